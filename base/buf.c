@@ -1,0 +1,96 @@
+#include "base/buf.h"
+
+#include "base/assert.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void buf_init(struct buf *buf, size_t limit) {
+    *buf = (struct buf){.limit = limit};
+}
+
+void buf_fini(struct buf *buf) {
+    if (!buf)
+        return;
+    free(buf->data);
+    *buf = (struct buf){0};
+}
+
+void buf_clear(struct buf *buf) {
+    buf->n = 0;
+    buf->failed = false;
+    if (buf->data)
+        buf->data[0] = 0;
+}
+
+/* Makes room for n more bytes and the NUL. */
+static bool reserve(struct buf *buf, size_t n) {
+    if (buf->failed)
+        return false;
+    if (n > (size_t)1 << 40 || (buf->limit && n > buf->limit - buf->n)) {
+        buf->failed = true;
+        return false;
+    }
+    size_t need = buf->n + n + 1;
+    if (need <= buf->size)
+        return true;
+    size_t size = buf->size ? buf->size : 64;
+    while (size < need)
+        size *= 2;
+    char *data = realloc(buf->data, size);
+    if (!data) {
+        buf->failed = true;
+        return false;
+    }
+    buf->data = data;
+    buf->size = size;
+    return true;
+}
+
+void buf_append(struct buf *buf, const void *bytes, size_t n) {
+    if (!reserve(buf, n))
+        return;
+    if (n > 0)
+        memcpy(buf->data + buf->n, bytes, n);
+    buf->n += n;
+    buf->data[buf->n] = 0;
+}
+
+void buf_puts(struct buf *buf, const char *text) {
+    buf_append(buf, text, strlen(text));
+}
+
+void buf_putc(struct buf *buf, char byte) {
+    buf_append(buf, &byte, 1);
+}
+
+void buf_printf(struct buf *buf, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    va_list again;
+    va_copy(again, args);
+    int n = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    ASSERT(n >= 0);
+    if (reserve(buf, (size_t)n)) {
+        vsnprintf(buf->data + buf->n, (size_t)n + 1, format, again);
+        buf->n += (size_t)n;
+    }
+    va_end(again);
+}
+
+void buf_consume(struct buf *buf, size_t n) {
+    ASSERT(n <= buf->n);
+    if (n == 0)
+        return;
+    memmove(buf->data, buf->data + n, buf->n - n + 1);
+    buf->n -= n;
+}
+
+enum status buf_status(const struct buf *buf) {
+    if (!buf->failed)
+        return STATUS_OK;
+    return buf->limit ? STATUS_LIMIT : STATUS_NOMEM;
+}

@@ -1,0 +1,52 @@
+#include "base/error.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Model files and requests choose parts of these lines: nothing in them may forge a log line. */
+static void make_printable(char *text) {
+    for (unsigned char *at = (unsigned char *)text; *at != 0; at++)
+        if (*at < 0x20 || *at == 0x7f)
+            *at = '?';
+}
+
+static void format_line(struct error *error, const char *format, va_list args) {
+    vsnprintf(error->text, sizeof error->text, format, args);
+    make_printable(error->text);
+}
+
+enum status error_set(struct error *error, enum status status, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    format_line(error, format, args);
+    va_end(args);
+    error->field[0] = 0;
+    return status;
+}
+
+enum status error_field(struct error *error, enum status status, const char *field,
+                        const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    format_line(error, format, args);
+    va_end(args);
+    snprintf(error->field, sizeof error->field, "%s", field);
+    make_printable(error->field);
+    return status;
+}
+
+void error_prefix(struct error *error, const char *format, ...) {
+    char prefix[ERROR_TEXT_MAX];
+    char rest[ERROR_TEXT_MAX];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(prefix, sizeof prefix, format, args);
+    va_end(args);
+    memcpy(rest, error->text, sizeof rest);
+    size_t n = strnlen(prefix, sizeof prefix);
+    if (n > sizeof error->text - 3)
+        n = sizeof error->text - 3;
+    memcpy(error->text, prefix, n);
+    snprintf(error->text + n, sizeof error->text - n, ": %s", rest);
+    make_printable(error->text);
+}

@@ -1,0 +1,28 @@
+/* base/error.h: one line of text beside a status: what was wrong, where, and the way out.
+ *
+ * Parsers of files and requests take a `struct error *` (never NULL) and fill it when they fail.
+ * The line carries the caller's own names (field, file, offset), never addresses or other data. */
+#pragma once
+
+#include "base/status.h"
+
+#include <stdarg.h>
+
+#define ERROR_TEXT_MAX 512
+
+struct error {
+    char text[ERROR_TEXT_MAX]; /* NUL-terminated, cut if longer; control bytes replaced by '?' */
+    char field[64];            /* the offending field or option, or "" */
+};
+
+/* Writes the line and returns `status`, so that a parser can `return error_set(...)`. */
+enum status error_set(struct error *error, enum status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* The same, naming the field (R3 of the HTTP rules: `param`). */
+enum status error_field(struct error *error, enum status status, const char *field,
+                        const char *format, ...) __attribute__((format(printf, 4, 5)));
+
+/* Puts "prefix: " before the line that is there. Keeps the field. */
+void error_prefix(struct error *error, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));

@@ -1,0 +1,30 @@
+/* base/log.h: one logfmt line, one write(2) on standard error.
+ *
+ * The message is a constant that can be grepped; data follows as key=value. Values that come from
+ * outside go through log_text(), so that nothing can forge a line. Rooms of floors 0 and 1 return
+ * errors and log nothing above debug. Any thread. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR };
+
+/* Once at start: the program's name goes into each line; lines below `level` are dropped. */
+void log_init(const char *program, enum log_level level);
+
+/* "debug", "info", "warn", "error"; false when it is none of them. */
+bool log_level_parse(const char *text, enum log_level *level);
+
+/* log_line(LOG_INFO, "worker ready", "name=%s blocks=%u", name, n) */
+void log_line(enum log_level level, const char *message, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#define log_debug(message, ...) log_line(LOG_DEBUG, message, __VA_ARGS__)
+#define log_info(message, ...)  log_line(LOG_INFO, message, __VA_ARGS__)
+#define log_warn(message, ...)  log_line(LOG_WARN, message, __VA_ARGS__)
+#define log_error(message, ...) log_line(LOG_ERROR, message, __VA_ARGS__)
+
+/* Copies `text` into `out` (of `size` bytes) as a logfmt value: quoted where needed, control bytes
+ * and quotes escaped, cut with "..." when too long. Returns out. */
+const char *log_text(char *out, size_t size, const char *text);

@@ -1,0 +1,204 @@
+/* kernels/kernels.h: arithmetic on tensors, behind one table of operations.
+ *
+ * A backend is one `const struct kernels` (ref, cpu, later cuda and sim). kernels_open() makes a
+ * context that owns its threads or device, its scratch memory and nothing of the model. All shapes
+ * are bounded by `struct kernels_limits`, so no operation allocates or fails. One thread calls the
+ * operations of a context, one after the other; they may run on many.
+ *
+ * Numbers: every CPU path gives the same bits (memcmp) for a row whatever other rows stand beside
+ * it and whatever the number of threads. The rules are in ARCHITECTURE.md, "Numbers".
+ *
+ * Tensors are row-major float32 unless said otherwise. T: tokens in the step. B: sequences in the
+ * step. V: vocabulary. */
+#pragma once
+
+#include "base/error.h"
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define KV_BLOCK_TOKENS 16 /* tokens in one KV block */
+
+/* How a matrix lies in memory after packing. Quantized formats of files (GGUF Q4_1, AWQ, GPTQ ...)
+ * all become I4G or I8G: integers with a scale and a minimum per group of inputs, w = scale * q +
+ * min. */
+enum weight_format { WEIGHT_F32, WEIGHT_F16, WEIGHT_BF16, WEIGHT_I4G, WEIGHT_I8G };
+
+/* A packed matrix (n, k): y = x W^T (+ bias). Its memory belongs to the loader. */
+struct weight {
+    enum weight_format format;
+    uint32_t n;        /* outputs (rows of the checkpoint's tensor) */
+    uint32_t k;        /* inputs */
+    uint32_t group;    /* inputs per scale, I4G and I8G */
+    const void *data;  /* borrowed: packed as the backend wants it */
+    const float *bias; /* borrowed (n) or NULL */
+};
+
+/* Rows of one checkpoint tensor that go into a packed matrix, in order: merged q|k|v are three
+ * parts. The format's name is found in kernels/quant/quant.h. */
+struct weight_part {
+    const char *format; /* "f32", "f16", "bf16", "q4_0", "q4_1", "q8_0", ... */
+    const void *data; /* borrowed: the tensor's bytes, row-major (n_rows_total, k) in that format */
+    size_t n_bytes;   /* of data, checked against the shape */
+    uint32_t k;       /* inputs of the tensor */
+    uint32_t row_begin; /* first row taken */
+    uint32_t n_rows;    /* rows taken */
+    const uint32_t
+        *row_order; /* borrowed (n_rows) or NULL: row_begin + row_order[i] becomes row i */
+};
+
+/* Sizes that bound every call on a context. */
+struct kernels_limits {
+    uint32_t max_tokens;  /* T of a step */
+    uint32_t max_seqs;    /* B of a step */
+    uint32_t max_context; /* tokens of a sequence */
+    uint32_t max_dim;     /* largest k or activation width of any matrix */
+    uint32_t n_vocab;
+    uint32_t n_heads; /* query heads */
+    uint32_t n_kv_heads;
+    uint32_t head_dim;
+};
+
+struct kernels_options {
+    uint32_t n_threads; /* 0: one per core the process may use */
+    const char *isa;    /* NULL: best; else "scalar", "avx2", "avx512" (cpu backend), for tests */
+    struct kernels_limits limits;
+};
+
+/* What the step's tokens belong to. Tokens of one sequence are neighbours, in order of position. */
+struct kernels_batch {
+    uint32_t n_tokens;            /* T */
+    uint32_t n_seqs;              /* B */
+    const uint32_t *ids;          /* (T) token ids */
+    const uint32_t *positions;    /* (T) position of each token in its sequence */
+    const uint32_t *seq_begin;    /* (B + 1) first token of each sequence in the step */
+    const uint32_t *block_tables; /* (B, block_table_stride) block numbers of each sequence */
+    uint32_t block_table_stride;
+};
+
+/* One layer of the KV cache: block b starts at base + b * block_bytes. Within a block of head_dim
+ * D: K: (n_kv_heads, D, KV_BLOCK_TOKENS) float16  -- tokens innermost: 16 scores come from one pass
+ *   V: (n_kv_heads, KV_BLOCK_TOKENS, D) float16
+ * so block_bytes = 2 * n_kv_heads * D * KV_BLOCK_TOKENS * sizeof(uint16_t). */
+struct kernels_kv {
+    void *base;
+    size_t block_bytes;
+    uint32_t n_kv_heads;
+    uint32_t head_dim;
+};
+
+enum rope_layout { ROPE_NONE, ROPE_HALF_SPLIT, ROPE_INTERLEAVED };
+
+/* Rotary embedding: pair i of `dims` rotates by position * inv_freq[i]. Tables are made by the
+ * family (own polynomials or libm at load, never in a step). */
+struct rope {
+    enum rope_layout layout;
+    uint32_t dims;    /* rotary dimensions of a head, <= head_dim */
+    const float *cos; /* borrowed (max_context, dims / 2) */
+    const float *sin; /* borrowed (max_context, dims / 2) */
+};
+
+/* What happens to y = x W^T + bias before it is stored. */
+enum epilogue {
+    EPILOGUE_NONE,     /* out (T, n) = y */
+    EPILOGUE_ADD,      /* out (T, n) += y: the residual stream */
+    EPILOGUE_SILU_MUL, /* rows of W alternate gate, up: out (T, n / 2) = silu(y[2i]) * y[2i + 1] */
+};
+
+#define SAMPLE_TOP_MAX 20 /* logprobs of the best tokens beside the sampled one */
+
+/* How one row's next token is chosen. Bias, penalties and bans come as edits of logits. */
+struct sample_params {
+    float temperature; /* 0: greedy (the lowest id among equals) */
+    float top_p;       /* 1: off */
+    float min_p;       /* 0: off */
+    uint32_t top_k;    /* 0: off */
+    float uniform;     /* in [0, 1): drawn by the caller from (seed, choice, position) */
+    float presence;    /* subtracted from tokens generated so far */
+    float frequency;   /* subtracted per occurrence among the generated */
+    float repetition;  /* 1: off; divides positive, multiplies negative logits of seen tokens */
+    uint32_t n_seen;   /* length of the two arrays below */
+    const uint32_t *seen_ids;    /* borrowed: distinct ids in prompt or output */
+    const uint32_t *seen_counts; /* borrowed: occurrences in the output (0: in the prompt only) */
+    uint32_t n_bias;
+    const uint32_t *bias_ids;    /* borrowed, distinct */
+    const float *bias;           /* borrowed: added to the logit; -INFINITY bans the token */
+    uint32_t n_allowed;          /* 0: all; else only these may be chosen */
+    const uint32_t *allowed_ids; /* borrowed, distinct */
+    uint32_t n_top;              /* logprobs wanted: best n_top tokens, 0..SAMPLE_TOP_MAX */
+    bool want_logprob;
+};
+
+/* Logprobs are the log-softmax of the model's own logits, before everything above. */
+struct sample_result {
+    uint32_t id;
+    float logprob;                    /* of id */
+    uint32_t top_ids[SAMPLE_TOP_MAX]; /* best first, lower id first among equals */
+    float top_logprobs[SAMPLE_TOP_MAX];
+    bool valid; /* false: the row held NaN or had no token left to choose */
+};
+
+struct kernels_ctx;
+
+struct kernels {
+    const char *name;
+
+    NODISCARD enum status (*open)(const struct kernels_options *options, struct kernels_ctx **ctx,
+                                  struct error *error);
+    void (*close)(struct kernels_ctx *ctx); /* NULL is fine */
+
+    /* What decides the bits of this context's results: equal text, equal numbers. */
+    const char *(*numerics)(const struct kernels_ctx *ctx);
+
+    /* Memory the operations work on (weights, KV, activations): 64-byte aligned, zeroed; huge pages
+     * where they help. NULL when there is none. */
+    void *(*alloc)(struct kernels_ctx *ctx, size_t n_bytes);
+    void (*dealloc)(struct kernels_ctx *ctx, void *memory, size_t n_bytes);
+
+    /* Packed size of a matrix made of these parts, and its format: 0 and `error` when impossible.
+     */
+    size_t (*weight_size)(const struct weight_part *parts, uint32_t n_parts, struct error *error);
+    /* Packs into `memory` (weight_size bytes) and fills `weight` (bias stays NULL). */
+    NODISCARD enum status (*weight_pack)(struct kernels_ctx *ctx, const struct weight_part *parts,
+                                         uint32_t n_parts, void *memory, struct weight *weight,
+                                         struct error *error);
+
+    /* out (T, k) = rows `ids` of table (n, k), dequantized. The table is a packed weight, so a tied
+     * head and the embedding share one copy. */
+    void (*embed)(struct kernels_ctx *ctx, float *out, const struct weight *table,
+                  const struct kernels_batch *batch);
+
+    /* out (rows, dim) = x / sqrt(mean(x^2) + eps) * gain. RMSNorm (Zhang, Sennrich 2019). */
+    void (*norm)(struct kernels_ctx *ctx, float *out, const float *x, const float *gain, float eps,
+                 uint32_t n_rows, uint32_t dim);
+
+    /* y = x (rows, k) W^T + bias, then the epilogue into out. */
+    void (*linear)(struct kernels_ctx *ctx, float *out, const float *x, const struct weight *weight,
+                   uint32_t n_rows, enum epilogue epilogue);
+
+    /* qkv (T, (n_heads + 2 n_kv) * head_dim): rotates q in place and k, and writes k and v into the
+     * blocks of `kv`. */
+    void (*rope_kv)(struct kernels_ctx *ctx, float *qkv, const struct kernels_batch *batch,
+                    const struct rope *rope, const struct kernels_kv *kv);
+
+    /* out (T, n_heads * head_dim) = causal attention of q (in qkv, as above) over all of each
+     * sequence's blocks up to the token's own position. scale: usually 1 / sqrt(head_dim).
+     * alibi: (n_heads) slopes or NULL; window: 0, or keys j with i - window < j <= i only. */
+    void (*attend)(struct kernels_ctx *ctx, float *out, const float *qkv,
+                   const struct kernels_batch *batch, const struct kernels_kv *kv, float scale,
+                   const float *alibi, uint32_t window);
+
+    /* Copies n_rows rows of `dim` floats: out[i] = x[rows[i]] (the last token of each sequence). */
+    void (*gather_rows)(struct kernels_ctx *ctx, float *out, const float *x, const uint32_t *rows,
+                        uint32_t n_rows, uint32_t dim);
+
+    /* Chooses a token per row of logits (n_rows, n_vocab); logits may be overwritten. */
+    void (*sample)(struct kernels_ctx *ctx, float *logits, uint32_t n_rows, uint32_t n_vocab,
+                   const struct sample_params *params, struct sample_result *results);
+};
+
+/* The table of backends; NULL when there is none of that name. Walked by tests/conform. */
+const struct kernels *kernels_find(const char *name);
+extern const struct kernels *const kernels_table[]; /* NULL-terminated */

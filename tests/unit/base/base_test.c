@@ -1,0 +1,188 @@
+#include "tests/support/suite.h"
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/checked.h"
+#include "base/error.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "base/map.h"
+#include "base/random.h"
+#include "base/utf8.h"
+
+#include <string.h>
+
+const char *const suite_name = "base";
+const double suite_timeout_s = 60;
+
+START_TEST(arena_answers_null_at_its_limit) {
+    struct arena arena;
+    arena_init(&arena, 8192);
+    ck_assert_ptr_nonnull(arena_alloc(&arena, 5000));
+    ck_assert_ptr_nonnull(arena_alloc(&arena, 3000));
+    ck_assert_ptr_null(arena_alloc(&arena, 5000));
+    arena_reset(&arena);
+    char *again = arena_copy(&arena, "abc", 3);
+    ck_assert_str_eq(again, "abc");
+    arena_fini(&arena);
+}
+END_TEST
+
+START_TEST(buf_reports_a_dropped_append_once_at_the_end) {
+    struct buf buf;
+    buf_init(&buf, 8);
+    buf_puts(&buf, "12345");
+    buf_printf(&buf, "%d", 678);
+    ck_assert_int_eq(buf_status(&buf), STATUS_OK);
+    buf_putc(&buf, '9');
+    ck_assert_int_eq(buf_status(&buf), STATUS_LIMIT);
+    ck_assert_str_eq(buf.data, "12345678");
+    buf_clear(&buf);
+    buf_puts(&buf, "abc");
+    buf_consume(&buf, 2);
+    ck_assert_str_eq(buf.data, "c");
+    buf_fini(&buf);
+}
+END_TEST
+
+START_TEST(checked_arithmetic_refuses_to_wrap) {
+    uint64_t result = 7;
+    ck_assert(!checked_add(UINT64_MAX, 1, &result));
+    ck_assert(!checked_mul(1ull << 33, 1ull << 33, &result));
+    ck_assert_uint_eq(result, 7);
+    ck_assert(checked_range(4, 4, 8));
+    ck_assert(!checked_range(5, 4, 8));
+    ck_assert(!checked_range(UINT64_MAX, 2, 8));
+}
+END_TEST
+
+START_TEST(map_agrees_with_a_plain_array_under_random_use) {
+    enum { N = 200 };
+    struct map map;
+    uint32_t expected[N];
+    bool present[N] = {false};
+    struct random random = {.state = 1};
+    ck_assert_int_eq(map_init(&map, N, 42), STATUS_OK);
+    for (int i = 0; i < 20000; i++) {
+        uint32_t k = (uint32_t)random_below(&random, N);
+        struct map_key key = {.hi = k % 3, .lo = k};
+        uint32_t value = 0;
+        if (random_below(&random, 2)) {
+            value = (uint32_t)random_next(&random);
+            ck_assert_int_eq(map_put(&map, key, value), STATUS_OK);
+            expected[k] = value;
+            present[k] = true;
+        } else {
+            ck_assert_int_eq(map_remove(&map, key), present[k]);
+            present[k] = false;
+        }
+        k = (uint32_t)random_below(&random, N);
+        key = (struct map_key){.hi = k % 3, .lo = k};
+        enum status status = map_get(&map, key, &value);
+        ck_assert_int_eq(status, present[k] ? STATUS_OK : STATUS_NOT_FOUND);
+        if (present[k])
+            ck_assert_uint_eq(value, expected[k]);
+    }
+    map_fini(&map);
+}
+END_TEST
+
+START_TEST(map_refuses_more_than_its_capacity) {
+    struct map map;
+    ck_assert_int_eq(map_init(&map, 2, 0), STATUS_OK);
+    ck_assert_int_eq(map_put(&map, (struct map_key){1, 1}, 1), STATUS_OK);
+    ck_assert_int_eq(map_put(&map, (struct map_key){1, 2}, 2), STATUS_OK);
+    ck_assert_int_eq(map_put(&map, (struct map_key){1, 3}, 3), STATUS_LIMIT);
+    ck_assert_int_eq(map_put(&map, (struct map_key){1, 2}, 4), STATUS_OK);
+    map_fini(&map);
+}
+END_TEST
+
+struct item {
+    int value;
+    struct list link;
+};
+
+START_TEST(list_survives_removal_of_the_current_entry) {
+    struct list head;
+    struct item items[3] = {{.value = 0}, {.value = 1}, {.value = 2}};
+    list_init(&head);
+    for (int i = 0; i < 3; i++)
+        list_push_back(&head, &items[i].link);
+    int sum = 0;
+    list_each(link, &head) {
+        sum += list_entry(link, struct item, link)->value;
+        list_remove(link);
+    }
+    ck_assert_int_eq(sum, 3);
+    ck_assert(list_empty(&head));
+    list_remove(&items[0].link); /* harmless */
+}
+END_TEST
+
+START_TEST(splitmix_matches_its_published_vectors) {
+    /* First outputs for seed 1234567 in the reference implementation. */
+    struct random random = {.state = 1234567};
+    ck_assert_uint_eq(random_next(&random), 6457827717110365317ull);
+    ck_assert_uint_eq(random_next(&random), 3203168211198807973ull);
+}
+END_TEST
+
+START_TEST(utf8_refuses_what_rfc_3629_refuses) {
+    static const char *const bad[] = {
+        "\xc0\x80", "\xe0\x80\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xff",
+        "\x80",     "\xc3",         "\xf0\x9f\x98", "\xe2\x28\xa1"};
+    for (unsigned i = 0; i < sizeof bad / sizeof *bad; i++)
+        ck_assert(!utf8_valid(bad[i], strlen(bad[i])));
+    ck_assert(utf8_valid("a\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80", 10));
+}
+END_TEST
+
+START_TEST(utf8_encodes_what_it_decodes) {
+    for (uint32_t point = 0; point <= 0x10ffff; point += 37) {
+        char bytes[4];
+        uint32_t again = 0;
+        if (point >= 0xd800 && point <= 0xdfff)
+            continue;
+        unsigned n = utf8_encode(point, bytes);
+        ck_assert_uint_eq(utf8_decode(bytes, n, &again), n);
+        ck_assert_uint_eq(again, point);
+        for (unsigned cut = 1; cut < n; cut++)
+            ck_assert_uint_eq(utf8_cut_tail(bytes, cut), cut);
+        ck_assert_uint_eq(utf8_cut_tail(bytes, n), 0);
+    }
+}
+END_TEST
+
+START_TEST(log_text_cannot_forge_a_line) {
+    char out[32];
+    ck_assert_str_eq(log_text(out, sizeof out, "plain-1"), "plain-1");
+    ck_assert_str_eq(log_text(out, sizeof out, "a b\n\"c"), "\"a b\\x0a\\\"c\"");
+    ck_assert_uint_lt(strlen(log_text(out, sizeof out, "a very long text that does not fit here")),
+                      sizeof out);
+}
+END_TEST
+
+START_TEST(error_lines_keep_their_field_and_print_nothing_odd) {
+    struct error error;
+    ck_assert_int_eq(error_field(&error, STATUS_INVALID, "max_tokens", "must be positive\n%d", -1),
+                     STATUS_INVALID);
+    error_prefix(&error, "line %d", 3);
+    ck_assert_str_eq(error.text, "line 3: must be positive?-1");
+    ck_assert_str_eq(error.field, "max_tokens");
+}
+END_TEST
+
+void suite_add(TCase *tests) {
+    tcase_add_test(tests, arena_answers_null_at_its_limit);
+    tcase_add_test(tests, buf_reports_a_dropped_append_once_at_the_end);
+    tcase_add_test(tests, checked_arithmetic_refuses_to_wrap);
+    tcase_add_test(tests, map_agrees_with_a_plain_array_under_random_use);
+    tcase_add_test(tests, map_refuses_more_than_its_capacity);
+    tcase_add_test(tests, list_survives_removal_of_the_current_entry);
+    tcase_add_test(tests, splitmix_matches_its_published_vectors);
+    tcase_add_test(tests, utf8_refuses_what_rfc_3629_refuses);
+    tcase_add_test(tests, utf8_encodes_what_it_decodes);
+    tcase_add_test(tests, log_text_cannot_forge_a_line);
+    tcase_add_test(tests, error_lines_keep_their_field_and_print_nothing_odd);
+}
