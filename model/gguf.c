@@ -46,11 +46,6 @@ static struct map_key hash_name(const struct gguf *gguf, const char *bytes, size
     return (struct map_key){.hi = hash.high64, .lo = hash.low64};
 }
 
-/* Texts from the file in messages: cut, and made printable by error_set(). */
-static int shown(size_t n) {
-    return n > 96 ? 96 : (int)n;
-}
-
 static enum status read_value(struct gguf_cursor *cursor, uint32_t index) {
     struct gguf *gguf = cursor->gguf;
     struct gguf_value *value = &gguf->values[index];
@@ -60,13 +55,13 @@ static enum status read_value(struct gguf_cursor *cursor, uint32_t index) {
     TRY(gguf_cursor_u32(cursor, "a value's type", &type));
     enum status status = gguf_cursor_value(cursor, type, value);
     if (status != STATUS_OK) {
-        error_prefix(cursor->error, "key \"%.*s\"", shown(value->key.n), value->key.bytes);
+        error_prefix(cursor->error, "key \"%.*s\"", span_shown(value->key), value->key.bytes);
         return status;
     }
     struct map_key key = hash_name(gguf, value->key.bytes, value->key.n);
     if (map_get(&gguf->value_by_key, key, &earlier) == STATUS_OK)
         return gguf_cursor_fail(cursor, STATUS_CORRUPT, "key \"%.*s\" is there twice",
-                                shown(value->key.n), value->key.bytes);
+                                span_shown(value->key), value->key.bytes);
     return map_put(&gguf->value_by_key, key, index);
 }
 
@@ -108,7 +103,7 @@ static enum status size_tensor(struct gguf_cursor *cursor, uint32_t type, struct
 static enum status read_tensor(struct gguf_cursor *cursor, uint32_t index, uint64_t *offset) {
     struct gguf *gguf = cursor->gguf;
     struct tensor *tensor = &gguf->tensors[index];
-    struct gguf_text name;
+    struct span name;
     uint32_t type;
     uint32_t earlier;
     TRY(gguf_cursor_text(cursor, "a tensor's name", GGUF_NAME_BYTES_MAX, &name));
@@ -355,7 +350,7 @@ const struct gguf_value *gguf_find(const struct gguf *gguf, const char *key) {
     size_t n = strlen(key);
     if (map_get(&gguf->value_by_key, hash_name(gguf, key, n), &index) != STATUS_OK)
         return NULL;
-    return gguf_text_is(gguf->values[index].key, key) ? &gguf->values[index] : NULL;
+    return span_is(gguf->values[index].key, key) ? &gguf->values[index] : NULL;
 }
 
 const struct tensor *gguf_tensor(const struct gguf *gguf, const char *name) {

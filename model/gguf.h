@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/map.h"
 #include "base/status.h"
+#include "model/span.h"
 #include "model/tensor.h"
 
 #include <stdbool.h>
@@ -42,12 +43,6 @@ enum gguf_type {
     GGUF_TYPE_COUNT
 };
 
-/* Bytes of the file, not NUL-terminated, any content. */
-struct gguf_text {
-    const char *bytes; /* borrowed */
-    size_t n;
-};
-
 /* A value of type GGUF_ARRAY. Items lie packed; strings are a u64 length and bytes each, walked
  * with gguf_array_next_text(). */
 struct gguf_array {
@@ -58,7 +53,7 @@ struct gguf_array {
 };
 
 struct gguf_value {
-    struct gguf_text key;
+    struct span key;
     enum gguf_type type;
     uint64_t offset;            /* of the value in the file, for messages */
     const unsigned char *bytes; /* borrowed, unaligned: the value as it lies in the file */
@@ -110,16 +105,13 @@ NODISCARD enum status gguf_f64(const struct gguf *gguf, const char *key, double 
                                struct error *error);
 NODISCARD enum status gguf_bool(const struct gguf *gguf, const char *key, bool *value,
                                 struct error *error);
-NODISCARD enum status gguf_string(const struct gguf *gguf, const char *key, struct gguf_text *text,
+NODISCARD enum status gguf_string(const struct gguf *gguf, const char *key, struct span *text,
                                   struct error *error);
 NODISCARD enum status gguf_array_of(const struct gguf *gguf, const char *key, enum gguf_type type,
                                     struct gguf_array *array, struct error *error);
 
 /* Takes the next text off the front of an array of strings; false at its end. */
-bool gguf_array_next_text(struct gguf_array *array, struct gguf_text *text);
+bool gguf_array_next_text(struct gguf_array *array, struct span *text);
 
 /* Item i of an array of GGUF_I32 or GGUF_U32, i < array->n. */
 uint32_t gguf_array_u32(const struct gguf_array *array, uint64_t i);
-
-/* Whether the text is exactly this C string. */
-bool gguf_text_is(struct gguf_text text, const char *string);

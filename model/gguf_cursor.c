@@ -64,7 +64,7 @@ enum status gguf_cursor_u64(struct gguf_cursor *cursor, const char *what, uint64
 }
 
 enum status gguf_cursor_text(struct gguf_cursor *cursor, const char *what, uint64_t n_max,
-                             struct gguf_text *text) {
+                             struct span *text) {
     uint64_t n;
     const unsigned char *bytes;
     TRY(gguf_cursor_u64(cursor, what, &n));
@@ -75,7 +75,7 @@ enum status gguf_cursor_text(struct gguf_cursor *cursor, const char *what, uint6
                                 what, n, n_max);
     }
     TRY(gguf_cursor_bytes(cursor, n, what, &bytes));
-    *text = (struct gguf_text){(const char *)bytes, (size_t)n};
+    *text = (struct span){(const char *)bytes, (size_t)n};
     return STATUS_OK;
 }
 
@@ -123,7 +123,7 @@ static enum status walk_array(struct gguf_cursor *cursor, unsigned depth,
     if (type == GGUF_STRING || type == GGUF_ARRAY) {
         /* Each item takes bytes of the file, so a made-up length ends with the file. */
         for (uint64_t i = 0; i < n; i++) {
-            struct gguf_text text;
+            struct span text;
             struct gguf_array inner;
             if (type == GGUF_STRING)
                 TRY(gguf_cursor_text(cursor, "a string of an array", UINT64_MAX, &text));
@@ -157,7 +157,7 @@ enum status gguf_cursor_value(struct gguf_cursor *cursor, uint32_t type, struct 
     if (type == GGUF_ARRAY)
         return walk_array(cursor, 0, &value->array);
     if (type == GGUF_STRING) {
-        struct gguf_text text;
+        struct span text;
         return gguf_cursor_text(cursor, "a string", UINT64_MAX, &text);
     }
     TRY(gguf_cursor_bytes(cursor, scalar_bytes(type), "a value", &value->bytes));

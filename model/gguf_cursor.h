@@ -27,7 +27,7 @@ NODISCARD enum status gguf_cursor_u64(struct gguf_cursor *cursor, const char *wh
 
 /* A u64 length of at most n_max and that many bytes. */
 NODISCARD enum status gguf_cursor_text(struct gguf_cursor *cursor, const char *what, uint64_t n_max,
-                                       struct gguf_text *text);
+                                       struct span *text);
 
 /* Reads a value of `type` and fills everything of it but the key. */
 NODISCARD enum status gguf_cursor_value(struct gguf_cursor *cursor, uint32_t type,

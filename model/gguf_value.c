@@ -110,7 +110,7 @@ enum status gguf_bool(const struct gguf *gguf, const char *key, bool *value, str
     return STATUS_OK;
 }
 
-enum status gguf_string(const struct gguf *gguf, const char *key, struct gguf_text *text,
+enum status gguf_string(const struct gguf *gguf, const char *key, struct span *text,
                         struct error *error) {
     const struct gguf_value *found;
     uint64_t n;
@@ -118,7 +118,7 @@ enum status gguf_string(const struct gguf *gguf, const char *key, struct gguf_te
     if (found->type != GGUF_STRING)
         return wrong_type(gguf, found, key, "string", error);
     memcpy(&n, found->bytes, sizeof n);
-    *text = (struct gguf_text){(const char *)found->bytes + sizeof n, (size_t)n};
+    *text = (struct span){(const char *)found->bytes + sizeof n, (size_t)n};
     return STATUS_OK;
 }
 
@@ -137,7 +137,7 @@ enum status gguf_array_of(const struct gguf *gguf, const char *key, enum gguf_ty
     return STATUS_OK;
 }
 
-bool gguf_array_next_text(struct gguf_array *array, struct gguf_text *text) {
+bool gguf_array_next_text(struct gguf_array *array, struct span *text) {
     ASSERT(array->type == GGUF_STRING);
     uint64_t n;
     if (array->n == 0)
@@ -145,7 +145,7 @@ bool gguf_array_next_text(struct gguf_array *array, struct gguf_text *text) {
     /* The walk at opening has checked every length. */
     memcpy(&n, array->items, sizeof n);
     DASSERT(n <= (uint64_t)(array->end - array->items) - sizeof n);
-    *text = (struct gguf_text){(const char *)array->items + sizeof n, (size_t)n};
+    *text = (struct span){(const char *)array->items + sizeof n, (size_t)n};
     array->items += sizeof n + n;
     array->n--;
     return true;
@@ -157,8 +157,4 @@ uint32_t gguf_array_u32(const struct gguf_array *array, uint64_t i) {
     ASSERT(i < array->n);
     memcpy(&value, array->items + i * sizeof value, sizeof value);
     return value;
-}
-
-bool gguf_text_is(struct gguf_text text, const char *string) {
-    return text.n == strlen(string) && memcmp(text.bytes, string, text.n) == 0;
 }
