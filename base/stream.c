@@ -18,6 +18,8 @@ struct stream {
     struct loop_watch *watch; /* owned */
     struct loop_kick flush;   /* sends; once closed: frees */
     struct buf out;
+    size_t sent; /* bytes of out that are gone already: moving the rest down after each send would
+                  * cost time quadratic in the size of a large reply */
     uint64_t progress_ns;
     int fd; /* owned */
     bool paused;
@@ -56,8 +58,9 @@ static void read_some(struct stream *stream) {
 
 static void send_some(struct stream *stream) {
     bool waited = stream->blocked;
-    while (stream->out.n > 0) {
-        ssize_t n = send(stream->fd, stream->out.data, stream->out.n, MSG_NOSIGNAL);
+    while (stream->out.n > stream->sent) {
+        ssize_t n = send(stream->fd, stream->out.data + stream->sent, stream->out.n - stream->sent,
+                         MSG_NOSIGNAL);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 && errno != EAGAIN) {
@@ -67,7 +70,11 @@ static void send_some(struct stream *stream) {
         if (n < 0)
             break;
         stream->progress_ns = loop_now_ns(stream->loop);
-        buf_consume(&stream->out, (size_t)n);
+        stream->sent += (size_t)n;
+    }
+    if (stream->sent >= stream->out.n / 2) {
+        buf_consume(&stream->out, stream->sent);
+        stream->sent = 0;
     }
     stream->blocked = stream->out.n > 0;
     if (stream->blocked != waited)
@@ -150,7 +157,7 @@ enum status stream_write(struct stream *stream, const void *bytes, size_t n) {
 }
 
 size_t stream_pending(const struct stream *stream) {
-    return stream->out.n;
+    return stream->out.n - stream->sent;
 }
 
 uint64_t stream_progress_ns(const struct stream *stream) {
