@@ -10,14 +10,16 @@ void ask_init(struct ask *ask) {
                         .add_generation_prompt = true,
                         .priority = 0x80000000u};
     arena_init(&ask->arena, ASK_ARENA_BYTES);
+    arena_init(&ask->body_arena, ASK_BODY_BYTES);
     sampling_init(&ask->sampling);
 }
 
 void ask_drop_body(struct ask *ask) {
     json_decref(ask->body);
     ask->body = NULL;
+    arena_fini(&ask->body_arena);
     ask->messages = NULL;
-    ask->template_vars = NULL;
+    ask->n_messages = 0;
     for (uint32_t i = 0; i < ask->n_prompts; i++)
         ask->prompts[i].text = (struct span){0};
 }

@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "model/ids.h"
 #include "model/span.h"
+#include "model/template.h"
 #include "proto/message.h"
 
 #include <jansson.h>
@@ -21,10 +22,10 @@
 #define ASK_PROMPTS_MAX     1024
 #define ASK_SEQUENCES_MAX   1024 /* choices times prompts */
 #define ASK_TOP_CHAT_MAX    20
-#define ASK_MESSAGES_MAX    65536
 #define ASK_NAME_BYTES_MAX  256
 #define ASK_ARENA_BYTES     (1u << 20)
-#define ASK_TOKENS_DEFAULT  16 /* of a completion without max_tokens */
+#define ASK_BODY_BYTES      (64u << 20) /* joined content parts of one body */
+#define ASK_TOKENS_DEFAULT  16          /* of a completion without max_tokens */
 #define ASK_TEMPERATURE_MAX 100.0
 
 /* What a request is checked against. Borrowed, read-only, any thread. */
@@ -42,12 +43,13 @@ struct ask_prompt {
 };
 
 struct ask {
-    struct arena arena; /* owned: stops, stop ids, bias */
-    json_t *body;       /* owned; NULL once dropped */
+    struct arena arena;      /* owned: stops, stop ids, bias */
+    json_t *body;            /* owned; NULL once dropped */
+    struct arena body_arena; /* owned; dropped with the body: messages, joined parts */
 
-    bool is_chat;
-    const json_t *messages;      /* of the body: checked, see openai_chat.c */
-    const json_t *template_vars; /* of the body, or NULL: chat_template_kwargs */
+    bool is_chat;                      /* then there is one prompt, made of the messages */
+    struct template_message *messages; /* of the body's arena (n_messages) */
+    uint32_t n_messages;
     bool add_generation_prompt;
     bool continue_final_message;
 
@@ -59,8 +61,8 @@ struct ask {
     uint32_t n_choices; /* for each prompt */
     bool has_max_new;   /* false: the rest of the context (chat alone) */
     bool has_seed;
-    struct sampling sampling; /* seed and max_new are set at admission where absent; ids are borrowed
-                                 from the arena */
+    struct sampling sampling;         /* seed and max_new are set at admission where absent; ids are
+                                         borrowed         from the arena */
     struct span stops[ASK_STOPS_MAX]; /* of the arena */
     uint32_t n_stops;
     bool include_stop;
@@ -71,7 +73,7 @@ struct ask {
     bool include_usage;
     bool continuous_usage;
     bool return_token_ids;
-    bool tokens_as_ids; /* in logprobs: "token_id:123" for the text */
+    bool tokens_as_ids;  /* in logprobs: "token_id:123" for the text */
     bool return_strings; /* /tokenize: token_strs */
 
     uint32_t priority;        /* lower runs first; 0x80000000 is the client's 0 */

@@ -24,8 +24,8 @@ enum status fields_ids(const struct json_get *get, const char *name, const json_
     const json_t *entry;
     json_array_foreach((json_t *)list, i, entry) {
         if (!json_is_integer(entry))
-            return json_get_fail(get, STATUS_INVALID, name,
-                                 "must hold integers; entry %zu is none", i);
+            return json_get_fail(get, STATUS_INVALID, name, "must hold integers; entry %zu is none",
+                                 i);
         json_int_t id = json_integer_value(entry);
         if (id < 0 || id >= n_tokens)
             return json_get_fail(get, STATUS_INVALID, name,
@@ -303,14 +303,45 @@ enum status fields_read(const struct json_get *get, const struct ask_limits *lim
 }
 
 /* Read above, or accepted because they ask nothing of the answer. */
-static const char *const shared[] = {
-    "model", "n", "best_of", "temperature", "top_p", "min_p", "top_k", "presence_penalty",
-    "frequency_penalty", "repetition_penalty", "seed", "allowed_token_ids", "logit_bias", "stop",
-    "stop_token_ids", "include_stop_str_in_output", "ignore_eos", "min_tokens", "stream",
-    "stream_options", "return_token_ids", "return_tokens_as_token_ids", "priority", "cache_salt",
-    "request_id", "skip_special_tokens", "spaces_between_special_tokens", "add_special_tokens",
-    "truncate_prompt_tokens", "response_format", "stream_interval", "user", "metadata", "store",
-    "service_tier", "session_id", "safety_identifier", "prompt_cache_key", NULL};
+static const char *const shared[] = {"model",
+                                     "n",
+                                     "best_of",
+                                     "temperature",
+                                     "top_p",
+                                     "min_p",
+                                     "top_k",
+                                     "presence_penalty",
+                                     "frequency_penalty",
+                                     "repetition_penalty",
+                                     "seed",
+                                     "allowed_token_ids",
+                                     "logit_bias",
+                                     "stop",
+                                     "stop_token_ids",
+                                     "include_stop_str_in_output",
+                                     "ignore_eos",
+                                     "min_tokens",
+                                     "stream",
+                                     "stream_options",
+                                     "return_token_ids",
+                                     "return_tokens_as_token_ids",
+                                     "priority",
+                                     "cache_salt",
+                                     "request_id",
+                                     "skip_special_tokens",
+                                     "spaces_between_special_tokens",
+                                     "add_special_tokens",
+                                     "truncate_prompt_tokens",
+                                     "response_format",
+                                     "stream_interval",
+                                     "user",
+                                     "metadata",
+                                     "store",
+                                     "service_tier",
+                                     "session_id",
+                                     "safety_identifier",
+                                     "prompt_cache_key",
+                                     NULL};
 
 static bool is_listed(const char *const *list, const char *name) {
     for (; *list; list++)
