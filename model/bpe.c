@@ -36,10 +36,7 @@ static struct bpe_pair *find_pair(const struct bpe *bpe, uint32_t left, uint32_t
     return &bpe->pairs[at];
 }
 
-/* The rank of a pair; ids of TOKEN_NONE (bytes without a token) never merge. */
 static uint32_t pair_rank(const struct bpe *bpe, uint32_t left, uint32_t right) {
-    if (left == TOKEN_NONE || right == TOKEN_NONE)
-        return RANK_NONE;
     const struct bpe_pair *pair = find_pair(bpe, left, right);
     return pair->left == TOKEN_NONE ? RANK_NONE : pair->rank;
 }
@@ -216,29 +213,40 @@ static void merge_by_heap(const struct bpe *bpe, struct bpe_scratch *scratch, ui
     }
 }
 
+/* A byte without a token is dropped before the merges, so that its neighbours may merge, as in the
+ * tokenizers library that the models were trained with. (llama.cpp drops it after them.) */
+static uint32_t load_piece(const struct bpe *bpe, struct bpe_symbol *symbols, struct span piece) {
+    uint32_t n = 0;
+    for (size_t i = 0; i < piece.n; i++) {
+        uint32_t id = bpe->byte_ids[(uint8_t)piece.bytes[i]];
+        if (id == TOKEN_NONE)
+            continue;
+        symbols[n] =
+            (struct bpe_symbol){.id = id, .rank = RANK_NONE, .next = n + 1, .previous = n - 1};
+        if (n > 0)
+            symbols[n - 1].rank = pair_rank(bpe, symbols[n - 1].id, id);
+        n++;
+    }
+    if (n > 0)
+        symbols[0].previous = n; /* none */
+    return n;
+}
+
 enum status bpe_encode(const struct bpe *bpe, struct bpe_scratch *scratch, struct span piece,
                        struct ids *ids) {
     ASSERT(piece.n < UINT32_MAX);
-    uint32_t n = (uint32_t)piece.n;
-    if (n == 1) {
+    if (piece.n == 1) {
         uint32_t id = bpe->byte_ids[(uint8_t)piece.bytes[0]];
         return id == TOKEN_NONE ? STATUS_OK : ids_push(ids, id);
     }
-    TRY(reserve(scratch, n));
+    TRY(reserve(scratch, piece.n));
     struct bpe_symbol *symbols = scratch->symbols;
-    for (uint32_t i = 0; i < n; i++)
-        symbols[i] = (struct bpe_symbol){.id = bpe->byte_ids[(uint8_t)piece.bytes[i]],
-                                         .rank = RANK_NONE,
-                                         .next = i + 1,
-                                         .previous = i == 0 ? n : i - 1};
-    for (uint32_t i = 0; i + 1 < n; i++)
-        symbols[i].rank = pair_rank(bpe, symbols[i].id, symbols[i + 1].id);
+    uint32_t n = load_piece(bpe, symbols, piece);
     if (n <= SCAN_MAX)
         merge_by_scan(bpe, symbols, n);
     else
         merge_by_heap(bpe, scratch, n);
     for (uint32_t at = 0; at < n; at = symbols[at].next)
-        if (symbols[at].id != TOKEN_NONE)
-            TRY(ids_push(ids, symbols[at].id));
+        TRY(ids_push(ids, symbols[at].id));
     return STATUS_OK;
 }
