@@ -1,0 +1,155 @@
+/* router/core/router.h: the router's decisions, pure.
+ *
+ * No I/O, no clock, no randomness of its own, no threads, no allocation after init. Each call is
+ * one event and makes at most a bounded number of calls on the sink, which turns them into bytes
+ * and must not call back in. The same code runs in the daemon, in unit tests and in tests/sim. One
+ * owner thread.
+ *
+ * A request here is one sequence (one choice of one client call); `user` is the shell's name for
+ * it. Workers are named by slot numbers; a slot stands for one (name, incarnation) and its link. */
+#pragma once
+
+#include "base/status.h"
+#include "proto/message.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct router;
+
+struct router_config {
+    uint64_t router_id; /* this router's incarnation: the high half of request ids */
+    uint64_t seed;      /* of everything the core draws */
+    char name[MESSAGE_NAME_MAX];
+    uint32_t max_requests; /* sequences alive at once */
+    uint32_t max_queue;    /* of them waiting for a worker: more are refused with STATUS_BUSY */
+    uint32_t max_workers;
+    uint32_t max_prompt; /* tokens; and ids of one SUBMIT */
+    const char *policy;  /* round_robin, least_load, two_choices, prefix_affinity */
+    uint32_t local_prefill_tokens;
+    uint64_t no_worker_wait_ns; /* running requests wait this long for a worker: 5 s */
+    uint64_t hang_ns_min;       /* lower bound of "hung": 1 s */
+    uint64_t prefix_key;        /* seed of the cluster's prefix hashes */
+};
+
+/* A sequence to be served. All pointers are borrowed until the sink's `end` for it. */
+struct request_spec {
+    uint64_t user;
+    uint32_t *tokens; /* (capacity) the prompt's ids first; the core appends what is emitted */
+    uint32_t n_prompt;
+    uint32_t capacity;               /* n_prompt + sampling.max_new at least */
+    const struct prefix_key *hashes; /* of the prompt's full blocks */
+    uint32_t n_hashes;
+    uint64_t salt;
+    uint32_t priority;
+    uint64_t deadline_ns; /* absolute; 0: none */
+    struct sampling sampling;
+};
+
+/* Tokens for the client, in order, each index exactly once. */
+struct token_run {
+    uint32_t first_index;
+    uint32_t n_tokens;
+    const uint32_t *tokens;
+    const struct token_logprobs *logprobs; /* (n_tokens) or NULL */
+};
+
+enum end_kind {
+    END_DONE,      /* finish says how */
+    END_CANCELLED, /* the client left or the shell stopped it */
+    END_REFUSED,   /* never served: queue deadline, too long, poisoned before its first token */
+    END_FAILED,    /* an error after it had begun, or attempts used up */
+};
+
+struct request_end {
+    enum end_kind kind;
+    enum finish finish;
+    enum status
+        status; /* for END_REFUSED and END_FAILED: BUSY, CLOSED (no worker), TIMEOUT, LIMIT ... */
+    enum reason reason;
+    uint32_t n_emitted;
+    uint32_t cached_tokens; /* of the prompt, at the first attempt */
+    uint32_t n_replays;
+    uint64_t queued_ns;      /* admit to first dispatch */
+    uint64_t first_token_ns; /* admit to first token; 0: none */
+    char prefill_worker[MESSAGE_NAME_MAX];
+    char decode_worker[MESSAGE_NAME_MAX];
+};
+
+struct router_sink {
+    void *context;
+    /* Opens a fresh link to a worker incarnation and names it `slot` from now on. */
+    void (*open_link)(void *context, uint32_t slot, const struct announce *announce);
+    void (*close_link)(void *context, uint32_t slot);
+    /* Queues a message; the shell never loses one silently: a lost link comes back as
+     * router_link_lost(). Cancels and pings overtake submits there. */
+    void (*send)(void *context, uint32_t slot, const struct message *message);
+    void (*tokens)(void *context, uint64_t user, const struct token_run *run);
+    /* The last word on a request; its spec's memory is the shell's again. */
+    void (*end)(void *context, uint64_t user, const struct request_end *end);
+    /* For the log: constant text, worker slot or UINT32_MAX, a number. May be NULL. */
+    void (*note)(void *context, const char *what, uint32_t slot, uint64_t detail);
+};
+
+NODISCARD enum status router_new(const struct router_config *config, const struct router_sink *sink,
+                                 struct router **router);
+void router_free(struct router *router);
+
+/* Admission. STATUS_BUSY: queue full (429). STATUS_CLOSED: no worker can serve it (503).
+ * STATUS_LIMIT: longer than any worker's context. STATUS_OK: `*request` names it. The first sink
+ * calls for it may come before this returns. */
+NODISCARD enum status router_request(struct router *router, uint64_t now_ns,
+                                     const struct request_spec *spec, uint64_t *request);
+
+/* The client left, or does not want more. `end` follows at once, END_CANCELLED. */
+void router_cancel(struct router *router, uint64_t now_ns, uint64_t request);
+
+/* A stop string matched: the answer ends after `n_tokens` tokens. `end` follows at once, END_DONE.
+ */
+void router_stop(struct router *router, uint64_t now_ns, uint64_t request, uint32_t n_tokens);
+
+void router_announce(struct router *router, uint64_t now_ns, const struct announce *announce);
+void router_message(struct router *router, uint64_t now_ns, uint32_t slot,
+                    const struct message *message);
+
+/* The link's other end is gone (closed socket, failed handshake, send to nobody). */
+void router_link_lost(struct router *router, uint64_t now_ns, uint32_t slot);
+
+void router_tick(struct router *router, uint64_t now_ns);
+uint64_t router_deadline(const struct router *router); /* when router_tick() is wanted, ns */
+
+/* Worst delay of the router's own loop over the last 10 s: part of the bound for "hung". */
+void router_loop_delay(struct router *router, uint64_t delay_ns);
+
+/* Stop taking work; running requests finish. */
+void router_drain(struct router *router, uint64_t now_ns);
+
+/* Asks a worker by name to drain. STATUS_NOT_FOUND. */
+NODISCARD enum status router_drain_worker(struct router *router, uint64_t now_ns, const char *name);
+
+struct router_stats {
+    uint32_t n_queued, n_running;
+    uint64_t n_admitted, n_completed, n_failed, n_cancelled, n_refused;
+    uint64_t n_replays, n_inexact, n_stale_dropped, n_fenced, n_poisoned, n_resends;
+    uint64_t n_tokens, n_prompt_tokens, n_handoffs, n_local;
+};
+void router_stats(const struct router *router, struct router_stats *stats);
+
+enum slot_state { SLOT_FREE, SLOT_OPENING, SLOT_READY, SLOT_SUSPECT, SLOT_DRAINING, SLOT_REFUSED };
+
+struct worker_view {
+    enum slot_state state;
+    struct welcome welcome; /* as it introduced itself */
+    struct load load;       /* latest */
+    uint32_t n_assigned;    /* sequences with an attempt there */
+    uint64_t heard_ns;      /* last message */
+};
+/* STATUS_NOT_FOUND for a free slot; slots run from 0 to max_workers - 1. */
+NODISCARD enum status router_worker(const struct router *router, uint32_t slot,
+                                    struct worker_view *view);
+
+/* Could a request be served now? */
+bool router_ready(const struct router *router);
+
+/* Every ledger and bound of the core, for tests: answers NULL, or what is broken. */
+const char *router_check(const struct router *router);

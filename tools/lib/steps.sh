@@ -1,0 +1,31 @@
+# tools/lib/steps.sh: what the whole check runs beside the dev build's tests; sourced by tools/check,
+# which defines step(), build(), mode, root, cache and out.
+
+step hardening 60 "tools/lints/hardening build/release/bin"
+step core_symbols 60 "tools/lints/core_symbols build/release"
+
+# The numbers must be the same bits in the optimised build too.
+for name in $(ctest --preset release -N | sed -n 's/^ *Test *#[0-9]*: \(.*\)$/\1/p'); do
+    case $name in
+    kernels* | conform* | family* | transport* | sim*) step "release/$name" 900 "ctest --preset release -R '^$name\$' -V" ;;
+    esac
+done
+
+model=$(tools/fetch-model smollm2 2>"$out/fetch-model.log") || model=""
+venv=$cache/check-venv
+python_venv "$venv" numpy==2.2.6 tokenizers openai >"$out/venv.log" 2>&1 || true
+python=$venv/bin/python
+[ -x "$python" ] || python=python3
+export TANDEM_TEST_MODEL="$model"
+
+e2e() { step "e2e/$1" "$2" "TANDEM_TEST_MODEL='$model' $python tests/e2e/$1.py ${3:-}"; }
+for script in tests/e2e/*_test.py; do
+    [ -e "$script" ] || continue
+    e2e "$(basename "$script" .py)" 900
+done
+
+e2e tokenizer_oracle 300
+
+if [ "$mode" = full ]; then
+    step sim/long 3600 "build/release/tests/sim --seed 1 --seeds 2000"
+fi
