@@ -1,5 +1,6 @@
 #include "tools/model_render.h"
 
+#include "base/exit.h"
 #include "model/model.h"
 #include "model/template.h"
 
@@ -7,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { EXIT_LINE = 1, EXIT_CONFIG = 78 };
+enum { EXIT_LINE = 1 };
 
 #define TEMPLATE_FILE_MAX ((size_t)1 << 20)
 
