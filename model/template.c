@@ -55,7 +55,7 @@ enum status template_render(const struct template *chosen, const struct template
                             struct template_prompt *prompt, struct error *error) {
     struct template_prompt made = {0};
     if (!chosen->kind)
-        return error_set(error, STATUS_UNSUPPORTED, "the model has no chat template");
+        return error_set(error, STATUS_UNSUPPORTED, "the model has no chat template that is known here");
     if (input->n_messages == 0)
         return error_field(error, STATUS_INVALID, "messages", "there is no message");
     if (input->n_messages > TEMPLATE_MESSAGES_MAX)
