@@ -145,7 +145,7 @@ static void begin_attempt(struct router *router, struct request *req) {
     timers_pull(&router->timers, req->index, router->now_ns + REPLAY_PATIENCE_NS);
 }
 
-enum step dispatch_request(struct router *router, struct request *req) {
+enum turn dispatch_request(struct router *router, struct request *req) {
     if (req->state == REQUEST_WAITING) {
         begin_attempt(router, req);
         uint32_t n_tokens = request_n_tokens(req);
@@ -153,15 +153,15 @@ enum step dispatch_request(struct router *router, struct request *req) {
         if (req->handoff) {
             join(router, &req->prefill, req->to_prefill, true, n_tokens);
             ask_for_blocks(router, req);
-            return STEP_WAIT;
+            return TURN_WAIT;
         }
         router->stats.n_local++;
         submit(router, req, &req->decode, PHASE_BOTH, NULL);
         submitted(router, req);
-        return STEP_LATER;
+        return TURN_LATER;
     }
     if (req->gen == 0)
-        return STEP_WAIT;
+        return TURN_WAIT;
     router->stats.n_handoffs++;
     do {
         req->transfer_id = random_next(&router->random);
@@ -171,7 +171,7 @@ enum step dispatch_request(struct router *router, struct request *req) {
     submit(router, req, &req->prefill, PHASE_PREFILL, decode);
     submit(router, req, &req->decode, PHASE_DECODE, prefill);
     submitted(router, req);
-    return STEP_LATER;
+    return TURN_LATER;
 }
 
 void dispatch_reserved(struct router *router, struct slot *slot, const struct reserved *reserved) {

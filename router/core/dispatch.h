@@ -7,7 +7,7 @@
 #include "router/core/path.h"
 #include "router/core/request.h"
 
-enum step dispatch_request(struct router *router, struct request *req);
+enum turn dispatch_request(struct router *router, struct request *req);
 
 void dispatch_reserved(struct router *router, struct slot *slot, const struct reserved *reserved);
 void dispatch_refused(struct router *router, struct slot *slot, const struct refused *refused);
