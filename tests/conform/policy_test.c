@@ -1,7 +1,7 @@
 /* Every routing policy, alone and inside the router's core. */
 #include "router/core/policy/policy.h"
 #include "tests/support/suite.h"
-#include "tests/unit/router/fake.h"
+#include "tests/unit/router/core/fake.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-#include "tests/unit/router/fake.h"
+#include "tests/unit/router/core/fake.h"
 
 #include <check.h>
 #include <stdio.h>

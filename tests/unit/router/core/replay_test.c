@@ -1,5 +1,5 @@
 #include "tests/support/suite.h"
-#include "tests/unit/router/fake.h"
+#include "tests/unit/router/core/fake.h"
 
 #include <string.h>
 

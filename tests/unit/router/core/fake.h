@@ -1,4 +1,4 @@
-/* tests/unit/router/fake.h: a router core between fake workers and a fake shell that remembers. */
+/* tests/unit/router/core/fake.h: a router core between fake workers and a fake shell that remembers. */
 #pragma once
 
 #include "base/clock.h"
