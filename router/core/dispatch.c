@@ -4,12 +4,9 @@
 #include "base/clock.h"
 #include "router/core/admit.h"
 #include "router/core/core.h"
-#include "router/core/finish.h"
 #include "router/core/replay.h"
 
 #include <string.h>
-
-#define BUSY_NS (20 * NS_PER_MS) /* a worker without room is not asked again before this */
 
 static struct slot *slot_at(struct router *router, uint32_t number) {
     ASSERT(number < router->fleet.n_slots);
@@ -188,30 +185,4 @@ void dispatch_reserved(struct router *router, struct slot *slot, const struct re
         req->first_cached_tokens = req->cached_tokens;
     dispatch_reflected(slot, &req->decode);
     path_advance(router, req);
-}
-
-/* No room, or not here: the attempt is over, nothing was lost. */
-void dispatch_refused(struct router *router, struct slot *slot, const struct refused *refused) {
-    struct request *req = request_find(&router->requests, refused->req.lo);
-    if (!req || refused->req.hi != router->config.router_id || req->attempt != refused->attempt ||
-        !request_part(req, slot->number)) {
-        router->stats.n_stale_dropped++;
-        return;
-    }
-    switch (refused->reason) {
-    case REASON_INVALID:
-        finish_error(router, req, STATUS_INVALID, REASON_INVALID);
-        return;
-    case REASON_TOO_LONG:
-        req->too_long[slot->number / 64] |= 1ull << (slot->number % 64);
-        break;
-    case REASON_DRAINING:
-        if (slot->state == SLOT_READY)
-            fleet_set_state(router, slot, SLOT_DRAINING);
-        break;
-    default:
-        slot->busy_until_ns = router->now_ns + BUSY_NS;
-        break;
-    }
-    replay_lost(router, req, slot, LOSS_MOVED);
 }

@@ -1,4 +1,5 @@
-/* tests/unit/router/core/fake.h: a router core between fake workers and a fake shell that remembers. */
+/* tests/unit/router/core/fake.h: a router core between fake workers and a fake shell that
+ * remembers. */
 #pragma once
 
 #include "base/clock.h"
