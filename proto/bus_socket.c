@@ -20,7 +20,6 @@
  * credits for KV, admission for requests. */
 #define RCVHWM_CONTROL 16384
 #define RCVHWM_KV      256
-#define LISTENER_LINKS 1 /* times max_links: a map holds every link at most once */
 
 static bool set_int(void *zmq, int option, int value) {
     return zmq_setsockopt(zmq, option, &value, sizeof value) == 0;
@@ -30,7 +29,7 @@ static bool set_text(void *zmq, int option, const char *text) {
     return zmq_setsockopt(zmq, option, text, strlen(text)) == 0;
 }
 
-static bool set_options(struct bus *bus, void *zmq) {
+static bool set_options(struct bus *bus, void *zmq, const char *endpoint) {
     bool is_kv = bus->config.kind == BUS_KV;
     int64_t frame_max = is_kv ? MESSAGE_CHUNK_MAX : MESSAGE_CONTROL_MAX;
     return set_int(zmq, ZMQ_LINGER, 0) && set_int(zmq, ZMQ_IMMEDIATE, 0) &&
@@ -40,7 +39,9 @@ static bool set_options(struct bus *bus, void *zmq) {
            set_int(zmq, ZMQ_HANDSHAKE_IVL, HANDSHAKE_MS) &&
            set_int(zmq, ZMQ_CONNECT_TIMEOUT, (int)bus->config.connect_ms) &&
            set_int(zmq, ZMQ_RECONNECT_IVL, RECONNECT_MS) &&
-           set_int(zmq, ZMQ_RECONNECT_IVL_MAX, RECONNECT_MS_MAX) && set_int(zmq, ZMQ_IPV6, 1);
+           set_int(zmq, ZMQ_RECONNECT_IVL_MAX, RECONNECT_MS_MAX) &&
+           /* Otherwise a v4 listener would call itself [::ffff:a.b.c.d]. */
+           set_int(zmq, ZMQ_IPV6, strchr(endpoint, '[') != NULL);
 }
 
 static bool set_server_keys(void *zmq, const struct keys *keys) {
@@ -121,7 +122,7 @@ enum status socket_listen(struct bus *bus, struct bus_listener *listener, uint32
     if (!zmq)
         return error_set(error, STATUS_IO, "socket: %s", zmq_strerror(zmq_errno()));
     *socket = (struct bus_socket){.kind = SOCKET_LISTENER, .zmq = zmq, .fd = -1, .index = index};
-    if (!set_options(bus, zmq) || !set_int(zmq, ZMQ_ROUTER_MANDATORY, 1) ||
+    if (!set_options(bus, zmq, endpoint) || !set_int(zmq, ZMQ_ROUTER_MANDATORY, 1) ||
         !set_int(zmq, ZMQ_ROUTER_HANDOVER, 0) || (needs_curve && !set_server_keys(zmq, &bus->keys)))
         return error_set(error, STATUS_IO, "socket option: %s", zmq_strerror(zmq_errno()));
     TRY(bind_private(zmq, endpoint, error));
@@ -133,8 +134,7 @@ enum status socket_listen(struct bus *bus, struct bus_listener *listener, uint32
     if (watch(bus, socket) != STATUS_OK ||
         open_monitor(bus, socket, &listener->monitor, failures) != STATUS_OK)
         return error_set(error, STATUS_IO, "cannot watch %s: %s", endpoint, strerror(errno));
-    if (map_init(&listener->links, LISTENER_LINKS * bus->config.max_links, random_seed()) !=
-        STATUS_OK)
+    if (map_init(&listener->links, bus->config.max_links, random_seed()) != STATUS_OK)
         return error_set(error, STATUS_NOMEM, "no memory for links");
     bus_mark(bus, socket);
     return STATUS_OK;
@@ -152,7 +152,8 @@ enum status socket_connect(struct bus *bus, struct bus_link *link, uint32_t inde
     uint64_t id[2] = {random_seed(), random_seed()};
     _Static_assert(sizeof id == ROUTING_ID_BYTES, "a routing id is 128 random bits");
     ((uint8_t *)id)[0] |= 1; /* a first byte of 0 is libzmq's own */
-    if (!set_options(bus, zmq) || zmq_setsockopt(zmq, ZMQ_ROUTING_ID, id, sizeof id) != 0 ||
+    if (!set_options(bus, zmq, endpoint) ||
+        zmq_setsockopt(zmq, ZMQ_ROUTING_ID, id, sizeof id) != 0 ||
         (needs_curve && !set_client_keys(zmq, &bus->keys)))
         return error_set(error, STATUS_IO, "socket option: %s", zmq_strerror(zmq_errno()));
     int events = ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED |
