@@ -41,8 +41,9 @@ static void decode(const struct tokenizer *with, const struct ids *ids, struct b
     struct detokenizer detokenizer;
     detokenizer_init(&detokenizer, false);
     for (size_t i = 0; i < ids->n; i++) {
+        size_t before = out->n; /* each part must be valid by itself */
         require(detokenizer_push(&detokenizer, with, ids->at[i], out) == STATUS_OK);
-        require(utf8_valid(out->data ? out->data : "", out->n));
+        require(out->n == before || utf8_valid(out->data + before, out->n - before));
     }
     require(detokenizer_flush(&detokenizer, out) == STATUS_OK);
     require(utf8_valid(out->data ? out->data : "", out->n));

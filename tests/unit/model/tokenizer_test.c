@@ -156,8 +156,10 @@ static void make_vocabulary(struct made *made, struct random *random) {
         if (!fits)
             continue;
         memcpy(made->texts[made->n_tokens], joined, strlen(joined));
-        snprintf(made->merges[made->n_merges], sizeof made->merges[0], "%s %s", made->texts[left],
-                 made->texts[right]);
+        char merge[34];
+        snprintf(merge, sizeof merge, "%.*s %s", (int)strlen(made->texts[left]), joined,
+                 joined + strlen(made->texts[left]));
+        memcpy(made->merges[made->n_merges], merge, strlen(merge));
         made->sides[made->n_merges][0] = left;
         made->sides[made->n_merges][1] = right;
         made->joined[made->n_merges++] = made->n_tokens++;
