@@ -35,6 +35,18 @@ START_TEST(a_client_that_leaves_while_it_waits_is_noticed) {
 }
 END_TEST
 
+START_TEST(a_taken_body_outlives_its_client) {
+    rig_start();
+    int fd = dial("POST /take HTTP/1.1\r\nHost: h\r\nContent-Length: 6\r\n\r\nprompt");
+    turn_until(&n_handled, 1);
+    close(fd);
+    turn_until(&n_gone, 1);
+    while (listener_counts(listener).n_open > 0)
+        loop_turn(loop, true);
+    ck_assert_str_eq(taken.data, "prompt");
+}
+END_TEST
+
 START_TEST(a_client_that_leaves_is_noticed_behind_what_it_sent_ahead) {
     rig_start();
     int fd = dial(GET("/wait"));
@@ -267,6 +279,7 @@ END_TEST
 void suite_add(TCase *tests) {
     tcase_add_checked_fixture(tests, rig_setup, rig_teardown);
     tcase_add_test(tests, a_client_that_leaves_while_it_waits_is_noticed);
+    tcase_add_test(tests, a_taken_body_outlives_its_client);
     tcase_add_test(tests, a_client_that_leaves_is_noticed_behind_what_it_sent_ahead);
     tcase_add_test(tests, slow_heads_and_bodies_get_408_and_idle_ones_a_close);
     tcase_add_test(tests, waiting_for_a_reply_has_no_time_limit_of_the_front);

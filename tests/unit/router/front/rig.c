@@ -15,6 +15,7 @@ struct listener_config config;
 uint64_t held[64];
 unsigned n_held, n_gone, n_drained, n_handled;
 uint64_t gone_tag;
+struct buf taken;
 
 static void on_gone(struct exchange *exchange) {
     n_gone++;
@@ -37,6 +38,10 @@ static void handle(void *user, struct exchange *exchange) {
     exchange->tag = n_handled;
     if (strcmp(exchange->path, "/wait") == 0 || strcmp(exchange->path, "/stream") == 0) {
         held[n_held++ % 64] = exchange->id;
+    } else if (strcmp(exchange->path, "/take") == 0) {
+        buf_fini(&taken);
+        exchange_take_body(exchange, &taken);
+        ck_assert_uint_eq(exchange->n_body, 0);
     } else if (strcmp(exchange->path, "/abort") == 0) {
         ck_assert_int_eq(exchange_abort(exchanges, exchange->id), STATUS_OK);
     } else if (strcmp(exchange->path, "/big") == 0) {
@@ -78,6 +83,8 @@ void rig_setup(void) {
 void rig_teardown(void) {
     listener_free(listener);
     loop_free(loop);
+    buf_fini(&taken);
+    buf_fini(&got);
 }
 
 int dial_with(int receive_bytes) {

@@ -16,13 +16,15 @@ extern struct listener_config config; /* change it before rig_start() */
 extern uint64_t held[64];             /* ids of /wait and /stream, in order of arrival, modulo 64 */
 extern unsigned n_held, n_gone, n_drained, n_handled;
 extern uint64_t gone_tag; /* of the last that left: it was the gone_tag-th request */
+extern struct buf taken;  /* the body of the last /take */
 extern struct buf got;    /* what the last read_until...() has read, NUL-terminated */
 extern bool ended;        /* and whether the server closed */
 
 void rig_setup(void);
 void rig_teardown(void);
 
-/* Serves: /wait and /stream are held, /big answers 8 MiB, /abort breaks off, the rest is an echo.
+/* Serves: /wait and /stream are held, /take keeps the body and no more, /big answers 8 MiB, /abort
+ * breaks off, the rest is an echo.
  */
 void rig_start(void);
 
