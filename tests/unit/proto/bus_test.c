@@ -537,7 +537,11 @@ static int zmtp_socket(const char *where, const void *routing_id, uint8_t n_id) 
     ready[1] = (uint8_t)(n - 2);
     int fd = raw_socket(where);
     ck_assert_int_eq(send(fd, greeting, sizeof greeting, MSG_NOSIGNAL), sizeof greeting);
+    ck_assert_int_eq(recv(fd, greeting, sizeof greeting, MSG_WAITALL), sizeof greeting);
     ck_assert_int_eq(send(fd, ready, n, MSG_NOSIGNAL), n);
+    uint8_t theirs[2 + 255];
+    ck_assert_int_eq(recv(fd, theirs, 2, MSG_WAITALL), 2);
+    ck_assert_int_eq(recv(fd, theirs + 2, theirs[1], MSG_WAITALL), theirs[1]);
     return fd;
 }
 
