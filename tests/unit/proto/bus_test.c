@@ -320,12 +320,20 @@ START_TEST(a_cancel_takes_back_what_still_waits) {
 }
 END_TEST
 
-/* A worker in a process of its own, that greets and then waits to be killed. */
-static pid_t fork_worker(void) {
+/* A worker in a process of its own: it starts when told, greets, and waits to be killed. Forked
+ * before this process has a bus, since a ZeroMQ context does not survive a fork. */
+static pid_t fork_worker(int *start) {
+    int ends[2];
+    char told;
+    ck_assert_int_eq(pipe(ends), 0);
+    *start = ends[1];
     pid_t child = fork();
     ck_assert_int_ge(child, 0);
-    if (child > 0)
+    if (child > 0) {
+        close(ends[0]);
         return child;
+    }
+    ck_assert_int_eq(read(ends[0], &told, 1), 1);
     struct bus *worker = open_bus();
     struct bus_event event;
     listen_at(worker, endpoint);
@@ -343,7 +351,10 @@ static void kill_and_reap(pid_t child) {
 }
 
 START_TEST(a_killed_peer_is_noticed_and_its_next_incarnation_is_a_new_link) {
-    pid_t child = fork_worker();
+    int starts[2];
+    pid_t child = fork_worker(&starts[0]);
+    pid_t next_child = fork_worker(&starts[1]);
+    ck_assert_int_eq(write(starts[0], "", 1), 1);
     struct bus *router = open_bus();
     struct bus_event event;
     uint32_t link = connect_to(router, endpoint);
@@ -359,7 +370,8 @@ START_TEST(a_killed_peer_is_noticed_and_its_next_incarnation_is_a_new_link) {
     ck_assert_int_eq(bus_send(router, link, &message), STATUS_CLOSED);
     bus_close(router, link); /* over: harmless */
 
-    child = fork_worker();
+    child = next_child;
+    ck_assert_int_eq(write(starts[1], "", 1), 1);
     uint32_t again = connect_to(router, endpoint);
     ck_assert_uint_ne(again, link);
     send_ping(router, again, 1);
@@ -368,6 +380,8 @@ START_TEST(a_killed_peer_is_noticed_and_its_next_incarnation_is_a_new_link) {
     ck_assert_uint_eq(event.message->seq, 1);
     ck_assert_int_eq(bus_send(router, link, &message), STATUS_CLOSED);
     kill_and_reap(child);
+    close(starts[0]);
+    close(starts[1]);
     bus_free(router);
 }
 END_TEST
