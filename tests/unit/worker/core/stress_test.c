@@ -55,6 +55,7 @@ static void drive_call(struct drive *drive, uint32_t i) {
     struct rig *rig = drive->rig;
     struct call *call = &rig->calls[i];
     if (over(call)) {
+        call->failed = call->gap = false; /* the sender may fail after token 0 ended the answer */
         if (!drive->placed[i])
             return;
         drive->placed[i] = false;
