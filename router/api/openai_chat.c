@@ -302,6 +302,7 @@ static void put_whole(const struct reply *reply, const struct reply_choice *choi
 
 static const struct dialect_writer writer = {
     .id_prefix = "chatcmpl-",
+    .splits_end = true,
     .chunk = put_chunk,
     .usage = put_usage,
     .whole = put_whole,
