@@ -179,6 +179,12 @@ static void start(struct stream *stream) {
     buf_fini(&body);
 }
 
+static void on_term(void *user, unsigned number) {
+    struct check *check = user;
+    (void)number;
+    check->end_ns = 0;
+}
+
 static const struct argp_option options[] = {
     {"target", 't', "URL", 0, "", 0}, {"streams", 'n', "N", 0, "", 0},
     {"tokens", 'k', "N", 0, "", 0},   {"prompt", 'p', "N", 0, "longest prompt", 0},
