@@ -24,8 +24,7 @@ fuzz_s=20
 for target in build/fuzz/fuzz/fuzz_*; do
     name=$(basename "$target")
     mkdir -p "$out/fuzz/$name"
-    step "$name" $((fuzz_s + 120)) "cd '$out/fuzz/$name' && '$root/$target' -max_total_time=$fuzz_s -timeout=10 
-        -rss_limit_mb=2048 -print_final_stats=1 . '$root/tests/fuzz/corpus/${name#fuzz_}'"
+    step "$name" $((fuzz_s + 120)) "cd '$out/fuzz/$name' && '$root/$target' -max_total_time=$fuzz_s -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 . '$root/tests/fuzz/corpus/${name#fuzz_}'"
 done
 
 model=$(tools/fetch-model smollm2 2>"$out/fetch-model.log") || model=""
