@@ -171,7 +171,8 @@ void admission_run(struct call *call) {
     call->n_sequences = n;
     for (uint32_t i = 0; i < n; i++) {
         struct sequence *sequence = &call->sequences[i];
-        *sequence = (struct sequence){.call = call, .user = UINT32_MAX, .is_first = true, .stop = -1};
+        *sequence =
+            (struct sequence){.call = call, .user = UINT32_MAX, .is_first = true, .stop = -1};
         buf_init(&sequence->text, 0);
         text_stream_init(&sequence->stream, serving->text, &call->stops, ask->skip_special);
     }

@@ -117,12 +117,14 @@ static void write_events(struct sequence *sequence, struct buf *out) {
 }
 
 static void begin_stream(struct call *call) {
-    static const struct header headers[] = {{"Cache-Control", "no-cache"},
-                                            {"X-Accel-Buffering", "no"}};
+    const struct header headers[] = {{"Cache-Control", "no-cache"},
+                                     {"X-Accel-Buffering", "no"},
+                                     {"Vary", "Origin"},
+                                     {"Access-Control-Allow-Origin", call->origin}};
     struct exchange_reply reply = {.status = 200,
                                    .content_type = SSE_CONTENT_TYPE,
                                    .headers = headers,
-                                   .n_headers = sizeof headers / sizeof headers[0]};
+                                   .n_headers = call->origin ? 4 : 2};
     exchange_begin_stream(call->serving->exchanges, call->exchange, &reply);
     call->begun = true;
 }
@@ -203,11 +205,18 @@ void answer_advance(struct call *call) {
 }
 
 static void reply_with(struct call *call, unsigned status, const char *retry, struct buf *body) {
-    struct header header = {"Retry-After", retry};
+    struct header headers[3];
+    unsigned n = 0;
+    if (retry)
+        headers[n++] = (struct header){"Retry-After", retry};
+    if (call->origin) {
+        headers[n++] = (struct header){"Vary", "Origin"};
+        headers[n++] = (struct header){"Access-Control-Allow-Origin", call->origin};
+    }
     struct exchange_reply reply = {.status = status,
                                    .content_type = "application/json",
-                                   .headers = &header,
-                                   .n_headers = retry ? 1 : 0,
+                                   .headers = headers,
+                                   .n_headers = n,
                                    .body = body->data,
                                    .n_body = body->n};
     exchange_reply(call->serving->exchanges, call->exchange, &reply);

@@ -6,6 +6,7 @@
 #include "model/model.h"
 #include "router/admission.h"
 #include "router/answer.h"
+#include "router/api/dispatch.h"
 #include "router/front/exchange.h"
 #include "router/meter.h"
 #include "router/prepare.h"
@@ -101,33 +102,35 @@ static void cancel_sequences(struct call *call) {
             router_cancel(call->serving->core, clock_now_ns(), call->sequences[i].request);
 }
 
+static unsigned long long micros(uint64_t from_ns, uint64_t to_ns) {
+    return from_ns != 0 && to_ns > from_ns ? (to_ns - from_ns) / NS_PER_US : 0;
+}
+
 static void log_done(const struct call *call) {
-    const struct request_end *end = call->n_sequences > 0 ? &call->sequences[0].end : NULL;
+    static const struct request_end nobody;
+    const struct request_end *end = call->n_sequences > 0 ? &call->sequences[0].end : &nobody;
+    const uint64_t *at = call->stage_ns;
     char worker[2][MESSAGE_NAME_MAX + 8];
-    uint64_t stages[CALL_STAGES];
-    uint64_t since = call->received_ns;
-    for (unsigned i = 0; i < CALL_STAGES; i++) {
-        stages[i] = call->stage_ns[i] > since ? call->stage_ns[i] - since : 0;
-        since = call->stage_ns[i] > since ? call->stage_ns[i] : since;
-    }
-    const char *outcome = call->gone ? "gone" : call->failed ? "error" : "ok";
-    int http = call->gone ? 499 : call->failed ? errors_http(&call->error) : 200;
     log_info("request done",
              "id=%s dialect=%s outcome=%s status=%d choices=%u prompt_tokens=%u tokens=%u "
-             "cached_tokens=%u replays=%u parse_us=%" PRIu64 " tokenize_us=%" PRIu64
-             " admit_us=%" PRIu64 " queue_us=%" PRIu64 " first_token_us=%" PRIu64
-             " stream_us=%" PRIu64 " prefill=%s decode=%s",
-             call->reply.id, call->dialect->name, outcome, http, call->n_sequences,
-             call->reply.n_prompt_tokens, call->reply.n_completion_tokens,
-             call->reply.n_cached_tokens, call->n_replays, stages[CALL_PARSE] / NS_PER_US,
-             stages[CALL_TOKENIZE] / NS_PER_US, stages[CALL_ADMIT] / NS_PER_US,
-             end ? end->queued_ns / NS_PER_US : 0,
-             call->first_token_ns > call->received_ns
-                 ? (call->first_token_ns - call->received_ns) / NS_PER_US
-                 : 0,
-             stages[CALL_STREAM] / NS_PER_US,
-             log_text(worker[0], sizeof worker[0], end ? end->prefill_worker : ""),
-             log_text(worker[1], sizeof worker[1], end ? end->decode_worker : ""));
+             "cached_tokens=%u replays=%u parse_us=%llu tokenize_us=%llu admit_us=%llu "
+             "queue_us=%llu first_token_us=%llu stream_us=%llu prefill=%s decode=%s",
+             call->reply.id, call->dialect->name,
+             call->gone     ? "gone"
+             : call->failed ? "error"
+                            : "ok",
+             call->gone     ? 499
+             : call->failed ? errors_http(&call->error)
+                            : 200,
+             call->n_sequences, call->reply.n_prompt_tokens, call->reply.n_completion_tokens,
+             call->reply.n_cached_tokens, call->n_replays,
+             micros(call->received_ns, at[CALL_PARSE]),
+             micros(at[CALL_PARSE], at[CALL_TOKENIZE]), micros(at[CALL_TOKENIZE], at[CALL_ADMIT]),
+             (unsigned long long)(end->queued_ns / NS_PER_US),
+             micros(call->received_ns, call->first_token_ns),
+             micros(at[CALL_ADMIT], at[CALL_STREAM]),
+             log_text(worker[0], sizeof worker[0], end->prefill_worker),
+             log_text(worker[1], sizeof worker[1], end->decode_worker));
 }
 
 /* The last word to the client, the log and the metrics. */
@@ -216,6 +219,7 @@ void calls_begin(struct serving *serving, struct exchange *exchange,
                                  .context = serving_context(serving)};
     snprintf(call->reply.id, sizeof call->reply.id, "%s%016" PRIx64,
              dialect->writer ? dialect->writer->id_prefix : "", random_next(&serving->random));
+    call->origin = dispatch_origin(serving, exchange);
     exchange->user = call;
     exchange->gone = on_gone;
     exchange->drained = on_drained;

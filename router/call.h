@@ -17,17 +17,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct calls;
 struct exchange;
 struct serving;
 
-enum call_stage {
-    CALL_PARSE,
-    CALL_TOKENIZE,
-    CALL_ADMIT,
-    CALL_STREAM,
-    CALL_FINISH,
-    CALL_STAGES
-};
+enum call_stage { CALL_PARSE, CALL_TOKENIZE, CALL_ADMIT, CALL_STREAM, CALL_FINISH, CALL_STAGES };
 
 /* One choice of one prompt: what the core calls a request. */
 struct sequence {
@@ -38,17 +32,17 @@ struct sequence {
     bool ended;       /* its last piece was made */
     uint32_t *tokens; /* owned (n_prompt + max_new): prompt first, then what was generated */
     uint32_t n_prompt;
-    uint32_t n_emitted; /* by the core */
-    uint32_t n_read;    /* of them turned into text */
-    uint32_t n_written; /* of them in a chunk; stays 0 for plain replies */
-    uint32_t text_offset; /* characters of the choice before token n_written */
+    uint32_t n_emitted;              /* by the core */
+    uint32_t n_read;                 /* of them turned into text */
+    uint32_t n_written;              /* of them in a chunk; stays 0 for plain replies */
+    uint32_t text_offset;            /* characters of the choice before token n_written */
     struct token_logprobs *logprobs; /* owned (n_emitted of logprobs_size), or NULL */
     uint32_t logprobs_size;
     struct text_stream stream;
-    struct buf text; /* read and not yet written; all of it for plain replies */
-    bool is_first;   /* nothing was written yet */
-    int stop;        /* the stop string that matched, or -1 */
-    struct request_end end;  /* when no longer alive */
+    struct buf text;        /* read and not yet written; all of it for plain replies */
+    bool is_first;          /* nothing was written yet */
+    int stop;               /* the stop string that matched, or -1 */
+    struct request_end end; /* when no longer alive */
     uint64_t last_token_ns;
 };
 
@@ -66,7 +60,7 @@ struct call {
     bool begun;   /* a 200 and events are out */
     bool blocked; /* the client reads too slowly: `pending` waits for it */
     struct pool_job job;
-    char *body; /* owned: of a long request, while the pool parses it */
+    char *body;        /* owned: of a long request, while the pool parses it */
     const char *bytes; /* borrowed: the body */
     size_t n_bytes;
     struct ask ask;
@@ -76,7 +70,7 @@ struct call {
     struct prefix_hashes {
         struct map_key *keys; /* owned (n) */
         uint32_t n;
-    } *hashes; /* owned (n_prompts) */
+    } * hashes; /* owned (n_prompts) */
     uint64_t salt;
     struct sequence *sequences; /* owned (n_sequences) */
     uint32_t n_sequences;
@@ -84,6 +78,7 @@ struct call {
     uint32_t n_ended;
     uint32_t n_replays; /* of all sequences */
     struct buf pending; /* owned: events that the client could not take yet */
+    const char *origin; /* borrowed for life: CORS lets this one read the answer; or NULL */
     uint64_t received_ns;
     uint64_t deadline_ns; /* 0: none */
     uint64_t first_token_ns;

@@ -174,8 +174,7 @@ struct router_sink link_sink(struct link *link) {
 
 /* --- life ----------------------------------------------------------------------------------- */
 
-static enum status start(struct link *link, const struct link_config *config,
-                         struct error *error) {
+static enum status start(struct link *link, const struct link_config *config, struct error *error) {
     struct bus_config bus = {.kind = BUS_CONTROL,
                              .keys = config->keys,
                              .max_links = 2 * config->max_workers + 64,
@@ -183,8 +182,7 @@ static enum status start(struct link *link, const struct link_config *config,
     struct loop *loop = link->serving->loop;
     TRY(bus_new(&bus, &link->bus, error));
     TRY(bus_bind(link->bus, config->announce, &link->listener, error));
-    enum status status =
-        loop_watch_new(loop, bus_fd(link->bus), on_readable, link, &link->watch);
+    enum status status = loop_watch_new(loop, bus_fd(link->bus), on_readable, link, &link->watch);
     if (status == STATUS_OK)
         status = loop_watch_set(link->watch, LOOP_READ);
     if (status == STATUS_OK)

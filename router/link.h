@@ -17,7 +17,7 @@ struct link;
 struct serving;
 
 struct link_config {
-    const char *announce; /* endpoint to bind: ipc:// or tcp:// */
+    const char *announce;    /* endpoint to bind: ipc:// or tcp:// */
     const struct keys *keys; /* the cluster's CURVE keys, or NULL */
     uint32_t max_workers;
 };

@@ -13,11 +13,11 @@
 #define WORKERS_MAX MESSAGE_PEERS_MAX
 
 /* Bucket bounds of vLLM's own histograms (vllm/v1/metrics/loggers.py), in seconds. */
-static const double long_s[] = {.3, .5, .8, 1,  1.5, 2,  2.5, 5,   10,  15,  20,
+static const double long_s[] = {.3, .5, .8, 1,  1.5, 2,   2.5, 5,   10,   15,  20,
                                 30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680};
-static const double token_s[] = {.01, .025, .05, .075, .1, .15, .2, .3, .4, .5,
-                                 .75, 1,    2.5, 5,    7.5, 10, 20, 40, 80};
-static const double ttft_s[] = {.001, .005, .01, .02, .04, .06, .08, .1,  .25, .5,  .75,
+static const double token_s[] = {.01, .025, .05, .075, .1,  .15, .2, .3, .4, .5,
+                                 .75, 1,    2.5, 5,    7.5, 10,  20, 40, 80};
+static const double ttft_s[] = {.001, .005, .01, .02, .04, .06, .08, .1, .25, .5,  .75,
                                 1,    2.5,  5,   7.5, 10,  20,  40,  80, 160, 640, 2560};
 static const double tokens_n[] = {1,   2,    5,    10,   20,    50,    100,   200,
                                   500, 1000, 2000, 5000, 10000, 20000, 50000, 100000};
@@ -115,8 +115,8 @@ static void register_vllm(struct meter *m) {
     m->prompt_tokens = counter(m, "vllm:prompt_tokens_total", "Prompt tokens of ended calls.");
     m->generation_tokens =
         counter(m, "vllm:generation_tokens_total", "Generated tokens of ended calls.");
-    m->cached_tokens = counter(m, "vllm:prompt_tokens_cached_total",
-                               "Prompt tokens found in a prefix cache.");
+    m->cached_tokens =
+        counter(m, "vllm:prompt_tokens_cached_total", "Prompt tokens found in a prefix cache.");
     m->success_stop = success(m, "stop");
     m->success_length = success(m, "length");
     m->success_abort = success(m, "abort");
@@ -140,14 +140,14 @@ static void register_vllm(struct meter *m) {
                              "From the choice of a worker to the end.", BOUNDS(long_s));
     m->prefill = histogram(m, "vllm:request_prefill_time_seconds",
                            "From the choice of a worker to the first token.", BOUNDS(long_s));
-    m->decode = histogram(m, "vllm:request_decode_time_seconds",
-                          "From the first token to the end.", BOUNDS(long_s));
-    m->n_prompt = histogram(m, "vllm:request_prompt_tokens", "Prompt tokens of a call.",
-                            BOUNDS(tokens_n));
+    m->decode = histogram(m, "vllm:request_decode_time_seconds", "From the first token to the end.",
+                          BOUNDS(long_s));
+    m->n_prompt =
+        histogram(m, "vllm:request_prompt_tokens", "Prompt tokens of a call.", BOUNDS(tokens_n));
     m->n_generated = histogram(m, "vllm:request_generation_tokens", "Generated tokens of a call.",
                                BOUNDS(tokens_n));
-    m->n_max = histogram(m, "vllm:request_params_max_tokens", "The tokens a call asked for at most.",
-                         BOUNDS(tokens_n));
+    m->n_max = histogram(m, "vllm:request_params_max_tokens",
+                         "The tokens a call asked for at most.", BOUNDS(tokens_n));
     m->n_choices =
         histogram(m, "vllm:request_params_n", "The choices a call asked for.", BOUNDS(choices_n));
 }
@@ -169,7 +169,8 @@ static void register_own(struct meter *m) {
         [CORE_REPLAYS] = {"tandem_router_replays_total", "Attempts started again elsewhere."},
         [CORE_INEXACT] = {"tandem_router_inexact_total",
                           "Streams that went on where numbers may differ."},
-        [CORE_STALE] = {"tandem_router_stale_dropped_total", "Messages of attempts that were over."},
+        [CORE_STALE] = {"tandem_router_stale_dropped_total",
+                        "Messages of attempts that were over."},
         [CORE_FENCED] = {"tandem_router_fenced_total", "Workers fenced for silence."},
         [CORE_POISONED] = {"tandem_router_poisoned_total", "Requests refused as poisoned."},
         [CORE_RESENDS] = {"tandem_router_resends_total", "Tokens asked for again."},
@@ -248,9 +249,9 @@ static void observe_times(struct meter *meter, const struct call *call, uint64_t
 }
 
 void meter_call(struct meter *meter, const struct call *call) {
-    unsigned http = call->gone ? 499 : call->failed && !call->begun
-                                           ? (unsigned)errors_http(&call->error)
-                                           : 200;
+    unsigned http = call->gone                     ? 499
+                    : call->failed && !call->begun ? (unsigned)errors_http(&call->error)
+                                                   : 200;
     meter_http(meter, call->dialect->name, http);
     if (call->n_sequences == 0)
         return; /* refused before admission, or nothing was to be generated */
@@ -270,9 +271,9 @@ void meter_call(struct meter *meter, const struct call *call) {
 static void take_totals(struct meter *meter, struct seen *seen, const struct worker_view *view) {
     const struct load *load = &view->load;
     uint64_t now[TOTALS] = {
-        [TOTAL_PREEMPTIONS] = load->n_preemptions,   [TOTAL_PREFIX_QUERIES] = load->prefix_queries,
-        [TOTAL_PREFIX_HITS] = load->prefix_hits,     [TOTAL_HANDOFF_BYTES] = load->handoff_bytes,
-        [TOTAL_HANDOFFS] = load->n_handoffs_in,      [TOTAL_STEPS] = load->n_steps,
+        [TOTAL_PREEMPTIONS] = load->n_preemptions, [TOTAL_PREFIX_QUERIES] = load->prefix_queries,
+        [TOTAL_PREFIX_HITS] = load->prefix_hits,   [TOTAL_HANDOFF_BYTES] = load->handoff_bytes,
+        [TOTAL_HANDOFFS] = load->n_handoffs_in,    [TOTAL_STEPS] = load->n_steps,
     };
     if (seen->incarnation != view->welcome.incarnation)
         *seen = (struct seen){.incarnation = view->welcome.incarnation};
@@ -315,10 +316,10 @@ void meter_refresh(struct meter *meter, const struct serving *serving) {
     metric_set(meter->calls, calls_count(serving->calls));
     refresh_workers(meter, serving->core);
     uint64_t now[CORE_TOTALS] = {
-        [CORE_REPLAYS] = stats.n_replays,       [CORE_INEXACT] = stats.n_inexact,
-        [CORE_STALE] = stats.n_stale_dropped,   [CORE_FENCED] = stats.n_fenced,
-        [CORE_POISONED] = stats.n_poisoned,     [CORE_RESENDS] = stats.n_resends,
-        [CORE_HANDOFFS] = stats.n_handoffs,     [CORE_LOCAL] = stats.n_local,
+        [CORE_REPLAYS] = stats.n_replays,     [CORE_INEXACT] = stats.n_inexact,
+        [CORE_STALE] = stats.n_stale_dropped, [CORE_FENCED] = stats.n_fenced,
+        [CORE_POISONED] = stats.n_poisoned,   [CORE_RESENDS] = stats.n_resends,
+        [CORE_HANDOFFS] = stats.n_handoffs,   [CORE_LOCAL] = stats.n_local,
     };
     for (unsigned i = 0; i < CORE_TOTALS; i++)
         raise_to(meter->core[i], &meter->core_seen[i], now[i]);

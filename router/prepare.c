@@ -27,7 +27,8 @@ static enum status encode_prompt(struct call *call, struct ask_prompt *prompt) {
     if (prompt->is_ids)
         return STATUS_OK;
     /* A prompt that is cut afterwards may be longer first. */
-    ids_init(&prompt->ids, ask->truncate ? MESSAGE_TOKENS_MAX * 4u : call->serving->limits.prompt_max);
+    ids_init(&prompt->ids,
+             ask->truncate ? MESSAGE_TOKENS_MAX * 4u : call->serving->limits.prompt_max);
     struct template_input input = {.messages = ask->messages,
                                    .n_messages = ask->n_messages,
                                    .add_generation_prompt = ask->add_generation_prompt};
@@ -39,7 +40,8 @@ static enum status encode_prompt(struct call *call, struct ask_prompt *prompt) {
         return STATUS_OK;
     const char *field = ask->is_chat ? "messages" : "prompt";
     if (status == STATUS_LIMIT)
-        return error_field(error, status, field, "The prompt is longer than the context (%u tokens)",
+        return error_field(error, status, field,
+                           "The prompt is longer than the context (%u tokens)",
                            call->serving->limits.prompt_max);
     if (error->field[0] == 0 && status != STATUS_NOMEM) {
         struct error plain = *error;

@@ -23,7 +23,7 @@ struct router;
 struct text;
 
 struct serving {
-    struct loop *loop;           /* all borrowed: main.c owns them */
+    struct loop *loop; /* all borrowed: main.c owns them */
     struct exchanges *exchanges;
     struct listener *listener;
     struct pool *pool;
@@ -31,7 +31,7 @@ struct serving {
     struct router *core;
     struct calls *calls;
     struct link *link;
-    struct api_keys *keys; /* NULL: everybody may ask */
+    struct api_keys *keys;      /* NULL: everybody may ask */
     const char *const *origins; /* (n_origins) whose pages may read our answers: CORS */
     unsigned n_origins;
     struct metrics *metrics;

@@ -96,13 +96,12 @@ static void put_load(const struct load *load, struct buf *out) {
 
 static void put_worker(const struct worker_view *view, struct buf *out) {
     static const char *const roles[] = {"mixed", "prefill", "decode"};
-    static const char *const states[] = {"free", "opening", "ready", "suspect", "draining",
-                                         "refused"};
+    static const char *const states[] = {"free",    "opening",  "ready",
+                                         "suspect", "draining", "refused"};
     const struct welcome *welcome = &view->welcome;
     uint64_t now_ns = clock_now_ns();
     char incarnation[24];
-    snprintf(incarnation, sizeof incarnation, "%016llx",
-             (unsigned long long)welcome->incarnation);
+    snprintf(incarnation, sizeof incarnation, "%016llx", (unsigned long long)welcome->incarnation);
     buf_putc(out, '{');
     put_text(out, "name", welcome->name);
     put_text(out, "role", roles[(unsigned)welcome->role <= ROLE_DECODE ? welcome->role : 0]);
@@ -114,10 +113,9 @@ static void put_worker(const struct worker_view *view, struct buf *out) {
     put_text(out, "backend", welcome->backend);
     put_number(out, "context", welcome->context);
     put_number(out, "assigned", view->n_assigned);
-    put_number(out, "heard_ms_ago",
-               view->heard_ns != 0 && now_ns > view->heard_ns
-                   ? (now_ns - view->heard_ns) / NS_PER_MS
-                   : 0);
+    put_number(
+        out, "heard_ms_ago",
+        view->heard_ns != 0 && now_ns > view->heard_ns ? (now_ns - view->heard_ns) / NS_PER_MS : 0);
     put_load(&view->load, out);
     close_with(out, '}');
 }

@@ -48,10 +48,8 @@ void dispatch_reply(struct serving *serving, struct exchange *exchange, unsigned
         dispatch_error(serving, exchange, &error);
         return;
     }
-    struct exchange_reply reply = {.status = status,
-                                   .content_type = content_type,
-                                   .body = body->data,
-                                   .n_body = body->n};
+    struct exchange_reply reply = {
+        .status = status, .content_type = content_type, .body = body->data, .n_body = body->n};
     reply_with(serving, exchange, &reply, NULL, NULL);
 }
 
@@ -120,8 +118,8 @@ static void refuse_path(struct serving *serving, struct exchange *exchange, cons
                                  exchange->method, allow);
         error_with(serving, exchange, &error, "Allow", allow);
     } else {
-        error.status = error_set(&error.error, STATUS_NOT_FOUND, "There is nothing at %s",
-                                 exchange->path);
+        error.status =
+            error_set(&error.error, STATUS_NOT_FOUND, "There is nothing at %s", exchange->path);
         dispatch_error(serving, exchange, &error);
     }
 }
