@@ -95,9 +95,10 @@ enum rope_layout { ROPE_NONE, ROPE_HALF_SPLIT, ROPE_INTERLEAVED };
  * family (own polynomials or libm at load, never in a step). */
 struct rope {
     enum rope_layout layout;
-    uint32_t dims;    /* rotary dimensions of a head, <= head_dim */
-    const float *cos; /* borrowed (max_context, dims / 2) */
-    const float *sin; /* borrowed (max_context, dims / 2) */
+    uint32_t dims;        /* rotary dimensions of a head, <= head_dim */
+    const float *cos;     /* borrowed (max_context, dims / 2) */
+    const float *sin;     /* borrowed (max_context, dims / 2) */
+    const float *q_scale; /* borrowed (max_context) or NULL: q also times this (Qwen's logn) */
 };
 
 /* What happens to y = x W^T + bias before it is stored. */
@@ -202,3 +203,5 @@ struct kernels {
 /* The table of backends; NULL when there is none of that name. Walked by tests/conform. */
 const struct kernels *kernels_find(const char *name);
 extern const struct kernels *const kernels_table[]; /* NULL-terminated */
+extern const struct kernels kernels_ref;
+extern const struct kernels kernels_cpu;

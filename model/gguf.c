@@ -52,17 +52,17 @@ static enum status read_value(struct gguf_cursor *cursor, uint32_t index) {
     uint32_t type;
     uint32_t earlier;
     TRY(gguf_cursor_text(cursor, "a key", GGUF_KEY_BYTES_MAX, &value->key));
-    TRY(gguf_cursor_u32(cursor, "a value's type", &type));
-    enum status status = gguf_cursor_value(cursor, type, value);
-    if (status != STATUS_OK) {
-        error_prefix(cursor->error, "key \"%.*s\"", span_shown(value->key), value->key.bytes);
-        return status;
-    }
+    /* Now, while its page is there: the walk over the value may hand it back. */
     struct map_key key = hash_name(gguf, value->key.bytes, value->key.n);
     if (map_get(&gguf->value_by_key, key, &earlier) == STATUS_OK)
         return gguf_cursor_fail(cursor, STATUS_CORRUPT, "key \"%.*s\" is there twice",
                                 span_shown(value->key), value->key.bytes);
-    return map_put(&gguf->value_by_key, key, index);
+    TRY(map_put(&gguf->value_by_key, key, index));
+    TRY(gguf_cursor_u32(cursor, "a value's type", &type));
+    enum status status = gguf_cursor_value(cursor, type, value);
+    if (status != STATUS_OK)
+        error_prefix(cursor->error, "key \"%.*s\"", span_shown(value->key), value->key.bytes);
+    return status;
 }
 
 /* Format and bytes of a tensor from its type number and shape. */

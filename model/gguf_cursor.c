@@ -43,9 +43,11 @@ enum status gguf_cursor_bytes(struct gguf_cursor *cursor, uint64_t n, const char
     if (cursor->at + n > GGUF_HEADER_MAX)
         return gguf_cursor_fail(cursor, STATUS_LIMIT, "the header is longer than %u bytes",
                                 GGUF_HEADER_MAX);
+    /* Before the step, not after: the bytes handed out are about to be read, and one read behind
+     * the line would map up to 2 MiB there again. */
+    drop_walked_pages(cursor);
     *bytes = cursor->gguf->bytes + cursor->at;
     cursor->at += n;
-    drop_walked_pages(cursor);
     return STATUS_OK;
 }
 

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Our token ids against those of Hugging Face's tokenizers, on random and hostile strings.
 
-usage: tokenizer_oracle.py [--model FILE.gguf] [--count N] [--seed N] [--llama] COMMAND...
+usage: tokenizer_oracle.py [--model FILE.gguf] [--count N] [--seed N] [--llama] [COMMAND...]
 
-COMMAND reads JSON lines (strings) and writes JSON lines (lists of ids), as `tandem model tokenize
---no-special MODEL` does; MODEL is put behind it. The vocabulary and merges come from the GGUF file
+COMMAND reads JSON lines (strings) and writes JSON lines (lists of ids); "MODEL --no-special" is put
+behind it. Without one it is `tandem model tokenize`, or where that is not built the test program with
+the same lines. The vocabulary and merges come from the GGUF file
 itself; with --llama the oracle is llama.cpp (llama-cpp-python) instead. Prints "N passed, M failed,
 K skipped" and exits with 0 only when nothing failed.
 """
@@ -17,9 +18,13 @@ import subprocess
 import sys
 import unicodedata
 
-DEFAULT_MODEL = os.path.join(
+DEFAULT_MODEL = os.environ.get("TANDEM_TEST_MODEL") or os.path.join(
     os.environ.get("TANDEM_CACHE") or os.path.expanduser("~/.cache/tandem"),
     "models", "SmolLM2-135M-Instruct.Q4_1.gguf")
+
+
+COMMANDS = [["build/release/bin/tandem", "model", "tokenize"], ["build/release/tests/tokenize_cli"],
+            ["build/dev/tests/tokenize_cli"]]
 
 
 def skip(count, reason):
@@ -161,12 +166,15 @@ def main():
     parser.add_argument("--count", type=int, default=20000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--llama", action="store_true")
-    parser.add_argument("command", nargs="+")
+    parser.add_argument("command", nargs="*")
     options = parser.parse_args()
     if not os.path.exists(options.model):
         skip(options.count, f"{options.model} is not there (tools/fetch-model smollm2)")
     oracle = build_llama(options.model) if options.llama else build_tokenizers(read_metadata(options.model))
-    command = options.command + [options.model]
+    command = options.command or next((c for c in COMMANDS if os.path.exists(c[0])), None)
+    if not command:
+        skip(options.count, "nothing is built that tokenizes")
+    command = command + [options.model, "--no-special"]
     texts = make_texts(options.count, options.seed)
     skipped = 0
     if options.llama:

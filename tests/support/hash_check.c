@@ -16,6 +16,7 @@
 #include "base/random.h"
 
 #include <argp.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -178,6 +179,12 @@ static void start(struct stream *stream) {
     buf_fini(&body);
 }
 
+static void on_term(void *user, unsigned number) {
+    struct check *check = user;
+    (void)number;
+    check->end_ns = 0;
+}
+
 static const struct argp_option options[] = {
     {"target", 't', "URL", 0, "", 0}, {"streams", 'n', "N", 0, "", 0},
     {"tokens", 'k', "N", 0, "", 0},   {"prompt", 'p', "N", 0, "longest prompt", 0},
@@ -243,6 +250,9 @@ int main(int argc, char **argv) {
     check.random.state = check.seed;
     buf_init(&check.stalls, 0);
     check.end_ns = clock_now_ns() + check.seconds * NS_PER_S;
+    struct loop_watch *term = NULL;
+    if (loop_signal_new(check.loop, SIGTERM, on_term, &check, &term) != STATUS_OK)
+        return 2;
     struct stream *streams = calloc(check.n_streams, sizeof *streams);
     for (unsigned i = 0; streams && i < check.n_streams; i++) {
         streams[i].check = &check;
@@ -269,6 +279,7 @@ int main(int argc, char **argv) {
     }
     free(streams);
     buf_fini(&check.stalls);
+    loop_watch_free(term);
     loop_free(check.loop);
     return good ? 0 : 1;
 }

@@ -24,6 +24,8 @@ for script in tests/e2e/*_test.py; do
     e2e "$(basename "$script" .py)" 900
 done
 
+e2e tokenizer_oracle 300
+
 if [ "$mode" = full ]; then
     step sim/long 3600 "build/release/tests/sim --seed 1 --seeds 2000"
 fi

@@ -1,0 +1,304 @@
+/* kernels/cpu/attend.h: causal attention over paged KV. Compiled once per path, after its vec_*.h.
+ *
+ * Rows (a query head of a token) go in tiles of up to ATTEND_ROWS, so that keys and values are
+ * widened once per tile. A row's result depends on its own keys only: it walks them in chunks of
+ * ATTEND_CHUNK counted from position 0, its scores are lanes of 16 tokens with one chain of FMAs
+ * over the head's dimensions, its values are added token by token, and keys outside its range are
+ * not touched, whatever its neighbours in the tile look at. */
+#pragma once
+
+#include "kernels/cpu/path.h"
+#include "kernels/limits.h"
+
+#define ATTEND_ROWS   4
+#define ATTEND_BLOCKS (ATTEND_CHUNK / KV_BLOCK_TOKENS)
+
+/* What a row sees and its softmax so far. */
+struct attend_row {
+    const float *q;
+    float *out;     /* (head_dim): values weighted with exp(score - max) */
+    uint32_t begin; /* first key */
+    uint32_t end;   /* one past the last */
+    float slope;    /* ALiBi */
+    float max;
+    float total;
+    bool started;
+};
+
+struct attend_tile {
+    const struct attend_job *job;
+    uint32_t n_rows;
+    struct attend_row rows[ATTEND_ROWS];
+    float scores[ATTEND_ROWS][ATTEND_CHUNK]; /* then weights */
+    float sums[ATTEND_ROWS][HEAD_DIM_MAX];   /* of one chunk */
+};
+
+static const uint16_t *attend_k(const struct attend_job *job, uint32_t block) {
+    const uint16_t *at =
+        (const uint16_t *)((const char *)job->kv->base + job->blocks[block] * job->kv->block_bytes);
+    return at + (size_t)job->kv_head * job->kv->head_dim * KV_BLOCK_TOKENS;
+}
+
+static const uint16_t *attend_v(const struct attend_job *job, uint32_t block) {
+    const struct kernels_kv *kv = job->kv;
+    return attend_k(job, block) + (size_t)kv->n_kv_heads * kv->head_dim * KV_BLOCK_TOKENS;
+}
+
+/* Dot products of n_rows rows with the keys of n_blocks blocks. */
+VEC_INLINE void attend_dots(struct attend_tile *tile, uint32_t first_row, const uint32_t n_rows,
+                            uint32_t block, const uint32_t n_blocks, uint32_t at) {
+    const struct attend_job *job = tile->job;
+    const uint16_t *k[4];
+    struct vec dots[ATTEND_ROWS * 4];
+#pragma GCC unroll 4
+    for (uint32_t b = 0; b < n_blocks; b++) {
+        k[b] = attend_k(job, block + b);
+#pragma GCC unroll 4
+        for (uint32_t r = 0; r < n_rows; r++)
+            dots[r * n_blocks + b] = vec_set(0.0f);
+    }
+    for (uint32_t d = 0; d < job->kv->head_dim; d++)
+#pragma GCC unroll 4
+        for (uint32_t b = 0; b < n_blocks; b++) {
+            struct vec keys = vec_load_half(k[b] + (size_t)d * KV_BLOCK_TOKENS);
+#pragma GCC unroll 4
+            for (uint32_t r = 0; r < n_rows; r++)
+                dots[r * n_blocks + b] =
+                    vec_fma(vec_set(tile->rows[first_row + r].q[d]), keys, dots[r * n_blocks + b]);
+        }
+#pragma GCC unroll 4
+    for (uint32_t r = 0; r < n_rows; r++)
+#pragma GCC unroll 4
+        for (uint32_t b = 0; b < n_blocks; b++)
+            vec_store(&tile->scores[first_row + r][at + b * KV_BLOCK_TOKENS],
+                      dots[r * n_blocks + b]);
+}
+
+/* Adds the values of tokens [begin, end), weighted, to dimensions [d, d + 16 n_vecs) of n_rows
+ * rows. */
+VEC_INLINE void attend_add(struct attend_tile *tile, uint32_t first_row, const uint32_t n_rows,
+                           uint32_t begin, uint32_t end, uint32_t d, const uint32_t n_vecs) {
+    struct vec sums[ATTEND_ROWS * 4];
+    uint32_t dim = tile->job->kv->head_dim;
+#pragma GCC unroll 4
+    for (uint32_t r = 0; r < n_rows; r++)
+#pragma GCC unroll 4
+        for (uint32_t i = 0; i < n_vecs; i++)
+            sums[r * n_vecs + i] = vec_load(&tile->sums[first_row + r][d + 16 * i]);
+    for (uint32_t j = begin; j < end;) {
+        uint32_t slot = j % KV_BLOCK_TOKENS;
+        const uint16_t *v = attend_v(tile->job, j / KV_BLOCK_TOKENS) + (size_t)slot * dim + d;
+        uint32_t last = j - slot + KV_BLOCK_TOKENS < end ? j - slot + KV_BLOCK_TOKENS : end;
+        for (; j < last; j++, v += dim) {
+            struct vec values[4];
+#pragma GCC unroll 4
+            for (uint32_t i = 0; i < n_vecs; i++)
+                values[i] = vec_load_half(v + 16 * i);
+#pragma GCC unroll 4
+            for (uint32_t r = 0; r < n_rows; r++) {
+                struct vec p = vec_set(tile->scores[first_row + r][j % ATTEND_CHUNK]);
+#pragma GCC unroll 4
+                for (uint32_t i = 0; i < n_vecs; i++)
+                    sums[r * n_vecs + i] = vec_fma(p, values[i], sums[r * n_vecs + i]);
+            }
+        }
+    }
+#pragma GCC unroll 4
+    for (uint32_t r = 0; r < n_rows; r++)
+#pragma GCC unroll 4
+        for (uint32_t i = 0; i < n_vecs; i++)
+            vec_store(&tile->sums[first_row + r][d + 16 * i], sums[r * n_vecs + i]);
+}
+
+#define ATTEND_CASES(call)                                                                         \
+    switch (n_rows) {                                                                              \
+    case 1:                                                                                        \
+        call(1);                                                                                   \
+        break;                                                                                     \
+    case 2:                                                                                        \
+        call(2);                                                                                   \
+        break;                                                                                     \
+    case 3:                                                                                        \
+        call(3);                                                                                   \
+        break;                                                                                     \
+    default:                                                                                       \
+        call(4);                                                                                   \
+        break;                                                                                     \
+    }
+
+static void attend_scores(struct attend_tile *tile, uint32_t begin, uint32_t end) {
+    uint32_t n_rows = tile->n_rows;
+    uint32_t last = (end + KV_BLOCK_TOKENS - 1) / KV_BLOCK_TOKENS;
+    for (uint32_t block = begin / KV_BLOCK_TOKENS; block < last;) {
+        uint32_t at = block * KV_BLOCK_TOKENS % ATTEND_CHUNK;
+        if (last - block >= 4) {
+#define CALL(rows) attend_dots(tile, 0, rows, block, 4, at)
+            ATTEND_CASES(CALL)
+#undef CALL
+            block += 4;
+            continue;
+        }
+#define CALL(rows) attend_dots(tile, 0, rows, block, 1, at)
+        ATTEND_CASES(CALL)
+#undef CALL
+        block++;
+    }
+}
+
+static void attend_values(struct attend_tile *tile, uint32_t first_row, uint32_t n_rows,
+                          uint32_t begin, uint32_t end) {
+    uint32_t dim = tile->job->kv->head_dim;
+    uint32_t d = 0;
+    if (begin >= end)
+        return;
+    for (; d + 64 <= dim; d += 64) {
+#define CALL(rows) attend_add(tile, first_row, rows, begin, end, d, 4)
+        ATTEND_CASES(CALL)
+#undef CALL
+    }
+    for (; d < dim; d += 16) {
+#define CALL(rows) attend_add(tile, first_row, rows, begin, end, d, 1)
+        ATTEND_CASES(CALL)
+#undef CALL
+    }
+}
+
+/* Scores become weights exp(score - max); lanes outside [begin, end) become an exact zero. Gives
+ * the chunk's maximum and the sum of the weights. */
+static void attend_softmax(struct attend_tile *tile, uint32_t r, uint32_t begin, uint32_t end,
+                           float *max_out, float *total) {
+    const struct attend_job *job = tile->job;
+    const struct attend_row *row = &tile->rows[r];
+    float *scores = tile->scores[r];
+    uint32_t chunk = begin / ATTEND_CHUNK * ATTEND_CHUNK;
+    uint32_t first = (begin - chunk) / 16 * 16;
+    uint32_t last = end - chunk;
+    struct vec max = vec_set(-INFINITY);
+    for (uint32_t i = first; i < last; i += 16) {
+        struct vec s = vec_mul(vec_load(scores + i), vec_set(job->scale));
+        if (job->alibi) {
+            float away[16];
+            for (uint32_t lane = 0; lane < 16; lane++)
+                away[lane] = (float)((int32_t)(chunk + i + lane) - (int32_t)(row->end - 1));
+            s = vec_fma(vec_set(row->slope), vec_load(away), s);
+        }
+        vec_store(scores + i, s);
+        if (chunk + i < begin)
+            for (uint32_t lane = 0; lane < begin - chunk - i; lane++)
+                scores[i + lane] = -INFINITY;
+        if (i + 16 > last)
+            for (uint32_t lane = last - i; lane < 16; lane++)
+                scores[i + lane] = -INFINITY;
+        max = vec_max(vec_load(scores + i), max);
+    }
+    *max_out = vec_max_lane(max);
+    struct vec sum = vec_set(0.0f);
+    for (uint32_t i = first; i < last; i += 16) {
+        struct vec p = vec_exp(vec_sub(vec_load(scores + i), vec_set(*max_out)));
+        vec_store(scores + i, p);
+        sum = vec_add(sum, p);
+    }
+    *total = vec_sum(sum);
+}
+
+/* Adds the chunk's result to the row's. */
+static void attend_merge(struct attend_tile *tile, uint32_t r, float max, float total) {
+    struct attend_row *row = &tile->rows[r];
+    uint32_t dim = tile->job->kv->head_dim;
+    if (!row->started) {
+        memcpy(row->out, tile->sums[r], dim * sizeof *row->out);
+        row->max = max;
+        row->total = total;
+        row->started = true;
+        return;
+    }
+    float both = row->max > max ? row->max : max;
+    float keep = numbers_exp(row->max - both);
+    float add = numbers_exp(max - both);
+    row->total = fmaf(row->total, keep, total * add);
+    row->max = both;
+    for (uint32_t d = 0; d < dim; d += 16)
+        vec_store(row->out + d, vec_fma(vec_load(row->out + d), vec_set(keep),
+                                        vec_mul(vec_load(&tile->sums[r][d]), vec_set(add))));
+}
+
+static uint32_t attend_clamp(uint32_t x, uint32_t low, uint32_t high) {
+    return x < low ? low : (x > high ? high : x);
+}
+
+/* One chunk, tokens [chunk, chunk + ATTEND_CHUNK), for all rows of the tile. */
+static void attend_chunk(struct attend_tile *tile, uint32_t chunk) {
+    uint32_t begin[ATTEND_ROWS];
+    uint32_t end[ATTEND_ROWS];
+    uint32_t any_begin = chunk + ATTEND_CHUNK;
+    uint32_t any_end = chunk;
+    uint32_t all_begin = chunk;
+    uint32_t all_end = chunk + ATTEND_CHUNK;
+    for (uint32_t r = 0; r < tile->n_rows; r++) {
+        begin[r] = attend_clamp(tile->rows[r].begin, chunk, chunk + ATTEND_CHUNK);
+        end[r] = attend_clamp(tile->rows[r].end, chunk, chunk + ATTEND_CHUNK);
+        any_begin = begin[r] < any_begin ? begin[r] : any_begin;
+        any_end = end[r] > any_end ? end[r] : any_end;
+        all_begin = begin[r] > all_begin ? begin[r] : all_begin;
+        all_end = end[r] < all_end ? end[r] : all_end;
+    }
+    attend_scores(tile, any_begin, any_end);
+    float max[ATTEND_ROWS];
+    float total[ATTEND_ROWS];
+    if (all_begin >= all_end)
+        all_begin = all_end = any_begin; /* nothing in common: each row by itself */
+    for (uint32_t r = 0; r < tile->n_rows; r++) {
+        if (begin[r] >= end[r])
+            continue;
+        attend_softmax(tile, r, begin[r], end[r], &max[r], &total[r]);
+        memset(tile->sums[r], 0, tile->job->kv->head_dim * sizeof(float));
+        if (all_begin < all_end)
+            attend_values(tile, r, 1, begin[r], all_begin);
+    }
+    attend_values(tile, 0, tile->n_rows, all_begin, all_end);
+    for (uint32_t r = 0; r < tile->n_rows; r++) {
+        if (begin[r] >= end[r])
+            continue;
+        attend_values(tile, r, 1, all_begin < all_end ? all_end : begin[r], end[r]);
+        attend_merge(tile, r, max[r], total[r]);
+    }
+}
+
+static void attend_tile_run(struct attend_tile *tile) {
+    uint32_t begin = tile->rows[0].begin;
+    uint32_t end = 0;
+    for (uint32_t r = 0; r < tile->n_rows; r++) {
+        begin = tile->rows[r].begin < begin ? tile->rows[r].begin : begin;
+        end = tile->rows[r].end > end ? tile->rows[r].end : end;
+    }
+    for (uint32_t chunk = begin / ATTEND_CHUNK * ATTEND_CHUNK; chunk < end; chunk += ATTEND_CHUNK)
+        attend_chunk(tile, chunk);
+    for (uint32_t r = 0; r < tile->n_rows; r++) {
+        struct attend_row *row = &tile->rows[r];
+        for (uint32_t d = 0; d < tile->job->kv->head_dim; d += 16)
+            vec_store(row->out + d, vec_div(vec_load(row->out + d), vec_set(row->total)));
+    }
+}
+
+static void path_attend(const struct attend_job *job) {
+    struct attend_tile tile;
+    uint32_t n = job->n_tokens * job->n_group;
+    tile.job = job;
+    for (uint32_t first = 0; first < n; first += ATTEND_ROWS) {
+        tile.n_rows = n - first < ATTEND_ROWS ? n - first : ATTEND_ROWS;
+        for (uint32_t r = 0; r < tile.n_rows; r++) {
+            uint32_t token = (first + r) / job->n_group;
+            uint32_t head = (first + r) % job->n_group;
+            uint32_t end = job->positions[token] + 1;
+            size_t at = (size_t)head * job->kv->head_dim;
+            tile.rows[r] = (struct attend_row){
+                .q = job->q + token * job->q_stride + at,
+                .out = job->out + token * job->out_stride + at,
+                .begin = job->window != 0 && end > job->window ? end - job->window : 0,
+                .end = end,
+                .slope = job->alibi ? job->alibi[head] : 0.0f,
+            };
+        }
+        attend_tile_run(&tile);
+    }
+}

@@ -1,0 +1,119 @@
+/* kernels/cpu/attention.c: tokens, and sequences by key-value head, shared out over the team. */
+#include "kernels/cpu/cpu.h"
+
+#include "base/assert.h"
+
+struct tokens_job {
+    const struct kernels_ctx *ctx;
+    const struct kernels_batch *batch;
+    const struct kernels_kv *kv;
+    uint32_t n_spans;
+    /* rope_kv */
+    const struct rope *rope;
+    float *qkv_out;
+    /* attend */
+    float *out;
+    const float *qkv;
+    float scale;
+    const float *alibi;
+    uint32_t window;
+};
+
+static size_t qkv_stride(const struct kernels_ctx *ctx) {
+    return (size_t)(ctx->limits.n_heads + 2 * ctx->limits.n_kv_heads) * ctx->limits.head_dim;
+}
+
+/* Cuts each sequence's tokens into spans; gives their number. */
+static uint32_t cut(struct kernels_ctx *ctx, const struct kernels_batch *batch) {
+    ASSERT(batch->n_tokens <= ctx->limits.max_tokens);
+    uint32_t n = 0;
+    for (uint32_t seq = 0; seq < batch->n_seqs; seq++) {
+        uint32_t end = batch->seq_begin[seq + 1];
+        for (uint32_t token = batch->seq_begin[seq]; token < end; token += SPAN_TOKENS) {
+            uint32_t left = end - token;
+            ctx->spans[n++] = (struct span){seq, token, left < SPAN_TOKENS ? left : SPAN_TOKENS};
+        }
+    }
+    return n;
+}
+
+static void rope_span(void *arg, uint32_t item, uint32_t thread) {
+    (void)thread;
+    const struct tokens_job *job = arg;
+    const struct span *span = &job->ctx->spans[item];
+    const struct kernels_batch *batch = job->batch;
+    const uint32_t *blocks = batch->block_tables + (size_t)span->seq * batch->block_table_stride;
+    for (uint32_t t = span->token; t < span->token + span->n_tokens; t++) {
+        uint32_t position = batch->positions[t];
+        size_t offset = blocks[position / KV_BLOCK_TOKENS] * job->kv->block_bytes;
+        struct rope_job rope = {
+            .rope = job->rope,
+            .kv = job->kv,
+            .n_heads = job->ctx->limits.n_heads,
+            .position = position,
+            .row = job->qkv_out + t * qkv_stride(job->ctx),
+            .block = (uint16_t *)((char *)job->kv->base + offset),
+        };
+        job->ctx->path->rope_kv(&rope);
+    }
+}
+
+void cpu_rope_kv(struct kernels_ctx *ctx, float *qkv, const struct kernels_batch *batch,
+                 const struct rope *rope, const struct kernels_kv *kv) {
+    uint32_t saved = numbers_enter();
+    struct tokens_job job = {.ctx = ctx, .batch = batch, .kv = kv, .rope = rope, .qkv_out = qkv};
+    uint32_t n_spans = cut(ctx, batch);
+    if (batch->n_tokens > SPAN_TOKENS)
+        team_run(ctx->team, n_spans, rope_span, &job);
+    else
+        for (uint32_t i = 0; i < n_spans; i++)
+            rope_span(&job, i, 0);
+    numbers_leave(saved);
+}
+
+/* Items run from the last span, which has the most keys to look at in a prompt, to the first. */
+static void attend_item(void *arg, uint32_t item, uint32_t thread) {
+    (void)thread;
+    const struct tokens_job *job = arg;
+    const struct kernels_batch *batch = job->batch;
+    const struct kernels_kv *kv = job->kv;
+    const struct span *span = &job->ctx->spans[job->n_spans - 1 - item / kv->n_kv_heads];
+    uint32_t n_heads = job->ctx->limits.n_heads;
+    uint32_t kv_head = item % kv->n_kv_heads;
+    uint32_t n_group = n_heads / kv->n_kv_heads;
+    size_t first = (size_t)kv_head * n_group * kv->head_dim;
+    struct attend_job attend = {
+        .kv = kv,
+        .blocks = batch->block_tables + (size_t)span->seq * batch->block_table_stride,
+        .positions = batch->positions + span->token,
+        .q = job->qkv + span->token * qkv_stride(job->ctx) + first,
+        .q_stride = qkv_stride(job->ctx),
+        .out = job->out + (size_t)span->token * n_heads * kv->head_dim + first,
+        .out_stride = (size_t)n_heads * kv->head_dim,
+        .alibi = job->alibi ? job->alibi + (size_t)kv_head * n_group : NULL,
+        .scale = job->scale,
+        .window = job->window,
+        .n_tokens = span->n_tokens,
+        .n_group = n_group,
+        .kv_head = kv_head,
+    };
+    job->ctx->path->attend(&attend);
+}
+
+void cpu_attend(struct kernels_ctx *ctx, float *out, const float *qkv,
+                const struct kernels_batch *batch, const struct kernels_kv *kv, float scale,
+                const float *alibi, uint32_t window) {
+    ASSERT(kv->head_dim == ctx->limits.head_dim && kv->n_kv_heads == ctx->limits.n_kv_heads);
+    uint32_t saved = numbers_enter();
+    struct tokens_job job = {.ctx = ctx,
+                             .batch = batch,
+                             .kv = kv,
+                             .n_spans = cut(ctx, batch),
+                             .out = out,
+                             .qkv = qkv,
+                             .scale = scale,
+                             .alibi = alibi,
+                             .window = window};
+    team_run(ctx->team, job.n_spans * kv->n_kv_heads, attend_item, &job);
+    numbers_leave(saved);
+}

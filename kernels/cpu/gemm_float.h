@@ -1,0 +1,183 @@
+/* kernels/cpu/gemm_float.h: products with F32, F16 and BF16 panels, and what happens to the outputs
+ * of every product. Compiled once per path, after its vec_*.h. */
+#pragma once
+
+#include "kernels/cpu/path.h"
+
+#define GEMM_INLINE static inline __attribute__((always_inline, unused))
+
+/* Bias and epilogue of 16 outputs of one row. */
+GEMM_INLINE void gemm_finish(const struct gemm_job *job, uint32_t panel, uint32_t row,
+                             struct vec y) {
+    uint32_t first = panel * PANEL;
+    uint32_t n = job->weight->n - first;
+    n = n > PANEL ? PANEL : n;
+    if (job->weight->bias)
+        y = vec_add(y, n == PANEL ? vec_load(job->weight->bias + first)
+                                  : vec_load_n(job->weight->bias + first, n, 0.0f));
+    float *out = job->out + row * job->out_stride;
+    if (job->epilogue == EPILOGUE_SILU_MUL) {
+        struct vec up;
+        struct vec gate = vec_split_pairs(y, y, &up);
+        vec_store_n(out + first / 2, n / 2, vec_mul(vec_silu(gate), up));
+        return;
+    }
+    out += first;
+    if (job->epilogue == EPILOGUE_ADD)
+        y = vec_add(n == PANEL ? vec_load(out) : vec_load_n(out, n, 0.0f), y);
+    if (n == PANEL)
+        vec_store(out, y);
+    else
+        vec_store_n(out, n, y);
+}
+
+/* PANELS panels times ROWS rows: one chain of FMAs per output, in rising k. */
+#define GEMM_CHAIN(name, type, load)                                                               \
+    GEMM_INLINE void name(const struct gemm_job *job, uint32_t panel, const uint32_t n_panels,     \
+                          const uint32_t n_rows) {                                                 \
+        uint32_t k = job->weight->k;                                                               \
+        const type *w = (const type *)job->weight->data + (size_t)panel * k * PANEL;               \
+        const float *x = job->x;                                                                   \
+        struct vec f[4 * TILE_ROWS_MAX];                                                           \
+        _Pragma("GCC unroll 32") for (uint32_t i = 0; i < n_panels * n_rows; i++) f[i] =           \
+            vec_set(0.0f);                                                                         \
+        for (uint32_t i = 0; i < k; i++)                                                           \
+            _Pragma("GCC unroll 4") for (uint32_t p = 0; p < n_panels; p++) {                      \
+                struct vec v = load(w + ((size_t)p * k + i) * PANEL);                              \
+                _Pragma("GCC unroll 8") for (uint32_t r = 0; r < n_rows; r++) f[p * n_rows + r] =  \
+                    vec_fma(v, vec_set(x[(size_t)r * k + i]), f[p * n_rows + r]);                  \
+            }                                                                                      \
+        _Pragma("GCC unroll 4") for (uint32_t p = 0; p < n_panels; p++)                            \
+            _Pragma("GCC unroll 8") for (uint32_t r = 0; r < n_rows; r++)                          \
+                gemm_finish(job, panel + p, r, f[p * n_rows + r]);                                 \
+    }
+
+GEMM_CHAIN(gemm_chain_f32, float, vec_load)
+GEMM_CHAIN(gemm_chain_f16, uint16_t, vec_load_half)
+
+/* One panel times n_rows rows in the order of AMX: per 32 inputs an even and an odd chain. */
+GEMM_INLINE void gemm_bf16(const struct gemm_job *job, uint32_t panel, const uint32_t n_rows) {
+    uint32_t k = job->weight->k;
+    const uint16_t *w = (const uint16_t *)job->weight->data + (size_t)panel * k * PANEL;
+    const float *x = job->x;
+    struct vec f[TILE_ROWS_MAX];
+#pragma GCC unroll 8
+    for (uint32_t r = 0; r < n_rows; r++)
+        f[r] = vec_set(0.0f);
+    for (uint32_t g = 0; g < k; g += GROUP) {
+        struct vec even[TILE_ROWS_MAX];
+        struct vec odd[TILE_ROWS_MAX];
+#pragma GCC unroll 8
+        for (uint32_t r = 0; r < n_rows; r++)
+            even[r] = odd[r] = vec_set(0.0f);
+        for (uint32_t i = g; i < g + GROUP; i += 2, w += 2 * PANEL) {
+            struct vec first = vec_load_bf16_even(w);
+            struct vec second = vec_load_bf16_odd(w);
+#pragma GCC unroll 8
+            for (uint32_t r = 0; r < n_rows; r++) {
+                even[r] = vec_fma(first, vec_set(x[(size_t)r * k + i]), even[r]);
+                odd[r] = vec_fma(second, vec_set(x[(size_t)r * k + i + 1]), odd[r]);
+            }
+        }
+#pragma GCC unroll 8
+        for (uint32_t r = 0; r < n_rows; r++)
+            f[r] = vec_add(f[r], vec_add(even[r], odd[r]));
+    }
+#pragma GCC unroll 8
+    for (uint32_t r = 0; r < n_rows; r++)
+        gemm_finish(job, panel, r, f[r]);
+}
+
+/* Runs kernel(job, panel, R) with R a constant. */
+#define GEMM_ROWS(kernel, job, panel)                                                              \
+    switch ((job)->n_rows) {                                                                       \
+    case 1:                                                                                        \
+        kernel(job, panel, 1);                                                                     \
+        break;                                                                                     \
+    case 2:                                                                                        \
+        kernel(job, panel, 2);                                                                     \
+        break;                                                                                     \
+    case 3:                                                                                        \
+        kernel(job, panel, 3);                                                                     \
+        break;                                                                                     \
+    case 4:                                                                                        \
+        kernel(job, panel, 4);                                                                     \
+        break;                                                                                     \
+        GEMM_ROWS_MORE(kernel, job, panel)                                                         \
+    }
+
+/* Paths with 32 registers take up to 8 rows. */
+#if defined(PATH_WIDE)
+#define GEMM_ROWS_MORE(kernel, job, panel)                                                         \
+    case 5:                                                                                        \
+        kernel(job, panel, 5);                                                                     \
+        break;                                                                                     \
+    case 6:                                                                                        \
+        kernel(job, panel, 6);                                                                     \
+        break;                                                                                     \
+    case 7:                                                                                        \
+        kernel(job, panel, 7);                                                                     \
+        break;                                                                                     \
+    case 8:                                                                                        \
+        kernel(job, panel, 8);                                                                     \
+        break;
+#else
+#define GEMM_ROWS_MORE(kernel, job, panel)
+#endif
+
+#define GEMM_ONE_F32(job, panel, rows) gemm_chain_f32(job, panel, 1, rows)
+#define GEMM_ONE_F16(job, panel, rows) gemm_chain_f16(job, panel, 1, rows)
+
+static void gemm_panels_f32(const struct gemm_job *job) {
+    uint32_t panel = job->panel_begin;
+    if (job->n_rows == 1)
+        for (; panel + 4 <= job->panel_end; panel += 4)
+            gemm_chain_f32(job, panel, 4, 1);
+    for (; panel < job->panel_end; panel++)
+        GEMM_ROWS(GEMM_ONE_F32, job, panel)
+}
+
+static void gemm_panels_f16(const struct gemm_job *job) {
+    uint32_t panel = job->panel_begin;
+    if (job->n_rows == 1)
+        for (; panel + 4 <= job->panel_end; panel += 4)
+            gemm_chain_f16(job, panel, 4, 1);
+    for (; panel < job->panel_end; panel++)
+        GEMM_ROWS(GEMM_ONE_F16, job, panel)
+}
+
+static void gemm_panels_bf16(const struct gemm_job *job) {
+    for (uint32_t panel = job->panel_begin; panel < job->panel_end; panel++)
+        GEMM_ROWS(gemm_bf16, job, panel)
+}
+
+/* The integer products come from the path: gemm_i4 and gemm_i8. */
+static void gemm_panels_i4(const struct gemm_job *job) {
+    for (uint32_t panel = job->panel_begin; panel < job->panel_end; panel++)
+        GEMM_ROWS(gemm_i4, job, panel)
+}
+
+static void gemm_panels_i8(const struct gemm_job *job) {
+    for (uint32_t panel = job->panel_begin; panel < job->panel_end; panel++)
+        GEMM_ROWS(gemm_i8, job, panel)
+}
+
+static void path_gemm(const struct gemm_job *job) {
+    switch (job->weight->format) {
+    case WEIGHT_F32:
+        gemm_panels_f32(job);
+        break;
+    case WEIGHT_F16:
+        gemm_panels_f16(job);
+        break;
+    case WEIGHT_BF16:
+        gemm_panels_bf16(job);
+        break;
+    case WEIGHT_I4G:
+        gemm_panels_i4(job);
+        break;
+    case WEIGHT_I8G:
+        gemm_panels_i8(job);
+        break;
+    }
+}

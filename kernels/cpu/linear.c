@@ -1,0 +1,132 @@
+/* kernels/cpu/linear.c: y = x W^T. Rows are quantized once, then panels are shared out; each item
+ * takes all rows through its few panels, so weights are read from memory once. */
+#include "kernels/cpu/cpu.h"
+
+#include "base/assert.h"
+
+#define ITEMS_PER_THREAD 4
+#define ITEM_BYTES       (128u << 10) /* weights of one item at most: they stay in the L2 cache */
+#define ITEM_WORK_MIN    (96u << 10)  /* multiplications worth waking a thread for */
+
+struct linear_job {
+    const struct path *path;
+    const struct weight *weight;
+    const float *x; /* (n_rows, k) */
+    uint8_t *tiles; /* activations as the format wants them */
+    float *out;
+    size_t out_stride;
+    uint32_t n_rows;
+    uint32_t tile_rows;
+    uint32_t tiles_per_item;  /* of the quantizing pass */
+    uint32_t panels_per_item; /* of the product */
+    enum epilogue epilogue;
+};
+
+static uint32_t rows_at(const struct linear_job *job, uint32_t tile) {
+    uint32_t left = job->n_rows - tile * job->tile_rows;
+    return left < job->tile_rows ? left : job->tile_rows;
+}
+
+/* Bytes of one row and k inputs in a tile, times the rows before it. */
+static uint8_t *tile_at(const struct linear_job *job, uint32_t tile) {
+    return job->tiles + (size_t)tile * job->tile_rows * (job->weight->k / GROUP) * TILE_ROW_BYTES;
+}
+
+static void quantize_item(void *arg, uint32_t item, uint32_t thread) {
+    (void)thread;
+    const struct linear_job *job = arg;
+    uint32_t k = job->weight->k;
+    for (uint32_t i = 0; i < job->tiles_per_item; i++) {
+        uint32_t tile = item * job->tiles_per_item + i;
+        size_t row = (size_t)tile * job->tile_rows;
+        if (row >= job->n_rows)
+            return;
+        if (job->weight->format == WEIGHT_BF16)
+            job->path->round_bf16((float *)job->tiles + row * k, job->x + row * k,
+                                  (size_t)rows_at(job, tile) * k);
+        else
+            job->path->quantize(tile_at(job, tile), job->x + row * k, rows_at(job, tile), k);
+    }
+}
+
+static const void *activations(const struct linear_job *job, uint32_t tile) {
+    size_t offset = (size_t)tile * job->tile_rows * job->weight->k;
+    switch (job->weight->format) {
+    case WEIGHT_F32:
+    case WEIGHT_F16:
+        return job->x + offset;
+    case WEIGHT_BF16:
+        return (const float *)job->tiles + offset;
+    default:
+        return tile_at(job, tile);
+    }
+}
+
+static void panels_item(void *arg, uint32_t item, uint32_t thread) {
+    (void)thread;
+    const struct linear_job *job = arg;
+    uint32_t n_panels = (job->weight->n + PANEL - 1) / PANEL;
+    uint32_t begin = item * job->panels_per_item;
+    uint32_t end = begin + job->panels_per_item;
+    struct gemm_job gemm = {.weight = job->weight,
+                            .panel_begin = begin,
+                            .panel_end = end < n_panels ? end : n_panels,
+                            .epilogue = job->epilogue,
+                            .out_stride = job->out_stride};
+    for (uint32_t tile = 0; tile * job->tile_rows < job->n_rows; tile++) {
+        gemm.x = activations(job, tile);
+        gemm.n_rows = rows_at(job, tile);
+        gemm.out = job->out + (size_t)tile * job->tile_rows * job->out_stride;
+        job->path->gemm(&gemm);
+    }
+}
+
+static uint32_t panels_per_item(const struct kernels_ctx *ctx, const struct weight *weight,
+                                uint32_t n_rows) {
+    uint32_t n_panels = (weight->n + PANEL - 1) / PANEL;
+    uint64_t panel_work = (uint64_t)PANEL * weight->k * n_rows;
+    uint32_t share = n_panels / (ctx->n_threads * ITEMS_PER_THREAD);
+    uint32_t most = (uint32_t)(ITEM_BYTES / panel_bytes(weight->format, weight->k));
+    uint32_t least = (uint32_t)(ITEM_WORK_MIN / panel_work) + 1;
+    share = share > most ? most : share;
+    return share < least ? least : share;
+}
+
+static void linear_rows(struct kernels_ctx *ctx, struct linear_job *job) {
+    enum weight_format format = job->weight->format;
+    uint32_t n_tiles = (job->n_rows + job->tile_rows - 1) / job->tile_rows;
+    if (format != WEIGHT_F32 && format != WEIGHT_F16) {
+        job->tiles_per_item = 32768 / (job->tile_rows * job->weight->k) + 1;
+        team_run(ctx->team, (n_tiles + job->tiles_per_item - 1) / job->tiles_per_item,
+                 quantize_item, job);
+    }
+    uint32_t n_panels = (job->weight->n + PANEL - 1) / PANEL;
+    job->panels_per_item = panels_per_item(ctx, job->weight, job->n_rows);
+    team_run(ctx->team, (n_panels + job->panels_per_item - 1) / job->panels_per_item, panels_item,
+             job);
+}
+
+void cpu_linear(struct kernels_ctx *ctx, float *out, const float *x, const struct weight *weight,
+                uint32_t n_rows, enum epilogue epilogue) {
+    ASSERT(weight->k <= ctx->limits.max_dim);
+    ASSERT(epilogue != EPILOGUE_SILU_MUL || weight->n % 2 == 0);
+    uint32_t saved = numbers_enter();
+    struct linear_job job = {
+        .path = ctx->path,
+        .weight = weight,
+        .tiles = ctx->tiles,
+        .out_stride = epilogue == EPILOGUE_SILU_MUL ? weight->n / 2 : weight->n,
+        .tile_rows = ctx->path->tile_rows,
+        .epilogue = epilogue,
+    };
+    uint32_t most = ctx->limits.max_tokens > ctx->limits.max_seqs ? ctx->limits.max_tokens
+                                                                  : ctx->limits.max_seqs;
+    ASSERT(n_rows <= most);
+    for (uint32_t row = 0; row < n_rows; row += LINEAR_ROWS) {
+        job.x = x + (size_t)row * weight->k;
+        job.out = out + (size_t)row * job.out_stride;
+        job.n_rows = n_rows - row < LINEAR_ROWS ? n_rows - row : LINEAR_ROWS;
+        linear_rows(ctx, &job);
+    }
+    numbers_leave(saved);
+}

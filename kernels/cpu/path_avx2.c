@@ -1,0 +1,193 @@
+/* kernels/cpu/path_avx2.c: AVX2 with FMA and F16C. vpmaddubsw adds pairs of products in 16 bits: of
+ * 4-bit weights a whole group of 32 fits (16 x 15 x 127 = 30,480); of 8-bit ones two do, with the
+ * sign moved from weight to activation (2 x 128 x 127 = 32,512). A panel is done in two halves. */
+#include "kernels/cpu/path.h"
+
+#include "kernels/cpu/vec_avx2.h"
+
+#include "kernels/cpu/vec_math.h"
+
+static inline __attribute__((always_inline)) __m256i broadcast_four(const int8_t *q) {
+    int32_t four;
+    memcpy(&four, q, sizeof four);
+    return _mm256_set1_epi32(four);
+}
+
+static inline __attribute__((always_inline)) __m256i load_32(const uint8_t *from) {
+    return _mm256_load_si256((const __m256i *)from);
+}
+
+static inline __attribute__((always_inline)) __m256 load_halves(const uint8_t *from) {
+    return _mm256_cvtph_ps(_mm_load_si128((const __m128i *)from));
+}
+
+static inline __attribute__((always_inline)) void gemm_i4(const struct gemm_job *job,
+                                                          uint32_t panel, const uint32_t n_rows);
+static inline __attribute__((always_inline)) void gemm_i8(const struct gemm_job *job,
+                                                          uint32_t panel, const uint32_t n_rows);
+
+#include "kernels/cpu/attend.h"
+#include "kernels/cpu/gemm_float.h"
+#include "kernels/cpu/rope.h"
+#include "kernels/cpu/rows.h"
+
+#define ROWS 4 /* rows at once: four 16-bit sums, four outputs, two weights, one broadcast */
+
+static inline __attribute__((always_inline)) void half_i4(const struct gemm_job *job,
+                                                          uint32_t panel, uint32_t half,
+                                                          const uint32_t n_rows, __m256 f[ROWS]) {
+    uint32_t n_groups = job->weight->k / GROUP;
+    const uint8_t *w = (const uint8_t *)job->weight->data +
+                       (size_t)panel * n_groups * PANEL_I4_BYTES + (size_t)half * 32;
+    const uint8_t *tile = job->x;
+    const __m256i low = _mm256_set1_epi8(15);
+    const __m256i ones = _mm256_set1_epi16(1);
+#pragma GCC unroll 4
+    for (uint32_t r = 0; r < n_rows; r++)
+        f[r] = _mm256_setzero_ps();
+    for (uint32_t g = 0; g < n_groups; g++) {
+        const int8_t *q = (const int8_t *)tile;
+        const float *scales = (const float *)(tile + (size_t)n_rows * GROUP);
+        __m256i sums[ROWS];
+#pragma GCC unroll 4
+        for (uint32_t r = 0; r < n_rows; r++)
+            sums[r] = _mm256_setzero_si256();
+#pragma GCC unroll 4
+        for (uint32_t j = 0; j < 4; j++) {
+            __m256i nibbles = load_32(w + (size_t)64 * j);
+            __m256i even = _mm256_and_si256(nibbles, low);
+            __m256i odd = _mm256_and_si256(_mm256_srli_epi16(nibbles, 4), low);
+#pragma GCC unroll 4
+            for (uint32_t r = 0; r < n_rows; r++) {
+                const int8_t *at = q + r * GROUP + 8 * j;
+                sums[r] = _mm256_add_epi16(sums[r], _mm256_maddubs_epi16(even, broadcast_four(at)));
+                sums[r] =
+                    _mm256_add_epi16(sums[r], _mm256_maddubs_epi16(odd, broadcast_four(at + 4)));
+            }
+        }
+        const uint8_t *halves = w - (size_t)half * 16; /* 8 halves are 16 bytes, not 32 */
+        __m256 scale = load_halves(halves + PANEL_I4_SCALES);
+        __m256 min = load_halves(halves + PANEL_I4_MINS);
+#pragma GCC unroll 4
+        for (uint32_t r = 0; r < n_rows; r++) {
+            __m256 dot = _mm256_cvtepi32_ps(_mm256_madd_epi16(sums[r], ones));
+            f[r] = _mm256_fmadd_ps(_mm256_mul_ps(scale, _mm256_set1_ps(scales[r])), dot, f[r]);
+            f[r] = _mm256_fmadd_ps(min, _mm256_set1_ps(scales[n_rows + r]), f[r]);
+        }
+        w += PANEL_I4_BYTES;
+        tile += (size_t)n_rows * TILE_ROW_BYTES;
+    }
+}
+
+static inline __attribute__((always_inline)) void half_i8(const struct gemm_job *job,
+                                                          uint32_t panel, uint32_t half,
+                                                          const uint32_t n_rows, __m256 f[ROWS]) {
+    uint32_t n_groups = job->weight->k / GROUP;
+    const uint8_t *first = (const uint8_t *)job->weight->data +
+                           (size_t)panel * panel_bytes(WEIGHT_I8G, job->weight->k);
+    const uint8_t *w = first + (size_t)half * 32;
+    const uint8_t *w_scales = first + (size_t)n_groups * PANEL_I8_BYTES + (size_t)half * 16;
+    const uint8_t *tile = job->x;
+    const __m256i flip = _mm256_set1_epi8((char)0x80);
+    const __m256i ones = _mm256_set1_epi16(1);
+#pragma GCC unroll 4
+    for (uint32_t r = 0; r < n_rows; r++)
+        f[r] = _mm256_setzero_ps();
+    for (uint32_t g = 0; g < n_groups; g++) {
+        const int8_t *q = (const int8_t *)tile;
+        const float *scales = (const float *)(tile + (size_t)n_rows * GROUP);
+        __m256i dots[ROWS];
+#pragma GCC unroll 4
+        for (uint32_t r = 0; r < n_rows; r++)
+            dots[r] = _mm256_setzero_si256();
+#pragma GCC unroll 8
+        for (uint32_t j = 0; j < 8; j++) {
+            __m256i weights = _mm256_xor_si256(load_32(w + (size_t)64 * j), flip);
+            __m256i size = _mm256_abs_epi8(weights);
+#pragma GCC unroll 4
+            for (uint32_t r = 0; r < n_rows; r++) {
+                __m256i x = _mm256_sign_epi8(broadcast_four(q + r * GROUP + 4 * j), weights);
+                __m256i pairs = _mm256_maddubs_epi16(size, x);
+                dots[r] = _mm256_add_epi32(dots[r], _mm256_madd_epi16(pairs, ones));
+            }
+        }
+        __m256 scale = load_halves(w_scales + (size_t)g * 2 * PANEL);
+#pragma GCC unroll 4
+        for (uint32_t r = 0; r < n_rows; r++)
+            f[r] = _mm256_fmadd_ps(_mm256_mul_ps(scale, _mm256_set1_ps(scales[r])),
+                                   _mm256_cvtepi32_ps(dots[r]), f[r]);
+        w += PANEL_I8_BYTES;
+        tile += (size_t)n_rows * TILE_ROW_BYTES;
+    }
+}
+
+static inline __attribute__((always_inline)) void gemm_i4(const struct gemm_job *job,
+                                                          uint32_t panel, const uint32_t n_rows) {
+    __m256 low[ROWS];
+    __m256 high[ROWS];
+    half_i4(job, panel, 0, n_rows, low);
+    half_i4(job, panel, 1, n_rows, high);
+#pragma GCC unroll 4
+    for (uint32_t r = 0; r < n_rows; r++)
+        gemm_finish(job, panel, r, (struct vec){low[r], high[r]});
+}
+
+static inline __attribute__((always_inline)) void gemm_i8(const struct gemm_job *job,
+                                                          uint32_t panel, const uint32_t n_rows) {
+    __m256 low[ROWS];
+    __m256 high[ROWS];
+    half_i8(job, panel, 0, n_rows, low);
+    half_i8(job, panel, 1, n_rows, high);
+#pragma GCC unroll 4
+    for (uint32_t r = 0; r < n_rows; r++)
+        gemm_finish(job, panel, r, (struct vec){low[r], high[r]});
+}
+
+/* One group of one row: 32 int8 and their sum; the scale. See numbers_quantize. */
+static int32_t quantize_group(int8_t *q, float *scale, const float *x) {
+    const __m256i magnitude = _mm256_set1_epi32(0x7fffffff);
+    __m256i most = _mm256_setzero_si256();
+    for (int i = 0; i < GROUP; i += 8)
+        most = _mm256_max_epu32(
+            most, _mm256_and_si256(_mm256_loadu_si256((const __m256i *)(x + i)), magnitude));
+    __m128i four = _mm_max_epu32(_mm256_castsi256_si128(most), _mm256_extracti128_si256(most, 1));
+    four = _mm_max_epu32(four, _mm_shuffle_epi32(four, 0x4e));
+    four = _mm_max_epu32(four, _mm_shuffle_epi32(four, 0xb1));
+    uint32_t max_bits = (uint32_t)_mm_cvtsi128_si32(four);
+    float max = float_from_bits(max_bits);
+    if (max_bits >= 0x7f800000u || max < QUANT_TINY) {
+        memset(q, 0, GROUP);
+        *scale = max_bits >= 0x7f800000u ? float_from_bits(0x7fc00000u) : 0.0f;
+        return 0;
+    }
+    *scale = max / 127.0f;
+    __m256 inverse = _mm256_set1_ps(127.0f / max);
+    __m256i total = _mm256_setzero_si256();
+    for (int i = 0; i < GROUP; i += 8) {
+        __m256i v = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x + i), inverse));
+        v = _mm256_max_epi32(_mm256_min_epi32(v, _mm256_set1_epi32(127)), _mm256_set1_epi32(-127));
+        total = _mm256_add_epi32(total, v);
+        __m128i words = _mm_packs_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+        _mm_storel_epi64((__m128i *)(q + i), _mm_packs_epi16(words, words));
+    }
+    __m128i sum = _mm_add_epi32(_mm256_castsi256_si128(total), _mm256_extracti128_si256(total, 1));
+    sum = _mm_add_epi32(sum, _mm_shuffle_epi32(sum, 0x4e));
+    sum = _mm_add_epi32(sum, _mm_shuffle_epi32(sum, 0xb1));
+    return _mm_cvtsi128_si32(sum);
+}
+
+#include "kernels/cpu/quantize.h"
+
+const struct path path_avx2 = {
+    .name = "avx2",
+    .tile_rows = ROWS,
+    .quantize = path_quantize,
+    .round_bf16 = path_round_bf16,
+    .gemm = path_gemm,
+    .norm = path_norm,
+    .rope_kv = path_rope_kv,
+    .attend = path_attend,
+    .block_maxima = path_block_maxima,
+    .block_exps = path_block_exps,
+    .find_at_least = path_find_at_least,
+};

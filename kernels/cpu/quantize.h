@@ -1,0 +1,17 @@
+/* kernels/cpu/quantize.h: a tile of activations as integers (the layout: path.h). Compiled once per
+ * path, after its quantize_group(). */
+#pragma once
+
+static void path_quantize(uint8_t *tile, const float *x, uint32_t n_rows, uint32_t k) {
+    for (uint32_t g = 0; g < k / GROUP; g++, tile += (size_t)n_rows * TILE_ROW_BYTES) {
+        float *scales = (float *)(tile + (size_t)n_rows * GROUP);
+        float *sums = scales + n_rows;
+        int32_t *corrections = (int32_t *)(sums + n_rows);
+        for (uint32_t r = 0; r < n_rows; r++) {
+            int32_t sum = quantize_group((int8_t *)tile + (size_t)r * GROUP, &scales[r],
+                                         x + (size_t)r * k + (size_t)g * GROUP);
+            sums[r] = scales[r] * (float)sum;
+            corrections[r] = -128 * sum;
+        }
+    }
+}

@@ -1,0 +1,94 @@
+/* kernels/cpu/rows.h: operations on one row: norm, rounding, and the passes over logits. Compiled
+ * once per path, after its vec_*.h. */
+#pragma once
+
+#include "kernels/cpu/path.h"
+#include "kernels/sampling.h"
+
+static void path_norm(float *out, const float *x, const float *gain, float eps, uint32_t dim) {
+    struct vec squares = vec_set(0.0f);
+    uint32_t whole = dim / 16 * 16;
+    uint32_t rest = dim - whole;
+    for (uint32_t i = 0; i < whole; i += 16) {
+        struct vec v = vec_load(x + i);
+        squares = vec_fma(v, v, squares);
+    }
+    if (rest) {
+        struct vec v = vec_load_n(x + whole, rest, 0.0f);
+        squares = vec_fma(v, v, squares);
+    }
+    struct vec factor = vec_set(1.0f / sqrtf(vec_sum(squares) / (float)dim + eps));
+    for (uint32_t i = 0; i < whole; i += 16)
+        vec_store(out + i, vec_mul(vec_mul(vec_load(x + i), factor), vec_load(gain + i)));
+    if (rest) {
+        struct vec scaled = vec_mul(vec_load_n(x + whole, rest, 0.0f), factor);
+        vec_store_n(out + whole, rest, vec_mul(scaled, vec_load_n(gain + whole, rest, 0.0f)));
+    }
+}
+
+static void path_round_bf16(float *out, const float *x, size_t n) {
+    for (size_t i = 0; i < n; i += 16)
+        vec_store(out + i, vec_round_bf16(vec_load(x + i)));
+}
+
+static bool path_block_maxima(const float *x, uint32_t n, float *maxima) {
+    bool nan = false;
+    for (uint32_t begin = 0; begin < n; begin += SAMPLING_BLOCK) {
+        uint32_t end = n - begin < SAMPLING_BLOCK ? n : begin + SAMPLING_BLOCK;
+        struct vec max = vec_set(-INFINITY);
+        struct vec zero = vec_set(0.0f);
+        uint32_t i = begin;
+        for (; i + 16 <= end; i += 16) {
+            struct vec v = vec_load(x + i);
+            max = vec_max(v, max);
+            zero = vec_fma(v, vec_set(0.0f), zero); /* NaN after NaN or infinity */
+        }
+        if (i < end) {
+            struct vec v = vec_load_n(x + i, end - i, -INFINITY);
+            max = vec_max(v, max);
+            nan |= vec_any_nan(v);
+        }
+        if (vec_any_nan(zero)) /* rare: look for a NaN proper */
+            for (uint32_t j = begin; j < end; j++)
+                nan |= x[j] != x[j];
+        maxima[begin / SAMPLING_BLOCK] = vec_max_lane(max);
+    }
+    return !nan;
+}
+
+static void path_block_exps(const float *x, uint32_t n, float max, float factor, float *out,
+                            float *sums) {
+    for (uint32_t begin = 0; begin < n; begin += SAMPLING_BLOCK) {
+        uint32_t end = n - begin < SAMPLING_BLOCK ? n : begin + SAMPLING_BLOCK;
+        struct vec sum = vec_set(0.0f);
+        uint32_t i = begin;
+        for (; i + 16 <= end; i += 16) {
+            struct vec shifted = vec_sub(vec_load(x + i), vec_set(max));
+            struct vec p = vec_exp(vec_mul(shifted, vec_set(factor)));
+            sum = vec_add(sum, p);
+            if (out)
+                vec_store(out + i, p);
+        }
+        if (i < end) {
+            struct vec shifted = vec_sub(vec_load_n(x + i, end - i, -INFINITY), vec_set(max));
+            struct vec p = vec_exp(vec_mul(shifted, vec_set(factor)));
+            sum = vec_add(sum, p);
+            if (out)
+                vec_store_n(out + i, end - i, p);
+        }
+        sums[begin / SAMPLING_BLOCK] = vec_sum(sum);
+    }
+}
+
+static uint32_t path_find_at_least(const float *x, uint32_t n, float threshold, uint32_t *ids) {
+    uint32_t count = 0;
+    uint32_t i = 0;
+    for (; i + 16 <= n; i += 16)
+        for (uint32_t mask = vec_mask_ge(vec_load(x + i), vec_set(threshold)); mask;
+             mask &= mask - 1)
+            ids[count++] = i + (uint32_t)__builtin_ctz(mask);
+    for (; i < n; i++)
+        if (x[i] >= threshold)
+            ids[count++] = i;
+    return count;
+}

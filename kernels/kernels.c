@@ -1,0 +1,12 @@
+#include "kernels/kernels.h"
+
+#include <string.h>
+
+const struct kernels *const kernels_table[] = {&kernels_ref, &kernels_cpu, NULL};
+
+const struct kernels *kernels_find(const char *name) {
+    for (size_t i = 0; kernels_table[i]; i++)
+        if (strcmp(kernels_table[i]->name, name) == 0)
+            return kernels_table[i];
+    return NULL;
+}

@@ -1,0 +1,89 @@
+#include "kernels/ref/ref.h"
+
+#include "base/assert.h"
+
+/* One output of a quantized matrix. Per group, in rising k: f += (scale * act_scale) * dot, exact
+ * in int32, and for formats with a minimum f += min * (act_scale * sum of the activations). */
+static float dot_ints(const struct kernels_ctx *ctx, const struct weight *weight, uint32_t n) {
+    uint32_t n_groups = weight->k / GROUP;
+    const struct ref_group *groups = (const struct ref_group *)weight->data + (size_t)n * n_groups;
+    float f = 0.0f;
+    for (uint32_t g = 0; g < n_groups; g++) {
+        int32_t dot = 0;
+        int32_t sum = 0;
+        for (uint32_t i = 0; i < GROUP; i++) {
+            dot += groups[g].q[i] * ctx->q[g * GROUP + i];
+            sum += ctx->q[g * GROUP + i];
+        }
+        f = fmaf(groups[g].scale * ctx->scales[g], (float)dot, f);
+        if (weight->format == WEIGHT_I4G)
+            f = fmaf(groups[g].min, ctx->scales[g] * (float)sum, f);
+    }
+    return f;
+}
+
+/* One output of an F32 or F16 matrix: one chain of FMAs in rising k. */
+static float dot_floats(const float *w, const float *x, uint32_t k) {
+    float f = 0.0f;
+    for (uint32_t i = 0; i < k; i++)
+        f = fmaf(w[i], x[i], f);
+    return f;
+}
+
+/* One output of a BF16 matrix, in the order of AMX's TDPBF16PS: per 32 inputs one chain over the
+ * even and one over the odd ones, their sum added to the total. */
+static float dot_bf16(const float *w, const float *x, uint32_t k) {
+    float f = 0.0f;
+    for (uint32_t g = 0; g < k; g += GROUP) {
+        float even = 0.0f;
+        float odd = 0.0f;
+        for (uint32_t i = g; i < g + GROUP; i += 2) {
+            even = fmaf(w[i], x[i], even);
+            odd = fmaf(w[i + 1], x[i + 1], odd);
+        }
+        f += even + odd;
+    }
+    return f;
+}
+
+static float output(const struct kernels_ctx *ctx, const struct weight *weight, const float *x,
+                    uint32_t n) {
+    const float *w = (const float *)weight->data + (size_t)n * weight->k;
+    float y = 0.0f;
+    switch (weight->format) {
+    case WEIGHT_F32:
+    case WEIGHT_F16:
+        y = dot_floats(w, x, weight->k);
+        break;
+    case WEIGHT_BF16:
+        y = dot_bf16(w, ctx->rounded, weight->k);
+        break;
+    case WEIGHT_I4G:
+    case WEIGHT_I8G:
+        y = dot_ints(ctx, weight, n);
+        break;
+    }
+    return weight->bias ? y + weight->bias[n] : y;
+}
+
+void ref_linear(struct kernels_ctx *ctx, float *out, const float *x, const struct weight *weight,
+                uint32_t n_rows, enum epilogue epilogue) {
+    ASSERT(weight->k <= ctx->limits.max_dim);
+    uint32_t saved = numbers_enter();
+    for (uint32_t row = 0; row < n_rows; row++, x += weight->k) {
+        for (uint32_t g = 0; g < weight->k / GROUP; g++)
+            numbers_quantize(x + (size_t)g * GROUP, ctx->q + (size_t)g * GROUP, &ctx->scales[g]);
+        for (uint32_t i = 0; i < weight->k; i++)
+            ctx->rounded[i] = bf16_to_float(float_to_bf16(x[i]));
+        if (epilogue == EPILOGUE_SILU_MUL) {
+            for (uint32_t n = 0; n + 1 < weight->n; n += 2)
+                *out++ = numbers_silu(output(ctx, weight, x, n)) * output(ctx, weight, x, n + 1);
+            continue;
+        }
+        for (uint32_t n = 0; n < weight->n; n++, out++) {
+            float y = output(ctx, weight, x, n);
+            *out = epilogue == EPILOGUE_ADD ? *out + y : y;
+        }
+    }
+    numbers_leave(saved);
+}

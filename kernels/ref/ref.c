@@ -1,0 +1,104 @@
+#include "kernels/ref/ref.h"
+
+#include "kernels/limits.h"
+
+#include <stdlib.h>
+
+static void ref_close(struct kernels_ctx *ctx) {
+    if (!ctx)
+        return;
+    free(ctx->q);
+    free(ctx->scales);
+    free(ctx->rounded);
+    free(ctx->scores);
+    free(ctx->values);
+    free(ctx->candidates);
+    free(ctx->raw);
+    free(ctx->allowed);
+    free(ctx);
+}
+
+static enum status ref_open(const struct kernels_options *options, struct kernels_ctx **ctx,
+                            struct error *error) {
+    TRY(limits_check(options, error));
+    struct kernels_ctx *made = calloc(1, sizeof *made);
+    if (!made)
+        return error_set(error, STATUS_NOMEM, "no memory for a context");
+    const struct kernels_limits *limits = &options->limits;
+    made->limits = *limits;
+    made->q = calloc(limits->max_dim, sizeof *made->q);
+    made->scales = calloc(limits->max_dim / GROUP + 1, sizeof *made->scales);
+    made->rounded = calloc(limits->max_dim, sizeof *made->rounded);
+    made->scores = calloc(ATTEND_CHUNK, sizeof *made->scores);
+    made->values = calloc(limits->head_dim, sizeof *made->values);
+    made->candidates = calloc(limits->n_vocab, sizeof *made->candidates);
+    made->raw = calloc(limits->n_vocab, sizeof *made->raw);
+    made->allowed = calloc(limits->n_vocab, sizeof *made->allowed);
+    if (!made->q || !made->scales || !made->rounded || !made->scores || !made->values ||
+        !made->candidates || !made->raw || !made->allowed) {
+        ref_close(made);
+        return error_set(error, STATUS_NOMEM, "no memory for the scratch space of a context");
+    }
+    *ctx = made;
+    return STATUS_OK;
+}
+
+static const char *ref_numerics(const struct kernels_ctx *ctx) {
+    (void)ctx;
+    return NUMERICS_TEXT;
+}
+
+static void *ref_alloc(struct kernels_ctx *ctx, size_t n_bytes) {
+    (void)ctx;
+    size_t rounded = (n_bytes + 63) / 64 * 64;
+    void *memory = rounded >= n_bytes ? aligned_alloc(64, rounded) : NULL;
+    if (memory)
+        memset(memory, 0, rounded);
+    return memory;
+}
+
+static void ref_dealloc(struct kernels_ctx *ctx, void *memory, size_t n_bytes) {
+    (void)ctx;
+    (void)n_bytes;
+    free(memory);
+}
+
+static void ref_norm(struct kernels_ctx *ctx, float *out, const float *x, const float *gain,
+                     float eps, uint32_t n_rows, uint32_t dim) {
+    (void)ctx;
+    uint32_t saved = numbers_enter();
+    for (uint32_t row = 0; row < n_rows; row++, x += dim, out += dim) {
+        float lanes[NUMBERS_LANES] = {0};
+        for (uint32_t i = 0; i < dim; i++)
+            lanes[i % NUMBERS_LANES] = fmaf(x[i], x[i], lanes[i % NUMBERS_LANES]);
+        float factor = 1.0f / sqrtf(numbers_tree(lanes) / (float)dim + eps);
+        for (uint32_t i = 0; i < dim; i++)
+            out[i] = x[i] * factor * gain[i];
+    }
+    numbers_leave(saved);
+}
+
+static void ref_gather_rows(struct kernels_ctx *ctx, float *out, const float *x,
+                            const uint32_t *rows, uint32_t n_rows, uint32_t dim) {
+    (void)ctx;
+    for (uint32_t i = 0; i < n_rows; i++)
+        memcpy(out + (size_t)i * dim, x + (size_t)rows[i] * dim, dim * sizeof *out);
+}
+
+const struct kernels kernels_ref = {
+    .name = "ref",
+    .open = ref_open,
+    .close = ref_close,
+    .numerics = ref_numerics,
+    .alloc = ref_alloc,
+    .dealloc = ref_dealloc,
+    .weight_size = ref_weight_size,
+    .weight_pack = ref_weight_pack,
+    .embed = ref_embed,
+    .norm = ref_norm,
+    .linear = ref_linear,
+    .rope_kv = ref_rope_kv,
+    .attend = ref_attend,
+    .gather_rows = ref_gather_rows,
+    .sample = ref_sample,
+};

@@ -1,0 +1,55 @@
+/* kernels/ref/ref.h: the reference backend, shared by its files only.
+ *
+ * Every operation in plain slow C, one thread, no blocking: what the other backends are compared
+ * with, bit by bit. It keeps matrices row-major: floats (n, k) widened to float32, or integers as
+ * struct ref_group (n, k / 32). */
+#pragma once
+
+#include "kernels/kernels.h"
+#include "kernels/numbers.h"
+
+struct ref_group {
+    int8_t q[GROUP];
+    float scale;
+    float min;
+};
+
+struct sample_candidate {
+    float p;
+    uint32_t id;
+};
+
+struct kernels_ctx {
+    struct kernels_limits limits;
+    int8_t *q;                           /* owned (max_dim): one row of activations as integers */
+    float *scales;                       /* owned (max_dim / 32) */
+    float *rounded;                      /* owned (max_dim): one row rounded to bfloat16 */
+    float *scores;                       /* owned (ATTEND_CHUNK) */
+    float *values;                       /* owned (head_dim): values of one chunk, weighted */
+    struct sample_candidate *candidates; /* owned (n_vocab) */
+    float *raw;                          /* owned (n_vocab): logits before edits */
+    float *allowed;                      /* owned (n_vocab) */
+};
+
+/* ref/weight.c */
+size_t ref_weight_size(const struct weight_part *parts, uint32_t n_parts, struct error *error);
+NODISCARD enum status ref_weight_pack(struct kernels_ctx *ctx, const struct weight_part *parts,
+                                      uint32_t n_parts, void *memory, struct weight *weight,
+                                      struct error *error);
+void ref_embed(struct kernels_ctx *ctx, float *out, const struct weight *table,
+               const struct kernels_batch *batch);
+
+/* ref/linear.c */
+void ref_linear(struct kernels_ctx *ctx, float *out, const float *x, const struct weight *weight,
+                uint32_t n_rows, enum epilogue epilogue);
+
+/* ref/attend.c */
+void ref_rope_kv(struct kernels_ctx *ctx, float *qkv, const struct kernels_batch *batch,
+                 const struct rope *rope, const struct kernels_kv *kv);
+void ref_attend(struct kernels_ctx *ctx, float *out, const float *qkv,
+                const struct kernels_batch *batch, const struct kernels_kv *kv, float scale,
+                const float *alibi, uint32_t window);
+
+/* ref/sample.c */
+void ref_sample(struct kernels_ctx *ctx, float *logits, uint32_t n_rows, uint32_t n_vocab,
+                const struct sample_params *params, struct sample_result *results);

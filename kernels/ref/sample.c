@@ -1,0 +1,158 @@
+/* kernels/ref/sample.c: choosing a token, by sorting everything.
+ *
+ * Sums over the vocabulary are made per block of 256 ids on 16 lanes; the blocks' sums are added in
+ * double, in order. Weights are p = exp((logit - max) / temperature), so the best token has exactly
+ * 1. With top-k, top-p or min-p the tokens stand in order of weight (lower id first among equals)
+ * and their weights are added in that order; without, they stand in order of id. */
+#include "kernels/ref/ref.h"
+#include "kernels/sampling.h"
+
+#include <stdlib.h>
+
+static bool row_max(const float *x, uint32_t n, float *max) {
+    *max = -INFINITY;
+    for (uint32_t i = 0; i < n; i++) {
+        if (isnan(x[i]))
+            return false;
+        *max = x[i] > *max ? x[i] : *max;
+    }
+    return *max < INFINITY;
+}
+
+/* Sum of p over ids [begin, begin + 256) on 16 lanes. */
+static float block_sum(const float *p, uint32_t begin, uint32_t n) {
+    float lanes[NUMBERS_LANES] = {0};
+    for (uint32_t i = begin; i < begin + SAMPLING_BLOCK && i < n; i++)
+        lanes[i % NUMBERS_LANES] += p[i];
+    return numbers_tree(lanes);
+}
+
+static double sum_weights(const float *p, uint32_t n) {
+    double total = 0.0;
+    for (uint32_t begin = 0; begin < n; begin += SAMPLING_BLOCK)
+        total += (double)block_sum(p, begin, n);
+    return total;
+}
+
+static int by_weight(const void *a, const void *b) {
+    const struct sample_candidate *x = a;
+    const struct sample_candidate *y = b;
+    if (x->p != y->p)
+        return x->p > y->p ? -1 : 1;
+    return x->id < y->id ? -1 : 1;
+}
+
+static uint32_t list_sorted(struct kernels_ctx *ctx, const float *p, uint32_t n) {
+    for (uint32_t i = 0; i < n; i++)
+        ctx->candidates[i] = (struct sample_candidate){.p = p[i], .id = i};
+    qsort(ctx->candidates, n, sizeof *ctx->candidates, by_weight);
+    return n;
+}
+
+static void logprobs(struct kernels_ctx *ctx, const float *logits, uint32_t n, float max,
+                     const struct sample_params *params, struct sample_result *result,
+                     double *log_total) {
+    float lanes[NUMBERS_LANES];
+    double total = 0.0;
+    for (uint32_t begin = 0; begin < n; begin += SAMPLING_BLOCK) {
+        memset(lanes, 0, sizeof lanes);
+        for (uint32_t i = begin; i < begin + SAMPLING_BLOCK && i < n; i++)
+            lanes[i % NUMBERS_LANES] += numbers_exp(logits[i] - max);
+        total += (double)numbers_tree(lanes);
+    }
+    *log_total = (double)max + numbers_log(total);
+    if (params->n_top == 0)
+        return;
+    list_sorted(ctx, logits, n);
+    for (uint32_t i = 0; i < params->n_top && i < n; i++) {
+        result->top_ids[i] = ctx->candidates[i].id;
+        result->top_logprobs[i] = (float)((double)ctx->candidates[i].p - *log_total);
+    }
+}
+
+static uint32_t draw_all(const float *p, uint32_t n, float uniform) {
+    double target = (double)uniform * sum_weights(p, n);
+    double sum = 0.0;
+    uint32_t last = 0;
+    for (uint32_t begin = 0; begin < n; begin += SAMPLING_BLOCK) {
+        double after = sum + (double)block_sum(p, begin, n);
+        for (uint32_t i = begin; after > target && i < begin + SAMPLING_BLOCK && i < n; i++) {
+            sum += (double)p[i];
+            last = p[i] > 0.0f ? i : last;
+            if (sum > target)
+                return i;
+        }
+        if (after > target)
+            return last;
+        sum = after;
+    }
+    return last;
+}
+
+static uint32_t draw_filtered(struct kernels_ctx *ctx, const float *p, uint32_t n,
+                              const struct sample_params *params) {
+    double total = sum_weights(p, n);
+    uint32_t count = list_sorted(ctx, p, n);
+    if (params->top_k != 0 && params->top_k < count) {
+        count = params->top_k;
+        total = 0.0;
+        for (uint32_t i = 0; i < count; i++)
+            total += (double)ctx->candidates[i].p;
+    }
+    double mass = 0.0;
+    uint32_t kept = 0;
+    while (kept < count && ctx->candidates[kept].p > 0.0f) {
+        if (kept > 0 && ctx->candidates[kept].p < params->min_p)
+            break;
+        mass += (double)ctx->candidates[kept++].p;
+        if (params->top_p < 1.0f && mass >= (double)params->top_p * total)
+            break;
+    }
+    double target = (double)params->uniform * mass;
+    double sum = 0.0;
+    for (uint32_t i = 0; i < kept; i++) {
+        sum += (double)ctx->candidates[i].p;
+        if (sum > target)
+            return ctx->candidates[i].id;
+    }
+    return ctx->candidates[kept - 1].id;
+}
+
+static bool choose(struct kernels_ctx *ctx, float *x, uint32_t n,
+                   const struct sample_params *params, uint32_t *id) {
+    float max;
+    if (!row_max(x, n, &max) || max == -INFINITY)
+        return false;
+    if (params->temperature < SAMPLING_GREEDY) {
+        for (*id = 0; x[*id] != max;)
+            ++*id;
+        return true;
+    }
+    float inverse = 1.0f / params->temperature;
+    for (uint32_t i = 0; i < n; i++)
+        x[i] = numbers_exp((x[i] - max) * inverse);
+    *id = sampling_is_filtered(params) ? draw_filtered(ctx, x, n, params)
+                                       : draw_all(x, n, params->uniform);
+    return true;
+}
+
+void ref_sample(struct kernels_ctx *ctx, float *logits, uint32_t n_rows, uint32_t n_vocab,
+                const struct sample_params *params, struct sample_result *results) {
+    uint32_t saved = numbers_enter();
+    for (uint32_t row = 0; row < n_rows; row++, logits += n_vocab, params++, results++) {
+        *results = (struct sample_result){0};
+        float max;
+        if (!row_max(logits, n_vocab, &max))
+            continue;
+        double log_total = 0.0;
+        bool wants = params->want_logprob || params->n_top > 0;
+        if (wants)
+            logprobs(ctx, logits, n_vocab, max, params, results, &log_total);
+        memcpy(ctx->raw, logits, n_vocab * sizeof *logits);
+        sampling_edit(logits, n_vocab, params, ctx->allowed);
+        results->valid = choose(ctx, logits, n_vocab, params, &results->id);
+        if (wants && results->valid)
+            results->logprob = (float)((double)ctx->raw[results->id] - log_total);
+    }
+    numbers_leave(saved);
+}
