@@ -311,8 +311,8 @@ static enum status open_regular(const char *path, int *fd, uint64_t *n_bytes, st
 }
 
 enum status gguf_open(const char *path, struct gguf **gguf, struct error *error) {
-    int fd;
-    uint64_t n_bytes;
+    int fd = -1;
+    uint64_t n_bytes = 0;
     TRY(open_regular(path, &fd, &n_bytes, error));
     struct gguf *opened = gguf_new(path);
     void *map = opened ? mmap(NULL, n_bytes, PROT_READ, MAP_PRIVATE, fd, 0) : MAP_FAILED;

@@ -52,14 +52,14 @@ enum status gguf_cursor_bytes(struct gguf_cursor *cursor, uint64_t n, const char
 }
 
 enum status gguf_cursor_u32(struct gguf_cursor *cursor, const char *what, uint32_t *value) {
-    const unsigned char *bytes;
+    const unsigned char *bytes = NULL;
     TRY(gguf_cursor_bytes(cursor, sizeof *value, what, &bytes));
     memcpy(value, bytes, sizeof *value);
     return STATUS_OK;
 }
 
 enum status gguf_cursor_u64(struct gguf_cursor *cursor, const char *what, uint64_t *value) {
-    const unsigned char *bytes;
+    const unsigned char *bytes = NULL;
     TRY(gguf_cursor_bytes(cursor, sizeof *value, what, &bytes));
     memcpy(value, bytes, sizeof *value);
     return STATUS_OK;

@@ -77,7 +77,7 @@ enum status gguf_u64(const struct gguf *gguf, const char *key, uint64_t *value,
 
 enum status gguf_u32(const struct gguf *gguf, const char *key, uint32_t *value,
                      struct error *error) {
-    uint64_t wide;
+    uint64_t wide = 0;
     TRY(gguf_u64(gguf, key, &wide, error));
     if (wide > UINT32_MAX)
         return error_field(error, STATUS_CORRUPT, key, "%s: key %s is %" PRIu64 ", too large",

@@ -188,7 +188,7 @@ static enum status load_kinds(const struct gguf *gguf, uint32_t n, uint8_t **kin
 static enum status load_source(const struct gguf *gguf, struct tokenizer_source *source,
                                struct span **tokens, struct span **merges, uint8_t **kinds,
                                struct error *error) {
-    size_t n_tokens;
+    size_t n_tokens = 0;
     source->pre = SPAN("gpt-2"); /* files from before the key existed meant this one */
     source->bos_id = source->eos_id = TOKEN_NONE;
     TRY(gguf_string(gguf, "tokenizer.ggml.model", &source->model, error));

@@ -1,11 +1,12 @@
 #include "tools/model_tokenize.h"
 
+#include "base/exit.h"
 #include "model/model.h"
 
 #include <jansson.h>
 #include <stdlib.h>
 
-enum { EXIT_LINE = 1, EXIT_CONFIG = 78 };
+enum { EXIT_LINE = 1 };
 
 static void write_error(FILE *out, const char *text) {
     json_t *object = json_pack("{s:s}", "error", text);

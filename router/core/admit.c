@@ -55,18 +55,18 @@ void admit_unwait(struct router *router, struct request *req) {
     router->n_waiting--;
 }
 
-enum step admit_request(struct router *router, struct request *req) {
+enum turn admit_request(struct router *router, struct request *req) {
     req->arrival = ++router->arrivals;
     req->admitted_ns = router->now_ns;
     if (req->spec.deadline_ns != 0)
         timers_pull(&router->timers, req->index, req->spec.deadline_ns);
     admit_wait(router, req);
-    return STEP_LATER;
+    return TURN_LATER;
 }
 
 void admit_pump(struct router *router) {
     list_each(link, &router->waiting) {
-        if (path_advance(router, list_entry(link, struct request, link)) == STEP_FULL)
+        if (path_advance(router, list_entry(link, struct request, link)) == TURN_FULL)
             break;
     }
 }

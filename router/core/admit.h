@@ -10,7 +10,7 @@ struct request;
 /* Could this spec be served at all, now? STATUS_OK, BUSY, CLOSED, LIMIT, INVALID. */
 NODISCARD enum status admit_check(const struct router *router, const struct request_spec *spec);
 
-enum step admit_request(struct router *router, struct request *req);
+enum turn admit_request(struct router *router, struct request *req);
 
 /* Puts a request into the queue: by priority, then by arrival, so a replay comes before what came
  * after it. */

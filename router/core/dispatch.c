@@ -4,12 +4,9 @@
 #include "base/clock.h"
 #include "router/core/admit.h"
 #include "router/core/core.h"
-#include "router/core/finish.h"
 #include "router/core/replay.h"
 
 #include <string.h>
-
-#define BUSY_NS (20 * NS_PER_MS) /* a worker without room is not asked again before this */
 
 static struct slot *slot_at(struct router *router, uint32_t number) {
     ASSERT(number < router->fleet.n_slots);
@@ -145,7 +142,7 @@ static void begin_attempt(struct router *router, struct request *req) {
     timers_pull(&router->timers, req->index, router->now_ns + REPLAY_PATIENCE_NS);
 }
 
-enum step dispatch_request(struct router *router, struct request *req) {
+enum turn dispatch_request(struct router *router, struct request *req) {
     if (req->state == REQUEST_WAITING) {
         begin_attempt(router, req);
         uint32_t n_tokens = request_n_tokens(req);
@@ -153,15 +150,15 @@ enum step dispatch_request(struct router *router, struct request *req) {
         if (req->handoff) {
             join(router, &req->prefill, req->to_prefill, true, n_tokens);
             ask_for_blocks(router, req);
-            return STEP_WAIT;
+            return TURN_WAIT;
         }
         router->stats.n_local++;
         submit(router, req, &req->decode, PHASE_BOTH, NULL);
         submitted(router, req);
-        return STEP_LATER;
+        return TURN_LATER;
     }
     if (req->gen == 0)
-        return STEP_WAIT;
+        return TURN_WAIT;
     router->stats.n_handoffs++;
     do {
         req->transfer_id = random_next(&router->random);
@@ -171,7 +168,7 @@ enum step dispatch_request(struct router *router, struct request *req) {
     submit(router, req, &req->prefill, PHASE_PREFILL, decode);
     submit(router, req, &req->decode, PHASE_DECODE, prefill);
     submitted(router, req);
-    return STEP_LATER;
+    return TURN_LATER;
 }
 
 void dispatch_reserved(struct router *router, struct slot *slot, const struct reserved *reserved) {
@@ -188,30 +185,4 @@ void dispatch_reserved(struct router *router, struct slot *slot, const struct re
         req->first_cached_tokens = req->cached_tokens;
     dispatch_reflected(slot, &req->decode);
     path_advance(router, req);
-}
-
-/* No room, or not here: the attempt is over, nothing was lost. */
-void dispatch_refused(struct router *router, struct slot *slot, const struct refused *refused) {
-    struct request *req = request_find(&router->requests, refused->req.lo);
-    if (!req || refused->req.hi != router->config.router_id || req->attempt != refused->attempt ||
-        !request_part(req, slot->number)) {
-        router->stats.n_stale_dropped++;
-        return;
-    }
-    switch (refused->reason) {
-    case REASON_INVALID:
-        finish_error(router, req, STATUS_INVALID, REASON_INVALID);
-        return;
-    case REASON_TOO_LONG:
-        req->too_long[slot->number / 64] |= 1ull << (slot->number % 64);
-        break;
-    case REASON_DRAINING:
-        if (slot->state == SLOT_READY)
-            fleet_set_state(router, slot, SLOT_DRAINING);
-        break;
-    default:
-        slot->busy_until_ns = router->now_ns + BUSY_NS;
-        break;
-    }
-    replay_lost(router, req, slot, LOSS_MOVED);
 }

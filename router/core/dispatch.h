@@ -7,10 +7,9 @@
 #include "router/core/path.h"
 #include "router/core/request.h"
 
-enum step dispatch_request(struct router *router, struct request *req);
+enum turn dispatch_request(struct router *router, struct request *req);
 
 void dispatch_reserved(struct router *router, struct slot *slot, const struct reserved *reserved);
-void dispatch_refused(struct router *router, struct slot *slot, const struct refused *refused);
 
 /* The worker's figures now count this part. */
 void dispatch_reflected(struct slot *slot, struct part *part);

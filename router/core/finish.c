@@ -76,7 +76,7 @@ static void count(struct router *router, const struct request *req) {
     }
 }
 
-enum step finish_request(struct router *router, struct request *req) {
+enum turn finish_request(struct router *router, struct request *req) {
     ASSERT(req->state == REQUEST_ENDING);
     struct request_end end = req->outcome;
     end.n_emitted = req->n_emitted;
@@ -91,5 +91,5 @@ enum step finish_request(struct router *router, struct request *req) {
     request_give(&router->requests, req);
     router->pump = true;
     router->sink.end(router->sink.context, user, &end);
-    return STEP_ENDED;
+    return TURN_ENDED;
 }

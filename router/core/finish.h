@@ -18,4 +18,4 @@ void finish_done(struct router *router, struct request *req, enum finish finish,
 void finish_cancelled(struct router *router, struct request *req);
 
 /* Runs as the last stage: tells the shell and gives the request back. */
-enum step finish_request(struct router *router, struct request *req);
+enum turn finish_request(struct router *router, struct request *req);

@@ -53,7 +53,8 @@ static uint64_t worst_delay_ns(const struct router *router) {
 }
 
 void liveness_delay(struct router *router, uint64_t delay_ns) {
-    uint64_t second = router->now_ns / NS_PER_S;
+    /* Time has gone on by about as much since the last event. */
+    uint64_t second = (router->now_ns + delay_ns) / NS_PER_S;
     uint32_t i = (uint32_t)(second % LOOP_DELAY_WINDOW_S);
     if (router->delays.second[i] != second) {
         router->delays.second[i] = second;

@@ -14,7 +14,7 @@
  * router/front/, calls in router/api/, tokens in router/text.c. */
 static const struct {
     const char *name;
-    enum step (*run)(struct router *router, struct request *req);
+    enum turn (*run)(struct router *router, struct request *req);
 } path[STAGE_COUNT] = {
     [STAGE_ACCEPT] = {"accept", NULL},           [STAGE_PARSE] = {"parse", NULL},
     [STAGE_TOKENIZE] = {"tokenize", NULL},       [STAGE_ADMIT] = {"admit", admit_request},
@@ -27,13 +27,13 @@ const char *path_name(enum stage stage) {
     return path[stage].name;
 }
 
-enum step path_advance(struct router *router, struct request *req) {
-    enum step step;
+enum turn path_advance(struct router *router, struct request *req) {
+    enum turn turn;
     do {
         ASSERT(req->stage >= STAGE_ADMIT && req->stage < STAGE_COUNT);
-        step = path[req->stage].run(router, req);
-        if (step == STEP_NEXT || step == STEP_LATER)
+        turn = path[req->stage].run(router, req);
+        if (turn == TURN_NEXT || turn == TURN_LATER)
             req->stage++;
-    } while (step == STEP_NEXT);
-    return step;
+    } while (turn == TURN_NEXT);
+    return turn;
 }

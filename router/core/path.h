@@ -7,12 +7,12 @@ struct router;
 struct request;
 
 /* What a stage answers. */
-enum step {
-    STEP_NEXT,  /* done: the next stage at once */
-    STEP_LATER, /* done: the next stage when its turn comes */
-    STEP_WAIT,  /* this stage again, after some event */
-    STEP_FULL,  /* the same, and nobody behind it in the queue would fare better */
-    STEP_ENDED, /* the request is gone */
+enum turn {
+    TURN_NEXT,  /* done: the next stage at once */
+    TURN_LATER, /* done: the next stage when its turn comes */
+    TURN_WAIT,  /* this stage again, after some event */
+    TURN_FULL,  /* the same, and nobody behind it in the queue would fare better */
+    TURN_ENDED, /* the request is gone */
 };
 
 enum stage {
@@ -31,4 +31,4 @@ enum stage {
 const char *path_name(enum stage stage);
 
 /* Runs the request's stages from where it stands until one must wait. */
-enum step path_advance(struct router *router, struct request *req);
+enum turn path_advance(struct router *router, struct request *req);

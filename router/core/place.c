@@ -127,20 +127,20 @@ static uint32_t uncached_tokens(const struct router *router, const struct reques
 }
 
 /* Nobody could ever take it as things are: wait for a worker to come, or give up. */
-static enum step nobody_fits(struct router *router, struct request *req, bool closed) {
+static enum turn nobody_fits(struct router *router, struct request *req, bool closed) {
     if (router->fleet.n_ready == 0)
-        return STEP_FULL; /* admit_tick() ends the wait when no worker comes */
+        return TURN_FULL; /* admit_tick() ends the wait when no worker comes */
     if (closed)
-        return STEP_WAIT;
+        return TURN_WAIT;
     finish_error(router, req, STATUS_LIMIT, REASON_TOO_LONG);
-    return STEP_ENDED;
+    return TURN_ENDED;
 }
 
 /* Three losses in a row: it may be what kills workers. It gets one to itself; who was there moves.
  */
-static enum step place_alone(struct router *router, struct request *req, bool exact) {
+static enum turn place_alone(struct router *router, struct request *req, bool exact) {
     if (router->alone != SLOT_NONE)
-        return STEP_WAIT;
+        return TURN_WAIT;
     struct slot *best = NULL;
     for (uint32_t i = 0; i < router->fleet.n_slots; i++) {
         struct slot *slot = &router->fleet.slots[i];
@@ -156,10 +156,10 @@ static enum step place_alone(struct router *router, struct request *req, bool ex
     replay_all(router, best, LOSS_MOVED);
     req->to_decode = best->number;
     req->to_prefill = SLOT_NONE;
-    return STEP_NEXT;
+    return TURN_NEXT;
 }
 
-enum step place_request(struct router *router, struct request *req) {
+enum turn place_request(struct router *router, struct request *req) {
     ASSERT(req->state == REQUEST_WAITING);
     bool exact = exact_exists(router, req);
     if (req->alone)
@@ -173,7 +173,7 @@ enum step place_request(struct router *router, struct request *req) {
     }
     if (decode.slot == SLOT_NONE) {
         if (decode.n_fit > 0)
-            return STEP_FULL;
+            return TURN_FULL;
         return nobody_fits(router, req, decode.n_closed > 0);
     }
     const struct slot *to = &router->fleet.slots[decode.slot];
@@ -185,5 +185,5 @@ enum step place_request(struct router *router, struct request *req) {
             .stage = POLICY_PREFILL, .takes = TAKES_PREFILL, .exact = exact, .partner = to};
         req->to_prefill = search_slot(router, req, search).slot;
     }
-    return STEP_NEXT;
+    return TURN_NEXT;
 }

@@ -3,4 +3,4 @@
 
 #include "router/core/path.h"
 
-enum step place_request(struct router *router, struct request *req);
+enum turn place_request(struct router *router, struct request *req);

@@ -9,6 +9,7 @@
 
 /* With token 0 out, its Commit is under way or has come: the decode worker knows. */
 #define VERDICT_NS (300 * NS_PER_MS)
+#define BUSY_NS    (20 * NS_PER_MS) /* a worker without room is not asked again before this */
 
 static void leave_alone(struct router *router, const struct request *req) {
     if (router->alone != req->index)
@@ -74,14 +75,16 @@ void replay_all(struct router *router, struct slot *slot, enum loss loss) {
         replay_lost(router, list_entry(link, struct request, prefill.link), slot, loss);
 }
 
-void replay_failed(struct router *router, struct slot *slot, const struct failed *failed) {
-    struct request *req = request_find(&router->requests, failed->req.lo);
-    if (!req || failed->req.hi != router->config.router_id || req->attempt != failed->attempt ||
+void replay_rejected(struct router *router, struct slot *slot, struct attempt_id attempt,
+                     enum reason reason) {
+    struct request *req = request_find(&router->requests, attempt.req.lo);
+    if (!req || attempt.req.hi != router->config.router_id || req->attempt != attempt.attempt ||
         !request_part(req, slot->number)) {
         router->stats.n_stale_dropped++;
         return;
     }
-    switch (failed->reason) {
+    enum loss loss = LOSS_MOVED;
+    switch (reason) {
     case REASON_INVALID:
         finish_error(router, req, STATUS_INVALID, REASON_INVALID);
         return;
@@ -90,16 +93,20 @@ void replay_failed(struct router *router, struct slot *slot, const struct failed
         return;
     case REASON_TOO_LONG:
         req->too_long[slot->number / 64] |= 1ull << (slot->number % 64);
-        replay_lost(router, req, slot, LOSS_MOVED);
-        return;
-    case REASON_BUSY:
+        break;
     case REASON_DRAINING:
-        replay_lost(router, req, slot, LOSS_MOVED);
-        return;
+        if (slot->state == SLOT_READY)
+            fleet_set_state(router, slot, SLOT_DRAINING);
+        break;
+    case REASON_BUSY:
+    case REASON_CANCELLED: /* its clock ran out a moment before ours */
+        slot->busy_until_ns = router->now_ns + BUSY_NS;
+        break;
     default:
-        replay_lost(router, req, slot, LOSS_FAILED);
-        return;
+        loss = LOSS_FAILED;
+        break;
     }
+    replay_lost(router, req, slot, loss);
 }
 
 /* A worker that announces long steps gets as much patience as its own bound for "hung". */

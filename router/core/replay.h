@@ -22,8 +22,9 @@ void replay_lost(struct router *router, struct request *req, struct slot *slot, 
 /* The same for every attempt on a slot. */
 void replay_all(struct router *router, struct slot *slot, enum loss loss);
 
-/* FAILED came from a worker. */
-void replay_failed(struct router *router, struct slot *slot, const struct failed *failed);
+/* REFUSED or FAILED: this attempt does not begin, or does not go on, at that worker. */
+void replay_rejected(struct router *router, struct slot *slot, struct attempt_id attempt,
+                     enum reason reason);
 
 /* It brought a token: innocent. */
 void replay_absolve(struct router *router, struct request *req);

@@ -7,6 +7,11 @@
 
 #define INDEX_BITS 24
 
+static void part_clear(struct part *part) {
+    *part = (struct part){.slot = SLOT_NONE};
+    list_init(&part->link);
+}
+
 enum status requests_init(struct requests *requests, uint32_t capacity, uint32_t n_slots) {
     ASSERT(capacity > 0 && capacity < 1u << INDEX_BITS);
     *requests = (struct requests){.capacity = capacity, .n_words = (n_slots + 63) / 64};
@@ -21,6 +26,8 @@ enum status requests_init(struct requests *requests, uint32_t capacity, uint32_t
         struct request *req = &requests->all[i];
         req->index = i;
         req->too_long = requests->bits + (size_t)i * requests->n_words;
+        part_clear(&req->prefill);
+        part_clear(&req->decode);
         list_push_back(&requests->free, &req->link);
     }
     return STATUS_OK;
@@ -32,11 +39,6 @@ void requests_fini(struct requests *requests) {
     free(requests->all);
     free(requests->bits);
     *requests = (struct requests){0};
-}
-
-static void part_clear(struct part *part) {
-    *part = (struct part){.slot = SLOT_NONE};
-    list_init(&part->link);
 }
 
 struct request *request_take(struct requests *requests, uint64_t router_id) {

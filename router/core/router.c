@@ -157,10 +157,14 @@ static void take_message(struct router *router, struct slot *slot, const struct 
         dispatch_reserved(router, slot, &message->u.reserved);
         return;
     case MESSAGE_REFUSED:
-        dispatch_refused(router, slot, &message->u.refused);
+        replay_rejected(router, slot,
+                        (struct attempt_id){message->u.refused.req, message->u.refused.attempt},
+                        message->u.refused.reason);
         return;
     case MESSAGE_FAILED:
-        replay_failed(router, slot, &message->u.failed);
+        replay_rejected(router, slot,
+                        (struct attempt_id){message->u.failed.req, message->u.failed.attempt},
+                        message->u.failed.reason);
         return;
     case MESSAGE_RESET: /* it dropped what it held for us: not a death */
         fleet_fence(router, slot, LOSS_MOVED, "worker ended our session");

@@ -12,9 +12,9 @@
 
 #define RESEND_NS (200 * NS_PER_MS)
 
-enum step stream_request(struct router *router, struct request *req) {
+enum turn stream_request(struct router *router, struct request *req) {
     (void)router;
-    return req->state == REQUEST_ENDING ? STEP_NEXT : STEP_WAIT;
+    return req->state == REQUEST_ENDING ? TURN_NEXT : TURN_WAIT;
 }
 
 void stream_resend(struct router *router, struct slot *slot, struct request *req) {

@@ -4,7 +4,7 @@
 #include "router/core/fleet.h"
 #include "router/core/path.h"
 
-enum step stream_request(struct router *router, struct request *req);
+enum turn stream_request(struct router *router, struct request *req);
 
 void stream_step(struct router *router, struct slot *slot, const struct step *step);
 

@@ -1,5 +1,5 @@
-/* Every KV transport, over the whole table: what goes in comes out, nothing is written over before it
- * was read, and what is wrong is noticed. */
+/* Every KV transport, over the whole table: what goes in comes out, nothing is written over before
+ * it was read, and what is wrong is noticed. */
 #include "worker/transport/transport.h"
 
 #include "base/random.h"

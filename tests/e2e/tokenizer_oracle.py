@@ -23,8 +23,8 @@ DEFAULT_MODEL = os.environ.get("TANDEM_TEST_MODEL") or os.path.join(
     "models", "SmolLM2-135M-Instruct.Q4_1.gguf")
 
 
-COMMANDS = [["build/release/bin/tandem", "model", "tokenize"], ["build/release/tests/tokenize_cli"],
-            ["build/dev/tests/tokenize_cli"]]
+COMMANDS = [["build/release/bin/tandem", "model", "tokenize"], ["build/release/tests/model_cli", "tokenize"],
+            ["build/dev/tests/model_cli", "tokenize"]]
 
 
 def skip(count, reason):

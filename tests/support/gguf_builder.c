@@ -108,6 +108,13 @@ void gguf_builder_finish(struct gguf_builder *builder, size_t extra) {
         append(builder, "", 1);
 }
 
+void gguf_builder_patch(struct gguf_builder *builder, const char *key, uint32_t value) {
+    size_t n = strlen(key);
+    char *at = memmem(builder->bytes.data, builder->bytes.n, key, n);
+    ASSERT(at);
+    memcpy(at + n + sizeof(uint32_t), &value, sizeof value);
+}
+
 /* The 256 bytes as GPT-2 spells them, then two joins and three control tokens. */
 static void add_vocabulary(struct gguf_builder *builder) {
     static const char *const more[] = {"ab",

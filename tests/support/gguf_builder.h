@@ -47,6 +47,9 @@ void gguf_builder_tensor(struct gguf_builder *builder, const char *name, uint64_
 /* Patches the counts, pads to 32 and appends the tensors' zeros and `extra` bytes. */
 void gguf_builder_finish(struct gguf_builder *builder, size_t extra);
 
+/* Overwrites the value of a u32 or f32 key that is there. */
+void gguf_builder_patch(struct gguf_builder *builder, const char *key, uint32_t value);
+
 /* Everything that a llama of 2 layers, 4 heads of 8, and a vocabulary of the 256 bytes and three
  * special tokens needs, without the tensors of its layers; nothing is finished. */
 void gguf_builder_llama(struct gguf_builder *builder);

@@ -1,5 +1,6 @@
 #include "tools/cli/cli.h"
 
+#include "tools/model_render.h"
 #include "tools/model_tokenize.h"
 
 #include "base/exit.h"
@@ -122,16 +123,35 @@ static int tokenize(int argc, char **argv) {
     return model_tokenize(arguments.path, arguments.flags, stdin, stdout);
 }
 
+static int render(int argc, char **argv) {
+    static const struct argp argp = {NULL,
+                                     parse_path,
+                                     "MODEL_OR_TEMPLATE",
+                                     "Standard input: chat requests, JSON, one a line. Standard "
+                                     "output: their prompts, a JSON string a line.",
+                                     NULL,
+                                     NULL,
+                                     NULL};
+    struct arguments arguments = {0};
+    argp_parse(&argp, argc, argv, 0, NULL, &arguments);
+    if (!arguments.path)
+        return cli_fail(EXIT_CONFIG, "which model or template?");
+    return model_render(arguments.path, stdin, stdout);
+}
+
 int cli_model(int argc, char **argv) {
     static const char usage[] =
         "usage: tandem model info MODEL\n"
-        "       tandem model tokenize MODEL [--no-special] [--parse-special]\n";
+        "       tandem model tokenize MODEL [--no-special] [--parse-special]\n"
+        "       tandem model render MODEL_OR_TEMPLATE\n";
     const char *name = argc > 1 ? argv[1] : "";
     argp_err_exit_status = EXIT_CONFIG;
     if (strcmp(name, "info") == 0)
         return info(argc - 1, argv + 1);
     if (strcmp(name, "tokenize") == 0)
         return tokenize(argc - 1, argv + 1);
+    if (strcmp(name, "render") == 0)
+        return render(argc - 1, argv + 1);
     fputs(usage, strcmp(name, "--help") == 0 ? stdout : stderr);
     return strcmp(name, "--help") == 0 ? 0 : EXIT_CONFIG;
 }

@@ -1,5 +1,7 @@
-/* tests/support/tokenize_cli.c: `tandem model tokenize` on its own, for the tokenizer's oracle. */
+/* tests/support/model_cli.c: `tandem model tokenize` and `tandem model render` on their own, for
+ * the oracles. */
 #include "model/tokenizer.h"
+#include "tools/model_render.h"
 #include "tools/model_tokenize.h"
 
 #include <string.h>
@@ -7,7 +9,7 @@
 int main(int argc, char **argv) {
     const char *path = NULL;
     unsigned flags = TOKENIZER_ADD_BOS;
-    for (int i = 1; i < argc; i++) {
+    for (int i = 2; i < argc; i++) {
         if (strcmp(argv[i], "--no-special") == 0)
             flags &= ~(unsigned)TOKENIZER_ADD_BOS;
         else if (strcmp(argv[i], "--parse-special") == 0)
@@ -17,5 +19,10 @@ int main(int argc, char **argv) {
         else
             return 2;
     }
-    return path ? model_tokenize(path, flags, stdin, stdout) : 2;
+    if (path && strcmp(argv[1], "tokenize") == 0)
+        return model_tokenize(path, flags, stdin, stdout);
+    if (path && strcmp(argv[1], "render") == 0)
+        return model_render(path, stdin, stdout);
+    fprintf(stderr, "usage: model_cli tokenize|render MODEL [--no-special] [--parse-special]\n");
+    return 2;
 }

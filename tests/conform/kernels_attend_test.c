@@ -1,0 +1,329 @@
+/* Attention and sampling of every backend, instruction set and number of threads give the bits of
+ * the reference: prompts whole and in chunks, alone and beside others, with unwritten slots of the
+ * cache full of NaN. */
+#include "kernels/numbers.h"
+#include "tests/support/kernels_subject.h"
+#include "tests/support/suite.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char *const suite_name = "conform_kernels_attend";
+const double suite_timeout_s = 600;
+
+#define N_SEQS   3
+#define BLOCKS   26 /* of a sequence at most */
+#define N_BLOCKS (N_SEQS * BLOCKS)
+#define N_TOKENS (300 + 37 + 150)
+
+static const uint32_t lengths[N_SEQS] = {300, 37, 150};
+
+struct shape {
+    uint32_t n_heads;
+    uint32_t n_kv_heads;
+    uint32_t head_dim;
+    uint32_t rope_dims;
+    enum rope_layout layout;
+    uint32_t window;
+    bool has_alibi;
+    bool has_q_scale;
+};
+
+static const struct shape shapes[] = {
+    {9, 3, 64, 64, ROPE_HALF_SPLIT, 0, false, false},
+    {4, 4, 32, 32, ROPE_INTERLEAVED, 40, false, false},
+    {16, 1, 48, 24, ROPE_INTERLEAVED, 0, false, false},
+    {7, 1, 80, 80, ROPE_HALF_SPLIT, 256, false, true},
+    {5, 5, 16, 0, ROPE_NONE, 0, true, false},
+    {4, 2, 128, 64, ROPE_HALF_SPLIT, 1, true, false},
+};
+#define N_SHAPES ((int)(sizeof shapes / sizeof shapes[0]))
+
+/* One model's inputs and, by the reference, its outputs. Tokens of sequence s begin at begin[s]. */
+struct scene {
+    struct shape shape;
+    struct kernels_limits limits;
+    uint32_t begin[N_SEQS + 1];
+    size_t width; /* floats of a qkv row */
+    float *qkv;
+    float *expected;  /* (N_TOKENS, n_heads * head_dim) */
+    uint16_t *blocks; /* the cache as the reference left it */
+    float *cosines;
+    float *sines;
+    float *q_scale;
+    float alibi[16];
+    uint32_t tables[N_SEQS * BLOCKS];
+};
+
+static size_t block_bytes(const struct shape *shape) {
+    return (size_t)2 * shape->n_kv_heads * shape->head_dim * KV_BLOCK_TOKENS * sizeof(uint16_t);
+}
+
+static uint16_t *new_cache(const struct shape *shape) {
+    size_t n = N_BLOCKS * block_bytes(shape) / 2;
+    uint16_t *cache = malloc(n * sizeof *cache);
+    for (size_t i = 0; i < n; i++)
+        cache[i] = 0x7e00;
+    return cache;
+}
+
+/* A step over some tokens: rotation, cache and attention; outputs go to their place in `out`. */
+struct step {
+    uint32_t n_seqs;
+    uint32_t seqs[N_SEQS];
+    uint32_t first[N_SEQS];
+    uint32_t n[N_SEQS];
+};
+
+static void run_step(const struct scene *scene, const struct kernels *kernels,
+                     struct kernels_ctx *ctx, const struct step *step, uint16_t *cache,
+                     float *out) {
+    const struct shape *shape = &scene->shape;
+    size_t out_width = (size_t)shape->n_heads * shape->head_dim;
+    uint32_t positions[N_TOKENS];
+    uint32_t seq_begin[N_SEQS + 1] = {0};
+    uint32_t tables[N_SEQS * BLOCKS];
+    float *qkv = malloc(N_TOKENS * scene->width * sizeof *qkv);
+    float *result = malloc(N_TOKENS * out_width * sizeof *result);
+    uint32_t t = 0;
+    for (uint32_t s = 0; s < step->n_seqs; s++) {
+        uint32_t seq = step->seqs[s];
+        memcpy(tables + (size_t)s * BLOCKS, scene->tables + (size_t)seq * BLOCKS,
+               BLOCKS * sizeof *tables);
+        for (uint32_t i = 0; i < step->n[s]; i++, t++) {
+            positions[t] = step->first[s] + i;
+            memcpy(qkv + t * scene->width,
+                   scene->qkv + (scene->begin[seq] + positions[t]) * scene->width,
+                   scene->width * sizeof *qkv);
+        }
+        seq_begin[s + 1] = t;
+    }
+    struct kernels_batch batch = {.n_tokens = t,
+                                  .n_seqs = step->n_seqs,
+                                  .positions = positions,
+                                  .seq_begin = seq_begin,
+                                  .block_tables = tables,
+                                  .block_table_stride = BLOCKS};
+    struct rope rope = {.layout = shape->layout,
+                        .dims = shape->rope_dims,
+                        .cos = scene->cosines,
+                        .sin = scene->sines,
+                        .q_scale = shape->has_q_scale ? scene->q_scale : NULL};
+    struct kernels_kv kv = {.base = cache,
+                            .block_bytes = block_bytes(shape),
+                            .n_kv_heads = shape->n_kv_heads,
+                            .head_dim = shape->head_dim};
+    kernels->rope_kv(ctx, qkv, &batch, &rope, &kv);
+    kernels->attend(ctx, result, qkv, &batch, &kv, 0.125f, shape->has_alibi ? scene->alibi : NULL,
+                    shape->window);
+    for (uint32_t s = 0; s < step->n_seqs; s++)
+        memcpy(out + (scene->begin[step->seqs[s]] + step->first[s]) * out_width,
+               result + seq_begin[s] * out_width, step->n[s] * out_width * sizeof *out);
+    free(qkv);
+    free(result);
+}
+
+static void scene_init(struct scene *scene, const struct shape *shape) {
+    struct random random = {shape->n_heads * 1000 + shape->head_dim};
+    *scene = (struct scene){.shape = *shape};
+    scene->limits = (struct kernels_limits){.max_tokens = N_TOKENS,
+                                            .max_seqs = N_SEQS,
+                                            .max_context = BLOCKS * KV_BLOCK_TOKENS,
+                                            .max_dim = 64,
+                                            .n_vocab = 64,
+                                            .n_heads = shape->n_heads,
+                                            .n_kv_heads = shape->n_kv_heads,
+                                            .head_dim = shape->head_dim};
+    for (uint32_t s = 0; s < N_SEQS; s++)
+        scene->begin[s + 1] = scene->begin[s] + lengths[s];
+    scene->width = (size_t)(shape->n_heads + 2 * shape->n_kv_heads) * shape->head_dim;
+    size_t out_width = (size_t)shape->n_heads * shape->head_dim;
+    size_t n_angles = (size_t)BLOCKS * KV_BLOCK_TOKENS * (shape->rope_dims / 2 + 1);
+    scene->qkv = malloc(N_TOKENS * scene->width * sizeof(float));
+    scene->expected = malloc(N_TOKENS * out_width * sizeof(float));
+    scene->cosines = malloc(n_angles * sizeof(float));
+    scene->sines = malloc(n_angles * sizeof(float));
+    scene->q_scale = malloc(BLOCKS * KV_BLOCK_TOKENS * sizeof(float));
+    fill_random(&random, scene->qkv, N_TOKENS * scene->width);
+    fill_random(&random, scene->cosines, n_angles);
+    fill_random(&random, scene->sines, n_angles);
+    fill_random(&random, scene->q_scale, (size_t)BLOCKS * KV_BLOCK_TOKENS);
+    for (int i = 0; i < 16; i++)
+        scene->alibi[i] = 0.5f / (float)(i + 1);
+    for (uint32_t i = 0; i < N_BLOCKS; i++)
+        scene->tables[i] = i * 31 % N_BLOCKS; /* 31 and 78 have no common factor */
+    scene->blocks = new_cache(shape);
+    struct subject ref = subject_ref(&scene->limits);
+    struct step all = {.n_seqs = N_SEQS, .seqs = {0, 1, 2}, .n = {300, 37, 150}};
+    run_step(scene, ref.kernels, ref.ctx, &all, scene->blocks, scene->expected);
+    subject_close(&ref);
+}
+
+static void scene_fini(struct scene *scene) {
+    free(scene->qkv);
+    free(scene->expected);
+    free(scene->blocks);
+    free(scene->cosines);
+    free(scene->sines);
+    free(scene->q_scale);
+}
+
+/* All sequences, each in chunks of `chunk` tokens, side by side; those that are done drop out. */
+static void check_chunks(const struct scene *scene, const struct subject *subject, uint32_t chunk) {
+    size_t n_out = (size_t)N_TOKENS * scene->shape.n_heads * scene->shape.head_dim;
+    uint16_t *cache = new_cache(&scene->shape);
+    float *out = calloc(n_out, sizeof *out);
+    uint32_t done[N_SEQS] = {0};
+    for (;;) {
+        struct step step = {0};
+        for (uint32_t i = 0; i < N_SEQS; i++) {
+            uint32_t seq = (i + done[0] / chunk) % N_SEQS; /* another order in each step */
+            uint32_t left = lengths[seq] - done[seq];
+            uint32_t n = left < chunk ? left : chunk;
+            if (n == 0)
+                continue;
+            step.seqs[step.n_seqs] = seq;
+            step.first[step.n_seqs] = done[seq];
+            step.n[step.n_seqs++] = n;
+        }
+        if (step.n_seqs == 0)
+            break;
+        run_step(scene, subject->kernels, subject->ctx, &step, cache, out);
+        for (uint32_t i = 0; i < step.n_seqs; i++)
+            done[step.seqs[i]] += step.n[i];
+    }
+    for (size_t i = 0; i < n_out; i++)
+        if (memcmp(&out[i], &scene->expected[i], sizeof *out) != 0)
+            ck_abort_msg("%s %s, %u threads, chunks of %u: output %zu is %a, reference %a",
+                         subject->kernels->name, subject->isa ? subject->isa : "",
+                         subject->n_threads, chunk, i, (double)out[i], (double)scene->expected[i]);
+    ck_assert_int_eq(memcmp(cache, scene->blocks, N_BLOCKS * block_bytes(&scene->shape)), 0);
+    free(cache);
+    free(out);
+}
+
+START_TEST(attention_does_not_depend_on_how_a_prompt_is_cut) {
+    static const uint32_t chunks[] = {1, 7, 16, 64, 300};
+    struct scene scene;
+    scene_init(&scene, &shapes[_i]);
+    struct subject subject;
+    for (uint32_t i = 0; subject_next(&subject, &i, &scene.limits);) {
+        bool is_ref = subject.kernels == &kernels_ref;
+        for (size_t c = 0; c < sizeof chunks / sizeof chunks[0]; c++)
+            if (strcmp(subject.kernels->numerics(subject.ctx), NUMERICS_TEXT) == 0 &&
+                (!is_ref || chunks[c] == 7)) /* the reference is slow */
+                check_chunks(&scene, &subject, chunks[c]);
+        subject_close(&subject);
+    }
+    scene_fini(&scene);
+}
+END_TEST
+
+#define VOCAB_MAX_TESTED 8000
+
+static const struct kernels_limits sampling_limits = {.max_tokens = 8,
+                                                      .max_seqs = 8,
+                                                      .max_context = 16,
+                                                      .max_dim = 32,
+                                                      .n_vocab = VOCAB_MAX_TESTED,
+                                                      .n_heads = 1,
+                                                      .n_kv_heads = 1,
+                                                      .head_dim = 16};
+
+static const uint32_t seen_ids[] = {1, 5, 9, 1000000, 40};
+static const uint32_t seen_counts[] = {3, 0, 1, 2, 1};
+static const uint32_t bias_ids[] = {2, 5, 1000000, 7};
+static const float biases[] = {5.0f, -3.0f, 1.0f, -INFINITY};
+static const uint32_t allowed_ids[] = {3, 200, 5, 64, 1000000, 63};
+
+static struct sample_params random_params(struct random *random) {
+    static const float temperatures[] = {0.0f, 0.3f, 1.0f, 5.0f, 1e-7f};
+    static const float top_ps[] = {1.0f, 0.9f, 0.5f, 0.0f, 0.999999f, 1.0f};
+    static const float min_ps[] = {0.0f, 0.0f, 0.05f, 1.5f};
+    static const uint32_t top_ks[] = {0, 0, 1, 5, 50, 3000, 100000};
+    struct sample_params params = {
+        .temperature = temperatures[random_below(random, 5)],
+        .top_p = top_ps[random_below(random, 6)],
+        .min_p = min_ps[random_below(random, 4)],
+        .top_k = top_ks[random_below(random, 7)],
+        .uniform = random_unit(random_next(random)),
+        .repetition = 1.0f,
+        .n_top = (uint32_t)random_below(random, SAMPLE_TOP_MAX + 1),
+        .want_logprob = random_below(random, 2) == 0,
+    };
+    uint64_t edits = random_below(random, 16);
+    if (edits & 1) {
+        params.presence = 0.5f;
+        params.frequency = 0.25f;
+        params.repetition = 1.3f;
+        params.n_seen = 5;
+        params.seen_ids = seen_ids;
+        params.seen_counts = seen_counts;
+    }
+    if (edits & 2) {
+        params.n_bias = 4;
+        params.bias_ids = bias_ids;
+        params.bias = biases;
+    }
+    if ((edits & 12) == 12) {
+        params.n_allowed = 6;
+        params.allowed_ids = allowed_ids;
+    }
+    return params;
+}
+
+static void fill_logits(struct random *random, float *logits, uint32_t n) {
+    uint64_t kind = random_below(random, 5);
+    for (uint32_t i = 0; i < n; i++) {
+        float x = random_unit(random_next(random));
+        if (kind == 0) /* flat, with many ties */
+            logits[i] = (float)(int)(x * 4.0f);
+        else if (kind == 1) /* a few stand out */
+            logits[i] = random_below(random, 100) == 0 ? 10.0f * x : x - 20.0f;
+        else
+            logits[i] = (x - 0.5f) * (float)(4 << kind);
+    }
+    if (kind == 4 && random_below(random, 4) == 0)
+        logits[random_below(random, n)] = random_below(random, 2) ? NAN : INFINITY;
+}
+
+START_TEST(choices_are_those_of_the_reference) {
+    static const uint32_t vocabularies[] = {1, 17, 256, 1000, VOCAB_MAX_TESTED};
+    struct random random = {(uint64_t)_i + 1};
+    uint32_t n = vocabularies[_i % 5];
+    enum { rows = 5 };
+    float *logits = malloc(rows * (size_t)n * sizeof *logits);
+    float *copy = malloc(rows * (size_t)n * sizeof *copy);
+    struct sample_params params[rows];
+    for (int r = 0; r < rows; r++) {
+        fill_logits(&random, logits + (size_t)r * n, n);
+        params[r] = random_params(&random);
+    }
+    struct sample_result expected[rows];
+    struct subject subject;
+    for (uint32_t i = 0; subject_next(&subject, &i, &sampling_limits);) {
+        struct sample_result results[rows];
+        memset(results, 0xa5, sizeof results);
+        memcpy(copy, logits, rows * (size_t)n * sizeof *copy);
+        subject.kernels->sample(subject.ctx, copy, rows, n, params, results);
+        for (int r = 0; i == 1 && r < rows; r++)
+            expected[r] = results[r];
+        for (int r = 0; r < rows; r++) {
+            ck_assert_int_eq(results[r].valid, expected[r].valid);
+            ck_assert_uint_eq(results[r].id, expected[r].id);
+            ck_assert_mem_eq(&results[r].logprob, &expected[r].logprob, sizeof(float));
+            ck_assert_mem_eq(results[r].top_ids, expected[r].top_ids, sizeof expected[r].top_ids);
+            ck_assert_mem_eq(results[r].top_logprobs, expected[r].top_logprobs,
+                             sizeof expected[r].top_logprobs);
+        }
+        subject_close(&subject);
+    }
+    free(logits);
+    free(copy);
+}
+END_TEST
+
+void suite_add(TCase *tests) {
+    tcase_add_loop_test(tests, attention_does_not_depend_on_how_a_prompt_is_cut, 0, N_SHAPES);
+    tcase_add_loop_test(tests, choices_are_those_of_the_reference, 0, 400);
+}

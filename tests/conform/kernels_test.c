@@ -1,0 +1,293 @@
+/* Every backend of kernels_table, every instruction set this machine has and one to three threads
+ * give the bits of the reference, wherever a row stands and however a prompt is cut. */
+#include "kernels/numbers.h"
+#include "kernels/quant/quant.h"
+#include "tests/support/kernels_subject.h"
+#include "tests/support/suite.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *const suite_name = "conform_kernels";
+const double suite_timeout_s = 600;
+
+#define ROWS_MAX 33
+
+static const uint32_t batch_sizes[] = {1, 2, 3, 4, 8, 15, 16, 17, 33};
+#define N_BATCH_SIZES (sizeof batch_sizes / sizeof batch_sizes[0])
+
+static const struct kernels_limits small = {
+    .max_tokens = 64,
+    .max_seqs = 64,
+    .max_context = 1024,
+    .max_dim = 1024,
+    .n_vocab = 8192,
+    .n_heads = 4,
+    .n_kv_heads = 2,
+    .head_dim = 32,
+};
+
+/* Subjects with other rules (another numerics text) are compared by accuracy elsewhere. */
+static bool has_reference_numbers(const struct subject *subject) {
+    return strcmp(subject->kernels->numerics(subject->ctx), NUMERICS_TEXT) == 0;
+}
+
+static void compare(const struct subject *subject, const char *what, const float *got,
+                    const float *expected, size_t n) {
+    if (memcmp(got, expected, n * sizeof *got) == 0)
+        return;
+    size_t i = 0;
+    while (memcmp(&got[i], &expected[i], sizeof *got) == 0)
+        i++;
+    ck_abort_msg("%s %s, %u threads: %s differs at %zu: %a, reference %a", subject->kernels->name,
+                 subject->isa ? subject->isa : "", subject->n_threads, what, i, (double)got[i],
+                 (double)expected[i]);
+}
+
+struct linear_case {
+    const char *format;
+    uint32_t n;
+    uint32_t k;
+    bool has_bias;
+    enum epilogue epilogue;
+};
+
+/* The rows' results, one after the other, by the reference. `residual` is what ADD adds to. */
+static void reference_rows(const struct linear_case *test, const struct weight_part *part,
+                           const float *bias, const float *x, const float *residual, float *out) {
+    struct subject ref = subject_ref(&small);
+    size_t n_bytes;
+    struct weight weight = subject_pack(&ref, part, 1, &n_bytes);
+    weight.bias = bias;
+    size_t width = test->epilogue == EPILOGUE_SILU_MUL ? test->n / 2 : test->n;
+    memcpy(out, residual, ROWS_MAX * width * sizeof *out);
+    for (uint32_t row = 0; row < ROWS_MAX; row++)
+        ref.kernels->linear(ref.ctx, out + row * width, x + (size_t)row * test->k, &weight, 1,
+                            test->epilogue);
+    subject_unpack(&ref, &weight, n_bytes);
+    subject_close(&ref);
+}
+
+/* Batches of m rows that begin at `shift` and wrap around: every row at several places. */
+static void check_batches(const struct subject *subject, const struct linear_case *test,
+                          const struct weight *weight, const float *x, const float *residual,
+                          const float *expected) {
+    size_t width = test->epilogue == EPILOGUE_SILU_MUL ? test->n / 2 : test->n;
+    float *batch = malloc(ROWS_MAX * (size_t)test->k * sizeof *batch);
+    float *out = malloc(ROWS_MAX * width * sizeof *out);
+    for (size_t b = 0; b < N_BATCH_SIZES; b++)
+        for (uint32_t shift = 0; shift < ROWS_MAX; shift += 9) {
+            uint32_t m = batch_sizes[b];
+            for (uint32_t i = 0; i < m; i++) {
+                size_t row = (i + shift) % ROWS_MAX;
+                memcpy(batch + (size_t)i * test->k, x + row * test->k, test->k * sizeof *x);
+                memcpy(out + i * width, residual + row * width, width * sizeof *out);
+            }
+            subject->kernels->linear(subject->ctx, out, batch, weight, m, test->epilogue);
+            for (uint32_t i = 0; i < m; i++)
+                compare(subject, test->format, out + i * width,
+                        expected + (i + shift) % ROWS_MAX * width, width);
+        }
+    free(batch);
+    free(out);
+}
+
+static void check_linear(const struct linear_case *test) {
+    struct random random = {test->n * 1000 + test->k};
+    size_t n_bytes;
+    uint8_t *bytes = random_tensor(&random, test->format, (size_t)test->n * test->k, &n_bytes);
+    struct weight_part part = {
+        .format = test->format, .data = bytes, .n_bytes = n_bytes, .k = test->k, .n_rows = test->n};
+    size_t outputs = ROWS_MAX * (size_t)test->n;
+    float *x = malloc(ROWS_MAX * (size_t)test->k * sizeof *x);
+    float *residual = malloc(outputs * sizeof *residual);
+    float *expected = malloc(outputs * sizeof *expected);
+    float *bias = malloc(test->n * sizeof *bias);
+    fill_random(&random, x, ROWS_MAX * (size_t)test->k);
+    memset(x, 0, GROUP * sizeof *x); /* a group of zeros */
+    x[GROUP] = 1e-35f;               /* one below QUANT_TINY, beside larger ones */
+    fill_random(&random, residual, outputs);
+    fill_random(&random, bias, test->n);
+    reference_rows(test, &part, test->has_bias ? bias : NULL, x, residual, expected);
+    struct subject subject;
+    for (uint32_t i = 0; subject_next(&subject, &i, &small);) {
+        if (has_reference_numbers(&subject)) {
+            size_t packed_bytes;
+            struct weight weight = subject_pack(&subject, &part, 1, &packed_bytes);
+            weight.bias = test->has_bias ? bias : NULL;
+            check_batches(&subject, test, &weight, x, residual, expected);
+            subject_unpack(&subject, &weight, packed_bytes);
+        }
+        subject_close(&subject);
+    }
+    free(bytes);
+    free(x);
+    free(residual);
+    free(expected);
+    free(bias);
+}
+
+START_TEST(a_product_has_the_same_bits_on_every_path) {
+    const char *format = quant_table[_i]->name;
+    const struct linear_case cases[] = {
+        {format, 16, 32, false, EPILOGUE_NONE},     {format, 1, 64, true, EPILOGUE_NONE},
+        {format, 33, 96, true, EPILOGUE_ADD},       {format, 50, 160, true, EPILOGUE_SILU_MUL},
+        {format, 131, 576, false, EPILOGUE_NONE},   {format, 7, 1024, false, EPILOGUE_ADD},
+        {format, 66, 320, false, EPILOGUE_SILU_MUL}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        check_linear(&cases[i]);
+}
+END_TEST
+
+START_TEST(merged_and_reordered_parts_equal_their_rows) {
+    struct random random = {77};
+    size_t q_bytes;
+    size_t v_bytes;
+    uint8_t *q = random_tensor(&random, "q4_1", (size_t)40 * 64, &q_bytes);
+    uint8_t *v = random_tensor(&random, "q4_0", (size_t)10 * 64, &v_bytes);
+    const uint32_t order[] = {3, 0, 2, 1};
+    const struct weight_part parts[] = {
+        {.format = "q4_1", .data = q, .n_bytes = q_bytes, .k = 64, .row_begin = 5, .n_rows = 30},
+        {.format = "q4_1",
+         .data = q,
+         .n_bytes = q_bytes,
+         .k = 64,
+         .row_begin = 36,
+         .n_rows = 4,
+         .row_order = order},
+        {.format = "q4_0", .data = v, .n_bytes = v_bytes, .k = 64, .row_begin = 9, .n_rows = 1}};
+    float x[64];
+    float all_q[40];
+    float all_v[10];
+    float expected[35];
+    fill_random(&random, x, 64);
+    struct subject ref = subject_ref(&small);
+    size_t n_bytes;
+    struct weight_part whole = {
+        .format = "q4_1", .data = q, .n_bytes = q_bytes, .k = 64, .n_rows = 40};
+    struct weight weight = subject_pack(&ref, &whole, 1, &n_bytes);
+    ref.kernels->linear(ref.ctx, all_q, x, &weight, 1, EPILOGUE_NONE);
+    subject_unpack(&ref, &weight, n_bytes);
+    whole = (struct weight_part){
+        .format = "q4_0", .data = v, .n_bytes = v_bytes, .k = 64, .n_rows = 10};
+    weight = subject_pack(&ref, &whole, 1, &n_bytes);
+    ref.kernels->linear(ref.ctx, all_v, x, &weight, 1, EPILOGUE_NONE);
+    subject_unpack(&ref, &weight, n_bytes);
+    subject_close(&ref);
+    memcpy(expected, all_q + 5, 30 * sizeof *expected);
+    for (int i = 0; i < 4; i++)
+        expected[30 + i] = all_q[36 + order[i]];
+    expected[34] = all_v[9];
+
+    struct subject subject;
+    for (uint32_t i = 0; subject_next(&subject, &i, &small);) {
+        float out[35];
+        weight = subject_pack(&subject, parts, 3, &n_bytes);
+        ck_assert_uint_eq(weight.n, 35);
+        subject.kernels->linear(subject.ctx, out, x, &weight, 1, EPILOGUE_NONE);
+        compare(&subject, "merged parts", out, expected, 35);
+        subject_unpack(&subject, &weight, n_bytes);
+        subject_close(&subject);
+    }
+    free(q);
+    free(v);
+}
+END_TEST
+
+START_TEST(impossible_parts_are_refused_with_a_reason) {
+    uint8_t bytes[40] = {0xff, 0x7b}; /* q4_0: a scale of 65504, whose minimum has no binary16 */
+    const struct weight_part bad[] = {
+        {.format = "q9_9", .data = bytes, .n_bytes = 20, .k = 32, .n_rows = 1},
+        {.format = NULL, .data = bytes, .n_bytes = 20, .k = 32, .n_rows = 1},
+        {.format = "q4_1", .data = bytes, .n_bytes = 19, .k = 32, .n_rows = 1},
+        {.format = "q4_1", .data = bytes, .n_bytes = 20, .k = 31, .n_rows = 1},
+        {.format = "q4_1", .data = bytes, .n_bytes = 20, .k = 0, .n_rows = 1},
+        {.format = "q4_1", .data = bytes, .n_bytes = 20, .k = 32, .n_rows = 0},
+        {.format = "q4_1", .data = bytes, .n_bytes = 20, .k = 32, .n_rows = 2},
+        {.format = "q4_1",
+         .data = bytes,
+         .n_bytes = 20,
+         .k = 32,
+         .row_begin = UINT32_MAX,
+         .n_rows = 1},
+        {.format = "q4_1", .data = NULL, .n_bytes = 20, .k = 32, .n_rows = 1}};
+    struct subject subject;
+    for (uint32_t i = 0; subject_next(&subject, &i, &small);) {
+        struct error error;
+        for (size_t j = 0; j < sizeof bad / sizeof bad[0]; j++) {
+            error.text[0] = 0;
+            ck_assert_uint_eq(subject.kernels->weight_size(&bad[j], 1, &error), 0);
+            ck_assert_int_ne(error.text[0], 0);
+        }
+        const struct weight_part mixed[] = {
+            {.format = "q4_1", .data = bytes, .n_bytes = 20, .k = 32, .n_rows = 1},
+            {.format = "q8_0", .data = bytes, .n_bytes = 34, .k = 32, .n_rows = 1}};
+        ck_assert_uint_eq(subject.kernels->weight_size(mixed, 2, &error), 0);
+        ck_assert_uint_eq(subject.kernels->weight_size(mixed, 0, &error), 0);
+
+        const struct weight_part huge = {
+            .format = "q4_0", .data = bytes, .n_bytes = 18, .k = 32, .n_rows = 1};
+        size_t size = subject.kernels->weight_size(&huge, 1, &error);
+        void *memory = subject.kernels->alloc(subject.ctx, size);
+        struct weight weight;
+        ck_assert_int_eq(
+            subject.kernels->weight_pack(subject.ctx, &huge, 1, memory, &weight, &error),
+            STATUS_UNSUPPORTED);
+        subject.kernels->dealloc(subject.ctx, memory, size);
+        subject_close(&subject);
+    }
+}
+END_TEST
+
+START_TEST(embeddings_norms_and_gathers_have_the_same_bits) {
+    const char *format = quant_table[_i]->name;
+    struct random random = {(uint64_t)_i};
+    enum { n = 37, dim = 96, tokens = 40 };
+    size_t n_bytes;
+    uint8_t *bytes = random_tensor(&random, format, (size_t)n * dim, &n_bytes);
+    struct weight_part part = {
+        .format = format, .data = bytes, .n_bytes = n_bytes, .k = dim, .n_rows = n};
+    uint32_t ids[tokens];
+    float gain[dim];
+    static float expected[3][tokens * dim];
+    static float got[3][tokens * dim];
+    for (int i = 0; i < tokens; i++)
+        ids[i] = (uint32_t)random_below(&random, n);
+    fill_random(&random, gain, dim);
+    struct kernels_batch batch = {.n_tokens = tokens, .ids = ids};
+    struct subject subject;
+    for (uint32_t i = 0; subject_next(&subject, &i, &small);) {
+        size_t packed;
+        struct weight weight = subject_pack(&subject, &part, 1, &packed);
+        float(*to)[tokens * dim] = i == 1 ? expected : got; /* the reference is listed first */
+        memset(to, 0, sizeof got);
+        subject.kernels->embed(subject.ctx, to[0], &weight, &batch);
+        subject.kernels->norm(subject.ctx, to[1], to[0], gain, 1e-5f, tokens, dim);
+        subject.kernels->norm(subject.ctx, to[2], to[0], gain, 1e-6f, 41, 93);
+        if (i > 1) {
+            compare(&subject, "embed", got[0], expected[0], tokens * dim);
+            compare(&subject, "norm", got[1], expected[1], tokens * dim);
+            compare(&subject, "norm of 93", got[2], expected[2], tokens * dim);
+        }
+        const uint32_t rows[] = {39, 0, 7, 7};
+        float gathered[4 * dim];
+        subject.kernels->gather_rows(subject.ctx, gathered, expected[1], rows, 4, dim);
+        for (int r = 0; r < 4; r++)
+            compare(&subject, "gather", gathered + r * dim, expected[1] + rows[r] * dim, dim);
+        subject_unpack(&subject, &weight, packed);
+        subject_close(&subject);
+    }
+    free(bytes);
+}
+END_TEST
+
+void suite_add(TCase *tests) {
+    int n_formats = 0;
+    while (quant_table[n_formats])
+        n_formats++;
+    tcase_add_loop_test(tests, a_product_has_the_same_bits_on_every_path, 0, n_formats);
+    tcase_add_test(tests, merged_and_reordered_parts_equal_their_rows);
+    tcase_add_test(tests, impossible_parts_are_refused_with_a_reason);
+    tcase_add_loop_test(tests, embeddings_norms_and_gathers_have_the_same_bits, 0, n_formats);
+}

@@ -1,0 +1,35 @@
+/* tests/support/kernels_subject.h: every backend, instruction set and number of threads there is to
+ * test, and random tensors for them. */
+#pragma once
+
+#include "base/random.h"
+#include "kernels/kernels.h"
+
+#include <stdbool.h>
+
+struct subject {
+    const struct kernels *kernels;
+    const char *isa; /* NULL: the backend's own choice */
+    uint32_t n_threads;
+    struct kernels_ctx *ctx; /* owned while open */
+};
+
+/* Opens the index-th subject; false past the last one. A combination that this machine cannot run
+ * is named on standard output once and skipped. Close it with subject_close. */
+bool subject_next(struct subject *subject, uint32_t *index, const struct kernels_limits *limits);
+void subject_close(struct subject *subject);
+
+/* The reference, one thread. */
+struct subject subject_ref(const struct kernels_limits *limits);
+
+/* Uniform in [-1, 1), with now and then a zero or a value 100 times as large. */
+void fill_random(struct random *random, float *x, size_t n);
+
+/* n elements of a format as bytes (malloc): scales and values of the size real weights have. */
+uint8_t *random_tensor(struct random *random, const char *format, size_t n, size_t *n_bytes);
+
+/* Packs one part into the subject's memory; ends with subject_unpack. Aborts the test on failure.
+ */
+struct weight subject_pack(const struct subject *subject, const struct weight_part *parts,
+                           uint32_t n_parts, size_t *n_bytes);
+void subject_unpack(const struct subject *subject, struct weight *weight, size_t n_bytes);
