@@ -232,9 +232,8 @@ static int serve(struct program *program) {
     struct error error = {0};
     char shown[2][ERROR_TEXT_MAX + 64];
     if (open_all(program, &error) != STATUS_OK) {
-        log_error("cannot start", "error=%s", log_text(shown[0], sizeof shown[0], error.text));
         close_all(program);
-        return EXIT_CONFIG;
+        return exit_with(EXIT_CONFIG, error.text);
     }
     link_touch(serving->link);
     log_info("router ready", "name=%s port=%u announce=%s model=%s pid=%d",
@@ -258,7 +257,7 @@ int main(int argc, char **argv) {
         log_init("tandem-router", program.config.log_level);
         code = serve(&program);
     } else {
-        fputs(errors.n > 0 ? errors.data : "out of memory\n", stderr);
+        exit_with(EXIT_CONFIG, errors.n > 0 ? errors.data : "out of memory");
     }
     config_fini(&program.config);
     buf_fini(&errors);
