@@ -512,6 +512,28 @@ START_TEST(a_full_receiver_refuses_and_takes_later) {
 }
 END_TEST
 
+START_TEST(those_that_wait_are_not_kept_out_by_newcomers) {
+    struct rig *rig = rig_new(21);
+    rig_add(rig, rig_config());
+    struct engine_config config = rig_config();
+    config.max_batch = 2;
+    struct worker *d = rig_add(rig, config);
+    rig_hello(rig, 0);
+    for (uint32_t i = 0; i < 3; i++)
+        rig_both(rig, D, rig_call(rig, 20, 30));
+    rig_step(rig, D);
+    rig_step(rig, D);
+    ck_assert_uint_eq(d->plan.n_rows, 2); /* no row is kept free for one that cannot come in */
+    struct call *late = rig_call(rig, 20, 30);
+    rig_reserve(rig, D, late);
+    ck_assert_int_eq(late->reason, REASON_BUSY);
+    rig_cancel(rig, D, &rig->calls[2]);
+    rig_reserve(rig, D, late);
+    ck_assert(late->reserved);
+    rig_free(rig);
+}
+END_TEST
+
 void suite_add(TCase *tests) {
     tcase_add_test(tests, tokens_are_right_with_every_number_of_credits_and_chunk_size);
     tcase_add_test(tests, layers_leave_while_the_step_computes);
@@ -533,5 +555,6 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, a_link_lost_inside_a_copy_leaves_its_blocks_quarantined_till_the_end);
     tcase_add_test(tests, a_higher_attempt_replaces_the_lower_one);
     tcase_add_test(tests, a_sender_that_preempts_still_hands_over_right);
+    tcase_add_test(tests, those_that_wait_are_not_kept_out_by_newcomers);
     tcase_add_test(tests, a_full_receiver_refuses_and_takes_later);
 }
