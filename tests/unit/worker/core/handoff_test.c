@@ -262,6 +262,56 @@ START_TEST(a_forged_chunk_outside_the_reservation_is_not_written) {
 }
 END_TEST
 
+START_TEST(a_commit_that_does_not_fit_is_not_decoded) {
+    for (uint32_t kind = 0; kind < 6; kind++) {
+        struct rig *rig = new_pair(22, 64);
+        struct call *call = hand_over(rig, 70, 12);
+        rig_deliver_all(rig);
+        while (rig_step(rig, P))
+            ;
+        struct pipe *pipe = &rig->pipes[0];
+        struct commit *commit = &pipe->to_d[pipe->n_to_d - 1].message.u.commit;
+        ck_assert_int_eq(pipe->to_d[pipe->n_to_d - 1].message.type, MESSAGE_COMMIT);
+        if (kind == 0)
+            commit->n_chunks++;
+        else if (kind == 1)
+            commit->n_tokens--;
+        else if (kind == 2)
+            commit->attempt++;
+        else if (kind == 3)
+            commit->req.lo++;
+        else if (kind == 4)
+            commit->first_token = 65536;
+        else
+            commit->n_chunks = 0;
+        rig_run(rig, 100);
+        ck_assert(call->failed);
+        ck_assert_uint_eq(call->n_got, 1);
+        expect_quiet(rig);
+        rig_free(rig);
+    }
+}
+END_TEST
+
+START_TEST(a_new_link_of_the_same_peer_is_taken_before_the_old_ones_loss_is_known) {
+    struct rig *rig = new_pair(23, 64);
+    struct call *call = hand_over(rig, 70, 12);
+    rig_deliver_all(rig);
+    rig_run(rig, 100); /* the link stays open */
+    rig_expect_done(call, 12, FINISH_LENGTH);
+    struct pipe *old = &rig->pipes[0];
+    old->open = false; /* only the sender hears of the loss */
+    engine_link_lost(rig->workers[P].engine, rig->now_ns, old->link_p);
+    call = hand_over(rig, 75, 12);
+    rig_run(rig, 100);
+    rig_expect_done(call, 12, FINISH_LENGTH);
+    engine_link_lost(rig->workers[D].engine, rig->now_ns, old->link_d);
+    ck_assert(!call->failed);
+    expect_quiet(rig);
+    rig_free(rig);
+}
+END_TEST
+
 START_TEST(a_lost_link_fails_what_is_under_way_in_every_state) {
     /* Cut after n movements of any kind, for every n until the hand-off is through. */
     for (uint32_t n = 0; n < 120; n++) {
@@ -545,6 +595,8 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, chunks_and_commit_may_come_in_any_order);
     tcase_add_test(tests, a_corrupt_chunk_fails_the_attempt_and_frees_both_sides);
     tcase_add_test(tests, a_forged_chunk_outside_the_reservation_is_not_written);
+    tcase_add_test(tests, a_commit_that_does_not_fit_is_not_decoded);
+    tcase_add_test(tests, a_new_link_of_the_same_peer_is_taken_before_the_old_ones_loss_is_known);
     tcase_add_test(tests, a_lost_link_fails_what_is_under_way_in_every_state);
     tcase_add_test(tests, a_cancel_in_every_state_frees_both_sides);
     tcase_add_test(tests, an_unused_reservation_is_given_back_with_its_lease);
