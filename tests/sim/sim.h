@@ -166,7 +166,7 @@ struct client {
 };
 
 struct counts {
-    uint64_t events, faults, crashes, pauses, partitions, breaks, tokens, messages;
+    uint64_t events, timers, faults, crashes, pauses, partitions, breaks, tokens, messages;
     uint64_t asked, done, failed, refused, cancelled, turned_away, lost_with_router;
     uint64_t replays, handoffs, corrupted, busy, fenced, resends, poisoned, inexact, preemptions;
 };
