@@ -165,6 +165,7 @@ void back_start(struct sim *sim, uint32_t i) {
     node->epoch++;
     node->incarnation = random_next(&sim->random) | 1;
     node->in_step = false;
+    node->n_inbox = 0;
     node->draining = false;
     node->slow = 1;
     node->n_blocks = sim->options.n_blocks[i - SIM_ROUTERS];
@@ -274,8 +275,10 @@ void back_layers(struct sim *sim, const struct event *event) {
     for (uint32_t i = 0; i < node->plan.n_rows; i++)
         compute_row(node, &node->plan.rows[i], begin, end);
     engine_layers_done(node->engine, sim->now_ns, begin, end);
-    if (event->a + 1 == groups)
+    if (event->a + 1 == groups) {
         end_step(sim, node);
+        net_inbox(sim, event->node);
+    }
 }
 
 static void begin_step(struct sim *sim, uint32_t i) {
@@ -303,6 +306,8 @@ void back_after(struct sim *sim, uint32_t i) {
         return;
     if (!node->in_step)
         begin_step(sim, i);
+    if (node->in_step && !sim->options.messages_in_step)
+        return; /* the step's end does what a tick does */
     uint64_t deadline = engine_deadline(node->engine);
     /* The loop turns at least so often, and every turn is progress. */
     uint64_t turn = sim->now_ns + 50 * NS_PER_MS;

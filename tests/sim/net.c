@@ -117,8 +117,7 @@ static const char *summary(const struct sim *sim, const struct message *message,
             const struct step_entry *entry = &message->u.step.entries[i];
             n += (size_t)snprintf(text + n, size - n, " %llx.%u[%u+%u]%s",
                                   (unsigned long long)entry->req.lo & 0xffffff, entry->attempt,
-                                  entry->first_index, entry->n_tokens,
-                                  entry->finish ? " end" : "");
+                                  entry->first_index, entry->n_tokens, entry->finish ? " end" : "");
         }
         break;
     case MESSAGE_DIGEST:
@@ -131,9 +130,8 @@ static const char *summary(const struct sim *sim, const struct message *message,
         break;
     case MESSAGE_SUBMIT:
         snprintf(text, size, " %llx.%u phase %d, %u tokens",
-                 (unsigned long long)message->u.submit.req.lo & 0xffffff,
-                 message->u.submit.attempt, (int)message->u.submit.phase,
-                 message->u.submit.n_tokens);
+                 (unsigned long long)message->u.submit.req.lo & 0xffffff, message->u.submit.attempt,
+                 (int)message->u.submit.phase, message->u.submit.n_tokens);
         break;
     case MESSAGE_RESERVE:
     case MESSAGE_RESERVED:
@@ -185,13 +183,12 @@ void net_packet(struct sim *sim, const struct event *event) {
         return;
     struct node *to = &sim->nodes[conn->node[1 - d]];
     uint64_t blocked = sim->blocked_until_ns[conn->node[d]][conn->node[1 - d]];
-    bool busy = to->engine && to->in_step && !sim->options.messages_in_step;
-    if (blocked > sim->now_ns || busy) {
-        struct event again = *event;
-        sim_at(sim,
-               busy && blocked <= sim->now_ns ? sim->now_ns + sim->options.step_ns / 4 + 1
-                                              : blocked,
-               again);
+    if (blocked > sim->now_ns) {
+        sim_at(sim, blocked, *event);
+        return;
+    }
+    if (to->up && to->in_step && !sim->options.messages_in_step && to->n_inbox < SIM_INBOX) {
+        to->inbox[to->n_inbox++] = *event;
         return;
     }
     struct packet *packet = conn->head[d];
@@ -203,6 +200,13 @@ void net_packet(struct sim *sim, const struct event *event) {
     if (!conn->closed[1 - d])
         deliver(sim, conn, d, packet);
     free(packet);
+}
+
+void net_inbox(struct sim *sim, uint32_t i) {
+    struct node *node = &sim->nodes[i];
+    for (uint32_t k = 0; k < node->n_inbox && !node->in_step; k++)
+        net_packet(sim, &node->inbox[k]);
+    node->n_inbox = 0;
 }
 
 static void tell(struct sim *sim, uint32_t i, uint32_t end, uint64_t delay_ns) {
