@@ -160,8 +160,14 @@ static void submit_request(struct engine *engine, struct outlet *outlet,
 static void forget(struct engine *engine, struct outlet *outlet, const struct forget *message) {
     for (uint32_t i = 0; i < message->n && i < MESSAGE_ENTRIES_MAX; i++) {
         struct sequence *sequence = find_own(engine, outlet, message->attempts[i].req);
-        if (sequence && sequence->attempt == message->attempts[i].attempt)
-            engine_drop(engine, sequence, REASON_CANCELLED);
+        if (!sequence || sequence->attempt != message->attempts[i].attempt)
+            continue;
+        /* The router has heard the receiver decode: as good as its acknowledgement. */
+        if (sequence->handoff.side == HANDOFF_OUT && sequence->handoff.commit_sent) {
+            engine->figures.n_handoffs_out++;
+            handoff_end(engine, sequence, REASON_NONE);
+        }
+        engine_drop(engine, sequence, REASON_CANCELLED);
     }
 }
 
