@@ -17,8 +17,10 @@ _Static_assert(SAMPLE_TOP_MAX == MESSAGE_TOP_MAX, "what kernels answer, messages
 /* Most slots never use penalties: the pages of their tables are only taken when touched. */
 static enum status take_seen(struct sample *sample) {
     const struct sample_options *options = &sample->options;
-    uint64_t words = 2 * (uint64_t)options->context + sample->index_size;
+    uint64_t words = 2 * (uint64_t)sample->max_seen + sample->index_size;
     uint64_t n_bytes;
+    if (options->n_vocab == 0)
+        return STATUS_OK;
     if (!checked_mul(words * sizeof(uint32_t), options->max_slots, &n_bytes) ||
         n_bytes > SIZE_MAX / 2)
         return STATUS_NOMEM;
@@ -31,8 +33,8 @@ static enum status take_seen(struct sample *sample) {
     for (uint32_t i = 0; i < options->max_slots; i++) {
         uint32_t *at = sample->seen_memory + i * words;
         sample->seen[i] = (struct seen){.ids = at,
-                                        .counts = at + options->context,
-                                        .index = at + 2 * (size_t)options->context};
+                                        .counts = at + sample->max_seen,
+                                        .index = at + 2 * (size_t)sample->max_seen};
     }
     return STATUS_OK;
 }
@@ -43,7 +45,9 @@ enum status sample_init(struct sample *sample, const struct sample_options *opti
     for (uint32_t i = 0; i < options->n_ends; i++)
         sample->ends[i] = options->ends[i];
     sample->options.ends = sample->ends;
-    while (sample->index_size / 2 < options->context)
+    sample->max_seen =
+        options->context < options->n_vocab ? options->context : options->n_vocab;
+    while (sample->index_size / 2 < sample->max_seen)
         sample->index_size *= 2;
     size_t n = options->max_seqs;
     sample->params = calloc(n, sizeof *sample->params);

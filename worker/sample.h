@@ -21,8 +21,8 @@ struct seen {
     uint64_t serial;    /* of the sequence in the slot, as struct sequence_view says */
     uint32_t n_counted; /* tokens of it that are in here */
     uint32_t n;         /* distinct ids */
-    uint32_t *ids;      /* owned (context) */
-    uint32_t *counts;   /* owned (context): occurrences in the output */
+    uint32_t *ids;      /* owned (max_seen) */
+    uint32_t *counts;   /* owned (max_seen): occurrences in the output */
     uint32_t *index;    /* owned (index_size): 1 + place in ids, by hash; 0: empty */
 };
 
@@ -30,7 +30,7 @@ struct sample_options {
     uint32_t max_seqs; /* of a step */
     uint32_t max_slots;
     uint32_t context;
-    uint32_t n_vocab;
+    uint32_t n_vocab; /* 0: the family names its tokens itself, nothing is sampled */
     uint32_t n_ends;      /* the model's own end tokens */
     const uint32_t *ends; /* copied */
 };
@@ -38,6 +38,7 @@ struct sample_options {
 struct sample {
     struct sample_options options;
     uint32_t ends[MESSAGE_STOP_IDS_MAX];
+    uint32_t max_seen;             /* distinct ids of a sequence */
     uint32_t index_size;           /* power of two */
     struct sample_params *params;  /* owned (max_seqs) */
     struct sample_result *results; /* owned (max_seqs) */

@@ -76,7 +76,7 @@ static void put_matrix(unsigned char *at, const struct format *format, uint64_t 
             at[b] = (unsigned char)random_next(random);
         put16(at, format->type == 8 ? half(random) - (3u << 10) : half(random));
         if (format->type == 3) /* a negative minimum in the midst of the values */
-            put16(at + 2, half(random) + (2u << 10) | 0x8000u);
+            put16(at + 2, (half(random) + (2u << 10)) | 0x8000u);
     }
 }
 

@@ -42,6 +42,7 @@ done
 
 e2e tokenizer_oracle 300
 e2e template_oracle 300
+e2e export_oracle 300
 
 if [ "$mode" = full ]; then
     step sim/long 3600 "build/release/tests/sim --seed 1 --seeds 2000"

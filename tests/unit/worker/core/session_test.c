@@ -33,13 +33,12 @@ END_TEST
 START_TEST(a_busy_welcome_comes_later_and_first) {
     struct rig *rig = rig_new(2);
     struct worker *worker = rig_add(rig, rig_config());
-    worker->busy = 2;
+    worker->busy = 1;
     rig_hello(rig, 0);
     ck_assert_uint_eq(worker->n_welcomes, 0);
     struct call *call = rig_call(rig, 5, 3);
     rig_reserve(rig, 0, call); /* answered after the introduction */
     ck_assert(!call->reserved);
-    rig_tick(rig, 1);
     rig_tick(rig, 1);
     ck_assert_uint_eq(worker->n_welcomes, 1);
     ck_assert(call->reserved);
@@ -195,6 +194,35 @@ START_TEST(a_lost_step_is_sent_again_on_request) {
 }
 END_TEST
 
+START_TEST(a_backlog_too_large_for_one_step_goes_in_several) {
+    struct rig *rig = rig_new(14);
+    struct engine_config config = rig_config();
+    config.n_blocks = 512;
+    config.max_batch = 48;
+    config.context = 256;
+    struct worker *worker = rig_add(rig, config);
+    rig_hello(rig, 0);
+    for (uint32_t i = 0; i < 48; i++) {
+        struct call *call = rig_call(rig, 1, 70);
+        call->sampling.want_logprobs = true;
+        rig_both(rig, 0, call);
+    }
+    worker->busy = UINT32_MAX;
+    for (uint32_t i = 0; i < 60; i++)
+        rig_step(rig, 0);
+    worker->busy = 0;
+    rig_step(rig, 0); /* 48 times 61 tokens with logprobs: more than a message takes */
+    for (uint32_t i = 0; i < 48; i++)
+        ck_assert_uint_eq(rig->calls[i].n_got, 61);
+    rig_run(rig, 100);
+    for (uint32_t i = 0; i < 48; i++) {
+        rig_expect_done(&rig->calls[i], 70, FINISH_LENGTH);
+        ck_assert_uint_eq(rig->calls[i].n_logprobs, 70);
+    }
+    rig_free(rig);
+}
+END_TEST
+
 START_TEST(cancel_is_answered_also_for_what_is_not_here) {
     struct rig *rig = new_rig(9);
     struct worker *worker = &rig->workers[0];
@@ -209,6 +237,47 @@ START_TEST(cancel_is_answered_also_for_what_is_not_here) {
     rig_step(rig, 0);
     ck_assert_uint_eq(queued->n_got, 0);
     rig_free(rig);
+}
+END_TEST
+
+START_TEST(a_submit_that_its_cancel_overtook_is_refused) {
+    struct rig *rig = new_rig(13);
+    struct worker *worker = &rig->workers[0];
+    struct call *call = rig_call(rig, 20, 5);
+    call->attempt = 3;
+    rig_cancel(rig, 0, call);
+    call->attempt = 2; /* lower ones are over, too */
+    rig_both(rig, 0, call);
+    ck_assert(call->failed);
+    ck_assert_int_eq(call->reason, REASON_CANCELLED);
+    rig_reserve(rig, 0, call);
+    ck_assert(call->refused);
+    ck_assert(engine_idle(worker->engine));
+    call->attempt = 4;
+    call->failed = false;
+    rig_both(rig, 0, call);
+    rig_run(rig, 50);
+    rig_expect_done(call, 5, FINISH_LENGTH);
+    rig_forget(rig, 0, call);
+    rig_both(rig, 0, call); /* comes twice, the second time after the end */
+    ck_assert(call->failed);
+    ck_assert(engine_idle(worker->engine));
+    rig_free(rig);
+}
+END_TEST
+
+START_TEST(only_the_last_graves_are_kept) {
+    static struct graves graves;
+    ck_assert_int_eq(graves_init(&graves, 1), STATUS_OK);
+    for (uint64_t i = 0; i < 3 * GRAVES_MAX; i++) {
+        graves_add(&graves, (struct request_id){1, i}, 2);
+        graves_add(&graves, (struct request_id){1, i}, 1); /* never lower */
+    }
+    ck_assert_uint_eq(graves.attempts.n_used, GRAVES_MAX);
+    ck_assert(!graves_has(&graves, (struct request_id){1, 2 * GRAVES_MAX - 1}, 1));
+    ck_assert(graves_has(&graves, (struct request_id){1, 2 * GRAVES_MAX}, 2));
+    ck_assert(!graves_has(&graves, (struct request_id){1, 2 * GRAVES_MAX}, 3));
+    graves_fini(&graves);
 }
 END_TEST
 
@@ -283,7 +352,10 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, a_router_hears_something_every_100_ms_and_a_digest_each_second);
     tcase_add_test(tests, tokens_that_met_busy_go_with_the_next_step);
     tcase_add_test(tests, a_lost_step_is_sent_again_on_request);
+    tcase_add_test(tests, a_backlog_too_large_for_one_step_goes_in_several);
     tcase_add_test(tests, cancel_is_answered_also_for_what_is_not_here);
+    tcase_add_test(tests, a_submit_that_its_cancel_overtook_is_refused);
+    tcase_add_test(tests, only_the_last_graves_are_kept);
     tcase_add_test(tests, a_router_that_never_reads_is_given_up);
     tcase_add_test(tests, a_draining_worker_takes_nothing_new_and_finishes_what_it_has);
     tcase_add_test(tests, another_routers_request_cannot_be_touched);
