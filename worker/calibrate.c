@@ -31,19 +31,16 @@ void calibrate_run(struct worker *worker) {
         ids[i] = i % worker->forward.model->facts.n_vocab;
     for (uint32_t i = 0; i < TOKENS_MAX / KV_BLOCK_TOKENS; i++)
         blocks[i] = i % sizes->n_blocks;
-    uint64_t begin_ns = clock_now_ns();
     (void)measure(worker, ids, blocks, 1); /* first touch of weights and threads */
-    for (uint32_t n = 1; n <= most && clock_now_ns() - begin_ns < ENOUGH_NS; n *= 2) {
+    uint64_t begin_ns = clock_now_ns();
+    for (uint32_t n = 1; n <= most; n = n == 1 ? 16 : 2 * n) {
         uint64_t us = measure(worker, ids, blocks, n);
         estimate_learn(&worker->estimate, n, us);
-        if (us > STEP_US)
+        if (us > STEP_US || clock_now_ns() - begin_ns > ENOUGH_NS)
             break;
     }
-    if (worker->config->chunk_tokens == 0) {
-        /* Rows that decode count too: a budget below max_batch would starve them. */
-        uint32_t fits = estimate_tokens(&worker->estimate, sizes->chunk_tokens, STEP_US);
-        sizes->chunk_tokens = fits;
-    }
+    if (worker->config->chunk_tokens == 0)
+        sizes->chunk_tokens = estimate_tokens(&worker->estimate, sizes->chunk_tokens, STEP_US);
     log_info("calibrated", "chunk_tokens=%u us_1=%u us_64=%u", sizes->chunk_tokens,
              estimate_us(&worker->estimate, 1), estimate_us(&worker->estimate, 64));
 }

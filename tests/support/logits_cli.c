@@ -2,9 +2,9 @@
  *
  *   logits_cli MODEL [--backend NAME] [--isa NAME] [--threads N] [--chunk N]
  *
- * Standard input is JSON lines {"ids": [...], "greedy": N, "top": N, "binary": false}. Each gives one
- * line {"ids": [the N next greedy ids], "top": [[id, logit], ...]} with the best of the last given
- * id's logits; with "binary": true its n_vocab float32 instead, and no line. */
+ * Standard input is JSON lines {"ids": [...], "greedy": N, "top": N, "binary": false}. Each gives
+ * one line {"ids": [the N next greedy ids], "top": [[id, logit], ...]} with the best of the last
+ * given id's logits; with "binary": true its n_vocab float32 instead, and no line. */
 #include "base/error.h"
 #include "kernels/kernels.h"
 #include "model/model.h"
