@@ -5,6 +5,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -158,9 +159,30 @@ static int open_socket(const struct addrinfo *info) {
     return -1;
 }
 
+/* "fd:N": a socket inherited from who started us. */
+static enum status listen_inherited(struct loop *loop, const char *address, tcp_accept_fn *fn,
+                                    void *user, struct tcp_listener **listener,
+                                    struct error *error) {
+    const char *digits = address + 3;
+    size_t n = strlen(digits);
+    int listening = 0;
+    socklen_t size = sizeof listening;
+    if (n == 0 || n > 6 || strspn(digits, "0123456789") != n)
+        return error_set(error, STATUS_INVALID, "\"%s\" is not fd:NUMBER", address);
+    int fd = (int)strtol(digits, NULL, 10);
+    if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &size) != 0 || !listening)
+        return error_set(error, STATUS_INVALID, "descriptor %d is not a listening socket", fd);
+    if (fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) != 0 ||
+        fcntl(fd, F_SETFD, FD_CLOEXEC) != 0)
+        return error_set(error, STATUS_IO, "descriptor %d: %s", fd, strerror(errno));
+    return tcp_listen_fd(loop, fd, fn, user, listener, error);
+}
+
 enum status tcp_listen(struct loop *loop, const char *address, tcp_accept_fn *fn, void *user,
                        struct tcp_listener **listener, struct error *error) {
     struct addrinfo *list = NULL;
+    if (strncmp(address, "fd:", 3) == 0)
+        return listen_inherited(loop, address, fn, user, listener, error);
     TRY(resolve(address, &list, error));
     int fd = -1;
     /* A wildcard IPv6 socket takes IPv4 too, so it goes first; hosts without IPv6 get the other. */

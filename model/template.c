@@ -47,6 +47,10 @@ enum status template_choose(struct template *chosen, struct span source, struct 
                      "the chat template is none that is known; ChatML is");
 }
 
+const struct template_kind *template_nth_kind(size_t n) {
+    return n < sizeof kinds / sizeof *kinds ? kinds[n] : NULL;
+}
+
 void template_chatml(struct template *chosen) {
     *chosen = (struct template){.kind = &template_kind_chatml};
 }
@@ -55,7 +59,8 @@ enum status template_render(const struct template *chosen, const struct template
                             struct template_prompt *prompt, struct error *error) {
     struct template_prompt made = {0};
     if (!chosen->kind)
-        return error_set(error, STATUS_UNSUPPORTED, "the model has no chat template");
+        return error_set(error, STATUS_UNSUPPORTED,
+                         "the model has no chat template that is known here");
     if (input->n_messages == 0)
         return error_field(error, STATUS_INVALID, "messages", "there is no message");
     if (input->n_messages > TEMPLATE_MESSAGES_MAX)

@@ -78,6 +78,9 @@ struct template {
 NODISCARD enum status template_choose(struct template *chosen, struct span source,
                                       struct error *error);
 
+/* The members in order of choice, for walks; NULL past the last. */
+const struct template_kind *template_nth_kind(size_t n);
+
 /* ChatML without a default system line: the template of `hash`. */
 void template_chatml(struct template *chosen);
 

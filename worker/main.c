@@ -35,20 +35,14 @@ static void take_signals(void) {
     sigaction(SIGPIPE, &ignore, NULL);
 }
 
-static int fail(const struct error *error, int code) {
-    char text[ERROR_TEXT_MAX + 16];
-    log_error("cannot start", "error=%s", log_text(text, sizeof text, error->text));
-    return code;
-}
-
 static int dry_run(const struct config *config) {
     struct error error;
     struct model *model;
     if (model_open(config->model, &model, &error) != STATUS_OK)
-        return fail(&error, EXIT_CONFIG);
+        return exit_with(EXIT_CONFIG, error.text);
     enum status status = memory_print(config, model, &error);
     model_close(model);
-    return status == STATUS_OK ? EXIT_SUCCESS : fail(&error, EXIT_CONFIG);
+    return status == STATUS_OK ? EXIT_SUCCESS : exit_with(EXIT_CONFIG, error.text);
 }
 
 static int serve(const struct config *config) {
@@ -58,7 +52,7 @@ static int serve(const struct config *config) {
     enum status status = worker_open(&worker, config, &error);
     /* A model, an option or a size that cannot work will not work the next time either. */
     if (status != STATUS_OK)
-        return fail(&error, EXIT_CONFIG);
+        return exit_with(EXIT_CONFIG, error.text);
     char name[2 * MESSAGE_NAME_MAX], endpoint[2 * MESSAGE_ENDPOINT_MAX];
     log_info("worker ready", "name=%s endpoint=%s blocks=%u context=%u chunk_tokens=%u batch=%u",
              log_text(name, sizeof name, config->name),
@@ -83,7 +77,7 @@ int main(int argc, char **argv) {
         wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         code = config.dry_run ? dry_run(&config) : serve(&config);
     } else {
-        fputs(errors.data ? errors.data : "out of memory\n", stderr);
+        exit_with(EXIT_CONFIG, errors.n > 0 ? errors.data : "out of memory");
     }
     config_fini(&config);
     buf_fini(&errors);

@@ -18,6 +18,7 @@ struct serving;
 /* How a generating dialect writes. All append to out; nothing is sent here. */
 struct dialect_writer {
     const char *id_prefix; /* "chatcmpl-" */
+    bool splits_end;       /* text and finish reason never share a chunk */
     void (*chunk)(const struct reply *reply, const struct reply_choice *choice, struct buf *out);
     void (*usage)(const struct reply *reply, struct buf *out);
     void (*whole)(const struct reply *reply, const struct reply_choice *choices, uint32_t n,

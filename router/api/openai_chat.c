@@ -190,7 +190,7 @@ static enum status parse_chat(const json_t *root, const struct ask_limits *limit
 }
 
 static void put_logprob_of(const struct reply *reply, uint32_t id, float logprob, struct buf *out) {
-    struct span bytes = tokenizer_bytes(reply->tokenizer, id);
+    struct span bytes = reply_token_bytes(reply, id);
     buf_puts(out, "{\"token\":");
     reply_put_token(reply, id, out);
     buf_puts(out, ",\"logprob\":");
@@ -302,6 +302,7 @@ static void put_whole(const struct reply *reply, const struct reply_choice *choi
 
 static const struct dialect_writer writer = {
     .id_prefix = "chatcmpl-",
+    .splits_end = true,
     .chunk = put_chunk,
     .usage = put_usage,
     .whole = put_whole,

@@ -49,20 +49,27 @@ void reply_put_ids(const struct reply *reply, const struct reply_choice *choice,
 }
 
 void reply_put_token(const struct reply *reply, uint32_t id, struct buf *out) {
-    if (reply->ask->tokens_as_ids) {
+    /* Embeddings may have more rows than the tokenizer has tokens. */
+    if (reply->ask->tokens_as_ids || id >= tokenizer_n_tokens(reply->tokenizer)) {
         buf_puts(out, "\"token_id:");
         json_put_int(out, id);
         buf_putc(out, '"');
         return;
     }
-    struct span bytes = tokenizer_bytes(reply->tokenizer, id);
+    struct span bytes = reply_token_bytes(reply, id);
     json_put_string(out, bytes.bytes, bytes.n);
 }
 
+struct span reply_token_bytes(const struct reply *reply, uint32_t id) {
+    if (id >= tokenizer_n_tokens(reply->tokenizer))
+        return SPAN("");
+    return tokenizer_bytes(reply->tokenizer, id);
+}
+
 uint32_t reply_token_chars(const struct reply *reply, uint32_t id) {
-    if (reply->ask->skip_special && tokenizer_is_special(reply->tokenizer, id))
+    struct span bytes = reply_token_bytes(reply, id);
+    if (bytes.n == 0 || (reply->ask->skip_special && tokenizer_is_special(reply->tokenizer, id)))
         return 0;
-    struct span bytes = tokenizer_bytes(reply->tokenizer, id);
     uint32_t n = 0;
     for (size_t i = 0; i < bytes.n; i++)
         n += ((unsigned char)bytes.bytes[i] & 0xc0) != 0x80;

@@ -55,6 +55,9 @@ void reply_put_ids(const struct reply *reply, const struct reply_choice *choice,
 /* A token as logprob fields show it, quoted: its text, special ones too, or "token_id:N". */
 void reply_put_token(const struct reply *reply, uint32_t id, struct buf *out);
 
+/* The bytes that it stands for; none for an id beyond the vocabulary. */
+struct span reply_token_bytes(const struct reply *reply, uint32_t id);
+
 /* How many characters of the text begin in this token; 0 for one that is not shown. */
 uint32_t reply_token_chars(const struct reply *reply, uint32_t id);
 

@@ -84,7 +84,7 @@ static void open_link(struct router *router, struct slot *slot) {
 
 /* A worker of another model is looked at again only when the model may have changed. */
 static bool model_is_free(const struct router *router) {
-    if (router->requests.n_used > 0)
+    if (router->config.has_model || router->requests.n_used > 0)
         return false;
     for (uint32_t i = 0; i < router->fleet.n_slots; i++) {
         const struct slot *slot = &router->fleet.slots[i];

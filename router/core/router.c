@@ -40,6 +40,11 @@ enum status router_new(const struct router_config *config, const struct router_s
         status = timers_init(&self->timers, config->max_requests);
     if (status == STATUS_OK)
         status = fleet_init(&self->fleet, config->max_workers);
+    if (config->has_model) {
+        self->fleet.has_model = true;
+        memcpy(self->fleet.model_fp, config->model_fp, FINGERPRINT_BYTES);
+        memcpy(self->fleet.tokenizer_fp, config->tokenizer_fp, FINGERPRINT_BYTES);
+    }
     if (status == STATUS_OK)
         status = policy->open(config->max_workers, config->seed, &self->policy_state);
     self->candidates = calloc(config->max_workers, sizeof *self->candidates);

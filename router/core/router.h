@@ -30,6 +30,9 @@ struct router_config {
     uint64_t no_worker_wait_ns; /* running requests wait this long for a worker: 5 s */
     uint64_t hang_ns_min;       /* lower bound of "hung": 1 s */
     uint64_t prefix_key;        /* seed of the cluster's prefix hashes */
+    bool has_model; /* only workers of this model and tokenizer; else the first one decides */
+    uint8_t model_fp[FINGERPRINT_BYTES];
+    uint8_t tokenizer_fp[FINGERPRINT_BYTES];
 };
 
 /* A sequence to be served. All pointers are borrowed until the sink's `end` for it. */

@@ -213,7 +213,7 @@ static void note_request_id(struct connection *connection) {
 
 static void deliver(struct connection *connection) {
     struct connection_host *host = connection->host;
-    const struct http1 *http1 = &connection->http1;
+    struct http1 *http1 = &connection->http1;
     connection->exchange = (struct exchange){.method = http1->method,
                                              .path = http1->path,
                                              .query = http1->query,
@@ -221,6 +221,7 @@ static void deliver(struct connection *connection) {
                                              .n_headers = http1->n_fields,
                                              .body = http1->body.data,
                                              .n_body = http1->body.n,
+                                             .body_buf = &http1->body,
                                              .received_ns = loop_now_ns(host->loop),
                                              .ops = &http1_ops};
     connection->head = strcmp(http1->method, "HEAD") == 0;

@@ -84,6 +84,13 @@ const char *exchange_header(const struct exchange *exchange, const char *name) {
     return NULL;
 }
 
+void exchange_take_body(struct exchange *exchange, struct buf *body) {
+    *body = *exchange->body_buf;
+    *exchange->body_buf = (struct buf){0};
+    exchange->body = "";
+    exchange->n_body = 0;
+}
+
 enum status exchange_reply(struct exchanges *all, uint64_t id, const struct exchange_reply *reply) {
     struct exchange *exchange = exchange_find(all, id);
     if (!exchange)

@@ -5,6 +5,7 @@
  * thread only. */
 #pragma once
 
+#include "base/buf.h"
 #include "base/status.h"
 #include "router/front/header.h"
 
@@ -42,7 +43,8 @@ struct exchange {
 
     /* The front's own. */
     const struct exchange_ops *ops;
-    bool begun; /* the reply's head is out */
+    struct buf *body_buf; /* borrowed: where the body lies */
+    bool begun;           /* the reply's head is out */
 };
 
 struct exchange_reply {
@@ -75,6 +77,10 @@ enum status exchange_abort(struct exchanges *all, uint64_t id);
 
 /* Bytes queued and not yet taken by the kernel; 0 for an id that ended. */
 size_t exchange_pending(struct exchanges *all, uint64_t id);
+
+/* Moves the body out: *body (not initialised) belongs to the caller, who ends it with buf_fini().
+ * For work on another thread, which must not see the memory go when the client does. */
+void exchange_take_body(struct exchange *exchange, struct buf *body);
 
 /* NULL when it has ended. Do not keep the pointer. */
 struct exchange *exchange_find(struct exchanges *all, uint64_t id);

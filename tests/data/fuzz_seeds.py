@@ -96,6 +96,64 @@ GGUF = {
     "duplicate_key": file([u32("a", 1), u32("a", 2)]),
     "overlap": file([], [tensor("a", [32], 0, 0), tensor("b", [32], 0, 96)], 512),
     "counts": file([], counts=(1 << 63, 1 << 63)),
+    "count_of_keys": file([], counts=(0, 1 << 63)),
+    "counts_beyond_the_file": file([], counts=(9, 900)),
+    "magic": b"gguf" + bytes(28),
+    "cut_in_a_key": file([u32("a", 1)])[:30],
+    "no_data": file([], counts=(0, 0))[:24],
+    "dimension_0": file([], [tensor("a", [0], 0, 0)], 64),
+    "dimensions_wrap": file([], [tensor("a", [1 << 32, 1 << 32], 0, 0)], 64),
+    "size_wraps": file([], [tensor("a", [1 << 31, 1 << 31], 0, 0)], 64),
+    "half_a_block": file([], [tensor("a", [16], 2, 0)], 64),
+    "no_name": file([], [tensor("", [32], 0, 0)], 128),
+    "long_name": file([], [tensor("n" * 65, [32], 0, 0)], 128),
+    "five_dimensions": file([], [tensor("a", [1] * 5, 0, 0)], 64),
+    "duplicate_tensor": file([], [tensor("a", [32], 0, 0), tensor("a", [32], 0, 128)], 512),
+    "unaligned": file([], [tensor("a", [32], 0, 4)], 512),
+    "past_the_end": file([], [tensor("a", [32], 0, 4096)], 128),
+    "alignment_3": file([u32("general.alignment", 3)]),
+    "alignment_string": file([string("general.alignment", "32")]),
+    "string_past_the_end": file([pair("a", STRING, struct.pack("<Q", 1 << 40))]),
+    "array_of_unknown": file([pair("a", ARRAY, struct.pack("<IQ", 99, 1))]),
+    "array_wraps": file([pair("a", ARRAY, struct.pack("<IQ", U64, 1 << 61))]),
+    "unknown_type": file([pair("a", 13, b"")]),
+    "architecture": file([string("general.architecture", "mamba")]),
+    "llama_rope_scaling": file(llama() + [string("llama.rope.scaling.type", "yarn")], [EMBEDDING], 896),
+    "llama_rope_plain": file(llama() + [string("llama.rope.scaling.type", "none")], [EMBEDDING], 896),
+    "llama_rope_tensor": file(llama(), [EMBEDDING, tensor("rope_freqs.weight", [8], 0, 896)], 928),
+    "llama_window": file(llama() + [u32("llama.attention.sliding_window", 8)], [EMBEDDING], 896),
+    "llama_key_length": file(llama() + [u32("llama.attention.key_length", 8)], [EMBEDDING], 896),
+    "llama_value_length": file(llama() + [u32("llama.attention.key_length", 8),
+                                          u32("llama.attention.value_length", 4)], [EMBEDDING], 896),
+    "llama_vocabulary": file(llama() + [u32("llama.vocab_size", 6)], [EMBEDDING], 896),
+    "llama_padded": file(llama() + [u32("llama.vocab_size", 8)], [EMBEDDING], 896),
+    "llama_rope_dims": file(llama() + [u32("llama.rope.dimension_count", 7)], [EMBEDDING], 896),
+    "llama_kind_count": file(llama(kinds=(1, 1)), [EMBEDDING], 896),
+    "llama_kind_type": file([value for value in llama() if b"token_type" not in value]
+                            + [strings("tokenizer.ggml.token_type", ["1"])], [EMBEDDING], 896),
+    "llama_no_merges": file([value for value in llama() if b"ggml.merges" not in value], [EMBEDDING], 896),
+    "llama_bad_merge": file([value for value in llama() if b"ggml.merges" not in value]
+                            + [strings("tokenizer.ggml.merges", ["a q"])], [EMBEDDING], 896),
+    "llama_spm": file([value for value in llama() if b"ggml.model" not in value]
+                      + [string("tokenizer.ggml.model", "llama")], [EMBEDDING], 896),
+    "llama_no_bos": file([value for value in llama() if b"bos_token_id" not in value], [EMBEDDING], 896),
+    "llama_bos_outside": file([value for value in llama() if b"bos_token_id" not in value]
+                              + [u32("tokenizer.ggml.bos_token_id", 7)], [EMBEDDING], 896),
+    "llama_eos_negative": file([value for value in llama() if b"eos_token_id" not in value]
+                               + [pair("tokenizer.ggml.eos_token_id", I32, b"\xff" * 4)], [EMBEDDING], 896),
+    "llama_eps_double": file([value for value in llama() if b"epsilon" not in value]
+                             + [pair("llama.attention.layer_norm_rms_epsilon", 12, struct.pack("<d", 1e-6))],
+                             [EMBEDDING], 896),
+    "llama_layers_wide": file([value for value in llama() if b"block_count" not in value]
+                              + [pair("llama.block_count", U64, struct.pack("<Q", 1 << 33))], [EMBEDDING], 896),
+    "llama_layers_u8": file([value for value in llama() if b"block_count" not in value]
+                            + [pair("llama.block_count", U8, b"\x02")], [EMBEDDING], 896),
+    "llama_layers_i16": file([value for value in llama() if b"block_count" not in value]
+                             + [pair("llama.block_count", 3, b"\x02\x00")], [EMBEDDING], 896),
+    "llama_layers_text": file([value for value in llama() if b"block_count" not in value]
+                              + [string("llama.block_count", "2")], [EMBEDDING], 896),
+    "llama_other_template": file([value for value in llama() if b"chat_template" not in value]
+                                 + [string("tokenizer.chat_template", "[INST]")], [EMBEDDING], 896),
 }
 
 TOKENIZER = {

@@ -4,7 +4,8 @@
  *
  * Standard input is JSON lines {"ids": [...], "greedy": N, "top": N, "binary": false}. Each gives
  * one line {"ids": [the N next greedy ids], "top": [[id, logit], ...]} with the best of the last
- * given id's logits; with "binary": true its n_vocab float32 instead, and no line. */
+ * given id's logits; with "binary": true its n_vocab float32 instead, and no line; with "all": true
+ * as well, those of every given id, one after the other. */
 #include "base/error.h"
 #include "kernels/kernels.h"
 #include "model/model.h"
@@ -98,12 +99,17 @@ static void answer(struct runner *runner, const json_t *line) {
     uint32_t n = read_ids(runner, json_object_get(line, "ids"));
     json_int_t n_greedy = json_integer_value(json_object_get(line, "greedy"));
     json_int_t n_top = json_integer_value(json_object_get(line, "top"));
-    compute(runner, 0, n);
-    if (json_is_true(json_object_get(line, "binary")) && runner->forward.logits) {
-        fwrite(runner->forward.logits, sizeof(float), runner->n_vocab, stdout);
+    bool binary = json_is_true(json_object_get(line, "binary"));
+    if (binary && !runner->forward.forced) {
+        bool all = json_is_true(json_object_get(line, "all"));
+        for (uint32_t i = all ? 0 : n - 1; i < n; i++) {
+            compute(runner, all ? i : 0, i + 1);
+            fwrite(runner->forward.logits, sizeof(float), runner->n_vocab, stdout);
+        }
         fflush(stdout);
         return;
     }
+    compute(runner, 0, n);
     json_t *top = best_logits(runner, n_top > 0 ? (uint32_t)n_top : 0);
     json_t *greedy = json_array();
     for (json_int_t i = 0; i < n_greedy && n < runner->context; i++, n++) {

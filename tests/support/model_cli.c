@@ -1,6 +1,7 @@
-/* tests/support/model_cli.c: `tandem model tokenize` and `tandem model render` on their own, for
- * the oracles. */
+/* tests/support/model_cli.c: `tandem model tokenize`, `render` and `export-tokenizer` on their own,
+ * for the oracles. */
 #include "model/tokenizer.h"
+#include "tools/model_export.h"
 #include "tools/model_render.h"
 #include "tools/model_tokenize.h"
 
@@ -9,6 +10,8 @@
 int main(int argc, char **argv) {
     const char *path = NULL;
     unsigned flags = TOKENIZER_ADD_BOS;
+    if (argc == 4 && strcmp(argv[1], "export-tokenizer") == 0)
+        return model_export(argv[2], argv[3]);
     for (int i = 2; i < argc; i++) {
         if (strcmp(argv[i], "--no-special") == 0)
             flags &= ~(unsigned)TOKENIZER_ADD_BOS;
@@ -23,6 +26,7 @@ int main(int argc, char **argv) {
         return model_tokenize(path, flags, stdin, stdout);
     if (path && strcmp(argv[1], "render") == 0)
         return model_render(path, stdin, stdout);
-    fprintf(stderr, "usage: model_cli tokenize|render MODEL [--no-special] [--parse-special]\n");
+    fprintf(stderr, "usage: model_cli tokenize|render MODEL [--no-special] [--parse-special]\n"
+                    "       model_cli export-tokenizer MODEL FOLDER\n");
     return 2;
 }

@@ -1,5 +1,6 @@
 #include "tools/cli/cli.h"
 
+#include "tools/model_export.h"
 #include "tools/model_render.h"
 #include "tools/model_tokenize.h"
 
@@ -14,6 +15,7 @@ enum { KEY_NO_SPECIAL = 256, KEY_PARSE_SPECIAL };
 
 struct arguments {
     const char *path;
+    const char *folder;
     unsigned flags;
 };
 
@@ -139,11 +141,36 @@ static int render(int argc, char **argv) {
     return model_render(arguments.path, stdin, stdout);
 }
 
+static error_t parse_export(int key, char *text, struct argp_state *state) {
+    struct arguments *arguments = state->input;
+    if (key != ARGP_KEY_ARG || !arguments->path || arguments->folder)
+        return parse_path(key, text, state);
+    arguments->folder = text;
+    return 0;
+}
+
+static int export_tokenizer(int argc, char **argv) {
+    static const struct argp argp = {NULL,
+                                     parse_export,
+                                     "MODEL DIR",
+                                     "Writes tokenizer.json and tokenizer_config.json into DIR, "
+                                     "for tools that want a Hugging Face tokenizer.",
+                                     NULL,
+                                     NULL,
+                                     NULL};
+    struct arguments arguments = {0};
+    argp_parse(&argp, argc, argv, 0, NULL, &arguments);
+    if (!arguments.folder)
+        return cli_fail(EXIT_CONFIG, "which model, into which folder?");
+    return model_export(arguments.path, arguments.folder);
+}
+
 int cli_model(int argc, char **argv) {
     static const char usage[] =
         "usage: tandem model info MODEL\n"
         "       tandem model tokenize MODEL [--no-special] [--parse-special]\n"
-        "       tandem model render MODEL_OR_TEMPLATE\n";
+        "       tandem model render MODEL_OR_TEMPLATE\n"
+        "       tandem model export-tokenizer MODEL DIR\n";
     const char *name = argc > 1 ? argv[1] : "";
     argp_err_exit_status = EXIT_CONFIG;
     if (strcmp(name, "info") == 0)
@@ -152,6 +179,8 @@ int cli_model(int argc, char **argv) {
         return tokenize(argc - 1, argv + 1);
     if (strcmp(name, "render") == 0)
         return render(argc - 1, argv + 1);
+    if (strcmp(name, "export-tokenizer") == 0)
+        return export_tokenizer(argc - 1, argv + 1);
     fputs(usage, strcmp(name, "--help") == 0 ? stdout : stderr);
     return strcmp(name, "--help") == 0 ? 0 : EXIT_CONFIG;
 }

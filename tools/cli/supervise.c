@@ -167,10 +167,10 @@ static void take_notice(struct supervisor *supervisor, struct child *child, char
         if (strcmp(line, "READY=1") == 0) {
             child->ready = true;
             child->was_ready = true;
-            if (all_ready(supervisor))
-                supervisor->on_listen(supervisor->user, NULL);
         }
     }
+    if (all_ready(supervisor))
+        supervisor->on_listen(supervisor->user, NULL);
 }
 
 /* The kernel tells who wrote: a datagram from a stranger is dropped. */

@@ -1,7 +1,9 @@
 #include "tools/cli/cli.h"
 
 #include "tools/cli/supervise.h"
+#include "tools/lib/http_client.h"
 
+#include "base/clock.h"
 #include "base/exit.h"
 
 #include <argp.h>
@@ -53,6 +55,10 @@ struct up {
     char folder[64];            /* owned on disk: sockets of this cluster */
     char programs[4096];        /* folder of our sibling programs */
     char address[300];          /* of the router, once known */
+    struct loop *loop;          /* owned */
+    struct http_client *probe;  /* owned: asks /readyz until it says yes */
+    struct loop_timer *again;   /* owned */
+    bool probing;
     bool printed;
 };
 
@@ -134,15 +140,7 @@ static enum status add_children(struct up *up, struct supervisor *supervisor, un
     return STATUS_OK;
 }
 
-/* The one line on standard output comes when the router listens and every child is ready. */
-static void on_listen(void *user, const char *address) {
-    struct up *up = user;
-    if (address) {
-        snprintf(up->address, sizeof up->address, "%s", address);
-        return;
-    }
-    if (up->printed || !up->address[0])
-        return;
+static void print_ready(struct up *up) {
     up->printed = true;
     printf("ready http://%s\n", up->address);
     fflush(stdout);
@@ -150,6 +148,50 @@ static void on_listen(void *user, const char *address) {
             "OpenAI API at http://%s/v1\n"
             "try: tandem chat --server http://%s \"Are dogs real?\"\n",
             up->address, up->address);
+}
+
+static void on_probe_body(void *user, const char *bytes, size_t n) {
+    (void)user;
+    (void)bytes;
+    (void)n;
+}
+
+static void on_probe_end(void *user, enum status status, int http_status,
+                         const struct error *error) {
+    struct up *up = user;
+    (void)error;
+    if (status == STATUS_OK && http_status == 200)
+        print_ready(up);
+    else
+        loop_timer_after(up->again, 10 * NS_PER_MS);
+}
+
+static void probe(void *user) {
+    struct up *up = user;
+    struct http_events events = {on_probe_body, on_probe_end, up};
+    http_client_start(up->probe, "GET", "/readyz", NULL, NULL, 0, &events);
+}
+
+/* Every child is ready; the router must also have met its workers before the one line on standard
+ * output says that this cluster can serve. */
+static void on_listen(void *user, const char *address) {
+    struct up *up = user;
+    struct http_url url;
+    struct error error;
+    if (address) {
+        snprintf(up->address, sizeof up->address, "%s", address);
+        return;
+    }
+    if (up->probing || !up->address[0])
+        return;
+    if (http_url_parse(up->address, &url, &error) != STATUS_OK ||
+        http_client_new(up->loop, &url, &up->probe) != STATUS_OK ||
+        loop_timer_new(up->loop, probe, up, &up->again) != STATUS_OK) {
+        cli_fail(1, "cannot ask the router whether it is ready");
+        return;
+    }
+    up->probing = true;
+    probe(up);
 }
 
 static enum status find_programs(struct up *up, struct error *error) {
@@ -187,17 +229,16 @@ static void remove_folder(const struct up *up) {
 
 static int run(struct up *up, unsigned n_prefill, unsigned n_decode, unsigned n_mixed) {
     struct error error;
-    struct loop *loop = NULL;
     struct supervisor *supervisor = NULL;
     char last_error[1024] = "";
     int code = 1;
     enum status status = find_programs(up, &error);
     if (status == STATUS_OK)
         status = make_folder(up, &error);
-    if (status == STATUS_OK && loop_new(&loop) != STATUS_OK)
+    if (status == STATUS_OK && loop_new(&up->loop) != STATUS_OK)
         status = error_set(&error, STATUS_IO, "cannot make an event loop");
     if (status == STATUS_OK)
-        status = supervisor_new(loop, up->folder, &supervisor, &error);
+        status = supervisor_new(up->loop, up->folder, &supervisor, &error);
     if (status == STATUS_OK) {
         status = add_children(up, supervisor, n_prefill, n_decode, n_mixed);
         if (status != STATUS_OK)
@@ -208,7 +249,9 @@ static int run(struct up *up, unsigned n_prefill, unsigned n_decode, unsigned n_
     else
         code = supervisor_run(supervisor, on_listen, up, last_error, sizeof last_error);
     supervisor_free(supervisor);
-    loop_free(loop);
+    http_client_free(up->probe);
+    loop_timer_free(up->again);
+    loop_free(up->loop);
     remove_folder(up);
     if (last_error[0])
         fprintf(stderr, "%s\n", last_error);

@@ -12,8 +12,8 @@ for name in $(ctest --preset release -N | sed -n 's/^ *Test *#[0-9]*: \(.*\)$/\1
 done
 
 # Races: whatever has threads of its own.
-build tsan --target test_base_threads test_base_loop test_kernels_conform test_bus
-for name in base_threads base_loop kernels_conform bus; do
+build tsan --target test_base_threads test_base_loop test_conform_kernels test_bus
+for name in base_threads base_loop conform_kernels bus; do
     step "tsan/$name" 900 "ctest --preset tsan -R '^$name\$' -V"
 done
 
@@ -42,6 +42,7 @@ done
 
 e2e tokenizer_oracle 300
 e2e template_oracle 300
+e2e export_oracle 300
 
 if [ "$mode" = full ]; then
     step sim/long 3600 "build/release/tests/sim --seed 1 --seeds 2000"

@@ -1,14 +1,16 @@
 #include "worker/core/block_hash.h"
 
-#include "base/random.h"
+#include "model/prefix.h"
+
+_Static_assert(BLOCK_HASH_TOKENS == PREFIX_BLOCK_TOKENS, "blocks are the prefix cache's");
 
 struct map_key block_hash(uint64_t key, uint64_t salt, struct map_key previous,
                           const uint32_t *ids) {
-    uint64_t hi = mix64(previous.hi ^ key);
-    uint64_t lo = mix64(previous.lo ^ salt ^ 0x7461);
-    for (uint32_t i = 0; i < BLOCK_HASH_TOKENS; i++) {
-        hi = mix64(hi ^ ids[i]);
-        lo = mix64(lo + hi + ids[i]);
-    }
-    return (struct map_key){.hi = hi, .lo = lo};
+    struct prefix_key secret = {{0}};
+    struct map_key name = previous;
+    /* The first eight bytes, little-endian, as the router expands its seed. */
+    for (uint32_t i = 0; i < 8; i++)
+        secret.bytes[i] = (uint8_t)(key >> 8 * i);
+    (void)prefix_hash_chain(&secret, salt, previous, ids, BLOCK_HASH_TOKENS, &name);
+    return name;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "worker/core/engine.h"
+#include "worker/core/graves.h"
 #include "worker/core/kv_pool.h"
 #include "worker/core/outlet.h"
 #include "worker/core/prefix.h"
@@ -32,6 +33,7 @@ struct engine {
     struct sequence_table sequences;
     struct outlet_table outlets;
     struct schedule schedule;
+    struct graves graves;
 
     /* hand-off */
     struct map handoffs;  /* (side, generation or transfer id) -> slot */

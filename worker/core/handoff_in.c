@@ -115,6 +115,8 @@ void handoff_reserve(struct engine *engine, struct outlet *router, const struct 
         reason = REASON_INVALID;
     else if (sequence && reserve->attempt < sequence->attempt)
         reason = REASON_STALE;
+    else if (graves_has(&engine->graves, reserve->req, reserve->attempt))
+        reason = REASON_CANCELLED;
     else if (sequence && reserve->attempt == sequence->attempt)
         reason = sequence->handoff.side == HANDOFF_IN ? REASON_NONE : REASON_INVALID;
     if (reason == REASON_NONE && sequence && reserve->attempt == sequence->attempt) {
@@ -285,9 +287,13 @@ static struct sequence *find_transfer(struct engine *engine, struct outlet *outl
         return NULL;
     if (handoff->complete)
         return sequence;
-    if (handoff->outlet != OUTLET_NONE)
-        return handoff->outlet == outlet_index(&engine->outlets, outlet) ? sequence : NULL;
-    if (handoff->submitted && !is_peer(outlet, handoff))
+    if (handoff->outlet == outlet_index(&engine->outlets, outlet))
+        return sequence;
+    /* Submit may have bound it to an older link of the same peer, whose loss is not known yet. */
+    bool begun = handoff->n_done > 0 || handoff->commit_seen;
+    if ((handoff->outlet != OUTLET_NONE && begun) ||
+        (handoff->submitted && !is_peer(outlet, handoff)) ||
+        (handoff->outlet != OUTLET_NONE && !handoff->submitted))
         return NULL;
     handoff->bound = true;
     handoff->transfer_id = transfer_id;

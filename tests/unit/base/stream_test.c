@@ -209,6 +209,27 @@ START_TEST(a_port_in_use_is_said_in_one_line) {
 }
 END_TEST
 
+START_TEST(an_inherited_socket_is_listened_on) {
+    char address[32];
+    struct error error = {0};
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    ck_assert_int_eq(listen(fd, 5), 0); /* binds to a free port of every address */
+    tcp_listener_free(listener);
+    snprintf(address, sizeof address, "fd:%d", fd);
+    ck_assert_msg(tcp_listen(loop, address, on_accept, NULL, &listener, &error) == STATUS_OK, "%s",
+                  error.text);
+    int client = dial_and_accept();
+    close(client);
+    struct tcp_listener *other = NULL;
+    static const char *const bad[] = {"fd:", "fd:x", "fd:0x3", "fd:9999999", "fd:999999"};
+    for (unsigned i = 0; i < sizeof bad / sizeof *bad; i++)
+        ck_assert_int_eq(tcp_listen(loop, bad[i], on_accept, NULL, &other, &error), STATUS_INVALID);
+    snprintf(address, sizeof address, "fd:%d", client = dup(STDERR_FILENO));
+    ck_assert_int_eq(tcp_listen(loop, address, on_accept, NULL, &other, &error), STATUS_INVALID);
+    close(client);
+}
+END_TEST
+
 START_TEST(addresses_are_read_strictly) {
     static const char *const bad[] = {"",        "127.0.0.1", "127.0.0.1:", "127.0.0.1:x",
                                       "::1:80",  "[::1]",     "[]:80",      "127.0.0.1:65536",
@@ -258,6 +279,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, large_output_waits_for_a_slow_reader_and_drains);
     tcase_add_test(tests, shutdown_sends_what_is_queued_first);
     tcase_add_test(tests, a_port_in_use_is_said_in_one_line);
+    tcase_add_test(tests, an_inherited_socket_is_listened_on);
     tcase_add_test(tests, addresses_are_read_strictly);
     tcase_add_test(tests, running_out_of_descriptors_pauses_and_recovers);
 }

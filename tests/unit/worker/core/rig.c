@@ -142,7 +142,7 @@ static bool is_busy(struct rig *rig) {
 static enum status sink_send(void *context, uint32_t link, const struct message *message) {
     struct worker *worker = context;
     struct rig *rig = worker->rig;
-    if (link <= RIG_ROUTERS) {
+    if (link < RIG_FIRST_KV_LINK) {
         if (worker->busy > 0) {
             worker->busy--;
             return STATUS_BUSY;
@@ -189,7 +189,7 @@ static void sink_close_link(void *context, uint32_t link) {
     struct worker *worker = context;
     worker->n_closed++;
     bool is_p;
-    struct pipe *pipe = link > RIG_ROUTERS ? find_pipe(worker->rig, link, &is_p) : NULL;
+    struct pipe *pipe = link >= RIG_FIRST_KV_LINK ? find_pipe(worker->rig, link, &is_p) : NULL;
     if (pipe) /* the other side hears of it with its next delivery */
         *(is_p ? &pipe->link_p : &pipe->link_d) = 0;
 }
@@ -282,7 +282,7 @@ struct rig *rig_new(uint64_t seed) {
     rig->now_ns = 1000000000;
     rig->credits = 2;
     rig->queue_max = RIG_QUEUE;
-    rig->next_link = 100;
+    rig->next_link = RIG_FIRST_KV_LINK;
     return rig;
 }
 

@@ -13,15 +13,16 @@
 
 #include <check.h>
 
-#define RIG_WORKERS    3
-#define RIG_ROUTERS    2
-#define RIG_LAYERS     4
-#define RIG_CALLS      128
-#define RIG_IDS        1024
-#define RIG_PIPES      256
-#define RIG_QUEUE      64
-#define RIG_BLOCK      16
-#define RIG_CHUNK_ROOM (RIG_LAYERS * RIG_BLOCK * 8 * 64)
+#define RIG_WORKERS       3
+#define RIG_ROUTERS       2
+#define RIG_FIRST_KV_LINK 100 /* those below are routers */
+#define RIG_LAYERS        4
+#define RIG_CALLS         128
+#define RIG_IDS           1024
+#define RIG_PIPES         256
+#define RIG_QUEUE         64
+#define RIG_BLOCK         16
+#define RIG_CHUNK_ROOM    (RIG_LAYERS * RIG_BLOCK * 8 * 64)
 
 /* What a router knows of a request. */
 struct call {

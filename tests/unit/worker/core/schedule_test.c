@@ -55,7 +55,7 @@ START_TEST(a_pool_of_a_quarter_preempts_and_still_answers_right) {
     rig_run(rig, 20000);
     for (uint32_t i = 0; i < 16; i++)
         rig_expect_done(&rig->calls[i], 60, FINISH_LENGTH);
-    ck_assert_uint_gt(worker->load.n_preemptions, 0);
+    ck_assert_uint_gt(worker->engine->figures.n_preemptions, 0);
     rig_free(rig);
 }
 END_TEST
@@ -119,7 +119,7 @@ START_TEST(better_priority_runs_first_and_takes_blocks_from_worse) {
     rig_run(rig, 1000);
     rig_expect_done(high, 20, FINISH_LENGTH);
     rig_expect_done(low, 20, FINISH_LENGTH);
-    ck_assert_uint_gt(worker->load.n_preemptions, 0);
+    ck_assert_uint_gt(worker->engine->figures.n_preemptions, 0);
     rig_free(rig);
 }
 END_TEST

@@ -1,0 +1,138 @@
+/* tools/kbench/kbench.c: how fast the kernels are, beside what the machine can do. */
+#include "base/clock.h"
+#include "tools/kbench/machine.h"
+#include "tools/kbench/model.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SAMPLES 31
+
+static int by_value(const void *a, const void *b) {
+    double x = *(const double *)a;
+    double y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *values, int n) {
+    qsort(values, (size_t)n, sizeof *values, by_value);
+    return values[n / 2];
+}
+
+struct options {
+    const char *backend;
+    const char *isa;
+    uint32_t n_threads;
+    bool shapes;
+    bool model;
+};
+
+/* Times one matrix (n, k) for m rows, with as many copies as make its weights leave the caches. */
+static void time_shape(const struct options *options, const struct machine *machine,
+                       const char *format, uint32_t n, uint32_t k, uint32_t m) {
+    struct gemm_figures figures;
+    if (!machine_time_gemm(options->backend, options->isa, options->n_threads, format, n, k, m,
+                           &figures))
+        return;
+    double gb_s = figures.bytes / figures.seconds * 1e-9;
+    double gmac_s = (double)n * k * m / figures.seconds * 1e-9;
+    printf("%-5s %6u x %-6u m %3u %9.3f ms %7.1f GB/s %4.0f%% %8.1f GMAC/s %4.0f%%\n", format, n, k,
+           m, figures.seconds * 1e3, gb_s, 100.0 * gb_s / machine->read_gb_s, gmac_s,
+           100.0 * gmac_s / machine->int8_gmac_s);
+}
+
+static void time_shapes(const struct options *options, const struct machine *machine) {
+    static const struct {
+        const char *format;
+        uint32_t n;
+        uint32_t k;
+    } shapes[] = {{"q4_1", 960, 576},    {"q4_1", 576, 576},    {"q4_1", 3072, 576},
+                  {"q4_1", 576, 1536},   {"q8_0", 49152, 576},  {"q4_1", 6144, 4096},
+                  {"q4_1", 28672, 4096}, {"q4_1", 4096, 14336}, {"q8_0", 4096, 4096},
+                  {"f16", 4096, 4096},   {"bf16", 4096, 4096},  {"f32", 2048, 2048}};
+    static const uint32_t rows[] = {1, 4, 16, 256};
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
+        for (size_t j = 0; j < sizeof rows / sizeof rows[0]; j++)
+            time_shape(options, machine, shapes[i].format, shapes[i].n, shapes[i].k, rows[j]);
+}
+
+static void time_steps(struct model *model, const char *name, uint32_t n_seqs, uint32_t n_tokens,
+                       uint32_t position, int n_samples) {
+    double samples[SAMPLES];
+    double seconds[MODEL_OPS];
+    model_step(model, n_seqs, n_tokens, position);
+    model_times(model, seconds);
+    for (int i = 0; i < n_samples; i++) {
+        uint64_t begin = clock_now_ns();
+        model_step(model, n_seqs, n_tokens, position);
+        samples[i] = (double)(clock_now_ns() - begin) * 1e-9;
+    }
+    model_times(model, seconds);
+    double typical = median(samples, n_samples);
+    printf("%-28s %9.3f ms %9.0f tokens/s   best %9.3f ms\n   ", name, typical * 1e3,
+           n_seqs * n_tokens / typical, samples[0] * 1e3);
+    for (int i = 0; i < MODEL_OPS; i++)
+        printf(" %s %.3f", model_op_names[i], seconds[i] * 1e3 / n_samples);
+    printf("\n");
+    fflush(stdout);
+}
+
+static int time_model(const struct options *options) {
+    struct model *model;
+    struct error error = {0};
+    enum status status = model_open(&model_smollm2, kernels_find(options->backend), options->isa,
+                                    options->n_threads, 16, 1024, 512, &model, &error);
+    if (status != STATUS_OK) {
+        fprintf(stderr, "kbench: %s\n", error.text);
+        return EXIT_FAILURE;
+    }
+    printf("%s, random weights\n", model_smollm2.name);
+    time_steps(model, "decode, 1 at 64", 1, 1, 64, SAMPLES);
+    time_steps(model, "decode, 1 at 512", 1, 1, 512, SAMPLES);
+    time_steps(model, "decode, 16 at 64", 16, 1, 64, SAMPLES);
+    time_steps(model, "decode, 16 at 512", 16, 1, 512, SAMPLES);
+    time_steps(model, "prefill, 512", 1, 512, 0, 5);
+    model_close(model);
+    return EXIT_SUCCESS;
+}
+
+static void usage(FILE *to) {
+    fprintf(to, "kbench [--backend cpu] [--isa scalar|avx2|avx512] [--threads N] "
+                "[--only shapes|model]\n"
+                "Times the kernels against the machine's read bandwidth and integer peak.\n");
+}
+
+int main(int argc, char **argv) {
+    static const struct option names[] = {
+        {"backend", required_argument, NULL, 'b'}, {"isa", required_argument, NULL, 'i'},
+        {"threads", required_argument, NULL, 't'}, {"only", required_argument, NULL, 'o'},
+        {"help", no_argument, NULL, 'h'},          {0}};
+    struct options options = {.backend = "cpu", .shapes = true, .model = true};
+    for (int c; (c = getopt_long(argc, argv, "", names, NULL)) != -1;) {
+        if (c == 'b')
+            options.backend = optarg;
+        else if (c == 'i')
+            options.isa = optarg;
+        else if (c == 't')
+            options.n_threads = (uint32_t)strtoul(optarg, NULL, 10);
+        else if (c == 'o')
+            options.shapes = !(options.model = strcmp(optarg, "model") == 0);
+        else {
+            usage(c == 'h' ? stdout : stderr);
+            return c == 'h' ? EXIT_SUCCESS : EXIT_FAILURE;
+        }
+    }
+    if (!kernels_find(options.backend)) {
+        fprintf(stderr, "kbench: no backend '%s'\n", options.backend);
+        return EXIT_FAILURE;
+    }
+    if (options.shapes) {
+        struct machine machine = machine_measure(options.n_threads ? options.n_threads : 0);
+        printf("machine: %u threads, read %.1f GB/s, int8 %.0f GMAC/s\n", machine.n_threads,
+               machine.read_gb_s, machine.int8_gmac_s);
+        time_shapes(&options, &machine);
+    }
+    return options.model ? time_model(&options) : EXIT_SUCCESS;
+}
