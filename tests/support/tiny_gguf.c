@@ -155,6 +155,22 @@ static void put_values(struct gguf_builder *builder, const struct tiny_gguf *tin
     gguf_builder_u32(builder, "tokenizer.ggml.eos_token_id", 258);
 }
 
+static uint32_t spoil(struct tensor_spec *specs, uint32_t n, const struct tiny_gguf *tiny) {
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        if (tiny->without && strcmp(specs[i].name, tiny->without) == 0)
+            continue;
+        if (tiny->one_short && strcmp(specs[i].name, tiny->one_short) == 0) {
+            if (specs[i].n_rows)
+                specs[i].n_rows--;
+            else
+                specs[i].n_columns--;
+        }
+        specs[kept++] = specs[i];
+    }
+    return kept;
+}
+
 void tiny_gguf_write(struct buf *file, const struct tiny_gguf *tiny) {
     struct gguf_builder builder;
     struct tensor_spec specs[3 + 9 * N_LAYERS];
@@ -162,6 +178,7 @@ void tiny_gguf_write(struct buf *file, const struct tiny_gguf *tiny) {
     const struct format *matrix = find_format(tiny->format), *vector = find_format("f32");
     uint32_t n = list_tensors(specs, tiny->tied_head);
     uint64_t at = 0;
+    n = spoil(specs, n, tiny);
     gguf_builder_init(&builder);
     put_values(&builder, tiny);
     for (uint32_t i = 0; i < n; i++) {

@@ -13,6 +13,8 @@ struct tiny_gguf {
     uint64_t seed;
     bool tied_head;
     uint32_t context; /* 0: 512 */
+    const char *without;   /* a tensor that is left out, or NULL */
+    const char *one_short; /* a tensor that has a row less than it should, or NULL */
 };
 
 #define TINY_N_VOCAB 259u /* the 256 bytes and three special tokens */
