@@ -164,6 +164,7 @@ void engine_settle(struct engine *engine) {
             if (outlet->kind == OUTLET_FREE || !outlet->broken)
                 continue;
             uint32_t link = outlet->link;
+            engine_note(engine, "link given up", link);
             if (outlet->kind == OUTLET_ROUTER) {
                 session_drop(engine, outlet);
             } else {

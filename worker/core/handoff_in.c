@@ -82,6 +82,8 @@ static enum reason reserve_new(struct engine *engine, struct outlet *router,
         return REASON_INVALID;
     if (reserve->n_tokens >= engine->context)
         return REASON_TOO_LONG;
+    if (!schedule_takes_more(engine))
+        return REASON_BUSY;
     struct sequence *sequence = sequence_take(&engine->sequences, reserve->req, reserve->attempt);
     if (!sequence)
         return REASON_BUSY;

@@ -172,6 +172,14 @@ uint32_t schedule_match(const struct engine *engine, const struct sequence *sequ
     return n;
 }
 
+static bool is_full(const struct engine *engine) {
+    return engine->schedule.n_prefill + engine->schedule.n_decode >= engine->config.max_batch;
+}
+
+bool schedule_takes_more(const struct engine *engine) {
+    return engine->schedule.n_waiting == 0 || !is_full(engine);
+}
+
 uint32_t schedule_headroom(const struct engine *engine) {
     const struct schedule *schedule = &engine->schedule;
     uint32_t n = schedule->n_decode;
@@ -237,9 +245,7 @@ static struct sequence *next_waiting(struct engine *engine) {
 }
 
 static void plan_waiting(struct engine *engine, struct budget *budget) {
-    struct schedule *schedule = &engine->schedule;
-    while (budget->n_tokens > 0 && budget->n_rows > 0 &&
-           schedule->n_prefill + schedule->n_decode < engine->config.max_batch) {
+    while (budget->n_tokens > 0 && budget->n_rows > 0 && !is_full(engine)) {
         struct sequence *sequence = next_waiting(engine);
         if (!sequence)
             return;
@@ -278,7 +284,7 @@ static void make_way(struct engine *engine) {
 static uint32_t decode_share(struct engine *engine, const struct budget *budget) {
     struct schedule *schedule = &engine->schedule;
     uint32_t n_max = min_u32(budget->n_rows, budget->n_tokens);
-    bool pending = !list_empty(&schedule->prefill) || next_waiting(engine);
+    bool pending = !list_empty(&schedule->prefill) || (!is_full(engine) && next_waiting(engine));
     if (!pending || schedule->n_decode < n_max)
         return n_max;
     if (n_max > 1)

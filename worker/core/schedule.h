@@ -29,6 +29,10 @@ void schedule_plan(struct engine *engine);
  * first of the waiting was refused. */
 uint32_t schedule_headroom(const struct engine *engine);
 
+/* False while the batch is full and others wait already: sequences handed over join the batch at
+ * once, and would keep those that wait out of it for ever. */
+bool schedule_takes_more(const struct engine *engine);
+
 /* Finds the longest prefix of the ids in the cache, at most `n_max` blocks: writes the blocks and
  * the last one's name, counts those that nobody holds now. Holds nothing. */
 uint32_t schedule_match(const struct engine *engine, const struct sequence *sequence,

@@ -174,8 +174,7 @@ void session_tick(struct engine *engine) {
         struct outlet *outlet = &engine->outlets.outlets[i];
         if (outlet->kind == OUTLET_ROUTER &&
             engine->now_ns - outlet->heard_ns >= engine->config.router_lease_ns) {
-            engine_note(engine, "router silent: its requests are dropped",
-                        (uint64_t)outlet->n_posts);
+            engine_note(engine, "router silent: its requests are dropped", outlet->router_id);
             outlet_break(&engine->outlets, outlet);
         }
     }

@@ -106,6 +106,10 @@ struct rig {
 /* Defaults that a test may change before rig_add(). */
 struct engine_config rig_config(void);
 
+/* rig_sink.c: what a worker's engine calls. */
+struct engine_sink rig_sink(struct worker *worker);
+uint64_t *rig_cell(const struct worker *worker, uint32_t layer, uint32_t block);
+
 struct rig *rig_new(uint64_t seed);
 void rig_free(struct rig *rig);
 struct worker *rig_add(struct rig *rig, struct engine_config config);

@@ -78,16 +78,16 @@ START_TEST(a_sequence_may_fill_the_whole_pool_but_no_more) {
 }
 END_TEST
 
-START_TEST(prompts_advance_beside_a_full_batch_of_decodes) {
+START_TEST(prompts_advance_beside_decodes_that_could_take_every_token) {
     struct rig *rig = rig_new(5);
     struct engine_config config = rig_config();
     config.chunk_tokens = 2;
-    config.max_batch = 2;
     config.n_blocks = 512;
     rig_add(rig, config);
     rig_hello(rig, 0);
     struct call *first = rig_call(rig, 1, 400);
     rig_both(rig, 0, first);
+    rig_both(rig, 0, rig_call(rig, 1, 400));
     rig_step(rig, 0);
     struct call *second = rig_call(rig, 30, 5);
     rig_both(rig, 0, second);
@@ -304,7 +304,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, many_sequences_answer_alike_under_every_chunk_size);
     tcase_add_test(tests, a_pool_of_a_quarter_preempts_and_still_answers_right);
     tcase_add_test(tests, a_sequence_may_fill_the_whole_pool_but_no_more);
-    tcase_add_test(tests, prompts_advance_beside_a_full_batch_of_decodes);
+    tcase_add_test(tests, prompts_advance_beside_decodes_that_could_take_every_token);
     tcase_add_test(tests, better_priority_runs_first_and_takes_blocks_from_worse);
     tcase_add_test(tests, a_known_prompt_is_computed_but_for_its_last_block);
     tcase_add_test(tests, prefixes_are_shared_while_both_run);

@@ -33,13 +33,12 @@ END_TEST
 START_TEST(a_busy_welcome_comes_later_and_first) {
     struct rig *rig = rig_new(2);
     struct worker *worker = rig_add(rig, rig_config());
-    worker->busy = 2;
+    worker->busy = 1;
     rig_hello(rig, 0);
     ck_assert_uint_eq(worker->n_welcomes, 0);
     struct call *call = rig_call(rig, 5, 3);
     rig_reserve(rig, 0, call); /* answered after the introduction */
     ck_assert(!call->reserved);
-    rig_tick(rig, 1);
     rig_tick(rig, 1);
     ck_assert_uint_eq(worker->n_welcomes, 1);
     ck_assert(call->reserved);
@@ -195,6 +194,35 @@ START_TEST(a_lost_step_is_sent_again_on_request) {
 }
 END_TEST
 
+START_TEST(a_backlog_too_large_for_one_step_goes_in_several) {
+    struct rig *rig = rig_new(14);
+    struct engine_config config = rig_config();
+    config.n_blocks = 512;
+    config.max_batch = 48;
+    config.context = 256;
+    struct worker *worker = rig_add(rig, config);
+    rig_hello(rig, 0);
+    for (uint32_t i = 0; i < 48; i++) {
+        struct call *call = rig_call(rig, 1, 70);
+        call->sampling.want_logprobs = true;
+        rig_both(rig, 0, call);
+    }
+    worker->busy = UINT32_MAX;
+    for (uint32_t i = 0; i < 60; i++)
+        rig_step(rig, 0);
+    worker->busy = 0;
+    rig_step(rig, 0); /* 48 times 61 tokens with logprobs: more than a message takes */
+    for (uint32_t i = 0; i < 48; i++)
+        ck_assert_uint_eq(rig->calls[i].n_got, 61);
+    rig_run(rig, 100);
+    for (uint32_t i = 0; i < 48; i++) {
+        rig_expect_done(&rig->calls[i], 70, FINISH_LENGTH);
+        ck_assert_uint_eq(rig->calls[i].n_logprobs, 70);
+    }
+    rig_free(rig);
+}
+END_TEST
+
 START_TEST(cancel_is_answered_also_for_what_is_not_here) {
     struct rig *rig = new_rig(9);
     struct worker *worker = &rig->workers[0];
@@ -324,6 +352,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, a_router_hears_something_every_100_ms_and_a_digest_each_second);
     tcase_add_test(tests, tokens_that_met_busy_go_with_the_next_step);
     tcase_add_test(tests, a_lost_step_is_sent_again_on_request);
+    tcase_add_test(tests, a_backlog_too_large_for_one_step_goes_in_several);
     tcase_add_test(tests, cancel_is_answered_also_for_what_is_not_here);
     tcase_add_test(tests, a_submit_that_its_cancel_overtook_is_refused);
     tcase_add_test(tests, only_the_last_graves_are_kept);
