@@ -59,9 +59,9 @@ static void put_float(unsigned char *at, const struct format *format, float valu
         put16(at, bits >> 16);
     } else { /* binary16 of a normal number below 1, cut */
         int exponent = (int)(bits >> 23 & 255) - 127 + 15;
-        put16(at, exponent <= 0 ? 0
-                                : (bits >> 31) << 15 | (uint32_t)exponent << 10 |
-                                      (bits >> 13 & 1023));
+        put16(at, exponent <= 0
+                      ? 0
+                      : (bits >> 31) << 15 | (uint32_t)exponent << 10 | (bits >> 13 & 1023));
     }
 }
 
@@ -102,8 +102,7 @@ static uint32_t list_tensors(struct tensor_spec *specs, bool tied_head) {
         specs[n++] = (struct tensor_spec){"output.weight", TINY_N_VOCAB, DIM};
     for (uint32_t layer = 0; layer < N_LAYERS; layer++) {
         for (size_t i = 0; i < sizeof of_layer / sizeof *of_layer; i++, n++) {
-            specs[n] =
-                (struct tensor_spec){"", of_layer[i].n_rows, of_layer[i].n_columns};
+            specs[n] = (struct tensor_spec){"", of_layer[i].n_rows, of_layer[i].n_columns};
             snprintf(specs[n].name, sizeof specs[n].name, "blk.%u.%s.weight", layer,
                      of_layer[i].name);
         }
@@ -183,7 +182,8 @@ void tiny_gguf_write(struct buf *file, const struct tiny_gguf *tiny) {
     put_values(&builder, tiny);
     for (uint32_t i = 0; i < n; i++) {
         const struct format *format = specs[i].n_rows ? matrix : vector;
-        uint64_t n_elements = (uint64_t)(specs[i].n_rows ? specs[i].n_rows : 1) * specs[i].n_columns;
+        uint64_t n_elements =
+            (uint64_t)(specs[i].n_rows ? specs[i].n_rows : 1) * specs[i].n_columns;
         uint64_t dims[] = {specs[i].n_columns, specs[i].n_rows};
         offsets[i] = at;
         gguf_builder_tensor_raw(&builder, specs[i].name, specs[i].n_rows ? 2 : 1, dims,

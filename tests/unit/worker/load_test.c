@@ -53,11 +53,11 @@ static enum status try_load(struct tiny_gguf tiny, const char *backend, struct e
 }
 
 START_TEST(a_missing_or_misshapen_tensor_is_refused_by_its_name) {
-    static const char *const names[] = {"output_norm.weight",       "blk.0.attn_norm.weight",
-                                        "blk.0.attn_q.weight",      "blk.1.attn_k.weight",
-                                        "blk.1.attn_v.weight",      "blk.0.attn_output.weight",
-                                        "blk.1.ffn_norm.weight",    "blk.0.ffn_gate.weight",
-                                        "blk.1.ffn_up.weight",      "blk.1.ffn_down.weight"};
+    static const char *const names[] = {"output_norm.weight",    "blk.0.attn_norm.weight",
+                                        "blk.0.attn_q.weight",   "blk.1.attn_k.weight",
+                                        "blk.1.attn_v.weight",   "blk.0.attn_output.weight",
+                                        "blk.1.ffn_norm.weight", "blk.0.ffn_gate.weight",
+                                        "blk.1.ffn_up.weight",   "blk.1.ffn_down.weight"};
     struct error error;
     ck_assert_int_eq(try_load((struct tiny_gguf){.format = "q4_1", .seed = 1}, "ref", &error),
                      STATUS_OK);
@@ -105,8 +105,8 @@ START_TEST(what_was_measured_is_what_is_taken) {
 }
 END_TEST
 
-static enum status read(struct config *config, struct buf *errors, const char *first,
-                        const char *second) {
+static enum status read_config(struct config *config, struct buf *errors, const char *first,
+                               const char *second) {
     const char *argv[] = {"tandem-worker", first, second, NULL};
     return config_read(config, second ? 3 : 2, (char **)(uintptr_t)argv, errors);
 }
@@ -115,15 +115,15 @@ START_TEST(every_mistake_in_the_options_is_said_at_once) {
     struct config config;
     struct buf errors;
     buf_init(&errors, 0);
-    ck_assert_int_eq(read(&config, &errors, "--tp=2", "--model=hash"), STATUS_INVALID);
+    ck_assert_int_eq(read_config(&config, &errors, "--tp=2", "--model=hash"), STATUS_INVALID);
     ck_assert_ptr_nonnull(strstr(errors.data, "tp (--tp)"));
     ck_assert_ptr_nonnull(strstr(errors.data, "endpoint"));
     ck_assert_ptr_nonnull(strstr(errors.data, "routers"));
     config_fini(&config);
     buf_clear(&errors);
-    ck_assert_int_eq(read(&config, &errors, "--dry-run", "--model=hash"), STATUS_OK);
+    ck_assert_int_eq(read_config(&config, &errors, "--dry-run", "--model=hash"), STATUS_OK);
     config_fini(&config);
-    ck_assert_int_eq(read(&config, &errors, "--dry-run", NULL), STATUS_INVALID);
+    ck_assert_int_eq(read_config(&config, &errors, "--dry-run", NULL), STATUS_INVALID);
     config_fini(&config);
     buf_fini(&errors);
 }
@@ -137,7 +137,7 @@ START_TEST(sizes_have_defaults_that_fit_and_take_what_is_asked_for) {
     struct forward_bytes bytes;
     buf_init(&errors, 0);
     struct model *model = open_tiny((struct tiny_gguf){.format = "q8_0", .context = 100000});
-    ck_assert_int_eq(read(&config, &errors, "--dry-run", "--model=x.gguf"), STATUS_OK);
+    ck_assert_int_eq(read_config(&config, &errors, "--dry-run", "--model=x.gguf"), STATUS_OK);
     ck_assert_int_eq(memory_sizes(&config, model, &sizes, &bytes, &error), STATUS_OK);
     ck_assert_uint_le(sizes.n_blocks, 4096);
     ck_assert_uint_ge(sizes.n_blocks, 128);
@@ -174,6 +174,8 @@ START_TEST(steps_are_estimated_from_those_before) {
     for (int i = 0; i < 200; i++)
         estimate_learn(&estimate, 64, 40000);
     ck_assert_uint_ge(estimate_us(&estimate, 64), 39000);
+    estimate_learn(&estimate, 256, 9000000); /* a moment when the machine was busy */
+    ck_assert_uint_le(estimate_us(&estimate, 256), 4 * 40000);
     uint32_t fits = estimate_tokens(&estimate, 512, 100000);
     ck_assert_uint_ge(fits, 64);
     ck_assert_uint_lt(fits, 512);
