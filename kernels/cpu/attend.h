@@ -10,8 +10,8 @@
 #include "kernels/cpu/path.h"
 #include "kernels/limits.h"
 
-#define ATTEND_ROWS   4
-#define ATTEND_BLOCKS (ATTEND_CHUNK / KV_BLOCK_TOKENS)
+#define ATTEND_ROWS 4
+#define ATTEND_VECS PATH_VECS /* sums of 16 lanes per row that fit the registers: 4, or 1 */
 
 /* What a row sees and its softmax so far. */
 struct attend_row {
@@ -48,8 +48,8 @@ static const uint16_t *attend_v(const struct attend_job *job, uint32_t block) {
 VEC_INLINE void attend_dots(struct attend_tile *tile, uint32_t first_row, const uint32_t n_rows,
                             uint32_t block, const uint32_t n_blocks, uint32_t at) {
     const struct attend_job *job = tile->job;
-    const uint16_t *k[4];
-    struct vec dots[ATTEND_ROWS * 4];
+    const uint16_t *k[ATTEND_VECS];
+    struct vec dots[ATTEND_ROWS * ATTEND_VECS];
 #pragma GCC unroll 4
     for (uint32_t b = 0; b < n_blocks; b++) {
         k[b] = attend_k(job, block + b);
@@ -78,7 +78,7 @@ VEC_INLINE void attend_dots(struct attend_tile *tile, uint32_t first_row, const 
  * rows. */
 VEC_INLINE void attend_add(struct attend_tile *tile, uint32_t first_row, const uint32_t n_rows,
                            uint32_t begin, uint32_t end, uint32_t d, const uint32_t n_vecs) {
-    struct vec sums[ATTEND_ROWS * 4];
+    struct vec sums[ATTEND_ROWS * ATTEND_VECS];
     uint32_t dim = tile->job->kv->head_dim;
 #pragma GCC unroll 4
     for (uint32_t r = 0; r < n_rows; r++)
@@ -90,7 +90,7 @@ VEC_INLINE void attend_add(struct attend_tile *tile, uint32_t first_row, const u
         const uint16_t *v = attend_v(tile->job, j / KV_BLOCK_TOKENS) + (size_t)slot * dim + d;
         uint32_t last = j - slot + KV_BLOCK_TOKENS < end ? j - slot + KV_BLOCK_TOKENS : end;
         for (; j < last; j++, v += dim) {
-            struct vec values[4];
+            struct vec values[ATTEND_VECS];
 #pragma GCC unroll 4
             for (uint32_t i = 0; i < n_vecs; i++)
                 values[i] = vec_load_half(v + 16 * i);
@@ -131,11 +131,11 @@ static void attend_scores(struct attend_tile *tile, uint32_t begin, uint32_t end
     uint32_t last = (end + KV_BLOCK_TOKENS - 1) / KV_BLOCK_TOKENS;
     for (uint32_t block = begin / KV_BLOCK_TOKENS; block < last;) {
         uint32_t at = block * KV_BLOCK_TOKENS % ATTEND_CHUNK;
-        if (last - block >= 4) {
-#define CALL(rows) attend_dots(tile, 0, rows, block, 4, at)
+        if (last - block >= ATTEND_VECS) {
+#define CALL(rows) attend_dots(tile, 0, rows, block, ATTEND_VECS, at)
             ATTEND_CASES(CALL)
 #undef CALL
-            block += 4;
+            block += ATTEND_VECS;
             continue;
         }
 #define CALL(rows) attend_dots(tile, 0, rows, block, 1, at)
@@ -151,8 +151,8 @@ static void attend_values(struct attend_tile *tile, uint32_t first_row, uint32_t
     uint32_t d = 0;
     if (begin >= end)
         return;
-    for (; d + 64 <= dim; d += 64) {
-#define CALL(rows) attend_add(tile, first_row, rows, begin, end, d, 4)
+    for (; d + 16 * ATTEND_VECS <= dim; d += 16 * ATTEND_VECS) {
+#define CALL(rows) attend_add(tile, first_row, rows, begin, end, d, ATTEND_VECS)
         ATTEND_CASES(CALL)
 #undef CALL
     }
@@ -281,7 +281,7 @@ static void attend_tile_run(struct attend_tile *tile) {
 }
 
 static void path_attend(const struct attend_job *job) {
-    struct attend_tile tile;
+    struct attend_tile tile __attribute__((uninitialized)); /* large, and written before read */
     uint32_t n = job->n_tokens * job->n_group;
     tile.job = job;
     for (uint32_t first = 0; first < n; first += ATTEND_ROWS) {

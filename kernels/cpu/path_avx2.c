@@ -7,6 +7,8 @@
 
 #include "kernels/cpu/vec_math.h"
 
+#define PATH_VECS 1 /* see attend.h */
+
 static inline __attribute__((always_inline)) __m256i broadcast_four(const int8_t *q) {
     int32_t four;
     memcpy(&four, q, sizeof four);

@@ -7,7 +7,8 @@
 
 #include "kernels/cpu/vec_math.h"
 
-#define PATH_WIDE
+#define PATH_WIDE   /* 32 registers: up to 8 rows of a product at once */
+#define PATH_VECS 4 /* see attend.h */
 
 static inline __attribute__((always_inline)) __m512i broadcast_four(const int8_t *q) {
     int32_t four;

@@ -5,6 +5,8 @@
 
 #include "kernels/cpu/vec_math.h"
 
+#define PATH_VECS 1 /* see attend.h */
+
 static inline void gemm_i4(const struct gemm_job *job, uint32_t panel, uint32_t n_rows);
 static inline void gemm_i8(const struct gemm_job *job, uint32_t panel, uint32_t n_rows);
 
