@@ -65,6 +65,7 @@ void fault_options(struct sim *sim) {
         .fault_ns = sim_chance(sim, 8) ? 0 : sim_between(sim, 50, 3000) * NS_PER_MS,
         .client_ns = sim_between(sim, 5, 200) * NS_PER_MS,
         .messages_in_step = sim_chance(sim, 50),
+        .overtake = sim_chance(sim, 50),
         .cancel_percent = (uint32_t)random_below(&sim->random, 30),
         .stop_percent = (uint32_t)random_below(&sim->random, 30),
         .deadline_percent = (uint32_t)random_below(&sim->random, 20),

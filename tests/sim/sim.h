@@ -71,6 +71,7 @@ struct packet {
     size_t n_head;
     size_t n_raw; /* 0: no raw frame */
     enum message_type type;
+    struct attempt_id about; /* of RESERVE, SUBMIT and CANCEL */
     uint8_t bytes[];
 };
 
@@ -113,7 +114,8 @@ struct options {
     uint32_t weights[16];    /* of the kinds of fault */
     uint32_t other_numerics; /* a worker whose fingerprint differs, or SIM_NO_NODE */
     uint32_t other_model;    /* a worker that must never get a request, or SIM_NO_NODE */
-    bool messages_in_step;   /* the shell hands messages over while a step runs */
+    bool overtake; /* routers let CANCEL and PING overtake, CANCEL removes what it cancels */
+    bool messages_in_step; /* the shell hands messages over while a step runs */
     uint32_t cancel_percent, stop_percent, deadline_percent;
 };
 
