@@ -5,6 +5,7 @@
 #include "router/core/core.h"
 #include "router/core/dispatch.h"
 #include "router/core/finish.h"
+#include "router/core/liveness.h"
 #include "router/core/path.h"
 
 /* With token 0 out, its Commit is under way or has come: the decode worker knows. */
@@ -109,9 +110,10 @@ void replay_rejected(struct router *router, struct slot *slot, struct attempt_id
     replay_lost(router, req, slot, loss);
 }
 
-/* A worker that announces long steps gets as much patience as its own bound for "hung". */
-static uint64_t patience_ns(const struct router *router, const struct request *req) {
-    uint64_t patience = REPLAY_PATIENCE_NS;
+/* When the attempt stands still for too long. The patience is for live workers: silence of the only
+ * one says nothing about the attempt. One that announces long steps gets four of them. */
+static uint64_t still_at_ns(const struct router *router, const struct request *req) {
+    uint64_t since = req->advanced_ns, patience = REPLAY_PATIENCE_NS;
     const struct part *parts[2] = {&req->decode, &req->prefill};
     for (int i = 0; i < 2; i++) {
         if (parts[i]->slot == SLOT_NONE)
@@ -119,8 +121,11 @@ static uint64_t patience_ns(const struct router *router, const struct request *r
         const struct slot *slot = &router->fleet.slots[parts[i]->slot];
         uint64_t steps = 4 * (uint64_t)slot->load.step_us_expected * NS_PER_US;
         patience = steps > patience ? steps : patience;
+        since = slot->live_since_ns > since ? slot->live_since_ns : since;
+        if (liveness_overdue(router, slot))
+            since = router->now_ns;
     }
-    return patience;
+    return since + patience;
 }
 
 void replay_timer(struct router *router, struct request *req) {
@@ -130,7 +135,7 @@ void replay_timer(struct router *router, struct request *req) {
         return;
     }
     if (req->state == REQUEST_RUNNING || req->state == REQUEST_RESERVING) {
-        uint64_t stalled = req->advanced_ns + patience_ns(router, req);
+        uint64_t stalled = still_at_ns(router, req);
         bool no_verdict = req->verdict_ns != 0 && now_ns >= req->verdict_ns;
         if (no_verdict || now_ns >= stalled) {
             note(router, no_verdict ? "hand-off not committed: replayed" : "attempt stands still",

@@ -109,6 +109,7 @@ static enum status on_take_chunk(void *context, uint32_t link, const struct chun
 
 static void on_note(void *context, const char *what, uint64_t detail) {
     struct back *back = context;
+    sim_saw(back->sim, what);
     sim_trace(back->sim, "worker %u: %s (%llu)", back->node, what, (unsigned long long)detail);
 }
 

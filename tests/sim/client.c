@@ -123,6 +123,7 @@ void client_arrive(struct sim *sim, bool probe) {
               status_name(status));
     if (status != STATUS_OK) {
         sim->counts.turned_away++;
+        sim->counts.turned_closed += status == STATUS_CLOSED;
         client->used = false;
         bool may_be =
             status == STATUS_BUSY || status == STATUS_CLOSED || (status == STATUS_LIMIT && !probe);

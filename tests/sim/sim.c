@@ -60,6 +60,20 @@ void sim_trace(struct sim *sim, const char *format, ...) {
            text);
 }
 
+void sim_saw(struct sim *sim, const char *what) {
+    struct sights *sights = &sim->sights;
+    for (uint32_t i = 0; i < sights->n; i++) {
+        if (sights->all[i].what == what) {
+            sights->all[i].times++;
+            return;
+        }
+    }
+    if (sights->n < 64) {
+        sights->all[sights->n].what = what;
+        sights->all[sights->n++].times = 1;
+    }
+}
+
 static bool reaches(const struct sim *sim, uint32_t from, uint32_t to) {
     return sim->blocked_until_ns[from][to] <= sim->now_ns;
 }
@@ -278,7 +292,9 @@ void sim_fini(struct sim *sim) {
 }
 
 bool sim_run(struct sim *sim, uint64_t seed, uint64_t n_events, uint64_t until, bool verbose) {
+    struct sights sights = sim->sights; /* of all seeds together */
     memset(sim, 0, sizeof *sim);
+    sim->sights = sights;
     sim->verbose = verbose;
     sim->until = until;
     begin(sim, seed);

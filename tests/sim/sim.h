@@ -170,9 +170,19 @@ struct client {
     uint32_t expected[SIM_NEW]; /* what the hash model answers */
 };
 
+/* How often each thing that the cores find worth a note happened: what a campaign really reached.
+ */
+struct sights {
+    uint32_t n;
+    struct {
+        const char *what;
+        uint64_t times;
+    } all[64];
+};
+
 struct counts {
     uint64_t events, timers, faults, crashes, pauses, partitions, breaks, tokens, messages;
-    uint64_t asked, done, failed, refused, cancelled, turned_away, lost_with_router;
+    uint64_t asked, done, failed, refused, cancelled, turned_away, turned_closed, lost_with_router;
     uint64_t replays, handoffs, corrupted, busy, fenced, resends, poisoned, inexact, preemptions;
 };
 
@@ -198,6 +208,7 @@ struct sim {
     struct codec reader; /* decodes */
     struct counts counts;
     uint64_t trace_hash;
+    struct sights sights;
     struct {
         uint64_t at_ns;
         uint64_t n;
@@ -220,6 +231,7 @@ void heap_fini(struct heap *heap);
 void sim_at(struct sim *sim, uint64_t at_ns, struct event event);
 void sim_fail(struct sim *sim, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void sim_trace(struct sim *sim, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void sim_saw(struct sim *sim, const char *what);
 bool sim_chance(struct sim *sim, uint64_t percent);
 uint64_t sim_between(struct sim *sim, uint64_t low, uint64_t high); /* both included */
 uint64_t sim_about(struct sim *sim, uint64_t mean); /* exponential-like, at most 8 means */
