@@ -111,7 +111,7 @@ void replay_rejected(struct router *router, struct slot *slot, struct attempt_id
 }
 
 /* When the attempt stands still for too long. The patience is for live workers: silence of the only
- * one says nothing about the attempt. One that announces long steps gets four of them. */
+ * one says nothing about the attempt, and what widens the bound for "hung" widens this one. */
 static uint64_t still_at_ns(const struct router *router, const struct request *req) {
     uint64_t since = req->advanced_ns, patience = REPLAY_PATIENCE_NS;
     const struct part *parts[2] = {&req->decode, &req->prefill};
@@ -119,8 +119,8 @@ static uint64_t still_at_ns(const struct router *router, const struct request *r
         if (parts[i]->slot == SLOT_NONE)
             continue;
         const struct slot *slot = &router->fleet.slots[parts[i]->slot];
-        uint64_t steps = 4 * (uint64_t)slot->load.step_us_expected * NS_PER_US;
-        patience = steps > patience ? steps : patience;
+        uint64_t bound = liveness_bound_ns(router, slot);
+        patience = bound > patience ? bound : patience;
         since = slot->live_since_ns > since ? slot->live_since_ns : since;
         if (liveness_overdue(router, slot))
             since = router->now_ns;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HEALED_NS   (90 * NS_PER_S) /* what was admitted must have ended by then */
+#define HEALED_NS   (40 * NS_PER_S) /* while requests are left, some token comes in this time */
 #define PROBES      12
 #define PROBE_NS    (30 * NS_PER_S)
 #define QUIET_NS    (12 * NS_PER_S) /* longer than every lease */

@@ -218,8 +218,9 @@ struct sim {
     char failure[256]; /* "" while all is well */
     uint32_t n_probe_ok;
     uint64_t phase_ns;
-    uint64_t n_clients; /* so far */
-    bool due;           /* a client decided something inside a sink call */
+    uint64_t tokens_seen, moved_ns; /* the last progress after everything was healed */
+    uint64_t n_clients;             /* so far */
+    bool due;                       /* a client decided something inside a sink call */
 };
 
 /* heap.c */
