@@ -26,7 +26,7 @@ struct config {
     const char *keys;                        /* folder, or "" */
     const char *kv_transport;                /* "auto" or a row of transport_table */
     uint32_t kv_blocks;                      /* 0: by what memory there is */
-    uint32_t chunk_tokens;                   /* of a step; 0: as many as 100 ms compute */
+    uint32_t chunk_tokens;                   /* most of a step; 0: 512 */
     uint32_t max_batch;                      /* sequences of a step; 0: by family */
     uint32_t context;                        /* 0: the model's */
     uint32_t threads;                        /* 0: one per core */
@@ -39,6 +39,5 @@ struct config {
 };
 
 /* STATUS_INVALID with lines in `errors`, all of them; the program then ends with EXIT_CONFIG. */
-NODISCARD enum status config_read(struct config *config, int argc, char **argv,
-                                  struct buf *errors);
+NODISCARD enum status config_read(struct config *config, int argc, char **argv, struct buf *errors);
 void config_fini(struct config *config); /* fine on a zeroed one */

@@ -24,5 +24,9 @@ void emit_end(struct worker *worker) {
     uint64_t now_ns = clock_now_ns();
     estimate_learn(&worker->estimate, worker->plan.n_tokens,
                    (now_ns - worker->step_begin_ns) / NS_PER_US);
+    /* Families that do not compute take as long as they were told to. */
+    if (worker->plan.n_tokens >= 16 && !worker->forward.forced)
+        engine_budget(worker->engine, estimate_tokens(&worker->estimate, worker->sizes.chunk_tokens,
+                                                      WORKER_STEP_US_GOAL));
     engine_step_end(worker->engine, now_ns, worker->sample.sampled);
 }

@@ -9,10 +9,13 @@ static unsigned class_of(uint32_t n_tokens) {
 
 uint32_t estimate_us(const struct estimate *estimate, uint32_t n_tokens) {
     unsigned class = class_of(n_tokens);
-    double us = estimate->us[class];
-    /* Never seen: a smaller step's time grows with the tokens; a larger step's is a bound. */
-    for (unsigned below = class; us <= 0 && below-- > 0;)
-        us = estimate->us[below] * (double)(1u << (class - below));
+    double us = 0;
+    /* A step of twice the tokens takes at most twice the time: that bounds classes that were never
+     * seen, and those whose last steps were slow for reasons that are over. */
+    for (unsigned c = 0; c <= class; c++) {
+        double own = estimate->us[c];
+        us = us > 0 && (own <= 0 || own > 2 * us) ? 2 * us : own;
+    }
     for (unsigned above = class + 1; us <= 0 && above < ESTIMATE_CLASSES; above++)
         us = estimate->us[above];
     if (us < 1)

@@ -28,19 +28,19 @@ static void forget(struct kv_link *peer) {
 }
 
 void kv_links_fini(struct kv_links *kv) {
-    for (uint32_t i = 0; i < KV_LINKS_LINKS_MAX; i++)
+    for (uint32_t i = 0; i < KV_LINKS_MAX; i++)
         forget(&kv->links[i]);
 }
 
 static struct kv_link *find(struct kv_links *kv, uint32_t bus_link) {
-    for (uint32_t i = 0; bus_link != BUS_NO_LINK && i < KV_LINKS_LINKS_MAX; i++)
+    for (uint32_t i = 0; bus_link != BUS_NO_LINK && i < KV_LINKS_MAX; i++)
         if (kv->links[i].link == bus_link)
             return &kv->links[i];
     return NULL;
 }
 
 static struct kv_link *take(struct kv_links *kv) {
-    for (uint32_t i = 0; i < KV_LINKS_LINKS_MAX; i++)
+    for (uint32_t i = 0; i < KV_LINKS_MAX; i++)
         if (kv->links[i].link == BUS_NO_LINK)
             return &kv->links[i];
     return NULL;
@@ -262,7 +262,7 @@ void kv_links_tick(struct kv_links *kv, uint64_t now_ns) {
     if (now_ns < kv->next_ns)
         return;
     kv->next_ns = now_ns + KV_LINKS_ALIVE_NS / 4;
-    for (uint32_t i = 0; i < KV_LINKS_LINKS_MAX; i++) {
+    for (uint32_t i = 0; i < KV_LINKS_MAX; i++) {
         struct kv_link *peer = &kv->links[i];
         if (peer->link == BUS_NO_LINK || now_ns < peer->until_ns)
             continue;
@@ -295,6 +295,8 @@ enum status kv_links_open(struct kv_links *kv, uint64_t now_ns, const struct pee
                        uint32_t *link) {
     struct error error;
     struct transport_place there = {.host = to->host};
+    if (strcmp(kv->kv_transport, "local") == 0)
+        there.pid = kv->self.place.pid; /* who asks for it knows that it is here */
     struct kv_link *peer = take(kv);
     if (!peer)
         return STATUS_LIMIT;

@@ -19,7 +19,7 @@ struct bus;
 struct bus_event;
 struct engine;
 
-#define KV_LINKS_LINKS_MAX    128
+#define KV_LINKS_MAX    128
 #define KV_LINKS_CREDITS      16 /* chunks on the way on one link */
 #define KV_LINKS_HANDSHAKE_NS 3000000000ull
 #define KV_LINKS_ALIVE_NS     1000000000ull
@@ -51,7 +51,7 @@ struct kv_links {
     const char *kv_transport; /* borrowed: "auto" or a name */
     struct transport_options options;
     struct transport_kv pool;
-    struct kv_link links[KV_LINKS_LINKS_MAX];
+    struct kv_link links[KV_LINKS_MAX];
     uint64_t next_ns; /* when kv_links_tick() has something to do */
     uint64_t n_stale; /* messages on links that are not open */
 };

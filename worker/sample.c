@@ -139,10 +139,11 @@ static void ban_ends(const struct sample *sample, uint32_t row, const struct sam
     params->bias = edits.bias;
 }
 
-static void fill_params(struct sample *sample, uint32_t row, uint32_t slot,
-                        const struct sequence_view *view) {
+void sample_prepare(struct sample *sample, uint32_t row, uint32_t slot,
+                    const struct sequence_view *view) {
     const struct sampling *sampling = view->sampling;
     struct sample_params *params = &sample->params[row];
+    ASSERT(row < sample->options.max_seqs && slot < sample->options.max_slots);
     uint32_t index = view->n_tokens - view->n_prompt; /* of the new token in the whole answer */
     *params = (struct sample_params){
         .temperature = sampling->temperature,
@@ -194,13 +195,12 @@ void sample_run(struct sample *sample, const struct engine *engine, struct forwa
     ASSERT(batch->n_rows <= sample->options.max_seqs);
     for (uint32_t row = 0; row < batch->n_rows; row++) {
         struct sequence_view view;
-        ASSERT(batch->slots[row] < sample->options.max_slots);
         engine_sequence(engine, batch->slots[row], &view);
         if (forward->forced)
             give_forced(&sample->sampled[row], forward->forced[row],
                         view.sampling->want_logprobs && view.sampling->n_top > 0);
         else
-            fill_params(sample, row, batch->slots[row], &view);
+            sample_prepare(sample, row, batch->slots[row], &view);
     }
     if (forward->forced || batch->n_rows == 0)
         return;

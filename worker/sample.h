@@ -15,6 +15,7 @@ struct batch;
 struct engine;
 struct forward;
 struct sampled;
+struct sequence_view;
 
 /* Which ids a sequence has seen, kept up as it grows. */
 struct seen {
@@ -55,6 +56,11 @@ struct sample {
 
 NODISCARD enum status sample_init(struct sample *sample, const struct sample_options *options);
 void sample_fini(struct sample *sample); /* fine on a zeroed one */
+
+/* Fills params[row] by what the sequence in `slot` asks for. What it points to stays valid until the
+ * row or the slot is prepared again, or the sequence changes. */
+void sample_prepare(struct sample *sample, uint32_t row, uint32_t slot,
+                    const struct sequence_view *view);
 
 /* Chooses the next token of each row of the batch; sample->sampled is then filled. */
 void sample_run(struct sample *sample, const struct engine *engine, struct forward *forward,

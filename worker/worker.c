@@ -214,11 +214,11 @@ static void open_kv_links(struct worker *worker, const struct model *model) {
                                         .n_layers = kv->n_layers,
                                         .n_blocks = kv->n_blocks};
     struct kv_links_self self = {.incarnation = worker->incarnation,
-                              .place = {.host = worker->host, .pid = (uint32_t)getpid()}};
+                                 .place = {.host = worker->host, .pid = (uint32_t)getpid()}};
     snprintf(self.name, sizeof self.name, "%s", worker->config->name);
     fill_layout_fp(worker, model, self.layout_fp);
     kv_links_init(&worker->kv_links, worker->links.kv, &self, worker->config->kv_transport,
-               worker->sizes.chunk_bytes, &transport_kv);
+                  worker->sizes.chunk_bytes, &transport_kv);
 }
 
 static enum status open_all(struct worker *worker, struct model **model, struct error *error) {
@@ -229,6 +229,9 @@ static enum status open_all(struct worker *worker, struct model **model, struct 
     open_kv_links(worker, *model);
     TRY(open_engine(worker, *model, error));
     worker->kv_links.engine = worker->engine;
+    if (!worker->forward.forced)
+        engine_budget(worker->engine, estimate_tokens(&worker->estimate, worker->sizes.chunk_tokens,
+                                                      WORKER_STEP_US_GOAL));
     return STATUS_OK;
 }
 
@@ -272,8 +275,8 @@ void worker_run(struct worker *worker, const atomic_uint *stop, int wake_fd) {
         bool worked = step_run(worker);
         if (atomic_load(stop) > 0 && !worker->draining)
             start_drain(worker);
-        if (worker->draining && (engine_idle(worker->engine) ||
-                                 clock_now_ns() >= worker->drain_until_ns))
+        if (worker->draining &&
+            (engine_idle(worker->engine) || clock_now_ns() >= worker->drain_until_ns))
             return;
         if (!worked)
             receive_wait(worker, wake_fd);

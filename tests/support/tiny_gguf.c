@@ -59,9 +59,9 @@ static void put_float(unsigned char *at, const struct format *format, float valu
         put16(at, bits >> 16);
     } else { /* binary16 of a normal number below 1, cut */
         int exponent = (int)(bits >> 23 & 255) - 127 + 15;
-        put16(at, exponent <= 0 ? 0
-                                : (bits >> 31) << 15 | (uint32_t)exponent << 10 |
-                                      (bits >> 13 & 1023));
+        put16(at, exponent <= 0
+                      ? 0
+                      : (bits >> 31) << 15 | (uint32_t)exponent << 10 | (bits >> 13 & 1023));
     }
 }
 
@@ -102,8 +102,7 @@ static uint32_t list_tensors(struct tensor_spec *specs, bool tied_head) {
         specs[n++] = (struct tensor_spec){"output.weight", TINY_N_VOCAB, DIM};
     for (uint32_t layer = 0; layer < N_LAYERS; layer++) {
         for (size_t i = 0; i < sizeof of_layer / sizeof *of_layer; i++, n++) {
-            specs[n] =
-                (struct tensor_spec){"", of_layer[i].n_rows, of_layer[i].n_columns};
+            specs[n] = (struct tensor_spec){"", of_layer[i].n_rows, of_layer[i].n_columns};
             snprintf(specs[n].name, sizeof specs[n].name, "blk.%u.%s.weight", layer,
                      of_layer[i].name);
         }
@@ -155,6 +154,22 @@ static void put_values(struct gguf_builder *builder, const struct tiny_gguf *tin
     gguf_builder_u32(builder, "tokenizer.ggml.eos_token_id", 258);
 }
 
+static uint32_t spoil(struct tensor_spec *specs, uint32_t n, const struct tiny_gguf *tiny) {
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        if (tiny->without && strcmp(specs[i].name, tiny->without) == 0)
+            continue;
+        if (tiny->one_short && strcmp(specs[i].name, tiny->one_short) == 0) {
+            if (specs[i].n_rows)
+                specs[i].n_rows--;
+            else
+                specs[i].n_columns--;
+        }
+        specs[kept++] = specs[i];
+    }
+    return kept;
+}
+
 void tiny_gguf_write(struct buf *file, const struct tiny_gguf *tiny) {
     struct gguf_builder builder;
     struct tensor_spec specs[3 + 9 * N_LAYERS];
@@ -162,11 +177,13 @@ void tiny_gguf_write(struct buf *file, const struct tiny_gguf *tiny) {
     const struct format *matrix = find_format(tiny->format), *vector = find_format("f32");
     uint32_t n = list_tensors(specs, tiny->tied_head);
     uint64_t at = 0;
+    n = spoil(specs, n, tiny);
     gguf_builder_init(&builder);
     put_values(&builder, tiny);
     for (uint32_t i = 0; i < n; i++) {
         const struct format *format = specs[i].n_rows ? matrix : vector;
-        uint64_t n_elements = (uint64_t)(specs[i].n_rows ? specs[i].n_rows : 1) * specs[i].n_columns;
+        uint64_t n_elements =
+            (uint64_t)(specs[i].n_rows ? specs[i].n_rows : 1) * specs[i].n_columns;
         uint64_t dims[] = {specs[i].n_columns, specs[i].n_rows};
         offsets[i] = at;
         gguf_builder_tensor_raw(&builder, specs[i].name, specs[i].n_rows ? 2 : 1, dims,

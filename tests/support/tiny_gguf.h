@@ -12,7 +12,9 @@ struct tiny_gguf {
     const char *format; /* of the matrices: "f32" "f16" "bf16" "q4_0" "q4_1" "q8_0" */
     uint64_t seed;
     bool tied_head;
-    uint32_t context; /* 0: 512 */
+    uint32_t context;      /* 0: 512 */
+    const char *without;   /* a tensor that is left out, or NULL */
+    const char *one_short; /* a tensor that has a row less than it should, or NULL */
 };
 
 #define TINY_N_VOCAB 259u /* the 256 bytes and three special tokens */

@@ -115,6 +115,10 @@ void engine_link_lost(struct engine *engine, uint64_t now_ns, uint32_t link);
 void engine_tick(struct engine *engine, uint64_t now_ns);
 uint64_t engine_deadline(const struct engine *engine);
 
+/* How many tokens the coming plans may compute: at least 1, at most the config's chunk_tokens,
+ * which it is at first. The shell knows how long steps take. */
+void engine_budget(struct engine *engine, uint32_t chunk_tokens);
+
 /* Chooses the next step's work under the budgets; preempts when blocks are short. n_rows 0: idle.
  * A plan with rows is followed by engine_step_end() before the next plan. Between the two, messages
  * and ticks may come: what a row names keeps its slot, ids and blocks until engine_step_end(), even

@@ -26,6 +26,7 @@ struct engine {
     struct engine_config config;
     struct engine_sink sink;
     uint64_t now_ns;  /* of the event in hand */
+    uint32_t budget;  /* tokens of a step: config.chunk_tokens or less */
     uint32_t context; /* most tokens of a sequence: no more than the pool can hold */
 
     struct kv_pool pool;

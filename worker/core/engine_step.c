@@ -9,6 +9,11 @@
 #define LONG_STEP_US 20000         /* longer ones are announced before they begin */
 #define RATE_NS      1000000000ull /* tokens per second are counted over this */
 
+void engine_budget(struct engine *engine, uint32_t chunk_tokens) {
+    uint32_t most = engine->config.chunk_tokens;
+    engine->budget = chunk_tokens < 1 ? 1 : chunk_tokens < most ? chunk_tokens : most;
+}
+
 void engine_plan(struct engine *engine, uint64_t now_ns, struct plan *plan) {
     ASSERT(!engine->in_flight);
     engine->now_ns = now_ns;

@@ -294,8 +294,7 @@ static uint32_t decode_share(struct engine *engine, const struct budget *budget)
 }
 
 void schedule_plan(struct engine *engine) {
-    struct budget budget = {.n_tokens = engine->config.chunk_tokens,
-                            .n_rows = engine->config.max_batch};
+    struct budget budget = {.n_tokens = engine->budget, .n_rows = engine->config.max_batch};
     engine->n_rows = 0;
     make_way(engine);
     plan_decode(engine, &budget, decode_share(engine, &budget));
