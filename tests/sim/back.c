@@ -272,7 +272,10 @@ static void end_step(struct sim *sim, uint32_t k) {
         struct sequence_view view;
         engine_sequence(node->engine, row->slot, &view);
         sampled[n].valid = true;
-        sampled[n++].id = choose(sim, k, row, view.ids);
+        sampled[n].id = choose(sim, k, row, view.ids);
+        if (view.sampling->want_logprobs)
+            sampled[n].logprobs.logprob = oracle_logprob(sampled[n].id);
+        n++;
     }
     node->in_step = false;
     engine_step_end(node->engine, sim->now_ns, sampled);

@@ -164,6 +164,7 @@ struct client {
     uint32_t match_at;  /* the shell stops it after so many tokens; UINT32_MAX: never */
     uint32_t cancel_at; /* the client leaves after so many tokens; UINT32_MAX: never */
     bool stop_due;
+    bool want_logprobs;
     bool cancel_due;
     uint64_t deadline_ns;
     uint64_t born_ns;
@@ -270,6 +271,7 @@ void client_end(struct sim *sim, uint64_t user, const struct request_end *end);
 void client_router_died(struct sim *sim, uint32_t node);
 uint32_t client_alive(const struct sim *sim);
 void oracle_push(struct oracle *oracle, uint32_t token);
+float oracle_logprob(uint32_t token); /* what the simulated model says of a token */
 uint32_t oracle_next(const struct oracle *oracle);
 
 /* fault.c */
