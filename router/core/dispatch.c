@@ -178,6 +178,8 @@ void dispatch_reserved(struct router *router, struct slot *slot, const struct re
         router->stats.n_stale_dropped++;
         return;
     }
+    slot->busy_ns = 0;
+    slot->busy_until_ns = 0;
     req->gen = reserved->gen;
     uint32_t n_tokens = request_n_tokens(req);
     req->cached_tokens = reserved->cached_tokens < n_tokens ? reserved->cached_tokens : n_tokens;

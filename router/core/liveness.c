@@ -18,10 +18,8 @@ void liveness_load(struct router *router, struct slot *slot, const struct load *
                        slot->load.blocks_free + slot->load.blocks_cached ||
                    load->n_running + load->n_waiting < slot->load.n_running + slot->load.n_waiting;
     slot->load = *load;
-    if (roomier && router->n_waiting > 0) {
-        slot->busy_until_ns = 0;
+    if (roomier && router->n_waiting > 0)
         router->pump = true;
-    }
 }
 
 /* The BEAT echoes our PING: what was sent before that PING is in the worker's figures. */

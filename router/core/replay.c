@@ -9,8 +9,9 @@
 #include "router/core/path.h"
 
 /* With token 0 out, its Commit is under way or has come: the decode worker knows. */
-#define VERDICT_NS (300 * NS_PER_MS)
-#define BUSY_NS    (20 * NS_PER_MS) /* a worker without room is not asked again before this */
+#define VERDICT_NS  (300 * NS_PER_MS)
+#define BUSY_NS     (20 * NS_PER_MS) /* a worker without room is not asked again before this */
+#define BUSY_NS_MAX (80 * NS_PER_MS)
 
 static void leave_alone(struct router *router, const struct request *req) {
     if (router->alone != req->index)
@@ -76,6 +77,15 @@ void replay_all(struct router *router, struct slot *slot, enum loss loss) {
         replay_lost(router, list_entry(link, struct request, prefill.link), slot, loss);
 }
 
+/* Several refusals in flight at once count as one. */
+static void leave_in_peace(const struct router *router, struct slot *slot) {
+    if (router->now_ns < slot->busy_until_ns)
+        return;
+    slot->busy_ns = slot->busy_ns == 0 ? BUSY_NS : 2 * slot->busy_ns;
+    slot->busy_ns = slot->busy_ns < BUSY_NS_MAX ? slot->busy_ns : BUSY_NS_MAX;
+    slot->busy_until_ns = router->now_ns + slot->busy_ns;
+}
+
 void replay_rejected(struct router *router, struct slot *slot, struct attempt_id attempt,
                      enum reason reason) {
     struct request *req = request_find(&router->requests, attempt.req.lo);
@@ -101,7 +111,7 @@ void replay_rejected(struct router *router, struct slot *slot, struct attempt_id
         break;
     case REASON_BUSY:
     case REASON_CANCELLED: /* its clock ran out a moment before ours */
-        slot->busy_until_ns = router->now_ns + BUSY_NS;
+        leave_in_peace(router, slot);
         break;
     default:
         loss = LOSS_FAILED;
