@@ -56,7 +56,7 @@ void fault_options(struct sim *sim) {
         .chunk_bytes = SIM_BLOCK_BYTES * (uint32_t)sim_between(sim, 1, 24),
         .layer_groups = 1u << random_below(&sim->random, 3),
         .credits = (uint32_t)sim_between(sim, 1, 8),
-        .hwm = sim_chance(sim, 30) ? (uint32_t)sim_between(sim, 2, 8) : 256,
+        .hwm = sim_chance(sim, 30) ? (uint32_t)sim_between(sim, 16, 64) : 256,
         .max_queue = sim_chance(sim, 25) ? (uint32_t)sim_between(sim, 1, 8) : 128,
         .local_prefill_tokens = sim_chance(sim, 50) ? 0 : (uint32_t)sim_between(sim, 1, 64),
         .policy = policies[random_below(&sim->random, 4)],
