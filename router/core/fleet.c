@@ -204,6 +204,7 @@ void fleet_welcomed(struct router *router, struct slot *slot, const struct welco
     slot->progress_ns = router->now_ns;
     slot->live_since_ns = router->now_ns;
     slot->busy_until_ns = slot->busy_ns = 0;
+    slot->probing = false;
     fleet_set_state(router, slot, welcome->state == WORKER_DRAINING ? SLOT_DRAINING : SLOT_READY);
     note(router, "worker ready", slot->number, welcome->incarnation);
 }

@@ -79,8 +79,9 @@ void replay_all(struct router *router, struct slot *slot, enum loss loss) {
 
 /* Several refusals in flight at once count as one. */
 static void leave_in_peace(const struct router *router, struct slot *slot) {
-    if (router->now_ns < slot->busy_until_ns)
+    if (router->now_ns < slot->busy_until_ns && !slot->probing)
         return;
+    slot->probing = false;
     slot->busy_ns = slot->busy_ns == 0 ? BUSY_NS : 2 * slot->busy_ns;
     slot->busy_ns = slot->busy_ns < BUSY_NS_MAX ? slot->busy_ns : BUSY_NS_MAX;
     slot->busy_until_ns = router->now_ns + slot->busy_ns;
