@@ -188,6 +188,8 @@ void dispatch_reserved(struct router *router, struct slot *slot, const struct re
         router->stats.n_stale_dropped++;
         return;
     }
+    if (slot->busy_ns > 0)
+        router->pump = true; /* there is room again: the others may go too */
     slot->busy_ns = 0;
     slot->busy_until_ns = 0;
     slot->probing = false;
