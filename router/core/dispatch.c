@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+#define PROBE_NS (1000 * NS_PER_MS) /* an answer should come long before */
+
 static struct slot *slot_at(struct router *router, uint32_t number) {
     ASSERT(number < router->fleet.n_slots);
     return &router->fleet.slots[number];
@@ -120,8 +122,15 @@ static void ask_for_blocks(struct router *router, struct request *req) {
                                          .n_tokens = request_n_tokens(req),
                                          .n_hashes = req->spec.n_hashes,
                                          .hashes = req->spec.hashes};
-    fleet_send(router, slot_at(router, req->decode.slot), &message);
+    struct slot *slot = slot_at(router, req->decode.slot);
+    fleet_send(router, slot, &message);
     sent(router, &req->decode);
+    if (slot->busy_ns > 0) {
+        /* It refused a moment ago: the first in the queue asks alone, and nobody slips past it
+         * meanwhile. */
+        slot->probing = true;
+        slot->busy_until_ns = router->now_ns + PROBE_NS;
+    }
 }
 
 static void begin_attempt(struct router *router, struct request *req) {
@@ -153,6 +162,7 @@ enum turn dispatch_request(struct router *router, struct request *req) {
             return TURN_WAIT;
         }
         router->stats.n_local++;
+        slot_at(router, req->to_decode)->busy_ns = 0; /* it queues such requests itself */
         submit(router, req, &req->decode, PHASE_BOTH, NULL);
         submitted(router, req);
         return TURN_LATER;
@@ -178,6 +188,11 @@ void dispatch_reserved(struct router *router, struct slot *slot, const struct re
         router->stats.n_stale_dropped++;
         return;
     }
+    if (slot->busy_ns > 0)
+        router->pump = true; /* there is room again: the others may go too */
+    slot->busy_ns = 0;
+    slot->busy_until_ns = 0;
+    slot->probing = false;
     req->gen = reserved->gen;
     uint32_t n_tokens = request_n_tokens(req);
     req->cached_tokens = reserved->cached_tokens < n_tokens ? reserved->cached_tokens : n_tokens;

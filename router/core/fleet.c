@@ -202,7 +202,9 @@ void fleet_welcomed(struct router *router, struct slot *slot, const struct welco
     slot->welcome = *welcome;
     slot->load = welcome->load;
     slot->progress_ns = router->now_ns;
-    slot->busy_until_ns = 0;
+    slot->live_since_ns = router->now_ns;
+    slot->busy_until_ns = slot->busy_ns = 0;
+    slot->probing = false;
     fleet_set_state(router, slot, welcome->state == WORKER_DRAINING ? SLOT_DRAINING : SLOT_READY);
     note(router, "worker ready", slot->number, welcome->incarnation);
 }

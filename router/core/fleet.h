@@ -32,8 +32,11 @@ struct slot {
     uint64_t announced_ns;
     uint64_t heard_ns;
     uint64_t progress_ns;    /* when load.progress last rose */
-    uint64_t busy_until_ns;  /* it had no room a moment ago */
+    uint64_t live_since_ns;  /* end of its last long silence */
+    uint64_t busy_until_ns;  /* it had no room a moment ago: not asked before this */
+    uint64_t busy_ns;        /* how long it is left alone, doubling; 0: it has room */
     uint64_t drain_until_ns; /* its streams are moved then; 0: it ends them itself */
+    bool probing;            /* it refused, and one request asks again on behalf of all */
     struct list prefills;    /* parts of requests: prefill side of a hand-off */
     struct list decodes;     /* decode side, or both */
     uint32_t n_assigned;

@@ -5,19 +5,21 @@
 #include "router/core/dispatch.h"
 #include "router/core/replay.h"
 
-#define SILENCE_NS (10 * NS_PER_S) /* a slot without session or announcement is given up */
+#define SILENCE_NOTED_NS (500 * NS_PER_MS) /* five beats missed */
+#define SILENCE_NS       (10 * NS_PER_S)   /* a slot without session or announcement is given up */
 
 void liveness_load(struct router *router, struct slot *slot, const struct load *load) {
-    if (load->progress != slot->load.progress)
+    if (load->progress != slot->load.progress) {
+        if (router->now_ns - slot->progress_ns > SILENCE_NOTED_NS)
+            slot->live_since_ns = router->now_ns;
         slot->progress_ns = router->now_ns;
+    }
     bool roomier = load->blocks_free + load->blocks_cached >
                        slot->load.blocks_free + slot->load.blocks_cached ||
                    load->n_running + load->n_waiting < slot->load.n_running + slot->load.n_waiting;
     slot->load = *load;
-    if (roomier && router->n_waiting > 0) {
-        slot->busy_until_ns = 0;
+    if (roomier && router->n_waiting > 0)
         router->pump = true;
-    }
 }
 
 /* The BEAT echoes our PING: what was sent before that PING is in the worker's figures. */
@@ -73,7 +75,7 @@ uint64_t liveness_bound_ns(const struct router *router, const struct slot *slot)
     return delay > bound ? delay : bound;
 }
 
-static bool overdue(const struct router *router, const struct slot *slot) {
+bool liveness_overdue(const struct router *router, const struct slot *slot) {
     return router->now_ns - slot->progress_ns > liveness_bound_ns(router, slot);
 }
 
@@ -81,7 +83,7 @@ static bool overdue(const struct router *router, const struct slot *slot) {
 static bool others_live(const struct router *router, const struct slot *slot) {
     for (uint32_t i = 0; i < router->fleet.n_seen; i++) {
         const struct slot *other = &router->fleet.slots[i];
-        if (other != slot && other->state == SLOT_READY && !overdue(router, other))
+        if (other != slot && other->state == SLOT_READY && !liveness_overdue(router, other))
             return true;
     }
     return false;
@@ -104,7 +106,7 @@ static void tick_slot(struct router *router, struct slot *slot) {
     switch (slot->state) {
     case SLOT_READY:
     case SLOT_DRAINING:
-        if (overdue(router, slot) && others_live(router, slot))
+        if (liveness_overdue(router, slot) && others_live(router, slot))
             fleet_fence(router, slot, LOSS_DIED, "worker hung: fenced");
         else if (slot->drain_until_ns != 0 && now_ns >= slot->drain_until_ns) {
             slot->drain_until_ns = now_ns + NS_PER_S;

@@ -16,6 +16,9 @@ void liveness_load(struct router *router, struct slot *slot, const struct load *
 /* The rest of a BEAT: state, and which of our submits it had seen when it spoke. */
 void liveness_beat(struct router *router, struct slot *slot, const struct beat *beat);
 
+/* Silent for longer than the bound. */
+bool liveness_overdue(const struct router *router, const struct slot *slot);
+
 /* The time after which a silent worker is taken for hung, from its last progress. */
 uint64_t liveness_bound_ns(const struct router *router, const struct slot *slot);
 

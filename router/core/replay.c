@@ -5,11 +5,13 @@
 #include "router/core/core.h"
 #include "router/core/dispatch.h"
 #include "router/core/finish.h"
+#include "router/core/liveness.h"
 #include "router/core/path.h"
 
 /* With token 0 out, its Commit is under way or has come: the decode worker knows. */
-#define VERDICT_NS (300 * NS_PER_MS)
-#define BUSY_NS    (20 * NS_PER_MS) /* a worker without room is not asked again before this */
+#define VERDICT_NS  (300 * NS_PER_MS)
+#define BUSY_NS     (20 * NS_PER_MS) /* a worker without room is not asked again before this */
+#define BUSY_NS_MAX (80 * NS_PER_MS)
 
 static void leave_alone(struct router *router, const struct request *req) {
     if (router->alone != req->index)
@@ -75,6 +77,16 @@ void replay_all(struct router *router, struct slot *slot, enum loss loss) {
         replay_lost(router, list_entry(link, struct request, prefill.link), slot, loss);
 }
 
+/* Several refusals in flight at once count as one. */
+static void leave_in_peace(const struct router *router, struct slot *slot) {
+    if (router->now_ns < slot->busy_until_ns && !slot->probing)
+        return;
+    slot->probing = false;
+    slot->busy_ns = slot->busy_ns == 0 ? BUSY_NS : 2 * slot->busy_ns;
+    slot->busy_ns = slot->busy_ns < BUSY_NS_MAX ? slot->busy_ns : BUSY_NS_MAX;
+    slot->busy_until_ns = router->now_ns + slot->busy_ns;
+}
+
 void replay_rejected(struct router *router, struct slot *slot, struct attempt_id attempt,
                      enum reason reason) {
     struct request *req = request_find(&router->requests, attempt.req.lo);
@@ -100,7 +112,7 @@ void replay_rejected(struct router *router, struct slot *slot, struct attempt_id
         break;
     case REASON_BUSY:
     case REASON_CANCELLED: /* its clock ran out a moment before ours */
-        slot->busy_until_ns = router->now_ns + BUSY_NS;
+        leave_in_peace(router, slot);
         break;
     default:
         loss = LOSS_FAILED;
@@ -109,18 +121,22 @@ void replay_rejected(struct router *router, struct slot *slot, struct attempt_id
     replay_lost(router, req, slot, loss);
 }
 
-/* A worker that announces long steps gets as much patience as its own bound for "hung". */
-static uint64_t patience_ns(const struct router *router, const struct request *req) {
-    uint64_t patience = REPLAY_PATIENCE_NS;
+/* When the attempt stands still for too long. The patience is for live workers: silence of the only
+ * one says nothing about the attempt, and what widens the bound for "hung" widens this one. */
+static uint64_t still_at_ns(const struct router *router, const struct request *req) {
+    uint64_t since = req->advanced_ns, patience = REPLAY_PATIENCE_NS;
     const struct part *parts[2] = {&req->decode, &req->prefill};
     for (int i = 0; i < 2; i++) {
         if (parts[i]->slot == SLOT_NONE)
             continue;
         const struct slot *slot = &router->fleet.slots[parts[i]->slot];
-        uint64_t steps = 4 * (uint64_t)slot->load.step_us_expected * NS_PER_US;
-        patience = steps > patience ? steps : patience;
+        uint64_t bound = liveness_bound_ns(router, slot);
+        patience = bound > patience ? bound : patience;
+        since = slot->live_since_ns > since ? slot->live_since_ns : since;
+        if (liveness_overdue(router, slot))
+            since = router->now_ns;
     }
-    return patience;
+    return since + patience;
 }
 
 void replay_timer(struct router *router, struct request *req) {
@@ -130,7 +146,7 @@ void replay_timer(struct router *router, struct request *req) {
         return;
     }
     if (req->state == REQUEST_RUNNING || req->state == REQUEST_RESERVING) {
-        uint64_t stalled = req->advanced_ns + patience_ns(router, req);
+        uint64_t stalled = still_at_ns(router, req);
         bool no_verdict = req->verdict_ns != 0 && now_ns >= req->verdict_ns;
         if (no_verdict || now_ns >= stalled) {
             note(router, no_verdict ? "hand-off not committed: replayed" : "attempt stands still",

@@ -109,6 +109,7 @@ static enum status on_take_chunk(void *context, uint32_t link, const struct chun
 
 static void on_note(void *context, const char *what, uint64_t detail) {
     struct back *back = context;
+    sim_saw(back->sim, what);
     sim_trace(back->sim, "worker %u: %s (%llu)", back->node, what, (unsigned long long)detail);
 }
 
@@ -271,7 +272,10 @@ static void end_step(struct sim *sim, uint32_t k) {
         struct sequence_view view;
         engine_sequence(node->engine, row->slot, &view);
         sampled[n].valid = true;
-        sampled[n++].id = choose(sim, k, row, view.ids);
+        sampled[n].id = choose(sim, k, row, view.ids);
+        if (view.sampling->want_logprobs)
+            sampled[n].logprobs.logprob = oracle_logprob(sampled[n].id);
+        n++;
     }
     node->in_step = false;
     engine_step_end(node->engine, sim->now_ns, sampled);

@@ -15,6 +15,10 @@ uint32_t oracle_next(const struct oracle *oracle) {
     return 256 + (uint32_t)(oracle->fold % 65280);
 }
 
+float oracle_logprob(uint32_t token) {
+    return -(float)(token % 97) / 8;
+}
+
 uint32_t client_alive(const struct sim *sim) {
     uint32_t n = 0;
     for (uint32_t i = 0; i < SIM_CLIENTS; i++)
@@ -52,6 +56,7 @@ static void make_plans(struct sim *sim, struct client *client, bool probe) {
     if (probe)
         return;
     const struct options *options = &sim->options;
+    client->want_logprobs = sim_chance(sim, 20);
     if (sim_chance(sim, options->stop_percent)) {
         uint32_t at = (uint32_t)random_below(&sim->random, client->max_new);
         client->stop_id = client->expected[at];
@@ -111,6 +116,7 @@ void client_arrive(struct sim *sim, bool probe) {
         .deadline_ns = client->deadline_ns,
         .sampling = {.max_new = client->max_new, .repetition = 1, .top_p = 1},
     };
+    spec.sampling.want_logprobs = client->want_logprobs;
     if (client->stop_at != UINT32_MAX) {
         spec.sampling.n_stop_ids = 1;
         spec.sampling.stop_ids = &client->stop_id;
@@ -123,6 +129,7 @@ void client_arrive(struct sim *sim, bool probe) {
               status_name(status));
     if (status != STATUS_OK) {
         sim->counts.turned_away++;
+        sim->counts.turned_closed += status == STATUS_CLOSED;
         client->used = false;
         bool may_be =
             status == STATUS_BUSY || status == STATUS_CLOSED || (status == STATUS_LIMIT && !probe);
@@ -162,6 +169,13 @@ void client_tokens(struct sim *sim, uint64_t user, const struct token_run *run) 
             sim_fail(sim, "client %llu: token %u is %u, not %u", (unsigned long long)client->serial,
                      client->n_got, run->tokens[i],
                      client->n_got < client->max_new ? client->expected[client->n_got] : 0);
+            return;
+        }
+        /* A worker keeps those of the last 64 tokens: a longer backlog loses the oldest. */
+        if (client->want_logprobs && run->logprobs &&
+            run->logprobs[i].logprob != oracle_logprob(run->tokens[i])) {
+            sim_fail(sim, "client %llu: token %u has not its own logprob",
+                     (unsigned long long)client->serial, client->n_got);
             return;
         }
         if (client->stop_at < client->n_got) {

@@ -49,22 +49,23 @@ void fault_options(struct sim *sim) {
     struct options *options = &sim->options;
     *options = (struct options){
         .n_routers = sim_chance(sim, 25) ? 2 : 1,
-        .n_workers = (uint32_t)sim_between(sim, 1, SIM_WORKERS),
+        .n_workers = (uint32_t)sim_between(sim, sim_chance(sim, 10) ? 1 : 2, SIM_WORKERS),
         .max_seqs = (uint32_t)sim_between(sim, 2, 40),
         .max_batch = (uint32_t)sim_between(sim, 1, 24),
         .chunk_tokens = (uint32_t)sim_between(sim, 1, 4) * 24,
         .chunk_bytes = SIM_BLOCK_BYTES * (uint32_t)sim_between(sim, 1, 24),
         .layer_groups = 1u << random_below(&sim->random, 3),
         .credits = (uint32_t)sim_between(sim, 1, 8),
-        .hwm = sim_chance(sim, 30) ? (uint32_t)sim_between(sim, 2, 8) : 256,
+        .hwm = sim_chance(sim, 30) ? (uint32_t)sim_between(sim, 16, 64) : 256,
         .max_queue = sim_chance(sim, 25) ? (uint32_t)sim_between(sim, 1, 8) : 128,
         .local_prefill_tokens = sim_chance(sim, 50) ? 0 : (uint32_t)sim_between(sim, 1, 64),
         .policy = policies[random_below(&sim->random, 4)],
         .step_ns = sim_between(sim, 1, 40) * 500 * NS_PER_US,
         .delay_ns = sim_between(sim, 1, 200) * 20 * NS_PER_US,
-        .fault_ns = sim_chance(sim, 8) ? 0 : sim_between(sim, 50, 3000) * NS_PER_MS,
+        .fault_ns = sim_chance(sim, 8) ? 0 : sim_between(sim, 200, 5000) * NS_PER_MS,
         .client_ns = sim_between(sim, 5, 200) * NS_PER_MS,
         .messages_in_step = sim_chance(sim, 50),
+        .overtake = sim_chance(sim, 50),
         .cancel_percent = (uint32_t)random_below(&sim->random, 30),
         .stop_percent = (uint32_t)random_below(&sim->random, 30),
         .deadline_percent = (uint32_t)random_below(&sim->random, 20),
@@ -245,7 +246,7 @@ static void strike(struct sim *sim, enum kind kind) {
         cancel_storm(sim);
         return;
     case KIND_BURST:
-        for (uint32_t i = 0; i < 40; i++)
+        for (uint32_t i = 0; i < 20; i++)
             client_arrive(sim, false);
         return;
     default:

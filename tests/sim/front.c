@@ -58,6 +58,7 @@ static void on_end(void *context, uint64_t user, const struct request_end *end) 
 
 static void on_note(void *context, const char *what, uint32_t slot, uint64_t detail) {
     struct front *front = context;
+    sim_saw(front->sim, what);
     sim_trace(front->sim, "router %u: %s (slot %d, %llu)", front->node, what, (int)slot,
               (unsigned long long)detail);
 }

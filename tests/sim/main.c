@@ -94,12 +94,13 @@ static void print_counts(const struct counts *counts, double seconds) {
            (unsigned long long)counts->faults, (unsigned long long)counts->crashes,
            (unsigned long long)counts->pauses, (unsigned long long)counts->partitions,
            (unsigned long long)counts->breaks, (unsigned long long)counts->corrupted);
-    printf("asked %llu: done %llu, cancelled %llu, failed %llu, refused %llu, turned away %llu, "
+    printf("asked %llu: done %llu, cancelled %llu, failed %llu, refused %llu, turned away %llu "
+           "(%llu without workers), "
            "lost with their router %llu\n",
            (unsigned long long)counts->asked, (unsigned long long)counts->done,
            (unsigned long long)counts->cancelled, (unsigned long long)counts->failed,
            (unsigned long long)counts->refused, (unsigned long long)counts->turned_away,
-           (unsigned long long)counts->lost_with_router);
+           (unsigned long long)counts->turned_closed, (unsigned long long)counts->lost_with_router);
     printf("replays %llu, hand-offs %llu, fenced %llu, resends %llu, poisoned %llu, inexact %llu, "
            "preemptions %llu, busy %llu\n",
            (unsigned long long)counts->replays, (unsigned long long)counts->handoffs,
@@ -155,6 +156,9 @@ int main(int argc, char **argv) {
         }
     }
     print_counts(&sum, cpu_seconds());
+    for (uint32_t i = 0; i < sim->sights.n; i++)
+        printf("  %8llu  %s\n", (unsigned long long)sim->sights.all[i].times,
+               sim->sights.all[i].what);
     printf("%llu passed, %llu failed, %llu skipped\n", (unsigned long long)n_passed,
            (unsigned long long)n_failed, (unsigned long long)n_skipped);
     free(sim);

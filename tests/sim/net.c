@@ -56,6 +56,47 @@ static void copy_frames(struct packet *packet, const struct frames *frames) {
         memcpy(packet->bytes + frames->n_head, frames->raw, frames->n_raw);
 }
 
+/* RESERVE, SUBMIT and CANCEL begin alike. */
+static struct attempt_id subject(const struct message *message) {
+    struct attempt_id about = {0};
+    if (message->type == MESSAGE_RESERVE)
+        about = (struct attempt_id){message->u.reserve.req, message->u.reserve.attempt};
+    else if (message->type == MESSAGE_SUBMIT)
+        about = (struct attempt_id){message->u.submit.req, message->u.submit.attempt};
+    else if (message->type == MESSAGE_CANCEL)
+        about = (struct attempt_id){message->u.cancel.req, message->u.cancel.attempt};
+    return about;
+}
+
+static void append(struct conn *conn, uint32_t end, struct packet *packet) {
+    if (conn->tail[end])
+        conn->tail[end]->next = packet;
+    else
+        conn->head[end] = packet;
+    conn->tail[end] = packet;
+}
+
+/* As the router's shell does: behind introductions, before work; what is cancelled does not leave.
+ */
+static void overtake(struct conn *conn, struct packet *packet) {
+    struct packet **at = &conn->head[0];
+    while (*at && (*at)->type != MESSAGE_SUBMIT && (*at)->type != MESSAGE_RESERVE)
+        at = &(*at)->next;
+    packet->next = *at;
+    *at = packet;
+    while (*at) {
+        struct packet *other = *at;
+        bool work = other->type == MESSAGE_SUBMIT || other->type == MESSAGE_RESERVE;
+        if (packet->type == MESSAGE_CANCEL && work && other->about.req.lo == packet->about.req.lo &&
+            other->about.attempt <= packet->about.attempt)
+            other->type = MESSAGE_NONE; /* its turn passes without it */
+        at = &other->next;
+    }
+    conn->tail[0] = NULL;
+    for (struct packet *last = conn->head[0]; last; last = last->next)
+        conn->tail[0] = last;
+}
+
 enum status net_send(struct sim *sim, uint32_t i, uint32_t end, const struct message *message,
                      uint32_t hwm) {
     struct conn *conn = &sim->conns[i];
@@ -87,11 +128,13 @@ enum status net_send(struct sim *sim, uint32_t i, uint32_t end, const struct mes
         sim->counts.corrupted++;
         sim->counts.faults++;
     }
-    if (conn->tail[end])
-        conn->tail[end]->next = packet;
+    if (!conn->kv && end == 0)
+        packet->about = subject(message);
+    if (!conn->kv && end == 0 && sim->options.overtake &&
+        (message->type == MESSAGE_CANCEL || message->type == MESSAGE_PING))
+        overtake(conn, packet);
     else
-        conn->head[end] = packet;
-    conn->tail[end] = packet;
+        append(conn, end, packet);
     conn->n_queued[end]++;
     uint64_t at = sim->now_ns + sim->options.delay_ns + sim_about(sim, sim->options.delay_ns);
     at = at > conn->last_ns[end] ? at : conn->last_ns[end];
@@ -197,7 +240,9 @@ void net_packet(struct sim *sim, const struct event *event) {
     if (!packet->next)
         conn->tail[d] = NULL;
     conn->n_queued[d]--;
-    if (!conn->closed[1 - d])
+    if (!conn->kv && d == 0 && packet->type != MESSAGE_NONE && sim->options.overtake)
+        codec_stamp(packet->bytes, ++conn->seq[d]); /* numbered as they leave */
+    if (!conn->closed[1 - d] && packet->type != MESSAGE_NONE)
         deliver(sim, conn, d, packet);
     free(packet);
 }

@@ -71,6 +71,7 @@ struct packet {
     size_t n_head;
     size_t n_raw; /* 0: no raw frame */
     enum message_type type;
+    struct attempt_id about; /* of RESERVE, SUBMIT and CANCEL */
     uint8_t bytes[];
 };
 
@@ -113,7 +114,8 @@ struct options {
     uint32_t weights[16];    /* of the kinds of fault */
     uint32_t other_numerics; /* a worker whose fingerprint differs, or SIM_NO_NODE */
     uint32_t other_model;    /* a worker that must never get a request, or SIM_NO_NODE */
-    bool messages_in_step;   /* the shell hands messages over while a step runs */
+    bool overtake; /* routers let CANCEL and PING overtake, CANCEL removes what it cancels */
+    bool messages_in_step; /* the shell hands messages over while a step runs */
     uint32_t cancel_percent, stop_percent, deadline_percent;
 };
 
@@ -162,15 +164,26 @@ struct client {
     uint32_t match_at;  /* the shell stops it after so many tokens; UINT32_MAX: never */
     uint32_t cancel_at; /* the client leaves after so many tokens; UINT32_MAX: never */
     bool stop_due;
+    bool want_logprobs;
     bool cancel_due;
     uint64_t deadline_ns;
     uint64_t born_ns;
     uint32_t expected[SIM_NEW]; /* what the hash model answers */
 };
 
+/* How often each thing that the cores find worth a note happened: what a campaign really reached.
+ */
+struct sights {
+    uint32_t n;
+    struct {
+        const char *what;
+        uint64_t times;
+    } all[64];
+};
+
 struct counts {
     uint64_t events, timers, faults, crashes, pauses, partitions, breaks, tokens, messages;
-    uint64_t asked, done, failed, refused, cancelled, turned_away, lost_with_router;
+    uint64_t asked, done, failed, refused, cancelled, turned_away, turned_closed, lost_with_router;
     uint64_t replays, handoffs, corrupted, busy, fenced, resends, poisoned, inexact, preemptions;
 };
 
@@ -196,6 +209,7 @@ struct sim {
     struct codec reader; /* decodes */
     struct counts counts;
     uint64_t trace_hash;
+    struct sights sights;
     struct {
         uint64_t at_ns;
         uint64_t n;
@@ -205,8 +219,9 @@ struct sim {
     char failure[256]; /* "" while all is well */
     uint32_t n_probe_ok;
     uint64_t phase_ns;
-    uint64_t n_clients; /* so far */
-    bool due;           /* a client decided something inside a sink call */
+    uint64_t tokens_seen, moved_ns; /* the last progress after everything was healed */
+    uint64_t n_clients;             /* so far */
+    bool due;                       /* a client decided something inside a sink call */
 };
 
 /* heap.c */
@@ -218,6 +233,7 @@ void heap_fini(struct heap *heap);
 void sim_at(struct sim *sim, uint64_t at_ns, struct event event);
 void sim_fail(struct sim *sim, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void sim_trace(struct sim *sim, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void sim_saw(struct sim *sim, const char *what);
 bool sim_chance(struct sim *sim, uint64_t percent);
 uint64_t sim_between(struct sim *sim, uint64_t low, uint64_t high); /* both included */
 uint64_t sim_about(struct sim *sim, uint64_t mean); /* exponential-like, at most 8 means */
@@ -255,6 +271,7 @@ void client_end(struct sim *sim, uint64_t user, const struct request_end *end);
 void client_router_died(struct sim *sim, uint32_t node);
 uint32_t client_alive(const struct sim *sim);
 void oracle_push(struct oracle *oracle, uint32_t token);
+float oracle_logprob(uint32_t token); /* what the simulated model says of a token */
 uint32_t oracle_next(const struct oracle *oracle);
 
 /* fault.c */

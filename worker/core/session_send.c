@@ -132,10 +132,13 @@ static enum status send_digest(struct engine *engine, struct outlet *outlet) {
     return STATUS_OK;
 }
 
-/* In this order: nothing overtakes the introduction, and what ended early is said before tokens. */
+/* In this order: nothing overtakes the introduction, a sign of life does not starve behind a
+ * backlog, and what ended early is said before tokens. */
 static enum status flush_outlet(struct engine *engine, struct outlet *outlet) {
     if (outlet->welcome_due)
         TRY(send_welcome(engine, outlet));
+    if (outlet->kind == OUTLET_ROUTER && outlet->n_posts > 0 && engine->now_ns >= outlet->beat_ns)
+        TRY(send_beat(engine, outlet));
     if (!outlet_flush(&engine->outlets, outlet, &engine->sink))
         return STATUS_BUSY;
     if (outlet->kind != OUTLET_ROUTER)
@@ -181,7 +184,8 @@ void session_tick(struct engine *engine) {
     session_flush(engine);
 }
 
-/* What is overdue because it met BUSY is tried again at the retry, not at once and again at once. */
+/* What is overdue because it met BUSY is tried again at the retry, not at once and again at once.
+ */
 static uint64_t when_due(const struct engine *engine, uint64_t at_ns) {
     return at_ns <= engine->now_ns && engine->retry_ns ? engine->retry_ns : at_ns;
 }

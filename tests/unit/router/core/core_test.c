@@ -317,6 +317,25 @@ START_TEST(refused_reservation_tries_elsewhere_or_waits) {
 }
 END_TEST
 
+START_TEST(nobody_slips_past_a_refused_reservation) {
+    struct router_config config = fake_config();
+    config.local_prefill_tokens = 16;
+    fake_open(&fake, &config);
+    fake_worker(&fake, "p", ROLE_PREFILL);
+    uint32_t d = fake_worker(&fake, "d", ROLE_DECODE);
+    ck_assert_int_eq(fake_ask(&fake, 0, 33, 4), STATUS_OK);
+    struct submit name = {.req = {.hi = 77, .lo = fake.users[0].name}, .attempt = 1};
+    fake_refuses(&fake, d, &name, REASON_BUSY);
+    ck_assert_int_eq(fake_ask(&fake, 1, 5, 4), STATUS_OK); /* small: would stay at d */
+    fake_pass(&fake, 50 * NS_PER_MS, 3);
+    ck_assert_uint_eq(fake_count(&fake, MESSAGE_RESERVE, d), 2);
+    ck_assert_uint_eq(fake_count(&fake, MESSAGE_SUBMIT, d), 0);
+    fake_reserved(&fake, d, 4, 0);
+    ck_assert_uint_eq(fake_count(&fake, MESSAGE_SUBMIT, d), 2); /* first it, then the small one */
+    fake_close(&fake);
+}
+END_TEST
+
 START_TEST(too_long_for_all_is_refused) {
     open_default();
     uint32_t w = fake_worker(&fake, "w", ROLE_MIXED);
@@ -477,6 +496,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, lower_priority_numbers_go_first);
     tcase_add_test(tests, deadline_refuses_in_the_queue_and_fails_a_running_one);
     tcase_add_test(tests, refused_reservation_tries_elsewhere_or_waits);
+    tcase_add_test(tests, nobody_slips_past_a_refused_reservation);
     tcase_add_test(tests, too_long_for_all_is_refused);
     tcase_add_test(tests, client_cancel_and_stop_end_at_once_and_cancel_the_work);
     tcase_add_test(tests, own_submits_count_as_load_until_the_worker_reports_them);

@@ -272,6 +272,21 @@ START_TEST(attempt_that_stands_still_is_replaced_a_queued_one_is_not) {
 }
 END_TEST
 
+START_TEST(silence_of_the_only_worker_is_not_the_attempts_fault) {
+    open_default();
+    uint32_t w = fake_worker(&fake, "w", ROLE_MIXED);
+    ck_assert_int_eq(fake_ask(&fake, 0, 5, 8), STATUS_OK);
+    struct submit submit = submitted(w);
+    fake_pass(&fake, 20 * NS_PER_S, 0); /* stopped, and it is the last one */
+    ck_assert_uint_eq(fake_stats(&fake).n_replays, 0);
+    fake_pass(&fake, 2 * NS_PER_S, 1u << w); /* goes on: it gets the full patience */
+    ck_assert_uint_eq(fake_stats(&fake).n_replays, 0);
+    fake_step(&fake, w, &submit, 0, 8, FINISH_LENGTH);
+    ck_assert_uint_eq(fake.users[0].n_ends, 1);
+    fake_close(&fake);
+}
+END_TEST
+
 START_TEST(three_losses_in_a_row_run_alone_and_a_token_absolves) {
     open_default();
     uint32_t a = fake_worker(&fake, "a", ROLE_MIXED);
@@ -448,6 +463,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, orphans_of_a_digest_are_cancelled_or_forgotten);
     tcase_add_test(tests, digest_that_is_ahead_is_asked_for_the_rest);
     tcase_add_test(tests, attempt_that_stands_still_is_replaced_a_queued_one_is_not);
+    tcase_add_test(tests, silence_of_the_only_worker_is_not_the_attempts_fault);
     tcase_add_test(tests, three_losses_in_a_row_run_alone_and_a_token_absolves);
     tcase_add_test(tests, others_move_away_from_the_one_that_runs_alone);
     tcase_add_test(tests, poisoned_request_is_refused_when_its_own_worker_dies);
