@@ -131,10 +131,13 @@ static void stop(struct program *program) {
     loop_stop(program->serving.loop);
 }
 
-/* Once the last reply is out, or the time for it is over. */
+/* Once the last byte of the last reply is out, or the time for it is over. */
 static void check_drained(void *user) {
     struct program *program = user;
-    if (calls_count(program->serving.calls) == 0 || clock_now_ns() > program->drain_until_ns)
+    const struct serving *serving = &program->serving;
+    bool is_quiet =
+        calls_count(serving->calls) == 0 && listener_counts(serving->listener).n_open == 0;
+    if (is_quiet || clock_now_ns() > program->drain_until_ns)
         stop(program);
     else
         loop_timer_after(program->drain_timer, 20 * NS_PER_MS);
