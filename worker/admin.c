@@ -26,7 +26,7 @@ static const struct row {
     const char *name;
     const char *help;
     size_t offset;
-    bool is_wide; /* uint64_t, else uint32_t */
+    bool is_wide; /* uint64_t and only rising, else uint32_t */
 } rows[] = {
 #define ROW32(field, name, help)                                                                   \
     { name, help, offsetof(struct load, field), false }
@@ -43,23 +43,18 @@ static const struct row {
     ROW32(prefill_tokens_queued, "tandem_worker_prefill_tokens_queued", "prompt tokens to do"),
     ROW32(tokens_per_s, "tandem_worker_tokens_per_second", "tokens of the last second"),
     ROW32(step_us_typical, "tandem_worker_step_us", "median microseconds of a step"),
-    ROW64(progress, "tandem_worker_turns", "turns of the engine loop"),
-    ROW64(n_steps, "tandem_worker_steps", "steps computed"),
-    ROW64(n_tokens, "tandem_worker_tokens", "tokens generated"),
-    ROW64(n_prompt_tokens, "tandem_worker_prompt_tokens", "prompt tokens computed"),
-    ROW64(prefix_queries, "tandem_worker_prefix_queries", "tokens looked up in the cache"),
-    ROW64(prefix_hits, "tandem_worker_prefix_hits", "tokens found there"),
-    ROW64(n_preemptions, "tandem_worker_preemptions", "sequences put back for lack of blocks"),
-    ROW64(n_handoffs_in, "tandem_worker_handoffs_in", "hand-offs taken"),
-    ROW64(n_handoffs_out, "tandem_worker_handoffs_out", "hand-offs given"),
-    ROW64(handoff_bytes, "tandem_worker_handoff_bytes", "bytes of KV handed over"),
-    ROW64(n_stale_dropped, "tandem_worker_stale_dropped", "messages of what is over"),
-};
-
-/* A gauge's view: which figure of which admin. */
-struct view {
-    const struct admin *admin;
-    const struct row *row;
+    ROW64(progress, "tandem_worker_turns_total", "turns of the engine loop"),
+    ROW64(n_steps, "tandem_worker_steps_total", "steps computed"),
+    ROW64(n_tokens, "tandem_worker_tokens_total", "tokens generated"),
+    ROW64(n_prompt_tokens, "tandem_worker_prompt_tokens_total", "prompt tokens computed"),
+    ROW64(prefix_queries, "tandem_worker_prefix_queries_total", "tokens looked up in the cache"),
+    ROW64(prefix_hits, "tandem_worker_prefix_hits_total", "tokens found there"),
+    ROW64(n_preemptions, "tandem_worker_preemptions_total",
+          "sequences put back for lack of blocks"),
+    ROW64(n_handoffs_in, "tandem_worker_handoffs_in_total", "hand-offs taken"),
+    ROW64(n_handoffs_out, "tandem_worker_handoffs_out_total", "hand-offs given"),
+    ROW64(handoff_bytes, "tandem_worker_handoff_bytes_total", "bytes of KV handed over"),
+    ROW64(n_stale_dropped, "tandem_worker_stale_dropped_total", "messages of what is over"),
 };
 
 struct call {
@@ -75,8 +70,8 @@ struct admin {
     struct loop *loop; /* owned, and everything on it: the admin thread's once it runs */
     struct tcp_listener *listener;
     struct loop_timer *timer;
-    struct metrics *metrics; /* owned */
-    struct view views[sizeof rows / sizeof *rows];
+    struct metrics *metrics;                           /* owned */
+    struct metric *series[sizeof rows / sizeof *rows]; /* gauges; counters for the wide ones */
     struct call calls[CALLS_MAX];
     struct admin_figures figures; /* the admin thread's copy */
     pthread_t thread;
@@ -85,17 +80,20 @@ struct admin {
     struct admin_figures published; /* under `mutex` */
 };
 
-static double read_figure(void *user) {
-    const struct view *view = user;
-    const char *at = (const char *)&view->admin->figures.load + view->row->offset;
-    uint64_t wide;
-    uint32_t narrow;
-    if (view->row->is_wide) {
-        memcpy(&wide, at, sizeof wide);
-        return (double)wide;
+/* The published figures become the series' values. */
+static void set_series(struct admin *admin) {
+    const char *load = (const char *)&admin->figures.load;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        uint64_t wide;
+        uint32_t narrow;
+        if (rows[i].is_wide) {
+            memcpy(&wide, load + rows[i].offset, sizeof wide);
+            metric_add(admin->series[i], wide - metric_count(admin->series[i]));
+        } else {
+            memcpy(&narrow, load + rows[i].offset, sizeof narrow);
+            metric_set(admin->series[i], narrow);
+        }
     }
-    memcpy(&narrow, at, sizeof narrow);
-    return (double)narrow;
 }
 
 static void call_free(struct call *call) {
@@ -126,6 +124,7 @@ static void reply_text(struct call *call, const char *status, const char *body) 
 static void reply_metrics(struct call *call) {
     struct buf out;
     buf_init(&out, REPLY_MAX);
+    set_series(call->admin);
     metrics_write(call->admin->metrics, &out);
     if (buf_status(&out) == STATUS_OK)
         reply(call, "200 OK", METRICS_CONTENT_TYPE, out.data ? out.data : "", out.n);
@@ -223,8 +222,8 @@ static enum status open_all(struct admin *admin, const char *address, const char
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct metric_spec spec = {
             .name = rows[i].name, .help = rows[i].help, .labels = labels, .n_labels = 2};
-        admin->views[i] = (struct view){admin, &rows[i]};
-        metrics_gauge_fn(admin->metrics, spec, read_figure, &admin->views[i]);
+        admin->series[i] = rows[i].is_wide ? metrics_counter(admin->metrics, spec)
+                                           : metrics_gauge(admin->metrics, spec);
     }
     loop_timer_after(admin->timer, NS_PER_S);
     if (pthread_create(&admin->thread, NULL, run, admin) != 0)
