@@ -111,26 +111,25 @@ static void log_done(const struct call *call) {
     const struct request_end *end = call->n_sequences > 0 ? &call->sequences[0].end : &nobody;
     const uint64_t *at = call->stage_ns;
     char worker[2][MESSAGE_NAME_MAX + 8];
-    log_info("request done",
-             "id=%s dialect=%s outcome=%s status=%d choices=%u prompt_tokens=%u tokens=%u "
-             "cached_tokens=%u replays=%u parse_us=%llu tokenize_us=%llu admit_us=%llu "
-             "queue_us=%llu first_token_us=%llu stream_us=%llu prefill=%s decode=%s",
-             call->reply.id, call->dialect->name,
-             call->gone     ? "gone"
-             : call->failed ? "error"
-                            : "ok",
-             call->gone     ? 499
-             : call->failed ? errors_http(&call->error)
-                            : 200,
-             call->n_sequences, call->reply.n_prompt_tokens, call->reply.n_completion_tokens,
-             call->reply.n_cached_tokens, call->n_replays,
-             micros(call->received_ns, at[CALL_PARSE]),
-             micros(at[CALL_PARSE], at[CALL_TOKENIZE]), micros(at[CALL_TOKENIZE], at[CALL_ADMIT]),
-             (unsigned long long)(end->queued_ns / NS_PER_US),
-             micros(call->received_ns, call->first_token_ns),
-             micros(at[CALL_ADMIT], at[CALL_STREAM]),
-             log_text(worker[0], sizeof worker[0], end->prefill_worker),
-             log_text(worker[1], sizeof worker[1], end->decode_worker));
+    log_info(
+        "request done",
+        "id=%s dialect=%s outcome=%s status=%d choices=%u prompt_tokens=%u tokens=%u "
+        "cached_tokens=%u replays=%u parse_us=%llu tokenize_us=%llu admit_us=%llu "
+        "queue_us=%llu first_token_us=%llu stream_us=%llu prefill=%s decode=%s",
+        call->reply.id, call->dialect->name,
+        call->gone     ? "gone"
+        : call->failed ? "error"
+                       : "ok",
+        call->gone     ? 499
+        : call->failed ? errors_http(&call->error)
+                       : 200,
+        call->n_sequences, call->reply.n_prompt_tokens, call->reply.n_completion_tokens,
+        call->reply.n_cached_tokens, call->n_replays, micros(call->received_ns, at[CALL_PARSE]),
+        micros(at[CALL_PARSE], at[CALL_TOKENIZE]), micros(at[CALL_TOKENIZE], at[CALL_ADMIT]),
+        (unsigned long long)(end->queued_ns / NS_PER_US),
+        micros(call->received_ns, call->first_token_ns), micros(at[CALL_ADMIT], at[CALL_STREAM]),
+        log_text(worker[0], sizeof worker[0], end->prefill_worker),
+        log_text(worker[1], sizeof worker[1], end->decode_worker));
 }
 
 /* The last word to the client, the log and the metrics. */

@@ -60,6 +60,8 @@ struct meter {
     struct metric *core[CORE_TOTALS];
     uint64_t core_seen[CORE_TOTALS];
     struct metric *workers_ready, *calls, *connections;
+    struct metric *cache_info; /* its labels are the figures: made anew when they change */
+    uint64_t cache_blocks;
     struct metric *http_accepted, *http_refused;
     uint64_t http_seen[2];
     struct seen {
@@ -127,6 +129,9 @@ static void register_vllm(struct meter *m) {
         counter(m, "vllm:prefix_cache_queries_total", "Tokens looked up in prefix caches.");
     m->totals[TOTAL_PREFIX_HITS] =
         counter(m, "vllm:prefix_cache_hits_total", "Tokens found in prefix caches.");
+    /* No cache outside the workers: zero, so that dashboards find them. */
+    counter(m, "vllm:external_prefix_cache_queries_total", "Tokens looked up in outside caches.");
+    counter(m, "vllm:external_prefix_cache_hits_total", "Tokens found in outside caches.");
     m->ttft = histogram(m, "vllm:time_to_first_token_seconds",
                         "From a call's last byte to its first token.", BOUNDS(ttft_s));
     m->gap = histogram(m, "vllm:inter_token_latency_seconds", "Between a sequence's tokens.",
@@ -284,8 +289,30 @@ static void take_totals(struct meter *meter, struct seen *seen, const struct wor
     }
 }
 
+static void refresh_cache_info(struct meter *meter, uint32_t block_tokens, uint64_t n_blocks) {
+    char size[24], blocks[24];
+    if (meter->cache_info && meter->cache_blocks == n_blocks)
+        return;
+    if (meter->cache_info)
+        metrics_remove(meter->metrics, meter->cache_info);
+    snprintf(size, sizeof size, "%u", block_tokens);
+    snprintf(blocks, sizeof blocks, "%llu", (unsigned long long)n_blocks);
+    struct metric_label labels[] = {{"model_name", meter->model},
+                                    {"engine", "0"},
+                                    {"block_size", size},
+                                    {"num_gpu_blocks", blocks}};
+    meter->cache_info = metrics_gauge(
+        meter->metrics, (struct metric_spec){.name = "vllm:cache_config_info",
+                                             .help = "KV blocks of all workers; the value is 1.",
+                                             .labels = labels,
+                                             .n_labels = 4});
+    metric_set(meter->cache_info, 1);
+    meter->cache_blocks = n_blocks;
+}
+
 static void refresh_workers(struct meter *meter, const struct router *core) {
     uint64_t used = 0, total = 0;
+    uint32_t block_tokens = 16;
     unsigned ready = 0;
     for (uint32_t slot = 0; slot < WORKERS_MAX; slot++) {
         struct worker_view view;
@@ -297,7 +324,9 @@ static void refresh_workers(struct meter *meter, const struct router *core) {
         ready += view.state == SLOT_READY;
         used += view.load.blocks_total - view.load.blocks_free - view.load.blocks_cached;
         total += view.load.blocks_total;
+        block_tokens = view.welcome.kv.block_tokens;
     }
+    refresh_cache_info(meter, block_tokens, total);
     metric_set(meter->workers_ready, ready);
     metric_set(meter->kv_usage, total > 0 ? (double)used / (double)total : 0);
 }

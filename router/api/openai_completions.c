@@ -131,7 +131,7 @@ static void put_top(const struct reply *reply, uint32_t sampled, const struct to
 static void put_logprobs(const struct reply *reply, const struct reply_choice *choice,
                          struct buf *out) {
     buf_puts(out, ",\"logprobs\":");
-    if (!reply->ask->sampling.want_logprobs || !choice->logprobs) {
+    if (!reply->ask->sampling.want_logprobs || !choice->logprobs || choice->n_tokens == 0) {
         buf_puts(out, "null");
         return;
     }

@@ -88,7 +88,7 @@ static const char *check_fleet(const struct router *router) {
 const char *router_check(const struct router *router) {
     const struct router_stats *stats = &router->stats;
     uint32_t n_used = 0;
-    for (uint32_t i = 0; i < router->requests.capacity; i++) {
+    for (uint32_t i = 0; i < router->requests.n_fresh; i++) {
         const struct request *req = &router->requests.all[i];
         n_used += req->state != REQUEST_FREE;
         const char *flaw = check_request(router, req);

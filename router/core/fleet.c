@@ -86,7 +86,7 @@ static void open_link(struct router *router, struct slot *slot) {
 static bool model_is_free(const struct router *router) {
     if (router->config.has_model || router->requests.n_used > 0)
         return false;
-    for (uint32_t i = 0; i < router->fleet.n_slots; i++) {
+    for (uint32_t i = 0; i < router->fleet.n_seen; i++) {
         const struct slot *slot = &router->fleet.slots[i];
         if (slot_in_session(slot) || slot->state == SLOT_SUSPECT)
             return false;
@@ -143,9 +143,11 @@ void fleet_announced(struct router *router, const struct announce *announce) {
         return;
     }
     slot_reset(spare);
+    if (spare->number >= fleet->n_seen)
+        fleet->n_seen = spare->number + 1;
     spare->announce = *announce;
     spare->announced_ns = spare->heard_ns = router->now_ns;
-    for (uint32_t i = 0; i < router->requests.capacity; i++)
+    for (uint32_t i = 0; i < router->requests.n_fresh; i++)
         router->requests.all[i].too_long[spare->number / 64] &= ~(1ull << (spare->number % 64));
     open_link(router, spare);
 }
@@ -172,7 +174,7 @@ static const char *welcome_flaw(struct router *router, const struct slot *slot,
 
 /* The process that had this name before is gone, whatever its link still says. */
 static void close_predecessors(struct router *router, const struct slot *slot) {
-    for (uint32_t i = 0; i < router->fleet.n_slots; i++) {
+    for (uint32_t i = 0; i < router->fleet.n_seen; i++) {
         struct slot *other = &router->fleet.slots[i];
         if (other != slot && other->state != SLOT_FREE &&
             same_text(other->announce.name, slot->announce.name, MESSAGE_NAME_MAX))
@@ -259,13 +261,14 @@ void fleet_forget(struct router *router, struct slot *slot, struct attempt_id at
     if (slot->n_forgets == SLOT_FORGETS)
         flush_forgets(router, slot);
     slot->forgets[slot->n_forgets++] = attempt;
+    router->fleet.forgets_due = true;
 }
 
 /* Every worker learns where the others take KV; the list is the whole set, not a change. */
 static void send_peers(struct router *router) {
     struct fleet *fleet = &router->fleet;
     uint32_t n = 0;
-    for (uint32_t i = 0; i < fleet->n_slots && n < MESSAGE_PEERS_MAX; i++) {
+    for (uint32_t i = 0; i < fleet->n_seen && n < MESSAGE_PEERS_MAX; i++) {
         const struct slot *slot = &fleet->slots[i];
         if (!slot_in_session(slot))
             continue;
@@ -275,7 +278,7 @@ static void send_peers(struct router *router) {
         peer->incarnation = slot->welcome.incarnation;
         peer->host = slot->welcome.host;
     }
-    for (uint32_t i = 0; i < fleet->n_slots; i++) {
+    for (uint32_t i = 0; i < fleet->n_seen; i++) {
         struct slot *slot = &fleet->slots[i];
         if (!slot_in_session(slot))
             continue;
@@ -287,8 +290,11 @@ static void send_peers(struct router *router) {
 }
 
 void fleet_flush(struct router *router) {
-    for (uint32_t i = 0; i < router->fleet.n_slots; i++)
-        flush_forgets(router, &router->fleet.slots[i]);
+    if (router->fleet.forgets_due) {
+        for (uint32_t i = 0; i < router->fleet.n_seen; i++)
+            flush_forgets(router, &router->fleet.slots[i]);
+        router->fleet.forgets_due = false;
+    }
     if (router->fleet.peers_changed)
         send_peers(router);
 }

@@ -46,9 +46,11 @@ struct slot {
 struct fleet {
     struct slot *slots; /* owned (n_slots) */
     uint32_t n_slots;
+    uint32_t n_seen; /* slots from here on were never used */
     uint32_t n_ready;
     uint64_t no_worker_since_ns; /* meaningful while n_ready == 0 */
     bool peers_changed;
+    bool forgets_due;
     bool has_model; /* the model and tokenizer that this router's requests were made for */
     uint8_t model_fp[FINGERPRINT_BYTES];
     uint8_t tokenizer_fp[FINGERPRINT_BYTES];

@@ -79,7 +79,7 @@ static bool overdue(const struct router *router, const struct slot *slot) {
 
 /* Slow is not dead: somebody else must be able to take over. */
 static bool others_live(const struct router *router, const struct slot *slot) {
-    for (uint32_t i = 0; i < router->fleet.n_slots; i++) {
+    for (uint32_t i = 0; i < router->fleet.n_seen; i++) {
         const struct slot *other = &router->fleet.slots[i];
         if (other != slot && other->state == SLOT_READY && !overdue(router, other))
             return true;
@@ -88,7 +88,7 @@ static bool others_live(const struct router *router, const struct slot *slot) {
 }
 
 static void ping_all(struct router *router) {
-    for (uint32_t i = 0; i < router->fleet.n_slots; i++) {
+    for (uint32_t i = 0; i < router->fleet.n_seen; i++) {
         struct slot *slot = &router->fleet.slots[i];
         if (!slot_in_session(slot))
             continue;
@@ -129,7 +129,7 @@ static void tick_slot(struct router *router, struct slot *slot) {
 void liveness_tick(struct router *router) {
     if (router->now_ns >= router->ping_ns)
         ping_all(router);
-    for (uint32_t i = 0; i < router->fleet.n_slots; i++)
+    for (uint32_t i = 0; i < router->fleet.n_seen; i++)
         tick_slot(router, &router->fleet.slots[i]);
 }
 
@@ -139,7 +139,7 @@ static uint64_t earlier(uint64_t a, uint64_t b) {
 
 uint64_t liveness_deadline(const struct router *router) {
     uint64_t next = TIMERS_NEVER;
-    for (uint32_t i = 0; i < router->fleet.n_slots; i++) {
+    for (uint32_t i = 0; i < router->fleet.n_seen; i++) {
         const struct slot *slot = &router->fleet.slots[i];
         if (slot->state == SLOT_FREE)
             continue;

@@ -73,7 +73,7 @@ static struct found search_slot(struct router *router, const struct request *req
                                 struct search search) {
     struct found found = {.slot = SLOT_NONE};
     uint32_t n = 0;
-    for (uint32_t i = 0; i < router->fleet.n_slots; i++) {
+    for (uint32_t i = 0; i < router->fleet.n_seen; i++) {
         const struct slot *slot = &router->fleet.slots[i];
         if (!fits(slot, req) || !(takes(slot) & search.takes) ||
             (search.exact && !same_numerics(slot, req)) || slot == search.partner ||
@@ -108,7 +108,7 @@ static struct found search_slot(struct router *router, const struct request *req
 static bool exact_exists(const struct router *router, const struct request *req) {
     if (!req->has_numerics)
         return false;
-    for (uint32_t i = 0; i < router->fleet.n_slots; i++) {
+    for (uint32_t i = 0; i < router->fleet.n_seen; i++) {
         const struct slot *slot = &router->fleet.slots[i];
         if (fits(slot, req) && same_numerics(slot, req))
             return true;
@@ -142,7 +142,7 @@ static enum turn place_alone(struct router *router, struct request *req, bool ex
     if (router->alone != SLOT_NONE)
         return TURN_WAIT;
     struct slot *best = NULL;
-    for (uint32_t i = 0; i < router->fleet.n_slots; i++) {
+    for (uint32_t i = 0; i < router->fleet.n_seen; i++) {
         struct slot *slot = &router->fleet.slots[i];
         if (fits(slot, req) && (!exact || same_numerics(slot, req)) &&
             (!best || slot->n_assigned < best->n_assigned))

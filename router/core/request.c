@@ -22,14 +22,6 @@ enum status requests_init(struct requests *requests, uint32_t capacity, uint32_t
         requests_fini(requests);
         return STATUS_NOMEM;
     }
-    for (uint32_t i = 0; i < capacity; i++) {
-        struct request *req = &requests->all[i];
-        req->index = i;
-        req->too_long = requests->bits + (size_t)i * requests->n_words;
-        part_clear(&req->prefill);
-        part_clear(&req->decode);
-        list_push_back(&requests->free, &req->link);
-    }
     return STATUS_OK;
 }
 
@@ -41,12 +33,25 @@ void requests_fini(struct requests *requests) {
     *requests = (struct requests){0};
 }
 
-struct request *request_take(struct requests *requests, uint64_t router_id) {
+/* One that was used before, else a fresh one; NULL: all are in use. */
+static struct request *take_any(struct requests *requests) {
     struct list *link = list_first(&requests->free);
-    if (!link)
+    if (link) {
+        list_remove(link);
+        return list_entry(link, struct request, link);
+    }
+    if (requests->n_fresh == requests->capacity)
         return NULL;
-    list_remove(link);
-    struct request *req = list_entry(link, struct request, link);
+    struct request *req = &requests->all[requests->n_fresh];
+    req->index = requests->n_fresh++;
+    req->too_long = requests->bits + (size_t)req->index * requests->n_words;
+    return req;
+}
+
+struct request *request_take(struct requests *requests, uint64_t router_id) {
+    struct request *req = take_any(requests);
+    if (!req)
+        return NULL;
     uint32_t index = req->index;
     uint64_t generation = req->generation + 1;
     uint64_t *too_long = req->too_long;
@@ -73,7 +78,7 @@ void request_give(struct requests *requests, struct request *req) {
 
 struct request *request_find(const struct requests *requests, uint64_t lo) {
     uint64_t index = lo & ((1u << INDEX_BITS) - 1);
-    if (index >= requests->capacity)
+    if (index >= requests->n_fresh)
         return NULL;
     struct request *req = &requests->all[index];
     return req->state != REQUEST_FREE && req->id.lo == lo ? req : NULL;

@@ -85,6 +85,7 @@ struct requests {
     uint64_t *bits;      /* owned (capacity * n_words) */
     uint32_t capacity;
     uint32_t n_used;
+    uint32_t n_fresh; /* were used before: an idle router does not touch the others' memory */
     uint32_t n_words; /* of `too_long` */
     struct list free;
 };

@@ -247,7 +247,7 @@ enum status router_drain_worker(struct router *router, uint64_t now_ns, const ch
     char wanted[MESSAGE_NAME_MAX] = {0};
     for (size_t i = 0; i + 1 < sizeof wanted && name[i]; i++)
         wanted[i] = name[i];
-    for (uint32_t i = 0; i < router->fleet.n_slots; i++) {
+    for (uint32_t i = 0; i < router->fleet.n_seen; i++) {
         struct slot *slot = &router->fleet.slots[i];
         if (!slot_in_session(slot) || memcmp(slot->announce.name, wanted, sizeof wanted) != 0)
             continue;

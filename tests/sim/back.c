@@ -165,6 +165,7 @@ void back_start(struct sim *sim, uint32_t i) {
     node->epoch++;
     node->incarnation = random_next(&sim->random) | 1;
     node->in_step = false;
+    node->n_inbox = 0;
     node->draining = false;
     node->slow = 1;
     node->n_blocks = sim->options.n_blocks[i - SIM_ROUTERS];
@@ -242,14 +243,25 @@ static void compute_row(const struct node *node, const struct plan_row *row, uin
     }
 }
 
-static uint32_t choose(const struct node *node, const struct plan_row *row) {
-    uint64_t fold = 0;
-    for (uint32_t at = 0; at < row->begin + row->n_tokens; at++)
-        fold = mix64(fold ^ read_entry(node, row->blocks, at));
+/* The next token, from what stands in the blocks; which must be what the ids say, layer by layer.
+ */
+static uint32_t choose(struct sim *sim, uint32_t i, const struct plan_row *row,
+                       const uint32_t *ids) {
+    const struct node *node = &sim->nodes[i];
+    uint64_t fold = 0, entry = 0;
+    for (uint32_t at = 0; at < row->begin + row->n_tokens; at++) {
+        uint64_t stored = read_entry(node, row->blocks, at);
+        entry = mix64(entry ^ (ids[at] + 1));
+        if (stored != entry)
+            sim_fail(sim, "worker %u: position %u of slot %u (row %u+%u, block %u) is not its own",
+                     i, at, row->slot, row->begin, row->n_tokens, row->blocks[at / SIM_TOKENS]);
+        fold = mix64(fold ^ stored);
+    }
     return 256 + (uint32_t)(fold % 65280);
 }
 
-static void end_step(struct sim *sim, struct node *node) {
+static void end_step(struct sim *sim, uint32_t k) {
+    struct node *node = &sim->nodes[k];
     static _Thread_local struct sampled sampled[4096];
     uint32_t n = 0;
     for (uint32_t i = 0; i < node->plan.n_rows; i++) {
@@ -259,7 +271,7 @@ static void end_step(struct sim *sim, struct node *node) {
         struct sequence_view view;
         engine_sequence(node->engine, row->slot, &view);
         sampled[n].valid = true;
-        sampled[n++].id = choose(node, row);
+        sampled[n++].id = choose(sim, k, row, view.ids);
     }
     node->in_step = false;
     engine_step_end(node->engine, sim->now_ns, sampled);
@@ -274,8 +286,10 @@ void back_layers(struct sim *sim, const struct event *event) {
     for (uint32_t i = 0; i < node->plan.n_rows; i++)
         compute_row(node, &node->plan.rows[i], begin, end);
     engine_layers_done(node->engine, sim->now_ns, begin, end);
-    if (event->a + 1 == groups)
-        end_step(sim, node);
+    if (event->a + 1 == groups) {
+        end_step(sim, event->node);
+        net_inbox(sim, event->node);
+    }
 }
 
 static void begin_step(struct sim *sim, uint32_t i) {
@@ -303,6 +317,8 @@ void back_after(struct sim *sim, uint32_t i) {
         return;
     if (!node->in_step)
         begin_step(sim, i);
+    if (node->in_step && !sim->options.messages_in_step)
+        return; /* the step's end does what a tick does */
     uint64_t deadline = engine_deadline(node->engine);
     /* The loop turns at least so often, and every turn is progress. */
     uint64_t turn = sim->now_ns + 50 * NS_PER_MS;

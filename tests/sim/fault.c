@@ -269,15 +269,14 @@ void fault_strike(struct sim *sim) {
            (struct event){.type = EVENT_FAULT, .node = SIM_NO_NODE});
 }
 
-/* From here on nothing goes wrong any more. */
+/* From here on nothing goes wrong any more. Pauses end by themselves: what waits for their end
+ * stands in the heap in its order. */
 void fault_heal(struct sim *sim) {
     sim_trace(sim, "everything is healed");
     memset(sim->blocked_until_ns, 0, sizeof sim->blocked_until_ns);
     for (uint32_t i = 0; i < SIM_NODES; i++) {
         struct node *node = &sim->nodes[i];
         node->slow = 1;
-        if (node->paused_until_ns > sim->now_ns)
-            node->paused_until_ns = sim->now_ns;
         if (node->up && node->draining)
             fault_crash(sim, i, NS_PER_S);
     }

@@ -149,8 +149,10 @@ int main(int argc, char **argv) {
         }
         if (one(sim, arguments.seed + i, &arguments, &sum))
             n_passed++;
-        else if (++n_failed >= 5)
+        else if (++n_failed >= 5) {
+            n_skipped = arguments.n_seeds - i - 1;
             break;
+        }
     }
     print_counts(&sum, cpu_seconds());
     printf("%llu passed, %llu failed, %llu skipped\n", (unsigned long long)n_passed,

@@ -105,6 +105,54 @@ enum status net_send(struct sim *sim, uint32_t i, uint32_t end, const struct mes
     return STATUS_OK;
 }
 
+static const char *summary(const struct sim *sim, const struct message *message, char *text,
+                           size_t size) {
+    text[0] = '\0';
+    if (!sim->verbose)
+        return text;
+    size_t n = 0;
+    switch (message->type) {
+    case MESSAGE_STEP:
+        for (uint32_t i = 0; i < message->u.step.n && n < size; i++) {
+            const struct step_entry *entry = &message->u.step.entries[i];
+            n += (size_t)snprintf(text + n, size - n, " %llx.%u[%u+%u]%s",
+                                  (unsigned long long)entry->req.lo & 0xffffff, entry->attempt,
+                                  entry->first_index, entry->n_tokens, entry->finish ? " end" : "");
+        }
+        break;
+    case MESSAGE_DIGEST:
+        for (uint32_t i = 0; i < message->u.digest.n && n < size; i++) {
+            const struct digest_entry *entry = &message->u.digest.entries[i];
+            n += (size_t)snprintf(text + n, size - n, " %llx.%u:%d@%u",
+                                  (unsigned long long)entry->req.lo & 0xffffff, entry->attempt,
+                                  (int)entry->state, entry->next_index);
+        }
+        break;
+    case MESSAGE_SUBMIT:
+        snprintf(text, size, " %llx.%u phase %d, %u tokens",
+                 (unsigned long long)message->u.submit.req.lo & 0xffffff, message->u.submit.attempt,
+                 (int)message->u.submit.phase, message->u.submit.n_tokens);
+        break;
+    case MESSAGE_RESERVE:
+    case MESSAGE_RESERVED:
+    case MESSAGE_REFUSED:
+    case MESSAGE_CANCEL:
+    case MESSAGE_FAILED: { /* they begin alike: request, attempt */
+        const struct attempt_id *id = (const struct attempt_id *)(const void *)&message->u;
+        n = (size_t)snprintf(text, size, " %llx.%u", (unsigned long long)id->req.lo & 0xffffff,
+                             id->attempt);
+        if (message->type == MESSAGE_FAILED)
+            snprintf(text + n, size - n, " %s", reason_name(message->u.failed.reason));
+        if (message->type == MESSAGE_REFUSED)
+            snprintf(text + n, size - n, " %s", reason_name(message->u.refused.reason));
+        break;
+    }
+    default:
+        break;
+    }
+    return text;
+}
+
 static void deliver(struct sim *sim, struct conn *conn, uint32_t d, struct packet *packet) {
     uint32_t node = conn->node[1 - d], link = conn->link[1 - d];
     struct frames frames = {.head = packet->bytes,
@@ -119,7 +167,9 @@ static void deliver(struct sim *sim, struct conn *conn, uint32_t d, struct packe
         return;
     }
     sim->counts.messages++;
-    sim_trace(sim, "%u>%u %s", conn->node[d], node, message_name(message.type));
+    char text[100];
+    sim_trace(sim, "%u>%u %s%s", conn->node[d], node, message_name(message.type),
+              summary(sim, &message, text, sizeof text));
     if (node < SIM_ROUTERS)
         front_message(sim, node, link, &message);
     else if (sim->nodes[node].up)
@@ -133,13 +183,12 @@ void net_packet(struct sim *sim, const struct event *event) {
         return;
     struct node *to = &sim->nodes[conn->node[1 - d]];
     uint64_t blocked = sim->blocked_until_ns[conn->node[d]][conn->node[1 - d]];
-    bool busy = to->engine && to->in_step && !sim->options.messages_in_step;
-    if (blocked > sim->now_ns || busy) {
-        struct event again = *event;
-        sim_at(sim,
-               busy && blocked <= sim->now_ns ? sim->now_ns + sim->options.step_ns / 4 + 1
-                                              : blocked,
-               again);
+    if (blocked > sim->now_ns) {
+        sim_at(sim, blocked, *event);
+        return;
+    }
+    if (to->up && to->in_step && !sim->options.messages_in_step && to->n_inbox < SIM_INBOX) {
+        to->inbox[to->n_inbox++] = *event;
         return;
     }
     struct packet *packet = conn->head[d];
@@ -151,6 +200,13 @@ void net_packet(struct sim *sim, const struct event *event) {
     if (!conn->closed[1 - d])
         deliver(sim, conn, d, packet);
     free(packet);
+}
+
+void net_inbox(struct sim *sim, uint32_t i) {
+    struct node *node = &sim->nodes[i];
+    for (uint32_t k = 0; k < node->n_inbox && !node->in_step; k++)
+        net_packet(sim, &node->inbox[k]);
+    node->n_inbox = 0;
 }
 
 static void tell(struct sim *sim, uint32_t i, uint32_t end, uint64_t delay_ns) {

@@ -218,6 +218,7 @@ static void run_event(struct sim *sim) {
     struct event event = heap_pop(&sim->heap);
     sim->now_ns = event.at_ns;
     sim->counts.events++;
+    sim->counts.timers += event.type == EVENT_TICK;
     if (event.node != SIM_NO_NODE && sim->nodes[event.node].paused_until_ns > sim->now_ns) {
         sim_at(sim, sim->nodes[event.node].paused_until_ns, event);
         return;
@@ -284,7 +285,7 @@ bool sim_run(struct sim *sim, uint64_t seed, uint64_t n_events, uint64_t until, 
     while (!sim->failure[0] && sim->phase != RUN_OVER) {
         if (until != 0 && sim->counts.events >= until)
             return true;
-        if (sim->phase == RUN_SAFETY && sim->counts.events >= n_events) {
+        if (sim->phase == RUN_SAFETY && sim->counts.events - sim->counts.timers >= n_events) {
             enter(sim, RUN_HEALED);
             fault_heal(sim);
             sim_at(sim, sim->now_ns, (struct event){.type = EVENT_PHASE, .node = SIM_NO_NODE});

@@ -28,6 +28,7 @@
 #define SIM_PROMPT      160
 #define SIM_NEW         96
 #define SIM_TRACE       200
+#define SIM_INBOX       1024
 #define SIM_NO_NODE     UINT32_MAX
 #define SIM_BLOCK_BYTES (SIM_TOKENS * 8)
 
@@ -131,6 +132,8 @@ struct node {
     uint32_t n_blocks;
     struct plan plan;
     bool in_step;
+    struct event inbox[SIM_INBOX]; /* packets that came during a step */
+    uint32_t n_inbox;
     uint64_t n_steps;
     uint32_t us_expected;
     bool draining;
@@ -166,7 +169,7 @@ struct client {
 };
 
 struct counts {
-    uint64_t events, faults, crashes, pauses, partitions, breaks, tokens, messages;
+    uint64_t events, timers, faults, crashes, pauses, partitions, breaks, tokens, messages;
     uint64_t asked, done, failed, refused, cancelled, turned_away, lost_with_router;
     uint64_t replays, handoffs, corrupted, busy, fenced, resends, poisoned, inexact, preemptions;
 };
@@ -229,6 +232,7 @@ void net_close(struct sim *sim, uint32_t conn, uint32_t end);      /* by that en
 void net_break(struct sim *sim, uint32_t conn, uint64_t delay_ns); /* both ends learn of it */
 void net_node_died(struct sim *sim, uint32_t node);
 void net_packet(struct sim *sim, const struct event *event);
+void net_inbox(struct sim *sim, uint32_t node); /* what came during a step */
 void net_broken(struct sim *sim, const struct event *event);
 uint32_t net_find(const struct sim *sim, uint32_t node, uint32_t link); /* SIM_CONNS: none */
 

@@ -240,6 +240,9 @@ void handoff_chunk_ack(struct engine *engine, struct outlet *outlet, const struc
 
 void handoff_commit_ack(struct engine *engine, struct outlet *outlet,
                         const struct transfer_end *end) {
+    /* Forgotten meanwhile by the router, who heard of it first: both sides are done. */
+    if (!handoff_find(engine, HANDOFF_OUT, end->transfer_id))
+        return;
     struct sequence *sequence = find_transfer(engine, outlet, end->transfer_id, end->gen);
     if (!sequence)
         return;

@@ -170,7 +170,13 @@ static void bury(struct engine *engine, const struct outlet *outlet, struct requ
 static void forget(struct engine *engine, struct outlet *outlet, const struct forget *message) {
     for (uint32_t i = 0; i < message->n && i < MESSAGE_ENTRIES_MAX; i++) {
         struct sequence *sequence = find_own(engine, outlet, message->attempts[i].req);
-        if (sequence && sequence->attempt == message->attempts[i].attempt)
+        bool found = sequence && sequence->attempt == message->attempts[i].attempt;
+        /* The router has heard the receiver decode: as good as its acknowledgement. */
+        if (found && sequence->handoff.side == HANDOFF_OUT && sequence->handoff.commit_sent) {
+            engine->figures.n_handoffs_out++;
+            handoff_end(engine, sequence, REASON_NONE);
+        }
+        if (found)
             engine_drop(engine, sequence, REASON_CANCELLED);
         bury(engine, outlet, message->attempts[i].req, message->attempts[i].attempt);
     }

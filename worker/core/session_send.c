@@ -181,6 +181,11 @@ void session_tick(struct engine *engine) {
     session_flush(engine);
 }
 
+/* What is overdue because it met BUSY is tried again at the retry, not at once and again at once. */
+static uint64_t when_due(const struct engine *engine, uint64_t at_ns) {
+    return at_ns <= engine->now_ns && engine->retry_ns ? engine->retry_ns : at_ns;
+}
+
 uint64_t session_deadline(const struct engine *engine) {
     uint64_t deadline = UINT64_MAX;
     for (uint32_t i = 0; i < engine->outlets.n_outlets; i++) {
@@ -189,8 +194,10 @@ uint64_t session_deadline(const struct engine *engine) {
             continue;
         uint64_t lease = outlet->heard_ns + engine->config.router_lease_ns;
         deadline = lease < deadline ? lease : deadline;
-        deadline = outlet->beat_ns < deadline ? outlet->beat_ns : deadline;
-        deadline = outlet->digest_ns < deadline ? outlet->digest_ns : deadline;
+        uint64_t beat = when_due(engine, outlet->beat_ns);
+        uint64_t digest = when_due(engine, outlet->digest_ns);
+        deadline = beat < deadline ? beat : deadline;
+        deadline = digest < deadline ? digest : deadline;
     }
     return deadline;
 }

@@ -1,0 +1,190 @@
+/* What is particular to the cpu backend: its threads, its memory, what it refuses. */
+#include "kernels/cpu/path.h"
+#include "kernels/cpu/team.h"
+#include "tests/support/kernels_subject.h"
+#include "tests/support/suite.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *const suite_name = "kernels_cpu";
+const double suite_timeout_s = 120;
+
+static const struct kernels_limits limits = {.max_tokens = 4,
+                                             .max_seqs = 4,
+                                             .max_context = 16,
+                                             .max_dim = 64,
+                                             .n_vocab = 64,
+                                             .n_heads = 2,
+                                             .n_kv_heads = 1,
+                                             .head_dim = 16};
+
+#define ITEMS 97
+
+struct counts {
+    _Atomic uint32_t done[ITEMS];
+    _Atomic uint32_t threads_above;
+    uint32_t n_threads;
+};
+
+static void count_item(void *arg, uint32_t item, uint32_t thread) {
+    struct counts *counts = arg;
+    atomic_fetch_add(&counts->done[item], 1);
+    if (thread >= counts->n_threads)
+        atomic_fetch_add(&counts->threads_above, 1);
+}
+
+/* More threads than cores, jobs of all lengths back to back. */
+static void run_jobs(uint32_t n_threads, uint32_t n_jobs) {
+    struct error error;
+    struct team *team;
+    struct counts counts = {.n_threads = n_threads};
+    uint32_t expected[ITEMS] = {0};
+    ck_assert_int_eq(team_new(n_threads, &team, &error), STATUS_OK);
+    for (uint32_t job = 0; job < n_jobs; job++) {
+        uint32_t n = job % (ITEMS + 1);
+        team_run(team, n, count_item, &counts);
+        for (uint32_t i = 0; i < n; i++)
+            expected[i]++;
+        ck_assert_uint_eq(atomic_load(&counts.done[job % ITEMS]), expected[job % ITEMS]);
+    }
+    team_free(team);
+    for (uint32_t i = 0; i < ITEMS; i++)
+        ck_assert_uint_eq(atomic_load(&counts.done[i]), expected[i]);
+    ck_assert_uint_eq(atomic_load(&counts.threads_above), 0);
+}
+
+START_TEST(every_item_is_done_once_before_run_returns) {
+    static const uint32_t n_threads[] = {1, 2, 3, 8};
+    run_jobs(n_threads[_i], 3000);
+}
+END_TEST
+
+static void *run_jobs_of_a_neighbour(void *arg) {
+    (void)arg;
+    run_jobs(3, 2000);
+    return NULL;
+}
+
+START_TEST(teams_do_not_disturb_each_other) {
+    pthread_t threads[3];
+    for (int i = 0; i < 3; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, run_jobs_of_a_neighbour, NULL), 0);
+    for (int i = 0; i < 3; i++)
+        pthread_join(threads[i], NULL);
+}
+END_TEST
+
+START_TEST(a_team_that_never_worked_ends) {
+    struct error error;
+    struct team *team;
+    ck_assert_int_eq(team_new(5, &team, &error), STATUS_OK);
+    team_free(team);
+    team_free(NULL);
+}
+END_TEST
+
+START_TEST(impossible_options_are_refused) {
+    struct kernels_ctx *ctx = NULL;
+    struct error error;
+    struct kernels_options options = {.n_threads = 1, .isa = "avx9000", .limits = limits};
+    ck_assert_int_eq(kernels_cpu.open(&options, &ctx, &error), STATUS_UNSUPPORTED);
+    options.isa = NULL;
+    options.n_threads = 100000;
+    ck_assert_int_eq(kernels_cpu.open(&options, &ctx, &error), STATUS_INVALID);
+    options.n_threads = 1;
+    options.limits.head_dim = 20;
+    ck_assert_int_eq(kernels_cpu.open(&options, &ctx, &error), STATUS_UNSUPPORTED);
+    options.limits.head_dim = 0;
+    ck_assert_int_eq(kernels_cpu.open(&options, &ctx, &error), STATUS_INVALID);
+    options.limits = limits;
+    options.limits.n_heads = 3;
+    options.limits.n_kv_heads = 2;
+    ck_assert_int_eq(kernels_cpu.open(&options, &ctx, &error), STATUS_INVALID);
+    ck_assert_ptr_null(ctx);
+    kernels_cpu.close(NULL);
+}
+END_TEST
+
+START_TEST(all_paths_claim_the_numbers_of_the_reference) {
+    struct subject ref = subject_ref(&limits);
+    struct subject subject;
+    uint32_t n = 0;
+    for (uint32_t i = 0; subject_next(&subject, &i, &limits); n++) {
+        if (subject.kernels == &kernels_cpu)
+            ck_assert_str_eq(subject.kernels->numerics(subject.ctx),
+                             ref.kernels->numerics(ref.ctx));
+        subject_close(&subject);
+    }
+    ck_assert_uint_ge(n, 4); /* the reference, and scalar with 1, 2, 3 threads */
+    ck_assert_ptr_eq(path_find("scalar"), &path_scalar);
+    ck_assert_ptr_eq(kernels_find("cpu"), &kernels_cpu);
+    ck_assert_ptr_null(kernels_find("gpu"));
+    subject_close(&ref);
+}
+END_TEST
+
+START_TEST(memory_is_aligned_and_zero) {
+    static const size_t sizes[] = {1, 4095, 100000, (2u << 20) - 1, 2u << 20, (5u << 20) + 3};
+    struct subject subject;
+    for (uint32_t i = 0; subject_next(&subject, &i, &limits);) {
+        for (size_t j = 0; j < sizeof sizes / sizeof sizes[0]; j++) {
+            unsigned char *memory = subject.kernels->alloc(subject.ctx, sizes[j]);
+            ck_assert_ptr_nonnull(memory);
+            ck_assert_uint_eq((uintptr_t)memory % 64, 0);
+            size_t n_zero = 0;
+            for (size_t at = 0; at < sizes[j]; at++)
+                n_zero += memory[at] == 0;
+            ck_assert_uint_eq(n_zero, sizes[j]);
+            memset(memory, 1, sizes[j]);
+            subject.kernels->dealloc(subject.ctx, memory, sizes[j]);
+        }
+        ck_assert_ptr_null(subject.kernels->alloc(subject.ctx, SIZE_MAX - 5));
+        subject.kernels->dealloc(subject.ctx, NULL, 5);
+        subject_close(&subject);
+    }
+}
+END_TEST
+
+/* A broken row must be seen as broken, and must not touch its neighbours. */
+START_TEST(nan_in_one_row_stays_there_and_is_reported) {
+    struct random random = {12};
+    size_t n_bytes;
+    uint8_t *bytes = random_tensor(&random, "q4_1", (size_t)64 * 64, &n_bytes);
+    struct weight_part part = {
+        .format = "q4_1", .data = bytes, .n_bytes = n_bytes, .k = 64, .n_rows = 64};
+    struct subject subject;
+    for (uint32_t i = 0; subject_next(&subject, &i, &limits);) {
+        float x[3 * 64];
+        float logits[3 * 64];
+        size_t packed;
+        struct weight weight = subject_pack(&subject, &part, 1, &packed);
+        fill_random(&random, x, 3 * 64);
+        x[64 + 40] = NAN;
+        subject.kernels->linear(subject.ctx, logits, x, &weight, 3, EPILOGUE_NONE);
+        struct sample_params params[3];
+        struct sample_result results[3];
+        for (int r = 0; r < 3; r++)
+            params[r] =
+                (struct sample_params){.temperature = 1.0f, .top_p = 1.0f, .repetition = 1.0f};
+        subject.kernels->sample(subject.ctx, logits, 3, 64, params, results);
+        ck_assert(results[0].valid && !results[1].valid && results[2].valid);
+        subject_unpack(&subject, &weight, packed);
+        subject_close(&subject);
+    }
+    free(bytes);
+}
+END_TEST
+
+void suite_add(TCase *tests) {
+    tcase_add_loop_test(tests, every_item_is_done_once_before_run_returns, 0, 4);
+    tcase_add_test(tests, teams_do_not_disturb_each_other);
+    tcase_add_test(tests, a_team_that_never_worked_ends);
+    tcase_add_test(tests, impossible_options_are_refused);
+    tcase_add_test(tests, all_paths_claim_the_numbers_of_the_reference);
+    tcase_add_test(tests, memory_is_aligned_and_zero);
+    tcase_add_test(tests, nan_in_one_row_stays_there_and_is_reported);
+}

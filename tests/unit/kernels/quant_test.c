@@ -1,0 +1,208 @@
+#include "kernels/quant/quant.h"
+#include "tests/support/suite.h"
+
+#include <math.h>
+#include <string.h>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+const char *const suite_name = "kernels_quant";
+const double suite_timeout_s = 120;
+
+/* The value of a binary16 by its definition, in double. */
+static double half_value(uint16_t half) {
+    int sign = half & 0x8000 ? -1 : 1;
+    int exponent = half >> 10 & 31;
+    int fraction = half & 1023;
+    if (exponent == 0)
+        return sign * ldexp(fraction, -24);
+    if (exponent == 31)
+        return fraction ? (double)NAN : sign * (double)INFINITY;
+    return sign * ldexp(1024 + fraction, exponent - 25);
+}
+
+START_TEST(every_half_becomes_its_float) {
+    for (uint32_t half = 0; half < 65536; half++) {
+        double expected = half_value((uint16_t)half);
+        float got = half_to_float((uint16_t)half);
+        if (isnan(expected))
+            ck_assert(isnan(got));
+        else
+            ck_assert(got == (float)expected && !signbit(got) == !signbit(expected));
+    }
+}
+END_TEST
+
+/* Nearest half by comparing distances in double: x lies between two neighbours. */
+static uint16_t nearest_half(double x) {
+    uint16_t sign = signbit(x) ? 0x8000 : 0;
+    double size = fabs(x);
+    if (size >= 65520.0)
+        return (uint16_t)(sign | 0x7c00);
+    uint16_t low = 0;
+    for (uint16_t step = 0x4000; step; step = (uint16_t)(step >> 1))
+        if (low + step < 0x7c00 && half_value((uint16_t)(low + step)) <= size)
+            low = (uint16_t)(low + step);
+    double below = size - half_value(low);
+    double above = (low == 0x7bff ? 65536.0 : half_value((uint16_t)(low + 1))) - size;
+    uint16_t chosen = below < above || (below == above && low % 2 == 0) ? low : (uint16_t)(low + 1);
+    return (uint16_t)(sign | chosen);
+}
+
+START_TEST(floats_round_to_the_nearest_half_ties_to_even) {
+    for (uint32_t half = 0; half < 0x7c00; half++) {
+        float low = half_to_float((uint16_t)half);
+        float high = half == 0x7bff ? 65536.0f : half_to_float((uint16_t)(half + 1));
+        float middle = (low + high) * 0.5f;
+        const float around[] = {low,    nextafterf(low, high),    nextafterf(middle, low),
+                                middle, nextafterf(middle, high), nextafterf(high, low)};
+        for (int i = 0; i < 6; i++) {
+            ck_assert_uint_eq(float_to_half(around[i]), nearest_half((double)around[i]));
+            ck_assert_uint_eq(float_to_half(-around[i]), nearest_half(-(double)around[i]));
+        }
+    }
+    const float large[] = {65519.0f, 65519.996f, 65520.0f, 1e30f, INFINITY, 1e-30f, 1e-44f};
+    for (int i = 0; i < 7; i++)
+        ck_assert_uint_eq(float_to_half(large[i]), nearest_half((double)large[i]));
+    ck_assert(isnan(half_to_float(float_to_half(NAN))));
+}
+END_TEST
+
+#if defined(__x86_64__)
+__attribute__((target("f16c"))) static uint16_t hardware_half(float x) {
+    return _cvtss_sh(x, _MM_FROUND_TO_NEAREST_INT);
+}
+
+__attribute__((target("f16c"))) static float hardware_float(uint16_t half) {
+    return _cvtsh_ss(half);
+}
+
+START_TEST(conversions_are_those_of_the_processor) {
+    if (!__builtin_cpu_supports("f16c"))
+        return;
+    for (uint32_t half = 0; half < 65536; half++)
+        ck_assert_uint_eq(float_bits(half_to_float((uint16_t)half)),
+                          float_bits(hardware_float((uint16_t)half)));
+    for (uint64_t bits = 0; bits < 1ull << 32; bits += 97) {
+        float x = float_from_bits((uint32_t)bits);
+        if (float_to_half(x) != hardware_half(x))
+            ck_abort_msg("%08x becomes %04x, not %04x", (uint32_t)bits, float_to_half(x),
+                         hardware_half(x));
+    }
+}
+END_TEST
+#endif
+
+START_TEST(bfloat16_rounds_to_nearest_even_and_back_exactly) {
+    for (uint32_t bits = 0; bits < 65536; bits++) {
+        float x = bf16_to_float((uint16_t)bits);
+        ck_assert_uint_eq(float_bits(x), bits << 16);
+        if (!isnan(x))
+            ck_assert_uint_eq(float_to_bf16(x), bits);
+    }
+    ck_assert_uint_eq(float_to_bf16(float_from_bits(0x3f808000)), 0x3f80); /* tie, even below */
+    ck_assert_uint_eq(float_to_bf16(float_from_bits(0x3f818000)), 0x3f82); /* tie, even above */
+    ck_assert_uint_eq(float_to_bf16(float_from_bits(0x3f808001)), 0x3f81);
+    ck_assert_uint_eq(float_to_bf16(float_from_bits(0x7f7fffff)), 0x7f80); /* to infinity */
+    ck_assert(isnan(bf16_to_float(float_to_bf16(float_from_bits(0x7f800001)))));
+}
+END_TEST
+
+static void fill_bytes(uint8_t *bytes, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        bytes[i] = (uint8_t)(i * 37 + 11);
+}
+
+/* Values of the formulas in ggml-common.h, read bit by bit. */
+START_TEST(q4_0_is_d_times_q_minus_8) {
+    uint8_t block[18];
+    struct quant_group group;
+    fill_bytes(block, sizeof block);
+    memcpy(block, &(uint16_t){0x2e66}, 2);
+    ck_assert(quant_q4_0.unpack_group(block, 0, &group));
+    float d = half_to_float(0x2e66);
+    for (int i = 0; i < 32; i++) {
+        int bit = i < 16 ? 0 : 4;
+        int q = block[2 + i % 16] >> bit & 15;
+        float w = half_to_float(group.scale) * (float)group.q[i] + half_to_float(group.min);
+        ck_assert_float_eq(w, d * (float)(q - 8));
+    }
+    memcpy(block, &(uint16_t){0x7800}, 2); /* 32768: eight times that is no binary16 */
+    ck_assert(!quant_q4_0.unpack_group(block, 0, &group));
+    memcpy(block, &(uint16_t){0x0001}, 2); /* the smallest subnormal */
+    ck_assert(quant_q4_0.unpack_group(block, 0, &group));
+    ck_assert_uint_eq(group.min, 0x8008);
+}
+END_TEST
+
+START_TEST(q4_1_is_d_times_q_plus_m) {
+    uint8_t block[20];
+    struct quant_group group;
+    fill_bytes(block, sizeof block);
+    memcpy(block, &(uint16_t){0x1234}, 2);
+    memcpy(block + 2, &(uint16_t){0xb456}, 2);
+    ck_assert(quant_q4_1.unpack_group(block, 0, &group));
+    ck_assert_uint_eq(group.scale, 0x1234);
+    ck_assert_uint_eq(group.min, 0xb456);
+    for (int i = 0; i < 32; i++)
+        ck_assert_int_eq(group.q[i], block[4 + i % 16] >> (i < 16 ? 0 : 4) & 15);
+}
+END_TEST
+
+START_TEST(q8_0_is_d_times_q) {
+    uint8_t block[34];
+    struct quant_group group;
+    fill_bytes(block, sizeof block);
+    block[2] = 0x80; /* -128 */
+    ck_assert(quant_q8_0.unpack_group(block, 0, &group));
+    ck_assert_uint_eq(group.scale, block[0] | block[1] << 8);
+    ck_assert_uint_eq(group.min, 0);
+    ck_assert_int_eq(group.q[0], -128);
+    for (int i = 0; i < 32; i++)
+        ck_assert_int_eq(group.q[i], block[2 + i] < 128 ? block[2 + i] : block[2 + i] - 256);
+}
+END_TEST
+
+START_TEST(float_formats_are_little_endian) {
+    const uint8_t bytes[] = {0x00, 0x00, 0xc0, 0x3f, 0x01, 0x00, 0x00, 0x80};
+    float out[4];
+    quant_f32.unpack_floats(bytes, 2, out);
+    ck_assert_uint_eq(float_bits(out[0]), 0x3fc00000);
+    ck_assert_uint_eq(float_bits(out[1]), 0x80000001);
+    quant_f16.unpack_floats(bytes, 4, out);
+    ck_assert_float_eq(out[1], half_to_float(0x3fc0));
+    quant_bf16.unpack_floats(bytes, 4, out);
+    ck_assert_uint_eq(float_bits(out[1]), 0x3fc00000);
+}
+END_TEST
+
+START_TEST(formats_are_found_by_name_and_sized_exactly) {
+    uint64_t n_bytes = 1;
+    for (int i = 0; quant_table[i]; i++) {
+        ck_assert_ptr_eq(quant_find(quant_table[i]->name), quant_table[i]);
+        ck_assert(!quant_table[i]->unpack_group != !quant_table[i]->unpack_floats);
+    }
+    ck_assert_ptr_null(quant_find("q4_2"));
+    ck_assert(quant_row_bytes(&quant_q4_1, 576, &n_bytes));
+    ck_assert_uint_eq(n_bytes, 360);
+    ck_assert(!quant_row_bytes(&quant_q8_0, 33, &n_bytes));
+    ck_assert(!quant_row_bytes(&quant_f32, UINT64_MAX / 2, &n_bytes));
+    ck_assert_uint_eq(n_bytes, 360);
+}
+END_TEST
+
+void suite_add(TCase *tests) {
+    tcase_add_test(tests, every_half_becomes_its_float);
+    tcase_add_test(tests, floats_round_to_the_nearest_half_ties_to_even);
+#if defined(__x86_64__)
+    tcase_add_test(tests, conversions_are_those_of_the_processor);
+#endif
+    tcase_add_test(tests, bfloat16_rounds_to_nearest_even_and_back_exactly);
+    tcase_add_test(tests, q4_0_is_d_times_q_minus_8);
+    tcase_add_test(tests, q4_1_is_d_times_q_plus_m);
+    tcase_add_test(tests, q8_0_is_d_times_q);
+    tcase_add_test(tests, float_formats_are_little_endian);
+    tcase_add_test(tests, formats_are_found_by_name_and_sized_exactly);
+}
