@@ -10,9 +10,8 @@ from pathlib import Path
 from cluster import ROOT, TOOLS, Skip, Tally
 
 sys.path.insert(0, str(ROOT))
-# Of the logits' own spread. f32 and f16 differ by KV in half precision alone; bf16 rounds activations to bf16, and in
-# the others activations
-# are 8-bit integers per group of 32, which is worth about one part in a hundred.
+# Of the logits' own spread. f32 and f16 differ by KV in half precision alone; bf16 rounds activations to bf16; in
+# the others activations are 8-bit integers per group of 32, which is worth about one part in a hundred.
 BOUNDS = {"f32": 2e-3, "f16": 2e-3, "bf16": 2e-2, "q4_0": 3e-2, "q4_1": 3e-2, "q8_0": 3e-2}
 
 
