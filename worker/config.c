@@ -1,5 +1,6 @@
 #include "worker/config.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define SECTIONS "worker"
@@ -34,7 +35,8 @@ static const struct option_spec table[] = {
      .type = OPTION_STRING,
      .sections = SECTIONS,
      .value = "ENDPOINT",
-     .help = "where prefill workers connect to; (as above)"},
+     .help =
+         "where prefill workers connect to; default: beside the endpoint (ipc), any port (tcp)"},
     {.name = "keys",
      .type = OPTION_STRING,
      .sections = "cluster",
@@ -102,6 +104,11 @@ static const struct option_spec table[] = {
      .sections = SECTIONS,
      .value = "N",
      .help = "hash only: how long a step lasts, asleep"},
+    {.name = "admin",
+     .type = OPTION_STRING,
+     .sections = SECTIONS,
+     .value = "ADDRESS",
+     .help = "HOST:PORT for /metrics, /livez and /readyz; default: none"},
     {.name = "drain",
      .type = OPTION_DURATION,
      .fallback = "30s",
@@ -150,10 +157,24 @@ static void check(const struct config *config, struct buf *errors) {
         complain(errors, options, "name", "is needed");
     if (!config->endpoint[0])
         complain(errors, options, "endpoint", "is needed: where routers connect to");
-    if (!config->kv_endpoint[0])
-        complain(errors, options, "kv-endpoint", "is needed: where prefill workers connect to");
+    if (config->endpoint[0] && !config->kv_endpoint[0])
+        complain(errors, options, "endpoint", "is neither ipc://FOLDER/NAME nor tcp://HOST:PORT");
     if (config->n_routers == 0)
         complain(errors, options, "routers", "is needed: at least one announce endpoint");
+}
+
+/* The endpoint with "-kv" behind it, or any other port of the same address. Routers and workers are
+ * told, so nobody needs to know it beforehand. Answers "" for an endpoint that is none. */
+static const char *kv_endpoint_beside(struct config *config, const char *endpoint) {
+    char *text = config->kv_endpoint_text;
+    size_t size = sizeof config->kv_endpoint_text;
+    const char *colon = strrchr(endpoint, ':');
+    text[0] = '\0';
+    if (strncmp(endpoint, "ipc://", 6) == 0)
+        snprintf(text, size, "%s-kv", endpoint);
+    else if (strncmp(endpoint, "tcp://", 6) == 0 && colon > endpoint + 5)
+        snprintf(text, size, "%.*s:0", (int)(colon - endpoint), endpoint);
+    return text;
 }
 
 static void fill(struct config *config) {
@@ -165,6 +186,9 @@ static void fill(struct config *config) {
     config->tp = (uint32_t)options_uint(options, "tp");
     config->endpoint = options_string(options, "endpoint");
     config->kv_endpoint = options_string(options, "kv-endpoint");
+    if (!config->kv_endpoint[0])
+        config->kv_endpoint = kv_endpoint_beside(config, config->endpoint);
+    config->admin = options_string(options, "admin");
     config->keys = options_string(options, "keys");
     static const char *const transports[] = {"auto", "local", "shm", "tcp"};
     config->kv_transport = transports[options_choice(options, "kv-transport")];

@@ -23,13 +23,15 @@ struct config {
     const char *routers[CONFIG_ROUTERS_MAX]; /* their announce endpoints */
     const char *endpoint;                    /* where routers connect to */
     const char *kv_endpoint;                 /* where prefill workers connect to */
-    const char *keys;                        /* folder, or "" */
-    const char *kv_transport;                /* "auto" or a row of transport_table */
-    uint32_t kv_blocks;                      /* 0: by what memory there is */
-    uint32_t chunk_tokens;                   /* most of a step; 0: 512 */
-    uint32_t max_batch;                      /* sequences of a step; 0: by family */
-    uint32_t context;                        /* 0: the model's */
-    uint32_t threads;                        /* 0: one per core */
+    char kv_endpoint_text[MESSAGE_ENDPOINT_MAX];
+    const char *admin;        /* HOST:PORT of /metrics, or "" */
+    const char *keys;         /* folder, or "" */
+    const char *kv_transport; /* "auto" or a row of transport_table */
+    uint32_t kv_blocks;       /* 0: by what memory there is */
+    uint32_t chunk_tokens;    /* most of a step; 0: 512 */
+    uint32_t max_batch;       /* sequences of a step; 0: by family */
+    uint32_t context;         /* 0: the model's */
+    uint32_t threads;         /* 0: one per core */
     uint32_t step_us;
     uint64_t drain_ns; /* running sequences may take this long after a requested stop */
     enum log_level log_level;

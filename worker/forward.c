@@ -13,8 +13,7 @@
 static void *memory_take(const struct forward *forward, size_t n_bytes) {
     if (forward->kernels)
         return forward->kernels->alloc(forward->ctx, n_bytes);
-    void *memory =
-        mmap(NULL, n_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *memory = mmap(NULL, n_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     return memory == MAP_FAILED ? NULL : memory;
 }
 
@@ -32,11 +31,10 @@ static enum status open_family(const struct forward_options *options, struct fam
     const struct model_config *config = &options->model->config;
     const struct family *family = family_find(config->family);
     if (!family)
-        return error_set(error, STATUS_UNSUPPORTED, "%s: no model family \"%s\" here",
-                         config->name, config->family);
-    struct family_options family_options = {.model = options->model,
-                                            .context_max = options->context_max,
-                                            .step_us = options->step_us};
+        return error_set(error, STATUS_UNSUPPORTED, "%s: no model family \"%s\" here", config->name,
+                         config->family);
+    struct family_options family_options = {
+        .model = options->model, .context_max = options->context_max, .step_us = options->step_us};
     return family->open(&family_options, model, error);
 }
 
@@ -147,8 +145,7 @@ static enum status open_all(struct forward *forward, const struct forward_option
 enum status forward_open(struct forward *forward, const struct forward_options *options,
                          struct error *error) {
     ASSERT(options->max_tokens > 0 && options->max_seqs > 0 && options->n_blocks > 0);
-    *forward =
-        (struct forward){.max_tokens = options->max_tokens, .max_seqs = options->max_seqs};
+    *forward = (struct forward){.max_tokens = options->max_tokens, .max_seqs = options->max_seqs};
     enum status status = open_all(forward, options, error);
     if (status != STATUS_OK)
         forward_close(forward);

@@ -10,7 +10,8 @@
 #include <string.h>
 
 void kv_links_init(struct kv_links *kv, struct bus *bus, const struct kv_links_self *self,
-                const char *kv_transport, uint32_t chunk_bytes, const struct transport_kv *pool) {
+                   const char *kv_transport, uint32_t chunk_bytes,
+                   const struct transport_kv *pool) {
     uint32_t aligned = (chunk_bytes + STAGE_ALIGNMENT - 1) / STAGE_ALIGNMENT * STAGE_ALIGNMENT;
     *kv = (struct kv_links){
         .bus = bus,
@@ -51,6 +52,12 @@ static void say(enum log_level level, const struct kv_link *peer, const char *wh
     char name[2 * MESSAGE_NAME_MAX], text[ERROR_TEXT_MAX];
     log_line(level, what, "peer=%s why=%s", log_text(name, sizeof name, peer->name),
              log_text(text, sizeof text, why));
+}
+
+static void say_open(const struct kv_link *peer, const struct transport *transport) {
+    char name[2 * MESSAGE_NAME_MAX];
+    log_info("kv link open", "peer=%s transport=%s accepted=%d",
+             log_text(name, sizeof name, peer->name), transport->name, peer->accepted);
 }
 
 /* Ends a link from our side; the core hears of it if it knows the number. */
@@ -94,8 +101,7 @@ static const char *mismatch(const struct kv_links *kv, const struct kv_hello *he
 static void refuse(struct kv_links *kv, uint32_t link, const struct kv_hello *hello,
                    const char *why) {
     struct kv_link peer = {0};
-    struct message message = {.type = MESSAGE_ABORT,
-                              .u.transfer_end = {.reason = REASON_MISMATCH}};
+    struct message message = {.type = MESSAGE_ABORT, .u.transfer_end = {.reason = REASON_MISMATCH}};
     memcpy(peer.name, hello->name, sizeof peer.name);
     say(LOG_WARN, &peer, "kv link refused", why);
     enum status status = bus_send(kv->bus, link, &message); /* they close it then */
@@ -109,8 +115,7 @@ static enum status open_receiver(struct kv_links *kv, const struct kv_hello *hel
     const struct transport *transport = transport_find(hello->transport);
     enum status status = STATUS_UNSUPPORTED;
     if (transport)
-        status =
-            transport->receiver_open(hello->opaque, hello->n_opaque, &peer->receiver, error);
+        status = transport->receiver_open(hello->opaque, hello->n_opaque, &peer->receiver, error);
     else
         error_set(error, status, "an unknown transport");
     if (status == STATUS_OK || strcmp(kv->kv_transport, "auto") != 0)
@@ -129,8 +134,8 @@ static void accept_hello(struct kv_links *kv, uint64_t now_ns, uint32_t link,
         return;
     }
     *peer = (struct kv_link){.accepted = true,
-                               .incarnation = hello->incarnation,
-                               .until_ns = now_ns + KV_LINKS_ALIVE_NS};
+                             .incarnation = hello->incarnation,
+                             .until_ns = now_ns + KV_LINKS_ALIVE_NS};
     memcpy(peer->name, hello->name, sizeof peer->name);
     if (open_receiver(kv, hello, peer, &error) != STATUS_OK) {
         forget(peer);
@@ -145,7 +150,7 @@ static void accept_hello(struct kv_links *kv, uint64_t now_ns, uint32_t link,
         return;
     }
     peer->ready = true;
-    say(LOG_INFO, peer, "kv link accepted", transport);
+    say_open(peer, peer->receiver->transport);
     engine_kv_open(kv->engine, now_ns, link_kv(link), peer->name, peer->incarnation,
                    KV_LINKS_CREDITS, true);
 }
@@ -206,9 +211,9 @@ static void take_welcome(struct kv_links *kv, uint64_t now_ns, struct kv_link *p
     uint32_t credits = welcome->credits < KV_LINKS_CREDITS ? welcome->credits : KV_LINKS_CREDITS;
     peer->ready = true;
     peer->until_ns = UINT64_MAX;
-    say(LOG_INFO, peer, "kv link open", peer->sender->transport->name);
-    engine_kv_open(kv->engine, now_ns, link_kv(peer->link), peer->name, peer->incarnation,
-                   credits, false);
+    say_open(peer, peer->sender->transport);
+    engine_kv_open(kv->engine, now_ns, link_kv(peer->link), peer->name, peer->incarnation, credits,
+                   false);
 }
 
 static void take_answer(struct kv_links *kv, uint64_t now_ns, struct kv_link *peer,
@@ -292,7 +297,7 @@ enum status kv_links_send(struct kv_links *kv, uint32_t link, const struct messa
 }
 
 enum status kv_links_open(struct kv_links *kv, uint64_t now_ns, const struct peer *to,
-                       uint32_t *link) {
+                          uint32_t *link) {
     struct error error;
     struct transport_place there = {.host = to->host};
     if (strcmp(kv->kv_transport, "local") == 0)
@@ -301,14 +306,13 @@ enum status kv_links_open(struct kv_links *kv, uint64_t now_ns, const struct pee
     if (!peer)
         return STATUS_LIMIT;
     *peer = (struct kv_link){.incarnation = to->incarnation,
-                               .until_ns = now_ns + KV_LINKS_HANDSHAKE_NS};
+                             .until_ns = now_ns + KV_LINKS_HANDSHAKE_NS};
     memcpy(peer->name, to->name, sizeof peer->name);
     enum status status = open_sender(kv, peer, kv->kv_transport, &there, &error);
     if (status == STATUS_OK)
         status = bus_connect(kv->bus, to->kv_endpoint, &peer->link, &error);
     if (status == STATUS_OK) {
-        struct message message =
-            hello_of(kv, MESSAGE_KV_HELLO, peer->sender->transport->name);
+        struct message message = hello_of(kv, MESSAGE_KV_HELLO, peer->sender->transport->name);
         struct kv_hello *hello = &message.u.kv_hello;
         hello->n_opaque = peer->sender->transport->offer(peer->sender, hello->opaque);
         status = bus_send(kv->bus, peer->link, &message);
@@ -334,7 +338,7 @@ void kv_links_close(struct kv_links *kv, uint32_t link) {
 }
 
 enum status kv_links_push(struct kv_links *kv, uint32_t link, struct chunk *chunk,
-                       const uint32_t *blocks) {
+                          const uint32_t *blocks) {
     struct kv_link *peer = find(kv, link_on_bus(link));
     if (!peer || !peer->sender)
         return STATUS_CLOSED;
@@ -348,7 +352,7 @@ enum status kv_links_push(struct kv_links *kv, uint32_t link, struct chunk *chun
 }
 
 enum status kv_links_take(struct kv_links *kv, uint32_t link, const struct chunk *chunk,
-                       const uint32_t *blocks) {
+                          const uint32_t *blocks) {
     struct kv_link *peer = find(kv, link_on_bus(link));
     if (!peer || !peer->receiver)
         return STATUS_CLOSED;

@@ -1,5 +1,5 @@
-/* worker/kv_links.h: the KV side of the wire: links to and from other workers, and what carries their
- * chunks.
+/* worker/kv_links.h: the KV side of the wire: links to and from other workers, and what carries
+ * their chunks.
  *
  * A prefill worker opens a link to a decode worker's KV endpoint and says KV_HELLO with its layout
  * and its transport's offer; the decode worker answers KV_WELCOME with the transport that both can
@@ -19,7 +19,7 @@ struct bus;
 struct bus_event;
 struct engine;
 
-#define KV_LINKS_MAX    128
+#define KV_LINKS_MAX          128
 #define KV_LINKS_CREDITS      16 /* chunks on the way on one link */
 #define KV_LINKS_HANDSHAKE_NS 3000000000ull
 #define KV_LINKS_ALIVE_NS     1000000000ull
@@ -57,7 +57,7 @@ struct kv_links {
 };
 
 void kv_links_init(struct kv_links *kv, struct bus *bus, const struct kv_links_self *self,
-                const char *kv_transport, uint32_t chunk_bytes, const struct transport_kv *pool);
+                   const char *kv_transport, uint32_t chunk_bytes, const struct transport_kv *pool);
 void kv_links_fini(struct kv_links *kv); /* fine on a zeroed one */
 
 /* An event of the KV bus. */
@@ -69,9 +69,9 @@ void kv_links_tick(struct kv_links *kv, uint64_t now_ns);
 /* The sink's functions (worker/core/engine.h). `link` is the core's number. */
 enum status kv_links_send(struct kv_links *kv, uint32_t link, const struct message *message);
 enum status kv_links_open(struct kv_links *kv, uint64_t now_ns, const struct peer *peer,
-                       uint32_t *link);
+                          uint32_t *link);
 void kv_links_close(struct kv_links *kv, uint32_t link);
 enum status kv_links_push(struct kv_links *kv, uint32_t link, struct chunk *chunk,
-                       const uint32_t *blocks);
+                          const uint32_t *blocks);
 enum status kv_links_take(struct kv_links *kv, uint32_t link, const struct chunk *chunk,
-                       const uint32_t *blocks);
+                          const uint32_t *blocks);

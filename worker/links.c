@@ -31,8 +31,8 @@ static enum status open_all(struct links *links, const struct config *config, st
         links->prefix_key = XXH3_64bits(keys->server_secret, sizeof keys->server_secret - 1);
         used = keys;
     }
-    TRY(open_bus(BUS_CONTROL, used, "endpoint", config->endpoint, &links->control,
-                 &links->listener, error));
+    TRY(open_bus(BUS_CONTROL, used, "endpoint", config->endpoint, &links->control, &links->listener,
+                 error));
     return open_bus(BUS_KV, used, "kv-endpoint", config->kv_endpoint, &links->kv,
                     &links->kv_listener, error);
 }
@@ -72,8 +72,7 @@ static void announce_to(struct links *links, struct announced *announced,
             STATUS_OK) {
             char text[ERROR_TEXT_MAX];
             if (!announced->refused)
-                log_warn("cannot announce", "error=%s",
-                         log_text(text, sizeof text, error.text));
+                log_warn("cannot announce", "error=%s", log_text(text, sizeof text, error.text));
             announced->refused = true;
             announced->link = BUS_NO_LINK;
             return;
@@ -90,8 +89,7 @@ void links_announce(struct links *links, uint64_t now_ns, const char *name, uint
     if (now_ns < links->announce_ns)
         return;
     links->announce_ns = now_ns + LINKS_ANNOUNCE_NS;
-    struct message message = {.type = MESSAGE_ANNOUNCE,
-                              .u.announce = {.incarnation = incarnation}};
+    struct message message = {.type = MESSAGE_ANNOUNCE, .u.announce = {.incarnation = incarnation}};
     snprintf(message.u.announce.name, sizeof message.u.announce.name, "%s", name);
     snprintf(message.u.announce.endpoint, sizeof message.u.announce.endpoint, "%s",
              links_endpoint(links));

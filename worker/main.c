@@ -54,11 +54,12 @@ static int serve(const struct config *config) {
     if (status != STATUS_OK)
         return exit_with(EXIT_CONFIG, error.text);
     char name[2 * MESSAGE_NAME_MAX], endpoint[2 * MESSAGE_ENDPOINT_MAX];
-    log_info("worker ready", "name=%s endpoint=%s blocks=%u context=%u chunk_tokens=%u batch=%u",
+    log_info("worker ready",
+             "name=%s endpoint=%s blocks=%u context=%u chunk_tokens=%u batch=%u admin=%u",
              log_text(name, sizeof name, config->name),
              log_text(endpoint, sizeof endpoint, links_endpoint(&worker.links)),
              worker.sizes.n_blocks, worker.sizes.context, worker.sizes.chunk_tokens,
-             worker.sizes.max_batch);
+             worker.sizes.max_batch, admin_port(worker.admin));
     notify_send("READY=1");
     worker_run(&worker, &n_stops, wake_fd);
     log_info("worker ends", "name=%s", log_text(name, sizeof name, config->name));

@@ -76,13 +76,12 @@ enum status memory_sizes(const struct config *config, const struct model *model,
         found.max_batch = hash ? 256 : 64;
     if (found.chunk_tokens < found.max_batch && config->chunk_tokens == 0)
         found.chunk_tokens = found.max_batch;
-    struct forward_options options = {.model = model,
-                                      .backend = config->backend,
-                                      .max_tokens = found.chunk_tokens > found.max_batch
-                                                        ? found.chunk_tokens
-                                                        : found.max_batch,
-                                      .max_seqs = found.max_batch,
-                                      .context_max = config->context};
+    struct forward_options options = {
+        .model = model,
+        .backend = config->backend,
+        .max_tokens = found.chunk_tokens > found.max_batch ? found.chunk_tokens : found.max_batch,
+        .max_seqs = found.max_batch,
+        .context_max = config->context};
     TRY(forward_measure(&options, bytes, error));
     if (bytes->facts.block_bytes > MESSAGE_CHUNK_MAX)
         return error_set(error, STATUS_UNSUPPORTED, "%s: a KV block of one layer is over %u bytes",

@@ -1,4 +1,5 @@
-/* worker/memory.h: the memory plan: what a model takes here, and how many KV blocks are left for. */
+/* worker/memory.h: the memory plan: what a model takes here, and how many KV blocks are left for.
+ */
 #pragma once
 
 #include "base/error.h"

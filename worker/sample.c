@@ -32,9 +32,8 @@ static enum status take_seen(struct sample *sample) {
     sample->seen_bytes = (size_t)n_bytes;
     for (uint32_t i = 0; i < options->max_slots; i++) {
         uint32_t *at = sample->seen_memory + i * words;
-        sample->seen[i] = (struct seen){.ids = at,
-                                        .counts = at + sample->max_seen,
-                                        .index = at + 2 * (size_t)sample->max_seen};
+        sample->seen[i] = (struct seen){
+            .ids = at, .counts = at + sample->max_seen, .index = at + 2 * (size_t)sample->max_seen};
     }
     return STATUS_OK;
 }
@@ -45,8 +44,7 @@ enum status sample_init(struct sample *sample, const struct sample_options *opti
     for (uint32_t i = 0; i < options->n_ends; i++)
         sample->ends[i] = options->ends[i];
     sample->options.ends = sample->ends;
-    sample->max_seen =
-        options->context < options->n_vocab ? options->context : options->n_vocab;
+    sample->max_seen = options->context < options->n_vocab ? options->context : options->n_vocab;
     while (sample->index_size / 2 < sample->max_seen)
         sample->index_size *= 2;
     size_t n = options->max_seqs;
@@ -204,8 +202,8 @@ void sample_run(struct sample *sample, const struct engine *engine, struct forwa
     }
     if (forward->forced || batch->n_rows == 0)
         return;
-    forward->kernels->sample(forward->ctx, forward->logits, batch->n_rows,
-                             sample->options.n_vocab, sample->params, sample->results);
+    forward->kernels->sample(forward->ctx, forward->logits, batch->n_rows, sample->options.n_vocab,
+                             sample->params, sample->results);
     for (uint32_t row = 0; row < batch->n_rows; row++)
         give_result(&sample->sampled[row], &sample->results[row], sample->params[row].n_top);
 }

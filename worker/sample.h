@@ -31,7 +31,7 @@ struct sample_options {
     uint32_t max_seqs; /* of a step */
     uint32_t max_slots;
     uint32_t context;
-    uint32_t n_vocab; /* 0: the family names its tokens itself, nothing is sampled */
+    uint32_t n_vocab;     /* 0: the family names its tokens itself, nothing is sampled */
     uint32_t n_ends;      /* the model's own end tokens */
     const uint32_t *ends; /* copied */
 };
@@ -57,8 +57,8 @@ struct sample {
 NODISCARD enum status sample_init(struct sample *sample, const struct sample_options *options);
 void sample_fini(struct sample *sample); /* fine on a zeroed one */
 
-/* Fills params[row] by what the sequence in `slot` asks for. What it points to stays valid until the
- * row or the slot is prepared again, or the sequence changes. */
+/* Fills params[row] by what the sequence in `slot` asks for. What it points to stays valid until
+ * the row or the slot is prepared again, or the sequence changes. */
 void sample_prepare(struct sample *sample, uint32_t row, uint32_t slot,
                     const struct sequence_view *view);
 

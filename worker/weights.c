@@ -62,9 +62,8 @@ static enum status fill(struct weights *weights, const struct slots *slots, stru
         if (slot->kind == SLOT_VECTOR) {
             TRY(fill_vector(slot, (float *)(void *)(weights->memory + at), error));
         } else {
-            enum status status =
-                kernels->weight_pack(weights->ctx, slot->parts, slot->n_parts,
-                                     weights->memory + at, slot->weight, error);
+            enum status status = kernels->weight_pack(weights->ctx, slot->parts, slot->n_parts,
+                                                      weights->memory + at, slot->weight, error);
             if (status != STATUS_OK) {
                 error_prefix(error, "tensor %s", slot->name);
                 return status;

@@ -226,6 +226,7 @@ static enum status open_all(struct worker *worker, struct model **model, struct 
     TRY(model_open(config->model, model, error));
     TRY(open_forward(worker, *model, error));
     TRY(links_open(&worker->links, config, error));
+    TRY(admin_new(config->admin, config->name, (*model)->config.name, &worker->admin, error));
     open_kv_links(worker, *model);
     TRY(open_engine(worker, *model, error));
     worker->kv_links.engine = worker->engine;
@@ -251,6 +252,7 @@ enum status worker_open(struct worker *worker, const struct config *config, stru
 }
 
 void worker_close(struct worker *worker) {
+    admin_free(worker->admin);
     kv_links_fini(&worker->kv_links);
     links_close(&worker->links);
     engine_free(worker->engine);

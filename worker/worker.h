@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/status.h"
+#include "worker/admin.h"
 #include "worker/batch.h"
 #include "worker/config.h"
 #include "worker/core/engine.h"
@@ -45,6 +46,8 @@ struct worker {
     struct estimate estimate;
     struct links links;
     struct kv_links kv_links;
+    struct admin *admin; /* owned; NULL: no admin port */
+    uint64_t publish_ns; /* when its figures are due */
     struct engine_sink sink;
     struct engine *engine; /* owned */
     struct plan plan;      /* of the step that runs */

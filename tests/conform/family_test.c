@@ -1,5 +1,6 @@
-/* Every model family on every backend: what a token's numbers are does not depend on what else is in
- * the batch, how the prompt was cut, where its blocks lie, or whether it came by prefill or decode. */
+/* Every model family on every backend: what a token's numbers are does not depend on what else is
+ * in the batch, how the prompt was cut, where its blocks lie, or whether it came by prefill or
+ * decode. */
 #include "worker/family/family.h"
 
 #include "base/assert.h"
@@ -108,8 +109,7 @@ static void sequence_init(struct sequence *sequence, const struct setup *setup, 
                           uint32_t first_block, uint32_t stride) {
     struct random random = {seed};
     for (uint32_t i = 0; i < N_TOKENS; i++)
-        sequence->ids[i] =
-            (uint32_t)random_below(&random, setup->forward.model->facts.n_vocab);
+        sequence->ids[i] = (uint32_t)random_below(&random, setup->forward.model->facts.n_vocab);
     for (uint32_t i = 0; i < 8; i++)
         sequence->blocks[i] = (first_block + i * stride) % N_BLOCKS;
     sequence->n_done = 0;
@@ -183,8 +183,9 @@ static void check_bits(int which, const char *backend) {
         sequence_init(&a, &setup, 1, (uint32_t)(3 + 5 * i), 3); /* in other blocks */
         memset(found, 0, n);
         run_in_chunks(&setup, &a, chunks[i], found);
-        ck_assert_msg(memcmp(truth, found, n) == 0, "%s %s on %s: chunks of %u", models[which].family,
-                      models[which].format ? models[which].format : "", backend, chunks[i]);
+        ck_assert_msg(memcmp(truth, found, n) == 0, "%s %s on %s: chunks of %u",
+                      models[which].family, models[which].format ? models[which].format : "",
+                      backend, chunks[i]);
     }
     /* Among others of other lengths, at every place of the batch, in uneven steps. */
     for (uint32_t place = 0; place < 4; place++) {

@@ -1,8 +1,8 @@
 /* The oracle (ARCHITECTURE.md, "Oracles"): a family that is no neural network and needs no files.
  *
  * The KV entry of token t at position i is e_i = mix(e_{i-1} ^ (t + 1)), e_{-1} = 0. It is kept as
- * four layers of 8 bytes whose XOR it is: layers 0 to 2 hold mix(e_i + layer + 1). The next token is
- * 256 + s mod 65280, where s = mix(s ^ e_j) folds all entries as they are read back from the
+ * four layers of 8 bytes whose XOR it is: layers 0 to 2 hold mix(e_i + layer + 1). The next token
+ * is 256 + s mod 65280, where s = mix(s ^ e_j) folds all entries as they are read back from the
  * blocks. So one lost, repeated, swapped or stale token or block shows at the first wrong token. */
 #include "base/clock.h"
 #include "base/random.h"
@@ -135,7 +135,8 @@ static uint32_t next_token(const struct family_step *step, uint32_t seq, uint32_
 }
 
 static void sleep_until(uint64_t at_ns) {
-    struct timespec at = {.tv_sec = (time_t)(at_ns / NS_PER_S), .tv_nsec = (long)(at_ns % NS_PER_S)};
+    struct timespec at = {.tv_sec = (time_t)(at_ns / NS_PER_S),
+                          .tv_nsec = (long)(at_ns % NS_PER_S)};
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL) == EINTR)
         continue;
 }

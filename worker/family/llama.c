@@ -51,9 +51,9 @@ static enum status list_layer(struct llama_model *llama, const struct model *mod
     struct llama_layer *layer = &llama->layers[index];
     struct slots *slots = &llama->head.slots;
     enum { ATTN_NORM, Q, K, V, OUT, FFN_NORM, GATE, UP, DOWN, N_TENSORS };
-    static const char *const names[N_TENSORS] = {"attn_norm",   "attn_q",   "attn_k",
-                                                 "attn_v",      "attn_output", "ffn_norm",
-                                                 "ffn_gate",    "ffn_up",   "ffn_down"};
+    static const char *const names[N_TENSORS] = {"attn_norm", "attn_q",      "attn_k",
+                                                 "attn_v",    "attn_output", "ffn_norm",
+                                                 "ffn_gate",  "ffn_up",      "ffn_down"};
     char name[N_TENSORS][64];
     for (int i = 0; i < N_TENSORS; i++)
         snprintf(name[i], sizeof name[i], "blk.%u.%s.weight", index, names[i]);
@@ -175,8 +175,8 @@ static enum status prepare(struct family_model *model, const struct kernels *ker
     return STATUS_OK;
 }
 
-static void forward_layer(struct llama_model *llama, const struct family_step *step,
-                          uint32_t index, const struct layout *at) {
+static void forward_layer(struct llama_model *llama, const struct family_step *step, uint32_t index,
+                          const struct layout *at) {
     const struct llama_layer *layer = &llama->layers[index];
     const struct model_config *config = &llama->config;
     const struct kernels *k = llama->kernels;
@@ -198,8 +198,7 @@ static void forward_layer(struct llama_model *llama, const struct family_step *s
         step->layers_done(step->context, index, index + 1);
     k->attend(llama->ctx, attn, qkv, batch, &kv, scale, NULL, 0);
     k->linear(llama->ctx, x, attn, &layer->out, batch->n_tokens, EPILOGUE_ADD);
-    k->norm(llama->ctx, normed, x, layer->ffn_norm, config->norm_eps, batch->n_tokens,
-            config->dim);
+    k->norm(llama->ctx, normed, x, layer->ffn_norm, config->norm_eps, batch->n_tokens, config->dim);
     k->linear(llama->ctx, ffn, normed, &layer->gate_up, batch->n_tokens, EPILOGUE_SILU_MUL);
     k->linear(llama->ctx, x, ffn, &layer->down, batch->n_tokens, EPILOGUE_ADD);
 }

@@ -1,7 +1,7 @@
 /* worker/family/rotary.h: cosines and sines of rotary positions (Su et al. 2021), made at load.
  *
- * Angles are computed in float64 and rounded once. libm decides the last bit, so the tables' hash is
- * part of a family's numerics. */
+ * Angles are computed in float64 and rounded once. libm decides the last bit, so the tables' hash
+ * is part of a family's numerics. */
 #pragma once
 
 #include "base/error.h"

@@ -1,7 +1,7 @@
 /* Within one process: a ring that both ends hold. For workers that share a process, as tests do.
  *
- * Locking: `mutex` guards the table and each ring's count of holders. What lies in a ring is ordered
- * by the messages of the KV link, as with shm. */
+ * Locking: `mutex` guards the table and each ring's count of holders. What lies in a ring is
+ * ordered by the messages of the KV link, as with shm. */
 #include "base/assert.h"
 #include "base/random.h"
 #include "proto/message.h"
@@ -17,7 +17,7 @@
 extern const struct transport transport_local;
 
 struct ring {
-    uint64_t id; /* random, never used again */
+    uint64_t id;          /* random, never used again */
     unsigned char *bytes; /* owned (n_bytes) */
     uint64_t n_bytes;
     uint32_t n_holders;

@@ -80,8 +80,7 @@ static enum status make_ring(struct shm_sender *shm) {
     }
     if (fcntl(shm->fd, F_ADD_SEALS, SEALS) != 0)
         return STATUS_IO;
-    void *ring =
-        mmap(NULL, shm->address.n_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, shm->fd, 0);
+    void *ring = mmap(NULL, shm->address.n_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, shm->fd, 0);
     if (ring == MAP_FAILED)
         return STATUS_NOMEM;
     shm->ring = ring;

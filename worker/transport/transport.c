@@ -11,8 +11,8 @@ extern const struct transport transport_local;
 extern const struct transport transport_shm;
 extern const struct transport transport_tcp;
 
-const struct transport *const transport_table[] = {&transport_local, &transport_shm,
-                                                   &transport_tcp, NULL};
+const struct transport *const transport_table[] = {&transport_local, &transport_shm, &transport_tcp,
+                                                   NULL};
 
 static void check_hooks(const struct transport *transport) {
     ASSERT(transport->name && transport->reaches);
