@@ -50,7 +50,7 @@ class Tally:
 
 def real_model() -> str:
     sys.path.insert(0, str(ROOT))
-    from tests.models.numpy_llama import model_file
+    from tests.models.files import model_file
     path = model_file()
     if path is None:
         raise Skip("the small real model is not in the cache (tools/fetch-model smollm2)")

@@ -14,13 +14,13 @@ from tests.models.prompts import prompt_text  # noqa: E402
 N_PROMPTS, N_TOKENS = 16, 24
 
 
-def requests(cluster):
+def requests(cluster, n_tokens):
     """16 requests: prompts of 1 to about 700 tokens, every second one sampled."""
     chance = random.Random(5)
     bodies = []
     for i in range(N_PROMPTS):
         ids = post_json(cluster.port, "/tokenize", {"prompt": prompt_text(40 * i + 1)})["tokens"][:1 + 45 * i]
-        bodies.append({"prompt": ids, "max_tokens": N_TOKENS, "ignore_eos": True, "logprobs": 3,
+        bodies.append({"prompt": ids, "max_tokens": n_tokens, "ignore_eos": True, "logprobs": 3,
                        "return_token_ids": True, "seed": chance.randrange(1 << 40),
                        "temperature": 0 if i % 2 else 0.9, "top_p": 0.95, "top_k": 40 * (i % 3)})
     return bodies
@@ -32,8 +32,8 @@ def answer(port, body):
     return choice["token_ids"], json.dumps([logprobs["token_logprobs"], logprobs["top_logprobs"]])
 
 
-def run_all(cluster, together):
-    bodies = requests(cluster)
+def run_all(cluster, together, n_tokens=N_TOKENS):
+    bodies = requests(cluster, n_tokens)
     with ThreadPoolExecutor(N_PROMPTS if together else 1) as pool:
         return list(pool.map(lambda body: answer(cluster.port, body), bodies))
 
@@ -48,20 +48,31 @@ def handoffs(cluster):
     return sum(w["handoffs"]["in"] for w in cluster.workers())
 
 
-def case(model, expected, args, together=True, twice=False, want_handoffs=None, want_preemptions=False):
+def case(model, expected, args, together=True, twice=False, want_handoffs=None):
     with Cluster(*args, model=model) as cluster:
         got = run_all(cluster, together)
         compare(got, expected)
         if twice:  # the second run finds its prompts in the prefix cache
             compare(run_all(cluster, together), expected)
             assert any(w["blocks"]["cached"] for w in cluster.workers())
-        state = cluster.quiet()
+        cluster.quiet()
         n = handoffs(cluster)
         if want_handoffs is not None:
             assert n >= want_handoffs if want_handoffs else n == 0, f"{n} hand-offs"
-        preemptions = sum(w["preemptions"] for w in state["workers"])
-        assert not want_preemptions or preemptions > 0, "no preemption: the pool was not short"
-        return f"{n} hand-offs, {preemptions} preemptions"
+        return f"{n} hand-offs"
+
+
+def short_of_blocks(model):
+    """A pool of a quarter of what 16 long answers need at once, against a roomy one."""
+    n_tokens = 128
+    with Cluster("--mixed", 1, model=model) as cluster:
+        expected = run_all(cluster, True, n_tokens)
+    need = sum((1 + 45 * i + n_tokens + 15) // 16 for i in range(N_PROMPTS))
+    with Cluster("--mixed", 1, "--kv-blocks", need // 4, model=model) as cluster:
+        compare(run_all(cluster, True, n_tokens), expected)
+        preemptions = sum(w["preemptions"] for w in cluster.quiet()["workers"])
+        assert preemptions > 0, "no preemption: the pool was not short"
+    return f"{need // 4} blocks, {preemptions} preemptions"
 
 
 def main():
@@ -85,9 +96,7 @@ def main():
             tally.run(f"handed_over_by_{kind}", case, model, expected,
                       ("--prefill", 1, "--decode", 1, "--kv-transport", kind), want_handoffs=N_PROMPTS - 1)
         tally.run("from_the_prefix_cache", case, model, expected, ("--mixed", 1), twice=True, want_handoffs=0)
-        need = sum((1 + 45 * i + N_TOKENS + 15) // 16 for i in range(N_PROMPTS))
-        tally.run("a_quarter_of_the_blocks", case, model, expected, ("--mixed", 1, "--kv-blocks", need // 4),
-                  want_preemptions=True)
+        tally.run("a_quarter_of_the_blocks", short_of_blocks, model)
     sys.exit(tally.end())
 
 

@@ -14,7 +14,8 @@ import llama_cpp
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-from tests.models.numpy_llama import Llama, model_file  # noqa: E402
+from tests.models.files import model_file  # noqa: E402
+from tests.models.numpy_llama import Llama  # noqa: E402
 from tests.models.prompts import PROMPT_LENGTHS, prompt_text  # noqa: E402
 
 N_GREEDY = 64

@@ -5,7 +5,6 @@ RMSNorm: Zhang and Sennrich 2019. Rotary embedding: Su et al. 2021 (GGUF's llama
 Grouped queries: Ainslie et al. 2023. SwiGLU: Shazeer 2020. Block formats: ggml's docs/gguf.md and headers.
 """
 import struct
-from pathlib import Path
 
 import numpy as np
 
@@ -139,11 +138,3 @@ class Llama:
 
     def logits(self, ids):
         return self.hidden(ids) @ self.head.T
-
-
-def model_file():
-    """The small real model in the cache, or None."""
-    import os
-    cache = os.environ.get("TANDEM_CACHE", os.path.expanduser("~/.cache/tandem"))
-    path = Path(os.environ.get("TANDEM_TEST_MODEL") or f"{cache}/models/SmolLM2-135M-Instruct.Q4_1.gguf")
-    return path if path.is_file() else None
