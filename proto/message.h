@@ -43,7 +43,7 @@
 #define MESSAGE_NAME_MAX     64         /* bytes with NUL: worker, router and model names */
 #define MESSAGE_ENDPOINT_MAX 256        /* bytes with NUL */
 #define MESSAGE_KEY_MAX      41         /* Z85 CURVE public key with NUL; "" without CURVE */
-#define MESSAGE_CONTROL_MAX  (1u << 20) /* bytes of a control message, raw frame included */
+#define MESSAGE_CONTROL_MAX  (1u << 20) /* bytes of each frame of a control message */
 #define MESSAGE_CHUNK_MAX    (4u << 20) /* bytes of KV data in one CHUNK */
 #define MESSAGE_TOKENS_MAX   262144     /* ids in one SUBMIT: what fits the raw frame */
 #define MESSAGE_ENTRIES_MAX  4096       /* entries of a STEP, DIGEST or FORGET */
@@ -444,7 +444,8 @@ struct transfer_end { /* COMMIT_ACK, ABORT, FENCED */
 struct message {
     enum message_type type;
     uint64_t session; /* between router and worker; 0 on KV links and in ANNOUNCE */
-    uint64_t seq;     /* per link and direction, rising by one: stamped by the sender's shell */
+    uint64_t seq;     /* per link and direction, rising: the n-th message that the bus took; stamped
+                         there. Gaps are what a CANCEL took back; 0: overtook others (bus_send) */
     union {
         struct announce announce;
         struct hello hello;

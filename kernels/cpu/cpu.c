@@ -27,11 +27,13 @@ static void cpu_close(struct kernels_ctx *ctx) {
     free(ctx->samplers);
     free(ctx->spans);
     free(ctx->tiles);
+    free(ctx->rests);
     free(ctx);
 }
 
 /* Bytes for the activations of LINEAR_ROWS rows: four for a bfloat16 widened to float, fewer for
- * integers with their scales. */
+ * integers with their scales, in two terms. */
+_Static_assert(2 * TILE_ROW_BYTES <= GROUP * sizeof(float), "both terms fit");
 static size_t tiles_bytes(const struct kernels_limits *limits) {
     size_t rows = limits->max_tokens > limits->max_seqs ? limits->max_tokens : limits->max_seqs;
     rows = rows > LINEAR_ROWS ? LINEAR_ROWS : rows;
@@ -40,9 +42,11 @@ static size_t tiles_bytes(const struct kernels_limits *limits) {
 
 static enum status allocate(struct kernels_ctx *ctx) {
     ctx->tiles = aligned_alloc(64, tiles_bytes(&ctx->limits));
+    ctx->rests =
+        calloc((size_t)ctx->n_threads * TILE_ROWS_MAX * ctx->limits.max_dim, sizeof(float));
     ctx->spans = calloc(ctx->limits.max_tokens, sizeof *ctx->spans);
     ctx->samplers = calloc(ctx->n_threads, sizeof *ctx->samplers);
-    if (!ctx->tiles || !ctx->spans || !ctx->samplers)
+    if (!ctx->tiles || !ctx->rests || !ctx->spans || !ctx->samplers)
         return STATUS_NOMEM;
     for (uint32_t i = 0; i < ctx->n_threads; i++)
         TRY(cpu_sampler_init(&ctx->samplers[i], ctx->limits.n_vocab));

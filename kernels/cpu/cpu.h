@@ -15,7 +15,7 @@ struct candidate {
     uint32_t id;
 };
 
-/* Scratch memory of one thread. */
+/* Scratch memory of one thread, for sampling. */
 struct sampler {
     float *weights;               /* (n_vocab) exp of the logits */
     float *raw;                   /* (n_vocab) logits before edits; also the allowed ones */
@@ -38,6 +38,7 @@ struct kernels_ctx {
     uint32_t n_threads;
     struct team *team;        /* owned */
     uint8_t *tiles;           /* owned: LINEAR_ROWS rows of activations, as integers or bfloat16 */
+    float *rests;             /* owned (n_threads, TILE_ROWS_MAX, max_dim): see numbers_rest() */
     struct span *spans;       /* owned (max_tokens) */
     struct sampler *samplers; /* owned (n_threads), each in one piece at .weights */
 };

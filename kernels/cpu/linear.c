@@ -13,6 +13,9 @@ struct linear_job {
     const struct weight *weight;
     const float *x; /* (n_rows, k) */
     uint8_t *tiles; /* activations as the format wants them */
+    float *rests;   /* (threads, TILE_ROWS_MAX, max_dim) scratch, where they come in two terms */
+    uint32_t max_dim;
+    bool fine;
     float *out;
     size_t out_stride;
     uint32_t n_rows;
@@ -32,8 +35,28 @@ static uint8_t *tile_at(const struct linear_job *job, uint32_t tile) {
     return job->tiles + (size_t)tile * job->tile_rows * (job->weight->k / GROUP) * TILE_ROW_BYTES;
 }
 
+/* The second term stands behind all tiles of the first. */
+static uint8_t *fine_tile_at(const struct linear_job *job, uint32_t tile) {
+    return tile_at(job, tile) + (size_t)job->n_rows * (job->weight->k / GROUP) * TILE_ROW_BYTES;
+}
+
+static void quantize_rests(const struct linear_job *job, uint32_t tile, float *rests) {
+    uint32_t n_rows = rows_at(job, tile);
+    uint32_t k = job->weight->k;
+    const float *x = job->x + (size_t)tile * job->tile_rows * k;
+    const uint8_t *at = tile_at(job, tile);
+    for (uint32_t g = 0; g < k; g += GROUP, at += (size_t)n_rows * TILE_ROW_BYTES) {
+        const int8_t *q = (const int8_t *)at;
+        const float *scales = (const float *)(at + (size_t)n_rows * GROUP);
+        for (uint32_t r = 0; r < n_rows; r++)
+            for (uint32_t i = 0; i < GROUP; i++)
+                rests[(size_t)r * k + g + i] =
+                    numbers_rest(x[(size_t)r * k + g + i], scales[r], q[(size_t)r * GROUP + i]);
+    }
+    job->path->quantize(fine_tile_at(job, tile), rests, n_rows, k);
+}
+
 static void quantize_item(void *arg, uint32_t item, uint32_t thread) {
-    (void)thread;
     const struct linear_job *job = arg;
     uint32_t k = job->weight->k;
     for (uint32_t i = 0; i < job->tiles_per_item; i++) {
@@ -46,6 +69,8 @@ static void quantize_item(void *arg, uint32_t item, uint32_t thread) {
                                   (size_t)rows_at(job, tile) * k);
         else
             job->path->quantize(tile_at(job, tile), job->x + row * k, rows_at(job, tile), k);
+        if (job->fine)
+            quantize_rests(job, tile, job->rests + (size_t)thread * TILE_ROWS_MAX * job->max_dim);
     }
 }
 
@@ -78,6 +103,15 @@ static void panels_item(void *arg, uint32_t item, uint32_t thread) {
         gemm.n_rows = rows_at(job, tile);
         gemm.out = job->out + (size_t)tile * job->tile_rows * job->out_stride;
         job->path->gemm(&gemm);
+        if (job->fine) { /* the panels are in the cache now */
+            struct weight unbiased = *job->weight;
+            struct gemm_job second = gemm;
+            unbiased.bias = NULL;
+            second.weight = &unbiased;
+            second.x = fine_tile_at(job, tile);
+            second.epilogue = EPILOGUE_ADD;
+            job->path->gemm(&second);
+        }
     }
 }
 
@@ -115,6 +149,9 @@ void cpu_linear(struct kernels_ctx *ctx, float *out, const float *x, const struc
         .path = ctx->path,
         .weight = weight,
         .tiles = ctx->tiles,
+        .rests = ctx->rests,
+        .max_dim = ctx->limits.max_dim,
+        .fine = numbers_fine(weight, epilogue),
         .out_stride = epilogue == EPILOGUE_SILU_MUL ? weight->n / 2 : weight->n,
         .tile_rows = ctx->path->tile_rows,
         .epilogue = epilogue,

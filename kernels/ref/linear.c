@@ -4,7 +4,8 @@
 
 /* One output of a quantized matrix. Per group, in rising k: f += (scale * act_scale) * dot, exact
  * in int32, and for formats with a minimum f += min * (act_scale * sum of the activations). */
-static float dot_ints(const struct kernels_ctx *ctx, const struct weight *weight, uint32_t n) {
+static float dot_ints(const struct weight *weight, uint32_t n, const int8_t *q,
+                      const float *scales) {
     uint32_t n_groups = weight->k / GROUP;
     const struct ref_group *groups = (const struct ref_group *)weight->data + (size_t)n * n_groups;
     float f = 0.0f;
@@ -12,12 +13,12 @@ static float dot_ints(const struct kernels_ctx *ctx, const struct weight *weight
         int32_t dot = 0;
         int32_t sum = 0;
         for (uint32_t i = 0; i < GROUP; i++) {
-            dot += groups[g].q[i] * ctx->q[g * GROUP + i];
-            sum += ctx->q[g * GROUP + i];
+            dot += groups[g].q[i] * q[g * GROUP + i];
+            sum += q[g * GROUP + i];
         }
-        f = fmaf(groups[g].scale * ctx->scales[g], (float)dot, f);
+        f = fmaf(groups[g].scale * scales[g], (float)dot, f);
         if (weight->format == WEIGHT_I4G)
-            f = fmaf(groups[g].min, ctx->scales[g] * (float)sum, f);
+            f = fmaf(groups[g].min, scales[g] * (float)sum, f);
     }
     return f;
 }
@@ -60,10 +61,23 @@ static float output(const struct kernels_ctx *ctx, const struct weight *weight, 
         break;
     case WEIGHT_I4G:
     case WEIGHT_I8G:
-        y = dot_ints(ctx, weight, n);
+        y = dot_ints(weight, n, ctx->q, ctx->scales);
         break;
     }
     return weight->bias ? y + weight->bias[n] : y;
+}
+
+/* Quantizes one row into both terms. */
+static void quantize_row(struct kernels_ctx *ctx, const float *x, uint32_t k) {
+    for (uint32_t g = 0; g < k / GROUP; g++) {
+        const float *group = x + (size_t)g * GROUP;
+        int8_t *q = ctx->q + (size_t)g * GROUP;
+        float rest[GROUP];
+        numbers_quantize(group, q, &ctx->scales[g]);
+        for (uint32_t i = 0; i < GROUP; i++)
+            rest[i] = numbers_rest(group[i], ctx->scales[g], q[i]);
+        numbers_quantize(rest, ctx->fine_q + (size_t)g * GROUP, &ctx->fine_scales[g]);
+    }
 }
 
 void ref_linear(struct kernels_ctx *ctx, float *out, const float *x, const struct weight *weight,
@@ -71,8 +85,7 @@ void ref_linear(struct kernels_ctx *ctx, float *out, const float *x, const struc
     ASSERT(weight->k <= ctx->limits.max_dim);
     uint32_t saved = numbers_enter();
     for (uint32_t row = 0; row < n_rows; row++, x += weight->k) {
-        for (uint32_t g = 0; g < weight->k / GROUP; g++)
-            numbers_quantize(x + (size_t)g * GROUP, ctx->q + (size_t)g * GROUP, &ctx->scales[g]);
+        quantize_row(ctx, x, weight->k);
         for (uint32_t i = 0; i < weight->k; i++)
             ctx->rounded[i] = bf16_to_float(float_to_bf16(x[i]));
         if (epilogue == EPILOGUE_SILU_MUL) {
@@ -83,6 +96,8 @@ void ref_linear(struct kernels_ctx *ctx, float *out, const float *x, const struc
         for (uint32_t n = 0; n < weight->n; n++, out++) {
             float y = output(ctx, weight, x, n);
             *out = epilogue == EPILOGUE_ADD ? *out + y : y;
+            if (numbers_fine(weight, epilogue))
+                *out += dot_ints(weight, n, ctx->fine_q, ctx->fine_scales);
         }
     }
     numbers_leave(saved);

@@ -9,6 +9,8 @@ static void ref_close(struct kernels_ctx *ctx) {
         return;
     free(ctx->q);
     free(ctx->scales);
+    free(ctx->fine_q);
+    free(ctx->fine_scales);
     free(ctx->rounded);
     free(ctx->scores);
     free(ctx->values);
@@ -28,14 +30,16 @@ static enum status ref_open(const struct kernels_options *options, struct kernel
     made->limits = *limits;
     made->q = calloc(limits->max_dim, sizeof *made->q);
     made->scales = calloc(limits->max_dim / GROUP + 1, sizeof *made->scales);
+    made->fine_q = calloc(limits->max_dim, sizeof *made->fine_q);
+    made->fine_scales = calloc(limits->max_dim / GROUP + 1, sizeof *made->fine_scales);
     made->rounded = calloc(limits->max_dim, sizeof *made->rounded);
     made->scores = calloc(ATTEND_CHUNK, sizeof *made->scores);
     made->values = calloc(limits->head_dim, sizeof *made->values);
     made->candidates = calloc(limits->n_vocab, sizeof *made->candidates);
     made->raw = calloc(limits->n_vocab, sizeof *made->raw);
     made->allowed = calloc(limits->n_vocab, sizeof *made->allowed);
-    if (!made->q || !made->scales || !made->rounded || !made->scores || !made->values ||
-        !made->candidates || !made->raw || !made->allowed) {
+    if (!made->q || !made->scales || !made->fine_q || !made->fine_scales || !made->rounded ||
+        !made->scores || !made->values || !made->candidates || !made->raw || !made->allowed) {
         ref_close(made);
         return error_set(error, STATUS_NOMEM, "no memory for the scratch space of a context");
     }

@@ -23,6 +23,8 @@ struct kernels_ctx {
     struct kernels_limits limits;
     int8_t *q;                           /* owned (max_dim): one row of activations as integers */
     float *scales;                       /* owned (max_dim / 32) */
+    int8_t *fine_q;                      /* owned (max_dim): what q leaves, for 8-bit matrices */
+    float *fine_scales;                  /* owned (max_dim / 32) */
     float *rounded;                      /* owned (max_dim): one row rounded to bfloat16 */
     float *scores;                       /* owned (ATTEND_CHUNK) */
     float *values;                       /* owned (head_dim): values of one chunk, weighted */

@@ -30,6 +30,9 @@ struct router_config {
     uint64_t no_worker_wait_ns; /* running requests wait this long for a worker: 5 s */
     uint64_t hang_ns_min;       /* lower bound of "hung": 1 s */
     uint64_t prefix_key;        /* seed of the cluster's prefix hashes */
+    bool has_model; /* only workers of this model and tokenizer; else the first one decides */
+    uint8_t model_fp[FINGERPRINT_BYTES];
+    uint8_t tokenizer_fp[FINGERPRINT_BYTES];
 };
 
 /* A sequence to be served. All pointers are borrowed until the sink's `end` for it. */
@@ -65,7 +68,9 @@ struct request_end {
     enum end_kind kind;
     enum finish finish;
     enum status
-        status; /* for END_REFUSED and END_FAILED: BUSY, CLOSED (no worker), TIMEOUT, LIMIT ... */
+        status; /* for END_REFUSED and END_FAILED: CLOSED (no worker), TIMEOUT (deadline), LIMIT
+                   (too long for every worker), IO (its workers keep dying: attempts used up or
+                   poisoned), CORRUPT (unusable numbers), INVALID (a worker says so) */
     enum reason reason;
     uint32_t n_emitted;
     uint32_t cached_tokens; /* of the prompt, at the first attempt */
@@ -82,7 +87,9 @@ struct router_sink {
     void (*open_link)(void *context, uint32_t slot, const struct announce *announce);
     void (*close_link)(void *context, uint32_t slot);
     /* Queues a message; the shell never loses one silently: a lost link comes back as
-     * router_link_lost(). Cancels and pings overtake submits there. */
+     * router_link_lost(). Cancels and pings overtake submits there, and a cancel removes queued
+     * work of its request. session is set; seq is the core's own count of messages on this link,
+     * which a shell that reorders may write anew as they leave. */
     void (*send)(void *context, uint32_t slot, const struct message *message);
     void (*tokens)(void *context, uint64_t user, const struct token_run *run);
     /* The last word on a request; its spec's memory is the shell's again. */
@@ -112,7 +119,8 @@ void router_announce(struct router *router, uint64_t now_ns, const struct announ
 void router_message(struct router *router, uint64_t now_ns, uint32_t slot,
                     const struct message *message);
 
-/* The link's other end is gone (closed socket, failed handshake, send to nobody). */
+/* The link's other end is gone (closed socket, failed handshake, send to nobody). The shell drops
+ * what it has of it: close_link is not called for it. */
 void router_link_lost(struct router *router, uint64_t now_ns, uint32_t slot);
 
 void router_tick(struct router *router, uint64_t now_ns);

@@ -11,9 +11,25 @@ for name in $(ctest --preset release -N | sed -n 's/^ *Test *#[0-9]*: \(.*\)$/\1
     esac
 done
 
+# Races: whatever has threads of its own.
+build tsan --target test_base_threads test_base_loop test_conform_kernels test_bus
+for name in base_threads base_loop conform_kernels bus; do
+    step "tsan/$name" 900 "ctest --preset tsan -R '^$name\$' -V"
+done
+
+# Every fuzz target for a while on top of its corpus; what it finds stays in build/check/fuzz.
+build fuzz --target fuzzers
+fuzz_s=20
+[ "$mode" = full ] && fuzz_s=1200
+for target in build/fuzz/fuzz/fuzz_*; do
+    name=$(basename "$target")
+    mkdir -p "$out/fuzz/$name"
+    step "$name" $((fuzz_s + 120)) "cd '$out/fuzz/$name' && '$root/$target' -max_total_time=$fuzz_s -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 . '$root/tests/fuzz/corpus/${name#fuzz_}'"
+done
+
 model=$(tools/fetch-model smollm2 2>"$out/fetch-model.log") || model=""
 venv=$cache/check-venv
-python_venv "$venv" numpy==2.2.6 tokenizers openai >"$out/venv.log" 2>&1 || true
+python_venv "$venv" numpy==2.2.6 tokenizers jinja2 openai >"$out/venv.log" 2>&1 || true
 python=$venv/bin/python
 [ -x "$python" ] || python=python3
 export TANDEM_TEST_MODEL="$model"
@@ -23,6 +39,10 @@ for script in tests/e2e/*_test.py; do
     [ -e "$script" ] || continue
     e2e "$(basename "$script" .py)" 900
 done
+
+e2e tokenizer_oracle 300
+e2e template_oracle 300
+e2e export_oracle 300
 
 if [ "$mode" = full ]; then
     step sim/long 3600 "build/release/tests/sim --seed 1 --seeds 2000"

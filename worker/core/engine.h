@@ -33,7 +33,8 @@ struct engine_config {
     uint32_t max_seqs;     /* sequences held, waiting and reserved ones included */
     uint32_t context;      /* most tokens of a sequence */
     uint32_t max_links;
-    uint32_t n_ends; /* the model's own end tokens */
+    uint32_t n_vocab; /* token ids are below; 0: ids are not checked */
+    uint32_t n_ends;  /* the model's own end tokens */
     uint32_t ends[16];
     uint64_t lease_ns;        /* a reservation unused this long is given back: 10 s */
     uint64_t router_lease_ns; /* a silent router's requests are dropped after this: 5 s */
@@ -94,6 +95,8 @@ struct engine_sink {
     void (*note)(void *context, const char *what, uint64_t detail); /* for the log; may be NULL */
 };
 
+/* STATUS_INVALID: sizes that make no sense (block_tokens other than 16, chunk_bytes below
+ * block_bytes, max_seqs above MESSAGE_ENTRIES_MAX ...). STATUS_NOMEM. */
 NODISCARD enum status engine_new(const struct engine_config *config, const struct engine_sink *sink,
                                  struct engine **engine);
 void engine_free(struct engine *engine);
@@ -112,8 +115,14 @@ void engine_link_lost(struct engine *engine, uint64_t now_ns, uint32_t link);
 void engine_tick(struct engine *engine, uint64_t now_ns);
 uint64_t engine_deadline(const struct engine *engine);
 
+/* How many tokens the coming plans may compute: at least 1, at most the config's chunk_tokens,
+ * which it is at first. The shell knows how long steps take. */
+void engine_budget(struct engine *engine, uint32_t chunk_tokens);
+
 /* Chooses the next step's work under the budgets; preempts when blocks are short. n_rows 0: idle.
- */
+ * A plan with rows is followed by engine_step_end() before the next plan. Between the two, messages
+ * and ticks may come: what a row names keeps its slot, ids and blocks until engine_step_end(), even
+ * if its request is cancelled meanwhile. */
 void engine_plan(struct engine *engine, uint64_t now_ns, struct plan *plan);
 
 /* Before the forward pass: how long it will take, so that long steps do not look hung. */

@@ -1,0 +1,9 @@
+/* base/exit.h: how programs of ours end. 0: a requested stop, or work done; EXIT_CONFIG: wrong options,
+ * configuration or model, a restart would not help; anything else: it died. */
+#pragma once
+
+#define EXIT_CONFIG 78 /* EX_CONFIG of sysexits.h; systemd does not restart it */
+
+/* Writes each line of `lines` to standard error as "error: ...", the form that people, scripts and
+ * `tandem up` read, and answers `code`. */
+int exit_with(int code, const char *lines);

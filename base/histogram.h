@@ -1,0 +1,27 @@
+/* base/histogram.h: a log-linear histogram of 64-bit values (after HdrHistogram): exact below 128,
+ * within 1/128 of the value above. 58 KiB, no allocation; one owner thread, merge to combine. */
+#pragma once
+
+#include <stdint.h>
+
+#define HISTOGRAM_SUB_BITS  7
+#define HISTOGRAM_N_BUCKETS ((65 - HISTOGRAM_SUB_BITS) << HISTOGRAM_SUB_BITS)
+
+/* Zeroed is empty. Values have the caller's unit, for example nanoseconds. */
+struct histogram {
+    uint64_t n;
+    uint64_t min; /* of all values; 0 when empty */
+    uint64_t max;
+    double sum;
+    uint64_t counts[HISTOGRAM_N_BUCKETS];
+};
+
+void histogram_record(struct histogram *histogram, uint64_t value);
+void histogram_merge(struct histogram *into, const struct histogram *from);
+void histogram_clear(struct histogram *histogram);
+
+double histogram_mean(const struct histogram *histogram); /* 0 when empty */
+
+/* The value at or below which `percent` (0 to 100) of the records lie: nearest rank, reported as
+ * the upper end of its bucket, at most max. 0 when empty. */
+uint64_t histogram_percentile(const struct histogram *histogram, double percent);

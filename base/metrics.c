@@ -1,0 +1,284 @@
+#include "base/metrics.h"
+
+#include "base/assert.h"
+#include "base/list.h"
+
+#include <math.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum kind { KIND_COUNTER, KIND_GAUGE, KIND_HISTOGRAM };
+static const char *const kind_names[] = {"counter", "gauge", "histogram"};
+
+struct family {
+    struct list link;
+    struct list series;
+    const char *name; /* borrowed */
+    const char *help; /* borrowed */
+    enum kind kind;
+};
+
+struct metric {
+    struct list link;
+    struct family *family;
+    char *labels; /* owned: `a="b",c="d"`, or "" */
+    double (*fn)(void *user);
+    void *user;
+    atomic_uint_fast64_t count;
+    _Atomic double value; /* a gauge's value, a histogram's sum */
+    const double *bounds; /* borrowed (n_bounds) */
+    unsigned n_bounds;
+    atomic_uint_fast64_t *buckets; /* owned (n_bounds): not cumulative */
+};
+
+struct metrics {
+    struct list families;
+    uint32_t n_series;
+    uint32_t n_series_max;
+    struct metric *dropped; /* counts refused registrations; has its own series */
+    struct metric nobody;   /* what refused callers write to */
+    struct family nowhere;
+};
+
+static void free_metric(struct metric *metric) {
+    free(metric->labels);
+    free(metric->buckets);
+    free(metric);
+}
+
+enum status metrics_new(uint32_t n_series_max, struct metrics **out) {
+    struct metrics *metrics = calloc(1, sizeof *metrics);
+    if (!metrics)
+        return STATUS_NOMEM;
+    list_init(&metrics->families);
+    list_init(&metrics->nobody.link);
+    metrics->nobody.family = &metrics->nowhere;
+    metrics->n_series_max = n_series_max + 1;
+    metrics->dropped = metrics_counter(
+        metrics, (struct metric_spec){.name = "tandem_metrics_dropped_total",
+                                      .help = "Series refused because the registry was full."});
+    *out = metrics;
+    return STATUS_OK;
+}
+
+void metrics_free(struct metrics *metrics) {
+    if (!metrics)
+        return;
+    list_each(f, &metrics->families) {
+        struct family *family = list_entry(f, struct family, link);
+        list_each(s, &family->series) {
+            free_metric(list_entry(s, struct metric, link));
+        }
+        free(family);
+    }
+    free(metrics);
+}
+
+/* Label values may hold anything; the format has escapes for these three. */
+static void write_escaped(struct buf *out, const char *text, bool quotes) {
+    for (; *text; text++) {
+        if (*text == '\\')
+            buf_puts(out, "\\\\");
+        else if (*text == '\n')
+            buf_puts(out, "\\n");
+        else if (*text == '"' && quotes)
+            buf_puts(out, "\\\"");
+        else
+            buf_putc(out, *text);
+    }
+}
+
+static char *render_labels(struct metric_spec spec) {
+    struct buf text;
+    buf_init(&text, 4096);
+    buf_puts(&text, "");
+    for (unsigned i = 0; i < spec.n_labels; i++) {
+        buf_printf(&text, "%s%s=\"", i ? "," : "", spec.labels[i].name);
+        write_escaped(&text, spec.labels[i].value, true);
+        buf_putc(&text, '"');
+    }
+    if (buf_status(&text) != STATUS_OK) {
+        buf_fini(&text);
+        return NULL;
+    }
+    return text.data;
+}
+
+static struct family *find_family(struct metrics *metrics, struct metric_spec spec,
+                                  enum kind kind) {
+    list_each(f, &metrics->families) {
+        struct family *family = list_entry(f, struct family, link);
+        if (strcmp(family->name, spec.name) != 0)
+            continue;
+        ASSERT(family->kind == kind);
+        return family;
+    }
+    struct family *family = calloc(1, sizeof *family);
+    if (!family)
+        return NULL;
+    *family = (struct family){.name = spec.name, .help = spec.help, .kind = kind};
+    list_init(&family->series);
+    list_push_back(&metrics->families, &family->link);
+    return family;
+}
+
+static struct metric *refuse(struct metrics *metrics) {
+    if (metrics->dropped)
+        metric_add(metrics->dropped, 1);
+    return &metrics->nobody;
+}
+
+static struct metric *add_series(struct metrics *metrics, struct metric_spec spec, enum kind kind,
+                                 const double *bounds, unsigned n_bounds) {
+    struct family *family = find_family(metrics, spec, kind);
+    char *labels = render_labels(spec);
+    if (!family || !labels) {
+        free(labels);
+        return refuse(metrics);
+    }
+    list_each(s, &family->series) {
+        struct metric *metric = list_entry(s, struct metric, link);
+        if (strcmp(metric->labels, labels) == 0) {
+            free(labels);
+            return metric;
+        }
+    }
+    struct metric *metric =
+        metrics->n_series < metrics->n_series_max ? calloc(1, sizeof *metric) : NULL;
+    atomic_uint_fast64_t *buckets = n_bounds ? calloc(n_bounds, sizeof *buckets) : NULL;
+    if (!metric || (n_bounds && !buckets)) {
+        free(labels);
+        free(metric);
+        free(buckets);
+        return refuse(metrics);
+    }
+    metric->family = family;
+    metric->labels = labels;
+    metric->bounds = bounds;
+    metric->n_bounds = n_bounds;
+    metric->buckets = buckets;
+    list_push_back(&family->series, &metric->link);
+    metrics->n_series++;
+    return metric;
+}
+
+struct metric *metrics_counter(struct metrics *metrics, struct metric_spec spec) {
+    return add_series(metrics, spec, KIND_COUNTER, NULL, 0);
+}
+
+struct metric *metrics_gauge(struct metrics *metrics, struct metric_spec spec) {
+    return add_series(metrics, spec, KIND_GAUGE, NULL, 0);
+}
+
+struct metric *metrics_gauge_fn(struct metrics *metrics, struct metric_spec spec,
+                                double (*fn)(void *user), void *user) {
+    struct metric *metric = add_series(metrics, spec, KIND_GAUGE, NULL, 0);
+    metric->fn = fn;
+    metric->user = user;
+    return metric;
+}
+
+struct metric *metrics_histogram(struct metrics *metrics, struct metric_spec spec,
+                                 const double *bounds, unsigned n_bounds) {
+    ASSERT(n_bounds > 0);
+    return add_series(metrics, spec, KIND_HISTOGRAM, bounds, n_bounds);
+}
+
+void metrics_remove(struct metrics *metrics, struct metric *metric) {
+    if (!metric || metric == &metrics->nobody)
+        return;
+    list_remove(&metric->link);
+    free_metric(metric);
+    metrics->n_series--;
+}
+
+void metric_add(struct metric *metric, uint64_t n) {
+    atomic_fetch_add_explicit(&metric->count, n, memory_order_relaxed);
+}
+
+void metric_set(struct metric *metric, double value) {
+    atomic_store_explicit(&metric->value, value, memory_order_relaxed);
+}
+
+void metric_observe(struct metric *metric, double value) {
+    double sum = atomic_load_explicit(&metric->value, memory_order_relaxed);
+    atomic_store_explicit(&metric->value, sum + value, memory_order_relaxed);
+    metric_add(metric, 1);
+    for (unsigned i = 0; i < metric->n_bounds; i++) {
+        if (value <= metric->bounds[i]) {
+            atomic_fetch_add_explicit(&metric->buckets[i], 1, memory_order_relaxed);
+            return;
+        }
+    }
+}
+
+uint64_t metric_count(const struct metric *metric) {
+    return atomic_load_explicit(&metric->count, memory_order_relaxed);
+}
+
+static void write_number(struct buf *out, double value) {
+    if (isnan(value))
+        buf_puts(out, "NaN");
+    else if (isinf(value))
+        buf_puts(out, value > 0 ? "+Inf" : "-Inf");
+    else if (value == floor(value) && fabs(value) < 1e15)
+        buf_printf(out, "%.0f", value);
+    else
+        buf_printf(out, "%.15g", value);
+}
+
+static void write_head(const struct metric *metric, struct buf *out, const char *suffix) {
+    buf_puts(out, metric->family->name);
+    buf_puts(out, suffix);
+    if (metric->labels[0])
+        buf_printf(out, "{%s}", metric->labels);
+    buf_putc(out, ' ');
+}
+
+static void write_histogram(const struct metric *metric, struct buf *out) {
+    const char *name = metric->family->name;
+    const char *comma = metric->labels[0] ? "," : "";
+    uint64_t seen = 0;
+    for (unsigned i = 0; i < metric->n_bounds; i++) {
+        seen += atomic_load_explicit(&metric->buckets[i], memory_order_relaxed);
+        buf_printf(out, "%s_bucket{%s%sle=\"%.15g\"} %llu\n", name, metric->labels, comma,
+                   metric->bounds[i], (unsigned long long)seen);
+    }
+    unsigned long long n = (unsigned long long)metric_count(metric);
+    buf_printf(out, "%s_bucket{%s%sle=\"+Inf\"} %llu\n", name, metric->labels, comma, n);
+    write_head(metric, out, "_sum");
+    write_number(out, atomic_load_explicit(&metric->value, memory_order_relaxed));
+    buf_putc(out, '\n');
+    write_head(metric, out, "_count");
+    buf_printf(out, "%llu\n", n);
+}
+
+static void write_series(const struct metric *metric, struct buf *out) {
+    if (metric->family->kind == KIND_HISTOGRAM) {
+        write_histogram(metric, out);
+        return;
+    }
+    write_head(metric, out, "");
+    if (metric->family->kind == KIND_COUNTER)
+        buf_printf(out, "%llu", (unsigned long long)metric_count(metric));
+    else
+        write_number(out, metric->fn ? metric->fn(metric->user)
+                                     : atomic_load_explicit(&metric->value, memory_order_relaxed));
+    buf_putc(out, '\n');
+}
+
+void metrics_write(const struct metrics *metrics, struct buf *out) {
+    list_each(f, &metrics->families) {
+        const struct family *family = list_entry(f, struct family, link);
+        if (list_empty(&family->series))
+            continue;
+        buf_printf(out, "# HELP %s ", family->name);
+        write_escaped(out, family->help, false);
+        buf_printf(out, "\n# TYPE %s %s\n", family->name, kind_names[family->kind]);
+        list_each(s, &family->series) {
+            write_series(list_entry(s, struct metric, link), out);
+        }
+    }
+}

@@ -1,0 +1,292 @@
+#include "base/options_internal.h"
+
+#include <errno.h>
+#include <ini.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SECTION_MAX  49 /* libinih cuts longer names in silence */
+#define SECTIONS_MAX 256
+#define ERRORS_MAX   32 /* a file that is no INI file should not flood the terminal */
+
+/* libinih gives its handler no line number, cuts lines and section names in silence and never
+ * tells of an empty section. So every line passes through here first: we count it, check what
+ * libinih would not, and give it an empty line in place of what must not be read. */
+struct reader {
+    struct options *options;
+    const char *path;
+    FILE *file;
+    unsigned line;
+    unsigned n_errors;
+    bool skip; /* in a section that is wrong or another program's */
+    char section[SECTION_MAX + 1];
+    enum options_rank rank; /* of the section we are in; RANK_NONE: check the keys, take nothing */
+    char *seen_sections[SECTIONS_MAX]; /* owned */
+    unsigned n_sections;
+    unsigned seen_keys[OPTIONS_MAX]; /* line of the key in this section, or 0 */
+    char text[OPTIONS_LINE_MAX + 1];
+};
+
+static const char known_sections[] = "cluster router worker bench";
+
+static bool complain(struct reader *reader) {
+    if (++reader->n_errors > ERRORS_MAX)
+        return false;
+    buf_printf(reader->options->errors, "%s:%u: ", reader->path, reader->line);
+    return true;
+}
+
+static unsigned distance(const char *a, const char *b) {
+    enum { N = 64 };
+    size_t na = strlen(a), nb = strlen(b);
+    if (na >= N || nb >= N)
+        return N;
+    unsigned row[N];
+    for (unsigned j = 0; j <= nb; j++)
+        row[j] = j;
+    for (unsigned i = 1; i <= na; i++) {
+        unsigned diagonal = row[0];
+        row[0] = i;
+        for (unsigned j = 1; j <= nb; j++) {
+            unsigned best = diagonal + (a[i - 1] != b[j - 1]);
+            if (row[j] + 1 < best)
+                best = row[j] + 1;
+            if (row[j - 1] + 1 < best)
+                best = row[j - 1] + 1;
+            diagonal = row[j];
+            row[j] = best;
+        }
+    }
+    return row[nb];
+}
+
+/* The key of an option: its name with underscores. */
+static const char *key_of(const struct option_spec *option, char *out, size_t size) {
+    snprintf(out, size, "%s", option->name);
+    for (char *at = out; *at; at++)
+        if (*at == '-')
+            *at = '_';
+    return out;
+}
+
+static void unknown_key(struct reader *reader, const char *key) {
+    const struct options_program *program = reader->options->program;
+    char best[64] = "", candidate[64];
+    unsigned least = (unsigned)strlen(key) / 3 + 1;
+    for (unsigned i = 0; i < program->n_options; i++) {
+        unsigned d = distance(key, key_of(&program->table[i], candidate, sizeof candidate));
+        if (program->table[i].sections && d <= least && d < 64) {
+            least = d;
+            memcpy(best, candidate, sizeof best);
+        }
+    }
+    if (!complain(reader))
+        return;
+    buf_printf(reader->options->errors, "unknown key \"%s\" in [%s]", key, reader->section);
+    if (best[0])
+        buf_printf(reader->options->errors, " (did you mean \"%s\"?)", best);
+    buf_putc(reader->options->errors, '\n');
+}
+
+/* The part of a section's name before the dot: "worker" of "worker.decode0". */
+static size_t kind_length(const char *section) {
+    return strcspn(section, ".");
+}
+
+static int on_key(void *user, const char *section, const char *key, const char *value) {
+    (void)section; /* ours is the whole name, and the same */
+    struct reader *reader = user;
+    struct options *options = reader->options;
+    const struct options_program *program = options->program;
+    unsigned at = 0;
+    char candidate[64];
+    while (at < program->n_options &&
+           strcmp(key, key_of(&program->table[at], candidate, sizeof candidate)) != 0)
+        at++;
+    bool shared = reader->rank == RANK_CLUSTER;
+    if (at == program->n_options) {
+        if (!shared || options_word(program->other_keys, key, strlen(key)) < 0)
+            unknown_key(reader, key);
+        return 1;
+    }
+    const struct option_spec *option = &program->table[at];
+    if (options_word(option->sections, reader->section, kind_length(reader->section)) < 0) {
+        if (complain(reader))
+            buf_printf(options->errors, "key \"%s\" does not belong in [%s]\n", key,
+                       reader->section);
+        return 1;
+    }
+    if (reader->seen_keys[at] && option->type != OPTION_LIST) {
+        if (complain(reader))
+            buf_printf(options->errors, "key \"%s\" stands in line %u already\n", key,
+                       reader->seen_keys[at]);
+        return 1;
+    }
+    reader->seen_keys[at] = reader->line;
+    if (reader->rank == RANK_NONE)
+        return 1;
+    char where[512];
+    snprintf(where, sizeof where, "%s:%u", reader->path, reader->line);
+    options_set(options, at, reader->rank, value, where);
+    return 1;
+}
+
+/* RANK_INSTANCE for our own [worker.NAME], RANK_NONE for another's. */
+static enum options_rank rank_of(struct reader *reader) {
+    const struct options_program *program = reader->options->program;
+    const char *dot = strchr(reader->section, '.');
+    if (strcmp(reader->section, "cluster") == 0)
+        return RANK_CLUSTER;
+    if (!dot)
+        return RANK_SECTION;
+    for (unsigned i = 0; program->instance && i < program->n_options; i++)
+        if (strcmp(program->table[i].name, program->instance) == 0 &&
+            reader->options->values[i].text &&
+            strcmp(reader->options->values[i].text, dot + 1) == 0)
+            return RANK_INSTANCE;
+    return RANK_NONE;
+}
+
+/* Notes a section and decides whether its keys are ours to read. */
+static void enter_section(struct reader *reader, const char *name, size_t n) {
+    struct buf *errors = reader->options->errors;
+    const char *own = reader->options->program->section;
+    reader->skip = true;
+    memset(reader->seen_keys, 0, sizeof reader->seen_keys);
+    if (n == 0 || n > SECTION_MAX) {
+        if (complain(reader))
+            buf_printf(errors, "a section's name has 1 to %d bytes\n", SECTION_MAX);
+        return;
+    }
+    memcpy(reader->section, name, n);
+    reader->section[n] = 0;
+    size_t kind = kind_length(reader->section);
+    bool named = reader->section[kind] == '.';
+    if (options_word(known_sections, reader->section, kind) < 0 ||
+        (named && (strncmp(reader->section, "worker.", 7) != 0 || n == kind + 1))) {
+        if (complain(reader))
+            buf_printf(errors,
+                       "unknown section [%s] (known: [cluster] [router] [worker] "
+                       "[worker.NAME] [bench])\n",
+                       reader->section);
+        return;
+    }
+    for (unsigned i = 0; i < reader->n_sections; i++) {
+        if (strcmp(reader->seen_sections[i], reader->section) == 0) {
+            if (complain(reader))
+                buf_printf(errors, "section [%s] is there twice\n", reader->section);
+            return;
+        }
+    }
+    char *copy = reader->n_sections < SECTIONS_MAX ? strdup(reader->section) : NULL;
+    if (!copy) {
+        if (complain(reader))
+            buf_printf(errors, "more than %d sections\n", SECTIONS_MAX);
+        return;
+    }
+    reader->seen_sections[reader->n_sections++] = copy;
+    reader->skip = strcmp(reader->section, "cluster") != 0 &&
+                   (!own || strlen(own) != kind || strncmp(reader->section, own, kind) != 0);
+    reader->rank = rank_of(reader);
+}
+
+/* Reads one line into reader->text without its end. False at the end of the file. *bad: it is too
+ * long or has control bytes. */
+static bool read_line(struct reader *reader, bool *bad) {
+    size_t n = 0;
+    int byte = 0;
+    *bad = false;
+    while ((byte = getc(reader->file)) != EOF && byte != '\n') {
+        if ((byte < ' ' && byte != '\t' && byte != '\r') || byte == 0x7f || n == OPTIONS_LINE_MAX)
+            *bad = true;
+        else
+            reader->text[n++] = (char)byte;
+    }
+    if (byte == EOF && n == 0 && !*bad)
+        return false;
+    reader->line++;
+    while (n > 0 && (reader->text[n - 1] == '\r' || reader->text[n - 1] == ' ' ||
+                     reader->text[n - 1] == '\t'))
+        n--;
+    reader->text[n] = 0;
+    return true;
+}
+
+/* Does libinih get this line as it is? */
+static bool check_line(struct reader *reader, bool bad) {
+    struct buf *errors = reader->options->errors;
+    if (bad) {
+        if (complain(reader))
+            buf_printf(errors, "a line has at most %d bytes and no control bytes\n",
+                       OPTIONS_LINE_MAX);
+        return false;
+    }
+    const char *at = reader->text;
+    if (reader->line == 1 && strncmp(at, "\xef\xbb\xbf", 3) == 0)
+        at += 3;
+    at += strspn(at, " \t");
+    if (*at == 0 || *at == ';' || *at == '#')
+        return false;
+    if (*at == '[') {
+        const char *end = strchr(at, ']');
+        if (end && end[1 + strspn(end + 1, " \t")] == 0) {
+            enter_section(reader, at + 1, (size_t)(end - at - 1));
+            return !reader->skip;
+        }
+        reader->skip = true;
+        if (complain(reader))
+            buf_puts(errors, "expected [section] and nothing behind it\n");
+        return false;
+    }
+    if (!reader->section[0] && !reader->skip) {
+        if (complain(reader))
+            buf_puts(errors, "expected a [section] first\n");
+        reader->skip = true;
+    }
+    if (reader->skip)
+        return false;
+    if (*at == '=' || *at == ':' || !strpbrk(at, "=:")) {
+        if (complain(reader))
+            buf_puts(errors, "expected key = value\n");
+        return false;
+    }
+    return true;
+}
+
+static char *next_line(char *out, int size, void *stream) {
+    struct reader *reader = stream;
+    bool bad;
+    if (!read_line(reader, &bad))
+        return NULL;
+    size_t n = check_line(reader, bad) ? strlen(reader->text) : 0;
+    if (n + 2 > (size_t)size) /* cannot be: ini_max_line has room for OPTIONS_LINE_MAX */
+        n = 0;
+    memcpy(out, reader->text, n);
+    out[n] = '\n';
+    out[n + 1] = 0;
+    return out;
+}
+
+void options_read_file(struct options *options, const char *path) {
+    struct reader *reader = calloc(1, sizeof *reader);
+    FILE *file = reader ? fopen(path, "re") : NULL;
+    if (!file) {
+        buf_printf(options->errors, "%s: cannot read it: %s\n", path, strerror(errno));
+        free(reader);
+        return;
+    }
+    *reader = (struct reader){.options = options, .path = path, .file = file};
+    ini_allow_multiline = false;
+    ini_allow_inline_comments = false;
+    ini_max_line = OPTIONS_LINE_MAX + 4;
+    int rc = ini_parse_stream(next_line, reader, on_key, reader);
+    if (rc < 0 || ferror(file))
+        buf_printf(options->errors, "%s: cannot read it\n", path);
+    if (reader->n_errors > ERRORS_MAX)
+        buf_printf(options->errors, "%s: and %u more\n", path, reader->n_errors - ERRORS_MAX);
+    for (unsigned i = 0; i < reader->n_sections; i++)
+        free(reader->seen_sections[i]);
+    fclose(file);
+    free(reader);
+}

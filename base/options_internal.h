@@ -1,0 +1,46 @@
+/* base/options_internal.h: what options.c, options_parse.c and options_file.c share. */
+#pragma once
+
+#include "base/options.h"
+
+/* Higher goes before lower. */
+enum options_rank {
+    RANK_NONE,
+    RANK_DEFAULT,
+    RANK_CLUSTER,
+    RANK_SECTION,
+    RANK_INSTANCE,
+    RANK_ENVIRONMENT,
+    RANK_FLAG
+};
+
+struct options_value {
+    enum options_rank rank;
+    uint64_t number;
+    char *text;  /* owned */
+    char **list; /* owned (n_list), strings owned */
+    unsigned n_list;
+    char *where; /* owned */
+};
+
+struct options {
+    const struct options_program *program; /* borrowed */
+    struct options_value *values;          /* owned (n_options + 1): the last is --config */
+    const char **args;                     /* owned (n_args), strings borrowed from argv */
+    unsigned n_args;
+    struct buf *errors; /* borrowed while options_new() runs */
+};
+
+/* Takes the text for option `at` unless something of higher rank is there. Mistakes go to
+ * options->errors as "where: ...". */
+void options_set(struct options *options, unsigned at, enum options_rank rank, const char *text,
+                 const char *where);
+
+/* Is `word` of n bytes one of the blank-separated `words`? Its index, or -1. */
+int options_word(const char *words, const char *word, size_t n);
+
+/* Parses by type. On failure answers what was expected, for an error line; NULL when fine. */
+const char *options_parse(const struct option_spec *option, const char *text, uint64_t *number);
+
+/* Reads one INI file; mistakes go to options->errors. */
+void options_read_file(struct options *options, const char *path);

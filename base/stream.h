@@ -1,0 +1,52 @@
+/* base/stream.h: a connected socket on a loop: bytes in by callback, bytes out by one send a turn.
+ *
+ * What is written during a turn is sent together before the loop sleeps. Nothing is freed inside a
+ * callback: stream_close() marks, and the reaper closes and frees before the next sleep; after it
+ * no callback comes. Idle streams hold no buffers. Loop's thread only. */
+#pragma once
+
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct loop;
+struct stream;
+
+struct stream_events {
+    /* n > 0 bytes came; they are gone after the call. */
+    void (*data)(void *user, const char *bytes, size_t n);
+    /* The output that had to wait was taken by the kernel. May be NULL. */
+    void (*drained)(void *user);
+    /* No more bytes will come (STATUS_CLOSED: the peer ended its side) or go (STATUS_IO: reset).
+     * At most once. The owner calls stream_close(), now or later. */
+    void (*gone)(void *user, enum status status);
+};
+
+/* Takes over the connected, non-blocking socket fd and begins to read; on failure the fd stays the
+ * caller's. `events` is borrowed for life. */
+NODISCARD enum status stream_new(struct loop *loop, int fd, const struct stream_events *events,
+                                 void *user, struct stream **stream);
+
+/* Drops what was not sent. NULL is fine. */
+void stream_close(struct stream *stream);
+
+/* Queues a copy. STATUS_NOMEM: nothing was queued. After `gone` it is dropped with STATUS_CLOSED.
+ * The bound on what may be queued is the owner's: see stream_pending(). */
+NODISCARD enum status stream_write(struct stream *stream, const void *bytes, size_t n);
+
+/* Bytes queued and not yet taken by the kernel. */
+size_t stream_pending(const struct stream *stream);
+
+/* When the kernel last took bytes, or when the oldest queued byte came if that was later; only
+ * while stream_pending() > 0. CLOCK_MONOTONIC. */
+uint64_t stream_progress_ns(const struct stream *stream);
+
+/* While paused no data comes, but a peer that closes or resets is still noticed. */
+void stream_pause(struct stream *stream, bool paused);
+
+/* Ends our side once all is sent; the peer's side stays readable. */
+void stream_shutdown(struct stream *stream);
+
+int stream_fd(const struct stream *stream); /* borrowed: for getsockname() and the like */

@@ -1,0 +1,252 @@
+#include "base/tcp.h"
+
+#include "base/clock.h"
+#include "base/loop.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define ACCEPTS_PER_TURN 64
+#define SEND_BYTES       (256 * 1024) /* SO_SNDBUF: the kernel doubles it for its own use */
+#define NOTSENT_BYTES    (64 * 1024)  /* what waits beyond this waits with us, where we see it */
+#define RETRY_NS         (100 * NS_PER_MS) /* after running out of descriptors */
+
+struct tcp_listener {
+    int fd;                   /* owned */
+    struct loop_watch *watch; /* owned */
+    struct loop_timer *retry; /* owned */
+    uint16_t port;
+    bool paused;    /* by the owner */
+    bool exhausted; /* by us, until the timer fires */
+    uint64_t n_exhausted;
+    tcp_accept_fn *fn;
+    void *user;
+};
+
+static void watch_again(struct tcp_listener *listener) {
+    bool on = !listener->paused && !listener->exhausted;
+    (void)!loop_watch_set(listener->watch, on ? LOOP_READ : 0);
+}
+
+static void on_retry(void *user) {
+    struct tcp_listener *listener = user;
+    listener->exhausted = false;
+    watch_again(listener);
+}
+
+static void on_readable(void *user, unsigned events) {
+    (void)events;
+    struct tcp_listener *listener = user;
+    for (unsigned i = 0; i < ACCEPTS_PER_TURN && !listener->paused; i++) {
+        int fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd >= 0) {
+            listener->fn(listener->user, fd);
+            continue;
+        }
+        if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+            listener->n_exhausted++;
+            listener->exhausted = true;
+            watch_again(listener);
+            loop_timer_after(listener->retry, RETRY_NS);
+        } else if (errno == EINTR || errno == ECONNABORTED) {
+            continue;
+        }
+        return;
+    }
+}
+
+/* What is accepted inherits these from the listening socket, which spares three calls for each. */
+static void set_options(int fd) {
+    int one = 1;
+    int send_bytes = SEND_BYTES;
+    int notsent_bytes = NOTSENT_BYTES;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &send_bytes, sizeof send_bytes);
+    setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &notsent_bytes, sizeof notsent_bytes);
+}
+
+enum status tcp_listen_fd(struct loop *loop, int fd, tcp_accept_fn *fn, void *user,
+                          struct tcp_listener **out, struct error *error) {
+    struct sockaddr_storage name = {0};
+    socklen_t n = sizeof name;
+    if (getsockname(fd, (struct sockaddr *)&name, &n) != 0)
+        return error_set(error, STATUS_IO, "cannot listen: %s", strerror(errno));
+    struct tcp_listener *listener = calloc(1, sizeof *listener);
+    if (!listener)
+        return error_set(error, STATUS_NOMEM, "out of memory");
+    *listener = (struct tcp_listener){.fd = fd, .fn = fn, .user = user};
+    if (name.ss_family == AF_INET)
+        listener->port = ntohs(((struct sockaddr_in *)&name)->sin_port);
+    else if (name.ss_family == AF_INET6)
+        listener->port = ntohs(((struct sockaddr_in6 *)&name)->sin6_port);
+    set_options(fd);
+    if (loop_watch_new(loop, fd, on_readable, listener, &listener->watch) != STATUS_OK ||
+        loop_timer_new(loop, on_retry, listener, &listener->retry) != STATUS_OK ||
+        loop_watch_set(listener->watch, LOOP_READ) != STATUS_OK) {
+        listener->fd = -1;
+        tcp_listener_free(listener);
+        return error_set(error, STATUS_NOMEM, "out of memory");
+    }
+    *out = listener;
+    return STATUS_OK;
+}
+
+/* Splits "HOST:PORT" into host ("" for every address) and port. False when it is not that. */
+static bool split_address(const char *address, char *host, size_t host_size, char *port,
+                          size_t port_size) {
+    const char *colon = strrchr(address, ':');
+    if (!colon || colon[1] == 0 || strspn(colon + 1, "0123456789") != strlen(colon + 1))
+        return false;
+    if (strlen(colon + 1) > 5 || strtoul(colon + 1, NULL, 10) > 65535)
+        return false;
+    const char *begin = address;
+    const char *end = colon;
+    if (*begin == '[') {
+        if (end - begin < 3 || end[-1] != ']')
+            return false;
+        begin++;
+        end--;
+    } else if (memchr(begin, ':', (size_t)(end - begin))) {
+        return false; /* an IPv6 address without brackets could mean two things */
+    }
+    size_t n = (size_t)(end - begin);
+    if (n >= host_size)
+        return false;
+    memcpy(host, begin, n);
+    host[n] = 0;
+    if (strcmp(host, "*") == 0)
+        host[0] = 0;
+    snprintf(port, port_size, "%s", colon + 1);
+    return true;
+}
+
+static enum status resolve(const char *address, struct addrinfo **list, struct error *error) {
+    char host[256], port[8];
+    if (!split_address(address, host, sizeof host, port, sizeof port))
+        return error_set(error, STATUS_INVALID, "\"%s\" is not HOST:PORT or [IPV6]:PORT", address);
+    struct addrinfo hints = {.ai_family = AF_UNSPEC,
+                             .ai_socktype = SOCK_STREAM,
+                             .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
+    int rc = getaddrinfo(host[0] ? host : NULL, port, &hints, list);
+    if (rc != 0)
+        return error_set(error, STATUS_INVALID, "cannot find the address \"%s\": %s", address,
+                         gai_strerror(rc));
+    return STATUS_OK;
+}
+
+static int open_socket(const struct addrinfo *info) {
+    int fd = socket(info->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -1;
+    int one = 1, zero = 0;
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+    if (info->ai_family == AF_INET6)
+        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof zero);
+    if (bind(fd, info->ai_addr, info->ai_addrlen) == 0 && listen(fd, SOMAXCONN) == 0)
+        return fd;
+    int saved = errno;
+    close(fd);
+    errno = saved;
+    return -1;
+}
+
+/* "fd:N": a socket inherited from who started us. */
+static enum status listen_inherited(struct loop *loop, const char *address, tcp_accept_fn *fn,
+                                    void *user, struct tcp_listener **listener,
+                                    struct error *error) {
+    const char *digits = address + 3;
+    size_t n = strlen(digits);
+    int listening = 0;
+    socklen_t size = sizeof listening;
+    if (n == 0 || n > 6 || strspn(digits, "0123456789") != n)
+        return error_set(error, STATUS_INVALID, "\"%s\" is not fd:NUMBER", address);
+    int fd = (int)strtol(digits, NULL, 10);
+    if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &size) != 0 || !listening)
+        return error_set(error, STATUS_INVALID, "descriptor %d is not a listening socket", fd);
+    if (fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) != 0 ||
+        fcntl(fd, F_SETFD, FD_CLOEXEC) != 0)
+        return error_set(error, STATUS_IO, "descriptor %d: %s", fd, strerror(errno));
+    return tcp_listen_fd(loop, fd, fn, user, listener, error);
+}
+
+enum status tcp_listen(struct loop *loop, const char *address, tcp_accept_fn *fn, void *user,
+                       struct tcp_listener **listener, struct error *error) {
+    struct addrinfo *list = NULL;
+    if (strncmp(address, "fd:", 3) == 0)
+        return listen_inherited(loop, address, fn, user, listener, error);
+    TRY(resolve(address, &list, error));
+    int fd = -1;
+    /* A wildcard IPv6 socket takes IPv4 too, so it goes first; hosts without IPv6 get the other. */
+    for (int pass = 0; pass < 2 && fd < 0; pass++)
+        for (const struct addrinfo *info = list; info && fd < 0; info = info->ai_next)
+            if ((info->ai_family == AF_INET6) == (pass == 0))
+                fd = open_socket(info);
+    int failure = errno;
+    freeaddrinfo(list);
+    if (fd < 0 && failure == EADDRINUSE)
+        return error_set(error, STATUS_EXISTS,
+                         "%s is in use by another process (ss -ltnp shows which): choose another "
+                         "port, or 0 for any free one",
+                         address);
+    if (fd < 0)
+        return error_set(error, failure == EACCES ? STATUS_DENIED : STATUS_IO,
+                         "cannot listen on %s: %s", address, strerror(failure));
+    enum status status = tcp_listen_fd(loop, fd, fn, user, listener, error);
+    if (status != STATUS_OK)
+        close(fd);
+    return status;
+}
+
+void tcp_listener_free(struct tcp_listener *listener) {
+    if (!listener)
+        return;
+    loop_watch_free(listener->watch);
+    loop_timer_free(listener->retry);
+    if (listener->fd >= 0)
+        close(listener->fd);
+    free(listener);
+}
+
+uint16_t tcp_listener_port(const struct tcp_listener *listener) {
+    return listener->port;
+}
+
+void tcp_listener_pause(struct tcp_listener *listener, bool paused) {
+    listener->paused = paused;
+    watch_again(listener);
+}
+
+uint64_t tcp_listener_n_exhausted(const struct tcp_listener *listener) {
+    return listener->n_exhausted;
+}
+
+static bool is_loopback(const struct sockaddr *address) {
+    if (address->sa_family == AF_INET)
+        return ntohl(((const struct sockaddr_in *)(const void *)address)->sin_addr.s_addr) >> 24 ==
+               127;
+    if (address->sa_family == AF_INET6)
+        return IN6_IS_ADDR_LOOPBACK(
+            &((const struct sockaddr_in6 *)(const void *)address)->sin6_addr);
+    return false;
+}
+
+bool tcp_is_loopback(const char *address) {
+    struct addrinfo *list = NULL;
+    struct error error;
+    if (resolve(address, &list, &error) != STATUS_OK)
+        return false;
+    bool all = true;
+    for (const struct addrinfo *info = list; info; info = info->ai_next)
+        all = all && is_loopback(info->ai_addr);
+    freeaddrinfo(list);
+    return all;
+}

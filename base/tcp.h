@@ -1,0 +1,36 @@
+/* base/tcp.h: listening sockets on a loop. Loop's thread only. */
+#pragma once
+
+#include "base/error.h"
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct loop;
+struct tcp_listener;
+
+/* A new connection: the callee owns fd (non-blocking, close-on-exec, TCP_NODELAY). */
+typedef void tcp_accept_fn(void *user, int fd);
+
+/* Listens on "HOST:PORT", "[V6]:PORT", ":PORT" or "*:PORT" (every address); port 0 lets the system
+ * choose; or on "fd:N", a socket that listens already (systemd hands the first over as 3). Errors
+ * are one line for the operator: STATUS_INVALID for the text, STATUS_EXISTS for a port in use,
+ * STATUS_DENIED, STATUS_IO. Blocks for a name that needs resolving: start-up only. */
+NODISCARD enum status tcp_listen(struct loop *loop, const char *address, tcp_accept_fn *fn,
+                                 void *user, struct tcp_listener **listener, struct error *error);
+
+/* The same on a socket that listens already (socket activation). Takes fd on success. */
+NODISCARD enum status tcp_listen_fd(struct loop *loop, int fd, tcp_accept_fn *fn, void *user,
+                                    struct tcp_listener **listener, struct error *error);
+void tcp_listener_free(struct tcp_listener *listener); /* closes the socket; NULL is fine */
+
+uint16_t tcp_listener_port(const struct tcp_listener *listener);
+
+/* While paused, connections wait in the kernel's queue. It pauses by itself for 100 ms when the
+ * process is out of descriptors or memory (counted). */
+void tcp_listener_pause(struct tcp_listener *listener, bool paused);
+uint64_t tcp_listener_n_exhausted(const struct tcp_listener *listener);
+
+/* Is every address that this text names a loopback one? False when it does not parse. */
+bool tcp_is_loopback(const char *address);

@@ -1,0 +1,76 @@
+/* model/config.h: what the engine needs to know of a model, checked as a whole.
+ *
+ * Plain numbers, read once from a model's files and then read-only. config_check() has passed on
+ * every struct model_config that model_open() hands out, so sizes computed from it fit into 64 bits
+ * and nothing divides by zero. */
+#pragma once
+
+#include "base/error.h"
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define CONFIG_LAYERS_MAX  1024u
+#define CONFIG_DIM_MAX     65536u
+#define CONFIG_HEADS_MAX   1024u
+#define CONFIG_HEAD_MAX    512u
+#define CONFIG_FFN_MAX     1048576u
+#define CONFIG_VOCAB_MAX   1048576u
+#define CONFIG_CONTEXT_MAX 16777216u
+#define CONFIG_STOPS_MAX   16u
+#define CONFIG_NO_TOKEN    UINT32_MAX
+
+/* Which dimensions of a head a rotary embedding turns together: i and i + dims / 2, or 2i and
+ * 2i + 1. The same weights differ between files: GGUF permutes Q and K to the interleaved form. */
+enum config_rope { CONFIG_ROPE_NONE, CONFIG_ROPE_HALF_SPLIT, CONFIG_ROPE_INTERLEAVED };
+
+struct model_config {
+    char family[32]; /* row in the worker's family table: "llama", "hash" */
+    char name[128];  /* for people and clients: the file's stem or the folder's name; printable */
+    uint32_t n_layers;
+    uint32_t dim;        /* width of the residual stream */
+    uint32_t n_heads;    /* query heads */
+    uint32_t n_kv_heads; /* divides n_heads */
+    uint32_t head_dim;
+    uint32_t ffn_dim; /* inner width of the feed-forward part */
+    uint32_t n_vocab; /* rows of the embedding; at least the tokenizer's tokens */
+    uint32_t context; /* tokens the model was trained for */
+    float norm_eps;   /* of RMSNorm */
+    struct {
+        enum config_rope layout;
+        uint32_t dims; /* rotary dimensions of a head, even, at most head_dim */
+        double theta;  /* base of the frequencies */
+    } rope;
+    bool tied_head; /* the output head is the token embedding */
+
+    uint32_t bos_id; /* CONFIG_NO_TOKEN: none */
+    uint32_t eos_id; /* CONFIG_NO_TOKEN: none, the model never ends by itself */
+    uint32_t n_stop_ids;
+    uint32_t stop_ids[CONFIG_STOPS_MAX]; /* ids that end an answer, eos_id first, no repeats */
+
+    uint8_t fingerprint[32]; /* of the weights' files: equal for equal models (model.h) */
+    uint8_t tokenizer_fingerprint[32];
+};
+
+/* Bounds and relations of the numbers. STATUS_INVALID naming the field, STATUS_LIMIT past a bound
+ * above. Families without a network (`hash`) are checked for vocabulary and context alone. */
+NODISCARD enum status config_check(const struct model_config *config, struct error *error);
+
+struct gguf;
+struct tokenizer;
+
+/* Reads and checks the numbers of a GGUF file (docs/gguf.md); stop ids and fingerprints come later
+ * (config_add_stops, model_open). STATUS_UNSUPPORTED for an architecture or a feature of it that is
+ * not served. Allocates nothing. */
+NODISCARD enum status config_from_gguf(const struct gguf *gguf, struct model_config *config,
+                                       struct error *error);
+
+/* Fills stop_ids: eos_id, the file's end-of-turn ids, and the tokens that are known to end a turn
+ * by their names. gguf may be NULL. */
+void config_add_stops(struct model_config *config, const struct gguf *gguf,
+                      const struct tokenizer *tokenizer);
+
+/* Takes the model's name from a path: the last part, without ".gguf"; what is not printable ASCII
+ * becomes '_'. */
+void config_name_from_path(struct model_config *config, const char *path);

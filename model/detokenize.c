@@ -1,0 +1,61 @@
+#include "model/detokenize.h"
+
+#include "base/utf8.h"
+
+#include <string.h>
+
+_Static_assert(sizeof(struct detokenizer) <= 64, "kept once per stream");
+
+static const char replacement[] = "\xef\xbf\xbd";
+
+/* How many bytes at the front, where no valid character begins, one U+FFFD stands for. */
+static size_t bad_length(const char *bytes, size_t n) {
+    for (unsigned length = 3; length > 1; length--)
+        if (length <= n && utf8_cut_tail(bytes, length) == length)
+            return length;
+    return 1;
+}
+
+/* Writes whole characters and replacements; returns where a cut character at the end begins. */
+static size_t write_text(const char *bytes, size_t n, struct buf *out) {
+    size_t at = 0;
+    while (at < n) {
+        size_t n_valid = utf8_valid_prefix(bytes + at, n - at);
+        buf_append(out, bytes + at, n_valid);
+        at += n_valid;
+        if (at == n)
+            break;
+        size_t n_bad = bad_length(bytes + at, n - at);
+        /* Bytes that reach the end and could go on wait for the next token. */
+        if (at + n_bad == n && utf8_cut_tail(bytes + at, n_bad) == n_bad)
+            break;
+        buf_puts(out, replacement);
+        at += n_bad;
+    }
+    return at;
+}
+
+enum status detokenizer_push(struct detokenizer *detokenizer, const struct tokenizer *tokenizer,
+                             uint32_t id, struct buf *out) {
+    char bytes[sizeof detokenizer->held + VOCABULARY_BYTES_MAX];
+    if (id >= tokenizer_n_tokens(tokenizer))
+        return STATUS_INVALID;
+    if (detokenizer->skip_special && tokenizer_is_special(tokenizer, id))
+        return STATUS_OK;
+    struct span token = tokenizer_bytes(tokenizer, id);
+    size_t n = detokenizer->n_held;
+    memcpy(bytes, detokenizer->held, n);
+    memcpy(bytes + n, token.bytes, token.n);
+    n += token.n;
+    size_t at = write_text(bytes, n, out);
+    detokenizer->n_held = (uint8_t)(n - at);
+    memcpy(detokenizer->held, bytes + at, n - at);
+    return buf_status(out);
+}
+
+enum status detokenizer_flush(struct detokenizer *detokenizer, struct buf *out) {
+    if (detokenizer->n_held > 0)
+        buf_puts(out, replacement);
+    detokenizer->n_held = 0;
+    return buf_status(out);
+}

@@ -1,0 +1,34 @@
+/* model/detokenize.h: token ids to text, one at a time, always whole UTF-8 characters.
+ *
+ * A character may be spread over several tokens: bytes that could still become one are held back
+ * until the next token decides, or the end does. Bytes that can never become one are written as
+ * U+FFFD, one for each longest prefix of a character (Unicode 15, section 3.9, as Python's
+ * errors="replace"). All output together is what decoding all bytes at once would give. The state
+ * is small and may be copied; one owner thread. */
+#pragma once
+
+#include "base/buf.h"
+#include "base/status.h"
+#include "model/tokenizer.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct detokenizer {
+    uint8_t held[4]; /* a cut character's first bytes */
+    uint8_t n_held;
+    bool skip_special; /* special tokens write nothing */
+};
+
+static inline void detokenizer_init(struct detokenizer *detokenizer, bool skip_special) {
+    *detokenizer = (struct detokenizer){.skip_special = skip_special};
+}
+
+/* Appends to out what the id completes. STATUS_INVALID when there is no such id; STATUS_NOMEM or
+ * STATUS_LIMIT from out. */
+NODISCARD enum status detokenizer_push(struct detokenizer *detokenizer,
+                                       const struct tokenizer *tokenizer, uint32_t id,
+                                       struct buf *out);
+
+/* The end: a cut character becomes U+FFFD. */
+NODISCARD enum status detokenizer_flush(struct detokenizer *detokenizer, struct buf *out);

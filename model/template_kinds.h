@@ -1,0 +1,6 @@
+/* model/template_kinds.h: the members behind struct template_kind, for template.c. */
+#pragma once
+
+#include "model/template.h"
+
+extern const struct template_kind template_kind_chatml;

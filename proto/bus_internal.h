@@ -1,0 +1,161 @@
+/* proto/bus_internal.h: what the files of the bus share. Private to proto/.
+ *
+ * bus.c runs the sockets and the events, bus_link.c the links and their queues, bus_socket.c makes
+ * sockets and reads their monitors, bus_endpoint.c knows addresses, bus_zap.c lets keys in.
+ *
+ * Locks: none. The owner's thread does everything except bus_zap.c, whose thread shares one atomic
+ * counter and a key that does not change. */
+#pragma once
+
+#include "base/list.h"
+#include "base/map.h"
+#include "proto/bus.h"
+#include "proto/codec.h"
+#include "proto/keys.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <zmq.h>
+
+#define ROUTING_ID_BYTES 16
+#define BAD_MESSAGES_MAX 3
+#define TICK_MS          50
+
+/* A ZeroMQ socket that the loop looks at. Its descriptor is edge-triggered, so a socket stays in
+ * the ready list until a receive said EAGAIN, and every send puts it back (zmq_getsockopt(3)). */
+struct bus_socket {
+    enum { SOCKET_FREE, SOCKET_LISTENER, SOCKET_LINK, SOCKET_MONITOR } kind;
+    void *zmq; /* owned */
+    int fd;    /* libzmq's */
+    struct list ready;
+    struct bus_socket *watches; /* of a monitor */
+    uint32_t index;             /* of the listener or link slot */
+};
+
+struct bus_listener {
+    struct bus_socket socket;
+    struct bus_socket monitor;
+    struct map links; /* routing id -> slot */
+    char endpoint[MESSAGE_ENDPOINT_MAX];
+};
+
+/* A message that waits: struct, head, raw. */
+struct queued {
+    struct queued *next;
+    enum message_type type;
+    struct request_id req; /* of RESERVE and SUBMIT */
+    uint32_t attempt;
+    uint32_t n_head;
+    uint32_t n_raw;
+    uint8_t bytes[];
+};
+
+struct queue {
+    struct queued *first; /* owned */
+    struct queued *last;
+    uint32_t n;
+};
+
+enum link_state {
+    LINK_FREE,
+    LINK_OPEN,
+    LINK_ENDING, /* over: BUS_LOST once everything that came was taken */
+    LINK_BANNED, /* its messages are dropped unread */
+};
+
+struct bus_link {
+    enum link_state state;
+    uint16_t generation;
+    bool is_bound;
+    bool is_shown; /* the owner knows it */
+    bool is_up;    /* connecting side: the handshake is done */
+    uint32_t listener;
+    uint8_t routing_id[ROUTING_ID_BYTES]; /* of the peer (bound) */
+    struct bus_socket socket;             /* connecting side */
+    struct bus_socket monitor;
+    uint64_t connect_deadline_ns;
+    uint64_t heard_ns;
+    uint64_t seq;
+    uint32_t n_bad;
+    struct queue control;
+    struct queue bulk;
+    size_t queued_bytes;
+    struct list waiting; /* in bus.waiting while anything is queued */
+    struct list ending;  /* in bus.ending */
+    const char *why;
+    uint32_t next_free;
+};
+
+struct zap {
+    pthread_t thread;
+    bool is_running;
+    void *zmq; /* owned by the thread once it runs */
+    char client_public[KEY_TEXT_BYTES];
+    atomic_uint_fast64_t n_refused;
+};
+
+struct bus {
+    struct bus_config config;
+    struct keys keys;
+    bool has_keys;
+    void *context; /* owned */
+    struct zap zap;
+    struct codec encoder;
+    struct codec decoder;
+    zmq_msg_t head; /* what the last message borrows */
+    zmq_msg_t raw;
+    struct message message;
+    struct bus_listener listeners[BUS_LISTENERS_MAX];
+    uint32_t n_listeners;
+    struct bus_link *links; /* owned (max_links) */
+    uint32_t first_free;
+    uint32_t n_monitors; /* names of their endpoints */
+    struct list ready;
+    struct list waiting;
+    struct list ending;
+    int epoll_fd;
+    int timer_fd;
+    int kick_fd;
+    bool is_kicked;
+    bool uses_fd;
+    bool is_dispatching;
+    bool is_tick_due;
+    uint32_t n_ticks;
+    uint32_t n_since_gather;
+    struct bus_stats stats;
+};
+
+/* bus.c */
+void bus_mark(struct bus *bus, struct bus_socket *socket);
+
+/* bus_endpoint.c: STATUS_INVALID, STATUS_DENIED with the way out. For ipc:// binds the folder is
+ * made and whoever listens there already is found out. */
+NODISCARD enum status endpoint_check(const char *endpoint, bool has_keys, bool *needs_curve,
+                                     struct error *error);
+NODISCARD enum status endpoint_prepare_bind(const char *endpoint, struct error *error);
+/* The path of an ipc:// endpoint, or NULL. */
+const char *endpoint_path(const char *endpoint);
+
+/* bus_zap.c */
+NODISCARD enum status zap_start(struct zap *zap, void *context, const char *client_public);
+void zap_join(struct zap *zap); /* after zmq_ctx_shutdown() */
+
+/* bus_socket.c */
+NODISCARD enum status socket_listen(struct bus *bus, struct bus_listener *listener, uint32_t index,
+                                    const char *endpoint, struct error *error);
+NODISCARD enum status socket_connect(struct bus *bus, struct bus_link *link, uint32_t index,
+                                     const char *endpoint, struct error *error);
+void socket_close(struct bus *bus, struct bus_socket *socket);
+void socket_read_monitor(struct bus *bus, struct bus_socket *monitor);
+
+/* bus_link.c */
+uint32_t link_number(const struct bus *bus, const struct bus_link *link);
+struct bus_link *link_find(const struct bus *bus, uint32_t number);
+NODISCARD enum status link_take(struct bus *bus, struct bus_link **link);
+/* The link of a peer's routing id, made when there is none. NULL: no room. */
+struct bus_link *link_of_peer(struct bus *bus, uint32_t listener, const uint8_t *routing_id);
+void link_drop(struct bus *bus, struct bus_link *link);
+void link_end(struct bus *bus, struct bus_link *link, const char *why);
+void link_ban(struct bus *bus, struct bus_link *link);
+/* Sends what waits, as far as it goes. */
+void link_flush(struct bus *bus, struct bus_link *link);

@@ -1,0 +1,297 @@
+/* Links: their numbers, their queues, and what is sent on them. */
+#include "proto/bus_internal.h"
+
+#include "base/assert.h"
+#include "base/clock.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NO_SLOT         UINT32_MAX
+#define EVICT_SILENT_NS (60 * NS_PER_S)
+
+uint32_t link_number(const struct bus *bus, const struct bus_link *link) {
+    return (uint32_t)link->generation << 16 | (uint32_t)(link - bus->links);
+}
+
+struct bus_link *link_find(const struct bus *bus, uint32_t number) {
+    uint32_t slot = number & 0xffff;
+    if (slot >= bus->config.max_links)
+        return NULL;
+    struct bus_link *link = &bus->links[slot];
+    return link->state != LINK_FREE && link->generation == number >> 16 ? link : NULL;
+}
+
+/* A full table gives up the bound link that has been silent the longest, if that is long. */
+static void evict(struct bus *bus) {
+    struct bus_link *oldest = NULL;
+    for (uint32_t i = 0; i < bus->config.max_links; i++) {
+        struct bus_link *link = &bus->links[i];
+        bool may_go = link->state == LINK_BANNED || (link->state == LINK_OPEN && link->is_bound);
+        if (may_go && (!oldest || link->heard_ns < oldest->heard_ns))
+            oldest = link;
+    }
+    if (!oldest || clock_now_ns() - oldest->heard_ns < EVICT_SILENT_NS)
+        return;
+    if (oldest->state == LINK_BANNED)
+        link_drop(bus, oldest);
+    else
+        link_end(bus, oldest, "silent for too long");
+}
+
+enum status link_take(struct bus *bus, struct bus_link **link) {
+    if (bus->first_free == NO_SLOT)
+        evict(bus);
+    if (bus->first_free == NO_SLOT)
+        return STATUS_LIMIT;
+    struct bus_link *taken = &bus->links[bus->first_free];
+    bus->first_free = taken->next_free;
+    uint16_t generation = (uint16_t)(taken->generation + 1);
+    *taken = (struct bus_link){.state = LINK_OPEN,
+                               .generation = generation ? generation : 1,
+                               .listener = UINT32_MAX,
+                               .heard_ns = clock_now_ns()};
+    taken->socket.fd = -1;
+    taken->monitor.fd = -1;
+    list_init(&taken->waiting);
+    list_init(&taken->ending);
+    bus->stats.n_links++;
+    *link = taken;
+    return STATUS_OK;
+}
+
+static struct map_key key_of(const uint8_t *routing_id) {
+    struct map_key key;
+    memcpy(&key, routing_id, sizeof key);
+    return key;
+}
+
+struct bus_link *link_of_peer(struct bus *bus, uint32_t listener, const uint8_t *routing_id) {
+    struct map *map = &bus->listeners[listener].links;
+    uint32_t slot;
+    struct bus_link *link;
+    if (map_get(map, key_of(routing_id), &slot) == STATUS_OK)
+        return &bus->links[slot];
+    if (link_take(bus, &link) != STATUS_OK)
+        return NULL;
+    link->is_bound = true;
+    link->listener = listener;
+    memcpy(link->routing_id, routing_id, ROUTING_ID_BYTES);
+    if (map_put(map, key_of(routing_id), (uint32_t)(link - bus->links)) != STATUS_OK) {
+        link_drop(bus, link);
+        return NULL;
+    }
+    return link;
+}
+
+static void queue_clear(struct bus *bus, struct queue *queue) {
+    while (queue->first) {
+        struct queued *next = queue->first->next;
+        free(queue->first);
+        queue->first = next;
+        bus->stats.n_queued--;
+    }
+    *queue = (struct queue){0};
+}
+
+static void drop_queues(struct bus *bus, struct bus_link *link) {
+    queue_clear(bus, &link->control);
+    queue_clear(bus, &link->bulk);
+    link->queued_bytes = 0;
+    list_remove(&link->waiting);
+}
+
+void link_drop(struct bus *bus, struct bus_link *link) {
+    drop_queues(bus, link);
+    list_remove(&link->ending);
+    if (link->is_bound)
+        map_remove(&bus->listeners[link->listener].links, key_of(link->routing_id));
+    socket_close(bus, &link->socket);
+    socket_close(bus, &link->monitor);
+    link->state = LINK_FREE;
+    link->next_free = bus->first_free;
+    bus->first_free = (uint32_t)(link - bus->links);
+    bus->stats.n_links--;
+}
+
+void link_end(struct bus *bus, struct bus_link *link, const char *why) {
+    if (link->state != LINK_OPEN)
+        return;
+    drop_queues(bus, link);
+    link->state = LINK_ENDING;
+    link->why = why;
+    link->connect_deadline_ns = clock_now_ns() + TICK_MS * NS_PER_MS;
+    list_push_back(&bus->ending, &link->ending);
+    /* What came before the loss is still to be read. */
+    if (!link->is_bound)
+        bus_mark(bus, &link->socket);
+}
+
+void link_ban(struct bus *bus, struct bus_link *link) {
+    bus->stats.n_banned++;
+    drop_queues(bus, link);
+    if (link->is_bound && !link->is_shown) {
+        link->state = LINK_BANNED;
+        return;
+    }
+    link_end(bus, link, "messages that do not decode");
+}
+
+static bool is_bulk(enum message_type type) {
+    switch (type) {
+    case MESSAGE_RESERVE:
+    case MESSAGE_SUBMIT:
+    case MESSAGE_STEP:
+    case MESSAGE_DIGEST:
+    case MESSAGE_FORGET:
+    case MESSAGE_FAILED:
+    case MESSAGE_CHUNK:
+    case MESSAGE_COMMIT:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static enum status send_part(void *zmq, const void *bytes, size_t n, int flags) {
+    while (zmq_send(zmq, bytes, n, flags | ZMQ_DONTWAIT) < 0) {
+        int number = zmq_errno();
+        if (number == EINTR)
+            continue;
+        return number == EAGAIN ? STATUS_BUSY : STATUS_CLOSED;
+    }
+    return STATUS_OK;
+}
+
+/* Whole, or not at all: libzmq refuses with the first part. */
+static enum status transmit(struct bus *bus, struct bus_link *link, const void *head, size_t n_head,
+                            const void *raw, size_t n_raw) {
+    struct bus_socket *socket =
+        link->is_bound ? &bus->listeners[link->listener].socket : &link->socket;
+    if (link->is_bound)
+        TRY(send_part(socket->zmq, link->routing_id, ROUTING_ID_BYTES, ZMQ_SNDMORE));
+    TRY(send_part(socket->zmq, head, n_head, n_raw > 0 ? ZMQ_SNDMORE : 0));
+    if (n_raw > 0)
+        TRY(send_part(socket->zmq, raw, n_raw, 0));
+    bus->stats.n_sent++;
+    /* Sending handles commands too, and so can eat the wake-up of a message that came. */
+    bus_mark(bus, socket);
+    return STATUS_OK;
+}
+
+static enum status enqueue(struct bus *bus, struct bus_link *link, struct queue *queue,
+                           uint32_t n_max, const struct message *message,
+                           const struct frames *frames) {
+    size_t n = sizeof(struct queued) + frames->n_head + frames->n_raw;
+    if (queue->n >= n_max || n > bus->config.queue_bytes - link->queued_bytes)
+        return STATUS_BUSY;
+    struct queued *item = malloc(n);
+    if (!item)
+        return STATUS_BUSY;
+    *item = (struct queued){.type = message->type,
+                            .n_head = (uint32_t)frames->n_head,
+                            .n_raw = (uint32_t)frames->n_raw};
+    if (message->type == MESSAGE_SUBMIT) {
+        item->req = message->u.submit.req;
+        item->attempt = message->u.submit.attempt;
+    } else if (message->type == MESSAGE_RESERVE) {
+        item->req = message->u.reserve.req;
+        item->attempt = message->u.reserve.attempt;
+    }
+    memcpy(item->bytes, frames->head, frames->n_head);
+    if (frames->n_raw > 0)
+        memcpy(item->bytes + frames->n_head, frames->raw, frames->n_raw);
+    if (queue->last)
+        queue->last->next = item;
+    else
+        queue->first = item;
+    queue->last = item;
+    queue->n++;
+    link->queued_bytes += n;
+    bus->stats.n_queued++;
+    if (list_empty(&link->waiting))
+        list_push_back(&bus->waiting, &link->waiting);
+    return STATUS_OK;
+}
+
+static void pop(struct bus *bus, struct bus_link *link, struct queue *queue, struct queued *before,
+                struct queued *item) {
+    if (before)
+        before->next = item->next;
+    else
+        queue->first = item->next;
+    if (queue->last == item)
+        queue->last = before;
+    queue->n--;
+    link->queued_bytes -= sizeof *item + item->n_head + item->n_raw;
+    bus->stats.n_queued--;
+    free(item);
+}
+
+/* A request that is cancelled need not go out first. */
+static void take_back(struct bus *bus, struct bus_link *link, const struct cancel *cancel) {
+    struct queued *before = NULL;
+    struct queued *item = link->bulk.first;
+    while (item) {
+        struct queued *next = item->next;
+        bool opens = item->type == MESSAGE_SUBMIT || item->type == MESSAGE_RESERVE;
+        if (opens && request_id_equal(item->req, cancel->req) && item->attempt <= cancel->attempt)
+            pop(bus, link, &link->bulk, before, item);
+        else
+            before = item;
+        item = next;
+    }
+}
+
+static enum status flush_queue(struct bus *bus, struct bus_link *link, struct queue *queue) {
+    while (queue->first) {
+        struct queued *item = queue->first;
+        TRY(transmit(bus, link, item->bytes, item->n_head, item->bytes + item->n_head,
+                     item->n_raw));
+        pop(bus, link, queue, NULL, item);
+    }
+    return STATUS_OK;
+}
+
+void link_flush(struct bus *bus, struct bus_link *link) {
+    enum status status = flush_queue(bus, link, &link->control);
+    if (status == STATUS_OK)
+        status = flush_queue(bus, link, &link->bulk);
+    if (status == STATUS_OK)
+        list_remove(&link->waiting);
+    else if (status == STATUS_CLOSED)
+        link_end(bus, link, "nobody there");
+}
+
+enum status bus_send(struct bus *bus, uint32_t number, const struct message *message) {
+    struct bus_link *link = link_find(bus, number);
+    if (!link || link->state != LINK_OPEN)
+        return STATUS_CLOSED;
+    struct frames frames;
+    TRY(codec_encode(&bus->encoder, message, &frames));
+    if (message->type == MESSAGE_CANCEL)
+        take_back(bus, link, &message->u.cancel);
+    bool bulk = is_bulk(message->type);
+    bool overtakes = !bulk && link->bulk.n > 0;
+    codec_stamp(bus->encoder.buffer, overtakes ? 0 : link->seq + 1);
+
+    bool is_first = link->control.n == 0 && (!bulk || link->bulk.n == 0);
+    enum status status = STATUS_BUSY;
+    if (is_first)
+        status = transmit(bus, link, frames.head, frames.n_head, frames.raw, frames.n_raw);
+    if (status == STATUS_BUSY && bulk)
+        status = enqueue(bus, link, &link->bulk, bus->config.queue_bulk, message, &frames);
+    else if (status == STATUS_BUSY)
+        status = enqueue(bus, link, &link->control, bus->config.queue_control, message, &frames);
+    if (status == STATUS_CLOSED)
+        link_end(bus, link, "nobody there");
+    if (status == STATUS_OK)
+        link->seq++;
+    return status;
+}
+
+uint64_t bus_seq(const struct bus *bus, uint32_t number) {
+    const struct bus_link *link = link_find(bus, number);
+    return link ? link->seq : 0;
+}

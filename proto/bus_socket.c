@@ -1,0 +1,211 @@
+/* ZeroMQ sockets: made with our options, watched by a monitor, closed. */
+#include "proto/bus_internal.h"
+
+#include "base/assert.h"
+#include "base/clock.h"
+#include "base/random.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/stat.h>
+
+#define HANDSHAKE_MS     3000
+#define RECONNECT_MS     100 /* only until the first connection; then a loss ends the link */
+#define RECONNECT_MS_MAX 2000
+#define SNDHWM_CONTROL   64
+#define SNDHWM_KV        4
+/* Large, because a full input stops everything of that peer; what bounds memory is the protocol:
+ * credits for KV, admission for requests. */
+#define RCVHWM_CONTROL 16384
+#define RCVHWM_KV      256
+
+static bool set_int(void *zmq, int option, int value) {
+    return zmq_setsockopt(zmq, option, &value, sizeof value) == 0;
+}
+
+static bool set_text(void *zmq, int option, const char *text) {
+    return zmq_setsockopt(zmq, option, text, strlen(text)) == 0;
+}
+
+static bool set_options(struct bus *bus, void *zmq, const char *endpoint) {
+    bool is_kv = bus->config.kind == BUS_KV;
+    int64_t frame_max = is_kv ? MESSAGE_CHUNK_MAX : MESSAGE_CONTROL_MAX;
+    return set_int(zmq, ZMQ_LINGER, 0) && set_int(zmq, ZMQ_IMMEDIATE, 0) &&
+           zmq_setsockopt(zmq, ZMQ_MAXMSGSIZE, &frame_max, sizeof frame_max) == 0 &&
+           set_int(zmq, ZMQ_SNDHWM, is_kv ? SNDHWM_KV : SNDHWM_CONTROL) &&
+           set_int(zmq, ZMQ_RCVHWM, is_kv ? RCVHWM_KV : RCVHWM_CONTROL) &&
+           set_int(zmq, ZMQ_HANDSHAKE_IVL, HANDSHAKE_MS) &&
+           set_int(zmq, ZMQ_CONNECT_TIMEOUT, (int)bus->config.connect_ms) &&
+           set_int(zmq, ZMQ_RECONNECT_IVL, RECONNECT_MS) &&
+           set_int(zmq, ZMQ_RECONNECT_IVL_MAX, RECONNECT_MS_MAX) &&
+           /* Otherwise a v4 listener would call itself [::ffff:a.b.c.d]. */
+           set_int(zmq, ZMQ_IPV6, strchr(endpoint, '[') != NULL);
+}
+
+static bool set_server_keys(void *zmq, const struct keys *keys) {
+    return set_int(zmq, ZMQ_CURVE_SERVER, 1) &&
+           set_text(zmq, ZMQ_CURVE_SECRETKEY, keys->server_secret);
+}
+
+static bool set_client_keys(void *zmq, const struct keys *keys) {
+    return set_text(zmq, ZMQ_CURVE_SERVERKEY, keys->server_public) &&
+           set_text(zmq, ZMQ_CURVE_PUBLICKEY, keys->client_public) &&
+           set_text(zmq, ZMQ_CURVE_SECRETKEY, keys->client_secret);
+}
+
+/* Puts the socket's descriptor under the bus's epoll. */
+static enum status watch(struct bus *bus, struct bus_socket *socket) {
+    size_t n = sizeof socket->fd;
+    list_init(&socket->ready);
+    if (zmq_getsockopt(socket->zmq, ZMQ_FD, &socket->fd, &n) != 0)
+        return STATUS_IO;
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = socket};
+    return epoll_ctl(bus->epoll_fd, EPOLL_CTL_ADD, socket->fd, &event) == 0 ? STATUS_OK : STATUS_IO;
+}
+
+void socket_close(struct bus *bus, struct bus_socket *socket) {
+    if (socket->kind == SOCKET_FREE)
+        return;
+    if (socket->kind != SOCKET_MONITOR)
+        zmq_socket_monitor(socket->zmq, NULL, 0);
+    if (socket->ready.next)
+        list_remove(&socket->ready);
+    if (socket->fd >= 0)
+        epoll_ctl(bus->epoll_fd, EPOLL_CTL_DEL, socket->fd, NULL);
+    zmq_close(socket->zmq);
+    *socket = (struct bus_socket){.kind = SOCKET_FREE, .fd = -1};
+}
+
+static enum status open_monitor(struct bus *bus, struct bus_socket *watched,
+                                struct bus_socket *monitor, int events) {
+    char name[64];
+    snprintf(name, sizeof name, "inproc://monitor-%u", bus->n_monitors++);
+    *monitor = (struct bus_socket){
+        .kind = SOCKET_MONITOR, .fd = -1, .watches = watched, .index = watched->index};
+    if (zmq_socket_monitor(watched->zmq, name, events) != 0 ||
+        !(monitor->zmq = zmq_socket(bus->context, ZMQ_PAIR))) {
+        monitor->kind = SOCKET_FREE;
+        return STATUS_IO;
+    }
+    if (!set_int(monitor->zmq, ZMQ_LINGER, 0) || zmq_connect(monitor->zmq, name) != 0)
+        return STATUS_IO;
+    TRY(watch(bus, monitor));
+    bus_mark(bus, monitor);
+    return STATUS_OK;
+}
+
+static enum status bind_private(void *zmq, const char *endpoint, struct error *error) {
+    /* libzmq gives the socket file whatever the umask leaves. */
+    mode_t before = umask(0177);
+    int result = zmq_bind(zmq, endpoint);
+    int number = zmq_errno();
+    umask(before);
+    if (result != 0)
+        return error_set(error, number == EADDRINUSE ? STATUS_EXISTS : STATUS_IO,
+                         "cannot listen on %s: %s", endpoint, zmq_strerror(number));
+    const char *path = endpoint_path(endpoint);
+    struct stat there;
+    if (path && (stat(path, &there) != 0 || (there.st_mode & 0777) != 0600))
+        return error_set(error, STATUS_DENIED, "%s did not get mode 0600", endpoint);
+    return STATUS_OK;
+}
+
+enum status socket_listen(struct bus *bus, struct bus_listener *listener, uint32_t index,
+                          const char *endpoint, struct error *error) {
+    bool needs_curve;
+    struct bus_socket *socket = &listener->socket;
+    TRY(endpoint_check(endpoint, bus->has_keys, &needs_curve, error));
+    TRY(endpoint_prepare_bind(endpoint, error));
+    void *zmq = zmq_socket(bus->context, ZMQ_ROUTER);
+    if (!zmq)
+        return error_set(error, STATUS_IO, "socket: %s", zmq_strerror(zmq_errno()));
+    *socket = (struct bus_socket){.kind = SOCKET_LISTENER, .zmq = zmq, .fd = -1, .index = index};
+    if (!set_options(bus, zmq, endpoint) || !set_int(zmq, ZMQ_ROUTER_MANDATORY, 1) ||
+        !set_int(zmq, ZMQ_ROUTER_HANDOVER, 0) || (needs_curve && !set_server_keys(zmq, &bus->keys)))
+        return error_set(error, STATUS_IO, "socket option: %s", zmq_strerror(zmq_errno()));
+    TRY(bind_private(zmq, endpoint, error));
+    size_t n = sizeof listener->endpoint;
+    if (zmq_getsockopt(zmq, ZMQ_LAST_ENDPOINT, listener->endpoint, &n) != 0)
+        return error_set(error, STATUS_IO, "endpoint: %s", zmq_strerror(zmq_errno()));
+    int failures = ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
+                   ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
+    if (watch(bus, socket) != STATUS_OK ||
+        open_monitor(bus, socket, &listener->monitor, failures) != STATUS_OK)
+        return error_set(error, STATUS_IO, "cannot watch %s: %s", endpoint, strerror(errno));
+    if (map_init(&listener->links, bus->config.max_links, random_seed()) != STATUS_OK)
+        return error_set(error, STATUS_NOMEM, "no memory for links");
+    bus_mark(bus, socket);
+    return STATUS_OK;
+}
+
+enum status socket_connect(struct bus *bus, struct bus_link *link, uint32_t index,
+                           const char *endpoint, struct error *error) {
+    bool needs_curve;
+    struct bus_socket *socket = &link->socket;
+    TRY(endpoint_check(endpoint, bus->has_keys, &needs_curve, error));
+    void *zmq = zmq_socket(bus->context, ZMQ_DEALER);
+    if (!zmq)
+        return error_set(error, STATUS_LIMIT, "socket: %s", zmq_strerror(zmq_errno()));
+    *socket = (struct bus_socket){.kind = SOCKET_LINK, .zmq = zmq, .fd = -1, .index = index};
+    uint64_t id[2] = {random_seed(), random_seed()};
+    _Static_assert(sizeof id == ROUTING_ID_BYTES, "a routing id is 128 random bits");
+    ((uint8_t *)id)[0] |= 1; /* a first byte of 0 is libzmq's own */
+    if (!set_options(bus, zmq, endpoint) ||
+        zmq_setsockopt(zmq, ZMQ_ROUTING_ID, id, sizeof id) != 0 ||
+        (needs_curve && !set_client_keys(zmq, &bus->keys)))
+        return error_set(error, STATUS_IO, "socket option: %s", zmq_strerror(zmq_errno()));
+    int events = ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED |
+                 ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
+                 ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
+    if (watch(bus, socket) != STATUS_OK ||
+        open_monitor(bus, socket, &link->monitor, events) != STATUS_OK)
+        return error_set(error, STATUS_LIMIT, "cannot watch %s: %s", endpoint, strerror(errno));
+    if (zmq_connect(zmq, endpoint) != 0)
+        return error_set(error, STATUS_INVALID, "cannot connect to %s: %s", endpoint,
+                         zmq_strerror(zmq_errno()));
+    return STATUS_OK;
+}
+
+/* One monitor event: a frame (event u16, value u32) and a frame with the address. */
+static bool next_event(void *zmq, uint16_t *event) {
+    uint8_t frame[6];
+    int n = zmq_recv(zmq, frame, sizeof frame, ZMQ_DONTWAIT);
+    if (n < 0)
+        return false;
+    *event = 0;
+    if (n == (int)sizeof frame)
+        memcpy(event, frame, sizeof *event);
+    zmq_recv(zmq, frame, sizeof frame, ZMQ_DONTWAIT);
+    return true;
+}
+
+static void link_event(struct bus *bus, struct bus_link *link, uint16_t event) {
+    switch (event) {
+    case ZMQ_EVENT_HANDSHAKE_SUCCEEDED:
+        link->is_up = true;
+        break;
+    case ZMQ_EVENT_DISCONNECTED:
+        /* Before the handshake this is only a try that failed; the deadline ends those. */
+        if (link->is_up)
+            link_end(bus, link, "connection lost");
+        break;
+    default:
+        bus->stats.n_handshake_failed++;
+        link_end(bus, link, "handshake failed");
+    }
+}
+
+void socket_read_monitor(struct bus *bus, struct bus_socket *monitor) {
+    struct bus_socket *watched = monitor->watches;
+    uint16_t event;
+    while (monitor->kind == SOCKET_MONITOR && next_event(monitor->zmq, &event)) {
+        if (watched->kind == SOCKET_LISTENER)
+            bus->stats.n_handshake_failed++;
+        else if (watched->kind == SOCKET_LINK)
+            link_event(bus, &bus->links[watched->index], event);
+    }
+    if (monitor->kind == SOCKET_MONITOR)
+        list_remove(&monitor->ready);
+}

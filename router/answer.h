@@ -1,0 +1,11 @@
+/* router/answer.h: the stages stream and finish: tokens become text, text becomes the reply. */
+#pragma once
+
+struct call;
+
+/* Reads the new tokens of all sequences and, for a stream, writes what there is to say. Does
+ * nothing while the client cannot take more. */
+void answer_advance(struct call *call);
+
+/* The end of the reply: usage and [DONE], or the whole of it, or the error. */
+void answer_finish(struct call *call);

@@ -1,0 +1,190 @@
+/* What `tandem status` and `tandem drain` use. With API keys they need one. */
+#include "base/clock.h"
+#include "router/api/api.h"
+#include "router/api/dispatch.h"
+#include "router/api/json_get.h"
+#include "router/api/json_put.h"
+#include "router/core/router.h"
+#include "router/front/exchange.h"
+#include "router/link.h"
+#include "router/serving.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static void put_text(struct buf *out, const char *name, const char *value) {
+    buf_printf(out, "\"%s\":", name);
+    json_put_string(out, value, strlen(value));
+    buf_putc(out, ',');
+}
+
+static void put_number(struct buf *out, const char *name, uint64_t value) {
+    buf_printf(out, "\"%s\":%llu,", name, (unsigned long long)value);
+}
+
+/* The comma behind the last member becomes the bracket. */
+static void close_with(struct buf *out, char bracket) {
+    if (buf_status(out) != STATUS_OK)
+        return;
+    if (out->data[out->n - 1] == ',')
+        out->data[out->n - 1] = bracket;
+    else
+        buf_putc(out, bracket);
+}
+
+static void put_router(const struct serving *serving, struct buf *out) {
+    struct router_stats stats;
+    router_stats(serving->core, &stats);
+    buf_putc(out, '{');
+    put_text(out, "name", serving->name);
+    put_number(out, "pid", (uint64_t)getpid());
+    put_number(out, "uptime_s", (clock_now_ns() - serving->started_ns) / NS_PER_S);
+    put_text(out, "version", TANDEM_VERSION);
+    put_text(out, "model", serving->model);
+    put_text(out, "announce", link_endpoint(serving->link));
+    buf_printf(out, "\"draining\":%s,\"ready\":%s,\"requests\":{",
+               serving->draining ? "true" : "false", serving_ready(serving) ? "true" : "false");
+    put_number(out, "queued", stats.n_queued);
+    put_number(out, "running", stats.n_running);
+    put_number(out, "completed", stats.n_completed);
+    put_number(out, "failed", stats.n_failed);
+    put_number(out, "cancelled", stats.n_cancelled);
+    put_number(out, "refused", stats.n_refused);
+    put_number(out, "admitted", stats.n_admitted);
+    close_with(out, '}');
+    buf_puts(out, ",\"core\":{");
+    put_number(out, "replays", stats.n_replays);
+    put_number(out, "inexact", stats.n_inexact);
+    put_number(out, "stale_dropped", stats.n_stale_dropped);
+    put_number(out, "fenced", stats.n_fenced);
+    put_number(out, "poisoned", stats.n_poisoned);
+    put_number(out, "resends", stats.n_resends);
+    put_number(out, "handoffs", stats.n_handoffs);
+    put_number(out, "local", stats.n_local);
+    put_number(out, "tokens", stats.n_tokens);
+    close_with(out, '}');
+    buf_putc(out, '}');
+}
+
+static void put_load(const struct load *load, struct buf *out) {
+    buf_puts(out, "\"blocks\":{");
+    put_number(out, "total", load->blocks_total);
+    put_number(out, "free", load->blocks_free);
+    put_number(out, "used", load->blocks_used);
+    put_number(out, "reserved", load->blocks_reserved);
+    put_number(out, "quarantined", load->blocks_quarantined);
+    put_number(out, "cached", load->blocks_cached);
+    close_with(out, '}');
+    buf_puts(out, ",\"sequences\":{");
+    put_number(out, "running", load->n_running);
+    put_number(out, "waiting", load->n_waiting);
+    close_with(out, '}');
+    buf_puts(out, ",\"handoffs\":{");
+    put_number(out, "in", load->n_handoffs_in);
+    put_number(out, "out", load->n_handoffs_out);
+    put_number(out, "bytes", load->handoff_bytes);
+    close_with(out, '}');
+    buf_putc(out, ',');
+    put_number(out, "preemptions", load->n_preemptions);
+    put_number(out, "tokens_per_s", load->tokens_per_s);
+    put_number(out, "steps", load->n_steps);
+    put_number(out, "tokens", load->n_tokens);
+    put_number(out, "prompt_tokens", load->n_prompt_tokens);
+    put_number(out, "step_us_typical", load->step_us_typical);
+}
+
+static void put_worker(const struct worker_view *view, struct buf *out) {
+    static const char *const roles[] = {"mixed", "prefill", "decode"};
+    static const char *const states[] = {"free",    "opening",  "ready",
+                                         "suspect", "draining", "refused"};
+    const struct welcome *welcome = &view->welcome;
+    uint64_t now_ns = clock_now_ns();
+    char incarnation[24];
+    snprintf(incarnation, sizeof incarnation, "%016llx", (unsigned long long)welcome->incarnation);
+    buf_putc(out, '{');
+    put_text(out, "name", welcome->name);
+    put_text(out, "role", roles[(unsigned)welcome->role <= ROLE_DECODE ? welcome->role : 0]);
+    put_text(out, "state", states[(unsigned)view->state <= SLOT_REFUSED ? view->state : 0]);
+    put_number(out, "pid", welcome->pid);
+    put_text(out, "incarnation", incarnation);
+    put_text(out, "model", welcome->model);
+    put_number(out, "tp", welcome->kv.tp);
+    put_text(out, "backend", welcome->backend);
+    put_number(out, "context", welcome->context);
+    put_number(out, "assigned", view->n_assigned);
+    put_number(
+        out, "heard_ms_ago",
+        view->heard_ns != 0 && now_ns > view->heard_ns ? (now_ns - view->heard_ns) / NS_PER_MS : 0);
+    put_load(&view->load, out);
+    close_with(out, '}');
+}
+
+static void answer_status(struct serving *serving, struct exchange *exchange, const char *rest) {
+    struct buf body;
+    (void)rest;
+    buf_init(&body, 0);
+    buf_puts(&body, "{\"routers\":[");
+    put_router(serving, &body);
+    buf_puts(&body, "],\"workers\":[");
+    for (uint32_t slot = 0; slot < MESSAGE_PEERS_MAX; slot++) {
+        struct worker_view view;
+        if (router_worker(serving->core, slot, &view) != STATUS_OK)
+            continue;
+        put_worker(&view, &body);
+        buf_putc(&body, ',');
+    }
+    close_with(&body, ']');
+    buf_putc(&body, '}');
+    dispatch_reply(serving, exchange, 200, "application/json", &body);
+    buf_fini(&body);
+}
+
+static enum status drain_worker(struct serving *serving, const struct exchange *exchange,
+                                struct error *error) {
+    json_t *root = NULL;
+    char name[MESSAGE_NAME_MAX] = "";
+    TRY(json_get_parse(exchange->body, exchange->n_body, &root, error));
+    struct json_get get = {root, "", error};
+    struct span worker = {0};
+    enum status status = json_get_text(&get, "worker", MESSAGE_NAME_MAX - 1, &worker);
+    if (status == STATUS_OK && worker.n == 0)
+        status = json_get_fail(&get, STATUS_INVALID, "worker", "must name a worker");
+    if (status == STATUS_OK)
+        memcpy(name, worker.bytes, worker.n);
+    json_decref(root);
+    TRY(status);
+    if (router_drain_worker(serving->core, clock_now_ns(), name) != STATUS_OK)
+        return error_field(error, STATUS_NOT_FOUND, "worker", "There is no worker `%s`", name);
+    link_touch(serving->link);
+    return STATUS_OK;
+}
+
+static void answer_drain(struct serving *serving, struct exchange *exchange, const char *rest) {
+    struct api_error error = {0};
+    (void)rest;
+    error.status = drain_worker(serving, exchange, &error.error);
+    if (error.status != STATUS_OK) {
+        dispatch_error(serving, exchange, &error);
+        return;
+    }
+    struct buf body;
+    buf_init(&body, 0);
+    buf_puts(&body, "{\"status\":\"draining\"}");
+    dispatch_reply(serving, exchange, 200, "application/json", &body);
+    buf_fini(&body);
+}
+
+const struct dialect dialect_status = {
+    .name = "status",
+    .method = "GET",
+    .path = "/admin/status",
+    .answer = answer_status,
+};
+
+const struct dialect dialect_drain = {
+    .name = "drain",
+    .method = "POST",
+    .path = "/admin/drain",
+    .answer = answer_drain,
+};

@@ -1,0 +1,46 @@
+#include "router/api/ask.h"
+
+#include "base/assert.h"
+
+#include <stdlib.h>
+
+void ask_init(struct ask *ask) {
+    *ask = (struct ask){.n_choices = 1,
+                        .skip_special = true,
+                        .add_generation_prompt = true,
+                        .priority = 0x80000000u};
+    arena_init(&ask->arena, ASK_ARENA_BYTES);
+    arena_init(&ask->body_arena, ASK_BODY_BYTES);
+    sampling_init(&ask->sampling);
+}
+
+void ask_drop_body(struct ask *ask) {
+    json_decref(ask->body);
+    ask->body = NULL;
+    arena_fini(&ask->body_arena);
+    ask->messages = NULL;
+    ask->n_messages = 0;
+    for (uint32_t i = 0; i < ask->n_prompts; i++)
+        ask->prompts[i].text = (struct span){0};
+}
+
+void ask_fini(struct ask *ask) {
+    if (!ask)
+        return;
+    ask_drop_body(ask);
+    for (uint32_t i = 0; i < ask->n_prompts; i++)
+        ids_fini(&ask->prompts[i].ids);
+    free(ask->prompts);
+    ask->prompts = NULL;
+    ask->n_prompts = 0;
+    arena_fini(&ask->arena);
+}
+
+enum status ask_set_prompts(struct ask *ask, uint32_t n) {
+    ASSERT(!ask->prompts && n > 0 && n <= ASK_PROMPTS_MAX);
+    ask->prompts = calloc(n, sizeof *ask->prompts);
+    if (!ask->prompts)
+        return STATUS_NOMEM;
+    ask->n_prompts = n;
+    return STATUS_OK;
+}

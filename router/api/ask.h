@@ -1,0 +1,90 @@
+/* router/api/ask.h: what a client asks for, whichever dialect it speaks.
+ *
+ * Made by a dialect's parse(), on the loop's thread or, for long bodies, on one of the text pool's;
+ * owned by one thread at a time. The body lives until ask_drop_body(), once the prompts are ids;
+ * what lives on is in the arena. */
+#pragma once
+
+#include "base/arena.h"
+#include "base/status.h"
+#include "model/ids.h"
+#include "model/span.h"
+#include "model/template.h"
+#include "proto/message.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define ASK_STOPS_MAX       16
+#define ASK_STOP_BYTES_MAX  256
+#define ASK_CHOICES_MAX     64
+#define ASK_PROMPTS_MAX     1024
+#define ASK_SEQUENCES_MAX   1024 /* choices times prompts */
+#define ASK_TOP_CHAT_MAX    20
+#define ASK_NAME_BYTES_MAX  256
+#define ASK_ARENA_BYTES     (1u << 20)
+#define ASK_BODY_BYTES      (64u << 20) /* joined content parts of one body */
+#define ASK_TOKENS_DEFAULT  16          /* of a completion without max_tokens */
+#define ASK_TEMPERATURE_MAX 100.0
+
+/* What a request is checked against. Borrowed, read-only, any thread. */
+struct ask_limits {
+    const char *model;   /* the only id that is served */
+    uint32_t n_tokens;   /* of the vocabulary */
+    uint32_t prompt_max; /* ids of one prompt */
+};
+
+/* One prompt: text, ids or a conversation. */
+struct ask_prompt {
+    bool is_ids;
+    struct span text; /* borrowed from the body */
+    struct ids ids;   /* owned: as given, or filled by text_prepare() */
+};
+
+struct ask {
+    struct arena arena;      /* owned: stops, stop ids, bias */
+    json_t *body;            /* owned; NULL once dropped */
+    struct arena body_arena; /* owned; dropped with the body: messages, joined parts */
+
+    bool is_chat;                      /* then there is one prompt, made of the messages */
+    struct template_message *messages; /* of the body's arena (n_messages) */
+    uint32_t n_messages;
+    bool add_generation_prompt;
+    bool continue_final_message;
+
+    struct ask_prompt *prompts; /* owned (n_prompts) */
+    uint32_t n_prompts;
+    bool add_special;
+    uint32_t truncate; /* keep so many of the prompt's last tokens; 0: all */
+
+    uint32_t n_choices; /* for each prompt */
+    bool has_max_new;   /* false: the rest of the context (chat alone) */
+    bool has_seed;
+    struct sampling sampling;         /* seed and max_new are set at admission where absent; ids are
+                                         borrowed         from the arena */
+    struct span stops[ASK_STOPS_MAX]; /* of the arena */
+    uint32_t n_stops;
+    bool include_stop;
+    bool skip_special;
+
+    bool echo;
+    bool stream;
+    bool include_usage;
+    bool continuous_usage;
+    bool return_token_ids;
+    bool tokens_as_ids;  /* in logprobs: "token_id:123" for the text */
+    bool return_strings; /* /tokenize: token_strs */
+
+    uint32_t priority;        /* lower runs first; 0x80000000 is the client's 0 */
+    struct span cache_salt;   /* of the arena */
+    struct span request_name; /* of the arena: the client's own name for it, or n = 0 */
+    char unknown[64];         /* the first field that nobody knows, or "" */
+};
+
+void ask_init(struct ask *ask); /* defaults */
+void ask_fini(struct ask *ask); /* fine on a zeroed ask */
+void ask_drop_body(struct ask *ask);
+
+/* Room for n prompts, zeroed. */
+NODISCARD enum status ask_set_prompts(struct ask *ask, uint32_t n);

@@ -1,0 +1,22 @@
+/* router/api/dispatch.h: a complete request finds its dialect: method, path, key, origin. */
+#pragma once
+
+#include "router/api/errors.h"
+
+#include <stddef.h>
+
+struct buf;
+struct exchange;
+struct serving;
+
+/* The listener's handler: answers, or begins a call. `user` is the struct serving. */
+void dispatch_exchange(void *user, struct exchange *exchange);
+
+/* For dialects that answer at once: a JSON body, which is the caller's, or an error. */
+void dispatch_reply(struct serving *serving, struct exchange *exchange, unsigned status,
+                    const char *content_type, const struct buf *body);
+void dispatch_error(struct serving *serving, struct exchange *exchange,
+                    const struct api_error *error);
+
+/* The configured origin that this request names, or NULL: no other page may read our answers. */
+const char *dispatch_origin(const struct serving *serving, const struct exchange *exchange);

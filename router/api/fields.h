@@ -1,0 +1,21 @@
+/* router/api/fields.h: the request fields that the dialects share (facts: vLLM's extensions beside
+ * OpenAI's own). Pure; any thread. */
+#pragma once
+
+#include "router/api/ask.h"
+#include "router/api/json_get.h"
+
+/* Reads `model`. STATUS_NOT_FOUND when it names another one. */
+NODISCARD enum status fields_model(const struct json_get *get, const struct ask_limits *limits);
+
+/* Reads everything about sampling, stopping, streaming and scheduling. STATUS_UNSUPPORTED for what
+ * is known but not served. Call it after `n_prompts` and `echo` are set. */
+NODISCARD enum status fields_read(const struct json_get *get, const struct ask_limits *limits,
+                                  struct ask *ask);
+
+/* A list of token ids below n_tokens, appended to ids. STATUS_INVALID naming `name`. */
+NODISCARD enum status fields_ids(const struct json_get *get, const char *name, const json_t *list,
+                                 uint32_t n_tokens, struct ids *ids);
+
+/* Notes the first member that is in neither list: `own` (NULL-ended) nor the shared ones. */
+void fields_note_unknown(const struct json_get *get, const char *const *own, struct ask *ask);

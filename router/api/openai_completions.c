@@ -1,0 +1,227 @@
+/* OpenAI's completions: text or ids in, text that follows them out. */
+#include "router/api/api.h"
+#include "router/api/fields.h"
+#include "router/api/json_put.h"
+
+#include <string.h>
+
+static enum status add_text(const struct json_get *get, const json_t *value,
+                            struct ask_prompt *prompt) {
+    if (!json_is_string(value))
+        return json_get_fail(get, STATUS_INVALID, "prompt",
+                             "must be a string, a list of strings, a list of ids or a list of "
+                             "lists of ids");
+    if (json_string_length(value) == 0)
+        return json_get_fail(get, STATUS_INVALID, "prompt", "must not be empty");
+    if (json_string_length(value) > TOKENIZER_TEXT_MAX)
+        return json_get_fail(get, STATUS_INVALID, "prompt", "is too long");
+    prompt->text = (struct span){json_string_value(value), json_string_length(value)};
+    return STATUS_OK;
+}
+
+static enum status add_ids(const struct json_get *get, const json_t *list,
+                           const struct ask_limits *limits, struct ask_prompt *prompt) {
+    size_t n = json_array_size(list);
+    if (n == 0)
+        return json_get_fail(get, STATUS_INVALID, "prompt", "must not be empty");
+    if (n > limits->prompt_max)
+        return json_get_fail(get, STATUS_LIMIT, "prompt",
+                             "has %zu tokens; at most %u fit the context", n, limits->prompt_max);
+    prompt->is_ids = true;
+    ids_init(&prompt->ids, n);
+    return fields_ids(get, "prompt", list, limits->n_tokens, &prompt->ids);
+}
+
+/* The four forms: string, [string], [id], [[id]]. */
+static enum status read_prompts(const struct json_get *get, const struct ask_limits *limits,
+                                struct ask *ask) {
+    const json_t *value = json_get_member(get, "prompt");
+    if (!value)
+        return json_get_fail(get, STATUS_INVALID, "prompt", "is missing");
+    const json_t *first = json_is_array(value) ? json_array_get(value, 0) : NULL;
+    bool is_one = !json_is_array(value) || json_is_integer(first);
+    if (json_is_array(value) && !first)
+        return json_get_fail(get, STATUS_INVALID, "prompt", "must not be empty");
+    size_t n = is_one ? 1 : json_array_size(value);
+    if (n > ASK_PROMPTS_MAX)
+        return json_get_fail(get, STATUS_INVALID, "prompt", "must have at most %d entries",
+                             ASK_PROMPTS_MAX);
+    if (ask_set_prompts(ask, (uint32_t)n) != STATUS_OK)
+        return error_set(get->error, STATUS_NOMEM, "no memory for the prompts");
+    for (size_t i = 0; i < n; i++) {
+        const json_t *prompt = is_one ? value : json_array_get(value, i);
+        if (json_is_array(prompt))
+            TRY(add_ids(get, prompt, limits, &ask->prompts[i]));
+        else
+            TRY(add_text(get, prompt, &ask->prompts[i]));
+    }
+    return STATUS_OK;
+}
+
+static const char *const own_fields[] = {"prompt", "max_tokens", "echo", "logprobs", NULL};
+
+static enum status parse_completions(const json_t *root, const struct ask_limits *limits,
+                                     struct ask *ask, struct api_error *error) {
+    struct json_get get = {root, "", &error->error};
+    ask->add_special = true;
+    enum status status = fields_model(&get, limits);
+    if (status != STATUS_OK) {
+        error->code = status == STATUS_NOT_FOUND ? "model_not_found" : NULL;
+        return status;
+    }
+    TRY(read_prompts(&get, limits, ask));
+    TRY(json_get_bool(&get, "echo", &ask->echo));
+    int64_t max_new = ASK_TOKENS_DEFAULT;
+    TRY(json_get_int(&get, "max_tokens", ask->echo ? 0 : 1, INT32_MAX, &max_new));
+    ask->has_max_new = true;
+    ask->sampling.max_new = (uint32_t)max_new;
+    int64_t top = 0;
+    TRY(json_get_int(&get, "logprobs", 0, MESSAGE_TOP_MAX, &top));
+    ask->sampling.want_logprobs = json_get_member(&get, "logprobs") != NULL;
+    ask->sampling.n_top = (uint32_t)top;
+    if (ask->echo && ask->sampling.want_logprobs)
+        return json_get_fail(&get, STATUS_UNSUPPORTED, "logprobs",
+                             "of an echoed prompt are not served");
+    TRY(fields_read(&get, limits, ask));
+    fields_note_unknown(&get, own_fields, ask);
+    return STATUS_OK;
+}
+
+/* One token's {"text": logprob, ...}: the best ones and the sampled one. Different ids can look the
+ * same (halves of characters do); the better one keeps the name, so that no key comes twice. */
+static void put_top(const struct reply *reply, uint32_t sampled, const struct token_logprobs *from,
+                    struct buf *scratch, struct buf *out) {
+    uint32_t n =
+        reply->ask->sampling.n_top < from->n_top ? reply->ask->sampling.n_top : from->n_top;
+    size_t starts[MESSAGE_TOP_MAX + 2];
+    uint32_t n_keys = 0;
+    bool is_there = false;
+    buf_clear(scratch);
+    buf_putc(out, '{');
+    for (uint32_t i = 0; i <= n; i++) {
+        bool is_extra = i == n;
+        if (is_extra && is_there)
+            break;
+        uint32_t id = is_extra ? sampled : from->top_ids[i];
+        is_there |= id == sampled;
+        size_t start = scratch->n;
+        reply_put_token(reply, id, scratch);
+        if (buf_status(scratch) != STATUS_OK)
+            break;
+        bool is_known = false;
+        starts[n_keys] = start;
+        for (uint32_t k = 0; k < n_keys && !is_known; k++)
+            is_known =
+                starts[k + 1] - starts[k] == scratch->n - start &&
+                memcmp(scratch->data + starts[k], scratch->data + start, scratch->n - start) == 0;
+        if (is_known) {
+            scratch->n = start;
+            continue;
+        }
+        if (n_keys++ > 0)
+            buf_putc(out, ',');
+        starts[n_keys] = scratch->n;
+        buf_append(out, scratch->data + start, scratch->n - start);
+        buf_putc(out, ':');
+        json_put_logprob(out, is_extra ? from->logprob : from->top_logprobs[i]);
+    }
+    buf_putc(out, '}');
+}
+
+static void put_logprobs(const struct reply *reply, const struct reply_choice *choice,
+                         struct buf *out) {
+    buf_puts(out, ",\"logprobs\":");
+    if (!reply->ask->sampling.want_logprobs || !choice->logprobs || choice->n_tokens == 0) {
+        buf_puts(out, "null");
+        return;
+    }
+    uint32_t offset = choice->text_offset;
+    buf_puts(out, "{\"text_offset\":[");
+    for (uint32_t i = 0; i < choice->n_tokens; i++) {
+        if (i > 0)
+            buf_putc(out, ',');
+        json_put_int(out, offset);
+        offset += reply_token_chars(reply, choice->tokens[i]);
+    }
+    buf_puts(out, "],\"token_logprobs\":[");
+    for (uint32_t i = 0; i < choice->n_tokens; i++) {
+        if (i > 0)
+            buf_putc(out, ',');
+        json_put_logprob(out, choice->logprobs[i].logprob);
+    }
+    buf_puts(out, "],\"tokens\":[");
+    for (uint32_t i = 0; i < choice->n_tokens; i++) {
+        if (i > 0)
+            buf_putc(out, ',');
+        reply_put_token(reply, choice->tokens[i], out);
+    }
+    buf_puts(out, "],\"top_logprobs\":[");
+    struct buf scratch;
+    buf_init(&scratch, 0);
+    for (uint32_t i = 0; i < choice->n_tokens; i++) {
+        if (i > 0)
+            buf_putc(out, ',');
+        put_top(reply, choice->tokens[i], &choice->logprobs[i], &scratch, out);
+    }
+    buf_fini(&scratch);
+    buf_puts(out, "]}");
+}
+
+static void put_choice(const struct reply *reply, const struct reply_choice *choice,
+                       struct buf *out) {
+    buf_puts(out, "{\"index\":");
+    json_put_int(out, choice->index);
+    buf_puts(out, ",\"text\":");
+    json_put_string(out, choice->text.bytes, choice->text.n);
+    put_logprobs(reply, choice, out);
+    buf_putc(out, ',');
+    reply_put_finish(choice, out);
+    reply_put_ids(reply, choice, out);
+    buf_putc(out, '}');
+}
+
+static void put_chunk(const struct reply *reply, const struct reply_choice *choice,
+                      struct buf *out) {
+    buf_puts(out, "data: {");
+    reply_put_head(reply, "text_completion", out);
+    buf_puts(out, "\"choices\":[");
+    put_choice(reply, choice, out);
+    buf_putc(out, ']');
+    if (reply->ask->continuous_usage)
+        reply_put_usage(reply, false, out);
+    buf_puts(out, "}\n\n");
+}
+
+static void put_usage(const struct reply *reply, struct buf *out) {
+    reply_put_usage_event(reply, "text_completion", out);
+}
+
+static void put_whole(const struct reply *reply, const struct reply_choice *choices, uint32_t n,
+                      struct buf *out) {
+    buf_putc(out, '{');
+    reply_put_head(reply, "text_completion", out);
+    buf_puts(out, "\"choices\":[");
+    for (uint32_t i = 0; i < n; i++) {
+        if (i > 0)
+            buf_putc(out, ',');
+        put_choice(reply, &choices[i], out);
+    }
+    buf_putc(out, ']');
+    reply_put_usage(reply, true, out);
+    buf_puts(out, ",\"system_fingerprint\":null}");
+}
+
+static const struct dialect_writer writer = {
+    .id_prefix = "cmpl-",
+    .chunk = put_chunk,
+    .usage = put_usage,
+    .whole = put_whole,
+};
+
+const struct dialect dialect_completions = {
+    .name = "completions",
+    .method = "POST",
+    .path = "/v1/completions",
+    .parse = parse_completions,
+    .writer = &writer,
+};

@@ -1,0 +1,97 @@
+#include "router/api/reply.h"
+
+#include "router/api/json_put.h"
+
+#include <string.h>
+
+void reply_put_usage(const struct reply *reply, bool at_end, struct buf *out) {
+    buf_puts(out, ",\"usage\":{\"prompt_tokens\":");
+    json_put_int(out, reply->n_prompt_tokens);
+    buf_puts(out, ",\"total_tokens\":");
+    json_put_int(out, (int64_t)reply->n_prompt_tokens + reply->n_completion_tokens);
+    buf_puts(out, ",\"completion_tokens\":");
+    json_put_int(out, reply->n_completion_tokens);
+    if (at_end) {
+        buf_puts(out, ",\"prompt_tokens_details\":{\"cached_tokens\":");
+        json_put_int(out, reply->n_cached_tokens);
+        buf_putc(out, '}');
+    }
+    buf_putc(out, '}');
+}
+
+static const char *finish_name(enum finish finish) {
+    return finish == FINISH_LENGTH ? "length" : finish == FINISH_ERROR ? "error" : "stop";
+}
+
+void reply_put_finish(const struct reply_choice *choice, struct buf *out) {
+    buf_puts(out, "\"finish_reason\":");
+    json_put_string_or_null(out, choice->has_ended ? finish_name(choice->finish) : NULL);
+    if (!choice->has_ended)
+        return;
+    buf_puts(out, ",\"stop_reason\":");
+    if (choice->stopped_by_id)
+        json_put_int(out, choice->stop_id);
+    else if (choice->stop_string.n > 0)
+        json_put_string(out, choice->stop_string.bytes, choice->stop_string.n);
+    else
+        buf_puts(out, "null");
+}
+
+void reply_put_ids(const struct reply *reply, const struct reply_choice *choice, struct buf *out) {
+    if (!reply->ask->return_token_ids)
+        return;
+    buf_puts(out, ",\"token_ids\":");
+    json_put_ids(out, choice->tokens, choice->n_tokens);
+    if (choice->is_first) {
+        buf_puts(out, ",\"prompt_token_ids\":");
+        json_put_ids(out, choice->prompt, choice->n_prompt);
+    }
+}
+
+void reply_put_token(const struct reply *reply, uint32_t id, struct buf *out) {
+    /* Embeddings may have more rows than the tokenizer has tokens. */
+    if (reply->ask->tokens_as_ids || id >= tokenizer_n_tokens(reply->tokenizer)) {
+        buf_puts(out, "\"token_id:");
+        json_put_int(out, id);
+        buf_putc(out, '"');
+        return;
+    }
+    struct span bytes = reply_token_bytes(reply, id);
+    json_put_string(out, bytes.bytes, bytes.n);
+}
+
+struct span reply_token_bytes(const struct reply *reply, uint32_t id) {
+    if (id >= tokenizer_n_tokens(reply->tokenizer))
+        return SPAN("");
+    return tokenizer_bytes(reply->tokenizer, id);
+}
+
+uint32_t reply_token_chars(const struct reply *reply, uint32_t id) {
+    struct span bytes = reply_token_bytes(reply, id);
+    if (bytes.n == 0 || (reply->ask->skip_special && tokenizer_is_special(reply->tokenizer, id)))
+        return 0;
+    uint32_t n = 0;
+    for (size_t i = 0; i < bytes.n; i++)
+        n += ((unsigned char)bytes.bytes[i] & 0xc0) != 0x80;
+    return n;
+}
+
+void reply_put_head(const struct reply *reply, const char *object, struct buf *out) {
+    buf_puts(out, "\"id\":\"");
+    buf_puts(out, reply->id);
+    buf_puts(out, "\",\"object\":\"");
+    buf_puts(out, object);
+    buf_puts(out, "\",\"created\":");
+    json_put_int(out, reply->created);
+    buf_puts(out, ",\"model\":");
+    json_put_string(out, reply->model, strlen(reply->model));
+    buf_putc(out, ',');
+}
+
+void reply_put_usage_event(const struct reply *reply, const char *object, struct buf *out) {
+    buf_puts(out, "data: {");
+    reply_put_head(reply, object, out);
+    buf_puts(out, "\"choices\":[]");
+    reply_put_usage(reply, true, out);
+    buf_puts(out, "}\n\n");
+}

@@ -1,0 +1,68 @@
+/* router/api/reply.h: from tokens to the bytes of a reply: the parts that the dialects share.
+ *
+ * Everything is written directly, plain replies too, because both carry the same logprobs. A test
+ * parses every kind back. Pure; the loop's thread. */
+#pragma once
+
+#include "base/buf.h"
+#include "model/span.h"
+#include "model/tokenizer.h"
+#include "router/api/ask.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* What all pieces of one answer have in common. */
+struct reply {
+    const struct ask *ask;             /* borrowed */
+    const struct tokenizer *tokenizer; /* borrowed */
+    const char *model;                 /* borrowed */
+    char id[40];                       /* "chatcmpl-..." */
+    int64_t created;                   /* Unix seconds */
+    uint32_t context;                  /* most tokens of a sequence, prompt and answer */
+    uint32_t n_prompt_tokens;          /* of all prompts, each once */
+    uint32_t n_completion_tokens;      /* of all choices so far */
+    uint32_t n_cached_tokens;          /* of the prompts; known at the end */
+};
+
+/* What one choice says: in one chunk, or in all. Everything is borrowed. */
+struct reply_choice {
+    uint32_t index;
+    bool is_first;    /* role and prompt_token_ids come with it */
+    struct span text; /* whole characters */
+    uint32_t n_tokens;
+    const uint32_t *tokens;                /* (n_tokens) */
+    const struct token_logprobs *logprobs; /* (n_tokens), or NULL */
+    uint32_t text_offset;                  /* characters of the choice before tokens[0] */
+    uint32_t n_prompt;
+    const uint32_t *prompt; /* (n_prompt) */
+    bool has_ended;
+    enum finish finish;      /* when ended */
+    bool stopped_by_id;      /* stop_reason is stop_id */
+    uint32_t stop_id;        /* one of stop_token_ids */
+    struct span stop_string; /* stop_reason when not empty */
+};
+
+/* `,"usage":{...}`, with prompt_tokens_details at the end of an answer. */
+void reply_put_usage(const struct reply *reply, bool at_end, struct buf *out);
+
+/* `"finish_reason":...,"stop_reason":...` */
+void reply_put_finish(const struct reply_choice *choice, struct buf *out);
+
+/* `,"token_ids":[...]` where asked for, and `,"prompt_token_ids"` with the first piece. */
+void reply_put_ids(const struct reply *reply, const struct reply_choice *choice, struct buf *out);
+
+/* A token as logprob fields show it, quoted: its text, special ones too, or "token_id:N". */
+void reply_put_token(const struct reply *reply, uint32_t id, struct buf *out);
+
+/* The bytes that it stands for; none for an id beyond the vocabulary. */
+struct span reply_token_bytes(const struct reply *reply, uint32_t id);
+
+/* How many characters of the text begin in this token; 0 for one that is not shown. */
+uint32_t reply_token_chars(const struct reply *reply, uint32_t id);
+
+/* `"id":...,"object":...,"created":...,"model":...,` */
+void reply_put_head(const struct reply *reply, const char *object, struct buf *out);
+
+/* A chunk without choices: usage alone, after all finish chunks. */
+void reply_put_usage_event(const struct reply *reply, const char *object, struct buf *out);

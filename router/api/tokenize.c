@@ -1,0 +1,110 @@
+/* /tokenize and /detokenize, in vLLM's shapes. */
+#include "model/detokenize.h"
+#include "router/api/api.h"
+#include "router/api/fields.h"
+#include "router/api/json_put.h"
+
+static const char *const tokenize_fields[] = {"prompt",
+                                              "messages",
+                                              "add_generation_prompt",
+                                              "continue_final_message",
+                                              "chat_template_kwargs",
+                                              "return_token_strs",
+                                              "tools",
+                                              NULL};
+
+static enum status parse_tokenize(const json_t *root, const struct ask_limits *limits,
+                                  struct ask *ask, struct api_error *error) {
+    struct json_get get = {root, "", &error->error};
+    bool has_messages = json_get_member(&get, "messages") != NULL;
+    if (has_messages && json_get_member(&get, "prompt"))
+        return json_get_fail(&get, STATUS_INVALID, "prompt", "and `messages` exclude each other");
+    if (has_messages) {
+        TRY(dialect_chat.parse(root, limits, ask, error));
+    } else {
+        TRY(dialect_completions.parse(root, limits, ask, error));
+        if (ask->n_prompts != 1)
+            return json_get_fail(&get, STATUS_INVALID, "prompt", "must be one prompt");
+    }
+    ask->unknown[0] = 0;
+    fields_note_unknown(&get, tokenize_fields, ask);
+    return json_get_bool(&get, "return_token_strs", &ask->return_strings);
+}
+
+static void put_tokens(const struct reply *reply, struct buf *out) {
+    const struct ids *ids = &reply->ask->prompts[0].ids;
+    buf_puts(out, "{\"count\":");
+    json_put_int(out, (int64_t)ids->n);
+    buf_puts(out, ",\"max_model_len\":");
+    json_put_int(out, reply->context);
+    buf_puts(out, ",\"tokens\":");
+    json_put_ids(out, ids->at, ids->n);
+    buf_puts(out, ",\"token_strs\":");
+    if (!reply->ask->return_strings) {
+        buf_puts(out, "null}");
+        return;
+    }
+    buf_putc(out, '[');
+    for (size_t i = 0; i < ids->n; i++) {
+        if (i > 0)
+            buf_putc(out, ',');
+        reply_put_token(reply, ids->at[i], out);
+    }
+    buf_puts(out, "]}");
+}
+
+static enum status parse_detokenize(const json_t *root, const struct ask_limits *limits,
+                                    struct ask *ask, struct api_error *error) {
+    struct json_get get = {root, "", &error->error};
+    enum status status = fields_model(&get, limits);
+    if (status != STATUS_OK) {
+        error->code = status == STATUS_NOT_FOUND ? "model_not_found" : NULL;
+        return status;
+    }
+    const json_t *tokens = NULL;
+    TRY(json_get_array(&get, "tokens", MESSAGE_TOKENS_MAX, &tokens));
+    if (!tokens)
+        return json_get_fail(&get, STATUS_INVALID, "tokens", "is missing");
+    if (ask_set_prompts(ask, 1) != STATUS_OK)
+        return error_set(&error->error, STATUS_NOMEM, "no memory for the tokens");
+    ask->prompts[0].is_ids = true;
+    ids_init(&ask->prompts[0].ids, MESSAGE_TOKENS_MAX);
+    return fields_ids(&get, "tokens", tokens, limits->n_tokens, &ask->prompts[0].ids);
+}
+
+static void put_text(const struct reply *reply, struct buf *out) {
+    const struct ids *ids = &reply->ask->prompts[0].ids;
+    struct detokenizer detokenizer;
+    struct buf text;
+    detokenizer_init(&detokenizer, false);
+    buf_init(&text, 0);
+    enum status status = STATUS_OK;
+    for (size_t i = 0; i < ids->n && status == STATUS_OK; i++)
+        status = detokenizer_push(&detokenizer, reply->tokenizer, ids->at[i], &text);
+    if (status == STATUS_OK)
+        status = detokenizer_flush(&detokenizer, &text);
+    if (status == STATUS_OK) {
+        buf_puts(out, "{\"prompt\":");
+        json_put_string(out, text.n > 0 ? text.data : "", text.n);
+        buf_putc(out, '}');
+    } else {
+        out->failed = true; /* the caller answers for the lack of memory */
+    }
+    buf_fini(&text);
+}
+
+const struct dialect dialect_tokenize = {
+    .name = "tokenize",
+    .method = "POST",
+    .path = "/tokenize",
+    .parse = parse_tokenize,
+    .reply = put_tokens,
+};
+
+const struct dialect dialect_detokenize = {
+    .name = "detokenize",
+    .method = "POST",
+    .path = "/detokenize",
+    .parse = parse_detokenize,
+    .reply = put_text,
+};

@@ -1,0 +1,114 @@
+/* router/call.h: a client's call from its request to the end of its reply.
+ *
+ * A call has one or more sequences: choices times prompts. All are admitted or none. The table in
+ * call.c names its stages in order. Callbacks (client gone, tokens, an end) only note what happened
+ * and put the call on a list; calls_flush() does the work once per turn of the loop, so that
+ * everything there is for a client leaves with one write. Loop's thread only. */
+#pragma once
+
+#include "base/buf.h"
+#include "base/list.h"
+#include "base/map.h"
+#include "base/pool.h"
+#include "router/api/api.h"
+#include "router/core/router.h"
+#include "router/text.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct calls;
+struct exchange;
+struct serving;
+
+enum call_stage { CALL_PARSE, CALL_TOKENIZE, CALL_ADMIT, CALL_STREAM, CALL_FINISH, CALL_STAGES };
+
+/* One choice of one prompt: what the core calls a request. */
+struct sequence {
+    struct call *call;
+    uint32_t user;    /* its number for the core: index in the table of calls.c */
+    uint64_t request; /* the core's name, while `alive` */
+    bool alive;       /* the core may still call back */
+    bool ended;       /* its last piece was made */
+    uint32_t *tokens; /* owned (n_prompt + max_new): prompt first, then what was generated */
+    uint32_t n_prompt;
+    uint32_t n_emitted;              /* by the core */
+    uint32_t n_read;                 /* of them turned into text */
+    uint32_t n_written;              /* of them in a chunk; stays 0 for plain replies */
+    uint32_t text_offset;            /* characters of the choice before token n_written */
+    struct token_logprobs *logprobs; /* owned (n_emitted of logprobs_size), or NULL */
+    uint32_t logprobs_size;
+    struct text_stream stream;
+    struct buf text;        /* read and not yet written; all of it for plain replies */
+    bool is_first;          /* nothing was written yet */
+    int stop;               /* the stop string that matched, or -1 */
+    struct request_end end; /* when no longer alive */
+    uint64_t last_token_ns;
+};
+
+struct call {
+    struct list link;  /* of those with news */
+    struct list every; /* of all calls */
+    struct serving *serving;
+    const struct dialect *dialect;
+    uint64_t exchange; /* 0: the client is gone, or has its reply */
+    enum call_stage stage;
+    bool working; /* a job of the pool has it */
+    bool parsed, tokenized;
+    bool gone;    /* the client left */
+    bool failed;  /* `error` says why; the reply is the error */
+    bool begun;   /* a 200 and events are out */
+    bool blocked; /* the client reads too slowly: `pending` waits for it */
+    struct pool_job job;
+    char *body;        /* owned: of a long request, while the pool parses it */
+    const char *bytes; /* borrowed: the body */
+    size_t n_bytes;
+    struct ask ask;
+    struct api_error error;
+    struct reply reply;
+    struct text_stops stops;
+    struct prefix_hashes {
+        struct map_key *keys; /* owned (n) */
+        uint32_t n;
+    } * hashes; /* owned (n_prompts) */
+    uint64_t salt;
+    struct sequence *sequences; /* owned (n_sequences) */
+    uint32_t n_sequences;
+    uint32_t n_alive;
+    uint32_t n_ended;
+    uint32_t n_replays; /* of all sequences */
+    struct buf pending; /* owned: events that the client could not take yet */
+    const char *origin; /* borrowed for life: CORS lets this one read the answer; or NULL */
+    uint64_t received_ns;
+    uint64_t deadline_ns; /* 0: none */
+    uint64_t first_token_ns;
+    uint64_t stage_ns[CALL_STAGES]; /* when each stage was over */
+};
+
+/* At most n_calls at once, with n_sequences in all. */
+NODISCARD enum status calls_new(struct serving *serving, uint32_t n_sequences,
+                                struct calls **calls);
+
+/* Ends what is left without a word. NULL is fine. */
+void calls_free(struct calls *calls);
+
+/* Takes a request for a dialect that parses bodies. */
+void calls_begin(struct serving *serving, struct exchange *exchange, const struct dialect *dialect);
+
+/* The core's sink: notes tokens and ends. Must not, and does not, call the core. */
+void calls_tokens(struct calls *calls, uint64_t user, const struct token_run *run);
+void calls_end(struct calls *calls, uint64_t user, const struct request_end *end);
+
+uint32_t calls_count(const struct calls *calls);
+
+/* --- inside ------------------------------------------------------------------------------- */
+
+/* Puts the call on the list of those to be looked at before the loop sleeps. */
+void calls_note(struct call *call);
+
+/* A number for a sequence. STATUS_BUSY when all are taken. */
+NODISCARD enum status calls_take(struct calls *calls, struct sequence *sequence);
+void calls_give(struct calls *calls, struct sequence *sequence);
+
+/* Puts the error aside as the call's reply; the next stage is its end. */
+void call_fail(struct call *call, enum status status, const char *code, const char *text);

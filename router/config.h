@@ -1,0 +1,45 @@
+/* router/config.h: what tandem-router is told: flags, TANDEM_* and the file, as plain values. */
+#pragma once
+
+#include "base/buf.h"
+#include "base/log.h"
+#include "base/status.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define CONFIG_ORIGINS_MAX 64
+
+struct keys;
+struct options;
+
+struct config {
+    struct options *options; /* owned: the strings below are its */
+    const char *name;
+    const char *model;
+    const char *served_model; /* "": the model's own name */
+    const char *listen;
+    const char *announce;
+    const char *policy;   /* a row of router/core/policy/policy.c */
+    const char *keys;     /* folder with CURVE keys, or "" */
+    const char *api_keys; /* file, or "" */
+    const char *origins[CONFIG_ORIGINS_MAX];
+    unsigned n_origins;
+    uint32_t queue;
+    uint32_t max_sequences;
+    uint32_t local_prefill_tokens;
+    uint32_t text_threads;
+    uint32_t max_connections;
+    size_t max_body;
+    uint64_t deadline_ns; /* 0: none */
+    uint64_t idle_ns, head_ns, stall_ns;
+    uint64_t drain_ns;
+    enum log_level log_level;
+};
+
+/* STATUS_INVALID: `errors` has a line for each mistake. config_fini() in any case. */
+NODISCARD enum status config_read(struct config *config, int argc, char **argv, struct buf *errors);
+void config_fini(struct config *config);
+
+/* The seed of prefix hashes, that routers and workers share because they share their keys. */
+uint64_t config_prefix_seed(const struct keys *keys);

@@ -1,0 +1,81 @@
+#include "router/core/admit.h"
+
+#include "base/assert.h"
+#include "router/core/core.h"
+#include "router/core/finish.h"
+
+#include <stddef.h>
+
+/* The longest sequence any ready worker holds; 0: there is none. */
+static uint32_t longest_context(const struct router *router) {
+    uint32_t longest = 0;
+    for (uint32_t i = 0; i < router->fleet.n_seen; i++) {
+        const struct slot *slot = &router->fleet.slots[i];
+        if (slot->state == SLOT_READY && slot->welcome.context > longest)
+            longest = slot->welcome.context;
+    }
+    return longest;
+}
+
+enum status admit_check(const struct router *router, const struct request_spec *spec) {
+    if (!spec->tokens || spec->n_prompt == 0 || spec->sampling.max_new == 0 ||
+        spec->capacity < spec->n_prompt || spec->capacity - spec->n_prompt < spec->sampling.max_new)
+        return STATUS_INVALID;
+    uint32_t context = longest_context(router);
+    if (router->draining || context == 0)
+        return STATUS_CLOSED;
+    if (spec->n_prompt > router->config.max_prompt || spec->n_prompt >= context)
+        return STATUS_LIMIT;
+    if (router->requests.n_used == router->requests.capacity)
+        return STATUS_BUSY;
+    return STATUS_OK;
+}
+
+static bool before(const struct request *a, const struct request *b) {
+    if (a->spec.priority != b->spec.priority)
+        return a->spec.priority < b->spec.priority;
+    return a->arrival < b->arrival;
+}
+
+void admit_wait(struct router *router, struct request *req) {
+    ASSERT(list_empty(&req->link));
+    struct list *at = &router->waiting;
+    while (at->prev != &router->waiting && before(req, list_entry(at->prev, struct request, link)))
+        at = at->prev;
+    list_insert_before(at, &req->link);
+    req->state = REQUEST_WAITING;
+    router->n_waiting++;
+    router->pump = true;
+}
+
+void admit_unwait(struct router *router, struct request *req) {
+    ASSERT(req->state == REQUEST_WAITING);
+    ASSERT(router->n_waiting > 0);
+    list_remove(&req->link);
+    router->n_waiting--;
+}
+
+enum turn admit_request(struct router *router, struct request *req) {
+    req->arrival = ++router->arrivals;
+    req->admitted_ns = router->now_ns;
+    if (req->spec.deadline_ns != 0)
+        timers_pull(&router->timers, req->index, req->spec.deadline_ns);
+    admit_wait(router, req);
+    return TURN_LATER;
+}
+
+void admit_pump(struct router *router) {
+    list_each(link, &router->waiting) {
+        if (path_advance(router, list_entry(link, struct request, link)) == TURN_FULL)
+            break;
+    }
+}
+
+void admit_tick(struct router *router) {
+    if (router->fleet.n_ready > 0 || router->n_waiting == 0 ||
+        router->now_ns < router->fleet.no_worker_since_ns + router->config.no_worker_wait_ns)
+        return;
+    list_each(link, &router->waiting) {
+        finish_error(router, list_entry(link, struct request, link), STATUS_CLOSED, REASON_NONE);
+    }
+}

@@ -1,0 +1,57 @@
+/* router/core/core.h: the whole state of the router's core, for the files of this folder only. */
+#pragma once
+
+#include "base/list.h"
+#include "base/random.h"
+#include "router/core/fleet.h"
+#include "router/core/policy/policy.h"
+#include "router/core/request.h"
+#include "router/core/router.h"
+#include "router/core/timers.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define LOOP_DELAY_WINDOW_S 10
+
+/* Worst delays of the shell's loop, one per second of the last ten. */
+struct loop_delays {
+    uint64_t second[LOOP_DELAY_WINDOW_S];
+    uint64_t worst_ns[LOOP_DELAY_WINDOW_S];
+};
+
+struct router {
+    struct router_config config;
+    struct router_sink sink;
+    uint64_t now_ns; /* of the event being handled */
+    struct random random;
+    bool draining;
+
+    struct requests requests;
+    struct timers timers; /* one per request: deadline, lack of progress, waiting too long */
+    struct list waiting;  /* by priority, then arrival */
+    uint32_t n_waiting;
+    uint64_t arrivals;
+    bool pump; /* something may have made room: look at the queue before this event ends */
+
+    struct fleet fleet;
+    const struct policy *policy;
+    void *policy_state;                  /* owned by the policy */
+    struct policy_candidate *candidates; /* owned (max_workers): place.c's scratch */
+
+    uint32_t alone; /* index of the request that runs alone, or SLOT_NONE */
+    uint32_t alone_slot;
+
+    struct loop_delays delays;
+    uint64_t ping_ns; /* next one to all workers */
+
+    struct router_stats stats;
+    uint64_t n_turned_away; /* refused before they were admitted; part of stats.n_refused */
+};
+
+/* For the log. */
+static inline void note(const struct router *router, const char *what, uint32_t slot,
+                        uint64_t detail) {
+    if (router->sink.note)
+        router->sink.note(router->sink.context, what, slot, detail);
+}

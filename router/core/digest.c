@@ -1,0 +1,93 @@
+#include "router/core/digest.h"
+
+#include "base/clock.h"
+#include "router/core/core.h"
+#include "router/core/dispatch.h"
+#include "router/core/replay.h"
+#include "router/core/stream.h"
+
+/* One digest may have overtaken its request's SUBMIT where cancels go first; two cannot. */
+#define MISSING_DIGESTS 2
+
+/* Not ours any more: an orphan. */
+static void disown(struct router *router, struct slot *slot, const struct request *req,
+                   const struct digest_entry *entry) {
+    struct attempt_id attempt = {.req = entry->req, .attempt = entry->attempt};
+    bool its_share_is_done = req && req->attempt == entry->attempt && req->handoff &&
+                             req->prefilled_by == slot->number && req->prefill.slot == SLOT_NONE;
+    if (entry->state == SEQUENCE_ENDED || its_share_is_done)
+        fleet_forget(router, slot, attempt);
+    else
+        fleet_cancel(router, slot, attempt, REASON_UNKNOWN);
+}
+
+/* Is this attempt getting somewhere, though no token has come? */
+static bool advances(const struct slot *slot, struct request *req, struct part *part,
+                     const struct digest_entry *entry) {
+    bool changed = part->last_state != entry->state;
+    part->last_state = (uint8_t)entry->state;
+    uint64_t work =
+        entry->state == SEQUENCE_SENDING ? slot->load.handoff_bytes : slot->load.n_prompt_tokens;
+    bool worked = work != part->work_seen;
+    part->work_seen = work;
+    switch (entry->state) {
+    case SEQUENCE_WAITING:
+        req->computing = true; /* after a preemption its tokens are computed again */
+        return true;
+    case SEQUENCE_RUNNING:
+        return changed || (req->computing && worked);
+    case SEQUENCE_SENDING:
+        return changed || worked;
+    default:
+        return changed;
+    }
+}
+
+static void read_entry(struct router *router, struct slot *slot, const struct digest_entry *entry) {
+    if (entry->req.hi != router->config.router_id)
+        return;
+    struct request *req = request_find(&router->requests, entry->req.lo);
+    struct part *part = req ? request_part(req, slot->number) : NULL;
+    if (!part || entry->attempt != req->attempt) {
+        if (!req || entry->attempt <= req->attempt)
+            disown(router, slot, req, entry);
+        return;
+    }
+    part->listed = true;
+    part->n_missing = 0;
+    dispatch_reflected(slot, part);
+    if (advances(slot, req, part, entry))
+        req->advanced_ns = router->now_ns;
+    if (part == &req->decode && entry->next_index > req->n_emitted &&
+        req->state == REQUEST_RUNNING &&
+        (entry->state == SEQUENCE_RUNNING || entry->state == SEQUENCE_ENDED))
+        stream_resend(router, slot, req);
+}
+
+/* What a digest that covers the request's message should list and does not. */
+static bool is_missing(struct part *part, uint64_t seen_seq) {
+    bool listed = part->listed;
+    part->listed = false;
+    if (listed || part->sent_seq > seen_seq) /* UINT64_MAX: not sent yet */
+        return false;
+    return ++part->n_missing >= MISSING_DIGESTS;
+}
+
+void digest_read(struct router *router, struct slot *slot, const struct digest *digest) {
+    for (uint32_t i = 0; i < digest->n; i++)
+        read_entry(router, slot, &digest->entries[i]);
+    list_each(at_decode, &slot->decodes) {
+        struct request *req = list_entry(at_decode, struct request, decode.link);
+        if (is_missing(&req->decode, digest->seen_seq)) {
+            note(router, "worker lost a request: replayed", slot->number, req->id.lo);
+            replay_lost(router, req, slot, LOSS_FAILED);
+        }
+    }
+    list_each(at_prefill, &slot->prefills) {
+        struct request *req = list_entry(at_prefill, struct request, prefill.link);
+        if (is_missing(&req->prefill, digest->seen_seq)) {
+            note(router, "worker lost a request: replayed", slot->number, req->id.lo);
+            replay_lost(router, req, slot, LOSS_FAILED);
+        }
+    }
+}

@@ -1,0 +1,8 @@
+/* router/core/digest.h: once a second a worker lists what it holds for us; both sides' books are
+ * compared. What it holds and should not is cancelled, what it should hold and does not is
+ * replayed, what it has further than we is asked for, what stands still is seen. */
+#pragma once
+
+#include "router/core/fleet.h"
+
+void digest_read(struct router *router, struct slot *slot, const struct digest *digest);

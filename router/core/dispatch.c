@@ -1,0 +1,203 @@
+#include "router/core/dispatch.h"
+
+#include "base/assert.h"
+#include "base/clock.h"
+#include "router/core/admit.h"
+#include "router/core/core.h"
+#include "router/core/replay.h"
+
+#include <string.h>
+
+#define PROBE_NS (1000 * NS_PER_MS) /* an answer should come long before */
+
+static struct slot *slot_at(struct router *router, uint32_t number) {
+    ASSERT(number < router->fleet.n_slots);
+    return &router->fleet.slots[number];
+}
+
+static void join(struct router *router, struct part *part, uint32_t number, bool prefill,
+                 uint32_t n_tokens) {
+    struct slot *slot = slot_at(router, number);
+    ASSERT(part->slot == SLOT_NONE);
+    *part = (struct part){.slot = number,
+                          .last_state = UINT8_MAX,
+                          .sent_seq = UINT64_MAX,
+                          .sent_ns = UINT64_MAX,
+                          .n_tokens = n_tokens};
+    list_init(&part->link);
+    list_push_back(prefill ? &slot->prefills : &slot->decodes, &part->link);
+    slot->n_assigned++;
+    slot->n_unreflected++;
+    slot->tokens_unreflected += n_tokens;
+}
+
+void dispatch_reflected(struct slot *slot, struct part *part) {
+    if (part->reflected)
+        return;
+    part->reflected = true;
+    ASSERT(slot->n_unreflected > 0);
+    ASSERT(slot->tokens_unreflected >= part->n_tokens);
+    slot->n_unreflected--;
+    slot->tokens_unreflected -= part->n_tokens;
+}
+
+void dispatch_leave(struct router *router, struct part *part) {
+    if (part->slot == SLOT_NONE)
+        return;
+    struct slot *slot = slot_at(router, part->slot);
+    dispatch_reflected(slot, part);
+    list_remove(&part->link);
+    part->slot = SLOT_NONE;
+    ASSERT(slot->n_assigned > 0);
+    slot->n_assigned--;
+    router->pump = true;
+}
+
+static void sent(struct router *router, struct part *part) {
+    part->sent_seq = slot_at(router, part->slot)->n_sent;
+    part->sent_ns = router->now_ns;
+}
+
+static uint32_t budget_ms(const struct router *router, const struct request *req) {
+    if (req->spec.deadline_ns == 0)
+        return 0;
+    if (req->spec.deadline_ns <= router->now_ns)
+        return 1;
+    uint64_t ms = (req->spec.deadline_ns - router->now_ns) / NS_PER_MS + 1;
+    return ms < UINT32_MAX ? (uint32_t)ms : UINT32_MAX;
+}
+
+static void submit(struct router *router, struct request *req, struct part *part, enum phase phase,
+                   const struct slot *partner) {
+    struct message message = {.type = MESSAGE_SUBMIT};
+    struct submit *submit = &message.u.submit;
+    *submit = (struct submit){
+        .req = req->id,
+        .attempt = req->attempt,
+        .phase = phase,
+        .n_prompt = req->spec.n_prompt,
+        .n_tokens = request_n_tokens(req),
+        .tokens = req->spec.tokens,
+        .salt = req->spec.salt,
+        .priority = req->spec.priority,
+        .budget_ms = budget_ms(router, req),
+        .has_xfer = partner != NULL,
+        .sampling = req->spec.sampling,
+    };
+    if (partner) {
+        submit->xfer = (struct xfer){.transfer_id = req->transfer_id,
+                                     .gen = req->gen,
+                                     .cached_tokens = req->cached_tokens,
+                                     .peer_incarnation = partner->welcome.incarnation};
+        memcpy(submit->xfer.peer, partner->welcome.name, sizeof submit->xfer.peer);
+    }
+    struct slot *slot = slot_at(router, part->slot);
+    fleet_send(router, slot, &message);
+    sent(router, part);
+    if (router->policy->placed)
+        router->policy->placed(router->policy_state, part->slot, req->spec.hashes,
+                               req->spec.n_hashes);
+}
+
+static void submitted(struct router *router, struct request *req) {
+    req->state = REQUEST_RUNNING;
+    req->advanced_ns = router->now_ns;
+    const struct slot *slot = slot_at(router, req->decode.slot);
+    memcpy(req->outcome.decode_worker, slot->welcome.name, MESSAGE_NAME_MAX);
+    const struct slot *other = req->handoff ? slot_at(router, req->prefill.slot) : slot;
+    memcpy(req->outcome.prefill_worker, other->welcome.name, MESSAGE_NAME_MAX);
+    if (req->has_numerics && !req->counted_inexact &&
+        memcmp(slot->welcome.numerics_fp, req->numerics, FINGERPRINT_BYTES) != 0) {
+        req->counted_inexact = true;
+        router->stats.n_inexact++;
+        note(router, "stream continues with other numerics", slot->number, req->id.lo);
+    }
+}
+
+static void ask_for_blocks(struct router *router, struct request *req) {
+    req->state = REQUEST_RESERVING;
+    struct message message = {.type = MESSAGE_RESERVE};
+    message.u.reserve = (struct reserve){.req = req->id,
+                                         .attempt = req->attempt,
+                                         .n_tokens = request_n_tokens(req),
+                                         .n_hashes = req->spec.n_hashes,
+                                         .hashes = req->spec.hashes};
+    struct slot *slot = slot_at(router, req->decode.slot);
+    fleet_send(router, slot, &message);
+    sent(router, &req->decode);
+    if (slot->busy_ns > 0) {
+        /* It refused a moment ago: the first in the queue asks alone, and nobody slips past it
+         * meanwhile. */
+        slot->probing = true;
+        slot->busy_until_ns = router->now_ns + PROBE_NS;
+    }
+}
+
+static void begin_attempt(struct router *router, struct request *req) {
+    admit_unwait(router, req);
+    req->attempt++;
+    req->handoff = req->to_prefill != SLOT_NONE;
+    req->prefilled_by = req->to_prefill;
+    req->gen = 0;
+    req->cached_tokens = 0;
+    req->has_token = false;
+    req->computing = true;
+    req->counted_inexact = false;
+    req->verdict_ns = 0;
+    req->resend_ns = 0;
+    req->advanced_ns = router->now_ns;
+    if (req->dispatched_ns == 0)
+        req->dispatched_ns = router->now_ns;
+    timers_pull(&router->timers, req->index, router->now_ns + REPLAY_PATIENCE_NS);
+}
+
+enum turn dispatch_request(struct router *router, struct request *req) {
+    if (req->state == REQUEST_WAITING) {
+        begin_attempt(router, req);
+        uint32_t n_tokens = request_n_tokens(req);
+        join(router, &req->decode, req->to_decode, false, req->handoff ? 0 : n_tokens);
+        if (req->handoff) {
+            join(router, &req->prefill, req->to_prefill, true, n_tokens);
+            ask_for_blocks(router, req);
+            return TURN_WAIT;
+        }
+        router->stats.n_local++;
+        slot_at(router, req->to_decode)->busy_ns = 0; /* it queues such requests itself */
+        submit(router, req, &req->decode, PHASE_BOTH, NULL);
+        submitted(router, req);
+        return TURN_LATER;
+    }
+    if (req->gen == 0)
+        return TURN_WAIT;
+    router->stats.n_handoffs++;
+    do {
+        req->transfer_id = random_next(&router->random);
+    } while (req->transfer_id == 0);
+    const struct slot *prefill = slot_at(router, req->prefill.slot);
+    const struct slot *decode = slot_at(router, req->decode.slot);
+    submit(router, req, &req->prefill, PHASE_PREFILL, decode);
+    submit(router, req, &req->decode, PHASE_DECODE, prefill);
+    submitted(router, req);
+    return TURN_LATER;
+}
+
+void dispatch_reserved(struct router *router, struct slot *slot, const struct reserved *reserved) {
+    struct request *req = request_find(&router->requests, reserved->req.lo);
+    if (!req || reserved->req.hi != router->config.router_id || req->attempt != reserved->attempt ||
+        req->state != REQUEST_RESERVING || req->decode.slot != slot->number || reserved->gen == 0) {
+        router->stats.n_stale_dropped++;
+        return;
+    }
+    if (slot->busy_ns > 0)
+        router->pump = true; /* there is room again: the others may go too */
+    slot->busy_ns = 0;
+    slot->busy_until_ns = 0;
+    slot->probing = false;
+    req->gen = reserved->gen;
+    uint32_t n_tokens = request_n_tokens(req);
+    req->cached_tokens = reserved->cached_tokens < n_tokens ? reserved->cached_tokens : n_tokens;
+    if (req->attempt == 1)
+        req->first_cached_tokens = req->cached_tokens;
+    dispatch_reflected(slot, &req->decode);
+    path_advance(router, req);
+}

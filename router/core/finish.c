@@ -1,0 +1,95 @@
+#include "router/core/finish.h"
+
+#include "base/assert.h"
+#include "router/core/admit.h"
+#include "router/core/core.h"
+#include "router/core/dispatch.h"
+
+static void release_part(struct router *router, struct request *req, struct part *part,
+                         uint32_t ended_by) {
+    if (part->slot == SLOT_NONE)
+        return;
+    struct slot *slot = &router->fleet.slots[part->slot];
+    struct attempt_id attempt = {.req = req->id, .attempt = req->attempt};
+    if (part->slot == ended_by)
+        fleet_forget(router, slot, attempt);
+    else if (part->sent_seq != UINT64_MAX)
+        fleet_cancel(router, slot, attempt, REASON_CANCELLED);
+    dispatch_leave(router, part);
+}
+
+void finish_release(struct router *router, struct request *req, uint32_t ended_by) {
+    release_part(router, req, &req->prefill, ended_by);
+    release_part(router, req, &req->decode, ended_by);
+}
+
+static void end_now(struct router *router, struct request *req, uint32_t ended_by) {
+    if (req->state == REQUEST_WAITING)
+        admit_unwait(router, req);
+    req->state = REQUEST_ENDING;
+    finish_release(router, req, ended_by);
+    if (router->alone == req->index) {
+        router->alone = SLOT_NONE;
+        router->alone_slot = SLOT_NONE;
+    }
+    req->stage = STAGE_FINISH;
+    path_advance(router, req);
+}
+
+void finish_error(struct router *router, struct request *req, enum status status,
+                  enum reason reason) {
+    req->outcome.kind = req->n_emitted > 0 ? END_FAILED : END_REFUSED;
+    if (status == STATUS_TIMEOUT && req->state != REQUEST_WAITING)
+        req->outcome.kind = END_FAILED; /* it had begun */
+    req->outcome.status = status;
+    req->outcome.reason = reason;
+    end_now(router, req, SLOT_NONE);
+}
+
+void finish_done(struct router *router, struct request *req, enum finish finish, uint32_t slot) {
+    req->outcome.kind = END_DONE;
+    req->outcome.finish = finish;
+    end_now(router, req, slot);
+}
+
+void finish_cancelled(struct router *router, struct request *req) {
+    req->outcome.kind = END_CANCELLED;
+    req->outcome.reason = REASON_CANCELLED;
+    end_now(router, req, SLOT_NONE);
+}
+
+static void count(struct router *router, const struct request *req) {
+    struct router_stats *stats = &router->stats;
+    switch (req->outcome.kind) {
+    case END_DONE:
+        stats->n_completed++;
+        return;
+    case END_CANCELLED:
+        stats->n_cancelled++;
+        return;
+    case END_REFUSED:
+        stats->n_refused++;
+        return;
+    case END_FAILED:
+        stats->n_failed++;
+        return;
+    }
+}
+
+enum turn finish_request(struct router *router, struct request *req) {
+    ASSERT(req->state == REQUEST_ENDING);
+    struct request_end end = req->outcome;
+    end.n_emitted = req->n_emitted;
+    end.cached_tokens = req->first_cached_tokens;
+    end.n_replays = req->n_replays;
+    uint64_t left_queue_ns = req->dispatched_ns != 0 ? req->dispatched_ns : router->now_ns;
+    end.queued_ns = left_queue_ns - req->admitted_ns;
+    end.first_token_ns = req->first_token_ns != 0 ? req->first_token_ns - req->admitted_ns : 0;
+    count(router, req);
+    timers_set(&router->timers, req->index, TIMERS_NEVER);
+    uint64_t user = req->spec.user;
+    request_give(&router->requests, req);
+    router->pump = true;
+    router->sink.end(router->sink.context, user, &end);
+    return TURN_ENDED;
+}

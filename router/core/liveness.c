@@ -1,0 +1,160 @@
+#include "router/core/liveness.h"
+
+#include "base/clock.h"
+#include "router/core/core.h"
+#include "router/core/dispatch.h"
+#include "router/core/replay.h"
+
+#define SILENCE_NOTED_NS (500 * NS_PER_MS) /* five beats missed */
+#define SILENCE_NS       (10 * NS_PER_S)   /* a slot without session or announcement is given up */
+
+void liveness_load(struct router *router, struct slot *slot, const struct load *load) {
+    if (load->progress != slot->load.progress) {
+        if (router->now_ns - slot->progress_ns > SILENCE_NOTED_NS)
+            slot->live_since_ns = router->now_ns;
+        slot->progress_ns = router->now_ns;
+    }
+    bool roomier = load->blocks_free + load->blocks_cached >
+                       slot->load.blocks_free + slot->load.blocks_cached ||
+                   load->n_running + load->n_waiting < slot->load.n_running + slot->load.n_waiting;
+    slot->load = *load;
+    if (roomier && router->n_waiting > 0)
+        router->pump = true;
+}
+
+/* The BEAT echoes our PING: what was sent before that PING is in the worker's figures. */
+static void reflect(struct slot *slot, struct list *parts, uint64_t t_ns) {
+    list_each(link, parts) {
+        struct part *part = list_entry(link, struct part, link);
+        if (part->sent_ns <= t_ns)
+            dispatch_reflected(slot, part);
+    }
+}
+
+void liveness_beat(struct router *router, struct slot *slot, const struct beat *beat) {
+    liveness_load(router, slot, &beat->load);
+    if (slot->n_unreflected > 0) {
+        reflect(slot, &slot->prefills, beat->t_ns);
+        reflect(slot, &slot->decodes, beat->t_ns);
+    }
+    if (beat->state == WORKER_DRAINING && slot->state == SLOT_READY)
+        fleet_set_state(router, slot, SLOT_DRAINING);
+    else if (beat->state == WORKER_READY && slot->state == SLOT_DRAINING &&
+             slot->drain_until_ns == 0)
+        fleet_set_state(router, slot, SLOT_READY);
+}
+
+static uint64_t worst_delay_ns(const struct router *router) {
+    uint64_t second = router->now_ns / NS_PER_S, worst = 0;
+    for (uint32_t i = 0; i < LOOP_DELAY_WINDOW_S; i++) {
+        if (router->delays.second[i] + LOOP_DELAY_WINDOW_S > second &&
+            router->delays.worst_ns[i] > worst)
+            worst = router->delays.worst_ns[i];
+    }
+    return worst;
+}
+
+void liveness_delay(struct router *router, uint64_t delay_ns) {
+    /* Time has gone on by about as much since the last event. */
+    uint64_t second = (router->now_ns + delay_ns) / NS_PER_S;
+    uint32_t i = (uint32_t)(second % LOOP_DELAY_WINDOW_S);
+    if (router->delays.second[i] != second) {
+        router->delays.second[i] = second;
+        router->delays.worst_ns[i] = 0;
+    }
+    if (delay_ns > router->delays.worst_ns[i])
+        router->delays.worst_ns[i] = delay_ns;
+}
+
+uint64_t liveness_bound_ns(const struct router *router, const struct slot *slot) {
+    uint64_t bound = router->config.hang_ns_min;
+    uint64_t steps = 4 * (uint64_t)slot->load.step_us_expected * NS_PER_US;
+    uint64_t delay = worst_delay_ns(router);
+    delay = delay < UINT64_MAX / 100 ? 10 * delay : UINT64_MAX / 10;
+    bound = steps > bound ? steps : bound;
+    return delay > bound ? delay : bound;
+}
+
+bool liveness_overdue(const struct router *router, const struct slot *slot) {
+    return router->now_ns - slot->progress_ns > liveness_bound_ns(router, slot);
+}
+
+/* Slow is not dead: somebody else must be able to take over. */
+static bool others_live(const struct router *router, const struct slot *slot) {
+    for (uint32_t i = 0; i < router->fleet.n_seen; i++) {
+        const struct slot *other = &router->fleet.slots[i];
+        if (other != slot && other->state == SLOT_READY && !liveness_overdue(router, other))
+            return true;
+    }
+    return false;
+}
+
+static void ping_all(struct router *router) {
+    for (uint32_t i = 0; i < router->fleet.n_seen; i++) {
+        struct slot *slot = &router->fleet.slots[i];
+        if (!slot_in_session(slot))
+            continue;
+        struct message message = {.type = MESSAGE_PING};
+        message.u.ping.t_ns = router->now_ns;
+        fleet_send(router, slot, &message);
+    }
+    router->ping_ns = router->now_ns + PING_NS;
+}
+
+static void tick_slot(struct router *router, struct slot *slot) {
+    uint64_t now_ns = router->now_ns;
+    switch (slot->state) {
+    case SLOT_READY:
+    case SLOT_DRAINING:
+        if (liveness_overdue(router, slot) && others_live(router, slot))
+            fleet_fence(router, slot, LOSS_DIED, "worker hung: fenced");
+        else if (slot->drain_until_ns != 0 && now_ns >= slot->drain_until_ns) {
+            slot->drain_until_ns = now_ns + NS_PER_S;
+            if (router->fleet.n_ready > 0)
+                replay_all(router, slot, LOSS_MOVED);
+        }
+        return;
+    case SLOT_OPENING:
+    case SLOT_SUSPECT:
+        if (now_ns - slot->announced_ns > SILENCE_NS && now_ns - slot->hello_ns > SILENCE_NS)
+            fleet_close(router, slot);
+        return;
+    case SLOT_REFUSED:
+        if (now_ns - slot->announced_ns > SILENCE_NS)
+            fleet_close(router, slot);
+        return;
+    default:
+        return;
+    }
+}
+
+void liveness_tick(struct router *router) {
+    if (router->now_ns >= router->ping_ns)
+        ping_all(router);
+    for (uint32_t i = 0; i < router->fleet.n_seen; i++)
+        tick_slot(router, &router->fleet.slots[i]);
+}
+
+static uint64_t earlier(uint64_t a, uint64_t b) {
+    return a < b ? a : b;
+}
+
+uint64_t liveness_deadline(const struct router *router) {
+    uint64_t next = TIMERS_NEVER;
+    for (uint32_t i = 0; i < router->fleet.n_seen; i++) {
+        const struct slot *slot = &router->fleet.slots[i];
+        if (slot->state == SLOT_FREE)
+            continue;
+        next = earlier(next, router->ping_ns);
+        if (!slot_in_session(slot))
+            continue;
+        uint64_t hung = slot->progress_ns + liveness_bound_ns(router, slot) + 1;
+        if (hung > router->now_ns) /* else it may stay so: the next ping looks again */
+            next = earlier(next, hung);
+        if (slot->drain_until_ns != 0)
+            next = earlier(next, slot->drain_until_ns);
+        if (slot->busy_until_ns > router->now_ns && router->n_waiting > 0)
+            next = earlier(next, slot->busy_until_ns);
+    }
+    return next;
+}

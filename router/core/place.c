@@ -1,0 +1,189 @@
+#include "router/core/place.h"
+
+#include "base/assert.h"
+#include "router/core/core.h"
+#include "router/core/finish.h"
+#include "router/core/replay.h"
+
+#include <string.h>
+
+#define PREFILL_TOKENS_PER_SEQUENCE 512 /* how queued prompt tokens count as load */
+
+enum { TAKES_PREFILL = 1, TAKES_DECODE = 2, TAKES_BOTH = 4 };
+
+static unsigned takes(const struct slot *slot) {
+    switch (slot->welcome.role) {
+    case ROLE_PREFILL:
+        return TAKES_PREFILL;
+    case ROLE_DECODE:
+        return TAKES_DECODE;
+    default:
+        return TAKES_BOTH;
+    }
+}
+
+static bool same_numerics(const struct slot *slot, const struct request *req) {
+    return memcmp(slot->welcome.numerics_fp, req->numerics, FINGERPRINT_BYTES) == 0;
+}
+
+/* Room aside, may this request go there? */
+static bool fits(const struct slot *slot, const struct request *req) {
+    return slot->state == SLOT_READY && !request_too_long(req, slot->number) &&
+           request_n_tokens(req) < slot->welcome.context;
+}
+
+static bool open_to_others(const struct router *router, const struct slot *slot) {
+    return router->alone == SLOT_NONE || router->alone_slot != slot->number;
+}
+
+/* Sequences there: what it reports and what it cannot know of yet; never fewer than ours. */
+static uint32_t slot_sequences(const struct slot *slot) {
+    uint64_t n = (uint64_t)slot->load.n_running + slot->load.n_waiting + slot->n_unreflected;
+    n = n < slot->n_assigned ? slot->n_assigned : n;
+    return n < UINT32_MAX / 2 ? (uint32_t)n : UINT32_MAX / 2;
+}
+
+static uint32_t slot_load(const struct slot *slot, enum policy_stage stage) {
+    uint32_t load = slot_sequences(slot);
+    if (stage == POLICY_PREFILL)
+        load += (uint32_t)((slot->load.prefill_tokens_queued + slot->tokens_unreflected) /
+                           PREFILL_TOKENS_PER_SEQUENCE);
+    return load;
+}
+
+static bool has_room(const struct router *router, const struct slot *slot) {
+    return slot_sequences(slot) < slot->welcome.max_seqs && slot->busy_until_ns <= router->now_ns;
+}
+
+/* What the search found, beside a choice. */
+struct found {
+    uint32_t slot;     /* SLOT_NONE: nobody */
+    uint32_t n_fit;    /* who could take it, if there were room */
+    uint32_t n_closed; /* who is kept for the request that runs alone */
+};
+
+struct search {
+    enum policy_stage stage;
+    unsigned takes;             /* of these kinds */
+    bool exact;                 /* of the request's own numerics only */
+    const struct slot *partner; /* must pair with this one; NULL: none */
+};
+
+static struct found search_slot(struct router *router, const struct request *req,
+                                struct search search) {
+    struct found found = {.slot = SLOT_NONE};
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < router->fleet.n_seen; i++) {
+        const struct slot *slot = &router->fleet.slots[i];
+        if (!fits(slot, req) || !(takes(slot) & search.takes) ||
+            (search.exact && !same_numerics(slot, req)) || slot == search.partner ||
+            (search.partner && !fleet_pairs(slot, search.partner)))
+            continue;
+        if (!open_to_others(router, slot)) {
+            found.n_closed++;
+            continue;
+        }
+        found.n_fit++;
+        if (has_room(router, slot))
+            router->candidates[n++] =
+                (struct policy_candidate){.slot = i, .load = slot_load(slot, search.stage)};
+    }
+    if (n == 0)
+        return found;
+    struct policy_query query = {
+        .stage = search.stage,
+        .candidates = router->candidates,
+        .n = n,
+        .hashes = req->spec.hashes,
+        .n_hashes = req->spec.n_hashes,
+        .random = &router->random,
+    };
+    uint32_t chosen = router->policy->pick(router->policy_state, &query);
+    ASSERT(chosen < n);
+    found.slot = router->candidates[chosen].slot;
+    return found;
+}
+
+/* Is there a worker that would continue this stream bit for bit? Full ones count: wait for them. */
+static bool exact_exists(const struct router *router, const struct request *req) {
+    if (!req->has_numerics)
+        return false;
+    for (uint32_t i = 0; i < router->fleet.n_seen; i++) {
+        const struct slot *slot = &router->fleet.slots[i];
+        if (fits(slot, req) && same_numerics(slot, req))
+            return true;
+    }
+    return false;
+}
+
+static uint32_t uncached_tokens(const struct router *router, const struct request *req,
+                                const struct slot *slot) {
+    uint32_t n_tokens = request_n_tokens(req), cached = 0;
+    if (router->policy->cached)
+        cached = router->policy->cached(router->policy_state, slot->number, req->spec.hashes,
+                                        req->spec.n_hashes);
+    uint64_t cached_tokens = (uint64_t)cached * slot->welcome.kv.block_tokens;
+    return cached_tokens < n_tokens ? n_tokens - (uint32_t)cached_tokens : 0;
+}
+
+/* Nobody could ever take it as things are: wait for a worker to come, or give up. */
+static enum turn nobody_fits(struct router *router, struct request *req, bool closed) {
+    if (router->fleet.n_ready == 0)
+        return TURN_FULL; /* admit_tick() ends the wait when no worker comes */
+    if (closed)
+        return TURN_WAIT;
+    finish_error(router, req, STATUS_LIMIT, REASON_TOO_LONG);
+    return TURN_ENDED;
+}
+
+/* Three losses in a row: it may be what kills workers. It gets one to itself; who was there moves.
+ */
+static enum turn place_alone(struct router *router, struct request *req, bool exact) {
+    if (router->alone != SLOT_NONE)
+        return TURN_WAIT;
+    struct slot *best = NULL;
+    for (uint32_t i = 0; i < router->fleet.n_seen; i++) {
+        struct slot *slot = &router->fleet.slots[i];
+        if (fits(slot, req) && (!exact || same_numerics(slot, req)) &&
+            (!best || slot->n_assigned < best->n_assigned))
+            best = slot;
+    }
+    if (!best)
+        return nobody_fits(router, req, false);
+    router->alone = req->index;
+    router->alone_slot = best->number;
+    note(router, "request runs alone", best->number, req->id.lo);
+    replay_all(router, best, LOSS_MOVED);
+    req->to_decode = best->number;
+    req->to_prefill = SLOT_NONE;
+    return TURN_NEXT;
+}
+
+enum turn place_request(struct router *router, struct request *req) {
+    ASSERT(req->state == REQUEST_WAITING);
+    bool exact = exact_exists(router, req);
+    if (req->alone)
+        return place_alone(router, req, exact);
+    struct search search = {
+        .stage = POLICY_DECODE, .takes = TAKES_DECODE | TAKES_BOTH, .exact = exact};
+    struct found decode = search_slot(router, req, search);
+    if (decode.n_fit + decode.n_closed == 0) {
+        search.takes = TAKES_PREFILL; /* roles are preferences */
+        decode = search_slot(router, req, search);
+    }
+    if (decode.slot == SLOT_NONE) {
+        if (decode.n_fit > 0)
+            return TURN_FULL;
+        return nobody_fits(router, req, decode.n_closed > 0);
+    }
+    const struct slot *to = &router->fleet.slots[decode.slot];
+    req->to_decode = decode.slot;
+    req->to_prefill = SLOT_NONE;
+    if (to->welcome.role == ROLE_DECODE &&
+        uncached_tokens(router, req, to) > router->config.local_prefill_tokens) {
+        search = (struct search){
+            .stage = POLICY_PREFILL, .takes = TAKES_PREFILL, .exact = exact, .partner = to};
+        req->to_prefill = search_slot(router, req, search).slot;
+    }
+    return TURN_NEXT;
+}

@@ -1,0 +1,60 @@
+/* router/core/policy/policy.h: which of several workers gets a request. The seam.
+ *
+ * A policy is asked once per stage (prefill, decode) with the workers that may take the request;
+ * who may is place.c's business: nothing here sees a worker that is suspect, draining, full or of
+ * another fingerprint. Pure: time does not count, randomness comes from the query. `open` allocates
+ * all there will ever be. Router thread only. */
+#pragma once
+
+#include "base/random.h"
+#include "base/status.h"
+#include "proto/message.h"
+
+#include <stdint.h>
+
+enum policy_stage { POLICY_PREFILL, POLICY_DECODE };
+
+struct policy_candidate {
+    uint32_t slot;
+    uint32_t load; /* in sequences: running, waiting and sent there but not yet reported; for
+                      prefill, queued prompt tokens count as one sequence per 512 */
+};
+
+struct policy_query {
+    enum policy_stage stage;
+    const struct policy_candidate *candidates; /* (n), by rising slot */
+    uint32_t n;                                /* at least 1 */
+    const struct prefix_key *hashes;           /* of the prompt's full blocks (n_hashes) */
+    uint32_t n_hashes;
+    struct random *random;
+};
+
+struct policy {
+    const char *name;
+    enum status (*open)(uint32_t max_workers, uint64_t seed, void **state);
+    void (*close)(void *state); /* fine on NULL */
+
+    /* The chosen one's index into `candidates`. */
+    uint32_t (*pick)(void *state, const struct policy_query *query);
+
+    /* A request with these prefixes was sent there. May be NULL. */
+    void (*placed)(void *state, uint32_t slot, const struct prefix_key *hashes, uint32_t n_hashes);
+    /* Whatever that worker had cached is gone. May be NULL. */
+    void (*forget)(void *state, uint32_t slot);
+    /* How many leading blocks are probably cached there. May be NULL: unknown, 0. */
+    uint32_t (*cached)(const void *state, uint32_t slot, const struct prefix_key *hashes,
+                       uint32_t n_hashes);
+};
+
+extern const struct policy policy_round_robin, policy_least_load, policy_two_choices,
+    policy_prefix_affinity;
+
+/* All policies, for option lists and the conformance suite; NULL past the end. */
+const struct policy *policy_at(uint32_t i);
+
+/* NULL: no such policy. Asserts that the required hooks are set. */
+const struct policy *policy_find(const char *name);
+
+/* Index of the least loaded candidate; ties are broken by the query's generator, so that equal
+ * workers share alike. */
+uint32_t policy_least(const struct policy_query *query);

@@ -1,0 +1,165 @@
+#include "router/core/replay.h"
+
+#include "base/assert.h"
+#include "router/core/admit.h"
+#include "router/core/core.h"
+#include "router/core/dispatch.h"
+#include "router/core/finish.h"
+#include "router/core/liveness.h"
+#include "router/core/path.h"
+
+/* With token 0 out, its Commit is under way or has come: the decode worker knows. */
+#define VERDICT_NS  (300 * NS_PER_MS)
+#define BUSY_NS     (20 * NS_PER_MS) /* a worker without room is not asked again before this */
+#define BUSY_NS_MAX (80 * NS_PER_MS)
+
+static void leave_alone(struct router *router, const struct request *req) {
+    if (router->alone != req->index)
+        return;
+    router->alone = SLOT_NONE;
+    router->alone_slot = SLOT_NONE;
+    router->pump = true;
+}
+
+void replay_absolve(struct router *router, struct request *req) {
+    req->n_losses = 0;
+    req->has_token = true;
+    req->alone = false;
+    leave_alone(router, req);
+}
+
+static void requeue(struct router *router, struct request *req) {
+    leave_alone(router, req);
+    finish_release(router, req, SLOT_NONE);
+    req->verdict_ns = 0;
+    req->stage = STAGE_PLACE;
+    admit_wait(router, req);
+}
+
+void replay_lost(struct router *router, struct request *req, struct slot *slot, enum loss loss) {
+    ASSERT(req->state == REQUEST_RESERVING || req->state == REQUEST_RUNNING);
+    /* Only asked for blocks so far: it did not run anywhere. */
+    if (req->state == REQUEST_RESERVING && loss == LOSS_DIED)
+        loss = LOSS_MOVED;
+    if (slot && loss == LOSS_DIED && slot->number == req->prefill.slot && req->has_token) {
+        dispatch_leave(router, &req->prefill);
+        req->verdict_ns = router->now_ns + VERDICT_NS;
+        timers_pull(&router->timers, req->index, req->verdict_ns);
+        return;
+    }
+    if (loss != LOSS_MOVED) {
+        req->n_replays++;
+        router->stats.n_replays++;
+        if (!req->has_token)
+            req->n_losses++;
+        if (loss == LOSS_DIED && router->alone == req->index) {
+            router->stats.n_poisoned++;
+            note(router, "request poisoned: its worker died again", slot ? slot->number : SLOT_NONE,
+                 req->id.lo);
+            finish_error(router, req, STATUS_IO, REASON_NONE);
+            return;
+        }
+        if (req->n_losses >= REPLAY_LOSSES_MAX) {
+            finish_error(router, req, STATUS_IO, REASON_NONE);
+            return;
+        }
+        if (req->n_losses >= REPLAY_LOSSES_ALONE)
+            req->alone = true;
+    }
+    requeue(router, req);
+}
+
+void replay_all(struct router *router, struct slot *slot, enum loss loss) {
+    struct list *link;
+    while ((link = list_first(&slot->decodes)))
+        replay_lost(router, list_entry(link, struct request, decode.link), slot, loss);
+    while ((link = list_first(&slot->prefills)))
+        replay_lost(router, list_entry(link, struct request, prefill.link), slot, loss);
+}
+
+/* Several refusals in flight at once count as one. */
+static void leave_in_peace(const struct router *router, struct slot *slot) {
+    if (router->now_ns < slot->busy_until_ns && !slot->probing)
+        return;
+    slot->probing = false;
+    slot->busy_ns = slot->busy_ns == 0 ? BUSY_NS : 2 * slot->busy_ns;
+    slot->busy_ns = slot->busy_ns < BUSY_NS_MAX ? slot->busy_ns : BUSY_NS_MAX;
+    slot->busy_until_ns = router->now_ns + slot->busy_ns;
+}
+
+void replay_rejected(struct router *router, struct slot *slot, struct attempt_id attempt,
+                     enum reason reason) {
+    struct request *req = request_find(&router->requests, attempt.req.lo);
+    if (!req || attempt.req.hi != router->config.router_id || req->attempt != attempt.attempt ||
+        !request_part(req, slot->number)) {
+        router->stats.n_stale_dropped++;
+        return;
+    }
+    enum loss loss = LOSS_MOVED;
+    switch (reason) {
+    case REASON_INVALID:
+        finish_error(router, req, STATUS_INVALID, REASON_INVALID);
+        return;
+    case REASON_NUMERICS:
+        finish_error(router, req, STATUS_CORRUPT, REASON_NUMERICS);
+        return;
+    case REASON_TOO_LONG:
+        req->too_long[slot->number / 64] |= 1ull << (slot->number % 64);
+        break;
+    case REASON_DRAINING:
+        if (slot->state == SLOT_READY)
+            fleet_set_state(router, slot, SLOT_DRAINING);
+        break;
+    case REASON_BUSY:
+    case REASON_CANCELLED: /* its clock ran out a moment before ours */
+        leave_in_peace(router, slot);
+        break;
+    default:
+        loss = LOSS_FAILED;
+        break;
+    }
+    replay_lost(router, req, slot, loss);
+}
+
+/* When the attempt stands still for too long. The patience is for live workers: silence of the only
+ * one says nothing about the attempt, and what widens the bound for "hung" widens this one. */
+static uint64_t still_at_ns(const struct router *router, const struct request *req) {
+    uint64_t since = req->advanced_ns, patience = REPLAY_PATIENCE_NS;
+    const struct part *parts[2] = {&req->decode, &req->prefill};
+    for (int i = 0; i < 2; i++) {
+        if (parts[i]->slot == SLOT_NONE)
+            continue;
+        const struct slot *slot = &router->fleet.slots[parts[i]->slot];
+        uint64_t bound = liveness_bound_ns(router, slot);
+        patience = bound > patience ? bound : patience;
+        since = slot->live_since_ns > since ? slot->live_since_ns : since;
+        if (liveness_overdue(router, slot))
+            since = router->now_ns;
+    }
+    return since + patience;
+}
+
+void replay_timer(struct router *router, struct request *req) {
+    uint64_t now_ns = router->now_ns;
+    if (req->spec.deadline_ns != 0 && now_ns >= req->spec.deadline_ns) {
+        finish_error(router, req, STATUS_TIMEOUT, REASON_NONE);
+        return;
+    }
+    if (req->state == REQUEST_RUNNING || req->state == REQUEST_RESERVING) {
+        uint64_t stalled = still_at_ns(router, req);
+        bool no_verdict = req->verdict_ns != 0 && now_ns >= req->verdict_ns;
+        if (no_verdict || now_ns >= stalled) {
+            note(router, no_verdict ? "hand-off not committed: replayed" : "attempt stands still",
+                 req->decode.slot, req->id.lo);
+            replay_lost(router, req, NULL, LOSS_FAILED);
+            if (req->state != REQUEST_WAITING)
+                return; /* it ended */
+        } else {
+            timers_pull(&router->timers, req->index, stalled);
+            if (req->verdict_ns != 0)
+                timers_pull(&router->timers, req->index, req->verdict_ns);
+        }
+    }
+    if (req->spec.deadline_ns != 0)
+        timers_pull(&router->timers, req->index, req->spec.deadline_ns);
+}

@@ -1,0 +1,33 @@
+/* router/core/replay.h: attempts that came to nothing, and what that says about the request.
+ *
+ * A loss counts only if the attempt brought no new token; a new token sets the count to zero. After
+ * 3 in a row the request runs alone until its next token; if that worker dies too, it is refused as
+ * poisoned. 8 in a row end with an error. There is no other budget. */
+#pragma once
+
+#include "base/clock.h"
+#include "router/core/fleet.h"
+#include "router/core/request.h"
+
+#define REPLAY_PATIENCE_NS  (3 * NS_PER_S) /* neither queued nor advancing: replaced */
+#define REPLAY_LOSSES_ALONE 3
+#define REPLAY_LOSSES_MAX   8
+
+struct router;
+
+/* `slot` is out of this attempt: the other worker is told, the request waits for a place again. Or
+ * it ends, and `req` is gone. */
+void replay_lost(struct router *router, struct request *req, struct slot *slot, enum loss loss);
+
+/* The same for every attempt on a slot. */
+void replay_all(struct router *router, struct slot *slot, enum loss loss);
+
+/* REFUSED or FAILED: this attempt does not begin, or does not go on, at that worker. */
+void replay_rejected(struct router *router, struct slot *slot, struct attempt_id attempt,
+                     enum reason reason);
+
+/* It brought a token: innocent. */
+void replay_absolve(struct router *router, struct request *req);
+
+/* A request's time has come: its deadline, or an attempt that does not advance. */
+void replay_timer(struct router *router, struct request *req);

@@ -1,0 +1,112 @@
+/* router/core/request.h: the sequences a router holds, in a fixed pool.
+ *
+ * A request is named outside by request_id.lo = generation and index, so a name that is over finds
+ * nothing. Inside, pointers live only during one event. Only requests_init() allocates. */
+#pragma once
+
+#include "base/list.h"
+#include "base/status.h"
+#include "router/core/router.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define SLOT_NONE UINT32_MAX
+
+enum request_state {
+    REQUEST_FREE,
+    REQUEST_WAITING,   /* in the queue: no worker has it */
+    REQUEST_RESERVING, /* a decode worker was asked for blocks */
+    REQUEST_RUNNING,   /* submitted */
+    REQUEST_ENDING,    /* its outcome is decided */
+};
+
+/* One worker's part in the current attempt. */
+struct part {
+    struct list link;   /* in the slot's list */
+    uint32_t slot;      /* SLOT_NONE: no part */
+    bool reflected;     /* the worker's own load figures count it */
+    bool listed;        /* was in the digest that is being read */
+    uint8_t n_missing;  /* digests in a row that should list it and do not */
+    uint8_t last_state; /* enum sequence_state of the last digest, or 255 */
+    uint64_t sent_seq;  /* of the message that told the worker */
+    uint64_t sent_ns;
+    uint64_t work_seen; /* the worker's prefill or hand-off counter at the last digest */
+    uint32_t n_tokens;  /* to be computed by a prefill there */
+};
+
+struct request {
+    struct list link; /* the free list or the queue */
+    uint32_t index;
+    uint64_t generation; /* rises with each use; 40 bits */
+    enum request_state state;
+    uint32_t stage; /* of path.c */
+    struct request_spec spec;
+    struct request_id id;
+
+    uint64_t arrival; /* order among equal priorities */
+    uint64_t admitted_ns;
+    uint64_t dispatched_ns; /* first time; 0: never */
+    uint64_t first_token_ns;
+    uint32_t n_emitted;
+    uint32_t first_cached_tokens;
+
+    uint32_t to_prefill; /* place.c's choice for dispatch.c: slots; SLOT_NONE: no hand-off */
+    uint32_t to_decode;
+
+    /* the current attempt; 0: none yet */
+    uint32_t attempt;
+    struct part prefill; /* of a hand-off, until the decode worker speaks */
+    struct part decode;  /* of a hand-off, or the one worker that does both */
+    uint32_t prefilled_by;
+    uint32_t gen;
+    uint32_t cached_tokens;
+    uint64_t transfer_id;
+    bool handoff;
+    bool has_token;       /* this attempt brought a new token */
+    bool computing;       /* its next token needs a prefill first */
+    uint64_t advanced_ns; /* last sign of life of this attempt */
+    uint64_t verdict_ns;  /* prefill worker lost after token 0: decode must speak by then; 0 */
+    uint64_t resend_ns;   /* last RESEND; 0: none */
+
+    uint32_t n_losses; /* in a row without a new token */
+    uint32_t n_replays;
+    bool alone;           /* must run alone until its next token */
+    bool has_numerics;    /* tokens were emitted under `numerics` */
+    bool counted_inexact; /* of the current attempt */
+    uint8_t numerics[FINGERPRINT_BYTES];
+    uint64_t *too_long; /* owned by the pool: bit per slot that said so */
+
+    struct request_end outcome;
+};
+
+struct requests {
+    struct request *all; /* owned (capacity) */
+    uint64_t *bits;      /* owned (capacity * n_words) */
+    uint32_t capacity;
+    uint32_t n_used;
+    uint32_t n_fresh; /* were used before: an idle router does not touch the others' memory */
+    uint32_t n_words; /* of `too_long` */
+    struct list free;
+};
+
+NODISCARD enum status requests_init(struct requests *requests, uint32_t capacity, uint32_t n_slots);
+void requests_fini(struct requests *requests);
+
+/* NULL when all are in use. */
+struct request *request_take(struct requests *requests, uint64_t router_id);
+void request_give(struct requests *requests, struct request *req);
+
+/* By request_id.lo; NULL when it is over or never was. */
+struct request *request_find(const struct requests *requests, uint64_t lo);
+
+/* The part that `slot` has in the current attempt, or NULL. */
+struct part *request_part(struct request *req, uint32_t slot);
+
+static inline uint32_t request_n_tokens(const struct request *req) {
+    return req->spec.n_prompt + req->n_emitted;
+}
+
+static inline bool request_too_long(const struct request *req, uint32_t slot) {
+    return req->too_long[slot / 64] >> (slot % 64) & 1;
+}

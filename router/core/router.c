@@ -1,0 +1,287 @@
+#include "router/core/router.h"
+
+#include "base/assert.h"
+#include "base/clock.h"
+#include "router/core/admit.h"
+#include "router/core/core.h"
+#include "router/core/digest.h"
+#include "router/core/dispatch.h"
+#include "router/core/finish.h"
+#include "router/core/liveness.h"
+#include "router/core/path.h"
+#include "router/core/replay.h"
+#include "router/core/stream.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define DRAIN_MS 30000 /* a draining worker's streams are moved after this */
+
+enum status router_new(const struct router_config *config, const struct router_sink *sink,
+                       struct router **router) {
+    const struct policy *policy = policy_find(config->policy);
+    if (!policy)
+        return STATUS_NOT_FOUND;
+    if (config->max_requests == 0 || config->max_requests >= 1u << 24 || config->max_workers == 0 ||
+        config->max_workers > 4096 || config->router_id == 0)
+        return STATUS_INVALID;
+    struct router *self = calloc(1, sizeof *self);
+    if (!self)
+        return STATUS_NOMEM;
+    self->config = *config;
+    self->sink = *sink;
+    self->random.state = config->seed;
+    self->policy = policy;
+    self->alone = SLOT_NONE;
+    self->alone_slot = SLOT_NONE;
+    list_init(&self->waiting);
+    enum status status = requests_init(&self->requests, config->max_requests, config->max_workers);
+    if (status == STATUS_OK)
+        status = timers_init(&self->timers, config->max_requests);
+    if (status == STATUS_OK)
+        status = fleet_init(&self->fleet, config->max_workers);
+    if (config->has_model) {
+        self->fleet.has_model = true;
+        memcpy(self->fleet.model_fp, config->model_fp, FINGERPRINT_BYTES);
+        memcpy(self->fleet.tokenizer_fp, config->tokenizer_fp, FINGERPRINT_BYTES);
+    }
+    if (status == STATUS_OK)
+        status = policy->open(config->max_workers, config->seed, &self->policy_state);
+    self->candidates = calloc(config->max_workers, sizeof *self->candidates);
+    if (status == STATUS_OK && !self->candidates)
+        status = STATUS_NOMEM;
+    if (status != STATUS_OK) {
+        router_free(self);
+        return status;
+    }
+    *router = self;
+    return STATUS_OK;
+}
+
+void router_free(struct router *router) {
+    if (!router)
+        return;
+    requests_fini(&router->requests);
+    timers_fini(&router->timers);
+    fleet_fini(&router->fleet);
+    if (router->policy)
+        router->policy->close(router->policy_state);
+    free(router->candidates);
+    free(router);
+}
+
+static void begin(struct router *router, uint64_t now_ns) {
+    if (now_ns > router->now_ns)
+        router->now_ns = now_ns;
+}
+
+/* Ends every event: whoever can go now goes, and what has collected is sent. */
+static void settle(struct router *router) {
+    while (router->pump) {
+        router->pump = false;
+        admit_pump(router);
+    }
+    fleet_flush(router);
+}
+
+enum status router_request(struct router *router, uint64_t now_ns, const struct request_spec *spec,
+                           uint64_t *request) {
+    begin(router, now_ns);
+    enum status status = admit_check(router, spec);
+    if (status != STATUS_OK) {
+        router->n_turned_away++;
+        router->stats.n_refused++;
+        return status;
+    }
+    struct request *req = request_take(&router->requests, router->config.router_id);
+    ASSERT(req); /* admit_check() saw a free one */
+    req->spec = *spec;
+    req->stage = STAGE_ADMIT;
+    uint64_t name = req->id.lo;
+    path_advance(router, req);
+    /* Only this event's newcomer can be one too many: those in front were let in before. */
+    while (router->pump) {
+        router->pump = false;
+        admit_pump(router);
+    }
+    req = request_find(&router->requests, name);
+    if (req && req->state == REQUEST_WAITING && router->n_waiting > router->config.max_queue) {
+        admit_unwait(router, req);
+        req->state = REQUEST_ENDING;
+        timers_set(&router->timers, req->index, TIMERS_NEVER);
+        request_give(&router->requests, req);
+        router->n_turned_away++;
+        router->stats.n_refused++;
+        fleet_flush(router);
+        return STATUS_BUSY;
+    }
+    router->stats.n_admitted++;
+    router->stats.n_prompt_tokens += spec->n_prompt;
+    *request = name;
+    settle(router);
+    return STATUS_OK;
+}
+
+void router_cancel(struct router *router, uint64_t now_ns, uint64_t request) {
+    begin(router, now_ns);
+    struct request *req = request_find(&router->requests, request);
+    if (req)
+        finish_cancelled(router, req);
+    settle(router);
+}
+
+void router_stop(struct router *router, uint64_t now_ns, uint64_t request, uint32_t n_tokens) {
+    begin(router, now_ns);
+    struct request *req = request_find(&router->requests, request);
+    if (req) {
+        if (n_tokens < req->n_emitted)
+            req->n_emitted = n_tokens; /* what lies past the match never counts in usage */
+        finish_done(router, req, FINISH_STOP, SLOT_NONE);
+    }
+    settle(router);
+}
+
+void router_announce(struct router *router, uint64_t now_ns, const struct announce *announce) {
+    begin(router, now_ns);
+    fleet_announced(router, announce);
+    settle(router);
+}
+
+static void take_message(struct router *router, struct slot *slot, const struct message *message) {
+    switch (message->type) {
+    case MESSAGE_BEAT:
+        liveness_beat(router, slot, &message->u.beat);
+        return;
+    case MESSAGE_STEP:
+        stream_step(router, slot, &message->u.step);
+        return;
+    case MESSAGE_DIGEST:
+        digest_read(router, slot, &message->u.digest);
+        return;
+    case MESSAGE_RESERVED:
+        dispatch_reserved(router, slot, &message->u.reserved);
+        return;
+    case MESSAGE_REFUSED:
+        replay_rejected(router, slot,
+                        (struct attempt_id){message->u.refused.req, message->u.refused.attempt},
+                        message->u.refused.reason);
+        return;
+    case MESSAGE_FAILED:
+        replay_rejected(router, slot,
+                        (struct attempt_id){message->u.failed.req, message->u.failed.attempt},
+                        message->u.failed.reason);
+        return;
+    case MESSAGE_RESET: /* it dropped what it held for us: not a death */
+        fleet_fence(router, slot, LOSS_MOVED, "worker ended our session");
+        return;
+    case MESSAGE_CANCELLED:
+        return; /* a digest tells whether a cancel was heard */
+    default:
+        note(router, "message that a worker does not send", slot->number, message->type);
+        return;
+    }
+}
+
+void router_message(struct router *router, uint64_t now_ns, uint32_t number,
+                    const struct message *message) {
+    begin(router, now_ns);
+    if (number >= router->fleet.n_slots)
+        return;
+    struct slot *slot = &router->fleet.slots[number];
+    bool known = slot->state != SLOT_FREE && slot->state != SLOT_REFUSED &&
+                 message->session == slot->session;
+    bool greeting = message->type == MESSAGE_WELCOME;
+    if (!known || (!greeting && !slot_in_session(slot))) {
+        router->stats.n_stale_dropped++;
+        return;
+    }
+    slot->heard_ns = now_ns;
+    if (greeting)
+        fleet_welcomed(router, slot, &message->u.welcome);
+    else
+        take_message(router, slot, message);
+    settle(router);
+}
+
+void router_link_lost(struct router *router, uint64_t now_ns, uint32_t number) {
+    begin(router, now_ns);
+    if (number < router->fleet.n_slots && router->fleet.slots[number].state != SLOT_REFUSED)
+        fleet_lost(router, &router->fleet.slots[number]);
+    settle(router);
+}
+
+void router_tick(struct router *router, uint64_t now_ns) {
+    begin(router, now_ns);
+    liveness_tick(router);
+    uint32_t i;
+    while ((i = timers_pop(&router->timers, now_ns)) != UINT32_MAX)
+        replay_timer(router, &router->requests.all[i]);
+    if (router->n_waiting > 0)
+        router->pump = true;
+    settle(router);
+    admit_tick(router);
+    settle(router);
+}
+
+uint64_t router_deadline(const struct router *router) {
+    uint64_t next = timers_next(&router->timers), fleet = liveness_deadline(router);
+    if (router->n_waiting > 0 && router->fleet.n_ready == 0) {
+        uint64_t give_up = router->fleet.no_worker_since_ns + router->config.no_worker_wait_ns;
+        next = give_up < next ? give_up : next;
+    }
+    return fleet < next ? fleet : next;
+}
+
+void router_loop_delay(struct router *router, uint64_t delay_ns) {
+    liveness_delay(router, delay_ns);
+}
+
+void router_drain(struct router *router, uint64_t now_ns) {
+    begin(router, now_ns);
+    router->draining = true;
+    settle(router);
+}
+
+enum status router_drain_worker(struct router *router, uint64_t now_ns, const char *name) {
+    begin(router, now_ns);
+    char wanted[MESSAGE_NAME_MAX] = {0};
+    for (size_t i = 0; i + 1 < sizeof wanted && name[i]; i++)
+        wanted[i] = name[i];
+    for (uint32_t i = 0; i < router->fleet.n_seen; i++) {
+        struct slot *slot = &router->fleet.slots[i];
+        if (!slot_in_session(slot) || memcmp(slot->announce.name, wanted, sizeof wanted) != 0)
+            continue;
+        struct message message = {.type = MESSAGE_DRAIN};
+        message.u.drain.deadline_ms = DRAIN_MS;
+        fleet_send(router, slot, &message);
+        slot->drain_until_ns = router->now_ns + DRAIN_MS * NS_PER_MS;
+        if (slot->state == SLOT_READY)
+            fleet_set_state(router, slot, SLOT_DRAINING);
+        settle(router);
+        return STATUS_OK;
+    }
+    return STATUS_NOT_FOUND;
+}
+
+void router_stats(const struct router *router, struct router_stats *stats) {
+    *stats = router->stats;
+    stats->n_queued = router->n_waiting;
+    stats->n_running = router->requests.n_used - router->n_waiting;
+}
+
+enum status router_worker(const struct router *router, uint32_t number, struct worker_view *view) {
+    if (number >= router->fleet.n_slots || router->fleet.slots[number].state == SLOT_FREE)
+        return STATUS_NOT_FOUND;
+    const struct slot *slot = &router->fleet.slots[number];
+    *view = (struct worker_view){.state = slot->state,
+                                 .welcome = slot->welcome,
+                                 .load = slot->load,
+                                 .n_assigned = slot->n_assigned,
+                                 .heard_ns = slot->heard_ns};
+    memcpy(view->welcome.name, slot->announce.name, MESSAGE_NAME_MAX);
+    return STATUS_OK;
+}
+
+bool router_ready(const struct router *router) {
+    return !router->draining && router->fleet.n_ready > 0;
+}

@@ -1,0 +1,107 @@
+#include "router/core/stream.h"
+
+#include "base/assert.h"
+#include "base/clock.h"
+#include "router/core/core.h"
+#include "router/core/dispatch.h"
+#include "router/core/finish.h"
+#include "router/core/liveness.h"
+#include "router/core/replay.h"
+
+#include <string.h>
+
+#define RESEND_NS (200 * NS_PER_MS)
+
+enum turn stream_request(struct router *router, struct request *req) {
+    (void)router;
+    return req->state == REQUEST_ENDING ? TURN_NEXT : TURN_WAIT;
+}
+
+void stream_resend(struct router *router, struct slot *slot, struct request *req) {
+    if (req->resend_ns != 0 && router->now_ns - req->resend_ns < RESEND_NS)
+        return;
+    req->resend_ns = router->now_ns;
+    router->stats.n_resends++;
+    struct message message = {.type = MESSAGE_RESEND};
+    message.u.resend =
+        (struct resend){.req = req->id, .attempt = req->attempt, .from = req->n_emitted};
+    fleet_send(router, slot, &message);
+}
+
+/* The decode worker speaks: it has the Commit, so the prefill worker's part is over. */
+static void decode_began(struct router *router, struct request *req) {
+    req->verdict_ns = 0;
+    if (req->prefill.slot == SLOT_NONE)
+        return;
+    fleet_forget(router, &router->fleet.slots[req->prefill.slot],
+                 (struct attempt_id){.req = req->id, .attempt = req->attempt});
+    dispatch_leave(router, &req->prefill);
+}
+
+/* Hands tokens [n_emitted, ...) to the client; the replay log is the spec's own token array. */
+static void emit(struct router *router, struct slot *slot, struct request *req,
+                 const struct step_entry *entry, uint32_t skip, uint32_t n) {
+    memcpy(req->spec.tokens + request_n_tokens(req), entry->tokens + skip,
+           n * sizeof *entry->tokens);
+    if (req->n_emitted == 0)
+        req->first_token_ns = router->now_ns;
+    if (req->attempt == 1 && entry->cached_tokens > req->first_cached_tokens)
+        req->first_cached_tokens =
+            entry->cached_tokens < req->spec.n_prompt ? entry->cached_tokens : req->spec.n_prompt;
+    struct token_run run = {
+        .first_index = req->n_emitted,
+        .n_tokens = n,
+        .tokens = entry->tokens + skip,
+        .logprobs = entry->logprobs ? entry->logprobs + skip : NULL,
+    };
+    req->n_emitted += n;
+    router->stats.n_tokens += n;
+    req->advanced_ns = router->now_ns;
+    req->computing = false;
+    req->resend_ns = 0;
+    req->has_numerics = true;
+    memcpy(req->numerics, slot->welcome.numerics_fp, FINGERPRINT_BYTES);
+    replay_absolve(router, req);
+    router->sink.tokens(router->sink.context, req->spec.user, &run);
+}
+
+static void take_entry(struct router *router, struct slot *slot, const struct step_entry *entry) {
+    struct request *req = request_find(&router->requests, entry->req.lo);
+    struct part *part = req ? request_part(req, slot->number) : NULL;
+    if (!part || entry->req.hi != router->config.router_id || entry->attempt != req->attempt ||
+        req->state != REQUEST_RUNNING) {
+        router->stats.n_stale_dropped++;
+        return;
+    }
+    dispatch_reflected(slot, part);
+    if (part == &req->decode)
+        decode_began(router, req);
+    if (entry->first_index > req->n_emitted) {
+        stream_resend(router, slot, req);
+        return;
+    }
+    uint32_t skip = req->n_emitted - entry->first_index;
+    enum finish finish = entry->finish;
+    if (skip < entry->n_tokens) {
+        uint32_t n = entry->n_tokens - skip, left = req->spec.sampling.max_new - req->n_emitted;
+        if (n > left) { /* more than it was asked for: the answer ends where it must */
+            n = left;
+            finish = FINISH_LENGTH;
+        }
+        emit(router, slot, req, entry, skip, n);
+        if (finish == FINISH_NONE && req->n_emitted == req->spec.sampling.max_new)
+            finish = FINISH_LENGTH;
+    } else if (skip > entry->n_tokens) {
+        return; /* all of it is old, its end too */
+    }
+    if (finish == FINISH_ERROR)
+        finish_error(router, req, STATUS_CORRUPT, REASON_NUMERICS);
+    else if (finish != FINISH_NONE)
+        finish_done(router, req, finish, slot->number);
+}
+
+void stream_step(struct router *router, struct slot *slot, const struct step *step) {
+    liveness_load(router, slot, &step->load);
+    for (uint32_t i = 0; i < step->n; i++)
+        take_entry(router, slot, &step->entries[i]);
+}

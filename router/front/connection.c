@@ -1,0 +1,406 @@
+#include "router/front/connection.h"
+
+#include "base/assert.h"
+#include "base/clock.h"
+#include "base/stream.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <time.h>
+
+#define DISCARD_MAX (1u << 20) /* bytes read from a client that was refused */
+
+static struct connection *of(const struct exchange *exchange) {
+    return list_entry(exchange, struct connection, exchange);
+}
+
+static const char *reason_phrase(unsigned status) {
+    static const struct {
+        unsigned status;
+        const char *phrase;
+    } phrases[] = {
+        {200, "OK"},
+        {204, "No Content"},
+        {304, "Not Modified"},
+        {400, "Bad Request"},
+        {401, "Unauthorized"},
+        {403, "Forbidden"},
+        {404, "Not Found"},
+        {405, "Method Not Allowed"},
+        {408, "Request Timeout"},
+        {409, "Conflict"},
+        {413, "Content Too Large"},
+        {415, "Unsupported Media Type"},
+        {417, "Expectation Failed"},
+        {422, "Unprocessable Content"},
+        {429, "Too Many Requests"},
+        {431, "Request Header Fields Too Large"},
+        {500, "Internal Server Error"},
+        {501, "Not Implemented"},
+        {503, "Service Unavailable"},
+        {504, "Gateway Timeout"},
+        {505, "HTTP Version Not Supported"},
+    };
+    for (unsigned i = 0; i < sizeof phrases / sizeof *phrases; i++)
+        if (phrases[i].status == status)
+            return phrases[i].phrase;
+    return "Status"; /* RFC 9112, 4: clients ignore it */
+}
+
+static const char *date_now(struct connection_host *host) {
+    int64_t now_s = clock_unix_s();
+    if (host->date_s != now_s) {
+        static const char days[] = "SunMonTueWedThuFriSat";
+        static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
+        time_t seconds = (time_t)now_s;
+        struct tm tm;
+        gmtime_r(&seconds, &tm);
+        snprintf(host->date, sizeof host->date, "%.3s, %02d %.3s %d %02d:%02d:%02d GMT",
+                 days + 3 * tm.tm_wday, tm.tm_mday, months + 3 * tm.tm_mon, tm.tm_year + 1900,
+                 tm.tm_hour, tm.tm_min, tm.tm_sec);
+        host->date_s = now_s;
+    }
+    return host->date;
+}
+
+static void put_header(struct buf *out, const char *name, const char *value) {
+    buf_puts(out, name);
+    buf_puts(out, ": ");
+    for (; *value; value++) /* a value with a line break would be two headers */
+        if ((unsigned char)*value >= ' ' && *value != 0x7f)
+            buf_putc(out, *value);
+    buf_puts(out, "\r\n");
+}
+
+static void send_bytes(struct connection *connection, const void *bytes, size_t n) {
+    if (stream_write(connection->stream, bytes, n) == STATUS_OK)
+        connection->host->counts.bytes_out += n;
+    /* Else the stream has reported its end, or will: memory that is out ends it as a stall. */
+}
+
+/* Sends status line and fields; `length` is the framing: "Content-Length: N", or NULL for chunks
+ * (and for HTTP/1.0 the end of the connection). */
+static void send_head(struct connection *connection, const struct exchange_reply *reply,
+                      const char *length) {
+    struct buf *out = &connection->host->scratch;
+    buf_clear(out);
+    buf_printf(out, "HTTP/1.1 %u %s\r\nDate: %s\r\n", reply->status, reason_phrase(reply->status),
+               date_now(connection->host));
+    if (reply->content_type)
+        put_header(out, "Content-Type", reply->content_type);
+    if (length)
+        buf_puts(out, length);
+    else if (connection->chunked)
+        buf_puts(out, "Transfer-Encoding: chunked\r\n");
+    if (connection->request_id[0])
+        put_header(out, "x-request-id", connection->request_id);
+    for (unsigned i = 0; i < reply->n_headers; i++)
+        put_header(out, reply->headers[i].name, reply->headers[i].value);
+    if (connection->last)
+        buf_puts(out, "Connection: close\r\n");
+    buf_puts(out, "\r\n");
+    send_bytes(connection, out->data, out->n);
+}
+
+static void enter(struct connection *connection, enum connection_state state) {
+    connection->state = state;
+    connection->since_ns = loop_now_ns(connection->host->loop);
+}
+
+static void linger(struct connection *connection) {
+    enter(connection, CONNECTION_LINGER);
+    connection->n_discarded = 0;
+    stream_pause(connection->stream, false);
+    stream_shutdown(connection->stream);
+}
+
+/* The reply is complete: the exchange ends, the connection goes on or closes. */
+static void end_exchange(struct connection *connection) {
+    exchanges_remove(connection->host->exchanges, &connection->exchange);
+    if (connection->last)
+        linger(connection);
+    else
+        enter(connection, CONNECTION_ENDED);
+    loop_kick_add(connection->host->loop, &connection->kick);
+}
+
+static enum status conn_reply(struct exchange *exchange, const struct exchange_reply *reply) {
+    struct connection *connection = of(exchange);
+    char length[48] = "";
+    connection->last |= connection->host->draining;
+    if (reply->status != 204 && reply->status != 304 && reply->status >= 200)
+        snprintf(length, sizeof length, "Content-Length: %zu\r\n", reply->n_body);
+    send_head(connection, reply, length);
+    if (!connection->head && length[0] && reply->n_body > 0)
+        send_bytes(connection, reply->body, reply->n_body);
+    end_exchange(connection);
+    return STATUS_OK;
+}
+
+static enum status conn_begin(struct exchange *exchange, const struct exchange_reply *reply) {
+    struct connection *connection = of(exchange);
+    connection->chunked = connection->http1.minor == 1;
+    connection->last |= connection->host->draining || !connection->chunked;
+    send_head(connection, reply, NULL);
+    /* The prompt of a stream that may run for minutes: its memory goes once no caller sees it. */
+    connection->forget = true;
+    loop_kick_add(connection->host->loop, &connection->kick);
+    return STATUS_OK;
+}
+
+static enum status conn_write(struct exchange *exchange, const void *bytes, size_t n) {
+    struct connection *connection = of(exchange);
+    size_t pending = stream_pending(connection->stream);
+    size_t bound = connection->host->config.output_bytes_max;
+    if (connection->head)
+        return STATUS_OK;
+    if (pending > 0 && n > bound - (pending < bound ? pending : bound))
+        return STATUS_BUSY;
+    char size[24];
+    int n_size = snprintf(size, sizeof size, "%zx\r\n", n);
+    if (connection->chunked)
+        send_bytes(connection, size, (size_t)n_size);
+    send_bytes(connection, bytes, n);
+    if (connection->chunked)
+        send_bytes(connection, "\r\n", 2);
+    return STATUS_OK;
+}
+
+static void conn_end(struct exchange *exchange) {
+    struct connection *connection = of(exchange);
+    if (connection->chunked && !connection->head)
+        send_bytes(connection, "0\r\n\r\n", 5);
+    end_exchange(connection);
+}
+
+static void conn_abort(struct exchange *exchange) {
+    exchange->gone = NULL; /* who aborts knows */
+    connection_close(of(exchange));
+}
+
+static size_t conn_pending(const struct exchange *exchange) {
+    return stream_pending(of(exchange)->stream);
+}
+
+static const struct exchange_ops http1_ops = {conn_reply, conn_begin, conn_write,
+                                              conn_end,   conn_abort, conn_pending};
+
+/* Answers in the parser's name, then closes: after a broken request nobody knows where the next
+ * one begins. The reasons are constants of ours without quotes, so they need no escaping. */
+static void refuse(struct connection *connection, unsigned status, const char *reason) {
+    char body[256], length[48];
+    snprintf(body, sizeof body,
+             "{\"error\":{\"message\":\"%s\",\"type\":\"%s\",\"param\":null,\"code\":null}}",
+             reason, status >= 500 ? "server_error" : "invalid_request_error");
+    snprintf(length, sizeof length, "Content-Length: %zu\r\n", strlen(body));
+    connection->last = true;
+    connection->host->counts.n_refused++;
+    send_head(connection,
+              &(struct exchange_reply){.status = status, .content_type = "application/json"},
+              length);
+    send_bytes(connection, body, strlen(body));
+    linger(connection);
+}
+
+/* Echoed as it came if it is short and printable: it goes into a header of ours. */
+static void note_request_id(struct connection *connection) {
+    const char *id = http1_find(&connection->http1, "x-request-id");
+    connection->request_id[0] = 0;
+    if (id && strlen(id) < sizeof connection->request_id)
+        snprintf(connection->request_id, sizeof connection->request_id, "%s", id);
+}
+
+static void deliver(struct connection *connection) {
+    struct connection_host *host = connection->host;
+    struct http1 *http1 = &connection->http1;
+    connection->exchange = (struct exchange){.method = http1->method,
+                                             .path = http1->path,
+                                             .query = http1->query,
+                                             .headers = http1->fields,
+                                             .n_headers = http1->n_fields,
+                                             .body = http1->body.data,
+                                             .n_body = http1->body.n,
+                                             .body_buf = &http1->body,
+                                             .received_ns = loop_now_ns(host->loop),
+                                             .ops = &http1_ops};
+    connection->head = strcmp(http1->method, "HEAD") == 0;
+    connection->last = !http1->keep_alive;
+    connection->chunked = false;
+    note_request_id(connection);
+    enum status status = exchanges_add(host->exchanges, &connection->exchange);
+    ASSERT(status == STATUS_OK); /* as many as connections, and each has at most one */
+    enter(connection, CONNECTION_BUSY);
+    host->counts.n_requests++;
+    host->handler(host->user, &connection->exchange);
+}
+
+/* After a reply's end, and once no caller can look at the request any more. */
+static void read_next(struct connection *connection) {
+    if (connection->state != CONNECTION_ENDED)
+        return;
+    http1_reset(&connection->http1);
+    connection->forget = false;
+    enter(connection, CONNECTION_READING);
+}
+
+/* Parses and delivers until the bytes are used or a request is out. Answers how many were used. */
+static size_t feed(struct connection *connection, const char *bytes, size_t n) {
+    size_t at = 0;
+    while (at < n) {
+        size_t used = 0;
+        read_next(connection);
+        if (connection->state != CONNECTION_READING)
+            break;
+        bool fresh = !http1_started(&connection->http1);
+        enum http1_event event = http1_feed(&connection->http1, bytes + at, n - at, &used);
+        if (fresh || http1_has_head(&connection->http1)) /* a head has one time for all of it */
+            connection->since_ns = loop_now_ns(connection->host->loop);
+        at += used;
+        if (event == HTTP1_REQUEST) {
+            deliver(connection);
+        } else if (event == HTTP1_CONTINUE) {
+            send_bytes(connection, "HTTP/1.1 100 Continue\r\n\r\n", 25);
+        } else if (event == HTTP1_PREFACE) {
+            connection->host->counts.n_http2++;
+            linger(connection);
+        } else if (event == HTTP1_BAD) {
+            refuse(connection, connection->http1.status, connection->http1.reason);
+        }
+    }
+    return at;
+}
+
+/* Keeps what a client sent ahead; when that is too much, it has to wait. */
+static void keep(struct connection *connection, const char *bytes, size_t n) {
+    buf_append(&connection->input, bytes, n);
+    if (buf_status(&connection->input) != STATUS_OK)
+        connection_close(connection);
+    else if (connection->input.n > connection->host->config.pipeline_bytes_max)
+        stream_pause(connection->stream, true);
+}
+
+static void on_data(void *user, const char *bytes, size_t n) {
+    struct connection *connection = user;
+    connection->host->counts.bytes_in += n;
+    if (connection->state == CONNECTION_LINGER) {
+        connection->n_discarded += n;
+        if (connection->n_discarded > DISCARD_MAX)
+            connection_close(connection);
+        return;
+    }
+    size_t used = connection->input.n > 0 ? 0 : feed(connection, bytes, n);
+    if (used < n && connection->state != CONNECTION_LINGER &&
+        connection->state != CONNECTION_CLOSED)
+        keep(connection, bytes + used, n - used);
+}
+
+static void on_drained(void *user) {
+    struct connection *connection = user;
+    if (connection->state == CONNECTION_BUSY && connection->exchange.drained)
+        connection->exchange.drained(&connection->exchange);
+}
+
+static void on_gone(void *user, enum status status) {
+    (void)status;
+    struct connection *connection = user;
+    if (connection->state == CONNECTION_BUSY)
+        connection->host->counts.n_gone++;
+    connection_close(connection);
+}
+
+static const struct stream_events events = {on_data, on_drained, on_gone};
+
+/* Before the loop sleeps: frees what is closed, and reads on after a reply's end. Doing it here and
+ * not in exchange_end() keeps a client that pipelines from growing our stack. */
+static void on_kick(void *user) {
+    struct connection *connection = user;
+    if (connection->state == CONNECTION_CLOSED) {
+        http1_fini(&connection->http1);
+        buf_fini(&connection->input);
+        connection->host->release(connection->host, connection);
+        return;
+    }
+    read_next(connection);
+    if (connection->forget && connection->state == CONNECTION_BUSY) {
+        connection->forget = false;
+        connection->exchange.headers = NULL;
+        connection->exchange.n_headers = 0;
+        connection->exchange.method = connection->exchange.path = connection->exchange.query = "";
+        connection->exchange.body = "";
+        connection->exchange.n_body = 0;
+        http1_reset(&connection->http1);
+    }
+    if (connection->state != CONNECTION_READING || connection->input.n == 0)
+        return;
+    size_t used = feed(connection, connection->input.data, connection->input.n);
+    if (connection->state == CONNECTION_LINGER || connection->state == CONNECTION_CLOSED)
+        return;
+    buf_consume(&connection->input, used);
+    if (connection->input.n == 0)
+        buf_fini(&connection->input);
+    if (connection->input.n <= connection->host->config.pipeline_bytes_max)
+        stream_pause(connection->stream, false);
+}
+
+enum status connection_open(struct connection *connection, struct connection_host *host, int fd) {
+    TRY(stream_new(host->loop, fd, &events, connection, &connection->stream));
+    connection->host = host;
+    http1_init(&connection->http1, &host->config.limits);
+    loop_kick_init(&connection->kick, on_kick, connection);
+    enter(connection, CONNECTION_READING);
+    return STATUS_OK;
+}
+
+void connection_close(struct connection *connection) {
+    if (connection->state == CONNECTION_CLOSED)
+        return;
+    bool busy = connection->state == CONNECTION_BUSY;
+    connection->state = CONNECTION_CLOSED;
+    stream_close(connection->stream);
+    if (busy) {
+        uint64_t id = connection->exchange.id;
+        exchanges_remove(connection->host->exchanges, &connection->exchange);
+        connection->exchange.id = id; /* to read; it finds nothing any more */
+        if (connection->exchange.gone)
+            connection->exchange.gone(&connection->exchange);
+    }
+    loop_kick_add(connection->host->loop, &connection->kick);
+}
+
+bool connection_is_idle(const struct connection *connection) {
+    return connection->state == CONNECTION_READING && !http1_started(&connection->http1) &&
+           stream_pending(connection->stream) == 0;
+}
+
+static bool passed(uint64_t now_ns, uint64_t since_ns, uint64_t limit_ns) {
+    return now_ns > since_ns && now_ns - since_ns > limit_ns;
+}
+
+void connection_check_time(struct connection *connection, uint64_t now_ns) {
+    const struct listener_config *config = &connection->host->config;
+    if (connection->state == CONNECTION_CLOSED)
+        return;
+    if (stream_pending(connection->stream) > 0) {
+        if (passed(now_ns, stream_progress_ns(connection->stream), config->stall_ns)) {
+            connection->host->counts.n_timeouts++;
+            connection_close(connection);
+        }
+        return;
+    }
+    if (connection->state == CONNECTION_LINGER) {
+        if (passed(now_ns, connection->since_ns, config->linger_ns))
+            connection_close(connection);
+        return;
+    }
+    if (connection->state != CONNECTION_READING)
+        return;
+    if (!http1_started(&connection->http1)) {
+        if (passed(now_ns, connection->since_ns, config->idle_ns))
+            connection_close(connection);
+    } else if (passed(now_ns, connection->since_ns,
+                      http1_has_head(&connection->http1) ? config->body_ns : config->head_ns)) {
+        connection->host->counts.n_timeouts++;
+        refuse(connection, 408, "the request did not arrive in time");
+    }
+}

@@ -1,0 +1,144 @@
+#include "router/front/exchange.h"
+
+#include "base/assert.h"
+
+#include <stdlib.h>
+#include <strings.h>
+
+struct slot {
+    struct exchange *exchange; /* borrowed; NULL when free */
+    uint32_t generation;       /* the upper half of the id */
+    uint32_t next_free;
+};
+
+struct exchanges {
+    struct slot *slots; /* owned (n_max) */
+    uint32_t n_max;
+    uint32_t n;
+    uint32_t first_free; /* n_max: none */
+};
+
+enum status exchanges_new(uint32_t n_max, struct exchanges **out) {
+    ASSERT(n_max > 0);
+    struct exchanges *all = calloc(1, sizeof *all);
+    struct slot *slots = calloc(n_max, sizeof *slots);
+    if (!all || !slots) {
+        free(all);
+        free(slots);
+        return STATUS_NOMEM;
+    }
+    *all = (struct exchanges){.slots = slots, .n_max = n_max};
+    for (uint32_t i = 0; i < n_max; i++)
+        slots[i] = (struct slot){.generation = 1, .next_free = i + 1};
+    *out = all;
+    return STATUS_OK;
+}
+
+void exchanges_free(struct exchanges *all) {
+    if (!all)
+        return;
+    free(all->slots);
+    free(all);
+}
+
+enum status exchanges_add(struct exchanges *all, struct exchange *exchange) {
+    uint32_t at = all->first_free;
+    if (at == all->n_max)
+        return STATUS_LIMIT;
+    struct slot *slot = &all->slots[at];
+    all->first_free = slot->next_free;
+    slot->exchange = exchange;
+    exchange->id = (uint64_t)slot->generation << 32 | at;
+    all->n++;
+    return STATUS_OK;
+}
+
+void exchanges_remove(struct exchanges *all, struct exchange *exchange) {
+    uint32_t at = (uint32_t)exchange->id;
+    struct slot *slot = &all->slots[at];
+    ASSERT(exchange->id != 0 && slot->exchange == exchange);
+    slot->exchange = NULL;
+    if (++slot->generation == 0)
+        slot->generation = 1;
+    slot->next_free = all->first_free;
+    all->first_free = at;
+    all->n--;
+    exchange->id = 0;
+}
+
+uint32_t exchanges_count(const struct exchanges *all) {
+    return all->n;
+}
+
+struct exchange *exchange_find(struct exchanges *all, uint64_t id) {
+    uint32_t at = (uint32_t)id;
+    if (at >= all->n_max || all->slots[at].generation != (uint32_t)(id >> 32))
+        return NULL;
+    return all->slots[at].exchange;
+}
+
+const char *exchange_header(const struct exchange *exchange, const char *name) {
+    for (unsigned i = 0; i < exchange->n_headers; i++)
+        if (strcasecmp(exchange->headers[i].name, name) == 0)
+            return exchange->headers[i].value;
+    return NULL;
+}
+
+void exchange_take_body(struct exchange *exchange, struct buf *body) {
+    *body = *exchange->body_buf;
+    *exchange->body_buf = (struct buf){0};
+    exchange->body = "";
+    exchange->n_body = 0;
+}
+
+enum status exchange_reply(struct exchanges *all, uint64_t id, const struct exchange_reply *reply) {
+    struct exchange *exchange = exchange_find(all, id);
+    if (!exchange)
+        return STATUS_NOT_FOUND;
+    if (exchange->begun)
+        return STATUS_CONFLICT;
+    return exchange->ops->reply(exchange, reply);
+}
+
+enum status exchange_begin_stream(struct exchanges *all, uint64_t id,
+                                  const struct exchange_reply *reply) {
+    struct exchange *exchange = exchange_find(all, id);
+    if (!exchange)
+        return STATUS_NOT_FOUND;
+    if (exchange->begun)
+        return STATUS_CONFLICT;
+    exchange->begun = true;
+    return exchange->ops->begin(exchange, reply);
+}
+
+enum status exchange_write(struct exchanges *all, uint64_t id, const void *bytes, size_t n) {
+    struct exchange *exchange = exchange_find(all, id);
+    if (!exchange)
+        return STATUS_NOT_FOUND;
+    if (!exchange->begun)
+        return STATUS_CONFLICT;
+    return n == 0 ? STATUS_OK : exchange->ops->write(exchange, bytes, n);
+}
+
+enum status exchange_end(struct exchanges *all, uint64_t id) {
+    struct exchange *exchange = exchange_find(all, id);
+    if (!exchange)
+        return STATUS_NOT_FOUND;
+    if (!exchange->begun)
+        return STATUS_CONFLICT;
+    exchange->ops->end(exchange);
+    return STATUS_OK;
+}
+
+enum status exchange_abort(struct exchanges *all, uint64_t id) {
+    struct exchange *exchange = exchange_find(all, id);
+    if (!exchange)
+        return STATUS_NOT_FOUND;
+    exchange->ops->abort(exchange);
+    return STATUS_OK;
+}
+
+size_t exchange_pending(struct exchanges *all, uint64_t id) {
+    const struct exchange *exchange = exchange_find(all, id);
+    return exchange ? exchange->ops->pending(exchange) : 0;
+}

@@ -1,0 +1,320 @@
+#include "router/front/http1_head.h"
+
+#include "base/checked.h"
+#include "base/utf8.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+/* RFC 9110, 5.6.2 */
+static bool is_token_byte(unsigned char byte) {
+    return (byte >= '0' && byte <= '9') || (byte >= 'a' && byte <= 'z') ||
+           (byte >= 'A' && byte <= 'Z') || (byte && strchr("!#$%&'*+-.^_`|~", byte));
+}
+
+static bool is_token(const char *text, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (!is_token_byte((unsigned char)text[i]))
+            return false;
+    return n > 0;
+}
+
+bool http1_refuse(struct http1 *http1, unsigned status, const char *reason) {
+    http1->status = status;
+    http1->reason = reason;
+    return false;
+}
+
+static int hex_value(char digit) {
+    if (digit >= '0' && digit <= '9')
+        return digit - '0';
+    if (digit >= 'a' && digit <= 'f')
+        return digit - 'a' + 10;
+    if (digit >= 'A' && digit <= 'F')
+        return digit - 'A' + 10;
+    return -1;
+}
+
+/* "." and ".." name what the route table does not: no client needs them, probes send them. */
+static bool has_dot_segment(const char *path) {
+    while (*path) {
+        path++; /* the '/' */
+        size_t n = strcspn(path, "/");
+        if ((n == 1 && path[0] == '.') || (n == 2 && path[0] == '.' && path[1] == '.'))
+            return true;
+        path += n;
+    }
+    return false;
+}
+
+/* Decodes in place, once: what comes out decides both access and dispatch. */
+static bool decode_path(struct http1 *http1, char *path) {
+    char *out = path;
+    for (const char *at = path; *at; at++) {
+        int byte = (unsigned char)*at;
+        if (byte == '%') {
+            int high = hex_value(at[1]);
+            int low = high < 0 ? -1 : hex_value(at[2]);
+            if (low < 0)
+                return http1_refuse(http1, 400, "the path has a broken percent escape");
+            byte = high << 4 | low;
+            at += 2;
+        }
+        if (byte < 0x20 || byte == 0x7f)
+            return http1_refuse(http1, 400, "the path holds a control byte");
+        *out++ = (char)byte;
+    }
+    *out = 0;
+    if (!utf8_valid(path, (size_t)(out - path)))
+        return http1_refuse(http1, 400, "the path is not UTF-8");
+    if (has_dot_segment(path))
+        return http1_refuse(http1, 400, "the path has a '.' or '..' segment");
+    http1->path = path;
+    return true;
+}
+
+/* Skips "http://authority" of the absolute form, which a server must accept (RFC 9112, 3.2.2). The
+ * Host field is still required and nothing here depends on either. NULL: neither form. */
+static char *origin_of(char *target) {
+    size_t scheme = strncasecmp(target, "http://", 7) == 0    ? 7
+                    : strncasecmp(target, "https://", 8) == 0 ? 8
+                                                              : 0;
+    if (scheme == 0)
+        return *target == '/' ? target : NULL;
+    size_t n = strcspn(target + scheme, "/?");
+    if (n == 0 || memchr(target + scheme, '@', n))
+        return NULL;
+    return target + scheme + n;
+}
+
+static bool parse_target(struct http1 *http1, char *target) {
+    for (const char *at = target; *at; at++)
+        if (*at <= ' ' || *at >= 0x7f || *at == '#') /* char may be signed: both ends are refused */
+            return http1_refuse(http1, 400, "the request target holds a byte it may not");
+    http1->query = "";
+    if (strcmp(http1->method, "CONNECT") == 0)
+        return http1_refuse(http1, 501, "this server is no proxy");
+    if (strcmp(target, "*") == 0) {
+        http1->path = target;
+        return strcmp(http1->method, "OPTIONS") == 0 ||
+               http1_refuse(http1, 400, "the target '*' is for OPTIONS alone");
+    }
+    char *origin = origin_of(target);
+    if (!origin)
+        return http1_refuse(http1, 400, "the request target is neither a path nor a URL");
+    char *mark = strchr(origin, '?');
+    if (mark) {
+        *mark = 0;
+        http1->query = mark + 1;
+    }
+    if (*origin == 0) { /* "http://host" means its root */
+        http1->path = "/";
+        return true;
+    }
+    return decode_path(http1, origin);
+}
+
+static bool parse_version(struct http1 *http1, const char *version) {
+    if (strncmp(version, "HTTP/", 5) != 0 || strlen(version) != 8 || version[6] != '.' ||
+        !strchr("0123456789", version[5]) || !strchr("0123456789", version[7]))
+        return http1_refuse(http1, 400, "the request line has no HTTP version");
+    if (version[5] != '1' || version[7] > '1')
+        return http1_refuse(http1, 505, "only HTTP/1.1, HTTP/1.0 and HTTP/2 are spoken here");
+    http1->minor = (unsigned)(version[7] - '0');
+    return true;
+}
+
+static bool parse_request_line(struct http1 *http1, char *line, bool *preface) {
+    char *target = strchr(line, ' ');
+    char *version = target ? strchr(target + 1, ' ') : NULL;
+    if (!version || strchr(version + 1, ' '))
+        return http1_refuse(http1, 400, "the request line is not METHOD TARGET VERSION");
+    if (strcmp(line, "PRI * HTTP/2.0") == 0) {
+        *preface = true;
+        return true;
+    }
+    *target++ = 0;
+    *version++ = 0;
+    if (!is_token(line, strlen(line)))
+        return http1_refuse(http1, 400, "the method is not a token");
+    http1->method = line;
+    if (!parse_version(http1, version))
+        return false;
+    return parse_target(http1, target);
+}
+
+bool http1_parse_field(struct http1 *http1, char *line, size_t n, struct header *field) {
+    if (line[0] == ' ' || line[0] == '\t')
+        return http1_refuse(http1, 400, "a header field is folded over two lines");
+    char *colon = memchr(line, ':', n);
+    if (!colon)
+        return http1_refuse(http1, 400, "a header field has no colon");
+    if (!is_token(line, (size_t)(colon - line)))
+        return http1_refuse(http1, 400, "a header field's name is not a token");
+    char *value = colon + 1;
+    char *end = line + n;
+    while (value < end && (*value == ' ' || *value == '\t'))
+        value++;
+    while (end > value && (end[-1] == ' ' || end[-1] == '\t'))
+        end--;
+    for (const char *at = value; at < end; at++) {
+        unsigned char byte = (unsigned char)*at;
+        if ((byte < 0x20 && byte != '\t') || byte == 0x7f)
+            return http1_refuse(http1, 400, "a header field holds a control byte");
+    }
+    *colon = 0;
+    *end = 0;
+    *field = (struct header){.name = line, .value = value};
+    return true;
+}
+
+/* The field of that name if there is exactly one or none. False: there are several. */
+static bool find_single(const struct http1 *http1, const char *name, const char **value) {
+    *value = NULL;
+    for (unsigned i = 0; i < http1->n_fields; i++) {
+        if (strcasecmp(http1->fields[i].name, name) != 0)
+            continue;
+        if (*value)
+            return false;
+        *value = http1->fields[i].value;
+    }
+    return true;
+}
+
+/* RFC 3986, 3.2.2: reg-name, IPv6 in brackets, and the port's colon. */
+static bool is_host_byte(unsigned char byte) {
+    return (is_token_byte(byte) && !strchr("#^`|", byte)) || strchr(":[]()=,;", byte);
+}
+
+static bool check_host(struct http1 *http1) {
+    const char *host;
+    if (!find_single(http1, "host", &host))
+        return http1_refuse(http1, 400, "there are two Host fields");
+    if (!host)
+        return http1->minor == 0 || http1_refuse(http1, 400, "HTTP/1.1 needs a Host field");
+    for (const char *at = host; *at; at++)
+        if (!is_host_byte((unsigned char)*at))
+            return http1_refuse(http1, 400, "the Host field is not a host");
+    return true;
+}
+
+/* Walks the comma-separated elements of all fields of one name. Start with *at = 0 and *rest =
+ * NULL. Answers false at the end; empty elements are answered too. */
+static bool next_element(const struct http1 *http1, const char *name, unsigned *at,
+                         const char **rest, const char **element, size_t *n) {
+    while (!*rest) {
+        if (*at == http1->n_fields)
+            return false;
+        const struct header *field = &http1->fields[(*at)++];
+        if (strcasecmp(field->name, name) == 0)
+            *rest = field->value;
+    }
+    const char *begin = *rest + strspn(*rest, " \t");
+    const char *end = begin + strcspn(begin, ",");
+    *rest = *end ? end + 1 : NULL;
+    while (end > begin && (end[-1] == ' ' || end[-1] == '\t'))
+        end--;
+    *element = begin;
+    *n = (size_t)(end - begin);
+    return true;
+}
+
+static bool is_word(const char *element, size_t n, const char *word) {
+    return n == strlen(word) && strncasecmp(element, word, n) == 0;
+}
+
+static bool check_transfer_coding(struct http1 *http1) {
+    unsigned at = 0, n_chunked = 0, n_other = 0;
+    const char *rest = NULL, *element;
+    size_t n;
+    bool last_chunked = false;
+    while (next_element(http1, "transfer-encoding", &at, &rest, &element, &n)) {
+        last_chunked = is_word(element, n, "chunked");
+        n_chunked += last_chunked;
+        n_other += !last_chunked;
+    }
+    if (n_chunked + n_other == 0)
+        return true;
+    if (http1->minor == 0)
+        return http1_refuse(http1, 400, "HTTP/1.0 has no Transfer-Encoding");
+    if (http1_find(http1, "content-length"))
+        return http1_refuse(http1, 400, "both Transfer-Encoding and Content-Length are there");
+    if (!last_chunked || n_chunked > 1)
+        return http1_refuse(http1, 400, "the last transfer coding, and no other, must be chunked");
+    if (n_other)
+        return http1_refuse(http1, 501, "no transfer coding but chunked is understood");
+    http1->chunked = true;
+    return true;
+}
+
+static bool check_length(struct http1 *http1) {
+    const char *text;
+    uint64_t length = 0;
+    if (!find_single(http1, "content-length", &text))
+        return http1_refuse(http1, 400, "there are two Content-Length fields");
+    if (!text)
+        return true;
+    if (*text == 0 || strspn(text, "0123456789") != strlen(text) || (*text == '0' && text[1]))
+        return http1_refuse(http1, 400, "Content-Length is not a number");
+    for (; *text; text++)
+        if (!checked_mul(length, 10, &length) ||
+            !checked_add(length, (uint64_t)(*text - '0'), &length) || length > INT64_MAX)
+            return http1_refuse(http1, 400, "Content-Length is not a possible number");
+    if (length > http1->limits->body_bytes)
+        return http1_refuse(http1, 413, "the body is too large");
+    http1->left = length;
+    return true;
+}
+
+static bool check_expectation(struct http1 *http1) {
+    unsigned at = 0;
+    const char *rest = NULL, *element;
+    size_t n;
+    while (next_element(http1, "expect", &at, &rest, &element, &n)) {
+        if (!is_word(element, n, "100-continue"))
+            return http1_refuse(http1, 417, "no expectation but 100-continue is met");
+        http1->expects_continue = http1->minor == 1; /* RFC 9110, 10.1.1: ignored in HTTP/1.0 */
+    }
+    return true;
+}
+
+static void find_connection(struct http1 *http1) {
+    unsigned at = 0;
+    const char *rest = NULL, *element;
+    size_t n;
+    http1->keep_alive = http1->minor == 1;
+    while (next_element(http1, "connection", &at, &rest, &element, &n))
+        if (is_word(element, n, "close"))
+            http1->keep_alive = false;
+}
+
+bool http1_parse_head(struct http1 *http1, bool *preface) {
+    char *line = http1->head.data;
+    char *end = line + http1->head.n - 2; /* before the empty line */
+    unsigned n_lines = 0;
+    if (memchr(line, 0, http1->head.n))
+        return http1_refuse(http1, 400, "the head holds a NUL byte");
+    for (const char *at = line; at < end; at++)
+        n_lines += *at == '\n';
+    if (n_lines - 1 > http1->limits->n_fields)
+        return http1_refuse(http1, 431, "there are too many header fields");
+    char *stop = strchr(line, '\r');
+    *stop = 0;
+    if (!parse_request_line(http1, line, preface))
+        return false;
+    if (*preface)
+        return n_lines == 1 || http1_refuse(http1, 400, "HTTP/2 begins with its preface alone");
+    http1->fields = n_lines > 1 ? calloc(n_lines - 1, sizeof *http1->fields) : NULL;
+    if (n_lines > 1 && !http1->fields)
+        return http1_refuse(http1, 503, "out of memory");
+    for (line = stop + 2; line < end; line = stop + 2) {
+        stop = memchr(line, '\r', (size_t)(end - line));
+        if (!http1_parse_field(http1, line, (size_t)(stop - line), &http1->fields[http1->n_fields]))
+            return false;
+        http1->n_fields++;
+    }
+    find_connection(http1);
+    return check_host(http1) && check_transfer_coding(http1) && check_length(http1) &&
+           check_expectation(http1);
+}

@@ -1,0 +1,59 @@
+/* router/front/listener.h: the router's port: accepts clients, bounds them in number, bytes and
+ * time, and hands each complete request to one handler.
+ *
+ * Connections live in a pool that is sized at start. Loop's thread only. */
+#pragma once
+
+#include "base/error.h"
+#include "base/status.h"
+#include "router/front/exchange.h"
+#include "router/front/http1.h"
+
+#include <stdint.h>
+
+struct listener;
+struct loop;
+
+struct listener_config {
+    struct http1_limits limits;
+    uint32_t n_connections_max;
+    uint64_t idle_ns;  /* between requests, and before the first */
+    uint64_t head_ns;  /* from a request's first byte to the end of its head */
+    uint64_t body_ns;  /* of a body without any progress */
+    uint64_t stall_ns; /* of output that the client does not take */
+    uint64_t linger_ns;
+    size_t output_bytes_max;   /* queued for one streaming client: exchange_write() is busy then */
+    size_t pipeline_bytes_max; /* sent ahead by one client before we stop reading */
+};
+
+extern const struct listener_config listener_config_default;
+
+/* All only grow, but n_open. */
+struct listener_counts {
+    uint64_t n_open;
+    uint64_t n_accepted;
+    uint64_t n_requests;
+    uint64_t n_refused;  /* answered by the parser: 4xx and 5xx */
+    uint64_t n_timeouts; /* head, body, stalled output; idle ones are not counted */
+    uint64_t n_gone;     /* clients that left while a request was out */
+    uint64_t n_http2;    /* prefaces answered by closing */
+    uint64_t n_evicted;  /* idle connections closed to make room */
+    uint64_t bytes_in;
+    uint64_t bytes_out;
+};
+
+/* Listens on `address` ("127.0.0.1:8000", port 0 for any). `handler` gets every request. */
+NODISCARD enum status listener_new(struct loop *loop, const char *address,
+                                   const struct listener_config *config, exchange_handler *handler,
+                                   void *user, struct listener **listener, struct error *error);
+
+/* Closes everything at once; exchanges that are out get their `gone` call. NULL is fine. */
+void listener_free(struct listener *listener);
+
+uint16_t listener_port(const struct listener *listener);
+struct exchanges *listener_exchanges(struct listener *listener); /* borrowed */
+struct listener_counts listener_counts(const struct listener *listener);
+
+/* Accepts no more, closes what is idle, and makes each reply its connection's last. Done when
+ * listener_counts().n_open is 0. */
+void listener_drain(struct listener *listener);

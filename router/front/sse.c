@@ -1,0 +1,25 @@
+#include "router/front/sse.h"
+
+#include "base/assert.h"
+
+#include <string.h>
+
+void sse_event(struct buf *out, const char *data, size_t n) {
+    ASSERT(!memchr(data, '\n', n) && !memchr(data, '\r', n));
+    buf_append(out, "data: ", 6);
+    buf_append(out, data, n);
+    buf_append(out, "\n\n", 2);
+}
+
+void sse_named_event(struct buf *out, const char *name, const char *data, size_t n) {
+    buf_printf(out, "event: %s\n", name);
+    sse_event(out, data, n);
+}
+
+void sse_done(struct buf *out) {
+    buf_puts(out, "data: [DONE]\n\n");
+}
+
+void sse_ping(struct buf *out) {
+    buf_puts(out, ": ping\n\n");
+}

@@ -1,0 +1,21 @@
+/* router/front/sse.h: server-sent events, the exact bytes every client accepts: LF line ends, one
+ * blank after the colon, one empty line behind each event. */
+#pragma once
+
+#include "base/buf.h"
+
+#include <stddef.h>
+
+#define SSE_CONTENT_TYPE "text/event-stream; charset=utf-8"
+
+/* "data: JSON\n\n". The data is compact JSON: it holds no line break (asserted). */
+void sse_event(struct buf *out, const char *data, size_t n);
+
+/* "event: NAME\ndata: JSON\n\n", for the dialects that name their events. */
+void sse_named_event(struct buf *out, const char *name, const char *data, size_t n);
+
+/* "data: [DONE]\n\n": the last event. */
+void sse_done(struct buf *out);
+
+/* ": ping\n\n": a comment that keeps proxies from closing a silent stream. */
+void sse_ping(struct buf *out);

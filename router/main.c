@@ -1,0 +1,268 @@
+/* tandem-router: config, pieces up in order, the loop, drain, pieces down in reverse. */
+#include "base/clock.h"
+#include "base/exit.h"
+#include "base/log.h"
+#include "base/loop.h"
+#include "base/metrics.h"
+#include "base/notify.h"
+#include "base/pool.h"
+#include "base/random.h"
+#include "model/model.h"
+#include "proto/keys.h"
+#include "router/api/dispatch.h"
+#include "router/api_keys.h"
+#include "router/call.h"
+#include "router/config.h"
+#include "router/core/router.h"
+#include "router/front/listener.h"
+#include "router/link.h"
+#include "router/meter.h"
+#include "router/serving.h"
+#include "router/text.h"
+
+#include <jansson.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct program {
+    struct serving serving;
+    struct config config;
+    struct model *model;
+    struct keys cluster; /* CURVE keys; wiped once the bus has them */
+    struct loop_watch *signals[3];
+    struct loop_timer *drain_timer;
+    uint64_t drain_until_ns;
+};
+
+/* --- pieces up ------------------------------------------------------------------------------ */
+
+static enum status open_model(struct program *program, struct error *error) {
+    struct serving *serving = &program->serving;
+    const struct config *config = &program->config;
+    TRY(model_open(config->model, &program->model, error));
+    const struct model_config *about = &program->model->config;
+    serving->model = config->served_model[0] ? config->served_model : about->name;
+    serving->context = about->context < MESSAGE_TOKENS_MAX ? about->context : MESSAGE_TOKENS_MAX;
+    serving->limits = (struct ask_limits){.model = serving->model,
+                                          .n_tokens = tokenizer_n_tokens(program->model->tokenizer),
+                                          .prompt_max = serving->context};
+    return STATUS_OK;
+}
+
+static enum status open_keys(struct program *program, uint64_t *prefix_seed, struct error *error) {
+    const struct config *config = &program->config;
+    if (config->api_keys[0])
+        TRY(api_keys_load(config->api_keys, &program->serving.keys, error));
+    if (!config->keys[0])
+        return STATUS_OK;
+    TRY(keys_load(config->keys, &program->cluster, error));
+    *prefix_seed = config_prefix_seed(&program->cluster);
+    return STATUS_OK;
+}
+
+static enum status open_core(struct program *program, uint64_t prefix_seed, struct error *error) {
+    struct serving *serving = &program->serving;
+    const struct config *config = &program->config;
+    struct router_sink sink = link_sink(serving->link);
+    struct router_config core = {
+        .router_id = random_seed() | 1, /* never 0 */
+        .seed = random_seed(),
+        .max_requests = config->max_sequences,
+        .max_queue = config->queue,
+        .max_workers = MESSAGE_PEERS_MAX,
+        .max_prompt = serving->context,
+        .policy = config->policy,
+        .local_prefill_tokens = config->local_prefill_tokens,
+        .no_worker_wait_ns = 5 * NS_PER_S,
+        .hang_ns_min = NS_PER_S,
+        .prefix_key = prefix_seed,
+    };
+    snprintf(core.name, sizeof core.name, "%s", serving->name);
+    enum status status = router_new(&core, &sink, &serving->core);
+    if (status != STATUS_OK)
+        error_set(error, status, "cannot make the router's core: %s", status_name(status));
+    return status;
+}
+
+static enum status open_workers(struct program *program, struct error *error) {
+    struct serving *serving = &program->serving;
+    const struct config *config = &program->config;
+    uint64_t prefix_seed = 0;
+    TRY(open_keys(program, &prefix_seed, error));
+    struct link_config link = {.announce = config->announce,
+                               .keys = config->keys[0] ? &program->cluster : NULL,
+                               .max_workers = MESSAGE_PEERS_MAX};
+    enum status status = link_new(serving, &link, &serving->link, error);
+    keys_wipe(&program->cluster);
+    TRY(status);
+    TRY(open_core(program, prefix_seed, error));
+    if (text_new(program->model, prefix_seed, &serving->text) != STATUS_OK ||
+        calls_new(serving, config->max_sequences, &serving->calls) != STATUS_OK ||
+        pool_new(serving->loop, config->text_threads, config->max_sequences, &serving->pool) !=
+            STATUS_OK)
+        return error_set(error, STATUS_NOMEM, "no memory for %u sequences", config->max_sequences);
+    return STATUS_OK;
+}
+
+static enum status open_front(struct program *program, struct error *error) {
+    struct serving *serving = &program->serving;
+    const struct config *config = &program->config;
+    struct listener_config listener = listener_config_default;
+    listener.limits.body_bytes = config->max_body;
+    listener.n_connections_max = config->max_connections;
+    listener.idle_ns = config->idle_ns;
+    listener.head_ns = config->head_ns;
+    listener.stall_ns = config->stall_ns;
+    if (metrics_new(1024, &serving->metrics) != STATUS_OK ||
+        meter_new(serving->metrics, serving->model, &serving->meter) != STATUS_OK)
+        return error_set(error, STATUS_NOMEM, "no memory for the metrics");
+    TRY(listener_new(serving->loop, config->listen, &listener, dispatch_exchange, serving,
+                     &serving->listener, error));
+    serving->exchanges = listener_exchanges(serving->listener);
+    return STATUS_OK;
+}
+
+/* --- the end -------------------------------------------------------------------------------- */
+
+static void stop(struct program *program) {
+    loop_stop(program->serving.loop);
+}
+
+/* Once the last byte of the last reply is out, or the time for it is over. */
+static void check_drained(void *user) {
+    struct program *program = user;
+    const struct serving *serving = &program->serving;
+    bool is_quiet =
+        calls_count(serving->calls) == 0 && listener_counts(serving->listener).n_open == 0;
+    if (is_quiet || clock_now_ns() > program->drain_until_ns)
+        stop(program);
+    else
+        loop_timer_after(program->drain_timer, 20 * NS_PER_MS);
+}
+
+static void on_stop_signal(void *user, unsigned signal) {
+    struct program *program = user;
+    struct serving *serving = &program->serving;
+    if (serving->draining) {
+        log_info("asked twice: ending at once", "signal=%u", signal);
+        stop(program);
+        return;
+    }
+    notify_send("STOPPING=1");
+    log_info("draining", "signal=%u calls=%u", signal, calls_count(serving->calls));
+    serving->draining = true;
+    program->drain_until_ns = clock_now_ns() + program->config.drain_ns;
+    router_drain(serving->core, clock_now_ns());
+    link_touch(serving->link);
+    listener_drain(serving->listener);
+    check_drained(program);
+}
+
+static void on_hangup(void *user, unsigned signal) {
+    (void)user;
+    log_info("nothing is reloaded: restart to change the configuration", "signal=%u", signal);
+}
+
+static enum status watch_signals(struct program *program, struct error *error) {
+    struct loop *loop = program->serving.loop;
+    struct sigaction ignore = {.sa_handler = SIG_IGN};
+    sigaction(SIGPIPE, &ignore, NULL);
+    if (loop_signal_new(loop, SIGTERM, on_stop_signal, program, &program->signals[0]) !=
+            STATUS_OK ||
+        loop_signal_new(loop, SIGINT, on_stop_signal, program, &program->signals[1]) != STATUS_OK ||
+        loop_signal_new(loop, SIGHUP, on_hangup, program, &program->signals[2]) != STATUS_OK ||
+        loop_timer_new(loop, check_drained, program, &program->drain_timer) != STATUS_OK)
+        return error_set(error, STATUS_NOMEM, "cannot watch signals");
+    return STATUS_OK;
+}
+
+/* --- the whole ------------------------------------------------------------------------------ */
+
+static enum status open_all(struct program *program, struct error *error) {
+    struct serving *serving = &program->serving;
+    serving->name = program->config.name;
+    serving->origins = program->config.origins;
+    serving->n_origins = program->config.n_origins;
+    serving->deadline_ns = program->config.deadline_ns;
+    serving->created_s = clock_unix_s();
+    serving->started_ns = clock_now_ns();
+    serving->random.state = random_seed();
+    json_object_seed(0); /* before there are threads */
+    if (loop_new(&serving->loop) != STATUS_OK)
+        return error_set(error, STATUS_NOMEM, "no memory for the event loop");
+    TRY(watch_signals(program, error));
+    TRY(open_model(program, error));
+    TRY(open_workers(program, error));
+    return open_front(program, error);
+}
+
+static void close_all(struct program *program) {
+    struct serving *serving = &program->serving;
+    pool_free(serving->pool);
+    calls_free(serving->calls);
+    listener_free(serving->listener);
+    router_free(serving->core);
+    link_free(serving->link);
+    meter_free(serving->meter);
+    metrics_free(serving->metrics);
+    text_free(serving->text);
+    api_keys_free(serving->keys);
+    model_close(program->model);
+    for (unsigned i = 0; i < 3; i++)
+        loop_watch_free(program->signals[i]);
+    loop_timer_free(program->drain_timer);
+    loop_free(serving->loop);
+}
+
+/* Whoever started us learns the address, because the port may have been 0. */
+static void tell_ready(const struct program *program) {
+    char text[512], host[256];
+    snprintf(host, sizeof host, "%s", program->config.listen);
+    char *colon = strrchr(host, ':');
+    if (colon)
+        *colon = 0;
+    bool is_any = host[0] == 0 || strcmp(host, "*") == 0;
+    snprintf(text, sizeof text, "READY=1\nLISTEN=%s:%u\n", is_any ? "0.0.0.0" : host,
+             (unsigned)listener_port(program->serving.listener));
+    notify_send(text);
+}
+
+static int serve(struct program *program) {
+    struct serving *serving = &program->serving;
+    struct error error = {0};
+    char shown[2][ERROR_TEXT_MAX + 64];
+    if (open_all(program, &error) != STATUS_OK) {
+        close_all(program);
+        return exit_with(EXIT_CONFIG, error.text);
+    }
+    link_touch(serving->link);
+    log_info("router ready", "name=%s port=%u announce=%s model=%s pid=%d",
+             log_text(shown[0], sizeof shown[0], serving->name),
+             (unsigned)listener_port(serving->listener), link_endpoint(serving->link),
+             log_text(shown[1], sizeof shown[1], serving->model), (int)getpid());
+    tell_ready(program);
+    loop_run(serving->loop);
+    log_info("router ends", "name=%s", log_text(shown[0], sizeof shown[0], serving->name));
+    close_all(program);
+    return EXIT_SUCCESS;
+}
+
+int main(int argc, char **argv) {
+    static struct program program;
+    struct buf errors;
+    int code = EXIT_CONFIG;
+    buf_init(&errors, 65536);
+    log_init("tandem-router", LOG_INFO);
+    if (config_read(&program.config, argc, argv, &errors) == STATUS_OK) {
+        log_init("tandem-router", program.config.log_level);
+        code = serve(&program);
+    } else {
+        exit_with(EXIT_CONFIG, errors.n > 0 ? errors.data : "out of memory");
+    }
+    config_fini(&program.config);
+    buf_fini(&errors);
+    return code;
+}

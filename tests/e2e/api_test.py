@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+"""The HTTP API of a whole cluster: what any client may rely on (openai_client.py), and what the router answers when
+time, room or keys are missing."""
+import json
+import os
+import signal
+import sys
+import tempfile
+import threading
+
+import openai_client
+from cluster import Cluster, Skip, Tally, eventually, get_json, real_model, request, stream_events
+
+
+def client_checks(tally, label, url, key=None):
+    target = openai_client.Target(url, key)
+    for check in openai_client.CHECKS:
+        def run(check=check):
+            try:
+                check(target)
+            except openai_client.Skip as reason:
+                raise Skip(str(reason)) from None
+        tally.run(f"{label}: {check.__name__}", run)
+
+
+def deadline_ends_calls(cluster):
+    long = {"prompt": "x", "max_tokens": 30000, "ignore_eos": True}
+    status, _, body = request(cluster.port, "POST", "/v1/completions", long)
+    error = json.loads(body)["error"]
+    assert status == 504 and error["code"] == "deadline_exceeded", (status, error)
+    events = list(stream_events(cluster.port, "/v1/completions", long))
+    assert events[-1] == "[DONE]" and len(events) > 2, events[-3:]
+    assert json.loads(events[-2])["error"]["code"] == "deadline_exceeded", events[-2]
+    assert all("error" not in json.loads(event) for event in events[:-2])
+    cluster.quiet()
+
+
+def full_queue_is_told(cluster):
+    answers = []
+
+    def ask():
+        status, headers, body = request(cluster.port, "POST", "/v1/completions",
+                                        {"prompt": "y", "max_tokens": 100, "n": 8})
+        answers.append((status, headers.get("Retry-After"), json.loads(body)))
+    threads = [threading.Thread(target=ask) for _ in range(40)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    refused = [a for a in answers if a[0] == 429]
+    served = [a for a in answers if a[0] == 200]
+    assert len(refused) + len(served) == 40 and refused and served, [a[0] for a in answers]
+    assert all(a[1] and a[2]["error"]["type"] == "rate_limit_error" for a in refused)
+    assert all(len(a[2]["choices"]) == 8 and a[2]["usage"]["completion_tokens"] == 800 for a in served)
+    cluster.quiet()
+    return f"{len(served)} served, {len(refused)} refused"
+
+
+def running_streams_survive_a_drain():
+    with Cluster("--mixed", 1, "--step-us", 2000) as cluster:
+        events = stream_events(cluster.port, "/v1/completions", {"prompt": "x", "max_tokens": 400, "ignore_eos": True})
+        first = next(events)
+        pid = get_json(cluster.port, "/admin/status")["routers"][0]["pid"]
+        os.kill(pid, signal.SIGTERM)
+        rest = list(events)
+        assert first.startswith("{") and rest[-1] == "[DONE]", rest[-2:]
+        assert json.loads(rest[-2])["choices"][0]["finish_reason"] == "length"
+
+
+def cors_is_for_listed_origins_alone():
+    with Cluster("--mixed", 1, env={"TANDEM_CORS_ORIGINS": "http://ours.example"}) as cluster:
+        for origin, want in (("http://ours.example", "http://ours.example"), ("http://evil.example", None)):
+            for method, path, body in (("GET", "/v1/models", None), ("OPTIONS", "/v1/completions", None),
+                                       ("POST", "/v1/completions", {"prompt": "x", "max_tokens": 1}),
+                                       ("POST", "/v1/completions", {"prompt": "x", "max_tokens": 1, "stream": True})):
+                _, headers, _ = request(cluster.port, method, path, body, {"Origin": origin})
+                assert headers.get("Access-Control-Allow-Origin") == want, (origin, method, path, headers)
+
+
+def main():
+    tally = Tally()
+    with Cluster("--prefill", 1, "--decode", 1) as cluster:
+        client_checks(tally, "hash", cluster.url)
+    with Cluster("--mixed", 1, "--step-us", 1000, "--max-batch", 16, "--queue", 64,
+                 env={"TANDEM_DEADLINE": "3s"}) as cluster:
+        tally.run("a deadline ends calls with 504 or an error event", deadline_ends_calls, cluster)
+        tally.run("a full queue is told, and every call is admitted whole or not at all", full_queue_is_told, cluster)
+    tally.run("running streams survive a drain", running_streams_survive_a_drain)
+    tally.run("CORS is for listed origins alone", cors_is_for_listed_origins_alone)
+    with tempfile.NamedTemporaryFile("w", suffix=".keys") as keys:
+        keys.write("# of the test\nsecret-one\n  secret-two  \n")
+        keys.flush()
+        with Cluster("--mixed", 1, "--api-keys", keys.name) as cluster:
+            client_checks(tally, "with a key", cluster.url, "secret-two")
+
+    def with_the_real_model():
+        with Cluster("--prefill", 1, "--decode", 1, model=real_model()) as cluster:
+            client_checks(tally, "real model", cluster.url)
+    tally.run("the real model", with_the_real_model)
+    return tally.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

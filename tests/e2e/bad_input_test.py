@@ -1,0 +1,170 @@
+#!/usr/bin/env python3
+"""Bad input: one clear line or one error object each, the right exit code, nothing left running."""
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from cluster import BIN, Cluster, Tally, real_model, request
+
+
+def run(*args, timeout=60):
+    done = subprocess.run([str(BIN / args[0]), *map(str, args[1:])], capture_output=True, text=True, timeout=timeout,
+                          stdin=subprocess.DEVNULL)
+    return done.returncode, done.stdout, done.stderr
+
+
+def fails_with(code, words, *args):
+    got, out, err = run(*args)
+    last = (err.strip().splitlines() or [""])[-1]
+    assert got == code, (got, err[-500:])
+    assert "error:" in last, err[-500:]
+    for word in words:
+        assert word in last, (word, last)
+    assert "ready" not in out
+    return last[:160]
+
+
+def children_of(name):
+    """Programs of ours still running whose command line names this folder or port."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            except OSError:
+                continue
+            if name in line and "tandem-" in line:
+                found.append(line)
+    return found
+
+
+def broken_models(tally, folder):
+    whole = Path(real_model()).read_bytes()
+    cases = {"missing": None, "empty": b"", "not_gguf": b"hello world" * 100, "cut_header": whole[:1000],
+             "cut_tensors": whole[:len(whole) // 2], "bad_version": b"GGUF" + (99).to_bytes(4, "little") + whole[8:4096]}
+    for name, data in cases.items():
+        path = folder / f"{name}.gguf"
+        if data is not None:
+            path.write_bytes(data)
+        def check(path=path):
+            line = fails_with(78, [path.name], "tandem", "up", "--model", path, "--listen", "127.0.0.1:0")
+            assert not children_of(str(path)), children_of(str(path))
+            return line
+        tally.run(f"model {name}", check)
+
+
+def port_in_use():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        code, _, err = run("tandem", "up", "--model", "hash", "--listen", f"127.0.0.1:{port}")
+        assert code != 0 and str(port) in err.strip().splitlines()[-1], (code, err[-400:])
+        assert not children_of(f":{port}")
+        return err.strip().splitlines()[-1][:160]
+
+
+def config_errors(tally, folder):
+    cases = {"unknown key": ("[cluster]\nmodel = hash\n[router]\nqeue = 3\n", [":4:", "qeue", "queue"]),
+             "wrong type": ("[cluster]\nmodel = hash\n[router]\nqueue = many\n", [":4:", "queue"]),
+             "duplicate key": ("[cluster]\nmodel = hash\nmodel = hash\n", [":3:", "model"]),
+             "unknown section": ("[cluster]\nmodel = hash\n[rooter]\nqueue = 3\n", [":3:", "rooter"]),
+             "open to the network without keys": ("[cluster]\nmodel = hash\n[router]\nannounce = tcp://0.0.0.0:0\n",
+                                                  ["keys"])}
+    for name, (text, words) in cases.items():
+        path = folder / "bad.ini"
+        def check(path=path, text=text, words=words):
+            path.write_text(text)
+            return fails_with(78, words, "tandem-router", "--config", path, "--listen", "127.0.0.1:0")
+        tally.run(f"config: {name}", check)
+
+
+def refused(cluster, path, body, status, **fields):
+    got, headers, answer = request(cluster.port, "POST", path, body)
+    assert got == status, (got, answer[:300])
+    assert headers["Content-Type"].startswith("application/json")
+    error = json.loads(answer)["error"]
+    assert set(error) == {"message", "type", "param", "code"}, error
+    for key, value in fields.items():
+        assert error[key] == value, (key, error)
+    return error["message"][:120]
+
+
+def requests(tally, cluster):
+    chat, plain = "/v1/chat/completions", "/v1/completions"
+    message = [{"role": "user", "content": "hi"}]
+    bad = "invalid_request_error"
+    cases = [
+        ("unknown model", chat, {"model": "gpt-9", "messages": message}, 404, {"code": "model_not_found", "type": bad}),
+        ("broken JSON", chat, b'{"messages": [', 400, {"type": bad}),
+        ("not an object", chat, b"[1,2]", 400, {"type": bad}),
+        ("no messages", chat, {}, 400, {"param": "messages"}),
+        ("messages of a wrong type", chat, {"messages": "hi"}, 400, {"param": "messages"}),
+        ("temperature of a wrong type", chat, {"messages": message, "temperature": "hot"}, 400, {"param": "temperature"}),
+        ("temperature out of range", chat, {"messages": message, "temperature": -1}, 400, {"param": "temperature"}),
+        ("max_tokens negative", plain, {"prompt": "x", "max_tokens": -1}, 400, {"param": "max_tokens"}),
+        ("max_tokens too big an integer", plain, b'{"prompt":"x","max_tokens":99999999999999999999}', 400, {}),
+        ("n too large", plain, {"prompt": "x", "n": 65}, 400, {"param": "n"}),
+        ("empty prompt", plain, {"prompt": ""}, 400, {"param": "prompt"}),
+        ("ids out of the vocabulary", plain, {"prompt": [1, 2, 99999999]}, 400, {"param": "prompt"}),
+        ("negative id", plain, {"prompt": [-1]}, 400, {"param": "prompt"}),
+        ("context too long", plain, {"prompt": "x", "max_tokens": 2000000}, 400, {"type": bad}),
+        ("stop too many", plain, {"prompt": "x", "stop": ["a"] * 17}, 400, {"param": "stop"}),
+        ("logit_bias of a wrong type", plain, {"prompt": "x", "logit_bias": {"5": "much"}}, 400, {"param": "logit_bias"}),
+        ("stream_options without stream", plain, {"prompt": "x", "stream_options": {"include_usage": True}}, 400, {}),
+        ("duplicate keys", plain, b'{"prompt":"x","prompt":"y"}', 400, {}),
+        ("NaN", plain, b'{"prompt":"x","temperature":NaN}', 400, {}),
+        ("deep nesting", plain, b'{"prompt":' + b"[" * 100000, 400, {}),
+        ("invalid UTF-8", plain, b'{"prompt":"\xff\xfe"}', 400, {}),
+    ]
+    for name, path, body, status, fields in cases:
+        tally.run(f"request: {name}", refused, cluster, path, body, status, **fields)
+
+    def unknown_route():
+        status, _, body = request(cluster.port, "GET", "/v2/nothing")
+        assert status == 404 and json.loads(body)["error"]["type"] == "not_found_error"
+        status, headers, _ = request(cluster.port, "DELETE", "/v1/models")
+        assert status == 405 and "GET" in headers["Allow"]
+    tally.run("unknown route and method", unknown_route)
+    tally.run("nothing is held after all that", lambda: cluster.quiet(5) and None)
+
+
+def second_signal_ends_at_once():
+    with Cluster("--mixed", 1, "--step-us", 50000) as cluster:
+        connection = socket.create_connection(("127.0.0.1", cluster.port))
+        body = b'{"prompt":[1],"max_tokens":2000,"ignore_eos":true}'
+        connection.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: t\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+        cluster.process.send_signal(signal.SIGTERM)
+        cluster.process.send_signal(signal.SIGTERM)
+        cluster.process.wait(10)
+        assert not children_of(f"127.0.0.1:{cluster.port}")
+
+
+def main():
+    tally = Tally()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        tally.run("unknown command", fails_with, 78, ["dance"], "tandem", "dance")
+        tally.run("unknown worker option", lambda: run("tandem-worker", "--dance")[0] == 78 or 1 / 0)
+        tally.run("tensor parallel size that cannot be", fails_with, 78, ["tp"], "tandem", "up", "--model", "hash",
+                  "--tp", "3", "--listen", "127.0.0.1:0")
+        tally.run("port in use", port_in_use)
+        config_errors(tally, folder)
+        try:
+            broken_models(tally, folder)
+        except Exception as reason:  # the real model is not there
+            tally.run("broken models", lambda: (_ for _ in ()).throw(reason))
+        with Cluster("--mixed", 1) as cluster:
+            requests(tally, cluster)
+        tally.run("a second signal ends at once", second_signal_ends_at_once)
+    sys.exit(tally.end())
+
+
+if __name__ == "__main__":
+    os.environ.pop("TANDEM_MODEL", None)
+    main()

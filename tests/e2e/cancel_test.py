@@ -1,0 +1,58 @@
+#!/usr/bin/env python3
+"""A client that leaves, before its first token or in mid-stream: its KV blocks are free again within a second."""
+import json
+import socket
+import sys
+import time
+
+from cluster import Cluster, Tally, eventually
+
+SHAPES = {"handed over": ("--prefill", 1, "--decode", 1), "mixed": ("--mixed", 1)}
+
+
+def send(port, body):
+    connection = socket.create_connection(("127.0.0.1", port))
+    payload = json.dumps(body).encode()
+    connection.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: t\r\nContent-Type: application/json\r\n"
+                       b"Content-Length: %d\r\n\r\n" % len(payload) + payload)
+    return connection
+
+
+def held(cluster):
+    """Blocks in anybody's hands, and sequences."""
+    return sum(w["blocks"]["used"] + w["blocks"]["reserved"] + w["blocks"]["quarantined"] +
+               w["sequences"]["running"] + w["sequences"]["waiting"] for w in cluster.workers())
+
+
+def leaves(shape, when, stream):
+    # Steps of 50 ms and chunks of 64 tokens: a prompt of 3,000 ids takes over two seconds.
+    with Cluster(*SHAPES[shape], "--step-us", 50000, "--chunk-tokens", 64) as cluster:
+        n_prompt = 3000 if when == "before" else 40
+        connections = [send(cluster.port, {"prompt": [i] * n_prompt, "max_tokens": 4000, "ignore_eos": True,
+                                           "stream": stream}) for i in range(8)]
+        eventually(lambda: held(cluster) > 8, 20, "work in progress")
+        if when == "mid":
+            for connection in connections:
+                connection.settimeout(30)
+                if stream:
+                    assert b"data: " in connection.recv(65536) + connection.recv(65536)
+            time.sleep(0.5)
+        for connection in connections:
+            connection.close()
+        began = time.monotonic()
+        eventually(lambda: held(cluster) == 0, 10, "blocks free again")
+        took = time.monotonic() - began
+        state = cluster.quiet(5)
+        assert sum(r["requests"]["cancelled"] for r in state["routers"]) == 8, state["routers"]
+        assert took <= 1.5, f"{took:.2f} s"  # a second, and the polling's own delay
+        return f"{took:.2f} s"
+
+
+tally = Tally()
+for shape in SHAPES:
+    for when in ("before", "mid"):
+        for stream in (True, False):
+            kind = "streamed" if stream else "plain"
+            tally.run(f"{kind} {shape}: leaves {when} the first token" if when == "before"
+                      else f"{kind} {shape}: leaves in mid-answer", leaves, shape, when, stream)
+sys.exit(tally.end())

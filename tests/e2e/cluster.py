@@ -1,0 +1,200 @@
+"""What the end-to-end tests share: a cluster started with `tandem up`, requests, the tally.
+
+A test script makes a Tally, calls tally.run(name, function) for each fact, and ends with sys.exit(tally.end()).
+"""
+import contextlib
+import http.client
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import traceback
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = ROOT / "build" / os.environ.get("TANDEM_BUILD", "release")
+BIN = BUILD / "bin"
+TOOLS = BUILD / "tests"
+
+
+class Skip(Exception):
+    """Raised by a test that cannot run here, with the reason."""
+
+
+class Tally:
+    def __init__(self):
+        self.passed = self.failed = self.skipped = 0
+
+    def run(self, name, function, *args, **kwargs):
+        began = time.monotonic()
+        try:
+            note = function(*args, **kwargs)
+            self.passed += 1
+            print(f"ok      {name} ({time.monotonic() - began:.1f} s){': ' + str(note) if note else ''}", flush=True)
+        except Skip as reason:
+            self.skipped += 1
+            print(f"SKIPPED {name}: {reason}", flush=True)
+        except Exception:
+            self.failed += 1
+            print(f"FAILED  {name}", flush=True)
+            traceback.print_exc(file=sys.stdout)
+            sys.stdout.flush()
+
+    def end(self) -> int:
+        print(f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped", flush=True)
+        return 1 if self.failed else 0
+
+
+def real_model() -> str:
+    sys.path.insert(0, str(ROOT))
+    from tests.models.numpy_llama import model_file
+    path = model_file()
+    if path is None:
+        raise Skip("the small real model is not in the cache (tools/fetch-model smollm2)")
+    return str(path)
+
+
+def eventually(predicate, seconds, what):
+    """Waits until predicate() is true; fails after `seconds`, which bounds the wait and is not a target."""
+    end = time.monotonic() + seconds
+    while True:
+        value = predicate()
+        if value:
+            return value
+        if time.monotonic() > end:
+            raise AssertionError(f"not within {seconds} s: {what}")
+        time.sleep(0.02)
+
+
+class Cluster:
+    """`tandem up` as a context manager; .url, .port; standard error in .log_text()."""
+
+    def __init__(self, *args, model="hash", env=None):
+        self.args = [str(BIN / "tandem"), "up", "--model", model, "--listen", "127.0.0.1:0", *map(str, args)]
+        self.env = dict(os.environ, **(env or {}))
+        self.lines = []
+
+    def __enter__(self):
+        self.process = subprocess.Popen(self.args, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                        env=self.env)
+        self.reader = threading.Thread(target=self._read_log, daemon=True)
+        self.reader.start()
+        line = self.process.stdout.readline()
+        if not line.startswith("ready http://"):
+            self.process.kill()
+            self.process.wait()
+            self.reader.join(5)
+            raise AssertionError(f"no ready line but {line!r}; log:\n{self.log_text()[-3000:]}")
+        self.url = line.split()[1]
+        self.port = int(self.url.rsplit(":", 1)[1])
+        return self
+
+    def _read_log(self):
+        for line in self.process.stderr:
+            self.lines.append(line)
+
+    def log_text(self):
+        return "".join(self.lines)
+
+    def __exit__(self, kind, value, trace):
+        if kind is not None:
+            print("".join(self.lines[-40:]), flush=True)
+        self.stop()
+
+    def stop(self, timeout=60):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                self.process.wait(timeout)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+                raise AssertionError("tandem up did not stop")
+        return self.process.returncode
+
+    def status(self):
+        return get_json(self.port, "/admin/status")
+
+    def workers(self, role=None):
+        return [w for w in self.status()["workers"] if role in (None, w["role"])]
+
+    def quiet(self, seconds=10):
+        """Waits until every ledger is back to zero; answers the status."""
+        def at_rest():
+            state = self.status()
+            for worker in state["workers"]:
+                blocks = worker["blocks"]
+                total = sum(blocks[k] for k in ("free", "used", "reserved", "quarantined", "cached"))
+                if total != blocks["total"]:
+                    raise AssertionError(f"ledger does not add up: {worker}")
+                if blocks["used"] or blocks["reserved"] or blocks["quarantined"]:
+                    return None
+                if worker["sequences"]["running"] or worker["sequences"]["waiting"]:
+                    return None
+            for router in state["routers"]:
+                if router["requests"]["queued"] or router["requests"]["running"]:
+                    return None
+            return state
+        return eventually(at_rest, seconds, "all ledgers back to zero")
+
+
+def request(port, method, path, body=None, headers=None, timeout=120):
+    """(status, headers, bytes). body: bytes, str, or an object sent as JSON."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
+    if body is not None and not isinstance(body, (bytes, str)):
+        body = json.dumps(body)
+    connection.request(method, path, body, {"Content-Type": "application/json", **(headers or {})})
+    with contextlib.closing(connection):
+        answer = connection.getresponse()
+        return answer.status, dict(answer.getheaders()), answer.read()
+
+
+def get_json(port, path):
+    status, _, body = request(port, "GET", path)
+    assert status == 200, (status, body[:300])
+    return json.loads(body)
+
+
+def post_json(port, path, body, want=200, timeout=120):
+    status, _, answer = request(port, "POST", path, body, timeout=timeout)
+    assert status == want, (status, answer[:500])
+    return json.loads(answer)
+
+
+def stream_events(port, path, body, timeout=120):
+    """Yields the `data:` payloads of a streamed answer as text, [DONE] included."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
+    connection.request("POST", path, json.dumps(dict(body, stream=True)), {"Content-Type": "application/json"})
+    with contextlib.closing(connection):
+        answer = connection.getresponse()
+        if answer.status != 200:
+            raise AssertionError((answer.status, answer.read()[:500]))
+        for line in answer:
+            if line.startswith(b"data: "):
+                yield line[6:].rstrip(b"\n").decode()
+
+
+def mix(x):
+    """One step of splitmix64, as the hash oracle uses it."""
+    mask = (1 << 64) - 1
+    x = (x + 0x9E3779B97F4A7C15) & mask
+    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & mask
+    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & mask
+    return x ^ (x >> 31)
+
+
+def hash_answer(prompt, n):
+    """What the hash oracle answers to these ids: n tokens."""
+    entry = fold = 0
+    answer = []
+    tokens = list(prompt)
+    for position in range(len(prompt) + n):
+        if position >= len(prompt):
+            answer.append(256 + fold % 65280)
+            tokens.append(answer[-1])
+        entry = mix(entry ^ (tokens[position] + 1))
+        fold = mix(fold ^ entry)
+    return answer

@@ -1,0 +1,192 @@
+#!/usr/bin/env python3
+"""Daemons started by hand from one INI file: two routers, two prefill and two decode workers over TCP with CURVE.
+
+A worker that comes late, or back at another address, is used within a second; one without a valid key is refused;
+workers are killed under load on both routers and no token is lost.
+"""
+import json
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from cluster import BIN, TOOLS, Tally, eventually, get_json, hash_answer, post_json
+
+
+def free_ports(n):
+    sockets = [socket.socket() for _ in range(n)]
+    for s in sockets:
+        s.bind(("127.0.0.1", 0))
+    ports = [s.getsockname()[1] for s in sockets]
+    for s in sockets:
+        s.close()
+    return ports
+
+
+class Daemons:
+    def __init__(self, folder):
+        self.folder = folder
+        subprocess.run([BIN / "tandem", "keys", folder / "keys"], check=True, capture_output=True)
+        self.ports = free_ports(4)
+        self.http = self.ports[:2]
+        self.announce = [f"tcp://127.0.0.1:{p}" for p in self.ports[2:]]
+        self.processes = {}
+        self.ini = folder / "tandem.ini"
+        self.write({name: free_ports(2) for name in ("prefill0", "prefill1", "decode0", "decode1")})
+
+    def write(self, endpoints):
+        self.endpoints = endpoints
+        text = f"[cluster]\nkeys = {self.folder}/keys\nmodel = hash\n\n[router]\npolicy = least_load\n"
+        for name, (port, kv_port) in endpoints.items():
+            text += (f"\n[worker.{name}]\nrole = {name[:-1]}\nrouters = {', '.join(self.announce)}\n"
+                     f"endpoint = tcp://127.0.0.1:{port}\nkv_endpoint = tcp://127.0.0.1:{kv_port}\nstep_us = 5000\n"
+                     f"threads = 1\n")
+        self.ini.write_text(text)
+
+    def start(self, program, name, *args):
+        log = open(self.folder / f"{name}.log", "ab")
+        self.processes[name] = subprocess.Popen([BIN / program, "--config", self.ini, *args], stdout=log, stderr=log)
+        log.close()
+
+    def start_router(self, i):
+        self.start("tandem-router", f"router{i}", "--listen", f"127.0.0.1:{self.http[i]}", "--announce", self.announce[i])
+
+    def start_worker(self, name, *args):
+        self.start("tandem-worker", name, "--name", name, *args)
+
+    def ready(self, i):
+        try:
+            return {w["name"] for w in get_json(self.http[i], "/admin/status")["workers"] if w["state"] == "ready"}
+        except (OSError, AssertionError):
+            return set()
+
+    def stop(self):
+        for process in self.processes.values():
+            process.terminate()
+        codes = {}
+        for name, process in self.processes.items():
+            try:
+                codes[name] = process.wait(30)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                codes[name] = "did not stop"
+        return codes
+
+
+def all_up(d):
+    for i in range(2):
+        d.start_router(i)
+    for name in ("prefill0", "decode0", "decode1"):
+        d.start_worker(name)
+    for i in range(2):
+        eventually(lambda: d.ready(i) == {"prefill0", "decode0", "decode1"}, 20, f"three workers at router {i}")
+    prompt = list(range(1, 200))
+    for port in d.http:
+        choice = post_json(port, "/v1/completions", {"prompt": prompt, "max_tokens": 32, "temperature": 0,
+                                                     "return_token_ids": True})["choices"][0]
+        assert choice["token_ids"] == hash_answer(prompt, 32)
+
+
+def late_worker(d):
+    began = time.monotonic()
+    d.start_worker("prefill1")
+    for i in range(2):
+        eventually(lambda: "prefill1" in d.ready(i), 10, f"the late worker at router {i}")
+    return f"{time.monotonic() - began:.2f} s after its start"
+
+
+def other_address(d):
+    d.processes["decode1"].kill()
+    d.processes["decode1"].wait()
+    for i in range(2):
+        eventually(lambda: "decode1" not in d.ready(i), 5, "its death seen")
+    d.write(dict(d.endpoints, decode1=free_ports(2)))
+    began = time.monotonic()
+    d.start_worker("decode1")
+    for i in range(2):
+        eventually(lambda: "decode1" in d.ready(i), 10, f"back at router {i}")
+    return f"{time.monotonic() - began:.2f} s after its start"
+
+
+def wrong_key(d):
+    other = d.folder / "other-keys"
+    subprocess.run([BIN / "tandem", "keys", other], check=True, capture_output=True)
+    ports = free_ports(2)
+    d.start("tandem-worker", "intruder", "--name", "decode0", "--keys", other, "--endpoint", f"tcp://127.0.0.1:{ports[0]}",
+            "--kv-endpoint", f"tcp://127.0.0.1:{ports[1]}")
+    time.sleep(3)
+    intruder = d.processes.pop("intruder")
+    for i in range(2):
+        workers = get_json(d.http[i], "/admin/status")["workers"]
+        assert intruder.pid not in [w["pid"] for w in workers], workers
+        assert d.ready(i) == {"prefill0", "prefill1", "decode0", "decode1"}
+    intruder.kill()
+    intruder.wait()
+    readable = d.folder / "loose-keys"
+    shutil.copytree(other, readable)
+    for path in readable.iterdir():
+        path.chmod(0o644)
+    loose = subprocess.run([BIN / "tandem-worker", "--config", d.ini, "--name", "decode0", "--keys", readable],
+                           capture_output=True, text=True, timeout=30)
+    assert loose.returncode == 78 and "error" in loose.stderr, (loose.returncode, loose.stderr[-300:])
+
+
+def killed_under_load(d, n_kills):
+    checks = [subprocess.Popen([TOOLS / "hash_check", "--target", f"http://127.0.0.1:{port}", "--streams", "32",
+                                "--tokens", "256", "--seconds", "600", "--seed", str(port)], stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, text=True) for port in d.http]
+    chance = random.Random(3)
+    results = []
+    try:
+        for _ in range(n_kills):
+            time.sleep(2)
+            name = chance.choice(["prefill0", "prefill1", "decode0", "decode1"])
+            d.processes[name].send_signal(signal.SIGKILL)
+            d.processes[name].wait()
+            d.start_worker(name)
+            for i in range(2):
+                eventually(lambda: len(d.ready(i)) == 4, 20, "four workers again")
+        for check in checks:
+            check.send_signal(signal.SIGTERM)
+        for check in checks:
+            out, problems = check.communicate(timeout=120)
+            results.append(json.loads(out))
+            assert check.returncode == 0, (out, problems)
+    finally:
+        for check in checks:
+            check.kill()
+    return results
+
+
+def main():
+    tally = Tally()
+    folder = Path(tempfile.mkdtemp(prefix="tandem-daemons-"))
+    d = Daemons(folder)
+    try:
+        tally.run("two routers and three workers serve over CURVE", all_up, d)
+        tally.run("a worker that comes late is used", late_worker, d)
+        tally.run("a worker back at another address is used", other_address, d)
+        tally.run("a worker without a valid key is refused", wrong_key, d)
+        tally.run("killed workers cost no token on either router", killed_under_load, d,
+                  int(os.environ.get("TANDEM_KILLS", "5")))
+
+        def stops():
+            codes = d.stop()
+            assert all(code == 0 for code in codes.values()), codes
+        tally.run("SIGTERM stops everything with exit code 0", stops)
+    finally:
+        d.stop()
+        if tally.failed:
+            for log in sorted(folder.glob("*.log")):
+                print(f"== {log.name}\n{log.read_text(errors='replace')[-1500:]}")
+        shutil.rmtree(folder, ignore_errors=True)
+    sys.exit(tally.end())
+
+
+main()

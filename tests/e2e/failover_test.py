@@ -1,0 +1,76 @@
+#!/usr/bin/env python3
+"""The stream goes on: workers are killed or stopped under load, every token is checked.
+
+usage: failover_test.py [--kills N] [--stops N]
+"""
+import argparse
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+from cluster import TOOLS, Cluster, Tally, eventually
+
+CLUSTER = ("--prefill", 2, "--decode", 2, "--step-us", 5000, "--threads", 1)
+
+
+def ready_workers(cluster):
+    return [w for w in cluster.workers() if w["state"] == "ready"]
+
+
+def disturb(cluster, check, n, signals, pause_s, seed):
+    """Sends `signals` to a random worker every pause_s until n times done; answers how often it did."""
+    chance = random.Random(seed)
+    for i in range(n):
+        time.sleep(pause_s)
+        assert check.poll() is None, "the checker ended early"
+        workers = eventually(lambda: len(ready_workers(cluster)) == 4 and ready_workers(cluster), 30,
+                             "four workers ready")
+        victim = chance.choice(workers)["pid"]
+        os.kill(victim, signals[0])
+        if len(signals) > 1:
+            time.sleep(5)
+            try:
+                os.kill(victim, signals[1])
+            except ProcessLookupError:
+                pass
+    return n
+
+
+def campaign(n, signals, pause_s):
+    with Cluster(*CLUSTER) as cluster:
+        seconds = int(n * (pause_s + (5 if len(signals) > 1 else 0)) + 600)
+        check = subprocess.Popen([TOOLS / "hash_check", "--target", cluster.url, "--streams", "64", "--tokens", "256",
+                                  "--seconds", str(seconds), "--seed", "7"], stdout=subprocess.PIPE,
+                                 stderr=subprocess.PIPE, text=True)
+        try:
+            disturb(cluster, check, n, signals, pause_s, 11)
+            time.sleep(2)
+            check.send_signal(signal.SIGTERM)  # start no more, finish what runs
+            out, problems = check.communicate(timeout=120)
+        finally:
+            check.kill()
+        result = json.loads(out)
+        state = cluster.quiet(20)
+        refused = sum(r["requests"]["refused"] for r in state["routers"])
+        assert check.returncode == 0, (result, problems)
+        assert refused == 0, state["routers"]
+        assert result["complete"] == result["started"] > 0
+        return f"{n} faults, {result}"
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--kills", type=int, default=12)
+    parser.add_argument("--stops", type=int, default=3)
+    options = parser.parse_args()
+    tally = Tally()
+    tally.run("killed_workers_cost_no_token", campaign, options.kills, [signal.SIGKILL], 2)
+    tally.run("stopped_workers_cost_no_token", campaign, options.stops, [signal.SIGSTOP, signal.SIGCONT], 2)
+    sys.exit(tally.end())
+
+
+main()

@@ -1,0 +1,142 @@
+/* A router's shell: what the daemon's link.c and front/ do with bytes, done with events. */
+#include "tests/sim/sim.h"
+
+#include "base/assert.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* One per router, so that sink calls know whose they are. */
+struct front {
+    struct sim *sim;
+    uint32_t node;
+};
+static _Thread_local struct front fronts[SIM_ROUTERS];
+
+static void on_open_link(void *context, uint32_t slot, const struct announce *announce) {
+    struct front *front = context;
+    struct sim *sim = front->sim;
+    uint32_t to = (uint32_t)strtoul(announce->endpoint, NULL, 10);
+    ASSERT(slot < SIM_SLOTS && to >= SIM_ROUTERS && to < SIM_NODES);
+    uint32_t conn = net_open(sim, front->node, slot, to, false);
+    sim->nodes[front->node].conn_of_slot[slot] = conn + 1;
+    const struct node *worker = &sim->nodes[to];
+    if (!worker->up || worker->incarnation != announce->incarnation) {
+        sim->conns[conn].closed[1] = true; /* nobody listens there */
+        net_break(sim, conn, sim->options.delay_ns);
+    }
+}
+
+static void on_close_link(void *context, uint32_t slot) {
+    struct front *front = context;
+    struct node *node = &front->sim->nodes[front->node];
+    ASSERT(node->conn_of_slot[slot] != 0);
+    net_close(front->sim, node->conn_of_slot[slot] - 1, 0);
+    node->conn_of_slot[slot] = 0;
+}
+
+static void on_send(void *context, uint32_t slot, const struct message *message) {
+    struct front *front = context;
+    struct sim *sim = front->sim;
+    uint32_t conn = sim->nodes[front->node].conn_of_slot[slot];
+    ASSERT(conn != 0);
+    uint32_t to = sim->conns[conn - 1].node[1] - SIM_ROUTERS;
+    if (message->type == MESSAGE_SUBMIT && to == sim->options.other_model)
+        sim_fail(sim, "a request went to a worker of another model");
+    /* A shell that cannot get rid of its queue gives the link up. */
+    if (net_send(sim, conn - 1, 0, message, 4096) == STATUS_BUSY)
+        net_break(sim, conn - 1, 0);
+}
+
+static void on_tokens(void *context, uint64_t user, const struct token_run *run) {
+    client_tokens(((struct front *)context)->sim, user, run);
+}
+
+static void on_end(void *context, uint64_t user, const struct request_end *end) {
+    client_end(((struct front *)context)->sim, user, end);
+}
+
+static void on_note(void *context, const char *what, uint32_t slot, uint64_t detail) {
+    struct front *front = context;
+    sim_saw(front->sim, what);
+    sim_trace(front->sim, "router %u: %s (slot %d, %llu)", front->node, what, (int)slot,
+              (unsigned long long)detail);
+}
+
+void front_start(struct sim *sim, uint32_t i) {
+    struct node *node = &sim->nodes[i];
+    struct front *front = &fronts[i];
+    *front = (struct front){.sim = sim, .node = i};
+    node->up = true;
+    node->epoch++;
+    node->incarnation = random_next(&sim->random) | 1;
+    memset(node->conn_of_slot, 0, sizeof node->conn_of_slot);
+    struct router_config config = {
+        .router_id = node->incarnation,
+        .seed = random_next(&sim->random),
+        .max_requests = SIM_CLIENTS,
+        .max_queue = sim->options.max_queue,
+        .max_workers = SIM_SLOTS,
+        .max_prompt = SIM_PROMPT,
+        .policy = sim->options.policy,
+        .local_prefill_tokens = sim->options.local_prefill_tokens,
+        .no_worker_wait_ns = 5 * NS_PER_S,
+        .hang_ns_min = NS_PER_S,
+        .prefix_key = 7,
+        .has_model = true, /* of fingerprints that are all zero */
+    };
+    snprintf(config.name, sizeof config.name, "router%u", i);
+    struct router_sink sink = {.context = front,
+                               .open_link = on_open_link,
+                               .close_link = on_close_link,
+                               .send = on_send,
+                               .tokens = on_tokens,
+                               .end = on_end,
+                               .note = on_note};
+    if (router_new(&config, &sink, &node->router) != STATUS_OK)
+        abort();
+    node->tick_ns = UINT64_MAX;
+    front_after(sim, i);
+}
+
+void front_message(struct sim *sim, uint32_t i, uint32_t slot, const struct message *message) {
+    struct node *node = &sim->nodes[i];
+    if (node->up)
+        router_message(node->router, sim->now_ns, slot, message);
+}
+
+void front_lost(struct sim *sim, uint32_t i, uint32_t slot) {
+    struct node *node = &sim->nodes[i];
+    node->conn_of_slot[slot] = 0;
+    router_link_lost(node->router, sim->now_ns, slot);
+}
+
+/* What clients decided inside a sink call is done after it: the core must not be called back. */
+static void due(struct sim *sim, uint32_t i) {
+    if (!sim->due)
+        return;
+    for (uint32_t c = 0; c < SIM_CLIENTS; c++) {
+        struct client *client = &sim->clients[c];
+        if (!client->used || client->router != i || !client->running || client->ended)
+            continue;
+        if (client->stop_due)
+            router_stop(sim->nodes[i].router, sim->now_ns, client->request, client->match_at);
+        else if (client->cancel_due)
+            router_cancel(sim->nodes[i].router, sim->now_ns, client->request);
+    }
+}
+
+void front_after(struct sim *sim, uint32_t i) {
+    struct node *node = &sim->nodes[i];
+    if (!node->up)
+        return;
+    due(sim, i);
+    uint64_t deadline = router_deadline(node->router);
+    if (deadline < sim->now_ns)
+        deadline = sim->now_ns;
+    if (deadline < node->tick_ns) {
+        node->tick_ns = deadline;
+        if (deadline != UINT64_MAX)
+            sim_at(sim, deadline, (struct event){.type = EVENT_TICK, .node = i, .c = node->epoch});
+    }
+}

@@ -1,0 +1,225 @@
+#include "base/loop.h"
+
+#include "base/clock.h"
+#include "tests/support/suite.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+const char *const suite_name = "base_loop";
+const double suite_timeout_s = 60;
+
+static struct loop *loop;
+
+static void setup(void) {
+    ck_assert_int_eq(loop_new(&loop), STATUS_OK);
+}
+
+static void teardown(void) {
+    loop_free(loop);
+}
+
+struct seen {
+    unsigned n;
+    unsigned events;
+    uint64_t at_ns;
+    struct loop_timer *timer;
+    struct loop_kick kick;
+    int fd;
+};
+
+static void note(void *user) {
+    struct seen *seen = user;
+    seen->n++;
+    seen->at_ns = clock_now_ns();
+    loop_stop(loop);
+}
+
+START_TEST(timer_never_fires_before_its_time) {
+    struct seen seen = {0};
+    ck_assert_int_eq(loop_timer_new(loop, note, &seen, &seen.timer), STATUS_OK);
+    /* Set at many phases of the kernel's tick: the coarse clock that libevent reads lags behind by
+     * up to one, and a timer that believed it would fire early. */
+    for (unsigned i = 1; i <= 100; i++) {
+        for (uint64_t until_ns = clock_now_ns() + i * 37 * NS_PER_US; clock_now_ns() < until_ns;)
+            ;
+        uint64_t at_ns = clock_now_ns() + (1 + i % 9) * NS_PER_MS;
+        loop_timer_at(seen.timer, at_ns);
+        loop_run(loop);
+        ck_assert_uint_eq(seen.n, i);
+        ck_assert_uint_ge(seen.at_ns, at_ns);
+    }
+    loop_timer_free(seen.timer);
+}
+END_TEST
+
+START_TEST(timer_of_the_past_fires_in_the_next_turn) {
+    struct seen seen = {0};
+    ck_assert_int_eq(loop_timer_new(loop, note, &seen, &seen.timer), STATUS_OK);
+    loop_timer_at(seen.timer, 1);
+    loop_run(loop);
+    ck_assert_uint_eq(seen.n, 1);
+    loop_timer_free(seen.timer);
+}
+END_TEST
+
+START_TEST(stopped_timer_stays_silent) {
+    struct seen stopped = {0}, other = {0};
+    ck_assert_int_eq(loop_timer_new(loop, note, &stopped, &stopped.timer), STATUS_OK);
+    ck_assert_int_eq(loop_timer_new(loop, note, &other, &other.timer), STATUS_OK);
+    loop_timer_after(stopped.timer, NS_PER_MS);
+    loop_timer_stop(stopped.timer);
+    loop_timer_after(other.timer, 20 * NS_PER_MS);
+    loop_run(loop);
+    ck_assert_uint_eq(stopped.n, 0);
+    ck_assert_uint_eq(other.n, 1);
+    loop_timer_free(stopped.timer);
+    loop_timer_free(other.timer);
+}
+END_TEST
+
+static void free_own_timer(void *user) {
+    struct seen *seen = user;
+    seen->n++;
+    loop_timer_free(seen->timer);
+    loop_stop(loop);
+}
+
+START_TEST(timer_may_free_itself_in_its_callback) {
+    struct seen seen = {0};
+    ck_assert_int_eq(loop_timer_new(loop, free_own_timer, &seen, &seen.timer), STATUS_OK);
+    loop_timer_after(seen.timer, NS_PER_MS);
+    loop_run(loop);
+    ck_assert_uint_eq(seen.n, 1);
+}
+END_TEST
+
+static void note_events(void *user, unsigned events) {
+    struct seen *seen = user;
+    seen->events |= events;
+    char byte;
+    if (events & LOOP_READ)
+        seen->n += (unsigned)read(seen->fd, &byte, 1);
+}
+
+START_TEST(watch_reports_what_it_was_set_to_and_nothing_else) {
+    int fds[2];
+    struct loop_watch *watch;
+    ck_assert_int_eq(pipe(fds), 0);
+    struct seen seen = {.fd = fds[0]};
+    ck_assert_int_eq(loop_watch_new(loop, fds[0], note_events, &seen, &watch), STATUS_OK);
+    ck_assert_int_eq(write(fds[1], "ab", 2), 2);
+    loop_turn(loop, false);
+    ck_assert_uint_eq(seen.events, 0);
+    ck_assert_int_eq(loop_watch_set(watch, LOOP_READ), STATUS_OK);
+    loop_turn(loop, true);
+    loop_turn(loop, true);
+    ck_assert_uint_eq(seen.n, 2);
+    ck_assert_uint_eq(seen.events, LOOP_READ);
+    ck_assert_int_eq(loop_watch_set(watch, 0), STATUS_OK);
+    ck_assert_int_eq(write(fds[1], "c", 1), 1);
+    loop_turn(loop, false);
+    ck_assert_uint_eq(seen.n, 2);
+    loop_watch_free(watch);
+    close(fds[0]);
+    close(fds[1]);
+}
+END_TEST
+
+static void kick_again(void *user) {
+    struct seen *seen = user;
+    if (++seen->n < 3)
+        loop_kick_add(loop, &seen->kick);
+}
+
+START_TEST(kick_that_adds_itself_runs_once_a_turn_without_sleep) {
+    struct seen seen = {0};
+    loop_kick_init(&seen.kick, kick_again, &seen);
+    loop_kick_add(loop, &seen.kick);
+    loop_kick_add(loop, &seen.kick);
+    for (unsigned i = 1; i <= 3; i++) {
+        loop_turn(loop, i < 3); /* would hang here if it slept */
+        ck_assert_uint_eq(seen.n, i);
+    }
+    loop_turn(loop, false);
+    ck_assert_uint_eq(seen.n, 3);
+    loop_kick_add(loop, &seen.kick);
+    loop_kick_remove(&seen.kick);
+    loop_turn(loop, false);
+    ck_assert_uint_eq(seen.n, 3);
+}
+END_TEST
+
+static void *signal_wakeup(void *user) {
+    loop_wakeup_signal(user);
+    return NULL;
+}
+
+START_TEST(wakeup_from_another_thread_ends_the_sleep) {
+    struct loop_wakeup *wakeup;
+    struct seen seen = {0};
+    ck_assert_int_eq(loop_wakeup_new(loop, note, &seen, &wakeup), STATUS_OK);
+    for (unsigned i = 1; i <= 20; i++) {
+        pthread_t thread;
+        ck_assert_int_eq(pthread_create(&thread, NULL, signal_wakeup, wakeup), 0);
+        loop_run(loop);
+        pthread_join(thread, NULL);
+        ck_assert_uint_eq(seen.n, i);
+    }
+    loop_wakeup_signal(wakeup);
+    loop_wakeup_signal(wakeup);
+    loop_run(loop);
+    loop_turn(loop, false);
+    ck_assert_uint_eq(seen.n, 21);
+    loop_wakeup_free(wakeup);
+}
+END_TEST
+
+static void note_signal(void *user, unsigned signal) {
+    struct seen *seen = user;
+    seen->events = signal;
+    loop_stop(loop);
+}
+
+START_TEST(signal_arrives_on_the_loop) {
+    struct loop_watch *watch;
+    struct seen seen = {0};
+    ck_assert_int_eq(loop_signal_new(loop, SIGUSR1, note_signal, &seen, &watch), STATUS_OK);
+    ck_assert_int_eq(raise(SIGUSR1), 0);
+    loop_run(loop);
+    ck_assert_uint_eq(seen.events, SIGUSR1);
+    loop_watch_free(watch);
+}
+END_TEST
+
+static void be_busy(void *user) {
+    uint64_t until_ns = clock_now_ns() + *(uint64_t *)user;
+    while (clock_now_ns() < until_ns)
+        ;
+    loop_stop(loop);
+}
+
+START_TEST(delay_shows_a_callback_that_held_the_loop) {
+    uint64_t busy_ns = 30 * NS_PER_MS;
+    struct loop_timer *timer;
+    ck_assert_int_eq(loop_timer_new(loop, be_busy, &busy_ns, &timer), STATUS_OK);
+    loop_timer_after(timer, NS_PER_MS);
+    loop_run(loop);
+    ck_assert_uint_ge(loop_delay_max_ns(loop), busy_ns);
+    loop_timer_free(timer);
+}
+END_TEST
+
+void suite_add(TCase *tests) {
+    tcase_add_checked_fixture(tests, setup, teardown);
+    tcase_add_test(tests, timer_never_fires_before_its_time);
+    tcase_add_test(tests, timer_of_the_past_fires_in_the_next_turn);
+    tcase_add_test(tests, stopped_timer_stays_silent);
+    tcase_add_test(tests, timer_may_free_itself_in_its_callback);
+    tcase_add_test(tests, watch_reports_what_it_was_set_to_and_nothing_else);
+    tcase_add_test(tests, kick_that_adds_itself_runs_once_a_turn_without_sleep);
+    tcase_add_test(tests, wakeup_from_another_thread_ends_the_sleep);
+    tcase_add_test(tests, signal_arrives_on_the_loop);
+    tcase_add_test(tests, delay_shows_a_callback_that_held_the_loop);
+}

@@ -1,0 +1,175 @@
+/* Row M04 of the catalogue of hostile input, and what a good file gives. */
+#include "tests/support/suite.h"
+
+#include "model/config.h"
+#include "model/gguf.h"
+#include "model/tokenizer.h"
+#include "tests/support/gguf_builder.h"
+
+#include <math.h>
+#include <string.h>
+
+const char *const suite_name = "model_config";
+const double suite_timeout_s = 60;
+
+#define MILLION 1000000u
+
+/* A llama file with one number changed. */
+static enum status read_patched(const char *key, uint32_t value, struct model_config *config,
+                                struct error *error) {
+    struct gguf_builder builder;
+    struct gguf *gguf;
+    gguf_builder_init(&builder);
+    gguf_builder_llama(&builder);
+    gguf_builder_u32(&builder, "llama.vocab_size", 261);
+    gguf_builder_u32(&builder, "llama.rope.dimension_count", 8);
+    gguf_builder_f32(&builder, "llama.rope.freq_base", 5000);
+    gguf_builder_u32(&builder, "llama.expert_count", 0);
+    gguf_builder_u32(&builder, "llama.attention.sliding_window", 0);
+    if (key)
+        gguf_builder_patch(&builder, key, value);
+    gguf_builder_tensor(&builder, "token_embd.weight", 261, 32);
+    gguf_builder_finish(&builder, 0);
+    ck_assert_int_eq(gguf_parse(builder.bytes.data, builder.bytes.n, "f", &gguf, error), STATUS_OK);
+    enum status status = config_from_gguf(gguf, config, error);
+    gguf_close(gguf);
+    gguf_builder_fini(&builder);
+    return status;
+}
+
+START_TEST(good_file_gives_its_numbers) {
+    struct model_config config;
+    struct error error;
+    enum status status = read_patched(NULL, 0, &config, &error);
+    ck_assert_msg(status == STATUS_OK, "%s", error.text);
+    ck_assert_str_eq(config.family, "llama");
+    ck_assert_uint_eq(config.n_layers, 2);
+    ck_assert_uint_eq(config.dim, 32);
+    ck_assert_uint_eq(config.n_heads, 4);
+    ck_assert_uint_eq(config.n_kv_heads, 2);
+    ck_assert_uint_eq(config.head_dim, 8);
+    ck_assert_uint_eq(config.ffn_dim, 64);
+    ck_assert_uint_eq(config.n_vocab, 261);
+    ck_assert_uint_eq(config.context, 128);
+    ck_assert(config.norm_eps == 1e-5f);
+    ck_assert_int_eq(config.rope.layout, CONFIG_ROPE_INTERLEAVED);
+    ck_assert_uint_eq(config.rope.dims, 8);
+    ck_assert(config.rope.theta == 5000);
+    ck_assert(config.tied_head);
+    ck_assert_uint_eq(config.bos_id, 259);
+    ck_assert_uint_eq(config.eos_id, 260);
+}
+END_TEST
+
+static const struct {
+    const char *key;
+    uint32_t value;
+    enum status status;
+    const char *says;
+} hostile[] = {
+    {"llama.attention.head_count", 0, STATUS_INVALID, "0 heads"},
+    {"llama.attention.head_count", 5, STATUS_INVALID, "do not divide the width"},
+    {"llama.attention.head_count", 32, STATUS_INVALID, "rope_dims"},
+    {"llama.attention.head_count_kv", 0, STATUS_INVALID, "n_kv_heads is 0"},
+    {"llama.attention.head_count_kv", 3, STATUS_INVALID, "does not divide n_heads"},
+    {"llama.block_count", 1000 * MILLION, STATUS_LIMIT, "n_layers is 1000000000"},
+    {"llama.block_count", 0, STATUS_INVALID, "n_layers is 0"},
+    {"llama.embedding_length", 0, STATUS_INVALID, "dim is 0"},
+    {"llama.embedding_length", 4000 * MILLION, STATUS_LIMIT, "dim is 4000000000"},
+    {"llama.embedding_length", 64, STATUS_CORRUPT, "token_embd.weight is (261, 32)"},
+    {"llama.feed_forward_length", UINT32_MAX, STATUS_LIMIT, "ffn_dim"},
+    {"llama.context_length", 0, STATUS_INVALID, "context is 0"},
+    {"llama.context_length", UINT32_MAX, STATUS_LIMIT, "context"},
+    {"llama.vocab_size", 260, STATUS_CORRUPT, "261 tokens, but a vocab_size of 260"},
+    {"llama.vocab_size", 262, STATUS_CORRUPT, "not (n_vocab 262, dim 32)"},
+    {"llama.vocab_size", UINT32_MAX, STATUS_LIMIT, "n_vocab is 4294967295"},
+    {"llama.rope.dimension_count", 0, STATUS_INVALID, "rope_dims is 0"},
+    {"llama.rope.dimension_count", 7, STATUS_INVALID, "rope_dims is 7"},
+    {"llama.rope.dimension_count", 10, STATUS_INVALID, "rope_dims is 10"},
+    {"llama.rope.freq_base", 0x7fc00000, STATUS_INVALID, "rope_theta is nan"},
+    {"llama.rope.freq_base", 0x7f800000, STATUS_INVALID, "rope_theta is inf"},
+    {"llama.rope.freq_base", 0xc61c4000, STATUS_INVALID, "rope_theta is -10000"},
+    {"llama.attention.layer_norm_rms_epsilon", 0x7fc00000, STATUS_INVALID, "norm_eps is nan"},
+    {"llama.attention.layer_norm_rms_epsilon", 0xbf800000, STATUS_INVALID, "norm_eps is -1"},
+    {"llama.expert_count", 8, STATUS_UNSUPPORTED, "mixtures of experts"},
+    {"llama.attention.sliding_window", 64, STATUS_UNSUPPORTED, "sliding windows"},
+    {"tokenizer.ggml.eos_token_id", 261, STATUS_INVALID, "eos_id 261 is not below"},
+    {"tokenizer.ggml.bos_token_id", UINT32_MAX - 1, STATUS_INVALID, "bos_id"},
+};
+
+START_TEST(m04_bad_number_is_refused_by_name) {
+    struct model_config config = {.n_layers = 77};
+    struct error error;
+    enum status status = read_patched(hostile[_i].key, hostile[_i].value, &config, &error);
+    ck_assert_msg(status == hostile[_i].status && strstr(error.text, hostile[_i].says),
+                  "%s = %u: %s, \"%s\"", hostile[_i].key, hostile[_i].value, status_name(status),
+                  error.text);
+    ck_assert_uint_eq(config.n_layers, 77);
+}
+END_TEST
+
+START_TEST(another_architecture_is_refused_by_name) {
+    struct gguf_builder builder;
+    struct gguf *gguf;
+    struct model_config config;
+    struct error error;
+    gguf_builder_init(&builder);
+    gguf_builder_string(&builder, "general.architecture", "mamba");
+    gguf_builder_finish(&builder, 0);
+    ck_assert_int_eq(gguf_parse(builder.bytes.data, builder.bytes.n, "f", &gguf, &error),
+                     STATUS_OK);
+    ck_assert_int_eq(config_from_gguf(gguf, &config, &error), STATUS_UNSUPPORTED);
+    ck_assert_str_eq(error.text, "f: architecture \"mamba\" is not served; llama is");
+    gguf_close(gguf);
+    gguf_builder_fini(&builder);
+}
+END_TEST
+
+START_TEST(checked_config_needs_finite_rope_for_any_source) {
+    struct model_config config = {.family = "llama",
+                                  .n_layers = 1,
+                                  .dim = 8,
+                                  .n_heads = 2,
+                                  .n_kv_heads = 1,
+                                  .head_dim = 4,
+                                  .ffn_dim = 8,
+                                  .n_vocab = 10,
+                                  .context = 16,
+                                  .norm_eps = 1e-5f,
+                                  .rope = {CONFIG_ROPE_HALF_SPLIT, 4, 10000},
+                                  .bos_id = CONFIG_NO_TOKEN,
+                                  .eos_id = CONFIG_NO_TOKEN};
+    struct error error;
+    ck_assert_int_eq(config_check(&config, &error), STATUS_OK);
+    config.rope.theta = NAN;
+    ck_assert_int_eq(config_check(&config, &error), STATUS_INVALID);
+    ck_assert_str_eq(error.field, "rope_theta");
+    config.rope.layout = CONFIG_ROPE_NONE;
+    ck_assert_int_eq(config_check(&config, &error), STATUS_OK);
+}
+END_TEST
+
+START_TEST(name_is_the_stem_and_printable) {
+    static const char *const cases[][2] = {
+        {"/models/SmolLM2-135M.Q4_1.gguf", "SmolLM2-135M.Q4_1"},
+        {"a.gguf", "a"},
+        {"/models/folder/", "folder"},
+        {".gguf", ".gguf"},
+        {"evil\n\"name\\.gguf", "evil__name_"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct model_config config = {0};
+        config_name_from_path(&config, cases[i][0]);
+        ck_assert_str_eq(config.name, cases[i][1]);
+    }
+}
+END_TEST
+
+void suite_add(TCase *tests) {
+    tcase_add_test(tests, good_file_gives_its_numbers);
+    tcase_add_loop_test(tests, m04_bad_number_is_refused_by_name, 0,
+                        (int)(sizeof hostile / sizeof *hostile));
+    tcase_add_test(tests, another_architecture_is_refused_by_name);
+    tcase_add_test(tests, checked_config_needs_finite_rope_for_any_source);
+    tcase_add_test(tests, name_is_the_stem_and_printable);
+}

@@ -1,0 +1,164 @@
+/* Whole models: `hash`, made files, and the small real one where TANDEM_TEST_MODEL names it. */
+#include "tests/support/suite.h"
+
+#include "model/model.h"
+#include "tests/support/gguf_builder.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+const char *const suite_name = "model_model";
+const double suite_timeout_s = 60;
+
+static void write_file(const char *path, const struct buf *bytes) {
+    FILE *file = fopen(path, "wb");
+    ck_assert_ptr_nonnull(file);
+    ck_assert_uint_eq(fwrite(bytes->data, 1, bytes->n, file), bytes->n);
+    ck_assert_int_eq(fclose(file), 0);
+}
+
+/* A whole file with one byte of its tensor data set; the fingerprint comes back. */
+static void open_made(size_t data_at, char byte, uint32_t context, uint8_t fingerprint[32]) {
+    struct gguf_builder builder;
+    struct model *model;
+    struct error error;
+    char path[] = "/tmp/tandem-model-XXXXXX.gguf";
+    int fd = mkstemps(path, 5);
+    ck_assert_int_ge(fd, 0);
+    close(fd);
+    gguf_builder_init(&builder);
+    gguf_builder_llama(&builder);
+    gguf_builder_patch(&builder, "llama.context_length", context);
+    gguf_builder_tensor(&builder, "token_embd.weight", 261, 32);
+    gguf_builder_tensor(&builder, "output_norm.weight", 0, 32);
+    gguf_builder_finish(&builder, 0);
+    builder.bytes.data[builder.bytes.n - builder.data_bytes + data_at] = byte;
+    write_file(path, &builder.bytes);
+    enum status status = model_open(path, &model, &error);
+    unlink(path);
+    ck_assert_msg(status == STATUS_OK, "%s", error.text);
+    const struct tensor *tensor;
+    ck_assert_int_eq(model_tensor(model, "token_embd.weight", 261, 32, &tensor, &error), STATUS_OK);
+    ck_assert_int_eq(((const char *)tensor->data)[data_at], byte);
+    ck_assert_int_eq(model_tensor(model, "output_norm.weight", 0, 32, &tensor, &error), STATUS_OK);
+    ck_assert_int_eq(model_tensor(model, "output_norm.weight", 32, 1, &tensor, &error),
+                     STATUS_CORRUPT);
+    ck_assert_int_eq(model_tensor(model, "output_norm.weight", 0, 31, &tensor, &error),
+                     STATUS_CORRUPT);
+    ck_assert_int_eq(model_tensor(model, "absent", 0, 32, &tensor, &error), STATUS_NOT_FOUND);
+    ck_assert_ptr_nonnull(model_nth_tensor(model, 1));
+    ck_assert_ptr_null(model_nth_tensor(model, 2));
+    ck_assert_uint_eq(model->config.n_stop_ids, 2);
+    ck_assert_uint_eq(model->config.stop_ids[0], 260);
+    ck_assert_uint_eq(model->config.stop_ids[1], 258);
+    ck_assert_ptr_null(model->template.kind);
+    memcpy(fingerprint, model->config.fingerprint, 32);
+    model_close(model);
+    gguf_builder_fini(&builder);
+}
+
+START_TEST(fingerprint_changes_with_weights_and_metadata) {
+    uint8_t base[32];
+    uint8_t same[32];
+    uint8_t other[32];
+    open_made(0, 0, 128, base);
+    open_made(0, 0, 128, same);
+    ck_assert_mem_eq(base, same, 32);
+    open_made(0, 1, 128, other);
+    ck_assert_mem_ne(base, other, 32);
+    open_made(0, 0, 129, other);
+    ck_assert_mem_ne(base, other, 32);
+}
+END_TEST
+
+START_TEST(hash_opens_without_files) {
+    struct model *model;
+    struct error error;
+    ck_assert_int_eq(model_open("hash", &model, &error), STATUS_OK);
+    ck_assert_str_eq(model->config.family, "hash");
+    ck_assert_str_eq(model->config.name, "hash");
+    ck_assert_uint_eq(model->config.n_vocab, 65536);
+    ck_assert_uint_eq(model->config.context, 131072);
+    ck_assert_uint_eq(model->config.eos_id, CONFIG_NO_TOKEN);
+    ck_assert_uint_eq(model->config.n_stop_ids, 0);
+    ck_assert_str_eq(model->template.kind->name, "chatml");
+    ck_assert_ptr_null(model_find_tensor(model, "token_embd.weight"));
+    ck_assert_ptr_null(model_nth_tensor(model, 0));
+
+    struct template_message hi = {TEMPLATE_USER, SPAN("hi"), {0}};
+    struct template_input input = {&hi, 1, true};
+    struct template_prompt prompt;
+    struct tokenizer_scratch *scratch = tokenizer_scratch_new();
+    static const char wanted[] = "<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n";
+    struct ids ids;
+    ids_init(&ids, 0);
+    ck_assert_int_eq(template_render(&model->template, &input, &prompt, &error), STATUS_OK);
+    ck_assert_int_eq(template_prompt_encode(&prompt, model->tokenizer, scratch, &ids, &error),
+                     STATUS_OK);
+    ck_assert_uint_eq(ids.n, sizeof wanted - 1);
+    for (size_t i = 0; i < ids.n; i++)
+        ck_assert_uint_eq(ids.at[i], (unsigned char)wanted[i]);
+    ids_fini(&ids);
+    template_prompt_fini(&prompt);
+    tokenizer_scratch_free(scratch);
+    model_close(model);
+}
+END_TEST
+
+START_TEST(what_cannot_be_opened_is_refused_with_a_line) {
+    struct model *model = NULL;
+    struct error error;
+    ck_assert_int_eq(model_open("/nonexistent/model.gguf", &model, &error), STATUS_NOT_FOUND);
+    ck_assert_ptr_nonnull(strstr(error.text, "/nonexistent/model.gguf"));
+    ck_assert_int_eq(model_open("/tmp", &model, &error), STATUS_UNSUPPORTED);
+    ck_assert_ptr_nonnull(strstr(error.text, "not supported yet"));
+    ck_assert_int_eq(model_open("", &model, &error), STATUS_NOT_FOUND);
+    ck_assert_ptr_null(model);
+    model_close(NULL);
+}
+END_TEST
+
+START_TEST(smollm2_is_what_its_card_says) {
+    const char *path = getenv("TANDEM_TEST_MODEL");
+    struct model *model;
+    struct error error;
+    const struct tensor *tensor;
+    if (!path || !*path) {
+        printf("SKIPPED: smollm2: TANDEM_TEST_MODEL is not set\n");
+        return;
+    }
+    enum status status = model_open(path, &model, &error);
+    ck_assert_msg(status == STATUS_OK, "%s", error.text);
+    const struct model_config *config = &model->config;
+    ck_assert_uint_eq(config->n_layers, 30);
+    ck_assert_uint_eq(config->dim, 576);
+    ck_assert_uint_eq(config->n_heads, 9);
+    ck_assert_uint_eq(config->n_kv_heads, 3);
+    ck_assert_uint_eq(config->head_dim, 64);
+    ck_assert_uint_eq(config->ffn_dim, 1536);
+    ck_assert_uint_eq(config->n_vocab, 49152);
+    ck_assert_uint_eq(config->context, 8192);
+    ck_assert(config->rope.theta == 100000);
+    ck_assert(config->tied_head);
+    ck_assert_uint_eq(config->eos_id, 2);
+    ck_assert_uint_eq(config->n_stop_ids, 2);
+    ck_assert_uint_eq(config->stop_ids[1], 0);
+    ck_assert_int_eq(model_tensor(model, "token_embd.weight", 49152, 576, &tensor, &error),
+                     STATUS_OK);
+    ck_assert_str_eq(tensor->format, "q8_0");
+    ck_assert_int_eq(model_tensor(model, "blk.29.ffn_down.weight", 576, 1536, &tensor, &error),
+                     STATUS_OK);
+    ck_assert_str_eq(tensor->format, "q4_1");
+    ck_assert_str_eq(model->template.kind->name, "chatml");
+    model_close(model);
+}
+END_TEST
+
+void suite_add(TCase *tests) {
+    tcase_add_test(tests, fingerprint_changes_with_weights_and_metadata);
+    tcase_add_test(tests, hash_opens_without_files);
+    tcase_add_test(tests, what_cannot_be_opened_is_refused_with_a_line);
+    tcase_add_test(tests, smollm2_is_what_its_card_says);
+}

@@ -1,0 +1,192 @@
+/* Who and what must not come in by a bound endpoint. */
+#include "base/random.h"
+#include "tests/support/suite.h"
+#include "tests/unit/proto/bus_rig.h"
+
+#include <arpa/inet.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+const char *const suite_name = "bus_strangers";
+const double suite_timeout_s = 60;
+
+START_TEST(another_clusters_key_is_refused_and_counted) {
+    struct keys foreign;
+    make_keys("keys", &keys);
+    make_keys("foreign", &foreign);
+    struct bus *worker = open_bus_as((struct bus_config){.keys = &keys});
+    const char *where = bus_endpoint(worker, listen_at(worker, "tcp://127.0.0.1:0"));
+    struct bus_event event;
+    struct bus_stats stats;
+
+    /* The right server key with a client key that the cluster does not know. */
+    struct keys half = foreign;
+    memcpy(half.server_public, keys.server_public, sizeof half.server_public);
+    struct bus *stranger = open_bus_as((struct bus_config){.keys = &half});
+    uint32_t link = connect_to(stranger, where);
+    send_ping(stranger, link, 1);
+    next_event(stranger, &event);
+    ck_assert_int_eq(event.kind, BUS_LOST);
+    bus_free(stranger);
+
+    /* A wrong server key, and no keys at all. */
+    stranger = open_bus_as((struct bus_config){.keys = &foreign});
+    link = connect_to(stranger, where);
+    send_ping(stranger, link, 1);
+    next_event(stranger, &event);
+    ck_assert_int_eq(event.kind, BUS_LOST);
+    bus_free(stranger);
+    stranger = open_bus();
+    link = connect_to(stranger, where);
+    send_ping(stranger, link, 1);
+    next_event(stranger, &event);
+    ck_assert_int_eq(event.kind, BUS_LOST);
+    bus_free(stranger);
+
+    /* Whoever belongs here still comes in, and nothing of the others was delivered. */
+    struct bus *router = open_bus_as((struct bus_config){.keys = &keys});
+    send_ping(router, connect_to(router, where), 2);
+    expect_ping(worker, 2, &event);
+    bus_stats(worker, &stats);
+    ck_assert_uint_ge(stats.n_key_refused, 1);
+    ck_assert_uint_ge(stats.n_handshake_failed, 1);
+    ck_assert_uint_eq(stats.n_received, 1);
+    bus_free(router);
+    bus_free(worker);
+}
+END_TEST
+
+static int raw_socket(const char *where) {
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+                                  .sin_port =
+                                      htons((uint16_t)strtoul(strrchr(where, ':') + 1, NULL, 10))};
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
+    return fd;
+}
+
+/* Waits until the other side hangs up. */
+static void wait_hangup(int fd) {
+    char bytes[256];
+    while (recv(fd, bytes, sizeof bytes, 0) > 0)
+        continue;
+    close(fd);
+}
+
+START_TEST(raw_bytes_and_http_reach_nobody) {
+    make_keys("keys", &keys);
+    struct bus *worker = open_bus_as((struct bus_config){.keys = &keys});
+    const char *where = bus_endpoint(worker, listen_at(worker, "tcp://127.0.0.1:0"));
+    static const char http[] = "GET / HTTP/1.1\r\nHost: a\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n"
+                               "0123456789012345678901234567890123456789";
+    uint8_t zeros[512] = {0};
+    uint8_t noise[4096];
+    struct random random = {.state = (uint64_t)_i};
+    for (size_t i = 0; i < sizeof noise; i++)
+        noise[i] = (uint8_t)random_next(&random);
+    int fds[3] = {raw_socket(where), raw_socket(where), raw_socket(where)};
+    ck_assert_int_gt(send(fds[0], http, sizeof http - 1, MSG_NOSIGNAL), 0);
+    ck_assert_int_gt(send(fds[1], noise, sizeof noise, MSG_NOSIGNAL), 0);
+    ck_assert_int_gt(send(fds[2], zeros, sizeof zeros, MSG_NOSIGNAL), 0);
+    for (int i = 0; i < 3; i++) {
+        shutdown(fds[i], SHUT_WR);
+        wait_hangup(fds[i]);
+    }
+    struct bus *router = open_bus_as((struct bus_config){.keys = &keys});
+    struct bus_event event;
+    struct bus_stats stats;
+    send_ping(router, connect_to(router, where), 2);
+    expect_ping(worker, 2, &event);
+    bus_stats(worker, &stats);
+    ck_assert_uint_eq(stats.n_received, 1);
+    ck_assert_uint_eq(stats.n_bad, 0);
+    bus_free(router);
+    bus_free(worker);
+}
+END_TEST
+
+/* What a ZMTP 3 peer without keys sends before its first message (RFC 23). */
+static int zmtp_socket(const char *where, const void *routing_id, uint8_t n_id) {
+    uint8_t greeting[64] = {0xff, 0, 0, 0, 0, 0, 0, 0, 1, 0x7f, 3, 0, 'N', 'U', 'L', 'L'};
+    uint8_t ready[128] = {4, 0, 5, 'R', 'E', 'A', 'D', 'Y'};
+    uint8_t n = 8;
+    static const uint8_t type[] = {11,  'S', 'o', 'c', 'k', 'e', 't', '-', 'T', 'y', 'p',
+                                   'e', 0,   0,   0,   6,   'D', 'E', 'A', 'L', 'E', 'R'};
+    memcpy(ready + n, type, sizeof type);
+    n = (uint8_t)(n + sizeof type);
+    if (n_id > 0) {
+        static const uint8_t identity[] = {8, 'I', 'd', 'e', 'n', 't', 'i', 't', 'y', 0, 0, 0};
+        memcpy(ready + n, identity, sizeof identity);
+        n = (uint8_t)(n + sizeof identity);
+        ready[n++] = n_id;
+        memcpy(ready + n, routing_id, n_id);
+        n = (uint8_t)(n + n_id);
+    }
+    ready[1] = (uint8_t)(n - 2);
+    int fd = raw_socket(where);
+    ck_assert_int_eq(send(fd, greeting, sizeof greeting, MSG_NOSIGNAL), sizeof greeting);
+    ck_assert_int_eq(recv(fd, greeting, sizeof greeting, MSG_WAITALL), sizeof greeting);
+    ck_assert_int_eq(send(fd, ready, n, MSG_NOSIGNAL), n);
+    uint8_t theirs[2 + 255];
+    ck_assert_int_eq(recv(fd, theirs, 2, MSG_WAITALL), 2);
+    ck_assert_int_eq(recv(fd, theirs + 2, theirs[1], MSG_WAITALL), theirs[1]);
+    return fd;
+}
+
+START_TEST(a_frame_over_the_cap_ends_the_connection) {
+    struct bus *worker = open_bus();
+    const char *where = bus_endpoint(worker, listen_at(worker, "tcp://127.0.0.1:0"));
+    int fd = zmtp_socket(where, "0123456789abcdef", 16);
+    static const uint8_t claim[] = {2, 0, 0, 0, 0, 0x80, 0, 0, 0}; /* 2 GiB */
+    ck_assert_int_eq(send(fd, claim, sizeof claim, MSG_NOSIGNAL), sizeof claim);
+    wait_hangup(fd);
+    struct bus_event event;
+    struct bus_stats stats;
+    ck_assert_int_eq(bus_receive(worker, &event), STATUS_BUSY);
+    bus_stats(worker, &stats);
+    ck_assert_uint_eq(stats.n_received + stats.n_bad, 0);
+    bus_free(worker);
+}
+END_TEST
+
+START_TEST(three_bad_messages_end_a_link_and_no_one_elses) {
+    struct bus *worker = open_bus();
+    struct bus *router = open_bus();
+    const char *where = bus_endpoint(worker, listen_at(worker, "tcp://127.0.0.1:0"));
+    struct bus_event event;
+    struct bus_stats stats;
+    uint32_t link = connect_to(router, where);
+    send_ping(router, link, 1);
+    expect_ping(worker, 1, &event);
+    int fd = zmtp_socket(where, "0123456789abcdef", 16);
+    static const uint8_t bad[] = {0, 3, 'b', 'a', 'd', 1, 1, 'x', 1, 1, 'y', 0, 1, 'z'};
+    int nameless = zmtp_socket(where, "", 0);
+    for (int i = 0; i < 4; i++) {
+        ck_assert_int_gt(send(fd, bad, sizeof bad, MSG_NOSIGNAL), 0);
+        ck_assert_int_gt(send(nameless, bad, sizeof bad, MSG_NOSIGNAL), 0);
+    }
+    do { /* nothing comes of it */
+        ck_assert_int_eq(bus_receive(worker, &event), STATUS_BUSY);
+        (void)!bus_wait(worker, PATIENCE_NS);
+        bus_stats(worker, &stats);
+    } while (stats.n_banned == 0 || stats.n_bad < 8);
+    send_ping(router, link, 2);
+    expect_ping(worker, 2, &event);
+    close(fd);
+    close(nameless);
+    bus_free(router);
+    bus_free(worker);
+}
+END_TEST
+
+void suite_add(TCase *tests) {
+    tcase_add_checked_fixture(tests, bus_rig_setup, bus_rig_teardown);
+    tcase_add_test(tests, another_clusters_key_is_refused_and_counted);
+    tcase_add_loop_test(tests, raw_bytes_and_http_reach_nobody, 0, 2);
+    tcase_add_test(tests, a_frame_over_the_cap_ends_the_connection);
+    tcase_add_test(tests, three_bad_messages_end_a_link_and_no_one_elses);
+}

@@ -1,0 +1,339 @@
+#include "base/clock.h"
+#include "proto/codec.h"
+#include "tests/support/message_random.h"
+#include "tests/support/suite.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *const suite_name = "codec";
+const double suite_timeout_s = 120;
+
+#define TEST_ARENA_BYTES (64u << 20)
+
+static struct codec codec;
+static struct codec other;
+static struct arena arena;
+static struct error error;
+
+static void setup(void) {
+    ck_assert_int_eq(codec_init(&codec), STATUS_OK);
+    ck_assert_int_eq(codec_init(&other), STATUS_OK);
+    arena_init(&arena, TEST_ARENA_BYTES);
+    error = (struct error){0};
+}
+
+static void teardown(void) {
+    codec_fini(&codec);
+    codec_fini(&other);
+    arena_fini(&arena);
+}
+
+/* The head of a frame whose body is given, for bodies that the encoder would not write. */
+static struct frames crafted(enum message_type type, const uint8_t *body, size_t n) {
+    uint8_t *head = arena_alloc(&arena, CODEC_HEADER_BYTES + n);
+    ck_assert_ptr_nonnull(head);
+    struct message ping = {.type = MESSAGE_PING};
+    struct frames frames;
+    ck_assert_int_eq(codec_encode(&codec, &ping, &frames), STATUS_OK);
+    memcpy(head, frames.head, CODEC_HEADER_BYTES);
+    head[3] = (uint8_t)type;
+    memcpy(head + CODEC_HEADER_BYTES, body, n);
+    return (struct frames){.head = head, .n_head = CODEC_HEADER_BYTES + n};
+}
+
+static enum status decoded(const struct frames *frames) {
+    struct message message;
+    return codec_decode(&other, frames, &message, &error);
+}
+
+START_TEST(random_messages_of_every_type_come_back_equal) {
+    struct random random = {.state = (uint64_t)_i * 1000};
+    for (int type = MESSAGE_NONE + 1; type < MESSAGE_TYPES; type++)
+        for (int round = 0; round < 40; round++) {
+            struct message sent;
+            struct message came;
+            struct frames frames;
+            arena_reset(&arena);
+            message_random(&random, &arena, (enum message_type)type, &sent);
+            ck_assert_int_eq(codec_encode(&codec, &sent, &frames), STATUS_OK);
+            enum status status = codec_decode(&other, &frames, &came, &error);
+            ck_assert_msg(status == STATUS_OK, "%s: %s", message_name(sent.type), error.text);
+            ck_assert_msg(message_equal(&sent, &came), "%s differs", message_name(sent.type));
+        }
+}
+END_TEST
+
+START_TEST(frames_cut_anywhere_or_with_flipped_bits_never_crash) {
+    struct random random = {.state = 7};
+    for (int type = MESSAGE_NONE + 1; type < MESSAGE_TYPES; type++)
+        for (int round = 0; round < 30; round++) {
+            struct message sent;
+            struct frames frames;
+            arena_reset(&arena);
+            message_random(&random, &arena, (enum message_type)type, &sent);
+            ck_assert_int_eq(codec_encode(&codec, &sent, &frames), STATUS_OK);
+            /* A heap copy of exactly the cut size lets the sanitizer see one byte too many. */
+            size_t n = random_below(&random, frames.n_head + 1);
+            uint8_t *head = malloc(n + 1);
+            ck_assert_ptr_nonnull(head);
+            memcpy(head, frames.head, n);
+            struct frames cut = {head, n, frames.raw, frames.n_raw};
+            (void)!decoded(&cut);
+            for (size_t i = CODEC_HEADER_BYTES; i < n; i++)
+                if (random_below(&random, 16) == 0)
+                    head[i] ^= (uint8_t)(1u << random_below(&random, 8));
+            (void)!decoded(&cut);
+            free(head);
+        }
+}
+END_TEST
+
+START_TEST(raw_frames_must_agree_with_their_counts) {
+    uint32_t tokens[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+    struct message submit = {.type = MESSAGE_SUBMIT};
+    submit.u.submit.req = (struct request_id){1, 2};
+    submit.u.submit.n_tokens = 8;
+    submit.u.submit.n_prompt = 8;
+    submit.u.submit.tokens = tokens;
+    sampling_init(&submit.u.submit.sampling);
+    struct frames frames;
+    ck_assert_int_eq(codec_encode(&codec, &submit, &frames), STATUS_OK);
+    ck_assert_int_eq(decoded(&frames), STATUS_OK);
+    struct frames longer = frames;
+    longer.n_raw += 4;
+    ck_assert_int_eq(decoded(&longer), STATUS_CORRUPT);
+    struct frames shorter = frames;
+    shorter.n_raw -= 1;
+    ck_assert_int_eq(decoded(&shorter), STATUS_CORRUPT);
+    struct frames absent = frames;
+    absent.raw = NULL;
+    absent.n_raw = 0;
+    ck_assert_int_eq(decoded(&absent), STATUS_CORRUPT);
+    struct message ping = {.type = MESSAGE_PING};
+    ck_assert_int_eq(codec_encode(&codec, &ping, &frames), STATUS_OK);
+    frames.raw = tokens;
+    frames.n_raw = sizeof tokens;
+    ck_assert_int_eq(decoded(&frames), STATUS_CORRUPT);
+}
+END_TEST
+
+START_TEST(unaligned_raw_frames_are_read_aligned) {
+    struct prefix_key keys[3] = {{1, 2}, {3, 4}, {5, 6}};
+    uint8_t bytes[sizeof keys + 1];
+    struct message reserve = {.type = MESSAGE_RESERVE};
+    reserve.u.reserve.req = (struct request_id){1, 2};
+    reserve.u.reserve.n_hashes = 3;
+    reserve.u.reserve.hashes = keys;
+    struct frames frames;
+    struct message came;
+    ck_assert_int_eq(codec_encode(&codec, &reserve, &frames), STATUS_OK);
+    for (size_t shift = 0; shift < 2; shift++) {
+        memcpy(bytes + shift, keys, sizeof keys);
+        frames.raw = bytes + shift;
+        ck_assert_int_eq(codec_decode(&other, &frames, &came, &error), STATUS_OK);
+        ck_assert_uint_eq((uintptr_t)came.u.reserve.hashes % _Alignof(struct prefix_key), 0);
+        ck_assert(came.u.reserve.hashes[2].lo == 6);
+    }
+}
+END_TEST
+
+START_TEST(senders_cannot_go_past_the_bounds) {
+    struct frames frames;
+    struct message message = {.type = MESSAGE_STEP};
+    message.u.step.n = MESSAGE_ENTRIES_MAX + 1;
+    ck_assert_int_eq(codec_encode(&codec, &message, &frames), STATUS_LIMIT);
+    message = (struct message){.type = MESSAGE_SUBMIT};
+    message.u.submit.n_tokens = MESSAGE_TOKENS_MAX + 1;
+    ck_assert_int_eq(codec_encode(&codec, &message, &frames), STATUS_LIMIT);
+    message = (struct message){.type = MESSAGE_SUBMIT};
+    message.u.submit.sampling.temperature = NAN;
+    ck_assert_int_eq(codec_encode(&codec, &message, &frames), STATUS_INVALID);
+    message = (struct message){.type = MESSAGE_TYPES};
+    ck_assert_int_eq(codec_encode(&codec, &message, &frames), STATUS_INVALID);
+}
+END_TEST
+
+START_TEST(logprobs_that_are_not_finite_arrive_as_very_unlikely) {
+    uint32_t token = 5;
+    struct token_logprobs logprobs = {
+        .logprob = -INFINITY, .n_top = 1, .top_ids = {5}, .top_logprobs = {NAN}};
+    struct step_entry entry = {
+        .req = {1, 1}, .n_tokens = 1, .tokens = &token, .logprobs = &logprobs};
+    struct message step = {.type = MESSAGE_STEP};
+    step.u.step.n = 1;
+    step.u.step.entries = &entry;
+    struct frames frames;
+    struct message came;
+    ck_assert_int_eq(codec_encode(&codec, &step, &frames), STATUS_OK);
+    ck_assert_int_eq(codec_decode(&other, &frames, &came, &error), STATUS_OK);
+    ck_assert(came.u.step.entries[0].logprobs[0].logprob == -9999.0f);
+    ck_assert(came.u.step.entries[0].logprobs[0].top_logprobs[0] == -9999.0f);
+}
+END_TEST
+
+START_TEST(headers_are_checked) {
+    struct message ping = {.type = MESSAGE_PING, .session = 3, .seq = 4};
+    struct frames frames;
+    ck_assert_int_eq(codec_encode(&codec, &ping, &frames), STATUS_OK);
+    uint8_t head[64];
+    ck_assert_uint_le(frames.n_head, sizeof head);
+    struct frames changed = {.head = head, .n_head = frames.n_head};
+    static const struct {
+        size_t at;
+        uint8_t value;
+        enum status status;
+    } cases[] = {
+        {0, 'X', STATUS_CORRUPT},
+        {2, PROTO_MAJOR + 1, STATUS_UNSUPPORTED},
+        {2, PROTO_MAJOR - 1, STATUS_UNSUPPORTED},
+        {3, MESSAGE_NONE, STATUS_UNSUPPORTED},
+        {3, MESSAGE_TYPES, STATUS_UNSUPPORTED},
+        {3, 255, STATUS_UNSUPPORTED},
+        {4, 1, STATUS_CORRUPT},
+        {6, CODEC_HEADER_BYTES - 1, STATUS_CORRUPT},
+        {7, 255, STATUS_CORRUPT},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        memcpy(head, frames.head, frames.n_head);
+        head[cases[i].at] = cases[i].value;
+        ck_assert_int_eq(decoded(&changed), cases[i].status);
+    }
+    for (size_t n = 0; n < CODEC_HEADER_BYTES; n++) {
+        struct frames cut = {.head = frames.head, .n_head = n};
+        ck_assert_int_eq(decoded(&cut), STATUS_CORRUPT);
+    }
+}
+END_TEST
+
+START_TEST(a_longer_header_of_a_later_minor_version_is_skipped) {
+    struct message ping = {.type = MESSAGE_PING};
+    ping.u.ping.t_ns = 77;
+    struct frames frames;
+    struct message came;
+    ck_assert_int_eq(codec_encode(&codec, &ping, &frames), STATUS_OK);
+    uint8_t head[64] = {0};
+    memcpy(head, frames.head, CODEC_HEADER_BYTES);
+    head[6] = CODEC_HEADER_BYTES + 8;
+    memcpy(head + CODEC_HEADER_BYTES + 8, (const uint8_t *)frames.head + CODEC_HEADER_BYTES,
+           frames.n_head - CODEC_HEADER_BYTES);
+    struct frames longer = {.head = head, .n_head = frames.n_head + 8};
+    ck_assert_int_eq(codec_decode(&other, &longer, &came, &error), STATUS_OK);
+    ck_assert_uint_eq(came.u.ping.t_ns, 77);
+}
+END_TEST
+
+START_TEST(hostile_bodies_are_refused_within_the_memory_budget) {
+    size_t n = MESSAGE_CONTROL_MAX - CODEC_HEADER_BYTES;
+    uint8_t *body = malloc(n);
+    ck_assert_ptr_nonnull(body);
+    for (size_t i = 0; i + 1 < n; i += 2) { /* half a million empty entries */
+        body[i] = 0x0a;
+        body[i + 1] = 0;
+    }
+    struct frames frames = crafted(MESSAGE_STEP, body, n);
+    ck_assert_int_ne(decoded(&frames), STATUS_OK);
+    ck_assert_uint_le(other.in.n_bytes, 8 * frames.n_head + (2u << 20));
+    for (size_t i = 0; i + 3 < n; i += 3) { /* unknown fields */
+        body[i] = 0xf8;
+        body[i + 1] = 0x7f;
+        body[i + 2] = 1;
+    }
+    frames = crafted(MESSAGE_PING, body, n - n % 3);
+    ck_assert_int_ne(decoded(&frames), STATUS_OK);
+    memset(body, 0x0b, n); /* groups inside groups */
+    frames = crafted(MESSAGE_STEP, body, n);
+    ck_assert_int_ne(decoded(&frames), STATUS_OK);
+    free(body);
+}
+END_TEST
+
+START_TEST(bad_fields_are_named) {
+    static const uint8_t nul_inside[] = {0x0a, 3, 'a', 0, 'b', 0x1a, 1, 'e'};
+    struct frames frames = crafted(MESSAGE_ANNOUNCE, nul_inside, sizeof nul_inside);
+    ck_assert_int_eq(decoded(&frames), STATUS_INVALID);
+    ck_assert_str_eq(error.field, "name");
+    static const uint8_t not_utf8[] = {0x0a, 1, 0xff, 0x1a, 1, 'e'};
+    frames = crafted(MESSAGE_ANNOUNCE, not_utf8, sizeof not_utf8);
+    ck_assert_int_eq(decoded(&frames), STATUS_INVALID);
+    uint8_t long_name[2 + MESSAGE_NAME_MAX] = {0x0a, MESSAGE_NAME_MAX};
+    memset(long_name + 2, 'a', MESSAGE_NAME_MAX);
+    frames = crafted(MESSAGE_ANNOUNCE, long_name, sizeof long_name);
+    ck_assert_int_eq(decoded(&frames), STATUS_LIMIT);
+    frames = crafted(MESSAGE_ANNOUNCE, long_name, 0);
+    ck_assert_int_eq(decoded(&frames), STATUS_INVALID);
+    static const uint8_t no_request[] = {0x18, 1};
+    frames = crafted(MESSAGE_CANCEL, no_request, sizeof no_request);
+    ck_assert_int_eq(decoded(&frames), STATUS_INVALID);
+    ck_assert_str_eq(error.field, "req");
+    static const uint8_t bad_reason[] = {0x10, 1, 0x20, 99};
+    frames = crafted(MESSAGE_CANCEL, bad_reason, sizeof bad_reason);
+    ck_assert_int_eq(decoded(&frames), STATUS_INVALID);
+    ck_assert_str_eq(error.field, "reason");
+    static const uint8_t no_sampling[] = {0x10, 1};
+    frames = crafted(MESSAGE_SUBMIT, no_sampling, sizeof no_sampling);
+    ck_assert_int_eq(decoded(&frames), STATUS_INVALID);
+    static const uint8_t infinite[] = {0x10, 1, 0x5a, 5, 0x0d, 0, 0, 0x80, 0x7f};
+    frames = crafted(MESSAGE_SUBMIT, infinite, sizeof infinite);
+    ck_assert_int_eq(decoded(&frames), STATUS_INVALID);
+    ck_assert_str_eq(error.field, "sampling");
+}
+END_TEST
+
+/* Not a verdict: prints what a STEP costs when asked to (TANDEM_BENCH=1). */
+START_TEST(cost_of_a_step) {
+    if (!getenv("TANDEM_BENCH"))
+        return;
+    static const uint32_t sizes[] = {1, 64, 256};
+    for (size_t s = 0; s < 3; s++) {
+        struct step_entry entries[256];
+        uint32_t tokens[256];
+        for (uint32_t i = 0; i < sizes[s]; i++) {
+            tokens[i] = 1000 + i;
+            entries[i] = (struct step_entry){.req = {random_at(1, 2, i), 100000 + i},
+                                             .attempt = 1,
+                                             .first_index = 100,
+                                             .n_tokens = 1,
+                                             .tokens = &tokens[i]};
+        }
+        struct message step = {.type = MESSAGE_STEP};
+        step.u.step.n = sizes[s];
+        step.u.step.entries = entries;
+        step.u.step.load = (struct load){.progress = 1u << 20,
+                                         .blocks_total = 4096,
+                                         .blocks_free = 2000,
+                                         .n_tokens = 1u << 30,
+                                         .n_steps = 1u << 20};
+        struct frames frames = {0};
+        struct message came;
+        const uint32_t rounds = 200000 / sizes[s];
+        uint64_t begin = clock_now_ns();
+        for (uint32_t i = 0; i < rounds; i++)
+            ck_assert(codec_encode(&codec, &step, &frames) == STATUS_OK);
+        uint64_t middle = clock_now_ns();
+        for (uint32_t i = 0; i < rounds; i++)
+            ck_assert(codec_decode(&other, &frames, &came, &error) == STATUS_OK);
+        uint64_t end = clock_now_ns();
+        printf("step entries=%u bytes=%zu encode_ns=%.0f decode_ns=%.0f per_token_ns=%.0f\n",
+               sizes[s], frames.n_head, (double)(middle - begin) / rounds,
+               (double)(end - middle) / rounds, (double)(end - begin) / rounds / sizes[s]);
+    }
+}
+END_TEST
+
+void suite_add(TCase *tests) {
+    tcase_add_checked_fixture(tests, setup, teardown);
+    tcase_add_loop_test(tests, random_messages_of_every_type_come_back_equal, 0, 4);
+    tcase_add_test(tests, frames_cut_anywhere_or_with_flipped_bits_never_crash);
+    tcase_add_test(tests, raw_frames_must_agree_with_their_counts);
+    tcase_add_test(tests, unaligned_raw_frames_are_read_aligned);
+    tcase_add_test(tests, senders_cannot_go_past_the_bounds);
+    tcase_add_test(tests, logprobs_that_are_not_finite_arrive_as_very_unlikely);
+    tcase_add_test(tests, headers_are_checked);
+    tcase_add_test(tests, a_longer_header_of_a_later_minor_version_is_skipped);
+    tcase_add_test(tests, hostile_bodies_are_refused_within_the_memory_budget);
+    tcase_add_test(tests, bad_fields_are_named);
+    tcase_add_test(tests, cost_of_a_step);
+}

@@ -1,0 +1,97 @@
+#include "proto/keys.h"
+#include "tests/support/suite.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+const char *const suite_name = "keys";
+const double suite_timeout_s = 20;
+
+static char root[64];
+static char folder[96];
+static char secret[128];
+static struct error error;
+static struct keys keys;
+
+static void setup(void) {
+    snprintf(root, sizeof root, "/tmp/tandem-keys-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(root));
+    snprintf(folder, sizeof folder, "%s/keys", root);
+    snprintf(secret, sizeof secret, "%s/client.secret", folder);
+    ck_assert_int_eq(keys_make(folder, &error), STATUS_OK);
+}
+
+static void teardown(void) {
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf %s", root);
+    ck_assert_int_eq(system(command), 0);
+}
+
+static void overwrite(const char *path, const char *text) {
+    FILE *file = fopen(path, "w");
+    ck_assert_ptr_nonnull(file);
+    fputs(text, file);
+    ck_assert_int_eq(fclose(file), 0);
+}
+
+START_TEST(made_keys_load_and_are_private) {
+    struct stat there;
+    ck_assert_int_eq(keys_load(folder, &keys, &error), STATUS_OK);
+    ck_assert_uint_eq(strlen(keys.server_public), 40);
+    ck_assert_str_ne(keys.server_secret, keys.client_secret);
+    ck_assert_int_eq(stat(folder, &there), 0);
+    ck_assert_uint_eq(there.st_mode & 0777, 0700);
+    ck_assert_int_eq(stat(secret, &there), 0);
+    ck_assert_uint_eq(there.st_mode & 0777, 0600);
+    keys_wipe(&keys);
+    ck_assert_uint_eq(strlen(keys.client_secret), 0);
+}
+END_TEST
+
+START_TEST(keys_are_never_overwritten) {
+    struct keys again;
+    ck_assert_int_eq(keys_load(folder, &keys, &error), STATUS_OK);
+    ck_assert_int_eq(keys_make(folder, &error), STATUS_EXISTS);
+    ck_assert_int_eq(keys_load(folder, &again, &error), STATUS_OK);
+    ck_assert_mem_eq(&keys, &again, sizeof keys);
+}
+END_TEST
+
+START_TEST(keys_that_others_can_read_are_refused) {
+    ck_assert_int_eq(chmod(secret, 0640), 0);
+    ck_assert_int_eq(keys_load(folder, &keys, &error), STATUS_DENIED);
+    ck_assert_int_eq(chmod(secret, 0600), 0);
+    ck_assert_int_eq(chmod(folder, 0755), 0);
+    ck_assert_int_eq(keys_load(folder, &keys, &error), STATUS_DENIED);
+}
+END_TEST
+
+START_TEST(what_is_not_a_key_is_refused) {
+    char path[160];
+    overwrite(secret, "");
+    ck_assert_int_eq(keys_load(folder, &keys, &error), STATUS_INVALID);
+    overwrite(secret,
+              "\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"");
+    ck_assert_int_eq(keys_load(folder, &keys, &error), STATUS_INVALID);
+    overwrite(secret, "0000000000000000000000000000000000000000"); /* nobody's */
+    ck_assert_int_eq(keys_load(folder, &keys, &error), STATUS_INVALID);
+    ck_assert_int_eq(unlink(secret), 0);
+    ck_assert_int_eq(keys_load(folder, &keys, &error), STATUS_NOT_FOUND);
+    snprintf(path, sizeof path, "%s/absent", root);
+    ck_assert_int_eq(keys_load(path, &keys, &error), STATUS_NOT_FOUND);
+    ck_assert_int_eq(mkfifo(secret, 0600), 0); /* does not wait for a writer */
+    ck_assert_int_eq(keys_load(folder, &keys, &error), STATUS_INVALID);
+}
+END_TEST
+
+void suite_add(TCase *tests) {
+    tcase_add_checked_fixture(tests, setup, teardown);
+    tcase_add_test(tests, made_keys_load_and_are_private);
+    tcase_add_test(tests, keys_are_never_overwritten);
+    tcase_add_test(tests, keys_that_others_can_read_are_refused);
+    tcase_add_test(tests, what_is_not_a_key_is_refused);
+}

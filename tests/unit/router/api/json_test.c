@@ -1,0 +1,239 @@
+#include "router/api/errors.h"
+#include "router/api/json_get.h"
+#include "router/api/json_put.h"
+#include "tests/support/suite.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *const suite_name = "router_api_json";
+const double suite_timeout_s = 60;
+
+static enum status parse_bytes(const char *bytes, size_t n) {
+    struct error error = {0};
+    json_t *root = NULL;
+    enum status status = json_get_parse(bytes, n, &root, &error);
+    ck_assert_int_eq(status == STATUS_OK, root != NULL);
+    ck_assert_int_eq(status != STATUS_OK, error.text[0] != 0);
+    json_decref(root);
+    return status;
+}
+
+static enum status parse(const char *text) {
+    return parse_bytes(text, strlen(text));
+}
+
+START_TEST(what_is_no_json_object_is_invalid) {
+    static const char *const bad[] = {
+        "",
+        " ",
+        "{",
+        "}",
+        "[]",
+        "1",
+        "\"a\"",
+        "null",
+        "{\"a\":1,}",
+        "{\"a\":1}x",
+        "{'a':1}",
+        "{\"a\":NaN}",
+        "{\"a\":Infinity}",
+        "{\"a\":1e400}",
+        "{\"a\":9223372036854775808}",
+        "{\"a\":1,\"a\":2}",
+        "{\"a\":\"\\ud800\"}",
+        "{\"a\":\"\xff\"}",
+        "{\"a\":01}",
+        "\xef\xbb\xbf{}",
+        "{\"a\":\"\n\"}",
+        "{\"a\" 1}",
+        "{\"\\u0000\":1}",
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        ck_assert_msg(parse(bad[i]) == STATUS_INVALID, "accepted: %s", bad[i]);
+}
+END_TEST
+
+START_TEST(legal_oddities_are_read) {
+    ck_assert_int_eq(parse("{}"), STATUS_OK);
+    ck_assert_int_eq(parse("{\"a\":\"x\\u0000y\"}"), STATUS_OK);
+    ck_assert_int_eq(parse(" {\"a\":-0, \"b\":\"[[[\\\"\"} \n"), STATUS_OK);
+}
+END_TEST
+
+START_TEST(depth_is_bounded) {
+    char deep[2 * JSON_DEPTH_MAX + 16];
+    for (int depth = JSON_DEPTH_MAX - 1; depth <= JSON_DEPTH_MAX; depth++) {
+        size_t n = 0;
+        n += (size_t)sprintf(deep, "{\"a\":");
+        memset(deep + n, '[', (size_t)depth);
+        n += (size_t)depth;
+        memset(deep + n, ']', (size_t)depth);
+        n += (size_t)depth;
+        deep[n++] = '}';
+        ck_assert_int_eq(parse_bytes(deep, n), depth < JSON_DEPTH_MAX ? STATUS_OK : STATUS_INVALID);
+    }
+    size_t n = 100000;
+    char *brackets = malloc(n);
+    memset(brackets, '[', n);
+    ck_assert_int_eq(parse_bytes(brackets, n), STATUS_INVALID);
+    free(brackets);
+}
+END_TEST
+
+START_TEST(getters_tell_types_and_ranges) {
+    json_t *root = json_loads("{\"i\":5,\"r\":1.0,\"big\":9007199254740993,\"s\":\"a\",\"n\":null,"
+                              "\"b\":true,\"l\":[1,2],\"o\":{}}",
+                              0, NULL);
+    struct error error = {0};
+    struct json_get get = {root, "outer.", &error};
+    int64_t i = 7;
+    double r = 7;
+    bool b = false;
+    struct span s = {0};
+    const json_t *v = NULL;
+    ck_assert_int_eq(json_get_int(&get, "absent", 0, 1, &i), STATUS_OK);
+    ck_assert_int_eq(json_get_int(&get, "n", 0, 1, &i), STATUS_OK);
+    ck_assert_int_eq(i, 7);
+    ck_assert_int_eq(json_get_int(&get, "big", 0, INT64_MAX, &i), STATUS_OK);
+    ck_assert(i == 9007199254740993);
+    ck_assert_int_eq(json_get_int(&get, "r", 0, 9, &i), STATUS_INVALID);
+    ck_assert_str_eq(error.field, "outer.r");
+    ck_assert_int_eq(json_get_int(&get, "i", 6, 9, &i), STATUS_INVALID);
+    ck_assert_int_eq(json_get_int(&get, "b", 0, 9, &i), STATUS_INVALID);
+    ck_assert_int_eq(json_get_real(&get, "i", 0, 9, &r), STATUS_OK);
+    ck_assert(r == 5.0);
+    ck_assert_int_eq(json_get_real(&get, "s", 0, 9, &r), STATUS_INVALID);
+    ck_assert_int_eq(json_get_real(&get, "r", 2, 9, &r), STATUS_INVALID);
+    ck_assert_int_eq(json_get_bool(&get, "b", &b), STATUS_OK);
+    ck_assert(b);
+    ck_assert_int_eq(json_get_bool(&get, "i", &b), STATUS_INVALID);
+    ck_assert_int_eq(json_get_text(&get, "s", 1, &s), STATUS_OK);
+    ck_assert(span_is(s, "a"));
+    ck_assert_int_eq(json_get_text(&get, "s", 0, &s), STATUS_INVALID);
+    ck_assert_int_eq(json_get_array(&get, "l", 1, &v), STATUS_INVALID);
+    ck_assert_int_eq(json_get_array(&get, "o", 1, &v), STATUS_INVALID);
+    ck_assert_int_eq(json_get_object(&get, "l", &v), STATUS_INVALID);
+    ck_assert_ptr_null(v);
+    json_decref(root);
+}
+END_TEST
+
+/* What is written parses, and says the same. */
+static void round_trip(const char *bytes, size_t n, const char *expected, size_t n_expected) {
+    struct buf out;
+    buf_init(&out, 0);
+    json_put_string(&out, bytes, n);
+    json_t *value = json_loadb(out.data, out.n, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+    ck_assert_msg(value != NULL, "does not parse: %s", out.data);
+    ck_assert_uint_eq(json_string_length(value), n_expected);
+    ck_assert_mem_eq(json_string_value(value), expected, n_expected);
+    json_decref(value);
+    buf_fini(&out);
+}
+
+START_TEST(strings_come_back_as_they_were) {
+    char all[128];
+    for (int i = 0; i < 128; i++)
+        all[i] = (char)i;
+    round_trip(all, sizeof all, all, sizeof all);
+    static const char text[] = "a\"b\\c/\n\r\t\b\f\x7f h\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80 end";
+    round_trip(text, sizeof text - 1, text, sizeof text - 1);
+    round_trip("", 0, "", 0);
+}
+END_TEST
+
+START_TEST(bytes_that_are_no_text_become_replacements) {
+    static const char fffd[] = "\xef\xbf\xbd";
+    round_trip("\xff", 1, fffd, 3);
+    round_trip("\xe2\x82", 2, fffd, 3);             /* a cut character is one */
+    round_trip("\xe2\x82x", 3, "\xef\xbf\xbdx", 4); /* also in the middle */
+    round_trip("\xed\xa0\x80", 3, "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd", 9); /* a surrogate: 3 */
+    round_trip("\xf0\x9f\x98", 3, fffd, 3);
+    round_trip("\xc0\xaf", 2, "\xef\xbf\xbd\xef\xbf\xbd", 6);
+}
+END_TEST
+
+START_TEST(numbers_are_json) {
+    static const struct {
+        float value;
+        double expected;
+    } cases[] = {{-INFINITY, -9999}, {NAN, -9999}, {-1e30f, -9999}, {0, 0},
+                 {-0.5f, -0.5},      {1e-7f, 0},   {-2, -2},        {-0x1p-40f, -0x1p-40}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct buf out;
+        buf_init(&out, 0);
+        json_put_logprob(&out, cases[i].value);
+        json_t *value = json_loadb(out.data, out.n, JSON_DECODE_ANY, NULL);
+        ck_assert_msg(json_is_real(value), "no real: %s", out.data);
+        ck_assert_double_eq_tol(json_real_value(value), cases[i].expected, 1e-12);
+        json_decref(value);
+        buf_fini(&out);
+    }
+    struct buf out;
+    buf_init(&out, 0);
+    json_put_int(&out, INT64_MIN);
+    buf_putc(&out, ' ');
+    json_put_int(&out, INT64_MAX);
+    buf_putc(&out, ' ');
+    json_put_ids(&out, (uint32_t[]){0, UINT32_MAX}, 2);
+    json_put_bytes(&out, "\xff\x01", 2);
+    ck_assert_str_eq(out.data, "-9223372036854775808 9223372036854775807 [0,4294967295][255,1]");
+    buf_fini(&out);
+}
+END_TEST
+
+START_TEST(statuses_become_the_documented_errors) {
+    static const struct {
+        enum status status;
+        const char *code;
+        int http;
+        const char *type;
+        int retry_s;
+    } cases[] = {
+        {STATUS_INVALID, NULL, 400, "invalid_request_error", 0},
+        {STATUS_UNSUPPORTED, NULL, 400, "invalid_request_error", 0},
+        {STATUS_LIMIT, NULL, 400, "invalid_request_error", 0},
+        {STATUS_DENIED, NULL, 401, "authentication_error", 0},
+        {STATUS_DENIED, "forbidden", 403, "permission_error", 0},
+        {STATUS_NOT_FOUND, NULL, 404, "not_found_error", 0},
+        {STATUS_NOT_FOUND, "model_not_found", 404, "invalid_request_error", 0},
+        {STATUS_UNSUPPORTED, "method_not_allowed", 405, "invalid_request_error", 0},
+        {STATUS_LIMIT, "body_too_large", 413, "invalid_request_error", 0},
+        {STATUS_BUSY, NULL, 429, "rate_limit_error", 1},
+        {STATUS_CORRUPT, NULL, 500, "server_error", 0},
+        {STATUS_CLOSED, NULL, 503, "server_error", 1},
+        {STATUS_TIMEOUT, NULL, 504, "server_error", 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct api_error error = {cases[i].status, cases[i].code, {"what \"it\" was", "stop"}};
+        struct buf out;
+        buf_init(&out, 0);
+        errors_put_event(&error, &out);
+        ck_assert_int_eq(errors_http(&error), cases[i].http);
+        ck_assert_int_eq(errors_retry_after_s(&error), cases[i].retry_s);
+        ck_assert_int_eq(strncmp(out.data, "data: ", 6), 0);
+        json_t *root = json_loads(out.data + 6, 0, NULL);
+        json_t *object = json_object_get(root, "error");
+        ck_assert_str_eq(json_string_value(json_object_get(object, "type")), cases[i].type);
+        ck_assert_str_eq(json_string_value(json_object_get(object, "message")), "what \"it\" was");
+        ck_assert_str_eq(json_string_value(json_object_get(object, "param")), "stop");
+        json_t *code = json_object_get(object, "code");
+        ck_assert(json_is_string(code) || json_is_null(code));
+        json_decref(root);
+        buf_fini(&out);
+    }
+}
+END_TEST
+
+void suite_add(TCase *tests) {
+    tcase_add_test(tests, what_is_no_json_object_is_invalid);
+    tcase_add_test(tests, legal_oddities_are_read);
+    tcase_add_test(tests, depth_is_bounded);
+    tcase_add_test(tests, getters_tell_types_and_ranges);
+    tcase_add_test(tests, strings_come_back_as_they_were);
+    tcase_add_test(tests, bytes_that_are_no_text_become_replacements);
+    tcase_add_test(tests, numbers_are_json);
+    tcase_add_test(tests, statuses_become_the_documented_errors);
+}

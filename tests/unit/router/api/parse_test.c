@@ -1,0 +1,398 @@
+#include "router/api/api.h"
+#include "router/api/json_get.h"
+#include "tests/support/suite.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *const suite_name = "router_api_parse";
+const double suite_timeout_s = 60;
+
+static const struct ask_limits limits = {.model = "m", .n_tokens = 1000, .prompt_max = 4096};
+
+static enum status parse_all(const struct dialect *dialect, const char *body, struct ask *ask,
+                             struct api_error *error) {
+    memset(error, 0, sizeof *error);
+    ask_init(ask);
+    enum status status = json_get_parse(body, strlen(body), &ask->body, &error->error);
+    if (status == STATUS_OK)
+        status = dialect->parse(ask->body, &limits, ask, error);
+    error->status = status;
+    return status;
+}
+
+/* The members go into an otherwise good request of the dialect. */
+static enum status parse_with(const struct dialect *dialect, const char *members, struct ask *ask,
+                              struct api_error *error) {
+    char body[4096];
+    const char *base = dialect == &dialect_chat
+                           ? "\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]"
+                           : "\"prompt\":\"hi\"";
+    snprintf(body, sizeof body, "{%s%s%s}", base, members[0] ? "," : "", members);
+    return parse_all(dialect, body, ask, error);
+}
+
+static void refused(const struct dialect *dialect, const char *members, enum status status,
+                    const char *param) {
+    struct ask ask;
+    struct api_error error;
+    enum status got = parse_with(dialect, members, &ask, &error);
+    ck_assert_msg(got == status, "%s: %s answered %s (%s)", dialect->name, members,
+                  status_name(got), error.error.text);
+    ck_assert_msg(strcmp(error.error.field, param) == 0, "%s: %s names `%s`", dialect->name,
+                  members, error.error.field);
+    ask_fini(&ask);
+}
+
+static void accepted(const struct dialect *dialect, const char *members, struct ask *ask) {
+    struct api_error error;
+    enum status got = parse_with(dialect, members, ask, &error);
+    ck_assert_msg(got == STATUS_OK, "%s: %s: %s", dialect->name, members, error.error.text);
+}
+
+static const struct dialect *const both[] = {&dialect_chat, &dialect_completions};
+
+START_TEST(each_shared_field_refuses_what_it_cannot_be) {
+    static const char *const bad[][2] = {
+        {"\"temperature\":-0.1", "temperature"},
+        {"\"temperature\":101", "temperature"},
+        {"\"temperature\":\"1\"", "temperature"},
+        {"\"top_p\":0", "top_p"},
+        {"\"top_p\":1.01", "top_p"},
+        {"\"min_p\":-1", "min_p"},
+        {"\"min_p\":2", "min_p"},
+        {"\"top_k\":-2", "top_k"},
+        {"\"top_k\":1.5", "top_k"},
+        {"\"top_k\":2147483648", "top_k"},
+        {"\"presence_penalty\":2.1", "presence_penalty"},
+        {"\"frequency_penalty\":-2.1", "frequency_penalty"},
+        {"\"repetition_penalty\":0", "repetition_penalty"},
+        {"\"repetition_penalty\":-1", "repetition_penalty"},
+        {"\"seed\":1.0", "seed"},
+        {"\"seed\":\"7\"", "seed"},
+        {"\"n\":0", "n"},
+        {"\"n\":65", "n"},
+        {"\"n\":-1", "n"},
+        {"\"n\":2147483648", "n"},
+        {"\"n\":true", "n"},
+        {"\"stop\":1", "stop"},
+        {"\"stop\":[1]", "stop"},
+        {"\"stop\":\"\"", "stop"},
+        {"\"stop\":{}", "stop"},
+        {"\"stop\":[\"1\",\"2\",\"3\",\"4\",\"5\",\"6\",\"7\",\"8\",\"9\",\"a\",\"b\",\"c\",\"d\","
+         "\"e\",\"f\",\"g\",\"h\"]",
+         "stop"},
+        {"\"stop_token_ids\":[1000]", "stop_token_ids"},
+        {"\"stop_token_ids\":[-1]", "stop_token_ids"},
+        {"\"stop_token_ids\":5", "stop_token_ids"},
+        {"\"stop_token_ids\":[\"5\"]", "stop_token_ids"},
+        {"\"allowed_token_ids\":[1.5]", "allowed_token_ids"},
+        {"\"allowed_token_ids\":[4294967296]", "allowed_token_ids"},
+        {"\"include_stop_str_in_output\":1", "include_stop_str_in_output"},
+        {"\"ignore_eos\":\"true\"", "ignore_eos"},
+        {"\"min_tokens\":-1", "min_tokens"},
+        {"\"min_tokens\":6,\"max_tokens\":5", "min_tokens"},
+        {"\"max_tokens\":-1", "max_tokens"},
+        {"\"max_tokens\":0", "max_tokens"},
+        {"\"max_tokens\":2147483648", "max_tokens"},
+        {"\"max_tokens\":1.5", "max_tokens"},
+        {"\"logit_bias\":[]", "logit_bias"},
+        {"\"logit_bias\":{\"1000\":1}", "logit_bias"},
+        {"\"logit_bias\":{\"-1\":1}", "logit_bias"},
+        {"\"logit_bias\":{\"a\":1}", "logit_bias"},
+        {"\"logit_bias\":{\"5\":\"1\"}", "logit_bias"},
+        {"\"logit_bias\":{\"5\":101}", "logit_bias"},
+        {"\"stream\":1", "stream"},
+        {"\"stream_options\":{}", "stream_options"},
+        {"\"stream\":true,\"stream_options\":1", "stream_options"},
+        {"\"stream\":true,\"stream_options\":{\"include_usage\":1}",
+         "stream_options.include_usage"},
+        {"\"stream\":true,\"stream_options\":{\"continuous_usage_stats\":\"x\"}",
+         "stream_options.continuous_usage_stats"},
+        {"\"return_token_ids\":0", "return_token_ids"},
+        {"\"priority\":2147483648", "priority"},
+        {"\"priority\":\"high\"", "priority"},
+        {"\"cache_salt\":1", "cache_salt"},
+        {"\"skip_special_tokens\":1", "skip_special_tokens"},
+        {"\"add_special_tokens\":1", "add_special_tokens"},
+        {"\"truncate_prompt_tokens\":0", "truncate_prompt_tokens"},
+        {"\"truncate_prompt_tokens\":5000", "truncate_prompt_tokens"},
+        {"\"model\":5", "model"},
+        {"\"response_format\":\"json\"", "response_format"},
+        {"\"response_format\":{\"type\":1}", "response_format.type"},
+    };
+    for (size_t d = 0; d < 2; d++)
+        for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+            refused(both[d], bad[i][0], STATUS_INVALID, bad[i][1]);
+}
+END_TEST
+
+START_TEST(a_known_field_that_is_not_served_is_named) {
+    static const char *const unserved[][2] = {
+        {"\"bad_words\":[\"x\"]", "bad_words"},
+        {"\"structured_outputs\":{\"regex\":\"a\"}", "structured_outputs"},
+        {"\"guided_json\":{}", "guided_json"},
+        {"\"logprob_token_ids\":[1]", "logprob_token_ids"},
+        {"\"prompt_logprobs\":1", "prompt_logprobs"},
+        {"\"kv_transfer_params\":{}", "kv_transfer_params"},
+        {"\"chat_template\":\"{{x}}\"", "chat_template"},
+        {"\"use_beam_search\":true", "use_beam_search"},
+        {"\"suffix\":\"x\"", "suffix"},
+        {"\"stream_interval\":5", "stream_interval"},
+        {"\"n\":2,\"best_of\":3", "best_of"},
+        {"\"response_format\":{\"type\":\"json_object\"}", "response_format"},
+        {"\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{}}", "response_format"},
+    };
+    for (size_t d = 0; d < 2; d++)
+        for (size_t i = 0; i < sizeof unserved / sizeof unserved[0]; i++)
+            refused(both[d], unserved[i][0], STATUS_UNSUPPORTED, unserved[i][1]);
+    refused(&dialect_chat, "\"tools\":[{}]", STATUS_UNSUPPORTED, "tools");
+    refused(&dialect_chat, "\"tools\":[{}],\"tool_choice\":\"auto\"", STATUS_UNSUPPORTED, "tools");
+    refused(&dialect_chat, "\"tool_choice\":\"required\"", STATUS_UNSUPPORTED, "tool_choice");
+    refused(&dialect_chat, "\"echo\":true", STATUS_UNSUPPORTED, "echo");
+    refused(&dialect_completions, "\"echo\":true,\"logprobs\":1", STATUS_UNSUPPORTED, "logprobs");
+}
+END_TEST
+
+START_TEST(null_is_absent_and_neutral_values_ask_for_nothing) {
+    static const char *const fine[] = {
+        "\"temperature\":null,\"top_p\":null,\"n\":null,\"stop\":null,\"seed\":null",
+        "\"logprobs\":null,\"logit_bias\":null,\"max_tokens\":null,\"stream\":null",
+        "\"stream_options\":null,\"model\":null,\"user\":null,\"response_format\":null",
+        "\"bad_words\":[],\"suffix\":\"\",\"use_beam_search\":false,\"prompt_logprobs\":null",
+        "\"response_format\":{\"type\":\"text\"},\"stream_interval\":1,\"best_of\":1",
+        "\"model\":\"m\",\"top_k\":-1,\"stop\":[],\"logit_bias\":{}",
+    };
+    for (size_t d = 0; d < 2; d++) {
+        for (size_t i = 0; i < sizeof fine / sizeof fine[0]; i++) {
+            struct ask ask;
+            accepted(both[d], fine[i], &ask);
+            ck_assert_uint_eq(ask.n_choices, 1);
+            ck_assert(ask.sampling.temperature == 1.0f && ask.sampling.top_p == 1.0f);
+            ck_assert(!ask.has_seed && !ask.stream && ask.n_stops == 0);
+            ck_assert_str_eq(ask.unknown, "");
+            ask_fini(&ask);
+        }
+    }
+}
+END_TEST
+
+START_TEST(values_arrive_where_they_belong) {
+    struct ask ask;
+    accepted(&dialect_chat,
+             "\"temperature\":0,\"top_p\":0.5,\"min_p\":0.25,\"top_k\":40,\"seed\":-5,\"n\":3,"
+             "\"presence_penalty\":1,\"frequency_penalty\":-1,\"repetition_penalty\":1.25,"
+             "\"stop\":[\"a\",\"\\u0000b\"],\"stop_token_ids\":[7,8],\"logit_bias\":{\"5\":-100},"
+             "\"allowed_token_ids\":[1,2,3],\"ignore_eos\":true,\"min_tokens\":2,"
+             "\"max_completion_tokens\":9,\"max_tokens\":99,\"logprobs\":true,\"top_logprobs\":20,"
+             "\"include_stop_str_in_output\":true,\"skip_special_tokens\":false,"
+             "\"stream\":true,\"stream_options\":{\"include_usage\":true,"
+             "\"continuous_usage_stats\":true},\"return_token_ids\":true,\"priority\":-1,"
+             "\"cache_salt\":\"t\",\"truncate_prompt_tokens\":100,\"tools\":[{}],"
+             "\"tool_choice\":\"none\"",
+             &ask);
+    const struct sampling *s = &ask.sampling;
+    ck_assert(s->temperature == 0 && s->top_p == 0.5f && s->min_p == 0.25f && s->top_k == 40);
+    ck_assert(ask.has_seed && s->seed == (uint64_t)-5 && ask.n_choices == 3);
+    ck_assert(s->presence == 1 && s->frequency == -1 && s->repetition == 1.25f);
+    ck_assert_uint_eq(ask.n_stops, 2);
+    ck_assert(ask.stops[1].n == 2 && ask.stops[1].bytes[0] == 0);
+    ck_assert(s->n_stop_ids == 2 && s->stop_ids[1] == 8);
+    ck_assert(s->n_bias == 1 && s->bias_ids[0] == 5 && s->bias[0] == -100);
+    ck_assert(s->n_allowed == 3 && s->allowed_ids[2] == 3);
+    ck_assert(s->ignore_eos && s->min_new == 2 && s->max_new == 9 && ask.has_max_new);
+    ck_assert(s->want_logprobs && s->n_top == 20 && ask.include_stop && !ask.skip_special);
+    ck_assert(ask.stream && ask.include_usage && ask.continuous_usage && ask.return_token_ids);
+    ck_assert_uint_eq(ask.priority, 0x7fffffff);
+    ck_assert(span_is(ask.cache_salt, "t") && ask.truncate == 100);
+    ask_fini(&ask);
+}
+END_TEST
+
+START_TEST(completions_take_all_four_prompt_forms) {
+    static const struct {
+        const char *body;
+        uint32_t n;
+        bool is_ids;
+    } cases[] = {{"{\"prompt\":\"a\"}", 1, false},
+                 {"{\"prompt\":[\"a\",\"b\"]}", 2, false},
+                 {"{\"prompt\":[1,2,3]}", 1, true},
+                 {"{\"prompt\":[[1,2],[3]]}", 2, true}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct ask ask;
+        struct api_error error;
+        ck_assert_int_eq(parse_all(&dialect_completions, cases[i].body, &ask, &error), STATUS_OK);
+        ck_assert_uint_eq(ask.n_prompts, cases[i].n);
+        ck_assert_int_eq(ask.prompts[0].is_ids, cases[i].is_ids);
+        ck_assert(ask.add_special && ask.sampling.max_new == 16);
+        ask_fini(&ask);
+    }
+    static const char *const bad[] = {"{}",
+                                      "{\"prompt\":\"\"}",
+                                      "{\"prompt\":[]}",
+                                      "{\"prompt\":[[]]}",
+                                      "{\"prompt\":[\"\"]}",
+                                      "{\"prompt\":5}",
+                                      "{\"prompt\":{}}",
+                                      "{\"prompt\":[1,\"a\"]}",
+                                      "{\"prompt\":[[1],\"a\",5]}",
+                                      "{\"prompt\":[1000]}",
+                                      "{\"prompt\":[-1]}",
+                                      "{\"prompt\":[1.5]}",
+                                      "{\"prompt\":null}"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        struct ask ask;
+        struct api_error error;
+        enum status status = parse_all(&dialect_completions, bad[i], &ask, &error);
+        ck_assert_msg(status == STATUS_INVALID, "accepted %s", bad[i]);
+        ck_assert_str_eq(error.error.field, "prompt");
+        ask_fini(&ask);
+    }
+}
+END_TEST
+
+START_TEST(echo_allows_no_new_tokens) {
+    struct ask ask;
+    accepted(&dialect_completions, "\"echo\":true,\"max_tokens\":0", &ask);
+    ck_assert(ask.echo && ask.has_max_new && ask.sampling.max_new == 0);
+    ask_fini(&ask);
+    refused(&dialect_completions, "\"max_tokens\":0", STATUS_INVALID, "max_tokens");
+}
+END_TEST
+
+START_TEST(chat_content_has_four_forms) {
+    struct ask ask;
+    struct api_error error;
+    const char *body =
+        "{\"messages\":[{\"role\":\"system\",\"content\":\"s\"},"
+        "{\"role\":\"user\",\"name\":\"bob\",\"content\":[{\"type\":\"text\",\"text\":\"one\"},"
+        "{\"type\":\"text\",\"text\":\"two\"}]},"
+        "{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[{\"id\":\"c\"}]},"
+        "{\"role\":\"tool\",\"content\":\"42\",\"tool_call_id\":\"c\"},"
+        "{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"last\"}]}]}";
+    ck_assert_int_eq(parse_all(&dialect_chat, body, &ask, &error), STATUS_OK);
+    ck_assert_uint_eq(ask.n_messages, 5);
+    ck_assert(span_is(ask.messages[1].content, "one\ntwo"));
+    ck_assert(span_is(ask.messages[1].name, "bob"));
+    ck_assert(ask.messages[2].content.n == 0 && ask.messages[3].role == TEMPLATE_TOOL);
+    ck_assert(span_is(ask.messages[4].content, "last"));
+    ck_assert(!ask.add_special && !ask.has_max_new && ask.add_generation_prompt);
+    ask_fini(&ask);
+}
+END_TEST
+
+START_TEST(bad_messages_are_named) {
+    static const char *const bad[][2] = {
+        {"{}", "messages"},
+        {"{\"messages\":[]}", "messages"},
+        {"{\"messages\":\"hi\"}", "messages"},
+        {"{\"messages\":[5]}", "messages"},
+        {"{\"messages\":[{\"content\":\"a\"}]}", "messages[0].role"},
+        {"{\"messages\":[{\"role\":5,\"content\":\"a\"}]}", "messages[0].role"},
+        {"{\"messages\":[{\"role\":\"king\",\"content\":\"a\"}]}", "messages[0].role"},
+        {"{\"messages\":[{\"role\":\"user\"}]}", "messages[0].content"},
+        {"{\"messages\":[{\"role\":\"user\",\"content\":null}]}", "messages[0].content"},
+        {"{\"messages\":[{\"role\":\"user\",\"content\":5}]}", "messages[0].content"},
+        {"{\"messages\":[{\"role\":\"user\",\"content\":[\"a\"]}]}", "messages[0].content"},
+        {"{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\"}]}]}",
+         "messages[0].content"},
+        {"{\"messages\":[{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"user\",\"content\":"
+         "[{\"type\":\"text\",\"text\":1}]}]}",
+         "messages[1].text"},
+        {"{\"messages\":[{\"role\":\"user\",\"content\":\"a\",\"name\":1}]}", "messages[0].name"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        struct ask ask;
+        struct api_error error;
+        enum status status = parse_all(&dialect_chat, bad[i][0], &ask, &error);
+        ck_assert_msg(status == STATUS_INVALID, "accepted %s", bad[i][0]);
+        ck_assert_str_eq(error.error.field, bad[i][1]);
+        ask_fini(&ask);
+    }
+    refused(&dialect_chat, "\"top_logprobs\":5", STATUS_INVALID, "top_logprobs");
+    refused(&dialect_chat, "\"logprobs\":true,\"top_logprobs\":21", STATUS_INVALID, "top_logprobs");
+    refused(&dialect_chat, "\"logprobs\":1", STATUS_INVALID, "logprobs");
+    refused(&dialect_completions, "\"logprobs\":21", STATUS_INVALID, "logprobs");
+    refused(&dialect_completions, "\"logprobs\":true", STATUS_INVALID, "logprobs");
+    refused(&dialect_chat, "\"max_completion_tokens\":0", STATUS_INVALID, "max_completion_tokens");
+}
+END_TEST
+
+START_TEST(an_unknown_model_is_not_found) {
+    struct ask ask;
+    struct api_error error;
+    ck_assert_int_eq(parse_with(&dialect_chat, "\"model\":\"other\"", &ask, &error),
+                     STATUS_NOT_FOUND);
+    ck_assert_str_eq(error.code, "model_not_found");
+    ck_assert_str_eq(error.error.field, "model");
+    ck_assert_int_eq(errors_http(&error), 404);
+    ask_fini(&ask);
+}
+END_TEST
+
+START_TEST(unknown_fields_are_noted_and_ignored) {
+    struct ask ask;
+    accepted(&dialect_chat, "\"frobnicate\":{\"a\":[1]}", &ask);
+    ck_assert_str_eq(ask.unknown, "frobnicate");
+    ask_fini(&ask);
+}
+END_TEST
+
+START_TEST(sequences_of_a_call_are_bounded) {
+    size_t n = 8 + 32;
+    char *body = malloc(n + ASK_PROMPTS_MAX * 8);
+    size_t at = (size_t)sprintf(body, "{\"n\":2,\"prompt\":[");
+    for (int i = 0; i < 513; i++)
+        at += (size_t)sprintf(body + at, "%s\"a\"", i ? "," : "");
+    sprintf(body + at, "]}");
+    struct ask ask;
+    struct api_error error;
+    ck_assert_int_eq(parse_all(&dialect_completions, body, &ask, &error), STATUS_INVALID);
+    ck_assert_str_eq(error.error.field, "n");
+    ask_fini(&ask);
+    free(body);
+}
+END_TEST
+
+START_TEST(tokenize_takes_a_prompt_or_messages) {
+    struct ask ask;
+    struct api_error error;
+    ck_assert_int_eq(parse_all(&dialect_tokenize, "{\"prompt\":\"a\"}", &ask, &error), STATUS_OK);
+    ck_assert(ask.add_special && !ask.is_chat);
+    ask_fini(&ask);
+    ck_assert_int_eq(parse_all(&dialect_tokenize,
+                               "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],"
+                               "\"return_token_strs\":true}",
+                               &ask, &error),
+                     STATUS_OK);
+    ck_assert(!ask.add_special && ask.is_chat && ask.return_strings);
+    ask_fini(&ask);
+    ck_assert_int_eq(parse_all(&dialect_tokenize, "{}", &ask, &error), STATUS_INVALID);
+    ask_fini(&ask);
+    ck_assert_int_eq(parse_all(&dialect_detokenize, "{\"tokens\":[5,6]}", &ask, &error), STATUS_OK);
+    ck_assert_uint_eq(ask.prompts[0].ids.n, 2);
+    ask_fini(&ask);
+    ck_assert_int_eq(parse_all(&dialect_detokenize, "{\"tokens\":[1000]}", &ask, &error),
+                     STATUS_INVALID);
+    ck_assert_str_eq(error.error.field, "tokens");
+    ask_fini(&ask);
+    ck_assert_int_eq(parse_all(&dialect_detokenize, "{}", &ask, &error), STATUS_INVALID);
+    ask_fini(&ask);
+}
+END_TEST
+
+void suite_add(TCase *tests) {
+    tcase_add_test(tests, each_shared_field_refuses_what_it_cannot_be);
+    tcase_add_test(tests, a_known_field_that_is_not_served_is_named);
+    tcase_add_test(tests, null_is_absent_and_neutral_values_ask_for_nothing);
+    tcase_add_test(tests, values_arrive_where_they_belong);
+    tcase_add_test(tests, completions_take_all_four_prompt_forms);
+    tcase_add_test(tests, echo_allows_no_new_tokens);
+    tcase_add_test(tests, chat_content_has_four_forms);
+    tcase_add_test(tests, bad_messages_are_named);
+    tcase_add_test(tests, an_unknown_model_is_not_found);
+    tcase_add_test(tests, unknown_fields_are_noted_and_ignored);
+    tcase_add_test(tests, sequences_of_a_call_are_bounded);
+    tcase_add_test(tests, tokenize_takes_a_prompt_or_messages);
+}

@@ -1,0 +1,303 @@
+/* Every kind of directly written reply is parsed back and compared. */
+#include "router/api/api.h"
+#include "router/api/json_get.h"
+#include "tests/support/suite.h"
+
+#include <math.h>
+#include <string.h>
+
+const char *const suite_name = "router_api_reply";
+const double suite_timeout_s = 60;
+
+static struct tokenizer *tokenizer;
+static struct ask ask;
+static struct reply reply;
+static struct buf out;
+
+static void set_up(void) {
+    struct error error;
+    ck_assert_int_eq(tokenizer_open_hash(&tokenizer, &error), STATUS_OK);
+    ask_init(&ask);
+    buf_init(&out, 0);
+    reply = (struct reply){.ask = &ask,
+                           .tokenizer = tokenizer,
+                           .model = "m \"quoted\"",
+                           .id = "chatcmpl-1",
+                           .created = 1700000000,
+                           .context = 4096,
+                           .n_prompt_tokens = 7,
+                           .n_completion_tokens = 3,
+                           .n_cached_tokens = 4};
+}
+
+static void tear_down(void) {
+    buf_fini(&out);
+    ask_fini(&ask);
+    tokenizer_close(tokenizer);
+}
+
+static json_t *parse_event(void) {
+    ck_assert_int_eq(buf_status(&out), STATUS_OK);
+    ck_assert(out.n > 8 && strncmp(out.data, "data: {", 7) == 0);
+    ck_assert_str_eq(out.data + out.n - 3, "}\n\n");
+    ck_assert_ptr_null(memchr(out.data, '\r', out.n));
+    ck_assert_ptr_eq(memchr(out.data, '\n', out.n), out.data + out.n - 2); /* one event, one line */
+    json_error_t error;
+    json_t *root =
+        json_loadb(out.data + 6, out.n - 8, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
+    ck_assert_msg(root != NULL, "%s: %s", error.text, out.data);
+    return root;
+}
+
+static json_t *parse_whole(void) {
+    json_error_t error;
+    json_t *root = json_loadb(out.data, out.n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
+    ck_assert_msg(root != NULL, "%s: %s", error.text, out.data);
+    return root;
+}
+
+static void expect(json_t *got, const char *expected) {
+    json_error_t error;
+    json_t *want = json_loads(expected, JSON_DECODE_ANY | JSON_ALLOW_NUL, &error);
+    ck_assert_msg(want != NULL, "%s in %s", error.text, expected);
+    char *shown = json_dumps(got, JSON_COMPACT | JSON_ENCODE_ANY);
+    ck_assert_msg(json_equal(got, want), "got %s, want %s", shown, expected);
+    free(shown);
+    json_decref(want);
+}
+
+START_TEST(chat_chunks_say_role_text_and_end) {
+    struct reply_choice choice = {.index = 2, .is_first = true, .text = SPAN("a\"\n\xe2\x82\xac")};
+    dialect_chat.writer->chunk(&reply, &choice, &out);
+    json_t *root = parse_event();
+    expect(root,
+           "{\"id\":\"chatcmpl-1\",\"object\":\"chat.completion.chunk\",\"created\":1700000000,"
+           "\"model\":\"m \\\"quoted\\\"\",\"choices\":[{\"index\":2,\"delta\":{\"role\":"
+           "\"assistant\",\"content\":\"a\\\"\\n\\u20ac\"},\"logprobs\":null,"
+           "\"finish_reason\":null}]}");
+    json_decref(root);
+    buf_clear(&out);
+    choice = (struct reply_choice){.index = 2, .has_ended = true, .finish = FINISH_LENGTH};
+    dialect_chat.writer->chunk(&reply, &choice, &out);
+    root = parse_event();
+    expect(json_object_get(root, "choices"),
+           "[{\"index\":2,\"delta\":{},\"logprobs\":null,\"finish_reason\":\"length\","
+           "\"stop_reason\":null}]");
+    json_decref(root);
+}
+END_TEST
+
+START_TEST(ends_tell_what_stopped_them) {
+    static const struct {
+        struct reply_choice choice;
+        const char *finish, *reason;
+    } cases[] = {
+        {{.has_ended = true, .finish = FINISH_STOP}, "\"stop\"", "null"},
+        {{.has_ended = true, .finish = FINISH_STOP, .stopped_by_id = true, .stop_id = 7},
+         "\"stop\"",
+         "7"},
+        {{.has_ended = true, .finish = FINISH_STOP, .stop_string = {"a\"b", 3}},
+         "\"stop\"",
+         "\"a\\\"b\""},
+    };
+    for (size_t d = 0; d < 2; d++) {
+        for (size_t i = 0; i < 3; i++) {
+            buf_clear(&out);
+            (d ? &dialect_chat : &dialect_completions)
+                ->writer->chunk(&reply, &cases[i].choice, &out);
+            json_t *root = parse_event();
+            json_t *choice = json_array_get(json_object_get(root, "choices"), 0);
+            expect(json_object_get(choice, "finish_reason"), cases[i].finish);
+            expect(json_object_get(choice, "stop_reason"), cases[i].reason);
+            json_decref(root);
+        }
+    }
+}
+END_TEST
+
+START_TEST(continuous_usage_is_in_every_chunk_and_the_usage_chunk_has_no_choices) {
+    ask.continuous_usage = true;
+    struct reply_choice choice = {.text = SPAN("x")};
+    for (size_t d = 0; d < 2; d++) {
+        const struct dialect *dialect = d ? &dialect_chat : &dialect_completions;
+        buf_clear(&out);
+        dialect->writer->chunk(&reply, &choice, &out);
+        json_t *root = parse_event();
+        expect(json_object_get(root, "usage"),
+               "{\"prompt_tokens\":7,\"completion_tokens\":3,\"total_tokens\":10}");
+        json_decref(root);
+        buf_clear(&out);
+        dialect->writer->usage(&reply, &out);
+        root = parse_event();
+        expect(json_object_get(root, "choices"), "[]");
+        expect(json_object_get(root, "usage"),
+               "{\"prompt_tokens\":7,\"completion_tokens\":3,\"total_tokens\":10,"
+               "\"prompt_tokens_details\":{\"cached_tokens\":4}}");
+        expect(json_object_get(root, "id"), "\"chatcmpl-1\"");
+        json_decref(root);
+    }
+}
+END_TEST
+
+START_TEST(token_ids_come_with_each_piece_and_prompt_ids_with_the_first) {
+    ask.return_token_ids = true;
+    uint32_t tokens[] = {65, 300}, prompt[] = {1, 2};
+    struct reply_choice choice = {
+        .is_first = true, .n_tokens = 2, .tokens = tokens, .n_prompt = 2, .prompt = prompt};
+    for (size_t d = 0; d < 2; d++) {
+        buf_clear(&out);
+        (d ? &dialect_chat : &dialect_completions)->writer->chunk(&reply, &choice, &out);
+        json_t *root = parse_event();
+        json_t *first = json_array_get(json_object_get(root, "choices"), 0);
+        expect(json_object_get(first, "token_ids"), "[65,300]");
+        expect(json_object_get(first, "prompt_token_ids"), "[1,2]");
+        json_decref(root);
+    }
+    choice.is_first = false;
+    choice.n_tokens = 0;
+    buf_clear(&out);
+    dialect_completions.writer->chunk(&reply, &choice, &out);
+    json_t *root = parse_event();
+    expect(json_object_get(root, "choices"),
+           "[{\"index\":0,\"text\":\"\",\"logprobs\":null,\"finish_reason\":null,"
+           "\"token_ids\":[]}]");
+    json_decref(root);
+}
+END_TEST
+
+/* Token 0x41 'A' was sampled; the best two are 'B' and the first half of a character. */
+static const uint32_t sampled[] = {0x41};
+static const struct token_logprobs logprobs[] = {
+    {.logprob = -2, .n_top = 2, .top_ids = {0x42, 0xe2}, .top_logprobs = {-0.5f, -INFINITY}}};
+
+START_TEST(chat_logprobs_are_sorted_and_hold_the_sampled_token) {
+    ask.sampling.want_logprobs = true;
+    ask.sampling.n_top = 2;
+    struct reply_choice choice = {
+        .text = SPAN("A"), .n_tokens = 1, .tokens = sampled, .logprobs = logprobs};
+    const char *want = "{\"content\":[{\"token\":\"A\",\"logprob\":-2.0,\"bytes\":[65],"
+                       "\"top_logprobs\":[{\"token\":\"B\",\"logprob\":-0.5,\"bytes\":[66]},"
+                       "{\"token\":\"A\",\"logprob\":-2.0,\"bytes\":[65]}]}]}";
+    dialect_chat.writer->chunk(&reply, &choice, &out);
+    json_t *root = parse_event();
+    expect(json_object_get(json_array_get(json_object_get(root, "choices"), 0), "logprobs"), want);
+    json_decref(root);
+    buf_clear(&out);
+    dialect_chat.writer->whole(&reply, &choice, 1, &out);
+    root = parse_whole();
+    expect(json_object_get(json_array_get(json_object_get(root, "choices"), 0), "logprobs"), want);
+    json_decref(root);
+    ask.sampling.n_top = 0;
+    buf_clear(&out);
+    dialect_chat.writer->chunk(&reply, &choice, &out);
+    root = parse_event();
+    expect(json_object_get(json_array_get(json_object_get(root, "choices"), 0), "logprobs"),
+           "{\"content\":[{\"token\":\"A\",\"logprob\":-2.0,\"bytes\":[65],\"top_logprobs\":[]}]}");
+    json_decref(root);
+}
+END_TEST
+
+START_TEST(completion_logprobs_are_four_lists_of_one_length) {
+    ask.sampling.want_logprobs = true;
+    ask.sampling.n_top = 2;
+    uint32_t tokens[] = {0x41, 0xe2, 0x82, 0xac, 0x42}; /* A, three bytes of a euro sign, B */
+    struct token_logprobs all[5];
+    for (int i = 0; i < 5; i++)
+        all[i] = logprobs[0];
+    all[1].top_ids[0] = 0xe2;
+    all[1].top_ids[1] = 0xf0; /* looks the same: one key */
+    struct reply_choice choice = {.text = SPAN("A\xe2\x82\xac"
+                                               "B"),
+                                  .n_tokens = 5,
+                                  .tokens = tokens,
+                                  .logprobs = all,
+                                  .text_offset = 10};
+    dialect_completions.writer->chunk(&reply, &choice, &out);
+    json_t *root = parse_event();
+    json_t *got = json_object_get(json_array_get(json_object_get(root, "choices"), 0), "logprobs");
+    expect(json_object_get(got, "text_offset"), "[10,11,12,12,12]");
+    expect(json_object_get(got, "token_logprobs"), "[-2.0,-2.0,-2.0,-2.0,-2.0]");
+    expect(json_object_get(got, "tokens"), "[\"A\",\"\\ufffd\",\"\\ufffd\",\"\\ufffd\",\"B\"]");
+    json_t *top = json_object_get(got, "top_logprobs");
+    ck_assert_uint_eq(json_array_size(top), 5);
+    expect(json_array_get(top, 0), "{\"B\":-0.5,\"\\ufffd\":-9999.0,\"A\":-2.0}");
+    expect(json_array_get(top, 1), "{\"\\ufffd\":-0.5}");
+    expect(json_array_get(top, 4), "{\"B\":-0.5,\"\\ufffd\":-9999.0}");
+    json_decref(root);
+    ask.tokens_as_ids = true;
+    buf_clear(&out);
+    dialect_completions.writer->chunk(&reply, &choice, &out);
+    root = parse_event();
+    got = json_object_get(json_array_get(json_object_get(root, "choices"), 0), "logprobs");
+    expect(json_array_get(json_object_get(got, "tokens"), 1), "\"token_id:226\"");
+    json_decref(root);
+}
+END_TEST
+
+START_TEST(plain_replies_hold_all_choices) {
+    struct reply_choice choices[] = {{.index = 0,
+                                      .is_first = true,
+                                      .text = SPAN("one"),
+                                      .has_ended = true,
+                                      .finish = FINISH_STOP},
+                                     {.index = 1,
+                                      .is_first = true,
+                                      .text = SPAN("two"),
+                                      .has_ended = true,
+                                      .finish = FINISH_LENGTH}};
+    dialect_chat.writer->whole(&reply, choices, 2, &out);
+    json_t *root = parse_whole();
+    expect(json_object_get(root, "object"), "\"chat.completion\"");
+    expect(
+        json_object_get(root, "choices"),
+        "[{\"index\":0,\"message\":{\"role\":\"assistant\",\"content\":\"one\"},\"logprobs\":null,"
+        "\"finish_reason\":\"stop\",\"stop_reason\":null},"
+        "{\"index\":1,\"message\":{\"role\":\"assistant\",\"content\":\"two\"},\"logprobs\":null,"
+        "\"finish_reason\":\"length\",\"stop_reason\":null}]");
+    expect(json_object_get(root, "usage"),
+           "{\"prompt_tokens\":7,\"completion_tokens\":3,\"total_tokens\":10,"
+           "\"prompt_tokens_details\":{\"cached_tokens\":4}}");
+    json_decref(root);
+    buf_clear(&out);
+    dialect_completions.writer->whole(&reply, choices, 2, &out);
+    root = parse_whole();
+    expect(json_object_get(root, "object"), "\"text_completion\"");
+    expect(json_array_get(json_object_get(root, "choices"), 1),
+           "{\"index\":1,\"text\":\"two\",\"logprobs\":null,\"finish_reason\":\"length\","
+           "\"stop_reason\":null}");
+    json_decref(root);
+}
+END_TEST
+
+START_TEST(tokenize_and_detokenize_answer_in_their_shapes) {
+    ck_assert_int_eq(ask_set_prompts(&ask, 1), STATUS_OK);
+    struct ids *ids = &ask.prompts[0].ids;
+    ids_init(ids, 16);
+    ck_assert_int_eq(ids_push(ids, 0x68), STATUS_OK);
+    ck_assert_int_eq(ids_push(ids, 0x1234), STATUS_OK);
+    ck_assert_int_eq(ids_push(ids, 0xe2), STATUS_OK);
+    ask.return_strings = true;
+    dialect_tokenize.reply(&reply, &out);
+    json_t *root = parse_whole();
+    expect(root, "{\"count\":3,\"max_model_len\":4096,\"tokens\":[104,4660,226],"
+                 "\"token_strs\":[\"h\",\"<1234>\",\"\\ufffd\"]}");
+    json_decref(root);
+    buf_clear(&out);
+    dialect_detokenize.reply(&reply, &out);
+    root = parse_whole();
+    expect(root, "{\"prompt\":\"h<1234>\\ufffd\"}");
+    json_decref(root);
+}
+END_TEST
+
+void suite_add(TCase *tests) {
+    tcase_add_checked_fixture(tests, set_up, tear_down);
+    tcase_add_test(tests, chat_chunks_say_role_text_and_end);
+    tcase_add_test(tests, ends_tell_what_stopped_them);
+    tcase_add_test(tests, continuous_usage_is_in_every_chunk_and_the_usage_chunk_has_no_choices);
+    tcase_add_test(tests, token_ids_come_with_each_piece_and_prompt_ids_with_the_first);
+    tcase_add_test(tests, chat_logprobs_are_sorted_and_hold_the_sampled_token);
+    tcase_add_test(tests, completion_logprobs_are_four_lists_of_one_length);
+    tcase_add_test(tests, plain_replies_hold_all_choices);
+    tcase_add_test(tests, tokenize_and_detokenize_answer_in_their_shapes);
+}

@@ -1,0 +1,476 @@
+#include "tests/support/suite.h"
+#include "tests/unit/router/core/fake.h"
+
+#include <string.h>
+
+const char *const suite_name = "router_replay";
+const double suite_timeout_s = 60;
+
+static struct fake fake;
+
+static void open_default(void) {
+    struct router_config config = fake_config();
+    fake_open(&fake, &config);
+}
+
+static struct submit submitted(uint32_t slot) {
+    const struct fake_message *message = fake_last(&fake, MESSAGE_SUBMIT, slot);
+    ck_assert_ptr_nonnull(message);
+    return message->message.u.submit;
+}
+
+static struct submit hand_over(uint32_t d) {
+    ck_assert_int_eq(fake_ask(&fake, 0, 33, 8), STATUS_OK);
+    fake_reserved(&fake, d, 9, 0);
+    return submitted(d);
+}
+
+static enum slot_state state_of(uint32_t slot) {
+    struct worker_view view;
+    return router_worker(fake.router, slot, &view) == STATUS_OK ? view.state : SLOT_FREE;
+}
+
+static void welcome_again(uint32_t slot, const struct welcome *welcome) {
+    struct message message = {.type = MESSAGE_WELCOME};
+    message.u.welcome = *welcome;
+    fake_says(&fake, slot, message);
+}
+
+static void digest(uint32_t slot, uint64_t seen_seq, const struct digest_entry *entry) {
+    struct digest_entry entries[1];
+    struct message message = {.type = MESSAGE_DIGEST};
+    message.u.digest.seen_seq = seen_seq;
+    if (entry) {
+        entries[0] = *entry;
+        message.u.digest.n = 1;
+        message.u.digest.entries = entries;
+    }
+    fake_says(&fake, slot, message);
+}
+
+START_TEST(stream_goes_on_with_prompt_and_what_was_emitted) {
+    open_default();
+    uint32_t a = fake_worker(&fake, "a", ROLE_MIXED);
+    ck_assert_int_eq(fake_ask(&fake, 0, 5, 8), STATUS_OK);
+    struct submit first = submitted(a);
+    fake_step(&fake, a, &first, 0, 3, FINISH_NONE);
+    uint32_t b = fake_worker(&fake, "b", ROLE_MIXED);
+    fake_lose(&fake, a);
+    const struct fake_message *again = fake_last(&fake, MESSAGE_SUBMIT, b);
+    ck_assert_ptr_nonnull(again);
+    const struct submit *submit = &again->message.u.submit;
+    ck_assert_uint_eq(submit->attempt, 2);
+    ck_assert_uint_eq(submit->n_prompt, 5);
+    ck_assert_uint_eq(submit->n_tokens, 8);
+    ck_assert_uint_eq(submit->sampling.max_new, 8);
+    for (uint32_t i = 0; i < 3; i++)
+        ck_assert_uint_eq(again->tokens[5 + i], fake_token(i));
+    fake_step(&fake, b, submit, 3, 5, FINISH_LENGTH);
+    fake_expect(&fake, 0, 8);
+    ck_assert_uint_eq(fake.users[0].end.n_replays, 1);
+    fake_close(&fake);
+}
+END_TEST
+
+START_TEST(late_words_of_an_old_attempt_are_dropped) {
+    open_default();
+    uint32_t a = fake_worker(&fake, "a", ROLE_MIXED);
+    ck_assert_int_eq(fake_ask(&fake, 0, 5, 8), STATUS_OK);
+    struct submit first = submitted(a);
+    fake_fails(&fake, a, &first, REASON_TRANSFER);
+    fake_step(&fake, a, &first, 0, 2, FINISH_NONE);
+    fake_expect(&fake, 0, 0);
+    ck_assert_uint_ge(fake_stats(&fake).n_stale_dropped, 1);
+    struct submit second = submitted(a);
+    ck_assert_uint_eq(second.attempt, 2);
+    fake_step(&fake, a, &second, 0, 2, FINISH_NONE);
+    fake_expect(&fake, 0, 2);
+    fake_close(&fake);
+}
+END_TEST
+
+START_TEST(hung_worker_loses_its_session_only_and_comes_back) {
+    open_default();
+    struct welcome hung = fake_welcome("a", ROLE_MIXED);
+    uint32_t a = fake_join(&fake, &hung);
+    ck_assert_int_eq(fake_ask(&fake, 0, 5, 8), STATUS_OK);
+    struct submit first = submitted(a);
+    uint32_t b = fake_worker(&fake, "b", ROLE_MIXED);
+    uint64_t session = fake.session[a];
+    fake_pass(&fake, 1100 * NS_PER_MS, 1u << b);
+    ck_assert_int_eq(state_of(a), SLOT_SUSPECT);
+    ck_assert_uint_eq(fake_stats(&fake).n_fenced, 1);
+    ck_assert_uint_ne(fake.session[a], session); /* a new HELLO is on its way */
+    ck_assert_uint_eq(submitted(b).attempt, 2);
+    ck_assert(fake.open[a]);
+    struct step_entry entry = {.req = first.req, .attempt = 1, .n_tokens = 0};
+    struct message late = {.type = MESSAGE_STEP, .session = session};
+    late.u.step = (struct step){.n = 1, .entries = &entry};
+    fake_says(&fake, a, late);
+    ck_assert_uint_eq(fake_stats(&fake).n_stale_dropped, 1);
+    welcome_again(a, &hung);
+    ck_assert_int_eq(state_of(a), SLOT_READY);
+    fake_close(&fake);
+}
+END_TEST
+
+START_TEST(slow_is_not_dead) {
+    open_default();
+    uint32_t a = fake_worker(&fake, "a", ROLE_MIXED), b = fake_worker(&fake, "b", ROLE_MIXED);
+    struct message message = {.type = MESSAGE_BEAT};
+    message.u.beat.load = (struct load){.progress = 1, .step_us_expected = 500000};
+    fake_says(&fake, a, message);
+    fake_pass(&fake, 1900 * NS_PER_MS, 1u << b);
+    ck_assert_int_eq(state_of(a), SLOT_READY); /* a step of 500 ms: bound 2 s */
+    fake_pass(&fake, 300 * NS_PER_MS, 1u << b);
+    ck_assert_int_eq(state_of(a), SLOT_SUSPECT);
+    fake_close(&fake);
+}
+END_TEST
+
+START_TEST(own_loop_delay_widens_the_bound) {
+    open_default();
+    uint32_t a = fake_worker(&fake, "a", ROLE_MIXED), b = fake_worker(&fake, "b", ROLE_MIXED);
+    router_loop_delay(fake.router, 300 * NS_PER_MS);
+    fake_pass(&fake, 2900 * NS_PER_MS, 1u << b);
+    ck_assert_int_eq(state_of(a), SLOT_READY);
+    fake_pass(&fake, 200 * NS_PER_MS, 1u << b);
+    ck_assert_int_eq(state_of(a), SLOT_SUSPECT);
+    fake_close(&fake);
+}
+END_TEST
+
+START_TEST(last_live_worker_is_not_fenced_for_slowness) {
+    open_default();
+    uint32_t a = fake_worker(&fake, "a", ROLE_MIXED);
+    fake_pass(&fake, 60 * NS_PER_S, 0);
+    ck_assert_int_eq(state_of(a), SLOT_READY);
+    uint32_t b = fake_worker(&fake, "b", ROLE_MIXED);
+    fake_pass(&fake, 100 * NS_PER_MS, 1u << b);
+    ck_assert_int_eq(state_of(a), SLOT_SUSPECT);
+    ck_assert_int_eq(state_of(b), SLOT_READY);
+    fake_close(&fake);
+}
+END_TEST
+
+START_TEST(prefill_workers_death_before_token_0_is_replayed) {
+    open_default();
+    uint32_t p = fake_worker(&fake, "p", ROLE_PREFILL), d = fake_worker(&fake, "d", ROLE_DECODE);
+    hand_over(d);
+    fake_lose(&fake, p);
+    ck_assert_uint_eq(fake_count(&fake, MESSAGE_CANCEL, d), 1);
+    ck_assert_uint_eq(submitted(d).phase, PHASE_BOTH); /* nobody else prefills */
+    ck_assert_uint_eq(submitted(d).attempt, 2);
+    fake_close(&fake);
+}
+END_TEST
+
+START_TEST(prefill_workers_death_after_commit_changes_nothing) {
+    open_default();
+    uint32_t p = fake_worker(&fake, "p", ROLE_PREFILL), d = fake_worker(&fake, "d", ROLE_DECODE);
+    struct submit submit = hand_over(d);
+    fake_step(&fake, p, &submit, 0, 1, FINISH_NONE);
+    fake_lose(&fake, p); /* the Commit may have come: decode has the word */
+    ck_assert_uint_eq(fake_stats(&fake).n_replays, 0);
+    fake_step(&fake, d, &submit, 0, 2, FINISH_NONE);
+    fake_pass(&fake, NS_PER_S, 1u << d);
+    ck_assert_uint_eq(fake_stats(&fake).n_replays, 0);
+    fake_step(&fake, d, &submit, 2, 6, FINISH_LENGTH);
+    fake_expect(&fake, 0, 8);
+    fake_close(&fake);
+}
+END_TEST
+
+START_TEST(uncommitted_handoff_of_a_dead_worker_is_replayed_with_token_0) {
+    open_default();
+    uint32_t p = fake_worker(&fake, "p", ROLE_PREFILL), d = fake_worker(&fake, "d", ROLE_DECODE);
+    struct submit submit = hand_over(d);
+    fake_step(&fake, p, &submit, 0, 1, FINISH_NONE);
+    fake_lose(&fake, p);
+    fake_pass(&fake, 400 * NS_PER_MS, 1u << d);
+    submit = submitted(d);
+    ck_assert_uint_eq(submit.attempt, 2);
+    ck_assert_uint_eq(submit.n_tokens, 34);
+    fake_step(&fake, d, &submit, 1, 7, FINISH_LENGTH);
+    fake_expect(&fake, 0, 8);
+    fake_close(&fake);
+}
+END_TEST
+
+START_TEST(request_missing_from_covering_digests_is_replayed) {
+    open_default();
+    uint32_t w = fake_worker(&fake, "w", ROLE_MIXED);
+    ck_assert_int_eq(fake_ask(&fake, 0, 5, 8), STATUS_OK);
+    const struct fake_message *sent = fake_last(&fake, MESSAGE_SUBMIT, w);
+    uint64_t seq = sent->message.seq;
+    for (int i = 0; i < 5; i++)
+        digest(w, seq - 1, NULL); /* does not cover it */
+    ck_assert_uint_eq(fake_stats(&fake).n_replays, 0);
+    digest(w, seq, NULL);
+    digest(w, seq, NULL);
+    ck_assert_uint_eq(fake_stats(&fake).n_replays, 1);
+    ck_assert_uint_eq(submitted(w).attempt, 2);
+    fake_close(&fake);
+}
+END_TEST
+
+START_TEST(orphans_of_a_digest_are_cancelled_or_forgotten) {
+    open_default();
+    uint32_t w = fake_worker(&fake, "w", ROLE_MIXED);
+    struct digest_entry orphan = {
+        .req = {.hi = 77, .lo = 12345}, .attempt = 3, .state = SEQUENCE_RUNNING};
+    digest(w, 0, &orphan);
+    const struct fake_message *cancel = fake_last(&fake, MESSAGE_CANCEL, w);
+    ck_assert_ptr_nonnull(cancel);
+    ck_assert_uint_eq(cancel->message.u.cancel.req.lo, 12345);
+    ck_assert_uint_eq(cancel->message.u.cancel.attempt, 3);
+    orphan.state = SEQUENCE_ENDED;
+    digest(w, 0, &orphan);
+    ck_assert_uint_eq(fake_count(&fake, MESSAGE_FORGET, w), 1);
+    orphan.req.hi = 78; /* another router's */
+    digest(w, 0, &orphan);
+    ck_assert_uint_eq(fake_count(&fake, MESSAGE_FORGET, w), 1);
+    fake_close(&fake);
+}
+END_TEST
+
+START_TEST(digest_that_is_ahead_is_asked_for_the_rest) {
+    open_default();
+    uint32_t w = fake_worker(&fake, "w", ROLE_MIXED);
+    ck_assert_int_eq(fake_ask(&fake, 0, 5, 8), STATUS_OK);
+    struct submit submit = submitted(w);
+    fake_step(&fake, w, &submit, 0, 2, FINISH_NONE);
+    struct digest_entry entry = {
+        .req = submit.req, .attempt = 1, .state = SEQUENCE_RUNNING, .next_index = 5};
+    digest(w, 99, &entry);
+    const struct fake_message *resend = fake_last(&fake, MESSAGE_RESEND, w);
+    ck_assert_ptr_nonnull(resend);
+    ck_assert_uint_eq(resend->message.u.resend.from, 2);
+    fake_close(&fake);
+}
+END_TEST
+
+START_TEST(attempt_that_stands_still_is_replaced_a_queued_one_is_not) {
+    open_default();
+    uint32_t w = fake_worker(&fake, "w", ROLE_MIXED);
+    ck_assert_int_eq(fake_ask(&fake, 0, 5, 8), STATUS_OK);
+    struct submit submit = submitted(w);
+    struct digest_entry entry = {.req = submit.req, .attempt = 1, .state = SEQUENCE_WAITING};
+    for (int i = 0; i < 10; i++) {
+        fake_pass(&fake, NS_PER_S, 1u << w);
+        digest(w, 0, &entry);
+    }
+    ck_assert_uint_eq(fake_stats(&fake).n_replays, 0);
+    entry.state = SEQUENCE_RUNNING;
+    for (int i = 0; i < 5; i++) {
+        fake_pass(&fake, NS_PER_S, 1u << w);
+        digest(w, 0, &entry);
+    }
+    ck_assert_uint_eq(fake_stats(&fake).n_replays, 1);
+    ck_assert_uint_eq(submitted(w).attempt, 2);
+    fake_close(&fake);
+}
+END_TEST
+
+START_TEST(silence_of_the_only_worker_is_not_the_attempts_fault) {
+    open_default();
+    uint32_t w = fake_worker(&fake, "w", ROLE_MIXED);
+    ck_assert_int_eq(fake_ask(&fake, 0, 5, 8), STATUS_OK);
+    struct submit submit = submitted(w);
+    fake_pass(&fake, 20 * NS_PER_S, 0); /* stopped, and it is the last one */
+    ck_assert_uint_eq(fake_stats(&fake).n_replays, 0);
+    fake_pass(&fake, 2 * NS_PER_S, 1u << w); /* goes on: it gets the full patience */
+    ck_assert_uint_eq(fake_stats(&fake).n_replays, 0);
+    fake_step(&fake, w, &submit, 0, 8, FINISH_LENGTH);
+    ck_assert_uint_eq(fake.users[0].n_ends, 1);
+    fake_close(&fake);
+}
+END_TEST
+
+START_TEST(three_losses_in_a_row_run_alone_and_a_token_absolves) {
+    open_default();
+    uint32_t a = fake_worker(&fake, "a", ROLE_MIXED);
+    ck_assert_int_eq(fake_ask(&fake, 0, 5, 8), STATUS_OK);
+    for (uint32_t i = 0; i < 3; i++) {
+        struct submit submit = submitted(a);
+        ck_assert_uint_eq(submit.attempt, i + 1);
+        fake_fails(&fake, a, &submit, REASON_TRANSFER);
+    }
+    ck_assert_int_eq(fake_ask(&fake, 1, 5, 8), STATUS_OK);
+    ck_assert_uint_eq(fake_stats(&fake).n_queued, 1); /* the only worker is kept */
+    struct submit alone = submitted(a);
+    ck_assert_uint_eq(alone.attempt, 4);
+    fake_step(&fake, a, &alone, 0, 1, FINISH_NONE);
+    ck_assert_uint_eq(fake_stats(&fake).n_queued, 0);
+    fake_fails(&fake, a, &alone, REASON_TRANSFER); /* brought a token: does not count */
+    alone = submitted(a);
+    fake_fails(&fake, a, &alone, REASON_TRANSFER);
+    alone = submitted(a);
+    fake_fails(&fake, a, &alone, REASON_TRANSFER);
+    ck_assert_uint_eq(fake.users[0].n_ends, 0);
+    fake_close(&fake);
+}
+END_TEST
+
+START_TEST(others_move_away_from_the_one_that_runs_alone) {
+    open_default();
+    uint32_t a = fake_worker(&fake, "a", ROLE_MIXED), b = fake_worker(&fake, "b", ROLE_MIXED);
+    for (uint32_t user = 0; user < 4; user++)
+        ck_assert_int_eq(fake_ask(&fake, user, 5, 8), STATUS_OK);
+    struct submit submit = {.req = {.hi = 77, .lo = fake.users[0].name}};
+    for (uint32_t i = 0; i < 3; i++) {
+        submit.attempt = i + 1;
+        fake_fails(&fake, a, &submit, REASON_TRANSFER); /* one of the two has it */
+        fake_fails(&fake, b, &submit, REASON_TRANSFER);
+    }
+    struct worker_view x, y;
+    ck_assert_int_eq(router_worker(fake.router, a, &x), STATUS_OK);
+    ck_assert_int_eq(router_worker(fake.router, b, &y), STATUS_OK);
+    ck_assert_uint_eq(x.n_assigned + y.n_assigned, 4);
+    ck_assert(x.n_assigned == 1 || y.n_assigned == 1);
+    fake_close(&fake);
+}
+END_TEST
+
+START_TEST(poisoned_request_is_refused_when_its_own_worker_dies) {
+    open_default();
+    static const char *const names[] = {"a", "b", "c", "d", "e"};
+    fake_worker(&fake, names[0], ROLE_MIXED);
+    ck_assert_int_eq(fake_ask(&fake, 0, 5, 8), STATUS_OK);
+    for (uint32_t i = 1; i < 5; i++) {
+        struct submit submit = submitted(UINT32_MAX);
+        ck_assert_uint_eq(submit.attempt, i);
+        uint32_t dying = fake_last(&fake, MESSAGE_SUBMIT, UINT32_MAX)->slot;
+        fake_worker(&fake, names[i], ROLE_MIXED);
+        fake_lose(&fake, dying);
+    }
+    ck_assert_uint_eq(fake.users[0].n_ends, 1);
+    ck_assert_int_eq(fake.users[0].end.kind, END_REFUSED);
+    ck_assert_uint_eq(fake_stats(&fake).n_poisoned, 1);
+    fake_close(&fake);
+}
+END_TEST
+
+START_TEST(eight_losses_in_a_row_end_with_an_error) {
+    open_default();
+    uint32_t a = fake_worker(&fake, "a", ROLE_MIXED);
+    ck_assert_int_eq(fake_ask(&fake, 0, 5, 8), STATUS_OK);
+    for (uint32_t i = 0; i < 8; i++) {
+        ck_assert_uint_eq(fake.users[0].n_ends, 0);
+        struct submit submit = submitted(a);
+        fake_fails(&fake, a, &submit, REASON_LEASE);
+    }
+    ck_assert_int_eq(fake.users[0].end.kind, END_REFUSED);
+    ck_assert_int_eq(fake.users[0].end.status, STATUS_IO);
+    fake_close(&fake);
+}
+END_TEST
+
+START_TEST(running_requests_wait_for_a_worker_then_fail) {
+    open_default();
+    uint32_t a = fake_worker(&fake, "a", ROLE_MIXED);
+    ck_assert_int_eq(fake_ask(&fake, 0, 5, 8), STATUS_OK);
+    struct submit submit = submitted(a);
+    fake_step(&fake, a, &submit, 0, 1, FINISH_NONE);
+    fake_lose(&fake, a);
+    fake_pass(&fake, 4900 * NS_PER_MS, 0);
+    ck_assert_uint_eq(fake.users[0].n_ends, 0);
+    uint32_t b = fake_worker(&fake, "b", ROLE_MIXED);
+    submit = submitted(b);
+    ck_assert_uint_eq(submit.attempt, 2);
+    fake_lose(&fake, b);
+    fake_pass(&fake, 5100 * NS_PER_MS, 0);
+    ck_assert_int_eq(fake.users[0].end.kind, END_FAILED);
+    ck_assert_int_eq(fake.users[0].end.status, STATUS_CLOSED);
+    fake_close(&fake);
+}
+END_TEST
+
+START_TEST(replays_prefer_equal_numerics_and_count_the_others) {
+    open_default();
+    uint32_t a = fake_worker(&fake, "a", ROLE_MIXED);
+    ck_assert_int_eq(fake_ask(&fake, 0, 5, 8), STATUS_OK);
+    struct submit submit = submitted(a);
+    fake_step(&fake, a, &submit, 0, 1, FINISH_NONE);
+    struct welcome other = fake_welcome("other", ROLE_MIXED);
+    other.numerics_fp[0] = 1;
+    uint32_t o = fake_join(&fake, &other);
+    uint32_t b = fake_worker(&fake, "b", ROLE_MIXED);
+    fake_lose(&fake, a);
+    ck_assert_uint_eq(fake_count(&fake, MESSAGE_SUBMIT, o), 0);
+    ck_assert_uint_eq(submitted(b).attempt, 2);
+    ck_assert_uint_eq(fake_stats(&fake).n_inexact, 0);
+    fake_lose(&fake, b);
+    ck_assert_uint_eq(submitted(o).attempt, 3);
+    ck_assert_uint_eq(fake_stats(&fake).n_inexact, 1);
+    fake_close(&fake);
+}
+END_TEST
+
+START_TEST(next_incarnation_of_a_name_supersedes_the_old_one) {
+    open_default();
+    uint32_t a = fake_worker(&fake, "a", ROLE_MIXED);
+    ck_assert_int_eq(fake_ask(&fake, 0, 5, 8), STATUS_OK);
+    uint32_t b = fake_worker(&fake, "a", ROLE_MIXED);
+    ck_assert_uint_ne(a, b);
+    ck_assert(!fake.open[a]);
+    ck_assert_int_eq(state_of(a), SLOT_FREE);
+    ck_assert_uint_eq(submitted(b).attempt, 2);
+    fake_close(&fake);
+}
+END_TEST
+
+START_TEST(reset_by_a_worker_is_a_new_session_not_a_death) {
+    open_default();
+    struct welcome welcome = fake_welcome("a", ROLE_MIXED);
+    uint32_t a = fake_join(&fake, &welcome);
+    ck_assert_int_eq(fake_ask(&fake, 0, 5, 8), STATUS_OK);
+    struct message message = {.type = MESSAGE_RESET};
+    fake_says(&fake, a, message);
+    ck_assert_int_eq(state_of(a), SLOT_SUSPECT);
+    welcome_again(a, &welcome);
+    ck_assert_uint_eq(submitted(a).attempt, 2);
+    ck_assert_uint_eq(fake_stats(&fake).n_replays, 0);
+    fake_close(&fake);
+}
+END_TEST
+
+START_TEST(half_open_link_is_opened_afresh_while_its_worker_announces) {
+    open_default();
+    struct announce announce = {.name = "a", .incarnation = 5};
+    router_announce(fake.router, fake.now_ns, &announce);
+    fake_pass(&fake, 2100 * NS_PER_MS, 0);
+    router_announce(fake.router, fake.now_ns, &announce);
+    ck_assert_uint_eq(fake.n_opened, 2);
+    ck_assert_uint_eq(fake.n_closed, 1);
+    fake_pass(&fake, 21 * NS_PER_S, 0); /* and is given up when it falls silent */
+    ck_assert_int_eq(state_of(0), SLOT_FREE);
+    fake_close(&fake);
+}
+END_TEST
+
+void suite_add(TCase *tests) {
+    tcase_add_test(tests, stream_goes_on_with_prompt_and_what_was_emitted);
+    tcase_add_test(tests, late_words_of_an_old_attempt_are_dropped);
+    tcase_add_test(tests, hung_worker_loses_its_session_only_and_comes_back);
+    tcase_add_test(tests, slow_is_not_dead);
+    tcase_add_test(tests, own_loop_delay_widens_the_bound);
+    tcase_add_test(tests, last_live_worker_is_not_fenced_for_slowness);
+    tcase_add_test(tests, prefill_workers_death_before_token_0_is_replayed);
+    tcase_add_test(tests, prefill_workers_death_after_commit_changes_nothing);
+    tcase_add_test(tests, uncommitted_handoff_of_a_dead_worker_is_replayed_with_token_0);
+    tcase_add_test(tests, request_missing_from_covering_digests_is_replayed);
+    tcase_add_test(tests, orphans_of_a_digest_are_cancelled_or_forgotten);
+    tcase_add_test(tests, digest_that_is_ahead_is_asked_for_the_rest);
+    tcase_add_test(tests, attempt_that_stands_still_is_replaced_a_queued_one_is_not);
+    tcase_add_test(tests, silence_of_the_only_worker_is_not_the_attempts_fault);
+    tcase_add_test(tests, three_losses_in_a_row_run_alone_and_a_token_absolves);
+    tcase_add_test(tests, others_move_away_from_the_one_that_runs_alone);
+    tcase_add_test(tests, poisoned_request_is_refused_when_its_own_worker_dies);
+    tcase_add_test(tests, eight_losses_in_a_row_end_with_an_error);
+    tcase_add_test(tests, running_requests_wait_for_a_worker_then_fail);
+    tcase_add_test(tests, replays_prefer_equal_numerics_and_count_the_others);
+    tcase_add_test(tests, next_incarnation_of_a_name_supersedes_the_old_one);
+    tcase_add_test(tests, reset_by_a_worker_is_a_new_session_not_a_death);
+    tcase_add_test(tests, half_open_link_is_opened_afresh_while_its_worker_announces);
+}

@@ -1,0 +1,39 @@
+/* tests/unit/router/front/rig.h: a listener and its clients on one thread: clients are plain
+ * sockets, and whoever waits turns the loop. */
+#pragma once
+
+#include "base/buf.h"
+#include "base/loop.h"
+#include "router/front/listener.h"
+#include "tests/support/suite.h"
+
+#define GET(path) "GET " path " HTTP/1.1\r\nHost: h\r\n\r\n"
+
+extern struct loop *loop;
+extern struct listener *listener;
+extern struct exchanges *exchanges;
+extern struct listener_config config; /* change it before rig_start() */
+extern uint64_t held[64];             /* ids of /wait and /stream, in order of arrival, modulo 64 */
+extern unsigned n_held, n_gone, n_drained, n_handled;
+extern uint64_t gone_tag; /* of the last that left: it was the gone_tag-th request */
+extern struct buf taken;  /* the body of the last /take */
+extern struct buf got;    /* what the last read_until...() has read, NUL-terminated */
+extern bool ended;        /* and whether the server closed */
+
+void rig_setup(void);
+void rig_teardown(void);
+
+/* Serves: /wait and /stream are held, /take keeps the body and no more, /big answers 8 MiB, /abort
+ * breaks off, the rest is an echo.
+ */
+void rig_start(void);
+
+int dial_with(int receive_bytes); /* SO_RCVBUF; 0: the default */
+int dial(const char *text);       /* and sends it */
+
+/* Turns the loop until the client has read n bytes or the end. */
+void read_until(int fd, size_t n);
+
+/* Turns the loop until the client has read `text`; the end before it is a failure. */
+void read_until_text(int fd, const char *text);
+void turn_until(const unsigned *counter, unsigned n);

@@ -1,0 +1,179 @@
+#include "tests/support/suite.h"
+
+#include "tools/bench/report.h"
+#include "tools/lib/http_client.h"
+#include "tools/lib/sse_client.h"
+
+#include <arpa/inet.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+const char *const suite_name = "tools";
+const double suite_timeout_s = 60;
+
+static void on_event(void *user, const char *data, size_t n) {
+    struct buf *seen = user;
+    buf_append(seen, data, n);
+    buf_putc(seen, '|');
+}
+
+START_TEST(sse_events_survive_every_cut) {
+    static const char stream[] =
+        ": ping\n\ndata: {\"a\":1}\n\ndata:x\r\n\r\nevent: y\ndata: [DONE]\n\n";
+    for (size_t cut = 0; cut < sizeof stream - 1; cut++) {
+        struct sse_client sse;
+        struct buf seen;
+        buf_init(&seen, 0);
+        sse_client_init(&sse, on_event, &seen);
+        sse_client_feed(&sse, stream, cut);
+        sse_client_feed(&sse, stream + cut, cut < sizeof stream - 1 ? sizeof stream - 1 - cut : 0);
+        ck_assert_str_eq(seen.data, "{\"a\":1}|x|[DONE]|");
+        sse_client_fini(&sse);
+        buf_fini(&seen);
+    }
+}
+END_TEST
+
+START_TEST(urls_are_taken_apart_or_refused) {
+    struct http_url url;
+    struct error error;
+    ck_assert_int_eq(http_url_parse("http://localhost:8000/api/", &url, &error), STATUS_OK);
+    ck_assert_str_eq(url.host, "localhost");
+    ck_assert_str_eq(url.port, "8000");
+    ck_assert_str_eq(url.base, "/api");
+    ck_assert_int_eq(http_url_parse("[::1]:81", &url, &error), STATUS_OK);
+    ck_assert_str_eq(url.host, "::1");
+    ck_assert_str_eq(url.port, "81");
+    ck_assert_int_eq(http_url_parse("host", &url, &error), STATUS_OK);
+    ck_assert_str_eq(url.port, "80");
+    ck_assert_int_eq(http_url_parse("https://host", &url, &error), STATUS_INVALID);
+    ck_assert_int_eq(http_url_parse("http://:80", &url, &error), STATUS_INVALID);
+    ck_assert_int_eq(http_url_parse("[::1", &url, &error), STATUS_INVALID);
+}
+END_TEST
+
+/* A server for one connection: reads a request, sends `answer` in pieces of `step` bytes, again and
+ * again. */
+struct server {
+    int fd;
+    const char *answer;
+    size_t step;
+    unsigned n_answers;
+};
+
+static void *serve(void *user) {
+    struct server *server = user;
+    int fd = accept(server->fd, NULL, NULL);
+    for (unsigned i = 0; i < server->n_answers; i++) {
+        char request[4096];
+        if (read(fd, request, sizeof request) <= 0)
+            break;
+        size_t n = strlen(server->answer);
+        for (size_t at = 0; at < n; at += server->step) {
+            size_t piece = n - at < server->step ? n - at : server->step;
+            if (send(fd, server->answer + at, piece, MSG_NOSIGNAL) < 0)
+                break;
+        }
+    }
+    close(fd);
+    return NULL;
+}
+
+struct outcome {
+    struct loop *loop;
+    struct buf body;
+    enum status status;
+    int http_status;
+};
+
+static void on_body(void *user, const char *bytes, size_t n) {
+    buf_append(&((struct outcome *)user)->body, bytes, n);
+}
+
+static void on_end(void *user, enum status status, int http_status, const struct error *error) {
+    struct outcome *outcome = user;
+    (void)error;
+    outcome->status = status;
+    outcome->http_status = http_status;
+    loop_stop(outcome->loop);
+}
+
+/* Asks twice over one connection and leaves the second answer's outcome. */
+static void ask_twice(const char *answer, size_t step, struct outcome *outcome) {
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof address;
+    struct server server = {
+        .fd = socket(AF_INET, SOCK_STREAM, 0), .answer = answer, .step = step, .n_answers = 2};
+    struct http_url url = {.host = "127.0.0.1"};
+    struct http_client *client;
+    pthread_t thread;
+    ck_assert_int_eq(bind(server.fd, (struct sockaddr *)&address, sizeof address), 0);
+    ck_assert_int_eq(listen(server.fd, 4), 0);
+    ck_assert_int_eq(getsockname(server.fd, (struct sockaddr *)&address, &size), 0);
+    snprintf(url.port, sizeof url.port, "%u", ntohs(address.sin_port));
+    ck_assert_int_eq(pthread_create(&thread, NULL, serve, &server), 0);
+    ck_assert_int_eq(loop_new(&outcome->loop), STATUS_OK);
+    ck_assert_int_eq(http_client_new(outcome->loop, &url, &client), STATUS_OK);
+    struct http_events events = {on_body, on_end, outcome};
+    for (int i = 0; i < 2; i++) {
+        buf_init(&outcome->body, 0);
+        http_client_start(client, "POST", "/x", NULL, "{}", 2, &events);
+        loop_run(outcome->loop);
+        if (outcome->status != STATUS_OK)
+            break;
+        if (i == 0)
+            buf_fini(&outcome->body);
+    }
+    http_client_free(client);
+    pthread_join(thread, NULL);
+    loop_free(outcome->loop);
+    close(server.fd);
+}
+
+START_TEST(answers_are_read_whatever_their_framing_and_cuts) {
+    static const char chunked[] = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+                                  "5\r\nhello\r\n7;x=y\r\n, world\r\n0\r\n\r\n";
+    static const char length[] = "HTTP/1.1 404 Not Found\r\nContent-Length: 12\r\n\r\nhello, world";
+    for (size_t step = 1; step < 100; step += 7) {
+        struct outcome outcome = {0};
+        ask_twice(chunked, step, &outcome);
+        ck_assert_int_eq(outcome.status, STATUS_OK);
+        ck_assert_int_eq(outcome.http_status, 200);
+        ck_assert_str_eq(outcome.body.data, "hello, world");
+        buf_fini(&outcome.body);
+        ask_twice(length, step, &outcome);
+        ck_assert_int_eq(outcome.status, STATUS_OK);
+        ck_assert_int_eq(outcome.http_status, 404);
+        ck_assert_str_eq(outcome.body.data, "hello, world");
+        buf_fini(&outcome.body);
+    }
+}
+END_TEST
+
+START_TEST(an_answer_cut_short_is_an_error) {
+    struct outcome outcome = {0};
+    ask_twice("SSH-2.0-nonsense\r\n\r\n", 100, &outcome);
+    ck_assert_int_eq(outcome.status, STATUS_CORRUPT);
+    buf_fini(&outcome.body);
+}
+END_TEST
+
+START_TEST(percentiles_count_weights) {
+    struct sample values[] = {{30, 1}, {10, 98}, {20, 1}};
+    struct samples samples = {values, 3, 3};
+    ck_assert_double_eq(samples_percentile(&samples, 50), 10);
+    ck_assert_double_eq(samples_percentile(&samples, 99), 20);
+    ck_assert_double_eq(samples_percentile(&samples, 100), 30);
+    ck_assert_double_eq_tol(samples_mean(&samples), (30 + 980 + 20) / 100.0, 1e-9);
+}
+END_TEST
+
+void suite_add(TCase *tests) {
+    tcase_add_test(tests, sse_events_survive_every_cut);
+    tcase_add_test(tests, urls_are_taken_apart_or_refused);
+    tcase_add_test(tests, answers_are_read_whatever_their_framing_and_cuts);
+    tcase_add_test(tests, an_answer_cut_short_is_an_error);
+    tcase_add_test(tests, percentiles_count_weights);
+}

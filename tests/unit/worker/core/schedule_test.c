@@ -1,0 +1,316 @@
+#include "tests/support/suite.h"
+#include "tests/unit/worker/core/rig.h"
+
+#include <string.h>
+
+const char *const suite_name = "worker_core_schedule";
+const double suite_timeout_s = 120;
+
+START_TEST(one_sequence_answers_what_its_prompt_says) {
+    struct rig *rig = rig_new(1);
+    struct worker *worker = rig_add(rig, rig_config());
+    rig_hello(rig, 0);
+    struct call *call = rig_call(rig, 37, 50);
+    rig_both(rig, 0, call);
+    rig_run(rig, 200);
+    rig_expect_done(call, 50, FINISH_LENGTH);
+    ck_assert_uint_eq(worker->n_steps, 50);
+    ck_assert(!engine_idle(worker->engine)); /* ids stay until FORGET */
+    ck_assert_uint_eq(worker->engine->pool.counts[KV_USED], 0);
+    rig_forget(rig, 0, call);
+    ck_assert(engine_idle(worker->engine));
+    rig_free(rig);
+}
+END_TEST
+
+START_TEST(many_sequences_answer_alike_under_every_chunk_size) {
+    static const uint32_t chunks[] = {1, 2, 3, 7, 15, 16, 17, 33, 64};
+    for (uint32_t c = 0; c < sizeof chunks / sizeof chunks[0]; c++) {
+        struct rig *rig = rig_new(40 + c);
+        struct engine_config config = rig_config();
+        config.chunk_tokens = chunks[c];
+        config.n_blocks = 512;
+        config.max_batch = 64;
+        rig_add(rig, config);
+        rig_hello(rig, 0);
+        uint32_t n_calls = chunks[c] < 4 ? 12 : 64;
+        for (uint32_t i = 0; i < n_calls; i++)
+            rig_both(rig, 0, rig_call(rig, 1 + i * 7 % 90, 1 + i * 5 % 23));
+        rig_run(rig, 20000);
+        for (uint32_t i = 0; i < n_calls; i++)
+            rig_expect_done(&rig->calls[i], rig->calls[i].sampling.max_new, FINISH_LENGTH);
+        rig_free(rig);
+    }
+}
+END_TEST
+
+START_TEST(a_pool_of_a_quarter_preempts_and_still_answers_right) {
+    struct rig *rig = rig_new(3);
+    struct engine_config config = rig_config();
+    config.n_blocks = 24; /* 16 sequences of 6 blocks each want 96 */
+    struct worker *worker = rig_add(rig, config);
+    rig_hello(rig, 0);
+    for (uint32_t i = 0; i < 16; i++)
+        rig_both(rig, 0, rig_call(rig, 20 + i, 60));
+    rig_run(rig, 20000);
+    for (uint32_t i = 0; i < 16; i++)
+        rig_expect_done(&rig->calls[i], 60, FINISH_LENGTH);
+    ck_assert_uint_gt(worker->engine->figures.n_preemptions, 0);
+    rig_free(rig);
+}
+END_TEST
+
+START_TEST(a_sequence_may_fill_the_whole_pool_but_no_more) {
+    struct rig *rig = rig_new(4);
+    struct engine_config config = rig_config();
+    config.n_blocks = 4;
+    rig_add(rig, config);
+    rig_hello(rig, 0);
+    struct call *fits = rig_call(rig, 63, 100);
+    struct call *too_long = rig_call(rig, 64, 1);
+    rig_both(rig, 0, fits);
+    rig_both(rig, 0, too_long);
+    rig_run(rig, 100);
+    rig_expect_done(fits, 1, FINISH_LENGTH);
+    ck_assert(too_long->failed);
+    ck_assert_int_eq(too_long->reason, REASON_TOO_LONG);
+    rig_free(rig);
+}
+END_TEST
+
+START_TEST(prompts_advance_beside_decodes_that_could_take_every_token) {
+    struct rig *rig = rig_new(5);
+    struct engine_config config = rig_config();
+    config.chunk_tokens = 2;
+    config.n_blocks = 512;
+    rig_add(rig, config);
+    rig_hello(rig, 0);
+    struct call *first = rig_call(rig, 1, 400);
+    rig_both(rig, 0, first);
+    rig_both(rig, 0, rig_call(rig, 1, 400));
+    rig_step(rig, 0);
+    struct call *second = rig_call(rig, 30, 5);
+    rig_both(rig, 0, second);
+    for (uint32_t i = 0; i < 60; i++)
+        rig_step(rig, 0);
+    rig_expect_done(second, 5, FINISH_LENGTH);
+    ck_assert_uint_gt(first->n_got, 20);
+    rig_free(rig);
+}
+END_TEST
+
+START_TEST(better_priority_runs_first_and_takes_blocks_from_worse) {
+    struct rig *rig = rig_new(6);
+    struct engine_config config = rig_config();
+    config.n_blocks = 8;
+    struct worker *worker = rig_add(rig, config);
+    rig_hello(rig, 0);
+    struct call *low = rig_call(rig, 100, 20);
+    low->priority = 5;
+    rig_both(rig, 0, low);
+    rig_step(rig, 0);
+    rig_step(rig, 0);
+    struct call *high = rig_call(rig, 100, 20);
+    high->priority = 1;
+    rig_both(rig, 0, high);
+    while (high->finish == FINISH_NONE && rig_step(rig, 0))
+        ;
+    ck_assert_uint_lt(low->n_got, 20);
+    rig_run(rig, 1000);
+    rig_expect_done(high, 20, FINISH_LENGTH);
+    rig_expect_done(low, 20, FINISH_LENGTH);
+    ck_assert_uint_gt(worker->engine->figures.n_preemptions, 0);
+    rig_free(rig);
+}
+END_TEST
+
+START_TEST(a_known_prompt_is_computed_but_for_its_last_block) {
+    struct rig *rig = rig_new(7);
+    struct worker *worker = rig_add(rig, rig_config());
+    rig_hello(rig, 0);
+    struct call *first = rig_call(rig, 64, 20);
+    rig_both(rig, 0, first);
+    rig_run(rig, 100);
+    struct call *again = rig_call(rig, 64, 20);
+    memcpy(again->ids, first->ids, 64 * sizeof again->ids[0]);
+    rig_both(rig, 0, again);
+    ck_assert(rig_plan(rig, 0));
+    ck_assert_uint_eq(worker->plan.n_tokens, 16); /* 48 are there; the last has to give logits */
+    rig_end(rig, 0);
+    rig_run(rig, 100);
+    rig_expect_done(again, 20, FINISH_LENGTH);
+    ck_assert_uint_eq(again->cached_tokens, 48);
+    ck_assert_uint_eq(worker->load.prefix_hits, 48);
+    ck_assert_uint_eq(worker->load.prefix_queries, 128);
+    /* Answers stay known too: a next turn builds on them. */
+    struct call *turn = rig_call(rig, 81, 5);
+    memcpy(turn->ids, first->ids, 81 * sizeof turn->ids[0]);
+    rig_both(rig, 0, turn);
+    rig_run(rig, 100);
+    rig_expect_done(turn, 5, FINISH_LENGTH);
+    ck_assert_uint_eq(turn->cached_tokens, 80);
+    /* Another tenant sees nothing of it. */
+    struct call *other = rig_call(rig, 64, 20);
+    memcpy(other->ids, first->ids, 64 * sizeof other->ids[0]);
+    other->salt = 3;
+    rig_both(rig, 0, other);
+    rig_run(rig, 100);
+    ck_assert_uint_eq(other->cached_tokens, 0);
+    rig_free(rig);
+}
+END_TEST
+
+START_TEST(prefixes_are_shared_while_both_run) {
+    struct rig *rig = rig_new(8);
+    struct worker *worker = rig_add(rig, rig_config());
+    rig_hello(rig, 0);
+    struct call *first = rig_call(rig, 65, 40);
+    struct call *second = rig_call(rig, 70, 40);
+    memcpy(second->ids, first->ids, 64 * sizeof second->ids[0]);
+    rig_both(rig, 0, first);
+    rig_step(rig, 0);
+    rig_step(rig, 0);
+    rig_both(rig, 0, second);
+    rig_step(rig, 0);
+    ck_assert_uint_eq(worker->engine->pool.counts[KV_USED], 6);
+    rig_run(rig, 200);
+    rig_expect_done(first, 40, FINISH_LENGTH);
+    rig_expect_done(second, 40, FINISH_LENGTH);
+    rig_free(rig);
+}
+END_TEST
+
+START_TEST(ends_stop_ids_and_limits_end_an_answer) {
+    struct rig *rig = rig_new(9);
+    struct engine_config config = rig_config();
+    struct call *call = rig_call(rig, 10, 30);
+    for (uint32_t i = 0; i < 30; i++) /* what will come */
+        call->ids[10 + i] = rig_oracle(call->ids, 10 + i);
+    config.n_ends = 1;
+    config.ends[0] = call->ids[10 + 7];
+    rig_add(rig, config);
+    rig_hello(rig, 0);
+    uint32_t stop = call->ids[10 + 4];
+    struct call *copies[4];
+    for (uint32_t i = 0; i < 4; i++) {
+        copies[i] = rig_call(rig, 10, 30);
+        memcpy(copies[i]->ids, call->ids, 10 * sizeof call->ids[0]);
+    }
+    copies[1]->sampling.ignore_eos = true;
+    copies[2]->sampling.stop_ids = &stop;
+    copies[2]->sampling.n_stop_ids = 1;
+    copies[3]->sampling.stop_ids = &stop;
+    copies[3]->sampling.n_stop_ids = 1;
+    copies[3]->sampling.min_new = 6;
+    for (uint32_t i = 0; i < 4; i++)
+        rig_both(rig, 0, copies[i]);
+    rig_run(rig, 100);
+    rig_expect_done(copies[0], 8, FINISH_STOP); /* the end token is part of what is sent */
+    rig_expect_done(copies[1], 30, FINISH_LENGTH);
+    rig_expect_done(copies[2], 5, FINISH_STOP);
+    rig_expect_done(copies[3], 8, FINISH_STOP); /* not at the stop id: it came before min_new */
+    rig_free(rig);
+}
+END_TEST
+
+START_TEST(a_replay_goes_on_where_the_answer_was) {
+    struct rig *rig = rig_new(10);
+    rig_add(rig, rig_config());
+    rig_add(rig, rig_config());
+    rig_hello(rig, 0);
+    struct call *call = rig_call(rig, 33, 40);
+    rig_both(rig, 0, call);
+    for (uint32_t i = 0; i < 11; i++)
+        rig_step(rig, 0);
+    ck_assert_uint_eq(call->n_got, 11);
+    call->attempt++;
+    rig_both(rig, 1, call); /* elsewhere, with what was emitted */
+    rig_run(rig, 100);
+    rig_expect_done(call, 40, FINISH_LENGTH);
+    rig_free(rig);
+}
+END_TEST
+
+START_TEST(unusable_numbers_end_the_sequence_with_an_error) {
+    struct rig *rig = rig_new(11);
+    struct worker *worker = rig_add(rig, rig_config());
+    rig_hello(rig, 0);
+    struct call *call = rig_call(rig, 5, 40);
+    rig_both(rig, 0, call);
+    rig_step(rig, 0);
+    ck_assert(rig_plan(rig, 0));
+    struct sampled nan = {.valid = false};
+    engine_step_end(worker->engine, rig->now_ns, &nan);
+    rig_check(rig);
+    rig_expect_done(call, 1, FINISH_ERROR);
+    rig_free(rig);
+}
+END_TEST
+
+START_TEST(a_request_cancelled_during_its_step_keeps_its_blocks_until_the_end) {
+    struct rig *rig = rig_new(12);
+    struct worker *worker = rig_add(rig, rig_config());
+    rig_hello(rig, 0);
+    struct call *call = rig_call(rig, 40, 40);
+    rig_both(rig, 0, call);
+    ck_assert(rig_plan(rig, 0));
+    rig_cancel(rig, 0, call);
+    ck_assert(call->cancelled);
+    ck_assert_uint_eq(worker->engine->pool.counts[KV_USED], 3);
+    rig_check(rig);
+    rig_end(rig, 0);
+    rig_check(rig);
+    ck_assert_uint_eq(worker->engine->pool.counts[KV_USED], 0);
+    ck_assert_uint_eq(call->n_got, 0);
+    ck_assert(engine_idle(worker->engine));
+    rig_free(rig);
+}
+END_TEST
+
+START_TEST(broken_submits_are_refused_with_a_reason) {
+    struct rig *rig = rig_new(13);
+    struct worker *worker = rig_add(rig, rig_config());
+    rig_hello(rig, 0);
+    struct call *call = rig_call(rig, 10, 0); /* no token wanted */
+    rig_both(rig, 0, call);
+    ck_assert_int_eq(call->reason, REASON_INVALID);
+    call = rig_call(rig, 10, 5);
+    call->ids[3] = 65536; /* outside the vocabulary */
+    rig_both(rig, 0, call);
+    ck_assert_int_eq(call->reason, REASON_INVALID);
+    call = rig_call(rig, 512, 5);
+    rig_both(rig, 0, call);
+    ck_assert_int_eq(call->reason, REASON_TOO_LONG);
+    call = rig_call(rig, 10, 5);
+    call->sampling.n_bias = 3; /* without the arrays */
+    rig_both(rig, 0, call);
+    ck_assert_int_eq(call->reason, REASON_INVALID);
+    rig_check(rig);
+    ck_assert(engine_idle(worker->engine));
+    struct engine *engine;
+    struct engine_config config = rig_config();
+    struct engine_sink sink = {0};
+    config.block_tokens = 8;
+    ck_assert_int_eq(engine_new(&config, &sink, &engine), STATUS_INVALID);
+    config = rig_config();
+    config.chunk_bytes = config.block_bytes - 1;
+    ck_assert_int_eq(engine_new(&config, &sink, &engine), STATUS_INVALID);
+    rig_free(rig);
+}
+END_TEST
+
+void suite_add(TCase *tests) {
+    tcase_add_test(tests, one_sequence_answers_what_its_prompt_says);
+    tcase_add_test(tests, many_sequences_answer_alike_under_every_chunk_size);
+    tcase_add_test(tests, a_pool_of_a_quarter_preempts_and_still_answers_right);
+    tcase_add_test(tests, a_sequence_may_fill_the_whole_pool_but_no_more);
+    tcase_add_test(tests, prompts_advance_beside_decodes_that_could_take_every_token);
+    tcase_add_test(tests, better_priority_runs_first_and_takes_blocks_from_worse);
+    tcase_add_test(tests, a_known_prompt_is_computed_but_for_its_last_block);
+    tcase_add_test(tests, prefixes_are_shared_while_both_run);
+    tcase_add_test(tests, ends_stop_ids_and_limits_end_an_answer);
+    tcase_add_test(tests, a_replay_goes_on_where_the_answer_was);
+    tcase_add_test(tests, unusable_numbers_end_the_sequence_with_an_error);
+    tcase_add_test(tests, a_request_cancelled_during_its_step_keeps_its_blocks_until_the_end);
+    tcase_add_test(tests, broken_submits_are_refused_with_a_reason);
+}

@@ -1,0 +1,362 @@
+#include "tests/support/suite.h"
+#include "tests/unit/worker/core/rig.h"
+
+#include <string.h>
+
+const char *const suite_name = "worker_core_session";
+const double suite_timeout_s = 60;
+
+static struct rig *new_rig(uint64_t seed) {
+    struct rig *rig = rig_new(seed);
+    rig_add(rig, rig_config());
+    rig_hello(rig, 0);
+    return rig;
+}
+
+START_TEST(a_hello_is_welcomed_once) {
+    struct rig *rig = new_rig(1);
+    ck_assert_uint_eq(rig->workers[0].n_welcomes, 1);
+    struct message message = {.type = MESSAGE_HELLO};
+    message.u.hello =
+        (struct hello){.major = PROTO_MAJOR, .router_id = 500, .session = rig->sessions[0][0]};
+    rig_send(rig, 0, 0, &message);
+    ck_assert_uint_eq(rig->workers[0].n_welcomes, 1);
+    message.u.hello.major = PROTO_MAJOR + 1;
+    message.u.hello.session++;
+    rig_send(rig, 0, 0, &message);
+    ck_assert_uint_eq(rig->workers[0].n_welcomes, 1);
+    ck_assert_int_eq(rig->workers[0].reset_reason, REASON_MISMATCH);
+    rig_free(rig);
+}
+END_TEST
+
+START_TEST(a_busy_welcome_comes_later_and_first) {
+    struct rig *rig = rig_new(2);
+    struct worker *worker = rig_add(rig, rig_config());
+    worker->busy = 1;
+    rig_hello(rig, 0);
+    ck_assert_uint_eq(worker->n_welcomes, 0);
+    struct call *call = rig_call(rig, 5, 3);
+    rig_reserve(rig, 0, call); /* answered after the introduction */
+    ck_assert(!call->reserved);
+    rig_tick(rig, 1);
+    ck_assert_uint_eq(worker->n_welcomes, 1);
+    ck_assert(call->reserved);
+    rig_free(rig);
+}
+END_TEST
+
+START_TEST(a_message_of_a_stale_session_is_answered_reset) {
+    struct rig *rig = new_rig(3);
+    struct worker *worker = &rig->workers[0];
+    struct call *call = rig_call(rig, 5, 3);
+    rig->sessions[0][0]++;
+    rig_both(rig, 0, call);
+    ck_assert_uint_eq(worker->n_resets, 1);
+    ck_assert_int_eq(worker->reset_reason, REASON_STALE);
+    ck_assert(engine_idle(worker->engine));
+    struct message ping = {.type = MESSAGE_PING, .session = 77};
+    engine_message(worker->engine, rig->now_ns, 2, &ping); /* a link without a session */
+    ck_assert_uint_eq(worker->n_resets, 2);
+    ck_assert_int_eq(worker->reset_reason, REASON_UNKNOWN);
+    rig_free(rig);
+}
+END_TEST
+
+START_TEST(a_new_hello_ends_only_that_routers_older_session) {
+    struct rig *rig = new_rig(4);
+    struct worker *worker = &rig->workers[0];
+    rig_hello(rig, 1);
+    struct call *mine = rig_call(rig, 20, 30);
+    struct call *other = rig_call(rig, 20, 30);
+    other->req.hi = 501; /* the second router's */
+    rig_both(rig, 0, mine);
+    rig_both(rig, 0, other);
+    rig_step(rig, 0);
+    rig_step(rig, 0);
+    rig_hello(rig, 0);
+    rig_check(rig);
+    ck_assert_uint_eq(worker->engine->sequences.n_used, 1);
+    rig_run(rig, 100);
+    ck_assert_uint_eq(mine->n_got, 2);
+    rig_expect_done(other, 30, FINISH_LENGTH);
+    /* The same router on another link: the old link is closed. */
+    uint32_t n_closed = worker->n_closed;
+    struct message message = {.type = MESSAGE_HELLO};
+    message.u.hello = (struct hello){.major = PROTO_MAJOR, .router_id = 501, .session = 5};
+    engine_message(worker->engine, rig->now_ns, 3, &message);
+    ck_assert_uint_eq(worker->n_closed, n_closed + 1);
+    ck_assert(engine_idle(worker->engine));
+    rig_check(rig);
+    rig_free(rig);
+}
+END_TEST
+
+START_TEST(a_silent_router_loses_its_requests_and_no_others) {
+    struct rig *rig = new_rig(5);
+    struct worker *worker = &rig->workers[0];
+    rig_hello(rig, 1);
+    struct call *silent = rig_call(rig, 20, 300);
+    struct call *lively = rig_call(rig, 20, 30);
+    lively->req.hi = 501;
+    rig_both(rig, 0, silent);
+    rig_both(rig, 0, lively);
+    for (uint32_t i = 0; i < 11; i++) {
+        struct message ping = {.type = MESSAGE_PING};
+        rig_step(rig, 0);
+        rig_tick(rig, 480);
+        rig_send(rig, 0, 1, &ping);
+        rig_check(rig);
+        ck_assert_uint_eq(worker->engine->sequences.n_used, i < 10 ? 2 : 1);
+    }
+    rig_run(rig, 100);
+    rig_expect_done(lively, 30, FINISH_LENGTH);
+    ck_assert_uint_lt(silent->n_got, 20);
+    rig_free(rig);
+}
+END_TEST
+
+START_TEST(a_router_hears_something_every_100_ms_and_a_digest_each_second) {
+    struct rig *rig = new_rig(6);
+    struct worker *worker = &rig->workers[0];
+    struct call *call = rig_call(rig, 20, 30);
+    rig_both(rig, 0, call);
+    rig_step(rig, 0);
+    rig_step(rig, 0);
+    uint64_t end = rig->now_ns + 3050000000ull;
+    while (rig->now_ns < end) {
+        uint64_t at = engine_deadline(worker->engine);
+        ck_assert_uint_gt(at, rig->now_ns);
+        ck_assert_uint_le(at - rig->now_ns, 100000000);
+        rig->now_ns = at;
+        engine_tick(worker->engine, rig->now_ns);
+    }
+    ck_assert_uint_ge(worker->n_beats, 30);
+    ck_assert_uint_le(worker->n_beats, 32);
+    ck_assert_uint_eq(worker->n_digests, 3);
+    ck_assert_uint_eq(worker->n_digest, 1);
+    ck_assert_uint_eq(worker->digest[0].next_index, 2);
+    ck_assert_int_eq(worker->digest[0].state, SEQUENCE_RUNNING);
+    rig_free(rig);
+}
+END_TEST
+
+START_TEST(tokens_that_met_busy_go_with_the_next_step) {
+    struct rig *rig = new_rig(7);
+    struct call *call = rig_call(rig, 20, 30);
+    rig_both(rig, 0, call);
+    rig_step(rig, 0);
+    rig->workers[0].busy = 8;
+    for (uint32_t i = 0; i < 4; i++)
+        rig_step(rig, 0);
+    ck_assert_uint_eq(call->n_got, 1);
+    rig->workers[0].busy = 0;
+    rig_step(rig, 0);
+    ck_assert_uint_eq(call->n_got, 6);
+    rig_run(rig, 100);
+    rig_expect_done(call, 30, FINISH_LENGTH);
+    rig_free(rig);
+}
+END_TEST
+
+START_TEST(a_lost_step_is_sent_again_on_request) {
+    struct rig *rig = new_rig(8);
+    struct call *call = rig_call(rig, 20, 200);
+    call->sampling.want_logprobs = true;
+    rig_both(rig, 0, call);
+    rig_step(rig, 0);
+    rig->workers[0].lose_steps = 3;
+    for (uint32_t i = 0; i < 4; i++)
+        rig_step(rig, 0);
+    ck_assert(call->gap);
+    call->gap = false;
+    rig_resend(rig, 0, call, call->n_got);
+    ck_assert_uint_eq(call->n_got, 5);
+    rig_run(rig, 300);
+    rig_expect_done(call, 200, FINISH_LENGTH);
+    ck_assert_uint_eq(call->n_logprobs, 200);
+    /* The last one lost: only Resend brings the end, also long after. */
+    uint32_t ids[RIG_IDS];
+    memcpy(ids, call->ids, sizeof ids);
+    call->n_got = 0;
+    call->n_logprobs = 0;
+    call->finish = FINISH_NONE;
+    rig_resend(rig, 0, call, 0);
+    rig_expect_done(call, 200, FINISH_LENGTH);
+    ck_assert_uint_eq(call->n_logprobs, SEQUENCE_LOGPROBS_MAX); /* older ones are not kept */
+    ck_assert_mem_eq(ids, call->ids, sizeof ids);
+    rig_resend(rig, 0, call, UINT32_MAX);
+    rig_forget(rig, 0, call);
+    rig_resend(rig, 0, call, 0);
+    ck_assert(call->failed);
+    ck_assert_int_eq(call->reason, REASON_UNKNOWN);
+    rig_free(rig);
+}
+END_TEST
+
+START_TEST(a_backlog_too_large_for_one_step_goes_in_several) {
+    struct rig *rig = rig_new(14);
+    struct engine_config config = rig_config();
+    config.n_blocks = 512;
+    config.max_batch = 48;
+    config.context = 256;
+    struct worker *worker = rig_add(rig, config);
+    rig_hello(rig, 0);
+    for (uint32_t i = 0; i < 48; i++) {
+        struct call *call = rig_call(rig, 1, 70);
+        call->sampling.want_logprobs = true;
+        rig_both(rig, 0, call);
+    }
+    worker->busy = UINT32_MAX;
+    for (uint32_t i = 0; i < 60; i++)
+        rig_step(rig, 0);
+    worker->busy = 0;
+    rig_step(rig, 0); /* 48 times 61 tokens with logprobs: more than a message takes */
+    for (uint32_t i = 0; i < 48; i++)
+        ck_assert_uint_eq(rig->calls[i].n_got, 61);
+    rig_run(rig, 100);
+    for (uint32_t i = 0; i < 48; i++) {
+        rig_expect_done(&rig->calls[i], 70, FINISH_LENGTH);
+        ck_assert_uint_eq(rig->calls[i].n_logprobs, 70);
+    }
+    rig_free(rig);
+}
+END_TEST
+
+START_TEST(cancel_is_answered_also_for_what_is_not_here) {
+    struct rig *rig = new_rig(9);
+    struct worker *worker = &rig->workers[0];
+    struct call *unknown = rig_call(rig, 20, 5);
+    rig_cancel(rig, 0, unknown);
+    ck_assert(unknown->cancelled);
+    struct call *queued = rig_call(rig, 20, 5);
+    rig_both(rig, 0, queued);
+    rig_cancel(rig, 0, queued);
+    ck_assert(queued->cancelled);
+    ck_assert(engine_idle(worker->engine));
+    rig_step(rig, 0);
+    ck_assert_uint_eq(queued->n_got, 0);
+    rig_free(rig);
+}
+END_TEST
+
+START_TEST(a_submit_that_its_cancel_overtook_is_refused) {
+    struct rig *rig = new_rig(13);
+    struct worker *worker = &rig->workers[0];
+    struct call *call = rig_call(rig, 20, 5);
+    call->attempt = 3;
+    rig_cancel(rig, 0, call);
+    call->attempt = 2; /* lower ones are over, too */
+    rig_both(rig, 0, call);
+    ck_assert(call->failed);
+    ck_assert_int_eq(call->reason, REASON_CANCELLED);
+    rig_reserve(rig, 0, call);
+    ck_assert(call->refused);
+    ck_assert(engine_idle(worker->engine));
+    call->attempt = 4;
+    call->failed = false;
+    rig_both(rig, 0, call);
+    rig_run(rig, 50);
+    rig_expect_done(call, 5, FINISH_LENGTH);
+    rig_forget(rig, 0, call);
+    rig_both(rig, 0, call); /* comes twice, the second time after the end */
+    ck_assert(call->failed);
+    ck_assert(engine_idle(worker->engine));
+    rig_free(rig);
+}
+END_TEST
+
+START_TEST(only_the_last_graves_are_kept) {
+    static struct graves graves;
+    ck_assert_int_eq(graves_init(&graves, 1), STATUS_OK);
+    for (uint64_t i = 0; i < 3 * GRAVES_MAX; i++) {
+        graves_add(&graves, (struct request_id){1, i}, 2);
+        graves_add(&graves, (struct request_id){1, i}, 1); /* never lower */
+    }
+    ck_assert_uint_eq(graves.attempts.n_used, GRAVES_MAX);
+    ck_assert(!graves_has(&graves, (struct request_id){1, 2 * GRAVES_MAX - 1}, 1));
+    ck_assert(graves_has(&graves, (struct request_id){1, 2 * GRAVES_MAX}, 2));
+    ck_assert(!graves_has(&graves, (struct request_id){1, 2 * GRAVES_MAX}, 3));
+    graves_fini(&graves);
+}
+END_TEST
+
+START_TEST(a_router_that_never_reads_is_given_up) {
+    struct rig *rig = new_rig(10);
+    struct worker *worker = &rig->workers[0];
+    struct call *call = rig_call(rig, 20, 5);
+    rig_both(rig, 0, call);
+    rig_step(rig, 0);
+    worker->busy = UINT32_MAX;
+    for (uint32_t i = 0; i < 1000; i++)
+        rig_cancel(rig, 0, call);
+    rig_check(rig);
+    ck_assert(engine_idle(worker->engine));
+    ck_assert_uint_eq(worker->n_closed, 1);
+    rig_free(rig);
+}
+END_TEST
+
+START_TEST(a_draining_worker_takes_nothing_new_and_finishes_what_it_has) {
+    struct rig *rig = new_rig(11);
+    struct worker *worker = &rig->workers[0];
+    struct call *call = rig_call(rig, 20, 30);
+    rig_both(rig, 0, call);
+    rig_step(rig, 0);
+    struct message message = {.type = MESSAGE_DRAIN};
+    message.u.drain.deadline_ms = 2000;
+    rig_send(rig, 0, 0, &message);
+    struct call *late = rig_call(rig, 20, 30);
+    rig_both(rig, 0, late);
+    ck_assert_int_eq(late->reason, REASON_DRAINING);
+    struct call *later = rig_call(rig, 20, 30);
+    rig_reserve(rig, 0, later);
+    ck_assert_int_eq(later->reason, REASON_DRAINING);
+    rig_step(rig, 0);
+    ck_assert_uint_eq(call->n_got, 2);
+    rig_tick(rig, 2000); /* what is left goes elsewhere */
+    ck_assert(call->failed);
+    ck_assert_int_eq(call->reason, REASON_DRAINING);
+    ck_assert(engine_idle(worker->engine));
+    rig_check(rig);
+    rig_free(rig);
+}
+END_TEST
+
+START_TEST(another_routers_request_cannot_be_touched) {
+    struct rig *rig = new_rig(12);
+    rig_hello(rig, 1);
+    struct call *call = rig_call(rig, 20, 30);
+    rig_both(rig, 0, call);
+    rig_step(rig, 0);
+    struct message message = {.type = MESSAGE_CANCEL};
+    message.u.cancel = (struct cancel){call->req, 9, REASON_CANCELLED};
+    rig_send(rig, 0, 1, &message);
+    struct attempt_id id = {call->req, 1};
+    message = (struct message){.type = MESSAGE_FORGET};
+    message.u.forget = (struct forget){.n = 1, .attempts = &id};
+    rig_send(rig, 0, 1, &message);
+    rig_check(rig);
+    rig_run(rig, 100);
+    rig_expect_done(call, 30, FINISH_LENGTH);
+    rig_free(rig);
+}
+END_TEST
+
+void suite_add(TCase *tests) {
+    tcase_add_test(tests, a_hello_is_welcomed_once);
+    tcase_add_test(tests, a_busy_welcome_comes_later_and_first);
+    tcase_add_test(tests, a_message_of_a_stale_session_is_answered_reset);
+    tcase_add_test(tests, a_new_hello_ends_only_that_routers_older_session);
+    tcase_add_test(tests, a_silent_router_loses_its_requests_and_no_others);
+    tcase_add_test(tests, a_router_hears_something_every_100_ms_and_a_digest_each_second);
+    tcase_add_test(tests, tokens_that_met_busy_go_with_the_next_step);
+    tcase_add_test(tests, a_lost_step_is_sent_again_on_request);
+    tcase_add_test(tests, a_backlog_too_large_for_one_step_goes_in_several);
+    tcase_add_test(tests, cancel_is_answered_also_for_what_is_not_here);
+    tcase_add_test(tests, a_submit_that_its_cancel_overtook_is_refused);
+    tcase_add_test(tests, only_the_last_graves_are_kept);
+    tcase_add_test(tests, a_router_that_never_reads_is_given_up);
+    tcase_add_test(tests, a_draining_worker_takes_nothing_new_and_finishes_what_it_has);
+    tcase_add_test(tests, another_routers_request_cannot_be_touched);
+}

@@ -1,0 +1,195 @@
+/* Models that cannot be loaded are refused in one line; what a model takes is known beforehand. */
+#include "base/buf.h"
+#include "model/model.h"
+#include "tests/support/suite.h"
+#include "tests/support/tiny_gguf.h"
+#include "worker/batch.h"
+#include "worker/config.h"
+#include "worker/core/engine.h"
+#include "worker/estimate.h"
+#include "worker/forward.h"
+#include "worker/memory.h"
+#include "worker/worker.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+const char *const suite_name = "worker load";
+const double suite_timeout_s = 120;
+
+static struct model *open_tiny(struct tiny_gguf tiny) {
+    struct model *model;
+    struct error error;
+    struct buf file;
+    char path[] = "/tmp/tandem-load-XXXXXX";
+    buf_init(&file, 0);
+    tiny_gguf_write(&file, &tiny);
+    int fd = mkstemp(path);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(write(fd, file.data, file.n), (ssize_t)file.n);
+    close(fd);
+    enum status status = model_open(path, &model, &error);
+    unlink(path);
+    ck_assert_msg(status == STATUS_OK, "%s", error.text);
+    buf_fini(&file);
+    return model;
+}
+
+static enum status try_load(struct tiny_gguf tiny, const char *backend, struct error *error) {
+    struct model *model = open_tiny(tiny);
+    struct forward forward;
+    struct forward_options options = {.model = model,
+                                      .backend = backend,
+                                      .n_threads = 1,
+                                      .max_tokens = 16,
+                                      .max_seqs = 2,
+                                      .n_blocks = 8};
+    enum status status = forward_open(&forward, &options, error);
+    forward_close(&forward); /* also fine after a failure */
+    model_close(model);
+    return status;
+}
+
+START_TEST(a_missing_or_misshapen_tensor_is_refused_by_its_name) {
+    static const char *const names[] = {"output_norm.weight",    "blk.0.attn_norm.weight",
+                                        "blk.0.attn_q.weight",   "blk.1.attn_k.weight",
+                                        "blk.1.attn_v.weight",   "blk.0.attn_output.weight",
+                                        "blk.1.ffn_norm.weight", "blk.0.ffn_gate.weight",
+                                        "blk.1.ffn_up.weight",   "blk.1.ffn_down.weight"};
+    struct error error;
+    ck_assert_int_eq(try_load((struct tiny_gguf){.format = "q4_1", .seed = 1}, "ref", &error),
+                     STATUS_OK);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct tiny_gguf tiny = {.format = "q4_1", .seed = 1, .without = names[i]};
+        ck_assert_int_eq(try_load(tiny, "ref", &error), STATUS_NOT_FOUND);
+        ck_assert_msg(strstr(error.text, names[i]) != NULL, "%s", error.text);
+        tiny.without = NULL;
+        tiny.one_short = names[i];
+        ck_assert_int_eq(try_load(tiny, "ref", &error), STATUS_CORRUPT);
+        ck_assert_msg(strstr(error.text, names[i]) != NULL, "%s", error.text);
+    }
+}
+END_TEST
+
+START_TEST(an_unknown_backend_is_refused_by_its_name) {
+    struct error error;
+    ck_assert_int_eq(try_load((struct tiny_gguf){.format = "f16"}, "abacus", &error),
+                     STATUS_NOT_FOUND);
+    ck_assert_ptr_nonnull(strstr(error.text, "abacus"));
+}
+END_TEST
+
+START_TEST(what_was_measured_is_what_is_taken) {
+    static const char *const formats[] = {"f32", "f16", "bf16", "q4_0", "q4_1", "q8_0"};
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
+        struct model *model = open_tiny((struct tiny_gguf){.format = formats[i]});
+        struct forward_options options = {.model = model,
+                                          .backend = "cpu",
+                                          .n_threads = 1,
+                                          .max_tokens = 48,
+                                          .max_seqs = 3,
+                                          .n_blocks = 8};
+        struct forward_bytes bytes;
+        struct forward forward;
+        struct error error;
+        ck_assert_int_eq(forward_measure(&options, &bytes, &error), STATUS_OK);
+        ck_assert_int_eq(forward_open(&forward, &options, &error), STATUS_OK);
+        ck_assert_uint_eq(forward.weights.n_bytes, bytes.weights);
+        ck_assert_uint_eq(forward.scratch_bytes + forward.logits_bytes, bytes.scratch);
+        ck_assert_uint_eq(forward.kv_bytes, 8 * KV_BLOCK_TOKENS * bytes.kv_per_token);
+        forward_close(&forward);
+        model_close(model);
+    }
+}
+END_TEST
+
+static enum status read_config(struct config *config, struct buf *errors, const char *first,
+                               const char *second) {
+    const char *argv[] = {"tandem-worker", first, second, NULL};
+    return config_read(config, second ? 3 : 2, (char **)(uintptr_t)argv, errors);
+}
+
+START_TEST(every_mistake_in_the_options_is_said_at_once) {
+    struct config config;
+    struct buf errors;
+    buf_init(&errors, 0);
+    ck_assert_int_eq(read_config(&config, &errors, "--tp=2", "--model=hash"), STATUS_INVALID);
+    ck_assert_ptr_nonnull(strstr(errors.data, "tp (--tp)"));
+    ck_assert_ptr_nonnull(strstr(errors.data, "endpoint"));
+    ck_assert_ptr_nonnull(strstr(errors.data, "routers"));
+    config_fini(&config);
+    buf_clear(&errors);
+    ck_assert_int_eq(read_config(&config, &errors, "--dry-run", "--model=hash"), STATUS_OK);
+    config_fini(&config);
+    ck_assert_int_eq(read_config(&config, &errors, "--dry-run", NULL), STATUS_INVALID);
+    config_fini(&config);
+    buf_fini(&errors);
+}
+END_TEST
+
+START_TEST(sizes_have_defaults_that_fit_and_take_what_is_asked_for) {
+    struct config config;
+    struct buf errors;
+    struct error error;
+    struct worker_sizes sizes;
+    struct forward_bytes bytes;
+    buf_init(&errors, 0);
+    struct model *model = open_tiny((struct tiny_gguf){.format = "q8_0", .context = 100000});
+    ck_assert_int_eq(read_config(&config, &errors, "--dry-run", "--model=x.gguf"), STATUS_OK);
+    ck_assert_int_eq(memory_sizes(&config, model, &sizes, &bytes, &error), STATUS_OK);
+    ck_assert_uint_le(sizes.n_blocks, 4096);
+    ck_assert_uint_ge(sizes.n_blocks, 128);
+    ck_assert_uint_le((uint64_t)sizes.context, (uint64_t)sizes.n_blocks * KV_BLOCK_TOKENS);
+    ck_assert_uint_ge(sizes.max_seqs, sizes.max_batch);
+    ck_assert_uint_ge(sizes.chunk_bytes, bytes.facts.block_bytes);
+    ck_assert_uint_eq(bytes.kv_per_token, 2u * 2 * 32 * 2); /* layers, k and v, dims, bytes */
+    config.kv_blocks = 10;
+    config.max_batch = 7;
+    config.chunk_tokens = 32;
+    ck_assert_int_eq(memory_sizes(&config, model, &sizes, &bytes, &error), STATUS_OK);
+    ck_assert_uint_eq(sizes.n_blocks, 10);
+    ck_assert_uint_eq(sizes.max_batch, 7);
+    ck_assert_uint_eq(sizes.chunk_tokens, 32);
+    ck_assert_uint_eq(sizes.context, 160);
+    config.device = "an abacus";
+    ck_assert_int_eq(memory_print(&config, model, &error), STATUS_INVALID);
+    model_close(model);
+    config_fini(&config);
+    buf_fini(&errors);
+}
+END_TEST
+
+START_TEST(steps_are_estimated_from_those_before) {
+    struct estimate estimate = {0};
+    ck_assert_uint_eq(estimate_us(&estimate, 100), 1); /* nothing is known */
+    estimate_learn(&estimate, 1, 1000);
+    ck_assert_uint_eq(estimate_us(&estimate, 1), 1000);
+    ck_assert_uint_ge(estimate_us(&estimate, 64), 64000);
+    for (int i = 0; i < 100; i++)
+        estimate_learn(&estimate, 64, 20000);
+    ck_assert_uint_eq(estimate_us(&estimate, 100), 20000);
+    ck_assert_uint_eq(estimate_us(&estimate, 32), 32000); /* from one token: a bound */
+    for (int i = 0; i < 200; i++)
+        estimate_learn(&estimate, 64, 40000);
+    ck_assert_uint_ge(estimate_us(&estimate, 64), 39000);
+    estimate_learn(&estimate, 256, 9000000); /* a moment when the machine was busy */
+    ck_assert_uint_le(estimate_us(&estimate, 256), 4 * 40000);
+    uint32_t fits = estimate_tokens(&estimate, 512, 100000);
+    ck_assert_uint_ge(fits, 64);
+    ck_assert_uint_lt(fits, 512);
+    ck_assert_uint_eq(fits % 16, 0);
+    ck_assert_uint_eq(estimate_tokens(&estimate, 512, 1), 16);
+    ck_assert_uint_eq(estimate_tokens(&estimate, 8, 1), 8);
+}
+END_TEST
+
+void suite_add(TCase *tests) {
+    tcase_add_test(tests, a_missing_or_misshapen_tensor_is_refused_by_its_name);
+    tcase_add_test(tests, an_unknown_backend_is_refused_by_its_name);
+    tcase_add_test(tests, what_was_measured_is_what_is_taken);
+    tcase_add_test(tests, every_mistake_in_the_options_is_said_at_once);
+    tcase_add_test(tests, sizes_have_defaults_that_fit_and_take_what_is_asked_for);
+    tcase_add_test(tests, steps_are_estimated_from_those_before);
+}

@@ -1,0 +1,26 @@
+/* tools/cli/supervise.h: keeps a set of children running until told to stop (design.md section 2,
+ * `tandem up`).
+ *
+ * A child that dies is started again: at once if it had been ready, else after 100 ms, doubling to
+ * 5 s. One that exits with 78, or dies before any child of its kind was ever ready, ends the whole.
+ * SIGINT or SIGTERM drains; a second one ends at once. */
+#pragma once
+
+#include "tools/cli/child.h"
+
+struct supervisor;
+
+/* folder: a private one, for the notify socket. */
+NODISCARD enum status supervisor_new(struct loop *loop, const char *folder,
+                                     struct supervisor **supervisor, struct error *error);
+void supervisor_free(struct supervisor *supervisor);
+
+/* A child to be filled with arguments before supervisor_run(). NULL when there are too many. */
+struct child *supervisor_add(struct supervisor *supervisor, const char *kind, const char *name);
+
+/* Runs until stopped. `on_listen` hears the router's address ("127.0.0.1:8000") once it listens
+ * and, with NULL, that all children are ready. Answers the exit code; last_error is what the caller
+ * should print last ("" after a requested stop). */
+int supervisor_run(struct supervisor *supervisor,
+                   void (*on_listen)(void *user, const char *address), void *user, char *last_error,
+                   size_t size);

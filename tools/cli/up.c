@@ -1,0 +1,296 @@
+#include "tools/cli/cli.h"
+
+#include "tools/cli/supervise.h"
+#include "tools/lib/http_client.h"
+
+#include "base/clock.h"
+#include "base/exit.h"
+
+#include <argp.h>
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Whom an option is passed on to, unchanged. */
+enum { TO_ROUTER = 1, TO_WORKER = 2, TO_BOTH = 3, TO_US = 4 };
+
+static const struct {
+    const char *name;
+    const char *arg;
+    int to;
+    const char *help;
+} table[] = {
+    {"model", "PATH", TO_BOTH, "a .gguf file, a model folder, or \"hash\""},
+    {"listen", "HOST:PORT", TO_US, "where clients connect (127.0.0.1:8000; port 0: a free one)"},
+    {"prefill", "N", TO_US, "prefill workers"},
+    {"decode", "N", TO_US, "decode workers"},
+    {"mixed", "N", TO_US, "workers that do both"},
+    {"tp", "N", TO_US, "tensor-parallel size of all workers"},
+    {"prefill-tp", "N", TO_US, "of prefill workers"},
+    {"decode-tp", "N", TO_US, "of decode workers"},
+    {"config", "FILE", TO_BOTH, "an INI file for everything not given here"},
+    {"keys", "DIR", TO_BOTH, "CURVE keys (needed only when something listens beyond this host)"},
+    {"log-level", "LEVEL", TO_BOTH, "debug, info, warn, error"},
+    {"backend", "NAME", TO_WORKER, "cpu, ref (cuda and sim where built)"},
+    {"kv-blocks", "N", TO_WORKER, "KV blocks of 16 tokens for each worker"},
+    {"chunk-tokens", "N", TO_WORKER, "token budget of a step"},
+    {"max-batch", "N", TO_WORKER, "sequences of a step"},
+    {"threads", "N", TO_WORKER, "threads of each worker"},
+    {"kv-transport", "NAME", TO_WORKER, "auto, local, shm or tcp"},
+    {"step-us", "N", TO_WORKER, "hash only: how long a step lasts"},
+    {"load-format", "NAME", TO_WORKER, "auto, or dummy for random weights"},
+    {"local-prefill-tokens", "N", TO_ROUTER, "prefill prompts up to this where they decode"},
+    {"policy", "NAME", TO_ROUTER, "round_robin, least_load, two_choices, prefix_affinity"},
+    {"queue", "N", TO_ROUTER, "requests that may wait for a worker"},
+    {"api-keys", "FILE", TO_ROUTER, "clients must bring one of these keys"},
+};
+#define N_TABLE (sizeof table / sizeof *table)
+
+struct up {
+    const char *value[N_TABLE]; /* borrowed from argv */
+    char folder[64];            /* owned on disk: sockets of this cluster */
+    char programs[4096];        /* folder of our sibling programs */
+    char address[300];          /* of the router, once known */
+    struct loop *loop;          /* owned */
+    struct http_client *probe;  /* owned: asks /readyz until it says yes */
+    struct loop_timer *again;   /* owned */
+    bool probing;
+    bool printed;
+};
+
+static const char *value_of(const struct up *up, const char *name) {
+    for (unsigned i = 0; i < N_TABLE; i++)
+        if (strcmp(table[i].name, name) == 0)
+            return up->value[i];
+    return NULL;
+}
+
+static error_t parse(int key, char *text, struct argp_state *state) {
+    struct up *up = state->input;
+    if (key < 256 || (unsigned)key - 256 >= N_TABLE)
+        return ARGP_ERR_UNKNOWN;
+    up->value[key - 256] = text;
+    return 0;
+}
+
+static bool count_of(const struct up *up, const char *name, unsigned *n) {
+    const char *text = value_of(up, name);
+    char *end = NULL;
+    if (!text)
+        return true;
+    unsigned long value = strtoul(text, &end, 10);
+    if (*text < '0' || *text > '9' || *end || value > 64)
+        return false;
+    *n = (unsigned)value;
+    return true;
+}
+
+static enum status add_shared_args(const struct up *up, struct child *child, int to) {
+    for (unsigned i = 0; i < N_TABLE; i++)
+        if (up->value[i] && (table[i].to & to))
+            TRY(child_arg(child, "--%s=%s", table[i].name, up->value[i]));
+    return STATUS_OK;
+}
+
+static enum status add_router(struct up *up, struct supervisor *supervisor) {
+    const char *listen = value_of(up, "listen");
+    struct child *child = supervisor_add(supervisor, "router", "router");
+    if (!child)
+        return STATUS_LIMIT;
+    TRY(child_arg(child, "%s/tandem-router", up->programs));
+    TRY(child_arg(child, "--listen=%s", listen ? listen : "127.0.0.1:8000"));
+    TRY(child_arg(child, "--announce=ipc://%s/announce", up->folder));
+    return add_shared_args(up, child, TO_ROUTER);
+}
+
+static enum status add_worker(struct up *up, struct supervisor *supervisor, const char *role,
+                              unsigned i, const char *tp) {
+    char name[32];
+    snprintf(name, sizeof name, "%s%u", role, i);
+    struct child *child = supervisor_add(supervisor, role, name);
+    if (!child)
+        return STATUS_LIMIT;
+    TRY(child_arg(child, "%s/tandem-worker", up->programs));
+    TRY(child_arg(child, "--name=%s", name));
+    TRY(child_arg(child, "--role=%s", role));
+    TRY(child_arg(child, "--routers=ipc://%s/announce", up->folder));
+    TRY(child_arg(child, "--endpoint=ipc://%s/%s", up->folder, name));
+    TRY(child_arg(child, "--kv-endpoint=ipc://%s/%s-kv", up->folder, name));
+    if (tp)
+        TRY(child_arg(child, "--tp=%s", tp));
+    return add_shared_args(up, child, TO_WORKER);
+}
+
+static enum status add_children(struct up *up, struct supervisor *supervisor, unsigned n_prefill,
+                                unsigned n_decode, unsigned n_mixed) {
+    const char *tp = value_of(up, "tp");
+    const char *prefill_tp = value_of(up, "prefill-tp");
+    const char *decode_tp = value_of(up, "decode-tp");
+    TRY(add_router(up, supervisor));
+    for (unsigned i = 0; i < n_prefill; i++)
+        TRY(add_worker(up, supervisor, "prefill", i, prefill_tp ? prefill_tp : tp));
+    for (unsigned i = 0; i < n_decode; i++)
+        TRY(add_worker(up, supervisor, "decode", i, decode_tp ? decode_tp : tp));
+    for (unsigned i = 0; i < n_mixed; i++)
+        TRY(add_worker(up, supervisor, "mixed", i, tp));
+    return STATUS_OK;
+}
+
+static void print_ready(struct up *up) {
+    up->printed = true;
+    printf("ready http://%s\n", up->address);
+    fflush(stdout);
+    fprintf(stderr,
+            "OpenAI API at http://%s/v1\n"
+            "try: tandem chat --server http://%s \"Are dogs real?\"\n",
+            up->address, up->address);
+}
+
+static void on_probe_body(void *user, const char *bytes, size_t n) {
+    (void)user;
+    (void)bytes;
+    (void)n;
+}
+
+static void on_probe_end(void *user, enum status status, int http_status,
+                         const struct error *error) {
+    struct up *up = user;
+    (void)error;
+    if (status == STATUS_OK && http_status == 200)
+        print_ready(up);
+    else
+        loop_timer_after(up->again, 10 * NS_PER_MS);
+}
+
+static void probe(void *user) {
+    struct up *up = user;
+    struct http_events events = {on_probe_body, on_probe_end, up};
+    http_client_start(up->probe, "GET", "/readyz", NULL, NULL, 0, &events);
+}
+
+/* Every child is ready; the router must also have met its workers before the one line on standard
+ * output says that this cluster can serve. */
+static void on_listen(void *user, const char *address) {
+    struct up *up = user;
+    struct http_url url;
+    struct error error;
+    if (address) {
+        snprintf(up->address, sizeof up->address, "%s", address);
+        return;
+    }
+    if (up->probing || !up->address[0])
+        return;
+    if (http_url_parse(up->address, &url, &error) != STATUS_OK ||
+        http_client_new(up->loop, &url, &up->probe) != STATUS_OK ||
+        loop_timer_new(up->loop, probe, up, &up->again) != STATUS_OK) {
+        cli_fail(1, "cannot ask the router whether it is ready");
+        return;
+    }
+    up->probing = true;
+    probe(up);
+}
+
+static enum status find_programs(struct up *up, struct error *error) {
+    ssize_t n = readlink("/proc/self/exe", up->programs, sizeof up->programs - 1);
+    if (n <= 0)
+        return error_set(error, STATUS_IO, "/proc/self/exe: %s", strerror(errno));
+    up->programs[n] = 0;
+    char *slash = strrchr(up->programs, '/');
+    if (slash)
+        *slash = 0;
+    return STATUS_OK;
+}
+
+static enum status make_folder(struct up *up, struct error *error) {
+    const char *parent = getenv("XDG_RUNTIME_DIR");
+    struct stat info;
+    if (!parent || strlen(parent) > 30 || stat(parent, &info) != 0)
+        parent = "/tmp"; /* socket paths have room for 107 bytes */
+    snprintf(up->folder, sizeof up->folder, "%s/tandem-XXXXXX", parent);
+    if (!mkdtemp(up->folder))
+        return error_set(error, STATUS_IO, "%s: %s", up->folder, strerror(errno));
+    return STATUS_OK;
+}
+
+static void remove_folder(const struct up *up) {
+    DIR *folder = up->folder[0] ? opendir(up->folder) : NULL;
+    if (!folder)
+        return;
+    for (struct dirent *entry; (entry = readdir(folder));)
+        if (entry->d_name[0] != '.')
+            unlinkat(dirfd(folder), entry->d_name, 0);
+    closedir(folder);
+    rmdir(up->folder);
+}
+
+static int run(struct up *up, unsigned n_prefill, unsigned n_decode, unsigned n_mixed) {
+    struct error error;
+    struct supervisor *supervisor = NULL;
+    char last_error[1024] = "";
+    int code = 1;
+    enum status status = find_programs(up, &error);
+    if (status == STATUS_OK)
+        status = make_folder(up, &error);
+    if (status == STATUS_OK && loop_new(&up->loop) != STATUS_OK)
+        status = error_set(&error, STATUS_IO, "cannot make an event loop");
+    if (status == STATUS_OK)
+        status = supervisor_new(up->loop, up->folder, &supervisor, &error);
+    if (status == STATUS_OK) {
+        status = add_children(up, supervisor, n_prefill, n_decode, n_mixed);
+        if (status != STATUS_OK)
+            error_set(&error, status, "too many workers or options");
+    }
+    if (status != STATUS_OK)
+        cli_fail(code, "%s", error.text);
+    else
+        code = supervisor_run(supervisor, on_listen, up, last_error, sizeof last_error);
+    supervisor_free(supervisor);
+    http_client_free(up->probe);
+    loop_timer_free(up->again);
+    loop_free(up->loop);
+    remove_folder(up);
+    if (last_error[0])
+        fprintf(stderr, "%s\n", last_error);
+    return code;
+}
+
+int cli_up(int argc, char **argv) {
+    struct argp_option options[N_TABLE + 1] = {0};
+    for (unsigned i = 0; i < N_TABLE; i++)
+        options[i] =
+            (struct argp_option){table[i].name, 256 + (int)i, table[i].arg, 0, table[i].help, 0};
+    struct argp argp = {
+        options,
+        parse,
+        "",
+        "Runs a whole cluster in the foreground. Prints `ready http://HOST:PORT` on "
+        "standard output when it serves. Ctrl-C drains and stops it. With no "
+        "role given: one prefill and one decode worker.",
+        NULL,
+        NULL,
+        NULL};
+    struct up up = {0};
+    unsigned n_prefill = 0;
+    unsigned n_decode = 0;
+    unsigned n_mixed = 0;
+    argp_err_exit_status = EXIT_CONFIG;
+    argp_parse(&argp, argc, argv, 0, NULL, &up);
+    if (!value_of(&up, "model") && !value_of(&up, "config"))
+        return cli_fail(EXIT_CONFIG, "--model is needed (a .gguf file, or \"hash\")");
+    if (!count_of(&up, "prefill", &n_prefill) || !count_of(&up, "decode", &n_decode) ||
+        !count_of(&up, "mixed", &n_mixed))
+        return cli_fail(EXIT_CONFIG, "--prefill, --decode and --mixed take numbers from 0 to 64");
+    if (n_prefill + n_decode + n_mixed > 64)
+        return cli_fail(EXIT_CONFIG, "at most 64 workers");
+    if (n_prefill + n_decode + n_mixed == 0) {
+        if (value_of(&up, "prefill") || value_of(&up, "decode") || value_of(&up, "mixed"))
+            return cli_fail(EXIT_CONFIG, "no worker at all: give --prefill, --decode or --mixed");
+        n_prefill = 1;
+        n_decode = 1;
+    }
+    return run(&up, n_prefill, n_decode, n_mixed);
+}

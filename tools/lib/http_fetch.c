@@ -1,0 +1,48 @@
+#include "tools/lib/http_fetch.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct fetch {
+    struct loop *loop;
+    struct buf *answer;
+    struct error *error;
+    enum status status;
+    int http_status;
+};
+
+static void on_body(void *user, const char *bytes, size_t n) {
+    struct fetch *fetch = user;
+    buf_append(fetch->answer, bytes, n);
+}
+
+static void on_end(void *user, enum status status, int http_status, const struct error *error) {
+    struct fetch *fetch = user;
+    fetch->status = status;
+    fetch->http_status = http_status;
+    if (error)
+        *fetch->error = *error;
+    loop_stop(fetch->loop);
+}
+
+enum status http_fetch(const struct http_url *url, const char *method, const char *path,
+                       const char *api_key, const char *body, int *http_status, struct buf *answer,
+                       struct error *error) {
+    struct fetch fetch = {.answer = answer, .error = error, .status = STATUS_CLOSED};
+    struct http_client *client = NULL;
+    char headers[512] = "";
+    if (api_key)
+        snprintf(headers, sizeof headers, "Authorization: Bearer %.400s\r\n", api_key);
+    TRY(loop_new(&fetch.loop));
+    enum status status = http_client_new(fetch.loop, url, &client);
+    if (status == STATUS_OK) {
+        struct http_events events = {on_body, on_end, &fetch};
+        http_client_start(client, method, path, headers, body, body ? strlen(body) : 0, &events);
+        loop_run(fetch.loop);
+        status = fetch.status;
+        *http_status = fetch.http_status;
+    }
+    http_client_free(client);
+    loop_free(fetch.loop);
+    return status;
+}

@@ -1,0 +1,16 @@
+/* tools/model_tokenize.h: `tandem model tokenize`: JSON lines of texts in, JSON lines of ids out.
+ */
+#pragma once
+
+#include <stdio.h>
+
+struct tokenizer;
+
+/* For each line of `in`, a JSON string, writes one line to `out`: its ids as [1,2,3], or
+ * {"error": "..."} when the line is no JSON string or cannot be tokenized. `flags` are those of
+ * tokenizer_encode(). Returns the exit code: 0, or 1 when any line was an error. */
+int model_tokenize_lines(const struct tokenizer *tokenizer, unsigned flags, FILE *in, FILE *out);
+
+/* The same for the model at `path`; when it cannot be opened, says why on standard error and
+ * returns 78. */
+int model_tokenize(const char *path, unsigned flags, FILE *in, FILE *out);

@@ -1,0 +1,224 @@
+#include "worker/config.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define SECTIONS "worker"
+
+static const struct option_spec table[] = {
+    {.name = "name",
+     .type = OPTION_STRING,
+     .value = "NAME",
+     .help = "this worker's name in its cluster; picks [worker.NAME] of the file"},
+    {.name = "role",
+     .type = OPTION_CHOICE,
+     .fallback = "mixed",
+     .choices = "mixed prefill decode",
+     .sections = SECTIONS,
+     .help = "what it is preferred for; every worker can do both"},
+    {.name = "model",
+     .type = OPTION_STRING,
+     .sections = "cluster " SECTIONS,
+     .value = "PATH",
+     .help = "a .gguf file, or \"hash\" for the oracle that needs none"},
+    {.name = "routers",
+     .type = OPTION_LIST,
+     .sections = SECTIONS,
+     .value = "ENDPOINT",
+     .help = "announce endpoints of the routers to serve (ipc:// or tcp://)"},
+    {.name = "endpoint",
+     .type = OPTION_STRING,
+     .sections = SECTIONS,
+     .value = "ENDPOINT",
+     .help = "where routers connect to (ipc://FOLDER/NAME or tcp://HOST:PORT)"},
+    {.name = "kv-endpoint",
+     .type = OPTION_STRING,
+     .sections = SECTIONS,
+     .value = "ENDPOINT",
+     .help =
+         "where prefill workers connect to; default: beside the endpoint (ipc), any port (tcp)"},
+    {.name = "keys",
+     .type = OPTION_STRING,
+     .sections = "cluster",
+     .value = "DIR",
+     .help = "the cluster's CURVE keys; needed beyond this host"},
+    {.name = "backend",
+     .type = OPTION_STRING,
+     .fallback = "cpu",
+     .sections = SECTIONS,
+     .value = "NAME",
+     .help = "what computes: cpu or ref"},
+    {.name = "tp",
+     .type = OPTION_UINT,
+     .fallback = "1",
+     .min = 1,
+     .max = 64,
+     .sections = SECTIONS,
+     .value = "N",
+     .help = "tensor-parallel size"},
+    {.name = "threads",
+     .type = OPTION_UINT,
+     .fallback = "0",
+     .max = 1024,
+     .sections = SECTIONS,
+     .value = "N",
+     .help = "threads that compute; 0: one per core this process may use"},
+    {.name = "kv-blocks",
+     .type = OPTION_UINT,
+     .fallback = "0",
+     .max = 1u << 26,
+     .sections = SECTIONS,
+     .value = "N",
+     .help = "KV blocks of 16 tokens; 0: 65536 tokens, within a quarter of the free memory"},
+    {.name = "chunk-tokens",
+     .type = OPTION_UINT,
+     .fallback = "0",
+     .max = 65536,
+     .sections = SECTIONS,
+     .value = "N",
+     .help = "most tokens of a step, less where 120 ms compute less; 0: 512"},
+    {.name = "max-batch",
+     .type = OPTION_UINT,
+     .fallback = "0",
+     .max = 1024,
+     .sections = SECTIONS,
+     .value = "N",
+     .help = "sequences of a step; 0: 64, of hash 256"},
+    {.name = "context",
+     .type = OPTION_UINT,
+     .fallback = "0",
+     .max = 1u << 24,
+     .sections = SECTIONS,
+     .value = "N",
+     .help = "most tokens of a sequence; 0: the model's"},
+    {.name = "kv-transport",
+     .type = OPTION_CHOICE,
+     .fallback = "auto",
+     .choices = "auto local shm tcp",
+     .sections = SECTIONS,
+     .help = "how KV goes to decode workers; auto: by where they are"},
+    {.name = "step-us",
+     .type = OPTION_UINT,
+     .fallback = "0",
+     .max = 10000000,
+     .sections = SECTIONS,
+     .value = "N",
+     .help = "hash only: how long a step lasts, asleep"},
+    {.name = "admin",
+     .type = OPTION_STRING,
+     .sections = SECTIONS,
+     .value = "ADDRESS",
+     .help = "HOST:PORT for /metrics, /livez and /readyz; default: none"},
+    {.name = "drain",
+     .type = OPTION_DURATION,
+     .fallback = "30s",
+     .sections = SECTIONS,
+     .help = "how long running answers may take after SIGTERM"},
+    {.name = "log-level",
+     .type = OPTION_CHOICE,
+     .fallback = "info",
+     .choices = "debug info warn error",
+     .sections = "cluster " SECTIONS,
+     .help = "lines below are dropped"},
+    {.name = "dry-run", .type = OPTION_BOOL, .help = "print the memory plan and end"},
+    {.name = "json", .type = OPTION_BOOL, .help = "of --dry-run: as JSON, alone on the output"},
+    {.name = "device",
+     .type = OPTION_STRING,
+     .value = "NAME",
+     .help = "of --dry-run: a100-40, a100-80, l20, h100, h200 or bytes; default: this host"},
+};
+
+static const struct options_program program = {
+    .name = "tandem-worker",
+    .doc = "Runs a model's sequences for Tandem routers: prefill, decode, or both.",
+    .table = table,
+    .n_options = sizeof table / sizeof *table,
+    .section = "worker",
+    .instance = "name",
+};
+
+static void complain(struct buf *errors, const struct options *options, const char *name,
+                     const char *what) {
+    buf_printf(errors, "tandem-worker: %s (%s) %s\n", name, options_source(options, name), what);
+}
+
+static void check(const struct config *config, struct buf *errors) {
+    const struct options *options = config->options;
+    if (!config->model[0])
+        complain(errors, options, "model", "is needed: a .gguf file, or \"hash\"");
+    if (strlen(config->name) >= MESSAGE_NAME_MAX)
+        complain(errors, options, "name", "is too long: 63 bytes are the most");
+    if (config->tp != 1)
+        complain(errors, options, "tp",
+                 "has to be 1: tensor parallelism over several ranks is not built yet");
+    if (config->dry_run)
+        return;
+    if (!config->name[0])
+        complain(errors, options, "name", "is needed");
+    if (!config->endpoint[0])
+        complain(errors, options, "endpoint", "is needed: where routers connect to");
+    if (config->endpoint[0] && !config->kv_endpoint[0])
+        complain(errors, options, "endpoint", "is neither ipc://FOLDER/NAME nor tcp://HOST:PORT");
+    if (config->n_routers == 0)
+        complain(errors, options, "routers", "is needed: at least one announce endpoint");
+}
+
+/* The endpoint with "-kv" behind it, or any other port of the same address. Routers and workers are
+ * told, so nobody needs to know it beforehand. Answers "" for an endpoint that is none. */
+static const char *kv_endpoint_beside(struct config *config, const char *endpoint) {
+    char *text = config->kv_endpoint_text;
+    size_t size = sizeof config->kv_endpoint_text;
+    const char *colon = strrchr(endpoint, ':');
+    text[0] = '\0';
+    if (strncmp(endpoint, "ipc://", 6) == 0)
+        snprintf(text, size, "%s-kv", endpoint);
+    else if (strncmp(endpoint, "tcp://", 6) == 0 && colon > endpoint + 5)
+        snprintf(text, size, "%.*s:0", (int)(colon - endpoint), endpoint);
+    return text;
+}
+
+static void fill(struct config *config) {
+    const struct options *options = config->options;
+    config->name = options_string(options, "name");
+    config->role = (enum worker_role)options_choice(options, "role");
+    config->model = options_string(options, "model");
+    config->backend = options_string(options, "backend");
+    config->tp = (uint32_t)options_uint(options, "tp");
+    config->endpoint = options_string(options, "endpoint");
+    config->kv_endpoint = options_string(options, "kv-endpoint");
+    if (!config->kv_endpoint[0])
+        config->kv_endpoint = kv_endpoint_beside(config, config->endpoint);
+    config->admin = options_string(options, "admin");
+    config->keys = options_string(options, "keys");
+    static const char *const transports[] = {"auto", "local", "shm", "tcp"};
+    config->kv_transport = transports[options_choice(options, "kv-transport")];
+    config->kv_blocks = (uint32_t)options_uint(options, "kv-blocks");
+    config->chunk_tokens = (uint32_t)options_uint(options, "chunk-tokens");
+    config->max_batch = (uint32_t)options_uint(options, "max-batch");
+    config->context = (uint32_t)options_uint(options, "context");
+    config->threads = (uint32_t)options_uint(options, "threads");
+    config->step_us = (uint32_t)options_uint(options, "step-us");
+    config->drain_ns = options_duration_ns(options, "drain");
+    config->log_level = (enum log_level)options_choice(options, "log-level");
+    config->dry_run = options_bool(options, "dry-run");
+    config->json = options_bool(options, "json");
+    config->device = options_string(options, "device");
+}
+
+enum status config_read(struct config *config, int argc, char **argv, struct buf *errors) {
+    memset(config, 0, sizeof *config);
+    TRY(options_new(&program, argc, argv, &config->options, errors));
+    fill(config);
+    unsigned n_routers = options_list_count(config->options, "routers");
+    if (n_routers > CONFIG_ROUTERS_MAX)
+        complain(errors, config->options, "routers", "are more than 64");
+    for (unsigned i = 0; i < n_routers && i < CONFIG_ROUTERS_MAX; i++)
+        config->routers[config->n_routers++] = options_list_at(config->options, "routers", i);
+    check(config, errors);
+    return errors->n > 0 ? STATUS_INVALID : STATUS_OK;
+}
+
+void config_fini(struct config *config) {
+    options_free(config->options);
+    memset(config, 0, sizeof *config);
+}

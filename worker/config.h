@@ -1,0 +1,45 @@
+/* worker/config.h: what a worker is told: flags, TANDEM_* variables and tandem.ini, checked. Read
+ * once at start. */
+#pragma once
+
+#include "base/log.h"
+#include "base/options.h"
+#include "base/status.h"
+#include "proto/message.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define CONFIG_ROUTERS_MAX 64
+
+struct config {
+    struct options *options; /* owned: the strings below live in it */
+    const char *name;
+    enum worker_role role;
+    const char *model;   /* path, or "hash" */
+    const char *backend; /* row of kernels_table */
+    uint32_t tp;
+    uint32_t n_routers;
+    const char *routers[CONFIG_ROUTERS_MAX]; /* their announce endpoints */
+    const char *endpoint;                    /* where routers connect to */
+    const char *kv_endpoint;                 /* where prefill workers connect to */
+    char kv_endpoint_text[MESSAGE_ENDPOINT_MAX];
+    const char *admin;        /* HOST:PORT of /metrics, or "" */
+    const char *keys;         /* folder, or "" */
+    const char *kv_transport; /* "auto" or a row of transport_table */
+    uint32_t kv_blocks;       /* 0: by what memory there is */
+    uint32_t chunk_tokens;    /* most of a step; 0: 512 */
+    uint32_t max_batch;       /* sequences of a step; 0: by family */
+    uint32_t context;         /* 0: the model's */
+    uint32_t threads;         /* 0: one per core */
+    uint32_t step_us;
+    uint64_t drain_ns; /* running sequences may take this long after a requested stop */
+    enum log_level log_level;
+    bool dry_run;
+    bool json;
+    const char *device; /* of the memory plan: a name, bytes, or "" for this host */
+};
+
+/* STATUS_INVALID with lines in `errors`, all of them; the program then ends with EXIT_CONFIG. */
+NODISCARD enum status config_read(struct config *config, int argc, char **argv, struct buf *errors);
+void config_fini(struct config *config); /* fine on a zeroed one */

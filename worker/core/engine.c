@@ -1,0 +1,328 @@
+#include "worker/core/engine.h"
+
+#include "base/assert.h"
+#include "worker/core/block_hash.h"
+#include "worker/core/engine_state.h"
+#include "worker/core/handoff.h"
+#include "worker/core/schedule.h"
+#include "worker/core/session.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define RETRY_NS 1000000ull /* after BUSY */
+
+static bool config_valid(const struct engine_config *config) {
+    return config->n_blocks > 0 && config->n_blocks <= 1u << 30 &&
+           config->block_tokens == BLOCK_HASH_TOKENS && config->n_layers > 0 &&
+           config->n_layers <= 1024 && config->layer_groups > 0 &&
+           config->layer_groups <= HANDOFF_GROUPS_MAX && config->block_bytes > 0 &&
+           config->chunk_tokens > 0 && config->chunk_bytes >= config->block_bytes &&
+           config->chunk_bytes <= MESSAGE_CHUNK_MAX && config->max_batch > 0 &&
+           config->max_batch <= 65536 && config->max_seqs > 0 &&
+           config->max_seqs <= MESSAGE_ENTRIES_MAX && config->context > 1 &&
+           config->context <= 1u << 24 && config->max_links > 0 && config->max_links <= 4096 &&
+           config->n_ends <= sizeof config->ends / sizeof config->ends[0];
+}
+
+/* Even groups of layers, at least as many as asked for, so small that one block of a group fits a
+ * chunk. */
+static enum status split_layers(struct engine *engine) {
+    uint32_t n_layers = engine->config.n_layers;
+    uint32_t n_fit = engine->config.chunk_bytes / engine->config.block_bytes;
+    uint32_t n_groups = engine->config.layer_groups;
+    if (n_groups > n_layers)
+        n_groups = n_layers;
+    while ((n_layers + n_groups - 1) / n_groups > n_fit)
+        n_groups++;
+    if (n_groups > HANDOFF_GROUPS_MAX)
+        return STATUS_INVALID;
+    for (uint32_t g = 0; g <= n_groups; g++)
+        engine->groups[g] = (uint32_t)((uint64_t)n_layers * g / n_groups);
+    engine->n_groups = n_groups;
+    return STATUS_OK;
+}
+
+static enum status allocate(struct engine *engine) {
+    const struct engine_config *config = &engine->config;
+    uint64_t seed = config->seed;
+    TRY(kv_pool_init(&engine->pool, config->n_blocks));
+    TRY(prefix_cache_init(&engine->cache, &engine->pool, seed));
+    TRY(sequence_table_init(&engine->sequences, config->max_seqs, engine->context, config->n_layers,
+                            seed));
+    TRY(outlet_table_init(&engine->outlets, config->max_links, 2 * config->max_seqs + 64, seed));
+    TRY(graves_init(&engine->graves, seed));
+    TRY(map_init(&engine->handoffs, config->max_seqs, seed));
+    engine->schedule.picks = calloc(config->max_batch, sizeof *engine->schedule.picks);
+    engine->quarantine = calloc(config->n_blocks, sizeof *engine->quarantine);
+    engine->rows = calloc(config->max_batch, sizeof *engine->rows);
+    engine->entries = calloc(MESSAGE_ENTRIES_MAX, sizeof *engine->entries);
+    engine->entry_slots = calloc(MESSAGE_ENTRIES_MAX, sizeof *engine->entry_slots);
+    engine->digest = calloc(config->max_seqs, sizeof *engine->digest);
+    if (!engine->schedule.picks || !engine->quarantine || !engine->rows || !engine->entries ||
+        !engine->entry_slots || !engine->digest)
+        return STATUS_NOMEM;
+    return STATUS_OK;
+}
+
+enum status engine_new(const struct engine_config *config, const struct engine_sink *sink,
+                       struct engine **result) {
+    if (!config_valid(config))
+        return STATUS_INVALID;
+    struct engine *engine = calloc(1, sizeof *engine);
+    if (!engine)
+        return STATUS_NOMEM;
+    engine->config = *config;
+    engine->budget = config->chunk_tokens;
+    engine->sink = *sink;
+    /* Nobody may need more than the whole pool: then the oldest can always go on. */
+    uint64_t n_pool = (uint64_t)config->n_blocks * config->block_tokens;
+    engine->context = n_pool < config->context ? (uint32_t)n_pool : config->context;
+    list_init(&engine->schedule.waiting);
+    list_init(&engine->schedule.prefill);
+    list_init(&engine->schedule.decode);
+    list_init(&engine->leases);
+    list_init(&engine->linkless);
+    enum status status = split_layers(engine);
+    if (status == STATUS_OK)
+        status = allocate(engine);
+    if (status != STATUS_OK) {
+        engine_free(engine);
+        return status;
+    }
+    *result = engine;
+    return STATUS_OK;
+}
+
+void engine_free(struct engine *engine) {
+    if (!engine)
+        return;
+    kv_pool_fini(&engine->pool);
+    prefix_cache_fini(&engine->cache);
+    sequence_table_fini(&engine->sequences);
+    outlet_table_fini(&engine->outlets);
+    graves_fini(&engine->graves);
+    map_fini(&engine->handoffs);
+    free(engine->schedule.picks);
+    free(engine->quarantine);
+    free(engine->rows);
+    free(engine->entries);
+    free(engine->entry_slots);
+    free(engine->digest);
+    free(engine);
+}
+
+void engine_note(const struct engine *engine, const char *what, uint64_t detail) {
+    if (engine->sink.note)
+        engine->sink.note(engine->sink.context, what, detail);
+}
+
+void engine_retry(struct engine *engine) {
+    if (engine->retry_ns == 0)
+        engine->retry_ns = engine->now_ns + RETRY_NS;
+}
+
+void engine_drop(struct engine *engine, struct sequence *sequence, enum reason reason) {
+    if (sequence->dead)
+        return;
+    handoff_end(engine, sequence, reason);
+    if (sequence->queue != QUEUE_NONE)
+        schedule_remove(engine, sequence);
+    list_remove(&sequence->of_session);
+    list_remove(&sequence->dirty);
+    sequence_unname(&engine->sequences, sequence);
+    sequence->outlet = OUTLET_NONE;
+    if (sequence->in_step) {
+        /* The forward pass still reads its ids and writes its blocks. */
+        sequence->dead = true;
+        return;
+    }
+    sequence_give_blocks(sequence, &engine->cache);
+    sequence_give(&engine->sequences, sequence);
+}
+
+void engine_fail(struct engine *engine, struct sequence *sequence, enum reason reason) {
+    session_post_failed(engine, sequence, reason);
+    engine_drop(engine, sequence, reason);
+}
+
+void engine_end(struct engine *engine, struct sequence *sequence, enum finish finish) {
+    ASSERT(!sequence->in_step);
+    handoff_end(engine, sequence, REASON_NUMERICS);
+    if (sequence->queue != QUEUE_NONE)
+        schedule_remove(engine, sequence);
+    sequence_give_blocks(sequence, &engine->cache);
+    sequence->finish = finish;
+    sequence->state = SEQUENCE_ENDED;
+}
+
+void engine_settle(struct engine *engine) {
+    if (engine->flush_due && !engine->in_flight)
+        session_flush(engine);
+    while (engine->outlets.n_broken > 0) {
+        for (uint32_t i = 0; i < engine->outlets.n_outlets; i++) {
+            struct outlet *outlet = &engine->outlets.outlets[i];
+            if (outlet->kind == OUTLET_FREE || !outlet->broken)
+                continue;
+            uint32_t link = outlet->link;
+            engine_note(engine, "link given up", link);
+            if (outlet->kind == OUTLET_ROUTER) {
+                session_drop(engine, outlet);
+            } else {
+                handoff_link_lost(engine, outlet);
+                outlet_give(&engine->outlets, outlet);
+            }
+            engine->sink.close_link(engine->sink.context, link);
+        }
+    }
+}
+
+static void kv_message(struct engine *engine, struct outlet *outlet,
+                       const struct message *message) {
+    bool in = outlet->kind == OUTLET_KV_IN;
+    if (message->type == MESSAGE_CHUNK && in)
+        handoff_chunk(engine, outlet, &message->u.chunk);
+    else if (message->type == MESSAGE_COMMIT && in)
+        handoff_commit(engine, outlet, &message->u.commit);
+    else if (message->type == MESSAGE_CHUNK_ACK && !in)
+        handoff_chunk_ack(engine, outlet, &message->u.chunk_ack);
+    else if (message->type == MESSAGE_COMMIT_ACK && !in)
+        handoff_commit_ack(engine, outlet, &message->u.transfer_end);
+    else if (message->type == MESSAGE_ABORT)
+        handoff_abort(engine, outlet, &message->u.transfer_end);
+    else if (message->type != MESSAGE_FENCED) /* nobody waits for it: we execute our own copies */
+        engine->figures.n_stale_dropped++;
+}
+
+void engine_message(struct engine *engine, uint64_t now_ns, uint32_t link,
+                    const struct message *message) {
+    engine->now_ns = now_ns;
+    struct outlet *outlet = outlet_find(&engine->outlets, link);
+    if (message->type == MESSAGE_HELLO)
+        session_hello(engine, link, message);
+    else if (!outlet)
+        session_post_reset(engine, link, message->session, REASON_UNKNOWN);
+    else if (outlet->kind == OUTLET_ROUTER)
+        session_message(engine, outlet, message);
+    else if (!outlet->broken)
+        kv_message(engine, outlet, message);
+    engine_settle(engine);
+}
+
+void engine_kv_open(struct engine *engine, uint64_t now_ns, uint32_t link, const char *name,
+                    uint64_t incarnation, uint32_t credits, bool accepted) {
+    engine->now_ns = now_ns;
+    struct outlet *outlet = outlet_find(&engine->outlets, link);
+    if (accepted && !outlet) {
+        outlet = outlet_take(&engine->outlets, OUTLET_KV_IN, link);
+        if (!outlet) {
+            engine->sink.close_link(engine->sink.context, link);
+            return;
+        }
+        size_t n = strlen(name);
+        n = n < MESSAGE_NAME_MAX ? n : MESSAGE_NAME_MAX - 1;
+        memcpy(outlet->name, name, n);
+        outlet->name[n] = 0;
+        outlet->incarnation = incarnation;
+        outlet->ready = true;
+    } else if (!accepted && outlet && outlet->kind == OUTLET_KV_OUT) {
+        outlet->credits = credits > 0 ? credits : 1;
+        outlet->ready = true;
+        handoff_pump(engine, outlet);
+    }
+    engine_settle(engine);
+}
+
+void engine_link_lost(struct engine *engine, uint64_t now_ns, uint32_t link) {
+    engine->now_ns = now_ns;
+    struct outlet *outlet = outlet_find(&engine->outlets, link);
+    if (!outlet)
+        return;
+    if (outlet->kind == OUTLET_ROUTER) {
+        session_drop(engine, outlet);
+    } else {
+        handoff_link_lost(engine, outlet);
+        outlet_give(&engine->outlets, outlet);
+    }
+    engine_settle(engine);
+}
+
+/* The drain's deadline has passed: routers replay elsewhere what is left. */
+static void end_drain(struct engine *engine) {
+    for (uint32_t i = 0; i < engine->sequences.n_slots; i++) {
+        struct sequence *sequence = &engine->sequences.slots[i];
+        if (sequence->serial != 0 && !sequence->dead && sequence->state != SEQUENCE_ENDED)
+            engine_fail(engine, sequence, REASON_DRAINING);
+    }
+    engine->drain_ns = 0;
+}
+
+void engine_tick(struct engine *engine, uint64_t now_ns) {
+    engine->now_ns = now_ns;
+    engine->retry_ns = 0;
+    handoff_expire(engine);
+    if (engine->drain_ns && engine->drain_ns <= now_ns)
+        end_drain(engine);
+    handoff_open_links(engine);
+    handoff_pump_all(engine);
+    session_tick(engine);
+    engine_settle(engine);
+}
+
+uint64_t engine_deadline(const struct engine *engine) {
+    uint64_t deadline = session_deadline(engine);
+    struct list *lease = list_first(&engine->leases);
+    if (lease) {
+        uint64_t at = list_entry(lease, struct sequence, leased)->handoff.lease_ns;
+        deadline = at < deadline ? at : deadline;
+    }
+    if (engine->retry_ns && engine->retry_ns < deadline)
+        deadline = engine->retry_ns;
+    if (engine->drain_ns && engine->drain_ns < deadline)
+        deadline = engine->drain_ns;
+    return deadline;
+}
+
+void engine_drain(struct engine *engine, uint64_t now_ns) {
+    engine->now_ns = now_ns;
+    if (engine->draining)
+        return;
+    engine->draining = true;
+    session_beat_all(engine);
+    engine_settle(engine);
+}
+
+bool engine_idle(const struct engine *engine) {
+    return engine->sequences.n_used == 0;
+}
+
+void engine_turn(struct engine *engine) {
+    engine->figures.progress++;
+}
+
+void engine_sequence(const struct engine *engine, uint32_t slot, struct sequence_view *view) {
+    ASSERT(slot < engine->sequences.n_slots);
+    const struct sequence *sequence = &engine->sequences.slots[slot];
+    *view = (struct sequence_view){
+        .ids = sequence->ids,
+        .n_tokens = sequence->n_tokens,
+        .n_prompt = sequence->n_prompt,
+        .sampling = &sequence->sampling,
+        .ban_ends = sequence_bans_ends(sequence),
+        .serial = sequence->serial,
+    };
+}
+
+void engine_load(const struct engine *engine, struct load *load) {
+    const struct kv_pool *pool = &engine->pool;
+    *load = engine->figures;
+    load->blocks_total = pool->n_blocks;
+    load->blocks_free = pool->counts[KV_FREE];
+    load->blocks_used = pool->counts[KV_USED];
+    load->blocks_reserved = pool->counts[KV_RESERVED];
+    load->blocks_quarantined = pool->counts[KV_QUARANTINED];
+    load->blocks_cached = pool->counts[KV_CACHED];
+    load->n_running = engine->schedule.n_prefill + engine->schedule.n_decode;
+    load->n_waiting = engine->schedule.n_waiting;
+    load->prefill_tokens_queued = engine->schedule.n_queued;
+}

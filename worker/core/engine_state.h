@@ -1,0 +1,97 @@
+/* worker/core/engine_state.h: what the files of the core share: the engine's memory and the few
+ * calls with which one subject asks another for something. Not for the shell. */
+#pragma once
+
+#include "worker/core/engine.h"
+#include "worker/core/graves.h"
+#include "worker/core/kv_pool.h"
+#include "worker/core/outlet.h"
+#include "worker/core/prefix.h"
+#include "worker/core/sequence.h"
+
+struct schedule {
+    struct list waiting; /* by priority, then arrival */
+    struct list prefill; /* running, prompt not computed yet */
+    struct list decode;  /* running, one token a step; those served last stand at the back */
+    uint32_t n_waiting;
+    uint32_t n_prefill;
+    uint32_t n_decode;
+    uint32_t n_queued; /* tokens not yet computed of waiting and prefill */
+    uint64_t n_arrivals;
+    bool prefill_turn; /* with room for one row only, decode and prefill take turns */
+    uint32_t *picks;   /* owned (max_batch): slots */
+};
+
+struct engine {
+    struct engine_config config;
+    struct engine_sink sink;
+    uint64_t now_ns;  /* of the event in hand */
+    uint32_t budget;  /* tokens of a step: config.chunk_tokens or less */
+    uint32_t context; /* most tokens of a sequence: no more than the pool can hold */
+
+    struct kv_pool pool;
+    struct prefix_cache cache;
+    struct sequence_table sequences;
+    struct outlet_table outlets;
+    struct schedule schedule;
+    struct graves graves;
+
+    /* hand-off */
+    struct map handoffs;  /* (side, generation or transfer id) -> slot */
+    struct list leases;   /* reservations that are not submitted, by expiry */
+    struct list linkless; /* outgoing ones whose link could not be opened yet */
+    uint32_t next_gen;
+    uint32_t n_groups;
+    uint32_t groups[HANDOFF_GROUPS_MAX + 1]; /* group g: layers [groups[g], groups[g + 1]) */
+    bool taking;           /* inside take_chunk: quarantined blocks stay where they are */
+    uint32_t n_quarantine; /* of `quarantine` */
+    uint32_t *quarantine;  /* owned (n_blocks) */
+
+    /* the step in flight */
+    struct plan_row *rows; /* owned (max_batch) */
+    uint32_t n_rows;
+    bool in_flight;
+    uint32_t layers_ready;
+    uint64_t step_begin_ns;
+
+    /* what is sent */
+    struct step_entry *entries;  /* owned (MESSAGE_ENTRIES_MAX) */
+    uint32_t *entry_slots;       /* owned (MESSAGE_ENTRIES_MAX) */
+    struct digest_entry *digest; /* owned (max_seqs) */
+    uint64_t retry_ns;           /* something met BUSY: try again then; 0: nothing did */
+    bool flush_due;              /* tokens must not wait for the next step's end */
+
+    bool draining;
+    uint64_t drain_ns; /* what is left then is failed; 0: never */
+
+    struct load figures; /* counters and medians; the rest is filled in by engine_load() */
+    uint64_t rate_ns;    /* start of the window in which tokens are counted */
+    uint64_t rate_tokens;
+};
+
+/* Gives up a sequence: its hand-off, its place in the schedule, its blocks, its slot. During a step
+ * that computes it, blocks and slot go at the step's end. `reason` is what a peer is told. */
+void engine_drop(struct engine *engine, struct sequence *sequence, enum reason reason);
+
+/* Tells the router that the attempt cannot go on here, and drops it. */
+void engine_fail(struct engine *engine, struct sequence *sequence, enum reason reason);
+
+/* The answer is complete: blocks go, ids stay until FORGET. */
+void engine_end(struct engine *engine, struct sequence *sequence, enum finish finish);
+
+/* What the token just appended ends the sequence with; `banned`: it was not allowed to stop. */
+enum finish engine_judge(const struct engine *engine, const struct sequence *sequence, bool banned);
+
+/* What every event ends with: links given up during it are let go, and what may not wait is sent.
+ */
+void engine_settle(struct engine *engine);
+
+/* Something met BUSY. */
+void engine_retry(struct engine *engine);
+
+/* A one-line note for the shell's log. */
+void engine_note(const struct engine *engine, const char *what, uint64_t detail);
+
+static inline uint32_t engine_blocks_for(const struct engine *engine, uint32_t n_tokens) {
+    return (n_tokens + engine->config.block_tokens - 1) / engine->config.block_tokens;
+}

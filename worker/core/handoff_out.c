@@ -1,0 +1,257 @@
+/* The sending side of a hand-off. */
+#include "worker/core/handoff.h"
+
+#include "base/assert.h"
+#include "worker/core/session.h"
+
+#include <string.h>
+
+static const struct peer *find_peer(const struct outlet *router, const struct handoff *handoff) {
+    for (uint32_t i = 0; i < router->n_peers; i++)
+        if (router->peers[i].incarnation == handoff->peer_incarnation &&
+            strcmp(router->peers[i].name, handoff->peer) == 0)
+            return &router->peers[i];
+    return NULL;
+}
+
+/* The link to the receiving worker, opened if there is none yet. STATUS_BUSY: later. */
+static enum status find_link(struct engine *engine, const struct outlet *router,
+                             const struct handoff *handoff, struct outlet **outlet) {
+    *outlet =
+        outlet_find_peer(&engine->outlets, OUTLET_KV_OUT, handoff->peer, handoff->peer_incarnation);
+    if (*outlet)
+        return STATUS_OK;
+    const struct peer *peer = find_peer(router, handoff);
+    if (!peer)
+        return STATUS_NOT_FOUND;
+    uint32_t link;
+    TRY(engine->sink.open_kv(engine->sink.context, peer, &link));
+    *outlet = outlet_take(&engine->outlets, OUTLET_KV_OUT, link);
+    if (!*outlet) {
+        engine->sink.close_link(engine->sink.context, link);
+        return STATUS_LIMIT;
+    }
+    memcpy((*outlet)->name, handoff->peer, sizeof(*outlet)->name);
+    (*outlet)->incarnation = handoff->peer_incarnation;
+    return STATUS_OK;
+}
+
+static enum status join_link(struct engine *engine, const struct outlet *router,
+                             struct sequence *sequence) {
+    struct outlet *outlet;
+    enum status status = find_link(engine, router, &sequence->handoff, &outlet);
+    if (status != STATUS_OK)
+        return status;
+    sequence->handoff.outlet = outlet_index(&engine->outlets, outlet);
+    list_remove(&sequence->of_link);
+    list_push_back(&outlet->transfers, &sequence->of_link);
+    return STATUS_OK;
+}
+
+enum status handoff_submit_out(struct engine *engine, const struct outlet *router,
+                               struct sequence *sequence, const struct submit *submit) {
+    const struct xfer *xfer = &submit->xfer;
+    struct handoff *handoff = &sequence->handoff;
+    if (xfer->cached_tokens % engine->config.block_tokens != 0 ||
+        xfer->cached_tokens > submit->n_tokens)
+        return STATUS_INVALID;
+    TRY(handoff_register(engine, HANDOFF_OUT, xfer->transfer_id, sequence));
+    handoff->side = HANDOFF_OUT;
+    handoff->outlet = OUTLET_NONE;
+    handoff->transfer_id = xfer->transfer_id;
+    handoff->gen = xfer->gen;
+    handoff->first_block = xfer->cached_tokens / engine->config.block_tokens;
+    handoff->n_blocks = engine_blocks_for(engine, submit->n_tokens);
+    memcpy(handoff->peer, xfer->peer, sizeof handoff->peer);
+    handoff->peer[sizeof handoff->peer - 1] = 0;
+    handoff->peer_incarnation = xfer->peer_incarnation;
+    for (uint32_t g = 0; g < engine->n_groups; g++)
+        handoff->pushed[g] = handoff->first_block;
+    /* The link is opened now, so that it is there when the first blocks are. */
+    enum status status = join_link(engine, router, sequence);
+    if (status == STATUS_BUSY) {
+        list_push_back(&engine->linkless, &sequence->of_link);
+        engine_retry(engine);
+        status = STATUS_OK;
+    }
+    return status;
+}
+
+void handoff_open_links(struct engine *engine) {
+    list_each(link, &engine->linkless) {
+        struct sequence *sequence = list_entry(link, struct sequence, of_link);
+        const struct outlet *router = &engine->outlets.outlets[sequence->outlet];
+        enum status status = join_link(engine, router, sequence);
+        if (status == STATUS_BUSY)
+            engine_retry(engine);
+        else if (status != STATUS_OK)
+            engine_fail(engine, sequence, REASON_TRANSFER);
+    }
+}
+
+/* Blocks of the prompt, counted from the first, whose KV of group g's layers is in the pool. The
+ * last block counts once the whole prompt is computed, so that it is pushed once. */
+static uint32_t ready_blocks(const struct engine *engine, const struct sequence *sequence,
+                             uint32_t group) {
+    const struct handoff *handoff = &sequence->handoff;
+    if (sequence->state == SEQUENCE_SENDING)
+        return handoff->n_blocks;
+    uint32_t n_tokens = sequence->n_computed;
+    if (sequence->in_step && engine->groups[group + 1] <= engine->layers_ready)
+        n_tokens = sequence->n_in_step;
+    if (n_tokens == sequence->n_tokens)
+        return handoff->n_blocks;
+    return n_tokens / engine->config.block_tokens;
+}
+
+/* Pushes the next piece of a group, as large as fits a chunk. */
+static enum status push_piece(struct engine *engine, struct outlet *outlet,
+                              struct sequence *sequence, uint32_t group, uint32_t n_ready) {
+    struct handoff *handoff = &sequence->handoff;
+    uint32_t n_layers = engine->groups[group + 1] - engine->groups[group];
+    uint32_t n_max = engine->config.chunk_bytes / (engine->config.block_bytes * n_layers);
+    uint32_t begin = handoff->pushed[group];
+    uint32_t end = n_ready - begin > n_max ? begin + n_max : n_ready;
+    struct chunk chunk = {
+        .transfer_id = handoff->transfer_id,
+        .gen = handoff->gen,
+        .index = handoff->n_pushed,
+        .layer_begin = engine->groups[group],
+        .layer_end = engine->groups[group + 1],
+        .block_begin = begin,
+        .block_end = end,
+    };
+    enum status status = engine->sink.push_chunk(engine->sink.context, outlet->link, &chunk,
+                                                 sequence->blocks + begin);
+    if (status != STATUS_OK)
+        return status;
+    handoff->pushed[group] = end;
+    handoff->n_pushed++;
+    outlet->n_in_flight++;
+    engine->figures.handoff_bytes +=
+        (uint64_t)(end - begin) * n_layers * engine->config.block_bytes;
+    return STATUS_OK;
+}
+
+static enum status send_commit(struct engine *engine, struct outlet *outlet,
+                               struct sequence *sequence) {
+    struct handoff *handoff = &sequence->handoff;
+    uint32_t last = sequence->n_tokens - 1; /* token 0: the one sampled here */
+    struct message message = {.type = MESSAGE_COMMIT};
+    struct commit *commit = &message.u.commit;
+    *commit = (struct commit){
+        .transfer_id = handoff->transfer_id,
+        .gen = handoff->gen,
+        .req = sequence->req,
+        .attempt = sequence->attempt,
+        .n_tokens = last,
+        .n_chunks = handoff->n_pushed,
+        .first_index = last - sequence->n_prompt,
+        .first_token = sequence->ids[last],
+        .finish = sequence->finish,
+        .has_logprobs = sequence->sampling.want_logprobs,
+        .cached_tokens = sequence->cached_tokens,
+    };
+    if (commit->has_logprobs)
+        commit->logprobs = sequence->logprobs[last % SEQUENCE_LOGPROBS_MAX];
+    enum status status = engine->sink.send(engine->sink.context, outlet->link, &message);
+    if (status == STATUS_OK)
+        handoff->commit_sent = true;
+    return status;
+}
+
+/* STATUS_BUSY: nothing more goes to this link now. */
+static enum status pump_sequence(struct engine *engine, struct outlet *outlet,
+                                 struct sequence *sequence) {
+    struct handoff *handoff = &sequence->handoff;
+    bool all = true;
+    if (handoff->commit_sent || sequence->dead)
+        return STATUS_OK;
+    for (uint32_t g = 0; g < engine->n_groups; g++) {
+        uint32_t n_ready = ready_blocks(engine, sequence, g);
+        while (handoff->pushed[g] < n_ready) {
+            if (outlet->n_in_flight >= outlet->credits)
+                return STATUS_BUSY; /* an acknowledgement will come */
+            enum status status = push_piece(engine, outlet, sequence, g, n_ready);
+            if (status == STATUS_BUSY)
+                engine_retry(engine);
+            if (status != STATUS_OK)
+                return status;
+        }
+        all = all && handoff->pushed[g] == handoff->n_blocks;
+    }
+    if (!all || sequence->state != SEQUENCE_SENDING)
+        return STATUS_OK;
+    enum status status = send_commit(engine, outlet, sequence);
+    if (status == STATUS_BUSY)
+        engine_retry(engine);
+    return status;
+}
+
+void handoff_pump(struct engine *engine, struct outlet *outlet) {
+    if (!outlet->ready || outlet->broken || outlet->kind != OUTLET_KV_OUT)
+        return;
+    list_each(link, &outlet->transfers) {
+        struct sequence *sequence = list_entry(link, struct sequence, of_link);
+        enum status status = pump_sequence(engine, outlet, sequence);
+        if (status == STATUS_BUSY)
+            return;
+        if (status != STATUS_OK) {
+            outlet_break(&engine->outlets, outlet);
+            return;
+        }
+    }
+}
+
+void handoff_pump_all(struct engine *engine) {
+    for (uint32_t i = 0; i < engine->outlets.n_outlets; i++)
+        if (engine->outlets.outlets[i].kind == OUTLET_KV_OUT)
+            handoff_pump(engine, &engine->outlets.outlets[i]);
+}
+
+/* The transfer that the receiver speaks of; otherwise it is told that there is none. */
+static struct sequence *find_transfer(struct engine *engine, struct outlet *outlet,
+                                      uint64_t transfer_id, uint32_t gen) {
+    struct sequence *sequence = handoff_find(engine, HANDOFF_OUT, transfer_id);
+    if (sequence && sequence->handoff.gen == gen &&
+        sequence->handoff.outlet == outlet_index(&engine->outlets, outlet))
+        return sequence;
+    engine->figures.n_stale_dropped++;
+    handoff_post_end(engine, outlet, MESSAGE_ABORT, transfer_id, gen, REASON_UNKNOWN);
+    return NULL;
+}
+
+void handoff_chunk_ack(struct engine *engine, struct outlet *outlet, const struct chunk_ack *ack) {
+    struct sequence *sequence = find_transfer(engine, outlet, ack->transfer_id, ack->gen);
+    if (!sequence)
+        return;
+    struct handoff *handoff = &sequence->handoff;
+    if (ack->n_done > handoff->n_pushed) {
+        engine_fail(engine, sequence, REASON_TRANSFER); /* acknowledges what was never sent */
+        return;
+    }
+    /* Absolute counts: an old or repeated acknowledgement changes nothing. */
+    if (ack->n_done > handoff->n_acked) {
+        outlet->n_in_flight -= ack->n_done - handoff->n_acked;
+        handoff->n_acked = ack->n_done;
+    }
+    handoff_pump(engine, outlet);
+}
+
+void handoff_commit_ack(struct engine *engine, struct outlet *outlet,
+                        const struct transfer_end *end) {
+    /* Forgotten meanwhile by the router, who heard of it first: both sides are done. */
+    if (!handoff_find(engine, HANDOFF_OUT, end->transfer_id))
+        return;
+    struct sequence *sequence = find_transfer(engine, outlet, end->transfer_id, end->gen);
+    if (!sequence)
+        return;
+    if (!sequence->handoff.commit_sent) {
+        engine_fail(engine, sequence, REASON_TRANSFER);
+        return;
+    }
+    engine->figures.n_handoffs_out++;
+    handoff_end(engine, sequence, REASON_NONE);
+    engine_end(engine, sequence, sequence->finish);
+    handoff_pump(engine, outlet);
+}

@@ -1,0 +1,309 @@
+#include "worker/core/schedule.h"
+
+#include "base/assert.h"
+#include "worker/core/block_hash.h"
+
+struct budget {
+    uint32_t n_tokens;
+    uint32_t n_rows;
+    bool preempted; /* somebody made room in this plan: admit nobody */
+};
+
+static uint32_t min_u32(uint32_t a, uint32_t b) {
+    return a < b ? a : b;
+}
+
+void schedule_account(struct engine *engine, struct sequence *sequence) {
+    bool queued = sequence->queue == QUEUE_WAITING || sequence->queue == QUEUE_PREFILL;
+    uint32_t n = queued ? sequence->n_tokens - sequence->n_computed : 0;
+    engine->schedule.n_queued += n - sequence->n_queued;
+    sequence->n_queued = n;
+}
+
+static void enter(struct engine *engine, struct sequence *sequence, enum queue queue) {
+    ASSERT(sequence->queue == QUEUE_NONE);
+    sequence->queue = queue;
+    sequence->state = queue == QUEUE_WAITING ? SEQUENCE_WAITING : SEQUENCE_RUNNING;
+    engine->schedule.n_waiting += queue == QUEUE_WAITING;
+    engine->schedule.n_prefill += queue == QUEUE_PREFILL;
+    engine->schedule.n_decode += queue == QUEUE_DECODE;
+    schedule_account(engine, sequence);
+}
+
+void schedule_remove(struct engine *engine, struct sequence *sequence) {
+    engine->schedule.n_waiting -= sequence->queue == QUEUE_WAITING;
+    engine->schedule.n_prefill -= sequence->queue == QUEUE_PREFILL;
+    engine->schedule.n_decode -= sequence->queue == QUEUE_DECODE;
+    sequence->queue = QUEUE_NONE;
+    list_remove(&sequence->at);
+    schedule_account(engine, sequence);
+}
+
+/* Does a run before b? */
+static bool before(const struct sequence *a, const struct sequence *b) {
+    if (a->priority != b->priority)
+        return a->priority < b->priority;
+    return a->arrival < b->arrival;
+}
+
+void schedule_wait(struct engine *engine, struct sequence *sequence) {
+    struct list *at = &engine->schedule.waiting;
+    if (sequence->arrival == 0)
+        sequence->arrival = ++engine->schedule.n_arrivals;
+    sequence->blocked = false;
+    while (at->prev != &engine->schedule.waiting &&
+           before(sequence, list_entry(at->prev, struct sequence, at)))
+        at = at->prev;
+    list_insert_before(at, &sequence->at);
+    enter(engine, sequence, QUEUE_WAITING);
+}
+
+void schedule_decode(struct engine *engine, struct sequence *sequence) {
+    if (sequence->arrival == 0)
+        sequence->arrival = ++engine->schedule.n_arrivals;
+    list_push_back(&engine->schedule.decode, &sequence->at);
+    enter(engine, sequence, QUEUE_DECODE);
+}
+
+static struct sequence *newest_of(struct list *head, struct sequence *newest) {
+    list_each(link, head) {
+        struct sequence *sequence = list_entry(link, struct sequence, at);
+        if (!newest || before(newest, sequence))
+            newest = sequence;
+    }
+    return newest;
+}
+
+/* The running sequence that would be missed least. A scan, but only when blocks are short. */
+static struct sequence *newest_running(struct engine *engine) {
+    return newest_of(&engine->schedule.decode, newest_of(&engine->schedule.prefill, NULL));
+}
+
+static void preempt(struct engine *engine, struct sequence *sequence) {
+    ASSERT(!sequence->in_step);
+    schedule_remove(engine, sequence);
+    sequence_give_blocks(sequence, &engine->cache);
+    engine->figures.n_preemptions++;
+    schedule_wait(engine, sequence);
+}
+
+/* A block for the token that is computed next. Answers false when the sequence had to go itself. */
+static bool grow(struct engine *engine, struct sequence *sequence, struct budget *budget) {
+    uint32_t n_need = engine_blocks_for(engine, sequence->n_tokens);
+    while (sequence->n_blocks < n_need) {
+        uint32_t n = sequence->n_blocks;
+        uint32_t after = n > 0 ? sequence->blocks[n - 1] : KV_POOL_NO_BLOCK;
+        enum status status =
+            prefix_cache_take(&engine->cache, n_need - n, after, KV_USED, sequence->blocks + n);
+        if (status == STATUS_OK) {
+            sequence->n_blocks = n_need;
+            break;
+        }
+        struct sequence *victim = newest_running(engine);
+        budget->preempted = true;
+        preempt(engine, victim);
+        if (victim == sequence)
+            return false;
+    }
+    return true;
+}
+
+static void add_row(struct engine *engine, struct sequence *sequence, struct budget *budget) {
+    uint32_t n = min_u32(sequence->n_tokens - sequence->n_computed, budget->n_tokens);
+    ASSERT(n > 0 && budget->n_rows > 0);
+    engine->rows[engine->n_rows++] = (struct plan_row){
+        .slot = sequence->slot,
+        .begin = sequence->n_computed,
+        .n_tokens = n,
+        .ids = sequence->ids + sequence->n_computed,
+        .blocks = sequence->blocks,
+        .sample = sequence->n_computed + n == sequence->n_tokens,
+    };
+    sequence->in_step = true;
+    sequence->n_in_step = sequence->n_computed + n;
+    budget->n_tokens -= n;
+    budget->n_rows--;
+}
+
+/* Rows for the first n_max sequences that decode. Blocks come first and rows after, because growing
+ * may preempt a sequence that was picked already. */
+static void plan_decode(struct engine *engine, struct budget *budget, uint32_t n_max) {
+    struct schedule *schedule = &engine->schedule;
+    bool rotate = schedule->n_decode > n_max;
+    uint32_t n_picks = 0;
+    list_each(link, &schedule->decode) {
+        if (n_picks == n_max)
+            break;
+        schedule->picks[n_picks++] = list_entry(link, struct sequence, at)->slot;
+    }
+    for (uint32_t i = 0; i < n_picks; i++) {
+        struct sequence *sequence = &engine->sequences.slots[schedule->picks[i]];
+        if (sequence->queue == QUEUE_DECODE && !grow(engine, sequence, budget))
+            continue;
+    }
+    for (uint32_t i = 0; i < n_picks; i++) {
+        struct sequence *sequence = &engine->sequences.slots[schedule->picks[i]];
+        if (sequence->queue != QUEUE_DECODE)
+            continue;
+        add_row(engine, sequence, budget);
+        if (rotate) {
+            list_remove(&sequence->at);
+            list_push_back(&schedule->decode, &sequence->at);
+        }
+    }
+}
+
+uint32_t schedule_match(const struct engine *engine, const struct sequence *sequence,
+                        uint32_t n_max, struct map_key *last, uint32_t *n_unused) {
+    struct map_key key = BLOCK_HASH_START;
+    uint32_t n = 0;
+    *last = key;
+    *n_unused = 0;
+    while (n < n_max) {
+        uint32_t block;
+        key = block_hash(engine->config.prefix_key, sequence->salt, key,
+                         sequence->ids + (size_t)n * BLOCK_HASH_TOKENS);
+        if (prefix_cache_find(&engine->cache, key, &block) != STATUS_OK)
+            break;
+        sequence->blocks[n++] = block;
+        *last = key;
+        *n_unused += engine->pool.states[block] == KV_CACHED;
+    }
+    return n;
+}
+
+static bool is_full(const struct engine *engine) {
+    return engine->schedule.n_prefill + engine->schedule.n_decode >= engine->config.max_batch;
+}
+
+bool schedule_takes_more(const struct engine *engine) {
+    return engine->schedule.n_waiting == 0 || !is_full(engine);
+}
+
+uint32_t schedule_headroom(const struct engine *engine) {
+    const struct schedule *schedule = &engine->schedule;
+    uint32_t n = schedule->n_decode;
+    if (!list_empty(&schedule->waiting)) {
+        const struct sequence *first = list_entry(schedule->waiting.next, struct sequence, at);
+        n += first->blocked ? engine_blocks_for(engine, first->n_tokens) : 0;
+    }
+    return n;
+}
+
+/* Counts the prompt in the cache's figures, once for each sequence. */
+static void count_prefix(struct engine *engine, struct sequence *sequence, uint32_t n_cached) {
+    if (sequence->counted)
+        return;
+    sequence->counted = true;
+    sequence->cached_tokens = min_u32(n_cached, sequence->n_prompt);
+    engine->figures.prefix_queries += sequence->n_tokens;
+    engine->figures.prefix_hits += n_cached;
+}
+
+/* All blocks of its tokens, cached ones where there are, or STATUS_BUSY. The last token is computed
+ * in any case, so that there are logits to sample from. */
+static enum status admit(struct engine *engine, struct sequence *sequence) {
+    struct map_key last;
+    uint32_t n_unused;
+    uint32_t n_need = engine_blocks_for(engine, sequence->n_tokens);
+    uint32_t n_max = (sequence->n_tokens - 1) / engine->config.block_tokens;
+    uint32_t n_hits = schedule_match(engine, sequence, n_max, &last, &n_unused);
+    bool alone = engine->schedule.n_prefill + engine->schedule.n_decode == 0;
+    uint32_t n_spare = alone ? 0 : engine->schedule.n_decode;
+    if (n_need - n_hits + n_unused + n_spare > prefix_cache_available(&engine->cache)) {
+        sequence->blocked = true;
+        sequence->pool_version = engine->pool.version;
+        return STATUS_BUSY;
+    }
+    for (uint32_t i = 0; i < n_hits; i++)
+        prefix_cache_hold(&engine->cache, sequence->blocks[i]);
+    enum status status =
+        prefix_cache_take(&engine->cache, n_need - n_hits,
+                          n_hits > 0 ? sequence->blocks[n_hits - 1] : KV_POOL_NO_BLOCK, KV_USED,
+                          sequence->blocks + n_hits);
+    ASSERT(status == STATUS_OK);
+    schedule_remove(engine, sequence);
+    sequence->n_blocks = n_need;
+    sequence->n_hashed = n_hits;
+    sequence->hashed = last;
+    sequence->n_computed = n_hits * engine->config.block_tokens;
+    count_prefix(engine, sequence, sequence->n_computed);
+    list_push_back(&engine->schedule.prefill, &sequence->at);
+    enter(engine, sequence, QUEUE_PREFILL);
+    return STATUS_OK;
+}
+
+/* The first of the waiting, unless nothing has changed since it did not fit. */
+static struct sequence *next_waiting(struct engine *engine) {
+    struct list *first = list_first(&engine->schedule.waiting);
+    if (!first)
+        return NULL;
+    struct sequence *sequence = list_entry(first, struct sequence, at);
+    bool unchanged = sequence->blocked && sequence->pool_version == engine->pool.version;
+    bool alone = engine->schedule.n_prefill + engine->schedule.n_decode == 0;
+    return unchanged && !alone ? NULL : sequence;
+}
+
+static void plan_waiting(struct engine *engine, struct budget *budget) {
+    while (budget->n_tokens > 0 && budget->n_rows > 0 && !is_full(engine)) {
+        struct sequence *sequence = next_waiting(engine);
+        if (!sequence)
+            return;
+        if (sequence->deadline_ns && sequence->deadline_ns <= engine->now_ns) {
+            engine_fail(engine, sequence, REASON_CANCELLED);
+            continue;
+        }
+        /* Nobody overtakes the first: a long prompt would wait for ever. */
+        if (admit(engine, sequence) != STATUS_OK)
+            return;
+        add_row(engine, sequence, budget);
+    }
+}
+
+static void plan_prefill(struct engine *engine, struct budget *budget) {
+    list_each(link, &engine->schedule.prefill) {
+        if (budget->n_tokens == 0 || budget->n_rows == 0)
+            return;
+        add_row(engine, list_entry(link, struct sequence, at), budget);
+    }
+}
+
+/* A waiting sequence that did not fit takes the place of one whose priority is worse. */
+static void make_way(struct engine *engine) {
+    struct list *first = list_first(&engine->schedule.waiting);
+    if (!first)
+        return;
+    struct sequence *sequence = list_entry(first, struct sequence, at);
+    struct sequence *victim = sequence->blocked ? newest_running(engine) : NULL;
+    if (!victim || victim->priority <= sequence->priority)
+        return;
+    preempt(engine, victim);
+}
+
+/* How many rows decode may take: all, unless prompts would get nothing at all. */
+static uint32_t decode_share(struct engine *engine, const struct budget *budget) {
+    struct schedule *schedule = &engine->schedule;
+    uint32_t n_max = min_u32(budget->n_rows, budget->n_tokens);
+    bool pending = !list_empty(&schedule->prefill) || (!is_full(engine) && next_waiting(engine));
+    if (!pending || schedule->n_decode < n_max)
+        return n_max;
+    if (n_max > 1)
+        return n_max - 1;
+    schedule->prefill_turn = !schedule->prefill_turn;
+    return schedule->prefill_turn ? 0 : 1;
+}
+
+void schedule_plan(struct engine *engine) {
+    struct budget budget = {.n_tokens = engine->budget, .n_rows = engine->config.max_batch};
+    engine->n_rows = 0;
+    make_way(engine);
+    plan_decode(engine, &budget, decode_share(engine, &budget));
+    plan_prefill(engine, &budget);
+    if (!budget.preempted)
+        plan_waiting(engine, &budget);
+    /* Never an empty step while something could run: nobody might call again before an event. */
+    if (engine->n_rows == 0)
+        plan_decode(engine, &budget, min_u32(budget.n_rows, budget.n_tokens));
+    if (engine->n_rows == 0)
+        plan_waiting(engine, &budget);
+}

@@ -1,0 +1,277 @@
+#include "worker/core/session.h"
+
+#include "base/assert.h"
+#include "worker/core/handoff.h"
+#include "worker/core/schedule.h"
+
+#include <string.h>
+
+void session_adopt(struct engine *engine, struct outlet *router, struct sequence *sequence) {
+    sequence->outlet = outlet_index(&engine->outlets, router);
+    list_push_back(&router->sequences, &sequence->of_session);
+}
+
+void session_mark(struct engine *engine, struct sequence *sequence) {
+    if (sequence->outlet == OUTLET_NONE || !list_empty(&sequence->dirty))
+        return;
+    list_push_back(&engine->outlets.outlets[sequence->outlet].dirty, &sequence->dirty);
+}
+
+static void post_failed(struct engine *engine, struct outlet *outlet, struct request_id req,
+                        uint32_t attempt, enum phase phase, enum reason reason) {
+    struct post post = {.type = MESSAGE_FAILED};
+    post.u.failed =
+        (struct failed){.req = req, .attempt = attempt, .phase = phase, .reason = reason};
+    outlet_post(&engine->outlets, outlet, &engine->sink, &post);
+}
+
+void session_post_failed(struct engine *engine, const struct sequence *sequence,
+                         enum reason reason) {
+    if (sequence->outlet == OUTLET_NONE)
+        return;
+    post_failed(engine, &engine->outlets.outlets[sequence->outlet], sequence->req,
+                sequence->attempt, sequence->phase, reason);
+}
+
+void session_post_reset(struct engine *engine, uint32_t link, uint64_t session,
+                        enum reason reason) {
+    struct message message = {.type = MESSAGE_RESET, .session = session};
+    message.u.reset.reason = reason;
+    engine->figures.n_stale_dropped++;
+    /* Not kept when it meets BUSY: the next message of that session asks for it again. */
+    (void)engine->sink.send(engine->sink.context, link, &message);
+}
+
+void session_drop(struct engine *engine, struct outlet *outlet) {
+    struct list *first;
+    while ((first = list_first(&outlet->sequences)) != NULL)
+        engine_drop(engine, list_entry(first, struct sequence, of_session), REASON_CANCELLED);
+    outlet_give(&engine->outlets, outlet);
+}
+
+/* The older session of the same router, if there is one on another link. */
+static struct outlet *older_session(struct engine *engine, uint64_t router_id) {
+    for (uint32_t i = 0; i < engine->outlets.n_outlets; i++) {
+        struct outlet *outlet = &engine->outlets.outlets[i];
+        if (outlet->kind == OUTLET_ROUTER && outlet->router_id == router_id)
+            return outlet;
+    }
+    return NULL;
+}
+
+void session_hello(struct engine *engine, uint32_t link, const struct message *message) {
+    const struct hello *hello = &message->u.hello;
+    struct outlet *outlet = outlet_find(&engine->outlets, link);
+    if (outlet && outlet->kind == OUTLET_ROUTER && outlet->session == hello->session)
+        return; /* said before */
+    if (outlet && outlet->kind != OUTLET_ROUTER) {
+        session_post_reset(engine, link, hello->session, REASON_INVALID);
+        return;
+    }
+    if (hello->major != PROTO_MAJOR) {
+        session_post_reset(engine, link, hello->session, REASON_MISMATCH);
+        return;
+    }
+    if (outlet)
+        session_drop(engine, outlet);
+    outlet = older_session(engine, hello->router_id);
+    if (outlet) {
+        uint32_t old_link = outlet->link;
+        session_drop(engine, outlet);
+        engine->sink.close_link(engine->sink.context, old_link);
+    }
+    outlet = outlet_take(&engine->outlets, OUTLET_ROUTER, link);
+    if (!outlet) {
+        session_post_reset(engine, link, hello->session, REASON_BUSY);
+        return;
+    }
+    outlet->session = hello->session;
+    outlet->router_id = hello->router_id;
+    memcpy(outlet->name, hello->name, sizeof outlet->name);
+    outlet->name[sizeof outlet->name - 1] = 0;
+    outlet->heard_ns = engine->now_ns;
+    outlet->seen_seq = message->seq;
+    outlet->beat_ns = engine->now_ns;
+    outlet->digest_ns = engine->now_ns + 1000000000ull;
+    outlet->welcome_due = true;
+    session_flush(engine);
+}
+
+/* This session's sequence of a request, or NULL. */
+static struct sequence *find_own(struct engine *engine, const struct outlet *outlet,
+                                 struct request_id req) {
+    struct sequence *sequence = sequence_find(&engine->sequences, req);
+    if (sequence && sequence->outlet != outlet_index(&engine->outlets, outlet))
+        return NULL;
+    return sequence;
+}
+
+/* A new sequence of this worker's own: PREFILL or BOTH. */
+static enum reason submit_new(struct engine *engine, struct outlet *outlet,
+                              const struct submit *submit) {
+    if (engine->draining)
+        return REASON_DRAINING;
+    if (submit->n_tokens >= engine->context)
+        return REASON_TOO_LONG;
+    if (sequence_find(&engine->sequences, submit->req))
+        return REASON_INVALID; /* another session's */
+    struct sequence *sequence = sequence_take(&engine->sequences, submit->req, submit->attempt);
+    if (!sequence)
+        return REASON_BUSY;
+    sequence_fill(&engine->sequences, sequence, submit, engine->now_ns);
+    session_adopt(engine, outlet, sequence);
+    if (submit->phase == PHASE_PREFILL) {
+        enum status status = handoff_submit_out(engine, outlet, sequence, submit);
+        if (status != STATUS_OK) {
+            engine_drop(engine, sequence, REASON_NONE);
+            return status == STATUS_INVALID ? REASON_INVALID : REASON_TRANSFER;
+        }
+    }
+    schedule_wait(engine, sequence);
+    return REASON_NONE;
+}
+
+static void submit_request(struct engine *engine, struct outlet *outlet,
+                           const struct submit *submit) {
+    struct sequence *sequence = find_own(engine, outlet, submit->req);
+    enum reason reason = REASON_NONE;
+    if (sequence && submit->attempt < sequence->attempt)
+        reason = REASON_STALE;
+    else if (graves_has(&engine->graves, submit->req, submit->attempt))
+        reason = REASON_CANCELLED;
+    if (reason == REASON_NONE && sequence && submit->attempt > sequence->attempt) {
+        engine_drop(engine, sequence, REASON_STALE);
+        sequence = NULL;
+    }
+    if (reason == REASON_NONE && sequence && submit->phase == PHASE_DECODE) {
+        handoff_submit_in(engine, outlet, submit);
+        return;
+    }
+    if (reason == REASON_NONE && sequence)
+        return; /* said before */
+    if (reason == REASON_NONE && sequence_check_submit(submit, engine->config.n_vocab) != STATUS_OK)
+        reason = REASON_INVALID;
+    if (reason == REASON_NONE && submit->phase == PHASE_DECODE)
+        reason = REASON_UNKNOWN;
+    if (reason == REASON_NONE)
+        reason = submit_new(engine, outlet, submit);
+    if (reason != REASON_NONE)
+        post_failed(engine, outlet, submit->req, submit->attempt, submit->phase, reason);
+}
+
+/* What comes late of this attempt is refused. Ids carry their router's number, so none can bury
+ * another's requests. */
+static void bury(struct engine *engine, const struct outlet *outlet, struct request_id req,
+                 uint32_t attempt) {
+    if (req.hi == outlet->router_id)
+        graves_add(&engine->graves, req, attempt);
+}
+
+static void forget(struct engine *engine, struct outlet *outlet, const struct forget *message) {
+    for (uint32_t i = 0; i < message->n && i < MESSAGE_ENTRIES_MAX; i++) {
+        struct sequence *sequence = find_own(engine, outlet, message->attempts[i].req);
+        bool found = sequence && sequence->attempt == message->attempts[i].attempt;
+        /* The router has heard the receiver decode: as good as its acknowledgement. */
+        if (found && sequence->handoff.side == HANDOFF_OUT && sequence->handoff.commit_sent) {
+            engine->figures.n_handoffs_out++;
+            handoff_end(engine, sequence, REASON_NONE);
+        }
+        if (found)
+            engine_drop(engine, sequence, REASON_CANCELLED);
+        bury(engine, outlet, message->attempts[i].req, message->attempts[i].attempt);
+    }
+}
+
+static void resend(struct engine *engine, struct outlet *outlet, const struct resend *message) {
+    struct sequence *sequence = find_own(engine, outlet, message->req);
+    if (!sequence || sequence->attempt != message->attempt) {
+        post_failed(engine, outlet, message->req, message->attempt, PHASE_DECODE, REASON_UNKNOWN);
+        return;
+    }
+    /* Not decoding yet: there is nothing to repeat. */
+    if (sequence->state == SEQUENCE_RESERVED || sequence->state == SEQUENCE_FILLING)
+        return;
+    uint32_t from = message->from > sequence->n_tokens - sequence->n_prompt
+                        ? sequence->n_tokens
+                        : sequence->n_prompt + message->from;
+    if (from < sequence->n_sent)
+        sequence->n_sent = from;
+    sequence->finish_sent = false;
+    if (sequence->n_sent < sequence->n_tokens || sequence->finish != FINISH_NONE)
+        session_mark(engine, sequence);
+    engine->flush_due = true;
+}
+
+static void cancel(struct engine *engine, struct outlet *outlet, const struct cancel *message) {
+    struct sequence *sequence = find_own(engine, outlet, message->req);
+    if (sequence && sequence->attempt <= message->attempt)
+        engine_drop(engine, sequence, REASON_CANCELLED);
+    bury(engine, outlet, message->req, message->attempt);
+    /* Also where there is nothing: the router wants to know that nothing is left. */
+    struct post post = {.type = MESSAGE_CANCELLED};
+    post.u.cancel = *message;
+    outlet_post(&engine->outlets, outlet, &engine->sink, &post);
+}
+
+static void take_peers(struct outlet *outlet, const struct peers *message) {
+    outlet->n_peers = message->n < MESSAGE_PEERS_MAX ? message->n : MESSAGE_PEERS_MAX;
+    for (uint32_t i = 0; i < outlet->n_peers; i++) {
+        outlet->peers[i] = message->peers[i];
+        outlet->peers[i].name[MESSAGE_NAME_MAX - 1] = 0;
+    }
+}
+
+static void drain(struct engine *engine, const struct drain *message) {
+    if (message->deadline_ms > 0) {
+        uint64_t at = engine->now_ns + message->deadline_ms * 1000000ull;
+        if (engine->drain_ns == 0 || at < engine->drain_ns)
+            engine->drain_ns = at;
+    }
+    if (engine->draining)
+        return;
+    engine->draining = true;
+    session_beat_all(engine);
+}
+
+void session_message(struct engine *engine, struct outlet *outlet, const struct message *message) {
+    if (message->session != outlet->session) {
+        session_post_reset(engine, outlet->link, message->session, REASON_STALE);
+        return;
+    }
+    outlet->heard_ns = engine->now_ns;
+    outlet->seen_seq = message->seq;
+    switch (message->type) {
+    case MESSAGE_PEERS:
+        take_peers(outlet, &message->u.peers);
+        break;
+    case MESSAGE_PING:
+        outlet->ping_t_ns = message->u.ping.t_ns;
+        outlet->beat_ns = engine->now_ns; /* answered at once: the router measures the way */
+        engine->flush_due = true;
+        break;
+    case MESSAGE_RESERVE:
+        handoff_reserve(engine, outlet, &message->u.reserve);
+        break;
+    case MESSAGE_SUBMIT:
+        submit_request(engine, outlet, &message->u.submit);
+        break;
+    case MESSAGE_FORGET:
+        forget(engine, outlet, &message->u.forget);
+        break;
+    case MESSAGE_RESEND:
+        resend(engine, outlet, &message->u.resend);
+        break;
+    case MESSAGE_CANCEL:
+        cancel(engine, outlet, &message->u.cancel);
+        break;
+    case MESSAGE_DRAIN:
+        drain(engine, &message->u.drain);
+        break;
+    case MESSAGE_RESET:
+        outlet_break(&engine->outlets, outlet);
+        break;
+    default: /* not a router's to send */
+        engine->figures.n_stale_dropped++;
+        break;
+    }
+}

@@ -1,0 +1,26 @@
+#include "worker/family/family.h"
+
+#include "base/assert.h"
+
+#include <string.h>
+
+extern const struct family family_hash;
+extern const struct family family_llama;
+
+const struct family *const family_table[] = {&family_llama, &family_hash, NULL};
+
+static void check_hooks(const struct family *family) {
+    ASSERT(family->name);
+    ASSERT(family->open && family->close);
+    ASSERT(family->scratch_bytes && family->prepare);
+    ASSERT(family->forward);
+}
+
+const struct family *family_find(const char *name) {
+    for (const struct family *const *row = family_table; *row; row++) {
+        check_hooks(*row);
+        if (strcmp((*row)->name, name) == 0)
+            return *row;
+    }
+    return NULL;
+}

@@ -1,0 +1,100 @@
+/* worker/family/family.h: the seam of model families: from tokens and KV blocks to logits.
+ *
+ * A family is one `const struct family` in a file of its own and a row of family_table. Opening a
+ * model reads its shapes and lists its tensors but takes no memory for them, so that a memory plan
+ * can be made; worker/weights.c then fills the slots, family_model's `prepare` makes what follows
+ * from them (rotary tables), and `forward` runs a step. Engine thread only; nothing allocates in
+ * forward. Conformance: tests/conform/family_test.c walks the table. */
+#pragma once
+
+#include "base/error.h"
+#include "base/status.h"
+#include "kernels/kernels.h"
+#include "worker/family/slots.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct model;
+struct family;
+
+/* What the engine must know of a model. Constant after open. */
+struct family_facts {
+    uint32_t n_vocab;
+    uint32_t n_layers;    /* of the KV cache */
+    uint32_t block_bytes; /* of one layer of one block */
+    uint32_t context;     /* most tokens of a sequence */
+    uint32_t max_dim;     /* widest activation; 0 when `forced` */
+    uint32_t n_heads;
+    uint32_t n_kv_heads;
+    uint32_t head_dim;
+    bool forced; /* forward() names the next tokens itself: no logits, no kernels needed */
+};
+
+struct family_options {
+    const struct model *model; /* borrowed: outlives the filling of the slots */
+    uint32_t context_max;      /* 0: the model's own; else an upper bound on facts.context */
+    uint32_t step_us;          /* families of no arithmetic: how long a step takes; 0: no longer
+                                  than it does */
+};
+
+/* The common head of a family's own struct. */
+struct family_model {
+    const struct family *family;
+    struct family_facts facts;
+    struct slots slots;
+    char numerics[128]; /* what, beside the kernels, decides the bits; set by prepare */
+};
+
+/* The KV pool: layer l of block b lies at base + l * layer_bytes + b * block_bytes. */
+struct family_kv {
+    unsigned char *base; /* borrowed */
+    size_t layer_bytes;
+    size_t block_bytes;
+    uint32_t n_layers;
+    uint32_t n_blocks;
+};
+
+struct family_step {
+    const struct kernels_batch *batch;
+    const struct family_kv *kv;
+    const uint32_t *rows; /* (n_rows) indexes below T: the tokens that choose a next one */
+    uint32_t n_rows;
+    float *logits;    /* out (n_rows, n_vocab); NULL when facts.forced */
+    uint32_t *forced; /* out (n_rows) when facts.forced */
+    void *scratch;    /* scratch_bytes(), 64-byte aligned */
+    /* Called in rising order, as soon as these layers of the step's tokens are in the KV pool. */
+    void (*layers_done)(void *context, uint32_t layer_begin, uint32_t layer_end);
+    void *context;
+};
+
+struct family {
+    const char *name; /* as in model_config.family */
+
+    /* Reads shapes and lists slots. STATUS_INVALID, STATUS_UNSUPPORTED with a line that names the
+     * key or tensor; STATUS_NOMEM. On success the caller owns *model. */
+    NODISCARD enum status (*open)(const struct family_options *options, struct family_model **model,
+                                  struct error *error);
+    void (*close)(struct family_model *model); /* never NULL */
+
+    /* Bytes of activations for steps of up to n_tokens tokens and n_rows sampled rows. */
+    size_t (*scratch_bytes)(const struct family_model *model, uint32_t n_tokens, uint32_t n_rows);
+
+    /* After the slots are filled. `ctx` is borrowed and outlives the model; both NULL when
+     * facts.forced. */
+    NODISCARD enum status (*prepare)(struct family_model *model, const struct kernels *kernels,
+                                     struct kernels_ctx *ctx, struct error *error);
+
+    void (*forward)(struct family_model *model, const struct family_step *step);
+};
+
+extern const struct family *const family_table[]; /* NULL-terminated */
+
+/* By name (model_config.family), or NULL. */
+const struct family *family_find(const char *name);
+
+static inline void family_close(struct family_model *model) {
+    if (model)
+        model->family->close(model);
+}

@@ -1,0 +1,86 @@
+/* tandem-worker: config, pieces up, the loop, drain, pieces down. */
+#include "base/buf.h"
+#include "base/exit.h"
+#include "base/log.h"
+#include "base/notify.h"
+#include "model/model.h"
+#include "worker/config.h"
+#include "worker/memory.h"
+#include "worker/worker.h"
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+static atomic_uint n_stops; /* how often somebody asked us to end */
+static int wake_fd = -1;
+
+static void on_stop(int signal) {
+    (void)signal;
+    if (atomic_fetch_add(&n_stops, 1) > 0)
+        _exit(EXIT_SUCCESS); /* asked twice: at once */
+    eventfd_t one = 1;
+    ssize_t n = write(wake_fd, &one, sizeof one);
+    (void)n; /* the loop wakes for its next deadline at the latest */
+}
+
+static void take_signals(void) {
+    struct sigaction stop = {.sa_handler = on_stop}, ignore = {.sa_handler = SIG_IGN};
+    sigemptyset(&stop.sa_mask);
+    sigaction(SIGTERM, &stop, NULL);
+    sigaction(SIGINT, &stop, NULL);
+    sigaction(SIGPIPE, &ignore, NULL);
+}
+
+static int dry_run(const struct config *config) {
+    struct error error;
+    struct model *model;
+    if (model_open(config->model, &model, &error) != STATUS_OK)
+        return exit_with(EXIT_CONFIG, error.text);
+    enum status status = memory_print(config, model, &error);
+    model_close(model);
+    return status == STATUS_OK ? EXIT_SUCCESS : exit_with(EXIT_CONFIG, error.text);
+}
+
+static int serve(const struct config *config) {
+    static struct worker worker;
+    struct error error;
+    take_signals();
+    enum status status = worker_open(&worker, config, &error);
+    /* A model, an option or a size that cannot work will not work the next time either. */
+    if (status != STATUS_OK)
+        return exit_with(EXIT_CONFIG, error.text);
+    char name[2 * MESSAGE_NAME_MAX], endpoint[2 * MESSAGE_ENDPOINT_MAX];
+    log_info("worker ready",
+             "name=%s endpoint=%s blocks=%u context=%u chunk_tokens=%u batch=%u admin=%u",
+             log_text(name, sizeof name, config->name),
+             log_text(endpoint, sizeof endpoint, links_endpoint(&worker.links)),
+             worker.sizes.n_blocks, worker.sizes.context, worker.sizes.chunk_tokens,
+             worker.sizes.max_batch, admin_port(worker.admin));
+    notify_send("READY=1");
+    worker_run(&worker, &n_stops, wake_fd);
+    log_info("worker ends", "name=%s", log_text(name, sizeof name, config->name));
+    worker_close(&worker);
+    return EXIT_SUCCESS;
+}
+
+int main(int argc, char **argv) {
+    struct config config;
+    struct buf errors;
+    int code = EXIT_CONFIG;
+    buf_init(&errors, 65536);
+    log_init("tandem-worker", LOG_INFO);
+    if (config_read(&config, argc, argv, &errors) == STATUS_OK) {
+        log_init("tandem-worker", config.log_level);
+        wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        code = config.dry_run ? dry_run(&config) : serve(&config);
+    } else {
+        exit_with(EXIT_CONFIG, errors.n > 0 ? errors.data : "out of memory");
+    }
+    config_fini(&config);
+    buf_fini(&errors);
+    return code;
+}

@@ -1,0 +1,156 @@
+#include "worker/memory.h"
+
+#include "model/model.h"
+#include "worker/config.h"
+#include "worker/forward.h"
+#include "worker/worker.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TOKENS_DEFAULT       65536u /* of the KV cache */
+#define CHUNK_TOKENS_DEFAULT 512u
+#define PLAN_TOKENS          2048u /* a plan fits when this many tokens of KV do */
+#define MIB                  (1ull << 20)
+#define GIB                  (1ull << 30)
+
+/* The number behind `key` in a file of "key: number kB" lines, in bytes; 0 when there is none. */
+static uint64_t meminfo(const char *key) {
+    char line[128];
+    uint64_t kib = 0;
+    FILE *file = fopen("/proc/meminfo", "re");
+    if (!file)
+        return 0;
+    while (fgets(line, sizeof line, file) && kib == 0)
+        if (strncmp(line, key, strlen(key)) == 0)
+            kib = strtoull(line + strlen(key), NULL, 10);
+    fclose(file);
+    return kib * 1024;
+}
+
+static uint64_t number_in(const char *path) {
+    char line[64] = "";
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return 0;
+    if (!fgets(line, sizeof line, file))
+        line[0] = '\0';
+    fclose(file);
+    return strtoull(line, NULL, 10); /* "max" is 0: no limit */
+}
+
+uint64_t memory_available(void) {
+    uint64_t available = meminfo("MemAvailable:");
+    uint64_t limit = number_in("/sys/fs/cgroup/memory.max");
+    uint64_t used = number_in("/sys/fs/cgroup/memory.current");
+    uint64_t left = limit > used ? limit - used : 0;
+    return limit > 0 && left < available ? left : available;
+}
+
+static uint32_t min_of(uint64_t a, uint32_t b) {
+    return a < b ? (uint32_t)a : b;
+}
+
+static void set_chunks(struct worker_sizes *sizes, const struct family_facts *facts) {
+    /* About 256 tokens of a group of layers in one chunk, so that a prompt's groups overlap with
+     * the computing of the next. */
+    sizes->layer_groups = facts->n_layers < 4 ? facts->n_layers : 4;
+    uint32_t n_layers = (facts->n_layers + sizes->layer_groups - 1) / sizes->layer_groups;
+    uint64_t wanted = (uint64_t)n_layers * facts->block_bytes * 16;
+    uint32_t most = facts->block_bytes > MIB ? facts->block_bytes : (uint32_t)MIB;
+    sizes->chunk_bytes = wanted < 65536 ? 65536 : min_of(wanted, most);
+}
+
+enum status memory_sizes(const struct config *config, const struct model *model,
+                         struct worker_sizes *sizes, struct forward_bytes *bytes,
+                         struct error *error) {
+    struct worker_sizes found = {.chunk_tokens = config->chunk_tokens,
+                                 .max_batch = config->max_batch,
+                                 .n_blocks = config->kv_blocks};
+    bool hash = strcmp(model->config.family, "hash") == 0;
+    if (found.chunk_tokens == 0)
+        found.chunk_tokens = CHUNK_TOKENS_DEFAULT;
+    if (found.max_batch == 0)
+        found.max_batch = hash ? 256 : 64;
+    if (found.chunk_tokens < found.max_batch && config->chunk_tokens == 0)
+        found.chunk_tokens = found.max_batch;
+    struct forward_options options = {
+        .model = model,
+        .backend = config->backend,
+        .max_tokens = found.chunk_tokens > found.max_batch ? found.chunk_tokens : found.max_batch,
+        .max_seqs = found.max_batch,
+        .context_max = config->context};
+    TRY(forward_measure(&options, bytes, error));
+    if (bytes->facts.block_bytes > MESSAGE_CHUNK_MAX)
+        return error_set(error, STATUS_UNSUPPORTED, "%s: a KV block of one layer is over %u bytes",
+                         model->config.name, MESSAGE_CHUNK_MAX);
+    if (found.n_blocks == 0) {
+        uint64_t fits = memory_available() / 4 / bytes->kv_per_token / KV_BLOCK_TOKENS;
+        found.n_blocks = min_of(fits, TOKENS_DEFAULT / KV_BLOCK_TOKENS);
+        if (found.n_blocks < PLAN_TOKENS / KV_BLOCK_TOKENS)
+            found.n_blocks = PLAN_TOKENS / KV_BLOCK_TOKENS;
+    }
+    found.context = min_of((uint64_t)found.n_blocks * KV_BLOCK_TOKENS, bytes->facts.context);
+    found.max_seqs = min_of(4 * (uint64_t)found.max_batch, MESSAGE_ENTRIES_MAX);
+    set_chunks(&found, &bytes->facts);
+    *sizes = found;
+    return STATUS_OK;
+}
+
+static enum status device_bytes(const char *device, uint64_t *n_bytes, struct error *error) {
+    static const struct {
+        const char *name;
+        uint64_t n_bytes;
+    } devices[] = {{"a100-40", 40 * GIB},
+                   {"a100-80", 80 * GIB},
+                   {"l20", 48 * GIB},
+                   {"h100", 80 * GIB},
+                   {"h200", 141 * GIB}};
+    char *end;
+    if (!device[0]) {
+        *n_bytes = meminfo("MemTotal:");
+        return STATUS_OK;
+    }
+    for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
+        if (strcmp(device, devices[i].name) != 0)
+            continue;
+        *n_bytes = devices[i].n_bytes;
+        return STATUS_OK;
+    }
+    *n_bytes = strtoull(device, &end, 10);
+    if (device[0] < '0' || device[0] > '9' || *end)
+        return error_field(error, STATUS_INVALID, "device",
+                           "--device %s: not one of a100-40, a100-80, l20, h100, h200, nor a "
+                           "number of bytes",
+                           device);
+    return STATUS_OK;
+}
+
+enum status memory_print(const struct config *config, const struct model *model,
+                         struct error *error) {
+    struct worker_sizes sizes;
+    struct forward_bytes bytes;
+    uint64_t device;
+    TRY(device_bytes(config->device, &device, error));
+    TRY(memory_sizes(config, model, &sizes, &bytes, error));
+    uint64_t room = device / 10 * 9;
+    uint64_t fixed = (uint64_t)bytes.weights + bytes.scratch;
+    bool fits = fixed + (uint64_t)PLAN_TOKENS * bytes.kv_per_token <= room;
+    uint64_t n_blocks = sizes.n_blocks;
+    if (config->device[0] && config->kv_blocks == 0) /* a device is the worker's alone */
+        n_blocks = room > fixed ? (room - fixed) / bytes.kv_per_token / KV_BLOCK_TOKENS : 0;
+    uint64_t n_tokens = n_blocks * KV_BLOCK_TOKENS;
+    if (config->json)
+        printf("{\"weights_bytes\":%zu,\"kv_bytes_per_token\":%zu,\"scratch_bytes\":%zu,"
+               "\"blocks\":%" PRIu64 ",\"tokens\":%" PRIu64 ",\"fits\":%s}\n",
+               bytes.weights, bytes.kv_per_token, bytes.scratch, n_blocks, n_tokens,
+               fits ? "true" : "false");
+    else
+        printf("weights %zu bytes, KV %zu bytes per token, scratch %zu bytes; %" PRIu64
+               " blocks for %" PRIu64 " tokens; %s\n",
+               bytes.weights, bytes.kv_per_token, bytes.scratch, n_blocks, n_tokens,
+               fits ? "fits" : "does not fit");
+    return STATUS_OK;
+}

@@ -1,0 +1,25 @@
+/* worker/memory.h: the memory plan: what a model takes here, and how many KV blocks are left for.
+ */
+#pragma once
+
+#include "base/error.h"
+#include "base/status.h"
+
+#include <stdint.h>
+
+struct config;
+struct forward_bytes;
+struct model;
+struct worker_sizes;
+
+/* Bytes this process may still take: MemAvailable, or less under a cgroup's limit. 0: unknown. */
+uint64_t memory_available(void);
+
+/* Sizes by config and model: what is 0 in the config gets its default here. */
+NODISCARD enum status memory_sizes(const struct config *config, const struct model *model,
+                                   struct worker_sizes *sizes, struct forward_bytes *bytes,
+                                   struct error *error);
+
+/* Prints the plan for --dry-run on standard output. STATUS_INVALID: no such device. */
+NODISCARD enum status memory_print(const struct config *config, const struct model *model,
+                                   struct error *error);

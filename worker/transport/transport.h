@@ -1,0 +1,117 @@
+/* worker/transport/transport.h: the seam of KV transports: a chunk's bytes from a prefill worker's
+ * blocks into a decode worker's.
+ *
+ * Control stays on the KV link (proto/message.h): the sender's `offer` travels in KV_HELLO, a chunk
+ * is named by CHUNK{where, n_bytes, checksum}, and what was read is acknowledged by
+ * CHUNK_ACK{where}. The receiver always executes the copy itself, so its own word is the proof that
+ * nobody writes into its blocks any more. Every chunk is checked with XXH3-64, whatever carries it.
+ *
+ * A transport is one `const struct transport` in a file of its own and a row of transport_table, in
+ * order of preference. Engine thread only. Conformance: tests/conform/transport_test.c. */
+#pragma once
+
+#include "base/error.h"
+#include "base/status.h"
+#include "worker/transport/stage.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define TRANSPORT_OFFER_MAX 256 /* bytes of an offer, as in struct kv_hello */
+
+struct chunk;
+struct transport;
+
+/* Where a worker runs. */
+struct transport_place {
+    uint64_t host; /* equal on one machine */
+    uint32_t pid;  /* 0: not known */
+};
+
+struct transport_options {
+    uint64_t ring_bytes;  /* most bytes on the way to one peer; a multiple of STAGE_ALIGNMENT */
+    uint32_t chunk_bytes; /* most bytes of one chunk, at most ring_bytes */
+};
+
+/* The common heads of a transport's own structs. */
+struct transport_sender {
+    const struct transport *transport;
+    struct stage stage;
+};
+struct transport_receiver {
+    const struct transport *transport;
+    uint64_t consumed; /* what the next CHUNK_ACK says: all before it was read or dropped */
+};
+
+struct transport {
+    const char *name;
+
+    bool (*reaches)(const struct transport_place *from, const struct transport_place *to);
+
+    /* Takes all memory of the link. STATUS_NOMEM, STATUS_IO. On success the caller owns *sender. */
+    NODISCARD enum status (*sender_open)(const struct transport_options *options,
+                                         struct transport_sender **sender, struct error *error);
+    void (*sender_close)(struct transport_sender *sender);
+
+    /* Writes what the receiver needs to find us and answers its length. */
+    uint32_t (*offer)(const struct transport_sender *sender, uint8_t offer[TRANSPORT_OFFER_MAX]);
+
+    /* Memory for the bytes of the piece at `position` (from stage_room), and what of it rides in
+     * the CHUNK's raw frame: *ride is the same memory or NULL. Valid until the next call. */
+    void *(*room)(struct transport_sender *sender, uint64_t position, const void **ride);
+
+    /* STATUS_INVALID: no offer of ours. STATUS_CLOSED: the sender is gone. STATUS_DENIED,
+     * STATUS_UNSUPPORTED, STATUS_IO: cannot be reached this way, another transport may. */
+    NODISCARD enum status (*receiver_open)(const uint8_t *offer, uint32_t n_offer,
+                                           struct transport_receiver **receiver,
+                                           struct error *error);
+    void (*receiver_close)(struct transport_receiver *receiver);
+
+    /* The bytes of a chunk whose n_bytes was checked. STATUS_CORRUPT when `where` lies outside.
+     * STATUS_CLOSED when they are gone. */
+    NODISCARD enum status (*find)(struct transport_receiver *receiver, const struct chunk *chunk,
+                                  const void **bytes);
+};
+
+extern const struct transport *const transport_table[]; /* NULL-terminated */
+
+const struct transport *transport_find(const char *name); /* or NULL */
+
+/* The first of the table that reaches from `from` to `to`, or the one named, if it does. NULL when
+ * there is none. */
+const struct transport *transport_choose(const char *name, const struct transport_place *from,
+                                         const struct transport_place *to);
+
+/* The KV pool: layer l of block b lies at base + l * layer_bytes + b * block_bytes. */
+struct transport_kv {
+    unsigned char *base; /* borrowed */
+    size_t layer_bytes;
+    uint32_t block_bytes;
+    uint32_t n_layers;
+    uint32_t n_blocks;
+};
+
+/* Puts the chunk's layers of `blocks` (block_end - block_begin) into the sender's memory and fills
+ * n_bytes, checksum, where and bytes. It counts only after transport_sent(), so a CHUNK that could
+ * not be sent costs nothing. STATUS_BUSY: too much is on the way. STATUS_LIMIT: larger than a
+ * chunk may be. */
+NODISCARD enum status transport_push(struct transport_sender *sender, const struct transport_kv *kv,
+                                     struct chunk *chunk, const uint32_t *blocks);
+void transport_sent(struct transport_sender *sender, const struct chunk *chunk);
+
+/* The peer has read up to `where`. STATUS_CORRUPT: it says so of what was never sent. */
+NODISCARD enum status transport_acked(struct transport_sender *sender, uint64_t where);
+
+/* Copies a chunk into our blocks (block_end - block_begin) and checks it. STATUS_CORRUPT,
+ * STATUS_CLOSED; the blocks then hold anything. */
+NODISCARD enum status transport_take(struct transport_receiver *receiver,
+                                     const struct transport_kv *kv, const struct chunk *chunk,
+                                     const uint32_t *blocks);
+
+/* After a CHUNK was taken or dropped: its memory may be used again. */
+void transport_consumed(struct transport_receiver *receiver, const struct chunk *chunk);
+
+/* NULL is fine. */
+void transport_sender_close(struct transport_sender *sender);
+void transport_receiver_close(struct transport_receiver *receiver);

@@ -1,0 +1,286 @@
+#include "worker/worker.h"
+
+#include "base/assert.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/notify.h"
+#include "base/random.h"
+#include "model/model.h"
+#include "proto/bus.h"
+#include "worker/calibrate.h"
+#include "worker/memory.h"
+#include "worker/receive.h"
+#include "worker/step.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#define LEASE_NS        (10 * NS_PER_S)
+#define ROUTER_LEASE_NS (5 * NS_PER_S)
+#define MAX_LINKS       256
+
+/* Half of what systemd allows, as sd_watchdog_enabled(3) recommends; 0: no watchdog. */
+static uint64_t watchdog_ns(void) {
+    const char *text = getenv("WATCHDOG_USEC");
+    return text ? strtoull(text, NULL, 10) * NS_PER_US / 2 : 0;
+}
+
+/* Equal on one machine until it boots again. */
+static uint64_t host_of_this_machine(void) {
+    char id[64] = "";
+    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+    if (!file)
+        return random_seed(); /* unknown: nobody is on our host then */
+    if (!fgets(id, sizeof id, file))
+        id[0] = '\0';
+    fclose(file);
+    return XXH3_64bits(id, strlen(id));
+}
+
+static void fingerprint(uint8_t out[FINGERPRINT_BYTES], const void *bytes, size_t n) {
+    for (unsigned half = 0; half < 2; half++) {
+        XXH128_canonical_t canonical;
+        XXH128_canonicalFromHash(&canonical, XXH3_128bits_withSeed(bytes, n, half));
+        memcpy(out + 16 * half, canonical.digest, 16);
+    }
+}
+
+static struct kv_layout layout_of(const struct worker *worker) {
+    const struct family_facts *facts = &worker->forward.model->facts;
+    return (struct kv_layout){.n_layers = facts->n_layers,
+                              .block_tokens = KV_BLOCK_TOKENS,
+                              .block_bytes = facts->block_bytes,
+                              .tp = worker->config->tp};
+}
+
+static void fill_welcome(const struct worker *worker, const struct model *model,
+                         struct welcome *welcome) {
+    const struct model_config *config = &model->config;
+    const struct kernels *kernels = worker->forward.kernels;
+    *welcome = (struct welcome){.major = PROTO_MAJOR,
+                                .minor = PROTO_MINOR,
+                                .incarnation = worker->incarnation,
+                                .role = worker->config->role,
+                                .state = WORKER_READY,
+                                .pid = (uint32_t)getpid(),
+                                .host = worker->host,
+                                .kv = layout_of(worker),
+                                .context = worker->sizes.context,
+                                .max_seqs = worker->sizes.max_seqs,
+                                .chunk_tokens = worker->sizes.chunk_tokens};
+    snprintf(welcome->name, sizeof welcome->name, "%s", worker->config->name);
+    snprintf(welcome->model, sizeof welcome->model, "%s", config->name);
+    snprintf(welcome->backend, sizeof welcome->backend, "%s", kernels ? kernels->name : "none");
+    memcpy(welcome->model_fp, config->fingerprint, FINGERPRINT_BYTES);
+    memcpy(welcome->tokenizer_fp, config->tokenizer_fingerprint, FINGERPRINT_BYTES);
+    char text[FINGERPRINT_BYTES + 512] = {0};
+    memcpy(text, config->fingerprint, FINGERPRINT_BYTES);
+    forward_numerics(&worker->forward, text + FINGERPRINT_BYTES, 480);
+    snprintf(text + FINGERPRINT_BYTES + 480, 32, "tp %u", worker->config->tp);
+    fingerprint(welcome->numerics_fp, text, sizeof text);
+}
+
+static void fill_layout_fp(const struct worker *worker, const struct model *model,
+                           uint8_t out[FINGERPRINT_BYTES]) {
+    struct {
+        uint8_t model[FINGERPRINT_BYTES];
+        struct kv_layout layout;
+    } whole = {.layout = layout_of(worker)};
+    memcpy(whole.model, model->config.fingerprint, FINGERPRINT_BYTES);
+    fingerprint(out, &whole, sizeof whole);
+}
+
+static enum status open_forward(struct worker *worker, const struct model *model,
+                                struct error *error) {
+    const struct config *config = worker->config;
+    struct forward_bytes bytes;
+    struct worker_sizes *sizes = &worker->sizes;
+    TRY(memory_sizes(config, model, sizes, &bytes, error));
+    uint32_t max_tokens =
+        sizes->chunk_tokens > sizes->max_batch ? sizes->chunk_tokens : sizes->max_batch;
+    struct forward_options options = {.model = model,
+                                      .backend = config->backend,
+                                      .n_threads = config->threads,
+                                      .max_tokens = max_tokens,
+                                      .max_seqs = sizes->max_batch,
+                                      .context_max = sizes->context,
+                                      .n_blocks = sizes->n_blocks,
+                                      .step_us = config->step_us};
+    TRY(forward_open(&worker->forward, &options, error));
+    const struct family_facts *facts = &worker->forward.model->facts;
+    struct sample_options sample = {.max_seqs = sizes->max_batch,
+                                    .max_slots = sizes->max_seqs,
+                                    .context = sizes->context,
+                                    .n_vocab = facts->forced ? 0 : facts->n_vocab,
+                                    .n_ends = model->config.n_stop_ids,
+                                    .ends = model->config.stop_ids};
+    if (batch_init(&worker->batch, max_tokens, sizes->max_batch, sizes->context) != STATUS_OK ||
+        sample_init(&worker->sample, &sample) != STATUS_OK)
+        return error_set(error, STATUS_NOMEM, "no memory for batches of %u tokens", max_tokens);
+    calibrate_run(worker);
+    return STATUS_OK;
+}
+
+/* The sink: the core's words to the wire. */
+
+static enum status sink_send(void *context, uint32_t link, const struct message *message) {
+    struct worker *worker = context;
+    return link_is_kv(link) ? kv_links_send(&worker->kv_links, link, message)
+                            : bus_send(worker->links.control, link, message);
+}
+
+static enum status sink_open_kv(void *context, const struct peer *peer, uint32_t *link) {
+    struct worker *worker = context;
+    return kv_links_open(&worker->kv_links, worker->looked_ns, peer, link);
+}
+
+static void sink_close_link(void *context, uint32_t link) {
+    struct worker *worker = context;
+    if (link_is_kv(link))
+        kv_links_close(&worker->kv_links, link);
+    else
+        bus_close(worker->links.control, link);
+}
+
+static enum status sink_push_chunk(void *context, uint32_t link, struct chunk *chunk,
+                                   const uint32_t *blocks) {
+    struct worker *worker = context;
+    return kv_links_push(&worker->kv_links, link, chunk, blocks);
+}
+
+static enum status sink_take_chunk(void *context, uint32_t link, const struct chunk *chunk,
+                                   const uint32_t *blocks) {
+    struct worker *worker = context;
+    return kv_links_take(&worker->kv_links, link, chunk, blocks);
+}
+
+static void sink_note(void *context, const char *what, uint64_t detail) {
+    (void)context;
+    log_info(what, "detail=%llu", (unsigned long long)detail);
+}
+
+static enum status open_engine(struct worker *worker, const struct model *model,
+                               struct error *error) {
+    const struct worker_sizes *sizes = &worker->sizes;
+    const struct family_facts *facts = &worker->forward.model->facts;
+    struct engine_config config = {.incarnation = worker->incarnation,
+                                   .seed = random_seed(),
+                                   .role = worker->config->role,
+                                   .n_blocks = sizes->n_blocks,
+                                   .block_tokens = KV_BLOCK_TOKENS,
+                                   .n_layers = facts->n_layers,
+                                   .layer_groups = sizes->layer_groups,
+                                   .block_bytes = facts->block_bytes,
+                                   .chunk_tokens = sizes->chunk_tokens,
+                                   .chunk_bytes = sizes->chunk_bytes,
+                                   .max_batch = sizes->max_batch,
+                                   .max_seqs = sizes->max_seqs,
+                                   .context = sizes->context,
+                                   .max_links = MAX_LINKS,
+                                   .n_vocab = facts->n_vocab,
+                                   .n_ends = model->config.n_stop_ids,
+                                   .lease_ns = LEASE_NS,
+                                   .router_lease_ns = ROUTER_LEASE_NS,
+                                   .prefix_key = worker->links.prefix_key};
+    _Static_assert(sizeof config.ends / sizeof *config.ends == CONFIG_STOPS_MAX,
+                   "every end of a model fits");
+    memcpy(config.ends, model->config.stop_ids, sizeof config.ends);
+    snprintf(config.name, sizeof config.name, "%s", worker->config->name);
+    fill_welcome(worker, model, &config.welcome);
+    snprintf(config.welcome.kv_endpoint, sizeof config.welcome.kv_endpoint, "%s",
+             links_kv_endpoint(&worker->links));
+    worker->sink = (struct engine_sink){.context = worker,
+                                        .send = sink_send,
+                                        .open_kv = sink_open_kv,
+                                        .close_link = sink_close_link,
+                                        .push_chunk = sink_push_chunk,
+                                        .take_chunk = sink_take_chunk,
+                                        .note = sink_note};
+    enum status status = engine_new(&config, &worker->sink, &worker->engine);
+    return status == STATUS_OK
+               ? status
+               : error_set(error, status, "the engine cannot be made: %s", status_name(status));
+}
+
+static void open_kv_links(struct worker *worker, const struct model *model) {
+    const struct family_kv *kv = &worker->forward.kv;
+    struct transport_kv transport_kv = {.base = kv->base,
+                                        .layer_bytes = kv->layer_bytes,
+                                        .block_bytes = (uint32_t)kv->block_bytes,
+                                        .n_layers = kv->n_layers,
+                                        .n_blocks = kv->n_blocks};
+    struct kv_links_self self = {.incarnation = worker->incarnation,
+                                 .place = {.host = worker->host, .pid = (uint32_t)getpid()}};
+    snprintf(self.name, sizeof self.name, "%s", worker->config->name);
+    fill_layout_fp(worker, model, self.layout_fp);
+    kv_links_init(&worker->kv_links, worker->links.kv, &self, worker->config->kv_transport,
+                  worker->sizes.chunk_bytes, &transport_kv);
+}
+
+static enum status open_all(struct worker *worker, struct model **model, struct error *error) {
+    const struct config *config = worker->config;
+    TRY(model_open(config->model, model, error));
+    TRY(open_forward(worker, *model, error));
+    TRY(links_open(&worker->links, config, error));
+    TRY(admin_new(config->admin, config->name, (*model)->config.name, &worker->admin, error));
+    open_kv_links(worker, *model);
+    TRY(open_engine(worker, *model, error));
+    worker->kv_links.engine = worker->engine;
+    if (!worker->forward.forced)
+        engine_budget(worker->engine, estimate_tokens(&worker->estimate, worker->sizes.chunk_tokens,
+                                                      WORKER_STEP_US_GOAL));
+    return STATUS_OK;
+}
+
+enum status worker_open(struct worker *worker, const struct config *config, struct error *error) {
+    struct model *model = NULL;
+    memset(worker, 0, sizeof *worker);
+    worker->config = config;
+    worker->incarnation = (clock_unix_ns() & ~0xffffull) | (random_seed() & 0xffff);
+    worker->host = host_of_this_machine();
+    worker->watchdog_ns = watchdog_ns();
+    prctl(PR_SET_TIMERSLACK, 1000ul, 0ul, 0ul, 0ul); /* waits end within a microsecond or so */
+    enum status status = open_all(worker, &model, error);
+    model_close(model); /* the weights are packed: the file is not needed any more */
+    if (status != STATUS_OK)
+        worker_close(worker);
+    return status;
+}
+
+void worker_close(struct worker *worker) {
+    admin_free(worker->admin);
+    kv_links_fini(&worker->kv_links);
+    links_close(&worker->links);
+    engine_free(worker->engine);
+    sample_fini(&worker->sample);
+    batch_fini(&worker->batch);
+    forward_close(&worker->forward);
+    memset(worker, 0, sizeof *worker);
+}
+
+static void start_drain(struct worker *worker) {
+    uint64_t now_ns = clock_now_ns();
+    worker->draining = true;
+    worker->drain_until_ns = now_ns + worker->config->drain_ns;
+    notify_send("STOPPING=1");
+    log_info("draining", "limit_ms=%llu",
+             (unsigned long long)(worker->config->drain_ns / NS_PER_MS));
+    engine_drain(worker->engine, now_ns);
+}
+
+void worker_run(struct worker *worker, const atomic_uint *stop, int wake_fd) {
+    for (;;) {
+        bool worked = step_run(worker);
+        if (atomic_load(stop) > 0 && !worker->draining)
+            start_drain(worker);
+        if (worker->draining &&
+            (engine_idle(worker->engine) || clock_now_ns() >= worker->drain_until_ns))
+            return;
+        if (!worked)
+            receive_wait(worker, wake_fd);
+    }
+}
