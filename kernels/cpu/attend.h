@@ -50,28 +50,27 @@ VEC_INLINE void attend_dots(struct attend_tile *tile, uint32_t first_row, const 
     const struct attend_job *job = tile->job;
     const uint16_t *k[ATTEND_VECS];
     struct vec dots[ATTEND_ROWS * ATTEND_VECS];
-#pragma GCC unroll 4
+    VEC_UNROLL(4)
     for (uint32_t b = 0; b < n_blocks; b++) {
         k[b] = attend_k(job, block + b);
-#pragma GCC unroll 4
+        VEC_UNROLL(4)
         for (uint32_t r = 0; r < n_rows; r++)
             dots[r * n_blocks + b] = vec_set(0.0f);
     }
     for (uint32_t d = 0; d < job->kv->head_dim; d++)
-#pragma GCC unroll 4
-        for (uint32_t b = 0; b < n_blocks; b++) {
-            struct vec keys = vec_load_half(k[b] + (size_t)d * KV_BLOCK_TOKENS);
-#pragma GCC unroll 4
-            for (uint32_t r = 0; r < n_rows; r++)
-                dots[r * n_blocks + b] =
-                    vec_fma(vec_set(tile->rows[first_row + r].q[d]), keys, dots[r * n_blocks + b]);
-        }
-#pragma GCC unroll 4
+        VEC_UNROLL(4)
+    for (uint32_t b = 0; b < n_blocks; b++) {
+        struct vec keys = vec_load_half(k[b] + (size_t)d * KV_BLOCK_TOKENS);
+        VEC_UNROLL(4)
+        for (uint32_t r = 0; r < n_rows; r++)
+            dots[r * n_blocks + b] =
+                vec_fma(vec_set(tile->rows[first_row + r].q[d]), keys, dots[r * n_blocks + b]);
+    }
+    VEC_UNROLL(4)
     for (uint32_t r = 0; r < n_rows; r++)
-#pragma GCC unroll 4
-        for (uint32_t b = 0; b < n_blocks; b++)
-            vec_store(&tile->scores[first_row + r][at + b * KV_BLOCK_TOKENS],
-                      dots[r * n_blocks + b]);
+        VEC_UNROLL(4)
+    for (uint32_t b = 0; b < n_blocks; b++)
+        vec_store(&tile->scores[first_row + r][at + b * KV_BLOCK_TOKENS], dots[r * n_blocks + b]);
 }
 
 /* Adds the values of tokens [begin, end), weighted, to dimensions [d, d + 16 n_vecs) of n_rows
@@ -80,34 +79,34 @@ VEC_INLINE void attend_add(struct attend_tile *tile, uint32_t first_row, const u
                            uint32_t begin, uint32_t end, uint32_t d, const uint32_t n_vecs) {
     struct vec sums[ATTEND_ROWS * ATTEND_VECS];
     uint32_t dim = tile->job->kv->head_dim;
-#pragma GCC unroll 4
+    VEC_UNROLL(4)
     for (uint32_t r = 0; r < n_rows; r++)
-#pragma GCC unroll 4
-        for (uint32_t i = 0; i < n_vecs; i++)
-            sums[r * n_vecs + i] = vec_load(&tile->sums[first_row + r][d + 16 * i]);
+        VEC_UNROLL(4)
+    for (uint32_t i = 0; i < n_vecs; i++)
+        sums[r * n_vecs + i] = vec_load(&tile->sums[first_row + r][d + 16 * i]);
     for (uint32_t j = begin; j < end;) {
         uint32_t slot = j % KV_BLOCK_TOKENS;
         const uint16_t *v = attend_v(tile->job, j / KV_BLOCK_TOKENS) + (size_t)slot * dim + d;
         uint32_t last = j - slot + KV_BLOCK_TOKENS < end ? j - slot + KV_BLOCK_TOKENS : end;
         for (; j < last; j++, v += dim) {
             struct vec values[ATTEND_VECS];
-#pragma GCC unroll 4
+            VEC_UNROLL(4)
             for (uint32_t i = 0; i < n_vecs; i++)
                 values[i] = vec_load_half(v + 16 * i);
-#pragma GCC unroll 4
+            VEC_UNROLL(4)
             for (uint32_t r = 0; r < n_rows; r++) {
                 struct vec p = vec_set(tile->scores[first_row + r][j % ATTEND_CHUNK]);
-#pragma GCC unroll 4
+                VEC_UNROLL(4)
                 for (uint32_t i = 0; i < n_vecs; i++)
                     sums[r * n_vecs + i] = vec_fma(p, values[i], sums[r * n_vecs + i]);
             }
         }
     }
-#pragma GCC unroll 4
+    VEC_UNROLL(4)
     for (uint32_t r = 0; r < n_rows; r++)
-#pragma GCC unroll 4
-        for (uint32_t i = 0; i < n_vecs; i++)
-            vec_store(&tile->sums[first_row + r][d + 16 * i], sums[r * n_vecs + i]);
+        VEC_UNROLL(4)
+    for (uint32_t i = 0; i < n_vecs; i++)
+        vec_store(&tile->sums[first_row + r][d + 16 * i], sums[r * n_vecs + i]);
 }
 
 #define ATTEND_CASES(call)                                                                         \

@@ -4,11 +4,9 @@
 
 #include "kernels/cpu/path.h"
 
-#define GEMM_INLINE static inline __attribute__((always_inline, unused))
-
 /* Bias and epilogue of 16 outputs of one row. */
-GEMM_INLINE void gemm_finish(const struct gemm_job *job, uint32_t panel, uint32_t row,
-                             struct vec y) {
+VEC_INLINE void gemm_finish(const struct gemm_job *job, uint32_t panel, uint32_t row,
+                            struct vec y) {
     uint32_t first = panel * PANEL;
     uint32_t n = job->weight->n - first;
     n = n > PANEL ? PANEL : n;
@@ -33,22 +31,23 @@ GEMM_INLINE void gemm_finish(const struct gemm_job *job, uint32_t panel, uint32_
 
 /* PANELS panels times ROWS rows: one chain of FMAs per output, in rising k. */
 #define GEMM_CHAIN(name, type, load)                                                               \
-    GEMM_INLINE void name(const struct gemm_job *job, uint32_t panel, const uint32_t n_panels,     \
-                          const uint32_t n_rows) {                                                 \
+    VEC_INLINE void name(const struct gemm_job *job, uint32_t panel, const uint32_t n_panels,      \
+                         const uint32_t n_rows) {                                                  \
         uint32_t k = job->weight->k;                                                               \
         const type *w = (const type *)job->weight->data + (size_t)panel * k * PANEL;               \
         const float *x = job->x;                                                                   \
         struct vec f[4 * TILE_ROWS_MAX];                                                           \
-        _Pragma("GCC unroll 32") for (uint32_t i = 0; i < n_panels * n_rows; i++) f[i] =           \
-            vec_set(0.0f);                                                                         \
+        VEC_UNROLL(32) for (uint32_t i = 0; i < n_panels * n_rows; i++) f[i] = vec_set(0.0f);      \
         for (uint32_t i = 0; i < k; i++)                                                           \
-            _Pragma("GCC unroll 4") for (uint32_t p = 0; p < n_panels; p++) {                      \
+            VEC_UNROLL(4) for (uint32_t p = 0; p < n_panels; p++) {                                \
                 struct vec v = load(w + ((size_t)p * k + i) * PANEL);                              \
-                _Pragma("GCC unroll 8") for (uint32_t r = 0; r < n_rows; r++) f[p * n_rows + r] =  \
+                VEC_UNROLL(8)                                                                      \
+                for (uint32_t r = 0; r < n_rows; r++) f[p * n_rows + r] =                          \
                     vec_fma(v, vec_set(x[(size_t)r * k + i]), f[p * n_rows + r]);                  \
             }                                                                                      \
-        _Pragma("GCC unroll 4") for (uint32_t p = 0; p < n_panels; p++)                            \
-            _Pragma("GCC unroll 8") for (uint32_t r = 0; r < n_rows; r++)                          \
+        VEC_UNROLL(4)                                                                              \
+        for (uint32_t p = 0; p < n_panels; p++)                                                    \
+            VEC_UNROLL(8) for (uint32_t r = 0; r < n_rows; r++)                                    \
                 gemm_finish(job, panel + p, r, f[p * n_rows + r]);                                 \
     }
 
@@ -56,34 +55,34 @@ GEMM_CHAIN(gemm_chain_f32, float, vec_load)
 GEMM_CHAIN(gemm_chain_f16, uint16_t, vec_load_half)
 
 /* One panel times n_rows rows in the order of AMX: per 32 inputs an even and an odd chain. */
-GEMM_INLINE void gemm_bf16(const struct gemm_job *job, uint32_t panel, const uint32_t n_rows) {
+VEC_INLINE void gemm_bf16(const struct gemm_job *job, uint32_t panel, const uint32_t n_rows) {
     uint32_t k = job->weight->k;
     const uint16_t *w = (const uint16_t *)job->weight->data + (size_t)panel * k * PANEL;
     const float *x = job->x;
     struct vec f[TILE_ROWS_MAX];
-#pragma GCC unroll 8
+    VEC_UNROLL(8)
     for (uint32_t r = 0; r < n_rows; r++)
         f[r] = vec_set(0.0f);
     for (uint32_t g = 0; g < k; g += GROUP) {
         struct vec even[TILE_ROWS_MAX];
         struct vec odd[TILE_ROWS_MAX];
-#pragma GCC unroll 8
+        VEC_UNROLL(8)
         for (uint32_t r = 0; r < n_rows; r++)
             even[r] = odd[r] = vec_set(0.0f);
         for (uint32_t i = g; i < g + GROUP; i += 2, w += 2 * PANEL) {
             struct vec first = vec_load_bf16_even(w);
             struct vec second = vec_load_bf16_odd(w);
-#pragma GCC unroll 8
+            VEC_UNROLL(8)
             for (uint32_t r = 0; r < n_rows; r++) {
                 even[r] = vec_fma(first, vec_set(x[(size_t)r * k + i]), even[r]);
                 odd[r] = vec_fma(second, vec_set(x[(size_t)r * k + i + 1]), odd[r]);
             }
         }
-#pragma GCC unroll 8
+        VEC_UNROLL(8)
         for (uint32_t r = 0; r < n_rows; r++)
             f[r] = vec_add(f[r], vec_add(even[r], odd[r]));
     }
-#pragma GCC unroll 8
+    VEC_UNROLL(8)
     for (uint32_t r = 0; r < n_rows; r++)
         gemm_finish(job, panel, r, f[r]);
 }

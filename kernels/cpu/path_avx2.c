@@ -44,22 +44,22 @@ static inline __attribute__((always_inline)) void half_i4(const struct gemm_job 
     const uint8_t *tile = job->x;
     const __m256i low = _mm256_set1_epi8(15);
     const __m256i ones = _mm256_set1_epi16(1);
-#pragma GCC unroll 4
+    VEC_UNROLL(4)
     for (uint32_t r = 0; r < n_rows; r++)
         f[r] = _mm256_setzero_ps();
     for (uint32_t g = 0; g < n_groups; g++) {
         const int8_t *q = (const int8_t *)tile;
         const float *scales = (const float *)(tile + (size_t)n_rows * GROUP);
         __m256i sums[ROWS];
-#pragma GCC unroll 4
+        VEC_UNROLL(4)
         for (uint32_t r = 0; r < n_rows; r++)
             sums[r] = _mm256_setzero_si256();
-#pragma GCC unroll 4
+        VEC_UNROLL(4)
         for (uint32_t j = 0; j < 4; j++) {
             __m256i nibbles = load_32(w + (size_t)64 * j);
             __m256i even = _mm256_and_si256(nibbles, low);
             __m256i odd = _mm256_and_si256(_mm256_srli_epi16(nibbles, 4), low);
-#pragma GCC unroll 4
+            VEC_UNROLL(4)
             for (uint32_t r = 0; r < n_rows; r++) {
                 const int8_t *at = q + r * GROUP + 8 * j;
                 sums[r] = _mm256_add_epi16(sums[r], _mm256_maddubs_epi16(even, broadcast_four(at)));
@@ -70,7 +70,7 @@ static inline __attribute__((always_inline)) void half_i4(const struct gemm_job 
         const uint8_t *halves = w - (size_t)half * 16; /* 8 halves are 16 bytes, not 32 */
         __m256 scale = load_halves(halves + PANEL_I4_SCALES);
         __m256 min = load_halves(halves + PANEL_I4_MINS);
-#pragma GCC unroll 4
+        VEC_UNROLL(4)
         for (uint32_t r = 0; r < n_rows; r++) {
             __m256 dot = _mm256_cvtepi32_ps(_mm256_madd_epi16(sums[r], ones));
             f[r] = _mm256_fmadd_ps(_mm256_mul_ps(scale, _mm256_set1_ps(scales[r])), dot, f[r]);
@@ -92,21 +92,21 @@ static inline __attribute__((always_inline)) void half_i8(const struct gemm_job 
     const uint8_t *tile = job->x;
     const __m256i flip = _mm256_set1_epi8((char)0x80);
     const __m256i ones = _mm256_set1_epi16(1);
-#pragma GCC unroll 4
+    VEC_UNROLL(4)
     for (uint32_t r = 0; r < n_rows; r++)
         f[r] = _mm256_setzero_ps();
     for (uint32_t g = 0; g < n_groups; g++) {
         const int8_t *q = (const int8_t *)tile;
         const float *scales = (const float *)(tile + (size_t)n_rows * GROUP);
         __m256i dots[ROWS];
-#pragma GCC unroll 4
+        VEC_UNROLL(4)
         for (uint32_t r = 0; r < n_rows; r++)
             dots[r] = _mm256_setzero_si256();
-#pragma GCC unroll 8
+        VEC_UNROLL(8)
         for (uint32_t j = 0; j < 8; j++) {
             __m256i weights = _mm256_xor_si256(load_32(w + (size_t)64 * j), flip);
             __m256i size = _mm256_abs_epi8(weights);
-#pragma GCC unroll 4
+            VEC_UNROLL(4)
             for (uint32_t r = 0; r < n_rows; r++) {
                 __m256i x = _mm256_sign_epi8(broadcast_four(q + r * GROUP + 4 * j), weights);
                 __m256i pairs = _mm256_maddubs_epi16(size, x);
@@ -114,7 +114,7 @@ static inline __attribute__((always_inline)) void half_i8(const struct gemm_job 
             }
         }
         __m256 scale = load_halves(w_scales + (size_t)g * 2 * PANEL);
-#pragma GCC unroll 4
+        VEC_UNROLL(4)
         for (uint32_t r = 0; r < n_rows; r++)
             f[r] = _mm256_fmadd_ps(_mm256_mul_ps(scale, _mm256_set1_ps(scales[r])),
                                    _mm256_cvtepi32_ps(dots[r]), f[r]);
@@ -129,7 +129,7 @@ static inline __attribute__((always_inline)) void gemm_i4(const struct gemm_job 
     __m256 high[ROWS];
     half_i4(job, panel, 0, n_rows, low);
     half_i4(job, panel, 1, n_rows, high);
-#pragma GCC unroll 4
+    VEC_UNROLL(4)
     for (uint32_t r = 0; r < n_rows; r++)
         gemm_finish(job, panel, r, (struct vec){low[r], high[r]});
 }
@@ -140,7 +140,7 @@ static inline __attribute__((always_inline)) void gemm_i8(const struct gemm_job 
     __m256 high[ROWS];
     half_i8(job, panel, 0, n_rows, low);
     half_i8(job, panel, 1, n_rows, high);
-#pragma GCC unroll 4
+    VEC_UNROLL(4)
     for (uint32_t r = 0; r < n_rows; r++)
         gemm_finish(job, panel, r, (struct vec){low[r], high[r]});
 }

@@ -49,13 +49,13 @@ static inline __attribute__((always_inline)) void gemm_i4(const struct gemm_job 
         (const uint8_t *)job->weight->data + (size_t)panel * n_groups * PANEL_I4_BYTES;
     const __m512i low = _mm512_set1_epi8(15);
     __m512 f[TILE_ROWS_MAX];
-#pragma GCC unroll 8
+    VEC_UNROLL(8)
     for (uint32_t r = 0; r < n_rows; r++)
         f[r] = _mm512_setzero_ps();
     for (uint32_t g = 0; g < n_groups; g++, w += PANEL_I4_BYTES) {
         struct tile_group tile = tile_at(job->x, g, n_rows);
         __m512i weights[8];
-#pragma GCC unroll 4
+        VEC_UNROLL(4)
         for (uint32_t j = 0; j < 4; j++) {
             __m512i nibbles = _mm512_load_si512(w + 64 * j);
             weights[2 * j] = _mm512_and_si512(nibbles, low);
@@ -63,10 +63,10 @@ static inline __attribute__((always_inline)) void gemm_i4(const struct gemm_job 
         }
         __m512 scale = _mm512_cvtph_ps(_mm256_load_si256((const __m256i *)(w + PANEL_I4_SCALES)));
         __m512 min = _mm512_cvtph_ps(_mm256_load_si256((const __m256i *)(w + PANEL_I4_MINS)));
-#pragma GCC unroll 8
+        VEC_UNROLL(8)
         for (uint32_t r = 0; r < n_rows; r++) {
             __m512i dot = _mm512_setzero_si512();
-#pragma GCC unroll 8
+            VEC_UNROLL(8)
             for (uint32_t j = 0; j < 8; j++)
                 dot = _mm512_dpbusd_epi32(dot, weights[j],
                                           broadcast_four(tile.q + r * GROUP + 4 * j));
@@ -75,7 +75,7 @@ static inline __attribute__((always_inline)) void gemm_i4(const struct gemm_job 
             f[r] = _mm512_fmadd_ps(min, _mm512_set1_ps(tile.sums[r]), f[r]);
         }
     }
-#pragma GCC unroll 8
+    VEC_UNROLL(8)
     for (uint32_t r = 0; r < n_rows; r++)
         gemm_finish(job, panel, r, (struct vec){f[r]});
 }
@@ -87,21 +87,21 @@ static inline __attribute__((always_inline)) void gemm_i8(const struct gemm_job 
                        (size_t)panel * panel_bytes(WEIGHT_I8G, job->weight->k);
     const uint8_t *scales = w + (size_t)n_groups * PANEL_I8_BYTES;
     __m512 f[TILE_ROWS_MAX];
-#pragma GCC unroll 8
+    VEC_UNROLL(8)
     for (uint32_t r = 0; r < n_rows; r++)
         f[r] = _mm512_setzero_ps();
     for (uint32_t g = 0; g < n_groups; g++, w += PANEL_I8_BYTES) {
         struct tile_group tile = tile_at(job->x, g, n_rows);
         __m512i weights[8];
-#pragma GCC unroll 8
+        VEC_UNROLL(8)
         for (uint32_t j = 0; j < 8; j++)
             weights[j] = _mm512_load_si512(w + 64 * j);
         __m512 scale =
             _mm512_cvtph_ps(_mm256_load_si256((const __m256i *)(scales + (size_t)g * 2 * PANEL)));
-#pragma GCC unroll 8
+        VEC_UNROLL(8)
         for (uint32_t r = 0; r < n_rows; r++) {
             __m512i dot = _mm512_set1_epi32(tile.corrections[r]);
-#pragma GCC unroll 8
+            VEC_UNROLL(8)
             for (uint32_t j = 0; j < 8; j++)
                 dot = _mm512_dpbusd_epi32(dot, weights[j],
                                           broadcast_four(tile.q + r * GROUP + 4 * j));
@@ -109,7 +109,7 @@ static inline __attribute__((always_inline)) void gemm_i8(const struct gemm_job 
             f[r] = _mm512_fmadd_ps(both, _mm512_cvtepi32_ps(dot), f[r]);
         }
     }
-#pragma GCC unroll 8
+    VEC_UNROLL(8)
     for (uint32_t r = 0; r < n_rows; r++)
         gemm_finish(job, panel, r, (struct vec){f[r]});
 }

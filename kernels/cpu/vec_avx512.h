@@ -6,7 +6,9 @@
 #include <immintrin.h>
 #include <stdbool.h>
 
-#define VEC_INLINE static inline __attribute__((always_inline, unused))
+#define VEC_INLINE    static inline __attribute__((always_inline, unused))
+#define VEC_PRAGMA(x) _Pragma(#x)
+#define VEC_UNROLL(n) VEC_PRAGMA(GCC unroll n)
 
 struct vec {
     __m512 v;

@@ -325,5 +325,5 @@ END_TEST
 
 void suite_add(TCase *tests) {
     tcase_add_loop_test(tests, attention_does_not_depend_on_how_a_prompt_is_cut, 0, N_SHAPES);
-    tcase_add_loop_test(tests, choices_are_those_of_the_reference, 0, 400);
+    tcase_add_loop_test(tests, choices_are_those_of_the_reference, 0, 150);
 }
