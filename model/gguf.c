@@ -333,6 +333,11 @@ enum status gguf_open(const char *path, struct gguf **gguf, struct error *error)
     return status;
 }
 
+void gguf_drop_pages(const struct gguf *gguf) {
+    if (gguf->mapped)
+        madvise((void *)(uintptr_t)gguf->bytes, gguf->n_bytes, MADV_DONTNEED);
+}
+
 void gguf_close(struct gguf *gguf) {
     if (!gguf)
         return;
