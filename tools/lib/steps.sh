@@ -1,3 +1,4 @@
+# shellcheck shell=bash disable=SC2154 # the variables named below come from tools/check
 # tools/lib/steps.sh: what the whole check runs beside the dev build's tests; sourced by tools/check,
 # which defines step(), build(), mode, root, cache and out.
 
