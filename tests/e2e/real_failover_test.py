@@ -84,9 +84,12 @@ def complete(cluster, path, n_prompt, i, ask):
         return post_json(cluster.port, "/tokenize", {"prompt": text, "add_special_tokens": False})["tokens"]
     if ask.get("stop_token_ids"):
         body["stop_token_ids"] = tokens_of(".") + tokens_of(",")
-    if ask.get("logit_bias"):
-        words = {"end": {"<|im_end|>": 12}, "words": {" the": -100, " and": 2.5, ".": -1.5}}[ask["logit_bias"]]
-        body["logit_bias"] = {str(tokens_of(word)[0]): bias for word, bias in words.items()}
+    if ask.get("logit_bias") == "words":
+        body["logit_bias"] = {str(tokens_of(word)[0]): bias for word, bias in ((" the", -100), (" and", 2.5), (".", -1))}
+    elif ask.get("logit_bias") == "end":
+        turn = {"messages": [{"role": "user", "content": "x"}], "add_generation_prompt": False}
+        end = post_json(cluster.port, "/tokenize", turn)["tokens"][-2]  # a newline follows it
+        body["logit_bias"] = {str(end): 15}
     if ask.get("stop") == "late":
         del body["stop"]
         body["stop"] = late_stop(cluster, path, dict(body, return_token_ids=True))
