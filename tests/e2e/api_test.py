@@ -81,7 +81,7 @@ def status_says_what_is_promised(cluster):
         out = subprocess.run([BIN / "tandem", "status", "--json", "--server", cluster.url], capture_output=True,
                              text=True, check=True).stdout
         return json.loads(out)
-    eventually(lambda: len([w for w in cluster.workers() if w["state"] == "ready"]) == 2, 10, "both workers are ready")
+    eventually(lambda: [w["state"] for w in cluster.workers()] == ["ready"] * 2, 10, "both workers ready")
     stream = stream_events(cluster.port, "/v1/completions", {"prompt": "x" * 40, "max_tokens": 3000, "ignore_eos": True})
     next(stream)
     running = eventually(lambda: (now := told()) and sum(w["tokens_per_s"] for w in now["workers"]) and now,
@@ -103,7 +103,8 @@ def status_says_what_is_promised(cluster):
     stream.close()
     cluster.quiet()
     ended = told()
-    assert ended["routers"][0]["requests"]["cancelled"] == 1 and ended["workers"][0]["pid"] != ended["workers"][1]["pid"]
+    assert ended["routers"][0]["requests"]["cancelled"] == 1, ended
+    assert ended["workers"][0]["pid"] != ended["workers"][1]["pid"], ended
     eventually(lambda: not any(w["tokens_per_s"] for w in told()["workers"]), 10, "no tokens, no rate")
 
 

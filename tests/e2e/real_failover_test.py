@@ -85,7 +85,8 @@ def complete(cluster, path, n_prompt, i, ask):
     if ask.get("stop_token_ids"):
         body["stop_token_ids"] = tokens_of(".") + tokens_of(",")
     if ask.get("logit_bias") == "words":
-        body["logit_bias"] = {str(tokens_of(word)[0]): bias for word, bias in ((" the", -100), (" and", 2.5), (".", -1))}
+        words = {" the": -100, " and": 2.5, ".": -1.5}
+        body["logit_bias"] = {str(tokens_of(word)[0]): bias for word, bias in words.items()}
     elif ask.get("logit_bias") == "end":
         turn = {"messages": [{"role": "user", "content": "x"}], "add_generation_prompt": False}
         end = post_json(cluster.port, "/tokenize", turn)["tokens"][-2]  # a newline follows it
