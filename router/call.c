@@ -244,11 +244,7 @@ static bool keep_logprobs(struct sequence *sequence, const struct token_run *run
         sequence->logprobs_size = size;
     }
     struct token_logprobs *to = sequence->logprobs + run->first_index;
-    if (run->logprobs)
-        memcpy(to, run->logprobs, run->n_tokens * sizeof *to);
-    else
-        for (uint32_t i = 0; i < run->n_tokens; i++)
-            to[i] = (struct token_logprobs){.logprob = -9999.0f}; /* a worker left them out */
+    memcpy(to, run->logprobs, run->n_tokens * sizeof *to);
     return true;
 }
 

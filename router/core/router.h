@@ -54,7 +54,7 @@ struct token_run {
     uint32_t first_index;
     uint32_t n_tokens;
     const uint32_t *tokens;
-    const struct token_logprobs *logprobs; /* (n_tokens) or NULL */
+    const struct token_logprobs *logprobs; /* (n_tokens); NULL where the spec wants none */
 };
 
 enum end_kind {

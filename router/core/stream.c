@@ -84,6 +84,11 @@ static void take_entry(struct router *router, struct slot *slot, const struct st
     enum finish finish = entry->finish;
     if (skip < entry->n_tokens) {
         uint32_t n = entry->n_tokens - skip, left = req->spec.sampling.max_new - req->n_emitted;
+        if (req->spec.sampling.want_logprobs && !entry->logprobs) {
+            note(router, "tokens came without their logprobs: replayed", slot->number, req->id.lo);
+            replay_lost(router, req, slot, LOSS_FAILED);
+            return;
+        }
         if (n > left) { /* more than it was asked for: the answer ends where it must */
             n = left;
             finish = FINISH_LENGTH;

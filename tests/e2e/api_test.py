@@ -4,12 +4,13 @@ time, room or keys are missing."""
 import json
 import os
 import signal
+import subprocess
 import sys
 import tempfile
 import threading
 
 import openai_client
-from cluster import Cluster, Skip, Tally, eventually, get_json, real_model, request, stream_events
+from cluster import BIN, Cluster, Skip, Tally, eventually, get_json, real_model, request, stream_events
 
 
 def client_checks(tally, label, url, key=None):
@@ -56,6 +57,57 @@ def full_queue_is_told(cluster):
     return f"{len(served)} served, {len(refused)} refused"
 
 
+STATUS_KEYS = {
+    "routers": {"name": str, "pid": int, "uptime_s": int, "requests": dict.fromkeys(
+        ("queued", "running", "completed", "failed", "cancelled", "refused"), int)},
+    "workers": {"name": str, "role": str, "state": str, "pid": int, "incarnation": str, "model": str, "tp": int,
+                "backend": str, "preemptions": int, "tokens_per_s": int,
+                "blocks": dict.fromkeys(("total", "free", "used", "reserved", "quarantined", "cached"), int),
+                "sequences": dict.fromkeys(("running", "waiting"), int),
+                "handoffs": dict.fromkeys(("in", "out", "bytes"), int)}}
+
+
+def check_keys(want, got, where):
+    for key, kind in want.items():
+        assert key in got, f"{where}.{key} is missing"
+        if isinstance(kind, dict):
+            check_keys(kind, got[key], f"{where}.{key}")
+        else:
+            assert type(got[key]) is kind and (kind is str or got[key] >= 0), f"{where}.{key} is {got[key]!r}"
+
+
+def status_says_what_is_promised(cluster):
+    def told():
+        out = subprocess.run([BIN / "tandem", "status", "--json", "--server", cluster.url], capture_output=True,
+                             text=True, check=True).stdout
+        return json.loads(out)
+    eventually(lambda: [w["state"] for w in cluster.workers()] == ["ready"] * 2, 10, "both workers ready")
+    stream = stream_events(cluster.port, "/v1/completions", {"prompt": "x" * 40, "max_tokens": 3000, "ignore_eos": True})
+    next(stream)
+    running = eventually(lambda: (now := told()) and sum(w["tokens_per_s"] for w in now["workers"]) and now,
+                         10, "a rate")
+    assert [len(running[k]) for k in STATUS_KEYS] == [1, 2]
+    for kind, keys in STATUS_KEYS.items():
+        for row in running[kind]:
+            check_keys(keys, row, row["name"])
+    router, workers = running["routers"][0], {w["role"]: w for w in running["workers"]}
+    assert router["requests"]["running"] == 1 and set(workers) == {"prefill", "decode"}, running
+    for worker in workers.values():
+        os.kill(worker["pid"], 0)
+        blocks = worker["blocks"]
+        assert worker["state"] == "ready" and worker["model"] == "hash" and worker["tp"] == 1, worker
+        assert sum(blocks[k] for k in blocks if k != "total") == blocks["total"] > 0, blocks
+    assert workers["prefill"]["handoffs"]["out"] == workers["decode"]["handoffs"]["in"] == 1, workers
+    assert workers["decode"]["handoffs"]["bytes"] > 0 and workers["decode"]["blocks"]["used"] > 0, workers
+    assert workers["decode"]["sequences"] == {"running": 1, "waiting": 0}, workers
+    stream.close()
+    cluster.quiet()
+    ended = told()
+    assert ended["routers"][0]["requests"]["cancelled"] == 1, ended
+    assert ended["workers"][0]["pid"] != ended["workers"][1]["pid"], ended
+    eventually(lambda: not any(w["tokens_per_s"] for w in told()["workers"]), 10, "no tokens, no rate")
+
+
 def running_streams_survive_a_drain():
     with Cluster("--mixed", 1, "--step-us", 2000) as cluster:
         events = stream_events(cluster.port, "/v1/completions", {"prompt": "x", "max_tokens": 400, "ignore_eos": True})
@@ -85,6 +137,8 @@ def main():
                  env={"TANDEM_DEADLINE": "3s"}) as cluster:
         tally.run("a deadline ends calls with 504 or an error event", deadline_ends_calls, cluster)
         tally.run("a full queue is told, and every call is admitted whole or not at all", full_queue_is_told, cluster)
+    with Cluster("--prefill", 1, "--decode", 1, "--step-us", 2000) as cluster:
+        tally.run("status says what is promised", status_says_what_is_promised, cluster)
     tally.run("running streams survive a drain", running_streams_survive_a_drain)
     tally.run("CORS is for listed origins alone", cors_is_for_listed_origins_alone)
     with tempfile.NamedTemporaryFile("w", suffix=".keys") as keys:

@@ -11,8 +11,9 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
-from cluster import TOOLS, Cluster, Tally, eventually
+from cluster import TOOLS, Cluster, Tally, eventually, hash_answer, post_json
 
 CLUSTER = ("--prefill", 2, "--decode", 2, "--step-us", 5000, "--threads", 1)
 
@@ -62,6 +63,31 @@ def campaign(n, signals, pause_s):
         return f"{n} faults, {result}"
 
 
+def stopped_router():
+    """What workers compute while the router stands still is more than they keep logprobs of: none may be missing."""
+    n_streams, n_tokens = 16, 1000
+    with Cluster("--prefill", 1, "--decode", 1, "--step-us", 2000, "--threads", 1) as cluster:
+        def ask(i):
+            body = {"prompt": [i + 1, 7, 9], "max_tokens": n_tokens, "ignore_eos": True, "logprobs": 20,
+                    "return_token_ids": True}
+            choice = post_json(cluster.port, "/v1/completions", body)["choices"][0]
+            assert choice["token_ids"] == hash_answer(body["prompt"], n_tokens)
+            missing = [at for at, x in enumerate(choice["logprobs"]["token_logprobs"]) if x != 0]
+            assert not missing, f"{len(missing)} tokens without their logprobs, the first is {missing[0]}"
+        router = cluster.status()["routers"][0]
+        with ThreadPoolExecutor(n_streams) as pool:
+            answers = [pool.submit(ask, i) for i in range(n_streams)]
+            eventually(lambda: cluster.status()["routers"][0]["core"]["tokens"] > n_streams * 50, 30, "streams run")
+            os.kill(router["pid"], signal.SIGSTOP)
+            time.sleep(3)
+            os.kill(router["pid"], signal.SIGCONT)
+            for answer in answers:
+                answer.result()
+        state = cluster.quiet(20)["routers"][0]
+        assert state["requests"]["completed"] == n_streams, state
+        return f"{n_streams} streams of {n_tokens} tokens, {state['core']['replays']} replays"
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--kills", type=int, default=12)
@@ -70,6 +96,7 @@ def main():
     tally = Tally()
     tally.run("killed_workers_cost_no_token", campaign, options.kills, [signal.SIGKILL], 2)
     tally.run("stopped_workers_cost_no_token", campaign, options.stops, [signal.SIGSTOP, signal.SIGCONT], 2)
+    tally.run("a_stopped_router_costs_no_logprob", stopped_router)
     sys.exit(tally.end())
 
 

@@ -171,9 +171,8 @@ void client_tokens(struct sim *sim, uint64_t user, const struct token_run *run) 
                      client->n_got < client->max_new ? client->expected[client->n_got] : 0);
             return;
         }
-        /* A worker keeps those of the last 64 tokens: a longer backlog loses the oldest. */
-        if (client->want_logprobs && run->logprobs &&
-            run->logprobs[i].logprob != oracle_logprob(run->tokens[i])) {
+        if (client->want_logprobs &&
+            (!run->logprobs || run->logprobs[i].logprob != oracle_logprob(run->tokens[i]))) {
             sim_fail(sim, "client %llu: token %u has not its own logprob",
                      (unsigned long long)client->serial, client->n_got);
             return;

@@ -260,6 +260,7 @@ static void end_drain(struct engine *engine) {
 void engine_tick(struct engine *engine, uint64_t now_ns) {
     engine->now_ns = now_ns;
     engine->retry_ns = 0;
+    engine_rate(engine);
     handoff_expire(engine);
     if (engine->drain_ns && engine->drain_ns <= now_ns)
         end_drain(engine);

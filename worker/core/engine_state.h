@@ -86,6 +86,9 @@ enum finish engine_judge(const struct engine *engine, const struct sequence *seq
  */
 void engine_settle(struct engine *engine);
 
+/* Tokens per second, once a second: also while nothing runs, so that it falls to zero. */
+void engine_rate(struct engine *engine);
+
 /* Something met BUSY. */
 void engine_retry(struct engine *engine);
 

@@ -114,6 +114,15 @@ static struct sequence *finish_row(struct engine *engine, const struct plan_row 
     return sequence;
 }
 
+void engine_rate(struct engine *engine) {
+    uint64_t window = engine->now_ns - engine->rate_ns;
+    if (window < RATE_NS)
+        return;
+    engine->figures.tokens_per_s = (uint32_t)(engine->rate_tokens * 1000000000ull / window);
+    engine->rate_tokens = 0;
+    engine->rate_ns = engine->now_ns;
+}
+
 static void count_step(struct engine *engine) {
     struct load *figures = &engine->figures;
     uint64_t us = (engine->now_ns - engine->step_begin_ns) / 1000;
@@ -129,12 +138,7 @@ static void count_step(struct engine *engine) {
     figures->step_us_expected = 0;
     figures->progress++;
     figures->n_steps++;
-    uint64_t window = engine->now_ns - engine->rate_ns;
-    if (window >= RATE_NS) {
-        figures->tokens_per_s = (uint32_t)(engine->rate_tokens * 1000000000ull / window);
-        engine->rate_tokens = 0;
-        engine->rate_ns = engine->now_ns;
-    }
+    engine_rate(engine);
 }
 
 void engine_step_end(struct engine *engine, uint64_t now_ns, const struct sampled *sampled) {

@@ -13,9 +13,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define SEQUENCE_NONE         UINT32_MAX
-#define SEQUENCE_LOGPROBS_MAX 64  /* last tokens of a sequence whose logprobs can be sent again */
-#define HANDOFF_GROUPS_MAX    128 /* groups of layers pushed one after the other */
+#define SEQUENCE_NONE      UINT32_MAX
+#define HANDOFF_GROUPS_MAX 128 /* groups of layers pushed one after the other */
+
+/* Last tokens of a sequence whose logprobs can be sent (again). Older ones go without, and a router
+ * that lacks them has them computed anew. */
+#define SEQUENCE_LOGPROBS_MAX 64
 
 enum handoff_side { HANDOFF_NONE, HANDOFF_IN, HANDOFF_OUT };
 

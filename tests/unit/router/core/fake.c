@@ -58,6 +58,7 @@ static void on_tokens(void *context, uint64_t user, const struct token_run *run)
         ck_assert_uint_lt(who->n_got, FAKE_NEW);
         who->got[who->n_got++] = run->tokens[i];
     }
+    who->n_logprobs += run->logprobs ? run->n_tokens : 0;
 }
 
 static void on_end(void *context, uint64_t user, const struct request_end *end) {

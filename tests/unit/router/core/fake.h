@@ -27,6 +27,7 @@ struct fake_user {
     uint64_t name; /* router_request()'s answer */
     uint32_t got[FAKE_NEW];
     uint32_t n_got;
+    uint32_t n_logprobs;
     uint32_t n_ends;
     struct request_end end;
 };

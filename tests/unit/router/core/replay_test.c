@@ -72,6 +72,47 @@ START_TEST(stream_goes_on_with_prompt_and_what_was_emitted) {
 }
 END_TEST
 
+/* A backlog's oldest tokens may come without logprobs: they are computed again, not made up. */
+START_TEST(tokens_without_wanted_logprobs_are_replayed) {
+    open_default();
+    uint32_t a = fake_worker(&fake, "a", ROLE_MIXED);
+    struct request_spec spec = fake_spec(&fake, 0, 5, 8);
+    spec.sampling.want_logprobs = true;
+    ck_assert_int_eq(fake_ask_spec(&fake, 0, spec), STATUS_OK);
+    struct submit first = submitted(a);
+    const struct token_logprobs logprobs[8] = {{.logprob = -1}};
+    uint32_t tokens[8];
+    for (uint32_t i = 0; i < 8; i++)
+        tokens[i] = fake_token(i);
+    struct step_entry entries[2] = {
+        {.req = first.req, .attempt = 1, .n_tokens = 2, .tokens = tokens, .logprobs = logprobs},
+        {.req = first.req, .attempt = 1, .first_index = 1, .n_tokens = 3, .tokens = tokens + 1}};
+    struct message message = {.type = MESSAGE_STEP};
+    message.u.step = (struct step){.n = 2, .entries = entries};
+    fake_says(&fake, a, message);
+    ck_assert_uint_eq(fake.users[0].n_got, 2);
+    ck_assert_uint_eq(fake_count(&fake, MESSAGE_CANCEL, a), 1);
+    struct submit second = submitted(a);
+    ck_assert_uint_eq(second.attempt, 2);
+    ck_assert_uint_eq(second.n_tokens, 7);
+    /* What is known already needs none. */
+    entries[0] = (struct step_entry){
+        .req = second.req, .attempt = 2, .first_index = 1, .n_tokens = 1, .tokens = tokens + 1};
+    entries[1] = (struct step_entry){.req = second.req,
+                                     .attempt = 2,
+                                     .first_index = 2,
+                                     .n_tokens = 6,
+                                     .tokens = tokens + 2,
+                                     .logprobs = logprobs,
+                                     .finish = FINISH_LENGTH};
+    fake_says(&fake, a, message);
+    fake_expect(&fake, 0, 8);
+    ck_assert_uint_eq(fake.users[0].n_logprobs, 8);
+    ck_assert_uint_eq(fake.users[0].end.n_replays, 1);
+    fake_close(&fake);
+}
+END_TEST
+
 START_TEST(late_words_of_an_old_attempt_are_dropped) {
     open_default();
     uint32_t a = fake_worker(&fake, "a", ROLE_MIXED);
@@ -451,6 +492,7 @@ END_TEST
 
 void suite_add(TCase *tests) {
     tcase_add_test(tests, stream_goes_on_with_prompt_and_what_was_emitted);
+    tcase_add_test(tests, tokens_without_wanted_logprobs_are_replayed);
     tcase_add_test(tests, late_words_of_an_old_attempt_are_dropped);
     tcase_add_test(tests, hung_worker_loses_its_session_only_and_comes_back);
     tcase_add_test(tests, slow_is_not_dead);

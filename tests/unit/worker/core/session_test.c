@@ -194,6 +194,23 @@ START_TEST(a_lost_step_is_sent_again_on_request) {
 }
 END_TEST
 
+START_TEST(tokens_per_second_are_of_the_last_one) {
+    struct rig *rig = new_rig(8);
+    rig_tick(rig, 1000);
+    struct call *call = rig_call(rig, 20, 50);
+    rig_both(rig, 0, call);
+    for (uint32_t i = 0; i < 50; i++)
+        rig_step(rig, 0);
+    rig_expect_done(call, 50, FINISH_LENGTH);
+    rig_tick(rig, 1000);
+    ck_assert_uint_gt(rig->workers[0].load.tokens_per_s, 0);
+    ck_assert_uint_le(rig->workers[0].load.tokens_per_s, 50);
+    rig_tick(rig, 1000);
+    ck_assert_uint_eq(rig->workers[0].load.tokens_per_s, 0); /* nothing runs */
+    rig_free(rig);
+}
+END_TEST
+
 START_TEST(a_backlog_too_large_for_one_step_goes_in_several) {
     struct rig *rig = rig_new(14);
     struct engine_config config = rig_config();
@@ -352,6 +369,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, a_router_hears_something_every_100_ms_and_a_digest_each_second);
     tcase_add_test(tests, tokens_that_met_busy_go_with_the_next_step);
     tcase_add_test(tests, a_lost_step_is_sent_again_on_request);
+    tcase_add_test(tests, tokens_per_second_are_of_the_last_one);
     tcase_add_test(tests, a_backlog_too_large_for_one_step_goes_in_several);
     tcase_add_test(tests, cancel_is_answered_also_for_what_is_not_here);
     tcase_add_test(tests, a_submit_that_its_cancel_overtook_is_refused);
