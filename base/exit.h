@@ -1,5 +1,5 @@
-/* base/exit.h: how programs of ours end. 0: a requested stop, or work done; EXIT_CONFIG: wrong options,
- * configuration or model, a restart would not help; anything else: it died. */
+/* base/exit.h: how programs of ours end. 0: a requested stop, or work done; EXIT_CONFIG: wrong
+ * options, configuration or model, a restart would not help; anything else: it died. */
 #pragma once
 
 #define EXIT_CONFIG 78 /* EX_CONFIG of sysexits.h; systemd does not restart it */

@@ -113,10 +113,25 @@ ProtobufCBinaryData body_bytes(const uint8_t *bytes, size_t n) {
     X(step_us_expected)                                                                            \
     X(step_us_typical)                                                                             \
     X(blocks_total)                                                                                \
-    X(blocks_free) X(blocks_used) X(blocks_reserved) X(blocks_quarantined) X(blocks_cached)        \
-        X(n_running) X(n_waiting) X(prefill_tokens_queued) X(tokens_per_s) X(n_preemptions)        \
-            X(n_handoffs_in) X(n_handoffs_out) X(handoff_bytes) X(n_stale_dropped)                 \
-                X(prefix_queries) X(prefix_hits) X(n_prompt_tokens) X(n_tokens) X(n_steps)
+    X(blocks_free)                                                                                 \
+    X(blocks_used)                                                                                 \
+    X(blocks_reserved)                                                                             \
+    X(blocks_quarantined)                                                                          \
+    X(blocks_cached)                                                                               \
+    X(n_running)                                                                                   \
+    X(n_waiting)                                                                                   \
+    X(prefill_tokens_queued)                                                                       \
+    X(tokens_per_s)                                                                                \
+    X(n_preemptions)                                                                               \
+    X(n_handoffs_in)                                                                               \
+    X(n_handoffs_out)                                                                              \
+    X(handoff_bytes)                                                                               \
+    X(n_stale_dropped)                                                                             \
+    X(prefix_queries)                                                                              \
+    X(prefix_hits)                                                                                 \
+    X(n_prompt_tokens)                                                                             \
+    X(n_tokens)                                                                                    \
+    X(n_steps)
 
 void load_put(Wire__Load *to, const struct load *from) {
     wire__load__init(to);

@@ -42,13 +42,15 @@ VEC_INLINE void gemm_finish(const struct gemm_job *job, uint32_t panel, uint32_t
             VEC_UNROLL(4) for (uint32_t p = 0; p < n_panels; p++) {                                \
                 struct vec v = load(w + ((size_t)p * k + i) * PANEL);                              \
                 VEC_UNROLL(8)                                                                      \
-                for (uint32_t r = 0; r < n_rows; r++) f[p * n_rows + r] =                          \
-                    vec_fma(v, vec_set(x[(size_t)r * k + i]), f[p * n_rows + r]);                  \
+                for (uint32_t r = 0; r < n_rows; r++)                                              \
+                    f[p * n_rows + r] =                                                            \
+                        vec_fma(v, vec_set(x[(size_t)r * k + i]), f[p * n_rows + r]);              \
             }                                                                                      \
         VEC_UNROLL(4)                                                                              \
         for (uint32_t p = 0; p < n_panels; p++)                                                    \
-            VEC_UNROLL(8) for (uint32_t r = 0; r < n_rows; r++)                                    \
-                gemm_finish(job, panel + p, r, f[p * n_rows + r]);                                 \
+            VEC_UNROLL(8)                                                                          \
+        for (uint32_t r = 0; r < n_rows; r++)                                                      \
+            gemm_finish(job, panel + p, r, f[p * n_rows + r]);                                     \
     }
 
 GEMM_CHAIN(gemm_chain_f32, float, vec_load)
