@@ -16,7 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from cluster import BIN, TOOLS, Tally, eventually, get_json, hash_answer, post_json
+from cluster import BIN, ROOT, TOOLS, Tally, eventually, get_json, hash_answer, post_json, request
 
 
 def free_ports(n):
@@ -77,6 +77,32 @@ class Daemons:
                 process.kill()
                 codes[name] = "did not stop"
         return codes
+
+
+def sample_is_accepted(folder):
+    """deploy/tandem.ini, every key of it: only the model and the addresses are this test's."""
+    sample = ROOT / "deploy/tandem.ini"
+    announce, port = f"ipc://{folder}/sample/announce", free_ports(1)[0]
+    for name in ("prefill0", "decode0"):
+        done = subprocess.run([BIN / "tandem-worker", "--config", sample, "--name", name, "--model", "hash", "--dry-run",
+                               "--json"], capture_output=True, text=True, timeout=30)
+        assert done.returncode == 0 and json.loads(done.stdout)["fits"], (done.stdout, done.stderr)
+    router = subprocess.Popen([BIN / "tandem-router", "--config", sample, "--model", "hash", "--listen",
+                               f"127.0.0.1:{port}", "--announce", announce], stderr=subprocess.PIPE, text=True)
+    try:
+        eventually(lambda: router.poll() is not None or answers(port), 10, "the router of the sample")
+        assert router.poll() is None, router.stderr.read()
+    finally:
+        router.terminate()
+        router.communicate(timeout=30)
+    assert router.returncode == 0
+
+
+def answers(port):
+    try:
+        return request(port, "GET", "/livez")[0] == 200
+    except OSError:
+        return False
 
 
 def all_up(d):
@@ -169,6 +195,7 @@ def main():
     folder = Path(tempfile.mkdtemp(prefix="tandem-daemons-"))
     d = Daemons(folder)
     try:
+        tally.run("the sample configuration is accepted", sample_is_accepted, folder)
         tally.run("two routers and three workers serve over CURVE", all_up, d)
         tally.run("a worker that comes late is used", late_worker, d)
         tally.run("a worker back at another address is used", other_address, d)
