@@ -10,7 +10,8 @@ static void make_printable(char *text) {
             *at = '?';
 }
 
-static void format_line(struct error *error, const char *format, va_list args) {
+__attribute__((format(printf, 2, 0))) static void format_line(struct error *error,
+                                                              const char *format, va_list args) {
     vsnprintf(error->text, sizeof error->text, format, args);
     make_printable(error->text);
 }

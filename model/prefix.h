@@ -20,6 +20,14 @@ struct prefix_key {
     uint8_t bytes[32];
 };
 
+/* A key from 64 bits: their bytes, little-endian, then zeros. */
+static inline struct prefix_key prefix_key_of(uint64_t seed) {
+    struct prefix_key key = {{0}};
+    for (unsigned i = 0; i < 8; i++)
+        key.bytes[i] = (uint8_t)(seed >> 8 * i);
+    return key;
+}
+
 /* What stands before the first block. */
 #define PREFIX_START ((struct map_key){0, 0})
 

@@ -14,7 +14,7 @@
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
                "raw frames are borrowed as arrays: big-endian hosts need a copy that swaps");
-_Static_assert(sizeof(struct prefix_key) == 16, "prefix keys lie in the raw frame as they are");
+_Static_assert(sizeof(struct map_key) == 16, "prefix keys lie in the raw frame as they are");
 
 struct body {
     encode_body *encode;

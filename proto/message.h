@@ -32,6 +32,7 @@
  * and counted. */
 #pragma once
 
+#include "base/map.h"
 #include "base/status.h"
 
 #include <stdbool.h>
@@ -268,18 +269,12 @@ struct sampling {
 /* Defaults: temperature 1, top_p 1, repetition 1, everything else off. */
 void sampling_init(struct sampling *sampling);
 
-/* A block's place in the chain of prefixes: XXH3-128 (model/prefix.h). */
-struct prefix_key {
-    uint64_t hi;
-    uint64_t lo;
-};
-
 struct reserve {
     struct request_id req;
     uint32_t attempt;
     uint32_t n_tokens; /* prompt and what was emitted before */
     uint32_t n_hashes;
-    const struct prefix_key *hashes; /* of the full blocks, for the prefix cache */
+    const struct map_key *hashes; /* of the full blocks (model/prefix.h), for the prefix cache */
 };
 
 struct reserved {

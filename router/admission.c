@@ -8,9 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-_Static_assert(sizeof(struct prefix_key) == sizeof(struct map_key),
-               "block hashes travel as they were computed");
-
 static void too_long(struct call *call, const char *field, size_t n_prompt) {
     call_fail(call, STATUS_LIMIT, "context_length_exceeded", NULL);
     struct ask *ask = &call->ask;
@@ -79,7 +76,7 @@ static enum status ask_core(struct call *call, struct sequence *sequence, uint32
         .tokens = sequence->tokens,
         .n_prompt = sequence->n_prompt,
         .capacity = sequence->n_prompt + max_new,
-        .hashes = (const struct prefix_key *)(const void *)call->hashes[prompt].keys,
+        .hashes = call->hashes[prompt].keys,
         .n_hashes = call->hashes[prompt].n,
         .salt = call->salt,
         .priority = ask->priority,

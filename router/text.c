@@ -27,8 +27,7 @@ enum status text_new(const struct model *model, uint64_t prefix_seed, struct tex
     if (!made)
         return STATUS_NOMEM;
     made->model = model;
-    for (unsigned i = 0; i < 8; i++)
-        made->key.bytes[i] = (uint8_t)(prefix_seed >> 8 * i);
+    made->key = prefix_key_of(prefix_seed);
     pthread_mutex_init(&made->lock, NULL);
     *text = made;
     return STATUS_OK;

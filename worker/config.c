@@ -91,6 +91,11 @@ static const struct option_spec table[] = {
      .sections = SECTIONS,
      .value = "N",
      .help = "most tokens of a sequence; 0: the model's"},
+    {.name = "devices",
+     .type = OPTION_LIST,
+     .sections = SECTIONS,
+     .value = "N,...",
+     .help = "accelerators of the ranks, in order; the CPU backends have none"},
     {.name = "kv-transport",
      .type = OPTION_CHOICE,
      .fallback = "auto",
@@ -151,6 +156,9 @@ static void check(const struct config *config, struct buf *errors) {
     if (config->tp != 1)
         complain(errors, options, "tp",
                  "has to be 1: tensor parallelism over several ranks is not built yet");
+    if (options_list_count(options, "devices") > 0)
+        complain(errors, options, "devices",
+                 "has to be left out: the backends of this build compute on CPU cores");
     if (config->dry_run)
         return;
     if (!config->name[0])

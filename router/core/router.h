@@ -40,8 +40,8 @@ struct request_spec {
     uint64_t user;
     uint32_t *tokens; /* (capacity) the prompt's ids first; the core appends what is emitted */
     uint32_t n_prompt;
-    uint32_t capacity;               /* n_prompt + sampling.max_new at least */
-    const struct prefix_key *hashes; /* of the prompt's full blocks */
+    uint32_t capacity;            /* n_prompt + sampling.max_new at least */
+    const struct map_key *hashes; /* of the prompt's full blocks */
     uint32_t n_hashes;
     uint64_t salt;
     uint32_t priority;

@@ -39,7 +39,7 @@ static void crowd_open(struct crowd *crowd, int i) {
 }
 
 /* Places one request among the workers of `mask`; answers the slot. */
-static uint32_t crowd_place(struct crowd *crowd, uint32_t mask, const struct prefix_key *hashes,
+static uint32_t crowd_place(struct crowd *crowd, uint32_t mask, const struct map_key *hashes,
                             uint32_t n_hashes) {
     struct policy_candidate candidates[WORKERS];
     struct policy_query query = {.stage = POLICY_DECODE,
@@ -69,9 +69,9 @@ static void crowd_run(struct crowd *crowd, uint32_t n_groups, uint64_t hot_perce
         uint64_t group = random_below(&crowd->random, 100) < hot_percent
                              ? 0
                              : 1 + random_below(&crowd->random, n_groups);
-        struct prefix_key hashes[BLOCKS];
+        struct map_key hashes[BLOCKS];
         for (uint32_t j = 0; j < BLOCKS; j++)
-            hashes[j] = (struct prefix_key){.hi = mix64(group * BLOCKS + j), .lo = j};
+            hashes[j] = (struct map_key){.hi = mix64(group * BLOCKS + j), .lo = j};
         at[i] = crowd_place(crowd, (1u << WORKERS) - 1, hashes, BLOCKS);
         if (i >= 48)
             crowd->load[at[i - 48]]--;
@@ -116,9 +116,9 @@ START_TEST(prompts_of_equal_length_spread) {
     struct crowd crowd;
     crowd_open(&crowd, _i);
     for (uint64_t i = 0; i < 800; i++) {
-        struct prefix_key hashes[BLOCKS]; /* same length, other ids */
+        struct map_key hashes[BLOCKS]; /* same length, other ids */
         for (uint64_t j = 0; j < BLOCKS; j++)
-            hashes[j] = (struct prefix_key){.hi = mix64(i * 1000 + j), .lo = mix64(j + i)};
+            hashes[j] = (struct map_key){.hi = mix64(i * 1000 + j), .lo = mix64(j + i)};
         crowd_place(&crowd, (1u << WORKERS) - 1, hashes, BLOCKS);
     }
     for (uint32_t slot = 0; slot < WORKERS; slot++)
@@ -150,9 +150,9 @@ START_TEST(same_prefix_returns_where_it_was_cached) {
         crowd.policy->close(crowd.state);
         return; /* this policy makes no such promise */
     }
-    struct prefix_key hashes[BLOCKS];
+    struct map_key hashes[BLOCKS];
     for (uint64_t j = 0; j < BLOCKS; j++)
-        hashes[j] = (struct prefix_key){.hi = mix64(j), .lo = j};
+        hashes[j] = (struct map_key){.hi = mix64(j), .lo = j};
     uint32_t slot = crowd_place(&crowd, (1u << WORKERS) - 1, hashes, BLOCKS);
     crowd.load[slot] = 3; /* busier, but within bounds */
     ck_assert_uint_eq(crowd.policy->cached(crowd.state, slot, hashes, BLOCKS), BLOCKS);

@@ -7,9 +7,10 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 from pathlib import Path
 
-from cluster import BIN, Cluster, Tally, real_model, request
+from cluster import BIN, Cluster, Tally, eventually, hash_answer, post_json, real_model, request
 
 
 def run(*args, timeout=60):
@@ -139,9 +140,26 @@ def second_signal_ends_at_once():
         connection = socket.create_connection(("127.0.0.1", cluster.port))
         body = b'{"prompt":[1],"max_tokens":2000,"ignore_eos":true}'
         connection.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: t\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+        eventually(lambda: any(w["sequences"]["running"] for w in cluster.workers()), 10, "the answer running")
         cluster.process.send_signal(signal.SIGTERM)
+        # Two signals of a kind at once would be one.
+        eventually(lambda: "draining" in cluster.log_text(), 10, "the drain begun")
         cluster.process.send_signal(signal.SIGTERM)
         cluster.process.wait(10)
+        assert not children_of(f"127.0.0.1:{cluster.port}")
+
+
+def ctrl_c_lets_answers_finish():
+    with Cluster("--prefill", 1, "--decode", 1, "--step-us", 5000, own_group=True) as cluster:
+        answers = []
+        body = {"prompt": [1, 2, 3], "max_tokens": 200, "ignore_eos": True, "return_token_ids": True}
+        asking = threading.Thread(target=lambda: answers.append(post_json(cluster.port, "/v1/completions", body)))
+        asking.start()
+        eventually(lambda: any(w["sequences"]["running"] for w in cluster.workers()), 10, "the answer running")
+        os.killpg(cluster.process.pid, signal.SIGINT)
+        asking.join(60)
+        assert answers and answers[0]["choices"][0]["token_ids"] == hash_answer([1, 2, 3], 200)
+        assert cluster.process.wait(20) == 0
         assert not children_of(f"127.0.0.1:{cluster.port}")
 
 
@@ -161,6 +179,7 @@ def main():
             tally.run("broken models", lambda: (_ for _ in ()).throw(reason))
         with Cluster("--mixed", 1) as cluster:
             requests(tally, cluster)
+        tally.run("Ctrl-C lets answers finish", ctrl_c_lets_answers_finish)
         tally.run("a second signal ends at once", second_signal_ends_at_once)
     sys.exit(tally.end())
 

@@ -72,14 +72,15 @@ def eventually(predicate, seconds, what):
 class Cluster:
     """`tandem up` as a context manager; .url, .port; standard error in .log_text()."""
 
-    def __init__(self, *args, model="hash", env=None):
+    def __init__(self, *args, model="hash", env=None, own_group=False):
         self.args = [str(BIN / "tandem"), "up", "--model", model, "--listen", "127.0.0.1:0", *map(str, args)]
         self.env = dict(os.environ, **(env or {}))
+        self.own_group = own_group  # as a terminal's foreground job: Ctrl-C reaches all of it
         self.lines = []
 
     def __enter__(self):
         self.process = subprocess.Popen(self.args, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                        env=self.env)
+                                        env=self.env, process_group=0 if self.own_group else None)
         self.reader = threading.Thread(target=self._read_log, daemon=True)
         self.reader.start()
         line = self.process.stdout.readline()

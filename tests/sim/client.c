@@ -37,7 +37,7 @@ static void write_prompt(struct sim *sim, struct client *client) {
     struct map_key key = BLOCK_HASH_START;
     for (uint32_t b = 0; b < client->n_prompt / SIM_TOKENS; b++) {
         key = block_hash(7, 0, key, client->tokens + b * SIM_TOKENS);
-        client->hashes[b] = (struct prefix_key){.hi = key.hi, .lo = key.lo};
+        client->hashes[b] = key;
     }
 }
 

@@ -156,7 +156,7 @@ struct client {
     uint32_t router;
     uint64_t request;
     uint32_t tokens[SIM_PROMPT + SIM_NEW];
-    struct prefix_key hashes[SIM_PROMPT / SIM_TOKENS];
+    struct map_key hashes[SIM_PROMPT / SIM_TOKENS];
     uint32_t stop_id;
     uint32_t n_prompt, max_new;
     uint32_t n_got;

@@ -117,10 +117,8 @@ void gguf_builder_patch(struct gguf_builder *builder, const char *key, uint32_t 
 
 /* The 256 bytes as GPT-2 spells them, then two joins and three control tokens. */
 static void add_vocabulary(struct gguf_builder *builder) {
-    static const char *const more[] = {"ab",
-                                       "\xc4\xa0"
-                                       "ab",
-                                       "<|endoftext|>", "<|im_start|>", "<|im_end|>"};
+    static const char *const more[] = {"ab", "\304\240ab", "<|endoftext|>", "<|im_start|>",
+                                       "<|im_end|>"};
     static const char *const merges[] = {"a b", "\xc4\xa0 ab"};
     char spelled[256][5];
     const char *tokens[256 + 5];

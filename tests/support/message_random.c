@@ -270,10 +270,10 @@ static void reserve(struct random *random, struct arena *arena, struct reserve *
     to->req = request(random);
     to->attempt = any_u32(random);
     to->n_tokens = any_u32(random);
-    to->n_hashes = count(random, MESSAGE_CONTROL_MAX / sizeof(struct prefix_key));
-    struct prefix_key *hashes = array(arena, to->n_hashes, sizeof *hashes);
+    to->n_hashes = count(random, MESSAGE_CONTROL_MAX / sizeof(struct map_key));
+    struct map_key *hashes = array(arena, to->n_hashes, sizeof *hashes);
     for (uint32_t i = 0; i < to->n_hashes; i++)
-        hashes[i] = (struct prefix_key){random_next(random), random_next(random)};
+        hashes[i] = (struct map_key){random_next(random), random_next(random)};
     to->hashes = hashes;
 }
 

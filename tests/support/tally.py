@@ -17,9 +17,8 @@ import sys
 import time
 from pathlib import Path
 
-CHECK = re.compile(r"^\d+%: Checks: (\d+), Failures: (\d+), Errors: (\d+)", re.M)
-PLAIN = re.compile(r"^(?:\w+: )?(\d+) passed, (\d+) failed(?:, (\d+) skipped)?\s*$", re.M)
-CTEST_FAILED = re.compile(r"^\s*\d+ - (\S+) \((?!Passed)[^)]*\)", re.M)
+CHECK = re.compile(r"^(?:\d+: )?\d+%: Checks: (\d+), Failures: (\d+), Errors: (\d+)", re.M)
+PLAIN = re.compile(r"^(?:\d+: )?(?:\w+: )?(\d+) passed, (\d+) failed(?:, (\d+) skipped)?\s*$", re.M)
 
 
 def count(text: str, code: int) -> tuple[int, int, int]:
@@ -68,7 +67,7 @@ def main() -> int:
         print(f"{name:28} {mark:6} {counts[0]:6} passed {counts[1]:4} failed {counts[2]:4} skipped"
               f" {time.monotonic() - began:7.1f} s", flush=True)
         for line in text.splitlines():
-            if line.startswith("SKIPPED"):
+            if re.match(r"(?:\d+: )?SKIPPED", line):
                 print(f"    {line}")
         if counts[1]:
             print("\n".join("    | " + line for line in text.splitlines()[-60:]), flush=True)

@@ -123,8 +123,11 @@ int main(int argc, char **argv) {
                                "`tandem-bench COMMAND --help` tells more.\n";
     const char *name = argc > 1 ? argv[1] : "";
     argp_err_exit_status = EXIT_CONFIG;
-    if (strcmp(name, "load") == 0)
+    if (strcmp(name, "load") == 0) {
+        char program[] = "tandem-bench load"; /* as its usage lines name it */
+        argv[1] = program;
         return run_load(argc - 1, argv + 1);
+    }
     if (strcmp(name, "--version") == 0) {
         printf("tandem-bench %s\n", TANDEM_VERSION);
         return 0;

@@ -89,7 +89,7 @@ static void become(struct child *child, int words, const char *notify_path, pid_
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    signal(SIGINT, SIG_IGN); /* Ctrl-C reaches the whole group: the parent decides */
+    setpgid(0, 0); /* Ctrl-C is for the parent: a second signal would end us without draining */
     dup2(words, STDERR_FILENO);
     dup2(STDERR_FILENO, STDOUT_FILENO); /* standard output is the parent's one line */
     setenv("NOTIFY_SOCKET", notify_path, 1);

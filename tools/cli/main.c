@@ -54,9 +54,14 @@ int main(int argc, char **argv) {
         printf("tandem %s\n", TANDEM_VERSION);
         return 0;
     }
-    for (unsigned i = 0; i < N_COMMANDS; i++)
-        if (strcmp(name, commands[i].name) == 0)
-            return commands[i].run(argc - 1, argv + 1);
+    for (unsigned i = 0; i < N_COMMANDS; i++) {
+        if (strcmp(name, commands[i].name) != 0)
+            continue;
+        char program[32]; /* as its usage lines name it */
+        snprintf(program, sizeof program, "tandem %s", name);
+        argv[1] = program;
+        return commands[i].run(argc - 1, argv + 1);
+    }
     print_help(stderr);
     return name[0] ? cli_fail(EXIT_CONFIG, "unknown command \"%s\"", name) : EXIT_CONFIG;
 }

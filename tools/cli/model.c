@@ -172,6 +172,10 @@ int cli_model(int argc, char **argv) {
         "       tandem model render MODEL_OR_TEMPLATE\n"
         "       tandem model export-tokenizer MODEL DIR\n";
     const char *name = argc > 1 ? argv[1] : "";
+    char program[64]; /* as its usage lines name it */
+    snprintf(program, sizeof program, "tandem model %s", name);
+    if (argc > 1)
+        argv[1] = program;
     argp_err_exit_status = EXIT_CONFIG;
     if (strcmp(name, "info") == 0)
         return info(argc - 1, argv + 1);

@@ -1,5 +1,6 @@
 /* tools/kbench/kbench.c: how fast the kernels are, beside what the machine can do. */
 #include "base/clock.h"
+#include "base/exit.h"
 #include "tools/kbench/machine.h"
 #include "tools/kbench/model.h"
 
@@ -121,12 +122,12 @@ int main(int argc, char **argv) {
             options.shapes = !(options.model = strcmp(optarg, "model") == 0);
         else {
             usage(c == 'h' ? stdout : stderr);
-            return c == 'h' ? EXIT_SUCCESS : EXIT_FAILURE;
+            return c == 'h' ? EXIT_SUCCESS : EXIT_CONFIG;
         }
     }
     if (!kernels_find(options.backend)) {
         fprintf(stderr, "kbench: no backend '%s'\n", options.backend);
-        return EXIT_FAILURE;
+        return EXIT_CONFIG;
     }
     if (options.shapes) {
         struct machine machine = machine_measure(options.n_threads ? options.n_threads : 0);

@@ -1,14 +1,22 @@
+# shellcheck shell=bash
 # tools/lib/packages.sh: what Tandem needs from Debian 12, sourced by quickstart and check.
 # install_packages NAMES... installs the missing ones; needs root or sudo only when some are missing.
 
+# shellcheck disable=SC2034 # read where this file is sourced
 build_packages="build-essential cmake ninja-build pkg-config ccache ca-certificates python3 python3-venv
   python3-pip libevent-dev libzmq3-dev libsodium-dev libprotobuf-c-dev protobuf-c-compiler
-  protobuf-compiler libjansson-dev libpcre2-dev libutf8proc-dev libxxhash-dev libinih-dev
-  libjemalloc-dev check"
-test_packages="clang clang-format clang-tidy llvm binutils curl git procps"
+  protobuf-compiler libjansson-dev libpcre2-dev libxxhash-dev libinih-dev
+  check curl"
+# clang alone brings no sanitizer and no fuzzer: libclang-rt-dev has their libraries.
+# shellcheck disable=SC2034
+test_packages="clang clang-format clang-tidy libclang-rt-dev llvm binutils git procps"
 
 install_packages() {
-    local missing="" name
+    local missing="" name log
+    if ! command -v dpkg-query >/dev/null; then
+        echo "no dpkg here: taking these packages, or their like, as installed:" "$@" >&2
+        return 0
+    fi
     for name in "$@"; do
         dpkg-query -W -f='${Status}' "$name" 2>/dev/null | grep -q 'ok installed' || missing="$missing $name"
     done
@@ -22,9 +30,19 @@ install_packages() {
         as_root=sudo
     fi
     echo "installing:$missing" >&2
-    # Lists older than the archive are the usual reason for a failed install: refresh once.
-    $as_root apt-get update -qq >&2
-    DEBIAN_FRONTEND=noninteractive $as_root apt-get install -y -qq --no-install-recommends $missing >&2
+    log=$(mktemp)
+    # Lists older than the archive are the usual reason for a failed install: refresh once. A foreign archive that does
+    # not answer is no reason to stop. A fresh machine may be updating itself just now: wait for its lock.
+    $as_root apt-get update -qq >"$log" 2>&1 || true
+    # shellcheck disable=SC2086
+    if ! $as_root env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 install -y -qq \
+            --no-install-recommends $missing >>"$log" 2>&1; then
+        tail -n 20 "$log" >&2
+        rm -f "$log"
+        echo "error: apt-get could not install:$missing" >&2
+        return 1
+    fi
+    rm -f "$log"
 }
 
 # python_venv DIR PACKAGES...: a virtual environment with these PyPI packages; answers 1 (and says why)
@@ -32,7 +50,8 @@ install_packages() {
 python_venv() {
     local dir="$1"
     shift
-    [ -x "$dir/bin/python" ] || python3 -m venv "$dir" >&2 || return 1
+    # One that was left half-made, or whose Python is gone, is made anew.
+    "$dir/bin/python" -m pip --version >/dev/null 2>&1 || python3 -m venv --clear "$dir" >&2 || return 1
     local stamp="$dir/.installed" want="$*"
     [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$want" ] && return 0
     "$dir/bin/python" -m pip install -q --disable-pip-version-check "$@" >&2 || return 1

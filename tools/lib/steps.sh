@@ -1,3 +1,4 @@
+# shellcheck shell=bash disable=SC2154 # the variables named below come from tools/check
 # tools/lib/steps.sh: what the whole check runs beside the dev build's tests; sourced by tools/check,
 # which defines step(), build(), mode, root, cache and out.
 
@@ -12,8 +13,8 @@ for name in $(ctest --preset release -N | sed -n 's/^ *Test *#[0-9]*: \(.*\)$/\1
 done
 
 # Races: whatever has threads of its own.
-build tsan --target test_base_threads test_base_loop test_conform_kernels test_bus
-for name in base_threads base_loop conform_kernels bus; do
+build tsan --target test_base_threads test_base_loop test_conform_kernels test_bus test_worker_admin test_worker_shell
+for name in base_threads base_loop conform_kernels bus worker_admin worker_shell; do
     step "tsan/$name" 900 "ctest --preset tsan -R '^$name\$' -V"
 done
 

@@ -24,7 +24,7 @@ struct policy_query {
     enum policy_stage stage;
     const struct policy_candidate *candidates; /* (n), by rising slot */
     uint32_t n;                                /* at least 1 */
-    const struct prefix_key *hashes;           /* of the prompt's full blocks (n_hashes) */
+    const struct map_key *hashes;              /* of the prompt's full blocks (n_hashes) */
     uint32_t n_hashes;
     struct random *random;
 };
@@ -38,11 +38,11 @@ struct policy {
     uint32_t (*pick)(void *state, const struct policy_query *query);
 
     /* A request with these prefixes was sent there. May be NULL. */
-    void (*placed)(void *state, uint32_t slot, const struct prefix_key *hashes, uint32_t n_hashes);
+    void (*placed)(void *state, uint32_t slot, const struct map_key *hashes, uint32_t n_hashes);
     /* Whatever that worker had cached is gone. May be NULL. */
     void (*forget)(void *state, uint32_t slot);
     /* How many leading blocks are probably cached there. May be NULL: unknown, 0. */
-    uint32_t (*cached)(const void *state, uint32_t slot, const struct prefix_key *hashes,
+    uint32_t (*cached)(const void *state, uint32_t slot, const struct map_key *hashes,
                        uint32_t n_hashes);
 };
 

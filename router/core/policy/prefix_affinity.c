@@ -45,13 +45,13 @@ static enum status affinity_open(uint32_t max_workers, uint64_t seed, void **sta
 }
 
 /* Where a block's tag stands in a worker's table, and the tag (never 0). */
-static uint64_t *tag_place(const struct affinity *affinity, uint32_t slot, struct prefix_key key,
+static uint64_t *tag_place(const struct affinity *affinity, uint32_t slot, struct map_key key,
                            uint64_t *tag) {
     *tag = (mix64(key.hi ^ affinity->seed) ^ key.lo) | 1;
     return affinity->tags + (size_t)slot * TABLE_BLOCKS + mix64(*tag) % TABLE_BLOCKS;
 }
 
-static uint32_t affinity_cached(const void *state, uint32_t slot, const struct prefix_key *hashes,
+static uint32_t affinity_cached(const void *state, uint32_t slot, const struct map_key *hashes,
                                 uint32_t n_hashes) {
     const struct affinity *affinity = state;
     for (uint32_t i = 0; i < n_hashes; i++) {
@@ -62,7 +62,7 @@ static uint32_t affinity_cached(const void *state, uint32_t slot, const struct p
     return n_hashes;
 }
 
-static void affinity_placed(void *state, uint32_t slot, const struct prefix_key *hashes,
+static void affinity_placed(void *state, uint32_t slot, const struct map_key *hashes,
                             uint32_t n_hashes) {
     struct affinity *affinity = state;
     for (uint32_t i = 0; i < n_hashes && i < TABLE_BLOCKS; i++) {

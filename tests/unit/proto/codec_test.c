@@ -121,7 +121,7 @@ START_TEST(raw_frames_must_agree_with_their_counts) {
 END_TEST
 
 START_TEST(unaligned_raw_frames_are_read_aligned) {
-    struct prefix_key keys[3] = {{1, 2}, {3, 4}, {5, 6}};
+    struct map_key keys[3] = {{1, 2}, {3, 4}, {5, 6}};
     uint8_t bytes[sizeof keys + 1];
     struct message reserve = {.type = MESSAGE_RESERVE};
     reserve.u.reserve.req = (struct request_id){1, 2};
@@ -134,7 +134,7 @@ START_TEST(unaligned_raw_frames_are_read_aligned) {
         memcpy(bytes + shift, keys, sizeof keys);
         frames.raw = bytes + shift;
         ck_assert_int_eq(codec_decode(&other, &frames, &came, &error), STATUS_OK);
-        ck_assert_uint_eq((uintptr_t)came.u.reserve.hashes % _Alignof(struct prefix_key), 0);
+        ck_assert_uint_eq((uintptr_t)came.u.reserve.hashes % _Alignof(struct map_key), 0);
         ck_assert(came.u.reserve.hashes[2].lo == 6);
     }
 }

@@ -151,7 +151,7 @@ void rig_decode(struct rig *rig, uint32_t w, uint32_t p, struct call *call) {
 }
 
 void rig_reserve(struct rig *rig, uint32_t w, struct call *call) {
-    struct prefix_key hashes[RIG_IDS / RIG_BLOCK];
+    struct map_key hashes[RIG_IDS / RIG_BLOCK];
     struct map_key key = BLOCK_HASH_START;
     struct message message = {.type = MESSAGE_RESERVE};
     struct reserve *reserve = &message.u.reserve;
@@ -164,7 +164,7 @@ void rig_reserve(struct rig *rig, uint32_t w, struct call *call) {
     for (uint32_t i = 0; i < reserve->n_hashes; i++) {
         key = block_hash(rig->workers[w].engine->config.prefix_key, call->salt, key,
                          call->ids + (size_t)i * RIG_BLOCK);
-        hashes[i] = (struct prefix_key){key.hi, key.lo};
+        hashes[i] = key;
     }
     rig_send(rig, w, (uint32_t)(call->req.hi - 500), &message);
 }
