@@ -161,6 +161,8 @@ static enum turn place_alone(struct router *router, struct request *req, bool ex
 
 enum turn place_request(struct router *router, struct request *req) {
     ASSERT(req->state == REQUEST_WAITING);
+    if (req->hold_ns > router->now_ns)
+        return TURN_WAIT;
     bool exact = exact_exists(router, req);
     if (req->alone)
         return place_alone(router, req, exact);

@@ -9,7 +9,10 @@
 #include "router/core/path.h"
 
 /* With token 0 out, its Commit is under way or has come: the decode worker knows. */
-#define VERDICT_NS  (300 * NS_PER_MS)
+#define VERDICT_NS (300 * NS_PER_MS)
+/* Workers that die together are not noticed together. What a death cost without bringing a token is
+ * placed again only when the others are known, or one accident would count as several losses. */
+#define HOLD_NS     (50 * NS_PER_MS)
 #define BUSY_NS     (20 * NS_PER_MS) /* a worker without room is not asked again before this */
 #define BUSY_NS_MAX (80 * NS_PER_MS)
 
@@ -36,6 +39,11 @@ static void requeue(struct router *router, struct request *req) {
     admit_wait(router, req);
 }
 
+static void hold(struct router *router, struct request *req) {
+    req->hold_ns = router->now_ns + HOLD_NS;
+    timers_pull(&router->timers, req->index, req->hold_ns);
+}
+
 void replay_lost(struct router *router, struct request *req, struct slot *slot, enum loss loss) {
     ASSERT(req->state == REQUEST_RESERVING || req->state == REQUEST_RUNNING);
     /* Only asked for blocks so far: it did not run anywhere. */
@@ -52,6 +60,8 @@ void replay_lost(struct router *router, struct request *req, struct slot *slot, 
         router->stats.n_replays++;
         if (!req->has_token)
             req->n_losses++;
+        if (!req->has_token && loss == LOSS_DIED)
+            hold(router, req);
         if (loss == LOSS_DIED && router->alone == req->index) {
             router->stats.n_poisoned++;
             note(router, "request poisoned: its worker died again", slot ? slot->number : SLOT_NONE,
@@ -160,6 +170,8 @@ void replay_timer(struct router *router, struct request *req) {
                 timers_pull(&router->timers, req->index, req->verdict_ns);
         }
     }
+    if (req->state == REQUEST_WAITING && req->hold_ns > now_ns)
+        timers_pull(&router->timers, req->index, req->hold_ns);
     if (req->spec.deadline_ns != 0)
         timers_pull(&router->timers, req->index, req->spec.deadline_ns);
 }

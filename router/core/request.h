@@ -66,6 +66,7 @@ struct request {
     bool has_token;       /* this attempt brought a new token */
     bool computing;       /* its next token needs a prefill first */
     uint64_t advanced_ns; /* last sign of life of this attempt */
+    uint64_t hold_ns;     /* not placed again before this */
     uint64_t verdict_ns;  /* prefill worker lost after token 0: decode must speak by then; 0 */
     uint64_t resend_ns;   /* last RESEND; 0: none */
 

@@ -82,7 +82,7 @@ def status_says_what_is_promised(cluster):
                              text=True, check=True).stdout
         return json.loads(out)
     eventually(lambda: [w["state"] for w in cluster.workers()] == ["ready"] * 2, 10, "both workers ready")
-    stream = stream_events(cluster.port, "/v1/completions", {"prompt": "x" * 40, "max_tokens": 3000, "ignore_eos": True})
+    stream = stream_events(cluster.port, "/v1/completions", {"prompt": "x" * 40, "max_tokens": 3000})
     next(stream)
     running = eventually(lambda: (now := told()) and sum(w["tokens_per_s"] for w in now["workers"]) and now,
                          10, "a rate")

@@ -142,6 +142,7 @@ START_TEST(hung_worker_loses_its_session_only_and_comes_back) {
     ck_assert_int_eq(state_of(a), SLOT_SUSPECT);
     ck_assert_uint_eq(fake_stats(&fake).n_fenced, 1);
     ck_assert_uint_ne(fake.session[a], session); /* a new HELLO is on its way */
+    fake_pass(&fake, 50 * NS_PER_MS, 1u << b);
     ck_assert_uint_eq(submitted(b).attempt, 2);
     ck_assert(fake.open[a]);
     struct step_entry entry = {.req = first.req, .attempt = 1, .n_tokens = 0};
@@ -200,6 +201,7 @@ START_TEST(prefill_workers_death_before_token_0_is_replayed) {
     hand_over(d);
     fake_lose(&fake, p);
     ck_assert_uint_eq(fake_count(&fake, MESSAGE_CANCEL, d), 1);
+    fake_pass(&fake, 50 * NS_PER_MS, 1u << d);
     ck_assert_uint_eq(submitted(d).phase, PHASE_BOTH); /* nobody else prefills */
     ck_assert_uint_eq(submitted(d).attempt, 2);
     fake_close(&fake);
@@ -384,10 +386,36 @@ START_TEST(poisoned_request_is_refused_when_its_own_worker_dies) {
         uint32_t dying = fake_last(&fake, MESSAGE_SUBMIT, UINT32_MAX)->slot;
         fake_worker(&fake, names[i], ROLE_MIXED);
         fake_lose(&fake, dying);
+        fake_pass(&fake, 50 * NS_PER_MS, UINT32_MAX);
     }
     ck_assert_uint_eq(fake.users[0].n_ends, 1);
     ck_assert_int_eq(fake.users[0].end.kind, END_REFUSED);
     ck_assert_uint_eq(fake_stats(&fake).n_poisoned, 1);
+    fake_close(&fake);
+}
+END_TEST
+
+/* A host with four workers goes down: their ends are noticed one after the other. */
+START_TEST(deaths_at_the_same_time_are_one_loss) {
+    open_default();
+    static const char *const names[] = {"a", "b", "c", "d"};
+    uint32_t slots[4];
+    for (uint32_t i = 0; i < 4; i++)
+        slots[i] = fake_worker(&fake, names[i], ROLE_MIXED);
+    ck_assert_int_eq(fake_ask(&fake, 0, 5, 8), STATUS_OK);
+    uint32_t first = fake_last(&fake, MESSAGE_SUBMIT, UINT32_MAX)->slot;
+    fake_lose(&fake, first);
+    for (uint32_t i = 0; i < 4; i++)
+        if (slots[i] != first)
+            fake_lose(&fake, slots[i]);
+    fake_pass(&fake, 1 * NS_PER_S, 0);
+    ck_assert_uint_eq(fake_count(&fake, MESSAGE_SUBMIT, UINT32_MAX), 1);
+    uint32_t e = fake_worker(&fake, "e", ROLE_MIXED);
+    struct submit second = submitted(e);
+    ck_assert_uint_eq(second.attempt, 2);
+    fake_step(&fake, e, &second, 0, 8, FINISH_LENGTH);
+    fake_expect(&fake, 0, 8);
+    ck_assert_uint_eq(fake.users[0].end.n_replays, 1);
     fake_close(&fake);
 }
 END_TEST
@@ -442,6 +470,7 @@ START_TEST(replays_prefer_equal_numerics_and_count_the_others) {
     ck_assert_uint_eq(submitted(b).attempt, 2);
     ck_assert_uint_eq(fake_stats(&fake).n_inexact, 0);
     fake_lose(&fake, b);
+    fake_pass(&fake, 50 * NS_PER_MS, 1u << o);
     ck_assert_uint_eq(submitted(o).attempt, 3);
     ck_assert_uint_eq(fake_stats(&fake).n_inexact, 1);
     fake_close(&fake);
@@ -456,6 +485,7 @@ START_TEST(next_incarnation_of_a_name_supersedes_the_old_one) {
     ck_assert_uint_ne(a, b);
     ck_assert(!fake.open[a]);
     ck_assert_int_eq(state_of(a), SLOT_FREE);
+    fake_pass(&fake, 50 * NS_PER_MS, 1u << b);
     ck_assert_uint_eq(submitted(b).attempt, 2);
     fake_close(&fake);
 }
@@ -509,6 +539,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, three_losses_in_a_row_run_alone_and_a_token_absolves);
     tcase_add_test(tests, others_move_away_from_the_one_that_runs_alone);
     tcase_add_test(tests, poisoned_request_is_refused_when_its_own_worker_dies);
+    tcase_add_test(tests, deaths_at_the_same_time_are_one_loss);
     tcase_add_test(tests, eight_losses_in_a_row_end_with_an_error);
     tcase_add_test(tests, running_requests_wait_for_a_worker_then_fail);
     tcase_add_test(tests, replays_prefer_equal_numerics_and_count_the_others);
