@@ -52,5 +52,8 @@ struct serving {
  * less. */
 uint32_t serving_context(const struct serving *serving);
 
+/* Workers that can take work now. */
+uint32_t serving_n_workers(const struct serving *serving);
+
 /* Would a request be served now? */
 bool serving_ready(const struct serving *serving);

@@ -5,6 +5,8 @@
 #include "router/meter.h"
 #include "router/serving.h"
 
+#include <stdio.h>
+
 static void answer_text(struct serving *serving, struct exchange *exchange, unsigned status,
                         const char *json) {
     struct buf body;
@@ -17,8 +19,10 @@ static void answer_text(struct serving *serving, struct exchange *exchange, unsi
 /* Would a request be served now? */
 static void answer_health(struct serving *serving, struct exchange *exchange, const char *rest) {
     (void)rest;
+    char text[64];
+    snprintf(text, sizeof text, "{\"status\":\"ok\",\"workers\":%u}", serving_n_workers(serving));
     if (serving_ready(serving))
-        answer_text(serving, exchange, 200, "{\"status\":\"ok\"}");
+        answer_text(serving, exchange, 200, text);
     else if (serving->draining)
         answer_text(serving, exchange, 503, "{\"status\":\"draining\"}");
     else

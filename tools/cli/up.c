@@ -3,6 +3,7 @@
 #include "tools/cli/supervise.h"
 #include "tools/lib/http_client.h"
 
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/exit.h"
 
@@ -55,6 +56,8 @@ struct up {
     char folder[64];            /* owned on disk: sockets of this cluster */
     char programs[4096];        /* folder of our sibling programs */
     char address[300];          /* of the router, once known */
+    unsigned n_workers;         /* that the router has to meet */
+    struct buf answer;          /* of the probe */
     struct loop *loop;          /* owned */
     struct http_client *probe;  /* owned: asks /readyz until it says yes */
     struct loop_timer *again;   /* owned */
@@ -146,21 +149,26 @@ static void print_ready(struct up *up) {
     fflush(stdout);
     fprintf(stderr,
             "OpenAI API at http://%s/v1\n"
-            "try: tandem chat --server http://%s \"Are dogs real?\"\n",
+            "try: tandem chat --server http://%s \"What is a dog?\"\n",
             up->address, up->address);
 }
 
 static void on_probe_body(void *user, const char *bytes, size_t n) {
-    (void)user;
-    (void)bytes;
-    (void)n;
+    struct up *up = user;
+    buf_append(&up->answer, bytes, n);
+}
+
+/* {"status":"ok","workers":3} */
+static bool met_all(const struct up *up) {
+    const char *at = up->answer.n ? strstr(up->answer.data, "\"workers\":") : NULL;
+    return at && strtoul(at + strlen("\"workers\":"), NULL, 10) >= up->n_workers;
 }
 
 static void on_probe_end(void *user, enum status status, int http_status,
                          const struct error *error) {
     struct up *up = user;
     (void)error;
-    if (status == STATUS_OK && http_status == 200)
+    if (status == STATUS_OK && http_status == 200 && met_all(up))
         print_ready(up);
     else
         loop_timer_after(up->again, 10 * NS_PER_MS);
@@ -169,11 +177,12 @@ static void on_probe_end(void *user, enum status status, int http_status,
 static void probe(void *user) {
     struct up *up = user;
     struct http_events events = {on_probe_body, on_probe_end, up};
+    buf_clear(&up->answer);
     http_client_start(up->probe, "GET", "/readyz", NULL, NULL, 0, &events);
 }
 
-/* Every child is ready; the router must also have met its workers before the one line on standard
- * output says that this cluster can serve. */
+/* Every child is ready; the router must also have met all its workers before the one line on
+ * standard output says that this cluster can serve. */
 static void on_listen(void *user, const char *address) {
     struct up *up = user;
     struct http_url url;
@@ -251,6 +260,7 @@ static int run(struct up *up, unsigned n_prefill, unsigned n_decode, unsigned n_
     supervisor_free(supervisor);
     http_client_free(up->probe);
     loop_timer_free(up->again);
+    buf_fini(&up->answer);
     loop_free(up->loop);
     remove_folder(up);
     if (last_error[0])
@@ -292,5 +302,6 @@ int cli_up(int argc, char **argv) {
         n_prefill = 1;
         n_decode = 1;
     }
+    up.n_workers = n_prefill + n_decode + n_mixed;
     return run(&up, n_prefill, n_decode, n_mixed);
 }
