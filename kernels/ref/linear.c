@@ -67,13 +67,15 @@ static float output(const struct kernels_ctx *ctx, const struct weight *weight, 
     return weight->bias ? y + weight->bias[n] : y;
 }
 
-/* Quantizes one row into both terms. */
-static void quantize_row(struct kernels_ctx *ctx, const float *x, uint32_t k) {
+/* Quantizes one row, into both terms where the second is used. */
+static void quantize_row(struct kernels_ctx *ctx, const float *x, uint32_t k, bool fine) {
     for (uint32_t g = 0; g < k / GROUP; g++) {
         const float *group = x + (size_t)g * GROUP;
         int8_t *q = ctx->q + (size_t)g * GROUP;
         float rest[GROUP];
         numbers_quantize(group, q, &ctx->scales[g]);
+        if (!fine)
+            continue;
         for (uint32_t i = 0; i < GROUP; i++)
             rest[i] = numbers_rest(group[i], ctx->scales[g], q[i]);
         numbers_quantize(rest, ctx->fine_q + (size_t)g * GROUP, &ctx->fine_scales[g]);
@@ -84,8 +86,9 @@ void ref_linear(struct kernels_ctx *ctx, float *out, const float *x, const struc
                 uint32_t n_rows, enum epilogue epilogue) {
     ASSERT(weight->k <= ctx->limits.max_dim);
     uint32_t saved = numbers_enter();
+    bool fine = numbers_fine(weight, epilogue);
     for (uint32_t row = 0; row < n_rows; row++, x += weight->k) {
-        quantize_row(ctx, x, weight->k);
+        quantize_row(ctx, x, weight->k, fine);
         for (uint32_t i = 0; i < weight->k; i++)
             ctx->rounded[i] = bf16_to_float(float_to_bf16(x[i]));
         if (epilogue == EPILOGUE_SILU_MUL) {
@@ -96,7 +99,7 @@ void ref_linear(struct kernels_ctx *ctx, float *out, const float *x, const struc
         for (uint32_t n = 0; n < weight->n; n++, out++) {
             float y = output(ctx, weight, x, n);
             *out = epilogue == EPILOGUE_ADD ? *out + y : y;
-            if (numbers_fine(weight, epilogue))
+            if (fine)
                 *out += dot_ints(weight, n, ctx->fine_q, ctx->fine_scales);
         }
     }

@@ -1,50 +1,14 @@
 #include "tests/support/suite.h"
-#include "tests/unit/worker/core/rig.h"
+#include "tests/unit/worker/core/pair.h"
 
 #include <string.h>
 
 const char *const suite_name = "worker_core_handoff_faults";
 const double suite_timeout_s = 120;
 
-#define P 0
-#define D 1
-
-static struct rig *new_pair(uint64_t seed, uint32_t credits) {
-    struct rig *rig = rig_new(seed);
-    rig->credits = credits;
-    rig_add(rig, rig_config());
-    rig_add(rig, rig_config());
-    rig_hello(rig, 0);
-    return rig;
-}
-
-/* Reserved at D and submitted to both. */
-static struct call *hand_over(struct rig *rig, uint32_t n_prompt, uint32_t max_new) {
-    struct call *call = rig_call(rig, n_prompt, max_new);
-    rig_reserve(rig, D, call);
-    ck_assert(call->reserved);
-    rig_prefill(rig, P, D, call);
-    rig_decode(rig, D, P, call);
-    return call;
-}
-
-static const struct kv_pool *pool(const struct rig *rig, uint32_t w) {
-    return &rig->workers[w].engine->pool;
-}
-
-static void expect_quiet(struct rig *rig) {
-    rig_check(rig);
-    for (uint32_t w = 0; w < rig->n_workers; w++) {
-        ck_assert_uint_eq(pool(rig, w)->counts[KV_USED], 0);
-        ck_assert_uint_eq(pool(rig, w)->counts[KV_RESERVED], 0);
-        ck_assert_uint_eq(pool(rig, w)->counts[KV_QUARANTINED], 0);
-        ck_assert_uint_eq(rig->workers[w].engine->handoffs.n_used, 0);
-    }
-}
-
 START_TEST(duplicate_and_late_chunks_change_nothing) {
-    struct rig *rig = new_pair(7, 8);
-    struct call *call = hand_over(rig, 70, 30);
+    struct rig *rig = pair_new(7, 8);
+    struct call *call = pair_hand_over(rig, 70, 30);
     rig_deliver_all(rig);
     while (rig_step(rig, P))
         ;
@@ -65,7 +29,7 @@ START_TEST(duplicate_and_late_chunks_change_nothing) {
     engine_message(d, rig->now_ns, pipe->link_d, &copy.message);
     rig_run(rig, 100);
     rig_expect_done(call, 30, FINISH_LENGTH);
-    expect_quiet(rig);
+    pair_expect_quiet(rig);
     /* Now nobody knows the transfer: the answer says so. */
     uint32_t n_stale = (uint32_t)d->figures.n_stale_dropped;
     engine_message(d, rig->now_ns, pipe->link_d, &copy.message);
@@ -78,8 +42,8 @@ END_TEST
 
 START_TEST(chunks_and_commit_may_come_in_any_order) {
     for (uint64_t seed = 0; seed < 20; seed++) {
-        struct rig *rig = new_pair(100 + seed, 64);
-        struct call *call = hand_over(rig, 150, 12);
+        struct rig *rig = pair_new(100 + seed, 64);
+        struct call *call = pair_hand_over(rig, 150, 12);
         rig_deliver_all(rig);
         while (rig_step(rig, P))
             ;
@@ -93,20 +57,20 @@ START_TEST(chunks_and_commit_may_come_in_any_order) {
         }
         rig_run(rig, 200);
         rig_expect_done(call, 12, FINISH_LENGTH);
-        expect_quiet(rig);
+        pair_expect_quiet(rig);
         rig_free(rig);
     }
 }
 END_TEST
 
 START_TEST(a_corrupt_chunk_fails_the_attempt_and_frees_both_sides) {
-    struct rig *rig = new_pair(8, 2);
+    struct rig *rig = pair_new(8, 2);
     rig->corrupt = 3;
-    struct call *call = hand_over(rig, 120, 12);
+    struct call *call = pair_hand_over(rig, 120, 12);
     rig_run(rig, 200);
     ck_assert(call->failed);
     ck_assert_int_eq(call->reason, REASON_TRANSFER);
-    expect_quiet(rig);
+    pair_expect_quiet(rig);
     /* Again, and well this time. */
     call->attempt++;
     call->failed = false;
@@ -115,15 +79,15 @@ START_TEST(a_corrupt_chunk_fails_the_attempt_and_frees_both_sides) {
     rig_decode(rig, D, P, call);
     rig_run(rig, 200);
     rig_expect_done(call, 12, FINISH_LENGTH);
-    expect_quiet(rig);
+    pair_expect_quiet(rig);
     rig_free(rig);
 }
 END_TEST
 
 START_TEST(a_forged_chunk_outside_the_reservation_is_not_written) {
     for (uint32_t kind = 0; kind < 6; kind++) {
-        struct rig *rig = new_pair(9, 8);
-        struct call *call = hand_over(rig, 70, 12);
+        struct rig *rig = pair_new(9, 8);
+        struct call *call = pair_hand_over(rig, 70, 12);
         rig_deliver_all(rig);
         while (rig_step(rig, P))
             ;
@@ -142,7 +106,7 @@ START_TEST(a_forged_chunk_outside_the_reservation_is_not_written) {
             chunk->block_begin = UINT32_MAX;
         rig_run(rig, 100);
         ck_assert(call->failed);
-        expect_quiet(rig);
+        pair_expect_quiet(rig);
         rig_free(rig);
     }
 }
@@ -150,8 +114,8 @@ END_TEST
 
 START_TEST(a_commit_that_does_not_fit_is_not_decoded) {
     for (uint32_t kind = 0; kind < 6; kind++) {
-        struct rig *rig = new_pair(22, 64);
-        struct call *call = hand_over(rig, 70, 12);
+        struct rig *rig = pair_new(22, 64);
+        struct call *call = pair_hand_over(rig, 70, 12);
         rig_deliver_all(rig);
         while (rig_step(rig, P))
             ;
@@ -173,27 +137,27 @@ START_TEST(a_commit_that_does_not_fit_is_not_decoded) {
         rig_run(rig, 100);
         ck_assert(call->failed);
         ck_assert_uint_eq(call->n_got, 1);
-        expect_quiet(rig);
+        pair_expect_quiet(rig);
         rig_free(rig);
     }
 }
 END_TEST
 
 START_TEST(a_new_link_of_the_same_peer_is_taken_before_the_old_ones_loss_is_known) {
-    struct rig *rig = new_pair(23, 64);
-    struct call *call = hand_over(rig, 70, 12);
+    struct rig *rig = pair_new(23, 64);
+    struct call *call = pair_hand_over(rig, 70, 12);
     rig_deliver_all(rig);
     rig_run(rig, 100); /* the link stays open */
     rig_expect_done(call, 12, FINISH_LENGTH);
     struct pipe *old = &rig->pipes[0];
     old->open = false; /* only the sender hears of the loss */
     engine_link_lost(rig->workers[P].engine, rig->now_ns, old->link_p);
-    call = hand_over(rig, 75, 12);
+    call = pair_hand_over(rig, 75, 12);
     rig_run(rig, 100);
     rig_expect_done(call, 12, FINISH_LENGTH);
     engine_link_lost(rig->workers[D].engine, rig->now_ns, old->link_d);
     ck_assert(!call->failed);
-    expect_quiet(rig);
+    pair_expect_quiet(rig);
     rig_free(rig);
 }
 END_TEST
@@ -201,8 +165,8 @@ END_TEST
 START_TEST(a_lost_link_fails_what_is_under_way_in_every_state) {
     /* Cut after n movements of any kind, for every n until the hand-off is through. */
     for (uint32_t n = 0; n < 120; n++) {
-        struct rig *rig = new_pair(10, 2);
-        struct call *call = hand_over(rig, 90, 12);
+        struct rig *rig = pair_new(10, 2);
+        struct call *call = pair_hand_over(rig, 90, 12);
         for (uint32_t i = 0; i < n; i++) {
             struct pipe *pipe = &rig->pipes[0];
             if (rig_deliver(rig, pipe, i % 2 == 0) || rig_deliver(rig, pipe, i % 2 == 1))
@@ -226,7 +190,7 @@ START_TEST(a_lost_link_fails_what_is_under_way_in_every_state) {
             rig_run(rig, 200);
         }
         rig_expect_done(call, 12, FINISH_LENGTH);
-        expect_quiet(rig);
+        pair_expect_quiet(rig);
         rig_free(rig);
     }
 }
@@ -235,8 +199,8 @@ END_TEST
 START_TEST(a_cancel_in_every_state_frees_both_sides) {
     for (uint32_t n = 0; n < 60; n++)
         for (uint32_t order = 0; order < 2; order++) {
-            struct rig *rig = new_pair(11, 2);
-            struct call *call = hand_over(rig, 90, 12);
+            struct rig *rig = pair_new(11, 2);
+            struct call *call = pair_hand_over(rig, 90, 12);
             for (uint32_t i = 0; i < n; i++) {
                 struct pipe *pipe = &rig->pipes[0];
                 if (rig_deliver(rig, pipe, i % 2 == 0) || rig_deliver(rig, pipe, i % 2 == 1))
@@ -250,7 +214,7 @@ START_TEST(a_cancel_in_every_state_frees_both_sides) {
             rig_cancel(rig, 1 - order, call);
             ck_assert(call->cancelled);
             rig_run(rig, 100);
-            expect_quiet(rig);
+            pair_expect_quiet(rig);
             ck_assert(engine_idle(rig->workers[P].engine));
             ck_assert(engine_idle(rig->workers[D].engine));
             rig_free(rig);
@@ -259,20 +223,20 @@ START_TEST(a_cancel_in_every_state_frees_both_sides) {
 END_TEST
 
 START_TEST(an_unused_reservation_is_given_back_with_its_lease) {
-    struct rig *rig = new_pair(12, 2);
+    struct rig *rig = pair_new(12, 2);
     struct call *call = rig_call(rig, 90, 12);
     rig_reserve(rig, D, call);
     for (uint32_t i = 0; i < 9; i++) { /* the router lives, but never submits */
         struct message ping = {.type = MESSAGE_PING};
         rig_tick(rig, 1000);
         rig_send(rig, D, 0, &ping);
-        ck_assert_uint_eq(pool(rig, D)->counts[KV_RESERVED], 6);
+        ck_assert_uint_eq(pair_pool(rig, D)->counts[KV_RESERVED], 6);
     }
     ck_assert_uint_le(engine_deadline(rig->workers[D].engine), rig->now_ns + 1000000000);
     rig_tick(rig, 1000);
     ck_assert(call->failed);
     ck_assert_int_eq(call->reason, REASON_LEASE);
-    expect_quiet(rig);
+    pair_expect_quiet(rig);
     /* Chunks that come now are told so, and the sender gives up. */
     rig_hello(rig, 0);
     call->failed = false;
@@ -281,14 +245,14 @@ START_TEST(an_unused_reservation_is_given_back_with_its_lease) {
     rig_run(rig, 100);
     ck_assert(call->failed);
     ck_assert_int_eq(call->failed_phase, PHASE_PREFILL);
-    expect_quiet(rig);
+    pair_expect_quiet(rig);
     rig_free(rig);
 }
 END_TEST
 
 START_TEST(hashes_that_do_not_fit_the_ids_fail_at_submit) {
-    struct rig *rig = new_pair(14, 8);
-    struct call *first = hand_over(rig, 100, 12);
+    struct rig *rig = pair_new(14, 8);
+    struct call *first = pair_hand_over(rig, 100, 12);
     rig_run(rig, 200);
     struct call *liar = rig_call(rig, 100, 12);
     uint32_t own[100];
@@ -300,29 +264,29 @@ START_TEST(hashes_that_do_not_fit_the_ids_fail_at_submit) {
     rig_decode(rig, D, P, liar);
     ck_assert(liar->failed);
     ck_assert_int_eq(liar->reason, REASON_INVALID);
-    expect_quiet(rig);
+    pair_expect_quiet(rig);
     rig_free(rig);
 }
 END_TEST
 
 START_TEST(a_link_lost_inside_a_copy_leaves_its_blocks_quarantined_till_the_end) {
-    struct rig *rig = new_pair(17, 8);
-    struct call *call = hand_over(rig, 90, 12);
+    struct rig *rig = pair_new(17, 8);
+    struct call *call = pair_hand_over(rig, 90, 12);
     rig->lose_in_take = true; /* the sink looks at the blocks' state */
     rig_run(rig, 200);
     ck_assert(!rig->lose_in_take);
     ck_assert(call->failed);
     rig_cancel(rig, P, call);
     rig_check(rig);
-    ck_assert_uint_eq(pool(rig, D)->counts[KV_QUARANTINED], 0);
-    ck_assert_uint_eq(pool(rig, D)->counts[KV_RESERVED], 0);
+    ck_assert_uint_eq(pair_pool(rig, D)->counts[KV_QUARANTINED], 0);
+    ck_assert_uint_eq(pair_pool(rig, D)->counts[KV_RESERVED], 0);
     rig_free(rig);
 }
 END_TEST
 
 START_TEST(a_higher_attempt_replaces_the_lower_one) {
-    struct rig *rig = new_pair(18, 1);
-    struct call *call = hand_over(rig, 90, 12);
+    struct rig *rig = pair_new(18, 1);
+    struct call *call = pair_hand_over(rig, 90, 12);
     rig_step(rig, P);
     call->attempt++;
     rig_reserve(rig, D, call);
@@ -336,7 +300,7 @@ START_TEST(a_higher_attempt_replaces_the_lower_one) {
     rig_reserve(rig, D, call);
     ck_assert(call->refused);
     ck_assert_int_eq(call->reason, REASON_STALE);
-    expect_quiet(rig);
+    pair_expect_quiet(rig);
     rig_free(rig);
 }
 END_TEST

@@ -1,46 +1,10 @@
 #include "tests/support/suite.h"
-#include "tests/unit/worker/core/rig.h"
+#include "tests/unit/worker/core/pair.h"
 
 #include <string.h>
 
 const char *const suite_name = "worker_core_handoff";
 const double suite_timeout_s = 120;
-
-#define P 0
-#define D 1
-
-static struct rig *new_pair(uint64_t seed, uint32_t credits) {
-    struct rig *rig = rig_new(seed);
-    rig->credits = credits;
-    rig_add(rig, rig_config());
-    rig_add(rig, rig_config());
-    rig_hello(rig, 0);
-    return rig;
-}
-
-/* Reserved at D and submitted to both. */
-static struct call *hand_over(struct rig *rig, uint32_t n_prompt, uint32_t max_new) {
-    struct call *call = rig_call(rig, n_prompt, max_new);
-    rig_reserve(rig, D, call);
-    ck_assert(call->reserved);
-    rig_prefill(rig, P, D, call);
-    rig_decode(rig, D, P, call);
-    return call;
-}
-
-static const struct kv_pool *pool(const struct rig *rig, uint32_t w) {
-    return &rig->workers[w].engine->pool;
-}
-
-static void expect_quiet(struct rig *rig) {
-    rig_check(rig);
-    for (uint32_t w = 0; w < rig->n_workers; w++) {
-        ck_assert_uint_eq(pool(rig, w)->counts[KV_USED], 0);
-        ck_assert_uint_eq(pool(rig, w)->counts[KV_RESERVED], 0);
-        ck_assert_uint_eq(pool(rig, w)->counts[KV_QUARANTINED], 0);
-        ck_assert_uint_eq(rig->workers[w].engine->handoffs.n_used, 0);
-    }
-}
 
 START_TEST(tokens_are_right_with_every_number_of_credits_and_chunk_size) {
     static const uint32_t credits[] = {1, 2, 8};
@@ -55,21 +19,21 @@ START_TEST(tokens_are_right_with_every_number_of_credits_and_chunk_size) {
             rig_add(rig, rig_config());
             rig_hello(rig, 0);
             for (uint32_t i = 0; i < 6; i++)
-                hand_over(rig, 1 + i * 19, 20);
+                pair_hand_over(rig, 1 + i * 19, 20);
             rig_run(rig, 2000);
             for (uint32_t i = 0; i < 6; i++)
                 rig_expect_done(&rig->calls[i], 20, FINISH_LENGTH);
             ck_assert_uint_eq(rig->workers[P].engine->figures.n_handoffs_out, 6);
             ck_assert_uint_eq(rig->workers[D].engine->figures.n_handoffs_in, 6);
-            expect_quiet(rig);
+            pair_expect_quiet(rig);
             rig_free(rig);
         }
 }
 END_TEST
 
 START_TEST(layers_leave_while_the_step_computes) {
-    struct rig *rig = new_pair(2, 8);
-    hand_over(rig, 40, 5);
+    struct rig *rig = pair_new(2, 8);
+    pair_hand_over(rig, 40, 5);
     rig_deliver_all(rig);
     struct pipe *pipe = &rig->pipes[0];
     ck_assert(rig_plan(rig, P));
@@ -80,30 +44,30 @@ START_TEST(layers_leave_while_the_step_computes) {
     rig_end(rig, P);
     rig_run(rig, 100);
     rig_expect_done(&rig->calls[0], 5, FINISH_LENGTH);
-    expect_quiet(rig);
+    pair_expect_quiet(rig);
     rig_free(rig);
 }
 END_TEST
 
 START_TEST(credits_bound_the_chunks_in_flight) {
-    struct rig *rig = new_pair(3, 2);
-    struct call *call = hand_over(rig, 200, 5);
+    struct rig *rig = pair_new(3, 2);
+    struct call *call = pair_hand_over(rig, 200, 5);
     rig_deliver_all(rig);
     struct pipe *pipe = &rig->pipes[0];
     while (rig_step(rig, P))
         ck_assert_uint_le(pipe->n_to_d, 2);
     ck_assert_uint_eq(pipe->n_to_d, 2);
     ck_assert_uint_eq(call->n_got, 1); /* token 0 did not wait for the transfer */
-    ck_assert_uint_gt(pool(rig, P)->counts[KV_USED], 0);
+    ck_assert_uint_gt(pair_pool(rig, P)->counts[KV_USED], 0);
     rig_run(rig, 1000);
     rig_expect_done(call, 5, FINISH_LENGTH);
-    expect_quiet(rig);
+    pair_expect_quiet(rig);
     rig_free(rig);
 }
 END_TEST
 
 START_TEST(a_commit_before_submit_waits_for_it) {
-    struct rig *rig = new_pair(4, 8);
+    struct rig *rig = pair_new(4, 8);
     struct call *call = rig_call(rig, 50, 10);
     rig_reserve(rig, D, call);
     rig_prefill(rig, P, D, call);
@@ -113,13 +77,13 @@ START_TEST(a_commit_before_submit_waits_for_it) {
     rig_decode(rig, D, P, call);
     rig_run(rig, 100);
     rig_expect_done(call, 10, FINISH_LENGTH);
-    expect_quiet(rig);
+    pair_expect_quiet(rig);
     rig_free(rig);
 }
 END_TEST
 
 START_TEST(a_submit_without_reservation_is_refused) {
-    struct rig *rig = new_pair(5, 8);
+    struct rig *rig = pair_new(5, 8);
     struct call *call = rig_call(rig, 50, 10);
     call->gen = 9;
     call->n_at_reserve = 50;
@@ -132,33 +96,33 @@ START_TEST(a_submit_without_reservation_is_refused) {
     call->gen++;
     rig_decode(rig, D, P, call);
     ck_assert_int_eq(call->reason, REASON_STALE);
-    expect_quiet(rig);
+    pair_expect_quiet(rig);
     rig_free(rig);
 }
 END_TEST
 
 START_TEST(reserve_and_submit_said_twice_are_one) {
-    struct rig *rig = new_pair(6, 8);
+    struct rig *rig = pair_new(6, 8);
     struct call *call = rig_call(rig, 50, 10);
     rig_reserve(rig, D, call);
     uint32_t gen = call->gen;
     rig_reserve(rig, D, call);
     ck_assert_uint_eq(call->gen, gen);
-    ck_assert_uint_eq(pool(rig, D)->counts[KV_RESERVED], 4);
+    ck_assert_uint_eq(pair_pool(rig, D)->counts[KV_RESERVED], 4);
     rig_prefill(rig, P, D, call);
     rig_prefill(rig, P, D, call);
     rig_decode(rig, D, P, call);
     rig_decode(rig, D, P, call);
     rig_run(rig, 100);
     rig_expect_done(call, 10, FINISH_LENGTH);
-    expect_quiet(rig);
+    pair_expect_quiet(rig);
     rig_free(rig);
 }
 END_TEST
 
 START_TEST(cached_blocks_are_neither_reserved_nor_pushed) {
-    struct rig *rig = new_pair(13, 8);
-    struct call *first = hand_over(rig, 100, 12);
+    struct rig *rig = pair_new(13, 8);
+    struct call *first = pair_hand_over(rig, 100, 12);
     rig_run(rig, 200);
     rig_expect_done(first, 12, FINISH_LENGTH);
     uint64_t n_bytes = rig->workers[D].engine->figures.handoff_bytes;
@@ -166,7 +130,7 @@ START_TEST(cached_blocks_are_neither_reserved_nor_pushed) {
     memcpy(again->ids, first->ids, 100 * sizeof first->ids[0]);
     rig_reserve(rig, D, again);
     ck_assert_uint_eq(again->reserved_cached, 96);
-    ck_assert_uint_eq(pool(rig, D)->counts[KV_RESERVED], 1);
+    ck_assert_uint_eq(pair_pool(rig, D)->counts[KV_RESERVED], 1);
     rig_prefill(rig, P, D, again);
     rig_decode(rig, D, P, again);
     rig_run(rig, 200);
@@ -182,27 +146,27 @@ START_TEST(cached_blocks_are_neither_reserved_nor_pushed) {
     rig_decode(rig, D, P, whole);
     rig_run(rig, 200);
     rig_expect_done(whole, 12, FINISH_LENGTH);
-    expect_quiet(rig);
+    pair_expect_quiet(rig);
     rig_free(rig);
 }
 END_TEST
 
 START_TEST(an_end_at_token_zero_reaches_the_router_from_both) {
-    struct rig *rig = new_pair(15, 8);
-    struct call *call = hand_over(rig, 50, 1);
+    struct rig *rig = pair_new(15, 8);
+    struct call *call = pair_hand_over(rig, 50, 1);
     while (rig_deliver_all(rig) || rig_step(rig, P))
         ;
     rig_expect_done(call, 1, FINISH_LENGTH);
     call->finish = FINISH_NONE;
     rig_resend(rig, D, call, 0);
     rig_expect_done(call, 1, FINISH_LENGTH);
-    expect_quiet(rig);
+    pair_expect_quiet(rig);
     rig_free(rig);
 }
 END_TEST
 
 START_TEST(logprobs_of_token_zero_travel_with_the_commit) {
-    struct rig *rig = new_pair(16, 8);
+    struct rig *rig = pair_new(16, 8);
     struct call *call = rig_call(rig, 50, 80);
     call->sampling.want_logprobs = true;
     rig_reserve(rig, D, call);
@@ -229,12 +193,12 @@ START_TEST(a_sender_that_preempts_still_hands_over_right) {
     for (uint32_t i = 0; i < 4; i++)
         rig_both(rig, P, rig_call(rig, 30, 60));
     for (uint32_t i = 0; i < 8; i++)
-        hand_over(rig, 60 + 5 * i, 20);
+        pair_hand_over(rig, 60 + 5 * i, 20);
     rig_run(rig, 5000);
     for (uint32_t i = 0; i < 12; i++)
         rig_expect_done(&rig->calls[i], i < 4 ? 60 : 20, FINISH_LENGTH);
     ck_assert_uint_gt(rig->workers[P].engine->figures.n_preemptions, 0);
-    expect_quiet(rig);
+    pair_expect_quiet(rig);
     rig_free(rig);
 }
 END_TEST
@@ -246,7 +210,7 @@ START_TEST(a_full_receiver_refuses_and_takes_later) {
     config.n_blocks = 16;
     rig_add(rig, config);
     rig_hello(rig, 0);
-    struct call *first = hand_over(rig, 150, 12);
+    struct call *first = pair_hand_over(rig, 150, 12);
     struct call *second = rig_call(rig, 150, 12);
     rig_reserve(rig, D, second);
     ck_assert(second->refused);
