@@ -32,6 +32,29 @@ struct model {
 NODISCARD enum status model_open(const char *path, struct model **model, struct error *error);
 void model_close(struct model *model);
 
+/* A linear layer of a checkpoint, plain or quantized: the tensors that it is made of. Their types
+ * and shapes fit together and were checked. */
+struct model_matrix {
+    /* "f32", "f16", "bf16", GGUF's "q4_0" and so on; "awq" (4 bits), "gptq4", "gptq8", and
+     * "gptq4_v2", "gptq8_v2" where zero points are stored as they are. */
+    const char *format;
+    uint32_t n;                  /* outputs */
+    uint32_t k;                  /* inputs */
+    uint32_t group;              /* awq, gptq: inputs per scale, k when one serves all; else 0 */
+    const struct tensor *values; /* the weight itself, or qweight */
+    const struct tensor *scales; /* awq, gptq; else NULL */
+    const struct tensor *zeros;  /* awq, gptq; else NULL */
+    const int32_t *group_of;     /* (k) the group of each input, every one below the number of
+                                    groups; NULL where it is i / group */
+};
+
+/* The linear layer named `stem`, that is `stem`.weight or `stem`.qweight and so on, if it is (n,
+ * k). In a dummy model every layer that is asked for is there. STATUS_NOT_FOUND, STATUS_CORRUPT,
+ * STATUS_UNSUPPORTED with a line that names the tensor and what was expected. Borrowed from the
+ * model. */
+NODISCARD enum status model_matrix(const struct model *model, const char *stem, uint64_t n,
+                                   uint64_t k, struct model_matrix *matrix, struct error *error);
+
 /* NULL when there is no tensor of that name. */
 const struct tensor *model_find_tensor(const struct model *model, const char *name);
 
