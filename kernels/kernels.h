@@ -21,32 +21,61 @@
 
 #define KV_BLOCK_TOKENS 16 /* tokens in one KV block */
 
-/* How a matrix lies in memory after packing. Quantized formats of files (GGUF Q4_1, AWQ, GPTQ ...)
- * all become I4G or I8G: integers with a scale and a minimum per group of inputs, w = scale * q +
- * min. */
+/* How a matrix lies in memory after packing. Quantized formats of files (GGUF, AWQ, GPTQ ...) all
+ * become I4G or I8G: integers with a scale and a minimum per group of inputs, w = scale * q + min.
+ */
 enum weight_format { WEIGHT_F32, WEIGHT_F16, WEIGHT_BF16, WEIGHT_I4G, WEIGHT_I8G };
 
-/* A packed matrix (n, k): y = x W^T (+ bias). Its memory belongs to the loader. */
+/* A packed matrix (n, k): y = x W^T, times scale, plus bias. Its memory belongs to the loader. */
 struct weight {
     enum weight_format format;
-    uint32_t n;        /* outputs (rows of the checkpoint's tensor) */
-    uint32_t k;        /* inputs */
-    uint32_t group;    /* inputs per scale, I4G and I8G */
-    const void *data;  /* borrowed: packed as the backend wants it */
-    const float *bias; /* borrowed (n) or NULL */
+    uint32_t n;            /* outputs */
+    uint32_t k;            /* inputs: the width of x */
+    uint32_t k_stored;     /* inputs as stored: k, or more where groups were filled up with zeros */
+    uint32_t group;        /* I4G and I8G: inputs per scale */
+    bool wide;             /* I4G and I8G: scales and minima are float32, else binary16 */
+    bool has_min;          /* I8G: there are minima; I4G always has them */
+    const void *data;      /* borrowed: packed as the backend wants it */
+    const uint32_t *order; /* borrowed (k_stored) or NULL: stored input i is x[order[i]], or 0 where
+                              order[i] is WEIGHT_NO_INPUT (GPTQ's act-order) */
+    const float *scale;    /* borrowed (n) or NULL: of the outputs, before the bias */
+    const float *bias;     /* borrowed (n) or NULL */
+};
+#define WEIGHT_NO_INPUT UINT32_MAX
+
+/* One matrix of a checkpoint, as its bytes lie in the file: read bytewise, any alignment. Which
+ * fields a format has is said in kernels/quant/quant.h. */
+struct weight_tensor {
+    const char *format; /* "f32", "f16", "bf16", "q4_0", "q4_k", "awq", "gptq4", ... */
+    uint32_t n;         /* outputs */
+    uint32_t k;         /* inputs */
+    uint32_t group;     /* awq, gptq: inputs per scale; else 0 */
+    const void *values; /* borrowed, as all below */
+    size_t n_value_bytes;
+    const void *scales; /* awq, gptq: binary16 (groups, n) */
+    size_t n_scale_bytes;
+    const void *zeros; /* awq, gptq */
+    size_t n_zero_bytes;
+    const void *group_of; /* int32 (k), each below the number of groups, or NULL: i / group */
 };
 
-/* Rows of one checkpoint tensor that go into a packed matrix, in order: merged q|k|v are three
- * parts. The format's name is found in kernels/quant/quant.h. */
+/* Rows of one tensor that go into a packed matrix: row row_begin + i becomes row out_begin + i *
+ * out_step. Merged q|k|v are three parts with step 1; gate and up two with step 2. */
 struct weight_part {
-    const char *format; /* "f32", "f16", "bf16", "q4_0", "q4_1", "q8_0", ... */
-    const void *data; /* borrowed: the tensor's bytes, row-major (n_rows_total, k) in that format */
-    size_t n_bytes;   /* of data, checked against the shape */
-    uint32_t k;       /* inputs of the tensor */
-    uint32_t row_begin; /* first row taken */
-    uint32_t n_rows;    /* rows taken */
-    const uint32_t
-        *row_order; /* borrowed (n_rows) or NULL: row_begin + row_order[i] becomes row i */
+    const struct weight_tensor *tensor; /* borrowed */
+    uint32_t row_begin;
+    uint32_t n_rows;
+    uint32_t out_begin;
+    uint32_t out_step;
+};
+
+/* A matrix to be packed. The parts fill all its rows, each once. */
+struct weight_source {
+    const struct weight_part *parts; /* borrowed (n_parts) */
+    uint32_t n_parts;
+    uint32_t k_begin; /* inputs taken of every tensor: [k_begin, k_begin + k) */
+    uint32_t k;
+    bool exact; /* 16-bit numbers are kept as float32, so that activations are not rounded */
 };
 
 /* Sizes that bound every call on a context. */
@@ -76,29 +105,43 @@ struct kernels_batch {
     const uint32_t *seq_begin;    /* (B + 1) first token of each sequence in the step */
     const uint32_t *block_tables; /* (B, block_table_stride) block numbers of each sequence */
     uint32_t block_table_stride;
+    const uint32_t *variants; /* (B) the rotary table of each sequence; NULL: table 0 for all */
 };
 
+enum kv_format { KV_F16, KV_F32 };
+
 /* One layer of the KV cache: block b starts at base + b * block_bytes. Within a block of head_dim
- * D: K: (n_kv_heads, D, KV_BLOCK_TOKENS) float16  -- tokens innermost: 16 scores come from one pass
- *   V: (n_kv_heads, KV_BLOCK_TOKENS, D) float16
- * so block_bytes = 2 * n_kv_heads * D * KV_BLOCK_TOKENS * sizeof(uint16_t). */
+ * D: K: (n_kv_heads, D, KV_BLOCK_TOKENS)  -- tokens innermost: 16 scores come from one pass
+ *   V: (n_kv_heads, KV_BLOCK_TOKENS, D)
+ * so block_bytes = 2 * n_kv_heads * D * KV_BLOCK_TOKENS * kv_format_bytes(format). */
 struct kernels_kv {
     void *base;
     size_t block_bytes;
     uint32_t n_kv_heads;
     uint32_t head_dim;
+    enum kv_format format;
 };
+
+static inline uint32_t kv_format_bytes(enum kv_format format) {
+    return format == KV_F32 ? 4 : 2;
+}
 
 enum rope_layout { ROPE_NONE, ROPE_HALF_SPLIT, ROPE_INTERLEAVED };
 
-/* Rotary embedding: pair i of `dims` rotates by position * inv_freq[i]. Tables are made by the
- * family (own polynomials or libm at load, never in a step). */
+/* What happens to the heads of q and k before attention, in this order: RMSNorm (where q_norm is),
+ * rotation of pair i of `dims` by position * inv_freq[i], q times q_scale. Tables are made by the
+ * family (own polynomials or libm at load, never in a step). A sequence of the batch uses the table
+ * of its variant. */
 struct rope {
     enum rope_layout layout;
-    uint32_t dims;        /* rotary dimensions of a head, <= head_dim */
-    const float *cos;     /* borrowed (max_context, dims / 2) */
-    const float *sin;     /* borrowed (max_context, dims / 2) */
+    uint32_t dims;        /* rotary dimensions of a head, <= head_dim; the others stay */
+    uint32_t n_variants;  /* tables, at least 1 */
+    const float *cos;     /* borrowed (n_variants, max_context, dims / 2) */
+    const float *sin;     /* borrowed (n_variants, max_context, dims / 2) */
     const float *q_scale; /* borrowed (max_context) or NULL: q also times this (Qwen's logn) */
+    const float *q_norm;  /* borrowed (head_dim) gains, or NULL (Qwen3) */
+    const float *k_norm;  /* borrowed (head_dim), when q_norm is */
+    float norm_eps;
 };
 
 /* What happens to y = x W^T + bias before it is stored. */
@@ -158,29 +201,53 @@ struct kernels {
     void *(*alloc)(struct kernels_ctx *ctx, size_t n_bytes);
     void (*dealloc)(struct kernels_ctx *ctx, void *memory, size_t n_bytes);
 
-    /* Packed size of a matrix made of these parts, and its format: 0 and `error` when impossible.
-     */
-    size_t (*weight_size)(const struct weight_part *parts, uint32_t n_parts, struct error *error);
-    /* Packs into `memory` (weight_size bytes) and fills `weight` (bias stays NULL). */
-    NODISCARD enum status (*weight_pack)(struct kernels_ctx *ctx, const struct weight_part *parts,
-                                         uint32_t n_parts, void *memory, struct weight *weight,
-                                         struct error *error);
+    /* Packed size of a matrix: 0 and `error` when impossible. Parts that differ in their order of
+     * inputs (act-order) cannot be merged. */
+    size_t (*weight_size)(const struct weight_source *source, struct error *error);
+    /* Packs into `memory` (weight_size bytes) and fills `weight` (scale and bias stay NULL). */
+    NODISCARD enum status (*weight_pack)(struct kernels_ctx *ctx,
+                                         const struct weight_source *source, void *memory,
+                                         struct weight *weight, struct error *error);
 
-    /* out (T, k) = rows `ids` of table (n, k), dequantized. The table is a packed weight, so a tied
-     * head and the embedding share one copy. */
+    /* out (T, k) = rows `ids` - id_begin of table (n, k), dequantized; zeros where that is no row
+     * of the table (another rank has it). The table is a packed weight, so a tied head and the
+     * embedding share one copy. */
     void (*embed)(struct kernels_ctx *ctx, float *out, const struct weight *table,
-                  const struct kernels_batch *batch);
+                  const struct kernels_batch *batch, uint32_t id_begin);
 
     /* out (rows, dim) = x / sqrt(mean(x^2) + eps) * gain. RMSNorm (Zhang, Sennrich 2019). */
     void (*norm)(struct kernels_ctx *ctx, float *out, const float *x, const float *gain, float eps,
                  uint32_t n_rows, uint32_t dim);
 
-    /* y = x (rows, k) W^T + bias, then the epilogue into out. */
-    void (*linear)(struct kernels_ctx *ctx, float *out, const float *x, const struct weight *weight,
-                   uint32_t n_rows, enum epilogue epilogue);
+    /* y = x (rows, k) W^T * scale + bias, then the epilogue into out, whose rows are out_stride
+     * floats apart. */
+    void (*linear)(struct kernels_ctx *ctx, float *out, size_t out_stride, const float *x,
+                   const struct weight *weight, uint32_t n_rows, enum epilogue epilogue);
 
-    /* qkv (T, (n_heads + 2 n_kv) * head_dim): rotates q in place and k, and writes k and v into the
-     * blocks of `kv`. */
+    /* out (n) = silu(gate) * up: for gate and up that could not be merged into one matrix. */
+    void (*silu_mul)(struct kernels_ctx *ctx, float *out, const float *gate, const float *up,
+                     size_t n);
+
+    /* out (rows, dim) += sigmoid(gate (rows)) * x (rows, dim). */
+    void (*add_gated)(struct kernels_ctx *ctx, float *out, const float *x, const float *gate,
+                      uint32_t n_rows, uint32_t dim);
+
+    /* Softmax of logits (rows, n_experts) over all experts, in float32; the n_active largest of
+     * each row, best first, the lower id first among equals: ids and weights (rows, n_active);
+     * normalise: weights are divided by their sum. */
+    void (*moe_route)(struct kernels_ctx *ctx, uint32_t *ids, float *weights, const float *logits,
+                      uint32_t n_rows, uint32_t n_experts, uint32_t n_active, bool normalise);
+
+    /* out (rows, dim) = sum over the row's experts e, in rising e, of its weight times down_e(
+     * silu(gate_e(x)) * up_e(x)). gate_up[e]: rows alternate, as for EPILOGUE_SILU_MUL. Only chosen
+     * experts are computed, each once for all of its rows. scratch: moe_scratch() floats. */
+    void (*moe_ffn)(struct kernels_ctx *ctx, float *out, const float *x, const uint32_t *ids,
+                    const float *weights, uint32_t n_rows, uint32_t n_active,
+                    const struct weight *gate_up, const struct weight *down, uint32_t n_experts,
+                    float *scratch);
+
+    /* qkv (T, (n_heads + 2 n_kv) * head_dim): norms and rotates q in place and k, and writes k and
+     * v into the blocks of `kv`. */
     void (*rope_kv)(struct kernels_ctx *ctx, float *qkv, const struct kernels_batch *batch,
                     const struct rope *rope, const struct kernels_kv *kv);
 
@@ -199,6 +266,13 @@ struct kernels {
     void (*sample)(struct kernels_ctx *ctx, float *logits, uint32_t n_rows, uint32_t n_vocab,
                    const struct sample_params *params, struct sample_result *results);
 };
+
+/* Floats of scratch memory that moe_ffn() wants. */
+static inline size_t moe_scratch(uint32_t n_rows, uint32_t n_active, uint32_t dim,
+                                 uint32_t expert_dim) {
+    /* one expert's rows gathered, its inner and its outer activations; each row's places */
+    return (size_t)n_rows * (2 * (size_t)dim + expert_dim + 2 * (size_t)n_active + 2);
+}
 
 /* The table of backends; NULL when there is none of that name. Walked by tests/conform. */
 const struct kernels *kernels_find(const char *name);
