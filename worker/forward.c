@@ -139,7 +139,8 @@ static enum status open_all(struct forward *forward, const struct forward_option
         TRY(weights_load(&forward->weights, &forward->model->slots, forward->kernels, forward->ctx,
                          error));
     TRY(take_memory(forward, options, error));
-    return forward->model->family->prepare(forward->model, forward->kernels, forward->ctx, error);
+    return forward->model->family->prepare(forward->model, forward->kernels, forward->ctx, NULL,
+                                           error);
 }
 
 enum status forward_open(struct forward *forward, const struct forward_options *options,
