@@ -1,6 +1,7 @@
 #include "worker/core/sequence.h"
 
 #include "base/assert.h"
+#include "base/random.h"
 #include "worker/core/block_hash.h"
 
 #include <stdlib.h>
