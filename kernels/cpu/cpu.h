@@ -44,16 +44,15 @@ struct kernels_ctx {
 };
 
 /* cpu/weight.c */
-size_t cpu_weight_size(const struct weight_part *parts, uint32_t n_parts, struct error *error);
-NODISCARD enum status cpu_weight_pack(struct kernels_ctx *ctx, const struct weight_part *parts,
-                                      uint32_t n_parts, void *memory, struct weight *weight,
-                                      struct error *error);
+size_t cpu_weight_size(const struct weight_source *source, struct error *error);
+NODISCARD enum status cpu_weight_pack(struct kernels_ctx *ctx, const struct weight_source *source,
+                                      void *memory, struct weight *weight, struct error *error);
 void cpu_embed(struct kernels_ctx *ctx, float *out, const struct weight *table,
-               const struct kernels_batch *batch);
+               const struct kernels_batch *batch, uint32_t id_begin);
 
 /* cpu/linear.c */
-void cpu_linear(struct kernels_ctx *ctx, float *out, const float *x, const struct weight *weight,
-                uint32_t n_rows, enum epilogue epilogue);
+void cpu_linear(struct kernels_ctx *ctx, float *out, size_t out_stride, const float *x,
+                const struct weight *weight, uint32_t n_rows, enum epilogue epilogue);
 
 /* One product among several. */
 struct linear_task {

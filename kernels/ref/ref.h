@@ -37,16 +37,15 @@ struct kernels_ctx {
 void ref_norm_row(float *out, const float *x, const float *gain, float eps, uint32_t dim);
 
 /* ref/weight.c */
-size_t ref_weight_size(const struct weight_part *parts, uint32_t n_parts, struct error *error);
-NODISCARD enum status ref_weight_pack(struct kernels_ctx *ctx, const struct weight_part *parts,
-                                      uint32_t n_parts, void *memory, struct weight *weight,
-                                      struct error *error);
+size_t ref_weight_size(const struct weight_source *source, struct error *error);
+NODISCARD enum status ref_weight_pack(struct kernels_ctx *ctx, const struct weight_source *source,
+                                      void *memory, struct weight *weight, struct error *error);
 void ref_embed(struct kernels_ctx *ctx, float *out, const struct weight *table,
-               const struct kernels_batch *batch);
+               const struct kernels_batch *batch, uint32_t id_begin);
 
 /* ref/linear.c */
-void ref_linear(struct kernels_ctx *ctx, float *out, const float *x, const struct weight *weight,
-                uint32_t n_rows, enum epilogue epilogue);
+void ref_linear(struct kernels_ctx *ctx, float *out, size_t out_stride, const float *x,
+                const struct weight *weight, uint32_t n_rows, enum epilogue epilogue);
 
 /* ref/attend.c */
 void ref_rope_kv(struct kernels_ctx *ctx, float *qkv, const struct kernels_batch *batch,
