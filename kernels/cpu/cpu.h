@@ -44,16 +44,43 @@ struct kernels_ctx {
 };
 
 /* cpu/weight.c */
-size_t cpu_weight_size(const struct weight_part *parts, uint32_t n_parts, struct error *error);
-NODISCARD enum status cpu_weight_pack(struct kernels_ctx *ctx, const struct weight_part *parts,
-                                      uint32_t n_parts, void *memory, struct weight *weight,
-                                      struct error *error);
+size_t cpu_weight_size(const struct weight_source *source, struct error *error);
+NODISCARD enum status cpu_weight_pack(struct kernels_ctx *ctx, const struct weight_source *source,
+                                      void *memory, struct weight *weight, struct error *error);
 void cpu_embed(struct kernels_ctx *ctx, float *out, const struct weight *table,
-               const struct kernels_batch *batch);
+               const struct kernels_batch *batch, uint32_t id_begin);
 
 /* cpu/linear.c */
-void cpu_linear(struct kernels_ctx *ctx, float *out, const float *x, const struct weight *weight,
-                uint32_t n_rows, enum epilogue epilogue);
+void cpu_linear(struct kernels_ctx *ctx, float *out, size_t out_stride, const float *x,
+                const struct weight *weight, uint32_t n_rows, enum epilogue epilogue);
+
+/* One product among several. */
+struct linear_task {
+    const struct weight *weight;
+    const float *x; /* (n_rows, k) */
+    float *out;
+    size_t out_stride;
+    uint32_t n_rows;
+    enum epilogue epilogue;
+};
+
+/* Products that do not depend on each other, in one job for the team. The activations of all of
+ * them stand in scratch memory at once: LINEAR_ROWS rows together at most, or one task. */
+void cpu_linears(struct kernels_ctx *ctx, const struct linear_task *tasks, uint32_t n_tasks);
+
+/* cpu/gate.c */
+void cpu_silu_mul(struct kernels_ctx *ctx, float *out, const float *gate, const float *up,
+                  size_t n);
+void cpu_add_gated(struct kernels_ctx *ctx, float *out, const float *x, const float *gate,
+                   uint32_t n_rows, uint32_t dim);
+void cpu_moe_route(struct kernels_ctx *ctx, uint32_t *ids, float *weights, const float *logits,
+                   uint32_t n_rows, uint32_t n_experts, uint32_t n_active, bool normalise);
+
+/* cpu/moe.c */
+void cpu_moe_ffn(struct kernels_ctx *ctx, float *out, const float *x, const uint32_t *ids,
+                 const float *weights, uint32_t n_rows, uint32_t n_active,
+                 const struct weight *gate_up, const struct weight *down, uint32_t n_experts,
+                 float *scratch);
 
 /* cpu/attention.c */
 void cpu_rope_kv(struct kernels_ctx *ctx, float *qkv, const struct kernels_batch *batch,

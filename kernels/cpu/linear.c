@@ -140,8 +140,8 @@ static void linear_rows(struct kernels_ctx *ctx, struct linear_job *job) {
              job);
 }
 
-void cpu_linear(struct kernels_ctx *ctx, float *out, const float *x, const struct weight *weight,
-                uint32_t n_rows, enum epilogue epilogue) {
+void cpu_linear(struct kernels_ctx *ctx, float *out, size_t out_stride, const float *x,
+                const struct weight *weight, uint32_t n_rows, enum epilogue epilogue) {
     ASSERT(weight->k <= ctx->limits.max_dim);
     ASSERT(epilogue != EPILOGUE_SILU_MUL || weight->n % 2 == 0);
     uint32_t saved = numbers_enter();
@@ -152,7 +152,7 @@ void cpu_linear(struct kernels_ctx *ctx, float *out, const float *x, const struc
         .rests = ctx->rests,
         .max_dim = ctx->limits.max_dim,
         .fine = numbers_fine(weight, epilogue),
-        .out_stride = epilogue == EPILOGUE_SILU_MUL ? weight->n / 2 : weight->n,
+        .out_stride = out_stride,
         .tile_rows = ctx->path->tile_rows,
         .epilogue = epilogue,
     };

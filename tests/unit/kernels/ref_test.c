@@ -26,8 +26,8 @@ static const struct kernels_limits limits = {
 static void dequantize(const struct quant_format *format, const uint8_t *bytes, size_t n,
                        double *out) {
     for (size_t i = 0; i < n; i++) {
-        const uint8_t *block = bytes + i / format->block_elems * format->block_bytes;
-        size_t at = i % format->block_elems;
+        const uint8_t *block = bytes + i / format->block * format->block_bytes;
+        size_t at = i % format->block;
         double d = (double)half_to_float((uint16_t)(block[0] | block[1] << 8));
         double m = format->block_bytes > 2
                        ? (double)half_to_float((uint16_t)(block[2] | block[3] << 8))
@@ -39,9 +39,9 @@ static void dequantize(const struct quant_format *format, const uint8_t *bytes, 
         else if (strcmp(format->name, "q8_0") == 0)
             out[i] = d * (int8_t)block[2 + at];
         else {
-            float value;
-            format->unpack_floats(block, 1, &value);
-            out[i] = (double)value;
+            out[i] = format->packed == WEIGHT_F16   ? d
+                     : format->packed == WEIGHT_F32 ? (double)float_from_bits(quant_u32(block))
+                                                    : (double)bf16_to_float(quant_u16(block));
         }
     }
 }
@@ -50,19 +50,16 @@ START_TEST(products_are_as_exact_as_their_activations) {
     const struct quant_format *format = quant_table[_i];
     enum { n = 24, k = 512 };
     struct random random = {(uint64_t)_i + 9};
-    size_t n_bytes;
-    uint8_t *bytes = random_tensor(&random, format->name, (size_t)n * k, &n_bytes);
-    struct weight_part part = {
-        .format = format->name, .data = bytes, .n_bytes = n_bytes, .k = k, .n_rows = n};
+    struct weight_tensor tensor = random_tensor(&random, format->name, n, k);
     static double w[n * k];
     static float x[k];
     float out[n];
-    dequantize(format, bytes, (size_t)n * k, w);
+    dequantize(format, tensor.values, (size_t)n * k, w);
     fill_random(&random, x, k);
     struct subject ref = subject_ref(&limits);
     size_t packed;
-    struct weight weight = subject_pack(&ref, &part, 1, &packed);
-    ref.kernels->linear(ref.ctx, out, x, &weight, 1, EPILOGUE_NONE);
+    struct weight weight = subject_pack_tensor(&ref, &tensor, &packed);
+    ref.kernels->linear(ref.ctx, out, n, x, &weight, 1, EPILOGUE_NONE);
     for (int i = 0; i < n; i++) {
         double exact = 0.0;
         double allowed = 1e-30;
@@ -83,17 +80,14 @@ START_TEST(products_are_as_exact_as_their_activations) {
     }
     subject_unpack(&ref, &weight, packed);
     subject_close(&ref);
-    free(bytes);
+    tensor_free(&tensor);
 }
 END_TEST
 
 START_TEST(epilogues_add_and_gate) {
     enum { n = 8, k = 32 };
     struct random random = {3};
-    size_t n_bytes;
-    uint8_t *bytes = random_tensor(&random, "f32", (size_t)n * k, &n_bytes);
-    struct weight_part part = {
-        .format = "f32", .data = bytes, .n_bytes = n_bytes, .k = k, .n_rows = n};
+    struct weight_tensor tensor = random_tensor(&random, "f32", n, k);
     float x[2 * k];
     float bias[n];
     float y[2 * n];
@@ -102,15 +96,15 @@ START_TEST(epilogues_add_and_gate) {
     fill_random(&random, bias, n);
     struct subject ref = subject_ref(&limits);
     size_t packed;
-    struct weight weight = subject_pack(&ref, &part, 1, &packed);
-    ref.kernels->linear(ref.ctx, plain, x, &weight, 2, EPILOGUE_NONE);
+    struct weight weight = subject_pack_tensor(&ref, &tensor, &packed);
+    ref.kernels->linear(ref.ctx, plain, n, x, &weight, 2, EPILOGUE_NONE);
     weight.bias = bias;
     for (int i = 0; i < 2 * n; i++)
         y[i] = (float)i;
-    ref.kernels->linear(ref.ctx, y, x, &weight, 2, EPILOGUE_ADD);
+    ref.kernels->linear(ref.ctx, y, n, x, &weight, 2, EPILOGUE_ADD);
     for (int i = 0; i < 2 * n; i++)
         ck_assert_float_eq(y[i], (float)i + (plain[i] + bias[i % n]));
-    ref.kernels->linear(ref.ctx, y, x, &weight, 2, EPILOGUE_SILU_MUL);
+    ref.kernels->linear(ref.ctx, y, n / 2, x, &weight, 2, EPILOGUE_SILU_MUL);
     for (int row = 0; row < 2; row++)
         for (int i = 0; i < n / 2; i++) {
             double gate = (double)(plain[row * n + 2 * i] + bias[2 * i]);
@@ -120,7 +114,7 @@ START_TEST(epilogues_add_and_gate) {
         }
     subject_unpack(&ref, &weight, packed);
     subject_close(&ref);
-    free(bytes);
+    tensor_free(&tensor);
 }
 END_TEST
 
@@ -238,8 +232,10 @@ START_TEST(attention_is_softmax_over_rotated_keys) {
     size_t block_bytes = (size_t)2 * 2 * 32 * KV_BLOCK_TOKENS * 2;
     struct subject ref = subject_ref(&limits);
     void *cache = ref.kernels->alloc(ref.ctx, 19 * block_bytes);
-    struct kernels_kv kv = {cache, block_bytes, 2, 32};
-    struct rope rope = {test->layout, test->dims, cosines, sines, NULL};
+    struct kernels_kv kv = {
+        .base = cache, .block_bytes = block_bytes, .n_kv_heads = 2, .head_dim = 32};
+    struct rope rope = {
+        .layout = test->layout, .dims = test->dims, .n_variants = 1, .cos = cosines, .sin = sines};
     ref.kernels->rope_kv(ref.ctx, qkv, &batch, &rope, &kv);
     ref.kernels->attend(ref.ctx, out, qkv, &batch, &kv, 0.2f, test->has_alibi ? alibi : NULL,
                         test->window);
