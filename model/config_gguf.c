@@ -144,6 +144,7 @@ static enum status read_llama(const struct gguf *gguf, struct model_config *conf
     }
     TRY(check_embedding(&keys, config));
     config->tied_head = gguf_tensor(gguf, "output.weight") == NULL;
+    config->files = CONFIG_FILES_GGUF;
     return STATUS_OK;
 }
 

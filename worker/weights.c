@@ -37,25 +37,28 @@ enum status weights_measure(const struct slots *slots, const struct kernels *ker
     return STATUS_OK;
 }
 
+/* Number i of a plain tensor; its format was checked. */
+static float number_at(const struct slot_piece *piece, uint32_t size, uint32_t i) {
+    const uint8_t *bytes = (const uint8_t *)piece->data + (size_t)i * size;
+    if (size == 4)
+        return float_from_bits(quant_u32(bytes));
+    return strcmp(piece->format, "f16") == 0 ? half_to_float(quant_u16(bytes))
+                                             : bf16_to_float(quant_u16(bytes));
+}
+
 static enum status fill_piece(const struct slot *slot, const struct slot_piece *piece,
                               float *memory, struct error *error) {
     const struct quant_format *format = quant_find(piece->format);
-    uint64_t n_bytes, begin;
-    float numbers[64];
     if (!format || !format->unpack_floats)
         return error_set(error, STATUS_UNSUPPORTED, "tensor %s: a vector in format %s", slot->name,
                          piece->format);
-    if (!quant_row_bytes(format, (uint64_t)piece->begin + piece->n, &n_bytes) ||
-        n_bytes > piece->n_bytes)
+    uint32_t size = format->block_bytes;
+    if (((uint64_t)piece->begin + piece->n) * size > piece->n_bytes)
         return error_set(error, STATUS_CORRUPT, "tensor %s is shorter than its shape", slot->name);
-    ASSERT(piece->n == 0 ||
-           piece->out_begin + (uint64_t)(piece->n - 1) * piece->out_step < slot->n);
-    for (uint32_t done = 0; done < piece->n;) {
-        uint32_t n = piece->n - done < 64 ? piece->n - done : 64;
-        (void)quant_row_bytes(format, (uint64_t)piece->begin + done, &begin);
-        format->unpack_floats((const uint8_t *)piece->data + begin, n, numbers);
-        for (uint32_t i = 0; i < n; i++, done++)
-            memory[piece->out_begin + (size_t)done * piece->out_step] = numbers[i];
+    for (uint32_t i = 0; i < piece->n; i++) {
+        size_t at = piece->out_begin + (size_t)i * piece->out_step;
+        ASSERT(at < slot->n);
+        memory[at] = number_at(piece, size, piece->begin + i);
     }
     return STATUS_OK;
 }

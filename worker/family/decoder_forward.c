@@ -192,8 +192,8 @@ static bool run_layer(const struct pass *pass, uint32_t index) {
     return reduce(pass, x);
 }
 
-/* Only rows that choose a token need the last norm and the head. */
-static void head(const struct pass *pass) {
+/* Only rows that choose a token need the last norm and the head. False when the group is lost. */
+static bool head(const struct pass *pass) {
     const struct decoder *decoder = pass->decoder;
     const struct model_config *config = &decoder->config;
     const struct kernels *k = pass->kernels;
@@ -206,9 +206,8 @@ static void head(const struct pass *pass) {
     k->gather_rows(pass->ctx, last, pass->base + pass->at.x, step->rows, step->n_rows, config->dim);
     k->norm(pass->ctx, normed, last, decoder->norm, config->norm_eps, step->n_rows, config->dim);
     k->linear(pass->ctx, part, vocab.n, normed, weight, step->n_rows, EPILOGUE_NONE);
-    if (comm) /* a lost group is noticed by whoever asks the comm after the step */
-        (void)comm->kind->gather(comm, step->logits, config->n_vocab, part, step->n_rows,
-                                 vocab.begin, vocab.n);
+    return !comm || comm->kind->gather(comm, step->logits, config->n_vocab, part, step->n_rows,
+                                       vocab.begin, vocab.n) == STATUS_OK;
 }
 
 void decoder_forward(struct family_model *model, const struct family_step *step) {
@@ -222,11 +221,10 @@ void decoder_forward(struct family_model *model, const struct family_step *step)
                         .n_tokens = step->batch->n_tokens};
     float *x = pass.base + pass.at.x;
     pass.kernels->embed(pass.ctx, x, &decoder->embedding, step->batch, decoder->shard.vocab.begin);
-    if (!reduce(&pass, x))
-        return;
-    for (uint32_t i = 0; i < decoder->config.n_layers; i++)
-        if (!run_layer(&pass, i))
-            return;
-    if (step->n_rows > 0)
-        head(&pass);
+    bool whole = reduce(&pass, x);
+    for (uint32_t i = 0; whole && i < decoder->config.n_layers; i++)
+        whole = run_layer(&pass, i);
+    if (whole && step->n_rows > 0)
+        whole = head(&pass);
+    (void)whole; /* whoever runs the group asks its comm */
 }

@@ -124,8 +124,8 @@ static enum status cut_unit(const struct lister *list, const char *name, uint32_
     *unit = CUT_UNIT;
     if (matrix.group > CUT_UNIT && n_inputs / matrix.group >= n_ranks)
         *unit = matrix.group; /* else a group's scale belongs to two ranks: each has a copy */
-    else if (format && format->block_elems > CUT_UNIT)
-        *unit = format->block_elems;
+    else if (format && format->block > CUT_UNIT)
+        *unit = format->block;
     return STATUS_OK;
 }
 
