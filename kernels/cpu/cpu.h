@@ -6,8 +6,10 @@
 #include "kernels/cpu/team.h"
 #include "kernels/kernels.h"
 
-#define LINEAR_ROWS 512 /* rows quantized at once: bounds the scratch memory */
-#define SPAN_TOKENS 16  /* tokens of one attention item */
+#define LINEAR_ROWS      512 /* rows quantized at once: bounds the scratch memory */
+#define LINEAR_ROWS_MIN  16  /* and as many in the smallest context */
+#define LINEAR_TASKS_MAX 64  /* products that share the team at once */
+#define SPAN_TOKENS      16  /* tokens of one attention item */
 
 /* A weight and a token id, while tokens are chosen. */
 struct candidate {
@@ -36,8 +38,9 @@ struct kernels_ctx {
     struct kernels_limits limits;
     const struct path *path;
     uint32_t n_threads;
-    struct team *team;        /* owned */
-    uint8_t *tiles;           /* owned: LINEAR_ROWS rows of activations, as integers or bfloat16 */
+    struct team *team; /* owned */
+    uint8_t *tiles;    /* owned: tiles_rows rows of activations, as integers or bfloat16 */
+    uint32_t tiles_rows;
     float *rests;             /* owned (n_threads, TILE_ROWS_MAX, max_dim): see numbers_rest() */
     struct span *spans;       /* owned (max_tokens) */
     struct sampler *samplers; /* owned (n_threads), each in one piece at .weights */
@@ -64,8 +67,7 @@ struct linear_task {
     enum epilogue epilogue;
 };
 
-/* Products that do not depend on each other, in one job for the team. The activations of all of
- * them stand in scratch memory at once: LINEAR_ROWS rows together at most, or one task. */
+/* Products that do not depend on each other, as many at once as have room for their activations. */
 void cpu_linears(struct kernels_ctx *ctx, const struct linear_task *tasks, uint32_t n_tasks);
 
 /* cpu/gate.c */

@@ -7,8 +7,7 @@
 #include "base/assert.h"
 #include "kernels/limits.h"
 
-#define WAVE_EXPERTS_MAX 64
-#define ADD_WORK_MIN     16384 /* multiplications of one item of the sum */
+#define ADD_WORK_MIN 16384 /* multiplications of one item of the sum */
 
 struct moe {
     struct kernels_ctx *ctx;
@@ -87,11 +86,11 @@ static void add_wave(struct moe *moe) {
 
 /* Experts from `expert` on, as many as fit; gives the first that was left out. */
 static uint32_t run_wave(struct moe *moe, uint32_t expert, uint32_t n_experts) {
-    struct linear_task inner[WAVE_EXPERTS_MAX];
-    struct linear_task outer[WAVE_EXPERTS_MAX];
+    struct linear_task inner[LINEAR_TASKS_MAX];
+    struct linear_task outer[LINEAR_TASKS_MAX];
     uint32_t n = 0;
     moe->first_pair = moe->begin[expert];
-    for (; expert < n_experts && n < WAVE_EXPERTS_MAX; expert++) {
+    for (; expert < n_experts && n < LINEAR_TASKS_MAX; expert++) {
         uint32_t begin = moe->begin[expert];
         uint32_t end = moe->begin[expert + 1];
         if (begin == end)
