@@ -228,7 +228,7 @@ struct kernels {
     void (*silu_mul)(struct kernels_ctx *ctx, float *out, const float *gate, const float *up,
                      size_t n);
 
-    /* out (rows, dim) += sigmoid(gate (rows)) * x (rows, dim). */
+    /* out (rows, dim) += sigmoid(gate (rows)) * x (rows, dim); 1 * x where gate is NULL. */
     void (*add_gated)(struct kernels_ctx *ctx, float *out, const float *x, const float *gate,
                       uint32_t n_rows, uint32_t dim);
 

@@ -52,7 +52,7 @@ static void add_gated_item(void *arg, uint32_t item, uint32_t thread) {
     const struct gate_job *job = arg;
     for (size_t row = item * job->n_per_item; row < item_end(job, item); row++)
         job->ctx->path->add_scaled(job->out + row * job->dim, job->x + row * job->dim,
-                                   numbers_sigmoid(job->gate[row]), job->dim);
+                                   job->gate ? numbers_sigmoid(job->gate[row]) : 1.0f, job->dim);
 }
 
 void cpu_add_gated(struct kernels_ctx *ctx, float *out, const float *x, const float *gate,

@@ -23,7 +23,8 @@ void ref_add_gated(struct kernels_ctx *ctx, float *out, const float *x, const fl
     (void)ctx;
     uint32_t saved = numbers_enter();
     for (uint32_t row = 0; row < n_rows; row++)
-        add_scaled(out + (size_t)row * dim, x + (size_t)row * dim, numbers_sigmoid(gate[row]), dim);
+        add_scaled(out + (size_t)row * dim, x + (size_t)row * dim,
+                   gate ? numbers_sigmoid(gate[row]) : 1.0f, dim);
     numbers_leave(saved);
 }
 
