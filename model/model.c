@@ -133,13 +133,3 @@ enum status model_tensor(const struct model *model, const char *name, uint64_t n
     *tensor = found;
     return STATUS_OK;
 }
-
-enum status model_matrix(const struct model *model, const char *stem, uint64_t n, uint64_t k,
-                         struct model_matrix *matrix, struct error *error) {
-    char name[TENSOR_NAME_MAX + 1];
-    snprintf(name, sizeof name, "%s.weight", stem);
-    *matrix = (struct model_matrix){.n = (uint32_t)n, .k = (uint32_t)k};
-    TRY(model_tensor(model, name, n, k, &matrix->values, error));
-    matrix->format = matrix->values->format;
-    return STATUS_OK;
-}
