@@ -40,13 +40,10 @@ FORMATS = {
     "gptq8-g32-wrapped": Quant("gptq", 8, 32, wrapped=True),
 }
 
-_PEAKED = ("q_proj", "k_proj", "c_attn", "W_pack", "query_key_value")
-
 
 def random_tensor(tensor, config, rng):
-    """float32 values that keep the stream near 1 and make attention choose."""
-    name, shape = tensor.name, tensor.shape
-    values = rng.standard_normal(shape)
+    """float32 values of sizes that keep the stream near 1."""
+    shape, values = tensor.shape, rng.standard_normal(tensor.shape)
     if tensor.kind == "zeros":
         return np.zeros(shape, dtype=np.float32)
     if tensor.kind == "norm":
@@ -54,15 +51,13 @@ def random_tensor(tensor, config, rng):
     elif tensor.kind == "bias":
         values = 0.3 * values
     elif tensor.kind == "embedding":
-        values = (0.1 if config.get("tie_word_embeddings") else 0.6) * values
+        values = (0.1 if config.get("tie_word_embeddings") else 1.0) * values
     elif tensor.kind == "head":
         values = 2 * values / np.sqrt(shape[1])
         if "Baichuan" in config["architectures"][0]:
             values = values * np.exp(0.5 * rng.standard_normal((shape[0], 1)))  # NormHead must matter
     else:
         values = values / np.sqrt(shape[1])
-        if any(part in name for part in _PEAKED):
-            values = 1.5 * values
     return values.astype(np.float32)
 
 

@@ -48,6 +48,8 @@ def llama(arch="LlamaForCausalLM", kind="llama", dim=256, heads=8, kv=2, head_di
               "max_position_embeddings": context, "hidden_act": "silu", "bos_token_id": 256, "eos_token_id": 256}
     if head_dim * heads != dim:
         config["head_dim"] = head_dim
+    if mlp_bias:
+        config["mlp_bias"] = True
     config.update(more)
     tensors = _ends(config)
     for i in range(layers):

@@ -61,9 +61,10 @@ def difference(ours, theirs):
 
 
 def main():
+    transformers.logging.set_verbosity_error()
     engine = "--engine" in sys.argv
     if engine:
-        from tests.models.engine import Engine
+        from tests.models.engine import Engine, n_vocab_of
     print(f"transformers {transformers.__version__}, torch {torch.__version__}\n")
     print("| model | format | float64 model |" + (" engine |" if engine else ""))
     print("|---|---|---|" + ("---|" if engine else ""), flush=True)
@@ -80,7 +81,7 @@ def main():
             line = f"| {variant} | {fmt} | {error:.1e} |"
             worst = max(worst, error)
             if engine:
-                got = Engine(folder).all_logits(prompts)
+                got = Engine(folder, n_vocab_of(config), "--backend", "cpu").all_logits(prompts)
                 line += f" {max(difference(a, b) for a, b in zip(got, truth)):.1e} |"
             print(line, flush=True)
     print(f"\nfloat64 model, worst: {worst:.1e}")
