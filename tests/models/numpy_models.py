@@ -206,6 +206,9 @@ class Model:
             ids.append(int(np.argmax(self.logits(ids, n_prompt)[-1])))
         return ids[n_prompt:]
 
+    def has_router(self):
+        return any(isinstance(layer.mlp, Moe) for layer in self.layers)
+
     def router_margins(self, n):
         """(n) least over the layers of the last pass's margins: where it is small, another expert is a fair choice."""
         rows = [layer.mlp.margins for layer in self.layers if isinstance(layer.mlp, Moe)]

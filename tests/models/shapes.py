@@ -155,8 +155,8 @@ def baichuan(dim=192, heads=6, inner=384, layers=2, vocab=262):
     return config, tensors
 
 
-def _scaled(**scaling):
-    return lambda: llama(heads=4, kv=2, head_dim=64, context=scaling.pop("context", 256), rope_scaling=scaling)
+def _scaled(context=256, **scaling):
+    return lambda: llama(heads=4, kv=2, head_dim=64, context=context, rope_scaling=dict(scaling))
 
 
 _LLAMA3 = {"low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 64}
