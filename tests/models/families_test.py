@@ -14,7 +14,7 @@ import contextlib
 import os
 import sys
 import tempfile
-import traceback
+import time
 from pathlib import Path
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy: matrices this small gain nothing from threads
@@ -34,6 +34,8 @@ class Bench:
         self.path, self.config, self.model = case.make(folder)
         self.prompts = judge.clear_prompts(self.model, self.config, cases.LENGTHS, checkpoints.prompt_ids,
                                            self.tolerance)
+        self.truths = [self.model.logits(ids) for ids in self.prompts]
+        self.unsplit = None  # answers at TP 1
 
     def check(self, tp, backend):
         flags = ["--backend", backend, "--chunk", 16, "--threads", 1]
@@ -42,13 +44,30 @@ class Bench:
         if tp > 1:
             flags += ["--tp", tp]
         answers = Engine(self.path, n_vocab_of(self.config), *flags).answers(self.prompts, judge.N_GREEDY)
-        error = judge.agree(self.model, self.prompts, answers, self.tolerance)
+        error = judge.agree(self.model, self.prompts, answers, self.tolerance, self.truths)
+        if tp == 1:
+            self.unsplit = answers
+        elif self.tolerance == judge.EXACT and self.unsplit:
+            judge.same(answers, self.unsplit)
         return f"{error:.1e}"
 
 
-def prove_traps(tally, traps):
-    for trap in traps:
-        tally.run(f"mutant/{trap.name}", trap.prove)
+def one_line(error):
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:400]}"
+
+
+class Lines(Tally):
+    """A line a case, failures too: what was wrong, not where this script was."""
+
+    def run(self, name, function, *args):
+        began = time.monotonic()
+        try:
+            note, mark = function(*args), "ok     "
+            self.passed += 1
+        except Exception as error:
+            note, mark = one_line(error), "FAILED "
+            self.failed += 1
+        print(f"{mark} {name} ({time.monotonic() - began:.1f} s){': ' + str(note) if note else ''}", flush=True)
 
 
 def main():
@@ -59,10 +78,11 @@ def main():
     parser.add_argument("--backend", default="cpu")
     parser.add_argument("--only", default="")
     options = parser.parse_args()
-    tally = Tally()
+    tally = Lines()
     tally.run("packing/test_vectors", packing.check_vectors)
     if options.mutants:
-        prove_traps(tally, mutants.TRAPS)
+        for trap in mutants.TRAPS:
+            tally.run(f"mutant/{trap.name}", trap.prove)
         return tally.end()
     traps_of = collections.defaultdict(list)
     for trap in mutants.TRAPS:
@@ -76,14 +96,14 @@ def main():
         with tempfile.TemporaryDirectory() as folder:
             try:
                 bench = Bench(case, Path(folder))
-            except Exception:
+            except Exception as error:
                 tally.failed += 1
-                print(f"FAILED  {case.name}: the checkpoint could not be made\n{traceback.format_exc()}", flush=True)
+                print(f"FAILED  {case.name}: the checkpoint could not be made: {one_line(error)}", flush=True)
                 continue
             for tp in [1] + ([] if options.tp_off else case.tp_sizes(bench.config)):
                 tally.run(f"{case.name}/tp{tp}", bench.check, tp, options.backend)
-            for name in traps_of[case]:
-                print(f"        trap: {name}", flush=True)
+            if traps_of[case]:
+                print(f"        would show: {', '.join(traps_of[case])}", flush=True)
     return tally.end()
 
 

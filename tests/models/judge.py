@@ -41,11 +41,11 @@ def check_greedy(model, ids, tokens, error, tie=0.0):
     return N_GREEDY
 
 
-def agree(model, prompts, answers, tolerance):
-    """Raises Disagreement, or returns the largest relative error of any logit."""
+def agree(model, prompts, answers, tolerance, truths=None):
+    """Raises Disagreement, or returns the largest relative error of any logit; truths: the model's logits, where the
+    caller has them."""
     worst = 0.0
-    for ids, answer in zip(prompts, answers, strict=True):
-        truth = model.logits(ids)
+    for ids, answer, truth in zip(prompts, answers, truths or map(model.logits, prompts), strict=True):
         errors = {"decode": relative(answer.rows, truth), "prefill": relative(answer.last, truth[-1])}
         for what, error in errors.items():
             if not error <= tolerance:
@@ -60,6 +60,16 @@ def agree(model, prompts, answers, tolerance):
             tie = 1e-4 if tolerance == EXACT else ROUTER_TIE
             check_greedy(model, ids, answer.greedy, min(slack, tolerance) * np.abs(truth).max(), tie)
     return worst
+
+
+def same(answers, others):
+    """float32 answers of two tensor-parallel sizes: logits to 1e-5, greedy ids equal."""
+    for one, other in zip(answers, others, strict=True):
+        error = relative(one.rows, other.rows)
+        if not error <= EXACT:
+            raise Disagreement(f"differs from TP 1 by {error:.2e}")
+        if one.greedy != other.greedy:
+            raise Disagreement(f"greedy ids differ from TP 1's: {one.greedy}, {other.greedy}")
 
 
 def clear_prompts(model, config, lengths, make, tolerance):
