@@ -135,6 +135,8 @@ static enum status open_all(struct forward *forward, const struct forward_option
                             struct error *error) {
     TRY(open_family(options, &forward->model, error));
     TRY(open_kernels(forward, options, error));
+    /* Packing reads every byte of the files: the last look at their sizes. */
+    TRY(model_check_files(options->model, error));
     if (forward->kernels)
         TRY(weights_load(&forward->weights, &forward->model->slots, forward->kernels, forward->ctx,
                          error));

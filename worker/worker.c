@@ -226,7 +226,8 @@ static void open_kv_links(struct worker *worker, const struct model *model) {
 
 static enum status open_all(struct worker *worker, struct model **model, struct error *error) {
     const struct config *config = worker->config;
-    TRY(model_open(config->model, model, error));
+    struct model_options how = {.dummy = config->dummy};
+    TRY(model_open(config->model, &how, model, error));
     TRY(open_forward(worker, *model, error));
     TRY(links_open(&worker->links, config, error));
     TRY(admin_new(config->admin, config->name, (*model)->config.name, &worker->admin, error));

@@ -139,7 +139,9 @@ int main(int argc, char **argv) {
     json_error_t wrong;
     if (argc < 2)
         die("which model?");
-    if (model_open(argv[1], &model, &error) != STATUS_OK)
+    /* Ids in, logits out: checkpoints without a tokenizer will do. */
+    struct model_options how = {.any_tokenizer = true};
+    if (model_open(argv[1], &how, &model, &error) != STATUS_OK)
         die(error.text);
     runner.chunk = (uint32_t)strtoul(option(argc, argv, "--chunk", "64"), NULL, 10);
     runner.context = model->config.context < 8192 ? model->config.context : 8192;

@@ -80,7 +80,7 @@ static int info(int argc, char **argv) {
     argp_parse(&argp, argc, argv, 0, NULL, &arguments);
     if (!arguments.path)
         return cli_fail(EXIT_CONFIG, "which model?");
-    if (model_open(arguments.path, &model, &error) != STATUS_OK)
+    if (model_open(arguments.path, NULL, &model, &error) != STATUS_OK)
         return cli_fail(EXIT_CONFIG, "%s", error.text);
     const struct model_config *config = &model->config;
     uint64_t bytes = tensor_bytes(model, &n_tensors);
