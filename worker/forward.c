@@ -33,8 +33,10 @@ static enum status open_family(const struct forward_options *options, struct fam
     if (!family)
         return error_set(error, STATUS_UNSUPPORTED, "%s: no model family \"%s\" here", config->name,
                          config->family);
-    struct family_options family_options = {
-        .model = options->model, .context_max = options->context_max, .step_us = options->step_us};
+    struct family_options family_options = {.model = options->model,
+                                            .kv_format = options->kv_format,
+                                            .context_max = options->context_max,
+                                            .step_us = options->step_us};
     return family->open(&family_options, model, error);
 }
 

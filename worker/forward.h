@@ -23,6 +23,7 @@ struct forward_options {
     uint32_t max_seqs;         /* of a step */
     uint32_t context_max;      /* 0: the model's */
     uint32_t n_blocks;         /* KV blocks */
+    enum kv_format kv_format;
     uint32_t step_us;
 };
 
