@@ -34,7 +34,12 @@ class Case:
             config = {"vocab_size": tiny_gguf.N_VOCAB, "num_attention_heads": 4, "num_key_value_heads": 2}
             return path, config, numpy_models.load_gguf(path)
         config = checkpoints.write(folder, self.variant, self.fmt, n_shards=self.shards)
-        return folder, config, numpy_models.load(folder)
+        model = numpy_models.load(folder)
+        if model.scaling.get("type") == "dynamic":
+            # Transformers takes the length so far, so that a sequence's keys mix bases; the engine, like other servers,
+            # takes the longest for every prompt past the original context.
+            model.dynamic_length = model.max_position * model.scaling["factor"]
+        return folder, config, model
 
     def tp_sizes(self, config):
         """TP sizes beside 1."""

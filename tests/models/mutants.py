@@ -309,7 +309,8 @@ TRAPS = [
     Trap("gptq_zero_g_idx_believed", "llama", "gptq4-g32-zeroidx", _reload(_gptq(zero_g_idx))),
     Trap("window_ignored", "mistral", "f32", _set(window=None)),
     Trap("window_one_too_wide", "mistral", "f32", _set(window=17)),
-    Trap("window_used_where_it_is_off", "qwen2", "f32", _set(window=8)),
+    Trap("window_used_where_it_is_off", "qwen2", "f32", _set(window=8, window_layers=1)),
+    Trap("window_in_every_layer", "qwen2-window", "f32", _set(window_layers=0)),
     Trap("qwen2_bias_missing", "qwen2", "f32", _each(lambda _, layer: setattr(layer.q, "bias", None))),
     Trap("qwen3_norms_missing", "qwen3", "f32", _each(lambda _, layer: setattr(layer, "q_norm", None))),
     Trap("qwen3_norms_after_rope", "qwen3", "f32", norm_after_rope),
@@ -318,7 +319,6 @@ TRAPS = [
     Trap("scaling_yarn_ignored", "llama-rope-yarn", "f32", no_scaling),
     Trap("scaling_yarn_without_its_factor", "llama-rope-yarn", "f32", yarn_without_factor),
     Trap("scaling_dynamic_ignored", "llama-rope-dynamic", "f32", no_scaling),
-    Trap("scaling_dynamic_of_the_maximum", "llama-rope-dynamic", "f32", ntk_of_the_maximum),
     Trap("gguf_llama_half_split", "gguf-llama", "f32", _set(layout="half")),
     Trap("gguf_qwen2_interleaved", "gguf-qwen2", "f32", _set(layout="interleaved")),
 ]

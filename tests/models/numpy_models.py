@@ -89,7 +89,9 @@ class Layer:
 
 class Model:
     layout = "half"  # "half", "interleaved", or None for no rotary embedding
-    window = None
+    window = None    # a query sees this many keys, itself included, in layers from window_layers on
+    window_layers = 0
+    dynamic_length = None  # the length that dynamic scaling takes for prompts past max_position; None: the prompt's own
     slopes = None    # (n_heads) of ALiBi
     logn_from = None # Qwen's seq_length where log-n attention is on
     ntk_from = None  # Qwen's seq_length where dynamic NTK is on
@@ -111,8 +113,8 @@ class Model:
         if self.ntk_from is not None:
             theta = theta * self.alpha(n_prompt) ** (dims / (dims - 2))
         if kind == "dynamic" and n_prompt > self.max_position:
-            factor = self.scaling["factor"]
-            theta = theta * (factor * n_prompt / self.max_position - (factor - 1)) ** (dims / (dims - 2))
+            factor, n = self.scaling["factor"], self.dynamic_length or n_prompt
+            theta = theta * (factor * n / self.max_position - (factor - 1)) ** (dims / (dims - 2))
         f = theta ** -exponents
         if kind == "linear":
             return f / self.scaling["factor"], 1.0
@@ -168,11 +170,11 @@ class Model:
     def kv_head(self, head):
         return head * self.n_kv // self.n_heads
 
-    def mask(self, head, n):
+    def mask(self, layer, head, n):
         """(n, n) what is added to the scores of one head: row i the query, column j the key."""
         i, j = np.arange(n)[:, None], np.arange(n)[None, :]
         seen = j <= i
-        if self.window:
+        if self.window and self.layers.index(layer) >= self.window_layers:
             seen &= j > i - self.window
         bias = 0.0 if self.slopes is None else self.slopes[head] * (j - i)
         return np.where(seen, bias, -np.inf)
@@ -187,7 +189,7 @@ class Model:
         out = np.empty_like(q)
         for h in range(self.n_heads):
             g = self.kv_head(h)
-            score = q[:, h] @ k[:, g].T / np.sqrt(self.head_dim) + self.mask(h, n)
+            score = q[:, h] @ k[:, g].T / np.sqrt(self.head_dim) + self.mask(layer, h, n)
             out[:, h] = softmax(score) @ v[:, g]
         return layer.o(out.reshape(n, -1))
 
@@ -283,6 +285,7 @@ def _llama(file):
     model.scaling = config.get("rope_scaling") or {}
     if config.get("use_sliding_window", True):
         model.window = config.get("sliding_window")
+        model.window_layers = config.get("max_window_layers", 0)
     for i in range(len(model.layers)):
         at = f"model.layers.{i}."
         attention = [file.linear(f"{at}self_attn.{name}_proj") for name in "qkvo"]

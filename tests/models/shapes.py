@@ -177,6 +177,7 @@ VARIANTS = {
     "qwen-wide": lambda: qwen(heads=2, inner=640),
     "qwen2": lambda: qwen2(dim=448, heads=14, kv=2, layers=3, vocab=261),
     "qwen2-tied": lambda: qwen2(dim=224, heads=7, kv=1, vocab=261, tied=True),
+    "qwen2-window": lambda: qwen2(layers=3, use_sliding_window=True, sliding_window=16),
     "qwen2-tp": lambda: qwen2(inner=640),
     "qwen2-wide": lambda: qwen2(heads=4, kv=2, head_dim=64, inner=640),
     "qwen3": lambda: qwen3(tied=True),
@@ -188,7 +189,7 @@ VARIANTS = {
     "chatglm-ratio": lambda: chatglm(heads=4, rope_ratio=50),
     "baichuan": lambda: baichuan(),
     "baichuan-5": lambda: baichuan(dim=160, heads=5),
-    "baichuan-24": lambda: baichuan(dim=384, heads=24),
+    "baichuan-24": lambda: baichuan(dim=768, heads=24),
     "baichuan-first": lambda: baichuan(dim=96, heads=6, inner=96, vocab=64000),
     "baichuan-7b": lambda: baichuan(dim=4096, heads=32, inner=384, layers=1),
 }
@@ -203,9 +204,9 @@ def heads_of(config):
 
 
 def tp_allowed(config, quant=None):
-    """The sizes of 2, 4 and 8 that divide the heads and cut no group of the output projection in two."""
+    """The sizes of 2, 4 and 8 that divide the heads; quantized output projections are cut at multiples of 32."""
     heads, kv, head_dim = heads_of(config)
     sizes = [n for n in (2, 4, 8) if heads % n == 0 and (kv % n == 0 or n % kv == 0)]
-    if quant and quant.group != -1 and quant.order == "none":
-        sizes = [n for n in sizes if heads * head_dim // n % quant.group == 0]
+    if quant:
+        sizes = [n for n in sizes if heads * head_dim // n % 32 == 0]
     return sizes
