@@ -25,8 +25,9 @@ static enum status read_qwen_reach(const struct json_keys *keys, struct model_co
     config->rope.original_context = config->context;
     if (dynamic)
         config->rope.scaling = CONFIG_SCALING_QWEN_NTK;
-    /* Both stretch seq_length, up to the length that the publisher names. */
-    if ((dynamic || config->logn) && longest > config->context)
+    /* The model runs past seq_length, with or without what stretches it, up to the length that the
+     * publisher names. */
+    if (longest > config->context)
         config->context = longest;
     /* ln(seq_length) divides. */
     if (config->rope.original_context < 2 && config->logn)
