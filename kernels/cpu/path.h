@@ -57,6 +57,8 @@ struct gemm_job {
     size_t out_stride; /* floats between rows */
 };
 
+#define ATTEND_ROWS 4 /* queries that go through the cache together */
+
 /* Queries of one sequence that share a key-value head. */
 struct attend_job {
     const struct kernels_kv *kv;
