@@ -38,10 +38,17 @@ struct kernels_ctx {
     uint32_t n_threads;
     struct team *team;        /* owned */
     uint8_t *tiles;           /* owned: LINEAR_ROWS rows of activations, as integers or bfloat16 */
-    float *rests;             /* owned (n_threads, TILE_ROWS_MAX, max_dim): see numbers_rest() */
+    float *rests;             /* owned (n_threads, TILE_ROWS_MAX, max_stored): numbers_rest() */
+    float *gathered;          /* owned (n_threads, TILE_ROWS_MAX, max_stored) or NULL: rows of x in
+                                 the order of a matrix */
+    uint32_t max_stored;      /* the widest of max_dim and the packed matrices' k_stored */
     struct span *spans;       /* owned (max_tokens) */
     struct sampler *samplers; /* owned (n_threads), each in one piece at .weights */
 };
+
+/* Makes the scratch memory fit a matrix that was packed. STATUS_NOMEM. */
+NODISCARD enum status cpu_reserve(struct kernels_ctx *ctx, const struct weight *weight,
+                                  struct error *error);
 
 /* cpu/weight.c */
 size_t cpu_weight_size(const struct weight_source *source, struct error *error);
