@@ -285,7 +285,7 @@ END_TEST
 
 START_TEST(ends_come_from_both_files) {
     struct model_config config = read_good(&(struct files){
-        .config = llama, .generation = "{\"eos_token_id\":[7,9,7],\"bos_token_id\":5}"});
+        .config = llama, .generation = "{\"eos_token_id\":[7,9,7,300],\"bos_token_id\":5}"});
     ck_assert_uint_eq(config.eos_id, 7);
     ck_assert_uint_eq(config.bos_id, 5);
     ck_assert_uint_eq(config.n_stop_ids, 2);
