@@ -90,8 +90,11 @@ static enum status read_id(const struct json_keys *keys, const json_t *value, co
     return STATUS_OK;
 }
 
-/* eos_token_id: a number or a list of them, the first of which is the model's eos. */
-static enum status read_ends(const struct json_keys *keys, struct model_config *config) {
+/* eos_token_id: a number or a list of them, the first of which is the model's eos. Where files
+ * beside config.json list ids that no token of this model has, those are left out: nothing can end
+ * by them. */
+static enum status read_ends(const struct json_keys *keys, bool is_beside,
+                             struct model_config *config) {
     const json_t *bos = json_keys_get(keys, "bos_token_id");
     const json_t *eos = json_keys_get(keys, "eos_token_id");
     if (bos)
@@ -107,6 +110,8 @@ static enum status read_ends(const struct json_keys *keys, struct model_config *
     for (size_t i = 0; i < n; i++) {
         uint32_t id = 0;
         const json_t *item = is_list ? json_array_get(eos, i) : eos;
+        if (is_list && is_beside && json_integer_value(item) >= config->n_vocab)
+            continue;
         TRY(read_id(keys, item, "eos_token_id", config->n_vocab, &id));
         bool is_new = true;
         for (uint32_t j = 0; j < config->n_stop_ids; j++)
@@ -161,9 +166,9 @@ enum status config_from_hub(const struct config_hub *hub, struct model_config *c
     TRY(read_class(&keys, &read));
     TRY(read_dtype(&keys, &read));
     TRY(config_hub_quant(hub, &keys, &read));
-    TRY(read_ends(&keys, &read));
+    TRY(read_ends(&keys, false, &read));
     if (hub->generation)
-        TRY(read_ends(&generation, &read));
+        TRY(read_ends(&generation, true, &read));
     enum status status = config_check(&read, error);
     if (status != STATUS_OK) {
         error_prefix(error, "%s", hub->config_file);

@@ -37,8 +37,8 @@ struct model_options {
                            pseudo-random values and next to no memory; the path is a folder with a
                            config.json, or that file. Without tokenizer files ids are bytes. */
     uint64_t seed;      /* of a dummy's values */
-    bool any_tokenizer; /* a folder without tokenizer files opens all the same, with ids as bytes:
-                           for looking at weights, never for serving text */
+    bool any_tokenizer; /* a folder whose tokenizer is missing or not served opens all the same,
+                           with ids as bytes: for looking at weights, never for serving text */
 };
 
 /* Opens a .gguf file, a folder as it lies on a model hub (config.json, *.safetensors, tokenizer

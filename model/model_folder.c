@@ -86,8 +86,9 @@ static enum status open_template(struct model *model, const char *folder, struct
 static enum status open_tokenizer(struct model *model, const char *folder,
                                   const struct model_options *options, struct error *error) {
     enum status status = tokenizer_open_folder(folder, &model->tokenizer, error);
-    bool missing = status == STATUS_NOT_FOUND && (options->dummy || options->any_tokenizer);
-    if (!missing && !(status == STATUS_UNSUPPORTED && options->any_tokenizer))
+    bool is_optional = (status == STATUS_NOT_FOUND && (options->dummy || options->any_tokenizer)) ||
+                       (status == STATUS_UNSUPPORTED && options->any_tokenizer);
+    if (!is_optional)
         return status;
     if (options->dummy && !model->template_source.n)
         template_chatml(&model->template);
