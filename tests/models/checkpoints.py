@@ -51,7 +51,7 @@ def random_tensor(tensor, config, rng):
     elif tensor.kind == "bias":
         values = 0.3 * values
     elif tensor.kind == "embedding":
-        values = (0.1 if config.get("tie_word_embeddings") else 1.0) * values
+        values = (0.25 if config.get("tie_word_embeddings") else 1.0) * values
     elif tensor.kind == "head":
         values = 2 * values / np.sqrt(shape[1])
         if "Baichuan" in config["architectures"][0]:
