@@ -154,7 +154,7 @@ def write(folder, variant, fmt, seed=1, n_shards=1, edit=None):
     if edit:
         edit(config, tensors)
     stop = 2 if config["model_type"] in ("chatglm", "baichuan") else 256
-    generation = {"eos_token_id": [stop, 257 if stop == 256 else 3], "pad_token_id": 0, "do_sample": False}
+    generation = {"eos_token_id": [stop, 3], "pad_token_id": 0, "do_sample": False}
     for name, value in (("config", config), ("generation_config", generation), ("tokenizer", tokenizer_json()),
                         ("tokenizer_config", {"eos_token": "<|endoftext|>", "add_bos_token": False})):
         (folder / f"{name}.json").write_text(json.dumps(value, indent=2))
