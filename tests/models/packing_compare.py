@@ -93,6 +93,7 @@ def auto_gptq(sources, quant, seed):
 
 def gptq_model(sources, quant, seed):
     hollow(sources, "gptqmodel", "gptqmodel.models", "gptqmodel.utils", "gptqmodel.nn_modules", "gptqmodel.adapter")
+    sys.modules["gptqmodel.utils"].BACKEND = importlib.import_module("gptqmodel.utils.backend").BACKEND
     module = importlib.import_module("gptqmodel.nn_modules.qlinear.torch")
     linear, q, scales, zeros, index = make(quant, seed)
     theirs = module.TorchQuantLinear(bits=quant.bits, group_size=quant.group, sym=quant.sym,
@@ -106,7 +107,8 @@ def gptq_model(sources, quant, seed):
         equal(ours[name], getattr(theirs, name), name)
     if not quant.v2:  # and its convert_gptq_v1_to_v2_format_module on loading
         theirs.qzeros.data += packing.packed_ones(quant.bits)
-    theirs.wf_unsqueeze_zero, theirs.wf_unsqueeze_neg_one = theirs.wf.unsqueeze(0), theirs.wf.unsqueeze(-1)
+    shifts = torch.arange(0, 32, quant.bits, dtype=torch.int32).unsqueeze(0)  # as its post_init, which compiles as well
+    theirs.wf_unsqueeze_zero, theirs.wf_unsqueeze_neg_one = shifts.unsqueeze(0), shifts.unsqueeze(-1)
     read = theirs.dequantize_weight()
     equal(packing.gptq_weight(ours, quant.bits, quant.v2, quant.group).T.astype(np.float16), read.half(), "weights")
 
