@@ -164,7 +164,7 @@ _LLAMA3 = {"low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_positi
 VARIANTS = {
     "llama": lambda: llama(),
     "llama-wide": lambda: llama(heads=4, kv=2, head_dim=128, inner=640, leftovers=True),
-    "llama-bias": lambda: llama(dim=160, heads=5, kv=1, head_dim=48, vocab=301, qkv_bias=True, o_bias=True,
+    "llama-bias": lambda: llama(dim=160, heads=6, kv=3, head_dim=48, vocab=301, qkv_bias=True, o_bias=True,
                                 mlp_bias=True, attention_bias=True),
     "llama-rope-llama3": _scaled(rope_type="llama3", factor=8.0, **_LLAMA3),
     "llama-rope-linear": _scaled(type="linear", factor=4.0),
