@@ -3,8 +3,8 @@
  * A character may be spread over several tokens: bytes that could still become one are held back
  * until the next token decides, or the end does. Bytes that can never become one are written as
  * U+FFFD, one for each longest prefix of a character (Unicode 15, section 3.9, as Python's
- * errors="replace"). All output together is what decoding all bytes at once would give. The state
- * is small and may be copied; one owner thread. */
+ * errors="replace"), or as the tokenizer's kind has it. All output together is what decoding all
+ * bytes at once would give. The state is small and may be copied; one owner thread. */
 #pragma once
 
 #include "base/buf.h"
@@ -17,7 +17,9 @@
 struct detokenizer {
     uint8_t held[4]; /* a cut character's first bytes */
     uint8_t n_held;
-    bool skip_special; /* special tokens write nothing */
+    bool skip_special;  /* special tokens write nothing */
+    bool begun;         /* what only the front of a text loses is behind */
+    bool replaces_each; /* each byte that is held becomes U+FFFD by itself */
 };
 
 static inline void detokenizer_init(struct detokenizer *detokenizer, bool skip_special) {

@@ -119,9 +119,7 @@ enum status protobuf_message(const struct protobuf_cursor *cursor,
                              struct protobuf_cursor *inner) {
     struct span bytes;
     TRY(protobuf_bytes(cursor, field, name, &bytes));
-    *inner = (struct protobuf_cursor){.message = bytes,
-                                      .offset = field->offset,
-                                      .name = cursor->name,
-                                      .error = cursor->error};
+    *inner = (struct protobuf_cursor){
+        .message = bytes, .offset = field->offset, .name = cursor->name, .error = cursor->error};
     return STATUS_OK;
 }

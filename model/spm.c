@@ -22,8 +22,11 @@ static bool is_text_kind(uint8_t kind) {
 void spm_source_kinds(const struct spm_source *source, uint8_t *into) {
     for (uint32_t id = 0; id < source->n_pieces; id++) {
         uint8_t kind = source->kinds[id];
-        bool is_found = is_text_kind(kind) && !(kind == TOKEN_USER_DEFINED && source->is_cut);
-        into[id] = is_found ? TOKEN_NORMAL : kind;
+        /* One with a blank in it is never cut out: texts have blanks in another spelling. */
+        bool is_cut =
+            kind == TOKEN_USER_DEFINED && source->is_cut &&
+            !memmem(source->pieces[id].bytes, source->pieces[id].n, SPM_BLANK, SPM_BLANK_N);
+        into[id] = is_text_kind(kind) && !is_cut ? TOKEN_NORMAL : kind;
     }
 }
 
@@ -48,8 +51,7 @@ static int byte_of(struct span piece) {
     return high && low ? (int)((high - digits) * 16 + (low - digits)) : -1;
 }
 
-static enum status read_byte(struct spm *spm, struct span piece, uint32_t id,
-                             struct error *error) {
+static enum status read_byte(struct spm *spm, struct span piece, uint32_t id, struct error *error) {
     int byte = byte_of(piece);
     if (byte < 0)
         return error_set(error, STATUS_CORRUPT, "piece %u is of type BYTE, but spelled \"%.*s\"",
@@ -69,8 +71,8 @@ static enum status read_piece(struct spm *spm, const struct spm_source *source, 
         return error_set(error, STATUS_CORRUPT, "piece %u is empty", id);
     if (!utf8_valid(piece.bytes, piece.n))
         return error_set(error, STATUS_CORRUPT, "piece %u is not valid UTF-8", id);
-    if (isnan(spm->scores[id]))
-        return error_set(error, STATUS_CORRUPT, "the score of piece %u is no number", id);
+    if (!isfinite(spm->scores[id]))
+        return error_set(error, STATUS_CORRUPT, "the score of piece %u is no finite number", id);
     if (kind == TOKEN_BYTE)
         return read_byte(spm, piece, id, error);
     if (kind == TOKEN_UNKNOWN && spm->unk_id == TOKEN_NONE)
@@ -86,7 +88,7 @@ static enum status read_pieces(struct spm *spm, const struct spm_source *source,
                                struct error *error) {
     float least = FLT_MAX;
     float most = FLT_MIN; /* the least positive number, as in unigram_model.cc */
-    spm->unk_id = TOKEN_NONE;
+    spm->unk_id = source->unk_id;
     spm->splits_at_blanks = source->escapes;
     memset(spm->byte_ids, 0xff, sizeof spm->byte_ids); /* TOKEN_NONE */
     for (uint32_t id = 0; id < source->n_pieces; id++) {

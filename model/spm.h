@@ -23,7 +23,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define SPM_SURFACE_MAX 64u /* bytes that an unknown piece is shown as */
+#define SPM_SURFACE_MAX     64u              /* bytes that an unknown piece is shown as */
+#define SPM_SURFACE_DEFAULT " \xe2\x81\x87 " /* U+2047 between blanks */
 
 enum spm_algorithm { SPM_UNIGRAM = 1, SPM_BPE = 2 }; /* numbers of TrainerSpec.model_type */
 
@@ -34,6 +35,7 @@ struct spm_source {
     const float *scores;       /* (n_pieces) */
     const uint8_t *kinds;      /* (n_pieces) enum token_kind */
     uint32_t n_pieces;
+    uint32_t unk_id;    /* TOKEN_NONE: the first piece of that kind */
     bool is_cut;        /* user-defined pieces are cut out of the text before it comes here */
     bool byte_fallback; /* all of <0x00>..<0xFF> are there */
     bool prefix;        /* a text begins with a blank that is not in it */
@@ -55,16 +57,17 @@ struct spm {
     uint32_t n_pieces;
     uint32_t unk_id; /* TOKEN_NONE: what is no piece is dropped */
     uint32_t byte_ids[256];
-    float unk_score;     /* unigram: of a character that is no piece */
-    float own_score;     /* unigram: a byte of a user-defined piece, see spm_unigram.c */
-    bool byte_fallback;  /* and so on: see struct spm_source */
+    float unk_score;    /* unigram: of a character that is no piece */
+    float own_score;    /* unigram: a byte of a user-defined piece, see spm_unigram.c */
+    bool byte_fallback; /* and so on: see struct spm_source */
     bool prefix;
     bool prefix_always;
     bool suffix;
     bool squeezes;
     bool escapes;
     bool has_unused;
-    bool splits_at_blanks; /* no piece has a blank behind another character: words are independent */
+    bool
+        splits_at_blanks; /* no piece has a blank behind another character: words are independent */
     char unk_surface[SPM_SURFACE_MAX];
     uint8_t n_unk_surface;
 };

@@ -155,7 +155,7 @@ static enum status put_whole(const struct spm_call *call, struct span piece, uin
     if (id == TOKEN_NONE || call->spm->kinds[id] != TOKEN_UNUSED)
         return spm_put(call, piece, id);
     split = &call->scratch->splits[id];
-    if (split->round != call->scratch->round)
+    if (split->round != call->scratch->round || split->n_left >= piece.n)
         return spm_put(call, piece, id);
     struct span left = {piece.bytes, split->n_left};
     struct span right = {piece.bytes + split->n_left, piece.n - split->n_left};

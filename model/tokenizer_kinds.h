@@ -2,13 +2,16 @@
  * tokenizer_*.c and the members. */
 #pragma once
 
+#include "model/spm.h"
 #include "model/tokenizer.h"
 
 /* Each member has its buffers here. */
 struct tokenizer_scratch {
     struct pretokenize_scratch pretokenize;
     struct bpe_scratch bpe;
+    struct spm_scratch spm;
 };
 
 extern const struct tokenizer_kind tokenizer_kind_bpe;   /* byte-level BPE */
 extern const struct tokenizer_kind tokenizer_kind_bytes; /* a text's bytes are its ids */
+extern const struct tokenizer_kind tokenizer_kind_spm;   /* SentencePiece */

@@ -2,6 +2,7 @@
 #include "base/assert.h"
 #include "model/alphabet.h"
 #include "model/gguf.h"
+#include "model/spm_tokenizer.h"
 #include "model/tokenizer.h"
 #include "model/tokenizer_kinds.h"
 
@@ -126,7 +127,8 @@ enum status tokenizer_open(const struct tokenizer_source *source, struct tokeniz
                            struct error *error) {
     if (!span_is(source->model, "gpt2"))
         return error_set(error, STATUS_UNSUPPORTED,
-                         "tokenizer model \"%.*s\" is not supported; gpt2 (byte-level BPE) is",
+                         "tokenizer model \"%.*s\" is not supported; gpt2 (byte-level BPE) "
+                         "and llama (SentencePiece) are",
                          span_shown(source->model), source->model.bytes);
     TRY(check_ends(source, error));
     struct tokenizer *opened = calloc(1, sizeof *opened);
@@ -218,7 +220,9 @@ enum status tokenizer_open_gguf(const struct gguf *gguf, struct tokenizer **toke
     uint8_t *kinds = NULL;
     enum status status = load_source(gguf, &source, &tokens, &merges, &kinds, error);
     if (status == STATUS_OK) {
-        status = tokenizer_open(&source, tokenizer, error);
+        status = span_is(source.model, "llama")
+                     ? spm_tokenizer_open_gguf(gguf, &source, tokenizer, error)
+                     : tokenizer_open(&source, tokenizer, error);
         if (status != STATUS_OK)
             error_prefix(error, "%s: tokenizer", gguf->name);
     }
