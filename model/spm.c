@@ -116,14 +116,15 @@ static enum status build_tries(struct spm *spm, const struct spm_source *source,
     if (!values)
         return error_set(error, STATUS_NOMEM, "no memory for %u pieces", source->n_pieces);
     for (uint32_t id = 0; id < source->n_pieces; id++)
-        values[id] = source->kinds[id] == TOKEN_USER_DEFINED && !source->is_cut ? id : TRIE_NONE;
-    status = trie_init(&spm->own, source->pieces, values, source->n_pieces, error);
+        values[id] =
+            source->kinds[id] == TOKEN_USER_DEFINED && !source->is_cut ? id : SPM_TRIE_NONE;
+    status = spm_trie_init(&spm->own, source->pieces, values, source->n_pieces, error);
     for (uint32_t id = 0; id < source->n_pieces; id++) {
         uint8_t kind = source->kinds[id];
-        values[id] = kind == TOKEN_NORMAL || kind == TOKEN_USER_DEFINED ? id : TRIE_NONE;
+        values[id] = kind == TOKEN_NORMAL || kind == TOKEN_USER_DEFINED ? id : SPM_TRIE_NONE;
     }
     if (status == STATUS_OK && source->algorithm == SPM_UNIGRAM)
-        status = trie_init(&spm->all, source->pieces, values, source->n_pieces, error);
+        status = spm_trie_init(&spm->all, source->pieces, values, source->n_pieces, error);
     free(values);
     return status;
 }
@@ -168,8 +169,8 @@ void spm_fini(struct spm *spm) {
         return;
     free(spm->scores);
     free(spm->kinds);
-    trie_fini(&spm->own);
-    trie_fini(&spm->all);
+    spm_trie_fini(&spm->own);
+    spm_trie_fini(&spm->all);
     spm_charsmap_fini(&spm->charsmap);
     *spm = (struct spm){0};
 }

@@ -97,16 +97,16 @@ static uint32_t load_symbols(struct segment *segment) {
     uint32_t n = 0;
     for (size_t at = 0; at < text.n; n++) {
         size_t length = 0;
-        uint32_t id = trie_longest(&spm->own, text.bytes + at, text.n - at, &length);
-        if (id == TRIE_NONE)
+        uint32_t id = spm_trie_longest(&spm->own, text.bytes + at, text.n - at, &length);
+        if (id == SPM_TRIE_NONE)
             length = spm_char_length(text.bytes + at, text.n - at);
         segment->symbols[n] = (struct spm_symbol){.at = (uint32_t)at,
                                                   .n = (uint32_t)length,
-                                                  .id = id == TRIE_NONE ? TOKEN_NONE : id,
+                                                  .id = id == SPM_TRIE_NONE ? TOKEN_NONE : id,
                                                   .key = KEY_NONE,
                                                   .next = n + 1,
                                                   .previous = n - 1,
-                                                  .is_frozen = id != TRIE_NONE};
+                                                  .is_frozen = id != SPM_TRIE_NONE};
         at += length;
     }
     segment->symbols[0].previous = n; /* none */
