@@ -35,8 +35,47 @@ static size_t write_text(const char *bytes, size_t n, struct buf *out) {
     return at;
 }
 
+/* The first token without any of the characters that stand for blanks, as Metaspace decoders show
+ * it. */
+static struct span bare_token(const struct tokenizer *tokenizer, uint32_t id,
+                              char bytes[VOCABULARY_BYTES_MAX]) {
+    const struct tokenizer_head *head = &tokenizer->head;
+    struct span spelled = vocabulary_bytes(&tokenizer->vocabulary, id);
+    size_t n = 0;
+    if (!head->is_bare || !memmem(spelled.bytes, spelled.n, head->strip, head->n_strip))
+        return tokenizer_bytes(tokenizer, id);
+    for (size_t at = 0; at < spelled.n;) {
+        if (spelled.n - at >= head->n_strip &&
+            memcmp(spelled.bytes + at, head->strip, head->n_strip) == 0)
+            at += head->n_strip;
+        else
+            bytes[n++] = spelled.bytes[at++];
+    }
+    return (struct span){bytes, n};
+}
+
+/* Takes from the front what the head says; across tokens, since the first ones may be all blanks.
+ */
+static struct span strip_front(struct detokenizer *detokenizer, const struct tokenizer_head *head,
+                               struct span token) {
+    while (!detokenizer->is_past_head && token.n > 0) {
+        bool stands = !head->is_bare && detokenizer->n_stripped < head->n_times &&
+                      detokenizer->n_held == 0 && token.n >= head->n_strip &&
+                      memcmp(token.bytes, head->strip, head->n_strip) == 0;
+        if (!stands) {
+            detokenizer->is_past_head = true;
+            break;
+        }
+        token.bytes += head->n_strip;
+        token.n -= head->n_strip;
+        detokenizer->n_stripped++;
+    }
+    return token;
+}
+
 enum status detokenizer_push(struct detokenizer *detokenizer, const struct tokenizer *tokenizer,
                              uint32_t id, struct buf *out) {
+    char bare[VOCABULARY_BYTES_MAX];
     char bytes[sizeof detokenizer->held + VOCABULARY_BYTES_MAX];
     if (id >= tokenizer_n_tokens(tokenizer))
         return STATUS_INVALID;
@@ -44,10 +83,14 @@ enum status detokenizer_push(struct detokenizer *detokenizer, const struct token
         return tokenizer->kind->show(detokenizer, tokenizer, id, out);
     if (detokenizer->skip_special && tokenizer_is_special(tokenizer, id))
         return STATUS_OK;
-    struct span token = tokenizer_bytes(tokenizer, id);
+    struct span token =
+        detokenizer->begun ? tokenizer_bytes(tokenizer, id) : bare_token(tokenizer, id, bare);
+    detokenizer->begun = true;
+    token = strip_front(detokenizer, &tokenizer->head, token);
     size_t n = detokenizer->n_held;
     memcpy(bytes, detokenizer->held, n);
-    memcpy(bytes + n, token.bytes, token.n);
+    if (token.n > 0)
+        memcpy(bytes + n, token.bytes, token.n);
     n += token.n;
     size_t at = write_text(bytes, n, out);
     detokenizer->n_held = (uint8_t)(n - at);

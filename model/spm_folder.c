@@ -17,6 +17,7 @@ static const char *const chatglm_tokens[] = {"[MASK]",   "[gMASK]",       "[sMAS
 struct table {
     struct span *texts; /* owned (size) */
     uint8_t *kinds;     /* owned (size) */
+    uint8_t *flags;     /* owned (size): enum token_flags */
     uint32_t n;
     uint32_t size;
 };
@@ -52,7 +53,8 @@ static enum status table_init(struct table *table, struct spm_file *file,
     *table = (struct table){.size = n, .n = file->n_pieces};
     table->texts = calloc((size_t)n + 1, sizeof *table->texts);
     table->kinds = malloc((size_t)n + 1);
-    if (!table->texts || !table->kinds)
+    table->flags = calloc((size_t)n + 1, 1);
+    if (!table->texts || !table->kinds || !table->flags)
         return error_set(error, STATUS_NOMEM, "no memory for a vocabulary of %u tokens", n);
     for (uint32_t id = 0; id < file->n_pieces; id++) {
         table->texts[id] = file->pieces[id];
@@ -67,6 +69,7 @@ static enum status table_init(struct table *table, struct spm_file *file,
 static void table_fini(struct table *table) {
     free(table->texts);
     free(table->kinds);
+    free(table->flags);
 }
 
 /* A piece that the folder names as an added token is matched like those, no longer as a piece. */
@@ -76,6 +79,9 @@ static void add_token(struct table *table, struct spm_file *file,
     if (kind == TOKEN_BYTE)
         return; /* what a byte stands for is not the folder's to say */
     table->texts[added->id] = added->content;
+    table->flags[added->id] = (uint8_t)((added->is_single_word ? TOKEN_SINGLE_WORD : 0) |
+                                        (added->strips_left ? TOKEN_STRIPS_LEFT : 0) |
+                                        (added->strips_right ? TOKEN_STRIPS_RIGHT : 0));
     if (kind == TOKEN_CONTROL || kind == TOKEN_UNKNOWN)
         return;
     table->kinds[added->id] = added->is_special ? TOKEN_CONTROL : TOKEN_USER_DEFINED;
@@ -122,6 +128,7 @@ static enum status build(struct spm_file *file, const struct tokenizer_extras *e
         .source = &file->source,
         .texts = table->texts,
         .kinds = table->kinds,
+        .flags = table->flags,
         .n_tokens = table->n,
         .bos_id = find(table, extras->bos.n > 0 ? extras->bos : file->bos),
         .eos_id = find(table, extras->eos.n > 0 ? extras->eos : file->eos),

@@ -80,6 +80,7 @@ static enum status hash_half(const struct tokenizer *tokenizer, uint64_t seed, u
                         ((size_t)vocabulary->n_tokens + 1) * sizeof(uint32_t));
     XXH3_128bits_update(state, vocabulary->bytes, vocabulary->offsets[vocabulary->n_tokens]);
     XXH3_128bits_update(state, vocabulary->kinds, vocabulary->n_tokens);
+    XXH3_128bits_update(state, vocabulary->flags, vocabulary->n_tokens);
     XXH3_128bits_update(state, spm->kinds, spm->n_pieces);
     XXH3_128bits_update(state, spm->scores, spm->n_pieces * sizeof *spm->scores);
     if (spm->charsmap.units) {
@@ -127,6 +128,8 @@ static enum status fill(struct tokenizer *tokenizer, const struct spm_parts *par
         parts->source->squeezes || parts->source->charsmap.n > 0 || !parts->source->byte_fallback;
     TRY(vocabulary_init(&tokenizer->vocabulary, parts->texts, parts->kinds, parts->n_tokens,
                         error));
+    for (uint32_t id = 0; parts->flags && id < parts->n_tokens; id++)
+        vocabulary_set_flags(&tokenizer->vocabulary, id, parts->flags[id]);
     TRY(spm_init(spm, parts->source, &tokenizer->vocabulary, error));
     TRY(fill_shown(tokenizer, error));
     if (hash_half(tokenizer, 0, tokenizer->fingerprint) != STATUS_OK ||

@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "model/bpe.h"
 #include "model/ids.h"
+#include "model/normalize.h"
 #include "model/pretokenize.h"
 #include "model/span.h"
 #include "model/vocabulary.h"
@@ -59,6 +60,8 @@ struct tokenizer {
     struct vocabulary vocabulary;
     struct token_texts shown;
     struct tokenizer_head head;
+    struct normalizer normalizer;     /* kind bpe */
+    struct trie normalized_specials;  /* kind bpe: special tokens that stand in normalized text */
     struct pretokenizer pretokenizer; /* kind bpe */
     struct bpe bpe;                   /* kind bpe */
     void *own;                        /* owned: of other kinds, freed by kind->close */
@@ -70,14 +73,15 @@ struct tokenizer {
     uint8_t fingerprint[32];          /* equal for tokenizers that give the same ids and bytes */
 };
 
-/* What a model's files say about its tokenizer, whatever their format. Everything is copied. */
+/* What the pieces of a byte-level vocabulary say about it, as GGUF keys and vocab.json with
+ * merges.txt do. Everything is copied. */
 struct tokenizer_source {
     struct span model;         /* "gpt2": byte-level BPE */
-    struct span pre;           /* name of the pre-tokenizer */
+    struct span pre;           /* name of the pre-tokenizer (pretokenize_names.c) */
     const struct span *tokens; /* (n_tokens) as spelled in the file */
     const uint8_t *kinds;      /* (n_tokens) enum token_kind */
     uint32_t n_tokens;
-    const struct span *merges; /* (n_merges) in order of rank */
+    const struct span *merges; /* (n_merges) "left right", in order of rank */
     size_t n_merges;
     uint32_t bos_id;
     uint32_t eos_id;

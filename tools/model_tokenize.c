@@ -1,7 +1,7 @@
 #include "tools/model_tokenize.h"
 
 #include "base/exit.h"
-#include "model/model.h"
+#include "model/tokenizer.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -65,13 +65,13 @@ int model_tokenize_lines(const struct tokenizer *tokenizer, unsigned flags, FILE
 }
 
 int model_tokenize(const char *path, unsigned flags, FILE *in, FILE *out) {
-    struct model *model = NULL;
+    struct tokenizer *tokenizer = NULL;
     struct error error;
-    if (model_open(path, &model, &error) != STATUS_OK) {
+    if (tokenizer_open_path(path, &tokenizer, &error) != STATUS_OK) {
         fprintf(stderr, "%s\n", error.text);
         return EXIT_CONFIG;
     }
-    int code = model_tokenize_lines(model->tokenizer, flags, in, out);
-    model_close(model);
+    int code = model_tokenize_lines(tokenizer, flags, in, out);
+    tokenizer_close(tokenizer);
     return code;
 }

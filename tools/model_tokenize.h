@@ -11,6 +11,6 @@ struct tokenizer;
  * tokenizer_encode(). Returns the exit code: 0, or 1 when any line was an error. */
 int model_tokenize_lines(const struct tokenizer *tokenizer, unsigned flags, FILE *in, FILE *out);
 
-/* The same for the model at `path`; when it cannot be opened, says why on standard error and
- * returns 78. */
+/* The same for the tokenizer at `path` (a .gguf file, a model's folder, a tokenizer file, "hash");
+ * when it cannot be opened, says why on standard error and returns 78. */
 int model_tokenize(const char *path, unsigned flags, FILE *in, FILE *out);
