@@ -5,7 +5,8 @@
  * U+FFFD, one for each longest prefix of a character (Unicode 15, section 3.9, as Python's
  * errors="replace"). All output together is what decoding all bytes at once would give: the blank
  * that some vocabularies put before a text's first word is taken from the very front only
- * (tokenizer->head). The state is small and may be copied; one owner thread. */
+ * (tokenizer->head). A kind of tokenizer may have rules of its own (kind->show). The state is small
+ * and may be copied; one owner thread. */
 #pragma once
 
 #include "base/buf.h"

@@ -162,14 +162,31 @@ def hostile_texts(count, seed):
     return texts
 
 
-def run_cli(command, model, values, *flags):
-    lines = "\n".join(map(json.dumps, values)) + "\n"
-    done = subprocess.run([command, str(model), *flags], input=lines.encode(), stdout=subprocess.PIPE, check=False)
-    answers = [json.loads(line) for line in done.stdout.splitlines()]
-    if done.returncode != 0 or len(answers) != len(values):
-        print(f"FAILED: {model}: {len(values)} lines in, {len(answers)} out, exit code {done.returncode}")
-        answers += [None] * (len(values) - len(answers))
-    return answers
+class Ours:
+    """tokenizer_cli at work on values, while the caller asks the oracle for its own answers."""
+
+    def __init__(self, command, model, values, *flags, lines=None):
+        self.model, self.n = model, len(values)
+        self.given = tempfile.TemporaryFile()
+        self.given.write(lines or to_lines(values))
+        self.given.seek(0)
+        self.answers = tempfile.TemporaryFile()
+        self.process = subprocess.Popen([command, str(model), *flags], stdin=self.given, stdout=self.answers)
+
+    def take(self):
+        code = self.process.wait()
+        self.answers.seek(0)
+        answers = [json.loads(line) for line in self.answers]
+        self.given.close()
+        self.answers.close()
+        if code != 0 or len(answers) != self.n:
+            print(f"FAILED: {self.model}: {self.n} lines in, {len(answers)} out, exit code {code}")
+            answers += [None] * (self.n - len(answers))
+        return answers
+
+
+def to_lines(values):
+    return ("\n".join(map(json.dumps, values)) + "\n").encode()
 
 
 class Tally:
@@ -196,14 +213,15 @@ def random_ids(processor, count, seed):
             for _ in range(count)]
 
 
-def check_model(sentencepiece, name, corpus, folder, command, texts, tally):
+def check_model(sentencepiece, name, corpus, folder, command, texts, lines, tally):
     processor = train(sentencepiece, name, corpus, folder)
     path = folder / f"{name}.model"
-    theirs = processor.encode(texts, num_threads=2)
-    # A character that is the whole name of a control piece would become it; ours never does.
-    tally.compare(f"{name} encode", texts, run_cli(command, path, texts), theirs)
+    ours = Ours(command, path, texts, lines=lines)
+    theirs = processor.encode(texts)
+    tally.compare(f"{name} encode", texts, ours.take(), theirs)
     lists = theirs + random_ids(processor, len(texts), 5)
-    tally.compare(f"{name} decode", lists, run_cli(command, path, lists), processor.decode(lists, num_threads=2))
+    ours = Ours(command, path, lists)
+    tally.compare(f"{name} decode", lists, ours.take(), processor.decode(lists))
 
 
 def check_cases(name, command, tally):
@@ -215,7 +233,7 @@ def check_cases(name, command, tally):
     if len(texts) != len(ids) or len(ids) < 40:
         tally.failed += 1
         print(f"FAILED: {name}: {len(texts)} cases, {len(ids)} answers")
-    tally.compare(f"{name} cases", texts, run_cli(command, path, texts), ids)
+    tally.compare(f"{name} cases", texts, Ours(command, path, texts).take(), ids)
 
 
 def check_llama(name, command, texts, tally):
@@ -229,10 +247,12 @@ def check_llama(name, command, texts, tally):
         return
     llama = Llama(str(path), vocab_only=True, verbose=False)
     plain = [text for text in texts if "<" not in text]
+    ours = Ours(command, path, plain)
     theirs = [llama.tokenize(text.encode(), add_bos=False, special=False) for text in plain]
-    tally.compare(f"{name} against llama.cpp", plain, run_cli(command, path, plain), theirs)
+    tally.compare(f"{name} against llama.cpp", plain, ours.take(), theirs)
+    ours = Ours(command, path, plain[:100], "--special")
     theirs = [llama.tokenize(text.encode(), add_bos=True, special=False) for text in plain[:100]]
-    tally.compare(f"{name} with bos", plain, run_cli(command, path, plain[:100], "--special"), theirs)
+    tally.compare(f"{name} with bos", plain, ours.take(), theirs)
 
 
 def check_vocabularies(command, texts, tally):
@@ -269,11 +289,12 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         corpus = Path(folder) / "corpus"
         write_corpus(corpus)
+        lines = to_lines(texts)
         for name in MODELS if sentencepiece else ():
             if options.only not in name:
                 continue
             begin = time.monotonic()
-            check_model(sentencepiece, name, corpus, Path(folder), options.command, texts, tally)
+            check_model(sentencepiece, name, corpus, Path(folder), options.command, texts, lines, tally)
             print(f"{name}: {time.monotonic() - begin:.1f} s", file=sys.stderr)
     print(f"{tally.passed} passed, {tally.failed} failed, {tally.skipped} skipped")
     sys.exit(1 if tally.failed else 0)
