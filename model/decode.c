@@ -107,6 +107,11 @@ void decoder_fuse(struct decoder *decoder) {
     decoder->is_fused = true;
 }
 
+void decoder_join(struct decoder *decoder) {
+    decoder->is_joined = true;
+    decoder->head = (struct tokenizer_head){.strip = " ", .n_strip = 1, .n_times = 1};
+}
+
 void decoder_fini(struct decoder *decoder) {
     if (!decoder)
         return;

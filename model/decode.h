@@ -49,6 +49,7 @@ NODISCARD enum status decoder_add_metaspace(struct decoder *decoder, struct span
 NODISCARD enum status decoder_add_byte_fallback(struct decoder *decoder, struct error *error);
 NODISCARD enum status decoder_add_byte_level(struct decoder *decoder, struct error *error);
 void decoder_fuse(struct decoder *decoder);
+void decoder_join(struct decoder *decoder); /* there is no decoder: blanks between tokens */
 void decoder_fini(struct decoder *decoder);
 
 /* The byte that "<0xHH>" stands for; -1 for any other text. */

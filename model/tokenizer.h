@@ -80,6 +80,7 @@ struct tokenizer_source {
     struct span pre;           /* name of the pre-tokenizer (pretokenize_names.c) */
     const struct span *tokens; /* (n_tokens) as spelled in the file */
     const uint8_t *kinds;      /* (n_tokens) enum token_kind */
+    const uint8_t *flags;      /* (n_tokens) enum token_flags; NULL: none has any */
     uint32_t n_tokens;
     const struct span *merges; /* (n_merges) "left right", in order of rank */
     size_t n_merges;

@@ -286,6 +286,7 @@ enum status tokenizer_open(const struct tokenizer_source *source, struct tokeniz
     struct tokenizer_parts parts = {
         .tokens = source->tokens,
         .kinds = source->kinds,
+        .flags = source->flags,
         .n_tokens = source->n_tokens,
         .merges = merges,
         .n_merges = source->n_merges,
