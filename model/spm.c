@@ -2,6 +2,7 @@
 
 #include "base/assert.h"
 #include "base/utf8.h"
+#include "model/decode.h"
 #include "model/spm_parts.h"
 
 #include <float.h>
@@ -41,18 +42,8 @@ static bool has_blank_inside(struct span piece) {
     return memmem(bytes, n, SPM_BLANK, SPM_BLANK_N) != NULL;
 }
 
-/* <0x00> to <0xFF>; the number, or -1. */
-static int byte_of(struct span piece) {
-    static const char digits[] = "0123456789ABCDEF";
-    if (piece.n != 6 || memcmp(piece.bytes, "<0x", 3) != 0 || piece.bytes[5] != '>')
-        return -1;
-    const char *high = memchr(digits, piece.bytes[3], 16);
-    const char *low = memchr(digits, piece.bytes[4], 16);
-    return high && low ? (int)((high - digits) * 16 + (low - digits)) : -1;
-}
-
 static enum status read_byte(struct spm *spm, struct span piece, uint32_t id, struct error *error) {
-    int byte = byte_of(piece);
+    int byte = decode_byte_token(piece);
     if (byte < 0)
         return error_set(error, STATUS_CORRUPT, "piece %u is of type BYTE, but spelled \"%.*s\"",
                          id, span_shown(piece), piece.bytes);

@@ -1,9 +1,11 @@
 /* SentencePiece vocabularies in GGUF files: tokenizer.ggml.model "llama", read as llama.cpp reads
  * them (llama-vocab.cpp): always BPE, no table of replacements, user-defined tokens are cut out of
  * the text first, and what follows a special token begins with a blank as a text does. */
+#include "model/decode.h"
 #include "model/gguf.h"
 #include "model/spm_tokenizer.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 
 static enum status load_scores(const struct gguf *gguf, uint32_t n, float *scores,
@@ -24,17 +26,13 @@ static enum status optional_bool(const struct gguf *gguf, const char *key, bool 
     return gguf_find(gguf, key) ? gguf_bool(gguf, key, value, error) : STATUS_OK;
 }
 
-static bool is_byte(struct span text) {
-    return text.n == 6 && memcmp(text.bytes, "<0x", 3) == 0 && text.bytes[5] == '>';
-}
-
 /* The bytes, and files from before tokenizer.ggml.token_type existed: there the types follow from
  * the texts and the ids. */
 static bool fix_kinds(const struct spm_parts *parts, uint32_t unk_id, bool are_typed,
                       uint8_t *kinds) {
     uint32_t n_bytes = 0;
     for (uint32_t id = 0; id < parts->n_tokens; id++) {
-        if (!are_typed && is_byte(parts->texts[id]))
+        if (!are_typed && decode_byte_token(parts->texts[id]) >= 0)
             kinds[id] = TOKEN_BYTE;
         if (!are_typed && (id == parts->bos_id || id == parts->eos_id))
             kinds[id] = TOKEN_CONTROL;
@@ -43,6 +41,35 @@ static bool fix_kinds(const struct spm_parts *parts, uint32_t unk_id, bool are_t
         n_bytes += kinds[id] == TOKEN_BYTE;
     }
     return n_bytes >= 256;
+}
+
+static bool is_one_of(struct span text, const char *const *list) {
+    for (; *list; list++)
+        if (span_is(text, *list))
+            return true;
+    return false;
+}
+
+/* Phi-3's special tokens take the white space behind them, which no key says: llama.cpp, too, goes
+ * by the model's name. */
+static void strip_behind(const struct gguf *gguf, const struct spm_parts *parts, uint8_t *flags) {
+    static const char *const others[] = {"<unk>", "<s>", "<|endoftext|>", NULL};
+    struct error error;
+    struct span name;
+    if (!gguf_find(gguf, "general.name") ||
+        gguf_string(gguf, "general.name", &name, &error) != STATUS_OK)
+        return;
+    char lower[64];
+    size_t n = name.n < sizeof lower - 1 ? name.n : sizeof lower - 1;
+    for (size_t i = 0; i < n; i++)
+        lower[i] = (char)tolower((unsigned char)name.bytes[i]);
+    lower[n] = 0;
+    if (!strstr(lower, "phi-3") && !strstr(lower, "phi3"))
+        return;
+    for (uint32_t id = 0; id < parts->n_tokens; id++)
+        if ((parts->kinds[id] == TOKEN_CONTROL || parts->kinds[id] == TOKEN_USER_DEFINED) &&
+            !is_one_of(parts->texts[id], others))
+            flags[id] = TOKEN_STRIPS_RIGHT;
 }
 
 static enum status load_flags(const struct gguf *gguf, struct spm_source *source,
@@ -63,6 +90,7 @@ static enum status load_flags(const struct gguf *gguf, struct spm_source *source
                        parts->n_tokens);
 }
 
+/* `kinds`: the file's, the vocabulary's and the flags, (n_tokens) each. */
 static enum status build(const struct gguf *gguf, const struct tokenizer_source *common,
                          float *scores, uint8_t *kinds, struct tokenizer **tokenizer,
                          struct error *error) {
@@ -79,6 +107,7 @@ static enum status build(const struct gguf *gguf, const struct tokenizer_source 
     struct spm_parts parts = {.source = &source,
                               .texts = common->tokens,
                               .kinds = kinds + common->n_tokens,
+                              .flags = kinds + (size_t)2 * common->n_tokens,
                               .n_tokens = common->n_tokens,
                               .bos_id = common->bos_id,
                               .eos_id = common->eos_id};
@@ -92,13 +121,14 @@ static enum status build(const struct gguf *gguf, const struct tokenizer_source 
     source.byte_fallback = fix_kinds(&parts, source.unk_id,
                                      gguf_find(gguf, "tokenizer.ggml.token_type") != NULL, kinds);
     spm_source_kinds(&source, kinds + common->n_tokens);
+    strip_behind(gguf, &parts, kinds + (size_t)2 * common->n_tokens);
     return spm_tokenizer_new(&parts, tokenizer, error);
 }
 
 enum status spm_tokenizer_open_gguf(const struct gguf *gguf, const struct tokenizer_source *source,
                                     struct tokenizer **tokenizer, struct error *error) {
     float *scores = calloc((size_t)source->n_tokens + 1, sizeof *scores);
-    uint8_t *kinds = calloc((size_t)source->n_tokens + 1, 2);
+    uint8_t *kinds = calloc((size_t)source->n_tokens + 1, 3);
     enum status status = STATUS_NOMEM;
     if (scores && kinds)
         status = build(gguf, source, scores, kinds, tokenizer, error);

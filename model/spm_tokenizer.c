@@ -1,6 +1,7 @@
 /* The tokenizer kind of SentencePiece models: from their parts, whatever file these come from. */
 #include "model/spm_tokenizer.h"
 
+#include "model/decode.h"
 #include "model/spm_parts.h"
 #include "model/tokenizer_kinds.h"
 
@@ -26,8 +27,7 @@ static size_t show(const struct spm *spm, struct span text, uint32_t id, char *t
     size_t n = 0;
     uint8_t kind = id < spm->n_pieces ? spm->kinds[id] : TOKEN_CONTROL;
     if (kind == TOKEN_BYTE) {
-        char digits[3] = {text.bytes[3], text.bytes[4], 0}; /* spm_init() has seen "<0xHH>" */
-        *to = (char)strtol(digits, NULL, 16);
+        *to = (char)decode_byte_token(text); /* spm_init() has seen that it is one */
         return 1;
     }
     for (size_t at = 0; at < text.n;) {

@@ -236,6 +236,13 @@ def check_cases(name, command, tally):
     tally.compare(f"{name} cases", texts, Ours(command, path, texts).take(), ids)
 
 
+def marked_texts(count):
+    """What chat templates make: special tokens between lines. Some of these tokens take the blanks behind them."""
+    chance = random.Random(11)
+    parts = ["<s>", "</s>", "<|user|>", "<|end|>", "<|assistant|>", "<|endoftext|>", "\n", " ", "  ", "Hello", " you", "12", "[INST]"]
+    return ["".join(chance.choice(parts) for _ in range(chance.randint(1, 12))) for _ in range(count)]
+
+
 def check_llama(name, command, texts, tally):
     """Texts that hold a token's name are left out: llama.cpp may join them to that token, we never do."""
     path = VOCABULARIES / f"ggml-vocab-{name}.gguf"
@@ -253,6 +260,10 @@ def check_llama(name, command, texts, tally):
     ours = Ours(command, path, plain[:100], "--special")
     theirs = [llama.tokenize(text.encode(), add_bos=True, special=False) for text in plain[:100]]
     tally.compare(f"{name} with bos", plain, ours.take(), theirs)
+    marked = marked_texts(2000)
+    ours = Ours(command, path, marked, "--special", "--parse-special")
+    theirs = [llama.tokenize(text.encode(), add_bos=True, special=True) for text in marked]
+    tally.compare(f"{name} with special tokens", marked, ours.take(), theirs)
 
 
 def check_vocabularies(command, texts, tally):

@@ -1,9 +1,10 @@
 /* tests/support/tokenizer_cli.c: any tokenizer on its own, for oracles that go both ways.
  *
- * usage: tokenizer_cli MODEL [--special]
+ * usage: tokenizer_cli MODEL [--special] [--parse-special]
  * MODEL is what tokenizer_open_path() takes. Each line of standard input is JSON: a text, answered
  * with its ids, or a list of ids, answered with their text, made one id at a time. --special: the
- * ids with what the model puts around a text. */
+ * ids with what the model puts around a text; --parse-special: special tokens' texts become them.
+ */
 #include "model/detokenize.h"
 #include "model/tokenizer.h"
 
@@ -69,9 +70,18 @@ static void run(const struct tokenizer *tokenizer, struct tokenizer_scratch *scr
 int main(int argc, char **argv) {
     struct tokenizer *tokenizer = NULL;
     struct error error;
-    unsigned flags = argc == 3 && strcmp(argv[2], "--special") == 0 ? TOKENIZER_ADD_BOS : 0;
-    if (argc < 2 || argc > 3 || (argc == 3 && !flags)) {
-        fprintf(stderr, "usage: %s MODEL [--special]\n", argv[0]);
+    unsigned flags = 0;
+    bool is_known = argc >= 2;
+    for (int i = 2; i < argc; i++) {
+        if (strcmp(argv[i], "--special") == 0)
+            flags |= TOKENIZER_ADD_BOS;
+        else if (strcmp(argv[i], "--parse-special") == 0)
+            flags |= TOKENIZER_PARSE_SPECIAL;
+        else
+            is_known = false;
+    }
+    if (!is_known) {
+        fprintf(stderr, "usage: %s MODEL [--special] [--parse-special]\n", argv[0]);
         return 2;
     }
     if (tokenizer_open_path(argv[1], &tokenizer, &error) != STATUS_OK) {

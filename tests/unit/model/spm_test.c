@@ -134,6 +134,20 @@ START_TEST(a_text_begins_with_a_blank_that_decoding_takes_away) {
 }
 END_TEST
 
+START_TEST(a_text_that_goes_on_keeps_its_first_blank) {
+    struct tokenizer *tokenizer = open_llama(true, false, NULL);
+    struct detokenizer detokenizer;
+    struct buf out;
+    buf_init(&out, 0);
+    detokenizer_init(&detokenizer, true);
+    detokenizer_continue(&detokenizer);
+    ck_assert_int_eq(detokenizer_push(&detokenizer, tokenizer, BLANK_A, &out), STATUS_OK);
+    ck_assert_str_eq(out.data, " a");
+    buf_fini(&out);
+    tokenizer_close(tokenizer);
+}
+END_TEST
+
 START_TEST(blanks_are_squeezed_where_the_model_says_so) {
     struct tokenizer *tokenizer = open_llama(true, true, NULL);
     expect(tokenizer, "   ", IDS(UINT32_MAX));
@@ -452,6 +466,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, best_score_merges_first_and_the_leftmost_of_equals);
     tcase_add_test(tests, unknown_characters_become_their_bytes);
     tcase_add_test(tests, a_text_begins_with_a_blank_that_decoding_takes_away);
+    tcase_add_test(tests, a_text_that_goes_on_keeps_its_first_blank);
     tcase_add_test(tests, blanks_are_squeezed_where_the_model_says_so);
     tcase_add_test(tests, text_that_shrinks_is_not_refused_by_its_length);
     tcase_add_test(tests, bytes_are_joined_to_characters);
