@@ -3,6 +3,7 @@
 #include "base/assert.h"
 #include "base/utf8.h"
 #include "model/bpe_pairs.h"
+#include "model/heap.h"
 
 #include <stdlib.h>
 
@@ -62,34 +63,6 @@ static enum status reserve(struct bpe_scratch *scratch, size_t n) {
     }
     scratch->n_symbols = size;
     return STATUS_OK;
-}
-
-static void heap_push(uint64_t *heap, size_t *n, uint64_t entry) {
-    size_t at = (*n)++;
-    while (at > 0 && heap[(at - 1) / 2] > entry) {
-        heap[at] = heap[(at - 1) / 2];
-        at = (at - 1) / 2;
-    }
-    heap[at] = entry;
-}
-
-static uint64_t heap_pop(uint64_t *heap, size_t *n) {
-    uint64_t least = heap[0];
-    uint64_t last = heap[--*n];
-    size_t at = 0;
-    for (;;) {
-        size_t child = 2 * at + 1;
-        if (child >= *n)
-            break;
-        if (child + 1 < *n && heap[child + 1] < heap[child])
-            child++;
-        if (heap[child] >= last)
-            break;
-        heap[at] = heap[child];
-        at = child;
-    }
-    heap[at] = last;
-    return least;
 }
 
 /* Merges the symbol at `at` with its next one. A symbol that is merged away gets RANK_NONE, so that

@@ -79,6 +79,8 @@ enum status detokenizer_push(struct detokenizer *detokenizer, const struct token
     char bytes[sizeof detokenizer->held + VOCABULARY_BYTES_MAX];
     if (id >= tokenizer_n_tokens(tokenizer))
         return STATUS_INVALID;
+    if (tokenizer->kind->show)
+        return tokenizer->kind->show(detokenizer, tokenizer, id, out);
     if (detokenizer->skip_special && tokenizer_is_special(tokenizer, id))
         return STATUS_OK;
     struct span token =
@@ -97,7 +99,8 @@ enum status detokenizer_push(struct detokenizer *detokenizer, const struct token
 }
 
 enum status detokenizer_flush(struct detokenizer *detokenizer, struct buf *out) {
-    if (detokenizer->n_held > 0)
+    unsigned n = detokenizer->replaces_each ? detokenizer->n_held : detokenizer->n_held > 0;
+    while (n-- > 0)
         buf_puts(out, replacement);
     detokenizer->n_held = 0;
     return buf_status(out);

@@ -5,7 +5,8 @@
  * U+FFFD, one for each longest prefix of a character (Unicode 15, section 3.9, as Python's
  * errors="replace"). All output together is what decoding all bytes at once would give: the blank
  * that some vocabularies put before a text's first word is taken from the very front only
- * (tokenizer->head). The state is small and may be copied; one owner thread. */
+ * (tokenizer->head). A kind of tokenizer may have rules of its own (kind->show). The state is small
+ * and may be copied; one owner thread. */
 #pragma once
 
 #include "base/buf.h"
@@ -19,9 +20,10 @@ struct detokenizer {
     uint8_t held[4]; /* a cut character's first bytes */
     uint8_t n_held;
     uint8_t n_stripped; /* of what tokenizer->head takes from the front */
-    bool begun;         /* a token was written */
+    bool begun;         /* a token was written; kind->show: nothing more is taken from the front */
     bool is_past_head;  /* nothing more is taken from the front */
     bool skip_special;  /* special tokens write nothing */
+    bool replaces_each; /* each byte that is held becomes U+FFFD by itself */
 };
 
 static inline void detokenizer_init(struct detokenizer *detokenizer, bool skip_special) {

@@ -24,6 +24,7 @@ void tokenizer_scratch_free(struct tokenizer_scratch *scratch) {
     normalize_scratch_fini(&scratch->normalize);
     pretokenize_scratch_fini(&scratch->pretokenize);
     bpe_scratch_fini(&scratch->bpe);
+    spm_scratch_fini(&scratch->spm);
     free(scratch);
 }
 
@@ -31,6 +32,7 @@ static void scratch_trim(struct tokenizer_scratch *scratch) {
     normalize_scratch_trim(&scratch->normalize);
     pretokenize_scratch_trim(&scratch->pretokenize);
     bpe_scratch_trim(&scratch->bpe);
+    spm_scratch_trim(&scratch->spm);
 }
 
 /* One encoding by merges: what becomes of each piece. */
@@ -111,7 +113,8 @@ static enum status check_text(const struct tokenizer *tokenizer, struct span tex
         return error_set(error, STATUS_LIMIT, "the text has %zu bytes, at most %zu are read",
                          text.n, TOKENIZER_TEXT_MAX);
     /* Even if all its tokens were the longest one it would not fit: no work on hopeless texts. */
-    if (ids->limit && text.n / tokenizer->vocabulary.n_bytes_max > ids->limit - ids->n)
+    if (ids->limit && !tokenizer->shrinks &&
+        text.n / tokenizer->vocabulary.n_bytes_max > ids->limit - ids->n)
         return error_set(error, STATUS_LIMIT, "the text has more than %zu tokens", ids->limit);
     size_t n_valid = utf8_valid_prefix(text.bytes, text.n);
     if (n_valid < text.n)

@@ -21,6 +21,8 @@
 
 #define TOKENIZER_TEXT_MAX ((size_t)32 << 20) /* bytes of one text */
 
+struct buf;
+struct detokenizer;
 struct tokenizer;
 struct tokenizer_scratch;
 
@@ -32,6 +34,9 @@ struct tokenizer_kind {
     enum status (*encode)(const struct tokenizer *tokenizer, struct tokenizer_scratch *scratch,
                           struct span text, bool at_start, struct ids *ids);
     void (*close)(struct tokenizer *tokenizer); /* frees what `own` holds; may be NULL */
+    /* detokenizer_push() of a valid id, where a kind has rules of its own; may be NULL. */
+    enum status (*show)(struct detokenizer *detokenizer, const struct tokenizer *tokenizer,
+                        uint32_t id, struct buf *out);
 };
 
 /* What users see of each token, where that is not what the vocabulary holds (which is what text is
@@ -64,6 +69,7 @@ struct tokenizer {
     uint32_t eos_id;                  /* TOKEN_NONE: the model has none */
     bool add_bos;                     /* the model wants bos_id before a text */
     bool add_eos;                     /* the model wants eos_id behind a text */
+    bool shrinks;                     /* a text may have far fewer tokens than its length says */
     uint8_t fingerprint[32];          /* equal for tokenizers that give the same ids and bytes */
 };
 

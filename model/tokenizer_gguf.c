@@ -1,6 +1,7 @@
 /* A tokenizer from the tokenizer.ggml.* keys of a GGUF file (docs/gguf.md). */
 #include "model/gguf.h"
 #include "model/pretokenize_names.h"
+#include "model/spm_tokenizer.h"
 #include "model/tokenizer.h"
 
 #include <stdlib.h>
@@ -85,7 +86,9 @@ enum status tokenizer_open_gguf(const struct gguf *gguf, struct tokenizer **toke
     uint8_t *kinds = NULL;
     enum status status = load_source(gguf, &source, &tokens, &merges, &kinds, error);
     if (status == STATUS_OK) {
-        status = tokenizer_open(&source, tokenizer, error);
+        status = span_is(source.model, "llama")
+                     ? spm_tokenizer_open_gguf(gguf, &source, tokenizer, error)
+                     : tokenizer_open(&source, tokenizer, error);
         if (status != STATUS_OK)
             error_prefix(error, "%s: tokenizer", gguf->name);
     }

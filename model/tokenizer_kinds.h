@@ -2,6 +2,7 @@
  * tokenizer_*.c and the members. */
 #pragma once
 
+#include "model/spm.h"
 #include "model/tokenizer.h"
 
 /* Each member has its buffers here. */
@@ -10,10 +11,12 @@ struct tokenizer_scratch {
     struct normalize_scratch normalize;
     struct pretokenize_scratch pretokenize;
     struct bpe_scratch bpe;
+    struct spm_scratch spm;
 };
 
 extern const struct tokenizer_kind tokenizer_kind_bpe;   /* byte-level BPE */
 extern const struct tokenizer_kind tokenizer_kind_bytes; /* a text's bytes are its ids */
+extern const struct tokenizer_kind tokenizer_kind_spm;   /* SentencePiece */
 
 /* One special token in a text. */
 struct special_match {

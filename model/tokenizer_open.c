@@ -305,7 +305,8 @@ enum status tokenizer_open(const struct tokenizer_source *source, struct tokeniz
     const struct pretokenize_name *name = pretokenize_find(source->pre);
     if (!span_is(source->model, "gpt2"))
         return error_set(error, STATUS_UNSUPPORTED,
-                         "tokenizer model \"%.*s\" is not supported; gpt2 (byte-level BPE) is",
+                         "tokenizer model \"%.*s\" is not supported; gpt2 (byte-level BPE) "
+                         "and llama (SentencePiece) are",
                          span_shown(source->model), source->model.bytes);
     if (!name)
         return error_set(error, STATUS_UNSUPPORTED, "pre-tokenizer \"%.*s\" is not known",

@@ -5,8 +5,10 @@
 #include "base/utf8.h"
 #include "model/detokenize.h"
 #include "model/gguf.h"
+#include "model/spm_tokenizer.h"
 #include "model/tokenizer.h"
 #include "tests/support/gguf_builder.h"
+#include "tests/support/spm_builder.h"
 
 #include <string.h>
 
@@ -36,10 +38,33 @@ static struct tokenizer *open_bytes(void) {
     return tokenizer;
 }
 
+#define BLANK "\xe2\x96\x81"
+
+/* Llama 2's kind: bytes for what is no piece, a blank before a text. */
+static struct tokenizer *open_spm(void) {
+    struct spm_builder builder;
+    struct tokenizer *tokenizer;
+    struct error error;
+    spm_builder_init(&builder);
+    spm_builder_bpe(&builder);
+    spm_builder_normalizer(&builder, true, false);
+    spm_builder_ends(&builder);
+    spm_builder_bytes(&builder);
+    spm_builder_piece(&builder, "a", -3, TOKEN_NORMAL);
+    spm_builder_piece(&builder, BLANK, -4, TOKEN_NORMAL);
+    spm_builder_piece(&builder, BLANK "a", -1, TOKEN_NORMAL);
+    spm_builder_piece(&builder, BLANK "x", -1, TOKEN_NORMAL);
+    spm_builder_piece(&builder, BLANK BLANK, -2, TOKEN_NORMAL);
+    struct span file = spm_builder_finish(&builder);
+    ck_assert_int_eq(spm_tokenizer_parse(file, "made", NULL, &tokenizer, &error), STATUS_OK);
+    spm_builder_fini(&builder);
+    return tokenizer;
+}
+
 static const struct {
     const char *kind;
     struct tokenizer *(*open)(void);
-} members[] = {{"bpe", open_bpe}, {"bytes", open_bytes}};
+} members[] = {{"bpe", open_bpe}, {"bytes", open_bytes}, {"sentencepiece", open_spm}};
 
 static size_t make_text(struct random *random, char *text, size_t n_max) {
     size_t n = 0;
@@ -50,6 +75,8 @@ static size_t make_text(struct random *random, char *text, size_t n_max) {
                                              {0x2000, 0x20ff}, {0x1f600, 0x1f640}, {0, 0xd7ff}};
         const uint32_t *range = ranges[random_below(random, sizeof ranges / sizeof *ranges)];
         uint32_t point = range[0] + (uint32_t)random_below(random, range[1] - range[0] + 1);
+        if (point == 0x2581) /* SentencePiece's own spelling of a blank: it comes back as one */
+            point = ' ';
         n += utf8_encode(point, text + n);
     }
     return n;

@@ -81,6 +81,14 @@ void gguf_builder_i32s(struct gguf_builder *builder, const char *key, const int3
     append(builder, values, n * sizeof *values);
 }
 
+void gguf_builder_f32s(struct gguf_builder *builder, const char *key, const float *values,
+                       size_t n) {
+    gguf_builder_key(builder, key, ARRAY);
+    gguf_builder_u32_raw(builder, F32);
+    gguf_builder_u64_raw(builder, n);
+    append(builder, values, n * sizeof *values);
+}
+
 void gguf_builder_tensor_raw(struct gguf_builder *builder, const char *name, uint32_t n_dims,
                              const uint64_t *dims, uint32_t type, uint64_t offset) {
     gguf_builder_text_raw(builder, name, strlen(name));

@@ -34,6 +34,8 @@ void gguf_builder_strings(struct gguf_builder *builder, const char *key, const c
                           size_t n);
 void gguf_builder_i32s(struct gguf_builder *builder, const char *key, const int32_t *values,
                        size_t n);
+void gguf_builder_f32s(struct gguf_builder *builder, const char *key, const float *values,
+                       size_t n);
 
 /* A row of the tensor table, dims fastest first as in the file, with any contents. */
 void gguf_builder_tensor_raw(struct gguf_builder *builder, const char *name, uint32_t n_dims,

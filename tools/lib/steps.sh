@@ -30,7 +30,7 @@ done
 
 model=$(tools/fetch-model smollm2 2>"$out/fetch-model.log") || model=""
 venv=$cache/check-venv
-python_venv "$venv" numpy==2.2.6 gguf==0.19.0 tokenizers tiktoken sentencepiece jinja2 openai \
+python_venv "$venv" numpy==2.2.6 gguf==0.19.0 tokenizers tiktoken sentencepiece==0.2.1 jinja2 openai \
     >"$out/venv.log" 2>&1 || true
 python=$venv/bin/python
 [ -x "$python" ] || python=python3
@@ -44,6 +44,7 @@ done
 
 e2e tokenizer_oracle 300
 e2e tokenizer_files_oracle 600
+e2e spm_oracle 300
 e2e template_oracle 300
 e2e export_oracle 300
 
