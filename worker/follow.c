@@ -167,8 +167,8 @@ static enum status open_all(struct follow *follow, struct error *error) {
     if (status != STATUS_OK) {
         struct rank_message failed = {.type = RANK_FAILED, .u.failed.status = status};
         snprintf(failed.u.failed.text, sizeof failed.u.failed.text, "%s", error->text);
-        (void)rank_wire_send(follow->fd, &failed, NULL, 0);
-        return status;
+        enum status told = rank_wire_send(follow->fd, &failed, NULL, 0);
+        return told == STATUS_OK ? status : STATUS_IO;
     }
     return say_ready(follow, error);
 }

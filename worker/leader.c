@@ -30,7 +30,8 @@ static void refuse(int fd, pid_t pid, const char *why) {
     char text[ERROR_TEXT_MAX];
     snprintf(message.u.failed.text, sizeof message.u.failed.text, "%s", why);
     log_error("follower refused", "pid=%d why=%s", (int)pid, log_text(text, sizeof text, why));
-    (void)rank_wire_send(fd, &message, NULL, 0);
+    enum status told = rank_wire_send(fd, &message, NULL, 0);
+    (void)told; /* it sees the socket close in any case */
     close(fd);
 }
 
@@ -223,8 +224,10 @@ void leader_close(struct leader *leader) {
     if (leader->watching && write(leader->wake_fd, &one, sizeof one) == (ssize_t)sizeof one)
         pthread_join(leader->watcher, NULL);
     for (uint32_t i = 0; i < leader->n_followers; i++) {
+        enum status told = STATUS_OK;
         if (leader->watching)
-            (void)rank_wire_send(leader->followers[i].fd, &bye, NULL, 0);
+            told = rank_wire_send(leader->followers[i].fd, &bye, NULL, 0);
+        (void)told; /* who is gone already needs no goodbye */
         close(leader->followers[i].fd);
     }
     for (uint32_t rank = 0; rank < COMM_RANKS_MAX; rank++)
