@@ -228,7 +228,7 @@ struct kernels {
     void (*silu_mul)(struct kernels_ctx *ctx, float *out, const float *gate, const float *up,
                      size_t n);
 
-    /* out (rows, dim) += sigmoid(gate (rows)) * x (rows, dim). */
+    /* out (rows, dim) += sigmoid(gate (rows)) * x (rows, dim); 1 * x where gate is NULL. */
     void (*add_gated)(struct kernels_ctx *ctx, float *out, const float *x, const float *gate,
                       uint32_t n_rows, uint32_t dim);
 
@@ -267,11 +267,18 @@ struct kernels {
                    const struct sample_params *params, struct sample_result *results);
 };
 
+/* Pairs of a row and one of its experts that moe_ffn() takes through its matrices at once: at least
+ * the rows of any expert, and all experts of a single row. */
+static inline uint32_t moe_wave(uint32_t n_rows, uint32_t n_active) {
+    return n_rows > n_active ? n_rows : n_active;
+}
+
 /* Floats of scratch memory that moe_ffn() wants. */
 static inline size_t moe_scratch(uint32_t n_rows, uint32_t n_active, uint32_t dim,
                                  uint32_t expert_dim) {
-    /* one expert's rows gathered, its inner and its outer activations; each row's places */
-    return (size_t)n_rows * (2 * (size_t)dim + expert_dim + 2 * (size_t)n_active + 2);
+    /* a wave's rows gathered, their inner and outer activations; each pair's row and weight */
+    return moe_wave(n_rows, n_active) * (2 * (size_t)dim + expert_dim) +
+           2 * (size_t)n_rows * n_active;
 }
 
 /* The table of backends; NULL when there is none of that name. Walked by tests/conform. */

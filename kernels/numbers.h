@@ -94,6 +94,11 @@ static inline float numbers_silu(float t) {
     return t / (1.0f + numbers_exp(0.0f - t));
 }
 
+/* 1 / (1 + exp(-t)). */
+static inline float numbers_sigmoid(float t) {
+    return 1.0f / (1.0f + numbers_exp(0.0f - t));
+}
+
 /* Natural logarithm of a positive finite number, for logprobs: ln m + e ln 2 with m in [sqrt(1/2),
  * sqrt(2)) and ln m = 2 atanh((m - 1) / (m + 1)) by its series; the error is below 1e-15. */
 double numbers_log(double x);

@@ -1,8 +1,8 @@
-/* kernels/pack.h: what every backend needs before it packs a matrix: the parts checked, the common
- * format chosen, and a pointer to each row's bytes.
+/* kernels/pack.h: what every backend needs before it packs a matrix: the source checked, the form
+ * chosen that keeps all its parts exactly, and where each row comes from.
  *
- * Formats that are kept exactly in one another may be merged: Q4_0 with Q4_1, and F16, BF16 and F32
- * (as F32 when they differ). Load time only; allocates. */
+ * Integers of 4 bits merge with integers of 4 bits, of 8 with those of 8, floats with floats (as
+ * F32 when they differ). Load time only; allocates. */
 #pragma once
 
 #include "kernels/kernels.h"
@@ -15,28 +15,32 @@
 #define PACK_INPUTS_MAX (1u << 20)
 
 struct pack_row {
-    const uint8_t *bytes; /* borrowed: k elements */
+    const struct weight_tensor *tensor; /* borrowed; NULL: no part gave this row yet */
     const struct quant_format *format;
+    uint32_t row; /* of the tensor */
 };
 
 struct pack_plan {
-    enum weight_format format;
-    uint32_t n;
-    uint32_t k;            /* a multiple of 32 */
-    struct pack_row *rows; /* owned (n), or NULL after pack_plan_shape */
+    struct weight shape; /* format, n, k, k_stored, group, wide, has_min; no pointers */
+    uint32_t k_begin;
+    struct pack_row *rows; /* owned (n) */
 };
 
-/* Checks the parts and fills format, n and k, not rows. Errors: STATUS_INVALID, _UNSUPPORTED. */
-NODISCARD enum status pack_plan_shape(struct pack_plan *plan, const struct weight_part *parts,
-                                      uint32_t n_parts, struct error *error);
+/* Errors: STATUS_INVALID, _UNSUPPORTED, _LIMIT, _NOMEM. End with pack_plan_fini. */
+NODISCARD enum status pack_plan_init(struct pack_plan *plan, const struct weight_source *source,
+                                     struct error *error);
+void pack_plan_fini(struct pack_plan *plan); /* fine on a zeroed one */
 
-/* The same with rows. Also STATUS_NOMEM. End with pack_plan_fini. */
-NODISCARD enum status pack_plan_init(struct pack_plan *plan, const struct weight_part *parts,
-                                     uint32_t n_parts, struct error *error);
-void pack_plan_fini(struct pack_plan *plan);
-
-/* Group g of row n as integers; false when the format cannot keep it exactly. */
-bool pack_group(const struct pack_plan *plan, uint32_t n, uint32_t g, struct quant_group *group);
-
-/* 32 elements of row n from input 32 g as floats. */
+/* Stored inputs [32 g, 32 g + 32) of row n as integers; as floats. */
+void pack_group(const struct pack_plan *plan, uint32_t n, uint32_t g, struct quant_group *group);
 void pack_floats(const struct pack_plan *plan, uint32_t n, uint32_t g, float out[GROUP]);
+
+static inline bool pack_has_floats(const struct weight *weight) {
+    return weight->format != WEIGHT_I4G && weight->format != WEIGHT_I8G;
+}
+
+/* A scale or minimum as binary16; false when that is another number. */
+static inline bool pack_half(float value, uint16_t *half) {
+    *half = float_to_half(value);
+    return half_to_float(*half) == value || value != value;
+}

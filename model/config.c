@@ -40,6 +40,17 @@ static enum status check_rope(const struct model_config *config, struct error *e
     return STATUS_OK;
 }
 
+static enum status check_experts(const struct model_config *config, struct error *error) {
+    if (config->moe.n_experts == 0)
+        return STATUS_OK;
+    TRY(in_range("n_experts", config->moe.n_experts, CONFIG_EXPERTS_MAX, error));
+    TRY(in_range("n_active", config->moe.n_active, config->moe.n_experts, error));
+    TRY(in_range("expert_dim", config->moe.expert_dim, CONFIG_FFN_MAX, error));
+    if (config->moe.shared_dim > CONFIG_FFN_MAX)
+        return in_range("shared_dim", config->moe.shared_dim, CONFIG_FFN_MAX, error);
+    return STATUS_OK;
+}
+
 enum status config_check(const struct model_config *config, struct error *error) {
     TRY(in_range("n_vocab", config->n_vocab, CONFIG_VOCAB_MAX, error));
     TRY(in_range("context", config->context, CONFIG_CONTEXT_MAX, error));
@@ -58,6 +69,7 @@ enum status config_check(const struct model_config *config, struct error *error)
     if (!isfinite(config->norm_eps) || config->norm_eps < 0 || config->norm_eps > 1)
         return error_field(error, STATUS_INVALID, "norm_eps", "norm_eps is %g, not from 0 to 1",
                            (double)config->norm_eps);
+    TRY(check_experts(config, error));
     return check_rope(config, error);
 }
 
@@ -78,6 +90,8 @@ void config_add_stops(struct model_config *config, const struct gguf *gguf,
     static const char *const names[] = {"<|im_end|>", "<|endoftext|>",   "<|eot_id|>",
                                         "<|eom_id|>", "<|end_of_text|>", "<|end|>",
                                         "</s>",       "<end_of_turn>",   "<|endofturn|>"};
+    /* Ends of a turn in ChatGLM's form, where other models may know the words otherwise. */
+    static const char *const glm_names[] = {"<|user|>", "<|observation|>"};
     struct error ignored;
     uint32_t id;
     add_stop(config, config->eos_id);
@@ -88,6 +102,10 @@ void config_add_stops(struct model_config *config, const struct gguf *gguf,
         return;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         struct span name = {names[i], strlen(names[i])};
+        add_stop(config, vocabulary_find_special(&tokenizer->vocabulary, name));
+    }
+    for (size_t i = 0; strcmp(config->family, "chatglm") == 0 && i < 2; i++) {
+        struct span name = {glm_names[i], strlen(glm_names[i])};
         add_stop(config, vocabulary_find_special(&tokenizer->vocabulary, name));
     }
 }

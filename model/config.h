@@ -91,6 +91,7 @@ struct model_config {
         bool act_order;  /* groups are not neighbours (desc_act) */
         bool zero_as_is; /* GPTQ v2: zero points are stored as they are, not minus one */
     } quant;
+    char dtype[8]; /* of the plain tensors as the config names it: "f32", "f16", "bf16"; or "" */
 
     uint32_t bos_id; /* CONFIG_NO_TOKEN: none */
     uint32_t eos_id; /* CONFIG_NO_TOKEN: none, the model never ends by itself */

@@ -5,16 +5,10 @@
 #include "base/random.h"
 #include "model/gguf_cursor.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <xxhash.h>
 
 _Static_assert(GGUF_NAME_BYTES_MAX <= TENSOR_NAME_MAX, "names fit into struct tensor");
@@ -27,14 +21,16 @@ static const struct {
     uint32_t block_items;
     uint32_t block_bytes;
 } formats[] = {
-    {0, "f32", 1, 4},    {1, "f16", 1, 2},    {2, "q4_0", 32, 18},
-    {3, "q4_1", 32, 20}, {8, "q8_0", 32, 34}, {30, "bf16", 1, 2},
+    {0, "f32", 1, 4},       {1, "f16", 1, 2},       {2, "q4_0", 32, 18},
+    {3, "q4_1", 32, 20},    {6, "q5_0", 32, 22},    {7, "q5_1", 32, 24},
+    {8, "q8_0", 32, 34},    {12, "q4_k", 256, 144}, {13, "q5_k", 256, 176},
+    {14, "q6_k", 256, 210}, {30, "bf16", 1, 2},
 };
 
 /* Names of types that are not read here, for the message. */
 static const char *const other_names[] = {
-    [6] = "q5_0",    [7] = "q5_1",     [9] = "q8_1",   [10] = "q2_k",   [11] = "q3_k",
-    [12] = "q4_k",   [13] = "q5_k",    [14] = "q6_k",  [15] = "q8_k",   [16] = "iq2_xxs",
+    [9] = "q8_1",   [10] = "q2_k",   [11] = "q3_k",
+    [15] = "q8_k",   [16] = "iq2_xxs",
     [17] = "iq2_xs", [18] = "iq3_xxs", [19] = "iq1_s", [20] = "iq4_nl", [21] = "iq3_s",
     [22] = "iq2_s",  [23] = "iq4_xs",  [24] = "i8",    [25] = "i16",    [26] = "i32",
     [27] = "i64",    [28] = "f64",     [29] = "iq1_m", [34] = "tq1_0",  [35] = "tq2_0",
@@ -94,8 +90,8 @@ static enum status size_tensor(struct gguf_cursor *cursor, uint32_t type, struct
     }
     const char *known = type < sizeof other_names / sizeof *other_names ? other_names[type] : NULL;
     return gguf_cursor_fail(cursor, STATUS_UNSUPPORTED,
-                            "tensor %s has type %u (%s); f32, f16, bf16, q4_0, q4_1 and q8_0 are "
-                            "supported",
+                            "tensor %s has type %u (%s); f32, f16, bf16, q4_0, q4_1, q5_0, q5_1, "
+                            "q8_0, q4_k, q5_k and q6_k are supported",
                             tensor->name, type, known ? known : "unknown");
 }
 
@@ -284,48 +280,24 @@ enum status gguf_parse(const void *bytes, size_t n, const char *name, struct ggu
     return status;
 }
 
-/* Links are followed once, here; then the file is opened without following any, so that a link put
- * in its place meanwhile is refused, and everything after works on the one descriptor. O_NONBLOCK
- * keeps a FIFO from blocking the open. */
-static enum status open_regular(const char *path, int *fd, uint64_t *n_bytes, struct error *error) {
-    struct stat info;
-    char *resolved = realpath(path, NULL);
-    int opened = resolved ? open(resolved, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK) : -1;
-    int reason = errno;
-    free(resolved);
-    if (opened < 0)
-        return error_set(error, reason == ENOENT ? STATUS_NOT_FOUND : STATUS_IO,
-                         "%s: cannot open it: %s", path, strerror(reason));
-    if (fstat(opened, &info) < 0 || !S_ISREG(info.st_mode)) {
-        close(opened);
-        return error_set(error, STATUS_IO, "%s: no regular file", path);
-    }
-    if (info.st_size < 24) {
-        close(opened);
-        return error_set(error, STATUS_CORRUPT, "%s: at byte 0: %" PRId64 " bytes are no GGUF file",
-                         path, (int64_t)info.st_size);
-    }
-    *fd = opened;
-    *n_bytes = (uint64_t)info.st_size;
-    return STATUS_OK;
-}
-
 enum status gguf_open(const char *path, struct gguf **gguf, struct error *error) {
-    int fd = -1;
-    uint64_t n_bytes = 0;
-    TRY(open_regular(path, &fd, &n_bytes, error));
-    struct gguf *opened = gguf_new(path);
-    void *map = opened ? mmap(NULL, n_bytes, PROT_READ, MAP_PRIVATE, fd, 0) : MAP_FAILED;
-    close(fd);
-    if (map == MAP_FAILED) {
-        free(opened);
-        return error_set(error, STATUS_NOMEM, "%s: cannot map its %" PRIu64 " bytes", path,
-                         n_bytes);
+    struct file_map file;
+    TRY(file_map(path, &file, error));
+    struct gguf *opened = NULL;
+    enum status status = STATUS_OK;
+    if (file.n_bytes < 24)
+        status = error_set(error, STATUS_CORRUPT,
+                           "%s: at byte 0: %" PRIu64 " bytes are no GGUF file", path, file.n_bytes);
+    else if (!(opened = gguf_new(path)))
+        status = error_set(error, STATUS_NOMEM, "%s: no memory", path);
+    if (status != STATUS_OK) {
+        file_unmap(&file);
+        return status;
     }
-    opened->bytes = map;
-    opened->n_bytes = n_bytes;
-    opened->mapped = true;
-    enum status status = read_header(opened, error);
+    opened->file = file;
+    opened->bytes = file.bytes;
+    opened->n_bytes = file.n_bytes;
+    status = read_header(opened, error);
     if (status != STATUS_OK)
         gguf_close(opened);
     else
@@ -333,16 +305,18 @@ enum status gguf_open(const char *path, struct gguf **gguf, struct error *error)
     return status;
 }
 
+enum status gguf_check(const struct gguf *gguf, struct error *error) {
+    return file_map_check(&gguf->file, gguf->name, error);
+}
+
 void gguf_drop_pages(const struct gguf *gguf) {
-    if (gguf->mapped)
-        madvise((void *)(uintptr_t)gguf->bytes, gguf->n_bytes, MADV_DONTNEED);
+    file_map_drop(&gguf->file);
 }
 
 void gguf_close(struct gguf *gguf) {
     if (!gguf)
         return;
-    if (gguf->mapped)
-        munmap((void *)(uintptr_t)gguf->bytes, gguf->n_bytes);
+    file_unmap(&gguf->file);
     map_fini(&gguf->value_by_key);
     map_fini(&gguf->tensor_by_name);
     free(gguf->values);

@@ -3,11 +3,12 @@
  * A file is data from a stranger: every length, count, offset and product is checked against the
  * file before it is used, and whatever contradicts itself is refused with one line that says where.
  * The file is mapped, not read; keys, texts and tensors point into the mapping. After opening, a
- * struct gguf never changes and any thread may read it. A mapped file that another process cuts
- * short raises SIGBUS on access: install model files by rename, never by writing over them. */
+ * struct gguf never changes and any thread may read it. What happens
+ * when another process cuts it short: base/file.h. */
 #pragma once
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/map.h"
 #include "base/status.h"
 #include "model/span.h"
@@ -64,7 +65,7 @@ struct gguf {
     char name[256];             /* the file's path for messages, cut at the front if longer */
     const unsigned char *bytes; /* the whole file */
     uint64_t n_bytes;
-    bool mapped; /* bytes is our own mapping, else the caller's memory */
+    struct file_map file; /* owned: the mapping behind bytes; zeroed over the caller's memory */
     uint32_t version;
     uint32_t alignment;
     uint64_t data_offset; /* where tensor data starts; all before it is header */
@@ -91,6 +92,9 @@ NODISCARD enum status gguf_parse(const void *bytes, size_t n, const char *name, 
 /* Hands the mapping's pages back to the page cache: nothing changes but resident memory. They come
  * again when touched. */
 void gguf_drop_pages(const struct gguf *gguf);
+
+/* STATUS_IO when the mapped file is shorter than it was. */
+NODISCARD enum status gguf_check(const struct gguf *gguf, struct error *error);
 
 void gguf_close(struct gguf *gguf);
 

@@ -24,7 +24,7 @@ enum status gguf_cursor_fail(struct gguf_cursor *cursor, enum status status, con
 }
 
 static void drop_walked_pages(struct gguf_cursor *cursor) {
-    if (!cursor->gguf->mapped || cursor->at - cursor->dropped < DROP_STEP)
+    if (!cursor->gguf->file.bytes || cursor->at - cursor->dropped < DROP_STEP)
         return;
     uint64_t until = cursor->at & ~(DROP_STEP - 1);
     if (until <= cursor->dropped)

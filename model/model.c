@@ -1,64 +1,37 @@
 #include "model/model.h"
 
+#include "base/arena.h"
+#include "model/checkpoint.h"
 #include "model/gguf.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <xxhash.h>
 
-#define SAMPLE_BYTES ((uint64_t)64)
+#define EXTRAS_BYTES_MAX ((size_t)1 << 30)
 
-/* Half of a file's fingerprint: its size, its whole header (metadata and tensor table), and three
- * samples of each tensor. Two models that differ in a shape, a key, a type or their training differ
- * in this; a few changed weights in the midst of a tensor may not show, which nobody does by
- * accident. Reading all bytes would cost as much as loading them. */
-static enum status hash_file(const struct gguf *gguf, uint64_t seed, uint8_t half[16]) {
-    XXH128_canonical_t canonical;
-    XXH3_state_t *state = XXH3_createState();
-    if (!state)
-        return STATUS_NOMEM;
-    XXH3_128bits_reset_withSeed(state, seed);
-    XXH3_128bits_update(state, &gguf->n_bytes, sizeof gguf->n_bytes);
-    XXH3_128bits_update(state, gguf->bytes, gguf->data_offset);
-    for (uint32_t i = 0; i < gguf->n_tensors; i++) {
-        const struct tensor *tensor = &gguf->tensors[i];
-        const unsigned char *data = tensor->data;
-        uint64_t n = tensor->n_bytes < SAMPLE_BYTES ? tensor->n_bytes : SAMPLE_BYTES;
-        XXH3_128bits_update(state, data, n);
-        XXH3_128bits_update(state, data + (tensor->n_bytes - n) / 2, n);
-        XXH3_128bits_update(state, data + (tensor->n_bytes - n), n);
-    }
-    XXH128_canonicalFromHash(&canonical, XXH3_128bits_digest(state));
-    XXH3_freeState(state);
-    memcpy(half, canonical.digest, 16);
-    return STATUS_OK;
+static enum status choose_template(struct model *model, struct error *error) {
+    enum status status = template_choose(&model->template, model->template_source, error);
+    if (status == STATUS_UNSUPPORTED)
+        model->template = (struct template){0}; /* completions work without it */
+    return status == STATUS_UNSUPPORTED ? STATUS_OK : status;
 }
 
 static enum status fill_from_gguf(struct model *model, const char *path, struct error *error) {
     struct model_config *config = &model->config;
-    TRY(gguf_open(path, &model->gguf, error));
+    struct gguf *gguf;
+    TRY(gguf_open(path, &gguf, error));
+    TRY(checkpoint_from_gguf(gguf, &model->checkpoint, error));
+    model->gguf = gguf;
     /* The numbers are checked before anything is allocated by them. */
-    TRY(config_from_gguf(model->gguf, config, error));
+    TRY(config_from_gguf(gguf, config, error));
     config_name_from_path(config, path);
-    TRY(tokenizer_open_gguf(model->gguf, &model->tokenizer, error));
-    config_add_stops(config, model->gguf, model->tokenizer);
-    memcpy(config->tokenizer_fingerprint, model->tokenizer->fingerprint,
-           sizeof config->tokenizer_fingerprint);
-    if (gguf_find(model->gguf, "tokenizer.chat_template"))
-        TRY(gguf_string(model->gguf, "tokenizer.chat_template", &model->template_source, error));
-    enum status status = template_choose(&model->template, model->template_source, error);
-    if (status == STATUS_UNSUPPORTED)
-        model->template = (struct template){0}; /* completions work without it */
-    else if (status != STATUS_OK)
-        return status;
-    if (hash_file(model->gguf, 0, config->fingerprint) != STATUS_OK ||
-        hash_file(model->gguf, 1, config->fingerprint + 16) != STATUS_OK)
-        return error_set(error, STATUS_NOMEM, "%s: no memory", path);
-    /* A router needs nothing more of the file; the samples alone brought in a quarter of it. */
-    gguf_drop_pages(model->gguf);
-    return STATUS_OK;
+    TRY(tokenizer_open_gguf(gguf, &model->tokenizer, error));
+    config_add_stops(config, gguf, model->tokenizer);
+    if (gguf_find(gguf, "tokenizer.chat_template"))
+        TRY(gguf_string(gguf, "tokenizer.chat_template", &model->template_source, error));
+    return choose_template(model, error);
 }
 
 static enum status fill_hash(struct model *model, struct error *error) {
@@ -76,22 +49,62 @@ static enum status fill_hash(struct model *model, struct error *error) {
     return config_check(config, error);
 }
 
-static enum status fill(struct model *model, const char *path, struct error *error) {
-    struct stat info;
-    if (strcmp(path, "hash") == 0)
-        return fill_hash(model, error);
-    if (stat(path, &info) == 0 && S_ISDIR(info.st_mode))
-        return error_set(error, STATUS_UNSUPPORTED,
-                         "%s: folders with config.json are not supported yet; a .gguf file is",
-                         path);
-    return fill_from_gguf(model, path, error);
+/* What all models from files have, once their parts are there. */
+static enum status finish(struct model *model, const char *path, struct error *error) {
+    struct model_config *config = &model->config;
+    const struct checkpoint *checkpoint = model->checkpoint;
+    uint32_t n_tokens = tokenizer_n_tokens(model->tokenizer);
+    /* Ids past the embedding's rows would be read from beyond its end. */
+    if (n_tokens > config->n_vocab)
+        return error_field(error, STATUS_CORRUPT, "vocab_size",
+                           "%s: the tokenizer has %u tokens, but the embedding has %u rows", path,
+                           n_tokens, config->n_vocab);
+    memcpy(config->tokenizer_fingerprint, model->tokenizer->fingerprint,
+           sizeof config->tokenizer_fingerprint);
+    if (checkpoint->kind->hash(checkpoint, 0, config->fingerprint) != STATUS_OK ||
+        checkpoint->kind->hash(checkpoint, 1, config->fingerprint + 16) != STATUS_OK)
+        return error_set(error, STATUS_NOMEM, "%s: no memory", path);
+    /* A router needs nothing more of the file; the samples alone brought in a quarter of it. */
+    checkpoint->kind->drop(checkpoint);
+    return STATUS_OK;
 }
 
-enum status model_open(const char *path, struct model **model, struct error *error) {
+/* A folder's config.json may be named instead of the folder. */
+static bool is_folder(const char *path) {
+    struct stat info;
+    size_t n = strlen(path);
+    return (stat(path, &info) == 0 && S_ISDIR(info.st_mode)) ||
+           (n >= 5 && strcmp(path + n - 5, ".json") == 0);
+}
+
+static enum status fill(struct model *model, const char *path, const struct model_options *options,
+                        struct error *error) {
+    if (strcmp(path, "hash") == 0)
+        return fill_hash(model, error);
+    if (is_folder(path)) {
+        TRY(model_fill_folder(model, path, options, error));
+    } else if (options->dummy) {
+        return error_set(error, STATUS_UNSUPPORTED,
+                         "%s: a dummy model is made from a folder with a config.json", path);
+    } else {
+        TRY(fill_from_gguf(model, path, error));
+    }
+    return finish(model, path, error);
+}
+
+enum status model_open(const char *path, const struct model_options *options, struct model **model,
+                       struct error *error) {
+    static const struct model_options defaults;
     struct model *opened = calloc(1, sizeof *opened);
-    if (!opened)
+    struct arena *extras = calloc(1, sizeof *extras);
+    if (!opened || !extras) {
+        free(opened);
+        free(extras);
         return error_set(error, STATUS_NOMEM, "%s: no memory", path);
-    enum status status = fill(opened, path, error);
+    }
+    arena_init(extras, EXTRAS_BYTES_MAX);
+    opened->extras = extras;
+    enum status status = fill(opened, path, options ? options : &defaults, error);
     if (status != STATUS_OK)
         model_close(opened);
     else
@@ -103,33 +116,15 @@ void model_close(struct model *model) {
     if (!model)
         return;
     tokenizer_close(model->tokenizer);
-    gguf_close(model->gguf);
+    if (model->checkpoint)
+        model->checkpoint->kind->close(model->checkpoint);
+    arena_fini(model->extras);
+    free(model->extras);
+    free(model->template_text);
     free(model);
 }
 
-const struct tensor *model_find_tensor(const struct model *model, const char *name) {
-    return model->gguf ? gguf_tensor(model->gguf, name) : NULL;
-}
-
-const struct tensor *model_nth_tensor(const struct model *model, uint32_t n) {
-    return model->gguf && n < model->gguf->n_tensors ? &model->gguf->tensors[n] : NULL;
-}
-
-enum status model_tensor(const struct model *model, const char *name, uint64_t n_rows,
-                         uint64_t n_columns, const struct tensor **tensor, struct error *error) {
-    const struct tensor *found = model_find_tensor(model, name);
-    if (!found)
-        return error_field(error, STATUS_NOT_FOUND, name, "%s: tensor %s is missing",
-                           model->config.name, name);
-    uint32_t n_dims = n_rows == 0 ? 1 : 2;
-    uint64_t rows = n_rows == 0 ? n_columns : n_rows;
-    uint64_t columns = n_rows == 0 ? 1 : n_columns;
-    if (found->n_dims != n_dims || found->shape[0] != rows || found->shape[1] != columns)
-        return error_field(error, STATUS_CORRUPT, name,
-                           "%s: tensor %s is (%llu, %llu, ...) in %u dimensions, not (%llu, %llu)",
-                           model->config.name, name, (unsigned long long)found->shape[0],
-                           (unsigned long long)found->shape[1], found->n_dims,
-                           (unsigned long long)rows, (unsigned long long)columns);
-    *tensor = found;
-    return STATUS_OK;
+enum status model_check_files(const struct model *model, struct error *error) {
+    const struct checkpoint *checkpoint = model->checkpoint;
+    return checkpoint ? checkpoint->kind->check(checkpoint, error) : STATUS_OK;
 }

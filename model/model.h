@@ -1,7 +1,8 @@
 /* model/model.h: a model on disk, opened: config, tensors by name, tokenizer, chat template.
  *
- * Read-only after opening: any thread. Tensors point into the mapped file and live as long as the
- * model. The path "hash" opens the pseudo-model without files that tests use as an oracle. */
+ * Read-only after opening: any thread, except that a dummy's tensors are made when they are asked
+ * for (start-up, one thread). Tensors live as long as the model. The path "hash" opens the
+ * pseudo-model without files that tests use as an oracle. */
 #pragma once
 
 #include "base/error.h"
@@ -11,26 +12,51 @@
 #include "model/tensor.h"
 #include "model/tokenizer.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define MODEL_HASH_CONTEXT 131072u
 
+struct arena;
+struct checkpoint;
 struct gguf;
 
 struct model {
     struct model_config config;
-    struct tokenizer *tokenizer; /* owned */
-    struct template template;    /* kind NULL when the model has no chat template */
-    struct span template_source; /* borrowed from the file; empty when there is none */
-    struct gguf *gguf;           /* owned; NULL for hash */
+    struct tokenizer *tokenizer;   /* owned */
+    struct template template;      /* kind NULL when the model has no chat template */
+    struct span template_source;   /* borrowed from the file or template_text; may be empty */
+    char *template_text;           /* owned; NULL for GGUF */
+    struct checkpoint *checkpoint; /* owned; NULL for hash */
+    struct gguf *gguf;             /* borrowed from the checkpoint; NULL for other formats */
+    struct arena *extras;          /* owned: what model_matrix() had to make */
 };
 
-/* Opens a .gguf file or "hash". On success the caller owns *model. STATUS_NOT_FOUND, STATUS_IO,
- * STATUS_CORRUPT, STATUS_INVALID, STATUS_LIMIT or STATUS_UNSUPPORTED with one line that names the
- * file and the field or offset; STATUS_NOMEM. Reads the header and samples of the tensors, not all
- * of their bytes. */
-NODISCARD enum status model_open(const char *path, struct model **model, struct error *error);
+struct model_options {
+    bool dummy;         /* no weights are read: every tensor that is asked for exists, with
+                           pseudo-random values and next to no memory; the path is a folder with a
+                           config.json, or that file. Without tokenizer files ids are bytes. */
+    uint64_t seed;      /* of a dummy's values */
+    bool any_tokenizer; /* a folder without tokenizer files opens all the same, with ids as bytes:
+                           for looking at weights, never for serving text */
+};
+
+/* Opens a .gguf file, a folder as it lies on a model hub (config.json, *.safetensors, tokenizer
+ * files), or "hash". `options` may be NULL. On success the caller owns *model. STATUS_NOT_FOUND,
+ * STATUS_IO, STATUS_CORRUPT, STATUS_INVALID, STATUS_LIMIT or STATUS_UNSUPPORTED with one line that
+ * names the file and the field, tensor or offset; STATUS_NOMEM. Reads headers and samples of the
+ * tensors, not all of their bytes. A chat template that cannot be used is none. */
+NODISCARD enum status model_open(const char *path, const struct model_options *options,
+                                 struct model **model, struct error *error);
 void model_close(struct model *model);
+
+/* Right before long reading of the tensors: their files are as long as they were. STATUS_IO naming
+ * the file. See base/file.h for what is left of the danger. */
+NODISCARD enum status model_check_files(const struct model *model, struct error *error);
+
+/* For model*.c: opens a folder, or a dummy of one, into a zeroed model. */
+NODISCARD enum status model_fill_folder(struct model *model, const char *path,
+                                        const struct model_options *options, struct error *error);
 
 /* A linear layer of a checkpoint, plain or quantized: the tensors that it is made of. Their types
  * and shapes fit together and were checked. */
@@ -55,14 +81,23 @@ struct model_matrix {
 NODISCARD enum status model_matrix(const struct model *model, const char *stem, uint64_t n,
                                    uint64_t k, struct model_matrix *matrix, struct error *error);
 
-/* NULL when there is no tensor of that name. */
+/* The same for one of several layers that lie in one tensor (n_experts, n, k), as GGUF keeps
+ * experts: matrix `expert` of it. Quantized hub checkpoints have no such tensors. */
+NODISCARD enum status model_stacked_matrix(const struct model *model, const char *stem,
+                                           uint32_t expert, uint32_t n_experts, uint64_t n,
+                                           uint64_t k, struct model_matrix *matrix,
+                                           struct error *error);
+
+/* NULL when there is no tensor of that name. In a dummy model those are there that model_tensor()
+ * or model_matrix() asked for. */
 const struct tensor *model_find_tensor(const struct model *model, const char *name);
 
-/* The tensor of that name if it has the shape (n_rows, n_columns), or (n_columns) for n_rows = 0.
- * STATUS_NOT_FOUND or STATUS_CORRUPT with a line that says what was expected. */
+/* The tensor of that name if it has the shape (n_rows, n_columns), or (n_columns) for n_rows = 0,
+ * and a format of weights (of safetensors: f32, f16, bf16). STATUS_NOT_FOUND, STATUS_CORRUPT or
+ * STATUS_UNSUPPORTED with a line that says what was expected. */
 NODISCARD enum status model_tensor(const struct model *model, const char *name, uint64_t n_rows,
                                    uint64_t n_columns, const struct tensor **tensor,
                                    struct error *error);
 
-/* Tensors in the file's order, for walks; NULL past the last. */
+/* Tensors in the files' order, for walks; NULL past the last. */
 const struct tensor *model_nth_tensor(const struct model *model, uint32_t n);

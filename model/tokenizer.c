@@ -6,11 +6,6 @@
 
 #include <stdlib.h>
 
-struct tokenizer_scratch {
-    struct pretokenize_scratch pretokenize;
-    struct bpe_scratch bpe;
-};
-
 struct tokenizer_scratch *tokenizer_scratch_new(void) {
     struct tokenizer_scratch *scratch = calloc(1, sizeof *scratch);
     if (!scratch)
@@ -31,7 +26,8 @@ void tokenizer_scratch_free(struct tokenizer_scratch *scratch) {
 }
 
 static enum status encode_bpe(const struct tokenizer *tokenizer, struct tokenizer_scratch *scratch,
-                              struct span text, struct ids *ids) {
+                              struct span text, bool at_start, struct ids *ids) {
+    (void)at_start;
     for (size_t at = 0; at < text.n;) {
         size_t end;
         TRY(pretokenize_next(&tokenizer->pretokenizer, &scratch->pretokenize, text.bytes, text.n,
@@ -46,8 +42,9 @@ static enum status encode_bpe(const struct tokenizer *tokenizer, struct tokenize
 const struct tokenizer_kind tokenizer_kind_bpe = {.name = "bpe", .encode = encode_bpe};
 
 static enum status encode_bytes(const struct tokenizer *tokenizer,
-                                struct tokenizer_scratch *scratch, struct span text,
+                                struct tokenizer_scratch *scratch, struct span text, bool at_start,
                                 struct ids *ids) {
+    (void)at_start;
     (void)tokenizer;
     (void)scratch;
     for (size_t i = 0; i < text.n; i++)
@@ -72,13 +69,13 @@ static enum status encode_between(const struct tokenizer *tokenizer,
             continue;
         }
         struct span before = {text.bytes + begin, at - begin};
-        TRY(tokenizer->kind->encode(tokenizer, scratch, before, ids));
+        TRY(tokenizer->kind->encode(tokenizer, scratch, before, begin == 0, ids));
         TRY(ids_push(ids, id));
         at += length;
         begin = at;
     }
     struct span rest = {text.bytes + begin, text.n - begin};
-    return tokenizer->kind->encode(tokenizer, scratch, rest, ids);
+    return tokenizer->kind->encode(tokenizer, scratch, rest, begin == 0, ids);
 }
 
 static enum status check_text(const struct tokenizer *tokenizer, struct span text,
@@ -107,7 +104,9 @@ enum status tokenizer_encode(const struct tokenizer *tokenizer, struct tokenizer
     if (status == STATUS_OK && (control || tokenizer->vocabulary.has_user_defined))
         status = encode_between(tokenizer, scratch, text, control, ids);
     else if (status == STATUS_OK)
-        status = tokenizer->kind->encode(tokenizer, scratch, text, ids);
+        status = tokenizer->kind->encode(tokenizer, scratch, text, true, ids);
+    if (status == STATUS_OK && (flags & TOKENIZER_ADD_BOS) && tokenizer->add_eos)
+        status = ids_push(ids, tokenizer->eos_id);
     bpe_scratch_trim(&scratch->bpe);
     if (status == STATUS_OK)
         return STATUS_OK;

@@ -25,21 +25,42 @@ struct tokenizer_scratch;
 
 /* How text without special tokens becomes ids: one member per algorithm. */
 struct tokenizer_kind {
-    const char *name; /* constant: "bpe", "bytes" */
-    /* Appends the ids of valid UTF-8 text. */
+    const char *name; /* constant: "bpe", "bytes", "sentencepiece" */
+    /* Appends the ids of valid UTF-8 text. `at_start`: nothing stands before it, neither text nor a
+     * special token. */
     enum status (*encode)(const struct tokenizer *tokenizer, struct tokenizer_scratch *scratch,
-                          struct span text, struct ids *ids);
+                          struct span text, bool at_start, struct ids *ids);
+    void (*close)(struct tokenizer *tokenizer); /* frees what `own` holds; may be NULL */
+};
+
+/* What users see of each token, where that is not what the vocabulary holds (which is what text is
+ * matched with): "\u2581the" is shown as " the", "<0x0A>" as a newline. */
+struct token_texts {
+    char *bytes;       /* owned; NULL: the vocabulary's bytes are shown */
+    uint32_t *offsets; /* owned (n_tokens + 1) into bytes */
+};
+
+/* What the first token of a text loses when it is shown. */
+struct tokenizer_head {
+    char strip[4];   /* a character of UTF-8 that is taken from the very front of a text ... */
+    uint8_t n_strip; /* (its bytes; 0: none) */
+    uint8_t n_times; /* ... as often as it stands there, at most this often */
+    bool is_bare;    /* the first token loses every `strip` that the vocabulary spells in it */
 };
 
 /* Read-only for all but tokenizer_*.c. */
 struct tokenizer {
     const struct tokenizer_kind *kind;
     struct vocabulary vocabulary;
+    struct token_texts shown;
+    struct tokenizer_head head;
     struct pretokenizer pretokenizer; /* kind bpe */
     struct bpe bpe;                   /* kind bpe */
+    void *own;                        /* owned: of other kinds, freed by kind->close */
     uint32_t bos_id;                  /* TOKEN_NONE: the model has none */
     uint32_t eos_id;                  /* TOKEN_NONE: the model has none */
     bool add_bos;                     /* the model wants bos_id before a text */
+    bool add_eos;                     /* the model wants eos_id behind a text */
     uint8_t fingerprint[32];          /* equal for tokenizers that give the same ids and bytes */
 };
 
@@ -72,6 +93,26 @@ NODISCARD enum status tokenizer_open_gguf(const struct gguf *gguf, struct tokeni
  * "<hhhh>" (four hex digits). A text's ids are its bytes. No special tokens. */
 NODISCARD enum status tokenizer_open_hash(struct tokenizer **tokenizer, struct error *error);
 
+struct tokenizer_extras;
+
+/* A folder as it lies on a model hub. By the files that are there: tokenizer.json, else *.tiktoken,
+ * else vocab.json and merges.txt, else tokenizer.model; tokenizer_config.json, added_tokens.json
+ * and special_tokens_map.json add what they know (tokenizer_extras.h). STATUS_NOT_FOUND when none
+ * of them is there; else as tokenizer_open(), with a line that names the file. */
+NODISCARD enum status tokenizer_open_folder(const char *path, struct tokenizer **tokenizer,
+                                            struct error *error);
+
+/* A folder, or a .gguf, tokenizer.json, .tiktoken or tokenizer.model file by itself, or "hash". */
+NODISCARD enum status tokenizer_open_path(const char *path, struct tokenizer **tokenizer,
+                                          struct error *error);
+
+/* A tokenizer.model: a SentencePiece protobuf (model/spm*.c). The extras may add special tokens
+ * behind the file's own. */
+NODISCARD enum status tokenizer_open_sentencepiece(const char *path,
+                                                   const struct tokenizer_extras *extras,
+                                                   struct tokenizer **tokenizer,
+                                                   struct error *error);
+
 void tokenizer_close(struct tokenizer *tokenizer);
 
 /* NULL when memory is short. Works with every tokenizer. */
@@ -80,7 +121,7 @@ void tokenizer_scratch_free(struct tokenizer_scratch *scratch);
 
 enum tokenizer_flags {
     TOKENIZER_PLAIN = 0,
-    TOKENIZER_ADD_BOS = 1,       /* put bos_id first if the model wants it (add_bos) */
+    TOKENIZER_ADD_BOS = 1,       /* put bos_id first, eos_id last if the model wants them */
     TOKENIZER_PARSE_SPECIAL = 2, /* special tokens' texts become those tokens; trusted text only */
 };
 
@@ -97,7 +138,11 @@ static inline uint32_t tokenizer_n_tokens(const struct tokenizer *tokenizer) {
 
 /* The bytes a token stands for, which need not be valid UTF-8 on their own; id < n_tokens. */
 static inline struct span tokenizer_bytes(const struct tokenizer *tokenizer, uint32_t id) {
-    return vocabulary_bytes(&tokenizer->vocabulary, id);
+    const struct token_texts *shown = &tokenizer->shown;
+    if (!shown->bytes)
+        return vocabulary_bytes(&tokenizer->vocabulary, id);
+    return (struct span){shown->bytes + shown->offsets[id],
+                         shown->offsets[id + 1] - shown->offsets[id]};
 }
 
 /* Whether a token is a marker that users do not see (control and unknown); id < n_tokens. */

@@ -271,6 +271,10 @@ enum status tokenizer_open_hash(struct tokenizer **tokenizer, struct error *erro
 void tokenizer_close(struct tokenizer *tokenizer) {
     if (!tokenizer)
         return;
+    if (tokenizer->kind && tokenizer->kind->close)
+        tokenizer->kind->close(tokenizer);
+    free(tokenizer->shown.bytes);
+    free(tokenizer->shown.offsets);
     bpe_fini(&tokenizer->bpe);
     pretokenizer_fini(&tokenizer->pretokenizer);
     vocabulary_fini(&tokenizer->vocabulary);

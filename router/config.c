@@ -20,7 +20,14 @@ static const struct option_spec table[] = {
      .type = OPTION_STRING,
      .sections = "cluster " SECTIONS,
      .value = "PATH",
-     .help = "for tokenizer and template: a .gguf file, or \"hash\"; the workers' own"},
+     .help =
+         "for tokenizer and template: a .gguf file, a model folder, or \"hash\"; the workers' own"},
+    {.name = "load-format",
+     .type = OPTION_CHOICE,
+     .fallback = "auto",
+     .choices = "auto dummy",
+     .sections = "cluster " SECTIONS,
+     .help = "as the workers': dummy needs no weights"},
     {.name = "served-model",
      .type = OPTION_STRING,
      .sections = SECTIONS,
@@ -158,6 +165,7 @@ static void fill(struct config *config) {
     const struct options *options = config->options;
     config->name = options_string(options, "name");
     config->model = options_string(options, "model");
+    config->dummy = options_choice(options, "load-format") == 1;
     config->served_model = options_string(options, "served-model");
     config->listen = options_string(options, "listen");
     config->announce = options_string(options, "announce");
@@ -182,7 +190,7 @@ static void check(struct config *config, struct buf *errors) {
     const struct options *options = config->options;
     unsigned n_origins = options_list_count(options, "cors-origins");
     if (!config->model[0])
-        complain(errors, options, "model", "is needed: a .gguf file, or \"hash\"");
+        complain(errors, options, "model", "is needed: a .gguf file, a model folder, or \"hash\"");
     if (!config->name[0] || strlen(config->name) >= MESSAGE_NAME_MAX)
         complain(errors, options, "name", "has to have 1 to 63 bytes");
     if (strlen(config->announce) >= MESSAGE_ENDPOINT_MAX)

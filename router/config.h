@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/status.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -17,6 +18,7 @@ struct config {
     struct options *options; /* owned: the strings below are its */
     const char *name;
     const char *model;
+    bool dummy;               /* load-format */
     const char *served_model; /* "": the model's own name */
     const char *listen;
     const char *announce;

@@ -1,6 +1,7 @@
 /* tandem-router: config, pieces up in order, the loop, drain, pieces down in reverse. */
 #include "base/clock.h"
 #include "base/exit.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/metrics.h"
@@ -42,7 +43,8 @@ struct program {
 static enum status open_model(struct program *program, struct error *error) {
     struct serving *serving = &program->serving;
     const struct config *config = &program->config;
-    TRY(model_open(config->model, &program->model, error));
+    struct model_options how = {.dummy = config->dummy};
+    TRY(model_open(config->model, &how, &program->model, error));
     const struct model_config *about = &program->model->config;
     serving->model = config->served_model[0] ? config->served_model : about->name;
     serving->context = about->context < MESSAGE_TOKENS_MAX ? about->context : MESSAGE_TOKENS_MAX;
@@ -258,6 +260,7 @@ int main(int argc, char **argv) {
     log_init("tandem-router", LOG_INFO);
     if (config_read(&program.config, argc, argv, &errors) == STATUS_OK) {
         log_init("tandem-router", program.config.log_level);
+        file_guard(program.config.model);
         code = serve(&program);
     } else {
         exit_with(EXIT_CONFIG, errors.n > 0 ? errors.data : "out of memory");

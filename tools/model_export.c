@@ -159,7 +159,7 @@ int model_export(const char *path, const char *folder) {
     struct model *model = NULL;
     struct error error;
     int code = EXIT_CONFIG;
-    if (model_open(path, &model, &error) == STATUS_OK)
+    if (model_open(path, NULL, &model, &error) == STATUS_OK)
         code = model_export_tokenizer(model, folder, &error) == STATUS_OK ? EXIT_SUCCESS
                                                                           : EXIT_FAILURE;
     if (code != EXIT_SUCCESS)

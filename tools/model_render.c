@@ -7,6 +7,7 @@
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { EXIT_LINE = 1 };
 
@@ -134,9 +135,11 @@ int model_render(const char *path, FILE *in, FILE *out) {
     struct template from_file;
     struct error error;
     size_t n = strlen(path);
-    bool is_model = strcmp(path, "hash") == 0 || (n > 5 && strcmp(path + n - 5, ".gguf") == 0);
-    enum status status =
-        is_model ? model_open(path, &model, &error) : open_template_file(path, &from_file, &error);
+    struct stat info;
+    bool is_model = strcmp(path, "hash") == 0 || (n > 5 && strcmp(path + n - 5, ".gguf") == 0) ||
+                    (stat(path, &info) == 0 && S_ISDIR(info.st_mode));
+    enum status status = is_model ? model_open(path, NULL, &model, &error)
+                                  : open_template_file(path, &from_file, &error);
     if (status != STATUS_OK) {
         fprintf(stderr, "%s\n", error.text);
         return EXIT_CONFIG;

@@ -67,7 +67,7 @@ int model_tokenize_lines(const struct tokenizer *tokenizer, unsigned flags, FILE
 int model_tokenize(const char *path, unsigned flags, FILE *in, FILE *out) {
     struct model *model = NULL;
     struct error error;
-    if (model_open(path, &model, &error) != STATUS_OK) {
+    if (model_open(path, NULL, &model, &error) != STATUS_OK) {
         fprintf(stderr, "%s\n", error.text);
         return EXIT_CONFIG;
     }

@@ -19,10 +19,11 @@ enum status batch_init(struct batch *batch, uint32_t max_tokens, uint32_t max_se
     batch->positions = calloc(max_tokens, sizeof(uint32_t));
     batch->seq_begin = calloc((size_t)max_seqs + 1, sizeof(uint32_t));
     batch->block_tables = calloc((size_t)max_seqs * batch->max_blocks, sizeof(uint32_t));
+    batch->variants = calloc(max_seqs, sizeof(uint32_t));
     batch->rows = calloc(max_seqs, sizeof(uint32_t));
     batch->slots = calloc(max_seqs, sizeof(uint32_t));
     if (!batch->ids || !batch->positions || !batch->seq_begin || !batch->block_tables ||
-        !batch->rows || !batch->slots) {
+        !batch->variants || !batch->rows || !batch->slots) {
         batch_fini(batch);
         return STATUS_NOMEM;
     }
@@ -34,6 +35,7 @@ void batch_fini(struct batch *batch) {
     free(batch->positions);
     free(batch->seq_begin);
     free(batch->block_tables);
+    free(batch->variants);
     free(batch->rows);
     free(batch->slots);
     memset(batch, 0, sizeof *batch);
@@ -60,6 +62,7 @@ void batch_build(struct batch *batch, const struct plan *plan) {
         const struct plan_row *row = &plan->rows[i];
         ASSERT(row->n_tokens > 0 && row->n_tokens <= batch->max_tokens - n_tokens);
         batch->seq_begin[i] = n_tokens;
+        batch->variants[i] = row->variant;
         memcpy(batch->ids + n_tokens, row->ids, row->n_tokens * sizeof(uint32_t));
         for (uint32_t t = 0; t < row->n_tokens; t++)
             batch->positions[n_tokens + t] = row->begin + t;
@@ -81,5 +84,6 @@ void batch_build(struct batch *batch, const struct plan *plan) {
         .seq_begin = batch->seq_begin,
         .block_tables = batch->block_tables,
         .block_table_stride = stride,
+        .variants = batch->variants,
     };
 }

@@ -18,6 +18,7 @@ struct batch {
     uint32_t *positions;    /* owned (max_tokens) */
     uint32_t *seq_begin;    /* owned (max_seqs + 1) */
     uint32_t *block_tables; /* owned (max_seqs, max_blocks) */
+    uint32_t *variants;     /* owned (max_seqs) */
     uint32_t n_rows;        /* rows that choose a token */
     uint32_t *rows;         /* owned (max_seqs): index of the token */
     uint32_t *slots;        /* owned (max_seqs): the row's sequence */

@@ -22,7 +22,14 @@ static const struct option_spec table[] = {
      .type = OPTION_STRING,
      .sections = "cluster " SECTIONS,
      .value = "PATH",
-     .help = "a .gguf file, or \"hash\" for the oracle that needs none"},
+     .help = "a .gguf file, a folder with config.json and safetensors, or \"hash\" for the oracle "
+             "that needs none"},
+    {.name = "load-format",
+     .type = OPTION_CHOICE,
+     .fallback = "auto",
+     .choices = "auto dummy",
+     .sections = "cluster " SECTIONS,
+     .help = "dummy: a folder's config.json is enough; weights are pseudo-random"},
     {.name = "routers",
      .type = OPTION_LIST,
      .sections = SECTIONS,
@@ -200,7 +207,7 @@ static void check_ranks(const struct config *config, struct buf *errors) {
 static void check(const struct config *config, struct buf *errors) {
     const struct options *options = config->options;
     if (!config->model[0])
-        complain(errors, options, "model", "is needed: a .gguf file, or \"hash\"");
+        complain(errors, options, "model", "is needed: a .gguf file, a model folder, or \"hash\"");
     if (strlen(config->name) >= MESSAGE_NAME_MAX)
         complain(errors, options, "name", "is too long: 63 bytes are the most");
     if (options_list_count(options, "devices") > 0)
@@ -242,6 +249,7 @@ static void fill(struct config *config) {
     config->name = options_string(options, "name");
     config->role = (enum worker_role)options_choice(options, "role");
     config->model = options_string(options, "model");
+    config->dummy = options_choice(options, "load-format") == 1;
     config->backend = options_string(options, "backend");
     config->tp = (uint32_t)options_uint(options, "tp");
     config->ranks_here = (uint32_t)options_uint(options, "ranks-here");

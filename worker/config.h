@@ -17,6 +17,7 @@ struct config {
     const char *name;
     enum worker_role role;
     const char *model;       /* path, or "hash" */
+    bool dummy;              /* made weights: load-format */
     const char *backend;     /* row of kernels_table */
     uint32_t tp;             /* ranks of the tensor-parallel group */
     uint32_t ranks_here;     /* 0: all */

@@ -156,7 +156,8 @@ static enum status say_ready(struct follow *follow, struct error *error) {
 }
 
 static enum status open_all(struct follow *follow, struct error *error) {
-    TRY(model_open(follow->config->model, &follow->model, error));
+    struct model_options how = {.dummy = follow->config->dummy};
+    TRY(model_open(follow->config->model, &how, &follow->model, error));
     TRY(join(follow, error));
     if (!terms_sound(&follow->terms))
         return error_set(error, STATUS_CORRUPT, "the leader's terms contradict themselves");

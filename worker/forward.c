@@ -196,50 +196,20 @@ void forward_numerics(const struct forward *forward, char *text, size_t size) {
     rank_numerics(&forward->rank, text, size);
 }
 
-/* What rank 0 says of layers is true of all ranks once they have met again, and they do so before
- * the next layer's word: so each word is passed on with the next one, the last after the step. */
-struct delayed {
-    void (*layers_done)(void *context, uint32_t layer_begin, uint32_t layer_end);
-    void *context;
-    uint32_t begin, end; /* not passed on yet; equal: nothing */
-};
-
-static void pass_on(struct delayed *delayed) {
-    if (delayed->begin < delayed->end)
-        delayed->layers_done(delayed->context, delayed->begin, delayed->end);
-}
-
-static void delay(void *context, uint32_t layer_begin, uint32_t layer_end) {
-    struct delayed *delayed = context;
-    pass_on(delayed);
-    delayed->begin = layer_begin;
-    delayed->end = layer_end;
-}
-
 _Noreturn static void end_without_ranks(const struct forward *forward) {
     log_error("the ranks cannot go on: the worker ends", "why=%s",
               status_name(forward->comm->kind->health(forward->comm)));
     _exit(EXIT_FAILURE);
 }
 
-static void run_group(struct forward *forward, const struct board_step *step,
-                      struct delayed delayed) {
-    if (!board_publish(forward->memory.board, step, &forward->patience))
-        end_without_ranks(forward);
-    rank_run(&forward->rank, &step->batch, step->rows, step->n_rows,
-             delayed.layers_done ? delay : NULL, &delayed);
-    if (forward->comm->kind->health(forward->comm) != STATUS_OK)
-        end_without_ranks(forward);
-    pass_on(&delayed);
-}
-
 void forward_run(struct forward *forward, const struct batch *batch,
                  void (*layers_done)(void *context, uint32_t layer_begin, uint32_t layer_end),
                  void *context) {
-    if (forward->n_ranks == 1) {
-        rank_run(&forward->rank, &batch->view, batch->rows, batch->n_rows, layers_done, context);
-        return;
-    }
     struct board_step step = {.batch = batch->view, .rows = batch->rows, .n_rows = batch->n_rows};
-    run_group(forward, &step, (struct delayed){.layers_done = layers_done, .context = context});
+    bool several = forward->n_ranks > 1;
+    if (several && !board_publish(forward->memory.board, &step, &forward->patience))
+        end_without_ranks(forward);
+    rank_run(&forward->rank, &step.batch, step.rows, step.n_rows, layers_done, context);
+    if (several && forward->comm->kind->health(forward->comm) != STATUS_OK)
+        end_without_ranks(forward);
 }

@@ -1,6 +1,7 @@
 /* tandem-worker: config, pieces up, the loop, drain, pieces down. */
 #include "base/buf.h"
 #include "base/exit.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/notify.h"
 #include "model/model.h"
@@ -39,7 +40,9 @@ static void take_signals(void) {
 static int dry_run(const struct config *config) {
     struct error error;
     struct model *model;
-    if (model_open(config->model, &model, &error) != STATUS_OK)
+    /* The plan is made without talking to the model. */
+    struct model_options how = {.dummy = config->dummy, .any_tokenizer = true};
+    if (model_open(config->model, &how, &model, &error) != STATUS_OK)
         return exit_with(EXIT_CONFIG, error.text);
     enum status status = memory_print(config, model, &error);
     model_close(model);
@@ -85,6 +88,7 @@ int main(int argc, char **argv) {
     log_init("tandem-worker", LOG_INFO);
     if (config_read(&config, argc, argv, &errors) == STATUS_OK) {
         log_init("tandem-worker", config.log_level);
+        file_guard(config.model);
         wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         code = config.dry_run     ? dry_run(&config)
                : config.follow[0] ? follow(&config)

@@ -1,3 +1,6 @@
+/* Ranks of one process open at once, each in its thread, from one model. Listing its tensors may
+ * make some (dummies, GPTQ's orders), so families open one after the other, under model_lock; what
+ * takes long, packing, only reads. */
 #include "worker/rank.h"
 
 #include "base/assert.h"
@@ -6,11 +9,14 @@
 #include "model/model.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+static pthread_mutex_t model_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void *memory_take(const struct rank *rank, size_t n_bytes) {
     if (rank->kernels)
@@ -63,13 +69,10 @@ static enum status open_family(const struct rank_options *options, struct family
                                             .kv_format = options->kv_format,
                                             .context_max = options->context_max,
                                             .step_us = options->step_us};
-    TRY(family->open(&family_options, model, error));
-    if (!(*model)->facts.forced || options->n_ranks == 1)
-        return STATUS_OK;
-    family_close(*model);
-    return error_field(error, STATUS_UNSUPPORTED, "tp",
-                       "%s: this family cannot be cut for several ranks: --tp has to be 1",
-                       config->name);
+    pthread_mutex_lock(&model_lock);
+    enum status status = family->open(&family_options, model, error);
+    pthread_mutex_unlock(&model_lock);
+    return status;
 }
 
 static enum status find_kernels(const struct rank_options *options,
@@ -172,6 +175,8 @@ static enum status open_all(struct rank *rank, const struct rank_options *option
                             struct error *error) {
     TRY(open_family(options, &rank->model, error));
     TRY(open_kernels(rank, options, error));
+    /* Packing reads every byte of the files: the last look at their sizes. */
+    TRY(model_check_files(options->model, error));
     if (rank->kernels)
         TRY(weights_load(&rank->weights, &rank->model->slots, rank->kernels, rank->ctx, error));
     TRY(take_memory(rank, options, error));

@@ -14,7 +14,7 @@ static enum status slot_bytes(const struct slot *slot, const struct kernels *ker
                               uint64_t *n_bytes, struct error *error) {
     uint64_t n = (uint64_t)slot->n * sizeof(float);
     if (slot->kind == SLOT_MATRIX) {
-        n = kernels->weight_size(slot->parts, slot->n_parts, error);
+        n = kernels->weight_size(&slot->source, error);
         if (n == 0) {
             error_prefix(error, "tensor %s", slot->name);
             return STATUS_UNSUPPORTED;
@@ -37,38 +37,64 @@ enum status weights_measure(const struct slots *slots, const struct kernels *ker
     return STATUS_OK;
 }
 
-static enum status fill_vector(const struct slot *slot, float *memory, struct error *error) {
-    const struct weight_part *part = &slot->parts[0];
-    const struct quant_format *format = quant_find(part->format);
-    uint64_t n_bytes;
+/* Number i of a plain tensor; its format was checked. */
+static float number_at(const struct slot_piece *piece, uint32_t size, uint32_t i) {
+    const uint8_t *bytes = (const uint8_t *)piece->data + (size_t)i * size;
+    if (size == 4)
+        return float_from_bits(quant_u32(bytes));
+    return strcmp(piece->format, "f16") == 0 ? half_to_float(quant_u16(bytes))
+                                             : bf16_to_float(quant_u16(bytes));
+}
+
+static enum status fill_piece(const struct slot *slot, const struct slot_piece *piece,
+                              float *memory, struct error *error) {
+    const struct quant_format *format = quant_find(piece->format);
     if (!format || !format->unpack_floats)
         return error_set(error, STATUS_UNSUPPORTED, "tensor %s: a vector in format %s", slot->name,
-                         part->format);
-    if (!quant_row_bytes(format, slot->n, &n_bytes) || n_bytes > part->n_bytes)
+                         piece->format);
+    uint32_t size = format->block_bytes;
+    if (((uint64_t)piece->begin + piece->n) * size > piece->n_bytes)
         return error_set(error, STATUS_CORRUPT, "tensor %s is shorter than its shape", slot->name);
-    format->unpack_floats(part->data, slot->n, memory);
+    for (uint32_t i = 0; i < piece->n; i++) {
+        size_t at = piece->out_begin + (size_t)i * piece->out_step;
+        ASSERT(at < slot->n);
+        memory[at] = number_at(piece, size, piece->begin + i);
+    }
+    return STATUS_OK;
+}
+
+static enum status fill_vector(const struct slot *slot, float *memory, struct error *error) {
+    for (uint32_t i = 0; i < slot->n_pieces; i++)
+        if (slot->pieces[i].data)
+            TRY(fill_piece(slot, &slot->pieces[i], memory, error));
     *slot->vector = memory;
     return STATUS_OK;
 }
 
+static enum status fill_matrix(struct weights *weights, const struct slot *slot, void *memory,
+                               struct error *error) {
+    /* What was attached to the weight before (a bias) stays. */
+    const float *bias = slot->weight->bias;
+    enum status status =
+        weights->kernels->weight_pack(weights->ctx, &slot->source, memory, slot->weight, error);
+    slot->weight->bias = bias;
+    if (status != STATUS_OK)
+        error_prefix(error, "tensor %s", slot->name);
+    return status;
+}
+
 static enum status fill(struct weights *weights, const struct slots *slots, struct error *error) {
-    const struct kernels *kernels = weights->kernels;
     size_t at = 0;
     for (uint32_t i = 0; i < slots->n; i++) {
         const struct slot *slot = &slots->slots[i];
+        unsigned char *memory = weights->memory + at;
         uint64_t n;
-        TRY(slot_bytes(slot, kernels, &n, error));
+        TRY(slot_bytes(slot, weights->kernels, &n, error));
         ASSERT(checked_range(at, n, weights->n_bytes)); /* as weights_measure() added it up */
-        if (slot->kind == SLOT_VECTOR) {
-            TRY(fill_vector(slot, (float *)(void *)(weights->memory + at), error));
-        } else {
-            enum status status = kernels->weight_pack(weights->ctx, slot->parts, slot->n_parts,
-                                                      weights->memory + at, slot->weight, error);
-            if (status != STATUS_OK) {
-                error_prefix(error, "tensor %s", slot->name);
-                return status;
-            }
-        }
+        if (slot->kind == SLOT_VECTOR)
+            TRY(fill_vector(slot, (float *)(void *)memory, error));
+        else
+            TRY(fill_matrix(weights, slot, memory, error));
         at += (size_t)n;
     }
     return STATUS_OK;

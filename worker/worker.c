@@ -189,12 +189,15 @@ static enum status open_engine(struct worker *worker, const struct model *model,
                                    .max_batch = sizes->max_batch,
                                    .max_seqs = sizes->max_seqs,
                                    .context = sizes->context,
+                                   .n_variants = facts->n_variants,
                                    .max_links = MAX_LINKS,
                                    .n_vocab = facts->n_vocab,
                                    .n_ends = model->config.n_stop_ids,
                                    .lease_ns = LEASE_NS,
                                    .router_lease_ns = ROUTER_LEASE_NS,
                                    .prefix_key = worker->links.prefix_key};
+    _Static_assert(ENGINE_VARIANTS_MAX == FAMILY_VARIANTS_MAX, "every variant fits");
+    memcpy(config.variant_limits, facts->variant_limits, sizeof config.variant_limits);
     _Static_assert(sizeof config.ends / sizeof *config.ends == CONFIG_STOPS_MAX,
                    "every end of a model fits");
     memcpy(config.ends, model->config.stop_ids, sizeof config.ends);
@@ -242,7 +245,8 @@ static void open_kv_links(struct worker *worker, const struct model *model) {
 
 static enum status open_all(struct worker *worker, struct model **model, struct error *error) {
     const struct config *config = worker->config;
-    TRY(model_open(config->model, model, error));
+    struct model_options how = {.dummy = config->dummy};
+    TRY(model_open(config->model, &how, model, error));
     TRY(open_forward(worker, *model, error));
     TRY(links_open(&worker->links, config, error));
     TRY(admin_new(config->admin, config->name, (*model)->config.name, &worker->admin, error));

@@ -33,26 +33,39 @@ struct attend_tile {
     float sums[ATTEND_ROWS][HEAD_DIM_MAX];   /* of one chunk */
 };
 
-static const uint16_t *attend_k(const struct attend_job *job, uint32_t block) {
-    const uint16_t *at =
-        (const uint16_t *)((const char *)job->kv->base + job->blocks[block] * job->kv->block_bytes);
-    return at + (size_t)job->kv_head * job->kv->head_dim * KV_BLOCK_TOKENS;
+/* Keys of this head in a block, and values from index `at` on. `format` is a constant wherever it
+ * is passed: both formats are compiled from the same lines, and neither asks which one it is. */
+VEC_INLINE const char *attend_k(const struct attend_job *job, uint32_t block,
+                                const enum kv_format format) {
+    const struct kernels_kv *kv = job->kv;
+    size_t at = (size_t)job->kv_head * kv->head_dim * KV_BLOCK_TOKENS;
+    return (const char *)kv->base + job->blocks[block] * kv->block_bytes +
+           at * kv_format_bytes(format);
 }
 
-static const uint16_t *attend_v(const struct attend_job *job, uint32_t block) {
+VEC_INLINE const char *attend_v(const struct attend_job *job, uint32_t block, size_t at,
+                                const enum kv_format format) {
     const struct kernels_kv *kv = job->kv;
-    return attend_k(job, block) + (size_t)kv->n_kv_heads * kv->head_dim * KV_BLOCK_TOKENS;
+    at += (size_t)kv->n_kv_heads * kv->head_dim * KV_BLOCK_TOKENS;
+    return attend_k(job, block, format) + at * kv_format_bytes(format);
+}
+
+/* 16 numbers of the cache, `at` numbers behind `from`. */
+VEC_INLINE struct vec attend_load(const char *from, size_t at, const enum kv_format format) {
+    return format == KV_F32 ? vec_load((const float *)from + at)
+                            : vec_load_half((const uint16_t *)from + at);
 }
 
 /* Dot products of n_rows rows with the keys of n_blocks blocks. */
 VEC_INLINE void attend_dots(struct attend_tile *tile, uint32_t first_row, const uint32_t n_rows,
-                            uint32_t block, const uint32_t n_blocks, uint32_t at) {
+                            uint32_t block, const uint32_t n_blocks, uint32_t at,
+                            const enum kv_format format) {
     const struct attend_job *job = tile->job;
-    const uint16_t *k[ATTEND_VECS];
+    const char *k[ATTEND_VECS];
     struct vec dots[ATTEND_ROWS * ATTEND_VECS];
     VEC_UNROLL(4)
     for (uint32_t b = 0; b < n_blocks; b++) {
-        k[b] = attend_k(job, block + b);
+        k[b] = attend_k(job, block + b, format);
         VEC_UNROLL(4)
         for (uint32_t r = 0; r < n_rows; r++)
             dots[r * n_blocks + b] = vec_set(0.0f);
@@ -60,7 +73,7 @@ VEC_INLINE void attend_dots(struct attend_tile *tile, uint32_t first_row, const 
     for (uint32_t d = 0; d < job->kv->head_dim; d++)
         VEC_UNROLL(4)
     for (uint32_t b = 0; b < n_blocks; b++) {
-        struct vec keys = vec_load_half(k[b] + (size_t)d * KV_BLOCK_TOKENS);
+        struct vec keys = attend_load(k[b], (size_t)d * KV_BLOCK_TOKENS, format);
         VEC_UNROLL(4)
         for (uint32_t r = 0; r < n_rows; r++)
             dots[r * n_blocks + b] =
@@ -76,7 +89,8 @@ VEC_INLINE void attend_dots(struct attend_tile *tile, uint32_t first_row, const 
 /* Adds the values of tokens [begin, end), weighted, to dimensions [d, d + 16 n_vecs) of n_rows
  * rows. */
 VEC_INLINE void attend_add(struct attend_tile *tile, uint32_t first_row, const uint32_t n_rows,
-                           uint32_t begin, uint32_t end, uint32_t d, const uint32_t n_vecs) {
+                           uint32_t begin, uint32_t end, uint32_t d, const uint32_t n_vecs,
+                           const enum kv_format format) {
     struct vec sums[ATTEND_ROWS * ATTEND_VECS];
     uint32_t dim = tile->job->kv->head_dim;
     VEC_UNROLL(4)
@@ -86,13 +100,13 @@ VEC_INLINE void attend_add(struct attend_tile *tile, uint32_t first_row, const u
         sums[r * n_vecs + i] = vec_load(&tile->sums[first_row + r][d + 16 * i]);
     for (uint32_t j = begin; j < end;) {
         uint32_t slot = j % KV_BLOCK_TOKENS;
-        const uint16_t *v = attend_v(tile->job, j / KV_BLOCK_TOKENS) + (size_t)slot * dim + d;
+        const char *v = attend_v(tile->job, j / KV_BLOCK_TOKENS, (size_t)slot * dim + d, format);
         uint32_t last = j - slot + KV_BLOCK_TOKENS < end ? j - slot + KV_BLOCK_TOKENS : end;
-        for (; j < last; j++, v += dim) {
+        for (; j < last; j++, v += (size_t)dim * kv_format_bytes(format)) {
             struct vec values[ATTEND_VECS];
             VEC_UNROLL(4)
             for (uint32_t i = 0; i < n_vecs; i++)
-                values[i] = vec_load_half(v + 16 * i);
+                values[i] = attend_load(v, (size_t)16 * i, format);
             VEC_UNROLL(4)
             for (uint32_t r = 0; r < n_rows; r++) {
                 struct vec p = vec_set(tile->scores[first_row + r][j % ATTEND_CHUNK]);
@@ -125,41 +139,57 @@ VEC_INLINE void attend_add(struct attend_tile *tile, uint32_t first_row, const u
         break;                                                                                     \
     }
 
-static void attend_scores(struct attend_tile *tile, uint32_t begin, uint32_t end) {
+VEC_INLINE void attend_scores_of(struct attend_tile *tile, uint32_t begin, uint32_t end,
+                                 const enum kv_format format) {
     uint32_t n_rows = tile->n_rows;
     uint32_t last = (end + KV_BLOCK_TOKENS - 1) / KV_BLOCK_TOKENS;
     for (uint32_t block = begin / KV_BLOCK_TOKENS; block < last;) {
         uint32_t at = block * KV_BLOCK_TOKENS % ATTEND_CHUNK;
         if (last - block >= ATTEND_VECS) {
-#define CALL(rows) attend_dots(tile, 0, rows, block, ATTEND_VECS, at)
+#define CALL(rows) attend_dots(tile, 0, rows, block, ATTEND_VECS, at, format)
             ATTEND_CASES(CALL)
 #undef CALL
             block += ATTEND_VECS;
             continue;
         }
-#define CALL(rows) attend_dots(tile, 0, rows, block, 1, at)
+#define CALL(rows) attend_dots(tile, 0, rows, block, 1, at, format)
         ATTEND_CASES(CALL)
 #undef CALL
         block++;
     }
 }
 
-static void attend_values(struct attend_tile *tile, uint32_t first_row, uint32_t n_rows,
-                          uint32_t begin, uint32_t end) {
+VEC_INLINE void attend_values_of(struct attend_tile *tile, uint32_t first_row, uint32_t n_rows,
+                                 uint32_t begin, uint32_t end, const enum kv_format format) {
     uint32_t dim = tile->job->kv->head_dim;
     uint32_t d = 0;
-    if (begin >= end)
-        return;
     for (; d + 16 * ATTEND_VECS <= dim; d += 16 * ATTEND_VECS) {
-#define CALL(rows) attend_add(tile, first_row, rows, begin, end, d, ATTEND_VECS)
+#define CALL(rows) attend_add(tile, first_row, rows, begin, end, d, ATTEND_VECS, format)
         ATTEND_CASES(CALL)
 #undef CALL
     }
     for (; d < dim; d += 16) {
-#define CALL(rows) attend_add(tile, first_row, rows, begin, end, d, 1)
+#define CALL(rows) attend_add(tile, first_row, rows, begin, end, d, 1, format)
         ATTEND_CASES(CALL)
 #undef CALL
     }
+}
+
+static void attend_scores(struct attend_tile *tile, uint32_t begin, uint32_t end) {
+    if (tile->job->kv->format == KV_F32)
+        attend_scores_of(tile, begin, end, KV_F32);
+    else
+        attend_scores_of(tile, begin, end, KV_F16);
+}
+
+static void attend_values(struct attend_tile *tile, uint32_t first_row, uint32_t n_rows,
+                          uint32_t begin, uint32_t end) {
+    if (begin >= end)
+        return;
+    if (tile->job->kv->format == KV_F32)
+        attend_values_of(tile, first_row, n_rows, begin, end, KV_F32);
+    else
+        attend_values_of(tile, first_row, n_rows, begin, end, KV_F16);
 }
 
 /* Scores become weights exp(score - max); lanes outside [begin, end) become an exact zero. Gives

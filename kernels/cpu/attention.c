@@ -43,16 +43,23 @@ static void rope_span(void *arg, uint32_t item, uint32_t thread) {
     const struct span *span = &job->ctx->spans[item];
     const struct kernels_batch *batch = job->batch;
     const uint32_t *blocks = batch->block_tables + (size_t)span->seq * batch->block_table_stride;
+    uint32_t table = batch->variants ? batch->variants[span->seq] : 0;
+    bool has_angles = job->rope->layout != ROPE_NONE;
+    ASSERT(!has_angles || table == 0 || table < job->rope->n_variants);
     for (uint32_t t = span->token; t < span->token + span->n_tokens; t++) {
         uint32_t position = batch->positions[t];
         size_t offset = blocks[position / KV_BLOCK_TOKENS] * job->kv->block_bytes;
+        size_t row = (size_t)table * job->ctx->limits.max_context + position;
+        size_t angles = row * (job->rope->dims / 2);
         struct rope_job rope = {
             .rope = job->rope,
             .kv = job->kv,
+            .cos = has_angles ? job->rope->cos + angles : NULL,
+            .sin = has_angles ? job->rope->sin + angles : NULL,
             .n_heads = job->ctx->limits.n_heads,
             .position = position,
             .row = job->qkv_out + t * qkv_stride(job->ctx),
-            .block = (uint16_t *)((char *)job->kv->base + offset),
+            .block = (char *)job->kv->base + offset,
         };
         job->ctx->path->rope_kv(&rope);
     }
@@ -60,6 +67,8 @@ static void rope_span(void *arg, uint32_t item, uint32_t thread) {
 
 void cpu_rope_kv(struct kernels_ctx *ctx, float *qkv, const struct kernels_batch *batch,
                  const struct rope *rope, const struct kernels_kv *kv) {
+    ASSERT(kv->head_dim == ctx->limits.head_dim && kv->n_kv_heads == ctx->limits.n_kv_heads);
+    ASSERT(rope->dims <= kv->head_dim && rope->dims % 2 == 0);
     uint32_t saved = numbers_enter();
     struct tokens_job job = {.ctx = ctx, .batch = batch, .kv = kv, .rope = rope, .qkv_out = qkv};
     uint32_t n_spans = cut(ctx, batch);

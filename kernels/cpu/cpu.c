@@ -31,17 +31,23 @@ static void cpu_close(struct kernels_ctx *ctx) {
     free(ctx);
 }
 
-/* Bytes for the activations of LINEAR_ROWS rows: four for a bfloat16 widened to float, fewer for
+/* Bytes for the activations of all rows: four for a bfloat16 widened to float, fewer for
  * integers with their scales, in two terms. */
 _Static_assert(2 * TILE_ROW_BYTES <= GROUP * sizeof(float), "both terms fit");
-static size_t tiles_bytes(const struct kernels_limits *limits) {
-    size_t rows = limits->max_tokens > limits->max_seqs ? limits->max_tokens : limits->max_seqs;
+static size_t tiles_bytes(const struct kernels_ctx *ctx) {
+    return ((size_t)ctx->tiles_rows * ctx->limits.max_dim * sizeof(float) + 63) / 64 * 64;
+}
+
+/* As many rows as there can be at once, within LINEAR_ROWS; and those of the experts of one. */
+static uint32_t tiles_rows(const struct kernels_limits *limits) {
+    uint32_t rows = limits->max_tokens > limits->max_seqs ? limits->max_tokens : limits->max_seqs;
     rows = rows > LINEAR_ROWS ? LINEAR_ROWS : rows;
-    return (rows * limits->max_dim * sizeof(float) + 63) / 64 * 64;
+    return rows < LINEAR_ROWS_MIN ? LINEAR_ROWS_MIN : rows;
 }
 
 static enum status allocate(struct kernels_ctx *ctx) {
-    ctx->tiles = aligned_alloc(64, tiles_bytes(&ctx->limits));
+    ctx->tiles_rows = tiles_rows(&ctx->limits);
+    ctx->tiles = aligned_alloc(64, tiles_bytes(ctx));
     ctx->rests =
         calloc((size_t)ctx->n_threads * TILE_ROWS_MAX * ctx->limits.max_dim, sizeof(float));
     ctx->spans = calloc(ctx->limits.max_tokens, sizeof *ctx->spans);
@@ -173,6 +179,10 @@ const struct kernels kernels_cpu = {
     .embed = cpu_embed,
     .norm = cpu_norm,
     .linear = cpu_linear,
+    .silu_mul = cpu_silu_mul,
+    .add_gated = cpu_add_gated,
+    .moe_route = cpu_moe_route,
+    .moe_ffn = cpu_moe_ffn,
     .rope_kv = cpu_rope_kv,
     .attend = cpu_attend,
     .gather_rows = cpu_gather_rows,

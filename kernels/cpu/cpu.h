@@ -6,8 +6,10 @@
 #include "kernels/cpu/team.h"
 #include "kernels/kernels.h"
 
-#define LINEAR_ROWS 512 /* rows quantized at once: bounds the scratch memory */
-#define SPAN_TOKENS 16  /* tokens of one attention item */
+#define LINEAR_ROWS      512 /* rows quantized at once: bounds the scratch memory */
+#define LINEAR_ROWS_MIN  16  /* and as many in the smallest context */
+#define LINEAR_TASKS_MAX 64  /* products that share the team at once */
+#define SPAN_TOKENS      16  /* tokens of one attention item */
 
 /* A weight and a token id, while tokens are chosen. */
 struct candidate {
@@ -36,24 +38,51 @@ struct kernels_ctx {
     struct kernels_limits limits;
     const struct path *path;
     uint32_t n_threads;
-    struct team *team;        /* owned */
-    uint8_t *tiles;           /* owned: LINEAR_ROWS rows of activations, as integers or bfloat16 */
+    struct team *team; /* owned */
+    uint8_t *tiles;    /* owned: tiles_rows rows of activations, as integers or bfloat16 */
+    uint32_t tiles_rows;
     float *rests;             /* owned (n_threads, TILE_ROWS_MAX, max_dim): see numbers_rest() */
     struct span *spans;       /* owned (max_tokens) */
     struct sampler *samplers; /* owned (n_threads), each in one piece at .weights */
 };
 
 /* cpu/weight.c */
-size_t cpu_weight_size(const struct weight_part *parts, uint32_t n_parts, struct error *error);
-NODISCARD enum status cpu_weight_pack(struct kernels_ctx *ctx, const struct weight_part *parts,
-                                      uint32_t n_parts, void *memory, struct weight *weight,
-                                      struct error *error);
+size_t cpu_weight_size(const struct weight_source *source, struct error *error);
+NODISCARD enum status cpu_weight_pack(struct kernels_ctx *ctx, const struct weight_source *source,
+                                      void *memory, struct weight *weight, struct error *error);
 void cpu_embed(struct kernels_ctx *ctx, float *out, const struct weight *table,
-               const struct kernels_batch *batch);
+               const struct kernels_batch *batch, uint32_t id_begin);
 
 /* cpu/linear.c */
-void cpu_linear(struct kernels_ctx *ctx, float *out, const float *x, const struct weight *weight,
-                uint32_t n_rows, enum epilogue epilogue);
+void cpu_linear(struct kernels_ctx *ctx, float *out, size_t out_stride, const float *x,
+                const struct weight *weight, uint32_t n_rows, enum epilogue epilogue);
+
+/* One product among several. */
+struct linear_task {
+    const struct weight *weight;
+    const float *x; /* (n_rows, k) */
+    float *out;
+    size_t out_stride;
+    uint32_t n_rows;
+    enum epilogue epilogue;
+};
+
+/* Products that do not depend on each other, as many at once as have room for their activations. */
+void cpu_linears(struct kernels_ctx *ctx, const struct linear_task *tasks, uint32_t n_tasks);
+
+/* cpu/gate.c */
+void cpu_silu_mul(struct kernels_ctx *ctx, float *out, const float *gate, const float *up,
+                  size_t n);
+void cpu_add_gated(struct kernels_ctx *ctx, float *out, const float *x, const float *gate,
+                   uint32_t n_rows, uint32_t dim);
+void cpu_moe_route(struct kernels_ctx *ctx, uint32_t *ids, float *weights, const float *logits,
+                   uint32_t n_rows, uint32_t n_experts, uint32_t n_active, bool normalise);
+
+/* cpu/moe.c */
+void cpu_moe_ffn(struct kernels_ctx *ctx, float *out, const float *x, const uint32_t *ids,
+                 const float *weights, uint32_t n_rows, uint32_t n_active,
+                 const struct weight *gate_up, const struct weight *down, uint32_t n_experts,
+                 float *scratch);
 
 /* cpu/attention.c */
 void cpu_rope_kv(struct kernels_ctx *ctx, float *qkv, const struct kernels_batch *batch,

@@ -1,5 +1,6 @@
-/* kernels/cpu/linear.c: y = x W^T. Rows are quantized once, then panels are shared out; each item
- * takes all rows through its few panels, so weights are read from memory once. */
+/* kernels/cpu/linear.c: y = x W^T, of one matrix or several. Rows are quantized once, then panels
+ * are shared out; each item takes all rows through its few panels, so weights are read from memory
+ * once. */
 #include "kernels/cpu/cpu.h"
 
 #include "base/assert.h"
@@ -21,7 +22,9 @@ struct linear_job {
     uint32_t n_rows;
     uint32_t tile_rows;
     uint32_t tiles_per_item;  /* of the quantizing pass */
+    uint32_t n_tile_items;    /* 0: the format takes floats as they are */
     uint32_t panels_per_item; /* of the product */
+    uint32_t n_panel_items;
     enum epilogue epilogue;
 };
 
@@ -56,8 +59,7 @@ static void quantize_rests(const struct linear_job *job, uint32_t tile, float *r
     job->path->quantize(fine_tile_at(job, tile), rests, n_rows, k);
 }
 
-static void quantize_item(void *arg, uint32_t item, uint32_t thread) {
-    const struct linear_job *job = arg;
+static void quantize_item(const struct linear_job *job, uint32_t item, uint32_t thread) {
     uint32_t k = job->weight->k;
     for (uint32_t i = 0; i < job->tiles_per_item; i++) {
         uint32_t tile = item * job->tiles_per_item + i;
@@ -87,10 +89,12 @@ static const void *activations(const struct linear_job *job, uint32_t tile) {
     }
 }
 
-static void panels_item(void *arg, uint32_t item, uint32_t thread) {
-    (void)thread;
-    const struct linear_job *job = arg;
-    uint32_t n_panels = (job->weight->n + PANEL - 1) / PANEL;
+static uint32_t count_panels(const struct weight *weight) {
+    return (weight->n + PANEL - 1) / PANEL;
+}
+
+static void panels_item(const struct linear_job *job, uint32_t item) {
+    uint32_t n_panels = count_panels(job->weight);
     uint32_t begin = item * job->panels_per_item;
     uint32_t end = begin + job->panels_per_item;
     struct gemm_job gemm = {.weight = job->weight,
@@ -115,9 +119,9 @@ static void panels_item(void *arg, uint32_t item, uint32_t thread) {
     }
 }
 
+/* n_panels: of all products of the set, which the threads share. */
 static uint32_t panels_per_item(const struct kernels_ctx *ctx, const struct weight *weight,
-                                uint32_t n_rows) {
-    uint32_t n_panels = (weight->n + PANEL - 1) / PANEL;
+                                uint32_t n_rows, uint32_t n_panels) {
     uint64_t panel_work = (uint64_t)PANEL * weight->k * n_rows;
     uint32_t share = n_panels / (ctx->n_threads * ITEMS_PER_THREAD);
     uint32_t most = (uint32_t)(ITEM_BYTES / panel_bytes(weight->format, weight->k));
@@ -126,44 +130,105 @@ static uint32_t panels_per_item(const struct kernels_ctx *ctx, const struct weig
     return share < least ? least : share;
 }
 
-static void linear_rows(struct kernels_ctx *ctx, struct linear_job *job) {
-    enum weight_format format = job->weight->format;
-    uint32_t n_tiles = (job->n_rows + job->tile_rows - 1) / job->tile_rows;
-    if (format != WEIGHT_F32 && format != WEIGHT_F16) {
-        job->tiles_per_item = 32768 / (job->tile_rows * job->weight->k) + 1;
-        team_run(ctx->team, (n_tiles + job->tiles_per_item - 1) / job->tiles_per_item,
-                 quantize_item, job);
-    }
-    uint32_t n_panels = (job->weight->n + PANEL - 1) / PANEL;
-    job->panels_per_item = panels_per_item(ctx, job->weight, job->n_rows);
-    team_run(ctx->team, (n_panels + job->panels_per_item - 1) / job->panels_per_item, panels_item,
-             job);
+/* Products that share the team. Which one an item belongs to is counted off: they are few. */
+struct linear_set {
+    struct linear_job jobs[LINEAR_TASKS_MAX];
+    uint32_t n_jobs;
+    uint32_t n_rows; /* of all of them */
+};
+
+static void set_quantize(void *arg, uint32_t item, uint32_t thread) {
+    const struct linear_set *set = arg;
+    const struct linear_job *job = set->jobs;
+    for (; item >= job->n_tile_items; job++)
+        item -= job->n_tile_items;
+    quantize_item(job, item, thread);
 }
 
-void cpu_linear(struct kernels_ctx *ctx, float *out, const float *x, const struct weight *weight,
-                uint32_t n_rows, enum epilogue epilogue) {
-    ASSERT(weight->k <= ctx->limits.max_dim);
-    ASSERT(epilogue != EPILOGUE_SILU_MUL || weight->n % 2 == 0);
-    uint32_t saved = numbers_enter();
-    struct linear_job job = {
+static void set_panels(void *arg, uint32_t item, uint32_t thread) {
+    (void)thread;
+    const struct linear_set *set = arg;
+    const struct linear_job *job = set->jobs;
+    for (; item >= job->n_panel_items; job++)
+        item -= job->n_panel_items;
+    panels_item(job, item);
+}
+
+static void set_run(struct kernels_ctx *ctx, struct linear_set *set) {
+    uint32_t n_panels = 0;
+    uint32_t n_tile_items = 0;
+    uint32_t n_panel_items = 0;
+    for (uint32_t i = 0; i < set->n_jobs; i++)
+        n_panels += count_panels(set->jobs[i].weight);
+    for (uint32_t i = 0; i < set->n_jobs; i++) {
+        struct linear_job *job = &set->jobs[i];
+        enum weight_format format = job->weight->format;
+        uint32_t n_tiles = (job->n_rows + job->tile_rows - 1) / job->tile_rows;
+        job->tiles_per_item = 32768 / (job->tile_rows * job->weight->k) + 1;
+        job->n_tile_items = format == WEIGHT_F32 || format == WEIGHT_F16
+                                ? 0
+                                : (n_tiles + job->tiles_per_item - 1) / job->tiles_per_item;
+        job->panels_per_item = panels_per_item(ctx, job->weight, job->n_rows, n_panels);
+        job->n_panel_items =
+            (count_panels(job->weight) + job->panels_per_item - 1) / job->panels_per_item;
+        n_tile_items += job->n_tile_items;
+        n_panel_items += job->n_panel_items;
+    }
+    team_run(ctx->team, n_tile_items, set_quantize, set);
+    team_run(ctx->team, n_panel_items, set_panels, set);
+    set->n_jobs = 0;
+    set->n_rows = 0;
+}
+
+/* Some rows of a task; what does not fit beside the others waits until they are done. */
+static void set_add(struct kernels_ctx *ctx, struct linear_set *set, const struct linear_task *task,
+                    uint32_t row, uint32_t n_rows) {
+    const struct weight *weight = task->weight;
+    if (set->n_jobs == LINEAR_TASKS_MAX || set->n_rows + n_rows > ctx->tiles_rows)
+        set_run(ctx, set);
+    set->jobs[set->n_jobs++] = (struct linear_job){
         .path = ctx->path,
         .weight = weight,
-        .tiles = ctx->tiles,
+        .x = task->x + (size_t)row * weight->k,
+        .tiles = ctx->tiles + (size_t)set->n_rows * ctx->limits.max_dim * sizeof(float),
         .rests = ctx->rests,
         .max_dim = ctx->limits.max_dim,
-        .fine = numbers_fine(weight, epilogue),
-        .out_stride = epilogue == EPILOGUE_SILU_MUL ? weight->n / 2 : weight->n,
+        .fine = numbers_fine(weight, task->epilogue),
+        .out = task->out + row * task->out_stride,
+        .out_stride = task->out_stride,
+        .n_rows = n_rows,
         .tile_rows = ctx->path->tile_rows,
-        .epilogue = epilogue,
+        .epilogue = task->epilogue,
     };
-    uint32_t most = ctx->limits.max_tokens > ctx->limits.max_seqs ? ctx->limits.max_tokens
-                                                                  : ctx->limits.max_seqs;
-    ASSERT(n_rows <= most);
-    for (uint32_t row = 0; row < n_rows; row += LINEAR_ROWS) {
-        job.x = x + (size_t)row * weight->k;
-        job.out = out + (size_t)row * job.out_stride;
-        job.n_rows = n_rows - row < LINEAR_ROWS ? n_rows - row : LINEAR_ROWS;
-        linear_rows(ctx, &job);
+    set->n_rows += n_rows;
+}
+
+void cpu_linears(struct kernels_ctx *ctx, const struct linear_task *tasks, uint32_t n_tasks) {
+    uint32_t saved = numbers_enter();
+    struct linear_set set __attribute__((uninitialized)); /* large, and written before read */
+    set.n_jobs = 0;
+    set.n_rows = 0;
+    for (uint32_t i = 0; i < n_tasks; i++) {
+        const struct linear_task *task = &tasks[i];
+        ASSERT(task->weight->k <= ctx->limits.max_dim);
+        ASSERT(task->epilogue != EPILOGUE_SILU_MUL || task->weight->n % 2 == 0);
+        for (uint32_t row = 0; row < task->n_rows; row += ctx->tiles_rows) {
+            uint32_t left = task->n_rows - row;
+            set_add(ctx, &set, task, row, left < ctx->tiles_rows ? left : ctx->tiles_rows);
+        }
     }
+    if (set.n_jobs > 0)
+        set_run(ctx, &set);
     numbers_leave(saved);
+}
+
+void cpu_linear(struct kernels_ctx *ctx, float *out, size_t out_stride, const float *x,
+                const struct weight *weight, uint32_t n_rows, enum epilogue epilogue) {
+    struct linear_task task = {.weight = weight,
+                               .x = x,
+                               .out = out,
+                               .out_stride = out_stride,
+                               .n_rows = n_rows,
+                               .epilogue = epilogue};
+    cpu_linears(ctx, &task, 1);
 }

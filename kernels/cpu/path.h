@@ -78,10 +78,12 @@ struct attend_job {
 struct rope_job {
     const struct rope *rope;
     const struct kernels_kv *kv;
+    const float *cos; /* (dims / 2) of the position, by the sequence's table; NULL without layout */
+    const float *sin;
     uint32_t n_heads;
     uint32_t position;
-    float *row;      /* q | k | v */
-    uint16_t *block; /* where k and v go */
+    float *row;  /* q | k | v */
+    void *block; /* where k and v go */
 };
 
 struct path {
@@ -93,6 +95,9 @@ struct path {
     void (*round_bf16)(float *out, const float *x, size_t n); /* n a multiple of 16 */
     void (*gemm)(const struct gemm_job *job);
     void (*norm)(float *out, const float *x, const float *gain, float eps, uint32_t dim);
+    void (*silu_mul)(float *out, const float *gate, const float *up, size_t n);
+    void (*add_scaled)(float *out, const float *x, float factor, size_t n); /* out += factor x */
+    void (*softmax)(float *out, const float *x, uint32_t n);
     void (*rope_kv)(const struct rope_job *job);
     void (*attend)(const struct attend_job *job);
 

@@ -1,8 +1,9 @@
-/* kernels/cpu/rope.h: rotary embedding and the way of k and v into the cache. Compiled once per
- * path, after its vec_*.h. */
+/* kernels/cpu/rope.h: norm and rotation of heads, and the way of k and v into the cache. Compiled
+ * once per path, after its vec_*.h. */
 #pragma once
 
 #include "kernels/cpu/path.h"
+#include "kernels/cpu/rows.h"
 
 /* (a, b) -> (a cos - b sin, b cos + a sin), each as one product and one FMA. */
 VEC_INLINE void path_rotate(struct vec *a, struct vec *b, struct vec cosine, struct vec sine) {
@@ -38,25 +39,33 @@ static void path_rope_head(float *x, const struct rope *rope, const float *cosin
     }
 }
 
-static void path_rope_kv(const struct rope_job *job) {
+/* Norm and rotation of the query and key heads of one token; see struct rope. */
+static void path_rope_heads(const struct rope_job *job) {
     const struct rope *rope = job->rope;
+    uint32_t dim = job->kv->head_dim;
+    for (uint32_t h = 0; h < job->n_heads + job->kv->n_kv_heads; h++) {
+        float *head = job->row + (size_t)h * dim;
+        bool is_query = h < job->n_heads;
+        if (rope->q_norm)
+            path_norm(head, head, is_query ? rope->q_norm : rope->k_norm, rope->norm_eps, dim);
+        if (rope->layout != ROPE_NONE)
+            path_rope_head(head, rope, job->cos, job->sin);
+        if (!rope->q_scale || !is_query)
+            continue;
+        struct vec factor = vec_set(rope->q_scale[job->position]);
+        for (uint32_t i = 0; i < dim; i += 16)
+            vec_store(head + i, vec_mul(vec_load(head + i), factor));
+    }
+}
+
+static void path_keep_f16(const struct rope_job *job) {
     uint32_t dim = job->kv->head_dim;
     uint32_t n_kv = job->kv->n_kv_heads;
     uint32_t slot = job->position % KV_BLOCK_TOKENS;
-    if (rope->layout != ROPE_NONE) {
-        size_t at = (size_t)job->position * (rope->dims / 2);
-        for (uint32_t h = 0; h < job->n_heads + n_kv; h++)
-            path_rope_head(job->row + (size_t)h * dim, rope, rope->cos + at, rope->sin + at);
-    }
-    if (rope->q_scale) {
-        struct vec factor = vec_set(rope->q_scale[job->position]);
-        for (uint32_t i = 0; i < job->n_heads * dim; i += 16)
-            vec_store(job->row + i, vec_mul(vec_load(job->row + i), factor));
-    }
     const float *k = job->row + (size_t)job->n_heads * dim;
     const float *v = k + (size_t)n_kv * dim;
-    uint16_t *k_out = job->block + slot;
-    uint16_t *v_out = job->block + ((size_t)n_kv * KV_BLOCK_TOKENS + slot) * dim;
+    uint16_t *k_out = (uint16_t *)job->block + slot;
+    uint16_t *v_out = (uint16_t *)job->block + ((size_t)n_kv * KV_BLOCK_TOKENS + slot) * dim;
     for (uint32_t h = 0; h < n_kv; h++, v_out += (size_t)KV_BLOCK_TOKENS * dim)
         for (uint32_t d = 0; d < dim; d += 16, k += 16, v += 16, k_out += 16 * KV_BLOCK_TOKENS) {
             uint16_t halves[16];
@@ -65,4 +74,27 @@ static void path_rope_kv(const struct rope_job *job) {
                 k_out[i * KV_BLOCK_TOKENS] = halves[i];
             vec_store_half(v_out + d, vec_load(v));
         }
+}
+
+static void path_keep_f32(const struct rope_job *job) {
+    uint32_t dim = job->kv->head_dim;
+    uint32_t n_kv = job->kv->n_kv_heads;
+    uint32_t slot = job->position % KV_BLOCK_TOKENS;
+    const float *k = job->row + (size_t)job->n_heads * dim;
+    const float *v = k + (size_t)n_kv * dim;
+    float *k_out = (float *)job->block + slot;
+    float *v_out = (float *)job->block + ((size_t)n_kv * KV_BLOCK_TOKENS + slot) * dim;
+    for (uint32_t h = 0; h < n_kv; h++, v += dim, v_out += (size_t)KV_BLOCK_TOKENS * dim) {
+        for (uint32_t d = 0; d < dim; d++, k++, k_out += KV_BLOCK_TOKENS)
+            *k_out = *k;
+        memcpy(v_out, v, dim * sizeof *v);
+    }
+}
+
+static void path_rope_kv(const struct rope_job *job) {
+    path_rope_heads(job);
+    if (job->kv->format == KV_F32)
+        path_keep_f32(job);
+    else
+        path_keep_f16(job);
 }

@@ -1,4 +1,5 @@
-/* kernels/cpu/rows.h: operations on one row: norm, rounding, and the passes over logits. Compiled
+/* kernels/cpu/rows.h: operations on one row: norm, gates, softmax, rounding, and the passes over
+ * logits. Compiled
  * once per path, after its vec_*.h. */
 #pragma once
 
@@ -23,6 +24,49 @@ static void path_norm(float *out, const float *x, const float *gain, float eps, 
     if (rest) {
         struct vec scaled = vec_mul(vec_load_n(x + whole, rest, 0.0f), factor);
         vec_store_n(out + whole, rest, vec_mul(scaled, vec_load_n(gain + whole, rest, 0.0f)));
+    }
+}
+
+static void path_silu_mul(float *out, const float *gate, const float *up, size_t n) {
+    size_t i = 0;
+    for (; i + 16 <= n; i += 16)
+        vec_store(out + i, vec_mul(vec_silu(vec_load(gate + i)), vec_load(up + i)));
+    uint32_t rest = (uint32_t)(n - i);
+    if (rest) {
+        struct vec activated = vec_silu(vec_load_n(gate + i, rest, 0.0f));
+        vec_store_n(out + i, rest, vec_mul(activated, vec_load_n(up + i, rest, 0.0f)));
+    }
+}
+
+static void path_add_scaled(float *out, const float *x, float factor, size_t n) {
+    struct vec f = vec_set(factor);
+    size_t i = 0;
+    for (; i + 16 <= n; i += 16)
+        vec_store(out + i, vec_fma(f, vec_load(x + i), vec_load(out + i)));
+    uint32_t rest = (uint32_t)(n - i);
+    if (rest) {
+        struct vec sum = vec_fma(f, vec_load_n(x + i, rest, 0.0f), vec_load_n(out + i, rest, 0.0f));
+        vec_store_n(out + i, rest, sum);
+    }
+}
+
+/* Lanes behind the end are -infinity: they lose to every maximum and add an exact zero. */
+static void path_softmax(float *out, const float *x, uint32_t n) {
+    struct vec max = vec_set(-INFINITY);
+    struct vec sum = vec_set(0.0f);
+    for (uint32_t i = 0; i < n; i += 16)
+        max = vec_max(vec_load_n(x + i, n - i < 16 ? n - i : 16, -INFINITY), max);
+    struct vec highest = vec_set(vec_max_lane(max));
+    for (uint32_t i = 0; i < n; i += 16) {
+        uint32_t lanes = n - i < 16 ? n - i : 16;
+        struct vec p = vec_exp(vec_sub(vec_load_n(x + i, lanes, -INFINITY), highest));
+        vec_store_n(out + i, lanes, p);
+        sum = vec_add(sum, p);
+    }
+    struct vec total = vec_set(vec_sum(sum));
+    for (uint32_t i = 0; i < n; i += 16) {
+        uint32_t lanes = n - i < 16 ? n - i : 16;
+        vec_store_n(out + i, lanes, vec_div(vec_load_n(out + i, lanes, 0.0f), total));
     }
 }
 

@@ -7,15 +7,13 @@
 
 #include <stdatomic.h>
 
-static bool is_ints(enum weight_format format) {
-    return format == WEIGHT_I4G || format == WEIGHT_I8G;
-}
-
-size_t cpu_weight_size(const struct weight_part *parts, uint32_t n_parts, struct error *error) {
+size_t cpu_weight_size(const struct weight_source *source, struct error *error) {
     struct pack_plan plan;
-    if (pack_plan_shape(&plan, parts, n_parts, error) != STATUS_OK)
+    if (pack_plan_init(&plan, source, error) != STATUS_OK)
         return 0;
-    return (plan.n + PANEL - 1) / PANEL * panel_bytes(plan.format, plan.k);
+    size_t n_panels = (plan.shape.n + PANEL - 1) / PANEL;
+    pack_plan_fini(&plan);
+    return n_panels * panel_bytes(plan.shape.format, plan.shape.k);
 }
 
 static uint16_t load_u16(const uint8_t *from) {
@@ -24,34 +22,39 @@ static uint16_t load_u16(const uint8_t *from) {
     return value;
 }
 
-/* Lane c of group g of a panel. */
-static void put_group(uint8_t *panel, const struct pack_plan *plan, uint32_t g, uint32_t c,
+/* Lane c of group g of a panel; false when a scale cannot be kept exactly. */
+static bool put_group(uint8_t *panel, const struct pack_plan *plan, uint32_t g, uint32_t c,
                       const struct quant_group *group) {
-    if (plan->format == WEIGHT_I4G) {
+    uint16_t scale;
+    uint16_t min;
+    if (!pack_half(group->scale[0], &scale) || !pack_half(group->min, &min))
+        return false;
+    if (plan->shape.format == WEIGHT_I4G) {
         uint8_t *to = panel + (size_t)g * PANEL_I4_BYTES;
         for (uint32_t j = 0; j < 4; j++)
             for (uint32_t b = 0; b < 4; b++)
                 to[64 * j + 4 * c + b] =
                     (uint8_t)(group->q[8 * j + b] | group->q[8 * j + 4 + b] << 4);
-        memcpy(to + PANEL_I4_SCALES + 2 * c, &group->scale, 2);
-        memcpy(to + PANEL_I4_MINS + 2 * c, &group->min, 2);
-        return;
+        memcpy(to + PANEL_I4_SCALES + 2 * c, &scale, 2);
+        memcpy(to + PANEL_I4_MINS + 2 * c, &min, 2);
+        return true;
     }
     uint8_t *to = panel + (size_t)g * PANEL_I8_BYTES;
     for (uint32_t j = 0; j < 8; j++)
         for (uint32_t b = 0; b < 4; b++)
             to[64 * j + 4 * c + b] = (uint8_t)(group->q[4 * j + b] + 128);
-    uint8_t *scales = panel + (size_t)(plan->k / GROUP) * PANEL_I8_BYTES;
-    memcpy(scales + ((size_t)g * PANEL + c) * 2, &group->scale, 2);
+    uint8_t *scales = panel + (size_t)(plan->shape.k / GROUP) * PANEL_I8_BYTES;
+    memcpy(scales + ((size_t)g * PANEL + c) * 2, &scale, 2);
+    return true;
 }
 
 static void put_floats(uint8_t *panel, const struct pack_plan *plan, uint32_t g, uint32_t c,
                        const float x[GROUP]) {
     for (uint32_t i = 0; i < GROUP; i++) {
         uint32_t k = g * GROUP + i;
-        if (plan->format == WEIGHT_F32)
+        if (plan->shape.format == WEIGHT_F32)
             ((float *)panel)[(size_t)k * PANEL + c] = x[i];
-        else if (plan->format == WEIGHT_F16)
+        else if (plan->shape.format == WEIGHT_F16)
             ((uint16_t *)panel)[(size_t)k * PANEL + c] = float_to_half(x[i]);
         else
             ((uint16_t *)panel)[((size_t)(k / 2) * PANEL + c) * 2 + k % 2] = float_to_bf16(x[i]);
@@ -68,17 +71,16 @@ static void pack_panel(void *arg, uint32_t index, uint32_t thread) {
     (void)thread;
     struct pack_job *job = arg;
     const struct pack_plan *plan = job->plan;
-    uint8_t *panel = job->memory + index * panel_bytes(plan->format, plan->k);
-    memset(panel, 0, panel_bytes(plan->format, plan->k));
+    uint8_t *panel = job->memory + index * panel_bytes(plan->shape.format, plan->shape.k);
+    memset(panel, 0, panel_bytes(plan->shape.format, plan->shape.k));
     for (uint32_t c = 0; c < PANEL; c++) {
         uint32_t n = index * PANEL + c;
-        for (uint32_t g = 0; n < plan->n && g < plan->k / GROUP; g++) {
-            if (is_ints(plan->format)) {
+        for (uint32_t g = 0; n < plan->shape.n && g < plan->shape.k / GROUP; g++) {
+            if (!pack_has_floats(&plan->shape)) {
                 struct quant_group group;
-                if (!pack_group(plan, n, g, &group))
+                pack_group(plan, n, g, &group);
+                if (!put_group(panel, plan, g, c, &group))
                     atomic_store(&job->failed, true);
-                else
-                    put_group(panel, plan, g, c, &group);
                 continue;
             }
             float x[GROUP];
@@ -88,23 +90,19 @@ static void pack_panel(void *arg, uint32_t index, uint32_t thread) {
     }
 }
 
-enum status cpu_weight_pack(struct kernels_ctx *ctx, const struct weight_part *parts,
-                            uint32_t n_parts, void *memory, struct weight *weight,
-                            struct error *error) {
+enum status cpu_weight_pack(struct kernels_ctx *ctx, const struct weight_source *source,
+                            void *memory, struct weight *weight, struct error *error) {
     ASSERT((uintptr_t)memory % 64 == 0);
     struct pack_plan plan;
-    TRY(pack_plan_init(&plan, parts, n_parts, error));
+    TRY(pack_plan_init(&plan, source, error));
     struct pack_job job = {.plan = &plan, .memory = memory};
-    team_run(ctx->team, (plan.n + PANEL - 1) / PANEL, pack_panel, &job);
+    team_run(ctx->team, (plan.shape.n + PANEL - 1) / PANEL, pack_panel, &job);
     pack_plan_fini(&plan);
     if (atomic_load(&job.failed))
         return error_set(error, STATUS_UNSUPPORTED,
                          "a scale of the matrix is too large to be kept exactly");
-    *weight = (struct weight){.format = plan.format,
-                              .n = plan.n,
-                              .k = plan.k,
-                              .group = is_ints(plan.format) ? GROUP : 0,
-                              .data = memory};
+    *weight = plan.shape;
+    weight->data = memory;
     return STATUS_OK;
 }
 
@@ -148,12 +146,15 @@ static void embed_row(float *out, const struct weight *table, uint32_t id) {
 }
 
 void cpu_embed(struct kernels_ctx *ctx, float *out, const struct weight *table,
-               const struct kernels_batch *batch) {
+               const struct kernels_batch *batch, uint32_t id_begin) {
     (void)ctx;
     uint32_t saved = numbers_enter();
     for (uint32_t t = 0; t < batch->n_tokens; t++) {
-        ASSERT(batch->ids[t] < table->n);
-        embed_row(out + (size_t)t * table->k, table, batch->ids[t]);
+        uint32_t id = batch->ids[t] - id_begin; /* a lower one wraps around, past the end */
+        if (id < table->n)
+            embed_row(out + (size_t)t * table->k, table, id);
+        else
+            memset(out + (size_t)t * table->k, 0, table->k * sizeof *out);
     }
     numbers_leave(saved);
 }

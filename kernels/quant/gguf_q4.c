@@ -2,10 +2,6 @@
  * nibble and element b + 16 in its high one. Q4_0: w = d (q - 8). Q4_1: w = d q + m. */
 #include "kernels/quant/quant.h"
 
-static uint16_t read_u16(const uint8_t *bytes) {
-    return (uint16_t)(bytes[0] | bytes[1] << 8);
-}
-
 static void unpack_nibbles(const uint8_t *bytes, int8_t q[GROUP]) {
     for (int i = 0; i < GROUP / 2; i++) {
         q[i] = (int8_t)(bytes[i] & 15);
@@ -13,36 +9,40 @@ static void unpack_nibbles(const uint8_t *bytes, int8_t q[GROUP]) {
     }
 }
 
-static bool unpack_q4_0(const uint8_t *block, uint32_t index, struct quant_group *group) {
-    (void)index;
+static void unpack_q4_0(const struct weight_tensor *tensor, uint32_t row, uint32_t begin,
+                        const uint32_t *inputs, struct quant_group *group) {
+    (void)inputs;
+    const uint8_t *block = quant_block(&quant_q4_0, tensor, row, begin / GROUP);
     unpack_nibbles(block + 2, group->q);
-    group->scale = read_u16(block);
-    /* -8 d is exact in binary16 unless it leaves its range. */
-    float min = -8.0f * half_to_float(group->scale);
-    group->min = float_to_half(min);
-    return half_to_float(group->min) == min;
+    group->scale[0] = group->scale[1] = half_to_float(quant_u16(block));
+    group->min = -8.0f * group->scale[0]; /* exact in binary16 unless it leaves its range */
 }
 
-static bool unpack_q4_1(const uint8_t *block, uint32_t index, struct quant_group *group) {
-    (void)index;
+static void unpack_q4_1(const struct weight_tensor *tensor, uint32_t row, uint32_t begin,
+                        const uint32_t *inputs, struct quant_group *group) {
+    (void)inputs;
+    const uint8_t *block = quant_block(&quant_q4_1, tensor, row, begin / GROUP);
     unpack_nibbles(block + 4, group->q);
-    group->scale = read_u16(block);
-    group->min = read_u16(block + 2);
-    return true;
+    group->scale[0] = group->scale[1] = half_to_float(quant_u16(block));
+    group->min = half_to_float(quant_u16(block + 2));
 }
 
 const struct quant_format quant_q4_0 = {
     .name = "q4_0",
-    .block_elems = GROUP,
+    .block = GROUP,
     .block_bytes = 18,
     .packed = WEIGHT_I4G,
+    .group = GROUP,
+    .has_min = true,
     .unpack_group = unpack_q4_0,
 };
 
 const struct quant_format quant_q4_1 = {
     .name = "q4_1",
-    .block_elems = GROUP,
+    .block = GROUP,
     .block_bytes = 20,
     .packed = WEIGHT_I4G,
+    .group = GROUP,
+    .has_min = true,
     .unpack_group = unpack_q4_1,
 };

@@ -15,8 +15,50 @@ const struct quant_format *quant_find(const char *name) {
     return NULL;
 }
 
-bool quant_row_bytes(const struct quant_format *format, uint64_t n, uint64_t *n_bytes) {
-    if (n % format->block_elems != 0)
-        return false;
-    return checked_mul(n / format->block_elems, format->block_bytes, n_bytes);
+static enum status find(const struct weight_tensor *tensor, const struct quant_format **format,
+                        struct error *error) {
+    *format = tensor->format ? quant_find(tensor->format) : NULL;
+    if (!*format)
+        return error_set(error, STATUS_UNSUPPORTED, "weight format '%s' is not known",
+                         tensor->format ? tensor->format : "");
+    if (tensor->n == 0 || tensor->k == 0)
+        return error_set(error, STATUS_INVALID, "a tensor of %u by %u", tensor->n, tensor->k);
+    if (tensor->k % (*format)->block != 0)
+        return error_set(error, STATUS_INVALID, "%u inputs are no whole number of %s blocks",
+                         tensor->k, tensor->format);
+    return STATUS_OK;
+}
+
+enum status quant_sizes(const struct weight_tensor *tensor, struct quant_sizes *sizes,
+                        struct error *error) {
+    const struct quant_format *format;
+    TRY(find(tensor, &format, error));
+    struct quant_sizes wanted = {0};
+    if (format->sizes)
+        TRY(format->sizes(tensor, &wanted, error));
+    else /* below 2^64: two 32-bit numbers, and no block is larger than its elements' floats */
+        wanted.values = (uint64_t)tensor->n * (tensor->k / format->block) * format->block_bytes;
+    *sizes = wanted;
+    return STATUS_OK;
+}
+
+static enum status check_bytes(const struct weight_tensor *tensor, const char *what,
+                               const void *data, size_t n_bytes, uint64_t wanted,
+                               struct error *error) {
+    if (wanted == n_bytes && (data || wanted == 0))
+        return STATUS_OK;
+    return error_set(error, STATUS_INVALID,
+                     "%s of a %s tensor of %u by %u: %zu bytes, %llu are needed", what,
+                     tensor->format, tensor->n, tensor->k, data ? n_bytes : (size_t)0,
+                     (unsigned long long)wanted);
+}
+
+enum status quant_check(const struct weight_tensor *tensor, const struct quant_format **format,
+                        struct error *error) {
+    struct quant_sizes sizes;
+    TRY(find(tensor, format, error));
+    TRY(quant_sizes(tensor, &sizes, error));
+    TRY(check_bytes(tensor, "values", tensor->values, tensor->n_value_bytes, sizes.values, error));
+    TRY(check_bytes(tensor, "scales", tensor->scales, tensor->n_scale_bytes, sizes.scales, error));
+    return check_bytes(tensor, "zeros", tensor->zeros, tensor->n_zero_bytes, sizes.zeros, error);
 }

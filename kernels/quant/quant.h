@@ -2,8 +2,17 @@
  *
  * A format is one `const struct quant_format` in a file of its own and a row of quant_table. It is
  * used while weights are packed and knows nothing of panels or instruction sets, so a new format
- * needs an unpacker here and no kernel. Pure; any thread. Layouts: ggml's ggml-common.h for Q4_0,
- * Q4_1 and Q8_0; IEEE 754 and bfloat16 for the others. All are little-endian. */
+ * needs an unpacker here and no kernel. Pure; any thread. All bytes are little-endian.
+ *
+ * Fields of struct weight_tensor:
+ *   f32, f16, bf16: values (n, k).
+ *   q4_0, q4_1, q5_0, q5_1, q8_0 (blocks of 32) and q4_k, q5_k, q6_k (of 256): values (n, k /
+ *     block), as in ggml's ggml-common.h.
+ *   awq: values int32 (k, n / 8), zeros int32 (k / group, n / 8), scales binary16 (k / group, n):
+ *     AutoAWQ's "gemm" layout.
+ *   gptq4, gptq8 (format v1: zeros less one) and gptq4_v2, gptq8_v2, with P = 8 or 4 values a word:
+ *     values int32 (k / P, n), zeros int32 (groups, n / P), scales binary16 (groups, n), group_of
+ *     int32 (k) or NULL. groups = k / group, rounded up. */
 #pragma once
 
 #include "kernels/kernels.h"
@@ -16,20 +25,38 @@
 /* 32 weights along the inputs: w = scale * q + min. */
 struct quant_group {
     int8_t q[GROUP]; /* I4G: 0..15; I8G: -128..127 */
-    uint16_t scale;  /* binary16, as in the file */
-    uint16_t min;    /* binary16; 0 where the format has none */
+    float scale[2];  /* of the first and of the second half: they differ where group is 16 */
+    float min;
+};
+
+/* Bytes that a tensor's arrays must have. */
+struct quant_sizes {
+    uint64_t values;
+    uint64_t scales;
+    uint64_t zeros;
 };
 
 struct quant_format {
-    const char *name;     /* lower case, as in struct weight_part */
-    uint32_t block_elems; /* elements of one block: 1, or a multiple of 32 */
+    const char *name; /* lower case, as in struct weight_tensor */
+    uint32_t block;   /* inputs that a cut cannot divide: 1, or a multiple of 32 */
     uint32_t block_bytes;
     enum weight_format packed; /* what it becomes */
+    uint32_t group;            /* inputs per scale; 0 for floats and where the tensor says it */
+    bool wide;                 /* scale or min may have no binary16 */
+    bool has_min;              /* of I8G */
+    bool takes_order;          /* unpack_group takes inputs in any order */
 
-    /* One of the two is set. unpack_group: group `index` of a block; false when it cannot be kept
-     * exactly. unpack_floats: n elements. */
-    bool (*unpack_group)(const uint8_t *block, uint32_t index, struct quant_group *group);
-    void (*unpack_floats)(const uint8_t *bytes, uint32_t n, float *out);
+    /* Checks what only this format knows and says what sizes the tensor's arrays must have; NULL:
+     * n * k / block times block_bytes. */
+    enum status (*sizes)(const struct weight_tensor *tensor, struct quant_sizes *sizes,
+                         struct error *error);
+    /* One of the two is set. unpack_group: 32 inputs of a row that share a scale: from input
+     * `begin`, a multiple of 32, or, where `inputs` is not NULL, the 32 listed there, with zeros
+     * for WEIGHT_NO_INPUT. unpack_floats: 32 elements from input `begin`. */
+    void (*unpack_group)(const struct weight_tensor *tensor, uint32_t row, uint32_t begin,
+                         const uint32_t *inputs, struct quant_group *group);
+    void (*unpack_floats)(const struct weight_tensor *tensor, uint32_t row, uint32_t begin,
+                          float out[GROUP]);
 };
 
 extern const struct quant_format *const quant_table[]; /* NULL-terminated */
@@ -37,8 +64,31 @@ extern const struct quant_format *const quant_table[]; /* NULL-terminated */
 /* The format of that name, or NULL. */
 const struct quant_format *quant_find(const char *name);
 
-/* Bytes of n elements, n a multiple of block_elems; false when it is not, or on overflow. */
-bool quant_row_bytes(const struct quant_format *format, uint64_t n, uint64_t *n_bytes);
+/* Is the tensor of a known format, are its sizes possible and its arrays just as long as they say?
+ * STATUS_UNSUPPORTED or _INVALID with a reason. Nothing is read but group_of. */
+NODISCARD enum status quant_check(const struct weight_tensor *tensor,
+                                  const struct quant_format **format, struct error *error);
+
+/* The bytes that quant_check() wants. Errors: as there, but for the lengths. */
+NODISCARD enum status quant_sizes(const struct weight_tensor *tensor, struct quant_sizes *sizes,
+                                  struct error *error);
+
+static inline uint16_t quant_u16(const uint8_t *bytes) {
+    return (uint16_t)(bytes[0] | bytes[1] << 8);
+}
+
+static inline uint32_t quant_u32(const uint8_t *bytes) {
+    return (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 |
+           (uint32_t)bytes[3] << 24;
+}
+
+/* Block `index` of a row of a tensor in blocks. */
+static inline const uint8_t *quant_block(const struct quant_format *format,
+                                         const struct weight_tensor *tensor, uint32_t row,
+                                         uint32_t index) {
+    size_t per_row = tensor->k / format->block;
+    return (const uint8_t *)tensor->values + (row * per_row + index) * format->block_bytes;
+}
 
 extern const struct quant_format quant_f32;
 extern const struct quant_format quant_f16;

@@ -2,11 +2,23 @@
 
 #include "base/assert.h"
 
-static uint16_t *block_at(const struct kernels_kv *kv, const struct kernels_batch *batch,
-                          uint32_t seq, uint32_t position) {
+static void *block_at(const struct kernels_kv *kv, const struct kernels_batch *batch, uint32_t seq,
+                      uint32_t position) {
     uint32_t block =
         batch->block_tables[(size_t)seq * batch->block_table_stride + position / KV_BLOCK_TOKENS];
-    return (uint16_t *)((char *)kv->base + (size_t)block * kv->block_bytes);
+    return (char *)kv->base + (size_t)block * kv->block_bytes;
+}
+
+static float kv_load(const struct kernels_kv *kv, const void *block, size_t index) {
+    return kv->format == KV_F32 ? ((const float *)block)[index]
+                                : half_to_float(((const uint16_t *)block)[index]);
+}
+
+static void kv_store(const struct kernels_kv *kv, void *block, size_t index, float value) {
+    if (kv->format == KV_F32)
+        ((float *)block)[index] = value;
+    else
+        ((uint16_t *)block)[index] = float_to_half(value);
 }
 
 static size_t k_index(const struct kernels_kv *kv, uint32_t head, uint32_t d, uint32_t position) {
@@ -25,10 +37,11 @@ static void rotate(float *a, float *b, float cosine, float sine) {
     *a = first;
 }
 
-static void rope_head(float *x, const struct rope *rope, uint32_t position) {
+/* `table`: row of the cosines and sines. */
+static void rope_head(float *x, const struct rope *rope, size_t table) {
     uint32_t half = rope->dims / 2;
-    const float *cosines = rope->cos + (size_t)position * half;
-    const float *sines = rope->sin + (size_t)position * half;
+    const float *cosines = rope->cos + table * half;
+    const float *sines = rope->sin + table * half;
     for (uint32_t i = 0; i < half; i++) {
         if (rope->layout == ROPE_HALF_SPLIT)
             rotate(&x[i], &x[i + half], cosines[i], sines[i]);
@@ -38,12 +51,17 @@ static void rope_head(float *x, const struct rope *rope, uint32_t position) {
 }
 
 static void rope_token(const struct kernels_ctx *ctx, float *row, uint32_t position,
-                       const struct rope *rope) {
+                       const struct rope *rope, uint32_t variant) {
     uint32_t n_heads = ctx->limits.n_heads;
     uint32_t dim = ctx->limits.head_dim;
-    if (rope->layout != ROPE_NONE)
-        for (uint32_t h = 0; h < n_heads + ctx->limits.n_kv_heads; h++)
-            rope_head(row + (size_t)h * dim, rope, position);
+    for (uint32_t h = 0; h < n_heads + ctx->limits.n_kv_heads; h++) {
+        float *head = row + (size_t)h * dim;
+        if (rope->q_norm)
+            ref_norm_row(head, head, h < n_heads ? rope->q_norm : rope->k_norm, rope->norm_eps,
+                         dim);
+        if (rope->layout != ROPE_NONE)
+            rope_head(head, rope, (size_t)variant * ctx->limits.max_context + position);
+    }
     if (rope->q_scale)
         for (uint32_t i = 0; i < n_heads * dim; i++)
             row[i] *= rope->q_scale[position];
@@ -58,14 +76,14 @@ void ref_rope_kv(struct kernels_ctx *ctx, float *qkv, const struct kernels_batch
         for (uint32_t t = batch->seq_begin[seq]; t < batch->seq_begin[seq + 1]; t++) {
             float *row = qkv + t * stride;
             uint32_t position = batch->positions[t];
-            rope_token(ctx, row, position, rope);
+            rope_token(ctx, row, position, rope, batch->variants ? batch->variants[seq] : 0);
             const float *k = row + (size_t)n_heads * kv->head_dim;
             const float *v = k + (size_t)kv->n_kv_heads * kv->head_dim;
-            uint16_t *block = block_at(kv, batch, seq, position);
+            void *block = block_at(kv, batch, seq, position);
             for (uint32_t h = 0; h < kv->n_kv_heads; h++)
                 for (uint32_t d = 0; d < kv->head_dim; d++) {
-                    block[k_index(kv, h, d, position)] = float_to_half(*k++);
-                    block[v_index(kv, h, d, position)] = float_to_half(*v++);
+                    kv_store(kv, block, k_index(kv, h, d, position), *k++);
+                    kv_store(kv, block, v_index(kv, h, d, position), *v++);
                 }
         }
     numbers_leave(saved);
@@ -85,10 +103,10 @@ struct query {
 
 static float score(const struct query *query, const struct kernels_batch *batch,
                    const struct kernels_kv *kv, uint32_t j) {
-    const uint16_t *block = block_at(kv, batch, query->seq, j);
+    const void *block = block_at(kv, batch, query->seq, j);
     float dot = 0.0f;
     for (uint32_t d = 0; d < kv->head_dim; d++)
-        dot = fmaf(query->q[d], half_to_float(block[k_index(kv, query->kv_head, d, j)]), dot);
+        dot = fmaf(query->q[d], kv_load(kv, block, k_index(kv, query->kv_head, d, j)), dot);
     float s = dot * query->scale;
     if (query->has_slope)
         s = fmaf(query->slope, (float)((int32_t)j - (int32_t)query->position), s);
@@ -110,9 +128,9 @@ static void attend_chunk(struct kernels_ctx *ctx, const struct query *query,
     for (uint32_t j = begin; j < end; j++) {
         float p = numbers_exp(ctx->scores[j - begin] - *max);
         lanes[j % NUMBERS_LANES] += p;
-        const uint16_t *block = block_at(kv, batch, query->seq, j);
+        const void *block = block_at(kv, batch, query->seq, j);
         for (uint32_t d = 0; d < kv->head_dim; d++)
-            sums[d] = fmaf(p, half_to_float(block[v_index(kv, query->kv_head, d, j)]), sums[d]);
+            sums[d] = fmaf(p, kv_load(kv, block, v_index(kv, query->kv_head, d, j)), sums[d]);
     }
     *total = numbers_tree(lanes);
 }

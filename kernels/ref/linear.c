@@ -82,25 +82,26 @@ static void quantize_row(struct kernels_ctx *ctx, const float *x, uint32_t k, bo
     }
 }
 
-void ref_linear(struct kernels_ctx *ctx, float *out, const float *x, const struct weight *weight,
-                uint32_t n_rows, enum epilogue epilogue) {
+void ref_linear(struct kernels_ctx *ctx, float *out, size_t out_stride, const float *x,
+                const struct weight *weight, uint32_t n_rows, enum epilogue epilogue) {
     ASSERT(weight->k <= ctx->limits.max_dim);
     uint32_t saved = numbers_enter();
     bool fine = numbers_fine(weight, epilogue);
-    for (uint32_t row = 0; row < n_rows; row++, x += weight->k) {
+    for (uint32_t row = 0; row < n_rows; row++, x += weight->k, out += out_stride) {
         quantize_row(ctx, x, weight->k, fine);
         for (uint32_t i = 0; i < weight->k; i++)
             ctx->rounded[i] = bf16_to_float(float_to_bf16(x[i]));
         if (epilogue == EPILOGUE_SILU_MUL) {
             for (uint32_t n = 0; n + 1 < weight->n; n += 2)
-                *out++ = numbers_silu(output(ctx, weight, x, n)) * output(ctx, weight, x, n + 1);
+                out[n / 2] =
+                    numbers_silu(output(ctx, weight, x, n)) * output(ctx, weight, x, n + 1);
             continue;
         }
-        for (uint32_t n = 0; n < weight->n; n++, out++) {
+        for (uint32_t n = 0; n < weight->n; n++) {
             float y = output(ctx, weight, x, n);
-            *out = epilogue == EPILOGUE_ADD ? *out + y : y;
+            out[n] = epilogue == EPILOGUE_ADD ? out[n] + y : y;
             if (fine)
-                *out += dot_ints(weight, n, ctx->fine_q, ctx->fine_scales);
+                out[n] += dot_ints(weight, n, ctx->fine_q, ctx->fine_scales);
         }
     }
     numbers_leave(saved);

@@ -67,18 +67,21 @@ static void ref_dealloc(struct kernels_ctx *ctx, void *memory, size_t n_bytes) {
     free(memory);
 }
 
+void ref_norm_row(float *out, const float *x, const float *gain, float eps, uint32_t dim) {
+    float lanes[NUMBERS_LANES] = {0};
+    for (uint32_t i = 0; i < dim; i++)
+        lanes[i % NUMBERS_LANES] = fmaf(x[i], x[i], lanes[i % NUMBERS_LANES]);
+    float factor = 1.0f / sqrtf(numbers_tree(lanes) / (float)dim + eps);
+    for (uint32_t i = 0; i < dim; i++)
+        out[i] = x[i] * factor * gain[i];
+}
+
 static void ref_norm(struct kernels_ctx *ctx, float *out, const float *x, const float *gain,
                      float eps, uint32_t n_rows, uint32_t dim) {
     (void)ctx;
     uint32_t saved = numbers_enter();
-    for (uint32_t row = 0; row < n_rows; row++, x += dim, out += dim) {
-        float lanes[NUMBERS_LANES] = {0};
-        for (uint32_t i = 0; i < dim; i++)
-            lanes[i % NUMBERS_LANES] = fmaf(x[i], x[i], lanes[i % NUMBERS_LANES]);
-        float factor = 1.0f / sqrtf(numbers_tree(lanes) / (float)dim + eps);
-        for (uint32_t i = 0; i < dim; i++)
-            out[i] = x[i] * factor * gain[i];
-    }
+    for (uint32_t row = 0; row < n_rows; row++, x += dim, out += dim)
+        ref_norm_row(out, x, gain, eps, dim);
     numbers_leave(saved);
 }
 
@@ -101,6 +104,10 @@ const struct kernels kernels_ref = {
     .embed = ref_embed,
     .norm = ref_norm,
     .linear = ref_linear,
+    .silu_mul = ref_silu_mul,
+    .add_gated = ref_add_gated,
+    .moe_route = ref_moe_route,
+    .moe_ffn = ref_moe_ffn,
     .rope_kv = ref_rope_kv,
     .attend = ref_attend,
     .gather_rows = ref_gather_rows,

@@ -33,17 +33,19 @@ struct kernels_ctx {
     float *allowed;                      /* owned (n_vocab) */
 };
 
+/* ref/ref.c: RMSNorm of one row; out may be x. In a thread with flush-to-zero set. */
+void ref_norm_row(float *out, const float *x, const float *gain, float eps, uint32_t dim);
+
 /* ref/weight.c */
-size_t ref_weight_size(const struct weight_part *parts, uint32_t n_parts, struct error *error);
-NODISCARD enum status ref_weight_pack(struct kernels_ctx *ctx, const struct weight_part *parts,
-                                      uint32_t n_parts, void *memory, struct weight *weight,
-                                      struct error *error);
+size_t ref_weight_size(const struct weight_source *source, struct error *error);
+NODISCARD enum status ref_weight_pack(struct kernels_ctx *ctx, const struct weight_source *source,
+                                      void *memory, struct weight *weight, struct error *error);
 void ref_embed(struct kernels_ctx *ctx, float *out, const struct weight *table,
-               const struct kernels_batch *batch);
+               const struct kernels_batch *batch, uint32_t id_begin);
 
 /* ref/linear.c */
-void ref_linear(struct kernels_ctx *ctx, float *out, const float *x, const struct weight *weight,
-                uint32_t n_rows, enum epilogue epilogue);
+void ref_linear(struct kernels_ctx *ctx, float *out, size_t out_stride, const float *x,
+                const struct weight *weight, uint32_t n_rows, enum epilogue epilogue);
 
 /* ref/attend.c */
 void ref_rope_kv(struct kernels_ctx *ctx, float *qkv, const struct kernels_batch *batch,
@@ -51,6 +53,18 @@ void ref_rope_kv(struct kernels_ctx *ctx, float *qkv, const struct kernels_batch
 void ref_attend(struct kernels_ctx *ctx, float *out, const float *qkv,
                 const struct kernels_batch *batch, const struct kernels_kv *kv, float scale,
                 const float *alibi, uint32_t window);
+
+/* ref/moe.c */
+void ref_silu_mul(struct kernels_ctx *ctx, float *out, const float *gate, const float *up,
+                  size_t n);
+void ref_add_gated(struct kernels_ctx *ctx, float *out, const float *x, const float *gate,
+                   uint32_t n_rows, uint32_t dim);
+void ref_moe_route(struct kernels_ctx *ctx, uint32_t *ids, float *weights, const float *logits,
+                   uint32_t n_rows, uint32_t n_experts, uint32_t n_active, bool normalise);
+void ref_moe_ffn(struct kernels_ctx *ctx, float *out, const float *x, const uint32_t *ids,
+                 const float *weights, uint32_t n_rows, uint32_t n_active,
+                 const struct weight *gate_up, const struct weight *down, uint32_t n_experts,
+                 float *scratch);
 
 /* ref/sample.c */
 void ref_sample(struct kernels_ctx *ctx, float *logits, uint32_t n_rows, uint32_t n_vocab,

@@ -45,7 +45,7 @@ static struct model *open_model(int which) {
     struct error error;
     char path[] = "/tmp/tandem-family-XXXXXX";
     if (!models[which].format) {
-        ck_assert_int_eq(model_open("hash", &model, &error), STATUS_OK);
+        ck_assert_int_eq(model_open("hash", NULL, &model, &error), STATUS_OK);
         return model;
     }
     struct buf file;
@@ -57,7 +57,7 @@ static struct model *open_model(int which) {
     ck_assert_int_ge(fd, 0);
     ck_assert_int_eq(write(fd, file.data, file.n), (ssize_t)file.n);
     close(fd);
-    enum status status = model_open(path, &model, &error);
+    enum status status = model_open(path, NULL, &model, &error);
     unlink(path);
     ck_assert_msg(status == STATUS_OK, "%s", error.text);
     buf_fini(&file);

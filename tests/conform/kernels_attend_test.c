@@ -1,6 +1,7 @@
 /* Attention and sampling of every backend, instruction set and number of threads give the bits of
  * the reference: prompts whole and in chunks, alone and beside others, with unwritten slots of the
- * cache full of NaN. */
+ * cache full of NaN and no block where nothing may be looked at. */
+#include "kernels/limits.h"
 #include "kernels/numbers.h"
 #include "tests/support/kernels_subject.h"
 #include "tests/support/suite.h"
@@ -27,15 +28,21 @@ struct shape {
     uint32_t window;
     bool has_alibi;
     bool has_q_scale;
+    enum kv_format format;
+    bool has_norm;
+    uint32_t n_variants;
 };
 
 static const struct shape shapes[] = {
-    {9, 3, 64, 64, ROPE_HALF_SPLIT, 0, false, false},
-    {4, 4, 32, 32, ROPE_INTERLEAVED, 40, false, false},
-    {16, 1, 48, 24, ROPE_INTERLEAVED, 0, false, false},
-    {7, 1, 80, 80, ROPE_HALF_SPLIT, 256, false, true},
-    {5, 5, 16, 0, ROPE_NONE, 0, true, false},
-    {4, 2, 128, 64, ROPE_HALF_SPLIT, 1, true, false},
+    {9, 3, 64, 64, ROPE_HALF_SPLIT, 0, false, false, KV_F16, false, 1},
+    {4, 4, 32, 32, ROPE_INTERLEAVED, 40, false, false, KV_F16, false, 2},
+    {16, 1, 48, 24, ROPE_INTERLEAVED, 0, false, false, KV_F32, false, 1},
+    {7, 1, 80, 80, ROPE_HALF_SPLIT, 256, false, true, KV_F16, true, 3},
+    {5, 5, 16, 0, ROPE_NONE, 0, true, false, KV_F32, false, 1},
+    {4, 2, 128, 64, ROPE_HALF_SPLIT, 1, true, false, KV_F16, false, 1},
+    {8, 1, 64, 64, ROPE_HALF_SPLIT, 33, false, true, KV_F32, true, 2},
+    {4, 1, 256, 128, ROPE_INTERLEAVED, 0, true, true, KV_F32, true, 1},
+    {8, 2, 96, 32, ROPE_HALF_SPLIT, 16, true, false, KV_F32, false, 3},
 };
 #define N_SHAPES ((int)(sizeof shapes / sizeof shapes[0]))
 
@@ -46,25 +53,41 @@ struct scene {
     uint32_t begin[N_SEQS + 1];
     size_t width; /* floats of a qkv row */
     float *qkv;
-    float *expected;  /* (N_TOKENS, n_heads * head_dim) */
-    uint16_t *blocks; /* the cache as the reference left it */
+    float *expected; /* (N_TOKENS, n_heads * head_dim) */
+    void *blocks;    /* the cache as the reference left it */
     float *cosines;
     float *sines;
     float *q_scale;
+    float gains[2 * HEAD_DIM_MAX]; /* of q and k */
     float alibi[16];
     uint32_t tables[N_SEQS * BLOCKS];
 };
 
 static size_t block_bytes(const struct shape *shape) {
-    return (size_t)2 * shape->n_kv_heads * shape->head_dim * KV_BLOCK_TOKENS * sizeof(uint16_t);
+    return (size_t)2 * shape->n_kv_heads * shape->head_dim * KV_BLOCK_TOKENS *
+           kv_format_bytes(shape->format);
 }
 
-static uint16_t *new_cache(const struct shape *shape) {
-    size_t n = N_BLOCKS * block_bytes(shape) / 2;
-    uint16_t *cache = malloc(n * sizeof *cache);
-    for (size_t i = 0; i < n; i++)
-        cache[i] = 0x7e00;
+static void *new_cache(const struct shape *shape) {
+    size_t n_bytes = N_BLOCKS * block_bytes(shape);
+    char *cache = malloc(n_bytes);
+    for (size_t at = 0; at < n_bytes; at += kv_format_bytes(shape->format))
+        if (shape->format == KV_F32)
+            memcpy(cache + at, &(float){NAN}, 4);
+        else
+            memcpy(cache + at, &(uint16_t){0x7e00}, 2);
     return cache;
+}
+
+/* The blocks that tokens [first, first + n) of a sequence may look at; the others have no place. */
+static void fill_table(const struct scene *scene, uint32_t seq, uint32_t first, uint32_t n,
+                       uint32_t *table) {
+    uint32_t window = scene->shape.window;
+    uint32_t begin = window != 0 && first + 1 > window ? first + 1 - window : 0;
+    for (uint32_t i = 0; i < BLOCKS; i++) {
+        bool is_seen = i >= begin / KV_BLOCK_TOKENS && i <= (first + n - 1) / KV_BLOCK_TOKENS;
+        table[i] = is_seen ? scene->tables[(size_t)seq * BLOCKS + i] : UINT32_MAX;
+    }
 }
 
 /* A step over some tokens: rotation, cache and attention; outputs go to their place in `out`. */
@@ -76,20 +99,20 @@ struct step {
 };
 
 static void run_step(const struct scene *scene, const struct kernels *kernels,
-                     struct kernels_ctx *ctx, const struct step *step, uint16_t *cache,
-                     float *out) {
+                     struct kernels_ctx *ctx, const struct step *step, void *cache, float *out) {
     const struct shape *shape = &scene->shape;
     size_t out_width = (size_t)shape->n_heads * shape->head_dim;
     uint32_t positions[N_TOKENS];
     uint32_t seq_begin[N_SEQS + 1] = {0};
     uint32_t tables[N_SEQS * BLOCKS];
+    uint32_t variants[N_SEQS];
     float *qkv = malloc(N_TOKENS * scene->width * sizeof *qkv);
     float *result = malloc(N_TOKENS * out_width * sizeof *result);
     uint32_t t = 0;
     for (uint32_t s = 0; s < step->n_seqs; s++) {
         uint32_t seq = step->seqs[s];
-        memcpy(tables + (size_t)s * BLOCKS, scene->tables + (size_t)seq * BLOCKS,
-               BLOCKS * sizeof *tables);
+        variants[s] = seq % shape->n_variants;
+        fill_table(scene, seq, step->first[s], step->n[s], tables + (size_t)s * BLOCKS);
         for (uint32_t i = 0; i < step->n[s]; i++, t++) {
             positions[t] = step->first[s] + i;
             memcpy(qkv + t * scene->width,
@@ -103,16 +126,22 @@ static void run_step(const struct scene *scene, const struct kernels *kernels,
                                   .positions = positions,
                                   .seq_begin = seq_begin,
                                   .block_tables = tables,
-                                  .block_table_stride = BLOCKS};
+                                  .block_table_stride = BLOCKS,
+                                  .variants = shape->n_variants > 1 ? variants : NULL};
     struct rope rope = {.layout = shape->layout,
                         .dims = shape->rope_dims,
+                        .n_variants = shape->n_variants,
                         .cos = scene->cosines,
                         .sin = scene->sines,
-                        .q_scale = shape->has_q_scale ? scene->q_scale : NULL};
+                        .q_scale = shape->has_q_scale ? scene->q_scale : NULL,
+                        .q_norm = shape->has_norm ? scene->gains : NULL,
+                        .k_norm = shape->has_norm ? scene->gains + shape->head_dim : NULL,
+                        .norm_eps = 1e-6f};
     struct kernels_kv kv = {.base = cache,
                             .block_bytes = block_bytes(shape),
                             .n_kv_heads = shape->n_kv_heads,
-                            .head_dim = shape->head_dim};
+                            .head_dim = shape->head_dim,
+                            .format = shape->format};
     kernels->rope_kv(ctx, qkv, &batch, &rope, &kv);
     kernels->attend(ctx, result, qkv, &batch, &kv, 0.125f, shape->has_alibi ? scene->alibi : NULL,
                     shape->window);
@@ -138,7 +167,8 @@ static void scene_init(struct scene *scene, const struct shape *shape) {
         scene->begin[s + 1] = scene->begin[s] + lengths[s];
     scene->width = (size_t)(shape->n_heads + 2 * shape->n_kv_heads) * shape->head_dim;
     size_t out_width = (size_t)shape->n_heads * shape->head_dim;
-    size_t n_angles = (size_t)BLOCKS * KV_BLOCK_TOKENS * (shape->rope_dims / 2 + 1);
+    size_t n_angles = (size_t)shape->n_variants * BLOCKS * KV_BLOCK_TOKENS *
+                      (shape->rope_dims / 2 + 1); /* never none */
     scene->qkv = malloc(N_TOKENS * scene->width * sizeof(float));
     scene->expected = malloc(N_TOKENS * out_width * sizeof(float));
     scene->cosines = malloc(n_angles * sizeof(float));
@@ -148,6 +178,7 @@ static void scene_init(struct scene *scene, const struct shape *shape) {
     fill_random(&random, scene->cosines, n_angles);
     fill_random(&random, scene->sines, n_angles);
     fill_random(&random, scene->q_scale, (size_t)BLOCKS * KV_BLOCK_TOKENS);
+    fill_random(&random, scene->gains, (size_t)2 * shape->head_dim);
     for (int i = 0; i < 16; i++)
         scene->alibi[i] = 0.5f / (float)(i + 1);
     for (uint32_t i = 0; i < N_BLOCKS; i++)
@@ -171,7 +202,7 @@ static void scene_fini(struct scene *scene) {
 /* All sequences, each in chunks of `chunk` tokens, side by side; those that are done drop out. */
 static void check_chunks(const struct scene *scene, const struct subject *subject, uint32_t chunk) {
     size_t n_out = (size_t)N_TOKENS * scene->shape.n_heads * scene->shape.head_dim;
-    uint16_t *cache = new_cache(&scene->shape);
+    void *cache = new_cache(&scene->shape);
     float *out = calloc(n_out, sizeof *out);
     uint32_t done[N_SEQS] = {0};
     for (;;) {
@@ -216,6 +247,111 @@ START_TEST(attention_does_not_depend_on_how_a_prompt_is_cut) {
         subject_close(&subject);
     }
     scene_fini(&scene);
+}
+END_TEST
+
+#define ROPE_TOKENS 21
+
+/* Tokens of two sequences, each with its own table, from positions of their own. */
+static void rotate_by(const struct subject *subject, const struct rope *rope,
+                      const struct kernels_kv *kv, float *qkv) {
+    static const uint32_t seq_begin[] = {0, 9, ROPE_TOKENS};
+    static const uint32_t tables[] = {3, 0, UINT32_MAX, 2, 1, UINT32_MAX};
+    uint32_t positions[ROPE_TOKENS];
+    for (uint32_t t = 0; t < ROPE_TOKENS; t++)
+        positions[t] = t < 9 ? 5 + t : t + 3;
+    struct kernels_batch batch = {.n_tokens = ROPE_TOKENS,
+                                  .n_seqs = 2,
+                                  .positions = positions,
+                                  .seq_begin = seq_begin,
+                                  .block_tables = tables,
+                                  .block_table_stride = 3,
+                                  .variants = (const uint32_t[]){1, 0}};
+    subject->kernels->rope_kv(subject->ctx, qkv, &batch, rope, kv);
+}
+
+/* All heads of 16 to 256 dimensions; rotated ones all, half, and as few as two or all but two. */
+START_TEST(heads_are_turned_alike_on_every_path) {
+    uint32_t dim = 16 * ((uint32_t)_i + 1);
+    const uint32_t rotated[] = {dim, dim / 2, 2, dim - 2, 0};
+    struct random random = {dim};
+    struct kernels_limits limits = {ROPE_TOKENS, 2, 32, 64, 64, 2, 1, dim};
+    size_t n = (size_t)ROPE_TOKENS * 4 * dim;
+    size_t cache_bytes = (size_t)4 * 2 * dim * KV_BLOCK_TOKENS * sizeof(float);
+    size_t n_angles = (size_t)2 * 32 * dim / 2;
+    float *floats = malloc((4 * n + 2 * n_angles + 2 * dim + 32) * sizeof *floats);
+    float *qkv = floats;
+    float *expected = qkv + n;
+    float *got = expected + n;
+    float *angles = got + n;
+    float *gains = angles + 2 * n_angles;
+    float *q_scale = gains + (size_t)2 * dim;
+    char *caches = malloc(2 * cache_bytes);
+    fill_random(&random, floats, 4 * n + 2 * n_angles + 2 * dim + 32);
+    for (uint32_t variant = 0; variant < 4 * 5 * 2; variant++) {
+        struct rope rope = {.layout = variant % 2 ? ROPE_HALF_SPLIT : ROPE_INTERLEAVED,
+                            .dims = rotated[variant / 8],
+                            .n_variants = 2,
+                            .cos = angles,
+                            .sin = angles + n_angles,
+                            .q_scale = variant / 2 % 2 ? q_scale : NULL,
+                            .q_norm = variant / 4 % 2 ? gains : NULL,
+                            .k_norm = gains + dim,
+                            .norm_eps = 1e-5f};
+        enum kv_format format = variant % 3 ? KV_F16 : KV_F32;
+        struct kernels_kv kv = {
+            .block_bytes = cache_bytes / 4, .n_kv_heads = 1, .head_dim = dim, .format = format};
+        memset(caches, 0xff, 2 * cache_bytes);
+        struct subject subject = subject_ref(&limits);
+        memcpy(expected, qkv, n * sizeof *qkv);
+        kv.base = caches;
+        rotate_by(&subject, &rope, &kv, expected);
+        subject_close(&subject);
+        for (uint32_t i = 0; subject_next(&subject, &i, &limits);) {
+            memcpy(got, qkv, n * sizeof *qkv);
+            memset(caches + cache_bytes, 0xff, cache_bytes);
+            kv.base = caches + cache_bytes;
+            rotate_by(&subject, &rope, &kv, got);
+            ck_assert_int_eq(memcmp(got, expected, n * sizeof *got), 0);
+            ck_assert_int_eq(memcmp(caches, caches + cache_bytes, cache_bytes), 0);
+            subject_close(&subject);
+        }
+    }
+    free(floats);
+    free(caches);
+}
+END_TEST
+
+START_TEST(a_head_is_normed_as_a_row_is) {
+    enum { dim = 80 };
+    struct random random = {80};
+    struct kernels_limits limits = {ROPE_TOKENS, 2, 32, 64, 64, 2, 1, dim};
+    float qkv[ROPE_TOKENS * 4 * dim];
+    float copy[ROPE_TOKENS * 4 * dim];
+    float gains[2 * dim];
+    float normed[dim];
+    static float cache[4 * 2 * dim * KV_BLOCK_TOKENS];
+    fill_random(&random, gains, (size_t)2 * dim);
+    fill_random(&random, qkv, sizeof qkv / sizeof *qkv);
+    struct rope rope = {.layout = ROPE_NONE,
+                        .n_variants = 2,
+                        .q_norm = gains,
+                        .k_norm = gains + dim,
+                        .norm_eps = 1e-6f};
+    struct kernels_kv kv = {cache, sizeof cache / 4, 1, dim, KV_F32};
+    struct subject subject;
+    for (uint32_t i = 0; subject_next(&subject, &i, &limits);) {
+        memcpy(copy, qkv, sizeof qkv);
+        rotate_by(&subject, &rope, &kv, copy);
+        for (uint32_t head = 0; head < ROPE_TOKENS * 4; head++) {
+            const float *before = qkv + (size_t)head * dim;
+            const float *gain = head % 4 < 2 ? gains : gains + dim;
+            subject.kernels->norm(subject.ctx, normed, before, gain, 1e-6f, 1, dim);
+            ck_assert_mem_eq(copy + (size_t)head * dim, head % 4 < 3 ? normed : before,
+                             sizeof normed);
+        }
+        subject_close(&subject);
+    }
 }
 END_TEST
 
@@ -325,5 +461,7 @@ END_TEST
 
 void suite_add(TCase *tests) {
     tcase_add_loop_test(tests, attention_does_not_depend_on_how_a_prompt_is_cut, 0, N_SHAPES);
+    tcase_add_loop_test(tests, heads_are_turned_alike_on_every_path, 0, HEAD_DIM_MAX / 16);
+    tcase_add_test(tests, a_head_is_normed_as_a_row_is);
     tcase_add_loop_test(tests, choices_are_those_of_the_reference, 0, 150);
 }

@@ -54,17 +54,17 @@ struct linear_case {
 };
 
 /* The rows' results, one after the other, by the reference. `residual` is what ADD adds to. */
-static void reference_rows(const struct linear_case *test, const struct weight_part *part,
+static void reference_rows(const struct linear_case *test, const struct weight_tensor *tensor,
                            const float *bias, const float *x, const float *residual, float *out) {
     struct subject ref = subject_ref(&small);
     size_t n_bytes;
-    struct weight weight = subject_pack(&ref, part, 1, &n_bytes);
+    struct weight weight = subject_pack_tensor(&ref, tensor, &n_bytes);
     weight.bias = bias;
     size_t width = test->epilogue == EPILOGUE_SILU_MUL ? test->n / 2 : test->n;
     memcpy(out, residual, ROWS_MAX * width * sizeof *out);
     for (uint32_t row = 0; row < ROWS_MAX; row++)
-        ref.kernels->linear(ref.ctx, out + row * width, x + (size_t)row * test->k, &weight, 1,
-                            test->epilogue);
+        ref.kernels->linear(ref.ctx, out + row * width, width, x + (size_t)row * test->k, &weight,
+                            1, test->epilogue);
     subject_unpack(&ref, &weight, n_bytes);
     subject_close(&ref);
 }
@@ -84,7 +84,7 @@ static void check_batches(const struct subject *subject, const struct linear_cas
                 memcpy(batch + (size_t)i * test->k, x + row * test->k, test->k * sizeof *x);
                 memcpy(out + i * width, residual + row * width, width * sizeof *out);
             }
-            subject->kernels->linear(subject->ctx, out, batch, weight, m, test->epilogue);
+            subject->kernels->linear(subject->ctx, out, width, batch, weight, m, test->epilogue);
             for (uint32_t i = 0; i < m; i++)
                 compare(subject, test->format, out + i * width,
                         expected + (i + shift) % ROWS_MAX * width, width);
@@ -95,10 +95,7 @@ static void check_batches(const struct subject *subject, const struct linear_cas
 
 static void check_linear(const struct linear_case *test) {
     struct random random = {test->n * 1000 + test->k};
-    size_t n_bytes;
-    uint8_t *bytes = random_tensor(&random, test->format, (size_t)test->n * test->k, &n_bytes);
-    struct weight_part part = {
-        .format = test->format, .data = bytes, .n_bytes = n_bytes, .k = test->k, .n_rows = test->n};
+    struct weight_tensor tensor = random_tensor(&random, test->format, test->n, test->k);
     size_t outputs = ROWS_MAX * (size_t)test->n;
     float *x = malloc(ROWS_MAX * (size_t)test->k * sizeof *x);
     float *residual = malloc(outputs * sizeof *residual);
@@ -109,19 +106,19 @@ static void check_linear(const struct linear_case *test) {
     x[GROUP] = 1e-35f;               /* one below QUANT_TINY, beside larger ones */
     fill_random(&random, residual, outputs);
     fill_random(&random, bias, test->n);
-    reference_rows(test, &part, test->has_bias ? bias : NULL, x, residual, expected);
+    reference_rows(test, &tensor, test->has_bias ? bias : NULL, x, residual, expected);
     struct subject subject;
     for (uint32_t i = 0; subject_next(&subject, &i, &small);) {
         if (has_reference_numbers(&subject)) {
             size_t packed_bytes;
-            struct weight weight = subject_pack(&subject, &part, 1, &packed_bytes);
+            struct weight weight = subject_pack_tensor(&subject, &tensor, &packed_bytes);
             weight.bias = test->has_bias ? bias : NULL;
             check_batches(&subject, test, &weight, x, residual, expected);
             subject_unpack(&subject, &weight, packed_bytes);
         }
         subject_close(&subject);
     }
-    free(bytes);
+    tensor_free(&tensor);
     free(x);
     free(residual);
     free(expected);
@@ -140,99 +137,110 @@ START_TEST(a_product_has_the_same_bits_on_every_path) {
 }
 END_TEST
 
-START_TEST(merged_and_reordered_parts_equal_their_rows) {
+START_TEST(merged_and_alternating_parts_equal_their_rows) {
     struct random random = {77};
-    size_t q_bytes;
-    size_t v_bytes;
-    uint8_t *q = random_tensor(&random, "q4_1", (size_t)40 * 64, &q_bytes);
-    uint8_t *v = random_tensor(&random, "q4_0", (size_t)10 * 64, &v_bytes);
-    const uint32_t order[] = {3, 0, 2, 1};
+    struct weight_tensor q = random_tensor(&random, "q4_1", 40, 96);
+    struct weight_tensor v = random_tensor(&random, "q4_0", 12, 96);
     const struct weight_part parts[] = {
-        {.format = "q4_1", .data = q, .n_bytes = q_bytes, .k = 64, .row_begin = 5, .n_rows = 30},
-        {.format = "q4_1",
-         .data = q,
-         .n_bytes = q_bytes,
-         .k = 64,
-         .row_begin = 36,
-         .n_rows = 4,
-         .row_order = order},
-        {.format = "q4_0", .data = v, .n_bytes = v_bytes, .k = 64, .row_begin = 9, .n_rows = 1}};
-    float x[64];
+        {.tensor = &q, .row_begin = 5, .n_rows = 9, .out_begin = 0, .out_step = 2},
+        {.tensor = &v, .row_begin = 2, .n_rows = 9, .out_begin = 1, .out_step = 2},
+        {.tensor = &q, .row_begin = 36, .n_rows = 4, .out_begin = 18, .out_step = 1},
+        {.tensor = &v, .row_begin = 11, .n_rows = 1, .out_begin = 22}};
+    const struct weight_source source = {.parts = parts, .n_parts = 4, .k = 96};
+    float x[96];
     float all_q[40];
-    float all_v[10];
-    float expected[35];
-    fill_random(&random, x, 64);
+    float all_v[12];
+    float expected[23];
+    fill_random(&random, x, 96);
     struct subject ref = subject_ref(&small);
     size_t n_bytes;
-    struct weight_part whole = {
-        .format = "q4_1", .data = q, .n_bytes = q_bytes, .k = 64, .n_rows = 40};
-    struct weight weight = subject_pack(&ref, &whole, 1, &n_bytes);
-    ref.kernels->linear(ref.ctx, all_q, x, &weight, 1, EPILOGUE_NONE);
+    struct weight weight = subject_pack_tensor(&ref, &q, &n_bytes);
+    ref.kernels->linear(ref.ctx, all_q, 40, x, &weight, 1, EPILOGUE_NONE);
     subject_unpack(&ref, &weight, n_bytes);
-    whole = (struct weight_part){
-        .format = "q4_0", .data = v, .n_bytes = v_bytes, .k = 64, .n_rows = 10};
-    weight = subject_pack(&ref, &whole, 1, &n_bytes);
-    ref.kernels->linear(ref.ctx, all_v, x, &weight, 1, EPILOGUE_NONE);
+    weight = subject_pack_tensor(&ref, &v, &n_bytes);
+    ref.kernels->linear(ref.ctx, all_v, 12, x, &weight, 1, EPILOGUE_NONE);
     subject_unpack(&ref, &weight, n_bytes);
     subject_close(&ref);
-    memcpy(expected, all_q + 5, 30 * sizeof *expected);
-    for (int i = 0; i < 4; i++)
-        expected[30 + i] = all_q[36 + order[i]];
-    expected[34] = all_v[9];
+    for (int i = 0; i < 9; i++) {
+        expected[2 * i] = all_q[5 + i];
+        expected[2 * i + 1] = all_v[2 + i];
+    }
+    memcpy(expected + 18, all_q + 36, 4 * sizeof *expected);
+    expected[22] = all_v[11];
 
     struct subject subject;
     for (uint32_t i = 0; subject_next(&subject, &i, &small);) {
-        float out[35];
-        weight = subject_pack(&subject, parts, 3, &n_bytes);
-        ck_assert_uint_eq(weight.n, 35);
-        subject.kernels->linear(subject.ctx, out, x, &weight, 1, EPILOGUE_NONE);
-        compare(&subject, "merged parts", out, expected, 35);
+        float out[23];
+        weight = subject_pack(&subject, &source, &n_bytes);
+        ck_assert_uint_eq(weight.n, 23);
+        subject.kernels->linear(subject.ctx, out, 23, x, &weight, 1, EPILOGUE_NONE);
+        compare(&subject, "merged parts", out, expected, 23);
         subject_unpack(&subject, &weight, n_bytes);
         subject_close(&subject);
     }
-    free(q);
-    free(v);
+    tensor_free(&q);
+    tensor_free(&v);
 }
 END_TEST
 
+static void expect_refusal(const struct subject *subject, const struct weight_source *source) {
+    struct error error = {0};
+    ck_assert_uint_eq(subject->kernels->weight_size(source, &error), 0);
+    ck_assert_int_ne(error.text[0], 0);
+}
+
 START_TEST(impossible_parts_are_refused_with_a_reason) {
     uint8_t bytes[40] = {0xff, 0x7b}; /* q4_0: a scale of 65504, whose minimum has no binary16 */
-    const struct weight_part bad[] = {
-        {.format = "q9_9", .data = bytes, .n_bytes = 20, .k = 32, .n_rows = 1},
-        {.format = NULL, .data = bytes, .n_bytes = 20, .k = 32, .n_rows = 1},
-        {.format = "q4_1", .data = bytes, .n_bytes = 19, .k = 32, .n_rows = 1},
-        {.format = "q4_1", .data = bytes, .n_bytes = 20, .k = 31, .n_rows = 1},
-        {.format = "q4_1", .data = bytes, .n_bytes = 20, .k = 0, .n_rows = 1},
-        {.format = "q4_1", .data = bytes, .n_bytes = 20, .k = 32, .n_rows = 0},
-        {.format = "q4_1", .data = bytes, .n_bytes = 20, .k = 32, .n_rows = 2},
-        {.format = "q4_1",
-         .data = bytes,
-         .n_bytes = 20,
-         .k = 32,
-         .row_begin = UINT32_MAX,
-         .n_rows = 1},
-        {.format = "q4_1", .data = NULL, .n_bytes = 20, .k = 32, .n_rows = 1}};
+    const struct weight_tensor bad[] = {
+        {.format = "q9_9", .values = bytes, .n_value_bytes = 20, .k = 32, .n = 1},
+        {.format = NULL, .values = bytes, .n_value_bytes = 20, .k = 32, .n = 1},
+        {.format = "q4_1", .values = bytes, .n_value_bytes = 19, .k = 32, .n = 1},
+        {.format = "q4_1", .values = bytes, .n_value_bytes = 21, .k = 32, .n = 1},
+        {.format = "q4_1", .values = bytes, .n_value_bytes = 20, .k = 31, .n = 1},
+        {.format = "q4_1", .values = bytes, .n_value_bytes = 20, .k = 0, .n = 1},
+        {.format = "q4_1", .values = bytes, .n_value_bytes = 20, .k = 32, .n = 0},
+        {.format = "q4_1", .values = bytes, .n_value_bytes = 20, .k = 32, .n = 2},
+        {.format = "q4_1", .values = NULL, .n_value_bytes = 20, .k = 32, .n = 1}};
+    const struct weight_tensor good = {
+        .format = "q4_1", .values = bytes, .n_value_bytes = 40, .k = 64, .n = 1};
+    const struct weight_tensor other = {
+        .format = "q8_0", .values = bytes, .n_value_bytes = 34, .k = 32, .n = 1};
+    const struct weight_tensor huge = {
+        .format = "q4_0", .values = bytes, .n_value_bytes = 18, .k = 32, .n = 1};
+    const struct weight_part bad_rows[][2] = {
+        {{.tensor = &good, .n_rows = 0}},
+        {{.tensor = &good, .n_rows = 2, .out_step = 1}},
+        {{.tensor = &good, .row_begin = UINT32_MAX, .n_rows = 1}},
+        {{.tensor = &good, .n_rows = 1, .out_begin = 1}},
+        {{.tensor = &good, .n_rows = 1}, {.tensor = &good, .n_rows = 1}},
+        {{.tensor = &good, .n_rows = 1}, {.tensor = &good, .n_rows = 1, .out_begin = UINT32_MAX}},
+        {{.tensor = &good, .n_rows = 1}, {.tensor = &other, .n_rows = 1, .out_begin = 1}}};
     struct subject subject;
     for (uint32_t i = 0; subject_next(&subject, &i, &small);) {
-        struct error error;
         for (size_t j = 0; j < sizeof bad / sizeof bad[0]; j++) {
-            error.text[0] = 0;
-            ck_assert_uint_eq(subject.kernels->weight_size(&bad[j], 1, &error), 0);
-            ck_assert_int_ne(error.text[0], 0);
+            struct weight_part part = {.tensor = &bad[j], .n_rows = bad[j].n, .out_step = 1};
+            expect_refusal(&subject, &(struct weight_source){&part, 1, 0, bad[j].k, false});
         }
-        const struct weight_part mixed[] = {
-            {.format = "q4_1", .data = bytes, .n_bytes = 20, .k = 32, .n_rows = 1},
-            {.format = "q8_0", .data = bytes, .n_bytes = 34, .k = 32, .n_rows = 1}};
-        ck_assert_uint_eq(subject.kernels->weight_size(mixed, 2, &error), 0);
-        ck_assert_uint_eq(subject.kernels->weight_size(mixed, 0, &error), 0);
+        for (size_t j = 0; j < sizeof bad_rows / sizeof bad_rows[0]; j++) {
+            uint32_t n_parts = bad_rows[j][1].tensor ? 2 : 1;
+            expect_refusal(&subject, &(struct weight_source){bad_rows[j], n_parts, 0, 32, false});
+        }
+        struct weight_part part = {.tensor = &good, .n_rows = 1};
+        expect_refusal(&subject, &(struct weight_source){&part, 0, 0, 64, false});
+        expect_refusal(&subject, &(struct weight_source){&part, 1, 0, 0, false});
+        expect_refusal(&subject, &(struct weight_source){&part, 1, 0, 48, false});
+        expect_refusal(&subject, &(struct weight_source){&part, 1, 16, 32, false});
+        expect_refusal(&subject, &(struct weight_source){&part, 1, 32, 64, false});
+        expect_refusal(&subject, &(struct weight_source){&part, 1, UINT32_MAX - 31, 32, false});
 
-        const struct weight_part huge = {
-            .format = "q4_0", .data = bytes, .n_bytes = 18, .k = 32, .n_rows = 1};
-        size_t size = subject.kernels->weight_size(&huge, 1, &error);
+        struct error error;
+        part.tensor = &huge;
+        const struct weight_source source = {&part, 1, 0, 32, false};
+        size_t size = subject.kernels->weight_size(&source, &error);
         void *memory = subject.kernels->alloc(subject.ctx, size);
         struct weight weight;
         ck_assert_int_eq(
-            subject.kernels->weight_pack(subject.ctx, &huge, 1, memory, &weight, &error),
+            subject.kernels->weight_pack(subject.ctx, &source, memory, &weight, &error),
             STATUS_UNSUPPORTED);
         subject.kernels->dealloc(subject.ctx, memory, size);
         subject_close(&subject);
@@ -244,25 +252,25 @@ START_TEST(embeddings_norms_and_gathers_have_the_same_bits) {
     const char *format = quant_table[_i]->name;
     struct random random = {(uint64_t)_i};
     enum { n = 37, dim = 96, tokens = 40 };
-    size_t n_bytes;
-    uint8_t *bytes = random_tensor(&random, format, (size_t)n * dim, &n_bytes);
-    struct weight_part part = {
-        .format = format, .data = bytes, .n_bytes = n_bytes, .k = dim, .n_rows = n};
+    struct weight_tensor tensor = random_tensor(&random, format, n, dim);
     uint32_t ids[tokens];
     float gain[dim];
     static float expected[3][tokens * dim];
     static float got[3][tokens * dim];
     for (int i = 0; i < tokens; i++)
-        ids[i] = (uint32_t)random_below(&random, n);
+        ids[i] = (uint32_t)random_below(&random, n + 7);
     fill_random(&random, gain, dim);
     struct kernels_batch batch = {.n_tokens = tokens, .ids = ids};
     struct subject subject;
     for (uint32_t i = 0; subject_next(&subject, &i, &small);) {
         size_t packed;
-        struct weight weight = subject_pack(&subject, &part, 1, &packed);
+        struct weight weight = subject_pack_tensor(&subject, &tensor, &packed);
         float(*to)[tokens * dim] = i == 1 ? expected : got; /* the reference is listed first */
         memset(to, 0, sizeof got);
-        subject.kernels->embed(subject.ctx, to[0], &weight, &batch);
+        subject.kernels->embed(subject.ctx, to[0], &weight, &batch, 3);
+        for (int t = 0; t < tokens; t++)
+            for (int j = 0; j < dim; j++)
+                ck_assert(to[0][t * dim + j] == 0.0f || (ids[t] >= 3 && ids[t] < n + 3));
         subject.kernels->norm(subject.ctx, to[1], to[0], gain, 1e-5f, tokens, dim);
         subject.kernels->norm(subject.ctx, to[2], to[0], gain, 1e-6f, 41, 93);
         if (i > 1) {
@@ -278,7 +286,7 @@ START_TEST(embeddings_norms_and_gathers_have_the_same_bits) {
         subject_unpack(&subject, &weight, packed);
         subject_close(&subject);
     }
-    free(bytes);
+    tensor_free(&tensor);
 }
 END_TEST
 
@@ -287,7 +295,7 @@ void suite_add(TCase *tests) {
     while (quant_table[n_formats])
         n_formats++;
     tcase_add_loop_test(tests, a_product_has_the_same_bits_on_every_path, 0, n_formats);
-    tcase_add_test(tests, merged_and_reordered_parts_equal_their_rows);
+    tcase_add_test(tests, merged_and_alternating_parts_equal_their_rows);
     tcase_add_test(tests, impossible_parts_are_refused_with_a_reason);
     tcase_add_loop_test(tests, embeddings_norms_and_gathers_have_the_same_bits, 0, n_formats);
 }

@@ -71,42 +71,71 @@ static uint16_t random_half(struct random *random, float size) {
     return float_to_half((random_unit(random_next(random)) * 2.0f - 1.0f) * size);
 }
 
-uint8_t *random_tensor(struct random *random, const char *name, size_t n, size_t *n_bytes) {
-    const struct quant_format *format = quant_find(name);
-    size_t n_blocks = n / format->block_elems;
-    *n_bytes = n_blocks * format->block_bytes;
-    uint8_t *bytes = malloc(*n_bytes);
-    for (size_t i = 0; i < *n_bytes; i++)
+/* Scales of about 0.02 and minima of about 0.2, wherever the format has them. */
+static void set_scales(struct random *random, const struct quant_format *format, uint8_t *at) {
+    float value = random_unit(random_next(random)) - 0.5f;
+    uint16_t half = random_half(random, 0.02f);
+    uint16_t min = random_half(random, 0.2f);
+    if (format->packed == WEIGHT_F32)
+        memcpy(at, &value, 4);
+    else if (format->packed == WEIGHT_BF16)
+        memcpy(at, &(uint16_t){float_to_bf16(value)}, 2);
+    else
+        memcpy(at, &half, 2);
+    if (strcmp(format->name, "q4_1") == 0)
+        memcpy(at + 2, &min, 2);
+}
+
+static void *random_bytes(struct random *random, size_t n_bytes) {
+    uint8_t *bytes = malloc(n_bytes);
+    ck_assert_ptr_nonnull(bytes);
+    for (size_t i = 0; i < n_bytes; i++)
         bytes[i] = (uint8_t)random_next(random);
-    for (size_t b = 0; b < n_blocks; b++) {
-        uint8_t *at = bytes + b * format->block_bytes;
-        float value = random_unit(random_next(random)) - 0.5f;
-        uint16_t half = random_half(random, 0.02f);
-        uint16_t min = random_half(random, 0.2f);
-        if (format->packed == WEIGHT_F32)
-            memcpy(at, &value, 4);
-        else if (format->packed == WEIGHT_BF16)
-            memcpy(at, &(uint16_t){float_to_bf16(value)}, 2);
-        else
-            memcpy(at, &half, 2);
-        if (strcmp(name, "q4_1") == 0)
-            memcpy(at + 2, &min, 2);
-    }
     return bytes;
 }
 
-struct weight subject_pack(const struct subject *subject, const struct weight_part *parts,
-                           uint32_t n_parts, size_t *n_bytes) {
+struct weight_tensor random_tensor(struct random *random, const char *name, uint32_t n,
+                                   uint32_t k) {
+    const struct quant_format *format = quant_find(name);
+    struct weight_tensor tensor = {.format = name, .n = n, .k = k};
+    struct quant_sizes sizes;
     struct error error = {0};
-    *n_bytes = subject->kernels->weight_size(parts, n_parts, &error);
+    ck_assert_msg(quant_sizes(&tensor, &sizes, &error) == STATUS_OK, "%s", error.text);
+    uint8_t *values = random_bytes(random, sizes.values);
+    for (size_t at = 0; at < sizes.values; at += format->block_bytes)
+        set_scales(random, format, values + at);
+    tensor.values = values;
+    tensor.n_value_bytes = sizes.values;
+    return tensor;
+}
+
+void tensor_free(struct weight_tensor *tensor) {
+    free((void *)(uintptr_t)tensor->values);
+    free((void *)(uintptr_t)tensor->scales);
+    free((void *)(uintptr_t)tensor->zeros);
+    free((void *)(uintptr_t)tensor->group_of);
+    *tensor = (struct weight_tensor){0};
+}
+
+struct weight subject_pack(const struct subject *subject, const struct weight_source *source,
+                           size_t *n_bytes) {
+    struct error error = {0};
+    *n_bytes = subject->kernels->weight_size(source, &error);
     ck_assert_msg(*n_bytes > 0, "%s", error.text);
     void *memory = subject->kernels->alloc(subject->ctx, *n_bytes);
     ck_assert_ptr_nonnull(memory);
     struct weight weight;
     enum status status =
-        subject->kernels->weight_pack(subject->ctx, parts, n_parts, memory, &weight, &error);
+        subject->kernels->weight_pack(subject->ctx, source, memory, &weight, &error);
     ck_assert_msg(status == STATUS_OK, "%s", error.text);
     return weight;
+}
+
+struct weight subject_pack_tensor(const struct subject *subject, const struct weight_tensor *tensor,
+                                  size_t *n_bytes) {
+    struct weight_part part = {.tensor = tensor, .n_rows = tensor->n, .out_step = 1};
+    struct weight_source source = {.parts = &part, .n_parts = 1, .k = tensor->k};
+    return subject_pack(subject, &source, n_bytes);
 }
 
 void subject_unpack(const struct subject *subject, struct weight *weight, size_t n_bytes) {

@@ -25,11 +25,16 @@ struct subject subject_ref(const struct kernels_limits *limits);
 /* Uniform in [-1, 1), with now and then a zero or a value 100 times as large. */
 void fill_random(struct random *random, float *x, size_t n);
 
-/* n elements of a format as bytes (malloc): scales and values of the size real weights have. */
-uint8_t *random_tensor(struct random *random, const char *format, size_t n, size_t *n_bytes);
+/* A tensor (n, k) of a format: scales and values of the size real weights have. Its arrays are of
+ * their exact size, each from malloc; end with tensor_free. */
+struct weight_tensor random_tensor(struct random *random, const char *format, uint32_t n,
+                                   uint32_t k);
+void tensor_free(struct weight_tensor *tensor);
 
-/* Packs one part into the subject's memory; ends with subject_unpack. Aborts the test on failure.
- */
-struct weight subject_pack(const struct subject *subject, const struct weight_part *parts,
-                           uint32_t n_parts, size_t *n_bytes);
+/* Packs a matrix, or a whole tensor, into the subject's memory; ends with subject_unpack. Aborts
+ * the test on failure. */
+struct weight subject_pack(const struct subject *subject, const struct weight_source *source,
+                           size_t *n_bytes);
+struct weight subject_pack_tensor(const struct subject *subject, const struct weight_tensor *tensor,
+                                  size_t *n_bytes);
 void subject_unpack(const struct subject *subject, struct weight *weight, size_t n_bytes);

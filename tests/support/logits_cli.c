@@ -24,6 +24,7 @@ struct runner {
     uint32_t n_vocab;
     uint32_t context;
     uint32_t chunk;
+    uint32_t variant; /* by the length of the prompt */
     uint32_t *ids;    /* (context) */
     uint32_t *blocks; /* (context / 16) */
 };
@@ -41,6 +42,7 @@ static void compute(struct runner *runner, uint32_t begin, uint32_t end) {
                                .n_tokens = n,
                                .ids = runner->ids + begin,
                                .blocks = runner->blocks,
+                               .variant = runner->variant,
                                .sample = begin + n == end};
         batch_build(&runner->batch, &(struct plan){.n_rows = 1, .n_tokens = n, .rows = &row});
         forward_run(&runner->forward, &runner->batch, NULL, NULL);
@@ -97,6 +99,9 @@ static uint32_t read_ids(struct runner *runner, const json_t *ids) {
 
 static void answer(struct runner *runner, const json_t *line) {
     uint32_t n = read_ids(runner, json_object_get(line, "ids"));
+    const struct family_facts *facts = &runner->forward.model->facts;
+    for (runner->variant = 0; n > facts->variant_limits[runner->variant];)
+        runner->variant++;
     json_int_t n_greedy = json_integer_value(json_object_get(line, "greedy"));
     json_int_t n_top = json_integer_value(json_object_get(line, "top"));
     bool binary = json_is_true(json_object_get(line, "binary"));
@@ -139,7 +144,9 @@ int main(int argc, char **argv) {
     json_error_t wrong;
     if (argc < 2)
         die("which model?");
-    if (model_open(argv[1], &model, &error) != STATUS_OK)
+    /* Ids in, logits out: checkpoints without a tokenizer will do. */
+    struct model_options how = {.any_tokenizer = true};
+    if (model_open(argv[1], &how, &model, &error) != STATUS_OK)
         die(error.text);
     runner.chunk = (uint32_t)strtoul(option(argc, argv, "--chunk", "64"), NULL, 10);
     runner.context = model->config.context < 8192 ? model->config.context : 8192;
@@ -152,6 +159,7 @@ int main(int argc, char **argv) {
         .max_seqs = 1,
         .context_max = runner.context,
         .n_blocks = (runner.context + KV_BLOCK_TOKENS - 1) / KV_BLOCK_TOKENS,
+        .kv_format = strcmp(option(argc, argv, "--kv-dtype", "f16"), "f32") == 0 ? KV_F32 : KV_F16,
     };
     if (runner.chunk == 0 || forward_open(&runner.forward, &options, &error) != STATUS_OK)
         die(runner.chunk == 0 ? "--chunk is 0" : error.text);

@@ -1,22 +1,27 @@
 #include "tools/cli/cli.h"
 
 #include "tools/model_export.h"
+#include "tools/model_info.h"
 #include "tools/model_render.h"
 #include "tools/model_tokenize.h"
 
 #include "base/exit.h"
+#include "base/file.h"
 #include "model/model.h"
 
 #include <argp.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { KEY_NO_SPECIAL = 256, KEY_PARSE_SPECIAL };
+enum { KEY_NO_SPECIAL = 256, KEY_PARSE_SPECIAL, KEY_JSON, KEY_LOAD_FORMAT };
 
 struct arguments {
     const char *path;
     const char *folder;
     unsigned flags;
+    bool json;
+    bool dummy;
 };
 
 static error_t parse_path(int key, char *text, struct argp_state *state) {
@@ -41,66 +46,39 @@ static error_t parse_tokenize(int key, char *text, struct argp_state *state) {
     }
 }
 
-static uint64_t tensor_bytes(const struct model *model, uint32_t *n_tensors) {
-    uint64_t sum = 0;
-    const struct tensor *tensor;
-    for (*n_tensors = 0; (tensor = model_nth_tensor(model, *n_tensors)); ++*n_tensors)
-        sum += tensor->n_bytes;
-    return sum;
-}
-
-/* "q4_1 210, f32 61": how many tensors lie in which format. */
-static void print_formats(const struct model *model) {
-    const char *names[32];
-    uint32_t counts[32] = {0};
-    unsigned n = 0;
-    const struct tensor *tensor;
-    for (uint32_t i = 0; (tensor = model_nth_tensor(model, i)); i++) {
-        unsigned at = 0;
-        while (at < n && strcmp(names[at], tensor->format) != 0)
-            at++;
-        if (at == n && n < sizeof names / sizeof *names)
-            names[n++] = tensor->format;
-        if (at < n)
-            counts[at]++;
+static error_t parse_info(int key, char *text, struct argp_state *state) {
+    struct arguments *arguments = state->input;
+    switch (key) {
+    case KEY_JSON:
+        arguments->json = true;
+        return 0;
+    case KEY_LOAD_FORMAT:
+        arguments->dummy = strcmp(text, "dummy") == 0;
+        if (!arguments->dummy && strcmp(text, "auto") != 0)
+            argp_error(state, "--load-format is auto or dummy");
+        return 0;
+    default:
+        return parse_path(key, text, state);
     }
-    printf("formats       ");
-    for (unsigned i = 0; i < n; i++)
-        printf("%s%s %u", i ? ", " : "", names[i], counts[i]);
-    printf("%s\n", n ? "" : "none");
 }
 
 static int info(int argc, char **argv) {
-    static const struct argp argp = {NULL, parse_path, "MODEL", "What is in a model file.",
-                                     NULL, NULL,       NULL};
+    static const struct argp_option options[] = {
+        {"json", KEY_JSON, NULL, 0, "one JSON object", 0},
+        {"load-format", KEY_LOAD_FORMAT, "NAME", 0, "auto, or dummy: a config.json is enough", 0},
+        {0}};
+    static const struct argp argp = {options, parse_info, "MODEL", "What is in a model's files.",
+                                     NULL,    NULL,       NULL};
     struct arguments arguments = {0};
     struct model *model = NULL;
     struct error error;
-    uint32_t n_tensors = 0;
     argp_parse(&argp, argc, argv, 0, NULL, &arguments);
     if (!arguments.path)
         return cli_fail(EXIT_CONFIG, "which model?");
-    if (model_open(arguments.path, &model, &error) != STATUS_OK)
+    struct model_options how = {.dummy = arguments.dummy, .any_tokenizer = true};
+    if (model_open(arguments.path, &how, &model, &error) != STATUS_OK)
         return cli_fail(EXIT_CONFIG, "%s", error.text);
-    const struct model_config *config = &model->config;
-    uint64_t bytes = tensor_bytes(model, &n_tensors);
-    uint64_t kv = 4ull * config->n_layers * config->n_kv_heads * config->head_dim;
-    printf("name          %s\nfamily        %s\n", config->name, config->family);
-    printf("layers        %u\nwidth         %u\nheads         %u, kv %u, %u wide\n",
-           config->n_layers, config->dim, config->n_heads, config->n_kv_heads, config->head_dim);
-    printf("feed-forward  %u\nvocabulary    %u\ncontext       %u\n", config->ffn_dim,
-           config->n_vocab, config->context);
-    printf("rope          %s, %u of %u dimensions, base %g\n",
-           config->rope.layout == CONFIG_ROPE_NONE          ? "none"
-           : config->rope.layout == CONFIG_ROPE_INTERLEAVED ? "interleaved"
-                                                            : "half-split",
-           config->rope.dims, config->head_dim, config->rope.theta);
-    printf("head          %s\n", config->tied_head ? "tied to the embedding" : "its own");
-    printf("tensors       %u, %.1f MiB\n", n_tensors, (double)bytes / (1 << 20));
-    print_formats(model);
-    printf("tokenizer     %s\n", model->tokenizer->kind->name);
-    printf("template      %s\n", model->template.kind ? model->template.kind->name : "none");
-    printf("kv per token  %llu bytes\n", (unsigned long long)kv);
+    model_info_print(model, arguments.json, stdout);
     model_close(model);
     return 0;
 }
@@ -167,7 +145,7 @@ static int export_tokenizer(int argc, char **argv) {
 
 int cli_model(int argc, char **argv) {
     static const char usage[] =
-        "usage: tandem model info MODEL\n"
+        "usage: tandem model info MODEL [--json] [--load-format auto|dummy]\n"
         "       tandem model tokenize MODEL [--no-special] [--parse-special]\n"
         "       tandem model render MODEL_OR_TEMPLATE\n"
         "       tandem model export-tokenizer MODEL DIR\n";
@@ -177,6 +155,7 @@ int cli_model(int argc, char **argv) {
     if (argc > 1)
         argv[1] = program;
     argp_err_exit_status = EXIT_CONFIG;
+    file_guard(argc > 2 ? argv[argc - 1] : "model");
     if (strcmp(name, "info") == 0)
         return info(argc - 1, argv + 1);
     if (strcmp(name, "tokenize") == 0)

@@ -43,7 +43,7 @@ static const struct {
     {"threads", "N", TO_WORKER, "threads of each worker"},
     {"kv-transport", "NAME", TO_WORKER, "auto, local, shm or tcp"},
     {"step-us", "N", TO_WORKER, "hash only: how long a step lasts"},
-    {"load-format", "NAME", TO_WORKER, "auto, or dummy for random weights"},
+    {"load-format", "NAME", TO_BOTH, "auto, or dummy: a config.json is enough, random weights"},
     {"local-prefill-tokens", "N", TO_ROUTER, "prefill prompts up to this where they decode"},
     {"policy", "NAME", TO_ROUTER, "round_robin, least_load, two_choices, prefix_affinity"},
     {"queue", "N", TO_ROUTER, "requests that may wait for a worker"},
@@ -290,7 +290,8 @@ int cli_up(int argc, char **argv) {
     argp_err_exit_status = EXIT_CONFIG;
     argp_parse(&argp, argc, argv, 0, NULL, &up);
     if (!value_of(&up, "model") && !value_of(&up, "config"))
-        return cli_fail(EXIT_CONFIG, "--model is needed (a .gguf file, or \"hash\")");
+        return cli_fail(EXIT_CONFIG,
+                        "--model is needed (a .gguf file, a model folder, or \"hash\")");
     if (!count_of(&up, "prefill", &n_prefill) || !count_of(&up, "decode", &n_decode) ||
         !count_of(&up, "mixed", &n_mixed))
         return cli_fail(EXIT_CONFIG, "--prefill, --decode and --mixed take numbers from 0 to 64");

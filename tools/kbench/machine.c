@@ -143,13 +143,13 @@ struct machine machine_measure(uint32_t n_threads) {
 
 static uint8_t *random_bytes(const struct quant_format *format, size_t n, size_t *n_bytes) {
     struct random random = {n};
-    *n_bytes = n / format->block_elems * format->block_bytes;
+    *n_bytes = n / format->block * format->block_bytes;
     uint8_t *bytes = malloc(*n_bytes);
     if (!bytes)
         abort();
     for (size_t i = 0; i < *n_bytes; i++)
         bytes[i] = (uint8_t)random_next(&random);
-    for (size_t b = 0; b < n / format->block_elems; b++)
+    for (size_t b = 0; b < n / format->block; b++)
         bytes[b * format->block_bytes + 1] = 0x24; /* scales of about 2^-6, floats likewise */
     if (format->packed == WEIGHT_F32 || format->packed == WEIGHT_BF16)
         for (size_t b = 1; b <= n; b++)
@@ -183,7 +183,7 @@ static double time_copies(const struct kernels *kernels, struct kernels_ctx *ctx
         for (size_t call = 0; call < n_calls; call++) {
             struct weight copy = *weight;
             copy.data = copies + next++ % n_copies * size;
-            kernels->linear(ctx, out, x, &copy, m, EPILOGUE_NONE);
+            kernels->linear(ctx, out, copy.n, x, &copy, m, EPILOGUE_NONE);
         }
         seconds[i] = seconds_since(begin) / (double)n_calls;
     }
@@ -215,13 +215,15 @@ bool machine_time_gemm(const char *backend, const char *isa, uint32_t n_threads,
     }
     size_t n_bytes;
     uint8_t *bytes = random_bytes(quant_find(format), (size_t)n * k, &n_bytes);
-    struct weight_part part = {
-        .format = format, .data = bytes, .n_bytes = n_bytes, .k = k, .n_rows = n};
-    size_t size = kernels->weight_size(&part, 1, &error);
+    struct weight_tensor tensor = {
+        .format = format, .n = n, .k = k, .values = bytes, .n_value_bytes = n_bytes};
+    struct weight_part part = {.tensor = &tensor, .n_rows = n, .out_step = 1};
+    struct weight_source source = {.parts = &part, .n_parts = 1, .k = k};
+    size_t size = kernels->weight_size(&source, &error);
     void *memory = kernels->alloc(ctx, size);
     struct weight weight;
     if (size == 0 || !memory ||
-        kernels->weight_pack(ctx, &part, 1, memory, &weight, &error) != STATUS_OK)
+        kernels->weight_pack(ctx, &source, memory, &weight, &error) != STATUS_OK)
         abort();
     figures->seconds = time_copies(kernels, ctx, &weight, size, m);
     figures->bytes = (double)size;

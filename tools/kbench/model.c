@@ -80,7 +80,7 @@ static struct weight random_weight(struct model *model, const char *format, uint
                                    struct error *error) {
     const struct quant_format *quant = quant_find(format);
     struct random random = {n + k};
-    size_t n_blocks = (size_t)n * k / quant->block_elems;
+    size_t n_blocks = (size_t)n * k / quant->block;
     size_t n_bytes = n_blocks * quant->block_bytes;
     uint8_t *bytes = malloc(n_bytes);
     if (!bytes)
@@ -99,11 +99,13 @@ static struct weight random_weight(struct model *model, const char *format, uint
         if (quant->packed == WEIGHT_I4G)
             memcpy(at + 2, &(uint16_t){float_to_half(value * -7.5f)}, 2);
     }
-    struct weight_part part = {
-        .format = format, .data = bytes, .n_bytes = n_bytes, .k = k, .n_rows = n};
+    struct weight_tensor tensor = {
+        .format = format, .n = n, .k = k, .values = bytes, .n_value_bytes = n_bytes};
+    struct weight_part part = {.tensor = &tensor, .n_rows = n, .out_step = 1};
+    struct weight_source source = {.parts = &part, .n_parts = 1, .k = k};
     struct weight weight = {0};
-    size_t size = model->kernels->weight_size(&part, 1, error);
-    if (size == 0 || model->kernels->weight_pack(model->ctx, &part, 1, take(model, size), &weight,
+    size_t size = model->kernels->weight_size(&source, error);
+    if (size == 0 || model->kernels->weight_pack(model->ctx, &source, take(model, size), &weight,
                                                  error) != STATUS_OK)
         abort();
     free(bytes);
@@ -218,22 +220,27 @@ static void run_layer(struct model *model, const struct layer *layer,
     const struct kernels *k = model->kernels;
     const struct model_shape *shape = &model->shape;
     uint32_t n = batch->n_tokens;
-    struct rope rope = {ROPE_HALF_SPLIT, shape->head_dim, model->cosines, model->sines, NULL};
+    struct rope rope = {.layout = ROPE_HALF_SPLIT,
+                        .dims = shape->head_dim,
+                        .n_variants = 1,
+                        .cos = model->cosines,
+                        .sin = model->sines};
     k->norm(model->ctx, model->normed, model->x, model->gain, 1e-5f, n, shape->dim);
     charge(model, NORM, clock);
-    k->linear(model->ctx, model->qkv, model->normed, &layer->qkv, n, EPILOGUE_NONE);
+    k->linear(model->ctx, model->qkv, layer->qkv.n, model->normed, &layer->qkv, n, EPILOGUE_NONE);
     charge(model, QKV, clock);
     k->rope_kv(model->ctx, model->qkv, batch, &rope, &layer->kv);
     charge(model, ROPE, clock);
     k->attend(model->ctx, model->normed, model->qkv, batch, &layer->kv, 0.125f, NULL, 0);
     charge(model, ATTEND, clock);
-    k->linear(model->ctx, model->x, model->normed, &layer->out, n, EPILOGUE_ADD);
+    k->linear(model->ctx, model->x, shape->dim, model->normed, &layer->out, n, EPILOGUE_ADD);
     charge(model, OUT, clock);
     k->norm(model->ctx, model->normed, model->x, model->gain, 1e-5f, n, shape->dim);
     charge(model, NORM, clock);
-    k->linear(model->ctx, model->mid, model->normed, &layer->gate_up, n, EPILOGUE_SILU_MUL);
+    k->linear(model->ctx, model->mid, shape->ffn, model->normed, &layer->gate_up, n,
+              EPILOGUE_SILU_MUL);
     charge(model, GATE_UP, clock);
-    k->linear(model->ctx, model->x, model->mid, &layer->down, n, EPILOGUE_ADD);
+    k->linear(model->ctx, model->x, shape->dim, model->mid, &layer->down, n, EPILOGUE_ADD);
     charge(model, DOWN, clock);
 }
 
@@ -256,14 +263,15 @@ void model_step(struct model *model, uint32_t n_seqs, uint32_t n_tokens, uint32_
                                   .block_tables = model->tables,
                                   .block_table_stride = model->blocks_per_seq};
     uint64_t clock = clock_now_ns();
-    k->embed(model->ctx, model->x, &model->head, &batch);
+    k->embed(model->ctx, model->x, &model->head, &batch, 0);
     charge(model, EMBED, &clock);
     for (uint32_t i = 0; i < shape->n_layers; i++)
         run_layer(model, &model->layers[i], &batch, &clock);
     k->gather_rows(model->ctx, model->normed, model->x, model->last, n_seqs, shape->dim);
     k->norm(model->ctx, model->x, model->normed, model->gain, 1e-5f, n_seqs, shape->dim);
     charge(model, NORM, &clock);
-    k->linear(model->ctx, model->logits, model->x, &model->head, n_seqs, EPILOGUE_NONE);
+    k->linear(model->ctx, model->logits, shape->n_vocab, model->x, &model->head, n_seqs,
+              EPILOGUE_NONE);
     charge(model, HEAD, &clock);
     k->sample(model->ctx, model->logits, n_seqs, shape->n_vocab, model->params, model->results);
     charge(model, SAMPLE, &clock);

@@ -22,6 +22,7 @@ static bool config_valid(const struct engine_config *config) {
            config->max_batch <= 65536 && config->max_seqs > 0 &&
            config->max_seqs <= MESSAGE_ENTRIES_MAX && config->context > 1 &&
            config->context <= 1u << 24 && config->max_links > 0 && config->max_links <= 4096 &&
+           config->n_variants <= ENGINE_VARIANTS_MAX &&
            config->n_ends <= sizeof config->ends / sizeof config->ends[0];
 }
 

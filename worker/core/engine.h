@@ -17,6 +17,8 @@
 
 struct engine;
 
+#define ENGINE_VARIANTS_MAX 16
+
 struct engine_config {
     char name[MESSAGE_NAME_MAX];
     uint64_t incarnation;
@@ -32,6 +34,10 @@ struct engine_config {
     uint32_t max_batch;    /* sequences of a step */
     uint32_t max_seqs;     /* sequences held, waiting and reserved ones included */
     uint32_t context;      /* most tokens of a sequence */
+    /* What a model fixes by the length of the real prompt: variant v while n_prompt <=
+     * variant_limits[v], the last without a limit. 0 or 1: there is nothing of that kind. */
+    uint32_t n_variants;
+    uint32_t variant_limits[ENGINE_VARIANTS_MAX];
     uint32_t max_links;
     uint32_t n_vocab; /* token ids are below; 0: ids are not checked */
     uint32_t n_ends;  /* the model's own end tokens */
@@ -49,6 +55,7 @@ struct plan_row {
     uint32_t n_tokens;
     const uint32_t *ids;    /* borrowed: the tokens to compute (n_tokens) */
     const uint32_t *blocks; /* borrowed: the sequence's block table, covers begin + n_tokens */
+    uint32_t variant;       /* of the sequence: below n_variants */
     bool sample;            /* the last token's logits choose the next token */
 };
 

@@ -95,6 +95,14 @@ void engine_retry(struct engine *engine);
 /* A one-line note for the shell's log. */
 void engine_note(const struct engine *engine, const char *what, uint64_t detail);
 
+/* What the model fixes for sequences with so long a prompt. */
+static inline uint32_t engine_variant(const struct engine *engine, uint32_t n_prompt) {
+    uint32_t v = 0;
+    while (v + 1 < engine->config.n_variants && n_prompt > engine->config.variant_limits[v])
+        v++;
+    return v;
+}
+
 static inline uint32_t engine_blocks_for(const struct engine *engine, uint32_t n_tokens) {
     return (n_tokens + engine->config.block_tokens - 1) / engine->config.block_tokens;
 }

@@ -46,6 +46,8 @@ static enum status take_blocks(struct engine *engine, struct sequence *sequence,
     uint32_t n_max = reserve->n_hashes < n_full ? reserve->n_hashes : n_full;
     uint32_t n_hits = 0;
     uint32_t n_unused = 0;
+    if (engine_variant(engine, reserve->n_tokens) > 0)
+        n_max = 0; /* the router's names know of no variants */
     while (n_hits < n_max) {
         struct map_key key = {reserve->hashes[n_hits].hi, reserve->hashes[n_hits].lo};
         uint32_t block;
@@ -249,7 +251,8 @@ void handoff_submit_in(struct engine *engine, struct outlet *router, const struc
         return; /* said before */
     enum reason reason = submit_fits(engine, sequence, submit);
     if (reason == REASON_NONE) {
-        sequence_fill(&engine->sequences, sequence, submit, engine->now_ns);
+        sequence_fill(&engine->sequences, sequence, submit,
+                      engine_variant(engine, submit->n_prompt), engine->now_ns);
         handoff->submitted = true;
         handoff->bound = true;
         handoff->transfer_id = submit->xfer.transfer_id;

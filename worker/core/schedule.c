@@ -117,6 +117,7 @@ static void add_row(struct engine *engine, struct sequence *sequence, struct bud
         .n_tokens = n,
         .ids = sequence->ids + sequence->n_computed,
         .blocks = sequence->blocks,
+        .variant = sequence->variant,
         .sample = sequence->n_computed + n == sequence->n_tokens,
     };
     sequence->in_step = true;

@@ -1,6 +1,7 @@
 #include "worker/core/sequence.h"
 
 #include "base/assert.h"
+#include "base/random.h"
 #include "worker/core/block_hash.h"
 
 #include <stdlib.h>
@@ -161,13 +162,14 @@ static void copy_array(void *to, const void *from, size_t size, uint32_t n) {
 }
 
 void sequence_fill(struct sequence_table *table, struct sequence *sequence,
-                   const struct submit *submit, uint64_t now_ns) {
+                   const struct submit *submit, uint32_t variant, uint64_t now_ns) {
     struct sequence_arrays *arrays = &table->arrays[sequence->slot];
     struct sampling *sampling = &sequence->sampling;
     ASSERT(submit->n_tokens < table->context);
     sequence->phase = submit->phase;
     sequence->priority = submit->priority;
-    sequence->salt = submit->salt;
+    sequence->variant = variant;
+    sequence->salt = variant ? mix64(submit->salt + variant) : submit->salt;
     sequence->deadline_ns = submit->budget_ms ? now_ns + submit->budget_ms * 1000000ull : 0;
     sequence->n_prompt = submit->n_prompt;
     sequence->n_tokens = submit->n_tokens;

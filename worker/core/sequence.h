@@ -72,9 +72,10 @@ struct sequence {
     bool finish_sent;
     enum queue queue;
     uint32_t priority;
-    uint64_t arrival;     /* rising number: older ones run first, newer ones are preempted first */
-    uint64_t deadline_ns; /* absolute; 0: none */
-    uint64_t salt;
+    uint64_t arrival;      /* rising number: older ones run first, newer ones are preempted first */
+    uint64_t deadline_ns;  /* absolute; 0: none */
+    uint64_t salt;         /* the tenant's, changed by the variant */
+    uint32_t variant;      /* what the model fixed for a prompt of its length */
     uint32_t n_queued;     /* tokens counted as waiting for prefill */
     uint64_t pool_version; /* of the pool when it last did not fit */
     bool blocked;          /* it did not fit then */
@@ -142,9 +143,10 @@ void sequence_give(struct sequence_table *table, struct sequence *sequence);
 /* STATUS_INVALID when the message breaks a rule: counts, ids, phases. Reads nothing but it. */
 NODISCARD enum status sequence_check_submit(const struct submit *submit, uint32_t n_vocab);
 
-/* Copies what a Submit says: ids, sampling, priorities. It was checked and fits the context. */
+/* Copies what a Submit says: ids, sampling, priorities. It was checked and fits the context.
+ * `variant` goes into the salt, so that blocks of one are never taken for another's. */
 void sequence_fill(struct sequence_table *table, struct sequence *sequence,
-                   const struct submit *submit, uint64_t now_ns);
+                   const struct submit *submit, uint32_t variant, uint64_t now_ns);
 
 /* Names the blocks that are full and computed, so that others find them. */
 void sequence_name_blocks(struct sequence *sequence, struct prefix_cache *cache, uint64_t key);

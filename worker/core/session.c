@@ -118,7 +118,8 @@ static enum reason submit_new(struct engine *engine, struct outlet *outlet,
     struct sequence *sequence = sequence_take(&engine->sequences, submit->req, submit->attempt);
     if (!sequence)
         return REASON_BUSY;
-    sequence_fill(&engine->sequences, sequence, submit, engine->now_ns);
+    sequence_fill(&engine->sequences, sequence, submit, engine_variant(engine, submit->n_prompt),
+                  engine->now_ns);
     session_adopt(engine, outlet, sequence);
     if (submit->phase == PHASE_PREFILL) {
         enum status status = handoff_submit_out(engine, outlet, sequence, submit);

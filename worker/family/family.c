@@ -4,10 +4,19 @@
 
 #include <string.h>
 
+extern const struct family family_baichuan;
+extern const struct family family_chatglm;
 extern const struct family family_hash;
 extern const struct family family_llama;
+extern const struct family family_qwen;
+extern const struct family family_qwen2;
+extern const struct family family_qwen2_moe;
+extern const struct family family_qwen3;
 
-const struct family *const family_table[] = {&family_llama, &family_hash, NULL};
+const struct family *const family_table[] = {
+    &family_llama,   &family_qwen,     &family_qwen2, &family_qwen3, &family_qwen2_moe,
+    &family_chatglm, &family_baichuan, &family_hash,  NULL,
+};
 
 static void check_hooks(const struct family *family) {
     ASSERT(family->name);

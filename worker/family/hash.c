@@ -30,6 +30,9 @@ struct hash_model {
 
 static enum status open_model(const struct family_options *options, struct family_model **model,
                               struct error *error) {
+    if (options->n_ranks > 1)
+        return error_field(error, STATUS_UNSUPPORTED, "tp", "hash cannot be cut for tp %u",
+                           options->n_ranks);
     struct hash_model *hash = calloc(1, sizeof *hash);
     if (!hash)
         return error_set(error, STATUS_NOMEM, "no memory for the model");
@@ -42,6 +45,8 @@ static enum status open_model(const struct family_options *options, struct famil
         .n_layers = N_LAYERS,
         .block_bytes = KV_BLOCK_TOKENS * ENTRY_BYTES,
         .context = context,
+        .n_variants = 1,
+        .variant_limits = {UINT32_MAX},
         .forced = true,
     };
     hash->step_us = options->step_us;
@@ -61,8 +66,8 @@ static size_t scratch_bytes(const struct family_model *model, uint32_t n_tokens,
 }
 
 static enum status prepare(struct family_model *model, const struct kernels *kernels,
-                           struct kernels_ctx *ctx, struct error *error) {
-    (void)kernels, (void)ctx, (void)error;
+                           struct kernels_ctx *ctx, struct comm *comm, struct error *error) {
+    (void)kernels, (void)ctx, (void)comm, (void)error;
     strcpy(model->numerics, "hash v1");
     return STATUS_OK;
 }

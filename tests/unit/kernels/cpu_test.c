@@ -152,19 +152,16 @@ END_TEST
 /* A broken row must be seen as broken, and must not touch its neighbours. */
 START_TEST(nan_in_one_row_stays_there_and_is_reported) {
     struct random random = {12};
-    size_t n_bytes;
-    uint8_t *bytes = random_tensor(&random, "q4_1", (size_t)64 * 64, &n_bytes);
-    struct weight_part part = {
-        .format = "q4_1", .data = bytes, .n_bytes = n_bytes, .k = 64, .n_rows = 64};
+    struct weight_tensor tensor = random_tensor(&random, "q4_1", 64, 64);
     struct subject subject;
     for (uint32_t i = 0; subject_next(&subject, &i, &limits);) {
         float x[3 * 64];
         float logits[3 * 64];
         size_t packed;
-        struct weight weight = subject_pack(&subject, &part, 1, &packed);
+        struct weight weight = subject_pack_tensor(&subject, &tensor, &packed);
         fill_random(&random, x, 3 * 64);
         x[64 + 40] = NAN;
-        subject.kernels->linear(subject.ctx, logits, x, &weight, 3, EPILOGUE_NONE);
+        subject.kernels->linear(subject.ctx, logits, 64, x, &weight, 3, EPILOGUE_NONE);
         struct sample_params params[3];
         struct sample_result results[3];
         for (int r = 0; r < 3; r++)
@@ -175,7 +172,7 @@ START_TEST(nan_in_one_row_stays_there_and_is_reported) {
         subject_unpack(&subject, &weight, packed);
         subject_close(&subject);
     }
-    free(bytes);
+    tensor_free(&tensor);
 }
 END_TEST
 

@@ -115,39 +115,47 @@ static void fill_bytes(uint8_t *bytes, size_t n) {
         bytes[i] = (uint8_t)(i * 37 + 11);
 }
 
+static struct weight_tensor blocks_of(const struct quant_format *format, const void *values,
+                                      uint32_t n, uint32_t k) {
+    return (struct weight_tensor){.format = format->name,
+                                  .n = n,
+                                  .k = k,
+                                  .values = values,
+                                  .n_value_bytes =
+                                      (size_t)n * (k / format->block) * format->block_bytes};
+}
+
 /* Values of the formulas in ggml-common.h, read bit by bit. */
 START_TEST(q4_0_is_d_times_q_minus_8) {
     uint8_t block[18];
     struct quant_group group;
     fill_bytes(block, sizeof block);
     memcpy(block, &(uint16_t){0x2e66}, 2);
-    ck_assert(quant_q4_0.unpack_group(block, 0, &group));
+    struct weight_tensor tensor = blocks_of(&quant_q4_0, block, 1, 32);
+    quant_q4_0.unpack_group(&tensor, 0, 0, NULL, &group);
     float d = half_to_float(0x2e66);
     for (int i = 0; i < 32; i++) {
         int bit = i < 16 ? 0 : 4;
         int q = block[2 + i % 16] >> bit & 15;
-        float w = half_to_float(group.scale) * (float)group.q[i] + half_to_float(group.min);
+        float w = group.scale[i / 16] * (float)group.q[i] + group.min;
         ck_assert_float_eq(w, d * (float)(q - 8));
     }
-    memcpy(block, &(uint16_t){0x7800}, 2); /* 32768: eight times that is no binary16 */
-    ck_assert(!quant_q4_0.unpack_group(block, 0, &group));
-    memcpy(block, &(uint16_t){0x0001}, 2); /* the smallest subnormal */
-    ck_assert(quant_q4_0.unpack_group(block, 0, &group));
-    ck_assert_uint_eq(group.min, 0x8008);
 }
 END_TEST
 
 START_TEST(q4_1_is_d_times_q_plus_m) {
-    uint8_t block[20];
+    uint8_t blocks[4][20]; /* two rows of two */
     struct quant_group group;
-    fill_bytes(block, sizeof block);
-    memcpy(block, &(uint16_t){0x1234}, 2);
-    memcpy(block + 2, &(uint16_t){0xb456}, 2);
-    ck_assert(quant_q4_1.unpack_group(block, 0, &group));
-    ck_assert_uint_eq(group.scale, 0x1234);
-    ck_assert_uint_eq(group.min, 0xb456);
+    fill_bytes(blocks[0], sizeof blocks);
+    memcpy(blocks[3], &(uint16_t){0x1234}, 2);
+    memcpy(blocks[3] + 2, &(uint16_t){0xb456}, 2);
+    struct weight_tensor tensor = blocks_of(&quant_q4_1, blocks, 2, 64);
+    quant_q4_1.unpack_group(&tensor, 1, 32, NULL, &group);
+    ck_assert_float_eq(group.scale[0], half_to_float(0x1234));
+    ck_assert_float_eq(group.scale[1], group.scale[0]);
+    ck_assert_float_eq(group.min, half_to_float(0xb456));
     for (int i = 0; i < 32; i++)
-        ck_assert_int_eq(group.q[i], block[4 + i % 16] >> (i < 16 ? 0 : 4) & 15);
+        ck_assert_int_eq(group.q[i], blocks[3][4 + i % 16] >> (i < 16 ? 0 : 4) & 15);
 }
 END_TEST
 
@@ -156,9 +164,10 @@ START_TEST(q8_0_is_d_times_q) {
     struct quant_group group;
     fill_bytes(block, sizeof block);
     block[2] = 0x80; /* -128 */
-    ck_assert(quant_q8_0.unpack_group(block, 0, &group));
-    ck_assert_uint_eq(group.scale, block[0] | block[1] << 8);
-    ck_assert_uint_eq(group.min, 0);
+    struct weight_tensor tensor = blocks_of(&quant_q8_0, block, 1, 32);
+    quant_q8_0.unpack_group(&tensor, 0, 0, NULL, &group);
+    ck_assert_float_eq(group.scale[0], half_to_float(quant_u16(block)));
+    ck_assert_float_eq(group.min, 0.0f);
     ck_assert_int_eq(group.q[0], -128);
     for (int i = 0; i < 32; i++)
         ck_assert_int_eq(group.q[i], block[2 + i] < 128 ? block[2 + i] : block[2 + i] - 256);
@@ -166,30 +175,38 @@ START_TEST(q8_0_is_d_times_q) {
 END_TEST
 
 START_TEST(float_formats_are_little_endian) {
-    const uint8_t bytes[] = {0x00, 0x00, 0xc0, 0x3f, 0x01, 0x00, 0x00, 0x80};
-    float out[4];
-    quant_f32.unpack_floats(bytes, 2, out);
+    uint8_t bytes[2 * 64 * 4] = {0};
+    float out[GROUP];
+    const uint8_t first[] = {0x00, 0x00, 0xc0, 0x3f, 0x01, 0x00, 0x00, 0x80};
+    memcpy(bytes + (64 + 32) * 4, first, 8);
+    struct weight_tensor tensor = blocks_of(&quant_f32, bytes, 2, 64);
+    quant_f32.unpack_floats(&tensor, 1, 32, out);
     ck_assert_uint_eq(float_bits(out[0]), 0x3fc00000);
     ck_assert_uint_eq(float_bits(out[1]), 0x80000001);
-    quant_f16.unpack_floats(bytes, 4, out);
+    memcpy(bytes + (64 + 32) * 2, first, 8);
+    tensor = blocks_of(&quant_f16, bytes, 2, 64);
+    quant_f16.unpack_floats(&tensor, 1, 32, out);
     ck_assert_float_eq(out[1], half_to_float(0x3fc0));
-    quant_bf16.unpack_floats(bytes, 4, out);
+    tensor = blocks_of(&quant_bf16, bytes, 2, 64);
+    quant_bf16.unpack_floats(&tensor, 1, 32, out);
     ck_assert_uint_eq(float_bits(out[1]), 0x3fc00000);
 }
 END_TEST
 
 START_TEST(formats_are_found_by_name_and_sized_exactly) {
-    uint64_t n_bytes = 1;
     for (int i = 0; quant_table[i]; i++) {
         ck_assert_ptr_eq(quant_find(quant_table[i]->name), quant_table[i]);
         ck_assert(!quant_table[i]->unpack_group != !quant_table[i]->unpack_floats);
     }
     ck_assert_ptr_null(quant_find("q4_2"));
-    ck_assert(quant_row_bytes(&quant_q4_1, 576, &n_bytes));
-    ck_assert_uint_eq(n_bytes, 360);
-    ck_assert(!quant_row_bytes(&quant_q8_0, 33, &n_bytes));
-    ck_assert(!quant_row_bytes(&quant_f32, UINT64_MAX / 2, &n_bytes));
-    ck_assert_uint_eq(n_bytes, 360);
+    struct quant_sizes sizes = {.values = 1};
+    struct error error;
+    struct weight_tensor tensor = {.format = "q4_1", .n = 3, .k = 576};
+    ck_assert_int_eq(quant_sizes(&tensor, &sizes, &error), STATUS_OK);
+    ck_assert_uint_eq(sizes.values, 3 * 360);
+    tensor.k = 33;
+    ck_assert_int_eq(quant_sizes(&tensor, &sizes, &error), STATUS_INVALID);
+    ck_assert_uint_eq(sizes.values, 3 * 360);
 }
 END_TEST
 

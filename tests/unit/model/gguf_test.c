@@ -200,7 +200,7 @@ static void unknown_tensor_type(struct gguf_builder *b) {
 }
 
 static void unsupported_tensor_type(struct gguf_builder *b) {
-    gguf_builder_tensor_raw(b, "strange", 1, dims_32, 14, 0);
+    gguf_builder_tensor_raw(b, "strange", 1, dims_32, 16, 0);
     gguf_builder_finish(b, 1024);
 }
 
@@ -269,7 +269,7 @@ static const struct {
     {"unknown tensor type", unknown_tensor_type, STATUS_UNSUPPORTED,
      "tensor strange has type 77 (unknown)"},
     {"unsupported tensor type", unsupported_tensor_type, STATUS_UNSUPPORTED,
-     "tensor strange has type 14 (q6_k)"},
+     "tensor strange has type 16 (iq2_xxs)"},
     {"duplicate tensors", duplicate_tensors, STATUS_CORRUPT, "tensor twice is there twice"},
     {"tensor name of 64 KiB", tensor_name_of_64_kib, STATUS_CORRUPT, "at most 64 are allowed"},
     {"tensor name is empty", tensor_name_is_empty, STATUS_CORRUPT, "name is empty"},

@@ -30,7 +30,7 @@ static struct model *open_tiny(struct tiny_gguf tiny) {
     ck_assert_int_ge(fd, 0);
     ck_assert_int_eq(write(fd, file.data, file.n), (ssize_t)file.n);
     close(fd);
-    enum status status = model_open(path, &model, &error);
+    enum status status = model_open(path, NULL, &model, &error);
     unlink(path);
     ck_assert_msg(status == STATUS_OK, "%s", error.text);
     buf_fini(&file);

@@ -16,7 +16,7 @@ static struct buf out;
 
 static void set_up(void) {
     struct error error;
-    ck_assert_int_eq(model_open("hash", &model, &error), STATUS_OK);
+    ck_assert_int_eq(model_open("hash", NULL, &model, &error), STATUS_OK);
     ck_assert_int_eq(text_new(model, 5, &text), STATUS_OK);
     stops = (struct text_stops){.strings = strings};
     buf_init(&out, 0);

@@ -1,0 +1,132 @@
+#include "base/file.h"
+
+#include "base/buf.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define EXIT_IO 74 /* EX_IOERR of sysexits.h */
+
+enum status file_open(const char *path, int *fd, uint64_t *n_bytes, struct error *error) {
+    struct stat info;
+    char *resolved = realpath(path, NULL);
+    int opened = resolved ? open(resolved, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK) : -1;
+    int reason = errno;
+    free(resolved);
+    if (opened < 0)
+        return error_set(error, reason == ENOENT ? STATUS_NOT_FOUND : STATUS_IO,
+                         "%s: cannot open it: %s", path, strerror(reason));
+    if (fstat(opened, &info) < 0 || !S_ISREG(info.st_mode)) {
+        close(opened);
+        return error_set(error, STATUS_IO, "%s: no regular file", path);
+    }
+    *fd = opened;
+    *n_bytes = (uint64_t)info.st_size;
+    return STATUS_OK;
+}
+
+static enum status read_all(int fd, const char *path, uint64_t n_max, struct buf *out,
+                            struct error *error) {
+    char block[65536];
+    uint64_t n_read = 0;
+    for (;;) {
+        ssize_t n = read(fd, block, sizeof block);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return error_set(error, STATUS_IO, "%s: cannot read it: %s", path, strerror(errno));
+        if (n == 0)
+            break;
+        n_read += (uint64_t)n;
+        if (n_read > n_max)
+            return error_set(error, STATUS_LIMIT,
+                             "%s: more than %" PRIu64 " bytes, which are the most that are read",
+                             path, n_max);
+        buf_append(out, block, (size_t)n);
+    }
+    if (buf_status(out) != STATUS_OK)
+        return error_set(error, STATUS_NOMEM, "%s: no memory to read it", path);
+    return STATUS_OK;
+}
+
+enum status file_read(const char *path, uint64_t n_max, struct buf *out, struct error *error) {
+    int fd;
+    uint64_t n_bytes;
+    TRY(file_open(path, &fd, &n_bytes, error));
+    enum status status = read_all(fd, path, n_max, out, error);
+    close(fd);
+    return status;
+}
+
+enum status file_map(const char *path, struct file_map *map, struct error *error) {
+    struct file_map opened = {0};
+    TRY(file_open(path, &opened.fd, &opened.n_bytes, error));
+    if (opened.n_bytes > 0) {
+        void *bytes = mmap(NULL, opened.n_bytes, PROT_READ, MAP_PRIVATE, opened.fd, 0);
+        if (bytes == MAP_FAILED) {
+            close(opened.fd);
+            return error_set(error, STATUS_NOMEM, "%s: cannot map its %" PRIu64 " bytes", path,
+                             opened.n_bytes);
+        }
+        opened.bytes = bytes;
+    }
+    *map = opened;
+    return STATUS_OK;
+}
+
+void file_unmap(struct file_map *map) {
+    if (map->bytes)
+        munmap((void *)(uintptr_t)map->bytes, map->n_bytes);
+    /* A zeroed map has no file: descriptor 0 is somebody else's. */
+    if (map->bytes || map->fd > 0)
+        close(map->fd);
+    *map = (struct file_map){.fd = -1};
+}
+
+enum status file_map_check(const struct file_map *map, const char *path, struct error *error) {
+    struct stat info;
+    if (!map->bytes)
+        return STATUS_OK;
+    if (fstat(map->fd, &info) < 0)
+        return error_set(error, STATUS_IO, "%s: cannot ask for its size: %s", path,
+                         strerror(errno));
+    if ((uint64_t)info.st_size < map->n_bytes)
+        return error_set(error, STATUS_IO,
+                         "%s: cut short to %" PRIu64 " of %" PRIu64
+                         " bytes since it was opened; install model files by rename",
+                         path, (uint64_t)info.st_size, map->n_bytes);
+    return STATUS_OK;
+}
+
+void file_map_drop(const struct file_map *map) {
+    if (map->bytes)
+        madvise((void *)(uintptr_t)map->bytes, map->n_bytes, MADV_DONTNEED);
+}
+
+static char guard_line[320];
+static size_t guard_bytes;
+
+static void on_lost_bytes(int signal) {
+    (void)signal;
+    ssize_t n = write(STDERR_FILENO, guard_line, guard_bytes);
+    (void)n;
+    _exit(EXIT_IO);
+}
+
+void file_guard(const char *what) {
+    struct sigaction action = {.sa_handler = on_lost_bytes};
+    int n = snprintf(guard_line, sizeof guard_line,
+                     "error: %.200s: a file was cut short or cannot be read while it is in use\n",
+                     what);
+    guard_bytes = n > 0 ? (size_t)n : 0;
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGBUS, &action, NULL);
+}

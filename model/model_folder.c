@@ -1,0 +1,152 @@
+/* Models as they lie on hubs: a folder of config.json, safetensors, tokenizer and chat template. */
+#include "model/model.h"
+
+#include "base/buf.h"
+#include "base/file.h"
+#include "model/checkpoint.h"
+#include "model/config_hub.h"
+#include "model/json_keys.h"
+#include "model/json_text.h"
+#include "model/tokenizer_bytes.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define TEMPLATE_BYTES_MAX (1u << 20)
+
+static bool is_there(const char *folder, const char *name, char path[PATH_MAX]) {
+    return snprintf(path, PATH_MAX, "%s/%s", folder, name) < PATH_MAX && access(path, F_OK) == 0;
+}
+
+/* chat_template of tokenizer_config.json: a text, or a list of {name, template} of which the one
+ * named "default" is for conversations. NULL when there is none. */
+static const char *template_of(const json_t *config) {
+    const json_t *value = json_object_get(config, "chat_template");
+    if (json_is_string(value))
+        return json_string_value(value);
+    for (size_t i = 0; i < json_array_size(value); i++) {
+        const json_t *item = json_array_get(value, i);
+        const char *name = json_string_value(json_object_get(item, "name"));
+        if (name && strcmp(name, "default") == 0)
+            return json_string_value(json_object_get(item, "template"));
+    }
+    return NULL;
+}
+
+/* Added tokens make this file of some models long, and flat. */
+static enum status template_from_config(const char *path, struct buf *text, struct error *error) {
+    static const struct json_limits limits = {
+        .n_bytes = 64u << 20, .depth = 32, .n_values = 4u << 20};
+    json_t *config;
+    TRY(json_text_load(path, &limits, &config, error));
+    const char *found = template_of(config);
+    if (found)
+        buf_puts(text, found);
+    json_decref(config);
+    if (text->n > TEMPLATE_BYTES_MAX)
+        return error_field(error, STATUS_LIMIT, "chat_template",
+                           "%s: chat_template is longer than %u bytes", path, TEMPLATE_BYTES_MAX);
+    return STATUS_OK;
+}
+
+/* A file of its own wins over the key, as newer publishers mean it. */
+static enum status read_template(const char *folder, struct buf *text, struct error *error) {
+    char path[PATH_MAX];
+    if (is_there(folder, "chat_template.jinja", path))
+        return file_read(path, TEMPLATE_BYTES_MAX, text, error);
+    if (is_there(folder, "tokenizer_config.json", path))
+        return template_from_config(path, text, error);
+    return STATUS_OK;
+}
+
+static enum status open_template(struct model *model, const char *folder, struct error *error) {
+    struct buf text;
+    buf_init(&text, 0);
+    enum status status = read_template(folder, &text, error);
+    if (status == STATUS_OK && buf_status(&text) != STATUS_OK)
+        status = error_set(error, STATUS_NOMEM, "%s: no memory for its chat template", folder);
+    if (status != STATUS_OK || text.n == 0) {
+        buf_fini(&text);
+        return status;
+    }
+    model->template_text = text.data; /* taken over */
+    model->template_source = (struct span){text.data, text.n};
+    status = template_choose(&model->template, model->template_source, error);
+    if (status == STATUS_UNSUPPORTED)
+        model->template = (struct template){0}; /* completions work without it */
+    return status == STATUS_UNSUPPORTED ? STATUS_OK : status;
+}
+
+/* The tokenizer's files, or bytes where there are none and that will do. */
+static enum status open_tokenizer(struct model *model, const char *folder,
+                                  const struct model_options *options, struct error *error) {
+    enum status status = tokenizer_open_folder(folder, &model->tokenizer, error);
+    bool missing = status == STATUS_NOT_FOUND && (options->dummy || options->any_tokenizer);
+    if (!missing && !(status == STATUS_UNSUPPORTED && options->any_tokenizer))
+        return status;
+    if (options->dummy && !model->template_source.n)
+        template_chatml(&model->template);
+    return tokenizer_open_bytes(model->config.n_vocab, &model->tokenizer, error);
+}
+
+/* The embedding must be what the numbers say: everything else is sized by them. The families ask
+ * for each of the other tensors by its shape. */
+static enum status check_embedding(const struct model *model, const char *path,
+                                   struct error *error) {
+    static const char *const names[] = {"model.embed_tokens.weight", "transformer.wte.weight",
+                                        "transformer.embedding.word_embeddings.weight"};
+    const struct model_config *config = &model->config;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const struct tensor *tensor = model_find_tensor(model, names[i]);
+        if (tensor && (tensor->n_dims != 2 || tensor->shape[0] != config->n_vocab ||
+                       tensor->shape[1] != config->dim))
+            return error_field(error, STATUS_CORRUPT, names[i],
+                               "%s: tensor %s is (%llu, %llu), but config.json says (vocab_size "
+                               "%u, hidden_size %u)",
+                               path, names[i], (unsigned long long)tensor->shape[0],
+                               (unsigned long long)tensor->shape[1], config->n_vocab, config->dim);
+    }
+    return STATUS_OK;
+}
+
+static enum status open_config(struct model *model, const char *path, char folder[PATH_MAX],
+                               struct error *error) {
+    struct config_hub *hub = calloc(1, sizeof *hub);
+    if (!hub)
+        return error_set(error, STATUS_NOMEM, "%s: no memory", path);
+    enum status status = config_hub_load(path, hub, error);
+    if (status == STATUS_OK) {
+        status = config_from_hub(hub, &model->config, error);
+        memcpy(folder, hub->folder, strlen(hub->folder) + 1);
+        config_hub_fini(hub);
+    }
+    free(hub);
+    return status;
+}
+
+enum status model_fill_folder(struct model *model, const char *path,
+                              const struct model_options *options, struct error *error) {
+    char folder[PATH_MAX];
+    char absolute[PATH_MAX];
+    struct model_config *config = &model->config;
+    TRY(open_config(model, path, folder, error));
+    config_name_from_path(config, realpath(folder, absolute) ? absolute : folder);
+    if (options->dummy)
+        TRY(checkpoint_dummy(config, options->seed, &model->checkpoint, error));
+    else
+        TRY(checkpoint_from_safetensors(folder, &model->checkpoint, error));
+    TRY(check_embedding(model, path, error));
+    TRY(open_template(model, folder, error));
+    TRY(open_tokenizer(model, folder, options, error));
+    if (config->bos_id == CONFIG_NO_TOKEN && model->tokenizer->bos_id < config->n_vocab)
+        config->bos_id = model->tokenizer->bos_id;
+    if (config->eos_id == CONFIG_NO_TOKEN && model->tokenizer->eos_id < config->n_vocab)
+        config->eos_id = model->tokenizer->eos_id;
+    config_add_stops(config, NULL, model->tokenizer);
+    return STATUS_OK;
+}

@@ -1,0 +1,307 @@
+/* Mixtures of experts and the gates around them: every backend, instruction set and number of
+ * threads gives the bits of the reference, whatever other rows stand beside a row, and looks at no
+ * expert that nobody chose. */
+#include "kernels/limits.h"
+#include "kernels/numbers.h"
+#include "tests/support/kernels_subject.h"
+#include "tests/support/suite.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char *const suite_name = "conform_kernels_moe";
+const double suite_timeout_s = 600;
+
+#define ROWS_MAX 40
+
+static const struct kernels_limits limits = {
+    .max_tokens = ROWS_MAX,
+    .max_seqs = 4,
+    .max_context = 16,
+    .max_dim = 256,
+    .n_vocab = 64,
+    .n_heads = 1,
+    .n_kv_heads = 1,
+    .head_dim = 16,
+};
+
+static void compare(const struct subject *subject, const char *what, const void *got,
+                    const void *expected, size_t n_bytes) {
+    if (memcmp(got, expected, n_bytes) == 0)
+        return;
+    size_t i = 0;
+    while (((const char *)got)[i] == ((const char *)expected)[i])
+        i++;
+    ck_abort_msg("%s %s, %u threads: %s differs at number %zu", subject->kernels->name,
+                 subject->isa ? subject->isa : "", subject->n_threads, what, i / 4);
+}
+
+static bool has_reference_numbers(const struct subject *subject) {
+    return strcmp(subject->kernels->numerics(subject->ctx), NUMERICS_TEXT) == 0;
+}
+
+struct moe_case {
+    const char *gate_up;
+    const char *down;
+    uint32_t n_experts;
+    uint32_t n_active;
+    uint32_t dim;
+    uint32_t expert_dim;
+};
+
+static const struct moe_case cases[] = {
+    {"f32", "f32", 8, 2, 64, 32},    {"f16", "f16", 16, 4, 96, 64},
+    {"bf16", "bf16", 8, 3, 64, 96},  {"q4_1", "q4_0", 60, 4, 64, 32},
+    {"q8_0", "q8_0", 8, 8, 160, 64}, {"q4_0", "q8_0", 64, 8, 256, 128},
+    {"bf16", "q4_1", 3, 1, 32, 32},  {"f32", "f16", 1, 1, 64, 160},
+};
+#define N_CASES ((int)(sizeof cases / sizeof cases[0]))
+
+/* A mixture and what the reference makes of each row alone. */
+struct scene {
+    const struct moe_case *test;
+    struct weight_tensor *tensors; /* (2 n_experts): gate_up and down of each */
+    float *x;
+    uint32_t *ids;
+    float *weights;
+    float *expected;
+};
+
+struct experts {
+    struct weight *gate_up; /* (n_experts), like all below */
+    struct weight *down;
+    size_t *gate_up_bytes;
+    size_t *down_bytes;
+};
+
+static struct experts experts_pack(const struct scene *scene, const struct subject *subject) {
+    const struct moe_case *test = scene->test;
+    struct experts experts = {calloc(test->n_experts, sizeof(struct weight)),
+                              calloc(test->n_experts, sizeof(struct weight)),
+                              calloc(test->n_experts, sizeof(size_t)),
+                              calloc(test->n_experts, sizeof(size_t))};
+    for (uint32_t e = 0; e < test->n_experts; e++) {
+        experts.gate_up[e] =
+            subject_pack_tensor(subject, &scene->tensors[2 * e], &experts.gate_up_bytes[e]);
+        experts.down[e] =
+            subject_pack_tensor(subject, &scene->tensors[2 * e + 1], &experts.down_bytes[e]);
+    }
+    return experts;
+}
+
+static void experts_free(const struct scene *scene, const struct subject *subject,
+                         struct experts *experts) {
+    for (uint32_t e = 0; e < scene->test->n_experts; e++) {
+        subject_unpack(subject, &experts->gate_up[e], experts->gate_up_bytes[e]);
+        subject_unpack(subject, &experts->down[e], experts->down_bytes[e]);
+    }
+    free(experts->gate_up);
+    free(experts->down);
+    free(experts->gate_up_bytes);
+    free(experts->down_bytes);
+}
+
+/* m rows from `shift` on, around the end. Experts that none of them chose have no memory. */
+static void run_rows(const struct scene *scene, const struct subject *subject,
+                     const struct experts *experts, uint32_t shift, uint32_t m, float *out) {
+    const struct moe_case *test = scene->test;
+    size_t dim = test->dim;
+    size_t n_active = test->n_active;
+    float *x = malloc(m * dim * sizeof *x);
+    uint32_t *ids = malloc(m * n_active * sizeof *ids);
+    float *weights = malloc(m * n_active * sizeof *weights);
+    float *scratch =
+        malloc(moe_scratch(m, test->n_active, test->dim, test->expert_dim) * sizeof *scratch);
+    struct weight *gate_up = calloc(test->n_experts, sizeof *gate_up);
+    struct weight *down = calloc(test->n_experts, sizeof *down);
+    for (uint32_t e = 0; e < test->n_experts; e++) {
+        gate_up[e] = experts->gate_up[e];
+        down[e] = experts->down[e];
+        gate_up[e].data = down[e].data = NULL;
+    }
+    for (uint32_t i = 0; i < m; i++) {
+        size_t row = (shift + i) % ROWS_MAX;
+        memcpy(x + i * dim, scene->x + row * dim, dim * sizeof *x);
+        memcpy(ids + i * n_active, scene->ids + row * n_active, n_active * sizeof *ids);
+        memcpy(weights + i * n_active, scene->weights + row * n_active, n_active * sizeof *weights);
+        for (size_t j = 0; j < n_active; j++) {
+            uint32_t e = ids[i * n_active + j];
+            gate_up[e].data = experts->gate_up[e].data;
+            down[e].data = experts->down[e].data;
+        }
+    }
+    memset(out, 0xff, m * dim * sizeof *out);
+    subject->kernels->moe_ffn(subject->ctx, out, x, ids, weights, m, test->n_active, gate_up, down,
+                              test->n_experts, scratch);
+    free(x);
+    free(ids);
+    free(weights);
+    free(scratch);
+    free(gate_up);
+    free(down);
+}
+
+static void scene_init(struct scene *scene, const struct moe_case *test) {
+    struct random random = {test->n_experts * 100 + test->dim};
+    size_t dim = test->dim;
+    size_t n_pairs = (size_t)ROWS_MAX * test->n_active;
+    *scene =
+        (struct scene){.test = test,
+                       .tensors = calloc(2 * (size_t)test->n_experts, sizeof(struct weight_tensor)),
+                       .x = malloc(ROWS_MAX * dim * sizeof(float)),
+                       .ids = malloc(n_pairs * sizeof(uint32_t)),
+                       .weights = malloc(n_pairs * sizeof(float)),
+                       .expected = malloc(ROWS_MAX * dim * sizeof(float))};
+    for (uint32_t e = 0; e < test->n_experts; e++) {
+        scene->tensors[2 * e] =
+            random_tensor(&random, test->gate_up, 2 * test->expert_dim, test->dim);
+        scene->tensors[2 * e + 1] = random_tensor(&random, test->down, test->dim, test->expert_dim);
+    }
+    fill_random(&random, scene->x, ROWS_MAX * dim);
+    float *logits = malloc((size_t)ROWS_MAX * test->n_experts * sizeof *logits);
+    fill_random(&random, logits, (size_t)ROWS_MAX * test->n_experts);
+    for (uint32_t row = 0; row < ROWS_MAX; row += 3) /* one that many rows choose */
+        logits[(size_t)row * test->n_experts + test->n_experts / 2] = 30.0f;
+    struct subject ref = subject_ref(&limits);
+    ref.kernels->moe_route(ref.ctx, scene->ids, scene->weights, logits, ROWS_MAX, test->n_experts,
+                           test->n_active, false);
+    struct experts experts = experts_pack(scene, &ref);
+    for (uint32_t row = 0; row < ROWS_MAX; row++)
+        run_rows(scene, &ref, &experts, row, 1, scene->expected + row * dim);
+    experts_free(scene, &ref, &experts);
+    subject_close(&ref);
+    free(logits);
+}
+
+static void scene_fini(struct scene *scene) {
+    for (uint32_t i = 0; i < 2 * scene->test->n_experts; i++)
+        tensor_free(&scene->tensors[i]);
+    free(scene->tensors);
+    free(scene->x);
+    free(scene->ids);
+    free(scene->weights);
+    free(scene->expected);
+}
+
+START_TEST(a_row_of_a_mixture_has_the_same_bits_beside_any_others) {
+    static const uint32_t sizes[] = {1, 2, 3, 8, 17, ROWS_MAX};
+    struct scene scene;
+    scene_init(&scene, &cases[_i]);
+    size_t dim = scene.test->dim;
+    float *out = malloc(ROWS_MAX * dim * sizeof *out);
+    struct subject subject;
+    for (uint32_t i = 0; subject_next(&subject, &i, &limits);) {
+        if (has_reference_numbers(&subject)) {
+            struct experts experts = experts_pack(&scene, &subject);
+            for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++)
+                for (uint32_t shift = 0; shift < ROWS_MAX; shift += 11) {
+                    run_rows(&scene, &subject, &experts, shift, sizes[s], out);
+                    for (uint32_t row = 0; row < sizes[s]; row++)
+                        compare(&subject, scene.test->gate_up, out + row * dim,
+                                scene.expected + (shift + row) % ROWS_MAX * dim, dim * sizeof *out);
+                }
+            experts_free(&scene, &subject, &experts);
+        }
+        subject_close(&subject);
+    }
+    free(out);
+    scene_fini(&scene);
+}
+END_TEST
+
+START_TEST(routes_are_those_of_the_reference) {
+    static const uint32_t shapes[][2] = {{1, 1},  {5, 2},  {16, 16},
+                                         {60, 4}, {64, 8}, {EXPERTS_MAX, 9}};
+    uint32_t n_experts = shapes[_i / 2][0];
+    uint32_t n_active = shapes[_i / 2][1];
+    bool normalise = _i % 2 != 0;
+    struct random random = {n_experts};
+    size_t n = (size_t)ROWS_MAX * n_experts;
+    size_t n_pairs = (size_t)ROWS_MAX * n_active;
+    float *logits = malloc(n * sizeof *logits);
+    uint32_t *ids = malloc(2 * n_pairs * sizeof *ids);
+    float *weights = malloc(2 * n_pairs * sizeof *weights);
+    fill_random(&random, logits, n);
+    for (size_t i = 0; i < n / 2; i++) /* many equal ones */
+        logits[i] = (float)(int)(logits[i] * 3.0f);
+    struct subject ref = subject_ref(&limits);
+    ref.kernels->moe_route(ref.ctx, ids, weights, logits, ROWS_MAX, n_experts, n_active, normalise);
+    subject_close(&ref);
+    struct subject subject;
+    for (uint32_t i = 0; subject_next(&subject, &i, &limits);) {
+        if (has_reference_numbers(&subject)) {
+            memset(ids + n_pairs, 0xff, n_pairs * sizeof *ids);
+            memset(weights + n_pairs, 0xff, n_pairs * sizeof *weights);
+            subject.kernels->moe_route(subject.ctx, ids + n_pairs, weights + n_pairs, logits,
+                                       ROWS_MAX, n_experts, n_active, normalise);
+            compare(&subject, "an expert", ids + n_pairs, ids, n_pairs * sizeof *ids);
+            compare(&subject, "a weight", weights + n_pairs, weights, n_pairs * sizeof *weights);
+        }
+        subject_close(&subject);
+    }
+    free(logits);
+    free(ids);
+    free(weights);
+}
+END_TEST
+
+/* Nothing below may index memory by what such a row gives. */
+START_TEST(a_row_that_is_not_a_number_still_has_experts) {
+    enum { n_experts = 20, n_active = 3, rows = 4 };
+    float logits[rows * n_experts] = {0};
+    logits[7] = NAN;
+    logits[n_experts + 2] = INFINITY;
+    for (int e = 0; e < n_experts; e++)
+        logits[2 * n_experts + e] = -INFINITY;
+    struct subject subject;
+    for (uint32_t i = 0; subject_next(&subject, &i, &limits);) {
+        uint32_t ids[rows * n_active];
+        float weights[rows * n_active];
+        subject.kernels->moe_route(subject.ctx, ids, weights, logits, rows, n_experts, n_active,
+                                   false);
+        for (uint32_t j = 0; j < rows * n_active; j++) {
+            ck_assert_uint_eq(ids[j], j % n_active);
+            ck_assert(j / n_active == 3 ? weights[j] == 1.0f / n_experts : weights[j] != weights[j]);
+        }
+        subject_close(&subject);
+    }
+}
+END_TEST
+
+START_TEST(gates_have_the_bits_of_the_reference) {
+    enum { n = 100003, dim = 301, rows = 37 };
+    struct random random = {11};
+    float *floats = malloc((size_t)5 * n * sizeof *floats);
+    float *a = floats + n;
+    float *b = a + n;
+    float *expected = b + n;
+    float *sums = expected + n;
+    fill_random(&random, floats, (size_t)3 * n);
+    struct subject ref = subject_ref(&limits);
+    ref.kernels->silu_mul(ref.ctx, expected, a, b, n);
+    memcpy(sums, floats, n * sizeof *sums);
+    ref.kernels->add_gated(ref.ctx, sums, a, b, rows, dim);
+    subject_close(&ref);
+    float *out = malloc(n * sizeof *out);
+    struct subject subject;
+    for (uint32_t i = 0; subject_next(&subject, &i, &limits);) {
+        if (has_reference_numbers(&subject)) {
+            subject.kernels->silu_mul(subject.ctx, out, a, b, n);
+            compare(&subject, "silu_mul", out, expected, n * sizeof *out);
+            memcpy(out, floats, n * sizeof *out);
+            subject.kernels->add_gated(subject.ctx, out, a, b, rows, dim);
+            compare(&subject, "add_gated", out, sums, n * sizeof *out);
+        }
+        subject_close(&subject);
+    }
+    free(floats);
+    free(out);
+}
+END_TEST
+
+void suite_add(TCase *tests) {
+    tcase_add_loop_test(tests, a_row_of_a_mixture_has_the_same_bits_beside_any_others, 0, N_CASES);
+    tcase_add_loop_test(tests, routes_are_those_of_the_reference, 0, 12);
+    tcase_add_test(tests, a_row_that_is_not_a_number_still_has_experts);
+    tcase_add_test(tests, gates_have_the_bits_of_the_reference);
+}

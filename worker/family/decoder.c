@@ -1,0 +1,157 @@
+#include "worker/family/decoder.h"
+
+#include "model/model.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static uint32_t max_of(uint32_t a, uint32_t b) {
+    return a > b ? a : b;
+}
+
+static uint32_t qkv_dim(const struct decoder *decoder) {
+    return (decoder->shard.heads.n + 2 * decoder->shard.kv_heads.n) * decoder->config.head_dim;
+}
+
+void decoder_close(struct family_model *model) {
+    struct decoder *decoder = (struct decoder *)model;
+    for (uint32_t i = 0; i < decoder->config.n_layers; i++) {
+        struct experts *experts = decoder->layers[i].experts;
+        if (!experts)
+            continue;
+        free(experts->gate_up);
+        free(experts->down);
+        free(experts);
+    }
+    rotary_fini(&decoder->rotary);
+    slots_fini(&decoder->head.slots);
+    free(decoder->slopes);
+    free(decoder->head_scale);
+    free(decoder);
+}
+
+static void widest(struct decoder *decoder, const struct feed_forward *ffn) {
+    decoder->ffn_max = max_of(decoder->ffn_max, ffn->inner.n);
+    if (ffn->gate_up.n_parts > 1)
+        decoder->split_max = max_of(decoder->split_max, ffn->inner.n);
+}
+
+static enum status fill_facts(struct decoder *decoder, const struct family_options *options,
+                              struct error *error) {
+    const struct model_config *config = &decoder->config;
+    const struct shard *shard = &decoder->shard;
+    uint64_t block_bytes = (uint64_t)2 * shard->kv_heads.n * config->head_dim * KV_BLOCK_TOKENS *
+                           kv_format_bytes(options->kv_format); /* config_check(): no overflow */
+    if (block_bytes > UINT32_MAX)
+        return error_set(error, STATUS_UNSUPPORTED, "%s: a KV block of one layer is over 4 GiB",
+                         config->name);
+    for (uint32_t i = 0; i < config->n_layers; i++) {
+        const struct decoder_layer *layer = &decoder->layers[i];
+        if (!layer->experts)
+            widest(decoder, &layer->ffn);
+        else if (config->moe.shared_dim)
+            widest(decoder, &layer->experts->shared);
+    }
+    uint32_t inner = max_of(decoder->ffn_max, decoder->expert_inner.n);
+    uint32_t context = config->context;
+    if (options->context_max && options->context_max < context)
+        context = options->context_max;
+    decoder->head.facts = (struct family_facts){
+        .n_vocab = config->n_vocab,
+        .n_layers = config->n_layers,
+        .block_bytes = (uint32_t)block_bytes,
+        .context = context,
+        .max_dim = max_of(max_of(config->dim, inner), qkv_dim(decoder)),
+        .dim = config->dim,
+        .n_heads = shard->heads.n,
+        .n_kv_heads = shard->kv_heads.n,
+        .kv_head_begin = shard->kv_heads.begin,
+        .n_kv_heads_all = config->n_kv_heads,
+        .head_dim = config->head_dim,
+        .vocab_begin = shard->vocab.begin,
+        .vocab_n = shard->vocab.n,
+        .kv_format = options->kv_format,
+    };
+    return rotary_variants(config, context, &decoder->head.facts, error);
+}
+
+enum status decoder_open(const struct family_options *options, const struct family *family,
+                         const struct decoder_names *names, bool gguf, struct family_model **model,
+                         struct error *error) {
+    const struct model_config *config = &options->model->config;
+    bool from_gguf = config->files == CONFIG_FILES_GGUF;
+    if (from_gguf && !gguf)
+        return error_set(error, STATUS_UNSUPPORTED, "%s: family %s is not read from GGUF files",
+                         config->name, family->name);
+    struct decoder *decoder =
+        calloc(1, sizeof *decoder + config->n_layers * sizeof decoder->layers[0]);
+    if (!decoder)
+        return error_set(error, STATUS_NOMEM, "%s: no memory for the model", config->name);
+    decoder->head.family = family;
+    decoder->config = *config;
+    decoder->names = from_gguf ? &decoder_names_gguf : names;
+    slots_init(&decoder->head.slots);
+    uint32_t n_ranks = options->n_ranks ? options->n_ranks : 1;
+    enum status status = shard_of(config, options->rank, n_ranks, &decoder->shard, error);
+    if (status == STATUS_OK)
+        status = decoder_list(decoder, options->model, error);
+    if (status == STATUS_OK)
+        status = fill_facts(decoder, options, error);
+    if (status != STATUS_OK)
+        decoder_close(&decoder->head);
+    else
+        *model = &decoder->head;
+    return status;
+}
+
+/* Baichuan 2's head: logits are of rows of length 1. The rows stay as the file has them; the
+ * outputs are divided by their lengths instead. */
+static enum status normalise_head(struct decoder *decoder, struct error *error) {
+    const struct model_config *config = &decoder->config;
+    struct weight *head = config->tied_head ? &decoder->embedding : &decoder->own_head;
+    float *row = malloc(config->dim * sizeof *row);
+    decoder->head_scale = malloc(decoder->shard.vocab.n * sizeof(float));
+    if (!row || !decoder->head_scale) {
+        free(row);
+        return error_set(error, STATUS_NOMEM, "%s: no memory for the head's norms", config->name);
+    }
+    for (uint32_t i = 0; i < decoder->shard.vocab.n; i++) {
+        const uint32_t begin[] = {0, 1};
+        struct kernels_batch batch = {
+            .n_tokens = 1, .n_seqs = 1, .ids = &i, .positions = begin, .seq_begin = begin};
+        double sum = 0;
+        decoder->kernels->embed(decoder->ctx, row, head, &batch, 0);
+        for (uint32_t j = 0; j < config->dim; j++)
+            sum += (double)row[j] * row[j];
+        decoder->head_scale[i] = (float)(1 / fmax(sqrt(sum), 1e-12));
+    }
+    free(row);
+    head->scale = decoder->head_scale;
+    return STATUS_OK;
+}
+
+enum status decoder_prepare(struct family_model *model, const struct kernels *kernels,
+                            struct kernels_ctx *ctx, struct comm *comm, struct error *error) {
+    struct decoder *decoder = (struct decoder *)model;
+    const struct model_config *config = &decoder->config;
+    decoder->kernels = kernels;
+    decoder->ctx = ctx;
+    decoder->comm = comm;
+    TRY(rotary_init(&decoder->rotary, config, &model->facts, error));
+    decoder->rotary.rope.norm_eps = config->norm_eps;
+    if (config->alibi) {
+        decoder->slopes = calloc(decoder->shard.heads.n, sizeof(float));
+        if (!decoder->slopes)
+            return error_set(error, STATUS_NOMEM, "%s: no memory for its slopes", config->name);
+        alibi_slopes(decoder->slopes, config->n_heads, decoder->shard.heads.begin,
+                     decoder->shard.heads.n);
+    }
+    if (config->head_norm)
+        TRY(normalise_head(decoder, error));
+    snprintf(model->numerics, sizeof model->numerics, "%s v1 kv %s rope %016llx",
+             model->family->name, model->facts.kv_format == KV_F32 ? "f32" : "f16",
+             (unsigned long long)decoder->rotary.hash);
+    return STATUS_OK;
+}

@@ -1,0 +1,230 @@
+/* The forward pass of a decoder: one rank's part of a step. */
+#include "worker/comm/comm.h"
+#include "worker/family/decoder.h"
+
+#include <math.h>
+
+/* Where each activation lies in the scratch memory, in floats. */
+struct layout {
+    size_t x;      /* (T, dim) residual stream */
+    size_t normed; /* (T, dim) */
+    size_t qkv;    /* (T, qkv_dim) */
+    size_t attn;   /* (T, heads * head_dim) */
+    size_t ffn;    /* (T, ffn_max) */
+    size_t split;  /* (T, 2, split_max): gate and up where they are two matrices */
+    size_t mixed;  /* (T, dim) what the experts answer */
+    size_t shared; /* (T, dim) what the shared expert answers */
+    size_t routes; /* (T, n_experts) logits; (T) of the shared expert */
+    size_t chosen; /* (T, n_active) ids */
+    size_t shares; /* (T, n_active) weights */
+    size_t moe;    /* moe_scratch() */
+    size_t last;   /* (n_rows, dim) rows that are sampled from */
+    size_t part;   /* (n_rows, vocab.n) logits of this rank, when there are others */
+    size_t n;      /* all of it */
+};
+
+static size_t place(size_t *at, size_t n) {
+    size_t begin = *at;
+    *at += (n + 15) / 16 * 16; /* 64 bytes */
+    return begin;
+}
+
+static struct layout layout_of(const struct decoder *decoder, uint32_t n_tokens, uint32_t n_rows) {
+    const struct model_config *config = &decoder->config;
+    const struct shard *shard = &decoder->shard;
+    size_t n = n_tokens;
+    struct layout layout = {0};
+    size_t at = 0;
+    layout.x = place(&at, n * config->dim);
+    layout.normed = place(&at, n * config->dim);
+    layout.qkv = place(&at, n * (shard->heads.n + 2 * shard->kv_heads.n) * config->head_dim);
+    layout.attn = place(&at, n * shard->heads.n * config->head_dim);
+    layout.ffn = place(&at, n * decoder->ffn_max);
+    layout.split = place(&at, n * 2 * decoder->split_max);
+    if (config->moe.n_experts) {
+        layout.mixed = place(&at, n * config->dim);
+        layout.shared = place(&at, n * config->dim);
+        layout.routes = place(&at, n * (config->moe.n_experts + 1));
+        layout.chosen = place(&at, n * config->moe.n_active);
+        layout.shares = place(&at, n * config->moe.n_active);
+        layout.moe = place(
+            &at, moe_scratch(n_tokens, config->moe.n_active, config->dim, decoder->expert_inner.n));
+    }
+    layout.last = place(&at, (size_t)n_rows * config->dim);
+    layout.part = place(&at, shard->n_ranks > 1 ? (size_t)n_rows * shard->vocab.n : 0);
+    layout.n = at;
+    return layout;
+}
+
+size_t decoder_scratch_bytes(const struct family_model *model, uint32_t n_tokens, uint32_t n_rows) {
+    return layout_of((const struct decoder *)model, n_tokens, n_rows).n * sizeof(float);
+}
+
+/* What a pass hands from layer to layer. */
+struct pass {
+    const struct decoder *decoder;
+    const struct kernels *kernels;
+    struct kernels_ctx *ctx;
+    const struct family_step *step;
+    struct layout at;
+    float *base;
+    uint32_t n_tokens;
+};
+
+/* Adds up over the ranks; false when the group is lost. */
+static bool reduce(const struct pass *pass, float *x) {
+    struct comm *comm = pass->decoder->comm;
+    if (!comm)
+        return true;
+    return comm->kind->all_reduce(comm, x, (size_t)pass->n_tokens * pass->decoder->config.dim) ==
+           STATUS_OK;
+}
+
+/* What a rank adds to the residual stream: rank 0 has the stream in its sum, the others their own
+ * part alone, so that one sum over the ranks is the new stream. */
+static enum epilogue into_stream(const struct pass *pass) {
+    return pass->decoder->shard.rank == 0 ? EPILOGUE_ADD : EPILOGUE_NONE;
+}
+
+static void run_joined(const struct pass *pass, float *out, size_t stride, const float *x,
+                       const struct joined *joined) {
+    for (uint32_t i = 0; i < joined->n_parts; i++)
+        pass->kernels->linear(pass->ctx, out + (joined->n_parts > 1 ? joined->begin[i] : 0), stride,
+                              x, &joined->weights[i], pass->n_tokens, EPILOGUE_NONE);
+}
+
+static bool attention(const struct pass *pass, uint32_t index) {
+    const struct decoder *decoder = pass->decoder;
+    const struct decoder_layer *layer = &decoder->layers[index];
+    const struct model_config *config = &decoder->config;
+    const struct kernels *k = pass->kernels;
+    const struct family_step *step = pass->step;
+    const struct family_facts *facts = &decoder->head.facts;
+    float *x = pass->base + pass->at.x, *normed = pass->base + pass->at.normed;
+    float *qkv = pass->base + pass->at.qkv, *attn = pass->base + pass->at.attn;
+    struct kernels_kv kv = {.base = step->kv->base + index * step->kv->layer_bytes,
+                            .block_bytes = step->kv->block_bytes,
+                            .n_kv_heads = facts->n_kv_heads,
+                            .head_dim = facts->head_dim,
+                            .format = facts->kv_format};
+    struct rope rope = decoder->rotary.rope;
+    rope.q_norm = layer->q_norm;
+    rope.k_norm = layer->k_norm;
+    uint32_t width = (facts->n_heads + 2 * facts->n_kv_heads) * facts->head_dim;
+    uint32_t window = index >= config->window_layer_begin ? config->window : 0;
+
+    k->norm(pass->ctx, normed, x, layer->attn_norm, config->norm_eps, pass->n_tokens, config->dim);
+    run_joined(pass, qkv, width, normed, &layer->qkv);
+    k->rope_kv(pass->ctx, qkv, step->batch, &rope, &kv);
+    if (step->layers_done && !decoder->comm)
+        step->layers_done(step->context, index, index + 1);
+    k->attend(pass->ctx, attn, qkv, step->batch, &kv, 1.0f / sqrtf((float)facts->head_dim),
+              decoder->slopes, window);
+    k->linear(pass->ctx, x, config->dim, attn, &layer->out, pass->n_tokens, into_stream(pass));
+    if (!reduce(pass, x))
+        return false;
+    if (step->layers_done && decoder->comm) /* all ranks have written theirs */
+        step->layers_done(step->context, index, index + 1);
+    return true;
+}
+
+/* out (+)= the layer of normed. */
+static void feed_forward(const struct pass *pass, float *out, const struct feed_forward *ffn,
+                         enum epilogue epilogue) {
+    const struct kernels *k = pass->kernels;
+    const float *normed = pass->base + pass->at.normed;
+    float *inner = pass->base + pass->at.ffn, *gate = pass->base + pass->at.split;
+    size_t n = (size_t)pass->n_tokens * ffn->inner.n;
+    if (ffn->gate_up.n_parts == 1) {
+        k->linear(pass->ctx, inner, ffn->inner.n, normed, &ffn->gate_up.weights[0], pass->n_tokens,
+                  EPILOGUE_SILU_MUL);
+    } else {
+        k->linear(pass->ctx, gate, ffn->inner.n, normed, &ffn->gate_up.weights[0], pass->n_tokens,
+                  EPILOGUE_NONE);
+        k->linear(pass->ctx, gate + n, ffn->inner.n, normed, &ffn->gate_up.weights[1],
+                  pass->n_tokens, EPILOGUE_NONE);
+        k->silu_mul(pass->ctx, inner, gate, gate + n, n);
+    }
+    k->linear(pass->ctx, out, pass->decoder->config.dim, inner, &ffn->down, pass->n_tokens,
+              epilogue);
+}
+
+/* Chosen experts and, by its own gate, the one that all tokens take. */
+static void mixture(const struct pass *pass, float *x, const struct experts *experts) {
+    const struct decoder *decoder = pass->decoder;
+    const struct model_config *config = &decoder->config;
+    const struct kernels *k = pass->kernels;
+    uint32_t n = pass->n_tokens, n_experts = config->moe.n_experts, dim = config->dim;
+    const float *normed = pass->base + pass->at.normed;
+    float *routes = pass->base + pass->at.routes, *shares = pass->base + pass->at.shares;
+    float *shared = pass->base + pass->at.shared;
+    uint32_t *chosen = (uint32_t *)(void *)(pass->base + pass->at.chosen);
+    /* Ranks other than 0 add nothing of the stream: the mixture takes its place. */
+    float *mixed = decoder->shard.rank == 0 ? pass->base + pass->at.mixed : x;
+
+    k->linear(pass->ctx, routes, n_experts, normed, &experts->router, n, EPILOGUE_NONE);
+    k->moe_route(pass->ctx, chosen, shares, routes, n, n_experts, config->moe.n_active,
+                 config->moe.normalise);
+    k->moe_ffn(pass->ctx, mixed, normed, chosen, shares, n, config->moe.n_active, experts->gate_up,
+               experts->down, n_experts, pass->base + pass->at.moe);
+    if (config->moe.shared_dim) {
+        float *gates = routes + (size_t)n * n_experts;
+        k->linear(pass->ctx, gates, 1, normed, &experts->shared_router, n, EPILOGUE_NONE);
+        feed_forward(pass, shared, &experts->shared, EPILOGUE_NONE);
+        k->add_gated(pass->ctx, mixed, shared, gates, n, dim);
+    }
+    if (mixed != x)
+        k->add_gated(pass->ctx, x, mixed, NULL, n, dim);
+}
+
+static bool run_layer(const struct pass *pass, uint32_t index) {
+    const struct decoder_layer *layer = &pass->decoder->layers[index];
+    const struct model_config *config = &pass->decoder->config;
+    float *x = pass->base + pass->at.x;
+    if (!attention(pass, index))
+        return false;
+    pass->kernels->norm(pass->ctx, pass->base + pass->at.normed, x, layer->ffn_norm,
+                        config->norm_eps, pass->n_tokens, config->dim);
+    if (layer->experts)
+        mixture(pass, x, layer->experts);
+    else
+        feed_forward(pass, x, &layer->ffn, into_stream(pass));
+    return reduce(pass, x);
+}
+
+/* Only rows that choose a token need the last norm and the head. False when the group is lost. */
+static bool head(const struct pass *pass) {
+    const struct decoder *decoder = pass->decoder;
+    const struct model_config *config = &decoder->config;
+    const struct kernels *k = pass->kernels;
+    const struct family_step *step = pass->step;
+    const struct weight *weight = config->tied_head ? &decoder->embedding : &decoder->own_head;
+    struct comm *comm = decoder->comm;
+    float *last = pass->base + pass->at.last, *normed = pass->base + pass->at.normed;
+    float *part = comm ? pass->base + pass->at.part : step->logits;
+    struct range vocab = decoder->shard.vocab;
+    k->gather_rows(pass->ctx, last, pass->base + pass->at.x, step->rows, step->n_rows, config->dim);
+    k->norm(pass->ctx, normed, last, decoder->norm, config->norm_eps, step->n_rows, config->dim);
+    k->linear(pass->ctx, part, vocab.n, normed, weight, step->n_rows, EPILOGUE_NONE);
+    return !comm || comm->kind->gather(comm, step->logits, config->n_vocab, part, step->n_rows,
+                                       vocab.begin, vocab.n) == STATUS_OK;
+}
+
+void decoder_forward(struct family_model *model, const struct family_step *step) {
+    const struct decoder *decoder = (const struct decoder *)model;
+    struct pass pass = {.decoder = decoder,
+                        .kernels = decoder->kernels,
+                        .ctx = decoder->ctx,
+                        .step = step,
+                        .at = layout_of(decoder, step->batch->n_tokens, step->n_rows),
+                        .base = step->scratch,
+                        .n_tokens = step->batch->n_tokens};
+    float *x = pass.base + pass.at.x;
+    pass.kernels->embed(pass.ctx, x, &decoder->embedding, step->batch, decoder->shard.vocab.begin);
+    bool whole = reduce(&pass, x);
+    for (uint32_t i = 0; whole && i < decoder->config.n_layers; i++)
+        whole = run_layer(&pass, i);
+    if (whole && step->n_rows > 0)
+        whole = head(&pass);
+    (void)whole; /* whoever runs the group asks its comm */
+}

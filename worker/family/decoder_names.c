@@ -1,0 +1,47 @@
+#include "worker/family/decoder.h"
+
+const struct decoder_names decoder_names_usual = {
+    .embedding = "model.embed_tokens",
+    .norm = "model.norm",
+    .head = "lm_head",
+    .layer = "model.layers.%u.",
+    .attn_norm = "input_layernorm",
+    .q = "self_attn.q_proj",
+    .k = "self_attn.k_proj",
+    .v = "self_attn.v_proj",
+    .q_norm = "self_attn.q_norm",
+    .k_norm = "self_attn.k_norm",
+    .out = "self_attn.o_proj",
+    .ffn_norm = "post_attention_layernorm",
+    .gate = "mlp.gate_proj",
+    .up = "mlp.up_proj",
+    .down = "mlp.down_proj",
+    .router = "mlp.gate",
+    .expert = "mlp.experts.%u.",
+    .expert_gate = "gate_proj",
+    .expert_up = "up_proj",
+    .expert_down = "down_proj",
+    .shared_gate = "mlp.shared_expert.gate_proj",
+    .shared_up = "mlp.shared_expert.up_proj",
+    .shared_down = "mlp.shared_expert.down_proj",
+    .shared_router = "mlp.shared_expert_gate",
+};
+
+/* Experts stand in one three-dimensional tensor there, which is not read. */
+const struct decoder_names decoder_names_gguf = {
+    .embedding = "token_embd",
+    .norm = "output_norm",
+    .head = "output",
+    .layer = "blk.%u.",
+    .attn_norm = "attn_norm",
+    .q = "attn_q",
+    .k = "attn_k",
+    .v = "attn_v",
+    .q_norm = "attn_q_norm",
+    .k_norm = "attn_k_norm",
+    .out = "attn_output",
+    .ffn_norm = "ffn_norm",
+    .gate = "ffn_gate",
+    .up = "ffn_up",
+    .down = "ffn_down",
+};
