@@ -3,6 +3,7 @@
 #include "base/exit.h"
 #include "tools/kbench/machine.h"
 #include "tools/kbench/model.h"
+#include "tools/kbench/parts.h"
 
 #include <getopt.h>
 #include <stdio.h>
@@ -26,8 +27,7 @@ struct options {
     const char *backend;
     const char *isa;
     uint32_t n_threads;
-    bool shapes;
-    bool model;
+    const char *only; /* NULL: everything */
 };
 
 /* Times one matrix (n, k) for m rows, with as many copies as make its weights leave the caches. */
@@ -99,9 +99,49 @@ static int time_model(const struct options *options) {
     return EXIT_SUCCESS;
 }
 
+static void time_attention(const struct parts_options *options) {
+    static const struct attend_shape shapes[] = {
+        {32, 8, 128, 1, 1, 2000, KV_F16},  {32, 8, 128, 1, 1, 2000, KV_F32},
+        {32, 8, 128, 16, 1, 500, KV_F16},  {32, 8, 128, 16, 1, 500, KV_F32},
+        {32, 8, 128, 1, 256, 256, KV_F16}, {32, 8, 128, 1, 256, 256, KV_F32},
+        {9, 3, 64, 1, 1, 512, KV_F16},     {9, 3, 64, 1, 1, 512, KV_F32},
+    };
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        const struct attend_shape *shape = &shapes[i];
+        double seconds = parts_time_attend(options, shape);
+        printf("attend %s  heads %2u/%-2u x %-3u  %2u sequences, %3u tokens from %-4u %9.3f ms\n",
+               shape->format == KV_F32 ? "f32" : "f16", shape->n_heads, shape->n_kv_heads,
+               shape->head_dim, shape->n_seqs, shape->n_tokens, shape->position, seconds * 1e3);
+        fflush(stdout);
+    }
+}
+
+/* The experts of Qwen2-57B-A14B. */
+static void time_mixture(const struct parts_options *options) {
+    static const struct moe_shape shape = {64, 8, 3584, 2560};
+    static const char *const formats[] = {"q4_1", "f16"};
+    static const uint32_t tokens[] = {1, 16, 128};
+    for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
+        struct moe *moe = parts_moe_open(options, &shape, formats[i], 128);
+        for (size_t j = 0; moe && j < sizeof tokens / sizeof tokens[0]; j++) {
+            struct moe_figures figures = parts_time_moe(moe, tokens[j]);
+            printf("moe %-5s T %3u %9.3f ms %7.1f GB/s   its products alone %9.3f ms, x %.3f\n",
+                   formats[i], tokens[j], figures.seconds * 1e3,
+                   figures.bytes / figures.seconds * 1e-9, figures.linear_seconds * 1e3,
+                   figures.seconds / figures.linear_seconds);
+            fflush(stdout);
+        }
+        parts_moe_close(moe);
+    }
+}
+
+static bool is_wanted(const struct options *options, const char *what) {
+    return !options->only || strcmp(options->only, what) == 0;
+}
+
 static void usage(FILE *to) {
     fprintf(to, "kbench [--backend cpu] [--isa scalar|avx2|avx512] [--threads N] "
-                "[--only shapes|model]\n"
+                "[--only shapes|attend|moe|model]\n"
                 "Times the kernels against the machine's read bandwidth and integer peak.\n");
 }
 
@@ -110,7 +150,7 @@ int main(int argc, char **argv) {
         {"backend", required_argument, NULL, 'b'}, {"isa", required_argument, NULL, 'i'},
         {"threads", required_argument, NULL, 't'}, {"only", required_argument, NULL, 'o'},
         {"help", no_argument, NULL, 'h'},          {0}};
-    struct options options = {.backend = "cpu", .shapes = true, .model = true};
+    struct options options = {.backend = "cpu"};
     for (int c; (c = getopt_long(argc, argv, "", names, NULL)) != -1;) {
         if (c == 'b')
             options.backend = optarg;
@@ -119,7 +159,7 @@ int main(int argc, char **argv) {
         else if (c == 't')
             options.n_threads = (uint32_t)strtoul(optarg, NULL, 10);
         else if (c == 'o')
-            options.shapes = !(options.model = strcmp(optarg, "model") == 0);
+            options.only = optarg;
         else {
             usage(c == 'h' ? stdout : stderr);
             return c == 'h' ? EXIT_SUCCESS : EXIT_CONFIG;
@@ -129,11 +169,16 @@ int main(int argc, char **argv) {
         fprintf(stderr, "kbench: no backend '%s'\n", options.backend);
         return EXIT_CONFIG;
     }
-    if (options.shapes) {
+    struct parts_options parts = {kernels_find(options.backend), options.isa, options.n_threads};
+    if (is_wanted(&options, "shapes")) {
         struct machine machine = machine_measure(options.n_threads ? options.n_threads : 0);
         printf("machine: %u threads, read %.1f GB/s, int8 %.0f GMAC/s\n", machine.n_threads,
                machine.read_gb_s, machine.int8_gmac_s);
         time_shapes(&options, &machine);
     }
-    return options.model ? time_model(&options) : EXIT_SUCCESS;
+    if (is_wanted(&options, "attend"))
+        time_attention(&parts);
+    if (is_wanted(&options, "moe"))
+        time_mixture(&parts);
+    return is_wanted(&options, "model") ? time_model(&options) : EXIT_SUCCESS;
 }
