@@ -35,11 +35,13 @@ static struct places places(const struct board_sizes *sizes) {
     at.variants = at.rows + sizes->max_seqs;
     at.block_tables = at.variants + sizes->max_seqs;
     at.n = at.block_tables + (uint64_t)sizes->max_seqs * sizes->max_blocks;
-    return at; /* sums of a few 32-bit numbers and one product of two: below 2^64 */
+    return at;
 }
 
 enum status board_bytes(const struct board_sizes *sizes, size_t *n_bytes) {
     uint64_t n;
+    if ((uint64_t)sizes->max_seqs * sizes->max_blocks > UINT64_MAX / 16) /* so that sums fit */
+        return STATUS_LIMIT;
     if (!checked_mul(places(sizes).n, sizeof(uint32_t), &n) ||
         !checked_add(n, sizeof(struct board), &n) || n > SIZE_MAX / 4)
         return STATUS_LIMIT;
