@@ -1,5 +1,7 @@
 #include "worker/config.h"
 
+#include "worker/rank_wire.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -62,7 +64,30 @@ static const struct option_spec table[] = {
      .max = 64,
      .sections = SECTIONS,
      .value = "N",
-     .help = "tensor-parallel size"},
+     .help = "tensor-parallel size: how many ranks share the model"},
+    {.name = "ranks-here",
+     .type = OPTION_UINT,
+     .fallback = "0",
+     .max = 64,
+     .sections = SECTIONS,
+     .value = "N",
+     .help = "ranks that this process holds; 0: all, of a follower all that are left"},
+    {.name = "rank-listen",
+     .type = OPTION_STRING,
+     .sections = SECTIONS,
+     .value = "ADDRESS",
+     .help = "where processes with the other ranks come to (ipc://PATH)"},
+    {.name = "follow",
+     .type = OPTION_STRING,
+     .sections = SECTIONS,
+     .value = "ADDRESS",
+     .help = "hold ranks of the worker that listens there (its --rank-listen), nothing else"},
+    {.name = "kv-dtype",
+     .type = OPTION_CHOICE,
+     .fallback = "auto",
+     .choices = "auto f16 f32",
+     .sections = SECTIONS,
+     .help = "numbers of the KV cache; auto: f32 where all matrices are f32, else f16"},
     {.name = "threads",
      .type = OPTION_UINT,
      .fallback = "0",
@@ -154,18 +179,45 @@ static void complain(struct buf *errors, const struct options *options, const ch
     buf_printf(errors, "tandem-worker: %s (%s) %s\n", name, options_source(options, name), what);
 }
 
+static void check_address(struct buf *errors, const struct options *options, const char *name,
+                          const char *address) {
+    struct error error;
+    const char *path;
+    if (rank_wire_path(address, &path, &error) != STATUS_OK)
+        complain(errors, options, name, error.text);
+}
+
+static void check_ranks(const struct config *config, struct buf *errors) {
+    const struct options *options = config->options;
+    if (config->tp > COMM_RANKS_MAX)
+        complain(errors, options, "tp", "has to be at most 16");
+    if (config->ranks_here > config->tp)
+        complain(errors, options, "ranks-here", "are more than the ranks (--tp)");
+    bool others = config->ranks_here > 0 && config->ranks_here < config->tp;
+    if (others && !config->rank_listen[0] && !config->dry_run)
+        complain(errors, options, "rank-listen",
+                 "is needed: where processes with the other ranks come to");
+    if (config->rank_listen[0] && !others)
+        complain(errors, options, "rank-listen",
+                 "is for workers that hold fewer ranks (--ranks-here) than there are (--tp)");
+    if (config->rank_listen[0])
+        check_address(errors, options, "rank-listen", config->rank_listen);
+}
+
 static void check(const struct config *config, struct buf *errors) {
     const struct options *options = config->options;
     if (!config->model[0])
         complain(errors, options, "model", "is needed: a .gguf file, a model folder, or \"hash\"");
     if (strlen(config->name) >= MESSAGE_NAME_MAX)
         complain(errors, options, "name", "is too long: 63 bytes are the most");
-    if (config->tp != 1)
-        complain(errors, options, "tp",
-                 "has to be 1: tensor parallelism over several ranks is not built yet");
     if (options_list_count(options, "devices") > 0)
         complain(errors, options, "devices",
                  "has to be left out: the backends of this build compute on CPU cores");
+    if (config->follow[0]) {
+        check_address(errors, options, "follow", config->follow);
+        return; /* the leader has all else */
+    }
+    check_ranks(config, errors);
     if (config->dry_run)
         return;
     if (!config->name[0])
@@ -200,6 +252,11 @@ static void fill(struct config *config) {
     config->dummy = options_choice(options, "load-format") == 1;
     config->backend = options_string(options, "backend");
     config->tp = (uint32_t)options_uint(options, "tp");
+    config->ranks_here = (uint32_t)options_uint(options, "ranks-here");
+    config->rank_listen = options_string(options, "rank-listen");
+    config->follow = options_string(options, "follow");
+    static const char *const dtypes[] = {"auto", "f16", "f32"};
+    config->kv_dtype = dtypes[options_choice(options, "kv-dtype")];
     config->endpoint = options_string(options, "endpoint");
     config->kv_endpoint = options_string(options, "kv-endpoint");
     if (!config->kv_endpoint[0])

@@ -16,10 +16,14 @@ struct config {
     struct options *options; /* owned: the strings below live in it */
     const char *name;
     enum worker_role role;
-    const char *model;   /* path, or "hash" */
-    bool dummy;          /* made weights: load-format */
-    const char *backend; /* row of kernels_table */
-    uint32_t tp;
+    const char *model;       /* path, or "hash" */
+    bool dummy;              /* made weights: load-format */
+    const char *backend;     /* row of kernels_table */
+    uint32_t tp;             /* ranks of the tensor-parallel group */
+    uint32_t ranks_here;     /* 0: all */
+    const char *rank_listen; /* where followers come to, or "" */
+    const char *follow;      /* of a follower: where its leader listens, or "" */
+    const char *kv_dtype;    /* "auto", "f16" or "f32" */
     uint32_t n_routers;
     const char *routers[CONFIG_ROUTERS_MAX]; /* their announce endpoints */
     const char *endpoint;                    /* where routers connect to */

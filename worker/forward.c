@@ -1,195 +1,215 @@
 #include "worker/forward.h"
 
 #include "base/assert.h"
-#include "base/checked.h"
+#include "base/log.h"
 #include "model/model.h"
 #include "worker/batch.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
+#include <unistd.h>
 
-static void *memory_take(const struct forward *forward, size_t n_bytes) {
-    if (forward->kernels)
-        return forward->kernels->alloc(forward->ctx, n_bytes);
-    void *memory = mmap(NULL, n_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    return memory == MAP_FAILED ? NULL : memory;
+static struct rank_options rank_options_of(const struct forward_options *options, uint32_t rank) {
+    uint32_t n_ranks = options->n_ranks > 0 ? options->n_ranks : 1;
+    uint32_t n_here = options->n_here > 0 ? options->n_here : n_ranks;
+    return (struct rank_options){
+        .model = options->model,
+        .backend = options->backend,
+        .isa = options->isa,
+        .n_threads = n_ranks > 1 ? group_threads_each(options->n_threads, n_here, n_ranks)
+                                 : options->n_threads,
+        .rank = rank,
+        .n_ranks = n_ranks,
+        .max_tokens = options->max_tokens,
+        .max_seqs = options->max_seqs,
+        .context_max = options->context_max,
+        .n_blocks = options->n_blocks,
+        .kv_format = options->kv_format,
+        .step_us = options->step_us,
+    };
 }
 
-static void memory_give(const struct forward *forward, void *memory, size_t n_bytes) {
-    if (!memory)
-        return;
-    if (forward->kernels)
-        forward->kernels->dealloc(forward->ctx, memory, n_bytes);
-    else
-        munmap(memory, n_bytes);
-}
-
-static enum status open_family(const struct forward_options *options, struct family_model **model,
-                               struct error *error) {
-    const struct model_config *config = &options->model->config;
-    const struct family *family = family_find(config->family);
-    if (!family)
-        return error_set(error, STATUS_UNSUPPORTED, "%s: no model family \"%s\" here", config->name,
-                         config->family);
-    struct family_options family_options = {.model = options->model,
-                                            .kv_format = options->kv_format,
-                                            .context_max = options->context_max,
-                                            .step_us = options->step_us};
-    return family->open(&family_options, model, error);
-}
-
-static enum status find_kernels(const struct forward_options *options,
-                                const struct family_facts *facts, const struct kernels **kernels,
-                                struct error *error) {
-    *kernels = NULL;
-    if (facts->forced)
-        return STATUS_OK;
-    *kernels = kernels_find(options->backend);
-    if (!*kernels)
-        return error_field(error, STATUS_NOT_FOUND, "backend", "there is no backend \"%s\"",
-                           options->backend);
-    return STATUS_OK;
-}
-
-static size_t logits_bytes_of(const struct family_facts *facts, uint32_t max_seqs) {
-    return facts->forced ? 0 : (size_t)max_seqs * facts->n_vocab * sizeof(float);
+static size_t max_of(size_t a, size_t b) {
+    return a > b ? a : b;
 }
 
 enum status forward_measure(const struct forward_options *options, struct forward_bytes *bytes,
                             struct error *error) {
-    const struct kernels *kernels;
-    struct family_model *model;
-    struct forward_bytes result = {0};
-    TRY(open_family(options, &model, error));
-    enum status status = find_kernels(options, &model->facts, &kernels, error);
-    if (status == STATUS_OK && kernels)
-        status = weights_measure(&model->slots, kernels, &result.weights, error);
-    if (status == STATUS_OK) {
-        result.facts = model->facts;
-        result.scratch =
-            model->family->scratch_bytes(model, options->max_tokens, options->max_seqs) +
-            logits_bytes_of(&model->facts, options->max_seqs);
-        result.kv_per_token =
-            (size_t)model->facts.n_layers * model->facts.block_bytes / KV_BLOCK_TOKENS;
-        *bytes = result;
+    struct forward_bytes sum = {0};
+    uint32_t n_ranks = options->n_ranks > 0 ? options->n_ranks : 1;
+    uint32_t n_here = options->n_here > 0 ? options->n_here : n_ranks;
+    if (n_ranks > COMM_RANKS_MAX)
+        return error_field(error, STATUS_UNSUPPORTED, "tp", "%u ranks are more than %u", n_ranks,
+                           COMM_RANKS_MAX);
+    for (uint32_t rank = 0; rank < n_ranks; rank++) {
+        struct rank_options rank_options = rank_options_of(options, rank);
+        struct rank_bytes one;
+        TRY(rank_measure(&rank_options, &one, error));
+        sum.weights = max_of(sum.weights, one.weights);
+        sum.scratch = max_of(sum.scratch, one.scratch);
+        sum.kv_per_token = max_of(sum.kv_per_token, one.kv_per_token);
+        if (rank < n_here)
+            sum.kv_per_token_here += one.kv_per_token;
+        if (rank == 0)
+            sum.facts = one.facts;
     }
-    family_close(model);
-    return status;
-}
-
-static enum status open_kernels(struct forward *forward, const struct forward_options *options,
-                                struct error *error) {
-    const struct family_facts *facts = &forward->model->facts;
-    TRY(find_kernels(options, facts, &forward->kernels, error));
-    if (!forward->kernels)
-        return STATUS_OK;
-    struct kernels_options kernels_options = {
-        .n_threads = options->n_threads,
-        .isa = options->isa,
-        .limits = {.max_tokens = options->max_tokens,
-                   .max_seqs = options->max_seqs,
-                   .max_context = facts->context,
-                   .max_dim = facts->max_dim,
-                   .n_vocab = facts->n_vocab,
-                   .n_heads = facts->n_heads,
-                   .n_kv_heads = facts->n_kv_heads,
-                   .head_dim = facts->head_dim},
-    };
-    enum status status = forward->kernels->open(&kernels_options, &forward->ctx, error);
-    if (status != STATUS_OK)
-        forward->kernels = NULL; /* there is no context to close */
-    return status;
-}
-
-static enum status take_memory(struct forward *forward, const struct forward_options *options,
-                               struct error *error) {
-    const struct family_model *model = forward->model;
-    const struct family_facts *facts = &model->facts;
-    uint64_t kv_bytes;
-    forward->kv = (struct family_kv){.layer_bytes = (size_t)options->n_blocks * facts->block_bytes,
-                                     .block_bytes = facts->block_bytes,
-                                     .n_layers = facts->n_layers,
-                                     .n_blocks = options->n_blocks};
-    if (!checked_mul(forward->kv.layer_bytes, facts->n_layers, &kv_bytes) ||
-        kv_bytes > SIZE_MAX / 2)
-        return error_field(error, STATUS_LIMIT, "kv-blocks",
-                           "%u KV blocks are more than memory can be", options->n_blocks);
-    forward->kv_bytes = (size_t)kv_bytes;
-    forward->kv.base = memory_take(forward, forward->kv_bytes);
-    forward->scratch_bytes =
-        model->family->scratch_bytes(model, options->max_tokens, options->max_seqs);
-    forward->scratch = memory_take(forward, forward->scratch_bytes);
-    forward->logits_bytes = logits_bytes_of(facts, options->max_seqs);
-    if (facts->forced)
-        forward->forced = calloc(options->max_seqs, sizeof *forward->forced);
-    else
-        forward->logits = memory_take(forward, forward->logits_bytes);
-    if (!forward->kv.base || !forward->scratch || (!forward->logits && !forward->forced))
-        return error_set(error, STATUS_NOMEM,
-                         "no memory for %zu bytes of KV cache and %zu of activations",
-                         forward->kv_bytes, forward->scratch_bytes + forward->logits_bytes);
+    *bytes = sum;
     return STATUS_OK;
 }
 
-static enum status open_all(struct forward *forward, const struct forward_options *options,
-                            struct error *error) {
-    TRY(open_family(options, &forward->model, error));
-    TRY(open_kernels(forward, options, error));
-    /* Packing reads every byte of the files: the last look at their sizes. */
-    TRY(model_check_files(options->model, error));
-    if (forward->kernels)
-        TRY(weights_load(&forward->weights, &forward->model->slots, forward->kernels, forward->ctx,
-                         error));
-    TRY(take_memory(forward, options, error));
-    return forward->model->family->prepare(forward->model, forward->kernels, forward->ctx, NULL,
-                                           error);
+static struct group_sizes group_sizes_of(const struct forward_options *options,
+                                         const struct family_facts *facts) {
+    uint32_t n_blocks = facts->context / KV_BLOCK_TOKENS + (facts->context % KV_BLOCK_TOKENS != 0);
+    return (struct group_sizes){.board = {.n_ranks = options->n_ranks,
+                                          .max_tokens = options->max_tokens,
+                                          .max_seqs = options->max_seqs,
+                                          .max_blocks = n_blocks},
+                                .n_floats = (uint64_t)options->max_tokens * facts->dim};
+}
+
+/* The other processes, if some ranks are not held here. */
+static enum status gather(struct forward *forward, const struct forward_options *options,
+                          const struct group_sizes *sizes, uint32_t n_here, struct error *error) {
+    struct leader_options leader = {.address = options->rank_listen,
+                                    .terms = {.rank_begin = n_here,
+                                              .n_ranks = options->n_ranks,
+                                              .context_max = options->context_max,
+                                              .n_blocks = options->n_blocks,
+                                              .kv_format = options->kv_format,
+                                              .sizes = *sizes},
+                                    .model_fp = options->model->config.fingerprint,
+                                    .memory = &forward->memory};
+    ASSERT(options->rank_listen && strlen(options->backend) < sizeof leader.terms.backend);
+    strcpy(leader.terms.backend, options->backend);
+    return leader_gather(&forward->leader, &leader, error);
+}
+
+static enum status open_ranks(struct forward *forward, const struct forward_options *options,
+                              uint32_t n_here, struct error *error) {
+    const struct comm_kind *kind = comm_find("shm");
+    struct rank_options own = rank_options_of(options, 0), others = rank_options_of(options, 1);
+    TRY(kind->open(forward->memory.collectives, forward->memory.n_collectives, 0, &forward->comm,
+                   error));
+    own.comm = forward->comm;
+    TRY(rank_threads_start(&forward->others, &others, n_here - 1, &forward->memory, error));
+    enum status status = rank_open(&forward->rank, &own, error);
+    struct error other;
+    enum status other_status = rank_threads_wait(&forward->others, &other);
+    if (status != STATUS_OK)
+        return status;
+    if (other_status != STATUS_OK)
+        *error = other;
+    return other_status;
+}
+
+/* What followers said of their pools has to be what their share of the model makes. */
+static enum status check_pools(const struct forward *forward, const struct forward_options *options,
+                               uint32_t n_here, struct error *error) {
+    const struct family_facts *facts = &forward->rank.model->facts;
+    uint64_t head_bytes = forward_block_bytes(facts) / facts->n_kv_heads_all;
+    for (uint32_t rank = n_here; rank < options->n_ranks; rank++) {
+        const struct rank_kv *kv = &forward->kv_of_ranks[rank];
+        if (kv->n_heads == 0 || kv->head_begin >= facts->n_kv_heads_all ||
+            kv->n_heads > facts->n_kv_heads_all - kv->head_begin ||
+            kv->block_bytes != kv->n_heads * head_bytes ||
+            kv->layer_bytes != (uint64_t)kv->block_bytes * options->n_blocks ||
+            forward->leader.pools[rank].n_bytes != kv->layer_bytes * facts->n_layers)
+            return error_set(error, STATUS_CORRUPT, "rank %u of %u: its KV pool has another shape",
+                             rank, options->n_ranks);
+    }
+    return STATUS_OK;
+}
+
+static enum status open_group(struct forward *forward, const struct forward_options *options,
+                              struct error *error) {
+    uint32_t n_here = options->n_here > 0 ? options->n_here : options->n_ranks;
+    struct forward_bytes bytes;
+    char numerics[RANK_WIRE_NUMERICS_MAX];
+    TRY(forward_measure(options, &bytes, error)); /* says so before anybody waits for anybody */
+    struct group_sizes sizes = group_sizes_of(options, &bytes.facts);
+    TRY(group_memory_make(&forward->memory, &sizes, error));
+    if (n_here < options->n_ranks)
+        TRY(gather(forward, options, &sizes, n_here, error));
+    TRY(open_ranks(forward, options, n_here, error));
+    for (uint32_t i = 0; i + 1 < n_here; i++)
+        forward->kv_of_ranks[i + 1] = rank_kv_of(&forward->others.threads[i].rank);
+    rank_numerics(&forward->rank, numerics, sizeof numerics);
+    if (n_here < options->n_ranks)
+        TRY(leader_ready(&forward->leader, numerics, forward->kv_of_ranks, error));
+    TRY(check_pools(forward, options, n_here, error));
+    forward->patience = gate_patience(options->n_ranks);
+    return STATUS_OK;
 }
 
 enum status forward_open(struct forward *forward, const struct forward_options *options,
                          struct error *error) {
-    ASSERT(options->max_tokens > 0 && options->max_seqs > 0 && options->n_blocks > 0);
-    *forward = (struct forward){.max_tokens = options->max_tokens, .max_seqs = options->max_seqs};
-    enum status status = open_all(forward, options, error);
-    if (status != STATUS_OK)
+    struct rank_options one = rank_options_of(options, 0);
+    *forward = (struct forward){.n_ranks = one.n_ranks};
+    enum status status = one.n_ranks > 1 ? open_group(forward, options, error)
+                                         : rank_open(&forward->rank, &one, error);
+    if (status != STATUS_OK) {
         forward_close(forward);
-    return status;
+        return status;
+    }
+    forward->kv_of_ranks[0] = rank_kv_of(&forward->rank);
+    forward->kernels = forward->rank.kernels;
+    forward->ctx = forward->rank.ctx;
+    forward->model = forward->rank.model;
+    forward->kv = forward->rank.kv;
+    forward->logits = forward->rank.logits;
+    forward->forced = forward->rank.forced;
+    return STATUS_OK;
 }
 
 void forward_close(struct forward *forward) {
-    memory_give(forward, forward->kv.base, forward->kv_bytes);
-    memory_give(forward, forward->scratch, forward->scratch_bytes);
-    memory_give(forward, forward->logits, forward->logits_bytes);
-    free(forward->forced);
-    weights_fini(&forward->weights);
-    family_close(forward->model);
-    if (forward->kernels)
-        forward->kernels->close(forward->ctx);
+    leader_close(&forward->leader);
+    rank_threads_stop(&forward->others, &forward->memory);
+    rank_close(&forward->rank);
+    comm_close(forward->comm);
+    group_memory_fini(&forward->memory);
     memset(forward, 0, sizeof *forward);
 }
 
+enum kv_format forward_kv_format(const struct model *model, const char *dtype) {
+    bool any = false;
+    if (strcmp(dtype, "auto") != 0)
+        return strcmp(dtype, "f32") == 0 ? KV_F32 : KV_F16;
+    const struct tensor *tensor;
+    for (uint32_t i = 0; (tensor = model_nth_tensor(model, i)) != NULL; i++) {
+        if (tensor->n_dims < 2)
+            continue;
+        if (strcmp(tensor->format, "f32") != 0)
+            return KV_F16;
+        any = true;
+    }
+    return any ? KV_F32 : KV_F16;
+}
+
+uint64_t forward_block_bytes(const struct family_facts *facts) {
+    if (facts->forced)
+        return facts->block_bytes;
+    return (uint64_t)2 * facts->n_kv_heads_all * facts->head_dim * KV_BLOCK_TOKENS *
+           kv_format_bytes(facts->kv_format);
+}
+
 void forward_numerics(const struct forward *forward, char *text, size_t size) {
-    const char *kernels =
-        forward->kernels ? forward->kernels->numerics(forward->ctx) : "no arithmetic";
-    snprintf(text, size, "%s; %s", kernels, forward->model->numerics);
+    rank_numerics(&forward->rank, text, size);
+}
+
+_Noreturn static void end_without_ranks(const struct forward *forward) {
+    log_error("the ranks cannot go on: the worker ends", "why=%s",
+              status_name(forward->comm->kind->health(forward->comm)));
+    _exit(EXIT_FAILURE);
 }
 
 void forward_run(struct forward *forward, const struct batch *batch,
                  void (*layers_done)(void *context, uint32_t layer_begin, uint32_t layer_end),
                  void *context) {
-    ASSERT(batch->view.n_tokens <= forward->max_tokens);
-    ASSERT(batch->n_rows <= forward->max_seqs);
-    struct family_step step = {
-        .batch = &batch->view,
-        .kv = &forward->kv,
-        .rows = batch->rows,
-        .n_rows = batch->n_rows,
-        .logits = forward->logits,
-        .forced = forward->forced,
-        .scratch = forward->scratch,
-        .layers_done = layers_done,
-        .context = context,
-    };
-    forward->model->family->forward(forward->model, &step);
+    struct board_step step = {.batch = batch->view, .rows = batch->rows, .n_rows = batch->n_rows};
+    bool several = forward->n_ranks > 1;
+    if (several && !board_publish(forward->memory.board, &step, &forward->patience))
+        end_without_ranks(forward);
+    rank_run(&forward->rank, &step.batch, step.rows, step.n_rows, layers_done, context);
+    if (several && forward->comm->kind->health(forward->comm) != STATUS_OK)
+        end_without_ranks(forward);
 }

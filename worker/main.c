@@ -6,6 +6,7 @@
 #include "base/notify.h"
 #include "model/model.h"
 #include "worker/config.h"
+#include "worker/follow.h"
 #include "worker/memory.h"
 #include "worker/worker.h"
 
@@ -53,6 +54,10 @@ static int serve(const struct config *config) {
     struct error error;
     take_signals();
     enum status status = worker_open(&worker, config, &error);
+    if (status == STATUS_CLOSED && atomic_load(&n_stops) > 0)
+        return EXIT_SUCCESS;
+    if (status == STATUS_CLOSED) /* a follower died: a restart may help */
+        return exit_with(EXIT_FAILURE, error.text);
     /* A model, an option or a size that cannot work will not work the next time either. */
     if (status != STATUS_OK)
         return exit_with(EXIT_CONFIG, error.text);
@@ -70,6 +75,11 @@ static int serve(const struct config *config) {
     return EXIT_SUCCESS;
 }
 
+static int follow(const struct config *config) {
+    take_signals();
+    return follow_run(config, &n_stops, wake_fd);
+}
+
 int main(int argc, char **argv) {
     struct config config;
     struct buf errors;
@@ -80,7 +90,9 @@ int main(int argc, char **argv) {
         log_init("tandem-worker", config.log_level);
         file_guard(config.model);
         wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-        code = config.dry_run ? dry_run(&config) : serve(&config);
+        code = config.dry_run     ? dry_run(&config)
+               : config.follow[0] ? follow(&config)
+                                  : serve(&config);
     } else {
         exit_with(EXIT_CONFIG, errors.n > 0 ? errors.data : "out of memory");
     }

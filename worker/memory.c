@@ -53,13 +53,15 @@ static uint32_t min_of(uint64_t a, uint32_t b) {
     return a < b ? (uint32_t)a : b;
 }
 
+/* Chunks hold the whole model's heads, whatever the tensor-parallel size. */
 static void set_chunks(struct worker_sizes *sizes, const struct family_facts *facts) {
+    uint32_t block_bytes = (uint32_t)forward_block_bytes(facts);
     /* About 256 tokens of a group of layers in one chunk, so that a prompt's groups overlap with
      * the computing of the next. */
     sizes->layer_groups = facts->n_layers < 4 ? facts->n_layers : 4;
     uint32_t n_layers = (facts->n_layers + sizes->layer_groups - 1) / sizes->layer_groups;
-    uint64_t wanted = (uint64_t)n_layers * facts->block_bytes * 16;
-    uint32_t most = facts->block_bytes > MIB ? facts->block_bytes : (uint32_t)MIB;
+    uint64_t wanted = (uint64_t)n_layers * block_bytes * 16;
+    uint32_t most = block_bytes > MIB ? block_bytes : (uint32_t)MIB;
     sizes->chunk_bytes = wanted < 65536 ? 65536 : min_of(wanted, most);
 }
 
@@ -81,13 +83,16 @@ enum status memory_sizes(const struct config *config, const struct model *model,
         .backend = config->backend,
         .max_tokens = found.chunk_tokens > found.max_batch ? found.chunk_tokens : found.max_batch,
         .max_seqs = found.max_batch,
-        .context_max = config->context};
+        .context_max = config->context,
+        .n_ranks = config->tp,
+        .n_here = config->ranks_here,
+        .kv_format = forward_kv_format(model, config->kv_dtype)};
     TRY(forward_measure(&options, bytes, error));
-    if (bytes->facts.block_bytes > MESSAGE_CHUNK_MAX)
+    if (forward_block_bytes(&bytes->facts) > MESSAGE_CHUNK_MAX)
         return error_set(error, STATUS_UNSUPPORTED, "%s: a KV block of one layer is over %u bytes",
                          model->config.name, MESSAGE_CHUNK_MAX);
     if (found.n_blocks == 0) {
-        uint64_t fits = memory_available() / 4 / bytes->kv_per_token / KV_BLOCK_TOKENS;
+        uint64_t fits = memory_available() / 4 / bytes->kv_per_token_here / KV_BLOCK_TOKENS;
         found.n_blocks = min_of(fits, TOKENS_DEFAULT / KV_BLOCK_TOKENS);
         if (found.n_blocks < PLAN_TOKENS / KV_BLOCK_TOKENS)
             found.n_blocks = PLAN_TOKENS / KV_BLOCK_TOKENS;

@@ -53,8 +53,8 @@ static struct kv_layout layout_of(const struct worker *worker) {
     const struct family_facts *facts = &worker->forward.model->facts;
     return (struct kv_layout){.n_layers = facts->n_layers,
                               .block_tokens = KV_BLOCK_TOKENS,
-                              .block_bytes = facts->block_bytes,
-                              .tp = worker->config->tp};
+                              .block_bytes = (uint32_t)forward_block_bytes(facts),
+                              .tp = worker->forward.n_ranks};
 }
 
 static void fill_welcome(const struct worker *worker, const struct model *model,
@@ -80,16 +80,21 @@ static void fill_welcome(const struct worker *worker, const struct model *model,
     char text[FINGERPRINT_BYTES + 512] = {0};
     memcpy(text, config->fingerprint, FINGERPRINT_BYTES);
     forward_numerics(&worker->forward, text + FINGERPRINT_BYTES, 480);
-    snprintf(text + FINGERPRINT_BYTES + 480, 32, "tp %u", worker->config->tp);
+    snprintf(text + FINGERPRINT_BYTES + 480, 32, "tp %u kv %u", worker->forward.n_ranks,
+             kv_format_bytes(worker->forward.model->facts.kv_format));
     fingerprint(welcome->numerics_fp, text, sizeof text);
 }
 
+/* What KV bytes on the wire mean: the model's and their format, however either side is cut. */
 static void fill_layout_fp(const struct worker *worker, const struct model *model,
                            uint8_t out[FINGERPRINT_BYTES]) {
     struct {
         uint8_t model[FINGERPRINT_BYTES];
         struct kv_layout layout;
+        uint32_t format;
     } whole = {.layout = layout_of(worker)};
+    whole.layout.tp = 0;
+    whole.format = worker->forward.model->facts.kv_format;
     memcpy(whole.model, model->config.fingerprint, FINGERPRINT_BYTES);
     fingerprint(out, &whole, sizeof whole);
 }
@@ -109,7 +114,11 @@ static enum status open_forward(struct worker *worker, const struct model *model
                                       .max_seqs = sizes->max_batch,
                                       .context_max = sizes->context,
                                       .n_blocks = sizes->n_blocks,
-                                      .step_us = config->step_us};
+                                      .step_us = config->step_us,
+                                      .n_ranks = config->tp,
+                                      .n_here = config->ranks_here,
+                                      .rank_listen = config->rank_listen,
+                                      .kv_format = forward_kv_format(model, config->kv_dtype)};
     TRY(forward_open(&worker->forward, &options, error));
     const struct family_facts *facts = &worker->forward.model->facts;
     struct sample_options sample = {.max_seqs = sizes->max_batch,
@@ -174,7 +183,7 @@ static enum status open_engine(struct worker *worker, const struct model *model,
                                    .block_tokens = KV_BLOCK_TOKENS,
                                    .n_layers = facts->n_layers,
                                    .layer_groups = sizes->layer_groups,
-                                   .block_bytes = facts->block_bytes,
+                                   .block_bytes = (uint32_t)forward_block_bytes(facts),
                                    .chunk_tokens = sizes->chunk_tokens,
                                    .chunk_bytes = sizes->chunk_bytes,
                                    .max_batch = sizes->max_batch,
@@ -210,12 +219,22 @@ static enum status open_engine(struct worker *worker, const struct model *model,
 }
 
 static void open_kv_links(struct worker *worker, const struct model *model) {
-    const struct family_kv *kv = &worker->forward.kv;
-    struct transport_kv transport_kv = {.base = kv->base,
-                                        .layer_bytes = kv->layer_bytes,
-                                        .block_bytes = (uint32_t)kv->block_bytes,
-                                        .n_layers = kv->n_layers,
-                                        .n_blocks = kv->n_blocks};
+    const struct forward *forward = &worker->forward;
+    const struct family_facts *facts = &forward->model->facts;
+    struct transport_kv transport_kv = {.block_bytes = (uint32_t)forward_block_bytes(facts),
+                                        .n_layers = facts->n_layers,
+                                        .n_blocks = worker->sizes.n_blocks,
+                                        .n_heads = facts->n_kv_heads_all,
+                                        .n_ranks = forward->n_ranks};
+    for (uint32_t rank = 0; rank < forward->n_ranks; rank++) {
+        const struct rank_kv *kv = &forward->kv_of_ranks[rank];
+        transport_kv.ranks[rank] = (struct transport_rank){.base = kv->base,
+                                                           .layer_bytes = kv->layer_bytes,
+                                                           .block_bytes = kv->block_bytes,
+                                                           .head_begin = kv->head_begin,
+                                                           .n_heads = kv->n_heads};
+    }
+    ASSERT(transport_kv_valid(&transport_kv)); /* families cut so, and followers were checked */
     struct kv_links_self self = {.incarnation = worker->incarnation,
                                  .place = {.host = worker->host, .pid = (uint32_t)getpid()}};
     snprintf(self.name, sizeof self.name, "%s", worker->config->name);

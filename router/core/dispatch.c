@@ -106,8 +106,9 @@ static void submitted(struct router *router, struct request *req) {
     memcpy(req->outcome.decode_worker, slot->welcome.name, MESSAGE_NAME_MAX);
     const struct slot *other = req->handoff ? slot_at(router, req->prefill.slot) : slot;
     memcpy(req->outcome.prefill_worker, other->welcome.name, MESSAGE_NAME_MAX);
-    if (req->has_numerics && !req->counted_inexact &&
-        memcmp(slot->welcome.numerics_fp, req->numerics, FINGERPRINT_BYTES) != 0) {
+    bool others = req->has_numerics &&
+                  memcmp(slot->welcome.numerics_fp, req->numerics, FINGERPRINT_BYTES) != 0;
+    if (!req->counted_inexact && (others || !fleet_equals(slot, other))) {
         req->counted_inexact = true;
         router->stats.n_inexact++;
         note(router, "stream continues with other numerics", slot->number, req->id.lo);

@@ -304,6 +304,9 @@ void fleet_flush(struct router *router) {
 bool fleet_pairs(const struct slot *a, const struct slot *b) {
     const struct welcome *x = &a->welcome, *y = &b->welcome;
     return x->kv.n_layers == y->kv.n_layers && x->kv.block_tokens == y->kv.block_tokens &&
-           x->kv.block_bytes == y->kv.block_bytes && x->kv.tp == y->kv.tp &&
-           memcmp(x->numerics_fp, y->numerics_fp, FINGERPRINT_BYTES) == 0;
+           x->kv.block_bytes == y->kv.block_bytes;
+}
+
+bool fleet_equals(const struct slot *a, const struct slot *b) {
+    return memcmp(a->welcome.numerics_fp, b->welcome.numerics_fp, FINGERPRINT_BYTES) == 0;
 }

@@ -100,8 +100,12 @@ void fleet_cancel(struct router *router, struct slot *slot, struct attempt_id at
 /* End of an event: FORGETs and PEERS that have collected. */
 void fleet_flush(struct router *router);
 
-/* Could these two hand over KV, with the same numbers on both sides? */
+/* Could these two hand over KV? Their tensor-parallel sizes may differ: on the wire KV is the whole
+ * model's. */
 bool fleet_pairs(const struct slot *a, const struct slot *b);
+
+/* Would they compute the same bits? */
+bool fleet_equals(const struct slot *a, const struct slot *b);
 
 static inline bool slot_in_session(const struct slot *slot) {
     return slot->state == SLOT_READY || slot->state == SLOT_DRAINING;

@@ -67,6 +67,7 @@ struct search {
     unsigned takes;             /* of these kinds */
     bool exact;                 /* of the request's own numerics only */
     const struct slot *partner; /* must pair with this one; NULL: none */
+    bool equal;                 /* and compute the same bits */
 };
 
 static struct found search_slot(struct router *router, const struct request *req,
@@ -77,7 +78,8 @@ static struct found search_slot(struct router *router, const struct request *req
         const struct slot *slot = &router->fleet.slots[i];
         if (!fits(slot, req) || !(takes(slot) & search.takes) ||
             (search.exact && !same_numerics(slot, req)) || slot == search.partner ||
-            (search.partner && !fleet_pairs(slot, search.partner)))
+            (search.partner && !fleet_pairs(slot, search.partner)) ||
+            (search.equal && !fleet_equals(slot, search.partner)))
             continue;
         if (!open_to_others(router, slot)) {
             found.n_closed++;
@@ -159,6 +161,23 @@ static enum turn place_alone(struct router *router, struct request *req, bool ex
     return TURN_NEXT;
 }
 
+/* Who prefills for this decode worker: one of equal numerics; where there is none at all, one of
+ * others (another tensor-parallel size), and the stream is counted as inexact. A continuation that
+ * the decode worker alone can keep exact is left to it. */
+static uint32_t find_partner(struct router *router, const struct request *req,
+                             const struct slot *to, bool exact) {
+    struct search search = {.stage = POLICY_PREFILL,
+                            .takes = TAKES_PREFILL,
+                            .exact = exact,
+                            .partner = to,
+                            .equal = true};
+    struct found found = search_slot(router, req, search);
+    if (found.slot != SLOT_NONE || found.n_fit + found.n_closed > 0 || exact)
+        return found.slot;
+    search.equal = false;
+    return search_slot(router, req, search).slot;
+}
+
 enum turn place_request(struct router *router, struct request *req) {
     ASSERT(req->state == REQUEST_WAITING);
     if (req->hold_ns > router->now_ns)
@@ -183,9 +202,7 @@ enum turn place_request(struct router *router, struct request *req) {
     req->to_prefill = SLOT_NONE;
     if (to->welcome.role == ROLE_DECODE &&
         uncached_tokens(router, req, to) > router->config.local_prefill_tokens) {
-        search = (struct search){
-            .stage = POLICY_PREFILL, .takes = TAKES_PREFILL, .exact = exact, .partner = to};
-        req->to_prefill = search_slot(router, req, search).slot;
+        req->to_prefill = find_partner(router, req, to, exact);
     }
     return TURN_NEXT;
 }

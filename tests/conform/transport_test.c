@@ -31,12 +31,68 @@ static struct pool *pool_new(uint64_t seed) {
         for (int block = 0; block < N_BLOCKS; block++)
             for (int i = 0; i < BLOCK_BYTES; i++)
                 pool->bytes[layer][block][i] = (unsigned char)random_next(&random);
-    pool->kv = (struct transport_kv){.base = &pool->bytes[0][0][0],
-                                     .layer_bytes = sizeof pool->bytes[0],
-                                     .block_bytes = BLOCK_BYTES,
+    pool->kv = (struct transport_kv){.block_bytes = BLOCK_BYTES,
                                      .n_layers = N_LAYERS,
-                                     .n_blocks = N_BLOCKS};
+                                     .n_blocks = N_BLOCKS,
+                                     .n_ranks = 1,
+                                     .ranks = {{.base = &pool->bytes[0][0][0],
+                                                .layer_bytes = sizeof pool->bytes[0],
+                                                .block_bytes = BLOCK_BYTES}}};
+    ck_assert(transport_kv_valid(&pool->kv));
     return pool;
+}
+
+/* The pool of a worker with n_ranks ranks and N_HEADS key-value heads; where there are fewer of
+ * them than ranks, neighbours hold the same one. */
+enum { N_HEADS = 4, HEAD_BYTES = BLOCK_BYTES / (2 * N_HEADS) };
+
+struct cut_pool {
+    unsigned char *bytes; /* all ranks', one after the other */
+    size_t n_bytes;
+    struct transport_kv kv;
+};
+
+static struct cut_pool cut_pool_new(uint32_t n_ranks, uint64_t seed) {
+    struct cut_pool pool = {.kv = {.block_bytes = BLOCK_BYTES,
+                                   .n_layers = N_LAYERS,
+                                   .n_blocks = N_BLOCKS,
+                                   .n_heads = N_HEADS,
+                                   .n_ranks = n_ranks}};
+    struct random random = {seed};
+    uint32_t n_each = n_ranks < N_HEADS ? N_HEADS / n_ranks : 1;
+    uint32_t block_bytes = n_each * 2 * HEAD_BYTES;
+    size_t rank_bytes = (size_t)N_LAYERS * N_BLOCKS * block_bytes;
+    pool.n_bytes = n_ranks * rank_bytes;
+    pool.bytes = malloc(pool.n_bytes);
+    ck_assert_ptr_nonnull(pool.bytes);
+    for (size_t i = 0; i < pool.n_bytes; i++)
+        pool.bytes[i] = (unsigned char)random_next(&random);
+    for (uint32_t rank = 0; rank < n_ranks; rank++)
+        pool.kv.ranks[rank] = (struct transport_rank){.base = pool.bytes + rank * rank_bytes,
+                                                      .layer_bytes = (size_t)N_BLOCKS * block_bytes,
+                                                      .block_bytes = block_bytes,
+                                                      .head_begin = rank * N_HEADS / n_ranks,
+                                                      .n_heads = n_each};
+    ck_assert(transport_kv_valid(&pool.kv));
+    return pool;
+}
+
+/* Where a rank has head `head` of the model, its K (half 0) or V (1); NULL: it has not. */
+static const unsigned char *head_of(const struct cut_pool *pool, uint32_t rank, uint32_t layer,
+                                    uint32_t block, uint32_t half, uint32_t head) {
+    const struct transport_rank *of = &pool->kv.ranks[rank];
+    if (head < of->head_begin || head >= of->head_begin + of->n_heads)
+        return NULL;
+    return of->base + layer * of->layer_bytes + (size_t)block * of->block_bytes +
+           (half * of->n_heads + head - of->head_begin) * HEAD_BYTES;
+}
+
+static const unsigned char *first_head_of(const struct cut_pool *pool, uint32_t layer,
+                                          uint32_t block, uint32_t half, uint32_t head) {
+    for (uint32_t rank = 0; rank < pool->kv.n_ranks; rank++)
+        if (head_of(pool, rank, layer, block, half, head))
+            return head_of(pool, rank, layer, block, half, head);
+    ck_abort_msg("nobody holds the head");
 }
 
 struct link {
@@ -127,6 +183,91 @@ START_TEST(chunks_of_every_size_arrive_whole_while_the_ring_wraps) {
     link_close(&link);
     free(from);
     free(to);
+}
+END_TEST
+
+/* Every head arrives at all its holders, and nothing else is touched, for every two sizes. */
+static void check_heads(const struct cut_pool *from, const uint32_t *from_blocks,
+                        const struct cut_pool *to, const uint32_t *to_blocks,
+                        const struct chunk *chunk) {
+    for (uint32_t layer = chunk->layer_begin; layer < chunk->layer_end; layer++)
+        for (uint32_t i = 0; i < chunk->block_end - chunk->block_begin; i++)
+            for (uint32_t half = 0; half < 2; half++)
+                for (uint32_t head = 0; head < N_HEADS; head++) {
+                    const unsigned char *wanted =
+                        first_head_of(from, layer, from_blocks[i], half, head);
+                    for (uint32_t rank = 0; rank < to->kv.n_ranks; rank++) {
+                        const unsigned char *found =
+                            head_of(to, rank, layer, to_blocks[i], half, head);
+                        if (found)
+                            ck_assert_mem_eq(found, wanted, HEAD_BYTES);
+                    }
+                }
+}
+
+static size_t count_differing(const struct cut_pool *pool, const unsigned char *before) {
+    size_t n = 0;
+    for (size_t i = 0; i < pool->n_bytes; i++)
+        n += pool->bytes[i] != before[i];
+    return n;
+}
+
+static void hand_over(const struct transport *transport, uint32_t n_from, uint32_t n_to) {
+    struct random random = {n_from * 100 + n_to};
+    struct cut_pool from = cut_pool_new(n_from, 20), to = cut_pool_new(n_to, 21);
+    struct link link = link_open(transport);
+    uint32_t from_blocks[N_BLOCKS], to_blocks[N_BLOCKS];
+    unsigned char *before = malloc(to.n_bytes);
+    ck_assert_ptr_nonnull(before);
+    for (int round = 0; round < 20; round++) {
+        struct letter letter = {.chunk = chunk_of(1, 4, 1 + (uint32_t)random_below(&random, 5))};
+        uint32_t n_blocks = letter.chunk.block_end - letter.chunk.block_begin;
+        shuffle(&random, from_blocks);
+        shuffle(&random, to_blocks);
+        memcpy(before, to.bytes, to.n_bytes);
+        ck_assert_int_eq(transport_push(link.sender, &from.kv, &letter.chunk, from_blocks),
+                         STATUS_OK);
+        ck_assert_uint_eq(letter.chunk.n_bytes, 3 * n_blocks * BLOCK_BYTES);
+        letter_send(&link, &letter);
+        ck_assert_int_eq(transport_take(link.receiver, &to.kv, &letter.chunk, to_blocks),
+                         STATUS_OK);
+        check_heads(&from, from_blocks, &to, to_blocks, &letter.chunk);
+        size_t copies = n_to > N_HEADS ? n_to / N_HEADS : 1;
+        ck_assert_uint_le(count_differing(&to, before), copies * letter.chunk.n_bytes);
+        transport_consumed(link.receiver, &letter.chunk);
+        ck_assert_int_eq(transport_acked(link.sender, link.receiver->consumed), STATUS_OK);
+        letter.chunk.checksum ^= 1;
+        ck_assert_int_eq(transport_take(link.receiver, &to.kv, &letter.chunk, to_blocks),
+                         STATUS_CORRUPT);
+    }
+    link_close(&link);
+    free(before);
+    free(from.bytes);
+    free(to.bytes);
+}
+
+START_TEST(heads_come_to_all_their_holders_whatever_the_two_sizes) {
+    static const uint32_t sizes[] = {1, 2, 4, 8};
+    for (int from = 0; from < 4; from++)
+        for (int to = 0; to < 4; to++)
+            hand_over(transport_table[_i], sizes[from], sizes[to]);
+}
+END_TEST
+
+START_TEST(pools_that_lack_a_head_or_have_another_size_are_not_valid) {
+    struct cut_pool pool = cut_pool_new(2, 1);
+    struct transport_kv kv = pool.kv;
+    kv.ranks[1].head_begin = 1; /* nobody holds head 3 */
+    ck_assert(!transport_kv_valid(&kv));
+    kv = pool.kv;
+    kv.ranks[1].block_bytes += 16;
+    ck_assert(!transport_kv_valid(&kv));
+    kv = pool.kv;
+    kv.n_ranks = 0;
+    ck_assert(!transport_kv_valid(&kv));
+    kv.n_ranks = TRANSPORT_RANKS_MAX + 1;
+    ck_assert(!transport_kv_valid(&kv));
+    free(pool.bytes);
 }
 END_TEST
 
@@ -396,6 +537,8 @@ void suite_add(TCase *tests) {
     while (transport_table[n])
         n++;
     tcase_add_loop_test(tests, chunks_of_every_size_arrive_whole_while_the_ring_wraps, 0, n);
+    tcase_add_loop_test(tests, heads_come_to_all_their_holders_whatever_the_two_sizes, 0, n);
+    tcase_add_test(tests, pools_that_lack_a_head_or_have_another_size_are_not_valid);
     tcase_add_loop_test(
         tests, a_full_ring_is_busy_until_chunks_are_acknowledged_and_none_is_overwritten, 0, n);
     tcase_add_loop_test(tests, a_chunk_that_was_not_sent_takes_no_room, 0, n);

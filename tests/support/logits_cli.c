@@ -1,6 +1,7 @@
 /* tests/support/logits_cli.c: logits of token ids, for scripts that compare with other engines.
  *
- *   logits_cli MODEL [--backend NAME] [--isa NAME] [--threads N] [--chunk N]
+ *   logits_cli MODEL [--backend NAME] [--isa NAME] [--threads N] [--chunk N] [--tp N]
+ *              [--kv-dtype auto|f16|f32]
  *
  * Standard input is JSON lines {"ids": [...], "greedy": N, "top": N, "binary": false}. Each gives
  * one line {"ids": [the N next greedy ids], "top": [[id, logit], ...]} with the best of the last
@@ -159,7 +160,8 @@ int main(int argc, char **argv) {
         .max_seqs = 1,
         .context_max = runner.context,
         .n_blocks = (runner.context + KV_BLOCK_TOKENS - 1) / KV_BLOCK_TOKENS,
-        .kv_format = strcmp(option(argc, argv, "--kv-dtype", "f16"), "f32") == 0 ? KV_F32 : KV_F16,
+        .n_ranks = (uint32_t)strtoul(option(argc, argv, "--tp", "1"), NULL, 10),
+        .kv_format = forward_kv_format(model, option(argc, argv, "--kv-dtype", "f16")),
     };
     if (runner.chunk == 0 || forward_open(&runner.forward, &options, &error) != STATUS_OK)
         die(runner.chunk == 0 ? "--chunk is 0" : error.text);

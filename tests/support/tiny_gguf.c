@@ -8,7 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { N_LAYERS = 2, DIM = 96, N_HEADS = 3, N_KV_HEADS = 1, HEAD_DIM = 32, FFN = 160 };
+enum { N_LAYERS = 2, HEAD_DIM = 32 };
+
+static const struct shape {
+    uint32_t dim, n_heads, n_kv_heads, ffn_dim;
+} shapes[2] = {{96, 3, 1, 160}, {256, 8, 2, 416}};
 
 struct tensor_spec {
     char name[64];
@@ -80,26 +84,23 @@ static void put_matrix(unsigned char *at, const struct format *format, uint64_t 
     }
 }
 
-static uint32_t list_tensors(struct tensor_spec *specs, bool tied_head) {
-    static const struct {
+static uint32_t list_tensors(struct tensor_spec *specs, const struct tiny_gguf *tiny) {
+    const struct shape *shape = &shapes[tiny->wide];
+    const uint32_t dim = shape->dim, ffn_dim = shape->ffn_dim;
+    const uint32_t q_dim = shape->n_heads * HEAD_DIM, kv_dim = shape->n_kv_heads * HEAD_DIM;
+    const struct {
         const char *name;
         uint32_t n_rows, n_columns;
     } of_layer[] = {
-        {"attn_norm", 0, DIM},
-        {"attn_q", N_HEADS * HEAD_DIM, DIM},
-        {"attn_k", N_KV_HEADS * HEAD_DIM, DIM},
-        {"attn_v", N_KV_HEADS * HEAD_DIM, DIM},
-        {"attn_output", DIM, N_HEADS * HEAD_DIM},
-        {"ffn_norm", 0, DIM},
-        {"ffn_gate", FFN, DIM},
-        {"ffn_up", FFN, DIM},
-        {"ffn_down", DIM, FFN},
+        {"attn_norm", 0, dim},      {"attn_q", q_dim, dim},      {"attn_k", kv_dim, dim},
+        {"attn_v", kv_dim, dim},    {"attn_output", dim, q_dim}, {"ffn_norm", 0, dim},
+        {"ffn_gate", ffn_dim, dim}, {"ffn_up", ffn_dim, dim},    {"ffn_down", dim, ffn_dim},
     };
     uint32_t n = 0;
-    specs[n++] = (struct tensor_spec){"token_embd.weight", TINY_N_VOCAB, DIM};
-    specs[n++] = (struct tensor_spec){"output_norm.weight", 0, DIM};
-    if (!tied_head)
-        specs[n++] = (struct tensor_spec){"output.weight", TINY_N_VOCAB, DIM};
+    specs[n++] = (struct tensor_spec){"token_embd.weight", TINY_N_VOCAB, dim};
+    specs[n++] = (struct tensor_spec){"output_norm.weight", 0, dim};
+    if (!tiny->tied_head)
+        specs[n++] = (struct tensor_spec){"output.weight", TINY_N_VOCAB, dim};
     for (uint32_t layer = 0; layer < N_LAYERS; layer++) {
         for (size_t i = 0; i < sizeof of_layer / sizeof *of_layer; i++, n++) {
             specs[n] = (struct tensor_spec){"", of_layer[i].n_rows, of_layer[i].n_columns};
@@ -136,13 +137,14 @@ static void put_tokens(struct gguf_builder *builder) {
 }
 
 static void put_values(struct gguf_builder *builder, const struct tiny_gguf *tiny) {
+    const struct shape *shape = &shapes[tiny->wide];
     gguf_builder_string(builder, "general.architecture", "llama");
     gguf_builder_u32(builder, "llama.block_count", N_LAYERS);
-    gguf_builder_u32(builder, "llama.embedding_length", DIM);
-    gguf_builder_u32(builder, "llama.feed_forward_length", FFN);
+    gguf_builder_u32(builder, "llama.embedding_length", shape->dim);
+    gguf_builder_u32(builder, "llama.feed_forward_length", shape->ffn_dim);
     gguf_builder_u32(builder, "llama.context_length", tiny->context ? tiny->context : 512);
-    gguf_builder_u32(builder, "llama.attention.head_count", N_HEADS);
-    gguf_builder_u32(builder, "llama.attention.head_count_kv", N_KV_HEADS);
+    gguf_builder_u32(builder, "llama.attention.head_count", shape->n_heads);
+    gguf_builder_u32(builder, "llama.attention.head_count_kv", shape->n_kv_heads);
     gguf_builder_f32(builder, "llama.attention.layer_norm_rms_epsilon", 1e-5f);
     gguf_builder_f32(builder, "llama.rope.freq_base", 10000);
     gguf_builder_string(builder, "tokenizer.ggml.model", "gpt2");
@@ -175,7 +177,7 @@ void tiny_gguf_write(struct buf *file, const struct tiny_gguf *tiny) {
     struct tensor_spec specs[3 + 9 * N_LAYERS];
     uint64_t offsets[3 + 9 * N_LAYERS];
     const struct format *matrix = find_format(tiny->format), *vector = find_format("f32");
-    uint32_t n = list_tensors(specs, tiny->tied_head);
+    uint32_t n = list_tensors(specs, tiny);
     uint64_t at = 0;
     n = spoil(specs, n, tiny);
     gguf_builder_init(&builder);

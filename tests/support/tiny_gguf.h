@@ -1,6 +1,7 @@
 /* tests/support/tiny_gguf.h: a tiny llama with random weights as a GGUF file in memory: two layers,
- * three query heads on one key/value head, sizes that are no powers of two. The same seed gives the
- * same bytes everywhere. */
+ * three query heads on one key/value head, sizes that are no powers of two; or one that can be cut
+ * for several ranks: eight query heads on two, and an inner width of thirteen groups. The same seed
+ * gives the same bytes everywhere. */
 #pragma once
 
 #include "base/buf.h"
@@ -12,6 +13,7 @@ struct tiny_gguf {
     const char *format; /* of the matrices: "f32" "f16" "bf16" "q4_0" "q4_1" "q8_0" */
     uint64_t seed;
     bool tied_head;
+    bool wide;             /* the one for several ranks */
     uint32_t context;      /* 0: 512 */
     const char *without;   /* a tensor that is left out, or NULL */
     const char *one_short; /* a tensor that has a row less than it should, or NULL */

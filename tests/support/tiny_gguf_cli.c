@@ -1,6 +1,6 @@
 /* tests/support/tiny_gguf_cli.c: writes a tiny random llama for scripts.
  *
- *   tiny_gguf_cli FORMAT SEED tied|own FILE */
+ *   tiny_gguf_cli FORMAT SEED tied|own FILE [wide] */
 #include "tests/support/tiny_gguf.h"
 
 #include <stdio.h>
@@ -9,14 +9,15 @@
 
 int main(int argc, char **argv) {
     struct buf file;
-    if (argc != 5) {
-        fprintf(stderr, "usage: tiny_gguf_cli FORMAT SEED tied|own FILE\n");
+    if (argc != 5 && !(argc == 6 && strcmp(argv[5], "wide") == 0)) {
+        fprintf(stderr, "usage: tiny_gguf_cli FORMAT SEED tied|own FILE [wide]\n");
         return 78;
     }
     buf_init(&file, 0);
     tiny_gguf_write(&file, &(struct tiny_gguf){.format = argv[1],
                                                .seed = strtoull(argv[2], NULL, 10),
-                                               .tied_head = strcmp(argv[3], "tied") == 0});
+                                               .tied_head = strcmp(argv[3], "tied") == 0,
+                                               .wide = argc == 6});
     FILE *out = fopen(argv[4], "wb");
     bool written = out && fwrite(file.data, 1, file.n, out) == file.n;
     if (!out || fclose(out) != 0 || !written) {

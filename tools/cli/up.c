@@ -42,6 +42,7 @@ static const struct {
     {"max-batch", "N", TO_WORKER, "sequences of a step"},
     {"threads", "N", TO_WORKER, "threads of each worker"},
     {"kv-transport", "NAME", TO_WORKER, "auto, local, shm or tcp"},
+    {"kv-dtype", "NAME", TO_WORKER, "numbers of the KV cache: auto, f16 or f32"},
     {"step-us", "N", TO_WORKER, "hash only: how long a step lasts"},
     {"load-format", "NAME", TO_BOTH, "auto, or dummy: a config.json is enough, random weights"},
     {"local-prefill-tokens", "N", TO_ROUTER, "prefill prompts up to this where they decode"},

@@ -4,7 +4,8 @@
  * A comm is one rank's end of a group. All ranks call the same operations in the same order with
  * the same sizes; each blocks until it has what it needs. Sums are taken in the order of ranks, so
  * every rank has the same bits, and they depend on nothing but the group's size. One thread per
- * comm. A group that has lost a rank answers STATUS_CLOSED to everything, at once and for ever.
+ * comm. A group that has lost a rank answers STATUS_CLOSED to everything, at once and for ever; one
+ * whose ranks asked for different things answers STATUS_CORRUPT, after a line in the log.
  *
  * A kind is one `const struct comm_kind` in a file of its own and a row of comm_table. Conformance:
  * tests/conform/comm_test.c walks it. */
@@ -21,9 +22,24 @@
 struct comm;
 
 struct comm_kind {
-    const char *name; /* "self", "shm" */
+    const char *name;   /* "self", "shm" */
+    uint32_t ranks_max; /* of a group */
 
-    /* x (n) becomes the sum of all ranks' x. n at most what the group was made for. */
+    /* Bytes of memory that the ranks of a group share, or 0. n_floats: what its operations are
+     * mostly about; larger ones are moved in pieces. */
+    size_t (*shared_bytes)(uint32_t n_ranks, size_t n_floats);
+
+    /* Makes a group of that memory (zeroed, page aligned), once, before any rank opens. */
+    void (*shared_init)(void *shared, uint32_t n_ranks, size_t n_floats);
+
+    /* One rank's end; every rank is opened once. `shared` (n_bytes) is borrowed and may lie at
+     * another address in each process. STATUS_NOMEM; STATUS_INVALID: no such group, or no such rank
+     * in it. */
+    NODISCARD enum status (*open)(void *shared, size_t n_bytes, uint32_t rank, struct comm **comm,
+                                  struct error *error);
+    void (*close)(struct comm *comm); /* never NULL */
+
+    /* x (n) becomes the sum of all ranks' x. */
     NODISCARD enum status (*all_reduce)(struct comm *comm, float *x, size_t n);
 
     /* Columns [column_begin, column_begin + n_columns) of out (n_rows, out_stride) on rank 0 become
@@ -38,6 +54,9 @@ struct comm_kind {
     /* Ends the group: every rank's operation, now waiting or later, answers STATUS_CLOSED. Any
      * thread. */
     void (*abort)(struct comm *comm);
+
+    /* STATUS_OK while the group works; else what its operations answer. Any thread. */
+    NODISCARD enum status (*health)(const struct comm *comm);
 };
 
 /* The common head of a kind's own struct. */
@@ -48,3 +67,11 @@ struct comm {
 };
 
 extern const struct comm_kind *const comm_table[]; /* NULL-terminated */
+
+/* By name, or NULL. */
+const struct comm_kind *comm_find(const char *name);
+
+static inline void comm_close(struct comm *comm) {
+    if (comm)
+        comm->kind->close(comm);
+}

@@ -51,9 +51,118 @@ static uint64_t chunk_bytes(const struct transport_kv *kv, const struct chunk *c
     return __builtin_mul_overflow(n_runs, (uint64_t)kv->block_bytes, &n_bytes) ? 0 : n_bytes;
 }
 
-static unsigned char *block_at(const struct transport_kv *kv, uint32_t layer, uint32_t block) {
+static unsigned char *block_at(const struct transport_kv *kv, uint32_t rank, uint32_t layer,
+                               uint32_t block) {
+    const struct transport_rank *of = &kv->ranks[rank];
     ASSERT(block < kv->n_blocks);
-    return kv->base + layer * kv->layer_bytes + (size_t)block * kv->block_bytes;
+    return of->base + layer * of->layer_bytes + (size_t)block * of->block_bytes;
+}
+
+static bool holds(const struct transport_rank *rank, uint32_t head) {
+    return head >= rank->head_begin && head - rank->head_begin < rank->n_heads;
+}
+
+bool transport_kv_valid(const struct transport_kv *kv) {
+    if (kv->n_ranks == 0 || kv->n_ranks > TRANSPORT_RANKS_MAX)
+        return false;
+    if (kv->n_ranks == 1)
+        return kv->ranks[0].block_bytes == kv->block_bytes;
+    if (kv->n_heads == 0 || kv->block_bytes % (2 * kv->n_heads) != 0)
+        return false;
+    uint32_t n_held = 0;
+    for (uint32_t rank = 0; rank < kv->n_ranks; rank++)
+        if ((uint64_t)kv->ranks[rank].block_bytes !=
+            (uint64_t)kv->block_bytes / kv->n_heads * kv->ranks[rank].n_heads)
+            return false;
+    for (uint32_t head = 0; head < kv->n_heads; head++)
+        for (uint32_t rank = 0; rank < kv->n_ranks; rank++)
+            if (holds(&kv->ranks[rank], head)) {
+                n_held++;
+                break;
+            }
+    return n_held == kv->n_heads;
+}
+
+/* A run of neighbouring heads within one half (K or V) of a block, as it lies in a rank's block and
+ * in the whole one. */
+struct run {
+    uint32_t rank;
+    uint32_t head; /* of the model */
+    uint32_t n;
+};
+
+/* The longest run from `head` on whose first holder is one rank. */
+static struct run run_from(const struct transport_kv *kv, uint32_t head) {
+    struct run run = {.head = head};
+    while (!holds(&kv->ranks[run.rank], head))
+        run.rank++; /* there is one: transport_kv_valid() */
+    const struct transport_rank *of = &kv->ranks[run.rank];
+    run.n = of->head_begin + of->n_heads - head;
+    return run;
+}
+
+/* Where head `head` of a half lies in a rank's block. */
+static unsigned char *head_at(const struct transport_kv *kv, uint32_t rank, unsigned char *block,
+                              uint32_t half, uint32_t head) {
+    const struct transport_rank *of = &kv->ranks[rank];
+    size_t head_bytes = kv->block_bytes / (2 * kv->n_heads);
+    return block + (half * of->n_heads + head - of->head_begin) * head_bytes;
+}
+
+/* One layer of one block into its form on the wire. */
+static void gather_block(const struct transport_kv *kv, uint32_t layer, uint32_t block,
+                         unsigned char *to) {
+    if (kv->n_ranks == 1) {
+        memcpy(to, block_at(kv, 0, layer, block), kv->block_bytes);
+        return;
+    }
+    size_t head_bytes = kv->block_bytes / (2 * kv->n_heads);
+    for (uint32_t half = 0; half < 2; half++)
+        for (uint32_t head = 0; head < kv->n_heads;) {
+            struct run run = run_from(kv, head);
+            unsigned char *from = block_at(kv, run.rank, layer, block);
+            memcpy(to, head_at(kv, run.rank, from, half, head), run.n * head_bytes);
+            to += run.n * head_bytes;
+            head += run.n;
+        }
+}
+
+/* The other ranks that hold heads of this run get them from the first, whose bytes were summed. */
+static void share_run(const struct transport_kv *kv, const struct run *run, uint32_t layer,
+                      uint32_t block, uint32_t half) {
+    size_t head_bytes = kv->block_bytes / (2 * kv->n_heads);
+    unsigned char *from = block_at(kv, run->rank, layer, block);
+    for (uint32_t rank = run->rank + 1; rank < kv->n_ranks; rank++) {
+        unsigned char *to = block_at(kv, rank, layer, block);
+        for (uint32_t head = run->head; head < run->head + run->n; head++)
+            if (holds(&kv->ranks[rank], head))
+                memcpy(head_at(kv, rank, to, half, head), head_at(kv, run->rank, from, half, head),
+                       head_bytes);
+    }
+}
+
+/* The sum is taken over what arrived in the blocks, not over what lay in shared memory: a writer
+ * that goes on writing cannot slip between the check and the copy. */
+static void scatter_block(const struct transport_kv *kv, uint32_t layer, uint32_t block,
+                          const unsigned char *from, XXH3_state_t *sum) {
+    if (kv->n_ranks == 1) {
+        unsigned char *to = block_at(kv, 0, layer, block);
+        memcpy(to, from, kv->block_bytes);
+        XXH3_64bits_update(sum, to, kv->block_bytes);
+        return;
+    }
+    size_t head_bytes = kv->block_bytes / (2 * kv->n_heads);
+    for (uint32_t half = 0; half < 2; half++)
+        for (uint32_t head = 0; head < kv->n_heads;) {
+            struct run run = run_from(kv, head);
+            unsigned char *to =
+                head_at(kv, run.rank, block_at(kv, run.rank, layer, block), half, head);
+            memcpy(to, from, run.n * head_bytes);
+            XXH3_64bits_update(sum, to, run.n * head_bytes);
+            share_run(kv, &run, layer, block, half);
+            from += run.n * head_bytes;
+            head += run.n;
+        }
 }
 
 enum status transport_push(struct transport_sender *sender, const struct transport_kv *kv,
@@ -70,7 +179,7 @@ enum status transport_push(struct transport_sender *sender, const struct transpo
     unsigned char *at = room;
     for (uint32_t layer = chunk->layer_begin; layer < chunk->layer_end; layer++)
         for (uint32_t i = 0; i < n_blocks; i++, at += kv->block_bytes)
-            memcpy(at, block_at(kv, layer, blocks[i]), kv->block_bytes);
+            gather_block(kv, layer, blocks[i], at);
     chunk->n_bytes = (uint32_t)n_bytes;
     chunk->checksum = XXH3_64bits(room, (size_t)n_bytes);
     chunk->where = position;
@@ -94,18 +203,12 @@ enum status transport_take(struct transport_receiver *receiver, const struct tra
     if (n_bytes == 0 || n_bytes != chunk->n_bytes || n_bytes > MESSAGE_CHUNK_MAX)
         return STATUS_CORRUPT;
     TRY(receiver->transport->find(receiver, chunk, &bytes));
-    /* The sum is taken over what arrived in the blocks, not over what lay in shared memory: a
-     * writer that goes on writing cannot slip between the check and the copy. */
     XXH3_state_t state;
     XXH3_64bits_reset(&state);
     const unsigned char *from = bytes;
-    for (uint32_t layer = chunk->layer_begin; layer < chunk->layer_end; layer++) {
-        for (uint32_t i = 0; i < n_blocks; i++, from += kv->block_bytes) {
-            unsigned char *to = block_at(kv, layer, blocks[i]);
-            memcpy(to, from, kv->block_bytes);
-            XXH3_64bits_update(&state, to, kv->block_bytes);
-        }
-    }
+    for (uint32_t layer = chunk->layer_begin; layer < chunk->layer_end; layer++)
+        for (uint32_t i = 0; i < n_blocks; i++, from += kv->block_bytes)
+            scatter_block(kv, layer, blocks[i], from, &state);
     return XXH3_64bits_digest(&state) == chunk->checksum ? STATUS_OK : STATUS_CORRUPT;
 }
 

@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #define TRANSPORT_OFFER_MAX 256 /* bytes of an offer, as in struct kv_hello */
+#define TRANSPORT_RANKS_MAX 16u /* of one worker */
 
 struct chunk;
 struct transport;
@@ -83,14 +84,30 @@ const struct transport *transport_find(const char *name); /* or NULL */
 const struct transport *transport_choose(const char *name, const struct transport_place *from,
                                          const struct transport_place *to);
 
-/* The KV pool: layer l of block b lies at base + l * layer_bytes + b * block_bytes. */
-struct transport_kv {
+/* One rank's part of the KV pool: layer l of block b lies at base + l * layer_bytes + b *
+ * block_bytes and holds KV heads [head_begin, head_begin + n_heads): K of each, then V of each. */
+struct transport_rank {
     unsigned char *base; /* borrowed */
     size_t layer_bytes;
     uint32_t block_bytes;
+    uint32_t head_begin;
+    uint32_t n_heads;
+};
+
+/* The KV pool. On the wire a block is as one rank alone has it, K of all heads and then V of all
+ * heads, so that workers of any tensor-parallel sizes understand each other: a head is read from
+ * the first rank that has it and written to every one. */
+struct transport_kv {
+    uint32_t block_bytes; /* of one layer of a block, all heads */
     uint32_t n_layers;
     uint32_t n_blocks;
+    uint32_t n_heads; /* of the model; of no meaning when there is one rank */
+    uint32_t n_ranks;
+    struct transport_rank ranks[TRANSPORT_RANKS_MAX];
 };
+
+/* Is every head in some rank, and every rank as large as its heads? */
+bool transport_kv_valid(const struct transport_kv *kv);
 
 /* Puts the chunk's layers of `blocks` (block_end - block_begin) into the sender's memory and fills
  * n_bytes, checksum, where and bytes. It counts only after transport_sent(), so a CHUNK that could

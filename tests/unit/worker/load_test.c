@@ -96,9 +96,9 @@ START_TEST(what_was_measured_is_what_is_taken) {
         struct error error;
         ck_assert_int_eq(forward_measure(&options, &bytes, &error), STATUS_OK);
         ck_assert_int_eq(forward_open(&forward, &options, &error), STATUS_OK);
-        ck_assert_uint_eq(forward.weights.n_bytes, bytes.weights);
-        ck_assert_uint_eq(forward.scratch_bytes + forward.logits_bytes, bytes.scratch);
-        ck_assert_uint_eq(forward.kv_bytes, 8 * KV_BLOCK_TOKENS * bytes.kv_per_token);
+        ck_assert_uint_eq(forward.rank.weights.n_bytes, bytes.weights);
+        ck_assert_uint_eq(forward.rank.scratch_bytes + forward.rank.logits_bytes, bytes.scratch);
+        ck_assert_uint_eq(forward.rank.kv_bytes, 8 * KV_BLOCK_TOKENS * bytes.kv_per_token);
         forward_close(&forward);
         model_close(model);
     }
@@ -115,7 +115,7 @@ START_TEST(every_mistake_in_the_options_is_said_at_once) {
     struct config config;
     struct buf errors;
     buf_init(&errors, 0);
-    ck_assert_int_eq(read_config(&config, &errors, "--tp=2", "--model=hash"), STATUS_INVALID);
+    ck_assert_int_eq(read_config(&config, &errors, "--tp=17", "--model=hash"), STATUS_INVALID);
     ck_assert_ptr_nonnull(strstr(errors.data, "tp (--tp)"));
     ck_assert_ptr_nonnull(strstr(errors.data, "endpoint"));
     ck_assert_ptr_nonnull(strstr(errors.data, "routers"));

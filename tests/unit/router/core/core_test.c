@@ -198,10 +198,10 @@ START_TEST(roles_are_preferences) {
 }
 END_TEST
 
-START_TEST(unequal_fingerprints_never_pair) {
+START_TEST(unequal_layouts_never_pair) {
     open_default();
     struct welcome p = fake_welcome("p", ROLE_PREFILL);
-    p.numerics_fp[0] = 1;
+    p.kv.n_layers = 5;
     fake_join(&fake, &p);
     struct welcome q = fake_welcome("q", ROLE_PREFILL);
     q.kv.block_bytes = 256;
@@ -210,6 +210,28 @@ START_TEST(unequal_fingerprints_never_pair) {
     ck_assert_int_eq(fake_ask(&fake, 0, 33, 4), STATUS_OK);
     ck_assert_uint_eq(fake_count(&fake, MESSAGE_RESERVE, UINT32_MAX), 0);
     ck_assert_uint_eq(submitted(d)->phase, PHASE_BOTH);
+    fake_close(&fake);
+}
+END_TEST
+
+START_TEST(unequal_tensor_parallel_sizes_pair_where_there_is_no_equal_one_and_are_counted) {
+    open_default();
+    struct welcome other = fake_welcome("p", ROLE_PREFILL);
+    other.kv.tp = 2;
+    other.numerics_fp[0] = 1;
+    uint32_t p = fake_join(&fake, &other);
+    uint32_t d = fake_worker(&fake, "d", ROLE_DECODE);
+    ck_assert_int_eq(fake_ask(&fake, 0, 33, 4), STATUS_OK);
+    ck_assert_uint_eq(fake_count(&fake, MESSAGE_RESERVE, d), 1);
+    fake_reserved(&fake, d, 9, 0);
+    ck_assert_uint_eq(submitted(p)->phase, PHASE_PREFILL);
+    ck_assert_uint_eq(submitted(d)->phase, PHASE_DECODE);
+    ck_assert_uint_eq(fake_stats(&fake).n_inexact, 1);
+    uint32_t q = fake_worker(&fake, "q", ROLE_PREFILL); /* equal: from now on it is this one */
+    ck_assert_int_eq(fake_ask(&fake, 1, 33, 4), STATUS_OK);
+    fake_reserved(&fake, d, 10, 0);
+    ck_assert_uint_eq(submitted(q)->phase, PHASE_PREFILL);
+    ck_assert_uint_eq(fake_stats(&fake).n_inexact, 1);
     fake_close(&fake);
 }
 END_TEST
@@ -490,7 +512,9 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, gap_is_asked_for_and_nothing_is_repeated);
     tcase_add_test(tests, small_prompts_and_mixed_workers_are_served_by_one_worker);
     tcase_add_test(tests, roles_are_preferences);
-    tcase_add_test(tests, unequal_fingerprints_never_pair);
+    tcase_add_test(tests, unequal_layouts_never_pair);
+    tcase_add_test(tests,
+                   unequal_tensor_parallel_sizes_pair_where_there_is_no_equal_one_and_are_counted);
     tcase_add_test(tests, without_workers_new_requests_are_refused_at_once);
     tcase_add_test(tests, queue_is_bounded_and_fair);
     tcase_add_test(tests, lower_priority_numbers_go_first);

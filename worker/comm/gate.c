@@ -1,0 +1,88 @@
+#include "worker/comm/gate.h"
+
+#include "base/clock.h"
+
+#include <limits.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <stddef.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define CLOSED      0x80000000u
+#define SPIN_NS_MAX 50000u /* what going to sleep and being woken costs, several times over */
+#define SPIN_NS_MIN 1000u  /* so that a waiter finds out when spinning pays again */
+
+static void pause_briefly(void) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+}
+
+static uint32_t n_cores(void) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    if (sched_getaffinity(0, sizeof set, &set) != 0)
+        return 1;
+    return (uint32_t)CPU_COUNT(&set);
+}
+
+struct gate_patience gate_patience(uint32_t n_waiters) {
+    if (n_waiters > n_cores()) /* who spins keeps off the core him for whom he waits */
+        return (struct gate_patience){0};
+    return (struct gate_patience){.spin_ns = SPIN_NS_MAX, .spin_ns_max = SPIN_NS_MAX};
+}
+
+/* True when the value changed within the time that spinning is worth now. */
+static bool spin(const struct gate *gate, uint32_t turn, struct gate_patience *patience) {
+    uint64_t until = 0;
+    for (uint32_t i = 0;; i++) {
+        if (atomic_load_explicit(&gate->value, memory_order_acquire) != turn) {
+            uint32_t longer = patience->spin_ns + patience->spin_ns / 2;
+            patience->spin_ns = longer < patience->spin_ns_max ? longer : patience->spin_ns_max;
+            return true;
+        }
+        if (patience->spin_ns_max == 0)
+            return false;
+        pause_briefly();
+        if (i % 32 != 31)
+            continue;
+        uint64_t now_ns = clock_now_ns();
+        if (until == 0)
+            until = now_ns + patience->spin_ns;
+        if (now_ns >= until)
+            break;
+    }
+    patience->spin_ns = patience->spin_ns / 2 > SPIN_NS_MIN ? patience->spin_ns / 2 : SPIN_NS_MIN;
+    return false;
+}
+
+bool gate_wait(struct gate *gate, uint32_t turn, struct gate_patience *patience) {
+    if (!spin(gate, turn, patience)) {
+        /* The sleeper's count and then the value here, the value and then the count in wake():
+         * one of the two sees the other, so no wake-up is lost. */
+        atomic_fetch_add(&gate->n_asleep, 1);
+        while (atomic_load(&gate->value) == turn)
+            syscall(SYS_futex, &gate->value, FUTEX_WAIT, turn, NULL, NULL, 0);
+        atomic_fetch_sub(&gate->n_asleep, 1);
+    }
+    return !gate_closed(gate);
+}
+
+static void wake(struct gate *gate) {
+    if (atomic_load(&gate->n_asleep) > 0)
+        syscall(SYS_futex, &gate->value, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+void gate_raise(struct gate *gate) {
+    uint32_t value = atomic_load(&gate->value), next;
+    do
+        next = (value & CLOSED) | ((value + 1) & ~CLOSED);
+    while (!atomic_compare_exchange_weak(&gate->value, &value, next));
+    wake(gate);
+}
+
+void gate_close(struct gate *gate) {
+    atomic_fetch_or(&gate->value, CLOSED);
+    wake(gate);
+}

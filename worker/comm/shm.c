@@ -1,0 +1,316 @@
+/* Ranks of one host, threads of one process or of several, over one piece of shared memory.
+ *
+ * An operation is a row of rounds. In a round each rank writes what it was asked for, and its
+ * numbers, into its own place; all wait for the last; then all compare and read. Places are kept
+ * twice and rounds take them in turn: a rank that is ahead by one writes beside what a slow one
+ * still reads, and it cannot be ahead by two, because the round between waits for all. So a sum of
+ * few numbers costs one meeting. For many, each rank adds up one slice of all the places and the
+ * ranks meet once more to copy the slices; the order of additions, rank 0 first, is the same. */
+#include "base/assert.h"
+#include "base/log.h"
+#include "worker/comm/comm.h"
+#include "worker/comm/gate.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAGIC            0x31304d4d4f435444ull /* "DTCOMM01" */
+#define PLACE_FLOATS_MAX 65536u /* 256 KiB: what two ranks move stays within a core's cache */
+#define PLACE_FLOATS_MIN 1024u
+#define ALONE_FLOATS_MAX 4096u /* up to here every rank adds up everything itself */
+#define FLOATS_PER_LINE  16u
+#define NAME(operation)  ((operation) < N_OPERATIONS ? names[operation] : "?")
+
+extern const struct comm_kind comm_shm;
+
+enum operation { OPERATION_NONE, ALL_REDUCE, GATHER, BARRIER, N_OPERATIONS };
+
+static const char *const names[N_OPERATIONS] = {"nothing", "all_reduce", "gather", "barrier"};
+
+/* What a rank was asked for in this round. */
+struct asked {
+    _Alignas(64) uint64_t operation;
+    uint64_t n;            /* all_reduce: numbers; gather: rows: the same for all */
+    uint64_t at;           /* numbers moved in earlier rounds: the same for all */
+    uint64_t column_begin; /* gather: this rank's */
+    uint64_t n_columns;
+};
+
+/* The start of the shared memory; float places[2][n_ranks][place_floats] follow. */
+struct shared {
+    uint64_t magic;
+    uint32_t n_ranks;
+    uint32_t place_floats;
+    _Atomic uint32_t ended;             /* a status; 0: the group works */
+    _Alignas(64) struct gate gate;      /* rises when all have come */
+    _Alignas(64) _Atomic uint32_t came; /* ranks that wait for the others */
+    struct asked asked[2][COMM_RANKS_MAX];
+};
+
+struct shm {
+    struct comm head;
+    struct shared *shared; /* borrowed */
+    float *places;         /* borrowed (2, n_ranks, place_floats) */
+    struct gate_patience patience;
+    uint32_t side; /* which of the two places this round takes */
+};
+
+static uint32_t place_floats(size_t n_floats) {
+    size_t n = (n_floats + FLOATS_PER_LINE - 1) / FLOATS_PER_LINE * FLOATS_PER_LINE;
+    if (n > PLACE_FLOATS_MAX)
+        return PLACE_FLOATS_MAX;
+    return n < PLACE_FLOATS_MIN ? PLACE_FLOATS_MIN : (uint32_t)n;
+}
+
+static size_t bytes_for(uint32_t n_ranks, uint32_t n_place) {
+    return sizeof(struct shared) + 2 * (size_t)n_ranks * n_place * sizeof(float);
+}
+
+static size_t shared_bytes(uint32_t n_ranks, size_t n_floats) {
+    ASSERT(n_ranks > 0 && n_ranks <= COMM_RANKS_MAX);
+    return bytes_for(n_ranks, place_floats(n_floats));
+}
+
+static void shared_init(void *memory, uint32_t n_ranks, size_t n_floats) {
+    struct shared *shared = memory;
+    ASSERT(n_ranks > 0 && n_ranks <= COMM_RANKS_MAX);
+    shared->n_ranks = n_ranks;
+    shared->place_floats = place_floats(n_floats);
+    shared->magic = MAGIC;
+}
+
+static enum status open_rank(void *memory, size_t n_bytes, uint32_t rank, struct comm **comm,
+                             struct error *error) {
+    struct shared *shared = memory;
+    bool sound = n_bytes >= sizeof *shared && shared->magic == MAGIC && shared->n_ranks > 0 &&
+                 shared->n_ranks <= COMM_RANKS_MAX && shared->place_floats <= PLACE_FLOATS_MAX &&
+                 n_bytes >= bytes_for(shared->n_ranks, shared->place_floats);
+    if (!sound)
+        return error_set(error, STATUS_INVALID, "shm: this memory holds no group of ranks");
+    if (rank >= shared->n_ranks)
+        return error_set(error, STATUS_INVALID, "shm: a group of %u has no rank %u",
+                         shared->n_ranks, rank);
+    struct shm *shm = calloc(1, sizeof *shm);
+    if (!shm)
+        return error_set(error, STATUS_NOMEM, "shm: no memory for a rank");
+    shm->head = (struct comm){.kind = &comm_shm, .rank = rank, .n_ranks = shared->n_ranks};
+    shm->shared = shared;
+    shm->places = (float *)(void *)(shared + 1);
+    shm->patience = gate_patience(shared->n_ranks);
+    *comm = &shm->head;
+    return STATUS_OK;
+}
+
+static void close_rank(struct comm *comm) {
+    free(comm);
+}
+
+static enum status health(const struct comm *comm) {
+    const struct shm *shm = (const struct shm *)comm;
+    return (enum status)atomic_load(&shm->shared->ended);
+}
+
+/* The first reason stays. */
+static enum status end_group(struct shm *shm, enum status why) {
+    uint32_t none = STATUS_OK;
+    bool first = atomic_compare_exchange_strong(&shm->shared->ended, &none, (uint32_t)why);
+    gate_close(&shm->shared->gate);
+    if (first && why == STATUS_CORRUPT)
+        for (uint32_t rank = 0; rank < shm->head.n_ranks; rank++) {
+            const struct asked *asked = &shm->shared->asked[shm->side][rank];
+            log_error("ranks disagree", "rank=%u operation=%s n=%llu at=%llu columns=%llu+%llu",
+                      rank, NAME(asked->operation), (unsigned long long)asked->n,
+                      (unsigned long long)asked->at, (unsigned long long)asked->column_begin,
+                      (unsigned long long)asked->n_columns);
+        }
+    return health(&shm->head);
+}
+
+static float *place_of(const struct shm *shm, uint32_t rank) {
+    size_t index = (size_t)shm->side * shm->head.n_ranks + rank;
+    return shm->places + index * shm->shared->place_floats;
+}
+
+/* Returns when all ranks have called it. */
+static enum status meet(struct shm *shm) {
+    struct shared *shared = shm->shared;
+    uint32_t turn = gate_turn(&shared->gate);
+    if (gate_closed(&shared->gate))
+        return health(&shm->head);
+    if (atomic_fetch_add(&shared->came, 1) + 1 == shm->head.n_ranks) {
+        atomic_store_explicit(&shared->came, 0, memory_order_relaxed);
+        gate_raise(&shared->gate);
+        return STATUS_OK;
+    }
+    return gate_wait(&shared->gate, turn, &shm->patience) ? STATUS_OK : health(&shm->head);
+}
+
+/* All say what they were asked for, meet, and look whether it was the same. */
+static enum status meet_for(struct shm *shm, const struct asked *asked) {
+    struct asked *all = shm->shared->asked[shm->side];
+    if (gate_closed(&shm->shared->gate)) /* who ended it may still be reading what was asked */
+        return health(&shm->head);
+    all[shm->head.rank] = *asked;
+    TRY(meet(shm));
+    for (uint32_t rank = 0; rank < shm->head.n_ranks; rank++)
+        if (all[rank].operation != asked->operation || all[rank].n != asked->n ||
+            all[rank].at != asked->at)
+            return end_group(shm, STATUS_CORRUPT);
+    return STATUS_OK;
+}
+
+/* out (end - begin) = the ranks' numbers [begin, end), added up in order. */
+static void add_up(const struct shm *shm, float *restrict out, size_t begin, size_t end) {
+    const float *first = place_of(shm, 0);
+    memcpy(out, first + begin, (end - begin) * sizeof *out);
+    for (uint32_t rank = 1; rank < shm->head.n_ranks; rank++) {
+        const float *restrict next = place_of(shm, rank) + begin;
+        for (size_t i = 0; i < end - begin; i++)
+            out[i] += next[i];
+    }
+}
+
+/* The slice that a rank adds up; whole cache lines. */
+static size_t slice_begin(const struct shm *shm, uint32_t rank, size_t n) {
+    size_t n_lines = (n + FLOATS_PER_LINE - 1) / FLOATS_PER_LINE;
+    size_t at = n_lines * rank / shm->head.n_ranks * FLOATS_PER_LINE;
+    return at < n ? at : n;
+}
+
+/* Adds up this rank's slice in place: nobody else reads that part of its place. */
+static void add_up_slice(const struct shm *shm, size_t n) {
+    float sum[1024];
+    float *own = place_of(shm, shm->head.rank);
+    size_t end = slice_begin(shm, shm->head.rank + 1, n);
+    for (size_t at = slice_begin(shm, shm->head.rank, n), next; at < end; at = next) {
+        next = end - at < 1024 ? end : at + 1024;
+        add_up(shm, sum, at, next);
+        memcpy(own + at, sum, (next - at) * sizeof *sum);
+    }
+}
+
+static enum status reduce_piece(struct shm *shm, float *x, size_t n) {
+    if (n == 0)
+        return STATUS_OK;
+    if (n <= ALONE_FLOATS_MAX) {
+        add_up(shm, x, 0, n);
+        return STATUS_OK;
+    }
+    add_up_slice(shm, n);
+    TRY(meet(shm));
+    for (uint32_t rank = 0; rank < shm->head.n_ranks; rank++) {
+        size_t begin = slice_begin(shm, rank, n), end = slice_begin(shm, rank + 1, n);
+        memcpy(x + begin, place_of(shm, rank) + begin, (end - begin) * sizeof *x);
+    }
+    return STATUS_OK;
+}
+
+static enum status all_reduce(struct comm *comm, float *x, size_t n) {
+    struct shm *shm = (struct shm *)comm;
+    size_t most = shm->shared->place_floats;
+    struct asked asked = {.operation = ALL_REDUCE, .n = n};
+    do {
+        size_t n_piece = n - asked.at < most ? n - (size_t)asked.at : most;
+        if (n_piece > 0)
+            memcpy(place_of(shm, comm->rank), x + asked.at, n_piece * sizeof *x);
+        TRY(meet_for(shm, &asked));
+        TRY(reduce_piece(shm, x + asked.at, n_piece));
+        shm->side ^= 1;
+        asked.at += n_piece;
+    } while (asked.at < n);
+    return STATUS_OK;
+}
+
+/* part: numbers [at, at + n) of a rank's (n_rows, n_columns), into its columns of out. */
+static void put_columns(float *out, size_t out_stride, const struct asked *of, const float *part,
+                        size_t at, size_t n) {
+    size_t n_columns = (size_t)of->n_columns;
+    while (n > 0) {
+        size_t row = at / n_columns, column = at % n_columns;
+        size_t n_run = n_columns - column < n ? n_columns - column : n;
+        memcpy(out + row * out_stride + of->column_begin + column, part, n_run * sizeof *out);
+        part += n_run;
+        at += n_run;
+        n -= n_run;
+    }
+}
+
+/* How much of a rank's part is in its place in this round. */
+static size_t piece_of(const struct asked *of, size_t at, size_t most) {
+    size_t n = (size_t)of->n * (size_t)of->n_columns;
+    size_t left = at < n ? n - at : 0;
+    return left < most ? left : most;
+}
+
+/* Rank 0: what lies in the other ranks' places goes to its columns. */
+static enum status collect(struct shm *shm, float *out, size_t out_stride, size_t at) {
+    for (uint32_t rank = 1; rank < shm->head.n_ranks; rank++) {
+        const struct asked *of = &shm->shared->asked[shm->side][rank];
+        if (of->column_begin > out_stride || of->n_columns > out_stride - of->column_begin)
+            return end_group(shm, STATUS_CORRUPT);
+        put_columns(out, out_stride, of, place_of(shm, rank), at,
+                    piece_of(of, at, shm->shared->place_floats));
+    }
+    return STATUS_OK;
+}
+
+static size_t longest_part(const struct shm *shm) {
+    size_t longest = 0;
+    for (uint32_t rank = 0; rank < shm->head.n_ranks; rank++) {
+        const struct asked *of = &shm->shared->asked[shm->side][rank];
+        size_t n = (size_t)of->n * (size_t)of->n_columns;
+        longest = n > longest ? n : longest;
+    }
+    return longest;
+}
+
+static enum status gather(struct comm *comm, float *out, size_t out_stride, const float *part,
+                          size_t n_rows, size_t column_begin, size_t n_columns) {
+    struct shm *shm = (struct shm *)comm;
+    size_t most = shm->shared->place_floats, longest;
+    struct asked asked = {
+        .operation = GATHER, .n = n_rows, .column_begin = column_begin, .n_columns = n_columns};
+    ASSERT((out != NULL) == (comm->rank == 0));
+    if (out) {
+        ASSERT(column_begin <= out_stride && n_columns <= out_stride - column_begin);
+        put_columns(out, out_stride, &asked, part, 0, n_rows * n_columns);
+    }
+    do {
+        size_t n_piece = piece_of(&asked, (size_t)asked.at, most);
+        if (!out && n_piece > 0)
+            memcpy(place_of(shm, comm->rank), part + asked.at, n_piece * sizeof *part);
+        TRY(meet_for(shm, &asked));
+        longest = longest_part(shm);
+        if (out)
+            TRY(collect(shm, out, out_stride, (size_t)asked.at));
+        shm->side ^= 1;
+        asked.at += most;
+    } while (asked.at < longest);
+    return STATUS_OK;
+}
+
+static enum status barrier(struct comm *comm) {
+    struct shm *shm = (struct shm *)comm;
+    TRY(meet_for(shm, &(struct asked){.operation = BARRIER}));
+    shm->side ^= 1;
+    return STATUS_OK;
+}
+
+static void abort_group(struct comm *comm) {
+    (void)end_group((struct shm *)comm, STATUS_CLOSED);
+}
+
+const struct comm_kind comm_shm = {
+    .name = "shm",
+    .ranks_max = COMM_RANKS_MAX,
+    .shared_bytes = shared_bytes,
+    .shared_init = shared_init,
+    .open = open_rank,
+    .close = close_rank,
+    .all_reduce = all_reduce,
+    .gather = gather,
+    .barrier = barrier,
+    .abort = abort_group,
+    .health = health,
+};
