@@ -36,6 +36,22 @@ static enum status hash_file(const struct gguf *gguf, uint64_t seed, uint8_t hal
     return STATUS_OK;
 }
 
+/* Completions work without a template that cannot be used; chats are told why. */
+static enum status choose_template(struct model *model, struct error *error) {
+    struct template_source source = {.text = model->template_source,
+                                     .family = model->config.family,
+                                     .tokenizer = model->tokenizer,
+                                     .n_vocab = model->config.n_vocab};
+    enum status status = template_choose(&model->template, &source, error);
+    if (status == STATUS_NOMEM)
+        return status;
+    if (status != STATUS_OK)
+        snprintf(model->template.refusal, sizeof model->template.refusal, "%s", error->text);
+    for (uint32_t i = 0; i < model->template.n_stop_ids; i++)
+        config_add_stop(&model->config, model->template.stop_ids[i]);
+    return STATUS_OK;
+}
+
 static enum status fill_from_gguf(struct model *model, const char *path, struct error *error) {
     struct model_config *config = &model->config;
     TRY(gguf_open(path, &model->gguf, error));
@@ -48,11 +64,7 @@ static enum status fill_from_gguf(struct model *model, const char *path, struct 
            sizeof config->tokenizer_fingerprint);
     if (gguf_find(model->gguf, "tokenizer.chat_template"))
         TRY(gguf_string(model->gguf, "tokenizer.chat_template", &model->template_source, error));
-    enum status status = template_choose(&model->template, model->template_source, error);
-    if (status == STATUS_UNSUPPORTED)
-        model->template = (struct template){0}; /* completions work without it */
-    else if (status != STATUS_OK)
-        return status;
+    TRY(choose_template(model, error));
     if (hash_file(model->gguf, 0, config->fingerprint) != STATUS_OK ||
         hash_file(model->gguf, 1, config->fingerprint + 16) != STATUS_OK)
         return error_set(error, STATUS_NOMEM, "%s: no memory", path);
@@ -102,6 +114,7 @@ enum status model_open(const char *path, struct model **model, struct error *err
 void model_close(struct model *model) {
     if (!model)
         return;
+    template_fini(&model->template);
     tokenizer_close(model->tokenizer);
     gguf_close(model->gguf);
     free(model);
