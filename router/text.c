@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 _Static_assert(TEXT_BLOCK_TOKENS == PREFIX_BLOCK_TOKENS, "blocks are the prefix cache's");
 
@@ -81,7 +82,13 @@ enum status text_encode_chat(struct text *text, const struct template_input *inp
                              bool add_special, struct ids *ids, struct error *error) {
     const struct tokenizer *tokenizer = text->model->tokenizer;
     struct template_prompt prompt;
-    TRY(template_render(&text->model->template, input, &prompt, error));
+    struct template_input whole = *input;
+    whole.now_s = time(NULL);
+    if (tokenizer->bos_id != TOKEN_NONE)
+        whole.bos = tokenizer_bytes(tokenizer, tokenizer->bos_id);
+    if (tokenizer->eos_id != TOKEN_NONE)
+        whole.eos = tokenizer_bytes(tokenizer, tokenizer->eos_id);
+    TRY(template_render(&text->model->template, &whole, &prompt, error));
     struct tokenizer_scratch *scratch = take_scratch(text);
     enum status status = scratch ? STATUS_OK : STATUS_NOMEM;
     if (!scratch)
