@@ -106,7 +106,7 @@ void config_add_stops(struct model_config *config, const struct gguf *gguf,
     }
     for (size_t i = 0; strcmp(config->family, "chatglm") == 0 && i < 2; i++) {
         struct span name = {glm_names[i], strlen(glm_names[i])};
-        add_stop(config, vocabulary_find_special(&tokenizer->vocabulary, name));
+        config_add_stop(config, vocabulary_find_special(&tokenizer->vocabulary, name));
     }
 }
 
