@@ -98,7 +98,7 @@ START_TEST(plain_layers_are_found_by_shape) {
     ck_assert_int_eq(model_tensor(model, "x.bias", 0, 8, &tensor, &error), STATUS_OK);
     matrix_fails(model, "x", 64, 8, STATUS_CORRUPT, "tensor x.weight is (8, 64), not (64, 8)");
     matrix_fails(model, "y", 8, 64, STATUS_NOT_FOUND, "tensor y.weight is missing");
-    matrix_fails(model, "odd", 8, 64, STATUS_UNSUPPORTED, "tensor odd.weight has dtype f64");
+    matrix_fails(model, "odd", 8, 64, STATUS_UNSUPPORTED, "tensor odd.weight has dtype F64");
     ck_assert_int_eq(model_check_files(model, &error), STATUS_OK);
     model_close(model);
     folder_fini(&folder);
