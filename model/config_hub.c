@@ -156,6 +156,35 @@ static enum status read_class(const struct json_keys *keys, struct model_config 
                           name);
 }
 
+/* config_check() knows no files: its field as the key that it was read from. */
+static const char *key_of(const struct model_config *config, const char *field) {
+    static const struct {
+        const char *field;
+        const char *key;
+        const char *glm_key;
+    } keys[] = {
+        {"n_vocab", "vocab_size", "padded_vocab_size"},
+        {"context", "max_position_embeddings", "seq_length"},
+        {"n_layers", "num_hidden_layers", "num_layers"},
+        {"dim", "hidden_size", "hidden_size"},
+        {"ffn_dim", "intermediate_size", "ffn_hidden_size"},
+        {"n_heads", "num_attention_heads", "num_attention_heads"},
+        {"n_kv_heads", "num_key_value_heads", "multi_query_group_num"},
+        {"head_dim", "head_dim", "kv_channels"},
+        {"norm_eps", "rms_norm_eps", "layernorm_epsilon"},
+        {"rope_dims", "head_dim", "kv_channels"},
+        {"n_experts", "num_experts", "num_experts"},
+        {"n_active", "num_experts_per_tok", "num_experts_per_tok"},
+        {"expert_dim", "moe_intermediate_size", "moe_intermediate_size"},
+        {"shared_dim", "shared_expert_intermediate_size", "shared_expert_intermediate_size"},
+    };
+    bool is_glm = strcmp(config->family, "chatglm") == 0;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (strcmp(field, keys[i].field) == 0)
+            return is_glm ? keys[i].glm_key : keys[i].key;
+    return NULL;
+}
+
 enum status config_from_hub(const struct config_hub *hub, struct model_config *config,
                             struct error *error) {
     struct model_config read = {
@@ -171,7 +200,8 @@ enum status config_from_hub(const struct config_hub *hub, struct model_config *c
         TRY(read_ends(&generation, true, &read));
     enum status status = config_check(&read, error);
     if (status != STATUS_OK) {
-        error_prefix(error, "%s", hub->config_file);
+        const char *key = key_of(&read, error->field);
+        error_prefix(error, "%s%s%s", hub->config_file, key ? ": " : "", key ? key : "");
         return status;
     }
     *config = read;

@@ -64,9 +64,10 @@ static enum status finish(struct model *model, const char *path, struct error *e
     uint32_t n_tokens = tokenizer_n_tokens(model->tokenizer);
     /* Ids past the embedding's rows would be read from beyond its end. */
     if (n_tokens > config->n_vocab)
-        return error_field(error, STATUS_CORRUPT, "vocab_size",
-                           "%s: the tokenizer has %u tokens, but the embedding has %u rows", path,
-                           n_tokens, config->n_vocab);
+        return error_field(
+            error, STATUS_CORRUPT, "vocab_size",
+            "%s: the tokenizer has %u tokens, up to id %u, but the embedding has %u rows", path,
+            n_tokens, n_tokens - 1, config->n_vocab);
     memcpy(config->tokenizer_fingerprint, model->tokenizer->fingerprint,
            sizeof config->tokenizer_fingerprint);
     if (checkpoint->kind->hash(checkpoint, 0, config->fingerprint) != STATUS_OK ||

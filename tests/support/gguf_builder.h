@@ -55,3 +55,6 @@ void gguf_builder_patch(struct gguf_builder *builder, const char *key, uint32_t 
 /* Everything that a llama of 2 layers, 4 heads of 8, and a vocabulary of the 256 bytes and three
  * special tokens needs, without the tensors of its layers; nothing is finished. */
 void gguf_builder_llama(struct gguf_builder *builder);
+
+/* The same of another architecture, whose keys have the same suffixes. */
+void gguf_builder_model(struct gguf_builder *builder, const char *architecture);
