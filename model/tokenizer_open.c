@@ -71,6 +71,12 @@ static enum status fill_vocabulary(struct tokenizer *tokenizer, const struct tok
     return status;
 }
 
+/* A side that is spelled outside the alphabet never comes up; with a blank in it, it is no side but
+ * a broken line, which is for bpe_init() to name. */
+static bool is_foreign(struct span side, bool in_alphabet) {
+    return !in_alphabet && side.n > 0 && !memchr(side.bytes, ' ', side.n);
+}
+
 static enum status fill_merges(struct tokenizer *tokenizer, const struct tokenizer_parts *parts,
                                struct error *error) {
     if (parts->spelling != SPELLED_IN_ALPHABET)
@@ -86,48 +92,86 @@ static enum status fill_merges(struct tokenizer *tokenizer, const struct tokeniz
         free(merges);
         return error_set(error, status, "no memory for %zu merges", parts->n_merges);
     }
+    size_t n = 0;
     for (size_t i = 0; i < parts->n_merges; i++) {
-        bool ignored;
-        merges[i].left = decode(&decoded, parts->merges[i].left, &ignored);
-        merges[i].right = decode(&decoded, parts->merges[i].right, &ignored);
+        bool left_in;
+        bool right_in;
+        merges[n].left = decode(&decoded, parts->merges[i].left, &left_in);
+        merges[n].right = decode(&decoded, parts->merges[i].right, &right_in);
+        bool is_lost = is_foreign(merges[n].left, left_in) || is_foreign(merges[n].right, right_in);
+        n += !is_lost;
     }
-    status = bpe_init(&tokenizer->bpe, &tokenizer->vocabulary, &parts->options, merges,
-                      parts->n_merges, error);
+    status = bpe_init(&tokenizer->bpe, &tokenizer->vocabulary, &parts->options, merges, n, error);
     free(merges);
     free(decoded.blob);
     return status;
 }
 
-/* The texts of special tokens that stand in normalized text are normalized themselves. */
-static enum status fill_normalized(struct tokenizer *tokenizer, struct error *error) {
+/* The tokens as they are shown, but for the decoder: those that stand in normalized text are
+ * spelled in its form. */
+struct spelled {
+    struct span *texts; /* owned (n_tokens) */
+    struct buf forms;   /* owned: what some of them point into */
+};
+
+static enum status normalize_specials(const struct tokenizer *tokenizer, struct spelled *spelled) {
     const struct vocabulary *vocabulary = &tokenizer->vocabulary;
     struct tokenizer_scratch *scratch = tokenizer_scratch_new();
-    struct trie *trie = &tokenizer->normalized_specials;
     enum status status = scratch ? STATUS_OK : STATUS_NOMEM;
-    struct span text;
-    bool lost_front;
-    size_t n_bytes = 0;
-    for (int pass = 0; pass < 2 && status == STATUS_OK; pass++) {
-        for (uint32_t id = 0; id < vocabulary->n_tokens && status == STATUS_OK; id++) {
-            if (!(vocabulary->flags[id] & TOKEN_NORMALIZED))
-                continue;
-            status =
-                normalize(&tokenizer->normalizer, &scratch->normalize, &scratch->pretokenize.regex,
-                          vocabulary_bytes(vocabulary, id), &text, &lost_front);
-            if (status == STATUS_OK && pass == 0)
-                n_bytes += text.n;
-            else if (status == STATUS_OK && text.n > 0)
-                trie_add(trie, text, id);
-        }
-        if (pass == 0 && status == STATUS_OK && n_bytes > 0)
-            status = trie_init(trie, n_bytes);
-        if (n_bytes == 0)
+    for (uint32_t id = 0; status == STATUS_OK && id < vocabulary->n_tokens; id++) {
+        struct span text;
+        bool lost_front;
+        if (!(vocabulary->flags[id] & TOKEN_NORMALIZED))
+            continue;
+        status = normalize(&tokenizer->normalizer, &scratch->normalize, &scratch->pretokenize.regex,
+                           vocabulary_bytes(vocabulary, id), &text, &lost_front);
+        if (status != STATUS_OK)
             break;
+        buf_append(&spelled->forms, text.bytes, text.n);
+        spelled->texts[id].n = text.n; /* its bytes once they no longer move */
     }
     tokenizer_scratch_free(scratch);
-    if (status != STATUS_OK)
-        return error_set(error, status, "the special tokens cannot be normalized");
+    TRY(status);
+    return buf_status(&spelled->forms);
+}
+
+/* Makes them known in normalized text, too. */
+static enum status index_specials(struct tokenizer *tokenizer, struct spelled *spelled) {
+    const struct vocabulary *vocabulary = &tokenizer->vocabulary;
+    size_t at = 0;
+    if (spelled->forms.n == 0)
+        return STATUS_OK;
+    TRY(trie_init(&tokenizer->normalized_specials, spelled->forms.n));
+    for (uint32_t id = 0; id < vocabulary->n_tokens; id++) {
+        struct span *text = &spelled->texts[id];
+        if (!(vocabulary->flags[id] & TOKEN_NORMALIZED))
+            continue;
+        text->bytes = spelled->forms.data + at;
+        at += text->n;
+        if (text->n > 0)
+            trie_add(&tokenizer->normalized_specials, *text, id);
+    }
     return STATUS_OK;
+}
+
+static enum status fill_shown(struct tokenizer *tokenizer, const struct tokenizer_parts *parts,
+                              struct error *error) {
+    struct spelled spelled = {.texts = calloc((size_t)parts->n_tokens + 1, sizeof(struct span))};
+    enum status status = spelled.texts ? STATUS_OK : STATUS_NOMEM;
+    buf_init(&spelled.forms, NORMALIZE_BYTES_MAX);
+    for (uint32_t id = 0; spelled.texts && id < parts->n_tokens; id++)
+        spelled.texts[id] = parts->tokens[id];
+    if (status == STATUS_OK)
+        status = normalize_specials(tokenizer, &spelled);
+    if (status == STATUS_OK)
+        status = index_specials(tokenizer, &spelled);
+    if (status != STATUS_OK)
+        error_set(error, status, "the special tokens cannot be normalized");
+    else
+        status = decoder_show(&parts->decoder, spelled.texts, tokenizer, error);
+    free(spelled.texts);
+    buf_fini(&spelled.forms);
+    return status;
 }
 
 static void hash_span(XXH3_state_t *state, struct span span) {
@@ -202,6 +246,25 @@ static enum status check_ends(const struct tokenizer_parts *parts, struct error 
                      "add_eos_token", error);
 }
 
+/* Whether a text may lose more than a normal form does (form C makes nine bytes of Hangul three):
+ * then its length says nothing about how many tokens it has. */
+static bool can_shrink(const struct tokenizer *tokenizer, const struct bpe_options *options) {
+    const struct normalizer *normalizer = &tokenizer->normalizer;
+    const struct pretokenizer *pretokenizer = &tokenizer->pretokenizer;
+    bool shrinks = options->over_chars || options->fuse_unknown;
+    for (uint32_t i = 0; i < normalizer->n_steps; i++)
+        shrinks |= normalizer->steps[i].kind > NORMALIZE_NFKD;
+    for (uint32_t i = 0; i < pretokenizer->n_steps; i++)
+        shrinks |=
+            pretokenizer->steps[i].kind == STEP_SPLIT && pretokenizer->steps[i].cut == CUT_REMOVED;
+    for (unsigned byte = 0; byte < 256; byte++)
+        shrinks |= tokenizer->bpe.byte_ids[byte] == TOKEN_NONE;
+    for (uint32_t id = 0; id < tokenizer->vocabulary.n_tokens; id++)
+        shrinks |=
+            (tokenizer->vocabulary.flags[id] & (TOKEN_STRIPS_LEFT | TOKEN_STRIPS_RIGHT)) != 0;
+    return shrinks;
+}
+
 static enum status build(struct tokenizer *tokenizer, struct tokenizer_parts *parts,
                          struct error *error) {
     tokenizer->kind = &tokenizer_kind_bpe;
@@ -214,8 +277,8 @@ static enum status build(struct tokenizer *tokenizer, struct tokenizer_parts *pa
     if (tokenizer->vocabulary.n_bytes_max == 0)
         return error_set(error, STATUS_CORRUPT, "all tokens are empty");
     TRY(fill_merges(tokenizer, parts, error));
-    TRY(fill_normalized(tokenizer, error));
-    TRY(decoder_show(&parts->decoder, parts->tokens, tokenizer, error));
+    tokenizer->shrinks = can_shrink(tokenizer, &parts->options);
+    TRY(fill_shown(tokenizer, parts, error));
     return tokenizer_fingerprint(tokenizer, parts, error);
 }
 

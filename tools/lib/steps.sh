@@ -30,7 +30,7 @@ done
 
 model=$(tools/fetch-model smollm2 2>"$out/fetch-model.log") || model=""
 venv=$cache/check-venv
-python_venv "$venv" numpy==2.2.6 tokenizers jinja2 openai sentencepiece==0.2.1 >"$out/venv.log" 2>&1 || true
+python_venv "$venv" numpy==2.2.6 tokenizers tiktoken jinja2 openai sentencepiece==0.2.1 >"$out/venv.log" 2>&1 || true
 python=$venv/bin/python
 [ -x "$python" ] || python=python3
 export TANDEM_TEST_MODEL="$model"
@@ -42,6 +42,7 @@ for script in tests/e2e/*_test.py; do
 done
 
 e2e tokenizer_oracle 300
+e2e tokenizer_files_oracle 600
 e2e spm_oracle 300
 e2e template_oracle 300
 e2e export_oracle 300
