@@ -357,6 +357,7 @@ enum status tokenizer_open(const struct tokenizer_source *source, struct tokeniz
         .bos_id = source->bos_id,
         .eos_id = source->eos_id,
         .add_bos = source->add_bos,
+        .add_eos = source->add_eos,
         .recipe = source->pre};
     enum status status = fill_parts(source, name, merges, &parts, error);
     if (status == STATUS_OK)
