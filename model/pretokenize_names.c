@@ -85,6 +85,8 @@ static const struct pretokenize_name table[] = {
      .patterns = {"\\p{N}{1,3}", "[\\x{4e00}-\\x{9fa5}\\x{3040}-\\x{309f}\\x{30a0}-\\x{30ff}]+",
                   DEEPSEEK_V3}},
     {.names = " falcon ", .patterns = {"[\\p{P}$+<=>^~|`]+", GPT2, "[0-9][0-9][0-9]"}},
+    /* What llama.cpp does with a name of no meaning, under which older files were written. */
+    {.names = " default ", .patterns = {"[\\p{P}$+<=>^~|]+", GPT2, "\\p{N}+", "[0-9][0-9][0-9]"}},
     {.names = " bloom poro-chat gpt3-finnish ",
      .patterns = {" ?[^(\\s|.,!?\\x{2026}\\x{3002}\\x{ff0c}\\x{3001}\\x{964}\\x{6d4}\\x{60c})]+"}},
     {.names = " viking ",

@@ -112,9 +112,11 @@ static enum status check_text(const struct tokenizer *tokenizer, struct span tex
     if (text.n > TOKENIZER_TEXT_MAX)
         return error_set(error, STATUS_LIMIT, "the text has %zu bytes, at most %zu are read",
                          text.n, TOKENIZER_TEXT_MAX);
-    /* Even if all its tokens were the longest one it would not fit: no work on hopeless texts. */
-    if (ids->limit && !tokenizer->shrinks &&
-        text.n / tokenizer->vocabulary.n_bytes_max > ids->limit - ids->n)
+    /* Even if all its tokens were the longest one it would not fit: no work on hopeless texts. A
+     * normal form makes at most three bytes one. */
+    size_t n_bytes_max = tokenizer->vocabulary.n_bytes_max;
+    n_bytes_max *= tokenizer->normalizer.n_steps > 0 ? 4 : 1;
+    if (ids->limit && !tokenizer->shrinks && text.n / n_bytes_max > ids->limit - ids->n)
         return error_set(error, STATUS_LIMIT, "the text has more than %zu tokens", ids->limit);
     size_t n_valid = utf8_valid_prefix(text.bytes, text.n);
     if (n_valid < text.n)

@@ -87,6 +87,7 @@ struct tokenizer_source {
     uint32_t bos_id;
     uint32_t eos_id;
     bool add_bos;
+    bool add_eos;
 };
 
 struct gguf;

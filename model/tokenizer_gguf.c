@@ -72,6 +72,8 @@ static enum status load_source(const struct gguf *gguf, struct tokenizer_source 
     source->add_bos = name && name->adds_bos && source->bos_id != TOKEN_NONE;
     if (gguf_find(gguf, "tokenizer.ggml.add_bos_token"))
         TRY(gguf_bool(gguf, "tokenizer.ggml.add_bos_token", &source->add_bos, error));
+    if (gguf_find(gguf, "tokenizer.ggml.add_eos_token"))
+        TRY(gguf_bool(gguf, "tokenizer.ggml.add_eos_token", &source->add_eos, error));
     source->tokens = *tokens;
     source->merges = *merges;
     source->kinds = *kinds;

@@ -94,6 +94,7 @@ static enum status open_table(struct token_table *table, struct span merges_text
     source.bos_id = token_table_find(table, extras.bos);
     source.eos_id = token_table_find(table, extras.eos);
     source.add_bos = extras.add_bos == ANSWER_YES;
+    source.add_eos = extras.add_eos == ANSWER_YES;
     enum status status = tokenizer_open(&source, tokenizer, error);
     free(merges);
     return status;

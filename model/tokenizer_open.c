@@ -71,6 +71,12 @@ static enum status fill_vocabulary(struct tokenizer *tokenizer, const struct tok
     return status;
 }
 
+/* A side that is spelled outside the alphabet never comes up; with a blank in it, it is no side but
+ * a broken line, which is for bpe_init() to name. */
+static bool is_foreign(struct span side, bool in_alphabet) {
+    return !in_alphabet && side.n > 0 && !memchr(side.bytes, ' ', side.n);
+}
+
 static enum status fill_merges(struct tokenizer *tokenizer, const struct tokenizer_parts *parts,
                                struct error *error) {
     if (parts->spelling != SPELLED_IN_ALPHABET)
@@ -86,13 +92,16 @@ static enum status fill_merges(struct tokenizer *tokenizer, const struct tokeniz
         free(merges);
         return error_set(error, status, "no memory for %zu merges", parts->n_merges);
     }
+    size_t n = 0;
     for (size_t i = 0; i < parts->n_merges; i++) {
-        bool ignored;
-        merges[i].left = decode(&decoded, parts->merges[i].left, &ignored);
-        merges[i].right = decode(&decoded, parts->merges[i].right, &ignored);
+        bool left_in;
+        bool right_in;
+        merges[n].left = decode(&decoded, parts->merges[i].left, &left_in);
+        merges[n].right = decode(&decoded, parts->merges[i].right, &right_in);
+        bool is_lost = is_foreign(merges[n].left, left_in) || is_foreign(merges[n].right, right_in);
+        n += !is_lost;
     }
-    status = bpe_init(&tokenizer->bpe, &tokenizer->vocabulary, &parts->options, merges,
-                      parts->n_merges, error);
+    status = bpe_init(&tokenizer->bpe, &tokenizer->vocabulary, &parts->options, merges, n, error);
     free(merges);
     free(decoded.blob);
     return status;
@@ -237,6 +246,25 @@ static enum status check_ends(const struct tokenizer_parts *parts, struct error 
                      "add_eos_token", error);
 }
 
+/* Whether a text may lose more than a normal form does (form C makes nine bytes of Hangul three):
+ * then its length says nothing about how many tokens it has. */
+static bool can_shrink(const struct tokenizer *tokenizer, const struct bpe_options *options) {
+    const struct normalizer *normalizer = &tokenizer->normalizer;
+    const struct pretokenizer *pretokenizer = &tokenizer->pretokenizer;
+    bool shrinks = options->over_chars || options->fuse_unknown;
+    for (uint32_t i = 0; i < normalizer->n_steps; i++)
+        shrinks |= normalizer->steps[i].kind > NORMALIZE_NFKD;
+    for (uint32_t i = 0; i < pretokenizer->n_steps; i++)
+        shrinks |=
+            pretokenizer->steps[i].kind == STEP_SPLIT && pretokenizer->steps[i].cut == CUT_REMOVED;
+    for (unsigned byte = 0; byte < 256; byte++)
+        shrinks |= tokenizer->bpe.byte_ids[byte] == TOKEN_NONE;
+    for (uint32_t id = 0; id < tokenizer->vocabulary.n_tokens; id++)
+        shrinks |=
+            (tokenizer->vocabulary.flags[id] & (TOKEN_STRIPS_LEFT | TOKEN_STRIPS_RIGHT)) != 0;
+    return shrinks;
+}
+
 static enum status build(struct tokenizer *tokenizer, struct tokenizer_parts *parts,
                          struct error *error) {
     tokenizer->kind = &tokenizer_kind_bpe;
@@ -249,6 +277,7 @@ static enum status build(struct tokenizer *tokenizer, struct tokenizer_parts *pa
     if (tokenizer->vocabulary.n_bytes_max == 0)
         return error_set(error, STATUS_CORRUPT, "all tokens are empty");
     TRY(fill_merges(tokenizer, parts, error));
+    tokenizer->shrinks = can_shrink(tokenizer, &parts->options);
     TRY(fill_shown(tokenizer, parts, error));
     return tokenizer_fingerprint(tokenizer, parts, error);
 }
@@ -328,6 +357,7 @@ enum status tokenizer_open(const struct tokenizer_source *source, struct tokeniz
         .bos_id = source->bos_id,
         .eos_id = source->eos_id,
         .add_bos = source->add_bos,
+        .add_eos = source->add_eos,
         .recipe = source->pre};
     enum status status = fill_parts(source, name, merges, &parts, error);
     if (status == STATUS_OK)

@@ -7,9 +7,12 @@
 #include "model/gguf.h"
 #include "model/spm_tokenizer.h"
 #include "model/tokenizer.h"
+#include "model/tokenizer_extras.h"
+#include "model/tokenizer_files.h"
 #include "tests/support/gguf_builder.h"
 #include "tests/support/spm_builder.h"
 
+#include <jansson.h>
 #include <string.h>
 
 const char *const suite_name = "conform_tokenizer";
@@ -61,10 +64,40 @@ static struct tokenizer *open_spm(void) {
     return tokenizer;
 }
 
+/* tokenizer.json of the same kind, whose texts are characters with bytes for the others. */
+static struct tokenizer *open_json(void) {
+    const struct tokenizer_extras extras = {0};
+    struct tokenizer *tokenizer;
+    struct error error;
+    json_error_t problem;
+    struct buf text;
+    buf_init(&text, 0);
+    buf_puts(&text, "{\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":"
+                    "\"Prepend\",\"prepend\":\"" BLANK "\"},{\"type\":\"Replace\",\"pattern\":"
+                    "{\"String\":\" \"},\"content\":\"" BLANK "\"}]},\"decoder\":{\"type\":"
+                    "\"Sequence\",\"decoders\":[{\"type\":\"Replace\",\"pattern\":{\"String\":"
+                    "\"" BLANK "\"},\"content\":\" \"},{\"type\":\"ByteFallback\"},{\"type\":"
+                    "\"Fuse\"},{\"type\":\"Strip\",\"content\":\" \",\"start\":1,\"stop\":0}]},"
+                    "\"model\":{\"byte_fallback\":true,\"vocab\":{");
+    for (unsigned byte = 0; byte < 256; byte++)
+        buf_printf(&text, "\"<0x%02X>\":%u,", byte, byte);
+    buf_puts(&text,
+             "\"x\":261,\"" BLANK "x\":262,\"a\":256,\"b\":257,\"ab\":258,\"" BLANK
+             "\":259,\"" BLANK "ab\":260},\"merges\":[\"" BLANK " x\",\"a b\",\"" BLANK " ab\"]}}");
+    json_t *root = json_loadb(text.data, text.n, 0, &problem);
+    ck_assert_msg(root != NULL, "%s", problem.text);
+    enum status status = tokenizer_parse_json(root, &extras, &tokenizer, &error);
+    ck_assert_msg(status == STATUS_OK, "%s", error.text);
+    json_decref(root);
+    buf_fini(&text);
+    return tokenizer;
+}
+
 static const struct {
     const char *kind;
     struct tokenizer *(*open)(void);
-} members[] = {{"bpe", open_bpe}, {"bytes", open_bytes}, {"sentencepiece", open_spm}};
+} members[] = {
+    {"bpe", open_bpe}, {"bytes", open_bytes}, {"sentencepiece", open_spm}, {"bpe", open_json}};
 
 static size_t make_text(struct random *random, char *text, size_t n_max) {
     size_t n = 0;

@@ -183,8 +183,8 @@ def with_markers(texts, tokenizer):
 
 
 def newer_than_package():
-    """Characters of which the package knows less than Python does: marks that it does not put in order, or does not
-    take for marks, punctuation that it does not take for such. Its Unicode data is of 2016 and older."""
+    """Characters that the package knows otherwise than Python does: marks that it does not put in order, or does not
+    take for marks, what it takes for punctuation and Python does not, or the other way. Its Unicode data is older."""
     from tokenizers import normalizers, pre_tokenizers as pre
     nfc, nfkd, strip, cuts = normalizers.NFC(), normalizers.NFKD(), normalizers.StripAccents(), pre.Punctuation()
     lower = normalizers.Lowercase()
@@ -202,8 +202,8 @@ def newer_than_package():
         differs = differs or lower.normalize_str(char) != char.lower()
         if category[0] == "M":
             differs = differs or strip.normalize_str(char) != ""
-        if category[0] == "P":
-            differs = differs or len(cuts.pre_tokenize_str(f"a{char}a")) != 3
+        if category[0] in "PS":
+            differs = differs or len(cuts.pre_tokenize_str(f"a{char}a")) != (3 if category[0] == "P" else 1)
         if differs:
             newer.append(char)
     print(f"{len(newer)} characters are newer than the package and left out")
