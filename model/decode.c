@@ -91,6 +91,7 @@ enum status decoder_add_metaspace(struct decoder *decoder, struct span mark, boo
 
 enum status decoder_add_byte_fallback(struct decoder *decoder, struct error *error) {
     struct decode_step *step;
+    decoder->head.replaces_each = true;
     return new_step(decoder, DECODE_BYTE_FALLBACK, &step, error);
 }
 

@@ -16,8 +16,9 @@ static size_t bad_length(const char *bytes, size_t n) {
     return 1;
 }
 
-/* Writes whole characters and replacements; returns where a cut character at the end begins. */
-static size_t write_text(const char *bytes, size_t n, struct buf *out) {
+/* Writes whole characters and replacements, for `each` bad byte one; returns where a cut character
+ * at the end begins. */
+static size_t write_text(const char *bytes, size_t n, bool each, struct buf *out) {
     size_t at = 0;
     while (at < n) {
         size_t n_valid = utf8_valid_prefix(bytes + at, n - at);
@@ -29,7 +30,8 @@ static size_t write_text(const char *bytes, size_t n, struct buf *out) {
         /* Bytes that reach the end and could go on wait for the next token. */
         if (at + n_bad == n && utf8_cut_tail(bytes + at, n_bad) == n_bad)
             break;
-        buf_puts(out, replacement);
+        for (size_t i = 0; i < (each ? n_bad : 1); i++)
+            buf_puts(out, replacement);
         at += n_bad;
     }
     return at;
@@ -92,7 +94,8 @@ enum status detokenizer_push(struct detokenizer *detokenizer, const struct token
     if (token.n > 0)
         memcpy(bytes + n, token.bytes, token.n);
     n += token.n;
-    size_t at = write_text(bytes, n, out);
+    detokenizer->replaces_each = tokenizer->head.replaces_each;
+    size_t at = write_text(bytes, n, detokenizer->replaces_each, out);
     detokenizer->n_held = (uint8_t)(n - at);
     memcpy(detokenizer->held, bytes + at, n - at);
     return buf_status(out);

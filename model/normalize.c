@@ -175,6 +175,8 @@ static enum status put_replaced(const struct normalize_step *step, struct regex_
                                 struct span text, struct buf *out) {
     struct regex_cursor cursor = {0};
     size_t done = 0;
+    if (text.n == 0)
+        return STATUS_OK; /* not even an empty match is looked for, as in the tokenizers library */
     for (;;) {
         size_t begin;
         size_t end;

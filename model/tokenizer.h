@@ -46,12 +46,13 @@ struct token_texts {
     uint32_t *offsets; /* owned (n_tokens + 1) into bytes */
 };
 
-/* What the first token of a text loses when it is shown. */
+/* What the first token of a text loses when it is shown, and what becomes of broken characters. */
 struct tokenizer_head {
-    char strip[4];   /* a character of UTF-8 that is taken from the very front of a text ... */
-    uint8_t n_strip; /* (its bytes; 0: none) */
-    uint8_t n_times; /* ... as often as it stands there, at most this often */
-    bool is_bare;    /* the first token loses every `strip` that the vocabulary spells in it */
+    char strip[4];      /* a character of UTF-8 that is taken from the very front of a text ... */
+    uint8_t n_strip;    /* (its bytes; 0: none) */
+    uint8_t n_times;    /* ... as often as it stands there, at most this often */
+    bool is_bare;       /* the first token loses every `strip` that the vocabulary spells in it */
+    bool replaces_each; /* each byte of a broken character becomes U+FFFD, not all together */
 };
 
 /* Read-only for all but tokenizer_*.c. */

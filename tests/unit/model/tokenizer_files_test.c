@@ -105,7 +105,8 @@ static const char llama[] =
     "{\"type\":\"Strip\",\"content\":\" \",\"start\":1,\"stop\":0}]},"
     "\"model\":{\"type\":\"BPE\",\"unk_token\":\"<unk>\",\"fuse_unk\":true,\"byte_fallback\":true,"
     "\"vocab\":{\"<unk>\":0,\"<s>\":1,\"<0xC3>\":2,\"<0xA9>\":3,\"\u2581\":4,\"a\":5,\"b\":6,"
-    "\"ab\":7,\"\u2581ab\":8},\"merges\":[\"a b\",[\"\u2581\",\"ab\"]]}}";
+    "\"ab\":7,\"\u2581ab\":8,\"<0xE2>\":10,\"<0x82>\":11,\"<0xAC>\":12},\"merges\":[\"a "
+    "b\",[\"\u2581\",\"ab\"]]}}";
 
 START_TEST(characters_merge_and_fall_back_to_bytes) {
     make_folder();
@@ -124,6 +125,12 @@ START_TEST(characters_merge_and_fall_back_to_bytes) {
     TEXT(tokenizer, false, "<s> ab", 1, 8);
     TEXT(tokenizer, false, "\xc3\xa9", 2, 3);
     TEXT(tokenizer, false, "\xef\xbf\xbd ab", 2, 8);
+    TEXT(tokenizer, false, "\xef\xbf\xbd\xef\xbf\xbd", 10, 11); /* one for each byte */
+    TEXT(tokenizer, false,
+         "\xef\xbf\xbd\xef\xbf\xbd"
+         "a",
+         10, 11, 5);
+    TEXT(tokenizer, false, "\xe2\x82\xac", 10, 11, 12);
     TEXT(tokenizer, false, " a", 4, 4, 5); /* one blank is stripped, even from two tokens */
     ck_assert(span_is(tokenizer_bytes(tokenizer, 8), " ab"));
     tokenizer_close(tokenizer);
@@ -247,15 +254,15 @@ START_TEST(config_adds_tokens_and_says_what_begins_a_text) {
                                         "false,\"bos_token\":{\"content\":\"<s>\"},"
                                         "\"eos_token\":\"<|im_end|>\",\"added_tokens_decoder\":{"
                                         "\"1\":{\"content\":\"<s>\",\"special\":true},"
-                                        "\"10\":{\"content\":\"<|im_end|>\",\"special\":true}}}");
-    write_file("added_tokens.json", "{\"<|im_start|>\":11}");
+                                        "\"20\":{\"content\":\"<|im_end|>\",\"special\":true}}}");
+    write_file("added_tokens.json", "{\"<|im_start|>\":21}");
     write_file("special_tokens_map.json", "{\"additional_special_tokens\":[\"<|im_start|>\"]}");
     struct tokenizer *tokenizer = open_folder();
     expect(tokenizer, "ab", TOKENIZER_ADD_BOS, "8");
-    expect(tokenizer, "<|im_start|><|im_end|>", TOKENIZER_PARSE_SPECIAL, "11 10");
-    ck_assert_uint_eq(tokenizer->eos_id, 10);
+    expect(tokenizer, "<|im_start|><|im_end|>", TOKENIZER_PARSE_SPECIAL, "21 20");
+    ck_assert_uint_eq(tokenizer->eos_id, 20);
     ck_assert_uint_eq(tokenizer->bos_id, 1);
-    ck_assert(tokenizer_is_special(tokenizer, 11));
+    ck_assert(tokenizer_is_special(tokenizer, 21));
     tokenizer_close(tokenizer);
     write_file("added_tokens.json", "{\"other\":8}");
     struct error error;
