@@ -7,7 +7,7 @@ usage: llama_cpp_compare.py [--engine]
 
 Prints a Markdown table of the largest |a - b| / largest |b| over all logits of two prompts, b being the float64
 model's. llama.cpp has neither log-n attention nor Qwen's NTK, so Qwen is the variant without them; it decides on
-Baichuan's ALiBi by 40 layers and wants NormHead done beforehand.
+Baichuan's kind by its layers (40: ALiBi, 32: rotary) and wants NormHead done beforehand.
 """
 import sys
 import tempfile
@@ -90,7 +90,9 @@ def convert(path, arch, model, n_vocab):
         out.add(at + "ffn_norm.weight", layer.norm2)
         if arch == "baichuan":
             for name, part in (("q", layer.q), ("k", layer.k), ("v", layer.v)):
-                out.linear(f"{at}attn_{name}", part)
+                rotated = model.layout == "half" and name != "v"  # as its converter does for the 7B kind
+                weight = tiny_gguf.permuted(part.weight, model.n_heads) if rotated else part.weight
+                out.linear(f"{at}attn_{name}", numpy_models.Linear(weight))
         else:
             out.linear(at + "attn_qkv", layer.q, layer.k, layer.v)
         out.linear(at + "attn_output", layer.o)
@@ -104,8 +106,9 @@ def convert(path, arch, model, n_vocab):
 
 
 CONVERTED = {"qwen-plain": "qwen", "chatglm": "chatglm", "chatglm-ratio": "chatglm", "baichuan-40": "baichuan",
-             "baichuan-40-five": "baichuan"}
+             "baichuan-40-five": "baichuan", "baichuan-32": "baichuan"}
 shapes.VARIANTS["baichuan-40"] = lambda: shapes.baichuan(dim=192, heads=6, layers=40)
+shapes.VARIANTS["baichuan-32"] = lambda: shapes.baichuan(dim=192, heads=6, layers=32)
 shapes.VARIANTS["baichuan-40-five"] = lambda: shapes.baichuan(dim=160, heads=5, layers=40)
 
 
@@ -120,11 +123,13 @@ def main():
         with tempfile.TemporaryDirectory() as folder:
             config = checkpoints.write(Path(folder), variant, "f32")
             model, path = numpy_models.load(folder), Path(folder) / "model.gguf"
+            if variant == "baichuan-32":  # llama.cpp tells the 7B kind by its layers, we by its width
+                model.layout, model.slopes = "half", None
             convert(path, arch, model, len(model.embedding))
             prompts = [checkpoints.prompt_ids(config, n) for n in LENGTHS]
             truth = [model.logits(ids) for ids in prompts]
             line = f"| {variant} | f32 | {difference(llama_logits(path, prompts), truth):.1e} |"
-            if engine:
+            if engine and variant != "baichuan-32":
                 flags = ("--backend", "cpu", "--kv-dtype", "f32")
                 got = Engine(folder, len(model.embedding), *flags).all_logits(prompts)
                 line += f" {difference(got, truth):.1e} |"
