@@ -50,7 +50,17 @@ static enum status find_leader(struct follow *follow, struct error *error) {
     }
 }
 
-/* What the leader's end means before its terms came: it restarts, or it has no place for us. */
+static bool terms_sound(const struct rank_terms *terms) {
+    return terms->n_ranks > 1 && terms->n_ranks <= COMM_RANKS_MAX && terms->n_here > 0 &&
+           terms->rank_begin < terms->n_ranks &&
+           terms->n_here <= terms->n_ranks - terms->rank_begin &&
+           terms->sizes.board.n_ranks == terms->n_ranks && terms->n_blocks > 0 &&
+           terms->kv_format <= KV_F32 && terms->sizes.board.max_tokens > 0 &&
+           terms->sizes.board.max_seqs > 0;
+}
+
+/* Asks for ranks. STATUS_BUSY: the leader left before it answered; another start may find the next.
+ */
 static enum status join(struct follow *follow, struct error *error) {
     struct rank_message message = {.type = RANK_JOIN, .u.join.n_ranks = follow->config->ranks_here};
     int fds[COMM_RANKS_MAX];
@@ -67,23 +77,19 @@ static enum status join(struct follow *follow, struct error *error) {
     if (status == STATUS_OK)
         status = rank_wire_receive(follow->fd, &message, fds, &n_fds);
     if (status != STATUS_OK)
-        return error_set(error, STATUS_IO, "the leader left before it had any terms");
+        return error_set(error, STATUS_BUSY, "the leader left before it had any terms");
     if (message.type == RANK_TERMS && n_fds == 1) {
         follow->terms = message.u.terms;
+        if (!terms_sound(&follow->terms)) {
+            rank_wire_close(fds, n_fds);
+            return error_set(error, STATUS_CORRUPT, "the leader's terms contradict themselves");
+        }
         return group_memory_map(&follow->memory, &fds[0], &follow->terms.sizes, error);
     }
     rank_wire_close(fds, n_fds);
     if (message.type == RANK_REFUSED)
         return error_set(error, STATUS_INVALID, "the leader refuses: %s", message.u.failed.text);
     return error_set(error, STATUS_CORRUPT, "the leader's answer is none");
-}
-
-static bool terms_sound(const struct rank_terms *terms) {
-    return terms->n_ranks > 1 && terms->n_ranks <= COMM_RANKS_MAX && terms->n_here > 0 &&
-           terms->rank_begin < terms->n_ranks &&
-           terms->n_here <= terms->n_ranks - terms->rank_begin &&
-           terms->sizes.board.n_ranks == terms->n_ranks && terms->n_blocks > 0 &&
-           terms->sizes.board.max_tokens > 0 && terms->sizes.board.max_seqs > 0;
 }
 
 /* Waits for the leader's goodbye, its death, or a stop of our own. A rank may hang in a collective
@@ -151,7 +157,7 @@ static enum status say_ready(struct follow *follow, struct error *error) {
     rank_numerics(&follow->ranks.threads[0].rank, message.u.ready.numerics,
                   sizeof message.u.ready.numerics);
     if (rank_wire_send(follow->fd, &message, fds, follow->terms.n_here) != STATUS_OK)
-        return error_set(error, STATUS_IO, "the leader left while the ranks were loaded");
+        return error_set(error, STATUS_BUSY, "the leader left while the ranks were loaded");
     return STATUS_OK;
 }
 
@@ -159,8 +165,6 @@ static enum status open_all(struct follow *follow, struct error *error) {
     struct model_options how = {.dummy = follow->config->dummy};
     TRY(model_open(follow->config->model, &how, &follow->model, error));
     TRY(join(follow, error));
-    if (!terms_sound(&follow->terms))
-        return error_set(error, STATUS_CORRUPT, "the leader's terms contradict themselves");
     if (pthread_create(&follow->watcher, NULL, watch, follow) != 0)
         return error_set(error, STATUS_NOMEM, "no thread that watches the leader");
     follow->watching = true;
@@ -169,7 +173,7 @@ static enum status open_all(struct follow *follow, struct error *error) {
         struct rank_message failed = {.type = RANK_FAILED, .u.failed.status = status};
         snprintf(failed.u.failed.text, sizeof failed.u.failed.text, "%s", error->text);
         enum status told = rank_wire_send(follow->fd, &failed, NULL, 0);
-        return told == STATUS_OK ? status : STATUS_IO;
+        return told == STATUS_OK ? status : STATUS_BUSY;
     }
     return say_ready(follow, error);
 }
@@ -177,7 +181,7 @@ static enum status open_all(struct follow *follow, struct error *error) {
 static int ended(enum status status, const struct error *error) {
     if (status == STATUS_CLOSED)
         return EXIT_SUCCESS; /* stopped before there was a leader */
-    return exit_with(status == STATUS_IO ? EXIT_FAILURE : EXIT_CONFIG, error->text);
+    return exit_with(status == STATUS_BUSY ? EXIT_FAILURE : EXIT_CONFIG, error->text);
 }
 
 int follow_run(const struct config *config, const atomic_uint *stop, int wake_fd) {
