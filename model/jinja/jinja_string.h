@@ -12,7 +12,7 @@ NODISCARD enum status jinja_strip(struct jinja_run *run, struct jinja_value self
 
 enum jinja_case { JINJA_UPPER, JINJA_LOWER, JINJA_TITLE, JINJA_CAPITALIZE };
 
-/* Unicode's simple mappings, and the German sharp s. */
+/* Unicode's simple mappings, the German sharp s and the Turkish dotted I. */
 NODISCARD enum status jinja_change_case(struct jinja_run *run, struct jinja_value self,
                                         enum jinja_case change, struct jinja_value *value);
 
