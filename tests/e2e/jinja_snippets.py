@@ -1,4 +1,4 @@
-"""Small templates that show one thing each, for template_oracle.py: jinja2 says what is right."""
+"""Small templates that show one thing each, for template_oracle.py: jinja2 says what is right; and hostile ones."""
 
 VARIABLES = {"n": 3, "s": "h\u00e9llo", "l": [1, 2, 3], "d": {"b": 2, "a": "x"}, "none_here": None, "yes": True, "f": 2.5,
              "words": ["one", "Two", "three"], "people": [{"name": "Ann", "age": 3}, {"name": "bob", "age": 5}], "items": 1,
@@ -101,6 +101,7 @@ a   {%- if yes -%}   b   {%- endif -%}   c
 {% for k in schema %}{{ k }} {% endfor %}{% for k, v in schema | dictsort %}{{ k }}{{ v is none }} {% endfor %}{{ schema | dictsort(true) | length }} {{ {'b': 1, 'A': 2} | dictsort }} {{ {'b': 1, 'A': 2} | dictsort(false, 'value', true) }}
 {% set x %}{% for i in l %}{{ i }}{% endfor %}{% endset %}{{ x | length }}{{ x is string }}
 {{ ' a  b ' | wordcount }} {{ none | string }} {{ 1.50 | string }} {{ l | string | length }}
+[{{ n.__class__ }}][{{ s.__len__ is defined }}]
 {{ 9007199254740993 }} {{ 9223372036854775807 }} {{ -9223372036854775807 - 1 }} {{ 9007199254740993 == 9007199254740992.0 }} {{ 1e2 | int }}
 {{ ('a', 'b') | join('-') }} {{ {'a': 1}.items() | length }} {{ d.keys() | sort }} {{ 'b' in d.keys() }} {{ d.values() | list | length }} {{ d.items() is iterable }} {{ d.items() is sequence }} {{ (d | items) is sequence }}
 {{ 3 is not odd }} {{ 4 is not odd and true }} {{ [1, 2] is not string }} {{ 'x' is string and 'y' is string or false }} {{ not 'x' is string }}
@@ -159,7 +160,6 @@ REFUSED = r"""
 {{ n | first }}
 {{ n | join }}
 {{ 'a' | items | list }}
-{{ none[1:] }}
 {{ d[1:] }}
 {{ l['a':] }}
 {{ d.get('z', default=5) }}
@@ -202,7 +202,6 @@ REFUSED = r"""
 {{ 1 ? 2 }}
 {{ {'a' 1} }}
 {{ [x for x in l] }}
-{{ n.__class__ }}
 {{ ''.__class__.__mro__ }}
 {{ f(**5) }}
 {{ dict(5) }}
@@ -218,3 +217,31 @@ REFUSED = r"""
 
 def lines(text):
     return [line for line in text.split("\n") if line]
+
+
+# None of these may become a prompt, crash, or take long.
+HOSTILE = {name: source if isinstance(source, bytes) else source.encode() for name, source in {
+    "parentheses": "{{ " + "(" * 6000 + "1" + ")" * 6000 + " }}",
+    "brackets": "{{ " + "[" * 6000 + "]" * 6000 + " }}",
+    "nots": "{{ " + "not " * 100000 + "1 }}",
+    "signs": "{{ " + "-" * 100000 + "1 }}",
+    "attributes": "{{ x" + ".a" * 50000 + " }}",
+    "filters": "{{ x" + "|trim" * 40000 + " }}",
+    "ifs": "{% if 1 %}" * 6000 + "{% endif %}" * 6000,
+    "loop": "{% for i in range(10**9) %}x{% endfor %}",
+    "loops": "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}",
+    "recursion": "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
+    "doubling": "{% set ns = namespace(x='ab') %}{% for i in range(99) %}{% set ns.x = ns.x + ns.x %}{% endfor %}{{ ns.x }}",
+    "repeat": "{{ 'x' * 10**10 }}",
+    "lists": "{{ [1] * 10**10 }}",
+    "nesting": "{% set ns = namespace(x=[]) %}{% for i in range(9999) %}{% set ns.x = [ns.x] %}{% endfor %}{{ ns.x }}",
+    "compare": "{% set ns = namespace(x=[], y=[]) %}{% for i in range(9999) %}{% set ns.x = [ns.x] %}{% set ns.y = [ns.y] %}"
+               "{% endfor %}{{ ns.x == ns.y }}",
+    "width": "{{ '%999999999d' % 1 }}",
+    "output": "{% for i in range(99999) %}{{ 'x' * 1000 }}{% endfor %}",
+    "power": "{{ 2 ** 10**9 }}",
+    "search": "{% set x = 'a' * 4000000 %}{% for i in range(99999) %}{{ 'b' in x }}{% endfor %}",
+    "replace": "{% set x = 'a' * 2000 %}{{ x.replace('a', x).replace('a', x) }}",
+    "size": "x" * (1 << 20),
+    "bytes": b"\xff\xfe",
+}.items()}

@@ -246,40 +246,13 @@ def check_refusals(command):
     return len(bad) + 2 - failed, failed + (code != 1)
 
 
-HOSTILE = {
-    "parentheses": "{{ " + "(" * 6000 + "1" + ")" * 6000 + " }}",
-    "brackets": "{{ " + "[" * 6000 + "]" * 6000 + " }}",
-    "nots": "{{ " + "not " * 100000 + "1 }}",
-    "signs": "{{ " + "-" * 100000 + "1 }}",
-    "attributes": "{{ x" + ".a" * 50000 + " }}",
-    "filters": "{{ x" + "|trim" * 40000 + " }}",
-    "ifs": "{% if 1 %}" * 6000 + "{% endif %}" * 6000,
-    "loop": "{% for i in range(10**9) %}x{% endfor %}",
-    "loops": "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}",
-    "recursion": "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
-    "doubling": "{% set ns = namespace(x='ab') %}{% for i in range(99) %}{% set ns.x = ns.x + ns.x %}{% endfor %}{{ ns.x }}",
-    "repeat": "{{ 'x' * 10**10 }}",
-    "lists": "{{ [1] * 10**10 }}",
-    "nesting": "{% set ns = namespace(x=[]) %}{% for i in range(9999) %}{% set ns.x = [ns.x] %}{% endfor %}{{ ns.x }}",
-    "compare": "{% set ns = namespace(x=[], y=[]) %}{% for i in range(9999) %}{% set ns.x = [ns.x] %}{% set ns.y = [ns.y] %}"
-               "{% endfor %}{{ ns.x == ns.y }}",
-    "width": "{{ '%999999999d' % 1 }}",
-    "output": "{% for i in range(99999) %}{{ 'x' * 1000 }}{% endfor %}",
-    "power": "{{ 2 ** 10**9 }}",
-    "search": "{% set x = 'a' * 4000000 %}{% for i in range(99999) %}{{ 'b' in x }}{% endfor %}",
-    "replace": "{% set x = 'a' * 2000 %}{{ x.replace('a', x).replace('a', x) }}",
-    "size": "x" * (1 << 20),
-    "bytes": b"\xff\xfe",
-}
-
-
 def check_hostile(command, folder):
     """None of these may become a prompt, crash, or take long."""
     passed = failed = 0
     line = json.dumps({"messages": [user("x")]}).encode()
-    for name, source in HOSTILE.items():
+    for name, source in jinja_snippets.HOSTILE.items():
         path = Path(folder) / name
-        path.write_bytes(source if isinstance(source, bytes) else source.encode())
+        path.write_bytes(source)
         code, replies = run_command(command + [str(path)], [line])
         refused = code == 78 or (code == 1 and len(replies) == 1 and isinstance(replies[0], dict))
         passed += refused

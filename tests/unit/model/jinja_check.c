@@ -3,6 +3,7 @@
 #include <string.h>
 
 /* As tests/e2e/jinja_snippets.py has them. */
+/* As tests/e2e/jinja_snippets.py has them. */
 const char *jinja_check_variables =
     "{\"messages\": [{\"role\": \"user\", \"content\": \"x\"}], \"n\": 3, \"s\": \"h\\u00e9llo\", "
     "\"l\": [1, 2, 3], \"d\": {\"b\": 2, \"a\": \"x\"}, \"none_here\": null, \"yes\": true, \"f\": "
