@@ -190,9 +190,9 @@ static enum status dict_values(struct jinja_run *run, struct jinja_value self,
     return dict_view(run, self.dict->values, self.dict->n, value);
 }
 
-static enum status dict_copy(struct jinja_run *run, struct jinja_value self,
-                             const struct jinja_value *bound, const struct jinja_args *args,
-                             struct jinja_value *value) {
+static enum status copy_value(struct jinja_run *run, struct jinja_value self,
+                              const struct jinja_value *bound, const struct jinja_args *args,
+                              struct jinja_value *value) {
     (void)run;
     (void)bound;
     (void)args;
@@ -205,7 +205,7 @@ static const struct jinja_builtin dict_methods[] = {
     {"items", {0}, 0, JINJA_NAMED, dict_items},
     {"keys", {0}, 0, JINJA_NAMED, dict_keys},
     {"values", {0}, 0, JINJA_NAMED, dict_values},
-    {"copy", {0}, 0, JINJA_NAMED, dict_copy},
+    {"copy", {0}, 0, JINJA_NAMED, copy_value},
     {0},
 };
 
@@ -243,6 +243,7 @@ static enum status list_index(struct jinja_run *run, struct jinja_value self,
 static const struct jinja_builtin list_methods[] = {
     {"count", {"value"}, 1, JINJA_POSITIONAL, list_count},
     {"index", {"value"}, 1, JINJA_POSITIONAL, list_index},
+    {"copy", {0}, 0, JINJA_NAMED, copy_value},
     {0},
 };
 
@@ -300,8 +301,10 @@ const struct jinja_builtin *jinja_find_method(enum jinja_kind kind, struct span 
     case JINJA_DICT:
         return find_in(dict_methods, name);
     case JINJA_LIST:
-    case JINJA_TUPLE:
         return find_in(list_methods, name);
+    case JINJA_TUPLE:
+        found = find_in(list_methods, name);
+        return found && found->call != copy_value ? found : NULL;
     case JINJA_LOOP:
         return find_in(loop_methods, name);
     default:

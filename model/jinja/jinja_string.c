@@ -131,7 +131,7 @@ static bool is_alpha(uint32_t point) {
     return category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_LO;
 }
 
-static bool is_alnum(uint32_t point) {
+bool jinja_is_alnum(uint32_t point) {
     utf8proc_category_t category = utf8proc_category((utf8proc_int32_t)point);
     return is_alpha(point) || category == UTF8PROC_CATEGORY_ND ||
            category == UTF8PROC_CATEGORY_NL || category == UTF8PROC_CATEGORY_NO;
@@ -156,7 +156,7 @@ static bool all_are(const struct jinja_string *string, bool (*is_it)(uint32_t)) 
     }
 IS(digit_only, all_are(self.string, is_digit))
 IS(alpha_only, all_are(self.string, is_alpha))
-IS(alnum_only, all_are(self.string, is_alnum))
+IS(alnum_only, all_are(self.string, jinja_is_alnum))
 IS(space_only, all_are(self.string, jinja_is_space))
 IS(upper_only, jinja_has_case(self.string, true))
 IS(lower_only, jinja_has_case(self.string, false))

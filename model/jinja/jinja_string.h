@@ -19,6 +19,9 @@ NODISCARD enum status jinja_change_case(struct jinja_run *run, struct jinja_valu
 /* Whether it has letters with case, and all of them are upper (or lower) ones. */
 bool jinja_has_case(const struct jinja_string *string, bool upper);
 
+/* A letter, a digit or another number, as str.isalnum() for one character. */
+bool jinja_is_alnum(uint32_t point);
+
 /* The first n_max occurrences; all when that is negative. */
 NODISCARD enum status jinja_replace(struct jinja_run *run, struct jinja_value self,
                                     struct jinja_value old, struct jinja_value new, int64_t n_max,

@@ -182,10 +182,19 @@ FILTER(length) {
     return STATUS_OK;
 }
 
+/* Runs of letters, digits and underscores. */
 FILTER(wordcount) {
+    int64_t n = 0;
+    bool was_word = false;
     TRY(soft_string(run, &self));
-    TRY(jinja_split(run, self, (struct jinja_value){0}, -1, false, &self));
-    *value = jinja_int((int64_t)self.list->n);
+    TRY(jinja_charge(run, self.string->n / 64));
+    for (size_t at = 0; at < self.string->n; at += jinja_char_size(self.string->bytes + at)) {
+        uint32_t point = jinja_char_at(self.string->bytes + at);
+        bool is_word = point == '_' || jinja_is_alnum(point);
+        n += is_word && !was_word;
+        was_word = is_word;
+    }
+    *value = jinja_int(n);
     return STATUS_OK;
 }
 
