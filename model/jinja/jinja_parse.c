@@ -179,6 +179,12 @@ static enum status parse_callable(struct jinja_parser *parser, struct jinja_node
     TRY(parse_block(parser, end, false, &node->b));
     parser->macro = outer;
     parser->n_loops = n_loops;
+    /* What a block inside names, the macro around it takes too (compiler.py, find_undeclared). */
+    if (outer) {
+        outer->takes_caller |= node->takes_caller;
+        outer->takes_varargs |= node->takes_varargs;
+        outer->takes_kwargs |= node->takes_kwargs;
+    }
     return STATUS_OK;
 }
 

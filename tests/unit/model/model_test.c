@@ -151,7 +151,7 @@ START_TEST(smollm2_is_what_its_card_says) {
     ck_assert_int_eq(model_tensor(model, "blk.29.ffn_down.weight", 576, 1536, &tensor, &error),
                      STATUS_OK);
     ck_assert_str_eq(tensor->format, "q4_1");
-    ck_assert_str_eq(model->template.kind->name, "chatml");
+    ck_assert_str_eq(model->template.kind->name, "jinja");
     model_close(model);
 }
 END_TEST
