@@ -148,13 +148,13 @@ CHOOSE(select_by, true, true)
 CHOOSE(reject_by, true, false)
 
 const struct jinja_builtin jinja_choice_filters[] = {
-    {"default", {"default_value", "boolean"}, 0, false, use_default},
-    {"d", {"default_value", "boolean"}, 0, false, use_default},
-    {"attr", {"name"}, 1, false, attr},
-    {"map", {0}, 0, true, map},
-    {"select", {0}, 0, true, select_items},
-    {"reject", {0}, 0, true, reject_items},
-    {"selectattr", {0}, 0, true, select_by},
-    {"rejectattr", {0}, 0, true, reject_by},
+    {"default", {"default_value", "boolean"}, 0, JINJA_NAMED, use_default},
+    {"d", {"default_value", "boolean"}, 0, JINJA_NAMED, use_default},
+    {"attr", {"name"}, 1, JINJA_NAMED, attr},
+    {"map", {0}, 0, JINJA_ANY, map},
+    {"select", {0}, 0, JINJA_ANY, select_items},
+    {"reject", {0}, 0, JINJA_ANY, reject_items},
+    {"selectattr", {0}, 0, JINJA_ANY, select_by},
+    {"rejectattr", {0}, 0, JINJA_ANY, reject_by},
     {0},
 };

@@ -315,10 +315,10 @@ enum status jinja_format_percent(struct jinja_run *run, struct jinja_value forma
             TRY(put_percent(run, &text, string, &percent, &at));
         }
     }
-    bool has_rest =
-        values.kind == JINJA_TUPLE
-            ? percent.n_taken < values.list->n
-            : percent.n_taken == 0 && values.kind != JINJA_DICT && values.kind != JINJA_LIST;
+    bool has_rest = values.kind == JINJA_TUPLE
+                        ? percent.n_taken < values.list->n
+                        : percent.n_taken == 0 && values.kind != JINJA_UNDEFINED &&
+                              values.kind != JINJA_DICT && values.kind != JINJA_LIST;
     if (has_rest)
         return jinja_fail(run, STATUS_INVALID, "a format has too many values");
     TRY(jinja_text_done(run, &text, value));

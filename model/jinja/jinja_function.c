@@ -31,7 +31,7 @@ static enum status strftime_now(struct jinja_run *run, struct jinja_value self,
     format[bound[0].string->n] = 0;
     if (!localtime_r(&now, &local))
         return jinja_fail(run, STATUS_INVALID, "there is no such time");
-    /* The format is the template's, and all that strftime() can do is fill `out`. */
+        /* The format is the template's, and all that strftime() can do is fill `out`. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
     size_t n = strftime(out, sizeof out, format, &local);
@@ -121,11 +121,11 @@ static enum status namespace(struct jinja_run *run, struct jinja_value self,
 }
 
 static const struct jinja_builtin functions[] = {
-    {"raise_exception", {"message"}, 1, false, raise_exception},
-    {"strftime_now", {"format"}, 1, false, strftime_now},
-    {"range", {"start", "stop", "step"}, 1, false, range},
-    {"dict", {0}, 0, true, dict},
-    {"namespace", {0}, 0, true, namespace},
+    {"raise_exception", {"message"}, 1, JINJA_NAMED, raise_exception},
+    {"strftime_now", {"format"}, 1, JINJA_NAMED, strftime_now},
+    {"range", {"start", "stop", "step"}, 1, JINJA_POSITIONAL, range},
+    {"dict", {0}, 0, JINJA_ANY, dict},
+    {"namespace", {0}, 0, JINJA_ANY, namespace},
     {0},
 };
 
@@ -190,9 +190,9 @@ static enum status dict_values(struct jinja_run *run, struct jinja_value self,
     return dict_view(run, self.dict->values, self.dict->n, value);
 }
 
-static enum status dict_copy(struct jinja_run *run, struct jinja_value self,
-                             const struct jinja_value *bound, const struct jinja_args *args,
-                             struct jinja_value *value) {
+static enum status copy_value(struct jinja_run *run, struct jinja_value self,
+                              const struct jinja_value *bound, const struct jinja_args *args,
+                              struct jinja_value *value) {
     (void)run;
     (void)bound;
     (void)args;
@@ -201,11 +201,11 @@ static enum status dict_copy(struct jinja_run *run, struct jinja_value self,
 }
 
 static const struct jinja_builtin dict_methods[] = {
-    {"get", {"key", "default"}, 1, false, dict_get},
-    {"items", {0}, 0, false, dict_items},
-    {"keys", {0}, 0, false, dict_keys},
-    {"values", {0}, 0, false, dict_values},
-    {"copy", {0}, 0, false, dict_copy},
+    {"get", {"key", "default"}, 1, JINJA_POSITIONAL, dict_get},
+    {"items", {0}, 0, JINJA_NAMED, dict_items},
+    {"keys", {0}, 0, JINJA_NAMED, dict_keys},
+    {"values", {0}, 0, JINJA_NAMED, dict_values},
+    {"copy", {0}, 0, JINJA_NAMED, copy_value},
     {0},
 };
 
@@ -241,8 +241,9 @@ static enum status list_index(struct jinja_run *run, struct jinja_value self,
 }
 
 static const struct jinja_builtin list_methods[] = {
-    {"count", {"value"}, 1, false, list_count},
-    {"index", {"value"}, 1, false, list_index},
+    {"count", {"value"}, 1, JINJA_POSITIONAL, list_count},
+    {"index", {"value"}, 1, JINJA_POSITIONAL, list_index},
+    {"copy", {0}, 0, JINJA_NAMED, copy_value},
     {0},
 };
 
@@ -276,7 +277,7 @@ static enum status loop_changed(struct jinja_run *run, struct jinja_value self,
 }
 
 static const struct jinja_builtin loop_methods[] = {
-    {"cycle", {0}, 0, true, loop_cycle}, {"changed", {0}, 0, true, loop_changed}, {0}};
+    {"cycle", {0}, 0, JINJA_ANY, loop_cycle}, {"changed", {0}, 0, JINJA_ANY, loop_changed}, {0}};
 
 /* ---- tables ---- */
 
@@ -300,8 +301,10 @@ const struct jinja_builtin *jinja_find_method(enum jinja_kind kind, struct span 
     case JINJA_DICT:
         return find_in(dict_methods, name);
     case JINJA_LIST:
-    case JINJA_TUPLE:
         return find_in(list_methods, name);
+    case JINJA_TUPLE:
+        found = find_in(list_methods, name);
+        return found && found->call != copy_value ? found : NULL;
     case JINJA_LOOP:
         return find_in(loop_methods, name);
     default:

@@ -1,5 +1,6 @@
-/* Attributes, items and slices. What is not there is undefined, and only what is undefined itself
- * has no attributes at all (jinja2/environment.py, getattr and getitem). */
+/* Attributes, items and slices. An attribute or item that is not there is undefined, and only what
+ * is undefined itself has none at all (jinja2/environment.py, getattr and getitem). Slices are
+ * Python's own: a value that has none is an error. */
 #include "model/jinja/jinja_run.h"
 
 #include <stdlib.h>
@@ -175,12 +176,11 @@ enum status jinja_get_slice(struct jinja_run *run, struct jinja_value object,
     int64_t stop;
     if (object.kind == JINJA_UNDEFINED)
         return undefined_error(run, object);
-    *value = jinja_undefined("a slice");
     if (object.kind != JINJA_STRING && object.kind != JINJA_LIST && object.kind != JINJA_TUPLE)
-        return STATUS_OK;
+        return jinja_fail(run, STATUS_INVALID, "%s has no slices", jinja_type_name(object));
     if (bounds[2].kind != JINJA_NONE) {
         if (!jinja_is_integral(bounds[2]))
-            return STATUS_OK;
+            return jinja_fail(run, STATUS_INVALID, "a slice's step is no integer");
         step = jinja_integer(bounds[2]);
     }
     if (step == 0)
@@ -189,7 +189,7 @@ enum status jinja_get_slice(struct jinja_run *run, struct jinja_value object,
     int64_t count = (int64_t)n;
     if (!adjust(bounds[0], count, step, step < 0 ? count - 1 : 0, &start) ||
         !adjust(bounds[1], count, step, step < 0 ? -1 : count, &stop))
-        return STATUS_OK;
+        return jinja_fail(run, STATUS_INVALID, "a slice's bound is no integer");
     if (step > count + 1) /* no second item: and no overflow */
         step = count + 1;
     if (step < -count - 1)

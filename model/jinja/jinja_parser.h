@@ -92,14 +92,14 @@ static inline void jinja_unnest(struct jinja_parser *parser) {
     parser->nesting--;
 }
 
+/* ---- jinja_primary.c, jinja_expression.c ---- */
+
 /* A new node around `a`. */
 NODISCARD enum status jinja_wrap(struct jinja_parser *parser, enum jinja_node_kind kind,
                                  struct jinja_node *a, struct jinja_node **node);
 
 /* Notes a filter or test without builtin: refused at the end unless its place is soft. */
 void jinja_parse_unknown(struct jinja_parser *parser, const struct jinja_node *node);
-
-/* ---- jinja_expression.c, jinja_primary.c ---- */
 
 /* One expression; without `if ... else` where a statement's own `if` follows. */
 NODISCARD enum status jinja_parse_expression(struct jinja_parser *parser, bool with_if_else,

@@ -82,21 +82,21 @@ enum status jinja_invoke(struct jinja_run *run, const struct jinja_builtin *buil
     struct jinja_value result;
     while (n_params < JINJA_PARAMS_MAX && builtin->params[n_params])
         n_params++;
-    if (!builtin->is_variadic && args->n > n_params)
+    if (builtin->arguments != JINJA_ANY && args->n > n_params)
         return jinja_fail(run, STATUS_INVALID, "%s takes %zu arguments, not %zu", builtin->name,
                           n_params, args->n);
     for (size_t i = 0; i < args->n && i < n_params; i++)
         bound[i] = args->values[i];
-    for (size_t i = 0; i < args->n_named && !builtin->is_variadic; i++) {
+    for (size_t i = 0; i < args->n_named && builtin->arguments != JINJA_ANY; i++) {
         size_t at = 0;
         while (at < n_params && strcmp(builtin->params[at], args->named[i].name) != 0)
             at++;
-        if (at == n_params || jinja_given(bound[at]))
+        if (at == n_params || builtin->arguments == JINJA_POSITIONAL || jinja_given(bound[at]))
             return jinja_fail(run, STATUS_INVALID, "%s takes no argument \"%.96s\"", builtin->name,
                               args->named[i].name);
         bound[at] = args->named[i].value;
     }
-    for (size_t i = 0; i < builtin->n_required && !builtin->is_variadic; i++)
+    for (size_t i = 0; i < builtin->n_required && builtin->arguments != JINJA_ANY; i++)
         if (!jinja_given(bound[i]))
             return jinja_fail(run, STATUS_INVALID, "%s needs an argument \"%s\"", builtin->name,
                               builtin->params[i]);

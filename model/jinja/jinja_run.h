@@ -112,13 +112,18 @@ struct jinja_args {
 
 #define JINJA_PARAMS_MAX 5
 
-/* A filter, test, function or method. Without parameters' names (params[0] NULL) and with
- * `is_variadic` it takes what comes and reads args itself. */
+enum jinja_arguments {
+    JINJA_NAMED,      /* by place or by name */
+    JINJA_POSITIONAL, /* by place alone, as most methods of Python */
+    JINJA_ANY,        /* takes what comes and reads args itself */
+};
+
+/* A filter, test, function or method. */
 struct jinja_builtin {
     const char *name;
     const char *params[JINJA_PARAMS_MAX];
     unsigned n_required;
-    bool is_variadic;
+    enum jinja_arguments arguments;
     /* bound: by params, ABSENT where not given */
     enum status (*call)(struct jinja_run *run, struct jinja_value self,
                         const struct jinja_value *bound, const struct jinja_args *args,

@@ -12,7 +12,7 @@ static enum status push_slice(struct jinja_run *run, struct jinja_list *list,
     return jinja_list_push(run, list, part);
 }
 
-/* At runs of blanks, none at the edges. */
+/* At runs of blanks; those at the edges go, but for the far edge of a rest that is not split. */
 static enum status split_blanks(struct jinja_run *run, struct jinja_value self, int64_t n_max,
                                 struct jinja_list *list) {
     const struct jinja_string *string = self.string;
@@ -20,7 +20,7 @@ static enum status split_blanks(struct jinja_run *run, struct jinja_value self, 
     while (at < string->n) {
         size_t end = at;
         if (n_max >= 0 && list->n == (size_t)n_max)
-            return push_slice(run, list, self, at, jinja_trim_space(string->bytes, string->n));
+            return push_slice(run, list, self, at, string->n);
         while (end < string->n && !jinja_is_space(jinja_char_at(string->bytes + end)))
             end += jinja_char_size(string->bytes + end);
         TRY(push_slice(run, list, self, at, end));
@@ -44,7 +44,7 @@ static enum status rsplit_blanks(struct jinja_run *run, struct jinja_value self,
     while (end > 0) {
         size_t begin = end;
         if (n_max >= 0 && list->n == (size_t)n_max) {
-            TRY(push_slice(run, list, self, jinja_skip_space(bytes, end, 0), end));
+            TRY(push_slice(run, list, self, 0, end));
             break;
         }
         while (begin > 0) {
@@ -239,11 +239,11 @@ static enum status join(struct jinja_run *run, struct jinja_value self,
 }
 
 const struct jinja_builtin jinja_split_methods[] = {
-    {"split", {"sep", "maxsplit"}, 0, false, split},
-    {"rsplit", {"sep", "maxsplit"}, 0, false, rsplit},
-    {"splitlines", {"keepends"}, 0, false, splitlines},
-    {"partition", {"sep"}, 1, false, partition},
-    {"rpartition", {"sep"}, 1, false, rpartition},
-    {"join", {"iterable"}, 1, false, join},
+    {"split", {"sep", "maxsplit"}, 0, JINJA_NAMED, split},
+    {"rsplit", {"sep", "maxsplit"}, 0, JINJA_NAMED, rsplit},
+    {"splitlines", {"keepends"}, 0, JINJA_NAMED, splitlines},
+    {"partition", {"sep"}, 1, JINJA_POSITIONAL, partition},
+    {"rpartition", {"sep"}, 1, JINJA_POSITIONAL, rpartition},
+    {"join", {"iterable"}, 1, JINJA_POSITIONAL, join},
     {0},
 };

@@ -73,7 +73,9 @@ enum status jinja_change_case(struct jinja_run *run, struct jinja_value self,
         bool is_upper = change == JINJA_UPPER ||
                         ((change == JINJA_TITLE || change == JINJA_CAPITALIZE) && is_first);
         char out[4];
-        if (is_upper && point == 0xdf) {
+        if (!is_upper && point == 0x130) { /* a dotted I keeps its dot */
+            TRY(jinja_put(run, &text, "i\xcc\x87", 3, jinja_plain_at(string, at)));
+        } else if (is_upper && point == 0xdf) {
             TRY(jinja_put(run, &text, change == JINJA_UPPER ? "SS" : "Ss", 2,
                           jinja_plain_at(string, at)));
         } else {
@@ -129,7 +131,7 @@ static bool is_alpha(uint32_t point) {
     return category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_LO;
 }
 
-static bool is_alnum(uint32_t point) {
+bool jinja_is_alnum(uint32_t point) {
     utf8proc_category_t category = utf8proc_category((utf8proc_int32_t)point);
     return is_alpha(point) || category == UTF8PROC_CATEGORY_ND ||
            category == UTF8PROC_CATEGORY_NL || category == UTF8PROC_CATEGORY_NO;
@@ -154,7 +156,7 @@ static bool all_are(const struct jinja_string *string, bool (*is_it)(uint32_t)) 
     }
 IS(digit_only, all_are(self.string, is_digit))
 IS(alpha_only, all_are(self.string, is_alpha))
-IS(alnum_only, all_are(self.string, is_alnum))
+IS(alnum_only, all_are(self.string, jinja_is_alnum))
 IS(space_only, all_are(self.string, jinja_is_space))
 IS(upper_only, jinja_has_case(self.string, true))
 IS(lower_only, jinja_has_case(self.string, false))
@@ -338,31 +340,31 @@ static enum status replace(struct jinja_run *run, struct jinja_value self,
 }
 
 const struct jinja_builtin jinja_string_methods[] = {
-    {"strip", {"chars"}, 0, false, strip},
-    {"lstrip", {"chars"}, 0, false, lstrip},
-    {"rstrip", {"chars"}, 0, false, rstrip},
-    {"upper", {0}, 0, false, upper},
-    {"lower", {0}, 0, false, lower},
-    {"casefold", {0}, 0, false, lower},
-    {"title", {0}, 0, false, title},
-    {"capitalize", {0}, 0, false, capitalize},
-    {"isdigit", {0}, 0, false, digit_only},
-    {"isdecimal", {0}, 0, false, digit_only},
-    {"isnumeric", {0}, 0, false, digit_only},
-    {"isalpha", {0}, 0, false, alpha_only},
-    {"isalnum", {0}, 0, false, alnum_only},
-    {"isspace", {0}, 0, false, space_only},
-    {"isupper", {0}, 0, false, upper_only},
-    {"islower", {0}, 0, false, lower_only},
-    {"startswith", {"prefix"}, 1, false, startswith},
-    {"endswith", {"suffix"}, 1, false, endswith},
-    {"removeprefix", {"prefix"}, 1, false, removeprefix},
-    {"removesuffix", {"suffix"}, 1, false, removesuffix},
-    {"find", {"sub"}, 1, false, find},
-    {"rfind", {"sub"}, 1, false, rfind},
-    {"index", {"sub"}, 1, false, find_index},
-    {"count", {"sub"}, 1, false, count},
-    {"replace", {"old", "new", "count"}, 2, false, replace},
-    {"format", {0}, 0, true, jinja_format_method},
+    {"strip", {"chars"}, 0, JINJA_POSITIONAL, strip},
+    {"lstrip", {"chars"}, 0, JINJA_POSITIONAL, lstrip},
+    {"rstrip", {"chars"}, 0, JINJA_POSITIONAL, rstrip},
+    {"upper", {0}, 0, JINJA_NAMED, upper},
+    {"lower", {0}, 0, JINJA_NAMED, lower},
+    {"casefold", {0}, 0, JINJA_NAMED, lower},
+    {"title", {0}, 0, JINJA_NAMED, title},
+    {"capitalize", {0}, 0, JINJA_NAMED, capitalize},
+    {"isdigit", {0}, 0, JINJA_NAMED, digit_only},
+    {"isdecimal", {0}, 0, JINJA_NAMED, digit_only},
+    {"isnumeric", {0}, 0, JINJA_NAMED, digit_only},
+    {"isalpha", {0}, 0, JINJA_NAMED, alpha_only},
+    {"isalnum", {0}, 0, JINJA_NAMED, alnum_only},
+    {"isspace", {0}, 0, JINJA_NAMED, space_only},
+    {"isupper", {0}, 0, JINJA_NAMED, upper_only},
+    {"islower", {0}, 0, JINJA_NAMED, lower_only},
+    {"startswith", {"prefix"}, 1, JINJA_POSITIONAL, startswith},
+    {"endswith", {"suffix"}, 1, JINJA_POSITIONAL, endswith},
+    {"removeprefix", {"prefix"}, 1, JINJA_POSITIONAL, removeprefix},
+    {"removesuffix", {"suffix"}, 1, JINJA_POSITIONAL, removesuffix},
+    {"find", {"sub"}, 1, JINJA_POSITIONAL, find},
+    {"rfind", {"sub"}, 1, JINJA_POSITIONAL, rfind},
+    {"index", {"sub"}, 1, JINJA_POSITIONAL, find_index},
+    {"count", {"sub"}, 1, JINJA_POSITIONAL, count},
+    {"replace", {"old", "new", "count"}, 2, JINJA_POSITIONAL, replace},
+    {"format", {0}, 0, JINJA_ANY, jinja_format_method},
     {0},
 };

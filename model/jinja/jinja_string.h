@@ -12,12 +12,15 @@ NODISCARD enum status jinja_strip(struct jinja_run *run, struct jinja_value self
 
 enum jinja_case { JINJA_UPPER, JINJA_LOWER, JINJA_TITLE, JINJA_CAPITALIZE };
 
-/* Unicode's simple mappings, and the German sharp s. */
+/* Unicode's simple mappings, the German sharp s and the Turkish dotted I. */
 NODISCARD enum status jinja_change_case(struct jinja_run *run, struct jinja_value self,
                                         enum jinja_case change, struct jinja_value *value);
 
 /* Whether it has letters with case, and all of them are upper (or lower) ones. */
 bool jinja_has_case(const struct jinja_string *string, bool upper);
+
+/* A letter, a digit or another number, as str.isalnum() for one character. */
+bool jinja_is_alnum(uint32_t point);
 
 /* The first n_max occurrences; all when that is negative. */
 NODISCARD enum status jinja_replace(struct jinja_run *run, struct jinja_value self,

@@ -182,10 +182,19 @@ FILTER(length) {
     return STATUS_OK;
 }
 
+/* Runs of letters, digits and underscores. */
 FILTER(wordcount) {
+    int64_t n = 0;
+    bool was_word = false;
     TRY(soft_string(run, &self));
-    TRY(jinja_split(run, self, (struct jinja_value){0}, -1, false, &self));
-    *value = jinja_int((int64_t)self.list->n);
+    TRY(jinja_charge(run, self.string->n / 64));
+    for (size_t at = 0; at < self.string->n; at += jinja_char_size(self.string->bytes + at)) {
+        uint32_t point = jinja_char_at(self.string->bytes + at);
+        bool is_word = point == '_' || jinja_is_alnum(point);
+        n += is_word && !was_word;
+        was_word = is_word;
+    }
+    *value = jinja_int(n);
     return STATUS_OK;
 }
 
@@ -365,26 +374,26 @@ FILTER(round_number) {
 }
 
 const struct jinja_builtin jinja_text_filters[] = {
-    {"tojson", {"ensure_ascii", "indent", "separators", "sort_keys"}, 0, false, tojson},
-    {"trim", {"chars"}, 0, false, trim},
-    {"length", {0}, 0, false, length},
-    {"count", {0}, 0, false, length},
-    {"string", {0}, 0, false, string},
-    {"safe", {0}, 0, false, safe},
-    {"e", {0}, 0, false, escape},
-    {"escape", {0}, 0, false, escape},
-    {"join", {"d", "attribute"}, 0, false, join},
-    {"replace", {"old", "new", "count"}, 2, false, replace},
-    {"upper", {0}, 0, false, upper},
-    {"lower", {0}, 0, false, lower},
-    {"title", {0}, 0, false, title},
-    {"capitalize", {0}, 0, false, capitalize},
-    {"indent", {"width", "first", "blank"}, 0, false, indent},
-    {"format", {0}, 0, true, format},
-    {"wordcount", {0}, 0, false, wordcount},
-    {"int", {"default", "base"}, 0, false, to_int},
-    {"float", {"default"}, 0, false, to_float},
-    {"abs", {0}, 0, false, absolute},
-    {"round", {"precision", "method"}, 0, false, round_number},
+    {"tojson", {"ensure_ascii", "indent", "separators", "sort_keys"}, 0, JINJA_NAMED, tojson},
+    {"trim", {"chars"}, 0, JINJA_NAMED, trim},
+    {"length", {0}, 0, JINJA_NAMED, length},
+    {"count", {0}, 0, JINJA_NAMED, length},
+    {"string", {0}, 0, JINJA_NAMED, string},
+    {"safe", {0}, 0, JINJA_NAMED, safe},
+    {"e", {0}, 0, JINJA_NAMED, escape},
+    {"escape", {0}, 0, JINJA_NAMED, escape},
+    {"join", {"d", "attribute"}, 0, JINJA_NAMED, join},
+    {"replace", {"old", "new", "count"}, 2, JINJA_NAMED, replace},
+    {"upper", {0}, 0, JINJA_NAMED, upper},
+    {"lower", {0}, 0, JINJA_NAMED, lower},
+    {"title", {0}, 0, JINJA_NAMED, title},
+    {"capitalize", {0}, 0, JINJA_NAMED, capitalize},
+    {"indent", {"width", "first", "blank"}, 0, JINJA_NAMED, indent},
+    {"format", {0}, 0, JINJA_ANY, format},
+    {"wordcount", {0}, 0, JINJA_NAMED, wordcount},
+    {"int", {"default", "base"}, 0, JINJA_NAMED, to_int},
+    {"float", {"default"}, 0, JINJA_NAMED, to_float},
+    {"abs", {0}, 0, JINJA_NAMED, absolute},
+    {"round", {"precision", "method"}, 0, JINJA_NAMED, round_number},
     {0},
 };

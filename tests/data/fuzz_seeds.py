@@ -1,10 +1,14 @@
 #!/usr/bin/env python3
-"""Writes the seeds of the fuzz targets gguf, tokenizer and sentencepiece into tests/fuzz/corpus/ (committed).
+"""Writes the seeds of the fuzz targets gguf, tokenizer, sentencepiece and jinja into tests/fuzz/corpus/ (committed).
 
 Small files that reach every part of the readers: good ones, and ones wrong in one place.
 """
 import struct
+import sys
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "e2e"))
+import jinja_snippets  # noqa: E402
 
 CORPUS = Path(__file__).resolve().parent.parent / "fuzz" / "corpus"
 U8, I32, U32, F32, BOOL, STRING, ARRAY, U64 = 0, 5, 4, 6, 7, 8, 9, 10
@@ -234,8 +238,18 @@ SENTENCEPIECE = {
 }
 
 
+# Several lines of the language's tests a file, so that there are few of them; the fuzzer's small request has `messages`
+# and `tools` to walk through.
+LINES = [line.replace("people", "messages").replace("words", "tools") for line in
+         jinja_snippets.lines(jinja_snippets.SNIPPETS)]
+JINJA = {f"language_{i:02d}": "\n".join(LINES[i::40]).encode() for i in range(40)}
+JINJA.update({f"refused_{i:02d}": line.encode() for i, line in enumerate(jinja_snippets.lines(jinja_snippets.REFUSED))})
+JINJA.update({f"hostile_{name}": source for name, source in jinja_snippets.HOSTILE.items() if len(source) < 20000})
+
+
 def main():
-    for name, seeds in (("gguf", GGUF), ("tokenizer", TOKENIZER), ("sentencepiece", SENTENCEPIECE)):
+    for name, seeds in (("gguf", GGUF), ("tokenizer", TOKENIZER), ("sentencepiece", SENTENCEPIECE),
+                        ("jinja", JINJA)):
         folder = CORPUS / name
         folder.mkdir(parents=True, exist_ok=True)
         for seed, content in seeds.items():

@@ -23,6 +23,7 @@ from tokenizer_oracle import DEFAULT_MODEL, read_metadata, run_command, skip
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "models"))
 import fetch_llama_files  # noqa: E402
+import jinja_snippets  # noqa: E402
 
 COMMANDS = [["build/release/bin/tandem", "model", "render"], ["build/release/tests/model_cli", "render"],
             ["build/dev/tests/model_cli", "render"]]
@@ -109,7 +110,7 @@ def conversations():
                    {"reasoning_effort": "high"}, {"date_string": "1 Jan 2025"}, {"builtin_tools": ["browser", "python"]},
                    {"builtin_tools": ["code_interpreter", "brave_search"], "tools_in_user_message": False},
                    {"model_identity": "I am <x>", "reasoning_effort": "low"}, {"preserve_thinking": True},
-                   {"thinking_budget": 512}, {"add_vision_id": True, "truncate_history_thinking": False}):
+                   {"functions": [WEATHER["function"]], "datetime": "noon"}, {"thinking_budget": 512}, {"add_vision_id": True, "truncate_history_thinking": False}):
         yield {"messages": [system, user("hi"), assistant("<think>a</think>b", reasoning_content="a"), user("again")],
                "chat_template_kwargs": kwargs}
         yield {"messages": [user("hi")], "tools": [WEATHER, CLOCK], "chat_template_kwargs": kwargs}
@@ -207,6 +208,30 @@ def check_template(environment, name, source, command, requests, print_left):
     return passed, failed
 
 
+def check_snippets(environment, command, folder, print_left):
+    """Small templates, each with one thing of the language."""
+    passed = failed = 0
+    path = Path(folder) / "snippet"
+    line = json.dumps({"messages": [user("x")], "chat_template_kwargs": jinja_snippets.VARIABLES}).encode()
+    rendered = jinja_snippets.lines(jinja_snippets.SNIPPETS)
+    for source in rendered + jinja_snippets.lines(jinja_snippets.REFUSED):
+        path.write_text(source, encoding="utf-8")
+        try:
+            wanted = environment.from_string(source).render(messages=[user("x")], **jinja_snippets.VARIABLES)
+        except Exception:  # whatever it is, we refuse too
+            wanted = None
+        code, ours = run_command(command + [str(path)], [line])
+        mine = ours[0] if ours and not isinstance(ours[0], dict) else None
+        if mine == wanted and (wanted is not None) == (source in rendered):
+            passed += 1
+            continue
+        failed += 1
+        if print_left[0] > 0:
+            print_left[0] -= 1
+            print(f"FAILED: {source}: exit code {code}, {str(ours)}\nis not\n    {wanted!r}")
+    return passed, failed
+
+
 def check_refusals(command):
     """What cannot be rendered becomes an error line and exit code 1, and never a prompt."""
     one = {"role": "user", "content": "x"}
@@ -221,40 +246,13 @@ def check_refusals(command):
     return len(bad) + 2 - failed, failed + (code != 1)
 
 
-HOSTILE = {
-    "parentheses": "{{ " + "(" * 6000 + "1" + ")" * 6000 + " }}",
-    "brackets": "{{ " + "[" * 6000 + "]" * 6000 + " }}",
-    "nots": "{{ " + "not " * 100000 + "1 }}",
-    "signs": "{{ " + "-" * 100000 + "1 }}",
-    "attributes": "{{ x" + ".a" * 50000 + " }}",
-    "filters": "{{ x" + "|trim" * 40000 + " }}",
-    "ifs": "{% if 1 %}" * 6000 + "{% endif %}" * 6000,
-    "loop": "{% for i in range(10**9) %}x{% endfor %}",
-    "loops": "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}",
-    "recursion": "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
-    "doubling": "{% set ns = namespace(x='ab') %}{% for i in range(99) %}{% set ns.x = ns.x + ns.x %}{% endfor %}{{ ns.x }}",
-    "repeat": "{{ 'x' * 10**10 }}",
-    "lists": "{{ [1] * 10**10 }}",
-    "nesting": "{% set ns = namespace(x=[]) %}{% for i in range(9999) %}{% set ns.x = [ns.x] %}{% endfor %}{{ ns.x }}",
-    "compare": "{% set ns = namespace(x=[], y=[]) %}{% for i in range(9999) %}{% set ns.x = [ns.x] %}{% set ns.y = [ns.y] %}"
-               "{% endfor %}{{ ns.x == ns.y }}",
-    "width": "{{ '%999999999d' % 1 }}",
-    "output": "{% for i in range(99999) %}{{ 'x' * 1000 }}{% endfor %}",
-    "power": "{{ 2 ** 10**9 }}",
-    "search": "{% set x = 'a' * 4000000 %}{% for i in range(99999) %}{{ 'b' in x }}{% endfor %}",
-    "replace": "{% set x = 'a' * 2000 %}{{ x.replace('a', x).replace('a', x) }}",
-    "size": "x" * (1 << 20),
-    "bytes": b"\xff\xfe",
-}
-
-
 def check_hostile(command, folder):
     """None of these may become a prompt, crash, or take long."""
     passed = failed = 0
     line = json.dumps({"messages": [user("x")]}).encode()
-    for name, source in HOSTILE.items():
+    for name, source in jinja_snippets.HOSTILE.items():
         path = Path(folder) / name
-        path.write_bytes(source if isinstance(source, bytes) else source.encode())
+        path.write_bytes(source)
         code, replies = run_command(command + [str(path)], [line])
         refused = code == 78 or (code == 1 and len(replies) == 1 and isinstance(replies[0], dict))
         passed += refused
@@ -318,6 +316,8 @@ def main():
                 print(f"FAILED: {name}: {counts[1]} of {sum(counts)}")
             passed, failed = passed + counts[0], failed + counts[1]
         if not options.only:
+            small = check_snippets(environment, command, scratch, print_left)
+            passed, failed = passed + small[0], failed + small[1]
             hostile = check_hostile(command, scratch)
             passed, failed = passed + hostile[0], failed + hostile[1]
             refused = check_refusals(command + [str(path)]) if templates else (0, 0)
