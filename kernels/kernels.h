@@ -32,7 +32,8 @@ struct weight {
     uint32_t n;            /* outputs */
     uint32_t k;            /* inputs: the width of x */
     uint32_t k_stored;     /* inputs as stored: k, or more where groups were filled up with zeros */
-    uint32_t group;        /* I4G and I8G: inputs per scale */
+    uint32_t group;        /* I4G and I8G: stored inputs per scale; a multiple of 32, or 16 (Q6_K).
+                              The last group may have fewer */
     bool wide;             /* I4G and I8G: scales and minima are float32, else binary16 */
     bool has_min;          /* I8G: there are minima; I4G always has them */
     const void *data;      /* borrowed: packed as the backend wants it */
@@ -204,7 +205,9 @@ struct kernels {
     /* Packed size of a matrix: 0 and `error` when impossible. Parts that differ in their order of
      * inputs (act-order) cannot be merged. */
     size_t (*weight_size)(const struct weight_source *source, struct error *error);
-    /* Packs into `memory` (weight_size bytes) and fills `weight` (scale and bias stay NULL). */
+    /* Packs into `memory` (weight_size bytes, 64-byte aligned) and fills `weight` (scale and bias
+     * stay NULL; the order lies in `memory`). The context's scratch memory grows where a matrix
+     * stores more inputs than max_dim: products are for the context that packed. */
     NODISCARD enum status (*weight_pack)(struct kernels_ctx *ctx,
                                          const struct weight_source *source, void *memory,
                                          struct weight *weight, struct error *error);

@@ -20,10 +20,9 @@ static inline __attribute__((always_inline)) __m256i load_32(const uint8_t *from
 }
 
 /* Half a panel's scales or minima. */
-static inline __attribute__((always_inline)) __m256 load_8(const uint8_t *from, uint32_t half,
-                                                           const bool wide) {
-    return wide ? _mm256_load_ps((const float *)from + (size_t)half * 8)
-                : _mm256_cvtph_ps(_mm_load_si128((const __m128i *)from + half));
+VEC_INLINE __m256 load_8(const uint8_t *from, const bool wide) {
+    return wide ? _mm256_load_ps((const float *)from)
+                : _mm256_cvtph_ps(_mm_load_si128((const __m128i *)from));
 }
 
 VEC_INLINE void gemm_ints(const struct gemm_job *job, uint32_t panel, const uint32_t n_rows,
@@ -90,24 +89,32 @@ VEC_INLINE void rescale(__m256 f[ROWS], __m256 scale, const float *act_scales,
                                _mm256_cvtepi32_ps(dots[r]), f[r]);
 }
 
-/* One block, half a panel wide, times all rows. */
-VEC_INLINE void half_block(__m256 f[ROWS], const uint8_t *w, const __m256 scale[2], __m256 min,
-                           const uint8_t *tile, const uint32_t n_rows,
-                           const struct panel_form form) {
+/* Where half a panel's numbers stand. */
+struct half_place {
+    const uint8_t *values;
+    const uint8_t *scales;
+    const uint8_t *mins;
+};
+
+/* One block, half a panel wide, times all rows. Scales are loaded after the dots, which want the
+ * registers. */
+VEC_INLINE void half_block(__m256 f[ROWS], struct half_place w, const uint8_t *tile,
+                           const uint32_t n_rows, const struct panel_form form) {
     const int8_t *q = (const int8_t *)tile;
     const float *scales = (const float *)(tile + (size_t)n_rows * GROUP);
     __m256i dots[ROWS];
     if (form.four)
-        dots_i4(dots, w, q, n_rows);
+        dots_i4(dots, w.values, q, n_rows);
     else
-        dots_i8(dots, w, q, n_rows, 0, form.halves ? 4 : 8);
-    rescale(f, scale[0], scales, dots, n_rows);
+        dots_i8(dots, w.values, q, n_rows, 0, form.halves ? 4 : 8);
+    rescale(f, load_8(w.scales, form.wide), scales, dots, n_rows);
     if (form.halves) {
-        dots_i8(dots, w, q, n_rows, 4, 8);
-        rescale(f, scale[1], scales, dots, n_rows);
+        dots_i8(dots, w.values, q, n_rows, 4, 8);
+        rescale(f, load_8(w.scales + PANEL_FLOATS, form.wide), scales, dots, n_rows);
     }
     if (!form.has_min)
         return;
+    __m256 min = load_8(w.mins, form.wide);
     VEC_UNROLL(4)
     for (uint32_t r = 0; r < n_rows; r++)
         f[r] = _mm256_fmadd_ps(min, _mm256_set1_ps(scales[n_rows + r]), f[r]);
@@ -120,20 +127,19 @@ VEC_INLINE void half_ints(const struct gemm_job *job, uint32_t panel, const uint
     const uint8_t *tile = job->x;
     const uint32_t n_blocks = weight->k_stored / GROUP;
     const uint32_t stride = form.wide && !form.halves ? panel_stride(weight) : 1;
+    const size_t half_scales = half * (form.wide ? PANEL_FLOATS : PANEL_HALVES) / 2;
     VEC_UNROLL(4)
     for (uint32_t r = 0; r < n_rows; r++)
         f[r] = _mm256_setzero_ps();
     for (uint32_t b = 0, g = 0; b < n_blocks; g++) {
         const struct panel_place place = panel_place(form, n_blocks, stride, g);
-        const uint8_t *w = first + place.values + (size_t)half * 32;
-        __m256 scale[2];
-        scale[0] = load_8(first + place.scales, half, form.wide);
-        scale[1] = form.halves ? load_8(first + place.scales + PANEL_FLOATS, half, true) : scale[0];
-        __m256 min = form.has_min ? load_8(first + place.mins, half, form.wide) : scale[0];
+        struct half_place w = {first + place.values + (size_t)half * 32,
+                               first + place.scales + half_scales,
+                               first + place.mins + half_scales};
         const uint32_t end = n_blocks - b < stride ? n_blocks : b + stride;
         do {
-            half_block(f, w, scale, min, tile, n_rows, form);
-            w += form.four ? PANEL_I4_BYTES : PANEL_I8_BYTES;
+            half_block(f, w, tile, n_rows, form);
+            w.values += form.four ? PANEL_I4_BYTES : PANEL_I8_BYTES;
             tile += (size_t)n_rows * TILE_ROW_BYTES;
         } while (++b < end);
     }
