@@ -8,14 +8,39 @@ static bool is_float(enum weight_format format) {
     return format != WEIGHT_I4G && format != WEIGHT_I8G;
 }
 
-/* Widens the plan's form until it also keeps this format exactly. */
-static bool merge(struct weight *shape, const struct quant_format *format) {
-    if (shape->format == format->packed)
+/* Neighbouring inputs of the cut that share a scale, every so many from its first on. */
+static uint32_t stride_of(const struct weight_source *source, const struct quant_format *format,
+                          const struct weight_tensor *tensor) {
+    uint32_t group = format->group ? format->group : tensor->group;
+    if (source->k_begin / group == (source->k_begin + source->k - 1) / group)
+        return source->k;
+    return order_divisor(group, source->k_begin);
+}
+
+/* What one part needs to be kept exactly. */
+static struct weight form_of(const struct weight_source *source, const struct quant_format *format,
+                             const struct weight_tensor *tensor) {
+    struct weight form = {.format = format->packed};
+    if (is_float(format->packed))
+        return form;
+    form.group = stride_of(source, format, tensor);
+    form.wide = format->wide;
+    form.has_min = format->has_min && (!format->needs_min || format->needs_min(tensor));
+    return form;
+}
+
+/* Widens `form` until it also keeps `other` exactly; false when there is no such form. */
+static bool merge(struct weight *form, const struct weight *other) {
+    if (is_float(form->format) && is_float(other->format)) {
+        form->format = form->format == other->format ? form->format : WEIGHT_F32;
         return true;
-    if (!is_float(shape->format) || !is_float(format->packed))
+    }
+    if (form->format != other->format)
         return false;
-    shape->format = WEIGHT_F32;
-    return true;
+    form->group = order_divisor(form->group, other->group);
+    form->wide |= other->wide;
+    form->has_min |= other->has_min;
+    return form->group >= GROUP || !form->has_min; /* Q6_K's scales per 16 have no minima */
 }
 
 static enum status check_inputs(const struct weight_source *source,
@@ -37,42 +62,70 @@ static enum status check_inputs(const struct weight_source *source,
     return STATUS_OK;
 }
 
-/* The form of the matrix, and its rows counted. */
-static enum status plan_shape(struct pack_plan *plan, const struct weight_source *source,
-                              struct error *error) {
+static bool has_order(const struct quant_format *format, const struct weight_tensor *tensor) {
+    return format->takes_order && !order_is_plain(tensor);
+}
+
+/* One part on its own, and beside the first. */
+static enum status check_part(const struct weight_source *source, uint32_t index,
+                              const struct quant_format **format, struct error *error) {
+    const struct weight_part *part = &source->parts[index];
+    const struct weight_tensor *first = source->parts[0].tensor;
+    TRY(quant_check(part->tensor, format, error));
+    TRY(check_inputs(source, *format, part->tensor, error));
+    if (!checked_range(part->row_begin, part->n_rows, part->tensor->n))
+        return error_set(error, STATUS_INVALID, "weight part %u: rows %u to %llu of a tensor of %u",
+                         index, part->row_begin, (unsigned long long)part->row_begin + part->n_rows,
+                         part->tensor->n);
+    if (index == 0 || part->tensor == first)
+        return STATUS_OK;
+    bool ordered = has_order(*format, part->tensor);
+    if (ordered != has_order(quant_find(first->format), first) ||
+        (ordered && !order_is_same(part->tensor, first)))
+        return error_set(error, STATUS_UNSUPPORTED,
+                         "act-order differs: parts 0 and %u sort their inputs in other ways",
+                         index);
+    return STATUS_OK;
+}
+
+static enum status plan_form(struct pack_plan *plan, const struct weight_source *source,
+                             struct error *error) {
     if (source->n_parts == 0)
         return error_set(error, STATUS_INVALID, "a matrix needs at least one part");
     uint64_t n = 0;
     for (uint32_t i = 0; i < source->n_parts; i++) {
         const struct weight_part *part = &source->parts[i];
         const struct quant_format *format;
-        TRY(quant_check(part->tensor, &format, error));
-        TRY(check_inputs(source, format, part->tensor, error));
-        if (!checked_range(part->row_begin, part->n_rows, part->tensor->n))
-            return error_set(error, STATUS_INVALID,
-                             "weight part %u: rows %u to %llu of a tensor of %u", i,
-                             part->row_begin, (unsigned long long)part->row_begin + part->n_rows,
-                             part->tensor->n);
+        TRY(check_part(source, i, &format, error));
         n += part->n_rows;
         if (n > PACK_ROWS_MAX)
             return error_set(error, STATUS_LIMIT, "a matrix has more than %u rows", PACK_ROWS_MAX);
-        if (i == 0) {
-            plan->shape.format = format->packed;
-            plan->shape.group = format->group;
-            plan->shape.has_min = format->has_min;
-        }
-        if (!merge(&plan->shape, format))
+        struct weight form = form_of(source, format, part->tensor);
+        if (i == 0)
+            plan->shape = form;
+        if (!merge(&plan->shape, &form))
             return error_set(error, STATUS_UNSUPPORTED,
                              "parts of formats %s and %s cannot be merged into one matrix",
                              source->parts[0].tensor->format, part->tensor->format);
     }
     if (n == 0)
         return error_set(error, STATUS_INVALID, "a matrix has no rows");
-    if (source->exact && is_float(plan->shape.format))
+    if (is_float(plan->shape.format) && source->exact)
         plan->shape.format = WEIGHT_F32;
     plan->shape.n = (uint32_t)n;
     plan->shape.k = plan->shape.k_stored = source->k;
     plan->k_begin = source->k_begin;
+    return STATUS_OK;
+}
+
+static enum status plan_order(struct pack_plan *plan, const struct weight_source *source,
+                              struct error *error) {
+    const struct weight_tensor *tensor = source->parts[0].tensor;
+    if (!has_order(quant_find(tensor->format), tensor))
+        return STATUS_OK;
+    TRY(order_init(&plan->order, tensor, source->k_begin, source->k, PACK_INPUTS_MAX, error));
+    plan->shape.k_stored = plan->order.k_stored;
+    plan->shape.group = plan->order.group;
     return STATUS_OK;
 }
 
@@ -83,6 +136,7 @@ static enum status plan_rows(struct pack_plan *plan, const struct weight_source 
         return error_set(error, STATUS_NOMEM, "no memory for a list of %u rows", plan->shape.n);
     for (uint32_t i = 0; i < source->n_parts; i++) {
         const struct weight_part *part = &source->parts[i];
+        const struct quant_format *format = quant_find(part->tensor->format);
         for (uint32_t j = 0; j < part->n_rows; j++) {
             uint64_t to = part->out_begin + (uint64_t)j * part->out_step;
             if (to >= plan->shape.n || plan->rows[to].tensor)
@@ -90,8 +144,7 @@ static enum status plan_rows(struct pack_plan *plan, const struct weight_source 
                     error, STATUS_INVALID, "weight part %u: its row %u becomes row %llu of %u, %s",
                     i, j, (unsigned long long)to, plan->shape.n,
                     to >= plan->shape.n ? "which is past the end" : "which was there before");
-            plan->rows[to] = (struct pack_row){part->tensor, quant_find(part->tensor->format),
-                                               part->row_begin + j};
+            plan->rows[to] = (struct pack_row){part->tensor, format, part->row_begin + j};
         }
     }
     return STATUS_OK; /* as many rows as places, none twice: all are filled */
@@ -100,7 +153,9 @@ static enum status plan_rows(struct pack_plan *plan, const struct weight_source 
 enum status pack_plan_init(struct pack_plan *plan, const struct weight_source *source,
                            struct error *error) {
     struct pack_plan made = {0};
-    enum status status = plan_shape(&made, source, error);
+    enum status status = plan_form(&made, source, error);
+    if (status == STATUS_OK)
+        status = plan_order(&made, source, error);
     if (status == STATUS_OK)
         status = plan_rows(&made, source, error);
     if (status != STATUS_OK) {
@@ -114,11 +169,21 @@ enum status pack_plan_init(struct pack_plan *plan, const struct weight_source *s
 void pack_plan_fini(struct pack_plan *plan) {
     free(plan->rows);
     plan->rows = NULL;
+    order_fini(&plan->order);
 }
 
 void pack_group(const struct pack_plan *plan, uint32_t n, uint32_t g, struct quant_group *group) {
     const struct pack_row *row = &plan->rows[n];
-    row->format->unpack_group(row->tensor, row->row, plan->k_begin + g * GROUP, NULL, group);
+    uint32_t inputs[GROUP];
+    if (!plan->order.inputs) {
+        row->format->unpack_group(row->tensor, row->row, plan->k_begin + g * GROUP, NULL, group);
+        return;
+    }
+    for (uint32_t i = 0; i < GROUP; i++) {
+        uint32_t input = plan->order.inputs[g * GROUP + i];
+        inputs[i] = input == WEIGHT_NO_INPUT ? input : plan->k_begin + input;
+    }
+    row->format->unpack_group(row->tensor, row->row, 0, inputs, group);
 }
 
 void pack_floats(const struct pack_plan *plan, uint32_t n, uint32_t g, float out[GROUP]) {

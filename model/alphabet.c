@@ -1,5 +1,6 @@
 #include "model/alphabet.h"
 
+#include "base/buf.h"
 #include "base/utf8.h"
 
 /* The bytes without a printable character of their own, as three runs. */
@@ -30,4 +31,19 @@ bool alphabet_decode(const char *text, size_t n, char *out, size_t *n_out) {
     }
     *n_out = written;
     return true;
+}
+
+static uint32_t alphabet_point(uint8_t byte) {
+    if (alphabet_byte(byte) >= 0)
+        return byte;
+    if (byte <= 0x20)
+        return 0x100u + byte;
+    return byte == 0xad ? 0x143 : 0x100u + 0x21 + (byte - 0x7fu);
+}
+
+void alphabet_encode(const char *bytes, size_t n, struct buf *out) {
+    for (size_t i = 0; i < n; i++) {
+        char text[4];
+        buf_append(out, text, utf8_encode(alphabet_point((uint8_t)bytes[i]), text));
+    }
 }

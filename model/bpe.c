@@ -1,8 +1,9 @@
 #include "model/bpe.h"
 
 #include "base/assert.h"
-#include "base/random.h"
-#include "model/alphabet.h"
+#include "base/utf8.h"
+#include "model/bpe_pairs.h"
+#include "model/heap.h"
 
 #include <stdlib.h>
 
@@ -22,74 +23,9 @@ struct bpe_symbol {
     uint32_t previous;
 };
 
-static uint32_t slot_of(const struct bpe *bpe, uint32_t left, uint32_t right) {
-    uint64_t hash = mix64(((uint64_t)left << 32 | right) ^ bpe->seed);
-    return (uint32_t)hash & (bpe->n_slots - 1);
-}
-
-/* The pair's entry, or the empty slot where it would stand. */
-static struct bpe_pair *find_pair(const struct bpe *bpe, uint32_t left, uint32_t right) {
-    uint32_t at = slot_of(bpe, left, right);
-    while (bpe->pairs[at].left != TOKEN_NONE &&
-           (bpe->pairs[at].left != left || bpe->pairs[at].right != right))
-        at = (at + 1) & (bpe->n_slots - 1);
-    return &bpe->pairs[at];
-}
-
 static uint32_t pair_rank(const struct bpe *bpe, uint32_t left, uint32_t right) {
-    const struct bpe_pair *pair = find_pair(bpe, left, right);
+    const struct bpe_pair *pair = bpe_find_pair(bpe, left, right);
     return pair->left == TOKEN_NONE ? RANK_NONE : pair->rank;
-}
-
-/* Splits "left right" and looks up both sides and their join. */
-static enum status parse_merge(const struct vocabulary *vocabulary, struct span merge,
-                               struct bpe_pair *pair) {
-    char bytes[2 * VOCABULARY_BYTES_MAX];
-    size_t n_left;
-    size_t n_right;
-    const char *blank = merge.n > 0 ? memchr(merge.bytes, ' ', merge.n) : NULL;
-    if (!blank || merge.n > sizeof bytes)
-        return STATUS_CORRUPT;
-    size_t cut = (size_t)(blank - merge.bytes);
-    if (!alphabet_decode(merge.bytes, cut, bytes, &n_left) ||
-        !alphabet_decode(blank + 1, merge.n - cut - 1, bytes + n_left, &n_right))
-        return STATUS_CORRUPT;
-    pair->left = vocabulary_find(vocabulary, (struct span){bytes, n_left});
-    pair->right = vocabulary_find(vocabulary, (struct span){bytes + n_left, n_right});
-    pair->merged = vocabulary_find(vocabulary, (struct span){bytes, n_left + n_right});
-    bool known =
-        pair->left != TOKEN_NONE && pair->right != TOKEN_NONE && pair->merged != TOKEN_NONE;
-    return known ? STATUS_OK : STATUS_CORRUPT;
-}
-
-enum status bpe_init(struct bpe *bpe, const struct vocabulary *vocabulary,
-                     const struct span *merges, size_t n, struct error *error) {
-    *bpe = (struct bpe){.n_slots = 16, .seed = random_seed()};
-    if (n > BPE_MERGES_MAX)
-        return error_set(error, STATUS_LIMIT, "%zu merges, at most %u are read", n, BPE_MERGES_MAX);
-    while (bpe->n_slots < 2 * n)
-        bpe->n_slots *= 2;
-    bpe->pairs = malloc((size_t)bpe->n_slots * sizeof *bpe->pairs);
-    if (!bpe->pairs)
-        return error_set(error, STATUS_NOMEM, "no memory for %zu merges", n);
-    memset(bpe->pairs, 0xff, (size_t)bpe->n_slots * sizeof *bpe->pairs); /* left = TOKEN_NONE */
-    for (size_t rank = 0; rank < n; rank++) {
-        struct bpe_pair pair = {.rank = (uint32_t)rank};
-        if (parse_merge(vocabulary, merges[rank], &pair) != STATUS_OK) {
-            bpe_fini(bpe);
-            return error_set(error, STATUS_CORRUPT,
-                             "merge %zu (\"%.*s\") names what is not in the vocabulary", rank,
-                             span_shown(merges[rank]), merges[rank].bytes);
-        }
-        struct bpe_pair *slot = find_pair(bpe, pair.left, pair.right);
-        if (slot->left == TOKEN_NONE) /* of a pair that is there twice the lower rank counts */
-            *slot = pair;
-    }
-    for (unsigned byte = 0; byte < 256; byte++) {
-        char text = (char)byte;
-        bpe->byte_ids[byte] = vocabulary_find(vocabulary, (struct span){&text, 1});
-    }
-    return STATUS_OK;
 }
 
 void bpe_fini(struct bpe *bpe) {
@@ -129,40 +65,12 @@ static enum status reserve(struct bpe_scratch *scratch, size_t n) {
     return STATUS_OK;
 }
 
-static void heap_push(uint64_t *heap, size_t *n, uint64_t entry) {
-    size_t at = (*n)++;
-    while (at > 0 && heap[(at - 1) / 2] > entry) {
-        heap[at] = heap[(at - 1) / 2];
-        at = (at - 1) / 2;
-    }
-    heap[at] = entry;
-}
-
-static uint64_t heap_pop(uint64_t *heap, size_t *n) {
-    uint64_t least = heap[0];
-    uint64_t last = heap[--*n];
-    size_t at = 0;
-    for (;;) {
-        size_t child = 2 * at + 1;
-        if (child >= *n)
-            break;
-        if (child + 1 < *n && heap[child + 1] < heap[child])
-            child++;
-        if (heap[child] >= last)
-            break;
-        heap[at] = heap[child];
-        at = child;
-    }
-    heap[at] = last;
-    return least;
-}
-
 /* Merges the symbol at `at` with its next one. A symbol that is merged away gets RANK_NONE, so that
  * heap entries for it no longer fit. */
 static void merge_at(const struct bpe *bpe, struct bpe_symbol *symbols, uint32_t n, uint32_t at) {
     struct bpe_symbol *left = &symbols[at];
     struct bpe_symbol *right = &symbols[left->next];
-    left->id = find_pair(bpe, left->id, right->id)->merged;
+    left->id = bpe_find_pair(bpe, left->id, right->id)->merged;
     left->next = right->next;
     right->rank = RANK_NONE;
     left->rank = RANK_NONE;
@@ -213,31 +121,98 @@ static void merge_by_heap(const struct bpe *bpe, struct bpe_scratch *scratch, ui
     }
 }
 
-/* A byte without a token is dropped before the merges, so that its neighbours may merge, as in the
- * tokenizers library that the models were trained with. (llama.cpp drops it after them.) */
-static uint32_t load_piece(const struct bpe *bpe, struct bpe_symbol *symbols, struct span piece) {
-    uint32_t n = 0;
-    for (size_t i = 0; i < piece.n; i++) {
-        uint32_t id = bpe->byte_ids[(uint8_t)piece.bytes[i]];
-        if (id == TOKEN_NONE)
-            continue;
-        symbols[n] =
-            (struct bpe_symbol){.id = id, .rank = RANK_NONE, .next = n + 1, .previous = n - 1};
-        if (n > 0)
-            symbols[n - 1].rank = pair_rank(bpe, symbols[n - 1].id, id);
-        n++;
-    }
+/* The symbols of one piece as they are put in. */
+struct loading {
+    const struct bpe *bpe;
+    struct bpe_symbol *symbols;
+    uint32_t n;
+    bool has_unknown; /* one is to be put in before the next known symbol */
+};
+
+static void put(struct loading *loading, uint32_t id) {
+    struct bpe_symbol *symbols = loading->symbols;
+    uint32_t n = loading->n++;
+    symbols[n] = (struct bpe_symbol){.id = id, .rank = RANK_NONE, .next = n + 1, .previous = n - 1};
     if (n > 0)
-        symbols[0].previous = n; /* none */
-    return n;
+        symbols[n - 1].rank = pair_rank(loading->bpe, symbols[n - 1].id, id);
+}
+
+static void put_known(struct loading *loading, uint32_t id) {
+    if (loading->has_unknown)
+        put(loading, loading->bpe->options.unknown_id);
+    loading->has_unknown = false;
+    put(loading, id);
+}
+
+/* Where there is no unknown token, the symbol is dropped before the merges, so that its neighbours
+ * may merge, as in the tokenizers library that the models were trained with. (llama.cpp drops it
+ * after them.) */
+static void put_unknown(struct loading *loading) {
+    const struct bpe_options *options = &loading->bpe->options;
+    if (options->unknown_id == TOKEN_NONE)
+        return;
+    if (loading->has_unknown && !options->fuse_unknown)
+        put(loading, options->unknown_id);
+    loading->has_unknown = true;
+}
+
+static void put_bytes(struct loading *loading, struct span bytes) {
+    for (size_t i = 0; i < bytes.n; i++) {
+        uint32_t id = loading->bpe->byte_ids[(uint8_t)bytes.bytes[i]];
+        if (id != TOKEN_NONE)
+            put_known(loading, id);
+        else
+            put_unknown(loading);
+    }
+}
+
+/* Byte tokens do not end a run of unknown ones: so it is in the tokenizers library. */
+static bool put_fallback(struct loading *loading, struct span character) {
+    const uint32_t *byte_ids = loading->bpe->byte_ids;
+    for (size_t i = 0; i < character.n; i++)
+        if (byte_ids[(uint8_t)character.bytes[i]] == TOKEN_NONE)
+            return false;
+    for (size_t i = 0; i < character.n; i++)
+        put(loading, byte_ids[(uint8_t)character.bytes[i]]);
+    return true;
+}
+
+static void put_characters(struct loading *loading, struct span text) {
+    const struct bpe *bpe = loading->bpe;
+    for (size_t at = 0; at < text.n;) {
+        uint32_t point;
+        struct span character = {text.bytes + at,
+                                 utf8_decode(text.bytes + at, text.n - at, &point)};
+        uint32_t id = vocabulary_find(bpe->vocabulary, character);
+        DASSERT(character.n > 0);
+        if (id != TOKEN_NONE)
+            put_known(loading, id);
+        else if (!bpe->options.byte_fallback || !put_fallback(loading, character))
+            put_unknown(loading);
+        at += character.n;
+    }
+}
+
+static uint32_t load_piece(const struct bpe *bpe, struct bpe_symbol *symbols, struct span piece) {
+    struct loading loading = {.bpe = bpe, .symbols = symbols};
+    if (bpe->options.over_chars)
+        put_characters(&loading, piece);
+    else
+        put_bytes(&loading, piece);
+    if (loading.has_unknown)
+        put(&loading, bpe->options.unknown_id);
+    if (loading.n > 0)
+        symbols[0].previous = loading.n; /* none */
+    return loading.n;
 }
 
 enum status bpe_encode(const struct bpe *bpe, struct bpe_scratch *scratch, struct span piece,
                        struct ids *ids) {
     ASSERT(piece.n < UINT32_MAX);
-    if (piece.n == 1) {
-        uint32_t id = bpe->byte_ids[(uint8_t)piece.bytes[0]];
-        return id == TOKEN_NONE ? STATUS_OK : ids_push(ids, id);
+    if (bpe->options.ignores_merges) {
+        uint32_t id = vocabulary_find(bpe->vocabulary, piece);
+        if (id != TOKEN_NONE)
+            return ids_push(ids, id);
     }
     TRY(reserve(scratch, piece.n));
     struct bpe_symbol *symbols = scratch->symbols;

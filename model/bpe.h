@@ -1,6 +1,6 @@
 /* model/bpe.h: byte-pair merges of one piece: again and again the adjacent pair of lowest rank,
- * leftmost first, becomes one token, until no pair is in the table (Sennrich et al. 2016, with
- * GPT-2's bytes as the first symbols). O(n log n) in the piece's length.
+ * leftmost first, becomes one token, until no pair is in the table (Sennrich et al. 2016). The
+ * first symbols are bytes (GPT-2) or characters (Llama 2). O(n log n) in the piece's length.
  *
  * A struct bpe is read-only after opening: any thread, each with a scratch of its own. */
 #pragma once
@@ -11,6 +11,7 @@
 #include "model/span.h"
 #include "model/vocabulary.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define BPE_MERGES_MAX 2097152u
@@ -22,11 +23,29 @@ struct bpe_pair {
     uint32_t merged; /* the token it becomes */
 };
 
+/* Left and right side, as the vocabulary has their bytes. */
+struct bpe_merge {
+    struct span left;
+    struct span right;
+};
+
+struct bpe_options {
+    bool over_chars;     /* first symbols are characters, not bytes */
+    bool byte_fallback;  /* over_chars: a character that is no token becomes its bytes' <0xHH> */
+    bool fuse_unknown;   /* neighbouring unknown symbols become one unknown token */
+    bool ignores_merges; /* a piece that is a token is that token, whatever the merges say */
+    bool by_rank;        /* no merges: any pair whose join is a token merges, lower ids first */
+    uint32_t unknown_id; /* what else an unknown symbol becomes; TOKEN_NONE: it is dropped */
+};
+
 struct bpe {
-    struct bpe_pair *pairs; /* owned (n_slots), open addressing */
-    uint32_t n_slots;       /* power of two */
+    struct bpe_options options;
+    const struct vocabulary *vocabulary; /* borrowed */
+    struct bpe_pair *pairs;              /* owned (n_slots), open addressing */
+    uint32_t n_slots;                    /* power of two */
     uint64_t seed;
-    uint32_t byte_ids[256]; /* token of each single byte, or TOKEN_NONE: such a byte is dropped */
+    uint32_t byte_ids[256]; /* token of each single byte (with byte_fallback: its <0xHH>), or
+                               TOKEN_NONE */
 };
 
 struct bpe_symbol;
@@ -38,10 +57,12 @@ struct bpe_scratch {
     size_t n_symbols;
 };
 
-/* `merges` (n) are "left right" in GPT-2's alphabet, in order of rank. Both sides and their join
- * must be normal tokens of the vocabulary: STATUS_CORRUPT names the first that is not. */
+/* `merges` (n), in order of rank. Both sides and their join must be tokens of the vocabulary, which
+ * must stay where it is: STATUS_CORRUPT names the first that is not. A merge into a control token
+ * is left out: text never becomes one. */
 NODISCARD enum status bpe_init(struct bpe *bpe, const struct vocabulary *vocabulary,
-                               const struct span *merges, size_t n, struct error *error);
+                               const struct bpe_options *options, const struct bpe_merge *merges,
+                               size_t n, struct error *error);
 void bpe_fini(struct bpe *bpe);
 
 /* Appends the ids of a piece. STATUS_NOMEM, STATUS_LIMIT from ids. */

@@ -73,7 +73,7 @@ enum status config_check(const struct model_config *config, struct error *error)
     return check_rope(config, error);
 }
 
-static void add_stop(struct model_config *config, uint32_t id) {
+void config_add_stop(struct model_config *config, uint32_t id) {
     if (id >= config->n_vocab || config->n_stop_ids == CONFIG_STOPS_MAX)
         return;
     for (uint32_t i = 0; i < config->n_stop_ids; i++)
@@ -94,19 +94,19 @@ void config_add_stops(struct model_config *config, const struct gguf *gguf,
     static const char *const glm_names[] = {"<|user|>", "<|observation|>"};
     struct error ignored;
     uint32_t id;
-    add_stop(config, config->eos_id);
+    config_add_stop(config, config->eos_id);
     for (size_t i = 0; gguf && i < sizeof keys / sizeof *keys; i++)
         if (gguf_u32(gguf, keys[i], &id, &ignored) == STATUS_OK)
-            add_stop(config, id);
+            config_add_stop(config, id);
     if (config->eos_id == CONFIG_NO_TOKEN)
         return;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         struct span name = {names[i], strlen(names[i])};
-        add_stop(config, vocabulary_find_special(&tokenizer->vocabulary, name));
+        config_add_stop(config, vocabulary_find_special(&tokenizer->vocabulary, name));
     }
     for (size_t i = 0; strcmp(config->family, "chatglm") == 0 && i < 2; i++) {
         struct span name = {glm_names[i], strlen(glm_names[i])};
-        add_stop(config, vocabulary_find_special(&tokenizer->vocabulary, name));
+        config_add_stop(config, vocabulary_find_special(&tokenizer->vocabulary, name));
     }
 }
 

@@ -124,6 +124,9 @@ NODISCARD enum status config_from_gguf(const struct gguf *gguf, struct model_con
 void config_add_stops(struct model_config *config, const struct gguf *gguf,
                       const struct tokenizer *tokenizer);
 
+/* One more id that ends an answer, unless it is there already or beyond the vocabulary. */
+void config_add_stop(struct model_config *config, uint32_t id);
+
 /* Takes the model's name from a path: the last part, without ".gguf"; what is not printable ASCII
  * becomes '_'. */
 void config_name_from_path(struct model_config *config, const char *path);

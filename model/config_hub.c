@@ -90,8 +90,11 @@ static enum status read_id(const struct json_keys *keys, const json_t *value, co
     return STATUS_OK;
 }
 
-/* eos_token_id: a number or a list of them, the first of which is the model's eos. */
-static enum status read_ends(const struct json_keys *keys, struct model_config *config) {
+/* eos_token_id: a number or a list of them, the first of which is the model's eos. Where files
+ * beside config.json list ids that no token of this model has, those are left out: nothing can end
+ * by them. */
+static enum status read_ends(const struct json_keys *keys, bool is_beside,
+                             struct model_config *config) {
     const json_t *bos = json_keys_get(keys, "bos_token_id");
     const json_t *eos = json_keys_get(keys, "eos_token_id");
     if (bos)
@@ -107,6 +110,8 @@ static enum status read_ends(const struct json_keys *keys, struct model_config *
     for (size_t i = 0; i < n; i++) {
         uint32_t id = 0;
         const json_t *item = is_list ? json_array_get(eos, i) : eos;
+        if (is_list && is_beside && json_integer_value(item) >= config->n_vocab)
+            continue;
         TRY(read_id(keys, item, "eos_token_id", config->n_vocab, &id));
         bool is_new = true;
         for (uint32_t j = 0; j < config->n_stop_ids; j++)
@@ -151,6 +156,35 @@ static enum status read_class(const struct json_keys *keys, struct model_config 
                           name);
 }
 
+/* config_check() knows no files: its field as the key that it was read from. */
+static const char *key_of(const struct model_config *config, const char *field) {
+    static const struct {
+        const char *field;
+        const char *key;
+        const char *glm_key;
+    } keys[] = {
+        {"n_vocab", "vocab_size", "padded_vocab_size"},
+        {"context", "max_position_embeddings", "seq_length"},
+        {"n_layers", "num_hidden_layers", "num_layers"},
+        {"dim", "hidden_size", "hidden_size"},
+        {"ffn_dim", "intermediate_size", "ffn_hidden_size"},
+        {"n_heads", "num_attention_heads", "num_attention_heads"},
+        {"n_kv_heads", "num_key_value_heads", "multi_query_group_num"},
+        {"head_dim", "head_dim", "kv_channels"},
+        {"norm_eps", "rms_norm_eps", "layernorm_epsilon"},
+        {"rope_dims", "head_dim", "kv_channels"},
+        {"n_experts", "num_experts", "num_experts"},
+        {"n_active", "num_experts_per_tok", "num_experts_per_tok"},
+        {"expert_dim", "moe_intermediate_size", "moe_intermediate_size"},
+        {"shared_dim", "shared_expert_intermediate_size", "shared_expert_intermediate_size"},
+    };
+    bool is_glm = strcmp(config->family, "chatglm") == 0;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (strcmp(field, keys[i].field) == 0)
+            return is_glm ? keys[i].glm_key : keys[i].key;
+    return NULL;
+}
+
 enum status config_from_hub(const struct config_hub *hub, struct model_config *config,
                             struct error *error) {
     struct model_config read = {
@@ -161,12 +195,13 @@ enum status config_from_hub(const struct config_hub *hub, struct model_config *c
     TRY(read_class(&keys, &read));
     TRY(read_dtype(&keys, &read));
     TRY(config_hub_quant(hub, &keys, &read));
-    TRY(read_ends(&keys, &read));
+    TRY(read_ends(&keys, false, &read));
     if (hub->generation)
-        TRY(read_ends(&generation, &read));
+        TRY(read_ends(&generation, true, &read));
     enum status status = config_check(&read, error);
     if (status != STATUS_OK) {
-        error_prefix(error, "%s", hub->config_file);
+        const char *key = key_of(&read, error->field);
+        error_prefix(error, "%s%s%s", hub->config_file, key ? ": " : "", key ? key : "");
         return status;
     }
     *config = read;

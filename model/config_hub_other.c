@@ -49,8 +49,8 @@ enum status config_hub_qwen(const struct json_keys *keys, struct model_config *c
     config->ffn_dim /= 2;
     config->n_kv_heads = config->n_heads;
     TRY(config_hub_split_heads(keys, config));
-    uint32_t channels = config->head_dim;
-    TRY(json_keys_u32_or(keys, "kv_channels", &channels));
+    uint32_t channels = 0;
+    TRY(json_keys_u32(keys, "kv_channels", &channels));
     if (channels != config->head_dim)
         return json_keys_fail(keys, STATUS_INVALID, "kv_channels",
                               "is %u, but hidden_size / num_attention_heads is %u", channels,

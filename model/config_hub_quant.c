@@ -40,10 +40,13 @@ static enum status read_sizes(const struct json_keys *keys, struct quant *quant)
                               quant->method == CONFIG_METHOD_AWQ ? "AWQ is served with 4"
                                                                  : "GPTQ is served with 4 and 8");
     quant->bits = (uint32_t)bits;
-    if (quant->group != -1 && (quant->group < 8 || quant->group > CONFIG_DIM_MAX))
-        return json_keys_fail(
-            keys, STATUS_INVALID, json_keys_get(keys, "group_size") ? "group_size" : "q_group_size",
-            "is %lld, neither -1 nor from 8 to %u", (long long)quant->group, CONFIG_DIM_MAX);
+    bool is_power = quant->group >= 8 && quant->group <= CONFIG_DIM_MAX &&
+                    (quant->group & (quant->group - 1)) == 0;
+    if (quant->group != -1 && !is_power)
+        return json_keys_fail(keys, STATUS_INVALID,
+                              json_keys_get(keys, "group_size") ? "group_size" : "q_group_size",
+                              "is %lld, neither -1 nor a power of two from 8 to %u",
+                              (long long)quant->group, CONFIG_DIM_MAX);
     return STATUS_OK;
 }
 

@@ -38,14 +38,25 @@ static bool is_weight_format(const struct model *model, const char *format) {
            strcmp(format, "bf16") == 0;
 }
 
+/* As the files spell it. */
+static const char *show_dtype(char text[16], const char *format) {
+    size_t n = 0;
+    for (; format[n] && n < 15; n++)
+        text[n] = (char)(format[n] >= 'a' && format[n] <= 'z' ? format[n] - 'a' + 'A' : format[n]);
+    text[n] = 0;
+    return text;
+}
+
 static enum status check_format(const struct model *model, const struct checkpoint_want *want,
                                 const struct tensor *tensor, struct error *error) {
     if (want->format ? strcmp(tensor->format, want->format) == 0
                      : is_weight_format(model, tensor->format))
         return STATUS_OK;
+    char is[16];
+    char wanted[16];
     return error_field(error, STATUS_UNSUPPORTED, want->name, "%s: tensor %s has dtype %s, not %s",
-                       model->config.name, want->name, tensor->format,
-                       want->format ? want->format : "f32, f16 or bf16");
+                       model->config.name, want->name, show_dtype(is, tensor->format),
+                       want->format ? show_dtype(wanted, want->format) : "F32, F16 or BF16");
 }
 
 static enum status get(const struct model *model, const struct checkpoint_want *want,

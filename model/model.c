@@ -11,11 +11,19 @@
 
 #define EXTRAS_BYTES_MAX ((size_t)1 << 30)
 
-static enum status choose_template(struct model *model, struct error *error) {
-    enum status status = template_choose(&model->template, model->template_source, error);
-    if (status == STATUS_UNSUPPORTED)
-        model->template = (struct template){0}; /* completions work without it */
-    return status == STATUS_UNSUPPORTED ? STATUS_OK : status;
+enum status model_choose_template(struct model *model, struct error *error) {
+    struct template_source source = {.text = model->template_source,
+                                     .family = model->config.family,
+                                     .tokenizer = model->tokenizer,
+                                     .n_vocab = model->config.n_vocab};
+    enum status status = template_choose(&model->template, &source, error);
+    if (status == STATUS_NOMEM)
+        return status;
+    if (status != STATUS_OK)
+        snprintf(model->template.refusal, sizeof model->template.refusal, "%s", error->text);
+    for (uint32_t i = 0; i < model->template.n_stop_ids; i++)
+        config_add_stop(&model->config, model->template.stop_ids[i]);
+    return STATUS_OK;
 }
 
 static enum status fill_from_gguf(struct model *model, const char *path, struct error *error) {
@@ -31,7 +39,7 @@ static enum status fill_from_gguf(struct model *model, const char *path, struct 
     config_add_stops(config, gguf, model->tokenizer);
     if (gguf_find(gguf, "tokenizer.chat_template"))
         TRY(gguf_string(gguf, "tokenizer.chat_template", &model->template_source, error));
-    return choose_template(model, error);
+    return model_choose_template(model, error);
 }
 
 static enum status fill_hash(struct model *model, struct error *error) {
@@ -56,9 +64,10 @@ static enum status finish(struct model *model, const char *path, struct error *e
     uint32_t n_tokens = tokenizer_n_tokens(model->tokenizer);
     /* Ids past the embedding's rows would be read from beyond its end. */
     if (n_tokens > config->n_vocab)
-        return error_field(error, STATUS_CORRUPT, "vocab_size",
-                           "%s: the tokenizer has %u tokens, but the embedding has %u rows", path,
-                           n_tokens, config->n_vocab);
+        return error_field(
+            error, STATUS_CORRUPT, "vocab_size",
+            "%s: the tokenizer has %u tokens, up to id %u, but the embedding has %u rows", path,
+            n_tokens, n_tokens - 1, config->n_vocab);
     memcpy(config->tokenizer_fingerprint, model->tokenizer->fingerprint,
            sizeof config->tokenizer_fingerprint);
     if (checkpoint->kind->hash(checkpoint, 0, config->fingerprint) != STATUS_OK ||
@@ -115,6 +124,7 @@ enum status model_open(const char *path, const struct model_options *options, st
 void model_close(struct model *model) {
     if (!model)
         return;
+    template_fini(&model->template);
     tokenizer_close(model->tokenizer);
     if (model->checkpoint)
         model->checkpoint->kind->close(model->checkpoint);

@@ -37,8 +37,8 @@ struct model_options {
                            pseudo-random values and next to no memory; the path is a folder with a
                            config.json, or that file. Without tokenizer files ids are bytes. */
     uint64_t seed;      /* of a dummy's values */
-    bool any_tokenizer; /* a folder without tokenizer files opens all the same, with ids as bytes:
-                           for looking at weights, never for serving text */
+    bool any_tokenizer; /* a folder whose tokenizer is missing or not served opens all the same,
+                           with ids as bytes: for looking at weights, never for serving text */
 };
 
 /* Opens a .gguf file, a folder as it lies on a model hub (config.json, *.safetensors, tokenizer
@@ -53,6 +53,10 @@ void model_close(struct model *model);
 /* Right before long reading of the tensors: their files are as long as they were. STATUS_IO naming
  * the file. See base/file.h for what is left of the danger. */
 NODISCARD enum status model_check_files(const struct model *model, struct error *error);
+
+/* For model*.c: the chat template by source text, family and tokenizer. Completions work without one
+ * that cannot be used; chats are told why. */
+NODISCARD enum status model_choose_template(struct model *model, struct error *error);
 
 /* For model*.c: opens a folder, or a dummy of one, into a zeroed model. */
 NODISCARD enum status model_fill_folder(struct model *model, const char *path,

@@ -64,7 +64,7 @@ static enum status read_template(const char *folder, struct buf *text, struct er
     return STATUS_OK;
 }
 
-static enum status open_template(struct model *model, const char *folder, struct error *error) {
+static enum status load_template(struct model *model, const char *folder, struct error *error) {
     struct buf text;
     buf_init(&text, 0);
     enum status status = read_template(folder, &text, error);
@@ -76,22 +76,25 @@ static enum status open_template(struct model *model, const char *folder, struct
     }
     model->template_text = text.data; /* taken over */
     model->template_source = (struct span){text.data, text.n};
-    status = template_choose(&model->template, model->template_source, error);
-    if (status == STATUS_UNSUPPORTED)
-        model->template = (struct template){0}; /* completions work without it */
-    return status == STATUS_UNSUPPORTED ? STATUS_OK : status;
+    return STATUS_OK;
 }
 
-/* The tokenizer's files, or bytes where there are none and that will do. */
-static enum status open_tokenizer(struct model *model, const char *folder,
-                                  const struct model_options *options, struct error *error) {
+/* The tokenizer's files, or bytes where there are none and that will do; then the chat template,
+ * whose special tokens are looked up in it. */
+static enum status open_text(struct model *model, const char *folder,
+                             const struct model_options *options, struct error *error) {
+    TRY(load_template(model, folder, error));
     enum status status = tokenizer_open_folder(folder, &model->tokenizer, error);
-    bool missing = status == STATUS_NOT_FOUND && (options->dummy || options->any_tokenizer);
-    if (!missing && !(status == STATUS_UNSUPPORTED && options->any_tokenizer))
+    bool is_optional = (status == STATUS_NOT_FOUND && (options->dummy || options->any_tokenizer)) ||
+                       (status == STATUS_UNSUPPORTED && options->any_tokenizer);
+    if (is_optional)
+        TRY(tokenizer_open_bytes(model->config.n_vocab, &model->tokenizer, error));
+    else if (status != STATUS_OK)
         return status;
-    if (options->dummy && !model->template_source.n)
-        template_chatml(&model->template);
-    return tokenizer_open_bytes(model->config.n_vocab, &model->tokenizer, error);
+    if (!is_optional || model->template_source.n > 0)
+        return model_choose_template(model, error);
+    template_chatml(&model->template);
+    return STATUS_OK;
 }
 
 /* The embedding must be what the numbers say: everything else is sized by them. The families ask
@@ -141,8 +144,7 @@ enum status model_fill_folder(struct model *model, const char *path,
     else
         TRY(checkpoint_from_safetensors(folder, &model->checkpoint, error));
     TRY(check_embedding(model, path, error));
-    TRY(open_template(model, folder, error));
-    TRY(open_tokenizer(model, folder, options, error));
+    TRY(open_text(model, folder, options, error));
     if (config->bos_id == CONFIG_NO_TOKEN && model->tokenizer->bos_id < config->n_vocab)
         config->bos_id = model->tokenizer->bos_id;
     if (config->eos_id == CONFIG_NO_TOKEN && model->tokenizer->eos_id < config->n_vocab)

@@ -208,7 +208,12 @@ static enum status check_count(const char *folder, const struct names *names, st
     return STATUS_OK;
 }
 
-static enum status list_folder(const char *folder, struct names *names, bool *has_pickles,
+static bool is_pickle(const char *name) {
+    return ends_with(name, ".bin") || ends_with(name, ".pt") || ends_with(name, ".pth");
+}
+
+/* *pickle becomes the name of the first file of pickles, if there is one. */
+static enum status list_folder(const char *folder, struct names *names, char pickle[NAME_MAX + 1],
                                struct error *error) {
     DIR *listing = opendir(folder);
     enum status status = STATUS_OK;
@@ -217,8 +222,8 @@ static enum status list_folder(const char *folder, struct names *names, bool *ha
     for (struct dirent *entry; status == STATUS_OK && (entry = readdir(listing));) {
         if (is_plain(entry->d_name))
             status = add_name(names, entry->d_name, error);
-        *has_pickles = *has_pickles || ends_with(entry->d_name, ".bin") ||
-                       ends_with(entry->d_name, ".pt") || ends_with(entry->d_name, ".pth");
+        if (is_pickle(entry->d_name) && (!pickle[0] || strcmp(entry->d_name, pickle) < 0))
+            snprintf(pickle, NAME_MAX + 1, "%s", entry->d_name);
     }
     closedir(listing);
     if (names->n > 0)
@@ -229,7 +234,7 @@ static enum status list_folder(const char *folder, struct names *names, bool *ha
 static enum status open_folder(const char *folder, struct names *names, struct safetensors **files,
                                struct error *error) {
     char path[PATH_MAX];
-    bool has_pickles = false;
+    char pickle[NAME_MAX + 1] = "";
     if (snprintf(path, sizeof path, "%s/" INDEX_NAME, folder) >= (int)sizeof path)
         return error_set(error, STATUS_LIMIT, "the path is too long");
     if (access(path, F_OK) == 0)
@@ -238,15 +243,15 @@ static enum status open_folder(const char *folder, struct names *names, struct s
     if (access(path, F_OK) == 0)
         TRY(add_name(names, "model.safetensors", error));
     else
-        TRY(list_folder(folder, names, &has_pickles, error));
-    if (names->n == 0 && has_pickles)
+        TRY(list_folder(folder, names, pickle, error));
+    if (names->n == 0 && pickle[0])
         return error_set(
             error, STATUS_UNSUPPORTED,
-            "%s: only pickles (pytorch_model*.bin), which are programs and not loaded; "
+            "%s: no .safetensors file but %.100s, a pickle, which is a program and not loaded; "
             "convert with: python -c \"from transformers import AutoModelForCausalLM as "
             "M; M.from_pretrained('IN', torch_dtype='auto', trust_remote_code=True)"
             ".save_pretrained('OUT', safe_serialization=True)\"",
-            folder);
+            folder, pickle);
     if (names->n == 0)
         return error_set(error, STATUS_NOT_FOUND, "%s: no .safetensors file", folder);
     TRY(check_count(folder, names, error));

@@ -1,12 +1,14 @@
 #include "model/template.h"
 
 #include "base/assert.h"
+#include "model/jinja/jinja.h"
 #include "model/template_kinds.h"
 #include "model/tokenizer.h"
 
 #include <stdlib.h>
 
-static const struct template_kind *const kinds[] = {&template_kind_chatml};
+static const struct template_kind *const kinds[] = {
+    &template_kind_jinja, &template_kind_chatml, &template_kind_chatglm, &template_kind_baichuan};
 
 static const char *const role_names[TEMPLATE_ROLE_COUNT] = {
     [TEMPLATE_SYSTEM] = "system", [TEMPLATE_DEVELOPER] = "developer",
@@ -29,22 +31,29 @@ enum status template_role_parse(struct span name, enum template_role *role) {
     return STATUS_NOT_FOUND;
 }
 
-enum status template_choose(struct template *chosen, struct span source, struct error *error) {
+enum status template_choose(struct template *chosen, const struct template_source *source,
+                            struct error *error) {
     struct template opened = {0};
-    if (source.n == 0) {
-        *chosen = opened;
-        return STATUS_OK;
-    }
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         if (!kinds[i]->recognise(source))
             continue;
         opened.kind = kinds[i];
-        TRY(kinds[i]->open(&opened, source, error));
-        *chosen = opened;
-        return STATUS_OK;
+        enum status status = kinds[i]->open(&opened, source, error);
+        if (status != STATUS_OK) {
+            template_fini(&opened);
+            return status;
+        }
+        break;
     }
-    return error_set(error, STATUS_UNSUPPORTED,
-                     "the chat template is none that is known; ChatML is");
+    *chosen = opened;
+    return STATUS_OK;
+}
+
+void template_fini(struct template *chosen) {
+    if (!chosen)
+        return;
+    jinja_free(chosen->program);
+    *chosen = (struct template){0};
 }
 
 const struct template_kind *template_nth_kind(size_t n) {
@@ -58,18 +67,21 @@ void template_chatml(struct template *chosen) {
 enum status template_render(const struct template *chosen, const struct template_input *input,
                             struct template_prompt *prompt, struct error *error) {
     struct template_prompt made = {0};
+    if (!chosen->kind && chosen->refusal[0])
+        return error_set(error, STATUS_UNSUPPORTED, "the model's chat template cannot be used: %s",
+                         chosen->refusal);
     if (!chosen->kind)
-        return error_set(error, STATUS_UNSUPPORTED,
-                         "the model has no chat template that is known here");
+        return error_set(error, STATUS_UNSUPPORTED, "the model has no chat template");
     if (input->n_messages == 0)
         return error_field(error, STATUS_INVALID, "messages", "there is no message");
     if (input->n_messages > TEMPLATE_MESSAGES_MAX)
         return error_field(error, STATUS_LIMIT, "messages", "%zu messages, at most %u are taken",
                            input->n_messages, TEMPLATE_MESSAGES_MAX);
-    enum status status = chosen->kind->render(chosen, input, &made);
+    error_set(error, STATUS_NOMEM, "no memory for the prompt"); /* what adding segments says */
+    enum status status = chosen->kind->render(chosen, input, &made, error);
     if (status != STATUS_OK) {
         template_prompt_fini(&made);
-        return error_set(error, status, "no memory for the prompt");
+        return status;
     }
     *prompt = made;
     return STATUS_OK;
@@ -79,11 +91,12 @@ void template_prompt_fini(struct template_prompt *prompt) {
     if (!prompt)
         return;
     free(prompt->segments);
+    free(prompt->text);
     *prompt = (struct template_prompt){0};
 }
 
-enum status template_add(struct template_prompt *prompt, bool is_markup, struct span text) {
-    if (text.n == 0)
+enum status template_add(struct template_prompt *prompt, struct template_segment segment) {
+    if (segment.text.n == 0 && segment.kind != TEMPLATE_ID)
         return STATUS_OK;
     if (prompt->n == prompt->size) {
         size_t size = prompt->size ? 2 * prompt->size : 32;
@@ -93,7 +106,35 @@ enum status template_add(struct template_prompt *prompt, bool is_markup, struct 
         prompt->segments = segments;
         prompt->size = size;
     }
-    prompt->segments[prompt->n++] = (struct template_segment){is_markup, text};
+    prompt->segments[prompt->n++] = segment;
+    return STATUS_OK;
+}
+
+enum status template_find_marker(const struct template_source *source, struct span name,
+                                 uint32_t known, uint32_t *id, struct error *error) {
+    const struct tokenizer *tokenizer = source->tokenizer;
+    uint32_t n_vocab = source->n_vocab ? source->n_vocab
+                       : tokenizer     ? tokenizer_n_tokens(tokenizer)
+                                       : UINT32_MAX;
+    uint32_t found = tokenizer ? tokenizer_find(tokenizer, name) : TOKEN_NONE;
+    if (found == TOKEN_NONE)
+        found = known;
+    if (found >= n_vocab)
+        return error_set(error, STATUS_CORRUPT,
+                         "the marker %.*s is token %u, beyond the vocabulary of %u",
+                         span_shown(name), name.bytes, found, n_vocab);
+    *id = found;
+    return STATUS_OK;
+}
+
+enum status template_refuse_tools(const struct template *chosen, const struct template_input *input,
+                                  struct error *error) {
+    if (json_array_size(input->tools) > 0)
+        return error_field(error, STATUS_UNSUPPORTED, "tools", "the format %s has no tools",
+                           chosen->kind->name);
+    if (json_array_size(input->documents) > 0)
+        return error_field(error, STATUS_UNSUPPORTED, "documents", "the format %s has no documents",
+                           chosen->kind->name);
     return STATUS_OK;
 }
 
@@ -102,7 +143,7 @@ void template_prompt_text(const struct template_prompt *prompt, struct buf *out)
         buf_append(out, prompt->segments[i].text.bytes, prompt->segments[i].text.n);
 }
 
-/* Plain text that waits for the next special token or the end. */
+/* Text that waits for the next special token, cut or the end. */
 struct run {
     const struct tokenizer *tokenizer;
     struct tokenizer_scratch *scratch;
@@ -124,6 +165,14 @@ static enum status flush_run(struct run *run) {
     return STATUS_OK;
 }
 
+static enum status add_id(struct run *run, uint32_t id) {
+    TRY(flush_run(run));
+    if (ids_push(run->ids, id) != STATUS_OK)
+        return error_set(run->error, STATUS_LIMIT, "the text has more than %zu tokens",
+                         run->ids->limit);
+    return STATUS_OK;
+}
+
 static enum status add_markup(struct run *run, struct span text) {
     const struct vocabulary *vocabulary = &run->tokenizer->vocabulary;
     size_t begin = 0;
@@ -136,14 +185,24 @@ static enum status add_markup(struct run *run, struct span text) {
             continue;
         }
         buf_append(&run->text, text.bytes + begin, at - begin);
-        TRY(flush_run(run));
-        if (ids_push(run->ids, id) != STATUS_OK)
-            return error_set(run->error, STATUS_LIMIT, "the text has more than %zu tokens",
-                             run->ids->limit);
+        TRY(add_id(run, id));
         at += length;
         begin = at;
     }
     buf_append(&run->text, text.bytes + begin, text.n - begin);
+    return STATUS_OK;
+}
+
+static enum status add_segment(struct run *run, const struct template_segment *segment) {
+    switch (segment->kind) {
+    case TEMPLATE_ID:
+        return add_id(run, segment->id);
+    case TEMPLATE_MARKUP:
+        return add_markup(run, segment->text);
+    case TEMPLATE_PLAIN:
+        break;
+    }
+    buf_append(&run->text, segment->text.bytes, segment->text.n);
     return STATUS_OK;
 }
 
@@ -157,10 +216,10 @@ enum status template_prompt_encode(const struct template_prompt *prompt,
     buf_init(&run.text, TOKENIZER_TEXT_MAX);
     for (size_t i = 0; i < prompt->n && status == STATUS_OK; i++) {
         const struct template_segment *segment = &prompt->segments[i];
-        if (segment->is_markup)
-            status = add_markup(&run, segment->text);
-        else
-            buf_append(&run.text, segment->text.bytes, segment->text.n);
+        if (segment->is_cut)
+            status = flush_run(&run);
+        if (status == STATUS_OK)
+            status = add_segment(&run, segment);
     }
     if (status == STATUS_OK)
         status = flush_run(&run);

@@ -3,4 +3,7 @@
 
 #include "model/template.h"
 
+extern const struct template_kind template_kind_jinja;
 extern const struct template_kind template_kind_chatml;
+extern const struct template_kind template_kind_chatglm;
+extern const struct template_kind template_kind_baichuan;

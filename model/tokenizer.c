@@ -10,8 +10,9 @@ struct tokenizer_scratch *tokenizer_scratch_new(void) {
     struct tokenizer_scratch *scratch = calloc(1, sizeof *scratch);
     if (!scratch)
         return NULL;
+    normalize_scratch_init(&scratch->normalize);
     if (pretokenize_scratch_init(&scratch->pretokenize) != STATUS_OK) {
-        free(scratch);
+        tokenizer_scratch_free(scratch);
         return NULL;
     }
     return scratch;
@@ -20,23 +21,54 @@ struct tokenizer_scratch *tokenizer_scratch_new(void) {
 void tokenizer_scratch_free(struct tokenizer_scratch *scratch) {
     if (!scratch)
         return;
+    normalize_scratch_fini(&scratch->normalize);
     pretokenize_scratch_fini(&scratch->pretokenize);
     bpe_scratch_fini(&scratch->bpe);
+    spm_scratch_fini(&scratch->spm);
     free(scratch);
+}
+
+static void scratch_trim(struct tokenizer_scratch *scratch) {
+    normalize_scratch_trim(&scratch->normalize);
+    pretokenize_scratch_trim(&scratch->pretokenize);
+    bpe_scratch_trim(&scratch->bpe);
+    spm_scratch_trim(&scratch->spm);
+}
+
+/* One encoding by merges: what becomes of each piece. */
+struct merging {
+    const struct bpe *bpe;
+    struct bpe_scratch *scratch;
+    struct ids *ids;
+};
+
+static enum status merge_piece(void *context, struct span piece) {
+    const struct merging *merging = context;
+    return bpe_encode(merging->bpe, merging->scratch, piece, merging->ids);
 }
 
 static enum status encode_bpe(const struct tokenizer *tokenizer, struct tokenizer_scratch *scratch,
                               struct span text, bool at_start, struct ids *ids) {
-    (void)at_start;
-    for (size_t at = 0; at < text.n;) {
-        size_t end;
-        TRY(pretokenize_next(&tokenizer->pretokenizer, &scratch->pretokenize, text.bytes, text.n,
-                             at, &end));
-        struct span piece = {text.bytes + at, end - at};
-        TRY(bpe_encode(&tokenizer->bpe, &scratch->bpe, piece, ids));
-        at = end;
+    struct merging merging = {&tokenizer->bpe, &scratch->bpe, ids};
+    struct special_match match;
+    struct span rest;
+    bool lost_front;
+    size_t done = 0;
+    TRY(normalize(&tokenizer->normalizer, &scratch->normalize, &scratch->pretokenize.regex, text,
+                  &rest, &lost_front));
+    at_start = at_start && !lost_front;
+    for (size_t at = 0;
+         tokenizer_next_special(tokenizer, rest, done, at, scratch->parses_special, true, &match);
+         at = match.next) {
+        struct span before = {rest.bytes + done, match.begin > done ? match.begin - done : 0};
+        TRY(pretokenize(&tokenizer->pretokenizer, &scratch->pretokenize, before,
+                        at_start && done == 0, merge_piece, &merging));
+        TRY(ids_push(ids, match.id));
+        done = match.end;
     }
-    return STATUS_OK;
+    rest = (struct span){rest.bytes + done, rest.n - done};
+    return pretokenize(&tokenizer->pretokenizer, &scratch->pretokenize, rest, at_start && done == 0,
+                       merge_piece, &merging);
 }
 
 const struct tokenizer_kind tokenizer_kind_bpe = {.name = "bpe", .encode = encode_bpe};
@@ -58,24 +90,21 @@ const struct tokenizer_kind tokenizer_kind_bytes = {.name = "bytes", .encode = e
 static enum status encode_between(const struct tokenizer *tokenizer,
                                   struct tokenizer_scratch *scratch, struct span text, bool control,
                                   struct ids *ids) {
-    const struct vocabulary *vocabulary = &tokenizer->vocabulary;
-    size_t begin = 0;
-    for (size_t at = 0; at < text.n;) {
-        size_t length = 0;
-        uint32_t id =
-            vocabulary_match_special(vocabulary, text.bytes + at, text.n - at, control, &length);
-        if (id == TOKEN_NONE) {
-            at++;
-            continue;
+    struct special_match match;
+    size_t done = 0;
+    for (size_t at = 0; tokenizer_next_special(tokenizer, text, done, at, control, false, &match);
+         at = match.next) {
+        if (match.begin > done) {
+            struct span before = {text.bytes + done, match.begin - done};
+            TRY(tokenizer->kind->encode(tokenizer, scratch, before, done == 0, ids));
         }
-        struct span before = {text.bytes + begin, at - begin};
-        TRY(tokenizer->kind->encode(tokenizer, scratch, before, begin == 0, ids));
-        TRY(ids_push(ids, id));
-        at += length;
-        begin = at;
+        TRY(ids_push(ids, match.id));
+        done = match.end;
     }
-    struct span rest = {text.bytes + begin, text.n - begin};
-    return tokenizer->kind->encode(tokenizer, scratch, rest, begin == 0, ids);
+    if (done == text.n && done > 0)
+        return STATUS_OK;
+    struct span rest = {text.bytes + done, text.n - done};
+    return tokenizer->kind->encode(tokenizer, scratch, rest, done == 0, ids);
 }
 
 static enum status check_text(const struct tokenizer *tokenizer, struct span text,
@@ -83,8 +112,11 @@ static enum status check_text(const struct tokenizer *tokenizer, struct span tex
     if (text.n > TOKENIZER_TEXT_MAX)
         return error_set(error, STATUS_LIMIT, "the text has %zu bytes, at most %zu are read",
                          text.n, TOKENIZER_TEXT_MAX);
-    /* Even if all its tokens were the longest one it would not fit: no work on hopeless texts. */
-    if (ids->limit && text.n / tokenizer->vocabulary.n_bytes_max > ids->limit - ids->n)
+    /* Even if all its tokens were the longest one it would not fit: no work on hopeless texts. A
+     * normal form makes at most three bytes one. */
+    size_t n_bytes_max = tokenizer->vocabulary.n_bytes_max;
+    n_bytes_max *= tokenizer->normalizer.n_steps > 0 ? 4 : 1;
+    if (ids->limit && !tokenizer->shrinks && text.n / n_bytes_max > ids->limit - ids->n)
         return error_set(error, STATUS_LIMIT, "the text has more than %zu tokens", ids->limit);
     size_t n_valid = utf8_valid_prefix(text.bytes, text.n);
     if (n_valid < text.n)
@@ -101,13 +133,14 @@ enum status tokenizer_encode(const struct tokenizer *tokenizer, struct tokenizer
     TRY(check_text(tokenizer, text, ids, error));
     if ((flags & TOKENIZER_ADD_BOS) && tokenizer->add_bos)
         status = ids_push(ids, tokenizer->bos_id);
+    scratch->parses_special = control;
     if (status == STATUS_OK && (control || tokenizer->vocabulary.has_user_defined))
         status = encode_between(tokenizer, scratch, text, control, ids);
     else if (status == STATUS_OK)
         status = tokenizer->kind->encode(tokenizer, scratch, text, true, ids);
     if (status == STATUS_OK && (flags & TOKENIZER_ADD_BOS) && tokenizer->add_eos)
         status = ids_push(ids, tokenizer->eos_id);
-    bpe_scratch_trim(&scratch->bpe);
+    scratch_trim(scratch);
     if (status == STATUS_OK)
         return STATUS_OK;
     bool full = ids->limit && ids->n == ids->limit;

@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "model/bpe.h"
 #include "model/ids.h"
+#include "model/normalize.h"
 #include "model/pretokenize.h"
 #include "model/span.h"
 #include "model/vocabulary.h"
@@ -20,6 +21,8 @@
 
 #define TOKENIZER_TEXT_MAX ((size_t)32 << 20) /* bytes of one text */
 
+struct buf;
+struct detokenizer;
 struct tokenizer;
 struct tokenizer_scratch;
 
@@ -31,6 +34,9 @@ struct tokenizer_kind {
     enum status (*encode)(const struct tokenizer *tokenizer, struct tokenizer_scratch *scratch,
                           struct span text, bool at_start, struct ids *ids);
     void (*close)(struct tokenizer *tokenizer); /* frees what `own` holds; may be NULL */
+    /* detokenizer_push() of a valid id, where a kind has rules of its own; may be NULL. */
+    enum status (*show)(struct detokenizer *detokenizer, const struct tokenizer *tokenizer,
+                        uint32_t id, struct buf *out);
 };
 
 /* What users see of each token, where that is not what the vocabulary holds (which is what text is
@@ -40,12 +46,13 @@ struct token_texts {
     uint32_t *offsets; /* owned (n_tokens + 1) into bytes */
 };
 
-/* What the first token of a text loses when it is shown. */
+/* What the first token of a text loses when it is shown, and what becomes of broken characters. */
 struct tokenizer_head {
-    char strip[4];   /* a character of UTF-8 that is taken from the very front of a text ... */
-    uint8_t n_strip; /* (its bytes; 0: none) */
-    uint8_t n_times; /* ... as often as it stands there, at most this often */
-    bool is_bare;    /* the first token loses every `strip` that the vocabulary spells in it */
+    char strip[4];      /* a character of UTF-8 that is taken from the very front of a text ... */
+    uint8_t n_strip;    /* (its bytes; 0: none) */
+    uint8_t n_times;    /* ... as often as it stands there, at most this often */
+    bool is_bare;       /* the first token loses every `strip` that the vocabulary spells in it */
+    bool replaces_each; /* each byte of a broken character becomes U+FFFD, not all together */
 };
 
 /* Read-only for all but tokenizer_*.c. */
@@ -54,6 +61,8 @@ struct tokenizer {
     struct vocabulary vocabulary;
     struct token_texts shown;
     struct tokenizer_head head;
+    struct normalizer normalizer;     /* kind bpe */
+    struct trie normalized_specials;  /* kind bpe: special tokens that stand in normalized text */
     struct pretokenizer pretokenizer; /* kind bpe */
     struct bpe bpe;                   /* kind bpe */
     void *own;                        /* owned: of other kinds, freed by kind->close */
@@ -61,21 +70,25 @@ struct tokenizer {
     uint32_t eos_id;                  /* TOKEN_NONE: the model has none */
     bool add_bos;                     /* the model wants bos_id before a text */
     bool add_eos;                     /* the model wants eos_id behind a text */
+    bool shrinks;                     /* a text may have far fewer tokens than its length says */
     uint8_t fingerprint[32];          /* equal for tokenizers that give the same ids and bytes */
 };
 
-/* What a model's files say about its tokenizer, whatever their format. Everything is copied. */
+/* What the pieces of a byte-level vocabulary say about it, as GGUF keys and vocab.json with
+ * merges.txt do. Everything is copied. */
 struct tokenizer_source {
     struct span model;         /* "gpt2": byte-level BPE */
-    struct span pre;           /* name of the pre-tokenizer */
+    struct span pre;           /* name of the pre-tokenizer (pretokenize_names.c) */
     const struct span *tokens; /* (n_tokens) as spelled in the file */
     const uint8_t *kinds;      /* (n_tokens) enum token_kind */
+    const uint8_t *flags;      /* (n_tokens) enum token_flags; NULL: none has any */
     uint32_t n_tokens;
-    const struct span *merges; /* (n_merges) in order of rank */
+    const struct span *merges; /* (n_merges) "left right", in order of rank */
     size_t n_merges;
     uint32_t bos_id;
     uint32_t eos_id;
     bool add_bos;
+    bool add_eos;
 };
 
 struct gguf;

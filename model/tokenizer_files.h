@@ -6,7 +6,10 @@
 
 #include "base/error.h"
 #include "base/status.h"
+#include "model/span.h"
 
+struct json_t;
+struct token_table;
 struct tokenizer;
 struct tokenizer_extras;
 
@@ -23,3 +26,15 @@ NODISCARD enum status tokenizer_open_tiktoken(const char *path,
 NODISCARD enum status tokenizer_open_merges(const char *vocab_path, const char *merges_path,
                                             const struct tokenizer_extras *extras,
                                             struct tokenizer **tokenizer, struct error *error);
+
+/* The same from memory. */
+NODISCARD enum status tokenizer_parse_json(const struct json_t *root,
+                                           const struct tokenizer_extras *extras,
+                                           struct tokenizer **tokenizer, struct error *error);
+NODISCARD enum status tokenizer_parse_tiktoken(struct span text,
+                                               const struct tokenizer_extras *extras,
+                                               struct tokenizer **tokenizer, struct error *error);
+
+/* {"token": id, ...}: texts are borrowed from it. */
+NODISCARD enum status json_read_vocabulary(const struct json_t *vocabulary,
+                                           struct token_table *table, struct error *error);

@@ -6,14 +6,6 @@
 #include <stdlib.h>
 #include <xxhash.h>
 
-/* A trie with children in a list: special tokens share long prefixes and branch little. */
-struct trie_node {
-    uint32_t child;   /* first child, 0: none */
-    uint32_t sibling; /* next child of the same parent, 0: none */
-    uint32_t id;      /* token that ends here, or TOKEN_NONE */
-    uint8_t byte;     /* on the way from the parent */
-};
-
 static bool is_special(uint8_t kind) {
     return kind == TOKEN_CONTROL || kind == TOKEN_USER_DEFINED || kind == TOKEN_UNKNOWN;
 }
@@ -36,7 +28,8 @@ static enum status copy_tokens(struct vocabulary *vocabulary, const struct span 
     vocabulary->bytes = malloc(total + 1);
     vocabulary->offsets = calloc((size_t)n + 1, sizeof *vocabulary->offsets);
     vocabulary->kinds = malloc(n);
-    if (!vocabulary->bytes || !vocabulary->offsets || !vocabulary->kinds)
+    vocabulary->flags = calloc(n, 1);
+    if (!vocabulary->bytes || !vocabulary->offsets || !vocabulary->kinds || !vocabulary->flags)
         return error_set(error, STATUS_NOMEM, "no memory for a vocabulary of %u tokens", n);
     vocabulary->n_tokens = n;
     memcpy(vocabulary->kinds, kinds, n);
@@ -85,49 +78,30 @@ static enum status index_normal(struct vocabulary *vocabulary, struct error *err
             return error_set(error, STATUS_CORRUPT, "tokens %u and %u are the same", *slot, id);
         *slot = id;
     }
+    for (uint32_t id = 0; id < vocabulary->n_tokens; id++) {
+        struct span bytes = vocabulary_bytes(vocabulary, id);
+        if (vocabulary->kinds[id] != TOKEN_USER_DEFINED || bytes.n == 0)
+            continue;
+        uint32_t *slot = find_slot(vocabulary, bytes);
+        if (*slot == TOKEN_NONE)
+            *slot = id;
+    }
     return STATUS_OK;
 }
 
-static uint32_t trie_child(const struct vocabulary *vocabulary, uint32_t node, uint8_t byte) {
-    uint32_t child = vocabulary->trie[node].child;
-    while (child != 0 && vocabulary->trie[child].byte != byte)
-        child = vocabulary->trie[child].sibling;
-    return child;
-}
-
-static void trie_add(struct vocabulary *vocabulary, uint32_t id) {
-    struct span text = vocabulary_bytes(vocabulary, id);
-    uint32_t node = 0;
-    for (size_t i = 0; i < text.n; i++) {
-        uint8_t byte = (uint8_t)text.bytes[i];
-        uint32_t child = trie_child(vocabulary, node, byte);
-        if (child == 0) {
-            child = vocabulary->n_nodes++;
-            vocabulary->trie[child] = (struct trie_node){
-                .sibling = vocabulary->trie[node].child, .id = TOKEN_NONE, .byte = byte};
-            vocabulary->trie[node].child = child;
-        }
-        node = child;
-    }
-    if (text.n > 0 && vocabulary->trie[node].id == TOKEN_NONE)
-        vocabulary->trie[node].id = id;
-}
-
 static enum status index_special(struct vocabulary *vocabulary, struct error *error) {
-    size_t n_nodes = 1;
+    size_t n_bytes = 0;
     for (uint32_t id = 0; id < vocabulary->n_tokens; id++)
         if (is_special(vocabulary->kinds[id]))
-            n_nodes += vocabulary_bytes(vocabulary, id).n;
-    vocabulary->trie = calloc(n_nodes, sizeof *vocabulary->trie);
-    if (!vocabulary->trie)
+            n_bytes += vocabulary_bytes(vocabulary, id).n;
+    if (trie_init(&vocabulary->trie, n_bytes) != STATUS_OK)
         return error_set(error, STATUS_NOMEM, "no memory for the special tokens");
-    vocabulary->trie[0].id = TOKEN_NONE;
-    vocabulary->n_nodes = 1;
     for (uint32_t id = 0; id < vocabulary->n_tokens; id++) {
-        if (!is_special(vocabulary->kinds[id]))
+        struct span text = vocabulary_bytes(vocabulary, id);
+        if (!is_special(vocabulary->kinds[id]) || text.n == 0)
             continue;
         vocabulary->has_user_defined |= vocabulary->kinds[id] == TOKEN_USER_DEFINED;
-        trie_add(vocabulary, id);
+        trie_add(&vocabulary->trie, text, id);
     }
     return STATUS_OK;
 }
@@ -152,7 +126,8 @@ void vocabulary_fini(struct vocabulary *vocabulary) {
     free(vocabulary->offsets);
     free(vocabulary->kinds);
     free(vocabulary->slots);
-    free(vocabulary->trie);
+    free(vocabulary->flags);
+    trie_fini(&vocabulary->trie);
     *vocabulary = (struct vocabulary){0};
 }
 
@@ -160,28 +135,37 @@ uint32_t vocabulary_find(const struct vocabulary *vocabulary, struct span bytes)
     return bytes.n == 0 ? TOKEN_NONE : *find_slot(vocabulary, bytes);
 }
 
+static bool accept_any(const void *context, uint32_t id) {
+    (void)context;
+    (void)id;
+    return true;
+}
+
 uint32_t vocabulary_find_special(const struct vocabulary *vocabulary, struct span text) {
     size_t length;
     if (text.n == 0)
         return TOKEN_NONE;
-    uint32_t id = vocabulary_match_special(vocabulary, text.bytes, text.n, true, &length);
+    uint32_t id = trie_match(&vocabulary->trie, text.bytes, text.n, accept_any, NULL, &length);
     return id != TOKEN_NONE && length == text.n ? id : TOKEN_NONE;
+}
+
+static bool accept_all(const void *context, uint32_t id) {
+    const struct vocabulary *vocabulary = context;
+    return !(vocabulary->flags[id] & TOKEN_NORMALIZED);
+}
+
+static bool accept_user_defined(const void *context, uint32_t id) {
+    const struct vocabulary *vocabulary = context;
+    return vocabulary->kinds[id] == TOKEN_USER_DEFINED && accept_all(context, id);
 }
 
 uint32_t vocabulary_match_special(const struct vocabulary *vocabulary, const char *text, size_t n,
                                   bool control, size_t *length) {
-    uint32_t found = TOKEN_NONE;
-    uint32_t node = 0;
-    DASSERT(n > 0);
-    for (size_t i = 0; i < n; i++) {
-        node = trie_child(vocabulary, node, (uint8_t)text[i]);
-        if (node == 0)
-            break;
-        uint32_t id = vocabulary->trie[node].id;
-        if (id == TOKEN_NONE || (!control && vocabulary->kinds[id] != TOKEN_USER_DEFINED))
-            continue;
-        found = id;
-        *length = i + 1;
-    }
-    return found;
+    return trie_match(&vocabulary->trie, text, n, control ? accept_all : accept_user_defined,
+                      vocabulary, length);
+}
+
+void vocabulary_set_flags(struct vocabulary *vocabulary, uint32_t id, uint8_t flags) {
+    ASSERT(id < vocabulary->n_tokens);
+    vocabulary->flags[id] = flags;
 }

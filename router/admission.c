@@ -172,6 +172,8 @@ void admission_run(struct call *call) {
             (struct sequence){.call = call, .user = UINT32_MAX, .is_first = true, .stop = -1};
         buf_init(&sequence->text, 0);
         text_stream_init(&sequence->stream, serving->text, &call->stops, ask->skip_special);
+        if (!ask->is_chat) /* a completion goes on with its prompt's text */
+            detokenizer_continue(&sequence->stream.detokenizer);
     }
     for (uint32_t i = 0; i < n; i++) {
         enum status status = admit_sequence(call, i);

@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 _Static_assert(TEXT_BLOCK_TOKENS == PREFIX_BLOCK_TOKENS, "blocks are the prefix cache's");
 
@@ -81,15 +82,29 @@ enum status text_encode_chat(struct text *text, const struct template_input *inp
                              bool add_special, struct ids *ids, struct error *error) {
     const struct tokenizer *tokenizer = text->model->tokenizer;
     struct template_prompt prompt;
-    TRY(template_render(&text->model->template, input, &prompt, error));
+    struct template_input whole = *input;
+    whole.now_s = time(NULL);
+    if (tokenizer->bos_id != TOKEN_NONE)
+        whole.bos = tokenizer_bytes(tokenizer, tokenizer->bos_id);
+    if (tokenizer->eos_id != TOKEN_NONE)
+        whole.eos = tokenizer_bytes(tokenizer, tokenizer->eos_id);
+    TRY(template_render(&text->model->template, &whole, &prompt, error));
     struct tokenizer_scratch *scratch = take_scratch(text);
     enum status status = scratch ? STATUS_OK : STATUS_NOMEM;
     if (!scratch)
         error_set(error, STATUS_NOMEM, "no memory to tokenize the messages");
-    if (status == STATUS_OK && add_special && tokenizer->add_bos && tokenizer->bos_id != TOKEN_NONE)
+    bool adds_bos = add_special && tokenizer->add_bos && tokenizer->bos_id != TOKEN_NONE;
+    size_t begin = ids->n;
+    if (status == STATUS_OK && adds_bos)
         status = ids_push(ids, tokenizer->bos_id);
     if (status == STATUS_OK)
         status = template_prompt_encode(&prompt, tokenizer, scratch, ids, error);
+    /* Many templates write it themselves; no model was trained with two. */
+    if (status == STATUS_OK && adds_bos && ids->n > begin + 1 &&
+        ids->at[begin + 1] == tokenizer->bos_id) {
+        ids->n--;
+        memmove(ids->at + begin, ids->at + begin + 1, (ids->n - begin) * sizeof *ids->at);
+    }
     if (scratch)
         give_scratch(text, scratch);
     template_prompt_fini(&prompt);

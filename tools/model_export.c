@@ -5,6 +5,7 @@
 #include "base/exit.h"
 #include "model/gguf.h"
 #include "model/model.h"
+#include "model/pretokenize_names.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -65,13 +66,25 @@ static json_t *build_added(const struct tokenizer *tokenizer) {
     return list;
 }
 
-static json_t *build_cuts(const struct tokenizer *tokenizer) {
-    json_t *byte_level = json_pack("{s:s, s:b, s:b, s:b}", "type", "ByteLevel", "add_prefix_space",
-                                   0, "trim_offsets", 1, "use_regex", 1);
-    if (strcmp(tokenizer->pretokenizer.name, "smollm") != 0)
-        return byte_level;
-    return json_pack("{s:s, s:[{s:s, s:b}, o]}", "type", "Sequence", "pretokenizers", "type",
-                     "Digits", "individual_digits", 1, byte_level);
+static const struct pretokenize_name *cuts_of(const struct gguf *gguf) {
+    struct span pre = SPAN("gpt-2");
+    struct error ignored;
+    if (gguf_find(gguf, "tokenizer.ggml.pre") &&
+        gguf_string(gguf, "tokenizer.ggml.pre", &pre, &ignored) != STATUS_OK)
+        return NULL;
+    return pretokenize_find(pre);
+}
+
+static json_t *build_cuts(const struct pretokenize_name *name) {
+    json_t *list = json_array();
+    for (size_t i = 0; name->patterns[i]; i++)
+        json_array_append_new(list, json_pack("{s:s, s:{s:s}, s:s, s:b}", "type", "Split",
+                                              "pattern", "Regex", name->patterns[i], "behavior",
+                                              "Isolated", "invert", 0));
+    json_array_append_new(list,
+                          json_pack("{s:s, s:b, s:b, s:b}", "type", "ByteLevel", "add_prefix_space",
+                                    0, "trim_offsets", 1, "use_regex", 0));
+    return json_pack("{s:s, s:o}", "type", "Sequence", "pretokenizers", list);
 }
 
 /* What adds the BOS, for models that want it; null for the others. */
@@ -93,17 +106,25 @@ static json_t *build_post_processor(const struct tokenizer *tokenizer) {
 }
 
 static json_t *build_tokenizer(const struct model *model, struct error *error) {
+    const struct pretokenize_name *name = cuts_of(model->gguf);
+    if (!name) {
+        error_set(error, STATUS_UNSUPPORTED, "%s: only byte-level BPE is exported",
+                  model->config.name);
+        return NULL;
+    }
     json_t *vocabulary = build_vocabulary(model->gguf, error);
     if (!vocabulary)
         return NULL;
-    json_t *bpe = json_pack(
-        "{s:s, s:n, s:n, s:n, s:n, s:b, s:b, s:b, s:o, s:o}", "type", "BPE", "dropout", "unk_token",
-        "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk", 0, "byte_fallback", 0,
-        "ignore_merges", 0, "vocab", vocabulary, "merges", build_merges(model->gguf));
+    json_t *bpe =
+        json_pack("{s:s, s:n, s:n, s:n, s:n, s:b, s:b, s:b, s:o, s:o}", "type", "BPE", "dropout",
+                  "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk", 0,
+                  "byte_fallback", 0, "ignore_merges", name->ignores_merges, "vocab", vocabulary,
+                  "merges", build_merges(model->gguf));
     json_t *whole =
-        json_pack("{s:s, s:n, s:n, s:o, s:n, s:o, s:o, s:{s:s, s:b, s:b, s:b}, s:o}", "version",
+        json_pack("{s:s, s:n, s:n, s:o, s:o, s:o, s:o, s:{s:s, s:b, s:b, s:b}, s:o}", "version",
                   "1.0", "truncation", "padding", "added_tokens", build_added(model->tokenizer),
-                  "normalizer", "pre_tokenizer", build_cuts(model->tokenizer), "post_processor",
+                  "normalizer", name->is_nfc ? json_pack("{s:s}", "type", "NFC") : json_null(),
+                  "pre_tokenizer", build_cuts(name), "post_processor",
                   build_post_processor(model->tokenizer), "decoder", "type", "ByteLevel",
                   "add_prefix_space", 1, "trim_offsets", 1, "use_regex", 1, "model", bpe);
     if (!whole)

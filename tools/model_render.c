@@ -3,82 +3,46 @@
 #include "base/exit.h"
 #include "model/model.h"
 #include "model/template.h"
+#include "model/template_request.h"
 
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 enum { EXIT_LINE = 1 };
 
 #define TEMPLATE_FILE_MAX ((size_t)1 << 20)
 
-static enum status read_message(const json_t *value, struct template_message *message,
-                                struct error *error) {
-    const json_t *role = json_object_get(value, "role");
-    const json_t *content = json_object_get(value, "content");
-    if (!json_is_string(role) || !json_is_string(content))
-        return error_field(error, STATUS_INVALID, "messages",
-                           "a message needs role and content as strings");
-    struct span name = {json_string_value(role), json_string_length(role)};
-    if (template_role_parse(name, &message->role) != STATUS_OK)
-        return error_field(error, STATUS_INVALID, "role", "the role \"%.*s\" is not known",
-                           span_shown(name), name.bytes);
-    message->content = (struct span){json_string_value(content), json_string_length(content)};
-    message->name = (struct span){0};
-    return STATUS_OK;
-}
+/* What is rendered for: a model, or a template alone. */
+struct renderer {
+    const struct template *chosen; /* borrowed */
+    struct span bos;               /* the model's own, where a request names no other */
+    struct span eos;
+};
 
-/* What changes a prompt but is not rendered here must not be dropped in silence. */
-static enum status refuse_unknown(json_t *request, struct error *error) {
-    const char *key;
-    json_t *value;
-    json_object_foreach(request, key, value) {
-        bool harmless = strcmp(key, "messages") == 0 || strcmp(key, "bos_token") == 0 ||
-                        strcmp(key, "eos_token") == 0 ||
-                        strcmp(key, "add_generation_prompt") == 0 || json_is_null(value) ||
-                        (json_is_array(value) && json_array_size(value) == 0) ||
-                        (json_is_object(value) && json_object_size(value) == 0);
-        if (!harmless)
-            return error_field(error, STATUS_UNSUPPORTED, key, "%s is not supported here", key);
-    }
-    return STATUS_OK;
-}
-
-static enum status render_request(const struct template *chosen, json_t *request, struct buf *out,
+static enum status render_request(const struct renderer *renderer, json_t *object, struct buf *out,
                                   struct error *error) {
-    struct template_message messages[64];
-    const json_t *list = json_object_get(request, "messages");
-    size_t n = json_array_size(list);
-    struct template_message *all = messages;
+    struct template_request request;
     struct template_prompt prompt;
-    enum status status = STATUS_OK;
-    TRY(refuse_unknown(request, error));
-    if (n > TEMPLATE_MESSAGES_MAX)
-        return error_field(error, STATUS_LIMIT, "messages", "too many messages");
-    if (n > sizeof messages / sizeof *messages)
-        all = calloc(n, sizeof *all);
-    if (!all)
-        return error_set(error, STATUS_NOMEM, "no memory");
-    for (size_t i = 0; i < n && status == STATUS_OK; i++)
-        status = read_message(json_array_get(list, i), &all[i], error);
-    struct template_input input = {
-        .messages = all,
-        .n_messages = n,
-        .add_generation_prompt = json_is_true(json_object_get(request, "add_generation_prompt"))};
-    if (status == STATUS_OK)
-        status = template_render(chosen, &input, &prompt, error);
+    TRY(template_request_read(object, &request, error));
+    request.input.now_s = time(NULL);
+    if (!request.input.bos.bytes)
+        request.input.bos = renderer->bos;
+    if (!request.input.eos.bytes)
+        request.input.eos = renderer->eos;
+    enum status status = template_render(renderer->chosen, &request.input, &prompt, error);
     if (status == STATUS_OK) {
         template_prompt_text(&prompt, out);
         template_prompt_fini(&prompt);
         status = buf_status(out);
     }
-    if (all != messages)
-        free(all);
+    template_request_fini(&request);
     return status;
 }
 
-static bool render_line(const struct template *chosen, const char *line, size_t n, FILE *out) {
+static bool render_line(const struct renderer *renderer, const char *line, size_t n, FILE *out) {
     json_error_t problem;
     struct error error = {0};
     struct buf text;
@@ -88,7 +52,7 @@ static bool render_line(const struct template *chosen, const char *line, size_t 
     if (!request)
         status = error_set(&error, STATUS_INVALID, "%s", problem.text);
     else
-        status = render_request(chosen, request, &text, &error);
+        status = render_request(renderer, request, &text, &error);
     json_t *reply = status == STATUS_OK ? json_stringn(text.data ? text.data : "", text.n)
                                         : json_pack("{s:s}", "error", error.text);
     char *written = reply ? json_dumps(reply, JSON_ENCODE_ANY) : NULL;
@@ -100,12 +64,12 @@ static bool render_line(const struct template *chosen, const char *line, size_t 
     return status == STATUS_OK;
 }
 
-int model_render_lines(const struct template *chosen, FILE *in, FILE *out) {
+static int render_lines(const struct renderer *renderer, FILE *in, FILE *out) {
     char *line = NULL;
     size_t size = 0;
     int code = EXIT_SUCCESS;
     for (ssize_t n; (n = getline(&line, &size, in)) >= 0;)
-        if (!render_line(chosen, line, (size_t)n, out))
+        if (!render_line(renderer, line, (size_t)n, out))
             code = EXIT_LINE;
     free(line);
     return fflush(out) == 0 ? code : EXIT_LINE;
@@ -120,7 +84,7 @@ static enum status open_template_file(const char *path, struct template *chosen,
     error_set(error, STATUS_IO, "%s: cannot be read", path);
     if (file && bytes) {
         size_t n = fread(bytes, 1, TEMPLATE_FILE_MAX, file);
-        status = template_choose(chosen, (struct span){bytes, n}, error);
+        status = template_choose(chosen, &(struct template_source){.text = {bytes, n}}, error);
         if (status != STATUS_OK)
             error_prefix(error, "%s", path);
     }
@@ -144,7 +108,15 @@ int model_render(const char *path, FILE *in, FILE *out) {
         fprintf(stderr, "%s\n", error.text);
         return EXIT_CONFIG;
     }
-    int code = model_render_lines(model ? &model->template : &from_file, in, out);
-    model_close(model);
+    struct renderer renderer = {.chosen = model ? &model->template : &from_file};
+    if (model && model->tokenizer->bos_id != TOKEN_NONE)
+        renderer.bos = tokenizer_bytes(model->tokenizer, model->tokenizer->bos_id);
+    if (model && model->tokenizer->eos_id != TOKEN_NONE)
+        renderer.eos = tokenizer_bytes(model->tokenizer, model->tokenizer->eos_id);
+    int code = render_lines(&renderer, in, out);
+    if (model)
+        model_close(model);
+    else
+        template_fini(&from_file);
     return code;
 }

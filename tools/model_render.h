@@ -3,13 +3,9 @@
 
 #include <stdio.h>
 
-struct template;
-
-/* For each line of `in`, an object with `messages` and perhaps `add_generation_prompt`, writes one
- * line to `out`: the prompt's text as a JSON string, or {"error": "..."}. Returns the exit code: 0,
- * or 1 when any line was an error. */
-int model_render_lines(const struct template *chosen, FILE *in, FILE *out);
-
-/* The same for the template of the model at `path`, or for the template in the file at `path` when
- * that is no model. When it cannot be opened, says why on standard error and returns 78. */
+/* For each line of `in`, a request as template_request.h says, writes one line to `out`: the
+ * prompt's text as a JSON string, or {"error": "..."}. `path` is a model, or a file that holds a
+ * template alone; bos_token and eos_token are the model's unless the request names others. Returns
+ * the exit code: 0, or 1 when any line was an error. When `path` cannot be opened, says why on
+ * standard error and returns 78. */
 int model_render(const char *path, FILE *in, FILE *out);

@@ -1,7 +1,9 @@
 #include "tools/model_tokenize.h"
 
+#include "base/buf.h"
 #include "base/exit.h"
-#include "model/model.h"
+#include "model/detokenize.h"
+#include "model/tokenizer.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -65,13 +67,68 @@ int model_tokenize_lines(const struct tokenizer *tokenizer, unsigned flags, FILE
 }
 
 int model_tokenize(const char *path, unsigned flags, FILE *in, FILE *out) {
-    struct model *model = NULL;
+    struct tokenizer *tokenizer = NULL;
     struct error error;
-    if (model_open(path, NULL, &model, &error) != STATUS_OK) {
+    if (tokenizer_open_path(path, &tokenizer, &error) != STATUS_OK) {
         fprintf(stderr, "%s\n", error.text);
         return EXIT_CONFIG;
     }
-    int code = model_tokenize_lines(model->tokenizer, flags, in, out);
-    model_close(model);
+    int code = model_tokenize_lines(tokenizer, flags, in, out);
+    tokenizer_close(tokenizer);
     return code;
+}
+
+/* Token by token, as answers are streamed: the parts joined must be the whole. */
+static enum status detokenize_list(const struct tokenizer *tokenizer, const json_t *list,
+                                   bool skip_special, struct buf *text) {
+    struct detokenizer detokenizer;
+    detokenizer_init(&detokenizer, skip_special);
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *item = json_array_get(list, i);
+        json_int_t id = json_is_integer(item) ? json_integer_value(item) : -1;
+        if (id < 0 || id >= tokenizer_n_tokens(tokenizer))
+            return STATUS_INVALID;
+        TRY(detokenizer_push(&detokenizer, tokenizer, (uint32_t)id, text));
+    }
+    return detokenizer_flush(&detokenizer, text);
+}
+
+static bool detokenize_line(const struct tokenizer *tokenizer, bool skip_special, const char *line,
+                            size_t n, FILE *out) {
+    json_error_t problem;
+    struct buf text;
+    json_t *list = json_loadb(line, n, 0, &problem);
+    buf_init(&text, 0);
+    bool done =
+        json_is_array(list) && detokenize_list(tokenizer, list, skip_special, &text) == STATUS_OK;
+    json_t *value = done ? json_stringn(text.data ? text.data : "", text.n) : NULL;
+    char *shown = value ? json_dumps(value, JSON_ENCODE_ANY) : NULL;
+    done = shown != NULL;
+    if (done)
+        fprintf(out, "%s\n", shown);
+    else
+        write_error(out, "the line is no list of token ids");
+    free(shown);
+    json_decref(value);
+    json_decref(list);
+    buf_fini(&text);
+    return done;
+}
+
+int model_detokenize(const char *path, bool skip_special, FILE *in, FILE *out) {
+    struct tokenizer *tokenizer = NULL;
+    struct error error;
+    char *line = NULL;
+    size_t size = 0;
+    int code = EXIT_SUCCESS;
+    if (tokenizer_open_path(path, &tokenizer, &error) != STATUS_OK) {
+        fprintf(stderr, "%s\n", error.text);
+        return EXIT_CONFIG;
+    }
+    for (ssize_t n; (n = getline(&line, &size, in)) >= 0;)
+        if (!detokenize_line(tokenizer, skip_special, line, (size_t)n, out))
+            code = EXIT_LINE;
+    free(line);
+    tokenizer_close(tokenizer);
+    return fflush(out) == 0 ? code : EXIT_LINE;
 }

@@ -10,7 +10,6 @@
 #include "kernels/cpu/path.h"
 #include "kernels/limits.h"
 
-#define ATTEND_ROWS 4
 #define ATTEND_VECS PATH_VECS /* sums of 16 lanes per row that fit the registers: 4, or 1 */
 
 /* What a row sees and its softmax so far. */
@@ -192,6 +191,8 @@ static void attend_values(struct attend_tile *tile, uint32_t first_row, uint32_t
         attend_values_of(tile, first_row, n_rows, begin, end, KV_F16);
 }
 
+static const float attend_lanes[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+
 /* Scores become weights exp(score - max); lanes outside [begin, end) become an exact zero. Gives
  * the chunk's maximum and the sum of the weights. */
 static void attend_softmax(struct attend_tile *tile, uint32_t r, uint32_t begin, uint32_t end,
@@ -206,10 +207,10 @@ static void attend_softmax(struct attend_tile *tile, uint32_t r, uint32_t begin,
     for (uint32_t i = first; i < last; i += 16) {
         struct vec s = vec_mul(vec_load(scores + i), vec_set(job->scale));
         if (job->alibi) {
-            float away[16];
-            for (uint32_t lane = 0; lane < 16; lane++)
-                away[lane] = (float)((int32_t)(chunk + i + lane) - (int32_t)(row->end - 1));
-            s = vec_fma(vec_set(row->slope), vec_load(away), s);
+            /* j - i: whole numbers below 2^24, so that their sum is exact. */
+            float first_away = (float)((int32_t)(chunk + i) - (int32_t)(row->end - 1));
+            struct vec away = vec_add(vec_set(first_away), vec_load(attend_lanes));
+            s = vec_fma(vec_set(row->slope), away, s);
         }
         vec_store(scores + i, s);
         if (chunk + i < begin)

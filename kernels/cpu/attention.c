@@ -14,6 +14,8 @@ struct tokens_job {
     /* attend */
     float *out;
     const float *qkv;
+    uint32_t n_parts; /* of the query heads of a key-value head */
+    uint32_t n_heads_part;
     float scale;
     const float *alibi;
     uint32_t window;
@@ -86,11 +88,15 @@ static void attend_item(void *arg, uint32_t item, uint32_t thread) {
     const struct tokens_job *job = arg;
     const struct kernels_batch *batch = job->batch;
     const struct kernels_kv *kv = job->kv;
-    const struct span *span = &job->ctx->spans[job->n_spans - 1 - item / kv->n_kv_heads];
     uint32_t n_heads = job->ctx->limits.n_heads;
-    uint32_t kv_head = item % kv->n_kv_heads;
     uint32_t n_group = n_heads / kv->n_kv_heads;
-    size_t first = (size_t)kv_head * n_group * kv->head_dim;
+    uint32_t n_items = kv->n_kv_heads * job->n_parts; /* of a span */
+    const struct span *span = &job->ctx->spans[job->n_spans - 1 - item / n_items];
+    uint32_t kv_head = item % n_items / job->n_parts;
+    uint32_t in_group = item % job->n_parts * job->n_heads_part;
+    uint32_t head = kv_head * n_group + in_group;
+    uint32_t n_left = n_group - in_group;
+    size_t first = (size_t)head * kv->head_dim;
     struct attend_job attend = {
         .kv = kv,
         .blocks = batch->block_tables + (size_t)span->seq * batch->block_table_stride,
@@ -99,14 +105,26 @@ static void attend_item(void *arg, uint32_t item, uint32_t thread) {
         .q_stride = qkv_stride(job->ctx),
         .out = job->out + (size_t)span->token * n_heads * kv->head_dim + first,
         .out_stride = (size_t)n_heads * kv->head_dim,
-        .alibi = job->alibi ? job->alibi + (size_t)kv_head * n_group : NULL,
+        .alibi = job->alibi ? job->alibi + head : NULL,
         .scale = job->scale,
         .window = job->window,
         .n_tokens = span->n_tokens,
-        .n_group = n_group,
+        .n_group = n_left < job->n_heads_part ? n_left : job->n_heads_part,
         .kv_head = kv_head,
     };
     job->ctx->path->attend(&attend);
+}
+
+/* A few tokens with few key-value heads are less than the threads can share: then query heads of
+ * one key-value head go apart, by whole tiles. */
+static void cut_group(const struct kernels_ctx *ctx, struct tokens_job *job) {
+    uint32_t n_group = ctx->limits.n_heads / ctx->limits.n_kv_heads;
+    uint32_t n_items = job->n_spans * ctx->limits.n_kv_heads;
+    uint32_t n_tiles = (n_group + ATTEND_ROWS - 1) / ATTEND_ROWS;
+    uint32_t n_wanted = n_items > 0 ? (2 * ctx->n_threads + n_items - 1) / n_items : 1;
+    uint32_t n_parts = n_wanted < n_tiles ? n_wanted : n_tiles;
+    job->n_heads_part = (n_tiles + n_parts - 1) / n_parts * ATTEND_ROWS;
+    job->n_parts = (n_group + job->n_heads_part - 1) / job->n_heads_part;
 }
 
 void cpu_attend(struct kernels_ctx *ctx, float *out, const float *qkv,
@@ -123,6 +141,7 @@ void cpu_attend(struct kernels_ctx *ctx, float *out, const float *qkv,
                              .scale = scale,
                              .alibi = alibi,
                              .window = window};
-    team_run(ctx->team, job.n_spans * kv->n_kv_heads, attend_item, &job);
+    cut_group(ctx, &job);
+    team_run(ctx->team, job.n_spans * kv->n_kv_heads * job.n_parts, attend_item, &job);
     numbers_leave(saved);
 }

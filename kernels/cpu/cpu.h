@@ -38,13 +38,20 @@ struct kernels_ctx {
     struct kernels_limits limits;
     const struct path *path;
     uint32_t n_threads;
-    struct team *team; /* owned */
-    uint8_t *tiles;    /* owned: tiles_rows rows of activations, as integers or bfloat16 */
-    uint32_t tiles_rows;
-    float *rests;             /* owned (n_threads, TILE_ROWS_MAX, max_dim): see numbers_rest() */
+    struct team *team;        /* owned */
+    uint8_t *tiles;           /* owned: tiles_rows rows of activations, as integers or bfloat16 */
+    uint32_t tiles_rows;      /* fixed: LINEAR_ROWS at most */
+    float *rests;             /* owned (n_threads, TILE_ROWS_MAX, max_stored): numbers_rest() */
+    float *gathered;          /* owned (n_threads, TILE_ROWS_MAX, max_stored) or NULL: rows of x in
+                                 the order of a matrix */
+    uint32_t max_stored;      /* the widest of max_dim and the packed matrices' k_stored */
     struct span *spans;       /* owned (max_tokens) */
     struct sampler *samplers; /* owned (n_threads), each in one piece at .weights */
 };
+
+/* Makes the scratch memory fit a matrix that was packed. STATUS_NOMEM. */
+NODISCARD enum status cpu_reserve(struct kernels_ctx *ctx, const struct weight *weight,
+                                  struct error *error);
 
 /* cpu/weight.c */
 size_t cpu_weight_size(const struct weight_source *source, struct error *error);

@@ -4,12 +4,15 @@
 
 #include "kernels/cpu/path.h"
 
-/* Bias and epilogue of 16 outputs of one row. */
+/* Scale, bias and epilogue of 16 outputs of one row. */
 VEC_INLINE void gemm_finish(const struct gemm_job *job, uint32_t panel, uint32_t row,
                             struct vec y) {
     uint32_t first = panel * PANEL;
     uint32_t n = job->weight->n - first;
     n = n > PANEL ? PANEL : n;
+    if (job->weight->scale)
+        y = vec_mul(y, n == PANEL ? vec_load(job->weight->scale + first)
+                                  : vec_load_n(job->weight->scale + first, n, 0.0f));
     if (job->weight->bias)
         y = vec_add(y, n == PANEL ? vec_load(job->weight->bias + first)
                                   : vec_load_n(job->weight->bias + first, n, 0.0f));
@@ -152,15 +155,37 @@ static void gemm_panels_bf16(const struct gemm_job *job) {
         GEMM_ROWS(gemm_bf16, job, panel)
 }
 
-/* The integer products come from the path: gemm_i4 and gemm_i8. */
-static void gemm_panels_i4(const struct gemm_job *job) {
-    for (uint32_t panel = job->panel_begin; panel < job->panel_end; panel++)
-        GEMM_ROWS(gemm_i4, job, panel)
-}
+/* The integer products come from the path: gemm_ints, compiled for each form and number of rows. */
+#define GEMM_FORM(name, ...)                                                                       \
+    VEC_INLINE void name##_rows(const struct gemm_job *job, uint32_t panel,                        \
+                                const uint32_t n_rows) {                                           \
+        gemm_ints(job, panel, n_rows, (struct panel_form){__VA_ARGS__});                           \
+    }                                                                                              \
+    static void name(const struct gemm_job *job) {                                                 \
+        for (uint32_t panel = job->panel_begin; panel < job->panel_end; panel++)                   \
+            GEMM_ROWS(name##_rows, job, panel)                                                     \
+    }
+
+GEMM_FORM(gemm_i4, .four = true, .has_min = true)
+GEMM_FORM(gemm_i4_wide, .four = true, .has_min = true, .wide = true)
+GEMM_FORM(gemm_i8, .four = false)
+GEMM_FORM(gemm_i8_min, .has_min = true)
+GEMM_FORM(gemm_i8_wide, .wide = true)
+GEMM_FORM(gemm_i8_wide_min, .wide = true, .has_min = true)
+GEMM_FORM(gemm_i8_halves, .wide = true, .halves = true)
 
 static void gemm_panels_i8(const struct gemm_job *job) {
-    for (uint32_t panel = job->panel_begin; panel < job->panel_end; panel++)
-        GEMM_ROWS(gemm_i8, job, panel)
+    struct panel_form form = panel_form(job->weight);
+    if (form.halves)
+        gemm_i8_halves(job);
+    else if (form.wide && form.has_min)
+        gemm_i8_wide_min(job);
+    else if (form.wide)
+        gemm_i8_wide(job);
+    else if (form.has_min)
+        gemm_i8_min(job);
+    else
+        gemm_i8(job);
 }
 
 static void path_gemm(const struct gemm_job *job) {
@@ -175,7 +200,10 @@ static void path_gemm(const struct gemm_job *job) {
         gemm_panels_bf16(job);
         break;
     case WEIGHT_I4G:
-        gemm_panels_i4(job);
+        if (job->weight->wide)
+            gemm_i4_wide(job);
+        else
+            gemm_i4(job);
         break;
     case WEIGHT_I8G:
         gemm_panels_i8(job);

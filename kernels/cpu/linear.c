@@ -14,8 +14,9 @@ struct linear_job {
     const struct weight *weight;
     const float *x; /* (n_rows, k) */
     uint8_t *tiles; /* activations as the format wants them */
-    float *rests;   /* (threads, TILE_ROWS_MAX, max_dim) scratch, where they come in two terms */
-    uint32_t max_dim;
+    float *rests;   /* (threads, TILE_ROWS_MAX, max_stored) scratch, where they come in two terms */
+    float *gathered; /* likewise, where the matrix has an order */
+    uint32_t max_stored;
     bool fine;
     float *out;
     size_t out_stride;
@@ -33,20 +34,24 @@ static uint32_t rows_at(const struct linear_job *job, uint32_t tile) {
     return left < job->tile_rows ? left : job->tile_rows;
 }
 
-/* Bytes of one row and k inputs in a tile, times the rows before it. */
+/* Bytes of n rows in tiles. */
+static size_t rows_bytes(const struct linear_job *job, uint32_t n_rows) {
+    return (size_t)n_rows * (job->weight->k_stored / GROUP) * TILE_ROW_BYTES;
+}
+
 static uint8_t *tile_at(const struct linear_job *job, uint32_t tile) {
-    return job->tiles + (size_t)tile * job->tile_rows * (job->weight->k / GROUP) * TILE_ROW_BYTES;
+    return job->tiles + rows_bytes(job, tile * job->tile_rows);
 }
 
 /* The second term stands behind all tiles of the first. */
 static uint8_t *fine_tile_at(const struct linear_job *job, uint32_t tile) {
-    return tile_at(job, tile) + (size_t)job->n_rows * (job->weight->k / GROUP) * TILE_ROW_BYTES;
+    return tile_at(job, tile) + rows_bytes(job, job->n_rows);
 }
 
-static void quantize_rests(const struct linear_job *job, uint32_t tile, float *rests) {
+static void quantize_rests(const struct linear_job *job, uint32_t tile, const float *x,
+                           float *rests) {
     uint32_t n_rows = rows_at(job, tile);
-    uint32_t k = job->weight->k;
-    const float *x = job->x + (size_t)tile * job->tile_rows * k;
+    uint32_t k = job->weight->k_stored;
     const uint8_t *at = tile_at(job, tile);
     for (uint32_t g = 0; g < k; g += GROUP, at += (size_t)n_rows * TILE_ROW_BYTES) {
         const int8_t *q = (const int8_t *)at;
@@ -57,6 +62,28 @@ static void quantize_rests(const struct linear_job *job, uint32_t tile, float *r
                     numbers_rest(x[(size_t)r * k + g + i], scales[r], q[(size_t)r * GROUP + i]);
     }
     job->path->quantize(fine_tile_at(job, tile), rests, n_rows, k);
+}
+
+/* The tile's rows in the order of the matrix. */
+static const float *gather_rows(const struct linear_job *job, uint32_t tile, size_t scratch) {
+    const struct weight *weight = job->weight;
+    const float *x = job->x + (size_t)tile * job->tile_rows * weight->k;
+    if (!weight->order)
+        return x;
+    float *gathered = job->gathered + scratch;
+    float *out = gathered;
+    for (uint32_t r = 0; r < rows_at(job, tile); r++, x += weight->k)
+        for (uint32_t i = 0; i < weight->k_stored; i++)
+            *out++ = weight->order[i] == WEIGHT_NO_INPUT ? 0.0f : x[weight->order[i]];
+    return gathered;
+}
+
+static void quantize_tile(const struct linear_job *job, uint32_t tile, uint32_t thread) {
+    size_t scratch = (size_t)thread * TILE_ROWS_MAX * job->max_stored;
+    const float *x = gather_rows(job, tile, scratch);
+    job->path->quantize(tile_at(job, tile), x, rows_at(job, tile), job->weight->k_stored);
+    if (job->fine)
+        quantize_rests(job, tile, x, job->rests + scratch);
 }
 
 static void quantize_item(const struct linear_job *job, uint32_t item, uint32_t thread) {
@@ -70,9 +97,7 @@ static void quantize_item(const struct linear_job *job, uint32_t item, uint32_t 
             job->path->round_bf16((float *)job->tiles + row * k, job->x + row * k,
                                   (size_t)rows_at(job, tile) * k);
         else
-            job->path->quantize(tile_at(job, tile), job->x + row * k, rows_at(job, tile), k);
-        if (job->fine)
-            quantize_rests(job, tile, job->rests + (size_t)thread * TILE_ROWS_MAX * job->max_dim);
+            quantize_tile(job, tile, thread);
     }
 }
 
@@ -122,9 +147,9 @@ static void panels_item(const struct linear_job *job, uint32_t item) {
 /* n_panels: of all products of the set, which the threads share. */
 static uint32_t panels_per_item(const struct kernels_ctx *ctx, const struct weight *weight,
                                 uint32_t n_rows, uint32_t n_panels) {
-    uint64_t panel_work = (uint64_t)PANEL * weight->k * n_rows;
+    uint64_t panel_work = (uint64_t)PANEL * weight->k_stored * n_rows;
     uint32_t share = n_panels / (ctx->n_threads * ITEMS_PER_THREAD);
-    uint32_t most = (uint32_t)(ITEM_BYTES / panel_bytes(weight->format, weight->k));
+    uint32_t most = (uint32_t)(ITEM_BYTES / panel_bytes(weight));
     uint32_t least = (uint32_t)(ITEM_WORK_MIN / panel_work) + 1;
     share = share > most ? most : share;
     return share < least ? least : share;
@@ -164,7 +189,7 @@ static void set_run(struct kernels_ctx *ctx, struct linear_set *set) {
         struct linear_job *job = &set->jobs[i];
         enum weight_format format = job->weight->format;
         uint32_t n_tiles = (job->n_rows + job->tile_rows - 1) / job->tile_rows;
-        job->tiles_per_item = 32768 / (job->tile_rows * job->weight->k) + 1;
+        job->tiles_per_item = 32768 / (job->tile_rows * job->weight->k_stored) + 1;
         job->n_tile_items = format == WEIGHT_F32 || format == WEIGHT_F16
                                 ? 0
                                 : (n_tiles + job->tiles_per_item - 1) / job->tiles_per_item;
@@ -190,9 +215,10 @@ static void set_add(struct kernels_ctx *ctx, struct linear_set *set, const struc
         .path = ctx->path,
         .weight = weight,
         .x = task->x + (size_t)row * weight->k,
-        .tiles = ctx->tiles + (size_t)set->n_rows * ctx->limits.max_dim * sizeof(float),
+        .tiles = ctx->tiles + (size_t)set->n_rows * ctx->max_stored * sizeof(float),
         .rests = ctx->rests,
-        .max_dim = ctx->limits.max_dim,
+        .gathered = ctx->gathered,
+        .max_stored = ctx->max_stored,
         .fine = numbers_fine(weight, task->epilogue),
         .out = task->out + row * task->out_stride,
         .out_stride = task->out_stride,
@@ -211,6 +237,8 @@ void cpu_linears(struct kernels_ctx *ctx, const struct linear_task *tasks, uint3
     for (uint32_t i = 0; i < n_tasks; i++) {
         const struct linear_task *task = &tasks[i];
         ASSERT(task->weight->k <= ctx->limits.max_dim);
+        ASSERT(task->weight->k_stored <= ctx->max_stored);
+        ASSERT(!task->weight->order || ctx->gathered);
         ASSERT(task->epilogue != EPILOGUE_SILU_MUL || task->weight->n % 2 == 0);
         for (uint32_t row = 0; row < task->n_rows; row += ctx->tiles_rows) {
             uint32_t left = task->n_rows - row;

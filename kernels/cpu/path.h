@@ -6,41 +6,102 @@
  * thread, which has flush-to-zero set (numbers_enter).
  *
  * Packed matrices, the same for every path and every number of rows: panels of 16 outputs, one
- * after the other; the last is padded with zeros. G = k / 32.
- *   I4G: G times 320 bytes: 4 x 64 bytes of nibbles, 16 binary16 scales, 16 binary16 minima.
- *        Byte 4 c + b of row j: outputs' lane c, low nibble input 8 j + b, high 8 j + 4 + b.
- *   I8G: G times 512 bytes, then G times 16 binary16 scales, padded to 64. Byte 4 c + b of row j
- *        holds q + 128 of lane c, input 4 j + b.
+ * after the other; the last is padded with zeros. G = k_stored / 32.
+ *   I4G: a block of 32 inputs is 4 x 64 bytes of nibbles. Byte 4 c + b of row j: outputs' lane c,
+ *        low nibble input 8 j + b, high 8 j + 4 + b.
+ *   I8G: a block is 8 x 64 bytes. Byte 4 c + b of row j holds q + 128 of lane c, input 4 j + b.
+ *   I4G, narrow: G times a block, 16 binary16 scales, 16 binary16 minima (320 bytes).
+ *   I8G, narrow: G blocks, then G times 16 binary16 scales, padded to 64; minima likewise.
+ *   Wide: per `group` inputs 16 float32 scales, 16 minima where there are any, then the group's
+ *        blocks. With a group of 16 each block has two times 16 scales, one for each half.
  *   F32, F16: k times 16 lanes. BF16: k / 2 times 16 pairs of neighbouring inputs.
  *
  * Quantized activations stand in tiles of `tile_rows` rows (the last one may have fewer, R): for
- * each group R x 32 int8, then R float scales, R floats scale * sum, R int32 -128 * sum. */
+ * each group R x 32 int8, then R float scales, R floats scale * sum, R int32 -128 * sum, and R
+ * int32 -128 * the sum of the first half. */
 #pragma once
 
 #include "kernels/kernels.h"
 #include "kernels/numbers.h"
 
-#define PANEL           16 /* outputs of one panel */
-#define PANEL_I4_BYTES  320
-#define PANEL_I4_SCALES 256
-#define PANEL_I4_MINS   288
-#define PANEL_I8_BYTES  512
+#define PANEL          16  /* outputs of one panel */
+#define PANEL_I4_BYTES 256 /* of one block */
+#define PANEL_I8_BYTES 512
+#define PANEL_HALVES   32 /* bytes of 16 binary16 */
+#define PANEL_FLOATS   64 /* bytes of 16 float32 */
 
 #define TILE_ROWS_MAX  8
-#define TILE_ROW_BYTES (GROUP + 12) /* of one row and group in a tile */
+#define TILE_ROW_BYTES (GROUP + 16) /* of one row and group in a tile */
 
-static inline size_t panel_bytes(enum weight_format format, uint32_t k) {
-    size_t n_groups = k / GROUP;
-    switch (format) {
-    case WEIGHT_I4G:
-        return n_groups * PANEL_I4_BYTES;
-    case WEIGHT_I8G:
-        return n_groups * PANEL_I8_BYTES + (n_groups * PANEL * 2 + 63) / 64 * 64;
+/* How the integers of a matrix lie: what the products are compiled for, one by one. */
+struct panel_form {
+    bool four;    /* I4G; else I8G */
+    bool wide;    /* scales are float32 */
+    bool has_min; /* always, where four is set */
+    bool halves;  /* two scales a block: wide, without minima */
+};
+
+static inline struct panel_form panel_form(const struct weight *weight) {
+    return (struct panel_form){weight->format == WEIGHT_I4G, weight->wide,
+                               weight->format == WEIGHT_I4G || weight->has_min,
+                               weight->wide && weight->group < GROUP};
+}
+
+/* Blocks that share their scales. */
+static inline uint32_t panel_stride(const struct weight *weight) {
+    return weight->group < GROUP ? 1 : weight->group / GROUP;
+}
+
+/* Bytes of the binary16 scales, or minima, behind the blocks of a narrow I8G panel. */
+static inline size_t panel_tail(uint32_t n_blocks) {
+    return ((size_t)n_blocks * PANEL_HALVES + 63) / 64 * 64;
+}
+
+/* Where a block's numbers stand, in bytes from the panel's begin. The halves' second scales stand
+ * PANEL_FLOATS behind the first. */
+struct panel_place {
+    size_t values;
+    size_t scales;
+    size_t mins;
+};
+
+/* Of the first block of a group. */
+static inline struct panel_place panel_place(struct panel_form form, uint32_t n_blocks,
+                                             uint32_t stride, uint32_t group) {
+    size_t block_bytes = form.four ? PANEL_I4_BYTES : PANEL_I8_BYTES;
+    size_t values = (size_t)group * stride * block_bytes;
+    if (form.wide) {
+        size_t head = form.has_min || form.halves ? 2 * PANEL_FLOATS : PANEL_FLOATS;
+        size_t scales = group * head + values;
+        return (struct panel_place){scales + head, scales, scales + PANEL_FLOATS};
+    }
+    if (form.four) {
+        values += (size_t)group * 2 * PANEL_HALVES;
+        return (struct panel_place){values, values + block_bytes,
+                                    values + block_bytes + PANEL_HALVES};
+    }
+    size_t scales = n_blocks * block_bytes + (size_t)group * PANEL_HALVES;
+    return (struct panel_place){values, scales, scales + panel_tail(n_blocks)};
+}
+
+static inline size_t panel_bytes(const struct weight *weight) {
+    uint32_t n_blocks = weight->k_stored / GROUP;
+    uint32_t stride = panel_stride(weight);
+    struct panel_form form = panel_form(weight);
+    size_t n_groups = (n_blocks + stride - 1) / stride;
+    switch (weight->format) {
     case WEIGHT_F32:
-        return (size_t)k * PANEL * 4;
+        return (size_t)weight->k * PANEL * 4;
     case WEIGHT_F16:
     case WEIGHT_BF16:
-        return (size_t)k * PANEL * 2;
+        return (size_t)weight->k * PANEL * 2;
+    case WEIGHT_I4G:
+        return n_blocks * (size_t)PANEL_I4_BYTES +
+               n_groups * 2 * (form.wide ? PANEL_FLOATS : PANEL_HALVES);
+    case WEIGHT_I8G:
+        return n_blocks * (size_t)PANEL_I8_BYTES +
+               (form.has_min || form.halves ? 2 : 1) *
+                   (form.wide ? n_groups * PANEL_FLOATS : panel_tail(n_blocks));
     }
     return 0;
 }
@@ -56,6 +117,8 @@ struct gemm_job {
     float *out;        /* of the tile's first row */
     size_t out_stride; /* floats between rows */
 };
+
+#define ATTEND_ROWS 4 /* queries that go through the cache together */
 
 /* Queries of one sequence that share a key-value head. */
 struct attend_job {

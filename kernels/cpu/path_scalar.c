@@ -7,80 +7,77 @@
 
 #define PATH_VECS 1 /* see attend.h */
 
-static inline void gemm_i4(const struct gemm_job *job, uint32_t panel, uint32_t n_rows);
-static inline void gemm_i8(const struct gemm_job *job, uint32_t panel, uint32_t n_rows);
+static void gemm_ints(const struct gemm_job *job, uint32_t panel, uint32_t n_rows,
+                      struct panel_form form);
 
 #include "kernels/cpu/attend.h"
 #include "kernels/cpu/gemm_float.h"
 #include "kernels/cpu/rope.h"
 #include "kernels/cpu/rows.h"
 
-/* f += (scale * act_scale) * dot on 16 lanes. */
-static void rescale(struct vec *f, const uint8_t *scales, float act_scale,
-                    const int32_t dots[PANEL]) {
+static struct vec load_16(const uint8_t *from, bool wide) {
+    return wide ? vec_load((const float *)from) : vec_load_half((const uint16_t *)from);
+}
+
+/* Inputs [begin, end) of a block, by 16 outputs. */
+static struct vec products(const uint8_t *w, const int8_t *q, uint32_t begin, uint32_t end,
+                           bool four) {
+    int32_t dots[PANEL] = {0};
+    for (uint32_t i = begin; i < end; i++)
+        for (uint32_t c = 0; c < PANEL; c++) {
+            uint8_t nibbles = w[i / 8 * 64 + 4 * c + i % 4];
+            int32_t weight = four ? (i % 8 < 4 ? nibbles & 15 : nibbles >> 4)
+                                  : w[i / 4 * 64 + 4 * c + i % 4] - 128;
+            dots[c] += weight * q[i];
+        }
     struct vec dot;
-    for (int i = 0; i < PANEL; i++)
-        dot.lane[i] = (float)dots[i];
-    struct vec both = vec_mul(vec_load_half((const uint16_t *)scales), vec_set(act_scale));
-    *f = vec_fma(both, dot, *f);
+    VEC_EACH(c)
+    dot.lane[c] = (float)dots[c];
+    return dot;
 }
 
-static inline void gemm_i4(const struct gemm_job *job, uint32_t panel, uint32_t n_rows) {
-    uint32_t n_groups = job->weight->k / GROUP;
-    const uint8_t *first =
-        (const uint8_t *)job->weight->data + (size_t)panel * n_groups * PANEL_I4_BYTES;
-    for (uint32_t r = 0; r < n_rows; r++) {
-        struct vec f = vec_set(0.0f);
-        for (uint32_t g = 0; g < n_groups; g++) {
-            const uint8_t *w = first + (size_t)g * PANEL_I4_BYTES;
-            const uint8_t *tile = (const uint8_t *)job->x + (size_t)g * n_rows * TILE_ROW_BYTES;
-            const int8_t *q = (const int8_t *)tile + (size_t)r * GROUP;
-            const float *scales = (const float *)(tile + (size_t)n_rows * GROUP);
-            int32_t dots[PANEL] = {0};
-            for (int j = 0; j < 4; j++)
-                for (int c = 0; c < PANEL; c++)
-                    for (int b = 0; b < 4; b++) {
-                        uint8_t nibbles = w[64 * j + 4 * c + b];
-                        dots[c] += (nibbles & 15) * q[8 * j + b];
-                        dots[c] += (nibbles >> 4) * q[8 * j + 4 + b];
-                    }
-            rescale(&f, w + PANEL_I4_SCALES, scales[r], dots);
-            f = vec_fma(vec_load_half((const uint16_t *)(w + PANEL_I4_MINS)),
-                        vec_set(scales[n_rows + r]), f);
+/* One row of a tile times one panel. */
+static struct vec row_ints(const struct gemm_job *job, const uint8_t *first, uint32_t row,
+                           struct panel_form form) {
+    uint32_t n_blocks = job->weight->k_stored / GROUP;
+    uint32_t stride = panel_stride(job->weight);
+    uint32_t width = form.halves ? GROUP / 2 : GROUP; /* inputs of one dot product */
+    struct vec f = vec_set(0.0f);
+    for (uint32_t b = 0; b < n_blocks; b++) {
+        struct panel_place place = panel_place(form, n_blocks, stride, b / stride);
+        const uint8_t *w = first + place.values +
+                           (size_t)(b % stride) * (form.four ? PANEL_I4_BYTES : PANEL_I8_BYTES);
+        const uint8_t *tile = (const uint8_t *)job->x + (size_t)b * job->n_rows * TILE_ROW_BYTES;
+        const int8_t *q = (const int8_t *)tile + (size_t)row * GROUP;
+        const float *scales = (const float *)(tile + (size_t)job->n_rows * GROUP);
+        for (uint32_t i = 0; i < GROUP; i += width) {
+            struct vec scale = load_16(first + place.scales + i / width * PANEL_FLOATS, form.wide);
+            f = vec_fma(vec_mul(scale, vec_set(scales[row])),
+                        products(w, q, i, i + width, form.four), f);
         }
-        gemm_finish(job, panel, r, f);
+        if (form.has_min)
+            f = vec_fma(load_16(first + place.mins, form.wide), vec_set(scales[job->n_rows + row]),
+                        f);
     }
+    return f;
 }
 
-static inline void gemm_i8(const struct gemm_job *job, uint32_t panel, uint32_t n_rows) {
-    uint32_t n_groups = job->weight->k / GROUP;
-    const uint8_t *first = (const uint8_t *)job->weight->data +
-                           (size_t)panel * panel_bytes(WEIGHT_I8G, job->weight->k);
-    const uint8_t *w_scales = first + (size_t)n_groups * PANEL_I8_BYTES;
-    for (uint32_t r = 0; r < n_rows; r++) {
-        struct vec f = vec_set(0.0f);
-        for (uint32_t g = 0; g < n_groups; g++) {
-            const uint8_t *w = first + (size_t)g * PANEL_I8_BYTES;
-            const uint8_t *tile = (const uint8_t *)job->x + (size_t)g * n_rows * TILE_ROW_BYTES;
-            const int8_t *q = (const int8_t *)tile + (size_t)r * GROUP;
-            const float *scales = (const float *)(tile + (size_t)n_rows * GROUP);
-            int32_t dots[PANEL] = {0};
-            for (int j = 0; j < 8; j++)
-                for (int c = 0; c < PANEL; c++)
-                    for (int b = 0; b < 4; b++)
-                        dots[c] += (w[64 * j + 4 * c + b] - 128) * q[4 * j + b];
-            rescale(&f, w_scales + (size_t)g * 2 * PANEL, scales[r], dots);
-        }
-        gemm_finish(job, panel, r, f);
-    }
+static void gemm_ints(const struct gemm_job *job, uint32_t panel, uint32_t n_rows,
+                      struct panel_form form) {
+    const uint8_t *first = (const uint8_t *)job->weight->data + panel * panel_bytes(job->weight);
+    for (uint32_t r = 0; r < n_rows; r++)
+        gemm_finish(job, panel, r, row_ints(job, first, r, form));
 }
 
-static int32_t quantize_group(int8_t *q, float *scale, const float *x) {
+static int32_t quantize_group(int8_t *q, float *scale, const float *x, int32_t *first) {
     numbers_quantize(x, q, scale);
-    int32_t sum = 0;
-    for (int i = 0; i < GROUP; i++)
-        sum += q[i];
-    return sum;
+    int32_t second = 0;
+    *first = 0;
+    for (int i = 0; i < GROUP / 2; i++) {
+        *first += q[i];
+        second += q[i + GROUP / 2];
+    }
+    return *first + second;
 }
 
 #include "kernels/cpu/quantize.h"

@@ -7,11 +7,14 @@ static void path_quantize(uint8_t *tile, const float *x, uint32_t n_rows, uint32
         float *scales = (float *)(tile + (size_t)n_rows * GROUP);
         float *sums = scales + n_rows;
         int32_t *corrections = (int32_t *)(sums + n_rows);
+        int32_t *firsts = corrections + n_rows;
         for (uint32_t r = 0; r < n_rows; r++) {
+            int32_t first;
             int32_t sum = quantize_group((int8_t *)tile + (size_t)r * GROUP, &scales[r],
-                                         x + (size_t)r * k + (size_t)g * GROUP);
+                                         x + (size_t)r * k + (size_t)g * GROUP, &first);
             sums[r] = scales[r] * (float)sum;
             corrections[r] = -128 * sum;
+            firsts[r] = -128 * first;
         }
     }
 }

@@ -2,59 +2,81 @@
 #include "kernels/cpu/cpu.h"
 
 #include "base/assert.h"
-#include "base/checked.h"
 #include "kernels/pack.h"
 
 #include <stdatomic.h>
+
+static size_t panels_bytes(const struct weight *shape) {
+    return (shape->n + PANEL - 1) / PANEL * panel_bytes(shape);
+}
 
 size_t cpu_weight_size(const struct weight_source *source, struct error *error) {
     struct pack_plan plan;
     if (pack_plan_init(&plan, source, error) != STATUS_OK)
         return 0;
-    size_t n_panels = (plan.shape.n + PANEL - 1) / PANEL;
+    size_t n_bytes = panels_bytes(&plan.shape) + pack_order_bytes(&plan);
     pack_plan_fini(&plan);
-    return n_panels * panel_bytes(plan.shape.format, plan.shape.k);
+    return n_bytes;
 }
 
-static uint16_t load_u16(const uint8_t *from) {
-    uint16_t value;
-    memcpy(&value, from, sizeof value);
-    return value;
+/* Where block b of a panel stands. */
+static struct panel_place place_of(const struct weight *weight, uint32_t b) {
+    struct panel_form form = panel_form(weight);
+    uint32_t stride = panel_stride(weight);
+    struct panel_place place = panel_place(form, weight->k_stored / GROUP, stride, b / stride);
+    place.values += (size_t)(b % stride) * (form.four ? PANEL_I4_BYTES : PANEL_I8_BYTES);
+    return place;
 }
 
-/* Lane c of group g of a panel; false when a scale cannot be kept exactly. */
-static bool put_group(uint8_t *panel, const struct pack_plan *plan, uint32_t g, uint32_t c,
-                      const struct quant_group *group) {
-    uint16_t scale;
-    uint16_t min;
-    if (!pack_half(group->scale[0], &scale) || !pack_half(group->min, &min))
-        return false;
-    if (plan->shape.format == WEIGHT_I4G) {
-        uint8_t *to = panel + (size_t)g * PANEL_I4_BYTES;
-        for (uint32_t j = 0; j < 4; j++)
-            for (uint32_t b = 0; b < 4; b++)
-                to[64 * j + 4 * c + b] =
-                    (uint8_t)(group->q[8 * j + b] | group->q[8 * j + 4 + b] << 4);
-        memcpy(to + PANEL_I4_SCALES + 2 * c, &scale, 2);
-        memcpy(to + PANEL_I4_MINS + 2 * c, &min, 2);
+/* Lane c of 16 scales or minima; false when they are binary16 and the value is not. */
+static bool put_scale(uint8_t *to, bool wide, uint32_t c, float value) {
+    uint16_t half;
+    if (wide) {
+        memcpy(to + (size_t)4 * c, &value, 4);
         return true;
     }
-    uint8_t *to = panel + (size_t)g * PANEL_I8_BYTES;
-    for (uint32_t j = 0; j < 8; j++)
-        for (uint32_t b = 0; b < 4; b++)
-            to[64 * j + 4 * c + b] = (uint8_t)(group->q[4 * j + b] + 128);
-    uint8_t *scales = panel + (size_t)(plan->shape.k / GROUP) * PANEL_I8_BYTES;
-    memcpy(scales + ((size_t)g * PANEL + c) * 2, &scale, 2);
+    if (!pack_half(value, &half))
+        return false;
+    memcpy(to + (size_t)2 * c, &half, 2);
     return true;
 }
 
-static void put_floats(uint8_t *panel, const struct pack_plan *plan, uint32_t g, uint32_t c,
+static float get_scale(const uint8_t *from, bool wide, uint32_t c) {
+    uint16_t half;
+    float value;
+    if (wide) {
+        memcpy(&value, from + (size_t)4 * c, 4);
+        return value;
+    }
+    memcpy(&half, from + (size_t)2 * c, 2);
+    return half_to_float(half);
+}
+
+/* Lane c of block b of a panel; false when a scale cannot be kept exactly. */
+static bool put_group(uint8_t *panel, const struct weight *shape, uint32_t b, uint32_t c,
+                      const struct quant_group *group) {
+    struct panel_form form = panel_form(shape);
+    struct panel_place place = place_of(shape, b);
+    uint8_t *to = panel + place.values + (size_t)4 * c;
+    for (uint32_t i = 0; i < GROUP; i += 4)
+        for (uint32_t j = 0; j < 4; j++)
+            if (form.four)
+                to[i / 8 * 64 + j] |= (uint8_t)(group->q[i + j] << i % 8);
+            else
+                to[i / 4 * 64 + j] = (uint8_t)(group->q[i + j] + 128);
+    uint8_t *scales = panel + place.scales;
+    return put_scale(scales, form.wide, c, group->scale[0]) &&
+           (!form.halves || put_scale(scales + PANEL_FLOATS, true, c, group->scale[1])) &&
+           (!form.has_min || put_scale(panel + place.mins, form.wide, c, group->min));
+}
+
+static void put_floats(uint8_t *panel, const struct weight *shape, uint32_t g, uint32_t c,
                        const float x[GROUP]) {
     for (uint32_t i = 0; i < GROUP; i++) {
         uint32_t k = g * GROUP + i;
-        if (plan->shape.format == WEIGHT_F32)
+        if (shape->format == WEIGHT_F32)
             ((float *)panel)[(size_t)k * PANEL + c] = x[i];
-        else if (plan->shape.format == WEIGHT_F16)
+        else if (shape->format == WEIGHT_F16)
             ((uint16_t *)panel)[(size_t)k * PANEL + c] = float_to_half(x[i]);
         else
             ((uint16_t *)panel)[((size_t)(k / 2) * PANEL + c) * 2 + k % 2] = float_to_bf16(x[i]);
@@ -67,27 +89,29 @@ struct pack_job {
     _Atomic bool failed;
 };
 
+/* By inputs first: in AWQ's and GPTQ's files neighbouring outputs share a cache line. */
 static void pack_panel(void *arg, uint32_t index, uint32_t thread) {
     (void)thread;
     struct pack_job *job = arg;
     const struct pack_plan *plan = job->plan;
-    uint8_t *panel = job->memory + index * panel_bytes(plan->shape.format, plan->shape.k);
-    memset(panel, 0, panel_bytes(plan->shape.format, plan->shape.k));
-    for (uint32_t c = 0; c < PANEL; c++) {
-        uint32_t n = index * PANEL + c;
-        for (uint32_t g = 0; n < plan->shape.n && g < plan->shape.k / GROUP; g++) {
-            if (!pack_has_floats(&plan->shape)) {
-                struct quant_group group;
-                pack_group(plan, n, g, &group);
-                if (!put_group(panel, plan, g, c, &group))
-                    atomic_store(&job->failed, true);
+    const struct weight *shape = &plan->shape;
+    uint8_t *panel = job->memory + index * panel_bytes(shape);
+    uint32_t n_lanes = shape->n - index * PANEL < PANEL ? shape->n - index * PANEL : PANEL;
+    memset(panel, 0, panel_bytes(shape));
+    for (uint32_t g = 0; g < shape->k_stored / GROUP; g++)
+        for (uint32_t c = 0; c < n_lanes; c++) {
+            uint32_t n = index * PANEL + c;
+            struct quant_group group;
+            float x[GROUP];
+            if (pack_has_floats(shape)) {
+                pack_floats(plan, n, g, x);
+                put_floats(panel, shape, g, c, x);
                 continue;
             }
-            float x[GROUP];
-            pack_floats(plan, n, g, x);
-            put_floats(panel, plan, g, c, x);
+            pack_group(plan, n, g, &group);
+            if (!put_group(panel, shape, g, c, &group))
+                atomic_store(&job->failed, true);
         }
-    }
 }
 
 enum status cpu_weight_pack(struct kernels_ctx *ctx, const struct weight_source *source,
@@ -96,13 +120,20 @@ enum status cpu_weight_pack(struct kernels_ctx *ctx, const struct weight_source 
     struct pack_plan plan;
     TRY(pack_plan_init(&plan, source, error));
     struct pack_job job = {.plan = &plan, .memory = memory};
+    struct weight packed = plan.shape;
+    packed.data = memory;
+    if (plan.order.inputs) {
+        uint8_t *order = (uint8_t *)memory + panels_bytes(&plan.shape);
+        memcpy(order, plan.order.inputs, pack_order_bytes(&plan));
+        packed.order = (const uint32_t *)order;
+    }
     team_run(ctx->team, (plan.shape.n + PANEL - 1) / PANEL, pack_panel, &job);
     pack_plan_fini(&plan);
     if (atomic_load(&job.failed))
         return error_set(error, STATUS_UNSUPPORTED,
                          "a scale of the matrix is too large to be kept exactly");
-    *weight = plan.shape;
-    weight->data = memory;
+    TRY(cpu_reserve(ctx, &packed, error));
+    *weight = packed;
     return STATUS_OK;
 }
 
@@ -115,32 +146,36 @@ static float float_at(const struct weight *table, const uint8_t *panel, uint32_t
     return bf16_to_float(((const uint16_t *)panel)[((size_t)(k / 2) * PANEL + c) * 2 + k % 2]);
 }
 
-static void embed_i4(float out[GROUP], const uint8_t *group, uint32_t c) {
-    float scale = half_to_float(load_u16(group + PANEL_I4_SCALES + 2 * c));
-    float min = half_to_float(load_u16(group + PANEL_I4_MINS + 2 * c));
+static void embed_block(float out[GROUP], const struct weight *table, const uint8_t *panel,
+                        uint32_t b, uint32_t c) {
+    struct panel_form form = panel_form(table);
+    struct panel_place place = place_of(table, b);
+    const uint8_t *from = panel + place.values + (size_t)4 * c;
+    float scale[2];
+    scale[0] = scale[1] = get_scale(panel + place.scales, form.wide, c);
+    if (form.halves)
+        scale[1] = get_scale(panel + place.scales + PANEL_FLOATS, true, c);
+    float min = form.has_min ? get_scale(panel + place.mins, form.wide, c) : 0.0f;
     for (uint32_t i = 0; i < GROUP; i++) {
-        uint8_t nibbles = group[i / 8 * 64 + 4 * c + i % 4];
-        out[i] = fmaf(scale, (float)(i % 8 < 4 ? nibbles & 15 : nibbles >> 4), min);
+        int q =
+            form.four ? from[i / 8 * 64 + i % 4] >> (i & 4) & 15 : from[i / 4 * 64 + i % 4] - 128;
+        out[i] = fmaf(scale[i / (GROUP / 2)], (float)q, min);
     }
 }
 
 static void embed_row(float *out, const struct weight *table, uint32_t id) {
-    uint32_t n_groups = table->k / GROUP;
     uint32_t c = id % PANEL;
-    const uint8_t *panel =
-        (const uint8_t *)table->data + (size_t)(id / PANEL) * panel_bytes(table->format, table->k);
-    for (uint32_t g = 0; g < n_groups; g++, out += GROUP) {
-        if (table->format == WEIGHT_I4G) {
-            embed_i4(out, panel + (size_t)g * PANEL_I4_BYTES, c);
-        } else if (table->format == WEIGHT_I8G) {
-            const uint8_t *q = panel + (size_t)g * PANEL_I8_BYTES;
-            const uint8_t *scales = panel + (size_t)n_groups * PANEL_I8_BYTES;
-            float scale = half_to_float(load_u16(scales + ((size_t)g * PANEL + c) * 2));
-            for (uint32_t i = 0; i < GROUP; i++)
-                out[i] = fmaf(scale, (float)(q[i / 4 * 64 + 4 * c + i % 4] - 128), 0.0f);
-        } else {
-            for (uint32_t i = 0; i < GROUP; i++)
-                out[i] = float_at(table, panel, g * GROUP + i, c);
+    const uint8_t *panel = (const uint8_t *)table->data + id / PANEL * panel_bytes(table);
+    for (uint32_t b = 0; b < table->k_stored / GROUP; b++) {
+        float block[GROUP];
+        for (uint32_t i = 0; pack_has_floats(table) && i < GROUP; i++)
+            block[i] = float_at(table, panel, b * GROUP + i, c);
+        if (!pack_has_floats(table))
+            embed_block(block, table, panel, b, c);
+        for (uint32_t i = 0; i < GROUP; i++) {
+            uint32_t input = table->order ? table->order[b * GROUP + i] : b * GROUP + i;
+            if (input != WEIGHT_NO_INPUT)
+                out[input] = block[i];
         }
     }
 }

@@ -5,7 +5,9 @@
 #include <string.h>
 
 const struct quant_format *const quant_table[] = {
-    &quant_f32, &quant_f16, &quant_bf16, &quant_q4_0, &quant_q4_1, &quant_q8_0, NULL,
+    &quant_f32,   &quant_f16,      &quant_bf16,  &quant_q4_0,     &quant_q4_1, &quant_q5_0,
+    &quant_q5_1,  &quant_q8_0,     &quant_q4_k,  &quant_q5_k,     &quant_q6_k, &quant_awq,
+    &quant_gptq4, &quant_gptq4_v2, &quant_gptq8, &quant_gptq8_v2, NULL,
 };
 
 const struct quant_format *quant_find(const char *name) {
@@ -39,6 +41,21 @@ enum status quant_sizes(const struct weight_tensor *tensor, struct quant_sizes *
     else /* below 2^64: two 32-bit numbers, and no block is larger than its elements' floats */
         wanted.values = (uint64_t)tensor->n * (tensor->k / format->block) * format->block_bytes;
     *sizes = wanted;
+    return STATUS_OK;
+}
+
+enum status quant_grouped_sizes(const struct weight_tensor *tensor, uint32_t per_word,
+                                struct quant_sizes *sizes, struct error *error) {
+    uint64_t n = tensor->n;
+    if (tensor->group == 0 || (tensor->group % GROUP != 0 && tensor->group < tensor->k))
+        return error_set(error, STATUS_UNSUPPORTED,
+                         "groups of %u inputs of a %s tensor; multiples of %d are read",
+                         tensor->group, tensor->format, GROUP);
+    uint64_t n_groups = ((uint64_t)tensor->k + tensor->group - 1) / tensor->group;
+    /* below 2^64: a group has at least 32 inputs */
+    sizes->values = n * (tensor->k / per_word) * 4;
+    sizes->zeros = n_groups * (n / per_word) * 4;
+    sizes->scales = n_groups * n * 2;
     return STATUS_OK;
 }
 

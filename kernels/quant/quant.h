@@ -43,16 +43,20 @@ struct quant_format {
     enum weight_format packed; /* what it becomes */
     uint32_t group;            /* inputs per scale; 0 for floats and where the tensor says it */
     bool wide;                 /* scale or min may have no binary16 */
-    bool has_min;              /* of I8G */
+    bool has_min;              /* I4G: always */
     bool takes_order;          /* unpack_group takes inputs in any order */
 
     /* Checks what only this format knows and says what sizes the tensor's arrays must have; NULL:
      * n * k / block times block_bytes. */
     enum status (*sizes)(const struct weight_tensor *tensor, struct quant_sizes *sizes,
                          struct error *error);
+    /* NULL, or whether this tensor's minima are not all zero; asked after quant_check(). */
+    bool (*needs_min)(const struct weight_tensor *tensor);
+
     /* One of the two is set. unpack_group: 32 inputs of a row that share a scale: from input
-     * `begin`, a multiple of 32, or, where `inputs` is not NULL, the 32 listed there, with zeros
-     * for WEIGHT_NO_INPUT. unpack_floats: 32 elements from input `begin`. */
+     * `begin`, a multiple of 32, its group begin / group; or, where `inputs` is not NULL, the 32
+     * listed there, the group from group_of, with zeros for WEIGHT_NO_INPUT. unpack_floats: 32
+     * elements from input `begin`. */
     void (*unpack_group)(const struct weight_tensor *tensor, uint32_t row, uint32_t begin,
                          const uint32_t *inputs, struct quant_group *group);
     void (*unpack_floats)(const struct weight_tensor *tensor, uint32_t row, uint32_t begin,
@@ -73,6 +77,16 @@ NODISCARD enum status quant_check(const struct weight_tensor *tensor,
 NODISCARD enum status quant_sizes(const struct weight_tensor *tensor, struct quant_sizes *sizes,
                                   struct error *error);
 
+/* Fields of a gptq4 or gptq8 tensor's zeros that are all ones: a zero point of 0 that wrapped when
+ * the one was taken off, or one of 16 (256). They are read as 0; a loader warns where there are
+ * any. 0 for other formats. */
+uint64_t quant_wrapped_zeros(const struct weight_tensor *tensor);
+
+/* For formats with a scale and a zero per group: sizes where a word holds per_word values.
+ * STATUS_UNSUPPORTED when the group is no multiple of 32 and not all inputs. */
+NODISCARD enum status quant_grouped_sizes(const struct weight_tensor *tensor, uint32_t per_word,
+                                          struct quant_sizes *sizes, struct error *error);
+
 static inline uint16_t quant_u16(const uint8_t *bytes) {
     return (uint16_t)(bytes[0] | bytes[1] << 8);
 }
@@ -80,6 +94,18 @@ static inline uint16_t quant_u16(const uint8_t *bytes) {
 static inline uint32_t quant_u32(const uint8_t *bytes) {
     return (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 |
            (uint32_t)bytes[3] << 24;
+}
+
+/* Scale of a group and output of awq and gptq. */
+static inline float quant_scale(const struct weight_tensor *tensor, uint32_t group, uint32_t row) {
+    size_t at = (size_t)group * tensor->n + row;
+    return half_to_float(quant_u16((const uint8_t *)tensor->scales + 2 * at));
+}
+
+/* Group of an input of awq and gptq. */
+static inline uint32_t quant_group_of(const struct weight_tensor *tensor, uint32_t input) {
+    return tensor->group_of ? quant_u32((const uint8_t *)tensor->group_of + 4 * (size_t)input)
+                            : input / tensor->group;
 }
 
 /* Block `index` of a row of a tensor in blocks. */
@@ -95,4 +121,14 @@ extern const struct quant_format quant_f16;
 extern const struct quant_format quant_bf16;
 extern const struct quant_format quant_q4_0;
 extern const struct quant_format quant_q4_1;
+extern const struct quant_format quant_q5_0;
+extern const struct quant_format quant_q5_1;
 extern const struct quant_format quant_q8_0;
+extern const struct quant_format quant_q4_k;
+extern const struct quant_format quant_q5_k;
+extern const struct quant_format quant_q6_k;
+extern const struct quant_format quant_awq;
+extern const struct quant_format quant_gptq4;
+extern const struct quant_format quant_gptq4_v2;
+extern const struct quant_format quant_gptq8;
+extern const struct quant_format quant_gptq8_v2;

@@ -2,22 +2,31 @@
 
 #include "base/assert.h"
 
-/* One output of a quantized matrix. Per group, in rising k: f += (scale * act_scale) * dot, exact
- * in int32, and for formats with a minimum f += min * (act_scale * sum of the activations). */
+/* Sum of n products and, in *sum, of the activations. */
+static int32_t dot(const int8_t *w, const int8_t *q, uint32_t n, int32_t *sum) {
+    int32_t total = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        total += w[i] * q[i];
+        *sum += q[i];
+    }
+    return total;
+}
+
+/* One output of a quantized matrix. Per 32 inputs, in rising k: f += (scale * act_scale) * dot,
+ * exact in int32, in two halves where the scales are per 16, and for formats with a minimum f +=
+ * min * (act_scale * sum of the activations). */
 static float dot_ints(const struct weight *weight, uint32_t n, const int8_t *q,
                       const float *scales) {
-    uint32_t n_groups = weight->k / GROUP;
+    uint32_t n_groups = weight->k_stored / GROUP;
+    uint32_t width = weight->group < GROUP ? GROUP / 2 : GROUP;
     const struct ref_group *groups = (const struct ref_group *)weight->data + (size_t)n * n_groups;
     float f = 0.0f;
     for (uint32_t g = 0; g < n_groups; g++) {
-        int32_t dot = 0;
         int32_t sum = 0;
-        for (uint32_t i = 0; i < GROUP; i++) {
-            dot += groups[g].q[i] * q[g * GROUP + i];
-            sum += q[g * GROUP + i];
-        }
-        f = fmaf(groups[g].scale * scales[g], (float)dot, f);
-        if (weight->format == WEIGHT_I4G)
+        for (uint32_t i = 0; i < GROUP; i += width)
+            f = fmaf(groups[g].scale[i / width] * scales[g],
+                     (float)dot(groups[g].q + i, q + (size_t)g * GROUP + i, width, &sum), f);
+        if (weight->format == WEIGHT_I4G || weight->has_min)
             f = fmaf(groups[g].min, scales[g] * (float)sum, f);
     }
     return f;
@@ -64,13 +73,18 @@ static float output(const struct kernels_ctx *ctx, const struct weight *weight, 
         y = dot_ints(weight, n, ctx->q, ctx->scales);
         break;
     }
+    if (weight->scale)
+        y *= weight->scale[n];
     return weight->bias ? y + weight->bias[n] : y;
 }
 
-/* Quantizes one row, into both terms where the second is used. */
-static void quantize_row(struct kernels_ctx *ctx, const float *x, uint32_t k, bool fine) {
-    for (uint32_t g = 0; g < k / GROUP; g++) {
-        const float *group = x + (size_t)g * GROUP;
+/* Quantizes one row in the matrix's order, into both terms where the second is used. */
+static void quantize_row(struct kernels_ctx *ctx, const float *x, const struct weight *weight,
+                         bool fine) {
+    for (uint32_t i = 0; weight->order && i < weight->k_stored; i++)
+        ctx->gathered[i] = weight->order[i] == WEIGHT_NO_INPUT ? 0.0f : x[weight->order[i]];
+    for (uint32_t g = 0; g < weight->k_stored / GROUP; g++) {
+        const float *group = (weight->order ? ctx->gathered : x) + (size_t)g * GROUP;
         int8_t *q = ctx->q + (size_t)g * GROUP;
         float rest[GROUP];
         numbers_quantize(group, q, &ctx->scales[g]);
@@ -84,11 +98,11 @@ static void quantize_row(struct kernels_ctx *ctx, const float *x, uint32_t k, bo
 
 void ref_linear(struct kernels_ctx *ctx, float *out, size_t out_stride, const float *x,
                 const struct weight *weight, uint32_t n_rows, enum epilogue epilogue) {
-    ASSERT(weight->k <= ctx->limits.max_dim);
+    ASSERT(weight->k <= ctx->limits.max_dim && weight->k_stored <= ctx->max_stored);
     uint32_t saved = numbers_enter();
     bool fine = numbers_fine(weight, epilogue);
     for (uint32_t row = 0; row < n_rows; row++, x += weight->k, out += out_stride) {
-        quantize_row(ctx, x, weight->k, fine);
+        quantize_row(ctx, x, weight, fine);
         for (uint32_t i = 0; i < weight->k; i++)
             ctx->rounded[i] = bf16_to_float(float_to_bf16(x[i]));
         if (epilogue == EPILOGUE_SILU_MUL) {
@@ -100,8 +114,10 @@ void ref_linear(struct kernels_ctx *ctx, float *out, size_t out_stride, const fl
         for (uint32_t n = 0; n < weight->n; n++) {
             float y = output(ctx, weight, x, n);
             out[n] = epilogue == EPILOGUE_ADD ? out[n] + y : y;
-            if (fine)
-                out[n] += dot_ints(weight, n, ctx->fine_q, ctx->fine_scales);
+            if (!fine)
+                continue;
+            float rest = dot_ints(weight, n, ctx->fine_q, ctx->fine_scales);
+            out[n] += weight->scale ? rest * weight->scale[n] : rest;
         }
     }
     numbers_leave(saved);

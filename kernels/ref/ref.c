@@ -4,13 +4,37 @@
 
 #include <stdlib.h>
 
-static void ref_close(struct kernels_ctx *ctx) {
-    if (!ctx)
-        return;
+static void free_rows(struct kernels_ctx *ctx) {
+    free(ctx->gathered);
     free(ctx->q);
     free(ctx->scales);
     free(ctx->fine_q);
     free(ctx->fine_scales);
+}
+
+enum status ref_reserve(struct kernels_ctx *ctx, uint32_t k_stored) {
+    if (k_stored <= ctx->max_stored)
+        return STATUS_OK;
+    struct kernels_ctx made = *ctx;
+    made.max_stored = k_stored;
+    made.gathered = calloc(k_stored, sizeof *made.gathered);
+    made.q = calloc(k_stored, sizeof *made.q);
+    made.scales = calloc(k_stored / GROUP + 1, sizeof *made.scales);
+    made.fine_q = calloc(k_stored, sizeof *made.fine_q);
+    made.fine_scales = calloc(k_stored / GROUP + 1, sizeof *made.fine_scales);
+    if (!made.gathered || !made.q || !made.scales || !made.fine_q || !made.fine_scales) {
+        free_rows(&made);
+        return STATUS_NOMEM;
+    }
+    free_rows(ctx);
+    *ctx = made;
+    return STATUS_OK;
+}
+
+static void ref_close(struct kernels_ctx *ctx) {
+    if (!ctx)
+        return;
+    free_rows(ctx);
     free(ctx->rounded);
     free(ctx->scores);
     free(ctx->values);
@@ -28,18 +52,15 @@ static enum status ref_open(const struct kernels_options *options, struct kernel
         return error_set(error, STATUS_NOMEM, "no memory for a context");
     const struct kernels_limits *limits = &options->limits;
     made->limits = *limits;
-    made->q = calloc(limits->max_dim, sizeof *made->q);
-    made->scales = calloc(limits->max_dim / GROUP + 1, sizeof *made->scales);
-    made->fine_q = calloc(limits->max_dim, sizeof *made->fine_q);
-    made->fine_scales = calloc(limits->max_dim / GROUP + 1, sizeof *made->fine_scales);
     made->rounded = calloc(limits->max_dim, sizeof *made->rounded);
     made->scores = calloc(ATTEND_CHUNK, sizeof *made->scores);
     made->values = calloc(limits->head_dim, sizeof *made->values);
     made->candidates = calloc(limits->n_vocab, sizeof *made->candidates);
     made->raw = calloc(limits->n_vocab, sizeof *made->raw);
     made->allowed = calloc(limits->n_vocab, sizeof *made->allowed);
-    if (!made->q || !made->scales || !made->fine_q || !made->fine_scales || !made->rounded ||
-        !made->scores || !made->values || !made->candidates || !made->raw || !made->allowed) {
+    enum status status = ref_reserve(made, limits->max_dim);
+    if (status != STATUS_OK || !made->rounded || !made->scores || !made->values ||
+        !made->candidates || !made->raw || !made->allowed) {
         ref_close(made);
         return error_set(error, STATUS_NOMEM, "no memory for the scratch space of a context");
     }

@@ -2,7 +2,7 @@
  *
  * Every operation in plain slow C, one thread, no blocking: what the other backends are compared
  * with, bit by bit. It keeps matrices row-major: floats (n, k) widened to float32, or integers as
- * struct ref_group (n, k / 32). */
+ * struct ref_group (n, k_stored / 32), whatever the stride of their scales. */
 #pragma once
 
 #include "kernels/kernels.h"
@@ -10,7 +10,7 @@
 
 struct ref_group {
     int8_t q[GROUP];
-    float scale;
+    float scale[2]; /* of each half */
     float min;
 };
 
@@ -21,13 +21,15 @@ struct sample_candidate {
 
 struct kernels_ctx {
     struct kernels_limits limits;
-    int8_t *q;                           /* owned (max_dim): one row of activations as integers */
-    float *scales;                       /* owned (max_dim / 32) */
-    int8_t *fine_q;                      /* owned (max_dim): what q leaves, for 8-bit matrices */
-    float *fine_scales;                  /* owned (max_dim / 32) */
-    float *rounded;                      /* owned (max_dim): one row rounded to bfloat16 */
-    float *scores;                       /* owned (ATTEND_CHUNK) */
-    float *values;                       /* owned (head_dim): values of one chunk, weighted */
+    uint32_t max_stored; /* the widest of max_dim and the matrices' k_stored */
+    float *gathered;     /* owned (max_stored): one row in the matrix's order */
+    int8_t *q;           /* owned (max_stored): one row of activations as integers */
+    float *scales;       /* owned (max_stored / 32) */
+    int8_t *fine_q;      /* owned (max_stored): what q leaves, for 8-bit matrices */
+    float *fine_scales;  /* owned (max_stored / 32) */
+    float *rounded;      /* owned (max_dim): one row rounded to bfloat16 */
+    float *scores;       /* owned (ATTEND_CHUNK) */
+    float *values;       /* owned (head_dim): values of one chunk, weighted */
     struct sample_candidate *candidates; /* owned (n_vocab) */
     float *raw;                          /* owned (n_vocab): logits before edits */
     float *allowed;                      /* owned (n_vocab) */
@@ -35,6 +37,9 @@ struct kernels_ctx {
 
 /* ref/ref.c: RMSNorm of one row; out may be x. In a thread with flush-to-zero set. */
 void ref_norm_row(float *out, const float *x, const float *gain, float eps, uint32_t dim);
+
+/* Makes the scratch memory fit rows of k_stored inputs; STATUS_NOMEM leaves it as it was. */
+NODISCARD enum status ref_reserve(struct kernels_ctx *ctx, uint32_t k_stored);
 
 /* ref/weight.c */
 size_t ref_weight_size(const struct weight_source *source, struct error *error);

@@ -2,38 +2,43 @@
 
 #include "kernels/pack.h"
 
+static size_t data_bytes(const struct weight *shape) {
+    if (pack_has_floats(shape))
+        return (size_t)shape->n * shape->k * sizeof(float);
+    return (size_t)shape->n * (shape->k_stored / GROUP) * sizeof(struct ref_group);
+}
+
 size_t ref_weight_size(const struct weight_source *source, struct error *error) {
     struct pack_plan plan;
     if (pack_plan_init(&plan, source, error) != STATUS_OK)
         return 0;
+    size_t n_bytes = data_bytes(&plan.shape) + pack_order_bytes(&plan);
     pack_plan_fini(&plan);
-    if (pack_has_floats(&plan.shape))
-        return (size_t)plan.shape.n * plan.shape.k * sizeof(float);
-    return (size_t)plan.shape.n * (plan.shape.k / GROUP) * sizeof(struct ref_group);
+    return n_bytes;
 }
 
 static enum status pack_ints(const struct pack_plan *plan, struct ref_group *out,
                              struct error *error) {
-    uint32_t n_groups = plan->shape.k / GROUP;
+    uint32_t n_groups = plan->shape.k_stored / GROUP;
     for (uint32_t n = 0; n < plan->shape.n; n++)
         for (uint32_t g = 0; g < n_groups; g++) {
             struct quant_group group;
             uint16_t half;
             pack_group(plan, n, g, &group);
-            if (!pack_half(group.scale[0], &half) || !pack_half(group.min, &half))
+            if (!plan->shape.wide &&
+                (!pack_half(group.scale[0], &half) || !pack_half(group.min, &half)))
                 return error_set(error, STATUS_UNSUPPORTED,
                                  "row %u: a scale is too large to be kept exactly", n);
             struct ref_group *to = &out[(size_t)n * n_groups + g];
             memcpy(to->q, group.q, sizeof to->q);
-            to->scale = group.scale[0];
-            to->min = group.min;
+            memcpy(to->scale, group.scale, sizeof to->scale);
+            to->min = plan->shape.has_min ? group.min : 0.0f; /* never -0 */
         }
     return STATUS_OK;
 }
 
 enum status ref_weight_pack(struct kernels_ctx *ctx, const struct weight_source *source,
                             void *memory, struct weight *weight, struct error *error) {
-    (void)ctx;
     struct pack_plan plan;
     TRY(pack_plan_init(&plan, source, error));
     enum status status = STATUS_OK;
@@ -45,9 +50,17 @@ enum status ref_weight_pack(struct kernels_ctx *ctx, const struct weight_source 
     } else {
         status = pack_ints(&plan, memory, error);
     }
+    if (status == STATUS_OK && ref_reserve(ctx, plan.shape.k_stored) != STATUS_OK)
+        status =
+            error_set(error, STATUS_NOMEM, "no memory for rows of %u inputs", plan.shape.k_stored);
     if (status == STATUS_OK) {
         *weight = plan.shape;
         weight->data = memory;
+    }
+    if (status == STATUS_OK && plan.order.inputs) {
+        uint8_t *order = (uint8_t *)memory + data_bytes(&plan.shape);
+        memcpy(order, plan.order.inputs, pack_order_bytes(&plan));
+        weight->order = (const uint32_t *)order;
     }
     pack_plan_fini(&plan);
     return status;
@@ -70,10 +83,13 @@ void ref_embed(struct kernels_ctx *ctx, float *out, const struct weight *table,
             continue;
         }
         const struct ref_group *groups = table->data;
-        groups += (size_t)id * (table->k / GROUP);
-        for (uint32_t i = 0; i < table->k; i++) {
+        groups += (size_t)id * (table->k_stored / GROUP);
+        for (uint32_t i = 0; i < table->k_stored; i++) {
             const struct ref_group *group = &groups[i / GROUP];
-            row[i] = fmaf(group->scale, (float)group->q[i % GROUP], group->min);
+            uint32_t input = table->order ? table->order[i] : i;
+            float scale = group->scale[i % GROUP / (GROUP / 2)];
+            if (input != WEIGHT_NO_INPUT)
+                row[input] = fmaf(scale, (float)group->q[i % GROUP], group->min);
         }
     }
     numbers_leave(saved);

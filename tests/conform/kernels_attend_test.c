@@ -41,7 +41,7 @@ static const struct shape shapes[] = {
     {5, 5, 16, 0, ROPE_NONE, 0, true, false, KV_F32, false, 1},
     {4, 2, 128, 64, ROPE_HALF_SPLIT, 1, true, false, KV_F16, false, 1},
     {8, 1, 64, 64, ROPE_HALF_SPLIT, 33, false, true, KV_F32, true, 2},
-    {4, 1, 256, 128, ROPE_INTERLEAVED, 0, true, true, KV_F32, true, 1},
+    {2, 1, 256, 128, ROPE_INTERLEAVED, 0, true, true, KV_F32, true, 1},
     {8, 2, 96, 32, ROPE_HALF_SPLIT, 16, true, false, KV_F32, false, 3},
 };
 #define N_SHAPES ((int)(sizeof shapes / sizeof shapes[0]))

@@ -50,10 +50,11 @@ struct moe_case {
 };
 
 static const struct moe_case cases[] = {
-    {"f32", "f32", 8, 2, 64, 32},    {"f16", "f16", 16, 4, 96, 64},
-    {"bf16", "bf16", 8, 3, 64, 96},  {"q4_1", "q4_0", 60, 4, 64, 32},
-    {"q8_0", "q8_0", 8, 8, 160, 64}, {"q4_0", "q8_0", 64, 8, 256, 128},
-    {"bf16", "q4_1", 3, 1, 32, 32},  {"f32", "f16", 1, 1, 64, 160},
+    {"f32", "f32", 8, 2, 64, 32},     {"f16", "f16", 16, 4, 96, 64},
+    {"bf16", "bf16", 8, 3, 64, 96},   {"q4_1", "q4_0", 60, 4, 64, 32},
+    {"q8_0", "q8_0", 8, 8, 160, 64},  {"q4_0", "q8_0", 64, 8, 256, 128},
+    {"bf16", "q4_1", 3, 3, 32, 32},   {"f32", "f16", 1, 1, 64, 160},
+    {"q8_0", "f32", 100, 70, 32, 32},
 };
 #define N_CASES ((int)(sizeof cases / sizeof cases[0]))
 
@@ -209,6 +210,32 @@ START_TEST(a_row_of_a_mixture_has_the_same_bits_beside_any_others) {
 }
 END_TEST
 
+/* So many that an expert's rows do not fit into the scratch memory of one product. */
+START_TEST(many_rows_are_taken_in_turns) {
+    enum { m = 700 };
+    struct kernels_limits large = limits;
+    large.max_tokens = m;
+    struct scene scene;
+    scene_init(&scene, &cases[6]);
+    size_t dim = scene.test->dim;
+    float *out = malloc(m * dim * sizeof *out);
+    struct subject subject;
+    for (uint32_t i = 0; subject_next(&subject, &i, &large);) {
+        if (has_reference_numbers(&subject)) {
+            struct experts experts = experts_pack(&scene, &subject);
+            run_rows(&scene, &subject, &experts, 0, m, out);
+            for (uint32_t row = 0; row < m; row++)
+                compare(&subject, scene.test->gate_up, out + row * dim,
+                        scene.expected + row % ROWS_MAX * dim, dim * sizeof *out);
+            experts_free(&scene, &subject, &experts);
+        }
+        subject_close(&subject);
+    }
+    free(out);
+    scene_fini(&scene);
+}
+END_TEST
+
 START_TEST(routes_are_those_of_the_reference) {
     static const uint32_t shapes[][2] = {{1, 1},  {5, 2},  {16, 16},
                                          {60, 4}, {64, 8}, {EXPERTS_MAX, 9}};
@@ -261,7 +288,8 @@ START_TEST(a_row_that_is_not_a_number_still_has_experts) {
                                    false);
         for (uint32_t j = 0; j < rows * n_active; j++) {
             ck_assert_uint_eq(ids[j], j % n_active);
-            ck_assert(j / n_active == 3 ? weights[j] == 1.0f / n_experts : weights[j] != weights[j]);
+            ck_assert(j / n_active == 3 ? weights[j] == 1.0f / n_experts
+                                        : weights[j] != weights[j]);
         }
         subject_close(&subject);
     }
@@ -301,6 +329,7 @@ END_TEST
 
 void suite_add(TCase *tests) {
     tcase_add_loop_test(tests, a_row_of_a_mixture_has_the_same_bits_beside_any_others, 0, N_CASES);
+    tcase_add_test(tests, many_rows_are_taken_in_turns);
     tcase_add_loop_test(tests, routes_are_those_of_the_reference, 0, 12);
     tcase_add_test(tests, a_row_that_is_not_a_number_still_has_experts);
     tcase_add_test(tests, gates_have_the_bits_of_the_reference);

@@ -11,12 +11,19 @@
 const char *const suite_name = "conform_template";
 const double suite_timeout_s = 60;
 
+/* The vocabulary of the fixture has ids 0 to 260: 259 is <|im_start|>, 260 <|im_end|>. */
 static const struct {
     const char *kind;
-    struct span source;
+    struct template_source source;
 } samples[] = {
-    {"chatml", SPAN("{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content + "
-                    "'<|im_end|>\n' }}{% endfor %}")},
+    {"jinja",
+     {.text =
+          SPAN("{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content + "
+               "'<|im_end|>\n' }}{% endfor %}{% if add_generation_prompt %}<|im_start|>{% endif "
+               "%}")}},
+    {"chatml", {.family = "qwen"}},
+    {"chatglm", {.family = "chatglm", .n_vocab = 65024}},
+    {"baichuan", {.family = "baichuan"}},
 };
 
 static struct gguf_builder builder;
@@ -43,12 +50,12 @@ static void close_tokenizer(void) {
     gguf_builder_fini(&builder);
 }
 
-static struct span sample_of(const struct template_kind *kind) {
+static const struct template_source *sample_of(const struct template_kind *kind) {
     for (size_t i = 0; i < sizeof samples / sizeof *samples; i++)
         if (strcmp(samples[i].kind, kind->name) == 0)
-            return samples[i].source;
+            return &samples[i].source;
     ck_abort_msg("no sample of %s", kind->name);
-    return (struct span){0};
+    return NULL;
 }
 
 START_TEST(member_is_whole_and_chosen_for_its_own_sample) {
@@ -59,11 +66,18 @@ START_TEST(member_is_whole_and_chosen_for_its_own_sample) {
         ck_assert(kind->name && kind->recognise && kind->open && kind->render);
         ck_assert_int_eq(template_choose(&chosen, sample_of(kind), &error), STATUS_OK);
         ck_assert_ptr_eq(chosen.kind, kind);
-        ck_assert(!kind->recognise(SPAN("")));
+        ck_assert(!kind->recognise(&(struct template_source){0}));
+        template_fini(&chosen);
     }
     ck_assert_uint_gt(sizeof samples / sizeof *samples, 0);
 }
 END_TEST
+
+/* A prompt's ids; of ids beyond this small vocabulary only their number is tested. */
+static void encode(const struct template_prompt *prompt, struct ids *ids) {
+    struct error error;
+    ck_assert_int_eq(template_prompt_encode(prompt, tokenizer, scratch, ids, &error), STATUS_OK);
+}
 
 /* Renders two turns with the given user text. */
 static void render(const struct template_kind *kind, struct span text, bool generation,
@@ -73,12 +87,20 @@ static void render(const struct template_kind *kind, struct span text, bool gene
     struct error error;
     struct template_message messages[] = {{TEMPLATE_SYSTEM, SPAN("Be calm."), {0}},
                                           {TEMPLATE_USER, text, {0}}};
-    struct template_input input = {messages, 2, generation};
+    struct template_input input = {
+        .messages = messages, .n_messages = 2, .add_generation_prompt = generation};
     ck_assert_int_eq(template_choose(&chosen, sample_of(kind), &error), STATUS_OK);
     ck_assert_int_eq(template_render(&chosen, &input, &prompt, &error), STATUS_OK);
     template_prompt_text(&prompt, out);
-    ck_assert_int_eq(template_prompt_encode(&prompt, tokenizer, scratch, ids, &error), STATUS_OK);
+    encode(&prompt, ids);
     template_prompt_fini(&prompt);
+    template_fini(&chosen);
+}
+
+/* Whether an id is a marker: special, or put in by its number. */
+static bool is_marker(uint32_t id) {
+    return id >= tokenizer_n_tokens(tokenizer) || tokenizer_is_special(tokenizer, id) ||
+           id == 195 || id == 196; /* baichuan's, which are bytes here */
 }
 
 START_TEST(user_text_stands_in_the_prompt_and_makes_no_marker) {
@@ -108,7 +130,7 @@ START_TEST(user_text_stands_in_the_prompt_and_makes_no_marker) {
             ck_assert_ptr_nonnull(memmem(out.data, out.n, text.bytes, text.n));
             /* The markers of a harmless prompt, in their order, and no other. */
             for (size_t i = 0; i < ids.n; i++) {
-                if (!tokenizer_is_special(tokenizer, ids.at[i]))
+                if (!is_marker(ids.at[i]))
                     continue;
                 ck_assert_uint_lt(n, 64);
                 if (t == 0)

@@ -5,9 +5,14 @@
 #include "base/utf8.h"
 #include "model/detokenize.h"
 #include "model/gguf.h"
+#include "model/spm_tokenizer.h"
 #include "model/tokenizer.h"
+#include "model/tokenizer_extras.h"
+#include "model/tokenizer_files.h"
 #include "tests/support/gguf_builder.h"
+#include "tests/support/spm_builder.h"
 
+#include <jansson.h>
 #include <string.h>
 
 const char *const suite_name = "conform_tokenizer";
@@ -36,10 +41,63 @@ static struct tokenizer *open_bytes(void) {
     return tokenizer;
 }
 
+#define BLANK "\xe2\x96\x81"
+
+/* Llama 2's kind: bytes for what is no piece, a blank before a text. */
+static struct tokenizer *open_spm(void) {
+    struct spm_builder builder;
+    struct tokenizer *tokenizer;
+    struct error error;
+    spm_builder_init(&builder);
+    spm_builder_bpe(&builder);
+    spm_builder_normalizer(&builder, true, false);
+    spm_builder_ends(&builder);
+    spm_builder_bytes(&builder);
+    spm_builder_piece(&builder, "a", -3, TOKEN_NORMAL);
+    spm_builder_piece(&builder, BLANK, -4, TOKEN_NORMAL);
+    spm_builder_piece(&builder, BLANK "a", -1, TOKEN_NORMAL);
+    spm_builder_piece(&builder, BLANK "x", -1, TOKEN_NORMAL);
+    spm_builder_piece(&builder, BLANK BLANK, -2, TOKEN_NORMAL);
+    struct span file = spm_builder_finish(&builder);
+    ck_assert_int_eq(spm_tokenizer_parse(file, "made", NULL, &tokenizer, &error), STATUS_OK);
+    spm_builder_fini(&builder);
+    return tokenizer;
+}
+
+/* tokenizer.json of the same kind, whose texts are characters with bytes for the others. */
+static struct tokenizer *open_json(void) {
+    const struct tokenizer_extras extras = {0};
+    struct tokenizer *tokenizer;
+    struct error error;
+    json_error_t problem;
+    struct buf text;
+    buf_init(&text, 0);
+    buf_puts(&text, "{\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":"
+                    "\"Prepend\",\"prepend\":\"" BLANK "\"},{\"type\":\"Replace\",\"pattern\":"
+                    "{\"String\":\" \"},\"content\":\"" BLANK "\"}]},\"decoder\":{\"type\":"
+                    "\"Sequence\",\"decoders\":[{\"type\":\"Replace\",\"pattern\":{\"String\":"
+                    "\"" BLANK "\"},\"content\":\" \"},{\"type\":\"ByteFallback\"},{\"type\":"
+                    "\"Fuse\"},{\"type\":\"Strip\",\"content\":\" \",\"start\":1,\"stop\":0}]},"
+                    "\"model\":{\"byte_fallback\":true,\"vocab\":{");
+    for (unsigned byte = 0; byte < 256; byte++)
+        buf_printf(&text, "\"<0x%02X>\":%u,", byte, byte);
+    buf_puts(&text,
+             "\"x\":261,\"" BLANK "x\":262,\"a\":256,\"b\":257,\"ab\":258,\"" BLANK
+             "\":259,\"" BLANK "ab\":260},\"merges\":[\"" BLANK " x\",\"a b\",\"" BLANK " ab\"]}}");
+    json_t *root = json_loadb(text.data, text.n, 0, &problem);
+    ck_assert_msg(root != NULL, "%s", problem.text);
+    enum status status = tokenizer_parse_json(root, &extras, &tokenizer, &error);
+    ck_assert_msg(status == STATUS_OK, "%s", error.text);
+    json_decref(root);
+    buf_fini(&text);
+    return tokenizer;
+}
+
 static const struct {
     const char *kind;
     struct tokenizer *(*open)(void);
-} members[] = {{"bpe", open_bpe}, {"bytes", open_bytes}};
+} members[] = {
+    {"bpe", open_bpe}, {"bytes", open_bytes}, {"sentencepiece", open_spm}, {"bpe", open_json}};
 
 static size_t make_text(struct random *random, char *text, size_t n_max) {
     size_t n = 0;
@@ -50,6 +108,8 @@ static size_t make_text(struct random *random, char *text, size_t n_max) {
                                              {0x2000, 0x20ff}, {0x1f600, 0x1f640}, {0, 0xd7ff}};
         const uint32_t *range = ranges[random_below(random, sizeof ranges / sizeof *ranges)];
         uint32_t point = range[0] + (uint32_t)random_below(random, range[1] - range[0] + 1);
+        if (point == 0x2581) /* SentencePiece's own spelling of a blank: it comes back as one */
+            point = ' ';
         n += utf8_encode(point, text + n);
     }
     return n;

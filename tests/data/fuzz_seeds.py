@@ -1,10 +1,14 @@
 #!/usr/bin/env python3
-"""Writes the seeds of the fuzz targets gguf and tokenizer into tests/fuzz/corpus/ (committed).
+"""Writes the seeds of the fuzz targets gguf, tokenizer, sentencepiece and jinja into tests/fuzz/corpus/ (committed).
 
 Small files that reach every part of the readers: good ones, and ones wrong in one place.
 """
 import struct
+import sys
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "e2e"))
+import jinja_snippets  # noqa: E402
 
 CORPUS = Path(__file__).resolve().parent.parent / "fuzz" / "corpus"
 U8, I32, U32, F32, BOOL, STRING, ARRAY, U64 = 0, 5, 4, 6, 7, 8, 9, 10
@@ -167,8 +171,85 @@ TOKENIZER = {
 }
 
 
+def varint(value):
+    out = b""
+    while value > 0x7f:
+        out += bytes([value & 0x7f | 0x80])
+        value >>= 7
+    return out + bytes([value])
+
+
+def integer(number, value):
+    return varint(number << 3) + varint(value)
+
+
+def message(number, content):
+    return varint(number << 3 | 2) + varint(len(content)) + content
+
+
+def piece(value, score=0.0, kind=1):
+    return message(1, message(1, value.encode()) + varint(2 << 3 | 5) + struct.pack("<f", score) + integer(3, kind))
+
+
+def charsmap(to):
+    """A double array of one rule, "A" to `to`: the root's children at 0x100, the value at 0x140."""
+    units = [0] * 512
+    units[0], units[0x141], units[0x140] = 0x100 << 10, 1 << 10 | 0x100 | ord("A"), 1 << 31
+    return struct.pack("<I512I", 2048, *units) + to.encode() + b"\0"
+
+
+ENDS = piece("<unk>", 0, 2) + piece("<s>", 0, 3) + piece("</s>", 0, 3)
+BYTES = b"".join(piece(f"<0x{byte:02X}>", 0, 6) for byte in range(256))
+PIECES = b"".join(piece(value, -score) for score, value in enumerate(
+    ["\u2581", "a", "b", "ab", "\u2581a", "\u2581ab", "\u2581\u2581", "abab", "\u4e2d"]))
+BPE = integer(3, 2)
+FALLBACK = BPE + integer(35, 1)
+
+
+def spm(value, *parts):
+    value = value.encode() if isinstance(value, str) else value
+    return bytes([len(value)]) + value + b"".join(parts)
+
+
+SENTENCEPIECE = {
+    "bpe": spm("ab  abab\u4e2dx\U0001f600", ENDS, BYTES, PIECES, message(2, FALLBACK), message(3, integer(4, 0))),
+    "bpe_without_bytes": spm("xx ab yy", ENDS, PIECES, message(2, BPE)),
+    "bpe_no_prefix": spm(" ab<s>", ENDS, BYTES, PIECES, message(2, FALLBACK), message(3, integer(3, 0))),
+    "bpe_table": spm("AA b A", ENDS, BYTES, PIECES, message(2, FALLBACK), message(3, message(2, charsmap("b ")))),
+    "bpe_table_of_no_utf8": spm("AA", ENDS, BYTES, PIECES, message(2, FALLBACK),
+                                message(3, message(2, charsmap("b")[:-2] + b"\xe4\0"))),
+    "bpe_suffix": spm("ab ab", ENDS, BYTES, PIECES, message(2, FALLBACK + integer(24, 1))),
+    "bpe_raw_blanks": spm("ab ab", ENDS, BYTES, PIECES, piece(" a"), message(2, FALLBACK), message(3, integer(5, 0))),
+    "bpe_unused": spm("abababab", ENDS, piece("a"), piece("b"), piece("ab", -1, 5), piece("abab", -2), message(2, BPE)),
+    "bpe_user_defined": spm("xyxyz ab", ENDS, PIECES, piece("xy", 0, 4), piece("y z", 0, 4), message(2, BPE)),
+    "bpe_across_blanks": spm("ab a b", ENDS, PIECES, piece("a\u2581b"), message(2, BPE)),
+    "bpe_reserved": spm("<reserved_106>", ENDS, piece("<reserved_106>", 0, 4), PIECES, message(2, BPE)),
+    "unigram": spm("abab x a", ENDS, PIECES, message(2, b"")),
+    "unigram_bytes": spm("xyab\u4e2d!", ENDS, BYTES, PIECES, piece("xy", 0, 4), piece("ba", -1, 5),
+                         message(2, integer(35, 1))),
+    "invalid_text": spm(b"\xffab", ENDS, PIECES, message(2, BPE)),
+    "word": spm("ab", ENDS, PIECES, message(2, integer(3, 3))),
+    "denormalizer": spm("ab", ENDS, PIECES, message(2, BPE), message(5, message(2, b"x"))),
+    "surface": spm("xx", ENDS, PIECES, message(2, BPE + message(44, b"?") + message(46, b"</s>"))),
+    "cut": spm("ab", ENDS, PIECES, message(2, BPE))[:-3],
+    "past_the_end": spm("", message(1, b"")[:1] + varint((1 << 64) - 1)),
+    "group": spm("", b"\x0b"),
+    "fixed": spm("", b"\x31" + bytes(8) + b"\x35" + bytes(4)),
+}
+
+
+# Several lines of the language's tests a file, so that there are few of them; the fuzzer's small request has `messages`
+# and `tools` to walk through.
+LINES = [line.replace("people", "messages").replace("words", "tools") for line in
+         jinja_snippets.lines(jinja_snippets.SNIPPETS)]
+JINJA = {f"language_{i:02d}": "\n".join(LINES[i::40]).encode() for i in range(40)}
+JINJA.update({f"refused_{i:02d}": line.encode() for i, line in enumerate(jinja_snippets.lines(jinja_snippets.REFUSED))})
+JINJA.update({f"hostile_{name}": source for name, source in jinja_snippets.HOSTILE.items() if len(source) < 20000})
+
+
 def main():
-    for name, seeds in (("gguf", GGUF), ("tokenizer", TOKENIZER)):
+    for name, seeds in (("gguf", GGUF), ("tokenizer", TOKENIZER), ("sentencepiece", SENTENCEPIECE),
+                        ("jinja", JINJA)):
         folder = CORPUS / name
         folder.mkdir(parents=True, exist_ok=True)
         for seed, content in seeds.items():

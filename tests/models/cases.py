@@ -42,11 +42,12 @@ class Case:
         return folder, config, model
 
     def tp_sizes(self, config):
-        """TP sizes beside 1."""
+        """(size, "runs", "may" or "refused") for each to try; what must be refused is tried in float32 only."""
         if self.file:
-            return [2]
+            return [(1, "runs"), (2, "runs")]
         quant = checkpoints.FORMATS[self.fmt]
-        return shapes.tp_allowed(config, quant if isinstance(quant, Quant) else None)
+        kinds = [(tp, shapes.tp_kind(config, tp, quant if isinstance(quant, Quant) else None)) for tp in (1, 2, 4, 8)]
+        return [(tp, kind) for tp, kind in kinds if kind != "refused" or self.fmt == "f32"]
 
 
 FAMILY_MAIN = ("llama", "mistral-tp", "qwen", "qwen2", "qwen3", "qwen2_moe", "chatglm", "baichuan-24")

@@ -51,7 +51,7 @@ def random_tensor(tensor, config, rng):
     elif tensor.kind == "bias":
         values = 0.3 * values
     elif tensor.kind == "embedding":
-        values = (0.1 if config.get("tie_word_embeddings") else 1.0) * values
+        values = (0.25 if config.get("tie_word_embeddings") else 1.0) * values
     elif tensor.kind == "head":
         values = 2 * values / np.sqrt(shape[1])
         if "Baichuan" in config["architectures"][0]:
@@ -154,7 +154,7 @@ def write(folder, variant, fmt, seed=1, n_shards=1, edit=None):
     if edit:
         edit(config, tensors)
     stop = 2 if config["model_type"] in ("chatglm", "baichuan") else 256
-    generation = {"eos_token_id": [stop, 5 if stop == 256 else 3], "pad_token_id": 0, "do_sample": False}
+    generation = {"eos_token_id": [stop, 3], "pad_token_id": 0, "do_sample": False}
     for name, value in (("config", config), ("generation_config", generation), ("tokenizer", tokenizer_json()),
                         ("tokenizer_config", {"eos_token": "<|endoftext|>", "add_bos_token": False})):
         (folder / f"{name}.json").write_text(json.dumps(value, indent=2))

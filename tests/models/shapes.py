@@ -164,7 +164,7 @@ _LLAMA3 = {"low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_positi
 VARIANTS = {
     "llama": lambda: llama(),
     "llama-wide": lambda: llama(heads=4, kv=2, head_dim=128, inner=640, leftovers=True),
-    "llama-bias": lambda: llama(dim=160, heads=5, kv=1, head_dim=48, vocab=301, qkv_bias=True, o_bias=True,
+    "llama-bias": lambda: llama(dim=160, heads=6, kv=3, head_dim=48, vocab=301, qkv_bias=True, o_bias=True,
                                 mlp_bias=True, attention_bias=True),
     "llama-rope-llama3": _scaled(rope_type="llama3", factor=8.0, **_LLAMA3),
     "llama-rope-linear": _scaled(type="linear", factor=4.0),
@@ -183,14 +183,14 @@ VARIANTS = {
     "qwen3": lambda: qwen3(tied=True),
     "qwen3-untied": lambda: qwen3(dim=192, kv=8, vocab=258),
     "qwen2_moe": lambda: qwen2_moe(),
-    "qwen2_moe-renorm": lambda: qwen2_moe(renorm=True, top=2, experts=7),
+    "qwen2_moe-renorm": lambda: qwen2_moe(expert=288, shared=320, renorm=True, top=2, experts=7),
     "qwen2_moe-mixed": lambda: qwen2_moe(layers=4, dense_layers=(1,), sparse_step=2, renorm=True),
     "chatglm": lambda: chatglm(),
     "chatglm-ratio": lambda: chatglm(heads=4, rope_ratio=50),
     "baichuan": lambda: baichuan(),
     "baichuan-5": lambda: baichuan(dim=160, heads=5),
     "baichuan-24": lambda: baichuan(dim=768, heads=24),
-    "baichuan-first": lambda: baichuan(dim=96, heads=6, inner=96, vocab=64000),
+    "baichuan-first": lambda: baichuan(dim=64, heads=2, inner=96, vocab=64000),
     "baichuan-7b": lambda: baichuan(dim=4096, heads=32, inner=384, layers=1),
 }
 
@@ -203,10 +203,24 @@ def heads_of(config):
     return heads, kv, head_dim
 
 
-def tp_allowed(config, quant=None):
-    """The sizes of 2, 4 and 8 that divide the heads; quantized output projections are cut at multiples of 32."""
+def inner_of(config):
+    """The least inner size of any feed-forward part: what down projections are cut along."""
+    if config["model_type"] == "qwen":
+        return config["intermediate_size"] // 2
+    if "moe_intermediate_size" in config:
+        sizes = [config["moe_intermediate_size"], config["shared_expert_intermediate_size"]]
+        dense = config["mlp_only_layers"] or config["decoder_sparse_step"] > 1
+        return min(sizes + [config["intermediate_size"]] * bool(dense))
+    return config.get("ffn_hidden_size") or config["intermediate_size"]
+
+
+def tp_kind(config, tp, quant=None):
+    """Whether a model "runs" at a tensor-parallel size, is "refused" since tp does not divide its heads (or neither of tp
+    and the kv heads the other), or "may" be refused: its heads are no multiples of 32 inputs, or it has too few groups
+    to give one to each rank."""
     heads, kv, head_dim = heads_of(config)
-    sizes = [n for n in (2, 4, 8) if heads % n == 0 and (kv % n == 0 or n % kv == 0)]
-    if quant:
-        sizes = [n for n in sizes if heads * head_dim // n % 32 == 0]
-    return sizes
+    if heads % tp or (kv % tp and tp % kv):
+        return "refused"
+    unit = 32 if quant is None else quant.group if quant.group != -1 else inner_of(config)
+    enough = -(-inner_of(config) // max(unit, 32)) >= tp
+    return "runs" if enough and heads * head_dim // tp % 32 == 0 else "may"

@@ -40,7 +40,11 @@ def k_blocks(kind, n_rows, n_in, spread, rng):
         rows[:, 208:210] = half(spread / 330)
     else:  # d, dmin, 12 bytes of six-bit scales and minima, then the values
         middle, deviation = (7.5, 4.6) if kind == Type.Q4_K else (15.5, 9.2)
-        d = spread / (deviation * 1.15 * 31 * np.sqrt(2))
+        d = spread / (deviation * 36)
+        # Bytes 4..7 hold scales, 8..11 minima, 12..15 four bits of each: minima near their scales centre the values.
+        noise = rng.integers(0, 8, (len(rows), 4), dtype=np.uint8)
+        rows[:, 8:12] = rows[:, 4:8] ^ noise
+        rows[:, 12:16] = (rows[:, 12:16] & 15) * 17 ^ noise >> 1
         rows[:, 0:2], rows[:, 2:4] = half(d), half(d * middle)
     return rows.reshape(n_rows, -1)
 
@@ -56,9 +60,10 @@ def permuted(weight, n_heads):
     return weight.reshape(n_heads, 2, -1, *weight.shape[1:]).swapaxes(1, 2).reshape(weight.shape)
 
 
-def write(path, mixture, arch="llama", seed=1, dim=256, heads=4, kv=2, head_dim=128, inner=768, layers=2, tied=False):
+def write(path, mixture, arch="llama", seed=1, dim=None, heads=4, kv=2, head_dim=128, inner=768, layers=2, tied=False):
     """heads * head_dim and inner may be cut in two and in three whole blocks of 256."""
     rng, kinds = np.random.default_rng(seed), MIXTURES[mixture]
+    dim = dim or (256 if arch == "llama" else heads * head_dim)  # llama.cpp's qwen2 knows no other width
     writer = gguf.GGUFWriter(path, arch)
     writer.add_context_length(256)
     writer.add_embedding_length(dim)
@@ -93,7 +98,7 @@ def write(path, mixture, arch="llama", seed=1, dim=256, heads=4, kv=2, head_dim=
     def vector(name, values):
         writer.add_tensor(name, values.astype(np.float32))
 
-    matrix("token_embd.weight", N_VOCAB, dim, np.sqrt(dim) if not tied else 1.6)
+    matrix("token_embd.weight", N_VOCAB, dim, (0.25 if tied else 1) * np.sqrt(dim))
     vector("output_norm.weight", 1 + 0.2 * rng.standard_normal(dim))
     if not tied:
         matrix("output.weight", N_VOCAB, dim, 2)

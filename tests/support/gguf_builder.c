@@ -3,6 +3,7 @@
 #include "base/assert.h"
 #include "base/utf8.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { U32 = 4, I32 = 5, F32 = 6, BOOL = 7, STRING = 8, ARRAY = 9 };
@@ -81,6 +82,14 @@ void gguf_builder_i32s(struct gguf_builder *builder, const char *key, const int3
     append(builder, values, n * sizeof *values);
 }
 
+void gguf_builder_f32s(struct gguf_builder *builder, const char *key, const float *values,
+                       size_t n) {
+    gguf_builder_key(builder, key, ARRAY);
+    gguf_builder_u32_raw(builder, F32);
+    gguf_builder_u64_raw(builder, n);
+    append(builder, values, n * sizeof *values);
+}
+
 void gguf_builder_tensor_raw(struct gguf_builder *builder, const char *name, uint32_t n_dims,
                              const uint64_t *dims, uint32_t type, uint64_t offset) {
     gguf_builder_text_raw(builder, name, strlen(name));
@@ -143,14 +152,27 @@ static void add_vocabulary(struct gguf_builder *builder) {
     gguf_builder_u32(builder, "tokenizer.ggml.eos_token_id", 260);
 }
 
-void gguf_builder_llama(struct gguf_builder *builder) {
-    gguf_builder_string(builder, "general.architecture", "llama");
-    gguf_builder_u32(builder, "llama.block_count", 2);
-    gguf_builder_u32(builder, "llama.context_length", 128);
-    gguf_builder_u32(builder, "llama.embedding_length", 32);
-    gguf_builder_u32(builder, "llama.feed_forward_length", 64);
-    gguf_builder_u32(builder, "llama.attention.head_count", 4);
-    gguf_builder_u32(builder, "llama.attention.head_count_kv", 2);
-    gguf_builder_f32(builder, "llama.attention.layer_norm_rms_epsilon", 1e-5f);
+static void add_number(struct gguf_builder *builder, const char *architecture, const char *suffix,
+                       uint32_t value) {
+    char key[96];
+    snprintf(key, sizeof key, "%s.%s", architecture, suffix);
+    gguf_builder_u32(builder, key, value);
+}
+
+void gguf_builder_model(struct gguf_builder *builder, const char *architecture) {
+    char key[96];
+    gguf_builder_string(builder, "general.architecture", architecture);
+    add_number(builder, architecture, "block_count", 2);
+    add_number(builder, architecture, "context_length", 128);
+    add_number(builder, architecture, "embedding_length", 32);
+    add_number(builder, architecture, "feed_forward_length", 64);
+    add_number(builder, architecture, "attention.head_count", 4);
+    add_number(builder, architecture, "attention.head_count_kv", 2);
+    snprintf(key, sizeof key, "%s.attention.layer_norm_rms_epsilon", architecture);
+    gguf_builder_f32(builder, key, 1e-5f);
     add_vocabulary(builder);
+}
+
+void gguf_builder_llama(struct gguf_builder *builder) {
+    gguf_builder_model(builder, "llama");
 }

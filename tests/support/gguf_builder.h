@@ -34,6 +34,8 @@ void gguf_builder_strings(struct gguf_builder *builder, const char *key, const c
                           size_t n);
 void gguf_builder_i32s(struct gguf_builder *builder, const char *key, const int32_t *values,
                        size_t n);
+void gguf_builder_f32s(struct gguf_builder *builder, const char *key, const float *values,
+                       size_t n);
 
 /* A row of the tensor table, dims fastest first as in the file, with any contents. */
 void gguf_builder_tensor_raw(struct gguf_builder *builder, const char *name, uint32_t n_dims,
@@ -53,3 +55,6 @@ void gguf_builder_patch(struct gguf_builder *builder, const char *key, uint32_t 
 /* Everything that a llama of 2 layers, 4 heads of 8, and a vocabulary of the 256 bytes and three
  * special tokens needs, without the tensors of its layers; nothing is finished. */
 void gguf_builder_llama(struct gguf_builder *builder);
+
+/* The same of another architecture, whose keys have the same suffixes. */
+void gguf_builder_model(struct gguf_builder *builder, const char *architecture);

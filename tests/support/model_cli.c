@@ -1,5 +1,5 @@
-/* tests/support/model_cli.c: `tandem model tokenize`, `render` and `export-tokenizer` on their own,
- * for the oracles. */
+/* tests/support/model_cli.c: `tandem model tokenize`, `detokenize`, `render` and `export-tokenizer`
+ * on their own, for the oracles. */
 #include "model/tokenizer.h"
 #include "tools/model_export.h"
 #include "tools/model_render.h"
@@ -10,6 +10,7 @@
 int main(int argc, char **argv) {
     const char *path = NULL;
     unsigned flags = TOKENIZER_ADD_BOS;
+    bool skip_special = false;
     if (argc == 4 && strcmp(argv[1], "export-tokenizer") == 0)
         return model_export(argv[2], argv[3]);
     for (int i = 2; i < argc; i++) {
@@ -17,6 +18,8 @@ int main(int argc, char **argv) {
             flags &= ~(unsigned)TOKENIZER_ADD_BOS;
         else if (strcmp(argv[i], "--parse-special") == 0)
             flags |= TOKENIZER_PARSE_SPECIAL;
+        else if (strcmp(argv[i], "--skip-special") == 0)
+            skip_special = true;
         else if (argv[i][0] != '-' && !path)
             path = argv[i];
         else
@@ -24,9 +27,12 @@ int main(int argc, char **argv) {
     }
     if (path && strcmp(argv[1], "tokenize") == 0)
         return model_tokenize(path, flags, stdin, stdout);
+    if (path && strcmp(argv[1], "detokenize") == 0)
+        return model_detokenize(path, skip_special, stdin, stdout);
     if (path && strcmp(argv[1], "render") == 0)
         return model_render(path, stdin, stdout);
     fprintf(stderr, "usage: model_cli tokenize|render MODEL [--no-special] [--parse-special]\n"
+                    "       model_cli detokenize MODEL [--skip-special]\n"
                     "       model_cli export-tokenizer MODEL FOLDER\n");
     return 2;
 }

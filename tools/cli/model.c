@@ -14,12 +14,13 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { KEY_NO_SPECIAL = 256, KEY_PARSE_SPECIAL, KEY_JSON, KEY_LOAD_FORMAT };
+enum { KEY_NO_SPECIAL = 256, KEY_PARSE_SPECIAL, KEY_SKIP_SPECIAL, KEY_JSON, KEY_LOAD_FORMAT };
 
 struct arguments {
     const char *path;
     const char *folder;
     unsigned flags;
+    bool skip_special;
     bool json;
     bool dummy;
 };
@@ -103,6 +104,32 @@ static int tokenize(int argc, char **argv) {
     return model_tokenize(arguments.path, arguments.flags, stdin, stdout);
 }
 
+static error_t parse_detokenize(int key, char *text, struct argp_state *state) {
+    struct arguments *arguments = state->input;
+    if (key != KEY_SKIP_SPECIAL)
+        return parse_path(key, text, state);
+    arguments->skip_special = true;
+    return 0;
+}
+
+static int detokenize(int argc, char **argv) {
+    static const struct argp_option options[] = {
+        {"skip-special", KEY_SKIP_SPECIAL, NULL, 0, "special tokens write nothing", 0}, {0}};
+    static const struct argp argp = {options,
+                                     parse_detokenize,
+                                     "MODEL",
+                                     "Standard input: lists of token ids, JSON, one a line. "
+                                     "Standard output: their texts, a JSON string a line.",
+                                     NULL,
+                                     NULL,
+                                     NULL};
+    struct arguments arguments = {0};
+    argp_parse(&argp, argc, argv, 0, NULL, &arguments);
+    if (!arguments.path)
+        return cli_fail(EXIT_CONFIG, "which model?");
+    return model_detokenize(arguments.path, arguments.skip_special, stdin, stdout);
+}
+
 static int render(int argc, char **argv) {
     static const struct argp argp = {NULL,
                                      parse_path,
@@ -147,6 +174,7 @@ int cli_model(int argc, char **argv) {
     static const char usage[] =
         "usage: tandem model info MODEL [--json] [--load-format auto|dummy]\n"
         "       tandem model tokenize MODEL [--no-special] [--parse-special]\n"
+        "       tandem model detokenize MODEL [--skip-special]\n"
         "       tandem model render MODEL_OR_TEMPLATE\n"
         "       tandem model export-tokenizer MODEL DIR\n";
     const char *name = argc > 1 ? argv[1] : "";
@@ -160,6 +188,8 @@ int cli_model(int argc, char **argv) {
         return info(argc - 1, argv + 1);
     if (strcmp(name, "tokenize") == 0)
         return tokenize(argc - 1, argv + 1);
+    if (strcmp(name, "detokenize") == 0)
+        return detokenize(argc - 1, argv + 1);
     if (strcmp(name, "render") == 0)
         return render(argc - 1, argv + 1);
     if (strcmp(name, "export-tokenizer") == 0)

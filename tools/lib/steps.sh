@@ -31,7 +31,8 @@ done
 
 model=$(tools/fetch-model smollm2 2>"$out/fetch-model.log") || model=""
 venv=$cache/check-venv
-python_venv "$venv" numpy==2.2.6 tokenizers jinja2 openai >"$out/venv.log" 2>&1 || true
+python_venv "$venv" numpy==2.2.6 gguf==0.19.0 tokenizers tiktoken sentencepiece==0.2.1 jinja2 openai \
+    >"$out/venv.log" 2>&1 || true
 python=$venv/bin/python
 [ -x "$python" ] || python=python3
 export TANDEM_TEST_MODEL="$model"
@@ -43,8 +44,15 @@ for script in tests/e2e/*_test.py; do
 done
 
 e2e tokenizer_oracle 300
+e2e tokenizer_files_oracle 600
+e2e spm_oracle 300
 e2e template_oracle 300
 e2e export_oracle 300
+
+# Tiny checkpoints of every family and format; the mutants show that their cases can fail.
+step models/mutants 300 "$python tests/models/families_test.py --mutants"
+step models/families $([ "$mode" = full ] && echo 3600 || echo 900) "$python tests/models/families_test.py$([ "$mode" = full ] && echo ' --full' || true)"
+step models/broken 300 "$python tests/models/broken_test.py"
 
 if [ "$mode" = full ]; then
     step sim/long 3600 "build/release/tests/sim --seed 1 --seeds 2000"

@@ -1,6 +1,7 @@
 /* The reference backend against the same mathematics in double. */
 #include "kernels/numbers.h"
 #include "kernels/quant/quant.h"
+#include "tests/support/dequantize.h"
 #include "tests/support/kernels_subject.h"
 #include "tests/support/suite.h"
 
@@ -22,30 +23,6 @@ static const struct kernels_limits limits = {
     .head_dim = 32,
 };
 
-/* The weights of a tensor by the formulas of its format, in double. */
-static void dequantize(const struct quant_format *format, const uint8_t *bytes, size_t n,
-                       double *out) {
-    for (size_t i = 0; i < n; i++) {
-        const uint8_t *block = bytes + i / format->block * format->block_bytes;
-        size_t at = i % format->block;
-        double d = (double)half_to_float((uint16_t)(block[0] | block[1] << 8));
-        double m = format->block_bytes > 2
-                       ? (double)half_to_float((uint16_t)(block[2] | block[3] << 8))
-                       : 0.0;
-        if (strcmp(format->name, "q4_0") == 0)
-            out[i] = d * ((block[2 + at % 16] >> (at < 16 ? 0 : 4) & 15) - 8);
-        else if (strcmp(format->name, "q4_1") == 0)
-            out[i] = d * (block[4 + at % 16] >> (at < 16 ? 0 : 4) & 15) + m;
-        else if (strcmp(format->name, "q8_0") == 0)
-            out[i] = d * (int8_t)block[2 + at];
-        else {
-            out[i] = format->packed == WEIGHT_F16   ? d
-                     : format->packed == WEIGHT_F32 ? (double)float_from_bits(quant_u32(block))
-                                                    : (double)bf16_to_float(quant_u16(block));
-        }
-    }
-}
-
 START_TEST(products_are_as_exact_as_their_activations) {
     const struct quant_format *format = quant_table[_i];
     enum { n = 24, k = 512 };
@@ -54,7 +31,8 @@ START_TEST(products_are_as_exact_as_their_activations) {
     static double w[n * k];
     static float x[k];
     float out[n];
-    dequantize(format, tensor.values, (size_t)n * k, w);
+    for (uint32_t i = 0; i < n * k; i++)
+        w[i] = dequantize(&tensor, i / k, i % k);
     fill_random(&random, x, k);
     struct subject ref = subject_ref(&limits);
     size_t packed;

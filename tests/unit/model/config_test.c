@@ -126,6 +126,154 @@ START_TEST(another_architecture_is_refused_by_name) {
 }
 END_TEST
 
+/* A file of any architecture with what `add` puts into it: keys first, then tensors. */
+static enum status read_made(const char *architecture, void (*add_keys)(struct gguf_builder *),
+                             void (*add_tensors)(struct gguf_builder *),
+                             struct model_config *config, struct error *error) {
+    struct gguf_builder builder;
+    struct gguf *gguf;
+    gguf_builder_init(&builder);
+    gguf_builder_model(&builder, architecture);
+    if (add_keys)
+        add_keys(&builder);
+    gguf_builder_tensor(&builder, "token_embd.weight", 261, 32);
+    if (add_tensors)
+        add_tensors(&builder);
+    gguf_builder_finish(&builder, 0);
+    ck_assert_int_eq(gguf_parse(builder.bytes.data, builder.bytes.n, "f", &gguf, error), STATUS_OK);
+    enum status status = config_from_gguf(gguf, config, error);
+    gguf_close(gguf);
+    gguf_builder_fini(&builder);
+    return status;
+}
+
+static struct model_config read_good(const char *architecture,
+                                     void (*add_keys)(struct gguf_builder *),
+                                     void (*add_tensors)(struct gguf_builder *)) {
+    struct model_config config;
+    struct error error;
+    enum status status = read_made(architecture, add_keys, add_tensors, &config, &error);
+    ck_assert_msg(status == STATUS_OK, "%s", error.text);
+    return config;
+}
+
+static void add_linear(struct gguf_builder *builder) {
+    gguf_builder_string(builder, "llama.rope.scaling.type", "linear");
+    gguf_builder_f32(builder, "llama.rope.scaling.factor", 4);
+    gguf_builder_u32(builder, "llama.attention.sliding_window", 64);
+}
+
+static void add_yarn(struct gguf_builder *builder) {
+    gguf_builder_string(builder, "qwen2.rope.scaling.type", "yarn");
+    gguf_builder_f32(builder, "qwen2.rope.scaling.factor", 4);
+    gguf_builder_u32(builder, "qwen2.rope.scaling.original_context_length", 64);
+}
+
+static void add_longrope(struct gguf_builder *builder) {
+    gguf_builder_string(builder, "llama.rope.scaling.type", "longrope");
+}
+
+static void add_bias(struct gguf_builder *builder) {
+    gguf_builder_tensor(builder, "blk.0.attn_q.bias", 0, 32);
+}
+
+static void add_zero_divisors(struct gguf_builder *builder) {
+    gguf_builder_tensor(builder, "rope_freqs.weight", 0, 4);
+}
+
+static void add_expert_keys(struct gguf_builder *builder) {
+    gguf_builder_u32(builder, "qwen2moe.expert_count", 6);
+    gguf_builder_u32(builder, "qwen2moe.expert_used_count", 2);
+}
+
+static void add_expert_tensors(struct gguf_builder *builder) {
+    static const uint64_t dims[] = {32, 16, 6};
+    gguf_builder_tensor_raw(builder, "blk.0.ffn_gate_exps.weight", 3, dims, 0, builder->data_bytes);
+    builder->data_bytes += sizeof(float) * 32 * 16 * 6;
+    gguf_builder_tensor(builder, "blk.0.ffn_gate_shexp.weight", 48, 32);
+}
+
+START_TEST(scalings_and_windows_of_a_file_are_read) {
+    struct model_config config = read_good("llama", add_linear, NULL);
+    ck_assert_int_eq(config.rope.scaling, CONFIG_SCALING_LINEAR);
+    ck_assert_int_eq(config.rope.layout, CONFIG_ROPE_INTERLEAVED);
+    ck_assert(config.rope.factor == 4);
+    ck_assert_uint_eq(config.rope.original_context, 128);
+    ck_assert_uint_eq(config.context, 512);
+    ck_assert_uint_eq(config.window, 64);
+    config = read_good("qwen2", add_yarn, NULL);
+    ck_assert_int_eq(config.rope.scaling, CONFIG_SCALING_YARN);
+    ck_assert_uint_eq(config.rope.original_context, 64);
+    ck_assert_uint_eq(config.context, 256);
+}
+END_TEST
+
+START_TEST(other_architectures_keep_their_halves) {
+    struct model_config config = read_good("qwen2", NULL, add_bias);
+    ck_assert_str_eq(config.family, "qwen2");
+    ck_assert_int_eq(config.files, CONFIG_FILES_GGUF);
+    ck_assert_int_eq(config.rope.layout, CONFIG_ROPE_HALF_SPLIT);
+    ck_assert(config.qkv_bias && !config.out_bias && !config.qk_norm);
+    ck_assert_str_eq(read_good("qwen3", NULL, NULL).family, "qwen3");
+}
+END_TEST
+
+START_TEST(experts_of_a_file_are_stacked) {
+    struct model_config config = read_good("qwen2moe", add_expert_keys, add_expert_tensors);
+    ck_assert_str_eq(config.family, "qwen2_moe");
+    ck_assert_uint_eq(config.moe.n_experts, 6);
+    ck_assert_uint_eq(config.moe.n_active, 2);
+    ck_assert_uint_eq(config.moe.expert_dim, 16);
+    ck_assert_uint_eq(config.moe.shared_dim, 48);
+    ck_assert(config_is_moe_layer(&config, 1));
+}
+END_TEST
+
+START_TEST(scalings_that_are_not_served_are_refused_by_name) {
+    struct model_config config;
+    struct error error;
+    ck_assert_int_eq(read_made("llama", add_longrope, NULL, &config, &error), STATUS_UNSUPPORTED);
+    ck_assert_ptr_nonnull(strstr(error.text, "rope.scaling.type is \"longrope\""));
+    ck_assert_int_eq(read_made("llama", NULL, add_zero_divisors, &config, &error),
+                     STATUS_UNSUPPORTED);
+    ck_assert_ptr_nonnull(strstr(error.text, "rope_freqs.weight"));
+}
+END_TEST
+
+/* The divisors as the converter writes them for Llama 3.1's numbers. */
+START_TEST(llama3_divisors_are_recognised) {
+    struct gguf_builder builder;
+    struct gguf *gguf;
+    struct model_config config;
+    struct error error;
+    gguf_builder_init(&builder);
+    gguf_builder_model(&builder, "llama");
+    gguf_builder_u32(&builder, "llama.rope.dimension_count", 8);
+    gguf_builder_f32(&builder, "llama.rope.freq_base", 500000);
+    gguf_builder_tensor(&builder, "token_embd.weight", 261, 32);
+    gguf_builder_tensor(&builder, "rope_freqs.weight", 0, 4);
+    gguf_builder_finish(&builder, 0);
+    /* Waves of 6.3, 167, 4443 and 118143 positions: the third lies between 2048 and 8192. */
+    double wave = 2 * 3.14159265358979323846 * pow(500000, 0.5);
+    double smooth = (8192 / wave - 1) / 3;
+    float divisors[4] = {1, 1, (float)(1 / ((1 - smooth) / 8 + smooth)), 8};
+    for (int wrong = 0; wrong < 2; wrong++) {
+        if (wrong)
+            divisors[2] += 1;
+        memcpy(builder.bytes.data + builder.bytes.n - 32, divisors, sizeof divisors);
+        ck_assert_int_eq(gguf_parse(builder.bytes.data, builder.bytes.n, "f", &gguf, &error),
+                         STATUS_OK);
+        ck_assert_int_eq(config_from_gguf(gguf, &config, &error),
+                         wrong ? STATUS_UNSUPPORTED : STATUS_OK);
+        gguf_close(gguf);
+    }
+    ck_assert_int_eq(config.rope.scaling, CONFIG_SCALING_LLAMA3);
+    ck_assert(config.rope.factor == 8);
+    ck_assert_uint_eq(config.rope.original_context, 8192);
+    gguf_builder_fini(&builder);
+}
+END_TEST
+
 START_TEST(checked_config_needs_finite_rope_for_any_source) {
     struct model_config config = {.family = "llama",
                                   .n_layers = 1,
@@ -167,6 +315,11 @@ START_TEST(name_is_the_stem_and_printable) {
 END_TEST
 
 void suite_add(TCase *tests) {
+    tcase_add_test(tests, scalings_and_windows_of_a_file_are_read);
+    tcase_add_test(tests, other_architectures_keep_their_halves);
+    tcase_add_test(tests, experts_of_a_file_are_stacked);
+    tcase_add_test(tests, scalings_that_are_not_served_are_refused_by_name);
+    tcase_add_test(tests, llama3_divisors_are_recognised);
     tcase_add_test(tests, good_file_gives_its_numbers);
     tcase_add_loop_test(tests, m04_bad_number_is_refused_by_name, 0,
                         (int)(sizeof hostile / sizeof *hostile));

@@ -88,7 +88,7 @@ START_TEST(hash_opens_without_files) {
     ck_assert_ptr_null(model_nth_tensor(model, 0));
 
     struct template_message hi = {TEMPLATE_USER, SPAN("hi"), {0}};
-    struct template_input input = {&hi, 1, true};
+    struct template_input input = {.messages = &hi, .n_messages = 1, .add_generation_prompt = true};
     struct template_prompt prompt;
     struct tokenizer_scratch *scratch = tokenizer_scratch_new();
     static const char wanted[] = "<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n";
@@ -151,7 +151,7 @@ START_TEST(smollm2_is_what_its_card_says) {
     ck_assert_int_eq(model_tensor(model, "blk.29.ffn_down.weight", 576, 1536, &tensor, &error),
                      STATUS_OK);
     ck_assert_str_eq(tensor->format, "q4_1");
-    ck_assert_str_eq(model->template.kind->name, "chatml");
+    ck_assert_str_eq(model->template.kind->name, "jinja");
     model_close(model);
 }
 END_TEST

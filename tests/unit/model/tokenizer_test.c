@@ -317,82 +317,6 @@ START_TEST(m03_contradictions_are_refused) {
 }
 END_TEST
 
-/* The definition of smollm: numbers alone, GPT-2's pattern on what lies between. */
-static size_t two_passes(const struct pretokenizer *gpt2, struct pretokenize_scratch *scratch,
-                         const char *text, size_t n, size_t *ends) {
-    size_t n_ends = 0;
-    for (size_t begin = 0; begin < n;) {
-        size_t end = begin;
-        while (end < n && (text[end] < '0' || text[end] > '9'))
-            end++;
-        for (size_t at = 0; at < end - begin;) {
-            ck_assert_int_eq(pretokenize_next(gpt2, scratch, text + begin, end - begin, at, &at),
-                             STATUS_OK);
-            ends[n_ends++] = begin + at;
-        }
-        if (end < n)
-            ends[n_ends++] = ++end;
-        begin = end;
-    }
-    return n_ends;
-}
-
-START_TEST(smollm_cuts_as_its_two_passes_do) {
-    static const char *const parts[] = {
-        "a",  "Z",  "0", "12",  " ",   "  ",           "\t",
-        "\n", "'s", "'", "'ll", "!?",  "\xc3\xa9",     "\r\n",
-        "7",  "_",  "x", "'re", "   ", "\xe2\x80\x83", "\xe4\xb8\xad"};
-    struct pretokenizer smollm;
-    struct pretokenizer gpt2;
-    struct pretokenize_scratch scratch;
-    struct random random = {.state = 5};
-    struct error error;
-    ck_assert_int_eq(pretokenizer_init(&smollm, SPAN("smollm"), &error), STATUS_OK);
-    ck_assert_int_eq(pretokenizer_init(&gpt2, SPAN("gpt-2"), &error), STATUS_OK);
-    ck_assert_int_eq(pretokenize_scratch_init(&scratch), STATUS_OK);
-    for (int round = 0; round < 5000; round++) {
-        char text[128] = "";
-        size_t ends[128];
-        size_t n_parts = 1 + (size_t)random_below(&random, 20);
-        for (size_t i = 0; i < n_parts; i++)
-            strcat(text, parts[random_below(&random, sizeof parts / sizeof *parts)]);
-        size_t n = strlen(text);
-        size_t n_ends = two_passes(&gpt2, &scratch, text, n, ends);
-        size_t piece = 0;
-        for (size_t at = 0; at < n; piece++) {
-            ck_assert_int_eq(pretokenize_next(&smollm, &scratch, text, n, at, &at), STATUS_OK);
-            ck_assert_msg(piece < n_ends && at == ends[piece], "\"%s\" at %zu", text, at);
-        }
-        ck_assert_uint_eq(piece, n_ends);
-    }
-    pretokenize_scratch_fini(&scratch);
-    pretokenizer_fini(&gpt2);
-    pretokenizer_fini(&smollm);
-}
-END_TEST
-
-/* Without the system's leave to run made code the interpreter must give the same pieces. */
-START_TEST(interpreter_cuts_as_compiled_code_does) {
-    static const char text[] = "Don't  12 caf\xc3\xa9's\n\n x\t9 \xe4\xb8\xad\xe6\x96\x87!!";
-    struct pretokenizer fast;
-    struct pretokenize_scratch scratch;
-    struct error error;
-    ck_assert_int_eq(pretokenizer_init(&fast, SPAN("smollm"), &error), STATUS_OK);
-    ck_assert_int_eq(pretokenize_scratch_init(&scratch), STATUS_OK);
-    struct pretokenizer slow = fast;
-    slow.is_jit = false;
-    for (size_t at = 0, other = 0; at < sizeof text - 1;) {
-        ck_assert_int_eq(pretokenize_next(&fast, &scratch, text, sizeof text - 1, at, &at),
-                         STATUS_OK);
-        ck_assert_int_eq(pretokenize_next(&slow, &scratch, text, sizeof text - 1, other, &other),
-                         STATUS_OK);
-        ck_assert_uint_eq(at, other);
-    }
-    pretokenize_scratch_fini(&scratch);
-    pretokenizer_fini(&fast);
-}
-END_TEST
-
 START_TEST(a_megabyte_of_one_character_comes_back_whole) {
     static const char fills[] = {'a', '^', ' ', '\n', '7'};
     struct tokenizer *tokenizer = open_small();
@@ -490,8 +414,6 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, byte_without_a_token_is_dropped_before_the_merges);
     tcase_add_test(tests, user_defined_tokens_always_match_and_bos_comes_when_asked);
     tcase_add_test(tests, m03_contradictions_are_refused);
-    tcase_add_test(tests, smollm_cuts_as_its_two_passes_do);
-    tcase_add_test(tests, interpreter_cuts_as_compiled_code_does);
     tcase_add_test(tests, a_megabyte_of_one_character_comes_back_whole);
     tcase_add_test(tests, hash_encodes_bytes_and_spells_ids);
     tcase_add_test(tests, fingerprint_tells_tokenizers_apart);

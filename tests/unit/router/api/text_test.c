@@ -152,7 +152,8 @@ START_TEST(prompts_become_ids_and_blocks_become_hashes) {
     ck_assert(!map_key_equal(hashes[0], salted[0]) && !map_key_equal(hashes[0], hashes[1]));
     ids_clear(&ids);
     struct template_message message = {.role = TEMPLATE_USER, .content = SPAN("hi")};
-    struct template_input input = {&message, 1, true};
+    struct template_input input = {
+        .messages = &message, .n_messages = 1, .add_generation_prompt = true};
     ck_assert_int_eq(text_encode_chat(text, &input, false, &ids, &error), STATUS_OK);
     ck_assert_uint_gt(ids.n, 2);
     ids_fini(&ids);

@@ -1,0 +1,140 @@
+/* kernels/quant/gptq.c: GPTQ of 4 and 8 bits: w = (q - z) scale with a scale and a zero per group
+ * of inputs, and a list of the group of each input where they are out of order (act-order). Words
+ * of values hold neighbouring inputs of one output, words of zeros neighbouring outputs. Format v1
+ * stores zeros less one. Sources: vLLM's quantization/gptq.py, GPTQModel's utils/model.py. */
+#include "kernels/quant/quant.h"
+
+/* The one is added to the packed word, carries included: the inverse of the subtraction that
+ * GPTQModel does when it saves. A field of all ones wraps to 0 and lifts its neighbour. */
+static uint32_t zero_of(const struct weight_tensor *tensor, uint32_t g, uint32_t row,
+                        const uint32_t bits, bool v1) {
+    const uint32_t per_word = 32 / bits;
+    size_t at = (size_t)g * (tensor->n / per_word) + row / per_word;
+    uint32_t word = quant_u32((const uint8_t *)tensor->zeros + 4 * at);
+    if (v1)
+        word += bits == 4 ? 0x11111111u : 0x01010101u;
+    return word >> bits * (row % per_word) & ((1u << bits) - 1);
+}
+
+static uint32_t n_groups(const struct weight_tensor *tensor) {
+    return (uint32_t)(((uint64_t)tensor->k + tensor->group - 1) / tensor->group);
+}
+
+static enum status check_groups(const struct weight_tensor *tensor, struct error *error) {
+    uint32_t n = n_groups(tensor);
+    for (uint32_t i = 0; tensor->group_of && i < tensor->k; i++) {
+        uint32_t g = quant_group_of(tensor, i);
+        if (g >= n)
+            return error_set(error, STATUS_INVALID,
+                             "input %u of a %s tensor is in group %d; there are %u", i,
+                             tensor->format, (int)g, n);
+    }
+    return STATUS_OK;
+}
+
+static enum status sizes(const struct weight_tensor *tensor, const uint32_t bits,
+                         struct quant_sizes *wanted, struct error *error) {
+    if (tensor->n % (32 / bits) != 0)
+        return error_set(error, STATUS_INVALID,
+                         "%u outputs of a %s tensor; multiples of %u are possible", tensor->n,
+                         tensor->format, 32 / bits);
+    TRY(quant_grouped_sizes(tensor, 32 / bits, wanted, error));
+    return check_groups(tensor, error);
+}
+
+static void unpack(const struct weight_tensor *tensor, uint32_t row, uint32_t begin,
+                   const uint32_t *inputs, struct quant_group *group, const uint32_t bits,
+                   bool v1) {
+    const uint32_t per_word = 32 / bits;
+    const uint32_t mask = (1u << bits) - 1;
+    const int32_t offset = bits == 8 ? 128 : 0; /* 8 bits are kept signed */
+    uint32_t g = inputs ? quant_group_of(tensor, inputs[0]) : begin / tensor->group;
+    float scale = quant_scale(tensor, g, row);
+    group->scale[0] = group->scale[1] = scale;
+    group->min = scale * (float)(offset - (int32_t)zero_of(tensor, g, row, bits, v1));
+    for (uint32_t i = 0; i < GROUP; i++) {
+        uint32_t input = inputs ? inputs[i] : begin + i;
+        if (input == WEIGHT_NO_INPUT) {
+            group->q[i] = 0;
+            continue;
+        }
+        size_t at = (size_t)(input / per_word) * tensor->n + row;
+        uint32_t word = quant_u32((const uint8_t *)tensor->values + 4 * at);
+        group->q[i] = (int8_t)((int32_t)(word >> bits * (input % per_word) & mask) - offset);
+    }
+}
+
+uint64_t quant_wrapped_zeros(const struct weight_tensor *tensor) {
+    bool four = tensor->format && strcmp(tensor->format, "gptq4") == 0;
+    if (!four && (!tensor->format || strcmp(tensor->format, "gptq8") != 0))
+        return 0;
+    uint32_t bits = four ? 4 : 8;
+    uint32_t mask = (1u << bits) - 1;
+    uint64_t n = 0;
+    for (size_t at = 0; at + 4 <= tensor->n_zero_bytes; at += 4) {
+        uint32_t word = quant_u32((const uint8_t *)tensor->zeros + at);
+        for (uint32_t shift = 0; shift < 32; shift += bits)
+            n += (word >> shift & mask) == mask;
+    }
+    return n;
+}
+
+/* Symmetric files have a zero of 128 everywhere, which leaves no minimum. */
+static bool needs_min(const struct weight_tensor *tensor, bool v1) {
+    for (size_t at = 0; at + 4 <= tensor->n_zero_bytes; at += 4)
+        if (quant_u32((const uint8_t *)tensor->zeros + at) != (v1 ? 0x7f7f7f7fu : 0x80808080u))
+            return true;
+    return false;
+}
+
+static enum status sizes_4(const struct weight_tensor *tensor, struct quant_sizes *wanted,
+                           struct error *error) {
+    return sizes(tensor, 4, wanted, error);
+}
+
+static enum status sizes_8(const struct weight_tensor *tensor, struct quant_sizes *wanted,
+                           struct error *error) {
+    return sizes(tensor, 8, wanted, error);
+}
+
+static void unpack_4(const struct weight_tensor *tensor, uint32_t row, uint32_t begin,
+                     const uint32_t *inputs, struct quant_group *group) {
+    unpack(tensor, row, begin, inputs, group, 4, true);
+}
+
+static void unpack_4_v2(const struct weight_tensor *tensor, uint32_t row, uint32_t begin,
+                        const uint32_t *inputs, struct quant_group *group) {
+    unpack(tensor, row, begin, inputs, group, 4, false);
+}
+
+static void unpack_8(const struct weight_tensor *tensor, uint32_t row, uint32_t begin,
+                     const uint32_t *inputs, struct quant_group *group) {
+    unpack(tensor, row, begin, inputs, group, 8, true);
+}
+
+static void unpack_8_v2(const struct weight_tensor *tensor, uint32_t row, uint32_t begin,
+                        const uint32_t *inputs, struct quant_group *group) {
+    unpack(tensor, row, begin, inputs, group, 8, false);
+}
+
+static bool needs_min_8(const struct weight_tensor *tensor) {
+    return needs_min(tensor, true);
+}
+
+static bool needs_min_8_v2(const struct weight_tensor *tensor) {
+    return needs_min(tensor, false);
+}
+
+#define GPTQ4                                                                                      \
+    .block = GROUP, .packed = WEIGHT_I4G, .wide = true, .has_min = true, .takes_order = true,      \
+    .sizes = sizes_4
+#define GPTQ8                                                                                      \
+    .block = GROUP, .packed = WEIGHT_I8G, .wide = true, .has_min = true, .takes_order = true,      \
+    .sizes = sizes_8
+
+const struct quant_format quant_gptq4 = {.name = "gptq4", GPTQ4, .unpack_group = unpack_4};
+const struct quant_format quant_gptq4_v2 = {.name = "gptq4_v2", GPTQ4, .unpack_group = unpack_4_v2};
+const struct quant_format quant_gptq8 = {
+    .name = "gptq8", GPTQ8, .needs_min = needs_min_8, .unpack_group = unpack_8};
+const struct quant_format quant_gptq8_v2 = {
+    .name = "gptq8_v2", GPTQ8, .needs_min = needs_min_8_v2, .unpack_group = unpack_8_v2};

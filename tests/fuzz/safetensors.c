@@ -1,0 +1,25 @@
+/* Any bytes as a safetensors file: header, tensor table, lookups. */
+#include "model/safetensors.h"
+
+#include <stdlib.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    struct safetensors *files;
+    struct error error;
+    volatile unsigned sum = 0;
+    if (safetensors_parse(data, size, "fuzz", &files, &error) != STATUS_OK)
+        return 0;
+    for (uint32_t i = 0; i < files->n_tensors; i++) {
+        const struct tensor *tensor = &files->tensors[i];
+        const unsigned char *bytes = tensor->data;
+        if (safetensors_find(files, tensor->name) != tensor)
+            abort();
+        /* Both ends must lie in the file. */
+        if (tensor->n_bytes > 0)
+            sum += (unsigned)bytes[0] + bytes[tensor->n_bytes - 1];
+    }
+    safetensors_close(files);
+    return 0;
+}
