@@ -13,8 +13,9 @@ for name in $(ctest --preset release -N | sed -n 's/^ *Test *#[0-9]*: \(.*\)$/\1
 done
 
 # Races: whatever has threads of its own.
-build tsan --target test_base_threads test_base_loop test_conform_kernels test_bus test_worker_admin test_worker_shell
-for name in base_threads base_loop conform_kernels bus worker_admin worker_shell; do
+build tsan --target test_base_threads test_base_loop test_conform_comm test_conform_kernels test_bus test_worker_admin \
+    test_worker_board test_worker_rank test_worker_shell
+for name in base_threads base_loop conform_comm conform_kernels bus worker_admin worker_board worker_rank worker_shell; do
     step "tsan/$name" 900 "ctest --preset tsan -R '^$name\$' -V"
 done
 
