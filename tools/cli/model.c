@@ -99,7 +99,9 @@ static int info(int argc, char **argv) {
     printf("tensors       %u, %.1f MiB\n", n_tensors, (double)bytes / (1 << 20));
     print_formats(model);
     printf("tokenizer     %s\n", model->tokenizer->kind->name);
-    printf("template      %s\n", model->template.kind ? model->template.kind->name : "none");
+    printf("template      %s\n", model->template.kind         ? model->template.kind->name
+                                 : model->template.refusal[0] ? model->template.refusal
+                                                              : "none");
     printf("kv per token  %llu bytes\n", (unsigned long long)kv);
     model_close(model);
     return 0;
