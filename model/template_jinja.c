@@ -37,14 +37,17 @@ static json_t *list_of(const struct template_message *messages, size_t n) {
     return list;
 }
 
+static json_t *messages_of(const struct template_input *input) {
+    return input->json_messages ? json_incref(input->json_messages)
+                                : list_of(input->messages, input->n_messages);
+}
+
 /* What the template sees; NULL when memory is short. */
 static json_t *variables_of(const struct template_input *input) {
     json_t *variables = json_object();
-    json_t *messages = input->json_messages ? json_incref(input->json_messages)
-                                            : list_of(input->messages, input->n_messages);
     bool failed =
         (input->kwargs && json_object_update(variables, input->kwargs)) ||
-        json_object_set_new(variables, "messages", messages) ||
+        json_object_set_new(variables, "messages", messages_of(input)) ||
         json_object_set_new(variables, "tools",
                             input->tools ? json_incref(input->tools) : json_null()) ||
         json_object_set_new(variables, "documents",

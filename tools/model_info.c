@@ -148,7 +148,10 @@ static void print_text(const struct model *model, const struct sums *sums, FILE 
     print_tensors(sums, model, out);
     fprintf(out, "tokenizer     %s, %u tokens\n", model->tokenizer->kind->name,
             tokenizer_n_tokens(model->tokenizer));
-    fprintf(out, "template      %s\n", model->template.kind ? model->template.kind->name : "none");
+    fprintf(out, "template      %s\n",
+            model->template.kind         ? model->template.kind->name
+            : model->template.refusal[0] ? model->template.refusal
+                                         : "none");
     fprintf(out, "stop ids     ");
     for (uint32_t i = 0; i < config->n_stop_ids; i++)
         fprintf(out, " %u", config->stop_ids[i]);

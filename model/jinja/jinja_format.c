@@ -181,7 +181,7 @@ static enum status find_value(struct jinja_run *run, const struct jinja_args *ar
 static enum status put_braces(struct jinja_run *run, struct jinja_text *text, struct span inside,
                               const struct jinja_args *args, size_t *next) {
     struct field field;
-    struct jinja_value value;
+    struct jinja_value value = {0};
     const char *colon = inside.n ? memchr(inside.bytes, ':', inside.n) : NULL;
     struct span name = {inside.bytes, colon ? (size_t)(colon - inside.bytes) : inside.n};
     struct span spec = colon ? (struct span){colon + 1, inside.n - name.n - 1} : SPAN("");
@@ -259,7 +259,7 @@ static enum status put_percent(struct jinja_run *run, struct jinja_text *text,
                                size_t *at) {
     struct field field = {.fill = {.bytes = " ", .n = 1}, .precision = -1, .align = '>'};
     struct span name = {0};
-    struct jinja_value value;
+    struct jinja_value value = {0};
     const char *bytes = format->bytes;
     if (*at < format->n && bytes[*at] == '(') {
         const char *end = memchr(bytes + *at, ')', format->n - *at);

@@ -222,7 +222,7 @@ enum status jinja_get_path(struct jinja_run *run, struct jinja_value object,
         if (is_index) {
             char digits[16] = "";
             memcpy(digits, rest.bytes, n);
-            key = jinja_int(atoi(digits));
+            key = jinja_int(strtol(digits, NULL, 10));
         } else {
             TRY(jinja_string_new(run, rest.bytes, n, false, &key));
         }

@@ -93,6 +93,8 @@ static char sign_at(const struct lexer *lexer, size_t at) {
 
 static enum status lex_comment(struct lexer *lexer, size_t begin) {
     size_t at = begin;
+    if (begin == lexer->n) /* jinja2 misses an end only where something is left */
+        return STATUS_OK;
     while (at < lexer->n && !has(lexer, at, "#}"))
         at++;
     if (at >= lexer->n)
@@ -127,6 +129,8 @@ static enum status lex_raw(struct lexer *lexer, size_t begin) {
     char sign;
     size_t end;
     move_to(lexer, begin);
+    if (begin == lexer->n) /* as with comments */
+        return STATUS_OK;
     for (size_t at = begin; at < lexer->n; at++) {
         if (!match_word_tag(lexer, at, "endraw", true, &sign, &end))
             continue;

@@ -20,7 +20,7 @@ void jinja_float_text(double number, char out[32]) {
             break;
     }
     char *e = strchr(shortest, 'e');
-    int exponent = atoi(e + 1);
+    int exponent = (int)strtol(e + 1, NULL, 10);
     *e = 0;
     const char *sign = shortest[0] == '-' ? "-" : "";
     char digits[24];
