@@ -40,7 +40,7 @@ static enum status read_fixed(struct protobuf_cursor *cursor, size_t n, uint64_t
 enum status protobuf_next(struct protobuf_cursor *cursor, struct protobuf_field *field) {
     struct protobuf_field next = {0};
     size_t begin = cursor->at;
-    uint64_t tag;
+    uint64_t tag = 0;
     if (cursor->at == cursor->message.n) {
         *field = next;
         return STATUS_OK;

@@ -23,8 +23,7 @@ struct table {
 };
 
 static bool is_chatglm(const struct tokenizer_extras *extras) {
-    return span_is(extras->class, "ChatGLMTokenizer") ||
-           span_is(extras->class, "ChatGLM4Tokenizer");
+    return span_is(extras->class, "ChatGLMTokenizer");
 }
 
 /* Baichuan2 writes its turns with <reserved_106> and <reserved_107>. No user's text may become one

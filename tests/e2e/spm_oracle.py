@@ -13,13 +13,14 @@ import argparse
 import json
 import os
 import random
+import struct
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-from tokenizer_oracle import make_texts, skip
+from tokenizer_oracle import make_texts, read_metadata, skip
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMANDS = ["build/release/tests/tokenizer_cli", "build/dev/tests/tokenizer_cli"]
@@ -224,6 +225,34 @@ def check_model(sentencepiece, name, corpus, folder, command, texts, lines, tall
     tally.compare(f"{name} decode", lists, ours.take(), processor.decode(lists))
 
 
+def field(number, value):
+    if isinstance(value, bytes):
+        return varint(number << 3 | 2) + varint(len(value)) + value
+    return varint(number << 3) + varint(value)
+
+
+def check_real(sentencepiece, name, folder, command, texts, lines, tally):
+    """A real vocabulary of tens of thousands of pieces, as the tokenizer.model that it once came from."""
+    path = VOCABULARIES / f"ggml-vocab-{name}.gguf"
+    if not path.exists():
+        print(f"SKIPPED: {path} is not there")
+        tally.skipped += 1
+        return
+    metadata = read_metadata(path)
+    pieces = zip(*(metadata[f"tokenizer.ggml.{key}"] for key in ("tokens", "scores", "token_type")))
+    model = b"".join(field(1, field(1, text.encode()) + varint(2 << 3 | 5) + struct.pack("<f", score) + field(3, kind))
+                     for text, score, kind in pieces)
+    model += field(2, field(3, 2) + field(35, 1)) + field(3, field(1, b"identity") + field(4, 0))
+    file = folder / f"{name}.model"
+    file.write_bytes(model)
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+    ours = Ours(command, file, texts, lines=lines)
+    theirs = processor.encode(texts)
+    tally.compare(f"{name} as tokenizer.model, encode", texts, ours.take(), theirs)
+    ours = Ours(command, file, theirs)
+    tally.compare(f"{name} as tokenizer.model, decode", theirs, ours.take(), processor.decode(theirs))
+
+
 def check_cases(name, command, tally):
     path = VOCABULARIES / f"ggml-vocab-{name}.gguf"
     with open(f"{path}.inp", encoding="utf-8", newline="") as file:
@@ -307,6 +336,8 @@ def main():
             begin = time.monotonic()
             check_model(sentencepiece, name, corpus, Path(folder), options.command, texts, lines, tally)
             print(f"{name}: {time.monotonic() - begin:.1f} s", file=sys.stderr)
+        for name in ("llama-spm", "baichuan") if sentencepiece and not options.only else ():
+            check_real(sentencepiece, name, Path(folder), options.command, texts, lines, tally)
     print(f"{tally.passed} passed, {tally.failed} failed, {tally.skipped} skipped")
     sys.exit(1 if tally.failed else 0)
 

@@ -9,6 +9,7 @@
 #include "tests/support/gguf_builder.h"
 #include "tests/support/spm_builder.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -418,10 +419,21 @@ static const char *const gguf_tokens[] = {"<unk>", "<s>", "</s>",    BLANK, "a",
 static const int32_t gguf_kinds[] = {2, 3, 3, 1, 1, 1, 1, 1, 4, 4};
 static const float gguf_scores[] = {0, 0, 0, -9, -9, -9, -1, -2, 0, 0};
 
+static enum status finish_gguf(struct gguf_builder *builder, struct tokenizer **tokenizer,
+                               struct error *error) {
+    struct gguf *gguf;
+    gguf_builder_finish(builder, 0);
+    ck_assert_int_eq(gguf_parse(builder->bytes.data, builder->bytes.n, "f", &gguf, error),
+                     STATUS_OK);
+    enum status status = tokenizer_open_gguf(gguf, tokenizer, error);
+    gguf_close(gguf);
+    gguf_builder_fini(builder);
+    return status;
+}
+
 static enum status open_gguf(const char *flag, uint8_t value, size_t n_scores,
                              struct tokenizer **tokenizer, struct error *error) {
     struct gguf_builder builder;
-    struct gguf *gguf;
     gguf_builder_init(&builder);
     gguf_builder_string(&builder, "tokenizer.ggml.model", "llama");
     gguf_builder_strings(&builder, "tokenizer.ggml.tokens", gguf_tokens, 10);
@@ -429,12 +441,7 @@ static enum status open_gguf(const char *flag, uint8_t value, size_t n_scores,
     gguf_builder_i32s(&builder, "tokenizer.ggml.token_type", gguf_kinds, 10);
     if (flag)
         gguf_builder_bool(&builder, flag, value);
-    gguf_builder_finish(&builder, 0);
-    ck_assert_int_eq(gguf_parse(builder.bytes.data, builder.bytes.n, "f", &gguf, error), STATUS_OK);
-    enum status status = tokenizer_open_gguf(gguf, tokenizer, error);
-    gguf_close(gguf);
-    gguf_builder_fini(&builder);
-    return status;
+    return finish_gguf(&builder, tokenizer, error);
 }
 
 START_TEST(gguf_vocabulary_is_read_as_llama_cpp_does) {
@@ -462,6 +469,55 @@ START_TEST(gguf_vocabulary_is_read_as_llama_cpp_does) {
 }
 END_TEST
 
+/* Before tokenizer.ggml.token_type existed. */
+START_TEST(types_follow_from_texts_where_the_file_has_none) {
+    char texts[256 + 3][8] = {"<unk>", "<s>", "</s>"};
+    const char *tokens[256 + 3];
+    float scores[256 + 3] = {0};
+    struct gguf_builder builder;
+    struct tokenizer *tokenizer;
+    struct error error;
+    for (unsigned i = 0; i < 256 + 3; i++) {
+        if (i >= 3)
+            snprintf(texts[i], sizeof texts[i], "<0x%02X>", i - 3);
+        tokens[i] = texts[i];
+    }
+    gguf_builder_init(&builder);
+    gguf_builder_string(&builder, "tokenizer.ggml.model", "llama");
+    gguf_builder_strings(&builder, "tokenizer.ggml.tokens", tokens, 256 + 3);
+    gguf_builder_f32s(&builder, "tokenizer.ggml.scores", scores, 256 + 3);
+    gguf_builder_u32(&builder, "tokenizer.ggml.unknown_token_id", 0);
+    gguf_builder_bool(&builder, "tokenizer.ggml.add_space_prefix", 0);
+    ck_assert_int_eq(finish_gguf(&builder, &tokenizer, &error), STATUS_OK);
+    expect(tokenizer, "a", IDS(3 + 'a'));
+    ck_assert(tokenizer_is_special(tokenizer, 0));
+    ck_assert(tokenizer_is_special(tokenizer, 1));
+    expect_text(tokenizer, true, IDS(1, 3 + 0xc3, 3 + 0xa9, 2), "\xc3\xa9");
+    tokenizer_close(tokenizer);
+}
+END_TEST
+
+START_TEST(tokens_of_phi_3_take_the_blanks_behind_them) {
+    static const char *const tokens[] = {"<unk>", "<s>", "</s>", BLANK, "a", "<|user|>"};
+    static const int32_t kinds[] = {2, 3, 3, 1, 1, 3};
+    static const float scores[] = {0, 0, 0, 0, 0, 0};
+    struct gguf_builder builder;
+    struct tokenizer *tokenizer;
+    struct error error;
+    gguf_builder_init(&builder);
+    gguf_builder_string(&builder, "general.name", "Phi 3 of Phi-3");
+    gguf_builder_string(&builder, "tokenizer.ggml.model", "llama");
+    gguf_builder_strings(&builder, "tokenizer.ggml.tokens", tokens, 6);
+    gguf_builder_f32s(&builder, "tokenizer.ggml.scores", scores, 6);
+    gguf_builder_i32s(&builder, "tokenizer.ggml.token_type", kinds, 6);
+    gguf_builder_bool(&builder, "tokenizer.ggml.add_space_prefix", 0);
+    ck_assert_int_eq(finish_gguf(&builder, &tokenizer, &error), STATUS_OK);
+    expect_flags(tokenizer, "<|user|>\n a", TOKENIZER_PARSE_SPECIAL, IDS(5, 4));
+    expect_flags(tokenizer, "<s> a", TOKENIZER_PARSE_SPECIAL, IDS(1, 3, 4));
+    tokenizer_close(tokenizer);
+}
+END_TEST
+
 void suite_add(TCase *tests) {
     tcase_add_test(tests, best_score_merges_first_and_the_leftmost_of_equals);
     tcase_add_test(tests, unknown_characters_become_their_bytes);
@@ -484,4 +540,6 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, fingerprint_tells_models_apart);
     tcase_add_test(tests, long_words_take_no_square_of_time);
     tcase_add_test(tests, gguf_vocabulary_is_read_as_llama_cpp_does);
+    tcase_add_test(tests, types_follow_from_texts_where_the_file_has_none);
+    tcase_add_test(tests, tokens_of_phi_3_take_the_blanks_behind_them);
 }
