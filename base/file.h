@@ -1,7 +1,7 @@
 /* base/file.h: files from strangers: opened as regular files only, read whole or mapped.
  *
- * A mapped file that another process cuts short raises SIGBUS when the lost bytes are touched. Three
- * things stand against that: install files by rename, never by writing over them; ask
+ * A mapped file that another process cuts short raises SIGBUS when the lost bytes are touched.
+ * Three things stand against that: install files by rename, never by writing over them; ask
  * file_map_check() right before long reading; and file_guard() turns what is left into one line and
  * an orderly end of the process. Opening and reading are for start-up. */
 #pragma once
@@ -19,9 +19,9 @@ struct file_map {
     int fd; /* of the mapped file, for file_map_check(); -1 on a closed map */
 };
 
-/* Opens for reading. Links are followed once, here; a link that is put in the file's place meanwhile
- * is refused, and so is anything but a regular file (a FIFO does not block). The caller closes *fd.
- * STATUS_NOT_FOUND, STATUS_IO with a line that names the path. */
+/* Opens for reading. Links are followed once, here; a link that is put in the file's place
+ * meanwhile is refused, and so is anything but a regular file (a FIFO does not block). The caller
+ * closes *fd. STATUS_NOT_FOUND, STATUS_IO with a line that names the path. */
 NODISCARD enum status file_open(const char *path, int *fd, uint64_t *n_bytes, struct error *error);
 
 /* Appends the file's bytes to `out`. STATUS_LIMIT when there are more than n_max; else as
