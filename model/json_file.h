@@ -9,7 +9,7 @@
 
 struct json_t;
 
-#define JSON_FILE_BYTES_MAX ((uint64_t)256 << 20)
+#define JSON_FILE_BYTES_MAX ((uint64_t)96 << 20) /* the largest seen have 35 MB */
 
 /* Parses the file, whose top must be an object; no key may stand twice in an object. The caller
  * ends *root with json_decref(). STATUS_NOT_FOUND, STATUS_IO, STATUS_LIMIT, STATUS_NOMEM;

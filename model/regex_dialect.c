@@ -165,39 +165,64 @@ static enum status escape(struct reader *reader, bool in_class) {
     return STATUS_OK;
 }
 
-static enum status posix_class(struct reader *reader) {
+/* [:name:], or a class within a class, which adds its members: so its brackets may go. */
+static enum status inner_class(struct reader *reader, unsigned *depth) {
     size_t n = 2;
+    if (peek(reader, 1) != ':') {
+        if (peek(reader, 1) == '^' || peek(reader, 1) == ']')
+            return refuse(reader, "such a class within a class");
+        ++*depth;
+        reader->at++;
+        return STATUS_OK;
+    }
     while (is_letter(peek(reader, n)) || (n == 2 && peek(reader, n) == '^'))
         n++;
     if (n == 2 || peek(reader, n) != ':' || peek(reader, n + 1) != ']')
-        return refuse(reader, "a class within a class");
+        return refuse(reader, "a broken [:name:]");
     buf_append(reader->out, reader->pattern.bytes + reader->at, n + 2);
     reader->at += n + 2;
     return STATUS_OK;
 }
 
-static enum status class(struct reader *reader) {
-    buf_putc(reader->out, '['); reader->at++;
-    if (peek(reader, 0) == '^'){buf_putc(reader->out, '^'); reader->at++;}
-if (peek(reader, 0) == ']') return refuse(reader, "an empty class");
-while (reader->at < reader->pattern.n && peek(reader, 0) != ']') {
-    char c = peek(reader, 0);
-    if (c == '&' && peek(reader, 1) == '&')
-        return refuse(reader, "&& in a class");
-    if (c == '\\') {
-        TRY(escape(reader, true));
-    } else if (c == '[') {
-        TRY(posix_class(reader));
-    } else {
-        buf_putc(reader->out, c);
+static enum status bracketed(struct reader *reader) {
+    unsigned depth = 0;
+    buf_putc(reader->out, '[');
+    reader->at++;
+    if (peek(reader, 0) == '^') {
+        buf_putc(reader->out, '^');
         reader->at++;
     }
-}
-if (reader->at == reader->pattern.n)
-    return refuse(reader, "a class without an end");
-buf_putc(reader->out, ']');
-reader->at++;
-return STATUS_OK;
+    if (peek(reader, 0) == ']')
+        return refuse(reader, "an empty class");
+    while (reader->at < reader->pattern.n) {
+        char c = peek(reader, 0);
+        if (c == ']' && depth == 0)
+            break;
+        if (c == '&' && peek(reader, 1) == '&')
+            return refuse(reader, "&& in a class");
+        if (c == '\\') {
+            TRY(escape(reader, true));
+            continue;
+        }
+        /* Without its brackets a class beside a hyphen would become a range. */
+        if ((c == '-' && peek(reader, 1) == '[' && peek(reader, 2) != ':') ||
+            (c == ']' && peek(reader, 1) == '-'))
+            return refuse(reader, "a class within a class beside a hyphen");
+        if (c == '[') {
+            TRY(inner_class(reader, &depth));
+            continue;
+        }
+        if (c == ']')
+            depth--;
+        else
+            buf_putc(reader->out, c);
+        reader->at++;
+    }
+    if (reader->at == reader->pattern.n)
+        return refuse(reader, "a class without an end");
+    buf_putc(reader->out, ']');
+    reader->at++;
+    return STATUS_OK;
 }
 
 /* Groups that mean the same in both; Ruby's option m is PCRE2's s, the others differ more. */
@@ -254,7 +279,7 @@ enum status regex_translate(struct span pattern, struct buf *out, struct error *
             TRY(escape(&reader, false));
             break;
         case '[':
-            TRY(class(&reader));
+            TRY(bracketed(&reader));
             break;
         case '(':
             TRY(group(&reader));

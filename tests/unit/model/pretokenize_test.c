@@ -208,7 +208,12 @@ START_TEST(patterns_mean_what_they_mean_in_ruby) {
         {"(?i:k)", "K\u212a", "K|\u212a|"},
         {"a{2}+", "aa", NULL},
         {"[a&&b]", "a", NULL},
-        {"[a[b]]", "a", NULL},
+        {" ?[^(\\s|[.,!])]+", "ab.c (d", "ab|.|c| (|d|"}, /* Bloom's */
+        {"[a[b]]", "abc", "a|b|c|"},
+        {"[a[^b]]", "a", NULL},
+        {"[a[b]", "a", NULL},
+        {"[a-[b]]", "a", NULL},
+        {"[[a]-z]", "a", NULL},
         {"(*SKIP)", "a", NULL},
         {"\\K", "a", NULL},
         {"(?R)", "a", NULL},
@@ -244,8 +249,8 @@ START_TEST(a_pattern_that_never_ends_is_stopped) {
     memset(text, 'a', sizeof text);
     buf_init(&out, 0);
     ck_assert_int_eq(pretokenize_scratch_init(&scratch), STATUS_OK);
-    ck_assert_int_eq(pretokenizer_add_split(&pretokenizer, SPAN("(a|aa|a.)+[bc]"), false, CUT_ISOLATED,
-                                            false, &error),
+    ck_assert_int_eq(pretokenizer_add_split(&pretokenizer, SPAN("(a|aa|a.)+[bc]"), false,
+                                            CUT_ISOLATED, false, &error),
                      STATUS_OK);
     ck_assert_int_eq(pretokenize(&pretokenizer, &scratch, (struct span){text, sizeof text}, true,
                                  write_piece, &out),
