@@ -51,13 +51,13 @@ def random_tensor(tensor, config, rng):
     elif tensor.kind == "bias":
         values = 0.3 * values
     elif tensor.kind == "embedding":
-        values = (0.25 if config.get("tie_word_embeddings") else 1.0) * values
+        values = (0.3 if config.get("tie_word_embeddings") else 1.0) * values
     elif tensor.kind == "head":
         values = 2 * values / np.sqrt(shape[1])
         if "Baichuan" in config["architectures"][0]:
             values = values * np.exp(0.5 * rng.standard_normal((shape[0], 1)))  # NormHead must matter
     else:
-        values = values / np.sqrt(shape[1])
+        values = 0.8 * values / np.sqrt(shape[1])  # 8-bit activations must not err by more than the tolerance
     return values.astype(np.float32)
 
 

@@ -52,6 +52,7 @@ def quantize(weight, quant, index, rng):
         low_high = np.stack([[weight[index == g].min(0), weight[index == g].max(0)] for g in range(n_groups)])
         spread = (low_high[:, 1] - low_high[:, 0]) * rng.uniform(-0.35, 0.35, (n_groups, weight.shape[1]))
         weight = weight + spread[index]
+        weight *= np.sqrt(np.mean((weight - spread[index]) ** 2) / np.mean(weight ** 2))  # as large as before
     low, high = (np.stack([f(weight[index == g], 0) for g in range(n_groups)]) for f in (np.min, np.max))
     if quant.sym:
         bound = np.maximum(np.abs(low), np.abs(high))
