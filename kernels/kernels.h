@@ -36,6 +36,7 @@ struct weight {
                               The last group may have fewer */
     bool wide;             /* I4G and I8G: scales and minima are float32, else binary16 */
     bool has_min;          /* I8G: there are minima; I4G always has them */
+    bool fine;             /* activations come in two 8-bit terms (kernels/numbers.h) */
     const void *data;      /* borrowed: packed as the backend wants it */
     const uint32_t *order; /* borrowed (k_stored) or NULL: stored input i is x[order[i]], or 0 where
                               order[i] is WEIGHT_NO_INPUT (GPTQ's act-order) */

@@ -129,11 +129,12 @@ static inline void numbers_quantize(const float x[GROUP], int8_t q[GROUP], float
 }
 
 /* Matrices of 8-bit integers (an output head above all) are finer than one 8-bit term of the
- * activations: these take them in two, x = scale q + rest, and the rest quantized once more; the
- * second product is added to the first. Rounding the activations of SmolLM2's head once made a
- * fifth of the squared error of its logits. Not where two outputs are multiplied. */
+ * activations, and AWQ's and GPTQ's were made for 16-bit ones: these take them in two, x = scale q
+ * + rest, and the rest quantized once more; the second product is added to the first. Rounding the
+ * activations of SmolLM2's head once made a fifth of the squared error of its logits. Not where two
+ * outputs are multiplied. */
 static inline bool numbers_fine(const struct weight *weight, enum epilogue epilogue) {
-    return weight->format == WEIGHT_I8G && epilogue != EPILOGUE_SILU_MUL;
+    return weight->fine && epilogue != EPILOGUE_SILU_MUL;
 }
 
 /* What the first term leaves of one activation. */

@@ -38,6 +38,7 @@ const struct quant_format quant_awq = {
     .packed = WEIGHT_I4G,
     .wide = true,
     .has_min = true,
+    .fine = true,
     .sizes = sizes_awq,
     .unpack_group = unpack_awq,
 };

@@ -126,11 +126,11 @@ static bool needs_min_8_v2(const struct weight_tensor *tensor) {
 }
 
 #define GPTQ4                                                                                      \
-    .block = GROUP, .packed = WEIGHT_I4G, .wide = true, .has_min = true, .takes_order = true,      \
-    .sizes = sizes_4
+    .block = GROUP, .packed = WEIGHT_I4G, .wide = true, .has_min = true, .fine = true,             \
+    .takes_order = true, .sizes = sizes_4
 #define GPTQ8                                                                                      \
-    .block = GROUP, .packed = WEIGHT_I8G, .wide = true, .has_min = true, .takes_order = true,      \
-    .sizes = sizes_8
+    .block = GROUP, .packed = WEIGHT_I8G, .wide = true, .has_min = true, .fine = true,             \
+    .takes_order = true, .sizes = sizes_8
 
 const struct quant_format quant_gptq4 = {.name = "gptq4", GPTQ4, .unpack_group = unpack_4};
 const struct quant_format quant_gptq4_v2 = {.name = "gptq4_v2", GPTQ4, .unpack_group = unpack_4_v2};

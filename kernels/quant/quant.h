@@ -44,6 +44,7 @@ struct quant_format {
     uint32_t group;            /* inputs per scale; 0 for floats and where the tensor says it */
     bool wide;                 /* scale or min may have no binary16 */
     bool has_min;              /* I4G: always */
+    bool fine;                 /* its own kernels take 16-bit activations: two 8-bit terms here */
     bool takes_order;          /* unpack_group takes inputs in any order */
 
     /* Checks what only this format knows and says what sizes the tensor's arrays must have; NULL:

@@ -45,14 +45,16 @@ static enum status vector(const struct lister *list, const float **to, uint32_t 
     return slots_vector(list->slots, list->model, to, whole, n, list->error);
 }
 
-/* Rows on the same inputs, merged where that can be. The rows' out_begin and out_step say how they
- * stand in the merged matrix of n rows, `begins` where each starts when they stand alone. */
+/* Rows on the same inputs, merged where that can be and they need not stand apart. The rows'
+ * out_begin and out_step say how they stand in the merged matrix of n rows, `begins` where each
+ * starts when they stand alone. */
 static enum status joined(const struct lister *list, struct joined *to,
                           const struct slot_rows *rows, uint32_t n_parts, uint32_t n,
-                          const uint32_t *begins, const struct slot_inputs *inputs, bool bias) {
+                          const uint32_t *begins, const struct slot_inputs *inputs, bool apart,
+                          bool bias) {
     bool mergeable;
     TRY(slots_mergeable(list->model, rows, n_parts, inputs->n_all, &mergeable, list->error));
-    if (mergeable) {
+    if (mergeable && !apart) {
         to->n_parts = 1;
         TRY(slots_matrix(list->slots, list->model, &to->weights[0], rows, n_parts, inputs, false,
                          list->error));
@@ -99,7 +101,8 @@ static enum status qkv(const struct lister *list, struct decoder_layer *layer, u
         rows[1].row_begin += q_all;
         rows[2].row_begin += q_all + kv_all;
     }
-    return joined(list, &layer->qkv, rows, 3, q_n + 2 * kv_n, begins, &inputs, config->qkv_bias);
+    return joined(list, &layer->qkv, rows, 3, q_n + 2 * kv_n, begins, &inputs, false,
+                  config->qkv_bias);
 }
 
 /* A projection back to the residual stream: a rank takes its own inputs; the bias is added once. */
@@ -146,6 +149,17 @@ static enum status inner_of(const struct lister *list, const char *down, uint32_
     return STATUS_OK;
 }
 
+/* A product of two outputs takes its activations in one 8-bit term: too coarse for formats that
+ * were made for 16-bit ones, whose gate and up therefore stand apart. */
+static enum status stands_apart(const struct lister *list, const char *name, uint32_t n_rows,
+                                bool *apart) {
+    struct model_matrix matrix;
+    TRY(model_matrix(list->model, name, n_rows, list->decoder->config.dim, &matrix, list->error));
+    const struct quant_format *format = quant_find(matrix.format);
+    *apart = format && format->fine;
+    return STATUS_OK;
+}
+
 static enum status gate_up(const struct lister *list, struct joined *to, const char *gate,
                            const char *up, bool fused, uint32_t n_inner, struct range inner) {
     const struct model_config *config = &list->decoder->config;
@@ -156,7 +170,9 @@ static enum status gate_up(const struct lister *list, struct joined *to, const c
         {gate, n_all, inner.begin, inner.n, 0, 2},
         {up, n_all, inner.begin + (fused ? n_inner : 0), inner.n, 1, 2},
     };
-    return joined(list, to, rows, 2, 2 * inner.n, begins, &inputs, config->ffn_bias);
+    bool apart;
+    TRY(stands_apart(list, gate, n_all, &apart));
+    return joined(list, to, rows, 2, 2 * inner.n, begins, &inputs, apart, config->ffn_bias);
 }
 
 static enum status dense(const struct lister *list, struct feed_forward *ffn, uint32_t index) {
