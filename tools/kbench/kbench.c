@@ -27,7 +27,8 @@ struct options {
     const char *backend;
     const char *isa;
     uint32_t n_threads;
-    const char *only; /* NULL: everything */
+    const char *format; /* NULL: all */
+    const char *only;   /* NULL: everything */
 };
 
 /* Times one matrix (n, k) for m rows, with as many copies as make its weights leave the caches. */
@@ -39,7 +40,7 @@ static void time_shape(const struct options *options, const struct machine *mach
         return;
     double gb_s = figures.bytes / figures.seconds * 1e-9;
     double gmac_s = (double)n * k * m / figures.seconds * 1e-9;
-    printf("%-5s %6u x %-6u m %3u %9.3f ms %7.1f GB/s %4.0f%% %8.1f GMAC/s %4.0f%%\n", format, n, k,
+    printf("%-8s %6u x %-6u m %3u %9.3f ms %7.1f GB/s %4.0f%% %8.1f GMAC/s %4.0f%%\n", format, n, k,
            m, figures.seconds * 1e3, gb_s, 100.0 * gb_s / machine->read_gb_s, gmac_s,
            100.0 * gmac_s / machine->int8_gmac_s);
 }
@@ -49,14 +50,17 @@ static void time_shapes(const struct options *options, const struct machine *mac
         const char *format;
         uint32_t n;
         uint32_t k;
-    } shapes[] = {{"q4_1", 960, 576},    {"q4_1", 576, 576},    {"q4_1", 3072, 576},
-                  {"q4_1", 576, 1536},   {"q8_0", 49152, 576},  {"q4_1", 6144, 4096},
-                  {"q4_1", 28672, 4096}, {"q4_1", 4096, 14336}, {"q8_0", 4096, 4096},
-                  {"f16", 4096, 4096},   {"bf16", 4096, 4096},  {"f32", 2048, 2048}};
+    } shapes[] = {
+        {"q4_1", 960, 576},    {"q4_1", 576, 576},   {"q4_1", 3072, 576},   {"q4_1", 576, 1536},
+        {"q8_0", 49152, 576},  {"q4_1", 6144, 4096}, {"q4_1", 28672, 4096}, {"q4_1", 4096, 14336},
+        {"q8_0", 4096, 4096},  {"q4_1", 4096, 4096}, {"awq", 4096, 4096},   {"gptq4", 4096, 4096},
+        {"gptq8", 4096, 4096}, {"q4_k", 4096, 4096}, {"q5_k", 4096, 4096},  {"q6_k", 4096, 4096},
+        {"awq", 28672, 4096},  {"f16", 4096, 4096},  {"bf16", 4096, 4096},  {"f32", 2048, 2048}};
     static const uint32_t rows[] = {1, 4, 16, 256};
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
         for (size_t j = 0; j < sizeof rows / sizeof rows[0]; j++)
-            time_shape(options, machine, shapes[i].format, shapes[i].n, shapes[i].k, rows[j]);
+            if (!options->format || strcmp(options->format, shapes[i].format) == 0)
+                time_shape(options, machine, shapes[i].format, shapes[i].n, shapes[i].k, rows[j]);
 }
 
 static void time_steps(struct model *model, const char *name, uint32_t n_seqs, uint32_t n_tokens,
@@ -141,15 +145,18 @@ static bool is_wanted(const struct options *options, const char *what) {
 
 static void usage(FILE *to) {
     fprintf(to, "kbench [--backend cpu] [--isa scalar|avx2|avx512] [--threads N] "
-                "[--only shapes|attend|moe|model]\n"
+                "[--only shapes|attend|moe|model] [--format NAME]\n"
                 "Times the kernels against the machine's read bandwidth and integer peak.\n");
 }
 
 int main(int argc, char **argv) {
-    static const struct option names[] = {
-        {"backend", required_argument, NULL, 'b'}, {"isa", required_argument, NULL, 'i'},
-        {"threads", required_argument, NULL, 't'}, {"only", required_argument, NULL, 'o'},
-        {"help", no_argument, NULL, 'h'},          {0}};
+    static const struct option names[] = {{"backend", required_argument, NULL, 'b'},
+                                          {"isa", required_argument, NULL, 'i'},
+                                          {"threads", required_argument, NULL, 't'},
+                                          {"only", required_argument, NULL, 'o'},
+                                          {"format", required_argument, NULL, 'f'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {0}};
     struct options options = {.backend = "cpu"};
     for (int c; (c = getopt_long(argc, argv, "", names, NULL)) != -1;) {
         if (c == 'b')
@@ -158,6 +165,8 @@ int main(int argc, char **argv) {
             options.isa = optarg;
         else if (c == 't')
             options.n_threads = (uint32_t)strtoul(optarg, NULL, 10);
+        else if (c == 'f')
+            options.format = optarg;
         else if (c == 'o')
             options.only = optarg;
         else {

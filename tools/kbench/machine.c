@@ -1,9 +1,8 @@
 #include "tools/kbench/machine.h"
 
 #include "base/clock.h"
-#include "base/random.h"
 #include "kernels/kernels.h"
-#include "kernels/quant/quant.h"
+#include "tools/kbench/tensor.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -141,22 +140,6 @@ struct machine machine_measure(uint32_t n_threads) {
     return machine;
 }
 
-static uint8_t *random_bytes(const struct quant_format *format, size_t n, size_t *n_bytes) {
-    struct random random = {n};
-    *n_bytes = n / format->block * format->block_bytes;
-    uint8_t *bytes = malloc(*n_bytes);
-    if (!bytes)
-        abort();
-    for (size_t i = 0; i < *n_bytes; i++)
-        bytes[i] = (uint8_t)random_next(&random);
-    for (size_t b = 0; b < n / format->block; b++)
-        bytes[b * format->block_bytes + 1] = 0x24; /* scales of about 2^-6, floats likewise */
-    if (format->packed == WEIGHT_F32 || format->packed == WEIGHT_BF16)
-        for (size_t b = 1; b <= n; b++)
-            bytes[b * format->block_bytes - 1] = 0x3c;
-    return bytes;
-}
-
 static int by_value(const void *a, const void *b) {
     double x = *(const double *)a;
     double y = *(const double *)b;
@@ -213,22 +196,13 @@ bool machine_time_gemm(const char *backend, const char *isa, uint32_t n_threads,
         fprintf(stderr, "kbench: %s\n", error.text);
         return false;
     }
-    size_t n_bytes;
-    uint8_t *bytes = random_bytes(quant_find(format), (size_t)n * k, &n_bytes);
-    struct weight_tensor tensor = {
-        .format = format, .n = n, .k = k, .values = bytes, .n_value_bytes = n_bytes};
-    struct weight_part part = {.tensor = &tensor, .n_rows = n, .out_step = 1};
-    struct weight_source source = {.parts = &part, .n_parts = 1, .k = k};
-    size_t size = kernels->weight_size(&source, &error);
-    void *memory = kernels->alloc(ctx, size);
-    struct weight weight;
-    if (size == 0 || !memory ||
-        kernels->weight_pack(ctx, &source, memory, &weight, &error) != STATUS_OK)
-        abort();
+    struct weight_tensor tensor = tensor_random(format, n, k);
+    size_t size;
+    struct weight weight = tensor_pack(kernels, ctx, &tensor, &size);
+    tensor_free(&tensor);
     figures->seconds = time_copies(kernels, ctx, &weight, size, m);
     figures->bytes = (double)size;
-    kernels->dealloc(ctx, memory, size);
+    kernels->dealloc(ctx, (void *)(uintptr_t)weight.data, size);
     kernels->close(ctx);
-    free(bytes);
     return true;
 }

@@ -1,8 +1,7 @@
 #include "tools/kbench/model.h"
 
 #include "base/clock.h"
-#include "base/random.h"
-#include "kernels/quant/quant.h"
+#include "tools/kbench/tensor.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -67,52 +66,29 @@ struct model {
     double seconds[MODEL_OPS];
 };
 
-static void *take(struct model *model, size_t n_bytes) {
-    void *memory = model->kernels->alloc(model->ctx, n_bytes);
+static void own(struct model *model, void *memory, size_t n_bytes) {
     if (!memory || model->n_owned == sizeof model->owned / sizeof model->owned[0])
         abort();
     model->owned[model->n_owned++] = (struct block_memory){memory, n_bytes};
+}
+
+static void *take(struct model *model, size_t n_bytes) {
+    void *memory = model->kernels->alloc(model->ctx, n_bytes);
+    own(model, memory, n_bytes);
     return memory;
 }
 
-/* Random bytes with scales of the size real ones have. */
-static struct weight random_weight(struct model *model, const char *format, uint32_t n, uint32_t k,
-                                   struct error *error) {
-    const struct quant_format *quant = quant_find(format);
-    struct random random = {n + k};
-    size_t n_blocks = (size_t)n * k / quant->block;
-    size_t n_bytes = n_blocks * quant->block_bytes;
-    uint8_t *bytes = malloc(n_bytes);
-    if (!bytes)
-        abort();
-    for (size_t i = 0; i < n_bytes; i++)
-        bytes[i] = (uint8_t)random_next(&random);
-    for (size_t b = 0; b < n_blocks; b++) {
-        uint8_t *at = bytes + b * quant->block_bytes;
-        float value = (random_unit(random_next(&random)) - 0.5f) * 0.01f;
-        if (quant->packed == WEIGHT_F32)
-            memcpy(at, &value, 4);
-        else if (quant->packed == WEIGHT_BF16)
-            memcpy(at, &(uint16_t){float_to_bf16(value)}, 2);
-        else
-            memcpy(at, &(uint16_t){float_to_half(value)}, 2);
-        if (quant->packed == WEIGHT_I4G)
-            memcpy(at + 2, &(uint16_t){float_to_half(value * -7.5f)}, 2);
-    }
-    struct weight_tensor tensor = {
-        .format = format, .n = n, .k = k, .values = bytes, .n_value_bytes = n_bytes};
-    struct weight_part part = {.tensor = &tensor, .n_rows = n, .out_step = 1};
-    struct weight_source source = {.parts = &part, .n_parts = 1, .k = k};
-    struct weight weight = {0};
-    size_t size = model->kernels->weight_size(&source, error);
-    if (size == 0 || model->kernels->weight_pack(model->ctx, &source, take(model, size), &weight,
-                                                 error) != STATUS_OK)
-        abort();
-    free(bytes);
+static struct weight random_weight(struct model *model, const char *format, uint32_t n,
+                                   uint32_t k) {
+    struct weight_tensor tensor = tensor_random(format, n, k);
+    size_t size;
+    struct weight weight = tensor_pack(model->kernels, model->ctx, &tensor, &size);
+    own(model, (void *)(uintptr_t)weight.data, size);
+    tensor_free(&tensor);
     return weight;
 }
 
-static void make_layers(struct model *model, struct error *error) {
+static void make_layers(struct model *model) {
     const struct model_shape *shape = &model->shape;
     uint32_t q_width = shape->n_heads * shape->head_dim;
     uint32_t qkv_width = q_width + 2 * shape->n_kv_heads * shape->head_dim;
@@ -121,16 +97,16 @@ static void make_layers(struct model *model, struct error *error) {
     size_t n_blocks = (size_t)model->max_seqs * model->blocks_per_seq;
     for (uint32_t i = 0; i < shape->n_layers; i++) {
         struct layer *layer = &model->layers[i];
-        layer->qkv = random_weight(model, shape->format, qkv_width, shape->dim, error);
-        layer->out = random_weight(model, shape->format, shape->dim, q_width, error);
-        layer->gate_up = random_weight(model, shape->format, 2 * shape->ffn, shape->dim, error);
-        layer->down = random_weight(model, shape->format, shape->dim, shape->ffn, error);
+        layer->qkv = random_weight(model, shape->format, qkv_width, shape->dim);
+        layer->out = random_weight(model, shape->format, shape->dim, q_width);
+        layer->gate_up = random_weight(model, shape->format, 2 * shape->ffn, shape->dim);
+        layer->down = random_weight(model, shape->format, shape->dim, shape->ffn);
         layer->kv = (struct kernels_kv){.base = take(model, n_blocks * block_bytes),
                                         .block_bytes = block_bytes,
                                         .n_kv_heads = shape->n_kv_heads,
                                         .head_dim = shape->head_dim};
     }
-    model->head = random_weight(model, shape->head_format, shape->n_vocab, shape->dim, error);
+    model->head = random_weight(model, shape->head_format, shape->n_vocab, shape->dim);
 }
 
 static void make_buffers(struct model *model, uint32_t max_context) {
@@ -193,7 +169,7 @@ enum status model_open(const struct model_shape *shape, const struct kernels *ke
         free(made);
         return status != STATUS_OK ? status : STATUS_NOMEM;
     }
-    make_layers(made, error);
+    make_layers(made);
     make_buffers(made, max_context);
     *model = made;
     return STATUS_OK;

@@ -174,6 +174,138 @@ START_TEST(q8_0_is_d_times_q) {
 }
 END_TEST
 
+/* Words of the formats' own descriptions. */
+START_TEST(awq_words_interleave_outputs) {
+    const uint32_t values[64] = {0x75316420}; /* columns 0 to 7 hold 0 to 7 */
+    uint32_t zeros[2] = {0, 0x75316420};      /* zeros of outputs 8 to 15 of the only group */
+    uint16_t scales[16];
+    for (int i = 0; i < 16; i++)
+        scales[i] = 0x3c00; /* 1 */
+    const struct weight_tensor tensor = {.format = "awq",
+                                         .n = 16,
+                                         .k = 32,
+                                         .group = 32,
+                                         .values = values,
+                                         .n_value_bytes = sizeof values,
+                                         .scales = scales,
+                                         .n_scale_bytes = sizeof scales,
+                                         .zeros = zeros,
+                                         .n_zero_bytes = sizeof zeros};
+    const struct quant_format *format;
+    struct error error;
+    ck_assert_int_eq(quant_check(&tensor, &format, &error), STATUS_OK);
+    for (uint32_t row = 0; row < 16; row++) {
+        struct quant_group group;
+        format->unpack_group(&tensor, row, 0, NULL, &group);
+        ck_assert_int_eq(group.q[0], row < 8 ? (int)row : 0);
+        ck_assert_int_eq(group.q[1], 0);
+        ck_assert_float_eq(group.min, row < 8 ? 0.0f : -(float)(row - 8));
+    }
+}
+END_TEST
+
+/* A tensor of 8 outputs and 32 inputs whose first word of values and of zeros is given. */
+static void unpack_gptq(const char *name, uint32_t value, uint32_t zero, uint32_t row,
+                        struct quant_group *group, uint64_t *n_wrapped) {
+    bool four = name[4] == '4';
+    uint32_t values[64] = {value};
+    const uint32_t zeros[2] = {zero, zero};
+    uint16_t scales[8];
+    for (int i = 0; i < 8; i++)
+        scales[i] = 0x3800; /* 0.5 */
+    const struct weight_tensor tensor = {.format = name,
+                                         .n = 8,
+                                         .k = 32,
+                                         .group = 32,
+                                         .values = values,
+                                         .n_value_bytes = four ? 128 : 256,
+                                         .scales = scales,
+                                         .n_scale_bytes = sizeof scales,
+                                         .zeros = zeros,
+                                         .n_zero_bytes = four ? 4 : 8};
+    const struct quant_format *format;
+    struct error error;
+    ck_assert_msg(quant_check(&tensor, &format, &error) == STATUS_OK, "%s", error.text);
+    format->unpack_group(&tensor, row, 0, NULL, group);
+    *n_wrapped = quant_wrapped_zeros(&tensor);
+}
+
+START_TEST(gptq_words_run_along_the_inputs) {
+    struct quant_group group;
+    uint64_t n_wrapped;
+    unpack_gptq("gptq4", 0x76543210, 0x77777777, 0, &group, &n_wrapped);
+    for (int i = 0; i < 8; i++)
+        ck_assert_int_eq(group.q[i], i);
+    ck_assert_float_eq(group.scale[0], 0.5f);
+    ck_assert_float_eq(group.min, -4.0f); /* a stored 7 means 8 */
+    ck_assert_uint_eq(n_wrapped, 0);
+    unpack_gptq("gptq4_v2", 0x76543210, 0x88888888, 0, &group, &n_wrapped);
+    ck_assert_float_eq(group.min, -4.0f);
+    unpack_gptq("gptq8", 0x04030201, 0x7f7f7f7f, 0, &group, &n_wrapped);
+    for (int i = 0; i < 4; i++)
+        ck_assert_int_eq(group.q[i], i + 1 - 128);
+    ck_assert_float_eq(group.min, 0.0f); /* 128 - 128 */
+    unpack_gptq("gptq8_v2", 0x04030201, 0x80808080, 3, &group, &n_wrapped);
+    ck_assert_float_eq(group.min, 0.0f);
+    unpack_gptq("gptq8_v2", 0xff, 0x00ff0000, 2, &group, &n_wrapped);
+    ck_assert_float_eq(group.min, 0.5f * (128 - 255));
+    ck_assert_uint_eq(n_wrapped, 0); /* only v1 can wrap */
+}
+END_TEST
+
+START_TEST(wrapped_zeros_are_undone_and_counted) {
+    static const float zeros[] = {0, 5, 3, 3, 3, 3, 3, 3}; /* 0x33333350 less 0x11111111 */
+    struct quant_group group;
+    uint64_t n_wrapped;
+    for (uint32_t row = 0; row < 8; row++) {
+        unpack_gptq("gptq4", 0, 0x2222223f, row, &group, &n_wrapped);
+        ck_assert_float_eq(group.min, -0.5f * zeros[row]);
+        ck_assert_uint_eq(n_wrapped, 1);
+    }
+    unpack_gptq("gptq8", 0, 0x05ff04ff, 1, &group, &n_wrapped);
+    ck_assert_uint_eq(n_wrapped, 4);                 /* the word stands there twice */
+    ck_assert_float_eq(group.min, 0.5f * (128 - 6)); /* 4, one for v1 and one carried */
+    unpack_gptq("gptq4_v2", 0, 0xffffffff, 0, &group, &n_wrapped);
+    ck_assert_uint_eq(n_wrapped, 0);
+}
+END_TEST
+
+START_TEST(inputs_come_in_any_order) {
+    uint32_t values[64 / 8 * 8]; /* 64 inputs of 8 outputs: input i holds i % 8 */
+    uint32_t zeros[2] = {0};
+    uint16_t scales[16];
+    uint8_t group_of[64 * 4] = {0};
+    uint32_t inputs[GROUP];
+    struct quant_group group;
+    for (int i = 0; i < 64; i++)
+        values[i] = 0x76543210;
+    for (int i = 0; i < 16; i++)
+        scales[i] = i < 8 ? 0x3c00 : 0x4000; /* 1, then 2 */
+    for (int i = 0; i < 64; i++)
+        group_of[4 * i] = i % 2 == 0; /* even inputs are in group 1 */
+    for (uint32_t i = 0; i < GROUP; i++)
+        inputs[i] = i < 30 ? 62 - 2 * i : WEIGHT_NO_INPUT;
+    const struct weight_tensor tensor = {.format = "gptq4_v2",
+                                         .n = 8,
+                                         .k = 64,
+                                         .group = 32,
+                                         .values = values,
+                                         .n_value_bytes = sizeof values,
+                                         .scales = scales,
+                                         .n_scale_bytes = sizeof scales,
+                                         .zeros = zeros,
+                                         .n_zero_bytes = sizeof zeros,
+                                         .group_of = group_of};
+    const struct quant_format *format;
+    struct error error;
+    ck_assert_int_eq(quant_check(&tensor, &format, &error), STATUS_OK);
+    format->unpack_group(&tensor, 5, 0, inputs, &group);
+    ck_assert_float_eq(group.scale[0], 2.0f);
+    for (uint32_t i = 0; i < GROUP; i++)
+        ck_assert_int_eq(group.q[i], i < 30 ? (int)((62 - 2 * i) % 8) : 0);
+}
+END_TEST
+
 START_TEST(float_formats_are_little_endian) {
     uint8_t bytes[2 * 64 * 4] = {0};
     float out[GROUP];
@@ -220,6 +352,10 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, q4_0_is_d_times_q_minus_8);
     tcase_add_test(tests, q4_1_is_d_times_q_plus_m);
     tcase_add_test(tests, q8_0_is_d_times_q);
+    tcase_add_test(tests, awq_words_interleave_outputs);
+    tcase_add_test(tests, gptq_words_run_along_the_inputs);
+    tcase_add_test(tests, wrapped_zeros_are_undone_and_counted);
+    tcase_add_test(tests, inputs_come_in_any_order);
     tcase_add_test(tests, float_formats_are_little_endian);
     tcase_add_test(tests, formats_are_found_by_name_and_sized_exactly);
 }
