@@ -9,6 +9,7 @@ import json
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -271,6 +272,12 @@ def a_follower_that_does_not_fit_is_refused(model, other, folder):
         code, _ = ended_within(stranger, 10, "the stranger")
         assert code == 78 and "model" in parts.log("stranger"), (code, parts.log("stranger"))
         assert "follower refused" in parts.log("w") and f"pid={stranger.pid}" in parts.log("w")
+        for junk in (b"", b"junk", os.urandom(2000), bytes(1200)):
+            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as caller:
+                caller.connect(str(Path(folder) / "w-ranks"))
+                if junk:
+                    caller.send(junk)
+        eventually(lambda: parts.log("w").count("follower refused") >= 5, 10, "junk refused")
         greedy = parts.follower("greedy", "w", here=3)
         code, _ = ended_within(greedy, 10, "the greedy one")
         assert code == 78 and "left" in parts.log("greedy"), (code, parts.log("greedy"))
