@@ -35,7 +35,7 @@ FILTER(first) {
 
 FILTER(last) {
     const struct jinja_list *items;
-    if (self.kind == JINJA_ITERATOR || self.kind == JINJA_UNDEFINED)
+    if (self.kind == JINJA_ITERATOR)
         return jinja_fail(run, STATUS_INVALID, "%s cannot be reversed", jinja_type_name(self));
     TRY(jinja_items_of(run, self, &items));
     *value =

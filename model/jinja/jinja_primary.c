@@ -188,8 +188,8 @@ static enum status parse_subscript(struct jinja_parser *parser, struct jinja_nod
             return jinja_parse_expected(parser, "a bracket");
         TRY(jinja_parse_expression(parser, true, bound));
     }
-    if (made->kind == JINJA_ITEM && !made->b)
-        return jinja_parse_expected(parser, "an index");
+    if (made->kind == JINJA_ITEM && !made->b) /* x[] is x[()] */
+        TRY(jinja_node_new(parser, JINJA_MAKE_TUPLE, &made->b));
     jinja_skip(parser);
     *node = made;
     return STATUS_OK;

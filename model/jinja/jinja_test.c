@@ -66,8 +66,6 @@ static enum status is_upper(struct jinja_run *run, struct jinja_value self,
 static enum status divides(struct jinja_run *run, struct jinja_value self,
                            struct jinja_value divisor, int64_t rest, struct jinja_value *value) {
     bool equal;
-    if (!jinja_is_number(self))
-        return jinja_fail(run, STATUS_INVALID, "%s is no number", jinja_type_name(self));
     TRY(jinja_arith(run, JINJA_MOD, self, divisor, &self));
     TRY(jinja_equal(run, self, jinja_int(rest), &equal));
     *value = jinja_bool(equal);

@@ -102,6 +102,7 @@ a   {%- if yes -%}   b   {%- endif -%}   c
 {% set x %}{% for i in l %}{{ i }}{% endfor %}{% endset %}{{ x | length }}{{ x is string }}
 {{ ' a  b ' | wordcount }} {{ none | string }} {{ 1.50 | string }} {{ l | string | length }}
 [{{ n.__class__ }}][{{ s.__len__ is defined }}]
+[{{ nope | last }}][{{ d[] }}][{{ '%s' is odd }}]
 {{ 9007199254740993 }} {{ 9223372036854775807 }} {{ -9223372036854775807 - 1 }} {{ 9007199254740993 == 9007199254740992.0 }} {{ 1e2 | int }}
 {{ ('a', 'b') | join('-') }} {{ {'a': 1}.items() | length }} {{ d.keys() | sort }} {{ 'b' in d.keys() }} {{ d.values() | list | length }} {{ d.items() is iterable }} {{ d.items() is sequence }} {{ (d | items) is sequence }}
 {{ 3 is not odd }} {{ 4 is not odd and true }} {{ [1, 2] is not string }} {{ 'x' is string and 'y' is string or false }} {{ not 'x' is string }}
