@@ -81,7 +81,8 @@ def main():
             line = f"| {variant} | {fmt} | {error:.1e} |"
             worst = max(worst, error)
             if engine:
-                got = Engine(folder, n_vocab_of(config), "--backend", "cpu").all_logits(prompts)
+                flags = ("--kv-dtype", "f32") if fmt == "f32" else ()
+                got = Engine(folder, n_vocab_of(config), "--backend", "cpu", *flags).all_logits(prompts)
                 line += f" {max(difference(a, b) for a, b in zip(got, truth)):.1e} |"
             print(line, flush=True)
     print(f"\nfloat64 model, worst: {worst:.1e}")
