@@ -2,6 +2,7 @@
 
 #include "base/assert.h"
 #include "base/checked.h"
+#include "base/log.h"
 #include "kernels/kernels.h"
 #include "kernels/quant/quant.h"
 #include "worker/family/slots.h"
@@ -71,6 +72,16 @@ static enum status fill_vector(const struct slot *slot, float *memory, struct er
     return STATUS_OK;
 }
 
+/* Files of GPTQ's first format may hold zero points that were damaged when they were written. */
+static void warn_of_wrapped(const struct slot *slot) {
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < slot->source.n_parts; i++)
+        n += quant_wrapped_zeros(slot->source.parts[i].tensor);
+    if (n > 0)
+        log_warn("zero points of a tensor are all ones: taken as 0 that wrapped",
+                 "tensor=%s fields=%llu", slot->name, (unsigned long long)n);
+}
+
 static enum status fill_matrix(struct weights *weights, const struct slot *slot, void *memory,
                                struct error *error) {
     /* What was attached to the weight before (a bias) stays. */
@@ -80,6 +91,8 @@ static enum status fill_matrix(struct weights *weights, const struct slot *slot,
     slot->weight->bias = bias;
     if (status != STATUS_OK)
         error_prefix(error, "tensor %s", slot->name);
+    else
+        warn_of_wrapped(slot);
     return status;
 }
 

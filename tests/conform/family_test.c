@@ -8,6 +8,7 @@
 #include "model/model.h"
 #include "tests/support/suite.h"
 #include "tests/support/tiny_gguf.h"
+#include "tests/support/tiny_hub.h"
 #include "worker/batch.h"
 #include "worker/core/engine.h"
 #include "worker/forward.h"
@@ -27,10 +28,19 @@ static const struct {
     const char *family;
     const char *format;
     bool tied_head;
+    bool hub; /* a hub checkpoint's names and shapes, else a GGUF file */
 } models[] = {
-    {"hash", NULL, false},    {"llama", "f32", true},  {"llama", "f16", false},
-    {"llama", "bf16", true},  {"llama", "q4_0", true}, {"llama", "q4_1", false},
-    {"llama", "q8_0", false},
+    {"hash", NULL, false, false},      {"llama", "f32", true, false},
+    {"llama", "f16", false, false},    {"llama", "bf16", true, false},
+    {"llama", "q4_0", true, false},    {"llama", "q4_1", false, false},
+    {"llama", "q8_0", false, false},   {"llama", "bf16", .hub = true},
+    {"llama", "awq", .hub = true},     {"qwen", "f16", .hub = true},
+    {"qwen", "gptq4", .hub = true},    {"qwen2", "f32", .hub = true},
+    {"qwen2", "gptq8", .hub = true},   {"qwen3", "bf16", .hub = true},
+    {"qwen2_moe", "f16", .hub = true}, {"qwen2_moe", "awq", .hub = true},
+    {"qwen3_moe", "f32", .hub = true}, {"chatglm", "f16", .hub = true},
+    {"chatglm", "gptq4", .hub = true}, {"baichuan", "gptq4", .hub = true},
+    {"baichuan", "f32", .hub = true},
 };
 enum { N_MODELS = sizeof models / sizeof *models };
 
@@ -48,6 +58,8 @@ static struct model *open_model(int which) {
         ck_assert_int_eq(model_open("hash", NULL, &model, &error), STATUS_OK);
         return model;
     }
+    if (models[which].hub)
+        return tiny_hub_open(models[which].family, models[which].format);
     struct buf file;
     buf_init(&file, 0);
     tiny_gguf_write(&file, &(struct tiny_gguf){.format = models[which].format,

@@ -12,10 +12,11 @@ extern const struct family family_qwen;
 extern const struct family family_qwen2;
 extern const struct family family_qwen2_moe;
 extern const struct family family_qwen3;
+extern const struct family family_qwen3_moe;
 
 const struct family *const family_table[] = {
-    &family_llama,   &family_qwen,     &family_qwen2, &family_qwen3, &family_qwen2_moe,
-    &family_chatglm, &family_baichuan, &family_hash,  NULL,
+    &family_llama,     &family_qwen,    &family_qwen2,    &family_qwen3, &family_qwen2_moe,
+    &family_qwen3_moe, &family_chatglm, &family_baichuan, &family_hash,  NULL,
 };
 
 static void check_hooks(const struct family *family) {

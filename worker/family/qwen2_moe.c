@@ -1,7 +1,6 @@
 /* Qwen2-MoE: Qwen2's attention; the feed-forward part is a mixture of experts. A token takes the
  * n_active most probable of all experts with their softmax probabilities as they are (or divided by
- * their sum, if the config says so), and one shared expert times a sigmoid of its own. Checkpoints
- * of Qwen3's mixture have the same names and no shared expert. */
+ * their sum, if the config says so), and one shared expert times a sigmoid of its own. */
 #include "worker/family/decoder.h"
 
 extern const struct family family_qwen2_moe;
