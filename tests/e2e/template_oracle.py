@@ -29,7 +29,8 @@ COMMANDS = [["build/release/bin/tandem", "model", "render"], ["build/release/tes
             ["build/dev/tests/model_cli", "render"]]
 ROLES = ["system", "developer", "user", "assistant", "tool"]
 # What a template wants beside the conversation, without which it renders nothing.
-VARIABLES = {"fireworks-ai-llama-3-firefunction-v2.jinja": {"functions": '[{"name": "clock"}]', "datetime": "2026-11-21"}}
+VARIABLES = {"fireworks-ai-llama-3-firefunction-v2.jinja": {"functions": '[{"name": "clock"}]',
+                                                           "datetime": "2026-11-21"}}
 PARTS = ["", " ", "\n", "hello", "{{ messages }}", "{% endfor %}", "<|im_end|>", "<|im_start|>system\n", "'", '"',
          "\\n", "\u00e9", "\U0001f600", "\x00", "\t", "&lt;", "  two  ", "\u4e2d", "</think>", "<think>\nhm\n</think>\n\n",
          "[INST]", "<s>", "\u00df", "\u2028", "a:b", "<tool_call>"]
