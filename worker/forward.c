@@ -2,6 +2,7 @@
 
 #include "base/assert.h"
 #include "base/log.h"
+#include "model/checkpoint.h"
 #include "model/model.h"
 #include "worker/batch.h"
 
@@ -174,6 +175,11 @@ enum kv_format forward_kv_format(const struct model *model, const char *dtype) {
     bool any = false;
     if (strcmp(dtype, "auto") != 0)
         return strcmp(dtype, "f32") == 0 ? KV_F32 : KV_F16;
+    if (model->checkpoint && model->checkpoint->kind->make) /* its tensors come when asked for */
+        return strcmp(model->config.dtype, "f32") == 0 &&
+                       model->config.quant.method == CONFIG_METHOD_NONE
+                   ? KV_F32
+                   : KV_F16;
     const struct tensor *tensor;
     for (uint32_t i = 0; (tensor = model_nth_tensor(model, i)) != NULL; i++) {
         if (tensor->n_dims < 2)

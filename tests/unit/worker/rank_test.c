@@ -7,6 +7,7 @@
 #include "model/model.h"
 #include "tests/support/suite.h"
 #include "tests/support/tiny_gguf.h"
+#include "tests/support/tiny_hub.h"
 #include "worker/batch.h"
 #include "worker/core/engine.h"
 
@@ -310,6 +311,24 @@ START_TEST(the_kv_format_follows_the_matrices_unless_it_is_named) {
 }
 END_TEST
 
+/* A dummy has no tensors before they are asked for, and the plan must be what is run then. */
+START_TEST(the_kv_format_of_a_dummy_is_the_same_before_and_after) {
+    static const char *const formats_of_dummies[] = {"f32", "bf16", "gptq4"};
+    for (int i = 0; i < 3; i++) {
+        struct model *model = tiny_hub_open("llama", formats_of_dummies[i]);
+        enum kv_format wanted = i == 0 ? KV_F32 : KV_F16;
+        ck_assert_int_eq(forward_kv_format(model, "auto"), wanted);
+        struct forward_options options = {.model = model, .backend = "cpu", .kv_format = wanted};
+        struct forward_bytes bytes;
+        struct error error;
+        options.max_tokens = options.max_seqs = 4;
+        ck_assert_int_eq(forward_measure(&options, &bytes, &error), STATUS_OK);
+        ck_assert_int_eq(forward_kv_format(model, "auto"), wanted);
+        model_close(model);
+    }
+}
+END_TEST
+
 void suite_add(TCase *tests) {
     tcase_add_loop_test(tests, a_cut_model_computes_what_the_whole_one_does, 0,
                         N_FORMATS * N_SIZES);
@@ -319,4 +338,5 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, what_cannot_be_cut_is_refused_and_leaves_nothing);
     tcase_add_test(tests, figures_are_the_largest_ranks_and_add_up);
     tcase_add_test(tests, the_kv_format_follows_the_matrices_unless_it_is_named);
+    tcase_add_test(tests, the_kv_format_of_a_dummy_is_the_same_before_and_after);
 }
