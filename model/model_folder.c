@@ -91,7 +91,7 @@ static enum status open_text(struct model *model, const char *folder,
         TRY(tokenizer_open_bytes(model->config.n_vocab, &model->tokenizer, error));
     else if (status != STATUS_OK)
         return status;
-    if (!is_optional || model->template_source.n > 0)
+    if (!is_optional || !options->dummy || model->template_source.n > 0)
         return model_choose_template(model, error);
     template_chatml(&model->template);
     return STATUS_OK;
