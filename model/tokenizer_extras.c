@@ -115,10 +115,8 @@ static bool is_listed(const json_t *list, struct span text) {
     return false;
 }
 
-/* added_tokens.json, {"<|im_end|>": 32000, ...}, says nothing of flags: those that another file
- * names as special are. */
-static enum status read_added(struct tokenizer_extras *extras, json_t *root, const json_t *special,
-                              struct error *error) {
+/* added_tokens.json: {"<|im_end|>": 32000, ...} */
+static enum status read_added(struct tokenizer_extras *extras, json_t *root, struct error *error) {
     const char *key;
     json_t *value;
     size_t n_known = extras->n_added;
@@ -129,16 +127,25 @@ static enum status read_added(struct tokenizer_extras *extras, json_t *root, con
             return error_set(error, STATUS_CORRUPT, "token \"%.64s\" has no id", key);
         if (n_known > 0 && is_known(extras, (uint32_t)id))
             continue;
-        bool is_special = is_listed(json_object_get(special, "additional_special_tokens"), content);
-        const struct span ends[] = {extras->bos, extras->eos, extras->unk, extras->pad};
-        for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
-            is_special |= ends[i].n > 0 && span_is(ends[i], key);
-        TRY(add(extras,
-                (struct tokenizer_added){
-                    .id = (uint32_t)id, .content = content, .is_special = is_special},
-                error));
+        TRY(add(extras, (struct tokenizer_added){.id = (uint32_t)id, .content = content}, error));
     }
     return STATUS_OK;
+}
+
+/* Tokens that a file names as special are, whether or not they say so themselves. */
+static void mark_named(struct tokenizer_extras *extras) {
+    static const char key[] = "additional_special_tokens";
+    const json_t *lists[] = {json_object_get(extras->files->config, key),
+                             json_object_get(extras->files->special, key)};
+    const struct span ends[] = {extras->bos, extras->eos, extras->unk, extras->pad};
+    for (size_t i = 0; i < extras->n_added; i++) {
+        struct tokenizer_added *added = &extras->added[i];
+        added->is_special |=
+            is_listed(lists[0], added->content) || is_listed(lists[1], added->content);
+        for (size_t j = 0; j < sizeof ends / sizeof *ends; j++)
+            added->is_special |= ends[j].n == added->content.n &&
+                                 memcmp(ends[j].bytes, added->content.bytes, added->content.n) == 0;
+    }
 }
 
 static int by_id(const void *left, const void *right) {
@@ -192,9 +199,10 @@ static enum status read_all(struct tokenizer_extras *extras, const char *folder,
         error_prefix(error, "%s/special_tokens_map.json", folder);
         return status;
     }
-    status = read_added(extras, files->added, files->special, error);
+    status = read_added(extras, files->added, error);
     if (status != STATUS_OK)
         error_prefix(error, "%s/added_tokens.json", folder);
+    mark_named(extras);
     return status;
 }
 

@@ -10,6 +10,18 @@ static bool is_special(uint8_t kind) {
     return kind == TOKEN_CONTROL || kind == TOKEN_USER_DEFINED || kind == TOKEN_UNKNOWN;
 }
 
+static bool is_between(struct span text, struct span begin, struct span end) {
+    return text.n > begin.n + end.n && memcmp(text.bytes, begin.bytes, begin.n) == 0 &&
+           memcmp(text.bytes + text.n - end.n, end.bytes, end.n) == 0;
+}
+
+uint8_t vocabulary_kind(struct span text, uint8_t kind) {
+    /* DeepSeek's bars are U+FF5C. */
+    bool is_marker = is_between(text, SPAN("<|"), SPAN("|>")) ||
+                     is_between(text, SPAN("<\xef\xbd\x9c"), SPAN("\xef\xbd\x9c>"));
+    return kind == TOKEN_USER_DEFINED && is_marker ? TOKEN_CONTROL : kind;
+}
+
 static enum status copy_tokens(struct vocabulary *vocabulary, const struct span *tokens,
                                const uint8_t *kinds, uint32_t n, struct error *error) {
     size_t total = 0;
