@@ -197,7 +197,7 @@ START_TEST(first_qwen_halves_its_feed_forward_and_stretches) {
     ck_assert_uint_eq(config.context, 8192);
     config = read_patched(qwen, "{\"use_dynamic_ntk\":false,\"use_logn_attn\":false}");
     ck_assert_int_eq(config.rope.scaling, CONFIG_SCALING_NONE);
-    ck_assert_uint_eq(config.context, 2048);
+    ck_assert_uint_eq(config.context, 8192);
 }
 END_TEST
 

@@ -7,6 +7,7 @@
 #include "model/model.h"
 #include "tests/support/suite.h"
 #include "tests/support/tiny_gguf.h"
+#include "tests/support/tiny_hub.h"
 #include "worker/batch.h"
 #include "worker/core/engine.h"
 
@@ -268,6 +269,13 @@ START_TEST(what_cannot_be_cut_is_refused_and_leaves_nothing) {
     options = options_of(model, 4);
     ck_assert_int_eq(forward_open(&forward, &options, &error), STATUS_NOT_FOUND);
     ck_assert_ptr_nonnull(strstr(error.text, "blk.1.ffn_down.weight"));
+    model_close(model);
+    model = tiny_hub_open("llama", "awq"); /* eight heads of 16, inner widths of 192 */
+    options = options_of(model, 8);
+    ck_assert_int_eq(forward_measure(&options, &bytes, &error), STATUS_UNSUPPORTED);
+    ck_assert_ptr_nonnull(strstr(error.text, "tensor model.layers.0.self_attn.o_proj: 128 inputs "
+                                             "cannot be cut for tp 8: each rank would need a "
+                                             "multiple of 32"));
     model_close(model);
     ck_assert_int_eq(model_open("hash", NULL, &model, &error), STATUS_OK);
     options = options_of(model, 2);
