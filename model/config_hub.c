@@ -1,5 +1,6 @@
 #include "model/config_hub.h"
 
+#include "base/file.h"
 #include "model/config.h"
 #include "model/json_keys.h"
 #include "model/json_text.h"
@@ -8,7 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 static const struct {
     const char *class; /* of config.json's architectures */
@@ -31,9 +31,7 @@ static const struct {
 /* A file that need not be there. */
 static enum status load_if_there(const char *folder, const char *name, char *path, size_t size,
                                  json_t **object, struct error *error) {
-    struct stat info;
-    snprintf(path, size, "%s/%s", folder, name);
-    if (stat(path, &info) != 0)
+    if (!file_is_there(folder, name, path, size))
         return STATUS_OK;
     return json_text_load(path, &json_limits_config, object, error);
 }

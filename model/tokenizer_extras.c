@@ -1,14 +1,14 @@
 #include "model/tokenizer_extras.h"
 
-#include "model/json_file.h"
+#include "base/file.h"
+#include "model/json_fields.h"
+#include "model/json_text.h"
 #include "model/vocabulary.h"
 
 #include <jansson.h>
-#include <stdio.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define PATH_MAX_BYTES 4096
 
 struct tokenizer_extras_files {
     json_t *config;  /* tokenizer_config.json */
@@ -18,15 +18,10 @@ struct tokenizer_extras_files {
 
 static enum status load_if_there(const char *folder, const char *name, json_t **root,
                                  struct error *error) {
-    char path[PATH_MAX_BYTES];
-    struct json_t *loaded = NULL;
-    if (snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path)
-        return error_set(error, STATUS_LIMIT, "%s: the path is too long", folder);
-    enum status status = json_file_load(path, &loaded, error);
-    if (status == STATUS_NOT_FOUND)
+    char path[PATH_MAX];
+    if (!file_is_there(folder, name, path, sizeof path))
         return STATUS_OK;
-    *root = loaded;
-    return status;
+    return json_text_load(path, &json_limits_tokenizer, root, error);
 }
 
 /* "<s>", {"content": "<s>", ...} or null; anything else is a mistake. */
@@ -46,19 +41,11 @@ static enum status read_text(const json_t *root, const char *key, struct span *t
 static enum status read_answer(const json_t *root, const char *key, enum tokenizer_answer *answer,
                                struct error *error) {
     const json_t *value = json_object_get(root, key);
+    bool is_yes = false;
     if (!value || json_is_null(value))
         return STATUS_OK;
-    if (!json_is_boolean(value))
-        return error_field(error, STATUS_CORRUPT, key, "%s is neither true nor false", key);
-    *answer = json_is_true(value) ? ANSWER_YES : ANSWER_NO;
-    return STATUS_OK;
-}
-
-static enum status read_flag(const json_t *token, const char *key, bool *flag,
-                             struct error *error) {
-    enum tokenizer_answer answer = ANSWER_UNSAID;
-    TRY(read_answer(token, key, &answer, error));
-    *flag = answer == ANSWER_YES;
+    TRY(json_field_bool(root, key, &is_yes, error));
+    *answer = is_yes ? ANSWER_YES : ANSWER_NO;
     return STATUS_OK;
 }
 
@@ -94,11 +81,11 @@ static enum status read_decoder(struct tokenizer_extras *extras, json_t *decoder
                                "added_tokens_decoder: \"%.32s\" is no token id", key);
         added.id = (uint32_t)id;
         TRY(read_text(token, "content", &added.content, error));
-        TRY(read_flag(token, "special", &added.is_special, error));
-        TRY(read_flag(token, "single_word", &added.is_single_word, error));
-        TRY(read_flag(token, "lstrip", &added.strips_left, error));
-        TRY(read_flag(token, "rstrip", &added.strips_right, error));
-        TRY(read_flag(token, "normalized", &added.is_normalized, error));
+        TRY(json_field_bool(token, "special", &added.is_special, error));
+        TRY(json_field_bool(token, "single_word", &added.is_single_word, error));
+        TRY(json_field_bool(token, "lstrip", &added.strips_left, error));
+        TRY(json_field_bool(token, "rstrip", &added.strips_right, error));
+        TRY(json_field_bool(token, "normalized", &added.is_normalized, error));
         TRY(add(extras, added, error));
     }
     return STATUS_OK;
