@@ -154,6 +154,9 @@ START_TEST(gptq_layers_know_their_groups) {
     }
     ck_assert_int_eq(model_matrix(model, "shuffled", 16, 64, &matrix, &error), STATUS_OK);
     ck_assert_mem_eq(matrix.group_of, shuffled, sizeof shuffled);
+    const int32_t *first = matrix.group_of;
+    ck_assert_int_eq(model_matrix(model, "shuffled", 16, 64, &matrix, &error), STATUS_OK);
+    ck_assert_ptr_eq(matrix.group_of, first); /* ranks ask many times: there is one copy */
     /* The tensors decide what is quantized. */
     ck_assert_int_eq(model_matrix(model, "plain", 16, 64, &matrix, &error), STATUS_OK);
     ck_assert_str_eq(matrix.format, "f16");
