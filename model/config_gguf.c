@@ -312,7 +312,6 @@ enum status config_from_gguf(const struct gguf *gguf, struct model_config *confi
         return STATUS_OK;
     }
     return error_field(error, STATUS_UNSUPPORTED, "general.architecture",
-                       "%s: architecture \"%.*s\" is not served; llama, qwen2, qwen3 and qwen2moe "
-                       "are",
+                       "%s: architecture \"%.*s\" is not served; llama, qwen2 and qwen3 are",
                        gguf->name, span_shown(name), name.bytes);
 }

@@ -284,32 +284,3 @@ enum status model_matrix(const struct model *model, const char *stem, uint64_t n
     *matrix = made;
     return STATUS_OK;
 }
-
-enum status model_stacked_matrix(const struct model *model, const char *stem, uint32_t expert,
-                                 uint32_t n_experts, uint64_t n, uint64_t k,
-                                 struct model_matrix *matrix, struct error *error) {
-    struct layer layer = {
-        .model = model, .stem = stem, .n = (uint32_t)n, .k = (uint32_t)k, .error = error};
-    const struct tensor *all;
-    TRY(check_sizes(&layer, n, k));
-    struct checkpoint_want want = {
-        .name = part_name(&layer, "weight"), .n_dims = 3, .shape = {n_experts, n, k, 1}};
-    TRY(get(model, &want, &all, error));
-    if (expert >= n_experts)
-        return error_field(error, STATUS_INVALID, stem, "%s: tensor %s has no expert %u",
-                           model->config.name, layer.name, expert);
-    struct tensor *slice = arena_alloc(model->extras, sizeof *slice);
-    if (!slice)
-        return error_set(error, STATUS_NOMEM, "%s: no memory for tensor %s", model->config.name,
-                         layer.name);
-    *slice = *all;
-    slice->n_dims = 2;
-    slice->shape[0] = n;
-    slice->shape[1] = k;
-    slice->shape[2] = 1;
-    slice->n_bytes = all->n_bytes / n_experts;
-    slice->data = (const char *)all->data + slice->n_bytes * expert;
-    *matrix =
-        (struct model_matrix){.format = slice->format, .n = layer.n, .k = layer.k, .values = slice};
-    return STATUS_OK;
-}

@@ -88,13 +88,6 @@ struct model_matrix {
 NODISCARD enum status model_matrix(const struct model *model, const char *stem, uint64_t n,
                                    uint64_t k, struct model_matrix *matrix, struct error *error);
 
-/* The same for one of several layers that lie in one tensor (n_experts, n, k), as GGUF keeps
- * experts: matrix `expert` of it. Quantized hub checkpoints have no such tensors. */
-NODISCARD enum status model_stacked_matrix(const struct model *model, const char *stem,
-                                           uint32_t expert, uint32_t n_experts, uint64_t n,
-                                           uint64_t k, struct model_matrix *matrix,
-                                           struct error *error);
-
 /* NULL when there is no tensor of that name. In a dummy model those are there that model_tensor()
  * or model_matrix() asked for. */
 const struct tensor *model_find_tensor(const struct model *model, const char *name);

@@ -49,11 +49,18 @@ static enum status read_answer(const json_t *root, const char *key, enum tokeniz
     return STATUS_OK;
 }
 
-static bool is_known(const struct tokenizer_extras *extras, uint32_t id) {
-    for (size_t i = 0; i < extras->n_added; i++)
-        if (extras->added[i].id == id)
-            return true;
-    return false;
+static int by_id(const void *left, const void *right) {
+    uint32_t a = ((const struct tokenizer_added *)left)->id;
+    uint32_t b = ((const struct tokenizer_added *)right)->id;
+    return a < b ? -1 : a > b;
+}
+
+static enum status sort(struct tokenizer_extras *extras, struct error *error) {
+    qsort(extras->added, extras->n_added, sizeof *extras->added, by_id);
+    for (size_t i = 1; i < extras->n_added; i++)
+        if (extras->added[i].id == extras->added[i - 1].id)
+            return error_set(error, STATUS_CORRUPT, "token %u is there twice", extras->added[i].id);
+    return STATUS_OK;
 }
 
 static enum status add(struct tokenizer_extras *extras, struct tokenizer_added added,
@@ -88,7 +95,7 @@ static enum status read_decoder(struct tokenizer_extras *extras, json_t *decoder
         TRY(json_field_bool(token, "normalized", &added.is_normalized, error));
         TRY(add(extras, added, error));
     }
-    return STATUS_OK;
+    return sort(extras, error);
 }
 
 static bool is_listed(const json_t *list, struct span text) {
@@ -112,11 +119,12 @@ static enum status read_added(struct tokenizer_extras *extras, json_t *root, str
         json_int_t id = json_is_integer(value) ? json_integer_value(value) : -1;
         if (id < 0 || id >= VOCABULARY_TOKENS_MAX)
             return error_set(error, STATUS_CORRUPT, "token \"%.64s\" has no id", key);
-        if (n_known > 0 && is_known(extras, (uint32_t)id))
+        struct tokenizer_added added = {.id = (uint32_t)id, .content = content};
+        if (bsearch(&added, extras->added, n_known, sizeof added, by_id))
             continue;
-        TRY(add(extras, (struct tokenizer_added){.id = (uint32_t)id, .content = content}, error));
+        TRY(add(extras, added, error));
     }
-    return STATUS_OK;
+    return sort(extras, error);
 }
 
 /* Tokens that a file names as special are, whether or not they say so themselves. */
@@ -133,12 +141,6 @@ static void mark_named(struct tokenizer_extras *extras) {
             added->is_special |= ends[j].n == added->content.n &&
                                  memcmp(ends[j].bytes, added->content.bytes, added->content.n) == 0;
     }
-}
-
-static int by_id(const void *left, const void *right) {
-    uint32_t a = ((const struct tokenizer_added *)left)->id;
-    uint32_t b = ((const struct tokenizer_added *)right)->id;
-    return a < b ? -1 : a > b;
 }
 
 static enum status read_ends(struct tokenizer_extras *extras, const json_t *root,
@@ -204,7 +206,6 @@ enum status tokenizer_extras_init(struct tokenizer_extras *extras, const char *f
         tokenizer_extras_fini(extras);
         return status;
     }
-    qsort(extras->added, extras->n_added, sizeof *extras->added, by_id);
     return STATUS_OK;
 }
 

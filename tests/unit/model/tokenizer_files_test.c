@@ -476,6 +476,10 @@ START_TEST(a_folder_without_a_tokenizer_says_so) {
     write_file("tokenizer_config.json", "{\"added_tokens_decoder\":{\"x\":{}}}");
     ck_assert_int_eq(tokenizer_open_folder(folder, &tokenizer, &error), STATUS_CORRUPT);
     ck_assert_ptr_nonnull(strstr(error.text, "tokenizer_config.json: added_tokens_decoder: \"x\""));
+    write_file("tokenizer_config.json", "{\"added_tokens_decoder\":{\"5\":{\"content\":\"a\"},"
+                                        "\"05\":{\"content\":\"b\"}}}");
+    ck_assert_int_eq(tokenizer_open_folder(folder, &tokenizer, &error), STATUS_CORRUPT);
+    ck_assert_ptr_nonnull(strstr(error.text, "tokenizer_config.json: token 5 is there twice"));
     write_file("tokenizer_config.json", "{\"add_bos_token\":1}");
     ck_assert_int_eq(tokenizer_open_folder(folder, &tokenizer, &error), STATUS_CORRUPT);
     ck_assert_ptr_nonnull(strstr(error.text, "add_bos_token is neither true nor false"));
