@@ -106,8 +106,7 @@ static enum status index_special(struct vocabulary *vocabulary, struct error *er
     for (uint32_t id = 0; id < vocabulary->n_tokens; id++)
         if (is_special(vocabulary->kinds[id]))
             n_bytes += vocabulary_bytes(vocabulary, id).n;
-    if (trie_init(&vocabulary->trie, n_bytes) != STATUS_OK)
-        return error_set(error, STATUS_NOMEM, "no memory for the special tokens");
+    TRY(trie_init(&vocabulary->trie, n_bytes, error));
     for (uint32_t id = 0; id < vocabulary->n_tokens; id++) {
         struct span text = vocabulary_bytes(vocabulary, id);
         if (!is_special(vocabulary->kinds[id]) || text.n == 0)
@@ -147,17 +146,11 @@ uint32_t vocabulary_find(const struct vocabulary *vocabulary, struct span bytes)
     return bytes.n == 0 ? TOKEN_NONE : *find_slot(vocabulary, bytes);
 }
 
-static bool accept_any(const void *context, uint32_t id) {
-    (void)context;
-    (void)id;
-    return true;
-}
-
 uint32_t vocabulary_find_special(const struct vocabulary *vocabulary, struct span text) {
     size_t length;
     if (text.n == 0)
         return TOKEN_NONE;
-    uint32_t id = trie_match(&vocabulary->trie, text.bytes, text.n, accept_any, NULL, &length);
+    uint32_t id = trie_match(&vocabulary->trie, text.bytes, text.n, NULL, NULL, &length);
     return id != TOKEN_NONE && length == text.n ? id : TOKEN_NONE;
 }
 
