@@ -89,6 +89,13 @@ void buf_consume(struct buf *buf, size_t n) {
     buf->n -= n;
 }
 
+void buf_truncate(struct buf *buf, size_t n) {
+    ASSERT(n <= buf->n);
+    buf->n = n;
+    if (buf->data)
+        buf->data[n] = '\0';
+}
+
 enum status buf_status(const struct buf *buf) {
     if (!buf->failed)
         return STATUS_OK;

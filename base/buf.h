@@ -28,6 +28,8 @@ void buf_printf(struct buf *buf, const char *format, ...) __attribute__((format(
 
 /* Drops the first n bytes. */
 void buf_consume(struct buf *buf, size_t n);
+/* Keeps the first n bytes, at most as many as there are. */
+void buf_truncate(struct buf *buf, size_t n);
 
 /* STATUS_LIMIT or STATUS_NOMEM if any append was dropped. */
 NODISCARD enum status buf_status(const struct buf *buf);

@@ -116,7 +116,7 @@ static enum status read_offsets(const struct reader *reader, const json_t *offse
 static enum status read_row(const struct reader *reader, const char *name, const json_t *value,
                             struct row *row) {
     struct tensor *tensor = &row->tensor;
-    uint64_t n_items;
+    uint64_t n_items = 0;
     uint32_t item_bytes = 0;
     size_t n = strlen(name);
     if (n == 0 || n > TENSOR_NAME_MAX)

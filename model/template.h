@@ -107,6 +107,7 @@ struct template {
     uint32_t markers[TEMPLATE_MARKERS_MAX]; /* ids by a member's own numbers */
     uint32_t stop_ids[TEMPLATE_STOPS_MAX];  /* (n_stop_ids): answers end with these too */
     uint32_t n_stop_ids;
+    bool has_metadata; /* answers begin with a line of metadata, empty in ordinary ones */
     char refusal[256]; /* kind NULL: why the model's template cannot be used, or "" */
 };
 

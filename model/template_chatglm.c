@@ -46,6 +46,7 @@ static enum status open_chatglm(struct template *chosen, const struct template_s
                                 struct error *error) {
     for (unsigned i = 0; i < TEMPLATE_MARKERS_MAX; i++)
         TRY(find_marker(source, i, &chosen->markers[i], error));
+    chosen->has_metadata = true;
     chosen->stop_ids[chosen->n_stop_ids++] = chosen->markers[MARKER_USER];
     chosen->stop_ids[chosen->n_stop_ids++] = chosen->markers[MARKER_OBSERVATION];
     return STATUS_OK;

@@ -2,6 +2,7 @@
 
 #include "base/assert.h"
 #include "base/clock.h"
+#include "model/model.h"
 #include "router/call.h"
 #include "router/serving.h"
 
@@ -174,6 +175,8 @@ void admission_run(struct call *call) {
         text_stream_init(&sequence->stream, serving->text, &call->stops, ask->skip_special);
         if (!ask->is_chat) /* a completion goes on with its prompt's text */
             detokenizer_continue(&sequence->stream.detokenizer);
+        else if (text_model(serving->text)->template.has_metadata)
+            text_stream_skip_metadata(&sequence->stream);
     }
     for (uint32_t i = 0; i < n; i++) {
         enum status status = admit_sequence(call, i);

@@ -162,15 +162,43 @@ static size_t held_tail(const struct text_stops *stops, const char *text, size_t
     return most;
 }
 
+void text_stream_skip_metadata(struct text_stream *stream) {
+    stream->start = TEXT_AT_METADATA;
+}
+
+/* Takes what is no part of the answer off the text that came at `begin` of `to`. */
+static void skip_start(struct text_stream *stream, struct buf *to, size_t begin) {
+    size_t at = begin;
+    if (stream->start == TEXT_AT_METADATA && at < to->n)
+        stream->start = to->data[at++] == '\n' ? TEXT_AT_BLANKS : TEXT_STARTED;
+    if (stream->start == TEXT_STARTED)
+        return;
+    while (at < to->n && to->data[at] == ' ')
+        at++;
+    if (at < to->n)
+        stream->start = TEXT_STARTED;
+    memmove(to->data + begin, to->data + at, to->n - at);
+    buf_truncate(to, to->n - (at - begin));
+}
+
+/* What the token completes. */
+static enum status push_text(struct text_stream *stream, uint32_t id, struct buf *to) {
+    size_t begin = to->n;
+    TRY(detokenizer_push(&stream->detokenizer, stream->tokenizer, id, to));
+    if (stream->start != TEXT_STARTED && to->n > begin)
+        skip_start(stream, to, begin);
+    return STATUS_OK;
+}
+
 enum status text_stream_push(struct text_stream *stream, uint32_t id, struct buf *out,
                              int *matched) {
     const struct text_stops *stops = stream->stops;
     *matched = -1;
     stream->n_tokens++;
     if (stops->n == 0)
-        return detokenizer_push(&stream->detokenizer, stream->tokenizer, id, out);
+        return push_text(stream, id, out);
     struct buf *held = &stream->held;
-    TRY(detokenizer_push(&stream->detokenizer, stream->tokenizer, id, held));
+    TRY(push_text(stream, id, held));
     if (held->n == 0)
         return STATUS_OK;
     if (stream->n_tokens > stops->n_min) {

@@ -53,6 +53,7 @@ e2e export_oracle 300
 step models/mutants 300 "$python tests/models/families_test.py --mutants"
 step models/families $([ "$mode" = full ] && echo 3600 || echo 900) "$python tests/models/families_test.py$([ "$mode" = full ] && echo ' --full' || true)"
 step models/broken 300 "$python tests/models/broken_test.py"
+step models/reference 900 "$python tests/models/reference_test.py$([ "$mode" = full ] && echo ' --full' || true)"
 
 if [ "$mode" = full ]; then
     step sim/long 3600 "build/release/tests/sim --seed 1 --seeds 2000"

@@ -129,6 +129,30 @@ START_TEST(no_string_ends_an_answer_before_its_minimum) {
 }
 END_TEST
 
+START_TEST(an_empty_line_of_metadata_is_no_part_of_the_answer) {
+    static const struct {
+        const char *tokens, *text;
+    } cases[] = {{"\n Hello", "Hello"},
+                 {"\nHello\n\nyou", "Hello\n\nyou"},
+                 {"get_weather\n{}", "get_weather\n{}"},
+                 {"\n\n", "\n"},
+                 {" \nx", " \nx"},
+                 {"\n  ", ""}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (uint32_t n_stops = 0; n_stops < 2; n_stops++) {
+            static const char *const list[] = {"zz"};
+            begin(list, n_stops);
+            text_stream_skip_metadata(&stream);
+            buf_clear(&out);
+            ck_assert_int_eq(push(cases[i].tokens, NULL), -1);
+            ck_assert_int_eq(text_stream_end(&stream, &out), STATUS_OK);
+            ck_assert_str_eq(said(), cases[i].text);
+            text_stream_fini(&stream);
+        }
+    begin(NULL, 0);
+}
+END_TEST
+
 START_TEST(an_id_beyond_the_vocabulary_is_refused) {
     begin(NULL, 0);
     int matched;
@@ -168,6 +192,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, the_first_of_several_stops_wins);
     tcase_add_test(tests, a_stop_can_be_part_of_the_text);
     tcase_add_test(tests, no_string_ends_an_answer_before_its_minimum);
+    tcase_add_test(tests, an_empty_line_of_metadata_is_no_part_of_the_answer);
     tcase_add_test(tests, an_id_beyond_the_vocabulary_is_refused);
     tcase_add_test(tests, prompts_become_ids_and_blocks_become_hashes);
 }
