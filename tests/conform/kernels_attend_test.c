@@ -1,6 +1,6 @@
 /* Attention of every backend, instruction set and number of threads gives the bits of the
- * reference: prompts whole and in chunks, alone and beside others, with unwritten slots of the cache
- * full of NaN and no block where nothing may be looked at. */
+ * reference: prompts whole and in chunks, alone and beside others, with unwritten slots of the
+ * cache full of NaN and no block where nothing may be looked at. */
 #include "kernels/limits.h"
 #include "kernels/numbers.h"
 #include "tests/support/kernels_subject.h"
