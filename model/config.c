@@ -21,8 +21,8 @@ static enum status check_heads(const struct model_config *config, struct error *
     TRY(in_range("head_dim", config->head_dim, CONFIG_HEAD_MAX, error));
     if (config->n_heads % config->n_kv_heads != 0)
         return error_field(error, STATUS_INVALID, "n_kv_heads",
-                           "n_kv_heads %u does not divide n_heads %u", config->n_kv_heads,
-                           config->n_heads);
+                           "n_kv_heads is %u, which does not divide the %u query heads",
+                           config->n_kv_heads, config->n_heads);
     return STATUS_OK;
 }
 
@@ -32,7 +32,7 @@ static enum status check_rope(const struct model_config *config, struct error *e
     uint32_t dims = config->rope.dims;
     if (dims == 0 || dims % 2 != 0 || dims > config->head_dim)
         return error_field(error, STATUS_INVALID, "rope_dims",
-                           "rope_dims is %u, not an even number up to head_dim %u", dims,
+                           "%u rotary dimensions, not an even number up to the %u of a head", dims,
                            config->head_dim);
     if (!isfinite(config->rope.theta) || config->rope.theta <= 1 || config->rope.theta > 1e12)
         return error_field(error, STATUS_INVALID, "rope_theta",
@@ -55,11 +55,13 @@ enum status config_check(const struct model_config *config, struct error *error)
     TRY(in_range("n_vocab", config->n_vocab, CONFIG_VOCAB_MAX, error));
     TRY(in_range("context", config->context, CONFIG_CONTEXT_MAX, error));
     if (config->bos_id != CONFIG_NO_TOKEN && config->bos_id >= config->n_vocab)
-        return error_field(error, STATUS_INVALID, "bos_id", "bos_id %u is not below n_vocab %u",
-                           config->bos_id, config->n_vocab);
+        return error_field(error, STATUS_INVALID, "bos_id",
+                           "bos_id is %u, not below the vocabulary's %u", config->bos_id,
+                           config->n_vocab);
     if (config->eos_id != CONFIG_NO_TOKEN && config->eos_id >= config->n_vocab)
-        return error_field(error, STATUS_INVALID, "eos_id", "eos_id %u is not below n_vocab %u",
-                           config->eos_id, config->n_vocab);
+        return error_field(error, STATUS_INVALID, "eos_id",
+                           "eos_id is %u, not below the vocabulary's %u", config->eos_id,
+                           config->n_vocab);
     if (strcmp(config->family, "hash") == 0)
         return STATUS_OK;
     TRY(in_range("n_layers", config->n_layers, CONFIG_LAYERS_MAX, error));

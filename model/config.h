@@ -107,7 +107,8 @@ static inline bool config_is_moe_layer(const struct model_config *config, uint32
 }
 
 /* Bounds and relations of the numbers. STATUS_INVALID naming the field, STATUS_LIMIT past a bound
- * above. Families without a network (`hash`) are checked for vocabulary and context alone. */
+ * above: the line begins with the field, for error_rename(). Families without a network (`hash`)
+ * are checked for vocabulary and context alone. */
 NODISCARD enum status config_check(const struct model_config *config, struct error *error);
 
 struct gguf;

@@ -54,9 +54,9 @@ static enum status read_heads(struct keys *keys, struct model_config *config) {
         return STATUS_OK;
     }
     if (config->n_heads == 0 || config->dim % config->n_heads != 0)
-        return error_field(keys->error, STATUS_INVALID, "n_heads",
-                           "%s: %u heads do not divide the width %u", keys->gguf->name,
-                           config->n_heads, config->dim);
+        return error_field(keys->error, STATUS_INVALID, key(keys, "attention.head_count"),
+                           "%s: %s is %u, which does not divide embedding_length %u",
+                           keys->gguf->name, keys->text, config->n_heads, config->dim);
     config->head_dim = config->dim / config->n_heads;
     return STATUS_OK;
 }
@@ -70,7 +70,8 @@ static enum status check_embedding(struct keys *keys, const struct model_config 
     if (embedding->n_dims != 2 || embedding->shape[0] != config->n_vocab ||
         embedding->shape[1] != config->dim)
         return error_set(keys->error, STATUS_CORRUPT,
-                         "%s: tensor token_embd.weight is (%llu, %llu), not (n_vocab %u, dim %u)",
+                         "%s: tensor token_embd.weight is (%llu, %llu), but the keys say (%u "
+                         "tokens, embedding_length %u)",
                          keys->gguf->name, (unsigned long long)embedding->shape[0],
                          (unsigned long long)embedding->shape[1], config->n_vocab, config->dim);
     return STATUS_OK;
@@ -234,6 +235,36 @@ static enum status read_vocabulary(struct keys *keys, struct model_config *confi
     return STATUS_OK;
 }
 
+/* config_check() knows no files: its field as the key that it was read from. */
+static void name_key(struct keys *keys) {
+    static const char *const names[][2] = {
+        {"context", "context_length"},
+        {"n_layers", "block_count"},
+        {"dim", "embedding_length"},
+        {"ffn_dim", "feed_forward_length"},
+        {"n_heads", "attention.head_count"},
+        {"n_kv_heads", "attention.head_count_kv"},
+        {"head_dim", "attention.key_length"},
+        {"norm_eps", "attention.layer_norm_rms_epsilon"},
+        {"rope_dims", "rope.dimension_count"},
+        {"rope_theta", "rope.freq_base"},
+        {"n_vocab", "vocab_size"},
+        {"n_experts", "expert_count"},
+        {"n_active", "expert_used_count"},
+        {"expert_dim", "expert_feed_forward_length"},
+        {"shared_dim", "expert_shared_feed_forward_length"},
+    };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(keys->error->field, names[i][0]) == 0) {
+            error_rename(keys->error, key(keys, names[i][1]));
+            return;
+        }
+    if (strcmp(keys->error->field, "bos_id") == 0)
+        error_rename(keys->error, "tokenizer.ggml.bos_token_id");
+    else if (strcmp(keys->error->field, "eos_id") == 0)
+        error_rename(keys->error, "tokenizer.ggml.eos_token_id");
+}
+
 static enum status read_all(struct keys *keys, struct model_config *config) {
     double eps;
     TRY(number(keys, "block_count", &config->n_layers));
@@ -250,6 +281,7 @@ static enum status read_all(struct keys *keys, struct model_config *config) {
         TRY(read_experts(keys, config));
     enum status status = config_check(config, keys->error);
     if (status != STATUS_OK) {
+        name_key(keys);
         error_prefix(keys->error, "%s", keys->gguf->name);
         return status;
     }
@@ -280,7 +312,6 @@ enum status config_from_gguf(const struct gguf *gguf, struct model_config *confi
         return STATUS_OK;
     }
     return error_field(error, STATUS_UNSUPPORTED, "general.architecture",
-                       "%s: architecture \"%.*s\" is not served; llama, qwen2, qwen3 and qwen2moe "
-                       "are",
+                       "%s: architecture \"%.*s\" is not served; llama, qwen2 and qwen3 are",
                        gguf->name, span_shown(name), name.bytes);
 }

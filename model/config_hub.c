@@ -1,5 +1,6 @@
 #include "model/config_hub.h"
 
+#include "base/file.h"
 #include "model/config.h"
 #include "model/json_keys.h"
 #include "model/json_text.h"
@@ -8,7 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 static const struct {
     const char *class; /* of config.json's architectures */
@@ -31,9 +31,7 @@ static const struct {
 /* A file that need not be there. */
 static enum status load_if_there(const char *folder, const char *name, char *path, size_t size,
                                  json_t **object, struct error *error) {
-    struct stat info;
-    snprintf(path, size, "%s/%s", folder, name);
-    if (stat(path, &info) != 0)
+    if (!file_is_there(folder, name, path, size))
         return STATUS_OK;
     return json_text_load(path, &json_limits_config, object, error);
 }
@@ -159,30 +157,43 @@ static enum status read_class(const struct json_keys *keys, struct model_config 
 /* config_check() knows no files: its field as the key that it was read from. */
 static const char *key_of(const struct model_config *config, const char *field) {
     static const struct {
+        const char *family; /* NULL: all that have no line of their own */
         const char *field;
         const char *key;
-        const char *glm_key;
     } keys[] = {
-        {"n_vocab", "vocab_size", "padded_vocab_size"},
-        {"context", "max_position_embeddings", "seq_length"},
-        {"n_layers", "num_hidden_layers", "num_layers"},
-        {"dim", "hidden_size", "hidden_size"},
-        {"ffn_dim", "intermediate_size", "ffn_hidden_size"},
-        {"n_heads", "num_attention_heads", "num_attention_heads"},
-        {"n_kv_heads", "num_key_value_heads", "multi_query_group_num"},
-        {"head_dim", "head_dim", "kv_channels"},
-        {"norm_eps", "rms_norm_eps", "layernorm_epsilon"},
-        {"rope_dims", "head_dim", "kv_channels"},
-        {"n_experts", "num_experts", "num_experts"},
-        {"n_active", "num_experts_per_tok", "num_experts_per_tok"},
-        {"expert_dim", "moe_intermediate_size", "moe_intermediate_size"},
-        {"shared_dim", "shared_expert_intermediate_size", "shared_expert_intermediate_size"},
+        {"chatglm", "n_vocab", "padded_vocab_size"},
+        {"chatglm", "context", "seq_length"},
+        {"chatglm", "n_layers", "num_layers"},
+        {"chatglm", "ffn_dim", "ffn_hidden_size"},
+        {"chatglm", "n_kv_heads", "multi_query_group_num"},
+        {"chatglm", "head_dim", "kv_channels"},
+        {"chatglm", "norm_eps", "layernorm_epsilon"},
+        {"chatglm", "rope_dims", "kv_channels"},
+        {"chatglm", "rope_theta", "rope_ratio"},
+        {"qwen", "context", "seq_length"},
+        {"qwen", "head_dim", "kv_channels"},
+        {"qwen", "norm_eps", "layer_norm_epsilon"},
+        {"qwen", "rope_dims", "kv_channels"},
+        {"qwen", "rope_theta", "rotary_emb_base"},
+        {NULL, "n_vocab", "vocab_size"},
+        {NULL, "context", "max_position_embeddings"},
+        {NULL, "n_layers", "num_hidden_layers"},
+        {NULL, "dim", "hidden_size"},
+        {NULL, "ffn_dim", "intermediate_size"},
+        {NULL, "n_heads", "num_attention_heads"},
+        {NULL, "n_kv_heads", "num_key_value_heads"},
+        {NULL, "norm_eps", "rms_norm_eps"},
+        {NULL, "rope_dims", "head_dim"},
+        {NULL, "n_experts", "num_experts"},
+        {NULL, "n_active", "num_experts_per_tok"},
+        {NULL, "expert_dim", "moe_intermediate_size"},
+        {NULL, "shared_dim", "shared_expert_intermediate_size"},
     };
-    bool is_glm = strcmp(config->family, "chatglm") == 0;
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        if (strcmp(field, keys[i].field) == 0)
-            return is_glm ? keys[i].glm_key : keys[i].key;
-    return NULL;
+        if (strcmp(field, keys[i].field) == 0 &&
+            (!keys[i].family || strcmp(config->family, keys[i].family) == 0))
+            return keys[i].key;
+    return field; /* head_dim and rope_theta are the keys' names; ids have been checked by theirs */
 }
 
 enum status config_from_hub(const struct config_hub *hub, struct model_config *config,
@@ -200,8 +211,8 @@ enum status config_from_hub(const struct config_hub *hub, struct model_config *c
         TRY(read_ends(&generation, true, &read));
     enum status status = config_check(&read, error);
     if (status != STATUS_OK) {
-        const char *key = key_of(&read, error->field);
-        error_prefix(error, "%s%s%s", hub->config_file, key ? ": " : "", key ? key : "");
+        error_rename(error, key_of(&read, error->field));
+        error_prefix(error, "%s", hub->config_file);
         return status;
     }
     *config = read;

@@ -10,6 +10,10 @@
 const struct json_limits json_limits_config = {
     .n_bytes = 4u << 20, .depth = 16, .n_values = 100000};
 
+/* The largest tokenizer.json seen has 35 MB and 2 million values. */
+const struct json_limits json_limits_tokenizer = {
+    .n_bytes = 96u << 20, .depth = 64, .n_values = 8u << 20, .takes_nul = true};
+
 /* Counts brackets, commas and colons outside of strings: every value but the first of a container
  * follows a comma, so this is no less than what the parser will make. */
 static enum status check_bounds(struct span text, const char *name,
@@ -52,7 +56,8 @@ enum status json_text_parse(struct span text, const char *name, const struct jso
         return error_set(error, STATUS_LIMIT, "%s: %zu bytes of JSON, at most %" PRIu64 " are read",
                          name, text.n, limits->n_bytes);
     TRY(check_bounds(text, name, limits, error));
-    json_t *read = json_loadb(text.n ? text.bytes : "", text.n, JSON_REJECT_DUPLICATES, &wrong);
+    size_t flags = JSON_REJECT_DUPLICATES | (limits->takes_nul ? JSON_ALLOW_NUL : 0);
+    json_t *read = json_loadb(text.n ? text.bytes : "", text.n, flags, &wrong);
     if (!read)
         return error_set(error, STATUS_CORRUPT, "%s: line %d, column %d: %s", name, wrong.line,
                          wrong.column, wrong.text);

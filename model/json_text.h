@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "model/span.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 typedef struct json_t json_t; /* jansson's */
@@ -16,10 +17,12 @@ struct json_limits {
     uint64_t n_bytes;  /* of the text */
     uint32_t depth;    /* of objects and arrays in each other */
     uint64_t n_values; /* members and items, all together */
+    bool takes_nul;    /* texts may hold "\u0000": who reads them goes by their length */
 };
 
-/* For config.json and its like. */
+/* For config.json and its like; for a tokenizer's files. */
 extern const struct json_limits json_limits_config;
+extern const struct json_limits json_limits_tokenizer;
 
 /* The text as an object; the caller gives it back with json_decref(). `name` stands in messages.
  * STATUS_CORRUPT with line and column, STATUS_LIMIT past a bound, STATUS_NOMEM. */

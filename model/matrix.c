@@ -3,6 +3,7 @@
 #include "model/model.h"
 
 #include "base/arena.h"
+#include "base/random.h"
 #include "model/checkpoint.h"
 
 #include <inttypes.h>
@@ -143,39 +144,67 @@ static int32_t item(const struct tensor *tensor, uint32_t i) {
     return value;
 }
 
-/* Which group each input belongs to, where that is not i / group. Writers that do not reorder leave
- * g_idx out, count it up, or leave it all zero. */
-static enum status read_groups(struct layer *layer, struct model_matrix *matrix,
-                               uint32_t n_groups) {
-    const struct tensor *order;
+/* What was found out about a g_idx: ranks ask for each layer, and each several times. */
+struct model_order {
+    const struct tensor *tensor;
+    const int32_t *group_of; /* NULL: i / group */
+    struct model_order *next;
+};
+
+/* Its numbers, every one checked: a copy, since the file's own need not be aligned, nor stay. */
+static enum status read_order(struct layer *layer, const struct model_matrix *matrix,
+                              uint32_t n_groups, struct model_order *order) {
     bool counts_up = true;
     bool all_zero = true;
-    if (!model_find_tensor(layer->model, part_name(layer, "g_idx"))) {
-        if (layer->model->config.quant.act_order && !is_dummy(layer->model))
-            return error_field(layer->error, STATUS_NOT_FOUND, layer->name,
-                               "%s: tensor %s is missing, which desc_act needs",
-                               layer->model->config.name, layer->name);
-        return STATUS_OK;
-    }
-    TRY(get_part(layer, "g_idx", "i32", 0, layer->k, &order));
     for (uint32_t i = 0; i < layer->k; i++) {
-        int32_t group = item(order, i);
-        if (group < 0 || (uint32_t)group >= n_groups)
-            return error_field(layer->error, STATUS_CORRUPT, layer->name,
-                               "%s: tensor %s has group %d for input %u, but there are %u",
-                               layer->model->config.name, layer->name, group, i, n_groups);
-        counts_up = counts_up && (uint32_t)group == i / matrix->group;
+        int32_t group = item(order->tensor, i);
+        counts_up = counts_up && group >= 0 && (uint32_t)group == i / matrix->group;
         all_zero = all_zero && group == 0;
     }
     if (counts_up || all_zero)
         return STATUS_OK;
-    /* A copy: the file's own need not be aligned. */
     int32_t *copy = arena_alloc(layer->model->extras, (size_t)layer->k * sizeof *copy);
     if (!copy)
         return error_set(layer->error, STATUS_NOMEM, "%s: no memory for tensor %s",
                          layer->model->config.name, layer->name);
-    memcpy(copy, order->data, (size_t)layer->k * sizeof *copy);
-    matrix->group_of = copy;
+    memcpy(copy, order->tensor->data, (size_t)layer->k * sizeof *copy);
+    for (uint32_t i = 0; i < layer->k; i++)
+        if (copy[i] < 0 || (uint32_t)copy[i] >= n_groups)
+            return error_field(layer->error, STATUS_CORRUPT, layer->name,
+                               "%s: tensor %s has group %d for input %u, but there are %u",
+                               layer->model->config.name, layer->name, copy[i], i, n_groups);
+    order->group_of = copy;
+    return STATUS_OK;
+}
+
+/* Which group each input belongs to, where that is not i / group. Writers that do not reorder leave
+ * g_idx out, count it up, or leave it all zero. */
+static enum status read_groups(struct layer *layer, struct model_matrix *matrix,
+                               uint32_t n_groups) {
+    const struct model *model = layer->model;
+    const struct tensor *tensor;
+    if (!model_find_tensor(model, part_name(layer, "g_idx"))) {
+        if (model->config.quant.act_order && !is_dummy(model))
+            return error_field(layer->error, STATUS_NOT_FOUND, layer->name,
+                               "%s: tensor %s is missing, which desc_act needs", model->config.name,
+                               layer->name);
+        return STATUS_OK;
+    }
+    TRY(get_part(layer, "g_idx", "i32", 0, layer->k, &tensor));
+    struct model_order **list = &model->orders[mix64((uintptr_t)tensor) % MODEL_ORDERS];
+    struct model_order *order = *list;
+    while (order && order->tensor != tensor)
+        order = order->next;
+    if (!order) {
+        order = arena_alloc(model->extras, sizeof *order);
+        if (!order)
+            return error_set(layer->error, STATUS_NOMEM, "%s: no memory for tensor %s",
+                             model->config.name, layer->name);
+        *order = (struct model_order){.tensor = tensor, .next = *list};
+        TRY(read_order(layer, matrix, n_groups, order));
+        *list = order;
+    }
+    matrix->group_of = order->group_of;
     return STATUS_OK;
 }
 
@@ -253,34 +282,5 @@ enum status model_matrix(const struct model *model, const char *stem, uint64_t n
         made.format = made.values->format;
     }
     *matrix = made;
-    return STATUS_OK;
-}
-
-enum status model_stacked_matrix(const struct model *model, const char *stem, uint32_t expert,
-                                 uint32_t n_experts, uint64_t n, uint64_t k,
-                                 struct model_matrix *matrix, struct error *error) {
-    struct layer layer = {
-        .model = model, .stem = stem, .n = (uint32_t)n, .k = (uint32_t)k, .error = error};
-    const struct tensor *all;
-    TRY(check_sizes(&layer, n, k));
-    struct checkpoint_want want = {
-        .name = part_name(&layer, "weight"), .n_dims = 3, .shape = {n_experts, n, k, 1}};
-    TRY(get(model, &want, &all, error));
-    if (expert >= n_experts)
-        return error_field(error, STATUS_INVALID, stem, "%s: tensor %s has no expert %u",
-                           model->config.name, layer.name, expert);
-    struct tensor *slice = arena_alloc(model->extras, sizeof *slice);
-    if (!slice)
-        return error_set(error, STATUS_NOMEM, "%s: no memory for tensor %s", model->config.name,
-                         layer.name);
-    *slice = *all;
-    slice->n_dims = 2;
-    slice->shape[0] = n;
-    slice->shape[1] = k;
-    slice->shape[2] = 1;
-    slice->n_bytes = all->n_bytes / n_experts;
-    slice->data = (const char *)all->data + slice->n_bytes * expert;
-    *matrix =
-        (struct model_matrix){.format = slice->format, .n = layer.n, .k = layer.k, .values = slice};
     return STATUS_OK;
 }

@@ -15,13 +15,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define TEMPLATE_BYTES_MAX (1u << 20)
-
-static bool is_there(const char *folder, const char *name, char path[PATH_MAX]) {
-    return snprintf(path, PATH_MAX, "%s/%s", folder, name) < PATH_MAX && access(path, F_OK) == 0;
-}
 
 /* chat_template of tokenizer_config.json: a text, or a list of {name, template} of which the one
  * named "default" is for conversations. NULL when there is none. */
@@ -57,9 +52,9 @@ static enum status template_from_config(const char *path, struct buf *text, stru
 /* A file of its own wins over the key, as newer publishers mean it. */
 static enum status read_template(const char *folder, struct buf *text, struct error *error) {
     char path[PATH_MAX];
-    if (is_there(folder, "chat_template.jinja", path))
+    if (file_is_there(folder, "chat_template.jinja", path, sizeof path))
         return file_read(path, TEMPLATE_BYTES_MAX, text, error);
-    if (is_there(folder, "tokenizer_config.json", path))
+    if (file_is_there(folder, "tokenizer_config.json", path, sizeof path))
         return template_from_config(path, text, error);
     return STATUS_OK;
 }

@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 #include <xxhash.h>
 
 #define INDEX_NAME "model.safetensors.index.json"
@@ -235,12 +234,9 @@ static enum status open_folder(const char *folder, struct names *names, struct s
                                struct error *error) {
     char path[PATH_MAX];
     char pickle[NAME_MAX + 1] = "";
-    if (snprintf(path, sizeof path, "%s/" INDEX_NAME, folder) >= (int)sizeof path)
-        return error_set(error, STATUS_LIMIT, "the path is too long");
-    if (access(path, F_OK) == 0)
+    if (file_is_there(folder, INDEX_NAME, path, sizeof path))
         return open_index(folder, path, names, files, error);
-    snprintf(path, sizeof path, "%s/model.safetensors", folder);
-    if (access(path, F_OK) == 0)
+    if (file_is_there(folder, "model.safetensors", path, sizeof path))
         TRY(add_name(names, "model.safetensors", error));
     else
         TRY(list_folder(folder, names, pickle, error));

@@ -100,24 +100,18 @@ static enum status read_pieces(struct spm *spm, const struct spm_source *source,
     return STATUS_OK;
 }
 
-static enum status build_tries(struct spm *spm, const struct spm_source *source,
-                               struct error *error) {
-    enum status status = STATUS_OK;
-    uint32_t *values = calloc((size_t)source->n_pieces + 1, sizeof *values);
-    if (!values)
-        return error_set(error, STATUS_NOMEM, "no memory for %u pieces", source->n_pieces);
+/* Pieces of two kinds at most. */
+static enum status build_trie(struct trie *trie, const struct spm_source *source, uint8_t kind,
+                              uint8_t other, struct error *error) {
+    size_t n_bytes = 0;
     for (uint32_t id = 0; id < source->n_pieces; id++)
-        values[id] =
-            source->kinds[id] == TOKEN_USER_DEFINED && !source->is_cut ? id : SPM_TRIE_NONE;
-    status = spm_trie_init(&spm->own, source->pieces, values, source->n_pieces, error);
-    for (uint32_t id = 0; id < source->n_pieces; id++) {
-        uint8_t kind = source->kinds[id];
-        values[id] = kind == TOKEN_NORMAL || kind == TOKEN_USER_DEFINED ? id : SPM_TRIE_NONE;
-    }
-    if (status == STATUS_OK && source->algorithm == SPM_UNIGRAM)
-        status = spm_trie_init(&spm->all, source->pieces, values, source->n_pieces, error);
-    free(values);
-    return status;
+        if (source->kinds[id] == kind || source->kinds[id] == other)
+            n_bytes += source->pieces[id].n; /* at most 2^20 pieces of 2^10 bytes */
+    TRY(trie_init(trie, n_bytes, error));
+    for (uint32_t id = 0; id < source->n_pieces; id++)
+        if ((source->kinds[id] == kind || source->kinds[id] == other) && source->pieces[id].n > 0)
+            trie_add(trie, source->pieces[id], id);
+    return STATUS_OK;
 }
 
 static enum status fill(struct spm *spm, const struct spm_source *source, struct error *error) {
@@ -126,7 +120,10 @@ static enum status fill(struct spm *spm, const struct spm_source *source, struct
     if (!spm->scores || !spm->kinds)
         return error_set(error, STATUS_NOMEM, "no memory for %u pieces", source->n_pieces);
     TRY(read_pieces(spm, source, error));
-    TRY(build_tries(spm, source, error));
+    if (!source->is_cut)
+        TRY(build_trie(&spm->own, source, TOKEN_USER_DEFINED, TOKEN_USER_DEFINED, error));
+    if (source->algorithm == SPM_UNIGRAM)
+        TRY(build_trie(&spm->all, source, TOKEN_NORMAL, TOKEN_USER_DEFINED, error));
     return spm_charsmap_init(&spm->charsmap, source->charsmap, error);
 }
 
@@ -160,8 +157,8 @@ void spm_fini(struct spm *spm) {
         return;
     free(spm->scores);
     free(spm->kinds);
-    spm_trie_fini(&spm->own);
-    spm_trie_fini(&spm->all);
+    trie_fini(&spm->own);
+    trie_fini(&spm->all);
     spm_charsmap_fini(&spm->charsmap);
     *spm = (struct spm){0};
 }

@@ -17,7 +17,7 @@
 #include "model/ids.h"
 #include "model/span.h"
 #include "model/spm_charsmap.h"
-#include "model/spm_trie.h"
+#include "model/trie.h"
 #include "model/vocabulary.h"
 
 #include <stdbool.h>
@@ -49,10 +49,10 @@ struct spm_source {
 
 struct spm {
     enum spm_algorithm algorithm;
-    float *scores;       /* owned (n_pieces) */
-    uint8_t *kinds;      /* owned (n_pieces): enum token_kind, as the file has them */
-    struct spm_trie own; /* what is matched before anything else: user-defined pieces */
-    struct spm_trie all; /* unigram: every piece that text may become */
+    float *scores;   /* owned (n_pieces) */
+    uint8_t *kinds;  /* owned (n_pieces): enum token_kind, as the file has them */
+    struct trie own; /* what is matched before anything else: user-defined pieces */
+    struct trie all; /* unigram: every piece that text may become */
     struct spm_charsmap charsmap;
     uint32_t n_pieces;
     uint32_t unk_id; /* TOKEN_NONE: what is no piece is dropped */

@@ -97,16 +97,16 @@ static uint32_t load_symbols(struct segment *segment) {
     uint32_t n = 0;
     for (size_t at = 0; at < text.n; n++) {
         size_t length = 0;
-        uint32_t id = spm_trie_longest(&spm->own, text.bytes + at, text.n - at, &length);
-        if (id == SPM_TRIE_NONE)
+        uint32_t id = trie_match(&spm->own, text.bytes + at, text.n - at, NULL, NULL, &length);
+        if (id == TOKEN_NONE)
             length = spm_char_length(text.bytes + at, text.n - at);
         segment->symbols[n] = (struct spm_symbol){.at = (uint32_t)at,
                                                   .n = (uint32_t)length,
-                                                  .id = id == SPM_TRIE_NONE ? TOKEN_NONE : id,
+                                                  .id = id,
                                                   .key = KEY_NONE,
                                                   .next = n + 1,
                                                   .previous = n - 1,
-                                                  .is_frozen = id != SPM_TRIE_NONE};
+                                                  .is_frozen = id != TOKEN_NONE};
         at += length;
     }
     segment->symbols[0].previous = n; /* none */

@@ -57,8 +57,9 @@ static enum status table_init(struct table *table, struct spm_file *file,
         return error_set(error, STATUS_NOMEM, "no memory for a vocabulary of %u tokens", n);
     for (uint32_t id = 0; id < file->n_pieces; id++) {
         table->texts[id] = file->pieces[id];
-        if (is_reserved(file->pieces[id]))
-            file->kinds[id] = TOKEN_CONTROL;
+        file->kinds[id] = is_reserved(file->pieces[id])
+                              ? TOKEN_CONTROL
+                              : vocabulary_kind(file->pieces[id], file->kinds[id]);
     }
     /* Ids between the pieces and what is added: there, but never put out. */
     memset(table->kinds, TOKEN_UNUSED, n);
@@ -83,7 +84,8 @@ static void add_token(struct table *table, struct spm_file *file,
                                         (added->strips_right ? TOKEN_STRIPS_RIGHT : 0));
     if (kind == TOKEN_CONTROL || kind == TOKEN_UNKNOWN)
         return;
-    table->kinds[added->id] = added->is_special ? TOKEN_CONTROL : TOKEN_USER_DEFINED;
+    table->kinds[added->id] =
+        vocabulary_kind(added->content, added->is_special ? TOKEN_CONTROL : TOKEN_USER_DEFINED);
     if (added->id < file->n_pieces)
         file->kinds[added->id] = TOKEN_CONTROL;
 }

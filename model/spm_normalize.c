@@ -7,7 +7,7 @@
 /* What the text's first bytes become, and how many they are. */
 static struct span next_part(const struct spm *spm, struct span text, size_t *length) {
     struct span part;
-    if (spm_trie_longest(&spm->own, text.bytes, text.n, length) != SPM_TRIE_NONE)
+    if (trie_match(&spm->own, text.bytes, text.n, NULL, NULL, length) != TRIE_NONE)
         return (struct span){text.bytes, *length};
     *length = spm_charsmap_match(&spm->charsmap, text, &part);
     if (*length > 0)

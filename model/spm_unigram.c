@@ -39,11 +39,11 @@ static size_t step(const struct spm *spm, struct span text, size_t at, struct sp
     bool is_piece = false;
     uint32_t node = 0;
     for (size_t end = at; end < text.n && spm->all.n_nodes > 0;) {
-        node = spm_trie_step(&spm->all, node, (uint8_t)text.bytes[end++]);
+        node = trie_step(&spm->all, node, (uint8_t)text.bytes[end++]);
         if (node == 0)
             break;
-        uint32_t id = spm->all.values[node];
-        if (id == SPM_TRIE_NONE)
+        uint32_t id = spm->all.ids[node];
+        if (id == TRIE_NONE)
             continue;
         /* A user-defined piece is worth more than what could stand in its place. */
         double score = spm->kinds[id] == TOKEN_USER_DEFINED

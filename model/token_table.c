@@ -74,7 +74,8 @@ enum status token_table_add(struct token_table *table, const struct tokenizer_ad
     } else {
         TRY(token_table_put(table, id, text, error));
     }
-    table->kinds[id] = added->is_special ? TOKEN_CONTROL : TOKEN_USER_DEFINED;
+    table->kinds[id] =
+        vocabulary_kind(text, added->is_special ? TOKEN_CONTROL : TOKEN_USER_DEFINED);
     table->flags[id] = (uint8_t)((added->is_single_word ? TOKEN_SINGLE_WORD : 0) |
                                  (added->strips_left ? TOKEN_STRIPS_LEFT : 0) |
                                  (added->strips_right ? TOKEN_STRIPS_RIGHT : 0) |

@@ -1,14 +1,14 @@
 #include "model/tokenizer_extras.h"
 
-#include "model/json_file.h"
+#include "base/file.h"
+#include "model/json_fields.h"
+#include "model/json_text.h"
 #include "model/vocabulary.h"
 
 #include <jansson.h>
-#include <stdio.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define PATH_MAX_BYTES 4096
 
 struct tokenizer_extras_files {
     json_t *config;  /* tokenizer_config.json */
@@ -18,15 +18,10 @@ struct tokenizer_extras_files {
 
 static enum status load_if_there(const char *folder, const char *name, json_t **root,
                                  struct error *error) {
-    char path[PATH_MAX_BYTES];
-    struct json_t *loaded = NULL;
-    if (snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path)
-        return error_set(error, STATUS_LIMIT, "%s: the path is too long", folder);
-    enum status status = json_file_load(path, &loaded, error);
-    if (status == STATUS_NOT_FOUND)
+    char path[PATH_MAX];
+    if (!file_is_there(folder, name, path, sizeof path))
         return STATUS_OK;
-    *root = loaded;
-    return status;
+    return json_text_load(path, &json_limits_tokenizer, root, error);
 }
 
 /* "<s>", {"content": "<s>", ...} or null; anything else is a mistake. */
@@ -46,27 +41,26 @@ static enum status read_text(const json_t *root, const char *key, struct span *t
 static enum status read_answer(const json_t *root, const char *key, enum tokenizer_answer *answer,
                                struct error *error) {
     const json_t *value = json_object_get(root, key);
+    bool is_yes = false;
     if (!value || json_is_null(value))
         return STATUS_OK;
-    if (!json_is_boolean(value))
-        return error_field(error, STATUS_CORRUPT, key, "%s is neither true nor false", key);
-    *answer = json_is_true(value) ? ANSWER_YES : ANSWER_NO;
+    TRY(json_field_bool(root, key, &is_yes, error));
+    *answer = is_yes ? ANSWER_YES : ANSWER_NO;
     return STATUS_OK;
 }
 
-static enum status read_flag(const json_t *token, const char *key, bool *flag,
-                             struct error *error) {
-    enum tokenizer_answer answer = ANSWER_UNSAID;
-    TRY(read_answer(token, key, &answer, error));
-    *flag = answer == ANSWER_YES;
-    return STATUS_OK;
+static int by_id(const void *left, const void *right) {
+    uint32_t a = ((const struct tokenizer_added *)left)->id;
+    uint32_t b = ((const struct tokenizer_added *)right)->id;
+    return a < b ? -1 : a > b;
 }
 
-static bool is_known(const struct tokenizer_extras *extras, uint32_t id) {
-    for (size_t i = 0; i < extras->n_added; i++)
-        if (extras->added[i].id == id)
-            return true;
-    return false;
+static enum status sort(struct tokenizer_extras *extras, struct error *error) {
+    qsort(extras->added, extras->n_added, sizeof *extras->added, by_id);
+    for (size_t i = 1; i < extras->n_added; i++)
+        if (extras->added[i].id == extras->added[i - 1].id)
+            return error_set(error, STATUS_CORRUPT, "token %u is there twice", extras->added[i].id);
+    return STATUS_OK;
 }
 
 static enum status add(struct tokenizer_extras *extras, struct tokenizer_added added,
@@ -94,14 +88,14 @@ static enum status read_decoder(struct tokenizer_extras *extras, json_t *decoder
                                "added_tokens_decoder: \"%.32s\" is no token id", key);
         added.id = (uint32_t)id;
         TRY(read_text(token, "content", &added.content, error));
-        TRY(read_flag(token, "special", &added.is_special, error));
-        TRY(read_flag(token, "single_word", &added.is_single_word, error));
-        TRY(read_flag(token, "lstrip", &added.strips_left, error));
-        TRY(read_flag(token, "rstrip", &added.strips_right, error));
-        TRY(read_flag(token, "normalized", &added.is_normalized, error));
+        TRY(json_field_bool(token, "special", &added.is_special, error));
+        TRY(json_field_bool(token, "single_word", &added.is_single_word, error));
+        TRY(json_field_bool(token, "lstrip", &added.strips_left, error));
+        TRY(json_field_bool(token, "rstrip", &added.strips_right, error));
+        TRY(json_field_bool(token, "normalized", &added.is_normalized, error));
         TRY(add(extras, added, error));
     }
-    return STATUS_OK;
+    return sort(extras, error);
 }
 
 static bool is_listed(const json_t *list, struct span text) {
@@ -115,10 +109,8 @@ static bool is_listed(const json_t *list, struct span text) {
     return false;
 }
 
-/* added_tokens.json, {"<|im_end|>": 32000, ...}, says nothing of flags: those that another file
- * names as special are. */
-static enum status read_added(struct tokenizer_extras *extras, json_t *root, const json_t *special,
-                              struct error *error) {
+/* added_tokens.json: {"<|im_end|>": 32000, ...} */
+static enum status read_added(struct tokenizer_extras *extras, json_t *root, struct error *error) {
     const char *key;
     json_t *value;
     size_t n_known = extras->n_added;
@@ -127,24 +119,28 @@ static enum status read_added(struct tokenizer_extras *extras, json_t *root, con
         json_int_t id = json_is_integer(value) ? json_integer_value(value) : -1;
         if (id < 0 || id >= VOCABULARY_TOKENS_MAX)
             return error_set(error, STATUS_CORRUPT, "token \"%.64s\" has no id", key);
-        if (n_known > 0 && is_known(extras, (uint32_t)id))
+        struct tokenizer_added added = {.id = (uint32_t)id, .content = content};
+        if (bsearch(&added, extras->added, n_known, sizeof added, by_id))
             continue;
-        bool is_special = is_listed(json_object_get(special, "additional_special_tokens"), content);
-        const struct span ends[] = {extras->bos, extras->eos, extras->unk, extras->pad};
-        for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
-            is_special |= ends[i].n > 0 && span_is(ends[i], key);
-        TRY(add(extras,
-                (struct tokenizer_added){
-                    .id = (uint32_t)id, .content = content, .is_special = is_special},
-                error));
+        TRY(add(extras, added, error));
     }
-    return STATUS_OK;
+    return sort(extras, error);
 }
 
-static int by_id(const void *left, const void *right) {
-    uint32_t a = ((const struct tokenizer_added *)left)->id;
-    uint32_t b = ((const struct tokenizer_added *)right)->id;
-    return a < b ? -1 : a > b;
+/* Tokens that a file names as special are, whether or not they say so themselves. */
+static void mark_named(struct tokenizer_extras *extras) {
+    static const char key[] = "additional_special_tokens";
+    const json_t *lists[] = {json_object_get(extras->files->config, key),
+                             json_object_get(extras->files->special, key)};
+    const struct span ends[] = {extras->bos, extras->eos, extras->unk, extras->pad};
+    for (size_t i = 0; i < extras->n_added; i++) {
+        struct tokenizer_added *added = &extras->added[i];
+        added->is_special |=
+            is_listed(lists[0], added->content) || is_listed(lists[1], added->content);
+        for (size_t j = 0; j < sizeof ends / sizeof *ends; j++)
+            added->is_special |= ends[j].n == added->content.n &&
+                                 memcmp(ends[j].bytes, added->content.bytes, added->content.n) == 0;
+    }
 }
 
 static enum status read_ends(struct tokenizer_extras *extras, const json_t *root,
@@ -192,9 +188,10 @@ static enum status read_all(struct tokenizer_extras *extras, const char *folder,
         error_prefix(error, "%s/special_tokens_map.json", folder);
         return status;
     }
-    status = read_added(extras, files->added, files->special, error);
+    status = read_added(extras, files->added, error);
     if (status != STATUS_OK)
         error_prefix(error, "%s/added_tokens.json", folder);
+    mark_named(extras);
     return status;
 }
 
@@ -209,7 +206,6 @@ enum status tokenizer_extras_init(struct tokenizer_extras *extras, const char *f
         tokenizer_extras_fini(extras);
         return status;
     }
-    qsort(extras->added, extras->n_added, sizeof *extras->added, by_id);
     return STATUS_OK;
 }
 

@@ -1,21 +1,16 @@
 /* Which of a folder's files holds the tokenizer. */
+#include "base/file.h"
 #include "model/gguf.h"
 #include "model/tokenizer.h"
 #include "model/tokenizer_extras.h"
 #include "model/tokenizer_files.h"
 
 #include <dirent.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-
-#define PATH_BYTES_MAX 4096
-
-static bool is_file(const char *path) {
-    struct stat info;
-    return stat(path, &info) == 0 && S_ISREG(info.st_mode);
-}
 
 static bool ends_with(const char *text, const char *end) {
     size_t n = strlen(text);
@@ -23,12 +18,8 @@ static bool ends_with(const char *text, const char *end) {
     return n >= n_end && strcmp(text + n - n_end, end) == 0;
 }
 
-static bool join(char path[PATH_BYTES_MAX], const char *folder, const char *name) {
-    return snprintf(path, PATH_BYTES_MAX, "%s/%s", folder, name) < PATH_BYTES_MAX;
-}
-
 /* The first *.tiktoken by name, so that a folder means the same everywhere. */
-static bool find_tiktoken(const char *folder, char path[PATH_BYTES_MAX]) {
+static bool find_tiktoken(const char *folder, char path[PATH_MAX]) {
     char best[256] = "";
     DIR *listing = opendir(folder);
     if (!listing)
@@ -37,21 +28,21 @@ static bool find_tiktoken(const char *folder, char path[PATH_BYTES_MAX]) {
         if (ends_with(entry->d_name, ".tiktoken") && (!best[0] || strcmp(entry->d_name, best) < 0))
             snprintf(best, sizeof best, "%s", entry->d_name);
     closedir(listing);
-    return best[0] && join(path, folder, best) && is_file(path);
+    return best[0] && file_is_there(folder, best, path, PATH_MAX);
 }
 
 static enum status choose(const char *folder, const struct tokenizer_extras *extras,
                           struct tokenizer **tokenizer, struct error *error) {
-    char path[PATH_BYTES_MAX];
-    char merges[PATH_BYTES_MAX];
-    if (join(path, folder, "tokenizer.json") && is_file(path))
+    char path[PATH_MAX];
+    char merges[PATH_MAX];
+    if (file_is_there(folder, "tokenizer.json", path, sizeof path))
         return tokenizer_open_json(path, extras, tokenizer, error);
     if (find_tiktoken(folder, path))
         return tokenizer_open_tiktoken(path, extras, tokenizer, error);
-    if (join(path, folder, "vocab.json") && is_file(path) && join(merges, folder, "merges.txt") &&
-        is_file(merges))
+    if (file_is_there(folder, "vocab.json", path, sizeof path) &&
+        file_is_there(folder, "merges.txt", merges, sizeof merges))
         return tokenizer_open_merges(path, merges, extras, tokenizer, error);
-    if (join(path, folder, "tokenizer.model") && is_file(path))
+    if (file_is_there(folder, "tokenizer.model", path, sizeof path))
         return tokenizer_open_sentencepiece(path, extras, tokenizer, error);
     return error_set(error, STATUS_NOT_FOUND,
                      "%s: no tokenizer in it: neither tokenizer.json, *.tiktoken, vocab.json with "
@@ -78,7 +69,7 @@ static enum status open_gguf(const char *path, struct tokenizer **tokenizer, str
 
 /* What lies beside a file that is named by itself belongs to it all the same. */
 static enum status open_file(const char *path, struct tokenizer **tokenizer, struct error *error) {
-    char folder[PATH_BYTES_MAX];
+    char folder[PATH_MAX];
     struct tokenizer_extras extras;
     enum status status;
     const char *slash = strrchr(path, '/');

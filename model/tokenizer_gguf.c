@@ -30,8 +30,8 @@ static enum status load_texts(const struct gguf *gguf, const char *key, uint64_t
 }
 
 /* tokenizer.ggml.token_type, or all normal where the key is absent; *kinds is the caller's. */
-static enum status load_kinds(const struct gguf *gguf, uint32_t n, uint8_t **kinds,
-                              struct error *error) {
+static enum status load_kinds(const struct gguf *gguf, const struct span *tokens, uint32_t n,
+                              uint8_t **kinds, struct error *error) {
     static const char key[] = "tokenizer.ggml.token_type";
     struct gguf_array array;
     *kinds = malloc((size_t)n + 1);
@@ -46,7 +46,8 @@ static enum status load_kinds(const struct gguf *gguf, uint32_t n, uint8_t **kin
                            (unsigned long long)array.n);
     for (uint32_t i = 0; i < n; i++) {
         uint32_t kind = gguf_array_u32(&array, i);
-        (*kinds)[i] = kind > UINT8_MAX ? 0 : (uint8_t)kind; /* 0 is refused by the vocabulary */
+        /* 0 is refused by the vocabulary. */
+        (*kinds)[i] = kind > UINT8_MAX ? 0 : vocabulary_kind(tokens[i], (uint8_t)kind);
     }
     return STATUS_OK;
 }
@@ -62,7 +63,7 @@ static enum status load_source(const struct gguf *gguf, struct tokenizer_source 
         TRY(gguf_string(gguf, "tokenizer.ggml.pre", &source->pre, error));
     TRY(load_texts(gguf, "tokenizer.ggml.tokens", VOCABULARY_TOKENS_MAX, tokens, &n_tokens, error));
     source->n_tokens = (uint32_t)n_tokens;
-    TRY(load_kinds(gguf, source->n_tokens, kinds, error));
+    TRY(load_kinds(gguf, *tokens, source->n_tokens, kinds, error));
     if (gguf_find(gguf, "tokenizer.ggml.merges"))
         TRY(load_texts(gguf, "tokenizer.ggml.merges", BPE_MERGES_MAX, merges, &source->n_merges,
                        error));

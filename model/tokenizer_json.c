@@ -1,7 +1,7 @@
 /* tokenizer.json of Hugging Face's tokenizers (0.13 to 0.23): BPE models. */
 #include "base/buf.h"
 #include "model/json_fields.h"
-#include "model/json_file.h"
+#include "model/json_text.h"
 #include "model/token_table.h"
 #include "model/tokenizer_extras.h"
 #include "model/tokenizer_files.h"
@@ -275,7 +275,7 @@ enum status tokenizer_parse_json(const json_t *root, const struct tokenizer_extr
 enum status tokenizer_open_json(const char *path, const struct tokenizer_extras *extras,
                                 struct tokenizer **tokenizer, struct error *error) {
     json_t *root = NULL;
-    TRY(json_file_load(path, &root, error));
+    TRY(json_text_load(path, &json_limits_tokenizer, &root, error));
     enum status status = tokenizer_parse_json(root, extras, tokenizer, error);
     json_decref(root);
     if (status != STATUS_OK)

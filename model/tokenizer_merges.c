@@ -1,7 +1,7 @@
 /* vocab.json and merges.txt, as GPT-2 was published with (openai/gpt-2, transformers). */
 #include "base/buf.h"
 #include "base/file.h"
-#include "model/json_file.h"
+#include "model/json_text.h"
 #include "model/token_table.h"
 #include "model/tokenizer.h"
 #include "model/tokenizer_extras.h"
@@ -107,7 +107,7 @@ enum status tokenizer_open_merges(const char *vocab_path, const char *merges_pat
     struct token_table table = {0};
     struct buf merges;
     buf_init(&merges, 0);
-    enum status status = json_file_load(vocab_path, &vocabulary, error);
+    enum status status = json_text_load(vocab_path, &json_limits_tokenizer, &vocabulary, error);
     if (status == STATUS_OK) {
         status = json_read_vocabulary(vocabulary, &table, error);
         if (status != STATUS_OK)

@@ -136,12 +136,13 @@ static enum status normalize_specials(const struct tokenizer *tokenizer, struct 
 }
 
 /* Makes them known in normalized text, too. */
-static enum status index_specials(struct tokenizer *tokenizer, struct spelled *spelled) {
+static enum status index_specials(struct tokenizer *tokenizer, struct spelled *spelled,
+                                  struct error *error) {
     const struct vocabulary *vocabulary = &tokenizer->vocabulary;
     size_t at = 0;
     if (spelled->forms.n == 0)
         return STATUS_OK;
-    TRY(trie_init(&tokenizer->normalized_specials, spelled->forms.n));
+    TRY(trie_init(&tokenizer->normalized_specials, spelled->forms.n, error));
     for (uint32_t id = 0; id < vocabulary->n_tokens; id++) {
         struct span *text = &spelled->texts[id];
         if (!(vocabulary->flags[id] & TOKEN_NORMALIZED))
@@ -164,7 +165,7 @@ static enum status fill_shown(struct tokenizer *tokenizer, const struct tokenize
     if (status == STATUS_OK)
         status = normalize_specials(tokenizer, &spelled);
     if (status == STATUS_OK)
-        status = index_specials(tokenizer, &spelled);
+        status = index_specials(tokenizer, &spelled, error);
     if (status != STATUS_OK)
         error_set(error, status, "the special tokens cannot be normalized");
     else

@@ -51,7 +51,7 @@ static uint32_t match_at(const struct tokenizer *tokenizer, struct span text, si
 
 bool tokenizer_next_special(const struct tokenizer *tokenizer, struct span text, size_t done,
                             size_t at, bool control, bool normalized, struct special_match *match) {
-    if (normalized && tokenizer->normalized_specials.n_nodes <= 1)
+    if (normalized && tokenizer->normalized_specials.n_nodes == 0)
         return false;
     while (at < text.n) {
         size_t length = 0;

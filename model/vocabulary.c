@@ -10,6 +10,18 @@ static bool is_special(uint8_t kind) {
     return kind == TOKEN_CONTROL || kind == TOKEN_USER_DEFINED || kind == TOKEN_UNKNOWN;
 }
 
+static bool is_between(struct span text, struct span begin, struct span end) {
+    return text.n > begin.n + end.n && memcmp(text.bytes, begin.bytes, begin.n) == 0 &&
+           memcmp(text.bytes + text.n - end.n, end.bytes, end.n) == 0;
+}
+
+uint8_t vocabulary_kind(struct span text, uint8_t kind) {
+    /* DeepSeek's bars are U+FF5C. */
+    bool is_marker = is_between(text, SPAN("<|"), SPAN("|>")) ||
+                     is_between(text, SPAN("<\xef\xbd\x9c"), SPAN("\xef\xbd\x9c>"));
+    return kind == TOKEN_USER_DEFINED && is_marker ? TOKEN_CONTROL : kind;
+}
+
 static enum status copy_tokens(struct vocabulary *vocabulary, const struct span *tokens,
                                const uint8_t *kinds, uint32_t n, struct error *error) {
     size_t total = 0;
@@ -94,8 +106,7 @@ static enum status index_special(struct vocabulary *vocabulary, struct error *er
     for (uint32_t id = 0; id < vocabulary->n_tokens; id++)
         if (is_special(vocabulary->kinds[id]))
             n_bytes += vocabulary_bytes(vocabulary, id).n;
-    if (trie_init(&vocabulary->trie, n_bytes) != STATUS_OK)
-        return error_set(error, STATUS_NOMEM, "no memory for the special tokens");
+    TRY(trie_init(&vocabulary->trie, n_bytes, error));
     for (uint32_t id = 0; id < vocabulary->n_tokens; id++) {
         struct span text = vocabulary_bytes(vocabulary, id);
         if (!is_special(vocabulary->kinds[id]) || text.n == 0)
@@ -135,17 +146,11 @@ uint32_t vocabulary_find(const struct vocabulary *vocabulary, struct span bytes)
     return bytes.n == 0 ? TOKEN_NONE : *find_slot(vocabulary, bytes);
 }
 
-static bool accept_any(const void *context, uint32_t id) {
-    (void)context;
-    (void)id;
-    return true;
-}
-
 uint32_t vocabulary_find_special(const struct vocabulary *vocabulary, struct span text) {
     size_t length;
     if (text.n == 0)
         return TOKEN_NONE;
-    uint32_t id = trie_match(&vocabulary->trie, text.bytes, text.n, accept_any, NULL, &length);
+    uint32_t id = trie_match(&vocabulary->trie, text.bytes, text.n, NULL, NULL, &length);
     return id != TOKEN_NONE && length == text.n ? id : TOKEN_NONE;
 }
 

@@ -49,6 +49,11 @@ struct vocabulary {
     bool has_user_defined;
 };
 
+/* What a file's kind of a token counts as here: a user-defined token that is written as the markers
+ * of roles are ("<|im_start|>") is a control token, whatever its file says of it; else a user's
+ * text could open a turn of its own. */
+uint8_t vocabulary_kind(struct span text, uint8_t kind);
+
 /* Takes tokens (n) as bytes, with kinds (n). Everything is copied. STATUS_LIMIT past a bound above,
  * STATUS_CORRUPT for an unknown kind or two normal tokens of the same bytes, STATUS_NOMEM. */
 NODISCARD enum status vocabulary_init(struct vocabulary *vocabulary, const struct span *tokens,

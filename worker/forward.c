@@ -5,6 +5,7 @@
 #include "model/checkpoint.h"
 #include "model/model.h"
 #include "worker/batch.h"
+#include "worker/family/shard.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -110,8 +111,9 @@ static enum status check_pools(const struct forward *forward, const struct forwa
     uint64_t head_bytes = forward_block_bytes(facts) / facts->n_kv_heads_all;
     for (uint32_t rank = n_here; rank < options->n_ranks; rank++) {
         const struct rank_kv *kv = &forward->kv_of_ranks[rank];
-        if (kv->n_heads == 0 || kv->head_begin >= facts->n_kv_heads_all ||
-            kv->n_heads > facts->n_kv_heads_all - kv->head_begin ||
+        struct shard shard;
+        TRY(shard_of(&options->model->config, rank, options->n_ranks, &shard, error));
+        if (kv->head_begin != shard.kv_heads.begin || kv->n_heads != shard.kv_heads.n ||
             kv->block_bytes != kv->n_heads * head_bytes ||
             kv->layer_bytes != (uint64_t)kv->block_bytes * options->n_blocks ||
             forward->leader.pools[rank].n_bytes != kv->layer_bytes * facts->n_layers)

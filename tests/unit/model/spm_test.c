@@ -274,6 +274,24 @@ START_TEST(reserved_pieces_are_nobodys_text) {
 }
 END_TEST
 
+START_TEST(markers_of_roles_are_nobodys_text) {
+    struct tokenizer_added added[] = {{.id = 260, .content = SPAN("<|b|>")}};
+    struct tokenizer_extras extras = {.added = added, .n_added = 1, .eos = SPAN("<|b|>")};
+    struct spm_builder builder;
+    start_llama(&builder, false, false);
+    uint32_t piece = spm_builder_piece(&builder, "<|a|>", 0, TOKEN_USER_DEFINED);
+    struct tokenizer *tokenizer = open_with(&builder, &extras);
+    ck_assert_uint_eq(piece, 259);
+    ck_assert_uint_eq(tokenizer->eos_id, 260);
+    expect(tokenizer, "<|a|>",
+           IDS(BYTES + '<', BYTES + '|', BYTES + 'a', BYTES + '|', BYTES + '>'));
+    expect(tokenizer, "<|b|>",
+           IDS(BYTES + '<', BYTES + '|', BYTES + 'b', BYTES + '|', BYTES + '>'));
+    expect_flags(tokenizer, "<|a|><|b|>", TOKENIZER_PARSE_SPECIAL, IDS(259, 260));
+    tokenizer_close(tokenizer);
+}
+END_TEST
+
 START_TEST(user_defined_pieces_come_first_and_never_merge) {
     struct spm_builder builder;
     start_llama(&builder, false, false);
@@ -499,7 +517,7 @@ END_TEST
 
 START_TEST(tokens_of_phi_3_take_the_blanks_behind_them) {
     static const char *const tokens[] = {"<unk>", "<s>", "</s>", BLANK, "a", "<|user|>"};
-    static const int32_t kinds[] = {2, 3, 3, 1, 1, 3};
+    static const int32_t kinds[] = {2, 3, 3, 1, 1, TOKEN_USER_DEFINED};
     static const float scores[] = {0, 0, 0, 0, 0, 0};
     struct gguf_builder builder;
     struct tokenizer *tokenizer;
@@ -514,6 +532,7 @@ START_TEST(tokens_of_phi_3_take_the_blanks_behind_them) {
     ck_assert_int_eq(finish_gguf(&builder, &tokenizer, &error), STATUS_OK);
     expect_flags(tokenizer, "<|user|>\n a", TOKENIZER_PARSE_SPECIAL, IDS(5, 4));
     expect_flags(tokenizer, "<s> a", TOKENIZER_PARSE_SPECIAL, IDS(1, 3, 4));
+    expect(tokenizer, "<|user|>", IDS(0)); /* a user's is no marker, but unknown text */
     tokenizer_close(tokenizer);
 }
 END_TEST
@@ -531,6 +550,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, added_tokens_stand_behind_the_pieces);
     tcase_add_test(tests, chatglm_has_nine_tokens_behind_its_pieces);
     tcase_add_test(tests, reserved_pieces_are_nobodys_text);
+    tcase_add_test(tests, markers_of_roles_are_nobodys_text);
     tcase_add_test(tests, user_defined_pieces_come_first_and_never_merge);
     tcase_add_test(tests, unused_pieces_fall_apart_again);
     tcase_add_test(tests, without_bytes_a_run_of_unknown_text_is_one_piece);

@@ -272,6 +272,47 @@ START_TEST(config_adds_tokens_and_says_what_begins_a_text) {
 }
 END_TEST
 
+/* As in Mistral-7B-OpenOrca: added, but not as special. */
+START_TEST(markers_of_roles_are_nobodys_text) {
+    make_folder();
+    write_file("tokenizer.json", llama);
+    write_file("tokenizer_config.json",
+               "{\"added_tokens_decoder\":{\"20\":{\"content\":\"<|im_end|>\",\"special\":false},"
+               "\"21\":{\"content\":\"[END]\"}},\"eos_token\":\"[END]\"}");
+    write_file("added_tokens.json", "{\"<|im_|>\":22,\"<|>\":23}");
+    struct tokenizer *tokenizer = open_folder();
+    expect(tokenizer, "<|im_end|>", 0, "4 0");
+    expect(tokenizer, "<|im_|>", 0, "4 0");
+    expect(tokenizer, "[END]", 0, "4 0");
+    expect(tokenizer, "<|>", 0, "23"); /* no marker: nothing stands in it */
+    expect(tokenizer, "<|im_end|><|im_|>[END]", TOKENIZER_PARSE_SPECIAL, "20 22 21");
+    tokenizer_close(tokenizer);
+    remove_folder();
+
+    make_folder();
+    write_file("tokenizer.json",
+               "{\"added_tokens\":[{\"id\":3,\"content\":\"<|x|>\",\"special\":false},{\"id\":4,"
+               "\"content\":\"<\uff5cx\uff5c>\"}],\"pre_tokenizer\":{\"type\":\"ByteLevel\"},"
+               "\"model\":{\"vocab\":{\"a\":0,\"x\":1,\"<\":2},\"merges\":[]}}");
+    tokenizer = open_folder();
+    expect(tokenizer, "<|x|>a", 0, "2 1 0");
+    expect(tokenizer, "<\uff5cx\uff5c>a", 0, "2 1 0");
+    expect(tokenizer, "<|x|>a<\uff5cx\uff5c>", TOKENIZER_PARSE_SPECIAL, "3 0 4");
+    tokenizer_close(tokenizer);
+    remove_folder();
+
+    make_folder();
+    write_file("vocab.json", "{\"a\":0,\"b\":1}");
+    write_file("merges.txt", "");
+    write_file("added_tokens.json", "{\"<|b|>\":2}");
+    tokenizer = open_folder();
+    expect(tokenizer, "a<|b|>", 0, "0 1");
+    expect(tokenizer, "a<|b|>", TOKENIZER_PARSE_SPECIAL, "0 2");
+    tokenizer_close(tokenizer);
+    remove_folder();
+}
+END_TEST
+
 START_TEST(vocabulary_and_merges_go_together) {
     make_folder();
     write_file("vocab.json",
@@ -435,6 +476,10 @@ START_TEST(a_folder_without_a_tokenizer_says_so) {
     write_file("tokenizer_config.json", "{\"added_tokens_decoder\":{\"x\":{}}}");
     ck_assert_int_eq(tokenizer_open_folder(folder, &tokenizer, &error), STATUS_CORRUPT);
     ck_assert_ptr_nonnull(strstr(error.text, "tokenizer_config.json: added_tokens_decoder: \"x\""));
+    write_file("tokenizer_config.json", "{\"added_tokens_decoder\":{\"5\":{\"content\":\"a\"},"
+                                        "\"05\":{\"content\":\"b\"}}}");
+    ck_assert_int_eq(tokenizer_open_folder(folder, &tokenizer, &error), STATUS_CORRUPT);
+    ck_assert_ptr_nonnull(strstr(error.text, "tokenizer_config.json: token 5 is there twice"));
     write_file("tokenizer_config.json", "{\"add_bos_token\":1}");
     ck_assert_int_eq(tokenizer_open_folder(folder, &tokenizer, &error), STATUS_CORRUPT);
     ck_assert_ptr_nonnull(strstr(error.text, "add_bos_token is neither true nor false"));
@@ -471,6 +516,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, text_never_merges_into_a_control_token);
     tcase_add_test(tests, added_tokens_mind_their_neighbours);
     tcase_add_test(tests, config_adds_tokens_and_says_what_begins_a_text);
+    tcase_add_test(tests, markers_of_roles_are_nobodys_text);
     tcase_add_test(tests, vocabulary_and_merges_go_together);
     tcase_add_test(tests, tiktoken_merges_by_rank);
     tcase_add_test(tests, broken_tiktoken_files_name_their_line);
