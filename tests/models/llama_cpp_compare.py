@@ -144,7 +144,8 @@ def main():
             line = f"| gguf {arch}{', tied' if tied else ''} | {mixture} |"
             line += f" {difference(llama_logits(path, prompts), truth):.1e} |"
             if engine:
-                got = Engine(path, tiny_gguf.N_VOCAB, "--backend", "cpu").all_logits(prompts)
+                flags = ("--kv-dtype", "f32") if mixture == "f32" else ()
+                got = Engine(path, tiny_gguf.N_VOCAB, "--backend", "cpu", *flags).all_logits(prompts)
                 line += f" {difference(got, truth):.1e} |"
             print(line, flush=True)
     return 0

@@ -2,7 +2,7 @@
 """The float64 models of numpy_models.py, and our engine where it is built, against Hugging Face transformers (float32 on
 the CPU) on the same tiny checkpoints. Needs torch and transformers (about 5 GB); run by hand, not by tools/check.
 
-usage: transformers_compare.py [--engine]
+usage: transformers_compare.py [--engine] [--only TEXT]
 
 Prints a Markdown table: family, format, largest |a - b| / largest |b| over all logits of three prompts. For quantized
 checkpoints transformers gets the weights that our formulas give back, so that it judges the network and not the packing
@@ -56,6 +56,19 @@ def reference_logits(model, ids):
         return model(torch.tensor([ids]), use_cache=False).logits[0].double().numpy()
 
 
+def engine_truth(model, config, prompts, truth):
+    """What our engine's logits are compared with: the same, but for dynamic scaling. Past the original context it takes
+    the longest length at once, where transformers takes the prompt's: there a prompt is filled up to that length,
+    and later tokens change nothing else of the rows before them."""
+    scaling = config.get("rope_scaling") or {}
+    if scaling.get("rope_type", scaling.get("type")) != "dynamic":
+        return truth
+    original = config["max_position_embeddings"]
+    longest = int(original * scaling["factor"])
+    return [reference_logits(model, ids + ids[:1] * (longest - len(ids)))[:len(ids)] if len(ids) > original else row
+            for ids, row in zip(prompts, truth)]
+
+
 def difference(ours, theirs):
     return float(np.abs(ours - theirs).max() / np.abs(theirs).max())
 
@@ -69,7 +82,10 @@ def main():
     print("| model | format | float64 model |" + (" engine |" if engine else ""))
     print("|---|---|---|" + ("---|" if engine else ""), flush=True)
     worst = 0.0
+    only = sys.argv[sys.argv.index("--only") + 1] if "--only" in sys.argv else ""
     for variant, fmt in CASES:
+        if not variant.startswith(only):
+            continue
         with tempfile.TemporaryDirectory() as scratch:
             folder = Path(scratch) / "model"
             config = checkpoints.write(folder, variant, fmt)
@@ -83,7 +99,8 @@ def main():
             if engine:
                 flags = ("--kv-dtype", "f32") if fmt == "f32" else ()
                 got = Engine(folder, n_vocab_of(config), "--backend", "cpu", *flags).all_logits(prompts)
-                line += f" {max(difference(a, b) for a, b in zip(got, truth)):.1e} |"
+                asked = engine_truth(theirs, config, prompts, truth)
+                line += f" {max(difference(a, b) for a, b in zip(got, asked)):.1e} |"
             print(line, flush=True)
     print(f"\nfloat64 model, worst: {worst:.1e}")
     return 1 if worst > 1e-4 else 0
