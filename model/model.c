@@ -1,8 +1,8 @@
 #include "model/model.h"
 
 #include "base/arena.h"
-#include "model/checkpoint.h"
-#include "model/gguf.h"
+#include "model/checkpoint/checkpoint.h"
+#include "model/checkpoint/gguf.h"
 
 #include <stdio.h>
 #include <stdlib.h>

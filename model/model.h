@@ -7,10 +7,10 @@
 
 #include "base/error.h"
 #include "base/status.h"
-#include "model/config.h"
-#include "model/template.h"
-#include "model/tensor.h"
-#include "model/tokenizer.h"
+#include "model/checkpoint/tensor.h"
+#include "model/config/config.h"
+#include "model/template/template.h"
+#include "model/tokenizer/tokenizer.h"
 
 #include <stdbool.h>
 #include <stdint.h>

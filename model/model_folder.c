@@ -3,11 +3,11 @@
 
 #include "base/buf.h"
 #include "base/file.h"
-#include "model/checkpoint.h"
-#include "model/config_hub.h"
-#include "model/json_keys.h"
-#include "model/json_text.h"
-#include "model/tokenizer_bytes.h"
+#include "model/checkpoint/checkpoint.h"
+#include "model/config/config_hub.h"
+#include "model/json/json_keys.h"
+#include "model/json/json_text.h"
+#include "model/tokenizer/tokenizer_bytes.h"
 
 #include <errno.h>
 #include <jansson.h>

@@ -1,6 +1,6 @@
 #include "tools/model_info.h"
 
-#include "model/checkpoint.h"
+#include "model/checkpoint/checkpoint.h"
 #include "model/model.h"
 
 #include <jansson.h>

@@ -2,7 +2,7 @@
 
 #include "base/assert.h"
 #include "base/log.h"
-#include "model/checkpoint.h"
+#include "model/checkpoint/checkpoint.h"
 #include "model/model.h"
 #include "worker/batch.h"
 #include "worker/family/shard.h"
