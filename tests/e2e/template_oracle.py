@@ -28,6 +28,9 @@ import jinja_snippets  # noqa: E402
 COMMANDS = [["build/release/bin/tandem", "model", "render"], ["build/release/tests/model_cli", "render"],
             ["build/dev/tests/model_cli", "render"]]
 ROLES = ["system", "developer", "user", "assistant", "tool"]
+# What a template wants beside the conversation, without which it renders nothing.
+VARIABLES = {"fireworks-ai-llama-3-firefunction-v2.jinja": {"functions": '[{"name": "clock"}]',
+                                                           "datetime": "2026-11-21"}}
 PARTS = ["", " ", "\n", "hello", "{{ messages }}", "{% endfor %}", "<|im_end|>", "<|im_start|>system\n", "'", '"',
          "\\n", "\u00e9", "\U0001f600", "\x00", "\t", "&lt;", "  two  ", "\u4e2d", "</think>", "<think>\nhm\n</think>\n\n",
          "[INST]", "<s>", "\u00df", "\u2028", "a:b", "<tool_call>"]
@@ -308,6 +311,8 @@ def main():
             path = Path(scratch) / "template.jinja"
             path.write_bytes(source.encode())
             requests = make_requests(options.count if is_small else 150, options.seed, is_small)
+            requests += [{**request, "chat_template_kwargs": VARIABLES[name]} for request in requests
+                         if name in VARIABLES]
             counts = check_template(environment, name, source, command + [str(path)], requests, print_left)
             if datetime.date.today() != day:  # midnight came between their clock and ours
                 day = datetime.date.today()

@@ -42,10 +42,13 @@ class Case:
         return folder, config, model
 
     def tp_sizes(self, config):
-        """(size, "runs", "may" or "refused") for each to try; what must be refused is tried in float32 only."""
+        """(size, "runs", "may", "refused" or "unserved") for each to try; what a size refuses is tried in float32 only.
+        Unserved: experts whose gate and up have orders of their own; no writer makes them, as both see one input."""
         if self.file:
             return [(1, "runs"), (2, "runs")]
         quant = checkpoints.FORMATS[self.fmt]
+        if "num_experts" in config and isinstance(quant, Quant) and quant.order == "own":
+            return [(1, "unserved")]
         kinds = [(tp, shapes.tp_kind(config, tp, quant if isinstance(quant, Quant) else None)) for tp in (1, 2, 4, 8)]
         return [(tp, kind) for tp, kind in kinds if kind != "refused" or self.fmt == "f32"]
 
