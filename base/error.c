@@ -1,5 +1,6 @@
 #include "base/error.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -50,4 +51,19 @@ void error_prefix(struct error *error, const char *format, ...) {
     memcpy(error->text, prefix, n);
     snprintf(error->text + n, sizeof error->text - n, ": %s", rest);
     make_printable(error->text);
+}
+
+void error_rename(struct error *error, const char *name) {
+    char rest[ERROR_TEXT_MAX];
+    size_t n = strlen(error->field);
+    bool leads = n > 0 && strncmp(error->text, error->field, n) == 0 && error->text[n] == ' ';
+    if (!leads) {
+        error_prefix(error, "%s", name);
+    } else {
+        memcpy(rest, error->text, sizeof rest);
+        snprintf(error->text, sizeof error->text, "%s%s", name, rest + n);
+        make_printable(error->text);
+    }
+    snprintf(error->field, sizeof error->field, "%s", name);
+    make_printable(error->field);
 }

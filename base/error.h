@@ -23,6 +23,10 @@ enum status error_set(struct error *error, enum status status, const char *forma
 enum status error_field(struct error *error, enum status status, const char *field,
                         const char *format, ...) __attribute__((format(printf, 4, 5)));
 
+/* Calls the field as the reader of the line knows it: in place of its name where the line begins
+ * with that, else before the line. */
+void error_rename(struct error *error, const char *name);
+
 /* Puts "prefix: " before the line that is there. Keeps the field. */
 void error_prefix(struct error *error, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

@@ -15,6 +15,11 @@
 
 #define EXIT_IO 74 /* EX_IOERR of sysexits.h */
 
+bool file_is_there(const char *folder, const char *name, char *path, size_t size) {
+    int n = snprintf(path, size, "%s/%s", folder, name);
+    return n >= 0 && (size_t)n < size && access(path, F_OK) == 0;
+}
+
 enum status file_open(const char *path, int *fd, uint64_t *n_bytes, struct error *error) {
     struct stat info;
     char *resolved = realpath(path, NULL);

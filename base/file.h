@@ -9,6 +9,8 @@
 #include "base/error.h"
 #include "base/status.h"
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct buf;
@@ -18,6 +20,10 @@ struct file_map {
     uint64_t n_bytes;
     int fd; /* of the mapped file, for file_map_check(); -1 on a closed map */
 };
+
+/* Writes FOLDER/NAME into path. True when something of that name is there, whatever it is: opening
+ * it tells. False, too, when the path does not fit into `size` bytes. */
+bool file_is_there(const char *folder, const char *name, char *path, size_t size);
 
 /* Opens for reading. Links are followed once, here; a link that is put in the file's place
  * meanwhile is refused, and so is anything but a regular file (a FIFO does not block). The caller

@@ -1,8 +1,8 @@
 #include "model/model.h"
 
 #include "base/arena.h"
-#include "model/checkpoint.h"
-#include "model/gguf.h"
+#include "model/checkpoint/checkpoint.h"
+#include "model/checkpoint/gguf.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -106,13 +106,16 @@ enum status model_open(const char *path, const struct model_options *options, st
     static const struct model_options defaults;
     struct model *opened = calloc(1, sizeof *opened);
     struct arena *extras = calloc(1, sizeof *extras);
-    if (!opened || !extras) {
+    struct model_order **orders = calloc(MODEL_ORDERS, sizeof(struct model_order *));
+    if (!opened || !extras || !orders) {
         free(opened);
         free(extras);
+        free(orders);
         return error_set(error, STATUS_NOMEM, "%s: no memory", path);
     }
     arena_init(extras, EXTRAS_BYTES_MAX);
     opened->extras = extras;
+    opened->orders = orders;
     enum status status = fill(opened, path, options ? options : &defaults, error);
     if (status != STATUS_OK)
         model_close(opened);
@@ -130,6 +133,7 @@ void model_close(struct model *model) {
         model->checkpoint->kind->close(model->checkpoint);
     arena_fini(model->extras);
     free(model->extras);
+    free(model->orders);
     free(model->template_text);
     free(model);
 }

@@ -7,19 +7,21 @@
 
 #include "base/error.h"
 #include "base/status.h"
-#include "model/config.h"
-#include "model/template.h"
-#include "model/tensor.h"
-#include "model/tokenizer.h"
+#include "model/checkpoint/tensor.h"
+#include "model/config/config.h"
+#include "model/template/template.h"
+#include "model/tokenizer/tokenizer.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #define MODEL_HASH_CONTEXT 131072u
+#define MODEL_ORDERS       2048u /* lists; a model has an order or more for each layer */
 
 struct arena;
 struct checkpoint;
 struct gguf;
+struct model_order;
 
 struct model {
     struct model_config config;
@@ -30,6 +32,7 @@ struct model {
     struct checkpoint *checkpoint; /* owned; NULL for hash */
     struct gguf *gguf;             /* borrowed from the checkpoint; NULL for other formats */
     struct arena *extras;          /* owned: what model_matrix() had to make */
+    struct model_order **orders;   /* owned (MODEL_ORDERS): of it, act-orders by their tensor */
 };
 
 struct model_options {
@@ -54,8 +57,8 @@ void model_close(struct model *model);
  * the file. See base/file.h for what is left of the danger. */
 NODISCARD enum status model_check_files(const struct model *model, struct error *error);
 
-/* For model*.c: the chat template by source text, family and tokenizer. Completions work without one
- * that cannot be used; chats are told why. */
+/* For model*.c: the chat template by source text, family and tokenizer. Completions work without
+ * one that cannot be used; chats are told why. */
 NODISCARD enum status model_choose_template(struct model *model, struct error *error);
 
 /* For model*.c: opens a folder, or a dummy of one, into a zeroed model. */
@@ -84,13 +87,6 @@ struct model_matrix {
  * model. */
 NODISCARD enum status model_matrix(const struct model *model, const char *stem, uint64_t n,
                                    uint64_t k, struct model_matrix *matrix, struct error *error);
-
-/* The same for one of several layers that lie in one tensor (n_experts, n, k), as GGUF keeps
- * experts: matrix `expert` of it. Quantized hub checkpoints have no such tensors. */
-NODISCARD enum status model_stacked_matrix(const struct model *model, const char *stem,
-                                           uint32_t expert, uint32_t n_experts, uint64_t n,
-                                           uint64_t k, struct model_matrix *matrix,
-                                           struct error *error);
 
 /* NULL when there is no tensor of that name. In a dummy model those are there that model_tensor()
  * or model_matrix() asked for. */

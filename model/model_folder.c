@@ -3,11 +3,11 @@
 
 #include "base/buf.h"
 #include "base/file.h"
-#include "model/checkpoint.h"
-#include "model/config_hub.h"
-#include "model/json_keys.h"
-#include "model/json_text.h"
-#include "model/tokenizer_bytes.h"
+#include "model/checkpoint/checkpoint.h"
+#include "model/config/config_hub.h"
+#include "model/json/json_keys.h"
+#include "model/json/json_text.h"
+#include "model/tokenizer/tokenizer_bytes.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -15,13 +15,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define TEMPLATE_BYTES_MAX (1u << 20)
-
-static bool is_there(const char *folder, const char *name, char path[PATH_MAX]) {
-    return snprintf(path, PATH_MAX, "%s/%s", folder, name) < PATH_MAX && access(path, F_OK) == 0;
-}
 
 /* chat_template of tokenizer_config.json: a text, or a list of {name, template} of which the one
  * named "default" is for conversations. NULL when there is none. */
@@ -57,9 +52,9 @@ static enum status template_from_config(const char *path, struct buf *text, stru
 /* A file of its own wins over the key, as newer publishers mean it. */
 static enum status read_template(const char *folder, struct buf *text, struct error *error) {
     char path[PATH_MAX];
-    if (is_there(folder, "chat_template.jinja", path))
+    if (file_is_there(folder, "chat_template.jinja", path, sizeof path))
         return file_read(path, TEMPLATE_BYTES_MAX, text, error);
-    if (is_there(folder, "tokenizer_config.json", path))
+    if (file_is_there(folder, "tokenizer_config.json", path, sizeof path))
         return template_from_config(path, text, error);
     return STATUS_OK;
 }
@@ -91,7 +86,7 @@ static enum status open_text(struct model *model, const char *folder,
         TRY(tokenizer_open_bytes(model->config.n_vocab, &model->tokenizer, error));
     else if (status != STATUS_OK)
         return status;
-    if (!is_optional || model->template_source.n > 0)
+    if (!is_optional || !options->dummy || model->template_source.n > 0)
         return model_choose_template(model, error);
     template_chatml(&model->template);
     return STATUS_OK;

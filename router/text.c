@@ -3,7 +3,7 @@
 #include "base/assert.h"
 #include "model/model.h"
 #include "model/prefix.h"
-#include "model/tokenizer.h"
+#include "model/tokenizer/tokenizer.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -8,10 +8,10 @@
 #include "base/error.h"
 #include "base/map.h"
 #include "base/status.h"
-#include "model/detokenize.h"
 #include "model/ids.h"
 #include "model/span.h"
-#include "model/template.h"
+#include "model/template/template.h"
+#include "model/tokenizer/detokenize.h"
 
 #include <stdbool.h>
 #include <stdint.h>

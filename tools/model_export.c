@@ -3,9 +3,9 @@
 #include "tools/model_export.h"
 
 #include "base/exit.h"
-#include "model/gguf.h"
+#include "model/checkpoint/gguf.h"
 #include "model/model.h"
-#include "model/pretokenize_names.h"
+#include "model/tokenizer/pretokenize_names.h"
 
 #include <errno.h>
 #include <jansson.h>

@@ -1,6 +1,6 @@
 #include "tools/model_info.h"
 
-#include "model/checkpoint.h"
+#include "model/checkpoint/checkpoint.h"
 #include "model/model.h"
 
 #include <jansson.h>
@@ -127,6 +127,8 @@ static void print_extras(const struct model_config *config, FILE *out) {
 
 static void print_tensors(const struct sums *sums, const struct model *model, FILE *out) {
     fprintf(out, "files         %s\n", kind_name(model));
+    if (sums->n_tensors == 0) /* a dummy's are made when a worker asks for them */
+        return;
     fprintf(out, "parameters    %llu\n", (unsigned long long)sums->n_weights);
     fprintf(out, "tensors       %u, %.1f MiB\n", sums->n_tensors,
             (double)sums->n_bytes / (1 << 20));
@@ -156,7 +158,7 @@ static void print_text(const struct model *model, const struct sums *sums, FILE 
     for (uint32_t i = 0; i < config->n_stop_ids; i++)
         fprintf(out, " %u", config->stop_ids[i]);
     fprintf(out, "%s\n", config->n_stop_ids ? "" : " none");
-    fprintf(out, "kv per token  %llu bytes\n", (unsigned long long)kv_bytes(config));
+    fprintf(out, "kv per token  %llu bytes in f16\n", (unsigned long long)kv_bytes(config));
 }
 
 /* null where the model has none. */

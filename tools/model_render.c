@@ -2,8 +2,8 @@
 
 #include "base/exit.h"
 #include "model/model.h"
-#include "model/template.h"
-#include "model/template_request.h"
+#include "model/template/template.h"
+#include "model/template/template_request.h"
 
 #include <jansson.h>
 #include <stdlib.h>

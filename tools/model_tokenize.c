@@ -2,8 +2,8 @@
 
 #include "base/buf.h"
 #include "base/exit.h"
-#include "model/detokenize.h"
-#include "model/tokenizer.h"
+#include "model/tokenizer/detokenize.h"
+#include "model/tokenizer/tokenizer.h"
 
 #include <jansson.h>
 #include <stdlib.h>

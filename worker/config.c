@@ -22,8 +22,8 @@ static const struct option_spec table[] = {
      .type = OPTION_STRING,
      .sections = "cluster " SECTIONS,
      .value = "PATH",
-     .help = "a .gguf file, a folder with config.json and safetensors, or \"hash\" for the oracle "
-             "that needs none"},
+     .help = "a .gguf file, a folder with config.json, safetensors and a tokenizer, or \"hash\" "
+             "for the oracle that needs none"},
     {.name = "load-format",
      .type = OPTION_CHOICE,
      .fallback = "auto",
@@ -64,7 +64,7 @@ static const struct option_spec table[] = {
      .max = 64,
      .sections = SECTIONS,
      .value = "N",
-     .help = "tensor-parallel size: how many ranks share the model"},
+     .help = "tensor-parallel size: how many ranks share the model, at most 16"},
     {.name = "ranks-here",
      .type = OPTION_UINT,
      .fallback = "0",
@@ -157,7 +157,9 @@ static const struct option_spec table[] = {
      .choices = "debug info warn error",
      .sections = "cluster " SECTIONS,
      .help = "lines below are dropped"},
-    {.name = "dry-run", .type = OPTION_BOOL, .help = "print the memory plan and end"},
+    {.name = "dry-run",
+     .type = OPTION_BOOL,
+     .help = "print the memory plan (of the largest rank) and end"},
     {.name = "json", .type = OPTION_BOOL, .help = "of --dry-run: as JSON, alone on the output"},
     {.name = "device",
      .type = OPTION_STRING,
@@ -215,6 +217,9 @@ static void check(const struct config *config, struct buf *errors) {
                  "has to be left out: the backends of this build compute on CPU cores");
     if (config->follow[0]) {
         check_address(errors, options, "follow", config->follow);
+        if (config->dry_run)
+            complain(errors, options, "dry-run",
+                     "is for the leader: a follower has no plan of its own");
         return; /* the leader has all else */
     }
     check_ranks(config, errors);

@@ -2,8 +2,10 @@
 
 #include "base/assert.h"
 #include "base/log.h"
+#include "model/checkpoint/checkpoint.h"
 #include "model/model.h"
 #include "worker/batch.h"
+#include "worker/family/shard.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -109,8 +111,9 @@ static enum status check_pools(const struct forward *forward, const struct forwa
     uint64_t head_bytes = forward_block_bytes(facts) / facts->n_kv_heads_all;
     for (uint32_t rank = n_here; rank < options->n_ranks; rank++) {
         const struct rank_kv *kv = &forward->kv_of_ranks[rank];
-        if (kv->n_heads == 0 || kv->head_begin >= facts->n_kv_heads_all ||
-            kv->n_heads > facts->n_kv_heads_all - kv->head_begin ||
+        struct shard shard;
+        TRY(shard_of(&options->model->config, rank, options->n_ranks, &shard, error));
+        if (kv->head_begin != shard.kv_heads.begin || kv->n_heads != shard.kv_heads.n ||
             kv->block_bytes != kv->n_heads * head_bytes ||
             kv->layer_bytes != (uint64_t)kv->block_bytes * options->n_blocks ||
             forward->leader.pools[rank].n_bytes != kv->layer_bytes * facts->n_layers)
@@ -174,6 +177,11 @@ enum kv_format forward_kv_format(const struct model *model, const char *dtype) {
     bool any = false;
     if (strcmp(dtype, "auto") != 0)
         return strcmp(dtype, "f32") == 0 ? KV_F32 : KV_F16;
+    if (model->checkpoint && model->checkpoint->kind->make) /* its tensors come when asked for */
+        return strcmp(model->config.dtype, "f32") == 0 &&
+                       model->config.quant.method == CONFIG_METHOD_NONE
+                   ? KV_F32
+                   : KV_F16;
     const struct tensor *tensor;
     for (uint32_t i = 0; (tensor = model_nth_tensor(model, i)) != NULL; i++) {
         if (tensor->n_dims < 2)

@@ -153,9 +153,9 @@ enum status memory_print(const struct config *config, const struct model *model,
                bytes.weights, bytes.kv_per_token, bytes.scratch, n_blocks, n_tokens,
                fits ? "true" : "false");
     else
-        printf("weights %zu bytes, KV %zu bytes per token, scratch %zu bytes; %" PRIu64
+        printf("%sweights %zu bytes, KV %zu bytes per token, scratch %zu bytes; %" PRIu64
                " blocks for %" PRIu64 " tokens; %s\n",
-               bytes.weights, bytes.kv_per_token, bytes.scratch, n_blocks, n_tokens,
-               fits ? "fits" : "does not fit");
+               config->tp > 1 ? "each rank: " : "", bytes.weights, bytes.kv_per_token,
+               bytes.scratch, n_blocks, n_tokens, fits ? "fits" : "does not fit");
     return STATUS_OK;
 }

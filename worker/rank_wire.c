@@ -162,16 +162,16 @@ enum status rank_wire_receive(int fd, struct rank_message *message, int fds[COMM
     while (n < 0 && errno == EINTR);
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
         return STATUS_TIMEOUT;
-    if (n <= 0)
+    if (n < 0)
         return STATUS_CLOSED;
-    take_fds(&record, fds, n_fds);
+    take_fds(&record, fds, n_fds); /* an empty record, too, may bring some */
     bool sound = n == (ssize_t)sizeof *message && message->magic == MAGIC &&
                  (unsigned)message->type < RANK_MESSAGE_TYPES &&
                  !(record.msg_flags & (MSG_TRUNC | MSG_CTRUNC));
     if (!sound) {
         rank_wire_close(fds, *n_fds);
         *n_fds = 0;
-        return STATUS_CORRUPT;
+        return n == 0 ? STATUS_CLOSED : STATUS_CORRUPT;
     }
     end_texts(message);
     return STATUS_OK;

@@ -9,7 +9,7 @@
 #include "base/status.h"
 #include "model/ids.h"
 #include "model/span.h"
-#include "model/template.h"
+#include "model/template/template.h"
 #include "proto/message.h"
 
 #include <jansson.h>

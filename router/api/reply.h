@@ -6,7 +6,7 @@
 
 #include "base/buf.h"
 #include "model/span.h"
-#include "model/tokenizer.h"
+#include "model/tokenizer/tokenizer.h"
 #include "router/api/ask.h"
 
 #include <stdbool.h>

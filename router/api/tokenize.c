@@ -1,5 +1,5 @@
 /* /tokenize and /detokenize, in vLLM's shapes. */
-#include "model/detokenize.h"
+#include "model/tokenizer/detokenize.h"
 #include "router/api/api.h"
 #include "router/api/fields.h"
 #include "router/api/json_put.h"

@@ -266,8 +266,11 @@ static void life_with_a_loss(struct group *group, uint32_t rank) {
     struct comm *comm = group->comms[rank];
     float x[100] = {0};
     if (rank == group->n_ranks - 1 && group->n_ranks > 1) {
-        for (int turn = 0; turn < 5; turn++)
-            MUST(comm->kind->all_reduce(comm, x, 100) == STATUS_OK);
+        for (int turn = 0; turn < 5; turn++) {
+            enum status status = comm->kind->all_reduce(comm, x, 100);
+            /* The end may come before it has woken from the last meeting. */
+            MUST(status == STATUS_OK || (turn == 4 && status == STATUS_CLOSED));
+        }
         return;
     }
     enum status status = STATUS_OK;

@@ -1,9 +1,9 @@
 /* What every chat template must do, whatever its language. A new member needs a sample here. */
 #include "tests/support/suite.h"
 
-#include "model/gguf.h"
-#include "model/template.h"
-#include "model/tokenizer.h"
+#include "model/checkpoint/gguf.h"
+#include "model/template/template.h"
+#include "model/tokenizer/tokenizer.h"
 #include "tests/support/gguf_builder.h"
 
 #include <string.h>

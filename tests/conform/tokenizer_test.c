@@ -3,12 +3,12 @@
 
 #include "base/random.h"
 #include "base/utf8.h"
-#include "model/detokenize.h"
-#include "model/gguf.h"
-#include "model/spm_tokenizer.h"
-#include "model/tokenizer.h"
-#include "model/tokenizer_extras.h"
-#include "model/tokenizer_files.h"
+#include "model/checkpoint/gguf.h"
+#include "model/tokenizer/detokenize.h"
+#include "model/tokenizer/spm_tokenizer.h"
+#include "model/tokenizer/tokenizer.h"
+#include "model/tokenizer/tokenizer_extras.h"
+#include "model/tokenizer/tokenizer_files.h"
 #include "tests/support/gguf_builder.h"
 #include "tests/support/spm_builder.h"
 

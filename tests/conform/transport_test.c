@@ -260,6 +260,10 @@ START_TEST(pools_that_lack_a_head_or_have_another_size_are_not_valid) {
     kv.ranks[1].head_begin = 1; /* nobody holds head 3 */
     ck_assert(!transport_kv_valid(&kv));
     kv = pool.kv;
+    kv.ranks[1].n_heads++; /* a head that the model has not */
+    kv.ranks[1].block_bytes += 2 * HEAD_BYTES;
+    ck_assert(!transport_kv_valid(&kv));
+    kv = pool.kv;
     kv.ranks[1].block_bytes += 16;
     ck_assert(!transport_kv_valid(&kv));
     kv = pool.kv;

@@ -4,9 +4,11 @@
 A worker that comes late, or back at another address, is used within a second; one without a valid key is refused;
 workers are killed under load on both routers and no token is lost.
 """
+import itertools
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import socket
@@ -83,8 +85,10 @@ def sample_is_accepted(folder):
     """deploy/tandem.ini, every key of it: only the model and the addresses are this test's."""
     sample = ROOT / "deploy/tandem.ini"
     announce, port = f"ipc://{folder}/sample/announce", free_ports(1)[0]
-    for name in ("prefill0", "decode0"):
-        done = subprocess.run([BIN / "tandem-worker", "--config", sample, "--name", name, "--model", "hash", "--dry-run",
+    whole = folder / "whole.ini"  # with what it only mentions
+    whole.write_text(re.sub(r"^#(?=\w+ = |\[)", "", sample.read_text(), flags=re.M))
+    for file, name in itertools.product((sample, whole), ("prefill0", "decode0")):
+        done = subprocess.run([BIN / "tandem-worker", "--config", file, "--name", name, "--model", "hash", "--dry-run",
                                "--json"], capture_output=True, text=True, timeout=30)
         assert done.returncode == 0 and json.loads(done.stdout)["fits"], (done.stdout, done.stderr)
     router = subprocess.Popen([BIN / "tandem-router", "--config", sample, "--model", "hash", "--listen",

@@ -15,6 +15,7 @@ import base64
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -129,7 +130,9 @@ def build(metadata, name):
         tokenizer.normalizer = normalizer
     tokenizer.pre_tokenizer = cuts
     tokenizer.decoder = decoders.ByteLevel()
-    added = [AddedToken(token, special=kind == 3, normalized=False)
+    # Role markers are control tokens to us, whatever their file calls them: user text never becomes one.
+    marker = re.compile("<(\\|.+\\||\uff5c.+\uff5c)>", re.DOTALL)
+    added = [AddedToken(token, special=kind == 3 or bool(marker.fullmatch(token)), normalized=False)
              for token, kind in zip(tokens, kinds) if kind in (3, 4)]
     tokenizer.add_special_tokens([token for token in added if token.special])
     tokenizer.add_tokens([token for token in added if not token.special])

@@ -1,8 +1,8 @@
 /* Any bytes as a GGUF file: header, tensor table, config, tokenizer, chat template. */
-#include "model/gguf.h"
-#include "model/config.h"
-#include "model/template.h"
-#include "model/tokenizer.h"
+#include "model/checkpoint/gguf.h"
+#include "model/config/config.h"
+#include "model/template/template.h"
+#include "model/tokenizer/tokenizer.h"
 
 #include <stdlib.h>
 

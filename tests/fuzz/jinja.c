@@ -1,6 +1,6 @@
 /* Any bytes as a template, rendered for a small request. What comes out is valid UTF-8 whose marks
  * cover it, and the same template says the same again. */
-#include "model/jinja/jinja.h"
+#include "model/template/jinja/jinja.h"
 #include "base/utf8.h"
 
 #include <stdlib.h>

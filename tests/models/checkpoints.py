@@ -11,7 +11,12 @@ import sys
 import zlib
 from pathlib import Path
 
-import numpy as np
+try:
+    import numpy as np
+except ImportError:
+    if __name__ != "__main__":
+        raise
+    sys.exit("error: checkpoints.py needs NumPy: apt-get install python3-numpy, or pip install numpy")
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from tests.models import packing  # noqa: E402
@@ -39,6 +44,10 @@ FORMATS = {
     "gptq8-g32-act-own": Quant("gptq", 8, 32, order="own", v2=True),
     "gptq8-g32-wrapped": Quant("gptq", 8, 32, wrapped=True),
 }
+
+# A chat format that needs no token but the tokenizer's bytes.
+TEMPLATE = ("{% for message in messages %}{{ message.role + ': ' + message.content + '\\n' }}{% endfor %}"
+            "{% if add_generation_prompt %}{{ 'assistant:' }}{% endif %}")
 
 
 def random_tensor(tensor, config, rng):
@@ -155,8 +164,9 @@ def write(folder, variant, fmt, seed=1, n_shards=1, edit=None):
         edit(config, tensors)
     stop = 2 if config["model_type"] in ("chatglm", "baichuan") else 256
     generation = {"eos_token_id": [stop, 3], "pad_token_id": 0, "do_sample": False}
+    texts = {"eos_token": "<|endoftext|>", "add_bos_token": False, "chat_template": TEMPLATE}
     for name, value in (("config", config), ("generation_config", generation), ("tokenizer", tokenizer_json()),
-                        ("tokenizer_config", {"eos_token": "<|endoftext|>", "add_bos_token": False})):
+                        ("tokenizer_config", texts)):
         (folder / f"{name}.json").write_text(json.dumps(value, indent=2))
     write_folder(folder, tensors, n_shards)
     return config

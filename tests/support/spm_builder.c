@@ -1,6 +1,6 @@
 #include "tests/support/spm_builder.h"
 
-#include "model/vocabulary.h"
+#include "model/tokenizer/vocabulary.h"
 
 #include <stdio.h>
 #include <stdlib.h>

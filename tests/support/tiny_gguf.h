@@ -23,3 +23,9 @@ struct tiny_gguf {
 
 /* Appends the file. Aborts on an unknown format or when memory is short. */
 void tiny_gguf_write(struct buf *file, const struct tiny_gguf *tiny);
+
+struct model;
+
+/* Opens it as a model, from a file that is gone again. Aborts the test on failure; the caller
+ * closes it. In tiny_gguf_open.c. */
+struct model *tiny_gguf_open(const struct tiny_gguf *tiny);

@@ -18,7 +18,8 @@ static const struct {
     {"status", cli_status, "routers and workers of a running server [--json]"},
     {"drain", cli_drain, "ask a worker to finish its work and take no more"},
     {"keys", cli_keys, "make the cluster's CURVE keys in a folder"},
-    {"model", cli_model, "what is in a model file, what a text becomes: info, tokenize"},
+    {"model", cli_model,
+     "what is in a model: info, tokenize, detokenize, render, export-tokenizer"},
 };
 #define N_COMMANDS (sizeof commands / sizeof *commands)
 

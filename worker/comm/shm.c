@@ -52,6 +52,7 @@ struct shm {
     struct comm head;
     struct shared *shared; /* borrowed */
     float *places;         /* borrowed (2, n_ranks, place_floats) */
+    uint32_t place_floats; /* as it was when the sizes were checked */
     struct gate_patience patience;
     uint32_t side; /* which of the two places this round takes */
 };
@@ -83,21 +84,22 @@ static void shared_init(void *memory, uint32_t n_ranks, size_t n_floats) {
 static enum status open_rank(void *memory, size_t n_bytes, uint32_t rank, struct comm **comm,
                              struct error *error) {
     struct shared *shared = memory;
-    bool sound = n_bytes >= sizeof *shared && shared->magic == MAGIC && shared->n_ranks > 0 &&
-                 shared->n_ranks <= COMM_RANKS_MAX && shared->place_floats <= PLACE_FLOATS_MAX &&
-                 n_bytes >= bytes_for(shared->n_ranks, shared->place_floats);
-    if (!sound)
+    if (n_bytes < sizeof *shared || shared->magic != MAGIC)
         return error_set(error, STATUS_INVALID, "shm: this memory holds no group of ranks");
-    if (rank >= shared->n_ranks)
-        return error_set(error, STATUS_INVALID, "shm: a group of %u has no rank %u",
-                         shared->n_ranks, rank);
+    uint32_t n_ranks = shared->n_ranks, n_place = shared->place_floats;
+    if (n_ranks == 0 || n_ranks > COMM_RANKS_MAX || n_place == 0 || n_place > PLACE_FLOATS_MAX ||
+        n_bytes < bytes_for(n_ranks, n_place))
+        return error_set(error, STATUS_INVALID, "shm: this memory holds no group of ranks");
+    if (rank >= n_ranks)
+        return error_set(error, STATUS_INVALID, "shm: a group of %u has no rank %u", n_ranks, rank);
     struct shm *shm = calloc(1, sizeof *shm);
     if (!shm)
         return error_set(error, STATUS_NOMEM, "shm: no memory for a rank");
-    shm->head = (struct comm){.kind = &comm_shm, .rank = rank, .n_ranks = shared->n_ranks};
+    shm->head = (struct comm){.kind = &comm_shm, .rank = rank, .n_ranks = n_ranks};
     shm->shared = shared;
     shm->places = (float *)(void *)(shared + 1);
-    shm->patience = gate_patience(shared->n_ranks);
+    shm->place_floats = n_place;
+    shm->patience = gate_patience(n_ranks);
     *comm = &shm->head;
     return STATUS_OK;
 }
@@ -111,6 +113,13 @@ static enum status health(const struct comm *comm) {
     return (enum status)atomic_load(&shm->shared->ended);
 }
 
+/* In memory of our own: what is checked must not change before it is used. */
+static struct asked asked_by(const struct shm *shm, uint32_t rank) {
+    struct asked asked;
+    memcpy(&asked, &shm->shared->asked[shm->side][rank], sizeof asked);
+    return asked;
+}
+
 /* The first reason stays. */
 static enum status end_group(struct shm *shm, enum status why) {
     uint32_t none = STATUS_OK;
@@ -118,18 +127,18 @@ static enum status end_group(struct shm *shm, enum status why) {
     gate_close(&shm->shared->gate);
     if (first && why == STATUS_CORRUPT)
         for (uint32_t rank = 0; rank < shm->head.n_ranks; rank++) {
-            const struct asked *asked = &shm->shared->asked[shm->side][rank];
+            struct asked asked = asked_by(shm, rank);
             log_error("ranks disagree", "rank=%u operation=%s n=%llu at=%llu columns=%llu+%llu",
-                      rank, NAME(asked->operation), (unsigned long long)asked->n,
-                      (unsigned long long)asked->at, (unsigned long long)asked->column_begin,
-                      (unsigned long long)asked->n_columns);
+                      rank, NAME(asked.operation), (unsigned long long)asked.n,
+                      (unsigned long long)asked.at, (unsigned long long)asked.column_begin,
+                      (unsigned long long)asked.n_columns);
         }
     return health(&shm->head);
 }
 
 static float *place_of(const struct shm *shm, uint32_t rank) {
     size_t index = (size_t)shm->side * shm->head.n_ranks + rank;
-    return shm->places + index * shm->shared->place_floats;
+    return shm->places + index * shm->place_floats;
 }
 
 /* Returns when all ranks have called it. */
@@ -208,7 +217,7 @@ static enum status reduce_piece(struct shm *shm, float *x, size_t n) {
 
 static enum status all_reduce(struct comm *comm, float *x, size_t n) {
     struct shm *shm = (struct shm *)comm;
-    size_t most = shm->shared->place_floats;
+    size_t most = shm->place_floats;
     struct asked asked = {.operation = ALL_REDUCE, .n = n};
     do {
         size_t n_piece = n - asked.at < most ? n - (size_t)asked.at : most;
@@ -244,13 +253,15 @@ static size_t piece_of(const struct asked *of, size_t at, size_t most) {
 }
 
 /* Rank 0: what lies in the other ranks' places goes to its columns. */
-static enum status collect(struct shm *shm, float *out, size_t out_stride, size_t at) {
+static enum status collect(struct shm *shm, float *out, size_t n_rows, size_t out_stride,
+                           size_t at) {
     for (uint32_t rank = 1; rank < shm->head.n_ranks; rank++) {
-        const struct asked *of = &shm->shared->asked[shm->side][rank];
-        if (of->column_begin > out_stride || of->n_columns > out_stride - of->column_begin)
+        struct asked of = asked_by(shm, rank);
+        if (of.n != n_rows || of.column_begin > out_stride ||
+            of.n_columns > out_stride - of.column_begin)
             return end_group(shm, STATUS_CORRUPT);
-        put_columns(out, out_stride, of, place_of(shm, rank), at,
-                    piece_of(of, at, shm->shared->place_floats));
+        put_columns(out, out_stride, &of, place_of(shm, rank), at,
+                    piece_of(&of, at, shm->place_floats));
     }
     return STATUS_OK;
 }
@@ -258,8 +269,8 @@ static enum status collect(struct shm *shm, float *out, size_t out_stride, size_
 static size_t longest_part(const struct shm *shm) {
     size_t longest = 0;
     for (uint32_t rank = 0; rank < shm->head.n_ranks; rank++) {
-        const struct asked *of = &shm->shared->asked[shm->side][rank];
-        size_t n = (size_t)of->n * (size_t)of->n_columns;
+        struct asked of = asked_by(shm, rank);
+        size_t n = (size_t)of.n * (size_t)of.n_columns;
         longest = n > longest ? n : longest;
     }
     return longest;
@@ -268,7 +279,7 @@ static size_t longest_part(const struct shm *shm) {
 static enum status gather(struct comm *comm, float *out, size_t out_stride, const float *part,
                           size_t n_rows, size_t column_begin, size_t n_columns) {
     struct shm *shm = (struct shm *)comm;
-    size_t most = shm->shared->place_floats, longest;
+    size_t most = shm->place_floats, longest;
     struct asked asked = {
         .operation = GATHER, .n = n_rows, .column_begin = column_begin, .n_columns = n_columns};
     ASSERT((out != NULL) == (comm->rank == 0));
@@ -283,7 +294,7 @@ static enum status gather(struct comm *comm, float *out, size_t out_stride, cons
         TRY(meet_for(shm, &asked));
         longest = longest_part(shm);
         if (out)
-            TRY(collect(shm, out, out_stride, (size_t)asked.at));
+            TRY(collect(shm, out, n_rows, out_stride, (size_t)asked.at));
         shm->side ^= 1;
         asked.at += most;
     } while (asked.at < longest);

@@ -8,7 +8,7 @@
  * the embedding go over the ranks. Engine thread of the rank only. */
 #pragma once
 
-#include "model/config.h"
+#include "model/config/config.h"
 #include "worker/family/family.h"
 #include "worker/family/rotary.h"
 #include "worker/family/shard.h"

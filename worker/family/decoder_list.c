@@ -105,11 +105,45 @@ static enum status qkv(const struct lister *list, struct decoder_layer *layer, u
                   config->qkv_bias);
 }
 
+/* Where the inputs of a layer that goes back to the residual stream may be cut. */
+struct cut {
+    uint32_t unit;   /* between its groups, where there are enough of them; else each of the ranks
+                        that share a group has a copy of its scale */
+    uint32_t needed; /* inputs that the format keeps together */
+};
+
+static enum status cut_of(const struct lister *list, const char *name, uint32_t n_inputs,
+                          struct cut *cut) {
+    struct model_matrix matrix;
+    TRY(model_matrix(list->model, name, list->decoder->config.dim, n_inputs, &matrix, list->error));
+    const struct quant_format *format = quant_find(matrix.format);
+    cut->needed = format && format->block > CUT_UNIT ? format->block : CUT_UNIT;
+    cut->unit = cut->needed;
+    if (matrix.group > CUT_UNIT && n_inputs / matrix.group >= list->decoder->shard.n_ranks)
+        cut->unit = matrix.group;
+    return STATUS_OK;
+}
+
+static enum status cannot_cut(const struct lister *list, const char *name, uint32_t n_inputs,
+                              uint32_t unit) {
+    return error_field(list->error, STATUS_UNSUPPORTED, "tp",
+                       "%s: tensor %s: %u inputs cannot be cut for tp %u: each rank would need a "
+                       "multiple of %u",
+                       list->decoder->config.name, name, n_inputs, list->decoder->shard.n_ranks,
+                       unit);
+}
+
 /* A projection back to the residual stream: a rank takes its own inputs; the bias is added once. */
 static enum status back(const struct lister *list, struct weight *to, const char *name,
                         uint32_t n_inputs, struct range inputs, bool bias) {
     uint32_t dim = list->decoder->config.dim;
     struct slot_rows rows = {name, dim, 0, dim, 0, 1};
+    if (list->decoder->shard.n_ranks > 1) {
+        struct cut cut;
+        TRY(cut_of(list, name, n_inputs, &cut));
+        if (inputs.n == 0 || inputs.begin % cut.needed != 0 || inputs.n % cut.needed != 0)
+            return cannot_cut(list, name, n_inputs, cut.needed);
+    }
     TRY(slots_matrix(list->slots, list->model, to, &rows, 1,
                      &(struct slot_inputs){n_inputs, inputs.begin, inputs.n}, false, list->error));
     if (list->decoder->shard.rank != 0)
@@ -117,35 +151,18 @@ static enum status back(const struct lister *list, struct weight *to, const char
     return slots_bias(list->slots, list->model, &to->bias, dim, &rows, 1, bias, list->error);
 }
 
-/* Where a layer's inputs may be cut: between its groups. */
-static enum status cut_unit(const struct lister *list, const char *name, uint32_t n_inputs,
-                            uint32_t *unit) {
-    struct model_matrix matrix;
-    TRY(model_matrix(list->model, name, list->decoder->config.dim, n_inputs, &matrix, list->error));
-    const struct quant_format *format = quant_find(matrix.format);
-    uint32_t n_ranks = list->decoder->shard.n_ranks;
-    *unit = CUT_UNIT;
-    if (matrix.group > CUT_UNIT && n_inputs / matrix.group >= n_ranks)
-        *unit = matrix.group; /* else a group's scale belongs to two ranks: each has a copy */
-    else if (format && format->block > CUT_UNIT)
-        *unit = format->block;
-    return STATUS_OK;
-}
-
 /* This rank's part of an inner width, by the layer that takes it back. */
 static enum status inner_of(const struct lister *list, const char *down, uint32_t n_inner,
                             struct range *inner) {
     const struct shard *shard = &list->decoder->shard;
-    uint32_t unit;
+    struct cut cut;
     *inner = (struct range){0, n_inner};
     if (shard->n_ranks == 1)
         return STATUS_OK;
-    TRY(cut_unit(list, down, n_inner, &unit));
-    *inner = shard_cut(n_inner, unit, shard->rank, shard->n_ranks);
-    if (shard_cut(n_inner, unit, shard->n_ranks - 1, shard->n_ranks).n == 0)
-        return error_field(list->error, STATUS_UNSUPPORTED, "tp",
-                           "%s: tensor %s: %u inputs in groups of %u cannot be cut for tp %u",
-                           list->decoder->config.name, down, n_inner, unit, shard->n_ranks);
+    TRY(cut_of(list, down, n_inner, &cut));
+    *inner = shard_cut(n_inner, cut.unit, shard->rank, shard->n_ranks);
+    if (shard_cut(n_inner, cut.unit, shard->n_ranks - 1, shard->n_ranks).n == 0)
+        return cannot_cut(list, down, n_inner, cut.unit);
     return STATUS_OK;
 }
 
@@ -194,7 +211,6 @@ static enum status one_expert(const struct lister *list, struct experts *experts
     struct decoder *decoder = list->decoder;
     const struct decoder_names *names = decoder->names;
     uint32_t n_inner = decoder->config.moe.expert_dim;
-    struct joined joint = {0};
     stem gate, up, down;
     expert_stem_of(list, index, expert, names->expert_gate, gate);
     expert_stem_of(list, index, expert, names->expert_up, up);
@@ -205,7 +221,6 @@ static enum status one_expert(const struct lister *list, struct experts *experts
     struct slot_rows rows[] = {{gate, n_inner, inner.begin, inner.n, 0, 2},
                                {up, n_inner, inner.begin, inner.n, 1, 2}};
     bool mergeable;
-    (void)joint;
     TRY(slots_mergeable(list->model, rows, 2, inputs.n_all, &mergeable, list->error));
     if (!mergeable)
         return error_set(list->error, STATUS_UNSUPPORTED,

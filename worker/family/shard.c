@@ -1,6 +1,6 @@
 #include "worker/family/shard.h"
 
-#include "model/config.h"
+#include "model/config/config.h"
 
 #define VOCAB_UNIT 16u /* rows that are packed together */
 

@@ -1,6 +1,7 @@
 #include "worker/transport/transport.h"
 
 #include "base/assert.h"
+#include "base/checked.h"
 #include "proto/message.h"
 
 #include <string.h>
@@ -67,13 +68,15 @@ bool transport_kv_valid(const struct transport_kv *kv) {
         return false;
     if (kv->n_ranks == 1)
         return kv->ranks[0].block_bytes == kv->block_bytes;
-    if (kv->n_heads == 0 || kv->block_bytes % (2 * kv->n_heads) != 0)
+    if (kv->n_heads == 0 || kv->block_bytes % ((uint64_t)2 * kv->n_heads) != 0)
         return false;
     uint32_t n_held = 0;
-    for (uint32_t rank = 0; rank < kv->n_ranks; rank++)
-        if ((uint64_t)kv->ranks[rank].block_bytes !=
-            (uint64_t)kv->block_bytes / kv->n_heads * kv->ranks[rank].n_heads)
+    for (uint32_t i = 0; i < kv->n_ranks; i++) {
+        const struct transport_rank *rank = &kv->ranks[i];
+        if (!checked_range(rank->head_begin, rank->n_heads, kv->n_heads) ||
+            rank->block_bytes != (uint64_t)kv->block_bytes / kv->n_heads * rank->n_heads)
             return false;
+    }
     for (uint32_t head = 0; head < kv->n_heads; head++)
         for (uint32_t rank = 0; rank < kv->n_ranks; rank++)
             if (holds(&kv->ranks[rank], head)) {

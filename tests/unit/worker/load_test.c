@@ -14,31 +14,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 const char *const suite_name = "worker load";
 const double suite_timeout_s = 120;
 
-static struct model *open_tiny(struct tiny_gguf tiny) {
-    struct model *model;
-    struct error error;
-    struct buf file;
-    char path[] = "/tmp/tandem-load-XXXXXX";
-    buf_init(&file, 0);
-    tiny_gguf_write(&file, &tiny);
-    int fd = mkstemp(path);
-    ck_assert_int_ge(fd, 0);
-    ck_assert_int_eq(write(fd, file.data, file.n), (ssize_t)file.n);
-    close(fd);
-    enum status status = model_open(path, NULL, &model, &error);
-    unlink(path);
-    ck_assert_msg(status == STATUS_OK, "%s", error.text);
-    buf_fini(&file);
-    return model;
-}
-
 static enum status try_load(struct tiny_gguf tiny, const char *backend, struct error *error) {
-    struct model *model = open_tiny(tiny);
+    struct model *model = tiny_gguf_open(&tiny);
     struct forward forward;
     struct forward_options options = {.model = model,
                                       .backend = backend,
@@ -84,7 +65,7 @@ END_TEST
 START_TEST(what_was_measured_is_what_is_taken) {
     static const char *const formats[] = {"f32", "f16", "bf16", "q4_0", "q4_1", "q8_0"};
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
-        struct model *model = open_tiny((struct tiny_gguf){.format = formats[i]});
+        struct model *model = tiny_gguf_open(&(struct tiny_gguf){.format = formats[i]});
         struct forward_options options = {.model = model,
                                           .backend = "cpu",
                                           .n_threads = 1,
@@ -136,7 +117,7 @@ START_TEST(sizes_have_defaults_that_fit_and_take_what_is_asked_for) {
     struct worker_sizes sizes;
     struct forward_bytes bytes;
     buf_init(&errors, 0);
-    struct model *model = open_tiny((struct tiny_gguf){.format = "q8_0", .context = 100000});
+    struct model *model = tiny_gguf_open(&(struct tiny_gguf){.format = "q8_0", .context = 100000});
     ck_assert_int_eq(read_config(&config, &errors, "--dry-run", "--model=x.gguf"), STATUS_OK);
     ck_assert_int_eq(memory_sizes(&config, model, &sizes, &bytes, &error), STATUS_OK);
     ck_assert_uint_le(sizes.n_blocks, 4096);

@@ -2,11 +2,11 @@
  * nothing else: not on the batch, nor on how a prompt was cut, nor on the threads. */
 #include "worker/forward.h"
 
-#include "base/buf.h"
 #include "base/random.h"
 #include "model/model.h"
 #include "tests/support/suite.h"
 #include "tests/support/tiny_gguf.h"
+#include "tests/support/tiny_hub.h"
 #include "worker/batch.h"
 #include "worker/core/engine.h"
 
@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 const char *const suite_name = "worker rank";
 const double suite_timeout_s = 300;
@@ -35,24 +34,6 @@ struct setup {
     struct batch batch;
 };
 
-static struct model *open_tiny(struct tiny_gguf tiny) {
-    struct model *model;
-    struct error error;
-    struct buf file;
-    char path[] = "/tmp/tandem-rank-XXXXXX";
-    buf_init(&file, 0);
-    tiny_gguf_write(&file, &tiny);
-    int fd = mkstemp(path);
-    ck_assert_int_ge(fd, 0);
-    ck_assert_int_eq(write(fd, file.data, file.n), (ssize_t)file.n);
-    close(fd);
-    enum status status = model_open(path, NULL, &model, &error);
-    unlink(path);
-    ck_assert_msg(status == STATUS_OK, "%s", error.text);
-    buf_fini(&file);
-    return model;
-}
-
 static struct forward_options options_of(const struct model *model, uint32_t n_ranks) {
     return (struct forward_options){.model = model,
                                     .backend = "cpu",
@@ -68,7 +49,7 @@ static struct forward_options options_of(const struct model *model, uint32_t n_r
 static void setup_open(struct setup *setup, const char *format, uint32_t n_ranks,
                        uint32_t n_threads, const char *backend) {
     struct error error;
-    setup->model = open_tiny((struct tiny_gguf){.format = format, .seed = 5, .wide = true});
+    setup->model = tiny_gguf_open(&(struct tiny_gguf){.format = format, .seed = 5, .wide = true});
     struct forward_options options = options_of(setup->model, n_ranks);
     options.n_threads = n_threads;
     options.backend = backend;
@@ -251,7 +232,7 @@ START_TEST(what_cannot_be_cut_is_refused_and_leaves_nothing) {
     struct error error;
     struct forward forward;
     struct forward_bytes bytes;
-    struct model *model = open_tiny((struct tiny_gguf){.format = "f16", .wide = true});
+    struct model *model = tiny_gguf_open(&(struct tiny_gguf){.format = "f16", .wide = true});
     struct forward_options options = options_of(model, 3); /* of eight heads */
     ck_assert_int_eq(forward_open(&forward, &options, &error), STATUS_UNSUPPORTED);
     ck_assert_ptr_nonnull(strstr(error.text, "3"));
@@ -263,11 +244,18 @@ START_TEST(what_cannot_be_cut_is_refused_and_leaves_nothing) {
     ck_assert_int_eq(forward_open(&forward, &options, &error), STATUS_NOT_FOUND);
     forward_close(&forward); /* also fine after a failure */
     model_close(model);
-    model = open_tiny(
-        (struct tiny_gguf){.format = "f16", .wide = true, .without = "blk.1.ffn_down.weight"});
+    model = tiny_gguf_open(
+        &(struct tiny_gguf){.format = "f16", .wide = true, .without = "blk.1.ffn_down.weight"});
     options = options_of(model, 4);
     ck_assert_int_eq(forward_open(&forward, &options, &error), STATUS_NOT_FOUND);
     ck_assert_ptr_nonnull(strstr(error.text, "blk.1.ffn_down.weight"));
+    model_close(model);
+    model = tiny_hub_open("llama", "awq"); /* eight heads of 16, inner widths of 192 */
+    options = options_of(model, 8);
+    ck_assert_int_eq(forward_measure(&options, &bytes, &error), STATUS_UNSUPPORTED);
+    ck_assert_ptr_nonnull(strstr(error.text, "tensor model.layers.0.self_attn.o_proj: 128 inputs "
+                                             "cannot be cut for tp 8: each rank would need a "
+                                             "multiple of 32"));
     model_close(model);
     ck_assert_int_eq(model_open("hash", NULL, &model, &error), STATUS_OK);
     options = options_of(model, 2);
@@ -280,7 +268,7 @@ END_TEST
 START_TEST(figures_are_the_largest_ranks_and_add_up) {
     struct error error;
     struct forward_bytes whole, cut;
-    struct model *model = open_tiny((struct tiny_gguf){.format = "q8_0", .wide = true});
+    struct model *model = tiny_gguf_open(&(struct tiny_gguf){.format = "q8_0", .wide = true});
     struct forward_options options = options_of(model, 1);
     ck_assert_int_eq(forward_measure(&options, &whole, &error), STATUS_OK);
     options.n_ranks = 2;
@@ -300,11 +288,29 @@ END_TEST
 
 START_TEST(the_kv_format_follows_the_matrices_unless_it_is_named) {
     for (int i = 0; i < N_FORMATS; i++) {
-        struct model *model = open_tiny((struct tiny_gguf){.format = formats[i].format});
+        struct model *model = tiny_gguf_open(&(struct tiny_gguf){.format = formats[i].format});
         bool f32 = strcmp(formats[i].format, "f32") == 0;
         ck_assert_int_eq(forward_kv_format(model, "auto"), f32 ? KV_F32 : KV_F16);
         ck_assert_int_eq(forward_kv_format(model, "f16"), KV_F16);
         ck_assert_int_eq(forward_kv_format(model, "f32"), KV_F32);
+        model_close(model);
+    }
+}
+END_TEST
+
+/* A dummy has no tensors before they are asked for, and the plan must be what is run then. */
+START_TEST(the_kv_format_of_a_dummy_is_the_same_before_and_after) {
+    static const char *const formats_of_dummies[] = {"f32", "bf16", "gptq4"};
+    for (int i = 0; i < 3; i++) {
+        struct model *model = tiny_hub_open("llama", formats_of_dummies[i]);
+        enum kv_format wanted = i == 0 ? KV_F32 : KV_F16;
+        ck_assert_int_eq(forward_kv_format(model, "auto"), wanted);
+        struct forward_options options = {.model = model, .backend = "cpu", .kv_format = wanted};
+        struct forward_bytes bytes;
+        struct error error;
+        options.max_tokens = options.max_seqs = 4;
+        ck_assert_int_eq(forward_measure(&options, &bytes, &error), STATUS_OK);
+        ck_assert_int_eq(forward_kv_format(model, "auto"), wanted);
         model_close(model);
     }
 }
@@ -319,4 +325,5 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, what_cannot_be_cut_is_refused_and_leaves_nothing);
     tcase_add_test(tests, figures_are_the_largest_ranks_and_add_up);
     tcase_add_test(tests, the_kv_format_follows_the_matrices_unless_it_is_named);
+    tcase_add_test(tests, the_kv_format_of_a_dummy_is_the_same_before_and_after);
 }

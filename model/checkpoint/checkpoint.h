@@ -1,0 +1,69 @@
+/* model/checkpoint/checkpoint.h: the seam of where a model's tensors lie: a GGUF file, safetensors
+ * files, or nowhere (dummy: made when asked for).
+ *
+ * A member embeds struct checkpoint first. Tensors are read-only and live as long as the
+ * checkpoint. Their data need not be aligned to anything: a safetensors header may have any length,
+ * so readers go bytewise (memcpy); GGUF files and dummies give 32 bytes at least.
+ *
+ * Files never change after opening, so any thread may read; a dummy makes its tensors when they are
+ * asked for, which belongs to one thread at start-up. */
+#pragma once
+
+#include "base/error.h"
+#include "base/status.h"
+#include "model/checkpoint/tensor.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct checkpoint;
+struct gguf;
+struct model_config;
+
+/* What a tensor is asked to be. */
+struct checkpoint_want {
+    const char *name;
+    const char *format; /* NULL: any; a dummy picks the config's */
+    uint32_t n_dims;
+    uint64_t shape[TENSOR_DIMS_MAX]; /* slowest first; entries from n_dims on are 1 */
+};
+
+struct checkpoint_kind {
+    const char *name; /* constant: "gguf", "safetensors", "dummy" */
+    /* NULL when there is no such tensor; of a dummy: not yet. */
+    const struct tensor *(*find)(const struct checkpoint *checkpoint, const char *name);
+    /* In the files' order, for walks; NULL past the last. */
+    const struct tensor *(*nth)(const struct checkpoint *checkpoint, uint32_t n);
+    /* Makes a tensor to measure; NULL for files. STATUS_NOMEM, STATUS_LIMIT. */
+    enum status (*make)(struct checkpoint *checkpoint, const struct checkpoint_want *want,
+                        const struct tensor **tensor, struct error *error);
+    /* Half of the fingerprint of everything that decides the weights: sizes, headers, samples. */
+    enum status (*hash)(const struct checkpoint *checkpoint, uint64_t seed, uint8_t half[16]);
+    /* The files are still as long as they were; STATUS_IO naming the one that is not. */
+    enum status (*check)(const struct checkpoint *checkpoint, struct error *error);
+    /* Hands resident pages back. */
+    void (*drop)(const struct checkpoint *checkpoint);
+    void (*close)(struct checkpoint *checkpoint);
+};
+
+struct checkpoint {
+    const struct checkpoint_kind *kind;
+};
+
+/* Each gives an open checkpoint that the caller ends with checkpoint->kind->close(). */
+
+/* Takes the open file over, also when it fails. STATUS_NOMEM. */
+NODISCARD enum status checkpoint_from_gguf(struct gguf *gguf, struct checkpoint **checkpoint,
+                                           struct error *error);
+
+/* A .safetensors file, or a folder with some (model/checkpoint/safetensors.h). */
+NODISCARD enum status checkpoint_from_safetensors(const char *path, struct checkpoint **checkpoint,
+                                                  struct error *error);
+
+/* model/dummy.h */
+NODISCARD enum status checkpoint_dummy(const struct model_config *config, uint64_t seed,
+                                       struct checkpoint **checkpoint, struct error *error);
+
+/* Three samples of each of the tensors, for members' hash(): reading all bytes would cost as much
+ * as loading them. `state` is an XXH3_state_t. */
+void checkpoint_hash_samples(const struct checkpoint *checkpoint, void *state);

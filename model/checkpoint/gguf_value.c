@@ -1,0 +1,160 @@
+/* Typed getters over the values of a GGUF header. */
+#include "base/assert.h"
+#include "model/checkpoint/gguf.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static const char *const type_names[GGUF_TYPE_COUNT] = {
+    "u8", "i8", "u16", "i16", "u32", "i32", "f32", "bool", "string", "array", "u64", "i64", "f64",
+};
+
+static enum status find(const struct gguf *gguf, const char *key, const struct gguf_value **value,
+                        struct error *error) {
+    *value = gguf_find(gguf, key);
+    if (!*value)
+        return error_field(error, STATUS_NOT_FOUND, key, "%s: key %s is missing", gguf->name, key);
+    return STATUS_OK;
+}
+
+static enum status wrong_type(const struct gguf *gguf, const struct gguf_value *value,
+                              const char *key, const char *wanted, struct error *error) {
+    return error_field(error, STATUS_CORRUPT, key,
+                       "%s: at byte %" PRIu64 ": key %s is of type %s, not %s", gguf->name,
+                       value->offset, key, type_names[value->type], wanted);
+}
+
+/* Loads an integer of any type; false for other types and negative values. */
+static bool load_unsigned(const struct gguf_value *value, uint64_t *result) {
+    uint8_t u8;
+    uint16_t u16;
+    uint32_t u32;
+    uint64_t u64;
+    bool is_signed = value->type == GGUF_I8 || value->type == GGUF_I16 || value->type == GGUF_I32 ||
+                     value->type == GGUF_I64;
+    unsigned sign_bit;
+    switch (value->type) {
+    case GGUF_U8:
+    case GGUF_I8:
+        memcpy(&u8, value->bytes, sizeof u8);
+        u64 = u8;
+        sign_bit = 7;
+        break;
+    case GGUF_U16:
+    case GGUF_I16:
+        memcpy(&u16, value->bytes, sizeof u16);
+        u64 = u16;
+        sign_bit = 15;
+        break;
+    case GGUF_U32:
+    case GGUF_I32:
+        memcpy(&u32, value->bytes, sizeof u32);
+        u64 = u32;
+        sign_bit = 31;
+        break;
+    case GGUF_U64:
+    case GGUF_I64:
+        memcpy(&u64, value->bytes, sizeof u64);
+        sign_bit = 63;
+        break;
+    default:
+        return false;
+    }
+    if (is_signed && (u64 >> sign_bit & 1) != 0)
+        return false;
+    *result = u64;
+    return true;
+}
+
+enum status gguf_u64(const struct gguf *gguf, const char *key, uint64_t *value,
+                     struct error *error) {
+    const struct gguf_value *found;
+    TRY(find(gguf, key, &found, error));
+    if (!load_unsigned(found, value))
+        return wrong_type(gguf, found, key, "a number of 0 or more", error);
+    return STATUS_OK;
+}
+
+enum status gguf_u32(const struct gguf *gguf, const char *key, uint32_t *value,
+                     struct error *error) {
+    uint64_t wide = 0;
+    TRY(gguf_u64(gguf, key, &wide, error));
+    if (wide > UINT32_MAX)
+        return error_field(error, STATUS_CORRUPT, key, "%s: key %s is %" PRIu64 ", too large",
+                           gguf->name, key, wide);
+    *value = (uint32_t)wide;
+    return STATUS_OK;
+}
+
+enum status gguf_f64(const struct gguf *gguf, const char *key, double *value, struct error *error) {
+    const struct gguf_value *found;
+    float single;
+    TRY(find(gguf, key, &found, error));
+    if (found->type == GGUF_F32) {
+        memcpy(&single, found->bytes, sizeof single);
+        *value = (double)single;
+        return STATUS_OK;
+    }
+    if (found->type != GGUF_F64)
+        return wrong_type(gguf, found, key, "f32 or f64", error);
+    memcpy(value, found->bytes, sizeof *value);
+    return STATUS_OK;
+}
+
+enum status gguf_bool(const struct gguf *gguf, const char *key, bool *value, struct error *error) {
+    const struct gguf_value *found;
+    TRY(find(gguf, key, &found, error));
+    if (found->type != GGUF_BOOL)
+        return wrong_type(gguf, found, key, "bool", error);
+    *value = found->bytes[0] == 1;
+    return STATUS_OK;
+}
+
+enum status gguf_string(const struct gguf *gguf, const char *key, struct span *text,
+                        struct error *error) {
+    const struct gguf_value *found;
+    uint64_t n;
+    TRY(find(gguf, key, &found, error));
+    if (found->type != GGUF_STRING)
+        return wrong_type(gguf, found, key, "string", error);
+    memcpy(&n, found->bytes, sizeof n);
+    *text = (struct span){(const char *)found->bytes + sizeof n, (size_t)n};
+    return STATUS_OK;
+}
+
+enum status gguf_array_of(const struct gguf *gguf, const char *key, enum gguf_type type,
+                          struct gguf_array *array, struct error *error) {
+    const struct gguf_value *found;
+    TRY(find(gguf, key, &found, error));
+    if (found->type != GGUF_ARRAY)
+        return wrong_type(gguf, found, key, "array", error);
+    if (found->array.type != type)
+        return error_field(error, STATUS_CORRUPT, key,
+                           "%s: at byte %" PRIu64 ": key %s is an array of %s, not of %s",
+                           gguf->name, found->offset, key, type_names[found->array.type],
+                           type_names[type]);
+    *array = found->array;
+    return STATUS_OK;
+}
+
+bool gguf_array_next_text(struct gguf_array *array, struct span *text) {
+    ASSERT(array->type == GGUF_STRING);
+    uint64_t n;
+    if (array->n == 0)
+        return false;
+    /* The walk at opening has checked every length. */
+    memcpy(&n, array->items, sizeof n);
+    DASSERT(n <= (uint64_t)(array->end - array->items) - sizeof n);
+    *text = (struct span){(const char *)array->items + sizeof n, (size_t)n};
+    array->items += sizeof n + n;
+    array->n--;
+    return true;
+}
+
+uint32_t gguf_array_u32(const struct gguf_array *array, uint64_t i) {
+    uint32_t value;
+    ASSERT(array->type == GGUF_I32 || array->type == GGUF_U32);
+    ASSERT(i < array->n);
+    memcpy(&value, array->items + i * sizeof value, sizeof value);
+    return value;
+}

@@ -1,0 +1,309 @@
+#include "model/checkpoint/safetensors.h"
+
+#include "base/random.h"
+#include "model/json/json_text.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <jansson.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <xxhash.h>
+
+#define INDEX_NAME "model.safetensors.index.json"
+#define SUFFIX     ".safetensors"
+
+/* File names of a folder. */
+struct names {
+    char (*at)[NAME_MAX + 1]; /* owned (n) */
+    uint32_t n;
+};
+
+static struct map_key hash_name(const struct safetensors *files, const char *name) {
+    XXH128_hash_t hash = XXH3_128bits_withSeed(name, strlen(name), files->seed);
+    return (struct map_key){.hi = hash.high64, .lo = hash.low64};
+}
+
+static struct safetensors *new_files(uint32_t n_files) {
+    struct safetensors *files = calloc(1, sizeof *files);
+    if (!files)
+        return NULL;
+    files->files = calloc(n_files, sizeof *files->files);
+    files->n_files = files->files ? n_files : 0;
+    files->seed = random_seed();
+    if (files->files)
+        return files;
+    free(files);
+    return NULL;
+}
+
+static void name_file(struct safetensors_file *file, const char *path) {
+    size_t n = strlen(path);
+    size_t cut = n < sizeof file->name ? 0 : n - (sizeof file->name - 1);
+    memcpy(file->name, path + cut, n - cut);
+}
+
+/* A name that is there twice, in one shard or two, would make the model depend on their order. */
+static enum status index_tensors(struct safetensors *files, struct error *error) {
+    if (map_init(&files->by_name, files->n_tensors + 1, files->seed) != STATUS_OK)
+        return error_set(error, STATUS_NOMEM, "%s: no memory for its header", files->files[0].name);
+    for (uint32_t i = 0; i < files->n_tensors; i++) {
+        uint32_t earlier;
+        const char *name = files->tensors[i].name;
+        struct map_key key = hash_name(files, name);
+        if (map_get(&files->by_name, key, &earlier) == STATUS_OK)
+            return error_field(error, STATUS_CORRUPT, name, "%s: tensor %s is in %s too",
+                               files->files[files->file_of[i]].name, name,
+                               files->files[files->file_of[earlier]].name);
+        TRY(map_put(&files->by_name, key, i));
+    }
+    return STATUS_OK;
+}
+
+enum status safetensors_parse(const void *bytes, size_t n, const char *name,
+                              struct safetensors **opened, struct error *error) {
+    struct safetensors *files = new_files(1);
+    if (!files)
+        return error_set(error, STATUS_NOMEM, "%s: no memory", name);
+    name_file(&files->files[0], name);
+    files->files[0].bytes = bytes;
+    files->files[0].n_bytes = n;
+    enum status status = safetensors_read_header(files, 0, error);
+    if (status == STATUS_OK)
+        status = index_tensors(files, error);
+    if (status != STATUS_OK)
+        safetensors_close(files);
+    else
+        *opened = files;
+    return status;
+}
+
+static enum status open_one(struct safetensors *files, uint32_t index, const char *path,
+                            struct error *error) {
+    struct safetensors_file *file = &files->files[index];
+    name_file(file, path);
+    TRY(file_map(path, &file->map, error));
+    file->bytes = file->map.bytes;
+    file->n_bytes = file->map.n_bytes;
+    return safetensors_read_header(files, index, error);
+}
+
+static enum status open_shards(struct safetensors *files, const char *folder,
+                               const struct names *names, struct error *error) {
+    char path[PATH_MAX];
+    for (uint32_t i = 0; i < names->n; i++) {
+        if (snprintf(path, sizeof path, "%s/%s", folder, names->at[i]) >= (int)sizeof path)
+            return error_set(error, STATUS_LIMIT, "%s: the path is too long", names->at[i]);
+        TRY(open_one(files, i, path, error));
+    }
+    return index_tensors(files, error);
+}
+
+static enum status add_name(struct names *names, const char *name, struct error *error) {
+    for (uint32_t i = names->n; i-- > 0;)
+        if (strcmp(names->at[i], name) == 0)
+            return STATUS_OK;
+    if (names->n == SAFETENSORS_FILES_MAX)
+        return error_set(error, STATUS_LIMIT, "more than %u safetensors files",
+                         SAFETENSORS_FILES_MAX);
+    if (!names->at)
+        names->at = calloc(SAFETENSORS_FILES_MAX, sizeof *names->at);
+    if (!names->at)
+        return error_set(error, STATUS_NOMEM, "no memory for the names of files");
+    snprintf(names->at[names->n++], sizeof *names->at, "%s", name);
+    return STATUS_OK;
+}
+
+static bool ends_with(const char *name, const char *suffix) {
+    size_t n = strlen(name);
+    size_t m = strlen(suffix);
+    return n > m && strcmp(name + n - m, suffix) == 0;
+}
+
+/* Shards lie beside the index: a path in it could lead anywhere. */
+static bool is_plain(const char *name) {
+    return name[0] != '.' && !strchr(name, '/') && strlen(name) <= NAME_MAX &&
+           ends_with(name, SUFFIX);
+}
+
+static enum status names_of_index(const json_t *weight_map, const char *path, struct names *names,
+                                  struct error *error) {
+    const char *tensor;
+    json_t *value;
+    if (!json_is_object(weight_map) || json_object_size(weight_map) == 0)
+        return error_field(error, STATUS_CORRUPT, "weight_map",
+                           "%s: weight_map is no object of tensors and files", path);
+    json_object_foreach((json_t *)(uintptr_t)weight_map, tensor, value) {
+        const char *name = json_string_value(value);
+        if (!name || !is_plain(name))
+            return error_field(error, STATUS_CORRUPT, "weight_map",
+                               "%s: weight_map.%.100s is no name of a .safetensors file beside it",
+                               path, tensor);
+        TRY(add_name(names, name, error));
+    }
+    return STATUS_OK;
+}
+
+/* What the index promises must be there, in the shard it says. */
+static enum status check_index(const struct safetensors *files, const struct names *names,
+                               const json_t *weight_map, const char *path, struct error *error) {
+    const char *tensor;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)weight_map, tensor, value) {
+        const struct tensor *found = safetensors_find(files, tensor);
+        if (!found || strcmp(names->at[files->file_of[found - files->tensors]],
+                             json_string_value(value)) != 0)
+            return error_field(error, STATUS_CORRUPT, tensor,
+                               "%s: tensor %.128s is not in %.100s, where the index has it", path,
+                               tensor, json_string_value(value));
+    }
+    return STATUS_OK;
+}
+
+static enum status open_index(const char *folder, const char *path, struct names *names,
+                              struct safetensors **files, struct error *error) {
+    static const struct json_limits limits = {
+        .n_bytes = 32u << 20, .depth = 3, .n_values = SAFETENSORS_TENSORS_MAX + 64};
+    json_t *index;
+    TRY(json_text_load(path, &limits, &index, error));
+    const json_t *weight_map = json_object_get(index, "weight_map");
+    enum status status = names_of_index(weight_map, path, names, error);
+    if (status == STATUS_OK && !(*files = new_files(names->n)))
+        status = error_set(error, STATUS_NOMEM, "%s: no memory", path);
+    if (status == STATUS_OK)
+        status = open_shards(*files, folder, names, error);
+    if (status == STATUS_OK)
+        status = check_index(*files, names, weight_map, path, error);
+    json_decref(index);
+    return status;
+}
+
+static int compare_names(const void *a, const void *b) {
+    return strcmp(a, b);
+}
+
+/* Shards say how many there are (x-00001-of-00003.safetensors): without an index this alone shows
+ * that one is missing. */
+static enum status check_count(const char *folder, const struct names *names, struct error *error) {
+    for (uint32_t i = 0; i < names->n; i++) {
+        const char *of = strstr(names->at[i], "-of-");
+        unsigned n_shards;
+        int n_read = 0;
+        if (!of || of - names->at[i] < 6 || sscanf(of, "-of-%5u%n", &n_shards, &n_read) != 1 ||
+            strcmp(of + n_read, SUFFIX) != 0)
+            continue;
+        int n_stem = (int)(of - names->at[i]) - 5;
+        for (unsigned shard = 1; shard <= n_shards && shard <= SAFETENSORS_FILES_MAX; shard++) {
+            char wanted[NAME_MAX + 32];
+            snprintf(wanted, sizeof wanted, "%.*s%05u%s", n_stem, names->at[i], shard, of);
+            if (strlen(wanted) > NAME_MAX ||
+                !bsearch(wanted, names->at, names->n, sizeof *names->at, compare_names))
+                return error_set(error, STATUS_NOT_FOUND, "%s: %s is missing", folder, wanted);
+        }
+    }
+    return STATUS_OK;
+}
+
+static bool is_pickle(const char *name) {
+    return ends_with(name, ".bin") || ends_with(name, ".pt") || ends_with(name, ".pth");
+}
+
+/* *pickle becomes the name of the first file of pickles, if there is one. */
+static enum status list_folder(const char *folder, struct names *names, char pickle[NAME_MAX + 1],
+                               struct error *error) {
+    DIR *listing = opendir(folder);
+    enum status status = STATUS_OK;
+    if (!listing)
+        return error_set(error, STATUS_IO, "%s: cannot list it: %s", folder, strerror(errno));
+    for (struct dirent *entry; status == STATUS_OK && (entry = readdir(listing));) {
+        if (is_plain(entry->d_name))
+            status = add_name(names, entry->d_name, error);
+        if (is_pickle(entry->d_name) && (!pickle[0] || strcmp(entry->d_name, pickle) < 0))
+            snprintf(pickle, NAME_MAX + 1, "%s", entry->d_name);
+    }
+    closedir(listing);
+    if (names->n > 0)
+        qsort(names->at, names->n, sizeof *names->at, compare_names);
+    return status;
+}
+
+static enum status open_folder(const char *folder, struct names *names, struct safetensors **files,
+                               struct error *error) {
+    char path[PATH_MAX];
+    char pickle[NAME_MAX + 1] = "";
+    if (file_is_there(folder, INDEX_NAME, path, sizeof path))
+        return open_index(folder, path, names, files, error);
+    if (file_is_there(folder, "model.safetensors", path, sizeof path))
+        TRY(add_name(names, "model.safetensors", error));
+    else
+        TRY(list_folder(folder, names, pickle, error));
+    if (names->n == 0 && pickle[0])
+        return error_set(
+            error, STATUS_UNSUPPORTED,
+            "%s: no .safetensors file but %.100s, a pickle, which is a program and not loaded; "
+            "convert with: python -c \"from transformers import AutoModelForCausalLM as "
+            "M; M.from_pretrained('IN', torch_dtype='auto', trust_remote_code=True)"
+            ".save_pretrained('OUT', safe_serialization=True)\"",
+            folder, pickle);
+    if (names->n == 0)
+        return error_set(error, STATUS_NOT_FOUND, "%s: no .safetensors file", folder);
+    TRY(check_count(folder, names, error));
+    if (!(*files = new_files(names->n)))
+        return error_set(error, STATUS_NOMEM, "%s: no memory", folder);
+    return open_shards(*files, folder, names, error);
+}
+
+enum status safetensors_open(const char *path, struct safetensors **opened, struct error *error) {
+    struct stat info;
+    struct safetensors *files = NULL;
+    struct names names = {0};
+    enum status status;
+    if (stat(path, &info) == 0 && S_ISDIR(info.st_mode)) {
+        status = open_folder(path, &names, &files, error);
+    } else if (!(files = new_files(1))) {
+        status = error_set(error, STATUS_NOMEM, "%s: no memory", path);
+    } else {
+        status = open_one(files, 0, path, error);
+        if (status == STATUS_OK)
+            status = index_tensors(files, error);
+    }
+    free(names.at);
+    if (status != STATUS_OK)
+        safetensors_close(files);
+    else
+        *opened = files;
+    return status;
+}
+
+const struct tensor *safetensors_find(const struct safetensors *files, const char *name) {
+    uint32_t index;
+    if (map_get(&files->by_name, hash_name(files, name), &index) != STATUS_OK)
+        return NULL;
+    return strcmp(files->tensors[index].name, name) == 0 ? &files->tensors[index] : NULL;
+}
+
+enum status safetensors_check(const struct safetensors *files, struct error *error) {
+    for (uint32_t i = 0; i < files->n_files; i++)
+        TRY(file_map_check(&files->files[i].map, files->files[i].name, error));
+    return STATUS_OK;
+}
+
+void safetensors_drop_pages(const struct safetensors *files) {
+    for (uint32_t i = 0; i < files->n_files; i++)
+        file_map_drop(&files->files[i].map);
+}
+
+void safetensors_close(struct safetensors *files) {
+    if (!files)
+        return;
+    for (uint32_t i = 0; i < files->n_files; i++)
+        file_unmap(&files->files[i].map);
+    map_fini(&files->by_name);
+    free(files->files);
+    free(files->tensors);
+    free(files->file_of);
+    free(files);
+}

@@ -1,0 +1,130 @@
+/* How a checkpoint was quantized: quantization_config in config.json, or quantize_config.json
+ * (AutoGPTQ) and quant_config.json (AutoAWQ) of older quantizers. Where both are there config.json
+ * wins, and they must not contradict each other. Which layers are quantized the tensors say. */
+#include "model/config/config.h"
+#include "model/config/config_hub.h"
+#include "model/json/json_keys.h"
+
+#include <jansson.h>
+#include <string.h>
+#include <strings.h>
+
+struct quant {
+    enum config_method method;
+    uint32_t bits;
+    int64_t group; /* -1: one for all inputs */
+    bool act_order;
+    bool zero_as_is;
+};
+
+static enum status read_number(const struct json_keys *keys, const char *key, const char *old_key,
+                               int64_t *value) {
+    const char *name = json_keys_get(keys, key) ? key : old_key;
+    const json_t *found = json_keys_get(keys, name);
+    if (!json_is_integer(found))
+        return json_keys_fail(keys, STATUS_INVALID, name, "%s",
+                              found ? "is no whole number" : "is missing");
+    *value = json_integer_value(found);
+    return STATUS_OK;
+}
+
+static enum status read_sizes(const struct json_keys *keys, struct quant *quant) {
+    int64_t bits;
+    TRY(read_number(keys, "bits", "w_bit", &bits));
+    TRY(read_number(keys, "group_size", "q_group_size", &quant->group));
+    bool is_served = bits == 4 || (bits == 8 && quant->method == CONFIG_METHOD_GPTQ);
+    if (!is_served)
+        return json_keys_fail(keys, STATUS_UNSUPPORTED,
+                              json_keys_get(keys, "bits") ? "bits" : "w_bit", "is %lld: %s",
+                              (long long)bits,
+                              quant->method == CONFIG_METHOD_AWQ ? "AWQ is served with 4"
+                                                                 : "GPTQ is served with 4 and 8");
+    quant->bits = (uint32_t)bits;
+    bool is_power = quant->group >= 8 && quant->group <= CONFIG_DIM_MAX &&
+                    (quant->group & (quant->group - 1)) == 0;
+    if (quant->group != -1 && !is_power)
+        return json_keys_fail(keys, STATUS_INVALID,
+                              json_keys_get(keys, "group_size") ? "group_size" : "q_group_size",
+                              "is %lld, neither -1 nor a power of two from 8 to %u",
+                              (long long)quant->group, CONFIG_DIM_MAX);
+    return STATUS_OK;
+}
+
+static enum status read_awq(const struct json_keys *keys, struct quant *quant) {
+    const char *version = "gemm";
+    quant->method = CONFIG_METHOD_AWQ;
+    TRY(json_keys_text_or(keys, "version", &version));
+    if (strcasecmp(version, "gemm") != 0)
+        return json_keys_fail(keys, STATUS_UNSUPPORTED, "version",
+                              "is \"%.32s\": only AWQ's gemm layout is served", version);
+    TRY(json_keys_want(keys, "zero_point", true));
+    return read_sizes(keys, quant);
+}
+
+static enum status read_gptq(const struct json_keys *keys, struct quant *quant) {
+    const char *format = "gptq";
+    struct json_keys dynamic;
+    quant->method = CONFIG_METHOD_GPTQ;
+    TRY(json_keys_text_or(keys, "checkpoint_format", &format));
+    quant->zero_as_is = strcmp(format, "gptq_v2") == 0;
+    if (!quant->zero_as_is && strcmp(format, "gptq") != 0)
+        return json_keys_fail(keys, STATUS_UNSUPPORTED, "checkpoint_format",
+                              "is \"%.32s\"; gptq and gptq_v2 are served", format);
+    TRY(json_keys_want(keys, "is_marlin_format", false));
+    TRY(json_keys_bool_or(keys, "desc_act", &quant->act_order));
+    TRY(json_keys_object_or(keys, "dynamic", &dynamic));
+    if (json_object_size(dynamic.object) > 0)
+        return json_keys_fail(keys, STATUS_UNSUPPORTED, "dynamic",
+                              "is set: bits that differ from layer to layer are not served");
+    return read_sizes(keys, quant);
+}
+
+/* `method` is what the file's own name says where the key is absent. */
+static enum status read_quant(const struct json_keys *keys, const char *method,
+                              struct quant *quant) {
+    TRY(json_keys_text_or(keys, "quant_method", &method));
+    if (method && strcmp(method, "awq") == 0)
+        return read_awq(keys, quant);
+    if (method && strcmp(method, "gptq") == 0)
+        return read_gptq(keys, quant);
+    if (!method)
+        return json_keys_fail(keys, STATUS_INVALID, "quant_method", "is missing");
+    return json_keys_fail(keys, STATUS_UNSUPPORTED, "quant_method",
+                          "is \"%.32s\"; awq and gptq are served", method);
+}
+
+static enum status compare(const struct json_keys *keys, const struct quant *of_config,
+                           const struct quant *of_file) {
+    const char *key = of_config->method != of_file->method ? "quant_method"
+                      : of_config->bits != of_file->bits   ? "bits"
+                      : of_config->group != of_file->group ? "group_size"
+                                                           : NULL;
+    if (!key)
+        return STATUS_OK;
+    return json_keys_fail(keys, STATUS_INVALID, key,
+                          "contradicts quantization_config of config.json");
+}
+
+enum status config_hub_quant(const struct config_hub *hub, const struct json_keys *keys,
+                             struct model_config *config) {
+    struct json_keys inner;
+    struct json_keys outer = {
+        .object = hub->quantize, .file = hub->quantize_file, .error = keys->error};
+    struct quant of_config = {0};
+    struct quant of_file = {0};
+    const char *of_name = strstr(hub->quantize_file, "quantize_config") ? "gptq" : "awq";
+    TRY(json_keys_object_or(keys, "quantization_config", &inner));
+    if (inner.object)
+        TRY(read_quant(&inner, NULL, &of_config));
+    if (hub->quantize)
+        TRY(read_quant(&outer, of_name, &of_file));
+    if (inner.object && hub->quantize)
+        TRY(compare(&outer, &of_config, &of_file));
+    const struct quant *quant = inner.object ? &of_config : &of_file;
+    config->quant.method = quant->method;
+    config->quant.bits = quant->bits;
+    config->quant.group = quant->group < 0 ? 0 : (uint32_t)quant->group;
+    config->quant.act_order = quant->act_order;
+    config->quant.zero_as_is = quant->zero_as_is;
+    return STATUS_OK;
+}

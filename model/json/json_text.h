@@ -1,0 +1,35 @@
+/* model/json/json_text.h: JSON from model files, read within written bounds.
+ *
+ * The text is counted before it is parsed: depth and number of values are known to be small before
+ * anything is allocated for them. Keys that repeat are refused. */
+#pragma once
+
+#include "base/error.h"
+#include "base/status.h"
+#include "model/span.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct json_t json_t; /* jansson's */
+
+struct json_limits {
+    uint64_t n_bytes;  /* of the text */
+    uint32_t depth;    /* of objects and arrays in each other */
+    uint64_t n_values; /* members and items, all together */
+    bool takes_nul;    /* texts may hold "\u0000": who reads them goes by their length */
+};
+
+/* For config.json and its like; for a tokenizer's files. */
+extern const struct json_limits json_limits_config;
+extern const struct json_limits json_limits_tokenizer;
+
+/* The text as an object; the caller gives it back with json_decref(). `name` stands in messages.
+ * STATUS_CORRUPT with line and column, STATUS_LIMIT past a bound, STATUS_NOMEM. */
+NODISCARD enum status json_text_parse(struct span text, const char *name,
+                                      const struct json_limits *limits, json_t **root,
+                                      struct error *error);
+
+/* The same for the file at `path`. Errors of file_read() too. */
+NODISCARD enum status json_text_load(const char *path, const struct json_limits *limits,
+                                     json_t **root, struct error *error);

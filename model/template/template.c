@@ -1,0 +1,230 @@
+#include "model/template/template.h"
+
+#include "base/assert.h"
+#include "model/template/jinja/jinja.h"
+#include "model/template/template_kinds.h"
+#include "model/tokenizer/tokenizer.h"
+
+#include <stdlib.h>
+
+static const struct template_kind *const kinds[] = {
+    &template_kind_jinja, &template_kind_chatml, &template_kind_chatglm, &template_kind_baichuan};
+
+static const char *const role_names[TEMPLATE_ROLE_COUNT] = {
+    [TEMPLATE_SYSTEM] = "system", [TEMPLATE_DEVELOPER] = "developer",
+    [TEMPLATE_USER] = "user",     [TEMPLATE_ASSISTANT] = "assistant",
+    [TEMPLATE_TOOL] = "tool",
+};
+
+const char *template_role_name(enum template_role role) {
+    ASSERT((unsigned)role < TEMPLATE_ROLE_COUNT);
+    return role_names[role];
+}
+
+enum status template_role_parse(struct span name, enum template_role *role) {
+    for (unsigned i = 0; i < TEMPLATE_ROLE_COUNT; i++) {
+        if (span_is(name, role_names[i])) {
+            *role = (enum template_role)i;
+            return STATUS_OK;
+        }
+    }
+    return STATUS_NOT_FOUND;
+}
+
+enum status template_choose(struct template *chosen, const struct template_source *source,
+                            struct error *error) {
+    struct template opened = {0};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        if (!kinds[i]->recognise(source))
+            continue;
+        opened.kind = kinds[i];
+        enum status status = kinds[i]->open(&opened, source, error);
+        if (status != STATUS_OK) {
+            template_fini(&opened);
+            return status;
+        }
+        break;
+    }
+    *chosen = opened;
+    return STATUS_OK;
+}
+
+void template_fini(struct template *chosen) {
+    if (!chosen)
+        return;
+    jinja_free(chosen->program);
+    *chosen = (struct template){0};
+}
+
+const struct template_kind *template_nth_kind(size_t n) {
+    return n < sizeof kinds / sizeof *kinds ? kinds[n] : NULL;
+}
+
+void template_chatml(struct template *chosen) {
+    *chosen = (struct template){.kind = &template_kind_chatml};
+}
+
+enum status template_render(const struct template *chosen, const struct template_input *input,
+                            struct template_prompt *prompt, struct error *error) {
+    struct template_prompt made = {0};
+    if (!chosen->kind && chosen->refusal[0])
+        return error_set(error, STATUS_UNSUPPORTED, "the model's chat template cannot be used: %s",
+                         chosen->refusal);
+    if (!chosen->kind)
+        return error_set(error, STATUS_UNSUPPORTED, "the model has no chat template");
+    if (input->n_messages == 0)
+        return error_field(error, STATUS_INVALID, "messages", "there is no message");
+    if (input->n_messages > TEMPLATE_MESSAGES_MAX)
+        return error_field(error, STATUS_LIMIT, "messages", "%zu messages, at most %u are taken",
+                           input->n_messages, TEMPLATE_MESSAGES_MAX);
+    error_set(error, STATUS_NOMEM, "no memory for the prompt"); /* what adding segments says */
+    enum status status = chosen->kind->render(chosen, input, &made, error);
+    if (status != STATUS_OK) {
+        template_prompt_fini(&made);
+        return status;
+    }
+    *prompt = made;
+    return STATUS_OK;
+}
+
+void template_prompt_fini(struct template_prompt *prompt) {
+    if (!prompt)
+        return;
+    free(prompt->segments);
+    free(prompt->text);
+    *prompt = (struct template_prompt){0};
+}
+
+enum status template_add(struct template_prompt *prompt, struct template_segment segment) {
+    if (segment.text.n == 0 && segment.kind != TEMPLATE_ID)
+        return STATUS_OK;
+    if (prompt->n == prompt->size) {
+        size_t size = prompt->size ? 2 * prompt->size : 32;
+        struct template_segment *segments = reallocarray(prompt->segments, size, sizeof *segments);
+        if (!segments)
+            return STATUS_NOMEM;
+        prompt->segments = segments;
+        prompt->size = size;
+    }
+    prompt->segments[prompt->n++] = segment;
+    return STATUS_OK;
+}
+
+enum status template_find_marker(const struct template_source *source, struct span name,
+                                 uint32_t known, uint32_t *id, struct error *error) {
+    const struct tokenizer *tokenizer = source->tokenizer;
+    uint32_t n_vocab = source->n_vocab ? source->n_vocab
+                       : tokenizer     ? tokenizer_n_tokens(tokenizer)
+                                       : UINT32_MAX;
+    uint32_t found = tokenizer ? tokenizer_find(tokenizer, name) : TOKEN_NONE;
+    if (found == TOKEN_NONE)
+        found = known;
+    if (found >= n_vocab)
+        return error_set(error, STATUS_CORRUPT,
+                         "the marker %.*s is token %u, beyond the vocabulary of %u",
+                         span_shown(name), name.bytes, found, n_vocab);
+    *id = found;
+    return STATUS_OK;
+}
+
+enum status template_refuse_tools(const struct template *chosen, const struct template_input *input,
+                                  struct error *error) {
+    if (json_array_size(input->tools) > 0)
+        return error_field(error, STATUS_UNSUPPORTED, "tools", "the format %s has no tools",
+                           chosen->kind->name);
+    if (json_array_size(input->documents) > 0)
+        return error_field(error, STATUS_UNSUPPORTED, "documents", "the format %s has no documents",
+                           chosen->kind->name);
+    return STATUS_OK;
+}
+
+void template_prompt_text(const struct template_prompt *prompt, struct buf *out) {
+    for (size_t i = 0; i < prompt->n; i++)
+        buf_append(out, prompt->segments[i].text.bytes, prompt->segments[i].text.n);
+}
+
+/* Text that waits for the next special token, cut or the end. */
+struct run {
+    const struct tokenizer *tokenizer;
+    struct tokenizer_scratch *scratch;
+    struct ids *ids;
+    struct error *error;
+    struct buf text;
+};
+
+static enum status flush_run(struct run *run) {
+    if (buf_status(&run->text) != STATUS_OK)
+        return error_set(run->error, buf_status(&run->text), "the prompt has more than %zu bytes",
+                         TOKENIZER_TEXT_MAX);
+    if (run->text.n == 0)
+        return STATUS_OK;
+    struct span text = {run->text.data, run->text.n};
+    TRY(tokenizer_encode(run->tokenizer, run->scratch, text, TOKENIZER_PLAIN, run->ids,
+                         run->error));
+    buf_clear(&run->text);
+    return STATUS_OK;
+}
+
+static enum status add_id(struct run *run, uint32_t id) {
+    TRY(flush_run(run));
+    if (ids_push(run->ids, id) != STATUS_OK)
+        return error_set(run->error, STATUS_LIMIT, "the text has more than %zu tokens",
+                         run->ids->limit);
+    return STATUS_OK;
+}
+
+static enum status add_markup(struct run *run, struct span text) {
+    const struct vocabulary *vocabulary = &run->tokenizer->vocabulary;
+    size_t begin = 0;
+    for (size_t at = 0; at < text.n;) {
+        size_t length = 0;
+        uint32_t id =
+            vocabulary_match_special(vocabulary, text.bytes + at, text.n - at, true, &length);
+        if (id == TOKEN_NONE) {
+            at++;
+            continue;
+        }
+        buf_append(&run->text, text.bytes + begin, at - begin);
+        TRY(add_id(run, id));
+        at += length;
+        begin = at;
+    }
+    buf_append(&run->text, text.bytes + begin, text.n - begin);
+    return STATUS_OK;
+}
+
+static enum status add_segment(struct run *run, const struct template_segment *segment) {
+    switch (segment->kind) {
+    case TEMPLATE_ID:
+        return add_id(run, segment->id);
+    case TEMPLATE_MARKUP:
+        return add_markup(run, segment->text);
+    case TEMPLATE_PLAIN:
+        break;
+    }
+    buf_append(&run->text, segment->text.bytes, segment->text.n);
+    return STATUS_OK;
+}
+
+enum status template_prompt_encode(const struct template_prompt *prompt,
+                                   const struct tokenizer *tokenizer,
+                                   struct tokenizer_scratch *scratch, struct ids *ids,
+                                   struct error *error) {
+    struct run run = {.tokenizer = tokenizer, .scratch = scratch, .ids = ids, .error = error};
+    enum status status = STATUS_OK;
+    size_t n_before = ids->n;
+    buf_init(&run.text, TOKENIZER_TEXT_MAX);
+    for (size_t i = 0; i < prompt->n && status == STATUS_OK; i++) {
+        const struct template_segment *segment = &prompt->segments[i];
+        if (segment->is_cut)
+            status = flush_run(&run);
+        if (status == STATUS_OK)
+            status = add_segment(&run, segment);
+    }
+    if (status == STATUS_OK)
+        status = flush_run(&run);
+    if (status != STATUS_OK)
+        ids->n = n_before;
+    buf_fini(&run.text);
+    return status;
+}
