@@ -38,7 +38,7 @@ MODELS = {
                           user_defined_symbols=["<reserved>", "ab", "abc", BLANK * 2, "x y", "1"]),
     # ChatGLM3's kind: a table, bytes.
     "bpe_nfkc": dict(model_type="bpe", byte_fallback=True, normalization_rule_name="nmt_nfkc",
-                     user_defined_symbols=["<n>", "<|tab|>", "  "], control_symbols=["<|im_start|>", "sop"]),
+                     user_defined_symbols=["<n>", "[tab]", "  "], control_symbols=["<|im_start|>", "sop"]),
     "bpe_cf": dict(model_type="bpe", normalization_rule_name="nmt_nfkc_cf", character_coverage=0.98),
     "bpe_suffix": dict(model_type="bpe", byte_fallback=True, normalization_rule_name="nfkc",
                        treat_whitespace_as_suffix=True, remove_extra_whitespaces=False),
@@ -152,7 +152,7 @@ def hostile_texts(count, seed):
     """The other oracle's strings, and as many that are made of what these models treat in a way of its own."""
     texts = make_texts(count - count // 3, seed)
     chance = random.Random(seed)
-    parts = ["<reserved>", "ab", "abc", BLANK, BLANK * 2, BLANK * 3, "x y", "1", "<n>", "<|tab|>", "  ", " ", "\t", "\n",
+    parts = ["<reserved>", "ab", "abc", BLANK, BLANK * 2, BLANK * 3, "x y", "1", "<n>", "[tab]", "  ", " ", "\t", "\n",
              "<|im_start|>", "sop", "<s>", "</s>", "<unk>", "<0x0A>", "<0x", "<sep>", "the", "the cat", "aaaa", "\u3000",
              "\u00a0", "\u200b", "\ufb01", "\ufdfa", "\uff21", "\u1e9b\u0323", "e\u0301", "\uac00", "\u1100\u1161",
              "\u6a21\u578b", "Stra\u00dfe", "\u0130", "\u2581x", "x\u2581", "\ufffd", "\u2047", "\x00", "\U0001f600", "\U000e0001",
