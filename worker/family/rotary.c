@@ -47,13 +47,14 @@ enum status rotary_variants(const struct model_config *config, uint32_t context,
 
 /* The base of the frequencies for sequences of this variant. Qwen-1: alpha = 2^ceil(log2(n / S) +
  * 1) - 1 is 2^(v + 1) - 1 for prompts of up to S 2^v tokens. Dynamic: transformers' formula takes
- * the length n of the prompt; here longer prompts than S all take that of the longest. */
-static double base_of(const struct model_config *config, uint32_t variant, uint32_t n_positions) {
+ * the length n of the prompt; here longer prompts than S all take that of the model's longest,
+ * whatever a worker has memory for: keys are handed between workers. */
+static double base_of(const struct model_config *config, uint32_t variant) {
     double dims = config->rope.dims, alpha = 1;
     if (variant > 0 && config->rope.scaling == CONFIG_SCALING_QWEN_NTK)
         alpha = exp2(variant + 1.0) - 1;
     if (variant > 0 && config->rope.scaling == CONFIG_SCALING_DYNAMIC)
-        alpha = config->rope.factor * n_positions / config->rope.original_context -
+        alpha = config->rope.factor * config->context / config->rope.original_context -
                 (config->rope.factor - 1);
     return config->rope.theta * (alpha == 1 ? 1 : pow(alpha, dims / (dims - 2)));
 }
@@ -116,7 +117,7 @@ static double amplitude_of(const struct model_config *config) {
 static void fill(struct rotary *rotary, const struct model_config *config, uint32_t variant,
                  uint32_t n_positions) {
     uint32_t half = config->rope.dims / 2;
-    double base = base_of(config, variant, n_positions);
+    double base = base_of(config, variant);
     double amplitude = amplitude_of(config);
     float *cosines = rotary->cos + (size_t)variant * n_positions * half;
     float *sines = rotary->sin + (size_t)variant * n_positions * half;

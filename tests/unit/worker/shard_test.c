@@ -214,6 +214,34 @@ START_TEST(stretched_positions) {
 }
 END_TEST
 
+/* Workers with memory for more or fewer tokens hand keys to each other. */
+START_TEST(dynamic_positions_do_not_depend_on_a_workers_memory) {
+    struct model_config config = config_of(4, 4);
+    struct error error;
+    config.head_dim = config.rope.dims = 16;
+    config.context = 256;
+    config.rope.layout = CONFIG_ROPE_HALF_SPLIT;
+    config.rope.theta = 10000;
+    config.rope.scaling = CONFIG_SCALING_DYNAMIC;
+    config.rope.factor = 4;
+    config.rope.original_context = 64;
+    double base = 10000 * pow(4.0 * 256 / 64 - 3, 16.0 / 14);
+    for (uint32_t context = 128; context <= 256; context += 128) {
+        struct family_facts facts = {.context = context};
+        struct rotary rotary;
+        ck_assert_int_eq(rotary_variants(&config, context, &facts, &error), STATUS_OK);
+        ck_assert_uint_eq(facts.n_variants, 2);
+        ck_assert_uint_eq(facts.variant_limits[0], 64);
+        ck_assert_int_eq(rotary_init(&rotary, &config, &facts, &error), STATUS_OK);
+        ck_assert_double_eq_tol(frequency(&rotary, 3), pow(1e4, -6 / 16.0), 1e-7);
+        size_t at = ((size_t)context + 1) * 8 + 3; /* the other table */
+        ck_assert_double_eq_tol(atan2(rotary.rope.sin[at], rotary.rope.cos[at]),
+                                pow(base, -6 / 16.0), 1e-8);
+        rotary_fini(&rotary);
+    }
+}
+END_TEST
+
 void suite_add(TCase *tests) {
     tcase_add_test(tests, cuts_are_whole_groups_in_the_order_of_ranks);
     tcase_add_test(tests, a_last_unit_may_be_short_and_ranks_may_get_nothing);
@@ -222,4 +250,5 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, slopes_of_forty_heads);
     tcase_add_test(tests, qwen_takes_its_base_from_the_prompts_length);
     tcase_add_test(tests, stretched_positions);
+    tcase_add_test(tests, dynamic_positions_do_not_depend_on_a_workers_memory);
 }
