@@ -38,28 +38,18 @@ enum status weights_measure(const struct slots *slots, const struct kernels *ker
     return STATUS_OK;
 }
 
-/* Number i of a plain tensor; its format was checked. */
-static float number_at(const struct slot_piece *piece, uint32_t size, uint32_t i) {
-    const uint8_t *bytes = (const uint8_t *)piece->data + (size_t)i * size;
-    if (size == 4)
-        return float_from_bits(quant_u32(bytes));
-    return strcmp(piece->format, "f16") == 0 ? half_to_float(quant_u16(bytes))
-                                             : bf16_to_float(quant_u16(bytes));
-}
-
 static enum status fill_piece(const struct slot *slot, const struct slot_piece *piece,
                               float *memory, struct error *error) {
     const struct quant_format *format = quant_find(piece->format);
-    if (!format || !format->unpack_floats)
+    if (!format || !format->read_float)
         return error_set(error, STATUS_UNSUPPORTED, "tensor %s: a vector in format %s", slot->name,
                          piece->format);
-    uint32_t size = format->block_bytes;
-    if (((uint64_t)piece->begin + piece->n) * size > piece->n_bytes)
+    if (((uint64_t)piece->begin + piece->n) * format->block_bytes > piece->n_bytes)
         return error_set(error, STATUS_CORRUPT, "tensor %s is shorter than its shape", slot->name);
     for (uint32_t i = 0; i < piece->n; i++) {
         size_t at = piece->out_begin + (size_t)i * piece->out_step;
         ASSERT(at < slot->n);
-        memory[at] = number_at(piece, size, piece->begin + i);
+        memory[at] = format->read_float(piece->data, (size_t)piece->begin + i);
     }
     return STATUS_OK;
 }

@@ -62,6 +62,8 @@ struct quant_format {
                          const uint32_t *inputs, struct quant_group *group);
     void (*unpack_floats)(const struct weight_tensor *tensor, uint32_t row, uint32_t begin,
                           float out[GROUP]);
+    /* Number i of plain values: for vectors. Floats only. */
+    float (*read_float)(const void *values, size_t i);
 };
 
 extern const struct quant_format *const quant_table[]; /* NULL-terminated */
