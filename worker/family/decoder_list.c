@@ -168,27 +168,33 @@ static enum status inner_of(const struct lister *list, const char *down, uint32_
 
 /* A product of two outputs takes its activations in one 8-bit term: too coarse for formats that
  * were made for 16-bit ones, whose gate and up therefore stand apart. */
-static enum status stands_apart(const struct lister *list, const char *name, uint32_t n_rows,
+static enum status stands_apart(const struct lister *list, const struct slot_rows *rows,
                                 bool *apart) {
     struct model_matrix matrix;
-    TRY(model_matrix(list->model, name, n_rows, list->decoder->config.dim, &matrix, list->error));
+    TRY(model_matrix(list->model, rows->stem, rows->n_all, list->decoder->config.dim, &matrix,
+                     list->error));
     const struct quant_format *format = quant_find(matrix.format);
     *apart = format && format->fine;
     return STATUS_OK;
+}
+
+/* This rank's rows of gate and up, alternating; `fused`: one tensor, rows gate | up. */
+static void gate_up_rows(struct slot_rows rows[2], const char *gate, const char *up, bool fused,
+                         uint32_t n_inner, struct range inner) {
+    uint32_t n_all = fused ? 2 * n_inner : n_inner;
+    rows[0] = (struct slot_rows){gate, n_all, inner.begin, inner.n, 0, 2};
+    rows[1] = (struct slot_rows){up, n_all, inner.begin + (fused ? n_inner : 0), inner.n, 1, 2};
 }
 
 static enum status gate_up(const struct lister *list, struct joined *to, const char *gate,
                            const char *up, bool fused, uint32_t n_inner, struct range inner) {
     const struct model_config *config = &list->decoder->config;
     struct slot_inputs inputs = {config->dim, 0, config->dim};
-    uint32_t n_all = fused ? 2 * n_inner : n_inner;
     const uint32_t begins[] = {0, 0};
-    struct slot_rows rows[] = {
-        {gate, n_all, inner.begin, inner.n, 0, 2},
-        {up, n_all, inner.begin + (fused ? n_inner : 0), inner.n, 1, 2},
-    };
+    struct slot_rows rows[2];
     bool apart;
-    TRY(stands_apart(list, gate, n_all, &apart));
+    gate_up_rows(rows, gate, up, fused, n_inner, inner);
+    TRY(stands_apart(list, &rows[0], &apart));
     return joined(list, to, rows, 2, 2 * inner.n, begins, &inputs, apart, config->ffn_bias);
 }
 
@@ -218,9 +224,9 @@ static enum status one_expert(const struct lister *list, struct experts *experts
     TRY(inner_of(list, down, n_inner, &decoder->expert_inner));
     struct range inner = decoder->expert_inner;
     struct slot_inputs inputs = {decoder->config.dim, 0, decoder->config.dim};
-    struct slot_rows rows[] = {{gate, n_inner, inner.begin, inner.n, 0, 2},
-                               {up, n_inner, inner.begin, inner.n, 1, 2}};
+    struct slot_rows rows[2];
     bool mergeable;
+    gate_up_rows(rows, gate, up, false, n_inner, inner);
     TRY(slots_mergeable(list->model, rows, 2, inputs.n_all, &mergeable, list->error));
     if (!mergeable)
         return error_set(list->error, STATUS_UNSUPPORTED,
