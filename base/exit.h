@@ -7,3 +7,11 @@
 /* Writes each line of `lines` to standard error as "error: ...", the form that people, scripts and
  * `tandem up` read, and answers `code`. */
 int exit_with(int code, const char *lines);
+
+/* From now on the program does not end with 0 when standard output could not be written (a full
+ * disk). For a program's main, once. */
+void exit_checks_stdout(void);
+
+/* Ends at once, as _exit() does: nothing is closed or freed, since other threads still use it. The
+ * log's last lines leave first (at most 100 ms). Any thread. */
+_Noreturn void exit_now(int code);

@@ -1,6 +1,7 @@
 #include "base/file.h"
 
 #include "base/buf.h"
+#include "base/log_writer.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -121,8 +122,7 @@ static size_t guard_bytes;
 
 static void on_lost_bytes(int signal) {
     (void)signal;
-    ssize_t n = write(STDERR_FILENO, guard_line, guard_bytes);
-    (void)n;
+    log_writer_last(guard_line, guard_bytes);
     _exit(EXIT_IO);
 }
 

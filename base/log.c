@@ -1,12 +1,12 @@
 #include "base/log.h"
 
 #include "base/clock.h"
+#include "base/log_writer.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 static const char *program_name = "tandem";
 static enum log_level level_min = LOG_INFO;
@@ -27,31 +27,57 @@ bool log_level_parse(const char *text, enum log_level *level) {
     return false;
 }
 
-void log_line(enum log_level level, const char *message, const char *format, ...) {
-    if (level < level_min)
-        return;
-    char line[2048];
+/* The bytes of the line, NUL and all that did not fit left out. */
+__attribute__((format(printf, 5, 0))) static size_t format_line(char *out, size_t size,
+                                                                enum log_level level,
+                                                                const char *message,
+                                                                const char *format, va_list args) {
     uint64_t now_ns = clock_unix_ns();
     time_t seconds = (time_t)(now_ns / NS_PER_S);
     struct tm tm;
     gmtime_r(&seconds, &tm);
-    size_t n = strftime(line, sizeof line, "ts=%Y-%m-%dT%H:%M:%S", &tm);
-    n += (size_t)snprintf(line + n, sizeof line - n, ".%03uZ level=%s prog=%s msg=\"%s\"",
+    size_t n = strftime(out, size, "ts=%Y-%m-%dT%H:%M:%S", &tm);
+    n += (size_t)snprintf(out + n, size - n, ".%03uZ level=%s prog=%s msg=\"%s\"",
                           (unsigned)(now_ns % NS_PER_S / NS_PER_MS), level_names[level],
                           program_name, message);
-    if (format && format[0] && n + 2 < sizeof line) {
-        line[n++] = ' ';
-        va_list args;
-        va_start(args, format);
-        int more = vsnprintf(line + n, sizeof line - n, format, args);
-        va_end(args);
+    if (format && format[0] && n + 2 < size) {
+        out[n++] = ' ';
+        int more = vsnprintf(out + n, size - n, format, args);
         n += more > 0 ? (size_t)more : 0;
     }
-    if (n > sizeof line - 1)
-        n = sizeof line - 1;
-    line[n++] = '\n';
-    ssize_t written = write(STDERR_FILENO, line, n);
-    (void)written; /* a full or closed stderr must not stop the daemon */
+    if (n > size - 1)
+        n = size - 1;
+    out[n++] = '\n';
+    return n;
+}
+
+size_t log_format(char *out, size_t size, enum log_level level, const char *message,
+                  const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    size_t n = format_line(out, size, level, message, format, args);
+    va_end(args);
+    return n;
+}
+
+void log_line(enum log_level level, const char *message, const char *format, ...) {
+    if (level < level_min)
+        return;
+    char line[2048];
+    va_list args;
+    va_start(args, format);
+    size_t n = format_line(line, sizeof line, level, message, format, args);
+    va_end(args);
+    log_writer_put(line, n);
+}
+
+void log_words(const char *format, ...) {
+    char line[LOG_LINE_MAX + 1];
+    va_list args;
+    va_start(args, format);
+    int n = vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    log_writer_put(line, n < 0 ? 0 : (size_t)n < sizeof line ? (size_t)n : sizeof line - 1);
 }
 
 static bool is_plain(const char *text) {

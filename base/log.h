@@ -1,4 +1,4 @@
-/* base/log.h: one logfmt line, one write(2) on standard error.
+/* base/log.h: logfmt lines on standard error, which nobody waits for (log_writer.h).
  *
  * The message is a constant that can be grepped; data follows as key=value. Values that come from
  * outside go through log_text(), so that nothing can forge a line. Rooms of floors 0 and 1 return
@@ -24,6 +24,15 @@ void log_line(enum log_level level, const char *message, const char *format, ...
 #define log_info(message, ...)  log_line(LOG_INFO, message, __VA_ARGS__)
 #define log_warn(message, ...)  log_line(LOG_WARN, message, __VA_ARGS__)
 #define log_error(message, ...) log_line(LOG_ERROR, message, __VA_ARGS__)
+
+/* One line of plain words, without time or level: for people before a terminal, and for what
+ * another program said. */
+void log_words(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Writes the line that log_line() would put, with its newline and without NUL, and returns its
+ * bytes: at most `size`, which is at least 128. */
+size_t log_format(char *out, size_t size, enum log_level level, const char *message,
+                  const char *format, ...) __attribute__((format(printf, 5, 6)));
 
 /* Copies `text` into `out` (of `size` bytes) as a logfmt value: quoted where needed, control bytes
  * and quotes escaped, cut with "..." when too long. Returns out. */

@@ -7,7 +7,9 @@
 #include <event2/event.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #define PROBE_NS  (100 * NS_PER_MS)
@@ -27,7 +29,10 @@ struct loop {
     struct {
         uint64_t second;
         uint64_t delay_ns;
+        struct loop_turn_max turn;
     } worst[N_SECONDS];
+    uint64_t busy_ns; /* of this turn so far */
+    uint64_t cpu_ns;  /* the thread's, when the last turn ended */
 };
 
 struct loop_timer {
@@ -63,13 +68,39 @@ static void enter_callback(struct loop *loop) {
     loop->now_ns = clock_now_ns();
 }
 
-static void note_delay(struct loop *loop, uint64_t now_ns, uint64_t delay_ns) {
+/* The row of the second that now_ns lies in. */
+static unsigned find_second(struct loop *loop, uint64_t now_ns) {
     uint64_t second = now_ns / NS_PER_S;
     unsigned at = (unsigned)(second % N_SECONDS);
     if (loop->worst[at].second != second) {
+        memset(&loop->worst[at], 0, sizeof loop->worst[at]);
         loop->worst[at].second = second;
-        loop->worst[at].delay_ns = 0;
     }
+    return at;
+}
+
+static uint64_t thread_cpu_ns(void) {
+    struct timespec ts = {0};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
+    return (uint64_t)ts.tv_sec * NS_PER_S + (uint64_t)ts.tv_nsec;
+}
+
+/* Before the sleep. The sleep itself costs next to nothing, so one look at the thread's clock is
+ * enough for a turn. */
+static void note_turn(struct loop *loop, uint64_t now_ns) {
+    struct loop_turn_max *max = &loop->worst[find_second(loop, now_ns)].turn;
+    uint64_t cpu_ns = thread_cpu_ns();
+    uint64_t used_ns = cpu_ns > loop->cpu_ns ? cpu_ns - loop->cpu_ns : 0;
+    if (loop->cpu_ns != 0 && used_ns > max->cpu_ns)
+        max->cpu_ns = used_ns;
+    if (loop->busy_ns > max->wall_ns)
+        max->wall_ns = loop->busy_ns;
+    loop->cpu_ns = cpu_ns;
+    loop->busy_ns = 0;
+}
+
+static void note_delay(struct loop *loop, uint64_t now_ns, uint64_t delay_ns) {
+    unsigned at = find_second(loop, now_ns);
     if (delay_ns > loop->worst[at].delay_ns)
         loop->worst[at].delay_ns = delay_ns;
 }
@@ -149,7 +180,9 @@ void loop_turn(struct loop *loop, bool wait) {
         run_kicks(loop);
         uint64_t now_ns = clock_now_ns();
         note_delay(loop, now_ns, now_ns - start_ns);
+        loop->busy_ns += now_ns - start_ns;
     }
+    note_turn(loop, start_ns ? start_ns : loop->now_ns);
     bool sleep = wait && list_empty(&loop->kicks) && !atomic_load(&loop->stopping);
     loop->in_turn = false;
     int rc = event_base_loop(loop->base, EVLOOP_ONCE | (sleep ? 0 : EVLOOP_NONBLOCK));
@@ -157,6 +190,7 @@ void loop_turn(struct loop *loop, bool wait) {
     if (loop->in_turn) {
         uint64_t now_ns = clock_now_ns();
         note_delay(loop, now_ns, now_ns - loop->now_ns);
+        loop->busy_ns += now_ns - loop->now_ns;
     }
 }
 
@@ -179,12 +213,25 @@ uint64_t loop_now_ns(const struct loop *loop) {
     return loop->now_ns;
 }
 
-uint64_t loop_delay_max_ns(const struct loop *loop) {
-    uint64_t second = clock_now_ns() / NS_PER_S;
+uint64_t loop_delay_max_ns(const struct loop *loop, uint64_t now_ns) {
+    uint64_t second = now_ns / NS_PER_S;
     uint64_t worst = 0;
     for (unsigned i = 0; i < N_SECONDS; i++)
         if (loop->worst[i].second + N_SECONDS > second && loop->worst[i].delay_ns > worst)
             worst = loop->worst[i].delay_ns;
+    return worst;
+}
+
+struct loop_turn_max loop_turn_max(const struct loop *loop, uint64_t now_ns) {
+    uint64_t second = now_ns / NS_PER_S;
+    struct loop_turn_max worst = {0};
+    for (unsigned i = 0; i < N_SECONDS; i++) {
+        const struct loop_turn_max *turn = &loop->worst[i].turn;
+        if (loop->worst[i].second + N_SECONDS <= second)
+            continue;
+        worst.wall_ns = turn->wall_ns > worst.wall_ns ? turn->wall_ns : worst.wall_ns;
+        worst.cpu_ns = turn->cpu_ns > worst.cpu_ns ? turn->cpu_ns : worst.cpu_ns;
+    }
     return worst;
 }
 

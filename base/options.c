@@ -278,6 +278,15 @@ const char *options_source(const struct options *options, const char *name) {
     return value->where ? value->where : "default";
 }
 
+void options_complain(const struct options *options, const char *name, const char *what,
+                      struct buf *errors) {
+    const char *where = find(options, name, ~0u)->where;
+    if (where && strncmp(where, "--", 2) != 0)
+        buf_printf(errors, "%s: %s: %s\n", where, name, what);
+    else
+        buf_printf(errors, "--%s: %s\n", name, what);
+}
+
 bool options_is_set(const struct options *options, const char *name) {
     return find(options, name, ~0u)->rank > RANK_DEFAULT;
 }

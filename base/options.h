@@ -72,6 +72,12 @@ const char *options_list_at(const struct options *options, const char *name, uns
 
 /* Where the value comes from: "default", "--kv-blocks", "TANDEM_KV_BLOCKS", "tandem.ini:14". */
 const char *options_source(const struct options *options, const char *name);
+
+/* Adds the line "--kv-blocks: WHAT" to `errors`, or "tandem.ini:14: kv-blocks: WHAT" where the
+ * value came from a file or a variable. */
+void options_complain(const struct options *options, const char *name, const char *what,
+                      struct buf *errors);
+
 bool options_is_set(const struct options *options, const char *name); /* not the default */
 
 unsigned options_n_args(const struct options *options);

@@ -2,6 +2,7 @@
 
 #include "base/assert.h"
 #include "base/loop.h"
+#include "base/signals.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -79,9 +80,8 @@ enum status pool_new(struct loop *loop, unsigned n_threads, uint32_t n_queued_ma
     if (!pool->threads || loop_wakeup_new(loop, on_finished, pool, &pool->wakeup) != STATUS_OK)
         goto fail;
     /* Signals belong to the loop's thread. */
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    sigset_t before;
+    signals_leave(&before);
     while (pool->n_threads < n_threads &&
            pthread_create(&pool->threads[pool->n_threads], NULL, work, pool) == 0)
         pool->n_threads++;

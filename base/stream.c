@@ -9,7 +9,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define KEEP_BYTES 1024u /* an output buffer up to this size is kept between turns */
+#define KEEP_BYTES 1024u        /* an output buffer up to this size is kept between turns */
+#define TAKE_BYTES (64u << 10)  /* runs from this size on are taken over, not copied */
+#define MOVE_BYTES (256u << 10) /* what is left of the output is moved down if it is no more */
+#define TURN_BYTES (1u << 20)   /* a quick reader of a large reply gets so much in one turn */
 
 struct stream {
     struct loop *loop;                  /* borrowed */
@@ -18,6 +21,7 @@ struct stream {
     struct loop_watch *watch; /* owned */
     struct loop_kick flush;   /* sends; once closed: frees */
     struct buf out;
+    struct buf next; /* sent behind `out`: a large run, and what was written after it */
     size_t sent; /* bytes of out that are gone already: moving the rest down after each send would
                   * cost time quadratic in the size of a large reply */
     uint64_t progress_ns;
@@ -56,11 +60,26 @@ static void read_some(struct stream *stream) {
         tell_gone(stream, STATUS_IO);
 }
 
+/* Is there something to send? When all of `out` is gone, `next` takes its place. */
+static bool has_output(struct stream *stream) {
+    if (stream->out.n > stream->sent)
+        return true;
+    if (stream->next.n == 0)
+        return false;
+    buf_fini(&stream->out);
+    stream->out = stream->next;
+    stream->next = (struct buf){0};
+    stream->sent = 0;
+    return true;
+}
+
 static void send_some(struct stream *stream) {
     bool waited = stream->blocked;
-    while (stream->out.n > stream->sent) {
-        ssize_t n = send(stream->fd, stream->out.data + stream->sent, stream->out.n - stream->sent,
-                         MSG_NOSIGNAL);
+    for (size_t sent = 0; sent < TURN_BYTES && has_output(stream);) {
+        size_t left = stream->out.n - stream->sent;
+        if (left > TURN_BYTES - sent)
+            left = TURN_BYTES - sent;
+        ssize_t n = send(stream->fd, stream->out.data + stream->sent, left, MSG_NOSIGNAL);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 && errno != EAGAIN) {
@@ -71,12 +90,13 @@ static void send_some(struct stream *stream) {
             break;
         stream->progress_ns = loop_now_ns(stream->loop);
         stream->sent += (size_t)n;
+        sent += (size_t)n;
     }
-    if (stream->sent >= stream->out.n / 2) {
+    if (stream->sent >= stream->out.n / 2 && stream->out.n - stream->sent <= MOVE_BYTES) {
         buf_consume(&stream->out, stream->sent);
         stream->sent = 0;
     }
-    stream->blocked = stream->out.n > 0;
+    stream->blocked = stream->out.n + stream->next.n > 0;
     if (stream->blocked != waited)
         watch_again(stream);
     if (stream->blocked)
@@ -109,6 +129,7 @@ static void on_kick(void *user) {
     loop_watch_free(stream->watch);
     close(stream->fd);
     buf_fini(&stream->out);
+    buf_fini(&stream->next);
     free(stream);
 }
 
@@ -144,11 +165,12 @@ enum status stream_write(struct stream *stream, const void *bytes, size_t n) {
         return STATUS_CLOSED;
     if (n == 0)
         return STATUS_OK;
-    if (stream->out.n == 0)
+    if (stream_pending(stream) == 0)
         stream->progress_ns = loop_now_ns(stream->loop);
-    buf_append(&stream->out, bytes, n);
-    if (stream->out.failed) {
-        stream->out.failed = false;
+    struct buf *out = stream->next.n > 0 ? &stream->next : &stream->out;
+    buf_append(out, bytes, n);
+    if (out->failed) {
+        out->failed = false;
         return STATUS_NOMEM;
     }
     if (!stream->blocked)
@@ -156,8 +178,22 @@ enum status stream_write(struct stream *stream, const void *bytes, size_t n) {
     return STATUS_OK;
 }
 
+enum status stream_write_buf(struct stream *stream, struct buf *bytes) {
+    if (bytes->n < TAKE_BYTES || stream->next.n > 0 || stream->closed || stream->gone ||
+        stream->shutting)
+        return stream_write(stream, bytes->data, bytes->n);
+    if (stream_pending(stream) == 0)
+        stream->progress_ns = loop_now_ns(stream->loop);
+    stream->next = *bytes;
+    stream->next.limit = 0; /* what is written behind it is bounded by others */
+    *bytes = (struct buf){0};
+    if (!stream->blocked)
+        loop_kick_add(stream->loop, &stream->flush);
+    return STATUS_OK;
+}
+
 size_t stream_pending(const struct stream *stream) {
-    return stream->out.n - stream->sent;
+    return stream->out.n - stream->sent + stream->next.n;
 }
 
 uint64_t stream_progress_ns(const struct stream *stream) {

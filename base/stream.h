@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct buf;
 struct loop;
 struct stream;
 
@@ -35,6 +36,10 @@ void stream_close(struct stream *stream);
 /* Queues a copy. STATUS_NOMEM: nothing was queued. After `gone` it is dropped with STATUS_CLOSED.
  * The bound on what may be queued is the owner's: see stream_pending(). */
 NODISCARD enum status stream_write(struct stream *stream, const void *bytes, size_t n);
+
+/* The same, but takes the bytes over where they are many, so that nothing is copied; *bytes is
+ * empty then. It may still have to be ended by its owner. */
+NODISCARD enum status stream_write_buf(struct stream *stream, struct buf *bytes);
 
 /* Bytes queued and not yet taken by the kernel. */
 size_t stream_pending(const struct stream *stream);

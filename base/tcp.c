@@ -239,6 +239,13 @@ static bool is_loopback(const struct sockaddr *address) {
     return false;
 }
 
+bool tcp_listener_is_loopback(const struct tcp_listener *listener) {
+    struct sockaddr_storage bound = {0};
+    socklen_t n = sizeof bound;
+    return getsockname(listener->fd, (struct sockaddr *)&bound, &n) == 0 &&
+           is_loopback((const struct sockaddr *)&bound);
+}
+
 bool tcp_is_loopback(const char *address) {
     struct addrinfo *list = NULL;
     struct error error;

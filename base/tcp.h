@@ -27,6 +27,9 @@ void tcp_listener_free(struct tcp_listener *listener); /* closes the socket; NUL
 
 uint16_t tcp_listener_port(const struct tcp_listener *listener);
 
+/* Is the socket bound to a loopback address, so that only this host can connect? */
+bool tcp_listener_is_loopback(const struct tcp_listener *listener);
+
 /* While paused, connections wait in the kernel's queue. It pauses by itself for 100 ms when the
  * process is out of descriptors or memory (counted). */
 void tcp_listener_pause(struct tcp_listener *listener, bool paused);

@@ -59,7 +59,7 @@ static void on_readable(void *user, unsigned events) {
 static void on_timer(void *user) {
     struct link *link = user;
     struct serving *serving = link->serving;
-    router_loop_delay(serving->core, loop_delay_max_ns(serving->loop));
+    router_loop_delay(serving->core, loop_delay_max_ns(serving->loop, clock_now_ns()));
     router_tick(serving->core, clock_now_ns());
     link_touch(link);
 }

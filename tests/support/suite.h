@@ -12,3 +12,7 @@ extern const double suite_timeout_s;
 
 /* Adds the program's tests, in order. */
 void suite_add(TCase *tests);
+
+/* From suite_add() in place of a test that cannot run here: it is counted as skipped and not as
+ * passed, and the line "SKIPPED name: why" is printed. */
+void suite_skip(const char *name, const char *why);

@@ -7,6 +7,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/map.h"
+#include "base/note.h"
 #include "base/random.h"
 #include "base/utf8.h"
 
@@ -165,6 +166,22 @@ START_TEST(log_text_cannot_forge_a_line) {
 }
 END_TEST
 
+START_TEST(notes_are_logfmt_and_say_only_what_they_have) {
+    static const struct note_kind lost = {"worker lost", LOG_WARN, "name", {"after_ms", "n"}};
+    static const struct note_kind bare = {"bare", LOG_INFO, "name", {0}};
+    char out[128];
+    struct note note = {.kind = &lost, .name = "de code", .reason = "hung", .values = {1034, 2}};
+    ck_assert_str_eq(note_text(out, sizeof out, &note, "cmpl-1"),
+                     "name=\"de code\" request=cmpl-1 reason=hung after_ms=1034 n=2");
+    note = (struct note){.kind = &bare};
+    ck_assert_str_eq(note_text(out, sizeof out, &note, NULL), "");
+    note.name = "w0";
+    ck_assert_str_eq(note_text(out, sizeof out, &note, NULL), "name=w0");
+    note = (struct note){.kind = &lost, .name = "w0", .values = {UINT64_MAX, 0}};
+    ck_assert_str_eq(note_text(out, 12, &note, NULL), "name=w0 aft"); /* cut, never beyond */
+}
+END_TEST
+
 START_TEST(error_lines_keep_their_field_and_print_nothing_odd) {
     struct error error;
     ck_assert_int_eq(error_field(&error, STATUS_INVALID, "max_tokens", "must be positive\n%d", -1),
@@ -186,5 +203,6 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, utf8_refuses_what_rfc_3629_refuses);
     tcase_add_test(tests, utf8_encodes_what_it_decodes);
     tcase_add_test(tests, log_text_cannot_forge_a_line);
+    tcase_add_test(tests, notes_are_logfmt_and_say_only_what_they_have);
     tcase_add_test(tests, error_lines_keep_their_field_and_print_nothing_odd);
 }

@@ -3,8 +3,10 @@
 
 #include "base/buf.h"
 #include "base/file.h"
+#include "base/signals.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -123,10 +125,50 @@ START_TEST(m05_touch_of_lost_bytes_ends_with_a_line) {
 }
 END_TEST
 
+static void *touch(void *user) {
+    const struct file_map *map = user;
+    volatile unsigned char byte = map->bytes[8192];
+    _exit(byte ? 2 : 3);
+}
+
+/* Weights are packed in threads that leave all other signals to the main thread. */
+START_TEST(m05_touch_of_lost_bytes_in_a_helper_thread_ends_with_the_line_too) {
+    char path[32], line[512] = "";
+    int pipe_fds[2], status;
+    make_file(path, 16384);
+    ck_assert_int_eq(pipe(pipe_fds), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        struct file_map map;
+        struct error error;
+        pthread_t thread;
+        sigset_t before;
+        dup2(pipe_fds[1], STDERR_FILENO);
+        file_guard("model.gguf");
+        if (file_map(path, &map, &error) != STATUS_OK || truncate(path, 0) != 0)
+            _exit(1);
+        signals_leave(&before);
+        pthread_create(&thread, NULL, touch, &map);
+        pthread_join(thread, NULL);
+        _exit(4);
+    }
+    close(pipe_fds[1]);
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ssize_t n = read(pipe_fds[0], line, sizeof line - 1);
+    close(pipe_fds[0]);
+    unlink(path);
+    ck_assert(WIFEXITED(status));
+    ck_assert_int_eq(WEXITSTATUS(status), 74);
+    ck_assert_int_gt(n, 0);
+    ck_assert_ptr_nonnull(strstr(line, "error: model.gguf: a file was cut short"));
+}
+END_TEST
+
 void suite_add(TCase *tests) {
     tcase_add_test(tests, file_is_read_whole_within_its_bound);
     tcase_add_test(tests, m05_what_is_no_regular_file_is_refused);
     tcase_add_test(tests, empty_file_maps_to_nothing);
     tcase_add_test(tests, m05_file_that_was_cut_short_is_noticed);
     tcase_add_test(tests, m05_touch_of_lost_bytes_ends_with_a_line);
+    tcase_add_test(tests, m05_touch_of_lost_bytes_in_a_helper_thread_ends_with_the_line_too);
 }

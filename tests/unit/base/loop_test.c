@@ -3,8 +3,10 @@
 #include "base/clock.h"
 #include "tests/support/suite.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <time.h>
 #include <unistd.h>
 
 const char *const suite_name = "base_loop";
@@ -204,10 +206,103 @@ START_TEST(delay_shows_a_callback_that_held_the_loop) {
     uint64_t busy_ns = 30 * NS_PER_MS;
     struct loop_timer *timer;
     ck_assert_int_eq(loop_timer_new(loop, be_busy, &busy_ns, &timer), STATUS_OK);
+    uint64_t before_ns = clock_now_ns();
     loop_timer_after(timer, NS_PER_MS);
     loop_run(loop);
-    ck_assert_uint_ge(loop_delay_max_ns(loop), busy_ns);
+    uint64_t after_ns = clock_now_ns();
+    ck_assert_uint_ge(loop_delay_max_ns(loop, after_ns), busy_ns);
+    ck_assert_uint_ge(loop_delay_max_ns(loop, before_ns + 9 * NS_PER_S), busy_ns);
+    ck_assert_uint_eq(loop_delay_max_ns(loop, after_ns + 10 * NS_PER_S), 0);
     loop_timer_free(timer);
+}
+END_TEST
+
+static uint64_t cpu_now_ns(void) {
+    struct timespec ts;
+    ck_assert_int_eq(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts), 0);
+    return (uint64_t)ts.tv_sec * NS_PER_S + (uint64_t)ts.tv_nsec;
+}
+
+/* Uses so much of the processor, however long that takes. */
+static void use_cpu(void *user) {
+    uint64_t until_ns = cpu_now_ns() + *(uint64_t *)user;
+    while (cpu_now_ns() < until_ns)
+        ;
+}
+
+/* Holds the loop as a slow file would, without using the processor. */
+static void be_held(void *user) {
+    uint64_t until_ns = clock_now_ns() + *(uint64_t *)user;
+    struct timespec until = {.tv_sec = (time_t)(until_ns / NS_PER_S),
+                             .tv_nsec = (long)(until_ns % NS_PER_S)};
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
+        ;
+}
+
+/* The longest turn after one with this callback, of a timer that is due. */
+static struct loop_turn_max turn_of(loop_fn *fn, uint64_t *ns) {
+    struct loop_timer *timer;
+    ck_assert_int_eq(loop_timer_new(loop, fn, ns, &timer), STATUS_OK);
+    loop_turn(loop, false); /* from here on the thread's time is of a turn */
+    loop_timer_at(timer, 0);
+    loop_turn(loop, true);
+    loop_turn(loop, false);
+    loop_timer_free(timer);
+    return loop_turn_max(loop, clock_now_ns());
+}
+
+START_TEST(longest_turn_shows_what_a_callback_took_and_used) {
+    uint64_t held_ns = 50 * NS_PER_MS, used_ns = 60 * NS_PER_MS;
+    struct loop_turn_max turn = turn_of(be_held, &held_ns);
+    ck_assert_uint_ge(turn.wall_ns, held_ns);
+    ck_assert_uint_lt(turn.cpu_ns, held_ns); /* other turns use next to nothing */
+    turn = turn_of(use_cpu, &used_ns);
+    ck_assert_uint_ge(turn.cpu_ns, used_ns);
+    ck_assert_uint_ge(turn.wall_ns, used_ns);
+}
+END_TEST
+
+START_TEST(turns_are_not_added_up) {
+    uint64_t used_ns = 5 * NS_PER_MS, before_ns = clock_now_ns();
+    struct loop_turn_max turn = {0};
+    for (unsigned i = 0; i < 4; i++)
+        turn = turn_of(use_cpu, &used_ns);
+    /* However long each took, the three others took their part of the time. */
+    uint64_t all_ns = clock_now_ns() - before_ns;
+    ck_assert_uint_le(turn.wall_ns, all_ns - 3 * used_ns);
+    ck_assert_uint_le(turn.cpu_ns, all_ns - 3 * used_ns);
+}
+END_TEST
+
+START_TEST(longest_turn_leaves_after_ten_seconds) {
+    uint64_t used_ns = 20 * NS_PER_MS, small_ns = NS_PER_MS;
+    uint64_t before_ns = clock_now_ns();
+    ck_assert_uint_ge(turn_of(use_cpu, &used_ns).cpu_ns, used_ns);
+    ck_assert_uint_ge(turn_of(use_cpu, &small_ns).cpu_ns, used_ns); /* not the last: the longest */
+    struct loop_turn_max turn = loop_turn_max(loop, before_ns + 9 * NS_PER_S);
+    ck_assert_uint_ge(turn.wall_ns, used_ns);
+    ck_assert_uint_ge(turn.cpu_ns, used_ns);
+    turn = loop_turn_max(loop, clock_now_ns() + 10 * NS_PER_S);
+    ck_assert_uint_eq(turn.wall_ns, 0);
+    ck_assert_uint_eq(turn.cpu_ns, 0);
+}
+END_TEST
+
+static void use_cpu_in_kick(void *user) {
+    uint64_t used_ns = 20 * NS_PER_MS;
+    (void)user;
+    use_cpu(&used_ns);
+}
+
+START_TEST(kicks_are_part_of_the_turn) {
+    struct loop_kick kick;
+    loop_turn(loop, false);
+    loop_kick_init(&kick, use_cpu_in_kick, NULL);
+    loop_kick_add(loop, &kick);
+    loop_turn(loop, false);
+    struct loop_turn_max turn = loop_turn_max(loop, clock_now_ns());
+    ck_assert_uint_ge(turn.cpu_ns, 20 * NS_PER_MS);
+    ck_assert_uint_ge(turn.wall_ns, 20 * NS_PER_MS);
 }
 END_TEST
 
@@ -222,4 +317,8 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, wakeup_from_another_thread_ends_the_sleep);
     tcase_add_test(tests, signal_arrives_on_the_loop);
     tcase_add_test(tests, delay_shows_a_callback_that_held_the_loop);
+    tcase_add_test(tests, longest_turn_shows_what_a_callback_took_and_used);
+    tcase_add_test(tests, turns_are_not_added_up);
+    tcase_add_test(tests, longest_turn_leaves_after_ten_seconds);
+    tcase_add_test(tests, kicks_are_part_of_the_turn);
 }

@@ -186,6 +186,48 @@ START_TEST(large_output_waits_for_a_slow_reader_and_drains) {
 }
 END_TEST
 
+START_TEST(large_runs_are_taken_over_and_keep_their_place) {
+    enum { N = 4 << 20 };
+    int fd = dial_and_accept();
+    struct buf want, bytes[2];
+    buf_init(&want, 0);
+    for (unsigned k = 0; k < 2; k++) {
+        buf_init(&bytes[k], 0);
+        for (unsigned i = 0; i < N / 8; i++)
+            buf_printf(&bytes[k], "%u%07u", k, i);
+    }
+    buf_puts(&want, "head");
+    buf_append(&want, bytes[0].data, bytes[0].n);
+    buf_puts(&want, "between");
+    buf_append(&want, bytes[1].data, bytes[1].n);
+    buf_puts(&want, "end");
+    ck_assert_int_eq(stream_write(stream, "head", 4), STATUS_OK);
+    ck_assert_int_eq(stream_write_buf(stream, &bytes[0]), STATUS_OK);
+    ck_assert_ptr_null(bytes[0].data); /* taken over */
+    ck_assert_int_eq(stream_write(stream, "between", 7), STATUS_OK);
+    ck_assert_int_eq(stream_write_buf(stream, &bytes[1]), STATUS_OK); /* one at a time: copied */
+    ck_assert_int_eq(stream_write(stream, "end", 3), STATUS_OK);
+    ck_assert_uint_eq(stream_pending(stream), want.n);
+    fcntl(fd, F_SETFL, O_NONBLOCK);
+    size_t n_read = 0;
+    static char piece[1 << 16];
+    while (n_read < want.n) {
+        loop_turn(loop, false);
+        ssize_t n = recv(fd, piece, sizeof piece, 0);
+        if (n <= 0)
+            continue;
+        ck_assert_mem_eq(piece, want.data + n_read, (size_t)n);
+        n_read += (size_t)n;
+    }
+    loop_turn(loop, false);
+    ck_assert_uint_eq(stream_pending(stream), 0);
+    buf_fini(&want);
+    buf_fini(&bytes[0]);
+    buf_fini(&bytes[1]);
+    close(fd);
+}
+END_TEST
+
 START_TEST(shutdown_sends_what_is_queued_first) {
     int fd = dial_and_accept();
     ck_assert_int_eq(stream_write(stream, "bye", 3), STATUS_OK);
@@ -277,6 +319,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, paused_stream_reads_nothing_but_notices_a_close);
     tcase_add_test(tests, reset_is_noticed);
     tcase_add_test(tests, large_output_waits_for_a_slow_reader_and_drains);
+    tcase_add_test(tests, large_runs_are_taken_over_and_keep_their_place);
     tcase_add_test(tests, shutdown_sends_what_is_queued_first);
     tcase_add_test(tests, a_port_in_use_is_said_in_one_line);
     tcase_add_test(tests, an_inherited_socket_is_listened_on);

@@ -1,0 +1,9 @@
+/* base/signals.h: which signals a helper thread leaves to others. */
+#pragma once
+
+#include <signal.h>
+
+/* Blocks in this thread, and in those it starts, every signal but those that the thread raises by
+ * its own fault (SIGBUS, SIGSEGV, SIGILL, SIGFPE): blocked, these end the process without the
+ * handler of file_guard(). `before` gets the old set, for pthread_sigmask(SIG_SETMASK). */
+void signals_leave(sigset_t *before);
