@@ -13,6 +13,7 @@
 #pragma once
 
 #include "base/error.h"
+#include "base/interval.h"
 #include "base/status.h"
 
 #include <stdbool.h>
@@ -31,7 +32,8 @@ struct weight {
     enum weight_format format;
     uint32_t n;            /* outputs */
     uint32_t k;            /* inputs: the width of x */
-    uint32_t k_stored;     /* inputs as stored: k, or more where groups were filled up with zeros */
+    uint32_t k_stored;     /* inputs as stored: k, or more where groups of 32 were filled up with
+                              zeros; of F32 and F16 always k */
     uint32_t group;        /* I4G and I8G: stored inputs per scale; a multiple of 32, or 16 (Q6_K).
                               The last group may have fewer */
     bool wide;             /* I4G and I8G: scales and minima are float32, else binary16 */
@@ -39,7 +41,7 @@ struct weight {
     bool fine;             /* activations come in two 8-bit terms (kernels/numbers.h) */
     const void *data;      /* borrowed: packed as the backend wants it */
     const uint32_t *order; /* borrowed (k_stored) or NULL: stored input i is x[order[i]], or 0 where
-                              order[i] is WEIGHT_NO_INPUT (GPTQ's act-order) */
+                              order[i] is WEIGHT_NO_INPUT (act-order, groups filled up) */
     const float *scale;    /* borrowed (n) or NULL: of the outputs, before the bias */
     const float *bias;     /* borrowed (n) or NULL */
 };
@@ -173,14 +175,18 @@ struct sample_params {
     const float *bias;           /* borrowed: added to the logit; -INFINITY bans the token */
     uint32_t n_allowed;          /* 0: all; else only these may be chosen */
     const uint32_t *allowed_ids; /* borrowed, distinct */
-    uint32_t n_top;              /* logprobs wanted: best n_top tokens, 0..SAMPLE_TOP_MAX */
+    uint32_t n_barred;           /* ids that are never chosen and never among the best, whatever */
+    const struct interval *barred; /* the above says; borrowed, ascending, below n_vocab */
+    uint32_t n_top;                /* logprobs wanted: best n_top tokens, 0..SAMPLE_TOP_MAX */
     bool want_logprob;
 };
 
-/* Logprobs are the log-softmax of the model's own logits, before everything above. */
+/* Logprobs are the log-softmax of the model's own logits, before everything above: barred ids count
+ * in it. */
 struct sample_result {
     uint32_t id;
     float logprob;                    /* of id */
+    uint32_t n_top;                   /* n_top of the params, or as many as have a probability */
     uint32_t top_ids[SAMPLE_TOP_MAX]; /* best first, lower id first among equals */
     float top_logprobs[SAMPLE_TOP_MAX];
     bool valid; /* false: the row held NaN or had no token left to choose */

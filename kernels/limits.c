@@ -20,9 +20,10 @@ enum status limits_check(const struct kernels_options *options, struct error *er
     if (limits->n_heads % limits->n_kv_heads != 0)
         return error_set(error, STATUS_INVALID, "%u query heads over %u key-value heads",
                          limits->n_heads, limits->n_kv_heads);
-    if (limits->head_dim % 16 != 0)
-        return error_set(error, STATUS_UNSUPPORTED, "a head of %u dimensions; multiples of 16 work",
-                         limits->head_dim);
+    if (limits->head_dim < HEAD_DIM_MIN || limits->head_dim % 2 != 0)
+        return error_field(error, STATUS_UNSUPPORTED, "head_dim",
+                           "head_dim is %u; even numbers from %d on are possible", limits->head_dim,
+                           HEAD_DIM_MIN);
     if (options->n_threads > THREADS_MAX)
         return error_set(error, STATUS_INVALID, "%u threads; at most %d are possible",
                          options->n_threads, THREADS_MAX);

@@ -3,6 +3,7 @@
 
 #include "kernels/kernels.h"
 
+#define HEAD_DIM_MIN 8
 #define HEAD_DIM_MAX 256
 #define DIM_MAX      (1u << 20)
 #define TOKENS_MAX   (1u << 20)

@@ -19,7 +19,7 @@
 #define NUMERICS_TEXT "tandem-f32 lanes16 acts-i8g32 fine-i8 exp7 attend256 v2"
 
 #define NUMBERS_LANES 16
-#define GROUP         32 /* inputs per scale, of weights and activations */
+#define GROUP         32 /* inputs per scale, of weights and activations; zeros fill up the last */
 
 #define ATTEND_CHUNK 256 /* tokens of one partial softmax, counted from position 0 */
 

@@ -24,17 +24,13 @@ bool order_is_same(const struct weight_tensor *a, const struct weight_tensor *b)
            memcmp(a->group_of, b->group_of, (size_t)a->k * sizeof(int32_t)) == 0;
 }
 
-static uint32_t filled(uint32_t n) {
-    return (n + GROUP - 1) / GROUP * GROUP;
-}
-
 /* From the number of inputs in each group: where each begins (into the same array), how many are
  * stored, and the largest stride of scales that fits all borders. */
 static uint64_t place_groups(uint32_t *groups, uint32_t n_groups, uint32_t *stride) {
     uint64_t begin = 0;
     uint32_t divisor = 0;
     for (uint32_t g = 0; g < n_groups; g++) {
-        uint32_t n = filled(groups[g]);
+        uint32_t n = order_filled(groups[g]);
         if (n != 0)
             divisor = begin == 0 ? 0 : order_divisor(divisor, (uint32_t)begin);
         groups[g] = (uint32_t)begin;
@@ -71,7 +67,21 @@ enum status order_init(struct order *order, const struct weight_tensor *tensor, 
     for (uint32_t i = 0; i < k; i++)
         inputs[next[quant_group_of(tensor, k_begin + i)]++] = i;
     free(next);
-    *order = (struct order){.inputs = inputs, .k_stored = (uint32_t)n, .group = stride};
+    *order = (struct order){
+        .inputs = inputs, .k_stored = (uint32_t)n, .group = stride, .is_sorted = true};
+    return STATUS_OK;
+}
+
+enum status order_fill(struct order *order, uint32_t k_begin, uint32_t k, uint32_t group,
+                       struct error *error) {
+    uint32_t n_before = k_begin % GROUP;
+    uint32_t n = order_filled(n_before + k);
+    uint32_t *inputs = malloc((size_t)n * sizeof *inputs);
+    if (!inputs)
+        return error_set(error, STATUS_NOMEM, "no memory for an order of %u inputs", k);
+    for (uint32_t i = 0; i < n; i++)
+        inputs[i] = i < n_before || i - n_before >= k ? WEIGHT_NO_INPUT : i - n_before;
+    *order = (struct order){.inputs = inputs, .k_stored = n, .group = group};
     return STATUS_OK;
 }
 

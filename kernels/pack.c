@@ -3,18 +3,30 @@
 #include "base/checked.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static bool is_float(enum weight_format format) {
     return format != WEIGHT_I4G && format != WEIGHT_I8G;
 }
 
-/* Neighbouring inputs of the cut that share a scale, every so many from its first on. */
+/* Integers are stored in the groups of 32 of their tensor: from the one that the cut begins in. */
+static uint32_t stored_begin(uint32_t k_begin) {
+    return k_begin - k_begin % GROUP;
+}
+
+static uint32_t stored_inputs(const struct weight_source *source) {
+    return order_filled(source->k_begin % GROUP + source->k);
+}
+
+/* Neighbouring stored inputs that share a scale, every so many from the first on. */
 static uint32_t stride_of(const struct weight_source *source, const struct quant_format *format,
                           const struct weight_tensor *tensor) {
     uint32_t group = format->group ? format->group : tensor->group;
+    if (format->group == GROUP / 2) /* each half keeps its own, whatever the cut leaves of it */
+        return format->group;
     if (source->k_begin / group == (source->k_begin + source->k - 1) / group)
-        return source->k;
-    return order_divisor(group, source->k_begin);
+        return stored_inputs(source);
+    return order_divisor(group, stored_begin(source->k_begin));
 }
 
 /* What one part needs to be kept exactly. */
@@ -46,21 +58,14 @@ static bool merge(struct weight *form, const struct weight *other) {
 }
 
 static enum status check_inputs(const struct weight_source *source,
-                                const struct quant_format *format,
                                 const struct weight_tensor *tensor, struct error *error) {
-    if (source->k == 0 || source->k % GROUP != 0 || source->k_begin % GROUP != 0 ||
-        source->k > PACK_INPUTS_MAX)
-        return error_set(error, STATUS_UNSUPPORTED,
-                         "a matrix has %u inputs from %u on; multiples of %d up to %u are needed",
-                         source->k, source->k_begin, GROUP, PACK_INPUTS_MAX);
+    if (source->k == 0 || source->k > PACK_INPUTS_MAX)
+        return error_set(error, STATUS_UNSUPPORTED, "a matrix has %u inputs; 1 to %u are possible",
+                         source->k, PACK_INPUTS_MAX);
     if (!checked_range(source->k_begin, source->k, tensor->k))
         return error_set(error, STATUS_INVALID, "inputs %u to %llu of a tensor of %u",
                          source->k_begin, (unsigned long long)source->k_begin + source->k,
                          tensor->k);
-    if (source->k_begin % format->block != 0 || source->k % format->block != 0)
-        return error_set(error, STATUS_UNSUPPORTED,
-                         "%u inputs from %u on cut a block of %u that %s cannot divide", source->k,
-                         source->k_begin, format->block, tensor->format);
     return STATUS_OK;
 }
 
@@ -74,7 +79,7 @@ static enum status check_part(const struct weight_source *source, uint32_t index
     const struct weight_part *part = &source->parts[index];
     const struct weight_tensor *first = source->parts[0].tensor;
     TRY(quant_check(part->tensor, format, error));
-    TRY(check_inputs(source, *format, part->tensor, error));
+    TRY(check_inputs(source, part->tensor, error));
     if (!checked_range(part->row_begin, part->n_rows, part->tensor->n))
         return error_set(error, STATUS_INVALID, "weight part %u: rows %u to %llu of a tensor of %u",
                          index, part->row_begin, (unsigned long long)part->row_begin + part->n_rows,
@@ -117,15 +122,22 @@ static enum status plan_form(struct pack_plan *plan, const struct weight_source 
     plan->shape.n = (uint32_t)n;
     plan->shape.k = plan->shape.k_stored = source->k;
     plan->k_begin = source->k_begin;
+    if (!is_float(plan->shape.format))
+        plan->shape.k_stored = stored_inputs(source);
+    else if (plan->shape.format == WEIGHT_BF16)
+        plan->shape.k_stored = order_filled(source->k);
     return STATUS_OK;
 }
 
 static enum status plan_order(struct pack_plan *plan, const struct weight_source *source,
                               struct error *error) {
     const struct weight_tensor *tensor = source->parts[0].tensor;
-    if (!has_order(quant_find(tensor->format), tensor))
+    if (has_order(quant_find(tensor->format), tensor))
+        TRY(order_init(&plan->order, tensor, source->k_begin, source->k, PACK_INPUTS_MAX, error));
+    else if (!is_float(plan->shape.format) && plan->shape.k_stored != source->k)
+        TRY(order_fill(&plan->order, source->k_begin, source->k, plan->shape.group, error));
+    else
         return STATUS_OK;
-    TRY(order_init(&plan->order, tensor, source->k_begin, source->k, PACK_INPUTS_MAX, error));
     plan->shape.k_stored = plan->order.k_stored;
     plan->shape.group = plan->order.group;
     return STATUS_OK;
@@ -177,8 +189,9 @@ void pack_plan_fini(struct pack_plan *plan) {
 void pack_group(const struct pack_plan *plan, uint32_t n, uint32_t g, struct quant_group *group) {
     const struct pack_row *row = &plan->rows[n];
     uint32_t inputs[GROUP];
-    if (!plan->order.inputs) {
-        row->format->unpack_group(row->tensor, row->row, plan->k_begin + g * GROUP, NULL, group);
+    if (!plan->order.is_sorted) { /* what stands where no input is is never multiplied but by 0 */
+        uint32_t begin = stored_begin(plan->k_begin) + g * GROUP;
+        row->format->unpack_group(row->tensor, row->row, begin, NULL, group);
         return;
     }
     for (uint32_t i = 0; i < GROUP; i++) {
@@ -190,5 +203,8 @@ void pack_group(const struct pack_plan *plan, uint32_t n, uint32_t g, struct qua
 
 void pack_floats(const struct pack_plan *plan, uint32_t n, uint32_t g, float out[GROUP]) {
     const struct pack_row *row = &plan->rows[n];
-    row->format->unpack_floats(row->tensor, row->row, plan->k_begin + g * GROUP, out);
+    uint32_t n_left = plan->shape.k - g * GROUP;
+    memset(out, 0, GROUP * sizeof *out);
+    row->format->unpack_floats(row->tensor, row->row, plan->k_begin + g * GROUP,
+                               n_left < GROUP ? n_left : GROUP, out);
 }

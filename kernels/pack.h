@@ -39,12 +39,17 @@ static inline size_t pack_order_bytes(const struct pack_plan *plan) {
     return plan->order.inputs ? plan->order.k_stored * sizeof(uint32_t) : 0;
 }
 
-/* Stored inputs [32 g, 32 g + 32) of row n as integers; as floats. */
+/* Stored inputs [32 g, 32 g + 32) of row n as integers; as floats, with zeros behind the last. */
 void pack_group(const struct pack_plan *plan, uint32_t n, uint32_t g, struct quant_group *group);
 void pack_floats(const struct pack_plan *plan, uint32_t n, uint32_t g, float out[GROUP]);
 
 static inline bool pack_has_floats(const struct weight *weight) {
     return weight->format != WEIGHT_I4G && weight->format != WEIGHT_I8G;
+}
+
+/* Groups of 32 stored inputs; the last of a matrix of floats may have fewer. */
+static inline uint32_t pack_n_groups(const struct weight *weight) {
+    return order_filled(weight->k_stored) / GROUP;
 }
 
 /* A scale or minimum as binary16; false when that is another number. */

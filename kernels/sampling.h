@@ -21,6 +21,13 @@ static inline bool sampling_has_edits(const struct sample_params *params) {
     return params->n_bias != 0 || params->n_allowed != 0 || params->n_seen != 0;
 }
 
+/* Takes the barred ids out of the choice: no edit brings back what is -INFINITY. */
+static inline void sampling_bar(float *logits, const struct sample_params *params) {
+    for (uint32_t i = 0; i < params->n_barred; i++)
+        for (uint32_t id = params->barred[i].begin; id < params->barred[i].end; id++)
+            logits[id] = -INFINITY;
+}
+
 /* Applies repetition, frequency and presence, then bias, then the allowed set. Ids at or above
  * n_vocab are ignored. allowed: scratch (n_vocab). */
 static inline void sampling_edit(float *logits, uint32_t n_vocab,

@@ -55,6 +55,12 @@ VEC_INLINE struct vec attend_load(const char *from, size_t at, const enum kv_for
                             : vec_load_half((const uint16_t *)from + at);
 }
 
+/* n of them, then zeros: behind the last dimension there may be no memory. */
+VEC_INLINE struct vec attend_load_n(const char *from, uint32_t n, const enum kv_format format) {
+    return format == KV_F32 ? vec_load_n((const float *)from, n, 0.0f)
+                            : vec_load_half_n((const uint16_t *)from, n);
+}
+
 /* Dot products of n_rows rows with the keys of n_blocks blocks. */
 VEC_INLINE void attend_dots(struct attend_tile *tile, uint32_t first_row, const uint32_t n_rows,
                             uint32_t block, const uint32_t n_blocks, uint32_t at,
@@ -85,13 +91,14 @@ VEC_INLINE void attend_dots(struct attend_tile *tile, uint32_t first_row, const 
         vec_store(&tile->scores[first_row + r][at + b * KV_BLOCK_TOKENS], dots[r * n_blocks + b]);
 }
 
-/* Adds the values of tokens [begin, end), weighted, to dimensions [d, d + 16 n_vecs) of n_rows
- * rows. */
+/* Adds the values of tokens [begin, end), weighted, to dimensions [d, d + 16 whole_vecs) of n_rows
+ * rows; where whole_vecs is 0 to the last ones, [d, dim), which are fewer than 16. */
 VEC_INLINE void attend_add(struct attend_tile *tile, uint32_t first_row, const uint32_t n_rows,
-                           uint32_t begin, uint32_t end, uint32_t d, const uint32_t n_vecs,
+                           uint32_t begin, uint32_t end, uint32_t d, const uint32_t whole_vecs,
                            const enum kv_format format) {
     struct vec sums[ATTEND_ROWS * ATTEND_VECS];
     uint32_t dim = tile->job->kv->head_dim;
+    const uint32_t n_vecs = whole_vecs ? whole_vecs : 1;
     VEC_UNROLL(4)
     for (uint32_t r = 0; r < n_rows; r++)
         VEC_UNROLL(4)
@@ -105,7 +112,8 @@ VEC_INLINE void attend_add(struct attend_tile *tile, uint32_t first_row, const u
             struct vec values[ATTEND_VECS];
             VEC_UNROLL(4)
             for (uint32_t i = 0; i < n_vecs; i++)
-                values[i] = attend_load(v, (size_t)16 * i, format);
+                values[i] = whole_vecs ? attend_load(v, (size_t)16 * i, format)
+                                       : attend_load_n(v, dim - d, format);
             VEC_UNROLL(4)
             for (uint32_t r = 0; r < n_rows; r++) {
                 struct vec p = vec_set(tile->scores[first_row + r][j % ATTEND_CHUNK]);
@@ -167,8 +175,13 @@ VEC_INLINE void attend_values_of(struct attend_tile *tile, uint32_t first_row, u
         ATTEND_CASES(CALL)
 #undef CALL
     }
-    for (; d < dim; d += 16) {
+    for (; d + 16 <= dim; d += 16) {
 #define CALL(rows) attend_add(tile, first_row, rows, begin, end, d, 1, format)
+        ATTEND_CASES(CALL)
+#undef CALL
+    }
+    if (d < dim) {
+#define CALL(rows) attend_add(tile, first_row, rows, begin, end, d, 0, format)
         ATTEND_CASES(CALL)
 #undef CALL
     }
@@ -231,6 +244,19 @@ static void attend_softmax(struct attend_tile *tile, uint32_t r, uint32_t begin,
     *total = vec_sum(sum);
 }
 
+/* n outputs of a row from dimension d on, 16 or the last few: behind them is the next head's. */
+VEC_INLINE struct vec attend_load_out(const struct attend_row *row, uint32_t d, uint32_t n) {
+    return n == 16 ? vec_load(row->out + d) : vec_load_n(row->out + d, n, 0.0f);
+}
+
+VEC_INLINE void attend_store_out(const struct attend_row *row, uint32_t d, uint32_t n,
+                                 struct vec v) {
+    if (n == 16)
+        vec_store(row->out + d, v);
+    else
+        vec_store_n(row->out + d, n, v);
+}
+
 /* Adds the chunk's result to the row's. */
 static void attend_merge(struct attend_tile *tile, uint32_t r, float max, float total) {
     struct attend_row *row = &tile->rows[r];
@@ -247,9 +273,13 @@ static void attend_merge(struct attend_tile *tile, uint32_t r, float max, float 
     float add = numbers_exp(max - both);
     row->total = fmaf(row->total, keep, total * add);
     row->max = both;
-    for (uint32_t d = 0; d < dim; d += 16)
-        vec_store(row->out + d, vec_fma(vec_load(row->out + d), vec_set(keep),
-                                        vec_mul(vec_load(&tile->sums[r][d]), vec_set(add))));
+    for (uint32_t d = 0; d < dim; d += 16) {
+        uint32_t n = dim - d < 16 ? dim - d : 16;
+        struct vec before = attend_load_out(row, d, n);
+        attend_store_out(
+            row, d, n,
+            vec_fma(before, vec_set(keep), vec_mul(vec_load(&tile->sums[r][d]), vec_set(add))));
+    }
 }
 
 static uint32_t attend_clamp(uint32_t x, uint32_t low, uint32_t high) {
@@ -281,7 +311,7 @@ static void attend_chunk(struct attend_tile *tile, uint32_t chunk) {
         if (begin[r] >= end[r])
             continue;
         attend_softmax(tile, r, begin[r], end[r], &max[r], &total[r]);
-        memset(tile->sums[r], 0, tile->job->kv->head_dim * sizeof(float));
+        memset(tile->sums[r], 0, (tile->job->kv->head_dim + 15) / 16 * 16 * sizeof(float));
         if (all_begin < all_end)
             attend_values(tile, r, 1, begin[r], all_begin);
     }
@@ -295,6 +325,7 @@ static void attend_chunk(struct attend_tile *tile, uint32_t chunk) {
 }
 
 static void attend_tile_run(struct attend_tile *tile) {
+    uint32_t dim = tile->job->kv->head_dim;
     uint32_t begin = tile->rows[0].begin;
     uint32_t end = 0;
     for (uint32_t r = 0; r < tile->n_rows; r++) {
@@ -305,8 +336,10 @@ static void attend_tile_run(struct attend_tile *tile) {
         attend_chunk(tile, chunk);
     for (uint32_t r = 0; r < tile->n_rows; r++) {
         struct attend_row *row = &tile->rows[r];
-        for (uint32_t d = 0; d < tile->job->kv->head_dim; d += 16)
-            vec_store(row->out + d, vec_div(vec_load(row->out + d), vec_set(row->total)));
+        for (uint32_t d = 0; d < dim; d += 16) {
+            uint32_t n = dim - d < 16 ? dim - d : 16;
+            attend_store_out(row, d, n, vec_div(attend_load_out(row, d, n), vec_set(row->total)));
+        }
     }
 }
 

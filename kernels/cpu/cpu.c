@@ -2,6 +2,7 @@
 
 #include "base/assert.h"
 #include "kernels/limits.h"
+#include "kernels/order.h"
 
 #include <sched.h>
 #include <stdlib.h>
@@ -80,7 +81,7 @@ enum status cpu_reserve(struct kernels_ctx *ctx, const struct weight *weight, st
 }
 
 static enum status allocate(struct kernels_ctx *ctx) {
-    ctx->max_stored = ctx->limits.max_dim;
+    ctx->max_stored = order_filled(ctx->limits.max_dim);
     ctx->tiles_rows = tiles_rows(&ctx->limits);
     ctx->tiles = aligned_alloc(64, tiles_bytes(ctx, ctx->max_stored));
     ctx->rests = calloc(row_floats(ctx, ctx->max_stored), sizeof(float));

@@ -36,7 +36,7 @@ VEC_INLINE void gemm_finish(const struct gemm_job *job, uint32_t panel, uint32_t
 #define GEMM_CHAIN(name, type, load)                                                               \
     VEC_INLINE void name(const struct gemm_job *job, uint32_t panel, const uint32_t n_panels,      \
                          const uint32_t n_rows) {                                                  \
-        uint32_t k = job->weight->k;                                                               \
+        uint32_t k = job->weight->k_stored;                                                        \
         const type *w = (const type *)job->weight->data + (size_t)panel * k * PANEL;               \
         const float *x = job->x;                                                                   \
         struct vec f[4 * TILE_ROWS_MAX];                                                           \
@@ -61,7 +61,7 @@ GEMM_CHAIN(gemm_chain_f16, uint16_t, vec_load_half)
 
 /* One panel times n_rows rows in the order of AMX: per 32 inputs an even and an odd chain. */
 VEC_INLINE void gemm_bf16(const struct gemm_job *job, uint32_t panel, const uint32_t n_rows) {
-    uint32_t k = job->weight->k;
+    uint32_t k = job->weight->k_stored;
     const uint16_t *w = (const uint16_t *)job->weight->data + (size_t)panel * k * PANEL;
     const float *x = job->x;
     struct vec f[TILE_ROWS_MAX];

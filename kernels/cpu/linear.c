@@ -86,23 +86,33 @@ static void quantize_tile(const struct linear_job *job, uint32_t tile, uint32_t 
         quantize_rests(job, tile, x, job->rests + scratch);
 }
 
-static void quantize_item(const struct linear_job *job, uint32_t item, uint32_t thread) {
+/* Rows become bfloat16, each filled up to k_stored. */
+static void round_rows(const struct linear_job *job, size_t row, uint32_t n_rows) {
     uint32_t k = job->weight->k;
+    uint32_t k_stored = job->weight->k_stored;
+    const float *x = job->x + row * k;
+    float *out = (float *)job->tiles + row * k_stored;
+    for (uint32_t r = 0; r < n_rows; r++, x += k, out += k_stored) {
+        job->path->round_bf16(out, x, k);
+        memset(out + k, 0, (k_stored - k) * sizeof *out);
+    }
+}
+
+static void quantize_item(const struct linear_job *job, uint32_t item, uint32_t thread) {
     for (uint32_t i = 0; i < job->tiles_per_item; i++) {
         uint32_t tile = item * job->tiles_per_item + i;
         size_t row = (size_t)tile * job->tile_rows;
         if (row >= job->n_rows)
             return;
         if (job->weight->format == WEIGHT_BF16)
-            job->path->round_bf16((float *)job->tiles + row * k, job->x + row * k,
-                                  (size_t)rows_at(job, tile) * k);
+            round_rows(job, row, rows_at(job, tile));
         else
             quantize_tile(job, tile, thread);
     }
 }
 
 static const void *activations(const struct linear_job *job, uint32_t tile) {
-    size_t offset = (size_t)tile * job->tile_rows * job->weight->k;
+    size_t offset = (size_t)tile * job->tile_rows * job->weight->k_stored;
     switch (job->weight->format) {
     case WEIGHT_F32:
     case WEIGHT_F16:

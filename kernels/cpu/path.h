@@ -14,7 +14,7 @@
  *   I8G, narrow: G blocks, then G times 16 binary16 scales, padded to 64; minima likewise.
  *   Wide: per `group` inputs 16 float32 scales, 16 minima where there are any, then the group's
  *        blocks. With a group of 16 each block has two times 16 scales, one for each half.
- *   F32, F16: k times 16 lanes. BF16: k / 2 times 16 pairs of neighbouring inputs.
+ *   F32, F16: k times 16 lanes. BF16: k_stored / 2 times 16 pairs of neighbouring inputs.
  *
  * Quantized activations stand in tiles of `tile_rows` rows (the last one may have fewer, R): for
  * each group R x 32 int8, then R float scales, R floats scale * sum, R int32 -128 * sum, and R
@@ -91,10 +91,10 @@ static inline size_t panel_bytes(const struct weight *weight) {
     size_t n_groups = (n_blocks + stride - 1) / stride;
     switch (weight->format) {
     case WEIGHT_F32:
-        return (size_t)weight->k * PANEL * 4;
+        return (size_t)weight->k_stored * PANEL * 4;
     case WEIGHT_F16:
     case WEIGHT_BF16:
-        return (size_t)weight->k * PANEL * 2;
+        return (size_t)weight->k_stored * PANEL * 2;
     case WEIGHT_I4G:
         return n_blocks * (size_t)PANEL_I4_BYTES +
                n_groups * 2 * (form.wide ? PANEL_FLOATS : PANEL_HALVES);
@@ -109,7 +109,7 @@ static inline size_t panel_bytes(const struct weight *weight) {
 /* Some panels of one matrix times one tile of rows. */
 struct gemm_job {
     const struct weight *weight;
-    const void *x;   /* the tile: integers as above; else float rows (n_rows, k) */
+    const void *x;   /* the tile: integers as above; else float rows (n_rows, k_stored) */
     uint32_t n_rows; /* 1..tile_rows */
     uint32_t panel_begin;
     uint32_t panel_end;
@@ -155,7 +155,7 @@ struct path {
 
     /* Quantizes n_rows rows of k floats into one tile. */
     void (*quantize)(uint8_t *tile, const float *x, uint32_t n_rows, uint32_t k);
-    void (*round_bf16)(float *out, const float *x, size_t n); /* n a multiple of 16 */
+    void (*round_bf16)(float *out, const float *x, size_t n);
     void (*gemm)(const struct gemm_job *job);
     void (*norm)(float *out, const float *x, const float *gain, float eps, uint32_t dim);
     void (*silu_mul)(float *out, const float *gate, const float *up, size_t n);

@@ -52,9 +52,9 @@ static void path_rope_heads(const struct rope_job *job) {
             path_rope_head(head, rope, job->cos, job->sin);
         if (!rope->q_scale || !is_query)
             continue;
-        struct vec factor = vec_set(rope->q_scale[job->position]);
-        for (uint32_t i = 0; i < dim; i += 16)
-            vec_store(head + i, vec_mul(vec_load(head + i), factor));
+        float factor = rope->q_scale[job->position];
+        for (uint32_t i = 0; i < dim; i++)
+            head[i] *= factor;
     }
 }
 
@@ -66,14 +66,27 @@ static void path_keep_f16(const struct rope_job *job) {
     const float *v = k + (size_t)n_kv * dim;
     uint16_t *k_out = (uint16_t *)job->block + slot;
     uint16_t *v_out = (uint16_t *)job->block + ((size_t)n_kv * KV_BLOCK_TOKENS + slot) * dim;
-    for (uint32_t h = 0; h < n_kv; h++, v_out += (size_t)KV_BLOCK_TOKENS * dim)
-        for (uint32_t d = 0; d < dim; d += 16, k += 16, v += 16, k_out += 16 * KV_BLOCK_TOKENS) {
-            uint16_t halves[16];
+    uint32_t rest = dim % 16;
+    for (uint32_t h = 0; h < n_kv; h++, v_out += (size_t)KV_BLOCK_TOKENS * dim) {
+        uint16_t halves[16];
+        uint32_t d = 0;
+        for (; d + 16 <= dim; d += 16, k += 16, v += 16, k_out += 16 * KV_BLOCK_TOKENS) {
             vec_store_half(halves, vec_load(k));
             for (uint32_t i = 0; i < 16; i++)
                 k_out[i * KV_BLOCK_TOKENS] = halves[i];
             vec_store_half(v_out + d, vec_load(v));
         }
+        if (rest == 0)
+            continue;
+        vec_store_half(halves, vec_load_n(k, rest, 0.0f));
+        for (uint32_t i = 0; i < rest; i++)
+            k_out[i * KV_BLOCK_TOKENS] = halves[i];
+        vec_store_half(halves, vec_load_n(v, rest, 0.0f));
+        memcpy(v_out + d, halves, rest * sizeof *halves);
+        k += rest;
+        v += rest;
+        k_out += (size_t)rest * KV_BLOCK_TOKENS;
+    }
 }
 
 static void path_keep_f32(const struct rope_job *job) {

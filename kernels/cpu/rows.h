@@ -71,8 +71,12 @@ static void path_softmax(float *out, const float *x, uint32_t n) {
 }
 
 static void path_round_bf16(float *out, const float *x, size_t n) {
-    for (size_t i = 0; i < n; i += 16)
+    size_t i = 0;
+    for (; i + 16 <= n; i += 16)
         vec_store(out + i, vec_round_bf16(vec_load(x + i)));
+    uint32_t rest = (uint32_t)(n - i);
+    if (rest)
+        vec_store_n(out + i, rest, vec_round_bf16(vec_load_n(x + i, rest, 0.0f)));
 }
 
 static bool path_block_maxima(const float *x, uint32_t n, float *maxima) {

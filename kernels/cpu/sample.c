@@ -104,23 +104,43 @@ static double sum_of(const float *x, uint32_t n) {
     return sum;
 }
 
-/* Logarithm of the sum of exp of all logits; the best n_top into the result. Needs the maxima. */
-static double logprobs(const struct path *path, struct sampler *sampler, const float *logits,
-                       uint32_t n, float max, uint32_t n_top, struct sample_result *result) {
-    uint32_t n_blocks = count_blocks(n);
+/* Logarithm of the sum of exp of all logits. */
+static double log_of_total(const struct path *path, struct sampler *sampler, const float *logits,
+                           uint32_t n, float max) {
     path->block_exps(logits, n, max, 1.0f, NULL, sampler->sums);
-    double log_total = (double)max + numbers_log(sum_of(sampler->sums, n_blocks));
-    if (n_top == 0)
-        return log_total;
-    n_top = n_top < n ? n_top : n;
-    float threshold = n_top <= n_blocks ? nth_maximum(sampler, n_blocks, n_top) : -INFINITY;
+    return (double)max + numbers_log(sum_of(sampler->sums, count_blocks(n)));
+}
+
+/* The best n_top into the result, none without a probability. Needs the maxima. */
+static void list_best(const struct path *path, struct sampler *sampler, const float *logits,
+                      uint32_t n, uint32_t n_top, double log_total, struct sample_result *result) {
+    uint32_t n_blocks = count_blocks(n);
+    float threshold = n_top <= n_blocks ? nth_maximum(sampler, n_blocks, n_top) : -FLT_MAX;
+    threshold = threshold > -FLT_MAX ? threshold : -FLT_MAX;
     uint32_t count = collect(path, sampler, logits, n, threshold);
-    for (uint32_t i = 0; i < n_top; i++) {
+    result->n_top = n_top < count ? n_top : count;
+    for (uint32_t i = 0; i < result->n_top; i++) {
         struct candidate best = heap_pop(sampler->candidates, count - i);
         result->top_ids[i] = best.id;
         result->top_logprobs[i] = (float)((double)best.p - log_total);
     }
-    return log_total;
+}
+
+/* Bars ids and brings the maxima of their blocks up to that, each block once. */
+static void bar(const struct path *path, struct sampler *sampler, float *logits, uint32_t n,
+                const struct sample_params *params) {
+    uint32_t done = 0; /* blocks before it are right */
+    sampling_bar(logits, params);
+    for (uint32_t i = 0; i < params->n_barred; i++) {
+        uint32_t block = params->barred[i].begin / SAMPLING_BLOCK;
+        uint32_t end = count_blocks(params->barred[i].end);
+        for (block = block > done ? block : done; block < end; block++) {
+            uint32_t begin = block * SAMPLING_BLOCK;
+            uint32_t length = n - begin < SAMPLING_BLOCK ? n - begin : SAMPLING_BLOCK;
+            path->block_maxima(logits + begin, length, &sampler->maxima[block]);
+        }
+        done = end > done ? end : done;
+    }
 }
 
 static uint32_t draw_all(const struct sampler *sampler, uint32_t n, float uniform) {
@@ -258,7 +278,10 @@ static void sample_row(const struct path *path, struct sampler *sampler, float *
     bool wants = params->want_logprob || params->n_top > 0;
     double log_total = 0.0;
     if (wants)
-        log_total = logprobs(path, sampler, logits, n, max, params->n_top, result);
+        log_total = log_of_total(path, sampler, logits, n, max);
+    bar(path, sampler, logits, n, params);
+    if (params->n_top > 0)
+        list_best(path, sampler, logits, n, params->n_top, log_total, result);
     const float *raw = logits;
     if (sampling_has_edits(params)) {
         memcpy(sampler->raw, logits, n * sizeof *logits);

@@ -2,6 +2,7 @@
 
 #include "base/assert.h"
 #include "base/clock.h"
+#include "base/signals.h"
 #include "kernels/numbers.h"
 
 #include <limits.h>
@@ -113,10 +114,8 @@ static void publish(struct team *team, uint32_t n_wanted) {
 }
 
 static enum status start(struct team *team, uint32_t n_members, struct error *error) {
-    sigset_t all;
     sigset_t saved;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &saved);
+    signals_leave(&saved);
     int failed = 0;
     for (uint32_t i = 0; i < n_members && failed == 0; i++) {
         struct member *member = &team->members[i];

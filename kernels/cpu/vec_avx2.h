@@ -51,6 +51,12 @@ VEC_INLINE struct vec vec_load_half(const uint16_t *from) {
                         _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(from + 8)))};
 }
 
+VEC_INLINE struct vec vec_load_half_n(const uint16_t *from, uint32_t n) {
+    uint16_t halves[NUMBERS_LANES] = {0};
+    memcpy(halves, from, n * sizeof halves[0]);
+    return vec_load_half(halves);
+}
+
 VEC_INLINE void vec_store_half(uint16_t *to, struct vec v) {
     _mm_storeu_si128((__m128i *)to, _mm256_cvtps_ph(v.low, _MM_FROUND_TO_NEAREST_INT));
     _mm_storeu_si128((__m128i *)(to + 8), _mm256_cvtps_ph(v.high, _MM_FROUND_TO_NEAREST_INT));

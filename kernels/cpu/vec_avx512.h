@@ -47,6 +47,10 @@ VEC_INLINE struct vec vec_load_half(const uint16_t *from) {
     return (struct vec){_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)from))};
 }
 
+VEC_INLINE struct vec vec_load_half_n(const uint16_t *from, uint32_t n) {
+    return (struct vec){_mm512_cvtph_ps(_mm256_maskz_loadu_epi16(vec_first(n), from))};
+}
+
 VEC_INLINE void vec_store_half(uint16_t *to, struct vec v) {
     _mm256_storeu_si256((__m256i *)to, _mm512_cvtps_ph(v.v, _MM_FROUND_TO_NEAREST_INT));
 }

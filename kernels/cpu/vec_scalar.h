@@ -52,6 +52,13 @@ VEC_INLINE struct vec vec_load_half(const uint16_t *from) {
     return v;
 }
 
+/* The first n, the other lanes 0. */
+VEC_INLINE struct vec vec_load_half_n(const uint16_t *from, uint32_t n) {
+    uint16_t halves[NUMBERS_LANES] = {0};
+    memcpy(halves, from, n * sizeof halves[0]);
+    return vec_load_half(halves);
+}
+
 VEC_INLINE void vec_store_half(uint16_t *to, struct vec v) {
     VEC_EACH(i)
     to[i] = float_to_half(v.lane[i]);

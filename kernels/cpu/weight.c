@@ -72,7 +72,8 @@ static bool put_group(uint8_t *panel, const struct weight *shape, uint32_t b, ui
 
 static void put_floats(uint8_t *panel, const struct weight *shape, uint32_t g, uint32_t c,
                        const float x[GROUP]) {
-    for (uint32_t i = 0; i < GROUP; i++) {
+    uint32_t n_left = shape->k_stored - g * GROUP;
+    for (uint32_t i = 0; i < GROUP && i < n_left; i++) {
         uint32_t k = g * GROUP + i;
         if (shape->format == WEIGHT_F32)
             ((float *)panel)[(size_t)k * PANEL + c] = x[i];
@@ -98,7 +99,7 @@ static void pack_panel(void *arg, uint32_t index, uint32_t thread) {
     uint8_t *panel = job->memory + index * panel_bytes(shape);
     uint32_t n_lanes = shape->n - index * PANEL < PANEL ? shape->n - index * PANEL : PANEL;
     memset(panel, 0, panel_bytes(shape));
-    for (uint32_t g = 0; g < shape->k_stored / GROUP; g++)
+    for (uint32_t g = 0; g < pack_n_groups(shape); g++)
         for (uint32_t c = 0; c < n_lanes; c++) {
             uint32_t n = index * PANEL + c;
             struct quant_group group;
@@ -166,12 +167,14 @@ static void embed_block(float out[GROUP], const struct weight *table, const uint
 static void embed_row(float *out, const struct weight *table, uint32_t id) {
     uint32_t c = id % PANEL;
     const uint8_t *panel = (const uint8_t *)table->data + id / PANEL * panel_bytes(table);
+    if (pack_has_floats(table)) {
+        for (uint32_t k = 0; k < table->k; k++)
+            out[k] = float_at(table, panel, k, c);
+        return;
+    }
     for (uint32_t b = 0; b < table->k_stored / GROUP; b++) {
         float block[GROUP];
-        for (uint32_t i = 0; pack_has_floats(table) && i < GROUP; i++)
-            block[i] = float_at(table, panel, b * GROUP + i, c);
-        if (!pack_has_floats(table))
-            embed_block(block, table, panel, b, c);
+        embed_block(block, table, panel, b, c);
         for (uint32_t i = 0; i < GROUP; i++) {
             uint32_t input = table->order ? table->order[b * GROUP + i] : b * GROUP + i;
             if (input != WEIGHT_NO_INPUT)

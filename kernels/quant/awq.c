@@ -29,12 +29,13 @@ static void unpack_awq(const struct weight_tensor *tensor, uint32_t row, uint32_
     group->scale[0] = group->scale[1] = scale;
     group->min = -(scale * (float)field(tensor->zeros, g, tensor, row));
     for (uint32_t i = 0; i < GROUP; i++)
-        group->q[i] = (int8_t)field(tensor->values, begin + i, tensor, row);
+        group->q[i] =
+            begin + i < tensor->k ? (int8_t)field(tensor->values, begin + i, tensor, row) : 0;
 }
 
 const struct quant_format quant_awq = {
     .name = "awq",
-    .block = GROUP,
+    .block = 1,
     .packed = WEIGHT_I4G,
     .wide = true,
     .has_min = true,

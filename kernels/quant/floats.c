@@ -13,21 +13,21 @@ static float read_bf16(const void *values, size_t i) {
     return bf16_to_float(quant_u16((const uint8_t *)values + 2 * i));
 }
 
-static void unpack_f32(const struct weight_tensor *tensor, uint32_t row, uint32_t begin,
-                       float out[GROUP]) {
-    for (size_t i = 0; i < GROUP; i++)
+static void unpack_f32(const struct weight_tensor *tensor, uint32_t row, uint32_t begin, uint32_t n,
+                       float *out) {
+    for (size_t i = 0; i < n; i++)
         out[i] = read_f32(tensor->values, (size_t)row * tensor->k + begin + i);
 }
 
-static void unpack_f16(const struct weight_tensor *tensor, uint32_t row, uint32_t begin,
-                       float out[GROUP]) {
-    for (size_t i = 0; i < GROUP; i++)
+static void unpack_f16(const struct weight_tensor *tensor, uint32_t row, uint32_t begin, uint32_t n,
+                       float *out) {
+    for (size_t i = 0; i < n; i++)
         out[i] = read_f16(tensor->values, (size_t)row * tensor->k + begin + i);
 }
 
 static void unpack_bf16(const struct weight_tensor *tensor, uint32_t row, uint32_t begin,
-                        float out[GROUP]) {
-    for (size_t i = 0; i < GROUP; i++)
+                        uint32_t n, float *out) {
+    for (size_t i = 0; i < n; i++)
         out[i] = read_bf16(tensor->values, (size_t)row * tensor->k + begin + i);
 }
 

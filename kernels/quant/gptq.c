@@ -54,7 +54,7 @@ static void unpack(const struct weight_tensor *tensor, uint32_t row, uint32_t be
     group->min = scale * (float)(offset - (int32_t)zero_of(tensor, g, row, bits, v1));
     for (uint32_t i = 0; i < GROUP; i++) {
         uint32_t input = inputs ? inputs[i] : begin + i;
-        if (input == WEIGHT_NO_INPUT) {
+        if (input >= tensor->k) { /* WEIGHT_NO_INPUT, too */
             group->q[i] = 0;
             continue;
         }
@@ -126,10 +126,10 @@ static bool needs_min_8_v2(const struct weight_tensor *tensor) {
 }
 
 #define GPTQ4                                                                                      \
-    .block = GROUP, .packed = WEIGHT_I4G, .wide = true, .has_min = true, .fine = true,             \
+    .block = 8, .packed = WEIGHT_I4G, .wide = true, .has_min = true, .fine = true,                 \
     .takes_order = true, .sizes = sizes_4
 #define GPTQ8                                                                                      \
-    .block = GROUP, .packed = WEIGHT_I8G, .wide = true, .has_min = true, .fine = true,             \
+    .block = 4, .packed = WEIGHT_I8G, .wide = true, .has_min = true, .fine = true,                 \
     .takes_order = true, .sizes = sizes_8
 
 const struct quant_format quant_gptq4 = {.name = "gptq4", GPTQ4, .unpack_group = unpack_4};

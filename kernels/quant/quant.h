@@ -38,7 +38,7 @@ struct quant_sizes {
 
 struct quant_format {
     const char *name; /* lower case, as in struct weight_tensor */
-    uint32_t block;   /* inputs that a cut cannot divide: 1, or a multiple of 32 */
+    uint32_t block;   /* inputs that a file keeps together: a row is a whole number of them */
     uint32_t block_bytes;
     enum weight_format packed; /* what it becomes */
     uint32_t group;            /* inputs per scale; 0 for floats and where the tensor says it */
@@ -55,13 +55,13 @@ struct quant_format {
     bool (*needs_min)(const struct weight_tensor *tensor);
 
     /* One of the two is set. unpack_group: 32 inputs of a row that share a scale: from input
-     * `begin`, a multiple of 32, its group begin / group; or, where `inputs` is not NULL, the 32
-     * listed there, the group from group_of, with zeros for WEIGHT_NO_INPUT. unpack_floats: 32
-     * elements from input `begin`. */
+     * `begin`, a multiple of 32 below k, its group begin / group, with zeros from k on; or, where
+     * `inputs` is not NULL, the 32 listed there, the group from group_of, with zeros for
+     * WEIGHT_NO_INPUT. unpack_floats: n elements from input `begin`, n at most 32. */
     void (*unpack_group)(const struct weight_tensor *tensor, uint32_t row, uint32_t begin,
                          const uint32_t *inputs, struct quant_group *group);
     void (*unpack_floats)(const struct weight_tensor *tensor, uint32_t row, uint32_t begin,
-                          float out[GROUP]);
+                          uint32_t n, float *out);
     /* Number i of plain values: for vectors. Floats only. */
     float (*read_float)(const void *values, size_t i);
 };

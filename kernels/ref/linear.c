@@ -40,8 +40,8 @@ static float dot_floats(const float *w, const float *x, uint32_t k) {
     return f;
 }
 
-/* One output of a BF16 matrix, in the order of AMX's TDPBF16PS: per 32 inputs one chain over the
- * even and one over the odd ones, their sum added to the total. */
+/* One output of a BF16 matrix, in the order of AMX's TDPBF16PS: per 32 stored inputs one chain over
+ * the even and one over the odd ones, their sum added to the total. */
 static float dot_bf16(const float *w, const float *x, uint32_t k) {
     float f = 0.0f;
     for (uint32_t g = 0; g < k; g += GROUP) {
@@ -58,7 +58,7 @@ static float dot_bf16(const float *w, const float *x, uint32_t k) {
 
 static float output(const struct kernels_ctx *ctx, const struct weight *weight, const float *x,
                     uint32_t n) {
-    const float *w = (const float *)weight->data + (size_t)n * weight->k;
+    const float *w = (const float *)weight->data + (size_t)n * weight->k_stored;
     float y = 0.0f;
     switch (weight->format) {
     case WEIGHT_F32:
@@ -66,7 +66,7 @@ static float output(const struct kernels_ctx *ctx, const struct weight *weight, 
         y = dot_floats(w, x, weight->k);
         break;
     case WEIGHT_BF16:
-        y = dot_bf16(w, ctx->rounded, weight->k);
+        y = dot_bf16(w, ctx->rounded, weight->k_stored);
         break;
     case WEIGHT_I4G:
     case WEIGHT_I8G:
@@ -96,15 +96,21 @@ static void quantize_row(struct kernels_ctx *ctx, const float *x, const struct w
     }
 }
 
+static void round_row(struct kernels_ctx *ctx, const float *x, const struct weight *weight) {
+    for (uint32_t i = 0; i < weight->k_stored; i++)
+        ctx->rounded[i] = i < weight->k ? bf16_to_float(float_to_bf16(x[i])) : 0.0f;
+}
+
 void ref_linear(struct kernels_ctx *ctx, float *out, size_t out_stride, const float *x,
                 const struct weight *weight, uint32_t n_rows, enum epilogue epilogue) {
     ASSERT(weight->k <= ctx->limits.max_dim && weight->k_stored <= ctx->max_stored);
     uint32_t saved = numbers_enter();
     bool fine = numbers_fine(weight, epilogue);
     for (uint32_t row = 0; row < n_rows; row++, x += weight->k, out += out_stride) {
-        quantize_row(ctx, x, weight, fine);
-        for (uint32_t i = 0; i < weight->k; i++)
-            ctx->rounded[i] = bf16_to_float(float_to_bf16(x[i]));
+        if (weight->format == WEIGHT_I4G || weight->format == WEIGHT_I8G)
+            quantize_row(ctx, x, weight, fine);
+        if (weight->format == WEIGHT_BF16)
+            round_row(ctx, x, weight);
         if (epilogue == EPILOGUE_SILU_MUL) {
             for (uint32_t n = 0; n + 1 < weight->n; n += 2)
                 out[n / 2] =

@@ -1,6 +1,7 @@
 #include "kernels/ref/ref.h"
 
 #include "kernels/limits.h"
+#include "kernels/order.h"
 
 #include <stdlib.h>
 
@@ -10,6 +11,7 @@ static void free_rows(struct kernels_ctx *ctx) {
     free(ctx->scales);
     free(ctx->fine_q);
     free(ctx->fine_scales);
+    free(ctx->rounded);
 }
 
 enum status ref_reserve(struct kernels_ctx *ctx, uint32_t k_stored) {
@@ -22,7 +24,9 @@ enum status ref_reserve(struct kernels_ctx *ctx, uint32_t k_stored) {
     made.scales = calloc(k_stored / GROUP + 1, sizeof *made.scales);
     made.fine_q = calloc(k_stored, sizeof *made.fine_q);
     made.fine_scales = calloc(k_stored / GROUP + 1, sizeof *made.fine_scales);
-    if (!made.gathered || !made.q || !made.scales || !made.fine_q || !made.fine_scales) {
+    made.rounded = calloc(k_stored, sizeof *made.rounded);
+    if (!made.gathered || !made.q || !made.scales || !made.fine_q || !made.fine_scales ||
+        !made.rounded) {
         free_rows(&made);
         return STATUS_NOMEM;
     }
@@ -35,7 +39,6 @@ static void ref_close(struct kernels_ctx *ctx) {
     if (!ctx)
         return;
     free_rows(ctx);
-    free(ctx->rounded);
     free(ctx->scores);
     free(ctx->values);
     free(ctx->candidates);
@@ -52,15 +55,14 @@ static enum status ref_open(const struct kernels_options *options, struct kernel
         return error_set(error, STATUS_NOMEM, "no memory for a context");
     const struct kernels_limits *limits = &options->limits;
     made->limits = *limits;
-    made->rounded = calloc(limits->max_dim, sizeof *made->rounded);
     made->scores = calloc(ATTEND_CHUNK, sizeof *made->scores);
     made->values = calloc(limits->head_dim, sizeof *made->values);
     made->candidates = calloc(limits->n_vocab, sizeof *made->candidates);
     made->raw = calloc(limits->n_vocab, sizeof *made->raw);
     made->allowed = calloc(limits->n_vocab, sizeof *made->allowed);
-    enum status status = ref_reserve(made, limits->max_dim);
-    if (status != STATUS_OK || !made->rounded || !made->scores || !made->values ||
-        !made->candidates || !made->raw || !made->allowed) {
+    enum status status = ref_reserve(made, order_filled(limits->max_dim));
+    if (status != STATUS_OK || !made->scores || !made->values || !made->candidates || !made->raw ||
+        !made->allowed) {
         ref_close(made);
         return error_set(error, STATUS_NOMEM, "no memory for the scratch space of a context");
     }

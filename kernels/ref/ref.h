@@ -1,7 +1,7 @@
 /* kernels/ref/ref.h: the reference backend, shared by its files only.
  *
  * Every operation in plain slow C, one thread, no blocking: what the other backends are compared
- * with, bit by bit. It keeps matrices row-major: floats (n, k) widened to float32, or integers as
+ * with, bit by bit. It keeps matrices row-major: floats (n, k_stored) made float32, or integers as
  * struct ref_group (n, k_stored / 32), whatever the stride of their scales. */
 #pragma once
 
@@ -27,7 +27,7 @@ struct kernels_ctx {
     float *scales;       /* owned (max_stored / 32) */
     int8_t *fine_q;      /* owned (max_stored): what q leaves, for 8-bit matrices */
     float *fine_scales;  /* owned (max_stored / 32) */
-    float *rounded;      /* owned (max_dim): one row rounded to bfloat16 */
+    float *rounded;      /* owned (max_stored): one row rounded to bfloat16 */
     float *scores;       /* owned (ATTEND_CHUNK) */
     float *values;       /* owned (head_dim): values of one chunk, weighted */
     struct sample_candidate *candidates; /* owned (n_vocab) */

@@ -49,9 +49,8 @@ static uint32_t list_sorted(struct kernels_ctx *ctx, const float *p, uint32_t n)
     return n;
 }
 
-static void logprobs(struct kernels_ctx *ctx, const float *logits, uint32_t n, float max,
-                     const struct sample_params *params, struct sample_result *result,
-                     double *log_total) {
+/* Logarithm of the sum of exp of all logits. */
+static double log_of_total(const float *logits, uint32_t n, float max) {
     float lanes[NUMBERS_LANES];
     double total = 0.0;
     for (uint32_t begin = 0; begin < n; begin += SAMPLING_BLOCK) {
@@ -60,13 +59,16 @@ static void logprobs(struct kernels_ctx *ctx, const float *logits, uint32_t n, f
             lanes[i % NUMBERS_LANES] += numbers_exp(logits[i] - max);
         total += (double)numbers_tree(lanes);
     }
-    *log_total = (double)max + numbers_log(total);
-    if (params->n_top == 0)
-        return;
+    return (double)max + numbers_log(total);
+}
+
+static void list_best(struct kernels_ctx *ctx, const float *logits, uint32_t n, uint32_t n_top,
+                      double log_total, struct sample_result *result) {
     list_sorted(ctx, logits, n);
-    for (uint32_t i = 0; i < params->n_top && i < n; i++) {
+    for (uint32_t i = 0; i < n_top && i < n && ctx->candidates[i].p > -INFINITY; i++) {
         result->top_ids[i] = ctx->candidates[i].id;
-        result->top_logprobs[i] = (float)((double)ctx->candidates[i].p - *log_total);
+        result->top_logprobs[i] = (float)((double)ctx->candidates[i].p - log_total);
+        result->n_top = i + 1;
     }
 }
 
@@ -147,7 +149,10 @@ void ref_sample(struct kernels_ctx *ctx, float *logits, uint32_t n_rows, uint32_
         double log_total = 0.0;
         bool wants = params->want_logprob || params->n_top > 0;
         if (wants)
-            logprobs(ctx, logits, n_vocab, max, params, results, &log_total);
+            log_total = log_of_total(logits, n_vocab, max);
+        sampling_bar(logits, params);
+        if (params->n_top > 0)
+            list_best(ctx, logits, n_vocab, params->n_top, log_total, results);
         memcpy(ctx->raw, logits, n_vocab * sizeof *logits);
         sampling_edit(logits, n_vocab, params, ctx->allowed);
         results->valid = choose(ctx, logits, n_vocab, params, &results->id);

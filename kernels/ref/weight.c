@@ -4,7 +4,7 @@
 
 static size_t data_bytes(const struct weight *shape) {
     if (pack_has_floats(shape))
-        return (size_t)shape->n * shape->k * sizeof(float);
+        return (size_t)shape->n * shape->k_stored * sizeof(float);
     return (size_t)shape->n * (shape->k_stored / GROUP) * sizeof(struct ref_group);
 }
 
@@ -15,6 +15,18 @@ size_t ref_weight_size(const struct weight_source *source, struct error *error) 
     size_t n_bytes = data_bytes(&plan.shape) + pack_order_bytes(&plan);
     pack_plan_fini(&plan);
     return n_bytes;
+}
+
+static void pack_rows(const struct pack_plan *plan, float *out) {
+    uint32_t k = plan->shape.k_stored;
+    for (uint32_t n = 0; n < plan->shape.n; n++, out += k)
+        for (uint32_t g = 0; g < pack_n_groups(&plan->shape); g++) {
+            float group[GROUP];
+            uint32_t n_left = k - g * GROUP;
+            pack_floats(plan, n, g, group);
+            memcpy(out + (size_t)g * GROUP, group,
+                   (n_left < GROUP ? n_left : GROUP) * sizeof *group);
+        }
 }
 
 static enum status pack_ints(const struct pack_plan *plan, struct ref_group *out,
@@ -42,14 +54,10 @@ enum status ref_weight_pack(struct kernels_ctx *ctx, const struct weight_source 
     struct pack_plan plan;
     TRY(pack_plan_init(&plan, source, error));
     enum status status = STATUS_OK;
-    if (pack_has_floats(&plan.shape)) {
-        float *out = memory;
-        for (uint32_t n = 0; n < plan.shape.n; n++)
-            for (uint32_t g = 0; g < plan.shape.k / GROUP; g++, out += GROUP)
-                pack_floats(&plan, n, g, out);
-    } else {
+    if (pack_has_floats(&plan.shape))
+        pack_rows(&plan, memory);
+    else
         status = pack_ints(&plan, memory, error);
-    }
     if (status == STATUS_OK && ref_reserve(ctx, plan.shape.k_stored) != STATUS_OK)
         status =
             error_set(error, STATUS_NOMEM, "no memory for rows of %u inputs", plan.shape.k_stored);
@@ -78,7 +86,7 @@ void ref_embed(struct kernels_ctx *ctx, float *out, const struct weight *table,
             continue;
         }
         if (pack_has_floats(table)) {
-            const float *from = (const float *)table->data + (size_t)id * table->k;
+            const float *from = (const float *)table->data + (size_t)id * table->k_stored;
             memcpy(row, from, table->k * sizeof *row);
             continue;
         }

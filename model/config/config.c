@@ -18,7 +18,11 @@ static enum status in_range(const char *field, uint32_t value, uint32_t most, st
 static enum status check_heads(const struct model_config *config, struct error *error) {
     TRY(in_range("n_heads", config->n_heads, CONFIG_HEADS_MAX, error));
     TRY(in_range("n_kv_heads", config->n_kv_heads, CONFIG_HEADS_MAX, error));
-    TRY(in_range("head_dim", config->head_dim, CONFIG_HEAD_MAX, error));
+    if (config->head_dim < CONFIG_HEAD_MIN || config->head_dim > CONFIG_HEAD_MAX ||
+        config->head_dim % 2 != 0)
+        return error_field(error, STATUS_UNSUPPORTED, "head_dim",
+                           "head_dim is %u: even sizes from %u to %u are served", config->head_dim,
+                           CONFIG_HEAD_MIN, CONFIG_HEAD_MAX);
     if (config->n_heads % config->n_kv_heads != 0)
         return error_field(error, STATUS_INVALID, "n_kv_heads",
                            "n_kv_heads is %u, which does not divide the %u query heads",

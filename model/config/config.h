@@ -14,7 +14,8 @@
 #define CONFIG_LAYERS_MAX  1024u
 #define CONFIG_DIM_MAX     65536u
 #define CONFIG_HEADS_MAX   1024u
-#define CONFIG_HEAD_MAX    512u
+#define CONFIG_HEAD_MIN    8u
+#define CONFIG_HEAD_MAX    256u
 #define CONFIG_FFN_MAX     1048576u
 #define CONFIG_VOCAB_MAX   1048576u
 #define CONFIG_CONTEXT_MAX 16777216u
@@ -65,6 +66,7 @@ struct model_config {
         double low_factor, high_factor; /* llama3 */
         double beta_fast, beta_slow;    /* yarn */
         double attention_factor;        /* yarn: of cosines and sines; 0: 0.1 ln(factor) + 1 */
+        uint32_t wave_dims; /* pair i turns by theta^(-2 i / wave_dims) a position; 0: dims */
     } rope;
     uint32_t window;             /* keys a query sees, its own included; 0: all */
     uint32_t window_layer_begin; /* layers from this one on have the window */

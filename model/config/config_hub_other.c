@@ -110,7 +110,9 @@ enum status config_hub_chatglm(const struct json_keys *keys, struct model_config
         return json_keys_fail(keys, STATUS_INVALID, "rope_ratio",
                               "is %g, not above 0 and at most 1e6", ratio);
     config->rope.layout = CONFIG_ROPE_INTERLEAVED;
-    config->rope.dims = config->head_dim / 2;
+    /* Half of a head; where that is odd the model's code turns a last pair that reaches past it. */
+    config->rope.wave_dims = config->head_dim / 2;
+    config->rope.dims = config->rope.wave_dims + config->rope.wave_dims % 2;
     config->rope.theta = 10000 * ratio;
     config->rope.original_context = config->context;
     return STATUS_OK;

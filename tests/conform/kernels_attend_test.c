@@ -43,6 +43,12 @@ static const struct shape shapes[] = {
     {8, 1, 64, 64, ROPE_HALF_SPLIT, 33, false, true, KV_F32, true, 2},
     {2, 1, 256, 128, ROPE_INTERLEAVED, 0, true, true, KV_F32, true, 1},
     {8, 2, 96, 32, ROPE_HALF_SPLIT, 16, true, false, KV_F32, false, 3},
+    {6, 3, 10, 10, ROPE_HALF_SPLIT, 0, false, true, KV_F16, true, 1}, /* no whole lanes */
+    {8, 8, 8, 4, ROPE_INTERLEAVED, 0, true, false, KV_F16, false, 1},
+    {5, 1, 50, 26, ROPE_INTERLEAVED, 50, false, true, KV_F32, false, 2},
+    {3, 1, 90, 90, ROPE_HALF_SPLIT, 0, false, false, KV_F16, true, 1},
+    {2, 2, 250, 250, ROPE_HALF_SPLIT, 0, false, false, KV_F16, true, 1},
+    {4, 2, 42, 42, ROPE_HALF_SPLIT, 33, true, true, KV_F32, true, 1},
 };
 #define N_SHAPES ((int)(sizeof shapes / sizeof shapes[0]))
 
@@ -284,10 +290,15 @@ static void rotate_by(const struct subject *subject, const struct rope *rope,
     subject->kernels->rope_kv(subject->ctx, qkv, &batch, rope, kv);
 }
 
-/* All heads of 16 to 256 dimensions; rotated ones all, half, and as few as two or all but two. */
+static const uint32_t odd_heads[] = {8, 10, 18, 30, 42, 50, 90, 100, 172, 250};
+#define N_WHOLE_HEADS (HEAD_DIM_MAX / 16)
+#define N_HEADS       (N_WHOLE_HEADS + (int)(sizeof odd_heads / sizeof *odd_heads))
+
+/* All heads of 16 to 256 dimensions, and some that fill no whole lanes; rotated ones all, half, and
+ * as few as two or all but two. */
 START_TEST(heads_are_turned_alike_on_every_path) {
-    uint32_t dim = 16 * ((uint32_t)_i + 1);
-    const uint32_t rotated[] = {dim, dim / 2, 2, dim - 2, 0};
+    uint32_t dim = _i < N_WHOLE_HEADS ? 16 * ((uint32_t)_i + 1) : odd_heads[_i - N_WHOLE_HEADS];
+    const uint32_t rotated[] = {dim, dim / 4 * 2, 2, dim - 2, 0};
     struct random random = {dim};
     struct kernels_limits limits = {ROPE_TOKENS, 2, 32, 64, 64, 2, 1, dim};
     size_t n = (size_t)ROPE_TOKENS * 4 * dim;
@@ -371,6 +382,6 @@ END_TEST
 
 void suite_add(TCase *tests) {
     tcase_add_loop_test(tests, attention_does_not_depend_on_how_a_prompt_is_cut, 0, N_SHAPES);
-    tcase_add_loop_test(tests, heads_are_turned_alike_on_every_path, 0, HEAD_DIM_MAX / 16);
+    tcase_add_loop_test(tests, heads_are_turned_alike_on_every_path, 0, N_HEADS);
     tcase_add_test(tests, a_head_is_normed_as_a_row_is);
 }

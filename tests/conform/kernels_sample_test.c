@@ -28,7 +28,10 @@ static const uint32_t bias_ids[] = {2, 5, 1000000, 7};
 static const float biases[] = {5.0f, -3.0f, 1.0f, -INFINITY};
 static const uint32_t allowed_ids[] = {3, 200, 5, 64, 1000000, 63};
 
-static struct sample_params random_params(struct random *random) {
+/* Within a block, over a border of blocks, whole blocks, and the end of a vocabulary. */
+static const struct interval barred[] = {{0, 3}, {5, 6}, {60, 130}, {250, 260}, {512, 1000}};
+
+static struct sample_params random_params(struct random *random, uint32_t n_vocab) {
     static const float temperatures[] = {0.0f, 0.3f, 1.0f, 5.0f, 1e-7f};
     static const float top_ps[] = {1.0f, 0.9f, 0.5f, 0.0f, 0.999999f, 1.0f};
     static const float min_ps[] = {0.0f, 0.0f, 0.05f, 1.5f};
@@ -61,6 +64,10 @@ static struct sample_params random_params(struct random *random) {
         params.n_allowed = 6;
         params.allowed_ids = allowed_ids;
     }
+    params.barred = barred;
+    while (random_below(random, 2) == 0 && params.n_barred < 5 &&
+           barred[params.n_barred].end <= n_vocab)
+        params.n_barred++;
     return params;
 }
 
@@ -89,7 +96,7 @@ START_TEST(choices_are_those_of_the_reference) {
     struct sample_params params[rows];
     for (int r = 0; r < rows; r++) {
         fill_logits(&random, logits + (size_t)r * n, n);
-        params[r] = random_params(&random);
+        params[r] = random_params(&random, n);
     }
     struct sample_result expected[rows];
     struct subject subject;
@@ -104,6 +111,11 @@ START_TEST(choices_are_those_of_the_reference) {
             ck_assert_int_eq(results[r].valid, expected[r].valid);
             ck_assert_uint_eq(results[r].id, expected[r].id);
             ck_assert_mem_eq(&results[r].logprob, &expected[r].logprob, sizeof(float));
+            ck_assert_uint_eq(results[r].n_top, expected[r].n_top);
+            for (uint32_t t = 0; t < results[r].n_top; t++)
+                ck_assert(!intervals_hold(barred, params[r].n_barred, results[r].top_ids[t]));
+            ck_assert(!results[r].valid ||
+                      !intervals_hold(barred, params[r].n_barred, results[r].id));
             ck_assert_mem_eq(results[r].top_ids, expected[r].top_ids, sizeof expected[r].top_ids);
             ck_assert_mem_eq(results[r].top_logprobs, expected[r].top_logprobs,
                              sizeof expected[r].top_logprobs);
@@ -115,6 +127,69 @@ START_TEST(choices_are_those_of_the_reference) {
 }
 END_TEST
 
+/* Three weights at most, the rest nothing: what is chosen can be worked out by hand. */
+static uint32_t chosen_of(struct subject *subject, const float *first, uint32_t n_first,
+                          const struct sample_params *params) {
+    enum { n = 300 };
+    float logits[n];
+    struct sample_result result;
+    for (uint32_t i = 0; i < n; i++)
+        logits[i] = i < n_first ? first[i] : -1000.0f;
+    subject->kernels->sample(subject->ctx, logits, 1, n, params, &result);
+    ck_assert(result.valid);
+    return result.id;
+}
+
+START_TEST(ties_at_a_border_are_kept_and_weights_of_nothing_never_drawn) {
+    static const float equal[] = {0.0f, 0.0f}, late[] = {-1000.0f, 0.0f, 0.0f};
+    struct subject subject;
+    for (uint32_t i = 0; subject_next(&subject, &i, &sampling_limits);) {
+        struct sample_params params = {.temperature = 1.0f, .top_p = 1.0f, .repetition = 1.0f};
+        params.uniform = 0.0f; /* the least that is drawn: not the first, which weighs nothing */
+        ck_assert_uint_eq(chosen_of(&subject, late, 3, &params), 1);
+        params.uniform = 0.75f;
+        params.top_p = 0.5f; /* the first of two equal ones is half of all: enough */
+        ck_assert_uint_eq(chosen_of(&subject, equal, 2, &params), 0);
+        params.top_p = 0.50001f;
+        ck_assert_uint_eq(chosen_of(&subject, equal, 2, &params), 1);
+        params.top_p = 1.0f;
+        params.min_p = 1.0f; /* as likely as the best is likely enough */
+        ck_assert_uint_eq(chosen_of(&subject, equal, 2, &params), 1);
+        subject_close(&subject);
+    }
+}
+END_TEST
+
+/* So near to 1 that rounding leaves the list of the likely short of top_p: all must be looked at.
+ */
+START_TEST(a_top_p_next_to_one_is_as_the_reference_has_it) {
+    static const float top_ps[] = {0.99999994f, 0.9999999f, 0.9999998f};
+    enum { n = VOCAB_MAX_TESTED };
+    struct random random = {(uint64_t)_i + 77};
+    float *logits = malloc(n * sizeof *logits), *copy = malloc(n * sizeof *copy);
+    float width = 16.0f + 8.0f * random_unit(random_next(&random));
+    for (int i = 0; i < n; i++)
+        logits[i] = -width * random_unit(random_next(&random));
+    struct sample_params params = {
+        .temperature = 1.0f, .top_p = top_ps[_i % 3], .repetition = 1.0f, .uniform = 0.99999994f};
+    struct subject subject;
+    struct sample_result expected = {0};
+    for (uint32_t i = 0; subject_next(&subject, &i, &sampling_limits);) {
+        struct sample_result result;
+        memcpy(copy, logits, n * sizeof *copy);
+        subject.kernels->sample(subject.ctx, copy, 1, n, &params, &result);
+        if (i == 1)
+            expected = result;
+        ck_assert_uint_eq(result.id, expected.id);
+        subject_close(&subject);
+    }
+    free(logits);
+    free(copy);
+}
+END_TEST
+
 void suite_add(TCase *tests) {
     tcase_add_loop_test(tests, choices_are_those_of_the_reference, 0, 150);
+    tcase_add_test(tests, ties_at_a_border_are_kept_and_weights_of_nothing_never_drawn);
+    tcase_add_loop_test(tests, a_top_p_next_to_one_is_as_the_reference_has_it, 0, 60);
 }

@@ -3,7 +3,8 @@
 and what happens when one of these is killed.
 
 The model is a tiny random llama of eight query heads on two key-value heads, all float32: another order of adding
-moves no greedy token, so every answer must equal that of one rank alone.
+moves no greedy token, so every answer must equal that of one rank alone. A second one has heads of ten, 45 wide, which
+fill no group of 32: two and four ranks cut its heads within one.
 """
 import json
 import os
@@ -22,9 +23,9 @@ from cluster import BIN, TOOLS, Cluster, Tally, eventually, get_json, post_json,
 N_ANSWER = 24
 
 
-def make_model(folder, form="f32", seed="7"):
-    path = folder / f"tiny-{form}-{seed}.gguf"
-    subprocess.run([TOOLS / "tiny_gguf_cli", form, seed, "own", path, "wide"], check=True)
+def make_model(folder, form="f32", seed="7", sizes="wide"):
+    path = folder / f"tiny-{form}-{seed}-{sizes}.gguf"
+    subprocess.run([TOOLS / "tiny_gguf_cli", form, seed, "own", path, sizes], check=True)
     return str(path)
 
 
@@ -345,6 +346,12 @@ def main():
             wanted = ids(answers(cluster.port))
         for prefill, decode in ((2, 1), (1, 2), (4, 2), (2, 2), (8, 1), (2, 8)):
             tally.run(f"prefill with {prefill} ranks, decode with {decode}", unequal_sizes, f32, wanted, prefill, decode)
+        odd = make_model(folder, sizes="odd")
+        with Cluster("--mixed", 1, "--threads", 1, model=odd) as cluster:
+            wanted_odd = ids(answers(cluster.port))
+        for prefill, decode in ((4, 1), (2, 4)):
+            tally.run(f"heads of ten: prefill with {prefill} ranks, decode with {decode}", unequal_sizes, odd, wanted_odd,
+                      prefill, decode)
         for model in (f32, q8):
             tally.run(f"equal sizes are exact ({Path(model).stem})", equal_sizes_are_exact, model, 2)
         tally.run("ranks in follower processes", ranks_in_followers, f32, wanted, fresh())

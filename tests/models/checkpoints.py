@@ -27,7 +27,7 @@ from tests.models.shapes import VARIANTS, heads_of  # noqa: E402
 FORMATS = {
     "f32": "float32", "f16": "float16", "bf16": "bfloat16",
     "awq-g32": Quant("awq", group=32), "awq-g64": Quant("awq", group=64), "awq-g128": Quant("awq", group=128),
-    "awq-g32-file": Quant("awq", group=32, in_config=False),
+    "awq-g32-file": Quant("awq", group=32, in_config=False), "awq-g-1": Quant("awq", group=-1),
     "gptq4-g32": Quant("gptq", group=32, sym=True), "gptq4-g64": Quant("gptq", group=64, sym=True),
     "gptq4-g128": Quant("gptq", group=128, sym=True), "gptq4-g-1": Quant("gptq", group=-1, sym=True),
     "gptq4-g32-asym": Quant("gptq", group=32), "gptq4-g32-v2": Quant("gptq", group=32, v2=True),

@@ -48,7 +48,7 @@ class Bench:
         try:
             answers = self.answers(tp, backend)
         except EngineError as refusal:
-            if kind != "runs" and f"for tp {tp}" in str(refusal):
+            if kind == "refused" and f"for tp {tp}" in str(refusal):
                 return f"refused: {one_line(refusal)}"
             if kind == "unserved" and "not served in a mixture of experts" in str(refusal):
                 return f"refused: {one_line(refusal)}"

@@ -106,7 +106,12 @@ def ntk_of_the_maximum(model, _):
 # ---- rotary, masks, slopes ------------------------------------------------------------------------------------------
 
 def all_dims(model, _):
-    model.rotary_dims = model.head_dim
+    model.rotary_dims, model.wave_dims = model.head_dim, None
+
+
+def even_half(model, _):
+    """The pair that reaches past an odd half of a head left out."""
+    model.rotary_dims -= 2
 
 
 def no_scaling(model, _):
@@ -274,6 +279,8 @@ TRAPS = [
     Trap("qwen_fused_cut_before_splitting", "qwen", "bf16", _each(fused_cut_first)),
     Trap("chatglm_rotary_on_all_dims", "chatglm", "f32", all_dims),
     Trap("chatglm_rotary_half_split", "chatglm", "f32", _set(layout="half")),
+    Trap("chatglm_odd_half_without_its_last_pair", "chatglm-odd", "f32", even_half),
+    Trap("chatglm_odd_half_over_the_pairs", "chatglm-odd", "f32", _set(wave_dims=26)),
     Trap("chatglm_gate_and_up_swapped", "chatglm", "f32", _each(swap_gate_up)),
     Trap("chatglm_fused_cut_before_splitting", "chatglm", "f32", _each(fused_cut_first)),
     Trap("chatglm_rope_ratio_ignored", "chatglm-ratio", "f32", _set(theta=10000.0)),

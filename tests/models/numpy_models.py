@@ -76,7 +76,7 @@ class Moe:
         self.margins = ranked[:, self.n_chosen - 1] - ranked[:, self.n_chosen]
         weights = self.weights(logits)
         y = sum(weights[:, e:e + 1] * expert(x) for e, expert in enumerate(self.experts))
-        return y + 1 / (1 + np.exp(-self.shared_gate(x))) * self.shared(x)
+        return y if self.shared is None else y + 1 / (1 + np.exp(-self.shared_gate(x))) * self.shared(x)
 
 
 class Layer:
@@ -95,6 +95,7 @@ class Model:
     slopes = None    # (n_heads) of ALiBi
     logn_from = None # Qwen's seq_length where log-n attention is on
     ntk_from = None  # Qwen's seq_length where dynamic NTK is on
+    wave_dims = None # what the frequencies' exponents are divided by; None: rotary_dims
     scaling = {}
     theta = 10000.0
 
@@ -108,7 +109,7 @@ class Model:
     def frequencies(self, n_prompt):
         """(rotary dims / 2) frequencies and the factor on cos and sin."""
         dims, theta = self.rotary_dims, self.theta
-        exponents = 2.0 * np.arange(dims // 2) / dims
+        exponents = 2.0 * np.arange(dims // 2) / (self.wave_dims or dims)
         kind = self.scaling.get("rope_type", self.scaling.get("type", "default"))
         if self.ntk_from is not None:
             theta = theta * self.alpha(n_prompt) ** (dims / (dims - 2))
@@ -270,9 +271,10 @@ def _base(file, names, n_layers, eps, heads, kv, head_dim):
 
 def _moe(file, at):
     config = file.config
+    shared = (file.mlp(at + ".shared_expert"), file.linear(at + ".shared_expert_gate")) \
+        if "shared_expert_intermediate_size" in config else (None, None)
     return Moe(file.linear(at + ".gate"), [file.mlp(f"{at}.experts.{e}") for e in range(config["num_experts"])],
-               file.mlp(at + ".shared_expert"), file.linear(at + ".shared_expert_gate"),
-               config["num_experts_per_tok"], config["norm_topk_prob"])
+               *shared, config["num_experts_per_tok"], config["norm_topk_prob"])
 
 
 def _llama(file):
@@ -321,7 +323,9 @@ def _chatglm(file):
     heads, kv, head_dim = (config[n] for n in ("num_attention_heads", "multi_query_group_num", "kv_channels"))
     names = ("transformer.embedding.word_embeddings", "transformer.encoder.final_layernorm", "transformer.output_layer")
     model = _base(file, names, config["num_layers"], config["layernorm_epsilon"], heads, kv, head_dim)
-    model.layout, model.rotary_dims = "interleaved", head_dim // 2
+    # RotaryEmbedding(head_dim // 2) makes a pair for each even number below that, with exponents over it.
+    model.layout, model.wave_dims = "interleaved", head_dim // 2
+    model.rotary_dims = 2 * len(range(0, head_dim // 2, 2))
     model.theta = 10000.0 * config.get("rope_ratio", 1)
     inner = config["ffn_hidden_size"]
     for i in range(len(model.layers)):
@@ -354,8 +358,8 @@ def _baichuan(file):
 
 
 FAMILIES = {"LlamaForCausalLM": _llama, "MistralForCausalLM": _llama, "Qwen2ForCausalLM": _llama,
-            "Qwen3ForCausalLM": _llama, "Qwen2MoeForCausalLM": _llama, "QWenLMHeadModel": _qwen,
-            "ChatGLMModel": _chatglm, "BaichuanForCausalLM": _baichuan}
+            "Qwen3ForCausalLM": _llama, "Qwen2MoeForCausalLM": _llama, "Qwen3MoeForCausalLM": _llama,
+            "QWenLMHeadModel": _qwen, "ChatGLMModel": _chatglm, "BaichuanForCausalLM": _baichuan}
 
 
 def load(folder):

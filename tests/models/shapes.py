@@ -98,6 +98,21 @@ def qwen2_moe(dim=256, heads=8, kv=2, inner=192, expert=160, shared=288, experts
     return config, tensors
 
 
+def qwen3_moe(dim, heads, kv, head_dim, expert, experts=6, top=2, layers=2, vocab=259):
+    """Norms of query and key heads, no biases, no shared expert."""
+    config, tensors = llama("Qwen3MoeForCausalLM", "qwen3_moe", dim, heads, kv, head_dim, expert, layers, vocab,
+                            qk_norm=True, theta=1e6, eps=1e-6, moe_intermediate_size=expert, num_experts=experts,
+                            num_experts_per_tok=top, norm_topk_prob=True, decoder_sparse_step=1, mlp_only_layers=[],
+                            attention_bias=False, use_sliding_window=False, sliding_window=None)
+    for i in range(layers):
+        at = f"model.layers.{i}.mlp."
+        tensors = [t for t in tensors if not t.name.startswith(at)]
+        tensors.append(Tensor(at + "gate.weight", (experts, dim), "plain"))
+        for e in range(experts):
+            tensors += _mlp(f"{at}experts.{e}.", dim, expert)
+    return config, tensors
+
+
 def qwen(dim=256, heads=8, inner=384, layers=2, vocab=263, seq_length=16, ntk=True, logn=True, theta=10000.0):
     config = {"architectures": ["QWenLMHeadModel"], "model_type": "qwen", "hidden_size": dim, "num_attention_heads":
               heads, "num_hidden_layers": layers, "intermediate_size": 2 * inner, "kv_channels": dim // heads,
@@ -192,6 +207,24 @@ VARIANTS = {
     "baichuan-24": lambda: baichuan(dim=768, heads=24),
     "baichuan-first": lambda: baichuan(dim=64, heads=2, inner=96, vocab=64000),
     "baichuan-7b": lambda: baichuan(dim=4096, heads=32, inner=384, layers=1),
+    # Inputs that are no multiples of 32 and heads of any even size; "odd8": multiples of 8, as words of 4 bits need.
+    "llama-odd": lambda: llama(dim=45, heads=4, kv=2, head_dim=10, inner=43),
+    "llama-odd8": lambda: llama(dim=200, heads=4, kv=4, head_dim=50, inner=136),
+    "llama-172": lambda: llama(dim=64, heads=8, kv=4, head_dim=8, inner=172),  # as the smallest public llama has them
+    "llama-250": lambda: llama(dim=44, heads=4, kv=1, head_dim=250, inner=45, mlp_bias=True, o_bias=True,
+                               attention_bias=True, qkv_bias=True),
+    "mistral-odd8": lambda: llama("MistralForCausalLM", "mistral", dim=136, heads=4, kv=4, head_dim=18, inner=40,
+                                  sliding_window=16),
+    "qwen-odd8": lambda: qwen(dim=168, heads=4, inner=104),
+    "qwen2-odd8": lambda: qwen2(dim=136, heads=8, kv=2, head_dim=28, inner=88),
+    "qwen3-odd8": lambda: qwen3(dim=136, heads=4, kv=4, head_dim=90, inner=104),
+    "qwen2_moe-odd": lambda: qwen2_moe(dim=104, heads=4, kv=2, expert=43, shared=45),
+    "qwen2_moe-odd8": lambda: qwen2_moe(dim=136, heads=4, kv=4, expert=40, shared=72),
+    "qwen3_moe-odd8": lambda: qwen3_moe(dim=72, heads=4, kv=4, head_dim=34, expert=40),
+    "chatglm-odd": lambda: chatglm(dim=200, heads=4, inner=172),
+    "chatglm-odd8": lambda: chatglm(dim=168, heads=4, inner=136),
+    "baichuan-odd": lambda: baichuan(dim=104, heads=4, inner=43),
+    "baichuan-odd8": lambda: baichuan(dim=136, heads=4, inner=200),
 }
 
 
@@ -208,19 +241,14 @@ def inner_of(config):
     if config["model_type"] == "qwen":
         return config["intermediate_size"] // 2
     if "moe_intermediate_size" in config:
-        sizes = [config["moe_intermediate_size"], config["shared_expert_intermediate_size"]]
+        sizes = [config[n] for n in ("moe_intermediate_size", "shared_expert_intermediate_size") if n in config]
         dense = config["mlp_only_layers"] or config["decoder_sparse_step"] > 1
         return min(sizes + [config["intermediate_size"]] * bool(dense))
     return config.get("ffn_hidden_size") or config["intermediate_size"]
 
 
-def tp_kind(config, tp, quant=None):
-    """Whether a model "runs" at a tensor-parallel size, is "refused" since tp does not divide its heads (or neither of tp
-    and the kv heads the other), or "may" be refused: its heads are no multiples of 32 inputs, or it has too few groups
-    to give one to each rank."""
-    heads, kv, head_dim = heads_of(config)
-    if heads % tp or (kv % tp and tp % kv):
-        return "refused"
-    unit = 32 if quant is None else quant.group if quant.group != -1 else inner_of(config)
-    enough = -(-inner_of(config) // max(unit, 32)) >= tp
-    return "runs" if enough and heads * head_dim // tp % 32 == 0 else "may"
+def tp_kind(config, tp):
+    """Whether a model "runs" at a tensor-parallel size or is "refused": since tp does not divide its heads, neither of tp
+    and the kv heads divides the other, or it has fewer inner inputs than ranks."""
+    heads, kv, _ = heads_of(config)
+    return "refused" if heads % tp or (kv % tp and tp % kv) or inner_of(config) < tp else "runs"

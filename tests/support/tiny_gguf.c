@@ -8,11 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { N_LAYERS = 2, HEAD_DIM = 32 };
+enum { N_LAYERS = 2 };
 
 static const struct shape {
-    uint32_t dim, n_heads, n_kv_heads, ffn_dim;
-} shapes[2] = {{96, 3, 1, 160}, {256, 8, 2, 416}};
+    uint32_t dim, n_heads, n_kv_heads, head_dim, ffn_dim;
+} shapes[3] = {{96, 3, 1, 32, 160}, {256, 8, 2, 32, 416}, {45, 8, 2, 10, 43}};
+
+static const struct shape *shape_of(const struct tiny_gguf *tiny) {
+    return &shapes[tiny->odd ? 2 : tiny->wide];
+}
 
 struct tensor_spec {
     char name[64];
@@ -85,9 +89,10 @@ static void put_matrix(unsigned char *at, const struct format *format, uint64_t 
 }
 
 static uint32_t list_tensors(struct tensor_spec *specs, const struct tiny_gguf *tiny) {
-    const struct shape *shape = &shapes[tiny->wide];
+    const struct shape *shape = shape_of(tiny);
     const uint32_t dim = shape->dim, ffn_dim = shape->ffn_dim;
-    const uint32_t q_dim = shape->n_heads * HEAD_DIM, kv_dim = shape->n_kv_heads * HEAD_DIM;
+    const uint32_t q_dim = shape->n_heads * shape->head_dim;
+    const uint32_t kv_dim = shape->n_kv_heads * shape->head_dim;
     const struct {
         const char *name;
         uint32_t n_rows, n_columns;
@@ -137,7 +142,7 @@ static void put_tokens(struct gguf_builder *builder) {
 }
 
 static void put_values(struct gguf_builder *builder, const struct tiny_gguf *tiny) {
-    const struct shape *shape = &shapes[tiny->wide];
+    const struct shape *shape = shape_of(tiny);
     gguf_builder_string(builder, "general.architecture", "llama");
     gguf_builder_u32(builder, "llama.block_count", N_LAYERS);
     gguf_builder_u32(builder, "llama.embedding_length", shape->dim);
@@ -145,6 +150,10 @@ static void put_values(struct gguf_builder *builder, const struct tiny_gguf *tin
     gguf_builder_u32(builder, "llama.context_length", tiny->context ? tiny->context : 512);
     gguf_builder_u32(builder, "llama.attention.head_count", shape->n_heads);
     gguf_builder_u32(builder, "llama.attention.head_count_kv", shape->n_kv_heads);
+    if (tiny->odd) { /* else what the heads share of the width */
+        gguf_builder_u32(builder, "llama.attention.key_length", shape->head_dim);
+        gguf_builder_u32(builder, "llama.attention.value_length", shape->head_dim);
+    }
     gguf_builder_f32(builder, "llama.attention.layer_norm_rms_epsilon", 1e-5f);
     gguf_builder_f32(builder, "llama.rope.freq_base", 10000);
     gguf_builder_string(builder, "tokenizer.ggml.model", "gpt2");

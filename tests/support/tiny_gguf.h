@@ -1,7 +1,8 @@
 /* tests/support/tiny_gguf.h: a tiny llama with random weights as a GGUF file in memory: two layers,
  * three query heads on one key/value head, sizes that are no powers of two; or one that can be cut
- * for several ranks: eight query heads on two, and an inner width of thirteen groups. The same seed
- * gives the same bytes everywhere. */
+ * for several ranks: eight query heads on two, and an inner width of thirteen groups; or one that
+ * can be cut too but has heads of ten and widths that fill no groups. The same seed gives the same
+ * bytes everywhere. */
 #pragma once
 
 #include "base/buf.h"
@@ -14,6 +15,7 @@ struct tiny_gguf {
     uint64_t seed;
     bool tied_head;
     bool wide;             /* the one for several ranks */
+    bool odd;              /* the one of odd sizes: "f32", "f16" and "bf16" alone */
     uint32_t context;      /* 0: 512 */
     const char *without;   /* a tensor that is left out, or NULL */
     const char *one_short; /* a tensor that has a row less than it should, or NULL */

@@ -31,36 +31,60 @@ struct options {
     const char *only;   /* NULL: everything */
 };
 
-/* Times one matrix (n, k) for m rows, with as many copies as make its weights leave the caches. */
-static void time_shape(const struct options *options, const struct machine *machine,
-                       const char *format, uint32_t n, uint32_t k, uint32_t m) {
-    struct gemm_figures figures;
-    if (!machine_time_gemm(options->backend, options->isa, options->n_threads, format, n, k, m,
-                           &figures))
-        return;
-    double gb_s = figures.bytes / figures.seconds * 1e-9;
-    double gmac_s = (double)n * k * m / figures.seconds * 1e-9;
-    printf("%-8s %6u x %-6u m %3u %9.3f ms %7.1f GB/s %4.0f%% %8.1f GMAC/s %4.0f%%\n", format, n, k,
-           m, figures.seconds * 1e3, gb_s, 100.0 * gb_s / machine->read_gb_s, gmac_s,
-           100.0 * gmac_s / machine->int8_gmac_s);
+struct shape {
+    const char *format;
+    uint32_t n;
+    uint32_t k;
+};
+
+static const struct shape products[] = {
+    {"q4_1", 960, 576},    {"q4_1", 576, 576},   {"q4_1", 3072, 576},   {"q4_1", 576, 1536},
+    {"q8_0", 49152, 576},  {"q4_1", 6144, 4096}, {"q4_1", 28672, 4096}, {"q4_1", 4096, 14336},
+    {"q8_0", 4096, 4096},  {"q4_1", 4096, 4096}, {"awq", 4096, 4096},   {"gptq4", 4096, 4096},
+    {"gptq8", 4096, 4096}, {"q4_k", 4096, 4096}, {"q5_k", 4096, 4096},  {"q6_k", 4096, 4096},
+    {"awq", 28672, 4096},  {"f16", 4096, 4096},  {"bf16", 4096, 4096},  {"f32", 2048, 2048}};
+static const uint32_t rows[] = {1, 4, 16, 256};
+
+#define N_SHAPES (sizeof products / sizeof *products)
+#define N_ROWS   (sizeof rows / sizeof *rows)
+
+static void print_shape(const struct machine *machine, const struct shape *shape, uint32_t m,
+                        const struct gemm_figures *figures) {
+    double gb_s = figures->bytes / figures->seconds * 1e-9;
+    double gmac_s = (double)shape->n * shape->k * m / figures->seconds * 1e-9;
+    printf("%-8s %6u x %-6u m %3u %9.3f ms %7.1f GB/s %4.0f%% %8.1f GMAC/s", shape->format,
+           shape->n, shape->k, m, figures->seconds * 1e3, gb_s, 100.0 * gb_s / machine->read_gb_s,
+           gmac_s);
+    if (machine->int8_gmac_s > 0)
+        printf(" %4.0f%%\n", 100.0 * gmac_s / machine->int8_gmac_s);
+    else
+        printf("    -\n");
 }
 
-static void time_shapes(const struct options *options, const struct machine *machine) {
-    static const struct {
-        const char *format;
-        uint32_t n;
-        uint32_t k;
-    } shapes[] = {
-        {"q4_1", 960, 576},    {"q4_1", 576, 576},   {"q4_1", 3072, 576},   {"q4_1", 576, 1536},
-        {"q8_0", 49152, 576},  {"q4_1", 6144, 4096}, {"q4_1", 28672, 4096}, {"q4_1", 4096, 14336},
-        {"q8_0", 4096, 4096},  {"q4_1", 4096, 4096}, {"awq", 4096, 4096},   {"gptq4", 4096, 4096},
-        {"gptq8", 4096, 4096}, {"q4_k", 4096, 4096}, {"q5_k", 4096, 4096},  {"q6_k", 4096, 4096},
-        {"awq", 28672, 4096},  {"f16", 4096, 4096},  {"bf16", 4096, 4096},  {"f32", 2048, 2048}};
-    static const uint32_t rows[] = {1, 4, 16, 256};
-    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
-        for (size_t j = 0; j < sizeof rows / sizeof rows[0]; j++)
-            if (!options->format || strcmp(options->format, shapes[i].format) == 0)
-                time_shape(options, machine, shapes[i].format, shapes[i].n, shapes[i].k, rows[j]);
+/* The limits are measured anew between the shapes, and the percentages printed at the end: what
+ * others do on this machine would else be in the one and not in the other. */
+static void time_shapes(const struct options *options) {
+    static struct gemm_figures figures[N_SHAPES][N_ROWS];
+    struct machine machine;
+    machine_init(&machine, options->n_threads, options->isa);
+    for (size_t i = 0; i < N_SHAPES; i++) {
+        const struct shape *shape = &products[i];
+        if (options->format && strcmp(options->format, shape->format) != 0)
+            continue;
+        for (size_t j = 0; j < N_ROWS; j++)
+            if (!machine_time_gemm(options->backend, options->isa, options->n_threads,
+                                   shape->format, shape->n, shape->k, rows[j], &figures[i][j]))
+                figures[i][j].seconds = 0;
+        machine_measure(&machine);
+    }
+    printf("machine: %u threads, read %.1f GB/s, int8 %.0f GMAC/s\n", machine.n_threads,
+           machine.read_gb_s, machine.int8_gmac_s);
+    for (size_t i = 0; i < N_SHAPES; i++)
+        for (size_t j = 0; j < N_ROWS; j++)
+            if (figures[i][j].seconds > 0)
+                print_shape(&machine, &products[i], rows[j], &figures[i][j]);
+    fflush(stdout);
+    machine_fini(&machine);
 }
 
 static void time_steps(struct model *model, const char *name, uint32_t n_seqs, uint32_t n_tokens,
@@ -158,6 +182,7 @@ int main(int argc, char **argv) {
                                           {"help", no_argument, NULL, 'h'},
                                           {0}};
     struct options options = {.backend = "cpu"};
+    exit_checks_stdout();
     for (int c; (c = getopt_long(argc, argv, "", names, NULL)) != -1;) {
         if (c == 'b')
             options.backend = optarg;
@@ -179,12 +204,8 @@ int main(int argc, char **argv) {
         return EXIT_CONFIG;
     }
     struct parts_options parts = {kernels_find(options.backend), options.isa, options.n_threads};
-    if (is_wanted(&options, "shapes")) {
-        struct machine machine = machine_measure(options.n_threads ? options.n_threads : 0);
-        printf("machine: %u threads, read %.1f GB/s, int8 %.0f GMAC/s\n", machine.n_threads,
-               machine.read_gb_s, machine.int8_gmac_s);
-        time_shapes(&options, &machine);
-    }
+    if (is_wanted(&options, "shapes"))
+        time_shapes(&options);
     if (is_wanted(&options, "attend"))
         time_attention(&parts);
     if (is_wanted(&options, "moe"))

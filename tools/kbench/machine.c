@@ -9,48 +9,79 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
 
-#define READ_BYTES   (256u << 20) /* of each thread */
+#define READ_BYTES   (128u << 20) /* of each thread and pass: far more than the caches */
+#define HUGE_PAGE    (2u << 20)
 #define THREADS_MAX  256
 #define COPIES_BYTES (160u << 20)
 #define TIMES        15
+#define PASSES       4 /* of all threads together; the quickest counts */
 
-struct reader {
-    const uint64_t *memory;
-    uint64_t sum;
-    double operations;
-    double seconds;
+/* One limit of the machine, measured by all threads at once. */
+struct probe {
+    uint64_t (*run)(const struct probe *probe, uint32_t thread);
+    double amount; /* what one run() of one thread does: bytes, or products */
+    const uint8_t *memory;
+    uint32_t n_threads;
+    pthread_barrier_t barrier;
+    uint64_t sum; /* under `mutex`: keeps the loops alive */
+    pthread_mutex_t mutex;
+};
+
+struct prober {
+    struct probe *probe;
+    uint32_t index;
 };
 
 static double seconds_since(uint64_t begin) {
     return (double)(clock_now_ns() - begin) * 1e-9;
 }
 
-static void *read_memory(void *arg) {
-    struct reader *reader = arg;
-    reader->seconds = 1e9;
-    for (int pass = 0; pass < 4; pass++) {
-        uint64_t begin = clock_now_ns();
-        uint64_t sums[8] = {0};
-        for (size_t i = 0; i < READ_BYTES / 8; i += 8)
-            for (int j = 0; j < 8; j++)
-                sums[j] += reader->memory[i + (size_t)j];
-        for (int j = 0; j < 8; j++)
-            reader->sum += sums[j];
-        double seconds = seconds_since(begin);
-        reader->seconds = seconds < reader->seconds ? seconds : reader->seconds;
+static uint64_t read_plain(const struct probe *probe, uint32_t thread) {
+    const uint8_t *begin = probe->memory + (size_t)thread * READ_BYTES;
+    uint64_t sums[8] = {0};
+    for (size_t at = 0; at < READ_BYTES; at += sizeof sums) {
+        uint64_t words[8];
+        memcpy(words, begin + at, sizeof words);
+        for (int i = 0; i < 8; i++)
+            sums[i] ^= words[i];
     }
-    return NULL;
+    return sums[0] ^ sums[1] ^ sums[2] ^ sums[3] ^ sums[4] ^ sums[5] ^ sums[6] ^ sums[7];
 }
 
 #if defined(__x86_64__)
-#define ROUNDS 20000000u
+#define ROUNDS 4000000u
+#define STREAMS                                                                                    \
+    4 /* places that a thread reads from in turn: as many as keep its prefetchers busy */
 
-__attribute__((target("avx512f,avx512vnni"))) static uint64_t multiply_avx512(void) {
+__attribute__((target("avx2"))) static uint64_t read_avx2(const struct probe *probe,
+                                                          uint32_t thread) {
+    enum { PART = READ_BYTES / STREAMS };
+    const uint8_t *begin = probe->memory + (size_t)thread * READ_BYTES;
+    __m256i sums[2 * STREAMS];
+    for (int i = 0; i < 2 * STREAMS; i++)
+        sums[i] = _mm256_setzero_si256();
+    for (size_t at = 0; at < PART; at += 64) {
+#pragma GCC unroll 4
+        for (int i = 0; i < STREAMS; i++) {
+            const __m256i *from = (const __m256i *)(begin + (size_t)i * PART + at);
+            sums[2 * i] = _mm256_xor_si256(sums[2 * i], _mm256_load_si256(from));
+            sums[2 * i + 1] = _mm256_xor_si256(sums[2 * i + 1], _mm256_load_si256(from + 1));
+        }
+    }
+    for (int i = 1; i < 2 * STREAMS; i++)
+        sums[0] = _mm256_xor_si256(sums[0], sums[i]);
+    return (uint64_t)_mm256_extract_epi64(sums[0], 0);
+}
+
+__attribute__((target("avx512f,avx512vnni"))) static uint64_t
+multiply_avx512(const struct probe *probe, uint32_t thread) {
+    (void)probe, (void)thread;
     __m512i sums[12];
     __m512i a = _mm512_set1_epi8(3);
     for (int i = 0; i < 12; i++)
@@ -65,79 +96,123 @@ __attribute__((target("avx512f,avx512vnni"))) static uint64_t multiply_avx512(vo
     return (uint64_t)_mm512_reduce_add_epi32(sums[0]);
 }
 
-__attribute__((target("avx2"))) static uint64_t multiply_avx2(void) {
-    __m256i sums[12];
+/* The product alone: kernels add several of them before they widen the sums. */
+__attribute__((target("avx2"))) static uint64_t multiply_avx2(const struct probe *probe,
+                                                              uint32_t thread) {
+    (void)probe, (void)thread;
     __m256i a = _mm256_set1_epi8(3);
-    for (int i = 0; i < 12; i++)
-        sums[i] = _mm256_setzero_si256();
+    __m256i products[12];
     for (uint32_t round = 0; round < ROUNDS; round++) {
 #pragma GCC unroll 12
-        for (int i = 0; i < 12; i++) {
-            __m256i product;
-            __asm__("vpmaddubsw %1, %1, %0" : "=x"(product) : "x"(a));
-            sums[i] = _mm256_add_epi16(sums[i], product);
-        }
+        for (int i = 0; i < 12; i++)
+            __asm__ volatile("vpmaddubsw %1, %1, %0" : "=x"(products[i]) : "x"(a));
     }
-    for (int i = 1; i < 12; i++)
-        sums[0] = _mm256_add_epi16(sums[0], sums[i]);
-    return (uint64_t)_mm256_extract_epi16(sums[0], 0);
+    return (uint64_t)_mm256_extract_epi16(products[11], 0);
 }
 #endif
 
-static void *multiply(void *arg) {
-    struct reader *reader = arg;
-    reader->operations = 0.0;
-    uint64_t begin = clock_now_ns();
-#if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx512vnni")) {
-        reader->sum += multiply_avx512();
-        reader->operations = 12.0 * 64.0 * ROUNDS;
-    } else if (__builtin_cpu_supports("avx2")) {
-        reader->sum += multiply_avx2();
-        reader->operations = 12.0 * 32.0 * ROUNDS;
+static void *probe_thread(void *arg) {
+    struct prober *prober = arg;
+    struct probe *probe = prober->probe;
+    for (int pass = 0; pass < PASSES; pass++) {
+        pthread_barrier_wait(&probe->barrier);
+        uint64_t sum = probe->run(probe, prober->index);
+        pthread_mutex_lock(&probe->mutex);
+        probe->sum += sum;
+        pthread_mutex_unlock(&probe->mutex);
+        pthread_barrier_wait(&probe->barrier);
     }
-#endif
-    reader->seconds = seconds_since(begin);
     return NULL;
 }
 
-static void run_all(uint32_t n, struct reader *readers, void *(*function)(void *)) {
+/* The most that all threads did together in one second, by the quickest pass from the moment that
+ * all begin to the moment that the last ends. */
+static double probe_run(struct probe *probe) {
     pthread_t threads[THREADS_MAX];
-    uint32_t started = 0;
-    for (; started < n; started++)
-        if (pthread_create(&threads[started], NULL, function, &readers[started]) != 0)
+    struct prober probers[THREADS_MAX];
+    double best = 0.0;
+    pthread_mutex_init(&probe->mutex, NULL);
+    pthread_barrier_init(&probe->barrier, NULL, probe->n_threads + 1);
+    for (uint32_t i = 0; i < probe->n_threads; i++) {
+        probers[i] = (struct prober){probe, i};
+        if (pthread_create(&threads[i], NULL, probe_thread, &probers[i]) != 0)
             abort();
-    for (uint32_t i = 0; i < started; i++)
+    }
+    for (int pass = 0; pass < PASSES; pass++) {
+        uint64_t begin = clock_now_ns(); /* they may begin a little later: never too high */
+        pthread_barrier_wait(&probe->barrier);
+        pthread_barrier_wait(&probe->barrier);
+        double rate = probe->amount * probe->n_threads / seconds_since(begin);
+        best = rate > best ? rate : best;
+    }
+    for (uint32_t i = 0; i < probe->n_threads; i++)
         pthread_join(threads[i], NULL);
+    pthread_barrier_destroy(&probe->barrier);
+    pthread_mutex_destroy(&probe->mutex);
+    if (probe->sum == 1) /* hardly: keeps the loops alive */
+        puts("");
+    return best;
 }
 
-struct machine machine_measure(uint32_t n_threads) {
+static void keep_best(double *figure, double value) {
+    *figure = value > *figure ? value : *figure;
+}
+
+static void measure_read(struct machine *machine) {
+    struct probe probe = {.memory = machine->memory,
+                          .n_threads = machine->n_threads,
+                          .amount = READ_BYTES,
+                          .run = read_plain};
+    keep_best(&machine->read_gb_s, probe_run(&probe) * 1e-9);
+#if defined(__x86_64__)
+    probe.run = read_avx2;
+    if (__builtin_cpu_supports("avx2"))
+        keep_best(&machine->read_gb_s, probe_run(&probe) * 1e-9);
+#endif
+}
+
+static void measure_products(struct machine *machine) {
+#if defined(__x86_64__)
+    struct probe probe = {.n_threads = machine->n_threads};
+    bool any = !machine->isa;
+    if (__builtin_cpu_supports("avx512vnni") && (any || strcmp(machine->isa, "avx512") == 0)) {
+        probe.run = multiply_avx512;
+        probe.amount = 12.0 * 64.0 * ROUNDS;
+    } else if (__builtin_cpu_supports("avx2") && (any || strcmp(machine->isa, "avx2") == 0)) {
+        probe.run = multiply_avx2;
+        probe.amount = 12.0 * 32.0 * ROUNDS;
+    }
+    if (probe.run)
+        keep_best(&machine->int8_gmac_s, probe_run(&probe) * 1e-9);
+#else
+    (void)machine;
+#endif
+}
+
+void machine_measure(struct machine *machine) {
+    measure_read(machine);
+    measure_products(machine);
+}
+
+void machine_init(struct machine *machine, uint32_t n_threads, const char *isa) {
     cpu_set_t cores;
     if (n_threads == 0 && sched_getaffinity(0, sizeof cores, &cores) == 0)
         n_threads = (uint32_t)CPU_COUNT(&cores);
     n_threads = n_threads < 1 ? 1 : (n_threads > THREADS_MAX ? THREADS_MAX : n_threads);
-    struct reader *readers = calloc(n_threads, sizeof *readers);
-    uint64_t *memory = malloc((size_t)n_threads * READ_BYTES);
-    if (!readers || !memory)
+    *machine = (struct machine){.n_threads = n_threads, .isa = isa};
+    machine->memory_bytes = (size_t)n_threads * READ_BYTES;
+    /* Large pages where the system gives them, as the weights have. */
+    machine->memory = aligned_alloc(HUGE_PAGE, machine->memory_bytes);
+    if (!machine->memory)
         abort();
-    memset(memory, 1, (size_t)n_threads * READ_BYTES);
-    struct machine machine = {.n_threads = n_threads};
-    for (uint32_t i = 0; i < n_threads; i++)
-        readers[i].memory = memory + (size_t)i * READ_BYTES / 8;
-    run_all(n_threads, readers, read_memory);
-    for (uint32_t i = 0; i < n_threads; i++)
-        machine.read_gb_s += READ_BYTES / readers[i].seconds * 1e-9;
-    run_all(n_threads, readers, multiply);
-    for (uint32_t i = 0; i < n_threads; i++)
-        machine.int8_gmac_s += readers[i].operations / readers[i].seconds * 1e-9;
-    uint64_t sum = 0;
-    for (uint32_t i = 0; i < n_threads; i++)
-        sum += readers[i].sum;
-    if (sum == 1) /* never: keeps the loops alive */
-        puts("");
-    free(readers);
-    free(memory);
-    return machine;
+    madvise(machine->memory, machine->memory_bytes, MADV_HUGEPAGE);
+    memset(machine->memory, 1, machine->memory_bytes);
+    machine_measure(machine);
+}
+
+void machine_fini(struct machine *machine) {
+    free(machine->memory);
+    machine->memory = NULL;
 }
 
 static int by_value(const void *a, const void *b) {

@@ -2,12 +2,19 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
+/* The two limits that no kernel can pass, as far as they were seen: machine_measure() may be called
+ * again and again, and the best of all counts. Other programs make any one measure too low. */
 struct machine {
     uint32_t n_threads;
+    const char *isa;    /* borrowed; NULL: the best of this processor */
     double read_gb_s;   /* all threads reading memory far larger than the caches */
-    double int8_gmac_s; /* all threads multiplying int8 in registers; 0 where there is no AVX2 */
+    double int8_gmac_s; /* all threads multiplying int8 in registers with this instruction set's own
+                         * dot product; 0 where it has none (scalar) */
+    uint8_t *memory;    /* owned (memory_bytes): what is read */
+    size_t memory_bytes;
 };
 
 struct gemm_figures {
@@ -15,8 +22,11 @@ struct gemm_figures {
     double bytes;   /* packed weights read by one call */
 };
 
-/* n_threads 0: one per core. Takes about a second. */
-struct machine machine_measure(uint32_t n_threads);
+/* Takes the memory and measures once. n_threads 0: one per core. Ends the program without memory.
+ */
+void machine_init(struct machine *machine, uint32_t n_threads, const char *isa);
+void machine_measure(struct machine *machine); /* half a second */
+void machine_fini(struct machine *machine);
 
 /* Times linear() of a random matrix (n, k) on m rows, over copies that together leave the caches.
  * False when the backend cannot be opened. */

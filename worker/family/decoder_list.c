@@ -105,32 +105,21 @@ static enum status qkv(const struct lister *list, struct decoder_layer *layer, u
                   config->qkv_bias);
 }
 
-/* Where the inputs of a layer that goes back to the residual stream may be cut. */
-struct cut {
-    uint32_t unit;   /* between its groups, where there are enough of them; else each of the ranks
-                        that share a group has a copy of its scale */
-    uint32_t needed; /* inputs that the format keeps together */
-};
-
-static enum status cut_of(const struct lister *list, const char *name, uint32_t n_inputs,
-                          struct cut *cut) {
+/* Where the inputs of a layer that goes back to the residual stream are cut: between the groups of
+ * its scales where there is one for each rank, else between blocks, else within them: then each of
+ * the ranks that share a group has a copy of its scale. */
+static enum status cut_unit(const struct lister *list, const char *name, uint32_t n_inputs,
+                            uint32_t *unit) {
+    uint32_t n_ranks = list->decoder->shard.n_ranks;
     struct model_matrix matrix;
     TRY(model_matrix(list->model, name, list->decoder->config.dim, n_inputs, &matrix, list->error));
     const struct quant_format *format = quant_find(matrix.format);
-    cut->needed = format && format->block > CUT_UNIT ? format->block : CUT_UNIT;
-    cut->unit = cut->needed;
-    if (matrix.group > CUT_UNIT && n_inputs / matrix.group >= list->decoder->shard.n_ranks)
-        cut->unit = matrix.group;
+    uint32_t units[] = {matrix.group, format ? format->block : 0, CUT_UNIT};
+    *unit = 1;
+    for (int i = 2; i >= 0; i--)
+        if (units[i] >= CUT_UNIT && n_inputs / units[i] >= n_ranks)
+            *unit = units[i];
     return STATUS_OK;
-}
-
-static enum status cannot_cut(const struct lister *list, const char *name, uint32_t n_inputs,
-                              uint32_t unit) {
-    return error_field(list->error, STATUS_UNSUPPORTED, "tp",
-                       "%s: tensor %s: %u inputs cannot be cut for tp %u: each rank would need a "
-                       "multiple of %u",
-                       list->decoder->config.name, name, n_inputs, list->decoder->shard.n_ranks,
-                       unit);
 }
 
 /* A projection back to the residual stream: a rank takes its own inputs; the bias is added once. */
@@ -138,12 +127,6 @@ static enum status back(const struct lister *list, struct weight *to, const char
                         uint32_t n_inputs, struct range inputs, bool bias) {
     uint32_t dim = list->decoder->config.dim;
     struct slot_rows rows = {name, dim, 0, dim, 0, 1};
-    if (list->decoder->shard.n_ranks > 1) {
-        struct cut cut;
-        TRY(cut_of(list, name, n_inputs, &cut));
-        if (inputs.n == 0 || inputs.begin % cut.needed != 0 || inputs.n % cut.needed != 0)
-            return cannot_cut(list, name, n_inputs, cut.needed);
-    }
     TRY(slots_matrix(list->slots, list->model, to, &rows, 1,
                      &(struct slot_inputs){n_inputs, inputs.begin, inputs.n}, false, list->error));
     if (list->decoder->shard.rank != 0)
@@ -155,14 +138,16 @@ static enum status back(const struct lister *list, struct weight *to, const char
 static enum status inner_of(const struct lister *list, const char *down, uint32_t n_inner,
                             struct range *inner) {
     const struct shard *shard = &list->decoder->shard;
-    struct cut cut;
+    uint32_t unit;
     *inner = (struct range){0, n_inner};
     if (shard->n_ranks == 1)
         return STATUS_OK;
-    TRY(cut_of(list, down, n_inner, &cut));
-    *inner = shard_cut(n_inner, cut.unit, shard->rank, shard->n_ranks);
-    if (shard_cut(n_inner, cut.unit, shard->n_ranks - 1, shard->n_ranks).n == 0)
-        return cannot_cut(list, down, n_inner, cut.unit);
+    if (n_inner < shard->n_ranks)
+        return error_field(list->error, STATUS_UNSUPPORTED, "tp",
+                           "%s: tensor %s: %u inputs cannot be cut for tp %u: each rank needs one",
+                           list->decoder->config.name, down, n_inner, shard->n_ranks);
+    TRY(cut_unit(list, down, n_inner, &unit));
+    *inner = shard_cut(n_inner, unit, shard->rank, shard->n_ranks);
     return STATUS_OK;
 }
 

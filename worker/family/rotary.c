@@ -93,7 +93,8 @@ static double yarn(const struct model_config *config, double frequency, uint32_t
 }
 
 static double frequency_of(const struct model_config *config, double base, uint32_t pair) {
-    double frequency = pow(base, -2.0 * pair / config->rope.dims);
+    uint32_t wave_dims = config->rope.wave_dims ? config->rope.wave_dims : config->rope.dims;
+    double frequency = pow(base, -2.0 * pair / wave_dims);
     switch (config->rope.scaling) {
     case CONFIG_SCALING_LINEAR:
         return frequency / config->rope.factor;

@@ -3,8 +3,8 @@
  * Query heads, the inner width of the feed-forward parts and the vocabulary are cut into
  * neighbouring ranges in the order of ranks; key-value heads too, or, when there are fewer of them
  * than ranks, each is held by as many neighbours as it takes. Cuts fall where groups of quantized
- * inputs end, and so need not be equal: with G groups, rank r takes G / n of them, and one more
- * while r < G mod n. Pure. */
+ * inputs end where there are enough of these, and so need not be equal: with G groups, rank r takes
+ * G / n of them, and one more while r < G mod n. Pure. */
 #pragma once
 
 #include "base/error.h"

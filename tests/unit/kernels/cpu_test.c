@@ -1,6 +1,7 @@
 /* What is particular to the cpu backend: its threads, its memory, what it refuses. */
 #include "kernels/cpu/path.h"
 #include "kernels/cpu/team.h"
+#include "kernels/limits.h"
 #include "tests/support/kernels_subject.h"
 #include "tests/support/suite.h"
 
@@ -96,10 +97,14 @@ START_TEST(impossible_options_are_refused) {
     options.n_threads = 100000;
     ck_assert_int_eq(kernels_cpu.open(&options, &ctx, &error), STATUS_INVALID);
     options.n_threads = 1;
-    options.limits.head_dim = 20;
-    ck_assert_int_eq(kernels_cpu.open(&options, &ctx, &error), STATUS_UNSUPPORTED);
-    options.limits.head_dim = 0;
-    ck_assert_int_eq(kernels_cpu.open(&options, &ctx, &error), STATUS_INVALID);
+    static const uint32_t heads[] = {0, 1, 6, 9, 21, 255, 257, 258};
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
+        options.limits.head_dim = heads[i];
+        bool is_bounded = heads[i] > 0 && heads[i] <= HEAD_DIM_MAX;
+        ck_assert_int_eq(kernels_cpu.open(&options, &ctx, &error),
+                         is_bounded ? STATUS_UNSUPPORTED : STATUS_INVALID);
+        ck_assert_ptr_nonnull(strstr(error.text, "head_dim is"));
+    }
     options.limits = limits;
     options.limits.n_heads = 3;
     options.limits.n_kv_heads = 2;

@@ -1,4 +1,6 @@
 #include "kernels/quant/quant.h"
+#include "tests/support/dequantize.h"
+#include "tests/support/kernels_subject.h"
 #include "tests/support/suite.h"
 
 #include <math.h>
@@ -306,22 +308,52 @@ START_TEST(inputs_come_in_any_order) {
 }
 END_TEST
 
+/* The arrays end with the last input: a read past it is seen by the sanitizer. */
+START_TEST(a_last_group_may_be_short) {
+    static const char *const formats[] = {"awq", "gptq4", "gptq4_v2", "gptq8", "gptq8_v2"};
+    static const uint32_t widths[] = {200, 40, 8};
+    struct random random = {3};
+    for (size_t f = 0; f < sizeof formats / sizeof *formats; f++)
+        for (size_t w = 0; w < sizeof widths / sizeof *widths; w++) {
+            uint32_t k = widths[w], begin = k - k % GROUP;
+            struct weight_tensor tensor = random_grouped_tensor(&random, formats[f], 8, k, k);
+            const struct quant_format *format;
+            struct quant_group group;
+            struct error error;
+            ck_assert_int_eq(quant_check(&tensor, &format, &error), STATUS_OK);
+            memset(&group, 0x55, sizeof group);
+            format->unpack_group(&tensor, 7, begin, NULL, &group);
+            for (uint32_t i = 0; i < GROUP; i++) {
+                double w_i = (double)group.scale[0] * group.q[i] + (double)group.min;
+                if (begin + i < k)
+                    ck_assert_double_eq_tol(w_i, dequantize(&tensor, 7, begin + i), 1e-6);
+                else
+                    ck_assert_int_eq(group.q[i], 0);
+            }
+            tensor_free(&tensor);
+        }
+}
+END_TEST
+
 START_TEST(float_formats_are_little_endian) {
     uint8_t bytes[2 * 64 * 4] = {0};
     float out[GROUP];
     const uint8_t first[] = {0x00, 0x00, 0xc0, 0x3f, 0x01, 0x00, 0x00, 0x80};
     memcpy(bytes + (64 + 32) * 4, first, 8);
     struct weight_tensor tensor = blocks_of(&quant_f32, bytes, 2, 64);
-    quant_f32.unpack_floats(&tensor, 1, 32, out);
+    quant_f32.unpack_floats(&tensor, 1, 32, GROUP, out);
     ck_assert_uint_eq(float_bits(out[0]), 0x3fc00000);
     ck_assert_uint_eq(float_bits(out[1]), 0x80000001);
     memcpy(bytes + (64 + 32) * 2, first, 8);
     tensor = blocks_of(&quant_f16, bytes, 2, 64);
-    quant_f16.unpack_floats(&tensor, 1, 32, out);
+    quant_f16.unpack_floats(&tensor, 1, 32, GROUP, out);
     ck_assert_float_eq(out[1], half_to_float(0x3fc0));
     tensor = blocks_of(&quant_bf16, bytes, 2, 64);
-    quant_bf16.unpack_floats(&tensor, 1, 32, out);
+    quant_bf16.unpack_floats(&tensor, 1, 32, GROUP, out);
     ck_assert_uint_eq(float_bits(out[1]), 0x3fc00000);
+    out[1] = 5.0f;
+    quant_bf16.unpack_floats(&tensor, 1, 32, 1, out);
+    ck_assert(out[1] == 5.0f); /* no more than was asked for */
 }
 END_TEST
 
@@ -339,6 +371,20 @@ START_TEST(formats_are_found_by_name_and_sized_exactly) {
     tensor.k = 33;
     ck_assert_int_eq(quant_sizes(&tensor, &sizes, &error), STATUS_INVALID);
     ck_assert_uint_eq(sizes.values, 3 * 360);
+    const struct {
+        const char *format;
+        uint32_t k;
+        uint64_t n_values; /* 0: no whole words */
+    } words[] = {{"awq", 45, 45 * 4},     {"gptq4", 200, 25 * 32}, {"gptq4", 172, 0},
+                 {"gptq8", 172, 43 * 32}, {"gptq8", 45, 0},        {"f16", 45, 45 * 16}};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        tensor = (struct weight_tensor){
+            .format = words[i].format, .n = 8, .k = words[i].k, .group = words[i].k};
+        enum status status = quant_sizes(&tensor, &sizes, &error);
+        ck_assert_int_eq(status, words[i].n_values ? STATUS_OK : STATUS_INVALID);
+        if (words[i].n_values)
+            ck_assert_uint_eq(sizes.values, words[i].n_values);
+    }
 }
 END_TEST
 
@@ -356,6 +402,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, gptq_words_run_along_the_inputs);
     tcase_add_test(tests, wrapped_zeros_are_undone_and_counted);
     tcase_add_test(tests, inputs_come_in_any_order);
+    tcase_add_test(tests, a_last_group_may_be_short);
     tcase_add_test(tests, float_formats_are_little_endian);
     tcase_add_test(tests, formats_are_found_by_name_and_sized_exactly);
 }

@@ -40,6 +40,11 @@ static const struct attention_case cases[] = {
     {16, 1, 32, ROPE_NONE, 0, 17, true, false, false, KV_F32},
     {40, 40, 16, ROPE_NONE, 0, 0, true, false, false, KV_F32},
     {2, 2, 256, ROPE_HALF_SPLIT, 256, 256, false, true, false, KV_F32},
+    {4, 2, 8, ROPE_HALF_SPLIT, 8, 0, false, true, false, KV_F32},
+    {3, 1, 10, ROPE_HALF_SPLIT, 10, 0, false, true, true, KV_F32},
+    {2, 1, 50, ROPE_INTERLEAVED, 26, 40, false, false, false, KV_F16},
+    {2, 2, 90, ROPE_NONE, 0, 0, true, false, false, KV_F16},
+    {2, 1, 250, ROPE_HALF_SPLIT, 250, 0, false, true, true, KV_F32},
 };
 #define N_CASES ((int)(sizeof cases / sizeof cases[0]))
 

@@ -163,6 +163,8 @@ START_TEST(penalties_bias_and_bans_edit_the_logits) {
         logits[seen[i]] = -4.0f; /* -8.. and -8: still the best */
     params.n_bias = 0;
     ck_assert_uint_eq(sample_one(logits, &params).id, 20);
+    logits[70] = -7.9f; /* not seen: above them, and below what dividing would make of them */
+    ck_assert_uint_eq(sample_one(logits, &params).id, 70);
 }
 END_TEST
 
@@ -209,6 +211,53 @@ START_TEST(logprobs_are_of_the_models_own_logits) {
 }
 END_TEST
 
+START_TEST(barred_ids_are_neither_chosen_nor_named_but_count_in_the_logprobs) {
+    static const struct interval barred[] = {{0, 1}, {17, 18}, {300, 498}};
+    float logits[VOCAB];
+    random_logits(9, logits);
+    logits[17] = 9.0f;
+    logits[400] = 8.0f;
+    logits[5] = 7.0f;
+    logits[498] = 6.5f;
+    double total = 0.0;
+    for (int i = 0; i < VOCAB; i++)
+        total += exp((double)logits[i]);
+    struct sample_params params = plain();
+    params.temperature = 0.0f;
+    params.n_barred = 3;
+    params.barred = barred;
+    params.n_top = 2;
+    struct sample_result result = sample_one(logits, &params);
+    ck_assert(result.valid);
+    ck_assert_uint_eq(result.id, 5);
+    ck_assert_double_eq_tol((double)result.logprob, 7.0 - log(total), 1e-5);
+    ck_assert_uint_eq(result.n_top, 2);
+    ck_assert_uint_eq(result.top_ids[0], 5);
+    ck_assert_uint_eq(result.top_ids[1], 498);
+
+    /* No bias and no list of allowed ids brings one back. */
+    const uint32_t wanted[] = {17, 400};
+    const float bias[] = {100.0f, 100.0f};
+    params.n_bias = 2;
+    params.bias_ids = wanted;
+    params.bias = bias;
+    ck_assert_uint_eq(sample_one(logits, &params).id, 5);
+    params.n_allowed = 2;
+    params.allowed_ids = wanted;
+    ck_assert(!sample_one(logits, &params).valid);
+
+    /* Fewer than asked for where fewer may be drawn. */
+    static const struct interval most[] = {{0, 200}, {202, VOCAB}};
+    params = plain();
+    params.n_barred = 2;
+    params.barred = most;
+    params.n_top = 20;
+    result = sample_one(logits, &params);
+    ck_assert(result.id == 200 || result.id == 201);
+    ck_assert_uint_eq(result.n_top, 2);
+}
+END_TEST
+
 START_TEST(a_row_without_a_choice_is_not_valid) {
     float logits[VOCAB];
     random_logits(3, logits);
@@ -231,11 +280,33 @@ START_TEST(a_row_without_a_choice_is_not_valid) {
 }
 END_TEST
 
+START_TEST(repetition_makes_negative_logits_less_likely) {
+    float logits[VOCAB];
+    const uint32_t seen[] = {10, 20};
+    const uint32_t counts[] = {0, 0};
+    struct sample_params params = plain();
+    params.temperature = 0.0f;
+    params.n_seen = 2;
+    params.seen_ids = seen;
+    params.seen_counts = counts;
+    params.repetition = 2.0f;
+    for (int i = 0; i < VOCAB; i++)
+        logits[i] = -10.0f;
+    logits[10] = -4.0f; /* twice that: -8 */
+    logits[30] = -6.0f;
+    ck_assert_uint_eq(sample_one(logits, &params).id, 30);
+    logits[30] = -9.0f;
+    ck_assert_uint_eq(sample_one(logits, &params).id, 10);
+}
+END_TEST
+
 void suite_add(TCase *tests) {
     tcase_add_loop_test(tests, draws_have_the_probabilities_of_a_naive_sampler, 0, 7);
     tcase_add_test(tests, greedy_takes_the_lowest_id_among_equals);
     tcase_add_test(tests, penalties_bias_and_bans_edit_the_logits);
     tcase_add_test(tests, only_allowed_tokens_are_chosen);
     tcase_add_test(tests, logprobs_are_of_the_models_own_logits);
+    tcase_add_test(tests, barred_ids_are_neither_chosen_nor_named_but_count_in_the_logprobs);
     tcase_add_test(tests, a_row_without_a_choice_is_not_valid);
+    tcase_add_test(tests, repetition_makes_negative_logits_less_likely);
 }

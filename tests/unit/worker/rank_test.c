@@ -252,10 +252,16 @@ START_TEST(what_cannot_be_cut_is_refused_and_leaves_nothing) {
     model_close(model);
     model = tiny_hub_open("llama", "awq"); /* eight heads of 16, inner widths of 192 */
     options = options_of(model, 8);
+    ck_assert_int_eq(forward_measure(&options, &bytes, &error), STATUS_OK); /* 16 inputs each */
+    model_close(model);
+    model = tiny_hub_open("llama", "f16");
+    options = options_of(model, 8);
+    model->config.ffn_dim = 8;
+    ck_assert_int_eq(forward_measure(&options, &bytes, &error), STATUS_OK);
+    model->config.ffn_dim = 7;
     ck_assert_int_eq(forward_measure(&options, &bytes, &error), STATUS_UNSUPPORTED);
-    ck_assert_ptr_nonnull(strstr(error.text, "tensor model.layers.0.self_attn.o_proj: 128 inputs "
-                                             "cannot be cut for tp 8: each rank would need a "
-                                             "multiple of 32"));
+    ck_assert_ptr_nonnull(strstr(error.text, "tensor model.layers.0.mlp.down_proj: 7 inputs cannot "
+                                             "be cut for tp 8: each rank needs one"));
     model_close(model);
     ck_assert_int_eq(model_open("hash", NULL, &model, &error), STATUS_OK);
     options = options_of(model, 2);

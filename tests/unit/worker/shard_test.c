@@ -211,6 +211,14 @@ START_TEST(stretched_positions) {
     ck_assert_int_eq(rotary_init(&rotary, &config, &facts, &error), STATUS_OK);
     ck_assert_double_eq_tol(frequency(&rotary, 5), pow(1e4, -10 / 128.0) / 4, 1e-7);
     rotary_fini(&rotary);
+
+    config.rope.scaling = CONFIG_SCALING_NONE; /* ChatGLM's odd half of a head */
+    config.rope.dims = 26;
+    config.rope.wave_dims = 25;
+    ck_assert_int_eq(rotary_init(&rotary, &config, &facts, &error), STATUS_OK);
+    ck_assert_uint_eq(rotary.rope.dims, 26);
+    ck_assert_double_eq_tol(frequency(&rotary, 12), pow(1e4, -24 / 25.0), 1e-9);
+    rotary_fini(&rotary);
 }
 END_TEST
 

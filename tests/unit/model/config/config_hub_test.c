@@ -211,6 +211,9 @@ START_TEST(chatglm_turns_half_of_a_head) {
     ck_assert_uint_eq(config.context, 8192);
     ck_assert(config.qkv_bias);
     ck_assert_uint_eq(read_patched(chatglm, "{\"multi_query_attention\":false}").n_kv_heads, 4);
+    config = read_patched(chatglm, "{\"kv_channels\":50}"); /* 25: a 13th pair, and its angle */
+    ck_assert_uint_eq(config.rope.dims, 26);
+    ck_assert_uint_eq(config.rope.wave_dims, 25);
 }
 END_TEST
 

@@ -70,7 +70,7 @@ static const struct {
     {"llama.attention.head_count", 0, STATUS_INVALID, "llama.attention.head_count is 0"},
     {"llama.attention.head_count", 5, STATUS_INVALID,
      "head_count is 5, which does not divide embedding_length 32"},
-    {"llama.attention.head_count", 32, STATUS_INVALID, "rotary dimensions"},
+    {"llama.attention.head_count", 32, STATUS_UNSUPPORTED, "is 1: even sizes from 8 to 256"},
     {"llama.attention.head_count_kv", 0, STATUS_INVALID, "f: llama.attention.head_count_kv is 0"},
     {"llama.attention.head_count_kv", 3, STATUS_INVALID,
      "head_count_kv is 3, which does not divide the 4 query"},
@@ -283,7 +283,7 @@ START_TEST(checked_config_needs_finite_rope_for_any_source) {
                                   .dim = 8,
                                   .n_heads = 2,
                                   .n_kv_heads = 1,
-                                  .head_dim = 4,
+                                  .head_dim = 8,
                                   .ffn_dim = 8,
                                   .n_vocab = 10,
                                   .context = 16,
@@ -298,6 +298,16 @@ START_TEST(checked_config_needs_finite_rope_for_any_source) {
     ck_assert_str_eq(error.field, "rope_theta");
     config.rope.layout = CONFIG_ROPE_NONE;
     ck_assert_int_eq(config_check(&config, &error), STATUS_OK);
+    for (uint32_t dim = 0; dim < 300; dim++) {
+        config.head_dim = dim;
+        bool is_served = dim % 2 == 0 && dim >= 8 && dim <= 256;
+        enum status status = config_check(&config, &error);
+        ck_assert_int_eq(status, is_served ? STATUS_OK : STATUS_UNSUPPORTED);
+        if (is_served)
+            continue;
+        ck_assert_str_eq(error.field, "head_dim");
+        ck_assert_ptr_nonnull(strstr(error.text, "even sizes from 8 to 256 are served"));
+    }
 }
 END_TEST
 
