@@ -3,6 +3,7 @@
 #include "base/arena.h"
 #include "model/checkpoint/checkpoint.h"
 #include "model/checkpoint/gguf.h"
+#include "model/textless.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,6 +36,7 @@ static enum status fill_from_gguf(struct model *model, const char *path, struct 
     /* The numbers are checked before anything is allocated by them. */
     TRY(config_from_gguf(gguf, config, error));
     config_name_from_path(config, path);
+    generation_from_gguf(gguf, &model->generation);
     TRY(tokenizer_open_gguf(gguf, &model->tokenizer, error));
     config_add_stops(config, gguf, model->tokenizer);
     if (gguf_find(gguf, "tokenizer.chat_template"))
@@ -70,6 +72,8 @@ static enum status finish(struct model *model, const char *path, struct error *e
             n_tokens, n_tokens - 1, config->n_vocab);
     memcpy(config->tokenizer_fingerprint, model->tokenizer->fingerprint,
            sizeof config->tokenizer_fingerprint);
+    if (textless_find(config, model->tokenizer, &model->textless, &model->n_textless) != STATUS_OK)
+        return error_set(error, STATUS_NOMEM, "%s: no memory", path);
     if (checkpoint->kind->hash(checkpoint, 0, config->fingerprint) != STATUS_OK ||
         checkpoint->kind->hash(checkpoint, 1, config->fingerprint + 16) != STATUS_OK)
         return error_set(error, STATUS_NOMEM, "%s: no memory", path);
@@ -129,6 +133,7 @@ void model_close(struct model *model) {
         return;
     template_fini(&model->template);
     tokenizer_close(model->tokenizer);
+    free(model->textless);
     if (model->checkpoint)
         model->checkpoint->kind->close(model->checkpoint);
     arena_fini(model->extras);

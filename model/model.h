@@ -6,9 +6,11 @@
 #pragma once
 
 #include "base/error.h"
+#include "base/interval.h"
 #include "base/status.h"
 #include "model/checkpoint/tensor.h"
 #include "model/config/config.h"
+#include "model/generation.h"
 #include "model/template/template.h"
 #include "model/tokenizer/tokenizer.h"
 
@@ -25,7 +27,10 @@ struct model_order;
 
 struct model {
     struct model_config config;
-    struct tokenizer *tokenizer;   /* owned */
+    struct generation generation; /* how it is to be sampled where a request does not say */
+    struct tokenizer *tokenizer;  /* owned */
+    struct interval *textless;    /* owned (n_textless): ids that no answer may hold (textless.h) */
+    uint32_t n_textless;
     struct template template;      /* kind NULL when the model has no chat template */
     struct span template_source;   /* borrowed from the file or template_text; may be empty */
     char *template_text;           /* owned; NULL for GGUF */

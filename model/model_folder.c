@@ -120,6 +120,7 @@ static enum status open_config(struct model *model, const char *path, char folde
     enum status status = config_hub_load(path, hub, error);
     if (status == STATUS_OK) {
         status = config_from_hub(hub, &model->config, error);
+        generation_from_json(hub->generation, hub->generation_file, &model->generation);
         memcpy(folder, hub->folder, strlen(hub->folder) + 1);
         config_hub_fini(hub);
     }

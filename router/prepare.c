@@ -1,7 +1,7 @@
 #include "router/prepare.h"
 
 #include "base/log.h"
-#include "router/api/json_get.h"
+#include "model/json/json_get.h"
 #include "router/call.h"
 #include "router/serving.h"
 

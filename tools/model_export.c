@@ -165,7 +165,9 @@ static enum status write_json(const char *folder, const char *name, json_t *valu
 enum status model_export_tokenizer(const struct model *model, const char *folder,
                                    struct error *error) {
     if (!model->gguf)
-        return error_set(error, STATUS_UNSUPPORTED, "%s has no vocabulary to export",
+        return error_set(error, STATUS_UNSUPPORTED,
+                         "%s: a model folder has its tokenizer's files in it: name the folder "
+                         "itself where a tokenizer is asked for; only a GGUF file's is exported",
                          model->config.name);
     if (mkdir(folder, 0755) != 0 && errno != EEXIST)
         return error_set(error, STATUS_IO, "%s: %s", folder, strerror(errno));

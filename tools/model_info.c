@@ -138,6 +138,29 @@ static void print_tensors(const struct sums *sums, const struct model *model, FI
     fprintf(out, "%s\n", sums->n_formats ? "" : "none");
 }
 
+static void print_generation(const struct generation *generation, FILE *out) {
+    const char *between = "";
+    fprintf(out, "sampling      ");
+    for (unsigned field = 0; field < GENERATION_FIELDS; field++) {
+        if (!generation->has[field])
+            continue;
+        fprintf(out, "%s%s %g", between, generation_name(field), generation->value[field]);
+        between = ", ";
+    }
+    fprintf(out, "%s\n", between[0] ? "" : "no defaults of its own");
+    if (generation->ignored[0])
+        fprintf(out, "              %s\n", generation->ignored);
+}
+
+static json_t *generation_json(const struct generation *generation) {
+    json_t *object = json_object();
+    for (unsigned field = 0; field < GENERATION_FIELDS; field++)
+        if (generation->has[field])
+            json_object_set_new(object, generation_name(field),
+                                json_real(generation->value[field]));
+    return object;
+}
+
 static void print_text(const struct model *model, const struct sums *sums, FILE *out) {
     const struct model_config *config = &model->config;
     fprintf(out, "name          %s\nfamily        %s\n", config->name, config->family);
@@ -154,6 +177,7 @@ static void print_text(const struct model *model, const struct sums *sums, FILE 
             model->template.kind         ? model->template.kind->name
             : model->template.refusal[0] ? model->template.refusal
                                          : "none");
+    print_generation(&model->generation, out);
     fprintf(out, "stop ids     ");
     for (uint32_t i = 0; i < config->n_stop_ids; i++)
         fprintf(out, " %u", config->stop_ids[i]);
@@ -229,6 +253,7 @@ static json_t *build_json(const struct model *model, const struct sums *sums) {
     json_object_set_new(object, "bos_id", id_or_null(config->bos_id));
     json_object_set_new(object, "eos_id", id_or_null(config->eos_id));
     json_object_set_new(object, "stop_ids", stops);
+    json_object_set_new(object, "sampling", generation_json(&model->generation));
     set(object, "kv_bytes_per_token", kv_bytes(config));
     return object;
 }

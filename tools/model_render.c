@@ -1,6 +1,7 @@
 #include "tools/model_render.h"
 
 #include "base/exit.h"
+#include "model/json/json_get.h"
 #include "model/model.h"
 #include "model/template/template.h"
 #include "model/template/template_request.h"
@@ -14,6 +15,7 @@
 enum { EXIT_LINE = 1 };
 
 #define TEMPLATE_FILE_MAX ((size_t)1 << 20)
+#define TOKEN_TEXT_MAX    ((size_t)4096)
 
 /* What is rendered for: a model, or a template alone. */
 struct renderer {
@@ -22,16 +24,33 @@ struct renderer {
     struct span eos;
 };
 
+/* What changes a prompt but is not rendered must not be dropped in silence. */
+static enum status refuse_others(json_t *object, struct error *error) {
+    const char *key;
+    json_t *value;
+    json_object_foreach(object, key, value) {
+        bool is_known = template_request_reads(key) || strcmp(key, "bos_token") == 0 ||
+                        strcmp(key, "eos_token") == 0;
+        if (!is_known && !json_is_null(value))
+            return error_field(error, STATUS_UNSUPPORTED, key, "`%s` is not rendered", key);
+    }
+    return STATUS_OK;
+}
+
 static enum status render_request(const struct renderer *renderer, json_t *object, struct buf *out,
                                   struct error *error) {
     struct template_request request;
     struct template_prompt prompt;
-    TRY(template_request_read(object, &request, error));
+    struct json_get get = {object, "", error};
+    struct span bos = renderer->bos;
+    struct span eos = renderer->eos;
+    TRY(refuse_others(object, error));
+    TRY(json_get_text(&get, "bos_token", TOKEN_TEXT_MAX, &bos));
+    TRY(json_get_text(&get, "eos_token", TOKEN_TEXT_MAX, &eos));
+    TRY(template_request_read(object, false, &request, error));
     request.input.now_s = time(NULL);
-    if (!request.input.bos.bytes)
-        request.input.bos = renderer->bos;
-    if (!request.input.eos.bytes)
-        request.input.eos = renderer->eos;
+    request.input.bos = bos;
+    request.input.eos = eos;
     enum status status = template_render(renderer->chosen, &request.input, &prompt, error);
     if (status == STATUS_OK) {
         template_prompt_text(&prompt, out);
@@ -43,15 +62,12 @@ static enum status render_request(const struct renderer *renderer, json_t *objec
 }
 
 static bool render_line(const struct renderer *renderer, const char *line, size_t n, FILE *out) {
-    json_error_t problem;
     struct error error = {0};
     struct buf text;
-    json_t *request = json_loadb(line, n, JSON_ALLOW_NUL, &problem);
+    json_t *request = NULL;
     buf_init(&text, 0);
-    enum status status;
-    if (!request)
-        status = error_set(&error, STATUS_INVALID, "%s", problem.text);
-    else
+    enum status status = json_get_parse(line, n, &request, &error);
+    if (status == STATUS_OK)
         status = render_request(renderer, request, &text, &error);
     json_t *reply = status == STATUS_OK ? json_stringn(text.data ? text.data : "", text.n)
                                         : json_pack("{s:s}", "error", error.text);

@@ -138,6 +138,31 @@ enum status template_refuse_tools(const struct template *chosen, const struct te
     return STATUS_OK;
 }
 
+enum status template_refuse_calls(const struct template *chosen, const struct template_input *input,
+                                  struct error *error) {
+    for (size_t i = 0; i < input->n_messages; i++)
+        if (input->messages[i].has_calls)
+            return error_field(error, STATUS_UNSUPPORTED, "tool_calls",
+                               "`messages[%zu].tool_calls` has no place in the format %s", i,
+                               chosen->kind->name);
+    return STATUS_OK;
+}
+
+enum status template_end_in_message(const struct template_input *input,
+                                    struct template_prompt *prompt, struct error *error) {
+    struct span text = input->messages[input->n_messages - 1].content;
+    size_t n = prompt->n;
+    while (text.n > 0 && n > 0 &&
+           (prompt->segments[n - 1].text.bytes != text.bytes ||
+            prompt->segments[n - 1].text.n != text.n))
+        n--;
+    if (text.n == 0 || n == 0)
+        return error_field(error, STATUS_INVALID, "continue_final_message",
+                           "the last message has no text to continue");
+    prompt->n = n;
+    return STATUS_OK;
+}
+
 void template_prompt_text(const struct template_prompt *prompt, struct buf *out) {
     for (size_t i = 0; i < prompt->n; i++)
         buf_append(out, prompt->segments[i].text.bytes, prompt->segments[i].text.n);

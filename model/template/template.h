@@ -37,6 +37,7 @@ struct template_message {
     enum template_role role;
     struct span content; /* borrowed: the user's bytes, plain text */
     struct span name;    /* borrowed: the speaker's name, empty when there is none */
+    bool has_calls;      /* it calls tools, which stand in the JSON alone */
 };
 
 /* What a request says. JSON is borrowed; only its reference counts move while a render lasts, so
@@ -44,13 +45,15 @@ struct template_message {
 struct template_input {
     const struct template_message *messages; /* borrowed (n_messages) */
     size_t n_messages;
-    bool add_generation_prompt; /* end with the opening of the assistant's turn */
-    json_t *json_messages; /* the same messages with all they have (tool_calls, content as parts),
-                              or NULL: a template sees role, content and name */
-    json_t *tools;         /* an array, or NULL: none */
-    json_t *documents;     /* an array, or NULL: none */
-    json_t *kwargs;        /* an object: further variables of a template, or NULL */
-    struct span bos;       /* text of the model's own tokens, for templates that write them */
+    bool add_generation_prompt;   /* end with the opening of the assistant's turn */
+    bool continue_final_message;  /* end behind the last message's text, for the model to go on */
+    const json_t *json_messages;  /* the same messages with all they have (tool_calls, content as
+                                     parts), or NULL: a template sees role, content and name */
+    const json_t *tools;          /* an array, or NULL: none */
+    const json_t *documents;      /* an array, or NULL: none */
+    const json_t *kwargs;         /* an object: further variables of a template, or NULL */
+    struct span reasoning_effort; /* a variable of that name, or empty: none */
+    struct span bos; /* text of the model's own tokens, for templates that write them */
     struct span eos;
     int64_t now_s; /* seconds since 1970, for templates that name the day */
 };
@@ -108,8 +111,11 @@ struct template {
     uint32_t markers[TEMPLATE_MARKERS_MAX]; /* ids by a member's own numbers */
     uint32_t stop_ids[TEMPLATE_STOPS_MAX];  /* (n_stop_ids): answers end with these too */
     uint32_t n_stop_ids;
-    bool has_metadata; /* answers begin with a line of metadata, empty in ordinary ones */
-    char refusal[256]; /* kind NULL: why the model's template cannot be used, or "" */
+    bool has_metadata;   /* answers begin with a line of metadata, empty in ordinary ones */
+    uint8_t takes_parts; /* bits by role; kind jinja: content as parts is rendered as its texts */
+    bool takes_null;     /* kind jinja: so is an answer without content, as null or absent */
+    uint8_t needs_parts; /* bits by role; kind jinja: only content as parts is rendered */
+    char refusal[256];   /* kind NULL: why the model's template cannot be used, or "" */
 };
 
 /* Picks the member that renders such a model's prompts and ends with template_fini(). A source
@@ -157,10 +163,19 @@ NODISCARD enum status template_add(struct template_prompt *prompt, struct templa
 NODISCARD enum status template_find_marker(const struct template_source *source, struct span name,
                                            uint32_t known, uint32_t *id, struct error *error);
 
-/* For members: a format of messages alone. STATUS_UNSUPPORTED for tools and documents. */
+/* For members whose format has no place for tools and documents, or for messages' calls of tools:
+ * STATUS_UNSUPPORTED when there are any. */
 NODISCARD enum status template_refuse_tools(const struct template *chosen,
                                             const struct template_input *input,
                                             struct error *error);
+NODISCARD enum status template_refuse_calls(const struct template *chosen,
+                                            const struct template_input *input,
+                                            struct error *error);
+
+/* For members whose segments borrow the messages' texts: cuts what stands behind the last one.
+ * STATUS_INVALID when that is empty. */
+NODISCARD enum status template_end_in_message(const struct template_input *input,
+                                              struct template_prompt *prompt, struct error *error);
 
 /* "system", "developer", "user", "assistant", "tool". */
 const char *template_role_name(enum template_role role);

@@ -34,6 +34,7 @@ static enum status add_marker(const struct template *chosen, struct template_pro
 static enum status render(const struct template *chosen, const struct template_input *input,
                           struct template_prompt *prompt, struct error *error) {
     TRY(template_refuse_tools(chosen, input, error));
+    TRY(template_refuse_calls(chosen, input, error));
     for (size_t i = 0; i < input->n_messages; i++) {
         const struct template_message *message = &input->messages[i];
         bool is_system = message->role == TEMPLATE_SYSTEM || message->role == TEMPLATE_DEVELOPER;
@@ -48,6 +49,8 @@ static enum status render(const struct template *chosen, const struct template_i
                                                            .is_cut = true,
                                                            .text = message->content}));
     }
+    if (input->continue_final_message)
+        return template_end_in_message(input, prompt, error);
     return input->add_generation_prompt ? add_marker(chosen, prompt, MARKER_ASSISTANT) : STATUS_OK;
 }
 

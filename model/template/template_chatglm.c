@@ -110,10 +110,7 @@ static enum status render(const struct template *chosen, const struct template_i
     if (json_array_size(input->documents) > 0)
         return error_field(error, STATUS_UNSUPPORTED, "documents",
                            "the format chatglm has no documents");
-    for (size_t i = 0; i < json_array_size(input->json_messages); i++)
-        if (json_array_size(json_object_get(json_array_get(input->json_messages, i), "tool_calls")))
-            return error_field(error, STATUS_UNSUPPORTED, "tool_calls",
-                               "the format chatglm does not render tool calls here");
+    TRY(template_refuse_calls(chosen, input, error));
     TRY(write_tools(input->tools, prompt, &tools));
     TRY(add_marker(chosen, prompt, MARKER_MASK));
     TRY(add_marker(chosen, prompt, MARKER_SOP));
@@ -124,6 +121,8 @@ static enum status render(const struct template *chosen, const struct template_i
     for (size_t i = 0; i < input->n_messages; i++)
         TRY(add_turn(chosen, prompt, marker_of(input->messages[i].role), input->messages[i].content,
                      i == 0 ? tools : SPAN("")));
+    if (input->continue_final_message)
+        return template_end_in_message(input, prompt, error);
     return input->add_generation_prompt ? add_marker(chosen, prompt, MARKER_ASSISTANT) : STATUS_OK;
 }
 

@@ -42,5 +42,14 @@ NODISCARD enum status detokenizer_push(struct detokenizer *detokenizer,
                                        const struct tokenizer *tokenizer, uint32_t id,
                                        struct buf *out);
 
+/* The same for an id of the model's vocabulary that the tokenizer may lack (markers that are known
+ * by their ids alone, padding in a client's prompt): such an id writes nothing. */
+NODISCARD static inline enum status detokenizer_push_any(struct detokenizer *detokenizer,
+                                                         const struct tokenizer *tokenizer,
+                                                         uint32_t id, struct buf *out) {
+    return id < tokenizer_n_tokens(tokenizer) ? detokenizer_push(detokenizer, tokenizer, id, out)
+                                              : buf_status(out);
+}
+
 /* The end: a cut character becomes U+FFFD. */
 NODISCARD enum status detokenizer_flush(struct detokenizer *detokenizer, struct buf *out);

@@ -1,8 +1,8 @@
 /* What `tandem status` and `tandem drain` use. With API keys they need one. */
 #include "base/clock.h"
+#include "model/json/json_get.h"
 #include "router/api/api.h"
 #include "router/api/dispatch.h"
-#include "router/api/json_get.h"
 #include "router/api/json_put.h"
 #include "router/core/router.h"
 #include "router/front/exchange.h"

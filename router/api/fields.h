@@ -2,8 +2,8 @@
  * OpenAI's own). Pure; any thread. */
 #pragma once
 
+#include "model/json/json_get.h"
 #include "router/api/ask.h"
-#include "router/api/json_get.h"
 
 /* Reads `model`. STATUS_NOT_FOUND when it names another one. */
 NODISCARD enum status fields_model(const struct json_get *get, const struct ask_limits *limits);

@@ -85,8 +85,8 @@ static void render(const struct template_kind *kind, struct span text, bool gene
     struct template chosen;
     struct template_prompt prompt;
     struct error error;
-    struct template_message messages[] = {{TEMPLATE_SYSTEM, SPAN("Be calm."), {0}},
-                                          {TEMPLATE_USER, text, {0}}};
+    struct template_message messages[] = {{TEMPLATE_SYSTEM, SPAN("Be calm."), {0}, false},
+                                          {TEMPLATE_USER, text, {0}, false}};
     struct template_input input = {
         .messages = messages, .n_messages = 2, .add_generation_prompt = generation};
     ck_assert_int_eq(template_choose(&chosen, sample_of(kind), &error), STATUS_OK);

@@ -1,8 +1,8 @@
 /* Bodies of every dialect that parses one: the first byte picks the dialect. Whatever is accepted
  * must hold what later stages rely on. */
 #include "base/assert.h"
+#include "model/json/json_get.h"
 #include "router/api/api.h"
-#include "router/api/json_get.h"
 
 #include <stdint.h>
 

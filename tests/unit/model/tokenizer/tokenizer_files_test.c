@@ -203,6 +203,28 @@ START_TEST(byte_level_reads_the_alphabet) {
 }
 END_TEST
 
+/* A word that is a token as a whole, though no merges lead to it (Llama 3's vocabulary has such).
+ */
+START_TEST(ignored_merges_take_a_whole_word_first) {
+#define WHOLE_WORDS(options)                                                                       \
+    "{\"added_tokens\":[],\"normalizer\":null,\"pre_tokenizer\":{\"type\":\"ByteLevel\","          \
+    "\"add_prefix_space\":false},\"decoder\":{\"type\":\"ByteLevel\"},\"model\":{\"type\":"        \
+    "\"BPE\"," options                                                                             \
+    "\"vocab\":{\"a\":0,\"b\":1,\"ab\":2,\"c\":3,\"abc\":4},\"merges\":[\"a b\"]}}"
+    make_folder();
+    write_file("tokenizer.json", WHOLE_WORDS("\"ignore_merges\":true,"));
+    struct tokenizer *tokenizer = open_folder();
+    expect(tokenizer, "abc", 0, "4");
+    expect(tokenizer, "abca", 0, "2 3 0"); /* no token as a whole: merged as ever */
+    tokenizer_close(tokenizer);
+    write_file("tokenizer.json", WHOLE_WORDS(""));
+    tokenizer = open_folder();
+    expect(tokenizer, "abc", 0, "2 3");
+    tokenizer_close(tokenizer);
+    remove_folder();
+}
+END_TEST
+
 START_TEST(text_never_merges_into_a_control_token) {
     make_folder();
     write_file("tokenizer.json",
@@ -524,4 +546,5 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, deep_sequences_are_refused);
     tcase_add_test(tests, a_folder_without_a_tokenizer_says_so);
     tcase_add_test(tests, fingerprints_tell_pipelines_apart);
+    tcase_add_test(tests, ignored_merges_take_a_whole_word_first);
 }

@@ -1,5 +1,5 @@
+#include "model/json/json_get.h"
 #include "router/api/errors.h"
-#include "router/api/json_get.h"
 #include "router/api/json_put.h"
 #include "tests/support/suite.h"
 

@@ -1,4 +1,4 @@
-#include "router/api/json_get.h"
+#include "model/json/json_get.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* router/api/json_get.h: typed reading of JSON requests.
+/* model/json/json_get.h: typed reading of JSON requests.
  *
  * Getters read one member of an object. An absent member and a null one are the same: STATUS_OK,
  * and the result keeps what it held. A wrong type or a value out of range is STATUS_INVALID with
