@@ -229,7 +229,7 @@ static void tick(struct bus *bus) {
         if (link->state == LINK_FREE || link->is_bound)
             continue;
         if (link->state == LINK_OPEN && !link->is_up && now_ns > link->connect_deadline_ns)
-            link_end(bus, link, "no connection in time");
+            link_end(bus, link, link->is_broken_off ? BUS_WHY_BROKEN_OFF : BUS_WHY_NOBODY);
         if (is_audit)
             audit(bus, &link->socket);
     }

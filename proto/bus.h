@@ -77,6 +77,15 @@ NODISCARD enum status bus_send(struct bus *bus, uint32_t link, const struct mess
 /* The seq of the last message that bus_send() took on this link; 0: none, or no such link. */
 uint64_t bus_seq(const struct bus *bus, uint32_t link);
 
+/* Why a link that never came up was lost. The first two: somebody listens there, but with other
+ * keys, or with keys where we have none, or the reverse. */
+#define BUS_WHY_HANDSHAKE  "handshake failed"
+#define BUS_WHY_BROKEN_OFF "connection broken off before the handshake"
+#define BUS_WHY_NOBODY     "no connection in time"
+
+/* Has this link, which we connected, finished its handshake? */
+bool bus_is_up(const struct bus *bus, uint32_t link);
+
 enum bus_event_kind { BUS_MESSAGE, BUS_LOST };
 
 struct bus_event {

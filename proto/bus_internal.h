@@ -67,8 +67,9 @@ struct bus_link {
     enum link_state state;
     uint16_t generation;
     bool is_bound;
-    bool is_shown; /* the owner knows it */
-    bool is_up;    /* connecting side: the handshake is done */
+    bool is_shown;      /* the owner knows it */
+    bool is_up;         /* connecting side: the handshake is done */
+    bool is_broken_off; /* connecting side: somebody took the connection and gave it up */
     uint32_t listener;
     uint8_t routing_id[ROUTING_ID_BYTES]; /* of the peer (bound) */
     struct bus_socket socket;             /* connecting side */

@@ -291,6 +291,11 @@ enum status bus_send(struct bus *bus, uint32_t number, const struct message *mes
     return status;
 }
 
+bool bus_is_up(const struct bus *bus, uint32_t number) {
+    const struct bus_link *link = link_find(bus, number);
+    return link && link->state == LINK_OPEN && link->is_up;
+}
+
 uint64_t bus_seq(const struct bus *bus, uint32_t number) {
     const struct bus_link *link = link_find(bus, number);
     return link ? link->seq : 0;

@@ -188,12 +188,13 @@ static void link_event(struct bus *bus, struct bus_link *link, uint16_t event) {
         break;
     case ZMQ_EVENT_DISCONNECTED:
         /* Before the handshake this is only a try that failed; the deadline ends those. */
+        link->is_broken_off = true;
         if (link->is_up)
             link_end(bus, link, "connection lost");
         break;
     default:
         bus->stats.n_handshake_failed++;
-        link_end(bus, link, "handshake failed");
+        link_end(bus, link, BUS_WHY_HANDSHAKE);
     }
 }
 

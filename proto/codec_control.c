@@ -9,6 +9,8 @@ enum status encode_announce(struct encoder *encoder, const struct message *messa
     to.name = body_text(from->name);
     to.incarnation = from->incarnation;
     to.endpoint = body_text(from->endpoint);
+    to.role = from->role;
+    to.loading = from->loading;
     return encoder_pack(encoder, &to.base);
 }
 
@@ -16,6 +18,9 @@ bool decode_announce(struct decoder *decoder, const void *body, struct message *
     const Wire__Announce *from = body;
     struct announce *to = &message->u.announce;
     to->incarnation = from->incarnation;
+    to->role = from->role <= 1 + ROLE_DECODE ? from->role
+                                             : 0; /* for people to read: no reason to refuse */
+    to->loading = from->loading <= 101 ? from->loading : 101;
     return take_name(decoder, from->name, to->name, sizeof to->name, "name") &&
            take_name(decoder, from->endpoint, to->endpoint, sizeof to->endpoint, "endpoint");
 }
@@ -232,7 +237,11 @@ bool decode_digest(struct decoder *decoder, const void *body, struct message *me
 
 enum status encode_reset(struct encoder *encoder, const struct message *message) {
     Wire__Reset to = WIRE__RESET__INIT;
-    to.reason = message->u.reset.reason;
+    const struct reset *from = &message->u.reset;
+    to.reason = from->reason;
+    to.refusal = from->refusal;
+    to.incarnation = from->incarnation;
+    to.endpoint = body_text(from->endpoint);
     return encoder_pack(encoder, &to.base);
 }
 
@@ -241,19 +250,26 @@ bool decode_reset(struct decoder *decoder, const void *body, struct message *mes
     uint32_t reason;
     if (!take_enum(decoder, from->reason, REASON_COUNT, &reason, "reason"))
         return false;
-    message->u.reset.reason = (enum reason)reason;
-    return true;
+    struct reset *to = &message->u.reset;
+    to->reason = (enum reason)reason;
+    to->refusal = from->refusal < REFUSAL_COUNT ? (enum refusal)from->refusal : REFUSAL_OTHER;
+    to->incarnation = from->incarnation;
+    return take_text(decoder, from->endpoint, to->endpoint, sizeof to->endpoint, "endpoint");
 }
 
 enum status encode_drain(struct encoder *encoder, const struct message *message) {
     Wire__Drain to = WIRE__DRAIN__INIT;
     to.deadline_ms = message->u.drain.deadline_ms;
+    to.order = message->u.drain.order;
     return encoder_pack(encoder, &to.base);
 }
 
 bool decode_drain(struct decoder *decoder, const void *body, struct message *message) {
-    (void)decoder;
     const Wire__Drain *from = body;
+    uint32_t order;
+    if (!take_enum(decoder, from->order, DRAIN_ORDERS, &order, "order"))
+        return false;
     message->u.drain.deadline_ms = from->deadline_ms;
+    message->u.drain.order = (enum drain_order)order;
     return true;
 }

@@ -26,6 +26,20 @@ static const char *const reason_names[REASON_COUNT] = {
     [REASON_MISMATCH] = "mismatch", [REASON_NUMERICS] = "numerics",
 };
 
+static const struct {
+    const char *name;
+    const char *text;
+} refusals[REFUSAL_COUNT] = {
+    [REFUSAL_NONE] = {"none", "nothing"},
+    [REFUSAL_OTHER] = {"other", "a reason that this version does not know"},
+    [REFUSAL_PROTOCOL] = {"other_protocol", "another protocol version"},
+    [REFUSAL_MODEL] = {"other_model", "another model"},
+    [REFUSAL_TOKENIZER] = {"other_tokenizer", "another tokenizer"},
+    [REFUSAL_LIMITS] = {"bad_limits", "limits of zero"},
+    [REFUSAL_IDENTITY] = {"other_worker", "not the worker that was announced"},
+    [REFUSAL_NAME] = {"name_taken", "another live worker has its name"},
+};
+
 const char *message_name(enum message_type type) {
     if ((unsigned)type >= MESSAGE_TYPES)
         return "unknown";
@@ -36,6 +50,14 @@ const char *reason_name(enum reason reason) {
     if ((unsigned)reason >= REASON_COUNT)
         return "unknown";
     return reason_names[reason];
+}
+
+const char *refusal_name(enum refusal refusal) {
+    return refusals[(unsigned)refusal < REFUSAL_COUNT ? refusal : REFUSAL_OTHER].name;
+}
+
+const char *refusal_text(enum refusal refusal) {
+    return refusals[(unsigned)refusal < REFUSAL_COUNT ? refusal : REFUSAL_OTHER].text;
 }
 
 void sampling_init(struct sampling *sampling) {

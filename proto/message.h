@@ -39,7 +39,7 @@
 #include <stdint.h>
 
 #define PROTO_MAJOR 1
-#define PROTO_MINOR 0
+#define PROTO_MINOR 1 /* 1: RESET says why a worker is refused; ANNOUNCE: role, loading */
 
 #define MESSAGE_NAME_MAX     64         /* bytes with NUL: worker, router and model names */
 #define MESSAGE_ENDPOINT_MAX 256        /* bytes with NUL */
@@ -122,6 +122,21 @@ enum reason {
 };
 const char *reason_name(enum reason reason);
 
+/* Why a router gives a worker nothing. Numbers stay: they are on the wire. */
+enum refusal {
+    REFUSAL_NONE,
+    REFUSAL_OTHER,     /* one that a newer router knows */
+    REFUSAL_PROTOCOL,  /* another major version */
+    REFUSAL_MODEL,     /* other weights than the router's model */
+    REFUSAL_TOKENIZER, /* its prompts would be cut otherwise */
+    REFUSAL_LIMITS,    /* a context, batch or block of zero tokens */
+    REFUSAL_IDENTITY,  /* not the one that was announced at its endpoint */
+    REFUSAL_NAME,      /* another live worker has its name */
+    REFUSAL_COUNT
+};
+const char *refusal_name(enum refusal refusal); /* "other_model": for logs, JSON, metrics */
+const char *refusal_text(enum refusal refusal); /* "another model": for people */
+
 /* Block and load figures of a worker, as of the message. Blocks: free + used + reserved +
  * quarantined + cached = total, always. */
 struct load {
@@ -162,6 +177,8 @@ struct announce {
     char name[MESSAGE_NAME_MAX];
     uint64_t incarnation;
     char endpoint[MESSAGE_ENDPOINT_MAX]; /* where routers open their link */
+    uint32_t role;    /* 1 + enum worker_role; 0: not said (before minor version 1) */
+    uint32_t loading; /* 1 + percent while the model is loaded: no HELLO yet; 0: ready */
 };
 
 struct hello {
@@ -368,12 +385,25 @@ struct failed {
     enum reason reason;
 };
 
+/* The session is over, from either side. A router that refuses the worker for good says why; with
+ * REFUSAL_NAME it also says who has the name. */
 struct reset {
     enum reason reason;
+    enum refusal refusal;
+    uint64_t incarnation;
+    char endpoint[MESSAGE_ENDPOINT_MAX];
+};
+
+enum drain_order {
+    DRAIN_STOP, /* take no new work */
+    DRAIN_UNDO, /* take work again; nothing to one that does, or whose process is ending */
+    DRAIN_EXIT, /* take no new work, and end with 0 once empty */
+    DRAIN_ORDERS
 };
 
 struct drain {
-    uint32_t deadline_ms;
+    uint32_t deadline_ms;   /* what runs then is failed and goes elsewhere; 0: never */
+    enum drain_order order; /* older peers know DRAIN_STOP alone */
 };
 
 /* First message on a KV link, in both directions. */

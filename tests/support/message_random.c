@@ -286,6 +286,8 @@ void message_random(struct random *random, struct arena *arena, enum message_typ
         text(random, message->u.announce.name, MESSAGE_NAME_MAX);
         message->u.announce.incarnation = any_u64(random);
         text(random, message->u.announce.endpoint, MESSAGE_ENDPOINT_MAX);
+        message->u.announce.role = (uint32_t)any_u64(random) % 4;
+        message->u.announce.loading = (uint32_t)any_u64(random) % 102;
         break;
     case MESSAGE_HELLO:
         message->u.hello = (struct hello){.major = any_u32(random),
@@ -356,9 +358,13 @@ void message_random(struct random *random, struct arena *arena, enum message_typ
         break;
     case MESSAGE_RESET:
         message->u.reset.reason = reason;
+        message->u.reset.refusal = (enum refusal)below(random, REFUSAL_COUNT);
+        message->u.reset.incarnation = any_u64(random);
+        text(random, message->u.reset.endpoint, MESSAGE_ENDPOINT_MAX);
         break;
     case MESSAGE_DRAIN:
         message->u.drain.deadline_ms = any_u32(random);
+        message->u.drain.order = (enum drain_order)random_below(random, DRAIN_ORDERS);
         break;
     case MESSAGE_KV_HELLO:
     case MESSAGE_KV_WELCOME:

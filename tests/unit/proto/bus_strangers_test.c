@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include <zmq.h>
 
 const char *const suite_name = "bus_strangers";
 const double suite_timeout_s = 60;
@@ -183,10 +184,33 @@ START_TEST(three_bad_messages_end_a_link_and_no_one_elses) {
 }
 END_TEST
 
+/* Another client key whose first byte is that of the cluster's own. */
+START_TEST(a_key_that_begins_like_ours_is_refused) {
+    make_keys("keys", &keys);
+    uint8_t ours[32], theirs[32];
+    ck_assert_ptr_nonnull(zmq_z85_decode(ours, keys.client_public));
+    struct keys close_by = keys;
+    do {
+        ck_assert_int_eq(zmq_curve_keypair(close_by.client_public, close_by.client_secret), 0);
+        ck_assert_ptr_nonnull(zmq_z85_decode(theirs, close_by.client_public));
+    } while (theirs[0] != ours[0]);
+    struct bus *worker = open_bus_as((struct bus_config){.keys = &keys});
+    const char *where = bus_endpoint(worker, listen_at(worker, "tcp://127.0.0.1:0"));
+    struct bus *stranger = open_bus_as((struct bus_config){.keys = &close_by});
+    struct bus_event event;
+    send_ping(stranger, connect_to(stranger, where), 1);
+    next_event(stranger, &event);
+    ck_assert_int_eq(event.kind, BUS_LOST);
+    bus_free(stranger);
+    bus_free(worker);
+}
+END_TEST
+
 void suite_add(TCase *tests) {
     tcase_add_checked_fixture(tests, bus_rig_setup, bus_rig_teardown);
     tcase_add_test(tests, another_clusters_key_is_refused_and_counted);
     tcase_add_loop_test(tests, raw_bytes_and_http_reach_nobody, 0, 2);
     tcase_add_test(tests, a_frame_over_the_cap_ends_the_connection);
     tcase_add_test(tests, three_bad_messages_end_a_link_and_no_one_elses);
+    tcase_add_test(tests, a_key_that_begins_like_ours_is_refused);
 }

@@ -91,6 +91,23 @@ START_TEST(frames_cut_anywhere_or_with_flipped_bits_never_crash) {
 }
 END_TEST
 
+/* A router of the last minor version says no more than that; a newer one knows more reasons. */
+START_TEST(resets_of_older_and_newer_peers_are_read) {
+    static const uint8_t older[] = {0x08, REASON_MISMATCH};
+    static const uint8_t newer[] = {0x08, REASON_MISMATCH, 0x10, REFUSAL_COUNT + 5, 0x48, 1};
+    struct message message;
+    struct frames frames = crafted(MESSAGE_RESET, older, sizeof older);
+    ck_assert_int_eq(codec_decode(&other, &frames, &message, &error), STATUS_OK);
+    ck_assert_int_eq(message.u.reset.reason, REASON_MISMATCH);
+    ck_assert_int_eq(message.u.reset.refusal, REFUSAL_NONE);
+    ck_assert_uint_eq(message.u.reset.incarnation, 0);
+    ck_assert_str_eq(message.u.reset.endpoint, "");
+    frames = crafted(MESSAGE_RESET, newer, sizeof newer);
+    ck_assert_int_eq(codec_decode(&other, &frames, &message, &error), STATUS_OK);
+    ck_assert_int_eq(message.u.reset.refusal, REFUSAL_OTHER);
+}
+END_TEST
+
 START_TEST(raw_frames_must_agree_with_their_counts) {
     uint32_t tokens[8] = {1, 2, 3, 4, 5, 6, 7, 8};
     struct message submit = {.type = MESSAGE_SUBMIT};
@@ -323,10 +340,128 @@ START_TEST(cost_of_a_step) {
 }
 END_TEST
 
+/* Bytes of a body as protobuf has them: keys and lengths below 128, by hand. */
+struct body {
+    uint8_t bytes[1 << 17];
+    size_t n;
+};
+
+static void put(struct body *body, const void *bytes, size_t n) {
+    ck_assert_uint_le(n, sizeof body->bytes - body->n);
+    memcpy(body->bytes + body->n, bytes, n);
+    body->n += n;
+}
+
+#define PUT(body, ...)                                                                             \
+    put(body, (const uint8_t[]){__VA_ARGS__}, sizeof((const uint8_t[]){__VA_ARGS__}))
+
+/* An entry's request: req_hi 1, req_lo 1. */
+#define REQUEST 0x09, 1, 0, 0, 0, 0, 0, 0, 0, 0x10, 1
+
+static void step_refused(const struct body *body, enum status status, const char *field) {
+    struct frames frames = crafted(MESSAGE_STEP, body->bytes, body->n);
+    ck_assert_int_eq(decoded(&frames), status);
+    ck_assert_str_eq(error.field, field);
+}
+
+START_TEST(more_top_logprobs_than_came_are_named_before_they_are_read) {
+    static struct body body;
+    body.n = 0;
+    PUT(&body, 0x0a, 34, REQUEST, 0x2a, 1, 7, 0x32, 18);
+    PUT(&body, 0x0a, 4, 0, 0, 0, 0, 0x12, 1, 5); /* one token, with five of one top id */
+    PUT(&body, 0x1a, 1, 9, 0x22, 4, 0, 0, 0, 0);
+    step_refused(&body, STATUS_CORRUPT, "tops_per_token");
+    body.bytes[26] = 1; /* as many as there are */
+    struct frames frames = crafted(MESSAGE_STEP, body.bytes, body.n);
+    ck_assert_int_eq(decoded(&frames), STATUS_OK);
+}
+END_TEST
+
+START_TEST(log_probabilities_belong_to_tokens_one_by_one) {
+    static struct body body;
+    body.n = 0; /* one token, two log-probabilities */
+    PUT(&body, 0x0a, 29, REQUEST, 0x2a, 1, 7, 0x32, 13);
+    PUT(&body, 0x0a, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0x12, 1, 0);
+    step_refused(&body, STATUS_CORRUPT, "logprobs");
+    body.n = 0; /* one token, two numbers of top ids */
+    PUT(&body, 0x0a, 26, REQUEST, 0x2a, 1, 7, 0x32, 10);
+    PUT(&body, 0x0a, 4, 0, 0, 0, 0, 0x12, 2, 0, 0);
+    step_refused(&body, STATUS_CORRUPT, "logprobs");
+    body.n = 0; /* a top id that no token has */
+    PUT(&body, 0x0a, 34, REQUEST, 0x2a, 1, 7, 0x32, 18);
+    PUT(&body, 0x0a, 4, 0, 0, 0, 0, 0x12, 1, 0);
+    PUT(&body, 0x1a, 1, 9, 0x22, 4, 0, 0, 0, 0);
+    step_refused(&body, STATUS_CORRUPT, "top_ids");
+}
+END_TEST
+
+START_TEST(a_chunk_has_layers_and_blocks) {
+    static const uint8_t bytes[64];
+    static const uint32_t empty[][4] = {{1, 1, 0, 1}, {2, 1, 0, 1}, {0, 1, 3, 3}, {0, 1, 4, 3}};
+    for (size_t i = 0; i < sizeof empty / sizeof *empty; i++) {
+        struct message message = {.type = MESSAGE_CHUNK};
+        message.u.chunk = (struct chunk){.transfer_id = 1,
+                                         .layer_begin = empty[i][0],
+                                         .layer_end = empty[i][1],
+                                         .block_begin = empty[i][2],
+                                         .block_end = empty[i][3],
+                                         .n_bytes = 64,
+                                         .bytes = bytes};
+        struct frames frames;
+        ck_assert_int_eq(codec_encode(&codec, &message, &frames), STATUS_OK);
+        ck_assert_int_eq(decoded(&frames), STATUS_INVALID);
+        ck_assert_str_eq(error.field, "layers or blocks");
+    }
+}
+END_TEST
+
+START_TEST(indexes_end_at_32_bits) {
+    static struct body body;
+    body.n = 0;
+    PUT(&body, 0x0a, 20, REQUEST, 0x20, 0xff, 0xff, 0xff, 0xff, 0x0f, 0x2a, 1, 7);
+    step_refused(&body, STATUS_INVALID, "first_index");
+    body.bytes[2 + 11 + 1] = 0xfe; /* one less: the token is the last that can be counted */
+    struct frames frames = crafted(MESSAGE_STEP, body.bytes, body.n);
+    ck_assert_int_eq(decoded(&frames), STATUS_OK);
+}
+END_TEST
+
+START_TEST(entries_of_a_step_are_bounded) {
+    static struct body body;
+    body.n = 0;
+    for (int i = 0; i < MESSAGE_ENTRIES_MAX; i++)
+        PUT(&body, 0x0a, 11, REQUEST);
+    struct frames frames = crafted(MESSAGE_STEP, body.bytes, body.n);
+    ck_assert_int_eq(decoded(&frames), STATUS_OK);
+    PUT(&body, 0x0a, 11, REQUEST);
+    step_refused(&body, STATUS_LIMIT, "entries");
+}
+END_TEST
+
+START_TEST(a_chunks_raw_frame_is_as_long_as_it_says) {
+    static const uint8_t bytes[64];
+    struct message message = {.type = MESSAGE_CHUNK};
+    message.u.chunk = (struct chunk){
+        .transfer_id = 1, .layer_end = 1, .block_end = 1, .n_bytes = 64, .bytes = bytes};
+    struct frames frames;
+    ck_assert_int_eq(codec_encode(&codec, &message, &frames), STATUS_OK);
+    ck_assert_int_eq(decoded(&frames), STATUS_OK);
+    for (int delta = -1; delta <= 1; delta += 2) {
+        struct frames wrong = frames;
+        wrong.n_raw = (size_t)((int)wrong.n_raw + delta);
+        uint8_t raw[65] = {0};
+        wrong.raw = raw;
+        ck_assert_int_eq(decoded(&wrong), STATUS_CORRUPT);
+        ck_assert_str_eq(error.field, "n_bytes");
+    }
+}
+END_TEST
+
 void suite_add(TCase *tests) {
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_loop_test(tests, random_messages_of_every_type_come_back_equal, 0, 4);
     tcase_add_test(tests, frames_cut_anywhere_or_with_flipped_bits_never_crash);
+    tcase_add_test(tests, resets_of_older_and_newer_peers_are_read);
     tcase_add_test(tests, raw_frames_must_agree_with_their_counts);
     tcase_add_test(tests, unaligned_raw_frames_are_read_aligned);
     tcase_add_test(tests, senders_cannot_go_past_the_bounds);
@@ -336,4 +471,10 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, hostile_bodies_are_refused_within_the_memory_budget);
     tcase_add_test(tests, bad_fields_are_named);
     tcase_add_test(tests, cost_of_a_step);
+    tcase_add_test(tests, more_top_logprobs_than_came_are_named_before_they_are_read);
+    tcase_add_test(tests, log_probabilities_belong_to_tokens_one_by_one);
+    tcase_add_test(tests, a_chunk_has_layers_and_blocks);
+    tcase_add_test(tests, indexes_end_at_32_bits);
+    tcase_add_test(tests, entries_of_a_step_are_bounded);
+    tcase_add_test(tests, a_chunks_raw_frame_is_as_long_as_it_says);
 }
