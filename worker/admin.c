@@ -21,7 +21,7 @@
 #define ALIVE_NS    (10 * NS_PER_S) /* an engine that says nothing for this long hangs */
 #define REPLY_MAX   (1u << 20)
 
-/* Figures of struct load that are exported. */
+/* Figures that are exported. */
 static const struct row {
     const char *name;
     const char *help;
@@ -29,9 +29,11 @@ static const struct row {
     bool is_wide; /* uint64_t and only rising, else uint32_t */
 } rows[] = {
 #define ROW32(field, name, help)                                                                   \
-    { name, help, offsetof(struct load, field), false }
+    { name, help, offsetof(struct admin_figures, load.field), false }
 #define ROW64(field, name, help)                                                                   \
-    { name, help, offsetof(struct load, field), true }
+    { name, help, offsetof(struct admin_figures, load.field), true }
+    {"tandem_worker_chunk_tokens", "tokens of a step that fit its time, as measured so far",
+     offsetof(struct admin_figures, chunk_tokens), false},
     ROW32(blocks_total, "tandem_worker_blocks_total", "KV blocks of the pool"),
     ROW32(blocks_free, "tandem_worker_blocks_free", "KV blocks that nobody holds"),
     ROW32(blocks_used, "tandem_worker_blocks_used", "KV blocks of running sequences"),
@@ -72,6 +74,7 @@ struct admin {
     struct loop_timer *timer;
     struct metrics *metrics;                           /* owned */
     struct metric *series[sizeof rows / sizeof *rows]; /* gauges; counters for the wide ones */
+    struct metric *turns[2]; /* longest turn: by the wall's clock, by the thread's */
     struct call calls[CALLS_MAX];
     struct admin_figures figures; /* the admin thread's copy */
     pthread_t thread;
@@ -82,18 +85,21 @@ struct admin {
 
 /* The published figures become the series' values. */
 static void set_series(struct admin *admin) {
-    const char *load = (const char *)&admin->figures.load;
+    const char *figures = (const char *)&admin->figures;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         uint64_t wide;
         uint32_t narrow;
         if (rows[i].is_wide) {
-            memcpy(&wide, load + rows[i].offset, sizeof wide);
+            memcpy(&wide, figures + rows[i].offset, sizeof wide);
             metric_add(admin->series[i], wide - metric_count(admin->series[i]));
         } else {
-            memcpy(&narrow, load + rows[i].offset, sizeof narrow);
+            memcpy(&narrow, figures + rows[i].offset, sizeof narrow);
             metric_set(admin->series[i], narrow);
         }
     }
+    struct loop_turn_max turn = loop_turn_max(admin->loop, clock_now_ns());
+    metric_set(admin->turns[0], (double)turn.wall_ns / (double)NS_PER_S);
+    metric_set(admin->turns[1], (double)turn.cpu_ns / (double)NS_PER_S);
 }
 
 static void call_free(struct call *call) {
@@ -224,6 +230,15 @@ static enum status open_all(struct admin *admin, const char *address, const char
             .name = rows[i].name, .help = rows[i].help, .labels = labels, .n_labels = 2};
         admin->series[i] = rows[i].is_wide ? metrics_counter(admin->metrics, spec)
                                            : metrics_gauge(admin->metrics, spec);
+    }
+    static const char *const clocks[] = {"wall", "cpu"};
+    for (unsigned i = 0; i < 2; i++) {
+        const struct metric_label of[] = {{"loop", "admin"}, {"clock", clocks[i]}};
+        struct metric_spec spec = {.name = "tandem_loop_turn_seconds",
+                                   .help = "Longest turn of an event loop in the last 10 s.",
+                                   .labels = of,
+                                   .n_labels = 2};
+        admin->turns[i] = metrics_gauge(admin->metrics, spec);
     }
     loop_timer_after(admin->timer, NS_PER_S);
     if (pthread_create(&admin->thread, NULL, run, admin) != 0)

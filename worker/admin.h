@@ -16,6 +16,7 @@ struct admin;
 /* What the engine publishes. */
 struct admin_figures {
     struct load load;
+    uint32_t chunk_tokens; /* the step budget in force */
     bool draining;
     uint64_t at_ns; /* when; /livez fails when this is long ago */
 };

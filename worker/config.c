@@ -176,32 +176,28 @@ static const struct options_program program = {
     .instance = "name",
 };
 
-static void complain(struct buf *errors, const struct options *options, const char *name,
-                     const char *what) {
-    buf_printf(errors, "tandem-worker: %s (%s) %s\n", name, options_source(options, name), what);
-}
-
 static void check_address(struct buf *errors, const struct options *options, const char *name,
                           const char *address) {
     struct error error;
     const char *path;
     if (rank_wire_path(address, &path, &error) != STATUS_OK)
-        complain(errors, options, name, error.text);
+        options_complain(options, name, error.text, errors);
 }
 
 static void check_ranks(const struct config *config, struct buf *errors) {
     const struct options *options = config->options;
     if (config->tp > COMM_RANKS_MAX)
-        complain(errors, options, "tp", "has to be at most 16");
+        options_complain(options, "tp", "has to be at most 16", errors);
     if (config->ranks_here > config->tp)
-        complain(errors, options, "ranks-here", "are more than the ranks (--tp)");
+        options_complain(options, "ranks-here", "are more than the ranks (--tp)", errors);
     bool others = config->ranks_here > 0 && config->ranks_here < config->tp;
     if (others && !config->rank_listen[0] && !config->dry_run)
-        complain(errors, options, "rank-listen",
-                 "is needed: where processes with the other ranks come to");
+        options_complain(options, "rank-listen",
+                         "is needed: where processes with the other ranks come to", errors);
     if (config->rank_listen[0] && !others)
-        complain(errors, options, "rank-listen",
-                 "is for workers that hold fewer ranks (--ranks-here) than there are (--tp)");
+        options_complain(
+            options, "rank-listen",
+            "is for workers that hold fewer ranks (--ranks-here) than there are (--tp)", errors);
     if (config->rank_listen[0])
         check_address(errors, options, "rank-listen", config->rank_listen);
 }
@@ -209,30 +205,36 @@ static void check_ranks(const struct config *config, struct buf *errors) {
 static void check(const struct config *config, struct buf *errors) {
     const struct options *options = config->options;
     if (!config->model[0])
-        complain(errors, options, "model", "is needed: a .gguf file, a model folder, or \"hash\"");
+        options_complain(options, "model", "is needed: a .gguf file, a model folder, or \"hash\"",
+                         errors);
     if (strlen(config->name) >= MESSAGE_NAME_MAX)
-        complain(errors, options, "name", "is too long: 63 bytes are the most");
+        options_complain(options, "name", "is too long: 63 bytes are the most", errors);
     if (options_list_count(options, "devices") > 0)
-        complain(errors, options, "devices",
-                 "has to be left out: the backends of this build compute on CPU cores");
+        options_complain(options, "devices",
+                         "has to be left out: the backends of this build compute on CPU cores",
+                         errors);
     if (config->follow[0]) {
         check_address(errors, options, "follow", config->follow);
         if (config->dry_run)
-            complain(errors, options, "dry-run",
-                     "is for the leader: a follower has no plan of its own");
+            options_complain(options, "dry-run",
+                             "is for the leader: a follower has no plan of its own", errors);
         return; /* the leader has all else */
     }
+    if (config->context == 1)
+        options_complain(options, "context",
+                         "1 token is too few: it must be at least 2 (0: the model's)", errors);
     check_ranks(config, errors);
     if (config->dry_run)
         return;
     if (!config->name[0])
-        complain(errors, options, "name", "is needed");
+        options_complain(options, "name", "is needed", errors);
     if (!config->endpoint[0])
-        complain(errors, options, "endpoint", "is needed: where routers connect to");
+        options_complain(options, "endpoint", "is needed: where routers connect to", errors);
     if (config->endpoint[0] && !config->kv_endpoint[0])
-        complain(errors, options, "endpoint", "is neither ipc://FOLDER/NAME nor tcp://HOST:PORT");
+        options_complain(options, "endpoint", "is neither ipc://FOLDER/NAME nor tcp://HOST:PORT",
+                         errors);
     if (config->n_routers == 0)
-        complain(errors, options, "routers", "is needed: at least one announce endpoint");
+        options_complain(options, "routers", "is needed: at least one announce endpoint", errors);
 }
 
 /* The endpoint with "-kv" behind it, or any other port of the same address. Routers and workers are
@@ -289,7 +291,7 @@ enum status config_read(struct config *config, int argc, char **argv, struct buf
     fill(config);
     unsigned n_routers = options_list_count(config->options, "routers");
     if (n_routers > CONFIG_ROUTERS_MAX)
-        complain(errors, config->options, "routers", "are more than 64");
+        options_complain(config->options, "routers", "are more than 64", errors);
     for (unsigned i = 0; i < n_routers && i < CONFIG_ROUTERS_MAX; i++)
         config->routers[config->n_routers++] = options_list_at(config->options, "routers", i);
     check(config, errors);

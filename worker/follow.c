@@ -106,7 +106,7 @@ static void *watch(void *arg) {
             continue;
         if (polled[1].revents && atomic_load(follow->stop) > 0) {
             log_info("follower ends: a stop was requested", "ranks=%u", follow->terms.n_here);
-            _exit(EXIT_SUCCESS);
+            exit_now(EXIT_SUCCESS);
         }
         if (!polled[0].revents)
             continue;
@@ -115,7 +115,7 @@ static void *watch(void *arg) {
             log_error("leader lost: the follower ends", "ranks=%u-%u of=%u",
                       follow->terms.rank_begin, follow->terms.rank_begin + follow->terms.n_here - 1,
                       follow->terms.n_ranks);
-            _exit(EXIT_FAILURE);
+            exit_now(EXIT_FAILURE);
         }
         board_close(follow->memory.board);
         return NULL;
@@ -193,7 +193,7 @@ int follow_run(const struct config *config, const atomic_uint *stop, int wake_fd
     enum status status = open_all(&follow, &error);
     model_close(follow.model);
     if (status != STATUS_OK && follow.watching)
-        _exit(ended(status, &error)); /* the watcher still reads what would be freed */
+        exit_now(ended(status, &error)); /* the watcher still reads what would be freed */
     if (status != STATUS_OK)
         return ended(status, &error);
     log_info("follower ready", "ranks=%u-%u of=%u", follow.terms.rank_begin,

@@ -1,6 +1,7 @@
 #include "worker/forward.h"
 
 #include "base/assert.h"
+#include "base/exit.h"
 #include "base/log.h"
 #include "model/checkpoint/checkpoint.h"
 #include "model/model.h"
@@ -207,7 +208,7 @@ void forward_numerics(const struct forward *forward, char *text, size_t size) {
 _Noreturn static void end_without_ranks(const struct forward *forward) {
     log_error("the ranks cannot go on: the worker ends", "why=%s",
               status_name(forward->comm->kind->health(forward->comm)));
-    _exit(EXIT_FAILURE);
+    exit_now(EXIT_FAILURE);
 }
 
 void forward_run(struct forward *forward, const struct batch *batch,

@@ -11,12 +11,17 @@ static uint64_t earlier(uint64_t a, uint64_t b) {
 }
 
 void heartbeat_run(struct worker *worker, uint64_t now_ns) {
-    links_announce(&worker->links, now_ns, worker->config->name, worker->incarnation);
+    struct links_self self = {.name = worker->config->name,
+                              .incarnation = worker->incarnation,
+                              .role = worker->config->role};
+    links_announce(&worker->links, now_ns, &self);
     kv_links_tick(&worker->kv_links, now_ns);
     if (now_ns >= engine_deadline(worker->engine))
         engine_tick(worker->engine, now_ns);
     if (worker->admin && now_ns >= worker->publish_ns) {
-        struct admin_figures figures = {.draining = worker->draining, .at_ns = now_ns};
+        struct admin_figures figures = {.chunk_tokens = engine_chunk_tokens(worker->engine),
+                                        .draining = worker->draining,
+                                        .at_ns = now_ns};
         engine_load(worker->engine, &figures.load);
         admin_publish(worker->admin, &figures);
         worker->publish_ns = now_ns + PUBLISH_NS;

@@ -2,6 +2,7 @@
 
 #include "base/assert.h"
 #include "base/checked.h"
+#include "base/exit.h"
 #include "base/log.h"
 
 #include <errno.h>
@@ -179,7 +180,7 @@ _Noreturn static void end_with(const struct follower *follower) {
     char text[32];
     log_error("rank lost: the worker ends", "ranks=%s pid=%d", ranks_text(follower, text),
               (int)follower->pid);
-    _exit(EXIT_FAILURE);
+    exit_now(EXIT_FAILURE);
 }
 
 static void *watch(void *arg) {

@@ -85,12 +85,40 @@ static void announce_to(struct links *links, struct announced *announced,
         log_debug("announcement not sent", "status=%s", status_name(status));
 }
 
-void links_announce(struct links *links, uint64_t now_ns, const char *name, uint64_t incarnation) {
+static const char *hint_of(const char *why) {
+    if (why == NULL || strcmp(why, BUS_WHY_NOBODY) == 0)
+        return "nobody listens there: is the router up, and is this its --announce?";
+    if (strcmp(why, BUS_WHY_HANDSHAKE) == 0 || strcmp(why, BUS_WHY_BROKEN_OFF) == 0)
+        return "its --keys are others, or only one of us has keys";
+    return "the connection does not last";
+}
+
+static void look_at(const struct links *links, struct announced *announced, uint64_t now_ns) {
+    char endpoint[MESSAGE_ENDPOINT_MAX + 16];
+    bool up = bus_is_up(links->control, announced->link);
+    enum patience_turn turn = patience_turn(&announced->patience, now_ns, !up);
+    if (turn == PATIENCE_QUIET)
+        return;
+    log_text(endpoint, sizeof endpoint, announced->endpoint);
+    if (turn == PATIENCE_OVER)
+        log_info("router reached", "router=%s", endpoint);
+    else
+        log_warn("still waiting for a router", "router=%s since_s=%u why=\"%s\" hint=\"%s\"",
+                 endpoint, patience_s(&announced->patience, now_ns),
+                 announced->why ? announced->why : BUS_WHY_NOBODY, hint_of(announced->why));
+}
+
+void links_announce(struct links *links, uint64_t now_ns, const struct links_self *self) {
     if (now_ns < links->announce_ns)
         return;
     links->announce_ns = now_ns + LINKS_ANNOUNCE_NS;
-    struct message message = {.type = MESSAGE_ANNOUNCE, .u.announce = {.incarnation = incarnation}};
-    snprintf(message.u.announce.name, sizeof message.u.announce.name, "%s", name);
+    for (uint32_t i = 0; i < links->n_announced; i++)
+        look_at(links, &links->announced[i], now_ns);
+    struct message message = {.type = MESSAGE_ANNOUNCE,
+                              .u.announce = {.incarnation = self->incarnation,
+                                             .role = 1 + self->role,
+                                             .loading = self->loading}};
+    snprintf(message.u.announce.name, sizeof message.u.announce.name, "%s", self->name);
     snprintf(message.u.announce.endpoint, sizeof message.u.announce.endpoint, "%s",
              links_endpoint(links));
     for (uint32_t i = 0; i < links->n_announced; i++)
@@ -102,8 +130,10 @@ bool links_took(struct links *links, const struct bus_event *event) {
         struct announced *announced = &links->announced[i];
         if (announced->link != event->link)
             continue;
-        if (event->kind == BUS_LOST)
+        if (event->kind == BUS_LOST) {
+            announced->why = event->why;
             announced->link = BUS_NO_LINK; /* the next round connects again */
+        }
         return true;
     }
     return false;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "base/error.h"
+#include "base/patience.h"
 #include "base/status.h"
 #include "worker/config.h"
 
@@ -36,6 +37,16 @@ struct announced {
     const char *endpoint; /* borrowed */
     uint32_t link;        /* on the control bus; BUS_NO_LINK while there is none */
     bool refused;         /* the last connect failed: said once */
+    const char *why;      /* the last loss: constant text, or NULL */
+    struct patience patience;
+};
+
+/* What we say of ourselves. */
+struct links_self {
+    const char *name; /* borrowed */
+    uint64_t incarnation;
+    enum worker_role role;
+    uint32_t loading; /* 0: ready; 1 + percent: the model is being loaded */
 };
 
 struct links {
@@ -58,8 +69,9 @@ void links_close(struct links *links); /* fine on a zeroed one */
 const char *links_endpoint(const struct links *links);
 const char *links_kv_endpoint(const struct links *links);
 
-/* Says ANNOUNCE to every router when it is due; connects again where that is lost. */
-void links_announce(struct links *links, uint64_t now_ns, const char *name, uint64_t incarnation);
+/* Says ANNOUNCE to every router when it is due; connects again where that is lost, and says in the
+ * log which router is waited for. */
+void links_announce(struct links *links, uint64_t now_ns, const struct links_self *self);
 
 /* Was this event about an announce link? Then it is done with. */
 bool links_took(struct links *links, const struct bus_event *event);

@@ -1,8 +1,10 @@
 /* tandem-worker: config, pieces up, the loop, drain, pieces down. */
 #include "base/buf.h"
+#include "base/descriptors.h"
 #include "base/exit.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/log_writer.h"
 #include "base/notify.h"
 #include "model/model.h"
 #include "worker/config.h"
@@ -17,13 +19,19 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-static atomic_uint n_stops; /* how often somebody asked us to end */
+/* Open files that a worker with hardly any work has: libzmq's threads, both buses, the model; an
+ * announcing and a serving link of each router, a few KV links. Counted in /proc/PID/fd. */
+#define FILES_OWN        38
+#define FILES_PER_ROUTER 10
+
+static atomic_uint n_stops;  /* how often somebody asked us to end */
+static atomic_bool starting; /* nobody has anything from us yet */
 static int wake_fd = -1;
 
 static void on_stop(int signal) {
     (void)signal;
-    if (atomic_fetch_add(&n_stops, 1) > 0)
-        _exit(EXIT_SUCCESS); /* asked twice: at once */
+    if (atomic_fetch_add(&n_stops, 1) > 0 || atomic_load(&starting))
+        _exit(EXIT_SUCCESS); /* asked twice, or before there is anything to drain: at once */
     eventfd_t one = 1;
     ssize_t n = write(wake_fd, &one, sizeof one);
     (void)n; /* the loop wakes for its next deadline at the latest */
@@ -53,7 +61,9 @@ static int serve(const struct config *config) {
     static struct worker worker;
     struct error error;
     take_signals();
+    atomic_store(&starting, true);
     enum status status = worker_open(&worker, config, &error);
+    atomic_store(&starting, false);
     if (status == STATUS_CLOSED && atomic_load(&n_stops) > 0)
         return EXIT_SUCCESS;
     if (status == STATUS_CLOSED) /* a follower died: a restart may help */
@@ -69,10 +79,10 @@ static int serve(const struct config *config) {
              worker.sizes.n_blocks, worker.sizes.context, worker.sizes.chunk_tokens,
              worker.sizes.max_batch, admin_port(worker.admin));
     notify_send("READY=1");
-    worker_run(&worker, &n_stops, wake_fd);
+    status = worker_run(&worker, &n_stops, wake_fd, &error);
     log_info("worker ends", "name=%s", log_text(name, sizeof name, config->name));
     worker_close(&worker);
-    return EXIT_SUCCESS;
+    return status == STATUS_OK ? EXIT_SUCCESS : exit_with(EXIT_CONFIG, error.text);
 }
 
 static int follow(const struct config *config) {
@@ -85,14 +95,21 @@ int main(int argc, char **argv) {
     struct buf errors;
     int code = EXIT_CONFIG;
     buf_init(&errors, 65536);
+    exit_checks_stdout();
     log_init("tandem-worker", LOG_INFO);
+    log_writer_start();
     if (config_read(&config, argc, argv, &errors) == STATUS_OK) {
         log_init("tandem-worker", config.log_level);
         file_guard(config.model);
         wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-        code = config.dry_run     ? dry_run(&config)
-               : config.follow[0] ? follow(&config)
-                                  : serve(&config);
+        struct error error;
+        unsigned n_files = FILES_OWN + FILES_PER_ROUTER * config.n_routers;
+        if (!config.dry_run && descriptors_need(n_files, &error) != STATUS_OK)
+            code = exit_with(EXIT_CONFIG, error.text);
+        else
+            code = config.dry_run     ? dry_run(&config)
+                   : config.follow[0] ? follow(&config)
+                                      : serve(&config);
     } else {
         exit_with(EXIT_CONFIG, errors.n > 0 ? errors.data : "out of memory");
     }

@@ -44,6 +44,10 @@ enum status sample_init(struct sample *sample, const struct sample_options *opti
     for (uint32_t i = 0; i < options->n_ends; i++)
         sample->ends[i] = options->ends[i];
     sample->options.ends = sample->ends;
+    sample->barred = calloc((size_t)options->n_barred + 1, sizeof *sample->barred);
+    for (uint32_t i = 0; sample->barred && i < options->n_barred; i++)
+        sample->barred[i] = options->barred[i];
+    sample->options.barred = sample->barred;
     sample->max_seen = options->context < options->n_vocab ? options->context : options->n_vocab;
     while (sample->index_size / 2 < sample->max_seen)
         sample->index_size *= 2;
@@ -54,8 +58,8 @@ enum status sample_init(struct sample *sample, const struct sample_options *opti
     sample->seen = calloc(options->max_slots, sizeof *sample->seen);
     sample->bias_ids = calloc(n * SAMPLE_BIAS_MAX, sizeof *sample->bias_ids);
     sample->bias = calloc(n * SAMPLE_BIAS_MAX, sizeof *sample->bias);
-    if (!sample->params || !sample->results || !sample->sampled || !sample->seen ||
-        !sample->bias_ids || !sample->bias || take_seen(sample) != STATUS_OK) {
+    if (!sample->barred || !sample->params || !sample->results || !sample->sampled ||
+        !sample->seen || !sample->bias_ids || !sample->bias || take_seen(sample) != STATUS_OK) {
         sample_fini(sample);
         return STATUS_NOMEM;
     }
@@ -63,6 +67,7 @@ enum status sample_init(struct sample *sample, const struct sample_options *opti
 }
 
 void sample_fini(struct sample *sample) {
+    free(sample->barred);
     free(sample->params);
     free(sample->results);
     free(sample->sampled);
@@ -157,6 +162,8 @@ void sample_prepare(struct sample *sample, uint32_t row, uint32_t slot,
         .bias = sampling->bias,
         .n_allowed = sampling->n_allowed,
         .allowed_ids = sampling->allowed_ids,
+        .n_barred = sample->options.n_barred,
+        .barred = sample->barred,
         .n_top = sampling->want_logprobs ? sampling->n_top : 0,
         .want_logprob = sampling->want_logprobs,
     };
@@ -171,8 +178,8 @@ void sample_prepare(struct sample *sample, uint32_t row, uint32_t slot,
         ban_ends(sample, row, sampling, params);
 }
 
-static void give_result(struct sampled *sampled, const struct sample_result *result,
-                        uint32_t n_top) {
+static void give_result(struct sampled *sampled, const struct sample_result *result) {
+    uint32_t n_top = result->n_top;
     *sampled = (struct sampled){.id = result->id, .valid = result->valid};
     sampled->logprobs.logprob = result->logprob;
     sampled->logprobs.n_top = n_top;
@@ -205,5 +212,5 @@ void sample_run(struct sample *sample, const struct engine *engine, struct forwa
     forward->kernels->sample(forward->ctx, forward->logits, batch->n_rows, sample->options.n_vocab,
                              sample->params, sample->results);
     for (uint32_t row = 0; row < batch->n_rows; row++)
-        give_result(&sample->sampled[row], &sample->results[row], sample->params[row].n_top);
+        give_result(&sample->sampled[row], &sample->results[row]);
 }

@@ -31,14 +31,17 @@ struct sample_options {
     uint32_t max_seqs; /* of a step */
     uint32_t max_slots;
     uint32_t context;
-    uint32_t n_vocab;     /* 0: the family names its tokens itself, nothing is sampled */
-    uint32_t n_ends;      /* the model's own end tokens */
-    const uint32_t *ends; /* copied */
+    uint32_t n_vocab;              /* 0: the family names its tokens itself, nothing is sampled */
+    uint32_t n_ends;               /* the model's own end tokens */
+    const uint32_t *ends;          /* copied */
+    uint32_t n_barred;             /* ids that are never drawn (model/textless.h) */
+    const struct interval *barred; /* copied */
 };
 
 struct sample {
     struct sample_options options;
     uint32_t ends[MESSAGE_STOP_IDS_MAX];
+    struct interval *barred;       /* owned (options.n_barred) */
     uint32_t max_seen;             /* distinct ids of a sequence */
     uint32_t index_size;           /* power of two */
     struct sample_params *params;  /* owned (max_seqs) */

@@ -6,6 +6,7 @@
 #include "kernels/kernels.h"
 #include "kernels/quant/quant.h"
 #include "worker/family/slots.h"
+#include "worker/loading.h"
 
 #include <string.h>
 
@@ -99,6 +100,7 @@ static enum status fill(struct weights *weights, const struct slots *slots, stru
         else
             TRY(fill_matrix(weights, slot, memory, error));
         at += (size_t)n;
+        loading_done(n);
     }
     return STATUS_OK;
 }
@@ -114,6 +116,7 @@ enum status weights_load(struct weights *weights, const struct slots *slots,
     if (!weights->memory)
         return error_set(error, STATUS_NOMEM, "no memory for %zu bytes of weights",
                          weights->n_bytes);
+    loading_expect(weights->n_bytes);
     enum status status = fill(weights, slots, error);
     if (status != STATUS_OK)
         weights_fini(weights);

@@ -3,11 +3,13 @@
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/note.h"
 #include "base/notify.h"
 #include "base/random.h"
 #include "model/model.h"
 #include "proto/bus.h"
 #include "worker/calibrate.h"
+#include "worker/loading.h"
 #include "worker/memory.h"
 #include "worker/receive.h"
 #include "worker/step.h"
@@ -77,11 +79,14 @@ static void fill_welcome(const struct worker *worker, const struct model *model,
     snprintf(welcome->backend, sizeof welcome->backend, "%s", kernels ? kernels->name : "none");
     memcpy(welcome->model_fp, config->fingerprint, FINGERPRINT_BYTES);
     memcpy(welcome->tokenizer_fp, config->tokenizer_fingerprint, FINGERPRINT_BYTES);
-    char text[FINGERPRINT_BYTES + 512] = {0};
+    char text[FINGERPRINT_BYTES + 544] = {0};
     memcpy(text, config->fingerprint, FINGERPRINT_BYTES);
     forward_numerics(&worker->forward, text + FINGERPRINT_BYTES, 480);
-    snprintf(text + FINGERPRINT_BYTES + 480, 32, "tp %u kv %u", worker->forward.n_ranks,
-             kv_format_bytes(worker->forward.model->facts.kv_format));
+    /* Which ids are never drawn decides which are. */
+    XXH64_hash_t barred = XXH3_64bits(model->textless, model->n_textless * sizeof *model->textless);
+    snprintf(text + FINGERPRINT_BYTES + 480, 64, "tp %u kv %u barred %016llx",
+             worker->forward.n_ranks, kv_format_bytes(worker->forward.model->facts.kv_format),
+             (unsigned long long)barred);
     fingerprint(welcome->numerics_fp, text, sizeof text);
 }
 
@@ -126,7 +131,9 @@ static enum status open_forward(struct worker *worker, const struct model *model
                                     .context = sizes->context,
                                     .n_vocab = facts->forced ? 0 : facts->n_vocab,
                                     .n_ends = model->config.n_stop_ids,
-                                    .ends = model->config.stop_ids};
+                                    .ends = model->config.stop_ids,
+                                    .n_barred = model->n_textless,
+                                    .barred = model->textless};
     if (batch_init(&worker->batch, max_tokens, sizes->max_batch, sizes->context) != STATUS_OK ||
         sample_init(&worker->sample, &sample) != STATUS_OK)
         return error_set(error, STATUS_NOMEM, "no memory for batches of %u tokens", max_tokens);
@@ -167,9 +174,9 @@ static enum status sink_take_chunk(void *context, uint32_t link, const struct ch
     return kv_links_take(&worker->kv_links, link, chunk, blocks);
 }
 
-static void sink_note(void *context, const char *what, uint64_t detail) {
+static void sink_note(void *context, const struct note *note) {
     (void)context;
-    log_info(what, "detail=%llu", (unsigned long long)detail);
+    note_log(note, NULL);
 }
 
 static enum status open_engine(struct worker *worker, const struct model *model,
@@ -243,12 +250,24 @@ static void open_kv_links(struct worker *worker, const struct model *model) {
                   worker->sizes.chunk_bytes, &transport_kv);
 }
 
+/* Routers learn that we load; what loads is on this thread. */
+static enum status load(struct worker *worker, const struct model *model, struct error *error) {
+    struct links_self self = {.name = worker->config->name,
+                              .incarnation = worker->incarnation,
+                              .role = worker->config->role};
+    struct loading *loading;
+    TRY(loading_begin(&worker->links, &self, &loading, error));
+    enum status status = open_forward(worker, model, error);
+    loading_end(loading);
+    return status;
+}
+
 static enum status open_all(struct worker *worker, struct model **model, struct error *error) {
     const struct config *config = worker->config;
     struct model_options how = {.dummy = config->dummy};
     TRY(model_open(config->model, &how, model, error));
-    TRY(open_forward(worker, *model, error));
     TRY(links_open(&worker->links, config, error));
+    TRY(load(worker, *model, error));
     TRY(admin_new(config->admin, config->name, (*model)->config.name, &worker->admin, error));
     open_kv_links(worker, *model);
     TRY(open_engine(worker, *model, error));
@@ -295,14 +314,29 @@ static void start_drain(struct worker *worker) {
     engine_drain(worker->engine, now_ns);
 }
 
-void worker_run(struct worker *worker, const atomic_uint *stop, int wake_fd) {
+/* Its requests are replayed by their routers, on the other one if need be. */
+static enum status end_outlived(const struct worker *worker, const struct reset *other,
+                                struct error *error) {
+    notify_send("STOPPING=1");
+    return error_set(error, STATUS_EXISTS,
+                     "name: another live worker is called `%s` (endpoint %s, incarnation %016llx): "
+                     "each worker needs a name of its own",
+                     worker->config->name, other->endpoint, (unsigned long long)other->incarnation);
+}
+
+enum status worker_run(struct worker *worker, const atomic_uint *stop, int wake_fd,
+                       struct error *error) {
     for (;;) {
         bool worked = step_run(worker);
-        if (atomic_load(stop) > 0 && !worker->draining)
+        bool ends = atomic_load(stop) > 0 || engine_is_ending(worker->engine);
+        if (ends && !worker->draining)
             start_drain(worker);
         if (worker->draining &&
             (engine_idle(worker->engine) || clock_now_ns() >= worker->drain_until_ns))
-            return;
+            return STATUS_OK;
+        const struct reset *other = worker->draining ? NULL : engine_outlived(worker->engine);
+        if (other)
+            return end_outlived(worker, other, error);
         if (!worked)
             receive_wait(worker, wake_fd);
     }

@@ -65,5 +65,7 @@ NODISCARD enum status worker_open(struct worker *worker, const struct config *co
 void worker_close(struct worker *worker); /* the reverse; fine on a half-opened one */
 
 /* Turns until a stop was requested and the running answers are done. `stop` rises by one with every
- * request; wake_fd is an eventfd that is written then. */
-void worker_run(struct worker *worker, const atomic_uint *stop, int wake_fd);
+ * request; wake_fd is an eventfd that is written then. STATUS_EXISTS, with a line: another live
+ * worker has this one's name. */
+NODISCARD enum status worker_run(struct worker *worker, const atomic_uint *stop, int wake_fd,
+                                 struct error *error);

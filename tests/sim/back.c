@@ -2,6 +2,7 @@
 #include "tests/sim/sim.h"
 
 #include "base/assert.h"
+#include "base/note.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -107,10 +108,12 @@ static enum status on_take_chunk(void *context, uint32_t link, const struct chun
     return STATUS_OK;
 }
 
-static void on_note(void *context, const char *what, uint64_t detail) {
+static void on_note(void *context, const struct note *note) {
     struct back *back = context;
-    sim_saw(back->sim, what);
-    sim_trace(back->sim, "worker %u: %s (%llu)", back->node, what, (unsigned long long)detail);
+    char text[300];
+    sim_saw(back->sim, note->kind->message);
+    sim_trace(back->sim, "worker %u: %s %s", back->node, note->kind->message,
+              note_text(text, sizeof text, note, NULL));
 }
 
 static struct engine_config make_config(struct sim *sim, uint32_t i) {

@@ -4,6 +4,7 @@
 #include "worker/core/block_hash.h"
 #include "worker/core/engine_state.h"
 #include "worker/core/handoff.h"
+#include "worker/core/note.h"
 #include "worker/core/schedule.h"
 #include "worker/core/session.h"
 
@@ -113,11 +114,6 @@ void engine_free(struct engine *engine) {
     free(engine);
 }
 
-void engine_note(const struct engine *engine, const char *what, uint64_t detail) {
-    if (engine->sink.note)
-        engine->sink.note(engine->sink.context, what, detail);
-}
-
 void engine_retry(struct engine *engine) {
     if (engine->retry_ns == 0)
         engine->retry_ns = engine->now_ns + RETRY_NS;
@@ -166,7 +162,10 @@ void engine_settle(struct engine *engine) {
             if (outlet->kind == OUTLET_FREE || !outlet->broken)
                 continue;
             uint32_t link = outlet->link;
-            engine_note(engine, "link given up", link);
+            if (outlet->why_broken)
+                note_outlet(engine,
+                            outlet->kind == OUTLET_ROUTER ? NOTE_SESSION_OVER : NOTE_PEER_DROPPED,
+                            outlet, outlet->why_broken);
             if (outlet->kind == OUTLET_ROUTER) {
                 session_drop(engine, outlet);
             } else {
@@ -287,11 +286,26 @@ uint64_t engine_deadline(const struct engine *engine) {
 
 void engine_drain(struct engine *engine, uint64_t now_ns) {
     engine->now_ns = now_ns;
+    engine->ending = true;
     if (engine->draining)
         return;
     engine->draining = true;
     session_beat_all(engine);
     engine_settle(engine);
+}
+
+const struct reset *engine_outlived(const struct engine *engine) {
+    if (!engine->is_contested)
+        return NULL;
+    bool is_served = false;
+    for (uint32_t i = 0; i < engine->outlets.n_outlets; i++)
+        is_served = is_served || engine->outlets.outlets[i].kind == OUTLET_ROUTER;
+    bool is_older = engine->config.incarnation < engine->contested.incarnation;
+    return is_older && is_served ? NULL : &engine->contested;
+}
+
+bool engine_is_ending(const struct engine *engine) {
+    return engine->ending;
 }
 
 bool engine_idle(const struct engine *engine) {

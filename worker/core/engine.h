@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 struct engine;
+struct note;
 
 #define ENGINE_VARIANTS_MAX 16
 
@@ -99,7 +100,7 @@ struct engine_sink {
      * so when this returns nobody writes there any more. STATUS_CORRUPT, STATUS_CLOSED. */
     enum status (*take_chunk)(void *context, uint32_t link, const struct chunk *chunk,
                               const uint32_t *blocks);
-    void (*note)(void *context, const char *what, uint64_t detail); /* for the log; may be NULL */
+    void (*note)(void *context, const struct note *note); /* for the log; may be NULL */
 };
 
 /* STATUS_INVALID: sizes that make no sense (block_tokens other than 16, chunk_bytes below
@@ -125,6 +126,7 @@ uint64_t engine_deadline(const struct engine *engine);
 /* How many tokens the coming plans may compute: at least 1, at most the config's chunk_tokens,
  * which it is at first. The shell knows how long steps take. */
 void engine_budget(struct engine *engine, uint32_t chunk_tokens);
+uint32_t engine_chunk_tokens(const struct engine *engine); /* the budget in force */
 
 /* Chooses the next step's work under the budgets; preempts when blocks are short. n_rows 0: idle.
  * A plan with rows is followed by engine_step_end() before the next plan. Between the two, messages
@@ -147,8 +149,15 @@ void engine_step_end(struct engine *engine, uint64_t now_ns, const struct sample
 void engine_sequence(const struct engine *engine, uint32_t slot, struct sequence_view *view);
 
 void engine_load(const struct engine *engine, struct load *load);
-void engine_drain(struct engine *engine, uint64_t now_ns);
-bool engine_idle(const struct engine *engine); /* nothing held for anybody */
+void engine_drain(struct engine *engine, uint64_t now_ns); /* its process ends */
+bool engine_is_ending(const struct engine *engine);        /* by engine_drain(), or by a router */
+bool engine_idle(const struct engine *engine);             /* nothing held for anybody */
+
+/* Another live worker has this one's name, and this one is to end: what the router said (its
+ * `endpoint` and `incarnation` are the other's). NULL: nothing of the kind. The one that started
+ * later ends at once; one that is older and still serves a router goes on until it does not, so
+ * that routers which see different ones of the two never end both. */
+const struct reset *engine_outlived(const struct engine *engine);
 
 /* A turn of the loop that did no step still counts as progress. */
 void engine_turn(struct engine *engine);

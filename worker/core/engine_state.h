@@ -61,7 +61,12 @@ struct engine {
     uint64_t retry_ns;           /* something met BUSY: try again then; 0: nothing did */
     bool flush_due;              /* tokens must not wait for the next step's end */
 
+    bool is_contested;         /* a router said that another one has our name */
+    uint64_t contested_router; /* its id */
+    struct reset contested;    /* its word */
+
     bool draining;
+    bool ending;       /* the process ends once it is empty: no way back */
     uint64_t drain_ns; /* what is left then is failed; 0: never */
 
     struct load figures; /* counters and medians; the rest is filled in by engine_load() */
@@ -91,9 +96,6 @@ void engine_rate(struct engine *engine);
 
 /* Something met BUSY. */
 void engine_retry(struct engine *engine);
-
-/* A one-line note for the shell's log. */
-void engine_note(const struct engine *engine, const char *what, uint64_t detail);
 
 /* What the model fixes for sequences with so long a prompt. */
 static inline uint32_t engine_variant(const struct engine *engine, uint32_t n_prompt) {

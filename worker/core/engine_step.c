@@ -14,6 +14,10 @@ void engine_budget(struct engine *engine, uint32_t chunk_tokens) {
     engine->budget = chunk_tokens < 1 ? 1 : chunk_tokens < most ? chunk_tokens : most;
 }
 
+uint32_t engine_chunk_tokens(const struct engine *engine) {
+    return engine->budget;
+}
+
 void engine_plan(struct engine *engine, uint64_t now_ns, struct plan *plan) {
     ASSERT(!engine->in_flight);
     engine->now_ns = now_ns;
@@ -43,6 +47,7 @@ void engine_layers_done(struct engine *engine, uint64_t now_ns, uint32_t layer_b
     if (layer_end <= engine->layers_ready || !engine->in_flight)
         return;
     engine->layers_ready = layer_end;
+    engine->figures.progress++; /* slow is not dead: a step that gets on is alive */
     handoff_pump_all(engine);
     engine_settle(engine);
 }

@@ -112,6 +112,12 @@ static enum reason reserve_new(struct engine *engine, struct outlet *router,
     return REASON_NONE;
 }
 
+/* Also where the hand-off is over because the answer is complete. */
+static bool came_by_handoff(const struct sequence *sequence) {
+    return sequence->handoff.side == HANDOFF_IN ||
+           (sequence->phase == PHASE_DECODE && sequence->state == SEQUENCE_ENDED);
+}
+
 void handoff_reserve(struct engine *engine, struct outlet *router, const struct reserve *reserve) {
     struct sequence *sequence = sequence_find(&engine->sequences, reserve->req);
     enum reason reason = REASON_NONE;
@@ -121,10 +127,12 @@ void handoff_reserve(struct engine *engine, struct outlet *router, const struct 
         reason = REASON_STALE;
     else if (graves_has(&engine->graves, reserve->req, reserve->attempt))
         reason = REASON_CANCELLED;
-    else if (sequence && reserve->attempt == sequence->attempt)
-        reason = sequence->handoff.side == HANDOFF_IN ? REASON_NONE : REASON_INVALID;
+    else if (sequence && reserve->attempt == sequence->attempt && !came_by_handoff(sequence))
+        reason = REASON_INVALID;
     if (reason == REASON_NONE && sequence && reserve->attempt == sequence->attempt) {
-        post_reserved(engine, router, sequence); /* said before: the same answer */
+        /* Said before: the same answer. One that has ended meanwhile has said more than that. */
+        if (sequence->handoff.side == HANDOFF_IN)
+            post_reserved(engine, router, sequence);
         return;
     }
     if (reason == REASON_NONE && sequence)
@@ -247,7 +255,7 @@ void handoff_submit_in(struct engine *engine, struct outlet *router, const struc
     ASSERT(sequence && sequence->attempt == submit->attempt);
     struct handoff *handoff = &sequence->handoff;
     (void)router;
-    if (handoff->side == HANDOFF_IN && handoff->submitted)
+    if (came_by_handoff(sequence) && handoff->submitted)
         return; /* said before */
     enum reason reason = submit_fits(engine, sequence, submit);
     if (reason == REASON_NONE) {

@@ -197,7 +197,7 @@ void handoff_pump(struct engine *engine, struct outlet *outlet) {
         if (status == STATUS_BUSY)
             return;
         if (status != STATUS_OK) {
-            outlet_break(&engine->outlets, outlet);
+            outlet_break(&engine->outlets, outlet, "cannot_send");
             return;
         }
     }

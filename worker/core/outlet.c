@@ -83,10 +83,11 @@ struct outlet *outlet_find_peer(struct outlet_table *table, enum outlet_kind kin
     return NULL;
 }
 
-void outlet_break(struct outlet_table *table, struct outlet *outlet) {
+void outlet_break(struct outlet_table *table, struct outlet *outlet, const char *why) {
     if (outlet->broken)
         return;
     outlet->broken = true;
+    outlet->why_broken = why;
     table->n_broken++;
 }
 
@@ -105,9 +106,6 @@ static enum status send_post(struct outlet *outlet, const struct engine_sink *si
         break;
     case MESSAGE_FAILED:
         message.u.failed = post->u.failed;
-        break;
-    case MESSAGE_RESET:
-        message.u.reset = post->u.reset;
         break;
     case MESSAGE_CHUNK_ACK:
         message.u.chunk_ack = post->u.chunk_ack;
@@ -128,12 +126,12 @@ void outlet_post(struct outlet_table *table, struct outlet *outlet, const struct
         if (status == STATUS_OK)
             return;
         if (status != STATUS_BUSY) {
-            outlet_break(table, outlet);
+            outlet_break(table, outlet, "cannot_send");
             return;
         }
     }
     if (outlet->n_posts == table->n_posts_max) {
-        outlet_break(table, outlet);
+        outlet_break(table, outlet, "reads_nothing");
         return;
     }
     outlet->posts[(outlet->posts_head + outlet->n_posts++) % table->n_posts_max] = *post;
@@ -146,7 +144,7 @@ bool outlet_flush(struct outlet_table *table, struct outlet *outlet,
         if (status == STATUS_BUSY)
             return false;
         if (status != STATUS_OK)
-            outlet_break(table, outlet);
+            outlet_break(table, outlet, "cannot_send");
         outlet->posts_head = (outlet->posts_head + 1) % table->n_posts_max;
         outlet->n_posts--;
     }

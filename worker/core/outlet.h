@@ -26,7 +26,6 @@ struct post {
         struct refused refused;
         struct cancel cancel;
         struct failed failed;
-        struct reset reset;
         struct chunk_ack chunk_ack;
         struct transfer_end transfer_end;
     } u;
@@ -34,9 +33,10 @@ struct post {
 
 struct outlet {
     enum outlet_kind kind;
-    uint32_t link;      /* the shell's number */
-    bool broken;        /* to be dropped at the end of this event */
-    struct post *posts; /* owned by the table (n_posts_max): a ring */
+    uint32_t link;          /* the shell's number */
+    bool broken;            /* to be dropped at the end of this event */
+    const char *why_broken; /* a constant for the log; NULL: that has been said */
+    struct post *posts;     /* owned by the table (n_posts_max): a ring */
     uint32_t posts_head;
     uint32_t n_posts;
     char name[MESSAGE_NAME_MAX];
@@ -96,8 +96,8 @@ void outlet_post(struct outlet_table *table, struct outlet *outlet, const struct
 bool outlet_flush(struct outlet_table *table, struct outlet *outlet,
                   const struct engine_sink *sink);
 
-/* Marks a link as given up. */
-void outlet_break(struct outlet_table *table, struct outlet *outlet);
+/* Marks a link as given up. `why` is a constant for the log, or NULL. */
+void outlet_break(struct outlet_table *table, struct outlet *outlet, const char *why);
 
 static inline uint32_t outlet_index(const struct outlet_table *table, const struct outlet *outlet) {
     return (uint32_t)(outlet - table->outlets);

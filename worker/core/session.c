@@ -2,6 +2,7 @@
 
 #include "base/assert.h"
 #include "worker/core/handoff.h"
+#include "worker/core/note.h"
 #include "worker/core/schedule.h"
 
 #include <string.h>
@@ -85,6 +86,8 @@ void session_hello(struct engine *engine, uint32_t link, const struct message *m
         session_post_reset(engine, link, hello->session, REASON_BUSY);
         return;
     }
+    if (engine->contested_router == hello->router_id)
+        engine->is_contested = false; /* it looks at us again: the other one is gone */
     outlet->session = hello->session;
     outlet->router_id = hello->router_id;
     memcpy(outlet->name, hello->name, sizeof outlet->name);
@@ -214,6 +217,18 @@ static void cancel(struct engine *engine, struct outlet *outlet, const struct ca
     outlet_post(&engine->outlets, outlet, &engine->sink, &post);
 }
 
+/* The router serves others, not this worker. */
+static void take_reset(struct engine *engine, struct outlet *outlet, const struct reset *reset) {
+    if (reset->refusal != REFUSAL_NONE)
+        note_outlet(engine, NOTE_SESSION_REFUSED, outlet, refusal_name(reset->refusal));
+    if (reset->refusal == REFUSAL_NAME) {
+        engine->is_contested = true;
+        engine->contested_router = outlet->router_id;
+        engine->contested = *reset;
+    }
+    outlet_break(&engine->outlets, outlet, reset->refusal == REFUSAL_NONE ? "reset" : NULL);
+}
+
 static void take_peers(struct outlet *outlet, const struct peers *message) {
     outlet->n_peers = message->n < MESSAGE_PEERS_MAX ? message->n : MESSAGE_PEERS_MAX;
     for (uint32_t i = 0; i < outlet->n_peers; i++) {
@@ -223,6 +238,16 @@ static void take_peers(struct outlet *outlet, const struct peers *message) {
 }
 
 static void drain(struct engine *engine, const struct drain *message) {
+    if (message->order == DRAIN_UNDO) {
+        if (!engine->draining || engine->ending)
+            return;
+        engine->draining = false;
+        engine->drain_ns = 0;
+        session_beat_all(engine); /* routers look for READY */
+        return;
+    }
+    if (message->order == DRAIN_EXIT)
+        engine->ending = true;
     if (message->deadline_ms > 0) {
         uint64_t at = engine->now_ns + message->deadline_ms * 1000000ull;
         if (engine->drain_ns == 0 || at < engine->drain_ns)
@@ -269,7 +294,7 @@ void session_message(struct engine *engine, struct outlet *outlet, const struct 
         drain(engine, &message->u.drain);
         break;
     case MESSAGE_RESET:
-        outlet_break(&engine->outlets, outlet);
+        take_reset(engine, outlet, &message->u.reset);
         break;
     default: /* not a router's to send */
         engine->figures.n_stale_dropped++;

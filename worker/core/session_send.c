@@ -161,7 +161,7 @@ void session_flush(struct engine *engine) {
         if (status == STATUS_BUSY)
             engine_retry(engine);
         else if (status != STATUS_OK)
-            outlet_break(&engine->outlets, outlet);
+            outlet_break(&engine->outlets, outlet, "cannot_send");
     }
 }
 
@@ -177,8 +177,7 @@ void session_tick(struct engine *engine) {
         struct outlet *outlet = &engine->outlets.outlets[i];
         if (outlet->kind == OUTLET_ROUTER &&
             engine->now_ns - outlet->heard_ns >= engine->config.router_lease_ns) {
-            engine_note(engine, "router silent: its requests are dropped", outlet->router_id);
-            outlet_break(&engine->outlets, outlet);
+            outlet_break(&engine->outlets, outlet, "router_silent");
         }
     }
     session_flush(engine);

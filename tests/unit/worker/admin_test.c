@@ -59,6 +59,7 @@ static const char *get(const struct admin *admin, const char *path) {
 START_TEST(metrics_say_what_the_engine_published_last) {
     struct admin *admin = open_admin();
     struct admin_figures figures = {.load = {.blocks_total = 77, .n_tokens = 5000},
+                                    .chunk_tokens = 208,
                                     .at_ns = clock_now_ns()};
     admin_publish(admin, &figures);
     const char *text = get(admin, "/metrics");
@@ -68,6 +69,8 @@ START_TEST(metrics_say_what_the_engine_published_last) {
     snprintf(line, sizeof line, "tandem_worker_blocks_total%s 77\n", labels);
     ck_assert_ptr_nonnull(strstr(text, line));
     snprintf(line, sizeof line, "tandem_worker_tokens_total%s 5000\n", labels);
+    ck_assert_ptr_nonnull(strstr(text, line));
+    snprintf(line, sizeof line, "tandem_worker_chunk_tokens%s 208\n", labels);
     ck_assert_ptr_nonnull(strstr(text, line));
     figures.load.n_tokens = 5003;
     figures.load.blocks_total = 76;

@@ -183,10 +183,58 @@ START_TEST(the_most_biases_and_stop_ids_fit) {
 }
 END_TEST
 
+START_TEST(every_row_has_the_barred_ids_of_the_model) {
+    struct interval barred[] = {{7, 9}, {190, 200}};
+    struct sample_options options = {.max_seqs = MAX_SEQS,
+                                     .max_slots = MAX_SLOTS,
+                                     .context = CONTEXT,
+                                     .n_vocab = N_VOCAB,
+                                     .n_barred = 2,
+                                     .barred = barred};
+    struct sample sample;
+    struct sampling sampling;
+    uint32_t ids[1] = {0};
+    ck_assert_int_eq(sample_init(&sample, &options), STATUS_OK);
+    barred[0] = barred[1] = (struct interval){0, 1}; /* it has a copy */
+    sampling_init(&sampling);
+    struct sequence_view view = {.ids = ids, .n_tokens = 1, .n_prompt = 1, .sampling = &sampling};
+    for (uint32_t row = 0; row < MAX_SEQS; row++) {
+        sample_prepare(&sample, row, row, &view);
+        ck_assert_uint_eq(sample.params[row].n_barred, 2);
+        ck_assert_uint_eq(sample.params[row].barred[0].begin, 7);
+        ck_assert_uint_eq(sample.params[row].barred[1].end, 200);
+    }
+    sample_fini(&sample);
+}
+END_TEST
+
+/* The next sequence of a slot is longer than the last was when it ended. */
+START_TEST(penalties_forget_the_slots_last_sequence) {
+    struct sample sample;
+    struct sampling sampling;
+    uint32_t ids[CONTEXT];
+    open_sample(&sample);
+    sampling_init(&sampling);
+    sampling.presence = 0.5f;
+    for (uint64_t serial = 1; serial <= 3; serial++) {
+        struct sequence_view view = {.ids = ids, .sampling = &sampling, .serial = serial};
+        view.n_prompt = 2 + 4 * (uint32_t)serial;
+        view.n_tokens = view.n_prompt + 3;
+        for (uint32_t i = 0; i < view.n_tokens; i++)
+            ids[i] = (uint32_t)serial * 20 + i % 5;
+        sample_prepare(&sample, 0, 3, &view);
+        check_counts(&sample.params[0], &view);
+    }
+    sample_fini(&sample);
+}
+END_TEST
+
 void suite_add(TCase *tests) {
     tcase_add_test(tests, the_number_drawn_depends_on_seed_choice_and_index_alone);
     tcase_add_test(tests,
                    penalties_count_the_output_and_know_the_prompt_as_sequences_grow_and_change);
     tcase_add_test(tests, ends_are_banned_until_they_may_come_whatever_the_client_wants);
+    tcase_add_test(tests, every_row_has_the_barred_ids_of_the_model);
     tcase_add_test(tests, the_most_biases_and_stop_ids_fit);
+    tcase_add_test(tests, penalties_forget_the_slots_last_sequence);
 }

@@ -378,7 +378,9 @@ START_TEST(an_idle_worker_that_is_drained_is_done) {
     struct scene scene;
     scene_open(&scene, "auto");
     atomic_uint stop = 1;
-    worker_run(&scene.worker[0], &stop, -1); /* comes back: nothing is held for anybody */
+    struct error error;
+    /* It comes back: nothing is held for anybody. */
+    ck_assert_int_eq(worker_run(&scene.worker[0], &stop, -1, &error), STATUS_OK);
     scene.down[0] = true;
     submit(&scene, 1, PHASE_BOTH, NULL);
     while (scene.finish == FINISH_NONE)

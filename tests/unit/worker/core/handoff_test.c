@@ -120,6 +120,23 @@ START_TEST(reserve_and_submit_said_twice_are_one) {
 }
 END_TEST
 
+START_TEST(reserve_and_submit_said_again_after_the_end_are_no_error) {
+    struct rig *rig = pair_new(16, 8);
+    struct call *call = pair_hand_over(rig, 50, 10);
+    rig_run(rig, 100);
+    rig_expect_done(call, 10, FINISH_LENGTH);
+    call->reason = REASON_NONE;
+    rig_reserve(rig, D, call);
+    rig_decode(rig, D, P, call);
+    rig_run(rig, 100);
+    ck_assert_int_eq(call->reason, REASON_NONE);
+    ck_assert(!call->failed);
+    rig_expect_done(call, 10, FINISH_LENGTH);
+    pair_expect_quiet(rig);
+    rig_free(rig);
+}
+END_TEST
+
 START_TEST(cached_blocks_are_neither_reserved_nor_pushed) {
     struct rig *rig = pair_new(13, 8);
     struct call *first = pair_hand_over(rig, 100, 12);
@@ -256,6 +273,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, a_commit_before_submit_waits_for_it);
     tcase_add_test(tests, a_submit_without_reservation_is_refused);
     tcase_add_test(tests, reserve_and_submit_said_twice_are_one);
+    tcase_add_test(tests, reserve_and_submit_said_again_after_the_end_are_no_error);
     tcase_add_test(tests, cached_blocks_are_neither_reserved_nor_pushed);
     tcase_add_test(tests, an_end_at_token_zero_reaches_the_router_from_both);
     tcase_add_test(tests, logprobs_of_token_zero_travel_with_the_commit);

@@ -170,6 +170,20 @@ START_TEST(random_taking_and_giving_keeps_every_ledger) {
 }
 END_TEST
 
+START_TEST(a_run_of_exactly_the_size_is_found) {
+    uint32_t blocks[130], run[4];
+    begin(130);
+    ck_assert_int_eq(kv_pool_take(&pool, 130, KV_POOL_NO_BLOCK, KV_USED, blocks), STATUS_OK);
+    static const uint32_t gaps[] = {3, 20, 21, 22, 70, 71, 72, 73, 100};
+    for (size_t i = 0; i < sizeof gaps / sizeof *gaps; i++)
+        kv_pool_give(&pool, blocks[gaps[i]], false);
+    ck_assert_int_eq(kv_pool_take(&pool, 4, KV_POOL_NO_BLOCK, KV_USED, run), STATUS_OK);
+    for (uint32_t i = 0; i < 4; i++)
+        ck_assert_uint_eq(run[i], 70 + i);
+    end();
+}
+END_TEST
+
 void suite_add(TCase *tests) {
     tcase_add_test(tests, a_shared_block_is_free_only_after_its_last_holder);
     tcase_add_test(tests, blocks_come_in_runs_where_there_are_runs);
@@ -178,4 +192,5 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, a_second_block_of_the_same_name_stays_nameless);
     tcase_add_test(tests, a_block_is_named_by_all_tokens_before_its_end);
     tcase_add_test(tests, random_taking_and_giving_keeps_every_ledger);
+    tcase_add_test(tests, a_run_of_exactly_the_size_is_found);
 }

@@ -82,6 +82,7 @@ struct worker {
     uint32_t n_digest;
     struct load load;
     uint32_t n_closed;
+    char note[200]; /* its last one */
 };
 
 struct rig {

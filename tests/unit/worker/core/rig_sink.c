@@ -1,6 +1,8 @@
 /* What an engine does to the world: to routers at once, to other workers by way of a queue. */
 #include "tests/unit/worker/core/rig.h"
 
+#include "base/note.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -255,6 +257,13 @@ static enum status sink_take_chunk(void *context, uint32_t link, const struct ch
     return STATUS_OK;
 }
 
+static void sink_note(void *context, const struct note *note) {
+    struct worker *worker = context;
+    char text[160];
+    snprintf(worker->note, sizeof worker->note, "%s %s", note->kind->message,
+             note_text(text, sizeof text, note, NULL));
+}
+
 struct engine_sink rig_sink(struct worker *worker) {
     return (struct engine_sink){
         .context = worker,
@@ -263,5 +272,6 @@ struct engine_sink rig_sink(struct worker *worker) {
         .close_link = sink_close_link,
         .push_chunk = sink_push_chunk,
         .take_chunk = sink_take_chunk,
+        .note = sink_note,
     };
 }

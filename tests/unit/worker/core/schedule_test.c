@@ -23,6 +23,28 @@ START_TEST(one_sequence_answers_what_its_prompt_says) {
 }
 END_TEST
 
+/* A router fences a worker whose progress stands still; a slow step must not look so. */
+START_TEST(each_layer_of_a_step_is_progress) {
+    struct rig *rig = rig_new(2);
+    struct worker *worker = rig_add(rig, rig_config());
+    rig_hello(rig, 0);
+    rig_both(rig, 0, rig_call(rig, 37, 5));
+    struct load before, after;
+    ck_assert(rig_plan(rig, 0));
+    for (uint32_t layer = 0; layer < RIG_LAYERS; layer++) {
+        engine_load(worker->engine, &before);
+        ck_assert(rig_layer(rig, 0));
+        engine_load(worker->engine, &after);
+        ck_assert_uint_eq(after.progress, before.progress + 1);
+        engine_layers_done(worker->engine, rig->now_ns, layer, layer + 1); /* nothing new */
+        engine_load(worker->engine, &after);
+        ck_assert_uint_eq(after.progress, before.progress + 1);
+    }
+    rig_end(rig, 0);
+    rig_free(rig);
+}
+END_TEST
+
 START_TEST(many_sequences_answer_alike_under_every_chunk_size) {
     static const uint32_t chunks[] = {1, 2, 3, 7, 15, 16, 17, 33, 64};
     for (uint32_t c = 0; c < sizeof chunks / sizeof chunks[0]; c++) {
@@ -301,6 +323,7 @@ END_TEST
 
 void suite_add(TCase *tests) {
     tcase_add_test(tests, one_sequence_answers_what_its_prompt_says);
+    tcase_add_test(tests, each_layer_of_a_step_is_progress);
     tcase_add_test(tests, many_sequences_answer_alike_under_every_chunk_size);
     tcase_add_test(tests, a_pool_of_a_quarter_preempts_and_still_answers_right);
     tcase_add_test(tests, a_sequence_may_fill_the_whole_pool_but_no_more);

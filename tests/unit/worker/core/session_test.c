@@ -92,6 +92,69 @@ START_TEST(a_new_hello_ends_only_that_routers_older_session) {
 }
 END_TEST
 
+static void refuse(struct rig *rig, uint32_t r, enum refusal refusal, uint64_t incarnation) {
+    struct message message = {.type = MESSAGE_RESET};
+    message.u.reset = (struct reset){.reason = REASON_MISMATCH,
+                                     .refusal = refusal,
+                                     .incarnation = incarnation,
+                                     .endpoint = "ipc:///other"};
+    rig_send(rig, 0, r, &message);
+    rig_check(rig);
+}
+
+START_TEST(a_router_that_refuses_the_worker_ends_its_session_and_no_other) {
+    struct rig *rig = new_rig(4);
+    struct worker *worker = &rig->workers[0];
+    rig_hello(rig, 1);
+    struct call *other = rig_call(rig, 20, 30);
+    other->req.hi = 501;
+    rig_both(rig, 0, other);
+    uint32_t n_closed = worker->n_closed;
+    refuse(rig, 0, REFUSAL_MODEL, 0);
+    ck_assert_uint_eq(worker->n_closed, n_closed + 1);
+    ck_assert_str_eq(worker->note, "router refuses this worker router=router reason=other_model");
+    ck_assert_ptr_null(engine_outlived(worker->engine));
+    rig_run(rig, 100);
+    rig_expect_done(other, 30, FINISH_LENGTH);
+    rig_free(rig);
+}
+END_TEST
+
+START_TEST(the_later_one_of_a_name_ends_at_once) {
+    struct rig *rig = new_rig(4);
+    struct worker *worker = &rig->workers[0];
+    rig_hello(rig, 1);
+    refuse(rig, 0, REFUSAL_NAME, worker->incarnation - 1);
+    const struct reset *other = engine_outlived(worker->engine);
+    ck_assert_ptr_nonnull(other);
+    ck_assert_str_eq(other->endpoint, "ipc:///other");
+    ck_assert_uint_eq(other->incarnation, worker->incarnation - 1);
+    rig_free(rig);
+}
+END_TEST
+
+/* Two routers may know different ones of the two: never may both end. */
+START_TEST(the_earlier_one_of_a_name_goes_on_while_a_router_is_served) {
+    struct rig *rig = new_rig(4);
+    struct worker *worker = &rig->workers[0];
+    rig_hello(rig, 1);
+    refuse(rig, 0, REFUSAL_NAME, worker->incarnation + 1);
+    ck_assert_ptr_null(engine_outlived(worker->engine));
+    for (uint32_t i = 0; i < 12; i++) { /* router 1 falls silent: nobody is left */
+        ck_assert_ptr_null(engine_outlived(worker->engine));
+        rig_tick(rig, 450);
+    }
+    ck_assert_ptr_nonnull(engine_outlived(worker->engine));
+    rig_hello(rig, 0); /* the other one is gone, says router 0 */
+    ck_assert_ptr_null(engine_outlived(worker->engine));
+    for (uint32_t i = 0; i < 12; i++) /* and then no more: that ends nobody */
+        rig_tick(rig, 450);
+    ck_assert_uint_eq(worker->engine->outlets.n_broken, 0);
+    ck_assert_ptr_null(engine_outlived(worker->engine));
+    rig_free(rig);
+}
+END_TEST
+
 START_TEST(a_silent_router_loses_its_requests_and_no_others) {
     struct rig *rig = new_rig(5);
     struct worker *worker = &rig->workers[0];
@@ -340,6 +403,38 @@ START_TEST(a_draining_worker_takes_nothing_new_and_finishes_what_it_has) {
 }
 END_TEST
 
+static void order(struct rig *rig, enum drain_order what, uint32_t deadline_ms) {
+    struct message message = {.type = MESSAGE_DRAIN};
+    message.u.drain = (struct drain){deadline_ms, what};
+    rig_send(rig, 0, 0, &message);
+}
+
+START_TEST(a_drain_is_taken_back_unless_the_process_ends) {
+    struct rig *rig = new_rig(14);
+    struct worker *worker = &rig->workers[0];
+    struct call *call = rig_call(rig, 20, 30);
+    rig_both(rig, 0, call);
+    order(rig, DRAIN_UNDO, 0); /* there is nothing to take back */
+    order(rig, DRAIN_STOP, 2000);
+    order(rig, DRAIN_UNDO, 0);
+    ck_assert(!engine_is_ending(worker->engine));
+    struct call *next = rig_call(rig, 20, 5);
+    rig_both(rig, 0, next);
+    ck_assert(!next->failed);
+    rig_tick(rig, 2000); /* the deadline went with the drain */
+    ck_assert(!call->failed);
+    order(rig, DRAIN_EXIT, 2000);
+    ck_assert(engine_is_ending(worker->engine));
+    order(rig, DRAIN_UNDO, 0);
+    ck_assert(engine_is_ending(worker->engine));
+    struct call *late = rig_call(rig, 20, 5);
+    rig_both(rig, 0, late);
+    ck_assert_int_eq(late->reason, REASON_DRAINING);
+    rig_check(rig);
+    rig_free(rig);
+}
+END_TEST
+
 START_TEST(another_routers_request_cannot_be_touched) {
     struct rig *rig = new_rig(12);
     rig_hello(rig, 1);
@@ -365,6 +460,9 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, a_busy_welcome_comes_later_and_first);
     tcase_add_test(tests, a_message_of_a_stale_session_is_answered_reset);
     tcase_add_test(tests, a_new_hello_ends_only_that_routers_older_session);
+    tcase_add_test(tests, a_router_that_refuses_the_worker_ends_its_session_and_no_other);
+    tcase_add_test(tests, the_later_one_of_a_name_ends_at_once);
+    tcase_add_test(tests, the_earlier_one_of_a_name_goes_on_while_a_router_is_served);
     tcase_add_test(tests, a_silent_router_loses_its_requests_and_no_others);
     tcase_add_test(tests, a_router_hears_something_every_100_ms_and_a_digest_each_second);
     tcase_add_test(tests, tokens_that_met_busy_go_with_the_next_step);
@@ -376,5 +474,6 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, only_the_last_graves_are_kept);
     tcase_add_test(tests, a_router_that_never_reads_is_given_up);
     tcase_add_test(tests, a_draining_worker_takes_nothing_new_and_finishes_what_it_has);
+    tcase_add_test(tests, a_drain_is_taken_back_unless_the_process_ends);
     tcase_add_test(tests, another_routers_request_cannot_be_touched);
 }

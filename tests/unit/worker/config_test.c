@@ -1,0 +1,168 @@
+/* Every option arrives in the field that is named for it. Each has a value that no other has, so
+ * two that were swapped are seen. */
+#include "worker/config.h"
+
+#include "base/clock.h"
+#include "tests/support/option_values.h"
+#include "tests/support/suite.h"
+
+#include <string.h>
+
+const char *const suite_name = "worker config";
+const double suite_timeout_s = 30;
+
+/* --follow silences what does not fit together. Missing are devices, which no build of ours takes,
+ * and dry-run, which no follower takes: both have a test of their own. */
+static const struct option_value values[] = {
+    {"name", "w-17", NULL},
+    {"role", "decode", "worker"},
+    {"model", "/model-19", "cluster worker"},
+    {"load-format", "dummy", "cluster worker"},
+    {"routers", "ipc:///r-23,tcp://r:29", "worker"},
+    {"endpoint", "ipc:///e-31", "worker"},
+    {"kv-endpoint", "ipc:///kv-37", "worker"},
+    {"keys", "/keys-41", "cluster"},
+    {"backend", "backend-43", "worker"},
+    {"tp", "7", "worker"},
+    {"ranks-here", "5", "worker"},
+    {"rank-listen", "ipc:///ranks-47", "worker"},
+    {"follow", "ipc:///leader-53", "worker"},
+    {"kv-dtype", "f16", "worker"},
+    {"threads", "59", "worker"},
+    {"kv-blocks", "61", "worker"},
+    {"chunk-tokens", "67", "worker"},
+    {"max-batch", "71", "worker"},
+    {"context", "73", "worker"},
+    {"kv-transport", "shm", "worker"},
+    {"step-us", "79", "worker"},
+    {"admin", "127.0.0.1:83", "worker"},
+    {"drain", "89ms", "worker"},
+    {"log-level", "error", "cluster worker"},
+    {"json", "yes", NULL},
+    {"device", "device-97", NULL},
+};
+#define N_VALUES (sizeof values / sizeof *values)
+#define N_OTHERS 2
+
+/* Reads and frees the arguments; what is wrong with them, if anything, goes into `errors`. */
+static enum status read_args(struct config *config, struct option_args *args, struct buf *errors) {
+    buf_init(errors, 65536);
+    enum status status = config_read(config, args->argc, args->argv, errors);
+    option_args_fini(args);
+    return status;
+}
+
+static void check_texts(const struct config *config) {
+    ck_assert_str_eq(config->name, "w-17");
+    ck_assert_str_eq(config->model, "/model-19");
+    ck_assert_uint_eq(config->n_routers, 2);
+    ck_assert_str_eq(config->routers[0], "ipc:///r-23");
+    ck_assert_str_eq(config->routers[1], "tcp://r:29");
+    ck_assert_str_eq(config->endpoint, "ipc:///e-31");
+    ck_assert_str_eq(config->kv_endpoint, "ipc:///kv-37");
+    ck_assert_str_eq(config->keys, "/keys-41");
+    ck_assert_str_eq(config->backend, "backend-43");
+    ck_assert_str_eq(config->rank_listen, "ipc:///ranks-47");
+    ck_assert_str_eq(config->follow, "ipc:///leader-53");
+    ck_assert_str_eq(config->kv_dtype, "f16");
+    ck_assert_str_eq(config->kv_transport, "shm");
+    ck_assert_str_eq(config->admin, "127.0.0.1:83");
+    ck_assert_str_eq(config->device, "device-97");
+}
+
+static void check_all(const struct config *config) {
+    check_texts(config);
+    ck_assert(config->dummy && config->json && !config->dry_run);
+    ck_assert_int_eq(config->role, ROLE_DECODE);
+    ck_assert_uint_eq(config->tp, 7);
+    ck_assert_uint_eq(config->ranks_here, 5);
+    ck_assert_uint_eq(config->threads, 59);
+    ck_assert_uint_eq(config->kv_blocks, 61);
+    ck_assert_uint_eq(config->chunk_tokens, 67);
+    ck_assert_uint_eq(config->max_batch, 71);
+    ck_assert_uint_eq(config->context, 73);
+    ck_assert_uint_eq(config->step_us, 79);
+    ck_assert_uint_eq(config->drain_ns, 89 * NS_PER_MS);
+    ck_assert_int_eq(config->log_level, LOG_ERROR);
+}
+
+static void reads_all(struct option_args *args) {
+    struct config config;
+    struct buf errors;
+    enum status status = read_args(&config, args, &errors);
+    ck_assert_msg(status == STATUS_OK, "%.*s", (int)errors.n, errors.data);
+    check_all(&config);
+    config_fini(&config);
+    buf_fini(&errors);
+}
+
+START_TEST(every_option_arrives_where_it_belongs) {
+    struct option_args args;
+    ck_assert_uint_eq(N_VALUES + N_OTHERS, option_rows(SOURCE_DIR "/worker/config.c"));
+    option_args_flags(&args, values, N_VALUES);
+    reads_all(&args);
+}
+END_TEST
+
+START_TEST(so_it_does_from_each_section_of_a_file) {
+    struct option_args args;
+    option_args_file(&args, values, N_VALUES, false);
+    reads_all(&args);
+    option_args_file(&args, values, N_VALUES, true);
+    reads_all(&args);
+}
+END_TEST
+
+/* A plan is all that is asked for, so that nothing else is missing. */
+static enum status read_plan(struct config *config, const char *name, const char *value,
+                             struct buf *errors) {
+    struct option_args args;
+    const struct option_value plan[] = {
+        {"model", "hash", NULL}, {"dry-run", "yes", NULL}, {name, value, NULL}};
+    option_args_flags(&args, plan, 3);
+    return read_args(config, &args, errors);
+}
+
+START_TEST(every_word_of_a_choice_is_what_it_says) {
+    static const struct {
+        const char *option, *word;
+        enum worker_role role;
+    } words[] = {
+        {"role", "mixed", ROLE_MIXED},   {"role", "prefill", ROLE_PREFILL},
+        {"role", "decode", ROLE_DECODE}, {"kv-dtype", "auto", 0},
+        {"kv-dtype", "f16", 0},          {"kv-dtype", "f32", 0},
+        {"kv-transport", "auto", 0},     {"kv-transport", "local", 0},
+        {"kv-transport", "shm", 0},      {"kv-transport", "tcp", 0},
+    };
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        struct config config;
+        struct buf errors;
+        ck_assert_int_eq(read_plan(&config, words[i].option, words[i].word, &errors), STATUS_OK);
+        ck_assert(config.dry_run && !config.json && !config.dummy);
+        ck_assert_int_eq(config.role, words[i].role);
+        if (strcmp(words[i].option, "kv-dtype") == 0)
+            ck_assert_str_eq(config.kv_dtype, words[i].word);
+        if (strcmp(words[i].option, "kv-transport") == 0)
+            ck_assert_str_eq(config.kv_transport, words[i].word);
+        config_fini(&config);
+        buf_fini(&errors);
+    }
+}
+END_TEST
+
+START_TEST(devices_are_refused_by_their_name) {
+    struct config config;
+    struct buf errors;
+    ck_assert_int_eq(read_plan(&config, "devices", "0,1", &errors), STATUS_INVALID);
+    ck_assert_ptr_nonnull(strstr(errors.data, "--devices: "));
+    config_fini(&config);
+    buf_fini(&errors);
+}
+END_TEST
+
+void suite_add(TCase *tests) {
+    tcase_add_test(tests, every_option_arrives_where_it_belongs);
+    tcase_add_test(tests, so_it_does_from_each_section_of_a_file);
+    tcase_add_test(tests, every_word_of_a_choice_is_what_it_says);
+    tcase_add_test(tests, devices_are_refused_by_their_name);
+}

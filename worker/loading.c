@@ -1,0 +1,110 @@
+#include "worker/loading.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "proto/bus.h"
+#include "worker/links.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#define ANNOUNCE_AFTER_NS (500 * NS_PER_MS) /* what is loaded by then is ready at once */
+#define SAY_NS            (2 * NS_PER_S)
+#define LOOK_MS           200
+#define EVENTS_MAX        256
+
+/* Of all ranks in this process. */
+static atomic_uint_fast64_t n_expected;
+static atomic_uint_fast64_t n_loaded;
+
+struct loading {
+    struct links *links; /* borrowed; may be NULL */
+    struct links_self self;
+    uint64_t began_ns;
+    uint64_t said_ns; /* 0: not yet */
+    int end_fd;
+    pthread_t thread;
+};
+
+void loading_expect(uint64_t n_bytes) {
+    atomic_fetch_add(&n_expected, n_bytes);
+}
+
+void loading_done(uint64_t n_bytes) {
+    atomic_fetch_add(&n_loaded, n_bytes);
+}
+
+static void say(struct loading *loading, const char *message, uint64_t now_ns) {
+    char name[2 * MESSAGE_NAME_MAX];
+    uint64_t n_all = atomic_load(&n_expected), n = atomic_load(&n_loaded);
+    double seconds = (double)(now_ns - loading->began_ns) / 1e9;
+    loading->said_ns = now_ns;
+    log_info(message, "name=%s percent=%llu bytes=%llu of_bytes=%llu seconds=%.1f mb_per_s=%.0f",
+             log_text(name, sizeof name, loading->self.name),
+             (unsigned long long)(n_all > 0 ? n * 100 / n_all : 0), (unsigned long long)n,
+             (unsigned long long)n_all, seconds, seconds > 0 ? (double)n / 1e6 / seconds : 0);
+}
+
+/* Nobody has a session with us yet: what is not about our announcements is from who knows. */
+static void take_event(void *context, const struct bus_event *event) {
+    (void)links_took(context, event);
+}
+
+static void look(struct loading *loading, uint64_t now_ns) {
+    uint64_t n_all = atomic_load(&n_expected), n = atomic_load(&n_loaded);
+    if (n_all > 0 && loading->said_ns == 0)
+        say(loading, "loading the model", now_ns);
+    else if (n_all > 0 && now_ns - loading->said_ns >= SAY_NS)
+        say(loading, "still loading", now_ns);
+    if (!loading->links || now_ns - loading->began_ns < ANNOUNCE_AFTER_NS)
+        return;
+    loading->self.loading = 1 + (n_all > 0 ? (uint32_t)(n * 100 / n_all) : 0);
+    bus_dispatch(loading->links->control, EVENTS_MAX, take_event, loading->links);
+    links_announce(loading->links, now_ns, &loading->self);
+}
+
+static void *run(void *user) {
+    struct loading *loading = user;
+    struct pollfd end = {.fd = loading->end_fd, .events = POLLIN};
+    while (poll(&end, 1, LOOK_MS) <= 0)
+        look(loading, clock_now_ns());
+    return NULL;
+}
+
+enum status loading_begin(struct links *links, const struct links_self *self,
+                          struct loading **loading, struct error *error) {
+    struct loading *made = calloc(1, sizeof *made);
+    if (!made)
+        return error_set(error, STATUS_NOMEM, "out of memory");
+    *made = (struct loading){.links = links, .self = *self, .began_ns = clock_now_ns()};
+    atomic_store(&n_expected, 0);
+    atomic_store(&n_loaded, 0);
+    made->end_fd = eventfd(0, EFD_CLOEXEC);
+    if (made->end_fd < 0 || pthread_create(&made->thread, NULL, run, made) != 0) {
+        if (made->end_fd >= 0)
+            close(made->end_fd);
+        free(made);
+        return error_set(error, STATUS_LIMIT, "cannot start a thread: %s", strerror(errno));
+    }
+    *loading = made;
+    return STATUS_OK;
+}
+
+void loading_end(struct loading *loading) {
+    if (!loading)
+        return;
+    eventfd_write(loading->end_fd, 1);
+    pthread_join(loading->thread, NULL);
+    if (loading->said_ns != 0)
+        say(loading, "model loaded", clock_now_ns());
+    if (loading->links)
+        loading->links->announce_ns = 0; /* the next turn says that we are ready */
+    close(loading->end_fd);
+    free(loading);
+}
