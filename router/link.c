@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/loop.h"
+#include "base/note.h"
 #include "proto/bus.h"
 #include "router/call.h"
 #include "router/serving.h"
@@ -151,13 +152,9 @@ static void on_end(void *context, uint64_t user, const struct request_end *end) 
     calls_end(link->serving->calls, user, end);
 }
 
-static void on_note(void *context, const char *what, uint32_t slot, uint64_t detail) {
+static void on_note(void *context, const struct note *note) {
     (void)context;
-    if (slot == UINT32_MAX)
-        log_info("router", "note=\"%s\" detail=%llu", what, (unsigned long long)detail);
-    else
-        log_info("router", "note=\"%s\" slot=%u detail=%llu", what, slot,
-                 (unsigned long long)detail);
+    note_log(note, NULL);
 }
 
 struct router_sink link_sink(struct link *link) {

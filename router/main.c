@@ -82,6 +82,13 @@ static enum status open_core(struct program *program, uint64_t prefix_seed, stru
         .hang_ns_min = NS_PER_S,
         .prefix_key = prefix_seed,
     };
+    /* What a worker sends in WELCOME comes from the same model_open(). */
+    const struct model_config *about = &program->model->config;
+    _Static_assert(sizeof about->fingerprint == FINGERPRINT_BYTES &&
+                       sizeof about->tokenizer_fingerprint == FINGERPRINT_BYTES,
+                   "fingerprints on the wire are the model's");
+    memcpy(core.model_fp, about->fingerprint, FINGERPRINT_BYTES);
+    memcpy(core.tokenizer_fp, about->tokenizer_fingerprint, FINGERPRINT_BYTES);
     snprintf(core.name, sizeof core.name, "%s", serving->name);
     enum status status = router_new(&core, &sink, &serving->core);
     if (status != STATUS_OK)

@@ -96,8 +96,6 @@ static void put_load(const struct load *load, struct buf *out) {
 
 static void put_worker(const struct worker_view *view, struct buf *out) {
     static const char *const roles[] = {"mixed", "prefill", "decode"};
-    static const char *const states[] = {"free",    "opening",  "ready",
-                                         "suspect", "draining", "refused"};
     const struct welcome *welcome = &view->welcome;
     uint64_t now_ns = clock_now_ns();
     char incarnation[24];
@@ -105,7 +103,11 @@ static void put_worker(const struct worker_view *view, struct buf *out) {
     buf_putc(out, '{');
     put_text(out, "name", welcome->name);
     put_text(out, "role", roles[(unsigned)welcome->role <= ROLE_DECODE ? welcome->role : 0]);
-    put_text(out, "state", states[(unsigned)view->state <= SLOT_REFUSED ? view->state : 0]);
+    put_text(out, "state", slot_state_name(view->state));
+    if (view->state == SLOT_REFUSED || view->state == SLOT_RIVAL)
+        put_text(out, "reason", refusal_name(view->refusal));
+    if (view->state == SLOT_LOADING)
+        put_number(out, "percent", view->loading);
     put_number(out, "pid", welcome->pid);
     put_text(out, "incarnation", incarnation);
     put_text(out, "model", welcome->model);
@@ -154,7 +156,7 @@ static enum status drain_worker(struct serving *serving, const struct exchange *
         memcpy(name, worker.bytes, worker.n);
     json_decref(root);
     TRY(status);
-    if (router_drain_worker(serving->core, clock_now_ns(), name) != STATUS_OK)
+    if (router_drain_worker(serving->core, clock_now_ns(), name, false) != STATUS_OK)
         return error_field(error, STATUS_NOT_FOUND, "worker", "There is no worker `%s`", name);
     link_touch(serving->link);
     return STATUS_OK;

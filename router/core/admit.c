@@ -3,6 +3,7 @@
 #include "base/assert.h"
 #include "router/core/core.h"
 #include "router/core/finish.h"
+#include "router/core/place.h"
 
 #include <stddef.h>
 
@@ -17,7 +18,7 @@ static uint32_t longest_context(const struct router *router) {
     return longest;
 }
 
-enum status admit_check(const struct router *router, const struct request_spec *spec) {
+static enum status check_one(const struct router *router, const struct request_spec *spec) {
     if (!spec->tokens || spec->n_prompt == 0 || spec->sampling.max_new == 0 ||
         spec->capacity < spec->n_prompt || spec->capacity - spec->n_prompt < spec->sampling.max_new)
         return STATUS_INVALID;
@@ -26,9 +27,21 @@ enum status admit_check(const struct router *router, const struct request_spec *
         return STATUS_CLOSED;
     if (spec->n_prompt > router->config.max_prompt || spec->n_prompt >= context)
         return STATUS_LIMIT;
-    if (router->requests.n_used == router->requests.capacity)
-        return STATUS_BUSY;
     return STATUS_OK;
+}
+
+enum status admit_check(const struct router *router, const struct request_spec *specs, uint32_t n) {
+    for (uint32_t i = 0; i < n; i++)
+        TRY(check_one(router, &specs[i]));
+    if (n > router->requests.capacity - router->requests.n_used)
+        return STATUS_BUSY;
+    if (n == 1)
+        return STATUS_OK; /* the attempt to place it shows whether it waits */
+    uint32_t room = place_room(router);
+    uint32_t n_waits = n > room ? n - room : 0;
+    return (uint64_t)router->n_waiting + n_waits > router->config.max_queue && n_waits > 0
+               ? STATUS_BUSY
+               : STATUS_OK;
 }
 
 static bool before(const struct request *a, const struct request *b) {

@@ -7,8 +7,9 @@
 struct router;
 struct request;
 
-/* Could this spec be served at all, now? STATUS_OK, BUSY, CLOSED, LIMIT, INVALID. */
-NODISCARD enum status admit_check(const struct router *router, const struct request_spec *spec);
+/* Could all of these specs (n) be let in now? STATUS_OK, BUSY, CLOSED, LIMIT, INVALID. */
+NODISCARD enum status admit_check(const struct router *router, const struct request_spec *specs,
+                                  uint32_t n);
 
 enum turn admit_request(struct router *router, struct request *req);
 

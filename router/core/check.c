@@ -4,6 +4,7 @@
 #include "router/core/router.h"
 
 #include <stddef.h>
+#include <string.h>
 
 static const char *check_queue(const struct router *router) {
     uint32_t n = 0;
@@ -68,12 +69,40 @@ static uint32_t count(const struct list *head) {
     return n;
 }
 
+/* What a slot's state says of its link, its refusal and its name. */
+static const char *check_slot(const struct router *router, const struct slot *slot) {
+    if (slot->state == SLOT_FREE)
+        return slot->linked ? "a free slot has a link" : NULL;
+    if (slot->state == SLOT_LOADING)
+        return slot->linked ? "a loading slot has a link" : NULL;
+    if (!slot->linked && slot->state != SLOT_REFUSED)
+        return "a worker has a slot and no link";
+    bool is_kept_out = slot->state == SLOT_REFUSED || slot->state == SLOT_RIVAL;
+    if (is_kept_out && slot->refusal == REFUSAL_NONE)
+        return "a worker is refused for no reason";
+    const struct router_config *own = &router->config;
+    if (!slot_in_session(slot))
+        return NULL;
+    if (memcmp(slot->welcome.model_fp, own->model_fp, FINGERPRINT_BYTES) != 0 ||
+        memcmp(slot->welcome.tokenizer_fp, own->tokenizer_fp, FINGERPRINT_BYTES) != 0)
+        return "a worker of another model is in session";
+    for (uint32_t i = 0; i < slot->number; i++) {
+        const struct slot *other = &router->fleet.slots[i];
+        if (slot_in_session(other) && fleet_same_name(other->announce.name, slot->announce.name))
+            return "two workers of one name are in session";
+    }
+    return NULL;
+}
+
 static const char *check_fleet(const struct router *router) {
     const struct fleet *fleet = &router->fleet;
     uint32_t n_ready = 0;
     for (uint32_t i = 0; i < fleet->n_slots; i++) {
         const struct slot *slot = &fleet->slots[i];
         n_ready += slot->state == SLOT_READY;
+        const char *flaw = check_slot(router, slot);
+        if (flaw)
+            return flaw;
         uint32_t n = count(&slot->prefills) + count(&slot->decodes);
         if (n != slot->n_assigned)
             return "a slot's count of attempts is wrong";

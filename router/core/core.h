@@ -48,10 +48,3 @@ struct router {
     struct router_stats stats;
     uint64_t n_turned_away; /* refused before they were admitted; part of stats.n_refused */
 };
-
-/* For the log. */
-static inline void note(const struct router *router, const char *what, uint32_t slot,
-                        uint64_t detail) {
-    if (router->sink.note)
-        router->sink.note(router->sink.context, what, slot, detail);
-}

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "router/core/core.h"
 #include "router/core/dispatch.h"
+#include "router/core/note.h"
 #include "router/core/replay.h"
 #include "router/core/stream.h"
 
@@ -79,14 +80,14 @@ void digest_read(struct router *router, struct slot *slot, const struct digest *
     list_each(at_decode, &slot->decodes) {
         struct request *req = list_entry(at_decode, struct request, decode.link);
         if (is_missing(&req->decode, digest->seen_seq)) {
-            note(router, "worker lost a request: replayed", slot->number, req->id.lo);
+            note_request(router, NOTE_REQUEST_MISSING, req, slot);
             replay_lost(router, req, slot, LOSS_FAILED);
         }
     }
     list_each(at_prefill, &slot->prefills) {
         struct request *req = list_entry(at_prefill, struct request, prefill.link);
         if (is_missing(&req->prefill, digest->seen_seq)) {
-            note(router, "worker lost a request: replayed", slot->number, req->id.lo);
+            note_request(router, NOTE_REQUEST_MISSING, req, slot);
             replay_lost(router, req, slot, LOSS_FAILED);
         }
     }

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "router/core/admit.h"
 #include "router/core/core.h"
+#include "router/core/note.h"
 #include "router/core/replay.h"
 
 #include <string.h>
@@ -111,7 +112,7 @@ static void submitted(struct router *router, struct request *req) {
     if (!req->counted_inexact && (others || !fleet_equals(slot, other))) {
         req->counted_inexact = true;
         router->stats.n_inexact++;
-        note(router, "stream continues with other numerics", slot->number, req->id.lo);
+        note_request(router, NOTE_INEXACT, req, slot);
     }
 }
 
@@ -145,6 +146,7 @@ static void begin_attempt(struct router *router, struct request *req) {
     req->computing = true;
     req->counted_inexact = false;
     req->verdict_ns = 0;
+    req->unfit_ns = 0;
     req->resend_ns = 0;
     req->advanced_ns = router->now_ns;
     if (req->dispatched_ns == 0)

@@ -6,7 +6,9 @@
  *
  *   FREE -> OPENING (announced: link opened, HELLO sent) -> READY -> DRAINING (it said so)
  *   READY, DRAINING -> SUSPECT (fenced: a new HELLO is under way on the same link) -> READY
- *   OPENING, SUSPECT -> REFUSED (another protocol, model or tokenizer; the link is closed)
+ *   OPENING, SUSPECT -> REFUSED (refuse.h: another protocol, model, tokenizer, name; it is told)
+ *   OPENING, SUSPECT -> RIVAL (rival.h: another worker has its name) -> READY or REFUSED
+ *   LOADING (announced, its model is being read: no link yet) -> OPENING
  *   any -> FREE (link lost, no longer announced, superseded by its next incarnation) */
 #pragma once
 
@@ -23,13 +25,18 @@
 struct slot {
     uint32_t number;
     enum slot_state state;
+    enum refusal refusal; /* why it is not served: REFUSED or RIVAL; else of its last time */
+    bool linked;          /* the shell has a link for it */
     struct announce announce;
-    struct welcome welcome;
+    struct welcome welcome; /* once it came */
     struct load load;
     uint64_t session;
     uint64_t n_sent; /* on this link: the seq of the last message */
     uint64_t hello_ns;
+    uint64_t since_ns; /* its first announcement */
     uint64_t announced_ns;
+    uint64_t contested_ns; /* while RIVAL: since when */
+    uint64_t asked_ns;     /* the same, and how late this loop has been since */
     uint64_t heard_ns;
     uint64_t progress_ns;    /* when load.progress last rose */
     uint64_t live_since_ns;  /* end of its last long silence */
@@ -52,11 +59,9 @@ struct fleet {
     uint32_t n_seen; /* slots from here on were never used */
     uint32_t n_ready;
     uint64_t no_worker_since_ns; /* meaningful while n_ready == 0 */
+    uint64_t no_slot_noted_ns;   /* 0: never */
     bool peers_changed;
     bool forgets_due;
-    bool has_model; /* the model and tokenizer that this router's requests were made for */
-    uint8_t model_fp[FINGERPRINT_BYTES];
-    uint8_t tokenizer_fp[FINGERPRINT_BYTES];
     struct peer peers[MESSAGE_PEERS_MAX]; /* scratch of a PEERS message */
 };
 
@@ -75,14 +80,23 @@ void fleet_fini(struct fleet *fleet);
 void fleet_announced(struct router *router, const struct announce *announce);
 void fleet_welcomed(struct router *router, struct slot *slot, const struct welcome *welcome);
 
-/* Ends the session: attempts there are lost, late words are dropped; asks for a new session. */
+/* It was welcomed and nothing speaks against it: work may go there. */
+void fleet_join(struct router *router, struct slot *slot);
+
+/* Ends the session: attempts there are lost, late words are dropped; asks for a new session. `why`
+ * is a constant for the log. */
 void fleet_fence(struct router *router, struct slot *slot, enum loss loss, const char *why);
 
-/* The link is gone: attempts there are lost and the slot is free. */
-void fleet_lost(struct router *router, struct slot *slot);
+/* The link is gone, for whatever reason: the slot is free afterwards. */
+void fleet_lost(struct router *router, struct slot *slot, const char *why);
 
-/* The same by our own wish: closes the link first. */
-void fleet_close(struct router *router, struct slot *slot);
+/* Closes the link and frees the slot. */
+void fleet_close(struct router *router, struct slot *slot, const char *why);
+
+/* Closes the link alone, if there is one. */
+void fleet_unlink(struct router *router, struct slot *slot);
+
+bool fleet_same_name(const char *a, const char *b); /* (MESSAGE_NAME_MAX) each */
 
 /* Moves the slot to another state and keeps the counts. */
 void fleet_set_state(struct router *router, struct slot *slot, enum slot_state state);

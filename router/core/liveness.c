@@ -4,9 +4,12 @@
 #include "router/core/core.h"
 #include "router/core/dispatch.h"
 #include "router/core/replay.h"
+#include "router/core/rival.h"
 
-#define SILENCE_NOTED_NS (500 * NS_PER_MS) /* five beats missed */
-#define SILENCE_NS       (10 * NS_PER_S)   /* a slot without session or announcement is given up */
+#define SILENCE_NOTED_NS   (500 * NS_PER_MS) /* five beats missed */
+#define SILENCE_NS         (10 * NS_PER_S) /* a slot without session or announcement is given up */
+#define REFUSED_SILENCE_NS (3 * NS_PER_S)  /* a refused one: status should not show the dead */
+#define LOADING_SILENCE_NS (3 * NS_PER_S)  /* one that loads says so each second */
 
 void liveness_load(struct router *router, struct slot *slot, const struct load *load) {
     if (load->progress != slot->load.progress) {
@@ -42,6 +45,7 @@ void liveness_beat(struct router *router, struct slot *slot, const struct beat *
     else if (beat->state == WORKER_READY && slot->state == SLOT_DRAINING &&
              slot->drain_until_ns == 0)
         fleet_set_state(router, slot, SLOT_READY);
+    rival_answered(router, slot, beat->t_ns);
 }
 
 static uint64_t worst_delay_ns(const struct router *router) {
@@ -64,14 +68,18 @@ void liveness_delay(struct router *router, uint64_t delay_ns) {
     }
     if (delay_ns > router->delays.worst_ns[i])
         router->delays.worst_ns[i] = delay_ns;
+    rival_delay(router, delay_ns);
+}
+
+uint64_t liveness_step_bound_ns(const struct router *router, const struct slot *slot) {
+    uint64_t steps = 4 * (uint64_t)slot->load.step_us_expected * NS_PER_US;
+    return steps > router->config.hang_ns_min ? steps : router->config.hang_ns_min;
 }
 
 uint64_t liveness_bound_ns(const struct router *router, const struct slot *slot) {
-    uint64_t bound = router->config.hang_ns_min;
-    uint64_t steps = 4 * (uint64_t)slot->load.step_us_expected * NS_PER_US;
+    uint64_t bound = liveness_step_bound_ns(router, slot);
     uint64_t delay = worst_delay_ns(router);
     delay = delay < UINT64_MAX / 100 ? 10 * delay : UINT64_MAX / 10;
-    bound = steps > bound ? steps : bound;
     return delay > bound ? delay : bound;
 }
 
@@ -92,7 +100,7 @@ static bool others_live(const struct router *router, const struct slot *slot) {
 static void ping_all(struct router *router) {
     for (uint32_t i = 0; i < router->fleet.n_seen; i++) {
         struct slot *slot = &router->fleet.slots[i];
-        if (!slot_in_session(slot))
+        if (!slot_in_session(slot) && slot->state != SLOT_RIVAL)
             continue;
         struct message message = {.type = MESSAGE_PING};
         message.u.ping.t_ns = router->now_ns;
@@ -107,7 +115,7 @@ static void tick_slot(struct router *router, struct slot *slot) {
     case SLOT_READY:
     case SLOT_DRAINING:
         if (liveness_overdue(router, slot) && others_live(router, slot))
-            fleet_fence(router, slot, LOSS_DIED, "worker hung: fenced");
+            fleet_fence(router, slot, LOSS_DIED, "hung");
         else if (slot->drain_until_ns != 0 && now_ns >= slot->drain_until_ns) {
             slot->drain_until_ns = now_ns + NS_PER_S;
             if (router->fleet.n_ready > 0)
@@ -117,11 +125,21 @@ static void tick_slot(struct router *router, struct slot *slot) {
     case SLOT_OPENING:
     case SLOT_SUSPECT:
         if (now_ns - slot->announced_ns > SILENCE_NS && now_ns - slot->hello_ns > SILENCE_NS)
-            fleet_close(router, slot);
+            fleet_close(router, slot, "silent");
+        return;
+    case SLOT_RIVAL:
+        if (now_ns - slot->heard_ns > SILENCE_NS)
+            fleet_close(router, slot, "silent");
+        else
+            rival_tick(router, slot);
+        return;
+    case SLOT_LOADING:
+        if (now_ns - slot->announced_ns > LOADING_SILENCE_NS)
+            fleet_close(router, slot, "silent");
         return;
     case SLOT_REFUSED:
-        if (now_ns - slot->announced_ns > SILENCE_NS)
-            fleet_close(router, slot);
+        if (now_ns - slot->announced_ns > REFUSED_SILENCE_NS)
+            fleet_close(router, slot, "silent");
         return;
     default:
         return;

@@ -22,6 +22,9 @@ bool liveness_overdue(const struct router *router, const struct slot *slot);
 /* The time after which a silent worker is taken for hung, from its last progress. */
 uint64_t liveness_bound_ns(const struct router *router, const struct slot *slot);
 
+/* The part of it that the worker's own steps explain. */
+uint64_t liveness_step_bound_ns(const struct router *router, const struct slot *slot);
+
 void liveness_delay(struct router *router, uint64_t delay_ns);
 
 /* Pings, fences the hung, drops what no longer announces itself. */

@@ -3,6 +3,7 @@
 #include "base/assert.h"
 #include "router/core/core.h"
 #include "router/core/finish.h"
+#include "router/core/note.h"
 #include "router/core/replay.h"
 
 #include <string.h>
@@ -134,6 +135,17 @@ static enum turn nobody_fits(struct router *router, struct request *req, bool cl
         return TURN_FULL; /* admit_tick() ends the wait when no worker comes */
     if (closed)
         return TURN_WAIT;
+    /* Those that are left are too small for it, but it had a worker before: that one may come back,
+     * and a stream that has begun waits as long as if none were left at all. */
+    if (req->n_emitted > 0) {
+        if (req->unfit_ns == 0)
+            req->unfit_ns = router->now_ns;
+        uint64_t give_up = req->unfit_ns + router->config.no_worker_wait_ns;
+        if (router->now_ns < give_up) {
+            timers_pull(&router->timers, req->index, give_up);
+            return TURN_WAIT;
+        }
+    }
     finish_error(router, req, STATUS_LIMIT, REASON_TOO_LONG);
     return TURN_ENDED;
 }
@@ -154,7 +166,7 @@ static enum turn place_alone(struct router *router, struct request *req, bool ex
         return nobody_fits(router, req, false);
     router->alone = req->index;
     router->alone_slot = best->number;
-    note(router, "request runs alone", best->number, req->id.lo);
+    note_request(router, NOTE_ALONE, req, best);
     replay_all(router, best, LOSS_MOVED);
     req->to_decode = best->number;
     req->to_prefill = SLOT_NONE;
@@ -205,4 +217,21 @@ enum turn place_request(struct router *router, struct request *req) {
         req->to_prefill = find_partner(router, req, to, exact);
     }
     return TURN_NEXT;
+}
+
+uint32_t place_room(const struct router *router) {
+    uint64_t prefill = 0, decode = 0, both = 0;
+    for (uint32_t i = 0; i < router->fleet.n_seen; i++) {
+        const struct slot *slot = &router->fleet.slots[i];
+        if (slot->state != SLOT_READY || !open_to_others(router, slot) || !has_room(router, slot))
+            continue;
+        uint32_t room = slot->welcome.max_seqs - slot_sequences(slot);
+        unsigned kind = takes(slot);
+        *(kind == TAKES_PREFILL ? &prefill : kind == TAKES_DECODE ? &decode : &both) += room;
+    }
+    /* Roles are preferences: a kind that is alone does both. */
+    uint64_t pairs = prefill == 0 || (decode > 0 && decode < prefill) ? decode : prefill;
+    if (decode == 0 && both > 0)
+        pairs = 0; /* decode workers are full: only those that do both have a place */
+    return both + pairs < UINT32_MAX ? (uint32_t)(both + pairs) : UINT32_MAX;
 }

@@ -3,4 +3,10 @@
 
 #include "router/core/path.h"
 
+#include <stdint.h>
+
 enum turn place_request(struct router *router, struct request *req);
+
+/* About how many newcomers would find a place at once: a guess, for each of them may need more than
+ * a free place. */
+uint32_t place_room(const struct router *router);

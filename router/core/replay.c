@@ -6,6 +6,7 @@
 #include "router/core/dispatch.h"
 #include "router/core/finish.h"
 #include "router/core/liveness.h"
+#include "router/core/note.h"
 #include "router/core/path.h"
 
 /* With token 0 out, its Commit is under way or has come: the decode worker knows. */
@@ -64,8 +65,7 @@ void replay_lost(struct router *router, struct request *req, struct slot *slot, 
             hold(router, req);
         if (loss == LOSS_DIED && router->alone == req->index) {
             router->stats.n_poisoned++;
-            note(router, "request poisoned: its worker died again", slot ? slot->number : SLOT_NONE,
-                 req->id.lo);
+            note_request(router, NOTE_POISONED, req, slot);
             finish_error(router, req, STATUS_IO, REASON_NONE);
             return;
         }
@@ -159,13 +159,17 @@ void replay_timer(struct router *router, struct request *req) {
         uint64_t stalled = still_at_ns(router, req);
         bool no_verdict = req->verdict_ns != 0 && now_ns >= req->verdict_ns;
         if (no_verdict || now_ns >= stalled) {
-            note(router, no_verdict ? "hand-off not committed: replayed" : "attempt stands still",
-                 req->decode.slot, req->id.lo);
+            const struct slot *at =
+                req->decode.slot == SLOT_NONE ? NULL : &router->fleet.slots[req->decode.slot];
+            note_request(router, no_verdict ? NOTE_NO_VERDICT : NOTE_REQUEST_STILL, req, at);
             replay_lost(router, req, NULL, LOSS_FAILED);
             if (req->state != REQUEST_WAITING)
                 return; /* it ended */
         } else {
-            timers_pull(&router->timers, req->index, stalled);
+            /* What widens the patience, a delay of our own, is forgotten after a while: it is
+             * looked at again before it would be over. */
+            uint64_t look_ns = now_ns + REPLAY_PATIENCE_NS;
+            timers_pull(&router->timers, req->index, stalled < look_ns ? stalled : look_ns);
             if (req->verdict_ns != 0)
                 timers_pull(&router->timers, req->index, req->verdict_ns);
         }

@@ -67,6 +67,7 @@ struct request {
     bool computing;       /* its next token needs a prefill first */
     uint64_t advanced_ns; /* last sign of life of this attempt */
     uint64_t hold_ns;     /* not placed again before this */
+    uint64_t unfit_ns;    /* since then all ready workers are too small for it; 0: one was not */
     uint64_t verdict_ns;  /* prefill worker lost after token 0: decode must speak by then; 0 */
     uint64_t resend_ns;   /* last RESEND; 0: none */
 

@@ -8,6 +8,7 @@
 #include "router/core/dispatch.h"
 #include "router/core/finish.h"
 #include "router/core/liveness.h"
+#include "router/core/note.h"
 #include "router/core/path.h"
 #include "router/core/replay.h"
 #include "router/core/stream.h"
@@ -40,11 +41,6 @@ enum status router_new(const struct router_config *config, const struct router_s
         status = timers_init(&self->timers, config->max_requests);
     if (status == STATUS_OK)
         status = fleet_init(&self->fleet, config->max_workers);
-    if (config->has_model) {
-        self->fleet.has_model = true;
-        memcpy(self->fleet.model_fp, config->model_fp, FINGERPRINT_BYTES);
-        memcpy(self->fleet.tokenizer_fp, config->tokenizer_fp, FINGERPRINT_BYTES);
-    }
     if (status == STATUS_OK)
         status = policy->open(config->max_workers, config->seed, &self->policy_state);
     self->candidates = calloc(config->max_workers, sizeof *self->candidates);
@@ -84,41 +80,67 @@ static void settle(struct router *router) {
     fleet_flush(router);
 }
 
-enum status router_request(struct router *router, uint64_t now_ns, const struct request_spec *spec,
-                           uint64_t *request) {
-    begin(router, now_ns);
-    enum status status = admit_check(router, spec);
-    if (status != STATUS_OK) {
-        router->n_turned_away++;
-        router->stats.n_refused++;
-        return status;
+static enum status turn_away(struct router *router, uint32_t n, enum status status) {
+    router->n_turned_away += n;
+    router->stats.n_refused += n;
+    return status;
+}
+
+/* Newcomers that all wait, in a queue that is too long now: as if they had never come. */
+static bool give_back(struct router *router, const uint64_t *requests, uint32_t n) {
+    if (router->n_waiting <= router->config.max_queue)
+        return false;
+    for (uint32_t i = 0; i < n; i++) {
+        const struct request *req = request_find(&router->requests, requests[i]);
+        if (!req || req->state != REQUEST_WAITING)
+            return false;
     }
-    struct request *req = request_take(&router->requests, router->config.router_id);
-    ASSERT(req); /* admit_check() saw a free one */
-    req->spec = *spec;
-    req->stage = STAGE_ADMIT;
-    uint64_t name = req->id.lo;
-    path_advance(router, req);
-    /* Only this event's newcomer can be one too many: those in front were let in before. */
-    while (router->pump) {
-        router->pump = false;
-        admit_pump(router);
-    }
-    req = request_find(&router->requests, name);
-    if (req && req->state == REQUEST_WAITING && router->n_waiting > router->config.max_queue) {
+    for (uint32_t i = 0; i < n; i++) {
+        struct request *req = request_find(&router->requests, requests[i]);
         admit_unwait(router, req);
         req->state = REQUEST_ENDING;
         timers_set(&router->timers, req->index, TIMERS_NEVER);
         request_give(&router->requests, req);
-        router->n_turned_away++;
-        router->stats.n_refused++;
-        fleet_flush(router);
-        return STATUS_BUSY;
     }
-    router->stats.n_admitted++;
-    router->stats.n_prompt_tokens += spec->n_prompt;
-    *request = name;
+    return true;
+}
+
+enum status router_request_all(struct router *router, uint64_t now_ns,
+                               const struct request_spec *specs, uint32_t n, uint64_t *requests) {
+    ASSERT(n > 0);
+    begin(router, now_ns);
+    enum status status = admit_check(router, specs, n);
+    if (status != STATUS_OK)
+        return turn_away(router, n, status);
+    for (uint32_t i = 0; i < n; i++) {
+        struct request *req = request_take(&router->requests, router->config.router_id);
+        ASSERT(req); /* admit_check() saw enough free ones */
+        req->spec = specs[i];
+        req->stage = STAGE_ADMIT;
+        requests[i] = req->id.lo;
+        path_advance(router, req); /* into the queue */
+    }
+    /* Only this event's newcomers can be too many: those in front were let in before. */
+    while (router->pump) {
+        router->pump = false;
+        admit_pump(router);
+    }
+    if (give_back(router, requests, n)) {
+        fleet_flush(router);
+        return turn_away(router, n, STATUS_BUSY);
+    }
+    router->stats.n_admitted += n;
+    for (uint32_t i = 0; i < n; i++)
+        router->stats.n_prompt_tokens += specs[i].n_prompt;
     settle(router);
+    return STATUS_OK;
+}
+
+enum status router_request(struct router *router, uint64_t now_ns, const struct request_spec *spec,
+                           uint64_t *request) {
+    uint64_t name;
+    TRY(router_request_all(router, now_ns, spec, 1, &name));
+    *request = name;
     return STATUS_OK;
 }
 
@@ -172,12 +194,12 @@ static void take_message(struct router *router, struct slot *slot, const struct 
                         message->u.failed.reason);
         return;
     case MESSAGE_RESET: /* it dropped what it held for us: not a death */
-        fleet_fence(router, slot, LOSS_MOVED, "worker ended our session");
+        fleet_fence(router, slot, LOSS_MOVED, "session_ended");
         return;
     case MESSAGE_CANCELLED:
         return; /* a digest tells whether a cancel was heard */
     default:
-        note(router, "message that a worker does not send", slot->number, message->type);
+        note_worker(router, NOTE_ODD_MESSAGE, slot, message_name(message->type), 0, 0);
         return;
     }
 }
@@ -188,9 +210,12 @@ void router_message(struct router *router, uint64_t now_ns, uint32_t number,
     if (number >= router->fleet.n_slots)
         return;
     struct slot *slot = &router->fleet.slots[number];
-    bool known = slot->state != SLOT_FREE && slot->state != SLOT_REFUSED &&
-                 message->session == slot->session;
+    bool known = slot->linked && slot->state != SLOT_REFUSED && message->session == slot->session;
     bool greeting = message->type == MESSAGE_WELCOME;
+    if (known && slot->state == SLOT_RIVAL) { /* its beats: nothing is held there yet */
+        slot->heard_ns = now_ns;
+        return;
+    }
     if (!known || (!greeting && !slot_in_session(slot))) {
         router->stats.n_stale_dropped++;
         return;
@@ -205,8 +230,13 @@ void router_message(struct router *router, uint64_t now_ns, uint32_t number,
 
 void router_link_lost(struct router *router, uint64_t now_ns, uint32_t number) {
     begin(router, now_ns);
-    if (number < router->fleet.n_slots && router->fleet.slots[number].state != SLOT_REFUSED)
-        fleet_lost(router, &router->fleet.slots[number]);
+    if (number >= router->fleet.n_slots)
+        return;
+    struct slot *slot = &router->fleet.slots[number];
+    slot->linked = false;
+    if (slot->state != SLOT_REFUSED &&
+        slot->state != SLOT_LOADING) /* which is shown for as long as it is announced */
+        fleet_lost(router, slot, "link_lost");
     settle(router);
 }
 
@@ -242,25 +272,52 @@ void router_drain(struct router *router, uint64_t now_ns) {
     settle(router);
 }
 
-enum status router_drain_worker(struct router *router, uint64_t now_ns, const char *name) {
-    begin(router, now_ns);
+static struct slot *find_worker(struct router *router, const char *name) {
     char wanted[MESSAGE_NAME_MAX] = {0};
     for (size_t i = 0; i + 1 < sizeof wanted && name[i]; i++)
         wanted[i] = name[i];
     for (uint32_t i = 0; i < router->fleet.n_seen; i++) {
         struct slot *slot = &router->fleet.slots[i];
-        if (!slot_in_session(slot) || memcmp(slot->announce.name, wanted, sizeof wanted) != 0)
-            continue;
-        struct message message = {.type = MESSAGE_DRAIN};
-        message.u.drain.deadline_ms = DRAIN_MS;
-        fleet_send(router, slot, &message);
-        slot->drain_until_ns = router->now_ns + DRAIN_MS * NS_PER_MS;
-        if (slot->state == SLOT_READY)
-            fleet_set_state(router, slot, SLOT_DRAINING);
-        settle(router);
-        return STATUS_OK;
+        if (slot_in_session(slot) && memcmp(slot->announce.name, wanted, sizeof wanted) == 0)
+            return slot;
     }
-    return STATUS_NOT_FOUND;
+    return NULL;
+}
+
+static void send_drain(struct router *router, struct slot *slot, enum drain_order order) {
+    struct message message = {.type = MESSAGE_DRAIN};
+    message.u.drain.order = order;
+    message.u.drain.deadline_ms = order == DRAIN_UNDO ? 0 : DRAIN_MS;
+    fleet_send(router, slot, &message);
+}
+
+enum status router_drain_worker(struct router *router, uint64_t now_ns, const char *name,
+                                bool exits) {
+    begin(router, now_ns);
+    struct slot *slot = find_worker(router, name);
+    if (!slot)
+        return STATUS_NOT_FOUND;
+    send_drain(router, slot, exits ? DRAIN_EXIT : DRAIN_STOP);
+    if (slot->drain_until_ns == 0) /* asked again, it has no more time than at first */
+        slot->drain_until_ns = router->now_ns + DRAIN_MS * NS_PER_MS;
+    if (slot->state == SLOT_READY)
+        fleet_set_state(router, slot, SLOT_DRAINING);
+    settle(router);
+    return STATUS_OK;
+}
+
+/* It is ready again when its BEAT says so. */
+enum status router_resume_worker(struct router *router, uint64_t now_ns, const char *name) {
+    begin(router, now_ns);
+    struct slot *slot = find_worker(router, name);
+    if (!slot)
+        return STATUS_NOT_FOUND;
+    if (slot->state == SLOT_DRAINING) {
+        send_drain(router, slot, DRAIN_UNDO);
+        slot->drain_until_ns = 0;
+    }
+    settle(router);
+    return STATUS_OK;
 }
 
 void router_stats(const struct router *router, struct router_stats *stats) {
@@ -274,11 +331,17 @@ enum status router_worker(const struct router *router, uint32_t number, struct w
         return STATUS_NOT_FOUND;
     const struct slot *slot = &router->fleet.slots[number];
     *view = (struct worker_view){.state = slot->state,
+                                 .refusal = slot->refusal,
                                  .welcome = slot->welcome,
                                  .load = slot->load,
                                  .n_assigned = slot->n_assigned,
                                  .heard_ns = slot->heard_ns};
     memcpy(view->welcome.name, slot->announce.name, MESSAGE_NAME_MAX);
+    view->welcome.incarnation = slot->announce.incarnation;
+    if (slot->welcome.incarnation == 0 && slot->announce.role > 0)
+        view->welcome.role = (enum worker_role)(slot->announce.role - 1);
+    if (slot->state == SLOT_LOADING)
+        view->loading = slot->announce.loading - 1;
     return STATUS_OK;
 }
 

@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct note;
 struct router;
 
 struct router_config {
@@ -27,11 +28,10 @@ struct router_config {
     uint32_t max_prompt; /* tokens; and ids of one SUBMIT */
     const char *policy;  /* round_robin, least_load, two_choices, prefix_affinity */
     uint32_t local_prefill_tokens;
-    uint64_t no_worker_wait_ns; /* running requests wait this long for a worker: 5 s */
-    uint64_t hang_ns_min;       /* lower bound of "hung": 1 s */
-    uint64_t prefix_key;        /* seed of the cluster's prefix hashes */
-    bool has_model; /* only workers of this model and tokenizer; else the first one decides */
-    uint8_t model_fp[FINGERPRINT_BYTES];
+    uint64_t no_worker_wait_ns;          /* running requests wait this long for a worker: 5 s */
+    uint64_t hang_ns_min;                /* lower bound of "hung": 1 s */
+    uint64_t prefix_key;                 /* seed of the cluster's prefix hashes */
+    uint8_t model_fp[FINGERPRINT_BYTES]; /* the router's own: workers of another one are refused */
     uint8_t tokenizer_fp[FINGERPRINT_BYTES];
 };
 
@@ -94,8 +94,8 @@ struct router_sink {
     void (*tokens)(void *context, uint64_t user, const struct token_run *run);
     /* The last word on a request; its spec's memory is the shell's again. */
     void (*end)(void *context, uint64_t user, const struct request_end *end);
-    /* For the log: constant text, worker slot or UINT32_MAX, a number. May be NULL. */
-    void (*note)(void *context, const char *what, uint32_t slot, uint64_t detail);
+    /* For the log; its `request` is a spec's `user`. May be NULL. */
+    void (*note)(void *context, const struct note *note);
 };
 
 NODISCARD enum status router_new(const struct router_config *config, const struct router_sink *sink,
@@ -107,6 +107,13 @@ void router_free(struct router *router);
  * calls for it may come before this returns. */
 NODISCARD enum status router_request(struct router *router, uint64_t now_ns,
                                      const struct request_spec *spec, uint64_t *request);
+
+/* The sequences of one call (n > 0): all of them are let in, or none and nothing has happened.
+ * STATUS_BUSY also where more of them than the queue holds would find no place at a worker; as
+ * router_request() otherwise. Fills requests (n). */
+NODISCARD enum status router_request_all(struct router *router, uint64_t now_ns,
+                                         const struct request_spec *specs, uint32_t n,
+                                         uint64_t *requests);
 
 /* The client left, or does not want more. `end` follows at once, END_CANCELLED. */
 void router_cancel(struct router *router, uint64_t now_ns, uint64_t request);
@@ -132,8 +139,15 @@ void router_loop_delay(struct router *router, uint64_t delay_ns);
 /* Stop taking work; running requests finish. */
 void router_drain(struct router *router, uint64_t now_ns);
 
-/* Asks a worker by name to drain. STATUS_NOT_FOUND. */
-NODISCARD enum status router_drain_worker(struct router *router, uint64_t now_ns, const char *name);
+/* Asks a worker by name to drain; with `exits` its process ends once it is empty. Twice is once.
+ * STATUS_NOT_FOUND. */
+NODISCARD enum status router_drain_worker(struct router *router, uint64_t now_ns, const char *name,
+                                          bool exits);
+
+/* Takes a drain back, whoever asked for it; of a worker that drains because its process was told to
+ * end, nothing comes of it. STATUS_NOT_FOUND. */
+NODISCARD enum status router_resume_worker(struct router *router, uint64_t now_ns,
+                                           const char *name);
 
 struct router_stats {
     uint32_t n_queued, n_running;
@@ -143,11 +157,24 @@ struct router_stats {
 };
 void router_stats(const struct router *router, struct router_stats *stats);
 
-enum slot_state { SLOT_FREE, SLOT_OPENING, SLOT_READY, SLOT_SUSPECT, SLOT_DRAINING, SLOT_REFUSED };
+enum slot_state {
+    SLOT_FREE,
+    SLOT_OPENING,
+    SLOT_READY,
+    SLOT_SUSPECT,
+    SLOT_DRAINING,
+    SLOT_REFUSED,
+    SLOT_RIVAL,   /* another live worker may have its name: it waits to know */
+    SLOT_LOADING, /* announced, but it still reads its model */
+    SLOT_STATES
+};
+const char *slot_state_name(enum slot_state state); /* as status shows it */
 
 struct worker_view {
     enum slot_state state;
-    struct welcome welcome; /* as it introduced itself */
+    enum refusal refusal;   /* of a REFUSED or RIVAL one: why it is not served */
+    struct welcome welcome; /* as it introduced itself; name, incarnation and role always */
+    uint32_t loading;       /* percent of its model; of a LOADING one */
     struct load load;       /* latest */
     uint32_t n_assigned;    /* sequences with an attempt there */
     uint64_t heard_ns;      /* last message */

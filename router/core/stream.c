@@ -6,6 +6,7 @@
 #include "router/core/dispatch.h"
 #include "router/core/finish.h"
 #include "router/core/liveness.h"
+#include "router/core/note.h"
 #include "router/core/replay.h"
 
 #include <string.h>
@@ -85,7 +86,7 @@ static void take_entry(struct router *router, struct slot *slot, const struct st
     if (skip < entry->n_tokens) {
         uint32_t n = entry->n_tokens - skip, left = req->spec.sampling.max_new - req->n_emitted;
         if (req->spec.sampling.want_logprobs && !entry->logprobs) {
-            note(router, "tokens came without their logprobs: replayed", slot->number, req->id.lo);
+            note_request(router, NOTE_NO_LOGPROBS, req, slot);
             replay_lost(router, req, slot, LOSS_FAILED);
             return;
         }

@@ -178,7 +178,7 @@ static void drain(struct sim *sim, bool by_router) {
     } else if (router->up && router->paused_until_ns <= sim->now_ns) {
         char name[MESSAGE_NAME_MAX];
         snprintf(name, sizeof name, "worker%u", i - SIM_ROUTERS);
-        if (router_drain_worker(router->router, sim->now_ns, name) != STATUS_OK)
+        if (router_drain_worker(router->router, sim->now_ns, name, false) != STATUS_OK)
             sim_trace(sim, "not in session");
         front_after(sim, 0);
     }

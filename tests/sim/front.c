@@ -2,6 +2,7 @@
 #include "tests/sim/sim.h"
 
 #include "base/assert.h"
+#include "base/note.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -56,11 +57,12 @@ static void on_end(void *context, uint64_t user, const struct request_end *end) 
     client_end(((struct front *)context)->sim, user, end);
 }
 
-static void on_note(void *context, const char *what, uint32_t slot, uint64_t detail) {
+static void on_note(void *context, const struct note *note) {
     struct front *front = context;
-    sim_saw(front->sim, what);
-    sim_trace(front->sim, "router %u: %s (slot %d, %llu)", front->node, what, (int)slot,
-              (unsigned long long)detail);
+    char text[300];
+    sim_saw(front->sim, note->kind->message);
+    sim_trace(front->sim, "router %u: %s %s", front->node, note->kind->message,
+              note_text(text, sizeof text, note, NULL));
 }
 
 void front_start(struct sim *sim, uint32_t i) {
@@ -83,7 +85,6 @@ void front_start(struct sim *sim, uint32_t i) {
         .no_worker_wait_ns = 5 * NS_PER_S,
         .hang_ns_min = NS_PER_S,
         .prefix_key = 7,
-        .has_model = true, /* of fingerprints that are all zero */
     };
     snprintf(config.name, sizeof config.name, "router%u", i);
     struct router_sink sink = {.context = front,

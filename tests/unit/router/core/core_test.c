@@ -78,11 +78,51 @@ START_TEST(other_models_tokenizers_and_versions_are_refused) {
         struct worker_view view;
         ck_assert_int_eq(router_worker(fake.router, (uint32_t)i + 1, &view), STATUS_OK);
         ck_assert_int_eq(view.state, SLOT_REFUSED);
-        ck_assert(!fake.open[i + 1]);
+        /* It is told by what still speaks its language. */
+        ck_assert_int_eq(fake.open[i + 1], i < 2);
     }
     for (uint32_t user = 0; user < 8; user++)
         ck_assert_int_eq(fake_ask(&fake, user, 5, 4), STATUS_OK);
     ck_assert_uint_eq(fake_count(&fake, MESSAGE_SUBMIT, 0), 8);
+    fake_close(&fake);
+}
+END_TEST
+
+static uint32_t join_other_model(const char *name) {
+    struct welcome other = fake_welcome(name, ROLE_MIXED);
+    other.model_fp[31] = 1;
+    return fake_join(&fake, &other);
+}
+
+/* The router's model is its own, whoever comes first and however long nobody else comes. */
+START_TEST(other_model_that_comes_first_serves_nothing_and_keeps_nobody_out) {
+    open_default();
+    uint32_t wrong = join_other_model("w0");
+    ck_assert(!router_ready(fake.router));
+    ck_assert_int_eq(fake_ask(&fake, 0, 5, 4), STATUS_CLOSED);
+    fake_pass(&fake, 30 * NS_PER_S, 0);
+    wrong = join_other_model("w0"); /* announced again after it was forgotten */
+    ck_assert_int_eq(fake_ask(&fake, 0, 5, 4), STATUS_CLOSED);
+    uint32_t right = fake_worker(&fake, "w1", ROLE_MIXED);
+    ck_assert(router_ready(fake.router));
+    ck_assert_int_eq(fake_ask(&fake, 0, 5, 4), STATUS_OK);
+    ck_assert_uint_eq(fake_count(&fake, MESSAGE_SUBMIT, right), 1);
+    ck_assert_uint_eq(fake_count(&fake, MESSAGE_SUBMIT, wrong), 0);
+    fake_close(&fake);
+}
+END_TEST
+
+/* A model replaced and its workers restarted, while the router was forgotten. */
+START_TEST(the_pin_outlives_the_last_worker) {
+    open_default();
+    uint32_t right = fake_worker(&fake, "w0", ROLE_MIXED);
+    fake_lose(&fake, right);
+    join_other_model("w0");
+    fake_pass(&fake, 30 * NS_PER_S, 0);
+    join_other_model("w0");
+    ck_assert(!router_ready(fake.router));
+    ck_assert_int_eq(fake_ask(&fake, 0, 5, 4), STATUS_CLOSED);
+    ck_assert_uint_eq(fake_count(&fake, MESSAGE_SUBMIT, UINT32_MAX), 0);
     fake_close(&fake);
 }
 END_TEST
@@ -422,8 +462,9 @@ START_TEST(draining_worker_gets_no_work_and_its_streams_finish_or_move) {
     ck_assert_int_eq(fake_ask(&fake, 1, 5, 8), STATUS_OK);
     struct submit last = *submitted(a);
     uint32_t b = fake_worker(&fake, "b", ROLE_MIXED);
-    ck_assert_int_eq(router_drain_worker(fake.router, fake.now_ns, "nobody"), STATUS_NOT_FOUND);
-    ck_assert_int_eq(router_drain_worker(fake.router, fake.now_ns, "a"), STATUS_OK);
+    ck_assert_int_eq(router_drain_worker(fake.router, fake.now_ns, "nobody", false),
+                     STATUS_NOT_FOUND);
+    ck_assert_int_eq(router_drain_worker(fake.router, fake.now_ns, "a", false), STATUS_OK);
     ck_assert_uint_eq(fake_count(&fake, MESSAGE_DRAIN, a), 1);
     fake_step(&fake, a, &last, 0, 8, FINISH_LENGTH);
     ck_assert_int_eq(fake.users[1].end.kind, END_DONE);
@@ -506,6 +547,8 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, announced_worker_gets_hello_and_is_ready_after_welcome);
     tcase_add_test(tests, words_of_another_session_are_dropped_and_counted);
     tcase_add_test(tests, other_models_tokenizers_and_versions_are_refused);
+    tcase_add_test(tests, other_model_that_comes_first_serves_nothing_and_keeps_nobody_out);
+    tcase_add_test(tests, the_pin_outlives_the_last_worker);
     tcase_add_test(tests, reserve_comes_first_and_its_answer_releases_submit_to_both);
     tcase_add_test(tests, handed_over_stream_takes_token_0_once_and_ends_once);
     tcase_add_test(tests, end_with_token_0_ends_the_stream_and_cancels_decode);

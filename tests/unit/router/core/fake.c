@@ -1,5 +1,7 @@
 #include "tests/unit/router/core/fake.h"
 
+#include "base/note.h"
+
 #include <check.h>
 #include <stdio.h>
 #include <string.h>
@@ -67,6 +69,14 @@ static void on_end(void *context, uint64_t user, const struct request_end *end) 
     fake->users[user].end = *end;
 }
 
+static void on_note(void *context, const struct note *note) {
+    struct fake *fake = context;
+    char text[160];
+    ck_assert_uint_lt(fake->n_notes, FAKE_NOTES);
+    snprintf(fake->notes[fake->n_notes++], sizeof fake->notes[0], "%s %s", note->kind->message,
+             note_text(text, sizeof text, note, NULL));
+}
+
 struct router_config fake_config(void) {
     struct router_config config = {
         .router_id = 77,
@@ -92,7 +102,8 @@ void fake_open(struct fake *fake, const struct router_config *config) {
                                .close_link = on_close,
                                .send = on_send,
                                .tokens = on_tokens,
-                               .end = on_end};
+                               .end = on_end,
+                               .note = on_note};
     ck_assert_int_eq(router_new(config, &sink, &fake->router), STATUS_OK);
 }
 
@@ -170,6 +181,12 @@ const struct fake_message *fake_last(const struct fake *fake, enum message_type 
             return &fake->sent[i];
     }
     return NULL;
+}
+
+struct submit fake_submitted(const struct fake *fake, uint32_t slot) {
+    const struct fake_message *message = fake_last(fake, MESSAGE_SUBMIT, slot);
+    ck_assert_ptr_nonnull(message);
+    return message->message.u.submit;
 }
 
 uint32_t fake_count(const struct fake *fake, enum message_type type, uint32_t slot) {
@@ -269,6 +286,29 @@ void fake_expect(const struct fake *fake, uint32_t user, uint32_t n_got) {
     ck_assert_uint_eq(who->n_got, n_got);
     for (uint32_t i = 0; i < n_got; i++)
         ck_assert_uint_eq(who->got[i], fake_token(i));
+}
+
+uint32_t fake_count_notes(const struct fake *fake, const char *begin) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < fake->n_notes; i++)
+        n += strncmp(fake->notes[i], begin, strlen(begin)) == 0;
+    return n;
+}
+
+const char *fake_note(const struct fake *fake, const char *begin) {
+    for (uint32_t i = fake->n_notes; i-- > 0;)
+        if (strncmp(fake->notes[i], begin, strlen(begin)) == 0)
+            return fake->notes[i];
+    return NULL;
+}
+
+void fake_pong(struct fake *fake, uint32_t slot) {
+    const struct fake_message *ping = fake_last(fake, MESSAGE_PING, slot);
+    ck_assert_ptr_nonnull(ping);
+    struct message message = {.type = MESSAGE_BEAT};
+    message.u.beat.t_ns = ping->message.u.ping.t_ns;
+    message.u.beat.load.progress = ++fake->progress[slot];
+    fake_says(fake, slot, message);
 }
 
 struct router_stats fake_stats(const struct fake *fake) {

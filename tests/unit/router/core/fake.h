@@ -13,6 +13,7 @@
 #define FAKE_USERS    64
 #define FAKE_PROMPT   40
 #define FAKE_NEW      64
+#define FAKE_NOTES    64
 
 /* A message as it was sent; of SUBMIT the tokens are copied, other pointers are dropped. */
 struct fake_message {
@@ -44,6 +45,8 @@ struct fake {
     uint64_t progress[FAKE_SLOTS];
     uint32_t n_opened, n_closed;
     struct announce announced[FAKE_SLOTS];
+    uint32_t n_notes;
+    char notes[FAKE_NOTES][200]; /* "worker lost name=a reason=hung after_ms=1034 requests=0" */
 };
 
 /* A config to change before fake_open(). */
@@ -68,6 +71,9 @@ struct request_spec fake_spec(struct fake *fake, uint32_t user, uint32_t n_promp
 const struct fake_message *fake_last(const struct fake *fake, enum message_type type,
                                      uint32_t slot);
 uint32_t fake_count(const struct fake *fake, enum message_type type, uint32_t slot);
+
+/* The last SUBMIT that went to `slot`; fails the test when there was none. Its ids are borrowed. */
+struct submit fake_submitted(const struct fake *fake, uint32_t slot);
 void fake_forget_sent(struct fake *fake);
 
 /* A worker speaks; session is filled in. */
@@ -87,4 +93,9 @@ void fake_lose(struct fake *fake, uint32_t slot);
 /* The token that index i of user's answer has in these tests. */
 uint32_t fake_token(uint32_t index);
 void fake_expect(const struct fake *fake, uint32_t user, uint32_t n_got);
+/* The last note that begins so, or NULL; and how many do. */
+const char *fake_note(const struct fake *fake, const char *begin);
+uint32_t fake_count_notes(const struct fake *fake, const char *begin);
+/* The worker answers the last PING it was sent. */
+void fake_pong(struct fake *fake, uint32_t slot);
 struct router_stats fake_stats(const struct fake *fake);

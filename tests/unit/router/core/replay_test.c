@@ -13,16 +13,10 @@ static void open_default(void) {
     fake_open(&fake, &config);
 }
 
-static struct submit submitted(uint32_t slot) {
-    const struct fake_message *message = fake_last(&fake, MESSAGE_SUBMIT, slot);
-    ck_assert_ptr_nonnull(message);
-    return message->message.u.submit;
-}
-
 static struct submit hand_over(uint32_t d) {
     ck_assert_int_eq(fake_ask(&fake, 0, 33, 8), STATUS_OK);
     fake_reserved(&fake, d, 9, 0);
-    return submitted(d);
+    return fake_submitted(&fake, d);
 }
 
 static enum slot_state state_of(uint32_t slot) {
@@ -48,11 +42,59 @@ static void digest(uint32_t slot, uint64_t seen_seq, const struct digest_entry *
     fake_says(&fake, slot, message);
 }
 
+START_TEST(our_own_delay_does_not_stretch_patience_for_longer_than_it_is_remembered) {
+    open_default();
+    uint32_t a = fake_worker(&fake, "a", ROLE_MIXED);
+    ck_assert_int_eq(fake_ask(&fake, 0, 5, 8), STATUS_OK);
+    struct submit first = fake_submitted(&fake, a);
+    router_loop_delay(fake.router, 5 * NS_PER_S); /* patience: 50 s while it is remembered */
+    fake_pass(&fake, 9 * NS_PER_S, 1u << a);
+    ck_assert_uint_eq(fake_submitted(&fake, a).attempt, first.attempt);
+    fake_pass(&fake, 6 * NS_PER_S, 1u << a);
+    ck_assert_uint_gt(fake_submitted(&fake, a).attempt, first.attempt);
+    fake_close(&fake);
+}
+END_TEST
+
+/* Asked while the large worker is the only one; a small one is ready when that dies. */
+static uint32_t stream_too_long_for_the_rest(void) {
+    open_default();
+    uint32_t large = fake_worker(&fake, "large", ROLE_MIXED);
+    ck_assert_int_eq(fake_ask(&fake, 0, 30, 8), STATUS_OK);
+    struct submit first = fake_submitted(&fake, large);
+    struct welcome welcome = fake_welcome("small", ROLE_MIXED);
+    welcome.context = 20;
+    uint32_t small = fake_join(&fake, &welcome);
+    fake_step(&fake, large, &first, 0, 3, FINISH_NONE);
+    fake_lose(&fake, large);
+    return small;
+}
+
+START_TEST(stream_waits_for_a_worker_as_large_as_its_own) {
+    uint32_t small = stream_too_long_for_the_rest();
+    fake_pass(&fake, 4 * NS_PER_S, 1u << small);
+    ck_assert_uint_eq(fake.users[0].n_ends, 0);
+    uint32_t large = fake_worker(&fake, "large2", ROLE_MIXED);
+    ck_assert_uint_eq(fake_submitted(&fake, large).n_tokens, 33);
+    fake_close(&fake);
+}
+END_TEST
+
+START_TEST(stream_too_long_for_all_that_are_left_ends_after_its_wait) {
+    uint32_t small = stream_too_long_for_the_rest();
+    fake_pass(&fake, 6 * NS_PER_S, 1u << small);
+    ck_assert_uint_eq(fake.users[0].n_ends, 1);
+    ck_assert_int_eq(fake.users[0].end.status, STATUS_LIMIT);
+    ck_assert_int_eq(fake.users[0].end.kind, END_FAILED);
+    fake_close(&fake);
+}
+END_TEST
+
 START_TEST(stream_goes_on_with_prompt_and_what_was_emitted) {
     open_default();
     uint32_t a = fake_worker(&fake, "a", ROLE_MIXED);
     ck_assert_int_eq(fake_ask(&fake, 0, 5, 8), STATUS_OK);
-    struct submit first = submitted(a);
+    struct submit first = fake_submitted(&fake, a);
     fake_step(&fake, a, &first, 0, 3, FINISH_NONE);
     uint32_t b = fake_worker(&fake, "b", ROLE_MIXED);
     fake_lose(&fake, a);
@@ -79,7 +121,7 @@ START_TEST(tokens_without_wanted_logprobs_are_replayed) {
     struct request_spec spec = fake_spec(&fake, 0, 5, 8);
     spec.sampling.want_logprobs = true;
     ck_assert_int_eq(fake_ask_spec(&fake, 0, spec), STATUS_OK);
-    struct submit first = submitted(a);
+    struct submit first = fake_submitted(&fake, a);
     const struct token_logprobs logprobs[8] = {{.logprob = -1}};
     uint32_t tokens[8];
     for (uint32_t i = 0; i < 8; i++)
@@ -92,7 +134,7 @@ START_TEST(tokens_without_wanted_logprobs_are_replayed) {
     fake_says(&fake, a, message);
     ck_assert_uint_eq(fake.users[0].n_got, 2);
     ck_assert_uint_eq(fake_count(&fake, MESSAGE_CANCEL, a), 1);
-    struct submit second = submitted(a);
+    struct submit second = fake_submitted(&fake, a);
     ck_assert_uint_eq(second.attempt, 2);
     ck_assert_uint_eq(second.n_tokens, 7);
     /* What is known already needs none. */
@@ -117,12 +159,12 @@ START_TEST(late_words_of_an_old_attempt_are_dropped) {
     open_default();
     uint32_t a = fake_worker(&fake, "a", ROLE_MIXED);
     ck_assert_int_eq(fake_ask(&fake, 0, 5, 8), STATUS_OK);
-    struct submit first = submitted(a);
+    struct submit first = fake_submitted(&fake, a);
     fake_fails(&fake, a, &first, REASON_TRANSFER);
     fake_step(&fake, a, &first, 0, 2, FINISH_NONE);
     fake_expect(&fake, 0, 0);
     ck_assert_uint_ge(fake_stats(&fake).n_stale_dropped, 1);
-    struct submit second = submitted(a);
+    struct submit second = fake_submitted(&fake, a);
     ck_assert_uint_eq(second.attempt, 2);
     fake_step(&fake, a, &second, 0, 2, FINISH_NONE);
     fake_expect(&fake, 0, 2);
@@ -135,7 +177,7 @@ START_TEST(hung_worker_loses_its_session_only_and_comes_back) {
     struct welcome hung = fake_welcome("a", ROLE_MIXED);
     uint32_t a = fake_join(&fake, &hung);
     ck_assert_int_eq(fake_ask(&fake, 0, 5, 8), STATUS_OK);
-    struct submit first = submitted(a);
+    struct submit first = fake_submitted(&fake, a);
     uint32_t b = fake_worker(&fake, "b", ROLE_MIXED);
     uint64_t session = fake.session[a];
     fake_pass(&fake, 1100 * NS_PER_MS, 1u << b);
@@ -143,7 +185,7 @@ START_TEST(hung_worker_loses_its_session_only_and_comes_back) {
     ck_assert_uint_eq(fake_stats(&fake).n_fenced, 1);
     ck_assert_uint_ne(fake.session[a], session); /* a new HELLO is on its way */
     fake_pass(&fake, 50 * NS_PER_MS, 1u << b);
-    ck_assert_uint_eq(submitted(b).attempt, 2);
+    ck_assert_uint_eq(fake_submitted(&fake, b).attempt, 2);
     ck_assert(fake.open[a]);
     struct step_entry entry = {.req = first.req, .attempt = 1, .n_tokens = 0};
     struct message late = {.type = MESSAGE_STEP, .session = session};
@@ -202,8 +244,8 @@ START_TEST(prefill_workers_death_before_token_0_is_replayed) {
     fake_lose(&fake, p);
     ck_assert_uint_eq(fake_count(&fake, MESSAGE_CANCEL, d), 1);
     fake_pass(&fake, 50 * NS_PER_MS, 1u << d);
-    ck_assert_uint_eq(submitted(d).phase, PHASE_BOTH); /* nobody else prefills */
-    ck_assert_uint_eq(submitted(d).attempt, 2);
+    ck_assert_uint_eq(fake_submitted(&fake, d).phase, PHASE_BOTH); /* nobody else prefills */
+    ck_assert_uint_eq(fake_submitted(&fake, d).attempt, 2);
     fake_close(&fake);
 }
 END_TEST
@@ -231,7 +273,7 @@ START_TEST(uncommitted_handoff_of_a_dead_worker_is_replayed_with_token_0) {
     fake_step(&fake, p, &submit, 0, 1, FINISH_NONE);
     fake_lose(&fake, p);
     fake_pass(&fake, 400 * NS_PER_MS, 1u << d);
-    submit = submitted(d);
+    submit = fake_submitted(&fake, d);
     ck_assert_uint_eq(submit.attempt, 2);
     ck_assert_uint_eq(submit.n_tokens, 34);
     fake_step(&fake, d, &submit, 1, 7, FINISH_LENGTH);
@@ -252,7 +294,7 @@ START_TEST(request_missing_from_covering_digests_is_replayed) {
     digest(w, seq, NULL);
     digest(w, seq, NULL);
     ck_assert_uint_eq(fake_stats(&fake).n_replays, 1);
-    ck_assert_uint_eq(submitted(w).attempt, 2);
+    ck_assert_uint_eq(fake_submitted(&fake, w).attempt, 2);
     fake_close(&fake);
 }
 END_TEST
@@ -281,7 +323,7 @@ START_TEST(digest_that_is_ahead_is_asked_for_the_rest) {
     open_default();
     uint32_t w = fake_worker(&fake, "w", ROLE_MIXED);
     ck_assert_int_eq(fake_ask(&fake, 0, 5, 8), STATUS_OK);
-    struct submit submit = submitted(w);
+    struct submit submit = fake_submitted(&fake, w);
     fake_step(&fake, w, &submit, 0, 2, FINISH_NONE);
     struct digest_entry entry = {
         .req = submit.req, .attempt = 1, .state = SEQUENCE_RUNNING, .next_index = 5};
@@ -297,7 +339,7 @@ START_TEST(attempt_that_stands_still_is_replaced_a_queued_one_is_not) {
     open_default();
     uint32_t w = fake_worker(&fake, "w", ROLE_MIXED);
     ck_assert_int_eq(fake_ask(&fake, 0, 5, 8), STATUS_OK);
-    struct submit submit = submitted(w);
+    struct submit submit = fake_submitted(&fake, w);
     struct digest_entry entry = {.req = submit.req, .attempt = 1, .state = SEQUENCE_WAITING};
     for (int i = 0; i < 10; i++) {
         fake_pass(&fake, NS_PER_S, 1u << w);
@@ -310,7 +352,7 @@ START_TEST(attempt_that_stands_still_is_replaced_a_queued_one_is_not) {
         digest(w, 0, &entry);
     }
     ck_assert_uint_eq(fake_stats(&fake).n_replays, 1);
-    ck_assert_uint_eq(submitted(w).attempt, 2);
+    ck_assert_uint_eq(fake_submitted(&fake, w).attempt, 2);
     fake_close(&fake);
 }
 END_TEST
@@ -319,7 +361,7 @@ START_TEST(silence_of_the_only_worker_is_not_the_attempts_fault) {
     open_default();
     uint32_t w = fake_worker(&fake, "w", ROLE_MIXED);
     ck_assert_int_eq(fake_ask(&fake, 0, 5, 8), STATUS_OK);
-    struct submit submit = submitted(w);
+    struct submit submit = fake_submitted(&fake, w);
     fake_pass(&fake, 20 * NS_PER_S, 0); /* stopped, and it is the last one */
     ck_assert_uint_eq(fake_stats(&fake).n_replays, 0);
     fake_pass(&fake, 2 * NS_PER_S, 1u << w); /* goes on: it gets the full patience */
@@ -335,20 +377,20 @@ START_TEST(three_losses_in_a_row_run_alone_and_a_token_absolves) {
     uint32_t a = fake_worker(&fake, "a", ROLE_MIXED);
     ck_assert_int_eq(fake_ask(&fake, 0, 5, 8), STATUS_OK);
     for (uint32_t i = 0; i < 3; i++) {
-        struct submit submit = submitted(a);
+        struct submit submit = fake_submitted(&fake, a);
         ck_assert_uint_eq(submit.attempt, i + 1);
         fake_fails(&fake, a, &submit, REASON_TRANSFER);
     }
     ck_assert_int_eq(fake_ask(&fake, 1, 5, 8), STATUS_OK);
     ck_assert_uint_eq(fake_stats(&fake).n_queued, 1); /* the only worker is kept */
-    struct submit alone = submitted(a);
+    struct submit alone = fake_submitted(&fake, a);
     ck_assert_uint_eq(alone.attempt, 4);
     fake_step(&fake, a, &alone, 0, 1, FINISH_NONE);
     ck_assert_uint_eq(fake_stats(&fake).n_queued, 0);
     fake_fails(&fake, a, &alone, REASON_TRANSFER); /* brought a token: does not count */
-    alone = submitted(a);
+    alone = fake_submitted(&fake, a);
     fake_fails(&fake, a, &alone, REASON_TRANSFER);
-    alone = submitted(a);
+    alone = fake_submitted(&fake, a);
     fake_fails(&fake, a, &alone, REASON_TRANSFER);
     ck_assert_uint_eq(fake.users[0].n_ends, 0);
     fake_close(&fake);
@@ -381,7 +423,7 @@ START_TEST(poisoned_request_is_refused_when_its_own_worker_dies) {
     fake_worker(&fake, names[0], ROLE_MIXED);
     ck_assert_int_eq(fake_ask(&fake, 0, 5, 8), STATUS_OK);
     for (uint32_t i = 1; i < 5; i++) {
-        struct submit submit = submitted(UINT32_MAX);
+        struct submit submit = fake_submitted(&fake, UINT32_MAX);
         ck_assert_uint_eq(submit.attempt, i);
         uint32_t dying = fake_last(&fake, MESSAGE_SUBMIT, UINT32_MAX)->slot;
         fake_worker(&fake, names[i], ROLE_MIXED);
@@ -411,7 +453,7 @@ START_TEST(deaths_at_the_same_time_are_one_loss) {
     fake_pass(&fake, 1 * NS_PER_S, 0);
     ck_assert_uint_eq(fake_count(&fake, MESSAGE_SUBMIT, UINT32_MAX), 1);
     uint32_t e = fake_worker(&fake, "e", ROLE_MIXED);
-    struct submit second = submitted(e);
+    struct submit second = fake_submitted(&fake, e);
     ck_assert_uint_eq(second.attempt, 2);
     fake_step(&fake, e, &second, 0, 8, FINISH_LENGTH);
     fake_expect(&fake, 0, 8);
@@ -426,7 +468,7 @@ START_TEST(eight_losses_in_a_row_end_with_an_error) {
     ck_assert_int_eq(fake_ask(&fake, 0, 5, 8), STATUS_OK);
     for (uint32_t i = 0; i < 8; i++) {
         ck_assert_uint_eq(fake.users[0].n_ends, 0);
-        struct submit submit = submitted(a);
+        struct submit submit = fake_submitted(&fake, a);
         fake_fails(&fake, a, &submit, REASON_LEASE);
     }
     ck_assert_int_eq(fake.users[0].end.kind, END_REFUSED);
@@ -439,13 +481,13 @@ START_TEST(running_requests_wait_for_a_worker_then_fail) {
     open_default();
     uint32_t a = fake_worker(&fake, "a", ROLE_MIXED);
     ck_assert_int_eq(fake_ask(&fake, 0, 5, 8), STATUS_OK);
-    struct submit submit = submitted(a);
+    struct submit submit = fake_submitted(&fake, a);
     fake_step(&fake, a, &submit, 0, 1, FINISH_NONE);
     fake_lose(&fake, a);
     fake_pass(&fake, 4900 * NS_PER_MS, 0);
     ck_assert_uint_eq(fake.users[0].n_ends, 0);
     uint32_t b = fake_worker(&fake, "b", ROLE_MIXED);
-    submit = submitted(b);
+    submit = fake_submitted(&fake, b);
     ck_assert_uint_eq(submit.attempt, 2);
     fake_lose(&fake, b);
     fake_pass(&fake, 5100 * NS_PER_MS, 0);
@@ -459,7 +501,7 @@ START_TEST(replays_prefer_equal_numerics_and_count_the_others) {
     open_default();
     uint32_t a = fake_worker(&fake, "a", ROLE_MIXED);
     ck_assert_int_eq(fake_ask(&fake, 0, 5, 8), STATUS_OK);
-    struct submit submit = submitted(a);
+    struct submit submit = fake_submitted(&fake, a);
     fake_step(&fake, a, &submit, 0, 1, FINISH_NONE);
     struct welcome other = fake_welcome("other", ROLE_MIXED);
     other.numerics_fp[0] = 1;
@@ -467,26 +509,12 @@ START_TEST(replays_prefer_equal_numerics_and_count_the_others) {
     uint32_t b = fake_worker(&fake, "b", ROLE_MIXED);
     fake_lose(&fake, a);
     ck_assert_uint_eq(fake_count(&fake, MESSAGE_SUBMIT, o), 0);
-    ck_assert_uint_eq(submitted(b).attempt, 2);
+    ck_assert_uint_eq(fake_submitted(&fake, b).attempt, 2);
     ck_assert_uint_eq(fake_stats(&fake).n_inexact, 0);
     fake_lose(&fake, b);
     fake_pass(&fake, 50 * NS_PER_MS, 1u << o);
-    ck_assert_uint_eq(submitted(o).attempt, 3);
+    ck_assert_uint_eq(fake_submitted(&fake, o).attempt, 3);
     ck_assert_uint_eq(fake_stats(&fake).n_inexact, 1);
-    fake_close(&fake);
-}
-END_TEST
-
-START_TEST(next_incarnation_of_a_name_supersedes_the_old_one) {
-    open_default();
-    uint32_t a = fake_worker(&fake, "a", ROLE_MIXED);
-    ck_assert_int_eq(fake_ask(&fake, 0, 5, 8), STATUS_OK);
-    uint32_t b = fake_worker(&fake, "a", ROLE_MIXED);
-    ck_assert_uint_ne(a, b);
-    ck_assert(!fake.open[a]);
-    ck_assert_int_eq(state_of(a), SLOT_FREE);
-    fake_pass(&fake, 50 * NS_PER_MS, 1u << b);
-    ck_assert_uint_eq(submitted(b).attempt, 2);
     fake_close(&fake);
 }
 END_TEST
@@ -500,7 +528,7 @@ START_TEST(reset_by_a_worker_is_a_new_session_not_a_death) {
     fake_says(&fake, a, message);
     ck_assert_int_eq(state_of(a), SLOT_SUSPECT);
     welcome_again(a, &welcome);
-    ck_assert_uint_eq(submitted(a).attempt, 2);
+    ck_assert_uint_eq(fake_submitted(&fake, a).attempt, 2);
     ck_assert_uint_eq(fake_stats(&fake).n_replays, 0);
     fake_close(&fake);
 }
@@ -521,6 +549,9 @@ START_TEST(half_open_link_is_opened_afresh_while_its_worker_announces) {
 END_TEST
 
 void suite_add(TCase *tests) {
+    tcase_add_test(tests, our_own_delay_does_not_stretch_patience_for_longer_than_it_is_remembered);
+    tcase_add_test(tests, stream_waits_for_a_worker_as_large_as_its_own);
+    tcase_add_test(tests, stream_too_long_for_all_that_are_left_ends_after_its_wait);
     tcase_add_test(tests, stream_goes_on_with_prompt_and_what_was_emitted);
     tcase_add_test(tests, tokens_without_wanted_logprobs_are_replayed);
     tcase_add_test(tests, late_words_of_an_old_attempt_are_dropped);
@@ -543,7 +574,6 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, eight_losses_in_a_row_end_with_an_error);
     tcase_add_test(tests, running_requests_wait_for_a_worker_then_fail);
     tcase_add_test(tests, replays_prefer_equal_numerics_and_count_the_others);
-    tcase_add_test(tests, next_incarnation_of_a_name_supersedes_the_old_one);
     tcase_add_test(tests, reset_by_a_worker_is_a_new_session_not_a_death);
     tcase_add_test(tests, half_open_link_is_opened_afresh_while_its_worker_announces);
 }

@@ -1,0 +1,62 @@
+#include "router/core/note.h"
+
+#include "base/assert.h"
+#include "router/core/core.h"
+
+static const struct note_kind kinds[ROUTER_NOTES] = {
+    [NOTE_JOINED] = {"worker joined", LOG_INFO, "name", {"pid"}},
+    [NOTE_REFUSED] = {"worker refused", LOG_WARN, "name", {"pid"}},
+    [NOTE_NAME_CONTESTED] = {"worker has another one's name", LOG_WARN, "name", {"pid"}},
+    [NOTE_LOST] = {"worker lost", LOG_WARN, "name", {"after_ms", "requests"}},
+    [NOTE_LEFT] = {"worker left", LOG_INFO, "name", {"after_ms"}},
+    [NOTE_FORGOTTEN] = {"worker forgotten", LOG_DEBUG, "name", {"after_ms"}},
+    [NOTE_NO_SLOT] = {"no room for another worker", LOG_WARN, "name", {"workers"}},
+    [NOTE_ODD_MESSAGE] = {"message that a worker does not send", LOG_WARN, "name", {0}},
+    [NOTE_REQUEST_MISSING] = {"worker lost a request", LOG_INFO, "worker", {"tokens", "attempt"}},
+    [NOTE_REQUEST_STILL] = {"attempt stands still", LOG_INFO, "worker", {"tokens", "attempt"}},
+    [NOTE_NO_VERDICT] = {"hand-off not committed", LOG_INFO, "worker", {"tokens", "attempt"}},
+    [NOTE_NO_LOGPROBS] = {"tokens without their logprobs",
+                          LOG_INFO,
+                          "worker",
+                          {"tokens", "attempt"}},
+    [NOTE_INEXACT] = {"stream goes on with other numerics",
+                      LOG_INFO,
+                      "worker",
+                      {"tokens", "attempt"}},
+    [NOTE_ALONE] = {"request runs alone", LOG_WARN, "worker", {"tokens", "attempt"}},
+    [NOTE_POISONED] = {"request poisoned", LOG_WARN, "worker", {"tokens", "attempt"}},
+};
+
+static void say(const struct router *router, const struct note *note) {
+    if (router->sink.note)
+        router->sink.note(router->sink.context, note);
+}
+
+void note_worker(const struct router *router, enum router_note kind, const struct slot *slot,
+                 const char *reason, uint64_t value, uint64_t more) {
+    ASSERT(kind < ROUTER_NOTES);
+    struct note note = {.kind = &kinds[kind],
+                        .name = slot->announce.name,
+                        .reason = reason,
+                        .request = NOTE_NO_REQUEST,
+                        .values = {value, more}};
+    say(router, &note);
+}
+
+void note_request(const struct router *router, enum router_note kind, const struct request *req,
+                  const struct slot *slot) {
+    ASSERT(kind < ROUTER_NOTES);
+    struct note note = {.kind = &kinds[kind],
+                        .name = slot ? slot->announce.name : NULL,
+                        .request = req->spec.user,
+                        .values = {req->n_emitted, req->attempt}};
+    say(router, &note);
+}
+
+void note_stranger(const struct router *router, enum router_note kind, const char *name,
+                   uint64_t value) {
+    ASSERT(kind < ROUTER_NOTES);
+    struct note note = {
+        .kind = &kinds[kind], .name = name, .request = NOTE_NO_REQUEST, .values = {value}};
+    say(router, &note);
+}

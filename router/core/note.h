@@ -1,0 +1,41 @@
+/* router/core/note.h: what the router's core tells the log of its workers and requests. */
+#pragma once
+
+#include "base/note.h"
+
+#include <stdint.h>
+
+struct request;
+struct router;
+struct slot;
+
+enum router_note {
+    NOTE_JOINED,
+    NOTE_REFUSED,
+    NOTE_NAME_CONTESTED,
+    NOTE_LOST,
+    NOTE_LEFT,
+    NOTE_FORGOTTEN,
+    NOTE_NO_SLOT,
+    NOTE_ODD_MESSAGE,
+    NOTE_REQUEST_MISSING,
+    NOTE_REQUEST_STILL,
+    NOTE_NO_VERDICT,
+    NOTE_NO_LOGPROBS,
+    NOTE_INEXACT,
+    NOTE_ALONE,
+    NOTE_POISONED,
+    ROUTER_NOTES
+};
+
+/* About a worker. `reason` is a constant or NULL. */
+void note_worker(const struct router *router, enum router_note kind, const struct slot *slot,
+                 const char *reason, uint64_t value, uint64_t more);
+
+/* About a request at this worker; `slot` NULL: at none. */
+void note_request(const struct router *router, enum router_note kind, const struct request *req,
+                  const struct slot *slot);
+
+/* About one that has no slot. */
+void note_stranger(const struct router *router, enum router_note kind, const char *name,
+                   uint64_t value);

@@ -1,0 +1,91 @@
+#include "router/core/rival.h"
+
+#include "base/assert.h"
+#include "router/core/core.h"
+#include "router/core/liveness.h"
+#include "router/core/note.h"
+#include "router/core/refuse.h"
+
+static bool holds(const struct slot *slot) {
+    return slot_in_session(slot) || slot->state == SLOT_SUSPECT;
+}
+
+static struct slot *find_holder(const struct router *router, const struct slot *slot) {
+    for (uint32_t i = 0; i < router->fleet.n_seen; i++) {
+        struct slot *other = &router->fleet.slots[i];
+        if (other != slot && holds(other) &&
+            fleet_same_name(other->announce.name, slot->announce.name))
+            return other;
+    }
+    return NULL;
+}
+
+const struct slot *rival_holder(const struct router *router, const struct slot *slot) {
+    return find_holder(router, slot);
+}
+
+static void ping(struct router *router, struct slot *slot) {
+    struct message message = {.type = MESSAGE_PING};
+    message.u.ping.t_ns = router->now_ns;
+    fleet_send(router, slot, &message);
+}
+
+bool rival_contests(struct router *router, struct slot *slot) {
+    struct slot *holder = find_holder(router, slot);
+    if (!holder)
+        return false;
+    note_worker(router, NOTE_NAME_CONTESTED, slot, NULL, slot->welcome.pid, 0);
+    slot->refusal = REFUSAL_NAME;
+    slot->contested_ns = slot->asked_ns = router->now_ns;
+    fleet_set_state(router, slot, SLOT_RIVAL);
+    if (slot_in_session(holder))
+        ping(router, holder);
+    return true;
+}
+
+void rival_answered(struct router *router, const struct slot *holder, uint64_t t_ns) {
+    for (uint32_t i = 0; i < router->fleet.n_seen; i++) {
+        struct slot *slot = &router->fleet.slots[i];
+        if (slot->state == SLOT_RIVAL && slot->contested_ns <= t_ns &&
+            fleet_same_name(slot->announce.name, holder->announce.name))
+            refuse_worker(router, slot, REFUSAL_NAME, holder);
+    }
+}
+
+void rival_delay(struct router *router, uint64_t delay_ns) {
+    for (uint32_t i = 0; i < router->fleet.n_seen; i++) {
+        if (router->fleet.slots[i].state == SLOT_RIVAL)
+            router->fleet.slots[i].asked_ns += delay_ns;
+    }
+}
+
+/* It was asked and has answered nothing for as long as its steps may take. That this loop was late
+ * long ago says nothing here: the rival is the sign that the holder may be gone. */
+static bool counts_as_lost(const struct router *router, const struct slot *holder,
+                           const struct slot *rival) {
+    uint64_t bound = liveness_step_bound_ns(router, holder), now_ns = router->now_ns;
+    if (now_ns < rival->asked_ns || now_ns - rival->asked_ns <= bound)
+        return false;
+    return holder->state == SLOT_SUSPECT || now_ns - holder->progress_ns > bound;
+}
+
+void rival_tick(struct router *router, struct slot *slot) {
+    ASSERT(slot->state == SLOT_RIVAL);
+    struct slot *holder = find_holder(router, slot);
+    if (!holder)
+        fleet_join(router, slot);
+    else if (counts_as_lost(router, holder, slot))
+        fleet_close(router, holder, "superseded"); /* which lets the rival in */
+}
+
+void rival_freed(struct router *router, const char *name) {
+    struct slot *first = NULL;
+    for (uint32_t i = 0; i < router->fleet.n_seen; i++) {
+        struct slot *slot = &router->fleet.slots[i];
+        if (slot->state == SLOT_RIVAL && fleet_same_name(slot->announce.name, name) &&
+            (!first || slot->contested_ns < first->contested_ns))
+            first = slot;
+    }
+    if (first && !find_holder(router, first))
+        fleet_join(router, first);
+}

@@ -1,0 +1,32 @@
+/* router/core/rival.h: two workers of one name: who of them is served.
+ *
+ * The one that has the name keeps it for as long as it answers. One that comes to the same name
+ * (RIVAL) waits until the holder is lost, and takes its place then: that is the restart of a worker
+ * that died, however late the router hears of the death. Or until the holder has answered a PING
+ * that was sent after the rival's WELCOME: then both live, and the rival is refused. No clock
+ * decides that, so a restart can never be taken for a second worker. */
+#pragma once
+
+#include "router/core/fleet.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Another worker of this name in session, or fenced but not given up; or NULL. */
+const struct slot *rival_holder(const struct router *router, const struct slot *slot);
+
+/* A worker was welcomed. If another has its name it is a RIVAL from now on, and true is returned.
+ */
+bool rival_contests(struct router *router, struct slot *slot);
+
+/* The worker has answered the PING of this time. */
+void rival_answered(struct router *router, const struct slot *holder, uint64_t t_ns);
+
+/* This loop was late: answers may have come that nobody read, so rivals wait longer. */
+void rival_delay(struct router *router, uint64_t delay_ns);
+
+/* A RIVAL waits: the holder may count as lost by now. */
+void rival_tick(struct router *router, struct slot *slot);
+
+/* Who had this name is gone: the rival that has waited the longest joins. */
+void rival_freed(struct router *router, const char *name);

@@ -1,0 +1,269 @@
+/* Conditions of the router's core that only a narrow case shows: each test here is one that,
+ * without the condition, would pass all the others. */
+#include "tests/support/suite.h"
+#include "tests/unit/router/core/fake.h"
+
+#include <string.h>
+
+const char *const suite_name = "router_edges";
+const double suite_timeout_s = 60;
+
+static struct fake fake;
+
+static void open_default(void) {
+    struct router_config config = fake_config();
+    fake_open(&fake, &config);
+}
+
+/* A digest that lists nothing and covers all that was sent. */
+static void empty_digest(uint32_t slot) {
+    struct message message = {.type = MESSAGE_DIGEST};
+    message.u.digest.seen_seq = UINT64_MAX - 1;
+    fake_says(&fake, slot, message);
+}
+
+START_TEST(an_old_end_ends_nothing) {
+    open_default();
+    uint32_t a = fake_worker(&fake, "a", ROLE_MIXED);
+    ck_assert_int_eq(fake_ask(&fake, 0, 5, 8), STATUS_OK);
+    struct submit submit = fake_submitted(&fake, a);
+    fake_step(&fake, a, &submit, 0, 5, FINISH_NONE);
+    fake_step(&fake, a, &submit, 0, 3, FINISH_STOP); /* two tokens behind */
+    ck_assert_uint_eq(fake.users[0].n_ends, 0);
+    fake_step(&fake, a, &submit, 3, 2,
+              FINISH_STOP); /* no new token, but the end of what is known */
+    ck_assert_uint_eq(fake.users[0].n_ends, 1);
+    fake_expect(&fake, 0, 5);
+    fake_close(&fake);
+}
+END_TEST
+
+START_TEST(one_missing_digest_replays_nothing) {
+    open_default();
+    uint32_t a = fake_worker(&fake, "a", ROLE_MIXED);
+    ck_assert_int_eq(fake_ask(&fake, 0, 5, 8), STATUS_OK);
+    empty_digest(a);
+    ck_assert_uint_eq(fake_count(&fake, MESSAGE_SUBMIT, a), 1);
+    empty_digest(a);
+    ck_assert_uint_eq(fake_count(&fake, MESSAGE_SUBMIT, a), 2);
+    fake_close(&fake);
+}
+END_TEST
+
+START_TEST(too_long_for_a_worker_is_not_too_long_for_the_next_one_of_its_slot) {
+    open_default();
+    uint32_t a = fake_worker(&fake, "a", ROLE_MIXED);
+    ck_assert_int_eq(fake_ask(&fake, 0, 5, 8), STATUS_OK);
+    uint32_t b = fake_worker(&fake, "b", ROLE_MIXED);
+    struct submit submit = fake_submitted(&fake, a);
+    fake_refuses(&fake, a, &submit, REASON_TOO_LONG);
+    ck_assert_uint_eq(fake_submitted(&fake, b).attempt, 2);
+    fake_lose(&fake, a);
+    ck_assert_uint_eq(fake_worker(&fake, "c", ROLE_MIXED), a);
+    fake_forget_sent(&fake);
+    fake_lose(&fake, b);
+    fake_pass(&fake, 100 * NS_PER_MS, 1u << a);
+    ck_assert_uint_eq(fake.users[0].n_ends, 0);
+    ck_assert_uint_eq(fake_submitted(&fake, a).attempt, 3);
+    fake_close(&fake);
+}
+END_TEST
+
+START_TEST(a_sequence_goes_where_its_context_fits) {
+    open_default();
+    struct welcome small = fake_welcome("small", ROLE_MIXED);
+    small.context = 10;
+    uint32_t s = fake_join(&fake, &small);
+    uint32_t large = fake_worker(&fake, "large", ROLE_MIXED);
+    for (uint32_t user = 0; user < 4; user++) /* by load, two of them would go to the small one */
+        ck_assert_int_eq(fake_ask(&fake, user, 10, 4), STATUS_OK);
+    ck_assert_uint_eq(fake_count(&fake, MESSAGE_SUBMIT, s), 0);
+    ck_assert_uint_eq(fake_count(&fake, MESSAGE_SUBMIT, large), 4);
+    ck_assert_int_eq(fake_ask(&fake, 4, 9, 4), STATUS_OK); /* one token less fits */
+    ck_assert_uint_eq(fake_count(&fake, MESSAGE_SUBMIT, s), 1);
+    fake_close(&fake);
+}
+END_TEST
+
+START_TEST(prompts_as_long_as_the_context_are_refused_at_once) {
+    open_default();
+    struct welcome small = fake_welcome("small", ROLE_MIXED);
+    small.context = 10;
+    fake_join(&fake, &small);
+    ck_assert_int_eq(fake_ask(&fake, 0, 10, 4), STATUS_LIMIT);
+    ck_assert_uint_eq(fake.users[0].n_ends, 0);
+    ck_assert_int_eq(fake_ask(&fake, 0, 9, 4), STATUS_OK);
+    fake_close(&fake);
+}
+END_TEST
+
+/* The equal worker comes second by order and has more to do: nothing but its numerics speaks for
+ * it. */
+START_TEST(a_stream_continues_where_the_numerics_are_its_own) {
+    open_default();
+    uint32_t a = fake_worker(&fake, "a", ROLE_MIXED);
+    ck_assert_int_eq(fake_ask(&fake, 0, 5, 8), STATUS_OK);
+    struct submit submit = fake_submitted(&fake, a);
+    fake_step(&fake, a, &submit, 0, 1, FINISH_NONE);
+    uint32_t equal = fake_worker(&fake, "equal", ROLE_MIXED);
+    ck_assert_int_eq(fake_ask(&fake, 1, 5, 8), STATUS_OK);
+    ck_assert_uint_eq(fake_count(&fake, MESSAGE_SUBMIT, equal), 1);
+    struct welcome other = fake_welcome("other", ROLE_MIXED);
+    other.numerics_fp[FINGERPRINT_BYTES - 1] = 1;
+    uint32_t o = fake_join(&fake, &other);
+    fake_lose(&fake, a);
+    fake_pass(&fake, 100 * NS_PER_MS, 1u << equal | 1u << o);
+    ck_assert_uint_eq(fake_count(&fake, MESSAGE_SUBMIT, o), 0);
+    ck_assert_uint_eq(fake_submitted(&fake, equal).attempt, 2);
+    ck_assert_uint_eq(fake_stats(&fake).n_inexact, 0);
+    fake_close(&fake);
+}
+END_TEST
+
+START_TEST(numerics_are_compared_to_the_last_byte) {
+    open_default();
+    struct welcome other = fake_welcome("other", ROLE_PREFILL);
+    other.numerics_fp[FINGERPRINT_BYTES - 1] = 1;
+    uint32_t o = fake_join(&fake, &other);
+    uint32_t p = fake_worker(&fake, "p", ROLE_PREFILL);
+    uint32_t d = fake_worker(&fake, "d", ROLE_DECODE);
+    for (uint32_t user = 0; user < 4; user++) {
+        ck_assert_int_eq(fake_ask(&fake, user, 33, 8), STATUS_OK);
+        fake_reserved(&fake, d, 9 + user, 0);
+    }
+    ck_assert_uint_eq(fake_count(&fake, MESSAGE_SUBMIT, p), 4);
+    ck_assert_uint_eq(fake_count(&fake, MESSAGE_SUBMIT, o), 0);
+    fake_lose(&fake, p);
+    ck_assert_int_eq(fake_ask(&fake, 4, 33, 8), STATUS_OK);
+    fake_reserved(&fake, d, 20, 0);
+    ck_assert_uint_ge(fake_count(&fake, MESSAGE_SUBMIT, o), 1);
+    ck_assert_uint_ge(fake_stats(&fake).n_inexact, 1);
+    fake_close(&fake);
+}
+END_TEST
+
+START_TEST(blocks_of_an_older_attempt_submit_nothing) {
+    open_default();
+    uint32_t p = fake_worker(&fake, "p", ROLE_PREFILL);
+    uint32_t d = fake_worker(&fake, "d", ROLE_DECODE);
+    ck_assert_int_eq(fake_ask(&fake, 0, 33, 8), STATUS_OK);
+    const struct fake_message *asked = fake_last(&fake, MESSAGE_RESERVE, d);
+    struct message late = {.type = MESSAGE_RESERVED};
+    late.u.reserved =
+        (struct reserved){.req = asked->message.u.reserve.req, .attempt = 1, .gen = 9};
+    fake_lose(&fake, p); /* moved: it had only asked for blocks */
+    p = fake_worker(&fake, "p", ROLE_PREFILL);
+    fake_pass(&fake, 100 * NS_PER_MS, 1u << p | 1u << d);
+    asked = fake_last(&fake, MESSAGE_RESERVE, d);
+    if (!asked || asked->message.u.reserve.attempt == 1) {
+        /* No prefill worker was there meanwhile: decoded where it was; lose that one as well. */
+        struct submit submit = fake_submitted(&fake, d);
+        fake_fails(&fake, d, &submit, REASON_TRANSFER);
+        asked = fake_last(&fake, MESSAGE_RESERVE, d);
+    }
+    uint32_t attempt = asked->message.u.reserve.attempt;
+    ck_assert_uint_gt(attempt, 1);
+    uint32_t n_before = fake_count(&fake, MESSAGE_SUBMIT, UINT32_MAX);
+    fake_says(&fake, d, late);
+    ck_assert_uint_eq(fake_count(&fake, MESSAGE_SUBMIT, UINT32_MAX), n_before);
+    fake_reserved(&fake, d, 10, 0);
+    ck_assert_uint_eq(fake_submitted(&fake, d).xfer.gen, 10);
+    ck_assert_uint_eq(fake_submitted(&fake, p).attempt, attempt);
+    fake_close(&fake);
+}
+END_TEST
+
+START_TEST(a_token_forgets_all_losses_before_it) {
+    open_default();
+    uint32_t a = fake_worker(&fake, "a", ROLE_MIXED);
+    ck_assert_int_eq(fake_ask(&fake, 0, 5, 8), STATUS_OK);
+    struct submit submit = fake_submitted(&fake, a);
+    for (int i = 0; i < 2; i++) {
+        fake_fails(&fake, a, &submit, REASON_LEASE);
+        submit = fake_submitted(&fake, a);
+    }
+    fake_step(&fake, a, &submit, 0, 1, FINISH_NONE);
+    fake_fails(&fake, a, &submit, REASON_LEASE); /* this attempt brought a token: no loss */
+    for (int i = 0; i < 7; i++) {
+        submit = fake_submitted(&fake, a);
+        fake_fails(&fake, a, &submit, REASON_LEASE);
+        ck_assert_uint_eq(fake.users[0].n_ends, 0);
+    }
+    submit = fake_submitted(&fake, a);
+    fake_fails(&fake, a, &submit, REASON_LEASE);
+    ck_assert_int_eq(fake.users[0].end.kind, END_FAILED);
+    fake_close(&fake);
+}
+END_TEST
+
+START_TEST(a_late_failure_of_an_older_attempt_costs_the_newer_nothing) {
+    open_default();
+    uint32_t a = fake_worker(&fake, "a", ROLE_MIXED);
+    ck_assert_int_eq(fake_ask(&fake, 0, 5, 8), STATUS_OK);
+    struct submit first = fake_submitted(&fake, a);
+    fake_fails(&fake, a, &first, REASON_LEASE);
+    ck_assert_uint_eq(fake_submitted(&fake, a).attempt, 2);
+    fake_fails(&fake, a, &first, REASON_LEASE);
+    fake_refuses(&fake, a, &first, REASON_INVALID);
+    ck_assert_uint_eq(fake_count(&fake, MESSAGE_SUBMIT, a), 2);
+    ck_assert_uint_eq(fake.users[0].n_ends, 0);
+    fake_close(&fake);
+}
+END_TEST
+
+START_TEST(logits_that_are_no_numbers_are_an_error_to_the_client) {
+    open_default();
+    uint32_t a = fake_worker(&fake, "a", ROLE_MIXED);
+    ck_assert_int_eq(fake_ask(&fake, 0, 5, 8), STATUS_OK);
+    struct submit submit = fake_submitted(&fake, a);
+    fake_step(&fake, a, &submit, 0, 2, FINISH_ERROR);
+    ck_assert_int_eq(fake.users[0].end.kind, END_FAILED);
+    ck_assert_int_eq(fake.users[0].end.status, STATUS_CORRUPT);
+    ck_assert_int_eq(fake.users[0].end.reason, REASON_NUMERICS);
+    fake_close(&fake);
+}
+END_TEST
+
+START_TEST(no_more_requests_than_there_is_memory_for) {
+    struct router_config config = fake_config();
+    config.max_requests = 2;
+    fake_open(&fake, &config);
+    fake_worker(&fake, "a", ROLE_MIXED);
+    ck_assert_int_eq(fake_ask(&fake, 0, 5, 8), STATUS_OK);
+    ck_assert_int_eq(fake_ask(&fake, 1, 5, 8), STATUS_OK);
+    ck_assert_int_eq(fake_ask(&fake, 2, 5, 8), STATUS_BUSY);
+    fake_close(&fake);
+}
+END_TEST
+
+START_TEST(a_replayed_request_goes_before_those_that_came_later) {
+    open_default();
+    struct welcome narrow = fake_welcome("a", ROLE_MIXED);
+    narrow.max_seqs = 1;
+    uint32_t a = fake_join(&fake, &narrow);
+    for (uint32_t user = 0; user < 3; user++)
+        ck_assert_int_eq(fake_ask(&fake, user, 5, 8), STATUS_OK);
+    struct submit first = fake_submitted(&fake, a);
+    ck_assert_uint_eq(fake_count(&fake, MESSAGE_SUBMIT, a), 1);
+    fake_fails(&fake, a, &first, REASON_LEASE);
+    ck_assert_uint_eq(fake_submitted(&fake, a).attempt, 2);
+    ck_assert_uint_eq(fake_submitted(&fake, a).req.lo, first.req.lo);
+    fake_close(&fake);
+}
+END_TEST
+
+void suite_add(TCase *tests) {
+    tcase_add_test(tests, an_old_end_ends_nothing);
+    tcase_add_test(tests, one_missing_digest_replays_nothing);
+    tcase_add_test(tests, too_long_for_a_worker_is_not_too_long_for_the_next_one_of_its_slot);
+    tcase_add_test(tests, a_sequence_goes_where_its_context_fits);
+    tcase_add_test(tests, prompts_as_long_as_the_context_are_refused_at_once);
+    tcase_add_test(tests, a_stream_continues_where_the_numerics_are_its_own);
+    tcase_add_test(tests, numerics_are_compared_to_the_last_byte);
+    tcase_add_test(tests, blocks_of_an_older_attempt_submit_nothing);
+    tcase_add_test(tests, a_token_forgets_all_losses_before_it);
+    tcase_add_test(tests, a_late_failure_of_an_older_attempt_costs_the_newer_nothing);
+    tcase_add_test(tests, logits_that_are_no_numbers_are_an_error_to_the_client);
+    tcase_add_test(tests, no_more_requests_than_there_is_memory_for);
+    tcase_add_test(tests, a_replayed_request_goes_before_those_that_came_later);
+}
