@@ -3,30 +3,39 @@
 
 #include "base/assert.h"
 #include "base/note.h"
+#include "tests/sim/judge.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+#define STEP_US_GOAL 120000u /* as the worker's shell has it: steps of about so long */
+#define UNSAID_NS    (700 * NS_PER_MS)
+#define SPOILT_OF    4000 /* one choice of so many, where the model's numbers may be unusable */
+#define LATE_TURN_NS (150 * NS_PER_MS)
 
 struct back {
     struct sim *sim;
     uint32_t node;
 };
-static _Thread_local struct back backs[SIM_NODES];
+static struct back backs[SIM_NODES];
 
-static uint64_t *kv_entry(const struct node *node, uint32_t layer, uint32_t block, uint32_t at) {
-    ASSERT(layer < SIM_LAYERS);
-    ASSERT(block < node->n_blocks);
-    return node->kv + ((size_t)layer * node->n_blocks + block) * SIM_TOKENS + at;
+static uint32_t end_of(const struct conn *conn, uint32_t node, uint32_t link) {
+    return conn->node[1] == node && conn->link[1] == link;
 }
 
 static enum status on_send(void *context, uint32_t link, const struct message *message) {
     struct back *back = context;
     struct sim *sim = back->sim;
-    uint32_t conn = net_find(sim, back->node, link);
-    if (conn == SIM_CONNS)
+    uint32_t i = net_find(sim, back->node, link);
+    if (i == SIM_CONNS)
         return STATUS_CLOSED;
-    uint32_t end = sim->conns[conn].node[1] == back->node && sim->conns[conn].link[1] == link;
-    return net_send(sim, conn, end, message, sim->options.hwm);
+    struct conn *conn = &sim->conns[i];
+    judge_worker_says(sim, back->node, message);
+    if (!conn->shm || message->type != MESSAGE_CHUNK_ACK)
+        return net_send(sim, i, end_of(conn, back->node, link), message, sim->options.hwm);
+    struct message ack = *message;
+    ack.u.chunk_ack.where = conn->consumed;
+    return net_send(sim, i, end_of(conn, back->node, link), &ack, sim->options.hwm);
 }
 
 static enum status on_open_kv(void *context, const struct peer *peer, uint32_t *link) {
@@ -53,76 +62,51 @@ static enum status on_open_kv(void *context, const struct peer *peer, uint32_t *
 
 static void on_close_link(void *context, uint32_t link) {
     struct back *back = context;
-    uint32_t conn = net_find(back->sim, back->node, link);
-    if (conn == SIM_CONNS)
+    struct sim *sim = back->sim;
+    uint32_t i = net_find(sim, back->node, link);
+    if (i == SIM_CONNS)
         return;
-    const struct conn *it = &back->sim->conns[conn];
-    net_close(back->sim, conn, it->node[1] == back->node && it->link[1] == link);
-}
-
-static uint64_t checksum(const void *bytes, uint32_t n) {
-    const uint8_t *at = bytes;
-    uint64_t sum = n;
-    for (uint32_t i = 0; i < n; i++)
-        sum = mix64(sum ^ at[i]);
-    return sum;
+    const struct conn *conn = &sim->conns[i];
+    if (!conn->kv) {
+        sim_saw(sim, SIGHT_ROUTER_SILENT);
+        sim_trouble(sim, conn->node[0], conn->node[1], sim->now_ns);
+    }
+    net_close(sim, i, end_of(conn, back->node, link));
 }
 
 static enum status on_push_chunk(void *context, uint32_t link, struct chunk *chunk,
                                  const uint32_t *blocks) {
     struct back *back = context;
-    struct sim *sim = back->sim;
-    const struct node *node = &sim->nodes[back->node];
-    static _Thread_local uint8_t bytes[MESSAGE_CHUNK_MAX];
-    uint32_t n = 0, n_blocks = chunk->block_end - chunk->block_begin;
-    for (uint32_t layer = chunk->layer_begin; layer < chunk->layer_end; layer++) {
-        for (uint32_t i = 0; i < n_blocks; i++) {
-            ASSERT(n + SIM_BLOCK_BYTES <= sim->options.chunk_bytes);
-            memcpy(bytes + n, kv_entry(node, layer, blocks[i], 0), SIM_BLOCK_BYTES);
-            n += SIM_BLOCK_BYTES;
-        }
-    }
-    chunk->n_bytes = n;
-    chunk->checksum = checksum(bytes, n);
-    chunk->where = 0;
-    chunk->bytes = bytes;
-    struct message message = {.type = MESSAGE_CHUNK};
-    message.u.chunk = *chunk;
-    return on_send(context, link, &message);
+    uint32_t i = net_find(back->sim, back->node, link);
+    if (i == SIM_CONNS)
+        return STATUS_CLOSED;
+    return chunk_push(back->sim, back->node, i, end_of(&back->sim->conns[i], back->node, link),
+                      chunk, blocks);
 }
 
 static enum status on_take_chunk(void *context, uint32_t link, const struct chunk *chunk,
                                  const uint32_t *blocks) {
     struct back *back = context;
-    const struct node *node = &back->sim->nodes[back->node];
-    (void)link;
-    uint32_t n_blocks = chunk->block_end - chunk->block_begin;
-    uint64_t n = (uint64_t)(chunk->layer_end - chunk->layer_begin) * n_blocks * SIM_BLOCK_BYTES;
-    if (chunk->n_bytes != n || checksum(chunk->bytes, chunk->n_bytes) != chunk->checksum)
-        return STATUS_CORRUPT;
-    const uint8_t *at = chunk->bytes;
-    for (uint32_t layer = chunk->layer_begin; layer < chunk->layer_end; layer++) {
-        for (uint32_t i = 0; i < n_blocks; i++, at += SIM_BLOCK_BYTES)
-            memcpy(kv_entry(node, layer, blocks[i], 0), at, SIM_BLOCK_BYTES);
-    }
-    return STATUS_OK;
+    uint32_t i = net_find(back->sim, back->node, link);
+    if (i == SIM_CONNS)
+        return STATUS_CLOSED;
+    return chunk_take(back->sim, back->node, i, chunk, blocks);
 }
 
 static void on_note(void *context, const struct note *note) {
     struct back *back = context;
     char text[300];
-    sim_saw(back->sim, note->kind->message);
     sim_trace(back->sim, "worker %u: %s %s", back->node, note->kind->message,
               note_text(text, sizeof text, note, NULL));
 }
 
 static struct engine_config make_config(struct sim *sim, uint32_t i) {
     const struct options *options = &sim->options;
-    const struct node *node = &sim->nodes[i];
+    struct node *node = &sim->nodes[i];
     uint32_t w = i - SIM_ROUTERS;
     struct engine_config config = {
         .incarnation = node->incarnation,
-        .seed = random_next(&sim->random),
+        .seed = random_next(&sim->draws.nodes),
         .role = options->roles[w],
         .n_blocks = options->n_blocks[w],
         .block_tokens = SIM_TOKENS,
@@ -136,12 +120,15 @@ static struct engine_config make_config(struct sim *sim, uint32_t i) {
         .context = SIM_PROMPT + SIM_NEW + 1,
         .max_links = SIM_LINKS,
         .n_vocab = 65536,
-        .lease_ns = 10 * NS_PER_S,
+        .n_variants = 2,
+        .variant_limits = {options->long_prompt},
+        .lease_ns = options->lease_ns,
         .router_lease_ns = 5 * NS_PER_S,
-        .prefix_key = 7,
+        .prefix_key = SIM_PREFIX_KEY,
     };
     uint32_t pool = config.n_blocks * SIM_TOKENS;
     config.context = pool < config.context ? pool : config.context;
+    node->context = config.context;
     snprintf(config.name, sizeof config.name, "worker%u", w);
     struct welcome *welcome = &config.welcome;
     *welcome = (struct welcome){
@@ -156,9 +143,20 @@ static struct engine_config make_config(struct sim *sim, uint32_t i) {
     };
     memcpy(welcome->name, config.name, sizeof welcome->name);
     snprintf(welcome->kv_endpoint, sizeof welcome->kv_endpoint, "%u", i);
-    welcome->numerics_fp[0] = w == options->other_numerics;
-    welcome->model_fp[0] = w == options->other_model;
+    /* Other numerics differ in the last byte alone: all of a fingerprint counts. */
+    welcome->numerics_fp[FINGERPRINT_BYTES - 1] = (uint8_t)options->numerics[w];
+    welcome->model_fp[FINGERPRINT_BYTES - 1] = w == options->other_model;
     return config;
+}
+
+static void fill_with_garbage(struct node *node) {
+    size_t n = (size_t)SIM_LAYERS * node->n_blocks * SIM_TOKENS;
+    free(node->kv);
+    node->kv = malloc(n * sizeof *node->kv);
+    if (!node->kv)
+        abort();
+    for (size_t k = 0; k < n; k++) /* nothing may be read before it is written */
+        node->kv[k] = node->incarnation + k;
 }
 
 void back_start(struct sim *sim, uint32_t i) {
@@ -167,19 +165,15 @@ void back_start(struct sim *sim, uint32_t i) {
     *back = (struct back){.sim = sim, .node = i};
     node->up = true;
     node->epoch++;
-    node->incarnation = random_next(&sim->random) | 1;
+    node->incarnation = random_next(&sim->draws.nodes) | 1;
     node->in_step = false;
     node->n_inbox = 0;
     node->draining = false;
     node->slow = 1;
+    node->stolen_until_ns = 0;
+    node->estimate = (struct estimate){0};
     node->n_blocks = sim->options.n_blocks[i - SIM_ROUTERS];
-    size_t n = (size_t)SIM_LAYERS * node->n_blocks * SIM_TOKENS;
-    free(node->kv);
-    node->kv = malloc(n * sizeof *node->kv);
-    if (!node->kv)
-        abort();
-    for (size_t k = 0; k < n; k++) /* garbage: nothing may be read before it is written */
-        node->kv[k] = mix64(node->incarnation + k);
+    fill_with_garbage(node);
     struct engine_config config = make_config(sim, i);
     struct engine_sink sink = {.context = back,
                                .send = on_send,
@@ -194,8 +188,26 @@ void back_start(struct sim *sim, uint32_t i) {
         return;
     }
     node->tick_ns = UINT64_MAX;
+    sim_trouble(sim, i, i, sim->now_ns);
     sim_at(sim, sim->now_ns, (struct event){.type = EVENT_SPEAK, .node = i, .c = node->epoch});
     back_after(sim, i);
+}
+
+void back_message(struct sim *sim, uint32_t i, uint32_t c, uint32_t link,
+                  const struct message *message) {
+    struct conn *conn = &sim->conns[c];
+    struct engine *engine = sim->nodes[i].engine;
+    if (conn->shm && message->type == MESSAGE_CHUNK_ACK) {
+        if (stage_release(&conn->stage, message->u.chunk_ack.where) != STATUS_OK)
+            sim_fail(sim, "bytes of a ring are acknowledged that were never put there");
+        if (message->u.chunk_ack.transfer_id == 0)
+            return; /* between the shells */
+    }
+    struct judge_eye eye = judge_worker_before(sim, i, message);
+    engine_message(engine, sim_clock(sim, i), link, message);
+    judge_worker_after(sim, i, conn, message, &eye);
+    if (conn->shm && conn->alive && message->type == MESSAGE_CHUNK)
+        chunk_consumed(sim, c, &message->u.chunk);
 }
 
 /* Both ends said KV_HELLO and KV_WELCOME: first the accepting side may use it, then the other. */
@@ -213,7 +225,7 @@ void back_kv_ready(struct sim *sim, const struct event *event) {
     char name[MESSAGE_NAME_MAX];
     snprintf(name, sizeof name, "worker%u", from - SIM_ROUTERS);
     bool accepted = event->b == 1;
-    engine_kv_open(node->engine, sim->now_ns, conn->link[event->b], name,
+    engine_kv_open(node->engine, sim_clock(sim, conn->node[event->b]), conn->link[event->b], name,
                    sim->nodes[from].incarnation, accepted ? 0 : sim->options.credits, accepted);
     if (accepted && conn->alive)
         sim_at(sim, sim->now_ns + sim->options.delay_ns,
@@ -228,21 +240,28 @@ void back_kv_ready(struct sim *sim, const struct event *event) {
 static uint64_t read_entry(const struct node *node, const uint32_t *blocks, uint32_t at) {
     uint64_t entry = 0;
     for (uint32_t layer = 0; layer < SIM_LAYERS; layer++)
-        entry ^= *kv_entry(node, layer, blocks[at / SIM_TOKENS], at % SIM_TOKENS);
+        entry ^= *chunk_entry(node, layer, blocks[at / SIM_TOKENS], at % SIM_TOKENS);
     return entry;
+}
+
+static uint64_t start_of(const struct sequence_view *view, const struct plan_row *row) {
+    return oracle_start((uint32_t)(view->sampling->seed >> 16 & 0xff), row->variant);
 }
 
 static void compute_row(const struct node *node, const struct plan_row *row, uint32_t layer_begin,
                         uint32_t layer_end) {
-    uint64_t entry = row->begin > 0 ? read_entry(node, row->blocks, row->begin - 1) : 0;
+    struct sequence_view view;
+    engine_sequence(node->engine, row->slot, &view);
+    uint64_t entry =
+        row->begin > 0 ? read_entry(node, row->blocks, row->begin - 1) : start_of(&view, row);
     for (uint32_t i = 0; i < row->n_tokens; i++) {
-        entry = mix64(entry ^ (row->ids[i] + 1));
+        entry = oracle_entry(entry, row->ids[i]);
         uint32_t at = row->begin + i;
         for (uint32_t layer = layer_begin; layer < layer_end; layer++) {
             uint64_t value = mix64(entry + layer + 1);
             if (layer == SIM_LAYERS - 1)
                 value = entry ^ mix64(entry + 1) ^ mix64(entry + 2) ^ mix64(entry + 3);
-            *kv_entry(node, layer, row->blocks[at / SIM_TOKENS], at % SIM_TOKENS) = value;
+            *chunk_entry(node, layer, row->blocks[at / SIM_TOKENS], at % SIM_TOKENS) = value;
         }
     }
 }
@@ -250,38 +269,65 @@ static void compute_row(const struct node *node, const struct plan_row *row, uin
 /* The next token, from what stands in the blocks; which must be what the ids say, layer by layer.
  */
 static uint32_t choose(struct sim *sim, uint32_t i, const struct plan_row *row,
-                       const uint32_t *ids) {
+                       const struct sequence_view *view) {
     const struct node *node = &sim->nodes[i];
-    uint64_t fold = 0, entry = 0;
+    uint64_t fold = 0, entry = start_of(view, row);
     for (uint32_t at = 0; at < row->begin + row->n_tokens; at++) {
         uint64_t stored = read_entry(node, row->blocks, at);
-        entry = mix64(entry ^ (ids[at] + 1));
-        if (stored != entry)
+        entry = oracle_entry(entry, view->ids[at]);
+        if (stored != entry) {
             sim_fail(sim, "worker %u: position %u of slot %u (row %u+%u, block %u) is not its own",
                      i, at, row->slot, row->begin, row->n_tokens, row->blocks[at / SIM_TOKENS]);
+            break;
+        }
         fold = mix64(fold ^ stored);
     }
-    return 256 + (uint32_t)(fold % 65280);
+    uint32_t numerics = sim->options.numerics[i - SIM_ROUTERS];
+    uint32_t index = view->n_tokens - view->n_prompt;
+    if (row->variant > 0)
+        sim_saw(sim, SIGHT_VARIANT);
+    if (view->ban_ends && view->sampling->n_stop_ids > 0 &&
+        oracle_choose(fold, numerics, view->sampling, index, false) !=
+            oracle_choose(fold, numerics, view->sampling, index, true))
+        sim_saw(sim, SIGHT_STOP_BANNED);
+    return oracle_choose(fold, numerics, view->sampling, index, view->ban_ends);
+}
+
+static void sample_row(struct sim *sim, uint32_t i, const struct plan_row *row,
+                       struct sampled *sampled) {
+    struct sequence_view view;
+    engine_sequence(sim->nodes[i].engine, row->slot, &view);
+    sampled->valid = true;
+    sampled->id = choose(sim, i, row, &view);
+    if (view.sampling->want_logprobs)
+        sampled->logprobs.logprob = oracle_logprob(sampled->id);
+    if (sim->options.weights[KIND_SPOIL] == 0 || sim->phase != RUN_SAFETY ||
+        random_below(&sim->draws.nodes, SPOILT_OF) != 0)
+        return;
+    struct client *client = client_of_seed(sim, view.sampling->seed);
+    sampled->valid = false;
+    if (client)
+        client->spoilt = true;
 }
 
 static void end_step(struct sim *sim, uint32_t k) {
     struct node *node = &sim->nodes[k];
-    static _Thread_local struct sampled sampled[4096];
+    static struct sampled sampled[4096];
     uint32_t n = 0;
     for (uint32_t i = 0; i < node->plan.n_rows; i++) {
-        const struct plan_row *row = &node->plan.rows[i];
-        if (!row->sample)
-            continue;
-        struct sequence_view view;
-        engine_sequence(node->engine, row->slot, &view);
-        sampled[n].valid = true;
-        sampled[n].id = choose(sim, k, row, view.ids);
-        if (view.sampling->want_logprobs)
-            sampled[n].logprobs.logprob = oracle_logprob(sampled[n].id);
-        n++;
+        if (node->plan.rows[i].sample)
+            sample_row(sim, k, &node->plan.rows[i], &sampled[n++]);
     }
     node->in_step = false;
-    engine_step_end(node->engine, sim->now_ns, sampled);
+    uint64_t now_ns = sim_clock(sim, k);
+    if (sim->options.learns) {
+        estimate_learn(&node->estimate, node->plan.n_tokens,
+                       (now_ns - node->step_begin_ns) / NS_PER_US);
+        if (node->plan.n_tokens >= 16)
+            engine_budget(node->engine, estimate_tokens(&node->estimate, sim->options.chunk_tokens,
+                                                        STEP_US_GOAL));
+    }
+    engine_step_end(node->engine, now_ns, sampled);
 }
 
 void back_layers(struct sim *sim, const struct event *event) {
@@ -292,30 +338,70 @@ void back_layers(struct sim *sim, const struct event *event) {
     uint32_t begin = SIM_LAYERS * event->a / groups, end = SIM_LAYERS * (event->a + 1) / groups;
     for (uint32_t i = 0; i < node->plan.n_rows; i++)
         compute_row(node, &node->plan.rows[i], begin, end);
-    engine_layers_done(node->engine, sim->now_ns, begin, end);
+    engine_layers_done(node->engine, sim_clock(sim, event->node), begin, end);
     if (event->a + 1 == groups) {
         end_step(sim, event->node);
         net_inbox(sim, event->node);
     }
 }
 
+/* What the worker says of a step, which is right, out of date or wrong. */
+static uint64_t announced(struct sim *sim, struct node *node, uint64_t usual, uint64_t lasts) {
+    if (sim->options.learns)
+        return (uint64_t)estimate_us(&node->estimate, node->plan.n_tokens) * NS_PER_US;
+    if (sim->options.weights[KIND_ESTIMATE] > 0 && draw_chance(&sim->draws.nodes, 50))
+        return usual;
+    bool stolen = node->stolen_until_ns > sim->now_ns; /* nobody knows that before */
+    return stolen ? usual * node->slow : lasts;
+}
+
+/* Somebody else has the CPU: the next turn comes late, but not so late that it is a hang. */
+static void turn_late(struct sim *sim, struct node *node) {
+    if (node->stolen_until_ns <= sim->now_ns || node->paused_until_ns > sim->now_ns)
+        return;
+    if (draw_chance(&sim->draws.nodes, 25))
+        node->paused_until_ns = sim->now_ns + random_below(&sim->draws.nodes, LATE_TURN_NS);
+}
+
 static void begin_step(struct sim *sim, uint32_t i) {
     struct node *node = &sim->nodes[i];
-    engine_plan(node->engine, sim->now_ns, &node->plan);
+    judge_plan(sim, i);
     if (node->plan.n_rows == 0)
         return;
     node->in_step = true;
     node->n_steps++;
+    node->step_begin_ns = sim_clock(sim, i);
     uint64_t usual = sim->options.step_ns + node->plan.n_tokens * (sim->options.step_ns / 16);
-    uint64_t lasts = usual * node->slow + sim_about(sim, usual / 4);
-    uint64_t said = sim_chance(sim, 50) ? lasts : usual; /* an estimate may be wrong */
-    engine_step_begin(node->engine, sim->now_ns, (uint32_t)(said / NS_PER_US));
+    uint64_t lasts = usual * node->slow + draw_about(&sim->draws.nodes, usual / 4);
+    if (node->stolen_until_ns > sim->now_ns)
+        lasts *= node->stolen_factor;
+    uint64_t said = announced(sim, node, usual, lasts);
+    if (lasts > NS_PER_S)
+        node->long_until_ns = sim->now_ns + lasts;
+    /* A step that takes far longer than was said is a hang to whoever waits. */
+    if (lasts > UNSAID_NS && 2 * lasts > 7 * said)
+        sim_trouble(sim, i, i, sim->now_ns + lasts);
+    else if (lasts > NS_PER_S)
+        sim_saw(sim, SIGHT_LONG_STEP);
+    sim_trace(sim, "worker %u: %u tokens take %llu ms, it says %llu ms", i, node->plan.n_tokens,
+              (unsigned long long)(lasts / NS_PER_MS), (unsigned long long)(said / NS_PER_MS));
+    engine_step_begin(node->engine, node->step_begin_ns, (uint32_t)(said / NS_PER_US));
     uint32_t groups = sim->options.layer_groups;
     for (uint32_t g = 0; g < groups; g++)
         sim_at(
             sim, sim->now_ns + lasts * (g + 1) / groups,
             (struct event){
                 .type = EVENT_LAYERS, .node = i, .a = g, .c = node->epoch << 32 | node->n_steps});
+    turn_late(sim, node);
+}
+
+void back_tick(struct sim *sim, uint32_t i) {
+    struct node *node = &sim->nodes[i];
+    if (node->in_step && !sim->options.messages_in_step)
+        return;
+    engine_turn(node->engine);
+    engine_tick(node->engine, sim_clock(sim, i));
+    turn_late(sim, node);
 }
 
 void back_after(struct sim *sim, uint32_t i) {
@@ -326,7 +412,7 @@ void back_after(struct sim *sim, uint32_t i) {
         begin_step(sim, i);
     if (node->in_step && !sim->options.messages_in_step)
         return; /* the step's end does what a tick does */
-    uint64_t deadline = engine_deadline(node->engine);
+    uint64_t deadline = sim_true_ns(sim, i, engine_deadline(node->engine));
     /* The loop turns at least so often, and every turn is progress. */
     uint64_t turn = sim->now_ns + 50 * NS_PER_MS;
     deadline = deadline < turn ? deadline : turn;

@@ -3,6 +3,7 @@
 
 #include "base/assert.h"
 #include "base/note.h"
+#include "tests/sim/judge.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +13,7 @@ struct front {
     struct sim *sim;
     uint32_t node;
 };
-static _Thread_local struct front fronts[SIM_ROUTERS];
+static struct front fronts[SIM_ROUTERS];
 
 static void on_open_link(void *context, uint32_t slot, const struct announce *announce) {
     struct front *front = context;
@@ -32,6 +33,7 @@ static void on_close_link(void *context, uint32_t slot) {
     struct front *front = context;
     struct node *node = &front->sim->nodes[front->node];
     ASSERT(node->conn_of_slot[slot] != 0);
+    judge_router_closes(front->sim, front->node, slot);
     net_close(front->sim, node->conn_of_slot[slot] - 1, 0);
     node->conn_of_slot[slot] = 0;
 }
@@ -41,26 +43,25 @@ static void on_send(void *context, uint32_t slot, const struct message *message)
     struct sim *sim = front->sim;
     uint32_t conn = sim->nodes[front->node].conn_of_slot[slot];
     ASSERT(conn != 0);
-    uint32_t to = sim->conns[conn - 1].node[1] - SIM_ROUTERS;
-    if (message->type == MESSAGE_SUBMIT && to == sim->options.other_model)
-        sim_fail(sim, "a request went to a worker of another model");
+    judge_router_sends(sim, front->node, slot, message);
     /* A shell that cannot get rid of its queue gives the link up. */
     if (net_send(sim, conn - 1, 0, message, 4096) == STATUS_BUSY)
         net_break(sim, conn - 1, 0);
 }
 
 static void on_tokens(void *context, uint64_t user, const struct token_run *run) {
-    client_tokens(((struct front *)context)->sim, user, run);
+    struct front *front = context;
+    answer_tokens(front->sim, front->node, user, run);
 }
 
 static void on_end(void *context, uint64_t user, const struct request_end *end) {
-    client_end(((struct front *)context)->sim, user, end);
+    struct front *front = context;
+    answer_end(front->sim, front->node, user, end);
 }
 
 static void on_note(void *context, const struct note *note) {
     struct front *front = context;
     char text[300];
-    sim_saw(front->sim, note->kind->message);
     sim_trace(front->sim, "router %u: %s %s", front->node, note->kind->message,
               note_text(text, sizeof text, note, NULL));
 }
@@ -71,12 +72,13 @@ void front_start(struct sim *sim, uint32_t i) {
     *front = (struct front){.sim = sim, .node = i};
     node->up = true;
     node->epoch++;
-    node->incarnation = random_next(&sim->random) | 1;
+    node->incarnation = random_next(&sim->draws.nodes) | 1;
     memset(node->conn_of_slot, 0, sizeof node->conn_of_slot);
+    memset(&node->judged, 0, sizeof node->judged);
     struct router_config config = {
         .router_id = node->incarnation,
-        .seed = random_next(&sim->random),
-        .max_requests = SIM_CLIENTS,
+        .seed = random_next(&sim->draws.nodes),
+        .max_requests = sim->options.max_requests,
         .max_queue = sim->options.max_queue,
         .max_workers = SIM_SLOTS,
         .max_prompt = SIM_PROMPT,
@@ -84,7 +86,8 @@ void front_start(struct sim *sim, uint32_t i) {
         .local_prefill_tokens = sim->options.local_prefill_tokens,
         .no_worker_wait_ns = 5 * NS_PER_S,
         .hang_ns_min = NS_PER_S,
-        .prefix_key = 7,
+        .prefix_key = SIM_PREFIX_KEY,
+        /* the model's fingerprints are all zero here, as the workers' (back.c) */
     };
     snprintf(config.name, sizeof config.name, "router%u", i);
     struct router_sink sink = {.context = front,
@@ -97,33 +100,45 @@ void front_start(struct sim *sim, uint32_t i) {
     if (router_new(&config, &sink, &node->router) != STATUS_OK)
         abort();
     node->tick_ns = UINT64_MAX;
+    sim_trouble(sim, i, i, sim->now_ns);
     front_after(sim, i);
 }
 
 void front_message(struct sim *sim, uint32_t i, uint32_t slot, const struct message *message) {
     struct node *node = &sim->nodes[i];
-    if (node->up)
-        router_message(node->router, sim->now_ns, slot, message);
+    if (!node->up)
+        return;
+    judge_router_hears(sim, i, message);
+    router_message(node->router, sim_clock(sim, i), slot, message);
 }
 
 void front_lost(struct sim *sim, uint32_t i, uint32_t slot) {
     struct node *node = &sim->nodes[i];
     node->conn_of_slot[slot] = 0;
-    router_link_lost(node->router, sim->now_ns, slot);
+    router_link_lost(node->router, sim_clock(sim, i), slot);
+}
+
+void front_tick(struct sim *sim, uint32_t i) {
+    struct node *node = &sim->nodes[i];
+    node->judged.ticking = true;
+    router_tick(node->router, sim_clock(sim, i));
+    judge_router_after(sim, i);
+    node->judged.ticking = false;
 }
 
 /* What clients decided inside a sink call is done after it: the core must not be called back. */
 static void due(struct sim *sim, uint32_t i) {
     if (!sim->due)
         return;
+    uint64_t now_ns = sim_clock(sim, i);
     for (uint32_t c = 0; c < SIM_CLIENTS; c++) {
         struct client *client = &sim->clients[c];
         if (!client->used || client->router != i || !client->running || client->ended)
             continue;
         if (client->stop_due)
-            router_stop(sim->nodes[i].router, sim->now_ns, client->request, client->match_at);
+            router_stop(sim->nodes[i].router, now_ns, client->request, client->match_at);
         else if (client->cancel_due)
-            router_cancel(sim->nodes[i].router, sim->now_ns, client->request);
+            router_cancel(sim->nodes[i].router, now_ns, client->request);
     }
 }
 
@@ -132,7 +147,10 @@ void front_after(struct sim *sim, uint32_t i) {
     if (!node->up)
         return;
     due(sim, i);
+    judge_router_after(sim, i);
     uint64_t deadline = router_deadline(node->router);
+    if (deadline != UINT64_MAX)
+        deadline = sim_true_ns(sim, i, deadline);
     if (deadline < sim->now_ns)
         deadline = sim->now_ns;
     if (deadline < node->tick_ns) {

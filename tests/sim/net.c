@@ -1,5 +1,6 @@
 /* The network: connections that keep order, hold back what a partition stops, and lose what is
- * under way when they break, as ZeroMQ's do. */
+ * under way when they break, as ZeroMQ's do. A hostile one also loses, repeats and reorders inside
+ * a live connection. */
 #include "tests/sim/sim.h"
 
 #include "base/assert.h"
@@ -7,14 +8,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void drop_queue(struct conn *conn, uint32_t d) {
-    while (conn->head[d]) {
-        struct packet *packet = conn->head[d];
-        conn->head[d] = packet->next;
+static void drop_list(struct packet **list) {
+    while (*list) {
+        struct packet *packet = *list;
+        *list = packet->next;
         free(packet);
     }
+}
+
+static void drop_queue(struct conn *conn, uint32_t d) {
+    drop_list(&conn->head[d]);
     conn->tail[d] = NULL;
     conn->n_queued[d] = 0;
+}
+
+static void drop_all(struct conn *conn) {
+    drop_queue(conn, 0);
+    drop_queue(conn, 1);
+    drop_list(&conn->strays);
 }
 
 uint32_t net_open(struct sim *sim, uint32_t from, uint32_t from_link, uint32_t to, bool kv) {
@@ -25,17 +36,32 @@ uint32_t net_open(struct sim *sim, uint32_t from, uint32_t from_link, uint32_t t
         if (i >= sim->n_conns)
             sim->n_conns = i + 1;
         uint64_t generation = conn->generation + 1;
+        uint8_t *ring = conn->ring;
         *conn = (struct conn){.alive = true,
                               .kv = kv,
                               .generation = generation,
                               .node = {from, to},
                               .link = {from_link, 0},
-                              .last_ns = {sim->now_ns, sim->now_ns}};
+                              .last_ns = {sim->now_ns, sim->now_ns},
+                              .ring = ring};
         conn->link[1] = sim->nodes[to].next_link++;
+        conn->shm = kv && draw_chance(&sim->draws.net, sim->options.shm_percent);
+        if (conn->shm && !conn->ring && !(conn->ring = malloc(SIM_RING_BYTES)))
+            abort();
+        if (conn->shm)
+            stage_init(&conn->stage, SIM_RING_BYTES);
         return i;
     }
     sim_fail(sim, "out of connections");
     return 0;
+}
+
+void net_fini(struct sim *sim) {
+    for (uint32_t i = 0; sim->conns && i < SIM_CONNS; i++) {
+        drop_all(&sim->conns[i]);
+        free(sim->conns[i].ring);
+    }
+    free(sim->conns);
 }
 
 uint32_t net_find(const struct sim *sim, uint32_t node, uint32_t link) {
@@ -48,12 +74,6 @@ uint32_t net_find(const struct sim *sim, uint32_t node, uint32_t link) {
         }
     }
     return SIM_CONNS;
-}
-
-static void copy_frames(struct packet *packet, const struct frames *frames) {
-    memcpy(packet->bytes, frames->head, frames->n_head);
-    if (frames->n_raw > 0)
-        memcpy(packet->bytes + frames->n_head, frames->raw, frames->n_raw);
 }
 
 /* RESERVE, SUBMIT and CANCEL begin alike. */
@@ -97,6 +117,29 @@ static void overtake(struct conn *conn, struct packet *packet) {
         conn->tail[0] = last;
 }
 
+static struct packet *wrap(const struct message *message, const struct frames *frames) {
+    size_t n_raw = frames->raw ? frames->n_raw : 0;
+    struct packet *packet = malloc(sizeof *packet + frames->n_head + n_raw);
+    if (!packet)
+        abort();
+    *packet = (struct packet){.n_head = frames->n_head, .n_raw = n_raw, .type = message->type};
+    memcpy(packet->bytes, frames->head, frames->n_head);
+    if (n_raw > 0)
+        memcpy(packet->bytes + frames->n_head, frames->raw, n_raw);
+    return packet;
+}
+
+/* KV's own bits, which a checksum guards. */
+static void corrupt(struct sim *sim, struct packet *packet) {
+    if (packet->n_raw == 0 || sim->options.weights[KIND_CORRUPT] == 0 || sim->phase != RUN_SAFETY ||
+        !draw_chance(&sim->draws.net, 1))
+        return;
+    uint64_t at = random_below(&sim->draws.net, packet->n_raw);
+    packet->bytes[packet->n_head + at] ^= (uint8_t)draw_between(&sim->draws.net, 1, 255);
+    sim->counts.corrupted++;
+    sim->counts.faults++;
+}
+
 enum status net_send(struct sim *sim, uint32_t i, uint32_t end, const struct message *message,
                      uint32_t hwm) {
     struct conn *conn = &sim->conns[i];
@@ -104,6 +147,8 @@ enum status net_send(struct sim *sim, uint32_t i, uint32_t end, const struct mes
         return conn->closed[end] ? STATUS_CLOSED : STATUS_OK; /* nobody knows yet: it is lost */
     if (conn->n_queued[end] >= hwm) {
         sim->counts.busy++;
+        sim_saw(sim, SIGHT_BUSY);
+        sim_trouble(sim, conn->node[0], conn->node[1], sim->now_ns);
         return STATUS_BUSY;
     }
     struct message stamped = *message;
@@ -116,18 +161,9 @@ enum status net_send(struct sim *sim, uint32_t i, uint32_t end, const struct mes
                  status_name(status));
         return status;
     }
-    struct packet *packet = malloc(sizeof *packet + frames.n_head + frames.n_raw);
-    if (!packet)
-        abort();
-    *packet = (struct packet){
-        .n_head = frames.n_head, .n_raw = frames.raw ? frames.n_raw : 0, .type = message->type};
-    copy_frames(packet, &frames);
-    if (message->type == MESSAGE_CHUNK && packet->n_raw > 0 && sim->options.weights[15] > 0 &&
-        sim->phase == RUN_SAFETY && sim_chance(sim, 1)) {
-        packet->bytes[packet->n_head + random_below(&sim->random, packet->n_raw)] ^= 4;
-        sim->counts.corrupted++;
-        sim->counts.faults++;
-    }
+    struct packet *packet = wrap(message, &frames);
+    if (message->type == MESSAGE_CHUNK)
+        corrupt(sim, packet);
     if (!conn->kv && end == 0)
         packet->about = subject(message);
     if (!conn->kv && end == 0 && sim->options.overtake &&
@@ -136,7 +172,8 @@ enum status net_send(struct sim *sim, uint32_t i, uint32_t end, const struct mes
     else
         append(conn, end, packet);
     conn->n_queued[end]++;
-    uint64_t at = sim->now_ns + sim->options.delay_ns + sim_about(sim, sim->options.delay_ns);
+    uint64_t delay_ns = sim->options.delay_ns;
+    uint64_t at = sim->now_ns + delay_ns + draw_about(&sim->draws.net, delay_ns);
     at = at > conn->last_ns[end] ? at : conn->last_ns[end];
     conn->last_ns[end] = at;
     sim_at(sim, at,
@@ -148,92 +185,84 @@ enum status net_send(struct sim *sim, uint32_t i, uint32_t end, const struct mes
     return STATUS_OK;
 }
 
-static const char *summary(const struct sim *sim, const struct message *message, char *text,
-                           size_t size) {
-    text[0] = '\0';
-    if (!sim->verbose)
-        return text;
-    size_t n = 0;
-    switch (message->type) {
-    case MESSAGE_STEP:
-        for (uint32_t i = 0; i < message->u.step.n && n < size; i++) {
-            const struct step_entry *entry = &message->u.step.entries[i];
-            n += (size_t)snprintf(text + n, size - n, " %llx.%u[%u+%u]%s",
-                                  (unsigned long long)entry->req.lo & 0xffffff, entry->attempt,
-                                  entry->first_index, entry->n_tokens, entry->finish ? " end" : "");
-        }
-        break;
-    case MESSAGE_DIGEST:
-        for (uint32_t i = 0; i < message->u.digest.n && n < size; i++) {
-            const struct digest_entry *entry = &message->u.digest.entries[i];
-            n += (size_t)snprintf(text + n, size - n, " %llx.%u:%d@%u",
-                                  (unsigned long long)entry->req.lo & 0xffffff, entry->attempt,
-                                  (int)entry->state, entry->next_index);
-        }
-        break;
-    case MESSAGE_SUBMIT:
-        snprintf(text, size, " %llx.%u phase %d, %u tokens",
-                 (unsigned long long)message->u.submit.req.lo & 0xffffff, message->u.submit.attempt,
-                 (int)message->u.submit.phase, message->u.submit.n_tokens);
-        break;
-    case MESSAGE_RESERVE:
-    case MESSAGE_RESERVED:
-    case MESSAGE_REFUSED:
-    case MESSAGE_CANCEL:
-    case MESSAGE_FAILED: { /* they begin alike: request, attempt */
-        const struct attempt_id *id = (const struct attempt_id *)(const void *)&message->u;
-        n = (size_t)snprintf(text, size, " %llx.%u", (unsigned long long)id->req.lo & 0xffffff,
-                             id->attempt);
-        if (message->type == MESSAGE_FAILED)
-            snprintf(text + n, size - n, " %s", reason_name(message->u.failed.reason));
-        if (message->type == MESSAGE_REFUSED)
-            snprintf(text + n, size - n, " %s", reason_name(message->u.refused.reason));
-        break;
-    }
-    default:
-        break;
-    }
-    return text;
+/* It comes later, out of order; or a copy of it does. */
+static void astray(struct sim *sim, uint32_t i, uint32_t d, struct packet *packet) {
+    struct conn *conn = &sim->conns[i];
+    packet->number = ++conn->n_strays;
+    packet->next = conn->strays;
+    conn->strays = packet;
+    sim_trouble(sim, conn->node[0], conn->node[1], sim->now_ns);
+    uint64_t mean = draw_chance(&sim->draws.net, 80) ? 5 * NS_PER_MS : 500 * NS_PER_MS;
+    sim_at(sim, sim->now_ns + 1 + draw_about(&sim->draws.net, mean),
+           (struct event){.type = EVENT_STRAY,
+                          .node = conn->node[1 - d],
+                          .a = i,
+                          .b = d | packet->number << 1,
+                          .c = conn->generation});
 }
 
-static void deliver(struct sim *sim, struct conn *conn, uint32_t d, struct packet *packet) {
-    uint32_t node = conn->node[1 - d], link = conn->link[1 - d];
-    struct frames frames = {.head = packet->bytes,
-                            .n_head = packet->n_head,
-                            .raw = packet->n_raw ? packet->bytes + packet->n_head : NULL,
-                            .n_raw = packet->n_raw};
-    struct message message;
-    struct error error = {0};
-    enum status status = codec_decode(&sim->reader, &frames, &message, &error);
-    if (status != STATUS_OK) {
-        sim_fail(sim, "a %s cannot be decoded: %s", message_name(packet->type), error.text);
-        return;
+static struct packet *copy(const struct packet *packet) {
+    size_t n = sizeof *packet + packet->n_head + packet->n_raw;
+    struct packet *twin = malloc(n);
+    if (!twin)
+        abort();
+    memcpy(twin, packet, n);
+    return twin;
+}
+
+static bool hits(struct sim *sim, uint32_t per_mille) {
+    return per_mille > 0 && sim->phase == RUN_SAFETY &&
+           random_below(&sim->draws.net, 1000) < per_mille;
+}
+
+/* Answers whether the packet goes on to its receiver now; if not, it is taken. */
+static bool survives(struct sim *sim, uint32_t i, uint32_t d, struct packet *packet) {
+    struct conn *conn = &sim->conns[i];
+    bool eaten = fault_eats(sim, conn, packet->type);
+    if (eaten || hits(sim, sim->options.loss)) {
+        sim_saw(sim, eaten ? SIGHT_EATEN : SIGHT_LOST);
+        sim_trace(sim, "%u>%u %s is lost", conn->node[d], conn->node[1 - d],
+                  message_name(packet->type));
+        sim->counts.lost++;
+        sim_trouble(sim, conn->node[0], conn->node[1], sim->now_ns);
+        free(packet);
+        return false;
     }
-    sim->counts.messages++;
-    char text[100];
-    sim_trace(sim, "%u>%u %s%s", conn->node[d], node, message_name(message.type),
-              summary(sim, &message, text, sizeof text));
-    if (node < SIM_ROUTERS)
-        front_message(sim, node, link, &message);
-    else if (sim->nodes[node].up)
-        engine_message(sim->nodes[node].engine, sim->now_ns, link, &message);
+    if (hits(sim, sim->options.duplicate)) {
+        sim->counts.duplicated++;
+        sim_saw(sim, SIGHT_DUPLICATED);
+        astray(sim, i, d, copy(packet));
+    }
+    if (hits(sim, sim->options.reorder)) {
+        sim->counts.reordered++;
+        sim_saw(sim, SIGHT_REORDERED);
+        astray(sim, i, d, packet);
+        return false;
+    }
+    return true;
+}
+
+/* Answers whether the event can be handled now; if not, it was put off. */
+static bool arrives(struct sim *sim, const struct event *event, const struct conn *conn,
+                    uint32_t d) {
+    struct node *to = &sim->nodes[conn->node[1 - d]];
+    uint64_t blocked = sim->blocked_until_ns[conn->node[d]][conn->node[1 - d]];
+    if (blocked > sim->now_ns) {
+        sim_at(sim, blocked, *event);
+        return false;
+    }
+    if (to->up && to->in_step && !sim->options.messages_in_step && to->n_inbox < SIM_INBOX) {
+        to->inbox[to->n_inbox++] = *event;
+        return false;
+    }
+    return true;
 }
 
 void net_packet(struct sim *sim, const struct event *event) {
     struct conn *conn = &sim->conns[event->a];
     uint32_t d = event->b;
-    if (!conn->alive || conn->generation != event->c)
+    if (!conn->alive || conn->generation != event->c || !arrives(sim, event, conn, d))
         return;
-    struct node *to = &sim->nodes[conn->node[1 - d]];
-    uint64_t blocked = sim->blocked_until_ns[conn->node[d]][conn->node[1 - d]];
-    if (blocked > sim->now_ns) {
-        sim_at(sim, blocked, *event);
-        return;
-    }
-    if (to->up && to->in_step && !sim->options.messages_in_step && to->n_inbox < SIM_INBOX) {
-        to->inbox[to->n_inbox++] = *event;
-        return;
-    }
     struct packet *packet = conn->head[d];
     ASSERT(packet);
     conn->head[d] = packet->next;
@@ -242,15 +271,41 @@ void net_packet(struct sim *sim, const struct event *event) {
     conn->n_queued[d]--;
     if (!conn->kv && d == 0 && packet->type != MESSAGE_NONE && sim->options.overtake)
         codec_stamp(packet->bytes, ++conn->seq[d]); /* numbered as they leave */
-    if (!conn->closed[1 - d] && packet->type != MESSAGE_NONE)
-        deliver(sim, conn, d, packet);
+    if (packet->type == MESSAGE_NONE) {
+        free(packet);
+        return;
+    }
+    if (!survives(sim, event->a, d, packet))
+        return;
+    if (!conn->closed[1 - d])
+        deliver_packet(sim, conn, d, packet);
+    free(packet);
+}
+
+void net_stray(struct sim *sim, const struct event *event) {
+    struct conn *conn = &sim->conns[event->a];
+    uint32_t d = event->b & 1;
+    if (!conn->alive || conn->generation != event->c || !arrives(sim, event, conn, d))
+        return;
+    struct packet **at = &conn->strays;
+    while (*at && (*at)->number != event->b >> 1)
+        at = &(*at)->next;
+    struct packet *packet = *at;
+    ASSERT(packet);
+    *at = packet->next;
+    if (!conn->closed[1 - d])
+        deliver_packet(sim, conn, d, packet);
     free(packet);
 }
 
 void net_inbox(struct sim *sim, uint32_t i) {
     struct node *node = &sim->nodes[i];
-    for (uint32_t k = 0; k < node->n_inbox && !node->in_step; k++)
-        net_packet(sim, &node->inbox[k]);
+    for (uint32_t k = 0; k < node->n_inbox && !node->in_step; k++) {
+        if (node->inbox[k].type == EVENT_STRAY)
+            net_stray(sim, &node->inbox[k]);
+        else
+            net_packet(sim, &node->inbox[k]);
+    }
     node->n_inbox = 0;
 }
 
@@ -265,8 +320,7 @@ static void tell(struct sim *sim, uint32_t i, uint32_t end, uint64_t delay_ns) {
 
 static void stop(struct conn *conn) {
     conn->alive = false;
-    drop_queue(conn, 0);
-    drop_queue(conn, 1);
+    drop_all(conn);
 }
 
 void net_break(struct sim *sim, uint32_t i, uint64_t delay_ns) {
@@ -276,8 +330,9 @@ void net_break(struct sim *sim, uint32_t i, uint64_t delay_ns) {
     stop(conn);
     for (uint32_t end = 0; end < 2; end++) {
         if (!conn->closed[end])
-            tell(sim, i, end, delay_ns + sim_about(sim, sim->options.delay_ns));
+            tell(sim, i, end, delay_ns + draw_about(&sim->draws.net, sim->options.delay_ns));
     }
+    sim_trouble(sim, conn->node[0], conn->node[1], sim->now_ns + delay_ns);
 }
 
 void net_close(struct sim *sim, uint32_t i, uint32_t end) {
@@ -320,5 +375,5 @@ void net_broken(struct sim *sim, const struct event *event) {
     if (node < SIM_ROUTERS)
         front_lost(sim, node, link);
     else
-        engine_link_lost(sim->nodes[node].engine, sim->now_ns, link);
+        engine_link_lost(sim->nodes[node].engine, sim_clock(sim, node), link);
 }

@@ -2,36 +2,23 @@
  * requests must be served, then everything must be zero. */
 #include "tests/sim/sim.h"
 
+#include "tests/sim/judge.h"
+
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define HEALED_NS   (40 * NS_PER_S) /* while requests are left, some token comes in this time */
-#define PROBES      12
-#define PROBE_NS    (30 * NS_PER_S)
-#define QUIET_NS    (12 * NS_PER_S) /* longer than every lease */
-#define JUDGE_EVERY 16              /* events: how often a touched node's ledgers are walked */
+#define HEALED_NS    (40 * NS_PER_S) /* while requests are left, some token comes in this time */
+#define PROBES       12
+#define PROBE_NS     (30 * NS_PER_S)
+#define QUIET_NS     (12 * NS_PER_S) /* longer than every lease */
+#define JUDGE_EVERY  16              /* events: how often a touched node's ledgers are walked */
+#define STILL_EVENTS 1000000
 
 void sim_at(struct sim *sim, uint64_t at_ns, struct event event) {
     event.at_ns = at_ns > sim->now_ns ? at_ns : sim->now_ns;
     event.serial = ++sim->serial;
     heap_push(&sim->heap, &event);
-}
-
-bool sim_chance(struct sim *sim, uint64_t percent) {
-    return random_below(&sim->random, 100) < percent;
-}
-
-uint64_t sim_between(struct sim *sim, uint64_t low, uint64_t high) {
-    return low + random_below(&sim->random, high - low + 1);
-}
-
-/* A geometric choice among octaves: mostly short, now and then eight times the mean. */
-uint64_t sim_about(struct sim *sim, uint64_t mean) {
-    uint64_t scale = mean / 2 + 1;
-    for (int i = 0; i < 4 && random_below(&sim->random, 2); i++)
-        scale *= 2;
-    return random_below(&sim->random, scale);
 }
 
 void sim_fail(struct sim *sim, const char *format, ...) {
@@ -60,18 +47,36 @@ void sim_trace(struct sim *sim, const char *format, ...) {
            text);
 }
 
-void sim_saw(struct sim *sim, const char *what) {
-    struct sights *sights = &sim->sights;
-    for (uint32_t i = 0; i < sights->n; i++) {
-        if (sights->all[i].what == what) {
-            sights->all[i].times++;
-            return;
-        }
-    }
-    if (sights->n < 64) {
-        sights->all[sights->n].what = what;
-        sights->all[sights->n++].times = 1;
-    }
+void sim_saw(struct sim *sim, enum sight sight) {
+    sim->sights->times[sight]++;
+}
+
+uint64_t sim_clock(const struct sim *sim, uint32_t node) {
+    const struct sim_clock *clock = &sim->nodes[node].clock;
+    int64_t gained_ns = (int64_t)((__int128)sim->now_ns * clock->ppm / 1000000);
+    return clock->offset_ns + sim->now_ns + (uint64_t)gained_ns;
+}
+
+uint64_t sim_true_ns(const struct sim *sim, uint32_t node, uint64_t local_ns) {
+    const struct sim_clock *clock = &sim->nodes[node].clock;
+    if (local_ns <= clock->offset_ns)
+        return 0;
+    __int128 elapsed = (__int128)(local_ns - clock->offset_ns) * 1000000;
+    /* Rounded up, and one more for sim_clock()'s own rounding: a timer may be late, never early. */
+    __int128 at = elapsed / (1000000 + clock->ppm) + 2;
+    return at > (__int128)UINT64_MAX / 2 ? UINT64_MAX / 2 : (uint64_t)at;
+}
+
+void sim_trouble(struct sim *sim, uint32_t a, uint32_t b, uint64_t until_ns) {
+    if (sim->trouble_ns[a][b] < until_ns)
+        sim->trouble_ns[a][b] = sim->trouble_ns[b][a] = until_ns;
+}
+
+uint64_t sim_trouble_ns(const struct sim *sim, uint32_t router, uint32_t worker) {
+    uint64_t between = sim->trouble_ns[router][worker];
+    uint64_t own = sim->trouble_ns[router][router], other = sim->trouble_ns[worker][worker];
+    uint64_t last = own > other ? own : other;
+    return between > last ? between : last;
 }
 
 static bool reaches(const struct sim *sim, uint32_t from, uint32_t to) {
@@ -85,7 +90,9 @@ static void speak(struct sim *sim, const struct event *event) {
     for (uint32_t r = 0; r < sim->options.n_routers; r++) {
         if (reaches(sim, event->node, r))
             sim_at(
-                sim, sim->now_ns + sim->options.delay_ns + sim_about(sim, sim->options.delay_ns),
+                sim,
+                sim->now_ns + sim->options.delay_ns +
+                    draw_about(&sim->draws.net, sim->options.delay_ns),
                 (struct event){
                     .type = EVENT_ANNOUNCE, .node = r, .a = event->node, .c = node->incarnation});
     }
@@ -99,7 +106,7 @@ static void announce(struct sim *sim, const struct event *event) {
     struct announce announce = {.incarnation = event->c};
     snprintf(announce.name, sizeof announce.name, "worker%u", event->a - SIM_ROUTERS);
     snprintf(announce.endpoint, sizeof announce.endpoint, "%u", event->a);
-    router_announce(node->router, sim->now_ns, &announce);
+    router_announce(node->router, sim_clock(sim, event->node), &announce);
 }
 
 static void tick(struct sim *sim, const struct event *event) {
@@ -107,21 +114,17 @@ static void tick(struct sim *sim, const struct event *event) {
     if (!node->up || node->epoch != event->c || node->tick_ns > sim->now_ns)
         return;
     node->tick_ns = UINT64_MAX;
-    if (node->router) {
-        router_tick(node->router, sim->now_ns);
-        return;
-    }
-    if (!node->in_step || sim->options.messages_in_step) {
-        engine_turn(node->engine);
-        engine_tick(node->engine, sim->now_ns);
-    }
+    if (node->router)
+        front_tick(sim, event->node);
+    else
+        back_tick(sim, event->node);
 }
 
 static void client_comes(struct sim *sim) {
     if (sim->phase != RUN_SAFETY)
         return;
     client_arrive(sim, false);
-    sim_at(sim, sim->now_ns + 1 + sim_about(sim, sim->options.client_ns),
+    sim_at(sim, sim->now_ns + 1 + draw_about(&sim->draws.clients, sim->options.client_ns),
            (struct event){.type = EVENT_CLIENT, .node = SIM_NO_NODE});
 }
 
@@ -189,6 +192,9 @@ static void dispatch(struct sim *sim, const struct event *event) {
     case EVENT_PACKET:
         net_packet(sim, event);
         return;
+    case EVENT_STRAY:
+        net_stray(sim, event);
+        return;
     case EVENT_BROKEN:
         net_broken(sim, event);
         return;
@@ -231,8 +237,19 @@ static void dispatch(struct sim *sim, const struct event *event) {
     }
 }
 
+/* Time that stands still is a core that asks for the same moment again and again. */
+static void judge_time(struct sim *sim, uint64_t at_ns) {
+    if (at_ns != sim->still_ns) {
+        sim->still_ns = at_ns;
+        sim->n_still = 0;
+    } else if (++sim->n_still > STILL_EVENTS) {
+        sim_fail(sim, "time stands still");
+    }
+}
+
 static void run_event(struct sim *sim) {
     struct event event = heap_pop(&sim->heap);
+    judge_time(sim, event.at_ns);
     sim->now_ns = event.at_ns;
     sim->counts.events++;
     sim->counts.timers += event.type == EVENT_TICK;
@@ -253,16 +270,25 @@ static void run_event(struct sim *sim) {
         judge_node(sim, event.node);
 }
 
-static void begin(struct sim *sim, uint64_t seed) {
-    sim->seed = seed;
-    sim->random.state = mix64(seed);
+static void seed_draws(struct sim *sim) {
+    struct random seed = {.state = mix64(sim->seed)};
+    sim->draws = (struct draws){.options = {random_next(&seed)},
+                                .faults = {random_next(&seed)},
+                                .clients = {random_next(&seed)},
+                                .net = {random_next(&seed)},
+                                .nodes = {random_next(&seed)}};
+}
+
+static void begin(struct sim *sim) {
+    seed_draws(sim);
     sim->now_ns = NS_PER_S;
+    sim->speaker = SIM_NO_NODE;
     sim->conns = calloc(SIM_CONNS, sizeof *sim->conns);
     sim->clients = calloc(SIM_CLIENTS, sizeof *sim->clients);
     if (!sim->conns || !sim->clients || codec_init(&sim->codec) != STATUS_OK ||
         codec_init(&sim->reader) != STATUS_OK)
         abort();
-    fault_options(sim);
+    options_draw(sim);
     for (uint32_t i = 0; i < sim->options.n_routers; i++)
         front_start(sim, i);
     for (uint32_t i = 0; i < sim->options.n_workers; i++)
@@ -278,38 +304,32 @@ void sim_fini(struct sim *sim) {
         engine_free(sim->nodes[i].engine);
         free(sim->nodes[i].kv);
     }
-    for (uint32_t i = 0; sim->conns && i < SIM_CONNS; i++) {
-        for (uint32_t d = 0; d < 2; d++) {
-            while (sim->conns[i].head[d]) {
-                struct packet *packet = sim->conns[i].head[d];
-                sim->conns[i].head[d] = packet->next;
-                free(packet);
-            }
-        }
-    }
-    free(sim->conns);
+    net_fini(sim);
     free(sim->clients);
     heap_fini(&sim->heap);
     codec_fini(&sim->codec);
     codec_fini(&sim->reader);
 }
 
-bool sim_run(struct sim *sim, uint64_t seed, uint64_t n_events, uint64_t until, bool verbose) {
-    struct sights sights = sim->sights; /* of all seeds together */
+void sim_run(struct sim *sim, uint64_t seed, const struct limits *limits, uint64_t until,
+             bool verbose) {
+    struct sights *sights = sim->sights; /* of all seeds together */
     memset(sim, 0, sizeof *sim);
     sim->sights = sights;
+    sim->seed = seed;
+    sim->limits = *limits;
     sim->verbose = verbose;
     sim->until = until;
-    begin(sim, seed);
+    begin(sim);
     while (!sim->failure[0] && sim->phase != RUN_OVER) {
         if (until != 0 && sim->counts.events >= until)
-            return true;
-        if (sim->phase == RUN_SAFETY && sim->counts.events - sim->counts.timers >= n_events) {
+            return;
+        if (sim->phase == RUN_SAFETY &&
+            sim->counts.events - sim->counts.timers >= limits->n_events) {
             enter(sim, RUN_HEALED);
             fault_heal(sim);
             sim_at(sim, sim->now_ns, (struct event){.type = EVENT_PHASE, .node = SIM_NO_NODE});
         }
         run_event(sim);
     }
-    return !sim->failure[0];
 }

@@ -3,14 +3,20 @@
  * The routers' and workers' cores are the daemons' own; what surrounds them here is a network of
  * encoded frames (proto/codec.h), the `hash` model (design.md section 7) with its KV really stored,
  * clients, and faults. Events stand in a heap by (virtual time, serial number), so a seed replays
- * exactly. */
+ * exactly. Every node reads a clock of its own; only the simulator and its judges know the true
+ * time (now_ns). */
 #pragma once
 
 #include "base/clock.h"
 #include "base/random.h"
 #include "proto/codec.h"
 #include "router/core/router.h"
+#include "tests/sim/fault.h"
+#include "tests/sim/oracle.h"
+#include "tests/sim/sights.h"
 #include "worker/core/engine.h"
+#include "worker/estimate.h"
+#include "worker/transport/stage.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -29,15 +35,19 @@
 #define SIM_NEW         96
 #define SIM_TRACE       200
 #define SIM_INBOX       1024
+#define SIM_EATERS      4
+#define SIM_PREFIX_KEY  7
 #define SIM_NO_NODE     UINT32_MAX
 #define SIM_BLOCK_BYTES (SIM_TOKENS * 8)
+#define SIM_RING_BYTES  (1u << 13)
 
 enum event_type {
     EVENT_NONE,
     EVENT_PACKET,   /* a: connection, b: direction, c: its generation */
+    EVENT_STRAY,    /* the same; b: direction and, above its lowest bit, the stray's number */
     EVENT_BROKEN,   /* a: connection, b: end that learns of it, c: its generation */
     EVENT_KV_READY, /* a: connection, c: its generation */
-    EVENT_ANNOUNCE, /* node: router; a: worker, c: its epoch when it spoke */
+    EVENT_ANNOUNCE, /* node: router; a: worker, c: its incarnation when it spoke */
     EVENT_SPEAK,    /* node: worker: its next announcement */
     EVENT_TICK,     /* node, c: epoch */
     EVENT_LAYERS,   /* node: worker, a: layer group, c: epoch and step */
@@ -70,13 +80,14 @@ struct packet {
     struct packet *next;
     size_t n_head;
     size_t n_raw; /* 0: no raw frame */
+    uint32_t number;
     enum message_type type;
     struct attempt_id about; /* of RESERVE, SUBMIT and CANCEL */
     uint8_t bytes[];
 };
 
-/* A two-way connection: end 0 opened it. Order is kept; what is under way is lost when it breaks.
- */
+/* A two-way connection: end 0 opened it. Order is kept (but for strays); what is under way is lost
+ * when it breaks. */
 struct conn {
     bool alive;
     bool kv;
@@ -86,9 +97,18 @@ struct conn {
     bool closed[2];   /* that side knows it is over */
     struct packet *head[2];
     struct packet *tail[2]; /* by direction: from end d to end 1 - d */
+    struct packet *strays;  /* copies and latecomers, delivered out of order */
+    uint32_t n_strays;      /* ever */
     uint32_t n_queued[2];
+    uint32_t n_bad[2]; /* messages in a row that did not decode */
     uint64_t last_ns[2];
     uint64_t seq[2];
+    /* of a KV link whose bytes go through a ring of the sender's memory */
+    bool shm;
+    uint8_t *ring; /* owned (SIM_RING_BYTES) */
+    struct stage stage;
+    uint64_t consumed;   /* the receiver's: what its acknowledgements say */
+    uint64_t reminds_ns; /* when idle, the receiver repeats that */
 };
 
 /* What a seed allows at all: each seed draws its own (swarm testing). */
@@ -105,18 +125,30 @@ struct options {
     uint32_t credits;
     uint32_t hwm; /* messages queued in one direction before BUSY */
     uint32_t max_queue;
+    uint32_t max_requests;
     uint32_t local_prefill_tokens;
     const char *policy;
     uint64_t step_ns;  /* of a step, and per token */
     uint64_t delay_ns; /* least; mean of the rest is the same again */
     uint64_t fault_ns; /* mean time between faults; 0: none */
     uint64_t client_ns;
-    uint32_t weights[16];    /* of the kinds of fault */
-    uint32_t other_numerics; /* a worker whose fingerprint differs, or SIM_NO_NODE */
-    uint32_t other_model;    /* a worker that must never get a request, or SIM_NO_NODE */
+    uint64_t lease_ns;
+    uint32_t weights[KIND_COUNT];   /* of the kinds of fault */
+    uint32_t numerics[SIM_WORKERS]; /* class of each worker: 0 but where other numerics are on */
+    uint32_t other_model;           /* a worker that must never get a request, or SIM_NO_NODE */
+    uint32_t long_prompt;           /* more tokens than this: another variant */
     bool overtake; /* routers let CANCEL and PING overtake, CANCEL removes what it cancels */
-    bool messages_in_step; /* the shell hands messages over while a step runs */
+    bool messages_in_step;                     /* the shell hands messages over while a step runs */
+    bool learns;                               /* workers announce what worker/estimate.c learnt */
+    uint32_t loss, duplicate, reorder, garble; /* of 1000 messages; 0: none */
     uint32_t cancel_percent, stop_percent, deadline_percent;
+    uint32_t shm_percent;
+};
+
+/* A process's own clock: true time, times its rate, and an offset. */
+struct sim_clock {
+    uint64_t offset_ns;
+    int32_t ppm; /* how much faster than true time it runs */
 };
 
 struct node {
@@ -124,28 +156,40 @@ struct node {
     uint64_t epoch; /* rises with every start */
     uint64_t paused_until_ns;
     uint64_t slow; /* factor of its steps */
+    uint64_t stolen_until_ns;
+    uint64_t stolen_factor; /* until then steps last so many times as long, and turns come late */
     uint64_t tick_ns;
     uint64_t incarnation;
+    struct sim_clock clock;
     struct router *router;
     struct engine *engine;
     uint32_t conn_of_slot[SIM_SLOTS]; /* routers: conn + 1; 0: none */
     uint32_t next_link;               /* workers */
     uint64_t *kv;                     /* workers: owned (layers, blocks, tokens) */
     uint32_t n_blocks;
+    uint32_t context; /* workers: most tokens of a sequence */
     struct plan plan;
     bool in_step;
     struct event inbox[SIM_INBOX]; /* packets that came during a step */
     uint32_t n_inbox;
     uint64_t n_steps;
-    uint32_t us_expected;
+    uint64_t step_begin_ns;
+    uint64_t long_until_ns; /* the end of its last step of over a second: it hears nothing before */
+    struct estimate estimate;
     bool draining;
-};
-
-/* The hash model's state after some tokens: what the next one must be. */
-struct oracle {
-    uint64_t entry;
-    uint64_t fold;
-    uint32_t n;
+    struct {                    /* routers: what the judges keep of each */
+        uint64_t down_since_ns; /* no worker was ready since; 0: there is one (its own clock) */
+        uint64_t n_inexact;
+        uint64_t n_fenced;
+        uint64_t moved_ns[SIM_SLOTS]; /* when the worker's progress last rose (its own clock) */
+        uint64_t progress[SIM_SLOTS];
+        uint64_t session[SIM_SLOTS];
+        struct {
+            uint64_t at_ns, ns;
+        } delays[8]; /* its own loop was late: until then it is patient */
+        uint32_t n_delays;
+        bool ticking;
+    } judged;
 };
 
 struct client {
@@ -158,41 +202,73 @@ struct client {
     uint32_t tokens[SIM_PROMPT + SIM_NEW];
     struct map_key hashes[SIM_PROMPT / SIM_TOKENS];
     uint32_t stop_id;
-    uint32_t n_prompt, max_new;
+    uint32_t n_prompt, max_new, min_new;
     uint32_t n_got;
-    uint32_t stop_at;   /* index after which a stop id ends it; UINT32_MAX: never */
     uint32_t match_at;  /* the shell stops it after so many tokens; UINT32_MAX: never */
     uint32_t cancel_at; /* the client leaves after so many tokens; UINT32_MAX: never */
+    bool stops;         /* stop_id holds */
+    bool stopped;       /* it came */
     bool stop_due;
     bool want_logprobs;
     bool cancel_due;
-    uint64_t deadline_ns;
-    uint64_t born_ns;
-    uint32_t expected[SIM_NEW]; /* what the hash model answers */
-};
-
-/* How often each thing that the cores find worth a note happened: what a campaign really reached.
- */
-struct sights {
-    uint32_t n;
-    struct {
-        const char *what;
-        uint64_t times;
-    } all[64];
+    bool spoilt; /* the model's numbers were unusable once */
+    bool probe;
+    uint32_t priority;
+    uint32_t salt;
+    uint32_t choice;
+    uint64_t seed;
+    float temperature;
+    uint64_t deadline_ns;         /* by its router's clock */
+    struct oracle oracle;         /* after what it has got */
+    struct {                      /* what its router did for it so far */
+        uint32_t number;          /* attempt; 0: none yet */
+        uint32_t token;           /* the attempt that brought its last token */
+        uint32_t gen;             /* of the reservation that answered this attempt */
+        uint32_t begin;           /* tokens it had when the attempt began */
+        uint32_t decode, prefill; /* nodes; prefill SIM_NO_NODE: none */
+        uint32_t slot;            /* of the decode worker */
+        bool equal_ready;         /* when it was placed: a worker of its own numerics */
+        bool partner_ready;       /* the same: one to prefill with the decode worker's numerics */
+        bool submitted;
+    } attempt;
+    uint32_t numerics; /* of who sent the last token */
 };
 
 struct counts {
     uint64_t events, timers, faults, crashes, pauses, partitions, breaks, tokens, messages;
     uint64_t asked, done, failed, refused, cancelled, turned_away, turned_closed, lost_with_router;
+    uint64_t lost, duplicated, reordered, garbled, stolen;
     uint64_t replays, handoffs, corrupted, busy, fenced, resends, poisoned, inexact, preemptions;
+    uint64_t given_up; /* errors that a client saw though it did nothing for them */
 };
 
 enum phase_of_run { RUN_SAFETY, RUN_HEALED, RUN_PROBE, RUN_QUIET, RUN_OVER };
 
+/* How much of a seed is run: what shrinking takes away. */
+struct limits {
+    uint64_t n_events;
+    uint32_t n_routers; /* at most */
+    uint32_t n_workers;
+    uint64_t n_clients;
+    uint64_t without; /* bit per enum kind */
+};
+
+/* Each part of a run draws its own numbers, so that taking one away changes the others little. */
+struct draws {
+    struct random options, faults, clients, net, nodes;
+};
+
+struct eater {
+    uint64_t until_ns;
+    enum message_type type;
+    uint32_t node; /* of messages to or from this one */
+};
+
 struct sim {
     uint64_t seed;
+    struct limits limits;
     struct options options;
-    struct random random;
+    struct draws draws;
     uint64_t now_ns;
     uint64_t serial;
     uint64_t until; /* events */
@@ -204,12 +280,14 @@ struct sim {
     uint32_t n_conns;                                /* that were ever used */
     struct client *clients;                          /* owned (SIM_CLIENTS) */
     uint64_t blocked_until_ns[SIM_NODES][SIM_NODES]; /* from, to: nothing arrives before */
+    uint64_t trouble_ns[SIM_NODES][SIM_NODES];       /* sim_trouble() */
+    struct eater eaters[SIM_EATERS];
     bool mute_deaths;    /* a crash is not seen as a closed connection for a while */
     struct codec codec;  /* encodes */
     struct codec reader; /* decodes */
     struct counts counts;
     uint64_t trace_hash;
-    struct sights sights;
+    struct sights *sights; /* borrowed: of all seeds together */
     struct {
         uint64_t at_ns;
         uint64_t n;
@@ -220,8 +298,16 @@ struct sim {
     uint32_t n_probe_ok;
     uint64_t phase_ns;
     uint64_t tokens_seen, moved_ns; /* the last progress after everything was healed */
+    uint64_t still_ns, n_still;     /* events at one moment */
     uint64_t n_clients;             /* so far */
     bool due;                       /* a client decided something inside a sink call */
+    struct client *arriving;        /* inside router_request() */
+    struct request_id asked;        /* by the RESEND in hand */
+    uint32_t asked_from;
+    bool resent;        /* a STEP has answered it */
+    uint32_t speaker;   /* the worker whose message a router is reading */
+    const uint8_t *raw; /* of the message being read */
+    size_t n_raw;
 };
 
 /* heap.c */
@@ -229,16 +315,28 @@ void heap_push(struct heap *heap, const struct event *event);
 struct event heap_pop(struct heap *heap);
 void heap_fini(struct heap *heap);
 
+/* draw.c */
+bool draw_chance(struct random *random, uint64_t percent);
+uint64_t draw_between(struct random *random, uint64_t low, uint64_t high); /* both included */
+uint64_t draw_about(struct random *random, uint64_t mean); /* exponential-like, at most 8 means */
+
 /* sim.c */
 void sim_at(struct sim *sim, uint64_t at_ns, struct event event);
 void sim_fail(struct sim *sim, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void sim_trace(struct sim *sim, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void sim_saw(struct sim *sim, const char *what);
-bool sim_chance(struct sim *sim, uint64_t percent);
-uint64_t sim_between(struct sim *sim, uint64_t low, uint64_t high); /* both included */
-uint64_t sim_about(struct sim *sim, uint64_t mean); /* exponential-like, at most 8 means */
-bool sim_run(struct sim *sim, uint64_t seed, uint64_t n_events, uint64_t until, bool verbose);
+void sim_saw(struct sim *sim, enum sight sight);
+void sim_run(struct sim *sim, uint64_t seed, const struct limits *limits, uint64_t until,
+             bool verbose);
 void sim_fini(struct sim *sim);
+
+/* What this node's clock says now, and at what true time it will say `local_ns`. */
+uint64_t sim_clock(const struct sim *sim, uint32_t node);
+uint64_t sim_true_ns(const struct sim *sim, uint32_t node, uint64_t local_ns);
+
+/* Whatever may excuse a router for thinking ill of a worker: between these two (or in one, a == b)
+ * something was wrong, up to this true time. */
+void sim_trouble(struct sim *sim, uint32_t a, uint32_t b, uint64_t until_ns);
+uint64_t sim_trouble_ns(const struct sim *sim, uint32_t router, uint32_t worker);
 
 /* net.c */
 uint32_t net_open(struct sim *sim, uint32_t from, uint32_t from_link, uint32_t to, bool kv);
@@ -248,39 +346,56 @@ void net_close(struct sim *sim, uint32_t conn, uint32_t end);      /* by that en
 void net_break(struct sim *sim, uint32_t conn, uint64_t delay_ns); /* both ends learn of it */
 void net_node_died(struct sim *sim, uint32_t node);
 void net_packet(struct sim *sim, const struct event *event);
+void net_stray(struct sim *sim, const struct event *event);
 void net_inbox(struct sim *sim, uint32_t node); /* what came during a step */
 void net_broken(struct sim *sim, const struct event *event);
 uint32_t net_find(const struct sim *sim, uint32_t node, uint32_t link); /* SIM_CONNS: none */
+void net_fini(struct sim *sim);
+
+/* deliver.c: what happens to a packet on its last inch */
+void deliver_packet(struct sim *sim, struct conn *conn, uint32_t d, const struct packet *packet);
 
 /* front.c: a router and its shell */
 void front_start(struct sim *sim, uint32_t node);
 void front_message(struct sim *sim, uint32_t node, uint32_t slot, const struct message *message);
 void front_lost(struct sim *sim, uint32_t node, uint32_t slot);
+void front_tick(struct sim *sim, uint32_t node);
 void front_after(struct sim *sim, uint32_t node); /* after every event: timer, due cancels */
 
 /* back.c: a worker and its shell */
 void back_start(struct sim *sim, uint32_t node);
+void back_message(struct sim *sim, uint32_t node, uint32_t conn, uint32_t link,
+                  const struct message *message);
 void back_kv_ready(struct sim *sim, const struct event *event);
 void back_layers(struct sim *sim, const struct event *event);
+void back_tick(struct sim *sim, uint32_t node);
 void back_after(struct sim *sim, uint32_t node);
+
+/* chunk.c: KV bytes, riding along or through a ring */
+enum status chunk_push(struct sim *sim, uint32_t node, uint32_t conn, uint32_t end,
+                       struct chunk *chunk, const uint32_t *blocks);
+enum status chunk_take(struct sim *sim, uint32_t node, uint32_t conn, const struct chunk *chunk,
+                       const uint32_t *blocks);
+void chunk_consumed(struct sim *sim, uint32_t conn, const struct chunk *chunk);
+uint64_t *chunk_entry(const struct node *node, uint32_t layer, uint32_t block, uint32_t at);
 
 /* client.c */
 void client_arrive(struct sim *sim, bool probe);
-void client_tokens(struct sim *sim, uint64_t user, const struct token_run *run);
-void client_end(struct sim *sim, uint64_t user, const struct request_end *end);
 void client_router_died(struct sim *sim, uint32_t node);
 uint32_t client_alive(const struct sim *sim);
-void oracle_push(struct oracle *oracle, uint32_t token);
-float oracle_logprob(uint32_t token); /* what the simulated model says of a token */
-uint32_t oracle_next(const struct oracle *oracle);
+struct client *client_of_seed(struct sim *sim, uint64_t seed); /* NULL: gone */
+struct client *client_of_request(struct sim *sim, uint32_t router, uint64_t lo);
+
+/* answer.c: what clients get, held against the oracle */
+void answer_tokens(struct sim *sim, uint32_t router, uint64_t user, const struct token_run *run);
+void answer_end(struct sim *sim, uint32_t router, uint64_t user, const struct request_end *end);
+
+/* options.c: what this seed allows */
+void options_draw(struct sim *sim);
 
 /* fault.c */
-void fault_options(struct sim *sim); /* what this seed allows */
 void fault_resume(struct sim *sim, const struct event *event);
 void fault_strike(struct sim *sim);
 void fault_heal(struct sim *sim);
 void fault_crash(struct sim *sim, uint32_t node, uint64_t down_ns);
-
-/* judge.c */
-void judge_node(struct sim *sim, uint32_t node); /* ledgers of one core */
-void judge_quiet(struct sim *sim);               /* after quiet everything is zero */
+bool fault_eats(struct sim *sim, const struct conn *conn, enum message_type type);

@@ -1,0 +1,306 @@
+/* What a router does with requests and workers, held against design.md section 3: exact where an
+ * equal worker is ready (rule 10), the first in the queue first, slow is not dead (rule 8). */
+#include "tests/sim/judge.h"
+
+#include "router/core/core.h"
+
+#include <string.h>
+
+/* A router counts its own delays of the last ten seconds, and knows seconds only roughly: one that
+ * is younger counts for sure, one that is older surely not. */
+#define REMEMBERED_NS (8 * NS_PER_S)
+#define FORGOTTEN_NS  (12 * NS_PER_S)
+#define PATIENCE_NS   (1500 * NS_PER_MS) /* between a trouble and what a router makes of it */
+
+static uint32_t numerics_of(const struct sim *sim, uint32_t node) {
+    return sim->options.numerics[node - SIM_ROUTERS];
+}
+
+static bool is_ready(const struct sim *sim, uint32_t router, uint32_t slot,
+                     struct worker_view *view) {
+    return router_worker(sim->nodes[router].router, slot, view) == STATUS_OK &&
+           view->state == SLOT_READY;
+}
+
+static uint32_t view_numerics(const struct worker_view *view) {
+    return view->welcome.numerics_fp[FINGERPRINT_BYTES - 1];
+}
+
+/* Nobody who has never been placed, and would fit there too, stands before this one. While a worker
+ * is kept for a request that runs alone, others may wait for that worker. */
+static void judge_order(struct sim *sim, const struct client *client, uint32_t to) {
+    if (sim->nodes[client->router].router->alone != SLOT_NONE)
+        return;
+    for (uint32_t i = 0; i < SIM_CLIENTS; i++) {
+        const struct client *other = &sim->clients[i];
+        if (!other->used || !other->running || other->ended || other == client ||
+            other->router != client->router || other->attempt.number != 0 ||
+            other == sim->arriving || other->n_prompt >= sim->nodes[to].context)
+            continue;
+        bool first = other->priority < client->priority ||
+                     (other->priority == client->priority && other->serial < client->serial);
+        if (first)
+            sim_fail(sim, "client %llu (priority %u) is placed before client %llu (priority %u)",
+                     (unsigned long long)client->serial, client->priority,
+                     (unsigned long long)other->serial, other->priority);
+    }
+}
+
+/* A worker of these numerics that could take so long a sequence, other than `but`. */
+static bool equal_is_ready(const struct sim *sim, const struct client *client, uint32_t numerics,
+                           bool prefills, uint32_t but) {
+    for (uint32_t slot = 0; slot < SIM_SLOTS; slot++) {
+        struct worker_view view;
+        if (slot != but && is_ready(sim, client->router, slot, &view) &&
+            (!prefills || view.welcome.role == ROLE_PREFILL) && view_numerics(&view) == numerics &&
+            client->n_prompt + client->n_got < view.welcome.context)
+            return true;
+    }
+    return false;
+}
+
+static void see_role(struct sim *sim, uint32_t to, bool handoff) {
+    if (handoff)
+        return;
+    switch (sim->options.roles[to - SIM_ROUTERS]) {
+    case ROLE_MIXED:
+        sim_saw(sim, SIGHT_MIXED);
+        return;
+    case ROLE_PREFILL:
+        sim_saw(sim, SIGHT_PREFILL_DECODES);
+        return;
+    default:
+        sim_saw(sim, SIGHT_LOCAL_PREFILL);
+        return;
+    }
+}
+
+/* A request got a place: for a hand-off when blocks are asked for, else when it is submitted. */
+static void placed(struct sim *sim, struct client *client, uint32_t number, uint32_t slot,
+                   uint32_t to, bool handoff) {
+    if (client->attempt.number != 0 && number <= client->attempt.number) {
+        sim_fail(sim, "client %llu: attempt %u after %u", (unsigned long long)client->serial,
+                 number, client->attempt.number);
+        return;
+    }
+    judge_order(sim, client, to);
+    uint32_t numerics = numerics_of(sim, to);
+    bool equal = equal_is_ready(sim, client, client->numerics, false, SIM_SLOTS);
+    if (client->n_got > 0 && numerics != client->numerics && equal)
+        sim_fail(sim, "client %llu goes on with other numerics though an equal worker is ready",
+                 (unsigned long long)client->serial);
+    if (client->attempt.number != 0)
+        sim_saw(sim, SIGHT_REPLAY);
+    const struct router *router = sim->nodes[client->router].router;
+    const struct request *req = request_find(&router->requests, client->request);
+    if (req && req->hold_ns > 0)
+        sim_saw(sim, SIGHT_HELD_BACK);
+    if (client->attempt.number != 0 && client->n_got > 0) {
+        sim_saw(sim, SIGHT_REPLAY_TOKENS);
+        if (client->temperature > 0)
+            sim_saw(sim, SIGHT_REPLAY_DRAWN);
+    }
+    see_role(sim, to, handoff);
+    client->attempt.number = number;
+    client->attempt.gen = 0;
+    client->attempt.begin = client->n_got;
+    client->attempt.slot = slot;
+    client->attempt.decode = to;
+    client->attempt.prefill = SIM_NO_NODE;
+    client->attempt.submitted = false;
+    client->attempt.equal_ready = client->n_got > 0 && equal;
+    client->attempt.partner_ready = handoff && equal_is_ready(sim, client, numerics, true, slot);
+}
+
+static void judge_pair(struct sim *sim, struct client *client, uint32_t prefill) {
+    client->attempt.prefill = prefill;
+    bool equal = numerics_of(sim, prefill) == numerics_of(sim, client->attempt.decode);
+    if (!equal && (client->attempt.partner_ready || client->attempt.equal_ready))
+        sim_fail(sim, "client %llu: a pair of other numerics though there is an equal one",
+                 (unsigned long long)client->serial);
+}
+
+/* The decode worker, or the only one, has it: now the router knows whether this is exact. */
+static void submitted(struct sim *sim, struct client *client) {
+    if (client->attempt.submitted) {
+        sim_fail(sim, "client %llu: submitted twice", (unsigned long long)client->serial);
+        return;
+    }
+    client->attempt.submitted = true;
+    uint32_t numerics = numerics_of(sim, client->attempt.decode);
+    uint32_t prefill = client->attempt.prefill;
+    bool others = client->n_got > 0 && numerics != client->numerics;
+    bool pair = prefill != SIM_NO_NODE && numerics_of(sim, prefill) != numerics;
+    sim->nodes[client->router].judged.n_inexact += others || pair;
+    if (others)
+        sim_saw(sim, SIGHT_INEXACT);
+    else if (client->n_got > 0 && sim->options.weights[KIND_NUMERICS] > 0)
+        sim_saw(sim, SIGHT_EXACT_KEPT);
+    if (pair)
+        sim_saw(sim, SIGHT_INEXACT_PAIR);
+}
+
+static void judge_submit(struct sim *sim, uint32_t router, uint32_t slot, uint32_t to,
+                         const struct submit *submit) {
+    struct client *client = client_of_request(sim, router, submit->req.lo);
+    if (to - SIM_ROUTERS == sim->options.other_model)
+        sim_fail(sim, "a request went to a worker of another model");
+    if (!client) {
+        sim_fail(sim, "a request that nobody asked is submitted");
+        return;
+    }
+    if (submit->phase == PHASE_BOTH)
+        placed(sim, client, submit->attempt, slot, to, false);
+    else if (submit->phase == PHASE_PREFILL)
+        judge_pair(sim, client, to);
+    if (submit->phase != PHASE_PREFILL)
+        submitted(sim, client);
+    if (submit->has_xfer && submit->xfer.gen != client->attempt.gen)
+        sim_fail(sim, "client %llu: submitted under reservation %u, not %u",
+                 (unsigned long long)client->serial, submit->xfer.gen, client->attempt.gen);
+    if (submit->n_prompt != client->n_prompt ||
+        submit->n_tokens != client->n_prompt + client->n_got ||
+        submit->priority != client->priority || submit->salt != client->salt ||
+        submit->sampling.seed != client->seed || submit->sampling.choice != client->choice ||
+        (submit->budget_ms != 0) != (client->deadline_ns != 0))
+        sim_fail(sim, "client %llu: submitted is not what was asked",
+                 (unsigned long long)client->serial);
+}
+
+/* The bound of rule 8, as the router may know it. */
+static uint64_t bound_ns(const struct sim *sim, uint32_t router, const struct worker_view *view,
+                         uint64_t memory_ns) {
+    const struct node *node = &sim->nodes[router];
+    uint64_t bound = NS_PER_S, steps = 4 * (uint64_t)view->load.step_us_expected * NS_PER_US;
+    bound = steps > bound ? steps : bound;
+    for (uint32_t i = 0; i < 8; i++) {
+        uint64_t delay = 10 * node->judged.delays[i].ns;
+        if (node->judged.delays[i].at_ns + memory_ns > sim->now_ns && delay > bound)
+            bound = delay;
+    }
+    return bound;
+}
+
+/* Given up for its silence: that was long enough, and it did not only look so. */
+static void judge_silence(struct sim *sim, uint32_t router, uint32_t slot, uint32_t to,
+                          uint64_t bound, const char *how) {
+    uint64_t silent_ns = sim_clock(sim, router) - sim->nodes[router].judged.moved_ns[slot];
+    if (silent_ns <= bound)
+        sim_fail(sim, "router %u %s worker %u after %llu ms, within its bound of %llu ms", router,
+                 how, to, (unsigned long long)(silent_ns / NS_PER_MS),
+                 (unsigned long long)(bound / NS_PER_MS));
+    uint64_t trouble_ns = sim_trouble_ns(sim, router, to);
+    bool lives =
+        sim->nodes[to].up && sim->nodes[router].router->fleet.slots[slot].announce.incarnation ==
+                                 sim->nodes[to].incarnation;
+    if (lives && trouble_ns + silent_ns + PATIENCE_NS < sim->now_ns)
+        sim_fail(sim,
+                 "router %u %s worker %u, which is slow and said so (trouble ended %llu ms "
+                 "ago, silent for %llu ms)",
+                 router, how, to, (unsigned long long)((sim->now_ns - trouble_ns) / NS_PER_MS),
+                 (unsigned long long)(silent_ns / NS_PER_MS));
+}
+
+/* Its name goes to the next incarnation: it must count as lost. */
+void judge_router_closes(struct sim *sim, uint32_t router, uint32_t slot) {
+    const struct node *node = &sim->nodes[router];
+    struct worker_view view;
+    if (router_worker(node->router, slot, &view) != STATUS_OK ||
+        (view.state != SLOT_READY && view.state != SLOT_DRAINING))
+        return;
+    sim_saw(sim, SIGHT_SUPERSEDED);
+    judge_silence(sim, router, slot, sim->conns[node->conn_of_slot[slot] - 1].node[1], NS_PER_S,
+                  "supersedes");
+}
+
+/* Taken for hung, and not because it said so itself. */
+static void judge_fence(struct sim *sim, uint32_t router, uint32_t slot, uint32_t to) {
+    const struct node *node = &sim->nodes[router];
+    uint64_t now_ns = sim_clock(sim, router);
+    struct worker_view view;
+    if (router_worker(node->router, slot, &view) != STATUS_OK)
+        return;
+    sim_saw(sim, SIGHT_HUNG);
+    judge_silence(sim, router, slot, to, bound_ns(sim, router, &view, REMEMBERED_NS), "fences");
+    for (uint32_t other = 0; other < SIM_SLOTS; other++) {
+        struct worker_view alive;
+        if (other == slot || !is_ready(sim, router, other, &alive))
+            continue;
+        /* One that joined in this very tick lives as far as anybody can know. */
+        bool joined = node->router->fleet.slots[other].session != node->judged.session[other];
+        if (joined ||
+            now_ns - node->judged.moved_ns[other] <= bound_ns(sim, router, &alive, FORGOTTEN_NS))
+            return;
+    }
+    sim_fail(sim, "router %u fences worker %u, the last that lives", router, to);
+}
+
+void judge_router_sends(struct sim *sim, uint32_t router, uint32_t slot,
+                        const struct message *message) {
+    const struct node *node = &sim->nodes[router];
+    uint32_t to = sim->conns[node->conn_of_slot[slot] - 1].node[1];
+    struct worker_view view;
+    switch (message->type) {
+    case MESSAGE_RESERVE: {
+        struct client *client = client_of_request(sim, router, message->u.reserve.req.lo);
+        if (client)
+            placed(sim, client, message->u.reserve.attempt, slot, to, true);
+        return;
+    }
+    case MESSAGE_SUBMIT:
+        judge_submit(sim, router, slot, to, &message->u.submit);
+        return;
+    case MESSAGE_RESEND:
+        sim_saw(sim, SIGHT_RESEND);
+        return;
+    case MESSAGE_RESET: /* each name stands for one process here, one after the other */
+        if (message->u.reset.refusal == REFUSAL_NAME)
+            sim_fail(sim, "router %u takes the restart of worker %u for a second one of its name",
+                     router, to);
+        return;
+    case MESSAGE_HELLO:
+        if (node->judged.ticking && router_worker(node->router, slot, &view) == STATUS_OK &&
+            view.state == SLOT_SUSPECT)
+            judge_fence(sim, router, slot, to);
+        return;
+    default:
+        return;
+    }
+}
+
+void judge_router_hears(struct sim *sim, uint32_t router, const struct message *message) {
+    if (message->type != MESSAGE_RESERVED)
+        return;
+    const struct reserved *reserved = &message->u.reserved;
+    struct client *client = client_of_request(sim, router, reserved->req.lo);
+    if (client && client->attempt.number == reserved->attempt && client->attempt.gen == 0)
+        client->attempt.gen = reserved->gen;
+}
+
+void judge_router_after(struct sim *sim, uint32_t i) {
+    struct node *node = &sim->nodes[i];
+    const struct router *router = node->router;
+    uint64_t now_ns = sim_clock(sim, i);
+    if (router_ready(router))
+        node->judged.down_since_ns = 0;
+    else if (node->judged.down_since_ns == 0)
+        node->judged.down_since_ns = now_ns;
+    if (router->alone != SLOT_NONE)
+        sim_saw(sim, SIGHT_ALONE);
+    for (uint32_t slot = 0; slot < router->fleet.n_seen; slot++) {
+        const struct slot *at = &router->fleet.slots[slot];
+        if (slot_in_session(at) && (node->judged.progress[slot] != at->load.progress ||
+                                    node->judged.session[slot] != at->session)) {
+            node->judged.progress[slot] = at->load.progress;
+            node->judged.session[slot] = at->session;
+            node->judged.moved_ns[slot] = now_ns;
+        }
+        if (at->state == SLOT_REFUSED)
+            sim_saw(sim, SIGHT_MODEL_REFUSED);
+        if (at->state == SLOT_RIVAL)
+            sim_saw(sim, SIGHT_RIVAL);
+        if (node->judged.ticking && at->state == SLOT_READY && router->fleet.n_ready == 1 &&
+            now_ns - node->judged.moved_ns[slot] > 2 * NS_PER_S)
+            sim_saw(sim, SIGHT_LAST_KEPT);
+    }
+}

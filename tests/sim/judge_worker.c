@@ -1,0 +1,243 @@
+/* A worker's plans, held against the rules of design.md section 4: the best priority first, then
+ * the oldest; who goes is the worst and newest, and only where it helps somebody. */
+#include "tests/sim/judge.h"
+
+#include "worker/core/engine_state.h"
+#include "worker/core/schedule.h"
+
+struct seen {
+    uint64_t serial;
+    enum queue queue;
+    uint32_t priority;
+    uint64_t arrival;
+    uint64_t deadline_ns;
+    uint32_t n_computed;
+};
+
+struct plan_view {
+    uint32_t n;
+    struct seen seen[64]; /* by slot */
+    uint64_t n_preemptions;
+    uint32_t n_need; /* blocks that decoding may want */
+    uint32_t n_free;
+    uint32_t first_slot; /* of the waiting, where it is known not to fit; or SEQUENCE_NONE */
+};
+
+static bool before(const struct seen *a, const struct seen *b) {
+    if (a->priority != b->priority)
+        return a->priority < b->priority;
+    return a->arrival < b->arrival;
+}
+
+static bool runs(enum queue queue) {
+    return queue == QUEUE_PREFILL || queue == QUEUE_DECODE;
+}
+
+static void look(const struct engine *engine, struct plan_view *view) {
+    *view = (struct plan_view){.n = engine->config.max_seqs < 64 ? engine->config.max_seqs : 64,
+                               .n_preemptions = engine->figures.n_preemptions,
+                               .n_free = prefix_cache_available(&engine->cache),
+                               .first_slot = SEQUENCE_NONE};
+    for (uint32_t i = 0; i < view->n; i++) {
+        const struct sequence *sequence = &engine->sequences.slots[i];
+        view->seen[i] = (struct seen){.serial = sequence->serial,
+                                      .queue = sequence->queue,
+                                      .priority = sequence->priority,
+                                      .arrival = sequence->arrival,
+                                      .deadline_ns = sequence->deadline_ns,
+                                      .n_computed = sequence->n_computed};
+        if (sequence->queue == QUEUE_DECODE)
+            view->n_need += engine_blocks_for(engine, sequence->n_tokens) - sequence->n_blocks;
+    }
+    struct list *first = list_first(&engine->schedule.waiting);
+    const struct sequence *waiting = first ? list_entry(first, struct sequence, at) : NULL;
+    if (waiting && waiting->blocked)
+        view->first_slot = waiting->slot;
+}
+
+/* Was it thrown out in this plan? It may have come back in at once. */
+static bool was_preempted(const struct seen *was, const struct seen *is) {
+    if (was->serial != is->serial || !runs(was->queue))
+        return false;
+    return is->queue == QUEUE_WAITING || is->n_computed < was->n_computed ||
+           (was->queue == QUEUE_DECODE && is->queue == QUEUE_PREFILL);
+}
+
+static void judge_victim(struct sim *sim, uint32_t node, const struct plan_view *was,
+                         const struct plan_view *is, uint32_t victim) {
+    const struct seen *gone = &was->seen[victim];
+    for (uint32_t i = 0; i < was->n; i++) {
+        bool stayed = runs(was->seen[i].queue) && was->seen[i].serial == is->seen[i].serial &&
+                      !was_preempted(&was->seen[i], &is->seen[i]);
+        if (i != victim && stayed && before(gone, &was->seen[i]))
+            sim_fail(sim,
+                     "worker %u preempted priority %u, arrival %llu, and kept priority %u, %llu",
+                     node, gone->priority, (unsigned long long)gone->arrival, was->seen[i].priority,
+                     (unsigned long long)was->seen[i].arrival);
+    }
+    if (was->n_need <= was->n_free) { /* nobody was short of blocks: it made way */
+        sim_saw(sim, SIGHT_MADE_WAY);
+        if (was->first_slot == SEQUENCE_NONE ||
+            was->seen[was->first_slot].priority >= gone->priority)
+            sim_fail(sim, "worker %u preempted priority %u for nobody better", node,
+                     gone->priority);
+    }
+    sim_saw(sim, SIGHT_PREEMPTION);
+}
+
+static void judge_entrant(struct sim *sim, uint32_t node, const struct plan_view *was,
+                          const struct plan_view *is, uint32_t entrant, uint64_t now_ns) {
+    const struct seen *new = &was->seen[entrant];
+    if (new->deadline_ns != 0 && new->deadline_ns <= now_ns)
+        sim_fail(sim, "worker %u begins what is past its deadline", node);
+    for (uint32_t i = 0; i < was->n; i++) {
+        bool left = was->seen[i].queue == QUEUE_WAITING && is->seen[i].queue == QUEUE_WAITING &&
+                    was->seen[i].serial == is->seen[i].serial;
+        if (left && before(&was->seen[i], new))
+            sim_fail(sim, "worker %u lets priority %u, arrival %llu overtake", node, new->priority,
+                     (unsigned long long)new->arrival);
+    }
+}
+
+/* A better one waits for blocks that a worse one has: it must get them. */
+static void judge_way(struct sim *sim, uint32_t node, const struct plan_view *was,
+                      const struct plan_view *is) {
+    if (was->first_slot == SEQUENCE_NONE || is->n_preemptions > was->n_preemptions)
+        return;
+    for (uint32_t i = 0; i < was->n; i++) {
+        if (runs(was->seen[i].queue) &&
+            was->seen[i].priority > was->seen[was->first_slot].priority) {
+            sim_fail(sim, "worker %u lets priority %u wait for priority %u", node,
+                     was->seen[was->first_slot].priority, was->seen[i].priority);
+            return;
+        }
+    }
+}
+
+void judge_plan(struct sim *sim, uint32_t i) {
+    struct node *node = &sim->nodes[i];
+    const struct engine *engine = node->engine;
+    uint64_t now_ns = sim_clock(sim, i);
+    static struct plan_view was, is;
+    bool quiet = engine->schedule.n_waiting == 0 && engine->schedule.n_decode == 0;
+    if (!quiet)
+        look(engine, &was);
+    engine_plan(node->engine, now_ns, &node->plan);
+    if (quiet)
+        return;
+    look(engine, &is);
+    for (uint32_t k = 0; k < was.n; k++) {
+        bool same = was.seen[k].serial == is.seen[k].serial;
+        if (was_preempted(&was.seen[k], &is.seen[k]))
+            judge_victim(sim, i, &was, &is, k);
+        if (same && was.seen[k].queue == QUEUE_WAITING && runs(is.seen[k].queue))
+            judge_entrant(sim, i, &was, &is, k, now_ns);
+    }
+    judge_way(sim, i, &was, &is);
+}
+
+void judge_worker_says(struct sim *sim, uint32_t node, const struct message *message) {
+    (void)node;
+    switch (message->type) {
+    case MESSAGE_REFUSED:
+        if (message->u.refused.reason == REASON_BUSY)
+            sim_saw(sim, SIGHT_REFUSED_BUSY);
+        if (message->u.refused.reason == REASON_DRAINING)
+            sim_saw(sim, SIGHT_REFUSED_DRAINING);
+        return;
+    case MESSAGE_FAILED:
+        if (message->u.failed.reason == REASON_LEASE)
+            sim_saw(sim, SIGHT_LEASE);
+        if (message->u.failed.reason == REASON_TRANSFER)
+            sim_saw(sim, SIGHT_FAILED_TRANSFER);
+        if (message->u.failed.reason == REASON_DRAINING)
+            sim_saw(sim, SIGHT_FAILED_DRAINING);
+        if (message->u.failed.reason == REASON_CANCELLED)
+            sim_saw(sim, SIGHT_DEADLINE_AT_WORKER);
+        return;
+    case MESSAGE_RESERVED:
+        if (message->u.reserved.cached_tokens > 0)
+            sim_saw(sim, SIGHT_PREFIX_HANDOFF);
+        return;
+    case MESSAGE_STEP:
+        for (uint32_t i = 0; i < message->u.step.n; i++) {
+            const struct step_entry *entry = &message->u.step.entries[i];
+            if (entry->cached_tokens > 0)
+                sim_saw(sim, SIGHT_PREFIX_LOCAL);
+            if (request_id_equal(entry->req, sim->asked) && entry->first_index <= sim->asked_from)
+                sim->resent = true;
+        }
+        return;
+    case MESSAGE_RESET:
+        sim_saw(sim, SIGHT_SESSION_RESET);
+        return;
+    case MESSAGE_ABORT:
+        sim_saw(sim, SIGHT_ABORT);
+        return;
+    case MESSAGE_FENCED:
+        sim_saw(sim, SIGHT_FENCED);
+        return;
+    default:
+        return;
+    }
+}
+
+/* Chunks that the hand-off of this generation has taken; UINT32_MAX: there is none. */
+static uint32_t chunks_taken(const struct engine *engine, uint32_t gen) {
+    uint32_t slot;
+    struct map_key key = {.hi = HANDOFF_IN, .lo = gen};
+    if (map_get(&engine->handoffs, key, &slot) != STATUS_OK)
+        return UINT32_MAX;
+    return engine->sequences.slots[slot].handoff.n_done;
+}
+
+/* The sequence of whose tokens a RESEND wants some that are there, or NULL. */
+static const struct sequence *find_asked(struct engine *engine, const struct message *message) {
+    if (message->type != MESSAGE_RESEND)
+        return NULL;
+    const struct resend *resend = &message->u.resend;
+    const struct sequence *sequence = sequence_find(&engine->sequences, resend->req);
+    if (!sequence || sequence->attempt != resend->attempt || sequence->outlet == OUTLET_NONE ||
+        engine->outlets.outlets[sequence->outlet].session != message->session ||
+        sequence->state == SEQUENCE_RESERVED || sequence->state == SEQUENCE_FILLING ||
+        sequence->n_tokens <= sequence->n_prompt + resend->from)
+        return NULL;
+    return sequence;
+}
+
+struct judge_eye judge_worker_before(struct sim *sim, uint32_t i, const struct message *message) {
+    struct engine *engine = sim->nodes[i].engine;
+    struct judge_eye eye = {.n_reserved = engine->pool.counts[KV_RESERVED],
+                            .n_in = engine->figures.n_handoffs_in,
+                            .asks = find_asked(engine, message) != NULL};
+    if (message->type == MESSAGE_CHUNK)
+        eye.n_chunks = chunks_taken(engine, message->u.chunk.gen);
+    if (eye.asks) {
+        sim->asked = message->u.resend.req;
+        sim->asked_from = message->u.resend.from;
+        sim->resent = false;
+    }
+    return eye;
+}
+
+/* Tokens that were asked for have left, or are the next to leave. */
+static void judge_resend(struct sim *sim, uint32_t i, const struct message *message) {
+    const struct sequence *sequence = find_asked(sim->nodes[i].engine, message);
+    if (sequence && !sim->resent && sequence->n_sent > sequence->n_prompt + message->u.resend.from)
+        sim_fail(sim, "worker %u does not send again what it is asked for", i);
+    sim->asked = (struct request_id){0};
+}
+
+void judge_worker_after(struct sim *sim, uint32_t i, const struct conn *conn,
+                        const struct message *message, const struct judge_eye *eye) {
+    const struct engine *engine = sim->nodes[i].engine;
+    if (eye->asks)
+        judge_resend(sim, i, message);
+    if (engine->figures.n_handoffs_in > eye->n_in)
+        sim_saw(sim, conn->shm ? SIGHT_HANDOFF_SHM : SIGHT_HANDOFF_TCP);
+    else if (engine->pool.counts[KV_RESERVED] < eye->n_reserved)
+        sim_saw(sim, SIGHT_QUARANTINE);
+    if (message->type == MESSAGE_CHUNK && eye->n_chunks != UINT32_MAX &&
+        chunks_taken(engine, message->u.chunk.gen) == eye->n_chunks)
+        sim_saw(sim, SIGHT_CHUNK_TWICE);
+}
