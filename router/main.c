@@ -128,8 +128,8 @@ static enum status open_front(struct program *program, struct error *error) {
     if (metrics_new(1024, &serving->metrics) != STATUS_OK ||
         meter_new(serving->metrics, serving->model, &serving->meter) != STATUS_OK)
         return error_set(error, STATUS_NOMEM, "no memory for the metrics");
-    TRY(listener_new(serving->loop, config->listen, &listener, dispatch_exchange, serving,
-                     &serving->listener, error));
+    const struct listener_calls calls = {.handler = dispatch_exchange, .user = serving};
+    TRY(listener_new(serving->loop, config->listen, &listener, &calls, &serving->listener, error));
     serving->exchanges = listener_exchanges(serving->listener);
     return STATUS_OK;
 }

@@ -9,7 +9,8 @@
 #include <strings.h>
 #include <time.h>
 
-#define DISCARD_MAX (1u << 20) /* bytes read from a client that was refused */
+#define SKIP_MAX     65536u /* what is left of a refused request's body, to keep the connection */
+#define LINGER_TIMES 5u     /* linger_ns, in all */
 
 static struct connection *of(const struct exchange *exchange) {
     return list_entry(exchange, struct connection, exchange);
@@ -79,6 +80,12 @@ static void send_bytes(struct connection *connection, const void *bytes, size_t 
     /* Else the stream has reported its end, or will: memory that is out ends it as a stall. */
 }
 
+static void send_buf(struct connection *connection, struct buf *bytes) {
+    size_t n = bytes->n;
+    if (stream_write_buf(connection->stream, bytes) == STATUS_OK)
+        connection->host->counts.bytes_out += n;
+}
+
 /* Sends status line and fields; `length` is the framing: "Content-Length: N", or NULL for chunks
  * (and for HTTP/1.0 the end of the connection). */
 static void send_head(struct connection *connection, const struct exchange_reply *reply,
@@ -93,8 +100,7 @@ static void send_head(struct connection *connection, const struct exchange_reply
         buf_puts(out, length);
     else if (connection->chunked)
         buf_puts(out, "Transfer-Encoding: chunked\r\n");
-    if (connection->request_id[0])
-        put_header(out, "x-request-id", connection->request_id);
+    put_header(out, "x-request-id", connection->request_id);
     for (unsigned i = 0; i < reply->n_headers; i++)
         put_header(out, reply->headers[i].name, reply->headers[i].value);
     if (connection->last)
@@ -111,6 +117,7 @@ static void enter(struct connection *connection, enum connection_state state) {
 static void linger(struct connection *connection) {
     enter(connection, CONNECTION_LINGER);
     connection->n_discarded = 0;
+    connection->began_ns = connection->since_ns;
     stream_pause(connection->stream, false);
     stream_shutdown(connection->stream);
 }
@@ -120,6 +127,8 @@ static void end_exchange(struct connection *connection) {
     exchanges_remove(connection->host->exchanges, &connection->exchange);
     if (connection->last)
         linger(connection);
+    else if (connection->state == CONNECTION_READING && !http1_is_done(&connection->http1))
+        enter(connection, CONNECTION_SKIP);
     else
         enter(connection, CONNECTION_ENDED);
     loop_kick_add(connection->host->loop, &connection->kick);
@@ -129,10 +138,16 @@ static enum status conn_reply(struct exchange *exchange, const struct exchange_r
     struct connection *connection = of(exchange);
     char length[48] = "";
     connection->last |= connection->host->draining;
+    if (connection->state == CONNECTION_READING &&
+        !http1_discard_body(&connection->http1, SKIP_MAX))
+        connection->last = true;
     if (reply->status != 204 && reply->status != 304 && reply->status >= 200)
-        snprintf(length, sizeof length, "Content-Length: %zu\r\n", reply->n_body);
+        snprintf(length, sizeof length, "Content-Length: %zu\r\n",
+                 reply->body_buf ? reply->body_buf->n : reply->n_body);
     send_head(connection, reply, length);
-    if (!connection->head && length[0] && reply->n_body > 0)
+    if (!connection->head && length[0] && reply->body_buf)
+        send_buf(connection, reply->body_buf);
+    else if (!connection->head && length[0] && reply->n_body > 0)
         send_bytes(connection, reply->body, reply->n_body);
     end_exchange(connection);
     return STATUS_OK;
@@ -140,6 +155,7 @@ static enum status conn_reply(struct exchange *exchange, const struct exchange_r
 
 static enum status conn_begin(struct exchange *exchange, const struct exchange_reply *reply) {
     struct connection *connection = of(exchange);
+    ASSERT(connection->state == CONNECTION_BUSY); /* a gate has no streams to answer with */
     connection->chunked = connection->http1.minor == 1;
     connection->last |= connection->host->draining || !connection->chunked;
     send_head(connection, reply, NULL);
@@ -186,10 +202,34 @@ static size_t conn_pending(const struct exchange *exchange) {
 static const struct exchange_ops http1_ops = {conn_reply, conn_begin, conn_write,
                                               conn_end,   conn_abort, conn_pending};
 
+/* Echoed as it came if it is short and printable: it goes into a header of ours, and into the log.
+ */
+static bool is_request_id(const char *id) {
+    size_t n = strlen(id);
+    for (size_t i = 0; i < n; i++)
+        if (id[i] <= ' ' || id[i] >= 0x7f)
+            return false;
+    return n > 0 && n <= EXCHANGE_ID_MAX;
+}
+
+static void note_request_id(struct connection *connection) {
+    const char *id = http1_find(&connection->http1, "x-request-id");
+    if (id && is_request_id(id))
+        snprintf(connection->request_id, sizeof connection->request_id, "%s", id);
+    else
+        snprintf(connection->request_id, sizeof connection->request_id, "req-%016llx",
+                 (unsigned long long)random_next(&connection->host->random));
+}
+
 /* Answers in the parser's name, then closes: after a broken request nobody knows where the next
  * one begins. The reasons are constants of ours without quotes, so they need no escaping. */
 static void refuse(struct connection *connection, unsigned status, const char *reason) {
+    static const struct header later = {"Retry-After", "1"};
     char body[256], length[48];
+    if (connection->exchange.id != 0)
+        exchanges_remove(connection->host->exchanges, &connection->exchange);
+    else /* its head was not seen whole */
+        note_request_id(connection);
     snprintf(body, sizeof body,
              "{\"error\":{\"message\":\"%s\",\"type\":\"%s\",\"param\":null,\"code\":null}}",
              reason, status >= 500 ? "server_error" : "invalid_request_error");
@@ -197,21 +237,18 @@ static void refuse(struct connection *connection, unsigned status, const char *r
     connection->last = true;
     connection->host->counts.n_refused++;
     send_head(connection,
-              &(struct exchange_reply){.status = status, .content_type = "application/json"},
+              &(struct exchange_reply){.status = status,
+                                       .content_type = "application/json",
+                                       .headers = &later,
+                                       .n_headers = status == 503},
               length);
-    send_bytes(connection, body, strlen(body));
+    if (!connection->head)
+        send_bytes(connection, body, strlen(body));
     linger(connection);
 }
 
-/* Echoed as it came if it is short and printable: it goes into a header of ours. */
-static void note_request_id(struct connection *connection) {
-    const char *id = http1_find(&connection->http1, "x-request-id");
-    connection->request_id[0] = 0;
-    if (id && strlen(id) < sizeof connection->request_id)
-        snprintf(connection->request_id, sizeof connection->request_id, "%s", id);
-}
-
-static void deliver(struct connection *connection) {
+/* The head is complete: whoever has no business here is refused before a byte of a body is kept. */
+static void begin(struct connection *connection) {
     struct connection_host *host = connection->host;
     struct http1 *http1 = &connection->http1;
     connection->exchange = (struct exchange){.method = http1->method,
@@ -219,20 +256,62 @@ static void deliver(struct connection *connection) {
                                              .query = http1->query,
                                              .headers = http1->fields,
                                              .n_headers = http1->n_fields,
-                                             .body = http1->body.data,
-                                             .n_body = http1->body.n,
+                                             .body = "",
+                                             .body_max = http1->body_max,
                                              .body_buf = &http1->body,
+                                             .request_id = connection->request_id,
                                              .received_ns = loop_now_ns(host->loop),
                                              .ops = &http1_ops};
     connection->head = strcmp(http1->method, "HEAD") == 0;
     connection->last = !http1->keep_alive;
     connection->chunked = false;
+    connection->began_ns = connection->exchange.received_ns;
     note_request_id(connection);
     enum status status = exchanges_add(host->exchanges, &connection->exchange);
     ASSERT(status == STATUS_OK); /* as many as connections, and each has at most one */
-    enter(connection, CONNECTION_BUSY);
     host->counts.n_requests++;
-    host->handler(host->user, &connection->exchange);
+    if (host->calls.gate)
+        host->calls.gate(host->calls.user, &connection->exchange);
+    if (connection->state == CONNECTION_READING &&
+        !http1_limit_body(http1, connection->exchange.body_max))
+        refuse(connection, 413, "the body is too large");
+}
+
+static void deliver(struct connection *connection) {
+    struct connection_host *host = connection->host;
+    connection->exchange.body = connection->http1.body.data;
+    connection->exchange.n_body = connection->http1.body.n;
+    connection->exchange.received_ns = loop_now_ns(host->loop);
+    enter(connection, CONNECTION_BUSY);
+    host->calls.handler(host->calls.user, &connection->exchange);
+}
+
+/* A whole request, or the rest of one that was answered at its head. */
+static void complete(struct connection *connection) {
+    if (connection->state != CONNECTION_SKIP)
+        deliver(connection);
+    else if (connection->host->draining)
+        linger(connection);
+    else
+        enter(connection, CONNECTION_ENDED);
+}
+
+/* The parser found a mistake; but who has its answer gets no second one. */
+static void reject(struct connection *connection) {
+    if (connection->state == CONNECTION_SKIP)
+        linger(connection);
+    else
+        refuse(connection, connection->http1.status, connection->http1.reason);
+}
+
+/* All bodies together have a bound: what came of this one counts from its arrival on. */
+static void charge(struct connection *connection) {
+    struct connection_host *host = connection->host;
+    if (connection->state != CONNECTION_READING || connection->exchange.id == 0 ||
+        exchanges_charge_body(host->exchanges, &connection->exchange, connection->http1.body.n))
+        return;
+    host->counts.n_crowded++;
+    refuse(connection, 503, "the bodies of all requests together are too large; try again later");
 }
 
 /* After a reply's end, and once no caller can look at the request any more. */
@@ -247,25 +326,31 @@ static void read_next(struct connection *connection) {
 /* Parses and delivers until the bytes are used or a request is out. Answers how many were used. */
 static size_t feed(struct connection *connection, const char *bytes, size_t n) {
     size_t at = 0;
-    while (at < n) {
+    enum http1_event event = HTTP1_MORE;
+    while (at < n || event == HTTP1_HEAD) {
         size_t used = 0;
         read_next(connection);
-        if (connection->state != CONNECTION_READING)
+        if (connection->state != CONNECTION_READING && connection->state != CONNECTION_SKIP)
             break;
         bool fresh = !http1_started(&connection->http1);
-        enum http1_event event = http1_feed(&connection->http1, bytes + at, n - at, &used);
+        event = http1_feed(&connection->http1, bytes + at, n - at, &used);
         if (fresh || http1_has_head(&connection->http1)) /* a head has one time for all of it */
             connection->since_ns = loop_now_ns(connection->host->loop);
         at += used;
-        if (event == HTTP1_REQUEST) {
-            deliver(connection);
+        charge(connection);
+        if (connection->state != CONNECTION_READING && connection->state != CONNECTION_SKIP)
+            break;
+        if (event == HTTP1_HEAD) {
+            begin(connection);
+        } else if (event == HTTP1_REQUEST) {
+            complete(connection);
         } else if (event == HTTP1_CONTINUE) {
             send_bytes(connection, "HTTP/1.1 100 Continue\r\n\r\n", 25);
         } else if (event == HTTP1_PREFACE) {
             connection->host->counts.n_http2++;
             linger(connection);
         } else if (event == HTTP1_BAD) {
-            refuse(connection, connection->http1.status, connection->http1.reason);
+            reject(connection);
         }
     }
     return at;
@@ -284,8 +369,9 @@ static void on_data(void *user, const char *bytes, size_t n) {
     struct connection *connection = user;
     connection->host->counts.bytes_in += n;
     if (connection->state == CONNECTION_LINGER) {
+        connection->since_ns = loop_now_ns(connection->host->loop);
         connection->n_discarded += n;
-        if (connection->n_discarded > DISCARD_MAX)
+        if (connection->n_discarded > connection->host->config.limits.body_bytes + SKIP_MAX)
             connection_close(connection);
         return;
     }
@@ -329,6 +415,8 @@ static void on_kick(void *user) {
         connection->exchange.method = connection->exchange.path = connection->exchange.query = "";
         connection->exchange.body = "";
         connection->exchange.n_body = 0;
+        exchanges_give_body(connection->host->exchanges, connection->exchange.n_charged);
+        connection->exchange.n_charged = 0;
         http1_reset(&connection->http1);
     }
     if (connection->state != CONNECTION_READING || connection->input.n == 0)
@@ -355,10 +443,9 @@ enum status connection_open(struct connection *connection, struct connection_hos
 void connection_close(struct connection *connection) {
     if (connection->state == CONNECTION_CLOSED)
         return;
-    bool busy = connection->state == CONNECTION_BUSY;
     connection->state = CONNECTION_CLOSED;
     stream_close(connection->stream);
-    if (busy) {
+    if (connection->exchange.id != 0) {
         uint64_t id = connection->exchange.id;
         exchanges_remove(connection->host->exchanges, &connection->exchange);
         connection->exchange.id = id; /* to read; it finds nothing any more */
@@ -377,6 +464,19 @@ static bool passed(uint64_t now_ns, uint64_t since_ns, uint64_t limit_ns) {
     return now_ns > since_ns && now_ns - since_ns > limit_ns;
 }
 
+/* A body has a bound in all, one for each pause, and a rate, so that nobody holds memory by sending
+ * a byte now and then. */
+static bool body_is_late(const struct connection *connection, uint64_t now_ns) {
+    const struct listener_config *config = &connection->host->config;
+    if (passed(now_ns, connection->since_ns, config->body_ns) ||
+        passed(now_ns, connection->began_ns, config->body_total_ns))
+        return true;
+    if (!passed(now_ns, connection->began_ns, config->body_grace_ns))
+        return false;
+    uint64_t elapsed_ms = (now_ns - connection->began_ns) / NS_PER_MS;
+    return connection->http1.body_seen < config->body_rate * elapsed_ms / 1000;
+}
+
 void connection_check_time(struct connection *connection, uint64_t now_ns) {
     const struct listener_config *config = &connection->host->config;
     if (connection->state == CONNECTION_CLOSED)
@@ -389,18 +489,23 @@ void connection_check_time(struct connection *connection, uint64_t now_ns) {
         return;
     }
     if (connection->state == CONNECTION_LINGER) {
-        if (passed(now_ns, connection->since_ns, config->linger_ns))
+        if (passed(now_ns, connection->since_ns, config->linger_ns) ||
+            passed(now_ns, connection->began_ns, LINGER_TIMES * config->linger_ns))
             connection_close(connection);
         return;
     }
-    if (connection->state != CONNECTION_READING)
+    if (connection->state != CONNECTION_READING && connection->state != CONNECTION_SKIP)
         return;
     if (!http1_started(&connection->http1)) {
         if (passed(now_ns, connection->since_ns, config->idle_ns))
             connection_close(connection);
-    } else if (passed(now_ns, connection->since_ns,
-                      http1_has_head(&connection->http1) ? config->body_ns : config->head_ns)) {
+    } else if (http1_has_head(&connection->http1)
+                   ? body_is_late(connection, now_ns)
+                   : passed(now_ns, connection->since_ns, config->head_ns)) {
         connection->host->counts.n_timeouts++;
-        refuse(connection, 408, "the request did not arrive in time");
+        if (connection->state == CONNECTION_SKIP)
+            connection_close(connection);
+        else
+            refuse(connection, 408, "the request did not arrive in time");
     }
 }

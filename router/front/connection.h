@@ -8,6 +8,7 @@
 #include "base/buf.h"
 #include "base/list.h"
 #include "base/loop.h"
+#include "base/random.h"
 #include "router/front/exchange.h"
 #include "router/front/http1.h"
 #include "router/front/listener.h"
@@ -23,19 +24,20 @@ struct connection_host {
     struct exchanges *exchanges; /* borrowed */
     struct listener_config config;
     struct listener_counts counts;
-    exchange_handler *handler;
-    void *user;
+    struct listener_calls calls;
     void (*release)(struct connection_host *host, struct connection *connection);
     struct buf scratch; /* a reply's head while it is written */
     int64_t date_s;
-    char date[40]; /* of date_s, for the Date field */
-    bool draining; /* each reply is the connection's last */
+    char date[40];        /* of date_s, for the Date field */
+    bool draining;        /* each reply is the connection's last */
+    struct random random; /* request ids */
 };
 
 enum connection_state {
     CONNECTION_FREE,
     CONNECTION_READING, /* waits for a request or reads one */
     CONNECTION_BUSY,    /* a request is out */
+    CONNECTION_SKIP,    /* it was refused at its head: the rest of its body is read and dropped */
     CONNECTION_ENDED,   /* its reply is complete; the next one may be read */
     CONNECTION_LINGER,  /* our side is shut; reads what still comes, so that no reset eats our reply
                          */
@@ -53,11 +55,12 @@ struct connection {
     enum connection_state state;
     size_t n_discarded; /* since it lingers */
     uint64_t since_ns;  /* idle, head, body progress or linger: what the state counts from */
+    uint64_t began_ns;  /* when the body or the lingering began */
     bool head;          /* HEAD: no body goes out */
     bool chunked;
-    bool last;            /* close after this reply */
-    bool forget;          /* the kick frees the request's memory: its reply streams already */
-    char request_id[129]; /* to echo; "" when there is none */
+    bool last;   /* close after this reply */
+    bool forget; /* the kick frees the request's memory: its reply streams already */
+    char request_id[EXCHANGE_ID_MAX + 1]; /* for the reply */
 };
 
 /* Takes fd. On failure the fd stays the caller's. */

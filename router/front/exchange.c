@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <strings.h>
 
+#define SMALL_BODY_BYTES 65536u
+
 struct slot {
     struct exchange *exchange; /* borrowed; NULL when free */
     uint32_t generation;       /* the upper half of the id */
@@ -16,9 +18,11 @@ struct exchanges {
     uint32_t n_max;
     uint32_t n;
     uint32_t first_free; /* n_max: none */
+    size_t body_bytes;   /* of all bodies that are kept somewhere */
+    size_t body_bytes_max;
 };
 
-enum status exchanges_new(uint32_t n_max, struct exchanges **out) {
+enum status exchanges_new(uint32_t n_max, size_t body_bytes_max, struct exchanges **out) {
     ASSERT(n_max > 0);
     struct exchanges *all = calloc(1, sizeof *all);
     struct slot *slots = calloc(n_max, sizeof *slots);
@@ -27,7 +31,7 @@ enum status exchanges_new(uint32_t n_max, struct exchanges **out) {
         free(slots);
         return STATUS_NOMEM;
     }
-    *all = (struct exchanges){.slots = slots, .n_max = n_max};
+    *all = (struct exchanges){.slots = slots, .n_max = n_max, .body_bytes_max = body_bytes_max};
     for (uint32_t i = 0; i < n_max; i++)
         slots[i] = (struct slot){.generation = 1, .next_free = i + 1};
     *out = all;
@@ -58,6 +62,8 @@ void exchanges_remove(struct exchanges *all, struct exchange *exchange) {
     struct slot *slot = &all->slots[at];
     ASSERT(exchange->id != 0 && slot->exchange == exchange);
     slot->exchange = NULL;
+    all->body_bytes -= exchange->n_charged;
+    exchange->n_charged = 0;
     if (++slot->generation == 0)
         slot->generation = 1;
     slot->next_free = all->first_free;
@@ -89,6 +95,24 @@ void exchange_take_body(struct exchange *exchange, struct buf *body) {
     *exchange->body_buf = (struct buf){0};
     exchange->body = "";
     exchange->n_body = 0;
+    exchange->n_charged = 0; /* the caller's now */
+}
+
+bool exchanges_charge_body(struct exchanges *all, struct exchange *exchange, size_t n) {
+    ASSERT(all->body_bytes >= exchange->n_charged);
+    all->body_bytes += n - exchange->n_charged;
+    exchange->n_charged = n;
+    size_t max = all->body_bytes_max;
+    return all->body_bytes <= (n > SMALL_BODY_BYTES ? max - max / 8 : max);
+}
+
+void exchanges_give_body(struct exchanges *all, size_t n) {
+    ASSERT(all->body_bytes >= n);
+    all->body_bytes -= n;
+}
+
+size_t exchanges_body_bytes(const struct exchanges *all) {
+    return all->body_bytes;
 }
 
 enum status exchange_reply(struct exchanges *all, uint64_t id, const struct exchange_reply *reply) {

@@ -22,6 +22,13 @@ typedef void exchange_fn(struct exchange *exchange);
 /* Called for each complete request. Reply at once or keep exchange->id and reply later. */
 typedef void exchange_handler(void *user, struct exchange *exchange);
 
+#define EXCHANGE_ID_MAX 128 /* bytes of an x-request-id that is taken over */
+
+/* Called when a request's head is complete and nothing of its body was read. A reply refuses it:
+ * its body is never kept. Else the body is read, at most exchange->body_max bytes of it (lower it
+ * here), and the handler is called. */
+typedef void exchange_gate(void *user, struct exchange *exchange);
+
 struct exchange {
     uint64_t id; /* never 0, never used twice */
 
@@ -31,9 +38,11 @@ struct exchange {
     const char *query;            /* as sent, "" when there is none */
     const struct header *headers; /* (n_headers) */
     unsigned n_headers;
-    const char *body; /* NUL-terminated; may hold NULs itself */
+    const char *body; /* NUL-terminated; may hold NULs itself; empty at the gate */
     size_t n_body;
-    uint64_t received_ns; /* when its last byte came; CLOCK_MONOTONIC */
+    size_t body_max;        /* the gate's to lower: a longer body is a 413 */
+    const char *request_id; /* the client's x-request-id, or one made for it: in every reply */
+    uint64_t received_ns;   /* when its last byte came; CLOCK_MONOTONIC */
 
     /* The dialect's own; zero at first. */
     void *user;
@@ -44,6 +53,7 @@ struct exchange {
     /* The front's own. */
     const struct exchange_ops *ops;
     struct buf *body_buf; /* borrowed: where the body lies */
+    size_t n_charged;     /* bytes of the body that the budget holds */
     bool begun;           /* the reply's head is out */
 };
 
@@ -54,9 +64,10 @@ struct exchange_reply {
     unsigned n_headers;
     const void *body; /* copied; not sent to a HEAD request, but counted in Content-Length */
     size_t n_body;
+    struct buf *body_buf; /* or NULL: instead of `body`, taken over where it is large */
 };
 
-/* Content-Length, Connection, Date and the echo of x-request-id are added by the front. */
+/* Content-Length, Connection, Date and x-request-id are added by the front. */
 enum status exchange_reply(struct exchanges *all, uint64_t id, const struct exchange_reply *reply);
 
 /* The head of a reply whose length is not known (body and n_body unused). */
@@ -79,8 +90,10 @@ enum status exchange_abort(struct exchanges *all, uint64_t id);
 size_t exchange_pending(struct exchanges *all, uint64_t id);
 
 /* Moves the body out: *body (not initialised) belongs to the caller, who ends it with buf_fini().
- * For work on another thread, which must not see the memory go when the client does. */
+ * For work on another thread, which must not see the memory go when the client does. Its bytes stay
+ * in the budget of all bodies until exchanges_give_body() is told their number. */
 void exchange_take_body(struct exchange *exchange, struct buf *body);
+void exchanges_give_body(struct exchanges *all, size_t n);
 
 /* NULL when it has ended. Do not keep the pointer. */
 struct exchange *exchange_find(struct exchanges *all, uint64_t id);
@@ -99,10 +112,17 @@ struct exchange_ops {
     size_t (*pending)(const struct exchange *exchange);
 };
 
-NODISCARD enum status exchanges_new(uint32_t n_max, struct exchanges **all);
+/* At most n_max at once; `body_bytes_max` is the budget of all their bodies. */
+NODISCARD enum status exchanges_new(uint32_t n_max, size_t body_bytes_max, struct exchanges **all);
 void exchanges_free(struct exchanges *all); /* NULL is fine */
 
 /* Gives the exchange (borrowed until removed) a new id. STATUS_LIMIT when n_max are there. */
 NODISCARD enum status exchanges_add(struct exchanges *all, struct exchange *exchange);
 void exchanges_remove(struct exchanges *all, struct exchange *exchange); /* id becomes 0 */
 uint32_t exchanges_count(const struct exchanges *all);
+
+/* Charges the budget for a body that has n bytes by now. False: there are too many bytes; small
+ * bodies have the last eighth of the budget for themselves, so that a few large ones do not keep
+ * everybody out. */
+NODISCARD bool exchanges_charge_body(struct exchanges *all, struct exchange *exchange, size_t n);
+size_t exchanges_body_bytes(const struct exchanges *all);

@@ -22,7 +22,7 @@ enum state {
 
 void http1_init(struct http1 *http1, const struct http1_limits *limits) {
     ASSERT(limits->line_bytes <= limits->head_bytes && limits->chunk_extension_bytes <= 65536);
-    *http1 = (struct http1){.limits = limits, .head_only = true};
+    *http1 = (struct http1){.limits = limits, .head_only = true, .body_max = limits->body_bytes};
 }
 
 void http1_fini(struct http1 *http1) {
@@ -47,6 +47,24 @@ bool http1_started(const struct http1 *http1) {
 
 bool http1_has_head(const struct http1 *http1) {
     return http1->state != STATE_HEAD;
+}
+
+bool http1_is_done(const struct http1 *http1) {
+    return http1->state == STATE_DONE;
+}
+
+bool http1_limit_body(struct http1 *http1, size_t n) {
+    ASSERT(http1->head_told);
+    if (n < http1->body_max)
+        http1->body_max = n;
+    return http1->chunked || http1->left <= http1->body_max - http1->body_seen;
+}
+
+bool http1_discard_body(struct http1 *http1, size_t n) {
+    ASSERT(http1->head_told);
+    http1->discards = true;
+    buf_fini(&http1->body);
+    return http1_is_done(http1) || (!http1->expects_continue && http1_limit_body(http1, n));
 }
 
 const char *http1_find(const struct http1 *http1, const char *name) {
@@ -119,9 +137,11 @@ static bool feed_head(struct http1 *http1, const char *bytes, size_t n, size_t *
 
 static bool feed_data(struct http1 *http1, const char *bytes, size_t n, size_t *used) {
     size_t take = n < http1->left ? n : (size_t)http1->left;
-    buf_append(&http1->body, bytes, take);
+    if (!http1->discards)
+        buf_append(&http1->body, bytes, take);
     if (buf_status(&http1->body) != STATUS_OK)
         return http1_refuse(http1, 503, "out of memory");
+    http1->body_seen += take;
     http1->left -= take;
     *used = take;
     if (http1->left > 0)
@@ -169,7 +189,7 @@ static bool parse_chunk_size(struct http1 *http1) {
         http1->extension_bytes > 16 * http1->limits->chunk_extension_bytes)
         return http1_refuse(http1, 413, "the chunk extensions are too long");
     http1->left = strtoull(line, NULL, 16);
-    if (http1->left > http1->limits->body_bytes - http1->body.n)
+    if (http1->body_seen > http1->body_max || http1->left > http1->body_max - http1->body_seen)
         return http1_refuse(http1, 413, "the body is too large");
     http1->state = http1->left ? STATE_CHUNK_DATA : STATE_TRAILER;
     return true;
@@ -259,6 +279,11 @@ enum http1_event http1_feed(struct http1 *http1, const char *bytes, size_t n, si
         if (preface) {
             *used = at;
             return HTTP1_PREFACE;
+        }
+        if (http1->state != STATE_HEAD && !http1->head_told) {
+            http1->head_told = true;
+            *used = at;
+            return HTTP1_HEAD;
         }
     }
     *used = at;

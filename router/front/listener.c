@@ -3,6 +3,7 @@
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/loop.h"
+#include "base/random.h"
 #include "base/tcp.h"
 #include "router/front/connection.h"
 
@@ -16,6 +17,10 @@ const struct listener_config listener_config_default = {
     .idle_ns = 75 * NS_PER_S,
     .head_ns = 10 * NS_PER_S,
     .body_ns = 30 * NS_PER_S,
+    .body_total_ns = 120 * NS_PER_S,
+    .body_grace_ns = 10 * NS_PER_S,
+    .body_rate = 1024,
+    .body_memory = 256u << 20,
     .stall_ns = 30 * NS_PER_S,
     .linger_ns = 2 * NS_PER_S,
     .output_bytes_max = 256 * 1024,
@@ -106,8 +111,8 @@ static void on_sweep(void *user) {
 /* Each connection is looked at this often, so its times are kept to a quarter of the shortest. */
 static uint64_t sweep_interval(const struct listener_config *config) {
     uint64_t least = NS_PER_S * 4;
-    const uint64_t times[] = {config->idle_ns, config->head_ns, config->body_ns, config->stall_ns,
-                              config->linger_ns};
+    const uint64_t times[] = {config->idle_ns,       config->head_ns,  config->body_ns,
+                              config->body_total_ns, config->stall_ns, config->linger_ns};
     for (unsigned i = 0; i < sizeof times / sizeof *times; i++)
         if (times[i] < least)
             least = times[i];
@@ -115,14 +120,17 @@ static uint64_t sweep_interval(const struct listener_config *config) {
 }
 
 enum status listener_new(struct loop *loop, const char *address,
-                         const struct listener_config *config, exchange_handler *handler,
-                         void *user, struct listener **out, struct error *error) {
-    ASSERT(config->n_connections_max > 0 && config->limits.body_bytes > 0);
+                         const struct listener_config *config, const struct listener_calls *calls,
+                         struct listener **out, struct error *error) {
+    ASSERT(config->n_connections_max > 0 && config->limits.body_bytes > 0 && calls->handler);
     struct listener *listener = calloc(1, sizeof *listener);
     if (!listener)
         return error_set(error, STATUS_NOMEM, "out of memory");
-    listener->host = (struct connection_host){
-        .loop = loop, .config = *config, .handler = handler, .user = user, .release = release};
+    listener->host = (struct connection_host){.loop = loop,
+                                              .config = *config,
+                                              .calls = *calls,
+                                              .release = release,
+                                              .random = {random_seed()}};
     list_init(&listener->idle);
     list_init(&listener->live);
     listener->sweep_ns = sweep_interval(config);
@@ -130,7 +138,8 @@ enum status listener_new(struct loop *loop, const char *address,
     enum status status = STATUS_NOMEM;
     error_set(error, STATUS_NOMEM, "out of memory");
     if (listener->pool &&
-        exchanges_new(config->n_connections_max, &listener->host.exchanges) == STATUS_OK &&
+        exchanges_new(config->n_connections_max, config->body_memory, &listener->host.exchanges) ==
+            STATUS_OK &&
         loop_timer_new(loop, on_sweep, listener, &listener->sweep) == STATUS_OK)
         status = tcp_listen(loop, address, on_accept, listener, &listener->tcp, error);
     if (status != STATUS_OK) {
@@ -163,6 +172,10 @@ void listener_free(struct listener *listener) {
 
 uint16_t listener_port(const struct listener *listener) {
     return tcp_listener_port(listener->tcp);
+}
+
+bool listener_is_loopback(const struct listener *listener) {
+    return tcp_listener_is_loopback(listener->tcp);
 }
 
 struct exchanges *listener_exchanges(struct listener *listener) {

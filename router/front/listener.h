@@ -17,12 +17,17 @@ struct loop;
 struct listener_config {
     struct http1_limits limits;
     uint32_t n_connections_max;
-    uint64_t idle_ns;  /* between requests, and before the first */
-    uint64_t head_ns;  /* from a request's first byte to the end of its head */
-    uint64_t body_ns;  /* of a body without any progress */
-    uint64_t stall_ns; /* of output that the client does not take */
-    uint64_t linger_ns;
-    size_t output_bytes_max;   /* queued for one streaming client: exchange_write() is busy then */
+    uint64_t idle_ns;        /* between requests, and before the first */
+    uint64_t head_ns;        /* from a request's first byte to the end of its head */
+    uint64_t body_ns;        /* of a body without any progress */
+    uint64_t body_total_ns;  /* from a request's head to the end of its body */
+    uint64_t body_grace_ns;  /* after this a body must have come at body_rate or more so far */
+    uint64_t body_rate;      /* bytes a second */
+    uint64_t stall_ns;       /* of output that the client does not take */
+    uint64_t linger_ns;      /* a client that was refused may go on sending; without a byte for this
+                              * long,      or after five times this, it is closed */
+    size_t body_memory;      /* bytes of all bodies together; more are a 503 */
+    size_t output_bytes_max; /* queued for one streaming client: exchange_write() is busy then */
     size_t pipeline_bytes_max; /* sent ahead by one client before we stop reading */
 };
 
@@ -35,6 +40,7 @@ struct listener_counts {
     uint64_t n_requests;
     uint64_t n_refused;  /* answered by the parser: 4xx and 5xx */
     uint64_t n_timeouts; /* head, body, stalled output; idle ones are not counted */
+    uint64_t n_crowded;  /* refused because all bodies together are too large */
     uint64_t n_gone;     /* clients that left while a request was out */
     uint64_t n_http2;    /* prefaces answered by closing */
     uint64_t n_evicted;  /* idle connections closed to make room */
@@ -42,15 +48,24 @@ struct listener_counts {
     uint64_t bytes_out;
 };
 
-/* Listens on `address` ("127.0.0.1:8000", port 0 for any). `handler` gets every request. */
+/* Who gets the requests. */
+struct listener_calls {
+    exchange_gate *gate; /* sees every head first; NULL: all pass */
+    exchange_handler *handler;
+    void *user;
+};
+
+/* Listens on `address` ("127.0.0.1:8000", port 0 for any). */
 NODISCARD enum status listener_new(struct loop *loop, const char *address,
-                                   const struct listener_config *config, exchange_handler *handler,
-                                   void *user, struct listener **listener, struct error *error);
+                                   const struct listener_config *config,
+                                   const struct listener_calls *calls, struct listener **listener,
+                                   struct error *error);
 
 /* Closes everything at once; exchanges that are out get their `gone` call. NULL is fine. */
 void listener_free(struct listener *listener);
 
 uint16_t listener_port(const struct listener *listener);
+bool listener_is_loopback(const struct listener *listener);      /* only this host reaches it */
 struct exchanges *listener_exchanges(struct listener *listener); /* borrowed */
 struct listener_counts listener_counts(const struct listener *listener);
 

@@ -20,18 +20,53 @@ START_TEST(a_reply_has_its_length_and_the_connection_goes_on) {
     ck_assert_ptr_null(strstr(got.data, "Connection"));
     ck_assert_int_eq(send(fd, GET("/again"), strlen(GET("/again")), 0), strlen(GET("/again")));
     read_until_text(fd, "\r\n\r\n/again");
-    ck_assert_ptr_null(strstr(got.data, "x-request-id"));
+    ck_assert_ptr_nonnull(strstr(got.data, "\r\nx-request-id: req-"));
     ck_assert_uint_eq(listener_counts(listener).n_accepted, 1);
     close(fd);
 }
 END_TEST
 
+/* What cannot be echoed is replaced, and a refusal has one, too. */
+START_TEST(every_reply_has_a_request_id_of_its_own) {
+    static const char *const values[] = {"x-other: 1", "x-request-id: ", "x-request-id: a b",
+                                         "x-request-id: \xc3\xa4", "bad line"};
+    char made[5][21] = {{0}};
+    rig_start();
+    for (int i = 0; i < 5; i++) {
+        char text[256];
+        snprintf(text, sizeof text, "GET /x HTTP/1.1\r\nHost: h\r\n%s\r\n\r\n", values[i]);
+        int fd = dial(text);
+        read_until_text(fd, "\r\n\r\n");
+        const char *at = strstr(got.data, "\r\nx-request-id: req-");
+        ck_assert_ptr_nonnull(at);
+        snprintf(made[i], sizeof made[i], "%s", at + strlen("\r\nx-request-id: "));
+        ck_assert_uint_eq(strspn(made[i] + 4, "0123456789abcdef"), 16);
+        for (int k = 0; k < i; k++)
+            ck_assert_str_ne(made[i], made[k]);
+        close(fd);
+    }
+    char longest[EXCHANGE_ID_MAX + 2];
+    memset(longest, 'z', sizeof longest);
+    for (int extra = 0; extra < 2; extra++) {
+        char text[512];
+        longest[EXCHANGE_ID_MAX + extra] = 0;
+        snprintf(text, sizeof text, "GET /x HTTP/1.1\r\nHost: h\r\nx-request-id: %s\r\n\r\n",
+                 longest);
+        int fd = dial(text);
+        read_until_text(fd, "\r\n\r\n");
+        ck_assert_int_eq(strstr(got.data, longest) != NULL, extra == 0);
+        close(fd);
+        longest[EXCHANGE_ID_MAX] = 'z';
+    }
+}
+END_TEST
+
 START_TEST(head_gets_the_length_and_no_body) {
     rig_start();
-    int fd = dial("HEAD /hello HTTP/1.1\r\nHost: h\r\n\r\n" GET("/next"));
+    int fd = dial("HEAD /hello HTTP/1.1\r\nHost: h\r\nx-request-id: 1\r\n\r\n" GET("/next"));
     read_until_text(fd, "/next");
-    ck_assert_ptr_nonnull(
-        strstr(got.data, "Content-Length: 6\r\nx-method: HEAD\r\n\r\nHTTP/1.1 200"));
+    ck_assert_ptr_nonnull(strstr(
+        got.data, "Content-Length: 6\r\nx-request-id: 1\r\nx-method: HEAD\r\n\r\nHTTP/1.1 200"));
     close(fd);
 }
 END_TEST
@@ -84,7 +119,7 @@ END_TEST
 
 START_TEST(a_stream_is_chunked_and_one_turn_is_one_read) {
     rig_start();
-    int fd = dial(GET("/stream"));
+    int fd = dial("GET /stream HTTP/1.1\r\nHost: h\r\nx-request-id: 1\r\n\r\n");
     turn_until(&n_held, 1);
     struct exchange_reply head = {.status = 200, .content_type = "text/event-stream"};
     ck_assert_int_eq(exchange_write(exchanges, held[0], "x", 1), STATUS_CONFLICT);
@@ -92,8 +127,8 @@ START_TEST(a_stream_is_chunked_and_one_turn_is_one_read) {
     ck_assert_int_eq(exchange_reply(exchanges, held[0], &head), STATUS_CONFLICT);
     ck_assert_int_eq(exchange_write(exchanges, held[0], "data: 1\n\n", 9), STATUS_OK);
     read_until_text(fd, "data: 1");
-    ck_assert_ptr_nonnull(
-        strstr(got.data, "Transfer-Encoding: chunked\r\n\r\n9\r\ndata: 1\n\n\r\n"));
+    ck_assert_ptr_nonnull(strstr(
+        got.data, "Transfer-Encoding: chunked\r\nx-request-id: 1\r\n\r\n9\r\ndata: 1\n\n\r\n"));
     ck_assert_int_eq(exchange_write(exchanges, held[0], "a", 1), STATUS_OK);
     ck_assert_int_eq(exchange_write(exchanges, held[0], "0123456789abcdef", 16), STATUS_OK);
     ck_assert_int_eq(exchange_end(exchanges, held[0]), STATUS_OK);
@@ -220,6 +255,7 @@ END_TEST
 void suite_add(TCase *tests) {
     tcase_add_checked_fixture(tests, rig_setup, rig_teardown);
     tcase_add_test(tests, a_reply_has_its_length_and_the_connection_goes_on);
+    tcase_add_test(tests, every_reply_has_a_request_id_of_its_own);
     tcase_add_test(tests, head_gets_the_length_and_no_body);
     tcase_add_test(tests, pipelined_requests_are_answered_in_order);
     tcase_add_test(tests, thousands_sent_ahead_are_all_answered);

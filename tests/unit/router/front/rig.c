@@ -13,7 +13,7 @@ struct listener *listener;
 struct exchanges *exchanges;
 struct listener_config config;
 uint64_t held[64];
-unsigned n_held, n_gone, n_drained, n_handled;
+unsigned n_held, n_gone, n_drained, n_handled, n_heads;
 uint64_t gone_tag;
 struct buf taken;
 
@@ -28,6 +28,19 @@ static void on_gone(struct exchange *exchange) {
 static void on_drained(struct exchange *exchange) {
     (void)exchange;
     n_drained++;
+}
+
+/* Refuses what asks for it, and bounds what /small takes. */
+static void gate(void *user, struct exchange *exchange) {
+    (void)user;
+    ck_assert_uint_eq(exchange->n_body, 0);
+    n_heads++;
+    if (strcmp(exchange->path, "/no") == 0) {
+        struct exchange_reply reply = {.status = 401, .body = "no", .n_body = 2};
+        ck_assert_int_eq(exchange_reply(exchanges, exchange->id, &reply), STATUS_OK);
+    } else if (strcmp(exchange->path, "/small") == 0) {
+        exchange->body_max = 10;
+    }
 }
 
 static void handle(void *user, struct exchange *exchange) {
@@ -65,15 +78,16 @@ static void handle(void *user, struct exchange *exchange) {
 }
 
 void rig_start(void) {
+    const struct listener_calls calls = {.gate = gate, .handler = handle};
     struct error error = {0};
-    ck_assert_msg(listener_new(loop, "127.0.0.1:0", &config, handle, NULL, &listener, &error) ==
+    ck_assert_msg(listener_new(loop, "127.0.0.1:0", &config, &calls, &listener, &error) ==
                       STATUS_OK,
                   "%s", error.text);
     exchanges = listener_exchanges(listener);
 }
 
 void rig_setup(void) {
-    n_held = n_gone = n_drained = n_handled = 0;
+    n_held = n_gone = n_drained = n_handled = n_heads = 0;
     listener = NULL;
     config = listener_config_default;
     config.n_connections_max = 16;

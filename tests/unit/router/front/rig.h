@@ -15,6 +15,7 @@ extern struct exchanges *exchanges;
 extern struct listener_config config; /* change it before rig_start() */
 extern uint64_t held[64];             /* ids of /wait and /stream, in order of arrival, modulo 64 */
 extern unsigned n_held, n_gone, n_drained, n_handled;
+extern unsigned n_heads;  /* requests that the gate has seen */
 extern uint64_t gone_tag; /* of the last that left: it was the gone_tag-th request */
 extern struct buf taken;  /* the body of the last /take */
 extern struct buf got;    /* what the last read_until...() has read, NUL-terminated */
@@ -23,9 +24,8 @@ extern bool ended;        /* and whether the server closed */
 void rig_setup(void);
 void rig_teardown(void);
 
-/* Serves: /wait and /stream are held, /take keeps the body and no more, /big answers 8 MiB, /abort
- * breaks off, the rest is an echo.
- */
+/* The gate refuses /no with 401 and lets /small take 10 bytes. Serves: /wait and /stream are held,
+ * /take keeps the body and no more, /big answers 8 MiB, /abort breaks off, the rest is an echo. */
 void rig_start(void);
 
 int dial_with(int receive_bytes); /* SO_RCVBUF; 0: the default */
