@@ -10,20 +10,13 @@
 #include <string.h>
 
 static void too_long(struct call *call, const char *field, size_t n_prompt) {
-    call_fail(call, STATUS_LIMIT, "context_length_exceeded", NULL);
-    struct ask *ask = &call->ask;
-    if (ask->has_max_new)
-        error_field(&call->error.error, STATUS_LIMIT, field,
-                    "The prompt has %zu tokens and %u are asked for; together they must be at most "
-                    "%u",
-                    n_prompt, ask->sampling.max_new, call->reply.context);
-    else
-        error_field(&call->error.error, STATUS_LIMIT, field,
-                    "The prompt has %zu tokens; it must have less than %u", n_prompt,
-                    call->reply.context);
+    call_fail(call, STATUS_LIMIT, NULL, NULL);
+    errors_too_long(&call->error.error, field, call->reply.context, n_prompt,
+                    n_prompt < call->reply.context ? call->ask.sampling.max_new : 0);
 }
 
-/* Every prompt with its answer fits the context; a chat without a bound gets the rest of it. */
+/* Every prompt with its answer fits the context; an answer without a bound gets the default, or the
+ * rest of the context. */
 static bool check_lengths(struct call *call) {
     struct ask *ask = &call->ask;
     const char *field = ask->is_chat ? "messages" : "prompt";
@@ -53,8 +46,8 @@ static enum status echo_prompt(struct call *call, struct sequence *sequence) {
     struct detokenizer detokenizer;
     detokenizer_init(&detokenizer, call->ask.skip_special);
     for (uint32_t i = 0; i < sequence->n_prompt; i++)
-        TRY(detokenizer_push(&detokenizer, call->reply.tokenizer, sequence->tokens[i],
-                             &sequence->text));
+        TRY(detokenizer_push_any(&detokenizer, call->reply.tokenizer, sequence->tokens[i],
+                                 &sequence->text));
     return detokenizer_flush(&detokenizer, &sequence->text);
 }
 
@@ -68,39 +61,69 @@ static enum status make_sequence(struct call *call, struct sequence *sequence,
     return call->ask.echo ? echo_prompt(call, sequence) : STATUS_OK;
 }
 
-static enum status ask_core(struct call *call, struct sequence *sequence, uint32_t prompt,
-                            uint32_t choice, uint32_t max_new) {
-    struct ask *ask = &call->ask;
-    TRY(calls_take(call->serving->calls, sequence));
+static uint32_t max_new_of(const struct call *call, uint32_t at) {
+    const struct ask *ask = &call->ask;
+    uint32_t rest = call->reply.context - (uint32_t)ask->prompts[at / ask->n_choices].ids.n;
+    if (ask->has_max_new)
+        return ask->sampling.max_new;
+    return ask->max_new > 0 && ask->max_new < rest ? ask->max_new : rest;
+}
+
+static struct request_spec spec_of(const struct call *call, uint32_t at) {
+    const struct ask *ask = &call->ask;
+    const struct sequence *sequence = &call->sequences[at];
+    const struct prefix_hashes *hashes = &call->hashes[at / ask->n_choices];
+    uint32_t max_new = max_new_of(call, at);
     struct request_spec spec = {
         .user = sequence->user,
         .tokens = sequence->tokens,
         .n_prompt = sequence->n_prompt,
         .capacity = sequence->n_prompt + max_new,
-        .hashes = call->hashes[prompt].keys,
-        .n_hashes = call->hashes[prompt].n,
+        .hashes = hashes->keys,
+        .n_hashes = hashes->n,
         .salt = call->salt,
         .priority = ask->priority,
         .deadline_ns = call->deadline_ns,
         .sampling = ask->sampling,
     };
-    spec.sampling.choice = choice;
+    spec.sampling.choice = at % ask->n_choices;
     spec.sampling.max_new = max_new;
     if (spec.sampling.min_new > max_new)
         spec.sampling.min_new = max_new;
-    /* Alive before the call, because its end may come before the call returns. */
-    sequence->alive = true;
-    call->n_alive++;
-    enum status status =
-        router_request(call->serving->core, clock_now_ns(), &spec, &sequence->request);
-    if (status != STATUS_OK) {
-        sequence->alive = false;
-        call->n_alive--;
+    return spec;
+}
+
+/* All sequences or none. */
+static enum status ask_core(struct call *call) {
+    uint32_t n = call->n_sequences;
+    struct request_spec *specs = calloc(n, sizeof *specs);
+    uint64_t *requests = calloc(n, sizeof *requests);
+    enum status status = specs && requests ? STATUS_OK : STATUS_NOMEM;
+    for (uint32_t i = 0; status == STATUS_OK && i < n; i++) {
+        status = calls_take(call->serving->calls, &call->sequences[i]);
+        if (status == STATUS_OK)
+            specs[i] = spec_of(call, i);
     }
+    if (status == STATUS_OK) {
+        /* Alive before the call, because their ends may come before it returns. */
+        for (uint32_t i = 0; i < n; i++)
+            call->sequences[i].alive = true;
+        call->n_alive = n;
+        status = router_request_all(call->serving->core, clock_now_ns(), specs, n, requests);
+        for (uint32_t i = 0; i < n; i++)
+            if (status == STATUS_OK)
+                call->sequences[i].request = requests[i];
+            else
+                call->sequences[i].alive = false;
+        call->n_alive = status == STATUS_OK ? call->n_alive : 0;
+    }
+    free(specs);
+    free(requests);
     return status;
 }
 
 static void refuse(struct call *call, enum status status) {
+    char text[320];
     switch (status) {
     case STATUS_BUSY:
         call_fail(call, status, "queue_full", "The queue is full; try again later");
@@ -108,10 +131,10 @@ static void refuse(struct call *call, enum status status) {
     case STATUS_CLOSED:
         call_fail(call, status, NULL,
                   call->serving->draining ? "This router is shutting down; try again elsewhere"
-                                          : "No worker can serve the request now");
+                                          : serving_no_worker(call->serving, text, sizeof text));
         break;
     case STATUS_LIMIT:
-        call_fail(call, status, NULL, "The request is longer than any worker's context");
+        call_too_long(call);
         break;
     case STATUS_NOMEM:
         call_fail(call, status, NULL, "No memory for the request");
@@ -121,23 +144,21 @@ static void refuse(struct call *call, enum status status) {
     }
 }
 
-/* Nothing is to be generated: an echo alone. */
-static void end_at_once(struct call *call, struct sequence *sequence) {
-    sequence->end = (struct request_end){.kind = END_DONE, .finish = FINISH_LENGTH};
+/* Nothing is to be generated: echoes alone. */
+static void end_at_once(struct call *call) {
+    for (uint32_t i = 0; i < call->n_sequences; i++)
+        call->sequences[i].end = (struct request_end){.kind = END_DONE, .finish = FINISH_LENGTH};
     calls_note(call);
 }
 
-static enum status admit_sequence(struct call *call, uint32_t at) {
-    struct ask *ask = &call->ask;
-    struct sequence *sequence = &call->sequences[at];
-    uint32_t prompt = at / ask->n_choices;
-    const struct ids *ids = &ask->prompts[prompt].ids;
-    uint32_t max_new =
-        ask->has_max_new ? ask->sampling.max_new : call->reply.context - (uint32_t)ids->n;
-    TRY(make_sequence(call, sequence, ids, max_new));
-    if (max_new > 0)
-        return ask_core(call, sequence, prompt, at % ask->n_choices, max_new);
-    end_at_once(call, sequence);
+static enum status admit_all(struct call *call) {
+    const struct ask *ask = &call->ask;
+    for (uint32_t i = 0; i < call->n_sequences; i++)
+        TRY(make_sequence(call, &call->sequences[i], &ask->prompts[i / ask->n_choices].ids,
+                          max_new_of(call, i)));
+    if (max_new_of(call, 0) > 0)
+        return ask_core(call);
+    end_at_once(call);
     return STATUS_OK;
 }
 
@@ -173,17 +194,15 @@ void admission_run(struct call *call) {
             (struct sequence){.call = call, .user = UINT32_MAX, .is_first = true, .stop = -1};
         buf_init(&sequence->text, 0);
         text_stream_init(&sequence->stream, serving->text, &call->stops, ask->skip_special);
-        if (!ask->is_chat) /* a completion goes on with its prompt's text */
+        if (!ask->is_chat || ask->is_continued) /* the answer goes on with its prompt's text */
             detokenizer_continue(&sequence->stream.detokenizer);
         else if (text_model(serving->text)->template.has_metadata)
             text_stream_skip_metadata(&sequence->stream);
     }
-    for (uint32_t i = 0; i < n; i++) {
-        enum status status = admit_sequence(call, i);
-        if (status != STATUS_OK) {
-            refuse(call, status); /* the call's end cancels those before */
-            return;
-        }
+    enum status status = admit_all(call);
+    if (status != STATUS_OK) {
+        refuse(call, status);
+        return;
     }
     for (uint32_t i = 0; i < ask->n_prompts; i++)
         ids_fini(&ask->prompts[i].ids);

@@ -6,8 +6,10 @@
 #include "router/front/sse.h"
 #include "router/serving.h"
 
-#include <stdio.h>
 #include <stdlib.h>
+
+/* Tokens of a reply that are written in about a millisecond. */
+#define BUILD_INLINE_TOKENS 4096u
 
 static bool has_stop_id(const struct sampling *sampling, uint32_t id) {
     for (uint32_t i = 0; i < sampling->n_stop_ids; i++)
@@ -150,17 +152,17 @@ static void send_pending(struct call *call) {
 
 /* An end that is no answer: the first one is the call's. */
 static void fail_by_end(struct call *call, const struct request_end *end) {
-    static const char longer[] = "The request is longer than any worker's context";
+    char text[320];
     if (end->kind == END_CANCELLED) /* by nobody but us: then the call has failed already */
         call_fail(call, STATUS_CLOSED, NULL, "The request was cancelled");
     else if (end->status == STATUS_TIMEOUT)
         call_fail(call, end->status, NULL, "The deadline passed before the answer was complete");
     else if (end->status == STATUS_CLOSED)
-        call_fail(call, end->status, NULL, "No worker can serve the request now");
+        call_fail(call, end->status, NULL, serving_no_worker(call->serving, text, sizeof text));
     else if (end->status == STATUS_BUSY)
         call_fail(call, end->status, "queue_full", "The queue is full; try again later");
     else if (end->status == STATUS_LIMIT && end->reason == REASON_TOO_LONG)
-        call_fail(call, end->status, "context_length_exceeded", longer);
+        call_too_long(call);
     else if (end->status == STATUS_INVALID)
         call_fail(call, end->status, NULL, "The workers refuse the request as invalid");
     else if (end->reason == REASON_NUMERICS)
@@ -204,11 +206,14 @@ void answer_advance(struct call *call) {
     count_ended(call);
 }
 
-static void reply_with(struct call *call, unsigned status, const char *retry, struct buf *body) {
-    struct header headers[3];
+static void reply_with(struct call *call, unsigned status, const struct serving_retry *retry,
+                       struct buf *body) {
+    struct header headers[4];
     unsigned n = 0;
-    if (retry)
-        headers[n++] = (struct header){"Retry-After", retry};
+    if (retry) {
+        headers[n++] = (struct header){"Retry-After", retry->s};
+        headers[n++] = (struct header){"retry-after-ms", retry->ms};
+    }
     if (call->origin) {
         headers[n++] = (struct header){"Vary", "Origin"};
         headers[n++] = (struct header){"Access-Control-Allow-Origin", call->origin};
@@ -217,8 +222,7 @@ static void reply_with(struct call *call, unsigned status, const char *retry, st
                                    .content_type = "application/json",
                                    .headers = headers,
                                    .n_headers = n,
-                                   .body = body->data,
-                                   .n_body = body->n};
+                                   .body_buf = body};
     exchange_reply(call->serving->exchanges, call->exchange, &reply);
 }
 
@@ -238,11 +242,10 @@ static void finish_error(struct call *call) {
         else
             exchange_abort(call->serving->exchanges, call->exchange);
     } else {
-        char seconds[16];
-        int retry_s = errors_retry_after_s(&call->error);
-        snprintf(seconds, sizeof seconds, "%d", retry_s);
+        struct serving_retry retry;
+        bool may_retry = serving_retry(call->serving, &call->error, &retry);
         errors_put(&call->error, &body);
-        reply_with(call, (unsigned)errors_http(&call->error), retry_s > 0 ? seconds : NULL, &body);
+        reply_with(call, (unsigned)errors_http(&call->error), may_retry ? &retry : NULL, &body);
     }
     buf_fini(&body);
 }
@@ -277,18 +280,59 @@ static enum status put_whole(struct call *call, struct buf *body) {
     return buf_status(body);
 }
 
-void answer_finish(struct call *call) {
+/* How much there is to write, in tokens: one with its logprobs is about a hundred bytes for each of
+ * them. */
+static uint64_t reply_cost(const struct call *call) {
+    const struct sampling *sampling = &call->ask.sampling;
+    uint64_t n = 0;
+    if (call->dialect->reply)
+        return call->ask.n_prompts > 0 ? call->ask.prompts[0].ids.n : 0;
+    for (uint32_t i = 0; i < call->n_sequences; i++)
+        n += call->sequences[i].n_read + call->sequences[i].text.n / 64;
+    return sampling->want_logprobs ? n * (2 + sampling->n_top) : n;
+}
+
+static void run_build(struct pool_job *job) {
+    struct call *call = list_entry(job, struct call, job);
+    call->build_status = put_whole(call, &call->whole);
+}
+
+static void build_done(struct pool_job *job, enum status status) {
+    struct call *call = list_entry(job, struct call, job);
+    call->working = false;
+    if (status != STATUS_OK)
+        call->build_status = status;
+    calls_note(call);
+}
+
+/* All sequences have ended: nobody but the job touches them. */
+bool answer_build(struct call *call) {
+    if (call->built || call->failed || call->begun || call->gone)
+        return true;
+    call->built = true;
     for (uint32_t i = 0; i < call->n_sequences; i += call->ask.n_choices)
         call->reply.n_cached_tokens += call->sequences[i].end.cached_tokens;
-    struct buf body;
-    buf_init(&body, 0);
-    if (!call->failed && !call->begun && put_whole(call, &body) != STATUS_OK)
+    call->job = (struct pool_job){.run = run_build, .done = build_done};
+    list_init(&call->job.link);
+    if (reply_cost(call) > BUILD_INLINE_TOKENS &&
+        pool_submit(call->serving->pool, &call->job) == STATUS_OK) {
+        call->working = true;
+        return false;
+    }
+    call->build_status = put_whole(call, &call->whole);
+    return true;
+}
+
+void answer_finish(struct call *call) {
+    if (call->built && !call->failed && call->build_status != STATUS_OK)
         call_fail(call, STATUS_NOMEM, NULL, "No memory for the reply");
+    if (!call->built)
+        for (uint32_t i = 0; i < call->n_sequences; i += call->ask.n_choices)
+            call->reply.n_cached_tokens += call->sequences[i].end.cached_tokens;
     if (call->failed)
         finish_error(call);
     else if (call->begun)
         finish_stream(call);
     else
-        reply_with(call, 200, NULL, &body);
-    buf_fini(&body);
+        reply_with(call, 200, NULL, &call->whole);
 }

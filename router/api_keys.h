@@ -12,8 +12,10 @@ struct api_keys;
 #define API_KEY_BYTES_MAX 512
 
 /* Lines that are empty or begin with # are skipped; blanks around a key are dropped. STATUS_INVALID
- * when there is no key, STATUS_LIMIT, STATUS_IO, each with one line that names the file. */
-NODISCARD enum status api_keys_load(const char *path, struct api_keys **keys, struct error *error);
+ * when there is no key, STATUS_DENIED when others may change the file or, where `is_private`, read
+ * it; STATUS_LIMIT, STATUS_IO, each with one line that names the file. */
+NODISCARD enum status api_keys_load(const char *path, bool is_private, struct api_keys **keys,
+                                    struct error *error);
 void api_keys_free(struct api_keys *keys); /* overwrites them; NULL is fine */
 
 /* Takes the same time whatever the keys say. */

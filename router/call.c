@@ -79,11 +79,13 @@ static void free_call(struct call *call) {
         free(call->hashes[i].keys);
     free(call->hashes);
     free(call->sequences);
-    free(call->body);
+    prepare_drop_body(call);
     buf_fini(&call->pending);
+    buf_fini(&call->whole);
     ask_fini(&call->ask);
     list_remove(&call->link);
     list_remove(&call->every);
+    list_remove(&call->waits);
     calls->n_calls--;
     free(call);
 }
@@ -94,6 +96,18 @@ void call_fail(struct call *call, enum status status, const char *code, const ch
     call->failed = true;
     call->error.code = code;
     call->error.status = text ? error_set(&call->error.error, status, "%s", text) : status;
+}
+
+void call_too_long(struct call *call) {
+    size_t longest = 0;
+    if (call->failed)
+        return;
+    for (uint32_t i = 0; i < call->n_sequences; i++)
+        if (call->sequences[i].n_prompt > longest)
+            longest = call->sequences[i].n_prompt;
+    call_fail(call, STATUS_LIMIT, NULL, NULL);
+    errors_too_long(&call->error.error, call->ask.is_chat ? "messages" : "prompt",
+                    serving_context(call->serving), longest, 0);
 }
 
 /* Nobody waits for the answer any more. */
@@ -112,12 +126,14 @@ static void log_done(const struct call *call) {
     const struct request_end *end = call->n_sequences > 0 ? &call->sequences[0].end : &nobody;
     const uint64_t *at = call->stage_ns;
     char worker[2][MESSAGE_NAME_MAX + 8];
+    char request_id[2 * EXCHANGE_ID_MAX];
     log_info(
         "request done",
-        "id=%s dialect=%s outcome=%s status=%d choices=%u prompt_tokens=%u tokens=%u "
+        "id=%s request_id=%s dialect=%s outcome=%s status=%d choices=%u prompt_tokens=%u tokens=%u "
         "cached_tokens=%u replays=%u parse_us=%llu tokenize_us=%llu admit_us=%llu "
         "queue_us=%llu first_token_us=%llu stream_us=%llu prefill=%s decode=%s",
-        call->reply.id, call->dialect->name,
+        call->reply.id, log_text(request_id, sizeof request_id, call->request_id),
+        call->dialect->name,
         call->gone     ? "gone"
         : call->failed ? "error"
                        : "ok",
@@ -136,6 +152,8 @@ static void log_done(const struct call *call) {
 /* The last word to the client, the log and the metrics. */
 static enum call_step finish_call(struct call *call) {
     cancel_sequences(call);
+    if (!answer_build(call))
+        return CALL_WAIT;
     if (!call->gone) {
         struct exchange *exchange = exchange_find(call->serving->exchanges, call->exchange);
         if (exchange)
@@ -208,8 +226,9 @@ void calls_begin(struct serving *serving, struct exchange *exchange,
     call->serving = serving;
     call->dialect = dialect;
     call->exchange = exchange->id;
-    call->bytes = exchange->body;
-    call->n_bytes = exchange->n_body;
+    list_init(&call->waits);
+    call->n_bytes = call->n_charged = exchange->n_body;
+    exchange_take_body(exchange, &call->body);
     call->received_ns = exchange->received_ns;
     ask_init(&call->ask);
     buf_init(&call->pending, 0);
@@ -218,6 +237,8 @@ void calls_begin(struct serving *serving, struct exchange *exchange,
                                  .model = serving->model,
                                  .created = clock_unix_s(),
                                  .context = serving_context(serving)};
+    serving_fingerprint(serving, call->reply.fingerprint);
+    snprintf(call->request_id, sizeof call->request_id, "%s", exchange->request_id);
     snprintf(call->reply.id, sizeof call->reply.id, "%s%016" PRIx64,
              dialect->writer ? dialect->writer->id_prefix : "", random_next(&serving->random));
     call->origin = dispatch_origin(serving, exchange);
@@ -228,7 +249,7 @@ void calls_begin(struct serving *serving, struct exchange *exchange,
     link_touch(serving->link); /* so do admissions */
 }
 
-static struct sequence *find_sequence(struct calls *calls, uint64_t user) {
+static struct sequence *find_sequence(const struct calls *calls, uint64_t user) {
     ASSERT(user < calls->n_max && calls->sequences[user]);
     return calls->sequences[user];
 }
@@ -255,8 +276,10 @@ void calls_tokens(struct calls *calls, uint64_t user, const struct token_run *ru
     if (call->ask.sampling.want_logprobs && !keep_logprobs(sequence, run))
         call_fail(call, STATUS_NOMEM, NULL, "no memory for the logprobs");
     uint64_t now_ns = clock_now_ns();
-    if (call->first_token_ns == 0)
+    if (call->first_token_ns == 0) {
         call->first_token_ns = now_ns;
+        retry_open(&call->serving->retry);
+    }
     if (sequence->n_emitted > 0)
         meter_gap(call->serving->meter, now_ns - sequence->last_token_ns, run->n_tokens);
     sequence->last_token_ns = now_ns;
@@ -270,8 +293,13 @@ void calls_end(struct calls *calls, uint64_t user, const struct request_end *end
     sequence->alive = false;
     sequence->end = *end;
     sequence->call->n_alive--;
+    retry_ended(&sequence->call->serving->retry, clock_now_ns());
     sequence->call->n_replays += end->n_replays;
     calls_note(sequence->call);
+}
+
+const char *calls_id(const struct calls *calls, uint64_t user) {
+    return find_sequence(calls, user)->call->reply.id;
 }
 
 enum status calls_take(struct calls *calls, struct sequence *sequence) {

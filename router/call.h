@@ -12,6 +12,7 @@
 #include "base/pool.h"
 #include "router/api/api.h"
 #include "router/core/router.h"
+#include "router/front/exchange.h"
 #include "router/text.h"
 
 #include <stdbool.h>
@@ -60,9 +61,10 @@ struct call {
     bool begun;   /* a 200 and events are out */
     bool blocked; /* the client reads too slowly: `pending` waits for it */
     struct pool_job job;
-    char *body;        /* owned: of a long request, while the pool parses it */
-    const char *bytes; /* borrowed: the body */
-    size_t n_bytes;
+    struct list waits; /* of those that wait for memory to parse in */
+    struct buf body;   /* owned: until it is parsed */
+    size_t n_bytes;    /* that it had */
+    size_t n_charged;  /* bytes that the budget of all bodies holds for it */
     struct ask ask;
     struct api_error error;
     struct reply reply;
@@ -77,7 +79,11 @@ struct call {
     uint32_t n_alive;
     uint32_t n_ended;
     uint32_t n_replays; /* of all sequences */
-    struct buf pending; /* owned: events that the client could not take yet */
+    struct buf whole;   /* owned: the reply, where it is no stream */
+    enum status build_status;
+    bool built;                           /* `whole` is there, or being made */
+    struct buf pending;                   /* owned: events that the client could not take yet */
+    char request_id[EXCHANGE_ID_MAX + 1]; /* x-request-id, for the log */
     const char *origin; /* borrowed for life: CORS lets this one read the answer; or NULL */
     uint64_t received_ns;
     uint64_t deadline_ns; /* 0: none */
@@ -99,6 +105,9 @@ void calls_begin(struct serving *serving, struct exchange *exchange, const struc
 void calls_tokens(struct calls *calls, uint64_t user, const struct token_run *run);
 void calls_end(struct calls *calls, uint64_t user, const struct request_end *end);
 
+/* The id that client and log know, for the core's number of a sequence. Borrowed from the call. */
+const char *calls_id(const struct calls *calls, uint64_t user);
+
 uint32_t calls_count(const struct calls *calls);
 
 /* --- inside ------------------------------------------------------------------------------- */
@@ -109,6 +118,9 @@ void calls_note(struct call *call);
 /* A number for a sequence. STATUS_BUSY when all are taken. */
 NODISCARD enum status calls_take(struct calls *calls, struct sequence *sequence);
 void calls_give(struct calls *calls, struct sequence *sequence);
+
+/* The workers of now cannot hold one of the call's prompts. */
+void call_too_long(struct call *call);
 
 /* Puts the error aside as the call's reply; the next stage is its end. */
 void call_fail(struct call *call, enum status status, const char *code, const char *text);

@@ -33,6 +33,20 @@ static const struct option_spec table[] = {
      .sections = SECTIONS,
      .value = "NAME",
      .help = "the model's id for clients; default: the file's stem"},
+    {.name = "generation-config",
+     .type = OPTION_CHOICE,
+     .fallback = "auto",
+     .choices = "auto none",
+     .sections = SECTIONS,
+     .help = "auto: the model's own sampling defaults hold where a request is silent"},
+    {.name = "default-max-tokens",
+     .type = OPTION_UINT,
+     .fallback = "0",
+     .max = INT32_MAX,
+     .sections = SECTIONS,
+     .value = "N",
+     .help = "tokens of an answer where a request is silent; 0: the rest of the context, 16 for "
+             "completions"},
     {.name = "listen",
      .type = OPTION_STRING,
      .fallback = "127.0.0.1:8000",
@@ -83,6 +97,19 @@ static const struct option_spec table[] = {
      .sections = SECTIONS,
      .value = "FILE",
      .help = "one key a line; then clients must send one"},
+    {.name = "admin-keys",
+     .type = OPTION_STRING,
+     .sections = SECTIONS,
+     .value = "FILE",
+     .help =
+         "one key a line; then /admin/ needs one. Without: no key there from this host, and none "
+         "will do where there are api-keys"},
+    {.name = "allow-host",
+     .type = OPTION_LIST,
+     .sections = SECTIONS,
+     .value = "NAME",
+     .help = "names of this server beside localhost and addresses, where it listens on a loopback "
+             "address: requests for others are refused"},
     {.name = "cors-origins",
      .type = OPTION_LIST,
      .sections = SECTIONS,
@@ -108,6 +135,13 @@ static const struct option_spec table[] = {
      .max = 1u << 30,
      .sections = SECTIONS,
      .help = "bytes of a request's body; more are a 413"},
+    {.name = "body-memory",
+     .type = OPTION_SIZE,
+     .fallback = "256MiB",
+     .min = 65536,
+     .max = 1ull << 40,
+     .sections = SECTIONS,
+     .help = "bytes of all bodies together that were read and not yet parsed; more are a 503"},
     {.name = "max-connections",
      .type = OPTION_UINT,
      .fallback = "16384",
@@ -126,6 +160,11 @@ static const struct option_spec table[] = {
      .fallback = "10s",
      .sections = SECTIONS,
      .help = "most time for a request's head"},
+    {.name = "body-timeout",
+     .type = OPTION_DURATION,
+     .fallback = "120s",
+     .sections = SECTIONS,
+     .help = "most time for a request's body; a pause of 30 s or less than 1 KiB/s end it too"},
     {.name = "stall-timeout",
      .type = OPTION_DURATION,
      .fallback = "30s",
@@ -153,11 +192,6 @@ static const struct options_program program = {
     .section = "router",
 };
 
-static void complain(struct buf *errors, const struct options *options, const char *name,
-                     const char *what) {
-    buf_printf(errors, "tandem-router: %s (%s) %s\n", name, options_source(options, name), what);
-}
-
 static const char *const policies[] = {"round_robin", "least_load", "two_choices",
                                        "prefix_affinity"};
 
@@ -167,17 +201,22 @@ static void fill(struct config *config) {
     config->model = options_string(options, "model");
     config->dummy = options_choice(options, "load-format") == 1;
     config->served_model = options_string(options, "served-model");
+    config->has_generation = options_choice(options, "generation-config") == 0;
+    config->default_max_tokens = (uint32_t)options_uint(options, "default-max-tokens");
     config->listen = options_string(options, "listen");
     config->announce = options_string(options, "announce");
     config->policy = policies[options_choice(options, "policy")];
     config->keys = options_string(options, "keys");
     config->api_keys = options_string(options, "api-keys");
+    config->admin_keys = options_string(options, "admin-keys");
     config->queue = (uint32_t)options_uint(options, "queue");
     config->max_sequences = (uint32_t)options_uint(options, "max-sequences");
     config->local_prefill_tokens = (uint32_t)options_uint(options, "local-prefill-tokens");
     config->text_threads = (uint32_t)options_uint(options, "text-threads");
     config->max_connections = (uint32_t)options_uint(options, "max-connections");
     config->max_body = (size_t)options_uint(options, "max-body");
+    config->body_memory = (size_t)options_uint(options, "body-memory");
+    config->body_ns = options_duration_ns(options, "body-timeout");
     config->deadline_ns = options_duration_ns(options, "deadline");
     config->idle_ns = options_duration_ns(options, "idle-timeout");
     config->head_ns = options_duration_ns(options, "head-timeout");
@@ -189,18 +228,27 @@ static void fill(struct config *config) {
 static void check(struct config *config, struct buf *errors) {
     const struct options *options = config->options;
     unsigned n_origins = options_list_count(options, "cors-origins");
+    unsigned n_hosts = options_list_count(options, "allow-host");
     if (!config->model[0])
-        complain(errors, options, "model", "is needed: a .gguf file, a model folder, or \"hash\"");
+        options_complain(options, "model", "is needed: a .gguf file, a model folder, or \"hash\"",
+                         errors);
     if (!config->name[0] || strlen(config->name) >= MESSAGE_NAME_MAX)
-        complain(errors, options, "name", "has to have 1 to 63 bytes");
+        options_complain(options, "name", "has to have 1 to 63 bytes", errors);
     if (strlen(config->announce) >= MESSAGE_ENDPOINT_MAX)
-        complain(errors, options, "announce", "is too long: 255 bytes are the most");
+        options_complain(options, "announce", "is too long: 255 bytes are the most", errors);
     if (strchr(config->served_model, '/'))
-        complain(errors, options, "served-model", "must not have a slash");
+        options_complain(options, "served-model", "must not have a slash", errors);
     if (n_origins > CONFIG_ORIGINS_MAX)
-        complain(errors, options, "cors-origins", "are more than 64");
+        options_complain(options, "cors-origins", "are more than 64", errors);
     for (unsigned i = 0; i < n_origins && i < CONFIG_ORIGINS_MAX; i++)
         config->origins[config->n_origins++] = options_list_at(options, "cors-origins", i);
+    if (n_hosts > CONFIG_HOSTS_MAX)
+        options_complain(options, "allow-host", "are more than 64", errors);
+    for (unsigned i = 0; i < n_hosts && i < CONFIG_HOSTS_MAX; i++)
+        config->hosts[config->n_hosts++] = options_list_at(options, "allow-host", i);
+    if (config->body_memory / 8 * 7 < config->max_body)
+        options_complain(options, "body-memory", "is too small: 8/7 of max-body is the least",
+                         errors);
 }
 
 enum status config_read(struct config *config, int argc, char **argv, struct buf *errors) {

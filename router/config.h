@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #define CONFIG_ORIGINS_MAX 64
+#define CONFIG_HOSTS_MAX   64
 
 struct keys;
 struct options;
@@ -18,23 +19,29 @@ struct config {
     struct options *options; /* owned: the strings below are its */
     const char *name;
     const char *model;
-    bool dummy;               /* load-format */
-    const char *served_model; /* "": the model's own name */
+    bool dummy;                  /* load-format */
+    const char *served_model;    /* "": the model's own name */
+    bool has_generation;         /* the model's sampling defaults hold */
+    uint32_t default_max_tokens; /* 0: none */
     const char *listen;
     const char *announce;
-    const char *policy;   /* a row of router/core/policy/policy.c */
-    const char *keys;     /* folder with CURVE keys, or "" */
-    const char *api_keys; /* file, or "" */
+    const char *policy;     /* a row of router/core/policy/policy.c */
+    const char *keys;       /* folder with CURVE keys, or "" */
+    const char *api_keys;   /* file, or "" */
+    const char *admin_keys; /* file, or "" */
     const char *origins[CONFIG_ORIGINS_MAX];
     unsigned n_origins;
+    const char *hosts[CONFIG_HOSTS_MAX]; /* allow-host */
+    unsigned n_hosts;
     uint32_t queue;
     uint32_t max_sequences;
     uint32_t local_prefill_tokens;
     uint32_t text_threads;
     uint32_t max_connections;
     size_t max_body;
+    size_t body_memory;
     uint64_t deadline_ns; /* 0: none */
-    uint64_t idle_ns, head_ns, stall_ns;
+    uint64_t idle_ns, head_ns, body_ns, stall_ns;
     uint64_t drain_ns;
     enum log_level log_level;
 };

@@ -12,7 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define EVENTS_PER_TURN 256u /* then clients get their turn */
+#define HANDSHAKES_SAID_NS (60 * NS_PER_S)
+#define EVENTS_PER_TURN    256u /* then clients get their turn */
 
 struct link {
     struct serving *serving; /* borrowed */
@@ -24,7 +25,10 @@ struct link {
     uint32_t max_workers;
     uint32_t *links; /* owned (max_workers): the bus's number of each slot's link, or BUS_NO_LINK */
     bool *lost;      /* owned (max_workers): failed inside the core, not yet told */
+    char (*names)[MESSAGE_NAME_MAX]; /* owned (max_workers): whose link it is or was */
     bool any_lost;
+    uint64_t n_failed_said; /* handshakes that a log line told of */
+    uint64_t say_failed_ns; /* when the next such line may come */
 };
 
 static uint32_t slot_of(const struct link *link, uint32_t number) {
@@ -39,7 +43,9 @@ static void on_event(void *context, const struct bus_event *event) {
     struct router *core = link->serving->core;
     uint32_t slot = slot_of(link, event->link);
     if (event->kind == BUS_LOST && slot < link->max_workers) {
-        log_info("link lost", "slot=%u why=\"%s\"", slot, event->why);
+        char name[2 * MESSAGE_NAME_MAX];
+        log_info("link lost", "worker=%s why=\"%s\"",
+                 log_text(name, sizeof name, link->names[slot]), event->why);
         link->links[slot] = BUS_NO_LINK;
         router_link_lost(core, clock_now_ns(), slot);
     } else if (event->kind == BUS_MESSAGE && slot < link->max_workers) {
@@ -50,18 +56,41 @@ static void on_event(void *context, const struct bus_event *event) {
     /* Anything else comes from a link that is over, or from a worker that talks out of turn. */
 }
 
+uint64_t link_handshakes_failed(const struct link *link) {
+    struct bus_stats stats;
+    bus_stats(link->bus, &stats);
+    return stats.n_handshake_failed + stats.n_key_refused;
+}
+
+/* Somebody who tries again and again is one line a minute. */
+static void look_at_handshakes(struct link *link) {
+    char endpoint[MESSAGE_ENDPOINT_MAX + 16];
+    uint64_t n = link_handshakes_failed(link), now_ns = clock_now_ns();
+    if (n == link->n_failed_said || now_ns < link->say_failed_ns)
+        return;
+    log_warn("handshakes fail",
+             "announce=%s n=%llu hint=\"a worker's --keys are not ours, or only one "
+             "side has keys\"",
+             log_text(endpoint, sizeof endpoint, bus_endpoint(link->bus, link->listener)),
+             (unsigned long long)(n - link->n_failed_said));
+    link->n_failed_said = n;
+    link->say_failed_ns = now_ns + HANDSHAKES_SAID_NS;
+}
+
 static void on_readable(void *user, unsigned events) {
     struct link *link = user;
     (void)events;
     bus_dispatch(link->bus, EVENTS_PER_TURN, on_event, link);
+    look_at_handshakes(link);
     link_touch(link);
 }
 
 static void on_timer(void *user) {
     struct link *link = user;
     struct serving *serving = link->serving;
-    router_loop_delay(serving->core, loop_delay_max_ns(serving->loop, clock_now_ns()));
-    router_tick(serving->core, clock_now_ns());
+    uint64_t now_ns = clock_now_ns();
+    router_loop_delay(serving->core, loop_delay_max_ns(serving->loop, now_ns));
+    router_tick(serving->core, now_ns);
     link_touch(link);
 }
 
@@ -108,6 +137,7 @@ static void open_link(void *context, uint32_t slot, const struct announce *annou
     char shown[2][MESSAGE_ENDPOINT_MAX + 16];
     ASSERT(slot < link->max_workers);
     link->lost[slot] = false;
+    memcpy(link->names[slot], announce->name, sizeof link->names[slot]);
     if (bus_connect(link->bus, announce->endpoint, &link->links[slot], &error) == STATUS_OK)
         return;
     log_warn("cannot reach worker", "worker=%s why=%s",
@@ -137,8 +167,10 @@ static void send_message(void *context, uint32_t slot, const struct message *mes
     if (status == STATUS_OK)
         return;
     /* A full queue means a worker that reads nothing: as good as gone. */
-    log_warn("cannot send to worker", "slot=%u message=%s why=%s", slot,
-             message_name(message->type), status_name(status));
+    char name[2 * MESSAGE_NAME_MAX];
+    log_warn("cannot send to worker", "worker=%s message=%s why=%s",
+             log_text(name, sizeof name, link->names[slot]), message_name(message->type),
+             status_name(status));
     lose(link, slot);
 }
 
@@ -153,8 +185,10 @@ static void on_end(void *context, uint64_t user, const struct request_end *end) 
 }
 
 static void on_note(void *context, const struct note *note) {
-    (void)context;
-    note_log(note, NULL);
+    struct link *link = context;
+    note_log(note, note->request == NOTE_NO_REQUEST
+                       ? NULL
+                       : calls_id(link->serving->calls, note->request));
 }
 
 struct router_sink link_sink(struct link *link) {
@@ -198,8 +232,9 @@ enum status link_new(struct serving *serving, const struct link_config *config, 
     link->max_workers = config->max_workers;
     link->links = calloc(config->max_workers, sizeof *link->links);
     link->lost = calloc(config->max_workers, sizeof *link->lost);
+    link->names = calloc(config->max_workers, sizeof *link->names);
     loop_kick_init(&link->kick, before_sleep, link);
-    enum status status = link->links && link->lost ? STATUS_OK : STATUS_NOMEM;
+    enum status status = link->links && link->lost && link->names ? STATUS_OK : STATUS_NOMEM;
     if (status == STATUS_OK)
         status = start(link, config, error);
     else
@@ -221,6 +256,7 @@ void link_free(struct link *link) {
     bus_free(link->bus);
     free(link->links);
     free(link->lost);
+    free(link->names);
     free(link);
 }
 

@@ -34,5 +34,8 @@ struct router_sink link_sink(struct link *link);
 /* The core was given an event by somebody else: sets its timer before the loop sleeps. */
 void link_touch(struct link *link);
 
+/* Peers whose greeting failed: other keys, no keys, not ZeroMQ at all. */
+uint64_t link_handshakes_failed(const struct link *link);
+
 /* What the announce socket became (port 0). Borrowed. */
 const char *link_endpoint(const struct link *link);

@@ -1,8 +1,10 @@
 /* tandem-router: config, pieces up in order, the loop, drain, pieces down in reverse. */
 #include "base/clock.h"
+#include "base/descriptors.h"
 #include "base/exit.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/log_writer.h"
 #include "base/loop.h"
 #include "base/metrics.h"
 #include "base/notify.h"
@@ -11,6 +13,7 @@
 #include "model/model.h"
 #include "proto/keys.h"
 #include "router/api/dispatch.h"
+#include "router/api/json_tree.h"
 #include "router/api_keys.h"
 #include "router/call.h"
 #include "router/config.h"
@@ -22,11 +25,20 @@
 #include "router/text.h"
 
 #include <jansson.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+/* Open files of a router with two workers and a handful of clients; more of either need more, and
+ * clients beyond them wait. Counted in /proc/PID/fd. */
+#define FILES_NEEDED 44
+#define TREE_TIMES   8u /* all JSON trees together, in bodies of the largest kind */
+
+/* Larger runs than this are mapped: they grow without being copied, and are gone when freed. */
+#define MAPPED_BYTES (256 * 1024)
 
 struct program {
     struct serving serving;
@@ -49,15 +61,28 @@ static enum status open_model(struct program *program, struct error *error) {
     serving->model = config->served_model[0] ? config->served_model : about->name;
     serving->context = about->context < MESSAGE_TOKENS_MAX ? about->context : MESSAGE_TOKENS_MAX;
     serving->limits = (struct ask_limits){.model = serving->model,
-                                          .n_tokens = tokenizer_n_tokens(program->model->tokenizer),
-                                          .prompt_max = serving->context};
+                                          .n_tokens = about->n_vocab,
+                                          .n_textless = program->model->n_textless,
+                                          .textless = program->model->textless,
+                                          .prompt_max = serving->context,
+                                          .max_new = config->default_max_tokens};
+    if (config->has_generation) {
+        const struct generation *generation = &program->model->generation;
+        char shown[ERROR_TEXT_MAX + 64];
+        serving->limits.generation = generation;
+        if (generation->ignored[0])
+            log_warn("a sampling default of the model is not used", "reason=%s",
+                     log_text(shown, sizeof shown, generation->ignored));
+    }
     return STATUS_OK;
 }
 
 static enum status open_keys(struct program *program, uint64_t *prefix_seed, struct error *error) {
     const struct config *config = &program->config;
     if (config->api_keys[0])
-        TRY(api_keys_load(config->api_keys, &program->serving.keys, error));
+        TRY(api_keys_load(config->api_keys, false, &program->serving.keys, error));
+    if (config->admin_keys[0])
+        TRY(api_keys_load(config->admin_keys, true, &program->serving.admin_keys, error));
     if (!config->keys[0])
         return STATUS_OK;
     TRY(keys_load(config->keys, &program->cluster, error));
@@ -82,6 +107,7 @@ static enum status open_core(struct program *program, uint64_t prefix_seed, stru
         .hang_ns_min = NS_PER_S,
         .prefix_key = prefix_seed,
     };
+    snprintf(core.name, sizeof core.name, "%s", serving->name);
     /* What a worker sends in WELCOME comes from the same model_open(). */
     const struct model_config *about = &program->model->config;
     _Static_assert(sizeof about->fingerprint == FINGERPRINT_BYTES &&
@@ -89,7 +115,6 @@ static enum status open_core(struct program *program, uint64_t prefix_seed, stru
                    "fingerprints on the wire are the model's");
     memcpy(core.model_fp, about->fingerprint, FINGERPRINT_BYTES);
     memcpy(core.tokenizer_fp, about->tokenizer_fingerprint, FINGERPRINT_BYTES);
-    snprintf(core.name, sizeof core.name, "%s", serving->name);
     enum status status = router_new(&core, &sink, &serving->core);
     if (status != STATUS_OK)
         error_set(error, status, "cannot make the router's core: %s", status_name(status));
@@ -121,6 +146,8 @@ static enum status open_front(struct program *program, struct error *error) {
     const struct config *config = &program->config;
     struct listener_config listener = listener_config_default;
     listener.limits.body_bytes = config->max_body;
+    listener.body_memory = config->body_memory;
+    listener.body_total_ns = config->body_ns;
     listener.n_connections_max = config->max_connections;
     listener.idle_ns = config->idle_ns;
     listener.head_ns = config->head_ns;
@@ -128,9 +155,22 @@ static enum status open_front(struct program *program, struct error *error) {
     if (metrics_new(1024, &serving->metrics) != STATUS_OK ||
         meter_new(serving->metrics, serving->model, &serving->meter) != STATUS_OK)
         return error_set(error, STATUS_NOMEM, "no memory for the metrics");
-    const struct listener_calls calls = {.handler = dispatch_exchange, .user = serving};
-    TRY(listener_new(serving->loop, config->listen, &listener, &calls, &serving->listener, error));
+    const struct listener_calls calls = {dispatch_head, dispatch_exchange, serving};
+    enum status status =
+        listener_new(serving->loop, config->listen, &listener, &calls, &serving->listener, error);
+    if (status != STATUS_OK) {
+        error_prefix(error, "--listen");
+        return status;
+    }
     serving->exchanges = listener_exchanges(serving->listener);
+    serving->guard = (struct guard){.keys = serving->keys,
+                                    .admin_keys = serving->admin_keys,
+                                    .origins = config->origins,
+                                    .n_origins = config->n_origins,
+                                    .hosts = config->hosts,
+                                    .n_hosts = config->n_hosts,
+                                    .listen = config->listen,
+                                    .is_loopback = listener_is_loopback(serving->listener)};
     return STATUS_OK;
 }
 
@@ -193,13 +233,14 @@ static enum status watch_signals(struct program *program, struct error *error) {
 static enum status open_all(struct program *program, struct error *error) {
     struct serving *serving = &program->serving;
     serving->name = program->config.name;
-    serving->origins = program->config.origins;
-    serving->n_origins = program->config.n_origins;
     serving->deadline_ns = program->config.deadline_ns;
     serving->created_s = clock_unix_s();
     serving->started_ns = clock_now_ns();
     serving->random.state = random_seed();
+    retry_init(&serving->retry, random_seed(), serving->started_ns);
+    list_init(&serving->crowded);
     json_object_seed(0); /* before there are threads */
+    json_tree_init(TREE_TIMES * program->config.max_body);
     if (loop_new(&serving->loop) != STATUS_OK)
         return error_set(error, STATUS_NOMEM, "no memory for the event loop");
     TRY(watch_signals(program, error));
@@ -219,6 +260,7 @@ static void close_all(struct program *program) {
     metrics_free(serving->metrics);
     text_free(serving->text);
     api_keys_free(serving->keys);
+    api_keys_free(serving->admin_keys);
     model_close(program->model);
     for (unsigned i = 0; i < 3; i++)
         loop_watch_free(program->signals[i]);
@@ -252,6 +294,10 @@ static int serve(struct program *program) {
              log_text(shown[0], sizeof shown[0], serving->name),
              (unsigned)listener_port(serving->listener), link_endpoint(serving->link),
              log_text(shown[1], sizeof shown[1], serving->model), (int)getpid());
+    if (!serving->keys && !serving->guard.is_loopback)
+        log_warn("no API keys: everybody who reaches this address can use the model",
+                 "listen=%s option=--api-keys",
+                 log_text(shown[0], sizeof shown[0], program->config.listen));
     tell_ready(program);
     loop_run(serving->loop);
     log_info("router ends", "name=%s", log_text(shown[0], sizeof shown[0], serving->name));
@@ -264,11 +310,17 @@ int main(int argc, char **argv) {
     struct buf errors;
     int code = EXIT_CONFIG;
     buf_init(&errors, 65536);
+    exit_checks_stdout();
+    mallopt(M_MMAP_THRESHOLD, MAPPED_BYTES);
     log_init("tandem-router", LOG_INFO);
+    log_writer_start();
     if (config_read(&program.config, argc, argv, &errors) == STATUS_OK) {
         log_init("tandem-router", program.config.log_level);
         file_guard(program.config.model);
-        code = serve(&program);
+        struct error error;
+        code = descriptors_need(FILES_NEEDED, &error) == STATUS_OK
+                   ? serve(&program)
+                   : exit_with(EXIT_CONFIG, error.text);
     } else {
         exit_with(EXIT_CONFIG, errors.n > 0 ? errors.data : "out of memory");
     }

@@ -1,9 +1,13 @@
 #include "router/meter.h"
 
 #include "base/clock.h"
+#include "base/log_writer.h"
 #include "base/metrics.h"
+#include "router/api/json_tree.h"
 #include "router/call.h"
+#include "router/front/exchange.h"
 #include "router/front/listener.h"
+#include "router/link.h"
 #include "router/serving.h"
 
 #include <stdio.h>
@@ -60,10 +64,12 @@ struct meter {
     struct metric *core[CORE_TOTALS];
     uint64_t core_seen[CORE_TOTALS];
     struct metric *workers_ready, *calls, *connections;
+    struct metric *turn_wall, *turn_cpu, *body_bytes, *tree_bytes, *http_crowded;
+    struct metric *workers_refused[REFUSAL_COUNT];
     struct metric *cache_info; /* its labels are the figures: made anew when they change */
     uint64_t cache_blocks;
-    struct metric *http_accepted, *http_refused;
-    uint64_t http_seen[2];
+    struct metric *http_accepted, *http_refused, *handshakes_failed, *log_lost;
+    uint64_t http_seen[3], handshakes_seen, log_seen;
     struct seen {
         uint64_t incarnation;
         uint64_t totals[TOTALS];
@@ -157,14 +163,40 @@ static void register_vllm(struct meter *m) {
         histogram(m, "vllm:request_params_n", "The choices a call asked for.", BOUNDS(choices_n));
 }
 
+static struct metric *loop_gauge(struct meter *meter, const char *clock) {
+    const struct metric_label labels[] = {{"loop", "router"}, {"clock", clock}};
+    struct metric_spec spec = {.name = "tandem_loop_turn_seconds",
+                               .help = "Longest turn of an event loop in the last 10 s.",
+                               .labels = labels,
+                               .n_labels = 2};
+    return metrics_gauge(meter->metrics, spec);
+}
+
 static void register_own(struct meter *m) {
     m->workers_ready = own_gauge(m, "tandem_router_workers_ready", "Workers that can serve.");
+    for (unsigned i = REFUSAL_NONE + 1; i < REFUSAL_COUNT; i++) {
+        struct metric_label reason = {"reason", refusal_name((enum refusal)i)};
+        m->workers_refused[i] = metrics_gauge(
+            m->metrics, (struct metric_spec){.name = "tandem_router_workers_refused",
+                                             .help = "Workers that get nothing, and why.",
+                                             .labels = &reason,
+                                             .n_labels = 1});
+    }
     m->calls = own_gauge(m, "tandem_router_calls", "Calls in any stage.");
     m->connections = own_gauge(m, "tandem_http_connections", "Open client connections.");
+    m->turn_wall = loop_gauge(m, "wall");
+    m->turn_cpu = loop_gauge(m, "cpu");
+    m->body_bytes = own_gauge(m, "tandem_http_body_bytes", "Bytes of bodies that are kept now.");
+    m->tree_bytes = own_gauge(m, "tandem_json_tree_bytes", "Bytes of JSON trees that live now.");
+    m->http_crowded = own_counter(m, "tandem_http_crowded_total",
+                                  "Requests refused because all bodies together were too large.");
     m->http_accepted =
         own_counter(m, "tandem_http_connections_accepted_total", "Connections accepted.");
     m->http_refused =
         own_counter(m, "tandem_http_refused_total", "Requests refused before they were parsed.");
+    m->handshakes_failed = own_counter(m, "tandem_handshakes_failed_total",
+                                       "Workers' greetings with other keys or none.");
+    m->log_lost = own_counter(m, "tandem_log_lines_lost_total", "Log lines nobody took.");
     m->totals[TOTAL_HANDOFFS] =
         own_counter(m, "tandem_kv_transfers_total", "Sequences handed from worker to worker.");
     m->totals[TOTAL_HANDOFF_BYTES] =
@@ -312,6 +344,7 @@ static void refresh_cache_info(struct meter *meter, uint32_t block_tokens, uint6
 
 static void refresh_workers(struct meter *meter, const struct router *core) {
     uint64_t used = 0, total = 0;
+    unsigned refused[REFUSAL_COUNT] = {0};
     uint32_t block_tokens = 16;
     unsigned ready = 0;
     for (uint32_t slot = 0; slot < WORKERS_MAX; slot++) {
@@ -319,6 +352,8 @@ static void refresh_workers(struct meter *meter, const struct router *core) {
         if (router_worker(core, slot, &view) != STATUS_OK || view.welcome.incarnation == 0)
             continue;
         take_totals(meter, &meter->seen[slot], &view);
+        if (view.state == SLOT_REFUSED)
+            refused[view.refusal]++;
         if (view.state != SLOT_READY && view.state != SLOT_DRAINING)
             continue;
         ready += view.state == SLOT_READY;
@@ -328,6 +363,8 @@ static void refresh_workers(struct meter *meter, const struct router *core) {
     }
     refresh_cache_info(meter, block_tokens, total);
     metric_set(meter->workers_ready, ready);
+    for (unsigned i = REFUSAL_NONE + 1; i < REFUSAL_COUNT; i++)
+        metric_set(meter->workers_refused[i], refused[i]);
     metric_set(meter->kv_usage, total > 0 ? (double)used / (double)total : 0);
 }
 
@@ -356,4 +393,13 @@ void meter_refresh(struct meter *meter, const struct serving *serving) {
     metric_set(meter->connections, (double)http.n_open);
     raise_to(meter->http_accepted, &meter->http_seen[0], http.n_accepted);
     raise_to(meter->http_refused, &meter->http_seen[1], http.n_refused);
+    raise_to(meter->handshakes_failed, &meter->handshakes_seen,
+             link_handshakes_failed(serving->link));
+    raise_to(meter->log_lost, &meter->log_seen, log_writer_lost());
+    raise_to(meter->http_crowded, &meter->http_seen[2], http.n_crowded);
+    struct loop_turn_max turn = loop_turn_max(serving->loop, clock_now_ns());
+    metric_set(meter->turn_wall, seconds(turn.wall_ns));
+    metric_set(meter->turn_cpu, seconds(turn.cpu_ns));
+    metric_set(meter->body_bytes, (double)exchanges_body_bytes(serving->exchanges));
+    metric_set(meter->tree_bytes, (double)json_trees_bytes());
 }

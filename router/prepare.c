@@ -1,8 +1,9 @@
 #include "router/prepare.h"
 
 #include "base/log.h"
-#include "model/json/json_get.h"
+#include "router/api/json_tree.h"
 #include "router/call.h"
+#include "router/front/exchange.h"
 #include "router/serving.h"
 
 #include <stdlib.h>
@@ -16,8 +17,13 @@
 
 static enum status parse_body(struct call *call) {
     struct ask *ask = &call->ask;
+    const char *bytes = call->body.data ? call->body.data : "";
+    enum status status =
+        json_tree_parse(bytes, call->body.n, &ask->tree, &ask->body, &call->error.error);
+    if (status == STATUS_LIMIT)
+        call->error.code = "body_too_large";
+    TRY(status);
     call->parsed = true;
-    TRY(json_get_parse(call->bytes, call->n_bytes, &ask->body, &call->error.error));
     return call->dialect->parse(ask->body, &call->serving->limits, ask, &call->error);
 }
 
@@ -29,20 +35,16 @@ static enum status encode_prompt(struct call *call, struct ask_prompt *prompt) {
     /* A prompt that is cut afterwards may be longer first. */
     ids_init(&prompt->ids,
              ask->truncate ? MESSAGE_TOKENS_MAX * 4u : call->serving->limits.prompt_max);
-    struct template_input input = {.messages = ask->messages,
-                                   .n_messages = ask->n_messages,
-                                   .add_generation_prompt = ask->add_generation_prompt};
     struct error *error = &call->error.error;
     enum status status =
-        ask->is_chat ? text_encode_chat(text, &input, ask->add_special, &prompt->ids, error)
-                     : text_encode(text, prompt->text, ask->add_special, &prompt->ids, error);
+        ask->is_chat
+            ? text_encode_chat(text, &ask->chat.input, ask->add_special, &prompt->ids, error)
+            : text_encode(text, prompt->text, ask->add_special, &prompt->ids, error);
     if (status == STATUS_OK)
         return STATUS_OK;
     const char *field = ask->is_chat ? "messages" : "prompt";
     if (status == STATUS_LIMIT)
-        return error_field(error, status, field,
-                           "The prompt is longer than the context (%u tokens)",
-                           call->serving->limits.prompt_max);
+        return errors_too_long(error, field, call->serving->limits.prompt_max, 0, 0);
     if (error->field[0] == 0 && status != STATUS_NOMEM) {
         struct error plain = *error;
         return error_field(error, status, field, "%s", plain.text);
@@ -98,28 +100,79 @@ static void fail_with(struct call *call, enum status status) {
         call_fail(call, status, call->error.code, NULL);
 }
 
+/* Did it only lack memory that other trees have now? It is as it was, then. */
+static bool is_crowded(const struct call *call, enum status status) {
+    return status == STATUS_BUSY && !call->parsed;
+}
+
+void prepare_drop_body(struct call *call) {
+    buf_fini(&call->body);
+    if (call->n_charged > 0)
+        exchanges_give_body(call->serving->exchanges, call->n_charged);
+    call->n_charged = 0;
+}
+
+/* Large trees and bodies end here and not on the loop's thread, which may be in a hurry. */
 static void run_job(struct pool_job *job) {
     struct call *call = list_entry(job, struct call, job);
-    call->error.status = prepare(call);
+    enum status status = prepare(call);
+    call->error.status = status;
+    if (is_crowded(call, status))
+        return;
+    if (status != STATUS_OK)
+        ask_drop_body(&call->ask);
+    buf_fini(&call->body);
+}
+
+static void job_done(struct pool_job *job, enum status status);
+
+static void submit(struct call *call) {
+    struct serving *serving = call->serving;
+    call->job = (struct pool_job){.run = run_job, .done = job_done};
+    list_init(&call->job.link);
+    call->working = true;
+    serving->n_jobs++;
+    if (pool_submit(serving->pool, &call->job) == STATUS_OK)
+        return;
+    serving->n_jobs--;
+    call->working = false;
+    call_fail(call, STATUS_BUSY, NULL, "too many requests are being tokenized");
+}
+
+/* The first of those that wait for memory, once it may be there. One at a time: what it frees in
+ * its turn wakes the next. Trees live outside of jobs only while one is about to begin. */
+static void try_crowded(struct serving *serving) {
+    if (list_empty(&serving->crowded))
+        return;
+    struct call *call = list_entry(list_first(&serving->crowded), struct call, waits);
+    list_remove(&call->waits);
+    submit(call);
+    if (call->failed)
+        calls_note(call);
+}
+
+static void wait_for_memory(struct call *call) {
+    struct serving *serving = call->serving;
+    call->error = (struct api_error){0};
+    list_push_back(&serving->crowded, &call->waits);
+    if (serving->n_jobs == 0)
+        try_crowded(serving);
 }
 
 static void job_done(struct pool_job *job, enum status status) {
     struct call *call = list_entry(job, struct call, job);
+    struct serving *serving = call->serving;
     call->working = false;
-    free(call->body);
-    call->body = NULL;
+    serving->n_jobs--;
+    if (status == STATUS_OK && is_crowded(call, call->error.status) && !call->gone) {
+        wait_for_memory(call);
+        return;
+    }
+    prepare_drop_body(call);
     fail_with(call, status == STATUS_OK ? call->error.status : status);
     calls_note(call);
-}
-
-static void submit(struct call *call) {
-    call->job = (struct pool_job){.run = run_job, .done = job_done};
-    list_init(&call->job.link);
-    call->working = true;
-    if (pool_submit(call->serving->pool, &call->job) == STATUS_OK)
-        return;
-    call->working = false;
-    call_fail(call, STATUS_BUSY, NULL, "too many requests are being tokenized");
+    if (status == STATUS_OK)
+        try_crowded(serving);
 }
 
 /* R2: once for each name, and only so many names: they are the client's choice. */
@@ -139,33 +192,31 @@ static void log_unknown(const char *name) {
 bool prepare_parse(struct call *call) {
     if (call->parsed || call->failed)
         return true;
-    if (call->n_bytes <= PARSE_INLINE_BYTES) {
-        fail_with(call, parse_body(call));
+    if (call->body.n <= PARSE_INLINE_BYTES) {
+        enum status status = parse_body(call);
+        if (is_crowded(call, status)) {
+            wait_for_memory(call);
+            return false;
+        }
+        prepare_drop_body(call);
+        fail_with(call, status);
         return true;
     }
-    /* The request's memory ends with the client: the pool works on a copy. */
-    call->body = malloc(call->n_bytes);
-    if (!call->body) {
-        call_fail(call, STATUS_NOMEM, NULL, "no memory for the request");
-        return true;
-    }
-    memcpy(call->body, call->bytes, call->n_bytes);
-    call->bytes = call->body;
     submit(call);
     return false;
 }
 
-static size_t text_bytes(const struct ask *ask) {
-    size_t n = 0;
+/* How much text there is to tokenize; a template may write all that a chat's body says. */
+static size_t text_bytes(const struct call *call) {
+    const struct ask *ask = &call->ask;
+    size_t n = ask->is_chat ? call->n_bytes : 0;
     for (uint32_t i = 0; i < ask->n_prompts; i++)
         n += ask->prompts[i].text.n + ask->prompts[i].ids.n / 4;
-    for (uint32_t i = 0; i < ask->n_messages; i++)
-        n += ask->messages[i].content.n + 32;
     return n;
 }
 
 bool prepare_tokenize(struct call *call) {
-    if (!call->tokenized && text_bytes(&call->ask) > TOKENIZE_INLINE_BYTES) {
+    if (!call->tokenized && text_bytes(call) > TOKENIZE_INLINE_BYTES) {
         submit(call);
         return false;
     }

@@ -10,3 +10,6 @@ struct call;
 
 bool prepare_parse(struct call *call);
 bool prepare_tokenize(struct call *call);
+
+/* The body's bytes, and their share of the budget, are given back. */
+void prepare_drop_body(struct call *call);

@@ -7,6 +7,8 @@
 #include "base/loop.h"
 #include "base/random.h"
 #include "router/api/ask.h"
+#include "router/api/guard.h"
+#include "router/retry.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -22,6 +24,8 @@ struct pool;
 struct router;
 struct text;
 
+struct api_error;
+
 struct serving {
     struct loop *loop; /* all borrowed: main.c owns them */
     struct exchanges *exchanges;
@@ -31,9 +35,10 @@ struct serving {
     struct router *core;
     struct calls *calls;
     struct link *link;
-    struct api_keys *keys;      /* NULL: everybody may ask */
-    const char *const *origins; /* (n_origins) whose pages may read our answers: CORS */
-    unsigned n_origins;
+    struct api_keys *keys, *admin_keys; /* or NULL */
+    struct guard guard;                 /* who may ask; before the listener runs */
+    struct list crowded;                /* of struct call.waits: no memory for their trees now */
+    uint32_t n_jobs;                    /* of calls, on the pool */
     struct metrics *metrics;
     struct meter *meter;
 
@@ -46,14 +51,32 @@ struct serving {
     uint64_t started_ns;
     bool draining;
     struct random random; /* ids and seeds */
+    struct retry retry;   /* when refused clients may come again */
 };
 
 /* The longest sequence that a request may ask for now: the model's, or less where workers hold
  * less. */
 uint32_t serving_context(const struct serving *serving);
 
+/* "fp_" and twelve digits: what computes answers now, the numerics of all ready workers together.
+ * It changes with the model, the kernels or the cut, so that who sends seeds sees it. */
+void serving_fingerprint(const struct serving *serving, char text[20]);
+
+/* Retry-After in whole seconds and in milliseconds for an error that wants them; false: it wants
+ * none. */
+struct serving_retry {
+    char s[12];
+    char ms[12];
+};
+bool serving_retry(struct serving *serving, const struct api_error *error,
+                   struct serving_retry *retry);
+
 /* Workers that can take work now. */
 uint32_t serving_n_workers(const struct serving *serving);
 
 /* Would a request be served now? */
 bool serving_ready(const struct serving *serving);
+
+/* Why not, for clients: "No worker can serve the request now (refused, another model: 2)". Names
+ * and addresses of workers are not theirs to know. Returns `out`, of `size` bytes. */
+const char *serving_no_worker(const struct serving *serving, char *out, size_t size);

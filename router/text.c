@@ -184,7 +184,7 @@ static void skip_start(struct text_stream *stream, struct buf *to, size_t begin)
 /* What the token completes. */
 static enum status push_text(struct text_stream *stream, uint32_t id, struct buf *to) {
     size_t begin = to->n;
-    TRY(detokenizer_push(&stream->detokenizer, stream->tokenizer, id, to));
+    TRY(detokenizer_push_any(&stream->detokenizer, stream->tokenizer, id, to));
     if (stream->start != TEXT_STARTED && to->n > begin)
         skip_start(stream, to, begin);
     return STATUS_OK;

@@ -1,4 +1,4 @@
-/* What `tandem status` and `tandem drain` use. With API keys they need one. */
+/* What `tandem status` and `tandem drain` use; guard.h says who may. */
 #include "base/clock.h"
 #include "model/json/json_get.h"
 #include "router/api/api.h"
@@ -142,10 +142,15 @@ static void answer_status(struct serving *serving, struct exchange *exchange, co
     buf_fini(&body);
 }
 
-static enum status drain_worker(struct serving *serving, const struct exchange *exchange,
-                                struct error *error) {
+/* {"worker": NAME, "exit": true}; small enough to be read here and now (GUARD_ADMIN_BODY_MAX). */
+struct order {
+    char worker[MESSAGE_NAME_MAX];
+    bool exits;
+};
+
+static enum status read_order(const struct exchange *exchange, struct order *order,
+                              struct error *error) {
     json_t *root = NULL;
-    char name[MESSAGE_NAME_MAX] = "";
     TRY(json_get_parse(exchange->body, exchange->n_body, &root, error));
     struct json_get get = {root, "", error};
     struct span worker = {0};
@@ -153,34 +158,55 @@ static enum status drain_worker(struct serving *serving, const struct exchange *
     if (status == STATUS_OK && worker.n == 0)
         status = json_get_fail(&get, STATUS_INVALID, "worker", "must name a worker");
     if (status == STATUS_OK)
-        memcpy(name, worker.bytes, worker.n);
+        status = json_get_bool(&get, "exit", &order->exits);
+    if (status == STATUS_OK)
+        memcpy(order->worker, worker.bytes, worker.n);
     json_decref(root);
-    TRY(status);
-    if (router_drain_worker(serving->core, clock_now_ns(), name, false) != STATUS_OK)
-        return error_field(error, STATUS_NOT_FOUND, "worker", "There is no worker `%s`", name);
+    return status;
+}
+
+static void answer_order(struct serving *serving, struct exchange *exchange, enum status status,
+                         const struct order *order, struct api_error *error, const char *json) {
+    if (status == STATUS_NOT_FOUND)
+        error_field(&error->error, status, "worker", "There is no worker `%s`", order->worker);
+    error->status = status;
+    if (status != STATUS_OK) {
+        dispatch_error(serving, exchange, error);
+        return;
+    }
     link_touch(serving->link);
-    return STATUS_OK;
+    struct buf body;
+    buf_init(&body, 0);
+    buf_puts(&body, json);
+    dispatch_reply(serving, exchange, 200, "application/json", &body);
+    buf_fini(&body);
 }
 
 static void answer_drain(struct serving *serving, struct exchange *exchange, const char *rest) {
     struct api_error error = {0};
+    struct order order = {0};
     (void)rest;
-    error.status = drain_worker(serving, exchange, &error.error);
-    if (error.status != STATUS_OK) {
-        dispatch_error(serving, exchange, &error);
-        return;
-    }
-    struct buf body;
-    buf_init(&body, 0);
-    buf_puts(&body, "{\"status\":\"draining\"}");
-    dispatch_reply(serving, exchange, 200, "application/json", &body);
-    buf_fini(&body);
+    enum status status = read_order(exchange, &order, &error.error);
+    if (status == STATUS_OK)
+        status = router_drain_worker(serving->core, clock_now_ns(), order.worker, order.exits);
+    answer_order(serving, exchange, status, &order, &error, "{\"status\":\"draining\"}");
+}
+
+static void answer_resume(struct serving *serving, struct exchange *exchange, const char *rest) {
+    struct api_error error = {0};
+    struct order order = {0};
+    (void)rest;
+    enum status status = read_order(exchange, &order, &error.error);
+    if (status == STATUS_OK)
+        status = router_resume_worker(serving->core, clock_now_ns(), order.worker);
+    answer_order(serving, exchange, status, &order, &error, "{\"status\":\"resumed\"}");
 }
 
 const struct dialect dialect_status = {
     .name = "status",
     .method = "GET",
     .path = "/admin/status",
+    .is_admin = true,
     .answer = answer_status,
 };
 
@@ -188,5 +214,16 @@ const struct dialect dialect_drain = {
     .name = "drain",
     .method = "POST",
     .path = "/admin/drain",
+    .is_admin = true,
+    .body_max = GUARD_ADMIN_BODY_MAX,
     .answer = answer_drain,
+};
+
+const struct dialect dialect_resume = {
+    .name = "resume",
+    .method = "POST",
+    .path = "/admin/resume",
+    .is_admin = true,
+    .body_max = GUARD_ADMIN_BODY_MAX,
+    .answer = answer_resume,
 };

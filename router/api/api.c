@@ -5,9 +5,10 @@
 
 /* What is served. The order is that of the documentation. */
 static const struct dialect *const table[] = {
-    &dialect_chat,       &dialect_completions, &dialect_models, &dialect_model,  &dialect_tokenize,
-    &dialect_detokenize, &dialect_health,      &dialect_livez,  &dialect_readyz, &dialect_version,
-    &dialect_metrics,    &dialect_status,      &dialect_drain,
+    &dialect_chat,     &dialect_completions, &dialect_models,         &dialect_model,
+    &dialect_tokenize, &dialect_detokenize,  &dialect_tokenizer_info, &dialect_health,
+    &dialect_livez,    &dialect_readyz,      &dialect_version,        &dialect_metrics,
+    &dialect_status,   &dialect_drain,       &dialect_resume,
 };
 #define N_DIALECTS (sizeof table / sizeof table[0])
 
@@ -48,4 +49,37 @@ const struct dialect *api_find(const char *method, const char *path, const char 
     if (n > 0)
         snprintf(allow + n, 64 - n, ", OPTIONS");
     return NULL;
+}
+
+/* The path with single slashes, none at its end. */
+static size_t tidy(const char *path, char out[256]) {
+    size_t n = 0;
+    for (; *path && n < 200; path++)
+        if (*path != '/' || n == 0 || out[n - 1] != '/')
+            out[n++] = *path;
+    while (n > 0 && out[n - 1] == '/')
+        n--;
+    out[n] = 0;
+    return n;
+}
+
+static bool is_served(const char *path) {
+    char allow[64];
+    const char *rest;
+    api_find("", path, &rest, allow);
+    return allow[0] != 0;
+}
+
+bool api_near(const char *path, char near[256]) {
+    char tidied[256];
+    size_t n = tidy(path, tidied);
+    bool has_front = strncmp(tidied, "/v1/", strlen("/v1/")) == 0;
+    const char *const fronts[] = {"", "/v1"};
+    for (size_t i = 0; n > 0 && i < sizeof fronts / sizeof *fronts; i++) {
+        snprintf(near, 256, "%s%s", fronts[i], tidied);
+        if (is_served(near))
+            return true;
+    }
+    snprintf(near, 256, "%s", has_front ? tidied + strlen("/v1") : "");
+    return is_served(near);
 }

@@ -30,6 +30,8 @@ struct dialect {
     const char *method; /* "GET" (HEAD too), "POST" */
     const char *path;   /* exact; one that ends with a slash takes one more segment */
     bool is_open;       /* needs no key */
+    bool is_admin;      /* needs an admin's key, or a caller on this host (guard.h) */
+    size_t body_max;    /* bytes; 0: what the listener takes */
 
     /* Answers at once, on the loop's thread. `rest` is the path's last segment, or "". */
     void (*answer)(struct serving *serving, struct exchange *exchange, const char *rest);
@@ -44,11 +46,15 @@ struct dialect {
 };
 
 extern const struct dialect dialect_chat, dialect_completions, dialect_models, dialect_model,
-    dialect_tokenize, dialect_detokenize, dialect_health, dialect_livez, dialect_readyz,
-    dialect_version, dialect_metrics, dialect_status, dialect_drain;
+    dialect_tokenize, dialect_detokenize, dialect_tokenizer_info, dialect_health, dialect_livez,
+    dialect_readyz, dialect_version, dialect_metrics, dialect_status, dialect_drain, dialect_resume;
 
 /* The n-th dialect, or NULL past the last. */
 const struct dialect *api_dialect(unsigned n);
+
+/* A path that is served and looks like this one: with /v1 in front (a client's base URL lacks it)
+ * or without it, without doubled slashes or one at the end. False: none. */
+bool api_near(const char *path, char near[256]);
 
 /* The dialect for a method and a decoded path; `*rest` points at the last segment where it takes
  * one. NULL when there is none; then `allow` holds the methods of that path, or "". */

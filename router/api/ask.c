@@ -1,25 +1,24 @@
 #include "router/api/ask.h"
 
 #include "base/assert.h"
+#include "router/api/json_tree.h"
 
 #include <stdlib.h>
 
 void ask_init(struct ask *ask) {
-    *ask = (struct ask){.n_choices = 1,
-                        .skip_special = true,
-                        .add_generation_prompt = true,
-                        .priority = 0x80000000u};
+    *ask = (struct ask){.n_choices = 1, .skip_special = true, .priority = 0x80000000u};
     arena_init(&ask->arena, ASK_ARENA_BYTES);
-    arena_init(&ask->body_arena, ASK_BODY_BYTES);
     sampling_init(&ask->sampling);
 }
 
 void ask_drop_body(struct ask *ask) {
-    json_decref(ask->body);
+    template_request_fini(&ask->chat);
+    if (ask->tree)
+        json_tree_free(ask->tree);
+    else
+        json_decref(ask->body);
+    ask->tree = NULL;
     ask->body = NULL;
-    arena_fini(&ask->body_arena);
-    ask->messages = NULL;
-    ask->n_messages = 0;
     for (uint32_t i = 0; i < ask->n_prompts; i++)
         ask->prompts[i].text = (struct span){0};
 }

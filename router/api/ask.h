@@ -6,10 +6,11 @@
 #pragma once
 
 #include "base/arena.h"
+#include "base/interval.h"
 #include "base/status.h"
 #include "model/ids.h"
 #include "model/span.h"
-#include "model/template/template.h"
+#include "model/template/template_request.h"
 #include "proto/message.h"
 
 #include <jansson.h>
@@ -24,15 +25,20 @@
 #define ASK_TOP_CHAT_MAX    20
 #define ASK_NAME_BYTES_MAX  256
 #define ASK_ARENA_BYTES     (1u << 20)
-#define ASK_BODY_BYTES      (64u << 20) /* joined content parts of one body */
-#define ASK_TOKENS_DEFAULT  16          /* of a completion without max_tokens */
+#define ASK_TOKENS_DEFAULT  16 /* of a completion without max_tokens */
 #define ASK_TEMPERATURE_MAX 100.0
+
+struct json_tree;
 
 /* What a request is checked against. Borrowed, read-only, any thread. */
 struct ask_limits {
-    const char *model;   /* the only id that is served */
-    uint32_t n_tokens;   /* of the vocabulary */
-    uint32_t prompt_max; /* ids of one prompt */
+    const char *model; /* the only id that is served */
+    uint32_t n_tokens; /* of the model's vocabulary, those without text included */
+    uint32_t n_textless;
+    const struct interval *textless;     /* (n_textless) ids that no answer can hold */
+    uint32_t prompt_max;                 /* ids of one prompt */
+    const struct generation *generation; /* what holds where a request is silent; NULL: nothing */
+    uint32_t max_new; /* tokens of an answer where a request is silent; 0: the dialect's own */
 };
 
 /* One prompt: text, ids or a conversation. */
@@ -43,15 +49,14 @@ struct ask_prompt {
 };
 
 struct ask {
-    struct arena arena;      /* owned: stops, stop ids, bias */
-    json_t *body;            /* owned; NULL once dropped */
-    struct arena body_arena; /* owned; dropped with the body: messages, joined parts */
+    struct arena arena;     /* owned: stops, stop ids, bias */
+    json_t *body;           /* owned, or the tree's; NULL once dropped */
+    struct json_tree *tree; /* owned; or NULL */
 
-    bool is_chat;                      /* then there is one prompt, made of the messages */
-    struct template_message *messages; /* of the body's arena (n_messages) */
-    uint32_t n_messages;
-    bool add_generation_prompt;
-    bool continue_final_message;
+    bool only_tokens;             /* nothing is generated; set before parse() */
+    bool is_chat;                 /* then there is one prompt, made of `chat` */
+    bool is_continued;            /* the answer goes on in the last message */
+    struct template_request chat; /* owned; dropped with the body, which it borrows from */
 
     struct ask_prompt *prompts; /* owned (n_prompts) */
     uint32_t n_prompts;
@@ -59,7 +64,8 @@ struct ask {
     uint32_t truncate; /* keep so many of the prompt's last tokens; 0: all */
 
     uint32_t n_choices; /* for each prompt */
-    bool has_max_new;   /* false: the rest of the context (chat alone) */
+    bool has_max_new;   /* false: the next, as far as the context goes */
+    uint32_t max_new;   /* 0: the rest of the context */
     bool has_seed;
     struct sampling sampling;         /* seed and max_new are set at admission where absent; ids are
                                          borrowed         from the arena */

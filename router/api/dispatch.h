@@ -1,4 +1,5 @@
-/* router/api/dispatch.h: a complete request finds its dialect: method, path, key, origin. */
+/* router/api/dispatch.h: a request finds its dialect: host, method, path, origin, key at its head;
+ * then, complete, the dialect itself. */
 #pragma once
 
 #include "router/api/errors.h"
@@ -8,6 +9,10 @@
 struct buf;
 struct exchange;
 struct serving;
+
+/* The listener's gate: refuses what may not ask, what is not there, and what has the wrong kind of
+ * body, before the body is read; and answers OPTIONS. `user` is the struct serving. */
+void dispatch_head(void *user, struct exchange *exchange);
 
 /* The listener's handler: answers, or begins a call. `user` is the struct serving. */
 void dispatch_exchange(void *user, struct exchange *exchange);

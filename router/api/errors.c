@@ -2,6 +2,7 @@
 
 #include "router/api/json_put.h"
 
+#include <stdio.h>
 #include <string.h>
 
 struct row {
@@ -37,6 +38,8 @@ static struct row find(const struct api_error *error) {
         row.type = "invalid_request_error";
     else if (strcmp(error->code, "method_not_allowed") == 0)
         row = (struct row){405, "invalid_request_error", error->code};
+    else if (strcmp(error->code, "unsupported_media_type") == 0)
+        row = (struct row){415, "invalid_request_error", error->code};
     else if (strcmp(error->code, "body_too_large") == 0)
         row = (struct row){413, "invalid_request_error", error->code};
     else if (strcmp(error->code, "forbidden") == 0)
@@ -48,9 +51,24 @@ int errors_http(const struct api_error *error) {
     return find(error).http;
 }
 
-int errors_retry_after_s(const struct api_error *error) {
+bool errors_want_retry(const struct api_error *error) {
     int http = errors_http(error);
-    return http == 429 || http == 503 ? 1 : 0;
+    return http == 429 || http == 503;
+}
+
+enum status errors_too_long(struct error *error, const char *field, uint32_t context,
+                            size_t n_prompt, uint32_t n_new) {
+    static const char known[] = "This model's maximum context length is %u tokens. However, the "
+                                "prompt is too long";
+    char front[160];
+    snprintf(front, sizeof front, known, context);
+    if (n_prompt == 0)
+        return error_field(error, STATUS_LIMIT, field, "%s: more than %u tokens.", front, context);
+    if (n_new == 0)
+        return error_field(error, STATUS_LIMIT, field, "%s: %zu tokens.", front, n_prompt);
+    return error_field(error, STATUS_LIMIT, field,
+                       "%s to be followed by %u tokens: it has %zu tokens.", front, n_new,
+                       n_prompt);
 }
 
 void errors_put(const struct api_error *error, struct buf *out) {

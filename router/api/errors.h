@@ -7,6 +7,10 @@
 #include "base/error.h"
 #include "base/status.h"
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
 /* A failure on its way to a client. */
 struct api_error {
     enum status status;
@@ -14,11 +18,17 @@ struct api_error {
     struct error error; /* message and `param` */
 };
 
+/* A prompt that leaves no room, in the words that client libraries look for to shorten it (LiteLLM:
+ * "maximum context length is", LangChain: "prompt is too long"). n_prompt 0: more than the context,
+ * nobody counted further. n_new 0: no number of new tokens was asked for. STATUS_LIMIT. */
+enum status errors_too_long(struct error *error, const char *field, uint32_t context,
+                            size_t n_prompt, uint32_t n_new);
+
 /* The HTTP status that stands for it. */
 int errors_http(const struct api_error *error);
 
-/* Seconds for Retry-After, or 0 for none (R10: 429 and 503 carry one). */
-int errors_retry_after_s(const struct api_error *error);
+/* Does the client learn when to come again (429 and 503: Retry-After)? */
+bool errors_want_retry(const struct api_error *error);
 
 /* Appends the compact error object. */
 void errors_put(const struct api_error *error, struct buf *out);

@@ -1,5 +1,9 @@
 #include "router/api/fields.h"
 
+#include "base/assert.h"
+#include "model/generation.h"
+#include "router/api/field_table.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +16,7 @@ static enum status no_memory(const struct json_get *get) {
 enum status fields_model(const struct json_get *get, const struct ask_limits *limits) {
     struct span model = {0};
     TRY(json_get_text(get, "model", ASK_NAME_BYTES_MAX, &model));
-    if (!model.bytes || span_is(model, limits->model))
+    if (model.n == 0 || span_is(model, limits->model)) /* "" is how some clients leave it out */
         return STATUS_OK;
     return error_field(get->error, STATUS_NOT_FOUND, "model", "The model `%.*s` does not exist",
                        span_shown(model), model.bytes);
@@ -59,38 +63,73 @@ static enum status read_id_list(const struct json_get *get, const char *name, si
     return status;
 }
 
-static enum status read_float(const struct json_get *get, const char *name, double min, double max,
-                              float *value) {
+/* An id without text is never drawn, so it can be neither allowed nor preferred. */
+static enum status check_text(const struct json_get *get, const char *name,
+                              const struct ask_limits *limits, uint32_t id) {
+    if (!intervals_hold(limits->textless, limits->n_textless, id))
+        return STATUS_OK;
+    return json_get_fail(get, STATUS_INVALID, name,
+                         "names %u, which has no text in this model's tokenizer", id);
+}
+
+enum status fields_int(const struct json_get *get, const char *name, int64_t *value) {
+    const struct field_row *row = field_find(name);
+    ASSERT(row && row->type == FIELD_INT);
+    bool has_bounds = row->min != 0 || row->max != 0;
+    return json_get_int(get, name, has_bounds ? (int64_t)row->min : INT64_MIN,
+                        has_bounds ? (int64_t)row->max : INT64_MAX, value);
+}
+
+static enum status read_float(const struct json_get *get, const char *name, float *value) {
+    const struct field_row *row = field_find(name);
     double wide = (double)*value;
-    TRY(json_get_real(get, name, min, max, &wide));
+    ASSERT(row && row->type == FIELD_REAL);
+    TRY(json_get_real(get, name, row->min, row->max, &wide));
     *value = (float)wide;
     return STATUS_OK;
+}
+
+static void take_defaults(const struct ask_limits *limits, struct sampling *sampling) {
+    const struct generation *generation = limits->generation;
+    float *const floats[GENERATION_FIELDS] = {[GENERATION_TEMPERATURE] = &sampling->temperature,
+                                              [GENERATION_TOP_P] = &sampling->top_p,
+                                              [GENERATION_MIN_P] = &sampling->min_p,
+                                              [GENERATION_REPETITION] = &sampling->repetition};
+    for (unsigned field = 0; generation && field < GENERATION_FIELDS; field++)
+        if (generation->has[field] && floats[field])
+            *floats[field] = (float)generation->value[field];
+    if (generation && generation->has[GENERATION_TOP_K])
+        sampling->top_k = (uint32_t)generation->value[GENERATION_TOP_K];
 }
 
 static enum status read_sampling(const struct json_get *get, const struct ask_limits *limits,
                                  struct ask *ask) {
     struct sampling *sampling = &ask->sampling;
-    TRY(read_float(get, "temperature", 0, ASK_TEMPERATURE_MAX, &sampling->temperature));
-    TRY(read_float(get, "top_p", 0, 1, &sampling->top_p));
+    take_defaults(limits, sampling);
+    TRY(read_float(get, "temperature", &sampling->temperature));
+    TRY(read_float(get, "top_p", &sampling->top_p));
     if (sampling->top_p <= 0)
         return json_get_fail(get, STATUS_INVALID, "top_p", "must be above 0");
-    TRY(read_float(get, "min_p", 0, 1, &sampling->min_p));
-    TRY(read_float(get, "presence_penalty", -2, 2, &sampling->presence));
-    TRY(read_float(get, "frequency_penalty", -2, 2, &sampling->frequency));
-    TRY(read_float(get, "repetition_penalty", 0, 100, &sampling->repetition));
+    TRY(read_float(get, "min_p", &sampling->min_p));
+    TRY(read_float(get, "presence_penalty", &sampling->presence));
+    TRY(read_float(get, "frequency_penalty", &sampling->frequency));
+    TRY(read_float(get, "repetition_penalty", &sampling->repetition));
     if (sampling->repetition <= 0)
         return json_get_fail(get, STATUS_INVALID, "repetition_penalty", "must be above 0");
-    int64_t top_k = 0;
-    TRY(json_get_int(get, "top_k", -1, INT32_MAX, &top_k));
+    int64_t top_k = sampling->top_k;
+    TRY(fields_int(get, "top_k", &top_k));
     sampling->top_k = top_k <= 0 ? 0 : (uint32_t)top_k;
     if (sampling->top_k >= limits->n_tokens)
         sampling->top_k = 0; /* keeps every token: off */
     int64_t seed = 0;
-    TRY(json_get_int(get, "seed", INT64_MIN, INT64_MAX, &seed));
+    TRY(fields_int(get, "seed", &seed));
     ask->has_seed = json_get_member(get, "seed") != NULL;
     sampling->seed = (uint64_t)seed;
-    return read_id_list(get, "allowed_token_ids", MESSAGE_ALLOWED_MAX, limits->n_tokens,
-                        &ask->arena, &sampling->allowed_ids, &sampling->n_allowed);
+    TRY(read_id_list(get, "allowed_token_ids", MESSAGE_ALLOWED_MAX, limits->n_tokens, &ask->arena,
+                     &sampling->allowed_ids, &sampling->n_allowed));
+    for (uint32_t i = 0; i < sampling->n_allowed; i++)
+        TRY(check_text(get, "allowed_token_ids", limits, sampling->allowed_ids[i]));
+    return STATUS_OK;
 }
 
 static enum status read_bias(const struct json_get *get, const struct ask_limits *limits,
@@ -117,6 +156,7 @@ static enum status read_bias(const struct json_get *get, const struct ask_limits
             return json_get_fail(get, STATUS_INVALID, "logit_bias",
                                  "has the key `%.32s`, which is no token id (0 to %u)", key,
                                  limits->n_tokens - 1);
+        TRY(check_text(get, "logit_bias", limits, (uint32_t)id));
         double number = json_number_value(value);
         if (!json_is_number(value) || !(number >= -100 && number <= 100))
             return json_get_fail(get, STATUS_INVALID, "logit_bias",
@@ -162,7 +202,7 @@ static enum status read_stop(const struct json_get *get, const struct ask_limits
     TRY(json_get_bool(get, "include_stop_str_in_output", &ask->include_stop));
     TRY(json_get_bool(get, "ignore_eos", &ask->sampling.ignore_eos));
     int64_t min_new = 0;
-    TRY(json_get_int(get, "min_tokens", 0, INT32_MAX, &min_new));
+    TRY(fields_int(get, "min_tokens", &min_new));
     ask->sampling.min_new = (uint32_t)min_new;
     if (ask->has_max_new && ask->sampling.min_new > ask->sampling.max_new)
         return json_get_fail(get, STATUS_INVALID, "min_tokens",
@@ -191,9 +231,9 @@ static enum status read_stream(const struct json_get *get, struct ask *ask) {
 
 static enum status read_n(const struct json_get *get, struct ask *ask) {
     int64_t n = 1;
-    TRY(json_get_int(get, "n", 1, ASK_CHOICES_MAX, &n));
+    TRY(fields_int(get, "n", &n));
     int64_t best_of = n;
-    TRY(json_get_int(get, "best_of", 1, ASK_CHOICES_MAX, &best_of));
+    TRY(fields_int(get, "best_of", &best_of));
     if (best_of != n)
         return json_get_fail(get, STATUS_UNSUPPORTED, "best_of",
                              "is not served: it must equal `n` or be left out");
@@ -220,7 +260,7 @@ static enum status copy_text(const struct json_get *get, const char *name, struc
 static enum status read_scheduling(const struct json_get *get, const struct ask_limits *limits,
                                    struct ask *ask) {
     int64_t priority = 0;
-    TRY(json_get_int(get, "priority", INT32_MIN, INT32_MAX, &priority));
+    TRY(fields_int(get, "priority", &priority));
     ask->priority = (uint32_t)(priority - INT32_MIN);
     TRY(copy_text(get, "cache_salt", ask, &ask->cache_salt));
     TRY(copy_text(get, "request_id", ask, &ask->request_name));
@@ -232,47 +272,29 @@ static enum status read_scheduling(const struct json_get *get, const struct ask_
     return STATUS_OK;
 }
 
-/* Known, but nothing here does it: refused by name, because ignoring it would answer a question
- * that was not asked. An empty value, false, or the neutral word asks for nothing. */
-static const struct {
+/* Refuses by name what is known but not served on this route, and notes what nobody knows. */
+static enum status check_names(const struct json_get *get, struct ask *ask) {
+    unsigned route = ask->is_chat ? FIELD_CHAT : FIELD_COMPLETIONS;
     const char *name;
-    const char *neutral; /* a string that asks for nothing, or NULL */
-} unserved[] = {
-    {"bad_words", NULL},
-    {"structured_outputs", NULL},
-    {"guided_json", NULL},
-    {"guided_regex", NULL},
-    {"guided_choice", NULL},
-    {"guided_grammar", NULL},
-    {"structural_tag", NULL},
-    {"logprob_token_ids", NULL},
-    {"prompt_logprobs", NULL},
-    {"kv_transfer_params", NULL},
-    {"chat_template", NULL},
-    {"documents", NULL},
-    {"use_beam_search", NULL},
-    {"functions", NULL},
-    {"function_call", "none"},
-    {"audio", NULL},
-    {"suffix", NULL},
-    {"prompt_embeds", NULL},
-    {"logits_processors", NULL},
-};
-
-static bool asks_for_nothing(const json_t *value, const char *neutral) {
-    if (json_is_string(value))
-        return json_string_length(value) == 0 ||
-               (neutral && strcmp(json_string_value(value), neutral) == 0);
-    return json_is_false(value) || (json_is_array(value) && json_array_size(value) == 0);
+    json_t *value;
+    if (ask->only_tokens)
+        route |= FIELD_TOKENIZE;
+    json_object_foreach((json_t *)get->object, name, value) {
+        const struct field_row *row = field_find(name);
+        if (!row || !((row->served | row->refused | row->idle) & route)) {
+            if (ask->unknown[0] == 0)
+                snprintf(ask->unknown, sizeof ask->unknown, "%s", name);
+        } else if ((row->refused & route) && !field_is_neutral(row, value)) {
+            return json_get_fail(get, STATUS_UNSUPPORTED, name,
+                                 row->served ? "is no field of this route; leave it out"
+                                             : "is not served here; leave it out");
+        }
+    }
+    return STATUS_OK;
 }
 
-static enum status refuse_unserved(const struct json_get *get) {
-    for (size_t i = 0; i < sizeof unserved / sizeof unserved[0]; i++) {
-        const json_t *value = json_get_member(get, unserved[i].name);
-        if (value && !asks_for_nothing(value, unserved[i].neutral))
-            return json_get_fail(get, STATUS_UNSUPPORTED, unserved[i].name,
-                                 "is not served here; leave it out");
-    }
+/* Fields of which only a few values are served. */
+static enum status refuse_values(const struct json_get *get) {
     const json_t *format = NULL;
     TRY(json_get_object(get, "response_format", &format));
     if (format) {
@@ -285,7 +307,7 @@ static enum status refuse_unserved(const struct json_get *get) {
                                  type.bytes);
     }
     int64_t interval = 1;
-    TRY(json_get_int(get, "stream_interval", 1, INT32_MAX, &interval));
+    TRY(fields_int(get, "stream_interval", &interval));
     if (interval != 1)
         return json_get_fail(get, STATUS_UNSUPPORTED, "stream_interval", "must be 1 here");
     return STATUS_OK;
@@ -293,73 +315,12 @@ static enum status refuse_unserved(const struct json_get *get) {
 
 enum status fields_read(const struct json_get *get, const struct ask_limits *limits,
                         struct ask *ask) {
-    TRY(refuse_unserved(get));
+    TRY(check_names(get, ask));
+    TRY(refuse_values(get));
     TRY(read_n(get, ask));
     TRY(read_sampling(get, limits, ask));
     TRY(read_bias(get, limits, ask));
     TRY(read_stop(get, limits, ask));
     TRY(read_stream(get, ask));
     return read_scheduling(get, limits, ask);
-}
-
-/* Read above, or accepted because they ask nothing of the answer. */
-static const char *const shared[] = {"model",
-                                     "n",
-                                     "best_of",
-                                     "temperature",
-                                     "top_p",
-                                     "min_p",
-                                     "top_k",
-                                     "presence_penalty",
-                                     "frequency_penalty",
-                                     "repetition_penalty",
-                                     "seed",
-                                     "allowed_token_ids",
-                                     "logit_bias",
-                                     "stop",
-                                     "stop_token_ids",
-                                     "include_stop_str_in_output",
-                                     "ignore_eos",
-                                     "min_tokens",
-                                     "stream",
-                                     "stream_options",
-                                     "return_token_ids",
-                                     "return_tokens_as_token_ids",
-                                     "priority",
-                                     "cache_salt",
-                                     "request_id",
-                                     "skip_special_tokens",
-                                     "spaces_between_special_tokens",
-                                     "add_special_tokens",
-                                     "truncate_prompt_tokens",
-                                     "response_format",
-                                     "stream_interval",
-                                     "user",
-                                     "metadata",
-                                     "store",
-                                     "service_tier",
-                                     "session_id",
-                                     "safety_identifier",
-                                     "prompt_cache_key",
-                                     NULL};
-
-static bool is_listed(const char *const *list, const char *name) {
-    for (; *list; list++)
-        if (strcmp(*list, name) == 0)
-            return true;
-    return false;
-}
-
-void fields_note_unknown(const struct json_get *get, const char *const *own, struct ask *ask) {
-    const char *key;
-    json_t *value;
-    json_object_foreach((json_t *)get->object, key, value) {
-        bool known = is_listed(shared, key) || is_listed(own, key);
-        for (size_t i = 0; !known && i < sizeof unserved / sizeof unserved[0]; i++)
-            known = strcmp(unserved[i].name, key) == 0;
-        if (!known) {
-            snprintf(ask->unknown, sizeof ask->unknown, "%s", key);
-            return;
-        }
-    }
 }

@@ -9,7 +9,8 @@
 NODISCARD enum status fields_model(const struct json_get *get, const struct ask_limits *limits);
 
 /* Reads everything about sampling, stopping, streaming and scheduling. STATUS_UNSUPPORTED for what
- * is known but not served. Call it after `n_prompts` and `echo` are set. */
+ * is known but not served on the route; the first field that nobody knows becomes ask->unknown.
+ * Call it after `n_prompts`, `is_chat` and `only_tokens` are set. */
 NODISCARD enum status fields_read(const struct json_get *get, const struct ask_limits *limits,
                                   struct ask *ask);
 
@@ -17,5 +18,5 @@ NODISCARD enum status fields_read(const struct json_get *get, const struct ask_l
 NODISCARD enum status fields_ids(const struct json_get *get, const char *name, const json_t *list,
                                  uint32_t n_tokens, struct ids *ids);
 
-/* Notes the first member that is in neither list: `own` (NULL-ended) nor the shared ones. */
-void fields_note_unknown(const struct json_get *get, const char *const *own, struct ask *ask);
+/* An integer within the bounds of its row in field_table.c. Errors as json_get_int(). */
+NODISCARD enum status fields_int(const struct json_get *get, const char *name, int64_t *value);

@@ -1,111 +1,26 @@
 /* OpenAI's chat completions: messages in, one assistant message per choice out. */
+#include "model/generation.h"
 #include "router/api/api.h"
 #include "router/api/fields.h"
 #include "router/api/json_put.h"
 
-#include <stdio.h>
 #include <string.h>
 
-/* Content parts are joined by newlines, as vLLM does for templates that take strings. */
-static enum status join_parts(const struct json_get *get, const json_t *parts, struct ask *ask,
-                              struct span *content) {
-    size_t n_bytes = 0;
-    size_t n = json_array_size(parts);
-    for (size_t i = 0; i < n; i++) {
-        const json_t *part = json_array_get(parts, i);
-        if (!json_is_object(part))
-            return json_get_fail(get, STATUS_INVALID, "content",
-                                 "must be a string or a list of parts; part %zu is no object", i);
-        struct json_get inner = {part, get->prefix, get->error};
-        struct span type = {0}, text = {0};
-        TRY(json_get_text(&inner, "type", 64, &type));
-        if (!span_is(type, "text"))
-            return json_get_fail(get, STATUS_UNSUPPORTED, "content",
-                                 "has a part of type `%.*s`; only `text` is served",
-                                 span_shown(type), type.bytes ? type.bytes : "");
-        TRY(json_get_text(&inner, "text", TOKENIZER_TEXT_MAX, &text));
-        if (!text.bytes)
-            return json_get_fail(get, STATUS_INVALID, "content", "has a text part without text");
-        if (n == 1) {
-            *content = text;
-            return STATUS_OK;
-        }
-        n_bytes += text.n + 1;
-    }
-    char *joined = arena_alloc(&ask->body_arena, n_bytes + 1);
-    if (!joined)
-        return json_get_fail(get, STATUS_NOMEM, "content", "is too large");
-    size_t at = 0;
-    for (size_t i = 0; i < n; i++) {
-        const json_t *text = json_object_get(json_array_get(parts, i), "text");
-        if (i > 0)
-            joined[at++] = '\n';
-        memcpy(joined + at, json_string_value(text), json_string_length(text));
-        at += json_string_length(text);
-    }
-    *content = (struct span){joined, at};
+/* The conversation and all else that a template sees. */
+static enum status read_prompt(const struct json_get *get, struct ask *ask) {
+    TRY(template_request_read(get->object, true, &ask->chat, get->error));
+    ask->is_continued = ask->chat.input.continue_final_message;
+    if (ask_set_prompts(ask, 1) != STATUS_OK)
+        return error_set(get->error, STATUS_NOMEM, "no memory for the messages");
     return STATUS_OK;
 }
 
-static enum status read_content(const struct json_get *get, bool may_lack, struct ask *ask,
-                                struct span *content) {
-    const json_t *member = json_get_member(get, "content");
-    *content = SPAN("");
-    if (!member && may_lack)
-        return STATUS_OK;
-    if (!member)
-        return json_get_fail(get, STATUS_INVALID, "content", "is missing");
-    if (json_is_array(member))
-        return join_parts(get, member, ask, content);
-    if (!json_is_string(member))
-        return json_get_fail(get, STATUS_INVALID, "content",
-                             "must be a string or a list of text parts");
-    return json_get_text(get, "content", TOKENIZER_TEXT_MAX, content);
-}
-
-static enum status read_message(const json_t *object, size_t index, struct ask *ask,
-                                struct error *error) {
-    char prefix[48];
-    snprintf(prefix, sizeof prefix, "messages[%zu].", index);
-    struct json_get get = {object, prefix, error};
-    if (!json_is_object(object))
-        return error_field(error, STATUS_INVALID, "messages", "`messages[%zu]` must be an object",
-                           index);
-    struct template_message *message = &ask->messages[index];
-    struct span role = {0};
-    TRY(json_get_text(&get, "role", 64, &role));
-    if (!role.bytes)
-        return json_get_fail(&get, STATUS_INVALID, "role", "is missing");
-    if (template_role_parse(role, &message->role) != STATUS_OK)
-        return json_get_fail(&get, STATUS_INVALID, "role",
-                             "must be system, developer, user, assistant or tool");
-    TRY(json_get_text(&get, "name", ASK_NAME_BYTES_MAX, &message->name));
-    const json_t *calls = NULL;
-    TRY(json_get_array(&get, "tool_calls", 1024, &calls));
-    bool may_lack = message->role == TEMPLATE_ASSISTANT && calls;
-    return read_content(&get, may_lack, ask, &message->content);
-}
-
-static enum status read_messages(const struct json_get *get, struct ask *ask) {
-    const json_t *list = NULL;
-    TRY(json_get_array(get, "messages", TEMPLATE_MESSAGES_MAX, &list));
-    size_t n = list ? json_array_size(list) : 0;
-    if (n == 0)
-        return json_get_fail(get, STATUS_INVALID, "messages", "must have at least one entry");
-    ask->messages = arena_alloc(&ask->body_arena, n * sizeof *ask->messages);
-    if (!ask->messages || ask_set_prompts(ask, 1) != STATUS_OK)
-        return json_get_fail(get, STATUS_NOMEM, "messages", "have too many entries");
-    for (size_t i = 0; i < n; i++)
-        TRY(read_message(json_array_get(list, i), i, ask, get->error));
-    ask->n_messages = (uint32_t)n;
-    return STATUS_OK;
-}
-
-/* Tools are refused unless the client says itself that none may be called. */
-static enum status read_tools(const struct json_get *get) {
-    const json_t *tools = NULL;
-    TRY(json_get_array(get, "tools", 1024, &tools));
+/* Tools are shown to the model, but calling them is not served: the client must say itself that
+ * none may be called. */
+static enum status read_tool_choice(const struct json_get *get, const struct ask *ask) {
     const json_t *choice = json_get_member(get, "tool_choice");
+    if (ask->only_tokens)
+        return STATUS_OK;
     bool is_none =
         choice && json_is_string(choice) && strcmp(json_string_value(choice), "none") == 0;
     bool is_auto =
@@ -113,19 +28,23 @@ static enum status read_tools(const struct json_get *get) {
     if (choice && !is_none && !is_auto)
         return json_get_fail(get, STATUS_UNSUPPORTED, "tool_choice",
                              "is not served; only `none` is");
-    if (tools && json_array_size(tools) > 0 && !is_none)
+    if (json_array_size(ask->chat.input.tools) > 0 && !is_none)
         return json_get_fail(get, STATUS_UNSUPPORTED, "tools",
-                             "are not served; leave them out or set `tool_choice` to `none`");
+                             "can be shown to the model but not called: set `tool_choice` to "
+                             "`none`, or leave them out");
     return STATUS_OK;
 }
 
-static enum status read_max_new(const struct json_get *get, struct ask *ask) {
-    const char *name =
-        json_get_member(get, "max_completion_tokens") ? "max_completion_tokens" : "max_tokens";
+static enum status read_max_new(const struct json_get *get, const struct ask_limits *limits,
+                                struct ask *ask) {
+    const struct generation *generation = limits->generation;
     int64_t max_new = 0;
-    TRY(json_get_int(get, "max_tokens", 1, INT32_MAX, &max_new));
-    TRY(json_get_int(get, name, 1, INT32_MAX, &max_new));
+    TRY(fields_int(get, "max_tokens", &max_new));
+    TRY(fields_int(get, "max_completion_tokens", &max_new));
     ask->has_max_new = max_new > 0;
+    ask->max_new = limits->max_new;
+    if (ask->max_new == 0 && generation && generation->has[GENERATION_MAX_NEW])
+        ask->max_new = (uint32_t)generation->value[GENERATION_MAX_NEW];
     ask->sampling.max_new = (uint32_t)max_new;
     return STATUS_OK;
 }
@@ -133,29 +52,12 @@ static enum status read_max_new(const struct json_get *get, struct ask *ask) {
 static enum status read_logprobs(const struct json_get *get, struct ask *ask) {
     TRY(json_get_bool(get, "logprobs", &ask->sampling.want_logprobs));
     int64_t top = 0;
-    TRY(json_get_int(get, "top_logprobs", 0, ASK_TOP_CHAT_MAX, &top));
+    TRY(fields_int(get, "top_logprobs", &top));
     if (top > 0 && !ask->sampling.want_logprobs)
         return json_get_fail(get, STATUS_INVALID, "top_logprobs", "needs `logprobs`: true");
     ask->sampling.n_top = (uint32_t)top;
     return STATUS_OK;
 }
-
-static const char *const own_fields[] = {"messages",
-                                         "max_tokens",
-                                         "max_completion_tokens",
-                                         "logprobs",
-                                         "top_logprobs",
-                                         "tools",
-                                         "tool_choice",
-                                         "parallel_tool_calls",
-                                         "reasoning_effort",
-                                         "modalities",
-                                         "verbosity",
-                                         "add_generation_prompt",
-                                         "continue_final_message",
-                                         "chat_template_kwargs",
-                                         "echo",
-                                         NULL};
 
 static enum status parse_chat(const json_t *root, const struct ask_limits *limits, struct ask *ask,
                               struct api_error *error) {
@@ -166,27 +68,11 @@ static enum status parse_chat(const json_t *root, const struct ask_limits *limit
         error->code = status == STATUS_NOT_FOUND ? "model_not_found" : NULL;
         return status;
     }
-    TRY(read_messages(&get, ask));
-    TRY(read_tools(&get));
-    TRY(read_max_new(&get, ask));
+    TRY(read_prompt(&get, ask));
+    TRY(read_tool_choice(&get, ask));
+    TRY(read_max_new(&get, limits, ask));
     TRY(read_logprobs(&get, ask));
-    TRY(json_get_bool(&get, "add_generation_prompt", &ask->add_generation_prompt));
-    TRY(json_get_bool(&get, "continue_final_message", &ask->continue_final_message));
-    if (ask->continue_final_message && ask->add_generation_prompt)
-        return json_get_fail(&get, STATUS_INVALID, "continue_final_message",
-                             "needs `add_generation_prompt`: false");
-    if (ask->continue_final_message)
-        return json_get_fail(&get, STATUS_UNSUPPORTED, "continue_final_message",
-                             "is not served here; leave it out");
-    bool echo = false;
-    TRY(json_get_bool(&get, "echo", &echo));
-    if (echo)
-        return json_get_fail(&get, STATUS_UNSUPPORTED, "echo", "is not served for chats");
-    const json_t *vars = NULL;
-    TRY(json_get_object(&get, "chat_template_kwargs", &vars)); /* today's templates read none */
-    TRY(fields_read(&get, limits, ask));
-    fields_note_unknown(&get, own_fields, ask);
-    return STATUS_OK;
+    return fields_read(&get, limits, ask);
 }
 
 static void put_logprob_of(const struct reply *reply, uint32_t id, float logprob, struct buf *out) {
@@ -267,8 +153,7 @@ static void put_chunk(const struct reply *reply, const struct reply_choice *choi
     reply_put_ids(reply, choice, out);
     buf_puts(out, "}]");
     put_prompt_ids(reply, choice, out);
-    if (reply->ask->continuous_usage)
-        reply_put_usage(reply, false, out);
+    reply_put_chunk_end(reply, out);
     buf_puts(out, "}\n\n");
 }
 
@@ -295,7 +180,6 @@ static void put_whole(const struct reply *reply, const struct reply_choice *choi
     }
     buf_putc(out, ']');
     reply_put_usage(reply, true, out);
-    buf_puts(out, ",\"system_fingerprint\":null");
     put_prompt_ids(reply, &choices[0], out);
     buf_putc(out, '}');
 }

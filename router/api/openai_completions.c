@@ -25,8 +25,7 @@ static enum status add_ids(const struct json_get *get, const json_t *list,
     if (n == 0)
         return json_get_fail(get, STATUS_INVALID, "prompt", "must not be empty");
     if (n > limits->prompt_max)
-        return json_get_fail(get, STATUS_LIMIT, "prompt",
-                             "has %zu tokens; at most %u fit the context", n, limits->prompt_max);
+        return errors_too_long(get->error, "prompt", limits->prompt_max, n, 0);
     prompt->is_ids = true;
     ids_init(&prompt->ids, n);
     return fields_ids(get, "prompt", list, limits->n_tokens, &prompt->ids);
@@ -58,8 +57,6 @@ static enum status read_prompts(const struct json_get *get, const struct ask_lim
     return STATUS_OK;
 }
 
-static const char *const own_fields[] = {"prompt", "max_tokens", "echo", "logprobs", NULL};
-
 static enum status parse_completions(const json_t *root, const struct ask_limits *limits,
                                      struct ask *ask, struct api_error *error) {
     struct json_get get = {root, "", &error->error};
@@ -73,7 +70,10 @@ static enum status parse_completions(const json_t *root, const struct ask_limits
     TRY(json_get_bool(&get, "echo", &ask->echo));
     int64_t max_new = ASK_TOKENS_DEFAULT;
     TRY(json_get_int(&get, "max_tokens", ask->echo ? 0 : 1, INT32_MAX, &max_new));
-    ask->has_max_new = true;
+    TRY(fields_int(&get, "max_completion_tokens", &max_new));
+    ask->max_new = limits->max_new;
+    ask->has_max_new = limits->max_new == 0 || json_get_member(&get, "max_tokens") ||
+                       json_get_member(&get, "max_completion_tokens");
     ask->sampling.max_new = (uint32_t)max_new;
     int64_t top = 0;
     TRY(json_get_int(&get, "logprobs", 0, MESSAGE_TOP_MAX, &top));
@@ -82,9 +82,7 @@ static enum status parse_completions(const json_t *root, const struct ask_limits
     if (ask->echo && ask->sampling.want_logprobs)
         return json_get_fail(&get, STATUS_UNSUPPORTED, "logprobs",
                              "of an echoed prompt are not served");
-    TRY(fields_read(&get, limits, ask));
-    fields_note_unknown(&get, own_fields, ask);
-    return STATUS_OK;
+    return fields_read(&get, limits, ask);
 }
 
 /* One token's {"text": logprob, ...}: the best ones and the sampled one. Different ids can look the
@@ -187,8 +185,7 @@ static void put_chunk(const struct reply *reply, const struct reply_choice *choi
     buf_puts(out, "\"choices\":[");
     put_choice(reply, choice, out);
     buf_putc(out, ']');
-    if (reply->ask->continuous_usage)
-        reply_put_usage(reply, false, out);
+    reply_put_chunk_end(reply, out);
     buf_puts(out, "}\n\n");
 }
 
@@ -208,7 +205,7 @@ static void put_whole(const struct reply *reply, const struct reply_choice *choi
     }
     buf_putc(out, ']');
     reply_put_usage(reply, true, out);
-    buf_puts(out, ",\"system_fingerprint\":null}");
+    buf_putc(out, '}');
 }
 
 static const struct dialect_writer writer = {

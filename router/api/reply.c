@@ -19,6 +19,13 @@ void reply_put_usage(const struct reply *reply, bool at_end, struct buf *out) {
     buf_putc(out, '}');
 }
 
+void reply_put_chunk_end(const struct reply *reply, struct buf *out) {
+    if (reply->ask->continuous_usage)
+        reply_put_usage(reply, false, out);
+    else if (reply->ask->include_usage)
+        buf_puts(out, ",\"usage\":null");
+}
+
 static const char *finish_name(enum finish finish) {
     return finish == FINISH_LENGTH ? "length" : finish == FINISH_ERROR ? "error" : "stop";
 }
@@ -85,6 +92,8 @@ void reply_put_head(const struct reply *reply, const char *object, struct buf *o
     json_put_int(out, reply->created);
     buf_puts(out, ",\"model\":");
     json_put_string(out, reply->model, strlen(reply->model));
+    buf_puts(out, ",\"system_fingerprint\":");
+    json_put_string(out, reply->fingerprint, strlen(reply->fingerprint));
     buf_putc(out, ',');
 }
 

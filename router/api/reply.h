@@ -18,6 +18,7 @@ struct reply {
     const struct tokenizer *tokenizer; /* borrowed */
     const char *model;                 /* borrowed */
     char id[40];                       /* "chatcmpl-..." */
+    char fingerprint[20];              /* "fp_...": what computes it (serving_fingerprint()) */
     int64_t created;                   /* Unix seconds */
     uint32_t context;                  /* most tokens of a sequence, prompt and answer */
     uint32_t n_prompt_tokens;          /* of all prompts, each once */
@@ -46,6 +47,9 @@ struct reply_choice {
 /* `,"usage":{...}`, with prompt_tokens_details at the end of an answer. */
 void reply_put_usage(const struct reply *reply, bool at_end, struct buf *out);
 
+/* What stands behind a chunk's choices: usage so far, or null where it comes at the end. */
+void reply_put_chunk_end(const struct reply *reply, struct buf *out);
+
 /* `"finish_reason":...,"stop_reason":...` */
 void reply_put_finish(const struct reply_choice *choice, struct buf *out);
 
@@ -61,7 +65,7 @@ struct span reply_token_bytes(const struct reply *reply, uint32_t id);
 /* How many characters of the text begin in this token; 0 for one that is not shown. */
 uint32_t reply_token_chars(const struct reply *reply, uint32_t id);
 
-/* `"id":...,"object":...,"created":...,"model":...,` */
+/* `"id":...,"object":...,"created":...,"model":...,"system_fingerprint":...,` */
 void reply_put_head(const struct reply *reply, const char *object, struct buf *out);
 
 /* A chunk without choices: usage alone, after all finish chunks. */

@@ -125,8 +125,9 @@ def cors_is_for_listed_origins_alone():
             for method, path, body in (("GET", "/v1/models", None), ("OPTIONS", "/v1/completions", None),
                                        ("POST", "/v1/completions", {"prompt": "x", "max_tokens": 1}),
                                        ("POST", "/v1/completions", {"prompt": "x", "max_tokens": 1, "stream": True})):
-                _, headers, _ = request(cluster.port, method, path, body, {"Origin": origin})
+                status, headers, _ = request(cluster.port, method, path, body, {"Origin": origin})
                 assert headers.get("Access-Control-Allow-Origin") == want, (origin, method, path, headers)
+                assert (status == 403) == (want is None and method == "POST"), (origin, method, path, status)
 
 
 def main():
@@ -144,7 +145,7 @@ def main():
     with tempfile.NamedTemporaryFile("w", suffix=".keys") as keys:
         keys.write("# of the test\nsecret-one\n  secret-two  \n")
         keys.flush()
-        with Cluster("--mixed", 1, "--api-keys", keys.name) as cluster:
+        with Cluster("--mixed", 1, "--api-keys", keys.name, "--admin-keys", keys.name) as cluster:
             client_checks(tally, "with a key", cluster.url, "secret-two")
 
     def with_the_real_model():

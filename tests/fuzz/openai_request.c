@@ -1,5 +1,6 @@
 /* Bodies of every dialect that parses one: the first byte picks the dialect. Whatever is accepted
- * must hold what later stages rely on. */
+ * must hold what later stages rely on, and a conversation becomes a prompt or is refused by a
+ * template that writes all of it, with every byte of the request as plain text. */
 #include "base/assert.h"
 #include "model/json/json_get.h"
 #include "router/api/api.h"
@@ -14,9 +15,47 @@ static void check(const struct ask *ask) {
         ASSERT(ask->stops[i].n > 0 && ask->stops[i].n <= ASK_STOP_BYTES_MAX);
     ASSERT(ask->sampling.n_top <= MESSAGE_TOP_MAX && ask->sampling.n_bias <= MESSAGE_BIAS_MAX);
     ASSERT(ask->sampling.temperature >= 0 && ask->sampling.top_p > 0);
-    ASSERT(!ask->is_chat || ask->n_messages > 0);
+    ASSERT(!ask->is_chat || ask->chat.input.n_messages > 0);
     for (uint32_t i = 0; i < ask->n_prompts; i++)
         ASSERT(ask->is_chat || ask->prompts[i].is_ids || ask->prompts[i].text.n > 0);
+}
+
+/* Its own bytes are markup, and none of them is a digit. */
+static const char mirror[] =
+    "{{ bos_token }}{% for m in messages %}[{{ m.role }}]{{ m.content }}{{ m.tool_calls | tojson "
+    "if "
+    "m.tool_calls }}{{ m.tool_call_id }}{{ m.name }}{{ m.reasoning_content }}{% endfor %}{{ tools "
+    "| "
+    "tojson }}{{ documents | tojson }}{{ enable_thinking }}{{ reasoning_effort }}"
+    "{{ '[answer]' if add_generation_prompt }}";
+
+static void check_prompt(const struct template *chosen, const struct ask *ask) {
+    struct error error = {0};
+    struct template_prompt prompt;
+    struct template_input input = ask->chat.input;
+    input.bos = SPAN("<s>");
+    if (template_render(chosen, &input, &prompt, &error) != STATUS_OK) {
+        ASSERT(error.text[0] != 0);
+        return;
+    }
+    for (size_t i = 0; i < prompt.n; i++)
+        for (size_t at = 0; at < prompt.segments[i].text.n; at++)
+            ASSERT(prompt.segments[i].kind == TEMPLATE_PLAIN ||
+                   prompt.segments[i].text.bytes[at] < '0' ||
+                   prompt.segments[i].text.bytes[at] > '9');
+    template_prompt_fini(&prompt);
+}
+
+static void check_prompts(const struct ask *ask) {
+    static struct template chosen[2];
+    static const struct template_source sources[2] = {{.text = {mirror, sizeof mirror - 1}},
+                                                      {.family = "hash"}};
+    struct error error;
+    for (size_t i = 0; i < 2; i++) {
+        if (!chosen[i].kind)
+            ASSERT(template_choose(&chosen[i], &sources[i], &error) == STATUS_OK);
+        check_prompt(&chosen[i], ask);
+    }
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -36,6 +75,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         status = dialect->parse(ask.body, &limits, &ask, &error);
     if (status == STATUS_OK && dialect->writer)
         check(&ask);
+    if (status == STATUS_OK && ask.is_chat)
+        check_prompts(&ask);
     ASSERT(status == STATUS_OK || error.error.text[0] != 0);
     error.status = status;
     struct buf out;

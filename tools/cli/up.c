@@ -51,6 +51,11 @@ static const struct {
     {"policy", "NAME", TO_ROUTER, "round_robin, least_load, two_choices, prefix_affinity"},
     {"queue", "N", TO_ROUTER, "requests that may wait for a worker"},
     {"api-keys", "FILE", TO_ROUTER, "clients must bring one of these keys"},
+    {"admin-keys", "FILE", TO_ROUTER, "tandem status and drain must bring one of these keys"},
+    {"allow-host", "NAME", TO_ROUTER, "a further name of this server, in the Host field"},
+    {"generation-config", "auto|none", TO_ROUTER,
+     "whether the model's sampling defaults hold (auto)"},
+    {"default-max-tokens", "N", TO_ROUTER, "tokens of an answer where a request is silent"},
 };
 #define N_TABLE (sizeof table / sizeof *table)
 

@@ -1,4 +1,5 @@
 #include "model/json/json_get.h"
+#include "router/api/api.h"
 #include "router/api/errors.h"
 #include "router/api/json_put.h"
 #include "tests/support/suite.h"
@@ -212,7 +213,7 @@ START_TEST(statuses_become_the_documented_errors) {
         buf_init(&out, 0);
         errors_put_event(&error, &out);
         ck_assert_int_eq(errors_http(&error), cases[i].http);
-        ck_assert_int_eq(errors_retry_after_s(&error), cases[i].retry_s);
+        ck_assert_int_eq(errors_want_retry(&error), cases[i].retry_s);
         ck_assert_int_eq(strncmp(out.data, "data: ", 6), 0);
         json_t *root = json_loads(out.data + 6, 0, NULL);
         json_t *object = json_object_get(root, "error");
@@ -227,7 +228,54 @@ START_TEST(statuses_become_the_documented_errors) {
 }
 END_TEST
 
+START_TEST(a_prompt_that_is_too_long_is_refused_in_known_words) {
+    struct error error;
+    ck_assert_int_eq(errors_too_long(&error, "messages", 8192, 9031, 0), STATUS_LIMIT);
+    ck_assert_str_eq(error.text, "This model's maximum context length is 8192 tokens. However, the "
+                                 "prompt is too long: 9031 tokens.");
+    ck_assert_str_eq(error.field, "messages");
+    errors_too_long(&error, "prompt", 8192, 0, 0);
+    ck_assert_str_eq(error.text, "This model's maximum context length is 8192 tokens. However, the "
+                                 "prompt is too long: more than 8192 tokens.");
+    errors_too_long(&error, "max_tokens", 8192, 31, 9000);
+    ck_assert_str_eq(error.text, "This model's maximum context length is 8192 tokens. However, the "
+                                 "prompt is too long to be followed by 9000 tokens: it has 31 "
+                                 "tokens.");
+}
+END_TEST
+
+START_TEST(a_path_that_is_nearly_served_is_named) {
+    static const char *const cases[][2] = {
+        {"/chat/completions", "/v1/chat/completions"},
+        {"/models/x", "/v1/models/x"},
+        {"/v1/models/", "/v1/models"},
+        {"//v1/models", "/v1/models"},
+        {"/v1//chat/completions/", "/v1/chat/completions"},
+        {"/v1/v1/completions", "/v1/completions"},
+        {"/v1/tokenize", "/tokenize"},
+        {"/", NULL},
+        {"/v1", NULL},
+        {"/v1/nothing", NULL},
+        {"*", NULL},
+    };
+    char near[256];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        bool found = api_near(cases[i][0], near);
+        ck_assert_msg(found == (cases[i][1] != NULL), "%s: %s", cases[i][0], near);
+        if (found)
+            ck_assert_str_eq(near, cases[i][1]);
+    }
+    char longest[4000];
+    memset(longest, 'a', sizeof longest - 1);
+    longest[0] = '/';
+    longest[sizeof longest - 1] = 0;
+    ck_assert(!api_near(longest, near));
+}
+END_TEST
+
 void suite_add(TCase *tests) {
+    tcase_add_test(tests, a_prompt_that_is_too_long_is_refused_in_known_words);
+    tcase_add_test(tests, a_path_that_is_nearly_served_is_named);
     tcase_add_test(tests, what_is_no_json_object_is_invalid);
     tcase_add_test(tests, legal_oddities_are_read);
     tcase_add_test(tests, depth_is_bounded);

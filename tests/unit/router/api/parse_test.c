@@ -9,7 +9,9 @@
 const char *const suite_name = "router_api_parse";
 const double suite_timeout_s = 60;
 
-static const struct ask_limits limits = {.model = "m", .n_tokens = 1000, .prompt_max = 4096};
+static const struct interval textless[] = {{500, 501}, {990, 1000}};
+static const struct ask_limits limits = {
+    .model = "m", .n_tokens = 1000, .n_textless = 2, .textless = textless, .prompt_max = 4096};
 
 static enum status parse_all(const struct dialect *dialect, const char *body, struct ask *ask,
                              struct api_error *error) {
@@ -210,6 +212,26 @@ START_TEST(values_arrive_where_they_belong) {
 }
 END_TEST
 
+START_TEST(ids_without_text_are_no_answer_but_may_be_in_prompts) {
+    struct ask ask;
+    struct api_error error;
+    for (size_t i = 0; i < 2; i++) {
+        refused(both[i], "\"allowed_token_ids\":[5,500]", STATUS_INVALID, "allowed_token_ids");
+        refused(both[i], "\"allowed_token_ids\":[999]", STATUS_INVALID, "allowed_token_ids");
+        refused(both[i], "\"logit_bias\":{\"990\":-100}", STATUS_INVALID, "logit_bias");
+        accepted(both[i], "\"allowed_token_ids\":[499,501,989]", &ask);
+        ask_fini(&ask);
+        accepted(both[i], "\"logit_bias\":{\"499\":1,\"501\":1}", &ask);
+        ask_fini(&ask);
+        accepted(both[i], "\"stop_token_ids\":[500]", &ask);
+        ask_fini(&ask);
+    }
+    ck_assert_int_eq(parse_all(&dialect_completions, "{\"prompt\":[1,500,999]}", &ask, &error),
+                     STATUS_OK);
+    ask_fini(&ask);
+}
+END_TEST
+
 START_TEST(completions_take_all_four_prompt_forms) {
     static const struct {
         const char *body;
@@ -272,12 +294,12 @@ START_TEST(chat_content_has_four_forms) {
         "{\"role\":\"tool\",\"content\":\"42\",\"tool_call_id\":\"c\"},"
         "{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"last\"}]}]}";
     ck_assert_int_eq(parse_all(&dialect_chat, body, &ask, &error), STATUS_OK);
-    ck_assert_uint_eq(ask.n_messages, 5);
-    ck_assert(span_is(ask.messages[1].content, "one\ntwo"));
-    ck_assert(span_is(ask.messages[1].name, "bob"));
-    ck_assert(ask.messages[2].content.n == 0 && ask.messages[3].role == TEMPLATE_TOOL);
-    ck_assert(span_is(ask.messages[4].content, "last"));
-    ck_assert(!ask.add_special && !ask.has_max_new && ask.add_generation_prompt);
+    ck_assert_uint_eq(ask.chat.input.n_messages, 5);
+    ck_assert(span_is(ask.chat.messages[1].content, "one\ntwo"));
+    ck_assert(span_is(ask.chat.messages[1].name, "bob"));
+    ck_assert(ask.chat.messages[2].content.n == 0 && ask.chat.messages[3].role == TEMPLATE_TOOL);
+    ck_assert(span_is(ask.chat.messages[4].content, "last"));
+    ck_assert(!ask.add_special && !ask.has_max_new && ask.chat.input.add_generation_prompt);
     ask_fini(&ask);
 }
 END_TEST
@@ -296,10 +318,10 @@ START_TEST(bad_messages_are_named) {
         {"{\"messages\":[{\"role\":\"user\",\"content\":5}]}", "messages[0].content"},
         {"{\"messages\":[{\"role\":\"user\",\"content\":[\"a\"]}]}", "messages[0].content"},
         {"{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\"}]}]}",
-         "messages[0].content"},
+         "messages[0].content[0].text"},
         {"{\"messages\":[{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"user\",\"content\":"
          "[{\"type\":\"text\",\"text\":1}]}]}",
-         "messages[1].text"},
+         "messages[1].content[0].text"},
         {"{\"messages\":[{\"role\":\"user\",\"content\":\"a\",\"name\":1}]}", "messages[0].name"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
@@ -368,6 +390,14 @@ START_TEST(tokenize_takes_a_prompt_or_messages) {
                      STATUS_OK);
     ck_assert(!ask.add_special && ask.is_chat && ask.return_strings);
     ask_fini(&ask);
+    /* Nothing is called where nothing is generated, so that tools need no `tool_choice` here. */
+    ck_assert_int_eq(parse_all(&dialect_tokenize,
+                               "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],"
+                               "\"tools\":[{}],\"tool_choice\":\"auto\"}",
+                               &ask, &error),
+                     STATUS_OK);
+    ck_assert_uint_eq(json_array_size(ask.chat.input.tools), 1);
+    ask_fini(&ask);
     ck_assert_int_eq(parse_all(&dialect_tokenize, "{}", &ask, &error), STATUS_INVALID);
     ask_fini(&ask);
     ck_assert_int_eq(parse_all(&dialect_detokenize, "{\"tokens\":[5,6]}", &ask, &error), STATUS_OK);
@@ -382,11 +412,76 @@ START_TEST(tokenize_takes_a_prompt_or_messages) {
 }
 END_TEST
 
+/* A value at a bound is taken, one above it is refused. */
+START_TEST(a_call_may_have_as_many_sequences_as_the_bound) {
+    char *body = malloc(64 + ASK_PROMPTS_MAX * 8);
+    ck_assert_uint_eq(ASK_SEQUENCES_MAX % 2, 0);
+    size_t at = (size_t)sprintf(body, "{\"n\":2,\"prompt\":[");
+    for (int i = 0; i < ASK_SEQUENCES_MAX / 2; i++)
+        at += (size_t)sprintf(body + at, "%s\"a\"", i ? "," : "");
+    sprintf(body + at, "]}");
+    struct ask ask;
+    struct api_error error;
+    ck_assert_int_eq(parse_all(&dialect_completions, body, &ask, &error), STATUS_OK);
+    ck_assert_uint_eq(ask.n_choices * ask.n_prompts, ASK_SEQUENCES_MAX);
+    ask_fini(&ask);
+    free(body);
+}
+END_TEST
+
+START_TEST(stops_may_be_as_long_as_the_bound) {
+    char members[ASK_STOP_BYTES_MAX + 32];
+    for (size_t extra = 0; extra < 2; extra++) {
+        size_t n = ASK_STOP_BYTES_MAX + extra;
+        memcpy(members, "\"stop\":\"", 8);
+        memset(members + 8, 's', n);
+        memcpy(members + 8 + n, "\"", 2);
+        if (extra) {
+            refused(&dialect_completions, members, STATUS_INVALID, "stop");
+            continue;
+        }
+        struct ask ask;
+        accepted(&dialect_completions, members, &ask);
+        ck_assert_uint_eq(ask.n_stops, 1);
+        ck_assert_uint_eq(ask.stops[0].n, ASK_STOP_BYTES_MAX);
+        ask_fini(&ask);
+    }
+}
+END_TEST
+
+/* [field, least, most] of whole numbers: both bounds are taken, and nothing beyond them. */
+START_TEST(whole_numbers_are_taken_from_bound_to_bound) {
+    static const struct {
+        const char *name;
+        long long least, most;
+    } fields[] = {{"n", 1, ASK_CHOICES_MAX},
+                  {"top_k", -1, INT32_MAX},
+                  {"seed", INT64_MIN, INT64_MAX},
+                  {"max_tokens", 1, INT32_MAX}};
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+        for (int end = 0; end < 2; end++) {
+            char members[96];
+            struct ask ask;
+            long long bound = end ? fields[i].most : fields[i].least;
+            snprintf(members, sizeof members, "\"%s\":%lld", fields[i].name, bound);
+            accepted(&dialect_completions, members, &ask);
+            ask_fini(&ask);
+            if (bound == INT64_MAX || bound == INT64_MIN)
+                continue; /* what lies beyond is no number that JSON could be read as */
+            snprintf(members, sizeof members, "\"%s\":%lld", fields[i].name,
+                     end ? bound + 1 : bound - 1);
+            refused(&dialect_completions, members, STATUS_INVALID, fields[i].name);
+        }
+    }
+}
+END_TEST
+
 void suite_add(TCase *tests) {
     tcase_add_test(tests, each_shared_field_refuses_what_it_cannot_be);
     tcase_add_test(tests, a_known_field_that_is_not_served_is_named);
     tcase_add_test(tests, null_is_absent_and_neutral_values_ask_for_nothing);
     tcase_add_test(tests, values_arrive_where_they_belong);
+    tcase_add_test(tests, ids_without_text_are_no_answer_but_may_be_in_prompts);
     tcase_add_test(tests, completions_take_all_four_prompt_forms);
     tcase_add_test(tests, echo_allows_no_new_tokens);
     tcase_add_test(tests, chat_content_has_four_forms);
@@ -395,4 +490,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, unknown_fields_are_noted_and_ignored);
     tcase_add_test(tests, sequences_of_a_call_are_bounded);
     tcase_add_test(tests, tokenize_takes_a_prompt_or_messages);
+    tcase_add_test(tests, a_call_may_have_as_many_sequences_as_the_bound);
+    tcase_add_test(tests, stops_may_be_as_long_as_the_bound);
+    tcase_add_test(tests, whole_numbers_are_taken_from_bound_to_bound);
 }

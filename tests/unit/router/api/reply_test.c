@@ -23,6 +23,7 @@ static void set_up(void) {
                            .tokenizer = tokenizer,
                            .model = "m \"quoted\"",
                            .id = "chatcmpl-1",
+                           .fingerprint = "fp_0123456789ab",
                            .created = 1700000000,
                            .context = 4096,
                            .n_prompt_tokens = 7,
@@ -72,7 +73,9 @@ START_TEST(chat_chunks_say_role_text_and_end) {
     json_t *root = parse_event();
     expect(root,
            "{\"id\":\"chatcmpl-1\",\"object\":\"chat.completion.chunk\",\"created\":1700000000,"
-           "\"model\":\"m \\\"quoted\\\"\",\"choices\":[{\"index\":2,\"delta\":{\"role\":"
+           "\"model\":\"m "
+           "\\\"quoted\\\"\",\"system_fingerprint\":\"fp_0123456789ab\",\"choices\":[{\"index\":2,"
+           "\"delta\":{\"role\":"
            "\"assistant\",\"content\":\"a\\\"\\n\\u20ac\"},\"logprobs\":null,"
            "\"finish_reason\":null}]}");
     json_decref(root);
@@ -135,6 +138,23 @@ START_TEST(continuous_usage_is_in_every_chunk_and_the_usage_chunk_has_no_choices
                "\"prompt_tokens_details\":{\"cached_tokens\":4}}");
         expect(json_object_get(root, "id"), "\"chatcmpl-1\"");
         json_decref(root);
+    }
+}
+END_TEST
+
+START_TEST(usage_is_null_in_chunks_where_it_comes_at_the_end) {
+    struct reply_choice choice = {.text = SPAN("x")};
+    for (size_t d = 0; d < 2; d++) {
+        const struct dialect *dialect = d ? &dialect_chat : &dialect_completions;
+        for (int asked = 0; asked < 2; asked++) {
+            ask.include_usage = asked;
+            buf_clear(&out);
+            dialect->writer->chunk(&reply, &choice, &out);
+            json_t *root = parse_event();
+            const json_t *usage = json_object_get(root, "usage");
+            ck_assert(asked ? json_is_null(usage) : usage == NULL);
+            json_decref(root);
+        }
     }
 }
 END_TEST
@@ -248,6 +268,7 @@ START_TEST(plain_replies_hold_all_choices) {
     dialect_chat.writer->whole(&reply, choices, 2, &out);
     json_t *root = parse_whole();
     expect(json_object_get(root, "object"), "\"chat.completion\"");
+    expect(json_object_get(root, "system_fingerprint"), "\"fp_0123456789ab\"");
     expect(
         json_object_get(root, "choices"),
         "[{\"index\":0,\"message\":{\"role\":\"assistant\",\"content\":\"one\"},\"logprobs\":null,"
@@ -262,6 +283,7 @@ START_TEST(plain_replies_hold_all_choices) {
     dialect_completions.writer->whole(&reply, choices, 2, &out);
     root = parse_whole();
     expect(json_object_get(root, "object"), "\"text_completion\"");
+    expect(json_object_get(root, "system_fingerprint"), "\"fp_0123456789ab\"");
     expect(json_array_get(json_object_get(root, "choices"), 1),
            "{\"index\":1,\"text\":\"two\",\"logprobs\":null,\"finish_reason\":\"length\","
            "\"stop_reason\":null}");
@@ -295,6 +317,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, chat_chunks_say_role_text_and_end);
     tcase_add_test(tests, ends_tell_what_stopped_them);
     tcase_add_test(tests, continuous_usage_is_in_every_chunk_and_the_usage_chunk_has_no_choices);
+    tcase_add_test(tests, usage_is_null_in_chunks_where_it_comes_at_the_end);
     tcase_add_test(tests, token_ids_come_with_each_piece_and_prompt_ids_with_the_first);
     tcase_add_test(tests, chat_logprobs_are_sorted_and_hold_the_sampled_token);
     tcase_add_test(tests, completion_logprobs_are_four_lists_of_one_length);

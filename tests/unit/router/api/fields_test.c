@@ -1,0 +1,210 @@
+#include "base/buf.h"
+#include "base/file.h"
+#include "model/json/json_get.h"
+#include "router/api/api.h"
+#include "router/api/field_table.h"
+#include "tests/support/suite.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *const suite_name = "router_api_fields";
+const double suite_timeout_s = 30;
+
+static const struct ask_limits limits = {.model = "m", .n_tokens = 1000, .prompt_max = 4096};
+
+/* The status of an otherwise good request with `"name":value`; *error is what it says. */
+static enum status parse(const struct dialect *dialect, const char *name, const char *value,
+                         struct api_error *error, char unknown[64]) {
+    struct ask ask;
+    char body[512];
+    bool is_chat = dialect == &dialect_chat;
+    *error = (struct api_error){0};
+    snprintf(body, sizeof body, "{%s,\"%s\":%s}",
+             is_chat ? "\"messages\":[{\"role\":\"user\",\"content\":\"a\"}]" : "\"prompt\":\"a\"",
+             name, value);
+    ask_init(&ask);
+    enum status status = json_get_parse(body, strlen(body), &ask.body, &error->error);
+    ck_assert_msg(status == STATUS_OK, "%s: %s", body, error->error.text);
+    status = dialect->parse(ask.body, &limits, &ask, error);
+    snprintf(unknown, 64, "%s", ask.unknown);
+    ask_fini(&ask);
+    return status;
+}
+
+static const struct {
+    const struct dialect *dialect;
+    unsigned bit;
+} routes[] = {{&dialect_chat, FIELD_CHAT}, {&dialect_completions, FIELD_COMPLETIONS}};
+
+START_TEST(rows_are_in_order_and_say_one_thing_of_a_route) {
+    for (size_t i = 0; field_nth(i); i++) {
+        const struct field_row *row = field_nth(i);
+        ck_assert_ptr_eq(field_find(row->name), row);
+        ck_assert_msg(i == 0 || strcmp(field_nth(i - 1)->name, row->name) < 0, "%s", row->name);
+        ck_assert_msg((row->served & row->refused) == 0 && (row->idle & row->refused) == 0 &&
+                          (row->served & row->idle) == 0 &&
+                          (row->served | row->refused | row->idle) != 0,
+                      "%s", row->name);
+        ck_assert_msg(row->min <= row->max, "%s", row->name);
+    }
+    ck_assert_ptr_null(field_find("frobnicate"));
+}
+END_TEST
+
+START_TEST(every_refused_field_is_named_on_its_routes) {
+    unsigned n = 0;
+    for (size_t i = 0; field_nth(i); i++) {
+        const struct field_row *row = field_nth(i);
+        if (strcmp(row->name, "messages") == 0 || strcmp(row->name, "prompt") == 0)
+            continue; /* beside the other they are refused before */
+        for (size_t r = 0; r < 2; r++) {
+            struct api_error error;
+            char unknown[64];
+            if (!(row->refused & routes[r].bit))
+                continue;
+            enum status status = parse(routes[r].dialect, row->name, "{\"a\":1}", &error, unknown);
+            ck_assert_msg(status == STATUS_UNSUPPORTED, "%s is not refused", row->name);
+            ck_assert_str_eq(error.error.field, row->name);
+            n++;
+        }
+    }
+    ck_assert_uint_gt(n, 150);
+}
+END_TEST
+
+START_TEST(values_that_ask_for_nothing_are_taken) {
+    for (size_t i = 0; field_nth(i); i++) {
+        const struct field_row *row = field_nth(i);
+        for (size_t r = 0; r < 2; r++) {
+            struct api_error error;
+            char unknown[64];
+            if (strcmp(row->name, "messages") == 0 || strcmp(row->name, "prompt") == 0 ||
+                !((row->refused | row->idle) & routes[r].bit))
+                continue;
+            ck_assert_int_eq(parse(routes[r].dialect, row->name, "null", &error, unknown),
+                             STATUS_OK);
+            ck_assert_str_eq(unknown, "");
+            if (row->idle)
+                ck_assert_int_eq(parse(routes[r].dialect, row->name, "7", &error, unknown),
+                                 STATUS_OK);
+        }
+    }
+    static const char *const pairs[][3] = {
+        /* asks for nothing; asks for something */
+        {"typical_p", "1.0", "0.9"},
+        {"mirostat", "0", "1"},
+        {"top_n_sigma", "-1", "1"},
+        {"grammar", "\"\"", "\"root ::= 'a'\""},
+        {"lora", "[]", "[{\"id\":0}]"},
+        {"modalities", "[\"text\"]", "[\"text\",\"audio\"]"},
+        {"function_call", "\"none\"", "\"auto\""},
+        {"do_sample", "true", "false"},
+        {"use_beam_search", "false", "true"},
+        {"guided_json", "null", "{}"},
+    };
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        struct api_error error;
+        char unknown[64];
+        for (size_t r = 0; r < 2; r++) {
+            const struct dialect *dialect = routes[r].dialect;
+            ck_assert_msg(parse(dialect, pairs[i][0], pairs[i][1], &error, unknown) == STATUS_OK,
+                          "%s: %s: %s", pairs[i][0], pairs[i][1], error.error.text);
+            ck_assert_msg(parse(dialect, pairs[i][0], pairs[i][2], &error, unknown) ==
+                              STATUS_UNSUPPORTED,
+                          "%s: %s", pairs[i][0], pairs[i][2]);
+        }
+    }
+    struct api_error error;
+    char unknown[64];
+    ck_assert_int_eq(parse(&dialect_completions, "chat_template_kwargs", "{}", &error, unknown),
+                     STATUS_OK);
+    ck_assert_int_eq(parse(&dialect_completions, "max_completion_tokens", "5", &error, unknown),
+                     STATUS_OK);
+    ck_assert_int_eq(parse(&dialect_completions, "return_token_strs", "true", &error, unknown),
+                     STATUS_OK);
+    ck_assert_str_eq(unknown, "return_token_strs");
+}
+END_TEST
+
+static void put_names(struct buf *out, const struct field_row *row, bool is_first) {
+    buf_printf(out, "%s`%s`", is_first ? "" : ", ", row->name);
+    if (row->neutral && row->refused == (FIELD_CHAT | FIELD_COMPLETIONS))
+        buf_printf(out, " (%s)", row->neutral);
+}
+
+static const char *use_of(const struct field_row *row, unsigned bit) {
+    return row->served & bit ? "served" : row->refused & bit ? "refused" : "";
+}
+
+/* The three lists of docs/http-api.md. */
+static void put_docs(struct buf *out) {
+    static const char *const types[] = {"any",    "bool", "integer", "number",
+                                        "string", "list", "object"};
+    buf_puts(out, "| field | type and bounds | without it | chat | completions |\n"
+                  "|---|---|---|---|---|\n");
+    for (size_t i = 0; field_nth(i); i++) {
+        const struct field_row *row = field_nth(i);
+        if (!row->served)
+            continue;
+        buf_printf(out, "| `%s` | %s", row->name, types[row->type]);
+        if (row->min != 0 || row->max != 0)
+            buf_printf(out, ", %.10g to %.10g", row->min, row->max);
+        if (row->says)
+            buf_printf(out, "; %s", row->says);
+        buf_printf(out, " | %s | %s | %s |\n", row->otherwise ? row->otherwise : "",
+                   use_of(row, FIELD_CHAT), use_of(row, FIELD_COMPLETIONS));
+    }
+    buf_puts(out, "\nRefused on both routes, unless null, false, empty or the value in brackets: ");
+    bool is_first = true;
+    for (size_t i = 0; field_nth(i); i++)
+        if (!field_nth(i)->served && field_nth(i)->refused) {
+            put_names(out, field_nth(i), is_first);
+            is_first = false;
+        }
+    buf_puts(out, ".\n\nWithout meaning here, and not looked at: ");
+    is_first = true;
+    for (size_t i = 0; field_nth(i); i++)
+        if (field_nth(i)->idle) {
+            put_names(out, field_nth(i), is_first);
+            is_first = false;
+        }
+    buf_puts(out, ".\n");
+}
+
+/* Run with FIELDS_WRITE=FILE it writes what should stand between the two marks. */
+START_TEST(the_documentation_says_what_the_table_says) {
+    static const char begin[] = "<!-- fields: from router/api/field_table.c -->\n";
+    static const char end[] = "<!-- end of fields -->";
+    struct error error;
+    struct buf wanted, docs;
+    buf_init(&wanted, 0);
+    buf_init(&docs, 0);
+    put_docs(&wanted);
+    const char *to = getenv("FIELDS_WRITE");
+    FILE *file = to ? fopen(to, "w") : NULL;
+    if (file) {
+        fwrite(wanted.data, 1, wanted.n, file);
+        fclose(file);
+    }
+    ck_assert_int_eq(file_read(SOURCE_DIR "/docs/http-api.md", 1u << 20, &docs, &error), STATUS_OK);
+    buf_putc(&docs, 0);
+    const char *from = strstr(docs.data, begin);
+    const char *until = from ? strstr(from, end) : NULL;
+    ck_assert_ptr_nonnull(until);
+    from += sizeof begin - 1;
+    ck_assert_msg((size_t)(until - from) == wanted.n && memcmp(from, wanted.data, wanted.n) == 0,
+                  "docs/http-api.md does not say what field_table.c says: FIELDS_WRITE=FILE "
+                  "test_router_api_fields writes it");
+    buf_fini(&wanted);
+    buf_fini(&docs);
+}
+END_TEST
+
+void suite_add(TCase *tests) {
+    tcase_add_test(tests, rows_are_in_order_and_say_one_thing_of_a_route);
+    tcase_add_test(tests, every_refused_field_is_named_on_its_routes);
+    tcase_add_test(tests, values_that_ask_for_nothing_are_taken);
+    tcase_add_test(tests, the_documentation_says_what_the_table_says);
+}

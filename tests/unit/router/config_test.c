@@ -1,0 +1,148 @@
+/* Every option arrives in the field that is named for it. Each has a value that no other has, so
+ * two that were swapped are seen. */
+#include "router/config.h"
+
+#include "base/clock.h"
+#include "tests/support/option_values.h"
+#include "tests/support/suite.h"
+
+const char *const suite_name = "router config";
+const double suite_timeout_s = 30;
+
+static const struct option_value values[] = {
+    {"name", "r-17", "router"},
+    {"model", "hash", "cluster router"},
+    {"load-format", "dummy", "cluster router"},
+    {"served-model", "served-19", "router"},
+    {"generation-config", "none", "router"},
+    {"default-max-tokens", "23", "router"},
+    {"listen", "127.0.0.1:29", "router"},
+    {"announce", "ipc:///run/a-31", "router"},
+    {"policy", "two_choices", "router"},
+    {"queue", "37", "router"},
+    {"max-sequences", "41", "router"},
+    {"local-prefill-tokens", "43", "router"},
+    {"keys", "/keys-47", "cluster"},
+    {"api-keys", "/api-keys-53", "router"},
+    {"admin-keys", "/admin-keys-59", "router"},
+    {"allow-host", "host-61,host-67", "router"},
+    {"cors-origins", "http://a-71,http://b-73,http://c-79", "router"},
+    {"text-threads", "83", "router"},
+    {"deadline", "89ms", "router"},
+    {"max-body", "97K", "router"},
+    {"body-memory", "1009K", "router"},
+    {"max-connections", "101", "router"},
+    {"idle-timeout", "103ms", "router"},
+    {"head-timeout", "107ms", "router"},
+    {"body-timeout", "109ms", "router"},
+    {"stall-timeout", "113ms", "router"},
+    {"drain", "127ms", "router"},
+    {"log-level", "warn", "cluster router"},
+};
+#define N_VALUES (sizeof values / sizeof *values)
+
+/* Reads and frees the arguments. */
+static void read_args(struct config *config, struct option_args *args) {
+    struct buf errors;
+    buf_init(&errors, 65536);
+    enum status status = config_read(config, args->argc, args->argv, &errors);
+    ck_assert_msg(status == STATUS_OK, "%.*s", (int)errors.n, errors.data);
+    option_args_fini(args);
+    buf_fini(&errors);
+}
+
+static void check_texts(const struct config *config) {
+    ck_assert_str_eq(config->name, "r-17");
+    ck_assert_str_eq(config->model, "hash");
+    ck_assert_str_eq(config->served_model, "served-19");
+    ck_assert_str_eq(config->listen, "127.0.0.1:29");
+    ck_assert_str_eq(config->announce, "ipc:///run/a-31");
+    ck_assert_str_eq(config->policy, "two_choices");
+    ck_assert_str_eq(config->keys, "/keys-47");
+    ck_assert_str_eq(config->api_keys, "/api-keys-53");
+    ck_assert_str_eq(config->admin_keys, "/admin-keys-59");
+    ck_assert_uint_eq(config->n_hosts, 2);
+    ck_assert_str_eq(config->hosts[0], "host-61");
+    ck_assert_str_eq(config->hosts[1], "host-67");
+    ck_assert_uint_eq(config->n_origins, 3);
+    ck_assert_str_eq(config->origins[0], "http://a-71");
+    ck_assert_str_eq(config->origins[1], "http://b-73");
+    ck_assert_str_eq(config->origins[2], "http://c-79");
+}
+
+static void check_all(const struct config *config) {
+    check_texts(config);
+    ck_assert(config->dummy && !config->has_generation);
+    ck_assert_uint_eq(config->default_max_tokens, 23);
+    ck_assert_uint_eq(config->queue, 37);
+    ck_assert_uint_eq(config->max_sequences, 41);
+    ck_assert_uint_eq(config->local_prefill_tokens, 43);
+    ck_assert_uint_eq(config->text_threads, 83);
+    ck_assert_uint_eq(config->max_connections, 101);
+    ck_assert_uint_eq(config->max_body, 97 * 1024);
+    ck_assert_uint_eq(config->body_memory, 1009 * 1024);
+    ck_assert_uint_eq(config->deadline_ns, 89 * NS_PER_MS);
+    ck_assert_uint_eq(config->idle_ns, 103 * NS_PER_MS);
+    ck_assert_uint_eq(config->head_ns, 107 * NS_PER_MS);
+    ck_assert_uint_eq(config->body_ns, 109 * NS_PER_MS);
+    ck_assert_uint_eq(config->stall_ns, 113 * NS_PER_MS);
+    ck_assert_uint_eq(config->drain_ns, 127 * NS_PER_MS);
+    ck_assert_int_eq(config->log_level, LOG_WARN);
+}
+
+START_TEST(every_option_arrives_where_it_belongs) {
+    struct config config;
+    struct option_args args;
+    ck_assert_uint_eq(N_VALUES, option_rows(SOURCE_DIR "/router/config.c"));
+    option_args_flags(&args, values, N_VALUES);
+    read_args(&config, &args);
+    check_all(&config);
+    config_fini(&config);
+}
+END_TEST
+
+START_TEST(so_it_does_from_each_section_of_a_file) {
+    for (unsigned in_first = 0; in_first < 2; in_first++) {
+        struct config config;
+        struct option_args args;
+        option_args_file(&args, values, N_VALUES, in_first == 1);
+        read_args(&config, &args);
+        check_all(&config);
+        config_fini(&config);
+    }
+}
+END_TEST
+
+static void read_two(struct config *config, const char *name, const char *value) {
+    struct option_args args;
+    const struct option_value two[] = {{"model", "hash", NULL}, {name, value, NULL}};
+    option_args_flags(&args, two, 2);
+    read_args(config, &args);
+}
+
+START_TEST(every_word_of_a_choice_is_what_it_says) {
+    static const char *const policies[] = {"round_robin", "least_load", "two_choices",
+                                           "prefix_affinity"};
+    static const char *const levels[] = {"debug", "info", "warn", "error"};
+    struct config config;
+    for (unsigned i = 0; i < 4; i++) {
+        enum log_level level;
+        read_two(&config, "policy", policies[i]);
+        ck_assert_str_eq(config.policy, policies[i]);
+        config_fini(&config);
+        read_two(&config, "log-level", levels[i]);
+        ck_assert(log_level_parse(levels[i], &level));
+        ck_assert_int_eq(config.log_level, level);
+        config_fini(&config);
+    }
+    read_two(&config, "load-format", "auto");
+    ck_assert(!config.dummy && config.has_generation);
+    config_fini(&config);
+}
+END_TEST
+
+void suite_add(TCase *tests) {
+    tcase_add_test(tests, every_option_arrives_where_it_belongs);
+    tcase_add_test(tests, so_it_does_from_each_section_of_a_file);
+    tcase_add_test(tests, every_word_of_a_choice_is_what_it_says);
+}
