@@ -123,6 +123,7 @@ int main(int argc, char **argv) {
                                "`tandem-bench COMMAND --help` tells more.\n";
     const char *name = argc > 1 ? argv[1] : "";
     argp_err_exit_status = EXIT_CONFIG;
+    exit_checks_stdout();
     if (strcmp(name, "load") == 0) {
         char program[] = "tandem-bench load"; /* as its usage lines name it */
         argv[1] = program;

@@ -1,5 +1,7 @@
 #include "tools/cli/child.h"
 
+#include "base/log.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -50,12 +52,14 @@ void child_fini(struct child *child) {
 }
 
 static void end_line(struct child *child) {
+    size_t n = strlen(child->errors);
     child->line[child->n_line] = 0;
-    fprintf(stderr, "%s\n", child->line);
-    const char *at = strstr(child->line, "error: ");
-    if (at)
-        snprintf(child->error_line, sizeof child->error_line, "%s", at);
     child->n_line = 0;
+    if (strncmp(child->line, "error: ", 7) == 0 &&
+        n + strlen(child->line) + 2 <= sizeof child->errors)
+        snprintf(child->errors + n, sizeof child->errors - n, "%s\n", child->line);
+    else
+        log_words("%s", child->line);
 }
 
 /* Answers false at the pipe's end. */
@@ -90,6 +94,7 @@ static void become(struct child *child, int words, const char *notify_path, pid_
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     setpgid(0, 0); /* Ctrl-C is for the parent: a second signal would end us without draining */
+    signal(SIGPIPE, SIG_DFL); /* which we ignore */
     dup2(words, STDERR_FILENO);
     dup2(STDERR_FILENO, STDOUT_FILENO); /* standard output is the parent's one line */
     setenv("NOTIFY_SOCKET", notify_path, 1);
@@ -104,7 +109,7 @@ enum status child_start(struct child *child, const char *notify_path, struct err
         return error_set(error, STATUS_IO, "pipe: %s", strerror(errno));
     fcntl(ends[0], F_SETFL, O_NONBLOCK);
     child->ready = false;
-    child->error_line[0] = 0;
+    child->errors[0] = 0;
     close_pipe(child);
     pid_t parent = getpid();
     pid_t pid = fork();

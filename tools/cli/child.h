@@ -1,7 +1,8 @@
 /* tools/cli/child.h: one process that `tandem up` runs: started, watched, its words passed on.
  *
- * Standard error of a child goes through a pipe to ours, line by line, and the last "error: ..."
- * line is kept. A child dies with us. Loop thread only. */
+ * Standard error of a child goes through a pipe to ours, line by line; but lines "error: ..." are
+ * kept, because whoever started it says them once, when it knows what follows. A child dies with
+ * us. Loop thread only. */
 #pragma once
 
 #include "base/error.h"
@@ -11,7 +12,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define CHILD_ARGS_MAX 96
+#define CHILD_ARGS_MAX   96
+#define CHILD_ERRORS_MAX 4096 /* bytes of a child's last words */
 
 struct child {
     char name[64];
@@ -27,7 +29,7 @@ struct child {
     struct loop *loop;             /* borrowed */
     char line[4096];               /* of standard error, not ended yet */
     unsigned n_line;
-    char error_line[1024]; /* the last one that began with "error:" */
+    char errors[CHILD_ERRORS_MAX]; /* its lines that began with "error: ", of this life, in order */
 };
 
 void child_init(struct child *child, struct loop *loop, const char *kind, const char *name);

@@ -29,13 +29,12 @@ const char *cli_server(const char *option) {
 }
 
 int cli_fail(int code, const char *format, ...) {
+    char text[2048];
     va_list args;
     va_start(args, format);
-    fputs("error: ", stderr);
-    vfprintf(stderr, format, args);
-    fputc('\n', stderr);
+    vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    return code;
+    return exit_with(code, text);
 }
 
 static void print_help(FILE *out) {
@@ -47,6 +46,7 @@ static void print_help(FILE *out) {
 
 int main(int argc, char **argv) {
     const char *name = argc > 1 ? argv[1] : "";
+    exit_checks_stdout();
     if (strcmp(name, "--help") == 0 || strcmp(name, "help") == 0) {
         print_help(stdout);
         return 0;

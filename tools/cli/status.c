@@ -2,7 +2,9 @@
 
 #include "tools/lib/http_fetch.h"
 
+#include "base/buf.h"
 #include "base/exit.h"
+#include "base/file.h"
 
 #include <argp.h>
 #include <jansson.h>
@@ -10,20 +12,31 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define KEY_FILE_BYTES_MAX 65536u
+
 struct ask {
     const char *server;
-    const char *api_key;
+    const char *key_file;
     const char *worker; /* of drain */
     bool json;
+    bool undo, exits; /* of drain */
+    char key[512];    /* "": none */
 };
 
-enum { KEY_SERVER = 256, KEY_API_KEY, KEY_JSON };
+enum { KEY_SERVER = 256, KEY_ADMIN_KEY_FILE, KEY_JSON, KEY_UNDO, KEY_EXIT };
 
-static const struct argp_option options[] = {
-    {"server", KEY_SERVER, "URL", 0, "the server (default: TANDEM_SERVER or port 8000 here)", 0},
-    {"api-key", KEY_API_KEY, "KEY", 0, "default: OPENAI_API_KEY", 0},
-    {"json", KEY_JSON, NULL, 0, "print the JSON object", 0},
-    {0}};
+#define SHARED_OPTIONS                                                                             \
+    {"server", KEY_SERVER, "URL", 0, "the server (default: TANDEM_SERVER or port 8000 here)", 0},  \
+        {"admin-key-file",                                                                         \
+         KEY_ADMIN_KEY_FILE,                                                                       \
+         "FILE",                                                                                   \
+         0,                                                                                        \
+         "its first line that is no comment is the key (default: TANDEM_ADMIN_KEY, the key "       \
+         "itself)",                                                                                \
+         0},                                                                                       \
+    {                                                                                              \
+        "json", KEY_JSON, NULL, 0, "print the JSON object", 0                                      \
+    }
 
 static error_t parse(int key, char *text, struct argp_state *state) {
     struct ask *ask = state->input;
@@ -31,11 +44,17 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     case KEY_SERVER:
         ask->server = text;
         return 0;
-    case KEY_API_KEY:
-        ask->api_key = text;
+    case KEY_ADMIN_KEY_FILE:
+        ask->key_file = text;
         return 0;
     case KEY_JSON:
         ask->json = true;
+        return 0;
+    case KEY_UNDO:
+        ask->undo = true;
+        return 0;
+    case KEY_EXIT:
+        ask->exits = true;
         return 0;
     case ARGP_KEY_ARG:
         if (ask->worker)
@@ -47,9 +66,40 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     }
 }
 
+/* A key is never an argument: others on this host could read it there. */
+static enum status find_key(struct ask *ask, struct error *error) {
+    const char *from_env = getenv("TANDEM_ADMIN_KEY");
+    struct buf file;
+    if (!ask->key_file) {
+        if (from_env && strlen(from_env) >= sizeof ask->key)
+            return error_set(error, STATUS_LIMIT, "TANDEM_ADMIN_KEY: longer than 511 bytes");
+        snprintf(ask->key, sizeof ask->key, "%s", from_env ? from_env : "");
+        return STATUS_OK;
+    }
+    buf_init(&file, 0);
+    enum status status = file_read(ask->key_file, KEY_FILE_BYTES_MAX, &file, error);
+    char *rest = NULL;
+    char *line = status == STATUS_OK && file.n > 0 ? strtok_r(file.data, "\r\n", &rest) : NULL;
+    for (; line; line = strtok_r(NULL, "\r\n", &rest)) {
+        line += strspn(line, " \t");
+        size_t n = strlen(line);
+        while (n > 0 && (line[n - 1] == ' ' || line[n - 1] == '\t'))
+            n--;
+        if (n > 0 && n < sizeof ask->key && line[0] != '#') {
+            memcpy(ask->key, line, n);
+            break;
+        }
+    }
+    if (status == STATUS_OK && !ask->key[0])
+        status = error_set(error, STATUS_INVALID, "%s: no key in it", ask->key_file);
+    if (file.data)
+        explicit_bzero(file.data, file.n);
+    buf_fini(&file);
+    return status;
+}
+
 /* The answer's JSON; NULL after an error was printed. */
-static json_t *request(const struct ask *ask, const char *method, const char *path,
-                       const char *body) {
+static json_t *request(struct ask *ask, const char *method, const char *path, const char *body) {
     struct http_url url;
     struct error error;
     struct buf answer;
@@ -58,7 +108,11 @@ static json_t *request(const struct ask *ask, const char *method, const char *pa
     buf_init(&answer, 16u << 20);
     enum status status = http_url_parse(cli_server(ask->server), &url, &error);
     if (status == STATUS_OK)
-        status = http_fetch(&url, method, path, ask->api_key, body, &code, &answer, &error);
+        status = find_key(ask, &error);
+    if (status == STATUS_OK)
+        status = http_fetch(&url, method, path, ask->key[0] ? ask->key : NULL, body, &code, &answer,
+                            &error);
+    explicit_bzero(ask->key, sizeof ask->key);
     if (status != STATUS_OK)
         cli_fail(1, "%s", error.text);
     else
@@ -100,20 +154,28 @@ static void print_tables(const json_t *root) {
     printf("\n%-12s %-8s %-9s %8s %8s %8s %8s %8s %9s %8s\n", "worker", "role", "state", "running",
            "waiting", "blocks", "used", "cached", "hand-offs", "tokens/s");
     json_array_foreach(json_object_get(root, "workers"), i, row) {
-        printf("%-12s %-8s %-9s %8lld %8lld %8lld %8lld %8lld %9lld %8.0f\n", text_of(row, "name"),
-               text_of(row, "role"), text_of(row, "state"), number(row, "sequences", "running"),
+        const char *reason = json_string_value(json_object_get(row, "reason"));
+        char state[32];
+        json_t *percent = json_object_get(row, "percent");
+        snprintf(state, sizeof state, "%s", text_of(row, "state"));
+        if (percent)
+            snprintf(state, sizeof state, "load %lld%%", json_integer_value(percent));
+        printf("%-12s %-8s %-9s %8lld %8lld %8lld %8lld %8lld %9lld %8.0f", text_of(row, "name"),
+               text_of(row, "role"), state, number(row, "sequences", "running"),
                number(row, "sequences", "waiting"), number(row, "blocks", "total"),
                number(row, "blocks", "used") + number(row, "blocks", "reserved"),
                number(row, "blocks", "cached"),
                number(row, "handoffs", "in") + number(row, "handoffs", "out"),
                json_number_value(json_object_get(row, "tokens_per_s")));
+        printf("%s%s\n", reason ? "  " : "", reason ? reason : "");
     }
 }
 
 int cli_status(int argc, char **argv) {
+    static const struct argp_option options[] = {SHARED_OPTIONS, {0}};
     static const struct argp argp = {
         options, parse, "", "Routers and workers of a running server.", NULL, NULL, NULL};
-    struct ask ask = {.api_key = getenv("OPENAI_API_KEY")};
+    struct ask ask = {0};
     argp_err_exit_status = EXIT_CONFIG;
     argp_parse(&argp, argc, argv, 0, NULL, &ask);
     if (ask.worker)
@@ -131,22 +193,35 @@ int cli_status(int argc, char **argv) {
     return 0;
 }
 
-int cli_drain(int argc, char **argv) {
-    static const struct argp argp = {
-        options, parse, "WORKER", "Asks a worker to finish its work and take no more.",
-        NULL,    NULL,  NULL};
-    struct ask ask = {.api_key = getenv("OPENAI_API_KEY")};
-    argp_err_exit_status = EXIT_CONFIG;
-    argp_parse(&argp, argc, argv, 0, NULL, &ask);
-    if (!ask.worker)
+static int order_worker(struct ask *ask) {
+    if (!ask->worker)
         return cli_fail(EXIT_CONFIG, "which worker? (tandem status lists them)");
-    json_t *body = json_pack("{s:s}", "worker", ask.worker);
+    if (ask->undo && ask->exits)
+        return cli_fail(EXIT_CONFIG, "--undo and --exit exclude each other");
+    json_t *body = json_pack("{s:s}", "worker", ask->worker);
+    if (body && ask->exits)
+        json_object_set_new(body, "exit", json_true());
     char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
     json_decref(body);
     if (!text)
         return cli_fail(EXIT_CONFIG, "the worker's name is not valid UTF-8");
-    json_t *root = request(&ask, "POST", "/admin/drain", text);
+    json_t *root = request(ask, "POST", ask->undo ? "/admin/resume" : "/admin/drain", text);
     free(text);
     json_decref(root);
     return root ? 0 : 1;
+}
+
+int cli_drain(int argc, char **argv) {
+    static const struct argp_option all[] = {
+        SHARED_OPTIONS,
+        {"undo", KEY_UNDO, NULL, 0, "take a drain back: the worker takes work again", 0},
+        {"exit", KEY_EXIT, NULL, 0, "the worker's process ends with 0 once it is empty", 0},
+        {0}};
+    static const struct argp argp = {
+        all,  parse, "WORKER", "Asks a worker to finish its work and take no more.",
+        NULL, NULL,  NULL};
+    struct ask ask = {0};
+    argp_err_exit_status = EXIT_CONFIG;
+    argp_parse(&argp, argc, argv, 0, NULL, &ask);
+    return order_worker(&ask);
 }

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/exit.h"
+#include "base/log.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -38,7 +39,7 @@ struct supervisor {
     unsigned n_stops; /* how often we were asked to stop */
     bool ending;
     int exit_code;
-    char last_error[1024];
+    char last_errors[CHILD_ERRORS_MAX]; /* why it ends: said last */
     void (*on_listen)(void *user, const char *address);
     void *user;
 };
@@ -57,11 +58,11 @@ static void signal_all(struct supervisor *supervisor, int number) {
 }
 
 /* Stops every child; the loop ends when the last one is gone. */
-static void end_all(struct supervisor *supervisor, int exit_code, const char *error) {
+static void end_all(struct supervisor *supervisor, int exit_code, const char *errors) {
     if (!supervisor->ending) {
         supervisor->ending = true;
         supervisor->exit_code = exit_code;
-        snprintf(supervisor->last_error, sizeof supervisor->last_error, "%s", error);
+        snprintf(supervisor->last_errors, sizeof supervisor->last_errors, "%s", errors);
         loop_timer_after(supervisor->drain_timer, DRAIN_NS_MAX);
     }
     signal_all(supervisor, SIGTERM);
@@ -92,10 +93,13 @@ static bool kind_was_ready(const struct supervisor *supervisor, const char *kind
 
 static void start_child(struct supervisor *supervisor, struct child *child) {
     struct error error;
+    char line[sizeof error.text + 16];
     if (supervisor->ending || child->pid > 0)
         return;
-    if (child_start(child, supervisor->notify_path, &error) != STATUS_OK)
-        end_all(supervisor, 1, error.text);
+    if (child_start(child, supervisor->notify_path, &error) == STATUS_OK)
+        return;
+    snprintf(line, sizeof line, "error: %s\n", error.text);
+    end_all(supervisor, 1, line);
 }
 
 static void on_restart(void *user) {
@@ -103,27 +107,36 @@ static void on_restart(void *user) {
     start_child(restart->supervisor, restart->child);
 }
 
+/* Leaves out the lines that `said` has as well: children often end for the same reason. */
+static void say_errors(const char *errors, const char *said) {
+    for (const char *end; (end = strchr(errors, '\n')) != NULL; errors = end + 1) {
+        char line[CHILD_ERRORS_MAX];
+        snprintf(line, sizeof line, "%.*s", (int)(end + 1 - errors), errors);
+        if (!strstr(said, line))
+            log_words("%s", line);
+    }
+}
+
 static void bury(struct supervisor *supervisor, struct child *child, int wait_status) {
     bool had_been_ready = child->ready;
     int code = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 128 + WTERMSIG(wait_status);
     child_ended(child);
     if (supervisor->ending) {
+        say_errors(child->errors, supervisor->last_errors);
         if (n_running(supervisor) == 0)
             loop_stop(supervisor->loop);
         return;
     }
     if (code == EXIT_CONFIG || (!had_been_ready && !kind_was_ready(supervisor, child->kind))) {
-        char last[1024];
-        if (child->error_line[0])
-            snprintf(last, sizeof last, "%s", child->error_line);
-        else
-            snprintf(last, sizeof last, "error: %s ended with code %d before it was ready",
-                     child->name, code);
-        end_all(supervisor, code ? code : 1, last);
+        char last[128];
+        snprintf(last, sizeof last, "error: %s ended with code %d before it was ready\n",
+                 child->name, code);
+        end_all(supervisor, code ? code : 1, child->errors[0] ? child->errors : last);
         return;
     }
     child->n_early_deaths = had_been_ready ? 0 : child->n_early_deaths + 1;
-    fprintf(stderr, "%s ended with code %d: starting it again\n", child->name, code);
+    say_errors(child->errors, "");
+    log_words("%s ended with code %d: starting it again", child->name, code);
     if (had_been_ready) {
         start_child(supervisor, child);
         return;
@@ -276,14 +289,22 @@ struct child *supervisor_add(struct supervisor *supervisor, const char *kind, co
     return &supervisor->children[i];
 }
 
+bool supervisor_waits(const struct supervisor *supervisor, char *names, size_t size) {
+    size_t n = 0;
+    for (unsigned i = 0; i < supervisor->n_children && n < size; i++)
+        if (!supervisor->children[i].ready)
+            n += (size_t)snprintf(names + n, size - n, "%s%s", n > 0 ? ", " : "",
+                                  supervisor->children[i].name);
+    return n > 0;
+}
+
 int supervisor_run(struct supervisor *supervisor,
-                   void (*on_listen)(void *user, const char *address), void *user, char *last_error,
-                   size_t size) {
+                   void (*on_listen)(void *user, const char *address), void *user) {
     supervisor->on_listen = on_listen;
     supervisor->user = user;
     for (unsigned i = 0; i < supervisor->n_children; i++)
         start_child(supervisor, &supervisor->children[i]);
     loop_run(supervisor->loop);
-    snprintf(last_error, size, "%s", supervisor->last_error);
+    say_errors(supervisor->last_errors, "");
     return supervisor->exit_code;
 }

@@ -18,9 +18,12 @@ void supervisor_free(struct supervisor *supervisor);
 /* A child to be filled with arguments before supervisor_run(). NULL when there are too many. */
 struct child *supervisor_add(struct supervisor *supervisor, const char *kind, const char *name);
 
+/* The names of the children that are not ready, with commas between. False: all are. */
+bool supervisor_waits(const struct supervisor *supervisor, char *names, size_t size);
+
 /* Runs until stopped. `on_listen` hears the router's address ("127.0.0.1:8000") once it listens
- * and, with NULL, that all children are ready. Answers the exit code; last_error is what the caller
- * should print last ("" after a requested stop). */
+ * and, with NULL, that all children are ready. Answers the exit code; what ended a child and so the
+ * whole
+ * ("error: ...") is said last. */
 int supervisor_run(struct supervisor *supervisor,
-                   void (*on_listen)(void *user, const char *address), void *user, char *last_error,
-                   size_t size);
+                   void (*on_listen)(void *user, const char *address), void *user);

@@ -5,11 +5,17 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/descriptors.h"
 #include "base/exit.h"
+#include "base/log.h"
+#include "base/log_writer.h"
+#include "base/patience.h"
 
 #include <argp.h>
 #include <dirent.h>
 #include <errno.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,6 +62,11 @@ static const struct {
     {"generation-config", "auto|none", TO_ROUTER,
      "whether the model's sampling defaults hold (auto)"},
     {"default-max-tokens", "N", TO_ROUTER, "tokens of an answer where a request is silent"},
+    {"deadline", "TIME", TO_ROUTER, "most time for a call, after which it ends with 504"},
+    {"max-body", "SIZE", TO_ROUTER, "bytes of a request's body"},
+    {"max-connections", "N", TO_ROUTER, "open client connections"},
+    {"cors-origins", "ORIGINS", TO_ROUTER, "pages of these origins may read answers"},
+    {"served-model", "NAME", TO_ROUTER, "the model's id for clients"}, /* the last: has an alias */
 };
 #define N_TABLE (sizeof table / sizeof *table)
 
@@ -69,6 +80,10 @@ struct up {
     struct loop *loop;          /* owned */
     struct http_client *probe;  /* owned: asks /readyz until it says yes */
     struct loop_timer *again;   /* owned */
+    struct loop_timer *look;    /* owned: says what is waited for */
+    struct patience patience;
+    struct supervisor *supervisor; /* owned */
+    struct loop_timer *print;      /* owned: until standard output takes the line */
     bool probing;
     bool printed;
 };
@@ -151,14 +166,40 @@ static enum status add_children(struct up *up, struct supervisor *supervisor, un
     return STATUS_OK;
 }
 
-static void print_ready(struct up *up) {
+/* Nobody may be reading, or a terminal may be stopped: the cluster serves, and the line waits. */
+static void print_ready(void *user) {
+    struct up *up = user;
     up->printed = true;
-    printf("ready http://%s\n", up->address);
-    fflush(stdout);
-    fprintf(stderr,
-            "OpenAI API at http://%s/v1\n"
-            "try: tandem chat --server http://%s \"What is a dog?\"\n",
-            up->address, up->address);
+    char line[sizeof up->address + 32];
+    struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
+    if (poll(&out, 1, 0) == 0) {
+        loop_timer_after(up->print, 100 * NS_PER_MS);
+        return;
+    }
+    int n = snprintf(line, sizeof line, "ready http://%s\n", up->address);
+    if (write(STDOUT_FILENO, line, (size_t)n) < 0)
+        log_words("ready http://%s (standard output: %s)", up->address, strerror(errno));
+    log_words("OpenAI API at http://%s/v1", up->address);
+    log_words("try: tandem chat --server http://%s \"What is a dog?\"", up->address);
+}
+
+/* Once a second until the ready line. */
+static void look_at_wait(void *user) {
+    struct up *up = user;
+    char names[512];
+    uint64_t now_ns = clock_now_ns();
+    if (up->printed)
+        return;
+    if (patience_turn(&up->patience, now_ns, true) == PATIENCE_SAY) {
+        if (supervisor_waits(up->supervisor, names, sizeof names))
+            log_words("still waiting after %u s: not ready yet: %s",
+                      patience_s(&up->patience, now_ns), names);
+        else
+            log_words("still waiting after %u s: all processes are ready, but the router has not "
+                      "met %u workers (tandem status shows them; see its lines above)",
+                      patience_s(&up->patience, now_ns), up->n_workers);
+    }
+    loop_timer_after(up->look, NS_PER_S);
 }
 
 static void on_probe_body(void *user, const char *bytes, size_t n) {
@@ -203,7 +244,8 @@ static void on_listen(void *user, const char *address) {
         return;
     if (http_url_parse(up->address, &url, &error) != STATUS_OK ||
         http_client_new(up->loop, &url, &up->probe) != STATUS_OK ||
-        loop_timer_new(up->loop, probe, up, &up->again) != STATUS_OK) {
+        loop_timer_new(up->loop, probe, up, &up->again) != STATUS_OK ||
+        loop_timer_new(up->loop, print_ready, up, &up->print) != STATUS_OK) {
         cli_fail(1, "cannot ask the router whether it is ready");
         return;
     }
@@ -244,43 +286,59 @@ static void remove_folder(const struct up *up) {
     rmdir(up->folder);
 }
 
+static int wait_for_all(struct up *up) {
+    look_at_wait(up);
+    return supervisor_run(up->supervisor, on_listen, up);
+}
+
+/* The router has a few files for each worker, and we a pipe for each child. Counted in
+ * /proc/PID/fd. */
+static enum status check_limit(const struct up *up, struct error *error) {
+    unsigned ours = 20 + 2 * up->n_workers, routers = 28 + 8 * up->n_workers;
+    return descriptors_need(ours > routers ? ours : routers, error);
+}
+
 static int run(struct up *up, unsigned n_prefill, unsigned n_decode, unsigned n_mixed) {
     struct error error;
-    struct supervisor *supervisor = NULL;
-    char last_error[1024] = "";
     int code = 1;
-    enum status status = find_programs(up, &error);
+    enum status status = check_limit(up, &error);
+    code = status == STATUS_OK ? code : EXIT_CONFIG;
+    if (status == STATUS_OK)
+        status = find_programs(up, &error);
     if (status == STATUS_OK)
         status = make_folder(up, &error);
     if (status == STATUS_OK && loop_new(&up->loop) != STATUS_OK)
         status = error_set(&error, STATUS_IO, "cannot make an event loop");
     if (status == STATUS_OK)
-        status = supervisor_new(up->loop, up->folder, &supervisor, &error);
+        status = supervisor_new(up->loop, up->folder, &up->supervisor, &error);
+    if (status == STATUS_OK && loop_timer_new(up->loop, look_at_wait, up, &up->look) != STATUS_OK)
+        status = error_set(&error, STATUS_NOMEM, "out of memory");
     if (status == STATUS_OK) {
-        status = add_children(up, supervisor, n_prefill, n_decode, n_mixed);
+        status = add_children(up, up->supervisor, n_prefill, n_decode, n_mixed);
         if (status != STATUS_OK)
             error_set(&error, status, "too many workers or options");
     }
     if (status != STATUS_OK)
         cli_fail(code, "%s", error.text);
     else
-        code = supervisor_run(supervisor, on_listen, up, last_error, sizeof last_error);
-    supervisor_free(supervisor);
+        code = wait_for_all(up);
+    supervisor_free(up->supervisor);
     http_client_free(up->probe);
     loop_timer_free(up->again);
+    loop_timer_free(up->print);
+    loop_timer_free(up->look);
     buf_fini(&up->answer);
     loop_free(up->loop);
     remove_folder(up);
-    if (last_error[0])
-        fprintf(stderr, "%s\n", last_error);
     return code;
 }
 
 int cli_up(int argc, char **argv) {
-    struct argp_option options[N_TABLE + 1] = {0};
+    struct argp_option options[N_TABLE + 2] = {0};
     for (unsigned i = 0; i < N_TABLE; i++)
         options[i] =
             (struct argp_option){table[i].name, 256 + (int)i, table[i].arg, 0, table[i].help, 0};
+    options[N_TABLE] = (struct argp_option){"served-model-name", 0, NULL, OPTION_ALIAS, NULL, 0};
     struct argp argp = {
         options,
         parse,
@@ -297,6 +355,8 @@ int cli_up(int argc, char **argv) {
     unsigned n_mixed = 0;
     argp_err_exit_status = EXIT_CONFIG;
     argp_parse(&argp, argc, argv, 0, NULL, &up);
+    signal(SIGPIPE, SIG_IGN); /* who reads our words may go: the cluster stays */
+    log_writer_start();
     if (!value_of(&up, "model") && !value_of(&up, "config"))
         return cli_fail(EXIT_CONFIG,
                         "--model is needed (a .gguf file, a model folder, or \"hash\")");

@@ -30,9 +30,9 @@ enum status http_fetch(const struct http_url *url, const char *method, const cha
                        struct error *error) {
     struct fetch fetch = {.answer = answer, .error = error, .status = STATUS_CLOSED};
     struct http_client *client = NULL;
-    char headers[512] = "";
+    char headers[600] = "";
     if (api_key)
-        snprintf(headers, sizeof headers, "Authorization: Bearer %.400s\r\n", api_key);
+        snprintf(headers, sizeof headers, "Authorization: Bearer %.512s\r\n", api_key);
     TRY(loop_new(&fetch.loop));
     enum status status = http_client_new(fetch.loop, url, &client);
     if (status == STATUS_OK) {
