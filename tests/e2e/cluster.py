@@ -14,10 +14,13 @@ import time
 import traceback
 from pathlib import Path
 
+import sanitizers
+
 ROOT = Path(__file__).resolve().parents[2]
-BUILD = ROOT / "build" / os.environ.get("TANDEM_BUILD", "release")
+BUILD = ROOT / "build" / sanitizers.BUILD
 BIN = BUILD / "bin"
 TOOLS = BUILD / "tests"
+sanitizers.watch()
 
 
 class Skip(Exception):
@@ -44,6 +47,9 @@ class Tally:
             sys.stdout.flush()
 
     def end(self) -> int:
+        for report in sanitizers.reports():
+            self.failed += 1
+            print(f"FAILED  a sanitizer reports: {report[:6000]}", flush=True)
         print(f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped", flush=True)
         return 1 if self.failed else 0
 

@@ -11,7 +11,6 @@ import random
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -19,16 +18,7 @@ import time
 from pathlib import Path
 
 from cluster import BIN, ROOT, TOOLS, Tally, eventually, get_json, hash_answer, post_json, request
-
-
-def free_ports(n):
-    sockets = [socket.socket() for _ in range(n)]
-    for s in sockets:
-        s.bind(("127.0.0.1", 0))
-    ports = [s.getsockname()[1] for s in sockets]
-    for s in sockets:
-        s.close()
-    return ports
+from daemons import free_ports, handshakes_failed
 
 
 class Daemons:
@@ -147,17 +137,24 @@ def other_address(d):
 def wrong_key(d):
     other = d.folder / "other-keys"
     subprocess.run([BIN / "tandem", "keys", other], check=True, capture_output=True)
+    before = [handshakes_failed(port) for port in d.http]
     ports = free_ports(2)
     d.start("tandem-worker", "intruder", "--name", "decode0", "--keys", other, "--endpoint", f"tcp://127.0.0.1:{ports[0]}",
             "--kv-endpoint", f"tcp://127.0.0.1:{ports[1]}")
-    time.sleep(3)
     intruder = d.processes.pop("intruder")
-    for i in range(2):
-        workers = get_json(d.http[i], "/admin/status")["workers"]
-        assert intruder.pid not in [w["pid"] for w in workers], workers
-        assert d.ready(i) == {"prefill0", "prefill1", "decode0", "decode1"}
-    intruder.kill()
-    intruder.wait()
+    try:
+        for i, port in enumerate(d.http):
+            eventually(lambda: handshakes_failed(port) > before[i], 30, f"its handshake refused by router {i}")
+            said = d.folder / f"router{i}.log"
+            eventually(lambda: re.search('msg="handshakes fail".* n=[1-9]', said.read_text()), 30, f"router {i} says so")
+        assert intruder.poll() is None, (d.folder / "intruder.log").read_text()
+        for i, port in enumerate(d.http):
+            workers = get_json(port, "/admin/status")["workers"]
+            assert intruder.pid not in [w["pid"] for w in workers], workers
+            assert d.ready(i) == {"prefill0", "prefill1", "decode0", "decode1"}
+    finally:
+        intruder.kill()
+        intruder.wait()
     readable = d.folder / "loose-keys"
     shutil.copytree(other, readable)
     for path in readable.iterdir():

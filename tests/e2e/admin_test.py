@@ -1,0 +1,136 @@
+#!/usr/bin/env python3
+"""Who may administer: keys of their own, no web page, no foreign name; and drains that can be taken back."""
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+from cluster import BIN, Cluster, Tally, eventually, post_json, request, stream_events
+
+JSON = {"Content-Type": "application/json"}
+
+
+def ask(port, method, path, headers, body=None):
+    status, _, answer = request(port, method, path, body, headers)
+    return status, answer.decode()
+
+
+def tandem(*args, env=None):
+    return subprocess.run([BIN / "tandem", *args], capture_output=True, text=True, timeout=60,
+                          env=dict(os.environ, **(env or {})))
+
+
+def states(cluster):
+    return {w["name"]: w["state"] for w in cluster.workers()}
+
+
+def no_page_can_drain(cluster):
+    drain = {"worker": "mixed0"}
+    for headers in ({"Origin": "http://evil.example"}, {"Origin": "null"}, {"Sec-Fetch-Site": "cross-site"},
+                    {"Sec-Fetch-Site": "same-site"}, {"Host": "evil.example"}, {"Host": f"evil.example:{cluster.port}"}):
+        for path in ("/admin/drain", "/admin/resume", "/v1/completions"):
+            status, answer = ask(cluster.port, "POST", path, headers, drain)
+            assert status == 403 and json.loads(answer)["error"]["code"] == "forbidden", (headers, path, status, answer)
+    for path in ("/admin/status", "/v1/models", "/health", "/metrics"):
+        status, answer = ask(cluster.port, "GET", path, {"Host": "evil.example"})
+        assert status == 403 and "--allow-host" in answer, (path, status, answer)
+    for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data"):
+        status, answer = ask(cluster.port, "POST", "/admin/drain", {"Content-Type": kind}, drain)
+        assert status == 415, (kind, status, answer)
+    status, answer = ask(cluster.port, "POST", "/v1/completions", {"Content-Encoding": "gzip"}, {"prompt": "x"})
+    assert status == 415 and "gzip" in answer, (status, answer)
+    status, answer = ask(cluster.port, "POST", "/admin/drain", {}, dict(drain, x="x" * 5000))
+    assert status == 413, (status, answer)
+    assert set(states(cluster).values()) == {"ready"}, states(cluster)
+    for host in ("localhost", f"127.0.0.1:{cluster.port}", "[::1]:80", "proxy.example"):
+        assert ask(cluster.port, "GET", "/admin/status", {"Host": host})[0] == 200, host
+
+
+def drains_are_taken_back(cluster):
+    assert tandem("drain", "nobody", "--server", cluster.url).returncode == 1
+    for _ in range(2):  # twice is once
+        done = tandem("drain", "mixed0", "--server", cluster.url)
+        assert done.returncode == 0, done.stderr
+    eventually(lambda: states(cluster) == {"mixed0": "draining", "mixed1": "ready"}, 10, "one drains")
+    assert post_json(cluster.port, "/v1/completions", {"prompt": "x", "max_tokens": 2})
+    assert tandem("drain", "mixed1", "--server", cluster.url).returncode == 0
+    eventually(lambda: request(cluster.port, "GET", "/health")[0] == 503, 10, "nobody is left")
+    pids = {w["pid"] for w in cluster.workers()}
+    for name in ("mixed0", "mixed1", "mixed1"):
+        done = tandem("drain", "--undo", name, "--server", cluster.url)
+        assert done.returncode == 0, done.stderr
+    eventually(lambda: set(states(cluster).values()) == {"ready"}, 10, "both take work again")
+    assert {w["pid"] for w in cluster.workers()} == pids
+    answers = {post_json(cluster.port, "/v1/completions", {"prompt": "x", "max_tokens": 2})["choices"][0]["text"]
+               for _ in range(4)}
+    assert len(answers) == 1, answers
+    assert tandem("drain", "--undo", "--exit", "mixed0", "--server", cluster.url).returncode == 78
+
+
+def a_drained_worker_can_end(cluster):
+    """Its stream first; `tandem up` then starts a new one, as for any child that ends."""
+    before = {w["name"]: w["pid"] for w in cluster.workers()}
+    events = stream_events(cluster.port, "/v1/completions", {"prompt": "x", "max_tokens": 300, "ignore_eos": True})
+    next(events)
+    busy = next(w["name"] for w in cluster.workers() if w["sequences"]["running"])
+    assert tandem("drain", "--exit", busy, "--server", cluster.url).returncode == 0
+    rest = list(events)
+    assert rest[-1] == "[DONE]" and json.loads(rest[-2])["choices"][0]["finish_reason"] == "length", rest[-2:]
+    eventually(lambda: (now := {w["name"]: w["pid"] for w in cluster.workers() if w["state"] == "ready"})
+               and set(now) == set(before) and now[busy] != before[busy], 20, "a new process of that name")
+    assert not re.search(rf"{busy}.*(signal|status=[1-9])", cluster.log_text()), cluster.log_text()[-2000:]
+
+
+def client_keys_open_no_admin_route(folder):
+    clients, admins = f"{folder}/clients", f"{folder}/admins"
+    for path, keys in ((clients, "client\n"), (admins, "# the operator's\n\n  admin \n")):
+        with open(path, "w") as file:
+            file.write(keys)
+        os.chmod(path, 0o600)
+    with Cluster("--mixed", 1, "--api-keys", clients) as cluster:
+        for headers in ({}, {"Authorization": "Bearer client"}, {"Authorization": "Bearer admin"}):
+            status, answer = ask(cluster.port, "GET", "/admin/status", headers)
+            assert status == 403 and "--admin-keys" in answer, (headers, status, answer)
+        failed = tandem("status", "--server", cluster.url, env={"TANDEM_ADMIN_KEY": "client"})
+        assert failed.returncode == 1 and "--admin-keys" in failed.stderr, failed
+    with Cluster("--mixed", 1, "--api-keys", clients, "--admin-keys", admins) as cluster:
+        for headers, want in (({}, 401), ({"Authorization": "Bearer client"}, 401), ({"Authorization": "Bearer admin"}, 200)):
+            assert ask(cluster.port, "GET", "/admin/status", headers)[0] == want, headers
+            assert ask(cluster.port, "POST", "/admin/resume", headers, {"worker": "mixed0"})[0] == want, headers
+        assert ask(cluster.port, "POST", "/v1/completions", {"Authorization": "Bearer admin"}, {"prompt": "x"})[0] == 401
+        assert tandem("status", "--server", cluster.url).returncode == 1
+        for args, env in (((), {"TANDEM_ADMIN_KEY": "admin"}), (("--admin-key-file", admins), {})):
+            done = tandem("status", "--json", "--server", cluster.url, *args, env=env)
+            assert done.returncode == 0 and json.loads(done.stdout)["workers"], done
+            assert tandem("drain", "mixed0", "--server", cluster.url, *args, env=env).returncode == 0
+            assert tandem("drain", "--undo", "mixed0", "--server", cluster.url, *args, env=env).returncode == 0
+        lost = tandem("status", "--server", cluster.url, "--admin-key-file", f"{folder}/none")
+        assert lost.returncode == 1 and f"{folder}/none" in lost.stderr, lost
+
+
+def a_public_address_is_told():
+    with Cluster("--mixed", 1) as cluster:
+        assert "no API keys" not in cluster.log_text()
+    with Cluster("--mixed", 1, "--listen", "0.0.0.0:0") as cluster:
+        told = [line for line in cluster.log_text().splitlines() if "no API keys" in line]
+        assert len(told) == 1 and "level=warn" in told[0] and "--api-keys" in told[0], told
+        status, answer = ask(cluster.port, "GET", "/admin/status", {})
+        assert status == 403 and "--admin-keys" in answer, (status, answer)
+
+
+def main():
+    tally = Tally()
+    with Cluster("--mixed", 2, "--step-us", 2000, "--allow-host", "proxy.example") as cluster:
+        tally.run("no page can drain", no_page_can_drain, cluster)
+        tally.run("drains are taken back", drains_are_taken_back, cluster)
+        tally.run("a drained worker can end", a_drained_worker_can_end, cluster)
+    with tempfile.TemporaryDirectory() as folder:
+        tally.run("client keys open no admin route", client_keys_open_no_admin_route, folder)
+    tally.run("a public address without keys is told", a_public_address_is_told)
+    return tally.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,292 @@
+#!/usr/bin/env python3
+"""What answers hold, beside the words: ids that have text, the model's own sampling defaults, known words in refusals, request
+ids, times to come again, all of a call or nothing, the end of a prompt that is cut, tenants that share nothing."""
+import json
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from cluster import BIN, ROOT, Cluster, Tally, eventually, hash_answer, post_json, request, stream_events
+
+CHECKPOINTS = ROOT / "tests" / "models" / "checkpoints.py"
+N_CHATS = 40
+
+
+def make_checkpoint(folder, family="qwen2-tp", form="gptq4-g32-act"):
+    """The example of README.md: 259 rows, a tokenizer of fewer tokens."""
+    subprocess.run([sys.executable, str(CHECKPOINTS), family, form, str(folder)], check=True, stdout=subprocess.DEVNULL)
+    return folder
+
+
+def ids_with_text(folder):
+    """Every id that may be in an answer: the tokenizer's, and those that end one."""
+    tokenizer = json.loads((Path(folder) / "tokenizer.json").read_text())
+    ids = set(tokenizer["model"]["vocab"].values()) | {a["id"] for a in tokenizer.get("added_tokens", [])}
+    ends = json.loads((Path(folder) / "config.json").read_text()).get("eos_token_id", [])
+    return ids | set(ends if isinstance(ends, list) else [ends])
+
+
+def chats(port, n, **fields):
+    def one(i):
+        body = {"messages": [{"role": "user", "content": f"number {i}"}], "max_tokens": 64, "seed": i,
+                "return_token_ids": True, **fields}
+        status, _, answer = request(port, "POST", "/v1/chat/completions", body)
+        return status, json.loads(answer)
+    with ThreadPoolExecutor(8) as pool:
+        return list(pool.map(one, range(n)))
+
+
+def all_answered(cluster, drawable, **fields):
+    answers = chats(cluster.port, N_CHATS, **fields)
+    errors = [a for status, a in answers if status != 200]
+    assert not errors, f"{len(errors)} of {N_CHATS}: {errors[0]}"
+    drawn = set()
+    for _, answer in answers:
+        choice = answer["choices"][0]
+        drawn.update(choice["token_ids"])
+        if fields.get("ignore_eos"):
+            assert len(choice["token_ids"]) == 64, len(choice["token_ids"])
+        for token in (choice["logprobs"] or {}).get("content", []):
+            assert token["logprob"] > -9999, token
+            assert len(token["top_logprobs"]) == fields["top_logprobs"], token
+            named = [t["token"] for t in token["top_logprobs"]]
+            strange = [t for t in named if t.startswith("token_id:") and int(t[9:]) not in drawable]
+            assert not strange, strange
+    assert drawn <= drawable, sorted(drawn - drawable)
+    return f"{len(answers)} chats, {len(drawn)} ids of {len(drawable)}"
+
+
+def a_stream_ends_well(cluster):
+    events = list(stream_events(cluster.port, "/v1/chat/completions",
+                                {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 64, "n": 64,
+                                 "ignore_eos": True}))
+    assert events[-1] == "[DONE]" and not any('"error"' in e for e in events), events[-3:]
+    ends = [json.loads(e)["choices"][0]["finish_reason"] for e in events[:-1]]
+    assert ends.count("length") == 64, ends.count("length")
+
+
+def naming_one_is_refused(cluster, textless):
+    for body, param in [({"allowed_token_ids": [65, textless]}, "allowed_token_ids"),
+                        ({"logit_bias": {str(textless): 5}}, "logit_bias")]:
+        answer = post_json(cluster.port, "/v1/completions", {"prompt": "a", "max_tokens": 1, **body}, want=400)
+        assert answer["error"]["param"] == param, answer
+        assert "no text" in answer["error"]["message"], answer
+    # The model has a row for it, so a prompt may hold it, and an answer may wait for it in vain.
+    answer = post_json(cluster.port, "/v1/completions", {"prompt": [65, textless], "max_tokens": 2, "echo": True,
+                                                         "stop_token_ids": [textless]})
+    assert answer["choices"][0]["text"].startswith("A"), answer
+    answer = post_json(cluster.port, "/detokenize", {"tokens": [65, textless, 66]})
+    assert answer == post_json(cluster.port, "/detokenize", {"tokens": [65, 66]}), answer
+
+
+def the_same_at_every_size(folder, drawable):
+    """What is left out changes nothing between threads and sizes that give the same sums."""
+    fields = {"ignore_eos": True, "logprobs": True, "top_logprobs": 5, "temperature": 1.3}
+    answers = []
+    for args in (("--backend", "cpu", "--threads", "1"), ("--backend", "cpu", "--threads", "3"), ("--backend", "ref")):
+        with Cluster("--mixed", "1", *args, model=str(folder)) as cluster:
+            got = [(a["choices"][0]["token_ids"], a["choices"][0]["logprobs"]) for _, a in chats(cluster.port, 6, **fields)]
+            answers.append(json.dumps(got))
+    assert answers[0] == answers[1] == answers[2]
+    with Cluster("--mixed", "1", "--tp", "2", model=str(folder)) as cluster:
+        all_answered(cluster, drawable, **fields)
+
+
+def distinct_texts(cluster, n=32, **fields):
+    answer = post_json(cluster.port, "/v1/completions", {"prompt": "abc", "max_tokens": 4, "n": n, "seed": 7,
+                                                         "ignore_eos": True, **fields})
+    return len({choice["text"] for choice in answer["choices"]})
+
+
+def own_defaults_hold(folder):
+    """What generation_config.json says holds where a request is silent, field by field."""
+    def write(**values):
+        (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": 256, "do_sample": False, **values}))
+    write(temperature=100.0, top_k=1, max_new_tokens=5)
+    info = subprocess.run([str(BIN / "tandem"), "model", "info", "--json", str(folder)], check=True, capture_output=True)
+    assert json.loads(info.stdout)["sampling"] == {"temperature": 100.0, "top_k": 1.0, "max_new_tokens": 5.0}
+    with Cluster("--mixed", "1", model=str(folder)) as cluster:
+        assert distinct_texts(cluster) == 1
+        assert distinct_texts(cluster, top_k=0) > 30
+        assert distinct_texts(cluster, top_k=0, temperature=0) == 1
+        answer = chats(cluster.port, 1, max_tokens=None, ignore_eos=True)[0][1]
+        assert answer["usage"]["completion_tokens"] == 5, answer["usage"]
+        answer = chats(cluster.port, 1, max_tokens=9, ignore_eos=True)[0][1]
+        assert answer["usage"]["completion_tokens"] == 9, answer["usage"]
+    with Cluster("--mixed", "1", "--generation-config", "none", "--default-max-tokens", "7", "--served-model-name",
+                 "my-model", model=str(folder)) as cluster:
+        assert distinct_texts(cluster) > 20
+        for body in ({"messages": [{"role": "user", "content": "x"}]}, {"prompt": "x"}):
+            path = "/v1/chat/completions" if "messages" in body else "/v1/completions"
+            answer = post_json(cluster.port, path, {**body, "ignore_eos": True, "model": "my-model"})
+            assert answer["usage"]["completion_tokens"] == 7 and answer["model"] == "my-model", answer
+        # A default never refuses: it ends where the context does.
+        answer = post_json(cluster.port, "/v1/completions", {"prompt": [65] * 253, "ignore_eos": True})
+        assert answer["usage"]["completion_tokens"] == 3, answer["usage"]
+    write(temperature=-1, top_p=0.0, min_p=0.5)
+    with Cluster("--mixed", "1", model=str(folder)) as cluster:
+        log = cluster.log_text()
+        assert log.count("a sampling default of the model is not used") == 1 and "temperature must be" in log, log
+        distinct_texts(cluster)
+    write(top_p=1e-6)
+    with Cluster("--mixed", "1", model=str(folder)) as cluster:
+        assert distinct_texts(cluster) == 1
+    write(min_p=1.0)
+    with Cluster("--mixed", "1", model=str(folder)) as cluster:
+        assert distinct_texts(cluster) == 1
+    write(repetition_penalty=1.9, top_k=1)
+    with Cluster("--mixed", "1", model=str(folder)) as cluster:
+        ask = {"prompt": "abc", "max_tokens": 40, "ignore_eos": True, "return_token_ids": True}
+        own = post_json(cluster.port, "/v1/completions", ask)["choices"][0]["token_ids"]
+        same = post_json(cluster.port, "/v1/completions", {**ask, "repetition_penalty": 1.9})["choices"][0]["token_ids"]
+        off = post_json(cluster.port, "/v1/completions", {**ask, "repetition_penalty": 1})["choices"][0]["token_ids"]
+        assert own == same != off, (own, off)
+
+
+def known_words(cluster):
+    """Too long by ids, by text, by the answer's length; the words stand in each."""
+    cases = [("/v1/completions", {"prompt": [65] * 300}, "prompt", "too long: 300 tokens."),
+             ("/v1/completions", {"prompt": "a" * 300}, "prompt", "too long: more than 256 tokens."),
+             ("/v1/completions", {"prompt": [65] * 250, "max_tokens": 7}, "max_tokens",
+              "too long to be followed by 7 tokens: it has 250 tokens."),
+             ("/v1/completions", {"prompt": [65] * 256, "max_tokens": 1}, "prompt", "too long: 256 tokens."),
+             ("/v1/chat/completions", {"messages": [{"role": "user", "content": "a" * 256}]}, "messages", "too long: ")]
+    for path, body, param, words in cases:
+        error = post_json(cluster.port, path, body, want=400)["error"]
+        assert error["code"] == "context_length_exceeded" and error["param"] == param, error
+        assert error["message"].startswith("This model's maximum context length is 256 tokens. However, the prompt is "
+                                           + words), error
+    assert post_json(cluster.port, "/v1/completions", {"prompt": [65] * 250, "max_tokens": 6, "ignore_eos": True})
+
+
+def request_ids(cluster):
+    """In every reply, the client's own where it is one; in the log."""
+    seen = set()
+    stream = {"prompt": "x", "max_tokens": 2, "stream": True}
+    for method, path, body, want in [("GET", "/health", None, 200), ("GET", "/metrics", None, 200), ("GET", "/nothing", None, 404),
+                                     ("GET", "/v1/models", None, 200), ("OPTIONS", "/v1/models", None, 204),
+                                     ("POST", "/v1/completions", "{", 400), ("POST", "/v1/completions", stream, 200),
+                                     ("POST", "/v1/completions", {"prompt": "x"}, 200), ("DELETE", "/health", None, 405)]:
+        status, headers, _ = request(cluster.port, method, path, body)
+        assert status == want, (method, path, status)
+        made = headers["x-request-id"]
+        assert made.startswith("req-") and made not in seen, headers
+        seen.add(made)
+        _, headers, _ = request(cluster.port, method, path, body, headers={"x-request-id": "mine/7"})
+        assert headers["x-request-id"] == "mine/7", headers
+    def logged():
+        lines = [line for line in cluster.log_text().splitlines() if "request done" in line]
+        return (sum("request_id=mine/7 " in line for line in lines) == 3
+                and sum(f"request_id={made} " in line for line in lines for made in seen) == 3)
+    eventually(logged, 10, "three lines with the client's id and three with ids made here")
+
+
+def chunks_and_wholes_agree(cluster):
+    body = {"prompt": "x", "max_tokens": 3, "ignore_eos": True}
+    whole = post_json(cluster.port, "/v1/completions", {**body, "model": ""})
+    assert whole["system_fingerprint"].startswith("fp_") and len(whole["system_fingerprint"]) == 15, whole
+    for options, wanted in ((None, "none"), ({"include_usage": True}, "null")):
+        chunks = [json.loads(e) for e in stream_events(cluster.port, "/v1/completions",
+                                                       dict(body, **({"stream_options": options} if options else {})))
+                  if e != "[DONE]"]
+        assert {c["system_fingerprint"] for c in chunks} == {whole["system_fingerprint"]}, chunks
+        for chunk in [c for c in chunks if c["choices"]]:
+            assert ("usage" in chunk, chunk.get("usage")) == (wanted == "null", None), chunk
+
+
+def near_paths(cluster):
+    for path, near in (("/chat/completions", "/v1/chat/completions"), ("/v1/models/", "/v1/models"), ("//v1/models", "/v1/models")):
+        status, _, body = request(cluster.port, "GET", path)
+        assert status == 404 and f"did you mean {near}?" in json.loads(body)["error"]["message"], (path, body)
+
+
+def the_end_is_kept(cluster, padded):
+    """truncate_prompt_tokens: of ids, of text, of a chat; at, below and above the prompt's length."""
+    prompt = list(range(1000, 1040))
+    for n in (1, 7, 39, 40, 41):
+        choice = post_json(cluster.port, "/v1/completions", {"prompt": prompt, "truncate_prompt_tokens": n, "max_tokens": 8,
+                                                             "temperature": 0, "return_token_ids": True})["choices"][0]
+        assert choice["prompt_token_ids"] == prompt[-n:], (n, choice)
+        assert choice["token_ids"] == hash_answer(prompt[-n:], 8), (n, choice)
+    for body in ({"prompt": "begin and end"}, {"messages": [{"role": "user", "content": "begin and end"}]}):
+        whole = post_json(cluster.port, "/tokenize", body)["tokens"]
+        assert len(set(whole[-5:])) > 1 and whole[:5] != whole[-5:], whole
+        assert post_json(cluster.port, "/tokenize", {**body, "truncate_prompt_tokens": 5})["tokens"] == whole[-5:], body
+    # What is cut may have been longer than the context.
+    choice = post_json(padded.port, "/v1/completions", {"prompt": "a" * 300 + "xyz", "truncate_prompt_tokens": 5, "max_tokens": 1,
+                                                        "echo": True})["choices"][0]
+    assert choice["text"].startswith("aaxyz"), choice
+
+
+def salts_share_nothing(cluster):
+    """What one tenant's prompt left in the cache helps that tenant alone, and those without a salt are one of their own."""
+    prompt = list(range(2000, 2100))
+
+    def cached(salt):
+        usage = post_json(cluster.port, "/v1/completions", {"prompt": prompt, "max_tokens": 2, "temperature": 0,
+                                                            **({"cache_salt": salt} if salt else {})})["usage"]
+        cluster.quiet()
+        return usage["prompt_tokens_details"]["cached_tokens"]
+    tenants = ("tenant-a", None, "tenant-b", "tenant", "Tenant-a")
+    for i, salt in enumerate(tenants):
+        assert cached(salt) == 0, f"{salt} was given what {tenants[:i]} left"
+        assert cached(salt) == 96, salt  # whole blocks of 16 tokens
+    assert [cached(salt) for salt in tenants] == [96] * len(tenants)
+
+
+def all_or_none():
+    """24 calls of 64 choices where 10 sequences may wait: what is refused leaves no trace, and is asked to come again at
+    different times."""
+    with Cluster("--mixed", "1", "--queue", "10", "--step-us", "20000", "--max-batch", "16") as cluster:
+        before = cluster.status()["routers"][0]["requests"]
+        with ThreadPoolExecutor(24) as pool:
+            replies = list(pool.map(lambda i: request(cluster.port, "POST", "/v1/completions",
+                                                      {"prompt": "x" * (i + 1), "max_tokens": 20, "n": 64}), range(24)))
+        cluster.quiet()
+        after = cluster.status()["routers"][0]["requests"]
+        counts = {k: after[k] - before[k] for k in ("completed", "failed", "cancelled", "refused")}
+        refused = [headers for status, headers, _ in replies if status == 429]
+        assert refused and len(refused) + sum(status == 200 for status, _, _ in replies) == 24, [r[0] for r in replies]
+        assert counts == {"completed": 64 * (24 - len(refused)), "failed": 0, "cancelled": 0, "refused": 64 * len(refused)}, counts
+        times = [int(headers["retry-after-ms"]) for headers in refused]
+        for headers, ms in zip(refused, times):
+            assert int(headers["Retry-After"]) == (ms + 999) // 1000 and 500 <= ms <= 60000, headers
+        assert len(set(times)) > len(times) // 2, times
+        return f"{len(refused)} calls refused, to come again after {min(times)} to {max(times)} ms"
+
+
+def main():
+    tally = Tally()
+    with tempfile.TemporaryDirectory(prefix="tandem-answers-") as base:
+        padded = make_checkpoint(Path(base) / "padded")
+        drawable = ids_with_text(padded)
+        n_vocab = json.loads((padded / "config.json").read_text())["vocab_size"]
+        textless = sorted(set(range(n_vocab)) - drawable)
+        assert textless, "the checkpoint is not padded"
+        with Cluster(model=str(padded)) as cluster:
+            tally.run("chats end without an error", all_answered, cluster, drawable)
+            tally.run("so they do past the end token", all_answered, cluster, drawable, ignore_eos=True)
+            tally.run("no top log-probability names an id without text", all_answered, cluster, drawable,
+                      ignore_eos=True, logprobs=True, top_logprobs=20)
+            tally.run("flat logits draw no id without text", all_answered, cluster, drawable, ignore_eos=True,
+                      temperature=100)
+            tally.run("a stream of 64 choices ends well", a_stream_ends_well, cluster)
+            tally.run("naming an id without text is refused where it is to be drawn", naming_one_is_refused, cluster,
+                      textless[-1])
+            tally.run("a prompt that is too long is refused in known words", known_words, cluster)
+            tally.run("every reply has a request id", request_ids, cluster)
+            tally.run("chunks say what whole replies say", chunks_and_wholes_agree, cluster)
+            tally.run("a path that is nearly served is named", near_paths, cluster)
+            with Cluster("--mixed", "1") as hashing:
+                tally.run("a prompt that is cut keeps its end", the_end_is_kept, hashing, cluster)
+                tally.run("tenants of other salts share no cached prefix", salts_share_nothing, hashing)
+        tally.run("threads, kernels and sizes agree", the_same_at_every_size, padded, drawable)
+        tally.run("the model's own sampling defaults hold", own_defaults_hold, padded)
+    tally.run("all sequences of a call or none", all_or_none)
+    return tally.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
