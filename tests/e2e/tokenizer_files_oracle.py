@@ -33,11 +33,11 @@ CASES = ["qwen2", "llama-bpe", "gpt-2", "falcon", "deepseek-llm", "deepseek-code
 
 class Tally:
     def __init__(self):
-        self.passed = self.failed = self.skipped = 0
+        self.passed = self.failed = self.skipped = self.compared = self.shown = 0
 
-    def skip(self, count, reason):
+    def skip(self, reason):
         print(f"SKIPPED: {reason}")
-        self.skipped += count
+        self.skipped += 1
 
     def fail(self, line):
         self.failed += 1
@@ -45,15 +45,23 @@ class Tally:
             print(f"FAILED: {line}")
 
     def compare(self, name, texts, ours, theirs):
-        before = self.failed
-        if len(ours) != len(texts):
-            self.fail(f"{name}: {len(texts)} lines in, {len(ours)} out")
+        """One test: all of these are equal, and there are any."""
+        wrong = 0
         for text, mine, other in zip(texts, ours, theirs):
+            self.compared += 1
             if mine == other:
-                self.passed += 1
-            else:
-                self.fail(f"{name}: {str(text)[:80]!r}: {str(mine)[:160]!r} is not {str(other)[:160]!r}")
-        print(f"{name}: {len(texts)} compared, {self.failed - before} differ")
+                continue
+            wrong += 1
+            self.shown += 1
+            if self.shown <= 20:
+                print(f"FAILED: {name}: {str(text)[:80]!r}: {str(mine)[:160]!r} is not {str(other)[:160]!r}")
+        if len(ours) != len(texts) or not texts:
+            self.fail(f"{name}: {len(texts)} lines in, {len(ours)} out")
+        elif wrong:
+            self.failed += 1
+        else:
+            self.passed += 1
+        print(f"{name}: {len(texts)} strings, {wrong} differ")
 
 
 def run(command, lines):
@@ -316,7 +324,7 @@ def check_tiktoken(command, folder, texts, scratch, tally):
     try:
         import tiktoken
     except ImportError as error:
-        tally.skip(len(texts), f"the Python package tiktoken cannot be imported ({error})")
+        tally.skip(f"the Python package tiktoken cannot be imported ({error})")
         return
     metadata = read_metadata(f"{folder}/ggml-vocab-qwen2.gguf")
     printable = [*range(0x21, 0x7f), *range(0xa1, 0xad), *range(0xae, 0x100)]
@@ -363,7 +371,7 @@ def main():
     if not command:
         missing = "nothing is built that tokenizes"
     if missing:
-        tally.skip(options.count, missing)
+        tally.skip(missing)
     else:
         table = dict.fromkeys(map(ord, newer_than_package()))
         texts = [text.translate(table) for text in make_texts(options.count, options.seed)]
@@ -371,13 +379,14 @@ def main():
         with tempfile.TemporaryDirectory() as scratch:
             check_made(command, texts, options.only, scratch, tally)
             if not folder:
-                tally.skip(options.count, reason)
+                tally.skip(reason)
             else:
                 if not options.only:
                     check_cases(command, folder, tally)
                 check_real(command, folder, texts, options.only, scratch, tally)
                 if not options.only or options.only == "tiktoken":
                     check_tiktoken(command, folder, texts, scratch, tally)
+    print(f"compared {tally.compared}")
     print(f"{tally.passed} passed, {tally.failed} failed, {tally.skipped} skipped")
     sys.exit(1 if tally.failed else 0)
 

@@ -6,27 +6,32 @@ step hardening 60 "tools/lints/hardening build/release/bin"
 step core_symbols 60 "tools/lints/core_symbols build/release"
 
 # The numbers must be the same bits in the optimised build too.
-for name in $(ctest --preset release -N | sed -n 's/^ *Test *#[0-9]*: \(.*\)$/\1/p'); do
+names=$(tests_of release)
+for name in $names; do
     case $name in
-    kernels* | conform* | family* | transport* | sim*) step "release/$name" 900 "ctest --preset release -R '^$name\$' -V" ;;
+    kernels* | conform* | family* | transport* | sim*)
+        beside "release/$name" 900 "ctest --preset release --no-tests=error -R '^$name\$' -V" ;;
     esac
 done
 
-# Races: whatever has threads of its own.
-build tsan --target test_base_threads test_base_loop test_conform_comm test_conform_kernels test_bus test_worker_admin \
-    test_worker_board test_worker_rank test_worker_shell
-for name in base_threads base_loop conform_comm conform_kernels bus worker_admin worker_board worker_rank worker_shell; do
-    step "tsan/$name" 900 "ctest --preset tsan -R '^$name\$' -V"
+# Races: whatever has threads of its own, and the daemons.
+tsan_tests="base_threads base_loop conform_comm conform_kernels bus worker_admin worker_board worker_rank worker_shell"
+# shellcheck disable=SC2046,SC2086 # names, separated by blanks
+build tsan --target $(printf 'test_%s ' $tsan_tests) tandem tandem-router tandem-worker hash_check
+for name in $tsan_tests; do
+    beside "tsan/$name" 900 "ctest --preset tsan --no-tests=error -R '^$name\$' -V"
 done
 
 # Every fuzz target for a while on top of its corpus; what it finds stays in build/check/fuzz.
 build fuzz --target fuzzers
+# libFuzzer's own figure becomes a count; a target that tried nothing has failed.
+fuzz_count="tee /dev/stderr | awk '/^stat::number_of_executed_units:/ {n = \$2} END {print \"tried \" n+0 \" inputs\"; print (n > 0) \" passed, \" (n == 0) \" failed, 0 skipped\"}'"
 fuzz_s=20
 [ "$mode" = full ] && fuzz_s=1200
 for target in build/fuzz/fuzz/fuzz_*; do
     name=$(basename "$target")
     mkdir -p "$out/fuzz/$name"
-    step "$name" $((fuzz_s + 120)) "cd '$out/fuzz/$name' && '$root/$target' -max_total_time=$fuzz_s -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 . '$root/tests/fuzz/corpus/${name#fuzz_}'"
+    beside "$name" $((fuzz_s + 120)) "set -o pipefail; cd '$out/fuzz/$name' && '$root/$target' -max_total_time=$fuzz_s -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 . '$root/tests/fuzz/corpus/${name#fuzz_}' 2>&1 | $fuzz_count"
 done
 
 model=$(tools/fetch-model smollm2 2>"$out/fetch-model.log") || model=""
@@ -37,11 +42,19 @@ python=$venv/bin/python
 [ -x "$python" ] || python=python3
 export TANDEM_TEST_MODEL="$model"
 
-e2e() { step "e2e/$1" "$2" "TANDEM_TEST_MODEL='$model' $python tests/e2e/$1.py ${3:-}"; }
+e2e() { step "e2e/$1${4:+/$4}" "$2" "TANDEM_TEST_MODEL='$model' $python tests/e2e/$1.py ${3:-}"; }
 for script in tests/e2e/*_test.py; do
     [ -e "$script" ] || continue
     e2e "$(basename "$script" .py)" 900
 done
+
+# The daemons themselves under sanitizers: any report of any child is a failure (tests/e2e/sanitizers.py).
+sanitized() { step "$1/$2" 600 "TANDEM_BUILD=$1 TANDEM_TEST_MODEL='' $python tests/e2e/$2.py ${3:-}"; }
+sanitized dev api_test
+sanitized dev daemons_test
+sanitized dev tp_test
+sanitized dev failover_test "--kills 4 --stops 1"
+sanitized tsan failover_test "--kills 3 --stops 1"
 
 e2e tokenizer_oracle 300
 e2e tokenizer_files_oracle 600
@@ -56,5 +69,9 @@ step models/broken 300 "$python tests/models/broken_test.py"
 step models/reference 900 "$python tests/models/reference_test.py$([ "$mode" = full ] && echo ' --full' || true)"
 
 if [ "$mode" = full ]; then
-    step sim/long 3600 "build/release/tests/sim --seed 1 --seeds 2000"
+    step sim/long 7200 "build/release/tests/sim/sim --seed 1000000 --seeds 10000 --fresh 20000 --sights --jobs 2"
+    e2e failover_test 5400 "--kills 200 --stops 30" long
+    e2e real_failover_test 5400 "--kills 60 --stops 10" long
+    step tsan/failover_long 3600 "TANDEM_BUILD=tsan $python tests/e2e/failover_test.py --kills 40 --stops 5"
+    step mutants 14400 "tests/mutants/run --jobs 2"
 fi
