@@ -127,10 +127,11 @@ START_TEST(choices_are_those_of_the_reference) {
 }
 END_TEST
 
-/* Three weights at most, the rest nothing: what is chosen can be worked out by hand. */
+/* The first ids have these logits, the rest weighs nothing: what is chosen can be worked out by
+ * hand. */
 static uint32_t chosen_of(struct subject *subject, const float *first, uint32_t n_first,
                           const struct sample_params *params) {
-    enum { n = 300 };
+    enum { n = 600 };
     float logits[n];
     struct sample_result result;
     for (uint32_t i = 0; i < n; i++)
@@ -188,8 +189,31 @@ START_TEST(a_top_p_next_to_one_is_as_the_reference_has_it) {
 }
 END_TEST
 
+/* Fifteen weights that each round the first one's lane upwards make the total larger than all
+ * weights together, so top_p of it is never reached; the last number drawn then falls among the
+ * weights that are too small for the list of the likely. */
+START_TEST(a_total_that_rounding_made_too_large_loses_no_weight) {
+    enum { n = 512, LANES = 16 };
+    float logits[n];
+    for (int i = 0; i < n; i++)
+        logits[i] = i == 0 ? 0.0f : logf(i < 256 && i % LANES == 0 ? 7e-8f : 4e-10f);
+    struct sample_params params = {
+        .temperature = 1.0f, .top_p = 0.99999946f, .repetition = 1.0f, .uniform = 0.99999994f};
+    struct subject subject;
+    uint32_t expected = 0;
+    for (uint32_t i = 0; subject_next(&subject, &i, &sampling_limits);) {
+        uint32_t id = chosen_of(&subject, logits, n, &params);
+        ck_assert_float_eq(logits[id], logits[n - 1]); /* one of the small ones */
+        expected = i == 1 ? id : expected;
+        ck_assert_uint_eq(id, expected);
+        subject_close(&subject);
+    }
+}
+END_TEST
+
 void suite_add(TCase *tests) {
     tcase_add_loop_test(tests, choices_are_those_of_the_reference, 0, 150);
     tcase_add_test(tests, ties_at_a_border_are_kept_and_weights_of_nothing_never_drawn);
+    tcase_add_test(tests, a_total_that_rounding_made_too_large_loses_no_weight);
     tcase_add_loop_test(tests, a_top_p_next_to_one_is_as_the_reference_has_it, 0, 60);
 }

@@ -183,6 +183,26 @@ START_TEST(the_most_biases_and_stop_ids_fit) {
 }
 END_TEST
 
+START_TEST(the_best_are_listed_for_those_who_want_logprobs_alone) {
+    struct sample sample;
+    struct sampling sampling;
+    uint32_t ids[1] = {0};
+    struct sequence_view view = {
+        .ids = ids, .n_tokens = 1, .n_prompt = 1, .sampling = &sampling, .serial = 1};
+    open_sample(&sample);
+    sampling_init(&sampling);
+    sampling.n_top = 3;
+    sample_prepare(&sample, 0, 0, &view);
+    ck_assert_uint_eq(sample.params[0].n_top, 0);
+    ck_assert(!sample.params[0].want_logprob);
+    sampling.want_logprobs = true;
+    sample_prepare(&sample, 0, 0, &view);
+    ck_assert_uint_eq(sample.params[0].n_top, 3);
+    ck_assert(sample.params[0].want_logprob);
+    sample_fini(&sample);
+}
+END_TEST
+
 START_TEST(every_row_has_the_barred_ids_of_the_model) {
     struct interval barred[] = {{7, 9}, {190, 200}};
     struct sample_options options = {.max_seqs = MAX_SEQS,
@@ -234,6 +254,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests,
                    penalties_count_the_output_and_know_the_prompt_as_sequences_grow_and_change);
     tcase_add_test(tests, ends_are_banned_until_they_may_come_whatever_the_client_wants);
+    tcase_add_test(tests, the_best_are_listed_for_those_who_want_logprobs_alone);
     tcase_add_test(tests, every_row_has_the_barred_ids_of_the_model);
     tcase_add_test(tests, the_most_biases_and_stop_ids_fit);
     tcase_add_test(tests, penalties_forget_the_slots_last_sequence);
