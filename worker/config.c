@@ -1,6 +1,6 @@
 #include "worker/config.h"
 
-#include "worker/rank_wire.h"
+#include "worker/ranks/rank_wire.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "proto/bus.h"
-#include "worker/links.h"
+#include "worker/links/links.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -8,8 +8,8 @@
 #include "base/notify.h"
 #include "model/model.h"
 #include "worker/config.h"
-#include "worker/follow.h"
 #include "worker/memory.h"
+#include "worker/ranks/follow.h"
 #include "worker/worker.h"
 
 #include <signal.h>

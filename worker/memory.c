@@ -2,7 +2,7 @@
 
 #include "model/model.h"
 #include "worker/config.h"
-#include "worker/forward.h"
+#include "worker/step/forward.h"
 #include "worker/worker.h"
 
 #include <inttypes.h>

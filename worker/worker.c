@@ -8,11 +8,11 @@
 #include "base/random.h"
 #include "model/model.h"
 #include "proto/bus.h"
-#include "worker/calibrate.h"
 #include "worker/loading.h"
 #include "worker/memory.h"
-#include "worker/receive.h"
-#include "worker/step.h"
+#include "worker/step/calibrate.h"
+#include "worker/step/receive.h"
+#include "worker/step/step.h"
 
 #include <stdio.h>
 #include <stdlib.h>

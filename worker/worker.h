@@ -7,14 +7,14 @@
 #include "base/error.h"
 #include "base/status.h"
 #include "worker/admin.h"
-#include "worker/batch.h"
 #include "worker/config.h"
 #include "worker/core/engine.h"
-#include "worker/estimate.h"
-#include "worker/forward.h"
-#include "worker/kv_links.h"
-#include "worker/links.h"
-#include "worker/sample.h"
+#include "worker/links/kv_links.h"
+#include "worker/links/links.h"
+#include "worker/step/batch.h"
+#include "worker/step/estimate.h"
+#include "worker/step/forward.h"
+#include "worker/step/sample.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -9,9 +9,9 @@
 #include "tests/support/suite.h"
 #include "tests/support/tiny_gguf.h"
 #include "tests/support/tiny_hub.h"
-#include "worker/batch.h"
 #include "worker/core/engine.h"
-#include "worker/forward.h"
+#include "worker/step/batch.h"
+#include "worker/step/forward.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -8,9 +8,9 @@
 #include "router/core/router.h"
 #include "router/front/exchange.h"
 #include "tests/support/suite.h"
-#include "worker/batch.h"
 #include "worker/core/engine.h"
-#include "worker/sample.h"
+#include "worker/step/batch.h"
+#include "worker/step/sample.h"
 
 #include <string.h>
 

@@ -15,7 +15,7 @@
 #include "tests/sim/oracle.h"
 #include "tests/sim/sights.h"
 #include "worker/core/engine.h"
-#include "worker/estimate.h"
+#include "worker/step/estimate.h"
 #include "worker/transport/stage.h"
 
 #include <stdbool.h>
@@ -138,8 +138,8 @@ struct options {
     uint32_t other_model;           /* a worker that must never get a request, or SIM_NO_NODE */
     uint32_t long_prompt;           /* more tokens than this: another variant */
     bool overtake; /* routers let CANCEL and PING overtake, CANCEL removes what it cancels */
-    bool messages_in_step;                     /* the shell hands messages over while a step runs */
-    bool learns;                               /* workers announce what worker/estimate.c learnt */
+    bool messages_in_step; /* the shell hands messages over while a step runs */
+    bool learns;           /* workers announce what worker/step/estimate.c learnt */
     uint32_t loss, duplicate, reorder, garble; /* of 1000 messages; 0: none */
     uint32_t cancel_percent, stop_percent, deadline_percent;
     uint32_t shm_percent;

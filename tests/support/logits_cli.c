@@ -10,9 +10,9 @@
 #include "base/error.h"
 #include "kernels/kernels.h"
 #include "model/model.h"
-#include "worker/batch.h"
 #include "worker/core/engine.h"
-#include "worker/forward.h"
+#include "worker/step/batch.h"
+#include "worker/step/forward.h"
 
 #include <jansson.h>
 #include <stdio.h>

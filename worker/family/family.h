@@ -2,9 +2,9 @@
  *
  * A family is one `const struct family` in a file of its own and a row of family_table. Opening a
  * model reads its shapes and lists its tensors but takes no memory for them, so that a memory plan
- * can be made; worker/weights.c then fills the slots, family_model's `prepare` makes what follows
- * from them (rotary tables), and `forward` runs a step. Engine thread only; nothing allocates in
- * forward. Conformance: tests/conform/family_test.c walks the table. */
+ * can be made; worker/ranks/weights.c then fills the slots, family_model's `prepare` makes what
+ * follows from them (rotary tables), and `forward` runs a step. Engine thread only; nothing
+ * allocates in forward. Conformance: tests/conform/family_test.c walks the table. */
 #pragma once
 
 #include "base/error.h"

@@ -1,8 +1,8 @@
 /* worker/family/slots.h: which tensors of a checkpoint become which packed matrices and vectors.
  *
- * A family lists its slots when it opens a model; worker/weights.c measures them for the memory
- * plan and fills them once at load. Loader thread only. Everything but the weights' own memory
- * belongs to the list. */
+ * A family lists its slots when it opens a model; worker/ranks/weights.c measures them for the
+ * memory plan and fills them once at load. Loader thread only. Everything but the weights' own
+ * memory belongs to the list. */
 #pragma once
 
 #include "base/arena.h"

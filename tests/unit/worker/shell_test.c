@@ -6,8 +6,8 @@
 #include "base/random.h"
 #include "proto/bus.h"
 #include "tests/support/suite.h"
-#include "worker/receive.h"
-#include "worker/step.h"
+#include "worker/step/receive.h"
+#include "worker/step/step.h"
 #include "worker/worker.h"
 
 #include <stdio.h>

@@ -1,0 +1,140 @@
+#include "worker/links/links.h"
+
+#include "base/log.h"
+#include "proto/bus.h"
+#include "proto/keys.h"
+#include "proto/message.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <xxhash.h>
+
+_Static_assert(BUS_LINKS_MAX <= LINK_KV_BIT, "the bit is free in every link number");
+
+static enum status open_bus(enum bus_kind kind, const struct keys *keys, const char *option,
+                            const char *endpoint, struct bus **bus, uint32_t *listener,
+                            struct error *error) {
+    struct bus_config bus_config = {.kind = kind, .keys = keys};
+    TRY(bus_new(&bus_config, bus, error));
+    enum status status = bus_bind(*bus, endpoint, listener, error);
+    if (status != STATUS_OK)
+        error_prefix(error, "%s", option);
+    return status;
+}
+
+static enum status open_all(struct links *links, const struct config *config, struct keys *keys,
+                            struct error *error) {
+    const struct keys *used = NULL;
+    if (config->keys[0]) {
+        TRY(keys_load(config->keys, keys, error));
+        /* Router and workers name prefixes alike because they share this secret. */
+        links->prefix_key = XXH3_64bits(keys->server_secret, sizeof keys->server_secret - 1);
+        used = keys;
+    }
+    TRY(open_bus(BUS_CONTROL, used, "endpoint", config->endpoint, &links->control, &links->listener,
+                 error));
+    return open_bus(BUS_KV, used, "kv-endpoint", config->kv_endpoint, &links->kv,
+                    &links->kv_listener, error);
+}
+
+enum status links_open(struct links *links, const struct config *config, struct error *error) {
+    struct keys keys = {0};
+    memset(links, 0, sizeof *links);
+    for (uint32_t i = 0; i < config->n_routers; i++)
+        links->announced[links->n_announced++] =
+            (struct announced){.endpoint = config->routers[i], .link = BUS_NO_LINK};
+    enum status status = open_all(links, config, &keys, error);
+    keys_wipe(&keys);
+    if (status != STATUS_OK)
+        links_close(links);
+    return status;
+}
+
+void links_close(struct links *links) {
+    bus_free(links->control);
+    bus_free(links->kv);
+    memset(links, 0, sizeof *links);
+}
+
+const char *links_endpoint(const struct links *links) {
+    return bus_endpoint(links->control, links->listener);
+}
+
+const char *links_kv_endpoint(const struct links *links) {
+    return bus_endpoint(links->kv, links->kv_listener);
+}
+
+static void announce_to(struct links *links, struct announced *announced,
+                        const struct message *message) {
+    struct error error;
+    if (announced->link == BUS_NO_LINK) {
+        if (bus_connect(links->control, announced->endpoint, &announced->link, &error) !=
+            STATUS_OK) {
+            char text[ERROR_TEXT_MAX];
+            if (!announced->refused)
+                log_warn("cannot announce", "error=%s", log_text(text, sizeof text, error.text));
+            announced->refused = true;
+            announced->link = BUS_NO_LINK;
+            return;
+        }
+        announced->refused = false;
+    }
+    /* BUSY: the router has enough announcements waiting. CLOSED: BUS_LOST follows. */
+    enum status status = bus_send(links->control, announced->link, message);
+    if (status != STATUS_OK)
+        log_debug("announcement not sent", "status=%s", status_name(status));
+}
+
+static const char *hint_of(const char *why) {
+    if (why == NULL || strcmp(why, BUS_WHY_NOBODY) == 0)
+        return "nobody listens there: is the router up, and is this its --announce?";
+    if (strcmp(why, BUS_WHY_HANDSHAKE) == 0 || strcmp(why, BUS_WHY_BROKEN_OFF) == 0)
+        return "its --keys are others, or only one of us has keys";
+    return "the connection does not last";
+}
+
+static void look_at(const struct links *links, struct announced *announced, uint64_t now_ns) {
+    char endpoint[MESSAGE_ENDPOINT_MAX + 16];
+    bool up = bus_is_up(links->control, announced->link);
+    enum patience_turn turn = patience_turn(&announced->patience, now_ns, !up);
+    if (turn == PATIENCE_QUIET)
+        return;
+    log_text(endpoint, sizeof endpoint, announced->endpoint);
+    if (turn == PATIENCE_OVER)
+        log_info("router reached", "router=%s", endpoint);
+    else
+        log_warn("still waiting for a router", "router=%s since_s=%u why=\"%s\" hint=\"%s\"",
+                 endpoint, patience_s(&announced->patience, now_ns),
+                 announced->why ? announced->why : BUS_WHY_NOBODY, hint_of(announced->why));
+}
+
+void links_announce(struct links *links, uint64_t now_ns, const struct links_self *self) {
+    if (now_ns < links->announce_ns)
+        return;
+    links->announce_ns = now_ns + LINKS_ANNOUNCE_NS;
+    for (uint32_t i = 0; i < links->n_announced; i++)
+        look_at(links, &links->announced[i], now_ns);
+    struct message message = {.type = MESSAGE_ANNOUNCE,
+                              .u.announce = {.incarnation = self->incarnation,
+                                             .role = 1 + self->role,
+                                             .loading = self->loading}};
+    snprintf(message.u.announce.name, sizeof message.u.announce.name, "%s", self->name);
+    snprintf(message.u.announce.endpoint, sizeof message.u.announce.endpoint, "%s",
+             links_endpoint(links));
+    for (uint32_t i = 0; i < links->n_announced; i++)
+        announce_to(links, &links->announced[i], &message);
+}
+
+bool links_took(struct links *links, const struct bus_event *event) {
+    for (uint32_t i = 0; i < links->n_announced; i++) {
+        struct announced *announced = &links->announced[i];
+        if (announced->link != event->link)
+            continue;
+        if (event->kind == BUS_LOST) {
+            announced->why = event->why;
+            announced->link = BUS_NO_LINK; /* the next round connects again */
+        }
+        return true;
+    }
+    return false;
+}

@@ -1,0 +1,244 @@
+/* Ranks of one process open at once, each in its thread, from one model. Listing its tensors may
+ * make some (dummies, GPTQ's orders), so families open one after the other, under model_lock; what
+ * takes long, packing, only reads. */
+#include "worker/ranks/rank.h"
+
+#include "base/assert.h"
+#include "base/checked.h"
+#include "kernels/kernels.h"
+#include "model/model.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static pthread_mutex_t model_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void *memory_take(const struct rank *rank, size_t n_bytes) {
+    if (rank->kernels)
+        return rank->kernels->alloc(rank->ctx, n_bytes);
+    void *memory = mmap(NULL, n_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return memory == MAP_FAILED ? NULL : memory;
+}
+
+static void memory_give(const struct rank *rank, void *memory, size_t n_bytes) {
+    if (!memory)
+        return;
+    if (rank->kernels)
+        rank->kernels->dealloc(rank->ctx, memory, n_bytes);
+    else
+        munmap(memory, n_bytes);
+}
+
+/* The KV pool; one that another process maps too comes from a memfd. */
+static void *kv_take(struct rank *rank, bool shared) {
+    if (!shared)
+        return memory_take(rank, rank->kv_bytes);
+    rank->kv_fd = memfd_create("tandem-kv-pool", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (rank->kv_fd < 0 || ftruncate(rank->kv_fd, (off_t)rank->kv_bytes) != 0 ||
+        fcntl(rank->kv_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
+        return NULL;
+    void *memory = mmap(NULL, rank->kv_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, rank->kv_fd, 0);
+    return memory == MAP_FAILED ? NULL : memory;
+}
+
+static void kv_give(struct rank *rank) {
+    if (rank->kv_fd < 0) {
+        memory_give(rank, rank->kv.base, rank->kv_bytes);
+        return;
+    }
+    if (rank->kv.base)
+        munmap(rank->kv.base, rank->kv_bytes);
+    close(rank->kv_fd);
+}
+
+static enum status open_family(const struct rank_options *options, struct family_model **model,
+                               struct error *error) {
+    const struct model_config *config = &options->model->config;
+    const struct family *family = family_find(config->family);
+    if (!family)
+        return error_set(error, STATUS_UNSUPPORTED, "%s: no model family \"%s\" here", config->name,
+                         config->family);
+    struct family_options family_options = {.model = options->model,
+                                            .rank = options->rank,
+                                            .n_ranks = options->n_ranks,
+                                            .kv_format = options->kv_format,
+                                            .context_max = options->context_max,
+                                            .step_us = options->step_us};
+    pthread_mutex_lock(&model_lock);
+    enum status status = family->open(&family_options, model, error);
+    pthread_mutex_unlock(&model_lock);
+    return status;
+}
+
+static enum status find_kernels(const struct rank_options *options,
+                                const struct family_facts *facts, const struct kernels **kernels,
+                                struct error *error) {
+    *kernels = NULL;
+    if (facts->forced)
+        return STATUS_OK;
+    *kernels = kernels_find(options->backend);
+    if (!*kernels)
+        return error_field(error, STATUS_NOT_FOUND, "backend", "there is no backend \"%s\"",
+                           options->backend);
+    return STATUS_OK;
+}
+
+static size_t logits_bytes_of(const struct rank_options *options,
+                              const struct family_facts *facts) {
+    return facts->forced || options->rank > 0
+               ? 0
+               : (size_t)options->max_seqs * facts->n_vocab * sizeof(float);
+}
+
+enum status rank_measure(const struct rank_options *options, struct rank_bytes *bytes,
+                         struct error *error) {
+    const struct kernels *kernels;
+    struct family_model *model;
+    struct rank_bytes result = {0};
+    TRY(open_family(options, &model, error));
+    enum status status = find_kernels(options, &model->facts, &kernels, error);
+    if (status == STATUS_OK && kernels)
+        status = weights_measure(&model->slots, kernels, &result.weights, error);
+    if (status == STATUS_OK) {
+        result.facts = model->facts;
+        result.scratch =
+            model->family->scratch_bytes(model, options->max_tokens, options->max_seqs) +
+            logits_bytes_of(options, &model->facts);
+        result.kv_per_token =
+            (size_t)model->facts.n_layers * model->facts.block_bytes / KV_BLOCK_TOKENS;
+        *bytes = result;
+    }
+    family_close(model);
+    return status;
+}
+
+static enum status open_kernels(struct rank *rank, const struct rank_options *options,
+                                struct error *error) {
+    const struct family_facts *facts = &rank->model->facts;
+    TRY(find_kernels(options, facts, &rank->kernels, error));
+    if (!rank->kernels)
+        return STATUS_OK;
+    struct kernels_options kernels_options = {
+        .n_threads = options->n_threads,
+        .isa = options->isa,
+        .limits = {.max_tokens = options->max_tokens,
+                   .max_seqs = options->max_seqs,
+                   .max_context = facts->context,
+                   .max_dim = facts->max_dim,
+                   .n_vocab = facts->n_vocab,
+                   .n_heads = facts->n_heads,
+                   .n_kv_heads = facts->n_kv_heads,
+                   .head_dim = facts->head_dim},
+    };
+    enum status status = rank->kernels->open(&kernels_options, &rank->ctx, error);
+    if (status != STATUS_OK)
+        rank->kernels = NULL; /* there is no context to close */
+    return status;
+}
+
+static enum status take_memory(struct rank *rank, const struct rank_options *options,
+                               struct error *error) {
+    const struct family_model *model = rank->model;
+    const struct family_facts *facts = &model->facts;
+    uint64_t kv_bytes;
+    rank->kv = (struct family_kv){.layer_bytes = (size_t)options->n_blocks * facts->block_bytes,
+                                  .block_bytes = facts->block_bytes,
+                                  .n_layers = facts->n_layers,
+                                  .n_blocks = options->n_blocks};
+    if (!checked_mul(rank->kv.layer_bytes, facts->n_layers, &kv_bytes) || kv_bytes > SIZE_MAX / 2)
+        return error_field(error, STATUS_LIMIT, "kv-blocks",
+                           "%u KV blocks are more than memory can be", options->n_blocks);
+    rank->kv_bytes = (size_t)kv_bytes;
+    rank->kv.base = kv_take(rank, options->kv_shared);
+    rank->scratch_bytes =
+        model->family->scratch_bytes(model, options->max_tokens, options->max_seqs);
+    rank->scratch = memory_take(rank, rank->scratch_bytes);
+    rank->logits_bytes = logits_bytes_of(options, facts);
+    if (facts->forced)
+        rank->forced = calloc(options->max_seqs, sizeof *rank->forced);
+    else if (rank->logits_bytes > 0)
+        rank->logits = memory_take(rank, rank->logits_bytes);
+    bool results = rank->logits || rank->forced || options->rank > 0;
+    if (!rank->kv.base || !rank->scratch || !results)
+        return error_set(error, STATUS_NOMEM,
+                         "no memory for %zu bytes of KV cache and %zu of activations",
+                         rank->kv_bytes, rank->scratch_bytes + rank->logits_bytes);
+    return STATUS_OK;
+}
+
+static enum status open_all(struct rank *rank, const struct rank_options *options,
+                            struct error *error) {
+    TRY(open_family(options, &rank->model, error));
+    TRY(open_kernels(rank, options, error));
+    /* Packing reads every byte of the files: the last look at their sizes. */
+    TRY(model_check_files(options->model, error));
+    if (rank->kernels)
+        TRY(weights_load(&rank->weights, &rank->model->slots, rank->kernels, rank->ctx, error));
+    TRY(take_memory(rank, options, error));
+    return rank->model->family->prepare(rank->model, rank->kernels, rank->ctx, options->comm,
+                                        error);
+}
+
+enum status rank_open(struct rank *rank, const struct rank_options *options, struct error *error) {
+    ASSERT(options->max_tokens > 0 && options->max_seqs > 0 && options->n_blocks > 0);
+    ASSERT(options->rank < options->n_ranks);
+    *rank = (struct rank){
+        .kv_fd = -1, .max_tokens = options->max_tokens, .max_seqs = options->max_seqs};
+    enum status status = open_all(rank, options, error);
+    if (status != STATUS_OK)
+        rank_close(rank);
+    return status;
+}
+
+void rank_close(struct rank *rank) {
+    if (!rank->model)
+        return; /* nothing else is there without it */
+    kv_give(rank);
+    memory_give(rank, rank->scratch, rank->scratch_bytes);
+    memory_give(rank, rank->logits, rank->logits_bytes);
+    free(rank->forced);
+    weights_fini(&rank->weights);
+    family_close(rank->model);
+    if (rank->kernels)
+        rank->kernels->close(rank->ctx);
+    memset(rank, 0, sizeof *rank);
+}
+
+void rank_run(struct rank *rank, const struct kernels_batch *batch, const uint32_t *rows,
+              uint32_t n_rows,
+              void (*layers_done)(void *context, uint32_t layer_begin, uint32_t layer_end),
+              void *context) {
+    ASSERT(batch->n_tokens <= rank->max_tokens);
+    ASSERT(n_rows <= rank->max_seqs);
+    struct family_step step = {
+        .batch = batch,
+        .kv = &rank->kv,
+        .rows = rows,
+        .n_rows = n_rows,
+        .logits = rank->logits,
+        .forced = rank->forced,
+        .scratch = rank->scratch,
+        .layers_done = layers_done,
+        .context = context,
+    };
+    rank->model->family->forward(rank->model, &step);
+}
+
+struct rank_kv rank_kv_of(const struct rank *rank) {
+    const struct family_facts *facts = &rank->model->facts;
+    return (struct rank_kv){.base = rank->kv.base,
+                            .layer_bytes = rank->kv.layer_bytes,
+                            .block_bytes = facts->block_bytes,
+                            .head_begin = facts->kv_head_begin,
+                            .n_heads = facts->n_kv_heads};
+}
+
+void rank_numerics(const struct rank *rank, char *text, size_t size) {
+    const char *kernels = rank->kernels ? rank->kernels->numerics(rank->ctx) : "no arithmetic";
+    snprintf(text, size, "%s; %s", kernels, rank->model->numerics);
+}

@@ -1,0 +1,91 @@
+/* worker/ranks/rank.h: one rank of a tensor-parallel group with everything its steps need: its
+ * share of the weights, its KV pool, activations. A model that is not cut is one rank.
+ *
+ * One thread per rank opens it and runs its steps; rank_open() takes all memory, rank_run() none.
+ */
+#pragma once
+
+#include "base/error.h"
+#include "base/status.h"
+#include "worker/family/family.h"
+#include "worker/ranks/weights.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct comm;
+struct kernels_batch;
+struct model;
+
+struct rank_options {
+    const struct model *model; /* borrowed during rank_open() only */
+    const char *backend;       /* row of kernels_table */
+    const char *isa;           /* NULL: best */
+    uint32_t n_threads;        /* of this rank; 0: one per core the process may use */
+    uint32_t rank;
+    uint32_t n_ranks;    /* at least 1 */
+    uint32_t max_tokens; /* of a step */
+    uint32_t max_seqs;   /* of a step */
+    uint32_t context_max;
+    uint32_t n_blocks; /* KV blocks */
+    enum kv_format kv_format;
+    uint32_t step_us;
+    bool kv_shared;    /* the KV pool is a memfd, for another process to map */
+    struct comm *comm; /* borrowed; NULL for a group of one */
+};
+
+struct rank {
+    const struct kernels *kernels; /* NULL when the family needs none */
+    struct kernels_ctx *ctx;       /* owned */
+    struct family_model *model;    /* owned */
+    struct weights weights;
+    struct family_kv kv;
+    size_t kv_bytes;
+    int kv_fd;     /* owned: the memfd behind kv when kv_shared; else -1 */
+    void *scratch; /* owned (scratch_bytes) */
+    size_t scratch_bytes;
+    float *logits; /* owned (max_seqs, n_vocab) on rank 0; NULL elsewhere, and when the family names
+                      its tokens itself */
+    size_t logits_bytes;
+    uint32_t *forced; /* owned (max_seqs) or NULL */
+    uint32_t max_tokens;
+    uint32_t max_seqs;
+};
+
+/* Where a rank's KV lies in this process's memory: layer l of block b at base + l * layer_bytes +
+ * b * block_bytes, of the model's KV heads [head_begin, head_begin + n_heads). */
+struct rank_kv {
+    unsigned char *base; /* borrowed */
+    size_t layer_bytes;
+    uint32_t block_bytes;
+    uint32_t head_begin;
+    uint32_t n_heads;
+};
+struct rank_kv rank_kv_of(const struct rank *rank);
+
+/* What rank_open() will take, without taking it. */
+struct rank_bytes {
+    size_t weights;
+    size_t scratch;            /* activations and logits of a step */
+    size_t kv_per_token;       /* all layers */
+    struct family_facts facts; /* of the rank */
+};
+NODISCARD enum status rank_measure(const struct rank_options *options, struct rank_bytes *bytes,
+                                   struct error *error);
+
+/* STATUS_UNSUPPORTED, STATUS_INVALID, STATUS_NOT_FOUND (no such backend), STATUS_NOMEM, with one
+ * line each. */
+NODISCARD enum status rank_open(struct rank *rank, const struct rank_options *options,
+                                struct error *error);
+void rank_close(struct rank *rank); /* fine on a zeroed one */
+
+/* Runs this rank's part of a step; on rank 0 logits or forced of the rows are then filled.
+ * layers_done may be NULL. */
+void rank_run(struct rank *rank, const struct kernels_batch *batch, const uint32_t *rows,
+              uint32_t n_rows,
+              void (*layers_done)(void *context, uint32_t layer_begin, uint32_t layer_end),
+              void *context);
+
+/* What decides the bits of the results: kernels and family. Two equal texts, equal numbers. */
+void rank_numerics(const struct rank *rank, char *text, size_t size);

@@ -1,0 +1,130 @@
+#include "worker/ranks/weights.h"
+
+#include "base/assert.h"
+#include "base/checked.h"
+#include "base/log.h"
+#include "kernels/kernels.h"
+#include "kernels/quant/quant.h"
+#include "worker/family/slots.h"
+#include "worker/loading.h"
+
+#include <string.h>
+
+#define ALIGNMENT 64
+
+static enum status slot_bytes(const struct slot *slot, const struct kernels *kernels,
+                              uint64_t *n_bytes, struct error *error) {
+    uint64_t n = (uint64_t)slot->n * sizeof(float);
+    if (slot->kind == SLOT_MATRIX) {
+        n = kernels->weight_size(&slot->source, error);
+        if (n == 0) {
+            error_prefix(error, "tensor %s", slot->name);
+            return STATUS_UNSUPPORTED;
+        }
+    }
+    *n_bytes = (n + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    return STATUS_OK;
+}
+
+enum status weights_measure(const struct slots *slots, const struct kernels *kernels,
+                            size_t *n_bytes, struct error *error) {
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < slots->n; i++) {
+        uint64_t n;
+        TRY(slot_bytes(&slots->slots[i], kernels, &n, error));
+        if (!checked_add(sum, n, &sum) || sum > SIZE_MAX / 2)
+            return error_set(error, STATUS_LIMIT, "the weights are larger than memory can be");
+    }
+    *n_bytes = (size_t)sum;
+    return STATUS_OK;
+}
+
+static enum status fill_piece(const struct slot *slot, const struct slot_piece *piece,
+                              float *memory, struct error *error) {
+    const struct quant_format *format = quant_find(piece->format);
+    if (!format || !format->read_float)
+        return error_set(error, STATUS_UNSUPPORTED, "tensor %s: a vector in format %s", slot->name,
+                         piece->format);
+    if (((uint64_t)piece->begin + piece->n) * format->block_bytes > piece->n_bytes)
+        return error_set(error, STATUS_CORRUPT, "tensor %s is shorter than its shape", slot->name);
+    for (uint32_t i = 0; i < piece->n; i++) {
+        size_t at = piece->out_begin + (size_t)i * piece->out_step;
+        ASSERT(at < slot->n);
+        memory[at] = format->read_float(piece->data, (size_t)piece->begin + i);
+    }
+    return STATUS_OK;
+}
+
+static enum status fill_vector(const struct slot *slot, float *memory, struct error *error) {
+    for (uint32_t i = 0; i < slot->n_pieces; i++)
+        if (slot->pieces[i].data)
+            TRY(fill_piece(slot, &slot->pieces[i], memory, error));
+    *slot->vector = memory;
+    return STATUS_OK;
+}
+
+/* Files of GPTQ's first format may hold zero points that were damaged when they were written. */
+static void warn_of_wrapped(const struct slot *slot) {
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < slot->source.n_parts; i++)
+        n += quant_wrapped_zeros(slot->source.parts[i].tensor);
+    if (n > 0)
+        log_warn("zero points of a tensor are all ones: taken as 0 that wrapped",
+                 "tensor=%s fields=%llu", slot->name, (unsigned long long)n);
+}
+
+static enum status fill_matrix(struct weights *weights, const struct slot *slot, void *memory,
+                               struct error *error) {
+    /* What was attached to the weight before (a bias) stays. */
+    const float *bias = slot->weight->bias;
+    enum status status =
+        weights->kernels->weight_pack(weights->ctx, &slot->source, memory, slot->weight, error);
+    slot->weight->bias = bias;
+    if (status != STATUS_OK)
+        error_prefix(error, "tensor %s", slot->name);
+    else
+        warn_of_wrapped(slot);
+    return status;
+}
+
+static enum status fill(struct weights *weights, const struct slots *slots, struct error *error) {
+    size_t at = 0;
+    for (uint32_t i = 0; i < slots->n; i++) {
+        const struct slot *slot = &slots->slots[i];
+        unsigned char *memory = weights->memory + at;
+        uint64_t n;
+        TRY(slot_bytes(slot, weights->kernels, &n, error));
+        ASSERT(checked_range(at, n, weights->n_bytes)); /* as weights_measure() added it up */
+        if (slot->kind == SLOT_VECTOR)
+            TRY(fill_vector(slot, (float *)(void *)memory, error));
+        else
+            TRY(fill_matrix(weights, slot, memory, error));
+        at += (size_t)n;
+        loading_done(n);
+    }
+    return STATUS_OK;
+}
+
+enum status weights_load(struct weights *weights, const struct slots *slots,
+                         const struct kernels *kernels, struct kernels_ctx *ctx,
+                         struct error *error) {
+    *weights = (struct weights){.kernels = kernels, .ctx = ctx};
+    TRY(weights_measure(slots, kernels, &weights->n_bytes, error));
+    if (weights->n_bytes == 0)
+        return STATUS_OK;
+    weights->memory = kernels->alloc(ctx, weights->n_bytes);
+    if (!weights->memory)
+        return error_set(error, STATUS_NOMEM, "no memory for %zu bytes of weights",
+                         weights->n_bytes);
+    loading_expect(weights->n_bytes);
+    enum status status = fill(weights, slots, error);
+    if (status != STATUS_OK)
+        weights_fini(weights);
+    return status;
+}
+
+void weights_fini(struct weights *weights) {
+    if (weights->memory)
+        weights->kernels->dealloc(weights->ctx, weights->memory, weights->n_bytes);
+    memset(weights, 0, sizeof *weights);
+}

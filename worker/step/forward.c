@@ -1,0 +1,224 @@
+#include "worker/step/forward.h"
+
+#include "base/assert.h"
+#include "base/exit.h"
+#include "base/log.h"
+#include "model/checkpoint/checkpoint.h"
+#include "model/model.h"
+#include "worker/family/shard.h"
+#include "worker/step/batch.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct rank_options rank_options_of(const struct forward_options *options, uint32_t rank) {
+    uint32_t n_ranks = options->n_ranks > 0 ? options->n_ranks : 1;
+    uint32_t n_here = options->n_here > 0 ? options->n_here : n_ranks;
+    return (struct rank_options){
+        .model = options->model,
+        .backend = options->backend,
+        .isa = options->isa,
+        .n_threads = n_ranks > 1 ? group_threads_each(options->n_threads, n_here, n_ranks)
+                                 : options->n_threads,
+        .rank = rank,
+        .n_ranks = n_ranks,
+        .max_tokens = options->max_tokens,
+        .max_seqs = options->max_seqs,
+        .context_max = options->context_max,
+        .n_blocks = options->n_blocks,
+        .kv_format = options->kv_format,
+        .step_us = options->step_us,
+    };
+}
+
+static size_t max_of(size_t a, size_t b) {
+    return a > b ? a : b;
+}
+
+enum status forward_measure(const struct forward_options *options, struct forward_bytes *bytes,
+                            struct error *error) {
+    struct forward_bytes sum = {0};
+    uint32_t n_ranks = options->n_ranks > 0 ? options->n_ranks : 1;
+    uint32_t n_here = options->n_here > 0 ? options->n_here : n_ranks;
+    if (n_ranks > COMM_RANKS_MAX)
+        return error_field(error, STATUS_UNSUPPORTED, "tp", "%u ranks are more than %u", n_ranks,
+                           COMM_RANKS_MAX);
+    for (uint32_t rank = 0; rank < n_ranks; rank++) {
+        struct rank_options rank_options = rank_options_of(options, rank);
+        struct rank_bytes one;
+        TRY(rank_measure(&rank_options, &one, error));
+        sum.weights = max_of(sum.weights, one.weights);
+        sum.scratch = max_of(sum.scratch, one.scratch);
+        sum.kv_per_token = max_of(sum.kv_per_token, one.kv_per_token);
+        if (rank < n_here)
+            sum.kv_per_token_here += one.kv_per_token;
+        if (rank == 0)
+            sum.facts = one.facts;
+    }
+    *bytes = sum;
+    return STATUS_OK;
+}
+
+static struct group_sizes group_sizes_of(const struct forward_options *options,
+                                         const struct family_facts *facts) {
+    uint32_t n_blocks = facts->context / KV_BLOCK_TOKENS + (facts->context % KV_BLOCK_TOKENS != 0);
+    return (struct group_sizes){.board = {.n_ranks = options->n_ranks,
+                                          .max_tokens = options->max_tokens,
+                                          .max_seqs = options->max_seqs,
+                                          .max_blocks = n_blocks},
+                                .n_floats = (uint64_t)options->max_tokens * facts->dim};
+}
+
+/* The other processes, if some ranks are not held here. */
+static enum status gather(struct forward *forward, const struct forward_options *options,
+                          const struct group_sizes *sizes, uint32_t n_here, struct error *error) {
+    struct leader_options leader = {.address = options->rank_listen,
+                                    .terms = {.rank_begin = n_here,
+                                              .n_ranks = options->n_ranks,
+                                              .context_max = options->context_max,
+                                              .n_blocks = options->n_blocks,
+                                              .kv_format = options->kv_format,
+                                              .sizes = *sizes},
+                                    .model_fp = options->model->config.fingerprint,
+                                    .memory = &forward->memory};
+    ASSERT(options->rank_listen && strlen(options->backend) < sizeof leader.terms.backend);
+    strcpy(leader.terms.backend, options->backend);
+    return leader_gather(&forward->leader, &leader, error);
+}
+
+static enum status open_ranks(struct forward *forward, const struct forward_options *options,
+                              uint32_t n_here, struct error *error) {
+    const struct comm_kind *kind = comm_find("shm");
+    struct rank_options own = rank_options_of(options, 0), others = rank_options_of(options, 1);
+    TRY(kind->open(forward->memory.collectives, forward->memory.n_collectives, 0, &forward->comm,
+                   error));
+    own.comm = forward->comm;
+    TRY(rank_threads_start(&forward->others, &others, n_here - 1, &forward->memory, error));
+    enum status status = rank_open(&forward->rank, &own, error);
+    struct error other;
+    enum status other_status = rank_threads_wait(&forward->others, &other);
+    if (status != STATUS_OK)
+        return status;
+    if (other_status != STATUS_OK)
+        *error = other;
+    return other_status;
+}
+
+/* What followers said of their pools has to be what their share of the model makes. */
+static enum status check_pools(const struct forward *forward, const struct forward_options *options,
+                               uint32_t n_here, struct error *error) {
+    const struct family_facts *facts = &forward->rank.model->facts;
+    uint64_t head_bytes = forward_block_bytes(facts) / facts->n_kv_heads_all;
+    for (uint32_t rank = n_here; rank < options->n_ranks; rank++) {
+        const struct rank_kv *kv = &forward->kv_of_ranks[rank];
+        struct shard shard;
+        TRY(shard_of(&options->model->config, rank, options->n_ranks, &shard, error));
+        if (kv->head_begin != shard.kv_heads.begin || kv->n_heads != shard.kv_heads.n ||
+            kv->block_bytes != kv->n_heads * head_bytes ||
+            kv->layer_bytes != (uint64_t)kv->block_bytes * options->n_blocks ||
+            forward->leader.pools[rank].n_bytes != kv->layer_bytes * facts->n_layers)
+            return error_set(error, STATUS_CORRUPT, "rank %u of %u: its KV pool has another shape",
+                             rank, options->n_ranks);
+    }
+    return STATUS_OK;
+}
+
+static enum status open_group(struct forward *forward, const struct forward_options *options,
+                              struct error *error) {
+    uint32_t n_here = options->n_here > 0 ? options->n_here : options->n_ranks;
+    struct forward_bytes bytes;
+    char numerics[RANK_WIRE_NUMERICS_MAX];
+    TRY(forward_measure(options, &bytes, error)); /* says so before anybody waits for anybody */
+    struct group_sizes sizes = group_sizes_of(options, &bytes.facts);
+    TRY(group_memory_make(&forward->memory, &sizes, error));
+    if (n_here < options->n_ranks)
+        TRY(gather(forward, options, &sizes, n_here, error));
+    TRY(open_ranks(forward, options, n_here, error));
+    for (uint32_t i = 0; i + 1 < n_here; i++)
+        forward->kv_of_ranks[i + 1] = rank_kv_of(&forward->others.threads[i].rank);
+    rank_numerics(&forward->rank, numerics, sizeof numerics);
+    if (n_here < options->n_ranks)
+        TRY(leader_ready(&forward->leader, numerics, forward->kv_of_ranks, error));
+    TRY(check_pools(forward, options, n_here, error));
+    forward->patience = gate_patience(options->n_ranks);
+    return STATUS_OK;
+}
+
+enum status forward_open(struct forward *forward, const struct forward_options *options,
+                         struct error *error) {
+    struct rank_options one = rank_options_of(options, 0);
+    *forward = (struct forward){.n_ranks = one.n_ranks};
+    enum status status = one.n_ranks > 1 ? open_group(forward, options, error)
+                                         : rank_open(&forward->rank, &one, error);
+    if (status != STATUS_OK) {
+        forward_close(forward);
+        return status;
+    }
+    forward->kv_of_ranks[0] = rank_kv_of(&forward->rank);
+    forward->kernels = forward->rank.kernels;
+    forward->ctx = forward->rank.ctx;
+    forward->model = forward->rank.model;
+    forward->kv = forward->rank.kv;
+    forward->logits = forward->rank.logits;
+    forward->forced = forward->rank.forced;
+    return STATUS_OK;
+}
+
+void forward_close(struct forward *forward) {
+    leader_close(&forward->leader);
+    rank_threads_stop(&forward->others, &forward->memory);
+    rank_close(&forward->rank);
+    comm_close(forward->comm);
+    group_memory_fini(&forward->memory);
+    memset(forward, 0, sizeof *forward);
+}
+
+enum kv_format forward_kv_format(const struct model *model, const char *dtype) {
+    bool any = false;
+    if (strcmp(dtype, "auto") != 0)
+        return strcmp(dtype, "f32") == 0 ? KV_F32 : KV_F16;
+    if (model->checkpoint && model->checkpoint->kind->make) /* its tensors come when asked for */
+        return strcmp(model->config.dtype, "f32") == 0 &&
+                       model->config.quant.method == CONFIG_METHOD_NONE
+                   ? KV_F32
+                   : KV_F16;
+    const struct tensor *tensor;
+    for (uint32_t i = 0; (tensor = model_nth_tensor(model, i)) != NULL; i++) {
+        if (tensor->n_dims < 2)
+            continue;
+        if (strcmp(tensor->format, "f32") != 0)
+            return KV_F16;
+        any = true;
+    }
+    return any ? KV_F32 : KV_F16;
+}
+
+uint64_t forward_block_bytes(const struct family_facts *facts) {
+    if (facts->forced)
+        return facts->block_bytes;
+    return (uint64_t)2 * facts->n_kv_heads_all * facts->head_dim * KV_BLOCK_TOKENS *
+           kv_format_bytes(facts->kv_format);
+}
+
+void forward_numerics(const struct forward *forward, char *text, size_t size) {
+    rank_numerics(&forward->rank, text, size);
+}
+
+_Noreturn static void end_without_ranks(const struct forward *forward) {
+    log_error("the ranks cannot go on: the worker ends", "why=%s",
+              status_name(forward->comm->kind->health(forward->comm)));
+    exit_now(EXIT_FAILURE);
+}
+
+void forward_run(struct forward *forward, const struct batch *batch,
+                 void (*layers_done)(void *context, uint32_t layer_begin, uint32_t layer_end),
+                 void *context) {
+    struct board_step step = {.batch = batch->view, .rows = batch->rows, .n_rows = batch->n_rows};
+    bool several = forward->n_ranks > 1;
+    if (several && !board_publish(forward->memory.board, &step, &forward->patience))
+        end_without_ranks(forward);
+    rank_run(&forward->rank, &step.batch, step.rows, step.n_rows, layers_done, context);
+    if (several && forward->comm->kind->health(forward->comm) != STATUS_OK)
+        end_without_ranks(forward);
+}

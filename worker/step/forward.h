@@ -1,0 +1,90 @@
+/* worker/step/forward.h: a loaded model with everything its steps need, cut for one rank or for
+ * several in lock step: rank 0 runs in the engine thread, the others in threads of this process
+ * (worker/ranks/group.h) or in follower processes (worker/ranks/leader.h).
+ *
+ * Engine thread only. forward_open() takes all memory; forward_run() takes none. A group that loses
+ * a rank cannot go on: the process then ends, with a line that says so. */
+#pragma once
+
+#include "base/error.h"
+#include "base/status.h"
+#include "worker/comm/comm.h"
+#include "worker/family/family.h"
+#include "worker/ranks/group.h"
+#include "worker/ranks/leader.h"
+#include "worker/ranks/rank.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct batch;
+struct model;
+
+struct forward_options {
+    const struct model *model; /* borrowed during forward_open() only */
+    const char *backend;       /* row of kernels_table */
+    const char *isa;           /* NULL: best */
+    uint32_t n_threads;        /* shared by the ranks here; 0: one per core the process may use */
+    uint32_t max_tokens;       /* of a step */
+    uint32_t max_seqs;         /* of a step */
+    uint32_t context_max;      /* 0: the model's */
+    uint32_t n_blocks;         /* KV blocks */
+    uint32_t step_us;
+    uint32_t n_ranks;        /* tensor-parallel size; 0: 1 */
+    uint32_t n_here;         /* ranks that this process holds, from 0 on; 0: all */
+    const char *rank_listen; /* where processes with the others come to, when n_here < n_ranks */
+    enum kv_format kv_format;
+};
+
+struct forward {
+    struct rank rank; /* rank 0 */
+    struct rank_threads others;
+    struct leader leader;
+    struct group_memory memory; /* of a group of several, as all below but kv_of_ranks */
+    struct comm *comm;          /* owned: rank 0's end */
+    struct gate_patience patience;
+    uint32_t n_ranks;
+    struct rank_kv kv_of_ranks[COMM_RANKS_MAX]; /* (n_ranks) borrowed: every rank's KV pool */
+
+    /* Of rank 0, borrowed, for those who work with the results. */
+    const struct kernels *kernels; /* NULL when the family needs none */
+    struct kernels_ctx *ctx;
+    struct family_model *model;
+    struct family_kv kv;
+    float *logits;    /* (max_seqs, n_vocab); NULL when the family names its tokens itself */
+    uint32_t *forced; /* (max_seqs) or NULL */
+};
+
+/* What forward_open() will take, without taking it. */
+struct forward_bytes {
+    size_t weights;            /* of the largest rank, as the next two */
+    size_t scratch;            /* activations and logits of a step */
+    size_t kv_per_token;       /* all layers */
+    size_t kv_per_token_here;  /* all ranks of this process together */
+    struct family_facts facts; /* of rank 0 */
+};
+NODISCARD enum status forward_measure(const struct forward_options *options,
+                                      struct forward_bytes *bytes, struct error *error);
+
+/* STATUS_UNSUPPORTED, STATUS_INVALID, STATUS_NOT_FOUND (no such backend), STATUS_NOMEM, with one
+ * line each; STATUS_CLOSED: a stop or a follower's death while they were waited for. */
+NODISCARD enum status forward_open(struct forward *forward, const struct forward_options *options,
+                                   struct error *error);
+void forward_close(struct forward *forward); /* fine on a zeroed one */
+
+/* "auto", "f16" or "f32": auto is f32 for checkpoints whose matrices are all f32, else f16. */
+enum kv_format forward_kv_format(const struct model *model, const char *dtype);
+
+/* Bytes of one layer of one KV block of the whole model, however it is cut: the form in which KV
+ * goes from worker to worker. 64 bits, for it may be more than a chunk can hold. */
+uint64_t forward_block_bytes(const struct family_facts *facts);
+
+/* What decides the bits of the results: kernels and family, beside the number of ranks. Two equal
+ * texts, equal numbers. */
+void forward_numerics(const struct forward *forward, char *text, size_t size);
+
+/* Runs the batch; logits or forced of its rows are then filled. layers_done may be NULL; it is
+ * called when these layers are in the KV pools of all ranks. */
+void forward_run(struct forward *forward, const struct batch *batch,
+                 void (*layers_done)(void *context, uint32_t layer_begin, uint32_t layer_end),
+                 void *context);
