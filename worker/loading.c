@@ -4,11 +4,11 @@
 #include "base/log.h"
 #include "proto/bus.h"
 #include "worker/links/links.h"
+#include "worker/ranks/weights.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -19,10 +19,6 @@
 #define LOOK_MS           200
 #define EVENTS_MAX        256
 
-/* Of all ranks in this process. */
-static atomic_uint_fast64_t n_expected;
-static atomic_uint_fast64_t n_loaded;
-
 struct loading {
     struct links *links; /* borrowed; may be NULL */
     struct links_self self;
@@ -32,23 +28,19 @@ struct loading {
     pthread_t thread;
 };
 
-void loading_expect(uint64_t n_bytes) {
-    atomic_fetch_add(&n_expected, n_bytes);
-}
-
-void loading_done(uint64_t n_bytes) {
-    atomic_fetch_add(&n_loaded, n_bytes);
+static uint32_t percent_of(struct weights_progress progress) {
+    return progress.n_bytes > 0 ? (uint32_t)(progress.n_packed * 100 / progress.n_bytes) : 0;
 }
 
 static void say(struct loading *loading, const char *message, uint64_t now_ns) {
     char name[2 * MESSAGE_NAME_MAX];
-    uint64_t n_all = atomic_load(&n_expected), n = atomic_load(&n_loaded);
+    struct weights_progress progress = weights_progress();
     double seconds = (double)(now_ns - loading->began_ns) / 1e9;
     loading->said_ns = now_ns;
-    log_info(message, "name=%s percent=%llu bytes=%llu of_bytes=%llu seconds=%.1f mb_per_s=%.0f",
-             log_text(name, sizeof name, loading->self.name),
-             (unsigned long long)(n_all > 0 ? n * 100 / n_all : 0), (unsigned long long)n,
-             (unsigned long long)n_all, seconds, seconds > 0 ? (double)n / 1e6 / seconds : 0);
+    log_info(message, "name=%s percent=%u bytes=%llu of_bytes=%llu seconds=%.1f mb_per_s=%.0f",
+             log_text(name, sizeof name, loading->self.name), percent_of(progress),
+             (unsigned long long)progress.n_packed, (unsigned long long)progress.n_bytes, seconds,
+             seconds > 0 ? (double)progress.n_packed / 1e6 / seconds : 0);
 }
 
 /* Nobody has a session with us yet: what is not about our announcements is from who knows. */
@@ -57,14 +49,14 @@ static void take_event(void *context, const struct bus_event *event) {
 }
 
 static void look(struct loading *loading, uint64_t now_ns) {
-    uint64_t n_all = atomic_load(&n_expected), n = atomic_load(&n_loaded);
-    if (n_all > 0 && loading->said_ns == 0)
+    struct weights_progress progress = weights_progress();
+    if (progress.n_bytes > 0 && loading->said_ns == 0)
         say(loading, "loading the model", now_ns);
-    else if (n_all > 0 && now_ns - loading->said_ns >= SAY_NS)
+    else if (progress.n_bytes > 0 && now_ns - loading->said_ns >= SAY_NS)
         say(loading, "still loading", now_ns);
     if (!loading->links || now_ns - loading->began_ns < ANNOUNCE_AFTER_NS)
         return;
-    loading->self.loading = 1 + (n_all > 0 ? (uint32_t)(n * 100 / n_all) : 0);
+    loading->self.loading = 1 + percent_of(progress);
     bus_dispatch(loading->links->control, EVENTS_MAX, take_event, loading->links);
     links_announce(loading->links, now_ns, &loading->self);
 }
@@ -83,8 +75,7 @@ enum status loading_begin(struct links *links, const struct links_self *self,
     if (!made)
         return error_set(error, STATUS_NOMEM, "out of memory");
     *made = (struct loading){.links = links, .self = *self, .began_ns = clock_now_ns()};
-    atomic_store(&n_expected, 0);
-    atomic_store(&n_loaded, 0);
+    weights_progress_reset();
     made->end_fd = eventfd(0, EFD_CLOEXEC);
     if (made->end_fd < 0 || pthread_create(&made->thread, NULL, run, made) != 0) {
         if (made->end_fd >= 0)

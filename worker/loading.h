@@ -8,8 +8,6 @@
 #include "base/error.h"
 #include "base/status.h"
 
-#include <stdint.h>
-
 struct links;
 struct links_self;
 struct loading;
@@ -18,7 +16,3 @@ struct loading;
 NODISCARD enum status loading_begin(struct links *links, const struct links_self *self,
                                     struct loading **loading, struct error *error);
 void loading_end(struct loading *loading); /* NULL is fine */
-
-/* From whoever packs weights, in any thread: so many bytes more are to come, are done. */
-void loading_expect(uint64_t n_bytes);
-void loading_done(uint64_t n_bytes);

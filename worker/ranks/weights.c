@@ -6,11 +6,25 @@
 #include "kernels/kernels.h"
 #include "kernels/quant/quant.h"
 #include "worker/family/slots.h"
-#include "worker/loading.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 #define ALIGNMENT 64
+
+/* Of all ranks in this process. */
+static atomic_uint_fast64_t n_bytes_known;
+static atomic_uint_fast64_t n_bytes_packed;
+
+struct weights_progress weights_progress(void) {
+    return (struct weights_progress){.n_bytes = atomic_load(&n_bytes_known),
+                                     .n_packed = atomic_load(&n_bytes_packed)};
+}
+
+void weights_progress_reset(void) {
+    atomic_store(&n_bytes_known, 0);
+    atomic_store(&n_bytes_packed, 0);
+}
 
 static enum status slot_bytes(const struct slot *slot, const struct kernels *kernels,
                               uint64_t *n_bytes, struct error *error) {
@@ -100,7 +114,7 @@ static enum status fill(struct weights *weights, const struct slots *slots, stru
         else
             TRY(fill_matrix(weights, slot, memory, error));
         at += (size_t)n;
-        loading_done(n);
+        atomic_fetch_add(&n_bytes_packed, n);
     }
     return STATUS_OK;
 }
@@ -116,7 +130,7 @@ enum status weights_load(struct weights *weights, const struct slots *slots,
     if (!weights->memory)
         return error_set(error, STATUS_NOMEM, "no memory for %zu bytes of weights",
                          weights->n_bytes);
-    loading_expect(weights->n_bytes);
+    atomic_fetch_add(&n_bytes_known, weights->n_bytes);
     enum status status = fill(weights, slots, error);
     if (status != STATUS_OK)
         weights_fini(weights);

@@ -6,6 +6,7 @@
 #include "base/status.h"
 
 #include <stddef.h>
+#include <stdint.h>
 
 struct kernels;
 struct kernels_ctx;
@@ -27,3 +28,11 @@ NODISCARD enum status weights_load(struct weights *weights, const struct slots *
                                    const struct kernels *kernels, struct kernels_ctx *ctx,
                                    struct error *error);
 void weights_fini(struct weights *weights); /* fine on a zeroed one */
+
+/* How far the weights of all ranks in this process are. Any thread. */
+struct weights_progress {
+    uint64_t n_bytes;  /* to pack, as far as is known */
+    uint64_t n_packed; /* of them */
+};
+struct weights_progress weights_progress(void);
+void weights_progress_reset(void); /* while nobody loads */
