@@ -3,7 +3,6 @@
 #include "model/model.h"
 #include "worker/config.h"
 #include "worker/step/forward.h"
-#include "worker/worker.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -10,7 +10,17 @@
 struct config;
 struct forward_bytes;
 struct model;
-struct worker_sizes;
+
+/* Sizes that follow from config and model. */
+struct worker_sizes {
+    uint32_t n_blocks;
+    uint32_t context;
+    uint32_t chunk_tokens; /* most of a step: what it takes 120 ms for is found while running */
+    uint32_t max_batch;
+    uint32_t max_seqs; /* held, waiting ones included */
+    uint32_t layer_groups;
+    uint32_t chunk_bytes;
+};
 
 /* Bytes this process may still take: MemAvailable, or less under a cgroup's limit. 0: unknown. */
 uint64_t memory_available(void);

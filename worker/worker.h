@@ -11,6 +11,7 @@
 #include "worker/core/engine.h"
 #include "worker/links/kv_links.h"
 #include "worker/links/links.h"
+#include "worker/memory.h"
 #include "worker/step/batch.h"
 #include "worker/step/estimate.h"
 #include "worker/step/forward.h"
@@ -23,17 +24,6 @@
 /* Steps are sized for this: below the bound of 250 ms by which routers notice a hang, with room for
  * attention in longer contexts than those that were measured. */
 #define WORKER_STEP_US_GOAL 120000u
-
-/* Sizes that follow from config and model. */
-struct worker_sizes {
-    uint32_t n_blocks;
-    uint32_t context;
-    uint32_t chunk_tokens; /* most of a step: what it takes 120 ms for is found while running */
-    uint32_t max_batch;
-    uint32_t max_seqs; /* held, waiting ones included */
-    uint32_t layer_groups;
-    uint32_t chunk_bytes;
-};
 
 struct worker {
     const struct config *config; /* borrowed */
