@@ -290,9 +290,9 @@ enum status config_read(struct config *config, int argc, char **argv, struct buf
     TRY(options_new(&program, argc, argv, &config->options, errors));
     fill(config);
     unsigned n_routers = options_list_count(config->options, "routers");
-    if (n_routers > CONFIG_ROUTERS_MAX)
+    if (n_routers > LINKS_ROUTERS_MAX)
         options_complain(config->options, "routers", "are more than 64", errors);
-    for (unsigned i = 0; i < n_routers && i < CONFIG_ROUTERS_MAX; i++)
+    for (unsigned i = 0; i < n_routers && i < LINKS_ROUTERS_MAX; i++)
         config->routers[config->n_routers++] = options_list_at(config->options, "routers", i);
     check(config, errors);
     return errors->n > 0 ? STATUS_INVALID : STATUS_OK;

@@ -6,11 +6,10 @@
 #include "base/options.h"
 #include "base/status.h"
 #include "proto/message.h"
+#include "worker/links/links.h"
 
 #include <stdbool.h>
 #include <stdint.h>
-
-#define CONFIG_ROUTERS_MAX 64
 
 struct config {
     struct options *options; /* owned: the strings below live in it */
@@ -25,9 +24,9 @@ struct config {
     const char *follow;      /* of a follower: where its leader listens, or "" */
     const char *kv_dtype;    /* "auto", "f16" or "f32" */
     uint32_t n_routers;
-    const char *routers[CONFIG_ROUTERS_MAX]; /* their announce endpoints */
-    const char *endpoint;                    /* where routers connect to */
-    const char *kv_endpoint;                 /* where prefill workers connect to */
+    const char *routers[LINKS_ROUTERS_MAX]; /* their announce endpoints */
+    const char *endpoint;                   /* where routers connect to */
+    const char *kv_endpoint;                /* where prefill workers connect to */
     char kv_endpoint_text[MESSAGE_ENDPOINT_MAX];
     const char *admin;        /* HOST:PORT of /metrics, or "" */
     const char *keys;         /* folder, or "" */

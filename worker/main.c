@@ -87,7 +87,12 @@ static int serve(const struct config *config) {
 
 static int follow(const struct config *config) {
     take_signals();
-    return follow_run(config, &n_stops, wake_fd);
+    struct follow_options options = {.address = config->follow,
+                                     .model = config->model,
+                                     .dummy = config->dummy,
+                                     .n_ranks = config->ranks_here,
+                                     .n_threads = config->threads};
+    return follow_run(&options, &n_stops, wake_fd);
 }
 
 int main(int argc, char **argv) {

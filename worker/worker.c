@@ -262,11 +262,21 @@ static enum status load(struct worker *worker, const struct model *model, struct
     return status;
 }
 
+static enum status open_links(struct worker *worker, struct error *error) {
+    const struct config *config = worker->config;
+    struct links_options options = {.endpoint = config->endpoint,
+                                    .kv_endpoint = config->kv_endpoint,
+                                    .keys = config->keys,
+                                    .routers = config->routers,
+                                    .n_routers = config->n_routers};
+    return links_open(&worker->links, &options, error);
+}
+
 static enum status open_all(struct worker *worker, struct model **model, struct error *error) {
     const struct config *config = worker->config;
     struct model_options how = {.dummy = config->dummy};
     TRY(model_open(config->model, &how, model, error));
-    TRY(links_open(&worker->links, config, error));
+    TRY(open_links(worker, error));
     TRY(load(worker, *model, error));
     TRY(admin_new(config->admin, config->name, (*model)->config.name, &worker->admin, error));
     open_kv_links(worker, *model);

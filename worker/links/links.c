@@ -1,9 +1,9 @@
 #include "worker/links/links.h"
 
+#include "base/assert.h"
 #include "base/log.h"
 #include "proto/bus.h"
 #include "proto/keys.h"
-#include "proto/message.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -22,28 +22,30 @@ static enum status open_bus(enum bus_kind kind, const struct keys *keys, const c
     return status;
 }
 
-static enum status open_all(struct links *links, const struct config *config, struct keys *keys,
-                            struct error *error) {
+static enum status open_all(struct links *links, const struct links_options *options,
+                            struct keys *keys, struct error *error) {
     const struct keys *used = NULL;
-    if (config->keys[0]) {
-        TRY(keys_load(config->keys, keys, error));
+    if (options->keys[0]) {
+        TRY(keys_load(options->keys, keys, error));
         /* Router and workers name prefixes alike because they share this secret. */
         links->prefix_key = XXH3_64bits(keys->server_secret, sizeof keys->server_secret - 1);
         used = keys;
     }
-    TRY(open_bus(BUS_CONTROL, used, "endpoint", config->endpoint, &links->control, &links->listener,
-                 error));
-    return open_bus(BUS_KV, used, "kv-endpoint", config->kv_endpoint, &links->kv,
+    TRY(open_bus(BUS_CONTROL, used, "endpoint", options->endpoint, &links->control,
+                 &links->listener, error));
+    return open_bus(BUS_KV, used, "kv-endpoint", options->kv_endpoint, &links->kv,
                     &links->kv_listener, error);
 }
 
-enum status links_open(struct links *links, const struct config *config, struct error *error) {
+enum status links_open(struct links *links, const struct links_options *options,
+                       struct error *error) {
     struct keys keys = {0};
+    ASSERT(options->n_routers <= LINKS_ROUTERS_MAX);
     memset(links, 0, sizeof *links);
-    for (uint32_t i = 0; i < config->n_routers; i++)
+    for (uint32_t i = 0; i < options->n_routers; i++)
         links->announced[links->n_announced++] =
-            (struct announced){.endpoint = config->routers[i], .link = BUS_NO_LINK};
-    enum status status = open_all(links, config, &keys, error);
+            (struct announced){.endpoint = options->routers[i], .link = BUS_NO_LINK};
+    enum status status = open_all(links, options, &keys, error);
     keys_wipe(&keys);
     if (status != STATUS_OK)
         links_close(links);

@@ -8,16 +8,16 @@
 #include "base/error.h"
 #include "base/patience.h"
 #include "base/status.h"
-#include "worker/config.h"
+#include "proto/message.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
 struct bus;
 struct bus_event;
-struct message;
 
 #define LINKS_ANNOUNCE_NS 1000000000ull
+#define LINKS_ROUTERS_MAX 64
 
 /* A bus's link numbers hold its slot, below 32768, in their low half: bit 15 is free there. */
 #define LINK_KV_BIT 0x8000u
@@ -55,13 +55,23 @@ struct links {
     uint32_t listener;
     uint32_t kv_listener;
     uint32_t n_announced;
-    struct announced announced[CONFIG_ROUTERS_MAX];
+    struct announced announced[LINKS_ROUTERS_MAX];
     uint64_t announce_ns; /* when the next round is due */
     uint64_t prefix_key;  /* of the cluster; 0 without keys */
 };
 
+struct links_options {
+    const char *endpoint;    /* routers connect to it */
+    const char *kv_endpoint; /* prefill workers connect to it */
+    const char *keys;        /* folder, or "" */
+    /* (n_routers, at most LINKS_ROUTERS_MAX) announce endpoints, borrowed while the links are open
+     */
+    const char *const *routers;
+    uint32_t n_routers;
+};
+
 /* Makes both buses and listens. Errors name the option. */
-NODISCARD enum status links_open(struct links *links, const struct config *config,
+NODISCARD enum status links_open(struct links *links, const struct links_options *options,
                                  struct error *error);
 void links_close(struct links *links); /* fine on a zeroed one */
 

@@ -6,7 +6,6 @@
 #include "base/log.h"
 #include "base/notify.h"
 #include "model/model.h"
-#include "worker/config.h"
 #include "worker/ranks/group.h"
 #include "worker/ranks/rank_wire.h"
 
@@ -21,11 +20,11 @@
 #define RETRY_MS 100
 
 struct follow {
-    const struct config *config; /* borrowed */
-    const atomic_uint *stop;     /* borrowed */
-    int wake_fd;                 /* borrowed */
-    struct model *model;         /* owned until the ranks are loaded */
-    int fd;                      /* owned: to the leader; 0: none */
+    const struct follow_options *options; /* borrowed */
+    const atomic_uint *stop;              /* borrowed */
+    int wake_fd;                          /* borrowed */
+    struct model *model;                  /* owned until the ranks are loaded */
+    int fd;                               /* owned: to the leader; 0: none */
     struct rank_terms terms;
     struct group_memory memory;
     struct rank_threads ranks;
@@ -36,7 +35,7 @@ struct follow {
 /* STATUS_CLOSED: a stop was requested. */
 static enum status find_leader(struct follow *follow, struct error *error) {
     const char *path;
-    TRY(rank_wire_path(follow->config->follow, &path, error));
+    TRY(rank_wire_path(follow->options->address, &path, error));
     for (bool said = false;; said = true) {
         struct pollfd wake = {.fd = follow->wake_fd, .events = POLLIN};
         if (atomic_load(follow->stop) > 0)
@@ -45,7 +44,7 @@ static enum status find_leader(struct follow *follow, struct error *error) {
         if (status != STATUS_NOT_FOUND)
             return status;
         if (!said)
-            log_info("waiting for the leader", "address=%s", follow->config->follow);
+            log_info("waiting for the leader", "address=%s", follow->options->address);
         (void)poll(&wake, 1, RETRY_MS);
     }
 }
@@ -62,14 +61,14 @@ static bool terms_sound(const struct rank_terms *terms) {
 /* Asks for ranks. STATUS_BUSY: the leader left before it answered; another start may find the next.
  */
 static enum status join(struct follow *follow, struct error *error) {
-    struct rank_message message = {.type = RANK_JOIN, .u.join.n_ranks = follow->config->ranks_here};
+    struct rank_message message = {.type = RANK_JOIN, .u.join.n_ranks = follow->options->n_ranks};
     int fds[COMM_RANKS_MAX];
     uint32_t n_fds = 0;
     pid_t pid;
     TRY(find_leader(follow, error));
     if (rank_wire_peer(follow->fd, &pid) != STATUS_OK)
         return error_set(error, STATUS_DENIED, "%s: the leader belongs to another user",
-                         follow->config->follow);
+                         follow->options->address);
     snprintf(message.u.join.version, sizeof message.u.join.version, "%s", TANDEM_VERSION);
     memcpy(message.u.join.model_fp, follow->model->config.fingerprint,
            sizeof message.u.join.model_fp);
@@ -127,7 +126,7 @@ static enum status load(struct follow *follow, struct error *error) {
     struct rank_options options = {
         .model = follow->model,
         .backend = terms->backend,
-        .n_threads = group_threads_each(follow->config->threads, terms->n_here, terms->n_ranks),
+        .n_threads = group_threads_each(follow->options->n_threads, terms->n_here, terms->n_ranks),
         .rank = terms->rank_begin,
         .n_ranks = terms->n_ranks,
         .max_tokens = terms->sizes.board.max_tokens,
@@ -162,8 +161,8 @@ static enum status say_ready(struct follow *follow, struct error *error) {
 }
 
 static enum status open_all(struct follow *follow, struct error *error) {
-    struct model_options how = {.dummy = follow->config->dummy};
-    TRY(model_open(follow->config->model, &how, &follow->model, error));
+    struct model_options how = {.dummy = follow->options->dummy};
+    TRY(model_open(follow->options->model, &how, &follow->model, error));
     TRY(join(follow, error));
     if (pthread_create(&follow->watcher, NULL, watch, follow) != 0)
         return error_set(error, STATUS_NOMEM, "no thread that watches the leader");
@@ -184,10 +183,10 @@ static int ended(enum status status, const struct error *error) {
     return exit_with(status == STATUS_BUSY ? EXIT_FAILURE : EXIT_CONFIG, error->text);
 }
 
-int follow_run(const struct config *config, const atomic_uint *stop, int wake_fd) {
+int follow_run(const struct follow_options *options, const atomic_uint *stop, int wake_fd) {
     static struct follow follow;
     struct error error;
-    follow.config = config;
+    follow.options = options;
     follow.stop = stop;
     follow.wake_fd = wake_fd;
     enum status status = open_all(&follow, &error);

@@ -7,8 +7,16 @@
 #pragma once
 
 #include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
 
-struct config;
+struct follow_options {
+    const char *address; /* where the leader listens */
+    const char *model;   /* path, or "hash"; the leader's too */
+    bool dummy;          /* made weights */
+    uint32_t n_ranks;    /* to hold; 0: all that are left */
+    uint32_t n_threads;  /* shared by them; 0: one per core the process may use */
+};
 
 /* The whole life; answers the process's exit code. `stop` and wake_fd as in worker_run(). */
-int follow_run(const struct config *config, const atomic_uint *stop, int wake_fd);
+int follow_run(const struct follow_options *options, const atomic_uint *stop, int wake_fd);
