@@ -7,7 +7,7 @@
 #include "model/config/config_hub.h"
 #include "model/json/json_keys.h"
 #include "model/json/json_text.h"
-#include "model/tokenizer/tokenizer_bytes.h"
+#include "model/tokenizer/files/tokenizer_bytes.h"
 
 #include <errno.h>
 #include <jansson.h>

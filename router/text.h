@@ -7,11 +7,11 @@
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/map.h"
+#include "base/span.h"
 #include "base/status.h"
-#include "model/ids.h"
-#include "model/span.h"
 #include "model/template/template.h"
 #include "model/tokenizer/detokenize.h"
+#include "model/tokenizer/vocabulary/ids.h"
 
 #include <stdbool.h>
 #include <stdint.h>

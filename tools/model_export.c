@@ -5,7 +5,7 @@
 #include "base/exit.h"
 #include "model/checkpoint/gguf.h"
 #include "model/model.h"
-#include "model/tokenizer/pretokenize_names.h"
+#include "model/tokenizer/bpe/pretokenize_names.h"
 
 #include <errno.h>
 #include <jansson.h>

@@ -10,9 +10,9 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/map.h"
+#include "base/span.h"
 #include "base/status.h"
 #include "model/checkpoint/tensor.h"
-#include "model/span.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -116,9 +116,9 @@ NODISCARD enum status config_check(const struct model_config *config, struct err
 struct gguf;
 struct tokenizer;
 
-/* Reads and checks the numbers of a GGUF file (docs/gguf.md); stop ids and fingerprints come later
- * (config_add_stops, model_open). STATUS_UNSUPPORTED for an architecture or a feature of it that is
- * not served. Allocates nothing. */
+/* Reads and checks the numbers of a GGUF file (ggml-org/ggml docs/gguf.md); stop ids and
+ * fingerprints come later (config_add_stops, model_open). STATUS_UNSUPPORTED for an architecture or
+ * a feature of it that is not served. Allocates nothing. */
 NODISCARD enum status config_from_gguf(const struct gguf *gguf, struct model_config *config,
                                        struct error *error);
 

@@ -1,9 +1,9 @@
 /* The numbers of a model from the keys of its GGUF file (names: llama.cpp's gguf-py/constants.py).
  * Of llama's kin the converter permutes Q and K so that rotation takes neighbours; of the others it
  * leaves them half-split. */
+#include "base/span.h"
 #include "model/checkpoint/gguf.h"
 #include "model/config/config.h"
-#include "model/span.h"
 
 #include <math.h>
 #include <stdio.h>

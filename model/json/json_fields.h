@@ -5,8 +5,8 @@
 #pragma once
 
 #include "base/error.h"
+#include "base/span.h"
 #include "base/status.h"
-#include "model/span.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -11,9 +11,9 @@
 
 #include "base/buf.h"
 #include "base/error.h"
+#include "base/span.h"
 #include "base/status.h"
-#include "model/ids.h"
-#include "model/span.h"
+#include "model/tokenizer/vocabulary/ids.h"
 
 #include <jansson.h>
 #include <stdbool.h>

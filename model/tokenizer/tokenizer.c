@@ -6,6 +6,21 @@
 
 #include <stdlib.h>
 
+void tokenizer_close(struct tokenizer *tokenizer) {
+    if (!tokenizer)
+        return;
+    if (tokenizer->kind && tokenizer->kind->close)
+        tokenizer->kind->close(tokenizer);
+    free(tokenizer->shown.bytes);
+    free(tokenizer->shown.offsets);
+    trie_fini(&tokenizer->normalized_specials);
+    bpe_fini(&tokenizer->bpe);
+    normalizer_fini(&tokenizer->normalizer);
+    pretokenizer_fini(&tokenizer->pretokenizer);
+    vocabulary_fini(&tokenizer->vocabulary);
+    free(tokenizer);
+}
+
 struct tokenizer_scratch *tokenizer_scratch_new(void) {
     struct tokenizer_scratch *scratch = calloc(1, sizeof *scratch);
     if (!scratch)

@@ -8,13 +8,13 @@
 #pragma once
 
 #include "base/error.h"
+#include "base/span.h"
 #include "base/status.h"
-#include "model/ids.h"
-#include "model/span.h"
-#include "model/tokenizer/bpe.h"
-#include "model/tokenizer/normalize.h"
-#include "model/tokenizer/pretokenize.h"
-#include "model/tokenizer/vocabulary.h"
+#include "model/tokenizer/bpe/bpe.h"
+#include "model/tokenizer/bpe/normalize.h"
+#include "model/tokenizer/bpe/pretokenize.h"
+#include "model/tokenizer/vocabulary/ids.h"
+#include "model/tokenizer/vocabulary/vocabulary.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -55,7 +55,7 @@ struct tokenizer_head {
     bool replaces_each; /* each byte of a broken character becomes U+FFFD, not all together */
 };
 
-/* Read-only for all but tokenizer_*.c. */
+/* Read-only for all but those who make one (files/). */
 struct tokenizer {
     const struct tokenizer_kind *kind;
     struct vocabulary vocabulary;
@@ -98,7 +98,8 @@ struct gguf;
 NODISCARD enum status tokenizer_open(const struct tokenizer_source *source,
                                      struct tokenizer **tokenizer, struct error *error);
 
-/* From the tokenizer.ggml.* keys of a GGUF file (docs/gguf.md), which may be closed afterwards. */
+/* From the tokenizer.ggml.* keys of a GGUF file (ggml-org/ggml docs/gguf.md), which may be closed
+ * afterwards. */
 NODISCARD enum status tokenizer_open_gguf(const struct gguf *gguf, struct tokenizer **tokenizer,
                                           struct error *error);
 
@@ -119,7 +120,7 @@ NODISCARD enum status tokenizer_open_folder(const char *path, struct tokenizer *
 NODISCARD enum status tokenizer_open_path(const char *path, struct tokenizer **tokenizer,
                                           struct error *error);
 
-/* A tokenizer.model: a SentencePiece protobuf (model/spm*.c). The extras may add special tokens
+/* A tokenizer.model: a SentencePiece protobuf (files/spm_file.h). The extras may add special tokens
  * behind the file's own. */
 NODISCARD enum status tokenizer_open_sentencepiece(const char *path,
                                                    const struct tokenizer_extras *extras,

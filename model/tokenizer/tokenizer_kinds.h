@@ -2,7 +2,7 @@
  * for tokenizer_*.c and the members. */
 #pragma once
 
-#include "model/tokenizer/spm.h"
+#include "model/tokenizer/spm/spm.h"
 #include "model/tokenizer/tokenizer.h"
 
 /* Each member has its buffers here. */

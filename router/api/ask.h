@@ -7,10 +7,10 @@
 
 #include "base/arena.h"
 #include "base/interval.h"
+#include "base/span.h"
 #include "base/status.h"
-#include "model/ids.h"
-#include "model/span.h"
 #include "model/template/template_request.h"
+#include "model/tokenizer/vocabulary/ids.h"
 #include "proto/message.h"
 
 #include <jansson.h>

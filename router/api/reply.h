@@ -5,7 +5,7 @@
 #pragma once
 
 #include "base/buf.h"
-#include "model/span.h"
+#include "base/span.h"
 #include "model/tokenizer/tokenizer.h"
 #include "router/api/ask.h"
 

@@ -5,10 +5,10 @@
 #include "base/utf8.h"
 #include "model/checkpoint/gguf.h"
 #include "model/tokenizer/detokenize.h"
-#include "model/tokenizer/spm_tokenizer.h"
+#include "model/tokenizer/files/spm_tokenizer.h"
+#include "model/tokenizer/files/tokenizer_extras.h"
+#include "model/tokenizer/files/tokenizer_files.h"
 #include "model/tokenizer/tokenizer.h"
-#include "model/tokenizer/tokenizer_extras.h"
-#include "model/tokenizer/tokenizer_files.h"
 #include "tests/support/gguf_builder.h"
 #include "tests/support/spm_builder.h"
 

@@ -2,8 +2,8 @@
  * that opens gives ids of its own for valid text, never a control token's, and text for any ids. */
 #include "base/utf8.h"
 #include "model/tokenizer/detokenize.h"
-#include "model/tokenizer/spm_tokenizer.h"
-#include "model/tokenizer/tokenizer_extras.h"
+#include "model/tokenizer/files/spm_tokenizer.h"
+#include "model/tokenizer/files/tokenizer_extras.h"
 
 #include <stdlib.h>
 

@@ -3,9 +3,9 @@
  * for, and decode what it gave, and every id, to valid UTF-8. */
 #include "base/utf8.h"
 #include "model/tokenizer/detokenize.h"
+#include "model/tokenizer/files/tokenizer_extras.h"
+#include "model/tokenizer/files/tokenizer_files.h"
 #include "model/tokenizer/tokenizer.h"
-#include "model/tokenizer/tokenizer_extras.h"
-#include "model/tokenizer/tokenizer_files.h"
 
 #include <jansson.h>
 #include <stdlib.h>

@@ -14,8 +14,8 @@
 #pragma once
 
 #include "base/error.h"
+#include "base/span.h"
 #include "base/status.h"
-#include "model/span.h"
 
 #include <jansson.h>
 #include <stdbool.h>

@@ -3,8 +3,8 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "base/span.h"
 #include "base/status.h"
-#include "model/span.h"
 
 #include <stdint.h>
 

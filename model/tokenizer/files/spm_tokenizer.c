@@ -1,0 +1,137 @@
+/* Makes tokenizers of kind spm from their parts, whatever file these come from. */
+#include "model/tokenizer/files/spm_tokenizer.h"
+
+#include "model/tokenizer/tokenizer_kinds.h"
+
+#include <stdlib.h>
+#include <xxhash.h>
+
+/* What users see of a token, into `to`; returns its length, which is never more than the text's. */
+static size_t show(const struct spm *spm, struct span text, uint32_t id, char *to) {
+    size_t n = 0;
+    uint8_t kind = id < spm->n_pieces ? spm->kinds[id] : TOKEN_CONTROL;
+    if (kind == TOKEN_BYTE) {
+        *to = (char)vocabulary_byte_token(text); /* spm_init() has seen that it is one */
+        return 1;
+    }
+    for (size_t at = 0; at < text.n;) {
+        bool is_blank = kind != TOKEN_CONTROL && kind != TOKEN_UNKNOWN &&
+                        text.n - at >= SPM_BLANK_N &&
+                        memcmp(text.bytes + at, SPM_BLANK, SPM_BLANK_N) == 0;
+        to[n++] = is_blank ? ' ' : text.bytes[at];
+        at += is_blank ? SPM_BLANK_N : 1;
+    }
+    return n;
+}
+
+static enum status fill_shown(struct tokenizer *tokenizer, struct error *error) {
+    const struct vocabulary *vocabulary = &tokenizer->vocabulary;
+    struct token_texts *shown = &tokenizer->shown;
+    uint32_t n = vocabulary->n_tokens;
+    uint32_t at = 0;
+    shown->bytes = malloc((size_t)vocabulary->offsets[n] + 1);
+    shown->offsets = calloc((size_t)n + 1, sizeof *shown->offsets);
+    if (!shown->bytes || !shown->offsets)
+        return error_set(error, STATUS_NOMEM, "no memory for a vocabulary of %u tokens", n);
+    for (uint32_t id = 0; id < n; id++) {
+        shown->offsets[id] = at;
+        at +=
+            (uint32_t)show(tokenizer->own, vocabulary_bytes(vocabulary, id), id, shown->bytes + at);
+    }
+    shown->offsets[n] = at;
+    return STATUS_OK;
+}
+
+/* Half of the fingerprint: everything that decides which ids a text gets and which bytes an id
+ * has. */
+static enum status hash_half(const struct tokenizer *tokenizer, uint64_t seed, uint8_t half[16]) {
+    const struct vocabulary *vocabulary = &tokenizer->vocabulary;
+    const struct spm *spm = tokenizer->own;
+    uint32_t numbers[] = {spm->n_pieces,      spm->unk_id,        spm->algorithm,
+                          spm->byte_fallback, spm->prefix,        spm->prefix_always,
+                          spm->suffix,        spm->squeezes,      spm->escapes,
+                          tokenizer->bos_id,  tokenizer->eos_id,  tokenizer->add_bos,
+                          tokenizer->add_eos, spm->n_unk_surface, spm->own.n_nodes};
+    XXH128_canonical_t canonical;
+    XXH3_state_t *state = XXH3_createState();
+    if (!state)
+        return STATUS_NOMEM;
+    XXH3_128bits_reset_withSeed(state, seed);
+    XXH3_128bits_update(state, "sentencepiece", 13);
+    XXH3_128bits_update(state, numbers, sizeof numbers);
+    XXH3_128bits_update(state, spm->unk_surface, spm->n_unk_surface);
+    XXH3_128bits_update(state, vocabulary->offsets,
+                        ((size_t)vocabulary->n_tokens + 1) * sizeof(uint32_t));
+    XXH3_128bits_update(state, vocabulary->bytes, vocabulary->offsets[vocabulary->n_tokens]);
+    XXH3_128bits_update(state, vocabulary->kinds, vocabulary->n_tokens);
+    XXH3_128bits_update(state, vocabulary->flags, vocabulary->n_tokens);
+    XXH3_128bits_update(state, spm->kinds, spm->n_pieces);
+    XXH3_128bits_update(state, spm->scores, spm->n_pieces * sizeof *spm->scores);
+    if (spm->charsmap.units) {
+        XXH3_128bits_update(state, spm->charsmap.units,
+                            spm->charsmap.n_units * sizeof *spm->charsmap.units);
+        XXH3_128bits_update(state, spm->charsmap.texts, spm->charsmap.n_texts);
+    }
+    XXH128_canonicalFromHash(&canonical, XXH3_128bits_digest(state));
+    XXH3_freeState(state);
+    memcpy(half, canonical.digest, 16);
+    return STATUS_OK;
+}
+
+static enum status check_ends(const struct spm_parts *parts, struct error *error) {
+    const struct {
+        const char *name;
+        uint32_t id;
+        bool is_added;
+    } ends[] = {{"bos_token", parts->bos_id, parts->add_bos},
+                {"eos_token", parts->eos_id, parts->add_eos}};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        if (ends[i].id != TOKEN_NONE && ends[i].id >= parts->n_tokens)
+            return error_field(error, STATUS_CORRUPT, ends[i].name,
+                               "%s %u is not in the vocabulary of %u", ends[i].name, ends[i].id,
+                               parts->n_tokens);
+        if (ends[i].is_added && ends[i].id == TOKEN_NONE)
+            return error_field(error, STATUS_CORRUPT, ends[i].name,
+                               "add_%s is set, but there is no such token", ends[i].name);
+    }
+    return STATUS_OK;
+}
+
+static enum status fill(struct tokenizer *tokenizer, const struct spm_parts *parts,
+                        struct error *error) {
+    struct spm *spm = calloc(1, sizeof *spm);
+    tokenizer->kind = &tokenizer_kind_spm;
+    tokenizer->own = spm;
+    if (!spm)
+        return error_set(error, STATUS_NOMEM, "no memory for a tokenizer");
+    tokenizer->bos_id = parts->bos_id;
+    tokenizer->eos_id = parts->eos_id;
+    tokenizer->add_bos = parts->add_bos;
+    tokenizer->add_eos = parts->add_eos;
+    tokenizer->shrinks =
+        parts->source->squeezes || parts->source->charsmap.n > 0 || !parts->source->byte_fallback;
+    TRY(vocabulary_init(&tokenizer->vocabulary, parts->texts, parts->kinds, parts->n_tokens,
+                        error));
+    for (uint32_t id = 0; parts->flags && id < parts->n_tokens; id++)
+        vocabulary_set_flags(&tokenizer->vocabulary, id, parts->flags[id]);
+    TRY(spm_init(spm, parts->source, &tokenizer->vocabulary, error));
+    TRY(fill_shown(tokenizer, error));
+    if (hash_half(tokenizer, 0, tokenizer->fingerprint) != STATUS_OK ||
+        hash_half(tokenizer, 1, tokenizer->fingerprint + 16) != STATUS_OK)
+        return error_set(error, STATUS_NOMEM, "no memory for a tokenizer");
+    return STATUS_OK;
+}
+
+enum status spm_tokenizer_new(const struct spm_parts *parts, struct tokenizer **tokenizer,
+                              struct error *error) {
+    TRY(check_ends(parts, error));
+    struct tokenizer *opened = calloc(1, sizeof *opened);
+    if (!opened)
+        return error_set(error, STATUS_NOMEM, "no memory for a tokenizer");
+    enum status status = fill(opened, parts, error);
+    if (status != STATUS_OK)
+        tokenizer_close(opened);
+    else
+        *tokenizer = opened;
+    return status;
+}

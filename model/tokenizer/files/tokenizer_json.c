@@ -1,0 +1,284 @@
+/* tokenizer.json of Hugging Face's tokenizers (0.13 to 0.23): BPE models. */
+#include "base/buf.h"
+#include "model/json/json_fields.h"
+#include "model/json/json_text.h"
+#include "model/tokenizer/files/token_table.h"
+#include "model/tokenizer/files/tokenizer_extras.h"
+#include "model/tokenizer/files/tokenizer_files.h"
+#include "model/tokenizer/files/tokenizer_json_steps.h"
+#include "model/tokenizer/files/tokenizer_parts.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+
+/* The file while it is turned into parts. */
+struct reading {
+    const json_t *root;
+    const json_t *model;
+    const struct tokenizer_extras *extras;
+    struct token_table table;
+    struct bpe_merge *merges; /* owned (parts.n_merges) */
+    struct buf recipe;        /* owned */
+    struct tokenizer_parts parts;
+};
+
+static enum status read_pipelines(struct reading *reading, struct error *error) {
+    static const char *const names[] = {"normalizer", "pre_tokenizer", "decoder"};
+    enum status status = STATUS_OK;
+    for (int i = 0; i < 3 && status == STATUS_OK; i++) {
+        const json_t *section = json_object_get(reading->root, names[i]);
+        status = i == 0   ? json_read_normalizer(section, &reading->parts.normalizer, error)
+                 : i == 1 ? json_read_pretokenizer(section, &reading->parts.pretokenizer, error)
+                          : json_read_decoder(section, &reading->parts.decoder, error);
+        if (status != STATUS_OK) {
+            error_prefix(error, "%s", names[i]);
+            break;
+        }
+        char *text = section ? json_dumps(section, JSON_ENCODE_ANY | JSON_SORT_KEYS) : NULL;
+        buf_puts(&reading->recipe, text ? text : "null");
+        free(text);
+    }
+    if (status == STATUS_OK && buf_status(&reading->recipe) != STATUS_OK)
+        return error_set(error, STATUS_NOMEM, "no memory for the pipelines");
+    reading->parts.recipe = (struct span){reading->recipe.data, reading->recipe.n};
+    return status;
+}
+
+static bool is_empty_text(const json_t *object, const char *key) {
+    const json_t *value = json_object_get(object, key);
+    return !value || json_is_null(value) ||
+           (json_is_string(value) && json_string_length(value) == 0);
+}
+
+static enum status read_options(struct reading *reading, struct error *error) {
+    struct bpe_options *options = &reading->parts.options;
+    const json_t *model = reading->model;
+    const json_t *dropout = json_object_get(model, "dropout");
+    struct span type = SPAN("BPE"); /* older files do not say it */
+    bool byte_fallback = false;
+    if (json_object_get(model, "type"))
+        TRY(json_field_text(model, "type", &type, error));
+    if (!span_is(type, "BPE"))
+        return error_set(error, STATUS_UNSUPPORTED, "model type %.*s is not supported; BPE is",
+                         span_shown(type), type.bytes);
+    if (dropout && !json_is_null(dropout) && json_number_value(dropout) > 0)
+        return error_set(error, STATUS_UNSUPPORTED, "dropout is not supported");
+    if (!is_empty_text(model, "continuing_subword_prefix"))
+        return error_set(error, STATUS_UNSUPPORTED, "continuing_subword_prefix is not supported");
+    if (!is_empty_text(model, "end_of_word_suffix"))
+        return error_set(error, STATUS_UNSUPPORTED, "end_of_word_suffix is not supported");
+    TRY(json_field_bool(model, "fuse_unk", &options->fuse_unknown, error));
+    TRY(json_field_bool(model, "byte_fallback", &byte_fallback, error));
+    TRY(json_field_bool(model, "ignore_merges", &options->ignores_merges, error));
+    options->over_chars = !reading->parts.pretokenizer.is_byte_level;
+    options->byte_fallback = options->over_chars && byte_fallback;
+    reading->parts.spelling = options->over_chars ? SPELLED_AS_IS : SPELLED_IN_ALPHABET;
+    return STATUS_OK;
+}
+
+enum status json_read_vocabulary(const json_t *vocabulary, struct token_table *table,
+                                 struct error *error) {
+    const char *key;
+    json_t *value;
+    if (!json_is_object(vocabulary))
+        return error_field(error, STATUS_CORRUPT, "vocab", "vocab is no object of ids");
+    json_object_foreach((json_t *)vocabulary, key, value) {
+        if (!json_is_integer(value) || json_integer_value(value) < 0)
+            return error_field(error, STATUS_CORRUPT, "vocab", "vocab: \"%.64s\" has no id", key);
+        TRY(token_table_put(table, (uint64_t)json_integer_value(value),
+                            (struct span){key, strlen(key)}, error));
+    }
+    return STATUS_OK;
+}
+
+/* "left right" with exactly one blank, or ["left", "right"]. */
+static bool read_merge(const json_t *item, struct bpe_merge *merge) {
+    if (json_is_string(item)) {
+        struct span text = {json_string_value(item), json_string_length(item)};
+        const char *blank = memchr(text.bytes, ' ', text.n);
+        size_t cut = blank ? (size_t)(blank - text.bytes) : 0;
+        if (!blank || memchr(blank + 1, ' ', text.n - cut - 1))
+            return false;
+        *merge = (struct bpe_merge){{text.bytes, cut}, {blank + 1, text.n - cut - 1}};
+        return true;
+    }
+    const json_t *left = json_array_get(item, 0);
+    const json_t *right = json_array_get(item, 1);
+    if (json_array_size(item) != 2 || !json_is_string(left) || !json_is_string(right))
+        return false;
+    *merge = (struct bpe_merge){{json_string_value(left), json_string_length(left)},
+                                {json_string_value(right), json_string_length(right)}};
+    return true;
+}
+
+static enum status read_merges(struct reading *reading, struct error *error) {
+    json_t *list;
+    TRY(json_field_list(reading->model, "merges", &list, error));
+    size_t n = json_array_size(list);
+    if (n > BPE_MERGES_MAX)
+        return error_field(error, STATUS_LIMIT, "merges", "%zu merges, at most %u are read", n,
+                           BPE_MERGES_MAX);
+    reading->merges = calloc(n + 1, sizeof *reading->merges);
+    if (!reading->merges)
+        return error_set(error, STATUS_NOMEM, "no memory for %zu merges", n);
+    for (size_t i = 0; i < n; i++)
+        if (!read_merge(json_array_get(list, i), &reading->merges[i]))
+            return error_field(error, STATUS_CORRUPT, "merges", "merges[%zu] is no pair", i);
+    reading->parts.merges = reading->merges;
+    reading->parts.n_merges = n;
+    return STATUS_OK;
+}
+
+static enum status read_added(const json_t *item, struct tokenizer_added *added,
+                              struct error *error) {
+    *added = (struct tokenizer_added){0};
+    TRY(json_field_u32(item, "id", &added->id, error));
+    TRY(json_field_text(item, "content", &added->content, error));
+    TRY(json_field_bool(item, "special", &added->is_special, error));
+    added->is_normalized = !added->is_special;
+    TRY(json_field_bool(item, "normalized", &added->is_normalized, error));
+    TRY(json_field_bool(item, "single_word", &added->is_single_word, error));
+    TRY(json_field_bool(item, "lstrip", &added->strips_left, error));
+    return json_field_bool(item, "rstrip", &added->strips_right, error);
+}
+
+/* An added token that the vocabulary has too has the vocabulary's id. */
+static enum status check_added(const struct reading *reading, const struct tokenizer_added *added,
+                               struct error *error) {
+    const json_t *id = json_object_getn(json_object_get(reading->model, "vocab"),
+                                        added->content.bytes, added->content.n);
+    if (!id || json_integer_value(id) == added->id)
+        return STATUS_OK;
+    return error_set(error, STATUS_CORRUPT, "\"%.*s\" is token %u here and %lld in the vocabulary",
+                     span_shown(added->content), added->content.bytes, added->id,
+                     (long long)json_integer_value(id));
+}
+
+static enum status read_all_added(struct reading *reading, struct error *error) {
+    json_t *list = json_object_get(reading->root, "added_tokens");
+    if (list && !json_is_null(list) && !json_is_array(list))
+        return error_field(error, STATUS_CORRUPT, "added_tokens", "added_tokens is no list");
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        struct tokenizer_added added;
+        enum status status = read_added(json_array_get(list, i), &added, error);
+        if (status == STATUS_OK && added.content.n == 0)
+            continue; /* as the library has it: nothing could match it */
+        if (status == STATUS_OK)
+            status = check_added(reading, &added, error);
+        if (status == STATUS_OK)
+            status = token_table_add(&reading->table, &added, error);
+        if (status == STATUS_OK)
+            continue;
+        error_prefix(error, "added_tokens[%zu]", i);
+        return status;
+    }
+    return token_table_add_extras(&reading->table, reading->extras, error);
+}
+
+static enum status read_unknown(struct reading *reading, struct error *error) {
+    struct bpe_options *options = &reading->parts.options;
+    struct span text;
+    options->unknown_id = TOKEN_NONE;
+    const json_t *value = json_object_get(reading->model, "unk_token");
+    if (!value || json_is_null(value))
+        return STATUS_OK;
+    TRY(json_field_text(reading->model, "unk_token", &text, error));
+    options->unknown_id = token_table_find(&reading->table, text);
+    if (options->unknown_id == TOKEN_NONE && text.n > 0)
+        return error_field(error, STATUS_CORRUPT, "unk_token",
+                           "unk_token \"%.*s\" is not in the vocabulary", span_shown(text),
+                           text.bytes);
+    return STATUS_OK;
+}
+
+/* Classes of transformers that add BOS and EOS by tokenizer_config.json, whatever tokenizer.json
+ * says. */
+static bool class_decides(struct span class) {
+    static const char *const names[] = {"Llama", "CodeLlama", "Gemma", "Cohere"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (class.n >= strlen(names[i]) && memcmp(class.bytes, names[i], strlen(names[i])) == 0)
+            return true;
+    return false;
+}
+
+static enum status read_ends(struct reading *reading, struct error *error) {
+    struct tokenizer_parts *parts = &reading->parts;
+    const struct tokenizer_extras *extras = reading->extras;
+    struct json_ends ends;
+    enum status status =
+        json_read_ends(json_object_get(reading->root, "post_processor"), &ends, error);
+    if (status != STATUS_OK) {
+        error_prefix(error, "post_processor");
+        return status;
+    }
+    parts->bos_id = token_table_find(&reading->table, extras->bos);
+    parts->eos_id = token_table_find(&reading->table, extras->eos);
+    bool decides = class_decides(extras->class);
+    if (ends.before != TOKEN_NONE)
+        parts->bos_id = ends.before;
+    if (ends.behind != TOKEN_NONE && parts->eos_id != TOKEN_NONE && parts->eos_id != ends.behind)
+        return error_field(error, STATUS_UNSUPPORTED, "post_processor",
+                           "post_processor: puts token %u behind a text, but eos_token is %u",
+                           ends.behind, parts->eos_id);
+    if (ends.behind != TOKEN_NONE)
+        parts->eos_id = ends.behind;
+    parts->add_bos = ends.before != TOKEN_NONE;
+    parts->add_eos = ends.behind != TOKEN_NONE;
+    if (decides && extras->add_bos != ANSWER_UNSAID)
+        parts->add_bos = extras->add_bos == ANSWER_YES;
+    if (decides && extras->add_eos != ANSWER_UNSAID)
+        parts->add_eos = extras->add_eos == ANSWER_YES;
+    return STATUS_OK;
+}
+
+static enum status read_model(struct reading *reading, struct error *error) {
+    TRY(read_options(reading, error));
+    TRY(json_read_vocabulary(json_object_get(reading->model, "vocab"), &reading->table, error));
+    return read_merges(reading, error);
+}
+
+static enum status read_all(struct reading *reading, struct error *error) {
+    struct tokenizer_parts *parts = &reading->parts;
+    reading->model = json_object_get(reading->root, "model");
+    if (!json_is_object(reading->model))
+        return error_field(error, STATUS_CORRUPT, "model", "model is no object");
+    TRY(read_pipelines(reading, error));
+    enum status status = read_model(reading, error);
+    if (status != STATUS_OK) {
+        error_prefix(error, "model");
+        return status;
+    }
+    TRY(read_all_added(reading, error));
+    TRY(read_unknown(reading, error));
+    TRY(read_ends(reading, error));
+    parts->tokens = reading->table.tokens;
+    parts->kinds = reading->table.kinds;
+    parts->flags = reading->table.flags;
+    parts->n_tokens = reading->table.n_tokens;
+    return STATUS_OK;
+}
+
+enum status tokenizer_parse_json(const json_t *root, const struct tokenizer_extras *extras,
+                                 struct tokenizer **tokenizer, struct error *error) {
+    struct reading reading = {.root = root, .extras = extras};
+    buf_init(&reading.recipe, 0);
+    enum status status = read_all(&reading, error);
+    if (status == STATUS_OK)
+        status = tokenizer_build(&reading.parts, tokenizer, error);
+    tokenizer_parts_fini(&reading.parts);
+    token_table_fini(&reading.table);
+    buf_fini(&reading.recipe);
+    free(reading.merges);
+    return status;
+}
+
+enum status tokenizer_open_json(const char *path, const struct tokenizer_extras *extras,
+                                struct tokenizer **tokenizer, struct error *error) {
+    json_t *root = NULL;
+    TRY(json_text_load(path, &json_limits_tokenizer, &root, error));
+    enum status status = tokenizer_parse_json(root, extras, tokenizer, error);
+    json_decref(root);
+    if (status != STATUS_OK)
+        error_prefix(error, "%s", path);
+    return status;
+}

@@ -1,0 +1,369 @@
+/* Builds tokenizers of kind bpe from their parts. */
+#include "base/assert.h"
+#include "model/tokenizer/bpe/alphabet.h"
+#include "model/tokenizer/bpe/pretokenize_names.h"
+#include "model/tokenizer/files/tokenizer_parts.h"
+#include "model/tokenizer/tokenizer.h"
+#include "model/tokenizer/tokenizer_kinds.h"
+
+#include <stdlib.h>
+#include <xxhash.h>
+
+/* Spans in the alphabet as the bytes they stand for, in memory of their own. */
+struct decoded {
+    char *blob; /* owned */
+    size_t n;
+};
+
+static enum status decoded_init(struct decoded *decoded, size_t n_bytes) {
+    *decoded = (struct decoded){.blob = malloc(n_bytes + 1)};
+    return decoded->blob ? STATUS_OK : STATUS_NOMEM;
+}
+
+/* A text with characters outside the alphabet stands for its own UTF-8. */
+static struct span decode(struct decoded *decoded, struct span text, bool *in_alphabet) {
+    size_t n;
+    char *at = decoded->blob + decoded->n;
+    *in_alphabet = alphabet_decode(text.bytes, text.n, at, &n);
+    if (!*in_alphabet)
+        return text;
+    decoded->n += n;
+    return (struct span){at, n};
+}
+
+/* Tokens as the bytes they stand for: special ones are spelled as they are. A normal token outside
+ * the alphabet is never the end of merges, which know nothing but the alphabet; its bytes may be
+ * those of one that is (Command R has such a pair). */
+static void decode_tokens(const struct tokenizer_parts *parts, struct decoded *decoded,
+                          struct span *texts, uint8_t *kinds) {
+    for (uint32_t id = 0; id < parts->n_tokens; id++) {
+        bool in_alphabet = true;
+        texts[id] = parts->tokens[id];
+        kinds[id] = parts->kinds[id];
+        if (parts->spelling != SPELLED_IN_ALPHABET || kinds[id] != TOKEN_NORMAL)
+            continue;
+        texts[id] = decode(decoded, parts->tokens[id], &in_alphabet);
+        if (!in_alphabet)
+            kinds[id] = TOKEN_UNUSED;
+    }
+}
+
+static enum status fill_vocabulary(struct tokenizer *tokenizer, const struct tokenizer_parts *parts,
+                                   struct error *error) {
+    struct decoded decoded = {0};
+    size_t total = 0;
+    for (uint32_t id = 0; id < parts->n_tokens; id++)
+        total += parts->tokens[id].n;
+    struct span *texts = calloc((size_t)parts->n_tokens + 1, sizeof *texts);
+    uint8_t *kinds = malloc((size_t)parts->n_tokens + 1);
+    enum status status = texts && kinds ? decoded_init(&decoded, total) : STATUS_NOMEM;
+    if (status == STATUS_OK) {
+        decode_tokens(parts, &decoded, texts, kinds);
+        status = vocabulary_init(&tokenizer->vocabulary, texts, kinds, parts->n_tokens, error);
+    } else {
+        error_set(error, status, "no memory for a vocabulary of %u tokens", parts->n_tokens);
+    }
+    for (uint32_t id = 0; status == STATUS_OK && parts->flags && id < parts->n_tokens; id++)
+        vocabulary_set_flags(&tokenizer->vocabulary, id, parts->flags[id]);
+    free(texts);
+    free(kinds);
+    free(decoded.blob);
+    return status;
+}
+
+/* A side that is spelled outside the alphabet never comes up; with a blank in it, it is no side but
+ * a broken line, which is for bpe_init() to name. */
+static bool is_foreign(struct span side, bool in_alphabet) {
+    return !in_alphabet && side.n > 0 && !memchr(side.bytes, ' ', side.n);
+}
+
+static enum status fill_merges(struct tokenizer *tokenizer, const struct tokenizer_parts *parts,
+                               struct error *error) {
+    if (parts->spelling != SPELLED_IN_ALPHABET)
+        return bpe_init(&tokenizer->bpe, &tokenizer->vocabulary, &parts->options, parts->merges,
+                        parts->n_merges, error);
+    struct decoded decoded = {0};
+    size_t total = 0;
+    for (size_t i = 0; i < parts->n_merges; i++)
+        total += parts->merges[i].left.n + parts->merges[i].right.n;
+    struct bpe_merge *merges = calloc(parts->n_merges + 1, sizeof *merges);
+    enum status status = merges ? decoded_init(&decoded, total) : STATUS_NOMEM;
+    if (status != STATUS_OK) {
+        free(merges);
+        return error_set(error, status, "no memory for %zu merges", parts->n_merges);
+    }
+    size_t n = 0;
+    for (size_t i = 0; i < parts->n_merges; i++) {
+        bool left_in;
+        bool right_in;
+        merges[n].left = decode(&decoded, parts->merges[i].left, &left_in);
+        merges[n].right = decode(&decoded, parts->merges[i].right, &right_in);
+        bool is_lost = is_foreign(merges[n].left, left_in) || is_foreign(merges[n].right, right_in);
+        n += !is_lost;
+    }
+    status = bpe_init(&tokenizer->bpe, &tokenizer->vocabulary, &parts->options, merges, n, error);
+    free(merges);
+    free(decoded.blob);
+    return status;
+}
+
+/* The tokens as they are shown, but for the decoder: those that stand in normalized text are
+ * spelled in its form. */
+struct spelled {
+    struct span *texts; /* owned (n_tokens) */
+    struct buf forms;   /* owned: what some of them point into */
+};
+
+static enum status normalize_specials(const struct tokenizer *tokenizer, struct spelled *spelled) {
+    const struct vocabulary *vocabulary = &tokenizer->vocabulary;
+    struct tokenizer_scratch *scratch = tokenizer_scratch_new();
+    enum status status = scratch ? STATUS_OK : STATUS_NOMEM;
+    for (uint32_t id = 0; status == STATUS_OK && id < vocabulary->n_tokens; id++) {
+        struct span text;
+        bool lost_front;
+        if (!(vocabulary->flags[id] & TOKEN_NORMALIZED))
+            continue;
+        status = normalize(&tokenizer->normalizer, &scratch->normalize, &scratch->pretokenize.regex,
+                           vocabulary_bytes(vocabulary, id), &text, &lost_front);
+        if (status != STATUS_OK)
+            break;
+        buf_append(&spelled->forms, text.bytes, text.n);
+        spelled->texts[id].n = text.n; /* its bytes once they no longer move */
+    }
+    tokenizer_scratch_free(scratch);
+    TRY(status);
+    return buf_status(&spelled->forms);
+}
+
+/* Makes them known in normalized text, too. */
+static enum status index_specials(struct tokenizer *tokenizer, struct spelled *spelled,
+                                  struct error *error) {
+    const struct vocabulary *vocabulary = &tokenizer->vocabulary;
+    size_t at = 0;
+    if (spelled->forms.n == 0)
+        return STATUS_OK;
+    TRY(trie_init(&tokenizer->normalized_specials, spelled->forms.n, error));
+    for (uint32_t id = 0; id < vocabulary->n_tokens; id++) {
+        struct span *text = &spelled->texts[id];
+        if (!(vocabulary->flags[id] & TOKEN_NORMALIZED))
+            continue;
+        text->bytes = spelled->forms.data + at;
+        at += text->n;
+        if (text->n > 0)
+            trie_add(&tokenizer->normalized_specials, *text, id);
+    }
+    return STATUS_OK;
+}
+
+static enum status fill_shown(struct tokenizer *tokenizer, const struct tokenizer_parts *parts,
+                              struct error *error) {
+    struct spelled spelled = {.texts = calloc((size_t)parts->n_tokens + 1, sizeof(struct span))};
+    enum status status = spelled.texts ? STATUS_OK : STATUS_NOMEM;
+    buf_init(&spelled.forms, NORMALIZE_BYTES_MAX);
+    for (uint32_t id = 0; spelled.texts && id < parts->n_tokens; id++)
+        spelled.texts[id] = parts->tokens[id];
+    if (status == STATUS_OK)
+        status = normalize_specials(tokenizer, &spelled);
+    if (status == STATUS_OK)
+        status = index_specials(tokenizer, &spelled, error);
+    if (status != STATUS_OK)
+        error_set(error, status, "the special tokens cannot be normalized");
+    else
+        status = decoder_show(&parts->decoder, spelled.texts, tokenizer, error);
+    free(spelled.texts);
+    buf_fini(&spelled.forms);
+    return status;
+}
+
+static void hash_span(XXH3_state_t *state, struct span span) {
+    uint64_t n = span.n;
+    XXH3_128bits_update(state, &n, sizeof n);
+    if (n > 0)
+        XXH3_128bits_update(state, span.bytes, n);
+}
+
+/* Half of the fingerprint: everything that decides which ids a text gets and which bytes an id
+ * has. */
+static enum status hash_parts(const struct tokenizer *tokenizer,
+                              const struct tokenizer_parts *parts, uint64_t seed,
+                              uint8_t half[16]) {
+    const struct vocabulary *vocabulary = &tokenizer->vocabulary;
+    const struct bpe_options *options = &parts->options;
+    uint32_t n_tokens = vocabulary->n_tokens;
+    uint32_t numbers[] = {tokenizer->bos_id,     tokenizer->eos_id,       tokenizer->add_bos,
+                          tokenizer->add_eos,    options->over_chars,     options->byte_fallback,
+                          options->fuse_unknown, options->ignores_merges, options->by_rank,
+                          options->unknown_id};
+    XXH128_canonical_t canonical;
+    XXH3_state_t *state = XXH3_createState();
+    if (!state)
+        return STATUS_NOMEM;
+    XXH3_128bits_reset_withSeed(state, seed);
+    hash_span(state, (struct span){tokenizer->kind->name, strlen(tokenizer->kind->name)});
+    hash_span(state, parts->recipe);
+    XXH3_128bits_update(state, numbers, sizeof numbers);
+    XXH3_128bits_update(state, vocabulary->offsets, ((size_t)n_tokens + 1) * sizeof(uint32_t));
+    XXH3_128bits_update(state, vocabulary->bytes, vocabulary->offsets[n_tokens]);
+    XXH3_128bits_update(state, vocabulary->kinds, n_tokens);
+    XXH3_128bits_update(state, vocabulary->flags, n_tokens);
+    if (tokenizer->shown.bytes) {
+        const uint32_t *offsets = tokenizer->shown.offsets;
+        XXH3_128bits_update(state, offsets, ((size_t)n_tokens + 1) * sizeof(uint32_t));
+        XXH3_128bits_update(state, tokenizer->shown.bytes, offsets[n_tokens]);
+    }
+    for (size_t i = 0; i < parts->n_merges; i++) {
+        hash_span(state, parts->merges[i].left);
+        hash_span(state, parts->merges[i].right);
+    }
+    XXH128_canonicalFromHash(&canonical, XXH3_128bits_digest(state));
+    XXH3_freeState(state);
+    memcpy(half, canonical.digest, 16);
+    return STATUS_OK;
+}
+
+enum status tokenizer_fingerprint(struct tokenizer *tokenizer, const struct tokenizer_parts *parts,
+                                  struct error *error) {
+    if (hash_parts(tokenizer, parts, 0, tokenizer->fingerprint) != STATUS_OK ||
+        hash_parts(tokenizer, parts, 1, tokenizer->fingerprint + 16) != STATUS_OK)
+        return error_set(error, STATUS_NOMEM, "no memory for a tokenizer");
+    return STATUS_OK;
+}
+
+static enum status check_end(uint32_t id, bool is_added, uint32_t n_tokens, const char *name,
+                             const char *flag, struct error *error) {
+    if (id != TOKEN_NONE && id >= n_tokens)
+        return error_field(error, STATUS_CORRUPT, name, "%s %u is not in the vocabulary of %u",
+                           name, id, n_tokens);
+    if (is_added && id == TOKEN_NONE)
+        return error_field(error, STATUS_CORRUPT, flag, "%s is set, but there is no %s", flag,
+                           name);
+    return STATUS_OK;
+}
+
+static enum status check_ends(const struct tokenizer_parts *parts, struct error *error) {
+    TRY(check_end(parts->bos_id, parts->add_bos, parts->n_tokens, "bos_token_id", "add_bos_token",
+                  error));
+    return check_end(parts->eos_id, parts->add_eos, parts->n_tokens, "eos_token_id",
+                     "add_eos_token", error);
+}
+
+/* Whether a text may lose more than a normal form does (form C makes nine bytes of Hangul three):
+ * then its length says nothing about how many tokens it has. */
+static bool can_shrink(const struct tokenizer *tokenizer, const struct bpe_options *options) {
+    const struct normalizer *normalizer = &tokenizer->normalizer;
+    const struct pretokenizer *pretokenizer = &tokenizer->pretokenizer;
+    bool shrinks = options->over_chars || options->fuse_unknown;
+    for (uint32_t i = 0; i < normalizer->n_steps; i++)
+        shrinks |= normalizer->steps[i].kind > NORMALIZE_NFKD;
+    for (uint32_t i = 0; i < pretokenizer->n_steps; i++)
+        shrinks |=
+            pretokenizer->steps[i].kind == STEP_SPLIT && pretokenizer->steps[i].cut == CUT_REMOVED;
+    for (unsigned byte = 0; byte < 256; byte++)
+        shrinks |= tokenizer->bpe.byte_ids[byte] == TOKEN_NONE;
+    for (uint32_t id = 0; id < tokenizer->vocabulary.n_tokens; id++)
+        shrinks |=
+            (tokenizer->vocabulary.flags[id] & (TOKEN_STRIPS_LEFT | TOKEN_STRIPS_RIGHT)) != 0;
+    return shrinks;
+}
+
+static enum status build(struct tokenizer *tokenizer, struct tokenizer_parts *parts,
+                         struct error *error) {
+    tokenizer->kind = &tokenizer_kind_bpe;
+    tokenizer->bos_id = parts->bos_id;
+    tokenizer->eos_id = parts->eos_id;
+    tokenizer->add_bos = parts->add_bos;
+    tokenizer->add_eos = parts->add_eos;
+    TRY(check_ends(parts, error));
+    TRY(fill_vocabulary(tokenizer, parts, error));
+    if (tokenizer->vocabulary.n_bytes_max == 0)
+        return error_set(error, STATUS_CORRUPT, "all tokens are empty");
+    TRY(fill_merges(tokenizer, parts, error));
+    tokenizer->shrinks = can_shrink(tokenizer, &parts->options);
+    TRY(fill_shown(tokenizer, parts, error));
+    return tokenizer_fingerprint(tokenizer, parts, error);
+}
+
+void tokenizer_parts_fini(struct tokenizer_parts *parts) {
+    normalizer_fini(&parts->normalizer);
+    pretokenizer_fini(&parts->pretokenizer);
+    decoder_fini(&parts->decoder);
+}
+
+enum status tokenizer_build(struct tokenizer_parts *parts, struct tokenizer **tokenizer,
+                            struct error *error) {
+    struct tokenizer *opened = calloc(1, sizeof *opened);
+    enum status status = STATUS_NOMEM;
+    if (opened) {
+        opened->normalizer = parts->normalizer;
+        opened->pretokenizer = parts->pretokenizer;
+        parts->normalizer = (struct normalizer){0};
+        parts->pretokenizer = (struct pretokenizer){0};
+        status = build(opened, parts, error);
+    } else {
+        error_set(error, status, "no memory for a tokenizer");
+    }
+    tokenizer_parts_fini(parts);
+    if (status != STATUS_OK)
+        tokenizer_close(opened);
+    else
+        *tokenizer = opened;
+    return status;
+}
+
+/* "left right": a merge without a blank has an empty side, which no vocabulary has. */
+static void split_merge(struct span text, struct bpe_merge *merge) {
+    const char *blank = text.n > 0 ? memchr(text.bytes, ' ', text.n) : NULL;
+    size_t cut = blank ? (size_t)(blank - text.bytes) : text.n;
+    merge->left = (struct span){text.bytes, cut};
+    merge->right =
+        (struct span){text.bytes + cut + (blank != NULL), text.n - cut - (blank != NULL)};
+}
+
+static enum status fill_parts(const struct tokenizer_source *source,
+                              const struct pretokenize_name *name, struct bpe_merge *merges,
+                              struct tokenizer_parts *parts, struct error *error) {
+    for (size_t i = 0; i < source->n_merges; i++)
+        split_merge(source->merges[i], &merges[i]);
+    if (name->is_nfc)
+        TRY(normalizer_add(&parts->normalizer, NORMALIZE_NFC, error));
+    TRY(decoder_add_byte_level(&parts->decoder, error));
+    return pretokenizer_init(&parts->pretokenizer, name, error);
+}
+
+enum status tokenizer_open(const struct tokenizer_source *source, struct tokenizer **tokenizer,
+                           struct error *error) {
+    const struct pretokenize_name *name = pretokenize_find(source->pre);
+    if (!span_is(source->model, "gpt2"))
+        return error_set(error, STATUS_UNSUPPORTED,
+                         "tokenizer model \"%.*s\" is not supported; gpt2 (byte-level BPE) "
+                         "and llama (SentencePiece) are",
+                         span_shown(source->model), source->model.bytes);
+    if (!name)
+        return error_set(error, STATUS_UNSUPPORTED, "pre-tokenizer \"%.*s\" is not known",
+                         span_shown(source->pre), source->pre.bytes);
+    if (source->n_merges > BPE_MERGES_MAX)
+        return error_set(error, STATUS_LIMIT, "%zu merges, at most %u are read", source->n_merges,
+                         BPE_MERGES_MAX);
+    struct bpe_merge *merges = calloc(source->n_merges + 1, sizeof *merges);
+    if (!merges)
+        return error_set(error, STATUS_NOMEM, "no memory for %zu merges", source->n_merges);
+    struct tokenizer_parts parts = {
+        .tokens = source->tokens,
+        .kinds = source->kinds,
+        .flags = source->flags,
+        .n_tokens = source->n_tokens,
+        .merges = merges,
+        .n_merges = source->n_merges,
+        .options = {.ignores_merges = name->ignores_merges, .unknown_id = TOKEN_NONE},
+        .bos_id = source->bos_id,
+        .eos_id = source->eos_id,
+        .add_bos = source->add_bos,
+        .add_eos = source->add_eos,
+        .recipe = source->pre};
+    enum status status = fill_parts(source, name, merges, &parts, error);
+    if (status == STATUS_OK)
+        status = tokenizer_build(&parts, tokenizer, error);
+    tokenizer_parts_fini(&parts);
+    free(merges);
+    return status;
+}

@@ -1,0 +1,42 @@
+/* model/tokenizer/files/tokenizer_parts.h: a tokenizer of kind bpe, taken apart: what every reader of a
+ * vocabulary file comes to, whatever its format. For this folder. */
+#pragma once
+
+#include "model/tokenizer/files/decode.h"
+#include "model/tokenizer/tokenizer.h"
+
+/* How tokens and merges are spelled. */
+enum tokenizer_spelling { SPELLED_IN_ALPHABET, SPELLED_AS_IS };
+
+/* Spans are borrowed until tokenizer_build() is done; the three pipelines are taken over by it,
+ * even when it fails. */
+struct tokenizer_parts {
+    const struct span *tokens; /* (n_tokens) as spelled; special tokens as they are */
+    const uint8_t *kinds;      /* (n_tokens) enum token_kind */
+    const uint8_t *flags;      /* (n_tokens) enum token_flags; NULL: none has any */
+    uint32_t n_tokens;
+    enum tokenizer_spelling spelling;
+    const struct bpe_merge *merges; /* (n_merges) as spelled, in order of rank */
+    size_t n_merges;
+    struct bpe_options options;
+    struct normalizer normalizer;
+    struct pretokenizer pretokenizer;
+    struct decoder decoder;
+    uint32_t bos_id; /* TOKEN_NONE: none */
+    uint32_t eos_id;
+    bool add_bos;
+    bool add_eos;
+    struct span recipe; /* what tells the pipelines apart, for the fingerprint */
+};
+
+/* Errors as tokenizer_open(). */
+NODISCARD enum status tokenizer_build(struct tokenizer_parts *parts, struct tokenizer **tokenizer,
+                                      struct error *error);
+
+/* Sets tokenizer->fingerprint from what is built and the parts' options, merges and recipe. */
+NODISCARD enum status tokenizer_fingerprint(struct tokenizer *tokenizer,
+                                            const struct tokenizer_parts *parts,
+                                            struct error *error);
+
+/* For parts that are not built after all. */
+void tokenizer_parts_fini(struct tokenizer_parts *parts);
