@@ -171,28 +171,6 @@ static void put_without_accents(struct span text, struct buf *out) {
     }
 }
 
-static enum status put_replaced(const struct normalize_step *step, struct regex_scratch *regex,
-                                struct span text, struct buf *out) {
-    struct regex_cursor cursor = {0};
-    size_t done = 0;
-    if (text.n == 0)
-        return STATUS_OK; /* not even an empty match is looked for, as in the tokenizers library */
-    for (;;) {
-        size_t begin;
-        size_t end;
-        enum status status = regex_next(&step->regex, regex, text, &cursor, &begin, &end);
-        if (status == STATUS_NOT_FOUND)
-            break;
-        TRY(status);
-        buf_append(out, text.bytes + done, begin - done);
-        buf_append(out, step->text, step->n_text);
-        done = end;
-        TRY(buf_status(out)); /* it may grow with each match */
-    }
-    buf_append(out, text.bytes + done, text.n - done);
-    return STATUS_OK;
-}
-
 /* White_Space of Unicode. */
 static bool is_space(uint32_t point) {
     utf8proc_category_t category = utf8proc_category((utf8proc_int32_t)point);
@@ -257,7 +235,10 @@ static enum status put_step(const struct normalize_step *step, struct regex_scra
         buf_append(out, text.bytes, text.n);
         return STATUS_OK;
     case NORMALIZE_REPLACE:
-        return put_replaced(step, regex, text, out);
+        if (text.n == 0) /* not even an empty match is looked for, as in the tokenizers library */
+            return STATUS_OK;
+        return regex_replace(&step->regex, regex, text, (struct span){step->text, step->n_text},
+                             out);
     case NORMALIZE_STRIP:
         break; /* needs no copy */
     }

@@ -133,3 +133,23 @@ enum status regex_next(const struct regex *regex, struct regex_scratch *scratch,
     }
     return STATUS_NOT_FOUND;
 }
+
+enum status regex_replace(const struct regex *regex, struct regex_scratch *scratch,
+                          struct span text, struct span by, struct buf *out) {
+    struct regex_cursor cursor = {0};
+    size_t done = 0;
+    for (;;) {
+        size_t begin;
+        size_t end;
+        enum status status = regex_next(regex, scratch, text, &cursor, &begin, &end);
+        if (status == STATUS_NOT_FOUND)
+            break;
+        TRY(status);
+        buf_append(out, text.bytes + done, begin - done);
+        buf_append(out, by.bytes, by.n);
+        done = end;
+        TRY(buf_status(out)); /* it may grow with each match */
+    }
+    buf_append(out, text.bytes + done, text.n - done);
+    return buf_status(out);
+}

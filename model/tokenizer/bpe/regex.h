@@ -15,6 +15,8 @@
 
 #define REGEX_BYTES_MAX 16384u /* of one pattern */
 
+struct buf;
+
 struct regex {
     void *code;  /* owned: compiled pattern */
     bool is_jit; /* false: refused by the system (or not built in), interpreted instead */
@@ -49,3 +51,8 @@ void regex_scratch_fini(struct regex_scratch *scratch);
 NODISCARD enum status regex_next(const struct regex *regex, struct regex_scratch *scratch,
                                  struct span text, struct regex_cursor *cursor, size_t *begin,
                                  size_t *end);
+
+/* Appends the text to out with each match replaced by `by`, until out reaches its limit.
+ * STATUS_LIMIT, STATUS_NOMEM. */
+NODISCARD enum status regex_replace(const struct regex *regex, struct regex_scratch *scratch,
+                                    struct span text, struct span by, struct buf *out);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #define SHOWN_BYTES_MAX ((size_t)1 << 30)
+#define STEP_BYTES_MAX  ((size_t)1 << 20) /* of one token between two steps */
 
 static enum status new_step(struct decoder *decoder, int kind, struct decode_step **step,
                             struct error *error) {
@@ -126,25 +127,6 @@ static bool stands_at(struct span text, size_t at, const struct decode_step *ste
            memcmp(text.bytes + at, step->text, step->n_text) == 0;
 }
 
-static enum status replace(const struct decode_step *step, struct regex_scratch *regex,
-                           struct span text, struct buf *out) {
-    struct regex_cursor cursor = {0};
-    size_t done = 0;
-    for (;;) {
-        size_t begin;
-        size_t end;
-        enum status status = regex_next(&step->regex, regex, text, &cursor, &begin, &end);
-        if (status == STATUS_NOT_FOUND)
-            break;
-        TRY(status);
-        buf_append(out, text.bytes + done, begin - done);
-        buf_append(out, step->text, step->n_text);
-        done = end;
-    }
-    buf_append(out, text.bytes + done, text.n - done);
-    return STATUS_OK;
-}
-
 static void strip(const struct decode_step *step, struct span text, struct buf *out) {
     for (unsigned i = 0; i < step->n_left && stands_at(text, 0, step); i++) {
         text.bytes += step->n_text;
@@ -174,7 +156,8 @@ static enum status show_step(const struct decode_step *step, struct regex_scratc
     size_t n;
     switch (step->kind) {
     case DECODE_REPLACE:
-        return replace(step, regex, text, out);
+        return regex_replace(&step->regex, regex, text, (struct span){step->text, step->n_text},
+                             out);
     case DECODE_STRIP:
         strip(step, text, out);
         break;
@@ -261,8 +244,8 @@ enum status decoder_show(const struct decoder *decoder, const struct span *spell
                          struct tokenizer *tokenizer, struct error *error) {
     struct show show = {.decoder = decoder};
     enum status status = regex_scratch_init(&show.regex);
-    buf_init(&show.texts[0], 0);
-    buf_init(&show.texts[1], 0);
+    buf_init(&show.texts[0], STEP_BYTES_MAX);
+    buf_init(&show.texts[1], STEP_BYTES_MAX);
     buf_init(&show.all, SHOWN_BYTES_MAX);
     if (status == STATUS_OK)
         status = show_all(&show, spelled, tokenizer);

@@ -2,8 +2,8 @@
 #include "tests/support/suite.h"
 
 #include "model/tokenizer/detokenize.h"
-#include "model/tokenizer/tokenizer.h"
 #include "model/tokenizer/files/tokenizer_extras.h"
+#include "model/tokenizer/tokenizer.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -472,6 +472,27 @@ START_TEST(broken_json_files_name_their_field) {
 }
 END_TEST
 
+#define EIGHT "aaaaaaaa"
+#define GROW                                                                                       \
+    "{\"type\":\"Replace\",\"pattern\":{\"String\":\"a\"},\"content\":\"" EIGHT EIGHT EIGHT EIGHT  \
+    "\"}"
+
+START_TEST(a_token_may_not_grow_large_between_two_decoders) {
+    struct tokenizer *tokenizer = NULL;
+    struct error error;
+    make_folder();
+    write_file(
+        "tokenizer.json",
+        SECTIONS("null", "null",
+                 "{\"type\":\"Sequence\",\"decoders\":[" GROW "," GROW "," GROW "," GROW "," GROW
+                 ",{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"a+\"},\"content\":\"a\"}]}",
+                 ""));
+    ck_assert_int_eq(tokenizer_open_folder(folder, &tokenizer, &error), STATUS_LIMIT);
+    ck_assert_msg(strstr(error.text, "grows too large") != NULL, "%s", error.text);
+    remove_folder();
+}
+END_TEST
+
 START_TEST(deep_sequences_are_refused) {
     char text[2048] = "{\"normalizer\":";
     struct tokenizer *tokenizer = NULL;
@@ -543,6 +564,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, tiktoken_merges_by_rank);
     tcase_add_test(tests, broken_tiktoken_files_name_their_line);
     tcase_add_test(tests, broken_json_files_name_their_field);
+    tcase_add_test(tests, a_token_may_not_grow_large_between_two_decoders);
     tcase_add_test(tests, deep_sequences_are_refused);
     tcase_add_test(tests, a_folder_without_a_tokenizer_says_so);
     tcase_add_test(tests, fingerprints_tell_pipelines_apart);
