@@ -4,6 +4,7 @@
 #include "router/core/core.h"
 #include "router/core/finish.h"
 #include "router/core/place.h"
+#include "router/core/queue.h"
 
 #include <stddef.h>
 
@@ -44,44 +45,13 @@ enum status admit_check(const struct router *router, const struct request_spec *
                : STATUS_OK;
 }
 
-static bool before(const struct request *a, const struct request *b) {
-    if (a->spec.priority != b->spec.priority)
-        return a->spec.priority < b->spec.priority;
-    return a->arrival < b->arrival;
-}
-
-void admit_wait(struct router *router, struct request *req) {
-    ASSERT(list_empty(&req->link));
-    struct list *at = &router->waiting;
-    while (at->prev != &router->waiting && before(req, list_entry(at->prev, struct request, link)))
-        at = at->prev;
-    list_insert_before(at, &req->link);
-    req->state = REQUEST_WAITING;
-    router->n_waiting++;
-    router->pump = true;
-}
-
-void admit_unwait(struct router *router, struct request *req) {
-    ASSERT(req->state == REQUEST_WAITING);
-    ASSERT(router->n_waiting > 0);
-    list_remove(&req->link);
-    router->n_waiting--;
-}
-
 enum turn admit_request(struct router *router, struct request *req) {
     req->arrival = ++router->arrivals;
     req->admitted_ns = router->now_ns;
     if (req->spec.deadline_ns != 0)
         timers_pull(&router->timers, req->index, req->spec.deadline_ns);
-    admit_wait(router, req);
+    queue_add(router, req);
     return TURN_LATER;
-}
-
-void admit_pump(struct router *router) {
-    list_each(link, &router->waiting) {
-        if (path_advance(router, list_entry(link, struct request, link)) == TURN_FULL)
-            break;
-    }
 }
 
 void admit_tick(struct router *router) {

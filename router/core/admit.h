@@ -1,8 +1,8 @@
-/* router/core/admit.h: who may enter, and in which order they wait. */
+/* router/core/admit.h: who may enter. */
 #pragma once
 
-#include "router/core/path.h"
 #include "router/core/router.h"
+#include "router/core/stage.h"
 
 struct router;
 struct request;
@@ -12,14 +12,6 @@ NODISCARD enum status admit_check(const struct router *router, const struct requ
                                   uint32_t n);
 
 enum turn admit_request(struct router *router, struct request *req);
-
-/* Puts a request into the queue: by priority, then by arrival, so a replay comes before what came
- * after it. */
-void admit_wait(struct router *router, struct request *req);
-void admit_unwait(struct router *router, struct request *req);
-
-/* Walks the queue in order and advances whoever can go. */
-void admit_pump(struct router *router);
 
 /* No worker for too long: everybody who waits gets their answer. */
 void admit_tick(struct router *router);

@@ -1,6 +1,7 @@
 /* router_check(): the ledgers and bounds of the core, walked in full. For tests and the simulator.
  */
 #include "router/core/core.h"
+#include "router/core/fleet.h"
 #include "router/core/router.h"
 
 #include <stddef.h>
@@ -110,6 +111,8 @@ static const char *check_fleet(const struct router *router) {
             return "a slot's unreported load is wrong";
         if (slot->n_forgets != 0)
             return "a FORGET was left behind";
+        if (slot->loss != LOSS_NONE || !list_empty(&slot->lost))
+            return "a worker's losses were not replayed";
     }
     return n_ready == fleet->n_ready ? NULL : "the count of ready workers is wrong";
 }

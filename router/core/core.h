@@ -3,10 +3,10 @@
 
 #include "base/list.h"
 #include "base/random.h"
-#include "router/core/fleet.h"
 #include "router/core/policy/policy.h"
 #include "router/core/request.h"
 #include "router/core/router.h"
+#include "router/core/slot.h"
 #include "router/core/timers.h"
 
 #include <stdbool.h>
@@ -31,6 +31,7 @@ struct router {
     struct timers timers; /* one per request: deadline, lack of progress, waiting too long */
     struct list waiting;  /* by priority, then arrival */
     uint32_t n_waiting;
+    struct list ending; /* their outcome is decided: the last stage is due at the event's end */
     uint64_t arrivals;
     bool pump; /* something may have made room: look at the queue before this event ends */
 

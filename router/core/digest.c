@@ -2,8 +2,9 @@
 
 #include "base/clock.h"
 #include "router/core/core.h"
-#include "router/core/dispatch.h"
+#include "router/core/fleet.h"
 #include "router/core/note.h"
+#include "router/core/part.h"
 #include "router/core/replay.h"
 #include "router/core/stream.h"
 
@@ -56,7 +57,7 @@ static void read_entry(struct router *router, struct slot *slot, const struct di
     }
     part->listed = true;
     part->n_missing = 0;
-    dispatch_reflected(slot, part);
+    part_reflected(slot, part);
     if (advances(slot, req, part, entry))
         req->advanced_ns = router->now_ns;
     if (part == &req->decode && entry->next_index > req->n_emitted &&

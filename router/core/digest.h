@@ -3,6 +3,8 @@
  * replayed, what it has further than we is asked for, what stands still is seen. */
 #pragma once
 
-#include "router/core/fleet.h"
+#include "router/core/slot.h"
+
+struct router;
 
 void digest_read(struct router *router, struct slot *slot, const struct digest *digest);

@@ -2,9 +2,11 @@
 
 #include "base/assert.h"
 #include "base/clock.h"
-#include "router/core/admit.h"
 #include "router/core/core.h"
+#include "router/core/fleet.h"
 #include "router/core/note.h"
+#include "router/core/part.h"
+#include "router/core/queue.h"
 #include "router/core/replay.h"
 
 #include <string.h>
@@ -14,44 +16,6 @@
 static struct slot *slot_at(struct router *router, uint32_t number) {
     ASSERT(number < router->fleet.n_slots);
     return &router->fleet.slots[number];
-}
-
-static void join(struct router *router, struct part *part, uint32_t number, bool prefill,
-                 uint32_t n_tokens) {
-    struct slot *slot = slot_at(router, number);
-    ASSERT(part->slot == SLOT_NONE);
-    *part = (struct part){.slot = number,
-                          .last_state = UINT8_MAX,
-                          .sent_seq = UINT64_MAX,
-                          .sent_ns = UINT64_MAX,
-                          .n_tokens = n_tokens};
-    list_init(&part->link);
-    list_push_back(prefill ? &slot->prefills : &slot->decodes, &part->link);
-    slot->n_assigned++;
-    slot->n_unreflected++;
-    slot->tokens_unreflected += n_tokens;
-}
-
-void dispatch_reflected(struct slot *slot, struct part *part) {
-    if (part->reflected)
-        return;
-    part->reflected = true;
-    ASSERT(slot->n_unreflected > 0);
-    ASSERT(slot->tokens_unreflected >= part->n_tokens);
-    slot->n_unreflected--;
-    slot->tokens_unreflected -= part->n_tokens;
-}
-
-void dispatch_leave(struct router *router, struct part *part) {
-    if (part->slot == SLOT_NONE)
-        return;
-    struct slot *slot = slot_at(router, part->slot);
-    dispatch_reflected(slot, part);
-    list_remove(&part->link);
-    part->slot = SLOT_NONE;
-    ASSERT(slot->n_assigned > 0);
-    slot->n_assigned--;
-    router->pump = true;
 }
 
 static void sent(struct router *router, struct part *part) {
@@ -136,7 +100,7 @@ static void ask_for_blocks(struct router *router, struct request *req) {
 }
 
 static void begin_attempt(struct router *router, struct request *req) {
-    admit_unwait(router, req);
+    queue_remove(router, req);
     req->attempt++;
     req->handoff = req->to_prefill != SLOT_NONE;
     req->prefilled_by = req->to_prefill;
@@ -158,9 +122,9 @@ enum turn dispatch_request(struct router *router, struct request *req) {
     if (req->state == REQUEST_WAITING) {
         begin_attempt(router, req);
         uint32_t n_tokens = request_n_tokens(req);
-        join(router, &req->decode, req->to_decode, false, req->handoff ? 0 : n_tokens);
+        part_join(router, &req->decode, req->to_decode, false, req->handoff ? 0 : n_tokens);
         if (req->handoff) {
-            join(router, &req->prefill, req->to_prefill, true, n_tokens);
+            part_join(router, &req->prefill, req->to_prefill, true, n_tokens);
             ask_for_blocks(router, req);
             return TURN_WAIT;
         }
@@ -184,12 +148,13 @@ enum turn dispatch_request(struct router *router, struct request *req) {
     return TURN_LATER;
 }
 
-void dispatch_reserved(struct router *router, struct slot *slot, const struct reserved *reserved) {
+struct request *dispatch_reserved(struct router *router, struct slot *slot,
+                                  const struct reserved *reserved) {
     struct request *req = request_find(&router->requests, reserved->req.lo);
     if (!req || reserved->req.hi != router->config.router_id || req->attempt != reserved->attempt ||
         req->state != REQUEST_RESERVING || req->decode.slot != slot->number || reserved->gen == 0) {
         router->stats.n_stale_dropped++;
-        return;
+        return NULL;
     }
     if (slot->busy_ns > 0)
         router->pump = true; /* there is room again: the others may go too */
@@ -201,6 +166,6 @@ void dispatch_reserved(struct router *router, struct slot *slot, const struct re
     req->cached_tokens = reserved->cached_tokens < n_tokens ? reserved->cached_tokens : n_tokens;
     if (req->attempt == 1)
         req->first_cached_tokens = req->cached_tokens;
-    dispatch_reflected(slot, &req->decode);
-    path_advance(router, req);
+    part_reflected(slot, &req->decode);
+    return req;
 }

@@ -1,9 +1,10 @@
 #include "router/core/finish.h"
 
 #include "base/assert.h"
-#include "router/core/admit.h"
 #include "router/core/core.h"
-#include "router/core/dispatch.h"
+#include "router/core/fleet.h"
+#include "router/core/part.h"
+#include "router/core/queue.h"
 
 static void release_part(struct router *router, struct request *req, struct part *part,
                          uint32_t ended_by) {
@@ -15,7 +16,7 @@ static void release_part(struct router *router, struct request *req, struct part
         fleet_forget(router, slot, attempt);
     else if (part->sent_seq != UINT64_MAX)
         fleet_cancel(router, slot, attempt, REASON_CANCELLED);
-    dispatch_leave(router, part);
+    part_leave(router, part);
 }
 
 void finish_release(struct router *router, struct request *req, uint32_t ended_by) {
@@ -23,17 +24,20 @@ void finish_release(struct router *router, struct request *req, uint32_t ended_b
     release_part(router, req, &req->decode, ended_by);
 }
 
-static void end_now(struct router *router, struct request *req, uint32_t ended_by) {
+/* Its outcome is decided: the end of this event runs the last stage. */
+static void end_request(struct router *router, struct request *req, uint32_t ended_by) {
+    ASSERT(req->state != REQUEST_ENDING);
     if (req->state == REQUEST_WAITING)
-        admit_unwait(router, req);
+        queue_remove(router, req);
     req->state = REQUEST_ENDING;
     finish_release(router, req, ended_by);
     if (router->alone == req->index) {
         router->alone = SLOT_NONE;
         router->alone_slot = SLOT_NONE;
     }
+    timers_set(&router->timers, req->index, TIMERS_NEVER);
     req->stage = STAGE_FINISH;
-    path_advance(router, req);
+    list_push_back(&router->ending, &req->link);
 }
 
 void finish_error(struct router *router, struct request *req, enum status status,
@@ -43,19 +47,19 @@ void finish_error(struct router *router, struct request *req, enum status status
         req->outcome.kind = END_FAILED; /* it had begun */
     req->outcome.status = status;
     req->outcome.reason = reason;
-    end_now(router, req, SLOT_NONE);
+    end_request(router, req, SLOT_NONE);
 }
 
 void finish_done(struct router *router, struct request *req, enum finish finish, uint32_t slot) {
     req->outcome.kind = END_DONE;
     req->outcome.finish = finish;
-    end_now(router, req, slot);
+    end_request(router, req, slot);
 }
 
 void finish_cancelled(struct router *router, struct request *req) {
     req->outcome.kind = END_CANCELLED;
     req->outcome.reason = REASON_CANCELLED;
-    end_now(router, req, SLOT_NONE);
+    end_request(router, req, SLOT_NONE);
 }
 
 static void count(struct router *router, const struct request *req) {
@@ -86,7 +90,6 @@ enum turn finish_request(struct router *router, struct request *req) {
     end.queued_ns = left_queue_ns - req->admitted_ns;
     end.first_token_ns = req->first_token_ns != 0 ? req->first_token_ns - req->admitted_ns : 0;
     count(router, req);
-    timers_set(&router->timers, req->index, TIMERS_NEVER);
     uint64_t user = req->spec.user;
     request_give(&router->requests, req);
     router->pump = true;

@@ -1,8 +1,8 @@
 /* router/core/finish.h: the last word on a request. */
 #pragma once
 
-#include "router/core/path.h"
 #include "router/core/request.h"
+#include "router/core/stage.h"
 
 /* Takes the request off its workers' books: FORGET to the one that ended it, CANCEL to the others.
  * SLOT_NONE: nobody ended it. */

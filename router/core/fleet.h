@@ -1,108 +1,31 @@
-/* router/core/fleet.h: the workers a router knows: slots, sessions, who may work with whom.
- *
- * A slot stands for one (name, incarnation) and the link to it. A session begins with HELLO and
- * ends with fencing or a lost link; what a worker says under another session is dropped and
- * counted. Fencing ends this router's session only: the worker comes back with the next WELCOME.
- *
- *   FREE -> OPENING (announced: link opened, HELLO sent) -> READY -> DRAINING (it said so)
- *   READY, DRAINING -> SUSPECT (fenced: a new HELLO is under way on the same link) -> READY
- *   OPENING, SUSPECT -> REFUSED (refuse.h: another protocol, model, tokenizer, name; it is told)
- *   OPENING, SUSPECT -> RIVAL (rival.h: another worker has its name) -> READY or REFUSED
- *   LOADING (announced, its model is being read: no link yet) -> OPENING
- *   any -> FREE (link lost, no longer announced, superseded by its next incarnation) */
+/* router/core/fleet.h: the table of workers, what is sent to them, who may work with whom. */
 #pragma once
 
-#include "base/list.h"
 #include "base/status.h"
-#include "router/core/request.h"
-#include "router/core/router.h"
+#include "router/core/slot.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#define SLOT_FORGETS 128
-
-struct slot {
-    uint32_t number;
-    enum slot_state state;
-    enum refusal refusal; /* why it is not served: REFUSED or RIVAL; else of its last time */
-    bool linked;          /* the shell has a link for it */
-    struct announce announce;
-    struct welcome welcome; /* once it came */
-    struct load load;
-    uint64_t session;
-    uint64_t n_sent; /* on this link: the seq of the last message */
-    uint64_t hello_ns;
-    uint64_t since_ns; /* its first announcement */
-    uint64_t announced_ns;
-    uint64_t contested_ns; /* while RIVAL: since when */
-    uint64_t asked_ns;     /* the same, and how late this loop has been since */
-    uint64_t heard_ns;
-    uint64_t progress_ns;    /* when load.progress last rose */
-    uint64_t live_since_ns;  /* end of its last long silence */
-    uint64_t busy_until_ns;  /* it had no room a moment ago: not asked before this */
-    uint64_t busy_ns;        /* how long it is left alone, doubling; 0: it has room */
-    uint64_t drain_until_ns; /* its streams are moved then; 0: it ends them itself */
-    bool probing;            /* it refused, and one request asks again on behalf of all */
-    struct list prefills;    /* parts of requests: prefill side of a hand-off */
-    struct list decodes;     /* decode side, or both */
-    uint32_t n_assigned;
-    uint32_t n_unreflected;      /* parts that its load figures do not count yet */
-    uint64_t tokens_unreflected; /* and their prompt tokens to be computed */
-    uint32_t n_forgets;
-    struct attempt_id forgets[SLOT_FORGETS]; /* to go out with this event */
-};
-
-struct fleet {
-    struct slot *slots; /* owned (n_slots) */
-    uint32_t n_slots;
-    uint32_t n_seen; /* slots from here on were never used */
-    uint32_t n_ready;
-    uint64_t no_worker_since_ns; /* meaningful while n_ready == 0 */
-    uint64_t no_slot_noted_ns;   /* 0: never */
-    bool peers_changed;
-    bool forgets_due;
-    struct peer peers[MESSAGE_PEERS_MAX]; /* scratch of a PEERS message */
-};
-
 struct router;
-
-/* What became of an attempt (replay.h). */
-enum loss {
-    LOSS_DIED,   /* the worker died or was fenced */
-    LOSS_FAILED, /* the worker lives, the attempt does not */
-    LOSS_MOVED,  /* nobody's fault: no room, draining, making way */
-};
 
 NODISCARD enum status fleet_init(struct fleet *fleet, uint32_t n_slots);
 void fleet_fini(struct fleet *fleet);
-
-void fleet_announced(struct router *router, const struct announce *announce);
-void fleet_welcomed(struct router *router, struct slot *slot, const struct welcome *welcome);
-
-/* It was welcomed and nothing speaks against it: work may go there. */
-void fleet_join(struct router *router, struct slot *slot);
-
-/* Ends the session: attempts there are lost, late words are dropped; asks for a new session. `why`
- * is a constant for the log. */
-void fleet_fence(struct router *router, struct slot *slot, enum loss loss, const char *why);
-
-/* The link is gone, for whatever reason: the slot is free afterwards. */
-void fleet_lost(struct router *router, struct slot *slot, const char *why);
-
-/* Closes the link and frees the slot. */
-void fleet_close(struct router *router, struct slot *slot, const char *why);
-
-/* Closes the link alone, if there is one. */
-void fleet_unlink(struct router *router, struct slot *slot);
 
 bool fleet_same_name(const char *a, const char *b); /* (MESSAGE_NAME_MAX) each */
 
 /* Moves the slot to another state and keeps the counts. */
 void fleet_set_state(struct router *router, struct slot *slot, enum slot_state state);
 
+/* All attempts on the slot are lost. replay_losses() takes them off it before the event ends; of
+ * two losses in one event the first counts. */
+void fleet_lose(struct router *router, struct slot *slot, enum loss loss);
+
 /* Stamps session and seq and hands the message to the shell. */
 void fleet_send(struct router *router, struct slot *slot, struct message *message);
+
+/* Closes the link alone, if there is one. */
+void fleet_unlink(struct router *router, struct slot *slot);
 
 /* Queues a FORGET; they leave together at the end of the event. */
 void fleet_forget(struct router *router, struct slot *slot, struct attempt_id attempt);
@@ -120,7 +43,3 @@ bool fleet_pairs(const struct slot *a, const struct slot *b);
 
 /* Would they compute the same bits? */
 bool fleet_equals(const struct slot *a, const struct slot *b);
-
-static inline bool slot_in_session(const struct slot *slot) {
-    return slot->state == SLOT_READY || slot->state == SLOT_DRAINING;
-}

@@ -2,9 +2,10 @@
 
 #include "base/clock.h"
 #include "router/core/core.h"
-#include "router/core/dispatch.h"
-#include "router/core/replay.h"
+#include "router/core/fleet.h"
+#include "router/core/part.h"
 #include "router/core/rival.h"
+#include "router/core/session.h"
 
 #define SILENCE_NOTED_NS   (500 * NS_PER_MS) /* five beats missed */
 #define SILENCE_NS         (10 * NS_PER_S) /* a slot without session or announcement is given up */
@@ -30,7 +31,7 @@ static void reflect(struct slot *slot, struct list *parts, uint64_t t_ns) {
     list_each(link, parts) {
         struct part *part = list_entry(link, struct part, link);
         if (part->sent_ns <= t_ns)
-            dispatch_reflected(slot, part);
+            part_reflected(slot, part);
     }
 }
 
@@ -71,13 +72,14 @@ void liveness_delay(struct router *router, uint64_t delay_ns) {
     rival_delay(router, delay_ns);
 }
 
-uint64_t liveness_step_bound_ns(const struct router *router, const struct slot *slot) {
+/* The part of the bound that the worker's own steps explain. */
+static uint64_t step_bound_ns(const struct router *router, const struct slot *slot) {
     uint64_t steps = 4 * (uint64_t)slot->load.step_us_expected * NS_PER_US;
     return steps > router->config.hang_ns_min ? steps : router->config.hang_ns_min;
 }
 
 uint64_t liveness_bound_ns(const struct router *router, const struct slot *slot) {
-    uint64_t bound = liveness_step_bound_ns(router, slot);
+    uint64_t bound = step_bound_ns(router, slot);
     uint64_t delay = worst_delay_ns(router);
     delay = delay < UINT64_MAX / 100 ? 10 * delay : UINT64_MAX / 10;
     return delay > bound ? delay : bound;
@@ -109,37 +111,45 @@ static void ping_all(struct router *router) {
     router->ping_ns = router->now_ns + PING_NS;
 }
 
+static void tick_rival(struct router *router, struct slot *slot) {
+    struct slot *holder = rival_holder(router, slot);
+    if (!holder)
+        session_join(router, slot);
+    else if (rival_outlasts(router, slot, holder, step_bound_ns(router, holder)))
+        session_close(router, holder, "superseded"); /* which lets the rival in */
+}
+
 static void tick_slot(struct router *router, struct slot *slot) {
     uint64_t now_ns = router->now_ns;
     switch (slot->state) {
     case SLOT_READY:
     case SLOT_DRAINING:
         if (liveness_overdue(router, slot) && others_live(router, slot))
-            fleet_fence(router, slot, LOSS_DIED, "hung");
+            session_fence(router, slot, LOSS_DIED, "hung");
         else if (slot->drain_until_ns != 0 && now_ns >= slot->drain_until_ns) {
             slot->drain_until_ns = now_ns + NS_PER_S;
             if (router->fleet.n_ready > 0)
-                replay_all(router, slot, LOSS_MOVED);
+                fleet_lose(router, slot, LOSS_MOVED);
         }
         return;
     case SLOT_OPENING:
     case SLOT_SUSPECT:
         if (now_ns - slot->announced_ns > SILENCE_NS && now_ns - slot->hello_ns > SILENCE_NS)
-            fleet_close(router, slot, "silent");
+            session_close(router, slot, "silent");
         return;
     case SLOT_RIVAL:
         if (now_ns - slot->heard_ns > SILENCE_NS)
-            fleet_close(router, slot, "silent");
+            session_close(router, slot, "silent");
         else
-            rival_tick(router, slot);
+            tick_rival(router, slot);
         return;
     case SLOT_LOADING:
         if (now_ns - slot->announced_ns > LOADING_SILENCE_NS)
-            fleet_close(router, slot, "silent");
+            session_close(router, slot, "silent");
         return;
     case SLOT_REFUSED:
         if (now_ns - slot->announced_ns > REFUSED_SILENCE_NS)
-            fleet_close(router, slot, "silent");
+            session_close(router, slot, "silent");
         return;
     default:
         return;

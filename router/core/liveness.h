@@ -1,7 +1,7 @@
 /* router/core/liveness.h: who is alive, how busy, and how long silence may last. */
 #pragma once
 
-#include "router/core/fleet.h"
+#include "router/core/slot.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -21,9 +21,6 @@ bool liveness_overdue(const struct router *router, const struct slot *slot);
 
 /* The time after which a silent worker is taken for hung, from its last progress. */
 uint64_t liveness_bound_ns(const struct router *router, const struct slot *slot);
-
-/* The part of it that the worker's own steps explain. */
-uint64_t liveness_step_bound_ns(const struct router *router, const struct slot *slot);
 
 void liveness_delay(struct router *router, uint64_t delay_ns);
 

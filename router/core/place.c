@@ -3,6 +3,7 @@
 #include "base/assert.h"
 #include "router/core/core.h"
 #include "router/core/finish.h"
+#include "router/core/fleet.h"
 #include "router/core/note.h"
 #include "router/core/replay.h"
 

@@ -1,9 +1,12 @@
 /* router/core/place.h: which worker or pair of workers takes a request. */
 #pragma once
 
-#include "router/core/path.h"
+#include "router/core/stage.h"
 
 #include <stdint.h>
+
+struct request;
+struct router;
 
 enum turn place_request(struct router *router, struct request *req);
 

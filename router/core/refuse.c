@@ -1,13 +1,10 @@
 #include "router/core/refuse.h"
 
-#include "base/clock.h"
 #include "router/core/core.h"
+#include "router/core/fleet.h"
 #include "router/core/note.h"
-#include "router/core/rival.h"
 
 #include <string.h>
-
-#define IDENTITY_RETRY_NS (10 * NS_PER_S)
 
 enum refusal refuse_why(const struct router *router, const struct slot *slot) {
     const struct router_config *own = &router->config;
@@ -46,15 +43,4 @@ void refuse_worker(struct router *router, struct slot *slot, enum refusal refusa
         fleet_send(router, slot, &message);
     }
     fleet_set_state(router, slot, SLOT_REFUSED);
-}
-
-bool refuse_may_end(const struct router *router, const struct slot *slot) {
-    switch (slot->refusal) {
-    case REFUSAL_NAME:
-        return !rival_holder(router, slot);
-    case REFUSAL_IDENTITY:
-        return router->now_ns - slot->hello_ns >= IDENTITY_RETRY_NS;
-    default:
-        return false; /* an incarnation does not change */
-    }
 }

@@ -6,9 +6,9 @@
  */
 #pragma once
 
-#include "router/core/fleet.h"
+#include "router/core/slot.h"
 
-#include <stdbool.h>
+struct router;
 
 /* What its WELCOME has against it; REFUSAL_NONE: nothing. */
 enum refusal refuse_why(const struct router *router, const struct slot *slot);
@@ -16,6 +16,3 @@ enum refusal refuse_why(const struct router *router, const struct slot *slot);
 /* Ends its session, tells it and the log. `holder` has its name, or NULL. */
 void refuse_worker(struct router *router, struct slot *slot, enum refusal refusal,
                    const struct slot *holder);
-
-/* It announces itself again: may the reason have gone? */
-bool refuse_may_end(const struct router *router, const struct slot *slot);

@@ -1,13 +1,13 @@
 #include "router/core/replay.h"
 
 #include "base/assert.h"
-#include "router/core/admit.h"
 #include "router/core/core.h"
-#include "router/core/dispatch.h"
 #include "router/core/finish.h"
+#include "router/core/fleet.h"
 #include "router/core/liveness.h"
 #include "router/core/note.h"
-#include "router/core/path.h"
+#include "router/core/part.h"
+#include "router/core/queue.h"
 
 /* With token 0 out, its Commit is under way or has come: the decode worker knows. */
 #define VERDICT_NS (300 * NS_PER_MS)
@@ -37,7 +37,7 @@ static void requeue(struct router *router, struct request *req) {
     finish_release(router, req, SLOT_NONE);
     req->verdict_ns = 0;
     req->stage = STAGE_PLACE;
-    admit_wait(router, req);
+    queue_add(router, req);
 }
 
 static void hold(struct router *router, struct request *req) {
@@ -51,7 +51,7 @@ void replay_lost(struct router *router, struct request *req, struct slot *slot, 
     if (req->state == REQUEST_RESERVING && loss == LOSS_DIED)
         loss = LOSS_MOVED;
     if (slot && loss == LOSS_DIED && slot->number == req->prefill.slot && req->has_token) {
-        dispatch_leave(router, &req->prefill);
+        part_leave(router, &req->prefill);
         req->verdict_ns = router->now_ns + VERDICT_NS;
         timers_pull(&router->timers, req->index, req->verdict_ns);
         return;
@@ -85,6 +85,16 @@ void replay_all(struct router *router, struct slot *slot, enum loss loss) {
         replay_lost(router, list_entry(link, struct request, decode.link), slot, loss);
     while ((link = list_first(&slot->prefills)))
         replay_lost(router, list_entry(link, struct request, prefill.link), slot, loss);
+}
+
+void replay_losses(struct router *router) {
+    struct list *link;
+    while ((link = list_first(&router->fleet.lost))) {
+        struct slot *slot = list_entry(link, struct slot, lost);
+        list_remove(link);
+        replay_all(router, slot, slot->loss);
+        slot->loss = LOSS_NONE;
+    }
 }
 
 /* Several refusals in flight at once count as one. */

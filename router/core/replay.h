@@ -6,8 +6,8 @@
 #pragma once
 
 #include "base/clock.h"
-#include "router/core/fleet.h"
 #include "router/core/request.h"
+#include "router/core/slot.h"
 
 #define REPLAY_PATIENCE_NS  (3 * NS_PER_S) /* neither queued nor advancing: replaced */
 #define REPLAY_LOSSES_ALONE 3
@@ -15,12 +15,15 @@
 
 struct router;
 
-/* `slot` is out of this attempt: the other worker is told, the request waits for a place again. Or
- * it ends, and `req` is gone. */
+/* `slot` is out of this attempt: the other worker is told, the request waits for a place again, or
+ * ends. */
 void replay_lost(struct router *router, struct request *req, struct slot *slot, enum loss loss);
 
 /* The same for every attempt on a slot. */
 void replay_all(struct router *router, struct slot *slot, enum loss loss);
+
+/* The same for the slots that lost theirs in this event (fleet_lose()). */
+void replay_losses(struct router *router);
 
 /* REFUSED or FAILED: this attempt does not begin, or does not go on, at that worker. */
 void replay_rejected(struct router *router, struct slot *slot, struct attempt_id attempt,

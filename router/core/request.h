@@ -7,11 +7,10 @@
 #include "base/list.h"
 #include "base/status.h"
 #include "router/core/router.h"
+#include "router/core/slot.h"
 
 #include <stdbool.h>
 #include <stdint.h>
-
-#define SLOT_NONE UINT32_MAX
 
 enum request_state {
     REQUEST_FREE,
@@ -36,11 +35,11 @@ struct part {
 };
 
 struct request {
-    struct list link; /* the free list or the queue */
+    struct list link; /* the free list, the queue, or those whose end is due */
     uint32_t index;
     uint64_t generation; /* rises with each use; 40 bits */
     enum request_state state;
-    uint32_t stage; /* of path.c */
+    uint32_t stage; /* stage.h */
     struct request_spec spec;
     struct request_id id;
 

@@ -2,7 +2,7 @@
 
 #include "base/assert.h"
 #include "router/core/core.h"
-#include "router/core/liveness.h"
+#include "router/core/fleet.h"
 #include "router/core/note.h"
 #include "router/core/refuse.h"
 
@@ -10,7 +10,7 @@ static bool holds(const struct slot *slot) {
     return slot_in_session(slot) || slot->state == SLOT_SUSPECT;
 }
 
-static struct slot *find_holder(const struct router *router, const struct slot *slot) {
+struct slot *rival_holder(const struct router *router, const struct slot *slot) {
     for (uint32_t i = 0; i < router->fleet.n_seen; i++) {
         struct slot *other = &router->fleet.slots[i];
         if (other != slot && holds(other) &&
@@ -20,10 +20,6 @@ static struct slot *find_holder(const struct router *router, const struct slot *
     return NULL;
 }
 
-const struct slot *rival_holder(const struct router *router, const struct slot *slot) {
-    return find_holder(router, slot);
-}
-
 static void ping(struct router *router, struct slot *slot) {
     struct message message = {.type = MESSAGE_PING};
     message.u.ping.t_ns = router->now_ns;
@@ -31,7 +27,7 @@ static void ping(struct router *router, struct slot *slot) {
 }
 
 bool rival_contests(struct router *router, struct slot *slot) {
-    struct slot *holder = find_holder(router, slot);
+    struct slot *holder = rival_holder(router, slot);
     if (!holder)
         return false;
     note_worker(router, NOTE_NAME_CONTESTED, slot, NULL, slot->welcome.pid, 0);
@@ -59,26 +55,16 @@ void rival_delay(struct router *router, uint64_t delay_ns) {
     }
 }
 
-/* It was asked and has answered nothing for as long as its steps may take. That this loop was late
- * long ago says nothing here: the rival is the sign that the holder may be gone. */
-static bool counts_as_lost(const struct router *router, const struct slot *holder,
-                           const struct slot *rival) {
-    uint64_t bound = liveness_step_bound_ns(router, holder), now_ns = router->now_ns;
-    if (now_ns < rival->asked_ns || now_ns - rival->asked_ns <= bound)
+bool rival_outlasts(const struct router *router, const struct slot *rival,
+                    const struct slot *holder, uint64_t bound_ns) {
+    ASSERT(rival->state == SLOT_RIVAL);
+    uint64_t now_ns = router->now_ns;
+    if (now_ns < rival->asked_ns || now_ns - rival->asked_ns <= bound_ns)
         return false;
-    return holder->state == SLOT_SUSPECT || now_ns - holder->progress_ns > bound;
+    return holder->state == SLOT_SUSPECT || now_ns - holder->progress_ns > bound_ns;
 }
 
-void rival_tick(struct router *router, struct slot *slot) {
-    ASSERT(slot->state == SLOT_RIVAL);
-    struct slot *holder = find_holder(router, slot);
-    if (!holder)
-        fleet_join(router, slot);
-    else if (counts_as_lost(router, holder, slot))
-        fleet_close(router, holder, "superseded"); /* which lets the rival in */
-}
-
-void rival_freed(struct router *router, const char *name) {
+struct slot *rival_heir(const struct router *router, const char *name) {
     struct slot *first = NULL;
     for (uint32_t i = 0; i < router->fleet.n_seen; i++) {
         struct slot *slot = &router->fleet.slots[i];
@@ -86,6 +72,5 @@ void rival_freed(struct router *router, const char *name) {
             (!first || slot->contested_ns < first->contested_ns))
             first = slot;
     }
-    if (first && !find_holder(router, first))
-        fleet_join(router, first);
+    return first && !rival_holder(router, first) ? first : NULL;
 }

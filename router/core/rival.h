@@ -7,13 +7,15 @@
  * decides that, so a restart can never be taken for a second worker. */
 #pragma once
 
-#include "router/core/fleet.h"
+#include "router/core/slot.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
+struct router;
+
 /* Another worker of this name in session, or fenced but not given up; or NULL. */
-const struct slot *rival_holder(const struct router *router, const struct slot *slot);
+struct slot *rival_holder(const struct router *router, const struct slot *slot);
 
 /* A worker was welcomed. If another has its name it is a RIVAL from now on, and true is returned.
  */
@@ -25,8 +27,11 @@ void rival_answered(struct router *router, const struct slot *holder, uint64_t t
 /* This loop was late: answers may have come that nobody read, so rivals wait longer. */
 void rival_delay(struct router *router, uint64_t delay_ns);
 
-/* A RIVAL waits: the holder may count as lost by now. */
-void rival_tick(struct router *router, struct slot *slot);
+/* The holder was asked and has answered nothing for as long as its steps may take (`bound_ns`).
+ * That this loop was late long ago says nothing here: the rival is the sign that the holder may be
+ * gone. */
+bool rival_outlasts(const struct router *router, const struct slot *rival,
+                    const struct slot *holder, uint64_t bound_ns);
 
-/* Who had this name is gone: the rival that has waited the longest joins. */
-void rival_freed(struct router *router, const char *name);
+/* Who had this name is gone: the rival that has waited the longest, or NULL. */
+struct slot *rival_heir(const struct router *router, const char *name);

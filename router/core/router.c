@@ -7,10 +7,13 @@
 #include "router/core/digest.h"
 #include "router/core/dispatch.h"
 #include "router/core/finish.h"
+#include "router/core/fleet.h"
 #include "router/core/liveness.h"
 #include "router/core/note.h"
 #include "router/core/path.h"
+#include "router/core/queue.h"
 #include "router/core/replay.h"
+#include "router/core/session.h"
 #include "router/core/stream.h"
 
 #include <stdlib.h>
@@ -36,6 +39,7 @@ enum status router_new(const struct router_config *config, const struct router_s
     self->alone = SLOT_NONE;
     self->alone_slot = SLOT_NONE;
     list_init(&self->waiting);
+    list_init(&self->ending);
     enum status status = requests_init(&self->requests, config->max_requests, config->max_workers);
     if (status == STATUS_OK)
         status = timers_init(&self->timers, config->max_requests);
@@ -71,12 +75,42 @@ static void begin(struct router *router, uint64_t now_ns) {
         router->now_ns = now_ns;
 }
 
-/* Ends every event: whoever can go now goes, and what has collected is sent. */
-static void settle(struct router *router) {
+/* Walks the queue in order and advances whoever can go. */
+static void advance_waiting(struct router *router) {
+    list_each(link, &router->waiting) {
+        if (path_advance(router, list_entry(link, struct request, link)) == TURN_FULL)
+            break;
+    }
+}
+
+static void advance_ending(struct router *router) {
+    struct list *link;
+    while ((link = list_first(&router->ending))) {
+        list_remove(link);
+        path_advance(router, list_entry(link, struct request, link));
+    }
+}
+
+/* What this event did to workers and requests takes its course: lost attempts are replayed, and
+ * requests whose outcome is decided end. */
+static void conclude(struct router *router) {
+    replay_losses(router);
+    advance_ending(router);
+}
+
+/* The same, and whoever can go now goes. */
+static void advance(struct router *router) {
+    conclude(router);
     while (router->pump) {
         router->pump = false;
-        admit_pump(router);
+        advance_waiting(router);
+        conclude(router);
     }
+}
+
+/* Ends every event, and sends what has collected. */
+static void settle(struct router *router) {
+    advance(router);
     fleet_flush(router);
 }
 
@@ -97,7 +131,7 @@ static bool give_back(struct router *router, const uint64_t *requests, uint32_t 
     }
     for (uint32_t i = 0; i < n; i++) {
         struct request *req = request_find(&router->requests, requests[i]);
-        admit_unwait(router, req);
+        queue_remove(router, req);
         req->state = REQUEST_ENDING;
         timers_set(&router->timers, req->index, TIMERS_NEVER);
         request_give(&router->requests, req);
@@ -121,10 +155,7 @@ enum status router_request_all(struct router *router, uint64_t now_ns,
         path_advance(router, req); /* into the queue */
     }
     /* Only this event's newcomers can be too many: those in front were let in before. */
-    while (router->pump) {
-        router->pump = false;
-        admit_pump(router);
-    }
+    advance(router);
     if (give_back(router, requests, n)) {
         fleet_flush(router);
         return turn_away(router, n, STATUS_BUSY);
@@ -165,8 +196,15 @@ void router_stop(struct router *router, uint64_t now_ns, uint64_t request, uint3
 
 void router_announce(struct router *router, uint64_t now_ns, const struct announce *announce) {
     begin(router, now_ns);
-    fleet_announced(router, announce);
+    session_announced(router, announce);
     settle(router);
+}
+
+static void take_reserved(struct router *router, struct slot *slot,
+                          const struct reserved *reserved) {
+    struct request *req = dispatch_reserved(router, slot, reserved);
+    if (req)
+        path_advance(router, req);
 }
 
 static void take_message(struct router *router, struct slot *slot, const struct message *message) {
@@ -181,7 +219,7 @@ static void take_message(struct router *router, struct slot *slot, const struct 
         digest_read(router, slot, &message->u.digest);
         return;
     case MESSAGE_RESERVED:
-        dispatch_reserved(router, slot, &message->u.reserved);
+        take_reserved(router, slot, &message->u.reserved);
         return;
     case MESSAGE_REFUSED:
         replay_rejected(router, slot,
@@ -194,7 +232,7 @@ static void take_message(struct router *router, struct slot *slot, const struct 
                         message->u.failed.reason);
         return;
     case MESSAGE_RESET: /* it dropped what it held for us: not a death */
-        fleet_fence(router, slot, LOSS_MOVED, "session_ended");
+        session_fence(router, slot, LOSS_MOVED, "session_ended");
         return;
     case MESSAGE_CANCELLED:
         return; /* a digest tells whether a cancel was heard */
@@ -222,7 +260,7 @@ void router_message(struct router *router, uint64_t now_ns, uint32_t number,
     }
     slot->heard_ns = now_ns;
     if (greeting)
-        fleet_welcomed(router, slot, &message->u.welcome);
+        session_welcomed(router, slot, &message->u.welcome);
     else
         take_message(router, slot, message);
     settle(router);
@@ -236,13 +274,14 @@ void router_link_lost(struct router *router, uint64_t now_ns, uint32_t number) {
     slot->linked = false;
     if (slot->state != SLOT_REFUSED &&
         slot->state != SLOT_LOADING) /* which is shown for as long as it is announced */
-        fleet_lost(router, slot, "link_lost");
+        session_lost(router, slot, "link_lost");
     settle(router);
 }
 
 void router_tick(struct router *router, uint64_t now_ns) {
     begin(router, now_ns);
     liveness_tick(router);
+    conclude(router); /* before the timers, which are of requests that live */
     uint32_t i;
     while ((i = timers_pop(&router->timers, now_ns)) != UINT32_MAX)
         replay_timer(router, &router->requests.all[i]);

@@ -3,10 +3,11 @@
 #include "base/assert.h"
 #include "base/clock.h"
 #include "router/core/core.h"
-#include "router/core/dispatch.h"
 #include "router/core/finish.h"
+#include "router/core/fleet.h"
 #include "router/core/liveness.h"
 #include "router/core/note.h"
+#include "router/core/part.h"
 #include "router/core/replay.h"
 
 #include <string.h>
@@ -36,7 +37,7 @@ static void decode_began(struct router *router, struct request *req) {
         return;
     fleet_forget(router, &router->fleet.slots[req->prefill.slot],
                  (struct attempt_id){.req = req->id, .attempt = req->attempt});
-    dispatch_leave(router, &req->prefill);
+    part_leave(router, &req->prefill);
 }
 
 /* Hands tokens [n_emitted, ...) to the client; the replay log is the spec's own token array. */
@@ -74,7 +75,7 @@ static void take_entry(struct router *router, struct slot *slot, const struct st
         router->stats.n_stale_dropped++;
         return;
     }
-    dispatch_reflected(slot, part);
+    part_reflected(slot, part);
     if (part == &req->decode)
         decode_began(router, req);
     if (entry->first_index > req->n_emitted) {

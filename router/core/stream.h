@@ -1,8 +1,8 @@
 /* router/core/stream.h: tokens from workers become the client's stream: no gap, no repeat. */
 #pragma once
 
-#include "router/core/fleet.h"
-#include "router/core/path.h"
+#include "router/core/request.h"
+#include "router/core/stage.h"
 
 enum turn stream_request(struct router *router, struct request *req);
 

@@ -1,0 +1,47 @@
+#include "router/core/part.h"
+
+#include "base/assert.h"
+#include "router/core/core.h"
+
+static struct slot *slot_at(struct router *router, uint32_t number) {
+    ASSERT(number < router->fleet.n_slots);
+    return &router->fleet.slots[number];
+}
+
+void part_join(struct router *router, struct part *part, uint32_t number, bool prefill,
+               uint32_t n_tokens) {
+    struct slot *slot = slot_at(router, number);
+    ASSERT(part->slot == SLOT_NONE);
+    *part = (struct part){.slot = number,
+                          .last_state = UINT8_MAX,
+                          .sent_seq = UINT64_MAX,
+                          .sent_ns = UINT64_MAX,
+                          .n_tokens = n_tokens};
+    list_init(&part->link);
+    list_push_back(prefill ? &slot->prefills : &slot->decodes, &part->link);
+    slot->n_assigned++;
+    slot->n_unreflected++;
+    slot->tokens_unreflected += n_tokens;
+}
+
+void part_reflected(struct slot *slot, struct part *part) {
+    if (part->reflected)
+        return;
+    part->reflected = true;
+    ASSERT(slot->n_unreflected > 0);
+    ASSERT(slot->tokens_unreflected >= part->n_tokens);
+    slot->n_unreflected--;
+    slot->tokens_unreflected -= part->n_tokens;
+}
+
+void part_leave(struct router *router, struct part *part) {
+    if (part->slot == SLOT_NONE)
+        return;
+    struct slot *slot = slot_at(router, part->slot);
+    part_reflected(slot, part);
+    list_remove(&part->link);
+    part->slot = SLOT_NONE;
+    ASSERT(slot->n_assigned > 0);
+    slot->n_assigned--;
+    router->pump = true;
+}

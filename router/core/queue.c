@@ -1,0 +1,28 @@
+#include "router/core/queue.h"
+
+#include "base/assert.h"
+#include "router/core/core.h"
+
+static bool before(const struct request *a, const struct request *b) {
+    if (a->spec.priority != b->spec.priority)
+        return a->spec.priority < b->spec.priority;
+    return a->arrival < b->arrival;
+}
+
+void queue_add(struct router *router, struct request *req) {
+    ASSERT(list_empty(&req->link));
+    struct list *at = &router->waiting;
+    while (at->prev != &router->waiting && before(req, list_entry(at->prev, struct request, link)))
+        at = at->prev;
+    list_insert_before(at, &req->link);
+    req->state = REQUEST_WAITING;
+    router->n_waiting++;
+    router->pump = true;
+}
+
+void queue_remove(struct router *router, struct request *req) {
+    ASSERT(req->state == REQUEST_WAITING);
+    ASSERT(router->n_waiting > 0);
+    list_remove(&req->link);
+    router->n_waiting--;
+}
