@@ -17,14 +17,8 @@ void log_init(const char *program, enum log_level level) {
     level_min = level;
 }
 
-bool log_level_parse(const char *text, enum log_level *level) {
-    for (unsigned i = 0; i < sizeof level_names / sizeof *level_names; i++) {
-        if (strcmp(text, level_names[i]) == 0) {
-            *level = (enum log_level)i;
-            return true;
-        }
-    }
-    return false;
+const char *log_level_word(unsigned level) {
+    return level < sizeof level_names / sizeof *level_names ? level_names[level] : NULL;
 }
 
 /* The bytes of the line, NUL and all that did not fit left out. */

@@ -13,8 +13,8 @@ enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR };
 /* Once at start: the program's name goes into each line; lines below `level` are dropped. */
 void log_init(const char *program, enum log_level level);
 
-/* "debug", "info", "warn", "error"; false when it is none of them. */
-bool log_level_parse(const char *text, enum log_level *level);
+/* "debug", "info", "warn", "error" for the levels, NULL past the last. */
+const char *log_level_word(unsigned level);
 
 /* log_line(LOG_INFO, "worker ready", "name=%s blocks=%u", name, n) */
 void log_line(enum log_level level, const char *message, const char *format, ...)

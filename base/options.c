@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FLAG_KEY 0x1000 /* argp's keys of our flags begin here, past all short flags */
+#define FLAG_KEY  0x1000 /* argp's keys of our flags begin here, past all short flags */
+#define PRINT_KEY 0x0fff
 
 static const struct option_spec config_option = {.name = "config",
                                                  .type = OPTION_STRING,
@@ -31,8 +32,8 @@ static void drop_value(struct options_value *value) {
     *value = (struct options_value){0};
 }
 
-static bool add_to_list(struct options_value *value, const char *text, size_t n) {
-    if (value->n_list == OPTIONS_LIST_MAX)
+static bool add_to_list(struct options_value *value, const char *text, size_t n, unsigned most) {
+    if (value->n_list == most)
         return false;
     char **list = realloc(value->list, (value->n_list + 1) * sizeof *list);
     if (!list)
@@ -45,14 +46,14 @@ static bool add_to_list(struct options_value *value, const char *text, size_t n)
     return true;
 }
 
-static bool split_list(struct options_value *value, const char *text) {
+static bool split_list(struct options_value *value, const char *text, unsigned most) {
     while (*text) {
         text += strspn(text, ", \t");
         size_t n = strcspn(text, ",");
         size_t kept = n;
         while (kept > 0 && (text[kept - 1] == ' ' || text[kept - 1] == '\t'))
             kept--;
-        if (kept > 0 && !add_to_list(value, text, kept))
+        if (kept > 0 && !add_to_list(value, text, kept, most))
             return false;
         text += n;
     }
@@ -91,12 +92,15 @@ void options_set(struct options *options, unsigned at, enum options_rank rank, c
     const struct option_spec *option = option_at(options, at);
     struct options_value *value = &options->values[at];
     uint64_t number = 0;
-    const char *expected = options_parse(option, text, &number);
-    if (expected) {
-        buf_printf(options->errors, "%s: %s must be %s%s, not \"%s\"\n", where, option->name,
-                   option->type == OPTION_CHOICE ? "one of: " : "", expected, text);
+    struct buf expected;
+    buf_init(&expected, 0);
+    bool parsed = options_parse(option, text, &number, &expected);
+    if (!parsed)
+        buf_printf(options->errors, "%s: %s must be %s, not \"%s\"\n", where, option->name,
+                   expected.data ? expected.data : "something else", text);
+    buf_fini(&expected);
+    if (!parsed)
         return;
-    }
     if (!in_bounds(options, option, number, text, where) || rank < value->rank)
         return;
     if (rank > value->rank || option->type != OPTION_LIST)
@@ -107,8 +111,10 @@ void options_set(struct options *options, unsigned at, enum options_rank rank, c
     free(value->where);
     value->text = strdup(text);
     value->where = strdup(where);
-    if (!value->text || !value->where || (option->type == OPTION_LIST && !split_list(value, text)))
-        buf_printf(options->errors, "%s: %s has too many values\n", where, option->name);
+    unsigned most = option->max ? (unsigned)option->max : OPTIONS_LIST_MAX;
+    if (!value->text || !value->where ||
+        (option->type == OPTION_LIST && !split_list(value, text, most)))
+        buf_printf(options->errors, "%s: %s takes at most %u entries\n", where, option->name, most);
 }
 
 static error_t on_flag(int key, char *arg, struct argp_state *state) {
@@ -117,6 +123,10 @@ static error_t on_flag(int key, char *arg, struct argp_state *state) {
         if (options->n_args == options->program->n_args_max)
             return ARGP_ERR_UNKNOWN;
         options->args[options->n_args++] = arg;
+        return 0;
+    }
+    if (key == PRINT_KEY) {
+        options->prints = true;
         return 0;
     }
     if (key < FLAG_KEY || key > FLAG_KEY + (int)options->program->n_options)
@@ -129,7 +139,8 @@ static error_t on_flag(int key, char *arg, struct argp_state *state) {
 }
 
 static const char *value_name(const struct option_spec *option) {
-    static const char *const by_type[] = {"TEXT", "N", "yes|no", "SIZE", "TIME", "WORD", "LIST"};
+    static const char *const by_type[] = {"TEXT", "N",    "yes|no", "SIZE",
+                                          "TIME", "WORD", "WORD",   "LIST"};
     return option->value ? option->value : by_type[option->type];
 }
 
@@ -138,8 +149,10 @@ static char *help_text(const struct option_spec *option) {
     struct buf text;
     buf_init(&text, 0);
     buf_puts(&text, option->help ? option->help : "");
-    if (option->type == OPTION_CHOICE)
-        buf_printf(&text, ": %s", option->choices);
+    if (option->type == OPTION_CHOICE || option->type == OPTION_WORD) {
+        buf_puts(&text, "; one of: ");
+        options_put_words(option, &text);
+    }
     if (option->fallback && option->fallback[0])
         buf_printf(&text, " (default: %s)", option->fallback);
     return text.data;
@@ -148,7 +161,7 @@ static char *help_text(const struct option_spec *option) {
 static bool read_flags(struct options *options, int argc, char **argv) {
     const struct options_program *program = options->program;
     unsigned n = program->n_options + 1;
-    struct argp_option *flags = calloc(n + 1, sizeof *flags);
+    struct argp_option *flags = calloc(n + 2, sizeof *flags);
     bool ok = flags != NULL;
     for (unsigned i = 0; ok && i < n; i++) {
         const struct option_spec *option = option_at(options, i);
@@ -156,10 +169,14 @@ static bool read_flags(struct options *options, int argc, char **argv) {
                                         .key = FLAG_KEY + (int)i,
                                         .arg = value_name(option),
                                         .doc = help_text(option)};
-        flags[i].flags = (option->type == OPTION_BOOL ? OPTION_ARG_OPTIONAL : 0) |
-                         (option->help ? 0 : OPTION_HIDDEN);
+        flags[i].flags = option->type == OPTION_BOOL ? OPTION_ARG_OPTIONAL : 0;
         ok = flags[i].doc != NULL;
     }
+    if (ok && program->section)
+        flags[n] =
+            (struct argp_option){.name = "print-config",
+                                 .key = PRINT_KEY,
+                                 .doc = "Print all that a file can say, as it is now, and end"};
     if (ok) {
         struct argp argp = {.options = flags,
                             .parser = on_flag,
@@ -189,7 +206,50 @@ static void read_environment(struct options *options) {
     }
 }
 
-enum status options_new(const struct options_program *program, int argc, char **argv,
+/* Sets the field that the option goes into. */
+static void put_field(const struct option_spec *option, const struct options_value *value,
+                      char *config) {
+    const char *text = value->text ? value->text : "";
+    struct option_list list = {(const char *const *)value->list, value->n_list};
+    uint32_t number = (uint32_t)value->number;
+    size_t n_bytes = (size_t)value->number;
+    bool yes = value->number != 0;
+    char *field = config + option->at;
+    switch (option->type) {
+    case OPTION_STRING:
+    case OPTION_WORD:
+        memcpy(field, &text, sizeof text);
+        break;
+    case OPTION_UINT:
+    case OPTION_CHOICE: /* enums are as wide */
+        ASSERT(value->number <= UINT32_MAX);
+        memcpy(field, &number, sizeof number);
+        break;
+    case OPTION_SIZE:
+        memcpy(field, &n_bytes, sizeof n_bytes);
+        break;
+    case OPTION_DURATION:
+        memcpy(field, &value->number, sizeof value->number);
+        break;
+    case OPTION_BOOL:
+        memcpy(field, &yes, sizeof yes);
+        break;
+    case OPTION_LIST:
+        memcpy(field, &list, sizeof list);
+        break;
+    }
+}
+
+static _Noreturn void print_and_end(const struct options *options) {
+    struct buf text;
+    buf_init(&text, 0);
+    options_print(options, &text);
+    bool ok = buf_status(&text) == STATUS_OK && fwrite(text.data, 1, text.n, stdout) == text.n &&
+              fflush(stdout) == 0;
+    exit(ok ? 0 : 1);
+}
+
+enum status options_new(const struct options_program *program, int argc, char **argv, void *config,
                         struct options **out, struct buf *errors) {
     ASSERT(program->n_options <= OPTIONS_MAX);
     struct options *options = calloc(1, sizeof *options);
@@ -215,6 +275,10 @@ enum status options_new(const struct options_program *program, int argc, char **
         options_free(options);
         return STATUS_INVALID;
     }
+    if (options->prints)
+        print_and_end(options);
+    for (unsigned i = 0; i < program->n_options; i++)
+        put_field(&program->table[i], &options->values[i], config);
     *out = options;
     return STATUS_OK;
 }
@@ -229,66 +293,26 @@ void options_free(struct options *options) {
     free(options);
 }
 
-static const struct options_value *find(const struct options *options, const char *name,
-                                        unsigned types) {
-    for (unsigned i = 0; i <= options->program->n_options; i++) {
-        if (strcmp(option_at(options, i)->name, name) != 0)
-            continue;
-        ASSERT(types & 1u << option_at(options, i)->type);
-        return &options->values[i];
-    }
+static const struct options_value *find(const struct options *options, const char *name) {
+    for (unsigned i = 0; i <= options->program->n_options; i++)
+        if (strcmp(option_at(options, i)->name, name) == 0)
+            return &options->values[i];
     ASSERT(!"an option of the table");
     return NULL;
 }
 
-const char *options_string(const struct options *options, const char *name) {
-    const struct options_value *value =
-        find(options, name, 1u << OPTION_STRING | 1u << OPTION_CHOICE);
-    return value->text ? value->text : "";
-}
-
-uint64_t options_uint(const struct options *options, const char *name) {
-    return find(options, name, 1u << OPTION_UINT | 1u << OPTION_SIZE)->number;
-}
-
-uint64_t options_duration_ns(const struct options *options, const char *name) {
-    return find(options, name, 1u << OPTION_DURATION)->number;
-}
-
-bool options_bool(const struct options *options, const char *name) {
-    return find(options, name, 1u << OPTION_BOOL)->number != 0;
-}
-
-unsigned options_choice(const struct options *options, const char *name) {
-    return (unsigned)find(options, name, 1u << OPTION_CHOICE)->number;
-}
-
-unsigned options_list_count(const struct options *options, const char *name) {
-    return find(options, name, 1u << OPTION_LIST)->n_list;
-}
-
-const char *options_list_at(const struct options *options, const char *name, unsigned at) {
-    const struct options_value *value = find(options, name, 1u << OPTION_LIST);
-    ASSERT(at < value->n_list);
-    return value->list[at];
-}
-
 const char *options_source(const struct options *options, const char *name) {
-    const struct options_value *value = find(options, name, ~0u);
+    const struct options_value *value = find(options, name);
     return value->where ? value->where : "default";
 }
 
 void options_complain(const struct options *options, const char *name, const char *what,
                       struct buf *errors) {
-    const char *where = find(options, name, ~0u)->where;
+    const char *where = find(options, name)->where;
     if (where && strncmp(where, "--", 2) != 0)
         buf_printf(errors, "%s: %s: %s\n", where, name, what);
     else
         buf_printf(errors, "--%s: %s\n", name, what);
-}
-
-bool options_is_set(const struct options *options, const char *name) {
-    return find(options, name, ~0u)->rank > RANK_DEFAULT;
 }
 
 unsigned options_n_args(const struct options *options) {

@@ -3,8 +3,9 @@
  * An option "kv-blocks" is the flag --kv-blocks, the variable TANDEM_KV_BLOCKS and the key
  * kv_blocks. A flag goes before the environment, that before the file (--config FILE, which every
  * program has), that before the default. In a file [worker.NAME] goes before [worker], and both
- * before [cluster]. --help and --version come for free and end the program with 0; an unknown flag
- * ends it with EXIT_CONFIG. Start-up only, one thread. */
+ * before [cluster]. A row also says which field of the program's own struct its value goes into, so
+ * an option is one row and the field. --help, --version and --print-config come for free and end
+ * the program with 0; an unknown flag ends it with EXIT_CONFIG. Start-up only, one thread. */
 #pragma once
 
 #include "base/buf.h"
@@ -14,29 +15,38 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Behind each: what the field is. */
 enum option_type {
-    OPTION_STRING,
-    OPTION_UINT,     /* decimal */
-    OPTION_BOOL,     /* yes no on off true false 1 0; the flag alone means yes */
-    OPTION_SIZE,     /* bytes: 4096, 64K, 16MiB, 2g (powers of 1024) */
-    OPTION_DURATION, /* nanoseconds: 250ms, 10s, 5m, 1h, 50us, 0 */
-    OPTION_CHOICE,   /* one word of `choices` */
-    OPTION_LIST      /* strings: by repeating, or with commas; at most OPTIONS_LIST_MAX */
+    OPTION_STRING,   /* const char *, never NULL */
+    OPTION_UINT,     /* uint32_t: decimal */
+    OPTION_BOOL,     /* bool: yes no on off true false 1 0; the flag alone means yes */
+    OPTION_SIZE,     /* size_t, bytes: 4096, 64K, 16MiB, 2g (powers of 1024) */
+    OPTION_DURATION, /* uint64_t, nanoseconds: 250ms, 10s, 5m, 1h, 50us, 0 */
+    OPTION_CHOICE,   /* an enum or unsigned: the number of the word that was chosen */
+    OPTION_WORD,     /* const char *: the word that was chosen */
+    OPTION_LIST      /* struct option_list: by repeating, or with commas */
 };
 
 #define OPTIONS_MAX      128
 #define OPTIONS_LIST_MAX 1024
 #define OPTIONS_LINE_MAX 4096 /* bytes in a line of a file */
 
+struct option_list {
+    const char *const *all; /* borrowed from the options (n) */
+    unsigned n;
+};
+
 struct option_spec {
     const char *name; /* "kv-blocks" */
     enum option_type type;
+    size_t at;            /* offset of the field */
     const char *fallback; /* the default, as one would write it; NULL: "", 0, no, empty */
-    uint64_t min, max;    /* UINT, SIZE, DURATION: inclusive; max 0 means no bound */
-    const char *choices;  /* CHOICE: "least-load two-choices" */
     const char *sections; /* where in a file: "cluster worker"; NULL: nowhere */
     const char *value;    /* what --help calls it: "N", "ADDRESS"; NULL: by its type */
-    const char *help;     /* one line; NULL hides the option from --help */
+    const char *help;     /* one line */
+    uint64_t min, max;    /* UINT, SIZE, DURATION: inclusive; LIST: most strings; max 0: no bound */
+    const char *choices;  /* CHOICE, WORD: "least-load two-choices", or NULL */
+    const char *(*words)(unsigned at); /* CHOICE, WORD: more of them, up to a NULL; or NULL */
 };
 
 struct options_program {
@@ -53,22 +63,14 @@ struct options_program {
 
 struct options;
 
-/* Reads all sources. STATUS_INVALID: `errors` has one line for each mistake ("tandem.ini:14:
- * unknown key ..."), the caller prints them and exits with EXIT_CONFIG. */
+/* Reads all sources and sets the fields of `config`, whose strings and lists live as long as
+ * *options. STATUS_INVALID: `errors` has one line for each mistake ("tandem.ini:14: unknown key
+ * ..."), the caller prints them and exits with EXIT_CONFIG; no field is set then. */
 NODISCARD enum status options_new(const struct options_program *program, int argc, char **argv,
-                                  struct options **options, struct buf *errors);
-void options_free(struct options *options); /* NULL is fine; ends all strings answered below */
+                                  void *config, struct options **options, struct buf *errors);
+void options_free(struct options *options); /* NULL is fine */
 
-/* `name` and the type are the table's: anything else is an assertion. */
-const char *options_string(const struct options *options, const char *name); /* never NULL */
-uint64_t options_uint(const struct options *options, const char *name);      /* UINT and SIZE */
-uint64_t options_duration_ns(const struct options *options, const char *name);
-bool options_bool(const struct options *options, const char *name);
-unsigned options_choice(const struct options *options, const char *name); /* index in choices */
-
-/* n strings; `at` < options_list_count(). */
-unsigned options_list_count(const struct options *options, const char *name);
-const char *options_list_at(const struct options *options, const char *name, unsigned at);
+/* `name` is one of the table: anything else is an assertion. */
 
 /* Where the value comes from: "default", "--kv-blocks", "TANDEM_KV_BLOCKS", "tandem.ini:14". */
 const char *options_source(const struct options *options, const char *name);
@@ -77,8 +79,6 @@ const char *options_source(const struct options *options, const char *name);
  * value came from a file or a variable. */
 void options_complain(const struct options *options, const char *name, const char *what,
                       struct buf *errors);
-
-bool options_is_set(const struct options *options, const char *name); /* not the default */
 
 unsigned options_n_args(const struct options *options);
 const char *options_arg(const struct options *options, unsigned at); /* borrowed from argv */

@@ -61,21 +61,12 @@ static unsigned distance(const char *a, const char *b) {
     return row[nb];
 }
 
-/* The key of an option: its name with underscores. */
-static const char *key_of(const struct option_spec *option, char *out, size_t size) {
-    snprintf(out, size, "%s", option->name);
-    for (char *at = out; *at; at++)
-        if (*at == '-')
-            *at = '_';
-    return out;
-}
-
 static void unknown_key(struct reader *reader, const char *key) {
     const struct options_program *program = reader->options->program;
     char best[64] = "", candidate[64];
     unsigned least = (unsigned)strlen(key) / 3 + 1;
     for (unsigned i = 0; i < program->n_options; i++) {
-        unsigned d = distance(key, key_of(&program->table[i], candidate, sizeof candidate));
+        unsigned d = distance(key, options_key(&program->table[i], candidate, sizeof candidate));
         if (program->table[i].sections && d <= least && d < 64) {
             least = d;
             memcpy(best, candidate, sizeof best);
@@ -102,7 +93,7 @@ static int on_key(void *user, const char *section, const char *key, const char *
     unsigned at = 0;
     char candidate[64];
     while (at < program->n_options &&
-           strcmp(key, key_of(&program->table[at], candidate, sizeof candidate)) != 0)
+           strcmp(key, options_key(&program->table[at], candidate, sizeof candidate)) != 0)
         at++;
     bool shared = reader->rank == RANK_CLUSTER;
     if (at == program->n_options) {

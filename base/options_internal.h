@@ -28,6 +28,7 @@ struct options {
     struct options_value *values;          /* owned (n_options + 1): the last is --config */
     const char **args;                     /* owned (n_args), strings borrowed from argv */
     unsigned n_args;
+    bool prints;        /* --print-config */
     struct buf *errors; /* borrowed while options_new() runs */
 };
 
@@ -39,8 +40,19 @@ void options_set(struct options *options, unsigned at, enum options_rank rank, c
 /* Is `word` of n bytes one of the blank-separated `words`? Its index, or -1. */
 int options_word(const char *words, const char *word, size_t n);
 
-/* Parses by type. On failure answers what was expected, for an error line; NULL when fine. */
-const char *options_parse(const struct option_spec *option, const char *text, uint64_t *number);
+/* Parses by type. False: `expected` has what was expected, for an error line. */
+bool options_parse(const struct option_spec *option, const char *text, uint64_t *number,
+                   struct buf *expected);
+
+/* Appends the words that may be chosen, with blanks between. */
+void options_put_words(const struct option_spec *option, struct buf *out);
+
+/* The key of an option: its name with underscores. Returns out. */
+const char *options_key(const struct option_spec *option, char *out, size_t size);
+
+/* The file that says what `options` holds: each key with its help before it, commented out where it
+ * has its default. */
+void options_print(const struct options *options, struct buf *out);
 
 /* Reads one INI file; mistakes go to options->errors. */
 void options_read_file(struct options *options, const char *path);

@@ -44,6 +44,15 @@ int options_word(const char *words, const char *word, size_t n) {
     return -1;
 }
 
+static int count_words(const char *words) {
+    int n = 0;
+    for (const char *at = words; at && *at; n++) {
+        at += strcspn(at, " ");
+        at += strspn(at, " ");
+    }
+    return n;
+}
+
 /* Digits, then one of the units. False also when the product does not fit. */
 static bool parse_number(const char *text, const struct unit *units, uint64_t *number) {
     uint64_t value = 0;
@@ -77,28 +86,60 @@ static bool parse_bool(const char *text, uint64_t *number) {
     return true;
 }
 
-const char *options_parse(const struct option_spec *option, const char *text, uint64_t *number) {
+/* The number of `word` among `choices` and what `words` adds; -1 when it is none of them. */
+static int word_of(const struct option_spec *option, const char *word) {
+    int n_choices = count_words(option->choices);
+    int at = *word ? options_word(option->choices, word, strlen(word)) : -1;
+    for (unsigned i = 0; at < 0 && option->words && option->words(i); i++)
+        if (strcmp(option->words(i), word) == 0)
+            at = n_choices + (int)i;
+    return at;
+}
+
+void options_put_words(const struct option_spec *option, struct buf *out) {
+    bool first = !option->choices;
+    buf_puts(out, option->choices ? option->choices : "");
+    for (unsigned i = 0; option->words && option->words(i); i++, first = false)
+        buf_printf(out, "%s%s", first ? "" : " ", option->words(i));
+}
+
+bool options_parse(const struct option_spec *option, const char *text, uint64_t *number,
+                   struct buf *expected) {
+    static const char *const forms[] = {
+        [OPTION_UINT] = "a whole number",
+        [OPTION_SIZE] = "a size such as 4096, 64K or 2GiB",
+        [OPTION_DURATION] = "a time with its unit, such as 250ms or 10s",
+        [OPTION_BOOL] = "yes or no",
+    };
     int word;
+    bool ok = true;
     switch (option->type) {
     case OPTION_STRING:
     case OPTION_LIST:
-        return NULL;
+        return true;
     case OPTION_UINT:
-        return parse_number(text, NULL, number) ? NULL : "a whole number";
+        ok = parse_number(text, NULL, number);
+        break;
     case OPTION_SIZE:
-        return parse_number(text, size_units, number) ? NULL : "a size such as 4096, 64K or 2GiB";
+        ok = parse_number(text, size_units, number);
+        break;
     case OPTION_DURATION:
-        return parse_number(text, time_units, number)
-                   ? NULL
-                   : "a time with its unit, such as 250ms or 10s";
+        ok = parse_number(text, time_units, number);
+        break;
     case OPTION_BOOL:
-        return parse_bool(text, number) ? NULL : "yes or no";
+        ok = parse_bool(text, number);
+        break;
     case OPTION_CHOICE:
-        word = *text ? options_word(option->choices, text, strlen(text)) : -1;
-        if (word < 0)
-            return option->choices;
-        *number = (uint64_t)word;
-        return NULL;
+    case OPTION_WORD:
+        word = word_of(option, text);
+        *number = word < 0 ? 0 : (uint64_t)word;
+        if (word < 0) {
+            buf_puts(expected, "one of: ");
+            options_put_words(option, expected);
+        }
+        return word >= 0;
     }
-    return "another type";
+    if (!ok)
+        buf_puts(expected, forms[option->type]);
+    return ok;
 }

@@ -3,36 +3,31 @@
 
 #include "base/buf.h"
 #include "base/log.h"
+#include "base/options.h"
 #include "base/status.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#define CONFIG_ORIGINS_MAX 64
-#define CONFIG_HOSTS_MAX   64
-
 struct keys;
-struct options;
 
 struct config {
-    struct options *options; /* owned: the strings below are its */
+    struct options *options; /* owned: the strings and lists below are its */
     const char *name;
     const char *model;
-    bool dummy;                  /* load-format */
-    const char *served_model;    /* "": the model's own name */
-    bool has_generation;         /* the model's sampling defaults hold */
+    unsigned dummy;           /* load-format: 1 where the weights are made up */
+    const char *served_model; /* "": the model's own name */
+    unsigned no_generation;   /* generation-config: 1 where the model's own defaults are not used */
     uint32_t default_max_tokens; /* 0: none */
     const char *listen;
     const char *announce;
-    const char *policy;     /* a row of router/core/policy/policy.c */
-    const char *keys;       /* folder with CURVE keys, or "" */
-    const char *api_keys;   /* file, or "" */
-    const char *admin_keys; /* file, or "" */
-    const char *origins[CONFIG_ORIGINS_MAX];
-    unsigned n_origins;
-    const char *hosts[CONFIG_HOSTS_MAX]; /* allow-host */
-    unsigned n_hosts;
+    const char *policy;         /* a row of router/core/policy/policy.c */
+    const char *keys;           /* folder with CURVE keys, or "" */
+    const char *api_keys;       /* file, or "" */
+    const char *admin_keys;     /* file, or "" */
+    struct option_list origins; /* cors-origins */
+    struct option_list hosts;   /* allow-host */
     uint32_t queue;
     uint32_t max_sequences;
     uint32_t local_prefill_tokens;
@@ -45,6 +40,8 @@ struct config {
     uint64_t drain_ns;
     enum log_level log_level;
 };
+
+extern const struct options_program config_program; /* a row for each option */
 
 /* STATUS_INVALID: `errors` has a line for each mistake. config_fini() in any case. */
 NODISCARD enum status config_read(struct config *config, int argc, char **argv, struct buf *errors);

@@ -66,7 +66,7 @@ static enum status open_model(struct program *program, struct error *error) {
                                           .textless = program->model->textless,
                                           .prompt_max = serving->context,
                                           .max_new = config->default_max_tokens};
-    if (config->has_generation) {
+    if (!config->no_generation) {
         const struct generation *generation = &program->model->generation;
         char shown[ERROR_TEXT_MAX + 64];
         serving->limits.generation = generation;
@@ -165,10 +165,10 @@ static enum status open_front(struct program *program, struct error *error) {
     serving->exchanges = listener_exchanges(serving->listener);
     serving->guard = (struct guard){.keys = serving->keys,
                                     .admin_keys = serving->admin_keys,
-                                    .origins = config->origins,
-                                    .n_origins = config->n_origins,
-                                    .hosts = config->hosts,
-                                    .n_hosts = config->n_hosts,
+                                    .origins = config->origins.all,
+                                    .n_origins = config->origins.n,
+                                    .hosts = config->hosts.all,
+                                    .n_hosts = config->hosts.n,
                                     .listen = config->listen,
                                     .is_loopback = listener_is_loopback(serving->listener)};
     return STATUS_OK;

@@ -1,173 +1,97 @@
 #include "worker/config.h"
 
+#include "kernels/kernels.h"
+#include "worker/links/links.h"
 #include "worker/ranks/rank_wire.h"
+#include "worker/transport/transport.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define SECTIONS "worker"
+static const char *role_word(unsigned at) {
+    static const char *const words[] = {
+        [ROLE_MIXED] = "mixed", [ROLE_PREFILL] = "prefill", [ROLE_DECODE] = "decode", NULL};
+    return words[at];
+}
 
+static const char *backend_word(unsigned at) {
+    return kernels_table[at] ? kernels_table[at]->name : NULL;
+}
+
+static const char *transport_word(unsigned at) {
+    return transport_table[at] ? transport_table[at]->name : NULL;
+}
+
+#define AT(field) offsetof(struct config, field)
+
+/* name, type, field, default, sections, what --help calls the value, help. */
 static const struct option_spec table[] = {
-    {.name = "name",
-     .type = OPTION_STRING,
-     .value = "NAME",
+    {"name", OPTION_STRING, AT(name), NULL, NULL, "NAME",
      .help = "this worker's name in its cluster; picks [worker.NAME] of the file"},
-    {.name = "role",
-     .type = OPTION_CHOICE,
-     .fallback = "mixed",
-     .choices = "mixed prefill decode",
-     .sections = SECTIONS,
-     .help = "what it is preferred for; every worker can do both"},
-    {.name = "model",
-     .type = OPTION_STRING,
-     .sections = "cluster " SECTIONS,
-     .value = "PATH",
+    {"role", OPTION_CHOICE, AT(role), "mixed", "worker", NULL,
+     .help = "what it is preferred for; every worker can do both", .words = role_word},
+    {"model", OPTION_STRING, AT(model), NULL, "cluster worker", "PATH",
      .help = "a .gguf file, a folder with config.json, safetensors and a tokenizer, or \"hash\" "
-             "for the oracle that needs none"},
-    {.name = "load-format",
-     .type = OPTION_CHOICE,
-     .fallback = "auto",
-     .choices = "auto dummy",
-     .sections = "cluster " SECTIONS,
-     .help = "dummy: a folder's config.json is enough; weights are pseudo-random"},
-    {.name = "routers",
-     .type = OPTION_LIST,
-     .sections = SECTIONS,
-     .value = "ENDPOINT",
-     .help = "announce endpoints of the routers to serve (ipc:// or tcp://)"},
-    {.name = "endpoint",
-     .type = OPTION_STRING,
-     .sections = SECTIONS,
-     .value = "ENDPOINT",
+             "for the oracle that needs none; the same for routers and workers"},
+    {"load-format", OPTION_CHOICE, AT(dummy), "auto", "cluster worker", NULL,
+     .help = "dummy: a folder's config.json is enough; weights are pseudo-random",
+     .choices = "auto dummy"},
+    {"routers", OPTION_LIST, AT(routers), NULL, "worker", "ENDPOINT",
+     .help = "announce endpoints of the routers to serve (ipc:// or tcp://)",
+     .max = LINKS_ROUTERS_MAX},
+    {"endpoint", OPTION_STRING, AT(endpoint), NULL, "worker", "ENDPOINT",
      .help = "where routers connect to (ipc://FOLDER/NAME or tcp://HOST:PORT)"},
-    {.name = "kv-endpoint",
-     .type = OPTION_STRING,
-     .sections = SECTIONS,
-     .value = "ENDPOINT",
+    {"kv-endpoint", OPTION_STRING, AT(kv_endpoint), NULL, "worker", "ENDPOINT",
      .help =
          "where prefill workers connect to; default: beside the endpoint (ipc), any port (tcp)"},
-    {.name = "keys",
-     .type = OPTION_STRING,
-     .sections = "cluster",
-     .value = "DIR",
+    {"keys", OPTION_STRING, AT(keys), NULL, "cluster", "DIR",
      .help = "the cluster's CURVE keys; needed beyond this host"},
-    {.name = "backend",
-     .type = OPTION_STRING,
-     .fallback = "cpu",
-     .sections = SECTIONS,
-     .value = "NAME",
-     .help = "what computes: cpu or ref"},
-    {.name = "tp",
-     .type = OPTION_UINT,
-     .fallback = "1",
-     .min = 1,
-     .max = 64,
-     .sections = SECTIONS,
-     .value = "N",
-     .help = "tensor-parallel size: how many ranks share the model, at most 16"},
-    {.name = "ranks-here",
-     .type = OPTION_UINT,
-     .fallback = "0",
-     .max = 64,
-     .sections = SECTIONS,
-     .value = "N",
-     .help = "ranks that this process holds; 0: all, of a follower all that are left"},
-    {.name = "rank-listen",
-     .type = OPTION_STRING,
-     .sections = SECTIONS,
-     .value = "ADDRESS",
+    {"backend", OPTION_WORD, AT(backend), "cpu", "worker", "NAME", .help = "what computes",
+     .words = backend_word},
+    {"tp", OPTION_UINT, AT(tp), "1", "worker", "N",
+     .help = "tensor-parallel size: how many ranks share the model", .min = 1,
+     .max = COMM_RANKS_MAX},
+    {"ranks-here", OPTION_UINT, AT(ranks_here), "0", "worker", "N",
+     .help = "ranks that this process holds; 0: all, of a follower all that are left",
+     .max = COMM_RANKS_MAX},
+    {"rank-listen", OPTION_STRING, AT(rank_listen), NULL, "worker", "ADDRESS",
      .help = "where processes with the other ranks come to (ipc://PATH)"},
-    {.name = "follow",
-     .type = OPTION_STRING,
-     .sections = SECTIONS,
-     .value = "ADDRESS",
+    {"follow", OPTION_STRING, AT(follow), NULL, "worker", "ADDRESS",
      .help = "hold ranks of the worker that listens there (its --rank-listen), nothing else"},
-    {.name = "kv-dtype",
-     .type = OPTION_CHOICE,
-     .fallback = "auto",
-     .choices = "auto f16 f32",
-     .sections = SECTIONS,
-     .help = "numbers of the KV cache; auto: f32 where all matrices are f32, else f16"},
-    {.name = "threads",
-     .type = OPTION_UINT,
-     .fallback = "0",
-     .max = 1024,
-     .sections = SECTIONS,
-     .value = "N",
-     .help = "threads that compute; 0: one per core this process may use"},
-    {.name = "kv-blocks",
-     .type = OPTION_UINT,
-     .fallback = "0",
-     .max = 1u << 26,
-     .sections = SECTIONS,
-     .value = "N",
-     .help = "KV blocks of 16 tokens; 0: 65536 tokens, within a quarter of the free memory"},
-    {.name = "chunk-tokens",
-     .type = OPTION_UINT,
-     .fallback = "0",
-     .max = 65536,
-     .sections = SECTIONS,
-     .value = "N",
-     .help = "most tokens of a step, less where 120 ms compute less; 0: 512"},
-    {.name = "max-batch",
-     .type = OPTION_UINT,
-     .fallback = "0",
-     .max = 1024,
-     .sections = SECTIONS,
-     .value = "N",
-     .help = "sequences of a step; 0: 64, of hash 256"},
-    {.name = "context",
-     .type = OPTION_UINT,
-     .fallback = "0",
-     .max = 1u << 24,
-     .sections = SECTIONS,
-     .value = "N",
-     .help = "most tokens of a sequence; 0: the model's"},
-    {.name = "devices",
-     .type = OPTION_LIST,
-     .sections = SECTIONS,
-     .value = "N,...",
-     .help = "accelerators of the ranks, in order; the CPU backends have none"},
-    {.name = "kv-transport",
-     .type = OPTION_CHOICE,
-     .fallback = "auto",
-     .choices = "auto local shm tcp",
-     .sections = SECTIONS,
-     .help = "how KV goes to decode workers; auto: by where they are"},
-    {.name = "step-us",
-     .type = OPTION_UINT,
-     .fallback = "0",
-     .max = 10000000,
-     .sections = SECTIONS,
-     .value = "N",
-     .help = "hash only: how long a step lasts, asleep"},
-    {.name = "admin",
-     .type = OPTION_STRING,
-     .sections = SECTIONS,
-     .value = "ADDRESS",
+    {"kv-dtype", OPTION_WORD, AT(kv_dtype), "auto", "worker", NULL,
+     .help = "numbers of the KV cache; auto: f32 where all matrices are f32, else f16",
+     .choices = "auto f16 f32"},
+    {"threads", OPTION_UINT, AT(threads), "0", "worker", "N",
+     .help = "threads that compute; 0: one per core this process may use", .max = 1024},
+    {"kv-blocks", OPTION_UINT, AT(kv_blocks), "0", "worker", "N",
+     .help = "KV blocks of 16 tokens; 0: 65536 tokens, within a quarter of the free memory",
+     .max = 1u << 26},
+    {"chunk-tokens", OPTION_UINT, AT(chunk_tokens), "0", "worker", "N",
+     .help = "most tokens of a step, less where 120 ms compute less; 0: 512", .max = 65536},
+    {"max-batch", OPTION_UINT, AT(max_batch), "0", "worker", "N",
+     .help = "sequences of a step; 0: 64, of hash 256", .max = 1024},
+    {"context", OPTION_UINT, AT(context), "0", "worker", "N",
+     .help = "most tokens of a sequence; 0: the model's", .max = 1u << 24},
+    {"kv-transport", OPTION_WORD, AT(kv_transport), "auto", "worker", NULL,
+     .help = "how KV goes to decode workers; auto: by where they are", .choices = "auto",
+     .words = transport_word},
+    {"step-us", OPTION_UINT, AT(step_us), "0", "worker", "N",
+     .help = "hash only: how long a step lasts, asleep", .max = 10000000},
+    {"admin", OPTION_STRING, AT(admin), NULL, "worker", "ADDRESS",
      .help = "HOST:PORT for /metrics, /livez and /readyz; default: none"},
-    {.name = "drain",
-     .type = OPTION_DURATION,
-     .fallback = "30s",
-     .sections = SECTIONS,
+    {"drain", OPTION_DURATION, AT(drain_ns), "30s", "worker", NULL,
      .help = "how long running answers may take after SIGTERM"},
-    {.name = "log-level",
-     .type = OPTION_CHOICE,
-     .fallback = "info",
-     .choices = "debug info warn error",
-     .sections = "cluster " SECTIONS,
-     .help = "lines below are dropped"},
-    {.name = "dry-run",
-     .type = OPTION_BOOL,
+    {"log-level", OPTION_CHOICE, AT(log_level), "info", "cluster worker", NULL,
+     .help = "lines of lower levels are dropped", .words = log_level_word},
+    {"dry-run", OPTION_BOOL, AT(dry_run), NULL, NULL, NULL,
      .help = "print the memory plan (of the largest rank) and end"},
-    {.name = "json", .type = OPTION_BOOL, .help = "of --dry-run: as JSON, alone on the output"},
-    {.name = "device",
-     .type = OPTION_STRING,
-     .value = "NAME",
+    {"json", OPTION_BOOL, AT(json), NULL, NULL, NULL,
+     .help = "of --dry-run: as JSON, alone on the output"},
+    {"device", OPTION_STRING, AT(device), NULL, NULL, "NAME",
      .help = "of --dry-run: a100-40, a100-80, l20, h100, h200 or bytes; default: this host"},
 };
 
-static const struct options_program program = {
+const struct options_program config_program = {
     .name = "tandem-worker",
     .doc = "Runs a model's sequences for Tandem routers: prefill, decode, or both.",
     .table = table,
@@ -186,8 +110,6 @@ static void check_address(struct buf *errors, const struct options *options, con
 
 static void check_ranks(const struct config *config, struct buf *errors) {
     const struct options *options = config->options;
-    if (config->tp > COMM_RANKS_MAX)
-        options_complain(options, "tp", "has to be at most 16", errors);
     if (config->ranks_here > config->tp)
         options_complain(options, "ranks-here", "are more than the ranks (--tp)", errors);
     bool others = config->ranks_here > 0 && config->ranks_here < config->tp;
@@ -209,10 +131,6 @@ static void check(const struct config *config, struct buf *errors) {
                          errors);
     if (strlen(config->name) >= MESSAGE_NAME_MAX)
         options_complain(options, "name", "is too long: 63 bytes are the most", errors);
-    if (options_list_count(options, "devices") > 0)
-        options_complain(options, "devices",
-                         "has to be left out: the backends of this build compute on CPU cores",
-                         errors);
     if (config->follow[0]) {
         check_address(errors, options, "follow", config->follow);
         if (config->dry_run)
@@ -233,7 +151,7 @@ static void check(const struct config *config, struct buf *errors) {
     if (config->endpoint[0] && !config->kv_endpoint[0])
         options_complain(options, "endpoint", "is neither ipc://FOLDER/NAME nor tcp://HOST:PORT",
                          errors);
-    if (config->n_routers == 0)
+    if (config->routers.n == 0)
         options_complain(options, "routers", "is needed: at least one announce endpoint", errors);
 }
 
@@ -251,49 +169,11 @@ static const char *kv_endpoint_beside(struct config *config, const char *endpoin
     return text;
 }
 
-static void fill(struct config *config) {
-    const struct options *options = config->options;
-    config->name = options_string(options, "name");
-    config->role = (enum worker_role)options_choice(options, "role");
-    config->model = options_string(options, "model");
-    config->dummy = options_choice(options, "load-format") == 1;
-    config->backend = options_string(options, "backend");
-    config->tp = (uint32_t)options_uint(options, "tp");
-    config->ranks_here = (uint32_t)options_uint(options, "ranks-here");
-    config->rank_listen = options_string(options, "rank-listen");
-    config->follow = options_string(options, "follow");
-    static const char *const dtypes[] = {"auto", "f16", "f32"};
-    config->kv_dtype = dtypes[options_choice(options, "kv-dtype")];
-    config->endpoint = options_string(options, "endpoint");
-    config->kv_endpoint = options_string(options, "kv-endpoint");
-    if (!config->kv_endpoint[0])
-        config->kv_endpoint = kv_endpoint_beside(config, config->endpoint);
-    config->admin = options_string(options, "admin");
-    config->keys = options_string(options, "keys");
-    static const char *const transports[] = {"auto", "local", "shm", "tcp"};
-    config->kv_transport = transports[options_choice(options, "kv-transport")];
-    config->kv_blocks = (uint32_t)options_uint(options, "kv-blocks");
-    config->chunk_tokens = (uint32_t)options_uint(options, "chunk-tokens");
-    config->max_batch = (uint32_t)options_uint(options, "max-batch");
-    config->context = (uint32_t)options_uint(options, "context");
-    config->threads = (uint32_t)options_uint(options, "threads");
-    config->step_us = (uint32_t)options_uint(options, "step-us");
-    config->drain_ns = options_duration_ns(options, "drain");
-    config->log_level = (enum log_level)options_choice(options, "log-level");
-    config->dry_run = options_bool(options, "dry-run");
-    config->json = options_bool(options, "json");
-    config->device = options_string(options, "device");
-}
-
 enum status config_read(struct config *config, int argc, char **argv, struct buf *errors) {
     memset(config, 0, sizeof *config);
-    TRY(options_new(&program, argc, argv, &config->options, errors));
-    fill(config);
-    unsigned n_routers = options_list_count(config->options, "routers");
-    if (n_routers > LINKS_ROUTERS_MAX)
-        options_complain(config->options, "routers", "are more than 64", errors);
-    for (unsigned i = 0; i < n_routers && i < LINKS_ROUTERS_MAX; i++)
-        config->routers[config->n_routers++] = options_list_at(config->options, "routers", i);
+    TRY(options_new(&config_program, argc, argv, config, &config->options, errors));
+    if (!config->kv_endpoint[0])
+        config->kv_endpoint = kv_endpoint_beside(config, config->endpoint);
     check(config, errors);
     return errors->n > 0 ? STATUS_INVALID : STATUS_OK;
 }

@@ -6,7 +6,6 @@
 #include "base/options.h"
 #include "base/status.h"
 #include "proto/message.h"
-#include "worker/links/links.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -15,18 +14,17 @@ struct config {
     struct options *options; /* owned: the strings below live in it */
     const char *name;
     enum worker_role role;
-    const char *model;       /* path, or "hash" */
-    bool dummy;              /* made weights: load-format */
-    const char *backend;     /* row of kernels_table */
-    uint32_t tp;             /* ranks of the tensor-parallel group */
-    uint32_t ranks_here;     /* 0: all */
-    const char *rank_listen; /* where followers come to, or "" */
-    const char *follow;      /* of a follower: where its leader listens, or "" */
-    const char *kv_dtype;    /* "auto", "f16" or "f32" */
-    uint32_t n_routers;
-    const char *routers[LINKS_ROUTERS_MAX]; /* their announce endpoints */
-    const char *endpoint;                   /* where routers connect to */
-    const char *kv_endpoint;                /* where prefill workers connect to */
+    const char *model;          /* path, or "hash" */
+    unsigned dummy;             /* load-format: 1 where the weights are made up */
+    const char *backend;        /* row of kernels_table */
+    uint32_t tp;                /* ranks of the tensor-parallel group */
+    uint32_t ranks_here;        /* 0: all */
+    const char *rank_listen;    /* where followers come to, or "" */
+    const char *follow;         /* of a follower: where its leader listens, or "" */
+    const char *kv_dtype;       /* "auto", "f16" or "f32" */
+    struct option_list routers; /* their announce endpoints */
+    const char *endpoint;       /* where routers connect to */
+    const char *kv_endpoint;    /* where prefill workers connect to */
     char kv_endpoint_text[MESSAGE_ENDPOINT_MAX];
     const char *admin;        /* HOST:PORT of /metrics, or "" */
     const char *keys;         /* folder, or "" */
@@ -43,6 +41,8 @@ struct config {
     bool json;
     const char *device; /* of the memory plan: a name, bytes, or "" for this host */
 };
+
+extern const struct options_program config_program; /* a row for each option */
 
 /* STATUS_INVALID with lines in `errors`, all of them; the program then ends with EXIT_CONFIG. */
 NODISCARD enum status config_read(struct config *config, int argc, char **argv, struct buf *errors);

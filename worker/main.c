@@ -108,7 +108,7 @@ int main(int argc, char **argv) {
         file_guard(config.model);
         wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         struct error error;
-        unsigned n_files = FILES_OWN + FILES_PER_ROUTER * config.n_routers;
+        unsigned n_files = FILES_OWN + FILES_PER_ROUTER * config.routers.n;
         if (!config.dry_run && descriptors_need(n_files, &error) != STATUS_OK)
             code = exit_with(EXIT_CONFIG, error.text);
         else

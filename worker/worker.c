@@ -267,8 +267,8 @@ static enum status open_links(struct worker *worker, struct error *error) {
     struct links_options options = {.endpoint = config->endpoint,
                                     .kv_endpoint = config->kv_endpoint,
                                     .keys = config->keys,
-                                    .routers = config->routers,
-                                    .n_routers = config->n_routers};
+                                    .routers = config->routers.all,
+                                    .n_routers = config->routers.n};
     return links_open(&worker->links, &options, error);
 }
 

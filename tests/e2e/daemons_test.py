@@ -71,6 +71,35 @@ class Daemons:
         return codes
 
 
+def parsed(text):
+    """{(section, key): (the comment before it, its value, whether it stands as a comment)} of an INI file like our sample."""
+    keys, section, comment = {}, None, []
+    for line in text.splitlines():
+        if line.startswith("["):
+            section, comment = line[1:-1], []
+        elif match := re.fullmatch(r"(#?)(\w+) =(.*)", line):
+            keys[section, match[2]] = (" ".join(comment), match[3].strip(), match[1] == "#")
+            comment = []
+        else:
+            comment = comment + [line[2:]] if line.startswith("# ") else []
+    return keys
+
+
+def sample_is_what_the_programs_print():
+    """deploy/tandem.ini has every key that --print-config has, with its words and, where commented out, its default."""
+    printed = {}
+    for program in ("tandem-router", "tandem-worker"):
+        done = subprocess.run([BIN / program, "--print-config"], capture_output=True, text=True, timeout=30, check=True)
+        for key, row in parsed(done.stdout).items():
+            assert printed.setdefault(key, row) == row, f"{key}: the two programs say different things"
+    sample = {at: row for at, row in parsed((ROOT / "deploy/tandem.ini").read_text()).items() if "." not in at[0]}
+    assert sample.keys() == printed.keys(), sample.keys() ^ printed.keys()
+    for at, (comment, value, off) in sample.items():
+        assert comment == printed[at][0], (at, comment, printed[at][0])
+        assert not off or value == printed[at][1] or not printed[at][1], (at, value, printed[at][1])
+    return f"{len(sample)} keys"
+
+
 def sample_is_accepted(folder):
     """deploy/tandem.ini, every key of it: only the model and the addresses are this test's."""
     sample = ROOT / "deploy/tandem.ini"
@@ -196,6 +225,7 @@ def main():
     folder = Path(tempfile.mkdtemp(prefix="tandem-daemons-"))
     d = Daemons(folder)
     try:
+        tally.run("the sample configuration is what the programs print", sample_is_what_the_programs_print)
         tally.run("the sample configuration is accepted", sample_is_accepted, folder)
         tally.run("two routers and three workers serve over CURVE", all_up, d)
         tally.run("a worker that comes late is used", late_worker, d)

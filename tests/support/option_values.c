@@ -79,14 +79,3 @@ void option_args_fini(struct option_args *args) {
         free(args->argv[i]);
     *args = (struct option_args){0};
 }
-
-unsigned option_rows(const char *source_path) {
-    FILE *file = fopen(source_path, "r");
-    ck_assert_msg(file != NULL, "%s", source_path);
-    char line[512];
-    unsigned n = 0;
-    while (fgets(line, sizeof line, file))
-        n += strstr(line, "{.name = \"") != NULL;
-    fclose(file);
-    return n;
-}

@@ -28,6 +28,3 @@ void option_args_file(struct option_args *args, const struct option_value *value
                       bool in_first);
 
 void option_args_fini(struct option_args *args); /* removes the file */
-
-/* How many rows the table of a program's source has: one that nobody gave a value is seen. */
-unsigned option_rows(const char *source_path);

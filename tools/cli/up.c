@@ -1,5 +1,6 @@
 #include "tools/cli/cli.h"
 
+#include "tools/cli/passed.h"
 #include "tools/cli/supervise.h"
 #include "tools/lib/http_client.h"
 
@@ -22,56 +23,26 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Whom an option is passed on to, unchanged. */
-enum { TO_ROUTER = 1, TO_WORKER = 2, TO_BOTH = 3, TO_US = 4 };
-
+/* What concerns the cluster as a whole; all else is what its programs list (passed.h). */
 static const struct {
     const char *name;
     const char *arg;
-    int to;
     const char *help;
 } table[] = {
-    {"model", "PATH", TO_BOTH, "a .gguf file, a model folder, or \"hash\""},
-    {"listen", "HOST:PORT", TO_US, "where clients connect (127.0.0.1:8000; port 0: a free one)"},
-    {"prefill", "N", TO_US, "prefill workers"},
-    {"decode", "N", TO_US, "decode workers"},
-    {"mixed", "N", TO_US, "workers that do both"},
-    {"tp", "N", TO_US, "tensor-parallel size of all workers: ranks that share the model (1)"},
-    {"prefill-tp", "N", TO_US, "the same of prefill workers alone"},
-    {"decode-tp", "N", TO_US, "the same of decode workers alone"},
-    {"config", "FILE", TO_BOTH, "an INI file for everything not given here"},
-    {"keys", "DIR", TO_BOTH, "CURVE keys (needed only when something listens beyond this host)"},
-    {"log-level", "LEVEL", TO_BOTH, "debug, info, warn, error"},
-    {"backend", "NAME", TO_WORKER, "cpu or ref"},
-    {"kv-blocks", "N", TO_WORKER, "KV blocks of 16 tokens for each worker"},
-    {"chunk-tokens", "N", TO_WORKER, "token budget of a step"},
-    {"context", "N", TO_WORKER, "most tokens of a sequence (the model's)"},
-    {"max-batch", "N", TO_WORKER, "sequences of a step"},
-    {"threads", "N", TO_WORKER, "threads of each worker"},
-    {"kv-transport", "NAME", TO_WORKER, "auto, local, shm or tcp"},
-    {"kv-dtype", "NAME", TO_WORKER, "numbers of the KV cache: auto, f16 or f32"},
-    {"step-us", "N", TO_WORKER, "hash only: how long a step lasts"},
-    {"load-format", "NAME", TO_BOTH,
-     "auto, or dummy: a folder's config.json is enough, weights are made up"},
-    {"local-prefill-tokens", "N", TO_ROUTER, "prefill prompts up to this where they decode"},
-    {"policy", "NAME", TO_ROUTER, "round_robin, least_load, two_choices, prefix_affinity"},
-    {"queue", "N", TO_ROUTER, "requests that may wait for a worker"},
-    {"api-keys", "FILE", TO_ROUTER, "clients must bring one of these keys"},
-    {"admin-keys", "FILE", TO_ROUTER, "tandem status and drain must bring one of these keys"},
-    {"allow-host", "NAME", TO_ROUTER, "a further name of this server, in the Host field"},
-    {"generation-config", "auto|none", TO_ROUTER,
-     "whether the model's sampling defaults hold (auto)"},
-    {"default-max-tokens", "N", TO_ROUTER, "tokens of an answer where a request is silent"},
-    {"deadline", "TIME", TO_ROUTER, "most time for a call, after which it ends with 504"},
-    {"max-body", "SIZE", TO_ROUTER, "bytes of a request's body"},
-    {"max-connections", "N", TO_ROUTER, "open client connections"},
-    {"cors-origins", "ORIGINS", TO_ROUTER, "pages of these origins may read answers"},
-    {"served-model", "NAME", TO_ROUTER, "the model's id for clients"}, /* the last: has an alias */
+    {"listen", "HOST:PORT", "where clients connect (127.0.0.1:8000; port 0: a free one)"},
+    {"prefill", "N", "prefill workers"},
+    {"decode", "N", "decode workers"},
+    {"mixed", "N", "workers that do both"},
+    {"tp", "N", "tensor-parallel size of all workers: ranks that share the model (1)"},
+    {"prefill-tp", "N", "the same of prefill workers alone"},
+    {"decode-tp", "N", "the same of decode workers alone"},
+    {"config", "FILE", "an INI file for everything not given here"},
 };
-#define N_TABLE (sizeof table / sizeof *table)
+enum { N_TABLE = sizeof table / sizeof *table, OWN_KEY = 256, PASSED_KEY = 512 };
 
 struct up {
     const char *value[N_TABLE]; /* borrowed from argv */
+    struct passed passed;       /* owned */
     char folder[64];            /* owned on disk: sockets of this cluster */
     char programs[4096];        /* folder of our sibling programs */
     char address[300];          /* of the router, once known */
@@ -92,14 +63,20 @@ static const char *value_of(const struct up *up, const char *name) {
     for (unsigned i = 0; i < N_TABLE; i++)
         if (strcmp(table[i].name, name) == 0)
             return up->value[i];
+    for (unsigned i = 0; i < up->passed.n; i++)
+        if (strcmp(up->passed.all[i].name, name) == 0)
+            return up->passed.all[i].value;
     return NULL;
 }
 
 static error_t parse(int key, char *text, struct argp_state *state) {
     struct up *up = state->input;
-    if (key < 256 || (unsigned)key - 256 >= N_TABLE)
+    if (key >= OWN_KEY && (unsigned)key - OWN_KEY < N_TABLE)
+        up->value[key - OWN_KEY] = text;
+    else if (key >= PASSED_KEY && (unsigned)key - PASSED_KEY < up->passed.n)
+        up->passed.all[key - PASSED_KEY].value = text;
+    else
         return ARGP_ERR_UNKNOWN;
-    up->value[key - 256] = text;
     return 0;
 }
 
@@ -115,10 +92,13 @@ static bool count_of(const struct up *up, const char *name, unsigned *n) {
     return true;
 }
 
-static enum status add_shared_args(const struct up *up, struct child *child, int to) {
-    for (unsigned i = 0; i < N_TABLE; i++)
-        if (up->value[i] && (table[i].to & to))
-            TRY(child_arg(child, "--%s=%s", table[i].name, up->value[i]));
+static enum status pass_on(const struct up *up, struct child *child, unsigned to) {
+    const char *config = value_of(up, "config");
+    if (config)
+        TRY(child_arg(child, "--config=%s", config));
+    for (unsigned i = 0; i < up->passed.n; i++)
+        if (up->passed.all[i].value && (up->passed.all[i].to & to))
+            TRY(child_arg(child, "--%s=%s", up->passed.all[i].name, up->passed.all[i].value));
     return STATUS_OK;
 }
 
@@ -130,7 +110,7 @@ static enum status add_router(struct up *up, struct supervisor *supervisor) {
     TRY(child_arg(child, "%s/tandem-router", up->programs));
     TRY(child_arg(child, "--listen=%s", listen ? listen : "127.0.0.1:8000"));
     TRY(child_arg(child, "--announce=ipc://%s/announce", up->folder));
-    return add_shared_args(up, child, TO_ROUTER);
+    return pass_on(up, child, PASSED_ROUTER);
 }
 
 static enum status add_worker(struct up *up, struct supervisor *supervisor, const char *role,
@@ -148,7 +128,7 @@ static enum status add_worker(struct up *up, struct supervisor *supervisor, cons
     TRY(child_arg(child, "--kv-endpoint=ipc://%s/%s-kv", up->folder, name));
     if (tp)
         TRY(child_arg(child, "--tp=%s", tp));
-    return add_shared_args(up, child, TO_WORKER);
+    return pass_on(up, child, PASSED_WORKER);
 }
 
 static enum status add_children(struct up *up, struct supervisor *supervisor, unsigned n_prefill,
@@ -304,8 +284,6 @@ static int run(struct up *up, unsigned n_prefill, unsigned n_decode, unsigned n_
     enum status status = check_limit(up, &error);
     code = status == STATUS_OK ? code : EXIT_CONFIG;
     if (status == STATUS_OK)
-        status = find_programs(up, &error);
-    if (status == STATUS_OK)
         status = make_folder(up, &error);
     if (status == STATUS_OK && loop_new(&up->loop) != STATUS_OK)
         status = error_set(&error, STATUS_IO, "cannot make an event loop");
@@ -333,14 +311,23 @@ static int run(struct up *up, unsigned n_prefill, unsigned n_decode, unsigned n_
     return code;
 }
 
-int cli_up(int argc, char **argv) {
-    struct argp_option options[N_TABLE + 2] = {0};
-    for (unsigned i = 0; i < N_TABLE; i++)
-        options[i] =
-            (struct argp_option){table[i].name, 256 + (int)i, table[i].arg, 0, table[i].help, 0};
-    options[N_TABLE] = (struct argp_option){"served-model-name", 0, NULL, OPTION_ALIAS, NULL, 0};
+/* Reads the flags: ours, then the programs'. Ends the program where they are wrong. */
+static enum status read_flags(struct up *up, int argc, char **argv) {
+    struct argp_option *flags = calloc(N_TABLE + up->passed.n + 2, sizeof *flags), *flag = flags;
+    if (!flags)
+        return STATUS_NOMEM;
+    for (int i = 0; i < N_TABLE; i++)
+        *flag++ =
+            (struct argp_option){table[i].name, OWN_KEY + i, table[i].arg, 0, table[i].help, 0};
+    for (unsigned i = 0; i < up->passed.n; i++) {
+        const struct passed_option *option = &up->passed.all[i];
+        *flag++ =
+            (struct argp_option){option->name, PASSED_KEY + (int)i, "VALUE", 0, option->help, 0};
+        if (strcmp(option->name, "served-model") == 0)
+            *flag++ = (struct argp_option){"served-model-name", 0, NULL, OPTION_ALIAS, NULL, 0};
+    }
     struct argp argp = {
-        options,
+        flags,
         parse,
         "",
         "Runs a whole cluster in the foreground. Prints `ready http://HOST:PORT` on "
@@ -349,28 +336,52 @@ int cli_up(int argc, char **argv) {
         NULL,
         NULL,
         NULL};
-    struct up up = {0};
-    unsigned n_prefill = 0;
-    unsigned n_decode = 0;
-    unsigned n_mixed = 0;
     argp_err_exit_status = EXIT_CONFIG;
-    argp_parse(&argp, argc, argv, 0, NULL, &up);
-    signal(SIGPIPE, SIG_IGN); /* who reads our words may go: the cluster stays */
-    log_writer_start();
-    if (!value_of(&up, "model") && !value_of(&up, "config"))
+    argp_parse(&argp, argc, argv, 0, NULL, up);
+    free(flags);
+    return STATUS_OK;
+}
+
+/* The numbers of workers, checked. */
+static int count_workers(struct up *up, unsigned *n_prefill, unsigned *n_decode,
+                         unsigned *n_mixed) {
+    if (!value_of(up, "model") && !value_of(up, "config"))
         return cli_fail(EXIT_CONFIG,
                         "--model is needed (a .gguf file, a model folder, or \"hash\")");
-    if (!count_of(&up, "prefill", &n_prefill) || !count_of(&up, "decode", &n_decode) ||
-        !count_of(&up, "mixed", &n_mixed))
+    if (!count_of(up, "prefill", n_prefill) || !count_of(up, "decode", n_decode) ||
+        !count_of(up, "mixed", n_mixed))
         return cli_fail(EXIT_CONFIG, "--prefill, --decode and --mixed take numbers from 0 to 64");
-    if (n_prefill + n_decode + n_mixed > 64)
+    if (*n_prefill + *n_decode + *n_mixed > 64)
         return cli_fail(EXIT_CONFIG, "at most 64 workers");
-    if (n_prefill + n_decode + n_mixed == 0) {
-        if (value_of(&up, "prefill") || value_of(&up, "decode") || value_of(&up, "mixed"))
+    if (*n_prefill + *n_decode + *n_mixed == 0) {
+        if (value_of(up, "prefill") || value_of(up, "decode") || value_of(up, "mixed"))
             return cli_fail(EXIT_CONFIG, "no worker at all: give --prefill, --decode or --mixed");
-        n_prefill = 1;
-        n_decode = 1;
+        *n_prefill = 1;
+        *n_decode = 1;
     }
-    up.n_workers = n_prefill + n_decode + n_mixed;
-    return run(&up, n_prefill, n_decode, n_mixed);
+    up->n_workers = *n_prefill + *n_decode + *n_mixed;
+    return 0;
+}
+
+int cli_up(int argc, char **argv) {
+    struct up up = {0};
+    struct error error;
+    unsigned n_prefill = 0, n_decode = 0, n_mixed = 0;
+    enum status status = find_programs(&up, &error);
+    if (status == STATUS_OK)
+        status = passed_read(&up.passed, up.programs, &error);
+    if (status == STATUS_OK && read_flags(&up, argc, argv) != STATUS_OK)
+        status = error_set(&error, STATUS_NOMEM, "out of memory");
+    int code = 0;
+    if (status != STATUS_OK)
+        code = cli_fail(status == STATUS_INVALID ? EXIT_CONFIG : 1, "%s", error.text);
+    else
+        code = count_workers(&up, &n_prefill, &n_decode, &n_mixed);
+    if (code == 0) {
+        signal(SIGPIPE, SIG_IGN); /* who reads our words may go: the cluster stays */
+        log_writer_start();
+        code = run(&up, n_prefill, n_decode, n_mixed);
+    }
+    passed_fini(&up.passed);
+    return code;
 }

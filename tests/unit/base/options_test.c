@@ -8,36 +8,43 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 const char *const suite_name = "base_options";
 const double suite_timeout_s = 60;
 
+struct config {
+    const char *name, *listen, *pace;
+    uint32_t kv_blocks;
+    size_t memory;
+    uint64_t grace_ns;
+    bool fast;
+    unsigned role;
+    struct option_list peers;
+};
+
+static const char *pace_word(unsigned at) {
+    static const char *const words[] = {"slow", "quick", NULL};
+    return words[at];
+}
+
+#define AT(field) offsetof(struct config, field)
+
 static const struct option_spec table[] = {
-    {.name = "name", .type = OPTION_STRING, .help = "who"},
-    {.name = "kv-blocks",
-     .type = OPTION_UINT,
-     .fallback = "64",
-     .min = 1,
-     .max = 1000,
-     .sections = "worker",
-     .help = "blocks"},
-    {.name = "listen", .type = OPTION_STRING, .sections = "cluster worker", .help = "where"},
-    {.name = "memory", .type = OPTION_SIZE, .fallback = "1GiB", .sections = "worker", .help = "m"},
-    {.name = "grace",
-     .type = OPTION_DURATION,
-     .fallback = "10s",
-     .min = NS_PER_MS,
-     .sections = "cluster worker",
-     .help = "t"},
-    {.name = "fast", .type = OPTION_BOOL, .sections = "worker", .help = "f"},
-    {.name = "role",
-     .type = OPTION_CHOICE,
-     .choices = "mixed prefill decode",
-     .fallback = "mixed",
-     .sections = "worker",
-     .help = "r"},
-    {.name = "peer", .type = OPTION_LIST, .sections = "cluster worker", .help = "p"},
+    {"name", OPTION_STRING, AT(name), .help = "who"},
+    {"kv-blocks", OPTION_UINT, AT(kv_blocks), "64", "worker", NULL, .help = "blocks", .min = 1,
+     .max = 1000},
+    {"listen", OPTION_STRING, AT(listen), NULL, "cluster worker", NULL, .help = "where"},
+    {"memory", OPTION_SIZE, AT(memory), "1GiB", "worker", NULL, .help = "m"},
+    {"grace", OPTION_DURATION, AT(grace_ns), "10s", "cluster worker", NULL, .help = "t",
+     .min = NS_PER_MS},
+    {"fast", OPTION_BOOL, AT(fast), NULL, "worker", NULL, .help = "f"},
+    {"role", OPTION_CHOICE, AT(role), "mixed", "worker", NULL, .help = "r",
+     .choices = "mixed prefill decode"},
+    {"pace", OPTION_WORD, AT(pace), "auto", "worker", NULL, .help = "p", .choices = "auto",
+     .words = pace_word},
+    {"peer", OPTION_LIST, AT(peers), NULL, "cluster worker", NULL, .help = "p", .max = 3},
 };
 
 static const struct options_program program = {.name = "tandem-worker",
@@ -48,6 +55,7 @@ static const struct options_program program = {.name = "tandem-worker",
                                                .other_keys = "policy queue_max",
                                                .n_args_max = 1};
 
+static struct config config;
 static struct buf errors;
 static struct options *options;
 static char path[64];
@@ -73,7 +81,7 @@ static void write_file(const char *text, size_t n) {
 
 /* Reads with the given file ("" for none) and up to four flags. */
 static enum status read_options(const char *file, const char *a, const char *b, const char *c) {
-    char config[80];
+    char flag[80];
     char *argv[6] = {(char *)"tandem-worker"};
     int argc = 1;
     options_free(options);
@@ -81,30 +89,31 @@ static enum status read_options(const char *file, const char *a, const char *b, 
     buf_clear(&errors);
     if (*file) {
         write_file(file, strlen(file));
-        snprintf(config, sizeof config, "--config=%s", path);
-        argv[argc++] = config;
+        snprintf(flag, sizeof flag, "--config=%s", path);
+        argv[argc++] = flag;
     }
     const char *const more[] = {a, b, c};
     for (unsigned i = 0; i < 3 && more[i]; i++)
         argv[argc++] = (char *)more[i];
-    return options_new(&program, argc, argv, &options, &errors);
+    memset(&config, 0xff, sizeof config); /* each field is set, whatever was there */
+    return options_new(&program, argc, argv, &config, &options, &errors);
 }
 
 START_TEST(flag_goes_before_environment_before_file_before_default) {
     const char *file = "[cluster]\ngrace = 1s\n[worker]\nkv_blocks = 7\n";
     ck_assert_int_eq(read_options("", NULL, NULL, NULL), STATUS_OK);
-    ck_assert_uint_eq(options_uint(options, "kv-blocks"), 64);
+    ck_assert_uint_eq(config.kv_blocks, 64);
     ck_assert_str_eq(options_source(options, "kv-blocks"), "default");
     ck_assert_int_eq(read_options(file, NULL, NULL, NULL), STATUS_OK);
-    ck_assert_uint_eq(options_uint(options, "kv-blocks"), 7);
-    ck_assert_uint_eq(options_duration_ns(options, "grace"), NS_PER_S);
+    ck_assert_uint_eq(config.kv_blocks, 7);
+    ck_assert_uint_eq(config.grace_ns, NS_PER_S);
     ck_assert_ptr_nonnull(strstr(options_source(options, "kv-blocks"), ".ini:4"));
     setenv("TANDEM_KV_BLOCKS", "8", 1);
     setenv("TANDEM_NO_SUCH_THING", "8", 1);
     ck_assert_int_eq(read_options(file, NULL, NULL, NULL), STATUS_OK);
-    ck_assert_uint_eq(options_uint(options, "kv-blocks"), 8);
+    ck_assert_uint_eq(config.kv_blocks, 8);
     ck_assert_int_eq(read_options(file, "--kv-blocks=9", NULL, NULL), STATUS_OK);
-    ck_assert_uint_eq(options_uint(options, "kv-blocks"), 9);
+    ck_assert_uint_eq(config.kv_blocks, 9);
     ck_assert_str_eq(options_source(options, "kv-blocks"), "--kv-blocks");
 }
 END_TEST
@@ -113,10 +122,10 @@ START_TEST(own_instance_goes_before_the_common_section) {
     const char *file = "[worker.d0]\nkv_blocks = 5\n[worker]\nkv_blocks = 6\nfast = yes\n"
                        "[worker.d1]\nkv_blocks = 7\n";
     ck_assert_int_eq(read_options(file, "--name=d0", NULL, NULL), STATUS_OK);
-    ck_assert_uint_eq(options_uint(options, "kv-blocks"), 5);
-    ck_assert(options_bool(options, "fast"));
+    ck_assert_uint_eq(config.kv_blocks, 5);
+    ck_assert(config.fast);
     ck_assert_int_eq(read_options(file, "--name=d9", NULL, NULL), STATUS_OK);
-    ck_assert_uint_eq(options_uint(options, "kv-blocks"), 6);
+    ck_assert_uint_eq(config.kv_blocks, 6);
 }
 END_TEST
 
@@ -125,11 +134,11 @@ START_TEST(types_are_read_with_their_units) {
                                   "listen = http://h:1/x ; y # z\n",
                                   "--fast", "file", NULL),
                      STATUS_OK);
-    ck_assert_uint_eq(options_uint(options, "memory"), 16384);
-    ck_assert_uint_eq(options_duration_ns(options, "grace"), 250 * NS_PER_MS);
-    ck_assert_uint_eq(options_choice(options, "role"), 2);
-    ck_assert_str_eq(options_string(options, "listen"), "http://h:1/x ; y # z");
-    ck_assert(options_bool(options, "fast"));
+    ck_assert_uint_eq(config.memory, 16384);
+    ck_assert_uint_eq(config.grace_ns, 250 * NS_PER_MS);
+    ck_assert_uint_eq(config.role, 2);
+    ck_assert_str_eq(config.listen, "http://h:1/x ; y # z");
+    ck_assert(config.fast);
     ck_assert_uint_eq(options_n_args(options), 1);
     ck_assert_str_eq(options_arg(options, 0), "file");
 }
@@ -138,12 +147,66 @@ END_TEST
 START_TEST(lists_grow_by_repeating_and_by_commas) {
     const char *file = "[worker]\npeer = a, b\npeer = c\n";
     ck_assert_int_eq(read_options(file, NULL, NULL, NULL), STATUS_OK);
-    ck_assert_uint_eq(options_list_count(options, "peer"), 3);
-    ck_assert_str_eq(options_list_at(options, "peer", 1), "b");
-    ck_assert_str_eq(options_list_at(options, "peer", 2), "c");
+    ck_assert_uint_eq(config.peers.n, 3);
+    ck_assert_str_eq(config.peers.all[1], "b");
+    ck_assert_str_eq(config.peers.all[2], "c");
     ck_assert_int_eq(read_options(file, "--peer=x", "--peer=y", NULL), STATUS_OK);
-    ck_assert_uint_eq(options_list_count(options, "peer"), 2);
-    ck_assert_str_eq(options_list_at(options, "peer", 0), "x");
+    ck_assert_uint_eq(config.peers.n, 2);
+    ck_assert_str_eq(config.peers.all[0], "x");
+}
+END_TEST
+
+START_TEST(words_come_from_the_row_and_from_its_function) {
+    static const char *const words[] = {"auto", "slow", "quick"};
+    for (unsigned i = 0; i < 3; i++) {
+        char flag[32];
+        snprintf(flag, sizeof flag, "--pace=%s", words[i]);
+        ck_assert_int_eq(read_options("", flag, NULL, NULL), STATUS_OK);
+        ck_assert_str_eq(config.pace, words[i]);
+    }
+    ck_assert_int_eq(read_options("", NULL, NULL, NULL), STATUS_OK);
+    ck_assert_str_eq(config.pace, "auto");
+    ck_assert_str_eq(config.listen, ""); /* never NULL */
+    ck_assert(!config.fast && config.peers.n == 0);
+}
+END_TEST
+
+/* What --print-config puts on standard output. */
+static void printed(const char *file, const char *flag, char *out, size_t size) {
+    int ends[2];
+    ck_assert_int_eq(pipe(ends), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        dup2(ends[1], STDOUT_FILENO);
+        (void)!read_options(file, "--print-config", flag, NULL);
+        _exit(99);
+    }
+    close(ends[1]);
+    size_t n = 0;
+    for (ssize_t got; (got = read(ends[0], out + n, size - 1 - n)) > 0;)
+        n += (size_t)got;
+    out[n] = 0;
+    close(ends[0]);
+    int status;
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+START_TEST(what_is_printed_can_be_read_again) {
+    char text[4096], again[4096];
+    printed("[worker]\npeer = a\npeer = b\nrole = decode\n", "--kv-blocks=7", text, sizeof text);
+    ck_assert_str_eq(text, "[cluster]\n"
+                           "# where\n#listen =\n"
+                           "# t\n#grace = 10s\n"
+                           "# p\npeer = a, b\n"
+                           "\n[worker]\n"
+                           "# blocks\nkv_blocks = 7\n"
+                           "# m\n#memory = 1GiB\n"
+                           "# f\n#fast =\n"
+                           "# r; one of: mixed prefill decode\nrole = decode\n"
+                           "# p; one of: auto slow quick\n#pace = auto\n");
+    printed(text, NULL, again, sizeof again);
+    ck_assert_str_eq(again, text);
 }
 END_TEST
 
@@ -178,6 +241,8 @@ START_TEST(each_mistake_is_named_with_file_and_line) {
         {"[worker]\nfast = maybe\n", ":2: fast must be yes or no"},
         {"[worker]\nrole = boss\n", ":2: role must be one of: mixed prefill decode"},
         {"[worker]\nrole =\n", ":2: role must be one of"},
+        {"[worker]\npace = fast\n", ":2: pace must be one of: auto slow quick, not \"fast\""},
+        {"[worker]\npeer = a,b,c,d\n", ":2: peer takes at most 3 entries"},
         {"[worker]\ngrace = 10\n", ":2: grace must be a time with its unit"},
         {"[worker]\ngrace = 1us\n", ":2: grace must be at least 0.001 s"},
         {"[worker]\nmemory = 16XB\n", ":2: memory must be a size"},
@@ -212,7 +277,7 @@ START_TEST(what_other_programs_read_is_left_alone) {
                                   "policy = x\r\n; note\r\n  # note\r\n[worker]\r\nfast = on\r\n",
                                   NULL, NULL, NULL),
                      STATUS_OK);
-    ck_assert(options_bool(options, "fast"));
+    ck_assert(config.fast);
 }
 END_TEST
 
@@ -223,8 +288,8 @@ START_TEST(long_lines_are_whole_or_refused) {
     memset(text + n, 'v', value);
     memcpy(text + n + value, "\nfast = 1\n", 11);
     ck_assert_int_eq(read_options(text, NULL, NULL, NULL), STATUS_OK);
-    ck_assert_uint_eq(strlen(options_string(options, "listen")), value);
-    ck_assert(options_bool(options, "fast"));
+    ck_assert_uint_eq(strlen(config.listen), value);
+    ck_assert(config.fast);
     memset(text + n, 'v', value + 1);
     memcpy(text + n + value + 1, "\nfast = 1\n", 11);
     ck_assert_int_eq(read_options(text, NULL, NULL, NULL), STATUS_INVALID);
@@ -243,12 +308,12 @@ START_TEST(a_file_of_noise_gives_a_bounded_number_of_lines) {
             noise[i] = letters[(seed >> 16) % (sizeof letters - 1)];
         }
         write_file(noise, sizeof noise);
-        char config[80];
-        snprintf(config, sizeof config, "--config=%s", path);
-        char *argv[] = {(char *)"tandem-worker", config, NULL};
+        char flag[80];
+        snprintf(flag, sizeof flag, "--config=%s", path);
+        char *argv[] = {(char *)"tandem-worker", flag, NULL};
         buf_clear(&errors);
         struct options *noisy = NULL;
-        ck_assert_int_eq(options_new(&program, 2, argv, &noisy, &errors), STATUS_INVALID);
+        ck_assert_int_eq(options_new(&program, 2, argv, &config, &noisy, &errors), STATUS_INVALID);
         unsigned n_lines = 0;
         for (const char *at = errors.data; *at; at++)
             n_lines += *at == '\n';
@@ -287,6 +352,8 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, own_instance_goes_before_the_common_section);
     tcase_add_test(tests, types_are_read_with_their_units);
     tcase_add_test(tests, lists_grow_by_repeating_and_by_commas);
+    tcase_add_test(tests, words_come_from_the_row_and_from_its_function);
+    tcase_add_test(tests, what_is_printed_can_be_read_again);
     tcase_add_test(tests, each_mistake_is_named_with_file_and_line);
     tcase_add_test(tests, all_mistakes_are_shown_together);
     tcase_add_test(tests, what_other_programs_read_is_left_alone);

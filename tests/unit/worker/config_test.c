@@ -11,8 +11,8 @@
 const char *const suite_name = "worker config";
 const double suite_timeout_s = 30;
 
-/* --follow silences what does not fit together. Missing are devices, which no build of ours takes,
- * and dry-run, which no follower takes: both have a test of their own. */
+/* --follow silences what does not fit together. Missing is dry-run, which no follower takes:
+ * another test has it. */
 static const struct option_value values[] = {
     {"name", "w-17", NULL},
     {"role", "decode", "worker"},
@@ -22,7 +22,7 @@ static const struct option_value values[] = {
     {"endpoint", "ipc:///e-31", "worker"},
     {"kv-endpoint", "ipc:///kv-37", "worker"},
     {"keys", "/keys-41", "cluster"},
-    {"backend", "backend-43", "worker"},
+    {"backend", "ref", "worker"},
     {"tp", "7", "worker"},
     {"ranks-here", "5", "worker"},
     {"rank-listen", "ipc:///ranks-47", "worker"},
@@ -42,7 +42,6 @@ static const struct option_value values[] = {
     {"device", "device-97", NULL},
 };
 #define N_VALUES (sizeof values / sizeof *values)
-#define N_OTHERS 2
 
 /* Reads and frees the arguments; what is wrong with them, if anything, goes into `errors`. */
 static enum status read_args(struct config *config, struct option_args *args, struct buf *errors) {
@@ -55,13 +54,13 @@ static enum status read_args(struct config *config, struct option_args *args, st
 static void check_texts(const struct config *config) {
     ck_assert_str_eq(config->name, "w-17");
     ck_assert_str_eq(config->model, "/model-19");
-    ck_assert_uint_eq(config->n_routers, 2);
-    ck_assert_str_eq(config->routers[0], "ipc:///r-23");
-    ck_assert_str_eq(config->routers[1], "tcp://r:29");
+    ck_assert_uint_eq(config->routers.n, 2);
+    ck_assert_str_eq(config->routers.all[0], "ipc:///r-23");
+    ck_assert_str_eq(config->routers.all[1], "tcp://r:29");
     ck_assert_str_eq(config->endpoint, "ipc:///e-31");
     ck_assert_str_eq(config->kv_endpoint, "ipc:///kv-37");
     ck_assert_str_eq(config->keys, "/keys-41");
-    ck_assert_str_eq(config->backend, "backend-43");
+    ck_assert_str_eq(config->backend, "ref");
     ck_assert_str_eq(config->rank_listen, "ipc:///ranks-47");
     ck_assert_str_eq(config->follow, "ipc:///leader-53");
     ck_assert_str_eq(config->kv_dtype, "f16");
@@ -98,7 +97,7 @@ static void reads_all(struct option_args *args) {
 
 START_TEST(every_option_arrives_where_it_belongs) {
     struct option_args args;
-    ck_assert_uint_eq(N_VALUES + N_OTHERS, option_rows(SOURCE_DIR "/worker/config.c"));
+    ck_assert_uint_eq(N_VALUES + 1, config_program.n_options); /* dry-run */
     option_args_flags(&args, values, N_VALUES);
     reads_all(&args);
 }
@@ -133,6 +132,7 @@ START_TEST(every_word_of_a_choice_is_what_it_says) {
         {"kv-dtype", "f16", 0},          {"kv-dtype", "f32", 0},
         {"kv-transport", "auto", 0},     {"kv-transport", "local", 0},
         {"kv-transport", "shm", 0},      {"kv-transport", "tcp", 0},
+        {"backend", "cpu", 0},           {"backend", "ref", 0},
     };
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         struct config config;
@@ -142,6 +142,8 @@ START_TEST(every_word_of_a_choice_is_what_it_says) {
         ck_assert_int_eq(config.role, words[i].role);
         if (strcmp(words[i].option, "kv-dtype") == 0)
             ck_assert_str_eq(config.kv_dtype, words[i].word);
+        if (strcmp(words[i].option, "backend") == 0)
+            ck_assert_str_eq(config.backend, words[i].word);
         if (strcmp(words[i].option, "kv-transport") == 0)
             ck_assert_str_eq(config.kv_transport, words[i].word);
         config_fini(&config);
@@ -150,19 +152,8 @@ START_TEST(every_word_of_a_choice_is_what_it_says) {
 }
 END_TEST
 
-START_TEST(devices_are_refused_by_their_name) {
-    struct config config;
-    struct buf errors;
-    ck_assert_int_eq(read_plan(&config, "devices", "0,1", &errors), STATUS_INVALID);
-    ck_assert_ptr_nonnull(strstr(errors.data, "--devices: "));
-    config_fini(&config);
-    buf_fini(&errors);
-}
-END_TEST
-
 void suite_add(TCase *tests) {
     tcase_add_test(tests, every_option_arrives_where_it_belongs);
     tcase_add_test(tests, so_it_does_from_each_section_of_a_file);
     tcase_add_test(tests, every_word_of_a_choice_is_what_it_says);
-    tcase_add_test(tests, devices_are_refused_by_their_name);
 }

@@ -1,0 +1,130 @@
+#include "tools/cli/passed.h"
+
+#include "base/buf.h"
+
+#include <errno.h>
+#include <spawn.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Where they are, who does what, and how many ranks a worker has, `tandem up` says itself. */
+static const char *const ours[] = {"listen",      "announce", "routers", "endpoint",
+                                   "kv-endpoint", "role",     "tp",      "ranks-here",
+                                   "rank-listen", "follow",   "admin",   NULL};
+
+/* What a program prints, whole. */
+static enum status ask(const char *path, struct buf *out, struct error *error) {
+    extern char **environ;
+    int ends[2];
+    pid_t pid;
+    char *argv[] = {(char *)(uintptr_t)path, (char *)(uintptr_t) "--print-config", NULL};
+    posix_spawn_file_actions_t actions;
+    if (pipe(ends) != 0)
+        return error_set(error, STATUS_IO, "pipe: %s", strerror(errno));
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+    posix_spawn_file_actions_addclose(&actions, ends[0]);
+    int failure = posix_spawn(&pid, path, &actions, NULL, argv, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    close(ends[1]);
+    char bytes[4096];
+    for (ssize_t n; failure == 0 && (n = read(ends[0], bytes, sizeof bytes)) != 0;)
+        if (n > 0)
+            buf_append(out, bytes, (size_t)n);
+        else if (errno != EINTR)
+            break;
+    close(ends[0]);
+    if (failure != 0)
+        return error_set(error, STATUS_IO, "%s: %s", path, strerror(failure));
+    int end = 0;
+    while (waitpid(pid, &end, 0) < 0 && errno == EINTR)
+        ;
+    if (!WIFEXITED(end) || WEXITSTATUS(end) != 0)
+        return error_set(error, STATUS_INVALID, "%s refuses its environment", path);
+    return buf_status(out);
+}
+
+static bool is_ours(const char *name) {
+    for (unsigned i = 0; ours[i]; i++)
+        if (strcmp(ours[i], name) == 0)
+            return true;
+    return false;
+}
+
+static enum status add(struct passed *passed, const char *name, const char *help, unsigned to) {
+    for (unsigned i = 0; i < passed->n; i++)
+        if (strcmp(passed->all[i].name, name) == 0) {
+            passed->all[i].to |= to;
+            return STATUS_OK;
+        }
+    if (is_ours(name))
+        return STATUS_OK;
+    struct passed_option *all = realloc(passed->all, (passed->n + 1) * sizeof *all);
+    if (!all)
+        return STATUS_NOMEM;
+    passed->all = all;
+    all[passed->n] = (struct passed_option){.name = strdup(name), .help = strdup(help), .to = to};
+    passed->n++;
+    return all[passed->n - 1].name && all[passed->n - 1].help ? STATUS_OK : STATUS_NOMEM;
+}
+
+/* Lines are "[section]", "# help" and "#key = default" or "key = value", the help before its key.
+ */
+static enum status add_all(struct passed *passed, char *text, unsigned to) {
+    const char *help = "";
+    char *rest = NULL;
+    for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+        if (line[0] == '[')
+            continue;
+        if (strncmp(line, "# ", 2) == 0) {
+            help = line + 2;
+            continue;
+        }
+        char *name = line + (line[0] == '#');
+        char *value = strstr(name, " =");
+        if (!value)
+            continue;
+        *value = '\0';
+        value += strlen(" =");
+        for (char *at = name; *at; at++)
+            *at = *at == '_' ? '-' : *at;
+        char words[512];
+        snprintf(words, sizeof words, *value ? "%s (default:%s)" : "%s", help, value);
+        TRY(add(passed, name, words, to));
+    }
+    return STATUS_OK;
+}
+
+enum status passed_read(struct passed *passed, const char *programs, struct error *error) {
+    static const struct {
+        const char *name;
+        unsigned to;
+    } daemons[] = {{"tandem-router", PASSED_ROUTER}, {"tandem-worker", PASSED_WORKER}};
+    *passed = (struct passed){0};
+    enum status status = STATUS_OK;
+    for (unsigned i = 0; status == STATUS_OK && i < 2; i++) {
+        char path[4200];
+        struct buf text;
+        buf_init(&text, 1 << 20);
+        snprintf(path, sizeof path, "%s/%s", programs, daemons[i].name);
+        status = ask(path, &text, error);
+        buf_putc(&text, '\0');
+        if (status == STATUS_OK && add_all(passed, text.data, daemons[i].to) != STATUS_OK)
+            status = error_set(error, STATUS_NOMEM, "out of memory");
+        buf_fini(&text);
+    }
+    return status;
+}
+
+void passed_fini(struct passed *passed) {
+    for (unsigned i = 0; i < passed->n; i++) {
+        free(passed->all[i].name);
+        free(passed->all[i].help);
+    }
+    free(passed->all);
+    *passed = (struct passed){0};
+}

@@ -1,0 +1,28 @@
+/* tools/cli/passed.h: the options that `tandem up` passes on to its router and workers.
+ *
+ * They are what the programs themselves say that a file may hold (--print-config): an option of
+ * theirs is one here without a word. Left out are those that a cluster on one host decides itself.
+ * Start-up only, one thread. */
+#pragma once
+
+#include "base/error.h"
+#include "base/status.h"
+
+enum passed_to { PASSED_ROUTER = 1, PASSED_WORKER = 2 };
+
+struct passed_option {
+    char *name;        /* owned: "kv-blocks" */
+    char *help;        /* owned */
+    unsigned to;       /* enum passed_to, or both */
+    const char *value; /* borrowed: what the user gave, or NULL */
+};
+
+struct passed {
+    struct passed_option *all; /* owned (n) */
+    unsigned n;
+};
+
+/* programs: the folder of tandem-router and tandem-worker. STATUS_INVALID: one of them refuses its
+ * environment and has said so on standard error. passed_fini() in any case. */
+NODISCARD enum status passed_read(struct passed *passed, const char *programs, struct error *error);
+void passed_fini(struct passed *passed);
