@@ -7,6 +7,7 @@
 #include "base/metrics.h"
 #include "base/stream.h"
 #include "base/tcp.h"
+#include "worker/step/figures.h"
 
 #include <pthread.h>
 #include <stddef.h>
@@ -29,11 +30,11 @@ static const struct row {
     bool is_wide; /* uint64_t and only rising, else uint32_t */
 } rows[] = {
 #define ROW32(field, name, help)                                                                   \
-    { name, help, offsetof(struct admin_figures, load.field), false }
+    { name, help, offsetof(struct figures, load.field), false }
 #define ROW64(field, name, help)                                                                   \
-    { name, help, offsetof(struct admin_figures, load.field), true }
+    { name, help, offsetof(struct figures, load.field), true }
     {"tandem_worker_chunk_tokens", "tokens of a step that fit its time, as measured so far",
-     offsetof(struct admin_figures, chunk_tokens), false},
+     offsetof(struct figures, chunk_tokens), false},
     ROW32(blocks_total, "tandem_worker_blocks_total", "KV blocks of the pool"),
     ROW32(blocks_free, "tandem_worker_blocks_free", "KV blocks that nobody holds"),
     ROW32(blocks_used, "tandem_worker_blocks_used", "KV blocks of running sequences"),
@@ -76,11 +77,10 @@ struct admin {
     struct metric *series[sizeof rows / sizeof *rows]; /* gauges; counters for the wide ones */
     struct metric *turns[2]; /* longest turn: by the wall's clock, by the thread's */
     struct call calls[CALLS_MAX];
-    struct admin_figures figures; /* the admin thread's copy */
+    struct figures_box *published; /* borrowed */
+    struct figures figures;        /* the admin thread's copy */
     pthread_t thread;
     bool running;
-    pthread_mutex_t mutex;
-    struct admin_figures published; /* under `mutex` */
 };
 
 /* The published figures become the series' values. */
@@ -147,9 +147,7 @@ static bool asks_for(const struct call *call, const char *path) {
 
 static void answer(struct call *call) {
     struct admin *admin = call->admin;
-    pthread_mutex_lock(&admin->mutex);
-    admin->figures = admin->published;
-    pthread_mutex_unlock(&admin->mutex);
+    admin->figures = figures_latest(admin->published);
     bool alive = clock_now_ns() - admin->figures.at_ns < ALIVE_NS;
     if (asks_for(call, "/metrics"))
         reply_metrics(call);
@@ -247,16 +245,15 @@ static enum status open_all(struct admin *admin, const char *address, const char
     return STATUS_OK;
 }
 
-enum status admin_new(const char *address, const char *name, const char *model, struct admin **out,
-                      struct error *error) {
+enum status admin_new(const char *address, const char *name, const char *model,
+                      struct figures_box *figures, struct admin **out, struct error *error) {
     *out = NULL;
     if (!address[0])
         return STATUS_OK;
     struct admin *admin = calloc(1, sizeof *admin);
     if (!admin)
         return error_set(error, STATUS_NOMEM, "no memory for the admin port");
-    pthread_mutex_init(&admin->mutex, NULL);
-    admin->published.at_ns = clock_now_ns();
+    admin->published = figures;
     error->text[0] = '\0';
     enum status status = open_all(admin, address, name, model, error);
     if (status != STATUS_OK) {
@@ -283,16 +280,7 @@ void admin_free(struct admin *admin) {
     loop_timer_free(admin->timer);
     metrics_free(admin->metrics);
     loop_free(admin->loop);
-    pthread_mutex_destroy(&admin->mutex);
     free(admin);
-}
-
-void admin_publish(struct admin *admin, const struct admin_figures *figures) {
-    if (!admin)
-        return;
-    pthread_mutex_lock(&admin->mutex);
-    admin->published = *figures;
-    pthread_mutex_unlock(&admin->mutex);
 }
 
 uint16_t admin_port(const struct admin *admin) {

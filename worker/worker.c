@@ -10,9 +10,6 @@
 #include "proto/bus.h"
 #include "worker/loading.h"
 #include "worker/memory.h"
-#include "worker/step/calibrate.h"
-#include "worker/step/receive.h"
-#include "worker/step/step.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,17 +49,17 @@ static void fingerprint(uint8_t out[FINGERPRINT_BYTES], const void *bytes, size_
 }
 
 static struct kv_layout layout_of(const struct worker *worker) {
-    const struct family_facts *facts = &worker->forward.model->facts;
+    const struct family_facts *facts = &worker->stepper.forward.model->facts;
     return (struct kv_layout){.n_layers = facts->n_layers,
                               .block_tokens = KV_BLOCK_TOKENS,
                               .block_bytes = (uint32_t)forward_block_bytes(facts),
-                              .tp = worker->forward.n_ranks};
+                              .tp = worker->stepper.forward.n_ranks};
 }
 
 static void fill_welcome(const struct worker *worker, const struct model *model,
                          struct welcome *welcome) {
     const struct model_config *config = &model->config;
-    const struct kernels *kernels = worker->forward.kernels;
+    const struct kernels *kernels = worker->stepper.forward.kernels;
     *welcome = (struct welcome){.major = PROTO_MAJOR,
                                 .minor = PROTO_MINOR,
                                 .incarnation = worker->incarnation,
@@ -81,11 +78,12 @@ static void fill_welcome(const struct worker *worker, const struct model *model,
     memcpy(welcome->tokenizer_fp, config->tokenizer_fingerprint, FINGERPRINT_BYTES);
     char text[FINGERPRINT_BYTES + 544] = {0};
     memcpy(text, config->fingerprint, FINGERPRINT_BYTES);
-    forward_numerics(&worker->forward, text + FINGERPRINT_BYTES, 480);
+    forward_numerics(&worker->stepper.forward, text + FINGERPRINT_BYTES, 480);
     /* Which ids are never drawn decides which are. */
     XXH64_hash_t barred = XXH3_64bits(model->textless, model->n_textless * sizeof *model->textless);
     snprintf(text + FINGERPRINT_BYTES + 480, 64, "tp %u kv %u barred %016llx",
-             worker->forward.n_ranks, kv_format_bytes(worker->forward.model->facts.kv_format),
+             worker->stepper.forward.n_ranks,
+             kv_format_bytes(worker->stepper.forward.model->facts.kv_format),
              (unsigned long long)barred);
     fingerprint(welcome->numerics_fp, text, sizeof text);
 }
@@ -99,46 +97,35 @@ static void fill_layout_fp(const struct worker *worker, const struct model *mode
         uint32_t format;
     } whole = {.layout = layout_of(worker)};
     whole.layout.tp = 0;
-    whole.format = worker->forward.model->facts.kv_format;
+    whole.format = worker->stepper.forward.model->facts.kv_format;
     memcpy(whole.model, model->config.fingerprint, FINGERPRINT_BYTES);
     fingerprint(out, &whole, sizeof whole);
 }
 
-static enum status open_forward(struct worker *worker, const struct model *model,
-                                struct error *error) {
+static enum status open_step(struct worker *worker, const struct model *model,
+                             struct error *error) {
     const struct config *config = worker->config;
     struct forward_bytes bytes;
     struct worker_sizes *sizes = &worker->sizes;
     TRY(memory_sizes(config, model, sizes, &bytes, error));
     uint32_t max_tokens =
         sizes->chunk_tokens > sizes->max_batch ? sizes->chunk_tokens : sizes->max_batch;
-    struct forward_options options = {.model = model,
-                                      .backend = config->backend,
-                                      .n_threads = config->threads,
-                                      .max_tokens = max_tokens,
-                                      .max_seqs = sizes->max_batch,
-                                      .context_max = sizes->context,
-                                      .n_blocks = sizes->n_blocks,
-                                      .step_us = config->step_us,
-                                      .n_ranks = config->tp,
-                                      .n_here = config->ranks_here,
-                                      .rank_listen = config->rank_listen,
-                                      .kv_format = forward_kv_format(model, config->kv_dtype)};
-    TRY(forward_open(&worker->forward, &options, error));
-    const struct family_facts *facts = &worker->forward.model->facts;
-    struct sample_options sample = {.max_seqs = sizes->max_batch,
-                                    .max_slots = sizes->max_seqs,
-                                    .context = sizes->context,
-                                    .n_vocab = facts->forced ? 0 : facts->n_vocab,
-                                    .n_ends = model->config.n_stop_ids,
-                                    .ends = model->config.stop_ids,
-                                    .n_barred = model->n_textless,
-                                    .barred = model->textless};
-    if (batch_init(&worker->batch, max_tokens, sizes->max_batch, sizes->context) != STATUS_OK ||
-        sample_init(&worker->sample, &sample) != STATUS_OK)
-        return error_set(error, STATUS_NOMEM, "no memory for batches of %u tokens", max_tokens);
-    calibrate_run(worker);
-    return STATUS_OK;
+    struct step_options options = {
+        .forward = {.model = model,
+                    .backend = config->backend,
+                    .n_threads = config->threads,
+                    .max_tokens = max_tokens,
+                    .max_seqs = sizes->max_batch,
+                    .context_max = sizes->context,
+                    .n_blocks = sizes->n_blocks,
+                    .step_us = config->step_us,
+                    .n_ranks = config->tp,
+                    .n_here = config->ranks_here,
+                    .rank_listen = config->rank_listen,
+                    .kv_format = forward_kv_format(model, config->kv_dtype)},
+        .chunk_tokens = sizes->chunk_tokens,
+        .max_slots = sizes->max_seqs};
+    return step_open(&worker->stepper, &options, error);
 }
 
 /* The sink: the core's words to the wire. */
@@ -151,7 +138,7 @@ static enum status sink_send(void *context, uint32_t link, const struct message 
 
 static enum status sink_open_kv(void *context, const struct peer *peer, uint32_t *link) {
     struct worker *worker = context;
-    return kv_links_open(&worker->kv_links, worker->looked_ns, peer, link);
+    return kv_links_open(&worker->kv_links, worker->stepper.receive.looked_ns, peer, link);
 }
 
 static void sink_close_link(void *context, uint32_t link) {
@@ -182,7 +169,7 @@ static void sink_note(void *context, const struct note *note) {
 static enum status open_engine(struct worker *worker, const struct model *model,
                                struct error *error) {
     const struct worker_sizes *sizes = &worker->sizes;
-    const struct family_facts *facts = &worker->forward.model->facts;
+    const struct family_facts *facts = &worker->stepper.forward.model->facts;
     struct engine_config config = {.incarnation = worker->incarnation,
                                    .seed = random_seed(),
                                    .role = worker->config->role,
@@ -226,7 +213,7 @@ static enum status open_engine(struct worker *worker, const struct model *model,
 }
 
 static void open_kv_links(struct worker *worker, const struct model *model) {
-    const struct forward *forward = &worker->forward;
+    const struct forward *forward = &worker->stepper.forward;
     const struct family_facts *facts = &forward->model->facts;
     struct transport_kv transport_kv = {.block_bytes = (uint32_t)forward_block_bytes(facts),
                                         .n_layers = facts->n_layers,
@@ -250,14 +237,18 @@ static void open_kv_links(struct worker *worker, const struct model *model) {
                   worker->sizes.chunk_bytes, &transport_kv);
 }
 
+static struct links_self self_of(const struct worker *worker) {
+    return (struct links_self){.name = worker->config->name,
+                               .incarnation = worker->incarnation,
+                               .role = worker->config->role};
+}
+
 /* Routers learn that we load; what loads is on this thread. */
 static enum status load(struct worker *worker, const struct model *model, struct error *error) {
-    struct links_self self = {.name = worker->config->name,
-                              .incarnation = worker->incarnation,
-                              .role = worker->config->role};
+    struct links_self self = self_of(worker);
     struct loading *loading;
     TRY(loading_begin(&worker->links, &self, &loading, error));
-    enum status status = open_forward(worker, model, error);
+    enum status status = open_step(worker, model, error);
     loading_end(loading);
     return status;
 }
@@ -272,19 +263,29 @@ static enum status open_links(struct worker *worker, struct error *error) {
     return links_open(&worker->links, &options, error);
 }
 
+static struct receive receive_of(struct worker *worker) {
+    return (struct receive){.links = &worker->links,
+                            .kv_links = &worker->kv_links,
+                            .engine = worker->engine,
+                            .heartbeat = {.self = self_of(worker),
+                                          .figures = worker->admin ? &worker->figures : NULL,
+                                          .watchdog_ns = watchdog_ns()}};
+}
+
 static enum status open_all(struct worker *worker, struct model **model, struct error *error) {
     const struct config *config = worker->config;
     struct model_options how = {.dummy = config->dummy};
     TRY(model_open(config->model, &how, model, error));
     TRY(open_links(worker, error));
     TRY(load(worker, *model, error));
-    TRY(admin_new(config->admin, config->name, (*model)->config.name, &worker->admin, error));
+    figures_init(&worker->figures, clock_now_ns());
+    TRY(admin_new(config->admin, config->name, (*model)->config.name, &worker->figures,
+                  &worker->admin, error));
     open_kv_links(worker, *model);
     TRY(open_engine(worker, *model, error));
     worker->kv_links.engine = worker->engine;
-    if (!worker->forward.forced)
-        engine_budget(worker->engine, estimate_tokens(&worker->estimate, worker->sizes.chunk_tokens,
-                                                      WORKER_STEP_US_GOAL));
+    worker->stepper.receive = receive_of(worker);
+    emit_budget(&worker->stepper.emit, worker->engine, &worker->stepper.estimate);
     return STATUS_OK;
 }
 
@@ -294,7 +295,7 @@ enum status worker_open(struct worker *worker, const struct config *config, stru
     worker->config = config;
     worker->incarnation = (clock_unix_ns() & ~0xffffull) | (random_seed() & 0xffff);
     worker->host = host_of_this_machine();
-    worker->watchdog_ns = watchdog_ns();
+    worker->drain_until_ns = UINT64_MAX;
     prctl(PR_SET_TIMERSLACK, 1000ul, 0ul, 0ul, 0ul); /* waits end within a microsecond or so */
     enum status status = open_all(worker, &model, error);
     model_close(model); /* the weights are packed: the file is not needed any more */
@@ -305,18 +306,17 @@ enum status worker_open(struct worker *worker, const struct config *config, stru
 
 void worker_close(struct worker *worker) {
     admin_free(worker->admin);
+    figures_fini(&worker->figures);
     kv_links_fini(&worker->kv_links);
     links_close(&worker->links);
     engine_free(worker->engine);
-    sample_fini(&worker->sample);
-    batch_fini(&worker->batch);
-    forward_close(&worker->forward);
+    step_close(&worker->stepper);
     memset(worker, 0, sizeof *worker);
 }
 
 static void start_drain(struct worker *worker) {
     uint64_t now_ns = clock_now_ns();
-    worker->draining = true;
+    worker->stepper.receive.heartbeat.draining = true;
     worker->drain_until_ns = now_ns + worker->config->drain_ns;
     notify_send("STOPPING=1");
     log_info("draining", "limit_ms=%llu",
@@ -336,18 +336,18 @@ static enum status end_outlived(const struct worker *worker, const struct reset 
 
 enum status worker_run(struct worker *worker, const atomic_uint *stop, int wake_fd,
                        struct error *error) {
+    const bool *draining = &worker->stepper.receive.heartbeat.draining;
     for (;;) {
-        bool worked = step_run(worker);
+        bool worked = step_run(&worker->stepper);
         bool ends = atomic_load(stop) > 0 || engine_is_ending(worker->engine);
-        if (ends && !worker->draining)
+        if (ends && !*draining)
             start_drain(worker);
-        if (worker->draining &&
-            (engine_idle(worker->engine) || clock_now_ns() >= worker->drain_until_ns))
+        if (*draining && (engine_idle(worker->engine) || clock_now_ns() >= worker->drain_until_ns))
             return STATUS_OK;
-        const struct reset *other = worker->draining ? NULL : engine_outlived(worker->engine);
+        const struct reset *other = *draining ? NULL : engine_outlived(worker->engine);
         if (other)
             return end_outlived(worker, other, error);
         if (!worked)
-            receive_wait(worker, wake_fd);
+            receive_wait(&worker->stepper.receive, wake_fd, worker->drain_until_ns);
     }
 }

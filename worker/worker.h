@@ -12,44 +12,28 @@
 #include "worker/links/kv_links.h"
 #include "worker/links/links.h"
 #include "worker/memory.h"
-#include "worker/step/batch.h"
-#include "worker/step/estimate.h"
-#include "worker/step/forward.h"
-#include "worker/step/sample.h"
+#include "worker/step/figures.h"
+#include "worker/step/step.h"
 
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <stdint.h>
-
-/* Steps are sized for this: below the bound of 250 ms by which routers notice a hang, with room for
- * attention in longer contexts than those that were measured. */
-#define WORKER_STEP_US_GOAL 120000u
 
 struct worker {
     const struct config *config; /* borrowed */
     struct worker_sizes sizes;
     uint64_t incarnation;
     uint64_t host; /* hash of the machine's boot id */
-    struct forward forward;
-    struct batch batch;
-    struct sample sample;
-    struct estimate estimate;
+    struct stepper stepper;
     struct links links;
     struct kv_links kv_links;
-    struct admin *admin; /* owned; NULL: no admin port */
-    uint64_t publish_ns; /* when its figures are due */
+    struct figures_box figures; /* for the admin port */
+    struct admin *admin;        /* owned; NULL: no admin port */
     struct engine_sink sink;
-    struct engine *engine; /* owned */
-    struct plan plan;      /* of the step that runs */
-    uint64_t step_begin_ns;
-    uint64_t looked_ns;   /* when the links were last looked at */
-    uint64_t watchdog_ns; /* between pings of systemd's watchdog; 0: none */
-    uint64_t watchdog_due_ns;
-    bool draining;
-    uint64_t drain_until_ns;
+    struct engine *engine;   /* owned */
+    uint64_t drain_until_ns; /* UINT64_MAX until it drains */
 };
 
-/* All pieces up, in order. Statuses of the pieces, with one line. */
+/* Opens all pieces in order. Returns the first failing status and fills `error`. */
 NODISCARD enum status worker_open(struct worker *worker, const struct config *config,
                                   struct error *error);
 void worker_close(struct worker *worker); /* the reverse; fine on a half-opened one */

@@ -13,8 +13,10 @@ static uint32_t blocks_for(uint32_t n_tokens) {
 enum status batch_init(struct batch *batch, uint32_t max_tokens, uint32_t max_seqs,
                        uint32_t max_context) {
     ASSERT(max_tokens > 0 && max_seqs > 0 && max_context > 0);
-    *batch = (struct batch){
-        .max_tokens = max_tokens, .max_seqs = max_seqs, .max_blocks = blocks_for(max_context)};
+    *batch = (struct batch){.max_tokens = max_tokens,
+                            .max_seqs = max_seqs,
+                            .max_context = max_context,
+                            .max_blocks = blocks_for(max_context)};
     batch->ids = calloc(max_tokens, sizeof(uint32_t));
     batch->positions = calloc(max_tokens, sizeof(uint32_t));
     batch->seq_begin = calloc((size_t)max_seqs + 1, sizeof(uint32_t));

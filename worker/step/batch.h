@@ -13,6 +13,7 @@ struct batch {
     struct kernels_batch view; /* borrows the arrays below */
     uint32_t max_tokens;
     uint32_t max_seqs;
+    uint32_t max_context;   /* tokens of a sequence */
     uint32_t max_blocks;    /* of a sequence */
     uint32_t *ids;          /* owned (max_tokens) */
     uint32_t *positions;    /* owned (max_tokens) */

@@ -8,6 +8,10 @@
 
 #include <stdint.h>
 
+/* Steps are sized for this: below the bound of 250 ms by which routers notice a hang, with room for
+ * attention in longer contexts than those that were measured. */
+#define ESTIMATE_STEP_US_GOAL 120000u
+
 #define ESTIMATE_CLASSES 24
 #define ESTIMATE_RECENT  6 /* measures kept of each class; the least of them is the cost */
 

@@ -2,8 +2,9 @@
 
 #include "base/clock.h"
 #include "proto/bus.h"
-#include "worker/step/heartbeat.h"
-#include "worker/worker.h"
+#include "worker/core/engine.h"
+#include "worker/links/kv_links.h"
+#include "worker/links/links.h"
 
 #include <poll.h>
 
@@ -11,34 +12,38 @@
 #define KV_MAX      64
 
 static void control_event(void *context, const struct bus_event *event) {
-    struct worker *worker = context;
-    uint64_t now_ns = worker->looked_ns;
-    if (links_took(&worker->links, event))
+    struct receive *receive = context;
+    uint64_t now_ns = receive->looked_ns;
+    if (links_took(receive->links, event))
         return;
     if (event->kind == BUS_LOST)
-        engine_link_lost(worker->engine, now_ns, event->link);
+        engine_link_lost(receive->engine, now_ns, event->link);
     else
-        engine_message(worker->engine, now_ns, event->link, event->message);
+        engine_message(receive->engine, now_ns, event->link, event->message);
 }
 
 static void kv_event(void *context, const struct bus_event *event) {
-    struct worker *worker = context;
-    kv_links_event(&worker->kv_links, worker->looked_ns, event);
+    struct receive *receive = context;
+    kv_links_event(receive->kv_links, receive->looked_ns, event);
 }
 
-void receive_messages(struct worker *worker) {
-    worker->looked_ns = clock_now_ns();
-    bus_dispatch(worker->links.control, CONTROL_MAX, control_event, worker);
-    bus_dispatch(worker->links.kv, KV_MAX, kv_event, worker);
-    heartbeat_run(worker, worker->looked_ns);
+void receive_messages(struct receive *receive) {
+    receive->looked_ns = clock_now_ns();
+    bus_dispatch(receive->links->control, CONTROL_MAX, control_event, receive);
+    bus_dispatch(receive->links->kv, KV_MAX, kv_event, receive);
+    heartbeat_run(&receive->heartbeat, receive->links, receive->kv_links, receive->engine,
+                  receive->looked_ns);
 }
 
-void receive_wait(struct worker *worker, int wake_fd) {
-    struct pollfd fds[] = {{.fd = bus_fd(worker->links.control), .events = POLLIN},
-                           {.fd = bus_fd(worker->links.kv), .events = POLLIN},
+void receive_wait(const struct receive *receive, int wake_fd, uint64_t until_ns) {
+    struct pollfd fds[] = {{.fd = bus_fd(receive->links->control), .events = POLLIN},
+                           {.fd = bus_fd(receive->links->kv), .events = POLLIN},
                            {.fd = wake_fd, .events = POLLIN}};
-    uint64_t now_ns = clock_now_ns(), until_ns = heartbeat_deadline(worker);
-    uint64_t left_ns = until_ns > now_ns ? until_ns - now_ns : 0;
+    uint64_t now_ns = clock_now_ns();
+    uint64_t due_ns =
+        heartbeat_deadline(&receive->heartbeat, receive->links, receive->kv_links, receive->engine);
+    due_ns = until_ns < due_ns ? until_ns : due_ns;
+    uint64_t left_ns = due_ns > now_ns ? due_ns - now_ns : 0;
     struct timespec left = {.tv_sec = (time_t)(left_ns / NS_PER_S),
                             .tv_nsec = (long)(left_ns % NS_PER_S)};
     (void)ppoll(fds, 3, &left, NULL); /* an interrupted sleep is a turn like any other */

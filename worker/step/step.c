@@ -1,56 +1,97 @@
 #include "worker/step/step.h"
 
-#include "worker/step/emit.h"
-#include "worker/step/receive.h"
-#include "worker/worker.h"
+#include "model/model.h"
+#include "worker/step/calibrate.h"
+
+#include <string.h>
 
 enum turn { TURN_NEXT, TURN_IDLE };
 
-static enum turn receive(struct worker *worker) {
-    receive_messages(worker);
+static enum turn receive(struct stepper *stepper) {
+    receive_messages(&stepper->receive);
     return TURN_NEXT;
 }
 
-static enum turn schedule(struct worker *worker) {
-    engine_plan(worker->engine, worker->looked_ns, &worker->plan);
-    if (worker->plan.n_rows > 0)
+static enum turn schedule(struct stepper *stepper) {
+    engine_plan(stepper->receive.engine, stepper->receive.looked_ns, &stepper->plan);
+    if (stepper->plan.n_rows > 0)
         return TURN_NEXT;
-    engine_turn(worker->engine);
+    engine_turn(stepper->receive.engine);
     return TURN_IDLE;
 }
 
-static enum turn batch(struct worker *worker) {
-    batch_build(&worker->batch, &worker->plan);
+static enum turn batch(struct stepper *stepper) {
+    batch_build(&stepper->batch, &stepper->plan);
     return TURN_NEXT;
 }
 
-static enum turn forward(struct worker *worker) {
-    emit_begin(worker);
-    forward_run(&worker->forward, &worker->batch, emit_layers, worker);
+static enum turn forward(struct stepper *stepper) {
+    emit_begin(&stepper->emit, stepper->receive.engine, &stepper->estimate, stepper->plan.n_tokens);
+    forward_run(&stepper->forward, &stepper->batch, emit_layers, &stepper->receive);
     return TURN_NEXT;
 }
 
-static enum turn sample(struct worker *worker) {
-    sample_run(&worker->sample, worker->engine, &worker->forward, &worker->batch);
+static enum turn sample(struct stepper *stepper) {
+    sample_run(&stepper->sample, stepper->receive.engine, &stepper->forward, &stepper->batch);
     return TURN_NEXT;
 }
 
-static enum turn emit(struct worker *worker) {
-    emit_end(worker);
+static enum turn emit(struct stepper *stepper) {
+    emit_end(&stepper->emit, stepper->receive.engine, &stepper->estimate, stepper->sample.sampled);
     return TURN_NEXT;
 }
 
 static const struct {
     const char *name; /* as in the design and in traces */
-    enum turn (*run)(struct worker *worker);
+    enum turn (*run)(struct stepper *stepper);
 } way[] = {
     {"receive", receive}, {"schedule", schedule}, {"batch", batch},
     {"forward", forward}, {"sample", sample},     {"emit", emit},
 };
 
-bool step_run(struct worker *worker) {
+bool step_run(struct stepper *stepper) {
     for (unsigned i = 0; i < sizeof way / sizeof *way; i++)
-        if (way[i].run(worker) == TURN_IDLE)
+        if (way[i].run(stepper) == TURN_IDLE)
             return false;
     return true;
+}
+
+static enum status open_all(struct stepper *stepper, const struct step_options *options,
+                            struct error *error) {
+    const struct forward_options *sizes = &options->forward;
+    const struct model *model = sizes->model;
+    TRY(forward_open(&stepper->forward, sizes, error));
+    const struct family_facts *facts = &stepper->forward.model->facts;
+    struct sample_options sample_options = {.max_seqs = sizes->max_seqs,
+                                            .max_slots = options->max_slots,
+                                            .context = sizes->context_max,
+                                            .n_vocab = facts->forced ? 0 : facts->n_vocab,
+                                            .n_ends = model->config.n_stop_ids,
+                                            .ends = model->config.stop_ids,
+                                            .n_barred = model->n_textless,
+                                            .barred = model->textless};
+    if (batch_init(&stepper->batch, sizes->max_tokens, sizes->max_seqs, sizes->context_max) !=
+            STATUS_OK ||
+        sample_init(&stepper->sample, &sample_options) != STATUS_OK)
+        return error_set(error, STATUS_NOMEM, "no memory for batches of %u tokens",
+                         sizes->max_tokens);
+    stepper->emit.chunk_tokens = facts->forced ? 0 : options->chunk_tokens;
+    calibrate_run(&stepper->forward, &stepper->batch, options->chunk_tokens, &stepper->estimate);
+    return STATUS_OK;
+}
+
+enum status step_open(struct stepper *stepper, const struct step_options *options,
+                      struct error *error) {
+    memset(stepper, 0, sizeof *stepper);
+    enum status status = open_all(stepper, options, error);
+    if (status != STATUS_OK)
+        step_close(stepper);
+    return status;
+}
+
+void step_close(struct stepper *stepper) {
+    sample_fini(&stepper->sample);
+    batch_fini(&stepper->batch);
+    forward_close(&stepper->forward);
+    memset(stepper, 0, sizeof *stepper);
 }

@@ -1,9 +1,42 @@
-/* worker/step/step.h: the way of a token. The table in step.c is the worker's table of contents. */
+/* worker/step/step.h: the way of a token. The table in step.c is the worker's table of contents.
+ *
+ * Engine thread only. step_open() takes all memory; a step takes none. */
 #pragma once
 
-#include <stdbool.h>
+#include "base/error.h"
+#include "base/status.h"
+#include "worker/core/engine.h"
+#include "worker/step/batch.h"
+#include "worker/step/emit.h"
+#include "worker/step/estimate.h"
+#include "worker/step/forward.h"
+#include "worker/step/receive.h"
+#include "worker/step/sample.h"
 
-struct worker;
+#include <stdbool.h>
+#include <stdint.h>
+
+/* What the steps of one worker work with. */
+struct stepper {
+    struct forward forward;
+    struct batch batch;
+    struct sample sample;
+    struct estimate estimate;
+    struct emit emit;
+    struct receive receive; /* the owner fills it before the first step_run() */
+    struct plan plan;       /* of the step that runs */
+};
+
+struct step_options {
+    struct forward_options forward;
+    uint32_t chunk_tokens; /* most of a step's prompts */
+    uint32_t max_slots;    /* sequences held, waiting ones included */
+};
+
+/* Loads the model and measures how fast it is computed. Statuses of forward_open(). */
+NODISCARD enum status step_open(struct stepper *stepper, const struct step_options *options,
+                                struct error *error);
+void step_close(struct stepper *stepper); /* fine on a zeroed one */
 
 /* One turn of the engine: answers false when there was nothing to compute. */
-bool step_run(struct worker *worker);
+bool step_run(struct stepper *stepper);

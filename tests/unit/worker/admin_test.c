@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "tests/support/suite.h"
+#include "worker/step/figures.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -38,13 +39,21 @@ static void ask(const struct admin *admin, const char *text, size_t n_text, char
     close(fd);
 }
 
+static struct figures_box box;
+
 static struct admin *open_admin(void) {
     struct admin *admin;
     struct error error;
-    enum status status = admin_new("127.0.0.1:0", "w0", "some \"model\"", &admin, &error);
+    figures_init(&box, clock_now_ns());
+    enum status status = admin_new("127.0.0.1:0", "w0", "some \"model\"", &box, &admin, &error);
     ck_assert_msg(status == STATUS_OK, "%s", error.text);
     ck_assert_uint_gt(admin_port(admin), 0);
     return admin;
+}
+
+static void close_admin(struct admin *admin) {
+    admin_free(admin);
+    figures_fini(&box);
 }
 
 static char reply[1 << 20];
@@ -58,10 +67,10 @@ static const char *get(const struct admin *admin, const char *path) {
 
 START_TEST(metrics_say_what_the_engine_published_last) {
     struct admin *admin = open_admin();
-    struct admin_figures figures = {.load = {.blocks_total = 77, .n_tokens = 5000},
-                                    .chunk_tokens = 208,
-                                    .at_ns = clock_now_ns()};
-    admin_publish(admin, &figures);
+    struct figures figures = {.load = {.blocks_total = 77, .n_tokens = 5000},
+                              .chunk_tokens = 208,
+                              .at_ns = clock_now_ns()};
+    figures_publish(&box, &figures);
     const char *text = get(admin, "/metrics");
     const char *labels = "{engine=\"w0\",model_name=\"some \\\"model\\\"\"}";
     char line[256];
@@ -74,31 +83,31 @@ START_TEST(metrics_say_what_the_engine_published_last) {
     ck_assert_ptr_nonnull(strstr(text, line));
     figures.load.n_tokens = 5003;
     figures.load.blocks_total = 76;
-    admin_publish(admin, &figures);
+    figures_publish(&box, &figures);
     text = get(admin, "/metrics?x=1");
     snprintf(line, sizeof line, "tandem_worker_blocks_total%s 76\n", labels);
     ck_assert_ptr_nonnull(strstr(text, line));
     snprintf(line, sizeof line, "tandem_worker_tokens_total%s 5003\n", labels);
     ck_assert_ptr_nonnull(strstr(text, line));
-    admin_free(admin);
+    close_admin(admin);
 }
 END_TEST
 
 START_TEST(health_follows_the_engine) {
     struct admin *admin = open_admin();
-    struct admin_figures figures = {.at_ns = clock_now_ns()};
-    admin_publish(admin, &figures);
+    struct figures figures = {.at_ns = clock_now_ns()};
+    figures_publish(&box, &figures);
     ck_assert_ptr_nonnull(strstr(get(admin, "/livez"), " 200 "));
     ck_assert_ptr_nonnull(strstr(get(admin, "/readyz"), " 200 "));
     figures.draining = true;
-    admin_publish(admin, &figures);
+    figures_publish(&box, &figures);
     ck_assert_ptr_nonnull(strstr(get(admin, "/livez"), " 200 "));
     ck_assert_ptr_nonnull(strstr(get(admin, "/readyz"), " 503 "));
     figures.at_ns -= 60 * NS_PER_S; /* silent for a minute */
-    admin_publish(admin, &figures);
+    figures_publish(&box, &figures);
     ck_assert_ptr_nonnull(strstr(get(admin, "/livez"), " 503 "));
     ck_assert_ptr_nonnull(strstr(get(admin, "/else"), " 404 "));
-    admin_free(admin);
+    close_admin(admin);
 }
 END_TEST
 
@@ -121,19 +130,17 @@ START_TEST(long_odd_and_many_clients_are_bounded) {
         fds[i] = connect_to(admin);
     for (int i = 0; i < N; i++)
         close(fds[i]);
-    admin_free(admin);
+    close_admin(admin);
 }
 END_TEST
 
 START_TEST(without_an_address_there_is_no_port_and_a_bad_one_is_refused) {
     struct admin *admin;
     struct error error;
-    struct admin_figures figures = {0};
-    ck_assert_int_eq(admin_new("", "w0", "m", &admin, &error), STATUS_OK);
+    ck_assert_int_eq(admin_new("", "w0", "m", &box, &admin, &error), STATUS_OK);
     ck_assert_ptr_null(admin);
-    admin_publish(admin, &figures);
     admin_free(admin);
-    ck_assert_int_ne(admin_new("127.0.0.1:notaport", "w0", "m", &admin, &error), STATUS_OK);
+    ck_assert_int_ne(admin_new("127.0.0.1:notaport", "w0", "m", &box, &admin, &error), STATUS_OK);
     ck_assert_ptr_nonnull(strstr(error.text, "admin"));
 }
 END_TEST

@@ -6,7 +6,6 @@
 #include "base/random.h"
 #include "proto/bus.h"
 #include "tests/support/suite.h"
-#include "worker/step/receive.h"
 #include "worker/step/step.h"
 #include "worker/worker.h"
 
@@ -135,7 +134,7 @@ static void router_event(void *context, const struct bus_event *event) {
 static void turn(struct scene *scene) {
     bool worked = false;
     for (uint32_t w = 0; w < N_WORKERS; w++)
-        worked = (!scene->down[w] && step_run(&scene->worker[w])) || worked;
+        worked = (!scene->down[w] && step_run(&scene->worker[w].stepper)) || worked;
     if (bus_dispatch(scene->bus, 64, router_event, scene) == 0 && !worked) {
         enum status status = bus_wait(scene->bus, 1000000); /* a nap for idle turns */
         ck_assert(status == STATUS_OK || status == STATUS_TIMEOUT);
