@@ -10,7 +10,7 @@
 static const struct template_kind *const kinds[] = {
     &template_kind_jinja, &template_kind_chatml, &template_kind_chatglm, &template_kind_baichuan};
 
-static const char *const role_names[TEMPLATE_ROLE_COUNT] = {
+const char *const template_role_names[TEMPLATE_ROLE_COUNT + 1] = {
     [TEMPLATE_SYSTEM] = "system", [TEMPLATE_DEVELOPER] = "developer",
     [TEMPLATE_USER] = "user",     [TEMPLATE_ASSISTANT] = "assistant",
     [TEMPLATE_TOOL] = "tool",
@@ -18,12 +18,12 @@ static const char *const role_names[TEMPLATE_ROLE_COUNT] = {
 
 const char *template_role_name(enum template_role role) {
     ASSERT((unsigned)role < TEMPLATE_ROLE_COUNT);
-    return role_names[role];
+    return template_role_names[role];
 }
 
 enum status template_role_parse(struct span name, enum template_role *role) {
     for (unsigned i = 0; i < TEMPLATE_ROLE_COUNT; i++) {
-        if (span_is(name, role_names[i])) {
+        if (span_is(name, template_role_names[i])) {
             *role = (enum template_role)i;
             return STATUS_OK;
         }

@@ -178,5 +178,6 @@ NODISCARD enum status template_end_in_message(const struct template_input *input
                                               struct template_prompt *prompt, struct error *error);
 
 /* "system", "developer", "user", "assistant", "tool". */
+extern const char *const template_role_names[TEMPLATE_ROLE_COUNT + 1]; /* NULL behind the last */
 const char *template_role_name(enum template_role role);
 NODISCARD enum status template_role_parse(struct span name, enum template_role *role);

@@ -1,7 +1,7 @@
 #include "model/template/template_continue.h"
 
 #include "base/buf.h"
-#include "model/template/jinja/jinja_text.h"
+#include "model/template/jinja/value/jinja_text.h"
 
 #include <string.h>
 

@@ -119,6 +119,7 @@ static enum status run_template(const struct template *chosen, const struct temp
                                 struct error *error) {
     struct jinja_input given = {.variables = variables_of(input, messages),
                                 .constants = constants_of(input),
+                                .roles = template_role_names,
                                 .now_s = input->now_s};
     enum status status = STATUS_NOMEM;
     if (given.variables && given.constants)

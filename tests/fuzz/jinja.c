@@ -2,6 +2,7 @@
  * cover it, and the same template says the same again. */
 #include "model/template/jinja/jinja.h"
 #include "base/utf8.h"
+#include "model/template/template.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -52,7 +53,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         require(error.text[0] != 0);
         return 0;
     }
-    struct jinja_input input = {.variables = variables, .constants = constants};
+    struct jinja_input input = {
+        .variables = variables, .constants = constants, .roles = template_role_names};
     if (jinja_render(program, &input, &output, &error) == STATUS_OK) {
         check_output(&output);
         require(jinja_render(program, &input, &again, &error) == STATUS_OK);

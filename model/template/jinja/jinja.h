@@ -51,11 +51,12 @@ struct jinja_mark {
 };
 
 struct jinja_input {
-    const json_t *variables; /* borrowed: an object; its texts are the request's, but for a
-                                message's role when `template_role_parse()` knows it */
-    const json_t *constants; /* borrowed, may be NULL: an object whose texts are the template's:
+    const json_t *variables;  /* borrowed: an object; its texts are the request's, but for a
+                                message's role that is one of `roles` */
+    const json_t *constants;  /* borrowed, may be NULL: an object whose texts are the template's:
                                 bos_token, eos_token. Wins over variables */
-    int64_t now_s;           /* seconds since 1970, for strftime_now(), in local time */
+    const char *const *roles; /* borrowed, NULL behind the last; may be NULL */
+    int64_t now_s;            /* seconds since 1970, for strftime_now(), in local time */
 };
 
 struct jinja_output {

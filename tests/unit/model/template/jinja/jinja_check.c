@@ -1,8 +1,9 @@
 #include "tests/unit/model/template/jinja/jinja_check.h"
 
+#include "model/template/template.h"
+
 #include <string.h>
 
-/* As tests/e2e/jinja_snippets.py has them. */
 /* As tests/e2e/jinja_snippets.py has them. */
 const char *jinja_check_variables =
     "{\"messages\": [{\"role\": \"user\", \"content\": \"x\"}], \"n\": 3, \"s\": \"h\\u00e9llo\", "
@@ -17,8 +18,10 @@ enum status jinja_check_run(const char *source, struct jinja_output *output, str
     struct jinja_program *program;
     json_t *variables = json_loads(jinja_check_variables, 0, NULL);
     json_t *constants = json_pack("{s:s}", "bos_token", "<s>");
-    struct jinja_input input = {
-        .variables = variables, .constants = constants, .now_s = 86400 * 365};
+    struct jinja_input input = {.variables = variables,
+                                .constants = constants,
+                                .roles = template_role_names,
+                                .now_s = 86400 * 365};
     struct span text = {source, strlen(source)};
     ck_assert_ptr_nonnull(variables);
     enum status status = jinja_parse(text, &program, error);

@@ -3,6 +3,7 @@
 #include "tests/unit/model/template/jinja/jinja_check.h"
 
 #include "base/buf.h"
+#include "model/template/template.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -144,7 +145,7 @@ START_TEST(long_requests_are_rendered) {
     memset(words, 'w', n);
     json_t *variables =
         json_pack("{s:[{s:s, s:s#}]}", "messages", "role", "user", "content", words, (int)n);
-    struct jinja_input input = {.variables = variables};
+    struct jinja_input input = {.variables = variables, .roles = template_role_names};
     static const char source[] = "{% for m in messages %}<{{ m.role }}>{{ m.content | trim + '.' }}"
                                  "{{ m.content == m.content }}{% endfor %}";
     ck_assert_int_eq(jinja_parse((struct span){source, sizeof source - 1}, &program, &error),

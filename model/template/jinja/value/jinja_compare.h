@@ -1,0 +1,20 @@
+/* model/template/jinja/value/jinja_compare.h: which values are equal, which comes first, and where a dict has a
+ * key. */
+#pragma once
+
+#include "base/status.h"
+#include "model/template/jinja/value/jinja_value.h"
+
+struct jinja_run;
+
+/* Whether a == b; never an error. Charges the run for what it compares. */
+NODISCARD enum status jinja_equal(struct jinja_run *run, struct jinja_value a, struct jinja_value b,
+                                  bool *equal);
+
+/* Orders a and b: below, at or above 0. STATUS_INVALID for kinds that have no order. */
+NODISCARD enum status jinja_order(struct jinja_run *run, struct jinja_value a, struct jinja_value b,
+                                  int *order);
+
+/* The place of a key, dict->n when it is not there. STATUS_INVALID for a key that cannot be one. */
+NODISCARD enum status jinja_dict_find(struct jinja_run *run, const struct jinja_dict *dict,
+                                      struct jinja_value key, size_t *at);
