@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+extern const struct family_network family_decoder;
+
 static uint32_t max_of(uint32_t a, uint32_t b) {
     return a > b ? a : b;
 }
@@ -15,7 +17,7 @@ static uint32_t qkv_dim(const struct decoder *decoder) {
     return (decoder->shard.heads.n + 2 * decoder->shard.kv_heads.n) * decoder->config.head_dim;
 }
 
-void decoder_close(struct family_model *model) {
+static void close_model(struct family_model *model) {
     struct decoder *decoder = (struct decoder *)model;
     for (uint32_t i = 0; i < decoder->config.n_layers; i++) {
         struct experts *experts = decoder->layers[i].experts;
@@ -77,12 +79,11 @@ static enum status fill_facts(struct decoder *decoder, const struct family_optio
     return rotary_variants(config, context, &decoder->head.facts, error);
 }
 
-enum status decoder_open(const struct family_options *options, const struct family *family,
-                         const struct decoder_names *names, bool gguf, struct family_model **model,
-                         struct error *error) {
+static enum status open_model(const struct family *family, const struct family_options *options,
+                              struct family_model **model, struct error *error) {
     const struct model_config *config = &options->model->config;
     bool from_gguf = config->files == CONFIG_FILES_GGUF;
-    if (from_gguf && !gguf)
+    if (from_gguf && !family->gguf)
         return error_set(error, STATUS_UNSUPPORTED, "%s: family %s is not read from GGUF files",
                          config->name, family->name);
     struct decoder *decoder =
@@ -91,7 +92,7 @@ enum status decoder_open(const struct family_options *options, const struct fami
         return error_set(error, STATUS_NOMEM, "%s: no memory for the model", config->name);
     decoder->head.family = family;
     decoder->config = *config;
-    decoder->names = from_gguf ? &decoder_names_gguf : names;
+    decoder->names = from_gguf ? &decoder_names_gguf : family->names;
     slots_init(&decoder->head.slots);
     uint32_t n_ranks = options->n_ranks ? options->n_ranks : 1;
     enum status status = shard_of(config, options->rank, n_ranks, &decoder->shard, error);
@@ -100,7 +101,7 @@ enum status decoder_open(const struct family_options *options, const struct fami
     if (status == STATUS_OK)
         status = fill_facts(decoder, options, error);
     if (status != STATUS_OK)
-        decoder_close(&decoder->head);
+        close_model(&decoder->head);
     else
         *model = &decoder->head;
     return status;
@@ -132,8 +133,8 @@ static enum status normalise_head(struct decoder *decoder, struct error *error) 
     return STATUS_OK;
 }
 
-enum status decoder_prepare(struct family_model *model, const struct kernels *kernels,
-                            struct kernels_ctx *ctx, struct comm *comm, struct error *error) {
+static enum status prepare(struct family_model *model, const struct kernels *kernels,
+                           struct kernels_ctx *ctx, struct comm *comm, struct error *error) {
     struct decoder *decoder = (struct decoder *)model;
     const struct model_config *config = &decoder->config;
     decoder->kernels = kernels;
@@ -155,3 +156,11 @@ enum status decoder_prepare(struct family_model *model, const struct kernels *ke
              (unsigned long long)decoder->rotary.hash);
     return STATUS_OK;
 }
+
+const struct family_network family_decoder = {
+    .open = open_model,
+    .close = close_model,
+    .scratch_bytes = decoder_scratch_bytes,
+    .prepare = prepare,
+    .forward = decoder_forward,
+};

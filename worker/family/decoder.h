@@ -1,7 +1,7 @@
 /* worker/family/decoder.h: what all transformer families here share: pre-norm layers of attention
  * and gated feed-forward, in one forward pass.
  *
- * A family is a table of names (struct decoder_names) and a row of family_table; what differs in
+ * A family is a row of family_table with the names of its tensors (decoder_names.h); what differs in
  * kind (biases, norms of heads, ALiBi, windows, experts) is read from struct model_config. Every
  * rank of a tensor-parallel group opens its own share: rows of q, k, v, gate and up, the same
  * columns of the two projections back, and rows of the vocabulary. Two sums a layer and one after
@@ -9,47 +9,12 @@
 #pragma once
 
 #include "model/config/config.h"
+#include "worker/family/decoder_names.h"
 #include "worker/family/family.h"
 #include "worker/family/rotary.h"
 #include "worker/family/shard.h"
 
 #include <stdint.h>
-
-/* Names of a checkpoint's tensors, without ".weight" and ".bias". Those of a layer come behind
- * `layer`, those of an expert behind `layer` and `expert`; both hold one %u. NULL: the family has
- * no such tensor. */
-struct decoder_names {
-    const char *embedding;
-    const char *norm;
-    const char *head;
-    const char *layer;
-    const char *attn_norm;
-    const char *qkv; /* all in one, rows q | k | v; else the three below */
-    const char *q;
-    const char *k;
-    const char *v;
-    const char *q_norm; /* when config.qk_norm */
-    const char *k_norm;
-    const char *out;
-    const char *ffn_norm;
-    const char *gate_up; /* both in one, rows gate | up; else the two below */
-    const char *gate;
-    const char *up;
-    const char *down;
-    const char *router; /* the rest when config.moe.n_experts */
-    const char *expert;
-    const char *expert_gate;
-    const char *expert_up;
-    const char *expert_down;
-    const char *shared_gate;
-    const char *shared_up;
-    const char *shared_down;
-    const char *shared_router; /* (1, dim): how much of the shared expert a token takes */
-};
-
-/* The names that most checkpoints of the hubs have, and those of all GGUF files. decoder_names.c */
-extern const struct decoder_names decoder_names_usual;
-extern const struct decoder_names decoder_names_gguf;
 
 /* Layers on the same input, in one matrix where the checkpoint's formats allow it, else one beside
  * the other: part i writes from column begin[i] on. */
@@ -106,16 +71,8 @@ struct decoder {
     struct decoder_layer layers[]; /* (config.n_layers) */
 };
 
-/* The hooks of struct family. `gguf`: whether the family is read from GGUF files too; `names` are
- * those of its hub checkpoints. */
-NODISCARD enum status decoder_open(const struct family_options *options,
-                                   const struct family *family, const struct decoder_names *names,
-                                   bool gguf, struct family_model **model, struct error *error);
-void decoder_close(struct family_model *model);
+/* decoder_forward.c: two hooks of family_decoder (decoder.c). */
 size_t decoder_scratch_bytes(const struct family_model *model, uint32_t n_tokens, uint32_t n_rows);
-NODISCARD enum status decoder_prepare(struct family_model *model, const struct kernels *kernels,
-                                      struct kernels_ctx *ctx, struct comm *comm,
-                                      struct error *error);
 void decoder_forward(struct family_model *model, const struct family_step *step);
 
 /* decoder_list.c: lists all slots of this rank. */

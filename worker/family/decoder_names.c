@@ -1,4 +1,4 @@
-#include "worker/family/decoder.h"
+#include "worker/family/decoder_names.h"
 
 const struct decoder_names decoder_names_usual = {
     .embedding = "model.embed_tokens",
@@ -44,4 +44,48 @@ const struct decoder_names decoder_names_gguf = {
     .gate = "ffn_gate",
     .up = "ffn_up",
     .down = "ffn_down",
+};
+
+/* Fused q|k|v; w2 is the gate and w1 is up. */
+const struct decoder_names decoder_names_qwen = {
+    .embedding = "transformer.wte",
+    .norm = "transformer.ln_f",
+    .head = "lm_head",
+    .layer = "transformer.h.%u.",
+    .attn_norm = "ln_1",
+    .qkv = "attn.c_attn",
+    .out = "attn.c_proj",
+    .ffn_norm = "ln_2",
+    .gate = "mlp.w2",
+    .up = "mlp.w1",
+    .down = "mlp.c_proj",
+};
+
+/* Fused q|k|v and gate|up. */
+const struct decoder_names decoder_names_chatglm = {
+    .embedding = "transformer.embedding.word_embeddings",
+    .norm = "transformer.encoder.final_layernorm",
+    .head = "transformer.output_layer",
+    .layer = "transformer.encoder.layers.%u.",
+    .attn_norm = "input_layernorm",
+    .qkv = "self_attention.query_key_value",
+    .out = "self_attention.dense",
+    .ffn_norm = "post_attention_layernorm",
+    .gate_up = "mlp.dense_h_to_4h",
+    .down = "mlp.dense_4h_to_h",
+};
+
+/* Fused q|k|v. */
+const struct decoder_names decoder_names_baichuan = {
+    .embedding = "model.embed_tokens",
+    .norm = "model.norm",
+    .head = "lm_head",
+    .layer = "model.layers.%u.",
+    .attn_norm = "input_layernorm",
+    .qkv = "self_attn.W_pack",
+    .out = "self_attn.o_proj",
+    .ffn_norm = "post_attention_layernorm",
+    .gate = "mlp.gate_proj",
+    .up = "mlp.up_proj",
+    .down = "mlp.down_proj",
 };

@@ -1,36 +1,69 @@
 #include "worker/family/family.h"
 
 #include "base/assert.h"
+#include "worker/family/decoder_names.h"
 
 #include <string.h>
 
-extern const struct family family_baichuan;
-extern const struct family family_chatglm;
-extern const struct family family_hash;
-extern const struct family family_llama;
-extern const struct family family_qwen;
-extern const struct family family_qwen2;
-extern const struct family family_qwen2_moe;
-extern const struct family family_qwen3;
-extern const struct family family_qwen3_moe;
+extern const struct family_network family_decoder;
+extern const struct family_network family_hash;
 
-const struct family *const family_table[] = {
-    &family_llama,     &family_qwen,    &family_qwen2,    &family_qwen3, &family_qwen2_moe,
-    &family_qwen3_moe, &family_chatglm, &family_baichuan, &family_hash,  NULL,
+/* Name, network, names of the tensors in hub checkpoints, and whether GGUF files are read too. */
+const struct family family_table[] = {
+    /* Llama, Mistral and what shares their shape (SmolLM2): RMSNorm before attention and before the
+     * feed-forward part, grouped-query attention with rotary positions, gated SiLU (Touvron et al.
+     * 2023; Jiang et al. 2023). Mistral 0.1 adds a sliding window; Llama 3.1 stretches low
+     * frequencies. GGUF files of this architecture keep q and k in the interleaved rotary form; the
+     * rows stay as they are and the kernels rotate neighbours, so packing needs no permutation. */
+    {"llama", &family_decoder, &decoder_names_usual, true},
+
+    /* Qwen, the first generation: logn attention and a rotary base that depends on the prompt's
+     * length (Bai et al. 2023; the rules are those of the model's own code). */
+    {"qwen", &family_decoder, &decoder_names_qwen, false},
+
+    /* Qwen2 and Qwen2.5: Llama's shape with biases on q, k and v (Yang et al. 2024). */
+    {"qwen2", &family_decoder, &decoder_names_usual, true},
+
+    /* Qwen3: Qwen2 without its biases and with RMSNorm of each query and key head (Yang et al.
+     * 2025). */
+    {"qwen3", &family_decoder, &decoder_names_usual, true},
+
+    /* Qwen2-MoE: Qwen2's attention; the feed-forward part is a mixture of experts. A token takes the
+     * n_active most probable of all experts with their softmax probabilities as they are (or divided
+     * by their sum, if the config says so), and one shared expert times a sigmoid of its own. */
+    {"qwen2_moe", &family_decoder, &decoder_names_usual, false},
+
+    /* Qwen3-MoE: Qwen3's attention with norms of each head; every feed-forward part is a mixture of
+     * experts without a shared one (Yang et al. 2025). */
+    {"qwen3_moe", &family_decoder, &decoder_names_usual, false},
+
+    /* ChatGLM3 (and ChatGLM2, GLM-4 of the same layout): two key-value heads, biases on q, k and v,
+     * rotary positions on neighbouring pairs of the first half of each head (Du et al. 2022; the
+     * layout is that of the model's own code). */
+    {"chatglm", &family_decoder, &decoder_names_chatglm, false},
+
+    /* Baichuan and Baichuan 2: the 13B models take ALiBi instead of rotary positions, and Baichuan 2
+     * normalises the rows of its output head (Yang et al. 2023). */
+    {"baichuan", &family_decoder, &decoder_names_baichuan, false},
+
+    /* The oracle of the tests. */
+    {"hash", &family_hash, NULL, false},
+
+    {NULL, NULL, NULL, false},
 };
 
 static void check_hooks(const struct family *family) {
-    ASSERT(family->name);
-    ASSERT(family->open && family->close);
-    ASSERT(family->scratch_bytes && family->prepare);
-    ASSERT(family->forward);
+    const struct family_network *network = family->network;
+    ASSERT(network->open && network->close);
+    ASSERT(network->scratch_bytes && network->prepare);
+    ASSERT(network->forward);
 }
 
 const struct family *family_find(const char *name) {
-    for (const struct family *const *row = family_table; *row; row++) {
-        check_hooks(*row);
-        if (strcmp((*row)->name, name) == 0)
-            return *row;
+    for (const struct family *row = family_table; row->name; row++) {
+        check_hooks(row);
+        if (strcmp(row->name, name) == 0)
+            return row;
     }
     return NULL;
 }

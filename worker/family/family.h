@@ -1,7 +1,8 @@
 /* worker/family/family.h: the seam of model families: from tokens and KV blocks to logits.
  *
- * A family is one `const struct family` in a file of its own and a row of family_table. Opening a
- * model reads its shapes and lists its tensors but takes no memory for them, so that a memory plan
+ * A family is a row of family_table: its name, the network that computes it, and the names of its
+ * tensors. A network (`decoder`, which all transformer families share, and `hash`, the oracle) is
+ * one `const struct family_network` in a file of its own. Opening a model reads its shapes and lists its tensors but takes no memory for them, so that a memory plan
  * can be made; worker/ranks/weights.c then fills the slots, family_model's `prepare` makes what
  * follows from them (rotary tables), and `forward` runs a step. Engine thread only; nothing
  * allocates in forward. Conformance: tests/conform/family_test.c walks the table. */
@@ -17,8 +18,9 @@
 #include <stdint.h>
 
 struct comm;
-struct model;
+struct decoder_names;
 struct family;
+struct model;
 
 #define FAMILY_VARIANTS_MAX 16
 
@@ -87,14 +89,12 @@ struct family_step {
     void *context;
 };
 
-struct family {
-    const char *name; /* as in model_config.family */
-
+struct family_network {
     /* Reads shapes and lists this rank's slots. STATUS_INVALID, STATUS_UNSUPPORTED with a line that
      * names the key or tensor, or says why the model cannot be cut for so many ranks;
      * STATUS_NOMEM. On success the caller owns *model. */
-    NODISCARD enum status (*open)(const struct family_options *options, struct family_model **model,
-                                  struct error *error);
+    NODISCARD enum status (*open)(const struct family *family, const struct family_options *options,
+                                  struct family_model **model, struct error *error);
     void (*close)(struct family_model *model); /* never NULL */
 
     /* Bytes of activations for steps of up to n_tokens tokens and n_rows sampled rows. */
@@ -111,12 +111,19 @@ struct family {
     void (*forward)(struct family_model *model, const struct family_step *step);
 };
 
-extern const struct family *const family_table[]; /* NULL-terminated */
+struct family {
+    const char *name; /* as in model_config.family */
+    const struct family_network *network;
+    const struct decoder_names *names; /* of the tensors in its hub checkpoints; NULL: no files */
+    bool gguf;                         /* read from GGUF files too */
+};
+
+extern const struct family family_table[]; /* ends with a row without a name */
 
 /* By name (model_config.family), or NULL. */
 const struct family *family_find(const char *name);
 
 static inline void family_close(struct family_model *model) {
     if (model)
-        model->family->close(model);
+        model->family->network->close(model);
 }

@@ -21,22 +21,22 @@ enum {
     N_BYTES = 256 /* ids below it are bytes; generated ids are above */
 };
 
-extern const struct family family_hash;
+extern const struct family_network family_hash;
 
 struct hash_model {
     struct family_model head;
     uint32_t step_us;
 };
 
-static enum status open_model(const struct family_options *options, struct family_model **model,
-                              struct error *error) {
+static enum status open_model(const struct family *family, const struct family_options *options,
+                              struct family_model **model, struct error *error) {
     if (options->n_ranks > 1)
         return error_field(error, STATUS_UNSUPPORTED, "tp", "hash cannot be cut for tp %u",
                            options->n_ranks);
     struct hash_model *hash = calloc(1, sizeof *hash);
     if (!hash)
         return error_set(error, STATUS_NOMEM, "no memory for the model");
-    hash->head.family = &family_hash;
+    hash->head.family = family;
     uint32_t context = options->model->config.context;
     if (options->context_max && options->context_max < context)
         context = options->context_max;
@@ -167,8 +167,7 @@ static void forward(struct family_model *model, const struct family_step *step) 
     }
 }
 
-const struct family family_hash = {
-    .name = "hash",
+const struct family_network family_hash = {
     .open = open_model,
     .close = close_model,
     .scratch_bytes = scratch_bytes,

@@ -70,7 +70,7 @@ static enum status open_family(const struct rank_options *options, struct family
                                             .context_max = options->context_max,
                                             .step_us = options->step_us};
     pthread_mutex_lock(&model_lock);
-    enum status status = family->open(&family_options, model, error);
+    enum status status = family->network->open(family, &family_options, model, error);
     pthread_mutex_unlock(&model_lock);
     return status;
 }
@@ -107,7 +107,7 @@ enum status rank_measure(const struct rank_options *options, struct rank_bytes *
     if (status == STATUS_OK) {
         result.facts = model->facts;
         result.scratch =
-            model->family->scratch_bytes(model, options->max_tokens, options->max_seqs) +
+            model->family->network->scratch_bytes(model, options->max_tokens, options->max_seqs) +
             logits_bytes_of(options, &model->facts);
         result.kv_per_token =
             (size_t)model->facts.n_layers * model->facts.block_bytes / KV_BLOCK_TOKENS;
@@ -156,7 +156,7 @@ static enum status take_memory(struct rank *rank, const struct rank_options *opt
     rank->kv_bytes = (size_t)kv_bytes;
     rank->kv.base = kv_take(rank, options->kv_shared);
     rank->scratch_bytes =
-        model->family->scratch_bytes(model, options->max_tokens, options->max_seqs);
+        model->family->network->scratch_bytes(model, options->max_tokens, options->max_seqs);
     rank->scratch = memory_take(rank, rank->scratch_bytes);
     rank->logits_bytes = logits_bytes_of(options, facts);
     if (facts->forced)
@@ -180,8 +180,8 @@ static enum status open_all(struct rank *rank, const struct rank_options *option
     if (rank->kernels)
         TRY(weights_load(&rank->weights, &rank->model->slots, rank->kernels, rank->ctx, error));
     TRY(take_memory(rank, options, error));
-    return rank->model->family->prepare(rank->model, rank->kernels, rank->ctx, options->comm,
-                                        error);
+    return rank->model->family->network->prepare(rank->model, rank->kernels, rank->ctx,
+                                                 options->comm, error);
 }
 
 enum status rank_open(struct rank *rank, const struct rank_options *options, struct error *error) {
@@ -226,7 +226,7 @@ void rank_run(struct rank *rank, const struct kernels_batch *batch, const uint32
         .layers_done = layers_done,
         .context = context,
     };
-    rank->model->family->forward(rank->model, &step);
+    rank->model->family->network->forward(rank->model, &step);
 }
 
 struct rank_kv rank_kv_of(const struct rank *rank) {
