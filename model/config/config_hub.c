@@ -135,6 +135,14 @@ static enum status read_dtype(const struct json_keys *keys, struct model_config 
     return STATUS_OK;
 }
 
+/* Every class once, with commas between. */
+static const char *classes_text(char *text, size_t size) {
+    size_t n = 0;
+    for (size_t i = 0; i < sizeof classes / sizeof *classes && n < size; i++)
+        n += (size_t)snprintf(text + n, size - n, "%s%s", i > 0 ? ", " : "", classes[i].class);
+    return text;
+}
+
 static enum status read_class(const struct json_keys *keys, struct model_config *config) {
     const json_t *list = json_keys_get(keys, "architectures");
     const json_t *first = json_array_get(list, 0);
@@ -148,10 +156,10 @@ static enum status read_class(const struct json_keys *keys, struct model_config 
         snprintf(config->family, sizeof config->family, "%s", classes[i].family);
         return classes[i].read(keys, config);
     }
+    char served[320];
     return json_keys_fail(keys, STATUS_UNSUPPORTED, "architectures",
-                          "is %.64s, which is not served; Llama, Mistral, Qwen, Qwen2, Qwen2-MoE, "
-                          "Qwen3, ChatGLM and Baichuan are",
-                          name);
+                          "is %.64s, which is not served; %s are", name,
+                          classes_text(served, sizeof served));
 }
 
 /* config_check() knows no files: its field as the key that it was read from. */
