@@ -59,9 +59,22 @@ static void on_end(void *context, uint64_t user, const struct request_end *end) 
     answer_end(front->sim, front->node, user, end);
 }
 
+/* What may cost a client its answer in the end (judge_quiet). */
+static void count_losses(struct counts *counts, const struct note *note) {
+    static const char *const of_requests[] = {"worker lost a request", "attempt stands still",
+                                              "hand-off not committed"};
+    if (strcmp(note->kind->message, "worker lost") == 0) {
+        counts->worker_losses++;
+        counts->request_losses += note->values[1];
+    }
+    for (unsigned i = 0; i < sizeof of_requests / sizeof *of_requests; i++)
+        counts->request_losses += strcmp(note->kind->message, of_requests[i]) == 0;
+}
+
 static void on_note(void *context, const struct note *note) {
     struct front *front = context;
     char text[300];
+    count_losses(&front->sim->counts, note);
     sim_trace(front->sim, "router %u: %s %s", front->node, note->kind->message,
               note_text(text, sizeof text, note, NULL));
 }

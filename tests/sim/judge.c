@@ -63,9 +63,10 @@ static void judge_router(struct sim *sim, uint32_t i) {
 }
 
 void judge_quiet(struct sim *sim) {
-    /* Each had its reason (judge_error.c), but a cluster in which that is usual does not keep its
-     * streams alive: it takes faults, or messages that get lost. */
-    uint64_t budget = 10 + sim->counts.faults / 10 + sim->counts.lost / 20;
+    /* Each had its reason (judge_error.c). A request is given up when it loses its worker once more
+     * while it runs there alone, so that a lost worker costs one request at most; or when it was
+     * lost eight times. */
+    uint64_t budget = sim->counts.worker_losses + sim->counts.request_losses / 8;
     if (sim->counts.given_up > budget)
         sim_fail(sim, "%llu requests were given up after losses, %llu may be",
                  (unsigned long long)sim->counts.given_up, (unsigned long long)budget);

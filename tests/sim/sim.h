@@ -240,6 +240,7 @@ struct counts {
     uint64_t lost, duplicated, reordered, garbled, stolen;
     uint64_t replays, handoffs, corrupted, busy, fenced, resends, poisoned, inexact, preemptions;
     uint64_t given_up; /* errors that a client saw though it did nothing for them */
+    uint64_t worker_losses, request_losses; /* that routers noted */
 };
 
 enum phase_of_run { RUN_SAFETY, RUN_HEALED, RUN_PROBE, RUN_QUIET, RUN_OVER };
