@@ -42,7 +42,7 @@ static enum turn emit(struct stepper *stepper) {
 }
 
 static const struct {
-    const char *name; /* as in the design and in traces */
+    const char *name; /* as in ARCHITECTURE.md */
     enum turn (*run)(struct stepper *stepper);
 } way[] = {
     {"receive", receive}, {"schedule", schedule}, {"batch", batch},
