@@ -15,7 +15,7 @@ import tempfile
 import threading
 import time
 
-from cluster import Cluster, Tally, eventually, get_json, post_json, request
+from cluster import Cluster, Tally, eventually, post_json, request
 
 MIB = 1 << 20
 TURN_S = 0.005  # the most CPU that a turn of the loop may take

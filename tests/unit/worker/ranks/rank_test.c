@@ -28,6 +28,13 @@ static const struct {
 } formats[N_FORMATS] = {{"f32", 1e-5f}, {"f16", 2e-3f}, {"q4_1", 2e-2f}, {"q8_0", 2e-2f}};
 static const uint32_t sizes[N_SIZES] = {2, 4, 8};
 
+/* Threads meet alike whatever the format; that is what a build that looks for races is for. */
+#ifdef __SANITIZE_THREAD__
+#define N_TRIED 1
+#else
+#define N_TRIED N_FORMATS
+#endif
+
 struct setup {
     struct model *model;
     struct forward forward;
@@ -323,10 +330,9 @@ START_TEST(the_kv_format_of_a_dummy_is_the_same_before_and_after) {
 END_TEST
 
 void suite_add(TCase *tests) {
-    tcase_add_loop_test(tests, a_cut_model_computes_what_the_whole_one_does, 0,
-                        N_FORMATS * N_SIZES);
+    tcase_add_loop_test(tests, a_cut_model_computes_what_the_whole_one_does, 0, N_TRIED * N_SIZES);
     tcase_add_loop_test(tests, per_size_the_bits_do_not_depend_on_chunks_batch_or_threads, 0,
-                        N_FORMATS * N_SIZES);
+                        N_TRIED * N_SIZES);
     tcase_add_loop_test(tests, layers_are_done_in_order_and_heads_held_twice_are_equal, 0, N_SIZES);
     tcase_add_test(tests, what_cannot_be_cut_is_refused_and_leaves_nothing);
     tcase_add_test(tests, figures_are_the_largest_ranks_and_add_up);
