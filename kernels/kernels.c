@@ -2,6 +2,9 @@
 
 #include <string.h>
 
+extern const struct kernels kernels_ref;
+extern const struct kernels kernels_cpu;
+
 const struct kernels *const kernels_table[] = {&kernels_ref, &kernels_cpu, NULL};
 
 const struct kernels *kernels_find(const char *name) {

@@ -294,5 +294,3 @@ static inline size_t moe_scratch(uint32_t n_rows, uint32_t n_active, uint32_t di
 /* The table of backends; NULL when there is none of that name. Walked by tests/conform. */
 const struct kernels *kernels_find(const char *name);
 extern const struct kernels *const kernels_table[]; /* NULL-terminated */
-extern const struct kernels kernels_ref;
-extern const struct kernels kernels_cpu;

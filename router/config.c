@@ -9,8 +9,7 @@
 #include <xxhash.h>
 
 static const char *policy_word(unsigned at) {
-    const struct policy *policy = policy_at(at);
-    return policy ? policy->name : NULL;
+    return policy_table[at] ? policy_table[at]->name : NULL;
 }
 
 #define AT(field) offsetof(struct config, field)

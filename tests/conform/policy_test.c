@@ -16,7 +16,7 @@ const double suite_timeout_s = 60;
 
 static int n_policies(void) {
     int n = 0;
-    while (policy_at((uint32_t)n))
+    while (policy_table[n])
         n++;
     return n;
 }
@@ -32,7 +32,7 @@ struct crowd {
 
 static void crowd_open(struct crowd *crowd, int i) {
     memset(crowd, 0, sizeof *crowd);
-    crowd->policy = policy_at((uint32_t)i);
+    crowd->policy = policy_table[i];
     ck_assert_ptr_eq(policy_find(crowd->policy->name), crowd->policy);
     crowd->random.state = 5;
     ck_assert_int_eq(crowd->policy->open(WORKERS, 9, &crowd->state), STATUS_OK);
@@ -167,7 +167,7 @@ END_TEST
 START_TEST(suspect_draining_and_mismatching_workers_get_nothing) {
     static struct fake fake;
     struct router_config config = fake_config();
-    config.policy = policy_at((uint32_t)_i)->name;
+    config.policy = policy_table[_i]->name;
     fake_open(&fake, &config);
     ck_assert_int_eq(fake_ask(&fake, 0, 5, 4), STATUS_CLOSED);
     uint32_t good = fake_worker(&fake, "good", ROLE_MIXED);

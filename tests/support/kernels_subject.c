@@ -56,7 +56,7 @@ void subject_close(struct subject *subject) {
 }
 
 struct subject subject_ref(const struct kernels_limits *limits) {
-    struct subject subject = {.kernels = &kernels_ref, .n_threads = 1};
+    struct subject subject = {.kernels = kernels_find("ref"), .n_threads = 1};
     struct kernels_options options = {.n_threads = 1, .limits = *limits};
     struct error error;
     ck_assert_int_eq(subject.kernels->open(&options, &subject.ctx, &error), STATUS_OK);

@@ -2,33 +2,22 @@
 
 #include "base/assert.h"
 
-#include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 
-static const struct policy *const policies[] = {
-    &policy_round_robin,
-    &policy_least_load,
-    &policy_two_choices,
-    &policy_prefix_affinity,
+extern const struct policy policy_round_robin;
+extern const struct policy policy_least_load;
+extern const struct policy policy_two_choices;
+extern const struct policy policy_prefix_affinity;
+
+const struct policy *const policy_table[] = {
+    &policy_round_robin, &policy_least_load, &policy_two_choices, &policy_prefix_affinity, NULL,
 };
-#define N_POLICIES (sizeof policies / sizeof policies[0])
-
-const struct policy *policy_at(uint32_t i) {
-    return i < N_POLICIES ? policies[i] : NULL;
-}
-
-static bool same_name(const char *a, const char *b) {
-    while (*a && *a == *b) {
-        a++;
-        b++;
-    }
-    return *a == *b;
-}
 
 const struct policy *policy_find(const char *name) {
-    for (uint32_t i = 0; i < N_POLICIES; i++) {
-        const struct policy *policy = policies[i];
-        if (!same_name(policy->name, name))
+    for (uint32_t i = 0; policy_table[i]; i++) {
+        const struct policy *policy = policy_table[i];
+        if (strcmp(policy->name, name) != 0)
             continue;
         ASSERT(policy->open);
         ASSERT(policy->close);

@@ -46,11 +46,9 @@ struct policy {
                        uint32_t n_hashes);
 };
 
-extern const struct policy policy_round_robin, policy_least_load, policy_two_choices,
-    policy_prefix_affinity;
-
-/* All policies, for option lists and the conformance suite; NULL past the end. */
-const struct policy *policy_at(uint32_t i);
+/* A policy is a file of its own and a row of this; NULL-terminated. Option lists, the conformance
+ * suite and the simulator walk it. */
+extern const struct policy *const policy_table[];
 
 /* NULL: no such policy. Asserts that the required hooks are set. */
 const struct policy *policy_find(const char *name);

@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+extern const struct kernels kernels_cpu;
+
 const char *const suite_name = "kernels_cpu";
 const double suite_timeout_s = 120;
 
