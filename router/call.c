@@ -8,7 +8,6 @@
 #include "router/answer.h"
 #include "router/api/dispatch.h"
 #include "router/front/exchange.h"
-#include "router/link.h"
 #include "router/meter.h"
 #include "router/prepare.h"
 #include "router/serving.h"
@@ -189,7 +188,6 @@ static void calls_flush(void *user) {
         list_remove(&call->link);
         advance(call);
     }
-    link_touch(calls->serving->link); /* stops and cancels move the core's next deadline */
 }
 
 void calls_note(struct call *call) {
@@ -246,7 +244,6 @@ void calls_begin(struct serving *serving, struct exchange *exchange,
     exchange->gone = on_gone;
     exchange->drained = on_drained;
     advance(call);
-    link_touch(serving->link); /* so do admissions */
 }
 
 static struct sequence *find_sequence(const struct calls *calls, uint64_t user) {

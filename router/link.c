@@ -82,7 +82,6 @@ static void on_readable(void *user, unsigned events) {
     (void)events;
     bus_dispatch(link->bus, EVENTS_PER_TURN, on_event, link);
     look_at_handshakes(link);
-    link_touch(link);
 }
 
 static void on_timer(void *user) {
@@ -91,7 +90,6 @@ static void on_timer(void *user) {
     uint64_t now_ns = clock_now_ns();
     router_loop_delay(serving->core, loop_delay_max_ns(serving->loop, now_ns));
     router_tick(serving->core, now_ns);
-    link_touch(link);
 }
 
 static void report_lost(struct link *link) {
@@ -116,19 +114,20 @@ static void before_sleep(void *user) {
         loop_timer_at(link->timer, deadline_ns);
 }
 
-void link_touch(struct link *link) {
+/* --- what the core asks for ----------------------------------------------------------------- */
+
+/* Sets the core's timer before the loop sleeps. */
+static void on_touched(void *context) {
+    struct link *link = context;
     loop_kick_add(link->serving->loop, &link->kick);
 }
-
-/* --- what the core asks for ----------------------------------------------------------------- */
 
 static void lose(struct link *link, uint32_t slot) {
     if (link->links[slot] != BUS_NO_LINK)
         bus_close(link->bus, link->links[slot]);
     link->links[slot] = BUS_NO_LINK;
     link->lost[slot] = true;
-    link->any_lost = true;
-    link_touch(link);
+    link->any_lost = true; /* told before the loop sleeps: this is inside an event */
 }
 
 static void open_link(void *context, uint32_t slot, const struct announce *announce) {
@@ -199,6 +198,7 @@ struct router_sink link_sink(struct link *link) {
         .send = send_message,
         .tokens = on_tokens,
         .end = on_end,
+        .touched = on_touched,
         .note = on_note,
     };
 }

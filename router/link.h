@@ -1,7 +1,7 @@
 /* router/link.h: the bus to the workers: messages in become events of the core, what the core wants
  * sent becomes messages.
  *
- * Also keeps the core's time: its timer is set anew after each turn in which it was touched. What
+ * Also keeps the core's time: its timer is set anew after each turn in which it had an event. What
  * the core asks for from inside its own calls (sink) never calls back into it: a link that fails
  * there is reported before the loop sleeps. Loop's thread only. */
 #pragma once
@@ -30,9 +30,6 @@ void link_free(struct link *link); /* NULL is fine */
 
 /* The sink for router_new(): bus and log here, tokens and ends to calls.h. */
 struct router_sink link_sink(struct link *link);
-
-/* The core was given an event by somebody else: sets its timer before the loop sleeps. */
-void link_touch(struct link *link);
 
 /* Peers whose greeting failed: other keys, no keys, not ZeroMQ at all. */
 uint64_t link_handshakes_failed(const struct link *link);

@@ -205,7 +205,6 @@ static void on_stop_signal(void *user, unsigned signal) {
     serving->draining = true;
     program->drain_until_ns = clock_now_ns() + program->config.drain_ns;
     router_drain(serving->core, clock_now_ns());
-    link_touch(serving->link);
     listener_drain(serving->listener);
     check_drained(program);
 }
@@ -289,7 +288,6 @@ static int serve(struct program *program) {
         close_all(program);
         return exit_with(EXIT_CONFIG, error.text);
     }
-    link_touch(serving->link);
     log_info("router ready", "name=%s port=%u announce=%s model=%s pid=%d",
              log_text(shown[0], sizeof shown[0], serving->name),
              (unsigned)listener_port(serving->listener), link_endpoint(serving->link),

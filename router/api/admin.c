@@ -174,7 +174,6 @@ static void answer_order(struct serving *serving, struct exchange *exchange, enu
         dispatch_error(serving, exchange, error);
         return;
     }
-    link_touch(serving->link);
     struct buf body;
     buf_init(&body, 0);
     buf_puts(&body, json);

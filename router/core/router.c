@@ -71,6 +71,8 @@ void router_free(struct router *router) {
 }
 
 static void begin(struct router *router, uint64_t now_ns) {
+    if (router->sink.touched)
+        router->sink.touched(router->sink.context);
     if (now_ns > router->now_ns)
         router->now_ns = now_ns;
 }

@@ -94,6 +94,8 @@ struct router_sink {
     void (*tokens)(void *context, uint64_t user, const struct token_run *run);
     /* The last word on a request; its spec's memory is the shell's again. */
     void (*end)(void *context, uint64_t user, const struct request_end *end);
+    /* An event came: router_deadline() may be another once it is handled. May be NULL. */
+    void (*touched)(void *context);
     /* For the log; its `request` is a spec's `user`. May be NULL. */
     void (*note)(void *context, const struct note *note);
 };

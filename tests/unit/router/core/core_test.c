@@ -46,6 +46,29 @@ START_TEST(announced_worker_gets_hello_and_is_ready_after_welcome) {
 }
 END_TEST
 
+/* A shell that sets its timer after each of these misses no deadline. */
+START_TEST(each_event_tells_that_the_deadline_may_be_another) {
+    open_default();
+    uint32_t n = fake.n_touched;
+    uint32_t w = fake_worker(&fake, "w", ROLE_MIXED);
+    ck_assert_uint_gt(fake.n_touched, n);
+    n = fake.n_touched;
+    ck_assert_int_eq(fake_ask(&fake, 0, 5, 4), STATUS_OK);
+    ck_assert_uint_eq(fake.n_touched, n + 1);
+    router_cancel(fake.router, fake.now_ns, fake.users[0].name);
+    ck_assert_uint_eq(fake.n_touched, n + 2);
+    router_tick(fake.router, fake.now_ns);
+    ck_assert_uint_eq(fake.n_touched, n + 3);
+    ck_assert_int_eq(router_drain_worker(fake.router, fake.now_ns, "w", false), STATUS_OK);
+    ck_assert_uint_eq(fake.n_touched, n + 4);
+    fake_lose(&fake, w);
+    ck_assert_uint_eq(fake.n_touched, n + 5);
+    router_drain(fake.router, fake.now_ns);
+    ck_assert_uint_eq(fake.n_touched, n + 6);
+    fake_close(&fake);
+}
+END_TEST
+
 START_TEST(words_of_another_session_are_dropped_and_counted) {
     open_default();
     uint32_t w = fake_worker(&fake, "w", ROLE_MIXED);
@@ -567,6 +590,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, too_long_for_all_is_refused);
     tcase_add_test(tests, client_cancel_and_stop_end_at_once_and_cancel_the_work);
     tcase_add_test(tests, own_submits_count_as_load_until_the_worker_reports_them);
+    tcase_add_test(tests, each_event_tells_that_the_deadline_may_be_another);
     tcase_add_test(tests, draining_router_takes_nothing_and_finishes_what_runs);
     tcase_add_test(tests, draining_worker_gets_no_work_and_its_streams_finish_or_move);
     tcase_add_test(tests, choices_of_one_call_are_sequences_of_their_own);

@@ -69,6 +69,11 @@ static void on_end(void *context, uint64_t user, const struct request_end *end) 
     fake->users[user].end = *end;
 }
 
+static void on_touched(void *context) {
+    struct fake *fake = context;
+    fake->n_touched++;
+}
+
 static void on_note(void *context, const struct note *note) {
     struct fake *fake = context;
     char text[160];
@@ -103,6 +108,7 @@ void fake_open(struct fake *fake, const struct router_config *config) {
                                .send = on_send,
                                .tokens = on_tokens,
                                .end = on_end,
+                               .touched = on_touched,
                                .note = on_note};
     ck_assert_int_eq(router_new(config, &sink, &fake->router), STATUS_OK);
 }

@@ -44,6 +44,7 @@ struct fake {
     bool open[FAKE_SLOTS];
     uint64_t progress[FAKE_SLOTS];
     uint32_t n_opened, n_closed;
+    uint32_t n_touched; /* events, as the core tells them */
     struct announce announced[FAKE_SLOTS];
     uint32_t n_notes;
     char notes[FAKE_NOTES][200]; /* "worker lost name=a reason=hung after_ms=1034 requests=0" */
