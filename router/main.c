@@ -12,17 +12,18 @@
 #include "base/random.h"
 #include "model/model.h"
 #include "proto/keys.h"
-#include "router/api/dispatch.h"
 #include "router/api/json_tree.h"
-#include "router/api_keys.h"
-#include "router/call.h"
+#include "router/call/calls.h"
+#include "router/call/meter.h"
+#include "router/call/serving.h"
+#include "router/call/text.h"
 #include "router/config.h"
 #include "router/core/router.h"
 #include "router/front/listener.h"
-#include "router/link.h"
-#include "router/meter.h"
-#include "router/serving.h"
-#include "router/text.h"
+#include "router/serve/api_keys.h"
+#include "router/serve/link.h"
+#include "router/serve/routes.h"
+#include "router/serve/server.h"
 
 #include <jansson.h>
 #include <malloc.h>
@@ -41,7 +42,7 @@
 #define MAPPED_BYTES (256 * 1024)
 
 struct program {
-    struct serving serving;
+    struct server server;
     struct config config;
     struct model *model;
     struct keys cluster; /* CURVE keys; wiped once the bus has them */
@@ -53,7 +54,7 @@ struct program {
 /* --- pieces up ------------------------------------------------------------------------------ */
 
 static enum status open_model(struct program *program, struct error *error) {
-    struct serving *serving = &program->serving;
+    struct serving *serving = &program->server.serving;
     const struct config *config = &program->config;
     struct model_options how = {.dummy = config->dummy};
     TRY(model_open(config->model, &how, &program->model, error));
@@ -80,9 +81,9 @@ static enum status open_model(struct program *program, struct error *error) {
 static enum status open_keys(struct program *program, uint64_t *prefix_seed, struct error *error) {
     const struct config *config = &program->config;
     if (config->api_keys[0])
-        TRY(api_keys_load(config->api_keys, false, &program->serving.keys, error));
+        TRY(api_keys_load(config->api_keys, false, &program->server.keys, error));
     if (config->admin_keys[0])
-        TRY(api_keys_load(config->admin_keys, true, &program->serving.admin_keys, error));
+        TRY(api_keys_load(config->admin_keys, true, &program->server.admin_keys, error));
     if (!config->keys[0])
         return STATUS_OK;
     TRY(keys_load(config->keys, &program->cluster, error));
@@ -91,9 +92,10 @@ static enum status open_keys(struct program *program, uint64_t *prefix_seed, str
 }
 
 static enum status open_core(struct program *program, uint64_t prefix_seed, struct error *error) {
-    struct serving *serving = &program->serving;
+    struct server *server = &program->server;
+    struct serving *serving = &server->serving;
     const struct config *config = &program->config;
-    struct router_sink sink = link_sink(serving->link);
+    struct router_sink sink = link_sink(server->link);
     struct router_config core = {
         .router_id = random_seed() | 1, /* never 0 */
         .seed = random_seed(),
@@ -107,7 +109,7 @@ static enum status open_core(struct program *program, uint64_t prefix_seed, stru
         .hang_ns_min = NS_PER_S,
         .prefix_key = prefix_seed,
     };
-    snprintf(core.name, sizeof core.name, "%s", serving->name);
+    snprintf(core.name, sizeof core.name, "%s", server->name);
     /* What a worker sends in WELCOME comes from the same model_open(). */
     const struct model_config *about = &program->model->config;
     _Static_assert(sizeof about->fingerprint == FINGERPRINT_BYTES &&
@@ -122,14 +124,15 @@ static enum status open_core(struct program *program, uint64_t prefix_seed, stru
 }
 
 static enum status open_workers(struct program *program, struct error *error) {
-    struct serving *serving = &program->serving;
+    struct server *server = &program->server;
+    struct serving *serving = &server->serving;
     const struct config *config = &program->config;
     uint64_t prefix_seed = 0;
     TRY(open_keys(program, &prefix_seed, error));
     struct link_config link = {.announce = config->announce,
                                .keys = config->keys[0] ? &program->cluster : NULL,
                                .max_workers = MESSAGE_PEERS_MAX};
-    enum status status = link_new(serving, &link, &serving->link, error);
+    enum status status = link_new(serving, &link, &server->link, error);
     keys_wipe(&program->cluster);
     TRY(status);
     TRY(open_core(program, prefix_seed, error));
@@ -142,7 +145,8 @@ static enum status open_workers(struct program *program, struct error *error) {
 }
 
 static enum status open_front(struct program *program, struct error *error) {
-    struct serving *serving = &program->serving;
+    struct server *server = &program->server;
+    struct serving *serving = &server->serving;
     const struct config *config = &program->config;
     struct listener_config listener = listener_config_default;
     listener.limits.body_bytes = config->max_body;
@@ -152,40 +156,41 @@ static enum status open_front(struct program *program, struct error *error) {
     listener.idle_ns = config->idle_ns;
     listener.head_ns = config->head_ns;
     listener.stall_ns = config->stall_ns;
-    if (metrics_new(1024, &serving->metrics) != STATUS_OK ||
-        meter_new(serving->metrics, serving->model, &serving->meter) != STATUS_OK)
+    if (metrics_new(1024, &server->metrics) != STATUS_OK ||
+        meter_new(server->metrics, serving->model, &serving->meter) != STATUS_OK)
         return error_set(error, STATUS_NOMEM, "no memory for the metrics");
-    const struct listener_calls calls = {dispatch_head, dispatch_exchange, serving};
+    const struct listener_calls calls = {routes_head, routes_exchange, server};
     enum status status =
-        listener_new(serving->loop, config->listen, &listener, &calls, &serving->listener, error);
+        listener_new(serving->loop, config->listen, &listener, &calls, &server->listener, error);
     if (status != STATUS_OK) {
         error_prefix(error, "--listen");
         return status;
     }
-    serving->exchanges = listener_exchanges(serving->listener);
-    serving->guard = (struct guard){.keys = serving->keys,
-                                    .admin_keys = serving->admin_keys,
-                                    .origins = config->origins.all,
-                                    .n_origins = config->origins.n,
-                                    .hosts = config->hosts.all,
-                                    .n_hosts = config->hosts.n,
-                                    .listen = config->listen,
-                                    .is_loopback = listener_is_loopback(serving->listener)};
+    serving->exchanges = listener_exchanges(server->listener);
+    server->guard = (struct guard){.keys = server->keys,
+                                   .admin_keys = server->admin_keys,
+                                   .origins = config->origins.all,
+                                   .n_origins = config->origins.n,
+                                   .hosts = config->hosts.all,
+                                   .n_hosts = config->hosts.n,
+                                   .listen = config->listen,
+                                   .is_loopback = listener_is_loopback(server->listener)};
     return STATUS_OK;
 }
 
 /* --- the end -------------------------------------------------------------------------------- */
 
 static void stop(struct program *program) {
-    loop_stop(program->serving.loop);
+    loop_stop(program->server.serving.loop);
 }
 
 /* Once the last byte of the last reply is out, or the time for it is over. */
 static void check_drained(void *user) {
     struct program *program = user;
-    const struct serving *serving = &program->serving;
+    const struct server *server = &program->server;
+    const struct serving *serving = &server->serving;
     bool is_quiet =
-        calls_count(serving->calls) == 0 && listener_counts(serving->listener).n_open == 0;
+        calls_count(serving->calls) == 0 && listener_counts(server->listener).n_open == 0;
     if (is_quiet || clock_now_ns() > program->drain_until_ns)
         stop(program);
     else
@@ -194,7 +199,8 @@ static void check_drained(void *user) {
 
 static void on_stop_signal(void *user, unsigned signal) {
     struct program *program = user;
-    struct serving *serving = &program->serving;
+    struct server *server = &program->server;
+    struct serving *serving = &server->serving;
     if (serving->draining) {
         log_info("asked twice: ending at once", "signal=%u", signal);
         stop(program);
@@ -205,7 +211,7 @@ static void on_stop_signal(void *user, unsigned signal) {
     serving->draining = true;
     program->drain_until_ns = clock_now_ns() + program->config.drain_ns;
     router_drain(serving->core, clock_now_ns());
-    listener_drain(serving->listener);
+    listener_drain(server->listener);
     check_drained(program);
 }
 
@@ -215,7 +221,7 @@ static void on_hangup(void *user, unsigned signal) {
 }
 
 static enum status watch_signals(struct program *program, struct error *error) {
-    struct loop *loop = program->serving.loop;
+    struct loop *loop = program->server.serving.loop;
     struct sigaction ignore = {.sa_handler = SIG_IGN};
     sigaction(SIGPIPE, &ignore, NULL);
     if (loop_signal_new(loop, SIGTERM, on_stop_signal, program, &program->signals[0]) !=
@@ -230,13 +236,14 @@ static enum status watch_signals(struct program *program, struct error *error) {
 /* --- the whole ------------------------------------------------------------------------------ */
 
 static enum status open_all(struct program *program, struct error *error) {
-    struct serving *serving = &program->serving;
-    serving->name = program->config.name;
+    struct server *server = &program->server;
+    struct serving *serving = &server->serving;
+    server->name = program->config.name;
     serving->deadline_ns = program->config.deadline_ns;
-    serving->created_s = clock_unix_s();
-    serving->started_ns = clock_now_ns();
+    server->created_s = clock_unix_s();
+    server->started_ns = clock_now_ns();
     serving->random.state = random_seed();
-    retry_init(&serving->retry, random_seed(), serving->started_ns);
+    retry_init(&serving->retry, random_seed(), server->started_ns);
     list_init(&serving->crowded);
     json_object_seed(0); /* before there are threads */
     json_tree_init(TREE_TIMES * program->config.max_body);
@@ -249,17 +256,18 @@ static enum status open_all(struct program *program, struct error *error) {
 }
 
 static void close_all(struct program *program) {
-    struct serving *serving = &program->serving;
+    struct server *server = &program->server;
+    struct serving *serving = &server->serving;
     pool_free(serving->pool);
     calls_free(serving->calls);
-    listener_free(serving->listener);
+    listener_free(server->listener);
     router_free(serving->core);
-    link_free(serving->link);
+    link_free(server->link);
     meter_free(serving->meter);
-    metrics_free(serving->metrics);
+    metrics_free(server->metrics);
     text_free(serving->text);
-    api_keys_free(serving->keys);
-    api_keys_free(serving->admin_keys);
+    api_keys_free(server->keys);
+    api_keys_free(server->admin_keys);
     model_close(program->model);
     for (unsigned i = 0; i < 3; i++)
         loop_watch_free(program->signals[i]);
@@ -276,12 +284,13 @@ static void tell_ready(const struct program *program) {
         *colon = 0;
     bool is_any = host[0] == 0 || strcmp(host, "*") == 0;
     snprintf(text, sizeof text, "READY=1\nLISTEN=%s:%u\n", is_any ? "0.0.0.0" : host,
-             (unsigned)listener_port(program->serving.listener));
+             (unsigned)listener_port(program->server.listener));
     notify_send(text);
 }
 
 static int serve(struct program *program) {
-    struct serving *serving = &program->serving;
+    struct server *server = &program->server;
+    struct serving *serving = &server->serving;
     struct error error = {0};
     char shown[2][ERROR_TEXT_MAX + 64];
     if (open_all(program, &error) != STATUS_OK) {
@@ -289,16 +298,16 @@ static int serve(struct program *program) {
         return exit_with(EXIT_CONFIG, error.text);
     }
     log_info("router ready", "name=%s port=%u announce=%s model=%s pid=%d",
-             log_text(shown[0], sizeof shown[0], serving->name),
-             (unsigned)listener_port(serving->listener), link_endpoint(serving->link),
+             log_text(shown[0], sizeof shown[0], server->name),
+             (unsigned)listener_port(server->listener), link_endpoint(server->link),
              log_text(shown[1], sizeof shown[1], serving->model), (int)getpid());
-    if (!serving->keys && !serving->guard.is_loopback)
+    if (!server->keys && !server->guard.is_loopback)
         log_warn("no API keys: everybody who reaches this address can use the model",
                  "listen=%s option=--api-keys",
                  log_text(shown[0], sizeof shown[0], program->config.listen));
     tell_ready(program);
     loop_run(serving->loop);
-    log_info("router ends", "name=%s", log_text(shown[0], sizeof shown[0], serving->name));
+    log_info("router ends", "name=%s", log_text(shown[0], sizeof shown[0], server->name));
     close_all(program);
     return EXIT_SUCCESS;
 }

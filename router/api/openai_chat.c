@@ -1,6 +1,6 @@
 /* OpenAI's chat completions: messages in, one assistant message per choice out. */
 #include "model/generation.h"
-#include "router/api/api.h"
+#include "router/api/dialect.h"
 #include "router/api/fields.h"
 #include "router/api/json_put.h"
 

@@ -1,5 +1,5 @@
 /* OpenAI's completions: text or ids in, text that follows them out. */
-#include "router/api/api.h"
+#include "router/api/dialect.h"
 #include "router/api/fields.h"
 #include "router/api/json_put.h"
 

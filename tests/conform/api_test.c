@@ -1,7 +1,7 @@
 /* Every dialect of the table, whoever adds it: found by its path, complete, and sound against what
  * every request may hold. */
 #include "model/json/json_get.h"
-#include "router/api/api.h"
+#include "router/serve/api.h"
 #include "tests/support/suite.h"
 
 #include <string.h>

@@ -3,7 +3,7 @@
  * template that writes all of it, with every byte of the request as plain text. */
 #include "base/assert.h"
 #include "model/json/json_get.h"
-#include "router/api/api.h"
+#include "router/api/dialect.h"
 
 #include <stdint.h>
 

@@ -1,7 +1,7 @@
 #include "base/buf.h"
 #include "base/file.h"
 #include "model/json/json_get.h"
-#include "router/api/api.h"
+#include "router/api/dialect.h"
 #include "router/api/field_table.h"
 #include "tests/support/suite.h"
 

@@ -1,5 +1,4 @@
 #include "model/json/json_get.h"
-#include "router/api/api.h"
 #include "router/api/errors.h"
 #include "router/api/json_put.h"
 #include "tests/support/suite.h"
@@ -244,38 +243,8 @@ START_TEST(a_prompt_that_is_too_long_is_refused_in_known_words) {
 }
 END_TEST
 
-START_TEST(a_path_that_is_nearly_served_is_named) {
-    static const char *const cases[][2] = {
-        {"/chat/completions", "/v1/chat/completions"},
-        {"/models/x", "/v1/models/x"},
-        {"/v1/models/", "/v1/models"},
-        {"//v1/models", "/v1/models"},
-        {"/v1//chat/completions/", "/v1/chat/completions"},
-        {"/v1/v1/completions", "/v1/completions"},
-        {"/v1/tokenize", "/tokenize"},
-        {"/", NULL},
-        {"/v1", NULL},
-        {"/v1/nothing", NULL},
-        {"*", NULL},
-    };
-    char near[256];
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        bool found = api_near(cases[i][0], near);
-        ck_assert_msg(found == (cases[i][1] != NULL), "%s: %s", cases[i][0], near);
-        if (found)
-            ck_assert_str_eq(near, cases[i][1]);
-    }
-    char longest[4000];
-    memset(longest, 'a', sizeof longest - 1);
-    longest[0] = '/';
-    longest[sizeof longest - 1] = 0;
-    ck_assert(!api_near(longest, near));
-}
-END_TEST
-
 void suite_add(TCase *tests) {
     tcase_add_test(tests, a_prompt_that_is_too_long_is_refused_in_known_words);
-    tcase_add_test(tests, a_path_that_is_nearly_served_is_named);
     tcase_add_test(tests, what_is_no_json_object_is_invalid);
     tcase_add_test(tests, legal_oddities_are_read);
     tcase_add_test(tests, depth_is_bounded);

@@ -1,5 +1,5 @@
 #include "model/json/json_get.h"
-#include "router/api/api.h"
+#include "router/api/dialect.h"
 #include "tests/support/suite.h"
 
 #include <stdio.h>

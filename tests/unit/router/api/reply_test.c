@@ -1,6 +1,6 @@
 /* Every kind of directly written reply is parsed back and compared. */
 #include "model/json/json_get.h"
-#include "router/api/api.h"
+#include "router/api/dialect.h"
 #include "tests/support/suite.h"
 
 #include <math.h>

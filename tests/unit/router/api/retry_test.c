@@ -1,5 +1,5 @@
 /* When refused clients are asked to come again. */
-#include "router/retry.h"
+#include "router/api/retry.h"
 
 #include "base/clock.h"
 #include "tests/support/suite.h"

@@ -1,0 +1,209 @@
+#include "router/call/admission.h"
+
+#include "base/assert.h"
+#include "base/clock.h"
+#include "model/model.h"
+#include "router/call/call.h"
+#include "router/call/serving.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void too_long(struct call *call, const char *field, size_t n_prompt) {
+    call_fail(call, STATUS_LIMIT, NULL, NULL);
+    errors_too_long(&call->error.error, field, call->reply.context, n_prompt,
+                    n_prompt < call->reply.context ? call->ask.sampling.max_new : 0);
+}
+
+/* Every prompt with its answer fits the context; an answer without a bound gets the default, or the
+ * rest of the context. */
+static bool check_lengths(struct call *call) {
+    struct ask *ask = &call->ask;
+    const char *field = ask->is_chat ? "messages" : "prompt";
+    for (uint32_t i = 0; i < ask->n_prompts; i++) {
+        size_t n = ask->prompts[i].ids.n;
+        if (n == 0) {
+            call_fail(call, STATUS_INVALID, NULL, NULL);
+            error_field(&call->error.error, STATUS_INVALID, field, "The prompt has no tokens");
+            return false;
+        }
+        if (n > call->reply.context ||
+            (ask->has_max_new && ask->sampling.max_new > call->reply.context - n)) {
+            too_long(call, n < call->reply.context ? "max_tokens" : field, n);
+            return false;
+        }
+        if (!ask->has_max_new && n >= call->reply.context) {
+            too_long(call, field, n);
+            return false;
+        }
+        call->reply.n_prompt_tokens += (uint32_t)n;
+    }
+    return true;
+}
+
+/* The echoed prompt is the beginning of the choice's text. */
+static enum status echo_prompt(struct call *call, struct sequence *sequence) {
+    struct detokenizer detokenizer;
+    detokenizer_init(&detokenizer, call->ask.skip_special);
+    for (uint32_t i = 0; i < sequence->n_prompt; i++)
+        TRY(detokenizer_push_any(&detokenizer, call->reply.tokenizer, sequence->tokens[i],
+                                 &sequence->text));
+    return detokenizer_flush(&detokenizer, &sequence->text);
+}
+
+static enum status make_sequence(struct call *call, struct sequence *sequence,
+                                 const struct ids *prompt, uint32_t max_new) {
+    sequence->tokens = reallocarray(NULL, prompt->n + max_new, sizeof *sequence->tokens);
+    if (!sequence->tokens)
+        return STATUS_NOMEM;
+    memcpy(sequence->tokens, prompt->at, prompt->n * sizeof *prompt->at);
+    sequence->n_prompt = (uint32_t)prompt->n;
+    return call->ask.echo ? echo_prompt(call, sequence) : STATUS_OK;
+}
+
+static uint32_t max_new_of(const struct call *call, uint32_t at) {
+    const struct ask *ask = &call->ask;
+    uint32_t rest = call->reply.context - (uint32_t)ask->prompts[at / ask->n_choices].ids.n;
+    if (ask->has_max_new)
+        return ask->sampling.max_new;
+    return ask->max_new > 0 && ask->max_new < rest ? ask->max_new : rest;
+}
+
+static struct request_spec spec_of(const struct call *call, uint32_t at) {
+    const struct ask *ask = &call->ask;
+    const struct sequence *sequence = &call->sequences[at];
+    const struct prefix_hashes *hashes = &call->hashes[at / ask->n_choices];
+    uint32_t max_new = max_new_of(call, at);
+    struct request_spec spec = {
+        .user = sequence->user,
+        .tokens = sequence->tokens,
+        .n_prompt = sequence->n_prompt,
+        .capacity = sequence->n_prompt + max_new,
+        .hashes = hashes->keys,
+        .n_hashes = hashes->n,
+        .salt = call->salt,
+        .priority = ask->priority,
+        .deadline_ns = call->deadline_ns,
+        .sampling = ask->sampling,
+    };
+    spec.sampling.choice = at % ask->n_choices;
+    spec.sampling.max_new = max_new;
+    if (spec.sampling.min_new > max_new)
+        spec.sampling.min_new = max_new;
+    return spec;
+}
+
+/* All sequences or none. */
+static enum status ask_core(struct call *call) {
+    uint32_t n = call->n_sequences;
+    struct request_spec *specs = calloc(n, sizeof *specs);
+    uint64_t *requests = calloc(n, sizeof *requests);
+    enum status status = specs && requests ? STATUS_OK : STATUS_NOMEM;
+    for (uint32_t i = 0; status == STATUS_OK && i < n; i++) {
+        status = call_take_number(call->serving->calls, &call->sequences[i]);
+        if (status == STATUS_OK)
+            specs[i] = spec_of(call, i);
+    }
+    if (status == STATUS_OK) {
+        /* Alive before the call, because their ends may come before it returns. */
+        for (uint32_t i = 0; i < n; i++)
+            call->sequences[i].alive = true;
+        call->n_alive = n;
+        status = router_request_all(call->serving->core, clock_now_ns(), specs, n, requests);
+        for (uint32_t i = 0; i < n; i++)
+            if (status == STATUS_OK)
+                call->sequences[i].request = requests[i];
+            else
+                call->sequences[i].alive = false;
+        call->n_alive = status == STATUS_OK ? call->n_alive : 0;
+    }
+    free(specs);
+    free(requests);
+    return status;
+}
+
+static void refuse(struct call *call, enum status status) {
+    char text[320];
+    switch (status) {
+    case STATUS_BUSY:
+        call_fail(call, status, "queue_full", "The queue is full; try again later");
+        break;
+    case STATUS_CLOSED:
+        call_fail(call, status, NULL,
+                  call->serving->draining ? "This router is shutting down; try again elsewhere"
+                                          : serving_no_worker(call->serving, text, sizeof text));
+        break;
+    case STATUS_LIMIT:
+        call_too_long(call);
+        break;
+    case STATUS_NOMEM:
+        call_fail(call, status, NULL, "No memory for the request");
+        break;
+    default:
+        call_fail(call, status, NULL, "The request cannot be served");
+    }
+}
+
+/* Nothing is to be generated: echoes alone. */
+static void end_at_once(struct call *call) {
+    for (uint32_t i = 0; i < call->n_sequences; i++)
+        call->sequences[i].end = (struct request_end){.kind = END_DONE, .finish = FINISH_LENGTH};
+    call_note(call);
+}
+
+static enum status admit_all(struct call *call) {
+    const struct ask *ask = &call->ask;
+    for (uint32_t i = 0; i < call->n_sequences; i++)
+        TRY(make_sequence(call, &call->sequences[i], &ask->prompts[i / ask->n_choices].ids,
+                          max_new_of(call, i)));
+    if (max_new_of(call, 0) > 0)
+        return ask_core(call);
+    end_at_once(call);
+    return STATUS_OK;
+}
+
+void admission_run(struct call *call) {
+    struct ask *ask = &call->ask;
+    struct serving *serving = call->serving;
+    if (!call->dialect->writer)
+        return; /* it needs no tokens but the prompt's */
+    if (!check_lengths(call))
+        return;
+    if (serving->draining) {
+        refuse(call, STATUS_CLOSED);
+        return;
+    }
+    if (serving->deadline_ns > 0)
+        call->deadline_ns = call->received_ns + serving->deadline_ns;
+    if (!ask->has_seed)
+        ask->sampling.seed = random_next(&serving->random);
+    call->stops = (struct text_stops){.strings = ask->stops,
+                                      .n = ask->n_stops,
+                                      .n_min = ask->sampling.min_new,
+                                      .include_stop = ask->include_stop};
+    uint32_t n = ask->n_prompts * ask->n_choices;
+    call->sequences = calloc(n, sizeof *call->sequences);
+    if (!call->sequences) {
+        refuse(call, STATUS_NOMEM);
+        return;
+    }
+    call->n_sequences = n;
+    for (uint32_t i = 0; i < n; i++) {
+        struct sequence *sequence = &call->sequences[i];
+        *sequence =
+            (struct sequence){.call = call, .user = UINT32_MAX, .is_first = true, .stop = -1};
+        buf_init(&sequence->text, 0);
+        text_stream_init(&sequence->stream, serving->text, &call->stops, ask->skip_special);
+        if (!ask->is_chat || ask->is_continued) /* the answer goes on with its prompt's text */
+            detokenizer_continue(&sequence->stream.detokenizer);
+        else if (text_model(serving->text)->template.has_metadata)
+            text_stream_skip_metadata(&sequence->stream);
+    }
+    enum status status = admit_all(call);
+    if (status != STATUS_OK) {
+        refuse(call, status);
+        return;
+    }
+    for (uint32_t i = 0; i < ask->n_prompts; i++)
+        ids_fini(&ask->prompts[i].ids);
+}

@@ -1,0 +1,46 @@
+#include "router/call/call.h"
+
+#include "router/api/errors.h"
+#include "router/call/serving.h"
+
+void call_fail(struct call *call, enum status status, const char *code, const char *text) {
+    if (call->failed)
+        return;
+    call->failed = true;
+    call->error.code = code;
+    call->error.status = text ? error_set(&call->error.error, status, "%s", text) : status;
+}
+
+void call_too_long(struct call *call) {
+    size_t longest = 0;
+    if (call->failed)
+        return;
+    for (uint32_t i = 0; i < call->n_sequences; i++)
+        if (call->sequences[i].n_prompt > longest)
+            longest = call->sequences[i].n_prompt;
+    call_fail(call, STATUS_LIMIT, NULL, NULL);
+    errors_too_long(&call->error.error, call->ask.is_chat ? "messages" : "prompt",
+                    serving_context(call->serving), longest, 0);
+}
+
+void call_note(struct call *call) {
+    struct calls *calls = call->serving->calls;
+    if (list_empty(&call->link))
+        list_push_back(&calls->noted, &call->link);
+    loop_kick_add(call->serving->loop, &calls->kick);
+}
+
+enum status call_take_number(struct calls *calls, struct sequence *sequence) {
+    if (calls->n_free == 0)
+        return STATUS_BUSY;
+    sequence->user = calls->free[--calls->n_free];
+    calls->sequences[sequence->user] = sequence;
+    return STATUS_OK;
+}
+
+void call_give_number(struct calls *calls, struct sequence *sequence) {
+    if (sequence->user >= calls->n_max || calls->sequences[sequence->user] != sequence)
+        return; /* it never got one */
+    calls->sequences[sequence->user] = NULL;
+    calls->free[calls->n_free++] = sequence->user;
+}

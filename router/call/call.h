@@ -1,0 +1,116 @@
+/* router/call/call.h: a client's call: what is known of it from its request to the end of its
+ * reply.
+ *
+ * A call has one or more sequences: choices times prompts. All are admitted or none. calls.c takes
+ * it through its stages. Loop's thread only, but for what a job of the pool has while it works. */
+#pragma once
+
+#include "base/buf.h"
+#include "base/list.h"
+#include "base/loop.h"
+#include "base/map.h"
+#include "base/pool.h"
+#include "router/api/dialect.h"
+#include "router/call/text.h"
+#include "router/core/router.h"
+#include "router/front/exchange.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct serving;
+
+enum call_stage { CALL_PARSE, CALL_TOKENIZE, CALL_ADMIT, CALL_STREAM, CALL_FINISH, CALL_STAGES };
+
+/* One choice of one prompt: what the core calls a request. */
+struct sequence {
+    struct call *call;
+    uint32_t user;    /* its number for the core: index in struct calls */
+    uint64_t request; /* the core's name, while `alive` */
+    bool alive;       /* the core may still call back */
+    bool ended;       /* its last piece was made */
+    uint32_t *tokens; /* owned (n_prompt + max_new): prompt first, then what was generated */
+    uint32_t n_prompt;
+    uint32_t n_emitted;              /* by the core */
+    uint32_t n_read;                 /* of them turned into text */
+    uint32_t n_written;              /* of them in a chunk; stays 0 for plain replies */
+    uint32_t text_offset;            /* characters of the choice before token n_written */
+    struct token_logprobs *logprobs; /* owned (n_emitted of logprobs_size), or NULL */
+    uint32_t logprobs_size;
+    struct text_stream stream;
+    struct buf text;        /* read and not yet written; all of it for plain replies */
+    bool is_first;          /* nothing was written yet */
+    int stop;               /* the stop string that matched, or -1 */
+    struct request_end end; /* when no longer alive */
+    uint64_t last_token_ns;
+};
+
+struct call {
+    struct list link;  /* of those with news */
+    struct list every; /* of all calls */
+    struct serving *serving;
+    const struct dialect *dialect;
+    uint64_t exchange; /* 0: the client is gone, or has its reply */
+    enum call_stage stage;
+    bool working; /* a job of the pool has it */
+    bool parsed, tokenized;
+    bool gone;    /* the client left */
+    bool failed;  /* `error` says why; the reply is the error */
+    bool begun;   /* a 200 and events are out */
+    bool blocked; /* the client reads too slowly: `pending` waits for it */
+    struct pool_job job;
+    struct list waits; /* of those that wait for memory to parse in */
+    struct buf body;   /* owned: until it is parsed */
+    size_t n_bytes;    /* that it had */
+    size_t n_charged;  /* bytes that the budget of all bodies holds for it */
+    struct ask ask;
+    struct api_error error;
+    struct reply reply;
+    struct text_stops stops;
+    struct prefix_hashes {
+        struct map_key *keys; /* owned (n) */
+        uint32_t n;
+    } * hashes; /* owned (n_prompts) */
+    uint64_t salt;
+    struct sequence *sequences; /* owned (n_sequences) */
+    uint32_t n_sequences;
+    uint32_t n_alive;
+    uint32_t n_ended;
+    uint32_t n_replays; /* of all sequences */
+    struct buf whole;   /* owned: the reply, where it is no stream */
+    enum status build_status;
+    bool built;                           /* `whole` is there, or being made */
+    struct buf pending;                   /* owned: events that the client could not take yet */
+    char request_id[EXCHANGE_ID_MAX + 1]; /* x-request-id, for the log */
+    const char *origin; /* borrowed for life: CORS lets this one read the answer; or NULL */
+    uint64_t received_ns;
+    uint64_t deadline_ns; /* 0: none */
+    uint64_t first_token_ns;
+    uint64_t stage_ns[CALL_STAGES]; /* when each stage was over */
+};
+
+/* All calls, and the sequences of all calls by their numbers. */
+struct calls {
+    struct serving *serving;
+    struct list noted; /* of struct call.link */
+    struct list every; /* of struct call.every */
+    struct loop_kick kick;
+    struct sequence **sequences; /* owned (n_max): by number */
+    uint32_t *free;              /* owned (n_max): stack of numbers */
+    uint32_t n_free;
+    uint32_t n_max;
+    uint32_t n_calls;
+};
+
+/* Puts the call on the list of those to be looked at before the loop sleeps. */
+void call_note(struct call *call);
+
+/* A number for a sequence. STATUS_BUSY when all are taken. */
+NODISCARD enum status call_take_number(struct calls *calls, struct sequence *sequence);
+void call_give_number(struct calls *calls, struct sequence *sequence);
+
+/* The workers of now cannot hold one of the call's prompts. */
+void call_too_long(struct call *call);
+
+/* Puts the error aside as the call's reply; the next stage is its end. */
+void call_fail(struct call *call, enum status status, const char *code, const char *text);

@@ -1,0 +1,227 @@
+#include "router/call/prepare.h"
+
+#include "base/log.h"
+#include "router/api/json_tree.h"
+#include "router/call/call.h"
+#include "router/call/serving.h"
+#include "router/front/exchange.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A body of this size parses in about a millisecond (jansson, token ids). */
+#define PARSE_INLINE_BYTES (64u << 10)
+
+/* Tokenizing is about 100 ns a byte at worst; a thread's turn costs 20 us or more. */
+#define TOKENIZE_INLINE_BYTES 1024u
+
+static enum status parse_body(struct call *call) {
+    struct ask *ask = &call->ask;
+    const char *bytes = call->body.data ? call->body.data : "";
+    enum status status =
+        json_tree_parse(bytes, call->body.n, &ask->tree, &ask->body, &call->error.error);
+    if (status == STATUS_LIMIT)
+        call->error.code = "body_too_large";
+    TRY(status);
+    call->parsed = true;
+    return call->dialect->parse(ask->body, &call->serving->limits, ask, &call->error);
+}
+
+static enum status encode_prompt(struct call *call, struct ask_prompt *prompt) {
+    struct ask *ask = &call->ask;
+    struct text *text = call->serving->text;
+    if (prompt->is_ids)
+        return STATUS_OK;
+    /* A prompt that is cut afterwards may be longer first. */
+    ids_init(&prompt->ids,
+             ask->truncate ? MESSAGE_TOKENS_MAX * 4u : call->serving->limits.prompt_max);
+    struct error *error = &call->error.error;
+    enum status status =
+        ask->is_chat
+            ? text_encode_chat(text, &ask->chat.input, ask->add_special, &prompt->ids, error)
+            : text_encode(text, prompt->text, ask->add_special, &prompt->ids, error);
+    if (status == STATUS_OK)
+        return STATUS_OK;
+    const char *field = ask->is_chat ? "messages" : "prompt";
+    if (status == STATUS_LIMIT)
+        return errors_too_long(error, field, call->serving->limits.prompt_max, 0, 0);
+    if (error->field[0] == 0 && status != STATUS_NOMEM) {
+        struct error plain = *error;
+        return error_field(error, status, field, "%s", plain.text);
+    }
+    return status;
+}
+
+static void cut_front(struct ids *ids, uint32_t n_keep) {
+    if (n_keep == 0 || ids->n <= n_keep)
+        return;
+    memmove(ids->at, ids->at + (ids->n - n_keep), n_keep * sizeof *ids->at);
+    ids->n = n_keep;
+}
+
+static enum status hash_prompts(struct call *call) {
+    struct ask *ask = &call->ask;
+    call->salt = text_salt(call->serving->text, ask->cache_salt);
+    call->hashes = calloc(ask->n_prompts, sizeof *call->hashes);
+    if (!call->hashes)
+        return STATUS_NOMEM;
+    for (uint32_t i = 0; i < ask->n_prompts; i++) {
+        const struct ids *ids = &ask->prompts[i].ids;
+        struct prefix_hashes *hashes = &call->hashes[i];
+        if (ids->n < TEXT_BLOCK_TOKENS)
+            continue;
+        hashes->keys = calloc(ids->n / TEXT_BLOCK_TOKENS, sizeof *hashes->keys);
+        if (!hashes->keys)
+            return STATUS_NOMEM;
+        hashes->n = text_hash(call->serving->text, call->salt, ids->at, ids->n, hashes->keys);
+    }
+    return STATUS_OK;
+}
+
+/* Parses what is not parsed yet, and makes ids of it. On either kind of thread; touches nothing but
+ * the call, the limits and the text. */
+static enum status prepare(struct call *call) {
+    if (!call->parsed)
+        TRY(parse_body(call));
+    struct ask *ask = &call->ask;
+    for (uint32_t i = 0; i < ask->n_prompts; i++) {
+        TRY(encode_prompt(call, &ask->prompts[i]));
+        cut_front(&ask->prompts[i].ids, ask->truncate);
+    }
+    if (call->dialect->writer && hash_prompts(call) != STATUS_OK)
+        return error_set(&call->error.error, STATUS_NOMEM, "no memory for the prompt");
+    ask_drop_body(ask);
+    call->tokenized = true;
+    return STATUS_OK;
+}
+
+static void fail_with(struct call *call, enum status status) {
+    if (status != STATUS_OK)
+        call_fail(call, status, call->error.code, NULL);
+}
+
+/* Did it only lack memory that other trees have now? It is as it was, then. */
+static bool is_crowded(const struct call *call, enum status status) {
+    return status == STATUS_BUSY && !call->parsed;
+}
+
+void prepare_drop_body(struct call *call) {
+    buf_fini(&call->body);
+    if (call->n_charged > 0)
+        exchanges_give_body(call->serving->exchanges, call->n_charged);
+    call->n_charged = 0;
+}
+
+/* Large trees and bodies end here and not on the loop's thread, which may be in a hurry. */
+static void run_job(struct pool_job *job) {
+    struct call *call = list_entry(job, struct call, job);
+    enum status status = prepare(call);
+    call->error.status = status;
+    if (is_crowded(call, status))
+        return;
+    if (status != STATUS_OK)
+        ask_drop_body(&call->ask);
+    buf_fini(&call->body);
+}
+
+static void job_done(struct pool_job *job, enum status status);
+
+static void submit(struct call *call) {
+    struct serving *serving = call->serving;
+    call->job = (struct pool_job){.run = run_job, .done = job_done};
+    list_init(&call->job.link);
+    call->working = true;
+    serving->n_jobs++;
+    if (pool_submit(serving->pool, &call->job) == STATUS_OK)
+        return;
+    serving->n_jobs--;
+    call->working = false;
+    call_fail(call, STATUS_BUSY, NULL, "too many requests are being tokenized");
+}
+
+/* The first of those that wait for memory, once it may be there. One at a time: what it frees in
+ * its turn wakes the next. Trees live outside of jobs only while one is about to begin. */
+static void try_crowded(struct serving *serving) {
+    if (list_empty(&serving->crowded))
+        return;
+    struct call *call = list_entry(list_first(&serving->crowded), struct call, waits);
+    list_remove(&call->waits);
+    submit(call);
+    if (call->failed)
+        call_note(call);
+}
+
+static void wait_for_memory(struct call *call) {
+    struct serving *serving = call->serving;
+    call->error = (struct api_error){0};
+    list_push_back(&serving->crowded, &call->waits);
+    if (serving->n_jobs == 0)
+        try_crowded(serving);
+}
+
+static void job_done(struct pool_job *job, enum status status) {
+    struct call *call = list_entry(job, struct call, job);
+    struct serving *serving = call->serving;
+    call->working = false;
+    serving->n_jobs--;
+    if (status == STATUS_OK && is_crowded(call, call->error.status) && !call->gone) {
+        wait_for_memory(call);
+        return;
+    }
+    prepare_drop_body(call);
+    fail_with(call, status == STATUS_OK ? call->error.status : status);
+    call_note(call);
+    if (status == STATUS_OK)
+        try_crowded(serving);
+}
+
+/* R2: once for each name, and only so many names: they are the client's choice. */
+static void log_unknown(const char *name) {
+    static char seen[32][64];
+    static unsigned n_seen;
+    for (unsigned i = 0; i < n_seen; i++)
+        if (strcmp(seen[i], name) == 0)
+            return;
+    if (name[0] == 0 || n_seen == sizeof seen / sizeof seen[0])
+        return;
+    char shown[160];
+    memcpy(seen[n_seen++], name, sizeof seen[0]);
+    log_info("unknown field ignored", "field=%s", log_text(shown, sizeof shown, name));
+}
+
+bool prepare_parse(struct call *call) {
+    if (call->parsed || call->failed)
+        return true;
+    if (call->body.n <= PARSE_INLINE_BYTES) {
+        enum status status = parse_body(call);
+        if (is_crowded(call, status)) {
+            wait_for_memory(call);
+            return false;
+        }
+        prepare_drop_body(call);
+        fail_with(call, status);
+        return true;
+    }
+    submit(call);
+    return false;
+}
+
+/* How much text there is to tokenize; a template may write all that a chat's body says. */
+static size_t text_bytes(const struct call *call) {
+    const struct ask *ask = &call->ask;
+    size_t n = ask->is_chat ? call->n_bytes : 0;
+    for (uint32_t i = 0; i < ask->n_prompts; i++)
+        n += ask->prompts[i].text.n + ask->prompts[i].ids.n / 4;
+    return n;
+}
+
+bool prepare_tokenize(struct call *call) {
+    if (!call->tokenized && text_bytes(call) > TOKENIZE_INLINE_BYTES) {
+        submit(call);
+        return false;
+    }
+    if (!call->tokenized)
+        fail_with(call, prepare(call));
+    log_unknown(call->ask.unknown);
+    return true;
+}

@@ -1,0 +1,231 @@
+/* What `tandem status` and `tandem drain` use; guard.h says who may. */
+#include "base/clock.h"
+#include "model/json/json_get.h"
+#include "router/api/json_put.h"
+#include "router/call/serving.h"
+#include "router/core/router.h"
+#include "router/front/exchange.h"
+#include "router/serve/api.h"
+#include "router/serve/link.h"
+#include "router/serve/routes.h"
+#include "router/serve/server.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static void put_text(struct buf *out, const char *name, const char *value) {
+    buf_printf(out, "\"%s\":", name);
+    json_put_string(out, value, strlen(value));
+    buf_putc(out, ',');
+}
+
+static void put_number(struct buf *out, const char *name, uint64_t value) {
+    buf_printf(out, "\"%s\":%llu,", name, (unsigned long long)value);
+}
+
+/* The comma behind the last member becomes the bracket. */
+static void close_with(struct buf *out, char bracket) {
+    if (buf_status(out) != STATUS_OK)
+        return;
+    if (out->data[out->n - 1] == ',')
+        out->data[out->n - 1] = bracket;
+    else
+        buf_putc(out, bracket);
+}
+
+static void put_router(const struct server *server, struct buf *out) {
+    struct router_stats stats;
+    router_stats(server->serving.core, &stats);
+    buf_putc(out, '{');
+    put_text(out, "name", server->name);
+    put_number(out, "pid", (uint64_t)getpid());
+    put_number(out, "uptime_s", (clock_now_ns() - server->started_ns) / NS_PER_S);
+    put_text(out, "version", TANDEM_VERSION);
+    put_text(out, "model", server->serving.model);
+    put_text(out, "announce", link_endpoint(server->link));
+    buf_printf(out, "\"draining\":%s,\"ready\":%s,\"requests\":{",
+               server->serving.draining ? "true" : "false",
+               serving_ready(&server->serving) ? "true" : "false");
+    put_number(out, "queued", stats.n_queued);
+    put_number(out, "running", stats.n_running);
+    put_number(out, "completed", stats.n_completed);
+    put_number(out, "failed", stats.n_failed);
+    put_number(out, "cancelled", stats.n_cancelled);
+    put_number(out, "refused", stats.n_refused);
+    put_number(out, "admitted", stats.n_admitted);
+    close_with(out, '}');
+    buf_puts(out, ",\"core\":{");
+    put_number(out, "replays", stats.n_replays);
+    put_number(out, "inexact", stats.n_inexact);
+    put_number(out, "stale_dropped", stats.n_stale_dropped);
+    put_number(out, "fenced", stats.n_fenced);
+    put_number(out, "poisoned", stats.n_poisoned);
+    put_number(out, "resends", stats.n_resends);
+    put_number(out, "handoffs", stats.n_handoffs);
+    put_number(out, "local", stats.n_local);
+    put_number(out, "tokens", stats.n_tokens);
+    close_with(out, '}');
+    buf_putc(out, '}');
+}
+
+static void put_load(const struct load *load, struct buf *out) {
+    buf_puts(out, "\"blocks\":{");
+    put_number(out, "total", load->blocks_total);
+    put_number(out, "free", load->blocks_free);
+    put_number(out, "used", load->blocks_used);
+    put_number(out, "reserved", load->blocks_reserved);
+    put_number(out, "quarantined", load->blocks_quarantined);
+    put_number(out, "cached", load->blocks_cached);
+    close_with(out, '}');
+    buf_puts(out, ",\"sequences\":{");
+    put_number(out, "running", load->n_running);
+    put_number(out, "waiting", load->n_waiting);
+    close_with(out, '}');
+    buf_puts(out, ",\"handoffs\":{");
+    put_number(out, "in", load->n_handoffs_in);
+    put_number(out, "out", load->n_handoffs_out);
+    put_number(out, "bytes", load->handoff_bytes);
+    close_with(out, '}');
+    buf_putc(out, ',');
+    put_number(out, "preemptions", load->n_preemptions);
+    put_number(out, "tokens_per_s", load->tokens_per_s);
+    put_number(out, "steps", load->n_steps);
+    put_number(out, "tokens", load->n_tokens);
+    put_number(out, "prompt_tokens", load->n_prompt_tokens);
+    put_number(out, "step_us_typical", load->step_us_typical);
+}
+
+static void put_worker(const struct worker_view *view, struct buf *out) {
+    static const char *const roles[] = {"mixed", "prefill", "decode"};
+    const struct welcome *welcome = &view->welcome;
+    uint64_t now_ns = clock_now_ns();
+    char incarnation[24];
+    snprintf(incarnation, sizeof incarnation, "%016llx", (unsigned long long)welcome->incarnation);
+    buf_putc(out, '{');
+    put_text(out, "name", welcome->name);
+    put_text(out, "role", roles[(unsigned)welcome->role <= ROLE_DECODE ? welcome->role : 0]);
+    put_text(out, "state", slot_state_name(view->state));
+    if (view->state == SLOT_REFUSED || view->state == SLOT_RIVAL)
+        put_text(out, "reason", refusal_name(view->refusal));
+    if (view->state == SLOT_LOADING)
+        put_number(out, "percent", view->loading);
+    put_number(out, "pid", welcome->pid);
+    put_text(out, "incarnation", incarnation);
+    put_text(out, "model", welcome->model);
+    put_number(out, "tp", welcome->kv.tp);
+    put_text(out, "backend", welcome->backend);
+    put_number(out, "context", welcome->context);
+    put_number(out, "assigned", view->n_assigned);
+    put_number(
+        out, "heard_ms_ago",
+        view->heard_ns != 0 && now_ns > view->heard_ns ? (now_ns - view->heard_ns) / NS_PER_MS : 0);
+    put_load(&view->load, out);
+    close_with(out, '}');
+}
+
+static void answer_status(struct server *server, struct exchange *exchange, const char *rest) {
+    struct buf body;
+    (void)rest;
+    buf_init(&body, 0);
+    buf_puts(&body, "{\"routers\":[");
+    put_router(server, &body);
+    buf_puts(&body, "],\"workers\":[");
+    for (uint32_t slot = 0; slot < MESSAGE_PEERS_MAX; slot++) {
+        struct worker_view view;
+        if (router_worker(server->serving.core, slot, &view) != STATUS_OK)
+            continue;
+        put_worker(&view, &body);
+        buf_putc(&body, ',');
+    }
+    close_with(&body, ']');
+    buf_putc(&body, '}');
+    routes_reply(server, exchange, 200, "application/json", &body);
+    buf_fini(&body);
+}
+
+/* {"worker": NAME, "exit": true}; small enough to be read here and now (GUARD_ADMIN_BODY_MAX). */
+struct order {
+    char worker[MESSAGE_NAME_MAX];
+    bool exits;
+};
+
+static enum status read_order(const struct exchange *exchange, struct order *order,
+                              struct error *error) {
+    json_t *root = NULL;
+    TRY(json_get_parse(exchange->body, exchange->n_body, &root, error));
+    struct json_get get = {root, "", error};
+    struct span worker = {0};
+    enum status status = json_get_text(&get, "worker", MESSAGE_NAME_MAX - 1, &worker);
+    if (status == STATUS_OK && worker.n == 0)
+        status = json_get_fail(&get, STATUS_INVALID, "worker", "must name a worker");
+    if (status == STATUS_OK)
+        status = json_get_bool(&get, "exit", &order->exits);
+    if (status == STATUS_OK)
+        memcpy(order->worker, worker.bytes, worker.n);
+    json_decref(root);
+    return status;
+}
+
+static void answer_order(struct server *server, struct exchange *exchange, enum status status,
+                         const struct order *order, struct api_error *error, const char *json) {
+    if (status == STATUS_NOT_FOUND)
+        error_field(&error->error, status, "worker", "There is no worker `%s`", order->worker);
+    error->status = status;
+    if (status != STATUS_OK) {
+        routes_error(server, exchange, error);
+        return;
+    }
+    struct buf body;
+    buf_init(&body, 0);
+    buf_puts(&body, json);
+    routes_reply(server, exchange, 200, "application/json", &body);
+    buf_fini(&body);
+}
+
+static void answer_drain(struct server *server, struct exchange *exchange, const char *rest) {
+    struct api_error error = {0};
+    struct order order = {0};
+    (void)rest;
+    enum status status = read_order(exchange, &order, &error.error);
+    if (status == STATUS_OK)
+        status =
+            router_drain_worker(server->serving.core, clock_now_ns(), order.worker, order.exits);
+    answer_order(server, exchange, status, &order, &error, "{\"status\":\"draining\"}");
+}
+
+static void answer_resume(struct server *server, struct exchange *exchange, const char *rest) {
+    struct api_error error = {0};
+    struct order order = {0};
+    (void)rest;
+    enum status status = read_order(exchange, &order, &error.error);
+    if (status == STATUS_OK)
+        status = router_resume_worker(server->serving.core, clock_now_ns(), order.worker);
+    answer_order(server, exchange, status, &order, &error, "{\"status\":\"resumed\"}");
+}
+
+const struct dialect dialect_status = {
+    .name = "status",
+    .method = "GET",
+    .path = "/admin/status",
+    .is_admin = true,
+    .answer = answer_status,
+};
+
+const struct dialect dialect_drain = {
+    .name = "drain",
+    .method = "POST",
+    .path = "/admin/drain",
+    .is_admin = true,
+    .body_max = GUARD_ADMIN_BODY_MAX,
+    .answer = answer_drain,
+};
+
+const struct dialect dialect_resume = {
+    .name = "resume",
+    .method = "POST",
+    .path = "/admin/resume",
+    .is_admin = true,
+    .body_max = GUARD_ADMIN_BODY_MAX,
+    .answer = answer_resume,
+};

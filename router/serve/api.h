@@ -1,0 +1,23 @@
+/* router/serve/api.h: what is served: the table of dialects, and how a path finds its row. */
+#pragma once
+
+#include "router/api/dialect.h"
+
+#include <stdbool.h>
+
+/* Those that are no model's words; router/api/dialect.h has the others. */
+extern const struct dialect dialect_models, dialect_model, dialect_tokenizer_info, dialect_health,
+    dialect_livez, dialect_readyz, dialect_version, dialect_metrics, dialect_status, dialect_drain,
+    dialect_resume;
+
+/* The n-th dialect, or NULL past the last. */
+const struct dialect *api_dialect(unsigned n);
+
+/* A path that is served and looks like this one: with /v1 in front (a client's base URL lacks it)
+ * or without it, without doubled slashes or one at the end. False: none. */
+bool api_near(const char *path, char near[256]);
+
+/* The dialect for a method and a decoded path; `*rest` points at the last segment where it takes
+ * one. NULL when there is none; then `allow` holds the methods of that path, or "". */
+const struct dialect *api_find(const char *method, const char *path, const char **rest,
+                               char allow[64]);

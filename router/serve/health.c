@@ -1,0 +1,108 @@
+/* What probes and scrapers read: open to all, and cheap. */
+#include "base/clock.h"
+#include "base/loop.h"
+#include "base/metrics.h"
+#include "router/call/calls.h"
+#include "router/call/meter.h"
+#include "router/call/serving.h"
+#include "router/front/exchange.h"
+#include "router/front/listener.h"
+#include "router/serve/api.h"
+#include "router/serve/link.h"
+#include "router/serve/routes.h"
+#include "router/serve/server.h"
+
+#include <stdio.h>
+
+static void answer_text(struct server *server, struct exchange *exchange, unsigned status,
+                        const char *json) {
+    struct buf body;
+    buf_init(&body, 0);
+    buf_puts(&body, json);
+    routes_reply(server, exchange, status, "application/json", &body);
+    buf_fini(&body);
+}
+
+/* Would a request be served now? */
+static void answer_health(struct server *server, struct exchange *exchange, const char *rest) {
+    (void)rest;
+    char text[64];
+    snprintf(text, sizeof text, "{\"status\":\"ok\",\"workers\":%u}",
+             serving_n_workers(&server->serving));
+    if (serving_ready(&server->serving))
+        answer_text(server, exchange, 200, text);
+    else if (server->serving.draining)
+        answer_text(server, exchange, 503, "{\"status\":\"draining\"}");
+    else
+        answer_text(server, exchange, 503, "{\"status\":\"no worker\"}");
+}
+
+/* This answer is the proof. */
+static void answer_livez(struct server *server, struct exchange *exchange, const char *rest) {
+    (void)rest;
+    answer_text(server, exchange, 200, "{\"status\":\"ok\"}");
+}
+
+static void answer_version(struct server *server, struct exchange *exchange, const char *rest) {
+    (void)rest;
+    answer_text(server, exchange, 200, "{\"version\":\"" TANDEM_VERSION "\"}");
+}
+
+static void answer_metrics(struct server *server, struct exchange *exchange, const char *rest) {
+    struct buf body;
+    (void)rest;
+    buf_init(&body, 0);
+    const struct serving *serving = &server->serving;
+    const struct meter_now now = {
+        .core = serving->core,
+        .n_calls = calls_count(serving->calls),
+        .http = listener_counts(server->listener),
+        .body_bytes = exchanges_body_bytes(serving->exchanges),
+        .n_handshakes_failed = link_handshakes_failed(server->link),
+        .turn = loop_turn_max(serving->loop, clock_now_ns()),
+    };
+    meter_refresh(serving->meter, &now);
+    metrics_write(server->metrics, &body);
+    routes_reply(server, exchange, 200, METRICS_CONTENT_TYPE, &body);
+    buf_fini(&body);
+}
+
+const struct dialect dialect_health = {
+    .name = "health",
+    .method = "GET",
+    .path = "/health",
+    .is_open = true,
+    .answer = answer_health,
+};
+
+const struct dialect dialect_livez = {
+    .name = "livez",
+    .method = "GET",
+    .path = "/livez",
+    .is_open = true,
+    .answer = answer_livez,
+};
+
+const struct dialect dialect_readyz = {
+    .name = "readyz",
+    .method = "GET",
+    .path = "/readyz",
+    .is_open = true,
+    .answer = answer_health,
+};
+
+const struct dialect dialect_version = {
+    .name = "version",
+    .method = "GET",
+    .path = "/version",
+    .is_open = true,
+    .answer = answer_version,
+};
+
+const struct dialect dialect_metrics = {
+    .name = "metrics",
+    .method = "GET",
+    .path = "/metrics",
+    .is_open = true,
+    .answer = answer_metrics,
+};

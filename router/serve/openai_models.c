@@ -1,0 +1,62 @@
+/* /v1/models: the one model that is served. Answers while the cluster loads, too. */
+#include "router/api/json_put.h"
+#include "router/call/serving.h"
+#include "router/front/exchange.h"
+#include "router/serve/api.h"
+#include "router/serve/routes.h"
+#include "router/serve/server.h"
+
+#include <string.h>
+
+static void put_model(const struct server *server, struct buf *out) {
+    size_t n = strlen(server->serving.model);
+    buf_puts(out, "{\"id\":");
+    json_put_string(out, server->serving.model, n);
+    buf_puts(out, ",\"object\":\"model\",\"created\":");
+    json_put_int(out, server->created_s);
+    buf_puts(out, ",\"owned_by\":\"tandem\",\"root\":");
+    json_put_string(out, server->serving.model, n);
+    buf_puts(out, ",\"parent\":null,\"max_model_len\":");
+    json_put_int(out, serving_context(&server->serving));
+    buf_puts(out, ",\"permission\":[]}");
+}
+
+static void answer_list(struct server *server, struct exchange *exchange, const char *rest) {
+    struct buf body;
+    (void)rest;
+    buf_init(&body, 0);
+    buf_puts(&body, "{\"object\":\"list\",\"data\":[");
+    put_model(server, &body);
+    buf_puts(&body, "]}");
+    routes_reply(server, exchange, 200, "application/json", &body);
+    buf_fini(&body);
+}
+
+static void answer_one(struct server *server, struct exchange *exchange, const char *rest) {
+    if (strcmp(rest, server->serving.model) != 0) {
+        struct api_error error = {.code = "model_not_found"};
+        error.status = error_field(&error.error, STATUS_NOT_FOUND, "model",
+                                   "The model `%.256s` does not exist", rest);
+        routes_error(server, exchange, &error);
+        return;
+    }
+    struct buf body;
+    buf_init(&body, 0);
+    put_model(server, &body);
+    routes_reply(server, exchange, 200, "application/json", &body);
+    buf_fini(&body);
+}
+
+const struct dialect dialect_models = {
+    .name = "models",
+    .method = "GET",
+    .path = "/v1/models",
+    .answer = answer_list,
+};
+
+const struct dialect dialect_model = {
+    .name = "model",
+    .method = "GET",
+    .path = "/v1/models/",
+    .answer = answer_one,
+};

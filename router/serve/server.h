@@ -1,0 +1,25 @@
+/* router/serve/server.h: what the endpoints see: all that serves, as main.c puts it together.
+ * Loop's thread only. */
+#pragma once
+
+#include "router/call/serving.h"
+#include "router/serve/guard.h"
+
+#include <stdint.h>
+
+struct api_keys;
+struct link;
+struct listener;
+struct metrics;
+
+struct server {
+    struct serving serving;    /* what calls share */
+    struct listener *listener; /* all borrowed: main.c owns them */
+    struct link *link;
+    struct api_keys *keys, *admin_keys; /* or NULL */
+    struct guard guard;                 /* who may ask; before the listener runs */
+    struct metrics *metrics;
+    const char *name;  /* this router's */
+    int64_t created_s; /* Unix time of the start */
+    uint64_t started_ns;
+};

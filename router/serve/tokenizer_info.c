@@ -1,0 +1,59 @@
+/* /tokenizer_info: what the model's tokenizer is, in vLLM's shape. */
+#include "model/model.h"
+#include "router/api/json_put.h"
+#include "router/call/serving.h"
+#include "router/call/text.h"
+#include "router/serve/api.h"
+#include "router/serve/routes.h"
+#include "router/serve/server.h"
+
+static void put_token_text(const struct tokenizer *tokenizer, uint32_t id, struct buf *out) {
+    if (id == TOKEN_NONE) {
+        buf_puts(out, "null");
+        return;
+    }
+    struct span text = tokenizer_bytes(tokenizer, id);
+    json_put_string(out, text.bytes, text.n);
+}
+
+static void put_bool(bool value, struct buf *out) {
+    buf_puts(out, value ? "true" : "false");
+}
+
+/* What transformers' tokenizer_config.json says, for clients that render and count by themselves
+ * (lm-eval's remote tokenizer). Sequences are not padded here: there is no token for it. */
+static void answer_info(struct server *server, struct exchange *exchange, const char *rest) {
+    const struct model *model = text_model(server->serving.text);
+    const struct tokenizer *tokenizer = model->tokenizer;
+    struct span chat = model->template_source;
+    struct buf body;
+    (void)rest;
+    buf_init(&body, 0);
+    buf_puts(&body, "{\"tokenizer_class\":\"PreTrainedTokenizerFast\",\"bos_token\":");
+    put_token_text(tokenizer, tokenizer->bos_id, &body);
+    buf_puts(&body, ",\"eos_token\":");
+    put_token_text(tokenizer, tokenizer->eos_id, &body);
+    buf_puts(&body, ",\"pad_token\":null,\"add_bos_token\":");
+    put_bool(tokenizer->add_bos, &body);
+    buf_puts(&body, ",\"add_eos_token\":");
+    put_bool(tokenizer->add_eos, &body);
+    buf_puts(&body, ",\"vocab_size\":");
+    json_put_int(&body, tokenizer_n_tokens(tokenizer));
+    buf_puts(&body, ",\"model_max_length\":");
+    json_put_int(&body, serving_context(&server->serving));
+    buf_puts(&body, ",\"chat_template\":");
+    if (chat.n > 0)
+        json_put_string(&body, chat.bytes, chat.n);
+    else
+        buf_puts(&body, "null");
+    buf_putc(&body, '}');
+    routes_reply(server, exchange, 200, "application/json", &body);
+    buf_fini(&body);
+}
+
+const struct dialect dialect_tokenizer_info = {
+    .name = "tokenizer_info",
+    .method = "GET",
+    .path = "/tokenizer_info",
+    .answer = answer_info,
+};

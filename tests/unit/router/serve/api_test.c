@@ -1,0 +1,41 @@
+/* The table of what is served. */
+#include "router/serve/api.h"
+#include "tests/support/suite.h"
+
+#include <string.h>
+
+const char *const suite_name = "router_api_paths";
+const double suite_timeout_s = 10;
+
+START_TEST(a_path_that_is_nearly_served_is_named) {
+    static const char *const cases[][2] = {
+        {"/chat/completions", "/v1/chat/completions"},
+        {"/models/x", "/v1/models/x"},
+        {"/v1/models/", "/v1/models"},
+        {"//v1/models", "/v1/models"},
+        {"/v1//chat/completions/", "/v1/chat/completions"},
+        {"/v1/v1/completions", "/v1/completions"},
+        {"/v1/tokenize", "/tokenize"},
+        {"/", NULL},
+        {"/v1", NULL},
+        {"/v1/nothing", NULL},
+        {"*", NULL},
+    };
+    char near[256];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        bool found = api_near(cases[i][0], near);
+        ck_assert_msg(found == (cases[i][1] != NULL), "%s: %s", cases[i][0], near);
+        if (found)
+            ck_assert_str_eq(near, cases[i][1]);
+    }
+    char longest[4000];
+    memset(longest, 'a', sizeof longest - 1);
+    longest[0] = '/';
+    longest[sizeof longest - 1] = 0;
+    ck_assert(!api_near(longest, near));
+}
+END_TEST
+
+void suite_add(TCase *tests) {
+    tcase_add_test(tests, a_path_that_is_nearly_served_is_named);
+}

@@ -1,0 +1,110 @@
+#include "router/config.h"
+#include "router/serve/api_keys.h"
+#include "tests/support/suite.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+const char *const suite_name = "router_keys";
+const double suite_timeout_s = 60;
+
+static enum status load(const char *text, struct api_keys **keys, struct error *error) {
+    char path[] = "/tmp/tandem-keys-XXXXXX";
+    int fd = mkstemp(path);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq((int)write(fd, text, strlen(text)), (int)strlen(text));
+    close(fd);
+    enum status status = api_keys_load(path, true, keys, error);
+    unlink(path);
+    return status;
+}
+
+START_TEST(keys_are_lines_without_comments_and_blanks) {
+    struct api_keys *keys = NULL;
+    struct error error;
+    ck_assert_int_eq(load("# who\n\n  one \r\ntwo", &keys, &error), STATUS_OK);
+    ck_assert(api_keys_has(keys, "one") && api_keys_has(keys, "two"));
+    ck_assert(!api_keys_has(keys, "") && !api_keys_has(keys, "on") && !api_keys_has(keys, "onee"));
+    ck_assert(!api_keys_has(keys, "# who"));
+    api_keys_free(keys);
+}
+END_TEST
+
+START_TEST(a_file_that_others_may_change_or_read_is_refused) {
+    static const struct {
+        mode_t mode;
+        enum status plain, private;
+    } told[] = {
+        {0600, STATUS_OK, STATUS_OK},         {0440, STATUS_OK, STATUS_OK},
+        {0644, STATUS_OK, STATUS_DENIED},     {0660, STATUS_DENIED, STATUS_DENIED},
+        {0602, STATUS_DENIED, STATUS_DENIED},
+    };
+    char path[] = "/tmp/tandem-keys-XXXXXX";
+    int fd = mkstemp(path);
+    ck_assert_int_eq((int)write(fd, "one\n", 4), 4);
+    for (unsigned i = 0; i < sizeof told / sizeof *told; i++) {
+        for (unsigned is_private = 0; is_private < 2; is_private++) {
+            struct api_keys *keys = NULL;
+            struct error error = {0};
+            ck_assert_int_eq(fchmod(fd, told[i].mode), 0);
+            enum status status = api_keys_load(path, is_private, &keys, &error);
+            ck_assert_msg(status == (is_private ? told[i].private : told[i].plain), "%o %u: %s",
+                          (unsigned)told[i].mode, is_private, error.text);
+            ck_assert(status == STATUS_OK || strstr(error.text, path));
+            api_keys_free(keys);
+        }
+    }
+    close(fd);
+    unlink(path);
+}
+END_TEST
+
+START_TEST(a_file_without_keys_is_an_error) {
+    struct api_keys *keys = NULL;
+    struct error error;
+    ck_assert_int_eq(load("# nobody\n", &keys, &error), STATUS_INVALID);
+    ck_assert_int_eq(api_keys_load("/nonexistent/keys", false, &keys, &error), STATUS_IO);
+    ck_assert_ptr_nonnull(strstr(error.text, "/nonexistent/keys"));
+    char *line = malloc(API_KEY_BYTES_MAX + 3);
+    memset(line, 'k', API_KEY_BYTES_MAX + 1);
+    strcpy(line + API_KEY_BYTES_MAX + 1, "\n");
+    ck_assert_int_eq(load(line, &keys, &error), STATUS_LIMIT);
+    free(line);
+    ck_assert_ptr_null(keys);
+}
+END_TEST
+
+static enum status read_config(char **argv, int argc, struct buf *errors) {
+    struct config config;
+    buf_init(errors, 65536);
+    enum status status = config_read(&config, argc, argv, errors);
+    if (status == STATUS_OK) {
+        ck_assert_str_eq(config.policy, "two_choices");
+        ck_assert_uint_eq(config.queue, 7);
+    }
+    config_fini(&config);
+    return status;
+}
+
+START_TEST(mistakes_in_options_are_all_named) {
+    struct buf errors;
+    char *good[] = {"tandem-router", "--model=hash", "--policy=two_choices", "--queue=7", NULL};
+    ck_assert_int_eq(read_config(good, 4, &errors), STATUS_OK);
+    buf_fini(&errors);
+    char *bad[] = {"tandem-router", "--served-model=a/b", NULL};
+    ck_assert_int_eq(read_config(bad, 2, &errors), STATUS_INVALID);
+    ck_assert_ptr_nonnull(strstr(errors.data, "model"));
+    ck_assert_ptr_nonnull(strstr(errors.data, "served-model"));
+    buf_fini(&errors);
+}
+END_TEST
+
+void suite_add(TCase *tests) {
+    tcase_add_test(tests, keys_are_lines_without_comments_and_blanks);
+    tcase_add_test(tests, a_file_that_others_may_change_or_read_is_refused);
+    tcase_add_test(tests, a_file_without_keys_is_an_error);
+    tcase_add_test(tests, mistakes_in_options_are_all_named);
+}
