@@ -25,7 +25,7 @@ static void leave_alone(struct router *router, const struct request *req) {
     router->pump = true;
 }
 
-void replay_absolve(struct router *router, struct request *req) {
+void replay_reset_losses(struct router *router, struct request *req) {
     req->n_losses = 0;
     req->has_token = true;
     req->alone = false;
@@ -98,7 +98,7 @@ void replay_losses(struct router *router) {
 }
 
 /* Several refusals in flight at once count as one. */
-static void leave_in_peace(const struct router *router, struct slot *slot) {
+static void back_off(const struct router *router, struct slot *slot) {
     if (router->now_ns < slot->busy_until_ns && !slot->probing)
         return;
     slot->probing = false;
@@ -132,7 +132,7 @@ void replay_rejected(struct router *router, struct slot *slot, struct attempt_id
         break;
     case REASON_BUSY:
     case REASON_CANCELLED: /* its clock ran out a moment before ours */
-        leave_in_peace(router, slot);
+        back_off(router, slot);
         break;
     default:
         loss = LOSS_FAILED;

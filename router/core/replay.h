@@ -30,7 +30,7 @@ void replay_rejected(struct router *router, struct slot *slot, struct attempt_id
                      enum reason reason);
 
 /* It brought a token: innocent. */
-void replay_absolve(struct router *router, struct request *req);
+void replay_reset_losses(struct router *router, struct request *req);
 
 /* A request's time has come: its deadline, or an attempt that does not advance. */
 void replay_timer(struct router *router, struct request *req);

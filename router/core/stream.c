@@ -63,7 +63,7 @@ static void emit(struct router *router, struct slot *slot, struct request *req,
     req->resend_ns = 0;
     req->has_numerics = true;
     memcpy(req->numerics, slot->welcome.numerics_fp, FINGERPRINT_BYTES);
-    replay_absolve(router, req);
+    replay_reset_losses(router, req);
     router->sink.tokens(router->sink.context, req->spec.user, &run);
 }
 

@@ -117,7 +117,7 @@ static void say_errors(const char *errors, const char *said) {
     }
 }
 
-static void bury(struct supervisor *supervisor, struct child *child, int wait_status) {
+static void note_death(struct supervisor *supervisor, struct child *child, int wait_status) {
     bool had_been_ready = child->ready;
     int code = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 128 + WTERMSIG(wait_status);
     child_ended(child);
@@ -155,7 +155,7 @@ static void on_child_signal(void *user, unsigned number) {
     for (pid_t pid; (pid = waitpid(-1, &wait_status, WNOHANG)) > 0;)
         for (unsigned i = 0; i < supervisor->n_children; i++)
             if (supervisor->children[i].pid == pid)
-                bury(supervisor, &supervisor->children[i], wait_status);
+                note_death(supervisor, &supervisor->children[i], wait_status);
 }
 
 static struct child *child_of_pid(struct supervisor *supervisor, pid_t pid) {

@@ -53,7 +53,7 @@ static enum status allocate(struct engine *engine) {
     TRY(sequence_table_init(&engine->sequences, config->max_seqs, engine->context, config->n_layers,
                             seed));
     TRY(outlet_table_init(&engine->outlets, config->max_links, 2 * config->max_seqs + 64, seed));
-    TRY(graves_init(&engine->graves, seed));
+    TRY(tombstones_init(&engine->tombstones, seed));
     TRY(map_init(&engine->handoffs, config->max_seqs, seed));
     engine->schedule.picks = calloc(config->max_batch, sizeof *engine->schedule.picks);
     engine->quarantine = calloc(config->n_blocks, sizeof *engine->quarantine);
@@ -103,7 +103,7 @@ void engine_free(struct engine *engine) {
     prefix_cache_fini(&engine->cache);
     sequence_table_fini(&engine->sequences);
     outlet_table_fini(&engine->outlets);
-    graves_fini(&engine->graves);
+    tombstones_fini(&engine->tombstones);
     map_fini(&engine->handoffs);
     free(engine->schedule.picks);
     free(engine->quarantine);

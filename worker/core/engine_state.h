@@ -3,11 +3,11 @@
 #pragma once
 
 #include "worker/core/engine.h"
-#include "worker/core/graves.h"
 #include "worker/core/kv_pool.h"
 #include "worker/core/outlet.h"
 #include "worker/core/prefix.h"
 #include "worker/core/sequence.h"
+#include "worker/core/tombstones.h"
 
 struct schedule {
     struct list waiting; /* by priority, then arrival */
@@ -34,7 +34,7 @@ struct engine {
     struct sequence_table sequences;
     struct outlet_table outlets;
     struct schedule schedule;
-    struct graves graves;
+    struct tombstones tombstones;
 
     /* hand-off */
     struct map handoffs;  /* (side, generation or transfer id) -> slot */
@@ -85,7 +85,8 @@ void engine_fail(struct engine *engine, struct sequence *sequence, enum reason r
 void engine_end(struct engine *engine, struct sequence *sequence, enum finish finish);
 
 /* What the token just appended ends the sequence with; `banned`: it was not allowed to stop. */
-enum finish engine_judge(const struct engine *engine, const struct sequence *sequence, bool banned);
+enum finish engine_finish_reason(const struct engine *engine, const struct sequence *sequence,
+                                 bool banned);
 
 /* What every event ends with: links given up during it are let go, and what may not wait is sent.
  */

@@ -59,8 +59,8 @@ static bool is_among(uint32_t id, const uint32_t *ids, uint32_t n) {
     return false;
 }
 
-enum finish engine_judge(const struct engine *engine, const struct sequence *sequence,
-                         bool banned) {
+enum finish engine_finish_reason(const struct engine *engine, const struct sequence *sequence,
+                                 bool banned) {
     const struct sampling *sampling = &sequence->sampling;
     uint32_t id = sequence->ids[sequence->n_tokens - 1];
     if (!banned && is_among(id, sampling->stop_ids, sampling->n_stop_ids))
@@ -86,7 +86,7 @@ static void take_token(struct engine *engine, struct sequence *sequence,
                     sequence->sampling.want_logprobs ? &sampled->logprobs : NULL);
     engine->figures.n_tokens++;
     engine->rate_tokens++;
-    enum finish finish = engine_judge(engine, sequence, banned);
+    enum finish finish = engine_finish_reason(engine, sequence, banned);
     if (sequence->phase == PHASE_PREFILL) {
         /* Even a sequence that ends here is handed over: the receiver says so too. */
         schedule_remove(engine, sequence);

@@ -125,7 +125,7 @@ void handoff_reserve(struct engine *engine, struct outlet *router, const struct 
         reason = REASON_INVALID;
     else if (sequence && reserve->attempt < sequence->attempt)
         reason = REASON_STALE;
-    else if (graves_has(&engine->graves, reserve->req, reserve->attempt))
+    else if (tombstones_has(&engine->tombstones, reserve->req, reserve->attempt))
         reason = REASON_CANCELLED;
     else if (sequence && reserve->attempt == sequence->attempt && !came_by_handoff(sequence))
         reason = REASON_INVALID;
@@ -177,7 +177,7 @@ static void activate(struct engine *engine, struct sequence *sequence) {
     sequence_append(sequence, commit->first_token, logprobs ? &commit->logprobs : NULL);
     enum finish finish = commit->finish;
     if (finish == FINISH_NONE)
-        finish = engine_judge(engine, sequence, banned);
+        finish = engine_finish_reason(engine, sequence, banned);
     session_mark(engine, sequence);
     if (finish == FINISH_NONE) {
         schedule_decode(engine, sequence);

@@ -141,7 +141,7 @@ static void submit_request(struct engine *engine, struct outlet *outlet,
     enum reason reason = REASON_NONE;
     if (sequence && submit->attempt < sequence->attempt)
         reason = REASON_STALE;
-    else if (graves_has(&engine->graves, submit->req, submit->attempt))
+    else if (tombstones_has(&engine->tombstones, submit->req, submit->attempt))
         reason = REASON_CANCELLED;
     if (reason == REASON_NONE && sequence && submit->attempt > sequence->attempt) {
         engine_drop(engine, sequence, REASON_STALE);
@@ -163,12 +163,12 @@ static void submit_request(struct engine *engine, struct outlet *outlet,
         post_failed(engine, outlet, submit->req, submit->attempt, submit->phase, reason);
 }
 
-/* What comes late of this attempt is refused. Ids carry their router's number, so none can bury
+/* What comes late of this attempt is refused. Ids carry their router's number, so none can end
  * another's requests. */
-static void bury(struct engine *engine, const struct outlet *outlet, struct request_id req,
-                 uint32_t attempt) {
+static void leave_tombstone(struct engine *engine, const struct outlet *outlet,
+                            struct request_id req, uint32_t attempt) {
     if (req.hi == outlet->router_id)
-        graves_add(&engine->graves, req, attempt);
+        tombstones_add(&engine->tombstones, req, attempt);
 }
 
 static void forget(struct engine *engine, struct outlet *outlet, const struct forget *message) {
@@ -182,7 +182,7 @@ static void forget(struct engine *engine, struct outlet *outlet, const struct fo
         }
         if (found)
             engine_drop(engine, sequence, REASON_CANCELLED);
-        bury(engine, outlet, message->attempts[i].req, message->attempts[i].attempt);
+        leave_tombstone(engine, outlet, message->attempts[i].req, message->attempts[i].attempt);
     }
 }
 
@@ -210,7 +210,7 @@ static void cancel(struct engine *engine, struct outlet *outlet, const struct ca
     struct sequence *sequence = find_own(engine, outlet, message->req);
     if (sequence && sequence->attempt <= message->attempt)
         engine_drop(engine, sequence, REASON_CANCELLED);
-    bury(engine, outlet, message->req, message->attempt);
+    leave_tombstone(engine, outlet, message->req, message->attempt);
     /* Also where there is nothing: the router wants to know that nothing is left. */
     struct post post = {.type = MESSAGE_CANCELLED};
     post.u.cancel = *message;

@@ -372,7 +372,7 @@ START_TEST(silence_of_the_only_worker_is_not_the_attempts_fault) {
 }
 END_TEST
 
-START_TEST(three_losses_in_a_row_run_alone_and_a_token_absolves) {
+START_TEST(three_losses_in_a_row_run_alone_and_a_token_resets_the_count) {
     open_default();
     uint32_t a = fake_worker(&fake, "a", ROLE_MIXED);
     ck_assert_int_eq(fake_ask(&fake, 0, 5, 8), STATUS_OK);
@@ -567,7 +567,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, digest_that_is_ahead_is_asked_for_the_rest);
     tcase_add_test(tests, attempt_that_stands_still_is_replaced_a_queued_one_is_not);
     tcase_add_test(tests, silence_of_the_only_worker_is_not_the_attempts_fault);
-    tcase_add_test(tests, three_losses_in_a_row_run_alone_and_a_token_absolves);
+    tcase_add_test(tests, three_losses_in_a_row_run_alone_and_a_token_resets_the_count);
     tcase_add_test(tests, others_move_away_from_the_one_that_runs_alone);
     tcase_add_test(tests, poisoned_request_is_refused_when_its_own_worker_dies);
     tcase_add_test(tests, deaths_at_the_same_time_are_one_loss);

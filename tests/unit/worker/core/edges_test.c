@@ -127,7 +127,7 @@ START_TEST(a_submit_of_an_older_attempt_is_stale_and_harms_nothing) {
 }
 END_TEST
 
-START_TEST(a_router_cannot_bury_another_routers_request) {
+START_TEST(a_router_cannot_forget_another_routers_request) {
     struct rig *rig = small_rig(6, 64);
     rig_hello(rig, 1);
     struct call *call = rig_call(rig, 20, 30);
@@ -356,7 +356,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, an_equal_priority_throws_nobody_out);
     tcase_add_test(tests, a_sequence_that_waited_past_its_deadline_is_not_begun);
     tcase_add_test(tests, a_submit_of_an_older_attempt_is_stale_and_harms_nothing);
-    tcase_add_test(tests, a_router_cannot_bury_another_routers_request);
+    tcase_add_test(tests, a_router_cannot_forget_another_routers_request);
     tcase_add_test(tests, a_lost_end_is_repeated_where_no_token_is_missing);
     tcase_add_test(tests, an_answer_that_meets_busy_again_and_again_comes_at_last);
     tcase_add_test(tests, blocks_of_another_variant_are_not_promised);

@@ -346,18 +346,18 @@ START_TEST(a_submit_that_its_cancel_overtook_is_refused) {
 }
 END_TEST
 
-START_TEST(only_the_last_graves_are_kept) {
-    static struct graves graves;
-    ck_assert_int_eq(graves_init(&graves, 1), STATUS_OK);
-    for (uint64_t i = 0; i < 3 * GRAVES_MAX; i++) {
-        graves_add(&graves, (struct request_id){1, i}, 2);
-        graves_add(&graves, (struct request_id){1, i}, 1); /* never lower */
+START_TEST(only_the_last_tombstones_are_kept) {
+    static struct tombstones tombstones;
+    ck_assert_int_eq(tombstones_init(&tombstones, 1), STATUS_OK);
+    for (uint64_t i = 0; i < 3 * TOMBSTONES_MAX; i++) {
+        tombstones_add(&tombstones, (struct request_id){1, i}, 2);
+        tombstones_add(&tombstones, (struct request_id){1, i}, 1); /* never lower */
     }
-    ck_assert_uint_eq(graves.attempts.n_used, GRAVES_MAX);
-    ck_assert(!graves_has(&graves, (struct request_id){1, 2 * GRAVES_MAX - 1}, 1));
-    ck_assert(graves_has(&graves, (struct request_id){1, 2 * GRAVES_MAX}, 2));
-    ck_assert(!graves_has(&graves, (struct request_id){1, 2 * GRAVES_MAX}, 3));
-    graves_fini(&graves);
+    ck_assert_uint_eq(tombstones.attempts.n_used, TOMBSTONES_MAX);
+    ck_assert(!tombstones_has(&tombstones, (struct request_id){1, 2 * TOMBSTONES_MAX - 1}, 1));
+    ck_assert(tombstones_has(&tombstones, (struct request_id){1, 2 * TOMBSTONES_MAX}, 2));
+    ck_assert(!tombstones_has(&tombstones, (struct request_id){1, 2 * TOMBSTONES_MAX}, 3));
+    tombstones_fini(&tombstones);
 }
 END_TEST
 
@@ -471,7 +471,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, a_backlog_too_large_for_one_step_goes_in_several);
     tcase_add_test(tests, cancel_is_answered_also_for_what_is_not_here);
     tcase_add_test(tests, a_submit_that_its_cancel_overtook_is_refused);
-    tcase_add_test(tests, only_the_last_graves_are_kept);
+    tcase_add_test(tests, only_the_last_tombstones_are_kept);
     tcase_add_test(tests, a_router_that_never_reads_is_given_up);
     tcase_add_test(tests, a_draining_worker_takes_nothing_new_and_finishes_what_it_has);
     tcase_add_test(tests, a_drain_is_taken_back_unless_the_process_ends);
