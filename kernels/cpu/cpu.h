@@ -49,6 +49,8 @@ struct kernels_ctx {
     struct sampler *samplers; /* owned (n_threads), each in one piece at .weights */
 };
 
+/* cpu/scratch.c */
+NODISCARD enum status cpu_allocate(struct kernels_ctx *ctx); /* by its limits; closing frees it */
 /* Makes the scratch memory fit a matrix that was packed. STATUS_NOMEM. */
 NODISCARD enum status cpu_reserve(struct kernels_ctx *ctx, const struct weight *weight,
                                   struct error *error);

@@ -2,7 +2,7 @@
 #include "kernels/cpu/cpu.h"
 
 #include "base/assert.h"
-#include "kernels/pack.h"
+#include "kernels/quant/pack.h"
 
 #include <stdatomic.h>
 

@@ -1,44 +1,14 @@
 #include "kernels/ref/ref.h"
 
 #include "kernels/limits.h"
-#include "kernels/order.h"
+#include "kernels/quant/order.h"
 
 #include <stdlib.h>
-
-static void free_rows(struct kernels_ctx *ctx) {
-    free(ctx->gathered);
-    free(ctx->q);
-    free(ctx->scales);
-    free(ctx->fine_q);
-    free(ctx->fine_scales);
-    free(ctx->rounded);
-}
-
-enum status ref_reserve(struct kernels_ctx *ctx, uint32_t k_stored) {
-    if (k_stored <= ctx->max_stored)
-        return STATUS_OK;
-    struct kernels_ctx made = *ctx;
-    made.max_stored = k_stored;
-    made.gathered = calloc(k_stored, sizeof *made.gathered);
-    made.q = calloc(k_stored, sizeof *made.q);
-    made.scales = calloc(k_stored / GROUP + 1, sizeof *made.scales);
-    made.fine_q = calloc(k_stored, sizeof *made.fine_q);
-    made.fine_scales = calloc(k_stored / GROUP + 1, sizeof *made.fine_scales);
-    made.rounded = calloc(k_stored, sizeof *made.rounded);
-    if (!made.gathered || !made.q || !made.scales || !made.fine_q || !made.fine_scales ||
-        !made.rounded) {
-        free_rows(&made);
-        return STATUS_NOMEM;
-    }
-    free_rows(ctx);
-    *ctx = made;
-    return STATUS_OK;
-}
 
 static void ref_close(struct kernels_ctx *ctx) {
     if (!ctx)
         return;
-    free_rows(ctx);
+    ref_free_rows(ctx);
     free(ctx->scores);
     free(ctx->values);
     free(ctx->candidates);
@@ -88,15 +58,6 @@ static void ref_dealloc(struct kernels_ctx *ctx, void *memory, size_t n_bytes) {
     (void)ctx;
     (void)n_bytes;
     free(memory);
-}
-
-void ref_norm_row(float *out, const float *x, const float *gain, float eps, uint32_t dim) {
-    float lanes[NUMBERS_LANES] = {0};
-    for (uint32_t i = 0; i < dim; i++)
-        lanes[i % NUMBERS_LANES] = fmaf(x[i], x[i], lanes[i % NUMBERS_LANES]);
-    float factor = 1.0f / sqrtf(numbers_tree(lanes) / (float)dim + eps);
-    for (uint32_t i = 0; i < dim; i++)
-        out[i] = x[i] * factor * gain[i];
 }
 
 static void ref_norm(struct kernels_ctx *ctx, float *out, const float *x, const float *gain,

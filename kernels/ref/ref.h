@@ -35,11 +35,13 @@ struct kernels_ctx {
     float *allowed;                      /* owned (n_vocab) */
 };
 
-/* ref/ref.c: RMSNorm of one row; out may be x. In a thread with flush-to-zero set. */
+/* ref/rows.c */
+/* RMSNorm of one row; out may be x. In a thread with flush-to-zero set. */
 void ref_norm_row(float *out, const float *x, const float *gain, float eps, uint32_t dim);
 
 /* Makes the scratch memory fit rows of k_stored inputs; STATUS_NOMEM leaves it as it was. */
 NODISCARD enum status ref_reserve(struct kernels_ctx *ctx, uint32_t k_stored);
+void ref_free_rows(struct kernels_ctx *ctx);
 
 /* ref/weight.c */
 size_t ref_weight_size(const struct weight_source *source, struct error *error);

@@ -1,6 +1,6 @@
 #include "kernels/ref/ref.h"
 
-#include "kernels/pack.h"
+#include "kernels/quant/pack.h"
 
 static size_t data_bytes(const struct weight *shape) {
     if (pack_has_floats(shape))

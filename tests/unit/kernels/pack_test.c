@@ -1,6 +1,6 @@
 /* How a matrix is planned before any backend packs it: what is stored beside its inputs, and where
  * each of them stands. */
-#include "kernels/pack.h"
+#include "kernels/quant/pack.h"
 #include "tests/support/kernels_subject.h"
 #include "tests/support/suite.h"
 

@@ -1,4 +1,4 @@
-#include "kernels/pack.h"
+#include "kernels/quant/pack.h"
 
 #include "base/checked.h"
 

@@ -1,4 +1,4 @@
-/* kernels/pack.h: what every backend needs before it packs a matrix: the source checked, the form
+/* kernels/quant/pack.h: what every backend needs before it packs a matrix: the source checked, the form
  * chosen that keeps all its parts exactly, and where each row comes from.
  *
  * Integers of 4 bits merge with integers of 4 bits, of 8 with those of 8, floats with floats (as
@@ -7,7 +7,7 @@
 #pragma once
 
 #include "kernels/kernels.h"
-#include "kernels/order.h"
+#include "kernels/quant/order.h"
 #include "kernels/quant/quant.h"
 
 #include <stddef.h>

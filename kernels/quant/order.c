@@ -1,4 +1,4 @@
-#include "kernels/order.h"
+#include "kernels/quant/order.h"
 
 #include "kernels/quant/quant.h"
 
