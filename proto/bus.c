@@ -182,20 +182,6 @@ void bus_close(struct bus *bus, uint32_t number) {
         link_drop(bus, link);
 }
 
-static void kick(struct bus *bus) {
-    uint64_t one = 1;
-    if (bus->is_kicked || !bus->uses_fd)
-        return;
-    bus->is_kicked = write(bus->kick_fd, &one, sizeof one) == (ssize_t)sizeof one;
-}
-
-void bus_mark(struct bus *bus, struct bus_socket *socket) {
-    if (list_empty(&socket->ready))
-        list_push_back(&bus->ready, &socket->ready);
-    if (!bus->is_dispatching)
-        kick(bus);
-}
-
 /* Looks for what the descriptors did not tell: there should never be anything. */
 static void audit(struct bus *bus, struct bus_socket *socket) {
     if (socket->kind == SOCKET_FREE || !list_empty(&socket->ready))
@@ -412,7 +398,7 @@ enum status bus_receive(struct bus *bus, struct bus_event *event) {
         }
         struct bus_socket *socket = list_entry(first, struct bus_socket, ready);
         if (socket->kind == SOCKET_MONITOR) {
-            socket_read_monitor(bus, socket);
+            monitor_read(bus, socket);
             continue;
         }
         list_remove(first);
@@ -449,7 +435,7 @@ enum status bus_wait(struct bus *bus, uint64_t timeout_ns) {
 int bus_fd(struct bus *bus) {
     bus->uses_fd = true;
     if (!list_empty(&bus->ready) || !list_empty(&bus->ending))
-        kick(bus);
+        bus_kick(bus);
     return bus->epoll_fd;
 }
 
@@ -464,7 +450,7 @@ uint32_t bus_dispatch(struct bus *bus, uint32_t budget,
     }
     bus->is_dispatching = false;
     if (!list_empty(&bus->ready) || !list_empty(&bus->ending))
-        kick(bus);
+        bus_kick(bus);
     return n;
 }
 

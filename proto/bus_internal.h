@@ -1,7 +1,9 @@
 /* proto/bus_internal.h: what the files of the bus share. Private to proto/.
  *
- * bus.c runs the sockets and the events, bus_link.c the links and their queues, bus_socket.c makes
- * sockets and reads their monitors, bus_endpoint.c knows addresses, bus_zap.c lets keys in.
+ * Each of these calls only those after it: bus.c runs the sockets and the events, bus_monitor.c
+ * reads the sockets' monitors, bus_link.c has the links and their queues, bus_socket.c makes
+ * sockets, bus_ready.c knows which have something, bus_endpoint.c knows addresses, bus_zap.c lets
+ * keys in.
  *
  * Locks: none. The owner's thread does everything except bus_zap.c, whose thread shares one atomic
  * counter and a key that does not change. */
@@ -126,8 +128,9 @@ struct bus {
     struct bus_stats stats;
 };
 
-/* bus.c */
-void bus_mark(struct bus *bus, struct bus_socket *socket);
+/* bus_ready.c */
+void bus_mark(struct bus *bus, struct bus_socket *socket); /* it may have something to read */
+void bus_kick(struct bus *bus);                            /* makes bus_fd() readable */
 
 /* bus_endpoint.c: STATUS_INVALID, STATUS_DENIED with the way out. For ipc:// binds the folder is
  * made and whoever listens there already is found out. */
@@ -147,7 +150,9 @@ NODISCARD enum status socket_listen(struct bus *bus, struct bus_listener *listen
 NODISCARD enum status socket_connect(struct bus *bus, struct bus_link *link, uint32_t index,
                                      const char *endpoint, struct error *error);
 void socket_close(struct bus *bus, struct bus_socket *socket);
-void socket_read_monitor(struct bus *bus, struct bus_socket *monitor);
+
+/* bus_monitor.c */
+void monitor_read(struct bus *bus, struct bus_socket *monitor);
 
 /* bus_link.c */
 uint32_t link_number(const struct bus *bus, const struct bus_link *link);

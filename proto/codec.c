@@ -1,13 +1,11 @@
 #include "proto/codec.h"
 
-#include "base/assert.h"
 #include "proto/codec_body.h"
+#include "proto/codec_head.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define MAGIC             0x4454 /* "TD" */
-#define FLAG_RAW          1u
 #define ARENA_FIRST_BYTES 65536
 #define ARENA_PER_BYTE    8
 #define ARENA_EXTRA_BYTES (1u << 20)
@@ -82,55 +80,8 @@ void codec_fini(struct codec *codec) {
     *codec = (struct codec){0};
 }
 
-static void put_u16(uint8_t *to, uint16_t value) {
-    memcpy(to, &value, sizeof value);
-}
-
-static void put_u64(uint8_t *to, uint64_t value) {
-    memcpy(to, &value, sizeof value);
-}
-
-static uint16_t get_u16(const uint8_t *from) {
-    uint16_t value;
-    memcpy(&value, from, sizeof value);
-    return value;
-}
-
-static uint64_t get_u64(const uint8_t *from) {
-    uint64_t value;
-    memcpy(&value, from, sizeof value);
-    return value;
-}
-
-enum status encoder_pack(struct encoder *encoder, const ProtobufCMessage *body) {
-    struct codec *codec = encoder->codec;
-    size_t n = CODEC_HEADER_BYTES + protobuf_c_message_get_packed_size(body);
-    if (n > MESSAGE_CONTROL_MAX)
-        return STATUS_LIMIT;
-    if (n > codec->buffer_size) {
-        uint8_t *grown = realloc(codec->buffer, 2 * n);
-        if (!grown)
-            return STATUS_NOMEM;
-        codec->buffer = grown;
-        codec->buffer_size = 2 * n;
-    }
-    uint8_t *head = codec->buffer;
-    put_u16(head, MAGIC);
-    head[2] = PROTO_MAJOR;
-    head[3] = encoder->type;
-    put_u16(head + 4, encoder->frames->n_raw > 0 ? FLAG_RAW : 0);
-    put_u16(head + 6, CODEC_HEADER_BYTES);
-    put_u64(head + 8, encoder->session);
-    put_u64(head + 16, encoder->seq);
-    size_t packed = protobuf_c_message_pack(body, head + CODEC_HEADER_BYTES);
-    ASSERT(packed == n - CODEC_HEADER_BYTES);
-    encoder->frames->head = head;
-    encoder->frames->n_head = n;
-    return STATUS_OK;
-}
-
 void codec_stamp(void *head, uint64_t seq) {
-    put_u64((uint8_t *)head + 16, seq);
+    head_put_u64((uint8_t *)head + 16, seq);
 }
 
 enum status codec_encode(struct codec *codec, const struct message *message,
@@ -166,7 +117,7 @@ enum status codec_decode(struct codec *codec, const struct frames *frames, struc
     size_t n_raw = frames->raw ? frames->n_raw : 0;
     if (frames->n_head > MESSAGE_CONTROL_MAX)
         return error_set(error, STATUS_LIMIT, "first frame of %zu bytes", frames->n_head);
-    if (frames->n_head < CODEC_HEADER_BYTES || get_u16(head) != MAGIC)
+    if (frames->n_head < CODEC_HEADER_BYTES || head_get_u16(head) != HEAD_MAGIC)
         return error_set(error, STATUS_CORRUPT, "not a frame of ours");
     if (head[2] != PROTO_MAJOR)
         return error_set(error, STATUS_UNSUPPORTED, "protocol version %u, this is %u", head[2],
@@ -174,11 +125,11 @@ enum status codec_decode(struct codec *codec, const struct frames *frames, struc
     uint8_t type = head[3];
     if (type == MESSAGE_NONE || type >= MESSAGE_TYPES)
         return error_set(error, STATUS_UNSUPPORTED, "unknown message type %u", type);
-    size_t n_header = get_u16(head + 6);
+    size_t n_header = head_get_u16(head + 6);
     if (n_header < CODEC_HEADER_BYTES || n_header > frames->n_head)
         return error_set(error, STATUS_CORRUPT, "header of %zu bytes", n_header);
     const struct body *body = &bodies[type];
-    if (((get_u16(head + 4) & FLAG_RAW) != 0) != (n_raw > 0))
+    if (((head_get_u16(head + 4) & HEAD_FLAG_RAW) != 0) != (n_raw > 0))
         return error_set(error, STATUS_CORRUPT, "raw frame and its flag disagree");
     if (n_raw > body->raw_max)
         return error_set(error, STATUS_LIMIT, "raw frame of %zu bytes", n_raw);
@@ -196,8 +147,9 @@ enum status codec_decode(struct codec *codec, const struct frames *frames, struc
                               .n_raw = n_raw,
                               .status = STATUS_CORRUPT,
                               .error = error};
-    struct message made = {
-        .type = (enum message_type)type, .session = get_u64(head + 8), .seq = get_u64(head + 16)};
+    struct message made = {.type = (enum message_type)type,
+                           .session = head_get_u64(head + 8),
+                           .seq = head_get_u64(head + 16)};
     if (!body->decode(&decoder, unpacked, &made)) {
         error_prefix(error, "%s", message_name(made.type));
         return decoder.status;

@@ -1,13 +1,43 @@
 /* Pieces that several messages share, and the checks of what comes in. */
 #include "proto/codec_body.h"
 
+#include "base/assert.h"
 #include "base/checked.h"
 #include "base/utf8.h"
+#include "proto/codec_head.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define LOGPROB_LEAST -9999.0f
+
+enum status encoder_pack(struct encoder *encoder, const ProtobufCMessage *body) {
+    struct codec *codec = encoder->codec;
+    size_t n = CODEC_HEADER_BYTES + protobuf_c_message_get_packed_size(body);
+    if (n > MESSAGE_CONTROL_MAX)
+        return STATUS_LIMIT;
+    if (n > codec->buffer_size) {
+        uint8_t *grown = realloc(codec->buffer, 2 * n);
+        if (!grown)
+            return STATUS_NOMEM;
+        codec->buffer = grown;
+        codec->buffer_size = 2 * n;
+    }
+    uint8_t *head = codec->buffer;
+    head_put_u16(head, HEAD_MAGIC);
+    head[2] = PROTO_MAJOR;
+    head[3] = encoder->type;
+    head_put_u16(head + 4, encoder->frames->n_raw > 0 ? HEAD_FLAG_RAW : 0);
+    head_put_u16(head + 6, CODEC_HEADER_BYTES);
+    head_put_u64(head + 8, encoder->session);
+    head_put_u64(head + 16, encoder->seq);
+    size_t packed = protobuf_c_message_pack(body, head + CODEC_HEADER_BYTES);
+    ASSERT(packed == n - CODEC_HEADER_BYTES);
+    encoder->frames->head = head;
+    encoder->frames->n_head = n;
+    return STATUS_OK;
+}
 
 bool decoder_fail(struct decoder *decoder, enum status status, const char *field,
                   const char *problem) {
