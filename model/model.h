@@ -62,14 +62,6 @@ void model_close(struct model *model);
  * the file. See base/file.h for what is left of the danger. */
 NODISCARD enum status model_check_files(const struct model *model, struct error *error);
 
-/* For model*.c: the chat template by source text, family and tokenizer. Completions work without
- * one that cannot be used; chats are told why. */
-NODISCARD enum status model_choose_template(struct model *model, struct error *error);
-
-/* For model*.c: opens a folder, or a dummy of one, into a zeroed model. */
-NODISCARD enum status model_fill_folder(struct model *model, const char *path,
-                                        const struct model_options *options, struct error *error);
-
 /* A linear layer of a checkpoint, plain or quantized: the tensors that it is made of. Their types
  * and shapes fit together and were checked. */
 struct model_matrix {

@@ -1,12 +1,12 @@
 /* Models as they lie on hubs: a folder of config.json, safetensors, tokenizer and chat template. */
-#include "model/model.h"
-
 #include "base/buf.h"
 #include "base/file.h"
 #include "model/checkpoint/checkpoint.h"
 #include "model/config/config_hub.h"
+#include "model/dummy.h"
 #include "model/json/json_keys.h"
 #include "model/json/json_text.h"
+#include "model/model_parts.h"
 #include "model/tokenizer/files/tokenizer_bytes.h"
 
 #include <errno.h>
@@ -136,7 +136,7 @@ enum status model_fill_folder(struct model *model, const char *path,
     TRY(open_config(model, path, folder, error));
     config_name_from_path(config, realpath(folder, absolute) ? absolute : folder);
     if (options->dummy)
-        TRY(checkpoint_dummy(config, options->seed, &model->checkpoint, error));
+        TRY(dummy_open(config, options->seed, &model->checkpoint, error));
     else
         TRY(checkpoint_from_safetensors(folder, &model->checkpoint, error));
     TRY(check_embedding(model, path, error));

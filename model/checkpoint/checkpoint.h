@@ -18,7 +18,6 @@
 
 struct checkpoint;
 struct gguf;
-struct model_config;
 
 /* What a tensor is asked to be. */
 struct checkpoint_want {
@@ -59,10 +58,6 @@ NODISCARD enum status checkpoint_from_gguf(struct gguf *gguf, struct checkpoint 
 /* A .safetensors file, or a folder with some (model/checkpoint/safetensors.h). */
 NODISCARD enum status checkpoint_from_safetensors(const char *path, struct checkpoint **checkpoint,
                                                   struct error *error);
-
-/* model/dummy.h */
-NODISCARD enum status checkpoint_dummy(const struct model_config *config, uint64_t seed,
-                                       struct checkpoint **checkpoint, struct error *error);
 
 /* Three samples of each of the tensors, for members' hash(): reading all bytes would cost as much
  * as loading them. `state` is an XXH3_state_t. */

@@ -35,11 +35,6 @@ static const char *const other_names[] = {
     [39] = "mxfp4",
 };
 
-static struct map_key hash_name(const struct gguf *gguf, const char *bytes, size_t n) {
-    XXH128_hash_t hash = XXH3_128bits_withSeed(bytes, n, gguf->seed);
-    return (struct map_key){.hi = hash.high64, .lo = hash.low64};
-}
-
 static enum status read_value(struct gguf_cursor *cursor, uint32_t index) {
     struct gguf *gguf = cursor->gguf;
     struct gguf_value *value = &gguf->values[index];
@@ -47,7 +42,7 @@ static enum status read_value(struct gguf_cursor *cursor, uint32_t index) {
     uint32_t earlier;
     TRY(gguf_cursor_text(cursor, "a key", GGUF_KEY_BYTES_MAX, &value->key));
     /* Now, while its page is there: the walk over the value may hand it back. */
-    struct map_key key = hash_name(gguf, value->key.bytes, value->key.n);
+    struct map_key key = gguf_hash(gguf, value->key.bytes, value->key.n);
     if (map_get(&gguf->value_by_key, key, &earlier) == STATUS_OK)
         return gguf_cursor_fail(cursor, STATUS_CORRUPT, "key \"%.*s\" is there twice",
                                 span_shown(value->key), value->key.bytes);
@@ -115,7 +110,7 @@ static enum status read_tensor(struct gguf_cursor *cursor, uint32_t index, uint6
     TRY(gguf_cursor_u32(cursor, "a tensor's type", &type));
     TRY(gguf_cursor_u64(cursor, "a tensor's offset", offset));
     TRY(size_tensor(cursor, type, tensor));
-    struct map_key key = hash_name(gguf, name.bytes, name.n);
+    struct map_key key = gguf_hash(gguf, name.bytes, name.n);
     if (map_get(&gguf->tensor_by_name, key, &earlier) == STATUS_OK)
         return gguf_cursor_fail(cursor, STATUS_CORRUPT, "tensor %s is there twice", tensor->name);
     return map_put(&gguf->tensor_by_name, key, index);
@@ -320,19 +315,4 @@ void gguf_close(struct gguf *gguf) {
     free(gguf->values);
     free(gguf->tensors);
     free(gguf);
-}
-
-const struct gguf_value *gguf_find(const struct gguf *gguf, const char *key) {
-    uint32_t index;
-    size_t n = strlen(key);
-    if (map_get(&gguf->value_by_key, hash_name(gguf, key, n), &index) != STATUS_OK)
-        return NULL;
-    return span_is(gguf->values[index].key, key) ? &gguf->values[index] : NULL;
-}
-
-const struct tensor *gguf_tensor(const struct gguf *gguf, const char *name) {
-    uint32_t index;
-    if (map_get(&gguf->tensor_by_name, hash_name(gguf, name, strlen(name)), &index) != STATUS_OK)
-        return NULL;
-    return strcmp(gguf->tensors[index].name, name) == 0 ? &gguf->tensors[index] : NULL;
 }

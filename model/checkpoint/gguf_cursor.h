@@ -1,10 +1,11 @@
 /* model/checkpoint/gguf_cursor.h: a checked walk over the bytes of a GGUF header. Private to
- * model/gguf*.c.
+ * gguf*.c.
  *
  * Every read says first whether the bytes are there; a failed read fills the error with the file's
  * name and the offset. */
 #pragma once
 
+#include "base/map.h"
 #include "model/checkpoint/gguf.h"
 
 struct gguf_cursor {
@@ -17,6 +18,9 @@ struct gguf_cursor {
 /* "NAME: at byte OFFSET: ..." and the status. */
 enum status gguf_cursor_fail(struct gguf_cursor *cursor, enum status status, const char *format,
                              ...) __attribute__((format(printf, 3, 4)));
+
+/* Where a name (n) stands in the tables of keys and tensors. */
+struct map_key gguf_hash(const struct gguf *gguf, const char *bytes, size_t n);
 
 /* Moves over n bytes and gives where they start. `what` names them in the message. */
 NODISCARD enum status gguf_cursor_bytes(struct gguf_cursor *cursor, uint64_t n, const char *what,

@@ -1,13 +1,35 @@
-/* Typed getters over the values of a GGUF header. */
+/* What a GGUF header holds, by name: tensors, and values with typed getters. */
 #include "base/assert.h"
 #include "model/checkpoint/gguf.h"
+#include "model/checkpoint/gguf_cursor.h"
 
 #include <inttypes.h>
 #include <string.h>
+#include <xxhash.h>
 
 static const char *const type_names[GGUF_TYPE_COUNT] = {
     "u8", "i8", "u16", "i16", "u32", "i32", "f32", "bool", "string", "array", "u64", "i64", "f64",
 };
+
+struct map_key gguf_hash(const struct gguf *gguf, const char *bytes, size_t n) {
+    XXH128_hash_t hash = XXH3_128bits_withSeed(bytes, n, gguf->seed);
+    return (struct map_key){.hi = hash.high64, .lo = hash.low64};
+}
+
+const struct gguf_value *gguf_find(const struct gguf *gguf, const char *key) {
+    uint32_t index;
+    size_t n = strlen(key);
+    if (map_get(&gguf->value_by_key, gguf_hash(gguf, key, n), &index) != STATUS_OK)
+        return NULL;
+    return span_is(gguf->values[index].key, key) ? &gguf->values[index] : NULL;
+}
+
+const struct tensor *gguf_tensor(const struct gguf *gguf, const char *name) {
+    uint32_t index;
+    if (map_get(&gguf->tensor_by_name, gguf_hash(gguf, name, strlen(name)), &index) != STATUS_OK)
+        return NULL;
+    return strcmp(gguf->tensors[index].name, name) == 0 ? &gguf->tensors[index] : NULL;
+}
 
 static enum status find(const struct gguf *gguf, const char *key, const struct gguf_value **value,
                         struct error *error) {

@@ -1,11 +1,9 @@
-/* Tensors that lie nowhere: each that is asked for exists, with the shape it is asked for and
- * pseudo-random values, and costs next to no memory.
- *
- * A pool of each kind of content is 16 MiB of a memfd, mapped one behind the other into address
+#include "model/dummy.h"
+
+/* A pool of each kind of content is 16 MiB of a memfd, mapped one behind the other into address
  * space as long as the longest tensor; tensors begin at different places of it. Logits of such a
  * model mean nothing, but their arithmetic is finite: values are small, gains one, scales positive.
- *
- * Start-up only, one thread: making a tensor changes the checkpoint. */
+ */
 #include "base/arena.h"
 #include "base/checked.h"
 #include "base/map.h"
@@ -354,8 +352,8 @@ static const struct checkpoint_kind kind_dummy = {
     .close = close_dummy,
 };
 
-enum status checkpoint_dummy(const struct model_config *config, uint64_t seed,
-                             struct checkpoint **checkpoint, struct error *error) {
+enum status dummy_open(const struct model_config *config, uint64_t seed,
+                       struct checkpoint **checkpoint, struct error *error) {
     struct dummy *dummy = calloc(1, sizeof *dummy);
     if (!dummy)
         return error_set(error, STATUS_NOMEM, "no memory for a dummy model");
