@@ -246,14 +246,12 @@ bool tcp_listener_is_loopback(const struct tcp_listener *listener) {
            is_loopback((const struct sockaddr *)&bound);
 }
 
-bool tcp_is_loopback(const char *address) {
-    struct addrinfo *list = NULL;
-    struct error error;
-    if (resolve(address, &list, &error) != STATUS_OK)
-        return false;
-    bool all = true;
-    for (const struct addrinfo *info = list; info; info = info->ai_next)
-        all = all && is_loopback(info->ai_addr);
-    freeaddrinfo(list);
-    return all;
+bool tcp_is_loopback(const char *host) {
+    struct sockaddr_in four = {.sin_family = AF_INET};
+    struct sockaddr_in6 six = {.sin6_family = AF_INET6};
+    if (inet_pton(AF_INET, host, &four.sin_addr) == 1)
+        return is_loopback((const struct sockaddr *)&four);
+    if (inet_pton(AF_INET6, host, &six.sin6_addr) == 1)
+        return is_loopback((const struct sockaddr *)&six);
+    return strcmp(host, "localhost") == 0;
 }

@@ -35,5 +35,6 @@ bool tcp_listener_is_loopback(const struct tcp_listener *listener);
 void tcp_listener_pause(struct tcp_listener *listener, bool paused);
 uint64_t tcp_listener_n_exhausted(const struct tcp_listener *listener);
 
-/* Is every address that this text names a loopback one? False when it does not parse. */
-bool tcp_is_loopback(const char *address);
+/* Does only this host reach it: localhost or a loopback address, without a port or brackets? Other
+ * names are not looked up: false. */
+bool tcp_is_loopback(const char *host);

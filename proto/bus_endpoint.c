@@ -1,7 +1,7 @@
 /* Addresses: which are allowed without keys, and what an ipc:// bind needs on disk. */
+#include "base/tcp.h"
 #include "proto/bus_internal.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -11,16 +11,6 @@
 
 const char *endpoint_path(const char *endpoint) {
     return strncmp(endpoint, "ipc://", 6) == 0 ? endpoint + 6 : NULL;
-}
-
-static bool is_loopback(const char *host) {
-    struct in_addr four;
-    struct in6_addr six;
-    if (strcmp(host, "localhost") == 0)
-        return true;
-    if (inet_pton(AF_INET, host, &four) == 1)
-        return (ntohl(four.s_addr) >> 24) == 127;
-    return inet_pton(AF_INET6, host, &six) == 1 && IN6_IS_ADDR_LOOPBACK(&six);
 }
 
 /* host:port or [host]:port */
@@ -62,7 +52,7 @@ enum status endpoint_check(const char *endpoint, bool has_keys, bool *needs_curv
         return error_set(error, STATUS_INVALID, "%s: neither ipc:// nor tcp://", endpoint);
     char host[MESSAGE_ENDPOINT_MAX];
     TRY(split_host(endpoint + 6, host, error));
-    if (!has_keys && !is_loopback(host))
+    if (!has_keys && !tcp_is_loopback(host))
         return error_set(error, STATUS_DENIED,
                          "%s is not a loopback address, and there are no keys: make some with "
                          "`tandem keys DIR` and say keys = DIR in [cluster]",

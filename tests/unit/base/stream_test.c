@@ -281,12 +281,14 @@ START_TEST(addresses_are_read_strictly) {
     for (unsigned i = 0; i < sizeof bad / sizeof *bad; i++)
         ck_assert_msg(tcp_listen(loop, bad[i], on_accept, NULL, &other, &error) == STATUS_INVALID,
                       "%s", bad[i]);
-    ck_assert(tcp_is_loopback("127.0.0.1:80"));
-    ck_assert(tcp_is_loopback("127.8.9.1:80"));
-    ck_assert(tcp_is_loopback("[::1]:80"));
-    ck_assert(!tcp_is_loopback("0.0.0.0:80"));
-    ck_assert(!tcp_is_loopback(":80"));
-    ck_assert(!tcp_is_loopback("192.0.2.1:80"));
+    ck_assert(tcp_is_loopback("127.0.0.1"));
+    ck_assert(tcp_is_loopback("127.8.9.1"));
+    ck_assert(tcp_is_loopback("::1"));
+    ck_assert(tcp_is_loopback("localhost"));
+    ck_assert(!tcp_is_loopback("0.0.0.0"));
+    ck_assert(!tcp_is_loopback("::"));
+    ck_assert(!tcp_is_loopback(""));
+    ck_assert(!tcp_is_loopback("192.0.2.1"));
     ck_assert(!tcp_is_loopback("nonsense"));
 }
 END_TEST
