@@ -13,10 +13,8 @@
 #define FLAG_KEY  0x1000 /* argp's keys of our flags begin here, past all short flags */
 #define PRINT_KEY 0x0fff
 
-static const struct option_spec config_option = {.name = "config",
-                                                 .type = OPTION_STRING,
-                                                 .value = "FILE",
-                                                 .help = "INI file to read (see tandem.ini(5))"};
+static const struct option_spec config_option = {
+    .name = "config", .type = OPTION_STRING, .value = "FILE", .help = "INI file to read"};
 
 /* The last value is that of --config, which no table lists. */
 static const struct option_spec *option_at(const struct options *options, unsigned at) {
@@ -119,12 +117,6 @@ void options_set(struct options *options, unsigned at, enum options_rank rank, c
 
 static error_t on_flag(int key, char *arg, struct argp_state *state) {
     struct options *options = state->input;
-    if (key == ARGP_KEY_ARG) {
-        if (options->n_args == options->program->n_args_max)
-            return ARGP_ERR_UNKNOWN;
-        options->args[options->n_args++] = arg;
-        return 0;
-    }
     if (key == PRINT_KEY) {
         options->prints = true;
         return 0;
@@ -178,10 +170,7 @@ static bool read_flags(struct options *options, int argc, char **argv) {
                                  .key = PRINT_KEY,
                                  .doc = "Print all that a file can say, as it is now, and end"};
     if (ok) {
-        struct argp argp = {.options = flags,
-                            .parser = on_flag,
-                            .args_doc = program->args_doc,
-                            .doc = program->doc};
+        struct argp argp = {.options = flags, .parser = on_flag, .doc = program->doc};
         static char version[80]; /* argp keeps the pointer */
         snprintf(version, sizeof version, "%s %s", program->name, TANDEM_VERSION);
         argp_program_version = version;
@@ -258,8 +247,7 @@ enum status options_new(const struct options_program *program, int argc, char **
     options->program = program;
     options->errors = errors;
     options->values = calloc(program->n_options + 1, sizeof *options->values);
-    options->args = calloc(program->n_args_max + 1, sizeof *options->args);
-    if (!options->values || !options->args || !read_flags(options, argc, argv)) {
+    if (!options->values || !read_flags(options, argc, argv)) {
         options_free(options);
         return STATUS_NOMEM;
     }
@@ -289,7 +277,6 @@ void options_free(struct options *options) {
     for (unsigned i = 0; options->values && i <= options->program->n_options; i++)
         drop_value(&options->values[i]);
     free(options->values);
-    free(options->args);
     free(options);
 }
 
@@ -313,13 +300,4 @@ void options_complain(const struct options *options, const char *name, const cha
         buf_printf(errors, "%s: %s: %s\n", where, name, what);
     else
         buf_printf(errors, "--%s: %s\n", name, what);
-}
-
-unsigned options_n_args(const struct options *options) {
-    return options->n_args;
-}
-
-const char *options_arg(const struct options *options, unsigned at) {
-    ASSERT(at < options->n_args);
-    return options->args[at];
 }

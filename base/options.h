@@ -57,8 +57,6 @@ struct options_program {
     const char *section;    /* "worker": besides [cluster], what this program reads; or NULL */
     const char *instance;   /* the option whose value picks [worker.NAME]; or NULL */
     const char *other_keys; /* keys of [cluster] that only other programs read, or NULL */
-    const char *args_doc;   /* positional arguments for --help, or NULL */
-    unsigned n_args_max;
 };
 
 struct options;
@@ -79,6 +77,3 @@ const char *options_source(const struct options *options, const char *name);
  * value came from a file or a variable. */
 void options_complain(const struct options *options, const char *name, const char *what,
                       struct buf *errors);
-
-unsigned options_n_args(const struct options *options);
-const char *options_arg(const struct options *options, unsigned at); /* borrowed from argv */

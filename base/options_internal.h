@@ -26,10 +26,8 @@ struct options_value {
 struct options {
     const struct options_program *program; /* borrowed */
     struct options_value *values;          /* owned (n_options + 1): the last is --config */
-    const char **args;                     /* owned (n_args), strings borrowed from argv */
-    unsigned n_args;
-    bool prints;        /* --print-config */
-    struct buf *errors; /* borrowed while options_new() runs */
+    bool prints;                           /* --print-config */
+    struct buf *errors;                    /* borrowed while options_new() runs */
 };
 
 /* Takes the text for option `at` unless something of higher rank is there. Mistakes go to

@@ -52,8 +52,7 @@ static const struct options_program program = {.name = "tandem-worker",
                                                .n_options = sizeof table / sizeof *table,
                                                .section = "worker",
                                                .instance = "name",
-                                               .other_keys = "policy queue_max",
-                                               .n_args_max = 1};
+                                               .other_keys = "policy queue_max"};
 
 static struct config config;
 static struct buf errors;
@@ -132,15 +131,13 @@ END_TEST
 START_TEST(types_are_read_with_their_units) {
     ck_assert_int_eq(read_options("[worker]\nmemory = 16KiB\ngrace=250ms\nrole = decode\n"
                                   "listen = http://h:1/x ; y # z\n",
-                                  "--fast", "file", NULL),
+                                  "--fast", NULL, NULL),
                      STATUS_OK);
     ck_assert_uint_eq(config.memory, 16384);
     ck_assert_uint_eq(config.grace_ns, 250 * NS_PER_MS);
     ck_assert_uint_eq(config.role, 2);
     ck_assert_str_eq(config.listen, "http://h:1/x ; y # z");
     ck_assert(config.fast);
-    ck_assert_uint_eq(options_n_args(options), 1);
-    ck_assert_str_eq(options_arg(options, 0), "file");
 }
 END_TEST
 

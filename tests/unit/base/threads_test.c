@@ -1,66 +1,11 @@
 #include "base/loop.h"
 #include "base/pool.h"
-#include "base/ring.h"
 #include "tests/support/suite.h"
 
 #include <pthread.h>
-#include <sched.h>
 
 const char *const suite_name = "base_threads";
 const double suite_timeout_s = 120;
-
-enum { N_ITEMS = 200000 };
-
-struct item {
-    uint64_t number;
-    uint64_t check;
-};
-
-static void *push_all(void *user) {
-    for (uint64_t i = 0; i < N_ITEMS; i++) {
-        struct item item = {i, ~i};
-        while (!ring_push(user, &item))
-            sched_yield();
-    }
-    return NULL;
-}
-
-START_TEST(ring_keeps_order_between_two_threads) {
-    struct ring ring;
-    pthread_t thread;
-    ck_assert_int_eq(ring_init(&ring, 50, sizeof(struct item)), STATUS_OK);
-    ck_assert_uint_eq(ring.n_slots, 64);
-    ck_assert_int_eq(pthread_create(&thread, NULL, push_all, &ring), 0);
-    for (uint64_t i = 0; i < N_ITEMS; i++) {
-        struct item item;
-        while (!ring_pop(&ring, &item))
-            sched_yield();
-        ck_assert_uint_eq(item.number, i);
-        ck_assert_uint_eq(item.check, ~i);
-    }
-    pthread_join(thread, NULL);
-    ring_fini(&ring);
-}
-END_TEST
-
-START_TEST(ring_refuses_when_full_and_when_empty) {
-    struct ring ring;
-    uint32_t value = 0;
-    ck_assert_int_eq(ring_init(&ring, 4, sizeof value), STATUS_OK);
-    ck_assert(!ring_pop(&ring, &value));
-    for (uint32_t round = 0; round < 10; round++) {
-        for (uint32_t i = 0; i < 4; i++)
-            ck_assert(ring_push(&ring, &i));
-        ck_assert(!ring_push(&ring, &value));
-        ck_assert_uint_eq(ring_count(&ring), 4);
-        for (uint32_t i = 0; i < 4; i++) {
-            ck_assert(ring_pop(&ring, &value));
-            ck_assert_uint_eq(value, i);
-        }
-    }
-    ring_fini(&ring);
-}
-END_TEST
 
 struct square {
     struct pool_job job; /* first: done() casts back */
@@ -146,8 +91,6 @@ START_TEST(full_queue_is_busy_and_freeing_hands_every_job_back) {
 END_TEST
 
 void suite_add(TCase *tests) {
-    tcase_add_test(tests, ring_keeps_order_between_two_threads);
-    tcase_add_test(tests, ring_refuses_when_full_and_when_empty);
     tcase_add_test(tests, jobs_run_elsewhere_and_come_back_here);
     tcase_add_test(tests, full_queue_is_busy_and_freeing_hands_every_job_back);
 }
