@@ -1,5 +1,4 @@
-/* base/clock.h: time as the shells read it. The pure cores never do: they get `now_ns` in events.
- */
+/* base/clock.h: time as the shells read it. The pure cores never do: events bring them `now_ns`. */
 #pragma once
 
 #include <stdint.h>

@@ -1,8 +1,8 @@
 /* base/status.h: what a call that can fail answers.
  *
  * Functions return enum status; results come last and are untouched on failure. STATUS_BUSY is a
- * normal answer ("not now"), not a failure. Callers that own nothing yet pass errors on with TRY.
- */
+ * normal answer ("not now"), not a failure. Callers that own nothing yet pass errors
+ * on with TRY. */
 #pragma once
 
 enum status {

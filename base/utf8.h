@@ -1,5 +1,5 @@
-/* base/utf8.h: strict UTF-8 (RFC 3629: no overlong forms, no surrogates, at most U+10FFFF). Pure.
- */
+/* base/utf8.h: strict UTF-8 (RFC 3629: no overlong forms, no surrogates, at most
+ * U+10FFFF). Pure. */
 #pragma once
 
 #include <stdbool.h>
@@ -17,8 +17,8 @@ static inline bool utf8_valid(const char *bytes, size_t n) {
  * 0 when it is not valid UTF-8 or cut short. */
 unsigned utf8_decode(const char *bytes, size_t n, uint32_t *point);
 
-/* Writes the character into out (4 bytes) and returns its length. `point` is a valid scalar value.
- */
+/* Writes the character into out (4 bytes) and returns its length. `point` is a valid
+ * scalar value. */
 unsigned utf8_encode(uint32_t point, char out[4]);
 
 /* How many bytes at the end of bytes[0..n) begin a character that is cut short but could still

@@ -23,8 +23,8 @@
 #define KV_BLOCK_TOKENS 16 /* tokens in one KV block */
 
 /* How a matrix lies in memory after packing. Quantized formats of files (GGUF, AWQ, GPTQ ...) all
- * become I4G or I8G: integers with a scale and a minimum per group of inputs, w = scale * q + min.
- */
+ * become I4G or I8G: integers with a scale and a minimum per group of inputs,
+ * w = scale * q + min. */
 enum weight_format { WEIGHT_F32, WEIGHT_F16, WEIGHT_BF16, WEIGHT_I4G, WEIGHT_I8G };
 
 /* A packed matrix (n, k): y = x W^T, times scale, plus bias. Its memory belongs to the loader. */
@@ -114,9 +114,12 @@ struct kernels_batch {
 
 enum kv_format { KV_F16, KV_F32 };
 
-/* One layer of the KV cache: block b starts at base + b * block_bytes. Within a block of head_dim
- * D: K: (n_kv_heads, D, KV_BLOCK_TOKENS)  -- tokens innermost: 16 scores come from one pass
- *   V: (n_kv_heads, KV_BLOCK_TOKENS, D)
+/* One layer of the KV cache: block b starts at base + b * block_bytes. A block holds, for heads of
+ * D dimensions:
+ *
+ *   K: (n_kv_heads, D, KV_BLOCK_TOKENS)    tokens innermost: 16 scores come from one pass
+ *   V: (n_kv_heads, KV_BLOCK_TOKENS, D)    dimensions innermost
+ *
  * so block_bytes = 2 * n_kv_heads * D * KV_BLOCK_TOKENS * kv_format_bytes(format). */
 struct kernels_kv {
     void *base;

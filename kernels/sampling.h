@@ -6,10 +6,8 @@
 
 #include <math.h>
 
-#define SAMPLING_BLOCK 256 /* ids summed together; blocks' sums are added in order */
-#define SAMPLING_GREEDY                                                                            \
-    1e-5f /* temperatures below are greedy: their weights are 0 and 1 anyway                       \
-           */
+#define SAMPLING_BLOCK  256   /* ids summed together; blocks' sums are added in order */
+#define SAMPLING_GREEDY 1e-5f /* temperatures below are greedy: their weights are 0 and 1 anyway */
 
 /* Is the choice among the best few rather than in order of id? */
 static inline bool sampling_is_filtered(const struct sample_params *params) {

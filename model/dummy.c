@@ -2,8 +2,8 @@
 
 /* A pool of each kind of content is 16 MiB of a memfd, mapped one behind the other into address
  * space as long as the longest tensor; tensors begin at different places of it. Logits of such a
- * model mean nothing, but their arithmetic is finite: values are small, gains one, scales positive.
- */
+ * model mean nothing, but their arithmetic is finite: values are small, gains one,
+ * scales positive. */
 #include "base/arena.h"
 #include "base/checked.h"
 #include "base/map.h"

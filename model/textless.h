@@ -3,8 +3,8 @@
  *
  * Embeddings are padded to round sizes (Qwen's has 151,936 rows, its tokenizer 151,665 tokens), and
  * some vocabularies have gaps. Such a row's logit is an accident of training, or random. A token
- * whose text is empty, or hidden because it is special, is a token all the same and may be drawn.
- */
+ * whose text is empty, or hidden because it is special, is a token all the same and
+ * may be drawn. */
 #pragma once
 
 #include "base/interval.h"

@@ -1,8 +1,8 @@
 /* Who may come in: the ZAP handler (RFC 27) of one context.
  *
  * It has a thread of its own, because the bus's owner may be in the middle of a step for as long as
- * a handshake is allowed to last. The thread owns the socket; it ends when the context shuts down.
- */
+ * a handshake is allowed to last. The thread owns the socket; it ends when the context
+ * shuts down. */
 #include "proto/bus_internal.h"
 
 #include <string.h>

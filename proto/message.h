@@ -4,24 +4,32 @@
  * indexes only, never memory addresses. Pointers inside a message are borrowed: by the sender until
  * the send call returns, by the receiver until it takes the next message.
  *
- * The conversation (design.md section 3; facts in ARCHITECTURE.md, "The protocol"):
+ * The conversation (why it is so: ARCHITECTURE.md, "The protocol"):
  *
- *   worker -> router, announce socket, every second and at start:        ANNOUNCE
- *   router -> worker, a fresh link (one per worker incarnation):         HELLO
- *   worker -> router:                                                    WELCOME        session is
- * up router -> its workers, whenever the set changes:                     PEERS router -> worker,
- * every 500 ms:                                      PING           the router's lease worker ->
- * router, at least every 100 ms, by the engine loop itself:  BEAT           (STEP counts as one)
- *   worker -> router, every second:                                      DIGEST
+ *   from      to        message    when
+ *   worker    router    ANNOUNCE   at start and every second, to the announce socket
+ *   router    worker    HELLO      first on a fresh link, one link for each worker incarnation
+ *   worker    router    WELCOME    in answer: the session is up
+ *   router    worker    PEERS      to all its workers, whenever the set of them changes
+ *   router    worker    PING       every 500 ms: the router's lease
+ *   worker    router    BEAT       at least every 100 ms, by the engine loop itself; a STEP counts
+ *   worker    router    DIGEST     every second: what it holds
  *
- * A request handed over (P prefills, D decodes):
+ * A request handed over from P, which prefills, to D, which decodes (both SUBMITs name the
+ * transfer):
  *
- *   router -> D   RESERVE              D -> router  RESERVED (gen) or REFUSED
- *   router -> P   SUBMIT(PREFILL, xfer)   and at the same time   router -> D   SUBMIT(DECODE, xfer)
- *   P -> D        CHUNK*  (as credits allow)            D -> P   CHUNK_ACK*  (absolute counts)
- *   P -> router   STEP {token 0}
- *   P -> D        COMMIT {token 0}                      D -> P   COMMIT_ACK   P may free its blocks
- *   D -> router   STEP {token 0 again, token 1, ...}    router -> P, D  FORGET after the end
+ *        router                    P                          D
+ *          |-- RESERVE ------------------------------------->|
+ *          |<------------------------------------ RESERVED --|   (gen); or REFUSED
+ *          |-- SUBMIT (PREFILL) --->|                        |
+ *          |-- SUBMIT (DECODE) ----------------------------->|   at the same time
+ *          |                        |-- CHUNK * ------------>|   as credits allow
+ *          |                        |<--------- CHUNK_ACK * -|   absolute counts
+ *          |<------ STEP {token 0} -|                        |
+ *          |                        |-- COMMIT {token 0} --->|
+ *          |                        |<--------- COMMIT_ACK --|   P may free its blocks
+ *          |<------------------------- STEP {token 0 again, token 1, ...}
+ *          |-- FORGET ------------->|----------------------->|   to both, after the end
  *
  * A request that stays: router -> W SUBMIT(BOTH), no reservation.
  *
@@ -422,8 +430,8 @@ struct kv_hello {
 };
 
 /* One piece of KV: layers [layer_begin, layer_end) of the transfer's blocks [block_begin,
- * block_end), counted from the sequence's first block; layer-major, each run block_bytes per block.
- */
+ * block_end), counted from the sequence's first block; layer-major, each run
+ * block_bytes per block. */
 struct chunk {
     uint64_t transfer_id;
     uint32_t gen;

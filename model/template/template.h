@@ -121,8 +121,8 @@ struct template {
 /* Picks the member that renders such a model's prompts and ends with template_fini(). A source
  * without text of a family without format gives a template without kind, which template_render()
  * refuses. STATUS_INVALID, STATUS_UNSUPPORTED or STATUS_LIMIT for a template that cannot be used
- * (jinja_parse()), STATUS_CORRUPT when a format's tokens are not in the vocabulary, STATUS_NOMEM.
- */
+ * (jinja_parse()), STATUS_CORRUPT when a format's tokens are not in the vocabulary,
+ * STATUS_NOMEM. */
 NODISCARD enum status template_choose(struct template *chosen, const struct template_source *source,
                                       struct error *error);
 void template_fini(struct template *chosen); /* fine on a zeroed one */

@@ -56,8 +56,8 @@ static struct span bare_token(const struct tokenizer *tokenizer, uint32_t id,
     return (struct span){bytes, n};
 }
 
-/* Takes from the front what the head says; across tokens, since the first ones may be all blanks.
- */
+/* Takes from the front what the head says; across tokens, since the first ones may be
+ * all blanks. */
 static struct span strip_front(struct detokenizer *detokenizer, const struct tokenizer_head *head,
                                struct span token) {
     while (!detokenizer->is_past_head && token.n > 0) {

@@ -161,8 +161,8 @@ START_TEST(ties_at_a_border_are_kept_and_weights_of_nothing_never_drawn) {
 }
 END_TEST
 
-/* So near to 1 that rounding leaves the list of the likely short of top_p: all must be looked at.
- */
+/* So near to 1 that rounding leaves the list of the likely short of top_p: all must be
+ * looked at. */
 START_TEST(a_top_p_next_to_one_is_as_the_reference_has_it) {
     static const float top_ps[] = {0.99999994f, 0.9999999f, 0.9999998f};
     enum { n = VOCAB_MAX_TESTED };

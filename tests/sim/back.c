@@ -266,8 +266,8 @@ static void compute_row(const struct node *node, const struct plan_row *row, uin
     }
 }
 
-/* The next token, from what stands in the blocks; which must be what the ids say, layer by layer.
- */
+/* The next token, from what stands in the blocks; which must be what the ids say,
+ * layer by layer. */
 static uint32_t choose(struct sim *sim, uint32_t i, const struct plan_row *row,
                        const struct sequence_view *view) {
     const struct node *node = &sim->nodes[i];

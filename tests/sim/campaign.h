@@ -1,5 +1,5 @@
-/* tests/sim/campaign.h: many seeds, in processes of their own, and what becomes of one that fails.
- */
+/* tests/sim/campaign.h: many seeds, in processes of their own, and what becomes of one
+ * that fails. */
 #pragma once
 
 #include "tests/sim/sim.h"

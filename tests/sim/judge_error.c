@@ -1,5 +1,4 @@
-/* Who may be told no. Every error has its rule in design.md sections 3 and 8; "something was broken
- * at the time" is none. */
+/* Who may be told no. Every error has its rule; "something was broken at the time" is none. */
 #include "tests/sim/judge.h"
 
 #include "router/core/core.h"

@@ -1,5 +1,5 @@
-/* What a router does with requests and workers, held against design.md section 3: exact where an
- * equal worker is ready (rule 10), the first in the queue first, slow is not dead (rule 8). */
+/* What a router does with requests and workers: exact where an equal worker is ready, the first in
+ * the queue first, slow is not dead. */
 #include "tests/sim/judge.h"
 
 #include "router/core/core.h"

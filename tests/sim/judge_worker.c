@@ -1,5 +1,5 @@
-/* A worker's plans, held against the rules of design.md section 4: the best priority first, then
- * the oldest; who goes is the worst and newest, and only where it helps somebody. */
+/* A worker's plans, held against the rules of its schedule: the best priority first, then the
+ * oldest; who goes is the worst and newest, and only where it helps somebody. */
 #include "tests/sim/judge.h"
 
 #include "worker/core/engine_state.h"

@@ -96,8 +96,8 @@ static void append(struct conn *conn, uint32_t end, struct packet *packet) {
     conn->tail[end] = packet;
 }
 
-/* As the router's shell does: behind introductions, before work; what is cancelled does not leave.
- */
+/* As the router's shell does: behind introductions, before work; what is cancelled
+ * does not leave. */
 static void overtake(struct conn *conn, struct packet *packet) {
     struct packet **at = &conn->head[0];
     while (*at && (*at)->type != MESSAGE_SUBMIT && (*at)->type != MESSAGE_RESERVE)

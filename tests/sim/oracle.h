@@ -1,4 +1,4 @@
-/* tests/sim/oracle.h: what the `hash` model (design.md section 7) must answer, and the twists by
+/* tests/sim/oracle.h: what the `hash` model (tokenizer_open_hash()) must answer, and the twists by
  * which a wrong tenant, variant, generator or kind of numerics shows in the tokens. Pure. */
 #pragma once
 

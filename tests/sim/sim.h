@@ -1,7 +1,7 @@
 /* tests/sim/sim.h: a whole cluster in one thread, on a virtual clock, driven by one seed.
  *
  * The routers' and workers' cores are the daemons' own; what surrounds them here is a network of
- * encoded frames (proto/codec.h), the `hash` model (design.md section 7) with its KV really stored,
+ * encoded frames (proto/codec.h), the `hash` model with its KV really stored,
  * clients, and faults. Events stand in a heap by (virtual time, serial number), so a seed replays
  * exactly. Every node reads a clock of its own; only the simulator and its judges know the true
  * time (now_ns). */

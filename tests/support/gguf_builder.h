@@ -41,8 +41,8 @@ void gguf_builder_f32s(struct gguf_builder *builder, const char *key, const floa
 void gguf_builder_tensor_raw(struct gguf_builder *builder, const char *name, uint32_t n_dims,
                              const uint64_t *dims, uint32_t type, uint64_t offset);
 
-/* An f32 matrix of zeros (n_rows, n_columns), or a vector for n_rows = 0, placed behind the others.
- */
+/* An f32 matrix of zeros (n_rows, n_columns), or a vector for n_rows = 0, placed
+ * behind the others. */
 void gguf_builder_tensor(struct gguf_builder *builder, const char *name, uint64_t n_rows,
                          uint64_t n_columns);
 

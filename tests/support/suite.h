@@ -1,8 +1,8 @@
 /* tests/support/suite.h: one Check program per room or seam.
  *
  * A program defines `const char *suite_name` and `void suite_add(TCase *tests)`; suite.c has
- * main(). Arguments filter by test-case name as Check does (CK_RUN_CASE); CK_FORK=no for debuggers.
- */
+ * main(). Arguments filter by test-case name as Check does (CK_RUN_CASE); CK_FORK=no
+ * for debuggers. */
 #pragma once
 
 #include <check.h>

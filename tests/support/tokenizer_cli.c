@@ -3,8 +3,8 @@
  * usage: tokenizer_cli MODEL [--special] [--parse-special]
  * MODEL is what tokenizer_open_path() takes. Each line of standard input is JSON: a text, answered
  * with its ids, or a list of ids, answered with their text, made one id at a time. --special: the
- * ids with what the model puts around a text; --parse-special: special tokens' texts become them.
- */
+ * ids with what the model puts around a text; --parse-special: special tokens' texts
+ * become them. */
 #include "model/tokenizer/detokenize.h"
 #include "model/tokenizer/tokenizer.h"
 

@@ -72,8 +72,8 @@ static enum status add(struct passed *passed, const char *name, const char *help
     return all[passed->n - 1].name && all[passed->n - 1].help ? STATUS_OK : STATUS_NOMEM;
 }
 
-/* Lines are "[section]", "# help" and "#key = default" or "key = value", the help before its key.
- */
+/* Lines are "[section]", "# help" and "#key = default" or "key = value", the help
+ * before its key. */
 static enum status add_all(struct passed *passed, char *text, unsigned to) {
     const char *help = "";
     char *rest = NULL;

@@ -1,5 +1,4 @@
-/* tools/cli/supervise.h: keeps a set of children running until told to stop (design.md section 2,
- * `tandem up`).
+/* tools/cli/supervise.h: keeps a set of children running until told to stop (`tandem up`).
  *
  * A child that dies is started again: at once if it had been ready, else after 100 ms, doubling to
  * 5 s. One that exits with 78, or dies before any child of its kind was ever ready, ends the whole.

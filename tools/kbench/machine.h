@@ -22,8 +22,8 @@ struct gemm_figures {
     double bytes;   /* packed weights read by one call */
 };
 
-/* Takes the memory and measures once. n_threads 0: one per core. Ends the program without memory.
- */
+/* Takes the memory and measures once. n_threads 0: one per core. Ends the program
+ * without memory. */
 void machine_init(struct machine *machine, uint32_t n_threads, const char *isa);
 void machine_measure(struct machine *machine); /* half a second */
 void machine_fini(struct machine *machine);

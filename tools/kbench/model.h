@@ -28,8 +28,8 @@ NODISCARD enum status model_open(const struct model_shape *shape, const struct k
                                  struct error *error);
 void model_close(struct model *model);
 
-/* One step: n_seqs sequences, each n_tokens tokens from `position` on; one token chosen for each.
- */
+/* One step: n_seqs sequences, each n_tokens tokens from `position` on; one token
+ * chosen for each. */
 void model_step(struct model *model, uint32_t n_seqs, uint32_t n_tokens, uint32_t position);
 
 /* Seconds spent in each operation since the last call; names in model_op_names. */

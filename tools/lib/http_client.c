@@ -201,8 +201,8 @@ static bool give(struct http_client *client, size_t n) {
     return true;
 }
 
-/* One chunk-size line or chunk end. Answers false when more bytes are needed or the request ended.
- */
+/* One chunk-size line or chunk end. Answers false when more bytes are needed or the
+ * request ended. */
 static bool chunk_frame(struct http_client *client) {
     char *eol = client->in.n ? memchr(client->in.data, '\n', client->in.n) : NULL;
     if (!eol) {

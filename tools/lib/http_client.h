@@ -1,8 +1,8 @@
 /* tools/lib/http_client.h: an HTTP/1.1 client for our own tools, on base/loop.
  *
  * One `struct http_client` is one connection, kept open between requests. One request at a time.
- * The answer comes as events: status, pieces of the body as they arrive, the end. Loop thread only.
- */
+ * The answer comes as events: status, pieces of the body as they arrive, the end. Loop
+ * thread only. */
 #pragma once
 
 #include "base/error.h"

@@ -105,8 +105,8 @@ void pretokenize_scratch_trim(struct pretokenize_scratch *scratch) {
     }
 }
 
-/* A walk through the steps: each hands its pieces to the next, so that no list of pieces is made.
- */
+/* A walk through the steps: each hands its pieces to the next, so that no list of
+ * pieces is made. */
 struct walk {
     const struct pretokenizer *pretokenizer;
     struct pretokenize_scratch *scratch;

@@ -1,7 +1,6 @@
 /* model/tokenizer/bpe/regex_dialect.h: from Oniguruma's dialect (Ruby's syntax, Unicode) to PCRE2's.
  * Pure, but for asking PCRE2 which property names it knows. Source: Oniguruma's doc/RE and
- * pcre2pattern(3).
- */
+ * pcre2pattern(3). */
 #pragma once
 
 #include "base/error.h"

@@ -66,8 +66,8 @@ enum status spm_encode_unigram(const struct spm_call *call, struct span text) {
         nodes[i] = (struct spm_node){.id = TOKEN_NONE, .start = NODE_NONE};
     for (size_t at = 0; at < text.n;)
         at += step(call->spm, text, at, nodes);
-    /* The way is known from its end; turn its links around. `id` moves to where its piece begins.
-     */
+    /* The way is known from its end; turn its links around. `id` moves to where its
+     * piece begins. */
     uint32_t end = (uint32_t)text.n;
     uint32_t next_id = nodes[end].id;
     for (uint32_t at = nodes[end].start, after = end;;) {

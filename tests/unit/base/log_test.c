@@ -120,8 +120,8 @@ START_TEST(full_pipe_costs_lines_which_are_counted_and_reported_once) {
 }
 END_TEST
 
-/* SIGPIPE has its default action: it must not reach us. The writer tries again within its second.
- */
+/* SIGPIPE has its default action: it must not reach us. The writer tries again within
+ * its second. */
 /* The ring gets room before all of it was read: what is put then comes behind the report. */
 START_TEST(report_stands_where_the_lines_are_missing) {
     struct seen seen = {0};

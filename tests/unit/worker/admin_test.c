@@ -1,5 +1,5 @@
-/* The admin port: what the engine published is what a client reads, and bad clients cost nothing.
- */
+/* The admin port: what the engine published is what a client reads, and bad clients
+ * cost nothing. */
 #include "worker/admin.h"
 
 #include "base/clock.h"

@@ -154,8 +154,8 @@ START_TEST(parts_reach_templates_that_take_them_and_others_get_text) {
     expect("{{ messages[0].content | trim }}", NULL, TWO_PARTS, "one\ntwo");
     /* A template of parts alone gets a text as one. */
     expect(PARTS, NULL, "{\"messages\":[{\"role\":\"user\",\"content\":\"one\"}]}", "<user>one|");
-    /* A role that no probe can show (these calls want their arguments as text) goes with the user.
-     */
+    /* A role that no probe can show (these calls want their arguments as text) goes
+     * with the user. */
     expect(
         "{% for m in messages %}{% for c in m.tool_calls %}{{ '' + c.function.arguments }}"
         "{% endfor %}{% if m.content is string %}{{ m.content }}{% else %}{% for p in m.content %}"

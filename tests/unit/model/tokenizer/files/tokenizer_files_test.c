@@ -203,8 +203,8 @@ START_TEST(byte_level_reads_the_alphabet) {
 }
 END_TEST
 
-/* A word that is a token as a whole, though no merges lead to it (Llama 3's vocabulary has such).
- */
+/* A word that is a token as a whole, though no merges lead to it (Llama 3's vocabulary
+ * has such). */
 START_TEST(ignored_merges_take_a_whole_word_first) {
 #define WHOLE_WORDS(options)                                                                       \
     "{\"added_tokens\":[],\"normalizer\":null,\"pre_tokenizer\":{\"type\":\"ByteLevel\","          \
