@@ -1,10 +1,10 @@
 #include "router/call/answer.h"
 
 #include "base/clock.h"
+#include "base/http/exchange.h"
+#include "base/http/sse.h"
 #include "router/call/call.h"
 #include "router/call/serving.h"
-#include "router/front/exchange.h"
-#include "router/front/sse.h"
 
 #include <stdlib.h>
 
@@ -132,7 +132,7 @@ static void begin_stream(struct call *call) {
 }
 
 /* Everything for this client in one go. What a slow client cannot take stays in `pending`, and the
- * call rests until the front says that it drained. */
+ * call rests until the server says that it drained. */
 static void send_pending(struct call *call) {
     struct buf *pending = &call->pending;
     if (pending->n == 0)

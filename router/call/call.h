@@ -6,6 +6,7 @@
 #pragma once
 
 #include "base/buf.h"
+#include "base/http/exchange.h"
 #include "base/list.h"
 #include "base/loop.h"
 #include "base/map.h"
@@ -13,7 +14,6 @@
 #include "router/api/dialect.h"
 #include "router/call/text.h"
 #include "router/core/router.h"
-#include "router/front/exchange.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -2,6 +2,7 @@
 
 #include "base/assert.h"
 #include "base/clock.h"
+#include "base/http/exchange.h"
 #include "base/log.h"
 #include "model/model.h"
 #include "router/api/dialect.h"
@@ -12,7 +13,6 @@
 #include "router/call/meter.h"
 #include "router/call/prepare.h"
 #include "router/call/serving.h"
-#include "router/front/exchange.h"
 
 #include <inttypes.h>
 #include <stdio.h>

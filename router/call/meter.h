@@ -4,9 +4,9 @@
  * The vllm:* figures of the engine are sums over the workers. Loop's thread only. */
 #pragma once
 
+#include "base/http/listener.h"
 #include "base/loop.h"
 #include "base/status.h"
-#include "router/front/listener.h"
 
 #include <stdbool.h>
 #include <stdint.h>

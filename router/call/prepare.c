@@ -1,10 +1,10 @@
 #include "router/call/prepare.h"
 
+#include "base/http/exchange.h"
 #include "base/log.h"
 #include "router/api/json_tree.h"
 #include "router/call/call.h"
 #include "router/call/serving.h"
-#include "router/front/exchange.h"
 
 #include <stdlib.h>
 #include <string.h>

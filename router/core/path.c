@@ -11,7 +11,7 @@
 #include <stddef.h>
 
 /* The first three are done by the shell, before there is a request here: connections and bytes in
- * router/front/, calls in router/api/, tokens in router/call/text.c. */
+ * base/http/, calls in router/api/, tokens in router/call/text.c. */
 static const struct {
     const char *name;
     enum turn (*run)(struct router *router, struct request *req);

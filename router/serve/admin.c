@@ -1,10 +1,10 @@
 /* What `tandem status` and `tandem drain` use; guard.h says who may. */
 #include "base/clock.h"
+#include "base/http/exchange.h"
 #include "model/json/json_get.h"
 #include "router/api/json_put.h"
 #include "router/call/serving.h"
 #include "router/core/router.h"
-#include "router/front/exchange.h"
 #include "router/serve/api.h"
 #include "router/serve/link.h"
 #include "router/serve/routes.h"

@@ -1,7 +1,7 @@
 #include "router/serve/guard.h"
 
+#include "base/http/exchange.h"
 #include "router/api/dialect.h"
-#include "router/front/exchange.h"
 #include "router/serve/api_keys.h"
 
 #include <arpa/inet.h>

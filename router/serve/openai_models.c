@@ -1,7 +1,7 @@
 /* /v1/models: the one model that is served. Answers while the cluster loads, too. */
+#include "base/http/exchange.h"
 #include "router/api/json_put.h"
 #include "router/call/serving.h"
-#include "router/front/exchange.h"
 #include "router/serve/api.h"
 #include "router/serve/routes.h"
 #include "router/serve/server.h"

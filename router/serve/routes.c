@@ -2,10 +2,10 @@
 
 #include "base/assert.h"
 #include "base/buf.h"
+#include "base/http/exchange.h"
 #include "router/call/calls.h"
 #include "router/call/meter.h"
 #include "router/call/serving.h"
-#include "router/front/exchange.h"
 #include "router/serve/api.h"
 #include "router/serve/server.h"
 

@@ -3,10 +3,10 @@
 #include "tests/support/nomem.h"
 
 #include "base/clock.h"
+#include "base/http/exchange.h"
 #include "base/map.h"
 #include "proto/codec.h"
 #include "router/core/router.h"
-#include "router/front/exchange.h"
 #include "tests/support/suite.h"
 #include "worker/core/engine.h"
 #include "worker/step/batch.h"

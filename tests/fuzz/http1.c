@@ -1,6 +1,6 @@
 /* The HTTP/1.1 parser: any bytes, cut in any pieces, give the same requests and the same refusal,
  * and what is accepted keeps the parser's promises. */
-#include "router/front/http1.h"
+#include "base/http/http1.h"
 
 #include "base/assert.h"
 #include "base/utf8.h"

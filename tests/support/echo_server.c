@@ -1,13 +1,13 @@
-/* tests/support/echo_server.c: the front without a router behind it, for load tests and for hands.
+/* tests/support/echo_server.c: the HTTP server without a router behind it, for load tests and for hands.
  *
  * echo_server ADDRESS           serves until SIGTERM: /stream sends "data: tick" each second and
  *                               never ends, /wait never answers, anything else is echoed
  * echo_server --many N [LIMIT]  starts itself, opens N streams to it, prints what each costs;
  *                               fails when a stream takes more than LIMIT bytes of memory */
 #include "base/clock.h"
+#include "base/http/listener.h"
+#include "base/http/sse.h"
 #include "base/loop.h"
-#include "router/front/listener.h"
-#include "router/front/sse.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

@@ -1,6 +1,6 @@
 #include "router/serve/guard.h"
 
-#include "router/front/exchange.h"
+#include "base/http/exchange.h"
 #include "router/serve/api.h"
 #include "router/serve/api_keys.h"
 #include "tests/support/suite.h"

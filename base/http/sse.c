@@ -1,4 +1,4 @@
-#include "router/front/sse.h"
+#include "base/http/sse.h"
 
 #include "base/assert.h"
 

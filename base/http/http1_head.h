@@ -1,7 +1,7 @@
-/* router/front/http1_head.h: the head of a request, once all of it is there. For http1.c alone. */
+/* base/http/http1_head.h: the head of a request, once all of it is there. For http1.c alone. */
 #pragma once
 
-#include "router/front/http1.h"
+#include "base/http/http1.h"
 
 /* Sets status and reason; answers false, so that checks can `return http1_refuse(...)`. */
 bool http1_refuse(struct http1 *http1, unsigned status, const char *reason);

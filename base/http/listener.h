@@ -1,13 +1,13 @@
-/* router/front/listener.h: the router's port: accepts clients, bounds them in number, bytes and
+/* base/http/listener.h: an HTTP port: accepts clients, bounds them in number, bytes and
  * time, and hands each complete request to one handler.
  *
  * Connections live in a pool that is sized at start. Loop's thread only. */
 #pragma once
 
 #include "base/error.h"
+#include "base/http/exchange.h"
+#include "base/http/http1.h"
 #include "base/status.h"
-#include "router/front/exchange.h"
-#include "router/front/http1.h"
 
 #include <stdint.h>
 

@@ -1,6 +1,6 @@
-#include "router/front/http1.h"
+#include "base/http/http1.h"
 
-#include "router/front/sse.h"
+#include "base/http/sse.h"
 #include "tests/support/suite.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
-#include "router/front/http1.h"
+#include "base/http/http1.h"
 
 #include "base/assert.h"
-#include "router/front/http1_head.h"
+#include "base/http/http1_head.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "tests/unit/router/front/rig.h"
+#include "tests/unit/base/http/rig.h"
 
 #include "base/clock.h"
 

@@ -1,4 +1,4 @@
-/* router/front/header.h: one header field, on its way in or out. */
+/* base/http/header.h: one header field, on its way in or out. */
 #pragma once
 
 struct header {

@@ -1,4 +1,4 @@
-/* router/front/connection.h: one client connection that speaks HTTP/1.1: at most one request at a
+/* base/http/connection.h: one client connection that speaks HTTP/1.1: at most one request at a
  * time is out; what a client sends ahead waits until its reply has ended.
  *
  * Part of the listener's fixed pool. Nothing is freed inside a callback: connection_close() marks,
@@ -6,12 +6,12 @@
 #pragma once
 
 #include "base/buf.h"
+#include "base/http/exchange.h"
+#include "base/http/http1.h"
+#include "base/http/listener.h"
 #include "base/list.h"
 #include "base/loop.h"
 #include "base/random.h"
-#include "router/front/exchange.h"
-#include "router/front/http1.h"
-#include "router/front/listener.h"
 
 #include <stdint.h>
 

@@ -1,10 +1,10 @@
-/* tests/unit/router/front/rig.h: a listener and its clients on one thread: clients are plain
+/* tests/unit/base/http/rig.h: a listener and its clients on one thread: clients are plain
  * sockets, and whoever waits turns the loop. */
 #pragma once
 
 #include "base/buf.h"
+#include "base/http/listener.h"
 #include "base/loop.h"
-#include "router/front/listener.h"
 #include "tests/support/suite.h"
 
 #define GET(path) "GET " path " HTTP/1.1\r\nHost: h\r\n\r\n"

@@ -1,4 +1,4 @@
-#include "router/front/exchange.h"
+#include "base/http/exchange.h"
 
 #include "base/assert.h"
 

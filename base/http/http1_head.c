@@ -1,4 +1,4 @@
-#include "router/front/http1_head.h"
+#include "base/http/http1_head.h"
 
 #include "base/checked.h"
 #include "base/utf8.h"

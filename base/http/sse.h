@@ -1,4 +1,4 @@
-/* router/front/sse.h: server-sent events, the exact bytes every client accepts: LF line ends, one
+/* base/http/sse.h: server-sent events, the exact bytes every client accepts: LF line ends, one
  * blank after the colon, one empty line behind each event. */
 #pragma once
 

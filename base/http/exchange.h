@@ -1,13 +1,13 @@
-/* router/front/exchange.h: one request and its reply, whatever the transport (HTTP/1.1, HTTP/2).
+/* base/http/exchange.h: one request and its reply, whatever the transport (HTTP/1.1, HTTP/2).
  *
- * What the API's dialects see. A dialect keeps the id, never the pointer: the client may leave at
- * any time, and then the id finds nothing and every call on it answers STATUS_NOT_FOUND. Loop's
+ * What a handler sees. It keeps the id, never the pointer: the client may leave at any time, and
+ * then the id finds nothing and every call on it answers STATUS_NOT_FOUND. Loop's
  * thread only. */
 #pragma once
 
 #include "base/buf.h"
+#include "base/http/header.h"
 #include "base/status.h"
-#include "router/front/header.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -44,13 +44,13 @@ struct exchange {
     const char *request_id; /* the client's x-request-id, or one made for it: in every reply */
     uint64_t received_ns;   /* when its last byte came; CLOCK_MONOTONIC */
 
-    /* The dialect's own; zero at first. */
+    /* The handler's own; zero at first. */
     void *user;
     uint64_t tag;
     exchange_fn *gone;    /* the client left before the reply's end: cancel; the id ends with it */
     exchange_fn *drained; /* output that had to wait was taken: exchange_write() goes on */
 
-    /* The front's own. */
+    /* The server's own. */
     const struct exchange_ops *ops;
     struct buf *body_buf; /* borrowed: where the body lies */
     size_t n_charged;     /* bytes of the body that the budget holds */
@@ -67,7 +67,7 @@ struct exchange_reply {
     struct buf *body_buf; /* or NULL: instead of `body`, taken over where it is large */
 };
 
-/* Content-Length, Connection, Date and x-request-id are added by the front. */
+/* Content-Length, Connection, Date and x-request-id are added by the server. */
 enum status exchange_reply(struct exchanges *all, uint64_t id, const struct exchange_reply *reply);
 
 /* The head of a reply whose length is not known (body and n_body unused). */

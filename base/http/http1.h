@@ -1,4 +1,4 @@
-/* router/front/http1.h: a strict, incremental HTTP/1.1 request parser (RFC 9112). Pure: bytes in,
+/* base/http/http1.h: a strict, incremental HTTP/1.1 request parser (RFC 9112). Pure: bytes in,
  * one request out; no I/O, no clock.
  *
  * Where the RFC lets a server be lenient (bare LF, obs-fold, blanks before a colon, differing
@@ -7,8 +7,8 @@
 #pragma once
 
 #include "base/buf.h"
+#include "base/http/header.h"
 #include "base/status.h"
-#include "router/front/header.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-#include "router/front/connection.h"
+#include "base/http/connection.h"
 
 #include "base/assert.h"
 #include "base/clock.h"

@@ -1,11 +1,11 @@
-#include "router/front/listener.h"
+#include "base/http/listener.h"
 
 #include "base/assert.h"
 #include "base/clock.h"
+#include "base/http/connection.h"
 #include "base/loop.h"
 #include "base/random.h"
 #include "base/tcp.h"
-#include "router/front/connection.h"
 
 #include <stdlib.h>
 #include <string.h>
