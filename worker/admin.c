@@ -2,25 +2,24 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
-#include "base/list.h"
+#include "base/http/exchange.h"
+#include "base/http/listener.h"
 #include "base/loop.h"
 #include "base/metrics.h"
-#include "base/stream.h"
-#include "base/tcp.h"
+#include "base/span.h"
 #include "worker/step/figures.h"
 
 #include <pthread.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#define CALLS_MAX   32   /* connections at once */
-#define REQUEST_MAX 8192 /* bytes of a request's head */
-#define CALL_NS     (10 * NS_PER_S)
-#define ALIVE_NS    (10 * NS_PER_S) /* an engine that says nothing for this long hangs */
-#define REPLY_MAX   (1u << 20)
+#define CALLS_MAX 32   /* connections at once */
+#define HEAD_MAX  8192 /* bytes of a request's head */
+#define BODY_MAX  4096 /* nothing reads it */
+#define CALL_NS   (10 * NS_PER_S)
+#define ALIVE_NS  (10 * NS_PER_S) /* an engine that says nothing for this long hangs */
+#define REPLY_MAX (1u << 20)
 
 /* Figures that are exported. */
 static const struct row {
@@ -60,23 +59,12 @@ static const struct row {
     ROW64(n_stale_dropped, "tandem_worker_stale_dropped_total", "messages of what is over"),
 };
 
-struct call {
-    struct admin *admin;   /* borrowed */
-    struct stream *stream; /* owned; NULL: this entry is free */
-    uint64_t until_ns;
-    bool answered;
-    size_t n;
-    char head[REQUEST_MAX];
-};
-
 struct admin {
     struct loop *loop; /* owned, and everything on it: the admin thread's once it runs */
-    struct tcp_listener *listener;
-    struct loop_timer *timer;
+    struct listener *listener;
     struct metrics *metrics;                           /* owned */
     struct metric *series[sizeof rows / sizeof *rows]; /* gauges; counters for the wide ones */
-    struct metric *turns[2]; /* longest turn: by the wall's clock, by the thread's */
-    struct call calls[CALLS_MAX];
+    struct metric *turns[2];       /* longest turn: by the wall's clock, by the thread's */
     struct figures_box *published; /* borrowed */
     struct figures figures;        /* the admin thread's copy */
     pthread_t thread;
@@ -102,112 +90,50 @@ static void set_series(struct admin *admin) {
     metric_set(admin->turns[1], (double)turn.cpu_ns / (double)NS_PER_S);
 }
 
-static void call_free(struct call *call) {
-    stream_close(call->stream);
-    call->stream = NULL;
+static void reply(struct admin *admin, const struct exchange *exchange, unsigned status,
+                  const char *type, struct span body) {
+    const struct exchange_reply reply = {
+        .status = status, .content_type = type, .body = body.bytes, .n_body = body.n};
+    exchange_reply(listener_exchanges(admin->listener), exchange->id, &reply);
 }
 
-static void reply(struct call *call, const char *status, const char *type, const char *body,
-                  size_t n) {
-    char head[256];
-    int n_head = snprintf(head, sizeof head,
-                          "HTTP/1.1 %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n"
-                          "Connection: close\r\n\r\n",
-                          status, type, n);
-    call->answered = true;
-    if (stream_write(call->stream, head, (size_t)n_head) != STATUS_OK ||
-        stream_write(call->stream, body, n) != STATUS_OK) {
-        call_free(call);
-        return;
-    }
-    stream_shutdown(call->stream);
+static void reply_text(struct admin *admin, const struct exchange *exchange, unsigned status,
+                       const char *text) {
+    reply(admin, exchange, status, "text/plain; charset=utf-8", (struct span){text, strlen(text)});
 }
 
-static void reply_text(struct call *call, const char *status, const char *body) {
-    reply(call, status, "text/plain; charset=utf-8", body, strlen(body));
-}
-
-static void reply_metrics(struct call *call) {
+static void reply_metrics(struct admin *admin, const struct exchange *exchange) {
     struct buf out;
     buf_init(&out, REPLY_MAX);
-    set_series(call->admin);
-    metrics_write(call->admin->metrics, &out);
+    set_series(admin);
+    metrics_write(admin->metrics, &out);
     if (buf_status(&out) == STATUS_OK)
-        reply(call, "200 OK", METRICS_CONTENT_TYPE, out.data ? out.data : "", out.n);
+        reply(admin, exchange, 200, METRICS_CONTENT_TYPE,
+              (struct span){out.data ? out.data : "", out.n});
     else
-        reply_text(call, "500 Internal Server Error", "out of memory\n");
+        reply_text(admin, exchange, 500, "out of memory\n");
     buf_fini(&out);
 }
 
-static bool asks_for(const struct call *call, const char *path) {
-    size_t n = strlen(path);
-    return strncmp(call->head, "GET ", 4) == 0 && strncmp(call->head + 4, path, n) == 0 &&
-           (call->head[4 + n] == ' ' || call->head[4 + n] == '?');
+static bool asks_for(const struct exchange *exchange, const char *path) {
+    return strcmp(exchange->method, "GET") == 0 && strcmp(exchange->path, path) == 0;
 }
 
-static void answer(struct call *call) {
-    struct admin *admin = call->admin;
+static void answer(void *user, struct exchange *exchange) {
+    struct admin *admin = user;
     admin->figures = figures_latest(admin->published);
     bool alive = clock_now_ns() - admin->figures.at_ns < ALIVE_NS;
-    if (asks_for(call, "/metrics"))
-        reply_metrics(call);
-    else if (asks_for(call, "/livez"))
-        reply_text(call, alive ? "200 OK" : "503 Service Unavailable", alive ? "ok\n" : "hung\n");
-    else if (asks_for(call, "/readyz"))
-        reply_text(call, alive && !admin->figures.draining ? "200 OK" : "503 Service Unavailable",
-                   admin->figures.draining ? "draining\n"
-                   : alive                 ? "ok\n"
-                                           : "hung\n");
+    bool ready = alive && !admin->figures.draining;
+    const char *state = alive ? "ok\n" : "hung\n";
+    if (asks_for(exchange, "/metrics"))
+        reply_metrics(admin, exchange);
+    else if (asks_for(exchange, "/livez"))
+        reply_text(admin, exchange, alive ? 200 : 503, state);
+    else if (asks_for(exchange, "/readyz"))
+        reply_text(admin, exchange, ready ? 200 : 503,
+                   admin->figures.draining ? "draining\n" : state);
     else
-        reply_text(call, "404 Not Found", "there are /metrics, /livez and /readyz\n");
-}
-
-static void call_data(void *user, const char *bytes, size_t n) {
-    struct call *call = user;
-    if (call->answered)
-        return;
-    if (n >= sizeof call->head - call->n) {
-        reply_text(call, "431 Request Header Fields Too Large", "too long\n");
-        return;
-    }
-    memcpy(call->head + call->n, bytes, n);
-    call->n += n;
-    call->head[call->n] = '\0';
-    if (strstr(call->head, "\r\n\r\n"))
-        answer(call);
-}
-
-static void call_gone(void *user, enum status status) {
-    struct call *call = user;
-    (void)status;
-    call_free(call);
-}
-
-static const struct stream_events call_events = {.data = call_data, .gone = call_gone};
-
-static void accept_call(void *user, int fd) {
-    struct admin *admin = user;
-    for (int i = 0; i < CALLS_MAX; i++) {
-        struct call *call = &admin->calls[i];
-        if (call->stream)
-            continue;
-        *call = (struct call){.admin = admin, .until_ns = clock_now_ns() + CALL_NS};
-        if (stream_new(admin->loop, fd, &call_events, call, &call->stream) != STATUS_OK) {
-            call->stream = NULL;
-            break;
-        }
-        return;
-    }
-    close(fd);
-}
-
-static void end_slow_calls(void *user) {
-    struct admin *admin = user;
-    uint64_t now_ns = clock_now_ns();
-    for (int i = 0; i < CALLS_MAX; i++)
-        if (admin->calls[i].stream && now_ns >= admin->calls[i].until_ns)
-            call_free(&admin->calls[i]);
-    loop_timer_after(admin->timer, NS_PER_S);
+        reply_text(admin, exchange, 404, "there are /metrics, /livez and /readyz\n");
 }
 
 static void *run(void *user) {
@@ -216,12 +142,23 @@ static void *run(void *user) {
     return NULL;
 }
 
+static enum status listen_on(struct admin *admin, const char *address, struct error *error) {
+    struct listener_config config = listener_config_default;
+    config.limits.head_bytes = config.limits.line_bytes = HEAD_MAX;
+    config.limits.body_bytes = BODY_MAX;
+    config.n_connections_max = CALLS_MAX;
+    config.idle_ns = config.head_ns = config.body_ns = config.body_total_ns = CALL_NS;
+    config.stall_ns = CALL_NS;
+    config.one_request = true;
+    const struct listener_calls calls = {.handler = answer, .user = admin};
+    return listener_new(admin->loop, address, &config, &calls, &admin->listener, error);
+}
+
 static enum status open_all(struct admin *admin, const char *address, const char *name,
                             const char *model, struct error *error) {
     const struct metric_label labels[] = {{"engine", name}, {"model_name", model}};
     TRY(loop_new(&admin->loop));
-    TRY(tcp_listen(admin->loop, address, accept_call, admin, &admin->listener, error));
-    TRY(loop_timer_new(admin->loop, end_slow_calls, admin, &admin->timer));
+    TRY(listen_on(admin, address, error));
     TRY(metrics_new(64, &admin->metrics));
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct metric_spec spec = {
@@ -238,7 +175,6 @@ static enum status open_all(struct admin *admin, const char *address, const char
                                    .n_labels = 2};
         admin->turns[i] = metrics_gauge(admin->metrics, spec);
     }
-    loop_timer_after(admin->timer, NS_PER_S);
     if (pthread_create(&admin->thread, NULL, run, admin) != 0)
         return STATUS_NOMEM;
     admin->running = true;
@@ -274,15 +210,12 @@ void admin_free(struct admin *admin) {
         loop_stop(admin->loop);
         pthread_join(admin->thread, NULL);
     }
-    for (int i = 0; i < CALLS_MAX; i++)
-        call_free(&admin->calls[i]);
-    tcp_listener_free(admin->listener);
-    loop_timer_free(admin->timer);
+    listener_free(admin->listener);
     metrics_free(admin->metrics);
     loop_free(admin->loop);
     free(admin);
 }
 
 uint16_t admin_port(const struct admin *admin) {
-    return admin ? tcp_listener_port(admin->listener) : 0;
+    return admin ? listener_port(admin->listener) : 0;
 }

@@ -263,7 +263,7 @@ static void begin(struct connection *connection) {
                                              .received_ns = loop_now_ns(host->loop),
                                              .ops = &http1_ops};
     connection->head = strcmp(http1->method, "HEAD") == 0;
-    connection->last = !http1->keep_alive;
+    connection->last = !http1->keep_alive || connection->host->config.one_request;
     connection->chunked = false;
     connection->began_ns = connection->exchange.received_ns;
     note_request_id(connection);

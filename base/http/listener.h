@@ -9,6 +9,7 @@
 #include "base/http/http1.h"
 #include "base/status.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct listener;
@@ -29,6 +30,7 @@ struct listener_config {
     size_t body_memory;      /* bytes of all bodies together; more are a 503 */
     size_t output_bytes_max; /* queued for one streaming client: exchange_write() is busy then */
     size_t pipeline_bytes_max; /* sent ahead by one client before we stop reading */
+    bool one_request;          /* each reply is its connection's last */
 };
 
 extern const struct listener_config listener_config_default;

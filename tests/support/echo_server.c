@@ -1,4 +1,4 @@
-/* tests/support/echo_server.c: the HTTP server without a router behind it, for load tests and for hands.
+/* tests/support/echo_server.c: HTTP with nothing behind it, for load tests and for hands.
  *
  * echo_server ADDRESS           serves until SIGTERM: /stream sends "data: tick" each second and
  *                               never ends, /wait never answers, anything else is echoed

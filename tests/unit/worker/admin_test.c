@@ -124,8 +124,12 @@ START_TEST(long_odd_and_many_clients_are_bounded) {
     ssize_t n = recv(fd, text, sizeof text - 1, 0);
     ck_assert(n < 0 || n == 0 || strstr(text, "431"));
     close(fd);
-    ask(admin, "POST / HTTP/1.1\r\n\r\n", 19, reply, sizeof reply);
+    static const char post[] = "POST / HTTP/1.1\r\nHost: a\r\n\r\n";
+    ask(admin, post, sizeof post - 1, reply, sizeof reply);
     ck_assert_ptr_nonnull(strstr(reply, " 404 "));
+    static const char no_host[] = "GET /livez HTTP/1.1\r\n\r\n"; /* RFC 9112, 3.2 */
+    ask(admin, no_host, sizeof no_host - 1, reply, sizeof reply);
+    ck_assert_ptr_nonnull(strstr(reply, " 400 "));
     for (int i = 0; i < N; i++) /* more than may be there at once, all silent */
         fds[i] = connect_to(admin);
     for (int i = 0; i < N; i++)

@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-const char *const suite_name = "router_gate";
+const char *const suite_name = "base_http_gate";
 const double suite_timeout_s = 120;
 
 #define POST(path, fields) "POST " path " HTTP/1.1\r\nHost: h\r\n" fields "\r\n"

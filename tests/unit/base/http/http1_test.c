@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const suite_name = "router_http1";
+const char *const suite_name = "base_http1";
 const double suite_timeout_s = 120;
 
 #define HOST   "Host: h\r\n"

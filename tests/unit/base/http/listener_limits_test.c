@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-const char *const suite_name = "router_limits";
+const char *const suite_name = "base_http_limits";
 const double suite_timeout_s = 120;
 
 START_TEST(a_client_that_leaves_while_it_waits_is_noticed) {
@@ -60,6 +60,19 @@ START_TEST(a_client_that_leaves_is_noticed_behind_what_it_sent_ahead) {
     }
     close(fd);
     turn_until(&n_gone, 1);
+}
+END_TEST
+
+START_TEST(a_listener_of_one_request_closes_after_each_reply) {
+    config.one_request = true;
+    rig_start();
+    int fd = dial(GET("/x") GET("/y")); /* a client that would send more */
+    read_until(fd, SIZE_MAX);
+    ck_assert(ended);
+    ck_assert_int_eq(strncmp(got.data, "HTTP/1.1 200 ", 13), 0);
+    ck_assert_ptr_nonnull(strstr(got.data, "Connection: close\r\n"));
+    ck_assert_uint_eq(n_handled, 1);
+    close(fd);
 }
 END_TEST
 
@@ -281,6 +294,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, a_client_that_leaves_while_it_waits_is_noticed);
     tcase_add_test(tests, a_taken_body_outlives_its_client);
     tcase_add_test(tests, a_client_that_leaves_is_noticed_behind_what_it_sent_ahead);
+    tcase_add_test(tests, a_listener_of_one_request_closes_after_each_reply);
     tcase_add_test(tests, slow_heads_and_bodies_get_408_and_idle_ones_a_close);
     tcase_add_test(tests, waiting_for_a_reply_has_no_time_limit_of_the_front);
     tcase_add_test(tests, a_stream_that_is_not_read_is_bounded_and_drains);

@@ -6,7 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-const char *const suite_name = "router_listener";
+const char *const suite_name = "base_http_listener";
 const double suite_timeout_s = 120;
 
 START_TEST(a_reply_has_its_length_and_the_connection_goes_on) {
