@@ -8,7 +8,7 @@
 
 #define SECTION_MAX  49 /* libinih cuts longer names in silence */
 #define SECTIONS_MAX 256
-#define ERRORS_MAX   32 /* a file that is no INI file should not flood the terminal */
+#define ERRORS_MAX   32 /* a file that is not an INI file should not flood the terminal */
 
 /* libinih gives its handler no line number, cuts lines and section names in silence and never
  * tells of an empty section. So every line passes through here first: we count it, check what

@@ -222,7 +222,7 @@ struct kernels {
                                          const struct weight_source *source, void *memory,
                                          struct weight *weight, struct error *error);
 
-    /* out (T, k) = rows `ids` - id_begin of table (n, k), dequantized; zeros where that is no row
+    /* out (T, k) = rows `ids` - id_begin of table (n, k), dequantized; zeros where that is not a row
      * of the table (another rank has it). The table is a packed weight, so a tied head and the
      * embedding share one copy. */
     void (*embed)(struct kernels_ctx *ctx, float *out, const struct weight *table,

@@ -53,7 +53,7 @@ struct model_options {
  * files), or "hash". `options` may be NULL. On success the caller owns *model. STATUS_NOT_FOUND,
  * STATUS_IO, STATUS_CORRUPT, STATUS_INVALID, STATUS_LIMIT or STATUS_UNSUPPORTED with one line that
  * names the file and the field, tensor or offset; STATUS_NOMEM. Reads headers and samples of the
- * tensors, not all of their bytes. A chat template that cannot be used is none. */
+ * tensors, not all of their bytes. A chat template that cannot be used counts as absent. */
 NODISCARD enum status model_open(const char *path, const struct model_options *options,
                                  struct model **model, struct error *error);
 void model_close(struct model *model);

@@ -3,7 +3,7 @@
  * A block's hash covers all tokens up to its end, because it covers the hash before it: equal
  * hashes mean equal prefixes. XXH3-128 (xxHash 0.8) over, in this order and little-endian: the
  * cluster's secret key (32 bytes), the salt (8), the previous block's hash (16), the block's ids
- * (16 times 4). XXH3 is no cryptographic hash: the secret key keeps outsiders from building
+ * (16 times 4). XXH3 is not a cryptographic hash: the secret key keeps outsiders from building
  * collisions, and the salt keeps tenants apart, so that none can probe what another has cached.
  * Router and worker compute the same hashes from the same key. */
 #pragma once

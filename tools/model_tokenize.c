@@ -35,7 +35,7 @@ static bool tokenize_line(const struct tokenizer *tokenizer, struct tokenizer_sc
     if (!value) {
         write_error(out, problem.text);
     } else if (!json_is_string(value)) {
-        write_error(out, "the line is no JSON string");
+        write_error(out, "the line is not a JSON string");
     } else {
         struct span text = {json_string_value(value), json_string_length(value)};
         done = tokenizer_encode(tokenizer, scratch, text, flags, ids, &error) == STATUS_OK;
@@ -107,7 +107,7 @@ static bool detokenize_line(const struct tokenizer *tokenizer, bool skip_special
     if (done)
         fprintf(out, "%s\n", shown);
     else
-        write_error(out, "the line is no list of token ids");
+        write_error(out, "the line is not a list of token ids");
     free(shown);
     json_decref(value);
     json_decref(list);

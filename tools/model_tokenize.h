@@ -8,7 +8,7 @@
 struct tokenizer;
 
 /* For each line of `in`, a JSON string, writes one line to `out`: its ids as [1,2,3], or
- * {"error": "..."} when the line is no JSON string or cannot be tokenized. `flags` are those of
+ * {"error": "..."} when the line is not a JSON string or cannot be tokenized. `flags` are those of
  * tokenizer_encode(). Returns the exit code: 0, or 1 when any line was an error. */
 int model_tokenize_lines(const struct tokenizer *tokenizer, unsigned flags, FILE *in, FILE *out);
 

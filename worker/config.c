@@ -156,7 +156,7 @@ static void check(const struct config *config, struct buf *errors) {
 }
 
 /* The endpoint with "-kv" behind it, or any other port of the same address. Routers and workers are
- * told, so nobody needs to know it beforehand. Answers "" for an endpoint that is none. */
+ * told, so nobody needs to know it beforehand. Answers "" where the endpoint is neither. */
 static const char *kv_endpoint_beside(struct config *config, const char *endpoint) {
     char *text = config->kv_endpoint_text;
     size_t size = sizeof config->kv_endpoint_text;

@@ -94,7 +94,7 @@ static bool parse_target(struct http1 *http1, char *target) {
             return http1_refuse(http1, 400, "the request target holds a byte it may not");
     http1->query = "";
     if (strcmp(http1->method, "CONNECT") == 0)
-        return http1_refuse(http1, 501, "this server is no proxy");
+        return http1_refuse(http1, 501, "this server is not a proxy");
     if (strcmp(target, "*") == 0) {
         http1->path = target;
         return strcmp(http1->method, "OPTIONS") == 0 ||

@@ -1,6 +1,6 @@
 /* kernels/quant/order.h: in what order a matrix stores its inputs, where that is not their own: those of
  * a GPTQ tensor with act-order are sorted by group, so that neighbours share a scale; those of a
- * cut that is no whole number of groups of 32 stand between zeros. Load time only; allocates. */
+ * cut that is not a whole number of groups of 32 stand between zeros. Load time only; allocates. */
 #pragma once
 
 #include "kernels/kernels.h"

@@ -26,7 +26,7 @@ static enum status find(const struct weight_tensor *tensor, const struct quant_f
     if (tensor->n == 0 || tensor->k == 0)
         return error_set(error, STATUS_INVALID, "a tensor of %u by %u", tensor->n, tensor->k);
     if (tensor->k % (*format)->block != 0)
-        return error_set(error, STATUS_INVALID, "%u inputs are no whole number of %s blocks",
+        return error_set(error, STATUS_INVALID, "%u inputs are not a whole number of %s blocks",
                          tensor->k, tensor->format);
     return STATUS_OK;
 }

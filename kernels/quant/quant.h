@@ -86,7 +86,7 @@ NODISCARD enum status quant_sizes(const struct weight_tensor *tensor, struct qua
 uint64_t quant_wrapped_zeros(const struct weight_tensor *tensor);
 
 /* For formats with a scale and a zero per group: sizes where a word holds per_word values.
- * STATUS_UNSUPPORTED when the group is no multiple of 32 and not all inputs. */
+ * STATUS_UNSUPPORTED when the group is not a multiple of 32 and not all inputs. */
 NODISCARD enum status quant_grouped_sizes(const struct weight_tensor *tensor, uint32_t per_word,
                                           struct quant_sizes *sizes, struct error *error);
 

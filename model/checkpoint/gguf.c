@@ -72,7 +72,7 @@ static enum status size_tensor(struct gguf_cursor *cursor, uint32_t type, struct
         /* Blocks run along a row: a row of a fraction of a block cannot be addressed. */
         if (tensor->shape[tensor->n_dims - 1] % formats[i].block_items != 0)
             return gguf_cursor_fail(cursor, STATUS_CORRUPT,
-                                    "the rows of tensor %s are no multiple of %u, as %s needs",
+                                    "the rows of tensor %s are not a multiple of %u, as %s needs",
                                     tensor->name, formats[i].block_items, formats[i].format);
         if (!checked_mul(n_items / formats[i].block_items, formats[i].block_bytes, &n_bytes))
             return gguf_cursor_fail(cursor, STATUS_CORRUPT, "the size of tensor %s overflows",
@@ -179,7 +179,8 @@ static enum status read_counts(struct gguf_cursor *cursor) {
     TRY(gguf_cursor_bytes(cursor, 4, "the magic", &magic));
     if (memcmp(magic, "GGUF", 4) != 0) {
         cursor->at = 0;
-        return gguf_cursor_fail(cursor, STATUS_CORRUPT, "no GGUF file: it starts otherwise");
+        return gguf_cursor_fail(cursor, STATUS_CORRUPT,
+                                "not a GGUF file: its first four bytes are others");
     }
     TRY(gguf_cursor_u32(cursor, "the version", &gguf->version));
     if (gguf->version != 2 && gguf->version != 3) {
@@ -279,8 +280,9 @@ enum status gguf_open(const char *path, struct gguf **gguf, struct error *error)
     struct gguf *opened = NULL;
     enum status status = STATUS_OK;
     if (file.n_bytes < 24)
-        status = error_set(error, STATUS_CORRUPT,
-                           "%s: at byte 0: %" PRIu64 " bytes are no GGUF file", path, file.n_bytes);
+        status =
+            error_set(error, STATUS_CORRUPT, "%s: at byte 0: %" PRIu64 " bytes are not a GGUF file",
+                      path, file.n_bytes);
     else if (!(opened = gguf_new(path)))
         status = error_set(error, STATUS_NOMEM, "%s: no memory", path);
     if (status != STATUS_OK) {

@@ -79,7 +79,7 @@ struct gguf {
 };
 
 /* Maps a regular file and reads its header. On success the caller owns *gguf. STATUS_IO when it
- * cannot be opened or is no regular file, STATUS_CORRUPT when it contradicts itself or the format,
+ * cannot be opened or is not a regular file, STATUS_CORRUPT when it contradicts itself or the format,
  * STATUS_UNSUPPORTED for a version or tensor type that is not read here, STATUS_LIMIT past a bound
  * above, STATUS_NOMEM. */
 NODISCARD enum status gguf_open(const char *path, struct gguf **gguf, struct error *error);

@@ -135,13 +135,14 @@ static enum status names_of_index(const json_t *weight_map, const char *path, st
     json_t *value;
     if (!json_is_object(weight_map) || json_object_size(weight_map) == 0)
         return error_field(error, STATUS_CORRUPT, "weight_map",
-                           "%s: weight_map is no object of tensors and files", path);
+                           "%s: weight_map is not an object of tensors and files", path);
     json_object_foreach((json_t *)(uintptr_t)weight_map, tensor, value) {
         const char *name = json_string_value(value);
         if (!name || !is_plain(name))
-            return error_field(error, STATUS_CORRUPT, "weight_map",
-                               "%s: weight_map.%.100s is no name of a .safetensors file beside it",
-                               path, tensor);
+            return error_field(
+                error, STATUS_CORRUPT, "weight_map",
+                "%s: weight_map.%.100s is not a name of a .safetensors file beside it", path,
+                tensor);
         TRY(add_name(names, name, error));
     }
     return STATUS_OK;

@@ -69,7 +69,7 @@ static enum status read_shape(const struct reader *reader, const json_t *shape,
                               struct tensor *tensor, uint64_t *n_items) {
     size_t n_dims = json_array_size(shape);
     if (!json_is_array(shape))
-        return fail(reader, STATUS_CORRUPT, tensor->name, "shape is no list");
+        return fail(reader, STATUS_CORRUPT, tensor->name, "shape is not a list");
     if (n_dims > TENSOR_DIMS_MAX)
         return fail(reader, STATUS_LIMIT, tensor->name, "more than 4 dimensions");
     /* A scalar counts as a vector of one. */
@@ -88,7 +88,7 @@ static enum status read_shape(const struct reader *reader, const json_t *shape,
 static enum status read_dtype(const struct reader *reader, const json_t *dtype,
                               struct tensor *tensor, uint32_t *item_bytes) {
     if (!json_is_string(dtype))
-        return fail(reader, STATUS_CORRUPT, tensor->name, "dtype is no text");
+        return fail(reader, STATUS_CORRUPT, tensor->name, "dtype is not text");
     for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
         if (strcmp(json_string_value(dtype), dtypes[i].dtype) == 0) {
             tensor->format = dtypes[i].format;
@@ -107,7 +107,8 @@ static enum status read_offsets(const struct reader *reader, const json_t *offse
     if (!json_is_array(offsets) || json_array_size(offsets) != 2 ||
         !is_size(json_array_get(offsets, 0), &row->begin) ||
         !is_size(json_array_get(offsets, 1), &row->end) || row->end < row->begin)
-        return fail(reader, STATUS_CORRUPT, name, "data_offsets are no pair of a begin and an end");
+        return fail(reader, STATUS_CORRUPT, name,
+                    "data_offsets are not a pair of a begin and an end");
     if (row->end > reader->file->n_bytes - reader->file->data_offset)
         return fail(reader, STATUS_CORRUPT, name, "data_offsets reach past the file's end");
     return STATUS_OK;
@@ -123,7 +124,7 @@ static enum status read_row(const struct reader *reader, const char *name, const
         return fail(reader, STATUS_LIMIT, name, "its name is empty or longer than 127 bytes");
     memcpy(tensor->name, name, n + 1);
     if (!json_is_object(value))
-        return fail(reader, STATUS_CORRUPT, name, "its description is no object");
+        return fail(reader, STATUS_CORRUPT, name, "its description is not an object");
     TRY(read_dtype(reader, json_object_get(value, "dtype"), tensor, &item_bytes));
     TRY(read_shape(reader, json_object_get(value, "shape"), tensor, &n_items));
     TRY(read_offsets(reader, json_object_get(value, "data_offsets"), row));
@@ -229,7 +230,7 @@ enum status safetensors_read_header(struct safetensors *files, uint32_t index,
     json_t *header;
     if (file->n_bytes < 8)
         return error_set(error, STATUS_CORRUPT,
-                         "%s: at byte 0: %" PRIu64 " bytes are no safetensors file", file->name,
+                         "%s: at byte 0: %" PRIu64 " bytes are not a safetensors file", file->name,
                          file->n_bytes);
     memcpy(&n_header, file->bytes, sizeof n_header);
     if (n_header > file->n_bytes - 8)

@@ -82,7 +82,7 @@ static enum status read_id(const struct json_keys *keys, const json_t *value, co
                            uint32_t n_vocab, uint32_t *id) {
     json_int_t number = json_integer_value(value);
     if (!json_is_integer(value) || number < 0 || number >= n_vocab)
-        return json_keys_fail(keys, STATUS_INVALID, key, "is no token id below vocab_size %u",
+        return json_keys_fail(keys, STATUS_INVALID, key, "is not a token id below vocab_size %u",
                               n_vocab);
     *id = (uint32_t)number;
     return STATUS_OK;
@@ -149,7 +149,7 @@ static enum status read_class(const struct json_keys *keys, struct model_config 
     const char *name = json_string_value(first);
     if (!name)
         return json_keys_fail(keys, STATUS_INVALID, "architectures",
-                              "is no list that begins with the name of a class");
+                              "is not a list that begins with the name of a class");
     for (size_t i = 0; i < sizeof classes / sizeof *classes; i++) {
         if (strcmp(classes[i].class, name) != 0)
             continue;

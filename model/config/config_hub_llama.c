@@ -50,7 +50,7 @@ static enum status read_rotary_model(const struct json_keys *keys, struct model_
     return config_hub_rope(keys, config);
 }
 
-/* A window that no position can leave is none. */
+/* A window that no position can leave counts as no window. */
 static void drop_wide_window(struct model_config *config) {
     if (config->window >= config->context || config->window_layer_begin >= config->n_layers)
         config->window = 0;
@@ -65,7 +65,7 @@ static enum status read_layer_types(const struct json_keys *keys, struct model_c
     if (!list)
         return STATUS_OK;
     if (!json_is_array(list) || json_array_size(list) != config->n_layers)
-        return json_keys_fail(keys, STATUS_INVALID, "layer_types", "is no list of %u texts",
+        return json_keys_fail(keys, STATUS_INVALID, "layer_types", "is not a list of %u texts",
                               config->n_layers);
     uint32_t n_full = 0;
     for (uint32_t i = 0; i < config->n_layers; i++) {
@@ -75,7 +75,7 @@ static enum status read_layer_types(const struct json_keys *keys, struct model_c
             return json_keys_fail(keys, STATUS_UNSUPPORTED, "layer_types",
                                   "has \"%.40s\" for layer %u; full_attention and "
                                   "sliding_attention are served",
-                                  type ? type : "no text", i);
+                                  type ? type : "something that is not text", i);
         if (is_full && n_full != i)
             return json_keys_fail(keys, STATUS_UNSUPPORTED, "layer_types",
                                   "has layer %u without a window after one with it", i);
@@ -99,7 +99,7 @@ enum status config_hub_llama(const struct json_keys *keys, struct model_config *
 
 enum status config_hub_mistral(const struct json_keys *keys, struct model_config *config) {
     TRY(read_rotary_model(keys, config));
-    /* Absent and null differ: the class's default is a window, null is none. */
+    /* Absent and null differ: the class's default is a window, null means no window. */
     config->window = json_object_get(keys->object, "sliding_window") ? 0 : 4096;
     TRY(json_keys_u32_or(keys, "sliding_window", &config->window));
     TRY(read_layer_types(keys, config));
@@ -153,13 +153,13 @@ static enum status mark_dense(const struct json_keys *keys, struct model_config 
             config->moe.dense_layers[i / 8] |= (uint8_t)(1u << i % 8);
     const json_t *list = json_keys_get(keys, "mlp_only_layers");
     if (list && !json_is_array(list))
-        return json_keys_fail(keys, STATUS_INVALID, "mlp_only_layers", "is no list of layers");
+        return json_keys_fail(keys, STATUS_INVALID, "mlp_only_layers", "is not a list of layers");
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *item = json_array_get(list, i);
         json_int_t layer = json_integer_value(item);
         if (!json_is_integer(item) || layer < 0 || layer >= config->n_layers)
             return json_keys_fail(keys, STATUS_INVALID, "mlp_only_layers",
-                                  "holds something that is no layer below %u", config->n_layers);
+                                  "holds something that is not a layer below %u", config->n_layers);
         config->moe.dense_layers[layer / 8] |= (uint8_t)(1u << layer % 8);
     }
     return STATUS_OK;

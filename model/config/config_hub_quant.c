@@ -23,7 +23,7 @@ static enum status read_number(const struct json_keys *keys, const char *key, co
     const json_t *found = json_keys_get(keys, name);
     if (!json_is_integer(found))
         return json_keys_fail(keys, STATUS_INVALID, name, "%s",
-                              found ? "is no whole number" : "is missing");
+                              found ? "is not a whole number" : "is missing");
     *value = json_integer_value(found);
     return STATUS_OK;
 }

@@ -63,7 +63,7 @@ static enum status read_llama3(const struct json_keys *scaling, struct model_con
     TRY(json_keys_f64(scaling, "high_freq_factor", &config->rope.high_factor));
     if (!(config->rope.low_factor > 0) || !(config->rope.high_factor > config->rope.low_factor))
         return json_keys_fail(scaling, STATUS_INVALID, "high_freq_factor",
-                              "is %g, not above low_freq_factor %g, or that is not above 0",
+                              "is %g; it must be above low_freq_factor, %g, and both above 0",
                               config->rope.high_factor, config->rope.low_factor);
     if (!json_keys_get(scaling, "original_max_position_embeddings"))
         return json_keys_fail(scaling, STATUS_INVALID, "original_max_position_embeddings",
@@ -102,7 +102,7 @@ static enum status read_yarn(const struct json_keys *scaling, struct model_confi
     TRY(json_keys_f64_or(scaling, "beta_slow", &config->rope.beta_slow));
     if (!(config->rope.beta_slow > 0) || !(config->rope.beta_fast > config->rope.beta_slow))
         return json_keys_fail(scaling, STATUS_INVALID, "beta_fast",
-                              "is %g, not above beta_slow %g, or that is not above 0",
+                              "is %g; it must be above beta_slow, %g, and both above 0",
                               config->rope.beta_fast, config->rope.beta_slow);
     TRY(json_keys_want(scaling, "truncate", true));
     TRY(read_yarn_attention(scaling, config));

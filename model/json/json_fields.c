@@ -7,7 +7,7 @@ enum status json_field_text(const json_t *object, const char *key, struct span *
     const json_t *value = json_object_get(object, key);
     if (!json_is_string(value))
         return error_field(error, STATUS_CORRUPT, key, "%s is %s", key,
-                           value ? "no text" : "missing");
+                           value ? "not text" : "missing");
     *text = (struct span){json_string_value(value), json_string_length(value)};
     return STATUS_OK;
 }
@@ -18,7 +18,7 @@ enum status json_field_u32(const json_t *object, const char *key, uint32_t *numb
     if (!json_is_integer(value) || json_integer_value(value) < 0 ||
         json_integer_value(value) >= UINT32_MAX)
         return error_field(error, STATUS_CORRUPT, key, "%s is %s", key,
-                           value ? "no number from 0 on" : "missing");
+                           value ? "not a number from 0 on" : "missing");
     *number = (uint32_t)json_integer_value(value);
     return STATUS_OK;
 }

@@ -1,6 +1,6 @@
 /* model/json/json_fields.h: fields of a JSON object of a tokenizer file, with their mistakes named.
  *
- * A line says "key is no text"; who calls puts before it where that is. Texts are borrowed from the
+ * A line says "key is not text"; who calls puts before it where that is. Texts are borrowed from the
  * object. */
 #pragma once
 

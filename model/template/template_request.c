@@ -40,7 +40,8 @@ static enum status read_part(const struct json_get *get, const json_t *part, siz
     struct span words = {0};
     if (!json_is_object(part))
         return json_get_fail(get, STATUS_INVALID, "content",
-                             "must be a string or a list of parts; part %zu is no object", index);
+                             "must be a string or a list of parts; part %zu is not an object",
+                             index);
     TRY(json_get_text(&inner, "type", TEMPLATE_NAME_MAX, &type));
     if (!span_is(type, "text"))
         return json_get_fail(get, STATUS_UNSUPPORTED, "content",
@@ -98,8 +99,8 @@ static enum status read_objects(const struct json_get *get, const char *name, co
     TRY(json_get_array(get, name, TEMPLATE_TOOLS_MAX, list));
     for (size_t i = 0; i < json_array_size(*list); i++)
         if (!json_is_object(json_array_get(*list, i)))
-            return json_get_fail(get, STATUS_INVALID, name, "must hold objects; entry %zu is none",
-                                 i);
+            return json_get_fail(get, STATUS_INVALID, name,
+                                 "must hold objects; entry %zu is something else", i);
     return STATUS_OK;
 }
 

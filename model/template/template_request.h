@@ -30,7 +30,7 @@ struct template_request {
  * object must outlive the request. Without `add_generation_prompt` the prompt ends with the opening
  * of an answer where `opens_answer` says so and no message is continued. On success the caller ends
  * *request with template_request_fini(). STATUS_INVALID for a value of the wrong kind or out of
- * bounds, with its full name in error->field; STATUS_UNSUPPORTED for a part that is no text;
+ * bounds, with its full name in error->field; STATUS_UNSUPPORTED for a part that is not text;
  * STATUS_NOMEM. Any thread. */
 NODISCARD enum status template_request_read(const json_t *object, bool opens_answer,
                                             struct template_request *request, struct error *error);

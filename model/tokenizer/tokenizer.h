@@ -139,7 +139,7 @@ enum tokenizer_flags {
     TOKENIZER_PARSE_SPECIAL = 2, /* special tokens' texts become those tokens; trusted text only */
 };
 
-/* Appends the ids of text to ids. STATUS_INVALID when the text is no valid UTF-8; STATUS_LIMIT when
+/* Appends the ids of text to ids. STATUS_INVALID when the text is not valid UTF-8; STATUS_LIMIT when
  * it is longer than TOKENIZER_TEXT_MAX or has more ids than ids->limit still takes; STATUS_NOMEM.
  * On failure ids holds what it held before. */
 NODISCARD enum status tokenizer_encode(const struct tokenizer *tokenizer,

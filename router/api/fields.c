@@ -28,12 +28,12 @@ enum status fields_ids(const struct json_get *get, const char *name, const json_
     const json_t *entry;
     json_array_foreach((json_t *)list, i, entry) {
         if (!json_is_integer(entry))
-            return json_get_fail(get, STATUS_INVALID, name, "must hold integers; entry %zu is none",
-                                 i);
+            return json_get_fail(get, STATUS_INVALID, name,
+                                 "must hold integers; entry %zu is something else", i);
         json_int_t id = json_integer_value(entry);
         if (id < 0 || id >= n_tokens)
             return json_get_fail(get, STATUS_INVALID, name,
-                                 "holds %lld, which is no token id (0 to %u)", (long long)id,
+                                 "holds %lld, which is not a token id (0 to %u)", (long long)id,
                                  n_tokens - 1);
         if (ids_push(ids, (uint32_t)id) != STATUS_OK)
             return json_get_fail(get, STATUS_INVALID, name, "has too many entries");
@@ -154,7 +154,7 @@ static enum status read_bias(const struct json_get *get, const struct ask_limits
         unsigned long long id = strtoull(key, &end, 10);
         if (key[0] < '0' || key[0] > '9' || *end != 0 || id >= limits->n_tokens)
             return json_get_fail(get, STATUS_INVALID, "logit_bias",
-                                 "has the key `%.32s`, which is no token id (0 to %u)", key,
+                                 "has the key `%.32s`, which is not a token id (0 to %u)", key,
                                  limits->n_tokens - 1);
         TRY(check_text(get, "logit_bias", limits, (uint32_t)id));
         double number = json_number_value(value);
@@ -286,7 +286,7 @@ static enum status check_names(const struct json_get *get, struct ask *ask) {
                 snprintf(ask->unknown, sizeof ask->unknown, "%s", name);
         } else if ((row->refused & route) && !field_is_neutral(row, value)) {
             return json_get_fail(get, STATUS_UNSUPPORTED, name,
-                                 row->served ? "is no field of this route; leave it out"
+                                 row->served ? "is not a field of this route; leave it out"
                                              : "is not served here; leave it out");
         }
     }

@@ -1,7 +1,7 @@
 /* router/api/json_put.h: JSON written straight into a buffer.
  *
  * A chunk through a JSON tree costs 3 us, written directly 10 ns: a stream's chunks are most of
- * what the router writes. Bytes that are no UTF-8 come out as U+FFFD, so what is written always
+ * what the router writes. Bytes that are not UTF-8 come out as U+FFFD, so what is written always
  * parses. Pure. */
 #pragma once
 

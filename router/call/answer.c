@@ -18,7 +18,7 @@ static bool has_stop_id(const struct sampling *sampling, uint32_t id) {
     return false;
 }
 
-/* Is this the token that ended the answer by itself? Its text is no part of it. */
+/* Is this the token that ended the answer by itself? Its text is not a part of it. */
 static bool is_end_token(const struct sequence *sequence, uint32_t index) {
     return !sequence->alive && sequence->end.kind == END_DONE &&
            sequence->end.finish == FINISH_STOP && sequence->stop < 0 &&

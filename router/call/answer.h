@@ -10,7 +10,7 @@ struct call;
  * nothing while the client cannot take more. */
 void answer_advance(struct call *call);
 
-/* Makes the whole of a reply that is no stream. False: it is a long one, which a thread of the pool
+/* Makes the whole of a reply that is not a stream. False: it is a long one, which a thread of the pool
  * makes meanwhile; call again when the call is looked at next. */
 bool answer_build(struct call *call);
 

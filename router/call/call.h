@@ -77,7 +77,7 @@ struct call {
     uint32_t n_alive;
     uint32_t n_ended;
     uint32_t n_replays; /* of all sequences */
-    struct buf whole;   /* owned: the reply, where it is no stream */
+    struct buf whole;   /* owned: the reply, where it is not a stream */
     enum status build_status;
     bool built;                           /* `whole` is there, or being made */
     struct buf pending;                   /* owned: events that the client could not take yet */

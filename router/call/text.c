@@ -166,7 +166,7 @@ void text_stream_skip_metadata(struct text_stream *stream) {
     stream->start = TEXT_AT_METADATA;
 }
 
-/* Takes what is no part of the answer off the text that came at `begin` of `to`. */
+/* Takes what is not a part of the answer off the text that came at `begin` of `to`. */
 static void skip_start(struct text_stream *stream, struct buf *to, size_t begin) {
     size_t at = begin;
     if (stream->start == TEXT_AT_METADATA && at < to->n)

@@ -67,7 +67,7 @@ void text_stream_init(struct text_stream *stream, const struct text *text,
 void text_stream_fini(struct text_stream *stream);
 
 /* For answers that begin with a line of metadata (struct template): where that line is empty, it
- * and the blanks behind it are no part of the text. Before the first token. */
+ * and the blanks behind it are not part of the text. Before the first token. */
 void text_stream_skip_metadata(struct text_stream *stream);
 
 /* Appends to out what the token completes. `*matched` is the index of the stop string that ended
@@ -76,5 +76,5 @@ void text_stream_skip_metadata(struct text_stream *stream);
 NODISCARD enum status text_stream_push(struct text_stream *stream, uint32_t id, struct buf *out,
                                        int *matched);
 
-/* The end without a match: what was held back was no stop string after all. */
+/* The end without a match: what was held back was not a stop string after all. */
 NODISCARD enum status text_stream_end(struct text_stream *stream, struct buf *out);

@@ -132,7 +132,7 @@ static enum status start(int which, uint64_t n, bool *struck, int64_t *n_leaked)
     return status;
 }
 
-/* The registry of metrics is no row here: without memory it goes on and counts what it drops. */
+/* The registry of metrics is not a row here: without memory it goes on and counts what it drops. */
 START_TEST(each_allocation_may_fail) {
     bool struck = true;
     uint64_t n = 0;

@@ -43,7 +43,7 @@ static struct tokenizer *open_bytes(void) {
 
 #define BLANK "\xe2\x96\x81"
 
-/* Llama 2's kind: bytes for what is no piece, a blank before a text. */
+/* Llama 2's kind: bytes for what is not a piece, a blank before a text. */
 static struct tokenizer *open_spm(void) {
     struct spm_builder builder;
     struct tokenizer *tokenizer;

@@ -76,7 +76,7 @@ def build_tokenizers(metadata):
 
 
 def bytes_without_token(tokens):
-    """Bytes whose character in GPT-2's alphabet (openai/gpt-2 encoder.py) is no token."""
+    """Bytes whose character in GPT-2's alphabet (openai/gpt-2 encoder.py) is not a token."""
     printable = [*range(0x21, 0x7f), *range(0xa1, 0xad), *range(0xae, 0x100)]
     others = [byte for byte in range(256) if byte not in printable]
     spelled = {byte: chr(byte) for byte in printable}

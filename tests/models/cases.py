@@ -80,7 +80,7 @@ QUANTIZED = [
     ("qwen3", "gptq4-g64"),
 ]
 _EXTRA = ("baichuan-first", "baichuan-7b")  # large heads and a large layer
-# Sizes that are no multiples of 32, and heads of none of 16: every family, and every format that can have them.
+# Sizes that are not multiples of 32, and heads of none of 16: every family, and every format that can have them.
 ODD = [
     *((v, "bf16") for v in ("llama-odd", "llama-250", "qwen2_moe-odd", "chatglm-odd", "baichuan-odd")),
     ("llama-odd", "f16"), ("llama-172", "gptq8-g128"), ("chatglm-odd", "gptq8-g-1"),

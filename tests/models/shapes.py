@@ -207,7 +207,7 @@ VARIANTS = {
     "baichuan-24": lambda: baichuan(dim=768, heads=24),
     "baichuan-first": lambda: baichuan(dim=64, heads=2, inner=96, vocab=64000),
     "baichuan-7b": lambda: baichuan(dim=4096, heads=32, inner=384, layers=1),
-    # Inputs that are no multiples of 32 and heads of any even size; "odd8": multiples of 8, as words of 4 bits need.
+    # Inputs that are not multiples of 32 and heads of any even size; "odd8": multiples of 8, as words of 4 bits need.
     "llama-odd": lambda: llama(dim=45, heads=4, kv=2, head_dim=10, inner=43),
     "llama-odd8": lambda: llama(dim=200, heads=4, kv=4, head_dim=50, inner=136),
     "llama-172": lambda: llama(dim=64, heads=8, kv=4, head_dim=8, inner=172),  # as the smallest public llama has them

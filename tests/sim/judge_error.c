@@ -1,4 +1,4 @@
-/* Who may be told no. Every error has its rule; "something was broken at the time" is none. */
+/* Who may be told no. Every error has its rule; "something was broken at the time" is no excuse. */
 #include "tests/sim/judge.h"
 
 #include "router/core/core.h"

@@ -77,7 +77,7 @@ static json_t *best_logits(const struct runner *runner, uint32_t n_top) {
                 best = id;
         }
         if (best == UINT32_MAX)
-            break; /* the rest is no number */
+            break; /* the rest is not a number */
         bound = logits[best];
         bound_id = best;
         json_array_append_new(list, json_pack("[i, f]", (int)best, (double)bound));

@@ -19,7 +19,7 @@ CASES = {
     "a closing line": ("5 passed, 0 failed, 2 skipped\n", 0, (5, 0, 2, 0)),
     "without the skipped": ("5 passed, 1 failed\n", 1, (5, 1, 0, 0)),
     "several count together": ("2 passed, 0 failed, 0 skipped\n100%: Checks: 3, Failures: 0, Errors: 0\n", 0, (5, 0, 0, 0)),
-    "comparisons are no tests": ("compared 660000 strings\n11 passed, 0 failed, 0 skipped\n", 0, (11, 0, 0, 660000)),
+    "comparisons are not tests": ("compared 660000 strings\n11 passed, 0 failed, 0 skipped\n", 0, (11, 0, 0, 660000)),
     "comparisons alone are nothing": ("compared 5 strings\n", 0, (0, 1, 0, 5)),
     "an empty suite fails": ("100%: Checks: 0, Failures: 0, Errors: 0\n", 0, (0, 1, 0, 0)),
     "an empty suite among others fails": ("100%: Checks: 0, Failures: 0, Errors: 0\n7 passed, 0 failed, 0 skipped\n", 0,
@@ -29,7 +29,7 @@ CASES = {
     "no tests found fails": ("Test project /x\nNo tests were found!!!\n", 0, (0, 1, 0, 0)),
     "an exit status fails": ("5 passed, 0 failed, 0 skipped\n", 1, (5, 1, 0, 0)),
     "a counted failure is not counted twice": ("5 passed, 2 failed, 0 skipped\n", 1, (5, 2, 0, 0)),
-    "skipped alone is no failure": ("SKIPPED: no PyPI\n0 passed, 0 failed, 7 skipped\n", 0, (0, 0, 7, 0)),
+    "skipped alone is not a failure": ("SKIPPED: no PyPI\n0 passed, 0 failed, 7 skipped\n", 0, (0, 0, 7, 0)),
     "a line inside other words counts nothing": ("it says 5 passed, 0 failed, 0 skipped\n", 0, (0, 1, 0, 0)),
 }
 

@@ -1,5 +1,5 @@
 /* tests/support/tiny_gguf.h: a tiny llama with random weights as a GGUF file in memory: two layers,
- * three query heads on one key/value head, sizes that are no powers of two; or one that can be cut
+ * three query heads on one key/value head, sizes that are not powers of two; or one that can be cut
  * for several ranks: eight query heads on two, and an inner width of thirteen groups; or one that
  * can be cut too but has heads of ten and widths that fill no groups. The same seed gives the same
  * bytes everywhere. */

@@ -31,7 +31,7 @@ enum { KEY_SERVER = 256, KEY_ADMIN_KEY_FILE, KEY_JSON, KEY_UNDO, KEY_EXIT };
          KEY_ADMIN_KEY_FILE,                                                                       \
          "FILE",                                                                                   \
          0,                                                                                        \
-         "its first line that is no comment is the key (default: TANDEM_ADMIN_KEY, the key "       \
+         "its first line that is not a comment is the key (default: TANDEM_ADMIN_KEY, the key "    \
          "itself)",                                                                                \
          0},                                                                                       \
     {                                                                                              \

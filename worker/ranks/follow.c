@@ -88,7 +88,7 @@ static enum status join(struct follow *follow, struct error *error) {
     rank_wire_close(fds, n_fds);
     if (message.type == RANK_REFUSED)
         return error_set(error, STATUS_INVALID, "the leader refuses: %s", message.u.failed.text);
-    return error_set(error, STATUS_CORRUPT, "the leader's answer is none");
+    return error_set(error, STATUS_CORRUPT, "the leader's answer is not one of ours");
 }
 
 /* Waits for the leader's goodbye, its death, or a stop of our own. A rank may hang in a collective

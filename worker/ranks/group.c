@@ -99,7 +99,7 @@ enum status group_memory_map(struct group_memory *group, int *fd, const struct g
     if (status == STATUS_OK)
         return status;
     group_memory_fini(group);
-    return error_set(error, status, "what the leader shares is no memory of this group: %s",
+    return error_set(error, status, "what the leader shares is not memory of this group: %s",
                      status_name(status));
 }
 

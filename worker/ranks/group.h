@@ -36,7 +36,7 @@ struct group_sizes {
 /* STATUS_LIMIT, STATUS_NOMEM, STATUS_IO. */
 NODISCARD enum status group_memory_make(struct group_memory *group, const struct group_sizes *sizes,
                                         struct error *error);
-/* `fd` is consumed. STATUS_INVALID: it is no memory of such a group. */
+/* `fd` is consumed. STATUS_INVALID: it is not memory of such a group. */
 NODISCARD enum status group_memory_map(struct group_memory *group, int *fd,
                                        const struct group_sizes *sizes, struct error *error);
 void group_memory_fini(struct group_memory *group); /* fine on a zeroed one */

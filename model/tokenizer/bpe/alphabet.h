@@ -13,7 +13,7 @@
 int alphabet_byte(uint32_t point);
 
 /* Turns text (n) in the alphabet into bytes; out has room for n. False when a character is not in
- * the alphabet or the text is no UTF-8; out is then undefined. */
+ * the alphabet or the text is not UTF-8; out is then undefined. */
 bool alphabet_decode(const char *text, size_t n, char *out, size_t *n_out);
 
 struct buf;

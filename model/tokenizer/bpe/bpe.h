@@ -31,7 +31,7 @@ struct bpe_merge {
 
 struct bpe_options {
     bool over_chars;     /* first symbols are characters, not bytes */
-    bool byte_fallback;  /* over_chars: a character that is no token becomes its bytes' <0xHH> */
+    bool byte_fallback;  /* over_chars: a character that is not a token becomes its bytes' <0xHH> */
     bool fuse_unknown;   /* neighbouring unknown symbols become one unknown token */
     bool ignores_merges; /* a piece that is a token is that token, whatever the merges say */
     bool by_rank;        /* no merges: any pair whose join is a token merges, lower ids first */

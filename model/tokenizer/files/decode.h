@@ -46,7 +46,7 @@ NODISCARD enum status decoder_add_strip(struct decoder *decoder, struct span cha
                                         uint32_t n_left, uint32_t n_right, struct error *error);
 NODISCARD enum status decoder_add_metaspace(struct decoder *decoder, struct span mark,
                                             bool strips_first, struct error *error);
-/* <0xHH> tokens become bytes. Of a run of them that is no UTF-8 as a whole the library shows every
+/* <0xHH> tokens become bytes. Of a run of them that is not UTF-8 as a whole the library shows every
  * byte as U+FFFD; here the characters in it that are whole stay, since they have been streamed. */
 NODISCARD enum status decoder_add_byte_fallback(struct decoder *decoder, struct error *error);
 NODISCARD enum status decoder_add_byte_level(struct decoder *decoder, struct error *error);

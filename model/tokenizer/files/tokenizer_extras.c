@@ -33,7 +33,7 @@ static enum status read_text(const json_t *root, const char *key, struct span *t
     if (!value || json_is_null(value) || text->n > 0)
         return STATUS_OK;
     if (!json_is_string(value))
-        return error_field(error, STATUS_CORRUPT, key, "%s is no text", key);
+        return error_field(error, STATUS_CORRUPT, key, "%s is not text", key);
     *text = (struct span){json_string_value(value), json_string_length(value)};
     return STATUS_OK;
 }
@@ -163,7 +163,7 @@ static enum status read_config(struct tokenizer_extras *extras, const json_t *co
         return STATUS_OK;
     if (!json_is_object(decoder))
         return error_field(error, STATUS_CORRUPT, "added_tokens_decoder",
-                           "added_tokens_decoder is no object");
+                           "added_tokens_decoder is not an object");
     return read_decoder(extras, decoder, error);
 }
 

@@ -81,7 +81,7 @@ enum status json_read_vocabulary(const json_t *vocabulary, struct token_table *t
     const char *key;
     json_t *value;
     if (!json_is_object(vocabulary))
-        return error_field(error, STATUS_CORRUPT, "vocab", "vocab is no object of ids");
+        return error_field(error, STATUS_CORRUPT, "vocab", "vocab is not an object of ids");
     json_object_foreach((json_t *)vocabulary, key, value) {
         if (!json_is_integer(value) || json_integer_value(value) < 0)
             return error_field(error, STATUS_CORRUPT, "vocab", "vocab: \"%.64s\" has no id", key);
@@ -123,7 +123,7 @@ static enum status read_merges(struct reading *reading, struct error *error) {
         return error_set(error, STATUS_NOMEM, "no memory for %zu merges", n);
     for (size_t i = 0; i < n; i++)
         if (!read_merge(json_array_get(list, i), &reading->merges[i]))
-            return error_field(error, STATUS_CORRUPT, "merges", "merges[%zu] is no pair", i);
+            return error_field(error, STATUS_CORRUPT, "merges", "merges[%zu] is not a pair", i);
     reading->parts.merges = reading->merges;
     reading->parts.n_merges = n;
     return STATUS_OK;
@@ -157,7 +157,7 @@ static enum status check_added(const struct reading *reading, const struct token
 static enum status read_all_added(struct reading *reading, struct error *error) {
     json_t *list = json_object_get(reading->root, "added_tokens");
     if (list && !json_is_null(list) && !json_is_array(list))
-        return error_field(error, STATUS_CORRUPT, "added_tokens", "added_tokens is no list");
+        return error_field(error, STATUS_CORRUPT, "added_tokens", "added_tokens is not a list");
     for (size_t i = 0; i < json_array_size(list); i++) {
         struct tokenizer_added added;
         enum status status = read_added(json_array_get(list, i), &added, error);
@@ -241,7 +241,7 @@ static enum status read_all(struct reading *reading, struct error *error) {
     struct tokenizer_parts *parts = &reading->parts;
     reading->model = json_object_get(reading->root, "model");
     if (!json_is_object(reading->model))
-        return error_field(error, STATUS_CORRUPT, "model", "model is no object");
+        return error_field(error, STATUS_CORRUPT, "model", "model is not an object");
     TRY(read_pipelines(reading, error));
     enum status status = read_model(reading, error);
     if (status != STATUS_OK) {

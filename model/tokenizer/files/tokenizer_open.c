@@ -71,7 +71,7 @@ static enum status fill_vocabulary(struct tokenizer *tokenizer, const struct tok
     return status;
 }
 
-/* A side that is spelled outside the alphabet never comes up; with a blank in it, it is no side but
+/* A side that is spelled outside the alphabet never comes up; with a blank in it, it is not a side but
  * a broken line, which is for bpe_init() to name. */
 static bool is_foreign(struct span side, bool in_alphabet) {
     return !in_alphabet && side.n > 0 && !memchr(side.bytes, ' ', side.n);

@@ -26,7 +26,7 @@ static int base64_digit(char c) {
     return c == '+' ? 62 : c == '/' ? 63 : -1;
 }
 
-/* Decodes text with its padding (RFC 4648) into out; false when it is none. */
+/* Decodes text with its padding (RFC 4648) into out; false when it is not base64. */
 static bool base64_decode(struct span text, char *out, size_t *n_out) {
     size_t n = text.n;
     uint32_t bits = 0;
@@ -58,16 +58,16 @@ static enum status read_line(struct span line, char **blob, struct token_table *
     const char *blank = memchr(line.bytes, ' ', line.n);
     size_t cut = blank ? (size_t)(blank - line.bytes) : line.n;
     if (!blank || cut + 1 == line.n || line.n - cut > 10)
-        return error_set(error, STATUS_CORRUPT, "no token and rank");
+        return error_set(error, STATUS_CORRUPT, "the line is not a token in base64 and its rank");
     for (size_t i = cut + 1; i < line.n; i++) {
         if (line.bytes[i] < '0' || line.bytes[i] > '9')
-            return error_set(error, STATUS_CORRUPT, "the rank is no number");
+            return error_set(error, STATUS_CORRUPT, "the rank is not a number");
         rank = rank * 10 + (uint64_t)(line.bytes[i] - '0');
     }
     if (cut > (TIKTOKEN_TOKEN_MAX + 2) / 3 * 4)
         return error_set(error, STATUS_LIMIT, "a token of more than %u bytes", TIKTOKEN_TOKEN_MAX);
     if (!base64_decode((struct span){line.bytes, cut}, *blob, &n))
-        return error_set(error, STATUS_CORRUPT, "the token is no base64");
+        return error_set(error, STATUS_CORRUPT, "the token is not base64");
     TRY(token_table_put(table, rank, (struct span){*blob, n}, error));
     *blob += n;
     return STATUS_OK;

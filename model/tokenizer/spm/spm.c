@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* What a character that is no piece costs beside the worst score (unigram_model.cc). */
+/* What a character that is not a piece costs beside the worst score (unigram_model.cc). */
 #define UNKNOWN_PENALTY 10.0f
 
 static bool is_text_kind(uint8_t kind) {
@@ -58,7 +58,7 @@ static enum status read_piece(struct spm *spm, const struct spm_source *source, 
     if (!utf8_valid(piece.bytes, piece.n))
         return error_set(error, STATUS_CORRUPT, "piece %u is not valid UTF-8", id);
     if (!isfinite(spm->scores[id]))
-        return error_set(error, STATUS_CORRUPT, "the score of piece %u is no finite number", id);
+        return error_set(error, STATUS_CORRUPT, "the score of piece %u is not a finite number", id);
     if (kind == TOKEN_BYTE)
         return read_byte(spm, piece, id, error);
     if (kind == TOKEN_UNKNOWN && spm->unk_id == TOKEN_NONE)

@@ -1,7 +1,7 @@
 /* model/tokenizer/spm/spm.h: SentencePiece models (google/sentencepiece; Kudo and Richardson 2018):
  * text is normalized, blanks become U+2581, and then BPE: again and again the adjacent pair whose
  * join is the piece of highest score, leftmost on ties, becomes one piece; O(n log n); unigram: the
- * pieces of the greatest sum of scores (Viterbi); O(n * longest piece). What is no piece becomes
+ * pieces of the greatest sum of scores (Viterbi); O(n * longest piece). What is not a piece becomes
  * byte pieces <0xHH> where the model has them, else the unknown piece. The ids are those of
  * SentencePiece 0.2.1, but text never becomes a control piece.
  *
@@ -56,9 +56,9 @@ struct spm {
     struct trie all; /* unigram: every piece that text may become */
     struct spm_charsmap charsmap;
     uint32_t n_pieces;
-    uint32_t unk_id; /* TOKEN_NONE: what is no piece is dropped */
+    uint32_t unk_id; /* TOKEN_NONE: what is not a piece is dropped */
     uint32_t byte_ids[256];
-    float unk_score;    /* unigram: of a character that is no piece */
+    float unk_score;    /* unigram: of a character that is not a piece */
     float own_score;    /* unigram: a byte of a user-defined piece, see spm_unigram.c */
     bool byte_fallback; /* and so on: see struct spm_source */
     bool prefix;

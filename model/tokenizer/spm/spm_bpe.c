@@ -11,7 +11,7 @@ struct spm_symbol {
     uint32_t at; /* in the text */
     uint32_t n;
     uint32_t id;       /* TOKEN_NONE: not looked up, or no piece */
-    uint32_t key;      /* of the join with the next symbol, KEY_NONE if that is no piece */
+    uint32_t key;      /* of the join with the next symbol, KEY_NONE if that is not a piece */
     uint32_t join;     /* that piece */
     uint32_t next;     /* position, n_symbols at the end */
     uint32_t previous; /* likewise */

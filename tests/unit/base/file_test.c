@@ -1,4 +1,4 @@
-/* Row M05 of the catalogue of hostile input: what is no regular file, and files that are cut. */
+/* Row M05 of the catalogue of hostile input: what is not a regular file, and files that are cut. */
 #include "tests/support/suite.h"
 
 #include "base/buf.h"

@@ -46,7 +46,7 @@ static struct jinja_args rest_of(const struct jinja_args *args, size_t n) {
 
 static enum status name_of(struct jinja_run *run, struct jinja_value name, const char **copy) {
     if (!jinja_is_string(name))
-        return jinja_fail(run, STATUS_INVALID, "the name of a filter or test is no string");
+        return jinja_fail(run, STATUS_INVALID, "the name of a filter or test is not a string");
     *copy = arena_copy(&run->arena, name.string->bytes, name.string->n);
     return *copy ? STATUS_OK : jinja_fail(run, STATUS_LIMIT, "no memory for a name");
 }

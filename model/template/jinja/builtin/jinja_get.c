@@ -137,7 +137,7 @@ enum status jinja_get_item(struct jinja_run *run, struct jinja_value object, str
     return STATUS_OK;
 }
 
-/* One bound of a slice, as CPython's PySlice_AdjustIndices: false when it is no integer. */
+/* One bound of a slice, as CPython's PySlice_AdjustIndices: false when it is not an integer. */
 static bool adjust(struct jinja_value bound, int64_t n, int64_t step, int64_t otherwise,
                    int64_t *at) {
     *at = otherwise;
@@ -187,7 +187,7 @@ enum status jinja_get_slice(struct jinja_run *run, struct jinja_value object,
         return jinja_fail(run, STATUS_INVALID, "%s has no slices", jinja_type_name(object));
     if (bounds[2].kind != JINJA_NONE) {
         if (!jinja_is_integral(bounds[2]))
-            return jinja_fail(run, STATUS_INVALID, "a slice's step is no integer");
+            return jinja_fail(run, STATUS_INVALID, "a slice's step is not an integer");
         step = jinja_integer(bounds[2]);
     }
     if (step == 0)
@@ -196,7 +196,7 @@ enum status jinja_get_slice(struct jinja_run *run, struct jinja_value object,
     int64_t count = (int64_t)n;
     if (!adjust(bounds[0], count, step, step < 0 ? count - 1 : 0, &start) ||
         !adjust(bounds[1], count, step, step < 0 ? -1 : count, &stop))
-        return jinja_fail(run, STATUS_INVALID, "a slice's bound is no integer");
+        return jinja_fail(run, STATUS_INVALID, "a slice's bound is not an integer");
     if (step > count + 1) /* no second item: and no overflow */
         step = count + 1;
     if (step < -count - 1)

@@ -254,7 +254,7 @@ FILTER(tojson) {
 
 /* ---- numbers ---- */
 
-/* A string as Python's float() reads it; false when it is none. */
+/* A string as Python's float() reads it; false when it is not a number. */
 static bool read_float(const struct jinja_string *string, double *number) {
     char digits[64];
     size_t from = jinja_skip_space(string->bytes, string->n, 0);
@@ -317,7 +317,7 @@ FILTER(to_int) {
         else if (isfinite(self.number))
             return jinja_fail(run, STATUS_LIMIT, "a number has more than 64 bits");
         else if (isinf(self.number))
-            return jinja_fail(run, STATUS_INVALID, "an infinite number is no integer");
+            return jinja_fail(run, STATUS_INVALID, "an infinite number is not an integer");
     } else if (jinja_is_string(self)) {
         if (read_int(self.string, (int)base, &number))
             *value = jinja_int(number);

@@ -49,7 +49,7 @@ static enum status compare(struct jinja_run *run, enum jinja_op op, struct jinja
               : op == JINJA_LE ? order <= 0
               : op == JINJA_GT ? order > 0
                                : order >= 0;
-    /* Nothing is below, at or above what is no number. */
+    /* Nothing is below, at or above what is not a number. */
     if ((a.kind == JINJA_FLOAT && a.number != a.number) ||
         (b.kind == JINJA_FLOAT && b.number != b.number))
         *result = false;
@@ -181,7 +181,7 @@ static enum status add_all(struct jinja_run *run, struct arguments *to, enum jin
     for (size_t i = 0; i < all.dict->n; i++) {
         struct jinja_value key = all.dict->keys[i];
         if (!jinja_is_string(key))
-            return jinja_fail(run, STATUS_INVALID, "an argument's name is no string");
+            return jinja_fail(run, STATUS_INVALID, "an argument's name is not a string");
         const char *name = arena_copy(&run->arena, key.string->bytes, key.string->n);
         if (!name)
             return jinja_fail(run, STATUS_LIMIT, "no memory for an argument's name");

@@ -199,7 +199,7 @@ static enum status exec_node(struct jinja_run *run, struct jinja_scope *scope,
         run->flow = JINJA_FLOW_CONTINUE;
         return STATUS_OK;
     default:
-        return jinja_fail(run, STATUS_UNSUPPORTED, "a statement that is none");
+        return jinja_fail(run, STATUS_UNSUPPORTED, "a statement of an unknown kind");
     }
 }
 

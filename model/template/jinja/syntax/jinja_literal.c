@@ -35,7 +35,7 @@ static enum status read_hex(struct jinja_parser *parser, const char *bytes, size
         point = point << 4 | (uint32_t)digit;
     }
     if (point > 0x10ffff || (point >= 0xd800 && point < 0xe000))
-        return jinja_parse_fail(parser, STATUS_INVALID, "a string's escape is no character");
+        return jinja_parse_fail(parser, STATUS_INVALID, "a string's escape is not a character");
     *out += utf8_encode(point, *out);
     return STATUS_OK;
 }

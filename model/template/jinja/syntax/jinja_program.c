@@ -53,7 +53,7 @@ enum status jinja_parse(struct span source, struct jinja_program **program, stru
         return error_set(error, STATUS_LIMIT, "the template has more than %zu bytes",
                          JINJA_SOURCE_MAX);
     if (!utf8_valid(source.bytes, source.n))
-        return error_set(error, STATUS_INVALID, "the template is no valid UTF-8");
+        return error_set(error, STATUS_INVALID, "the template is not valid UTF-8");
     struct jinja_program *made = calloc(1, sizeof *made);
     if (!made)
         return error_set(error, STATUS_NOMEM, "no memory for the template");

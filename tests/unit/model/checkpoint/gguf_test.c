@@ -235,7 +235,7 @@ static const struct {
     enum status status;
     const char *says; /* a part of the error */
 } hostile[] = {
-    {"bad magic", bad_magic, STATUS_CORRUPT, "at byte 0: no GGUF file"},
+    {"bad magic", bad_magic, STATUS_CORRUPT, "at byte 0: not a GGUF file"},
     {"version 1", version_1, STATUS_UNSUPPORTED, "at byte 4: GGUF version 1"},
     {"version 4", version_4, STATUS_UNSUPPORTED, "GGUF version 4"},
     {"version 2^31", version_2_to_the_31, STATUS_UNSUPPORTED, "GGUF version 2147483648"},
@@ -260,7 +260,7 @@ static const struct {
     {"dimension of 0", dimension_of_0, STATUS_CORRUPT, "tensor t has a dimension of 0"},
     {"five dimensions", five_dimensions, STATUS_CORRUPT, "tensor t has 5 dimensions"},
     {"no dimensions", no_dimensions, STATUS_CORRUPT, "tensor t has 0 dimensions"},
-    {"row of half a block", row_of_half_a_block, STATUS_CORRUPT, "no multiple of 32"},
+    {"row of half a block", row_of_half_a_block, STATUS_CORRUPT, "not a multiple of 32"},
     {"offset past the end", offset_past_the_end, STATUS_CORRUPT, "reaches past the file's end"},
     {"offset wraps", offset_wraps, STATUS_CORRUPT, "reaches past the file's end"},
     {"size past the end", size_past_the_end, STATUS_CORRUPT, "reaches past the file's end"},

@@ -55,12 +55,12 @@ static const struct {
     {"[1]", 4, STATUS_CORRUPT, "does not start with {"},
     {"{\"a\":", 4, STATUS_CORRUPT, "f: line 1"},
     {"{\"a\":[[[[[[1]]]]]]}", 4, STATUS_LIMIT, "nested deeper than 3"},
-    {"{\"a\":1}", 4, STATUS_CORRUPT, "tensor a: its description is no object"},
-    {"{\"a\":{}}", 4, STATUS_CORRUPT, "tensor a: dtype is no text"},
+    {"{\"a\":1}", 4, STATUS_CORRUPT, "tensor a: its description is not an object"},
+    {"{\"a\":{}}", 4, STATUS_CORRUPT, "tensor a: dtype is not text"},
     {"{\"a\":{\"dtype\":\"Q7\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4, STATUS_UNSUPPORTED,
      "tensor a: dtype Q7 is not known"},
     {"{\"a\":{\"dtype\":\"F32\",\"data_offsets\":[0,4]}}", 4, STATUS_CORRUPT,
-     "tensor a: shape is no list"},
+     "tensor a: shape is not a list"},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[-1],\"data_offsets\":[0,4]}}", 4, STATUS_CORRUPT,
      "tensor a: shape holds no whole number"},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1],\"data_offsets\":[0,4]}}", 4, STATUS_LIMIT,
@@ -72,9 +72,9 @@ static const struct {
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,4]}}", 4, STATUS_CORRUPT,
      "tensor a: 4 bytes are not what its shape needs in f32"},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,0]}}", 4, STATUS_CORRUPT,
-     "tensor a: data_offsets are no pair"},
+     "tensor a: data_offsets are not a pair"},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0]}}", 4, STATUS_CORRUPT,
-     "tensor a: data_offsets are no pair"},
+     "tensor a: data_offsets are not a pair"},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 4, STATUS_CORRUPT,
      "tensor a: data_offsets reach past the file's end"},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
@@ -116,7 +116,7 @@ START_TEST(m02_header_length_is_checked_before_use) {
         ck_assert_ptr_nonnull(strstr(error.text, "f: at byte 0: a header of"));
     }
     ck_assert_int_eq(safetensors_parse("short", 5, "f", &files, &error), STATUS_CORRUPT);
-    ck_assert_ptr_nonnull(strstr(error.text, "5 bytes are no safetensors file"));
+    ck_assert_ptr_nonnull(strstr(error.text, "5 bytes are not a safetensors file"));
 }
 END_TEST
 
@@ -230,11 +230,12 @@ START_TEST(index_that_does_not_hold_is_refused) {
     open_fails(&folder, STATUS_CORRUPT,
                "tensor b is not in model-00002-of-00002.safetensors, where the index has it");
     put_text(&folder, file_names[3], "{\"weight_map\":{\"a\":\"../x.safetensors\"}}");
-    open_fails(&folder, STATUS_CORRUPT, "weight_map.a is no name of a .safetensors file beside it");
+    open_fails(&folder, STATUS_CORRUPT,
+               "weight_map.a is not a name of a .safetensors file beside it");
     put_text(&folder, file_names[3], "{\"weight_map\":{\"a\":7}}");
-    open_fails(&folder, STATUS_CORRUPT, "weight_map.a is no name");
+    open_fails(&folder, STATUS_CORRUPT, "weight_map.a is not a name");
     put_text(&folder, file_names[3], "{}");
-    open_fails(&folder, STATUS_CORRUPT, "weight_map is no object");
+    open_fails(&folder, STATUS_CORRUPT, "weight_map is not an object");
     put_text(&folder, file_names[3], "{\"weight_map\"");
     open_fails(&folder, STATUS_CORRUPT, "model.safetensors.index.json: line 1");
     folder_fini(&folder);

@@ -305,7 +305,7 @@ static const struct {
     enum status status;
     const char *says;
 } hostile[] = {
-    {llama, "{\"architectures\":null}", STATUS_INVALID, "config.json: architectures is no list"},
+    {llama, "{\"architectures\":null}", STATUS_INVALID, "config.json: architectures is not a list"},
     {llama, "{\"architectures\":[\"MambaForCausalLM\"]}", STATUS_UNSUPPORTED,
      "architectures is MambaForCausalLM, which is not served"},
     {llama, "{\"hidden_size\":null}", STATUS_INVALID, "config.json: hidden_size is missing"},
@@ -326,9 +326,9 @@ static const struct {
     {llama, "{\"hidden_act\":\"gelu\"}", STATUS_UNSUPPORTED, "hidden_act is \"gelu\""},
     {llama, "{\"tie_word_embeddings\":1}", STATUS_INVALID,
      "tie_word_embeddings is 1, not true or false"},
-    {llama, "{\"eos_token_id\":300}", STATUS_INVALID, "eos_token_id is no token id below"},
-    {llama, "{\"eos_token_id\":[1,\"x\"]}", STATUS_INVALID, "eos_token_id is no token id below"},
-    {llama, "{\"bos_token_id\":-1}", STATUS_INVALID, "bos_token_id is no token id"},
+    {llama, "{\"eos_token_id\":300}", STATUS_INVALID, "eos_token_id is not a token id below"},
+    {llama, "{\"eos_token_id\":[1,\"x\"]}", STATUS_INVALID, "eos_token_id is not a token id below"},
+    {llama, "{\"bos_token_id\":-1}", STATUS_INVALID, "bos_token_id is not a token id"},
     {llama, "{\"rope_scaling\":{\"type\":\"longrope\"}}", STATUS_UNSUPPORTED,
      "rope_scaling.type is \"longrope\""},
     {llama, "{\"rope_scaling\":{\"rope_type\":\"mrope\"}}", STATUS_UNSUPPORTED,
@@ -344,10 +344,10 @@ static const struct {
     {llama,
      "{\"rope_scaling\":{\"type\":\"llama3\",\"factor\":8,\"low_freq_factor\":4,"
      "\"high_freq_factor\":1,\"original_max_position_embeddings\":8}}",
-     STATUS_INVALID, "high_freq_factor is 1, not above low_freq_factor 4"},
+     STATUS_INVALID, "high_freq_factor is 1; it must be above low_freq_factor, 4"},
     {llama, "{\"partial_rotary_factor\":0.5}", STATUS_UNSUPPORTED, "partial_rotary_factor is 0.5"},
     {qwen2, "{\"use_sliding_window\":true,\"layer_types\":[\"sliding_attention\"]}", STATUS_INVALID,
-     "layer_types is no list of 4"},
+     "layer_types is not a list of 4"},
     {qwen2,
      "{\"use_sliding_window\":true,\"layer_types\":[\"sliding_attention\",\"full_attention\","
      "\"sliding_attention\",\"full_attention\"]}",
@@ -412,7 +412,7 @@ START_TEST(m04_files_that_contradict_each_other_are_refused) {
         {"{\"bits\":4,\"group_size\":64}", "quantize_config.json: group_size contradicts"},
         {"{\"quant_method\":\"awq\",\"bits\":4,\"group_size\":128}",
          "quantize_config.json: quant_method contradicts"},
-        {"{\"bits\":\"4\",\"group_size\":64}", "quantize_config.json: bits is no whole number"},
+        {"{\"bits\":\"4\",\"group_size\":64}", "quantize_config.json: bits is not a whole number"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct model_config config;

@@ -150,7 +150,7 @@ START_TEST(parts_reach_templates_that_take_them_and_others_get_text) {
     expect(PARTS, NULL, TWO_PARTS, "<user>one|two|");
     expect(STRINGS, NULL, TWO_PARTS, "<user>one\ntwo.");
     expect("", "hash", TWO_PARTS, "<|im_start|>user\none\ntwo<|im_end|>\n");
-    /* A filter would turn the list into Python's text for it: that is no prompt. */
+    /* A filter would turn the list into Python's text for it: that is not a prompt. */
     expect("{{ messages[0].content | trim }}", NULL, TWO_PARTS, "one\ntwo");
     /* A template of parts alone gets a text as one. */
     expect(PARTS, NULL, "{\"messages\":[{\"role\":\"user\",\"content\":\"one\"}]}", "<user>one|");

@@ -467,7 +467,7 @@ START_TEST(whole_numbers_are_taken_from_bound_to_bound) {
             accepted(&dialect_completions, members, &ask);
             ask_fini(&ask);
             if (bound == INT64_MAX || bound == INT64_MIN)
-                continue; /* what lies beyond is no number that JSON could be read as */
+                continue; /* what lies beyond is not a number that JSON could be read as */
             snprintf(members, sizeof members, "\"%s\":%lld", fields[i].name,
                      end ? bound + 1 : bound - 1);
             refused(&dialect_completions, members, STATUS_INVALID, fields[i].name);

@@ -1,4 +1,4 @@
-/* Records between a leader and its followers: what is no record of ours is refused, whole and cut,
+/* Records between a leader and its followers: what is not a record of ours is refused, whole and cut,
  * and leaves no descriptor behind. */
 #include "worker/ranks/rank_wire.h"
 

@@ -193,7 +193,7 @@ START_TEST(patterns_mean_what_they_mean_in_ruby) {
         const char *text;
         const char *wanted; /* NULL: refused */
     } rows[] = {
-        {"\\s+", "a\u180e b", "a\u180e| |b|"}, /* U+180E is no space */
+        {"\\s+", "a\u180e b", "a\u180e| |b|"}, /* U+180E is not a space */
         {"[^\\s]+", "a\u180e b", "a\u180e| |b|"},
         {"\\h+", "xfaceg", "x|face|g|"}, /* hex digits */
         {"a{2}", "aaaa", "aa|aa|"},

@@ -89,7 +89,7 @@ static void expect_text(const struct tokenizer *tokenizer, const uint32_t *ids, 
     expect_text(tokenizer, (const uint32_t[]){__VA_ARGS__},                                        \
                 sizeof((const uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t), skip, wanted)
 
-/* Llama 2's kind: characters, U+2581 for blanks, bytes for what is no token. */
+/* Llama 2's kind: characters, U+2581 for blanks, bytes for what is not a token. */
 static const char llama[] =
     "{\"added_tokens\":[{\"id\":0,\"content\":\"<unk>\",\"special\":true},"
     "{\"id\":1,\"content\":\"<s>\",\"special\":true,\"normalized\":false},"
@@ -378,13 +378,13 @@ START_TEST(broken_tiktoken_files_name_their_line) {
         const char *text;
         const char *line;
     } rows[] = {
-        {"YQ== 0\nYg==\n", "line 2: no token and rank"},
-        {"YQ== x\n", "line 1: the rank is no number"},
+        {"YQ== 0\nYg==\n", "line 2: the line is not a token in base64 and its rank"},
+        {"YQ== x\n", "line 1: the rank is not a number"},
         {"YQ== 0\nYg== 0\n", "line 2: id 0 is both"},
-        {"Y*== 0\n", "line 1: the token is no base64"},
-        {"YQ= 0\n", "line 1: the token is no base64"},
+        {"Y*== 0\n", "line 1: the token is not base64"},
+        {"YQ= 0\n", "line 1: the token is not base64"},
         {"YQ== 1\n", "no token has the rank 0"},
-        {"YQ== 99999999999\n", "line 1: no token and rank"},
+        {"YQ== 99999999999\n", "line 1: the line is not a token in base64 and its rank"},
         {"YQ== 9999999\n", "line 1: token id 9999999"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -410,21 +410,23 @@ START_TEST(broken_json_files_name_their_field) {
     } rows[] = {
         {"{", STATUS_CORRUPT, "line 1"},
         {"[]", STATUS_CORRUPT, "no JSON object"},
-        {"{}", STATUS_CORRUPT, "model is no object"},
+        {"{}", STATUS_CORRUPT, "model is not an object"},
         {MODEL("\"type\":\"WordPiece\""), STATUS_UNSUPPORTED, "model type WordPiece"},
-        {MODEL("\"vocab\":[]"), STATUS_CORRUPT, "model: vocab is no object"},
+        {MODEL("\"vocab\":[]"), STATUS_CORRUPT, "model: vocab is not an object"},
         {MODEL("\"vocab\":{\"a\":\"b\"}"), STATUS_CORRUPT, "vocab: \"a\" has no id"},
         {MODEL("\"vocab\":{\"a\":-1}"), STATUS_CORRUPT, "vocab: \"a\" has no id"},
         {MODEL("\"vocab\":{\"a\":0,\"b\":0}"), STATUS_CORRUPT, "id 0 is both \"a\" and \"b\""},
         {MODEL("\"vocab\":{\"a\":4000000000}"), STATUS_LIMIT, "token id 4000000000"},
         {MODEL("\"vocab\":{\"a\":0}"), STATUS_CORRUPT, "merges is missing"},
-        {MODEL("\"vocab\":{\"a\":0},\"merges\":[\"a\"]"), STATUS_CORRUPT, "merges[0] is no pair"},
+        {MODEL("\"vocab\":{\"a\":0},\"merges\":[\"a\"]"), STATUS_CORRUPT,
+         "merges[0] is not a pair"},
         {MODEL("\"vocab\":{\"a\":0},\"merges\":[\"a a a\"]"), STATUS_CORRUPT,
-         "merges[0] is no pair"},
-        {MODEL("\"vocab\":{\"a\":0},\"merges\":[[\"a\"]]"), STATUS_CORRUPT, "merges[0] is no pair"},
+         "merges[0] is not a pair"},
+        {MODEL("\"vocab\":{\"a\":0},\"merges\":[[\"a\"]]"), STATUS_CORRUPT,
+         "merges[0] is not a pair"},
         {MODEL("\"vocab\":{\"a\":0},\"merges\":[\"a a\"]"), STATUS_CORRUPT, "merge 0"},
         {MODEL("\"unk_token\":\"x\"," VOCAB), STATUS_CORRUPT, "unk_token \"x\""},
-        {MODEL("\"unk_token\":1," VOCAB), STATUS_CORRUPT, "unk_token is no text"},
+        {MODEL("\"unk_token\":1," VOCAB), STATUS_CORRUPT, "unk_token is not text"},
         {MODEL("\"byte_fallback\":1," VOCAB), STATUS_CORRUPT, "byte_fallback is neither"},
         {MODEL("\"dropout\":0.1," VOCAB), STATUS_UNSUPPORTED, "dropout"},
         {MODEL("\"end_of_word_suffix\":\"</w>\"," VOCAB), STATUS_UNSUPPORTED, "end_of_word_suffix"},
@@ -456,7 +458,8 @@ START_TEST(broken_json_files_name_their_field) {
          "added_tokens[0]: \"a\" is token 3 here and 0"},
         {"{\"added_tokens\":[{\"content\":\"b\"}],\"model\":{" VOCAB "}}", STATUS_CORRUPT,
          "added_tokens[0]: id is missing"},
-        {"{\"added_tokens\":7,\"model\":{" VOCAB "}}", STATUS_CORRUPT, "added_tokens is no list"},
+        {"{\"added_tokens\":7,\"model\":{" VOCAB "}}", STATUS_CORRUPT,
+         "added_tokens is not a list"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct tokenizer *tokenizer = NULL;

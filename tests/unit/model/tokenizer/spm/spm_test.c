@@ -532,7 +532,7 @@ START_TEST(tokens_of_phi_3_take_the_blanks_behind_them) {
     ck_assert_int_eq(finish_gguf(&builder, &tokenizer, &error), STATUS_OK);
     expect_flags(tokenizer, "<|user|>\n a", TOKENIZER_PARSE_SPECIAL, IDS(5, 4));
     expect_flags(tokenizer, "<s> a", TOKENIZER_PARSE_SPECIAL, IDS(1, 3, 4));
-    expect(tokenizer, "<|user|>", IDS(0)); /* a user's is no marker, but unknown text */
+    expect(tokenizer, "<|user|>", IDS(0)); /* a user's is not a marker, but unknown text */
     tokenizer_close(tokenizer);
 }
 END_TEST
