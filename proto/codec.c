@@ -1,5 +1,6 @@
 #include "proto/codec.h"
 
+#include "base/assert.h"
 #include "proto/codec_body.h"
 #include "proto/codec_head.h"
 
@@ -13,48 +14,6 @@
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
                "raw frames are borrowed as arrays: big-endian hosts need a copy that swaps");
 _Static_assert(sizeof(struct map_key) == 16, "prefix keys lie in the raw frame as they are");
-
-struct body {
-    encode_body *encode;
-    decode_body *decode;
-    const ProtobufCMessageDescriptor *descriptor;
-    size_t raw_max; /* bytes; 0: no raw frame */
-};
-
-static const struct body bodies[MESSAGE_TYPES] = {
-    [MESSAGE_ANNOUNCE] = {encode_announce, decode_announce, &wire__announce__descriptor, 0},
-    [MESSAGE_HELLO] = {encode_hello, decode_hello, &wire__hello__descriptor, 0},
-    [MESSAGE_WELCOME] = {encode_welcome, decode_welcome, &wire__welcome__descriptor, 0},
-    [MESSAGE_PEERS] = {encode_peers, decode_peers, &wire__peers__descriptor, 0},
-    [MESSAGE_PING] = {encode_ping, decode_ping, &wire__ping__descriptor, 0},
-    [MESSAGE_BEAT] = {encode_beat, decode_beat, &wire__beat__descriptor, 0},
-    [MESSAGE_DIGEST] = {encode_digest, decode_digest, &wire__digest__descriptor, 0},
-    [MESSAGE_RESERVE] = {encode_reserve, decode_reserve, &wire__reserve__descriptor,
-                         MESSAGE_CONTROL_MAX},
-    [MESSAGE_RESERVED] = {encode_reserved, decode_reserved, &wire__reserved__descriptor, 0},
-    [MESSAGE_REFUSED] = {encode_refused, decode_refused, &wire__refused__descriptor, 0},
-    [MESSAGE_SUBMIT] = {encode_submit, decode_submit, &wire__submit__descriptor,
-                        MESSAGE_CONTROL_MAX},
-    [MESSAGE_STEP] = {encode_step, decode_step, &wire__step__descriptor, 0},
-    [MESSAGE_FORGET] = {encode_forget, decode_forget, &wire__forget__descriptor, 0},
-    [MESSAGE_RESEND] = {encode_resend, decode_resend, &wire__resend__descriptor, 0},
-    [MESSAGE_CANCEL] = {encode_cancel, decode_cancel, &wire__cancel__descriptor, 0},
-    [MESSAGE_CANCELLED] = {encode_cancel, decode_cancel, &wire__cancel__descriptor, 0},
-    [MESSAGE_FAILED] = {encode_failed, decode_failed, &wire__failed__descriptor, 0},
-    [MESSAGE_RESET] = {encode_reset, decode_reset, &wire__reset__descriptor, 0},
-    [MESSAGE_DRAIN] = {encode_drain, decode_drain, &wire__drain__descriptor, 0},
-    [MESSAGE_KV_HELLO] = {encode_kv_hello, decode_kv_hello, &wire__kv_hello__descriptor, 0},
-    [MESSAGE_KV_WELCOME] = {encode_kv_hello, decode_kv_hello, &wire__kv_hello__descriptor, 0},
-    [MESSAGE_CHUNK] = {encode_chunk, decode_chunk, &wire__chunk__descriptor, MESSAGE_CHUNK_MAX},
-    [MESSAGE_CHUNK_ACK] = {encode_chunk_ack, decode_chunk_ack, &wire__chunk_ack__descriptor, 0},
-    [MESSAGE_COMMIT] = {encode_commit, decode_commit, &wire__commit__descriptor, 0},
-    [MESSAGE_COMMIT_ACK] = {encode_transfer_end, decode_transfer_end,
-                            &wire__transfer_end__descriptor, 0},
-    [MESSAGE_ABORT] = {encode_transfer_end, decode_transfer_end, &wire__transfer_end__descriptor,
-                       0},
-    [MESSAGE_FENCED] = {encode_transfer_end, decode_transfer_end, &wire__transfer_end__descriptor,
-                        0},
-};
 
 enum status codec_init(struct codec *codec) {
     *codec = (struct codec){0};
@@ -80,6 +39,34 @@ void codec_fini(struct codec *codec) {
     *codec = (struct codec){0};
 }
 
+/* Writes header and body into the codec's buffer and finishes the frames. */
+static enum status pack(struct codec *codec, const struct message *message,
+                        const ProtobufCMessage *body, struct frames *frames) {
+    size_t n = CODEC_HEADER_BYTES + protobuf_c_message_get_packed_size(body);
+    if (n > MESSAGE_CONTROL_MAX)
+        return STATUS_LIMIT;
+    if (n > codec->buffer_size) {
+        uint8_t *grown = realloc(codec->buffer, 2 * n);
+        if (!grown)
+            return STATUS_NOMEM;
+        codec->buffer = grown;
+        codec->buffer_size = 2 * n;
+    }
+    uint8_t *head = codec->buffer;
+    head_put_u16(head, HEAD_MAGIC);
+    head[2] = PROTO_MAJOR;
+    head[3] = (uint8_t)message->type;
+    head_put_u16(head + 4, frames->n_raw > 0 ? HEAD_FLAG_RAW : 0);
+    head_put_u16(head + 6, CODEC_HEADER_BYTES);
+    head_put_u64(head + 8, message->session);
+    head_put_u64(head + 16, message->seq);
+    size_t packed = protobuf_c_message_pack(body, head + CODEC_HEADER_BYTES);
+    ASSERT(packed == n - CODEC_HEADER_BYTES);
+    frames->head = head;
+    frames->n_head = n;
+    return STATUS_OK;
+}
+
 void codec_stamp(void *head, uint64_t seq) {
     head_put_u64((uint8_t *)head + 16, seq);
 }
@@ -89,15 +76,16 @@ enum status codec_encode(struct codec *codec, const struct message *message,
     if (message->type <= MESSAGE_NONE || message->type >= MESSAGE_TYPES)
         return STATUS_INVALID;
     arena_reset(&codec->out);
-    struct frames made = {0};
-    struct encoder encoder = {.codec = codec,
-                              .type = (uint8_t)message->type,
-                              .session = message->session,
-                              .seq = message->seq,
-                              .frames = &made};
-    TRY(bodies[message->type].encode(&encoder, message));
-    if (made.n_raw > bodies[message->type].raw_max)
+    const struct shape *shape = message_shape(message->type);
+    struct encoder encoder = {.arena = &codec->out};
+    void *body = arena_alloc(&codec->out, shape->descriptor->sizeof_message);
+    if (!body)
+        return STATUS_NOMEM;
+    TRY(shape_put(&encoder, shape, &message->u, body));
+    if (encoder.n_raw > message_raw_max(message->type))
         return STATUS_LIMIT;
+    struct frames made = {.raw = encoder.raw, .n_raw = encoder.n_raw};
+    TRY(pack(codec, message, body, &made));
     *frames = made;
     return STATUS_OK;
 }
@@ -128,16 +116,16 @@ enum status codec_decode(struct codec *codec, const struct frames *frames, struc
     size_t n_header = head_get_u16(head + 6);
     if (n_header < CODEC_HEADER_BYTES || n_header > frames->n_head)
         return error_set(error, STATUS_CORRUPT, "header of %zu bytes", n_header);
-    const struct body *body = &bodies[type];
+    const struct shape *shape = message_shape((enum message_type)type);
     if (((head_get_u16(head + 4) & HEAD_FLAG_RAW) != 0) != (n_raw > 0))
         return error_set(error, STATUS_CORRUPT, "raw frame and its flag disagree");
-    if (n_raw > body->raw_max)
+    if (n_raw > message_raw_max((enum message_type)type))
         return error_set(error, STATUS_LIMIT, "raw frame of %zu bytes", n_raw);
 
     arena_reset(&codec->in);
     codec->in.limit = ARENA_PER_BYTE * (frames->n_head + n_raw) + ARENA_EXTRA_BYTES;
     ProtobufCAllocator allocator = {arena_hook_alloc, arena_hook_free, &codec->in};
-    const void *unpacked = protobuf_c_message_unpack(body->descriptor, &allocator,
+    const void *unpacked = protobuf_c_message_unpack(shape->descriptor, &allocator,
                                                      frames->n_head - n_header, head + n_header);
     if (!unpacked)
         return error_set(error, STATUS_CORRUPT, "%s: body cannot be unpacked",
@@ -147,10 +135,12 @@ enum status codec_decode(struct codec *codec, const struct frames *frames, struc
                               .n_raw = n_raw,
                               .status = STATUS_CORRUPT,
                               .error = error};
-    struct message made = {.type = (enum message_type)type,
-                           .session = head_get_u64(head + 8),
-                           .seq = head_get_u64(head + 16)};
-    if (!body->decode(&decoder, unpacked, &made)) {
+    struct message made;
+    memset(&made, 0, sizeof made); /* all of the union: rows may leave their field alone */
+    made.type = (enum message_type)type;
+    made.session = head_get_u64(head + 8);
+    made.seq = head_get_u64(head + 16);
+    if (!shape_take(&decoder, shape, unpacked, &made.u)) {
         error_prefix(error, "%s", message_name(made.type));
         return decoder.status;
     }

@@ -296,6 +296,14 @@ START_TEST(bad_fields_are_named) {
     frames = crafted(MESSAGE_SUBMIT, infinite, sizeof infinite);
     ck_assert_int_eq(decoded(&frames), STATUS_INVALID);
     ck_assert_str_eq(error.field, "sampling");
+    static const uint8_t one_id_and_no_bias[] = {0x10, 1, 0x5a, 4, 0x82, 0x01, 1, 5};
+    frames = crafted(MESSAGE_SUBMIT, one_id_and_no_bias, sizeof one_id_and_no_bias);
+    ck_assert_int_eq(decoded(&frames), STATUS_CORRUPT);
+    ck_assert_str_eq(error.field, "bias");
+    static const uint8_t prompt_without_tokens[] = {0x10, 1, 0x28, 1, 0x5a, 0};
+    frames = crafted(MESSAGE_SUBMIT, prompt_without_tokens, sizeof prompt_without_tokens);
+    ck_assert_int_eq(decoded(&frames), STATUS_CORRUPT);
+    ck_assert_str_eq(error.field, "n_prompt");
 }
 END_TEST
 

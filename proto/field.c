@@ -1,0 +1,96 @@
+#include "proto/field.h"
+
+#include "base/assert.h"
+#include "proto/codec_body.h"
+
+_Static_assert(sizeof(enum reason) == sizeof(uint32_t), "rows of enums are read as uint32_t");
+
+/* Each struct of message.def becomes a function with the struct's table inside: there the types of
+ * both sides have short names for offsetof(). */
+/* clang-format off */
+#define STRUCT(type, Body) static const struct shape *type##_shape(void) { \
+    typedef struct type ours; typedef Wire__##Body wire; static const struct field fields[] = {
+#define END(type) }; static const struct shape shape = {#type, sizeof(ours), fields, \
+    sizeof fields / sizeof *fields, &wire__##type##__descriptor}; return &shape; }
+
+/* What a row says: its name and kind, where the value lies on both sides, and where its count. */
+#define OURS(m)                         .ours = offsetof(ours, m)
+#define WIRE(m)                         .wire = offsetof(wire, m)
+#define ROW(KIND, m)                    #m, FIELD_##KIND, OURS(m), WIRE(m)
+#define OURS_N(n)                       .ours_n = offsetof(ours, n)
+#define WIRE_N(n)                       .wire_n = offsetof(wire, n)
+#define STRUCTS(KIND, type, m, n, max) \
+    ROW(KIND, m), OURS_N(n), WIRE_N(n_##m), .bound = max, .shape = type##_shape
+
+#define U32(m)                          {ROW(U32, m)},
+#define U64(m)                          {ROW(U64, m)},
+#define FLOAT(m)                        {ROW(FLOAT, m)},
+#define BOOL(m)                         {ROW(BOOL, m)},
+#define COUNT(m, max)                   {ROW(COUNT, m), .bound = max},
+#define ENUM(type, m, count)            {ROW(ENUM, m), .bound = count},
+#define LENIENT(type, m, count, other)  {ROW(LENIENT, m), .bound = count, .otherwise = other},
+#define TEXT(m, size)                   {ROW(TEXT, m), .bound = size},
+#define NAME(m, size)                   {ROW(NAME, m), .bound = size},
+#define BYTES(m, size)                  {ROW(BYTES, m), .bound = size},
+#define DATA(m, n, size)                {ROW(DATA, m), OURS_N(n), .bound = size},
+#define REQUEST(m)                      {#m, FIELD_REQUEST, OURS(m), WIRE(m##_hi), WIRE_N(m##_lo)},
+#define NESTED(type, m)                 {ROW(NESTED, m), .shape = type##_shape},
+#define REQUIRED(type, m)               {ROW(REQUIRED, m), .shape = type##_shape},
+#define OPTIONAL(type, m, has)          {ROW(OPTIONAL, m), OURS_N(has), .shape = type##_shape},
+#define LIST(type, m, n, max)           {STRUCTS(LIST, type, m, n, max)},
+#define STEP_ENTRIES(type, m, n, max)   {STRUCTS(STEP_ENTRIES, type, m, n, max)},
+#define U32S(m, n, max)                 {ROW(U32S, m), OURS_N(n), WIRE_N(n_##m), .bound = max},
+#define FLOATS(m, n)                    {ROW(FLOATS, m), OURS_N(n), WIRE_N(n_##m)},
+#define LOGPROBS(m, n)                  {ROW(LOGPROBS, m), OURS_N(n)},
+#define LOGPROB(m, has)                 {ROW(LOGPROB, m), OURS_N(has)},
+#define RAW(type, m, n)                 {#n, FIELD_RAW, OURS(m), OURS_N(n), .bound = sizeof(type)},
+#define PAYLOAD(m, n)                   {#n, FIELD_PAYLOAD, OURS(m), OURS_N(n), .bound = 1},
+#define PLAIN(type, m)
+#define PART(path, m)                   {#m, FIELD_U32, OURS(path), WIRE(m)},
+#define SEND_RULE(rule)                 {#rule, FIELD_SEND_RULE, .may_send = rule},
+#define READ_RULE(rule)                 {#rule, FIELD_READ_RULE, .may_read = rule},
+/* clang-format on */
+#include "proto/message.def"
+
+static const struct {
+    const struct shape *(*shape)(void);
+    size_t raw_max;
+} bodies[MESSAGE_TYPES] = {
+    [MESSAGE_ANNOUNCE] = {announce_shape, 0},
+    [MESSAGE_HELLO] = {hello_shape, 0},
+    [MESSAGE_WELCOME] = {welcome_shape, 0},
+    [MESSAGE_PEERS] = {peers_shape, 0},
+    [MESSAGE_PING] = {ping_shape, 0},
+    [MESSAGE_BEAT] = {beat_shape, 0},
+    [MESSAGE_DIGEST] = {digest_shape, 0},
+    [MESSAGE_RESERVE] = {reserve_shape, MESSAGE_CONTROL_MAX},
+    [MESSAGE_RESERVED] = {reserved_shape, 0},
+    [MESSAGE_REFUSED] = {refused_shape, 0},
+    [MESSAGE_SUBMIT] = {submit_shape, MESSAGE_CONTROL_MAX},
+    [MESSAGE_STEP] = {step_shape, 0},
+    [MESSAGE_FORGET] = {forget_shape, 0},
+    [MESSAGE_RESEND] = {resend_shape, 0},
+    [MESSAGE_CANCEL] = {cancel_shape, 0},
+    [MESSAGE_CANCELLED] = {cancel_shape, 0},
+    [MESSAGE_FAILED] = {failed_shape, 0},
+    [MESSAGE_RESET] = {reset_shape, 0},
+    [MESSAGE_DRAIN] = {drain_shape, 0},
+    [MESSAGE_KV_HELLO] = {kv_hello_shape, 0},
+    [MESSAGE_KV_WELCOME] = {kv_hello_shape, 0},
+    [MESSAGE_CHUNK] = {chunk_shape, MESSAGE_CHUNK_MAX},
+    [MESSAGE_CHUNK_ACK] = {chunk_ack_shape, 0},
+    [MESSAGE_COMMIT] = {commit_shape, 0},
+    [MESSAGE_COMMIT_ACK] = {transfer_end_shape, 0},
+    [MESSAGE_ABORT] = {transfer_end_shape, 0},
+    [MESSAGE_FENCED] = {transfer_end_shape, 0},
+};
+
+const struct shape *message_shape(enum message_type type) {
+    ASSERT(type > MESSAGE_NONE && type < MESSAGE_TYPES);
+    return bodies[type].shape();
+}
+
+size_t message_raw_max(enum message_type type) {
+    ASSERT(type > MESSAGE_NONE && type < MESSAGE_TYPES);
+    return bodies[type].raw_max;
+}
