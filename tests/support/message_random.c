@@ -1,8 +1,20 @@
 #include "tests/support/message_random.h"
 
 #include "base/assert.h"
+#include "proto/field.h"
 
 #include <string.h>
+
+/* Bytes of lists and arrays in one body, so that it fits its frame however the counts fall: on the
+ * wire nothing takes a third more than in our structs. */
+#define BUDGET_BYTES (MESSAGE_CONTROL_MAX * 3 / 4)
+
+struct maker {
+    struct random *random;
+    struct arena *arena;
+    size_t budget;  /* of BUDGET_BYTES, what is left */
+    size_t raw_max; /* bytes of the type's raw frame */
+};
 
 static uint32_t below(struct random *random, uint32_t n) {
     return (uint32_t)random_below(random, n);
@@ -27,11 +39,12 @@ static uint64_t any_u64(struct random *random) {
     return below(random, 2) ? random_next(random) : any_u32(random);
 }
 
+/* Mostly small, now and then the bound. */
 static uint32_t count(struct random *random, uint32_t max) {
     uint32_t kind = below(random, 64);
     if (kind == 0)
         return max;
-    return kind < 16 ? 0 : 1 + below(random, max < 12 ? max : 12);
+    return kind < 16 || max == 0 ? 0 : 1 + below(random, max < 12 ? max : 12);
 }
 
 static float number(struct random *random) {
@@ -54,43 +67,32 @@ static struct request_id request(struct random *random) {
     return (struct request_id){random_next(random), 1 + any_u32(random)};
 }
 
-static void *array(struct arena *arena, size_t n, size_t size) {
-    void *memory = arena_alloc(arena, n * size + 1);
+static void *array(struct maker *maker, size_t n, size_t size) {
+    void *memory = arena_alloc(maker->arena, n * size + 1);
     ASSERT(memory);
     return memory;
 }
 
-static uint32_t *ids(struct random *random, struct arena *arena, uint32_t n) {
-    uint32_t *made = array(arena, n, sizeof *made);
+/* A count of things of `size` bytes that the budget still pays for. */
+static uint32_t count_paid(struct maker *maker, uint32_t max, size_t size) {
+    size_t most = maker->budget / size;
+    uint32_t n = count(maker->random, most < max ? (uint32_t)most : max);
+    maker->budget -= n * size;
+    return n;
+}
+
+static void *ids(struct maker *maker, uint32_t n) {
+    uint32_t *made = array(maker, n, sizeof *made);
     for (uint32_t i = 0; i < n; i++)
-        made[i] = any_u32(random);
+        made[i] = any_u32(maker->random);
     return made;
 }
 
-static void load(struct random *random, struct load *to) {
-    to->progress = any_u64(random);
-    to->step_us_expected = any_u32(random);
-    to->step_us_typical = any_u32(random);
-    to->blocks_total = any_u32(random);
-    to->blocks_free = any_u32(random);
-    to->blocks_used = any_u32(random);
-    to->blocks_reserved = any_u32(random);
-    to->blocks_quarantined = any_u32(random);
-    to->blocks_cached = any_u32(random);
-    to->n_running = any_u32(random);
-    to->n_waiting = any_u32(random);
-    to->prefill_tokens_queued = any_u32(random);
-    to->tokens_per_s = any_u32(random);
-    to->n_preemptions = any_u64(random);
-    to->n_handoffs_in = any_u64(random);
-    to->n_handoffs_out = any_u64(random);
-    to->handoff_bytes = any_u64(random);
-    to->n_stale_dropped = any_u64(random);
-    to->prefix_queries = any_u64(random);
-    to->prefix_hits = any_u64(random);
-    to->n_prompt_tokens = any_u64(random);
-    to->n_tokens = any_u64(random);
-    to->n_steps = any_u64(random);
+static void *numbers(struct maker *maker, uint32_t n) {
+    float *made = array(maker, n, sizeof *made);
+    for (uint32_t i = 0; i < n; i++)
+        made[i] = number(maker->random);
+    return made;
 }
 
 static void logprobs(struct random *random, struct token_logprobs *to) {
@@ -102,383 +104,245 @@ static void logprobs(struct random *random, struct token_logprobs *to) {
     }
 }
 
-static void sampling(struct random *random, struct arena *arena, struct sampling *to) {
-    to->temperature = number(random);
-    to->top_p = number(random);
-    to->min_p = number(random);
-    to->top_k = any_u32(random);
-    to->presence = number(random);
-    to->frequency = number(random);
-    to->repetition = number(random);
-    to->seed = any_u64(random);
-    to->choice = any_u32(random);
-    to->max_new = any_u32(random);
-    to->min_new = any_u32(random);
-    to->ignore_eos = below(random, 2);
-    to->want_logprobs = below(random, 2);
-    to->n_top = below(random, MESSAGE_TOP_MAX + 1);
-    to->n_stop_ids = count(random, MESSAGE_STOP_IDS_MAX);
-    to->stop_ids = ids(random, arena, to->n_stop_ids);
-    to->n_bias = count(random, MESSAGE_BIAS_MAX);
-    to->bias_ids = ids(random, arena, to->n_bias);
-    float *bias = array(arena, to->n_bias, sizeof *bias);
-    for (uint32_t i = 0; i < to->n_bias; i++)
-        bias[i] = number(random);
-    to->bias = bias;
-    to->n_allowed = count(random, MESSAGE_ALLOWED_MAX);
-    to->allowed_ids = ids(random, arena, to->n_allowed);
+/* One for each token, or NULL. */
+static struct token_logprobs *all_logprobs(struct maker *maker, uint32_t n) {
+    if (n == 0 || n > maker->budget / sizeof(struct token_logprobs) || below(maker->random, 2))
+        return NULL;
+    maker->budget -= n * sizeof(struct token_logprobs);
+    struct token_logprobs *made = array(maker, n, sizeof *made);
+    for (uint32_t i = 0; i < n; i++)
+        logprobs(maker->random, &made[i]);
+    return made;
 }
 
-static void welcome(struct random *random, struct welcome *to) {
-    to->major = any_u32(random);
-    to->minor = any_u32(random);
-    text(random, to->name, sizeof to->name);
-    to->incarnation = any_u64(random);
-    to->role = (enum worker_role)below(random, ROLE_DECODE + 1);
-    to->state = (enum worker_state)below(random, WORKER_DRAINING + 1);
-    to->pid = any_u32(random);
-    to->host = any_u64(random);
-    text(random, to->model, sizeof to->model);
-    text(random, to->backend, sizeof to->backend);
-    bytes(random, to->model_fp, FINGERPRINT_BYTES);
-    bytes(random, to->tokenizer_fp, FINGERPRINT_BYTES);
-    bytes(random, to->numerics_fp, FINGERPRINT_BYTES);
-    to->kv = (struct kv_layout){any_u32(random), any_u32(random), any_u32(random), any_u32(random)};
-    to->context = any_u32(random);
-    to->max_seqs = any_u32(random);
-    to->chunk_tokens = any_u32(random);
-    text(random, to->kv_endpoint, sizeof to->kv_endpoint);
-    load(random, &to->load);
+/* The raw frame and its count; a payload may be absent. */
+static const void *raw(struct maker *maker, const struct field *field, uint32_t *n) {
+    *n = count(maker->random, (uint32_t)(maker->raw_max / field->bound));
+    if (field->kind == FIELD_PAYLOAD && (*n == 0 || below(maker->random, 4) == 0))
+        return NULL;
+    uint8_t *made = array(maker, *n, field->bound);
+    bytes(maker->random, made, (size_t)*n * field->bound);
+    return made;
 }
 
-static void peers(struct random *random, struct arena *arena, struct peers *to) {
-    to->n = count(random, MESSAGE_PEERS_MAX);
-    to->peers = array(arena, to->n, sizeof *to->peers);
-    for (uint32_t i = 0; i < to->n; i++) {
-        text(random, to->peers[i].name, sizeof to->peers[i].name);
-        to->peers[i].incarnation = any_u64(random);
-        to->peers[i].host = any_u64(random);
-        text(random, to->peers[i].kv_endpoint, sizeof to->peers[i].kv_endpoint);
+static void fill(struct maker *maker, const struct shape *shape, void *ours);
+
+static void *list(struct maker *maker, const struct shape *shape, uint32_t n) {
+    char *made = array(maker, n, shape->n_bytes);
+    for (uint32_t i = 0; i < n; i++)
+        fill(maker, shape, made + i * shape->n_bytes);
+    return made;
+}
+
+static void fill_field(struct maker *maker, const struct field *field, void *ours) {
+    struct random *random = maker->random;
+    void *to = field_slot(ours, field->ours);
+    uint32_t *n = field_slot(ours, field->ours_n);
+    bool *has = field_slot(ours, field->ours_n);
+    switch (field->kind) {
+    case FIELD_U32:
+        *(uint32_t *)to = any_u32(random);
+        return;
+    case FIELD_U64:
+        *(uint64_t *)to = any_u64(random);
+        return;
+    case FIELD_FLOAT:
+        *(float *)to = number(random);
+        return;
+    case FIELD_BOOL:
+        *(bool *)to = below(random, 2) != 0;
+        return;
+    case FIELD_COUNT:
+        *(uint32_t *)to = below(random, field->bound + 1);
+        return;
+    case FIELD_ENUM:
+    case FIELD_LENIENT:
+        *(uint32_t *)to = below(random, field->bound);
+        return;
+    case FIELD_TEXT:
+    case FIELD_NAME:
+        text(random, to, field->bound);
+        return;
+    case FIELD_BYTES:
+        bytes(random, to, field->bound);
+        return;
+    case FIELD_DATA:
+        *n = count(random, field->bound);
+        bytes(random, to, *n);
+        return;
+    case FIELD_REQUEST:
+        *(struct request_id *)to = request(random);
+        return;
+    case FIELD_NESTED:
+    case FIELD_REQUIRED:
+        fill(maker, field->shape(), to);
+        return;
+    case FIELD_OPTIONAL:
+        *has = below(random, 2) != 0;
+        if (*has)
+            fill(maker, field->shape(), to);
+        return;
+    case FIELD_LIST:
+    case FIELD_STEP_ENTRIES:
+        *n = count_paid(maker, field->bound, field->shape()->n_bytes);
+        field_point(to, list(maker, field->shape(), *n));
+        return;
+    case FIELD_U32S:
+        *n = count_paid(maker, field->bound, sizeof(uint32_t));
+        field_point(to, ids(maker, *n));
+        return;
+    case FIELD_FLOATS:
+        field_point(to, numbers(maker, *n));
+        return;
+    case FIELD_LOGPROBS:
+        field_point(to, all_logprobs(maker, *n));
+        return;
+    case FIELD_LOGPROB:
+        *has = below(random, 2) != 0;
+        if (*has)
+            logprobs(random, to);
+        return;
+    case FIELD_RAW:
+    case FIELD_PAYLOAD:
+        field_point(to, raw(maker, field, n));
+        return;
+    case FIELD_SEND_RULE:
+    case FIELD_READ_RULE:
+        return;
     }
 }
 
-static void digest(struct random *random, struct arena *arena, struct digest *to) {
-    to->seen_seq = any_u64(random);
-    to->n = count(random, MESSAGE_ENTRIES_MAX);
-    to->entries = array(arena, to->n, sizeof *to->entries);
-    for (uint32_t i = 0; i < to->n; i++)
-        to->entries[i] =
-            (struct digest_entry){.req = request(random),
-                                  .attempt = any_u32(random),
-                                  .state = (enum sequence_state)below(random, SEQUENCE_ENDED + 1),
-                                  .next_index = any_u32(random)};
+static void fill(struct maker *maker, const struct shape *shape, void *ours) {
+    for (size_t i = 0; i < shape->n_fields; i++)
+        fill_field(maker, &shape->fields[i], ours);
 }
 
-static void submit(struct random *random, struct arena *arena, struct submit *to) {
-    to->req = request(random);
-    to->attempt = any_u32(random);
-    to->phase = (enum phase)below(random, PHASE_BOTH + 1);
-    to->n_tokens = count(random, MESSAGE_TOKENS_MAX);
-    to->n_prompt = below(random, to->n_tokens + 1);
-    to->tokens = ids(random, arena, to->n_tokens);
-    to->salt = any_u64(random);
-    to->priority = any_u32(random);
-    to->budget_ms = any_u32(random);
-    to->has_xfer = below(random, 2);
-    if (to->has_xfer) {
-        to->xfer.transfer_id = any_u64(random);
-        to->xfer.gen = any_u32(random);
-        to->xfer.cached_tokens = any_u32(random);
-        text(random, to->xfer.peer, sizeof to->xfer.peer);
-        to->xfer.peer_incarnation = any_u64(random);
+/* What the rules between fields ask. */
+static void settle(struct random *random, struct message *message) {
+    struct chunk *chunk = &message->u.chunk;
+    switch (message->type) {
+    case MESSAGE_SUBMIT:
+        message->u.submit.n_prompt = below(random, message->u.submit.n_tokens + 1);
+        break;
+    case MESSAGE_STEP:
+        for (uint32_t i = 0; i < message->u.step.n; i++)
+            message->u.step.entries[i].first_index = below(random, 1u << 20);
+        break;
+    case MESSAGE_CHUNK:
+        chunk->layer_begin = below(random, 100);
+        chunk->layer_end = chunk->layer_begin + 1 + below(random, 100);
+        chunk->block_begin = below(random, 100);
+        chunk->block_end = chunk->block_begin + 1 + below(random, 100);
+        break;
+    default:
+        break;
     }
-    sampling(random, arena, &to->sampling);
-}
-
-static void step(struct random *random, struct arena *arena, struct step *to) {
-    to->n = count(random, MESSAGE_ENTRIES_MAX);
-    bool want_logprobs = to->n <= 256 && below(random, 2);
-    to->entries = array(arena, to->n, sizeof *to->entries);
-    for (uint32_t i = 0; i < to->n; i++) {
-        struct step_entry *entry = &to->entries[i];
-        entry->req = request(random);
-        entry->attempt = any_u32(random);
-        entry->first_index = below(random, 1u << 20);
-        entry->n_tokens = below(random, 4);
-        entry->tokens = ids(random, arena, entry->n_tokens);
-        entry->finish = (enum finish)below(random, FINISH_ERROR + 1);
-        entry->cached_tokens = any_u32(random);
-        if (want_logprobs && entry->n_tokens > 0) {
-            struct token_logprobs *all = array(arena, entry->n_tokens, sizeof *all);
-            for (uint32_t k = 0; k < entry->n_tokens; k++)
-                logprobs(random, &all[k]);
-            entry->logprobs = all;
-        }
-    }
-    load(random, &to->load);
-}
-
-static void kv_hello(struct random *random, struct kv_hello *to) {
-    to->major = any_u32(random);
-    to->minor = any_u32(random);
-    text(random, to->name, sizeof to->name);
-    to->incarnation = any_u64(random);
-    to->host = any_u64(random);
-    to->pid = any_u32(random);
-    bytes(random, to->layout_fp, FINGERPRINT_BYTES);
-    text(random, to->transport, sizeof to->transport);
-    to->n_opaque = count(random, sizeof to->opaque);
-    bytes(random, to->opaque, to->n_opaque);
-    to->credits = any_u32(random);
-}
-
-static void chunk(struct random *random, struct arena *arena, struct chunk *to) {
-    to->transfer_id = any_u64(random);
-    to->gen = any_u32(random);
-    to->index = any_u32(random);
-    to->layer_begin = below(random, 100);
-    to->layer_end = to->layer_begin + 1 + below(random, 100);
-    to->block_begin = below(random, 100);
-    to->block_end = to->block_begin + 1 + below(random, 100);
-    to->n_bytes = below(random, 64) ? below(random, 9000) : MESSAGE_CHUNK_MAX;
-    to->checksum = any_u64(random);
-    to->where = any_u64(random);
-    if (to->n_bytes > 0 && below(random, 4)) {
-        uint8_t *data = array(arena, to->n_bytes, 1);
-        bytes(random, data, to->n_bytes);
-        to->bytes = data;
-    }
-}
-
-static void commit(struct random *random, struct commit *to) {
-    to->transfer_id = any_u64(random);
-    to->gen = any_u32(random);
-    to->req = request(random);
-    to->attempt = any_u32(random);
-    to->n_tokens = any_u32(random);
-    to->n_chunks = any_u32(random);
-    to->first_index = any_u32(random);
-    to->first_token = any_u32(random);
-    to->finish = (enum finish)below(random, FINISH_ERROR + 1);
-    to->has_logprobs = below(random, 2);
-    if (to->has_logprobs)
-        logprobs(random, &to->logprobs);
-    to->cached_tokens = any_u32(random);
-}
-
-static void reserve(struct random *random, struct arena *arena, struct reserve *to) {
-    to->req = request(random);
-    to->attempt = any_u32(random);
-    to->n_tokens = any_u32(random);
-    to->n_hashes = count(random, MESSAGE_CONTROL_MAX / sizeof(struct map_key));
-    struct map_key *hashes = array(arena, to->n_hashes, sizeof *hashes);
-    for (uint32_t i = 0; i < to->n_hashes; i++)
-        hashes[i] = (struct map_key){random_next(random), random_next(random)};
-    to->hashes = hashes;
 }
 
 void message_random(struct random *random, struct arena *arena, enum message_type type,
                     struct message *message) {
-    *message = (struct message){.type = type, .session = any_u64(random), .seq = any_u64(random)};
-    enum reason reason = (enum reason)below(random, REASON_COUNT);
-    switch (type) {
-    case MESSAGE_ANNOUNCE:
-        text(random, message->u.announce.name, MESSAGE_NAME_MAX);
-        message->u.announce.incarnation = any_u64(random);
-        text(random, message->u.announce.endpoint, MESSAGE_ENDPOINT_MAX);
-        message->u.announce.role = (uint32_t)any_u64(random) % 4;
-        message->u.announce.loading = (uint32_t)any_u64(random) % 102;
-        break;
-    case MESSAGE_HELLO:
-        message->u.hello = (struct hello){.major = any_u32(random),
-                                          .minor = any_u32(random),
-                                          .router_id = any_u64(random),
-                                          .session = any_u64(random)};
-        text(random, message->u.hello.name, MESSAGE_NAME_MAX);
-        break;
-    case MESSAGE_WELCOME:
-        welcome(random, &message->u.welcome);
-        break;
-    case MESSAGE_PEERS:
-        peers(random, arena, &message->u.peers);
-        break;
-    case MESSAGE_PING:
-        message->u.ping.t_ns = any_u64(random);
-        break;
-    case MESSAGE_BEAT:
-        message->u.beat.t_ns = any_u64(random);
-        message->u.beat.state = (enum worker_state)below(random, WORKER_DRAINING + 1);
-        load(random, &message->u.beat.load);
-        break;
-    case MESSAGE_DIGEST:
-        digest(random, arena, &message->u.digest);
-        break;
-    case MESSAGE_RESERVE:
-        reserve(random, arena, &message->u.reserve);
-        break;
-    case MESSAGE_RESERVED:
-        message->u.reserved = (struct reserved){.req = request(random),
-                                                .attempt = any_u32(random),
-                                                .gen = any_u32(random),
-                                                .cached_tokens = any_u32(random),
-                                                .lease_ms = any_u32(random)};
-        break;
-    case MESSAGE_REFUSED:
-        message->u.refused =
-            (struct refused){.req = request(random), .attempt = any_u32(random), .reason = reason};
-        break;
-    case MESSAGE_SUBMIT:
-        submit(random, arena, &message->u.submit);
-        break;
-    case MESSAGE_STEP:
-        step(random, arena, &message->u.step);
-        break;
-    case MESSAGE_FORGET:
-        message->u.forget.n = count(random, MESSAGE_ENTRIES_MAX);
-        message->u.forget.attempts =
-            array(arena, message->u.forget.n, sizeof *message->u.forget.attempts);
-        for (uint32_t i = 0; i < message->u.forget.n; i++)
-            message->u.forget.attempts[i] =
-                (struct attempt_id){.req = request(random), .attempt = any_u32(random)};
-        break;
-    case MESSAGE_RESEND:
-        message->u.resend = (struct resend){
-            .req = request(random), .attempt = any_u32(random), .from = any_u32(random)};
-        break;
-    case MESSAGE_CANCEL:
-    case MESSAGE_CANCELLED:
-        message->u.cancel =
-            (struct cancel){.req = request(random), .attempt = any_u32(random), .reason = reason};
-        break;
-    case MESSAGE_FAILED:
-        message->u.failed = (struct failed){.req = request(random),
-                                            .attempt = any_u32(random),
-                                            .phase = (enum phase)below(random, PHASE_BOTH + 1),
-                                            .reason = reason};
-        break;
-    case MESSAGE_RESET:
-        message->u.reset.reason = reason;
-        message->u.reset.refusal = (enum refusal)below(random, REFUSAL_COUNT);
-        message->u.reset.incarnation = any_u64(random);
-        text(random, message->u.reset.endpoint, MESSAGE_ENDPOINT_MAX);
-        break;
-    case MESSAGE_DRAIN:
-        message->u.drain.deadline_ms = any_u32(random);
-        message->u.drain.order = (enum drain_order)random_below(random, DRAIN_ORDERS);
-        break;
-    case MESSAGE_KV_HELLO:
-    case MESSAGE_KV_WELCOME:
-        kv_hello(random, &message->u.kv_hello);
-        break;
-    case MESSAGE_CHUNK:
-        chunk(random, arena, &message->u.chunk);
-        break;
-    case MESSAGE_CHUNK_ACK:
-        message->u.chunk_ack = (struct chunk_ack){.transfer_id = any_u64(random),
-                                                  .gen = any_u32(random),
-                                                  .n_done = any_u32(random),
-                                                  .where = any_u64(random)};
-        break;
-    case MESSAGE_COMMIT:
-        commit(random, &message->u.commit);
-        break;
-    case MESSAGE_COMMIT_ACK:
-    case MESSAGE_ABORT:
-    case MESSAGE_FENCED:
-        message->u.transfer_end = (struct transfer_end){
-            .transfer_id = any_u64(random), .gen = any_u32(random), .reason = reason};
-        break;
-    case MESSAGE_NONE:
-    case MESSAGE_TYPES:
-        ASSERT(!"a type that is sent");
-    }
+    struct maker maker = {random, arena, BUDGET_BYTES, message_raw_max(type)};
+    memset(message, 0, sizeof *message);
+    message->type = type;
+    message->session = any_u64(random);
+    message->seq = any_u64(random);
+    fill(&maker, message_shape(type), &message->u);
+    settle(random, message);
 }
 
 static bool same(const void *a, const void *b, size_t n) {
     return n == 0 || memcmp(a, b, n) == 0;
 }
 
-static bool sampling_equal(struct sampling a, struct sampling b) {
-    if (a.n_stop_ids != b.n_stop_ids || a.n_bias != b.n_bias || a.n_allowed != b.n_allowed ||
-        !same(a.stop_ids, b.stop_ids, a.n_stop_ids * sizeof *a.stop_ids) ||
-        !same(a.bias_ids, b.bias_ids, a.n_bias * sizeof *a.bias_ids) ||
-        !same(a.bias, b.bias, a.n_bias * sizeof *a.bias) ||
-        !same(a.allowed_ids, b.allowed_ids, a.n_allowed * sizeof *a.allowed_ids))
-        return false;
-    return a.temperature == b.temperature && a.top_p == b.top_p && a.min_p == b.min_p &&
-           a.top_k == b.top_k && a.presence == b.presence && a.frequency == b.frequency &&
-           a.repetition == b.repetition && a.seed == b.seed && a.choice == b.choice &&
-           a.max_new == b.max_new && a.min_new == b.min_new && a.ignore_eos == b.ignore_eos &&
-           a.want_logprobs == b.want_logprobs && a.n_top == b.n_top;
+static bool logprobs_equal(const struct token_logprobs *a, const struct token_logprobs *b,
+                           uint32_t n) {
+    for (uint32_t i = 0; i < n; i++)
+        if (a[i].logprob != b[i].logprob || a[i].n_top != b[i].n_top ||
+            !same(a[i].top_ids, b[i].top_ids, a[i].n_top * sizeof *a->top_ids) ||
+            !same(a[i].top_logprobs, b[i].top_logprobs, a[i].n_top * sizeof *a->top_logprobs))
+            return false;
+    return true;
 }
 
-static bool submit_equal(const struct submit *a, const struct submit *b) {
-    return request_id_equal(a->req, b->req) && a->attempt == b->attempt && a->phase == b->phase &&
-           a->n_prompt == b->n_prompt && a->n_tokens == b->n_tokens &&
-           same(a->tokens, b->tokens, a->n_tokens * sizeof *a->tokens) && a->salt == b->salt &&
-           a->priority == b->priority && a->budget_ms == b->budget_ms &&
-           a->has_xfer == b->has_xfer && a->xfer.transfer_id == b->xfer.transfer_id &&
-           a->xfer.gen == b->xfer.gen && a->xfer.cached_tokens == b->xfer.cached_tokens &&
-           strcmp(a->xfer.peer, b->xfer.peer) == 0 &&
-           a->xfer.peer_incarnation == b->xfer.peer_incarnation &&
-           sampling_equal(a->sampling, b->sampling);
+static bool shape_equal(const struct shape *shape, const void *a, const void *b);
+
+static bool list_equal(const struct shape *shape, const char *a, const char *b, uint32_t n) {
+    for (uint32_t i = 0; i < n; i++)
+        if (!shape_equal(shape, a + i * shape->n_bytes, b + i * shape->n_bytes))
+            return false;
+    return true;
 }
 
-static bool step_equal(const struct step *a, const struct step *b) {
-    if (a->n != b->n || !same(&a->load, &b->load, sizeof a->load))
-        return false;
-    for (uint32_t i = 0; i < a->n; i++) {
-        const struct step_entry *x = &a->entries[i];
-        const struct step_entry *y = &b->entries[i];
-        if (!request_id_equal(x->req, y->req) || x->attempt != y->attempt ||
-            x->first_index != y->first_index || x->n_tokens != y->n_tokens ||
-            x->finish != y->finish || x->cached_tokens != y->cached_tokens ||
-            !same(x->tokens, y->tokens, x->n_tokens * sizeof *x->tokens) ||
-            (x->logprobs != NULL) != (y->logprobs != NULL))
-            return false;
-        if (x->logprobs && !same(x->logprobs, y->logprobs, x->n_tokens * sizeof *x->logprobs))
-            return false;
+/* Of two arrays behind pointers, each absent or n elements long. */
+static bool arrays_equal(const void *a, const void *b, size_t n_bytes) {
+    const void *x = field_pointer(a);
+    const void *y = field_pointer(b);
+    return n_bytes == 0 || (x && y ? same(x, y, n_bytes) : x == y);
+}
+
+static bool field_equal(const struct field *field, const void *ours_a, const void *ours_b) {
+    const void *a = field_at(ours_a, field->ours);
+    const void *b = field_at(ours_b, field->ours);
+    const uint32_t *n = field_at(ours_a, field->ours_n);
+    const uint32_t *n_b = field_at(ours_b, field->ours_n);
+    const bool *has = field_at(ours_a, field->ours_n);
+    const bool *has_b = field_at(ours_b, field->ours_n);
+    switch (field->kind) {
+    case FIELD_U32:
+    case FIELD_COUNT:
+    case FIELD_ENUM:
+    case FIELD_LENIENT:
+        return *(const uint32_t *)a == *(const uint32_t *)b;
+    case FIELD_U64:
+        return *(const uint64_t *)a == *(const uint64_t *)b;
+    case FIELD_FLOAT:
+        return *(const float *)a == *(const float *)b;
+    case FIELD_BOOL:
+        return *(const bool *)a == *(const bool *)b;
+    case FIELD_TEXT:
+    case FIELD_NAME:
+        return strcmp(a, b) == 0;
+    case FIELD_BYTES:
+        return same(a, b, field->bound);
+    case FIELD_DATA:
+        return *n == *n_b && same(a, b, *n);
+    case FIELD_REQUEST:
+        return request_id_equal(*(const struct request_id *)a, *(const struct request_id *)b);
+    case FIELD_NESTED:
+    case FIELD_REQUIRED:
+        return shape_equal(field->shape(), a, b);
+    case FIELD_OPTIONAL:
+        return *has == *has_b && (!*has || shape_equal(field->shape(), a, b));
+    case FIELD_LIST:
+    case FIELD_STEP_ENTRIES:
+        return *n == *n_b && list_equal(field->shape(), field_pointer(a), field_pointer(b), *n);
+    case FIELD_U32S:
+    case FIELD_FLOATS:
+        return *n == *n_b && arrays_equal(a, b, *n * sizeof(uint32_t));
+    case FIELD_LOGPROBS:
+        if (!field_pointer(a) || !field_pointer(b))
+            return field_pointer(a) == field_pointer(b);
+        return *n == *n_b && logprobs_equal(field_pointer(a), field_pointer(b), *n);
+    case FIELD_LOGPROB:
+        return *has == *has_b && (!*has || logprobs_equal(a, b, 1));
+    case FIELD_RAW:
+    case FIELD_PAYLOAD:
+        return *n == *n_b && arrays_equal(a, b, (size_t)*n * field->bound);
+    case FIELD_SEND_RULE:
+    case FIELD_READ_RULE:
+        return true;
     }
+    return false;
+}
+
+static bool shape_equal(const struct shape *shape, const void *a, const void *b) {
+    for (size_t i = 0; i < shape->n_fields; i++)
+        if (!field_equal(&shape->fields[i], a, b))
+            return false;
     return true;
 }
 
 bool message_equal(const struct message *a, const struct message *b) {
-    if (a->type != b->type || a->session != b->session || a->seq != b->seq)
-        return false;
-    switch (a->type) {
-    case MESSAGE_PEERS:
-        return a->u.peers.n == b->u.peers.n &&
-               same(a->u.peers.peers, b->u.peers.peers, a->u.peers.n * sizeof *a->u.peers.peers);
-    case MESSAGE_DIGEST:
-        return a->u.digest.seen_seq == b->u.digest.seen_seq && a->u.digest.n == b->u.digest.n &&
-               same(a->u.digest.entries, b->u.digest.entries,
-                    a->u.digest.n * sizeof *a->u.digest.entries);
-    case MESSAGE_RESERVE:
-        return request_id_equal(a->u.reserve.req, b->u.reserve.req) &&
-               a->u.reserve.attempt == b->u.reserve.attempt &&
-               a->u.reserve.n_tokens == b->u.reserve.n_tokens &&
-               a->u.reserve.n_hashes == b->u.reserve.n_hashes &&
-               same(a->u.reserve.hashes, b->u.reserve.hashes,
-                    a->u.reserve.n_hashes * sizeof *a->u.reserve.hashes);
-    case MESSAGE_SUBMIT:
-        return submit_equal(&a->u.submit, &b->u.submit);
-    case MESSAGE_STEP:
-        return step_equal(&a->u.step, &b->u.step);
-    case MESSAGE_FORGET:
-        return a->u.forget.n == b->u.forget.n && same(a->u.forget.attempts, b->u.forget.attempts,
-                                                      a->u.forget.n * sizeof *a->u.forget.attempts);
-    case MESSAGE_CHUNK: {
-        struct chunk x = a->u.chunk;
-        struct chunk y = b->u.chunk;
-        if ((x.bytes != NULL) != (y.bytes != NULL) || x.n_bytes != y.n_bytes ||
-            (x.bytes && !same(x.bytes, y.bytes, x.n_bytes)))
-            return false;
-        return x.transfer_id == y.transfer_id && x.gen == y.gen && x.index == y.index &&
-               x.layer_begin == y.layer_begin && x.layer_end == y.layer_end &&
-               x.block_begin == y.block_begin && x.block_end == y.block_end &&
-               x.checksum == y.checksum && x.where == y.where;
-    }
-    default: /* no pointers inside; both sides began as zeros */
-        return same(&a->u, &b->u, sizeof a->u);
-    }
+    return a->type == b->type && a->session == b->session && a->seq == b->seq &&
+           shape_equal(message_shape(a->type), &a->u, &b->u);
 }
