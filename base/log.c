@@ -17,6 +17,10 @@ void log_init(const char *program, enum log_level level) {
     level_min = level;
 }
 
+bool log_is_on(enum log_level level) {
+    return level >= level_min;
+}
+
 const char *log_level_word(unsigned level) {
     return level < sizeof level_names / sizeof *level_names ? level_names[level] : NULL;
 }
@@ -55,7 +59,7 @@ size_t log_format(char *out, size_t size, enum log_level level, const char *mess
 }
 
 void log_line(enum log_level level, const char *message, const char *format, ...) {
-    if (level < level_min)
+    if (!log_is_on(level))
         return;
     char line[2048];
     va_list args;

@@ -13,6 +13,9 @@ enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR };
 /* Once at start: the program's name goes into each line; lines below `level` are dropped. */
 void log_init(const char *program, enum log_level level);
 
+/* Whether lines of this level are written: looked at before data is formatted. */
+bool log_is_on(enum log_level level);
+
 /* "debug", "info", "warn", "error" for the levels, NULL past the last. */
 const char *log_level_word(unsigned level);
 

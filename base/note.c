@@ -19,28 +19,47 @@ static void put(struct text *text, const char *key, const char *value) {
     text->n += n > 0 ? (size_t)n : 0;
 }
 
-const char *note_text(char *out, size_t size, const struct note *note, const char *request) {
+const char *note_id_text(char out[NOTE_ID_MAX], struct note_id id) {
+    out[0] = '\0';
+    if (id.hi != 0 || id.lo != 0 || id.attempt != 0)
+        snprintf(out, NOTE_ID_MAX, "%" PRIx64 ".%" PRIx64 ".%" PRIx32, id.hi, id.lo, id.attempt);
+    return out;
+}
+
+static void put_id(struct text *text, const char *key, struct note_id id) {
+    char shown[NOTE_ID_MAX];
+    if (note_id_text(shown, id)[0])
+        put(text, key, shown);
+}
+
+const char *note_text(char *out, size_t size, const struct note *note, const char *id) {
+    const struct note_kind *kind = note->kind;
     struct text text = {.out = out, .size = size};
     char shown[NAME_MAX_SHOWN];
     if (size > 0)
         out[0] = '\0';
     if (note->name)
-        put(&text, note->kind->who, log_text(shown, sizeof shown, note->name));
-    if (request)
-        put(&text, "request", log_text(shown, sizeof shown, request));
+        put(&text, kind->who, log_text(shown, sizeof shown, note->name));
+    if (id)
+        put(&text, "id", log_text(shown, sizeof shown, id));
+    put_id(&text, "request", note->attempt);
+    put_id(&text, "for", note->other);
+    if (note->word)
+        put(&text, note->key, note->word);
     if (note->reason)
         put(&text, "reason", note->reason);
     for (unsigned i = 0; i < NOTE_VALUES; i++) {
-        if (!note->kind->values[i])
+        if (!kind->values[i])
             continue;
         snprintf(shown, sizeof shown, "%" PRIu64, note->values[i]);
-        put(&text, note->kind->values[i], shown);
+        put(&text, kind->values[i], shown);
     }
     return out;
 }
 
-void note_log(const struct note *note, const char *request) {
+void note_log(const struct note *note, const char *id) {
     char text[2 * NAME_MAX_SHOWN + 256];
-    log_line(note->kind->level, note->kind->message, "%s",
-             note_text(text, sizeof text, note, request));
+    if (!log_is_on(note->kind->level))
+        return;
+    log_line(note->kind->level, note->kind->message, "%s", note_text(text, sizeof text, note, id));
 }

@@ -11,6 +11,14 @@
 
 #define NOTE_VALUES     2
 #define NOTE_NO_REQUEST UINT64_MAX
+#define NOTE_ID_MAX     48 /* bytes of an id's text with NUL */
+
+/* An attempt at a request, by the numbers that the protocol has for it. All zero: none. */
+struct note_id {
+    uint64_t hi;
+    uint64_t lo;
+    uint32_t attempt;
+};
 
 struct note_kind {
     const char *message; /* searchable, and the same for all notes of the kind */
@@ -21,16 +29,24 @@ struct note_kind {
 
 struct note {
     const struct note_kind *kind;
-    const char *name;   /* of a worker or router, from outside; NULL: left out */
-    const char *reason; /* a constant; NULL: left out */
-    uint64_t request;   /* the shell's number for what it concerns, or NOTE_NO_REQUEST */
+    const char *name;       /* of a worker or router, from outside; NULL: left out */
+    const char *reason;     /* a constant; NULL: left out */
+    const char *key;        /* of `word`: a constant */
+    const char *word;       /* a constant; NULL: left out */
+    uint64_t request;       /* the shell's number for what it concerns, or NOTE_NO_REQUEST */
+    struct note_id attempt; /* the attempt that it concerns */
+    struct note_id other;   /* the one for whose sake it happened */
     uint64_t values[NOTE_VALUES];
 };
 
-/* Writes the note's data as logfmt into `out` (of `size` bytes), cut where that is too small, and
- * returns out: `name=w0 request=ID reason=hung after_ms=1034`. `request` is the id that clients and
- * the log know, or NULL. */
-const char *note_text(char *out, size_t size, const struct note *note, const char *request);
+/* Writes "HI.LO.ATTEMPT", hexadecimal without leading zeros, and returns out: every log of router
+ * and worker names an attempt so. An id that is none is written as "". */
+const char *note_id_text(char out[NOTE_ID_MAX], struct note_id id);
 
-/* One line at the kind's level. Any thread. */
-void note_log(const struct note *note, const char *request);
+/* Writes the note's data as logfmt into `out` (of `size` bytes), cut where that is too small, and
+ * returns out: `name=w0 id=ID request=5.1.1 reason=hung after_ms=1034`. `id` is the id that the
+ * client knows, or NULL. */
+const char *note_text(char *out, size_t size, const struct note *note, const char *id);
+
+/* One line at the kind's level; formats nothing when that level is not written. Any thread. */
+void note_log(const struct note *note, const char *id);

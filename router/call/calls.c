@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/http/exchange.h"
 #include "base/log.h"
+#include "base/note.h"
 #include "model/model.h"
 #include "router/api/dialect.h"
 #include "router/api/errors.h"
@@ -90,19 +91,39 @@ static unsigned long long micros(uint64_t from_ns, uint64_t to_ns) {
     return from_ns != 0 && to_ns > from_ns ? (to_ns - from_ns) / NS_PER_US : 0;
 }
 
+/* What workers and notes call a sequence; "" where it was not let in. */
+static const char *attempt_text(char out[NOTE_ID_MAX], const struct request_end *end) {
+    const struct attempt_id *attempt = &end->attempt;
+    return note_id_text(out, (struct note_id){attempt->req.hi, attempt->req.lo, attempt->attempt});
+}
+
+/* One line for each choice, for those who follow one through the workers. */
+static void log_sequences(const struct call *call) {
+    char attempt[NOTE_ID_MAX];
+    if (!log_is_on(LOG_DEBUG))
+        return;
+    for (uint32_t i = 0; i < call->n_sequences; i++)
+        log_debug("sequence done", "id=%s request=%s sequence=%u tokens=%u", call->reply.id,
+                  attempt_text(attempt, &call->sequences[i].end), i,
+                  call->sequences[i].end.n_emitted);
+}
+
 static void log_done(const struct call *call) {
     static const struct request_end nobody;
     const struct request_end *end = call->n_sequences > 0 ? &call->sequences[0].end : &nobody;
     const uint64_t *at = call->stage_ns;
     char worker[2][MESSAGE_NAME_MAX + 8];
     char request_id[2 * EXCHANGE_ID_MAX];
+    char attempt[NOTE_ID_MAX];
+    log_sequences(call);
     log_info(
         "request done",
-        "id=%s request_id=%s dialect=%s outcome=%s status=%d choices=%u prompt_tokens=%u tokens=%u "
+        "id=%s request=%s request_id=%s dialect=%s outcome=%s status=%d choices=%u "
+        "prompt_tokens=%u tokens=%u "
         "cached_tokens=%u replays=%u parse_us=%llu tokenize_us=%llu admit_us=%llu "
         "queue_us=%llu first_token_us=%llu stream_us=%llu prefill=%s decode=%s",
-        call->reply.id, log_text(request_id, sizeof request_id, call->request_id),
-        call->dialect->name,
+        call->reply.id, attempt_text(attempt, end),
+        log_text(request_id, sizeof request_id, call->request_id), call->dialect->name,
         call->gone     ? "gone"
         : call->failed ? "error"
                        : "ok",

@@ -89,6 +89,7 @@ enum turn finish_request(struct router *router, struct request *req) {
     uint64_t left_queue_ns = req->dispatched_ns != 0 ? req->dispatched_ns : router->now_ns;
     end.queued_ns = left_queue_ns - req->admitted_ns;
     end.first_token_ns = req->first_token_ns != 0 ? req->first_token_ns - req->admitted_ns : 0;
+    end.attempt = (struct attempt_id){.req = req->id, .attempt = req->attempt};
     count(router, req);
     uint64_t user = req->spec.user;
     request_give(&router->requests, req);

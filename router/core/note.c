@@ -49,6 +49,7 @@ void note_request(const struct router *router, enum router_note kind, const stru
     struct note note = {.kind = &kinds[kind],
                         .name = slot ? slot->announce.name : NULL,
                         .request = req->spec.user,
+                        .attempt = {req->id.hi, req->id.lo, req->attempt},
                         .values = {req->n_emitted, req->attempt}};
     say(router, &note);
 }

@@ -75,8 +75,9 @@ struct request_end {
     uint32_t n_emitted;
     uint32_t cached_tokens; /* of the prompt, at the first attempt */
     uint32_t n_replays;
-    uint64_t queued_ns;      /* admit to first dispatch */
-    uint64_t first_token_ns; /* admit to first token; 0: none */
+    uint64_t queued_ns;        /* admit to first dispatch */
+    uint64_t first_token_ns;   /* admit to first token; 0: none */
+    struct attempt_id attempt; /* the last one: what workers called it */
     char prefill_worker[MESSAGE_NAME_MAX];
     char decode_worker[MESSAGE_NAME_MAX];
 };

@@ -172,13 +172,31 @@ START_TEST(notes_are_logfmt_and_say_only_what_they_have) {
     char out[128];
     struct note note = {.kind = &lost, .name = "de code", .reason = "hung", .values = {1034, 2}};
     ck_assert_str_eq(note_text(out, sizeof out, &note, "cmpl-1"),
-                     "name=\"de code\" request=cmpl-1 reason=hung after_ms=1034 n=2");
+                     "name=\"de code\" id=cmpl-1 reason=hung after_ms=1034 n=2");
     note = (struct note){.kind = &bare};
     ck_assert_str_eq(note_text(out, sizeof out, &note, NULL), "");
     note.name = "w0";
     ck_assert_str_eq(note_text(out, sizeof out, &note, NULL), "name=w0");
     note = (struct note){.kind = &lost, .name = "w0", .values = {UINT64_MAX, 0}};
     ck_assert_str_eq(note_text(out, 12, &note, NULL), "name=w0 aft"); /* cut, never beyond */
+}
+END_TEST
+
+START_TEST(a_note_names_attempts_in_one_form) {
+    static const struct note_kind moved = {"moved", LOG_DEBUG, "router", {"n"}};
+    char id[NOTE_ID_MAX], out[128];
+    struct note note = {.kind = &moved,
+                        .key = "phase",
+                        .word = "prefill",
+                        .reason = "blocks",
+                        .attempt = {0xab, 0x10, 1},
+                        .other = {UINT64_MAX, UINT64_MAX, UINT32_MAX},
+                        .values = {7}};
+    ck_assert_str_eq(note_text(out, sizeof out, &note, "cmpl-1"),
+                     "id=cmpl-1 request=ab.10.1 for=ffffffffffffffff.ffffffffffffffff.ffffffff "
+                     "phase=prefill reason=blocks n=7");
+    ck_assert_str_eq(note_id_text(id, (struct note_id){0, 0, 2}), "0.0.2");
+    ck_assert_str_eq(note_id_text(id, (struct note_id){0}), "");
 }
 END_TEST
 
@@ -204,5 +222,6 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, utf8_encodes_what_it_decodes);
     tcase_add_test(tests, log_text_cannot_forge_a_line);
     tcase_add_test(tests, notes_are_logfmt_and_say_only_what_they_have);
+    tcase_add_test(tests, a_note_names_attempts_in_one_form);
     tcase_add_test(tests, error_lines_keep_their_field_and_print_nothing_odd);
 }
