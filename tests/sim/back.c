@@ -96,6 +96,8 @@ static enum status on_take_chunk(void *context, uint32_t link, const struct chun
 static void on_note(void *context, const struct note *note) {
     struct back *back = context;
     char text[300];
+    if (!back->sim->verbose)
+        return;
     sim_trace(back->sim, "worker %u: %s %s", back->node, note->kind->message,
               note_text(text, sizeof text, note, NULL));
 }

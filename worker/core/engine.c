@@ -123,6 +123,11 @@ void engine_drop(struct engine *engine, struct sequence *sequence, enum reason r
     if (sequence->dead)
         return;
     handoff_end(engine, sequence, reason);
+    if (sequence->state == SEQUENCE_ENDED)
+        note_sequence(engine, NOTE_FORGOTTEN, sequence, NULL, sequence_n_output(sequence), 0);
+    else if (reason != REASON_NONE) /* else it was never taken */
+        note_sequence(engine, NOTE_GIVEN_UP, sequence, reason_name(reason),
+                      sequence_n_output(sequence), 0);
     if (sequence->queue != QUEUE_NONE)
         schedule_remove(engine, sequence);
     list_remove(&sequence->of_session);
@@ -151,6 +156,7 @@ void engine_end(struct engine *engine, struct sequence *sequence, enum finish fi
     sequence_give_blocks(sequence, &engine->cache);
     sequence->finish = finish;
     sequence->state = SEQUENCE_ENDED;
+    note_sequence(engine, NOTE_ENDED, sequence, NULL, sequence_n_output(sequence), 0);
 }
 
 void engine_settle(struct engine *engine) {

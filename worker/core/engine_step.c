@@ -3,6 +3,7 @@
 
 #include "base/assert.h"
 #include "worker/core/handoff.h"
+#include "worker/core/note.h"
 #include "worker/core/schedule.h"
 #include "worker/core/session.h"
 
@@ -86,6 +87,9 @@ static void take_token(struct engine *engine, struct sequence *sequence,
                     sequence->sampling.want_logprobs ? &sampled->logprobs : NULL);
     engine->figures.n_tokens++;
     engine->rate_tokens++;
+    if (sequence->n_tokens == sequence->n_given + 1)
+        note_sequence(engine, NOTE_FIRST_TOKEN, sequence, NULL, sequence_n_output(sequence) - 1,
+                      (engine->now_ns - sequence->submit_ns) / 1000);
     enum finish finish = engine_finish_reason(engine, sequence, banned);
     if (sequence->phase == PHASE_PREFILL) {
         /* Even a sequence that ends here is handed over: the receiver says so too. */

@@ -35,6 +35,14 @@ void handoff_settle(struct engine *engine) {
         kv_pool_release(&engine->pool, engine->quarantine[--engine->n_quarantine]);
 }
 
+void handoff_note(const struct engine *engine, enum engine_note kind,
+                  const struct sequence *sequence, const char *reason) {
+    uint64_t begin_ns = sequence->handoff.begin_ns;
+    uint64_t us = begin_ns ? (engine->now_ns - begin_ns) / 1000 : 0;
+    bool out = sequence->handoff.side == HANDOFF_OUT;
+    note_sequence(engine, kind, sequence, reason, out ? sequence->n_given : sequence->n_tokens, us);
+}
+
 void handoff_end(struct engine *engine, struct sequence *sequence, enum reason reason) {
     struct handoff *handoff = &sequence->handoff;
     if (handoff->side == HANDOFF_NONE)
@@ -48,6 +56,8 @@ void handoff_end(struct engine *engine, struct sequence *sequence, enum reason r
     list_remove(&sequence->of_link);
     list_remove(&sequence->leased);
     bool open = in ? !handoff->complete : true;
+    if (open && reason != REASON_NONE)
+        handoff_note(engine, NOTE_TRANSFER_ENDED, sequence, reason_name(reason));
     if (!in && outlet)
         outlet->n_in_flight -= handoff->n_pushed - handoff->n_acked;
     if (in)
@@ -78,6 +88,7 @@ void handoff_abort(struct engine *engine, struct outlet *outlet, const struct tr
         engine->figures.n_stale_dropped++;
         return;
     }
+    handoff_note(engine, NOTE_TRANSFER_ENDED, sequence, reason_name(reason));
     handoff_end(engine, sequence, REASON_NONE);
     engine_fail(engine, sequence, reason);
 }
@@ -88,6 +99,7 @@ void handoff_link_lost(struct engine *engine, struct outlet *outlet) {
     while ((first = list_first(&outlet->transfers)) != NULL) {
         struct sequence *sequence = list_entry(first, struct sequence, of_link);
         bool committed = sequence->handoff.side == HANDOFF_OUT && sequence->handoff.commit_sent;
+        handoff_note(engine, NOTE_TRANSFER_ENDED, sequence, "link_lost");
         handoff_end(engine, sequence, REASON_NONE);
         /* After the commit only the receiver knows whether it arrived: it tells the router. */
         if (committed)

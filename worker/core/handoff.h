@@ -11,6 +11,7 @@
 #pragma once
 
 #include "worker/core/engine_state.h"
+#include "worker/core/note.h"
 
 /* Receiving side. */
 void handoff_reserve(struct engine *engine, struct outlet *router, const struct reserve *reserve);
@@ -37,6 +38,10 @@ void handoff_link_lost(struct engine *engine, struct outlet *outlet);
 /* The sequence is being given up or has ended: leaves every list, gives reserved blocks back, tells
  * the peer ABORT where that still matters. Fine without a hand-off. */
 void handoff_end(struct engine *engine, struct sequence *sequence, enum reason reason);
+
+/* Notes how a transfer ended; before handoff_end(). `reason` is a constant or NULL. */
+void handoff_note(const struct engine *engine, enum engine_note kind,
+                  const struct sequence *sequence, const char *reason);
 
 /* Answers a transfer message. */
 void handoff_post_end(struct engine *engine, struct outlet *outlet, enum message_type type,

@@ -108,6 +108,8 @@ static enum reason reserve_new(struct engine *engine, struct outlet *router,
     sequence->state = SEQUENCE_RESERVED;
     session_adopt(engine, router, sequence);
     renew_lease(engine, sequence);
+    note_sequence(engine, NOTE_RESERVED, sequence, NULL, reserve->n_tokens,
+                  handoff->first_block * engine->config.block_tokens);
     post_reserved(engine, router, sequence);
     return REASON_NONE;
 }
@@ -139,8 +141,10 @@ void handoff_reserve(struct engine *engine, struct outlet *router, const struct 
         engine_drop(engine, sequence, REASON_STALE);
     if (reason == REASON_NONE)
         reason = reserve_new(engine, router, reserve);
-    if (reason != REASON_NONE)
+    if (reason != REASON_NONE) {
+        note_reserve_refused(engine, router, reserve, reason);
         post_refused(engine, router, reserve, reason);
+    }
 }
 
 void handoff_end_in(struct engine *engine, struct sequence *sequence) {
@@ -202,6 +206,7 @@ static void try_complete(struct engine *engine, struct sequence *sequence) {
     handoff->complete = true;
     list_remove(&sequence->of_link);
     engine->figures.n_handoffs_in++;
+    handoff_note(engine, NOTE_HANDED_OVER, sequence, NULL);
     struct outlet *outlet = &engine->outlets.outlets[handoff->outlet];
     handoff->outlet = OUTLET_NONE;
     handoff_post_end(engine, outlet, MESSAGE_COMMIT_ACK, handoff->transfer_id, handoff->gen,
@@ -254,7 +259,6 @@ void handoff_submit_in(struct engine *engine, struct outlet *router, const struc
     struct sequence *sequence = sequence_find(&engine->sequences, submit->req);
     ASSERT(sequence && sequence->attempt == submit->attempt);
     struct handoff *handoff = &sequence->handoff;
-    (void)router;
     if (came_by_handoff(sequence) && handoff->submitted)
         return; /* said before */
     enum reason reason = submit_fits(engine, sequence, submit);
@@ -274,9 +278,11 @@ void handoff_submit_in(struct engine *engine, struct outlet *router, const struc
             reason = REASON_TRANSFER;
     }
     if (reason != REASON_NONE) {
+        note_submit_refused(engine, router, submit, reason);
         engine_fail(engine, sequence, reason);
         return;
     }
+    note_sequence(engine, NOTE_SUBMITTED, sequence, NULL, submit->n_prompt, submit->n_tokens);
     list_remove(&sequence->leased);
     sequence->state = SEQUENCE_FILLING;
     if (handoff->complete) {
@@ -370,6 +376,8 @@ void handoff_chunk(struct engine *engine, struct outlet *outlet, const struct ch
         return;
     }
     struct handoff *handoff = &sequence->handoff;
+    if (handoff->begin_ns == 0)
+        handoff->begin_ns = engine->now_ns;
     bool valid = handoff->complete || chunk_valid(engine, handoff, chunk);
     uint32_t n_cells =
         (chunk->layer_end - chunk->layer_begin) * (chunk->block_end - chunk->block_begin);
@@ -429,6 +437,8 @@ void handoff_commit(struct engine *engine, struct outlet *outlet, const struct c
         engine_fail(engine, sequence, REASON_TRANSFER);
         return;
     }
+    if (handoff->begin_ns == 0)
+        handoff->begin_ns = engine->now_ns;
     handoff->commit = *commit;
     handoff->commit_seen = true;
     if (!handoff->submitted)

@@ -125,6 +125,8 @@ static enum status push_piece(struct engine *engine, struct outlet *outlet,
                                                  sequence->blocks + begin);
     if (status != STATUS_OK)
         return status;
+    if (handoff->begin_ns == 0)
+        handoff->begin_ns = engine->now_ns;
     handoff->pushed[group] = end;
     handoff->n_pushed++;
     outlet->n_in_flight++;
@@ -155,9 +157,12 @@ static enum status send_commit(struct engine *engine, struct outlet *outlet,
     if (commit->has_logprobs)
         commit->logprobs = sequence->logprobs[last % SEQUENCE_LOGPROBS_MAX];
     enum status status = engine->sink.send(engine->sink.context, outlet->link, &message);
-    if (status == STATUS_OK)
-        handoff->commit_sent = true;
-    return status;
+    if (status != STATUS_OK)
+        return status;
+    if (handoff->begin_ns == 0)
+        handoff->begin_ns = engine->now_ns;
+    handoff->commit_sent = true;
+    return STATUS_OK;
 }
 
 /* STATUS_BUSY: nothing more goes to this link now. */
@@ -251,6 +256,7 @@ void handoff_commit_ack(struct engine *engine, struct outlet *outlet,
         return;
     }
     engine->figures.n_handoffs_out++;
+    handoff_note(engine, NOTE_HANDED_OVER, sequence, NULL);
     handoff_end(engine, sequence, REASON_NONE);
     engine_end(engine, sequence, sequence->finish);
     handoff_pump(engine, outlet);

@@ -7,18 +7,109 @@ static const struct note_kind kinds[ENGINE_NOTES] = {
     [NOTE_SESSION_OVER] = {"router's session is over", LOG_WARN, "router", {"silent_ms"}},
     [NOTE_SESSION_REFUSED] = {"router refuses this worker", LOG_WARN, "router", {0}},
     [NOTE_PEER_DROPPED] = {"KV link given up", LOG_INFO, "peer", {"in_flight"}},
+    [NOTE_RESERVED] = {"reserved", LOG_DEBUG, "router", {"tokens", "cached_tokens"}},
+    [NOTE_RESERVE_REFUSED] = {"reserve refused", LOG_DEBUG, "router", {"tokens"}},
+    [NOTE_SUBMITTED] = {"submitted", LOG_DEBUG, "router", {"prompt_tokens", "tokens"}},
+    [NOTE_SUBMIT_REFUSED] = {"submit refused", LOG_DEBUG, "router", {"prompt_tokens", "tokens"}},
+    [NOTE_BLOCKED] = {"waits for blocks", LOG_DEBUG, "router", {"blocks_missing"}},
+    [NOTE_SCHEDULED] = {"scheduled", LOG_DEBUG, "router", {"waited_us", "cached_tokens"}},
+    [NOTE_PREEMPTED] = {"preempted", LOG_DEBUG, "router", {"blocks_missing"}},
+    [NOTE_FIRST_TOKEN] = {"first token", LOG_DEBUG, "router", {"index", "after_us"}},
+    [NOTE_HANDED_OVER] = {"handed over", LOG_DEBUG, "peer", {"tokens", "transfer_us"}},
+    [NOTE_TRANSFER_ENDED] = {"transfer ended", LOG_DEBUG, "peer", {"tokens", "transfer_us"}},
+    [NOTE_ENDED] = {"ended", LOG_DEBUG, "router", {"tokens"}},
+    [NOTE_GIVEN_UP] = {"given up", LOG_DEBUG, "router", {"tokens"}},
+    [NOTE_FORGOTTEN] = {"forgotten", LOG_DEBUG, "router", {"tokens"}},
 };
+
+static const char *const phase_names[] = {
+    [PHASE_PREFILL] = "prefill", [PHASE_DECODE] = "decode", [PHASE_BOTH] = "both"};
+static const char *const side_names[] = {
+    [HANDOFF_NONE] = "none", [HANDOFF_IN] = "in", [HANDOFF_OUT] = "out"};
+static const char *const finish_names[] = {[FINISH_NONE] = "none",
+                                           [FINISH_STOP] = "stop",
+                                           [FINISH_LENGTH] = "length",
+                                           [FINISH_ERROR] = "error"};
+
+static void say(const struct engine *engine, const struct note *note) {
+    if (engine->sink.note)
+        engine->sink.note(engine->sink.context, note);
+}
+
+static struct note_id id_of(struct request_id req, uint32_t attempt) {
+    return (struct note_id){.hi = req.hi, .lo = req.lo, .attempt = attempt};
+}
+
+static struct note new_note(enum engine_note kind, const char *reason) {
+    ASSERT(kind < ENGINE_NOTES);
+    return (struct note){.kind = &kinds[kind], .reason = reason, .request = NOTE_NO_REQUEST};
+}
 
 void note_outlet(const struct engine *engine, enum engine_note kind, const struct outlet *outlet,
                  const char *reason) {
-    ASSERT(kind < ENGINE_NOTES);
-    uint64_t value = kind == NOTE_PEER_DROPPED ? outlet->n_in_flight
+    struct note note = new_note(kind, reason);
+    note.name = outlet->name;
+    note.values[0] = kind == NOTE_PEER_DROPPED ? outlet->n_in_flight
                                                : (engine->now_ns - outlet->heard_ns) / 1000000;
-    struct note note = {.kind = &kinds[kind],
-                        .name = outlet->name,
-                        .reason = reason,
-                        .request = NOTE_NO_REQUEST,
-                        .values = {value}};
-    if (engine->sink.note)
-        engine->sink.note(engine->sink.context, &note);
+    say(engine, &note);
+}
+
+static const char *outlet_name(const struct engine *engine, uint32_t outlet) {
+    return outlet == OUTLET_NONE ? NULL : engine->outlets.outlets[outlet].name;
+}
+
+static void set_word(struct note *note, const char *key, const char *word) {
+    note->key = key;
+    note->word = word;
+}
+
+void note_sequence(const struct engine *engine, enum engine_note kind,
+                   const struct sequence *sequence, const char *reason, uint64_t value,
+                   uint64_t more) {
+    struct note note = new_note(kind, reason);
+    note.attempt = id_of(sequence->req, sequence->attempt);
+    note.values[0] = value;
+    note.values[1] = more;
+    note.name = outlet_name(engine, sequence->outlet);
+    if (kind == NOTE_SUBMITTED)
+        set_word(&note, "phase", phase_names[sequence->phase]);
+    else if (kind == NOTE_ENDED)
+        set_word(&note, "finish", finish_names[sequence->finish]);
+    if (kind == NOTE_HANDED_OVER || kind == NOTE_TRANSFER_ENDED) {
+        set_word(&note, "side", side_names[sequence->handoff.side]);
+        note.name = sequence->handoff.peer[0] ? sequence->handoff.peer
+                                              : outlet_name(engine, sequence->handoff.outlet);
+    }
+    say(engine, &note);
+}
+
+void note_preempted(const struct engine *engine, const struct sequence *sequence,
+                    const struct sequence *other, const char *reason, uint32_t blocks_missing) {
+    struct note note = new_note(NOTE_PREEMPTED, reason);
+    note.name = outlet_name(engine, sequence->outlet);
+    note.attempt = id_of(sequence->req, sequence->attempt);
+    note.other = id_of(other->req, other->attempt);
+    note.values[0] = blocks_missing;
+    say(engine, &note);
+}
+
+void note_reserve_refused(const struct engine *engine, const struct outlet *router,
+                          const struct reserve *reserve, enum reason reason) {
+    struct note note = new_note(NOTE_RESERVE_REFUSED, reason_name(reason));
+    note.name = router->name;
+    note.attempt = id_of(reserve->req, reserve->attempt);
+    note.values[0] = reserve->n_tokens;
+    say(engine, &note);
+}
+
+void note_submit_refused(const struct engine *engine, const struct outlet *router,
+                         const struct submit *submit, enum reason reason) {
+    struct note note = new_note(NOTE_SUBMIT_REFUSED, reason_name(reason));
+    note.name = router->name;
+    note.attempt = id_of(submit->req, submit->attempt);
+    if (submit->phase <= PHASE_BOTH)
+        set_word(&note, "phase", phase_names[submit->phase]);
+    note.values[0] = submit->n_prompt;
+    note.values[1] = submit->n_tokens;
+    say(engine, &note);
 }

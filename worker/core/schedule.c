@@ -2,6 +2,7 @@
 
 #include "base/assert.h"
 #include "worker/core/block_hash.h"
+#include "worker/core/note.h"
 
 struct budget {
     uint32_t n_tokens;
@@ -22,6 +23,8 @@ void schedule_account(struct engine *engine, struct sequence *sequence) {
 
 static void enter(struct engine *engine, struct sequence *sequence, enum queue queue) {
     ASSERT(sequence->queue == QUEUE_NONE);
+    if (sequence->ready_ns == 0)
+        sequence->ready_ns = engine->now_ns;
     sequence->queue = queue;
     sequence->state = queue == QUEUE_WAITING ? SEQUENCE_WAITING : SEQUENCE_RUNNING;
     engine->schedule.n_waiting += queue == QUEUE_WAITING;
@@ -79,8 +82,10 @@ static struct sequence *newest_running(struct engine *engine) {
     return newest_of(&engine->schedule.decode, newest_of(&engine->schedule.prefill, NULL));
 }
 
-static void preempt(struct engine *engine, struct sequence *sequence) {
+static void preempt(struct engine *engine, struct sequence *sequence, const struct sequence *other,
+                    const char *reason, uint32_t n_missing) {
     ASSERT(!sequence->in_step);
+    note_preempted(engine, sequence, other, reason, n_missing);
     schedule_remove(engine, sequence);
     sequence_give_blocks(sequence, &engine->cache);
     engine->figures.n_preemptions++;
@@ -101,7 +106,8 @@ static bool grow(struct engine *engine, struct sequence *sequence, struct budget
         }
         struct sequence *victim = newest_running(engine);
         budget->preempted = true;
-        preempt(engine, victim);
+        preempt(engine, victim, sequence, "blocks",
+                n_need - n - prefix_cache_available(&engine->cache));
         if (victim == sequence)
             return false;
     }
@@ -111,6 +117,10 @@ static bool grow(struct engine *engine, struct sequence *sequence, struct budget
 static void add_row(struct engine *engine, struct sequence *sequence, struct budget *budget) {
     uint32_t n = min_u32(sequence->n_tokens - sequence->n_computed, budget->n_tokens);
     ASSERT(n > 0 && budget->n_rows > 0);
+    if (!sequence->has_run)
+        note_sequence(engine, NOTE_SCHEDULED, sequence, NULL,
+                      (engine->now_ns - sequence->ready_ns) / 1000, sequence->cached_tokens);
+    sequence->has_run = true;
     engine->rows[engine->n_rows++] = (struct plan_row){
         .slot = sequence->slot,
         .begin = sequence->n_computed,
@@ -211,7 +221,12 @@ static enum status admit(struct engine *engine, struct sequence *sequence) {
     uint32_t n_hits = schedule_match(engine, sequence, n_max, &last, &n_unused);
     bool alone = engine->schedule.n_prefill + engine->schedule.n_decode == 0;
     uint32_t n_spare = alone ? 0 : engine->schedule.n_decode;
-    if (n_need - n_hits + n_unused + n_spare > prefix_cache_available(&engine->cache)) {
+    uint32_t n_wanted = n_need - n_hits + n_unused + n_spare;
+    uint32_t n_available = prefix_cache_available(&engine->cache);
+    if (n_wanted > n_available) {
+        sequence->n_missing = n_wanted - n_available;
+        if (!sequence->blocked)
+            note_sequence(engine, NOTE_BLOCKED, sequence, NULL, sequence->n_missing, 0);
         sequence->blocked = true;
         sequence->pool_version = engine->pool.version;
         return STATUS_BUSY;
@@ -278,7 +293,7 @@ static void make_way(struct engine *engine) {
     struct sequence *victim = sequence->blocked ? newest_running(engine) : NULL;
     if (!victim || victim->priority <= sequence->priority)
         return;
-    preempt(engine, victim);
+    preempt(engine, victim, sequence, "priority", sequence->n_missing);
 }
 
 /* How many rows decode may take: all, unless prompts would get nothing at all. */

@@ -174,6 +174,8 @@ void sequence_fill(struct sequence_table *table, struct sequence *sequence,
     sequence->n_prompt = submit->n_prompt;
     sequence->n_tokens = submit->n_tokens;
     sequence->n_sent = submit->n_tokens;
+    sequence->n_given = submit->n_tokens;
+    sequence->submit_ns = now_ns;
     sequence->logprobs_from = submit->n_tokens;
     sequence->hashed = BLOCK_HASH_START;
     memcpy(sequence->ids, submit->tokens, submit->n_tokens * sizeof *sequence->ids);

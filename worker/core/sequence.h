@@ -32,6 +32,7 @@ struct handoff {
     uint32_t n_blocks;    /* blocks that hold the tokens handed over, those before included */
     char peer[MESSAGE_NAME_MAX];
     uint64_t peer_incarnation;
+    uint64_t begin_ns; /* its first chunk, or a commit without any; 0: not begun */
     /* receiving side */
     bool bound;        /* transfer_id is known: by the first chunk or by Submit */
     bool submitted;    /* Submit has come */
@@ -77,6 +78,11 @@ struct sequence {
     uint64_t salt;         /* the tenant's, changed by the variant */
     uint32_t variant;      /* what the model fixed for a prompt of its length */
     uint32_t n_queued;     /* tokens counted as waiting for prefill */
+    uint64_t submit_ns;    /* when Submit came */
+    uint64_t ready_ns;     /* when it could have run first */
+    bool has_run;          /* it was in a step */
+    uint32_t n_given;      /* ids that Submit brought */
+    uint32_t n_missing;    /* blocks that it lacked when it last did not fit */
     uint64_t pool_version; /* of the pool when it last did not fit */
     bool blocked;          /* it did not fit then */
 

@@ -131,6 +131,7 @@ static enum reason submit_new(struct engine *engine, struct outlet *outlet,
             return status == STATUS_INVALID ? REASON_INVALID : REASON_TRANSFER;
         }
     }
+    note_sequence(engine, NOTE_SUBMITTED, sequence, NULL, submit->n_prompt, submit->n_tokens);
     schedule_wait(engine, sequence);
     return REASON_NONE;
 }
@@ -159,8 +160,10 @@ static void submit_request(struct engine *engine, struct outlet *outlet,
         reason = REASON_UNKNOWN;
     if (reason == REASON_NONE)
         reason = submit_new(engine, outlet, submit);
-    if (reason != REASON_NONE)
+    if (reason != REASON_NONE) {
+        note_submit_refused(engine, outlet, submit, reason);
         post_failed(engine, outlet, submit->req, submit->attempt, submit->phase, reason);
+    }
 }
 
 /* What comes late of this attempt is refused. Ids carry their router's number, so none can end
@@ -178,7 +181,9 @@ static void forget(struct engine *engine, struct outlet *outlet, const struct fo
         /* The router has heard the receiver decode: as good as its acknowledgement. */
         if (found && sequence->handoff.side == HANDOFF_OUT && sequence->handoff.commit_sent) {
             engine->figures.n_handoffs_out++;
+            handoff_note(engine, NOTE_HANDED_OVER, sequence, NULL);
             handoff_end(engine, sequence, REASON_NONE);
+            engine_end(engine, sequence, sequence->finish);
         }
         if (found)
             engine_drop(engine, sequence, REASON_CANCELLED);

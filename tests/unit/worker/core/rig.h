@@ -21,6 +21,7 @@
 #define RIG_IDS           1024
 #define RIG_PIPES         256
 #define RIG_QUEUE         64
+#define RIG_NOTES         64
 #define RIG_BLOCK         16
 #define RIG_CHUNK_ROOM    (RIG_LAYERS * RIG_BLOCK * 8 * 64)
 
@@ -82,7 +83,9 @@ struct worker {
     uint32_t n_digest;
     struct load load;
     uint32_t n_closed;
-    char note[200]; /* its last one */
+    char note[200];             /* its last one that is more than debug */
+    char notes[RIG_NOTES][200]; /* its last ones of any level, the n-th at n modulo RIG_NOTES */
+    uint32_t n_notes;
 };
 
 struct rig {
@@ -130,6 +133,9 @@ void rig_decode(struct rig *rig, uint32_t w, uint32_t p, struct call *call);
 void rig_cancel(struct rig *rig, uint32_t w, struct call *call);
 void rig_forget(struct rig *rig, uint32_t w, struct call *call);
 void rig_resend(struct rig *rig, uint32_t w, struct call *call, uint32_t from);
+
+/* Whether a worker noted this, word for word; what it noted before `from` does not count. */
+bool rig_noted(const struct worker *worker, uint32_t from, const char *text);
 
 /* A whole step, or its parts: plan, one layer, end. rig_plan() answers false when idle. */
 bool rig_step(struct rig *rig, uint32_t w);

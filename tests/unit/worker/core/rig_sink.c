@@ -260,8 +260,19 @@ static enum status sink_take_chunk(void *context, uint32_t link, const struct ch
 static void sink_note(void *context, const struct note *note) {
     struct worker *worker = context;
     char text[160];
-    snprintf(worker->note, sizeof worker->note, "%s %s", note->kind->message,
+    char *line = worker->notes[worker->n_notes++ % RIG_NOTES];
+    snprintf(line, sizeof worker->notes[0], "%s %s", note->kind->message,
              note_text(text, sizeof text, note, NULL));
+    if (note->kind->level > LOG_DEBUG)
+        memcpy(worker->note, line, sizeof worker->note);
+}
+
+bool rig_noted(const struct worker *worker, uint32_t from, const char *text) {
+    uint32_t oldest = worker->n_notes > RIG_NOTES ? worker->n_notes - RIG_NOTES : 0;
+    for (uint32_t i = from > oldest ? from : oldest; i < worker->n_notes; i++)
+        if (strcmp(worker->notes[i % RIG_NOTES], text) == 0)
+            return true;
+    return false;
 }
 
 struct engine_sink rig_sink(struct worker *worker) {
