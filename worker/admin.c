@@ -8,6 +8,7 @@
 #include "base/metrics.h"
 #include "base/span.h"
 #include "worker/step/figures.h"
+#include "worker/step/step.h"
 
 #include <pthread.h>
 #include <stddef.h>
@@ -59,11 +60,16 @@ static const struct row {
     ROW64(n_stale_dropped, "tandem_worker_stale_dropped_total", "messages of what is over"),
 };
 
+/* Seconds: from what a turn costs without a model to far beyond the step that is aimed at. */
+static const double stage_bounds[] = {0.00001, 0.0001, 0.001, 0.003, 0.01, 0.03,
+                                      0.06,    0.12,   0.25,  0.5,   1};
+
 struct admin {
     struct loop *loop; /* owned, and everything on it: the admin thread's once it runs */
     struct listener *listener;
     struct metrics *metrics;                           /* owned */
     struct metric *series[sizeof rows / sizeof *rows]; /* gauges; counters for the wide ones */
+    struct metric *stages[STEP_STAGES];
     struct metric *turns[2];       /* longest turn: by the wall's clock, by the thread's */
     struct figures_box *published; /* borrowed */
     struct figures figures;        /* the admin thread's copy */
@@ -166,6 +172,15 @@ static enum status open_all(struct admin *admin, const char *address, const char
         admin->series[i] = rows[i].is_wide ? metrics_counter(admin->metrics, spec)
                                            : metrics_gauge(admin->metrics, spec);
     }
+    for (unsigned i = 0; i < STEP_STAGES; i++) {
+        const struct metric_label of[] = {labels[0], labels[1], {"stage", step_stage(i)}};
+        struct metric_spec spec = {.name = "tandem_step_seconds",
+                                   .help = "Time of each stage of the steps that computed.",
+                                   .labels = of,
+                                   .n_labels = 3};
+        admin->stages[i] = metrics_histogram(admin->metrics, spec, stage_bounds,
+                                             sizeof stage_bounds / sizeof *stage_bounds);
+    }
     static const char *const clocks[] = {"wall", "cpu"};
     for (unsigned i = 0; i < 2; i++) {
         const struct metric_label of[] = {{"loop", "admin"}, {"clock", clocks[i]}};
@@ -214,6 +229,10 @@ void admin_free(struct admin *admin) {
     metrics_free(admin->metrics);
     loop_free(admin->loop);
     free(admin);
+}
+
+struct metric *admin_stage(const struct admin *admin, unsigned stage) {
+    return admin ? admin->stages[stage] : NULL;
 }
 
 uint16_t admin_port(const struct admin *admin) {

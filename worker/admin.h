@@ -11,6 +11,7 @@
 
 struct admin;
 struct figures_box;
+struct metric;
 
 /* Listens on address and starts the thread; `name` and `model` become labels. `figures` is borrowed
  * until admin_free(); /livez fails when they were published long ago. "" as address: *admin is
@@ -19,5 +20,8 @@ NODISCARD enum status admin_new(const char *address, const char *name, const cha
                                 struct figures_box *figures, struct admin **admin,
                                 struct error *error);
 void admin_free(struct admin *admin);
+
+/* The histogram of a step's stage, which the engine thread fills; NULL for NULL. */
+struct metric *admin_stage(const struct admin *admin, unsigned stage);
 
 uint16_t admin_port(const struct admin *admin); /* 0 for NULL */

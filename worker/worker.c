@@ -281,6 +281,8 @@ static enum status open_all(struct worker *worker, struct model **model, struct 
     figures_init(&worker->figures, clock_now_ns());
     TRY(admin_new(config->admin, config->name, (*model)->config.name, &worker->figures,
                   &worker->admin, error));
+    for (unsigned i = 0; i < STEP_STAGES; i++)
+        worker->stepper.seconds[i] = admin_stage(worker->admin, i);
     open_kv_links(worker, *model);
     TRY(open_engine(worker, *model, error));
     worker->kv_links.engine = worker->engine;

@@ -1,5 +1,8 @@
 #include "worker/step/step.h"
 
+#include "base/assert.h"
+#include "base/clock.h"
+#include "base/metrics.h"
 #include "model/model.h"
 #include "worker/step/calibrate.h"
 
@@ -42,17 +45,36 @@ static enum turn emit(struct stepper *stepper) {
 }
 
 static const struct {
-    const char *name; /* as in ARCHITECTURE.md */
+    const char *name; /* as in ARCHITECTURE.md, and the label of its time */
     enum turn (*run)(struct stepper *stepper);
 } way[] = {
     {"receive", receive}, {"schedule", schedule}, {"batch", batch},
     {"forward", forward}, {"sample", sample},     {"emit", emit},
 };
 
+_Static_assert(sizeof way / sizeof *way == STEP_STAGES, "every stage has its time");
+
+const char *step_stage(unsigned stage) {
+    ASSERT(stage < STEP_STAGES);
+    return way[stage].name;
+}
+
+/* Idle turns are left out: they would hide how long the stages of a step take. */
+static void observe(const struct stepper *stepper, const uint64_t *at_ns) {
+    for (unsigned i = 0; i < STEP_STAGES; i++)
+        if (stepper->seconds[i])
+            metric_observe(stepper->seconds[i],
+                           (double)(at_ns[i + 1] - at_ns[i]) / (double)NS_PER_S);
+}
+
 bool step_run(struct stepper *stepper) {
-    for (unsigned i = 0; i < sizeof way / sizeof *way; i++)
+    uint64_t at_ns[STEP_STAGES + 1] = {clock_now_ns()};
+    for (unsigned i = 0; i < STEP_STAGES; i++) {
         if (way[i].run(stepper) == TURN_IDLE)
             return false;
+        at_ns[i + 1] = clock_now_ns();
+    }
+    observe(stepper, at_ns);
     return true;
 }
 

@@ -16,6 +16,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define STEP_STAGES 6
+
+struct metric;
+
 /* What the steps of one worker work with. */
 struct stepper {
     struct forward forward;
@@ -23,8 +27,9 @@ struct stepper {
     struct sample sample;
     struct estimate estimate;
     struct emit emit;
-    struct receive receive; /* the owner fills it before the first step_run() */
-    struct plan plan;       /* of the step that runs */
+    struct receive receive;              /* the owner fills it before the first step_run() */
+    struct plan plan;                    /* of the step that runs */
+    struct metric *seconds[STEP_STAGES]; /* borrowed histograms; NULL: nobody reads them */
 };
 
 struct step_options {
@@ -37,6 +42,9 @@ struct step_options {
 NODISCARD enum status step_open(struct stepper *stepper, const struct step_options *options,
                                 struct error *error);
 void step_close(struct stepper *stepper); /* fine on a zeroed one */
+
+/* The name of a stage below STEP_STAGES: the label of its time in metrics. */
+const char *step_stage(unsigned stage);
 
 /* One turn of the engine: answers false when there was nothing to compute. */
 bool step_run(struct stepper *stepper);

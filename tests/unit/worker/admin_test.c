@@ -3,8 +3,10 @@
 #include "worker/admin.h"
 
 #include "base/clock.h"
+#include "base/metrics.h"
 #include "tests/support/suite.h"
 #include "worker/step/figures.h"
+#include "worker/step/step.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -93,6 +95,28 @@ START_TEST(metrics_say_what_the_engine_published_last) {
 }
 END_TEST
 
+START_TEST(every_stage_of_a_step_has_its_time) {
+    struct admin *admin = open_admin();
+    char line[256];
+    for (unsigned i = 0; i < STEP_STAGES; i++) {
+        metric_observe(admin_stage(admin, i), 0.125);
+        metric_observe(admin_stage(admin, i), 0.5 * i);
+    }
+    const char *text = get(admin, "/metrics");
+    for (unsigned i = 0; i < STEP_STAGES; i++) {
+        snprintf(line, sizeof line,
+                 "tandem_step_seconds_count{engine=\"w0\",model_name=\"some "
+                 "\\\"model\\\"\",stage=\"%s\"} 2\n",
+                 step_stage(i));
+        ck_assert_msg(strstr(text, line) != NULL, "%s", line);
+        snprintf(line, sizeof line, "stage=\"%s\"} %g\n", step_stage(i), 0.125 + 0.5 * i);
+        ck_assert_msg(strstr(text, line) != NULL, "%s", line);
+    }
+    ck_assert_ptr_null(admin_stage(NULL, 0));
+    close_admin(admin);
+}
+END_TEST
+
 START_TEST(health_follows_the_engine) {
     struct admin *admin = open_admin();
     struct figures figures = {.at_ns = clock_now_ns()};
@@ -151,6 +175,7 @@ END_TEST
 
 void suite_add(TCase *tests) {
     tcase_add_test(tests, metrics_say_what_the_engine_published_last);
+    tcase_add_test(tests, every_stage_of_a_step_has_its_time);
     tcase_add_test(tests, health_follows_the_engine);
     tcase_add_test(tests, long_odd_and_many_clients_are_bounded);
     tcase_add_test(tests, without_an_address_there_is_no_port_and_a_bad_one_is_refused);
