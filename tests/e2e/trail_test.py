@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+"""A request can be followed: one id in the lines of its router and of both its workers; and a step's stages are timed."""
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from cluster import BIN, Cluster, Tally, eventually, request
+from daemons import free_ports
+
+BODY = {"prompt": list(range(1, 41)), "max_tokens": 5, "temperature": 0}
+STAGES = ["receive", "schedule", "batch", "forward", "sample", "emit"]  # as in ARCHITECTURE.md
+
+
+def fields(line):
+    return {key: quoted or plain for key, quoted, plain in re.findall(r'(\w+)=(?:"([^"]*)"|(\S*))', line)}
+
+
+def lines_of(cluster):
+    return [fields(line) for line in cluster.log_text().splitlines() if line.startswith("ts=")]
+
+
+def done_of(cluster):
+    return [line for line in lines_of(cluster) if line["msg"] == "request done"]
+
+
+def ask(cluster, body):
+    status, _, text = request(cluster.port, "POST", "/v1/completions", body)
+    assert status == 200, text
+    return eventually(lambda: done_of(cluster), 10, "the router's line")[-1]
+
+
+def count(lines, **wanted):
+    return sum(all(line.get(key) == str(value) for key, value in wanted.items()) for line in lines)
+
+
+def a_request_is_followed():
+    with Cluster("--log-level", "debug", "--prefill", 1, "--decode", 1) as cluster:
+        done = ask(cluster, BODY)
+        name = done["request"]
+        assert re.fullmatch(r"[1-9a-f][0-9a-f]*\.[1-9a-f][0-9a-f]*\.1", name), name
+
+        def told():
+            lines = [line for line in lines_of(cluster) if line.get("request") == name]
+            return lines if count(lines, msg="forgotten") == 2 else None
+        lines = eventually(told, 10, "both workers forget the request")
+    assert count(lines, prog="tandem-router", msg="request done", id=done["id"]) == 1
+    assert count(lines, prog="tandem-router", msg="sequence done", id=done["id"], sequence=0, tokens=5) == 1
+    way = [line for line in lines if line["prog"] == "tandem-worker"]
+    assert all(line["level"] == "debug" for line in way), way
+    for expected in ({"msg": "reserved", "tokens": 40, "cached_tokens": 0},
+                     {"msg": "submitted", "phase": "prefill", "prompt_tokens": 40, "tokens": 40},
+                     {"msg": "submitted", "phase": "decode", "prompt_tokens": 40, "tokens": 40},
+                     {"msg": "first token", "index": 0},
+                     {"msg": "handed over", "side": "out", "peer": done["decode"], "tokens": 40},
+                     {"msg": "handed over", "side": "in", "peer": done["prefill"], "tokens": 40},
+                     {"msg": "ended", "finish": "none", "tokens": 1},
+                     {"msg": "ended", "finish": "length", "tokens": 5}):
+        assert count(way, **expected) == 1, (expected, way)
+    assert count(way, msg="scheduled") == 2 and count(way, msg="forgotten") == 2, way
+    assert len(way) == 12, way
+
+
+def each_choice_has_its_own_id():
+    with Cluster("--log-level", "debug", "--mixed", 1) as cluster:
+        done = ask(cluster, {**BODY, "n": 3, "seed": 1, "temperature": 1})
+        lines = lines_of(cluster)
+    names = [line["request"] for line in lines if line["msg"] == "sequence done" and line["id"] == done["id"]]
+    assert len(set(names)) == 3 and names[0] == done["request"], names
+    for name in names:
+        assert count(lines, msg="submitted", phase="both", request=name) == 1, name
+
+
+def info_says_no_more_than_before():
+    with Cluster("--prefill", 1, "--decode", 1) as cluster:
+        ask(cluster, BODY)
+        lines = lines_of(cluster)
+    assert count(lines, level="debug") == 0
+    assert [line["prog"] for line in lines if "request" in line] == ["tandem-router"]
+
+
+def stages_are_timed(folder):
+    http, admin = free_ports(2)
+    announce = f"ipc://{folder}/announce"
+    daemons = [subprocess.Popen([BIN / "tandem-router", "--model", "hash", "--listen", f"127.0.0.1:{http}",
+                                 "--announce", announce], stderr=subprocess.DEVNULL),
+               subprocess.Popen([BIN / "tandem-worker", "--model", "hash", "--step-us", "2000", "--name", "w0",
+                                 "--routers", announce, "--endpoint", f"ipc://{folder}/w0",
+                                 "--admin", f"127.0.0.1:{admin}"], stderr=subprocess.DEVNULL)]
+
+    def up():
+        try:
+            return request(http, "GET", "/health", timeout=10)[0] == 200
+        except OSError:
+            return False
+
+    def value(text, kind, stage=None):
+        label = f'stage="{stage}"' if stage else ""
+        return next(float(line.split()[-1]) for line in text.splitlines() if line.startswith(kind) and label in line)
+
+    def counted():
+        text = request(admin, "GET", "/metrics")[2].decode()
+        return text if value(text, "tandem_worker_steps_total") >= 5 else None
+    try:
+        eventually(up, 20, "the router")
+        assert request(http, "POST", "/v1/completions", BODY)[0] == 200
+        text = eventually(counted, 10, "the worker's figures")
+        steps = value(text, "tandem_worker_steps_total")
+        assert [value(text, "tandem_step_seconds_count", stage) for stage in STAGES] == [steps] * len(STAGES), text
+        seconds = {stage: value(text, "tandem_step_seconds_sum", stage) for stage in STAGES}
+        assert seconds["forward"] >= steps * 0.002, seconds
+        assert all(0 < seconds[stage] < seconds["forward"] for stage in STAGES if stage != "forward"), seconds
+    finally:
+        for daemon in daemons:
+            daemon.terminate()
+            daemon.wait(30)
+
+
+def main():
+    tally = Tally()
+    tally.run("a request's id leads from its router through both workers", a_request_is_followed)
+    tally.run("each choice of a call has an id of its own", each_choice_has_its_own_id)
+    tally.run("at info nothing of it is said", info_says_no_more_than_before)
+    with tempfile.TemporaryDirectory(prefix="tandem-trail-") as name:
+        tally.run("a worker's metrics say how long each stage of a step takes", stages_are_timed, Path(name))
+    sys.exit(tally.end())
+
+
+main()
