@@ -229,29 +229,31 @@ uint64_t tcp_listener_n_exhausted(const struct tcp_listener *listener) {
     return listener->n_exhausted;
 }
 
-static bool is_loopback(const struct sockaddr *address) {
-    if (address->sa_family == AF_INET)
-        return ntohl(((const struct sockaddr_in *)(const void *)address)->sin_addr.s_addr) >> 24 ==
-               127;
-    if (address->sa_family == AF_INET6)
-        return IN6_IS_ADDR_LOOPBACK(
-            &((const struct sockaddr_in6 *)(const void *)address)->sin6_addr);
-    return false;
+static bool is_loopback4(struct in_addr address) {
+    return ntohl(address.s_addr) >> 24 == 127;
 }
 
 bool tcp_listener_is_loopback(const struct tcp_listener *listener) {
-    struct sockaddr_storage bound = {0};
+    union {
+        struct sockaddr any;
+        struct sockaddr_in four;
+        struct sockaddr_in6 six;
+        struct sockaddr_storage room;
+    } bound = {.any.sa_family = AF_UNSPEC};
     socklen_t n = sizeof bound;
-    return getsockname(listener->fd, (struct sockaddr *)&bound, &n) == 0 &&
-           is_loopback((const struct sockaddr *)&bound);
+    if (getsockname(listener->fd, &bound.any, &n) != 0)
+        return false;
+    if (bound.any.sa_family == AF_INET)
+        return is_loopback4(bound.four.sin_addr);
+    return bound.any.sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&bound.six.sin6_addr);
 }
 
 bool tcp_is_loopback(const char *host) {
-    struct sockaddr_in four = {.sin_family = AF_INET};
-    struct sockaddr_in6 six = {.sin6_family = AF_INET6};
-    if (inet_pton(AF_INET, host, &four.sin_addr) == 1)
-        return is_loopback((const struct sockaddr *)&four);
-    if (inet_pton(AF_INET6, host, &six.sin6_addr) == 1)
-        return is_loopback((const struct sockaddr *)&six);
+    struct in_addr four;
+    struct in6_addr six;
+    if (inet_pton(AF_INET, host, &four) == 1)
+        return is_loopback4(four);
+    if (inet_pton(AF_INET6, host, &six) == 1)
+        return IN6_IS_ADDR_LOOPBACK(&six);
     return strcmp(host, "localhost") == 0;
 }
