@@ -44,7 +44,7 @@ def no_page_can_drain(cluster):
     status, answer = ask(cluster.port, "POST", "/admin/drain", {}, dict(drain, x="x" * 5000))
     assert status == 413, (status, answer)
     assert set(states(cluster).values()) == {"ready"}, states(cluster)
-    for host in ("localhost", f"127.0.0.1:{cluster.port}", "[::1]:80", "proxy.example"):
+    for host in ("localhost", f"127.0.0.1:{cluster.port}", "[::1]:80", "proxy.example", "second.example"):
         assert ask(cluster.port, "GET", "/admin/status", {"Host": host})[0] == 200, host
 
 
@@ -122,7 +122,8 @@ def a_public_address_is_told():
 
 def main():
     tally = Tally()
-    with Cluster("--mixed", 2, "--step-us", 2000, "--allow-host", "proxy.example") as cluster:
+    with Cluster("--mixed", 2, "--step-us", 2000, "--allow-host", "proxy.example",
+                 "--allow-host", "second.example") as cluster:
         tally.run("no page can drain", no_page_can_drain, cluster)
         tally.run("drains are taken back", drains_are_taken_back, cluster)
         tally.run("a drained worker can end", a_drained_worker_can_end, cluster)

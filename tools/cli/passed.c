@@ -126,5 +126,23 @@ void passed_fini(struct passed *passed) {
         free(passed->all[i].help);
     }
     free(passed->all);
+    free(passed->given);
     *passed = (struct passed){0};
+}
+
+enum status passed_give(struct passed *passed, unsigned option, const char *value) {
+    struct passed_flag *given =
+        realloc(passed->given, (passed->n_given + 1) * sizeof *passed->given);
+    if (!given)
+        return STATUS_NOMEM;
+    passed->given = given;
+    given[passed->n_given++] = (struct passed_flag){option, value};
+    return STATUS_OK;
+}
+
+const char *passed_value(const struct passed *passed, const char *name) {
+    for (unsigned i = passed->n_given; i-- > 0;)
+        if (strcmp(passed->all[passed->given[i].option].name, name) == 0)
+            return passed->given[i].value;
+    return NULL;
 }

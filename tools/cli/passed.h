@@ -11,18 +11,30 @@
 enum passed_to { PASSED_ROUTER = 1, PASSED_WORKER = 2 };
 
 struct passed_option {
-    char *name;        /* owned: "kv-blocks" */
-    char *help;        /* owned */
-    unsigned to;       /* enum passed_to, or both */
-    const char *value; /* borrowed: what the user gave, or NULL */
+    char *name;  /* owned: "kv-blocks" */
+    char *help;  /* owned */
+    unsigned to; /* enum passed_to, or both */
+};
+
+struct passed_flag {
+    unsigned option;   /* of `all` */
+    const char *value; /* borrowed */
 };
 
 struct passed {
     struct passed_option *all; /* owned (n) */
     unsigned n;
+    struct passed_flag *given; /* owned (n_given): in the user's order, lists may come again */
+    unsigned n_given;
 };
 
 /* programs: the folder of tandem-router and tandem-worker. STATUS_INVALID: one of them refuses its
  * environment and has said so on standard error. passed_fini() in any case. */
 NODISCARD enum status passed_read(struct passed *passed, const char *programs, struct error *error);
 void passed_fini(struct passed *passed);
+
+/* Notes a flag of the user's. */
+NODISCARD enum status passed_give(struct passed *passed, unsigned option, const char *value);
+
+/* What the user gave last, or NULL. */
+const char *passed_value(const struct passed *passed, const char *name);

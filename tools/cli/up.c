@@ -63,10 +63,7 @@ static const char *value_of(const struct up *up, const char *name) {
     for (unsigned i = 0; i < N_TABLE; i++)
         if (strcmp(table[i].name, name) == 0)
             return up->value[i];
-    for (unsigned i = 0; i < up->passed.n; i++)
-        if (strcmp(up->passed.all[i].name, name) == 0)
-            return up->passed.all[i].value;
-    return NULL;
+    return passed_value(&up->passed, name);
 }
 
 static error_t parse(int key, char *text, struct argp_state *state) {
@@ -74,7 +71,7 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     if (key >= OWN_KEY && (unsigned)key - OWN_KEY < N_TABLE)
         up->value[key - OWN_KEY] = text;
     else if (key >= PASSED_KEY && (unsigned)key - PASSED_KEY < up->passed.n)
-        up->passed.all[key - PASSED_KEY].value = text;
+        return passed_give(&up->passed, (unsigned)key - PASSED_KEY, text) == STATUS_OK ? 0 : ENOMEM;
     else
         return ARGP_ERR_UNKNOWN;
     return 0;
@@ -96,9 +93,12 @@ static enum status pass_on(const struct up *up, struct child *child, unsigned to
     const char *config = value_of(up, "config");
     if (config)
         TRY(child_arg(child, "--config=%s", config));
-    for (unsigned i = 0; i < up->passed.n; i++)
-        if (up->passed.all[i].value && (up->passed.all[i].to & to))
-            TRY(child_arg(child, "--%s=%s", up->passed.all[i].name, up->passed.all[i].value));
+    for (unsigned i = 0; i < up->passed.n_given; i++) {
+        const struct passed_flag *flag = &up->passed.given[i];
+        const struct passed_option *option = &up->passed.all[flag->option];
+        if (option->to & to)
+            TRY(child_arg(child, "--%s=%s", option->name, flag->value));
+    }
     return STATUS_OK;
 }
 
