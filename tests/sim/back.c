@@ -378,8 +378,9 @@ static void begin_step(struct sim *sim, uint32_t i) {
     if (node->stolen_until_ns > sim->now_ns)
         lasts *= node->stolen_factor;
     uint64_t said = announced(sim, node, usual, lasts);
+    /* A router waits three and a half times what was said, even for one that died in it. */
     if (lasts > NS_PER_S)
-        node->long_until_ns = sim->now_ns + lasts;
+        node->long_until_ns = sim->now_ns + (2 * lasts > 7 * said ? lasts : 7 * said / 2);
     /* A step that takes far longer than was said is a hang to whoever waits. */
     if (lasts > UNSAID_NS && 2 * lasts > 7 * said)
         sim_trouble(sim, i, i, sim->now_ns + lasts);

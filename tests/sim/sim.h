@@ -174,7 +174,8 @@ struct node {
     uint32_t n_inbox;
     uint64_t n_steps;
     uint64_t step_begin_ns;
-    uint64_t long_until_ns; /* the end of its last step of over a second: it hears nothing before */
+    uint64_t
+        long_until_ns; /* the end of its last step of over a second, or of a router's patience with that */
     struct estimate estimate;
     bool draining;
     struct {                    /* routers: what the judges keep of each */
