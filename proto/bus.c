@@ -439,7 +439,7 @@ int bus_fd(struct bus *bus) {
     return bus->epoll_fd;
 }
 
-uint32_t bus_dispatch(struct bus *bus, uint32_t budget,
+uint32_t bus_dispatch(struct bus *bus, uint32_t budget, uint64_t until_ns,
                       void (*handle)(void *context, const struct bus_event *event), void *context) {
     struct bus_event event;
     uint32_t n = 0;
@@ -447,6 +447,8 @@ uint32_t bus_dispatch(struct bus *bus, uint32_t budget,
     while (n < budget && bus_receive(bus, &event) == STATUS_OK) {
         handle(context, &event);
         n++;
+        if (until_ns != 0 && clock_now_ns() >= until_ns)
+            break;
     }
     bus->is_dispatching = false;
     if (!list_empty(&bus->ready) || !list_empty(&bus->ending))

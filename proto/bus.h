@@ -107,9 +107,10 @@ NODISCARD enum status bus_wait(struct bus *bus, uint64_t timeout_ns);
  * something to do. Its timers are inside. */
 int bus_fd(struct bus *bus);
 
-/* Hands at most `budget` events to the function, which may send, connect and close. Answers how
- * many. Stopping early leaves the descriptor readable. */
-uint32_t bus_dispatch(struct bus *bus, uint32_t budget,
+/* Hands at most `budget` events to the function, which may send, connect and close, and after the
+ * first no more once it is until_ns (0: whatever the time). Answers how many. Stopping early leaves
+ * the descriptor readable. */
+uint32_t bus_dispatch(struct bus *bus, uint32_t budget, uint64_t until_ns,
                       void (*handle)(void *context, const struct bus_event *event), void *context);
 
 struct bus_stats {

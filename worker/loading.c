@@ -57,7 +57,7 @@ static void look(struct loading *loading, uint64_t now_ns) {
     if (!loading->links || now_ns - loading->began_ns < ANNOUNCE_AFTER_NS)
         return;
     loading->self.loading = 1 + percent_of(progress);
-    bus_dispatch(loading->links->control, EVENTS_MAX, take_event, loading->links);
+    bus_dispatch(loading->links->control, EVENTS_MAX, 0, take_event, loading->links);
     links_announce(loading->links, now_ns, &loading->self);
 }
 

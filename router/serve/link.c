@@ -13,7 +13,8 @@
 #include <string.h>
 
 #define HANDSHAKES_SAID_NS (60 * NS_PER_S)
-#define EVENTS_PER_TURN    256u /* then clients get their turn */
+#define EVENTS_PER_TURN    256u /* then clients get their turn, */
+#define TURN_NS            NS_PER_MS /* and after this: a step of 256 sequences with logprobs takes as long */
 
 struct link {
     struct serving *serving; /* borrowed */
@@ -80,7 +81,7 @@ static void look_at_handshakes(struct link *link) {
 static void on_readable(void *user, unsigned events) {
     struct link *link = user;
     (void)events;
-    bus_dispatch(link->bus, EVENTS_PER_TURN, on_event, link);
+    bus_dispatch(link->bus, EVENTS_PER_TURN, clock_now_ns() + TURN_NS, on_event, link);
     look_at_handshakes(link);
 }
 

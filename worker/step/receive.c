@@ -29,8 +29,8 @@ static void kv_event(void *context, const struct bus_event *event) {
 
 void receive_messages(struct receive *receive) {
     receive->looked_ns = clock_now_ns();
-    bus_dispatch(receive->links->control, CONTROL_MAX, control_event, receive);
-    bus_dispatch(receive->links->kv, KV_MAX, kv_event, receive);
+    bus_dispatch(receive->links->control, CONTROL_MAX, 0, control_event, receive);
+    bus_dispatch(receive->links->kv, KV_MAX, 0, kv_event, receive);
     heartbeat_run(&receive->heartbeat, receive->links, receive->kv_links, receive->engine,
                   receive->looked_ns);
 }

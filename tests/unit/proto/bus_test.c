@@ -389,15 +389,38 @@ START_TEST(the_descriptor_tells_of_everything) {
             send_ping(router, link, ++n_sent);
         ck_assert_int_ge(poll(fds, 2, n_sent < 3000 && n_sent < n_back + 40 ? 0 : -1), 0);
         if (fds[0].revents)
-            bus_dispatch(worker, 1 + n_sent % 7, answer_event, &answer);
+            bus_dispatch(worker, 1 + n_sent % 7, 0, answer_event, &answer);
         if (fds[1].revents)
-            bus_dispatch(router, 1 + n_sent % 5, count_event, &n_back);
+            bus_dispatch(router, 1 + n_sent % 5, 0, count_event, &n_back);
     }
     struct bus_stats stats;
     bus_stats(worker, &stats);
     ck_assert_uint_eq(stats.n_missed_wakeups, 0);
     bus_stats(router, &stats);
     ck_assert_uint_eq(stats.n_missed_wakeups, 0);
+    bus_free(router);
+    bus_free(worker);
+}
+END_TEST
+
+START_TEST(after_its_time_one_event_is_handed_over_and_the_rest_later) {
+    struct bus *worker = open_bus();
+    struct bus *router = open_bus();
+    struct answer answer = {.bus = worker};
+    uint64_t n_back = 0;
+    listen_at(worker, endpoint);
+    uint32_t link = connect_to(router, endpoint);
+    struct pollfd fds[2] = {{.fd = bus_fd(worker), .events = POLLIN},
+                            {.fd = bus_fd(router), .events = POLLIN}};
+    for (uint32_t i = 1; i <= 100; i++)
+        send_ping(router, link, i);
+    while (n_back < 100) {
+        ck_assert_int_gt(poll(fds, 2, 20000), 0); /* readable until all is handed over */
+        if (fds[0].revents)
+            ck_assert_uint_le(bus_dispatch(worker, 1000, 1, answer_event, &answer), 1);
+        if (fds[1].revents)
+            ck_assert_uint_le(bus_dispatch(router, 1000, 1, count_event, &n_back), 1);
+    }
     bus_free(router);
     bus_free(worker);
 }
@@ -497,6 +520,7 @@ END_TEST
 
 void suite_add(TCase *tests) {
     tcase_add_checked_fixture(tests, bus_rig_setup, bus_rig_teardown);
+    tcase_add_test(tests, after_its_time_one_event_is_handed_over_and_the_rest_later);
     tcase_add_test(tests, messages_go_both_ways_over_ipc);
     tcase_add_test(tests, messages_go_both_ways_over_tcp);
     tcase_add_test(tests, messages_go_both_ways_with_keys);

@@ -135,7 +135,7 @@ static void turn(struct scene *scene) {
     bool worked = false;
     for (uint32_t w = 0; w < N_WORKERS; w++)
         worked = (!scene->down[w] && step_run(&scene->worker[w].stepper)) || worked;
-    if (bus_dispatch(scene->bus, 64, router_event, scene) == 0 && !worked) {
+    if (bus_dispatch(scene->bus, 64, 0, router_event, scene) == 0 && !worked) {
         enum status status = bus_wait(scene->bus, 1000000); /* a nap for idle turns */
         ck_assert(status == STATUS_OK || status == STATUS_TIMEOUT);
     }
@@ -320,7 +320,7 @@ static void stranger_come(struct stranger *stranger, struct scene *scene,
 
 static void stranger_turn(struct stranger *stranger, struct scene *scene) {
     turn(scene);
-    bus_dispatch(stranger->bus, 16, stranger_event, stranger);
+    bus_dispatch(stranger->bus, 16, 0, stranger_event, stranger);
 }
 
 START_TEST(another_layout_is_refused_at_the_hello) {
