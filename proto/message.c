@@ -1,5 +1,7 @@
 #include "proto/message.h"
 
+#include <stddef.h>
+
 static const char *const message_names[MESSAGE_TYPES] = {
     [MESSAGE_NONE] = "none",           [MESSAGE_ANNOUNCE] = "announce",
     [MESSAGE_HELLO] = "hello",         [MESSAGE_WELCOME] = "welcome",
@@ -44,6 +46,12 @@ const char *message_name(enum message_type type) {
     if ((unsigned)type >= MESSAGE_TYPES)
         return "unknown";
     return message_names[type];
+}
+
+const char *worker_role_name(unsigned role) {
+    static const char *const names[] = {
+        [ROLE_MIXED] = "mixed", [ROLE_PREFILL] = "prefill", [ROLE_DECODE] = "decode"};
+    return role < sizeof names / sizeof *names ? names[role] : NULL;
 }
 
 const char *reason_name(enum reason reason) {

@@ -103,6 +103,7 @@ struct request_id {
 };
 
 enum worker_role { ROLE_MIXED, ROLE_PREFILL, ROLE_DECODE };
+const char *worker_role_name(unsigned role); /* "mixed", "prefill", "decode"; NULL past the last */
 enum worker_state { WORKER_READY, WORKER_DRAINING };
 
 /* What a sequence ends with. */

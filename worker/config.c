@@ -8,12 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *role_word(unsigned at) {
-    static const char *const words[] = {
-        [ROLE_MIXED] = "mixed", [ROLE_PREFILL] = "prefill", [ROLE_DECODE] = "decode", NULL};
-    return words[at];
-}
-
 static const char *backend_word(unsigned at) {
     return kernels_table[at] ? kernels_table[at]->name : NULL;
 }
@@ -29,7 +23,7 @@ static const struct option_spec table[] = {
     {"name", OPTION_STRING, AT(name), NULL, NULL, "NAME",
      .help = "this worker's name in its cluster; picks [worker.NAME] of the file"},
     {"role", OPTION_CHOICE, AT(role), "mixed", "worker", NULL,
-     .help = "what it is preferred for; every worker can do both", .words = role_word},
+     .help = "what it is preferred for; every worker can do both", .words = worker_role_name},
     {"model", OPTION_STRING, AT(model), NULL, "cluster worker", "PATH",
      .help = "a .gguf file, a folder with config.json, safetensors and a tokenizer, or \"hash\" "
              "for the oracle that needs none; the same for routers and workers"},

@@ -97,14 +97,14 @@ static void put_load(const struct load *load, struct buf *out) {
 }
 
 static void put_worker(const struct worker_view *view, struct buf *out) {
-    static const char *const roles[] = {"mixed", "prefill", "decode"};
     const struct welcome *welcome = &view->welcome;
+    const char *role = worker_role_name(welcome->role);
     uint64_t now_ns = clock_now_ns();
     char incarnation[24];
     snprintf(incarnation, sizeof incarnation, "%016llx", (unsigned long long)welcome->incarnation);
     buf_putc(out, '{');
     put_text(out, "name", welcome->name);
-    put_text(out, "role", roles[(unsigned)welcome->role <= ROLE_DECODE ? welcome->role : 0]);
+    put_text(out, "role", role ? role : worker_role_name(ROLE_MIXED));
     put_text(out, "state", slot_state_name(view->state));
     if (view->state == SLOT_REFUSED || view->state == SLOT_RIVAL)
         put_text(out, "reason", refusal_name(view->refusal));
