@@ -140,11 +140,7 @@ static const char *value_name(const struct option_spec *option) {
 static char *help_text(const struct option_spec *option) {
     struct buf text;
     buf_init(&text, 0);
-    buf_puts(&text, option->help ? option->help : "");
-    if (option->type == OPTION_CHOICE || option->type == OPTION_WORD) {
-        buf_puts(&text, "; one of: ");
-        options_put_words(option, &text);
-    }
+    options_put_help(option, &text);
     if (option->fallback && option->fallback[0])
         buf_printf(&text, " (default: %s)", option->fallback);
     return text.data;

@@ -45,6 +45,9 @@ bool options_parse(const struct option_spec *option, const char *text, uint64_t 
 /* Appends the words that may be chosen, with blanks between. */
 void options_put_words(const struct option_spec *option, struct buf *out);
 
+/* Appends the help line, with the words that may be chosen behind it. */
+void options_put_help(const struct option_spec *option, struct buf *out);
+
 /* The key of an option: its name with underscores. Returns out. */
 const char *options_key(const struct option_spec *option, char *out, size_t size);
 

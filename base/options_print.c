@@ -11,6 +11,14 @@ const char *options_key(const struct option_spec *option, char *out, size_t size
     return out;
 }
 
+void options_put_help(const struct option_spec *option, struct buf *out) {
+    buf_puts(out, option->help);
+    if (option->type == OPTION_CHOICE || option->type == OPTION_WORD) {
+        buf_puts(out, "; one of: ");
+        options_put_words(option, out);
+    }
+}
+
 /* The first of the sections that the option may stand in is where it is printed. */
 static bool is_printed_in(const struct option_spec *option, const char *section) {
     size_t n = option->sections ? strcspn(option->sections, " ") : 0;
@@ -27,11 +35,8 @@ static void print_value(const struct options_value *value, struct buf *out) {
 static void print_option(const struct option_spec *option, const struct options_value *value,
                          struct buf *out) {
     char key[64];
-    buf_printf(out, "# %s", option->help);
-    if (option->type == OPTION_CHOICE || option->type == OPTION_WORD) {
-        buf_puts(out, "; one of: ");
-        options_put_words(option, out);
-    }
+    buf_puts(out, "# ");
+    options_put_help(option, out);
     buf_printf(out, "\n%s%s =", value->rank > RANK_DEFAULT ? "" : "#",
                options_key(option, key, sizeof key));
     print_value(value, out);
