@@ -3,6 +3,7 @@
 #include "base/buf.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <spawn.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -23,11 +24,10 @@ static enum status ask(const char *path, struct buf *out, struct error *error) {
     pid_t pid;
     char *argv[] = {(char *)(uintptr_t)path, (char *)(uintptr_t) "--print-config", NULL};
     posix_spawn_file_actions_t actions;
-    if (pipe(ends) != 0)
+    if (pipe2(ends, O_CLOEXEC) != 0)
         return error_set(error, STATUS_IO, "pipe: %s", strerror(errno));
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-    posix_spawn_file_actions_addclose(&actions, ends[0]);
     int failure = posix_spawn(&pid, path, &actions, NULL, argv, environ);
     posix_spawn_file_actions_destroy(&actions);
     close(ends[1]);

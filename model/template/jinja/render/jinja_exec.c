@@ -115,23 +115,26 @@ static enum status exec_if(struct jinja_run *run, struct jinja_scope *scope,
     return STATUS_OK;
 }
 
+/* What the block node->c prints in a scope of its own, through the filters node->b. */
+static enum status capture_filtered(struct jinja_run *run, struct jinja_scope *scope,
+                                    const struct jinja_node *node, struct jinja_value *value) {
+    struct jinja_scope *inner;
+    TRY(jinja_scope_new(run, scope, &inner));
+    TRY(capture(run, inner, node->c, value));
+    return jinja_eval_filters(run, inner, node->b, *value, value);
+}
+
 static enum status exec_set_text(struct jinja_run *run, struct jinja_scope *scope,
                                  const struct jinja_node *node) {
-    struct jinja_scope *inner;
     struct jinja_value value;
-    TRY(jinja_scope_new(run, scope, &inner));
-    TRY(capture(run, inner, node->c, &value));
-    TRY(jinja_eval_filters(run, inner, node->b, value, &value));
+    TRY(capture_filtered(run, scope, node, &value));
     return set_target(run, scope, node->a, value);
 }
 
 static enum status exec_filter_text(struct jinja_run *run, struct jinja_scope *scope,
                                     const struct jinja_node *node) {
-    struct jinja_scope *inner;
     struct jinja_value value;
-    TRY(jinja_scope_new(run, scope, &inner));
-    TRY(capture(run, inner, node->c, &value));
-    TRY(jinja_eval_filters(run, inner, node->b, value, &value));
+    TRY(capture_filtered(run, scope, node, &value));
     return jinja_put_value(run, run->out, value);
 }
 
