@@ -1,9 +1,14 @@
 /* kernels/kernels.h: arithmetic on tensors, behind one table of operations.
  *
- * A backend is one `const struct kernels` (ref, cpu, later cuda and sim). kernels_open() makes a
- * context that owns its threads or device, its scratch memory and nothing of the model. All shapes
- * are bounded by `struct kernels_limits`, so no operation allocates or fails. One thread calls the
- * operations of a context, one after the other; they may run on many.
+ * A backend is one `const struct kernels` (ref, cpu, cuda). kernels_open() makes a context that owns
+ * its threads or device, its scratch memory and nothing of the model. All shapes are bounded by
+ * `struct kernels_limits`, so no operation allocates or fails. One thread calls the operations of a
+ * context, one after the other; they may run on many.
+ *
+ * Memory of alloc() belongs to the operations: it may lie on a device. The caller moves bytes with
+ * put() and get() and does nothing with such a pointer but add offsets. All pointers to floats and
+ * ids that an operation takes are such memory, but for the arrays of struct weight, of sample_params
+ * and of sample_result. An operation may still run when it returns; get() and step_end() wait.
  *
  * Numbers: every CPU path gives the same bits (memcmp) for a row whatever other rows stand beside
  * it and whatever the number of threads. The rules are in ARCHITECTURE.md, "Numbers".
@@ -112,6 +117,13 @@ struct kernels_batch {
     const uint32_t *variants; /* (B) the rotary table of each sequence; NULL: table 0 for all */
 };
 
+/* A step as the operations take it: see step_begin(). */
+struct kernels_step {
+    struct kernels_batch batch;
+    const uint32_t *rows; /* (n_rows) tokens of the batch that choose a next one */
+    uint32_t n_rows;
+};
+
 enum kv_format { KV_F16, KV_F32 };
 
 /* One layer of the KV cache: block b starts at base + b * block_bytes. A block holds, for heads of
@@ -212,6 +224,25 @@ struct kernels {
     void *(*alloc)(struct kernels_ctx *ctx, size_t n_bytes);
     void (*dealloc)(struct kernels_ctx *ctx, void *memory, size_t n_bytes);
 
+    /* Bytes of the host into memory of alloc(), and back. `from` may change as soon as put() returns;
+     * operations that are called later see the bytes. get() waits for all that was called before. */
+    void (*put)(struct kernels_ctx *ctx, void *to, const void *from, size_t n_bytes);
+    void (*get)(struct kernels_ctx *ctx, void *to, const void *from, size_t n_bytes);
+
+    /* The operations of a step stand between these two. step_begin() takes the arrays of `step` from
+     * memory of the host and replaces them by what the operations take, good until step_end(); the
+     * host's may change once it has returned. step_end() waits until all is done. Anything but
+     * STATUS_OK means that the device failed: what was computed since the last STATUS_OK means
+     * nothing, and nothing more will be computed. */
+    void (*step_begin)(struct kernels_ctx *ctx, struct kernels_step *step);
+    NODISCARD enum status (*step_end)(struct kernels_ctx *ctx);
+
+    /* mark(): number i stands for all operations called so far; marked(): the highest number whose
+     * operations are done, 0 before the first of a step; never waits. Numbers rise within a step.
+     * Both NULL where an operation is done when it returns. */
+    void (*mark)(struct kernels_ctx *ctx, uint32_t number);
+    uint32_t (*marked)(struct kernels_ctx *ctx);
+
     /* Packed size of a matrix: 0 and `error` when impossible. Parts that differ in their order of
      * inputs (act-order) cannot be merged. */
     size_t (*weight_size)(const struct weight_source *source, struct error *error);
@@ -275,7 +306,9 @@ struct kernels {
     void (*gather_rows)(struct kernels_ctx *ctx, float *out, const float *x, const uint32_t *rows,
                         uint32_t n_rows, uint32_t dim);
 
-    /* Chooses a token per row of logits (n_rows, n_vocab); logits may be overwritten. */
+    /* Chooses a token per row of logits (n_rows, n_vocab); logits may be overwritten. The params and
+     * what they point to, and the results, are memory of the host; the results are there when it
+     * returns. */
     void (*sample)(struct kernels_ctx *ctx, float *logits, uint32_t n_rows, uint32_t n_vocab,
                    const struct sample_params *params, struct sample_result *results);
 };

@@ -1,5 +1,6 @@
 #include "kernels/cpu/cpu.h"
 
+#include "kernels/host.h"
 #include "kernels/limits.h"
 
 #include <sched.h>
@@ -146,6 +147,10 @@ const struct kernels kernels_cpu = {
     .numerics = cpu_numerics,
     .alloc = cpu_alloc,
     .dealloc = cpu_dealloc,
+    .put = host_put,
+    .get = host_get,
+    .step_begin = host_step_begin,
+    .step_end = host_step_end,
     .weight_size = cpu_weight_size,
     .weight_pack = cpu_weight_pack,
     .embed = cpu_embed,

@@ -1,5 +1,6 @@
 #include "kernels/ref/ref.h"
 
+#include "kernels/host.h"
 #include "kernels/limits.h"
 #include "kernels/quant/order.h"
 
@@ -83,6 +84,10 @@ const struct kernels kernels_ref = {
     .numerics = ref_numerics,
     .alloc = ref_alloc,
     .dealloc = ref_dealloc,
+    .put = host_put,
+    .get = host_get,
+    .step_begin = host_step_begin,
+    .step_end = host_step_end,
     .weight_size = ref_weight_size,
     .weight_pack = ref_weight_pack,
     .embed = ref_embed,
