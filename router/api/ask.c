@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 void ask_init(struct ask *ask) {
-    *ask = (struct ask){.n_choices = 1, .skip_special = true, .priority = 0x80000000u};
+    *ask = (struct ask){.n_choices = 1, .skip_special = true};
     arena_init(&ask->arena, ASK_ARENA_BYTES);
     sampling_init(&ask->sampling);
 }

@@ -67,8 +67,8 @@ struct ask {
     bool has_max_new;   /* false: the next, as far as the context goes */
     uint32_t max_new;   /* 0: the rest of the context */
     bool has_seed;
-    struct sampling sampling;         /* seed and max_new are set at admission where absent; ids are
-                                         borrowed         from the arena */
+    struct sampling sampling; /* seed and max_new are set at admission where absent; ids are of the
+                                 arena */
     struct span stops[ASK_STOPS_MAX]; /* of the arena */
     uint32_t n_stops;
     bool include_stop;
@@ -82,7 +82,7 @@ struct ask {
     bool tokens_as_ids;  /* in logprobs: "token_id:123" for the text */
     bool return_strings; /* /tokenize: token_strs */
 
-    uint32_t priority;        /* lower runs first; 0x80000000 is the client's 0 */
+    int32_t priority;         /* lower runs first */
     struct span cache_salt;   /* of the arena */
     struct span request_name; /* of the arena: the client's own name for it, or n = 0 */
     char unknown[64];         /* the first field that nobody knows, or "" */

@@ -4,7 +4,6 @@
 #include "model/generation.h"
 #include "router/api/field_table.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,28 +40,6 @@ enum status fields_ids(const struct json_get *get, const char *name, const json_
     return STATUS_OK;
 }
 
-/* Ids that live as long as the call does. */
-static enum status read_id_list(const struct json_get *get, const char *name, size_t n_max,
-                                uint32_t n_tokens, struct arena *arena, const uint32_t **out,
-                                uint32_t *n_out) {
-    const json_t *list = NULL;
-    TRY(json_get_array(get, name, n_max, &list));
-    if (!list || json_array_size(list) == 0)
-        return STATUS_OK;
-    struct ids ids;
-    ids_init(&ids, n_max);
-    enum status status = fields_ids(get, name, list, n_tokens, &ids);
-    if (status == STATUS_OK) {
-        *out = (const uint32_t *)(void *)arena_copy(arena, (const char *)ids.at,
-                                                    ids.n * sizeof *ids.at);
-        *n_out = (uint32_t)ids.n;
-        if (!*out)
-            status = no_memory(get);
-    }
-    ids_fini(&ids);
-    return status;
-}
-
 /* An id without text is never drawn, so it can be neither allowed nor preferred. */
 static enum status check_text(const struct json_get *get, const char *name,
                               const struct ask_limits *limits, uint32_t id) {
@@ -75,61 +52,99 @@ static enum status check_text(const struct json_get *get, const char *name,
 enum status fields_int(const struct json_get *get, const char *name, int64_t *value) {
     const struct field_row *row = field_find(name);
     ASSERT(row && row->type == FIELD_INT);
-    bool has_bounds = row->min != 0 || row->max != 0;
-    return json_get_int(get, name, has_bounds ? (int64_t)row->min : INT64_MIN,
-                        has_bounds ? (int64_t)row->max : INT64_MAX, value);
+    return json_get_int(get, name, (int64_t)row->min, (int64_t)row->max, value);
 }
 
-static enum status read_float(const struct json_get *get, const char *name, float *value) {
-    const struct field_row *row = field_find(name);
+static enum status read_real(const struct json_get *get, const struct field_row *row,
+                             float *value) {
     double wide = (double)*value;
-    ASSERT(row && row->type == FIELD_REAL);
-    TRY(json_get_real(get, name, row->min, row->max, &wide));
+    TRY(json_get_real(get, row->name, row->min, row->max, &wide));
     *value = (float)wide;
+    if (row->is_above && *value <= (float)row->min)
+        return json_get_fail(get, STATUS_INVALID, row->name, "must be above %g", row->min);
     return STATUS_OK;
 }
 
-static void take_defaults(const struct ask_limits *limits, struct sampling *sampling) {
-    const struct generation *generation = limits->generation;
-    float *const floats[GENERATION_FIELDS] = {[GENERATION_TEMPERATURE] = &sampling->temperature,
-                                              [GENERATION_TOP_P] = &sampling->top_p,
-                                              [GENERATION_MIN_P] = &sampling->min_p,
-                                              [GENERATION_REPETITION] = &sampling->repetition};
-    for (unsigned field = 0; generation && field < GENERATION_FIELDS; field++)
-        if (generation->has[field] && floats[field])
-            *floats[field] = (float)generation->value[field];
-    if (generation && generation->has[GENERATION_TOP_K])
-        sampling->top_k = (uint32_t)generation->value[GENERATION_TOP_K];
+/* Ids that live as long as the call does. */
+static enum status read_ids(const struct json_get *get, const struct field_row *row,
+                            const struct ask_limits *limits, struct arena *arena,
+                            const uint32_t **out, uint32_t *n_out) {
+    const json_t *list = NULL;
+    TRY(json_get_array(get, row->name, (size_t)row->max, &list));
+    if (!list || json_array_size(list) == 0)
+        return STATUS_OK;
+    struct ids ids;
+    ids_init(&ids, (size_t)row->max);
+    enum status status = fields_ids(get, row->name, list, limits->n_tokens, &ids);
+    for (size_t i = 0; row->has_text && status == STATUS_OK && i < ids.n; i++)
+        status = check_text(get, row->name, limits, ids.at[i]);
+    if (status == STATUS_OK) {
+        *out = (const uint32_t *)(void *)arena_copy(arena, (const char *)ids.at,
+                                                    ids.n * sizeof *ids.at);
+        *n_out = (uint32_t)ids.n;
+        if (!*out)
+            status = no_memory(get);
+    }
+    ids_fini(&ids);
+    return status;
 }
 
-static enum status read_sampling(const struct json_get *get, const struct ask_limits *limits,
-                                 struct ask *ask) {
-    struct sampling *sampling = &ask->sampling;
-    take_defaults(limits, sampling);
-    TRY(read_float(get, "temperature", &sampling->temperature));
-    TRY(read_float(get, "top_p", &sampling->top_p));
-    if (sampling->top_p <= 0)
-        return json_get_fail(get, STATUS_INVALID, "top_p", "must be above 0");
-    TRY(read_float(get, "min_p", &sampling->min_p));
-    TRY(read_float(get, "presence_penalty", &sampling->presence));
-    TRY(read_float(get, "frequency_penalty", &sampling->frequency));
-    TRY(read_float(get, "repetition_penalty", &sampling->repetition));
-    if (sampling->repetition <= 0)
-        return json_get_fail(get, STATUS_INVALID, "repetition_penalty", "must be above 0");
-    int64_t top_k = sampling->top_k;
-    TRY(fields_int(get, "top_k", &top_k));
-    sampling->top_k = top_k <= 0 ? 0 : (uint32_t)top_k;
-    if (sampling->top_k >= limits->n_tokens)
-        sampling->top_k = 0; /* keeps every token: off */
-    int64_t seed = 0;
-    TRY(fields_int(get, "seed", &seed));
-    ask->has_seed = json_get_member(get, "seed") != NULL;
-    sampling->seed = (uint64_t)seed;
-    TRY(read_id_list(get, "allowed_token_ids", MESSAGE_ALLOWED_MAX, limits->n_tokens, &ask->arena,
-                     &sampling->allowed_ids, &sampling->n_allowed));
-    for (uint32_t i = 0; i < sampling->n_allowed; i++)
-        TRY(check_text(get, "allowed_token_ids", limits, sampling->allowed_ids[i]));
+static enum status read_string(const struct json_get *get, const struct field_row *row,
+                               struct arena *arena, struct span *out) {
+    struct span text = {0};
+    TRY(json_get_text(get, row->name, (size_t)row->max, &text));
+    if (text.n == 0)
+        return STATUS_OK;
+    char *copy = arena_copy(arena, text.bytes, text.n);
+    if (!copy)
+        return no_memory(get);
+    *out = (struct span){copy, text.n};
     return STATUS_OK;
+}
+
+/* Puts the value of one field where its row says; what is absent stays as it is. */
+static enum status read_row(const struct json_get *get, const struct field_row *row,
+                            const struct ask_limits *limits, struct ask *ask) {
+    void *to = (char *)ask + row->at;
+    int64_t number = 0;
+    switch (row->type) {
+    case FIELD_BOOL:
+        return json_get_bool(get, row->name, to);
+    case FIELD_INT:
+        number = *(uint32_t *)to;
+        TRY(fields_int(get, row->name, &number));
+        *(uint32_t *)to = (uint32_t)number;
+        return STATUS_OK;
+    case FIELD_INT64:
+        return json_get_int(get, row->name, INT64_MIN, INT64_MAX, to);
+    case FIELD_REAL:
+        return read_real(get, row, to);
+    case FIELD_STRING:
+        return read_string(get, row, &ask->arena, to);
+    case FIELD_IDS:
+        return read_ids(get, row, limits, &ask->arena, to,
+                        (uint32_t *)(void *)((char *)ask + row->n_at));
+    case FIELD_ANY:
+    case FIELD_LIST:
+    case FIELD_OBJECT:
+        break;
+    }
+    ASSERT(false); /* such a row has no `at` */
+    return STATUS_INVALID;
+}
+
+/* What the model's makers mean where a request is silent. */
+static void take_defaults(const struct generation *generation, struct ask *ask) {
+    for (unsigned i = 0; generation && i < GENERATION_FIELDS; i++) {
+        const struct field_row *row = field_find(generation_name((enum generation_field)i));
+        if (!row || !generation->has[i])
+            continue;
+        void *to = (char *)ask + row->at;
+        if (row->type == FIELD_REAL)
+            *(float *)to = (float)generation->value[i];
+        else
+            *(uint32_t *)to = (uint32_t)generation->value[i];
+    }
 }
 
 static enum status read_bias(const struct json_get *get, const struct ask_limits *limits,
@@ -186,8 +201,7 @@ static enum status add_stop(const struct json_get *get, const json_t *value, str
     return STATUS_OK;
 }
 
-static enum status read_stop(const struct json_get *get, const struct ask_limits *limits,
-                             struct ask *ask) {
+static enum status read_stop(const struct json_get *get, struct ask *ask) {
     const json_t *stop = json_get_member(get, "stop");
     if (stop && !json_is_array(stop)) {
         TRY(add_stop(get, stop, ask));
@@ -197,22 +211,10 @@ static enum status read_stop(const struct json_get *get, const struct ask_limits
         for (size_t i = 0; i < json_array_size(list); i++)
             TRY(add_stop(get, json_array_get(list, i), ask));
     }
-    TRY(read_id_list(get, "stop_token_ids", MESSAGE_STOP_IDS_MAX, limits->n_tokens, &ask->arena,
-                     &ask->sampling.stop_ids, &ask->sampling.n_stop_ids));
-    TRY(json_get_bool(get, "include_stop_str_in_output", &ask->include_stop));
-    TRY(json_get_bool(get, "ignore_eos", &ask->sampling.ignore_eos));
-    int64_t min_new = 0;
-    TRY(fields_int(get, "min_tokens", &min_new));
-    ask->sampling.min_new = (uint32_t)min_new;
-    if (ask->has_max_new && ask->sampling.min_new > ask->sampling.max_new)
-        return json_get_fail(get, STATUS_INVALID, "min_tokens",
-                             "must not be above the most tokens asked for (%u)",
-                             ask->sampling.max_new);
     return STATUS_OK;
 }
 
-static enum status read_stream(const struct json_get *get, struct ask *ask) {
-    TRY(json_get_bool(get, "stream", &ask->stream));
+static enum status read_stream_options(const struct json_get *get, struct ask *ask) {
     const json_t *options = NULL;
     TRY(json_get_object(get, "stream_options", &options));
     if (options && !ask->stream)
@@ -225,60 +227,43 @@ static enum status read_stream(const struct json_get *get, struct ask *ask) {
     }
     /* As in vLLM, figures in every chunk are part of asking for usage at all. */
     ask->continuous_usage = ask->continuous_usage && ask->include_usage;
-    TRY(json_get_bool(get, "return_token_ids", &ask->return_token_ids));
-    return json_get_bool(get, "return_tokens_as_token_ids", &ask->tokens_as_ids);
+    return STATUS_OK;
 }
 
-static enum status read_n(const struct json_get *get, struct ask *ask) {
-    int64_t n = 1;
-    TRY(fields_int(get, "n", &n));
-    int64_t best_of = n;
+/* What no row can say of its field: bounds that other fields or the model set. */
+static enum status check_values(const struct json_get *get, const struct ask_limits *limits,
+                                struct ask *ask) {
+    int64_t best_of = ask->n_choices;
     TRY(fields_int(get, "best_of", &best_of));
-    if (best_of != n)
+    if (best_of != ask->n_choices)
         return json_get_fail(get, STATUS_UNSUPPORTED, "best_of",
                              "is not served: it must equal `n` or be left out");
-    if (n * ask->n_prompts > ASK_SEQUENCES_MAX)
+    if (ask->n_choices * ask->n_prompts > ASK_SEQUENCES_MAX)
         return json_get_fail(get, STATUS_INVALID, "n",
                              "times the number of prompts must be at most %d", ASK_SEQUENCES_MAX);
-    ask->n_choices = (uint32_t)n;
+    if (ask->has_max_new && ask->sampling.min_new > ask->sampling.max_new)
+        return json_get_fail(get, STATUS_INVALID, "min_tokens",
+                             "must not be above the most tokens asked for (%u)",
+                             ask->sampling.max_new);
+    if (ask->truncate > limits->prompt_max)
+        return json_get_fail(get, STATUS_INVALID, "truncate_prompt_tokens",
+                             "must be between 1 and %u", limits->prompt_max);
+    if (ask->sampling.top_k >= limits->n_tokens) /* -1 is as well */
+        ask->sampling.top_k = 0;                 /* keeps every token: off */
+    ask->has_seed = json_get_member(get, "seed") != NULL;
     return STATUS_OK;
 }
 
-static enum status copy_text(const struct json_get *get, const char *name, struct ask *ask,
-                             struct span *out) {
-    struct span text = {0};
-    TRY(json_get_text(get, name, ASK_NAME_BYTES_MAX, &text));
-    if (text.n == 0)
-        return STATUS_OK;
-    char *copy = arena_copy(&ask->arena, text.bytes, text.n);
-    if (!copy)
-        return no_memory(get);
-    *out = (struct span){copy, text.n};
-    return STATUS_OK;
-}
-
-static enum status read_scheduling(const struct json_get *get, const struct ask_limits *limits,
-                                   struct ask *ask) {
-    int64_t priority = 0;
-    TRY(fields_int(get, "priority", &priority));
-    ask->priority = (uint32_t)(priority - INT32_MIN);
-    TRY(copy_text(get, "cache_salt", ask, &ask->cache_salt));
-    TRY(copy_text(get, "request_id", ask, &ask->request_name));
-    TRY(json_get_bool(get, "skip_special_tokens", &ask->skip_special));
-    TRY(json_get_bool(get, "add_special_tokens", &ask->add_special));
-    int64_t truncate = 0;
-    TRY(json_get_int(get, "truncate_prompt_tokens", 1, limits->prompt_max, &truncate));
-    ask->truncate = (uint32_t)truncate;
-    return STATUS_OK;
+/* Bits of enum field_route. */
+static unsigned route_of(const struct ask *ask) {
+    unsigned route = ask->is_chat ? FIELD_CHAT : FIELD_COMPLETIONS;
+    return ask->only_tokens ? route | FIELD_TOKENIZE : route;
 }
 
 /* Refuses by name what is known but not served on this route, and notes what nobody knows. */
-static enum status check_names(const struct json_get *get, struct ask *ask) {
-    unsigned route = ask->is_chat ? FIELD_CHAT : FIELD_COMPLETIONS;
+static enum status check_names(const struct json_get *get, unsigned route, struct ask *ask) {
     const char *name;
     json_t *value;
-    if (ask->only_tokens)
-        route |= FIELD_TOKENIZE;
     json_object_foreach((json_t *)get->object, name, value) {
         const struct field_row *row = field_find(name);
         if (!row || !((row->served | row->refused | row->idle) & route)) {
@@ -315,12 +300,16 @@ static enum status refuse_values(const struct json_get *get) {
 
 enum status fields_read(const struct json_get *get, const struct ask_limits *limits,
                         struct ask *ask) {
-    TRY(check_names(get, ask));
+    unsigned route = route_of(ask);
+    TRY(check_names(get, route, ask));
     TRY(refuse_values(get));
-    TRY(read_n(get, ask));
-    TRY(read_sampling(get, limits, ask));
+    take_defaults(limits->generation, ask);
+    const struct field_row *row;
+    for (size_t i = 0; (row = field_nth(i)) != NULL; i++)
+        if (row->at > 0 && (row->served & route))
+            TRY(read_row(get, row, limits, ask));
     TRY(read_bias(get, limits, ask));
-    TRY(read_stop(get, limits, ask));
-    TRY(read_stream(get, ask));
-    return read_scheduling(get, limits, ask);
+    TRY(read_stop(get, ask));
+    TRY(read_stream_options(get, ask));
+    return check_values(get, limits, ask);
 }

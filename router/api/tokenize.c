@@ -11,14 +11,12 @@ static enum status parse_tokenize(const json_t *root, const struct ask_limits *l
     if (has_messages && json_get_member(&get, "prompt"))
         return json_get_fail(&get, STATUS_INVALID, "prompt", "and `messages` exclude each other");
     ask->only_tokens = true;
-    if (has_messages) {
-        TRY(dialect_chat.parse(root, limits, ask, error));
-    } else {
-        TRY(dialect_completions.parse(root, limits, ask, error));
-        if (ask->n_prompts != 1)
-            return json_get_fail(&get, STATUS_INVALID, "prompt", "must be one prompt");
-    }
-    return json_get_bool(&get, "return_token_strs", &ask->return_strings);
+    if (has_messages)
+        return dialect_chat.parse(root, limits, ask, error);
+    TRY(dialect_completions.parse(root, limits, ask, error));
+    if (ask->n_prompts != 1)
+        return json_get_fail(&get, STATUS_INVALID, "prompt", "must be one prompt");
+    return STATUS_OK;
 }
 
 static void put_tokens(const struct reply *reply, struct buf *out) {

@@ -82,7 +82,7 @@ static struct request_spec spec_of(const struct call *call, uint32_t at) {
         .hashes = hashes->keys,
         .n_hashes = hashes->n,
         .salt = call->salt,
-        .priority = ask->priority,
+        .priority = (uint32_t)ask->priority + 0x80000000u, /* the same order, unsigned */
         .deadline_ns = call->deadline_ns,
         .sampling = ask->sampling,
     };

@@ -48,6 +48,9 @@ START_TEST(rows_are_in_order_and_say_one_thing_of_a_route) {
                           (row->served | row->refused | row->idle) != 0,
                       "%s", row->name);
         ck_assert_msg(row->min <= row->max, "%s", row->name);
+        ck_assert_msg(row->at == 0 || row->served, "%s", row->name);
+        for (size_t k = 0; row->at > 0 && k < i; k++)
+            ck_assert_msg(field_nth(k)->at != row->at, "%s: as %s", row->name, field_nth(k)->name);
     }
     ck_assert_ptr_null(field_find("frobnicate"));
 }
@@ -138,10 +141,25 @@ static const char *use_of(const struct field_row *row, unsigned bit) {
     return row->served & bit ? "served" : row->refused & bit ? "refused" : "";
 }
 
+static void put_bounds(struct buf *out, const struct field_row *row) {
+    if (row->type == FIELD_STRING && row->max != 0)
+        buf_printf(out, ", at most %g bytes", row->max);
+    else if (row->type == FIELD_IDS)
+        buf_printf(out, ", at most %g%s", row->max, row->has_text ? ", each with text" : "");
+    else if (row->is_above)
+        buf_printf(out, ", above %g, at most %g", row->min, row->max);
+    else if (row->min != 0 || row->max != 0)
+        buf_printf(out, ", %.10g to %.10g", row->min, row->max);
+}
+
 /* The three lists of docs/http-api.md. */
 static void put_docs(struct buf *out) {
-    static const char *const types[] = {"any",    "bool", "integer", "number",
-                                        "string", "list", "object"};
+    static const char *const types[] = {
+        [FIELD_ANY] = "any",         [FIELD_BOOL] = "bool",
+        [FIELD_INT] = "integer",     [FIELD_INT64] = "integer, any of 64 bits",
+        [FIELD_REAL] = "number",     [FIELD_STRING] = "string",
+        [FIELD_IDS] = "list of ids", [FIELD_LIST] = "list",
+        [FIELD_OBJECT] = "object"};
     buf_puts(out, "| field | type and bounds | without it | chat | completions |\n"
                   "|---|---|---|---|---|\n");
     for (size_t i = 0; field_nth(i); i++) {
@@ -149,8 +167,7 @@ static void put_docs(struct buf *out) {
         if (!row->served)
             continue;
         buf_printf(out, "| `%s` | %s", row->name, types[row->type]);
-        if (row->min != 0 || row->max != 0)
-            buf_printf(out, ", %.10g to %.10g", row->min, row->max);
+        put_bounds(out, row);
         if (row->says)
             buf_printf(out, "; %s", row->says);
         buf_printf(out, " | %s | %s | %s |\n", row->otherwise ? row->otherwise : "",

@@ -191,7 +191,8 @@ START_TEST(values_arrive_where_they_belong) {
              "\"include_stop_str_in_output\":true,\"skip_special_tokens\":false,"
              "\"stream\":true,\"stream_options\":{\"include_usage\":true,"
              "\"continuous_usage_stats\":true},\"return_token_ids\":true,\"priority\":-1,"
-             "\"cache_salt\":\"t\",\"truncate_prompt_tokens\":100,\"tools\":[{}],"
+             "\"cache_salt\":\"t\",\"request_id\":\"mine\",\"truncate_prompt_tokens\":100,"
+             "\"tools\":[{}],"
              "\"tool_choice\":\"none\"",
              &ask);
     const struct sampling *s = &ask.sampling;
@@ -206,8 +207,30 @@ START_TEST(values_arrive_where_they_belong) {
     ck_assert(s->ignore_eos && s->min_new == 2 && s->max_new == 9 && ask.has_max_new);
     ck_assert(s->want_logprobs && s->n_top == 20 && ask.include_stop && !ask.skip_special);
     ck_assert(ask.stream && ask.include_usage && ask.continuous_usage && ask.return_token_ids);
-    ck_assert_uint_eq(ask.priority, 0x7fffffff);
+    ck_assert_int_eq(ask.priority, -1);
     ck_assert(span_is(ask.cache_salt, "t") && ask.truncate == 100);
+    ck_assert(span_is(ask.request_name, "mine"));
+    ask_fini(&ask);
+}
+END_TEST
+
+START_TEST(bounds_of_the_model_hold) {
+    static const int64_t top_k[][2] = {{-1, 0}, {0, 0}, {999, 999}, {1000, 0}};
+    struct ask ask;
+    for (size_t i = 0; i < sizeof top_k / sizeof *top_k; i++) {
+        char members[64];
+        snprintf(members, sizeof members, "\"top_k\":%d", (int)top_k[i][0]);
+        accepted(&dialect_chat, members, &ask);
+        ck_assert_int_eq(ask.sampling.top_k, top_k[i][1]);
+        ask_fini(&ask);
+    }
+    accepted(&dialect_chat, "\"truncate_prompt_tokens\":4096", &ask);
+    ck_assert_uint_eq(ask.truncate, 4096);
+    ask_fini(&ask);
+    refused(&dialect_chat, "\"truncate_prompt_tokens\":4097", STATUS_INVALID,
+            "truncate_prompt_tokens");
+    accepted(&dialect_chat, "\"return_token_strs\":7", &ask); /* of /tokenize alone */
+    ck_assert_str_eq(ask.unknown, "return_token_strs");
     ask_fini(&ask);
 }
 END_TEST
@@ -481,6 +504,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, a_known_field_that_is_not_served_is_named);
     tcase_add_test(tests, null_is_absent_and_neutral_values_ask_for_nothing);
     tcase_add_test(tests, values_arrive_where_they_belong);
+    tcase_add_test(tests, bounds_of_the_model_hold);
     tcase_add_test(tests, ids_without_text_are_no_answer_but_may_be_in_prompts);
     tcase_add_test(tests, completions_take_all_four_prompt_forms);
     tcase_add_test(tests, echo_allows_no_new_tokens);
