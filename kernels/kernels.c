@@ -4,8 +4,16 @@
 
 extern const struct kernels kernels_ref;
 extern const struct kernels kernels_cpu;
+extern const struct kernels kernels_far; /* tests/support/far_kernels.c */
 
-const struct kernels *const kernels_table[] = {&kernels_ref, &kernels_cpu, NULL};
+const struct kernels *const kernels_table[] = {
+    &kernels_ref,
+    &kernels_cpu,
+#ifdef TANDEM_FAR_KERNELS
+    &kernels_far,
+#endif
+    NULL,
+};
 
 const struct kernels *kernels_find(const char *name) {
     for (size_t i = 0; kernels_table[i]; i++)

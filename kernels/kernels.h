@@ -101,7 +101,8 @@ struct kernels_limits {
 
 struct kernels_options {
     uint32_t n_threads; /* 0: one per core the process may use */
-    const char *isa;    /* NULL: best; else "scalar", "avx2", "avx512" (cpu backend), for tests */
+    const char *isa;    /* NULL: best; else one of the backend's isas, for tests */
+    uint32_t device;    /* ordinal, where the backend computes on one */
     struct kernels_limits limits;
 };
 
@@ -117,7 +118,8 @@ struct kernels_batch {
     const uint32_t *variants; /* (B) the rotary table of each sequence; NULL: table 0 for all */
 };
 
-/* A step as the operations take it: see step_begin(). */
+/* A step as the operations take it: see step_begin(). All arrays of the batch are there, but for
+ * variants where one table serves all. */
 struct kernels_step {
     struct kernels_batch batch;
     const uint32_t *rows; /* (n_rows) tokens of the batch that choose a next one */
@@ -211,6 +213,7 @@ struct kernels_ctx;
 
 struct kernels {
     const char *name;
+    const char *const *isas; /* what options.isa may name, NULL-terminated; NULL: nothing */
 
     NODISCARD enum status (*open)(const struct kernels_options *options, struct kernels_ctx **ctx,
                                   struct error *error);
@@ -218,6 +221,10 @@ struct kernels {
 
     /* What decides the bits of this context's results: equal text, equal numbers. */
     const char *(*numerics)(const struct kernels_ctx *ctx);
+
+    /* Bytes of a device's memory that are free now. NULL where memory of alloc() is memory of the
+     * host (kernels_on_host()). STATUS_NOT_FOUND: there is no such device. */
+    NODISCARD enum status (*free_bytes)(uint32_t device, uint64_t *n_bytes, struct error *error);
 
     /* Memory the operations work on (weights, KV, activations): 64-byte aligned, zeroed; huge pages
      * where they help. NULL when there is none. */
@@ -231,15 +238,18 @@ struct kernels {
 
     /* The operations of a step stand between these two. step_begin() takes the arrays of `step` from
      * memory of the host and replaces them by what the operations take, good until step_end(); the
-     * host's may change once it has returned. step_end() waits until all is done. Anything but
+     * host's may change once it has returned. Counts of tokens and rows may be larger afterwards,
+     * within the limits: what operations compute for these means nothing. step_end() waits until
+     * all is done. Anything but
      * STATUS_OK means that the device failed: what was computed since the last STATUS_OK means
      * nothing, and nothing more will be computed. */
     void (*step_begin)(struct kernels_ctx *ctx, struct kernels_step *step);
     NODISCARD enum status (*step_end)(struct kernels_ctx *ctx);
 
     /* mark(): number i stands for all operations called so far; marked(): the highest number whose
-     * operations are done, 0 before the first of a step; never waits. Numbers rise within a step.
-     * Both NULL where an operation is done when it returns. */
+     * operations are done, 0 before the first of a step, UINT32_MAX once the device has failed;
+     * never waits. Numbers rise within a step. Both NULL where an operation is done when it
+     * returns. */
     void (*mark)(struct kernels_ctx *ctx, uint32_t number);
     uint32_t (*marked)(struct kernels_ctx *ctx);
 
@@ -325,6 +335,11 @@ static inline size_t moe_scratch(uint32_t n_rows, uint32_t n_active, uint32_t di
     /* a wave's rows gathered, their inner and outer activations; each pair's row and weight */
     return moe_wave(n_rows, n_active) * (2 * (size_t)dim + expert_dim) +
            2 * (size_t)n_rows * n_active;
+}
+
+/* Whether the host may read and write memory of alloc() itself, and share it. */
+static inline bool kernels_on_host(const struct kernels *kernels) {
+    return !kernels->free_bytes;
 }
 
 /* The table of backends; NULL when there is none of that name. Walked by tests/conform. */

@@ -140,8 +140,11 @@ static void cpu_gather_rows(struct kernels_ctx *ctx, float *out, const float *x,
         memcpy(out + (size_t)i * dim, x + (size_t)rows[i] * dim, dim * sizeof *out);
 }
 
+static const char *const isas[] = {"scalar", "avx2", "avx512", NULL};
+
 const struct kernels kernels_cpu = {
     .name = "cpu",
+    .isas = isas,
     .open = cpu_open,
     .close = cpu_close,
     .numerics = cpu_numerics,

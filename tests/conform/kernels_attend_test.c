@@ -96,6 +96,41 @@ static void fill_table(const struct scene *scene, uint32_t seq, uint32_t first, 
     }
 }
 
+/* What a scene's operations read and write, in a subject's memory. */
+struct placed {
+    float *qkv;
+    float *result;
+    float *cosines;
+    float *sines;
+    float *q_scale;
+    float *gains;
+    float *alibi;
+    void *cache;
+};
+
+static size_t angles_of(const struct shape *shape) {
+    return (size_t)shape->n_variants * BLOCKS * KV_BLOCK_TOKENS *
+           (shape->rope_dims / 2 + 1); /* never none */
+}
+
+static struct placed scene_place(const struct scene *scene, struct subject *subject) {
+    const struct shape *shape = &scene->shape;
+    void *cache = new_cache(shape);
+    struct placed placed = {
+        .qkv = subject_floats(subject, NULL, N_TOKENS * scene->width),
+        .result =
+            subject_floats(subject, NULL, (size_t)N_TOKENS * shape->n_heads * shape->head_dim),
+        .cosines = subject_floats(subject, scene->cosines, angles_of(shape)),
+        .sines = subject_floats(subject, scene->sines, angles_of(shape)),
+        .q_scale = subject_floats(subject, scene->q_scale, (size_t)BLOCKS * KV_BLOCK_TOKENS),
+        .gains = subject_floats(subject, scene->gains, (size_t)2 * shape->head_dim),
+        .alibi = subject_floats(subject, scene->alibi, 16),
+        .cache = subject_bytes(subject, cache, N_BLOCKS * block_bytes(shape)),
+    };
+    free(cache);
+    return placed;
+}
+
 /* A step over some tokens: rotation, cache and attention; outputs go to their place in `out`. */
 struct step {
     uint32_t n_seqs;
@@ -104,14 +139,15 @@ struct step {
     uint32_t n[N_SEQS];
 };
 
-static void run_step(const struct scene *scene, const struct kernels *kernels,
-                     struct kernels_ctx *ctx, const struct step *step, void *cache, float *out) {
+static void run_step(const struct scene *scene, const struct subject *subject,
+                     const struct placed *at, const struct step *step, float *out) {
     const struct shape *shape = &scene->shape;
     size_t out_width = (size_t)shape->n_heads * shape->head_dim;
     uint32_t positions[N_TOKENS];
     uint32_t seq_begin[N_SEQS + 1] = {0};
     uint32_t tables[N_SEQS * BLOCKS];
     uint32_t variants[N_SEQS];
+    static uint32_t ids[N_TOKENS];
     float *qkv = malloc(N_TOKENS * scene->width * sizeof *qkv);
     float *result = malloc(N_TOKENS * out_width * sizeof *result);
     uint32_t t = 0;
@@ -129,6 +165,7 @@ static void run_step(const struct scene *scene, const struct kernels *kernels,
     }
     struct kernels_batch batch = {.n_tokens = t,
                                   .n_seqs = step->n_seqs,
+                                  .ids = ids,
                                   .positions = positions,
                                   .seq_begin = seq_begin,
                                   .block_tables = tables,
@@ -137,20 +174,24 @@ static void run_step(const struct scene *scene, const struct kernels *kernels,
     struct rope rope = {.layout = shape->layout,
                         .dims = shape->rope_dims,
                         .n_variants = shape->n_variants,
-                        .cos = scene->cosines,
-                        .sin = scene->sines,
-                        .q_scale = shape->has_q_scale ? scene->q_scale : NULL,
-                        .q_norm = shape->has_norm ? scene->gains : NULL,
-                        .k_norm = shape->has_norm ? scene->gains + shape->head_dim : NULL,
+                        .cos = at->cosines,
+                        .sin = at->sines,
+                        .q_scale = shape->has_q_scale ? at->q_scale : NULL,
+                        .q_norm = shape->has_norm ? at->gains : NULL,
+                        .k_norm = shape->has_norm ? at->gains + shape->head_dim : NULL,
                         .norm_eps = 1e-6f};
-    struct kernels_kv kv = {.base = cache,
+    struct kernels_kv kv = {.base = at->cache,
                             .block_bytes = block_bytes(shape),
                             .n_kv_heads = shape->n_kv_heads,
                             .head_dim = shape->head_dim,
                             .format = shape->format};
-    kernels->rope_kv(ctx, qkv, &batch, &rope, &kv);
-    kernels->attend(ctx, result, qkv, &batch, &kv, 0.125f, shape->has_alibi ? scene->alibi : NULL,
-                    shape->window);
+    subject_write(subject, at->qkv, qkv, t * scene->width * sizeof *qkv);
+    struct kernels_step begun = subject_begin(subject, &batch, NULL, 0);
+    subject->kernels->rope_kv(subject->ctx, at->qkv, &begun.batch, &rope, &kv);
+    subject->kernels->attend(subject->ctx, at->result, at->qkv, &begun.batch, &kv, 0.125f,
+                             shape->has_alibi ? at->alibi : NULL, shape->window);
+    subject_end(subject);
+    subject_read(subject, result, at->result, t * out_width * sizeof *result);
     for (uint32_t s = 0; s < step->n_seqs; s++)
         memcpy(out + (scene->begin[step->seqs[s]] + step->first[s]) * out_width,
                result + seq_begin[s] * out_width, step->n[s] * out_width * sizeof *out);
@@ -173,8 +214,7 @@ static void scene_init(struct scene *scene, const struct shape *shape) {
         scene->begin[s + 1] = scene->begin[s] + lengths[s];
     scene->width = (size_t)(shape->n_heads + 2 * shape->n_kv_heads) * shape->head_dim;
     size_t out_width = (size_t)shape->n_heads * shape->head_dim;
-    size_t n_angles = (size_t)shape->n_variants * BLOCKS * KV_BLOCK_TOKENS *
-                      (shape->rope_dims / 2 + 1); /* never none */
+    size_t n_angles = angles_of(shape);
     scene->qkv = malloc(N_TOKENS * scene->width * sizeof(float));
     scene->expected = malloc(N_TOKENS * out_width * sizeof(float));
     scene->cosines = malloc(n_angles * sizeof(float));
@@ -189,10 +229,12 @@ static void scene_init(struct scene *scene, const struct shape *shape) {
         scene->alibi[i] = 0.5f / (float)(i + 1);
     for (uint32_t i = 0; i < N_BLOCKS; i++)
         scene->tables[i] = i * 31 % N_BLOCKS; /* 31 and 78 have no common factor */
-    scene->blocks = new_cache(shape);
+    scene->blocks = malloc(N_BLOCKS * block_bytes(shape));
     struct subject ref = subject_ref(&scene->limits);
+    struct placed placed = scene_place(scene, &ref);
     struct step all = {.n_seqs = N_SEQS, .seqs = {0, 1, 2}, .n = {300, 37, 150}};
-    run_step(scene, ref.kernels, ref.ctx, &all, scene->blocks, scene->expected);
+    run_step(scene, &ref, &placed, &all, scene->expected);
+    subject_read(&ref, scene->blocks, placed.cache, N_BLOCKS * block_bytes(shape));
     subject_close(&ref);
 }
 
@@ -206,9 +248,11 @@ static void scene_fini(struct scene *scene) {
 }
 
 /* All sequences, each in chunks of `chunk` tokens, side by side; those that are done drop out. */
-static void check_chunks(const struct scene *scene, const struct subject *subject, uint32_t chunk) {
+static void check_chunks(const struct scene *scene, struct subject *subject, uint32_t chunk) {
     size_t n_out = (size_t)N_TOKENS * scene->shape.n_heads * scene->shape.head_dim;
-    void *cache = new_cache(&scene->shape);
+    size_t cache_bytes = N_BLOCKS * block_bytes(&scene->shape);
+    struct placed placed = scene_place(scene, subject);
+    void *cache = malloc(cache_bytes);
     float *out = calloc(n_out, sizeof *out);
     uint32_t done[N_SEQS] = {0};
     for (;;) {
@@ -225,7 +269,7 @@ static void check_chunks(const struct scene *scene, const struct subject *subjec
         }
         if (step.n_seqs == 0)
             break;
-        run_step(scene, subject->kernels, subject->ctx, &step, cache, out);
+        run_step(scene, subject, &placed, &step, out);
         for (uint32_t i = 0; i < step.n_seqs; i++)
             done[step.seqs[i]] += step.n[i];
     }
@@ -234,7 +278,9 @@ static void check_chunks(const struct scene *scene, const struct subject *subjec
             ck_abort_msg("%s %s, %u threads, chunks of %u: output %zu is %a, reference %a",
                          subject->kernels->name, subject->isa ? subject->isa : "",
                          subject->n_threads, chunk, i, (double)out[i], (double)scene->expected[i]);
-    ck_assert_int_eq(memcmp(cache, scene->blocks, N_BLOCKS * block_bytes(&scene->shape)), 0);
+    subject_read(subject, cache, placed.cache, cache_bytes);
+    ck_assert_int_eq(memcmp(cache, scene->blocks, cache_bytes), 0);
+    subject_drop(subject);
     free(cache);
     free(out);
 }
@@ -247,8 +293,8 @@ static const uint32_t chunks[] = {1, 7, 16, 64, 300};
 static bool is_checked(const struct subject *subject, size_t chunk) {
     if (strcmp(subject->kernels->numerics(subject->ctx), NUMERICS_TEXT) != 0)
         return false;
-    if (strcmp(subject->kernels->name, "ref") == 0)
-        return chunks[chunk] == 7; /* the reference is slow */
+    if (!subject->isa)
+        return chunks[chunk] == 7; /* the reference, and what stands in for a device, are slow */
 #ifdef TANDEM_SANITIZED
     return (chunk + subject->n_threads) % 3 == 0;
 #else
@@ -272,22 +318,41 @@ END_TEST
 
 #define ROPE_TOKENS 21
 
-/* Tokens of two sequences, each with its own table, from positions of their own. */
-static void rotate_by(const struct subject *subject, const struct rope *rope,
-                      const struct kernels_kv *kv, float *qkv) {
+/* Tokens of two sequences, each with its own table, from positions of their own. Tables and cache
+ * are the host's. */
+static void rotate_by(struct subject *subject, const struct rope *rope, const struct kernels_kv *kv,
+                      float *qkv) {
     static const uint32_t seq_begin[] = {0, 9, ROPE_TOKENS};
     static const uint32_t tables[] = {3, 0, UINT32_MAX, 2, 1, UINT32_MAX};
+    static const uint32_t ids[ROPE_TOKENS];
     uint32_t positions[ROPE_TOKENS];
+    size_t n = (size_t)ROPE_TOKENS * 4 * kv->head_dim;
+    size_t n_angles = (size_t)2 * 32 * (rope->dims / 2);
+    struct rope at = *rope;
+    struct kernels_kv at_kv = *kv;
+    at.cos = subject_floats(subject, rope->cos, n_angles);
+    at.sin = subject_floats(subject, rope->sin, n_angles);
+    at.q_scale = rope->q_scale ? subject_floats(subject, rope->q_scale, 32) : NULL;
+    at.q_norm = rope->q_norm ? subject_floats(subject, rope->q_norm, kv->head_dim) : NULL;
+    at.k_norm = rope->k_norm ? subject_floats(subject, rope->k_norm, kv->head_dim) : NULL;
+    at_kv.base = subject_bytes(subject, kv->base, 4 * kv->block_bytes);
+    float *at_qkv = subject_floats(subject, qkv, n);
     for (uint32_t t = 0; t < ROPE_TOKENS; t++)
         positions[t] = t < 9 ? 5 + t : t + 3;
     struct kernels_batch batch = {.n_tokens = ROPE_TOKENS,
                                   .n_seqs = 2,
+                                  .ids = ids,
                                   .positions = positions,
                                   .seq_begin = seq_begin,
                                   .block_tables = tables,
                                   .block_table_stride = 3,
                                   .variants = (const uint32_t[]){1, 0}};
-    subject->kernels->rope_kv(subject->ctx, qkv, &batch, rope, kv);
+    struct kernels_step step = subject_begin(subject, &batch, NULL, 0);
+    subject->kernels->rope_kv(subject->ctx, at_qkv, &step.batch, &at, &at_kv);
+    subject_end(subject);
+    subject_read(subject, qkv, at_qkv, n * sizeof *qkv);
+    subject_read(subject, kv->base, at_kv.base, 4 * kv->block_bytes);
+    subject_drop(subject);
 }
 
 static const uint32_t odd_heads[] = {8, 10, 18, 30, 42, 50, 90, 100, 172, 250};
@@ -354,7 +419,7 @@ START_TEST(a_head_is_normed_as_a_row_is) {
     float qkv[ROPE_TOKENS * 4 * dim];
     float copy[ROPE_TOKENS * 4 * dim];
     float gains[2 * dim];
-    float normed[dim];
+    float normed[ROPE_TOKENS * 4 * dim]; /* each head as a row of its own */
     static float cache[4 * 2 * dim * KV_BLOCK_TOKENS];
     fill_random(&random, gains, (size_t)2 * dim);
     fill_random(&random, qkv, sizeof qkv / sizeof *qkv);
@@ -368,13 +433,16 @@ START_TEST(a_head_is_normed_as_a_row_is) {
     for (uint32_t i = 0; subject_next(&subject, &i, &limits);) {
         memcpy(copy, qkv, sizeof qkv);
         rotate_by(&subject, &rope, &kv, copy);
-        for (uint32_t head = 0; head < ROPE_TOKENS * 4; head++) {
-            const float *before = qkv + (size_t)head * dim;
-            const float *gain = head % 4 < 2 ? gains : gains + dim;
-            subject.kernels->norm(subject.ctx, normed, before, gain, 1e-6f, 1, dim);
-            ck_assert_mem_eq(copy + (size_t)head * dim, head % 4 < 3 ? normed : before,
-                             sizeof normed);
-        }
+        float *at = subject_floats(&subject, qkv, sizeof qkv / sizeof *qkv);
+        float *at_normed = subject_floats(&subject, NULL, sizeof qkv / sizeof *qkv);
+        float *at_gains = subject_floats(&subject, gains, (size_t)2 * dim);
+        for (size_t head = 0; head < ROPE_TOKENS * 4; head++)
+            subject.kernels->norm(subject.ctx, at_normed + head * dim, at + head * dim,
+                                  head % 4 < 2 ? at_gains : at_gains + dim, 1e-6f, 1, dim);
+        subject_read(&subject, normed, at_normed, sizeof normed);
+        for (size_t head = 0; head < ROPE_TOKENS * 4; head++)
+            ck_assert_mem_eq(copy + head * dim, (head % 4 < 3 ? normed : qkv) + head * dim,
+                             dim * sizeof *qkv);
         subject_close(&subject);
     }
 }

@@ -105,7 +105,7 @@ static void experts_free(const struct scene *scene, const struct subject *subjec
 }
 
 /* m rows from `shift` on, around the end. Experts that none of them chose have no memory. */
-static void run_rows(const struct scene *scene, const struct subject *subject,
+static void run_rows(const struct scene *scene, struct subject *subject,
                      const struct experts *experts, uint32_t shift, uint32_t m, float *out) {
     const struct moe_case *test = scene->test;
     size_t dim = test->dim;
@@ -113,8 +113,6 @@ static void run_rows(const struct scene *scene, const struct subject *subject,
     float *x = malloc(m * dim * sizeof *x);
     uint32_t *ids = malloc(m * n_active * sizeof *ids);
     float *weights = malloc(m * n_active * sizeof *weights);
-    float *scratch =
-        malloc(moe_scratch(m, test->n_active, test->dim, test->expert_dim) * sizeof *scratch);
     struct weight *gate_up = calloc(test->n_experts, sizeof *gate_up);
     struct weight *down = calloc(test->n_experts, sizeof *down);
     for (uint32_t e = 0; e < test->n_experts; e++) {
@@ -134,14 +132,41 @@ static void run_rows(const struct scene *scene, const struct subject *subject,
         }
     }
     memset(out, 0xff, m * dim * sizeof *out);
-    subject->kernels->moe_ffn(subject->ctx, out, x, ids, weights, m, test->n_active, gate_up, down,
-                              test->n_experts, scratch);
+    float *at_out = subject_floats(subject, out, m * dim);
+    float *scratch =
+        subject_floats(subject, NULL, moe_scratch(m, test->n_active, test->dim, test->expert_dim));
+    subject->kernels->moe_ffn(subject->ctx, at_out, subject_floats(subject, x, m * dim),
+                              subject_ids(subject, ids, m * n_active),
+                              subject_floats(subject, weights, m * n_active), m, test->n_active,
+                              gate_up, down, test->n_experts, scratch);
+    subject_read(subject, out, at_out, m * dim * sizeof *out);
+    subject_drop(subject);
     free(x);
     free(ids);
     free(weights);
-    free(scratch);
     free(gate_up);
     free(down);
+}
+
+struct routes {
+    uint32_t n_rows;
+    uint32_t n_experts;
+    uint32_t n_active;
+    bool normalise;
+};
+
+/* moe_route() on arrays of the host. */
+static void route_rows(struct subject *subject, uint32_t *ids, float *weights, const float *logits,
+                       const struct routes *routes) {
+    size_t n_pairs = (size_t)routes->n_rows * routes->n_active;
+    uint32_t *at_ids = subject_ids(subject, ids, n_pairs);
+    float *at_weights = subject_floats(subject, weights, n_pairs);
+    float *at_logits = subject_floats(subject, logits, (size_t)routes->n_rows * routes->n_experts);
+    subject->kernels->moe_route(subject->ctx, at_ids, at_weights, at_logits, routes->n_rows,
+                                routes->n_experts, routes->n_active, routes->normalise);
+    subject_read(subject, ids, at_ids, n_pairs * sizeof *ids);
+    subject_read(subject, weights, at_weights, n_pairs * sizeof *weights);
+    subject_drop(subject);
 }
 
 static void scene_init(struct scene *scene, const struct moe_case *test) {
@@ -152,8 +177,8 @@ static void scene_init(struct scene *scene, const struct moe_case *test) {
         (struct scene){.test = test,
                        .tensors = calloc(2 * (size_t)test->n_experts, sizeof(struct weight_tensor)),
                        .x = malloc(ROWS_MAX * dim * sizeof(float)),
-                       .ids = malloc(n_pairs * sizeof(uint32_t)),
-                       .weights = malloc(n_pairs * sizeof(float)),
+                       .ids = calloc(n_pairs, sizeof(uint32_t)),
+                       .weights = calloc(n_pairs, sizeof(float)),
                        .expected = malloc(ROWS_MAX * dim * sizeof(float))};
     for (uint32_t e = 0; e < test->n_experts; e++) {
         scene->tensors[2 * e] =
@@ -166,8 +191,8 @@ static void scene_init(struct scene *scene, const struct moe_case *test) {
     for (uint32_t row = 0; row < ROWS_MAX; row += 3) /* one that many rows choose */
         logits[(size_t)row * test->n_experts + test->n_experts / 2] = 30.0f;
     struct subject ref = subject_ref(&limits);
-    ref.kernels->moe_route(ref.ctx, scene->ids, scene->weights, logits, ROWS_MAX, test->n_experts,
-                           test->n_active, false);
+    route_rows(&ref, scene->ids, scene->weights, logits,
+               &(struct routes){ROWS_MAX, test->n_experts, test->n_active, false});
     struct experts experts = experts_pack(scene, &ref);
     for (uint32_t row = 0; row < ROWS_MAX; row++)
         run_rows(scene, &ref, &experts, row, 1, scene->expected + row * dim);
@@ -248,21 +273,21 @@ START_TEST(routes_are_those_of_the_reference) {
     size_t n = (size_t)ROWS_MAX * n_experts;
     size_t n_pairs = (size_t)ROWS_MAX * n_active;
     float *logits = malloc(n * sizeof *logits);
-    uint32_t *ids = malloc(2 * n_pairs * sizeof *ids);
-    float *weights = malloc(2 * n_pairs * sizeof *weights);
+    uint32_t *ids = calloc(2 * n_pairs, sizeof *ids);
+    float *weights = calloc(2 * n_pairs, sizeof *weights);
+    const struct routes wanted = {ROWS_MAX, n_experts, n_active, normalise};
     fill_random(&random, logits, n);
     for (size_t i = 0; i < n / 2; i++) /* many equal ones */
         logits[i] = (float)(int)(logits[i] * 3.0f);
     struct subject ref = subject_ref(&limits);
-    ref.kernels->moe_route(ref.ctx, ids, weights, logits, ROWS_MAX, n_experts, n_active, normalise);
+    route_rows(&ref, ids, weights, logits, &wanted);
     subject_close(&ref);
     struct subject subject;
     for (uint32_t i = 0; subject_next(&subject, &i, &limits);) {
         if (has_reference_numbers(&subject)) {
             memset(ids + n_pairs, 0xff, n_pairs * sizeof *ids);
             memset(weights + n_pairs, 0xff, n_pairs * sizeof *weights);
-            subject.kernels->moe_route(subject.ctx, ids + n_pairs, weights + n_pairs, logits,
-                                       ROWS_MAX, n_experts, n_active, normalise);
+            route_rows(&subject, ids + n_pairs, weights + n_pairs, logits, &wanted);
             compare(&subject, "an expert", ids + n_pairs, ids, n_pairs * sizeof *ids);
             compare(&subject, "a weight", weights + n_pairs, weights, n_pairs * sizeof *weights);
         }
@@ -284,10 +309,10 @@ START_TEST(a_row_that_is_not_a_number_still_has_experts) {
         logits[2 * n_experts + e] = -INFINITY;
     struct subject subject;
     for (uint32_t i = 0; subject_next(&subject, &i, &limits);) {
-        uint32_t ids[rows * n_active];
-        float weights[rows * n_active];
-        subject.kernels->moe_route(subject.ctx, ids, weights, logits, rows, n_experts, n_active,
-                                   false);
+        uint32_t ids[rows * n_active] = {0};
+        float weights[rows * n_active] = {0};
+        route_rows(&subject, ids, weights, logits,
+                   &(struct routes){rows, n_experts, n_active, false});
         for (uint32_t j = 0; j < rows * n_active; j++) {
             ck_assert_uint_eq(ids[j], j % n_active);
             ck_assert(j / n_active == 3 ? weights[j] == 1.0f / n_experts
@@ -298,6 +323,19 @@ START_TEST(a_row_that_is_not_a_number_still_has_experts) {
 }
 END_TEST
 
+/* products (n) = silu(a) * b; sums (n), of which (n_rows, dim) += sigmoid(b) * a. */
+static void gate_rows(struct subject *subject, float *products, float *sums, const float *a,
+                      const float *b, size_t n, uint32_t n_rows, uint32_t dim) {
+    float *at_a = subject_floats(subject, a, n), *at_b = subject_floats(subject, b, n);
+    float *at_products = subject_floats(subject, NULL, n);
+    float *at_sums = subject_floats(subject, sums, n);
+    subject->kernels->silu_mul(subject->ctx, at_products, at_a, at_b, n);
+    subject->kernels->add_gated(subject->ctx, at_sums, at_a, at_b, n_rows, dim);
+    subject_read(subject, products, at_products, n * sizeof *products);
+    subject_read(subject, sums, at_sums, n * sizeof *sums);
+    subject_drop(subject);
+}
+
 START_TEST(gates_have_the_bits_of_the_reference) {
     enum { n = 100003, dim = 301, rows = 37 };
     struct random random = {11};
@@ -307,20 +345,18 @@ START_TEST(gates_have_the_bits_of_the_reference) {
     float *expected = b + n;
     float *sums = expected + n;
     fill_random(&random, floats, (size_t)3 * n);
-    struct subject ref = subject_ref(&limits);
-    ref.kernels->silu_mul(ref.ctx, expected, a, b, n);
     memcpy(sums, floats, n * sizeof *sums);
-    ref.kernels->add_gated(ref.ctx, sums, a, b, rows, dim);
+    struct subject ref = subject_ref(&limits);
+    gate_rows(&ref, expected, sums, a, b, n, rows, dim);
     subject_close(&ref);
-    float *out = malloc(n * sizeof *out);
+    float *out = malloc((size_t)2 * n * sizeof *out);
     struct subject subject;
     for (uint32_t i = 0; subject_next(&subject, &i, &limits);) {
         if (has_reference_numbers(&subject)) {
-            subject.kernels->silu_mul(subject.ctx, out, a, b, n);
+            memcpy(out + n, floats, n * sizeof *out);
+            gate_rows(&subject, out, out + n, a, b, n, rows, dim);
             compare(&subject, "silu_mul", out, expected, n * sizeof *out);
-            memcpy(out, floats, n * sizeof *out);
-            subject.kernels->add_gated(subject.ctx, out, a, b, rows, dim);
-            compare(&subject, "add_gated", out, sums, n * sizeof *out);
+            compare(&subject, "add_gated", out + n, sums, n * sizeof *out);
         }
         subject_close(&subject);
     }

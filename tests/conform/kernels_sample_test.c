@@ -92,7 +92,6 @@ START_TEST(choices_are_those_of_the_reference) {
     uint32_t n = vocabularies[_i % 5];
     enum { rows = 5 };
     float *logits = malloc(rows * (size_t)n * sizeof *logits);
-    float *copy = malloc(rows * (size_t)n * sizeof *copy);
     struct sample_params params[rows];
     for (int r = 0; r < rows; r++) {
         fill_logits(&random, logits + (size_t)r * n, n);
@@ -103,8 +102,8 @@ START_TEST(choices_are_those_of_the_reference) {
     for (uint32_t i = 0; subject_next(&subject, &i, &sampling_limits);) {
         struct sample_result results[rows];
         memset(results, 0xa5, sizeof results);
-        memcpy(copy, logits, rows * (size_t)n * sizeof *copy);
-        subject.kernels->sample(subject.ctx, copy, rows, n, params, results);
+        float *at = subject_floats(&subject, logits, rows * (size_t)n);
+        subject.kernels->sample(subject.ctx, at, rows, n, params, results);
         for (int r = 0; i == 1 && r < rows; r++)
             expected[r] = results[r];
         for (int r = 0; r < rows; r++) {
@@ -123,7 +122,6 @@ START_TEST(choices_are_those_of_the_reference) {
         subject_close(&subject);
     }
     free(logits);
-    free(copy);
 }
 END_TEST
 
@@ -136,7 +134,8 @@ static uint32_t chosen_of(struct subject *subject, const float *first, uint32_t 
     struct sample_result result;
     for (uint32_t i = 0; i < n; i++)
         logits[i] = i < n_first ? first[i] : -1000.0f;
-    subject->kernels->sample(subject->ctx, logits, 1, n, params, &result);
+    subject->kernels->sample(subject->ctx, subject_floats(subject, logits, n), 1, n, params,
+                             &result);
     ck_assert(result.valid);
     return result.id;
 }
@@ -167,7 +166,7 @@ START_TEST(a_top_p_next_to_one_is_as_the_reference_has_it) {
     static const float top_ps[] = {0.99999994f, 0.9999999f, 0.9999998f};
     enum { n = VOCAB_MAX_TESTED };
     struct random random = {(uint64_t)_i + 77};
-    float *logits = malloc(n * sizeof *logits), *copy = malloc(n * sizeof *copy);
+    float *logits = malloc(n * sizeof *logits);
     float width = 16.0f + 8.0f * random_unit(random_next(&random));
     for (int i = 0; i < n; i++)
         logits[i] = -width * random_unit(random_next(&random));
@@ -177,15 +176,14 @@ START_TEST(a_top_p_next_to_one_is_as_the_reference_has_it) {
     struct sample_result expected = {0};
     for (uint32_t i = 0; subject_next(&subject, &i, &sampling_limits);) {
         struct sample_result result;
-        memcpy(copy, logits, n * sizeof *copy);
-        subject.kernels->sample(subject.ctx, copy, 1, n, &params, &result);
+        float *at = subject_floats(&subject, logits, n);
+        subject.kernels->sample(subject.ctx, at, 1, n, &params, &result);
         if (i == 1)
             expected = result;
         ck_assert_uint_eq(result.id, expected.id);
         subject_close(&subject);
     }
     free(logits);
-    free(copy);
 }
 END_TEST
 

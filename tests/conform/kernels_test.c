@@ -59,23 +59,27 @@ static void reference_rows(const struct linear_case *test, const struct weight_s
     struct subject ref = subject_ref(&small);
     size_t n_bytes;
     struct weight weight = subject_pack(&ref, source, &n_bytes);
-    weight.bias = bias;
     size_t width = test->epilogue == EPILOGUE_SILU_MUL ? test->n / 2 : test->n;
-    memcpy(out, residual, ROWS_MAX * width * sizeof *out);
+    float *at_x = subject_floats(&ref, x, ROWS_MAX * (size_t)test->k);
+    float *at_out = subject_floats(&ref, residual, ROWS_MAX * width);
+    weight.bias = bias ? subject_floats(&ref, bias, test->n) : NULL;
     for (uint32_t row = 0; row < ROWS_MAX; row++)
-        ref.kernels->linear(ref.ctx, out + row * width, width, x + (size_t)row * test->k, &weight,
-                            1, test->epilogue);
+        ref.kernels->linear(ref.ctx, at_out + row * width, width, at_x + (size_t)row * test->k,
+                            &weight, 1, test->epilogue);
+    subject_read(&ref, out, at_out, ROWS_MAX * width * sizeof *out);
     subject_unpack(&ref, &weight, n_bytes);
     subject_close(&ref);
 }
 
 /* Batches of m rows that begin at `shift` and wrap around: every row at several places. */
-static void check_batches(const struct subject *subject, const struct linear_case *test,
+static void check_batches(struct subject *subject, const struct linear_case *test,
                           const struct weight *weight, const float *x, const float *residual,
                           const float *expected) {
     size_t width = test->epilogue == EPILOGUE_SILU_MUL ? test->n / 2 : test->n;
     float *batch = malloc(ROWS_MAX * (size_t)test->k * sizeof *batch);
     float *out = malloc(ROWS_MAX * width * sizeof *out);
+    float *at_x = subject_floats(subject, NULL, ROWS_MAX * (size_t)test->k);
+    float *at_out = subject_floats(subject, NULL, ROWS_MAX * width);
     for (size_t b = 0; b < N_BATCH_SIZES; b++)
         for (uint32_t shift = 0; shift < ROWS_MAX; shift += 9) {
             uint32_t m = batch_sizes[b];
@@ -84,7 +88,10 @@ static void check_batches(const struct subject *subject, const struct linear_cas
                 memcpy(batch + (size_t)i * test->k, x + row * test->k, test->k * sizeof *x);
                 memcpy(out + i * width, residual + row * width, width * sizeof *out);
             }
-            subject->kernels->linear(subject->ctx, out, width, batch, weight, m, test->epilogue);
+            subject_write(subject, at_x, batch, m * (size_t)test->k * sizeof *batch);
+            subject_write(subject, at_out, out, m * width * sizeof *out);
+            subject->kernels->linear(subject->ctx, at_out, width, at_x, weight, m, test->epilogue);
+            subject_read(subject, out, at_out, m * width * sizeof *out);
             for (uint32_t i = 0; i < m; i++)
                 compare(subject, test->format, out + i * width,
                         expected + (i + shift) % ROWS_MAX * width, width);
@@ -127,7 +134,7 @@ static void check_linear(struct linear_case *test) {
         if (has_reference_numbers(&subject)) {
             size_t packed_bytes;
             struct weight weight = subject_pack(&subject, &source, &packed_bytes);
-            weight.bias = test->has_bias ? bias : NULL;
+            weight.bias = test->has_bias ? subject_floats(&subject, bias, test->n) : NULL;
             check_batches(&subject, test, &weight, x, residual, expected);
             subject_unpack(&subject, &weight, packed_bytes);
         }
@@ -163,7 +170,7 @@ START_TEST(a_rest_of_a_group_does_not_see_earlier_products) {
     struct weight_tensor floats = random_tensor(&random, "bf16", n, narrow);
     static float x[rows * wide];
     static float narrow_x[rows * narrow];
-    float ignored[rows * n], expected[rows * n], out[rows * n];
+    float expected[rows * n], out[rows * n];
     struct subject subject;
     for (int i = 0; i < rows * wide; i++)
         x[i] = i % 2 ? 1.0f : -1.0f;
@@ -173,8 +180,12 @@ START_TEST(a_rest_of_a_group_does_not_see_earlier_products) {
         size_t n_bytes, n_other;
         struct weight other = subject_pack_tensor(&subject, &ints, &n_other);
         struct weight weight = subject_pack_tensor(&subject, &floats, &n_bytes);
-        subject.kernels->linear(subject.ctx, ignored, n, x, &other, rows, EPILOGUE_NONE);
-        subject.kernels->linear(subject.ctx, to, n, narrow_x, &weight, rows, EPILOGUE_NONE);
+        float *at_x = subject_floats(&subject, x, (size_t)rows * wide);
+        float *at_narrow = subject_floats(&subject, narrow_x, (size_t)rows * narrow);
+        float *at_out = subject_floats(&subject, NULL, (size_t)rows * n);
+        subject.kernels->linear(subject.ctx, at_out, n, at_x, &other, rows, EPILOGUE_NONE);
+        subject.kernels->linear(subject.ctx, at_out, n, at_narrow, &weight, rows, EPILOGUE_NONE);
+        subject_read(&subject, to, at_out, sizeof out);
         for (int j = 0; j < rows * n; j++)
             ck_assert(to[j] == to[j]);
         compare(&subject, "bf16 behind q8_0", to, expected, rows * n);
@@ -186,6 +197,14 @@ START_TEST(a_rest_of_a_group_does_not_see_earlier_products) {
     tensor_free(&floats);
 }
 END_TEST
+
+static void multiply_row(struct subject *subject, float *out, const float *x,
+                         const struct weight *weight) {
+    float *at_out = subject_floats(subject, NULL, weight->n);
+    subject->kernels->linear(subject->ctx, at_out, weight->n, subject_floats(subject, x, weight->k),
+                             weight, 1, EPILOGUE_NONE);
+    subject_read(subject, out, at_out, weight->n * sizeof *out);
+}
 
 START_TEST(merged_and_alternating_parts_equal_their_rows) {
     struct random random = {77};
@@ -205,10 +224,10 @@ START_TEST(merged_and_alternating_parts_equal_their_rows) {
     struct subject ref = subject_ref(&small);
     size_t n_bytes;
     struct weight weight = subject_pack_tensor(&ref, &q, &n_bytes);
-    ref.kernels->linear(ref.ctx, all_q, 40, x, &weight, 1, EPILOGUE_NONE);
+    multiply_row(&ref, all_q, x, &weight);
     subject_unpack(&ref, &weight, n_bytes);
     weight = subject_pack_tensor(&ref, &v, &n_bytes);
-    ref.kernels->linear(ref.ctx, all_v, 12, x, &weight, 1, EPILOGUE_NONE);
+    multiply_row(&ref, all_v, x, &weight);
     subject_unpack(&ref, &weight, n_bytes);
     subject_close(&ref);
     for (int i = 0; i < 9; i++) {
@@ -223,7 +242,7 @@ START_TEST(merged_and_alternating_parts_equal_their_rows) {
         float out[23];
         weight = subject_pack(&subject, &source, &n_bytes);
         ck_assert_uint_eq(weight.n, 23);
-        subject.kernels->linear(subject.ctx, out, 23, x, &weight, 1, EPILOGUE_NONE);
+        multiply_row(&subject, out, x, &weight);
         compare(&subject, "merged parts", out, expected, 23);
         subject_unpack(&subject, &weight, n_bytes);
         subject_close(&subject);
@@ -310,27 +329,35 @@ START_TEST(embeddings_norms_and_gathers_have_the_same_bits) {
     for (int i = 0; i < tokens; i++)
         ids[i] = (uint32_t)random_below(&random, n + 7);
     fill_random(&random, gain, dim);
-    struct kernels_batch batch = {.n_tokens = tokens, .ids = ids};
     struct subject subject;
     for (uint32_t i = 0; subject_next(&subject, &i, &small);) {
         size_t packed;
         struct weight weight = subject_pack_tensor(&subject, &tensor, &packed);
         float(*to)[tokens * dim] = i == 1 ? expected : got; /* the reference is listed first */
-        memset(to, 0, sizeof got);
-        subject.kernels->embed(subject.ctx, to[0], &weight, &batch, 3);
+        float *at[3];
+        for (int j = 0; j < 3; j++)
+            at[j] = subject_floats(&subject, NULL, (size_t)tokens * dim);
+        float *at_gain = subject_floats(&subject, gain, dim);
+        const uint32_t rows[] = {39, 0, 7, 7};
+        const uint32_t *at_rows = subject_ids(&subject, rows, 4);
+        struct kernels_step step = subject_begin_ids(&subject, ids, tokens);
+        subject.kernels->embed(subject.ctx, at[0], &weight, &step.batch, 3);
+        subject.kernels->norm(subject.ctx, at[1], at[0], at_gain, 1e-5f, tokens, dim);
+        subject.kernels->norm(subject.ctx, at[2], at[0], at_gain, 1e-6f, 110, 93);
+        for (int j = 0; j < 3; j++)
+            subject_read(&subject, to[j], at[j], sizeof to[j]);
+        float gathered[4 * dim];
+        subject.kernels->gather_rows(subject.ctx, at[0], at[1], at_rows, 4, dim);
+        subject_end(&subject);
+        subject_read(&subject, gathered, at[0], sizeof gathered);
         for (int t = 0; t < tokens; t++)
             for (int j = 0; j < dim; j++)
                 ck_assert(to[0][t * dim + j] == 0.0f || (ids[t] >= 3 && ids[t] < n + 3));
-        subject.kernels->norm(subject.ctx, to[1], to[0], gain, 1e-5f, tokens, dim);
-        subject.kernels->norm(subject.ctx, to[2], to[0], gain, 1e-6f, 110, 93);
         if (i > 1) {
             compare(&subject, "embed", got[0], expected[0], tokens * dim);
             compare(&subject, "norm", got[1], expected[1], tokens * dim);
             compare(&subject, "norm of 93", got[2], expected[2], tokens * dim);
         }
-        const uint32_t rows[] = {39, 0, 7, 7};
-        float gathered[4 * dim];
-        subject.kernels->gather_rows(subject.ctx, gathered, expected[1], rows, 4, dim);
         for (int r = 0; r < 4; r++)
             compare(&subject, "gather", gathered + r * dim, expected[1] + rows[r] * dim, dim);
         subject_unpack(&subject, &weight, packed);

@@ -60,14 +60,17 @@ static void expected_weights(const struct weight_source *source, uint32_t n, flo
 }
 
 /* A row read back is the formula's value, rounded once to float32. */
-static void check_weights(const struct subject *subject, const struct weight *weight,
+static void check_weights(struct subject *subject, const struct weight *weight,
                           const float *expected) {
     uint32_t ids[N_MAX];
-    float *rows = malloc((size_t)weight->n * weight->k * sizeof *rows);
+    size_t n = (size_t)weight->n * weight->k;
+    float *rows = malloc(n * sizeof *rows), *at_rows = subject_floats(subject, NULL, n);
     for (uint32_t i = 0; i < weight->n; i++)
         ids[i] = i;
-    struct kernels_batch batch = {.n_tokens = weight->n, .ids = ids};
-    subject->kernels->embed(subject->ctx, rows, weight, &batch, 0);
+    struct kernels_step step = subject_begin_ids(subject, ids, weight->n);
+    subject->kernels->embed(subject->ctx, at_rows, weight, &step.batch, 0);
+    subject_end(subject);
+    subject_read(subject, rows, at_rows, n * sizeof *rows);
     for (uint32_t i = 0; i < weight->n; i++)
         for (uint32_t j = 0; j < weight->k; j++) {
             size_t at = (size_t)i * weight->k + j;
@@ -79,7 +82,7 @@ static void check_weights(const struct subject *subject, const struct weight *we
 }
 
 /* Products with a scale and a bias, rows apart; the reference comes first and fills `expected`. */
-static void check_products(const struct subject *subject, struct weight weight, const float *x,
+static void check_products(struct subject *subject, struct weight weight, const float *x,
                            float *expected, bool is_first) {
     enum { stride = N_MAX + 5 };
     static const enum epilogue epilogues[] = {EPILOGUE_NONE, EPILOGUE_ADD, EPILOGUE_SILU_MUL};
@@ -89,18 +92,24 @@ static void check_products(const struct subject *subject, struct weight weight, 
     struct random random = {weight.k};
     fill_random(&random, scale, N_MAX);
     fill_random(&random, bias, N_MAX);
+    const float *at_scale = subject_floats(subject, scale, N_MAX);
+    const float *at_bias = subject_floats(subject, bias, N_MAX);
+    const float *at_x = subject_floats(subject, x, (size_t)ROWS * weight.k);
+    float *at_out = subject_floats(subject, NULL, (size_t)ROWS * stride);
     for (uint32_t e = 0; e < 3; e++) {
         if (epilogues[e] == EPILOGUE_SILU_MUL && weight.n % 2 != 0)
             continue;
-        weight.scale = e == 0 ? NULL : scale;
-        weight.bias = e == 1 ? NULL : bias;
+        weight.scale = e == 0 ? NULL : at_scale;
+        weight.bias = e == 1 ? NULL : at_bias;
         for (uint32_t i = 0; i < ROWS * stride; i++)
             out[i] = (float)(i % 13);
+        subject_write(subject, at_out, out, sizeof out);
         for (uint32_t row = 0, m; row < ROWS; row += m) { /* the reference: one by one */
             m = is_first ? 1 : (row == 0 ? 3 : ROWS - row);
-            subject->kernels->linear(subject->ctx, out + (size_t)row * stride, stride,
-                                     x + (size_t)row * weight.k, &weight, m, epilogues[e]);
+            subject->kernels->linear(subject->ctx, at_out + (size_t)row * stride, stride,
+                                     at_x + (size_t)row * weight.k, &weight, m, epilogues[e]);
         }
+        subject_read(subject, out, at_out, sizeof out);
         float *at = expected + (size_t)e * ROWS * stride;
         if (is_first)
             memcpy(at, out, sizeof out);

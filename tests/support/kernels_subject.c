@@ -7,41 +7,57 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const isas[] = {"scalar", "avx2", "avx512"};
-#define N_ISAS    3
+#define ISAS_MAX  8
 #define N_THREADS 3
 
+struct subject_array {
+    struct subject_array *next;
+    void *memory;
+    size_t n_bytes;
+};
+
 static void name_skipped(const char *kernels, const char *isa, const char *why) {
-    static bool named[N_ISAS];
-    for (int i = 0; i < N_ISAS; i++)
-        if (strcmp(isas[i], isa) == 0 && !named[i]) {
-            named[i] = true;
-            printf("skipped: %s %s: %s\n", kernels, isa, why);
-            fflush(stdout);
-        }
+    static const char *named[ISAS_MAX];
+    for (int i = 0; i < ISAS_MAX; i++) {
+        if (named[i] && strcmp(named[i], isa) == 0)
+            return;
+        if (named[i])
+            continue;
+        named[i] = isa;
+        printf("skipped: %s %s: %s\n", kernels, isa, why);
+        fflush(stdout);
+        return;
+    }
+}
+
+/* The isa-th set that the backend names; NULL past the last one. */
+static const char *isa_of(const struct kernels *kernels, uint32_t isa) {
+    for (uint32_t i = 0; kernels->isas && kernels->isas[i]; i++)
+        if (i == isa)
+            return kernels->isas[i];
+    return NULL;
 }
 
 bool subject_next(struct subject *subject, uint32_t *index, const struct kernels_limits *limits) {
     for (;;) {
         uint32_t i = (*index)++;
-        const struct kernels *kernels = kernels_table[i / (N_ISAS * N_THREADS)];
+        const struct kernels *kernels = kernels_table[i / (ISAS_MAX * N_THREADS)];
         if (!kernels)
             return false;
-        bool has_isas = strcmp(kernels->name, "cpu") == 0;
-        uint32_t isa = i / N_THREADS % N_ISAS;
-        if (!has_isas && (isa != 0 || i % N_THREADS != 0))
+        uint32_t isa = i / N_THREADS % ISAS_MAX;
+        if (kernels->isas ? !isa_of(kernels, isa) : i % (ISAS_MAX * N_THREADS) != 0)
             continue;
 #ifdef __SANITIZE_THREAD__ /* what the others compute is compared in other builds */
-        if (has_isas && i % N_THREADS + 1 < N_THREADS)
+        if (kernels->isas && i % N_THREADS + 1 < N_THREADS)
             continue;
 #endif
         *subject = (struct subject){
-            .kernels = kernels, .isa = has_isas ? isas[isa] : NULL, .n_threads = i % N_THREADS + 1};
+            .kernels = kernels, .isa = isa_of(kernels, isa), .n_threads = i % N_THREADS + 1};
         struct kernels_options options = {
             .n_threads = subject->n_threads, .isa = subject->isa, .limits = *limits};
         struct error error;
         enum status status = kernels->open(&options, &subject->ctx, &error);
-        if (status == STATUS_UNSUPPORTED && has_isas) {
+        if (status == STATUS_UNSUPPORTED && subject->isa) {
             name_skipped(kernels->name, subject->isa, error.text);
             continue;
         }
@@ -51,8 +67,75 @@ bool subject_next(struct subject *subject, uint32_t *index, const struct kernels
 }
 
 void subject_close(struct subject *subject) {
+    subject_drop(subject);
     subject->kernels->close(subject->ctx);
     subject->ctx = NULL;
+}
+
+void *subject_bytes(struct subject *subject, const void *host, size_t n_bytes) {
+    if (n_bytes == 0)
+        return NULL;
+    struct subject_array *array = malloc(sizeof *array);
+    ck_assert_ptr_nonnull(array);
+    *array = (struct subject_array){subject->arrays, subject->kernels->alloc(subject->ctx, n_bytes),
+                                    n_bytes};
+    ck_assert_ptr_nonnull(array->memory);
+    subject->arrays = array;
+    if (host)
+        subject_write(subject, array->memory, host, n_bytes);
+    return array->memory;
+}
+
+float *subject_floats(struct subject *subject, const float *host, size_t n) {
+    return subject_bytes(subject, host, n * sizeof *host);
+}
+
+uint32_t *subject_ids(struct subject *subject, const uint32_t *host, size_t n) {
+    return subject_bytes(subject, host, n * sizeof *host);
+}
+
+void subject_drop(struct subject *subject) {
+    while (subject->arrays) {
+        struct subject_array *array = subject->arrays;
+        subject->arrays = array->next;
+        subject->kernels->dealloc(subject->ctx, array->memory, array->n_bytes);
+        free(array);
+    }
+}
+
+void subject_write(const struct subject *subject, void *to, const void *from, size_t n_bytes) {
+    subject->kernels->put(subject->ctx, to, from, n_bytes);
+}
+
+void subject_read(const struct subject *subject, void *to, const void *from, size_t n_bytes) {
+    subject->kernels->get(subject->ctx, to, from, n_bytes);
+}
+
+struct kernels_step subject_begin(const struct subject *subject, const struct kernels_batch *batch,
+                                  const uint32_t *rows, uint32_t n_rows) {
+    struct kernels_step step = {.batch = *batch, .rows = rows, .n_rows = n_rows};
+    subject->kernels->step_begin(subject->ctx, &step);
+    return step;
+}
+
+struct kernels_step subject_begin_ids(const struct subject *subject, const uint32_t *ids,
+                                      uint32_t n) {
+    uint32_t zeros[64] = {0}, seq_begin[65];
+    ck_assert_uint_le(n, 64);
+    for (uint32_t i = 0; i <= n; i++)
+        seq_begin[i] = i;
+    struct kernels_batch batch = {.n_tokens = n,
+                                  .n_seqs = n,
+                                  .ids = ids,
+                                  .positions = zeros,
+                                  .seq_begin = seq_begin,
+                                  .block_tables = zeros,
+                                  .block_table_stride = 1};
+    return subject_begin(subject, &batch, NULL, 0);
+}
+
+void subject_end(const struct subject *subject) {
+    ck_assert_int_eq(subject->kernels->step_end(subject->ctx), STATUS_OK);
 }
 
 struct subject subject_ref(const struct kernels_limits *limits) {

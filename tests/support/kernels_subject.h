@@ -1,5 +1,5 @@
 /* tests/support/kernels_subject.h: every backend, instruction set and number of threads there is to
- * test, and random tensors for them. */
+ * test, arrays in its memory, and random tensors for them. */
 #pragma once
 
 #include "base/random.h"
@@ -7,11 +7,14 @@
 
 #include <stdbool.h>
 
+struct subject_array;
+
 struct subject {
     const struct kernels *kernels;
     const char *isa; /* NULL: the backend's own choice */
     uint32_t n_threads;
-    struct kernels_ctx *ctx; /* owned while open */
+    struct kernels_ctx *ctx;      /* owned while open */
+    struct subject_array *arrays; /* owned: see subject_bytes() */
 };
 
 /* Opens the index-th subject; false past the last one. A combination that this machine cannot run
@@ -21,6 +24,25 @@ void subject_close(struct subject *subject);
 
 /* The reference, one thread. */
 struct subject subject_ref(const struct kernels_limits *limits);
+
+/* A copy of the host's bytes in the subject's memory, or zeros where host is NULL; it lasts until
+ * subject_drop() or subject_close(). NULL of no bytes. */
+void *subject_bytes(struct subject *subject, const void *host, size_t n_bytes);
+float *subject_floats(struct subject *subject, const float *host, size_t n);
+uint32_t *subject_ids(struct subject *subject, const uint32_t *host, size_t n);
+void subject_drop(struct subject *subject); /* all of them */
+
+/* Bytes of the host into such an array, and back. */
+void subject_write(const struct subject *subject, void *to, const void *from, size_t n_bytes);
+void subject_read(const struct subject *subject, void *to, const void *from, size_t n_bytes);
+
+/* A step of this batch and of rows (n_rows), which are the host's; what it answers is the
+ * operations'. subject_begin_ids(): n sequences of one token, n up to 64, for what looks at ids. */
+struct kernels_step subject_begin(const struct subject *subject, const struct kernels_batch *batch,
+                                  const uint32_t *rows, uint32_t n_rows);
+struct kernels_step subject_begin_ids(const struct subject *subject, const uint32_t *ids,
+                                      uint32_t n);
+void subject_end(const struct subject *subject);
 
 /* Uniform in [-1, 1), with now and then a zero or a value 100 times as large. */
 void fill_random(struct random *random, float *x, size_t n);

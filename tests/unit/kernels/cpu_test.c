@@ -128,6 +128,12 @@ START_TEST(all_paths_claim_the_numbers_of_the_reference) {
     }
     ck_assert_uint_ge(n, 4); /* the reference, and scalar with 1, 2, 3 threads */
     ck_assert_ptr_eq(path_find("scalar"), &path_scalar);
+    for (const struct path *const *path = path_available(); *path; path++) {
+        bool is_listed = false;
+        for (uint32_t i = 0; kernels_cpu.isas[i]; i++)
+            is_listed = is_listed || strcmp(kernels_cpu.isas[i], (*path)->name) == 0;
+        ck_assert_msg(is_listed, "%s is not among the cpu backend's isas", (*path)->name);
+    }
     ck_assert_ptr_eq(kernels_find("cpu"), &kernels_cpu);
     ck_assert_ptr_null(kernels_find("gpu"));
     subject_close(&ref);
@@ -136,23 +142,28 @@ END_TEST
 
 START_TEST(memory_is_aligned_and_zero) {
     static const size_t sizes[] = {1, 4095, 100000, (2u << 20) - 1, 2u << 20, (5u << 20) + 3};
+    unsigned char *bytes = malloc((5u << 20) + 3);
     struct subject subject;
     for (uint32_t i = 0; subject_next(&subject, &i, &limits);) {
         for (size_t j = 0; j < sizeof sizes / sizeof sizes[0]; j++) {
             unsigned char *memory = subject.kernels->alloc(subject.ctx, sizes[j]);
             ck_assert_ptr_nonnull(memory);
             ck_assert_uint_eq((uintptr_t)memory % 64, 0);
+            memset(bytes, 1, sizes[j]);
+            subject_read(&subject, bytes, memory, sizes[j]);
             size_t n_zero = 0;
             for (size_t at = 0; at < sizes[j]; at++)
-                n_zero += memory[at] == 0;
+                n_zero += bytes[at] == 0;
             ck_assert_uint_eq(n_zero, sizes[j]);
-            memset(memory, 1, sizes[j]);
+            memset(bytes, 1, sizes[j]);
+            subject_write(&subject, memory, bytes, sizes[j]);
             subject.kernels->dealloc(subject.ctx, memory, sizes[j]);
         }
         ck_assert_ptr_null(subject.kernels->alloc(subject.ctx, SIZE_MAX - 5));
         subject.kernels->dealloc(subject.ctx, NULL, 5);
         subject_close(&subject);
     }
+    free(bytes);
 }
 END_TEST
 
@@ -163,12 +174,13 @@ START_TEST(nan_in_one_row_stays_there_and_is_reported) {
     struct subject subject;
     for (uint32_t i = 0; subject_next(&subject, &i, &limits);) {
         float x[3 * 64];
-        float logits[3 * 64];
         size_t packed;
         struct weight weight = subject_pack_tensor(&subject, &tensor, &packed);
         fill_random(&random, x, 3 * 64);
         x[64 + 40] = NAN;
-        subject.kernels->linear(subject.ctx, logits, 64, x, &weight, 3, EPILOGUE_NONE);
+        float *logits = subject_floats(&subject, NULL, 3 * 64);
+        subject.kernels->linear(subject.ctx, logits, 64, subject_floats(&subject, x, 3 * 64),
+                                &weight, 3, EPILOGUE_NONE);
         struct sample_params params[3];
         struct sample_result results[3];
         for (int r = 0; r < 3; r++)
