@@ -9,23 +9,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum kind { KIND_COUNTER, KIND_GAUGE, KIND_HISTOGRAM };
-static const char *const kind_names[] = {"counter", "gauge", "histogram"};
+static const char *const kind_names[] = {
+    [METRIC_GAUGE] = "gauge", [METRIC_COUNTER] = "counter", [METRIC_HISTOGRAM] = "histogram"};
 
 struct family {
     struct list link;
     struct list series;
     const char *name; /* borrowed */
     const char *help; /* borrowed */
-    enum kind kind;
+    enum metric_kind kind;
 };
 
 struct metric {
     struct list link;
     struct family *family;
     char *labels; /* owned: `a="b",c="d"`, or "" */
-    double (*fn)(void *user);
-    void *user;
     atomic_uint_fast64_t count;
     _Atomic double value; /* a gauge's value, a histogram's sum */
     const double *bounds; /* borrowed (n_bounds) */
@@ -107,7 +105,7 @@ static char *render_labels(struct metric_spec spec) {
 }
 
 static struct family *find_family(struct metrics *metrics, struct metric_spec spec,
-                                  enum kind kind) {
+                                  enum metric_kind kind) {
     list_each(f, &metrics->families) {
         struct family *family = list_entry(f, struct family, link);
         if (strcmp(family->name, spec.name) != 0)
@@ -130,8 +128,8 @@ static struct metric *refuse(struct metrics *metrics) {
     return &metrics->nobody;
 }
 
-static struct metric *add_series(struct metrics *metrics, struct metric_spec spec, enum kind kind,
-                                 const double *bounds, unsigned n_bounds) {
+static struct metric *add_series(struct metrics *metrics, struct metric_spec spec,
+                                 enum metric_kind kind, const double *bounds, unsigned n_bounds) {
     struct family *family = find_family(metrics, spec, kind);
     char *labels = render_labels(spec);
     if (!family || !labels) {
@@ -165,25 +163,54 @@ static struct metric *add_series(struct metrics *metrics, struct metric_spec spe
 }
 
 struct metric *metrics_counter(struct metrics *metrics, struct metric_spec spec) {
-    return add_series(metrics, spec, KIND_COUNTER, NULL, 0);
+    return add_series(metrics, spec, METRIC_COUNTER, NULL, 0);
 }
 
 struct metric *metrics_gauge(struct metrics *metrics, struct metric_spec spec) {
-    return add_series(metrics, spec, KIND_GAUGE, NULL, 0);
-}
-
-struct metric *metrics_gauge_fn(struct metrics *metrics, struct metric_spec spec,
-                                double (*fn)(void *user), void *user) {
-    struct metric *metric = add_series(metrics, spec, KIND_GAUGE, NULL, 0);
-    metric->fn = fn;
-    metric->user = user;
-    return metric;
+    return add_series(metrics, spec, METRIC_GAUGE, NULL, 0);
 }
 
 struct metric *metrics_histogram(struct metrics *metrics, struct metric_spec spec,
                                  const double *bounds, unsigned n_bounds) {
     ASSERT(n_bounds > 0);
-    return add_series(metrics, spec, KIND_HISTOGRAM, bounds, n_bounds);
+    return add_series(metrics, spec, METRIC_HISTOGRAM, bounds, n_bounds);
+}
+
+#define LABELS_MAX 4
+
+void metrics_add_rows(struct metrics *metrics, const struct metric_row *rows, size_t n,
+                      const struct metric_label *labels, unsigned n_labels,
+                      struct metric **series) {
+    for (size_t i = 0; i < n; i++) {
+        const struct metric_row *row = &rows[i];
+        struct metric_label all[LABELS_MAX];
+        unsigned n_all = n_labels + row->n_labels;
+        ASSERT(n_all <= LABELS_MAX);
+        ASSERT((row->kind == METRIC_HISTOGRAM) == (row->n_bounds > 0));
+        for (unsigned k = 0; k < n_all; k++)
+            all[k] = k < n_labels ? labels[k] : row->labels[k - n_labels];
+        struct metric_spec spec = {row->name, row->help, all, n_all};
+        series[i] = add_series(metrics, spec, row->kind, row->bounds, row->n_bounds);
+    }
+}
+
+static void take_figure(const struct metric_row *row, struct metric *metric, const void *figure) {
+    uint64_t whole = row->type == METRIC_UINT32   ? *(const uint32_t *)figure
+                     : row->type == METRIC_UINT64 ? *(const uint64_t *)figure
+                                                  : 0;
+    double value = row->type == METRIC_DOUBLE ? *(const double *)figure : (double)whole;
+    if (row->kind == METRIC_GAUGE)
+        metric_set(metric, value);
+    else if (row->kind == METRIC_HISTOGRAM && !isnan(value))
+        metric_observe(metric, value);
+    else if (row->kind == METRIC_COUNTER && whole > metric_count(metric))
+        metric_add(metric, whole - metric_count(metric));
+}
+
+void metric_rows_take(const struct metric_row *rows, size_t n, struct metric *const *series,
+                      const void *figures) {
+    for (size_t i = 0; i < n; i++)
+        take_figure(&rows[i], series[i], (const char *)figures + rows[i].at);
 }
 
 void metrics_remove(struct metrics *metrics, struct metric *metric) {
@@ -256,16 +283,15 @@ static void write_histogram(const struct metric *metric, struct buf *out) {
 }
 
 static void write_series(const struct metric *metric, struct buf *out) {
-    if (metric->family->kind == KIND_HISTOGRAM) {
+    if (metric->family->kind == METRIC_HISTOGRAM) {
         write_histogram(metric, out);
         return;
     }
     write_head(metric, out, "");
-    if (metric->family->kind == KIND_COUNTER)
+    if (metric->family->kind == METRIC_COUNTER)
         buf_printf(out, "%llu", (unsigned long long)metric_count(metric));
     else
-        write_number(out, metric->fn ? metric->fn(metric->user)
-                                     : atomic_load_explicit(&metric->value, memory_order_relaxed));
+        write_number(out, atomic_load_explicit(&metric->value, memory_order_relaxed));
     buf_putc(out, '\n');
 }
 

@@ -34,13 +34,39 @@ void metrics_free(struct metrics *metrics); /* NULL is fine */
 struct metric *metrics_counter(struct metrics *metrics, struct metric_spec spec);
 struct metric *metrics_gauge(struct metrics *metrics, struct metric_spec spec);
 
-/* A gauge read when it is written out. */
-struct metric *metrics_gauge_fn(struct metrics *metrics, struct metric_spec spec,
-                                double (*fn)(void *user), void *user);
-
 /* bounds: (n_bounds), ascending upper bounds, borrowed for life; +Inf is added. */
 struct metric *metrics_histogram(struct metrics *metrics, struct metric_spec spec,
                                  const double *bounds, unsigned n_bounds);
+
+/* A metric that shows a member of a struct: a table of such rows is registered and brought up to
+ * date as a whole, so a figure costs its member, its row and the line that counts. */
+struct metric_row {
+    const char *name; /* constants, as in struct metric_spec */
+    const char *help;
+    enum metric_kind { METRIC_GAUGE, METRIC_COUNTER, METRIC_HISTOGRAM } kind;
+    enum metric_type { METRIC_UINT32, METRIC_UINT64, METRIC_DOUBLE } type;
+    size_t at;            /* METRIC_AT() gives both */
+    const double *bounds; /* a histogram's (n_bounds) */
+    unsigned n_bounds;
+    const struct metric_label *labels; /* (n_labels) behind those that all rows have */
+    unsigned n_labels;
+};
+
+#define METRIC_AT(owner, member)                                                                   \
+    .at = offsetof(owner, member), .type = _Generic(((owner *)0)->member, uint32_t                 \
+                                                    : METRIC_UINT32, uint64_t                      \
+                                                    : METRIC_UINT64, double                        \
+                                                    : METRIC_DOUBLE)
+
+/* Fills series (n), which all have `labels` in front of their own. */
+void metrics_add_rows(struct metrics *metrics, const struct metric_row *rows, size_t n,
+                      const struct metric_label *labels, unsigned n_labels, struct metric **series);
+
+/* Takes the rows' members of `figures` over: a gauge shows it, a counter goes up to it, a histogram
+ * observes it (but no NaN). */
+void metric_rows_take(const struct metric_row *rows, size_t n, struct metric *const *series,
+                      const void *figures);
+
 void metrics_remove(struct metrics *metrics, struct metric *metric); /* a worker left */
 
 void metric_add(struct metric *metric, uint64_t n);       /* counters */

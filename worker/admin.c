@@ -23,42 +23,62 @@
 #define REPLY_MAX (1u << 20)
 
 /* Figures that are exported. */
-static const struct row {
-    const char *name;
-    const char *help;
-    size_t offset;
-    bool is_wide; /* uint64_t and only rising, else uint32_t */
-} rows[] = {
-#define ROW32(field, name, help)                                                                   \
-    { name, help, offsetof(struct figures, load.field), false }
-#define ROW64(field, name, help)                                                                   \
-    { name, help, offsetof(struct figures, load.field), true }
+#define AT(member) METRIC_AT(struct figures, member)
+static const struct metric_row rows[] = {
     {"tandem_worker_chunk_tokens", "tokens of a step that fit its time, as measured so far",
-     offsetof(struct figures, chunk_tokens), false},
-    ROW32(blocks_total, "tandem_worker_blocks_total", "KV blocks of the pool"),
-    ROW32(blocks_free, "tandem_worker_blocks_free", "KV blocks that nobody holds"),
-    ROW32(blocks_used, "tandem_worker_blocks_used", "KV blocks of running sequences"),
-    ROW32(blocks_reserved, "tandem_worker_blocks_reserved", "KV blocks waiting for a hand-off"),
-    ROW32(blocks_quarantined, "tandem_worker_blocks_quarantined", "KV blocks not yet safe"),
-    ROW32(blocks_cached, "tandem_worker_blocks_cached", "KV blocks of prefixes nobody uses"),
-    ROW32(n_running, "tandem_worker_sequences_running", "sequences that compute"),
-    ROW32(n_waiting, "tandem_worker_sequences_waiting", "sequences that wait"),
-    ROW32(prefill_tokens_queued, "tandem_worker_prefill_tokens_queued", "prompt tokens to do"),
-    ROW32(tokens_per_s, "tandem_worker_tokens_per_second", "tokens of the last second"),
-    ROW32(step_us_typical, "tandem_worker_step_us", "median microseconds of a step"),
-    ROW64(progress, "tandem_worker_turns_total", "turns of the engine loop"),
-    ROW64(n_steps, "tandem_worker_steps_total", "steps computed"),
-    ROW64(n_tokens, "tandem_worker_tokens_total", "tokens generated"),
-    ROW64(n_prompt_tokens, "tandem_worker_prompt_tokens_total", "prompt tokens computed"),
-    ROW64(prefix_queries, "tandem_worker_prefix_queries_total", "tokens looked up in the cache"),
-    ROW64(prefix_hits, "tandem_worker_prefix_hits_total", "tokens found there"),
-    ROW64(n_preemptions, "tandem_worker_preemptions_total",
-          "sequences put back for lack of blocks"),
-    ROW64(n_handoffs_in, "tandem_worker_handoffs_in_total", "hand-offs taken"),
-    ROW64(n_handoffs_out, "tandem_worker_handoffs_out_total", "hand-offs given"),
-    ROW64(handoff_bytes, "tandem_worker_handoff_bytes_total", "bytes of KV handed over"),
-    ROW64(n_stale_dropped, "tandem_worker_stale_dropped_total", "messages of what is over"),
+     METRIC_GAUGE, AT(chunk_tokens)},
+    {"tandem_worker_blocks_total", "KV blocks of the pool", METRIC_GAUGE, AT(load.blocks_total)},
+    {"tandem_worker_blocks_free", "KV blocks that nobody holds", METRIC_GAUGE,
+     AT(load.blocks_free)},
+    {"tandem_worker_blocks_used", "KV blocks of running sequences", METRIC_GAUGE,
+     AT(load.blocks_used)},
+    {"tandem_worker_blocks_reserved", "KV blocks waiting for a hand-off", METRIC_GAUGE,
+     AT(load.blocks_reserved)},
+    {"tandem_worker_blocks_quarantined", "KV blocks not yet safe", METRIC_GAUGE,
+     AT(load.blocks_quarantined)},
+    {"tandem_worker_blocks_cached", "KV blocks of prefixes nobody uses", METRIC_GAUGE,
+     AT(load.blocks_cached)},
+    {"tandem_worker_sequences_running", "sequences that compute", METRIC_GAUGE, AT(load.n_running)},
+    {"tandem_worker_sequences_waiting", "sequences that wait", METRIC_GAUGE, AT(load.n_waiting)},
+    {"tandem_worker_prefill_tokens_queued", "prompt tokens to do", METRIC_GAUGE,
+     AT(load.prefill_tokens_queued)},
+    {"tandem_worker_tokens_per_second", "tokens of the last second", METRIC_GAUGE,
+     AT(load.tokens_per_s)},
+    {"tandem_worker_step_us", "median microseconds of a step", METRIC_GAUGE,
+     AT(load.step_us_typical)},
+    {"tandem_worker_turns_total", "turns of the engine loop", METRIC_COUNTER, AT(load.progress)},
+    {"tandem_worker_steps_total", "steps computed", METRIC_COUNTER, AT(load.n_steps)},
+    {"tandem_worker_tokens_total", "tokens generated", METRIC_COUNTER, AT(load.n_tokens)},
+    {"tandem_worker_prompt_tokens_total", "prompt tokens computed", METRIC_COUNTER,
+     AT(load.n_prompt_tokens)},
+    {"tandem_worker_prefix_queries_total", "tokens looked up in the cache", METRIC_COUNTER,
+     AT(load.prefix_queries)},
+    {"tandem_worker_prefix_hits_total", "tokens found there", METRIC_COUNTER, AT(load.prefix_hits)},
+    {"tandem_worker_preemptions_total", "sequences put back for lack of blocks", METRIC_COUNTER,
+     AT(load.n_preemptions)},
+    {"tandem_worker_handoffs_in_total", "hand-offs taken", METRIC_COUNTER, AT(load.n_handoffs_in)},
+    {"tandem_worker_handoffs_out_total", "hand-offs given", METRIC_COUNTER,
+     AT(load.n_handoffs_out)},
+    {"tandem_worker_handoff_bytes_total", "bytes of KV handed over", METRIC_COUNTER,
+     AT(load.handoff_bytes)},
+    {"tandem_worker_stale_dropped_total", "messages of what is over", METRIC_COUNTER,
+     AT(load.n_stale_dropped)},
 };
+
+/* The longest turns of this thread's loop, in seconds. */
+struct turns {
+    double wall_s, cpu_s;
+};
+#define LOOP_TURN(clock, member)                                                                   \
+    {                                                                                              \
+        "tandem_loop_turn_seconds", "Longest turn of an event loop in the last 10 s.",             \
+            METRIC_GAUGE, METRIC_AT(struct turns, member),                                         \
+            .labels = (const struct metric_label[]){{"loop", "admin"}, {"clock", clock}},          \
+            .n_labels = 2                                                                          \
+    }
+static const struct metric_row turn_rows[] = {LOOP_TURN("wall", wall_s), LOOP_TURN("cpu", cpu_s)};
+
+#define N(rows) (sizeof(rows) / sizeof(rows)[0])
 
 /* Seconds: from what a turn costs without a model to far beyond the step that is aimed at. */
 static const double stage_bounds[] = {0.00001, 0.0001, 0.001, 0.003, 0.01, 0.03,
@@ -67,10 +87,9 @@ static const double stage_bounds[] = {0.00001, 0.0001, 0.001, 0.003, 0.01, 0.03,
 struct admin {
     struct loop *loop; /* owned, and everything on it: the admin thread's once it runs */
     struct listener *listener;
-    struct metrics *metrics;                           /* owned */
-    struct metric *series[sizeof rows / sizeof *rows]; /* gauges; counters for the wide ones */
+    struct metrics *metrics; /* owned */
+    struct metric *series[N(rows)], *turns[N(turn_rows)];
     struct metric *stages[STEP_STAGES];
-    struct metric *turns[2];       /* longest turn: by the wall's clock, by the thread's */
     struct figures_box *published; /* borrowed */
     struct figures figures;        /* the admin thread's copy */
     pthread_t thread;
@@ -79,21 +98,11 @@ struct admin {
 
 /* The published figures become the series' values. */
 static void set_series(struct admin *admin) {
-    const char *figures = (const char *)&admin->figures;
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        uint64_t wide;
-        uint32_t narrow;
-        if (rows[i].is_wide) {
-            memcpy(&wide, figures + rows[i].offset, sizeof wide);
-            metric_add(admin->series[i], wide - metric_count(admin->series[i]));
-        } else {
-            memcpy(&narrow, figures + rows[i].offset, sizeof narrow);
-            metric_set(admin->series[i], narrow);
-        }
-    }
     struct loop_turn_max turn = loop_turn_max(admin->loop, clock_now_ns());
-    metric_set(admin->turns[0], (double)turn.wall_ns / (double)NS_PER_S);
-    metric_set(admin->turns[1], (double)turn.cpu_ns / (double)NS_PER_S);
+    const struct turns turns = {(double)turn.wall_ns / (double)NS_PER_S,
+                                (double)turn.cpu_ns / (double)NS_PER_S};
+    metric_rows_take(rows, N(rows), admin->series, &admin->figures);
+    metric_rows_take(turn_rows, N(turn_rows), admin->turns, &turns);
 }
 
 static void reply(struct admin *admin, const struct exchange *exchange, unsigned status,
@@ -166,29 +175,15 @@ static enum status open_all(struct admin *admin, const char *address, const char
     TRY(loop_new(&admin->loop));
     TRY(listen_on(admin, address, error));
     TRY(metrics_new(64, &admin->metrics));
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct metric_spec spec = {
-            .name = rows[i].name, .help = rows[i].help, .labels = labels, .n_labels = 2};
-        admin->series[i] = rows[i].is_wide ? metrics_counter(admin->metrics, spec)
-                                           : metrics_gauge(admin->metrics, spec);
-    }
+    metrics_add_rows(admin->metrics, rows, N(rows), labels, 2, admin->series);
+    metrics_add_rows(admin->metrics, turn_rows, N(turn_rows), NULL, 0, admin->turns);
     for (unsigned i = 0; i < STEP_STAGES; i++) {
         const struct metric_label of[] = {labels[0], labels[1], {"stage", step_stage(i)}};
         struct metric_spec spec = {.name = "tandem_step_seconds",
                                    .help = "Time of each stage of the steps that computed.",
                                    .labels = of,
                                    .n_labels = 3};
-        admin->stages[i] = metrics_histogram(admin->metrics, spec, stage_bounds,
-                                             sizeof stage_bounds / sizeof *stage_bounds);
-    }
-    static const char *const clocks[] = {"wall", "cpu"};
-    for (unsigned i = 0; i < 2; i++) {
-        const struct metric_label of[] = {{"loop", "admin"}, {"clock", clocks[i]}};
-        struct metric_spec spec = {.name = "tandem_loop_turn_seconds",
-                                   .help = "Longest turn of an event loop in the last 10 s.",
-                                   .labels = of,
-                                   .n_labels = 2};
-        admin->turns[i] = metrics_gauge(admin->metrics, spec);
+        admin->stages[i] = metrics_histogram(admin->metrics, spec, stage_bounds, N(stage_bounds));
     }
     if (pthread_create(&admin->thread, NULL, run, admin) != 0)
         return STATUS_NOMEM;

@@ -20,7 +20,7 @@
 
 struct serving;
 
-enum call_stage { CALL_PARSE, CALL_TOKENIZE, CALL_ADMIT, CALL_STREAM, CALL_FINISH, CALL_STAGES };
+#define CALL_NEVER UINT64_MAX /* of a time: the call was not there */
 
 /* One choice of one prompt: what the core calls a request. */
 struct sequence {
@@ -51,7 +51,7 @@ struct call {
     struct serving *serving;
     const struct dialect *dialect;
     uint64_t exchange; /* 0: the client is gone, or has its reply */
-    enum call_stage stage;
+    enum request_stage stage;
     bool working; /* a job of the pool has it */
     bool parsed, tokenized;
     bool gone;    /* the client left */
@@ -86,7 +86,10 @@ struct call {
     uint64_t received_ns;
     uint64_t deadline_ns; /* 0: none */
     uint64_t first_token_ns;
-    uint64_t stage_ns[CALL_STAGES]; /* when each stage was over */
+    uint64_t stage_ns[STAGE_COUNT]; /* how long it was in each, or CALL_NEVER; of place and dispatch
+                                       its first sequence */
+    uint64_t since_ns;              /* when it came into this stage */
+    enum request_stage left;        /* the stage that it failed in, or finish */
 };
 
 /* All calls, and the sequences of all calls by their numbers. */

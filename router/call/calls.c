@@ -42,15 +42,11 @@ static enum call_step stream_call(struct call *call) {
 
 static enum call_step finish_call(struct call *call);
 
-/* The way of a call. The names are the stages in the log. Between admission and the first token the
- * core places and dispatches its sequences (router/core/path.c). */
-static const struct {
-    const char *name;
-    enum call_step (*run)(struct call *call);
-} path[CALL_STAGES] = {
-    [CALL_PARSE] = {"parse", parse_call},    [CALL_TOKENIZE] = {"tokenize", tokenize_call},
-    [CALL_ADMIT] = {"admit", admit_call},    [CALL_STREAM] = {"stream", stream_call},
-    [CALL_FINISH] = {"finish", finish_call},
+/* The way of a call. Between admission and the first token the core places and dispatches its
+ * sequences (router/core/path.c). */
+static enum call_step (*const path[STAGE_COUNT])(struct call *call) = {
+    [STAGE_PARSE] = parse_call,   [STAGE_TOKENIZE] = tokenize_call, [STAGE_ADMIT] = admit_call,
+    [STAGE_STREAM] = stream_call, [STAGE_FINISH] = finish_call,
 };
 
 static void free_call(struct call *call) {
@@ -87,10 +83,6 @@ static void cancel_sequences(struct call *call) {
             router_cancel(call->serving->core, clock_now_ns(), call->sequences[i].request);
 }
 
-static unsigned long long micros(uint64_t from_ns, uint64_t to_ns) {
-    return from_ns != 0 && to_ns > from_ns ? (to_ns - from_ns) / NS_PER_US : 0;
-}
-
 /* What workers and notes call a sequence; "" where it was not let in. */
 static const char *attempt_text(char out[NOTE_ID_MAX], const struct request_end *end) {
     const struct attempt_id *attempt = &end->attempt;
@@ -108,35 +100,53 @@ static void log_sequences(const struct call *call) {
                   call->sequences[i].end.n_emitted);
 }
 
+/* Where a call that failed or was left did so; of its sequences the first that failed tells. */
+static enum request_stage ended_in(const struct call *call) {
+    for (uint32_t i = 0; call->left == STAGE_STREAM && i < call->n_sequences; i++)
+        if (call->sequences[i].end.kind != END_DONE)
+            return call->sequences[i].end.stage;
+    return call->left;
+}
+
+/* "parse_us=12 tokenize_us=3 ...": all stages in order; 0 where the call was not. */
+static const char *stage_times(const struct call *call, char *out, size_t size) {
+    size_t n = 0;
+    for (unsigned i = 0; i < STAGE_COUNT && n < size; i++) {
+        uint64_t ns = call->stage_ns[i] == CALL_NEVER ? 0 : call->stage_ns[i];
+        int more = snprintf(out + n, size - n, "%s%s_us=%" PRIu64, n > 0 ? " " : "",
+                            stage_name((enum request_stage)i), (uint64_t)(ns / NS_PER_US));
+        n += more > 0 ? (size_t)more : 0;
+    }
+    return out;
+}
+
 static void log_done(const struct call *call) {
     static const struct request_end nobody;
     const struct request_end *end = call->n_sequences > 0 ? &call->sequences[0].end : &nobody;
-    const uint64_t *at = call->stage_ns;
+    uint64_t first_ns =
+        call->first_token_ns > call->received_ns ? call->first_token_ns - call->received_ns : 0;
     char worker[2][MESSAGE_NAME_MAX + 8];
     char request_id[2 * EXCHANGE_ID_MAX];
     char attempt[NOTE_ID_MAX];
+    char times[32 * STAGE_COUNT];
     log_sequences(call);
-    log_info(
-        "request done",
-        "id=%s request=%s request_id=%s dialect=%s outcome=%s status=%d choices=%u "
-        "prompt_tokens=%u tokens=%u "
-        "cached_tokens=%u replays=%u parse_us=%llu tokenize_us=%llu admit_us=%llu "
-        "queue_us=%llu first_token_us=%llu stream_us=%llu prefill=%s decode=%s",
-        call->reply.id, attempt_text(attempt, end),
-        log_text(request_id, sizeof request_id, call->request_id), call->dialect->name,
-        call->gone     ? "gone"
-        : call->failed ? "error"
-                       : "ok",
-        call->gone     ? 499
-        : call->failed ? errors_http(&call->error)
-                       : 200,
-        call->n_sequences, call->reply.n_prompt_tokens, call->reply.n_completion_tokens,
-        call->reply.n_cached_tokens, call->n_replays, micros(call->received_ns, at[CALL_PARSE]),
-        micros(at[CALL_PARSE], at[CALL_TOKENIZE]), micros(at[CALL_TOKENIZE], at[CALL_ADMIT]),
-        (unsigned long long)(end->queued_ns / NS_PER_US),
-        micros(call->received_ns, call->first_token_ns), micros(at[CALL_ADMIT], at[CALL_STREAM]),
-        log_text(worker[0], sizeof worker[0], end->prefill_worker),
-        log_text(worker[1], sizeof worker[1], end->decode_worker));
+    log_info("request done",
+             "id=%s request=%s request_id=%s dialect=%s outcome=%s status=%d stage=%s choices=%u "
+             "prompt_tokens=%u tokens=%u cached_tokens=%u replays=%u %s first_token_us=%" PRIu64
+             " prefill=%s decode=%s",
+             call->reply.id, attempt_text(attempt, end),
+             log_text(request_id, sizeof request_id, call->request_id), call->dialect->name,
+             call->gone     ? "gone"
+             : call->failed ? "error"
+                            : "ok",
+             call->gone     ? 499
+             : call->failed ? errors_http(&call->error)
+                            : 200,
+             stage_name(ended_in(call)), call->n_sequences, call->reply.n_prompt_tokens,
+             call->reply.n_completion_tokens, call->reply.n_cached_tokens, call->n_replays,
+             stage_times(call, times, sizeof times), (uint64_t)(first_ns / NS_PER_US),
+             log_text(worker[0], sizeof worker[0], end->prefill_worker),
+             log_text(worker[1], sizeof worker[1], end->decode_worker));
 }
 
 static enum meter_outcome outcome_of(const struct call *call) {
@@ -153,6 +163,9 @@ static void count_done(const struct call *call) {
                     : call->failed && !call->begun ? (unsigned)errors_http(&call->error)
                                                    : 200;
     meter_http(meter, call->dialect->name, http);
+    for (unsigned i = 0; i < STAGE_COUNT; i++)
+        if (call->stage_ns[i] != CALL_NEVER)
+            meter_stage(meter, (enum request_stage)i, call->stage_ns[i]);
     if (call->n_sequences == 0)
         return; /* refused before admission, or nothing was to be generated */
     const struct meter_call figures = {
@@ -164,12 +177,33 @@ static void count_done(const struct call *call) {
         .has_max_new = call->ask.has_max_new,
         .max_new = call->ask.sampling.max_new,
         .received_ns = call->received_ns,
-        .tokenized_ns = call->stage_ns[CALL_TOKENIZE],
+        .tokenized_ns =
+            call->received_ns + call->stage_ns[STAGE_PARSE] + call->stage_ns[STAGE_TOKENIZE],
         .queued_ns = call->sequences[0].end.queued_ns,
         .first_token_ns = call->first_token_ns,
         .n_first = call->sequences[0].n_read,
     };
     meter_call(meter, &figures);
+}
+
+static void enter(struct call *call, enum request_stage next) {
+    uint64_t now_ns = clock_now_ns();
+    call->stage_ns[call->stage] = now_ns - call->since_ns;
+    call->since_ns = now_ns;
+    call->stage = next;
+}
+
+/* Its time in the core, too, by the first sequence, which the stage stream had as its own. */
+static void close_times(struct call *call) {
+    uint64_t *ns = call->stage_ns;
+    enter(call, STAGE_FINISH);
+    if (call->n_sequences == 0 || ns[STAGE_STREAM] == CALL_NEVER)
+        return;
+    const struct request_end *end = &call->sequences[0].end;
+    ns[STAGE_PLACE] = end->queued_ns;
+    ns[STAGE_DISPATCH] = end->dispatch_ns;
+    uint64_t before_ns = end->queued_ns + end->dispatch_ns;
+    ns[STAGE_STREAM] -= ns[STAGE_STREAM] > before_ns ? before_ns : ns[STAGE_STREAM];
 }
 
 /* The last word to the client, the log and the metrics. */
@@ -184,6 +218,7 @@ static enum call_step finish_call(struct call *call) {
         answer_finish(call);
     }
     call->exchange = 0;
+    close_times(call);
     count_done(call);
     log_done(call);
     return CALL_NEXT;
@@ -193,13 +228,17 @@ static enum call_step finish_call(struct call *call) {
 static void advance(struct call *call) {
     if (call->working)
         return;
-    while (call->stage < CALL_STAGES) {
-        if ((call->failed || call->gone) && call->stage != CALL_FINISH)
-            call->stage = CALL_FINISH;
-        if (path[call->stage].run(call) == CALL_WAIT && !call->failed)
+    for (;;) {
+        if ((call->failed || call->gone) && call->stage != STAGE_FINISH) {
+            call->left = call->stage;
+            enter(call, STAGE_FINISH);
+        }
+        if (path[call->stage](call) == CALL_WAIT && !call->failed)
             return;
-        call->stage_ns[call->stage] = clock_now_ns();
-        call->stage++;
+        if (call->stage == STAGE_FINISH)
+            break;
+        if (!call->failed)
+            enter(call, call->stage == STAGE_ADMIT ? STAGE_STREAM : call->stage + 1);
     }
     free_call(call);
 }
@@ -244,7 +283,11 @@ void calls_begin(struct serving *serving, struct exchange *exchange, const struc
     list_init(&call->waits);
     call->n_bytes = call->n_charged = exchange->n_body;
     exchange_take_body(exchange, &call->body);
-    call->received_ns = exchange->received_ns;
+    call->received_ns = call->since_ns = exchange->received_ns;
+    call->stage = STAGE_PARSE;
+    call->left = STAGE_FINISH;
+    for (unsigned i = 0; i < STAGE_COUNT; i++)
+        call->stage_ns[i] = CALL_NEVER;
     ask_init(&call->ask);
     buf_init(&call->pending, 0);
     call->reply = (struct reply){.ask = &call->ask,

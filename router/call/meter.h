@@ -7,6 +7,7 @@
 #include "base/http/listener.h"
 #include "base/loop.h"
 #include "base/status.h"
+#include "router/core/stage.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -38,6 +39,9 @@ struct meter_call {
     uint32_t n_first;        /* tokens of its first sequence */
 };
 void meter_call(struct meter *meter, const struct meter_call *call);
+
+/* A call was in that stage for so long. */
+void meter_stage(struct meter *meter, enum request_stage stage, uint64_t spent_ns);
 
 /* n_tokens came gap_ns after those before them. */
 void meter_gap(struct meter *meter, uint64_t gap_ns, uint32_t n_tokens);

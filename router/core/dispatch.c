@@ -67,6 +67,8 @@ static void submit(struct router *router, struct request *req, struct part *part
 static void submitted(struct router *router, struct request *req) {
     req->state = REQUEST_RUNNING;
     req->advanced_ns = router->now_ns;
+    if (req->submitted_ns == 0)
+        req->submitted_ns = router->now_ns;
     const struct slot *slot = slot_at(router, req->decode.slot);
     memcpy(req->outcome.decode_worker, slot->welcome.name, MESSAGE_NAME_MAX);
     const struct slot *other = req->handoff ? slot_at(router, req->prefill.slot) : slot;

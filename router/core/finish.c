@@ -36,6 +36,7 @@ static void end_request(struct router *router, struct request *req, uint32_t end
         router->alone_slot = SLOT_NONE;
     }
     timers_set(&router->timers, req->index, TIMERS_NEVER);
+    req->outcome.stage = req->stage;
     req->stage = STAGE_FINISH;
     list_push_back(&router->ending, &req->link);
 }
@@ -87,7 +88,9 @@ enum turn finish_request(struct router *router, struct request *req) {
     end.cached_tokens = req->first_cached_tokens;
     end.n_replays = req->n_replays;
     uint64_t left_queue_ns = req->dispatched_ns != 0 ? req->dispatched_ns : router->now_ns;
+    uint64_t submitted_ns = req->submitted_ns != 0 ? req->submitted_ns : router->now_ns;
     end.queued_ns = left_queue_ns - req->admitted_ns;
+    end.dispatch_ns = submitted_ns - left_queue_ns;
     end.first_token_ns = req->first_token_ns != 0 ? req->first_token_ns - req->admitted_ns : 0;
     end.attempt = (struct attempt_id){.req = req->id, .attempt = req->attempt};
     count(router, req);

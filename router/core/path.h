@@ -6,8 +6,5 @@
 struct router;
 struct request;
 
-/* The stage's label in logs, metrics and traces. */
-const char *path_name(enum stage stage);
-
 /* Runs the request's stages from where it stands until one must wait. */
 enum turn path_advance(struct router *router, struct request *req);

@@ -39,13 +39,14 @@ struct request {
     uint32_t index;
     uint64_t generation; /* rises with each use; 40 bits */
     enum request_state state;
-    uint32_t stage; /* stage.h */
+    enum request_stage stage;
     struct request_spec spec;
     struct request_id id;
 
     uint64_t arrival; /* order among equal priorities */
     uint64_t admitted_ns;
     uint64_t dispatched_ns; /* first time; 0: never */
+    uint64_t submitted_ns;  /* the same */
     uint64_t first_token_ns;
     uint32_t n_emitted;
     uint32_t first_cached_tokens;

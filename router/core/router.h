@@ -11,6 +11,7 @@
 
 #include "base/status.h"
 #include "proto/message.h"
+#include "router/core/stage.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -75,7 +76,9 @@ struct request_end {
     uint32_t n_emitted;
     uint32_t cached_tokens; /* of the prompt, at the first attempt */
     uint32_t n_replays;
+    enum request_stage stage;  /* where it was when its end was decided */
     uint64_t queued_ns;        /* admit to first dispatch */
+    uint64_t dispatch_ns;      /* from there until its workers were told everything */
     uint64_t first_token_ns;   /* admit to first token; 0: none */
     struct attempt_id attempt; /* the last one: what workers called it */
     char prefill_worker[MESSAGE_NAME_MAX];

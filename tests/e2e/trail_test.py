@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A request can be followed: one id in the lines of its router and of both its workers; and a step's stages are timed."""
+"""A request can be followed: one id in the lines of its router and of both its workers; and the stages of both are timed."""
 import re
 import subprocess
 import sys
@@ -10,6 +10,7 @@ from cluster import BIN, Cluster, Tally, eventually, request
 from daemons import free_ports
 
 BODY = {"prompt": list(range(1, 41)), "max_tokens": 5, "temperature": 0}
+WAY = ["parse", "tokenize", "admit", "place", "dispatch", "stream", "finish"]  # the same
 STAGES = ["receive", "schedule", "batch", "forward", "sample", "emit"]  # as in ARCHITECTURE.md
 
 
@@ -29,6 +30,11 @@ def ask(cluster, body):
     status, _, text = request(cluster.port, "POST", "/v1/completions", body)
     assert status == 200, text
     return eventually(lambda: done_of(cluster), 10, "the router's line")[-1]
+
+
+def value(text, kind, stage=None):
+    label = f'stage="{stage}"' if stage else ""
+    return next(float(line.split()[-1]) for line in text.splitlines() if line.startswith(kind) and label in line)
 
 
 def count(lines, **wanted):
@@ -80,6 +86,24 @@ def info_says_no_more_than_before():
     assert [line["prog"] for line in lines if "request" in line] == ["tandem-router"]
 
 
+def the_router_times_its_stages():
+    """Each stage is in the log line of its call, in order, and in a histogram; a call that failed says in which one."""
+    with Cluster("--prefill", 1, "--decode", 1) as cluster:
+        done = ask(cluster, BODY)
+        assert request(cluster.port, "POST", "/v1/completions", {**BODY, "n": 0})[0] == 400
+        assert request(cluster.port, "POST", "/v1/completions", {**BODY, "max_tokens": 10**6})[0] == 400
+        failed = eventually(lambda: done_of(cluster)[1:] if len(done_of(cluster)) == 3 else None, 10, "three lines")
+        text = request(cluster.port, "GET", "/metrics")[2].decode()
+    assert [key[:-3] for key in done if key.endswith("_us")] == [*WAY, "first_token"], done
+    assert done["stage"] == "finish" and [line["stage"] for line in failed] == ["parse", "admit"], failed
+    spent = {stage: int(done[stage + "_us"]) for stage in WAY}
+    assert spent["dispatch"] > 0, spent  # the decode worker is asked first
+    assert spent["stream"] > 0 and sum(spent.values()) >= int(done["first_token_us"]), done
+    assert value(text, "tandem_kv_transfers_total") == 1 and value(text, "tandem_worker_steps_total") >= 1, text
+    counts = [value(text, "tandem_stage_seconds_count", stage) for stage in WAY]
+    assert counts == [3, 2, 2, 1, 1, 1, 3], counts
+
+
 def stages_are_timed(folder):
     http, admin = free_ports(2)
     announce = f"ipc://{folder}/announce"
@@ -94,10 +118,6 @@ def stages_are_timed(folder):
             return request(http, "GET", "/health", timeout=10)[0] == 200
         except OSError:
             return False
-
-    def value(text, kind, stage=None):
-        label = f'stage="{stage}"' if stage else ""
-        return next(float(line.split()[-1]) for line in text.splitlines() if line.startswith(kind) and label in line)
 
     def counted():
         text = request(admin, "GET", "/metrics")[2].decode()
@@ -122,6 +142,7 @@ def main():
     tally.run("a request's id leads from its router through both workers", a_request_is_followed)
     tally.run("each choice of a call has an id of its own", each_choice_has_its_own_id)
     tally.run("at info nothing of it is said", info_says_no_more_than_before)
+    tally.run("each stage of the router is timed", the_router_times_its_stages)
     with tempfile.TemporaryDirectory(prefix="tandem-trail-") as name:
         tally.run("a worker's metrics say how long each stage of a step takes", stages_are_timed, Path(name))
     sys.exit(tally.end())
