@@ -1,0 +1,59 @@
+/* kernels/cuda/gpu/gpu.h: the one header of a file of kernels. They are written in CUDA C++; nvcc compiles them for
+ * a GPU, and any C++17 compiler compiles the same files for the emulator, where each CUDA thread is a
+ * fiber. Each compilation lies in a namespace of its own, so that both can be linked together. What
+ * plain C++ cannot say has one spelling here:
+ *   SHARED(type, name)    the block's shared memory, one struct; its size is the launch's
+ *   gpu_launch(stream, grid, block, shared_bytes, kernel, arguments...)
+ * Tensor-core and copy instructions are the inline functions of ptx.h.
+ *
+ * Numbers: no contraction, flush-to-zero, IEEE division and square root (-fmad=false -ftz=true
+ * -prec-div=true -prec-sqrt=true): the operations of kernels/numbers.h, in their order. */
+#pragma once
+
+#include "kernels/cuda/device.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __CUDACC__
+#include <cuda_runtime.h>
+#define GPU_NAMESPACE gpu_cuda
+#define SHARED(type, name)                                                                         \
+    extern __shared__ __align__(128) unsigned char shared_bytes[];                                 \
+    type &name = *reinterpret_cast<type *>(shared_bytes)
+cudaStream_t device_cuda_stream(struct device_stream *stream);
+void device_cuda_launched(struct device_stream *stream, cudaError_t error);
+#else
+#define GPU_NAMESPACE gpu_emu
+#include "kernels/cuda/emulator/emu.h"
+#endif
+
+namespace GPU_NAMESPACE {
+
+#ifdef __CUDACC__
+template <typename... P, typename... A>
+static void gpu_launch(struct device_stream *stream, dim3 grid, dim3 block, size_t shared_bytes,
+                       void (*kernel)(P...), A... arguments) {
+    cudaLaunchConfig_t config = {};
+    config.gridDim = grid, config.blockDim = block;
+    config.dynamicSmemBytes = shared_bytes, config.stream = device_cuda_stream(stream);
+    if (shared_bytes > 48 * 1024)
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             (int)shared_bytes);
+    device_cuda_launched(stream, cudaLaunchKernelEx(&config, kernel, P(arguments)...));
+}
+#else
+/* Puts the launch into the stream; its arguments are copied now. */
+template <typename... P, typename... A>
+static void gpu_launch(struct device_stream *stream, dim3 grid, dim3 block, size_t shared_bytes,
+                       void (*kernel)(P...), A... arguments) {
+    auto call = [=] { kernel(P(arguments)...); };
+    static_assert(std::is_trivially_copyable<decltype(call)>::value, "plain arguments");
+    emu_enqueue(stream, grid, block, shared_bytes,
+                [](const void *what) { (*(const decltype(call) *)what)(); }, &call, sizeof call);
+}
+#endif
+
+} // namespace GPU_NAMESPACE
+
+#include "kernels/cuda/gpu/ptx.h"
