@@ -8,6 +8,10 @@
 
 #include <stdarg.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define ERROR_TEXT_MAX 512
 
 struct error {
@@ -30,3 +34,7 @@ void error_rename(struct error *error, const char *name);
 /* Puts "prefix: " before the line that is there. Keeps the field. */
 void error_prefix(struct error *error, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+
+#ifdef __cplusplus
+}
+#endif

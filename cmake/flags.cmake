@@ -7,7 +7,8 @@ add_library(tandem_flags INTERFACE)
 target_include_directories(tandem_flags INTERFACE ${CMAKE_SOURCE_DIR})
 target_compile_definitions(tandem_flags INTERFACE _GNU_SOURCE TANDEM_VERSION="${PROJECT_VERSION}")
 target_compile_options(tandem_flags INTERFACE
-  -Wall -Wextra -Wshadow -Wconversion -Wmissing-prototypes -Wstrict-prototypes -Wvla -Wformat=2
+  -Wall -Wextra -Wshadow -Wconversion $<$<COMPILE_LANGUAGE:C>:-Wmissing-prototypes>
+  $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes> -Wvla -Wformat=2
   -Wimplicit-fallthrough -Wno-sign-conversion $<$<C_COMPILER_ID:GNU>:-Wno-format-truncation>
   # ASSERT(!"why") is how we say it.
   $<$<C_COMPILER_ID:Clang>:-Wno-string-conversion>

@@ -1,0 +1,154 @@
+#include "kernels/cuda/emulator/arena.h"
+
+#include "kernels/cuda/emulator/machine.h"
+
+#include <map>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#define HIDE(p, n) __asan_poison_memory_region(p, n)
+#define SHOW(p, n) __asan_unpoison_memory_region(p, n)
+#else
+#define HIDE(p, n) ((void)(p), (void)(n))
+#define SHOW(p, n) ((void)(p), (void)(n))
+#endif
+
+#define ALIGN    256
+#define ZONE     256 /* of poison, behind each piece */
+#define RESERVED ((uint64_t)64 << 30)
+
+struct arena {
+    unsigned char *base;
+    uint64_t reserved; /* addresses; many more than bytes, so that they are not soon used again */
+    uint64_t n_bytes, used;
+    uint64_t top; /* up to here addresses were given out */
+    uint32_t n_open;
+    std::map<uint64_t, size_t> pieces; /* offset, bytes asked for */
+};
+
+static uint64_t room_of(size_t n_bytes) {
+    return (n_bytes + ALIGN - 1) / ALIGN * ALIGN + ZONE;
+}
+
+static uint64_t pages(uint64_t n_bytes) {
+    return (n_bytes + 4095) / 4096 * 4096;
+}
+
+struct arena *arena_new(uint64_t n_bytes) {
+    uint64_t reserved = n_bytes > RESERVED / 2 ? n_bytes * 2 : RESERVED;
+    void *base =
+        mmap(nullptr, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (base == MAP_FAILED)
+        return nullptr;
+    struct arena *arena = new struct arena();
+    arena->base = (unsigned char *)base;
+    arena->reserved = reserved;
+    arena->n_bytes = n_bytes;
+    return arena;
+}
+
+void arena_free(struct arena *arena) {
+    if (!arena)
+        return;
+    SHOW(arena->base, arena->top);
+    munmap(arena->base, arena->reserved);
+    delete arena;
+}
+
+void arena_open(struct arena *arena) {
+    if (arena->n_open++ == 0 && arena->top > 0 &&
+        mprotect(arena->base, pages(arena->top), PROT_READ | PROT_WRITE) != 0)
+        abort();
+}
+
+void arena_close(struct arena *arena) {
+    if (--arena->n_open == 0 && arena->top > 0 &&
+        mprotect(arena->base, pages(arena->top), PROT_NONE) != 0)
+        abort();
+}
+
+/* Behind all others; when addresses end, the first gap. Answers `reserved` where there is none. */
+static uint64_t place_for(const struct arena *arena, uint64_t room) {
+    if (arena->top + room <= arena->reserved)
+        return arena->top;
+    uint64_t at = 0;
+    for (const auto &piece : arena->pieces) {
+        if (piece.first - at >= room)
+            return at;
+        at = piece.first + room_of(piece.second);
+    }
+    return arena->reserved - at >= room ? at : arena->reserved;
+}
+
+void *arena_take(struct arena *arena, size_t n_bytes) {
+    n_bytes = n_bytes > 0 ? n_bytes : 1;
+    uint64_t room = room_of(n_bytes), at = place_for(arena, room);
+    if (n_bytes > arena->n_bytes - arena->used || at == arena->reserved)
+        return nullptr;
+    arena_open(arena);
+    if (at + room > arena->top) {
+        arena->top = at + room;
+        if (mprotect(arena->base, pages(arena->top), PROT_READ | PROT_WRITE) != 0)
+            abort();
+    }
+    unsigned char *p = arena->base + at;
+    SHOW(p, room);
+    memset(p, 0, n_bytes);
+    memset(p + n_bytes, EMU_POISON, room - n_bytes);
+    HIDE(p + n_bytes, room - n_bytes);
+    arena->pieces[at] = n_bytes;
+    arena->used += n_bytes;
+    arena_close(arena);
+    return p;
+}
+
+static bool zone_is_whole(struct arena *arena, const unsigned char *p, size_t n) {
+    SHOW(p, n);
+    arena_open(arena);
+    bool whole = true;
+    for (size_t i = 0; i < n; i++)
+        whole = whole && p[i] == EMU_POISON;
+    arena_close(arena);
+    return whole;
+}
+
+const char *arena_give(struct arena *arena, void *memory) {
+    uint64_t at = (uint64_t)((unsigned char *)memory - arena->base);
+    auto piece = arena->pieces.find(at);
+    if (piece == arena->pieces.end())
+        return "the memory that is given back is not the device's";
+    size_t n_bytes = piece->second;
+    uint64_t room = room_of(n_bytes);
+    unsigned char *p = arena->base + at;
+    bool whole = zone_is_whole(arena, p + n_bytes, room - n_bytes);
+    arena_open(arena);
+    SHOW(p, room);
+    /* Who reads it later finds poison; of large pieces the pages go back and it finds zeros. */
+    if (room <= (1u << 20))
+        memset(p, EMU_POISON, room);
+    else
+        madvise((void *)pages((uint64_t)p), (room - 4096) & ~(uint64_t)4095, MADV_DONTNEED);
+    arena_close(arena);
+    HIDE(p, room);
+    arena->used -= n_bytes;
+    arena->pieces.erase(piece);
+    return whole ? nullptr : "a kernel or a copy wrote behind a piece of memory";
+}
+
+uint64_t arena_free_bytes(const struct arena *arena) {
+    return arena->n_bytes - arena->used;
+}
+
+bool arena_holds(const struct arena *arena, const void *p, size_t n_bytes) {
+    const unsigned char *at = (const unsigned char *)p;
+    if (at < arena->base || at >= arena->base + arena->top)
+        return false;
+    uint64_t offset = (uint64_t)(at - arena->base);
+    auto after = arena->pieces.upper_bound(offset);
+    if (after == arena->pieces.begin())
+        return false;
+    --after;
+    return offset + n_bytes <= after->first + after->second;
+}

@@ -1,0 +1,117 @@
+/* kernels/cuda/gpu/ptx.h: the instructions that CUDA C++ has no word for, one inline function each. The emulator
+ * (emulator/warp.cc) does what the PTX ISA says of them. Pairs of binary16 are a uint32_t, the lower
+ * half first. "The warp calls": all 32 lanes, converged. */
+#pragma once
+
+#include "kernels/cuda/gpu/gpu.h"
+
+namespace GPU_NAMESPACE {
+
+#ifdef __CUDACC__
+
+#define PTX static __device__ __forceinline__
+
+PTX uint32_t shared_address(const void *p) {
+    return (uint32_t)__cvta_generic_to_shared(p);
+}
+
+/* The warp calls. d (16, 8) += A (16, 16) B (16, 8): binary16 in, float32 out. */
+PTX void mma_m16n8k16_f16_f32(float d[4], const uint32_t a[4], const uint32_t b[2]) {
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
+                 "{%8,%9}, {%0,%1,%2,%3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+/* The warp calls. d (16, 8) += A (16, 32) B (32, 8): int8 in, int32 out, exact. */
+PTX void mma_m16n8k32_s8_s32(int32_t d[4], const uint32_t a[4], const uint32_t b[2]) {
+    asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
+                 "{%8,%9}, {%0,%1,%2,%3};"
+                 : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+/* The warp calls. Four 8 x 8 matrices of 16-bit numbers from shared memory: lanes 8 j to 8 j + 7 name
+ * the rows of matrix j, 16 bytes each, 16-byte aligned. */
+PTX void ldmatrix_x4(uint32_t r[4], const void *row) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(shared_address(row))
+                 : "memory");
+}
+PTX void ldmatrix_x4_trans(uint32_t r[4], const void *row) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(shared_address(row))
+                 : "memory");
+}
+
+/* 16 bytes into shared memory: the first n copied from global memory, the others zero. They are there
+ * for this thread after a wait, for others after a barrier that follows it. */
+PTX void cp_async_16(void *to, const void *from, uint32_t n = 16) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)),
+                 "l"(from), "r"(n)
+                 : "memory");
+}
+PTX void cp_async_commit() {
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
+/* Until at most N of this thread's groups are under way. */
+template <int N> PTX void cp_async_wait() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
+}
+
+/* c + the four products of a's and b's signed bytes. */
+PTX int32_t dp4a(int32_t c, uint32_t a, uint32_t b) {
+    int32_t d;
+    asm("dp4a.s32.s32 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
+    return d;
+}
+
+/* 16 bytes of global memory that no kernel writes and nobody reads again soon: not kept in L1. */
+PTX uint4 load_stream_16(const void *from) {
+    uint4 value;
+    asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)
+                 : "l"(from));
+    return value;
+}
+
+PTX uint32_t half2_sub(uint32_t a, uint32_t b) {
+    uint32_t d;
+    asm("sub.rn.f16x2 %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));
+    return d;
+}
+PTX uint32_t half2_fma(uint32_t a, uint32_t b, uint32_t c) {
+    uint32_t d;
+    asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
+    return d;
+}
+PTX float half_float(uint16_t half) {
+    float value;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(half));
+    return value;
+}
+
+#undef PTX
+
+#else /* the emulator */
+
+void mma_m16n8k16_f16_f32(float d[4], const uint32_t a[4], const uint32_t b[2]);
+void mma_m16n8k32_s8_s32(int32_t d[4], const uint32_t a[4], const uint32_t b[2]);
+void ldmatrix_x4(uint32_t r[4], const void *row);
+void ldmatrix_x4_trans(uint32_t r[4], const void *row);
+void cp_async_16(void *to, const void *from, uint32_t n = 16);
+void cp_async_commit();
+template <int N> static inline void cp_async_wait() {
+    emu_copy_wait(N);
+}
+int32_t dp4a(int32_t c, uint32_t a, uint32_t b);
+uint4 load_stream_16(const void *from);
+uint32_t half2_sub(uint32_t a, uint32_t b);
+uint32_t half2_fma(uint32_t a, uint32_t b, uint32_t c);
+float half_float(uint16_t half);
+
+#endif
+
+} // namespace GPU_NAMESPACE
