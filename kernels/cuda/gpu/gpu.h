@@ -49,8 +49,9 @@ static void gpu_launch(struct device_stream *stream, dim3 grid, dim3 block, size
                        void (*kernel)(P...), A... arguments) {
     auto call = [=] { kernel(P(arguments)...); };
     static_assert(std::is_trivially_copyable<decltype(call)>::value, "plain arguments");
-    emu_enqueue(stream, grid, block, shared_bytes,
-                [](const void *what) { (*(const decltype(call) *)what)(); }, &call, sizeof call);
+    emu_enqueue(
+        stream, grid, block, shared_bytes,
+        [](const void *what) { (*(const decltype(call) *)what)(); }, &call, sizeof call);
 }
 #endif
 
