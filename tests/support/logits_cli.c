@@ -28,6 +28,7 @@ struct runner {
     uint32_t variant; /* by the length of the prompt */
     uint32_t *ids;    /* (context) */
     uint32_t *blocks; /* (context / 16) */
+    float *logits;    /* (n_vocab); NULL where the family names its tokens itself */
 };
 
 static void die(const char *text) {
@@ -35,7 +36,7 @@ static void die(const char *text) {
     exit(1);
 }
 
-/* Computes ids [begin, end); the logits of the last one are then in forward.logits. */
+/* Computes ids [begin, end); the logits of the last one are then in `logits`. */
 static void compute(struct runner *runner, uint32_t begin, uint32_t end) {
     while (begin < end) {
         uint32_t n = end - begin < runner->chunk ? end - begin : runner->chunk;
@@ -47,8 +48,12 @@ static void compute(struct runner *runner, uint32_t begin, uint32_t end) {
                                .sample = begin + n == end};
         batch_build(&runner->batch, &(struct plan){.n_rows = 1, .n_tokens = n, .rows = &row});
         forward_run(&runner->forward, &runner->batch, NULL, NULL);
+        forward_end(&runner->forward);
         begin += n;
     }
+    if (runner->logits)
+        runner->forward.kernels->get(runner->forward.ctx, runner->logits, runner->forward.logits,
+                                     runner->n_vocab * sizeof *runner->logits);
 }
 
 static uint32_t best_id(const struct runner *runner) {
@@ -56,14 +61,14 @@ static uint32_t best_id(const struct runner *runner) {
         return runner->forward.forced[0];
     uint32_t best = 0;
     for (uint32_t i = 1; i < runner->n_vocab; i++)
-        if (runner->forward.logits[i] > runner->forward.logits[best])
+        if (runner->logits[i] > runner->logits[best])
             best = i;
     return best;
 }
 
 static json_t *best_logits(const struct runner *runner, uint32_t n_top) {
     json_t *list = json_array();
-    const float *logits = runner->forward.logits;
+    const float *logits = runner->logits;
     if (!logits)
         return list;
     float bound = 0;
@@ -110,7 +115,7 @@ static void answer(struct runner *runner, const json_t *line) {
         bool all = json_is_true(json_object_get(line, "all"));
         for (uint32_t i = all ? 0 : n - 1; i < n; i++) {
             compute(runner, all ? i : 0, i + 1);
-            fwrite(runner->forward.logits, sizeof(float), runner->n_vocab, stdout);
+            fwrite(runner->logits, sizeof(float), runner->n_vocab, stdout);
         }
         fflush(stdout);
         return;
@@ -168,7 +173,9 @@ int main(int argc, char **argv) {
     runner.n_vocab = runner.forward.model->facts.n_vocab;
     runner.ids = calloc(runner.context, sizeof *runner.ids);
     runner.blocks = calloc(options.n_blocks, sizeof *runner.blocks);
-    if (!runner.ids || !runner.blocks ||
+    if (!runner.forward.forced)
+        runner.logits = calloc(runner.n_vocab, sizeof *runner.logits);
+    if (!runner.ids || (!runner.logits && !runner.forward.forced) || !runner.blocks ||
         batch_init(&runner.batch, runner.chunk, 1, runner.context) != STATUS_OK)
         die("no memory");
     for (uint32_t i = 0; i < options.n_blocks; i++)
@@ -183,5 +190,6 @@ int main(int argc, char **argv) {
     model_close(model);
     free(runner.ids);
     free(runner.blocks);
+    free(runner.logits);
     return 0;
 }

@@ -1,5 +1,6 @@
 #include "worker/family/decoder.h"
 
+#include "base/assert.h"
 #include "model/model.h"
 
 #include <math.h>
@@ -29,8 +30,8 @@ static void close_model(struct family_model *model) {
     }
     rotary_fini(&decoder->rotary);
     slots_fini(&decoder->head.slots);
-    free(decoder->slopes);
-    free(decoder->head_scale);
+    constants_fini(&decoder->slopes);
+    constants_fini(&decoder->head_scale);
     free(decoder);
 }
 
@@ -92,6 +93,7 @@ static enum status open_model(const struct family *family, const struct family_o
         return error_set(error, STATUS_NOMEM, "%s: no memory for the model", config->name);
     decoder->head.family = family;
     decoder->config = *config;
+    decoder->max_tokens = options->max_tokens;
     decoder->names = from_gguf ? &decoder_names_gguf : family->names;
     slots_init(&decoder->head.slots);
     uint32_t n_ranks = options->n_ranks ? options->n_ranks : 1;
@@ -107,30 +109,104 @@ static enum status open_model(const struct family *family, const struct family_o
     return status;
 }
 
+/* Room for what normalise_head() works with, of n rows at once. */
+struct head_rows {
+    uint32_t n;
+    float *scale;        /* owned (vocab.n) */
+    float *rows;         /* owned (n, dim) */
+    uint32_t *ids;       /* owned (n), as the next two */
+    uint32_t *seq_begin; /* (n + 1) */
+    uint32_t *zeros;
+    struct constants placed; /* (n, dim) */
+};
+
+static void head_rows_fini(struct head_rows *work) {
+    constants_fini(&work->placed);
+    free(work->scale);
+    free(work->rows);
+    free(work->ids);
+    free(work->seq_begin);
+    free(work->zeros);
+}
+
+static enum status head_rows_init(struct head_rows *work, const struct decoder *decoder) {
+    size_t dim = decoder->config.dim;
+    uint32_t n = decoder->max_tokens < 64 ? decoder->max_tokens : 64;
+    ASSERT(n > 0);
+    *work = (struct head_rows){.n = n,
+                               .scale = malloc(decoder->shard.vocab.n * sizeof(float)),
+                               .rows = calloc(n * dim, sizeof(float)),
+                               .ids = calloc(n, sizeof(uint32_t)),
+                               .seq_begin = calloc((size_t)n + 1, sizeof(uint32_t)),
+                               .zeros = calloc(n, sizeof(uint32_t))};
+    if (!work->scale || !work->rows || !work->ids || !work->seq_begin || !work->zeros)
+        return STATUS_NOMEM;
+    return constants_put(&work->placed, decoder->kernels, decoder->ctx, work->rows, n * dim);
+}
+
+/* The lengths of rows [begin, begin + n), turned over. One sequence holds them all: they are no
+ * tokens that anything is computed for. */
+static enum status scale_rows(const struct decoder *decoder, const struct weight *head,
+                              struct head_rows *work, uint32_t begin, uint32_t n) {
+    const struct kernels *kernels = decoder->kernels;
+    size_t dim = decoder->config.dim;
+    for (uint32_t i = 0; i < n; i++)
+        work->ids[i] = begin + i;
+    work->seq_begin[1] = n;
+    struct kernels_step step = {.batch = {.n_tokens = n,
+                                          .n_seqs = 1,
+                                          .ids = work->ids,
+                                          .positions = work->zeros,
+                                          .seq_begin = work->seq_begin,
+                                          .block_tables = work->zeros,
+                                          .block_table_stride = 1}};
+    kernels->step_begin(decoder->ctx, &step);
+    kernels->embed(decoder->ctx, work->placed.at, head, &step.batch, 0);
+    TRY(kernels->step_end(decoder->ctx));
+    kernels->get(decoder->ctx, work->rows, work->placed.at, n * dim * sizeof *work->rows);
+    for (uint32_t i = 0; i < n; i++) {
+        const float *row = work->rows + i * dim;
+        double sum = 0;
+        for (size_t j = 0; j < dim; j++)
+            sum += (double)row[j] * row[j];
+        work->scale[begin + i] = (float)(1 / fmax(sqrt(sum), 1e-12));
+    }
+    return STATUS_OK;
+}
+
 /* Baichuan 2's head: logits are of rows of length 1. The rows stay as the file has them; the
  * outputs are divided by their lengths instead. */
 static enum status normalise_head(struct decoder *decoder, struct error *error) {
     const struct model_config *config = &decoder->config;
     struct weight *head = config->tied_head ? &decoder->embedding : &decoder->own_head;
-    float *row = malloc(config->dim * sizeof *row);
-    decoder->head_scale = malloc(decoder->shard.vocab.n * sizeof(float));
-    if (!row || !decoder->head_scale) {
-        free(row);
-        return error_set(error, STATUS_NOMEM, "%s: no memory for the head's norms", config->name);
+    uint32_t n_rows = decoder->shard.vocab.n;
+    struct head_rows work;
+    enum status status = head_rows_init(&work, decoder);
+    for (uint32_t begin = 0, n; status == STATUS_OK && begin < n_rows; begin += n) {
+        n = n_rows - begin < work.n ? n_rows - begin : work.n;
+        status = scale_rows(decoder, head, &work, begin, n);
     }
-    for (uint32_t i = 0; i < decoder->shard.vocab.n; i++) {
-        const uint32_t begin[] = {0, 1};
-        struct kernels_batch batch = {
-            .n_tokens = 1, .n_seqs = 1, .ids = &i, .positions = begin, .seq_begin = begin};
-        double sum = 0;
-        decoder->kernels->embed(decoder->ctx, row, head, &batch, 0);
-        for (uint32_t j = 0; j < config->dim; j++)
-            sum += (double)row[j] * row[j];
-        decoder->head_scale[i] = (float)(1 / fmax(sqrt(sum), 1e-12));
-    }
-    free(row);
-    head->scale = decoder->head_scale;
+    if (status == STATUS_OK)
+        status =
+            constants_put(&decoder->head_scale, decoder->kernels, decoder->ctx, work.scale, n_rows);
+    head_rows_fini(&work);
+    if (status != STATUS_OK)
+        return error_set(error, status, "%s: the head's norms: %s", config->name,
+                         status_name(status));
+    head->scale = decoder->head_scale.at;
     return STATUS_OK;
+}
+
+static enum status place_slopes(struct decoder *decoder) {
+    const struct range *heads = &decoder->shard.heads;
+    float *slopes = calloc(heads->n, sizeof *slopes);
+    if (!slopes)
+        return STATUS_NOMEM;
+    alibi_slopes(slopes, decoder->config.n_heads, heads->begin, heads->n);
+    enum status status =
+        constants_put(&decoder->slopes, decoder->kernels, decoder->ctx, slopes, heads->n);
+    free(slopes);
+    return status;
 }
 
 static enum status prepare(struct family_model *model, const struct kernels *kernels,
@@ -142,13 +218,9 @@ static enum status prepare(struct family_model *model, const struct kernels *ker
     decoder->comm = comm;
     TRY(rotary_init(&decoder->rotary, config, &model->facts, error));
     decoder->rotary.rope.norm_eps = config->norm_eps;
-    if (config->alibi) {
-        decoder->slopes = calloc(decoder->shard.heads.n, sizeof(float));
-        if (!decoder->slopes)
-            return error_set(error, STATUS_NOMEM, "%s: no memory for its slopes", config->name);
-        alibi_slopes(decoder->slopes, config->n_heads, decoder->shard.heads.begin,
-                     decoder->shard.heads.n);
-    }
+    if (rotary_put(&decoder->rotary, kernels, ctx) != STATUS_OK ||
+        (config->alibi && place_slopes(decoder) != STATUS_OK))
+        return error_set(error, STATUS_NOMEM, "%s: no memory for its positions", config->name);
     if (config->head_norm)
         TRY(normalise_head(decoder, error));
     snprintf(model->numerics, sizeof model->numerics, "%s v1 kv %s rope %016llx",

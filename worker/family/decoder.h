@@ -9,6 +9,7 @@
 #pragma once
 
 #include "model/config/config.h"
+#include "worker/family/constants.h"
 #include "worker/family/decoder_names.h"
 #include "worker/family/family.h"
 #include "worker/family/rotary.h"
@@ -66,8 +67,9 @@ struct decoder {
     struct weight own_head;        /* (vocab.n, dim) unless tied */
     const float *norm;             /* (dim) */
     struct rotary rotary;
-    float *slopes;                 /* owned (heads.n) or NULL */
-    float *head_scale;             /* owned (vocab.n) or NULL */
+    struct constants slopes;       /* (heads.n) or none */
+    struct constants head_scale;   /* (vocab.n) or none */
+    uint32_t max_tokens;           /* of a step */
     struct decoder_layer layers[]; /* (config.n_layers) */
 };
 

@@ -119,7 +119,7 @@ static bool attention(const struct pass *pass, uint32_t index) {
     if (step->layers_done && !decoder->comm)
         step->layers_done(step->context, index, index + 1);
     k->attend(pass->ctx, attn, qkv, step->batch, &kv, 1.0f / sqrtf((float)facts->head_dim),
-              decoder->slopes, window);
+              decoder->slopes.at, window);
     k->linear(pass->ctx, x, config->dim, attn, &layer->out, pass->n_tokens, into_stream(pass));
     if (!reduce(pass, x))
         return false;

@@ -53,6 +53,7 @@ struct family_options {
     uint32_t rank;             /* of the tensor-parallel group, */
     uint32_t n_ranks;          /* 0: 1 */
     enum kv_format kv_format;
+    uint32_t max_tokens;  /* of a step */
     uint32_t context_max; /* 0: the model's own; else an upper bound on facts.context */
     uint32_t step_us;     /* families of no arithmetic: how long a step takes; 0: no longer
                              than it does */
@@ -68,7 +69,7 @@ struct family_model {
 
 /* The KV pool: layer l of block b lies at base + l * layer_bytes + b * block_bytes. */
 struct family_kv {
-    unsigned char *base; /* borrowed */
+    unsigned char *base; /* borrowed: memory of the kernels where there are any */
     size_t layer_bytes;
     size_t block_bytes;
     uint32_t n_layers;
@@ -76,7 +77,7 @@ struct family_kv {
 };
 
 struct family_step {
-    const struct kernels_batch *batch;
+    const struct kernels_batch *batch; /* as step_begin() of the kernels has it */
     const struct family_kv *kv;
     const uint32_t *rows; /* (n_rows) indexes below T: the tokens that choose a next one */
     uint32_t n_rows;
@@ -84,7 +85,8 @@ struct family_step {
                          on ranks other than 0 */
     uint32_t *forced; /* out (n_rows) when facts.forced */
     void *scratch;    /* scratch_bytes(), 64-byte aligned */
-    /* Called in rising order, as soon as these layers of the step's tokens are in the KV pool. */
+    /* Called in rising order, as soon as the operations are called that bring these layers of the
+     * step's tokens into the KV pool. */
     void (*layers_done)(void *context, uint32_t layer_begin, uint32_t layer_end);
     void *context;
 };

@@ -138,6 +138,7 @@ static enum status fill_logn(struct rotary *rotary, const struct model_config *c
     rotary->q_scale = calloc(n_positions, sizeof(float));
     if (!rotary->q_scale)
         return STATUS_NOMEM;
+    rotary->n_q_scales = n_positions;
     for (uint32_t i = 0; i < n_positions; i++)
         rotary->q_scale[i] = i + 1.0 > trained ? (float)(log(i + 1.0) / log(trained)) : 1.0f;
     rotary->rope.q_scale = rotary->q_scale;
@@ -155,6 +156,7 @@ enum status rotary_init(struct rotary *rotary, const struct model_config *config
         size_t n = (size_t)n_variants * n_positions * (config->rope.dims / 2);
         rotary->cos = calloc(n, sizeof(float));
         rotary->sin = calloc(n, sizeof(float));
+        rotary->n_angles = n;
         if (!rotary->cos || !rotary->sin)
             status = STATUS_NOMEM;
         for (uint32_t v = 0; status == STATUS_OK && v < n_variants; v++)
@@ -177,7 +179,29 @@ enum status rotary_init(struct rotary *rotary, const struct model_config *config
     return STATUS_OK;
 }
 
+static enum status move(struct constants *placed, const struct kernels *kernels,
+                        struct kernels_ctx *ctx, float **table, size_t n, const float **of_rope) {
+    if (!*table)
+        return STATUS_OK;
+    TRY(constants_put(placed, kernels, ctx, *table, n));
+    *of_rope = placed->at;
+    free(*table);
+    *table = NULL;
+    return STATUS_OK;
+}
+
+enum status rotary_put(struct rotary *rotary, const struct kernels *kernels,
+                       struct kernels_ctx *ctx) {
+    struct rope *rope = &rotary->rope;
+    struct constants *placed = rotary->placed;
+    TRY(move(&placed[0], kernels, ctx, &rotary->cos, rotary->n_angles, &rope->cos));
+    TRY(move(&placed[1], kernels, ctx, &rotary->sin, rotary->n_angles, &rope->sin));
+    return move(&placed[2], kernels, ctx, &rotary->q_scale, rotary->n_q_scales, &rope->q_scale);
+}
+
 void rotary_fini(struct rotary *rotary) {
+    for (int i = 0; i < 3; i++)
+        constants_fini(&rotary->placed[i]);
     free(rotary->cos);
     free(rotary->sin);
     free(rotary->q_scale);

@@ -117,6 +117,7 @@ static void run_steps(struct rank_thread *thread) {
     uint32_t turn = 0;
     while (board_take(thread->board, &turn, &patience, &step)) {
         rank_run(&thread->rank, &step.batch, step.rows, step.n_rows, NULL, NULL);
+        rank_end(&thread->rank);
         board_done(thread->board);
     }
 }

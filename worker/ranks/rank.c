@@ -5,6 +5,8 @@
 
 #include "base/assert.h"
 #include "base/checked.h"
+#include "base/exit.h"
+#include "base/log.h"
 #include "kernels/kernels.h"
 #include "model/model.h"
 
@@ -67,6 +69,7 @@ static enum status open_family(const struct rank_options *options, struct family
                                             .rank = options->rank,
                                             .n_ranks = options->n_ranks,
                                             .kv_format = options->kv_format,
+                                            .max_tokens = options->max_tokens,
                                             .context_max = options->context_max,
                                             .step_us = options->step_us};
     pthread_mutex_lock(&model_lock);
@@ -85,6 +88,10 @@ static enum status find_kernels(const struct rank_options *options,
     if (!*kernels)
         return error_field(error, STATUS_NOT_FOUND, "backend", "there is no backend \"%s\"",
                            options->backend);
+    if (options->n_ranks > 1 && !kernels_on_host(*kernels))
+        return error_field(error, STATUS_UNSUPPORTED, "tp",
+                           "%u ranks: with the backend \"%s\" a model cannot be cut yet",
+                           options->n_ranks, options->backend);
     return STATUS_OK;
 }
 
@@ -126,6 +133,7 @@ static enum status open_kernels(struct rank *rank, const struct rank_options *op
     struct kernels_options kernels_options = {
         .n_threads = options->n_threads,
         .isa = options->isa,
+        .device = options->device,
         .limits = {.max_tokens = options->max_tokens,
                    .max_seqs = options->max_seqs,
                    .max_context = facts->context,
@@ -209,24 +217,48 @@ void rank_close(struct rank *rank) {
     memset(rank, 0, sizeof *rank);
 }
 
+bool rank_marks(const struct rank *rank) {
+    return rank->kernels && rank->kernels->mark;
+}
+
+static void mark_layers(void *context, uint32_t layer_begin, uint32_t layer_end) {
+    const struct rank *rank = context;
+    (void)layer_begin;
+    rank->kernels->mark(rank->ctx, layer_end);
+}
+
 void rank_run(struct rank *rank, const struct kernels_batch *batch, const uint32_t *rows,
               uint32_t n_rows,
               void (*layers_done)(void *context, uint32_t layer_begin, uint32_t layer_end),
               void *context) {
+    struct kernels_step begun = {.batch = *batch, .rows = rows, .n_rows = n_rows};
+    bool marks = layers_done && rank_marks(rank);
     ASSERT(batch->n_tokens <= rank->max_tokens);
     ASSERT(n_rows <= rank->max_seqs);
+    if (rank->kernels)
+        rank->kernels->step_begin(rank->ctx, &begun);
+    ASSERT(begun.batch.n_tokens <= rank->max_tokens && begun.n_rows <= rank->max_seqs);
     struct family_step step = {
-        .batch = batch,
+        .batch = &begun.batch,
         .kv = &rank->kv,
-        .rows = rows,
-        .n_rows = n_rows,
+        .rows = begun.rows,
+        .n_rows = begun.n_rows,
         .logits = rank->logits,
         .forced = rank->forced,
         .scratch = rank->scratch,
-        .layers_done = layers_done,
-        .context = context,
+        .layers_done = marks ? mark_layers : layers_done,
+        .context = marks ? rank : context,
     };
     rank->model->family->network->forward(rank->model, &step);
+}
+
+void rank_end(const struct rank *rank) {
+    enum status status = rank->kernels ? rank->kernels->step_end(rank->ctx) : STATUS_OK;
+    if (status == STATUS_OK)
+        return;
+    log_error("the device failed: the worker ends", "backend=%s why=%s", rank->kernels->name,
+              status_name(status));
+    exit_now(EXIT_FAILURE);
 }
 
 struct rank_kv rank_kv_of(const struct rank *rank) {

@@ -22,6 +22,7 @@ struct rank_options {
     const struct model *model; /* borrowed during rank_open() only */
     const char *backend;       /* row of kernels_table */
     const char *isa;           /* NULL: best */
+    uint32_t device;           /* ordinal, where the backend computes on one */
     uint32_t n_threads;        /* of this rank; 0: one per core the process may use */
     uint32_t rank;
     uint32_t n_ranks;    /* at least 1 */
@@ -53,7 +54,7 @@ struct rank {
     uint32_t max_seqs;
 };
 
-/* Where a rank's KV lies in this process's memory: layer l of block b at base + l * layer_bytes +
+/* Where a rank's KV lies, memory of its kernels: layer l of block b at base + l * layer_bytes +
  * b * block_bytes, of the model's KV heads [head_begin, head_begin + n_heads). */
 struct rank_kv {
     unsigned char *base; /* borrowed */
@@ -80,12 +81,21 @@ NODISCARD enum status rank_open(struct rank *rank, const struct rank_options *op
                                 struct error *error);
 void rank_close(struct rank *rank); /* fine on a zeroed one */
 
-/* Runs this rank's part of a step; on rank 0 logits or forced of the rows are then filled.
- * layers_done may be NULL. */
+/* Runs this rank's part of a step; rank_end() ends it, after what else works with its results. On
+ * rank 0 logits or forced of the rows are filled once its operations are done. layers_done may be
+ * NULL. It is called when the layers are in the pool; where operations only begin here
+ * (rank_marks()), it is not called, and each layer gets a mark: its number + 1. */
 void rank_run(struct rank *rank, const struct kernels_batch *batch, const uint32_t *rows,
               uint32_t n_rows,
               void (*layers_done)(void *context, uint32_t layer_begin, uint32_t layer_end),
               void *context);
+
+/* Waits for all operations of the step. A device that failed ends the process, with a line: it holds
+ * nothing that routers cannot replay elsewhere. */
+void rank_end(const struct rank *rank);
+
+/* Whether a rank's operations still run when rank_run() returns, so that its layers are marked. */
+bool rank_marks(const struct rank *rank);
 
 /* What decides the bits of the results: kernels and family. Two equal texts, equal numbers. */
 void rank_numerics(const struct rank *rank, char *text, size_t size);

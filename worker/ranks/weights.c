@@ -8,6 +8,7 @@
 #include "worker/family/slots.h"
 
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define ALIGNMENT 64
@@ -54,7 +55,7 @@ enum status weights_measure(const struct slots *slots, const struct kernels *ker
 }
 
 static enum status fill_piece(const struct slot *slot, const struct slot_piece *piece,
-                              float *memory, struct error *error) {
+                              float *vector, struct error *error) {
     const struct quant_format *format = quant_find(piece->format);
     if (!format || !format->read_float)
         return error_set(error, STATUS_UNSUPPORTED, "tensor %s: a vector in format %s", slot->name,
@@ -64,17 +65,26 @@ static enum status fill_piece(const struct slot *slot, const struct slot_piece *
     for (uint32_t i = 0; i < piece->n; i++) {
         size_t at = piece->out_begin + (size_t)i * piece->out_step;
         ASSERT(at < slot->n);
-        memory[at] = format->read_float(piece->data, (size_t)piece->begin + i);
+        vector[at] = format->read_float(piece->data, (size_t)piece->begin + i);
     }
     return STATUS_OK;
 }
 
-static enum status fill_vector(const struct slot *slot, float *memory, struct error *error) {
-    for (uint32_t i = 0; i < slot->n_pieces; i++)
+static enum status fill_vector(struct weights *weights, const struct slot *slot, float *memory,
+                               struct error *error) {
+    float *vector = calloc(slot->n, sizeof *vector);
+    enum status status = STATUS_OK;
+    if (!vector)
+        return error_set(error, STATUS_NOMEM, "tensor %s: no memory for a copy", slot->name);
+    for (uint32_t i = 0; status == STATUS_OK && i < slot->n_pieces; i++)
         if (slot->pieces[i].data)
-            TRY(fill_piece(slot, &slot->pieces[i], memory, error));
-    *slot->vector = memory;
-    return STATUS_OK;
+            status = fill_piece(slot, &slot->pieces[i], vector, error);
+    if (status == STATUS_OK) {
+        weights->kernels->put(weights->ctx, memory, vector, slot->n * sizeof *vector);
+        *slot->vector = memory;
+    }
+    free(vector);
+    return status;
 }
 
 /* Files of GPTQ's first format may hold zero points that were damaged when they were written. */
@@ -110,7 +120,7 @@ static enum status fill(struct weights *weights, const struct slots *slots, stru
         TRY(slot_bytes(slot, weights->kernels, &n, error));
         ASSERT(checked_range(at, n, weights->n_bytes)); /* as weights_measure() added it up */
         if (slot->kind == SLOT_VECTOR)
-            TRY(fill_vector(slot, (float *)(void *)memory, error));
+            TRY(fill_vector(weights, slot, (float *)(void *)memory, error));
         else
             TRY(fill_matrix(weights, slot, memory, error));
         at += (size_t)n;

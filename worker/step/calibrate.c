@@ -32,6 +32,7 @@ static uint64_t measure(struct calibrate *calibrate, uint32_t n) {
     uint64_t begin_ns = clock_now_ns();
     batch_build(calibrate->batch, &plan);
     forward_run(calibrate->forward, calibrate->batch, NULL, NULL);
+    forward_end(calibrate->forward);
     return (clock_now_ns() - begin_ns) / NS_PER_US;
 }
 

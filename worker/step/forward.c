@@ -10,7 +10,10 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
+
+#define LOOK_NS 20000 /* marks are asked for this often */
 
 static struct rank_options rank_options_of(const struct forward_options *options, uint32_t rank) {
     uint32_t n_ranks = options->n_ranks > 0 ? options->n_ranks : 1;
@@ -19,6 +22,7 @@ static struct rank_options rank_options_of(const struct forward_options *options
         .model = options->model,
         .backend = options->backend,
         .isa = options->isa,
+        .device = options->device,
         .n_threads = n_ranks > 1 ? group_threads_each(options->n_threads, n_here, n_ranks)
                                  : options->n_threads,
         .rank = rank,
@@ -211,6 +215,25 @@ _Noreturn static void end_without_ranks(const struct forward *forward) {
     exit_now(EXIT_FAILURE);
 }
 
+/* The operations run elsewhere: their layers are done as their marks are. */
+static void follow_marks(const struct forward *forward,
+                         void (*layers_done)(void *context, uint32_t layer_begin,
+                                             uint32_t layer_end),
+                         void *context) {
+    uint32_t n_layers = forward->model->facts.n_layers, n_done = 0;
+    while (n_done < n_layers) {
+        uint32_t marked = forward->kernels->marked(forward->ctx);
+        if (marked == UINT32_MAX)
+            forward_end(forward); /* the device failed: the process ends there */
+        ASSERT(marked <= n_layers);
+        if (marked > n_done)
+            layers_done(context, n_done, marked);
+        else
+            nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
+        n_done = marked;
+    }
+}
+
 void forward_run(struct forward *forward, const struct batch *batch,
                  void (*layers_done)(void *context, uint32_t layer_begin, uint32_t layer_end),
                  void *context) {
@@ -221,4 +244,10 @@ void forward_run(struct forward *forward, const struct batch *batch,
     rank_run(&forward->rank, &step.batch, step.rows, step.n_rows, layers_done, context);
     if (several && forward->comm->kind->health(forward->comm) != STATUS_OK)
         end_without_ranks(forward);
+    if (layers_done && rank_marks(&forward->rank))
+        follow_marks(forward, layers_done, context);
+}
+
+void forward_end(const struct forward *forward) {
+    rank_end(&forward->rank);
 }

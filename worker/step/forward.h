@@ -24,6 +24,7 @@ struct forward_options {
     const struct model *model; /* borrowed during forward_open() only */
     const char *backend;       /* row of kernels_table */
     const char *isa;           /* NULL: best */
+    uint32_t device;           /* ordinal, where the backend computes on one */
     uint32_t n_threads;        /* shared by the ranks here; 0: one per core the process may use */
     uint32_t max_tokens;       /* of a step */
     uint32_t max_seqs;         /* of a step */
@@ -51,7 +52,8 @@ struct forward {
     struct kernels_ctx *ctx;
     struct family_model *model;
     struct family_kv kv;
-    float *logits;    /* (max_seqs, n_vocab); NULL when the family names its tokens itself */
+    float *
+        logits; /* (max_seqs, n_vocab), memory of the kernels; NULL when the family names its tokens itself */
     uint32_t *forced; /* (max_seqs) or NULL */
 };
 
@@ -83,8 +85,13 @@ uint64_t forward_block_bytes(const struct family_facts *facts);
  * texts, equal numbers. */
 void forward_numerics(const struct forward *forward, char *text, size_t size);
 
-/* Runs the batch; logits or forced of its rows are then filled. layers_done may be NULL; it is
- * called when these layers are in the KV pools of all ranks. */
+/* Runs the batch; logits or forced of its rows are then filled, for the kernels' sample() or, after
+ * forward_end(), for their get(). layers_done may be NULL; it is called when these layers are in the
+ * KV pools of all ranks, and always before forward_run() returns. */
 void forward_run(struct forward *forward, const struct batch *batch,
                  void (*layers_done)(void *context, uint32_t layer_begin, uint32_t layer_end),
                  void *context);
+
+/* Ends the step that forward_run() began, when nothing more is computed with its results. A device
+ * that failed ends the process, with a line that says so. */
+void forward_end(const struct forward *forward);

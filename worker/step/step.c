@@ -36,6 +36,7 @@ static enum turn forward(struct stepper *stepper) {
 
 static enum turn sample(struct stepper *stepper) {
     sample_run(&stepper->sample, stepper->receive.engine, &stepper->forward, &stepper->batch);
+    forward_end(&stepper->forward);
     return TURN_NEXT;
 }
 

@@ -88,6 +88,7 @@ static void compute(struct setup *setup, uint32_t *ids, uint32_t *blocks, uint32
                            .sample = true};
     batch_build(&setup->batch, &(struct plan){.n_rows = 1, .n_tokens = end - begin, .rows = &row});
     forward_run(&setup->forward, &setup->batch, NULL, NULL);
+    forward_end(&setup->forward);
     memcpy(out, setup->forward.logits, TINY_N_VOCAB * sizeof *out);
 }
 
@@ -177,6 +178,7 @@ START_TEST(per_size_the_bits_do_not_depend_on_chunks_batch_or_threads) {
     };
     batch_build(&setup.batch, &(struct plan){.n_rows = 2, .n_tokens = N_TOKENS + 1, .rows = rows});
     forward_run(&setup.forward, &setup.batch, NULL, NULL);
+    forward_end(&setup.forward);
     ck_assert_mem_eq(whole, setup.forward.logits + TINY_N_VOCAB, sizeof whole);
     setup_close(&setup);
     setup_open(&setup, format, n_ranks, 2 * n_ranks, "cpu");
@@ -227,6 +229,7 @@ START_TEST(layers_are_done_in_order_and_heads_held_twice_are_equal) {
     struct plan_row row = {.n_tokens = N_TOKENS, .ids = ids, .blocks = blocks};
     batch_build(&setup.batch, &(struct plan){.n_rows = 1, .n_tokens = N_TOKENS, .rows = &row});
     forward_run(&setup.forward, &setup.batch, see_layers, &seen); /* a chunk without a sample */
+    forward_end(&setup.forward);
     ck_assert_uint_eq(seen.next, setup.forward.model->facts.n_layers);
     for (uint32_t layer = 0; layer < seen.next; layer++)
         for (uint32_t block = 0; block < 4; block++)
