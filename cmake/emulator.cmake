@@ -1,18 +1,36 @@
-# tandem_emulated(NAME SOURCES...) : an object library of kernels (.cu) and of the emulator (.cc), which the C++ compiler
-# compiles. Arithmetic is optimised in every build type, as in kernels/. A local that a kernel did not set is poison and
-# not zero. ThreadSanitizer cannot follow fibers: it sees the host's side (device_emu.cc's callers, its locks) alone.
+# How the CUDA kernels (.cu) are compiled by the C++ compiler. Arithmetic is optimised in every build type, as in
+# kernels/. A local that a kernel did not set is poison and not zero.
+function(tandem_kernel_files name options)
+  target_link_libraries(${name} PRIVATE tandem_flags)
+  set_target_properties(${name} PROPERTIES KERNEL_OPTIONS
+    "-O2;-Wno-unknown-pragmas;-ftrivial-auto-var-init=pattern;${options}")
+  foreach(source ${ARGN}) # a file may stand in several targets, whose options differ
+    set(language)
+    if(source MATCHES "\\.cu$")
+      set_source_files_properties(${source} PROPERTIES LANGUAGE CXX)
+      set(language "-x;c++;")
+    endif()
+    set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS
+      "${language}$<TARGET_PROPERTY:KERNEL_OPTIONS>")
+  endforeach()
+endfunction()
+
+# tandem_emulated(NAME SOURCES...) : an object library of kernels and of the emulator itself (.cc). ThreadSanitizer cannot
+# follow fibers: in its build it sees the host's side alone.
 function(tandem_emulated name)
   add_library(${name} OBJECT ${ARGN})
-  target_link_libraries(${name} PRIVATE tandem_flags)
-  target_compile_options(${name} PRIVATE -O2)
-  set(options -Wno-unknown-pragmas -ftrivial-auto-var-init=pattern)
+  set(options)
   if(SANITIZE MATCHES "thread")
-    list(APPEND options -fno-sanitize=thread)
+    set(options -fno-sanitize=thread)
   endif()
-  set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS "${options}")
-  foreach(source ${ARGN})
-    if(source MATCHES "\\.cu$")
-      set_source_files_properties(${source} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS "-x;c++;${options}")
-    endif()
-  endforeach()
+  tandem_kernel_files(${name} "${options}" ${ARGN})
+endfunction()
+
+# tandem_watched(NAME SOURCES...) : the same kernels for a program in which each of their accesses is looked at
+# (race.cc). There the objects stand before tandem_kernels, whose own of the same names are then left out. Not for
+# a ThreadSanitizer build, whose library has the same names.
+function(tandem_watched name)
+  add_library(${name} OBJECT ${ARGN} ${CMAKE_SOURCE_DIR}/kernels/cuda/emulator/race.cc)
+  tandem_kernel_files(${name} "-fno-sanitize=all;-fsanitize=thread;--param=tsan-instrument-func-entry-exit=0;\
+-fsanitize=bounds;-fno-sanitize-recover=all" ${ARGN})
 endfunction()

@@ -152,3 +152,7 @@ bool arena_holds(const struct arena *arena, const void *p, size_t n_bytes) {
     --after;
     return offset + n_bytes <= after->first + after->second;
 }
+
+uint64_t arena_offset(const struct arena *arena, const void *p) {
+    return (uint64_t)((const unsigned char *)p - arena->base);
+}

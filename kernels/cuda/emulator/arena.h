@@ -20,6 +20,8 @@ uint64_t arena_free_bytes(const struct arena *arena);
 
 /* Whether all bytes lie in one piece that was taken and not given back. */
 bool arena_holds(const struct arena *arena, const void *p, size_t n_bytes);
+/* Of an address in it, for messages: the same in each run. */
+uint64_t arena_offset(const struct arena *arena, const void *p);
 
 /* Nest. */
 void arena_open(struct arena *arena);

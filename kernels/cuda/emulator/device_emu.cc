@@ -353,7 +353,8 @@ static void emu_copy_out(struct device_stream *stream, void *to, const void *fro
     put_copy(stream, COPY_OUT, to, from, n_bytes, 0);
 }
 
-static void emu_copy_within(struct device_stream *stream, void *to, const void *from, size_t n_bytes) {
+static void emu_copy_within(struct device_stream *stream, void *to, const void *from,
+                            size_t n_bytes) {
     put_copy(stream, COPY, to, from, n_bytes, 0);
 }
 

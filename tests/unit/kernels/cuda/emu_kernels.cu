@@ -61,19 +61,16 @@ static __global__ void product_s8(int32_t *y, const int8_t *x, const int8_t *w) 
     uint32_t lane = threadIdx.x, row = lane / 2, column = lane % 2 * 16;
     cp_async_16(&s.x[row][column], x + row * 32 + column);
     cp_async_commit();
-    cp_async_16(&s.w[row % 8][column], w + row * 32 + column, row < 8 ? 16 : 0);
+    if (row < 8)
+        cp_async_16(&s.w[row][column], w + row * 32 + column);
     cp_async_commit();
     cp_async_wait<0>();
     __syncwarp();
     uint32_t a[4], b[2];
     int32_t d[4] = {};
     ldmatrix_x4(a, &s.x[lane % 16][lane / 16 * 16]);
-    const uint4 *of_w = (const uint4 *)(w + lane / 4 * 32);
-    for (uint32_t half = 0; half < 2; half++) {
-        uint4 all = load_stream_16(of_w + half);
-        uint32_t words[4] = {all.x, all.y, all.z, all.w};
-        b[half] = words[lane % 4];
-    }
+    for (uint32_t half = 0; half < 2; half++)
+        b[half] = *(const uint32_t *)&s.w[lane / 4][half * 16 + lane % 4 * 4];
     mma_m16n8k32_s8_s32(d, a, b);
     for (uint32_t i = 0; i < 4; i++)
         y[(lane / 4 + i / 2 * 8) * 8 + lane % 4 * 2 + i % 2] = d[i];

@@ -1,0 +1,267 @@
+#include "tests/unit/kernels/cuda/broken_kernels.h"
+
+#include "kernels/cuda/gpu/gpu.h"
+
+using namespace GPU_NAMESPACE;
+
+#define FULL 0xffffffffu
+
+struct broken_shared {
+    float a[64];
+    float b[32][33];
+    alignas(16) uint16_t tile[16][16];
+};
+typedef void kernel(float *out, const float *in);
+
+static __global__ void missing_barrier(float *out, const float *in) {
+    SHARED(broken_shared, s);
+    s.a[threadIdx.x] = in[threadIdx.x];
+    out[threadIdx.x] = s.a[63 - threadIdx.x];
+}
+
+static __global__ void missing_syncwarp(float *out, const float *in) {
+    SHARED(broken_shared, s);
+    s.a[threadIdx.x] = in[threadIdx.x];
+    float x = __shfl_xor_sync(FULL, in[threadIdx.x], 1); /* meets, but orders no memory */
+    out[threadIdx.x] = x + s.a[threadIdx.x ^ 1];
+}
+
+static __global__ void write_after_read(float *out, const float *in) {
+    SHARED(broken_shared, s);
+    s.a[threadIdx.x] = in[threadIdx.x];
+    __syncthreads();
+    float x = s.a[63 - threadIdx.x];
+    s.a[threadIdx.x] = x + 1.0f;
+    __syncthreads();
+    out[threadIdx.x] = s.a[threadIdx.x];
+}
+
+/* All lanes read; one of them writes after a barrier of the other warp alone. */
+static __global__ void write_after_many_reads(float *out, const float *in) {
+    SHARED(broken_shared, s);
+    if (threadIdx.x == 0)
+        s.a[0] = in[0];
+    __syncthreads();
+    float x = s.a[0];
+    __syncwarp();
+    if (threadIdx.x == 63)
+        s.a[0] = 1.0f;
+    out[threadIdx.x] = x;
+}
+
+static __global__ void copy_not_waited(float *out, const float *in) {
+    SHARED(broken_shared, s);
+    if (threadIdx.x < 16)
+        cp_async_16(&s.a[threadIdx.x * 4], in + threadIdx.x * 4);
+    cp_async_commit();
+    __syncthreads();
+    out[threadIdx.x] = s.a[threadIdx.x];
+}
+
+/* The group that is read is the one that wait<1> leaves under way. */
+static __global__ void waits_for_too_few(float *out, const float *in) {
+    SHARED(broken_shared, s);
+    if (threadIdx.x < 16)
+        cp_async_16(&s.a[threadIdx.x * 4], in + threadIdx.x * 4);
+    cp_async_commit();
+    cp_async_wait<1>();
+    __syncthreads();
+    out[threadIdx.x] = s.a[threadIdx.x];
+    cp_async_wait<0>();
+}
+
+static __global__ void copied_without_barrier(float *out, const float *in) {
+    SHARED(broken_shared, s);
+    if (threadIdx.x < 16)
+        cp_async_16(&s.a[threadIdx.x * 4], in + threadIdx.x * 4);
+    cp_async_commit();
+    cp_async_wait<0>(); /* of this thread's copies */
+    out[threadIdx.x] = s.a[threadIdx.x];
+}
+
+static __global__ void lane_left(float *out, const float *in) {
+    if (threadIdx.x == 32)
+        return;
+    out[threadIdx.x] = __shfl_xor_sync(FULL, in[threadIdx.x], 1);
+}
+
+static __global__ void warp_diverges(float *out, const float *in) {
+    float x = in[threadIdx.x];
+    if (threadIdx.x % 2)
+        x = __shfl_xor_sync(FULL, x, 1);
+    else
+        x += (float)__ballot_sync(FULL, x > 0.0f);
+    out[threadIdx.x] = x;
+}
+
+static __global__ void not_in_its_mask(float *out, const float *in) {
+    out[threadIdx.x] = __shfl_xor_sync(0x0000ffffu, in[threadIdx.x], 1);
+}
+
+static __global__ void shuffles_from_outside(float *out, const float *in) {
+    float x = in[threadIdx.x];
+    if (threadIdx.x % 32 < 16)
+        x = __shfl_sync(0x0000ffffu, x, 20);
+    out[threadIdx.x] = x;
+}
+
+static __global__ void two_barriers(float *out, const float *in) {
+    SHARED(broken_shared, s);
+    s.a[threadIdx.x] = in[threadIdx.x];
+    if (threadIdx.x < 32)
+        __syncthreads();
+    else
+        __syncthreads();
+    out[threadIdx.x] = s.a[63 - threadIdx.x];
+}
+
+static __global__ void barrier_against_shuffle(float *out, const float *in) {
+    float x = in[threadIdx.x];
+    if (threadIdx.x % 32 == 3)
+        __syncthreads();
+    else
+        x = __shfl_xor_sync(FULL, x, 1);
+    out[threadIdx.x] = x;
+}
+
+static __global__ void past_the_end(float *out, const float *in) {
+    out[threadIdx.x + (threadIdx.x == 63)] = in[threadIdx.x];
+}
+
+static __global__ void before_the_begin(float *out, const float *in) {
+    const float *from = in + threadIdx.x;
+    out[threadIdx.x] = from[-1];
+}
+
+static __global__ void index_in_struct(float *out, const float *in) {
+    SHARED(broken_shared, s);
+    s.b[0][threadIdx.x % 32 + 2] = in[threadIdx.x]; /* 33 columns */
+    out[threadIdx.x] = 0.0f;
+}
+
+static __global__ void poison_read(float *out, const float *) {
+    SHARED(broken_shared, s);
+    out[threadIdx.x] = s.a[threadIdx.x];
+}
+
+static __global__ void misaligned_matrix(float *out, const float *) {
+    SHARED(broken_shared, s);
+    uint32_t r[4];
+    ldmatrix_x4(r, &s.tile[threadIdx.x % 16][1]);
+    out[threadIdx.x] = (float)r[0];
+}
+
+static __global__ void matrix_of_the_device(float *out, const float *in) {
+    uint32_t r[4];
+    ldmatrix_x4(r, in);
+    out[threadIdx.x] = (float)r[0];
+}
+
+static __global__ void misaligned_copy(float *out, const float *in) {
+    SHARED(broken_shared, s);
+    cp_async_16(&s.a[0], in + 1);
+    cp_async_commit();
+    cp_async_wait<0>();
+    out[threadIdx.x] = s.a[0];
+}
+
+static __global__ void misaligned_load(float *out, const float *in) {
+    out[threadIdx.x] = (float)load_stream_16(in + threadIdx.x).x;
+}
+
+static __global__ void too_little_shared(float *out, const float *in) {
+    SHARED(broken_shared, s);
+    s.a[threadIdx.x] = in[threadIdx.x];
+    out[threadIdx.x] = s.a[threadIdx.x];
+}
+
+/* Both blocks write the whole of `out`. */
+static __global__ void blocks_overlap(float *out, const float *in) {
+    out[threadIdx.x] = in[threadIdx.x] + (float)blockIdx.x;
+}
+
+/* The second block reads what the first one writes. */
+static __global__ void block_reads_block(float *out, const float *) {
+    if (blockIdx.x == 0)
+        out[threadIdx.x] = 1.0f;
+    else if (out[63 - threadIdx.x] > 2.0f)
+        out[0] = 0.0f;
+}
+
+static __global__ void adds_without_atomics(float *out, const float *) {
+    if (threadIdx.x == 0)
+        out[0] += 1.0f;
+}
+
+static __global__ void reads_beside_atomics(float *out, const float *) {
+    if (threadIdx.x == 0)
+        atomicAdd(&out[0], 1.0f);
+    else if (threadIdx.x == 1)
+        out[1] = out[0];
+}
+
+template <kernel *KERNEL, unsigned N_BLOCKS = 1, size_t SHARED_BYTES = sizeof(broken_shared)>
+static void launch(struct device_stream *stream, float *out, const float *in) {
+    gpu_launch(stream, dim3(N_BLOCKS), dim3(64), SHARED_BYTES, KERNEL, out, in);
+}
+
+static void host_memory(struct device_stream *stream, float *out, const float *) {
+    static const float of_host[66] = {0};
+    launch<past_the_end>(stream, out, of_host);
+}
+
+static void many_threads(struct device_stream *stream, float *out, const float *in) {
+    gpu_launch(stream, dim3(1), dim3(1056), 0, poison_read, out, in);
+}
+
+static void high_grid(struct device_stream *stream, float *out, const float *in) {
+    gpu_launch(stream, dim3(1, 65536), dim3(1), 0, past_the_end, out, in);
+}
+
+static void much_shared(struct device_stream *stream, float *out, const float *in) {
+    launch<poison_read, 1, 228 * 1024>(stream, out, in);
+}
+
+#define RACE_SHARED "race in shared memory"
+#define RACE_DEVICE "race in memory of the device"
+#define FOREIGN     "not memory of the device"
+
+const struct broken_kernel broken_kernels[] = {
+    {"missing_barrier", launch<missing_barrier>, RACE_SHARED, ""},
+    {"missing_syncwarp", launch<missing_syncwarp>, RACE_SHARED, NULL},
+    {"write_after_read", launch<write_after_read>, RACE_SHARED, NULL},
+    {"write_after_many_reads", launch<write_after_many_reads>, RACE_SHARED, NULL},
+    {"copy_not_waited", launch<copy_not_waited>, "did not wait for", "did not wait for"},
+    {"waits_for_too_few", launch<waits_for_too_few>, RACE_SHARED, ""},
+    {"copied_without_barrier", launch<copied_without_barrier>, RACE_SHARED, NULL},
+    {"lane_left", launch<lane_left>, "of which 00000001 have ended",
+     "of which 00000001 have ended"},
+    {"warp_diverges", launch<warp_diverges>, "warp 0 diverges: lane", "warp 0 diverges: lane"},
+    {"not_in_its_mask", launch<not_in_its_mask>, "is not in the mask", "is not in the mask"},
+    {"shuffles_from_outside", launch<shuffles_from_outside>, "shuffles from lane 20",
+     "shuffles from lane 20"},
+    {"two_barriers", launch<two_barriers>, "at the barrier of line", "at the barrier of line"},
+    {"barrier_against_shuffle", launch<barrier_against_shuffle>, "wait in shfl for lanes 00000008",
+     "wait in shfl for lanes 00000008"},
+    {"past_the_end", launch<past_the_end>, FOREIGN, NULL},
+    {"before_the_begin", launch<before_the_begin>, FOREIGN, NULL},
+    {"index_in_struct", launch<index_in_struct>, "index 33 is out of bounds", NULL},
+    {"poison_read", launch<poison_read>, "", ""},
+    {"misaligned_matrix", launch<misaligned_matrix>, "not a multiple of 16",
+     "not a multiple of 16"},
+    {"matrix_of_the_device", launch<matrix_of_the_device>, "outside of shared memory",
+     "outside of shared memory"},
+    {"misaligned_copy", launch<misaligned_copy>, "cp.async of 16 bytes", "cp.async of 16 bytes"},
+    {"misaligned_load", launch<misaligned_load>, "a load of 16 bytes", "a load of 16 bytes"},
+    {"too_little_shared", launch<too_little_shared, 1, 64>, "the launch gave 64",
+     "the launch gave 64"},
+    {"blocks_overlap", launch<blocks_overlap, 2>, RACE_DEVICE, NULL},
+    {"block_reads_block", launch<block_reads_block, 2>, RACE_DEVICE, NULL},
+    {"adds_without_atomics", launch<adds_without_atomics, 2>, RACE_DEVICE, NULL},
+    {"reads_beside_atomics", launch<reads_beside_atomics>, RACE_DEVICE, NULL},
+    {"host_memory", host_memory, FOREIGN, NULL},
+    {"many_threads", many_threads, "more than 1024", "more than 1024"},
+    {"high_grid", high_grid, "too large", "too large"},
+    {"much_shared", much_shared, "more shared memory", "more shared memory"},
+};
+const unsigned n_broken_kernels = sizeof broken_kernels / sizeof broken_kernels[0];
