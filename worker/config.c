@@ -6,6 +6,7 @@
 #include "worker/transport/transport.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char *backend_word(unsigned at) {
@@ -42,6 +43,10 @@ static const struct option_spec table[] = {
      .help = "the cluster's CURVE keys; needed beyond this host"},
     {"backend", OPTION_WORD, AT(backend), "cpu", "worker", "NAME", .help = "what computes",
      .words = backend_word},
+    {"devices", OPTION_UINT, AT(devices), "0", "worker", "N",
+     .help = "ordinal of the GPU that the backend computes on", .max = 63},
+    {"gpu-memory", OPTION_STRING, AT(gpu_memory), "0.9", "worker", "SHARE",
+     .help = "part of the GPU's free memory that is used, above 0 and at most 1"},
     {"tp", OPTION_UINT, AT(tp), "1", "worker", "N",
      .help = "tensor-parallel size: how many ranks share the model", .min = 1,
      .max = COMM_RANKS_MAX},
@@ -58,7 +63,9 @@ static const struct option_spec table[] = {
     {"threads", OPTION_UINT, AT(threads), "0", "worker", "N",
      .help = "threads that compute; 0: one per core this process may use", .max = 1024},
     {"kv-blocks", OPTION_UINT, AT(kv_blocks), "0", "worker", "N",
-     .help = "KV blocks of 16 tokens; 0: 65536 tokens, within a quarter of the free memory",
+     .help =
+         "KV blocks of 16 tokens; 0: 65536 tokens, within a quarter of the free memory; on a GPU "
+         "all that fit",
      .max = 1u << 26},
     {"chunk-tokens", OPTION_UINT, AT(chunk_tokens), "0", "worker", "N",
      .help = "most tokens of a step, less where 120 ms compute less; 0: 512", .max = 65536},
@@ -118,6 +125,18 @@ static void check_ranks(const struct config *config, struct buf *errors) {
         check_address(errors, options, "rank-listen", config->rank_listen);
 }
 
+/* What is for devices, where the backend computes on one. */
+static void check_device(struct config *config, struct buf *errors) {
+    char *end;
+    config->memory_share = strtod(config->gpu_memory, &end);
+    if (end == config->gpu_memory || *end || !(config->memory_share > 0) ||
+        config->memory_share > 1)
+        options_complain(config->options, "gpu-memory", "must be above 0 and at most 1", errors);
+    if (config->devices > 0 && !config->follow[0] && kernels_on_host(kernels_find(config->backend)))
+        options_complain(config->options, "devices",
+                         "is for backends that compute on a GPU (--backend)", errors);
+}
+
 static void check(const struct config *config, struct buf *errors) {
     const struct options *options = config->options;
     if (!config->model[0])
@@ -168,6 +187,7 @@ enum status config_read(struct config *config, int argc, char **argv, struct buf
     TRY(options_new(&config_program, argc, argv, config, &config->options, errors));
     if (!config->kv_endpoint[0])
         config->kv_endpoint = kv_endpoint_beside(config, config->endpoint);
+    check_device(config, errors);
     check(config, errors);
     return errors->n > 0 ? STATUS_INVALID : STATUS_OK;
 }

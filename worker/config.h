@@ -17,6 +17,9 @@ struct config {
     const char *model;          /* path, or "hash" */
     unsigned dummy;             /* load-format: 1 where the weights are made up */
     const char *backend;        /* row of kernels_table */
+    uint32_t devices;           /* ordinal of the one that the backend computes on */
+    const char *gpu_memory;     /* as it was given */
+    double memory_share;        /* gpu_memory: of a device's free memory, above 0 and at most 1 */
     uint32_t tp;                /* ranks of the tensor-parallel group */
     uint32_t ranks_here;        /* 0: all */
     const char *rank_listen;    /* where followers come to, or "" */

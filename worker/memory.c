@@ -11,7 +11,8 @@
 
 #define TOKENS_DEFAULT       65536u /* of the KV cache */
 #define CHUNK_TOKENS_DEFAULT 512u
-#define PLAN_TOKENS          2048u /* a plan fits when this many tokens of KV do */
+#define PLAN_TOKENS          2048u      /* a plan fits when this many tokens of KV do */
+#define BLOCKS_MAX           (1u << 26) /* as --kv-blocks */
 #define MIB                  (1ull << 20)
 #define GIB                  (1ull << 30)
 
@@ -64,6 +65,32 @@ static void set_chunks(struct worker_sizes *sizes, const struct family_facts *fa
     sizes->chunk_bytes = wanted < 65536 ? 65536 : min_of(wanted, most);
 }
 
+/* KV blocks by default: on a device all that its free memory has room for, beside weights and
+ * activations; on the host what a program that is not alone there may take. */
+static enum status default_blocks(const struct config *config, const struct forward_bytes *bytes,
+                                  uint32_t *n_blocks, struct error *error) {
+    const struct kernels *kernels = bytes->facts.forced ? NULL : kernels_find(config->backend);
+    uint32_t least = PLAN_TOKENS / KV_BLOCK_TOKENS;
+    bool on_device = kernels && !kernels_on_host(kernels);
+    uint64_t n_free, fixed = (uint64_t)bytes->weights + bytes->scratch;
+    if (!on_device || config->device[0]) { /* a plan for another device is not of this one's */
+        uint64_t fits = memory_available() / 4 / bytes->kv_per_token_here / KV_BLOCK_TOKENS;
+        *n_blocks = min_of(fits, TOKENS_DEFAULT / KV_BLOCK_TOKENS);
+        *n_blocks = *n_blocks < least ? least : *n_blocks;
+        return STATUS_OK;
+    }
+    TRY(kernels->free_bytes(config->devices, &n_free, error));
+    uint64_t room = (uint64_t)((double)n_free * config->memory_share);
+    uint64_t fits = room > fixed ? (room - fixed) / bytes->kv_per_token / KV_BLOCK_TOKENS : 0;
+    if (fits < least)
+        return error_field(error, STATUS_NOMEM, "gpu-memory",
+                           "weights and activations take %" PRIu64 " bytes of %" PRIu64
+                           " on device %u: that leaves no room for %u tokens of KV",
+                           fixed, room, config->devices, PLAN_TOKENS);
+    *n_blocks = min_of(fits, BLOCKS_MAX);
+    return STATUS_OK;
+}
+
 enum status memory_sizes(const struct config *config, const struct model *model,
                          struct worker_sizes *sizes, struct forward_bytes *bytes,
                          struct error *error) {
@@ -90,12 +117,8 @@ enum status memory_sizes(const struct config *config, const struct model *model,
     if (forward_block_bytes(&bytes->facts) > MESSAGE_CHUNK_MAX)
         return error_set(error, STATUS_UNSUPPORTED, "%s: a KV block of one layer is over %u bytes",
                          model->config.name, MESSAGE_CHUNK_MAX);
-    if (found.n_blocks == 0) {
-        uint64_t fits = memory_available() / 4 / bytes->kv_per_token_here / KV_BLOCK_TOKENS;
-        found.n_blocks = min_of(fits, TOKENS_DEFAULT / KV_BLOCK_TOKENS);
-        if (found.n_blocks < PLAN_TOKENS / KV_BLOCK_TOKENS)
-            found.n_blocks = PLAN_TOKENS / KV_BLOCK_TOKENS;
-    }
+    if (found.n_blocks == 0)
+        TRY(default_blocks(config, bytes, &found.n_blocks, error));
     found.context = min_of((uint64_t)found.n_blocks * KV_BLOCK_TOKENS, bytes->facts.context);
     found.max_seqs = min_of(4 * (uint64_t)found.max_batch, MESSAGE_ENTRIES_MAX);
     set_chunks(&found, &bytes->facts);
@@ -103,7 +126,8 @@ enum status memory_sizes(const struct config *config, const struct model *model,
     return STATUS_OK;
 }
 
-static enum status device_bytes(const char *device, uint64_t *n_bytes, struct error *error) {
+static enum status device_bytes(const struct config *config, uint64_t *n_bytes,
+                                struct error *error) {
     static const struct {
         const char *name;
         uint64_t n_bytes;
@@ -112,7 +136,11 @@ static enum status device_bytes(const char *device, uint64_t *n_bytes, struct er
                    {"l20", 48 * GIB},
                    {"h100", 80 * GIB},
                    {"h200", 141 * GIB}};
+    const struct kernels *kernels = kernels_find(config->backend);
+    const char *device = config->device;
     char *end;
+    if (!device[0] && kernels && !kernels_on_host(kernels))
+        return kernels->free_bytes(config->devices, n_bytes, error);
     if (!device[0]) {
         *n_bytes = meminfo("MemTotal:");
         return STATUS_OK;
@@ -137,9 +165,9 @@ enum status memory_print(const struct config *config, const struct model *model,
     struct worker_sizes sizes;
     struct forward_bytes bytes;
     uint64_t device;
-    TRY(device_bytes(config->device, &device, error));
+    TRY(device_bytes(config, &device, error));
     TRY(memory_sizes(config, model, &sizes, &bytes, error));
-    uint64_t room = device / 10 * 9;
+    uint64_t room = (uint64_t)((double)device * config->memory_share);
     uint64_t fixed = (uint64_t)bytes.weights + bytes.scratch;
     bool fits = fixed + (uint64_t)PLAN_TOKENS * bytes.kv_per_token <= room;
     uint64_t n_blocks = sizes.n_blocks;

@@ -113,6 +113,7 @@ static enum status open_step(struct worker *worker, const struct model *model,
     struct step_options options = {
         .forward = {.model = model,
                     .backend = config->backend,
+                    .device = config->devices,
                     .n_threads = config->threads,
                     .max_tokens = max_tokens,
                     .max_seqs = sizes->max_batch,
@@ -212,7 +213,8 @@ static enum status open_engine(struct worker *worker, const struct model *model,
                : error_set(error, status, "the engine cannot be made: %s", status_name(status));
 }
 
-static void open_kv_links(struct worker *worker, const struct model *model) {
+static enum status open_kv_links(struct worker *worker, const struct model *model,
+                                 struct error *error) {
     const struct forward *forward = &worker->stepper.forward;
     const struct family_facts *facts = &forward->model->facts;
     struct transport_kv transport_kv = {.block_bytes = (uint32_t)forward_block_bytes(facts),
@@ -228,6 +230,14 @@ static void open_kv_links(struct worker *worker, const struct model *model) {
                                                            .head_begin = kv->head_begin,
                                                            .n_heads = kv->n_heads};
     }
+    if (forward->kernels && !kernels_on_host(forward->kernels)) {
+        worker->kv_staging = malloc(transport_kv.block_bytes);
+        if (!worker->kv_staging)
+            return error_set(error, STATUS_NOMEM, "no memory for a KV block");
+        transport_kv.kernels = forward->kernels;
+        transport_kv.ctx = forward->ctx;
+        transport_kv.staging = worker->kv_staging;
+    }
     ASSERT(transport_kv_valid(&transport_kv)); /* families cut so, and followers were checked */
     struct kv_links_self self = {.incarnation = worker->incarnation,
                                  .place = {.host = worker->host, .pid = (uint32_t)getpid()}};
@@ -235,6 +245,7 @@ static void open_kv_links(struct worker *worker, const struct model *model) {
     fill_layout_fp(worker, model, self.layout_fp);
     kv_links_init(&worker->kv_links, worker->links.kv, &self, worker->config->kv_transport,
                   worker->sizes.chunk_bytes, &transport_kv);
+    return STATUS_OK;
 }
 
 static struct links_self self_of(const struct worker *worker) {
@@ -283,7 +294,7 @@ static enum status open_all(struct worker *worker, struct model **model, struct 
                   &worker->admin, error));
     for (unsigned i = 0; i < STEP_STAGES; i++)
         worker->stepper.seconds[i] = admin_stage(worker->admin, i);
-    open_kv_links(worker, *model);
+    TRY(open_kv_links(worker, *model, error));
     TRY(open_engine(worker, *model, error));
     worker->kv_links.engine = worker->engine;
     worker->stepper.receive = receive_of(worker);
@@ -313,6 +324,7 @@ void worker_close(struct worker *worker) {
     links_close(&worker->links);
     engine_free(worker->engine);
     step_close(&worker->stepper);
+    free(worker->kv_staging);
     memset(worker, 0, sizeof *worker);
 }
 

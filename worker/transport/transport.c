@@ -2,6 +2,7 @@
 
 #include "base/assert.h"
 #include "base/checked.h"
+#include "kernels/kernels.h"
 #include "proto/message.h"
 
 #include <string.h>
@@ -66,6 +67,8 @@ static bool holds(const struct transport_rank *rank, uint32_t head) {
 bool transport_kv_valid(const struct transport_kv *kv) {
     if (kv->n_ranks == 0 || kv->n_ranks > TRANSPORT_RANKS_MAX)
         return false;
+    if (kv->kernels && (kv->n_ranks > 1 || !kv->staging))
+        return false;
     if (kv->n_ranks == 1)
         return kv->ranks[0].block_bytes == kv->block_bytes;
     if (kv->n_heads == 0 || kv->block_bytes % ((uint64_t)2 * kv->n_heads) != 0)
@@ -115,6 +118,10 @@ static unsigned char *head_at(const struct transport_kv *kv, uint32_t rank, unsi
 /* One layer of one block into its form on the wire. */
 static void gather_block(const struct transport_kv *kv, uint32_t layer, uint32_t block,
                          unsigned char *to) {
+    if (kv->kernels) {
+        kv->kernels->get(kv->ctx, to, block_at(kv, 0, layer, block), kv->block_bytes);
+        return;
+    }
     if (kv->n_ranks == 1) {
         memcpy(to, block_at(kv, 0, layer, block), kv->block_bytes);
         return;
@@ -144,10 +151,16 @@ static void share_run(const struct transport_kv *kv, const struct run *run, uint
     }
 }
 
-/* The sum is taken over what arrived in the blocks, not over what lay in shared memory: a writer
- * that goes on writing cannot slip between the check and the copy. */
+/* The sum is taken over what arrived in the blocks, or over the copy that goes there, not over what
+ * lay in shared memory: a writer that goes on writing cannot slip between the check and the copy. */
 static void scatter_block(const struct transport_kv *kv, uint32_t layer, uint32_t block,
                           const unsigned char *from, XXH3_state_t *sum) {
+    if (kv->kernels) {
+        memcpy(kv->staging, from, kv->block_bytes);
+        XXH3_64bits_update(sum, kv->staging, kv->block_bytes);
+        kv->kernels->put(kv->ctx, block_at(kv, 0, layer, block), kv->staging, kv->block_bytes);
+        return;
+    }
     if (kv->n_ranks == 1) {
         unsigned char *to = block_at(kv, 0, layer, block);
         memcpy(to, from, kv->block_bytes);

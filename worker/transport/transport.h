@@ -22,6 +22,8 @@
 #define TRANSPORT_RANKS_MAX 16u /* of one worker */
 
 struct chunk;
+struct kernels;
+struct kernels_ctx;
 struct transport;
 
 /* Where a worker runs. */
@@ -104,6 +106,12 @@ struct transport_kv {
     uint32_t n_heads; /* of the model; of no meaning when there is one rank */
     uint32_t n_ranks;
     struct transport_rank ranks[TRANSPORT_RANKS_MAX];
+
+    /* Of a rank, the only one, whose memory is not the host's; else NULL. Borrowed. */
+    const struct kernels *kernels;
+    struct kernels_ctx *ctx;
+    unsigned char *staging; /* (block_bytes): what is checked, and put there, in nobody else's
+                               reach */
 };
 
 /* Is every head in some rank, and every rank as large as its heads? */

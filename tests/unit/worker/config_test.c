@@ -23,6 +23,8 @@ static const struct option_value values[] = {
     {"kv-endpoint", "ipc:///kv-37", "worker"},
     {"keys", "/keys-41", "cluster"},
     {"backend", "ref", "worker"},
+    {"devices", "43", "worker"},
+    {"gpu-memory", "0.625", "worker"},
     {"tp", "7", "worker"},
     {"ranks-here", "5", "worker"},
     {"rank-listen", "ipc:///ranks-47", "worker"},
@@ -61,6 +63,7 @@ static void check_texts(const struct config *config) {
     ck_assert_str_eq(config->kv_endpoint, "ipc:///kv-37");
     ck_assert_str_eq(config->keys, "/keys-41");
     ck_assert_str_eq(config->backend, "ref");
+    ck_assert_str_eq(config->gpu_memory, "0.625");
     ck_assert_str_eq(config->rank_listen, "ipc:///ranks-47");
     ck_assert_str_eq(config->follow, "ipc:///leader-53");
     ck_assert_str_eq(config->kv_dtype, "f16");
@@ -74,6 +77,8 @@ static void check_all(const struct config *config) {
     ck_assert(config->dummy && config->json && !config->dry_run);
     ck_assert_int_eq(config->role, ROLE_DECODE);
     ck_assert_uint_eq(config->tp, 7);
+    ck_assert_uint_eq(config->devices, 43);
+    ck_assert(config->memory_share == 0.625);
     ck_assert_uint_eq(config->ranks_here, 5);
     ck_assert_uint_eq(config->threads, 59);
     ck_assert_uint_eq(config->kv_blocks, 61);

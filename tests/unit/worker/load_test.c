@@ -146,7 +146,76 @@ START_TEST(sizes_have_defaults_that_fit_and_take_what_is_asked_for) {
 }
 END_TEST
 
+/* `far` has two devices with 256 MiB free on each, in builds that have it. */
+START_TEST(a_device_gives_all_that_fits_and_says_when_nothing_does) {
+    struct config config;
+    struct buf errors;
+    struct error error;
+    struct worker_sizes sizes;
+    struct forward_bytes bytes;
+    struct model *model = tiny_gguf_open(&(struct tiny_gguf){.format = "q8_0"});
+    if (!kernels_find("far")) {
+        model_close(model);
+        return;
+    }
+    buf_init(&errors, 0);
+    ck_assert_int_eq(read_config(&config, &errors, "--dry-run", "--model=x.gguf"), STATUS_OK);
+    config.backend = "far";
+    ck_assert_int_eq(memory_sizes(&config, model, &sizes, &bytes, &error), STATUS_OK);
+    uint64_t taken = (uint64_t)sizes.n_blocks * KV_BLOCK_TOKENS * bytes.kv_per_token +
+                     bytes.weights + bytes.scratch;
+    uint64_t room = (256ull << 20) / 10 * 9;
+    ck_assert_uint_le(taken, room);
+    ck_assert_uint_gt(taken + 2 * KV_BLOCK_TOKENS * bytes.kv_per_token, room);
+    config.memory_share = 0.5;
+    uint32_t n_most = sizes.n_blocks;
+    ck_assert_int_eq(memory_sizes(&config, model, &sizes, &bytes, &error), STATUS_OK);
+    ck_assert_uint_lt(sizes.n_blocks, n_most / 3 * 2);
+    config.memory_share = 1e-6;
+    ck_assert_int_eq(memory_sizes(&config, model, &sizes, &bytes, &error), STATUS_NOMEM);
+    ck_assert_ptr_nonnull(strstr(error.text, "leaves no room for 2048 tokens"));
+    config.devices = 2;
+    ck_assert_int_eq(memory_sizes(&config, model, &sizes, &bytes, &error), STATUS_NOT_FOUND);
+    config.kv_blocks = 10;
+    ck_assert_int_eq(memory_sizes(&config, model, &sizes, &bytes, &error), STATUS_OK);
+    ck_assert_uint_eq(sizes.n_blocks, 10);
+    config.kv_blocks = 0;
+    config.devices = 1;
+    config.tp = 2; /* its memory is not the host's to share */
+    ck_assert_int_eq(memory_sizes(&config, model, &sizes, &bytes, &error), STATUS_UNSUPPORTED);
+    ck_assert_ptr_nonnull(strstr(error.text, "cannot be cut"));
+    model_close(model);
+    config_fini(&config);
+    buf_fini(&errors);
+}
+END_TEST
+
+START_TEST(what_is_for_a_device_is_checked) {
+    static const char *const shares[] = {"0", "1.01", "-0.5", "nan", "much", "0.5x", ""};
+    struct config config;
+    struct buf errors;
+    buf_init(&errors, 0);
+    for (size_t i = 0; i < sizeof shares / sizeof *shares; i++) {
+        const char *argv[] = {"tandem-worker", "--dry-run", "--model=hash", "--gpu-memory",
+                              shares[i]};
+        buf_clear(&errors);
+        ck_assert_int_eq(config_read(&config, 5, (char **)(uintptr_t)argv, &errors),
+                         STATUS_INVALID);
+        ck_assert_ptr_nonnull(strstr(errors.data, "--gpu-memory: must be above 0"));
+        config_fini(&config);
+    }
+    const char *argv[] = {"tandem-worker", "--dry-run", "--model=hash", "--devices=1"};
+    buf_clear(&errors);
+    ck_assert_int_eq(config_read(&config, 4, (char **)(uintptr_t)argv, &errors), STATUS_INVALID);
+    ck_assert_ptr_nonnull(strstr(errors.data, "--devices: is for backends"));
+    config_fini(&config);
+    buf_fini(&errors);
+}
+END_TEST
+
 void suite_add(TCase *tests) {
+    tcase_add_test(tests, a_device_gives_all_that_fits_and_says_when_nothing_does);
+    tcase_add_test(tests, what_is_for_a_device_is_checked);
     tcase_add_test(tests, a_missing_or_misshapen_tensor_is_refused_by_its_name);
     tcase_add_test(tests, an_unknown_backend_is_refused_by_its_name);
     tcase_add_test(tests, what_was_measured_is_what_is_taken);
