@@ -1,5 +1,6 @@
 #include "kernels/cuda/emulator/arena.h"
 
+#include "kernels/cuda/emulator/fault.h"
 #include "kernels/cuda/emulator/machine.h"
 
 #include <map>
@@ -46,6 +47,7 @@ struct arena *arena_new(uint64_t n_bytes) {
     arena->base = (unsigned char *)base;
     arena->reserved = reserved;
     arena->n_bytes = n_bytes;
+    fault_watch(base, reserved);
     return arena;
 }
 
@@ -53,6 +55,7 @@ void arena_free(struct arena *arena) {
     if (!arena)
         return;
     SHOW(arena->base, arena->top);
+    fault_forget(arena->base);
     munmap(arena->base, arena->reserved);
     delete arena;
 }

@@ -84,9 +84,11 @@ extern __thread struct emu_place emu_now;
 unsigned char *emu_shared(size_t n_bytes);
 #define SHARED(type, name) type &name = *reinterpret_cast<type *>(emu_shared(sizeof(type)))
 
-/* Puts a launch into the stream; `what` (the kernel and its arguments) is copied. device_emu.cc. */
+/* Puts a launch into the stream; `what` (the kernel and its arguments) is copied. With `together` all its
+ * blocks are alive at once. */
 void emu_enqueue(struct device_stream *stream, dim3 grid, dim3 block, size_t shared_bytes,
-                 void (*call)(const void *what), const void *what, size_t what_bytes);
+                 void (*call)(const void *what), const void *what, size_t what_bytes,
+                 bool together = false);
 
 /* Barriers are told apart by their line: threads that wait at different ones are a mistake. */
 void emu_barrier(int line);

@@ -6,11 +6,13 @@
 #pragma once
 
 #include "kernels/cuda/emulator/emu.h"
+#include "kernels/cuda/emulator/figures.h"
 
-#define EMU_WARP        32
-#define EMU_THREADS_MAX 1024
-#define EMU_SHARED_MAX  (227 * 1024)
-#define EMU_POISON      0xff /* fresh memory: NaN, or an index that is out of range */
+#define EMU_WARP         32
+#define EMU_THREADS_MAX  1024
+#define EMU_SHARED_MAX   (227 * 1024)
+#define EMU_TOGETHER_MAX 64   /* blocks that can be alive together */
+#define EMU_POISON       0xff /* fresh memory: NaN, or an index that is out of range */
 
 struct emu_launch {
     uint3 grid, block;
@@ -18,6 +20,7 @@ struct emu_launch {
     void (*call)(const void *what);
     const void *what;
     size_t what_bytes;
+    bool together;       /* all blocks are alive at once and may wait for each other */
     struct arena *arena; /* memory that the kernel may touch; for the checker of accesses */
 };
 
@@ -25,13 +28,6 @@ struct emu_launch {
 bool emu_run(const struct emu_launch *launch, char *text, size_t text_bytes);
 /* NULL, or why no GPU takes such a launch. */
 const char *emu_launch_refused(const struct emu_launch *launch);
-
-/* What the launches of this thread met so far, for reports and gates. */
-struct emu_figures {
-    uint64_t n_launches, n_blocks, n_threads, n_switches;
-    uint64_t n_ldmatrix, n_bank_conflicts; /* passes of ldmatrix beyond those it must take */
-};
-struct emu_figures emu_figures_now(void);
 
 /* From a kernel: a rule was broken. Ends the launch. */
 [[noreturn]] void emu_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -57,7 +53,8 @@ void emu_meet(uint32_t mask, enum emu_operation what, void *operand,
 void emu_count_ldmatrix(uint32_t n_conflicts);
 /* The bytes of shared memory that the launch gave; where they lie is emu_shared(0). */
 size_t emu_shared_bytes(void);
-uint32_t emu_thread(void); /* number of the running thread in its block */
+/* From a loop that waits for a value of another thread: lets the others run. */
+void emu_spin(void);
 
 /* cp.async of the running thread: 16 bytes, of which `n` come from memory and the others are zero. */
 struct emu_copy {
@@ -80,7 +77,9 @@ static inline void emu_touch(const void *p, size_t n, enum emu_access how) {
  * differs, or within a warp where warp_epoch does. */
 struct emu_clock {
     uint64_t launch; /* a number of its own for each launch of the process; 0: no kernel runs */
+    bool together;
     uint32_t block, thread, block_epoch, warp_epoch;
+    uint32_t slot; /* a number for the block's shared memory */
     const unsigned char *shared, *stack, *arguments;
     size_t shared_bytes, stack_bytes, arguments_bytes;
     struct arena *arena;

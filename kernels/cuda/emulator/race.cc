@@ -54,7 +54,7 @@ bool is_ordered(const trace &before, const visit &now) {
     if (before.launch != now.clock.launch)
         return true;
     if (before.block != now.clock.block)
-        return false;
+        return now.clock.together; /* in what order blocks wait for each other is not followed */
     if (before.block_epoch != now.clock.block_epoch)
         return true;
     if (before.warp != now.warp)
@@ -129,8 +129,9 @@ shadow *shadow_for(const struct emu_clock &clock) {
         of_thread->pages.clear();
         of_thread->last = nullptr;
     }
-    if (of_thread->shared.size() < clock.shared_bytes)
-        of_thread->shared.resize(clock.shared_bytes);
+    size_t n_shared = (clock.slot + 1) * clock.shared_bytes;
+    if (of_thread->shared.size() < n_shared)
+        of_thread->shared.resize(n_shared);
     return of_thread.get();
 }
 
@@ -153,8 +154,9 @@ void touched(const void *p, size_t n, enum emu_access how) {
     const unsigned char *at = (const unsigned char *)p;
     if (lies_in(p, n, now.clock.shared, now.clock.shared_bytes)) {
         size_t begin = (size_t)(at - now.clock.shared);
+        cell *cells = &own->shared[now.clock.slot * now.clock.shared_bytes];
         for (size_t i = begin; i < begin + n; i++)
-            visit_cell(own->shared[i], now, how, "shared memory", i);
+            visit_cell(cells[i], now, how, "shared memory", i);
         return;
     }
     if (!arena_holds(now.clock.arena, p, n))

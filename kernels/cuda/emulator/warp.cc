@@ -256,6 +256,17 @@ uint4 load_stream_16(const void *from) {
     return value;
 }
 
+uint32_t load_acquire(const uint32_t *from) {
+    emu_spin();
+    emu_touch(from, sizeof *from, EMU_ATOMIC);
+    return *from;
+}
+
+void store_release(uint32_t *to, uint32_t value) {
+    emu_touch_atomic(to, sizeof *to);
+    *to = value;
+}
+
 uint32_t half2_sub(uint32_t a, uint32_t b) {
     uint32_t low = to_half((double)half_at(a, 0) - (double)half_at(b, 0));
     uint32_t high = to_half((double)half_at(a, 1) - (double)half_at(b, 1));

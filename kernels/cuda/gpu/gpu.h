@@ -3,7 +3,7 @@
  * fiber. Each compilation lies in a namespace of its own, so that both can be linked together. What
  * plain C++ cannot say has one spelling here:
  *   SHARED(type, name)    the block's shared memory, one struct; its size is the launch's
- *   gpu_launch(stream, grid, block, shared_bytes, kernel, arguments...)
+ *   gpu_launch(stream, grid, block, shared_bytes, kernel, arguments...), gpu_launch_together(the same)
  * Tensor-core and copy instructions are the inline functions of ptx.h.
  *
  * Numbers: no contraction, flush-to-zero, IEEE division and square root (-fmad=false -ftz=true
@@ -32,28 +32,44 @@ namespace GPU_NAMESPACE {
 
 #ifdef __CUDACC__
 template <typename... P, typename... A>
-static void gpu_launch(struct device_stream *stream, dim3 grid, dim3 block, size_t shared_bytes,
-                       void (*kernel)(P...), A... arguments) {
+static void gpu_put(bool together, struct device_stream *stream, dim3 grid, dim3 block,
+                    size_t shared_bytes, void (*kernel)(P...), A... arguments) {
     cudaLaunchConfig_t config = {};
+    cudaLaunchAttribute attribute = {};
+    attribute.id = cudaLaunchAttributeCooperative, attribute.val.cooperative = 1;
     config.gridDim = grid, config.blockDim = block;
     config.dynamicSmemBytes = shared_bytes, config.stream = device_cuda_stream(stream);
+    config.attrs = &attribute, config.numAttrs = together ? 1 : 0;
     if (shared_bytes > 48 * 1024)
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              (int)shared_bytes);
     device_cuda_launched(stream, cudaLaunchKernelEx(&config, kernel, P(arguments)...));
 }
 #else
-/* Puts the launch into the stream; its arguments are copied now. */
 template <typename... P, typename... A>
-static void gpu_launch(struct device_stream *stream, dim3 grid, dim3 block, size_t shared_bytes,
-                       void (*kernel)(P...), A... arguments) {
+static void gpu_put(bool together, struct device_stream *stream, dim3 grid, dim3 block,
+                    size_t shared_bytes, void (*kernel)(P...), A... arguments) {
     auto call = [=] { kernel(P(arguments)...); };
     static_assert(std::is_trivially_copyable<decltype(call)>::value, "plain arguments");
     emu_enqueue(
         stream, grid, block, shared_bytes,
-        [](const void *what) { (*(const decltype(call) *)what)(); }, &call, sizeof call);
+        [](const void *what) { (*(const decltype(call) *)what)(); }, &call, sizeof call, together);
 }
 #endif
+
+/* Puts the launch into the stream; its arguments are copied now. */
+template <typename... P, typename... A>
+static void gpu_launch(struct device_stream *stream, dim3 grid, dim3 block, size_t shared_bytes,
+                       void (*kernel)(P...), A... arguments) {
+    gpu_put(false, stream, grid, block, shared_bytes, kernel, arguments...);
+}
+
+/* The same for blocks that wait for each other: all are alive at once, or the launch fails. */
+template <typename... P, typename... A>
+static void gpu_launch_together(struct device_stream *stream, dim3 grid, dim3 block,
+                                size_t shared_bytes, void (*kernel)(P...), A... arguments) {
+    gpu_put(true, stream, grid, block, shared_bytes, kernel, arguments...);
+}
 
 } // namespace GPU_NAMESPACE
 

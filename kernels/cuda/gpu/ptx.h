@@ -77,6 +77,18 @@ PTX uint4 load_stream_16(const void *from) {
     return value;
 }
 
+/* A word by which blocks, or ranks on other devices, wait for each other: what was written before the
+ * release is there after an acquire that reads its value. Who waits for another block is launched with
+ * gpu_launch_together(). */
+PTX uint32_t load_acquire(const uint32_t *from) {
+    uint32_t value;
+    asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(from) : "memory");
+    return value;
+}
+PTX void store_release(uint32_t *to, uint32_t value) {
+    asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(to), "r"(value) : "memory");
+}
+
 PTX uint32_t half2_sub(uint32_t a, uint32_t b) {
     uint32_t d;
     asm("sub.rn.f16x2 %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));
@@ -108,6 +120,8 @@ template <int N> static inline void cp_async_wait() {
 }
 int32_t dp4a(int32_t c, uint32_t a, uint32_t b);
 uint4 load_stream_16(const void *from);
+uint32_t load_acquire(const uint32_t *from);
+void store_release(uint32_t *to, uint32_t value);
 uint32_t half2_sub(uint32_t a, uint32_t b);
 uint32_t half2_fma(uint32_t a, uint32_t b, uint32_t c);
 float half_float(uint16_t half);

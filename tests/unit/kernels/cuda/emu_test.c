@@ -1,174 +1,304 @@
-/* The emulator by small kernels whose results are known, through the emulated device. */
-#include "base/random.h"
-#include "kernels/half.h"
+/* What the emulated device does that no GPU promises: it is lazy, refuses what the contract forbids, and says where
+ * a rule was broken. */
+#include "kernels/cuda/emulator/figures.h"
+#include "tests/support/device_members.h"
 #include "tests/support/suite.h"
-#include "tests/unit/kernels/cuda/emu_kernels.h"
 
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 const char *const suite_name = "kernels_cuda_emu";
 const double suite_timeout_s = 60;
 
-static struct device *device;
-static struct device_stream *stream;
-
 static void open_device(void) {
-    struct error error;
-    ck_assert_int_eq(device_emu.open(0, &device, &error), STATUS_OK);
-    device_emu.use(device);
-    stream = device_emu.stream_make(device);
+    device_member_open(0);
 }
 
-static void close_device(void) {
-    device_emu.stream_free(stream);
-    device_emu.close(device);
+static const char *fails(void) {
+    ck_assert_int_eq(kind->wait(stream), STATUS_IO);
+    ck_assert_ptr_nonnull(kind->failure(device));
+    return kind->failure(device);
 }
 
-/* Bytes of the host on the device, and back. */
-static void *up(const void *from, size_t n_bytes) {
-    void *pinned = device_emu.pinned_alloc(device, n_bytes);
-    memcpy(pinned, from, n_bytes);
-    void *to = device_emu.alloc(device, n_bytes);
-    device_emu.copy_in(stream, to, pinned, n_bytes);
-    ck_assert_int_eq(device_emu.wait(stream), STATUS_OK);
-    device_emu.pinned_free(device, pinned);
-    return to;
+START_TEST(nothing_is_done_before_somebody_waits) {
+    unsigned char *memory = kind->alloc(device, 64), *pinned = kind->pinned_alloc(device, 128);
+    memset(pinned, 1, 64);
+    kind->copy_in(stream, memory, pinned, 64);
+    kind->copy_out(stream, pinned + 64, memory, 64);
+    ck_assert_int_eq(pinned[64], 0xff); /* fresh */
+    memset(pinned, 2, 64);              /* too early: this is what will arrive */
+    ck_assert_int_eq(kind->wait(stream), STATUS_OK);
+    ck_assert_int_eq(pinned[64], 2);
 }
+END_TEST
 
-static void down(void *to, const void *from, size_t n_bytes) {
-    void *pinned = device_emu.pinned_alloc(device, n_bytes);
-    device_emu.copy_out(stream, pinned, from, n_bytes);
-    ck_assert_msg(device_emu.wait(stream) == STATUS_OK, "%s", device_emu.failure(device));
-    memcpy(to, pinned, n_bytes);
-    device_emu.pinned_free(device, pinned);
-}
-
-START_TEST(every_thread_of_every_block_runs) {
-    float a[1000], b[1000], out[1000];
-    for (int i = 0; i < 1000; i++) {
-        a[i] = (float)i;
-        b[i] = 0.5f;
+START_TEST(a_question_does_a_part_that_the_seed_chooses) {
+    int n_kinds = 0, last = -1;
+    device_member_close();
+    for (int seed = 1; seed <= 8; seed++) {
+        char text[8];
+        snprintf(text, sizeof text, "%d", seed);
+        setenv("EMU_SEED", text, 1);
+        device_member_open(0);
+        unsigned char *memory = kind->alloc(device, 64);
+        struct device_event *event = kind->event_make(device);
+        for (int i = 0; i < 30; i++)
+            kind->fill(stream, memory, 1, 64);
+        kind->event_record(event, stream);
+        int n = 1;
+        while (!kind->event_done(event))
+            n++;
+        ck_assert_int_gt(n, 5);
+        n_kinds += n != last;
+        last = n;
+        kind->event_free(event);
+        device_member_close();
     }
-    float *at = device_emu.alloc(device, sizeof out);
-    emu_add(stream, at, up(a, sizeof a), up(b, sizeof b), 1000);
-    down(out, at, sizeof out);
-    for (int i = 0; i < 1000; i++)
-        ck_assert(out[i] == (float)i + 0.5f);
+    ck_assert_int_gt(n_kinds, 2);
+    device_member_open(0);
 }
 END_TEST
 
-START_TEST(a_block_adds_up_by_shuffles_and_shared_memory) {
-    for (uint32_t n_warps = 1; n_warps <= 32; n_warps += 1 + n_warps / 3) {
-        uint32_t in[1024], sum = 0, out;
-        for (uint32_t i = 0; i < n_warps * 32; i++)
-            sum += in[i] = i * i + 7;
-        uint32_t *at = device_emu.alloc(device, sizeof out);
-        emu_block_sum(stream, at, up(in, sizeof in), n_warps);
-        down(&out, at, sizeof out);
-        ck_assert_uint_eq(out, sum);
+/* A machine takes its seed when its thread first launches. */
+static void *wait_in_a_thread(void *unused) {
+    (void)unused;
+    kind->use(device);
+    (void)!kind->wait(stream);
+    return NULL;
+}
+
+START_TEST(a_seed_permutes_the_blocks) {
+    int n_moved = 0;
+    for (int seed = 0; seed <= 5; seed++) {
+        char text[8];
+        snprintf(text, sizeof text, "%d", seed);
+        setenv("EMU_SEED", text, 1);
+        pthread_t thread;
+        uint32_t order[31], *at = kind->alloc(device, sizeof order);
+        uint32_t *next = kind->alloc(device, 4);
+        kernels->order(stream, at, next, 31);
+        ck_assert_int_eq(pthread_create(&thread, NULL, wait_in_a_thread, NULL), 0);
+        pthread_join(thread, NULL);
+        device_member_down(order, at, sizeof order);
+        bool moved = false;
+        for (uint32_t i = 0; i < 31; i++)
+            moved = moved || order[i] != i;
+        ck_assert(seed > 0 || !moved);
+        n_moved += moved;
     }
+    ck_assert_int_ge(n_moved, 4);
 }
 END_TEST
 
-START_TEST(atomics_count_all_blocks) {
-    uint32_t *at = device_emu.alloc(device, sizeof *at), out;
-    emu_count(stream, at, 37);
-    emu_count(stream, at, 1);
-    down(&out, at, sizeof out);
-    ck_assert_uint_eq(out, 38);
+START_TEST(copies_want_pinned_memory_of_the_host) {
+    unsigned char *memory = kind->alloc(device, 64), plain[64];
+    kind->copy_in(stream, memory, plain, 64);
+    ck_assert(strstr(fails(), "from") && strstr(kind->failure(device), "not pinned memory"));
 }
 END_TEST
 
-START_TEST(shuffles_and_votes_are_those_of_the_ISA) {
-    uint32_t in[33], out[EMU_SHUFFLES][32];
-    for (uint32_t i = 0; i < 33; i++)
-        in[i] = 1000 + i;
-    uint32_t *at = device_emu.alloc(device, sizeof out);
-    emu_shuffles(stream, at, up(in, sizeof in));
-    down(out, at, sizeof out);
-    uint32_t ballot = 0;
-    for (uint32_t i = 0; i < 32; i++)
-        ballot |= (uint32_t)(in[i] % 3 == 0) << i;
-    for (uint32_t i = 0; i < 32; i++) {
-        ck_assert_uint_eq(out[0][i], in[(i * 7 + 3) % 32]);
-        ck_assert_uint_eq(out[1][i], in[i / 8 * 8 + 5]);
-        ck_assert_uint_eq(out[2][i], in[i < 3 ? i : i - 3]);
-        ck_assert_uint_eq(out[3][i], in[i % 8 < 3 ? i : i - 3]);
-        ck_assert_uint_eq(out[4][i], in[i + 5 > 31 ? i : i + 5]);
-        ck_assert_uint_eq(out[5][i], in[i % 16 + 5 > 15 ? i : i + 5]);
-        ck_assert_uint_eq(out[6][i], in[i ^ 9]);
-        ck_assert_uint_eq(out[7][i], in[(i ^ 12) < (i / 8 + 1) * 8 ? i ^ 12 : i]);
-        ck_assert_uint_eq(out[8][i], ballot);
-        ck_assert_uint_eq(out[9][i], i < 16);
-        ck_assert_uint_eq(out[10][i], 1);
-        ck_assert_uint_eq(out[11][i], i < 8 ? in[i ^ 1] : 0);
-    }
+START_TEST(copies_want_pinned_memory_to_its_end) {
+    unsigned char *memory = kind->alloc(device, 64), *pinned = kind->pinned_alloc(device, 63);
+    kind->copy_out(stream, pinned, memory, 64);
+    ck_assert(strstr(fails(), "not pinned memory"));
 }
 END_TEST
 
-START_TEST(mma_of_int8_is_the_product) {
-    struct random random = {.state = 1};
-    int8_t x[16][32], w[8][32];
-    int32_t y[16][8];
-    for (int i = 0; i < 16 * 32; i++)
-        x[i / 32][i % 32] = (int8_t)random_next(&random);
-    for (int i = 0; i < 8 * 32; i++)
-        w[i / 32][i % 32] = (int8_t)random_next(&random);
-    int32_t *at = device_emu.alloc(device, sizeof y);
-    emu_product_s8(stream, at, up(x, sizeof x), up(w, sizeof w));
-    down(y, at, sizeof y);
-    for (int m = 0; m < 16; m++)
-        for (int n = 0; n < 8; n++) {
-            int32_t sum = 0;
-            for (int k = 0; k < 32; k++)
-                sum += x[m][k] * w[n][k];
-            ck_assert_int_eq(y[m][n], sum);
+START_TEST(copies_stay_inside_one_piece) {
+    unsigned char *memory = kind->alloc(device, 256);
+    (void)!kind->alloc(device, 256);
+    kind->fill(stream, memory + 1, 0, 256);
+    ck_assert(strstr(fails(), "not memory of the device"));
+}
+END_TEST
+
+START_TEST(a_piece_that_was_given_back_is_no_memory) {
+    unsigned char *memory = kind->alloc(device, 256), *other = kind->alloc(device, 256);
+    kind->dealloc(device, memory);
+    kind->copy(stream, other, memory, 16);
+    ck_assert(strstr(fails(), "from") && strstr(kind->failure(device), "not memory of the device"));
+}
+END_TEST
+
+START_TEST(what_is_given_back_twice_is_named) {
+    void *memory = kind->alloc(device, 256);
+    kind->dealloc(device, memory);
+    kind->dealloc(device, memory);
+    ck_assert(strstr(fails(), "given back is not the device's"));
+}
+END_TEST
+
+static void *fill_in_a_thread(void *memory) {
+    kind->fill(stream, memory, 1, 64);
+    return NULL;
+}
+
+START_TEST(a_thread_that_did_not_use_the_device_is_refused) {
+    pthread_t thread;
+    ck_assert_int_eq(pthread_create(&thread, NULL, fill_in_a_thread, kind->alloc(device, 64)), 0);
+    pthread_join(thread, NULL);
+    ck_assert(strstr(fails(), "did not use()"));
+}
+END_TEST
+
+START_TEST(a_copy_arrives_at_its_wait_and_not_before) {
+    uint32_t in[4] = {1, 2, 3, 4}, out[4];
+    uint32_t *at = kind->alloc(device, sizeof out);
+    kernels->late(stream, at, device_member_up(in, sizeof in));
+    device_member_down(out, at, sizeof out);
+    ck_assert_uint_eq(out[0], 0xffffffffu);
+    ck_assert_uint_eq(out[1], 3);
+}
+END_TEST
+
+START_TEST(bank_conflicts_are_counted) {
+    struct emu_figures before, after;
+    void *out = kind->alloc(device, 512);
+    emu_figures_now(&before);
+    kernels->matrices(stream, out, 16); /* rows side by side: all banks */
+    ck_assert_int_eq(kind->wait(stream), STATUS_OK);
+    emu_figures_now(&after);
+    ck_assert_uint_eq(after.n_ldmatrix - before.n_ldmatrix, 4);
+    ck_assert_uint_eq(after.n_bank_conflicts - before.n_bank_conflicts, 0);
+    kernels->matrices(stream, out, 128); /* all rows in the same banks: 8 passes for 1 */
+    ck_assert_int_eq(kind->wait(stream), STATUS_OK);
+    emu_figures_now(&before);
+    ck_assert_uint_eq(before.n_bank_conflicts - after.n_bank_conflicts, 4 * 7);
+    ck_assert_uint_eq(before.n_launches - after.n_launches, 1);
+    ck_assert_uint_eq(before.n_threads - after.n_threads, 32);
+}
+END_TEST
+
+START_TEST(blocks_that_wait_for_later_ones_are_named) {
+    void *out = kind->alloc(device, 4), *flags = kind->alloc(device, 64);
+    kernels->relay(stream, out, flags, 4, false);
+    ck_assert(strstr(fails(), "waits for a value that nobody writes"));
+    ck_assert(strstr(kind->failure(device), "gpu_launch_together()"));
+}
+END_TEST
+
+START_TEST(only_so_many_blocks_are_alive_together) {
+    void *out = kind->alloc(device, 4), *flags = kind->alloc(device, 4096);
+    kernels->relay(stream, out, flags, 65, true);
+    ck_assert(strstr(fails(), "alive together"));
+}
+END_TEST
+
+START_TEST(memory_is_as_large_as_the_environment_says) {
+    static const struct {
+        const char *text;
+        uint64_t n_bytes; /* 0: refused */
+    } cases[] = {{"1000000", 1000000}, {"64k", 64 << 10}, {"3M", 3 << 20},
+                 {"5g", 5ull << 30},   {"", 0},           {"x", 0},
+                 {"3mb", 0},           {"0", 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct device *made = NULL;
+        struct error error;
+        setenv("TANDEM_EMU_MEMORY", cases[i].text, 1);
+        enum status status = kind->open(1, &made, &error);
+        if (cases[i].n_bytes == 0) {
+            ck_assert_int_eq(status, STATUS_INVALID);
+            ck_assert(strncmp(error.text, "TANDEM_EMU_MEMORY: ", 19) == 0);
+            continue;
         }
+        ck_assert_int_eq(status, STATUS_OK);
+        ck_assert_uint_eq(kind->free_bytes(made), cases[i].n_bytes);
+        kind->use(made);
+        void *all = kind->alloc(made, cases[i].n_bytes < 4 << 20 ? cases[i].n_bytes : 1);
+        ck_assert_ptr_nonnull(all);
+        ck_assert(cases[i].n_bytes >= 4 << 20 || kind->alloc(made, 1) == NULL);
+        kind->close(made);
+    }
 }
 END_TEST
 
-START_TEST(mma_of_binary16_is_the_product) {
-    struct random random = {.state = 2};
-    uint16_t x[16][16], w[16][8];
-    float y[16][8];
-    for (int i = 0; i < 16 * 16; i++) /* small integers: every sum is exact */
-        x[i / 16][i % 16] = float_to_half((float)(random_next(&random) % 64) - 31.0f);
-    for (int i = 0; i < 16 * 8; i++)
-        w[i / 8][i % 8] = float_to_half((float)(random_next(&random) % 64) - 31.0f);
-    float *at = device_emu.alloc(device, sizeof y);
-    emu_product_f16(stream, at, up(x, sizeof x), up(w, sizeof w));
-    down(y, at, sizeof y);
-    for (int m = 0; m < 16; m++)
-        for (int n = 0; n < 8; n++) {
-            float sum = 0.0f;
-            for (int k = 0; k < 16; k++)
-                sum += half_to_float(x[m][k]) * half_to_float(w[k][n]);
-            ck_assert(y[m][n] == sum);
-        }
+/* What the process says on stderr while it ends. */
+static void said_by(void (*run)(void *), void *memory, char *said, size_t n) {
+    int ends[2];
+    ck_assert_int_eq(pipe(ends), 0);
+    pid_t child = fork();
+    ck_assert_int_ge(child, 0);
+    if (child == 0) {
+        dup2(ends[1], STDERR_FILENO);
+        run(memory);
+        _exit(0);
+    }
+    close(ends[1]);
+    size_t got = 0;
+    for (ssize_t k; got < n - 1 && (k = read(ends[0], said + got, n - 1 - got)) > 0;)
+        got += (size_t)k;
+    said[got] = '\0';
+    close(ends[0]);
+    int status;
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert(status != 0);
+}
+
+static void touch(void *memory) {
+    *(volatile unsigned char *)memory = 1;
+}
+
+static void read_null(void *memory) {
+    kernels->null_read(stream, memory);
+    (void)!kind->wait(stream);
+}
+
+static void go_deep(void *memory) {
+    kernels->deep(stream, memory, 100000);
+    (void)!kind->wait(stream);
+}
+
+START_TEST(the_host_may_not_touch_memory_of_the_device) {
+    char said[400];
+    unsigned char *memory = kind->alloc(device, 64);
+    (void)!kind->alloc(device, 64);
+    said_by(touch, memory + 5, said, sizeof said);
+    ck_assert_msg(strncmp(said, "emu: the host touched memory of the device at offset 5,", 55) == 0,
+                  "%s", said);
+    kind->fill(stream, memory, 1, 64); /* also not after work was done */
+    ck_assert_int_eq(kind->wait(stream), STATUS_OK);
+    said_by(touch, memory, said, sizeof said);
+    ck_assert_msg(strstr(said, "the host touched memory of the device at offset 0,"), "%s", said);
 }
 END_TEST
 
-START_TEST(denormals_are_zero_in_kernels_and_not_after_them) {
-    volatile float denormal = 1e-40f, small = 1e-20f;
-    float out[2], *at = device_emu.alloc(device, sizeof out);
-    emu_floats(stream, at, small, small);
-    down(out, at, sizeof out);
-    ck_assert(out[0] == 0.0f && out[1] > 0.0f);
-    emu_floats(stream, at, denormal, 1.0f);
-    down(out, at, sizeof out);
-    ck_assert(out[0] == 0.0f && out[1] == 1.0f);
-    ck_assert(denormal * 2.0f > 0.0f);
+START_TEST(a_kernel_that_faults_is_named) {
+    char said[400];
+    void *memory = kind->alloc(device, 64);
+    said_by(go_deep, memory, said, sizeof said);
+    ck_assert_msg(strncmp(said, "emu: block 0,0,0 thread 0: runs over its stack", 46) == 0, "%s",
+                  said);
+#ifndef TANDEM_UBSAN /* which sees the pointer first */
+    said_by(read_null, memory, said, sizeof said);
+    ck_assert_msg(strncmp(said, "emu: block 0,0,0 thread 0: touches what is no memory", 52) == 0,
+                  "%s", said);
+#else
+    (void)read_null;
+#endif
 }
 END_TEST
 
 void suite_add(TCase *tests) {
-    tcase_add_checked_fixture(tests, open_device, close_device);
-    tcase_add_test(tests, every_thread_of_every_block_runs);
-    tcase_add_test(tests, a_block_adds_up_by_shuffles_and_shared_memory);
-    tcase_add_test(tests, atomics_count_all_blocks);
-    tcase_add_test(tests, shuffles_and_votes_are_those_of_the_ISA);
-    tcase_add_test(tests, mma_of_int8_is_the_product);
-    tcase_add_test(tests, mma_of_binary16_is_the_product);
-    tcase_add_test(tests, denormals_are_zero_in_kernels_and_not_after_them);
+    tcase_add_checked_fixture(tests, open_device, device_member_close);
+    tcase_add_test(tests, nothing_is_done_before_somebody_waits);
+    tcase_add_test(tests, a_question_does_a_part_that_the_seed_chooses);
+    tcase_add_test(tests, a_seed_permutes_the_blocks);
+    tcase_add_test(tests, copies_want_pinned_memory_of_the_host);
+    tcase_add_test(tests, copies_want_pinned_memory_to_its_end);
+    tcase_add_test(tests, copies_stay_inside_one_piece);
+    tcase_add_test(tests, a_piece_that_was_given_back_is_no_memory);
+    tcase_add_test(tests, what_is_given_back_twice_is_named);
+    tcase_add_test(tests, a_thread_that_did_not_use_the_device_is_refused);
+    tcase_add_test(tests, a_copy_arrives_at_its_wait_and_not_before);
+    tcase_add_test(tests, bank_conflicts_are_counted);
+    tcase_add_test(tests, blocks_that_wait_for_later_ones_are_named);
+    tcase_add_test(tests, only_so_many_blocks_are_alive_together);
+    tcase_add_test(tests, memory_is_as_large_as_the_environment_says);
+    tcase_add_test(tests, the_host_may_not_touch_memory_of_the_device);
+    tcase_add_test(tests, a_kernel_that_faults_is_named);
 }
