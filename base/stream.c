@@ -105,7 +105,7 @@ static void send_some(struct stream *stream) {
         buf_fini(&stream->out);
     if (stream->shutting)
         shutdown(stream->fd, SHUT_WR);
-    if (waited && stream->events->drained)
+    if (stream->events->drained)
         stream->events->drained(stream->user);
 }
 

@@ -18,7 +18,7 @@ struct stream;
 struct stream_events {
     /* n > 0 bytes came; they are gone after the call. */
     void (*data)(void *user, const char *bytes, size_t n);
-    /* The output that had to wait was taken by the kernel. May be NULL. */
+    /* All output was taken by the kernel, at once or after a wait. May be NULL. */
     void (*drained)(void *user);
     /* No more bytes will come (STATUS_CLOSED: the peer ended its side) or go (STATUS_IO: reset).
      * At most once. The owner calls stream_close(), now or later. */

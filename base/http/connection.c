@@ -171,8 +171,10 @@ static enum status conn_write(struct exchange *exchange, const void *bytes, size
     size_t bound = connection->host->config.output_bytes_max;
     if (connection->head)
         return STATUS_OK;
-    if (pending > 0 && n > bound - (pending < bound ? pending : bound))
+    if (pending > 0 && n > bound - (pending < bound ? pending : bound)) {
+        connection->refused = true;
         return STATUS_BUSY;
+    }
     char size[24];
     int n_size = snprintf(size, sizeof size, "%zx\r\n", n);
     if (connection->chunked)
@@ -383,7 +385,9 @@ static void on_data(void *user, const char *bytes, size_t n) {
 
 static void on_drained(void *user) {
     struct connection *connection = user;
-    if (connection->state == CONNECTION_BUSY && connection->exchange.drained)
+    bool refused = connection->refused;
+    connection->refused = false;
+    if (refused && connection->state == CONNECTION_BUSY && connection->exchange.drained)
         connection->exchange.drained(&connection->exchange);
 }
 

@@ -58,8 +58,9 @@ struct connection {
     uint64_t began_ns;  /* when the body or the lingering began */
     bool head;          /* HEAD: no body goes out */
     bool chunked;
-    bool last;   /* close after this reply */
-    bool forget; /* the kick frees the request's memory: its reply streams already */
+    bool last;    /* close after this reply */
+    bool refused; /* a write was: its exchange is told when there is room */
+    bool forget;  /* the kick frees the request's memory: its reply streams already */
     char request_id[EXCHANGE_ID_MAX + 1]; /* for the reply */
 };
 

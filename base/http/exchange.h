@@ -48,7 +48,7 @@ struct exchange {
     void *user;
     uint64_t tag;
     exchange_fn *gone;    /* the client left before the reply's end: cancel; the id ends with it */
-    exchange_fn *drained; /* output that had to wait was taken: exchange_write() goes on */
+    exchange_fn *drained; /* after exchange_write() was busy: all output was taken, it goes on */
 
     /* The server's own. */
     const struct exchange_ops *ops;

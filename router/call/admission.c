@@ -108,14 +108,12 @@ static enum status ask_core(struct call *call) {
         /* Alive before the call, because their ends may come before it returns. */
         for (uint32_t i = 0; i < n; i++)
             call->sequences[i].alive = true;
-        call->n_alive = n;
         status = router_request_all(call->serving->core, clock_now_ns(), specs, n, requests);
         for (uint32_t i = 0; i < n; i++)
             if (status == STATUS_OK)
                 call->sequences[i].request = requests[i];
             else
                 call->sequences[i].alive = false;
-        call->n_alive = status == STATUS_OK ? call->n_alive : 0;
     }
     free(specs);
     free(requests);

@@ -1,5 +1,6 @@
 #include "router/call/call.h"
 
+#include "base/clock.h"
 #include "router/api/errors.h"
 #include "router/call/serving.h"
 
@@ -21,6 +22,21 @@ void call_too_long(struct call *call) {
     call_fail(call, STATUS_LIMIT, NULL, NULL);
     errors_too_long(&call->error.error, call->ask.is_chat ? "messages" : "prompt",
                     serving_context(call->serving), longest, 0);
+}
+
+struct answer call_answer(struct call *call) {
+    return (struct answer){.dialect = call->dialect,
+                           .ask = &call->ask,
+                           .reply = &call->reply,
+                           .sequences = call->sequences,
+                           .n_sequences = call->n_sequences,
+                           .core = call->serving->core};
+}
+
+void call_cancel(struct call *call) {
+    for (uint32_t i = 0; i < call->n_sequences; i++)
+        if (call->sequences[i].alive)
+            router_cancel(call->serving->core, clock_now_ns(), call->sequences[i].request);
 }
 
 void call_note(struct call *call) {

@@ -1,7 +1,7 @@
 /* router/call/call.h: a client's call: what is known of it from its request to the end of its
  * reply.
  *
- * A call has one or more sequences: choices times prompts. All are admitted or none. calls.c takes
+ * A call has one or more sequences: choices times prompts. All are admitted or none. stages.c takes
  * it through its stages. Loop's thread only, but for what a job of the pool has while it works. */
 #pragma once
 
@@ -12,6 +12,9 @@
 #include "base/map.h"
 #include "base/pool.h"
 #include "router/api/dialect.h"
+#include "router/call/answer.h"
+#include "router/call/client.h"
+#include "router/call/sequence.h"
 #include "router/call/text.h"
 #include "router/core/router.h"
 
@@ -22,27 +25,12 @@ struct serving;
 
 #define CALL_NEVER UINT64_MAX /* of a time: the call was not there */
 
-/* One choice of one prompt: what the core calls a request. */
-struct sequence {
-    struct call *call;
-    uint32_t user;    /* its number for the core: index in struct calls */
-    uint64_t request; /* the core's name, while `alive` */
-    bool alive;       /* the core may still call back */
-    bool ended;       /* its last piece was made */
-    uint32_t *tokens; /* owned (n_prompt + max_new): prompt first, then what was generated */
-    uint32_t n_prompt;
-    uint32_t n_emitted;              /* by the core */
-    uint32_t n_read;                 /* of them turned into text */
-    uint32_t n_written;              /* of them in a chunk; stays 0 for plain replies */
-    uint32_t text_offset;            /* characters of the choice before token n_written */
-    struct token_logprobs *logprobs; /* owned (n_emitted of logprobs_size), or NULL */
-    uint32_t logprobs_size;
-    struct text_stream stream;
-    struct buf text;        /* read and not yet written; all of it for plain replies */
-    bool is_first;          /* nothing was written yet */
-    int stop;               /* the stop string that matched, or -1 */
-    struct request_end end; /* when no longer alive */
-    uint64_t last_token_ns;
+/* What has been made of a call. */
+enum call_made {
+    MADE_NOTHING, /* there are bytes */
+    MADE_ASK,     /* they are parsed */
+    MADE_IDS,     /* its prompts are ids */
+    MADE_REPLY,   /* `whole` is the reply, if `build_status` is OK */
 };
 
 struct call {
@@ -50,14 +38,11 @@ struct call {
     struct list every; /* of all calls */
     struct serving *serving;
     const struct dialect *dialect;
-    uint64_t exchange; /* 0: the client is gone, or has its reply */
+    struct client client;
     enum request_stage stage;
+    enum call_made made;
     bool working; /* a job of the pool has it */
-    bool parsed, tokenized;
-    bool gone;    /* the client left */
     bool failed;  /* `error` says why; the reply is the error */
-    bool begun;   /* a 200 and events are out */
-    bool blocked; /* the client reads too slowly: `pending` waits for it */
     struct pool_job job;
     struct list waits; /* of those that wait for memory to parse in */
     struct buf body;   /* owned: until it is parsed */
@@ -74,15 +59,10 @@ struct call {
     uint64_t salt;
     struct sequence *sequences; /* owned (n_sequences) */
     uint32_t n_sequences;
-    uint32_t n_alive;
-    uint32_t n_ended;
     uint32_t n_replays; /* of all sequences */
     struct buf whole;   /* owned: the reply, where it is not a stream */
     enum status build_status;
-    bool built;                           /* `whole` is there, or being made */
-    struct buf pending;                   /* owned: events that the client could not take yet */
     char request_id[EXCHANGE_ID_MAX + 1]; /* x-request-id, for the log */
-    const char *origin; /* borrowed for life: CORS lets this one read the answer; or NULL */
     uint64_t received_ns;
     uint64_t deadline_ns; /* 0: none */
     uint64_t first_token_ns;
@@ -111,6 +91,12 @@ void call_note(struct call *call);
 /* A number for a sequence. STATUS_BUSY when all are taken. */
 NODISCARD enum status call_take_number(struct calls *calls, struct sequence *sequence);
 void call_give_number(struct calls *calls, struct sequence *sequence);
+
+/* What its answer is made of. */
+struct answer call_answer(struct call *call);
+
+/* Cancels what the core still has of it. */
+void call_cancel(struct call *call);
 
 /* The workers of now cannot hold one of the call's prompts. */
 void call_too_long(struct call *call);

@@ -1,4 +1,4 @@
-/* router/call/calls.h: clients' calls on their way: the table in calls.c names the stages in order.
+/* router/call/calls.h: clients' calls on their way: the table in stages.c has the stages in order.
  *
  * Callbacks (client gone, tokens, an end) only note what happened and put the call on a list; once
  * per turn of the loop the work is done, so that everything there is for a client leaves with one

@@ -23,7 +23,7 @@ static enum status parse_body(struct call *call) {
     if (status == STATUS_LIMIT)
         call->error.code = "body_too_large";
     TRY(status);
-    call->parsed = true;
+    call->made = MADE_ASK;
     return call->dialect->parse(ask->body, &call->serving->limits, ask, &call->error);
 }
 
@@ -81,7 +81,7 @@ static enum status hash_prompts(struct call *call) {
 /* Parses what is not parsed yet, and makes ids of it. On either kind of thread; touches nothing but
  * the call, the limits and the text. */
 static enum status prepare(struct call *call) {
-    if (!call->parsed)
+    if (call->made == MADE_NOTHING)
         TRY(parse_body(call));
     struct ask *ask = &call->ask;
     for (uint32_t i = 0; i < ask->n_prompts; i++) {
@@ -91,7 +91,7 @@ static enum status prepare(struct call *call) {
     if (call->dialect->writer && hash_prompts(call) != STATUS_OK)
         return error_set(&call->error.error, STATUS_NOMEM, "no memory for the prompt");
     ask_drop_body(ask);
-    call->tokenized = true;
+    call->made = MADE_IDS;
     return STATUS_OK;
 }
 
@@ -102,7 +102,7 @@ static void fail_with(struct call *call, enum status status) {
 
 /* Did it only lack memory that other trees have now? It is as it was, then. */
 static bool is_crowded(const struct call *call, enum status status) {
-    return status == STATUS_BUSY && !call->parsed;
+    return status == STATUS_BUSY && call->made == MADE_NOTHING;
 }
 
 void prepare_drop_body(struct call *call) {
@@ -164,7 +164,8 @@ static void job_done(struct pool_job *job, enum status status) {
     struct serving *serving = call->serving;
     call->working = false;
     serving->n_jobs--;
-    if (status == STATUS_OK && is_crowded(call, call->error.status) && !call->gone) {
+    if (status == STATUS_OK && is_crowded(call, call->error.status) &&
+        call->client.state != CLIENT_GONE) {
         wait_for_memory(call);
         return;
     }
@@ -190,7 +191,7 @@ static void log_unknown(const char *name) {
 }
 
 bool prepare_parse(struct call *call) {
-    if (call->parsed || call->failed)
+    if (call->made != MADE_NOTHING || call->failed)
         return true;
     if (call->body.n <= PARSE_INLINE_BYTES) {
         enum status status = parse_body(call);
@@ -216,11 +217,11 @@ static size_t text_bytes(const struct call *call) {
 }
 
 bool prepare_tokenize(struct call *call) {
-    if (!call->tokenized && text_bytes(call) > TOKENIZE_INLINE_BYTES) {
+    if (call->made != MADE_IDS && text_bytes(call) > TOKENIZE_INLINE_BYTES) {
         submit(call);
         return false;
     }
-    if (!call->tokenized)
+    if (call->made != MADE_IDS)
         fail_with(call, prepare(call));
     log_unknown(call->ask.unknown);
     return true;

@@ -1,7 +1,7 @@
 /* router/core/stage.h: the stages of a request's way: their names, and what a stage answers.
  *
  * The shell takes a call through parse, tokenize and admit, waits in stream for its sequences, and
- * ends in finish (router/call/calls.c); the core takes each sequence from admit to its own finish
+ * ends in finish (router/call/stages.c); the core takes each sequence from admit to its own finish
  * (path.c). */
 #pragma once
 

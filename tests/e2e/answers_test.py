@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """What answers hold, beside the words: ids that have text, the model's own sampling defaults, known words in refusals, request
-ids, times to come again, all of a call or nothing, the end of a prompt that is cut, tenants that share nothing."""
+ids, times to come again, all of a call or nothing, the end of a prompt that is cut, tenants that share nothing, and slow readers."""
 import json
+import re
+import socket
 import subprocess
 import sys
 import tempfile
@@ -257,6 +259,31 @@ def all_or_none():
         return f"{len(refused)} calls refused, to come again after {min(times)} to {max(times)} ms"
 
 
+def a_slow_reader_gets_it_all():
+    """A client that reads nothing while its tokens come: its call waits for it, and every token is there in the end."""
+    n_choices, n_tokens = 32, 2000
+    with Cluster("--mixed", "1") as cluster, socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.connect(("127.0.0.1", cluster.port))
+        body = json.dumps({"prompt": [5] * 20, "n": n_choices, "max_tokens": n_tokens, "stream": True,
+                           "return_token_ids": True, "temperature": 0, "ignore_eos": True}).encode()
+        client.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+                       b"Content-Length: %d\r\n\r\n" % len(body) + body)
+        eventually(lambda: cluster.status()["routers"][0]["requests"]["completed"] == n_choices, 60, "all tokens")
+        metrics = request(cluster.port, "GET", "/metrics")[2]
+        assert b"\ntandem_router_calls 1\n" in metrics, "the client took all of it at once"
+        client.settimeout(60)
+        reply = b"".join(iter(lambda: client.recv(1 << 20), b""))
+        counts = [0] * n_choices
+        events = re.findall(rb"data: (.*?)\n\n", re.sub(rb"\r\n[0-9a-f]+\r\n", b"", reply))
+        assert events[-1] == b"[DONE]", events[-1]
+        for event in events[:-1]:
+            for choice in json.loads(event)["choices"]:
+                counts[choice["index"]] += len(choice["token_ids"])
+        assert counts == [n_tokens] * n_choices, counts
+        return f"{len(reply) >> 20} MiB"
+
+
 def main():
     tally = Tally()
     with tempfile.TemporaryDirectory(prefix="tandem-answers-") as base:
@@ -285,6 +312,7 @@ def main():
         tally.run("threads, kernels and sizes agree", the_same_at_every_size, padded, drawable)
         tally.run("the model's own sampling defaults hold", own_defaults_hold, padded)
     tally.run("all sequences of a call or none", all_or_none)
+    tally.run("a slow reader gets all of its answer", a_slow_reader_gets_it_all)
     return tally.end()
 
 

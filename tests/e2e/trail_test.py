@@ -104,6 +104,21 @@ def the_router_times_its_stages():
     assert counts == [3, 2, 2, 1, 1, 1, 3], counts
 
 
+def a_failure_within_a_stream_is_told_as_the_client_saw_it():
+    """Log and metrics say one status: 504 for a plain reply, 200 where the error came behind one."""
+    with Cluster("--mixed", 1, "--step-us", "20000", "--deadline", "500ms") as cluster:
+        body = {**BODY, "max_tokens": 200}
+        assert request(cluster.port, "POST", "/v1/completions", body)[0] == 504
+        status, _, text = request(cluster.port, "POST", "/v1/completions", {**body, "stream": True})
+        assert status == 200 and b'"error"' in text, text
+        done = eventually(lambda: done_of(cluster) if len(done_of(cluster)) == 2 else None, 10, "two lines")
+        text = request(cluster.port, "GET", "/metrics")[2].decode()
+    for line, status in zip(done, ("504", "200")):
+        told = {key: line[key] for key in ("outcome", "status", "error", "stage")}
+        assert told == {"outcome": "error", "status": status, "error": "timeout", "stage": "stream"}, line
+        assert f'tandem_http_requests_total{{dialect="completions",code="{status}"}} 1\n' in text, text
+
+
 def stages_are_timed(folder):
     http, admin = free_ports(2)
     announce = f"ipc://{folder}/announce"
@@ -143,6 +158,7 @@ def main():
     tally.run("each choice of a call has an id of its own", each_choice_has_its_own_id)
     tally.run("at info nothing of it is said", info_says_no_more_than_before)
     tally.run("each stage of the router is timed", the_router_times_its_stages)
+    tally.run("a failure has one status", a_failure_within_a_stream_is_told_as_the_client_saw_it)
     with tempfile.TemporaryDirectory(prefix="tandem-trail-") as name:
         tally.run("a worker's metrics say how long each stage of a step takes", stages_are_timed, Path(name))
     sys.exit(tally.end())

@@ -147,6 +147,27 @@ START_TEST(a_stream_that_is_not_read_is_bounded_and_drains) {
 }
 END_TEST
 
+START_TEST(who_was_refused_within_a_turn_is_called_again) {
+    config.output_bytes_max = 1000;
+    rig_start();
+    int fd = dial(GET("/stream"));
+    turn_until(&n_held, 1);
+    static char event[2000];
+    struct exchange_reply head = {.status = 200};
+    ck_assert_int_eq(exchange_begin_stream(exchanges, held[0], &head), STATUS_OK);
+    loop_turn(loop, false);
+    ck_assert_uint_eq(n_drained, 0); /* nobody was refused */
+    ck_assert_int_eq(exchange_write(exchanges, held[0], "a", 1), STATUS_OK);
+    ck_assert_int_eq(exchange_write(exchanges, held[0], event, sizeof event), STATUS_BUSY);
+    turn_until(&n_drained, 1); /* though the kernel took all of it at once */
+    ck_assert_int_eq(exchange_write(exchanges, held[0], event, sizeof event), STATUS_OK);
+    ck_assert_int_eq(exchange_end(exchanges, held[0]), STATUS_OK);
+    loop_turn(loop, false);
+    ck_assert_uint_eq(n_drained, 1);
+    close(fd);
+}
+END_TEST
+
 START_TEST(a_stream_that_is_never_read_is_closed) {
     config.stall_ns = 50 * NS_PER_MS;
     config.output_bytes_max = 1000;
@@ -298,6 +319,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, slow_heads_and_bodies_get_408_and_idle_ones_a_close);
     tcase_add_test(tests, waiting_for_a_reply_has_no_time_limit_of_the_front);
     tcase_add_test(tests, a_stream_that_is_not_read_is_bounded_and_drains);
+    tcase_add_test(tests, who_was_refused_within_a_turn_is_called_again);
     tcase_add_test(tests, a_stream_that_is_never_read_is_closed);
     tcase_add_test(tests, a_full_pool_gives_up_idle_clients_and_lets_others_wait);
     tcase_add_test(tests, draining_ends_each_connection_with_its_reply);

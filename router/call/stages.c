@@ -1,0 +1,217 @@
+#include "router/call/stages.h"
+
+#include "base/clock.h"
+#include "base/http/sse.h"
+#include "router/call/admission.h"
+#include "router/call/answer.h"
+#include "router/call/call.h"
+#include "router/call/client.h"
+#include "router/call/done.h"
+#include "router/call/prepare.h"
+#include "router/call/serving.h"
+
+/* Tokens of a reply that are written in about a millisecond. */
+#define BUILD_INLINE_TOKENS 4096u
+
+enum call_step { CALL_NEXT, CALL_WAIT };
+
+static enum call_step parse_call(struct call *call) {
+    return prepare_parse(call) ? CALL_NEXT : CALL_WAIT;
+}
+
+static enum call_step tokenize_call(struct call *call) {
+    return prepare_tokenize(call) ? CALL_NEXT : CALL_WAIT;
+}
+
+static enum call_step admit_call(struct call *call) {
+    admission_run(call);
+    return CALL_NEXT;
+}
+
+/* An end that is no answer: the first one is the call's. */
+static void fail_by_end(struct call *call, const struct request_end *end) {
+    char text[320];
+    if (end->kind == END_CANCELLED) /* by nobody but us: then the call has failed already */
+        call_fail(call, STATUS_CLOSED, NULL, "The request was cancelled");
+    else if (end->status == STATUS_TIMEOUT)
+        call_fail(call, end->status, NULL, "The deadline passed before the answer was complete");
+    else if (end->status == STATUS_CLOSED)
+        call_fail(call, end->status, NULL, serving_no_worker(call->serving, text, sizeof text));
+    else if (end->status == STATUS_BUSY)
+        call_fail(call, end->status, "queue_full", "The queue is full; try again later");
+    else if (end->status == STATUS_LIMIT && end->reason == REASON_TOO_LONG)
+        call_too_long(call);
+    else if (end->status == STATUS_INVALID)
+        call_fail(call, end->status, NULL, "The workers refuse the request as invalid");
+    else if (end->reason == REASON_NUMERICS)
+        call_fail(call, STATUS_CORRUPT, "numerics", "The model's numbers were unusable");
+    else
+        call_fail(call, STATUS_IO, "attempts_exhausted",
+                  "The workers failed on the request again and again");
+}
+
+/* What there is to say leaves with one write; a client that cannot take it stops the call here. */
+static void send_events(struct call *call) {
+    if (client_send(&call->client) != STATUS_OK)
+        call_fail(call, STATUS_NOMEM, NULL, "No memory for the reply");
+}
+
+static enum call_step stream_call(struct call *call) {
+    struct client *client = &call->client;
+    const struct answer answer = call_answer(call);
+    const struct request_end *failed;
+    if (client->state != CLIENT_BLOCKED)
+        send_events(call); /* left from the last time */
+    if (client->state == CLIENT_BLOCKED)
+        return CALL_WAIT;
+    if (answer_read(&answer, &client->pending) != STATUS_OK)
+        call_fail(call, STATUS_CORRUPT, NULL, "A token could not be turned into text");
+    send_events(call);
+    bool has_ended = answer_has_ended(&answer, &failed);
+    if (failed)
+        fail_by_end(call, failed);
+    return has_ended && client->state != CLIENT_BLOCKED ? CALL_NEXT : CALL_WAIT;
+}
+
+static void run_build(struct pool_job *job) {
+    struct call *call = list_entry(job, struct call, job);
+    const struct answer answer = call_answer(call);
+    call->build_status = answer_whole(&answer, &call->whole);
+}
+
+static void build_done(struct pool_job *job, enum status status) {
+    struct call *call = list_entry(job, struct call, job);
+    call->working = false;
+    call->made = MADE_REPLY;
+    if (status != STATUS_OK)
+        call->build_status = status;
+    call_note(call);
+}
+
+/* The end of a stream goes the way of its events: a slow client gets it, too. */
+static void build_end(struct call *call) {
+    if (call->ask.include_usage)
+        call->dialect->writer->usage(&call->reply, &call->client.pending);
+    sse_done(&call->client.pending);
+    call->made = MADE_REPLY;
+}
+
+/* Makes the reply of a call whose sequences have all ended: nobody but the job touches them. False:
+ * it is a long one, which a thread of the pool makes meanwhile. */
+static bool build_reply(struct call *call) {
+    const struct answer answer = call_answer(call);
+    if (call->made == MADE_REPLY || call->failed || call->client.state == CLIENT_GONE)
+        return true;
+    if (call->client.state != CLIENT_WAITS) {
+        build_end(call);
+        return true;
+    }
+    call->job = (struct pool_job){.run = run_build, .done = build_done};
+    list_init(&call->job.link);
+    if (answer_cost(&answer) > BUILD_INLINE_TOKENS &&
+        pool_submit(call->serving->pool, &call->job) == STATUS_OK) {
+        call->working = true;
+        return false;
+    }
+    call->build_status = answer_whole(&answer, &call->whole);
+    call->made = MADE_REPLY;
+    return true;
+}
+
+static void reply_error(struct call *call) {
+    struct serving_retry retry;
+    struct buf body;
+    if (call->error.error.text[0] == 0)
+        error_set(&call->error.error, call->error.status, "%s", status_name(call->error.status));
+    if (call->client.state != CLIENT_WAITS) {
+        client_fail(&call->client, &call->error);
+        return;
+    }
+    bool may_retry = serving_retry(call->serving, &call->error, &retry);
+    buf_init(&body, 0);
+    errors_put(&call->error, &body);
+    client_reply(&call->client, (unsigned)errors_http(&call->error), may_retry ? &retry : NULL,
+                 &body);
+    buf_fini(&body);
+}
+
+/* The end of the reply: of the stream, or the whole of it, or the error. */
+static enum call_step answer_client(struct call *call) {
+    if (call->made == MADE_REPLY && call->build_status != STATUS_OK)
+        call_fail(call, STATUS_NOMEM, NULL, "No memory for the reply");
+    if (!call->failed && call->client.state != CLIENT_WAITS) {
+        send_events(call);
+        if (call->client.state == CLIENT_BLOCKED)
+            return CALL_WAIT;
+    }
+    if (call->failed)
+        reply_error(call);
+    else if (call->client.state == CLIENT_WAITS)
+        client_reply(&call->client, 200, NULL, &call->whole);
+    else
+        client_end(&call->client);
+    return CALL_NEXT;
+}
+
+static void enter(struct call *call, enum request_stage next) {
+    uint64_t now_ns = clock_now_ns();
+    call->stage_ns[call->stage] = now_ns - call->since_ns;
+    call->since_ns = now_ns;
+    call->stage = next;
+}
+
+/* Its time in the core, too, by the first sequence, which the stage stream had as its own. */
+static void close_times(struct call *call) {
+    uint64_t *ns = call->stage_ns;
+    enter(call, STAGE_FINISH);
+    if (call->n_sequences == 0 || ns[STAGE_STREAM] == CALL_NEVER)
+        return;
+    const struct request_end *end = &call->sequences[0].end;
+    ns[STAGE_PLACE] = end->queued_ns;
+    ns[STAGE_DISPATCH] = end->dispatch_ns;
+    uint64_t before_ns = end->queued_ns + end->dispatch_ns;
+    ns[STAGE_STREAM] -= ns[STAGE_STREAM] > before_ns ? before_ns : ns[STAGE_STREAM];
+}
+
+/* The last word to the client, the log and the metrics. */
+static enum call_step finish_call(struct call *call) {
+    if (call->made != MADE_REPLY) {
+        call_cancel(call);
+        call->reply.n_cached_tokens = 0;
+        for (uint32_t i = 0; i < call->n_sequences; i += call->ask.n_choices)
+            call->reply.n_cached_tokens += call->sequences[i].end.cached_tokens;
+    }
+    if (!build_reply(call))
+        return CALL_WAIT;
+    if (call->client.state != CLIENT_GONE && answer_client(call) == CALL_WAIT)
+        return CALL_WAIT;
+    call->client.exchange = 0;
+    close_times(call);
+    done_tell(call);
+    return CALL_NEXT;
+}
+
+/* The way of a call. Between admission and the first token the core places and dispatches its
+ * sequences (router/core/path.c). */
+static enum call_step (*const path[STAGE_COUNT])(struct call *call) = {
+    [STAGE_PARSE] = parse_call,   [STAGE_TOKENIZE] = tokenize_call, [STAGE_ADMIT] = admit_call,
+    [STAGE_STREAM] = stream_call, [STAGE_FINISH] = finish_call,
+};
+
+bool stages_advance(struct call *call) {
+    if (call->working)
+        return false;
+    for (;;) {
+        bool is_over = call->failed || call->client.state == CLIENT_GONE;
+        if (is_over && call->stage != STAGE_FINISH) {
+            call->left = call->stage;
+            enter(call, STAGE_FINISH);
+        }
+        if (path[call->stage](call) == CALL_WAIT && !call->failed)
+            return false;
+        if (call->stage == STAGE_FINISH)
+            return true;
+        if (!call->failed)
+            enter(call, call->stage == STAGE_ADMIT ? STAGE_STREAM : call->stage + 1);
+    }
+}
