@@ -140,6 +140,16 @@ def ranks_are_refused(folder, model):
     assert done.returncode == 78 and "error: 2 ranks: with the backend" in done.stderr, done
 
 
+def another_device(folder, model):
+    """far has devices 0 and 1; a worker is told of the one it is to use."""
+    with tempfile.TemporaryDirectory(dir=folder) as own, Parts(own, model) as parts:
+        parts.worker("w1", "mixed", "far", "--devices", 1)
+        parts.up(1)
+        parts.worker("w2", "mixed", "far", "--devices", 2)
+        assert parts.processes["w2"].wait(60) == 78
+        assert "error: there is no device 2" in parts.log("w2"), parts.log("w2")
+
+
 def main():
     tally = Tally()
     with tempfile.TemporaryDirectory() as name:
@@ -155,6 +165,7 @@ def main():
                 tally.run(f"from {prefill} to {decode} over {transport}", between, folder, model, wanted, prefill,
                           decode, transport)
         tally.run("a failed device ends its worker, streams go on", a_failed_device, folder, model)
+        tally.run("a device is chosen by its number", another_device, folder, model)
         tally.run("a model is not cut there", ranks_are_refused, folder, model)
     sys.exit(tally.end())
 
