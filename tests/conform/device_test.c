@@ -204,6 +204,24 @@ START_TEST(an_order_holds_for_the_record_that_was_there) {
 }
 END_TEST
 
+START_TEST(an_event_asks_for_its_last_record_alone) {
+    device_member_open(_i);
+    struct device_stream *other = kind->stream_make(device);
+    struct device_event *event = kind->event_make(device);
+    unsigned char *memory = kind->alloc(device, N);
+    kind->fill(stream, memory, 1, N);
+    kind->event_record(event, stream);
+    kind->event_record(event, other);
+    while (!kind->event_done(event))
+        ;
+    ck_assert_int_eq(kind->wait(stream), STATUS_OK); /* the earlier record comes last */
+    ck_assert(kind->event_done(event));
+    kind->event_free(event);
+    kind->stream_free(other);
+    device_member_close();
+}
+END_TEST
+
 START_TEST(time_lies_between_two_events) {
     device_member_open(_i);
     struct device_event *events[3];
@@ -379,6 +397,7 @@ void suite_add(TCase *tests) {
     DEVICE_MEMBER_TEST(tests, an_event_is_done_when_what_was_before_it_is);
     DEVICE_MEMBER_TEST(tests, an_event_orders_two_streams);
     DEVICE_MEMBER_TEST(tests, an_order_holds_for_the_record_that_was_there);
+    DEVICE_MEMBER_TEST(tests, an_event_asks_for_its_last_record_alone);
     DEVICE_MEMBER_TEST(tests, time_lies_between_two_events);
     DEVICE_MEMBER_TEST(tests, a_graph_does_later_what_was_recorded);
     DEVICE_MEMBER_TEST(tests, a_broken_recording_is_NULL_and_the_device_goes_on);

@@ -16,13 +16,13 @@
 #define SHOW(p, n) ((void)(p), (void)(n))
 #endif
 
-#define ALIGN    256
-#define ZONE     256 /* of poison, behind each piece */
-#define RESERVED ((uint64_t)64 << 30)
+#define ALIGN  256
+#define ZONE   256 /* of poison, behind each piece */
+#define SPREAD 32  /* addresses per byte, so that none is soon used again */
 
 struct arena {
     unsigned char *base;
-    uint64_t reserved; /* addresses; many more than bytes, so that they are not soon used again */
+    uint64_t reserved; /* addresses */
     uint64_t n_bytes, used;
     uint64_t top; /* up to here addresses were given out */
     uint32_t n_open;
@@ -38,7 +38,7 @@ static uint64_t pages(uint64_t n_bytes) {
 }
 
 struct arena *arena_new(uint64_t n_bytes) {
-    uint64_t reserved = n_bytes > RESERVED / 2 ? n_bytes * 2 : RESERVED;
+    uint64_t reserved = pages(n_bytes * SPREAD);
     void *base =
         mmap(nullptr, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (base == MAP_FAILED)

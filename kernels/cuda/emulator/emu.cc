@@ -299,8 +299,8 @@ void look_behind_shared(const block *b) {
         if (b->shared[m->launch->shared_bytes + i] != EMU_POISON) {
             m->failed = true;
             snprintf(m->text, sizeof m->text,
-                     "block %u,%u,%u wrote %zu bytes behind its shared memory", b->index.x,
-                     b->index.y, b->index.z, i + 1);
+                     "block %u,%u,%u wrote behind its shared memory, at byte %zu", b->index.x,
+                     b->index.y, b->index.z, m->launch->shared_bytes + i);
         }
 }
 

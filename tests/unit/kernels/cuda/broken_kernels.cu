@@ -128,6 +128,14 @@ static __global__ void past_the_end(float *out, const float *in) {
     out[threadIdx.x + (threadIdx.x == 63)] = in[threadIdx.x];
 }
 
+static __global__ void past_shared(float *out, const float *in) {
+    SHARED(broken_shared, s);
+    float *behind = reinterpret_cast<float *>(&s + 1);
+    if (threadIdx.x == 5)
+        *behind = in[0];
+    out[threadIdx.x] = in[threadIdx.x];
+}
+
 static __global__ void before_the_begin(float *out, const float *in) {
     const float *from = in + threadIdx.x;
     out[threadIdx.x] = from[-1];
@@ -227,41 +235,46 @@ static void much_shared(struct device_stream *stream, float *out, const float *i
 #define FOREIGN     "not memory of the device"
 
 const struct broken_kernel broken_kernels[] = {
-    {"missing_barrier", launch<missing_barrier>, RACE_SHARED, ""},
-    {"missing_syncwarp", launch<missing_syncwarp>, RACE_SHARED, NULL},
-    {"write_after_read", launch<write_after_read>, RACE_SHARED, NULL},
-    {"write_after_many_reads", launch<write_after_many_reads>, RACE_SHARED, NULL},
-    {"copy_not_waited", launch<copy_not_waited>, "did not wait for", "did not wait for"},
-    {"waits_for_too_few", launch<waits_for_too_few>, RACE_SHARED, ""},
-    {"copied_without_barrier", launch<copied_without_barrier>, RACE_SHARED, NULL},
-    {"lane_left", launch<lane_left>, "of which 00000001 have ended",
-     "of which 00000001 have ended"},
-    {"warp_diverges", launch<warp_diverges>, "warp 0 diverges: lane", "warp 0 diverges: lane"},
-    {"not_in_its_mask", launch<not_in_its_mask>, "is not in the mask", "is not in the mask"},
+    {"missing_barrier", launch<missing_barrier>, RACE_SHARED, "", NULL},
+    {"missing_syncwarp", launch<missing_syncwarp>, RACE_SHARED, NULL, NULL},
+    {"write_after_read", launch<write_after_read>, RACE_SHARED, NULL, NULL},
+    {"write_after_many_reads", launch<write_after_many_reads>, RACE_SHARED, NULL, NULL},
+    {"copy_not_waited", launch<copy_not_waited>, "did not wait for", "did not wait for", NULL},
+    {"waits_for_too_few", launch<waits_for_too_few>, RACE_SHARED, "", NULL},
+    {"copied_without_barrier", launch<copied_without_barrier>, RACE_SHARED, NULL, NULL},
+    {"lane_left", launch<lane_left>, "of which 00000001 have ended", "of which 00000001 have ended",
+     NULL},
+    {"warp_diverges", launch<warp_diverges>, "warp 0 diverges: lane", "warp 0 diverges: lane",
+     NULL},
+    {"not_in_its_mask", launch<not_in_its_mask>, "is not in the mask", "is not in the mask", NULL},
     {"shuffles_from_outside", launch<shuffles_from_outside>, "shuffles from lane 20",
-     "shuffles from lane 20"},
-    {"two_barriers", launch<two_barriers>, "at the barrier of line", "at the barrier of line"},
+     "shuffles from lane 20", NULL},
+    {"two_barriers", launch<two_barriers>, "at the barrier of line", "at the barrier of line",
+     NULL},
     {"barrier_against_shuffle", launch<barrier_against_shuffle>, "wait in shfl for lanes 00000008",
-     "wait in shfl for lanes 00000008"},
-    {"past_the_end", launch<past_the_end>, FOREIGN, NULL},
-    {"before_the_begin", launch<before_the_begin>, FOREIGN, NULL},
-    {"index_in_struct", launch<index_in_struct>, "index 33 is out of bounds", NULL},
-    {"poison_read", launch<poison_read>, "", ""},
-    {"misaligned_matrix", launch<misaligned_matrix>, "not a multiple of 16",
-     "not a multiple of 16"},
+     "wait in shfl for lanes 00000008", NULL},
+    {"past_the_end", launch<past_the_end>, FOREIGN, NULL, "behind a piece"},
+    {"before_the_begin", launch<before_the_begin>, FOREIGN, NULL, NULL},
+    {"past_shared", launch<past_shared>, FOREIGN, NULL,
+     "wrote behind its shared memory, at byte 4992"},
+    {"index_in_struct", launch<index_in_struct>, "index 33 is out of bounds", NULL, NULL},
+    {"poison_read", launch<poison_read>, "", "", NULL},
+    {"misaligned_matrix", launch<misaligned_matrix>, "not a multiple of 16", "not a multiple of 16",
+     NULL},
     {"matrix_of_the_device", launch<matrix_of_the_device>, "outside of shared memory",
-     "outside of shared memory"},
-    {"misaligned_copy", launch<misaligned_copy>, "cp.async of 16 bytes", "cp.async of 16 bytes"},
-    {"misaligned_load", launch<misaligned_load>, "a load of 16 bytes", "a load of 16 bytes"},
+     "outside of shared memory", NULL},
+    {"misaligned_copy", launch<misaligned_copy>, "cp.async of 16 bytes", "cp.async of 16 bytes",
+     NULL},
+    {"misaligned_load", launch<misaligned_load>, "a load of 16 bytes", "a load of 16 bytes", NULL},
     {"too_little_shared", launch<too_little_shared, 1, 64>, "the launch gave 64",
-     "the launch gave 64"},
-    {"blocks_overlap", launch<blocks_overlap, 2>, RACE_DEVICE, NULL},
-    {"block_reads_block", launch<block_reads_block, 2>, RACE_DEVICE, NULL},
-    {"adds_without_atomics", launch<adds_without_atomics, 2>, RACE_DEVICE, NULL},
-    {"reads_beside_atomics", launch<reads_beside_atomics>, RACE_DEVICE, NULL},
-    {"host_memory", host_memory, FOREIGN, NULL},
-    {"many_threads", many_threads, "more than 1024", "more than 1024"},
-    {"high_grid", high_grid, "too large", "too large"},
-    {"much_shared", much_shared, "more shared memory", "more shared memory"},
+     "the launch gave 64", NULL},
+    {"blocks_overlap", launch<blocks_overlap, 2>, RACE_DEVICE, NULL, NULL},
+    {"block_reads_block", launch<block_reads_block, 2>, RACE_DEVICE, NULL, NULL},
+    {"adds_without_atomics", launch<adds_without_atomics, 2>, RACE_DEVICE, NULL, NULL},
+    {"reads_beside_atomics", launch<reads_beside_atomics>, RACE_DEVICE, NULL, NULL},
+    {"host_memory", host_memory, FOREIGN, NULL, NULL},
+    {"many_threads", many_threads, "more than 1024", "more than 1024", NULL},
+    {"high_grid", high_grid, "too large", "too large", NULL},
+    {"much_shared", much_shared, "more shared memory", "more shared memory", NULL},
 };
 const unsigned n_broken_kernels = sizeof broken_kernels / sizeof broken_kernels[0];

@@ -13,6 +13,7 @@ struct broken_kernel {
     void (*launch)(struct device_stream *stream, float *out, const float *in);
     const char *watched; /* part of what it says when each access is looked at */
     const char *plain;   /* else: NULL when it says nothing itself, "" when the output is poison */
+    const char *bare;    /* where `plain` is NULL, without ASan: what it says in the end, or NULL */
 };
 extern const struct broken_kernel broken_kernels[];
 extern const unsigned n_broken_kernels;

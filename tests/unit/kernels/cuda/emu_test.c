@@ -217,6 +217,40 @@ START_TEST(memory_is_as_large_as_the_environment_says) {
 }
 END_TEST
 
+START_TEST(addresses_that_come_again_are_zeroed_and_apart) {
+    struct device *small;
+    setenv("TANDEM_EMU_MEMORY", "64k", 1);
+    device_member_close();
+    device_member_open(0);
+    small = device;
+    void *kept = kind->alloc(small, 1000);
+    unsigned char got[20000];
+    kind->fill(stream, kept, 7, 1000);
+    bool again = false;
+    const unsigned char *first = NULL;
+    for (int i = 0; i < 400; i++) { /* several times the addresses of 64 KiB */
+        size_t n = 1000 + (size_t)i * 577 % 19000;
+        unsigned char *piece = kind->alloc(small, n);
+        ck_assert_ptr_nonnull(piece);
+        first = first ? first : piece;
+        again = again || (i > 0 && piece == first);
+        device_member_down(got, piece, n);
+        size_t n_zeros = 0;
+        while (n_zeros < n && got[n_zeros] == 0)
+            n_zeros++;
+        ck_assert_uint_eq(n_zeros, n);
+        kind->fill(stream, piece, 0x5a, n);
+        ck_assert_int_eq(kind->wait(stream), STATUS_OK);
+        kind->dealloc(small, piece);
+    }
+    ck_assert(again);
+    device_member_down(got, kept, 1000);
+    for (size_t k = 0; k < 1000; k++)
+        ck_assert_int_eq(got[k], 7);
+    ck_assert_ptr_null(kind->failure(small));
+}
+END_TEST
+
 /* What the process says on stderr while it ends. */
 static void said_by(void (*run)(void *), void *memory, char *said, size_t n) {
     int ends[2];
@@ -299,6 +333,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, blocks_that_wait_for_later_ones_are_named);
     tcase_add_test(tests, only_so_many_blocks_are_alive_together);
     tcase_add_test(tests, memory_is_as_large_as_the_environment_says);
+    tcase_add_test(tests, addresses_that_come_again_are_zeroed_and_apart);
     tcase_add_test(tests, the_host_may_not_touch_memory_of_the_device);
     tcase_add_test(tests, a_kernel_that_faults_is_named);
 }
