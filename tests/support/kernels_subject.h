@@ -1,9 +1,9 @@
 /* tests/support/kernels_subject.h: every backend, instruction set and number of threads there is to
- * test, arrays in its memory, and random tensors for them. */
+ * test, and arrays in its memory. */
 #pragma once
 
-#include "base/random.h"
 #include "kernels/kernels.h"
+#include "tests/support/random_tensor.h"
 
 #include <stdbool.h>
 
@@ -43,21 +43,6 @@ struct kernels_step subject_begin(const struct subject *subject, const struct ke
 struct kernels_step subject_begin_ids(const struct subject *subject, const uint32_t *ids,
                                       uint32_t n);
 void subject_end(const struct subject *subject);
-
-/* Uniform in [-1, 1), with now and then a zero or a value 100 times as large. */
-void fill_random(struct random *random, float *x, size_t n);
-
-/* A tensor (n, k) of a format (n a multiple of 8, k of 32 or 256 where it wants that): scales and
- * values of the size real weights have. Its arrays are of their exact size, each from malloc; end
- * with tensor_free. */
-struct weight_tensor random_tensor(struct random *random, const char *format, uint32_t n,
-                                   uint32_t k);
-/* The same of awq and gptq with a given group; random_tensor takes 64, or k where that is less. */
-struct weight_tensor random_grouped_tensor(struct random *random, const char *format, uint32_t n,
-                                           uint32_t k, uint32_t group);
-/* Gives a gptq tensor an order: its inputs fall into the groups at random, as many as belong. */
-void random_order(struct random *random, struct weight_tensor *tensor);
-void tensor_free(struct weight_tensor *tensor);
 
 /* Packs a matrix, or a whole tensor, into the subject's memory; ends with subject_unpack. Aborts
  * the test on failure. */
