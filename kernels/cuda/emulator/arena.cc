@@ -19,12 +19,17 @@
 #define ALIGN  256
 #define ZONE   256 /* of poison, behind each piece */
 #define SPREAD 32  /* addresses per byte, so that none is soon used again */
+#define REST                                                                                       \
+    ((uint64_t)64                                                                                  \
+     << 20) /* bytes that rest before they are used again: all that were given out are opened
+                                       and closed with each launch, which takes its time */
 
 struct arena {
     unsigned char *base;
     uint64_t reserved; /* addresses */
     uint64_t n_bytes, used;
-    uint64_t top; /* up to here addresses were given out */
+    uint64_t top;    /* up to here addresses were given out */
+    uint64_t cursor; /* behind the piece that was taken last */
     uint32_t n_open;
     std::map<uint64_t, size_t> pieces; /* offset, bytes asked for */
 };
@@ -72,17 +77,28 @@ void arena_close(struct arena *arena) {
         abort();
 }
 
-/* Behind all others; when addresses end, the first gap. Answers `reserved` where there is none. */
-static uint64_t place_for(const struct arena *arena, uint64_t room) {
-    if (arena->top + room <= arena->reserved)
-        return arena->top;
-    uint64_t at = 0;
+/* The first gap from `at` on; `reserved` where there is none. */
+static uint64_t gap_from(const struct arena *arena, uint64_t at, uint64_t room) {
     for (const auto &piece : arena->pieces) {
-        if (piece.first - at >= room)
+        uint64_t end = piece.first + room_of(piece.second);
+        if (end <= at)
+            continue;
+        if (piece.first >= at + room)
             return at;
-        at = piece.first + room_of(piece.second);
+        at = end;
     }
-    return arena->reserved - at >= room ? at : arena->reserved;
+    return at <= arena->reserved && arena->reserved - at >= room ? at : arena->reserved;
+}
+
+/* Behind the piece that was taken last, as long as not too many bytes rest; then from the first gap on.
+ * Answers `reserved` where there is none. */
+static uint64_t place_for(const struct arena *arena, uint64_t room) {
+    uint64_t end = 0;
+    if (!arena->pieces.empty())
+        end = arena->pieces.rbegin()->first + room_of(arena->pieces.rbegin()->second);
+    uint64_t at = gap_from(arena, arena->cursor, room);
+    bool rested = at == arena->reserved || (at >= end && at + room > end + REST);
+    return rested ? gap_from(arena, 0, room) : at;
 }
 
 void *arena_take(struct arena *arena, size_t n_bytes) {
@@ -102,6 +118,7 @@ void *arena_take(struct arena *arena, size_t n_bytes) {
     memset(p + n_bytes, EMU_POISON, room - n_bytes);
     HIDE(p + n_bytes, room - n_bytes);
     arena->pieces[at] = n_bytes;
+    arena->cursor = at + room;
     arena->used += n_bytes;
     arena_close(arena);
     return p;
@@ -129,7 +146,7 @@ const char *arena_give(struct arena *arena, void *memory) {
     arena_open(arena);
     SHOW(p, room);
     /* Who reads it later finds poison; of large pieces the pages go back and it finds zeros. */
-    if (room <= (1u << 20))
+    if (room <= (64u << 10))
         memset(p, EMU_POISON, room);
     else
         madvise((void *)pages((uint64_t)p), (room - 4096) & ~(uint64_t)4095, MADV_DONTNEED);
