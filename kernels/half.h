@@ -8,19 +8,35 @@
 #include <stdint.h>
 #include <string.h>
 
-static inline uint32_t float_bits(float value) {
+/* A function that kernels of a GPU call too. */
+#ifdef __CUDACC__
+#define EVERYWHERE static inline __host__ __device__
+#else
+#define EVERYWHERE static inline
+#endif
+
+EVERYWHERE uint32_t float_bits(float value) {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
     return bits;
 }
 
-static inline float float_from_bits(uint32_t bits) {
+EVERYWHERE float float_from_bits(uint32_t bits) {
     float value;
     memcpy(&value, &bits, sizeof value);
     return value;
 }
 
-static inline float half_to_float(uint16_t half) {
+/* Zero bits above the highest one; not of 0. */
+EVERYWHERE uint32_t leading_zeros(uint32_t bits) {
+#ifdef __CUDA_ARCH__
+    return (uint32_t)__clz((int)bits);
+#else
+    return (uint32_t)__builtin_clz(bits);
+#endif
+}
+
+EVERYWHERE float half_to_float(uint16_t half) {
     uint32_t sign = (uint32_t)(half & 0x8000u) << 16;
     uint32_t exponent = (half >> 10) & 31u;
     uint32_t fraction = half & 0x3ffu;
@@ -32,11 +48,11 @@ static inline float half_to_float(uint16_t half) {
     if (fraction == 0)
         return float_from_bits(sign);
     /* A subnormal half is a normal float: fraction * 2^-24. */
-    uint32_t shift = (uint32_t)__builtin_clz(fraction) - 21;
+    uint32_t shift = leading_zeros(fraction) - 21;
     return float_from_bits(sign | (113 - shift) << 23 | ((fraction << shift) & 0x3ffu) << 13);
 }
 
-static inline uint16_t float_to_half(float value) {
+EVERYWHERE uint16_t float_to_half(float value) {
     uint32_t bits = float_bits(value);
     uint16_t sign = (uint16_t)(bits >> 16 & 0x8000u);
     uint32_t magnitude = bits & 0x7fffffffu;
@@ -59,11 +75,11 @@ static inline uint16_t float_to_half(float value) {
     return (uint16_t)(sign | half);
 }
 
-static inline float bf16_to_float(uint16_t bf16) {
+EVERYWHERE float bf16_to_float(uint16_t bf16) {
     return float_from_bits((uint32_t)bf16 << 16);
 }
 
-static inline uint16_t float_to_bf16(float value) {
+EVERYWHERE uint16_t float_to_bf16(float value) {
     uint32_t bits = float_bits(value);
     if ((bits & 0x7fffffffu) > 0x7f800000u)
         return (uint16_t)(bits >> 16 | 0x40u);

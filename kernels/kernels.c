@@ -5,10 +5,18 @@
 extern const struct kernels kernels_ref;
 extern const struct kernels kernels_cpu;
 extern const struct kernels kernels_far; /* tests/support/far_kernels.c */
+extern const struct kernels kernels_cuda;
+extern const struct kernels kernels_cuda_emu;
 
 const struct kernels *const kernels_table[] = {
     &kernels_ref,
     &kernels_cpu,
+#ifdef TANDEM_CUDA
+    &kernels_cuda,
+#endif
+#ifdef TANDEM_EMU
+    &kernels_cuda_emu,
+#endif
 #ifdef TANDEM_FAR_KERNELS
     &kernels_far,
 #endif

@@ -43,7 +43,7 @@ static inline void numbers_leave(uint32_t saved) {
 }
 
 /* Adds 16 lanes: 8 + 8, 4 + 4, 2 + 2, 1 + 1. */
-static inline float numbers_tree(const float lanes[NUMBERS_LANES]) {
+EVERYWHERE float numbers_tree(const float lanes[NUMBERS_LANES]) {
     float sum[8];
     for (int i = 0; i < 8; i++)
         sum[i] = lanes[i] + lanes[i + 8];
@@ -71,7 +71,7 @@ static inline float numbers_tree(const float lanes[NUMBERS_LANES]) {
 #define EXP_C6     0x1.6c16c2p-10f
 #define EXP_C7     0x1.a01a02p-13f
 
-static inline float numbers_exp(float x) {
+EVERYWHERE float numbers_exp(float x) {
     float y = EXP_MIN > x ? EXP_MIN : x;
     y = EXP_MAX < y ? EXP_MAX : y;
     float shifted = fmaf(y, EXP_LOG2E, ROUND_MAGIC);
@@ -90,12 +90,12 @@ static inline float numbers_exp(float x) {
 }
 
 /* silu(t) = t / (1 + exp(-t)). */
-static inline float numbers_silu(float t) {
+EVERYWHERE float numbers_silu(float t) {
     return t / (1.0f + numbers_exp(0.0f - t));
 }
 
 /* 1 / (1 + exp(-t)). */
-static inline float numbers_sigmoid(float t) {
+EVERYWHERE float numbers_sigmoid(float t) {
     return 1.0f / (1.0f + numbers_exp(0.0f - t));
 }
 
@@ -133,11 +133,11 @@ static inline void numbers_quantize(const float x[GROUP], int8_t q[GROUP], float
  * + rest, and the rest quantized once more; the second product is added to the first. Rounding the
  * activations of SmolLM2's head once made a fifth of the squared error of its logits. Not where two
  * outputs are multiplied. */
-static inline bool numbers_fine(const struct weight *weight, enum epilogue epilogue) {
+EVERYWHERE bool numbers_fine(const struct weight *weight, enum epilogue epilogue) {
     return weight->fine && epilogue != EPILOGUE_SILU_MUL;
 }
 
 /* What the first term leaves of one activation. */
-static inline float numbers_rest(float x, float scale, int8_t q) {
+EVERYWHERE float numbers_rest(float x, float scale, int8_t q) {
     return x - scale * (float)q;
 }

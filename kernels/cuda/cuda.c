@@ -1,0 +1,155 @@
+#include "kernels/cuda/cuda.h"
+
+#include "kernels/limits.h"
+#include "kernels/numbers.h"
+#include "kernels/quant/order.h"
+
+#include <stdlib.h>
+
+#define INTS_ROWS 4096 /* rows of activations that are integers at a time */
+#define ATTEND_FLOATS                                                                              \
+    (64u << 20) /* partial results of attention: where more would be needed, in parts */
+
+static void cuda_close(struct kernels_ctx *ctx) {
+    if (!ctx)
+        return;
+    if (ctx->stream)
+        (void)ctx->kind->wait(ctx->stream);
+    if (ctx->device) {
+        cuda_experts_close(ctx);
+        cuda_step_close(ctx);
+        cuda_dealloc(ctx, ctx->ints.q, 0);
+        cuda_dealloc(ctx, ctx->ints.scales, 0);
+        cuda_dealloc(ctx, ctx->ints.sums, 0);
+        cuda_dealloc(ctx, ctx->attend, 0);
+        ctx->kind->pinned_free(ctx->device, ctx->stage);
+        ctx->kind->stream_free(ctx->stream);
+        ctx->kind->close(ctx->device);
+    }
+    if (ctx->host_ctx)
+        ctx->host->close(ctx->host_ctx);
+    free(ctx->host_logits);
+    free(ctx);
+}
+
+static size_t attend_floats(const struct kernels_limits *limits) {
+    size_t chunks = (limits->max_context + ATTEND_CHUNK - 1) / ATTEND_CHUNK;
+    size_t per_token = chunks * limits->n_heads * ((size_t)limits->head_dim + 2);
+    size_t all = per_token * limits->max_tokens;
+    size_t most = per_token > ATTEND_FLOATS ? per_token : ATTEND_FLOATS;
+    return all < most ? all : most;
+}
+
+static enum status open_host(struct kernels_ctx *ctx, const struct kernels_options *options,
+                             struct error *error) {
+    struct kernels_options of_host = *options;
+    of_host.limits.max_tokens = of_host.limits.max_seqs = 1;
+    of_host.limits.max_context = 1;
+    of_host.limits.max_dim = 1;
+    ctx->host_logits = calloc(options->limits.n_vocab, sizeof *ctx->host_logits);
+    if (!ctx->host_logits)
+        return error_set(error, STATUS_NOMEM, "no memory for a row of logits");
+    return ctx->host->open(&of_host, &ctx->host_ctx, error);
+}
+
+static enum status open_device(struct kernels_ctx *ctx, uint32_t ordinal, struct error *error) {
+    const struct kernels_limits *limits = &ctx->limits;
+    TRY(ctx->kind->open(ordinal, &ctx->device, error));
+    ctx->kind->use(ctx->device);
+    ctx->stream = ctx->kind->stream_make(ctx->device);
+    ctx->stage = ctx->kind->pinned_alloc(ctx->device, STAGE_BYTES);
+    ctx->attend_floats = attend_floats(limits);
+    ctx->attend = cuda_alloc(ctx, ctx->attend_floats * sizeof(float));
+    if (!ctx->stream || !ctx->stage || !ctx->attend)
+        return error_set(error, STATUS_NOMEM, "the device has no memory for a context");
+    uint32_t rows = limits->max_tokens > EXPERTS_MAX ? limits->max_tokens : EXPERTS_MAX;
+    ctx->ints_rows = 2 * (rows < INTS_ROWS ? rows : INTS_ROWS);
+    if (cuda_reserve(ctx, order_filled(limits->max_dim)) != STATUS_OK)
+        return error_set(error, STATUS_NOMEM, "the device has no memory for rows of %u inputs",
+                         limits->max_dim);
+    return cuda_step_open(ctx, error);
+}
+
+static enum status open_with(const struct device_kind *kind, const struct gpu_launches *gpu,
+                             const struct kernels_options *options, struct kernels_ctx **ctx,
+                             struct error *error) {
+    TRY(limits_check(options, error));
+    struct kernels_ctx *made = calloc(1, sizeof *made);
+    if (!made)
+        return error_set(error, STATUS_NOMEM, "no memory for a context");
+    made->kind = kind;
+    made->gpu = gpu;
+    made->limits = options->limits;
+    made->host = kernels_find("cpu");
+    enum status status = open_host(made, options, error);
+    if (status == STATUS_OK)
+        status = open_device(made, options->device, error);
+    if (status != STATUS_OK) {
+        cuda_close(made);
+        return status;
+    }
+    *ctx = made;
+    return STATUS_OK;
+}
+
+static enum status free_bytes_of(const struct device_kind *kind, uint32_t ordinal,
+                                 uint64_t *n_bytes, struct error *error) {
+    struct device *device;
+    TRY(kind->open(ordinal, &device, error));
+    kind->use(device);
+    *n_bytes = kind->free_bytes(device);
+    kind->close(device);
+    return STATUS_OK;
+}
+
+static const char *cuda_numerics(const struct kernels_ctx *ctx) {
+    (void)ctx;
+    return NUMERICS_TEXT;
+}
+
+/* A member of the table of backends: one device seam, one set of kernels. */
+#define CUDA_BACKEND(row, name_text, device_kind_, launches)                                       \
+    extern const struct device_kind device_kind_;                                                  \
+    extern const struct gpu_launches launches;                                                     \
+    static enum status row##_open(const struct kernels_options *options, struct kernels_ctx **ctx, \
+                                  struct error *error) {                                           \
+        return open_with(&device_kind_, &launches, options, ctx, error);                           \
+    }                                                                                              \
+    static enum status row##_free_bytes(uint32_t device, uint64_t *n_bytes, struct error *error) { \
+        return free_bytes_of(&device_kind_, device, n_bytes, error);                               \
+    }                                                                                              \
+    const struct kernels row = {                                                                   \
+        .name = name_text,                                                                         \
+        .open = row##_open,                                                                        \
+        .close = cuda_close,                                                                       \
+        .numerics = cuda_numerics,                                                                 \
+        .free_bytes = row##_free_bytes,                                                            \
+        .alloc = cuda_alloc,                                                                       \
+        .dealloc = cuda_dealloc,                                                                   \
+        .put = cuda_put,                                                                           \
+        .get = cuda_get,                                                                           \
+        .step_begin = cuda_step_begin,                                                             \
+        .step_end = cuda_step_end,                                                                 \
+        .mark = cuda_mark,                                                                         \
+        .marked = cuda_marked,                                                                     \
+        .weight_size = cuda_weight_size,                                                           \
+        .weight_pack = cuda_weight_pack,                                                           \
+        .embed = cuda_embed,                                                                       \
+        .norm = cuda_norm,                                                                         \
+        .linear = cuda_linear,                                                                     \
+        .silu_mul = cuda_silu_mul,                                                                 \
+        .add_gated = cuda_add_gated,                                                               \
+        .moe_route = cuda_moe_route,                                                               \
+        .moe_ffn = cuda_moe_ffn,                                                                   \
+        .rope_kv = cuda_rope_kv,                                                                   \
+        .attend = cuda_attend,                                                                     \
+        .gather_rows = cuda_gather_rows,                                                           \
+        .sample = cuda_sample,                                                                     \
+    }
+
+#ifdef TANDEM_CUDA
+CUDA_BACKEND(kernels_cuda, "cuda", device_cuda, launches_cuda);
+#endif
+#ifdef TANDEM_EMU
+CUDA_BACKEND(kernels_cuda_emu, "cuda-emu", device_emu, launches_emu);
+#endif

@@ -1,0 +1,129 @@
+/* kernels/cuda/cuda.h: the host's half of the backend, shared by its files only.
+ *
+ * A context owns a device, one stream, and on the device: activations as integers, the arrays of the
+ * step, partial results of attention. An operation puts its kernels into the stream and returns. */
+#pragma once
+
+#include "kernels/cuda/device.h"
+#include "kernels/cuda/launch.h"
+#include "kernels/kernels.h"
+
+#define STAGE_BYTES (8u << 20) /* pinned memory that bytes go through */
+
+/* A step's arrays on the device and what the host has to know of them. */
+struct cuda_step {
+    unsigned char *memory; /* owned: the device's copy of `pinned` */
+    unsigned char *pinned; /* owned */
+    size_t n_bytes;
+    const uint32_t *seq_of;
+    const struct gpu_tile *tiles; /* on the device */
+    const struct gpu_tile *host_tiles;
+    const uint32_t *seq_begin; /* (B + 1) on the host: in `pinned` */
+    uint32_t *ends;            /* owned (max_tokens): the position of each token */
+    uint32_t n_tiles;
+    uint32_t tile_tokens; /* tokens of a tile; 0: a token has several */
+    uint32_t tiles_per_token;
+};
+
+#define MARKS_MAX 128
+
+/* Marks in the stream that were not seen to be done: a ring. */
+struct cuda_marks {
+    struct device_event *events[MARKS_MAX]; /* owned */
+    uint32_t numbers[MARKS_MAX];
+    uint32_t first;
+    uint32_t n;
+    uint32_t done; /* the highest number that was seen to be done */
+};
+
+/* The experts' matrices of one layer, on the device too. */
+struct cuda_experts {
+    struct gpu_matrix *host;   /* owned (n) */
+    struct gpu_matrix *device; /* owned */
+    uint32_t n;
+};
+
+struct kernels_ctx {
+    const struct device_kind *kind;
+    const struct gpu_launches *gpu;
+    struct device *device;        /* owned */
+    struct device_stream *stream; /* owned */
+    struct kernels_limits limits;
+
+    unsigned char *stage; /* owned, pinned (STAGE_BYTES) */
+    size_t stage_used;    /* bytes of it that copies in the stream still read */
+
+    struct gpu_ints ints; /* owned: rows of activations */
+    uint32_t ints_rows;   /* of both terms together */
+
+    float *attend; /* owned (attend_floats) */
+    size_t attend_floats;
+
+    struct cuda_step step;
+    struct cuda_marks marks;
+
+    struct cuda_experts *experts; /* owned (n_experts) */
+    uint32_t n_experts;
+
+    const struct kernels *host; /* chooses tokens */
+    struct kernels_ctx *host_ctx;
+    float *host_logits; /* owned (n_vocab) */
+};
+
+/* cuda/memory.c */
+void *cuda_alloc(struct kernels_ctx *ctx, size_t n_bytes);
+void cuda_dealloc(struct kernels_ctx *ctx, void *memory, size_t n_bytes);
+void cuda_put(struct kernels_ctx *ctx, void *to, const void *from, size_t n_bytes);
+void cuda_get(struct kernels_ctx *ctx, void *to, const void *from, size_t n_bytes);
+/* n_bytes (at most STAGE_BYTES) of pinned memory to fill, and their copy to the device. */
+void *cuda_stage(struct kernels_ctx *ctx, size_t n_bytes);
+void cuda_send(struct kernels_ctx *ctx, void *to, const void *staged, size_t n_bytes);
+
+/* cuda/weight.c */
+size_t cuda_weight_size(const struct weight_source *source, struct error *error);
+NODISCARD enum status cuda_weight_pack(struct kernels_ctx *ctx, const struct weight_source *source,
+                                       void *memory, struct weight *weight, struct error *error);
+/* Where the parts of a packed matrix lie. */
+struct gpu_matrix cuda_matrix(const struct weight *weight);
+
+/* cuda/step.c */
+NODISCARD enum status cuda_step_open(struct kernels_ctx *ctx, struct error *error);
+void cuda_step_close(struct kernels_ctx *ctx);
+void cuda_step_begin(struct kernels_ctx *ctx, struct kernels_step *step);
+NODISCARD enum status cuda_step_end(struct kernels_ctx *ctx);
+void cuda_mark(struct kernels_ctx *ctx, uint32_t number);
+uint32_t cuda_marked(struct kernels_ctx *ctx);
+
+/* cuda/operations.c */
+/* Makes room for activations of k_stored inputs. STATUS_NOMEM. */
+NODISCARD enum status cuda_reserve(struct kernels_ctx *ctx, uint32_t k_stored);
+void cuda_embed(struct kernels_ctx *ctx, float *out, const struct weight *table,
+                const struct kernels_batch *batch, uint32_t id_begin);
+void cuda_norm(struct kernels_ctx *ctx, float *out, const float *x, const float *gain, float eps,
+               uint32_t n_rows, uint32_t dim);
+void cuda_linear(struct kernels_ctx *ctx, float *out, size_t out_stride, const float *x,
+                 const struct weight *weight, uint32_t n_rows, enum epilogue epilogue);
+void cuda_silu_mul(struct kernels_ctx *ctx, float *out, const float *gate, const float *up,
+                   size_t n);
+void cuda_add_gated(struct kernels_ctx *ctx, float *out, const float *x, const float *gate,
+                    uint32_t n_rows, uint32_t dim);
+void cuda_gather_rows(struct kernels_ctx *ctx, float *out, const float *x, const uint32_t *rows,
+                      uint32_t n_rows, uint32_t dim);
+void cuda_rope_kv(struct kernels_ctx *ctx, float *qkv, const struct kernels_batch *batch,
+                  const struct rope *rope, const struct kernels_kv *kv);
+void cuda_attend(struct kernels_ctx *ctx, float *out, const float *qkv,
+                 const struct kernels_batch *batch, const struct kernels_kv *kv, float scale,
+                 const float *alibi, uint32_t window);
+
+/* cuda/experts.c */
+void cuda_experts_close(struct kernels_ctx *ctx);
+void cuda_moe_route(struct kernels_ctx *ctx, uint32_t *ids, float *weights, const float *logits,
+                    uint32_t n_rows, uint32_t n_experts, uint32_t n_active, bool normalise);
+void cuda_moe_ffn(struct kernels_ctx *ctx, float *out, const float *x, const uint32_t *ids,
+                  const float *weights, uint32_t n_rows, uint32_t n_active,
+                  const struct weight *gate_up, const struct weight *down, uint32_t n_experts,
+                  float *scratch);
+
+/* cuda/sample.c */
+void cuda_sample(struct kernels_ctx *ctx, float *logits, uint32_t n_rows, uint32_t n_vocab,
+                 const struct sample_params *params, struct sample_result *results);

@@ -1,0 +1,133 @@
+/* kernels/cuda/experts.c: mixtures of experts. Which rows go to which expert is known to the device alone, so a
+ * kernel reads its matrix from a table there; the tables are made when a layer's experts are first seen. */
+#include "base/assert.h"
+#include "kernels/cuda/cuda.h"
+#include "kernels/limits.h"
+#include "kernels/numbers.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void cuda_experts_close(struct kernels_ctx *ctx) {
+    for (uint32_t i = 0; i < ctx->n_experts; i++) {
+        free(ctx->experts[i].host);
+        cuda_dealloc(ctx, ctx->experts[i].device, 0);
+    }
+    free(ctx->experts);
+}
+
+void cuda_moe_route(struct kernels_ctx *ctx, uint32_t *ids, float *weights, const float *logits,
+                    uint32_t n_rows, uint32_t n_experts, uint32_t n_active, bool normalise) {
+    ASSERT(n_experts <= EXPERTS_MAX);
+    ASSERT(n_active >= 1 && n_active <= n_experts);
+    if (n_rows > 0)
+        ctx->gpu->moe_route(ctx->stream, ids, weights, logits, n_rows, n_experts, n_active,
+                            normalise);
+}
+
+static struct gpu_matrix *add_table(struct kernels_ctx *ctx, const struct gpu_matrix *matrices,
+                                    uint32_t n) {
+    struct cuda_experts *list = realloc(ctx->experts, (ctx->n_experts + 1) * sizeof *ctx->experts);
+    ASSERT(list); /* once a layer, some kilobytes */
+    ctx->experts = list;
+    struct cuda_experts made = {.host = malloc(n * sizeof *made.host), .n = n};
+    made.device = cuda_alloc(ctx, n * sizeof *made.device);
+    ASSERT(made.host && made.device);
+    memcpy(made.host, matrices, n * sizeof *made.host);
+    cuda_put(ctx, made.device, made.host, n * sizeof *made.host);
+    ctx->experts[ctx->n_experts++] = made;
+    return made.device;
+}
+
+/* The experts' matrices on the device; in *shape the widest of them. */
+static const struct gpu_matrix *table_of(struct kernels_ctx *ctx, const struct weight *weights,
+                                         uint32_t n, struct gpu_matrix *shape) {
+    struct gpu_matrix matrices[EXPERTS_MAX];
+    memset(matrices, 0, n * sizeof *matrices); /* padding too: they are compared as bytes */
+    for (uint32_t i = 0; i < n; i++) {
+        struct gpu_matrix matrix = cuda_matrix(&weights[i]);
+        matrices[i].data = matrix.data;
+        matrices[i].scales = matrix.scales;
+        matrices[i].mins = matrix.mins;
+        matrices[i].order = matrix.order;
+        matrices[i].scale = matrix.scale;
+        matrices[i].bias = matrix.bias;
+        matrices[i].n = matrix.n;
+        matrices[i].n_padded = matrix.n_padded;
+        matrices[i].k = matrix.k;
+        matrices[i].k_stored = matrix.k_stored;
+        matrices[i].groups_per_scale = matrix.groups_per_scale;
+        matrices[i].format = matrix.format;
+        matrices[i].wide = matrix.wide;
+        matrices[i].fine = matrix.fine;
+        if (i == 0 || matrix.k_stored > shape->k_stored)
+            *shape = matrix;
+    }
+    for (uint32_t i = 0; i < ctx->n_experts; i++)
+        if (ctx->experts[i].n == n &&
+            memcmp(ctx->experts[i].host, matrices, n * sizeof *matrices) == 0)
+            return ctx->experts[i].device;
+    return add_table(ctx, matrices, n);
+}
+
+/* One of the two products of a mixture. */
+struct product {
+    const struct weight *weights; /* (n_experts) */
+    uint32_t n_experts;
+    const float *x;
+    uint32_t share; /* pairs that read one row of x */
+    float *out;     /* (pairs, out_stride) */
+    size_t out_stride;
+    enum epilogue epilogue;
+};
+
+static void multiply(struct kernels_ctx *ctx, const struct product *product, const uint32_t *ids,
+                     uint32_t n_pairs) {
+    const struct weight *first = &product->weights[0];
+    struct gpu_linear linear = {.choice.ids = ids,
+                                .ints = ctx->ints,
+                                .x = product->x,
+                                .out = product->out,
+                                .out_stride = product->out_stride,
+                                .n_rows = n_pairs,
+                                .share = product->share,
+                                .epilogue = product->epilogue};
+    linear.choice.table =
+        table_of(ctx, product->weights, product->n_experts, &linear.choice.matrix);
+    if (first->format != WEIGHT_I4G && first->format != WEIGHT_I8G) {
+        ctx->gpu->linear_floats(ctx->stream, &linear);
+        return;
+    }
+    linear.fine = numbers_fine(first, product->epilogue);
+    struct gpu_quantize quantize = {.choice = linear.choice,
+                                    .to = ctx->ints,
+                                    .x = product->x,
+                                    .n_rows = n_pairs,
+                                    .share = product->share,
+                                    .fine = linear.fine};
+    ctx->gpu->quantize(ctx->stream, &quantize);
+    ctx->gpu->linear_ints(ctx->stream, &linear);
+}
+
+void cuda_moe_ffn(struct kernels_ctx *ctx, float *out, const float *x, const uint32_t *ids,
+                  const float *weights, uint32_t n_rows, uint32_t n_active,
+                  const struct weight *gate_up, const struct weight *down, uint32_t n_experts,
+                  float *scratch) {
+    uint32_t dim = gate_up[0].k, inner_dim = gate_up[0].n / 2;
+    uint32_t wave = moe_wave(n_rows, n_active) / n_active; /* rows whose pairs fit the scratch */
+    uint32_t most = ctx->ints_rows / 2 / n_active;
+    ASSERT(most > 0);
+    wave = wave < most ? wave : most;
+    float *inner = scratch, *outer = scratch + (size_t)wave * n_active * inner_dim;
+    for (uint32_t row = 0; row < n_rows; row += wave) {
+        uint32_t rows = n_rows - row < wave ? n_rows - row : wave;
+        const uint32_t *chosen = ids + (size_t)row * n_active;
+        struct product up = {gate_up, n_experts, x + (size_t)row * dim, n_active,
+                             inner,   inner_dim, EPILOGUE_SILU_MUL};
+        struct product back = {down, n_experts, inner, 1, outer, dim, EPILOGUE_NONE};
+        multiply(ctx, &up, chosen, rows * n_active);
+        multiply(ctx, &back, chosen, rows * n_active);
+        ctx->gpu->moe_add(ctx->stream, out + (size_t)row * dim, outer, chosen,
+                          weights + (size_t)row * n_active, rows, n_active, dim);
+    }
+}

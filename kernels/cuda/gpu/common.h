@@ -1,0 +1,47 @@
+/* kernels/cuda/gpu/common.h: what several kernels share. */
+#pragma once
+
+#include "kernels/cuda/gpu/gpu.h"
+#include "kernels/cuda/launch.h"
+#include "kernels/numbers.h"
+
+namespace GPU_NAMESPACE {
+
+#define FULL_WARP 0xffffffffu
+#define WARP      32u
+
+static inline uint32_t pieces_of(size_t n, uint32_t size) {
+    return (uint32_t)((n + size - 1) / size);
+}
+
+/* Adds 16 lanes in the order of numbers_tree(); all 16 get the sum. The whole warp calls. */
+__device__ __forceinline__ float half_warp_tree(float sum) {
+    for (int width = 8; width > 0; width /= 2)
+        sum += __shfl_xor_sync(FULL_WARP, sum, width, 16);
+    return sum;
+}
+
+__device__ __forceinline__ float load_scale(const void *scales, size_t at, bool wide) {
+    return wide ? ((const float *)scales)[at] : half_float(((const uint16_t *)scales)[at]);
+}
+
+/* The matrix of row (or pair) `row`. */
+__device__ __forceinline__ const gpu_matrix &chosen(const gpu_choice &choice, uint32_t row) {
+    return choice.table ? choice.table[choice.ids[row]] : choice.matrix;
+}
+
+/* What becomes of one output y of a row: scale, bias, and the second term's product `rest`. */
+__device__ __forceinline__ float with_scale(const gpu_matrix &w, uint32_t n, float y) {
+    y = w.scale ? y * w.scale[n] : y;
+    return w.bias ? y + w.bias[n] : y;
+}
+
+__device__ __forceinline__ void store_output(const gpu_matrix &w, float *at, uint32_t n, float y,
+                                             bool add, bool fine, float rest) {
+    float out = add ? *at + y : y;
+    if (fine)
+        out += w.scale ? rest * w.scale[n] : rest;
+    *at = out;
+}
+
+} // namespace GPU_NAMESPACE

@@ -1,0 +1,303 @@
+/* kernels/cuda/device_cuda.cu: the device seam over the CUDA runtime. */
+#include "kernels/cuda/gpu/gpu.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct device {
+    int ordinal;
+    pthread_mutex_t lock;
+    bool failed;       /* under lock */
+    char failure[256]; /* what the first failure was; written once, under lock */
+};
+struct device_stream {
+    struct device *device;
+    cudaStream_t stream;
+};
+struct device_event {
+    struct device *device;
+    cudaEvent_t event;
+};
+struct device_graph {
+    struct device *device;
+    cudaGraphExec_t graph;
+};
+
+/* Keeps the first failure; answers whether the call was fine. */
+static bool is_fine(struct device *device, cudaError_t error, const char *what) {
+    if (error == cudaSuccess)
+        return true;
+    pthread_mutex_lock(&device->lock);
+    if (!device->failed)
+        snprintf(device->failure, sizeof device->failure, "%s: %s (%s)", what,
+                 cudaGetErrorString(error), cudaGetErrorName(error));
+    device->failed = true;
+    pthread_mutex_unlock(&device->lock);
+    return false;
+}
+
+static bool has_failed(const struct device *of) {
+    struct device *device = const_cast<struct device *>(of);
+    pthread_mutex_lock(&device->lock);
+    bool failed = device->failed;
+    pthread_mutex_unlock(&device->lock);
+    return failed;
+}
+
+cudaStream_t device_cuda_stream(struct device_stream *stream) {
+    return stream->stream;
+}
+
+void device_cuda_launched(struct device_stream *stream, cudaError_t error) {
+    is_fine(stream->device, error, "a kernel's launch");
+}
+
+static void device_close(struct device *device) {
+    if (!device)
+        return;
+    cudaDeviceSynchronize();
+    pthread_mutex_destroy(&device->lock);
+    free(device);
+}
+
+static void device_use(struct device *device) {
+    is_fine(device, cudaSetDevice(device->ordinal), "choosing the device");
+}
+
+static enum status device_open(uint32_t ordinal, struct device **device, struct error *error) {
+    int n = 0;
+    cudaError_t answer = cudaGetDeviceCount(&n);
+    if (answer != cudaSuccess)
+        return error_set(error, STATUS_UNSUPPORTED, "there is no GPU to compute on: %s",
+                         cudaGetErrorString(answer));
+    if (ordinal >= (uint32_t)n)
+        return error_set(error, STATUS_UNSUPPORTED, "there is no GPU %u: this machine has %d",
+                         ordinal, n);
+    struct device *made = (struct device *)calloc(1, sizeof *made);
+    if (!made)
+        return error_set(error, STATUS_NOMEM, "no memory for a device");
+    made->ordinal = (int)ordinal;
+    pthread_mutex_init(&made->lock, NULL);
+    device_use(made);
+    /* Waiting threads sleep instead of spinning: the cores have other work. */
+    cudaSetDeviceFlags(cudaDeviceScheduleBlockingSync);
+    if (!is_fine(made, cudaFree(NULL), "opening the device")) {
+        enum status status = error_set(error, STATUS_UNSUPPORTED, "GPU %u does not open: %s",
+                                       ordinal, made->failure);
+        device_close(made);
+        return status;
+    }
+    *device = made;
+    return STATUS_OK;
+}
+
+static void device_facts_of(const struct device *device, struct device_facts *facts) {
+    cudaDeviceProp found;
+    memset(facts, 0, sizeof *facts);
+    if (cudaGetDeviceProperties(&found, device->ordinal) != cudaSuccess)
+        return;
+    snprintf(facts->name, sizeof facts->name, "%s", found.name);
+    facts->n_sms = (uint32_t)found.multiProcessorCount;
+    facts->capability = (uint32_t)(found.major * 10 + found.minor);
+    facts->total_bytes = found.totalGlobalMem;
+    facts->shared_bytes = found.sharedMemPerBlockOptin;
+}
+
+static uint64_t device_free_bytes(const struct device *device) {
+    (void)device;
+    size_t n_free = 0, n_all = 0;
+    return cudaMemGetInfo(&n_free, &n_all) == cudaSuccess ? n_free : 0;
+}
+
+static void *device_alloc(struct device *device, size_t n_bytes) {
+    void *memory = NULL;
+    if (cudaMalloc(&memory, n_bytes > 0 ? n_bytes : 1) != cudaSuccess) {
+        cudaGetLastError(); /* having no memory is no failure of the device */
+        return NULL;
+    }
+    is_fine(device, cudaMemset(memory, 0, n_bytes), "zeroing memory");
+    is_fine(device, cudaDeviceSynchronize(), "zeroing memory");
+    return memory;
+}
+
+static void device_dealloc(struct device *device, void *memory) {
+    if (memory)
+        is_fine(device, cudaFree(memory), "freeing memory");
+}
+
+static void *device_pinned_alloc(struct device *device, size_t n_bytes) {
+    void *memory = NULL;
+    (void)device;
+    if (cudaHostAlloc(&memory, n_bytes > 0 ? n_bytes : 1, cudaHostAllocDefault) == cudaSuccess)
+        return memory;
+    cudaGetLastError();
+    return NULL;
+}
+
+static void device_pinned_free(struct device *device, void *memory) {
+    if (memory)
+        is_fine(device, cudaFreeHost(memory), "freeing pinned memory");
+}
+
+static struct device_stream *device_stream_make(struct device *device) {
+    struct device_stream *made = (struct device_stream *)calloc(1, sizeof *made);
+    if (!made)
+        return NULL;
+    made->device = device;
+    if (is_fine(device, cudaStreamCreateWithFlags(&made->stream, cudaStreamNonBlocking),
+                "making a stream"))
+        return made;
+    free(made);
+    return NULL;
+}
+
+static void device_stream_free(struct device_stream *stream) {
+    if (!stream)
+        return;
+    is_fine(stream->device, cudaStreamSynchronize(stream->stream), "waiting for a stream");
+    is_fine(stream->device, cudaStreamDestroy(stream->stream), "ending a stream");
+    free(stream);
+}
+
+static void copy_any(struct device_stream *stream, void *to, const void *from, size_t n_bytes,
+                     cudaMemcpyKind kind) {
+    if (n_bytes > 0)
+        is_fine(stream->device, cudaMemcpyAsync(to, from, n_bytes, kind, stream->stream), "a copy");
+}
+
+static void device_copy_in(struct device_stream *stream, void *to, const void *from,
+                           size_t n_bytes) {
+    copy_any(stream, to, from, n_bytes, cudaMemcpyHostToDevice);
+}
+
+static void device_copy_out(struct device_stream *stream, void *to, const void *from,
+                            size_t n_bytes) {
+    copy_any(stream, to, from, n_bytes, cudaMemcpyDeviceToHost);
+}
+
+static void device_copy(struct device_stream *stream, void *to, const void *from, size_t n_bytes) {
+    copy_any(stream, to, from, n_bytes, cudaMemcpyDeviceToDevice);
+}
+
+static void device_fill(struct device_stream *stream, void *to, unsigned char byte,
+                        size_t n_bytes) {
+    if (n_bytes > 0)
+        is_fine(stream->device, cudaMemsetAsync(to, byte, n_bytes, stream->stream), "a fill");
+}
+
+static enum status device_wait(struct device_stream *stream) {
+    is_fine(stream->device, cudaStreamSynchronize(stream->stream), "the device's work");
+    return has_failed(stream->device) ? STATUS_IO : STATUS_OK;
+}
+
+static const char *device_failure(const struct device *device) {
+    return has_failed(device) ? device->failure : NULL;
+}
+
+static struct device_event *device_event_make(struct device *device) {
+    struct device_event *made = (struct device_event *)calloc(1, sizeof *made);
+    if (!made)
+        return NULL;
+    made->device = device;
+    if (is_fine(device, cudaEventCreate(&made->event), "making an event"))
+        return made;
+    free(made);
+    return NULL;
+}
+
+static void device_event_free(struct device_event *event) {
+    if (!event)
+        return;
+    is_fine(event->device, cudaEventDestroy(event->event), "ending an event");
+    free(event);
+}
+
+static void device_event_record(struct device_event *event, struct device_stream *stream) {
+    is_fine(event->device, cudaEventRecord(event->event, stream->stream), "recording an event");
+}
+
+static bool device_event_done(struct device_event *event) {
+    cudaError_t answer = cudaEventQuery(event->event);
+    return answer != cudaErrorNotReady &&
+           (is_fine(event->device, answer, "the device's work"), true);
+}
+
+static void device_event_order(struct device_stream *stream, struct device_event *before) {
+    is_fine(stream->device, cudaStreamWaitEvent(stream->stream, before->event, 0),
+            "ordering two streams");
+}
+
+static float device_event_ms(struct device_event *begin, struct device_event *end) {
+    float ms = 0.0f;
+    is_fine(begin->device, cudaEventElapsedTime(&ms, begin->event, end->event), "timing");
+    return ms;
+}
+
+static void device_graph_begin(struct device_stream *stream) {
+    is_fine(stream->device,
+            cudaStreamBeginCapture(stream->stream, cudaStreamCaptureModeThreadLocal),
+            "beginning a graph");
+}
+
+static struct device_graph *device_graph_end(struct device_stream *stream) {
+    cudaGraph_t drawn = NULL;
+    struct device_graph *made = (struct device_graph *)calloc(1, sizeof *made);
+    if (cudaStreamEndCapture(stream->stream, &drawn) != cudaSuccess || !drawn || !made) {
+        cudaGetLastError();
+        free(made);
+        return NULL;
+    }
+    made->device = stream->device;
+    cudaError_t answer = cudaGraphInstantiate(&made->graph, drawn, 0);
+    cudaGraphDestroy(drawn);
+    if (answer == cudaSuccess)
+        return made;
+    cudaGetLastError();
+    free(made);
+    return NULL;
+}
+
+static void device_graph_launch(struct device_graph *graph, struct device_stream *stream) {
+    is_fine(graph->device, cudaGraphLaunch(graph->graph, stream->stream), "launching a graph");
+}
+
+static void device_graph_free(struct device_graph *graph) {
+    if (!graph)
+        return;
+    cudaGraphExecDestroy(graph->graph);
+    free(graph);
+}
+
+extern "C" const struct device_kind device_cuda;
+const struct device_kind device_cuda = {
+    "cuda",
+    device_open,
+    device_close,
+    device_use,
+    device_facts_of,
+    device_free_bytes,
+    device_alloc,
+    device_dealloc,
+    device_pinned_alloc,
+    device_pinned_free,
+    device_stream_make,
+    device_stream_free,
+    device_copy_in,
+    device_copy_out,
+    device_copy,
+    device_fill,
+    device_wait,
+    device_failure,
+    device_event_make,
+    device_event_free,
+    device_event_record,
+    device_event_done,
+    device_event_order,
+    device_event_ms,
+    device_graph_begin,
+    device_graph_end,
+    device_graph_launch,
+    device_graph_free,
+};

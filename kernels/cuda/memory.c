@@ -1,0 +1,62 @@
+#include "base/assert.h"
+#include "kernels/cuda/cuda.h"
+
+#include <string.h>
+
+void *cuda_alloc(struct kernels_ctx *ctx, size_t n_bytes) {
+    ctx->kind->use(ctx->device);
+    return ctx->kind->alloc(ctx->device, n_bytes);
+}
+
+void cuda_dealloc(struct kernels_ctx *ctx, void *memory, size_t n_bytes) {
+    (void)n_bytes;
+    if (!memory)
+        return;
+    ctx->kind->use(ctx->device);
+    if (ctx->stream)
+        (void)ctx->kind->wait(ctx->stream); /* a failure is told by the next step_end() */
+    ctx->kind->dealloc(ctx->device, memory);
+}
+
+void *cuda_stage(struct kernels_ctx *ctx, size_t n_bytes) {
+    ASSERT(n_bytes <= STAGE_BYTES);
+    if (ctx->stage_used + n_bytes > STAGE_BYTES) {
+        (void)ctx->kind->wait(ctx->stream);
+        ctx->stage_used = 0;
+    }
+    return ctx->stage + ctx->stage_used;
+}
+
+void cuda_send(struct kernels_ctx *ctx, void *to, const void *staged, size_t n_bytes) {
+    ctx->kind->copy_in(ctx->stream, to, staged, n_bytes);
+    ctx->stage_used += (n_bytes + 63) / 64 * 64;
+}
+
+static size_t piece_of(size_t n_left) {
+    size_t most = STAGE_BYTES / 4; /* so that one is filled while another travels */
+    return n_left < most ? n_left : most;
+}
+
+void cuda_put(struct kernels_ctx *ctx, void *to, const void *from, size_t n_bytes) {
+    ctx->kind->use(ctx->device);
+    for (size_t at = 0; at < n_bytes;) {
+        size_t n = piece_of(n_bytes - at);
+        void *staged = cuda_stage(ctx, n);
+        memcpy(staged, (const char *)from + at, n);
+        cuda_send(ctx, (char *)to + at, staged, n);
+        at += n;
+    }
+}
+
+void cuda_get(struct kernels_ctx *ctx, void *to, const void *from, size_t n_bytes) {
+    ctx->kind->use(ctx->device);
+    for (size_t at = 0; at < n_bytes;) {
+        size_t n = piece_of(n_bytes - at);
+        void *staged = cuda_stage(ctx, n);
+        ctx->kind->copy_out(ctx->stream, staged, (const char *)from + at, n);
+        (void)ctx->kind->wait(ctx->stream);
+        ctx->stage_used = 0;
+        memcpy((char *)to + at, staged, n);
+        at += n;
+    }
+}

@@ -1,0 +1,183 @@
+/* kernels/cuda/operations.c: the operations of kernels/kernels.h as launches. */
+#include "base/assert.h"
+#include "kernels/cuda/cuda.h"
+#include "kernels/numbers.h"
+#include "kernels/quant/order.h"
+
+static void free_ints(struct kernels_ctx *ctx, const struct gpu_ints *ints) {
+    cuda_dealloc(ctx, ints->q, 0);
+    cuda_dealloc(ctx, ints->scales, 0);
+    cuda_dealloc(ctx, ints->sums, 0);
+}
+
+enum status cuda_reserve(struct kernels_ctx *ctx, uint32_t k_stored) {
+    uint32_t n_groups = order_filled(k_stored) / GROUP;
+    if (ctx->ints.q && n_groups <= ctx->ints.n_groups)
+        return STATUS_OK;
+    size_t n = (size_t)ctx->ints_rows * n_groups;
+    struct gpu_ints made = {.q = cuda_alloc(ctx, n * GROUP),
+                            .scales = cuda_alloc(ctx, n * sizeof(float)),
+                            .sums = cuda_alloc(ctx, n * sizeof(float)),
+                            .n_groups = n_groups};
+    if (!made.q || !made.scales || !made.sums) {
+        free_ints(ctx, &made);
+        return STATUS_NOMEM;
+    }
+    free_ints(ctx, &ctx->ints);
+    ctx->ints = made;
+    return STATUS_OK;
+}
+
+static struct gpu_batch batch_of(const struct kernels_ctx *ctx, const struct kernels_batch *batch) {
+    return (struct gpu_batch){.n_tokens = batch->n_tokens,
+                              .n_seqs = batch->n_seqs,
+                              .ids = batch->ids,
+                              .positions = batch->positions,
+                              .seq_begin = batch->seq_begin,
+                              .seq_of = ctx->step.seq_of,
+                              .block_tables = batch->block_tables,
+                              .block_table_stride = batch->block_table_stride,
+                              .variants = batch->variants};
+}
+
+static struct gpu_heads heads_of(const struct kernels_ctx *ctx, const struct kernels_kv *kv) {
+    return (struct gpu_heads){.n_heads = ctx->limits.n_heads,
+                              .n_kv_heads = kv->n_kv_heads,
+                              .head_dim = kv->head_dim,
+                              .max_context = ctx->limits.max_context};
+}
+
+void cuda_embed(struct kernels_ctx *ctx, float *out, const struct weight *table,
+                const struct kernels_batch *batch, uint32_t id_begin) {
+    struct gpu_matrix matrix = cuda_matrix(table);
+    if (batch->n_tokens > 0)
+        ctx->gpu->embed(ctx->stream, out, &matrix, batch->ids, batch->n_tokens, id_begin);
+}
+
+void cuda_norm(struct kernels_ctx *ctx, float *out, const float *x, const float *gain, float eps,
+               uint32_t n_rows, uint32_t dim) {
+    if (n_rows > 0)
+        ctx->gpu->norm(ctx->stream, out, x, gain, eps, n_rows, dim);
+}
+
+static void linear_ints(struct kernels_ctx *ctx, struct gpu_linear *linear, uint32_t n_rows) {
+    uint32_t terms = linear->fine ? 2 : 1, most = ctx->ints_rows / terms;
+    uint32_t k = linear->choice.matrix.k;
+    for (uint32_t row = 0; row < n_rows; row += most) {
+        struct gpu_quantize quantize = {.choice = linear->choice,
+                                        .to = ctx->ints,
+                                        .x = linear->x + (size_t)row * k,
+                                        .n_rows = n_rows - row < most ? n_rows - row : most,
+                                        .share = 1,
+                                        .fine = linear->fine};
+        struct gpu_linear part = *linear;
+        part.out = linear->out + row * linear->out_stride;
+        part.n_rows = quantize.n_rows;
+        part.ints = ctx->ints;
+        ctx->gpu->quantize(ctx->stream, &quantize);
+        ctx->gpu->linear_ints(ctx->stream, &part);
+    }
+}
+
+void cuda_linear(struct kernels_ctx *ctx, float *out, size_t out_stride, const float *x,
+                 const struct weight *weight, uint32_t n_rows, enum epilogue epilogue) {
+    ASSERT(weight->k <= ctx->limits.max_dim);
+    struct gpu_linear linear = {.choice = {.matrix = cuda_matrix(weight)},
+                                .x = x,
+                                .out = out,
+                                .out_stride = out_stride,
+                                .n_rows = n_rows,
+                                .share = 1,
+                                .epilogue = epilogue,
+                                .fine = numbers_fine(weight, epilogue)};
+    if (n_rows == 0)
+        return;
+    if (weight->format != WEIGHT_I4G && weight->format != WEIGHT_I8G) {
+        linear.fine = false;
+        ctx->gpu->linear_floats(ctx->stream, &linear);
+        return;
+    }
+    ASSERT(weight->k_stored / GROUP <= ctx->ints.n_groups);
+    linear_ints(ctx, &linear, n_rows);
+}
+
+void cuda_silu_mul(struct kernels_ctx *ctx, float *out, const float *gate, const float *up,
+                   size_t n) {
+    if (n > 0)
+        ctx->gpu->silu_mul(ctx->stream, out, gate, up, n);
+}
+
+void cuda_add_gated(struct kernels_ctx *ctx, float *out, const float *x, const float *gate,
+                    uint32_t n_rows, uint32_t dim) {
+    if (n_rows > 0)
+        ctx->gpu->add_gated(ctx->stream, out, x, gate, n_rows, dim);
+}
+
+void cuda_gather_rows(struct kernels_ctx *ctx, float *out, const float *x, const uint32_t *rows,
+                      uint32_t n_rows, uint32_t dim) {
+    if (n_rows > 0)
+        ctx->gpu->gather_rows(ctx->stream, out, x, rows, n_rows, dim);
+}
+
+void cuda_rope_kv(struct kernels_ctx *ctx, float *qkv, const struct kernels_batch *batch,
+                  const struct rope *rope, const struct kernels_kv *kv) {
+    struct gpu_batch on_device = batch_of(ctx, batch);
+    struct gpu_heads heads = heads_of(ctx, kv);
+    if (batch->n_tokens > 0)
+        ctx->gpu->rope_kv(ctx->stream, qkv, &on_device, rope, kv, &heads);
+}
+
+/* The tiles from `begin` on whose partial results fit: whole tokens. Answers how many. */
+static uint32_t take_tiles(const struct kernels_ctx *ctx, struct gpu_attend *attend, uint32_t begin,
+                           const uint32_t *seq_begin) {
+    const struct cuda_step *step = &ctx->step;
+    uint32_t group = attend->heads.n_heads / attend->heads.n_kv_heads, n = 0;
+    size_t per_query = attend->heads.head_dim + 2;
+    attend->n_chunks = 0;
+    attend->queries = 0;
+    for (uint32_t i = begin; i < step->n_tiles; i++) {
+        const struct gpu_tile *tile = &step->host_tiles[i];
+        uint32_t first = seq_begin[tile->seq] + tile->first / group;
+        uint32_t last = seq_begin[tile->seq] + (tile->first + tile->n - 1) / group;
+        uint32_t chunks = attend->n_chunks;
+        for (uint32_t t = first; t <= last; t++)
+            if (step->ends[t] / ATTEND_CHUNK + 1 > chunks)
+                chunks = step->ends[t] / ATTEND_CHUNK + 1;
+        if (n == 0)
+            attend->token_begin = first;
+        size_t n_tokens = last + 1 - attend->token_begin;
+        bool starts = tile->first % group == 0;
+        if (n > 0 && starts &&
+            n_tokens * chunks * attend->heads.n_heads * per_query > ctx->attend_floats)
+            break;
+        attend->n_chunks = chunks;
+        attend->token_end = last + 1;
+        attend->queries = tile->n > attend->queries ? tile->n : attend->queries;
+        n++;
+    }
+    return n;
+}
+
+void cuda_attend(struct kernels_ctx *ctx, float *out, const float *qkv,
+                 const struct kernels_batch *batch, const struct kernels_kv *kv, float scale,
+                 const float *alibi, uint32_t window) {
+    struct gpu_attend attend = {.batch = batch_of(ctx, batch),
+                                .heads = heads_of(ctx, kv),
+                                .kv = *kv,
+                                .qkv = qkv,
+                                .out = out,
+                                .scale = scale,
+                                .alibi = alibi,
+                                .window = window};
+    for (uint32_t begin = 0; begin < ctx->step.n_tiles; begin += attend.n_tiles) {
+        attend.n_tiles = take_tiles(ctx, &attend, begin, ctx->step.seq_begin);
+        attend.tiles = ctx->step.tiles + begin;
+        size_t n = (size_t)(attend.token_end - attend.token_begin) * attend.n_chunks *
+                   attend.heads.n_heads;
+        ASSERT(n * (attend.heads.head_dim + 2) <= ctx->attend_floats);
+        attend.maxima = ctx->attend;
+        attend.totals = ctx->attend + n;
+        attend.sums = ctx->attend + 2 * n;
+        ctx->gpu->attend(ctx->stream, &attend);
+    }
+}
