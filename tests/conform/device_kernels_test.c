@@ -148,7 +148,7 @@ END_TEST
 
 START_TEST(every_block_runs_once) {
     device_member_open(_i);
-    static const uint32_t sizes[] = {1, 2, 7, 12, 24, 30, 36, 48, 60, 90, 97};
+    static const uint32_t sizes[] = {1, 2, 7, 30, 36, 97};
     for (size_t k = 0; k < sizeof sizes / sizeof sizes[0]; k++) {
         uint32_t n = sizes[k], order[97], seen[97] = {0};
         uint32_t *at = kind->alloc(device, sizeof order), *next = kind->alloc(device, 4);

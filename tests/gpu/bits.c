@@ -1,0 +1,406 @@
+/* tests/gpu/bits.c: every operation of one backend against another, bit by bit, on random operands: names the first
+ * operation and the first number that differ. The conformance suites ask more and say less of a
+ * failure; this is for a machine with a GPU, and for the shapes of real models. */
+#include "base/random.h"
+#include "kernels/half.h"
+#include "kernels/quant/quant.h"
+#include "tests/gpu/side.h"
+#include "tests/support/random_tensor.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct pair {
+    struct side got;
+    struct side want;
+    struct random random;
+    uint32_t n_compared;
+    uint32_t n_different;
+};
+
+static const struct kernels_limits limits = {.max_tokens = 320,
+                                             .max_seqs = 16,
+                                             .max_context = 1200,
+                                             .max_dim = 16384,
+                                             .n_vocab = 1000,
+                                             .n_heads = 8,
+                                             .n_kv_heads = 2,
+                                             .head_dim = 64};
+
+static float *floats(struct pair *pair, size_t n) {
+    float *x = malloc(n * sizeof *x);
+    if (!x)
+        abort();
+    fill_random(&pair->random, x, n);
+    return x;
+}
+
+/* NaN is equal to any NaN: which one comes out is the processor's choice. */
+static bool is_same(float a, float b) {
+    return float_bits(a) == float_bits(b) || (isnan(a) && isnan(b));
+}
+
+static void compare(struct pair *pair, const char *what, const float *got, const float *want,
+                    size_t n) {
+    float *a = malloc(n * sizeof *a), *b = malloc(n * sizeof *b);
+    size_t n_other = 0, first = 0;
+    if (!a || !b)
+        abort();
+    pair->got.kernels->get(pair->got.ctx, a, got, n * sizeof *a);
+    pair->want.kernels->get(pair->want.ctx, b, want, n * sizeof *b);
+    side_end_step(&pair->got);
+    for (size_t i = n; i-- > 0;)
+        if (!is_same(a[i], b[i])) {
+            n_other++;
+            first = i;
+        }
+    pair->n_compared++;
+    pair->n_different += n_other > 0;
+    if (n_other > 0)
+        printf("DIFFERENT %s: %zu of %zu, the first at %zu: %a, not %a (%08x, not %08x)\n", what,
+               n_other, n, first, (double)a[first], (double)b[first], float_bits(a[first]),
+               float_bits(b[first]));
+    free(a);
+    free(b);
+}
+
+static void clear(struct pair *pair) {
+    side_clear(&pair->got);
+    side_clear(&pair->want);
+}
+
+/* Runs the same statement for both sides: `side` is the one, `out` its output. */
+#define BOTH(pair, n, out, ...)                                                                    \
+    float *out##_of[2];                                                                            \
+    for (int which_ = 0; which_ < 2; which_++) {                                                   \
+        struct side *side = which_ ? &(pair)->want : &(pair)->got;                                 \
+        float *out = side_floats(side, NULL, n);                                                   \
+        out##_of[which_] = out;                                                                    \
+        __VA_ARGS__                                                                                \
+    }
+
+static void check_norms(struct pair *pair) {
+    static const uint32_t shapes[][2] = {{1, 64}, {3, 576}, {17, 4096}, {5, 8200}, {2, 12}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        uint32_t rows = shapes[i][0], dim = shapes[i][1];
+        char what[64];
+        float *x = floats(pair, (size_t)rows * dim), *gain = floats(pair, dim);
+        BOTH(pair, (size_t)rows * dim, out, {
+            side->kernels->norm(side->ctx, out, side_floats(side, x, (size_t)rows * dim),
+                                side_floats(side, gain, dim), 1e-5f, rows, dim);
+        });
+        snprintf(what, sizeof what, "norm %u x %u", rows, dim);
+        compare(pair, what, out_of[0], out_of[1], (size_t)rows * dim);
+        clear(pair);
+        free(x);
+        free(gain);
+    }
+}
+
+/* Products that round to the smallest normal number or to what is flushed. */
+static void check_edges(struct pair *pair) {
+    enum { n = 4096 };
+    float *gate = floats(pair, n), *up = floats(pair, n);
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t near = 0x00800000u + (uint32_t)random_below(&pair->random, 64) - 32;
+        gate[i] = i % 2 ? 1.0f : 40.0f;
+        /* silu(40) is 40; silu(1) a little below 3/4 */
+        up[i] = float_from_bits(i % 4 < 2 ? near : near - 0x00200000u);
+    }
+    BOTH(pair, n, out, {
+        side->kernels->silu_mul(side->ctx, out, side_floats(side, gate, n),
+                                side_floats(side, up, n), n);
+    });
+    compare(pair, "products at the edge of what is flushed to zero", out_of[0], out_of[1], n);
+    clear(pair);
+    for (uint32_t i = 0; i < n; i++) {
+        gate[i] = ldexpf(1.0f + (float)i / n, -63);
+        up[i] = ldexpf(1.0f - (float)i / (2 * n), -63);
+    }
+    BOTH(pair, n, sums, {
+        float *x = side_floats(side, up, n);
+        side->kernels->put(side->ctx, sums, gate, n * sizeof *gate);
+        side->kernels->add_gated(side->ctx, sums, x, NULL, 1, n);
+    });
+    compare(pair, "sums of tiny numbers", sums_of[0], sums_of[1], n);
+    clear(pair);
+    free(gate);
+    free(up);
+}
+
+static void check_elementwise(struct pair *pair) {
+    enum { rows = 7, dim = 3001 };
+    float *a = floats(pair, rows * dim), *b = floats(pair, rows * dim), *gate = floats(pair, rows);
+    BOTH(pair, rows * dim, out, {
+        side->kernels->silu_mul(side->ctx, out, side_floats(side, a, rows * dim),
+                                side_floats(side, b, rows * dim), rows * dim);
+    });
+    compare(pair, "silu_mul", out_of[0], out_of[1], rows * dim);
+    clear(pair);
+    BOTH(pair, rows * dim, sum, {
+        side->kernels->put(side->ctx, sum, a, rows * dim * sizeof *a);
+        side->kernels->add_gated(side->ctx, sum, side_floats(side, b, rows * dim),
+                                 side_floats(side, gate, rows), rows, dim);
+    });
+    compare(pair, "add_gated", sum_of[0], sum_of[1], rows * dim);
+    clear(pair);
+    free(a);
+    free(b);
+    free(gate);
+}
+
+struct product {
+    uint32_t n;
+    uint32_t k;
+    uint32_t rows;
+};
+
+static const char *const epilogue_names[] = {"", " added", " silu"};
+
+static void check_product(struct pair *pair, const char *format, const struct product *shape,
+                          enum epilogue epilogue, bool sorted) {
+    struct weight_tensor tensor = random_tensor(&pair->random, format, shape->n, shape->k);
+    if (sorted)
+        random_order(&pair->random, &tensor);
+    size_t n_out = (size_t)shape->rows * (shape->n + 3);
+    float *x = floats(pair, (size_t)shape->rows * shape->k), *old = floats(pair, n_out);
+    float *bias = floats(pair, shape->n), *scale = floats(pair, shape->n);
+    char what[128];
+    BOTH(pair, n_out, out, {
+        struct weight weight = side_pack(side, &tensor);
+        weight.bias = epilogue == EPILOGUE_NONE ? side_floats(side, bias, shape->n) : NULL;
+        weight.scale = epilogue == EPILOGUE_ADD ? side_floats(side, scale, shape->n) : NULL;
+        side->kernels->put(side->ctx, out, old, n_out * sizeof *old);
+        side->kernels->linear(side->ctx, out, shape->n + 3,
+                              side_floats(side, x, (size_t)shape->rows * shape->k), &weight,
+                              shape->rows, epilogue);
+    });
+    snprintf(what, sizeof what, "linear %s%s %u x %u, %u rows%s", format, sorted ? " sorted" : "",
+             shape->n, shape->k, shape->rows, epilogue_names[epilogue]);
+    compare(pair, what, out_of[0], out_of[1], n_out);
+    clear(pair);
+    tensor_free(&tensor);
+    free(x);
+    free(old);
+    free(bias);
+    free(scale);
+}
+
+static void check_products(struct pair *pair, bool quick) {
+    static const struct product shapes[] = {{72, 256, 1},    {64, 512, 2},     {200, 1536, 3},
+                                            {136, 768, 4},   {72, 512, 7},     {1000, 512, 9},
+                                            {72, 1024, 17},  {264, 512, 33},   {1000, 768, 100},
+                                            {4096, 4096, 1}, {6144, 4096, 16}, {1024, 14336, 65}};
+    for (size_t f = 0; quant_table[f]; f++)
+        for (size_t i = 0; i < sizeof shapes / sizeof *shapes - (quick ? 3 : 0); i++)
+            for (enum epilogue epilogue = EPILOGUE_NONE; epilogue <= EPILOGUE_SILU_MUL;
+                 epilogue++) {
+                const char *format = quant_table[f]->name;
+                check_product(pair, format, &shapes[i], epilogue, false);
+                if (strncmp(format, "gptq", 4) == 0)
+                    check_product(pair, format, &shapes[i], epilogue, true);
+            }
+}
+
+static void check_embeds(struct pair *pair) {
+    enum { n = 200, k = 512, n_tokens = 9 };
+    for (size_t f = 0; quant_table[f]; f++) {
+        struct weight_tensor tensor = random_tensor(&pair->random, quant_table[f]->name, n, k);
+        uint32_t ids[n_tokens] = {0, 199, 5, 5, 1000, 77, 3, 128, 64};
+        uint32_t positions[n_tokens] = {0, 1, 2, 3, 4, 5, 6, 7, 8}, begin[] = {0, n_tokens};
+        uint32_t blocks[1] = {0};
+        char what[64];
+        BOTH(pair, n_tokens * k, out, {
+            struct weight weight = side_pack(side, &tensor);
+            struct kernels_step step = {.batch = {.n_tokens = n_tokens,
+                                                  .n_seqs = 1,
+                                                  .ids = ids,
+                                                  .positions = positions,
+                                                  .seq_begin = begin,
+                                                  .block_tables = blocks,
+                                                  .block_table_stride = 1}};
+            side->kernels->step_begin(side->ctx, &step);
+            side->kernels->embed(side->ctx, out, &weight, &step.batch, 3);
+            side_end_step(side);
+        });
+        snprintf(what, sizeof what, "embed %s", quant_table[f]->name);
+        compare(pair, what, out_of[0], out_of[1], n_tokens * k);
+        clear(pair);
+        tensor_free(&tensor);
+    }
+}
+
+struct attention {
+    const char *name;
+    enum kv_format format;
+    enum rope_layout layout;
+    bool norms;
+    bool alibi;
+    bool logn;
+    uint32_t window;
+};
+
+#define N_SEQS   5
+#define N_BLOCKS 400
+
+/* Sequences of a step: how many tokens are new, and where they begin. */
+static const uint32_t sequences[N_SEQS][2] = {{1, 0}, {1, 700}, {100, 250}, {40, 0}, {3, 1190}};
+
+static void check_attention(struct pair *pair, const struct attention *test) {
+    uint32_t dim = limits.head_dim, n_heads = limits.n_heads, n_kv = limits.n_kv_heads;
+    uint32_t stride = (limits.max_context + KV_BLOCK_TOKENS - 1) / KV_BLOCK_TOKENS, n_tokens = 0;
+    uint32_t begin[N_SEQS + 1] = {0}, positions[256], variants[N_SEQS], ids[256] = {0};
+    uint32_t *blocks = calloc(N_SEQS * stride, sizeof *blocks), next = 3;
+    for (uint32_t s = 0; s < N_SEQS; s++) {
+        for (uint32_t i = 0; i < sequences[s][0]; i++)
+            positions[n_tokens++] = sequences[s][1] + i;
+        begin[s + 1] = n_tokens;
+        variants[s] = s % 2;
+        uint32_t last = sequences[s][0] + sequences[s][1] - 1;
+        for (uint32_t b = 0; b < stride; b++)
+            blocks[s * stride + b] = b <= last / KV_BLOCK_TOKENS ? next++ : UINT32_MAX;
+    }
+    size_t width = (size_t)(n_heads + 2 * n_kv) * dim, n_table = (size_t)limits.max_context * dim;
+    size_t block_bytes = (size_t)2 * n_kv * dim * KV_BLOCK_TOKENS * kv_format_bytes(test->format);
+    float *qkv = floats(pair, n_tokens * width), *tables = floats(pair, 2 * n_table);
+    float *gains = floats(pair, 2 * dim), *slopes = floats(pair, n_heads);
+    float *logn = floats(pair, limits.max_context);
+    size_t kv_floats = N_BLOCKS * block_bytes / 4;
+    float *old = floats(pair, kv_floats);
+    for (size_t i = 0; test->format == KV_F16 && i < kv_floats; i++) {
+        uint16_t halves[2] = {float_to_half(old[i]), float_to_half(-old[i])};
+        memcpy(&old[i], halves, 4);
+    }
+    float *kv_of[2], *qkv_of[2];
+    char what[128];
+    BOTH(pair, (size_t)n_tokens * n_heads * dim, out, {
+        struct kernels_step step = {.batch = {.n_tokens = n_tokens,
+                                              .n_seqs = N_SEQS,
+                                              .ids = ids,
+                                              .positions = positions,
+                                              .seq_begin = begin,
+                                              .block_tables = blocks,
+                                              .block_table_stride = stride,
+                                              .variants = variants}};
+        struct rope rope = {.layout = test->layout,
+                            .dims = test->layout == ROPE_INTERLEAVED ? dim / 2 : dim,
+                            .n_variants = 2,
+                            .norm_eps = 1e-6f};
+        struct kernels_kv kv = {.block_bytes = block_bytes,
+                                .n_kv_heads = n_kv,
+                                .head_dim = dim,
+                                .format = test->format};
+        rope.cos = side_floats(side, tables, n_table);
+        rope.sin = side_floats(side, tables + n_table, n_table);
+        rope.q_scale = test->logn ? side_floats(side, logn, limits.max_context) : NULL;
+        rope.q_norm = test->norms ? side_floats(side, gains, dim) : NULL;
+        rope.k_norm = test->norms ? side_floats(side, gains + dim, dim) : NULL;
+        kv.base = side_floats(side, old, kv_floats);
+        float *x = side_floats(side, qkv, n_tokens * width);
+        side->kernels->step_begin(side->ctx, &step);
+        side->kernels->rope_kv(side->ctx, x, &step.batch, &rope, &kv);
+        side->kernels->attend(side->ctx, out, x, &step.batch, &kv, 0.125f,
+                              test->alibi ? side_floats(side, slopes, n_heads) : NULL,
+                              test->window);
+        side_end_step(side);
+        kv_of[which_] = kv.base;
+        qkv_of[which_] = x;
+    });
+    snprintf(what, sizeof what, "rope_kv %s: q and k", test->name);
+    compare(pair, what, qkv_of[0], qkv_of[1], n_tokens * width);
+    snprintf(what, sizeof what, "rope_kv %s: blocks", test->name);
+    compare(pair, what, kv_of[0], kv_of[1], kv_floats);
+    snprintf(what, sizeof what, "attend %s", test->name);
+    compare(pair, what, out_of[0], out_of[1], (size_t)n_tokens * n_heads * dim);
+    clear(pair);
+    free(blocks);
+    free(qkv);
+    free(tables);
+    free(gains);
+    free(slopes);
+    free(logn);
+    free(old);
+}
+
+static void check_attentions(struct pair *pair) {
+    static const struct attention tests[] = {
+        {"f16", KV_F16, ROPE_HALF_SPLIT, false, false, false, 0},
+        {"f32", KV_F32, ROPE_HALF_SPLIT, false, false, false, 0},
+        {"interleaved", KV_F16, ROPE_INTERLEAVED, false, false, false, 0},
+        {"alibi", KV_F16, ROPE_NONE, false, true, false, 0},
+        {"norms", KV_F16, ROPE_HALF_SPLIT, true, false, false, 0},
+        {"logn", KV_F16, ROPE_HALF_SPLIT, false, false, true, 0},
+        {"window 100", KV_F16, ROPE_HALF_SPLIT, false, false, false, 100},
+        {"window 600 f32", KV_F32, ROPE_HALF_SPLIT, false, false, false, 600},
+    };
+    for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
+        check_attention(pair, &tests[i]);
+}
+
+static void check_mixture(struct pair *pair, const char *format, uint32_t rows) {
+    enum { n_experts = 12, n_active = 4, dim = 512, inner = 256 };
+    struct weight_tensor gates[n_experts], ups[n_experts], downs[n_experts];
+    for (uint32_t e = 0; e < n_experts; e++) {
+        gates[e] = random_tensor(&pair->random, format, inner, dim);
+        ups[e] = random_tensor(&pair->random, format, inner, dim);
+        downs[e] = random_tensor(&pair->random, format, dim, inner);
+    }
+    float *x = floats(pair, rows * dim), *logits = floats(pair, rows * n_experts);
+    size_t n_scratch = moe_scratch(rows, n_active, dim, inner);
+    float *weights_of[2];
+    char what[64];
+    BOTH(pair, (size_t)rows * dim, out, {
+        struct weight gate_up[n_experts], down[n_experts];
+        for (uint32_t e = 0; e < n_experts; e++) {
+            gate_up[e] = side_pack_pair(side, &gates[e], &ups[e]);
+            down[e] = side_pack(side, &downs[e]);
+        }
+        uint32_t *ids = side_put(side, NULL, (size_t)rows * n_active * sizeof *ids);
+        weights_of[which_] = side_floats(side, NULL, (size_t)rows * n_active);
+        side->kernels->moe_route(side->ctx, ids, weights_of[which_],
+                                 side_floats(side, logits, (size_t)rows * n_experts), rows,
+                                 n_experts, n_active, rows % 2);
+        side->kernels->moe_ffn(side->ctx, out, side_floats(side, x, (size_t)rows * dim), ids,
+                               weights_of[which_], rows, n_active, gate_up, down, n_experts,
+                               side_floats(side, NULL, n_scratch));
+    });
+    snprintf(what, sizeof what, "moe_route %u rows", rows);
+    compare(pair, what, weights_of[0], weights_of[1], (size_t)rows * n_active);
+    snprintf(what, sizeof what, "moe_ffn %s %u rows", format, rows);
+    compare(pair, what, out_of[0], out_of[1], (size_t)rows * dim);
+    clear(pair);
+    for (uint32_t e = 0; e < n_experts; e++) {
+        tensor_free(&gates[e]);
+        tensor_free(&ups[e]);
+        tensor_free(&downs[e]);
+    }
+    free(x);
+    free(logits);
+}
+
+int main(int argc, char **argv) {
+    const char *backend = argc > 1 ? argv[1] : "cuda", *against = argc > 2 ? argv[2] : "cpu";
+    bool quick = argc > 3 && strcmp(argv[3], "quick") == 0;
+    struct pair pair = {.random = {1}};
+    static const char *const formats[] = {"q4_1", "awq", "gptq4", "q6_k", "f16"};
+    static const uint32_t rows[] = {1, 3, 40};
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    side_open(&pair.got, backend, &limits);
+    side_open(&pair.want, against, &limits);
+    check_norms(&pair);
+    check_elementwise(&pair);
+    check_edges(&pair);
+    check_embeds(&pair);
+    check_attentions(&pair);
+    for (size_t f = 0; f < sizeof formats / sizeof *formats; f++)
+        for (size_t r = 0; r < sizeof rows / sizeof *rows; r++)
+            check_mixture(&pair, formats[f], rows[r]);
+    check_products(&pair, quick);
+    side_close(&pair.got);
+    side_close(&pair.want);
+    printf("bits: %s against %s: %u results compared, %u different\n", backend, against,
+           pair.n_compared, pair.n_different);
+    return pair.n_different > 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+}

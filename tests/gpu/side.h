@@ -1,0 +1,32 @@
+/* tests/gpu/side.h: one backend of two that compute the same: its context and its copies of the arrays. */
+#pragma once
+
+#include "kernels/kernels.h"
+
+#include <stdbool.h>
+
+#define SIDE_ARRAYS_MAX 64
+
+struct side {
+    const struct kernels *kernels;
+    struct kernels_ctx *ctx;
+    void *arrays[SIDE_ARRAYS_MAX]; /* owned, until side_clear() */
+    size_t n_bytes[SIDE_ARRAYS_MAX];
+    uint32_t n_arrays;
+};
+
+/* Ends the program with a line when the backend does not open. */
+void side_open(struct side *side, const char *backend, const struct kernels_limits *limits);
+void side_close(struct side *side);
+void side_clear(struct side *side); /* gives all arrays back */
+
+/* n_bytes of memory of the backend with a copy of `from`, or (NULL) filled with 0xee. */
+void *side_put(struct side *side, const void *from, size_t n_bytes);
+float *side_floats(struct side *side, const float *from, size_t n);
+
+/* A matrix packed from one tensor, or from several one below the other. Its memory is one of the arrays. */
+struct weight side_pack(struct side *side, const struct weight_tensor *tensor);
+/* Rows of both in turn, as gate and up lie. */
+struct weight side_pack_pair(struct side *side, const struct weight_tensor *a,
+                             const struct weight_tensor *b);
+void side_end_step(struct side *side); /* waits; ends the program when the device failed */
