@@ -62,21 +62,26 @@ static struct model *open_model(int which) {
         .format = models[which].format, .seed = 42, .tied_head = models[which].tied_head});
 }
 
-static void setup_open(struct setup *setup, int which, const char *backend) {
+static void setup_open_for(struct setup *setup, int which, const char *backend,
+                           uint32_t max_tokens) {
     struct error error;
     memset(setup, 0, sizeof *setup);
     setup->model = open_model(which);
     struct forward_options options = {.model = setup->model,
                                       .backend = backend,
                                       .n_threads = 2,
-                                      .max_tokens = MAX_TOKENS,
-                                      .max_seqs = MAX_SEQS,
+                                      .max_tokens = max_tokens,
+                                      .max_seqs = max_tokens < MAX_SEQS ? max_tokens : MAX_SEQS,
                                       .context_max = 512,
                                       .n_blocks = N_BLOCKS};
     enum status status = forward_open(&setup->forward, &options, &error);
     ck_assert_msg(status == STATUS_OK, "%s", error.text);
     ck_assert_str_eq(setup->forward.model->family->name, models[which].family);
     ck_assert_int_eq(batch_init(&setup->batch, MAX_TOKENS, MAX_SEQS, 512), STATUS_OK);
+}
+
+static void setup_open(struct setup *setup, int which, const char *backend) {
+    setup_open_for(setup, which, backend, MAX_TOKENS);
 }
 
 static void setup_close(struct setup *setup) {
@@ -225,6 +230,27 @@ START_TEST(results_do_not_depend_on_batch_chunks_blocks_or_phase) {
 }
 END_TEST
 
+/* What is made at load is made in steps too. */
+START_TEST(results_do_not_depend_on_the_largest_step) {
+    enum { LEAST = 16 };
+    struct setup setup;
+    struct sequence a;
+    unsigned char *results[2];
+    size_t n = 0;
+    for (int small = 0; small < 2; small++) {
+        setup_open_for(&setup, _i, "cpu", small ? LEAST : MAX_TOKENS);
+        n = N_TOKENS * result_bytes(&setup);
+        results[small] = results_new(&setup);
+        sequence_init(&a, &setup, 1, 0, 1);
+        run_in_chunks(&setup, &a, LEAST, results[small]);
+        setup_close(&setup);
+    }
+    ck_assert_mem_eq(results[0], results[1], n);
+    free(results[0]);
+    free(results[1]);
+}
+END_TEST
+
 struct seen {
     struct forward *forward;
     uint32_t next;
@@ -331,6 +357,7 @@ END_TEST
 void suite_add(TCase *tests) {
     tcase_add_test(tests, every_family_has_a_model_here);
     tcase_add_loop_test(tests, results_do_not_depend_on_batch_chunks_blocks_or_phase, 0, N_MODELS);
+    tcase_add_loop_test(tests, results_do_not_depend_on_the_largest_step, 0, N_MODELS);
     tcase_add_loop_test(tests, layers_are_announced_once_each_in_rising_order, 0, N_MODELS);
     tcase_add_test(tests, hash_names_the_tokens_that_anyone_can_recompute);
     tcase_add_test(tests, hash_notices_one_changed_byte_in_any_layer_of_any_block);
