@@ -45,7 +45,7 @@ const char *note_text(char *out, size_t size, const struct note *note, const cha
     put_id(&text, "request", note->attempt);
     put_id(&text, "for", note->other);
     if (note->word)
-        put(&text, note->key, note->word);
+        put(&text, note->key, log_text(shown, sizeof shown, note->word));
     if (note->reason)
         put(&text, "reason", note->reason);
     for (unsigned i = 0; i < NOTE_VALUES; i++) {

@@ -29,10 +29,11 @@ struct note_kind {
 
 struct note {
     const struct note_kind *kind;
+    unsigned event;         /* the kind's number in its core's table: for tests and simulators */
     const char *name;       /* of a worker or router, from outside; NULL: left out */
     const char *reason;     /* a constant; NULL: left out */
     const char *key;        /* of `word`: a constant */
-    const char *word;       /* a constant; NULL: left out */
+    const char *word;       /* any text; NULL: left out */
     uint64_t request;       /* the shell's number for what it concerns, or NOTE_NO_REQUEST */
     struct note_id attempt; /* the attempt that it concerns */
     struct note_id other;   /* the one for whose sake it happened */

@@ -131,3 +131,22 @@ void json_put_bytes(struct buf *out, const char *bytes, size_t n) {
     }
     buf_putc(out, ']');
 }
+
+void json_put_member(struct buf *out, const char *name, const char *value) {
+    buf_printf(out, "\"%s\":", name);
+    json_put_string(out, value, strlen(value));
+    buf_putc(out, ',');
+}
+
+void json_put_number(struct buf *out, const char *name, uint64_t value) {
+    buf_printf(out, "\"%s\":%llu,", name, (unsigned long long)value);
+}
+
+void json_put_close(struct buf *out, char bracket) {
+    if (buf_status(out) != STATUS_OK)
+        return;
+    if (out->data[out->n - 1] == ',')
+        out->data[out->n - 1] = bracket;
+    else
+        buf_putc(out, bracket);
+}

@@ -25,3 +25,10 @@ void json_put_ids(struct buf *out, const uint32_t *ids, size_t n); /* [1,2,3] */
 
 /* The bytes as a list of numbers: [104,105]. */
 void json_put_bytes(struct buf *out, const char *bytes, size_t n);
+
+/* "name":"value", and "name":value, each with a comma behind it. `name` is a constant. */
+void json_put_member(struct buf *out, const char *name, const char *value);
+void json_put_number(struct buf *out, const char *name, uint64_t value);
+
+/* The comma behind the last member or element becomes the bracket. */
+void json_put_close(struct buf *out, char bracket);

@@ -18,6 +18,10 @@ static struct slot *slot_at(struct router *router, uint32_t number) {
     return &router->fleet.slots[number];
 }
 
+static const char *decode_name(struct router *router, const struct request *req) {
+    return slot_at(router, req->decode.slot)->announce.name;
+}
+
 static void sent(struct router *router, struct part *part) {
     part->sent_seq = slot_at(router, part->slot)->n_sent;
     part->sent_ns = router->now_ns;
@@ -69,6 +73,8 @@ static void submitted(struct router *router, struct request *req) {
     req->advanced_ns = router->now_ns;
     if (req->submitted_ns == 0)
         req->submitted_ns = router->now_ns;
+    note_decision(router, NOTE_SUBMITTED, req, decode_name(router, req), NULL,
+                  request_n_tokens(req), req->cached_tokens);
     const struct slot *slot = slot_at(router, req->decode.slot);
     memcpy(req->outcome.decode_worker, slot->welcome.name, MESSAGE_NAME_MAX);
     const struct slot *other = req->handoff ? slot_at(router, req->prefill.slot) : slot;
@@ -104,6 +110,7 @@ static void ask_for_blocks(struct router *router, struct request *req) {
 static void begin_attempt(struct router *router, struct request *req) {
     queue_remove(router, req);
     req->attempt++;
+    req->waits = NULL;
     req->handoff = req->to_prefill != SLOT_NONE;
     req->prefilled_by = req->to_prefill;
     req->gen = 0;
@@ -125,8 +132,11 @@ enum turn dispatch_request(struct router *router, struct request *req) {
         begin_attempt(router, req);
         uint32_t n_tokens = request_n_tokens(req);
         part_join(router, &req->decode, req->to_decode, false, req->handoff ? 0 : n_tokens);
-        if (req->handoff) {
+        if (req->handoff)
             part_join(router, &req->prefill, req->to_prefill, true, n_tokens);
+        note_decision(router, NOTE_PLACED, req, decode_name(router, req), req->choice, n_tokens,
+                      (router->now_ns - req->admitted_ns) / NS_PER_US);
+        if (req->handoff) {
             ask_for_blocks(router, req);
             return TURN_WAIT;
         }

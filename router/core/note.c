@@ -24,6 +24,10 @@ static const struct note_kind kinds[ROUTER_NOTES] = {
                       "worker",
                       {"tokens", "attempt"}},
     [NOTE_ALONE] = {"request runs alone", LOG_WARN, "worker", {"tokens", "attempt"}},
+    [NOTE_WAITS] = {"waits for a worker", LOG_DEBUG, "worker", {"tokens", "queued"}},
+    [NOTE_PLACED] = {"placed", LOG_DEBUG, "worker", {"tokens", "queued_us"}},
+    [NOTE_SUBMITTED] = {"dispatched", LOG_DEBUG, "worker", {"tokens", "cached_tokens"}},
+    [NOTE_REPLACED] = {"attempt over", LOG_DEBUG, "worker", {"tokens", "losses"}},
     [NOTE_POISONED] = {"request poisoned", LOG_WARN, "worker", {"tokens", "attempt"}},
 };
 
@@ -32,32 +36,58 @@ static void say(const struct router *router, const struct note *note) {
         router->sink.note(router->sink.context, note);
 }
 
+static struct note new_note(enum router_note kind, const char *name, uint64_t value,
+                            uint64_t more) {
+    ASSERT(kind < ROUTER_NOTES);
+    return (struct note){.kind = &kinds[kind],
+                         .event = kind,
+                         .name = name,
+                         .request = NOTE_NO_REQUEST,
+                         .values = {value, more}};
+}
+
+static struct note about_request(enum router_note kind, const struct request *req, const char *name,
+                                 uint64_t value, uint64_t more) {
+    struct note note = new_note(kind, name, value, more);
+    note.request = req->spec.user;
+    note.attempt = (struct note_id){req->id.hi, req->id.lo, req->attempt};
+    return note;
+}
+
 void note_worker(const struct router *router, enum router_note kind, const struct slot *slot,
                  const char *reason, uint64_t value, uint64_t more) {
-    ASSERT(kind < ROUTER_NOTES);
-    struct note note = {.kind = &kinds[kind],
-                        .name = slot->announce.name,
-                        .reason = reason,
-                        .request = NOTE_NO_REQUEST,
-                        .values = {value, more}};
+    struct note note = new_note(kind, slot->announce.name, value, more);
+    note.reason = reason;
     say(router, &note);
 }
 
 void note_request(const struct router *router, enum router_note kind, const struct request *req,
                   const struct slot *slot) {
-    ASSERT(kind < ROUTER_NOTES);
-    struct note note = {.kind = &kinds[kind],
-                        .name = slot ? slot->announce.name : NULL,
-                        .request = req->spec.user,
-                        .attempt = {req->id.hi, req->id.lo, req->attempt},
-                        .values = {req->n_emitted, req->attempt}};
+    struct note note =
+        about_request(kind, req, slot ? slot->announce.name : NULL, req->n_emitted, req->attempt);
     say(router, &note);
+}
+
+void note_decision(const struct router *router, enum router_note kind, const struct request *req,
+                   const char *name, const char *reason, uint64_t value, uint64_t more) {
+    struct note note = about_request(kind, req, name, value, more);
+    note.reason = reason;
+    if (req->prefill.slot != SLOT_NONE) {
+        note.key = "prefill";
+        note.word = router->fleet.slots[req->prefill.slot].announce.name;
+    }
+    say(router, &note);
+}
+
+void note_waits(const struct router *router, struct request *req, const char *reason) {
+    if (req->waits == reason)
+        return;
+    req->waits = reason;
+    note_decision(router, NOTE_WAITS, req, NULL, reason, request_n_tokens(req), router->n_waiting);
 }
 
 void note_stranger(const struct router *router, enum router_note kind, const char *name,
                    uint64_t value) {
-    ASSERT(kind < ROUTER_NOTES);
-    struct note note = {
-        .kind = &kinds[kind], .name = name, .request = NOTE_NO_REQUEST, .values = {value}};
+    struct note note = new_note(kind, name, value, 0);
     say(router, &note);
 }

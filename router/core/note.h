@@ -25,6 +25,10 @@ enum router_note {
     NOTE_INEXACT,
     NOTE_ALONE,
     NOTE_POISONED,
+    NOTE_WAITS,
+    NOTE_PLACED,
+    NOTE_SUBMITTED,
+    NOTE_REPLACED,
     ROUTER_NOTES
 };
 
@@ -35,6 +39,13 @@ void note_worker(const struct router *router, enum router_note kind, const struc
 /* About a request at this worker; `slot` NULL: at none. */
 void note_request(const struct router *router, enum router_note kind, const struct request *req,
                   const struct slot *slot);
+
+/* What was decided of a request, and why; `name` is a worker's, or NULL. */
+void note_decision(const struct router *router, enum router_note kind, const struct request *req,
+                   const char *name, const char *reason, uint64_t value, uint64_t more);
+
+/* It waits for a worker, for a reason that was another one before, or none. */
+void note_waits(const struct router *router, struct request *req, const char *reason);
 
 /* About one that has no slot. */
 void note_stranger(const struct router *router, enum router_note kind, const char *name,

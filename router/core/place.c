@@ -132,10 +132,14 @@ static uint32_t uncached_tokens(const struct router *router, const struct reques
 
 /* Nobody could ever take it as things are: wait for a worker to come, or give up. */
 static enum turn nobody_fits(struct router *router, struct request *req, bool closed) {
-    if (router->fleet.n_ready == 0)
+    if (router->fleet.n_ready == 0) {
+        note_waits(router, req, "no_worker");
         return TURN_FULL; /* admit_tick() ends the wait when no worker comes */
-    if (closed)
+    }
+    if (closed) {
+        note_waits(router, req, "kept_for_another");
         return TURN_WAIT;
+    }
     /* Those that are left are too small for it, but it had a worker before: that one may come back,
      * and a stream that has begun waits as long as if none were left at all. */
     if (req->n_emitted > 0) {
@@ -143,6 +147,7 @@ static enum turn nobody_fits(struct router *router, struct request *req, bool cl
             req->unfit_ns = router->now_ns;
         uint64_t give_up = req->unfit_ns + router->config.no_worker_wait_ns;
         if (router->now_ns < give_up) {
+            note_waits(router, req, "too_long_for_the_rest");
             timers_pull(&router->timers, req->index, give_up);
             return TURN_WAIT;
         }
@@ -154,8 +159,10 @@ static enum turn nobody_fits(struct router *router, struct request *req, bool cl
 /* Three losses in a row: it may be what kills workers. It gets one to itself; who was there moves.
  */
 static enum turn place_alone(struct router *router, struct request *req, bool exact) {
-    if (router->alone != SLOT_NONE)
+    if (router->alone != SLOT_NONE) {
+        note_waits(router, req, "another_runs_alone");
         return TURN_WAIT;
+    }
     struct slot *best = NULL;
     for (uint32_t i = 0; i < router->fleet.n_seen; i++) {
         struct slot *slot = &router->fleet.slots[i];
@@ -171,6 +178,7 @@ static enum turn place_alone(struct router *router, struct request *req, bool ex
     replay_all(router, best, LOSS_MOVED);
     req->to_decode = best->number;
     req->to_prefill = SLOT_NONE;
+    req->choice = "alone";
     return TURN_NEXT;
 }
 
@@ -193,21 +201,27 @@ static uint32_t find_partner(struct router *router, const struct request *req,
 
 enum turn place_request(struct router *router, struct request *req) {
     ASSERT(req->state == REQUEST_WAITING);
-    if (req->hold_ns > router->now_ns)
+    if (req->hold_ns > router->now_ns) {
+        note_waits(router, req, "rests_after_a_loss");
         return TURN_WAIT;
+    }
     bool exact = exact_exists(router, req);
     if (req->alone)
         return place_alone(router, req, exact);
     struct search search = {
         .stage = POLICY_DECODE, .takes = TAKES_DECODE | TAKES_BOTH, .exact = exact};
+    req->choice = exact ? "same_numerics" : "policy";
     struct found decode = search_slot(router, req, search);
     if (decode.n_fit + decode.n_closed == 0) {
         search.takes = TAKES_PREFILL; /* roles are preferences */
+        req->choice = "only_prefill_workers";
         decode = search_slot(router, req, search);
     }
     if (decode.slot == SLOT_NONE) {
-        if (decode.n_fit > 0)
+        if (decode.n_fit > 0) {
+            note_waits(router, req, "no_room");
             return TURN_FULL;
+        }
         return nobody_fits(router, req, decode.n_closed > 0);
     }
     const struct slot *to = &router->fleet.slots[decode.slot];

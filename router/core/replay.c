@@ -56,6 +56,10 @@ void replay_lost(struct router *router, struct request *req, struct slot *slot, 
         timers_pull(&router->timers, req->index, req->verdict_ns);
         return;
     }
+    static const char *const reasons[] = {
+        [LOSS_DIED] = "worker_died", [LOSS_FAILED] = "attempt_failed", [LOSS_MOVED] = "moved"};
+    note_decision(router, NOTE_REPLACED, req, slot ? slot->announce.name : NULL, reasons[loss],
+                  req->n_emitted, req->n_losses);
     if (loss != LOSS_MOVED) {
         req->n_replays++;
         router->stats.n_replays++;

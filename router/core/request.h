@@ -51,6 +51,8 @@ struct request {
     uint32_t n_emitted;
     uint32_t first_cached_tokens;
 
+    const char *waits;   /* why it has no worker: a constant; NULL: it was not asked for one */
+    const char *choice;  /* why it got the next ones: a constant */
     uint32_t to_prefill; /* place.c's choice for dispatch.c: slots; SLOT_NONE: no hand-off */
     uint32_t to_decode;
 

@@ -189,6 +189,21 @@ struct worker_view {
 NODISCARD enum status router_worker(const struct router *router, uint32_t slot,
                                     struct worker_view *view);
 
+/* A request as it stands. */
+struct request_view {
+    enum request_stage stage;
+    const char *waits; /* why it has no worker: a constant; NULL: it has one, or never looked */
+    struct attempt_id attempt; /* the current one, or the last; .attempt 0: none yet */
+    uint32_t n_replays;
+    uint32_t n_tokens; /* generated */
+    uint64_t admitted_ns;
+    const char *prefill_worker; /* borrowed until the next event; "" and */
+    const char *decode_worker;  /* "": none now */
+};
+/* STATUS_NOT_FOUND for one that is over. */
+NODISCARD enum status router_view_request(const struct router *router, uint64_t request,
+                                          struct request_view *view);
+
 /* Could a request be served now? */
 bool router_ready(const struct router *router);
 

@@ -8,7 +8,7 @@ static const struct dialect *const table[] = {
     &dialect_chat,     &dialect_completions, &dialect_models,         &dialect_model,
     &dialect_tokenize, &dialect_detokenize,  &dialect_tokenizer_info, &dialect_health,
     &dialect_livez,    &dialect_readyz,      &dialect_version,        &dialect_metrics,
-    &dialect_status,   &dialect_drain,       &dialect_resume,
+    &dialect_status,   &dialect_requests,    &dialect_drain,          &dialect_resume,
 };
 #define N_DIALECTS (sizeof table / sizeof table[0])
 

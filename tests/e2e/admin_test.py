@@ -83,6 +83,30 @@ def a_drained_worker_can_end(cluster):
     assert not re.search(rf"{busy}.*(signal|status=[1-9])", cluster.log_text()), cluster.log_text()[-2000:]
 
 
+def live_requests_are_listed():
+    """Each live call with where its sequences are; one without a worker says why; none is left in the end."""
+    with Cluster("--prefill", 1, "--decode", 1, "--step-us", 20000) as cluster:
+        def listed():
+            answer = json.loads(ask(cluster.port, "GET", "/admin/requests", {})[1])
+            assert answer["left_out"] == 0, answer
+            return answer["requests"]
+        assert listed() == []
+        events = stream_events(cluster.port, "/v1/completions", {"prompt": [5] * 20, "n": 2, "max_tokens": 60,
+                                                                 "stream": True})
+        first = json.loads(next(events))
+        live = eventually(lambda: [r for r in listed() if min(s["tokens"] for s in r["sequences"]) >= 2], 10, "tokens")
+        assert len(live) == 1 and live[0]["id"] == first["id"], live
+        assert live[0]["dialect"] == "completions" and live[0]["stage"] == "stream", live
+        assert live[0]["age_ms"] >= 20 and live[0]["slow_client"] is False, live
+        assert len(live[0]["sequences"]) == 2, live
+        for sequence in live[0]["sequences"]:
+            assert re.fullmatch(r"[0-9a-f]+\.[0-9a-f]+\.1", sequence["request"]), sequence
+            assert sequence["stage"] == "stream" and sequence["decode"] == "decode0", sequence
+            assert (sequence["attempts"], sequence["replays"], sequence["prompt_tokens"]) == (1, 0, 20), sequence
+        assert len(list(events)) > 0
+        eventually(lambda: listed() == [], 10, "nothing lives")
+
+
 def client_keys_open_no_admin_route(folder):
     clients, admins = f"{folder}/clients", f"{folder}/admins"
     for path, keys in ((clients, "client\n"), (admins, "# the operator's\n\n  admin \n")):
@@ -97,7 +121,8 @@ def client_keys_open_no_admin_route(folder):
         assert failed.returncode == 1 and "--admin-keys" in failed.stderr, failed
     with Cluster("--mixed", 1, "--api-keys", clients, "--admin-keys", admins) as cluster:
         for headers, want in (({}, 401), ({"Authorization": "Bearer client"}, 401), ({"Authorization": "Bearer admin"}, 200)):
-            assert ask(cluster.port, "GET", "/admin/status", headers)[0] == want, headers
+            for path in ("/admin/status", "/admin/requests"):
+                assert ask(cluster.port, "GET", path, headers)[0] == want, (path, headers)
             assert ask(cluster.port, "POST", "/admin/resume", headers, {"worker": "mixed0"})[0] == want, headers
         assert ask(cluster.port, "POST", "/v1/completions", {"Authorization": "Bearer admin"}, {"prompt": "x"})[0] == 401
         assert tandem("status", "--server", cluster.url).returncode == 1
@@ -129,6 +154,7 @@ def main():
         tally.run("a drained worker can end", a_drained_worker_can_end, cluster)
     with tempfile.TemporaryDirectory() as folder:
         tally.run("client keys open no admin route", client_keys_open_no_admin_route, folder)
+    tally.run("live requests are listed", live_requests_are_listed)
     tally.run("a public address without keys is told", a_public_address_is_told)
     return tally.end()
 

@@ -53,6 +53,10 @@ def a_request_is_followed():
         lines = eventually(told, 10, "both workers forget the request")
     assert count(lines, prog="tandem-router", msg="request done", id=done["id"]) == 1
     assert count(lines, prog="tandem-router", msg="sequence done", id=done["id"], sequence=0, tokens=5) == 1
+    decided = [line for line in lines if line["prog"] == "tandem-router" and line["msg"] in ("placed", "dispatched")]
+    assert [(line["msg"], line["worker"], line["prefill"], line["id"]) for line in decided] == [
+        (msg, done["decode"], done["prefill"], done["id"]) for msg in ("placed", "dispatched")], decided
+    assert decided[0]["reason"] == "policy" and decided[0]["tokens"] == "40", decided
     way = [line for line in lines if line["prog"] == "tandem-worker"]
     assert all(line["level"] == "debug" for line in way), way
     for expected in ({"msg": "reserved", "tokens": 40, "cached_tokens": 0},

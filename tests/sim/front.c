@@ -3,6 +3,7 @@
 
 #include "base/assert.h"
 #include "base/note.h"
+#include "router/core/note.h"
 #include "tests/sim/judge.h"
 
 #include <stdlib.h>
@@ -61,14 +62,19 @@ static void on_end(void *context, uint64_t user, const struct request_end *end) 
 
 /* What may cost a client its answer in the end (judge_quiet). */
 static void count_losses(struct counts *counts, const struct note *note) {
-    static const char *const of_requests[] = {"worker lost a request", "attempt stands still",
-                                              "hand-off not committed"};
-    if (strcmp(note->kind->message, "worker lost") == 0) {
+    switch (note->event) {
+    case NOTE_LOST:
         counts->worker_losses++;
         counts->request_losses += note->values[1];
+        return;
+    case NOTE_REQUEST_MISSING:
+    case NOTE_REQUEST_STILL:
+    case NOTE_NO_VERDICT:
+        counts->request_losses++;
+        return;
+    default:
+        return;
     }
-    for (unsigned i = 0; i < sizeof of_requests / sizeof *of_requests; i++)
-        counts->request_losses += strcmp(note->kind->message, of_requests[i]) == 0;
 }
 
 static void on_note(void *context, const struct note *note) {

@@ -42,7 +42,8 @@ static struct note_id id_of(struct request_id req, uint32_t attempt) {
 
 static struct note new_note(enum engine_note kind, const char *reason) {
     ASSERT(kind < ENGINE_NOTES);
-    return (struct note){.kind = &kinds[kind], .reason = reason, .request = NOTE_NO_REQUEST};
+    return (struct note){
+        .kind = &kinds[kind], .event = kind, .reason = reason, .request = NOTE_NO_REQUEST};
 }
 
 void note_outlet(const struct engine *engine, enum engine_note kind, const struct outlet *outlet,

@@ -77,6 +77,11 @@ static void on_touched(void *context) {
 static void on_note(void *context, const struct note *note) {
     struct fake *fake = context;
     char text[160];
+    if (note->kind->level == LOG_DEBUG && note->request != NOTE_NO_REQUEST) {
+        snprintf(fake->decisions[fake->n_decisions++ % FAKE_NOTES], sizeof fake->decisions[0],
+                 "%s %s", note->kind->message, note_text(text, sizeof text, note, NULL));
+        return;
+    }
     ck_assert_uint_lt(fake->n_notes, FAKE_NOTES);
     snprintf(fake->notes[fake->n_notes++], sizeof fake->notes[0], "%s %s", note->kind->message,
              note_text(text, sizeof text, note, NULL));
@@ -299,6 +304,11 @@ uint32_t fake_count_notes(const struct fake *fake, const char *begin) {
     for (uint32_t i = 0; i < fake->n_notes; i++)
         n += strncmp(fake->notes[i], begin, strlen(begin)) == 0;
     return n;
+}
+
+const char *fake_decision(const struct fake *fake, uint32_t back) {
+    return fake->n_decisions > back ? fake->decisions[(fake->n_decisions - 1 - back) % FAKE_NOTES]
+                                    : "";
 }
 
 const char *fake_note(const struct fake *fake, const char *begin) {

@@ -47,7 +47,9 @@ struct fake {
     uint32_t n_touched; /* events, as the core tells them */
     struct announce announced[FAKE_SLOTS];
     uint32_t n_notes;
-    char notes[FAKE_NOTES][200]; /* "worker lost name=a reason=hung after_ms=1034 requests=0" */
+    uint32_t n_decisions;
+    char decisions[FAKE_NOTES][200]; /* about requests, at debug: the last ones */
+    char notes[FAKE_NOTES][200];     /* "worker lost name=a reason=hung after_ms=1034 requests=0" */
 };
 
 /* A config to change before fake_open(). */
@@ -94,6 +96,8 @@ void fake_lose(struct fake *fake, uint32_t slot);
 /* The token that index i of user's answer has in these tests. */
 uint32_t fake_token(uint32_t index);
 void fake_expect(const struct fake *fake, uint32_t user, uint32_t n_got);
+/* What was decided of a request last, or `back` decisions before: "placed worker=w ..."; or "". */
+const char *fake_decision(const struct fake *fake, uint32_t back);
 /* The last note that begins so, or NULL; and how many do. */
 const char *fake_note(const struct fake *fake, const char *begin);
 uint32_t fake_count_notes(const struct fake *fake, const char *begin);

@@ -1,0 +1,53 @@
+/* What is seen of the router's core from outside; nothing here changes it. */
+#include "router/core/core.h"
+
+#include <string.h>
+
+void router_stats(const struct router *router, struct router_stats *stats) {
+    *stats = router->stats;
+    stats->n_queued = router->n_waiting;
+    stats->n_running = router->requests.n_used - router->n_waiting;
+}
+
+enum status router_worker(const struct router *router, uint32_t number, struct worker_view *view) {
+    if (number >= router->fleet.n_slots || router->fleet.slots[number].state == SLOT_FREE)
+        return STATUS_NOT_FOUND;
+    const struct slot *slot = &router->fleet.slots[number];
+    *view = (struct worker_view){.state = slot->state,
+                                 .refusal = slot->refusal,
+                                 .welcome = slot->welcome,
+                                 .load = slot->load,
+                                 .n_assigned = slot->n_assigned,
+                                 .heard_ns = slot->heard_ns};
+    memcpy(view->welcome.name, slot->announce.name, MESSAGE_NAME_MAX);
+    view->welcome.incarnation = slot->announce.incarnation;
+    if (slot->welcome.incarnation == 0 && slot->announce.role > 0)
+        view->welcome.role = (enum worker_role)(slot->announce.role - 1);
+    if (slot->state == SLOT_LOADING)
+        view->loading = slot->announce.loading - 1;
+    return STATUS_OK;
+}
+
+static const char *name_of(const struct router *router, const struct part *part) {
+    return part->slot == SLOT_NONE ? "" : router->fleet.slots[part->slot].announce.name;
+}
+
+enum status router_view_request(const struct router *router, uint64_t request,
+                                struct request_view *view) {
+    const struct request *req = request_find(&router->requests, request);
+    if (!req)
+        return STATUS_NOT_FOUND;
+    *view = (struct request_view){.stage = req->stage,
+                                  .waits = req->waits,
+                                  .attempt = {.req = req->id, .attempt = req->attempt},
+                                  .n_replays = req->n_replays,
+                                  .n_tokens = req->n_emitted,
+                                  .admitted_ns = req->admitted_ns,
+                                  .prefill_worker = name_of(router, &req->prefill),
+                                  .decode_worker = name_of(router, &req->decode)};
+    return STATUS_OK;
+}
+
+bool router_ready(const struct router *router) {
+    return !router->draining && router->fleet.n_ready > 0;
+}
