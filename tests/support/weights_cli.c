@@ -45,15 +45,28 @@ static void write_rows(const struct kernels *kernels, const struct weight_source
     size_t n_bytes = kernels->weight_size(source, &error);
     void *memory = n_bytes ? kernels->alloc(ctx, n_bytes) : NULL;
     float *row = malloc(source->k * sizeof *row);
+    float *at_row = kernels->alloc(ctx, source->k * sizeof *row);
     if (n_bytes == 0 || kernels->weight_pack(ctx, source, memory, &weight, &error) != STATUS_OK)
         fail(error.text);
-    for (uint32_t id = 0; row && id < n; id++) {
-        struct kernels_batch batch = {.n_tokens = 1, .ids = &id};
-        kernels->embed(ctx, row, &weight, &batch, 0);
+    for (uint32_t id = 0; row && at_row && id < n; id++) {
+        static const uint32_t zero, seq_begin[] = {0, 1};
+        struct kernels_step step = {.batch = {.n_tokens = 1,
+                                              .n_seqs = 1,
+                                              .ids = &id,
+                                              .positions = &zero,
+                                              .seq_begin = seq_begin,
+                                              .block_tables = &zero,
+                                              .block_table_stride = 1}};
+        kernels->step_begin(ctx, &step);
+        kernels->embed(ctx, at_row, &weight, &step.batch, 0);
+        if (kernels->step_end(ctx) != STATUS_OK)
+            fail("the device failed");
+        kernels->get(ctx, row, at_row, source->k * sizeof *row);
         if (fwrite(row, sizeof *row, source->k, stdout) != source->k)
             fail("cannot write");
     }
     free(row);
+    kernels->dealloc(ctx, at_row, source->k * sizeof *row);
     kernels->dealloc(ctx, memory, n_bytes);
     kernels->close(ctx);
 }

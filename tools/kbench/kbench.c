@@ -199,11 +199,16 @@ int main(int argc, char **argv) {
             return c == 'h' ? EXIT_SUCCESS : EXIT_CONFIG;
         }
     }
-    if (!kernels_find(options.backend)) {
-        fprintf(stderr, "kbench: no backend '%s'\n", options.backend);
+    const struct kernels *kernels = kernels_find(options.backend);
+    if (!kernels || !kernels_on_host(kernels)) {
+        fprintf(stderr,
+                kernels
+                    ? "kbench: --backend: '%s' computes on a device, only the host is measured\n"
+                    : "kbench: no backend '%s'\n",
+                options.backend);
         return EXIT_CONFIG;
     }
-    struct parts_options parts = {kernels_find(options.backend), options.isa, options.n_threads};
+    struct parts_options parts = {kernels, options.isa, options.n_threads};
     if (is_wanted(&options, "shapes"))
         time_shapes(&options);
     if (is_wanted(&options, "attend"))
