@@ -132,8 +132,7 @@ void text_stream_fini(struct text_stream *stream) {
         buf_fini(&stream->held);
 }
 
-/* The stop string that begins first in the text; the list decides between two that begin together.
- */
+/* The stop string that begins first in the text; of two the one that is first in the list. */
 static int find_stop(const struct text_stops *stops, const char *text, size_t n, size_t *at) {
     int found = -1;
     *at = n;

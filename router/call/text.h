@@ -30,8 +30,7 @@ const struct model *text_model(const struct text *text);
 NODISCARD enum status text_encode(struct text *text, struct span prompt, bool add_special,
                                   struct ids *ids, struct error *error);
 
-/* Appends the ids of a conversation. Any thread. Errors as template_render(), tokenizer_encode().
- */
+/* Appends a conversation's ids. Any thread. Errors as template_render(), tokenizer_encode(). */
 NODISCARD enum status text_encode_chat(struct text *text, const struct template_input *input,
                                        bool add_special, struct ids *ids, struct error *error);
 

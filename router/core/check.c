@@ -1,5 +1,4 @@
-/* router_check(): the ledgers and bounds of the core, walked in full. For tests and the simulator.
- */
+/* router_check(): all ledgers and bounds of the core. For tests and the simulator. */
 #include "router/core/core.h"
 #include "router/core/fleet.h"
 #include "router/core/router.h"

@@ -156,8 +156,7 @@ static enum turn nobody_fits(struct router *router, struct request *req, bool cl
     return TURN_ENDED;
 }
 
-/* Three losses in a row: it may be what kills workers. It gets one to itself; who was there moves.
- */
+/* Three losses in a row: it may be what kills workers. It gets one to itself; others move away. */
 static enum turn place_alone(struct router *router, struct request *req, bool exact) {
     if (router->alone != SLOT_NONE) {
         note_waits(router, req, "another_runs_alone");

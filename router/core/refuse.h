@@ -2,8 +2,7 @@
  *
  * A router serves one model, its own, from its start to its end: prompts were cut by its tokenizer,
  * and clients asked for that model. A refused worker keeps its slot, so that status and metrics
- * show it, until it is no longer announced; it is looked at again only where the reason may pass.
- */
+ * show it, until it is no longer announced; it is looked at again where the reason may pass. */
 #pragma once
 
 #include "router/core/slot.h"

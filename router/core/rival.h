@@ -17,8 +17,7 @@ struct router;
 /* Another worker of this name in session, or fenced but not given up; or NULL. */
 struct slot *rival_holder(const struct router *router, const struct slot *slot);
 
-/* A worker was welcomed. If another has its name it is a RIVAL from now on, and true is returned.
- */
+/* A worker was welcomed. True: another has its name, so it is a RIVAL from now on. */
 bool rival_contests(struct router *router, struct slot *slot);
 
 /* The worker has answered the PING of this time. */

@@ -124,8 +124,7 @@ NODISCARD enum status router_request_all(struct router *router, uint64_t now_ns,
 /* The client left, or does not want more. `end` follows at once, END_CANCELLED. */
 void router_cancel(struct router *router, uint64_t now_ns, uint64_t request);
 
-/* A stop string matched: the answer ends after `n_tokens` tokens. `end` follows at once, END_DONE.
- */
+/* A stop string matched: the answer ends after `n_tokens` tokens. `end` follows: END_DONE. */
 void router_stop(struct router *router, uint64_t now_ns, uint64_t request, uint32_t n_tokens);
 
 void router_announce(struct router *router, uint64_t now_ns, const struct announce *announce);
