@@ -48,8 +48,13 @@ __device__ __forceinline__ void place_query(attend_shared<QUERIES> &s, const gpu
         s.begin[i] = s.end[i] = 0;
 }
 
+template <kv_format FORMAT> __device__ __forceinline__ float load_kv(const char *block, size_t at) {
+    return FORMAT == KV_F32 ? ((const float *)block)[at]
+                            : half_float(((const uint16_t *)block)[at]);
+}
+
 /* The scores of key j for all queries, into s.p. */
-template <int QUERIES>
+template <int QUERIES, kv_format FORMAT>
 __device__ __forceinline__ void score_key(attend_shared<QUERIES> &s, const gpu_attend &what,
                                           uint32_t n_queries, uint32_t chunk, uint32_t j) {
     uint32_t dim = what.heads.head_dim;
@@ -60,11 +65,10 @@ __device__ __forceinline__ void score_key(attend_shared<QUERIES> &s, const gpu_a
 #pragma unroll
     for (int i = 0; i < QUERIES; i++)
         dots[i] = 0.0f;
-#pragma unroll 8
+#pragma unroll 32
     for (uint32_t d = 0; d < dim; d++) {
         size_t at = first + (size_t)d * KV_BLOCK_TOKENS;
-        float k = what.kv.format == KV_F32 ? ((const float *)block)[at]
-                                           : half_float(((const uint16_t *)block)[at]);
+        float k = load_kv<FORMAT>(block, at);
 #pragma unroll
         for (int i = 0; i < QUERIES; i++)
             dots[i] = fmaf(s.q[i][d], k, dots[i]);
@@ -122,7 +126,7 @@ __device__ __forceinline__ void weigh_keys(attend_shared<QUERIES> &s, const gpu_
 }
 
 /* The weighted values of dimension d for queries i0, i0 + step ... */
-template <int QUERIES>
+template <int QUERIES, kv_format FORMAT>
 __device__ __forceinline__ void add_values(attend_shared<QUERIES> &s, const gpu_attend &what,
                                            uint32_t n_queries, uint32_t chunk, uint32_t d,
                                            uint32_t begin, uint32_t end) {
@@ -131,17 +135,24 @@ __device__ __forceinline__ void add_values(attend_shared<QUERIES> &s, const gpu_
 #pragma unroll
     for (int i = 0; i < QUERIES; i++)
         sums[i] = 0.0f;
-#pragma unroll 4
-    for (uint32_t j = begin; j < end; j++) {
-        const char *block =
-            (const char *)what.kv.base + (size_t)s.block[j / KV_BLOCK_TOKENS] * what.kv.block_bytes;
-        size_t at = ((size_t)(n_kv + blockIdx.y) * KV_BLOCK_TOKENS + j % KV_BLOCK_TOKENS) * dim + d;
-        float v = what.kv.format == KV_F32 ? ((const float *)block)[at]
-                                           : half_float(((const uint16_t *)block)[at]);
+    for (uint32_t b = begin / KV_BLOCK_TOKENS; b * KV_BLOCK_TOKENS < end; b++) {
+        const char *block = (const char *)what.kv.base + (size_t)s.block[b] * what.kv.block_bytes;
+        size_t first = (size_t)(n_kv + blockIdx.y) * KV_BLOCK_TOKENS * dim + d;
+        float v[KV_BLOCK_TOKENS]; /* all of them under way before one is used */
 #pragma unroll
-        for (int i = 0; i < QUERIES; i++) {
-            float sum = fmaf(s.p[i][j], v, sums[i]);
-            sums[i] = j >= s.begin[i] && j < s.end[i] ? sum : sums[i];
+        for (uint32_t j = 0; j < KV_BLOCK_TOKENS; j++) {
+            size_t at = first + (size_t)j * dim;
+            bool seen = b * KV_BLOCK_TOKENS + j >= begin && b * KV_BLOCK_TOKENS + j < end;
+            v[j] = !seen ? 0.0f : load_kv<FORMAT>(block, at);
+        }
+#pragma unroll
+        for (uint32_t j = 0; j < KV_BLOCK_TOKENS; j++) {
+            uint32_t key = b * KV_BLOCK_TOKENS + j;
+#pragma unroll
+            for (int i = 0; i < QUERIES; i++) {
+                float sum = fmaf(s.p[i][key], v[j], sums[i]);
+                sums[i] = key >= s.begin[i] && key < s.end[i] ? sum : sums[i];
+            }
         }
     }
 #pragma unroll
@@ -151,8 +162,8 @@ __device__ __forceinline__ void add_values(attend_shared<QUERIES> &s, const gpu_
 }
 
 /* Grid: tiles, key heads, chunks. */
-template <int QUERIES>
-__global__ void __launch_bounds__(ATTEND_THREADS) attend_kernel(gpu_attend what) {
+template <int QUERIES, kv_format FORMAT>
+__global__ void __launch_bounds__(ATTEND_THREADS, 2) attend_kernel(gpu_attend what) {
     SHARED(attend_shared<QUERIES>, s);
     const gpu_tile &tile = what.tiles[blockIdx.x];
     uint32_t chunk = blockIdx.z, dim = what.heads.head_dim;
@@ -183,11 +194,11 @@ __global__ void __launch_bounds__(ATTEND_THREADS) attend_kernel(gpu_attend what)
                                     chunk * (ATTEND_CHUNK / KV_BLOCK_TOKENS) + threadIdx.x];
     __syncthreads();
     if (threadIdx.x >= begin && threadIdx.x < end)
-        score_key<QUERIES>(s, what, tile.n, chunk, threadIdx.x);
+        score_key<QUERIES, FORMAT>(s, what, tile.n, chunk, threadIdx.x);
     __syncthreads();
     weigh_keys<QUERIES>(s, what, tile.n, chunk);
     for (uint32_t d = threadIdx.x; d < dim; d += ATTEND_THREADS)
-        add_values<QUERIES>(s, what, tile.n, chunk, d, begin, end);
+        add_values<QUERIES, FORMAT>(s, what, tile.n, chunk, d, begin, end);
 }
 
 #define JOIN_THREADS 128
@@ -217,7 +228,10 @@ __global__ void __launch_bounds__(JOIN_THREADS) join_kernel(gpu_attend what) {
 template <int QUERIES>
 static void attend_launch(struct device_stream *stream, const gpu_attend *what) {
     gpu_launch(stream, dim3(what->n_tiles, what->heads.n_kv_heads, what->n_chunks),
-               dim3(ATTEND_THREADS), sizeof(attend_shared<QUERIES>), attend_kernel<QUERIES>, *what);
+               dim3(ATTEND_THREADS), sizeof(attend_shared<QUERIES>),
+               what->kv.format == KV_F32 ? attend_kernel<QUERIES, KV_F32>
+                                         : attend_kernel<QUERIES, KV_F16>,
+               *what);
 }
 
 void attend(struct device_stream *stream, const gpu_attend *what) {

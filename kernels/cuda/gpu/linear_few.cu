@@ -21,16 +21,46 @@ template <int ROWS> struct few_shared {
                 [WARP]; /* of the halves, or of the whole in the first */
     float scales[few<ROWS>::groups][2][WARP];
     float mins[few<ROWS>::groups][WARP];
+    alignas(16) int8_t q[ROWS][few<ROWS>::groups][GROUP];
+    float x_scales[ROWS][few<ROWS>::groups];
+    float x_sums[ROWS][few<ROWS>::groups];
     float y[ROWS][WARP];
+};
+
+/* What a lane fetches of its warp's groups, all of it before anything is used: bytes under way are what
+ * the kernel lives on. */
+template <int ROWS, bool FOUR, bool HALVES> struct few_loads {
+    uint4 raw[few<ROWS>::per_warp][FOUR ? 1 : 2];
+    float scales[few<ROWS>::per_warp][HALVES ? 2 : 1];
+    float mins[few<ROWS>::per_warp];
+
+    __device__ __forceinline__ void fetch(const gpu_matrix &w, uint32_t begin, uint32_t n) {
+        uint32_t n_groups = w.k_stored / GROUP,
+                 first = begin + threadIdx.x / WARP * few<ROWS>::per_warp;
+        const uint4 *from = (const uint4 *)w.data + n;
+#pragma unroll
+        for (int i = 0; i < few<ROWS>::per_warp; i++) {
+            uint32_t g = first + i;
+            if (g >= n_groups)
+                continue;
+            raw[i][0] = load_stream_16(from + (size_t)(FOUR ? g : 2 * g) * w.n_padded);
+            if (!FOUR)
+                raw[i][FOUR ? 0 : 1] = load_stream_16(from + (size_t)(2 * g + 1) * w.n_padded);
+            size_t at = (size_t)(HALVES ? 2 * g : g / w.groups_per_scale) * w.n_padded + n;
+            scales[i][0] = load_scale(w.scales, at, w.wide);
+            if (HALVES)
+                scales[i][HALVES ? 1 : 0] = load_scale(w.scales, at + w.n_padded, w.wide);
+            mins[i] = w.mins ? load_scale(w.mins, at, w.wide) : 0.0f;
+        }
+    }
 };
 
 /* The dots of both halves of a group: inputs 0 to 15 and 16 to 31. */
 template <bool FOUR>
-__device__ __forceinline__ void dot_group(const uint4 raw[2], const int8_t *q, int32_t dots[2]) {
-    const uint4 *from = (const uint4 *)q;
-    uint4 x0 = __ldg(from), x1 = __ldg(from + 1);
+__device__ __forceinline__ void dot_group(const uint4 *raw, const int8_t *q, int32_t dots[2]) {
+    uint4 x0 = *(const uint4 *)q, x1 = *(const uint4 *)(q + 16), second = raw[FOUR ? 0 : 1];
     uint32_t low[4] = {raw[0].x, raw[0].y, raw[0].z, raw[0].w};
-    uint32_t high[4] = {raw[1].x, raw[1].y, raw[1].z, raw[1].w};
+    uint32_t high[4] = {second.x, second.y, second.z, second.w};
     uint32_t a[4] = {x0.x, x0.y, x0.z, x0.w}, b[4] = {x1.x, x1.y, x1.z, x1.w};
     dots[0] = dots[1] = 0;
 #pragma unroll
@@ -40,66 +70,61 @@ __device__ __forceinline__ void dot_group(const uint4 raw[2], const int8_t *q, i
     }
 }
 
-/* A round: this warp's groups from `begin` on into shared memory. */
-template <int ROWS, bool FOUR>
-__device__ __forceinline__ void few_dots(few_shared<ROWS> &s, const gpu_matrix &w,
-                                         const gpu_linear &what, const int8_t *q, uint32_t begin,
-                                         uint32_t n) {
-    const int per_warp = few<ROWS>::per_warp;
-    uint32_t lane = threadIdx.x % WARP, first = threadIdx.x / WARP * per_warp;
-    uint32_t n_groups = w.k_stored / GROUP;
-    bool halves = w.groups_per_scale == 0;
-    uint4 raw[per_warp][2];
-#pragma unroll
-    for (int i = 0; i < per_warp; i++) {
-        uint32_t g = begin + first + i;
-        const uint4 *from = (const uint4 *)w.data;
-        if (g >= n_groups)
-            break;
-        if (FOUR) {
-            raw[i][0] = load_stream_16(from + (size_t)g * w.n_padded + n);
-        } else {
-            raw[i][0] = load_stream_16(from + (size_t)(2 * g) * w.n_padded + n);
-            raw[i][1] = load_stream_16(from + (size_t)(2 * g + 1) * w.n_padded + n);
-        }
+/* The round's activations into shared memory. */
+template <int ROWS>
+__device__ __forceinline__ void few_activations(few_shared<ROWS> &s, const gpu_ints &ints,
+                                                size_t first, uint32_t begin, uint32_t n) {
+    for (uint32_t i = threadIdx.x; i < ROWS * n * 2; i += FEW_THREADS) {
+        uint32_t r = i / (2 * n), part = i % (2 * n);
+        size_t at = first + (size_t)r * ints.n_groups + begin;
+        *(uint4 *)&s.q[r][part / 2][part % 2 * 16] =
+            __ldg((const uint4 *)(ints.q + at * GROUP) + part);
     }
+    for (uint32_t i = threadIdx.x; i < ROWS * n; i += FEW_THREADS) {
+        size_t at = first + (size_t)(i / n) * ints.n_groups + begin + i % n;
+        s.x_scales[i / n][i % n] = __ldg(ints.scales + at);
+        s.x_sums[i / n][i % n] = __ldg(ints.sums + at);
+    }
+}
+
+/* This warp's dots of the round, with the scales and minima that belong to them. */
+template <int ROWS, bool FOUR, bool HALVES>
+__device__ __forceinline__ void few_dots(few_shared<ROWS> &s,
+                                         const few_loads<ROWS, FOUR, HALVES> &loads, uint32_t n) {
+    uint32_t lane = threadIdx.x % WARP, first = threadIdx.x / WARP * few<ROWS>::per_warp;
 #pragma unroll
-    for (int i = 0; i < per_warp; i++) {
-        uint32_t g = begin + first + i, at = first + i;
-        if (g >= n_groups)
-            break;
-        size_t scale = (size_t)(halves ? 2 * g : g / w.groups_per_scale) * w.n_padded + n;
-        s.scales[at][0][lane] = load_scale(w.scales, scale, w.wide);
-        if (halves)
-            s.scales[at][1][lane] = load_scale(w.scales, scale + w.n_padded, w.wide);
-        if (w.mins)
-            s.mins[at][lane] = load_scale(w.mins, scale, w.wide);
+    for (int i = 0; i < few<ROWS>::per_warp; i++) {
+        uint32_t g = first + i;
+        if (g >= n)
+            continue;
+        s.scales[g][0][lane] = loads.scales[i][0];
+        if (HALVES)
+            s.scales[g][1][lane] = loads.scales[i][HALVES ? 1 : 0];
+        s.mins[g][lane] = loads.mins[i];
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
             int32_t dots[2];
-            dot_group<FOUR>(raw[i], q + ((size_t)r * what.ints.n_groups + g) * GROUP, dots);
-            s.dots[at][0][r][lane] = halves ? dots[0] : dots[0] + dots[1];
-            if (halves)
-                s.dots[at][1][r][lane] = dots[1];
+            dot_group<FOUR>(loads.raw[i], s.q[r][g], dots);
+            s.dots[g][0][r][lane] = HALVES ? dots[0] : dots[0] + dots[1];
+            if (HALVES)
+                s.dots[g][1][r][lane] = dots[1];
         }
     }
 }
 
 /* The chain of row r over the round's groups, as in dot_ints() of kernels/ref/linear.c. */
-template <int ROWS>
-__device__ __forceinline__ float few_chain(const few_shared<ROWS> &s, const gpu_matrix &w,
-                                           const float *scales, const float *sums, uint32_t n,
+template <int ROWS, bool HALVES>
+__device__ __forceinline__ float few_chain(const few_shared<ROWS> &s, bool has_min, uint32_t n,
                                            uint32_t r, float f) {
     uint32_t lane = threadIdx.x % WARP;
-    bool halves = w.groups_per_scale == 0, has_min = w.mins != NULL;
-#pragma unroll 4
+#pragma unroll 8
     for (uint32_t g = 0; g < n; g++) {
-        float x_scale = __ldg(scales + g);
+        float x_scale = s.x_scales[r][g];
         f = fmaf(s.scales[g][0][lane] * x_scale, (float)s.dots[g][0][r][lane], f);
-        if (halves)
+        if (HALVES)
             f = fmaf(s.scales[g][1][lane] * x_scale, (float)s.dots[g][1][r][lane], f);
         if (has_min)
-            f = fmaf(s.mins[g][lane], __ldg(sums + g), f);
+            f = fmaf(s.mins[g][lane], s.x_sums[r][g], f);
     }
     return f;
 }
@@ -122,26 +147,28 @@ __device__ __forceinline__ void few_store(const few_shared<ROWS> &s, const gpu_m
 }
 
 /* ROWS rows of integers: those of both terms count. */
-template <int ROWS, bool FOUR>
+template <int ROWS, bool FOUR, bool HALVES>
 __global__ void __launch_bounds__(FEW_THREADS) few_kernel(gpu_linear what) {
     SHARED(few_shared<ROWS>, s);
+    const uint32_t round = few<ROWS>::groups;
     uint32_t terms = what.fine ? 2 : 1, row = blockIdx.y * (ROWS / terms);
     const gpu_matrix &w = chosen(what.choice, row);
     uint32_t n = blockIdx.x * WARP + threadIdx.x % WARP, r = threadIdx.x / WARP;
     uint32_t n_groups = w.k_stored / GROUP;
     size_t first = (size_t)row * terms * what.ints.n_groups;
-    const int8_t *q = what.ints.q + first * GROUP;
-    const float *scales = what.ints.scales + first, *sums = what.ints.sums + first;
+    few_loads<ROWS, FOUR, HALVES> loads;
     float f = 0.0f;
-    for (uint32_t begin = 0; begin < n_groups; begin += few<ROWS>::groups) {
-        uint32_t left = n_groups - begin;
-        few_dots<ROWS, FOUR>(s, w, what, q, begin, n);
+    loads.fetch(w, 0, n);
+    for (uint32_t begin = 0; begin < n_groups; begin += round) {
+        uint32_t here = n_groups - begin < round ? n_groups - begin : round;
+        few_activations<ROWS>(s, what.ints, first, begin, here);
         __syncthreads();
-        if (r < ROWS) {
-            size_t at = (size_t)r * what.ints.n_groups + begin;
-            f = few_chain<ROWS>(s, w, scales + at, sums + at,
-                                left < few<ROWS>::groups ? left : few<ROWS>::groups, r, f);
-        }
+        few_dots<ROWS, FOUR, HALVES>(s, loads, here);
+        if (begin + round < n_groups)
+            loads.fetch(w, begin + round, n); /* under way while the chains run */
+        __syncthreads();
+        if (r < ROWS)
+            f = few_chain<ROWS, HALVES>(s, w.mins != NULL, here, r, f);
         __syncthreads();
     }
     if (r < ROWS)
@@ -152,41 +179,45 @@ __global__ void __launch_bounds__(FEW_THREADS) few_kernel(gpu_linear what) {
 
 template <int ROWS>
 static void few_launch(struct device_stream *stream, const gpu_linear *what, uint32_t n_blocks) {
-    bool four = what->choice.matrix.format == WEIGHT_I4G;
-    gpu_launch(stream, dim3(what->choice.matrix.n_padded / WARP, n_blocks), dim3(FEW_THREADS),
-               sizeof(few_shared<ROWS>), four ? few_kernel<ROWS, true> : few_kernel<ROWS, false>,
-               *what);
+    const gpu_matrix *w = &what->choice.matrix;
+    void (*kernel)(gpu_linear) = few_kernel<ROWS, false, false>;
+    if (w->format == WEIGHT_I4G)
+        kernel = few_kernel<ROWS, true, false>;
+    else if (w->groups_per_scale == 0)
+        kernel = few_kernel<ROWS, false, true>;
+    gpu_launch(stream, dim3(w->n_padded / WARP, n_blocks), dim3(FEW_THREADS),
+               sizeof(few_shared<ROWS>), kernel, *what);
 }
 
-/* Rows are taken in pieces of 1, 2, 4 or 8 (of both terms together). */
-void linear_few(struct device_stream *stream, const gpu_linear *what) {
-    uint32_t terms = what->fine ? 2 : 1;
+/* The first rows, as many blocks of them as are full; answers how many rows (of one term) these are. */
+template <int ROWS>
+static uint32_t take_rows(struct device_stream *stream, const gpu_linear *what, uint32_t row) {
+    uint32_t terms = what->fine ? 2 : 1, n_blocks = (what->n_rows - row) * terms / ROWS;
+    size_t first = (size_t)row * terms * what->ints.n_groups;
     gpu_linear part = *what;
+    if (n_blocks == 0)
+        return 0;
+    part.out = what->out + (size_t)row * what->out_stride;
+    part.ints.q = what->ints.q + first * GROUP;
+    part.ints.scales = what->ints.scales + first;
+    part.ints.sums = what->ints.sums + first;
+    few_launch<ROWS>(stream, &part, n_blocks);
+    return n_blocks * ROWS / terms;
+}
+
+/* Rows are taken in blocks of 8, 4, 2 and 1 (of both terms together). */
+void linear_few(struct device_stream *stream, const gpu_linear *what) {
     if (what->choice.table) { /* each row has a matrix of its own */
-        if (terms == 2)
-            few_launch<2>(stream, &part, what->n_rows);
+        if (what->fine)
+            few_launch<2>(stream, what, what->n_rows);
         else
-            few_launch<1>(stream, &part, what->n_rows);
+            few_launch<1>(stream, what, what->n_rows);
         return;
     }
-    for (uint32_t row = 0; row < what->n_rows;) {
-        uint32_t left = (what->n_rows - row) * terms;
-        uint32_t rows = left >= 8 ? 8 : (left >= 4 ? 4 : (left >= 2 ? 2 : 1));
-        size_t first = (size_t)row * terms * what->ints.n_groups;
-        part.out = what->out + (size_t)row * what->out_stride;
-        part.ints.q = what->ints.q + first * GROUP;
-        part.ints.scales = what->ints.scales + first;
-        part.ints.sums = what->ints.sums + first;
-        if (rows == 8)
-            few_launch<8>(stream, &part, 1);
-        else if (rows == 4)
-            few_launch<4>(stream, &part, 1);
-        else if (rows == 2)
-            few_launch<2>(stream, &part, 1);
-        else
-            few_launch<1>(stream, &part, 1);
-        row += rows / terms;
-    }
+    uint32_t row = take_rows<8>(stream, what, 0);
+    row += take_rows<4>(stream, what, row);
+    row += take_rows<2>(stream, what, row);
+    take_rows<1>(stream, what, row);
 }
 
 } // namespace GPU_NAMESPACE

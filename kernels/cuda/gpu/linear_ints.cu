@@ -166,7 +166,7 @@ __global__ void __launch_bounds__(INTS_THREADS) ints_kernel(gpu_linear what, int
                 store_pair(what, pass, m0 + i * 16 + half * 8, n0 + j * 8, &acc[i][j][2 * half]);
 }
 
-#define FEW_ROWS_MAX 16 /* of both terms together: above, tensor cores are faster */
+#define FEW_ROWS_MAX 64 /* of both terms together: above, tensor cores are faster */
 
 void linear_ints(struct device_stream *stream, const gpu_linear *what) {
     const gpu_matrix *w = &what->choice.matrix;
