@@ -232,7 +232,8 @@ static void open_bench(struct bench *bench, const char *backend, const struct sh
 }
 
 int main(int argc, char **argv) {
-    const char *backend = argc > 1 ? argv[1] : "cuda", *only = argc > 2 ? argv[2] : NULL;
+    const char *backend = argc > 1 ? argv[1] : "cuda";
+    const char *only = argc > 2 ? argv[2] : NULL; /* a part of the model's name */
     static const struct load loads[] = {
         {"decode, 1 at 512", 1, 1, 512},   {"decode, 1 at 4000", 1, 1, 4000},
         {"decode, 16 at 512", 16, 1, 512}, {"decode, 64 at 512", 64, 1, 512},
