@@ -30,7 +30,10 @@ endfunction()
 # (race.cc). There the objects stand before tandem_kernels, whose own of the same names are then left out. Not for
 # a ThreadSanitizer build, whose library has the same names.
 function(tandem_watched name)
-  add_library(${name} OBJECT ${ARGN} ${CMAKE_SOURCE_DIR}/kernels/cuda/emulator/race.cc)
+  set(watcher ${CMAKE_SOURCE_DIR}/kernels/cuda/emulator/race.cc)
+  add_library(${name} OBJECT ${ARGN} ${watcher})
+  set_source_files_properties(${watcher} PROPERTIES
+    COMPILE_OPTIONS "-O2;-Wno-maybe-uninitialized") # which gcc 12 suspects in unordered_map under ASan
   tandem_kernel_files(${name} "-fno-sanitize=all;-fsanitize=thread;--param=tsan-instrument-func-entry-exit=0;\
 -fsanitize=bounds;-fno-sanitize-recover=all" ${ARGN})
 endfunction()

@@ -36,12 +36,12 @@ static __global__ void block_sum(uint32_t *out, const uint32_t *in) {
     for (int width = 16; width > 0; width /= 2)
         sum += __shfl_down_sync(FULL, sum, width);
     if (threadIdx.x == 0)
-        out[0] = sum;
+        out[blockIdx.x] = sum;
 }
 
 static void launch_block_sum(struct device_stream *stream, uint32_t *out, const uint32_t *in,
                              uint32_t n_warps) {
-    gpu_launch(stream, dim3(1), dim3(32 * n_warps), sizeof(sum_shared), block_sum, out, in);
+    gpu_launch(stream, dim3(3), dim3(32 * n_warps), sizeof(sum_shared), block_sum, out, in);
 }
 
 static __global__ void count(uint32_t *out) {

@@ -14,7 +14,7 @@ struct device_kernels {
     /* out[i] = a[i] + b[i], i < n. */
     void (*add)(struct device_stream *stream, float *out, const float *a, const float *b,
                 uint32_t n);
-    /* One block of 32 n_warps threads: out[0] is the sum of all in[]. Shuffles, shared memory, a
+    /* Three blocks of 32 n_warps threads: out (3) is the sum of all in[]. Shuffles, shared memory, a
      * barrier. */
     void (*block_sum)(struct device_stream *stream, uint32_t *out, const uint32_t *in,
                       uint32_t n_warps);

@@ -42,6 +42,9 @@ bool subject_next(struct subject *subject, uint32_t *index, const struct kernels
         const struct kernels *kernels = kernels_table[i / (ISAS_MAX * N_THREADS)];
         if (!kernels)
             return false;
+        const char *only = getenv("TANDEM_SUBJECT");
+        if (only && strcmp(kernels->name, only) != 0 && strcmp(kernels->name, "ref") != 0)
+            continue;
         uint32_t isa = i / N_THREADS % ISAS_MAX;
         if (kernels->isas ? !isa_of(kernels, isa) : i % (ISAS_MAX * N_THREADS) != 0)
             continue;

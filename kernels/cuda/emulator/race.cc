@@ -47,14 +47,15 @@ thread_local shadow *own;
 struct visit {
     struct emu_clock clock;
     uint32_t warp, lane;
+    bool apart; /* shared memory: other blocks have their own */
 };
 
 /* Whether all of `before` lies before what happens now. */
 bool is_ordered(const trace &before, const visit &now) {
     if (before.launch != now.clock.launch)
         return true;
-    if (before.block != now.clock.block)
-        return now.clock.together; /* in what order blocks wait for each other is not followed */
+    if (before.block != now.clock.block) /* the order in which blocks wait for each other: not seen */
+        return now.apart || now.clock.together;
     if (before.block_epoch != now.clock.block_epoch)
         return true;
     if (before.warp != now.warp)
@@ -64,7 +65,7 @@ bool is_ordered(const trace &before, const visit &now) {
 
 void add(trace &to, const visit &now) {
     bool same_launch = to.launch == now.clock.launch;
-    if (same_launch && to.block != now.clock.block) {
+    if (same_launch && to.block != now.clock.block && !now.apart) {
         to.block = MANY;
         return;
     }
@@ -141,7 +142,7 @@ bool lies_in(const void *p, size_t n, const void *from, size_t n_from) {
 }
 
 void touched(const void *p, size_t n, enum emu_access how) {
-    visit now = {emu_clock_now(), 0, 0};
+    visit now = {emu_clock_now(), 0, 0, false};
     if (now.clock.launch == 0)
         return; /* the host's part of the file */
     now.warp = now.clock.thread / EMU_WARP;
@@ -154,6 +155,7 @@ void touched(const void *p, size_t n, enum emu_access how) {
     const unsigned char *at = (const unsigned char *)p;
     if (lies_in(p, n, now.clock.shared, now.clock.shared_bytes)) {
         size_t begin = (size_t)(at - now.clock.shared);
+        now.apart = true;
         cell *cells = &own->shared[now.clock.slot * now.clock.shared_bytes];
         for (size_t i = begin; i < begin + n; i++)
             visit_cell(cells[i], now, how, "shared memory", i);
