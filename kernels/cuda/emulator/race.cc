@@ -54,7 +54,8 @@ struct visit {
 bool is_ordered(const trace &before, const visit &now) {
     if (before.launch != now.clock.launch)
         return true;
-    if (before.block != now.clock.block) /* the order in which blocks wait for each other: not seen */
+    /* The order in which blocks that are alive together wait for each other is not followed. */
+    if (before.block != now.clock.block)
         return now.apart || now.clock.together;
     if (before.block_epoch != now.clock.block_epoch)
         return true;
