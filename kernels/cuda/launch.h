@@ -80,7 +80,7 @@ struct gpu_tile {
         first; /* query number in the sequence: token * heads per kv head + head in the group */
     uint32_t n;
 };
-#define GPU_QUERIES 8
+#define GPU_QUERIES 16
 
 struct gpu_batch {
     uint32_t n_tokens;

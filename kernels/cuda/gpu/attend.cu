@@ -9,7 +9,7 @@
 
 namespace GPU_NAMESPACE {
 
-#define ATTEND_THREADS 256
+#define ATTEND_THREADS 256 /* a key each; half a warp a query */
 
 template <int QUERIES> struct attend_shared {
     float q[QUERIES][HEAD_DIM_MAX];
@@ -65,7 +65,8 @@ __device__ __forceinline__ void score_key(attend_shared<QUERIES> &s, const gpu_a
 #pragma unroll
     for (int i = 0; i < QUERIES; i++)
         dots[i] = 0.0f;
-#pragma unroll 32
+    [[maybe_unused]] const int unrolled = QUERIES > 8 ? 8 : 32; /* as registers allow */
+#pragma unroll unrolled
     for (uint32_t d = 0; d < dim; d++) {
         size_t at = first + (size_t)d * KV_BLOCK_TOKENS;
         float k = load_kv<FORMAT>(block, at);
@@ -135,25 +136,35 @@ __device__ __forceinline__ void add_values(attend_shared<QUERIES> &s, const gpu_
 #pragma unroll
     for (int i = 0; i < QUERIES; i++)
         sums[i] = 0.0f;
+    uint32_t from = 0, to = ATTEND_CHUNK; /* what all queries see */
+    for (uint32_t i = 0; i < n_queries; i++) {
+        from = s.begin[i] > from ? s.begin[i] : from;
+        to = s.end[i] < to ? s.end[i] : to;
+    }
     for (uint32_t b = begin / KV_BLOCK_TOKENS; b * KV_BLOCK_TOKENS < end; b++) {
         const char *block = (const char *)what.kv.base + (size_t)s.block[b] * what.kv.block_bytes;
         size_t first = (size_t)(n_kv + blockIdx.y) * KV_BLOCK_TOKENS * dim + d;
+        uint32_t base = b * KV_BLOCK_TOKENS;
+        if (base < from || base + KV_BLOCK_TOKENS > to) { /* at an edge */
+            uint32_t last = base + KV_BLOCK_TOKENS < end ? base + KV_BLOCK_TOKENS : end;
+            for (uint32_t j = base < begin ? begin : base; j < last; j++) {
+                float v = load_kv<FORMAT>(block, first + (size_t)(j - base) * dim);
+#pragma unroll
+                for (int i = 0; i < QUERIES; i++)
+                    if (j >= s.begin[i] && j < s.end[i])
+                        sums[i] = fmaf(s.p[i][j], v, sums[i]);
+            }
+            continue;
+        }
         float v[KV_BLOCK_TOKENS]; /* all of them under way before one is used */
 #pragma unroll
-        for (uint32_t j = 0; j < KV_BLOCK_TOKENS; j++) {
-            size_t at = first + (size_t)j * dim;
-            bool seen = b * KV_BLOCK_TOKENS + j >= begin && b * KV_BLOCK_TOKENS + j < end;
-            v[j] = !seen ? 0.0f : load_kv<FORMAT>(block, at);
-        }
+        for (uint32_t j = 0; j < KV_BLOCK_TOKENS; j++)
+            v[j] = load_kv<FORMAT>(block, first + (size_t)j * dim);
 #pragma unroll
-        for (uint32_t j = 0; j < KV_BLOCK_TOKENS; j++) {
-            uint32_t key = b * KV_BLOCK_TOKENS + j;
+        for (uint32_t j = 0; j < KV_BLOCK_TOKENS; j++)
 #pragma unroll
-            for (int i = 0; i < QUERIES; i++) {
-                float sum = fmaf(s.p[i][key], v[j], sums[i]);
-                sums[i] = key >= s.begin[i] && key < s.end[i] ? sum : sums[i];
-            }
-        }
+            for (int i = 0; i < QUERIES; i++)
+                sums[i] = fmaf(s.p[i][base + j], v[j], sums[i]);
     }
 #pragma unroll
     for (int i = 0; i < QUERIES; i++)
@@ -241,6 +252,8 @@ void attend(struct device_stream *stream, const gpu_attend *what) {
         attend_launch<1>(stream, what);
     else if (what->queries <= 4)
         attend_launch<4>(stream, what);
+    else if (what->queries <= 8)
+        attend_launch<8>(stream, what);
     else
         attend_launch<GPU_QUERIES>(stream, what);
     gpu_launch(stream, dim3(what->token_end - what->token_begin, what->heads.n_heads),

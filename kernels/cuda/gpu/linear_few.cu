@@ -5,6 +5,8 @@
  * minimum. Then one warp a row adds them up in the order of kernels/ref, one chain of FMAs an output. */
 #include "kernels/cuda/gpu/kernels.h"
 
+#include <type_traits>
+
 namespace GPU_NAMESPACE {
 
 #define FEW_WARPS   8
@@ -27,30 +29,52 @@ template <int ROWS> struct few_shared {
     float y[ROWS][WARP];
 };
 
-/* What a lane fetches of its warp's groups, all of it before anything is used: bytes under way are what
- * the kernel lives on. */
-template <int ROWS, bool FOUR, bool HALVES> struct few_loads {
-    uint4 raw[few<ROWS>::per_warp][FOUR ? 1 : 2];
-    float scales[few<ROWS>::per_warp][HALVES ? 2 : 1];
-    float mins[few<ROWS>::per_warp];
+/* How the matrix is stored: 4 or 8 bits, scales of each half of a group, scales of float32 or binary16. */
+template <bool FOUR_, bool HALVES_, bool WIDE_> struct form {
+    static const bool four = FOUR_, halves = HALVES_, wide = WIDE_;
+    typedef typename std::conditional<WIDE_, float, uint16_t>::type scale;
+};
+
+__device__ __forceinline__ float scale_value(float scale) {
+    return scale;
+}
+__device__ __forceinline__ float scale_value(uint16_t scale) {
+    return half_float(scale);
+}
+
+/* What a lane fetches of its warp's groups, all of it before anything is used (to convert would be to wait):
+ * bytes under way are what the kernel lives on. */
+template <int ROWS, typename FORM> struct few_loads {
+    uint4 raw[few<ROWS>::per_warp][FORM::four ? 1 : 2];
+    typename FORM::scale scales[few<ROWS>::per_warp][FORM::halves ? 2 : 1];
+    typename FORM::scale mins[few<ROWS>::per_warp];
 
     __device__ __forceinline__ void fetch(const gpu_matrix &w, uint32_t begin, uint32_t n) {
-        uint32_t n_groups = w.k_stored / GROUP,
-                 first = begin + threadIdx.x / WARP * few<ROWS>::per_warp;
+        uint32_t n_groups = w.k_stored / GROUP;
+        uint32_t first = begin + threadIdx.x / WARP * few<ROWS>::per_warp;
+        uint32_t share = FORM::halves ? 1 : w.groups_per_scale;
+        uint32_t number = first / share, left = share - first % share;
         const uint4 *from = (const uint4 *)w.data + n;
+        const typename FORM::scale *scale = (const typename FORM::scale *)w.scales + n;
+        const typename FORM::scale *min = (const typename FORM::scale *)w.mins + n;
 #pragma unroll
         for (int i = 0; i < few<ROWS>::per_warp; i++) {
             uint32_t g = first + i;
+            size_t at = (size_t)(FORM::halves ? 2 * number : number) * w.n_padded;
             if (g >= n_groups)
                 continue;
-            raw[i][0] = load_stream_16(from + (size_t)(FOUR ? g : 2 * g) * w.n_padded);
-            if (!FOUR)
-                raw[i][FOUR ? 0 : 1] = load_stream_16(from + (size_t)(2 * g + 1) * w.n_padded);
-            size_t at = (size_t)(HALVES ? 2 * g : g / w.groups_per_scale) * w.n_padded + n;
-            scales[i][0] = load_scale(w.scales, at, w.wide);
-            if (HALVES)
-                scales[i][HALVES ? 1 : 0] = load_scale(w.scales, at + w.n_padded, w.wide);
-            mins[i] = w.mins ? load_scale(w.mins, at, w.wide) : 0.0f;
+            raw[i][0] = load_stream_16(from + (size_t)(FORM::four ? g : 2 * g) * w.n_padded);
+            if (!FORM::four)
+                raw[i][!FORM::four] = load_stream_16(from + (size_t)(2 * g + 1) * w.n_padded);
+            scales[i][0] = __ldg(scale + at);
+            if (FORM::halves)
+                scales[i][FORM::halves] = __ldg(scale + at + w.n_padded);
+            if (w.mins)
+                mins[i] = __ldg(min + at);
+            if (--left == 0) {
+                number++;
+                left = share;
+            }
         }
     }
 };
@@ -88,25 +112,26 @@ __device__ __forceinline__ void few_activations(few_shared<ROWS> &s, const gpu_i
 }
 
 /* This warp's dots of the round, with the scales and minima that belong to them. */
-template <int ROWS, bool FOUR, bool HALVES>
-__device__ __forceinline__ void few_dots(few_shared<ROWS> &s,
-                                         const few_loads<ROWS, FOUR, HALVES> &loads, uint32_t n) {
+template <int ROWS, typename FORM>
+__device__ __forceinline__ void few_dots(few_shared<ROWS> &s, const few_loads<ROWS, FORM> &loads,
+                                         bool has_min, uint32_t n) {
     uint32_t lane = threadIdx.x % WARP, first = threadIdx.x / WARP * few<ROWS>::per_warp;
 #pragma unroll
     for (int i = 0; i < few<ROWS>::per_warp; i++) {
         uint32_t g = first + i;
         if (g >= n)
             continue;
-        s.scales[g][0][lane] = loads.scales[i][0];
-        if (HALVES)
-            s.scales[g][1][lane] = loads.scales[i][HALVES ? 1 : 0];
-        s.mins[g][lane] = loads.mins[i];
+        s.scales[g][0][lane] = scale_value(loads.scales[i][0]);
+        if (FORM::halves)
+            s.scales[g][1][lane] = scale_value(loads.scales[i][FORM::halves]);
+        if (has_min)
+            s.mins[g][lane] = scale_value(loads.mins[i]);
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
             int32_t dots[2];
-            dot_group<FOUR>(loads.raw[i], s.q[r][g], dots);
-            s.dots[g][0][r][lane] = HALVES ? dots[0] : dots[0] + dots[1];
-            if (HALVES)
+            dot_group<FORM::four>(loads.raw[i], s.q[r][g], dots);
+            s.dots[g][0][r][lane] = FORM::halves ? dots[0] : dots[0] + dots[1];
+            if (FORM::halves)
                 s.dots[g][1][r][lane] = dots[1];
         }
     }
@@ -147,7 +172,7 @@ __device__ __forceinline__ void few_store(const few_shared<ROWS> &s, const gpu_m
 }
 
 /* ROWS rows of integers: those of both terms count. */
-template <int ROWS, bool FOUR, bool HALVES>
+template <int ROWS, typename FORM>
 __global__ void __launch_bounds__(FEW_THREADS) few_kernel(gpu_linear what) {
     SHARED(few_shared<ROWS>, s);
     const uint32_t round = few<ROWS>::groups;
@@ -156,19 +181,19 @@ __global__ void __launch_bounds__(FEW_THREADS) few_kernel(gpu_linear what) {
     uint32_t n = blockIdx.x * WARP + threadIdx.x % WARP, r = threadIdx.x / WARP;
     uint32_t n_groups = w.k_stored / GROUP;
     size_t first = (size_t)row * terms * what.ints.n_groups;
-    few_loads<ROWS, FOUR, HALVES> loads;
+    few_loads<ROWS, FORM> loads;
     float f = 0.0f;
     loads.fetch(w, 0, n);
     for (uint32_t begin = 0; begin < n_groups; begin += round) {
         uint32_t here = n_groups - begin < round ? n_groups - begin : round;
         few_activations<ROWS>(s, what.ints, first, begin, here);
         __syncthreads();
-        few_dots<ROWS, FOUR, HALVES>(s, loads, here);
+        few_dots<ROWS, FORM>(s, loads, w.mins != NULL, here);
         if (begin + round < n_groups)
             loads.fetch(w, begin + round, n); /* under way while the chains run */
         __syncthreads();
         if (r < ROWS)
-            f = few_chain<ROWS, HALVES>(s, w.mins != NULL, here, r, f);
+            f = few_chain<ROWS, FORM::halves>(s, w.mins != NULL, here, r, f);
         __syncthreads();
     }
     if (r < ROWS)
@@ -177,14 +202,21 @@ __global__ void __launch_bounds__(FEW_THREADS) few_kernel(gpu_linear what) {
     few_store<ROWS>(s, w, what, row, n);
 }
 
+template <int ROWS, bool FOUR, bool HALVES> static void (*few_of(const gpu_matrix *w))(gpu_linear) {
+    return w->wide ? few_kernel<ROWS, form<FOUR, HALVES, true>>
+                   : few_kernel<ROWS, form<FOUR, HALVES, false>>;
+}
+
 template <int ROWS>
 static void few_launch(struct device_stream *stream, const gpu_linear *what, uint32_t n_blocks) {
     const gpu_matrix *w = &what->choice.matrix;
-    void (*kernel)(gpu_linear) = few_kernel<ROWS, false, false>;
+    void (*kernel)(gpu_linear);
     if (w->format == WEIGHT_I4G)
-        kernel = few_kernel<ROWS, true, false>;
+        kernel = few_of<ROWS, true, false>(w);
     else if (w->groups_per_scale == 0)
-        kernel = few_kernel<ROWS, false, true>;
+        kernel = few_of<ROWS, false, true>(w);
+    else
+        kernel = few_of<ROWS, false, false>(w);
     gpu_launch(stream, dim3(w->n_padded / WARP, n_blocks), dim3(FEW_THREADS),
                sizeof(few_shared<ROWS>), kernel, *what);
 }
