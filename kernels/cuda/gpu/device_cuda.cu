@@ -9,12 +9,13 @@
 struct device {
     int ordinal;
     pthread_mutex_t lock;
-    bool failed;       /* under lock */
+    bool failed;       /* atomic; set under lock, after `failure` */
     char failure[256]; /* what the first failure was; written once, under lock */
 };
 struct device_stream {
     struct device *device;
     cudaStream_t stream;
+    bool spoiled; /* what is recorded broke a rule that CUDA itself forgives */
 };
 struct device_event {
     struct device *device;
@@ -25,25 +26,34 @@ struct device_graph {
     cudaGraphExec_t graph;
 };
 
+/* What breaks a rule of recording spoils the recording, which graph_end() tells, and not the device. */
+static bool is_of_recording(cudaError_t error) {
+    return error >= cudaErrorStreamCaptureUnsupported && error <= cudaErrorCapturedEvent;
+}
+
 /* Keeps the first failure; answers whether the call was fine. */
 static bool is_fine(struct device *device, cudaError_t error, const char *what) {
     if (error == cudaSuccess)
         return true;
+    if (is_of_recording(error)) {
+        cudaGetLastError();
+        return false;
+    }
     pthread_mutex_lock(&device->lock);
     if (!device->failed)
         snprintf(device->failure, sizeof device->failure, "%s: %s (%s)", what,
                  cudaGetErrorString(error), cudaGetErrorName(error));
-    device->failed = true;
+    __atomic_store_n(&device->failed, true, __ATOMIC_RELEASE);
     pthread_mutex_unlock(&device->lock);
     return false;
 }
 
-static bool has_failed(const struct device *of) {
-    struct device *device = const_cast<struct device *>(of);
-    pthread_mutex_lock(&device->lock);
-    bool failed = device->failed;
-    pthread_mutex_unlock(&device->lock);
-    return failed;
+static bool has_failed(const struct device *device) {
+    return __atomic_load_n(&device->failed, __ATOMIC_ACQUIRE);
+}
+
+bool device_cuda_works(const struct device_stream *stream) {
+    return !has_failed(stream->device);
 }
 
 cudaStream_t device_cuda_stream(struct device_stream *stream) {
@@ -163,7 +173,7 @@ static void device_stream_free(struct device_stream *stream) {
 
 static void copy_any(struct device_stream *stream, void *to, const void *from, size_t n_bytes,
                      cudaMemcpyKind kind) {
-    if (n_bytes > 0)
+    if (n_bytes > 0 && !has_failed(stream->device))
         is_fine(stream->device, cudaMemcpyAsync(to, from, n_bytes, kind, stream->stream), "a copy");
 }
 
@@ -183,7 +193,7 @@ static void device_copy(struct device_stream *stream, void *to, const void *from
 
 static void device_fill(struct device_stream *stream, void *to, unsigned char byte,
                         size_t n_bytes) {
-    if (n_bytes > 0)
+    if (n_bytes > 0 && !has_failed(stream->device))
         is_fine(stream->device, cudaMemsetAsync(to, byte, n_bytes, stream->stream), "a fill");
 }
 
@@ -219,6 +229,8 @@ static void device_event_record(struct device_event *event, struct device_stream
 }
 
 static bool device_event_done(struct device_event *event) {
+    if (has_failed(event->device))
+        return true;
     cudaError_t answer = cudaEventQuery(event->event);
     return answer != cudaErrorNotReady &&
            (is_fine(event->device, answer, "the device's work"), true);
@@ -236,16 +248,24 @@ static float device_event_ms(struct device_event *begin, struct device_event *en
 }
 
 static void device_graph_begin(struct device_stream *stream) {
-    is_fine(stream->device,
-            cudaStreamBeginCapture(stream->stream, cudaStreamCaptureModeThreadLocal),
-            "beginning a graph");
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    is_fine(stream->device, cudaStreamIsCapturing(stream->stream, &status), "beginning a graph");
+    stream->spoiled = status != cudaStreamCaptureStatusNone;
+    if (!stream->spoiled)
+        is_fine(stream->device,
+                cudaStreamBeginCapture(stream->stream, cudaStreamCaptureModeThreadLocal),
+                "beginning a graph");
 }
 
 static struct device_graph *device_graph_end(struct device_stream *stream) {
     cudaGraph_t drawn = NULL;
     struct device_graph *made = (struct device_graph *)calloc(1, sizeof *made);
-    if (cudaStreamEndCapture(stream->stream, &drawn) != cudaSuccess || !drawn || !made) {
-        cudaGetLastError();
+    bool whole = cudaStreamEndCapture(stream->stream, &drawn) == cudaSuccess && drawn;
+    cudaGetLastError();
+    if (!whole || stream->spoiled || !made) {
+        if (drawn)
+            cudaGraphDestroy(drawn);
+        stream->spoiled = false;
         free(made);
         return NULL;
     }
@@ -260,7 +280,8 @@ static struct device_graph *device_graph_end(struct device_stream *stream) {
 }
 
 static void device_graph_launch(struct device_graph *graph, struct device_stream *stream) {
-    is_fine(graph->device, cudaGraphLaunch(graph->graph, stream->stream), "launching a graph");
+    if (!has_failed(graph->device))
+        is_fine(graph->device, cudaGraphLaunch(graph->graph, stream->stream), "launching a graph");
 }
 
 static void device_graph_free(struct device_graph *graph) {

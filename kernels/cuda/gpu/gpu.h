@@ -21,6 +21,7 @@
 #define SHARED(type, name)                                                                         \
     extern __shared__ __align__(128) unsigned char shared_bytes[];                                 \
     type &name = *reinterpret_cast<type *>(shared_bytes)
+bool device_cuda_works(const struct device_stream *stream); /* false once its device has failed */
 cudaStream_t device_cuda_stream(struct device_stream *stream);
 void device_cuda_launched(struct device_stream *stream, cudaError_t error);
 #else
@@ -34,6 +35,8 @@ namespace GPU_NAMESPACE {
 template <typename... P, typename... A>
 static void gpu_put(bool together, struct device_stream *stream, dim3 grid, dim3 block,
                     size_t shared_bytes, void (*kernel)(P...), A... arguments) {
+    if (!device_cuda_works(stream))
+        return;
     cudaLaunchConfig_t config = {};
     cudaLaunchAttribute attribute = {};
     attribute.id = cudaLaunchAttributeCooperative, attribute.val.cooperative = 1;
