@@ -142,7 +142,7 @@ template <int ROWS, bool HALVES>
 __device__ __forceinline__ float few_chain(const few_shared<ROWS> &s, bool has_min, uint32_t n,
                                            uint32_t r, float f) {
     uint32_t lane = threadIdx.x % WARP;
-#pragma unroll 8
+#pragma unroll 16
     for (uint32_t g = 0; g < n; g++) {
         float x_scale = s.x_scales[r][g];
         f = fmaf(s.scales[g][0][lane] * x_scale, (float)s.dots[g][0][r][lane], f);
@@ -177,7 +177,7 @@ __global__ void __launch_bounds__(FEW_THREADS) few_kernel(gpu_linear what) {
     SHARED(few_shared<ROWS>, s);
     const uint32_t round = few<ROWS>::groups;
     uint32_t terms = what.fine ? 2 : 1, row = blockIdx.y * (ROWS / terms);
-    const gpu_matrix &w = chosen(what.choice, row);
+    const gpu_matrix w = chosen(what.choice, row); /* in registers */
     uint32_t n = blockIdx.x * WARP + threadIdx.x % WARP, r = threadIdx.x / WARP;
     uint32_t n_groups = w.k_stored / GROUP;
     size_t first = (size_t)row * terms * what.ints.n_groups;

@@ -139,7 +139,7 @@ __global__ void __launch_bounds__(THIN_THREADS, 4) thin_kernel(gpu_linear what) 
     SHARED(thin_shared<ROWS>, s);
     uint32_t row = blockIdx.y * ROWS, r = threadIdx.x / WARP;
     uint32_t n = blockIdx.x * WARP + threadIdx.x % WARP;
-    const gpu_matrix &w = chosen(what.choice, row);
+    const gpu_matrix w = chosen(what.choice, row); /* in registers */
     uint32_t n_inputs = FORMAT == WEIGHT_BF16 ? w.k_stored : w.k;
     uint32_t n_stages = (n_inputs + own::inputs - 1) / own::inputs;
     chain<FORMAT> sum;

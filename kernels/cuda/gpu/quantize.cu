@@ -38,7 +38,7 @@ __device__ static int quantize_group(float x, const gpu_ints &to, size_t group, 
 
 __global__ void __launch_bounds__(QUANTIZE_THREADS) quantize_kernel(gpu_quantize what) {
     uint32_t lane = threadIdx.x % WARP, row = blockIdx.y;
-    const gpu_matrix &w = chosen(what.choice, row);
+    const gpu_matrix w = chosen(what.choice, row); /* in registers */
     uint32_t n_groups = w.k_stored / GROUP;
     uint32_t g = (blockIdx.x * QUANTIZE_THREADS + threadIdx.x) / WARP;
     if (g >= n_groups)

@@ -4,6 +4,7 @@
 namespace GPU_NAMESPACE {
 
 #define NORM_THREADS 256
+#define NORM_BATCH   8
 #define NORM_SHARED  8192 /* floats of a row that are kept: longer ones are read twice */
 
 struct norm_shared {
@@ -20,10 +21,19 @@ __global__ void __launch_bounds__(NORM_THREADS)
     float sum = 0.0f;
     for (uint32_t begin = 0; begin < dim; begin += NORM_SHARED) {
         uint32_t n = dim - begin < NORM_SHARED ? dim - begin : NORM_SHARED;
-        for (uint32_t i = threadIdx.x; i < n; i += NORM_THREADS)
-            s.row[i] = row[begin + i];
+        for (uint32_t i = threadIdx.x; i < n; i += NORM_BATCH * NORM_THREADS) {
+            float values[NORM_BATCH]; /* all of them under way before one is stored */
+#pragma unroll
+            for (uint32_t j = 0; j < NORM_BATCH; j++)
+                values[j] = i + j * NORM_THREADS < n ? row[begin + i + j * NORM_THREADS] : 0.0f;
+#pragma unroll
+            for (uint32_t j = 0; j < NORM_BATCH; j++)
+                if (i + j * NORM_THREADS < n)
+                    s.row[i + j * NORM_THREADS] = values[j];
+        }
         __syncthreads();
         if (threadIdx.x < 16)
+#pragma unroll 16
             for (uint32_t i = threadIdx.x; i < n; i += 16)
                 sum = fmaf(s.row[i], s.row[i], sum);
         __syncthreads();
@@ -34,8 +44,21 @@ __global__ void __launch_bounds__(NORM_THREADS)
             s.factor = 1.0f / sqrtf(sum / (float)dim + eps);
     }
     __syncthreads();
-    for (uint32_t i = threadIdx.x; i < dim; i += NORM_THREADS)
-        to[i] = row[i] * s.factor * gain[i];
+    float factor = s.factor;
+    for (uint32_t i = threadIdx.x; i < dim; i += NORM_BATCH * NORM_THREADS) {
+        float values[NORM_BATCH];
+#pragma unroll
+        for (uint32_t j = 0; j < NORM_BATCH; j++) {
+            uint32_t at = i + j * NORM_THREADS;
+            values[j] = 0.0f;
+            if (at < dim)
+                values[j] = (dim <= NORM_SHARED ? s.row[at] : row[at]) * factor * __ldg(gain + at);
+        }
+#pragma unroll
+        for (uint32_t j = 0; j < NORM_BATCH; j++)
+            if (i + j * NORM_THREADS < dim)
+                to[i + j * NORM_THREADS] = values[j];
+    }
 }
 
 void norm(struct device_stream *stream, float *out, const float *x, const float *gain, float eps,
