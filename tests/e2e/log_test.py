@@ -101,6 +101,7 @@ def stopped_terminal():
         eventually(lambda: health(port), 20, "the cluster")
         ask(port, 200)
         assert health(port)
+        eventually(lambda: pid_of(port, "decode0"), 20, "the worker that is killed")
         dead = pid_of(port, "decode0")
         os.kill(dead, signal.SIGKILL)
         eventually(lambda: pid_of(port, "decode0") not in (None, dead), 20, "the worker, started again by a loop that nothing holds")
