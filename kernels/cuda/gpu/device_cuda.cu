@@ -1,4 +1,4 @@
-/* kernels/cuda/device_cuda.cu: the device seam over the CUDA runtime. */
+/* kernels/cuda/gpu/device_cuda.cu: the device seam over the CUDA runtime. */
 #include "kernels/cuda/gpu/gpu.h"
 
 #include <pthread.h>
