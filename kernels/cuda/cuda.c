@@ -18,9 +18,7 @@ static void cuda_close(struct kernels_ctx *ctx) {
     if (ctx->device) {
         cuda_experts_close(ctx);
         cuda_step_close(ctx);
-        cuda_dealloc(ctx, ctx->ints.q, 0);
-        cuda_dealloc(ctx, ctx->ints.scales, 0);
-        cuda_dealloc(ctx, ctx->ints.sums, 0);
+        cuda_free_ints(ctx, &ctx->ints);
         cuda_dealloc(ctx, ctx->attend, 0);
         ctx->kind->pinned_free(ctx->device, ctx->stage);
         ctx->kind->stream_free(ctx->stream);

@@ -19,7 +19,7 @@ struct cuda_step {
     const struct gpu_tile *tiles; /* on the device */
     const struct gpu_tile *host_tiles;
     const uint32_t *seq_begin; /* (B + 1) on the host: in `pinned` */
-    uint32_t *ends;            /* owned (max_tokens): the position of each token */
+    const uint32_t *positions; /* (T) the same */
     uint32_t n_tiles;
     uint32_t tile_tokens; /* tokens of a tile; 0: a token has several */
     uint32_t tiles_per_token;
@@ -97,6 +97,7 @@ uint32_t cuda_marked(struct kernels_ctx *ctx);
 /* cuda/operations.c */
 /* Makes room for activations of k_stored inputs. STATUS_NOMEM. */
 NODISCARD enum status cuda_reserve(struct kernels_ctx *ctx, uint32_t k_stored);
+void cuda_free_ints(struct kernels_ctx *ctx, const struct gpu_ints *ints);
 void cuda_embed(struct kernels_ctx *ctx, float *out, const struct weight *table,
                 const struct kernels_batch *batch, uint32_t id_begin);
 void cuda_norm(struct kernels_ctx *ctx, float *out, const float *x, const float *gain, float eps,

@@ -4,7 +4,7 @@
 #include "kernels/numbers.h"
 #include "kernels/quant/order.h"
 
-static void free_ints(struct kernels_ctx *ctx, const struct gpu_ints *ints) {
+void cuda_free_ints(struct kernels_ctx *ctx, const struct gpu_ints *ints) {
     cuda_dealloc(ctx, ints->q, 0);
     cuda_dealloc(ctx, ints->scales, 0);
     cuda_dealloc(ctx, ints->sums, 0);
@@ -20,10 +20,10 @@ enum status cuda_reserve(struct kernels_ctx *ctx, uint32_t k_stored) {
                             .sums = cuda_alloc(ctx, n * sizeof(float)),
                             .n_groups = n_groups};
     if (!made.q || !made.scales || !made.sums) {
-        free_ints(ctx, &made);
+        cuda_free_ints(ctx, &made);
         return STATUS_NOMEM;
     }
-    free_ints(ctx, &ctx->ints);
+    cuda_free_ints(ctx, &ctx->ints);
     ctx->ints = made;
     return STATUS_OK;
 }
@@ -141,8 +141,8 @@ static uint32_t take_tiles(const struct kernels_ctx *ctx, struct gpu_attend *att
         uint32_t last = seq_begin[tile->seq] + (tile->first + tile->n - 1) / group;
         uint32_t chunks = attend->n_chunks;
         for (uint32_t t = first; t <= last; t++)
-            if (step->ends[t] / ATTEND_CHUNK + 1 > chunks)
-                chunks = step->ends[t] / ATTEND_CHUNK + 1;
+            if (step->positions[t] / ATTEND_CHUNK + 1 > chunks)
+                chunks = step->positions[t] / ATTEND_CHUNK + 1;
         if (n == 0)
             attend->token_begin = first;
         size_t n_tokens = last + 1 - attend->token_begin;

@@ -2,7 +2,6 @@
 #include "base/assert.h"
 #include "kernels/cuda/cuda.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static uint32_t blocks_of(const struct kernels_limits *limits) {
@@ -30,8 +29,7 @@ enum status cuda_step_open(struct kernels_ctx *ctx, struct error *error) {
     step->n_bytes = words * sizeof(uint32_t) + n_tiles * sizeof(struct gpu_tile) + 64 * 16;
     step->memory = ctx->kind->alloc(ctx->device, step->n_bytes);
     step->pinned = ctx->kind->pinned_alloc(ctx->device, step->n_bytes);
-    step->ends = calloc(limits->max_tokens, sizeof *step->ends);
-    if (!step->memory || !step->pinned || !step->ends)
+    if (!step->memory || !step->pinned)
         return error_set(error, STATUS_NOMEM, "no memory for the arrays of a step");
     for (uint32_t i = 0; i < MARKS_MAX; i++)
         if (!(ctx->marks.events[i] = ctx->kind->event_make(ctx->device)))
@@ -44,7 +42,6 @@ void cuda_step_close(struct kernels_ctx *ctx) {
         ctx->kind->dealloc(ctx->device, ctx->step.memory);
     if (ctx->step.pinned)
         ctx->kind->pinned_free(ctx->device, ctx->step.pinned);
-    free(ctx->step.ends);
     for (uint32_t i = 0; i < MARKS_MAX; i++)
         ctx->kind->event_free(ctx->marks.events[i]);
 }
@@ -106,11 +103,10 @@ void cuda_step_begin(struct kernels_ctx *ctx, struct kernels_step *step) {
     to->host_tiles = tiles;
     uint32_t *seq_of = take(&upload, n_tokens * sizeof *seq_of, &to->seq_of);
     for (uint32_t seq = 0; seq < batch->n_seqs; seq++)
-        for (uint32_t t = batch->seq_begin[seq]; t < batch->seq_begin[seq + 1]; t++) {
-            to->ends[t] = batch->positions[t];
+        for (uint32_t t = batch->seq_begin[seq]; t < batch->seq_begin[seq + 1]; t++)
             seq_of[t] = seq;
-        }
     send_array(&upload, &batch->ids, n_tokens);
+    to->positions = (const uint32_t *)(void *)(to->pinned + upload.at);
     send_array(&upload, &batch->positions, n_tokens);
     to->seq_begin = (const uint32_t *)(void *)(to->pinned + upload.at);
     send_array(&upload, &batch->seq_begin, batch->n_seqs + 1);
