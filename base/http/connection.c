@@ -185,8 +185,12 @@ static enum status conn_write(struct exchange *exchange, const void *bytes, size
     return STATUS_OK;
 }
 
-static void conn_end(struct exchange *exchange) {
+/* Trailers are not sent: few clients of HTTP/1.1 look at them, and proxies drop them. */
+static void conn_end(struct exchange *exchange, const struct header *trailers,
+                     unsigned n_trailers) {
     struct connection *connection = of(exchange);
+    (void)trailers;
+    (void)n_trailers;
     if (connection->chunked && !connection->head)
         send_bytes(connection, "0\r\n\r\n", 5);
     end_exchange(connection);
@@ -253,7 +257,8 @@ static void refuse(struct connection *connection, unsigned status, const char *r
 static void begin(struct connection *connection) {
     struct connection_host *host = connection->host;
     struct http1 *http1 = &connection->http1;
-    connection->exchange = (struct exchange){.method = http1->method,
+    connection->exchange = (struct exchange){.protocol = EXCHANGE_HTTP1,
+                                             .method = http1->method,
                                              .path = http1->path,
                                              .query = http1->query,
                                              .headers = http1->fields,

@@ -144,13 +144,14 @@ enum status exchange_write(struct exchanges *all, uint64_t id, const void *bytes
     return n == 0 ? STATUS_OK : exchange->ops->write(exchange, bytes, n);
 }
 
-enum status exchange_end(struct exchanges *all, uint64_t id) {
+enum status exchange_end(struct exchanges *all, uint64_t id, const struct header *trailers,
+                         unsigned n_trailers) {
     struct exchange *exchange = exchange_find(all, id);
     if (!exchange)
         return STATUS_NOT_FOUND;
     if (!exchange->begun)
         return STATUS_CONFLICT;
-    exchange->ops->end(exchange);
+    exchange->ops->end(exchange, trailers, n_trailers);
     return STATUS_OK;
 }
 

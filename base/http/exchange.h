@@ -29,8 +29,15 @@ typedef void exchange_handler(void *user, struct exchange *exchange);
  * here), and the handler is called. */
 typedef void exchange_gate(void *user, struct exchange *exchange);
 
+/* What carries an exchange: for what a handler may offer, never for how it answers. */
+enum exchange_protocol {
+    EXCHANGE_HTTP1, /* HTTP/1.1 or 1.0: a reply has no trailers */
+    EXCHANGE_HTTP2
+};
+
 struct exchange {
     uint64_t id; /* never 0, never used twice */
+    enum exchange_protocol protocol;
 
     /* The request: valid until the reply is begun, the exchange ends or the client is gone. */
     const char *method;
@@ -80,8 +87,10 @@ enum status exchange_begin_stream(struct exchanges *all, uint64_t id,
 NODISCARD enum status exchange_write(struct exchanges *all, uint64_t id, const void *bytes,
                                      size_t n);
 
-/* The stream is complete. */
-enum status exchange_end(struct exchanges *all, uint64_t id);
+/* The stream is complete. `trailers` (n_trailers; NULL and 0: none) follow its last byte on HTTP/2;
+ * HTTP/1.1 drops them, so nothing that such a client must know may be in a trailer alone. */
+enum status exchange_end(struct exchanges *all, uint64_t id, const struct header *trailers,
+                         unsigned n_trailers);
 
 /* Breaks the connection off: the client sees that the reply is incomplete. No `gone` call. */
 enum status exchange_abort(struct exchanges *all, uint64_t id);
@@ -107,7 +116,7 @@ struct exchange_ops {
     enum status (*reply)(struct exchange *exchange, const struct exchange_reply *reply);
     enum status (*begin)(struct exchange *exchange, const struct exchange_reply *reply);
     enum status (*write)(struct exchange *exchange, const void *bytes, size_t n);
-    void (*end)(struct exchange *exchange);
+    void (*end)(struct exchange *exchange, const struct header *trailers, unsigned n_trailers);
     void (*abort)(struct exchange *exchange);
     size_t (*pending)(const struct exchange *exchange);
 };

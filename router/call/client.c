@@ -62,7 +62,7 @@ void client_reply(struct client *client, unsigned status, const struct serving_r
 
 void client_end(struct client *client) {
     let_go(client);
-    exchange_end(client->exchanges, client->exchange);
+    exchange_end(client->exchanges, client->exchange, NULL, 0);
 }
 
 void client_fail(struct client *client, const struct api_error *error) {
@@ -71,7 +71,7 @@ void client_fail(struct client *client, const struct api_error *error) {
     sse_done(out);
     let_go(client);
     if (exchange_write(client->exchanges, client->exchange, out->data, out->n) == STATUS_OK)
-        exchange_end(client->exchanges, client->exchange);
+        exchange_end(client->exchanges, client->exchange, NULL, 0);
     else
         exchange_abort(client->exchanges, client->exchange);
 }

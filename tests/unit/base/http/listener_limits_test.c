@@ -137,7 +137,7 @@ START_TEST(a_stream_that_is_not_read_is_bounded_and_drains) {
         n_read += n > 0 ? (size_t)n : 0;
     }
     ck_assert_int_eq(exchange_write(exchanges, held[0], "end", 3), STATUS_OK);
-    ck_assert_int_eq(exchange_end(exchanges, held[0]), STATUS_OK);
+    ck_assert_int_eq(exchange_end(exchanges, held[0], NULL, 0), STATUS_OK);
     while (n_read < n_written * sizeof event || !memmem(piece, sizeof piece, "end\r\n0\r\n", 8)) {
         loop_turn(loop, false);
         ssize_t n = recv(fd, piece, sizeof piece, 0);
@@ -161,7 +161,7 @@ START_TEST(who_was_refused_within_a_turn_is_called_again) {
     ck_assert_int_eq(exchange_write(exchanges, held[0], event, sizeof event), STATUS_BUSY);
     turn_until(&n_drained, 1); /* though the kernel took all of it at once */
     ck_assert_int_eq(exchange_write(exchanges, held[0], event, sizeof event), STATUS_OK);
-    ck_assert_int_eq(exchange_end(exchanges, held[0]), STATUS_OK);
+    ck_assert_int_eq(exchange_end(exchanges, held[0], NULL, 0), STATUS_OK);
     loop_turn(loop, false);
     ck_assert_uint_eq(n_drained, 1);
     close(fd);
@@ -281,7 +281,7 @@ START_TEST(a_storm_of_rude_clients_leaves_nothing_behind) {
             break;
         case 5:
             (void)!exchange_write(exchanges, id, "abc", 3);
-            exchange_end(exchanges, id);
+            exchange_end(exchanges, id, NULL, 0);
             break;
         default:
             if (fds[at] >= 0)

@@ -21,7 +21,7 @@ static void on_gone(struct exchange *exchange) {
     n_gone++;
     gone_tag = exchange->tag;
     /* The id is dead already: late calls find nothing, and nothing happens. */
-    ck_assert_int_eq(exchange_end(exchanges, exchange->id), STATUS_NOT_FOUND);
+    ck_assert_int_eq(exchange_end(exchanges, exchange->id, NULL, 0), STATUS_NOT_FOUND);
     ck_assert_int_eq(exchange_abort(exchanges, exchange->id), STATUS_NOT_FOUND);
 }
 
