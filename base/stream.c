@@ -3,6 +3,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/loop.h"
+#include "base/stream_io.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -18,27 +19,67 @@ struct stream {
     struct loop *loop;                  /* borrowed */
     const struct stream_events *events; /* borrowed */
     void *user;
+    const struct stream_io *io; /* borrowed */
+    struct stream_port port;
     struct loop_watch *watch; /* owned */
-    struct loop_kick flush;   /* sends; once closed: frees */
+    struct loop_kick flush;   /* sends, and reads what the port still has; once closed: frees */
     struct buf out;
     struct buf next; /* sent behind `out`: a large run, and what was written after it */
     size_t sent; /* bytes of out that are gone already: moving the rest down after each send would
                   * cost time quadratic in the size of a large reply */
     uint64_t progress_ns;
-    int fd; /* owned */
     bool paused;
     bool blocked;  /* the kernel took less than all: wait until it is writable */
     bool shutting; /* shut our side down when all is sent */
+    bool shut;     /* that is done */
+    bool hungry;   /* the kick reads: the port has bytes that make no socket readable */
     bool gone;
     bool closed;
 };
 
+/* --- a plain socket ------------------------------------------------------------------------- */
+
+static ssize_t plain_recv(struct stream_port *port, char *bytes, size_t n) {
+    ssize_t got = recv(port->fd, bytes, n, 0);
+    if (got >= 0)
+        return got;
+    return errno == EAGAIN || errno == EINTR ? STREAM_AGAIN : STREAM_BROKEN;
+}
+
+static ssize_t plain_send(struct stream_port *port, const char *bytes, size_t n) {
+    ssize_t sent;
+    do
+        sent = send(port->fd, bytes, n, MSG_NOSIGNAL);
+    while (sent < 0 && errno == EINTR);
+    if (sent >= 0) {
+        port->moved = true;
+        return sent;
+    }
+    return errno == EAGAIN ? STREAM_AGAIN : STREAM_BROKEN;
+}
+
+static int plain_shut(struct stream_port *port) {
+    shutdown(port->fd, SHUT_WR);
+    return STREAM_DONE;
+}
+
+static const struct stream_io plain = {.recv = plain_recv, .send = plain_send, .shut = plain_shut};
+
+/* --- streams -------------------------------------------------------------------------------- */
+
+static unsigned wanted(const struct stream *stream) {
+    const struct stream_port *port = &stream->port;
+    if (stream->gone || stream->closed || port->asleep)
+        return 0;
+    if (port->opening) /* what it reads is not data: it goes on while paused */
+        return LOOP_READ | (port->open_wants_write ? LOOP_WRITE : 0);
+    bool writes = (stream->blocked && !port->send_wants_read) || port->recv_wants_write;
+    return (stream->paused ? LOOP_GONE : LOOP_READ) | (writes ? LOOP_WRITE : 0);
+}
+
 static void watch_again(struct stream *stream) {
-    unsigned events = 0;
-    if (!stream->gone)
-        events = (stream->paused ? LOOP_GONE : LOOP_READ) | (stream->blocked ? LOOP_WRITE : 0);
     /* Fails only when the kernel is out of memory; the owner's timeouts end the stream then. */
-    (void)!loop_watch_set(stream->watch, events);
+    (void)!loop_watch_set(stream->watch, wanted(stream));
 }
 
 static void tell_gone(struct stream *stream, enum status status) {
@@ -50,14 +91,24 @@ static void tell_gone(struct stream *stream, enum status status) {
 }
 
 static void read_some(struct stream *stream) {
+    struct stream_port *port = &stream->port;
     char *scratch = loop_scratch(stream->loop);
-    ssize_t n = recv(stream->fd, scratch, LOOP_SCRATCH_BYTES, 0);
-    if (n > 0)
-        stream->events->data(stream->user, scratch, (size_t)n);
-    else if (n == 0)
+    bool waited = port->recv_wants_write;
+    stream->hungry = false;
+    ssize_t n = stream->io->recv(port, scratch, LOOP_SCRATCH_BYTES);
+    if (port->recv_wants_write != waited)
+        watch_again(stream);
+    if (n == 0)
         tell_gone(stream, STATUS_CLOSED);
-    else if (errno != EAGAIN && errno != EINTR)
+    else if (n == STREAM_BROKEN)
         tell_gone(stream, STATUS_IO);
+    if (n <= 0)
+        return;
+    if (stream->io->has_input && stream->io->has_input(port)) {
+        stream->hungry = true;
+        loop_kick_add(stream->loop, &stream->flush);
+    }
+    stream->events->data(stream->user, scratch, (size_t)n);
 }
 
 /* Is there something to send? When all of `out` is gone, `next` takes its place. */
@@ -73,22 +124,32 @@ static bool has_output(struct stream *stream) {
     return true;
 }
 
+/* All is sent, and if it was the last, our side is over? */
+static bool is_flushed(struct stream *stream) {
+    if (stream->out.n + stream->next.n > 0)
+        return false;
+    if (stream->shutting && !stream->shut)
+        stream->shut = stream->io->shut(&stream->port) != STREAM_AGAIN;
+    return !stream->shutting || stream->shut;
+}
+
 static void send_some(struct stream *stream) {
-    bool waited = stream->blocked;
+    struct stream_port *port = &stream->port;
+    unsigned waited = wanted(stream);
     for (size_t sent = 0; sent < TURN_BYTES && has_output(stream);) {
         size_t left = stream->out.n - stream->sent;
         if (left > TURN_BYTES - sent)
             left = TURN_BYTES - sent;
-        ssize_t n = send(stream->fd, stream->out.data + stream->sent, left, MSG_NOSIGNAL);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0 && errno != EAGAIN) {
+        ssize_t n = stream->io->send(port, stream->out.data + stream->sent, left);
+        if (port->moved)
+            stream->progress_ns = loop_now_ns(stream->loop);
+        port->moved = false;
+        if (n == STREAM_BROKEN) {
             tell_gone(stream, STATUS_IO);
             return;
         }
-        if (n < 0)
+        if (n == STREAM_AGAIN)
             break;
-        stream->progress_ns = loop_now_ns(stream->loop);
         stream->sent += (size_t)n;
         sent += (size_t)n;
     }
@@ -96,53 +157,113 @@ static void send_some(struct stream *stream) {
         buf_consume(&stream->out, stream->sent);
         stream->sent = 0;
     }
-    stream->blocked = stream->out.n + stream->next.n > 0;
-    if (stream->blocked != waited)
+    stream->blocked = !is_flushed(stream);
+    if (wanted(stream) != waited)
         watch_again(stream);
     if (stream->blocked)
         return;
     if (stream->out.size > KEEP_BYTES)
         buf_fini(&stream->out);
-    if (stream->shutting)
-        shutdown(stream->fd, SHUT_WR);
     if (stream->events->drained)
         stream->events->drained(stream->user);
 }
 
+static bool is_readable(const struct stream *stream) {
+    return !stream->closed && !stream->gone && !stream->paused;
+}
+
+/* The peer and we agree first; what came behind the agreement lies in the port by then. */
+static void open_port(struct stream *stream) {
+    struct stream_port *port = &stream->port;
+    int done = stream->io->open(port);
+    if (done == STREAM_BROKEN) {
+        tell_gone(stream, STATUS_IO);
+        return;
+    }
+    port->opening = done == STREAM_AGAIN;
+    watch_again(stream);
+    if (port->opening)
+        return;
+    stream->hungry = true;
+    loop_kick_add(stream->loop, &stream->flush); /* sends, too, what was written meanwhile */
+}
+
 static void on_watch(void *user, unsigned events) {
     struct stream *stream = user;
-    if ((events & LOOP_WRITE) && !stream->closed)
+    struct stream_port *port = &stream->port;
+    if (stream->closed || stream->gone || port->asleep)
+        return;
+    if (port->opening) {
+        open_port(stream);
+        return;
+    }
+    if ((events & LOOP_WRITE) && port->recv_wants_write)
+        events |= LOOP_READ;
+    if ((events & LOOP_WRITE) && stream->blocked)
         send_some(stream);
-    if ((events & LOOP_READ) && !stream->closed && !stream->gone && !stream->paused)
+    if ((events & LOOP_READ) && is_readable(stream))
         read_some(stream);
     else if ((events & LOOP_GONE) && !stream->closed)
         tell_gone(stream, STATUS_CLOSED);
+    if (port->send_wants_read && !stream->closed && !stream->gone)
+        send_some(stream);
 }
 
-static void on_kick(void *user) {
-    struct stream *stream = user;
-    if (!stream->closed) {
-        if (!stream->blocked && !stream->gone)
-            send_some(stream);
-        return;
-    }
+static void end(struct stream *stream) {
     loop_watch_free(stream->watch);
-    close(stream->fd);
+    if (stream->io->fini)
+        stream->io->fini(&stream->port, !stream->gone && stream_pending(stream) == 0);
+    close(stream->port.fd);
     buf_fini(&stream->out);
     buf_fini(&stream->next);
     free(stream);
 }
 
+static void on_kick(void *user) {
+    struct stream *stream = user;
+    if (stream->port.asleep) /* somebody else has its socket: the wake comes back here */
+        return;
+    if (stream->closed) {
+        end(stream);
+        return;
+    }
+    if (stream->port.opening)
+        return;
+    bool has_work = stream_pending(stream) > 0 || (stream->shutting && !stream->shut);
+    if (has_work && !stream->blocked && !stream->gone)
+        send_some(stream);
+    if (stream->hungry && is_readable(stream))
+        read_some(stream);
+}
+
+void stream_wake(struct stream *stream) {
+    stream->port.asleep = false;
+    if (stream->closed)
+        loop_kick_add(stream->loop, &stream->flush);
+    else if (!stream->gone)
+        open_port(stream);
+}
+
 enum status stream_new(struct loop *loop, int fd, const struct stream_events *events, void *user,
                        struct stream **out) {
+    return stream_new_io(loop, fd, &plain, NULL, events, user, out);
+}
+
+enum status stream_new_io(struct loop *loop, int fd, const struct stream_io *io, void *state,
+                          const struct stream_events *events, void *user, struct stream **out) {
     struct stream *stream = calloc(1, sizeof *stream);
     if (!stream)
         return STATUS_NOMEM;
-    *stream = (struct stream){.loop = loop, .fd = fd, .events = events, .user = user};
+    *stream = (struct stream){.loop = loop, .events = events, .user = user, .io = io};
+    stream->port = (struct stream_port){.stream = stream,
+                                        .state = state,
+                                        .fd = fd,
+                                        .opening = io->open != NULL,
+                                        .open_wants_write = io->speaks_first};
     loop_kick_init(&stream->flush, on_kick, stream);
     enum status status = loop_watch_new(loop, fd, on_watch, stream, &stream->watch);
     if (status == STATUS_OK)
-        status = loop_watch_set(stream->watch, LOOP_READ);
+        status = loop_watch_set(stream->watch, wanted(stream));
     if (status != STATUS_OK) {
         loop_watch_free(stream->watch);
         free(stream);
@@ -205,6 +326,8 @@ void stream_pause(struct stream *stream, bool paused) {
         return;
     stream->paused = paused;
     watch_again(stream);
+    if (!paused && stream->hungry)
+        loop_kick_add(stream->loop, &stream->flush);
 }
 
 void stream_shutdown(struct stream *stream) {
@@ -216,5 +339,9 @@ void stream_shutdown(struct stream *stream) {
 }
 
 int stream_fd(const struct stream *stream) {
-    return stream->fd;
+    return stream->port.fd;
+}
+
+const char *stream_protocol(const struct stream *stream) {
+    return stream->io->protocol ? stream->io->protocol(&stream->port) : NULL;
 }

@@ -20,8 +20,9 @@ struct stream_events {
     void (*data)(void *user, const char *bytes, size_t n);
     /* All output was taken by the kernel, at once or after a wait. May be NULL. */
     void (*drained)(void *user);
-    /* No more bytes will come (STATUS_CLOSED: the peer ended its side) or go (STATUS_IO: reset).
-     * At most once. The owner calls stream_close(), now or later. */
+    /* No more bytes will come (STATUS_CLOSED: the peer ended its side) or go (STATUS_IO: reset; under
+     * TLS also a broken record, and an end that the peer did not announce: somebody may have cut
+     * the bytes). At most once. The owner calls stream_close(), now or later. */
     void (*gone)(void *user, enum status status);
 };
 
@@ -55,3 +56,7 @@ void stream_pause(struct stream *stream, bool paused);
 void stream_shutdown(struct stream *stream);
 
 int stream_fd(const struct stream *stream); /* borrowed: for getsockname() and the like */
+
+/* What both ends agreed to speak ("h2", "http/1.1"); under TLS NULL until the handshake has ended,
+ * on a plain socket always. Constant text. */
+const char *stream_protocol(const struct stream *stream);
