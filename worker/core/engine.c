@@ -3,15 +3,16 @@
 #include "base/assert.h"
 #include "worker/core/block_hash.h"
 #include "worker/core/engine_state.h"
-#include "worker/core/handoff.h"
-#include "worker/core/note.h"
-#include "worker/core/schedule.h"
+#include "worker/core/figures.h"
+#include "worker/core/flush.h"
+#include "worker/core/handoff_link.h"
+#include "worker/core/handoff_out.h"
+#include "worker/core/post.h"
 #include "worker/core/session.h"
+#include "worker/core/settle.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#define RETRY_NS 1000000ull /* after BUSY */
 
 static bool config_valid(const struct engine_config *config) {
     return config->n_blocks > 0 && config->n_blocks <= 1u << 30 &&
@@ -114,92 +115,6 @@ void engine_free(struct engine *engine) {
     free(engine);
 }
 
-void engine_retry(struct engine *engine) {
-    if (engine->retry_ns == 0)
-        engine->retry_ns = engine->now_ns + RETRY_NS;
-}
-
-void engine_drop(struct engine *engine, struct sequence *sequence, enum reason reason) {
-    if (sequence->dead)
-        return;
-    handoff_end(engine, sequence, reason);
-    if (sequence->state == SEQUENCE_ENDED)
-        note_sequence(engine, NOTE_FORGOTTEN, sequence, NULL, sequence_n_output(sequence), 0);
-    else if (reason != REASON_NONE) /* else it was never taken */
-        note_sequence(engine, NOTE_GIVEN_UP, sequence, reason_name(reason),
-                      sequence_n_output(sequence), 0);
-    if (sequence->queue != QUEUE_NONE)
-        schedule_remove(engine, sequence);
-    list_remove(&sequence->of_session);
-    list_remove(&sequence->dirty);
-    sequence_unname(&engine->sequences, sequence);
-    sequence->outlet = OUTLET_NONE;
-    if (sequence->in_step) {
-        /* The forward pass still reads its ids and writes its blocks. */
-        sequence->dead = true;
-        return;
-    }
-    sequence_give_blocks(sequence, &engine->cache);
-    sequence_give(&engine->sequences, sequence);
-}
-
-void engine_fail(struct engine *engine, struct sequence *sequence, enum reason reason) {
-    session_post_failed(engine, sequence, reason);
-    engine_drop(engine, sequence, reason);
-}
-
-void engine_end(struct engine *engine, struct sequence *sequence, enum finish finish) {
-    ASSERT(!sequence->in_step);
-    handoff_end(engine, sequence, REASON_NUMERICS);
-    if (sequence->queue != QUEUE_NONE)
-        schedule_remove(engine, sequence);
-    sequence_give_blocks(sequence, &engine->cache);
-    sequence->finish = finish;
-    sequence->state = SEQUENCE_ENDED;
-    note_sequence(engine, NOTE_ENDED, sequence, NULL, sequence_n_output(sequence), 0);
-}
-
-void engine_settle(struct engine *engine) {
-    if (engine->flush_due && !engine->in_flight)
-        session_flush(engine);
-    while (engine->outlets.n_broken > 0) {
-        for (uint32_t i = 0; i < engine->outlets.n_outlets; i++) {
-            struct outlet *outlet = &engine->outlets.outlets[i];
-            if (outlet->kind == OUTLET_FREE || !outlet->broken)
-                continue;
-            uint32_t link = outlet->link;
-            if (outlet->why_broken)
-                note_outlet(engine,
-                            outlet->kind == OUTLET_ROUTER ? NOTE_SESSION_OVER : NOTE_PEER_DROPPED,
-                            outlet, outlet->why_broken);
-            if (outlet->kind == OUTLET_ROUTER) {
-                session_drop(engine, outlet);
-            } else {
-                handoff_link_lost(engine, outlet);
-                outlet_give(&engine->outlets, outlet);
-            }
-            engine->sink.close_link(engine->sink.context, link);
-        }
-    }
-}
-
-static void kv_message(struct engine *engine, struct outlet *outlet,
-                       const struct message *message) {
-    bool in = outlet->kind == OUTLET_KV_IN;
-    if (message->type == MESSAGE_CHUNK && in)
-        handoff_chunk(engine, outlet, &message->u.chunk);
-    else if (message->type == MESSAGE_COMMIT && in)
-        handoff_commit(engine, outlet, &message->u.commit);
-    else if (message->type == MESSAGE_CHUNK_ACK && !in)
-        handoff_chunk_ack(engine, outlet, &message->u.chunk_ack);
-    else if (message->type == MESSAGE_COMMIT_ACK && !in)
-        handoff_commit_ack(engine, outlet, &message->u.transfer_end);
-    else if (message->type == MESSAGE_ABORT)
-        handoff_abort(engine, outlet, &message->u.transfer_end);
-    else if (message->type != MESSAGE_FENCED) /* nobody waits for it: we execute our own copies */
-        engine->figures.n_stale_dropped++;
-}
-
 void engine_message(struct engine *engine, uint64_t now_ns, uint32_t link,
                     const struct message *message) {
     engine->now_ns = now_ns;
@@ -207,12 +122,12 @@ void engine_message(struct engine *engine, uint64_t now_ns, uint32_t link,
     if (message->type == MESSAGE_HELLO)
         session_hello(engine, link, message);
     else if (!outlet)
-        session_post_reset(engine, link, message->session, REASON_UNKNOWN);
+        post_reset(engine, link, message->session, REASON_UNKNOWN);
     else if (outlet->kind == OUTLET_ROUTER)
         session_message(engine, outlet, message);
     else if (!outlet->broken)
-        kv_message(engine, outlet, message);
-    engine_settle(engine);
+        handoff_link_message(engine, outlet, message);
+    settle_event(engine);
 }
 
 void engine_kv_open(struct engine *engine, uint64_t now_ns, uint32_t link, const char *name,
@@ -234,9 +149,9 @@ void engine_kv_open(struct engine *engine, uint64_t now_ns, uint32_t link, const
     } else if (!accepted && outlet && outlet->kind == OUTLET_KV_OUT) {
         outlet->credits = credits > 0 ? credits : 1;
         outlet->ready = true;
-        handoff_pump(engine, outlet);
+        handoff_out_pump(engine, outlet);
     }
-    engine_settle(engine);
+    settle_event(engine);
 }
 
 void engine_link_lost(struct engine *engine, uint64_t now_ns, uint32_t link) {
@@ -244,40 +159,17 @@ void engine_link_lost(struct engine *engine, uint64_t now_ns, uint32_t link) {
     struct outlet *outlet = outlet_find(&engine->outlets, link);
     if (!outlet)
         return;
-    if (outlet->kind == OUTLET_ROUTER) {
-        session_drop(engine, outlet);
-    } else {
-        handoff_link_lost(engine, outlet);
-        outlet_give(&engine->outlets, outlet);
-    }
-    engine_settle(engine);
-}
-
-/* The drain's deadline has passed: routers replay elsewhere what is left. */
-static void end_drain(struct engine *engine) {
-    for (uint32_t i = 0; i < engine->sequences.n_slots; i++) {
-        struct sequence *sequence = &engine->sequences.slots[i];
-        if (sequence->serial != 0 && !sequence->dead && sequence->state != SEQUENCE_ENDED)
-            engine_fail(engine, sequence, REASON_DRAINING);
-    }
-    engine->drain_ns = 0;
+    settle_link_lost(engine, outlet);
+    settle_event(engine);
 }
 
 void engine_tick(struct engine *engine, uint64_t now_ns) {
     engine->now_ns = now_ns;
-    engine->retry_ns = 0;
-    engine_rate(engine);
-    handoff_expire(engine);
-    if (engine->drain_ns && engine->drain_ns <= now_ns)
-        end_drain(engine);
-    handoff_open_links(engine);
-    handoff_pump_all(engine);
-    session_tick(engine);
-    engine_settle(engine);
+    settle_tick(engine);
 }
 
 uint64_t engine_deadline(const struct engine *engine) {
-    uint64_t deadline = session_deadline(engine);
+    uint64_t deadline = flush_deadline(engine);
     struct list *lease = list_first(&engine->leases);
     if (lease) {
         uint64_t at = list_entry(lease, struct sequence, leased)->handoff.lease_ns;
@@ -296,8 +188,8 @@ void engine_drain(struct engine *engine, uint64_t now_ns) {
     if (engine->draining)
         return;
     engine->draining = true;
-    session_beat_all(engine);
-    engine_settle(engine);
+    flush_beats(engine);
+    settle_event(engine);
 }
 
 const struct reset *engine_outlived(const struct engine *engine) {
@@ -336,15 +228,5 @@ void engine_sequence(const struct engine *engine, uint32_t slot, struct sequence
 }
 
 void engine_load(const struct engine *engine, struct load *load) {
-    const struct kv_pool *pool = &engine->pool;
-    *load = engine->figures;
-    load->blocks_total = pool->n_blocks;
-    load->blocks_free = pool->counts[KV_FREE];
-    load->blocks_used = pool->counts[KV_USED];
-    load->blocks_reserved = pool->counts[KV_RESERVED];
-    load->blocks_quarantined = pool->counts[KV_QUARANTINED];
-    load->blocks_cached = pool->counts[KV_CACHED];
-    load->n_running = engine->schedule.n_prefill + engine->schedule.n_decode;
-    load->n_waiting = engine->schedule.n_waiting;
-    load->prefill_tokens_queued = engine->schedule.n_queued;
+    figures_load(engine, load);
 }

@@ -1,5 +1,5 @@
-/* worker/core/engine_state.h: what the files of the core share: the engine's memory and the few
- * calls with which one subject asks another for something. Not for the shell. */
+/* worker/core/engine_state.h: the engine's memory, which all files of the core share. It lies below
+ * them all and declares none of their functions. Not for the shell. */
 #pragma once
 
 #include "worker/core/engine.h"
@@ -8,6 +8,8 @@
 #include "worker/core/prefix.h"
 #include "worker/core/sequence.h"
 #include "worker/core/tombstones.h"
+
+#define ENGINE_RETRY_NS 1000000ull /* after BUSY */
 
 struct schedule {
     struct list waiting; /* by priority, then arrival */
@@ -74,29 +76,11 @@ struct engine {
     uint64_t rate_tokens;
 };
 
-/* Gives up a sequence: its hand-off, its place in the schedule, its blocks, its slot. During a step
- * that computes it, blocks and slot go at the step's end. `reason` is what a peer is told. */
-void engine_drop(struct engine *engine, struct sequence *sequence, enum reason reason);
-
-/* Tells the router that the attempt cannot go on here, and drops it. */
-void engine_fail(struct engine *engine, struct sequence *sequence, enum reason reason);
-
-/* The answer is complete: blocks go, ids stay until FORGET. */
-void engine_end(struct engine *engine, struct sequence *sequence, enum finish finish);
-
-/* What the token just appended ends the sequence with; `banned`: it was not allowed to stop. */
-enum finish engine_finish_reason(const struct engine *engine, const struct sequence *sequence,
-                                 bool banned);
-
-/* What every event ends with: links given up during it are let go, and what may not wait is sent.
- */
-void engine_settle(struct engine *engine);
-
-/* Tokens per second, once a second: also while nothing runs, so that it falls to zero. */
-void engine_rate(struct engine *engine);
-
-/* Something met BUSY. */
-void engine_retry(struct engine *engine);
+/* Something met BUSY: tried again soon. */
+static inline void engine_retry(struct engine *engine) {
+    if (engine->retry_ns == 0)
+        engine->retry_ns = engine->now_ns + ENGINE_RETRY_NS;
+}
 
 /* What the model fixes for sequences with so long a prompt. */
 static inline uint32_t engine_variant(const struct engine *engine, uint32_t n_prompt) {

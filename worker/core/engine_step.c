@@ -1,14 +1,16 @@
 /* A step's way through the engine: planned, begun, layers done, ended. */
-#include "worker/core/engine_state.h"
-
 #include "base/assert.h"
-#include "worker/core/handoff.h"
+#include "worker/core/engine_state.h"
+#include "worker/core/figures.h"
+#include "worker/core/flush.h"
+#include "worker/core/handoff_out.h"
 #include "worker/core/note.h"
+#include "worker/core/retire.h"
+#include "worker/core/run_queue.h"
 #include "worker/core/schedule.h"
-#include "worker/core/session.h"
+#include "worker/core/settle.h"
 
-#define LONG_STEP_US 20000         /* longer ones are announced before they begin */
-#define RATE_NS      1000000000ull /* tokens per second are counted over this */
+#define LONG_STEP_US 20000 /* longer ones are announced before they begin */
 
 void engine_budget(struct engine *engine, uint32_t chunk_tokens) {
     uint32_t most = engine->config.chunk_tokens;
@@ -29,7 +31,7 @@ void engine_plan(struct engine *engine, uint64_t now_ns, struct plan *plan) {
     *plan = (struct plan){.n_rows = engine->n_rows, .rows = engine->rows};
     for (uint32_t i = 0; i < engine->n_rows; i++)
         plan->n_tokens += engine->rows[i].n_tokens;
-    engine_settle(engine);
+    settle_event(engine);
 }
 
 void engine_step_begin(struct engine *engine, uint64_t now_ns, uint32_t us_expected) {
@@ -37,8 +39,8 @@ void engine_step_begin(struct engine *engine, uint64_t now_ns, uint32_t us_expec
     engine->step_begin_ns = now_ns;
     engine->figures.step_us_expected = us_expected;
     if (us_expected >= LONG_STEP_US)
-        session_beat_all(engine);
-    engine_settle(engine);
+        flush_beats(engine);
+    settle_event(engine);
 }
 
 void engine_layers_done(struct engine *engine, uint64_t now_ns, uint32_t layer_begin,
@@ -49,37 +51,16 @@ void engine_layers_done(struct engine *engine, uint64_t now_ns, uint32_t layer_b
         return;
     engine->layers_ready = layer_end;
     engine->figures.progress++; /* slow is not dead: a step that gets on is alive */
-    handoff_pump_all(engine);
-    engine_settle(engine);
-}
-
-static bool is_among(uint32_t id, const uint32_t *ids, uint32_t n) {
-    for (uint32_t i = 0; i < n; i++)
-        if (ids[i] == id)
-            return true;
-    return false;
-}
-
-enum finish engine_finish_reason(const struct engine *engine, const struct sequence *sequence,
-                                 bool banned) {
-    const struct sampling *sampling = &sequence->sampling;
-    uint32_t id = sequence->ids[sequence->n_tokens - 1];
-    if (!banned && is_among(id, sampling->stop_ids, sampling->n_stop_ids))
-        return FINISH_STOP;
-    if (!banned && !sampling->ignore_eos &&
-        is_among(id, engine->config.ends, engine->config.n_ends))
-        return FINISH_STOP;
-    if (sequence_n_output(sequence) >= sampling->max_new || sequence->n_tokens >= engine->context)
-        return FINISH_LENGTH;
-    return FINISH_NONE;
+    handoff_out_pump_all(engine);
+    settle_event(engine);
 }
 
 /* The next token of a sequence whose tokens are all computed. */
 static void take_token(struct engine *engine, struct sequence *sequence,
                        const struct sampled *sampled) {
-    session_mark(engine, sequence);
+    outlet_mark(&engine->outlets, sequence);
     if (!sampled->valid) {
-        engine_end(engine, sequence, FINISH_ERROR);
+        retire_end(engine, sequence, FINISH_ERROR);
         return;
     }
     bool banned = sequence_bans_ends(sequence);
@@ -90,17 +71,17 @@ static void take_token(struct engine *engine, struct sequence *sequence,
     if (sequence->n_tokens == sequence->n_given + 1)
         note_sequence(engine, NOTE_FIRST_TOKEN, sequence, NULL, sequence_n_output(sequence) - 1,
                       (engine->now_ns - sequence->submit_ns) / 1000);
-    enum finish finish = engine_finish_reason(engine, sequence, banned);
+    enum finish finish = retire_reason(engine, sequence, banned);
     if (sequence->phase == PHASE_PREFILL) {
         /* Even a sequence that ends here is handed over: the receiver says so too. */
-        schedule_remove(engine, sequence);
+        run_queue_remove(engine, sequence);
         sequence->state = SEQUENCE_SENDING;
         sequence->finish = finish;
     } else if (finish != FINISH_NONE) {
-        engine_end(engine, sequence, finish);
+        retire_end(engine, sequence, finish);
     } else if (sequence->queue == QUEUE_PREFILL) {
-        schedule_remove(engine, sequence);
-        schedule_decode(engine, sequence);
+        run_queue_remove(engine, sequence);
+        run_queue_decode(engine, sequence);
     }
 }
 
@@ -119,35 +100,8 @@ static struct sequence *finish_row(struct engine *engine, const struct plan_row 
     if (sequence->queue == QUEUE_PREFILL)
         engine->figures.n_prompt_tokens += row->n_tokens;
     sequence_name_blocks(sequence, &engine->cache, engine->config.prefix_key);
-    schedule_account(engine, sequence);
+    run_queue_account(engine, sequence);
     return sequence;
-}
-
-void engine_rate(struct engine *engine) {
-    uint64_t window = engine->now_ns - engine->rate_ns;
-    if (window < RATE_NS)
-        return;
-    engine->figures.tokens_per_s = (uint32_t)(engine->rate_tokens * 1000000000ull / window);
-    engine->rate_tokens = 0;
-    engine->rate_ns = engine->now_ns;
-}
-
-static void count_step(struct engine *engine) {
-    struct load *figures = &engine->figures;
-    uint64_t us = (engine->now_ns - engine->step_begin_ns) / 1000;
-    uint32_t step_us = us > UINT32_MAX ? UINT32_MAX : (uint32_t)us;
-    uint32_t *typical = &figures->step_us_typical;
-    /* A running median: moves towards each step by a sixteenth of itself, at least one. */
-    if (*typical == 0)
-        *typical = step_us;
-    else if (step_us > *typical)
-        *typical += 1 + *typical / 16;
-    else if (step_us < *typical)
-        *typical -= *typical > 16 ? *typical / 16 : 1;
-    figures->step_us_expected = 0;
-    figures->progress++;
-    figures->n_steps++;
-    engine_rate(engine);
 }
 
 void engine_step_end(struct engine *engine, uint64_t now_ns, const struct sampled *sampled) {
@@ -164,6 +118,6 @@ void engine_step_end(struct engine *engine, uint64_t now_ns, const struct sample
             take_token(engine, sequence, token);
     }
     engine->n_rows = 0;
-    count_step(engine);
-    engine_tick(engine, now_ns);
+    figures_step(engine);
+    settle_tick(engine);
 }

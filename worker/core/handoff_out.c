@@ -1,8 +1,8 @@
-/* The sending side of a hand-off. */
-#include "worker/core/handoff.h"
+#include "worker/core/handoff_out.h"
 
-#include "base/assert.h"
-#include "worker/core/session.h"
+#include "worker/core/handoff.h"
+#include "worker/core/post.h"
+#include "worker/core/retire.h"
 
 #include <string.h>
 
@@ -48,7 +48,7 @@ static enum status join_link(struct engine *engine, const struct outlet *router,
     return STATUS_OK;
 }
 
-enum status handoff_submit_out(struct engine *engine, const struct outlet *router,
+enum status handoff_out_submit(struct engine *engine, const struct outlet *router,
                                struct sequence *sequence, const struct submit *submit) {
     const struct xfer *xfer = &submit->xfer;
     struct handoff *handoff = &sequence->handoff;
@@ -77,7 +77,7 @@ enum status handoff_submit_out(struct engine *engine, const struct outlet *route
     return status;
 }
 
-void handoff_open_links(struct engine *engine) {
+void handoff_out_open_links(struct engine *engine) {
     list_each(link, &engine->linkless) {
         struct sequence *sequence = list_entry(link, struct sequence, of_link);
         const struct outlet *router = &engine->outlets.outlets[sequence->outlet];
@@ -85,7 +85,7 @@ void handoff_open_links(struct engine *engine) {
         if (status == STATUS_BUSY)
             engine_retry(engine);
         else if (status != STATUS_OK)
-            engine_fail(engine, sequence, REASON_TRANSFER);
+            retire_fail(engine, sequence, REASON_TRANSFER);
     }
 }
 
@@ -193,7 +193,7 @@ static enum status pump_sequence(struct engine *engine, struct outlet *outlet,
     return status;
 }
 
-void handoff_pump(struct engine *engine, struct outlet *outlet) {
+void handoff_out_pump(struct engine *engine, struct outlet *outlet) {
     if (!outlet->ready || outlet->broken || outlet->kind != OUTLET_KV_OUT)
         return;
     list_each(link, &outlet->transfers) {
@@ -208,10 +208,10 @@ void handoff_pump(struct engine *engine, struct outlet *outlet) {
     }
 }
 
-void handoff_pump_all(struct engine *engine) {
+void handoff_out_pump_all(struct engine *engine) {
     for (uint32_t i = 0; i < engine->outlets.n_outlets; i++)
         if (engine->outlets.outlets[i].kind == OUTLET_KV_OUT)
-            handoff_pump(engine, &engine->outlets.outlets[i]);
+            handoff_out_pump(engine, &engine->outlets.outlets[i]);
 }
 
 /* The transfer that the receiver speaks of; otherwise it is told that there is none. */
@@ -222,17 +222,18 @@ static struct sequence *find_transfer(struct engine *engine, struct outlet *outl
         sequence->handoff.outlet == outlet_index(&engine->outlets, outlet))
         return sequence;
     engine->figures.n_stale_dropped++;
-    handoff_post_end(engine, outlet, MESSAGE_ABORT, transfer_id, gen, REASON_UNKNOWN);
+    post_transfer_end(engine, outlet, MESSAGE_ABORT, transfer_id, gen, REASON_UNKNOWN);
     return NULL;
 }
 
-void handoff_chunk_ack(struct engine *engine, struct outlet *outlet, const struct chunk_ack *ack) {
+void handoff_out_chunk_ack(struct engine *engine, struct outlet *outlet,
+                           const struct chunk_ack *ack) {
     struct sequence *sequence = find_transfer(engine, outlet, ack->transfer_id, ack->gen);
     if (!sequence)
         return;
     struct handoff *handoff = &sequence->handoff;
     if (ack->n_done > handoff->n_pushed) {
-        engine_fail(engine, sequence, REASON_TRANSFER); /* acknowledges what was never sent */
+        retire_fail(engine, sequence, REASON_TRANSFER); /* acknowledges what was never sent */
         return;
     }
     /* Absolute counts: an old or repeated acknowledgement changes nothing. */
@@ -240,11 +241,18 @@ void handoff_chunk_ack(struct engine *engine, struct outlet *outlet, const struc
         outlet->n_in_flight -= ack->n_done - handoff->n_acked;
         handoff->n_acked = ack->n_done;
     }
-    handoff_pump(engine, outlet);
+    handoff_out_pump(engine, outlet);
 }
 
-void handoff_commit_ack(struct engine *engine, struct outlet *outlet,
-                        const struct transfer_end *end) {
+void handoff_out_done(struct engine *engine, struct sequence *sequence) {
+    engine->figures.n_handoffs_out++;
+    handoff_note(engine, NOTE_HANDED_OVER, sequence, NULL);
+    handoff_end(engine, sequence, REASON_NONE);
+    retire_end(engine, sequence, sequence->finish);
+}
+
+void handoff_out_commit_ack(struct engine *engine, struct outlet *outlet,
+                            const struct transfer_end *end) {
     /* Forgotten meanwhile by the router, who heard of it first: both sides are done. */
     if (!handoff_find(engine, HANDOFF_OUT, end->transfer_id))
         return;
@@ -252,12 +260,9 @@ void handoff_commit_ack(struct engine *engine, struct outlet *outlet,
     if (!sequence)
         return;
     if (!sequence->handoff.commit_sent) {
-        engine_fail(engine, sequence, REASON_TRANSFER);
+        retire_fail(engine, sequence, REASON_TRANSFER);
         return;
     }
-    engine->figures.n_handoffs_out++;
-    handoff_note(engine, NOTE_HANDED_OVER, sequence, NULL);
-    handoff_end(engine, sequence, REASON_NONE);
-    engine_end(engine, sequence, sequence->finish);
-    handoff_pump(engine, outlet);
+    handoff_out_done(engine, sequence);
+    handoff_out_pump(engine, outlet);
 }

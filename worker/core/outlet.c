@@ -1,6 +1,7 @@
 #include "worker/core/outlet.h"
 
 #include "base/assert.h"
+#include "worker/core/sequence.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -149,4 +150,15 @@ bool outlet_flush(struct outlet_table *table, struct outlet *outlet,
         outlet->n_posts--;
     }
     return !outlet->broken;
+}
+
+void outlet_adopt(struct outlet_table *table, struct outlet *router, struct sequence *sequence) {
+    sequence->outlet = outlet_index(table, router);
+    list_push_back(&router->sequences, &sequence->of_session);
+}
+
+void outlet_mark(struct outlet_table *table, struct sequence *sequence) {
+    if (sequence->outlet == OUTLET_NONE || !list_empty(&sequence->dirty))
+        return;
+    list_push_back(&table->outlets[sequence->outlet].dirty, &sequence->dirty);
 }

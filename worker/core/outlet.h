@@ -14,6 +14,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct sequence;
+
 #define OUTLET_NONE UINT32_MAX
 
 enum outlet_kind { OUTLET_FREE, OUTLET_ROUTER, OUTLET_KV_IN, OUTLET_KV_OUT };
@@ -98,6 +100,12 @@ bool outlet_flush(struct outlet_table *table, struct outlet *outlet,
 
 /* Marks a link as given up. `why` is a constant for the log, or NULL. */
 void outlet_break(struct outlet_table *table, struct outlet *outlet, const char *why);
+
+/* The sequence belongs to this router from now on. */
+void outlet_adopt(struct outlet_table *table, struct outlet *router, struct sequence *sequence);
+
+/* The sequence has tokens or an end that its router does not know. */
+void outlet_mark(struct outlet_table *table, struct sequence *sequence);
 
 static inline uint32_t outlet_index(const struct outlet_table *table, const struct outlet *outlet) {
     return (uint32_t)(outlet - table->outlets);

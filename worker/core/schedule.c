@@ -3,6 +3,8 @@
 #include "base/assert.h"
 #include "worker/core/block_hash.h"
 #include "worker/core/note.h"
+#include "worker/core/retire.h"
+#include "worker/core/run_queue.h"
 
 struct budget {
     uint32_t n_tokens;
@@ -14,64 +16,10 @@ static uint32_t min_u32(uint32_t a, uint32_t b) {
     return a < b ? a : b;
 }
 
-void schedule_account(struct engine *engine, struct sequence *sequence) {
-    bool queued = sequence->queue == QUEUE_WAITING || sequence->queue == QUEUE_PREFILL;
-    uint32_t n = queued ? sequence->n_tokens - sequence->n_computed : 0;
-    engine->schedule.n_queued += n - sequence->n_queued;
-    sequence->n_queued = n;
-}
-
-static void enter(struct engine *engine, struct sequence *sequence, enum queue queue) {
-    ASSERT(sequence->queue == QUEUE_NONE);
-    if (sequence->ready_ns == 0)
-        sequence->ready_ns = engine->now_ns;
-    sequence->queue = queue;
-    sequence->state = queue == QUEUE_WAITING ? SEQUENCE_WAITING : SEQUENCE_RUNNING;
-    engine->schedule.n_waiting += queue == QUEUE_WAITING;
-    engine->schedule.n_prefill += queue == QUEUE_PREFILL;
-    engine->schedule.n_decode += queue == QUEUE_DECODE;
-    schedule_account(engine, sequence);
-}
-
-void schedule_remove(struct engine *engine, struct sequence *sequence) {
-    engine->schedule.n_waiting -= sequence->queue == QUEUE_WAITING;
-    engine->schedule.n_prefill -= sequence->queue == QUEUE_PREFILL;
-    engine->schedule.n_decode -= sequence->queue == QUEUE_DECODE;
-    sequence->queue = QUEUE_NONE;
-    list_remove(&sequence->at);
-    schedule_account(engine, sequence);
-}
-
-/* Does a run before b? */
-static bool before(const struct sequence *a, const struct sequence *b) {
-    if (a->priority != b->priority)
-        return a->priority < b->priority;
-    return a->arrival < b->arrival;
-}
-
-void schedule_wait(struct engine *engine, struct sequence *sequence) {
-    struct list *at = &engine->schedule.waiting;
-    if (sequence->arrival == 0)
-        sequence->arrival = ++engine->schedule.n_arrivals;
-    sequence->blocked = false;
-    while (at->prev != &engine->schedule.waiting &&
-           before(sequence, list_entry(at->prev, struct sequence, at)))
-        at = at->prev;
-    list_insert_before(at, &sequence->at);
-    enter(engine, sequence, QUEUE_WAITING);
-}
-
-void schedule_decode(struct engine *engine, struct sequence *sequence) {
-    if (sequence->arrival == 0)
-        sequence->arrival = ++engine->schedule.n_arrivals;
-    list_push_back(&engine->schedule.decode, &sequence->at);
-    enter(engine, sequence, QUEUE_DECODE);
-}
-
 static struct sequence *newest_of(struct list *head, struct sequence *newest) {
     list_each(link, head) {
         struct sequence *sequence = list_entry(link, struct sequence, at);
-        if (!newest || before(newest, sequence))
+        if (!newest || run_queue_before(newest, sequence))
             newest = sequence;
     }
     return newest;
@@ -86,10 +34,10 @@ static void preempt(struct engine *engine, struct sequence *sequence, const stru
                     const char *reason, uint32_t n_missing) {
     ASSERT(!sequence->in_step);
     note_preempted(engine, sequence, other, reason, n_missing);
-    schedule_remove(engine, sequence);
+    run_queue_remove(engine, sequence);
     sequence_give_blocks(sequence, &engine->cache);
     engine->figures.n_preemptions++;
-    schedule_wait(engine, sequence);
+    run_queue_wait(engine, sequence);
 }
 
 /* A block for the token that is computed next. Answers false when the sequence had to go itself. */
@@ -164,8 +112,10 @@ static void plan_decode(struct engine *engine, struct budget *budget, uint32_t n
     }
 }
 
-uint32_t schedule_match(const struct engine *engine, const struct sequence *sequence,
-                        uint32_t n_max, struct map_key *last, uint32_t *n_unused) {
+/* Finds the longest prefix of the ids in the cache, at most `n_max` blocks: writes the blocks and
+ * the last one's name, counts those that nobody holds now. Holds nothing. */
+static uint32_t match_prefix(const struct engine *engine, const struct sequence *sequence,
+                             uint32_t n_max, struct map_key *last, uint32_t *n_unused) {
     struct map_key key = BLOCK_HASH_START;
     uint32_t n = 0;
     *last = key;
@@ -179,24 +129,6 @@ uint32_t schedule_match(const struct engine *engine, const struct sequence *sequ
         sequence->blocks[n++] = block;
         *last = key;
         *n_unused += engine->pool.states[block] == KV_CACHED;
-    }
-    return n;
-}
-
-static bool is_full(const struct engine *engine) {
-    return engine->schedule.n_prefill + engine->schedule.n_decode >= engine->config.max_batch;
-}
-
-bool schedule_takes_more(const struct engine *engine) {
-    return engine->schedule.n_waiting == 0 || !is_full(engine);
-}
-
-uint32_t schedule_headroom(const struct engine *engine) {
-    const struct schedule *schedule = &engine->schedule;
-    uint32_t n = schedule->n_decode;
-    if (!list_empty(&schedule->waiting)) {
-        const struct sequence *first = list_entry(schedule->waiting.next, struct sequence, at);
-        n += first->blocked ? engine_blocks_for(engine, first->n_tokens) : 0;
     }
     return n;
 }
@@ -218,7 +150,7 @@ static enum status admit(struct engine *engine, struct sequence *sequence) {
     uint32_t n_unused;
     uint32_t n_need = engine_blocks_for(engine, sequence->n_tokens);
     uint32_t n_max = (sequence->n_tokens - 1) / engine->config.block_tokens;
-    uint32_t n_hits = schedule_match(engine, sequence, n_max, &last, &n_unused);
+    uint32_t n_hits = match_prefix(engine, sequence, n_max, &last, &n_unused);
     bool alone = engine->schedule.n_prefill + engine->schedule.n_decode == 0;
     uint32_t n_spare = alone ? 0 : engine->schedule.n_decode;
     uint32_t n_wanted = n_need - n_hits + n_unused + n_spare;
@@ -238,14 +170,13 @@ static enum status admit(struct engine *engine, struct sequence *sequence) {
                           n_hits > 0 ? sequence->blocks[n_hits - 1] : KV_POOL_NO_BLOCK, KV_USED,
                           sequence->blocks + n_hits);
     ASSERT(status == STATUS_OK);
-    schedule_remove(engine, sequence);
+    run_queue_remove(engine, sequence);
     sequence->n_blocks = n_need;
     sequence->n_hashed = n_hits;
     sequence->hashed = last;
     sequence->n_computed = n_hits * engine->config.block_tokens;
     count_prefix(engine, sequence, sequence->n_computed);
-    list_push_back(&engine->schedule.prefill, &sequence->at);
-    enter(engine, sequence, QUEUE_PREFILL);
+    run_queue_prefill(engine, sequence);
     return STATUS_OK;
 }
 
@@ -261,12 +192,12 @@ static struct sequence *next_waiting(struct engine *engine) {
 }
 
 static void plan_waiting(struct engine *engine, struct budget *budget) {
-    while (budget->n_tokens > 0 && budget->n_rows > 0 && !is_full(engine)) {
+    while (budget->n_tokens > 0 && budget->n_rows > 0 && !run_queue_is_full(engine)) {
         struct sequence *sequence = next_waiting(engine);
         if (!sequence)
             return;
         if (sequence->deadline_ns && sequence->deadline_ns <= engine->now_ns) {
-            engine_fail(engine, sequence, REASON_CANCELLED);
+            retire_fail(engine, sequence, REASON_CANCELLED);
             continue;
         }
         /* Nobody overtakes the first: a long prompt would wait for ever. */
@@ -300,7 +231,8 @@ static void make_way(struct engine *engine) {
 static uint32_t decode_share(struct engine *engine, const struct budget *budget) {
     struct schedule *schedule = &engine->schedule;
     uint32_t n_max = min_u32(budget->n_rows, budget->n_tokens);
-    bool pending = !list_empty(&schedule->prefill) || (!is_full(engine) && next_waiting(engine));
+    bool pending =
+        !list_empty(&schedule->prefill) || (!run_queue_is_full(engine) && next_waiting(engine));
     if (!pending || schedule->n_decode < n_max)
         return n_max;
     if (n_max > 1)
@@ -317,7 +249,7 @@ void schedule_plan(struct engine *engine) {
     plan_prefill(engine, &budget);
     if (!budget.preempted)
         plan_waiting(engine, &budget);
-    /* Never an empty step while something could run: nobody might call again before an event. */
+    /* Never an empty step while something could run: nobody might call again run_queue_before an event. */
     if (engine->n_rows == 0)
         plan_decode(engine, &budget, min_u32(budget.n_rows, budget.n_tokens));
     if (engine->n_rows == 0)

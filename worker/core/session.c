@@ -1,52 +1,20 @@
 #include "worker/core/session.h"
 
-#include "base/assert.h"
-#include "worker/core/handoff.h"
+#include "worker/core/flush.h"
+#include "worker/core/handoff_in.h"
+#include "worker/core/handoff_out.h"
 #include "worker/core/note.h"
-#include "worker/core/schedule.h"
+#include "worker/core/post.h"
+#include "worker/core/reserve.h"
+#include "worker/core/retire.h"
+#include "worker/core/run_queue.h"
 
 #include <string.h>
-
-void session_adopt(struct engine *engine, struct outlet *router, struct sequence *sequence) {
-    sequence->outlet = outlet_index(&engine->outlets, router);
-    list_push_back(&router->sequences, &sequence->of_session);
-}
-
-void session_mark(struct engine *engine, struct sequence *sequence) {
-    if (sequence->outlet == OUTLET_NONE || !list_empty(&sequence->dirty))
-        return;
-    list_push_back(&engine->outlets.outlets[sequence->outlet].dirty, &sequence->dirty);
-}
-
-static void post_failed(struct engine *engine, struct outlet *outlet, struct request_id req,
-                        uint32_t attempt, enum phase phase, enum reason reason) {
-    struct post post = {.type = MESSAGE_FAILED};
-    post.u.failed =
-        (struct failed){.req = req, .attempt = attempt, .phase = phase, .reason = reason};
-    outlet_post(&engine->outlets, outlet, &engine->sink, &post);
-}
-
-void session_post_failed(struct engine *engine, const struct sequence *sequence,
-                         enum reason reason) {
-    if (sequence->outlet == OUTLET_NONE)
-        return;
-    post_failed(engine, &engine->outlets.outlets[sequence->outlet], sequence->req,
-                sequence->attempt, sequence->phase, reason);
-}
-
-void session_post_reset(struct engine *engine, uint32_t link, uint64_t session,
-                        enum reason reason) {
-    struct message message = {.type = MESSAGE_RESET, .session = session};
-    message.u.reset.reason = reason;
-    engine->figures.n_stale_dropped++;
-    /* Not kept when it meets BUSY: the next message of that session asks for it again. */
-    (void)engine->sink.send(engine->sink.context, link, &message);
-}
 
 void session_drop(struct engine *engine, struct outlet *outlet) {
     struct list *first;
     while ((first = list_first(&outlet->sequences)) != NULL)
-        engine_drop(engine, list_entry(first, struct sequence, of_session), REASON_CANCELLED);
+        retire_drop(engine, list_entry(first, struct sequence, of_session), REASON_CANCELLED);
     outlet_give(&engine->outlets, outlet);
 }
 
@@ -64,13 +32,13 @@ void session_hello(struct engine *engine, uint32_t link, const struct message *m
     const struct hello *hello = &message->u.hello;
     struct outlet *outlet = outlet_find(&engine->outlets, link);
     if (outlet && outlet->kind == OUTLET_ROUTER && outlet->session == hello->session)
-        return; /* said before */
+        return; /* said run_queue_before */
     if (outlet && outlet->kind != OUTLET_ROUTER) {
-        session_post_reset(engine, link, hello->session, REASON_INVALID);
+        post_reset(engine, link, hello->session, REASON_INVALID);
         return;
     }
     if (hello->major != PROTO_MAJOR) {
-        session_post_reset(engine, link, hello->session, REASON_MISMATCH);
+        post_reset(engine, link, hello->session, REASON_MISMATCH);
         return;
     }
     if (outlet)
@@ -83,7 +51,7 @@ void session_hello(struct engine *engine, uint32_t link, const struct message *m
     }
     outlet = outlet_take(&engine->outlets, OUTLET_ROUTER, link);
     if (!outlet) {
-        session_post_reset(engine, link, hello->session, REASON_BUSY);
+        post_reset(engine, link, hello->session, REASON_BUSY);
         return;
     }
     if (engine->contested_router == hello->router_id)
@@ -97,7 +65,7 @@ void session_hello(struct engine *engine, uint32_t link, const struct message *m
     outlet->beat_ns = engine->now_ns;
     outlet->digest_ns = engine->now_ns + 1000000000ull;
     outlet->welcome_due = true;
-    session_flush(engine);
+    flush_all(engine);
 }
 
 /* This session's sequence of a request, or NULL. */
@@ -123,16 +91,16 @@ static enum reason submit_new(struct engine *engine, struct outlet *outlet,
         return REASON_BUSY;
     sequence_fill(&engine->sequences, sequence, submit, engine_variant(engine, submit->n_prompt),
                   engine->now_ns);
-    session_adopt(engine, outlet, sequence);
+    outlet_adopt(&engine->outlets, outlet, sequence);
     if (submit->phase == PHASE_PREFILL) {
-        enum status status = handoff_submit_out(engine, outlet, sequence, submit);
+        enum status status = handoff_out_submit(engine, outlet, sequence, submit);
         if (status != STATUS_OK) {
-            engine_drop(engine, sequence, REASON_NONE);
+            retire_drop(engine, sequence, REASON_NONE);
             return status == STATUS_INVALID ? REASON_INVALID : REASON_TRANSFER;
         }
     }
     note_sequence(engine, NOTE_SUBMITTED, sequence, NULL, submit->n_prompt, submit->n_tokens);
-    schedule_wait(engine, sequence);
+    run_queue_wait(engine, sequence);
     return REASON_NONE;
 }
 
@@ -145,15 +113,15 @@ static void submit_request(struct engine *engine, struct outlet *outlet,
     else if (tombstones_has(&engine->tombstones, submit->req, submit->attempt))
         reason = REASON_CANCELLED;
     if (reason == REASON_NONE && sequence && submit->attempt > sequence->attempt) {
-        engine_drop(engine, sequence, REASON_STALE);
+        retire_drop(engine, sequence, REASON_STALE);
         sequence = NULL;
     }
     if (reason == REASON_NONE && sequence && submit->phase == PHASE_DECODE) {
-        handoff_submit_in(engine, outlet, submit);
+        handoff_in_submit(engine, outlet, submit);
         return;
     }
     if (reason == REASON_NONE && sequence)
-        return; /* said before */
+        return; /* said run_queue_before */
     if (reason == REASON_NONE && sequence_check_submit(submit, engine->config.n_vocab) != STATUS_OK)
         reason = REASON_INVALID;
     if (reason == REASON_NONE && submit->phase == PHASE_DECODE)
@@ -179,14 +147,10 @@ static void forget(struct engine *engine, struct outlet *outlet, const struct fo
         struct sequence *sequence = find_own(engine, outlet, message->attempts[i].req);
         bool found = sequence && sequence->attempt == message->attempts[i].attempt;
         /* The router has heard the receiver decode: as good as its acknowledgement. */
-        if (found && sequence->handoff.side == HANDOFF_OUT && sequence->handoff.commit_sent) {
-            engine->figures.n_handoffs_out++;
-            handoff_note(engine, NOTE_HANDED_OVER, sequence, NULL);
-            handoff_end(engine, sequence, REASON_NONE);
-            engine_end(engine, sequence, sequence->finish);
-        }
+        if (found && sequence->handoff.side == HANDOFF_OUT && sequence->handoff.commit_sent)
+            handoff_out_done(engine, sequence);
         if (found)
-            engine_drop(engine, sequence, REASON_CANCELLED);
+            retire_drop(engine, sequence, REASON_CANCELLED);
         leave_tombstone(engine, outlet, message->attempts[i].req, message->attempts[i].attempt);
     }
 }
@@ -207,14 +171,14 @@ static void resend(struct engine *engine, struct outlet *outlet, const struct re
         sequence->n_sent = from;
     sequence->finish_sent = false;
     if (sequence->n_sent < sequence->n_tokens || sequence->finish != FINISH_NONE)
-        session_mark(engine, sequence);
+        outlet_mark(&engine->outlets, sequence);
     engine->flush_due = true;
 }
 
 static void cancel(struct engine *engine, struct outlet *outlet, const struct cancel *message) {
     struct sequence *sequence = find_own(engine, outlet, message->req);
     if (sequence && sequence->attempt <= message->attempt)
-        engine_drop(engine, sequence, REASON_CANCELLED);
+        retire_drop(engine, sequence, REASON_CANCELLED);
     leave_tombstone(engine, outlet, message->req, message->attempt);
     /* Also where there is nothing: the router wants to know that nothing is left. */
     struct post post = {.type = MESSAGE_CANCELLED};
@@ -248,7 +212,7 @@ static void drain(struct engine *engine, const struct drain *message) {
             return;
         engine->draining = false;
         engine->drain_ns = 0;
-        session_beat_all(engine); /* routers look for READY */
+        flush_beats(engine); /* routers look for READY */
         return;
     }
     if (message->order == DRAIN_EXIT)
@@ -261,12 +225,12 @@ static void drain(struct engine *engine, const struct drain *message) {
     if (engine->draining)
         return;
     engine->draining = true;
-    session_beat_all(engine);
+    flush_beats(engine);
 }
 
 void session_message(struct engine *engine, struct outlet *outlet, const struct message *message) {
     if (message->session != outlet->session) {
-        session_post_reset(engine, outlet->link, message->session, REASON_STALE);
+        post_reset(engine, outlet->link, message->session, REASON_STALE);
         return;
     }
     outlet->heard_ns = engine->now_ns;
@@ -281,7 +245,7 @@ void session_message(struct engine *engine, struct outlet *outlet, const struct 
         engine->flush_due = true;
         break;
     case MESSAGE_RESERVE:
-        handoff_reserve(engine, outlet, &message->u.reserve);
+        reserve_request(engine, outlet, &message->u.reserve);
         break;
     case MESSAGE_SUBMIT:
         submit_request(engine, outlet, &message->u.submit);

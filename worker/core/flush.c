@@ -1,7 +1,6 @@
-/* What goes to the routers: introductions, tokens, signs of life, digests. */
-#include "worker/core/session.h"
+#include "worker/core/flush.h"
 
-#include "base/assert.h"
+#include "worker/core/figures.h"
 
 #define BEAT_NS   100000000ull  /* at least so often a router hears from this worker */
 #define DIGEST_NS 1000000000ull /* so often it hears what is held for it */
@@ -78,13 +77,14 @@ static void note_sent(struct engine *engine, uint32_t n_entries) {
 static enum status send_steps(struct engine *engine, struct outlet *outlet) {
     while (!list_empty(&outlet->dirty)) {
         struct step_room room = {0};
-        list_each(link,
-                  &outlet->dirty) if (!add_entries(engine, list_entry(link, struct sequence, dirty),
-                                                   &room)) break;
+        list_each(link, &outlet->dirty) {
+            if (!add_entries(engine, list_entry(link, struct sequence, dirty), &room))
+                break;
+        }
         struct message message = {.type = MESSAGE_STEP, .session = outlet->session};
         message.u.step.n = room.n_entries;
         message.u.step.entries = engine->entries;
-        engine_load(engine, &message.u.step.load);
+        figures_load(engine, &message.u.step.load);
         TRY(engine->sink.send(engine->sink.context, outlet->link, &message));
         outlet->beat_ns = engine->now_ns + BEAT_NS;
         note_sent(engine, room.n_entries);
@@ -96,7 +96,7 @@ static enum status send_welcome(struct engine *engine, struct outlet *outlet) {
     struct message message = {.type = MESSAGE_WELCOME, .session = outlet->session};
     message.u.welcome = engine->config.welcome;
     message.u.welcome.state = engine->draining ? WORKER_DRAINING : WORKER_READY;
-    engine_load(engine, &message.u.welcome.load);
+    figures_load(engine, &message.u.welcome.load);
     TRY(engine->sink.send(engine->sink.context, outlet->link, &message));
     outlet->welcome_due = false;
     outlet->beat_ns = engine->now_ns + BEAT_NS;
@@ -107,7 +107,7 @@ static enum status send_beat(struct engine *engine, struct outlet *outlet) {
     struct message message = {.type = MESSAGE_BEAT, .session = outlet->session};
     message.u.beat.t_ns = outlet->ping_t_ns;
     message.u.beat.state = engine->draining ? WORKER_DRAINING : WORKER_READY;
-    engine_load(engine, &message.u.beat.load);
+    figures_load(engine, &message.u.beat.load);
     TRY(engine->sink.send(engine->sink.context, outlet->link, &message));
     outlet->beat_ns = engine->now_ns + BEAT_NS;
     return STATUS_OK;
@@ -133,7 +133,7 @@ static enum status send_digest(struct engine *engine, struct outlet *outlet) {
 }
 
 /* In this order: nothing overtakes the introduction, a sign of life does not starve behind a
- * backlog, and what ended early is said before tokens. */
+ * backlog, and what ended early is said run_queue_before tokens. */
 static enum status flush_outlet(struct engine *engine, struct outlet *outlet) {
     if (outlet->welcome_due)
         TRY(send_welcome(engine, outlet));
@@ -151,7 +151,7 @@ static enum status flush_outlet(struct engine *engine, struct outlet *outlet) {
     return STATUS_OK;
 }
 
-void session_flush(struct engine *engine) {
+void flush_all(struct engine *engine) {
     engine->flush_due = false;
     for (uint32_t i = 0; i < engine->outlets.n_outlets; i++) {
         struct outlet *outlet = &engine->outlets.outlets[i];
@@ -165,14 +165,14 @@ void session_flush(struct engine *engine) {
     }
 }
 
-void session_beat_all(struct engine *engine) {
+void flush_beats(struct engine *engine) {
     for (uint32_t i = 0; i < engine->outlets.n_outlets; i++)
         if (engine->outlets.outlets[i].kind == OUTLET_ROUTER)
             engine->outlets.outlets[i].beat_ns = engine->now_ns;
-    session_flush(engine);
+    flush_all(engine);
 }
 
-void session_tick(struct engine *engine) {
+void flush_tick(struct engine *engine) {
     for (uint32_t i = 0; i < engine->outlets.n_outlets; i++) {
         struct outlet *outlet = &engine->outlets.outlets[i];
         if (outlet->kind == OUTLET_ROUTER &&
@@ -180,7 +180,7 @@ void session_tick(struct engine *engine) {
             outlet_break(&engine->outlets, outlet, "router_silent");
         }
     }
-    session_flush(engine);
+    flush_all(engine);
 }
 
 /* What is overdue because it met BUSY is tried again at the retry, not at once and again at once.
@@ -189,7 +189,7 @@ static uint64_t when_due(const struct engine *engine, uint64_t at_ns) {
     return at_ns <= engine->now_ns && engine->retry_ns ? engine->retry_ns : at_ns;
 }
 
-uint64_t session_deadline(const struct engine *engine) {
+uint64_t flush_deadline(const struct engine *engine) {
     uint64_t deadline = UINT64_MAX;
     for (uint32_t i = 0; i < engine->outlets.n_outlets; i++) {
         const struct outlet *outlet = &engine->outlets.outlets[i];

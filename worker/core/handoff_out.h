@@ -1,0 +1,20 @@
+/* worker/core/handoff_out.h: the sending side of a hand-off. Engine thread only. */
+#pragma once
+
+#include "worker/core/engine_state.h"
+
+/* `sequence` was filled from this Submit; STATUS_INVALID, STATUS_CONFLICT (transfer id in use),
+ * STATUS_NOT_FOUND (peer unknown), STATUS_CLOSED (no link to it). */
+NODISCARD enum status handoff_out_submit(struct engine *engine, const struct outlet *router,
+                                         struct sequence *sequence, const struct submit *submit);
+void handoff_out_chunk_ack(struct engine *engine, struct outlet *outlet,
+                           const struct chunk_ack *ack);
+void handoff_out_commit_ack(struct engine *engine, struct outlet *outlet,
+                            const struct transfer_end *end);
+
+/* The receiver has it all, by its own word or the router's: the sequence has ended here. */
+void handoff_out_done(struct engine *engine, struct sequence *sequence);
+
+void handoff_out_pump(struct engine *engine, struct outlet *outlet); /* pushes what may be pushed */
+void handoff_out_pump_all(struct engine *engine);
+void handoff_out_open_links(struct engine *engine); /* those that met BUSY before */

@@ -1,0 +1,68 @@
+#include "worker/core/retire.h"
+
+#include "base/assert.h"
+#include "worker/core/handoff.h"
+#include "worker/core/note.h"
+#include "worker/core/post.h"
+#include "worker/core/run_queue.h"
+
+void retire_drop(struct engine *engine, struct sequence *sequence, enum reason reason) {
+    if (sequence->dead)
+        return;
+    handoff_end(engine, sequence, reason);
+    if (sequence->state == SEQUENCE_ENDED)
+        note_sequence(engine, NOTE_FORGOTTEN, sequence, NULL, sequence_n_output(sequence), 0);
+    else if (reason != REASON_NONE) /* else it was never taken */
+        note_sequence(engine, NOTE_GIVEN_UP, sequence, reason_name(reason),
+                      sequence_n_output(sequence), 0);
+    if (sequence->queue != QUEUE_NONE)
+        run_queue_remove(engine, sequence);
+    list_remove(&sequence->of_session);
+    list_remove(&sequence->dirty);
+    sequence_unname(&engine->sequences, sequence);
+    sequence->outlet = OUTLET_NONE;
+    if (sequence->in_step) {
+        /* The forward pass still reads its ids and writes its blocks. */
+        sequence->dead = true;
+        return;
+    }
+    sequence_give_blocks(sequence, &engine->cache);
+    sequence_give(&engine->sequences, sequence);
+}
+
+void retire_fail(struct engine *engine, struct sequence *sequence, enum reason reason) {
+    post_sequence_failed(engine, sequence, reason);
+    retire_drop(engine, sequence, reason);
+}
+
+void retire_end(struct engine *engine, struct sequence *sequence, enum finish finish) {
+    ASSERT(!sequence->in_step);
+    handoff_end(engine, sequence, REASON_NUMERICS);
+    if (sequence->queue != QUEUE_NONE)
+        run_queue_remove(engine, sequence);
+    sequence_give_blocks(sequence, &engine->cache);
+    sequence->finish = finish;
+    sequence->state = SEQUENCE_ENDED;
+    note_sequence(engine, NOTE_ENDED, sequence, NULL, sequence_n_output(sequence), 0);
+}
+
+static bool is_among(uint32_t id, const uint32_t *ids, uint32_t n) {
+    for (uint32_t i = 0; i < n; i++)
+        if (ids[i] == id)
+            return true;
+    return false;
+}
+
+enum finish retire_reason(const struct engine *engine, const struct sequence *sequence,
+                          bool banned) {
+    const struct sampling *sampling = &sequence->sampling;
+    uint32_t id = sequence->ids[sequence->n_tokens - 1];
+    if (!banned && is_among(id, sampling->stop_ids, sampling->n_stop_ids))
+        return FINISH_STOP;
+    if (!banned && !sampling->ignore_eos &&
+        is_among(id, engine->config.ends, engine->config.n_ends))
+        return FINISH_STOP;
+    if (sequence_n_output(sequence) >= sampling->max_new || sequence->n_tokens >= engine->context)
+        return FINISH_LENGTH;
+    return FINISH_NONE;
+}

@@ -1,0 +1,79 @@
+#include "worker/core/run_queue.h"
+
+#include "base/assert.h"
+
+void run_queue_account(struct engine *engine, struct sequence *sequence) {
+    bool queued = sequence->queue == QUEUE_WAITING || sequence->queue == QUEUE_PREFILL;
+    uint32_t n = queued ? sequence->n_tokens - sequence->n_computed : 0;
+    engine->schedule.n_queued += n - sequence->n_queued;
+    sequence->n_queued = n;
+}
+
+static void enter(struct engine *engine, struct sequence *sequence, enum queue queue) {
+    ASSERT(sequence->queue == QUEUE_NONE);
+    if (sequence->ready_ns == 0)
+        sequence->ready_ns = engine->now_ns;
+    sequence->queue = queue;
+    sequence->state = queue == QUEUE_WAITING ? SEQUENCE_WAITING : SEQUENCE_RUNNING;
+    engine->schedule.n_waiting += queue == QUEUE_WAITING;
+    engine->schedule.n_prefill += queue == QUEUE_PREFILL;
+    engine->schedule.n_decode += queue == QUEUE_DECODE;
+    run_queue_account(engine, sequence);
+}
+
+void run_queue_remove(struct engine *engine, struct sequence *sequence) {
+    engine->schedule.n_waiting -= sequence->queue == QUEUE_WAITING;
+    engine->schedule.n_prefill -= sequence->queue == QUEUE_PREFILL;
+    engine->schedule.n_decode -= sequence->queue == QUEUE_DECODE;
+    sequence->queue = QUEUE_NONE;
+    list_remove(&sequence->at);
+    run_queue_account(engine, sequence);
+}
+
+bool run_queue_before(const struct sequence *a, const struct sequence *b) {
+    if (a->priority != b->priority)
+        return a->priority < b->priority;
+    return a->arrival < b->arrival;
+}
+
+void run_queue_wait(struct engine *engine, struct sequence *sequence) {
+    struct list *at = &engine->schedule.waiting;
+    if (sequence->arrival == 0)
+        sequence->arrival = ++engine->schedule.n_arrivals;
+    sequence->blocked = false;
+    while (at->prev != &engine->schedule.waiting &&
+           run_queue_before(sequence, list_entry(at->prev, struct sequence, at)))
+        at = at->prev;
+    list_insert_before(at, &sequence->at);
+    enter(engine, sequence, QUEUE_WAITING);
+}
+
+void run_queue_prefill(struct engine *engine, struct sequence *sequence) {
+    list_push_back(&engine->schedule.prefill, &sequence->at);
+    enter(engine, sequence, QUEUE_PREFILL);
+}
+
+void run_queue_decode(struct engine *engine, struct sequence *sequence) {
+    if (sequence->arrival == 0)
+        sequence->arrival = ++engine->schedule.n_arrivals;
+    list_push_back(&engine->schedule.decode, &sequence->at);
+    enter(engine, sequence, QUEUE_DECODE);
+}
+
+bool run_queue_is_full(const struct engine *engine) {
+    return engine->schedule.n_prefill + engine->schedule.n_decode >= engine->config.max_batch;
+}
+
+bool run_queue_takes_more(const struct engine *engine) {
+    return engine->schedule.n_waiting == 0 || !run_queue_is_full(engine);
+}
+
+uint32_t run_queue_headroom(const struct engine *engine) {
+    const struct schedule *schedule = &engine->schedule;
+    uint32_t n = schedule->n_decode;
+    if (!list_empty(&schedule->waiting)) {
+        const struct sequence *first = list_entry(schedule->waiting.next, struct sequence, at);
+        n += first->blocked ? engine_blocks_for(engine, first->n_tokens) : 0;
+    }
+    return n;
+}

@@ -1,0 +1,36 @@
+/* worker/core/run_queue.h: where a sequence stands: waiting, computing its prompt, or decoding.
+ *
+ * Those that wait stand by priority, then arrival. The lists and their counts lie in
+ * engine->schedule; schedule.c chooses from them. Engine thread only. */
+#pragma once
+
+#include "worker/core/engine_state.h"
+
+/* A new sequence, or one that was preempted, waits for its turn. */
+void run_queue_wait(struct engine *engine, struct sequence *sequence);
+
+/* Its blocks are there: its prompt is computed from the next step on. */
+void run_queue_prefill(struct engine *engine, struct sequence *sequence);
+
+/* All but its last token is computed and its blocks are there: decodes from the next step on. */
+void run_queue_decode(struct engine *engine, struct sequence *sequence);
+
+/* Takes it out of whichever list it is in; blocks stay. */
+void run_queue_remove(struct engine *engine, struct sequence *sequence);
+
+/* Its n_tokens or n_computed changed. */
+void run_queue_account(struct engine *engine, struct sequence *sequence);
+
+/* Does a run before b? */
+bool run_queue_before(const struct sequence *a, const struct sequence *b);
+
+/* As many sequences run as a batch holds. */
+bool run_queue_is_full(const struct engine *engine);
+
+/* False while the batch is full and others wait already: sequences handed over join the batch at
+ * once, and would keep those that wait out of it for ever. */
+bool run_queue_takes_more(const struct engine *engine);
+
+/* Blocks that newcomers should leave alone: what running sequences are about to need, and what the
+ * first of the waiting was refused. */
+uint32_t run_queue_headroom(const struct engine *engine);

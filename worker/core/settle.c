@@ -1,0 +1,60 @@
+#include "worker/core/settle.h"
+
+#include "worker/core/figures.h"
+#include "worker/core/flush.h"
+#include "worker/core/handoff_link.h"
+#include "worker/core/handoff_out.h"
+#include "worker/core/note.h"
+#include "worker/core/reserve.h"
+#include "worker/core/retire.h"
+#include "worker/core/session.h"
+
+void settle_link_lost(struct engine *engine, struct outlet *outlet) {
+    if (outlet->kind == OUTLET_ROUTER) {
+        session_drop(engine, outlet);
+        return;
+    }
+    handoff_link_lost(engine, outlet);
+    outlet_give(&engine->outlets, outlet);
+}
+
+void settle_event(struct engine *engine) {
+    if (engine->flush_due && !engine->in_flight)
+        flush_all(engine);
+    while (engine->outlets.n_broken > 0) {
+        for (uint32_t i = 0; i < engine->outlets.n_outlets; i++) {
+            struct outlet *outlet = &engine->outlets.outlets[i];
+            if (outlet->kind == OUTLET_FREE || !outlet->broken)
+                continue;
+            uint32_t link = outlet->link;
+            if (outlet->why_broken)
+                note_outlet(engine,
+                            outlet->kind == OUTLET_ROUTER ? NOTE_SESSION_OVER : NOTE_PEER_DROPPED,
+                            outlet, outlet->why_broken);
+            settle_link_lost(engine, outlet);
+            engine->sink.close_link(engine->sink.context, link);
+        }
+    }
+}
+
+/* The drain's deadline has passed: routers replay elsewhere what is left. */
+static void end_drain(struct engine *engine) {
+    for (uint32_t i = 0; i < engine->sequences.n_slots; i++) {
+        struct sequence *sequence = &engine->sequences.slots[i];
+        if (sequence->serial != 0 && !sequence->dead && sequence->state != SEQUENCE_ENDED)
+            retire_fail(engine, sequence, REASON_DRAINING);
+    }
+    engine->drain_ns = 0;
+}
+
+void settle_tick(struct engine *engine) {
+    engine->retry_ns = 0;
+    figures_rate(engine);
+    reserve_expire(engine);
+    if (engine->drain_ns && engine->drain_ns <= engine->now_ns)
+        end_drain(engine);
+    handoff_out_open_links(engine);
+    handoff_out_pump_all(engine);
+    flush_tick(engine);
+    settle_event(engine);
+}

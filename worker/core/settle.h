@@ -1,0 +1,14 @@
+/* worker/core/settle.h: what an event ends with, and what the clock makes due. Engine thread only. */
+#pragma once
+
+#include "worker/core/engine_state.h"
+
+/* Lets go of the links that were given up during the event, and sends what may not wait. */
+void settle_event(struct engine *engine);
+
+/* What is due at now_ns: leases, a drain's end, links, chunks and messages that met BUSY, signs of
+ * life; then settle_event(). */
+void settle_tick(struct engine *engine);
+
+/* A link is gone, whatever it was. */
+void settle_link_lost(struct engine *engine, struct outlet *outlet);
