@@ -41,7 +41,7 @@ static enum status render_request(const struct renderer *renderer, json_t *objec
                                   struct error *error) {
     struct template_request request;
     struct template_prompt prompt;
-    struct json_get get = {object, "", error};
+    struct json_get get = {.object = object, .error = error};
     struct span bos = renderer->bos;
     struct span eos = renderer->eos;
     TRY(refuse_others(object, error));

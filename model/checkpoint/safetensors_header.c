@@ -2,7 +2,6 @@
 #include "model/checkpoint/safetensors.h"
 
 #include "base/checked.h"
-#include "model/json/json_keys.h"
 #include "model/json/json_text.h"
 
 #include <inttypes.h>

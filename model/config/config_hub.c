@@ -2,7 +2,7 @@
 
 #include "base/file.h"
 #include "model/config/config.h"
-#include "model/json/json_keys.h"
+#include "model/json/json_get.h"
 #include "model/json/json_text.h"
 
 #include <jansson.h>
@@ -13,7 +13,7 @@
 static const struct {
     const char *class; /* of config.json's architectures */
     const char *family;
-    enum status (*read)(const struct json_keys *keys, struct model_config *config);
+    enum status (*read)(const struct json_get *keys, struct model_config *config);
 } classes[] = {
     {"LlamaForCausalLM", "llama", config_hub_llama},
     {"MistralForCausalLM", "llama", config_hub_mistral},
@@ -78,12 +78,12 @@ void config_hub_fini(struct config_hub *hub) {
     hub->config = hub->generation = hub->quantize = NULL;
 }
 
-static enum status read_id(const struct json_keys *keys, const json_t *value, const char *key,
+static enum status read_id(const struct json_get *keys, const json_t *value, const char *key,
                            uint32_t n_vocab, uint32_t *id) {
     json_int_t number = json_integer_value(value);
     if (!json_is_integer(value) || number < 0 || number >= n_vocab)
-        return json_keys_fail(keys, STATUS_INVALID, key, "is not a token id below vocab_size %u",
-                              n_vocab);
+        return json_get_fail(keys, STATUS_INVALID, key, "is not a token id below vocab_size %u",
+                             n_vocab);
     *id = (uint32_t)number;
     return STATUS_OK;
 }
@@ -91,10 +91,10 @@ static enum status read_id(const struct json_keys *keys, const json_t *value, co
 /* eos_token_id: a number or a list of them, the first of which is the model's eos. Where files
  * beside config.json list ids that no token of this model has, those are left out: nothing can end
  * by them. */
-static enum status read_ends(const struct json_keys *keys, bool is_beside,
+static enum status read_ends(const struct json_get *keys, bool is_beside,
                              struct model_config *config) {
-    const json_t *bos = json_keys_get(keys, "bos_token_id");
-    const json_t *eos = json_keys_get(keys, "eos_token_id");
+    const json_t *bos = json_get_member(keys, "bos_token_id");
+    const json_t *eos = json_get_member(keys, "eos_token_id");
     if (bos)
         TRY(read_id(keys, bos, "bos_token_id", config->n_vocab, &config->bos_id));
     if (!eos)
@@ -102,8 +102,8 @@ static enum status read_ends(const struct json_keys *keys, bool is_beside,
     bool is_list = json_is_array(eos);
     size_t n = is_list ? json_array_size(eos) : 1;
     if (n > CONFIG_STOPS_MAX)
-        return json_keys_fail(keys, STATUS_LIMIT, "eos_token_id", "has more than %u ids",
-                              CONFIG_STOPS_MAX);
+        return json_get_fail(keys, STATUS_LIMIT, "eos_token_id", "has more than %u ids",
+                             CONFIG_STOPS_MAX);
     config->n_stop_ids = 0;
     for (size_t i = 0; i < n; i++) {
         uint32_t id = 0;
@@ -122,13 +122,13 @@ static enum status read_ends(const struct json_keys *keys, bool is_beside,
 }
 
 /* Informational, but a dummy model takes it. */
-static enum status read_dtype(const struct json_keys *keys, struct model_config *config) {
+static enum status read_dtype(const struct json_get *keys, struct model_config *config) {
     static const char *const names[][2] = {
         {"float32", "f32"}, {"float16", "f16"}, {"bfloat16", "bf16"}};
     const char *name = NULL;
-    TRY(json_keys_text_or(keys, "torch_dtype", &name));
+    TRY(json_get_string(keys, "torch_dtype", &name));
     if (!name)
-        TRY(json_keys_text_or(keys, "dtype", &name));
+        TRY(json_get_string(keys, "dtype", &name));
     for (size_t i = 0; name && i < sizeof names / sizeof *names; i++)
         if (strcmp(name, names[i][0]) == 0)
             snprintf(config->dtype, sizeof config->dtype, "%s", names[i][1]);
@@ -143,13 +143,13 @@ static const char *classes_text(char *text, size_t size) {
     return text;
 }
 
-static enum status read_class(const struct json_keys *keys, struct model_config *config) {
-    const json_t *list = json_keys_get(keys, "architectures");
+static enum status read_class(const struct json_get *keys, struct model_config *config) {
+    const json_t *list = json_get_member(keys, "architectures");
     const json_t *first = json_array_get(list, 0);
     const char *name = json_string_value(first);
     if (!name)
-        return json_keys_fail(keys, STATUS_INVALID, "architectures",
-                              "is not a list that begins with the name of a class");
+        return json_get_fail(keys, STATUS_INVALID, "architectures",
+                             "is not a list that begins with the name of a class");
     for (size_t i = 0; i < sizeof classes / sizeof *classes; i++) {
         if (strcmp(classes[i].class, name) != 0)
             continue;
@@ -157,9 +157,9 @@ static enum status read_class(const struct json_keys *keys, struct model_config 
         return classes[i].read(keys, config);
     }
     char served[320];
-    return json_keys_fail(keys, STATUS_UNSUPPORTED, "architectures",
-                          "is %.64s, which is not served; %s are", name,
-                          classes_text(served, sizeof served));
+    return json_get_fail(keys, STATUS_UNSUPPORTED, "architectures",
+                         "is %.64s, which is not served; %s are", name,
+                         classes_text(served, sizeof served));
 }
 
 /* config_check() knows no files: its field as the key that it was read from. */
@@ -208,8 +208,8 @@ enum status config_from_hub(const struct config_hub *hub, struct model_config *c
                             struct error *error) {
     struct model_config read = {
         .files = CONFIG_FILES_HUB, .bos_id = CONFIG_NO_TOKEN, .eos_id = CONFIG_NO_TOKEN};
-    struct json_keys keys = {.object = hub->config, .file = hub->config_file, .error = error};
-    struct json_keys generation = {
+    struct json_get keys = {.object = hub->config, .file = hub->config_file, .error = error};
+    struct json_get generation = {
         .object = hub->generation, .file = hub->generation_file, .error = error};
     TRY(read_class(&keys, &read));
     TRY(read_dtype(&keys, &read));

@@ -11,7 +11,7 @@
 #define CONFIG_HUB_PATH_MAX 4096
 
 typedef struct json_t json_t; /* jansson's */
-struct json_keys;
+struct json_get;
 struct model_config;
 
 /* The files' objects; NULL: there is no such file. */
@@ -42,29 +42,28 @@ NODISCARD enum status config_from_hub(const struct config_hub *hub, struct model
 
 /* The inverse frequencies' scaling: rope_theta, rope_scaling or rope_parameters. The context has
  * been read, and grows as the scaling says. */
-NODISCARD enum status config_hub_rope(const struct json_keys *keys, struct model_config *config);
+NODISCARD enum status config_hub_rope(const struct json_get *keys, struct model_config *config);
 
 /* quantization_config and the older file. */
-NODISCARD enum status config_hub_quant(const struct config_hub *hub, const struct json_keys *keys,
+NODISCARD enum status config_hub_quant(const struct config_hub *hub, const struct json_get *keys,
                                        struct model_config *config);
 
 /* Keys that Llama and its kin share: sizes, heads, norm, activation, head. */
-NODISCARD enum status config_hub_common(const struct json_keys *keys, struct model_config *config);
+NODISCARD enum status config_hub_common(const struct json_get *keys, struct model_config *config);
 
 /* head_dim = dim / n_heads, which has to come out even. */
-NODISCARD enum status config_hub_split_heads(const struct json_keys *keys,
+NODISCARD enum status config_hub_split_heads(const struct json_get *keys,
                                              struct model_config *config);
 
 /* One per class of config.json. */
-NODISCARD enum status config_hub_llama(const struct json_keys *keys, struct model_config *config);
-NODISCARD enum status config_hub_mistral(const struct json_keys *keys, struct model_config *config);
-NODISCARD enum status config_hub_qwen(const struct json_keys *keys, struct model_config *config);
-NODISCARD enum status config_hub_qwen2(const struct json_keys *keys, struct model_config *config);
-NODISCARD enum status config_hub_qwen3(const struct json_keys *keys, struct model_config *config);
-NODISCARD enum status config_hub_qwen2_moe(const struct json_keys *keys,
+NODISCARD enum status config_hub_llama(const struct json_get *keys, struct model_config *config);
+NODISCARD enum status config_hub_mistral(const struct json_get *keys, struct model_config *config);
+NODISCARD enum status config_hub_qwen(const struct json_get *keys, struct model_config *config);
+NODISCARD enum status config_hub_qwen2(const struct json_get *keys, struct model_config *config);
+NODISCARD enum status config_hub_qwen3(const struct json_get *keys, struct model_config *config);
+NODISCARD enum status config_hub_qwen2_moe(const struct json_get *keys,
                                            struct model_config *config);
-NODISCARD enum status config_hub_qwen3_moe(const struct json_keys *keys,
+NODISCARD enum status config_hub_qwen3_moe(const struct json_get *keys,
                                            struct model_config *config);
-NODISCARD enum status config_hub_chatglm(const struct json_keys *keys, struct model_config *config);
-NODISCARD enum status config_hub_baichuan(const struct json_keys *keys,
-                                          struct model_config *config);
+NODISCARD enum status config_hub_chatglm(const struct json_get *keys, struct model_config *config);
+NODISCARD enum status config_hub_baichuan(const struct json_get *keys, struct model_config *config);

@@ -2,51 +2,51 @@
  * experts (keys: transformers' configuration_*.py; absent keys mean what they mean there). */
 #include "model/config/config.h"
 #include "model/config/config_hub.h"
-#include "model/json/json_keys.h"
+#include "model/json/json_get.h"
 
 #include <jansson.h>
 #include <string.h>
 
-enum status config_hub_split_heads(const struct json_keys *keys, struct model_config *config) {
+enum status config_hub_split_heads(const struct json_get *keys, struct model_config *config) {
     if (config->n_heads == 0 || config->dim % config->n_heads != 0)
-        return json_keys_fail(keys, STATUS_INVALID, "num_attention_heads",
-                              "is %u, which does not divide hidden_size %u", config->n_heads,
-                              config->dim);
+        return json_get_fail(keys, STATUS_INVALID, "num_attention_heads",
+                             "is %u, which does not divide hidden_size %u", config->n_heads,
+                             config->dim);
     config->head_dim = config->dim / config->n_heads;
     return STATUS_OK;
 }
 
-static enum status want_silu(const struct json_keys *keys) {
+static enum status want_silu(const struct json_get *keys) {
     const char *name = "silu";
-    TRY(json_keys_text_or(keys, "hidden_act", &name));
+    TRY(json_get_string(keys, "hidden_act", &name));
     if (strcmp(name, "silu") != 0 && strcmp(name, "swish") != 0)
-        return json_keys_fail(keys, STATUS_UNSUPPORTED, "hidden_act",
-                              "is \"%.32s\": only silu is served", name);
+        return json_get_fail(keys, STATUS_UNSUPPORTED, "hidden_act",
+                             "is \"%.32s\": only silu is served", name);
     return STATUS_OK;
 }
 
-enum status config_hub_common(const struct json_keys *keys, struct model_config *config) {
+enum status config_hub_common(const struct json_get *keys, struct model_config *config) {
     double eps = 1e-6;
-    TRY(json_keys_u32(keys, "num_hidden_layers", &config->n_layers));
-    TRY(json_keys_u32(keys, "hidden_size", &config->dim));
-    TRY(json_keys_u32(keys, "num_attention_heads", &config->n_heads));
-    TRY(json_keys_u32(keys, "intermediate_size", &config->ffn_dim));
-    TRY(json_keys_u32(keys, "vocab_size", &config->n_vocab));
+    TRY(json_need_u32(keys, "num_hidden_layers", &config->n_layers));
+    TRY(json_need_u32(keys, "hidden_size", &config->dim));
+    TRY(json_need_u32(keys, "num_attention_heads", &config->n_heads));
+    TRY(json_need_u32(keys, "intermediate_size", &config->ffn_dim));
+    TRY(json_need_u32(keys, "vocab_size", &config->n_vocab));
     config->n_kv_heads = config->n_heads;
-    TRY(json_keys_u32_or(keys, "num_key_value_heads", &config->n_kv_heads));
-    if (json_keys_get(keys, "head_dim"))
-        TRY(json_keys_u32(keys, "head_dim", &config->head_dim));
+    TRY(json_get_u32(keys, "num_key_value_heads", &config->n_kv_heads));
+    if (json_get_member(keys, "head_dim"))
+        TRY(json_need_u32(keys, "head_dim", &config->head_dim));
     else
         TRY(config_hub_split_heads(keys, config));
-    TRY(json_keys_f64_or(keys, "rms_norm_eps", &eps));
+    TRY(json_get_f64(keys, "rms_norm_eps", &eps));
     config->norm_eps = (float)eps;
-    TRY(json_keys_bool_or(keys, "tie_word_embeddings", &config->tied_head));
+    TRY(json_get_bool(keys, "tie_word_embeddings", &config->tied_head));
     return want_silu(keys);
 }
 
-static enum status read_rotary_model(const struct json_keys *keys, struct model_config *config) {
+static enum status read_rotary_model(const struct json_get *keys, struct model_config *config) {
     TRY(config_hub_common(keys, config));
-    TRY(json_keys_u32(keys, "max_position_embeddings", &config->context));
+    TRY(json_need_u32(keys, "max_position_embeddings", &config->context));
     return config_hub_rope(keys, config);
 }
 
@@ -60,128 +60,128 @@ static void drop_wide_window(struct model_config *config) {
 
 /* layer_types of newer files, layer by layer: all full, then all sliding, is what can be said in
  * struct model_config. */
-static enum status read_layer_types(const struct json_keys *keys, struct model_config *config) {
-    const json_t *list = json_keys_get(keys, "layer_types");
+static enum status read_layer_types(const struct json_get *keys, struct model_config *config) {
+    const json_t *list = json_get_member(keys, "layer_types");
     if (!list)
         return STATUS_OK;
     if (!json_is_array(list) || json_array_size(list) != config->n_layers)
-        return json_keys_fail(keys, STATUS_INVALID, "layer_types", "is not a list of %u texts",
-                              config->n_layers);
+        return json_get_fail(keys, STATUS_INVALID, "layer_types", "is not a list of %u texts",
+                             config->n_layers);
     uint32_t n_full = 0;
     for (uint32_t i = 0; i < config->n_layers; i++) {
         const char *type = json_string_value(json_array_get(list, i));
         bool is_full = type && strcmp(type, "full_attention") == 0;
         if (!is_full && (!type || strcmp(type, "sliding_attention") != 0))
-            return json_keys_fail(keys, STATUS_UNSUPPORTED, "layer_types",
-                                  "has \"%.40s\" for layer %u; full_attention and "
-                                  "sliding_attention are served",
-                                  type ? type : "something that is not text", i);
+            return json_get_fail(keys, STATUS_UNSUPPORTED, "layer_types",
+                                 "has \"%.40s\" for layer %u; full_attention and "
+                                 "sliding_attention are served",
+                                 type ? type : "something that is not text", i);
         if (is_full && n_full != i)
-            return json_keys_fail(keys, STATUS_UNSUPPORTED, "layer_types",
-                                  "has layer %u without a window after one with it", i);
+            return json_get_fail(keys, STATUS_UNSUPPORTED, "layer_types",
+                                 "has layer %u without a window after one with it", i);
         n_full += is_full;
     }
     if (n_full < config->n_layers && config->window == 0)
-        return json_keys_fail(keys, STATUS_INVALID, "layer_types",
-                              "has sliding layers, but there is no sliding_window");
+        return json_get_fail(keys, STATUS_INVALID, "layer_types",
+                             "has sliding layers, but there is no sliding_window");
     config->window_layer_begin = n_full;
     return STATUS_OK;
 }
 
-enum status config_hub_llama(const struct json_keys *keys, struct model_config *config) {
+enum status config_hub_llama(const struct json_get *keys, struct model_config *config) {
     uint32_t pretraining_tp = 1;
     TRY(read_rotary_model(keys, config));
-    TRY(json_keys_bool_or(keys, "attention_bias", &config->qkv_bias));
-    TRY(json_keys_bool_or(keys, "mlp_bias", &config->ffn_bias));
+    TRY(json_get_bool(keys, "attention_bias", &config->qkv_bias));
+    TRY(json_get_bool(keys, "mlp_bias", &config->ffn_bias));
     config->out_bias = config->qkv_bias;
-    return json_keys_u32_or(keys, "pretraining_tp", &pretraining_tp); /* changes rounding alone */
+    return json_get_u32(keys, "pretraining_tp", &pretraining_tp); /* changes rounding alone */
 }
 
-enum status config_hub_mistral(const struct json_keys *keys, struct model_config *config) {
+enum status config_hub_mistral(const struct json_get *keys, struct model_config *config) {
     TRY(read_rotary_model(keys, config));
     /* Absent and null differ: the class's default is a window, null means no window. */
     config->window = json_object_get(keys->object, "sliding_window") ? 0 : 4096;
-    TRY(json_keys_u32_or(keys, "sliding_window", &config->window));
+    TRY(json_get_u32(keys, "sliding_window", &config->window));
     TRY(read_layer_types(keys, config));
     drop_wide_window(config);
     return STATUS_OK;
 }
 
-static enum status read_qwen_window(const struct json_keys *keys, struct model_config *config) {
+static enum status read_qwen_window(const struct json_get *keys, struct model_config *config) {
     bool is_used = false;
     uint32_t begin = 28;
-    TRY(json_keys_bool_or(keys, "use_sliding_window", &is_used));
+    TRY(json_get_bool(keys, "use_sliding_window", &is_used));
     if (!is_used)
         return STATUS_OK;
     config->window = json_object_get(keys->object, "sliding_window") ? 0 : 4096;
-    TRY(json_keys_u32_or(keys, "sliding_window", &config->window));
-    TRY(json_keys_u32_or(keys, "max_window_layers", &begin));
+    TRY(json_get_u32(keys, "sliding_window", &config->window));
+    TRY(json_get_u32(keys, "max_window_layers", &begin));
     config->window_layer_begin = begin;
     TRY(read_layer_types(keys, config));
     drop_wide_window(config);
     return STATUS_OK;
 }
 
-enum status config_hub_qwen2(const struct json_keys *keys, struct model_config *config) {
+enum status config_hub_qwen2(const struct json_get *keys, struct model_config *config) {
     TRY(read_rotary_model(keys, config));
     config->qkv_bias = true;
     return read_qwen_window(keys, config);
 }
 
-enum status config_hub_qwen3(const struct json_keys *keys, struct model_config *config) {
+enum status config_hub_qwen3(const struct json_get *keys, struct model_config *config) {
     TRY(config_hub_common(keys, config));
     /* Its class derives nothing: 128 unless the file says otherwise. */
-    if (!json_keys_get(keys, "head_dim"))
+    if (!json_get_member(keys, "head_dim"))
         config->head_dim = 128;
-    TRY(json_keys_u32(keys, "max_position_embeddings", &config->context));
+    TRY(json_need_u32(keys, "max_position_embeddings", &config->context));
     TRY(config_hub_rope(keys, config));
-    TRY(json_keys_bool_or(keys, "attention_bias", &config->qkv_bias));
+    TRY(json_get_bool(keys, "attention_bias", &config->qkv_bias));
     config->out_bias = config->qkv_bias;
     config->qk_norm = true;
     return read_qwen_window(keys, config);
 }
 
-static enum status mark_dense(const struct json_keys *keys, struct model_config *config) {
+static enum status mark_dense(const struct json_get *keys, struct model_config *config) {
     uint32_t step = 1;
-    TRY(json_keys_u32_or(keys, "decoder_sparse_step", &step));
+    TRY(json_get_u32(keys, "decoder_sparse_step", &step));
     if (step == 0)
-        return json_keys_fail(keys, STATUS_INVALID, "decoder_sparse_step", "is 0");
+        return json_get_fail(keys, STATUS_INVALID, "decoder_sparse_step", "is 0");
     if (config->n_layers > CONFIG_LAYERS_MAX)
         return STATUS_OK; /* config_check() refuses it by name */
     for (uint32_t i = 0; i < config->n_layers; i++)
         if ((i + 1) % step != 0)
             config->moe.dense_layers[i / 8] |= (uint8_t)(1u << i % 8);
-    const json_t *list = json_keys_get(keys, "mlp_only_layers");
+    const json_t *list = json_get_member(keys, "mlp_only_layers");
     if (list && !json_is_array(list))
-        return json_keys_fail(keys, STATUS_INVALID, "mlp_only_layers", "is not a list of layers");
+        return json_get_fail(keys, STATUS_INVALID, "mlp_only_layers", "is not a list of layers");
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *item = json_array_get(list, i);
         json_int_t layer = json_integer_value(item);
         if (!json_is_integer(item) || layer < 0 || layer >= config->n_layers)
-            return json_keys_fail(keys, STATUS_INVALID, "mlp_only_layers",
-                                  "holds something that is not a layer below %u", config->n_layers);
+            return json_get_fail(keys, STATUS_INVALID, "mlp_only_layers",
+                                 "holds something that is not a layer below %u", config->n_layers);
         config->moe.dense_layers[layer / 8] |= (uint8_t)(1u << layer % 8);
     }
     return STATUS_OK;
 }
 
-static enum status read_experts(const struct json_keys *keys, struct model_config *config) {
-    TRY(json_keys_u32(keys, "num_experts", &config->moe.n_experts));
-    TRY(json_keys_u32(keys, "num_experts_per_tok", &config->moe.n_active));
-    TRY(json_keys_u32(keys, "moe_intermediate_size", &config->moe.expert_dim));
-    TRY(json_keys_bool_or(keys, "norm_topk_prob", &config->moe.normalise));
+static enum status read_experts(const struct json_get *keys, struct model_config *config) {
+    TRY(json_need_u32(keys, "num_experts", &config->moe.n_experts));
+    TRY(json_need_u32(keys, "num_experts_per_tok", &config->moe.n_active));
+    TRY(json_need_u32(keys, "moe_intermediate_size", &config->moe.expert_dim));
+    TRY(json_get_bool(keys, "norm_topk_prob", &config->moe.normalise));
     if (config->moe.n_experts == 0)
-        return json_keys_fail(keys, STATUS_INVALID, "num_experts", "is 0");
+        return json_get_fail(keys, STATUS_INVALID, "num_experts", "is 0");
     return mark_dense(keys, config);
 }
 
-enum status config_hub_qwen2_moe(const struct json_keys *keys, struct model_config *config) {
+enum status config_hub_qwen2_moe(const struct json_get *keys, struct model_config *config) {
     TRY(config_hub_qwen2(keys, config));
-    TRY(json_keys_u32(keys, "shared_expert_intermediate_size", &config->moe.shared_dim));
+    TRY(json_need_u32(keys, "shared_expert_intermediate_size", &config->moe.shared_dim));
     return read_experts(keys, config);
 }
 
-enum status config_hub_qwen3_moe(const struct json_keys *keys, struct model_config *config) {
+enum status config_hub_qwen3_moe(const struct json_get *keys, struct model_config *config) {
     TRY(config_hub_qwen3(keys, config));
     return read_experts(keys, config);
 }

@@ -3,7 +3,7 @@
  * wins, and they must not contradict each other. Which layers are quantized the tensors say. */
 #include "model/config/config.h"
 #include "model/config/config_hub.h"
-#include "model/json/json_keys.h"
+#include "model/json/json_get.h"
 
 #include <jansson.h>
 #include <string.h>
@@ -17,83 +17,83 @@ struct quant {
     bool zero_as_is;
 };
 
-static enum status read_number(const struct json_keys *keys, const char *key, const char *old_key,
+static enum status read_number(const struct json_get *keys, const char *key, const char *old_key,
                                int64_t *value) {
-    const char *name = json_keys_get(keys, key) ? key : old_key;
-    const json_t *found = json_keys_get(keys, name);
+    const char *name = json_get_member(keys, key) ? key : old_key;
+    const json_t *found = json_get_member(keys, name);
     if (!json_is_integer(found))
-        return json_keys_fail(keys, STATUS_INVALID, name, "%s",
-                              found ? "is not a whole number" : "is missing");
+        return json_get_fail(keys, STATUS_INVALID, name, "%s",
+                             found ? "is not a whole number" : "is missing");
     *value = json_integer_value(found);
     return STATUS_OK;
 }
 
-static enum status read_sizes(const struct json_keys *keys, struct quant *quant) {
+static enum status read_sizes(const struct json_get *keys, struct quant *quant) {
     int64_t bits;
     TRY(read_number(keys, "bits", "w_bit", &bits));
     TRY(read_number(keys, "group_size", "q_group_size", &quant->group));
     bool is_served = bits == 4 || (bits == 8 && quant->method == CONFIG_METHOD_GPTQ);
     if (!is_served)
-        return json_keys_fail(keys, STATUS_UNSUPPORTED,
-                              json_keys_get(keys, "bits") ? "bits" : "w_bit", "is %lld: %s",
-                              (long long)bits,
-                              quant->method == CONFIG_METHOD_AWQ ? "AWQ is served with 4"
-                                                                 : "GPTQ is served with 4 and 8");
+        return json_get_fail(keys, STATUS_UNSUPPORTED,
+                             json_get_member(keys, "bits") ? "bits" : "w_bit", "is %lld: %s",
+                             (long long)bits,
+                             quant->method == CONFIG_METHOD_AWQ ? "AWQ is served with 4"
+                                                                : "GPTQ is served with 4 and 8");
     quant->bits = (uint32_t)bits;
     bool is_power = quant->group >= 8 && quant->group <= CONFIG_DIM_MAX &&
                     (quant->group & (quant->group - 1)) == 0;
     if (quant->group != -1 && !is_power)
-        return json_keys_fail(keys, STATUS_INVALID,
-                              json_keys_get(keys, "group_size") ? "group_size" : "q_group_size",
-                              "is %lld, neither -1 nor a power of two from 8 to %u",
-                              (long long)quant->group, CONFIG_DIM_MAX);
+        return json_get_fail(keys, STATUS_INVALID,
+                             json_get_member(keys, "group_size") ? "group_size" : "q_group_size",
+                             "is %lld, neither -1 nor a power of two from 8 to %u",
+                             (long long)quant->group, CONFIG_DIM_MAX);
     return STATUS_OK;
 }
 
-static enum status read_awq(const struct json_keys *keys, struct quant *quant) {
+static enum status read_awq(const struct json_get *keys, struct quant *quant) {
     const char *version = "gemm";
     quant->method = CONFIG_METHOD_AWQ;
-    TRY(json_keys_text_or(keys, "version", &version));
+    TRY(json_get_string(keys, "version", &version));
     if (strcasecmp(version, "gemm") != 0)
-        return json_keys_fail(keys, STATUS_UNSUPPORTED, "version",
-                              "is \"%.32s\": only AWQ's gemm layout is served", version);
-    TRY(json_keys_want(keys, "zero_point", true));
+        return json_get_fail(keys, STATUS_UNSUPPORTED, "version",
+                             "is \"%.32s\": only AWQ's gemm layout is served", version);
+    TRY(json_get_want(keys, "zero_point", true));
     return read_sizes(keys, quant);
 }
 
-static enum status read_gptq(const struct json_keys *keys, struct quant *quant) {
+static enum status read_gptq(const struct json_get *keys, struct quant *quant) {
     const char *format = "gptq";
-    struct json_keys dynamic;
+    struct json_get dynamic;
     quant->method = CONFIG_METHOD_GPTQ;
-    TRY(json_keys_text_or(keys, "checkpoint_format", &format));
+    TRY(json_get_string(keys, "checkpoint_format", &format));
     quant->zero_as_is = strcmp(format, "gptq_v2") == 0;
     if (!quant->zero_as_is && strcmp(format, "gptq") != 0)
-        return json_keys_fail(keys, STATUS_UNSUPPORTED, "checkpoint_format",
-                              "is \"%.32s\"; gptq and gptq_v2 are served", format);
-    TRY(json_keys_want(keys, "is_marlin_format", false));
-    TRY(json_keys_bool_or(keys, "desc_act", &quant->act_order));
-    TRY(json_keys_object_or(keys, "dynamic", &dynamic));
+        return json_get_fail(keys, STATUS_UNSUPPORTED, "checkpoint_format",
+                             "is \"%.32s\"; gptq and gptq_v2 are served", format);
+    TRY(json_get_want(keys, "is_marlin_format", false));
+    TRY(json_get_bool(keys, "desc_act", &quant->act_order));
+    TRY(json_get_object(keys, "dynamic", &dynamic));
     if (json_object_size(dynamic.object) > 0)
-        return json_keys_fail(keys, STATUS_UNSUPPORTED, "dynamic",
-                              "is set: bits that differ from layer to layer are not served");
+        return json_get_fail(keys, STATUS_UNSUPPORTED, "dynamic",
+                             "is set: bits that differ from layer to layer are not served");
     return read_sizes(keys, quant);
 }
 
 /* `method` is what the file's own name says where the key is absent. */
-static enum status read_quant(const struct json_keys *keys, const char *method,
+static enum status read_quant(const struct json_get *keys, const char *method,
                               struct quant *quant) {
-    TRY(json_keys_text_or(keys, "quant_method", &method));
+    TRY(json_get_string(keys, "quant_method", &method));
     if (method && strcmp(method, "awq") == 0)
         return read_awq(keys, quant);
     if (method && strcmp(method, "gptq") == 0)
         return read_gptq(keys, quant);
     if (!method)
-        return json_keys_fail(keys, STATUS_INVALID, "quant_method", "is missing");
-    return json_keys_fail(keys, STATUS_UNSUPPORTED, "quant_method",
-                          "is \"%.32s\"; awq and gptq are served", method);
+        return json_get_fail(keys, STATUS_INVALID, "quant_method", "is missing");
+    return json_get_fail(keys, STATUS_UNSUPPORTED, "quant_method",
+                         "is \"%.32s\"; awq and gptq are served", method);
 }
 
-static enum status compare(const struct json_keys *keys, const struct quant *of_config,
+static enum status compare(const struct json_get *keys, const struct quant *of_config,
                            const struct quant *of_file) {
     const char *key = of_config->method != of_file->method ? "quant_method"
                       : of_config->bits != of_file->bits   ? "bits"
@@ -101,19 +101,19 @@ static enum status compare(const struct json_keys *keys, const struct quant *of_
                                                            : NULL;
     if (!key)
         return STATUS_OK;
-    return json_keys_fail(keys, STATUS_INVALID, key,
-                          "contradicts quantization_config of config.json");
+    return json_get_fail(keys, STATUS_INVALID, key,
+                         "contradicts quantization_config of config.json");
 }
 
-enum status config_hub_quant(const struct config_hub *hub, const struct json_keys *keys,
+enum status config_hub_quant(const struct config_hub *hub, const struct json_get *keys,
                              struct model_config *config) {
-    struct json_keys inner;
-    struct json_keys outer = {
+    struct json_get inner;
+    struct json_get outer = {
         .object = hub->quantize, .file = hub->quantize_file, .error = keys->error};
     struct quant of_config = {0};
     struct quant of_file = {0};
     const char *of_name = strstr(hub->quantize_file, "quantize_config") ? "gptq" : "awq";
-    TRY(json_keys_object_or(keys, "quantization_config", &inner));
+    TRY(json_get_object(keys, "quantization_config", &inner));
     if (inner.object)
         TRY(read_quant(&inner, NULL, &of_config));
     if (hub->quantize)

@@ -3,18 +3,18 @@
  * YaRN: Peng et al. 2023. */
 #include "model/config/config.h"
 #include "model/config/config_hub.h"
-#include "model/json/json_keys.h"
+#include "model/json/json_get.h"
 
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-static enum status read_factor(const struct json_keys *scaling, struct model_config *config) {
-    TRY(json_keys_f64(scaling, "factor", &config->rope.factor));
+static enum status read_factor(const struct json_get *scaling, struct model_config *config) {
+    TRY(json_need_f64(scaling, "factor", &config->rope.factor));
     if (!(config->rope.factor >= 1 && config->rope.factor <= 1024))
-        return json_keys_fail(scaling, STATUS_INVALID, "factor", "is %g, not from 1 to 1024",
-                              config->rope.factor);
+        return json_get_fail(scaling, STATUS_INVALID, "factor", "is %g, not from 1 to 1024",
+                             config->rope.factor);
     return STATUS_OK;
 }
 
@@ -25,24 +25,23 @@ static void scale_context(struct model_config *config) {
     config->context = scaled < CONFIG_CONTEXT_MAX ? (uint32_t)scaled : CONFIG_CONTEXT_MAX;
 }
 
-static enum status read_original(const struct json_keys *scaling, struct model_config *config) {
+static enum status read_original(const struct json_get *scaling, struct model_config *config) {
     config->rope.original_context = config->context;
-    TRY(json_keys_u32_or(scaling, "original_max_position_embeddings",
-                         &config->rope.original_context));
+    TRY(json_get_u32(scaling, "original_max_position_embeddings", &config->rope.original_context));
     if (config->rope.original_context == 0 || config->rope.original_context > CONFIG_CONTEXT_MAX)
-        return json_keys_fail(scaling, STATUS_INVALID, "original_max_position_embeddings",
-                              "is %u, not from 1 to %u", config->rope.original_context,
-                              CONFIG_CONTEXT_MAX);
+        return json_get_fail(scaling, STATUS_INVALID, "original_max_position_embeddings",
+                             "is %u, not from 1 to %u", config->rope.original_context,
+                             CONFIG_CONTEXT_MAX);
     return STATUS_OK;
 }
 
-static enum status read_none(const struct json_keys *scaling, struct model_config *config) {
+static enum status read_none(const struct json_get *scaling, struct model_config *config) {
     (void)scaling;
     config->rope.scaling = CONFIG_SCALING_NONE;
     return STATUS_OK;
 }
 
-static enum status read_linear(const struct json_keys *scaling, struct model_config *config) {
+static enum status read_linear(const struct json_get *scaling, struct model_config *config) {
     config->rope.scaling = CONFIG_SCALING_LINEAR;
     config->rope.original_context = config->context;
     TRY(read_factor(scaling, config));
@@ -50,24 +49,24 @@ static enum status read_linear(const struct json_keys *scaling, struct model_con
     return STATUS_OK;
 }
 
-static enum status read_dynamic(const struct json_keys *scaling, struct model_config *config) {
+static enum status read_dynamic(const struct json_get *scaling, struct model_config *config) {
     TRY(read_linear(scaling, config));
     config->rope.scaling = CONFIG_SCALING_DYNAMIC;
     return STATUS_OK;
 }
 
-static enum status read_llama3(const struct json_keys *scaling, struct model_config *config) {
+static enum status read_llama3(const struct json_get *scaling, struct model_config *config) {
     config->rope.scaling = CONFIG_SCALING_LLAMA3;
     TRY(read_factor(scaling, config));
-    TRY(json_keys_f64(scaling, "low_freq_factor", &config->rope.low_factor));
-    TRY(json_keys_f64(scaling, "high_freq_factor", &config->rope.high_factor));
+    TRY(json_need_f64(scaling, "low_freq_factor", &config->rope.low_factor));
+    TRY(json_need_f64(scaling, "high_freq_factor", &config->rope.high_factor));
     if (!(config->rope.low_factor > 0) || !(config->rope.high_factor > config->rope.low_factor))
-        return json_keys_fail(scaling, STATUS_INVALID, "high_freq_factor",
-                              "is %g; it must be above low_freq_factor, %g, and both above 0",
-                              config->rope.high_factor, config->rope.low_factor);
-    if (!json_keys_get(scaling, "original_max_position_embeddings"))
-        return json_keys_fail(scaling, STATUS_INVALID, "original_max_position_embeddings",
-                              "is missing");
+        return json_get_fail(scaling, STATUS_INVALID, "high_freq_factor",
+                             "is %g; it must be above low_freq_factor, %g, and both above 0",
+                             config->rope.high_factor, config->rope.low_factor);
+    if (!json_get_member(scaling, "original_max_position_embeddings"))
+        return json_get_fail(scaling, STATUS_INVALID, "original_max_position_embeddings",
+                             "is missing");
     return read_original(scaling, config);
 }
 
@@ -76,35 +75,35 @@ static double yarn_scale(double factor, double m) {
     return factor <= 1 ? 1 : 0.1 * m * log(factor) + 1;
 }
 
-static enum status read_yarn_attention(const struct json_keys *scaling,
+static enum status read_yarn_attention(const struct json_get *scaling,
                                        struct model_config *config) {
     double over = 0;
     double under = 0;
-    TRY(json_keys_f64_or(scaling, "attention_factor", &config->rope.attention_factor));
-    TRY(json_keys_f64_or(scaling, "mscale", &over));
-    TRY(json_keys_f64_or(scaling, "mscale_all_dim", &under));
+    TRY(json_get_f64(scaling, "attention_factor", &config->rope.attention_factor));
+    TRY(json_get_f64(scaling, "mscale", &over));
+    TRY(json_get_f64(scaling, "mscale_all_dim", &under));
     if (config->rope.attention_factor == 0 && over != 0 && under != 0)
         config->rope.attention_factor =
             yarn_scale(config->rope.factor, over) / yarn_scale(config->rope.factor, under);
     if (!(config->rope.attention_factor >= 0 && config->rope.attention_factor <= 16))
-        return json_keys_fail(scaling, STATUS_INVALID, "attention_factor",
-                              "is %g, not from 0 to 16", config->rope.attention_factor);
+        return json_get_fail(scaling, STATUS_INVALID, "attention_factor", "is %g, not from 0 to 16",
+                             config->rope.attention_factor);
     return STATUS_OK;
 }
 
-static enum status read_yarn(const struct json_keys *scaling, struct model_config *config) {
+static enum status read_yarn(const struct json_get *scaling, struct model_config *config) {
     config->rope.scaling = CONFIG_SCALING_YARN;
     config->rope.beta_fast = 32;
     config->rope.beta_slow = 1;
     TRY(read_factor(scaling, config));
     TRY(read_original(scaling, config));
-    TRY(json_keys_f64_or(scaling, "beta_fast", &config->rope.beta_fast));
-    TRY(json_keys_f64_or(scaling, "beta_slow", &config->rope.beta_slow));
+    TRY(json_get_f64(scaling, "beta_fast", &config->rope.beta_fast));
+    TRY(json_get_f64(scaling, "beta_slow", &config->rope.beta_slow));
     if (!(config->rope.beta_slow > 0) || !(config->rope.beta_fast > config->rope.beta_slow))
-        return json_keys_fail(scaling, STATUS_INVALID, "beta_fast",
-                              "is %g; it must be above beta_slow, %g, and both above 0",
-                              config->rope.beta_fast, config->rope.beta_slow);
-    TRY(json_keys_want(scaling, "truncate", true));
+        return json_get_fail(scaling, STATUS_INVALID, "beta_fast",
+                             "is %g; it must be above beta_slow, %g, and both above 0",
+                             config->rope.beta_fast, config->rope.beta_slow);
+    TRY(json_get_want(scaling, "truncate", true));
     TRY(read_yarn_attention(scaling, config));
     scale_context(config);
     return STATUS_OK;
@@ -112,56 +111,56 @@ static enum status read_yarn(const struct json_keys *scaling, struct model_confi
 
 static const struct {
     const char *name;
-    enum status (*read)(const struct json_keys *scaling, struct model_config *config);
+    enum status (*read)(const struct json_get *scaling, struct model_config *config);
 } types[] = {
     {"default", read_none},    {"none", read_none},     {"linear", read_linear},
     {"dynamic", read_dynamic}, {"llama3", read_llama3}, {"yarn", read_yarn},
 };
 
-static enum status read_type(const struct json_keys *scaling, bool is_needed,
+static enum status read_type(const struct json_get *scaling, bool is_needed,
                              struct model_config *config) {
     const char *name = NULL;
     const char *old_name = NULL;
-    TRY(json_keys_text_or(scaling, "rope_type", &name));
-    TRY(json_keys_text_or(scaling, "type", &old_name));
+    TRY(json_get_string(scaling, "rope_type", &name));
+    TRY(json_get_string(scaling, "type", &old_name));
     if (name && old_name && strcmp(name, old_name) != 0)
-        return json_keys_fail(scaling, STATUS_INVALID, "rope_type", "is %.32s, but type is %.32s",
-                              name, old_name);
+        return json_get_fail(scaling, STATUS_INVALID, "rope_type", "is %.32s, but type is %.32s",
+                             name, old_name);
     const char *key = name || !old_name ? "rope_type" : "type";
     name = name ? name : old_name;
     if (!name && is_needed)
-        return json_keys_fail(scaling, STATUS_INVALID, key, "is missing");
+        return json_get_fail(scaling, STATUS_INVALID, key, "is missing");
     if (!name)
         return STATUS_OK;
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (strcmp(name, types[i].name) == 0)
             return types[i].read(scaling, config);
-    return json_keys_fail(scaling, STATUS_UNSUPPORTED, key,
-                          "is \"%.32s\"; none, linear, dynamic, llama3 and yarn are served", name);
+    return json_get_fail(scaling, STATUS_UNSUPPORTED, key,
+                         "is \"%.32s\"; none, linear, dynamic, llama3 and yarn are served", name);
 }
 
-static enum status want_whole(const struct json_keys *keys) {
+static enum status want_whole(const struct json_get *keys) {
     double part = 1;
-    TRY(json_keys_f64_or(keys, "partial_rotary_factor", &part));
+    TRY(json_get_f64(keys, "partial_rotary_factor", &part));
     if (part != 1)
-        return json_keys_fail(keys, STATUS_UNSUPPORTED, "partial_rotary_factor",
-                              "is %g: only 1 is served here", part);
+        return json_get_fail(keys, STATUS_UNSUPPORTED, "partial_rotary_factor",
+                             "is %g: only 1 is served here", part);
     return STATUS_OK;
 }
 
-enum status config_hub_rope(const struct json_keys *keys, struct model_config *config) {
-    struct json_keys scaling;
-    struct json_keys parameters;
+enum status config_hub_rope(const struct json_get *keys, struct model_config *config) {
+    struct json_get scaling;
+    struct json_get parameters;
     config->rope.layout = CONFIG_ROPE_HALF_SPLIT;
     config->rope.dims = config->head_dim;
     config->rope.theta = 10000;
     config->rope.original_context = config->context;
-    TRY(json_keys_f64_or(keys, "rope_theta", &config->rope.theta));
+    TRY(json_get_f64(keys, "rope_theta", &config->rope.theta));
     TRY(want_whole(keys));
-    TRY(json_keys_object_or(keys, "rope_scaling", &scaling));
-    TRY(json_keys_object_or(keys, "rope_parameters", &parameters));
+    TRY(json_get_object(keys, "rope_scaling", &scaling));
+    TRY(json_get_object(keys, "rope_parameters", &parameters));
     if (parameters.object) {
-        TRY(json_keys_f64_or(&parameters, "rope_theta", &config->rope.theta));
+        TRY(json_get_f64(&parameters, "rope_theta", &config->rope.theta));
         TRY(want_whole(&parameters));
         TRY(read_type(&parameters, !scaling.object, config));
     }

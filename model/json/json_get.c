@@ -1,37 +1,17 @@
 #include "model/json/json_get.h"
 
+#include "model/json/json_text.h"
+
+#include <float.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-/* Counts brackets outside strings, because jansson's own bound (2,048) is compiled in and its
- * parser recurses. Malformed text is left for the parser to name. */
-static bool too_deep(const char *bytes, size_t n) {
-    unsigned depth = 0;
-    bool in_string = false;
-    for (size_t i = 0; i < n; i++) {
-        char c = bytes[i];
-        if (in_string) {
-            if (c == '\\')
-                i++;
-            else if (c == '"')
-                in_string = false;
-        } else if (c == '"') {
-            in_string = true;
-        } else if (c == '[' || c == '{') {
-            if (++depth > JSON_DEPTH_MAX)
-                return true;
-        } else if ((c == ']' || c == '}') && depth > 0) {
-            depth--;
-        }
-    }
-    return false;
-}
-
 enum status json_get_parse(const char *bytes, size_t n, json_t **root, struct error *error) {
     if (n == 0)
         return error_set(error, STATUS_INVALID, "the request has no body; it must be JSON");
-    if (too_deep(bytes, n))
+    uint64_t n_values;
+    if (!json_text_count((struct span){bytes, n}, JSON_DEPTH_MAX, &n_values, &(size_t){0}))
         return error_set(error, STATUS_INVALID, "the JSON is nested deeper than %d levels",
                          JSON_DEPTH_MAX);
     json_error_t found;
@@ -51,6 +31,10 @@ enum status json_get_parse(const char *bytes, size_t n, json_t **root, struct er
     return STATUS_OK;
 }
 
+struct json_get json_get_part(const json_t *object, struct error *error) {
+    return (struct json_get){.object = object, .error = error, .file = "", .wrong = STATUS_CORRUPT};
+}
+
 const json_t *json_get_member(const struct json_get *get, const char *name) {
     const json_t *value = json_object_get(get->object, name);
     return value && !json_is_null(value) ? value : NULL;
@@ -60,12 +44,45 @@ enum status json_get_fail(const struct json_get *get, enum status status, const 
                           const char *format, ...) {
     char field[sizeof get->error->field];
     char text[ERROR_TEXT_MAX];
-    snprintf(field, sizeof field, "%s%s", get->prefix, name);
+    snprintf(field, sizeof field, "%s%s%s", get->parent ? get->parent : "", get->parent ? "." : "",
+             name);
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    return error_field(get->error, status, field, "`%s` %s", field, text);
+    if (!get->file)
+        return error_field(get->error, status, field, "`%s` %s", field, text);
+    return error_field(get->error, status, field, "%s%s%s %s", get->file, *get->file ? ": " : "",
+                       field, text);
+}
+
+static enum status wrong(const struct json_get *get) {
+    return get->wrong != STATUS_OK ? get->wrong : STATUS_INVALID;
+}
+
+/* The beginning of a value's text. */
+struct shown {
+    size_t n;
+    char text[61];
+};
+
+static int show(const char *bytes, size_t n, void *into) {
+    struct shown *shown = into;
+    size_t n_free = sizeof shown->text - 1 - shown->n;
+    size_t n_taken = n < n_free ? n : n_free;
+    memcpy(shown->text + shown->n, bytes, n_taken);
+    shown->n += n_taken;
+    return n_taken < n ? -1 : 0; /* ends the dump: the value may be megabytes */
+}
+
+/* "NAME must be WANTED", and of a file what is there instead. */
+static enum status unlike(const struct json_get *get, const char *name, const char *wanted) {
+    struct shown shown = {0};
+    if (get->file)
+        json_dump_callback(json_object_get(get->object, name), show, &shown,
+                           JSON_ENCODE_ANY | JSON_COMPACT);
+    return json_get_fail(get, wrong(get), name, "must be %s%s%s", wanted, get->file ? ", not " : "",
+                         shown.text);
 }
 
 enum status json_get_bool(const struct json_get *get, const char *name, bool *value) {
@@ -73,38 +90,54 @@ enum status json_get_bool(const struct json_get *get, const char *name, bool *va
     if (!member)
         return STATUS_OK;
     if (!json_is_boolean(member))
-        return json_get_fail(get, STATUS_INVALID, name, "must be true or false");
+        return unlike(get, name, "true or false");
     *value = json_is_true(member);
     return STATUS_OK;
 }
 
 enum status json_get_int(const struct json_get *get, const char *name, int64_t min, int64_t max,
                          int64_t *value) {
+    char range[64];
     const json_t *member = json_get_member(get, name);
     if (!member)
         return STATUS_OK;
     if (!json_is_integer(member))
-        return json_get_fail(get, STATUS_INVALID, name, "must be an integer");
+        return unlike(get, name, "an integer");
     int64_t number = json_integer_value(member);
-    if (number < min || number > max)
-        return json_get_fail(get, STATUS_INVALID, name, "must be between %lld and %lld",
-                             (long long)min, (long long)max);
+    if (number < min || number > max) {
+        snprintf(range, sizeof range, "between %lld and %lld", (long long)min, (long long)max);
+        return unlike(get, name, range);
+    }
     *value = number;
+    return STATUS_OK;
+}
+
+enum status json_get_u32(const struct json_get *get, const char *name, uint32_t *value) {
+    int64_t number = *value;
+    TRY(json_get_int(get, name, 0, UINT32_MAX, &number));
+    *value = (uint32_t)number;
     return STATUS_OK;
 }
 
 enum status json_get_real(const struct json_get *get, const char *name, double min, double max,
                           double *value) {
+    char range[64];
     const json_t *member = json_get_member(get, name);
     if (!member)
         return STATUS_OK;
     if (!json_is_number(member))
-        return json_get_fail(get, STATUS_INVALID, name, "must be a number");
+        return unlike(get, name, "a number");
     double number = json_number_value(member);
-    if (!(number >= min && number <= max))
-        return json_get_fail(get, STATUS_INVALID, name, "must be between %g and %g", min, max);
+    if (!(number >= min && number <= max)) {
+        snprintf(range, sizeof range, "between %g and %g", min, max);
+        return unlike(get, name, range);
+    }
     *value = number;
     return STATUS_OK;
+}
+
+enum status json_get_f64(const struct json_get *get, const char *name, double *value) {
+    return json_get_real(get, name, -DBL_MAX, DBL_MAX, value);
 }
 
 enum status json_get_text(const struct json_get *get, const char *name, size_t max,
@@ -113,20 +146,27 @@ enum status json_get_text(const struct json_get *get, const char *name, size_t m
     if (!member)
         return STATUS_OK;
     if (!json_is_string(member))
-        return json_get_fail(get, STATUS_INVALID, name, "must be a string");
+        return unlike(get, name, "a string");
     if (json_string_length(member) > max)
-        return json_get_fail(get, STATUS_INVALID, name, "must be at most %zu bytes long", max);
+        return json_get_fail(get, wrong(get), name, "must be at most %zu bytes long", max);
     *value = (struct span){json_string_value(member), json_string_length(member)};
     return STATUS_OK;
 }
 
-enum status json_get_object(const struct json_get *get, const char *name, const json_t **value) {
+enum status json_get_string(const struct json_get *get, const char *name, const char **value) {
+    struct span text = {.bytes = *value};
+    TRY(json_get_text(get, name, SIZE_MAX, &text));
+    *value = text.bytes;
+    return STATUS_OK;
+}
+
+enum status json_get_object(const struct json_get *get, const char *name, struct json_get *inner) {
     const json_t *member = json_get_member(get, name);
-    if (!member)
-        return STATUS_OK;
-    if (!json_is_object(member))
-        return json_get_fail(get, STATUS_INVALID, name, "must be an object");
-    *value = member;
+    if (member && !json_is_object(member))
+        return unlike(get, name, "an object");
+    *inner = *get;
+    inner->object = member;
+    inner->parent = name;
     return STATUS_OK;
 }
 
@@ -136,9 +176,43 @@ enum status json_get_array(const struct json_get *get, const char *name, size_t 
     if (!member)
         return STATUS_OK;
     if (!json_is_array(member))
-        return json_get_fail(get, STATUS_INVALID, name, "must be a list");
+        return unlike(get, name, "a list");
     if (json_array_size(member) > n_max)
-        return json_get_fail(get, STATUS_INVALID, name, "must have at most %zu entries", n_max);
+        return json_get_fail(get, wrong(get), name, "must have at most %zu entries", n_max);
     *value = member;
     return STATUS_OK;
+}
+
+enum status json_get_want(const struct json_get *get, const char *name, bool wanted) {
+    bool value = wanted;
+    TRY(json_get_bool(get, name, &value));
+    if (value != wanted)
+        return json_get_fail(get, STATUS_UNSUPPORTED, name, "is %s: only %s is served",
+                             value ? "true" : "false", wanted ? "true" : "false");
+    return STATUS_OK;
+}
+
+static enum status need(const struct json_get *get, const char *name) {
+    return json_get_member(get, name) ? STATUS_OK
+                                      : json_get_fail(get, wrong(get), name, "is missing");
+}
+
+enum status json_need_u32(const struct json_get *get, const char *name, uint32_t *value) {
+    TRY(need(get, name));
+    return json_get_u32(get, name, value);
+}
+
+enum status json_need_f64(const struct json_get *get, const char *name, double *value) {
+    TRY(need(get, name));
+    return json_get_f64(get, name, value);
+}
+
+enum status json_need_text(const struct json_get *get, const char *name, struct span *value) {
+    TRY(need(get, name));
+    return json_get_text(get, name, SIZE_MAX, value);
+}
+
+enum status json_need_array(const struct json_get *get, const char *name, const json_t **value) {
+    TRY(need(get, name));
+    return json_get_array(get, name, SIZE_MAX, value);
 }

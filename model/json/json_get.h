@@ -1,9 +1,11 @@
-/* model/json/json_get.h: typed reading of JSON requests.
+/* model/json/json_get.h: typed reading of JSON objects: requests and the files of models.
  *
- * Getters read one member of an object. An absent member and a null one are the same: STATUS_OK,
- * and the result keeps what it held. A wrong type or a value out of range is STATUS_INVALID with
- * the member's name in error->field (the `param` of the error object). Integers are int64 and never
- * pass for reals that happen to be whole; reals accept integers. Pure; any thread. */
+ * Getters read one member of an object. An absent member and a null one are the same: json_get_*
+ * returns STATUS_OK and keeps what the result held, json_need_* says that it is missing. A wrong
+ * type or a value out of range is the reader's `wrong`, with a line that names the member, and its
+ * name in error->field (the `param` of the error object). Integers are int64 and never pass for
+ * reals that happen to be whole; reals accept integers. Values are borrowed from the document.
+ * Pure; any thread. */
 #pragma once
 
 #include "base/error.h"
@@ -17,12 +19,19 @@
 
 #define JSON_DEPTH_MAX 64
 
-/* An object being read. */
+/* An object being read, and how its mistakes are told. All is borrowed. */
 struct json_get {
-    const json_t *object; /* borrowed */
-    const char *prefix;   /* before a name in errors: "" or, say, "stream_options." */
-    struct error *error;  /* borrowed; filled on failure */
+    const json_t *object; /* NULL reads as an empty one */
+    struct error *error;  /* filled on failure */
+    const char *parent;   /* before a name, with a dot between: "messages[2]"; or NULL */
+    const char *file;     /* of a model file: before the name, or "" where the caller puts it.
+                             NULL: a request; names stand in backquotes, values are not shown */
+    enum status wrong;    /* for what is missing or not as expected; 0: STATUS_INVALID */
 };
+
+/* A reader of part of a file: mistakes are STATUS_CORRUPT, and the caller puts before the line where
+ * the part is. */
+struct json_get json_get_part(const json_t *object, struct error *error);
 
 /* Parses a request body: one object, at most JSON_DEPTH_MAX deep, no key twice; NUL is allowed in
  * strings. STATUS_INVALID with line and column. On success the caller owns *root. */
@@ -32,20 +41,40 @@ NODISCARD enum status json_get_parse(const char *bytes, size_t n, json_t **root,
 /* The member, or NULL when it is absent or null. */
 const json_t *json_get_member(const struct json_get *get, const char *name);
 
-/* Fills the error with the member's full name and answers STATUS_INVALID. */
+/* Fills the error with the member's full name and answers the status. */
 enum status json_get_fail(const struct json_get *get, enum status status, const char *name,
                           const char *format, ...) __attribute__((format(printf, 4, 5)));
 
 NODISCARD enum status json_get_bool(const struct json_get *get, const char *name, bool *value);
 NODISCARD enum status json_get_int(const struct json_get *get, const char *name, int64_t min,
                                    int64_t max, int64_t *value);
+NODISCARD enum status json_get_u32(const struct json_get *get, const char *name, uint32_t *value);
 NODISCARD enum status json_get_real(const struct json_get *get, const char *name, double min,
                                     double max, double *value);
+NODISCARD enum status json_get_f64(const struct json_get *get, const char *name, double *value);
 
-/* A string of at most max bytes, borrowed from the document; it may hold NULs. */
+/* A string of at most max bytes; it may hold NULs where the document may. */
 NODISCARD enum status json_get_text(const struct json_get *get, const char *name, size_t max,
                                     struct span *value);
+
+/* A string of a document without NULs. */
+NODISCARD enum status json_get_string(const struct json_get *get, const char *name,
+                                      const char **value);
+
+/* A reader of the member; its object is NULL when there is none. Names of its own members go by
+ * `name`, which must live as long. */
 NODISCARD enum status json_get_object(const struct json_get *get, const char *name,
-                                      const json_t **value);
+                                      struct json_get *inner);
 NODISCARD enum status json_get_array(const struct json_get *get, const char *name, size_t n_max,
                                      const json_t **value);
+
+/* STATUS_UNSUPPORTED unless the member is absent, or a bool of this value. */
+NODISCARD enum status json_get_want(const struct json_get *get, const char *name, bool wanted);
+
+/* The same of members that must be there; texts and lists of any length. */
+NODISCARD enum status json_need_u32(const struct json_get *get, const char *name, uint32_t *value);
+NODISCARD enum status json_need_f64(const struct json_get *get, const char *name, double *value);
+NODISCARD enum status json_need_text(const struct json_get *get, const char *name,
+                                     struct span *value);
+NODISCARD enum status json_need_array(const struct json_get *get, const char *name,
+                                      const json_t **value);

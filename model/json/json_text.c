@@ -14,13 +14,10 @@ const struct json_limits json_limits_config = {
 const struct json_limits json_limits_tokenizer = {
     .n_bytes = 96u << 20, .depth = 64, .n_values = 8u << 20, .takes_nul = true};
 
-/* Counts brackets, commas and colons outside of strings: every value but the first of a container
- * follows a comma, so this is no less than what the parser will make. */
-static enum status check_bounds(struct span text, const char *name,
-                                const struct json_limits *limits, struct error *error) {
-    uint64_t n_values = 0;
+bool json_text_count(struct span text, uint32_t depth_max, uint64_t *n_values, size_t *at) {
     uint32_t depth = 0;
     bool in_string = false;
+    *n_values = 0;
     for (size_t i = 0; i < text.n; i++) {
         char byte = text.bytes[i];
         if (in_string) {
@@ -31,17 +28,26 @@ static enum status check_bounds(struct span text, const char *name,
         } else if (byte == '"') {
             in_string = true;
         } else if (byte == '{' || byte == '[') {
-            n_values++;
-            if (++depth > limits->depth)
-                return error_set(error, STATUS_LIMIT,
-                                 "%s: at byte %zu: nested deeper than %u levels", name, i,
-                                 limits->depth);
+            ++*n_values;
+            *at = i;
+            if (++depth > depth_max)
+                return false;
         } else if (byte == '}' || byte == ']') {
             depth -= depth > 0;
         } else if (byte == ',') {
-            n_values++;
+            ++*n_values;
         }
     }
+    return true;
+}
+
+static enum status check_bounds(struct span text, const char *name,
+                                const struct json_limits *limits, struct error *error) {
+    uint64_t n_values;
+    size_t at;
+    if (!json_text_count(text, limits->depth, &n_values, &at))
+        return error_set(error, STATUS_LIMIT, "%s: at byte %zu: nested deeper than %u levels", name,
+                         at, limits->depth);
     if (n_values > limits->n_values)
         return error_set(error, STATUS_LIMIT,
                          "%s: %" PRIu64 " values, at most %" PRIu64 " are read", name, n_values,

@@ -24,6 +24,13 @@ struct json_limits {
 extern const struct json_limits json_limits_config;
 extern const struct json_limits json_limits_tokenizer;
 
+/* Counts the containers and commas outside of strings: every value but the first of a container
+ * follows a comma, so *n_values is no less than what a parser will make. False when containers nest
+ * deeper than depth_max, with the byte *at which they do: parsers recurse, and jansson's own bound
+ * (2,048) is compiled in. Malformed text is left for the parser to name. */
+NODISCARD bool json_text_count(struct span text, uint32_t depth_max, uint64_t *n_values,
+                               size_t *at);
+
 /* The text as an object; the caller gives it back with json_decref(). `name` stands in messages.
  * STATUS_CORRUPT with line and column, STATUS_LIMIT past a bound, STATUS_NOMEM. */
 NODISCARD enum status json_text_parse(struct span text, const char *name,

@@ -33,9 +33,9 @@ static enum status no_memory(const struct json_get *get) {
 
 static enum status read_part(const struct json_get *get, const json_t *part, size_t index,
                              struct buf *text) {
-    char prefix[80];
-    snprintf(prefix, sizeof prefix, "%scontent[%zu].", get->prefix, index);
-    struct json_get inner = {part, prefix, get->error};
+    char parent[80];
+    snprintf(parent, sizeof parent, "%s.content[%zu]", get->parent, index);
+    struct json_get inner = {.object = part, .error = get->error, .parent = parent};
     struct span type = {0};
     struct span words = {0};
     if (!json_is_object(part))
@@ -136,9 +136,10 @@ static enum status read_messages(const struct json_get *get, struct template_req
     if (!request->messages || !request->texts)
         return no_memory(get);
     for (size_t i = 0; i < n; i++) {
-        char prefix[48];
-        snprintf(prefix, sizeof prefix, "messages[%zu].", i);
-        struct json_get inner = {json_array_get(list, i), prefix, get->error};
+        char parent[48];
+        snprintf(parent, sizeof parent, "messages[%zu]", i);
+        struct json_get inner = {
+            .object = json_array_get(list, i), .error = get->error, .parent = parent};
         if (!json_is_object(inner.object))
             return error_field(get->error, STATUS_INVALID, "messages",
                                "`messages[%zu]` must be an object", i);
@@ -155,8 +156,9 @@ static enum status read_messages(const struct json_get *get, struct template_req
 }
 
 static enum status read_kwargs(const struct json_get *get, struct template_input *input) {
-    TRY(json_get_object(get, "chat_template_kwargs", &input->kwargs));
-    struct json_get inner = {input->kwargs, "chat_template_kwargs.", get->error};
+    struct json_get inner;
+    TRY(json_get_object(get, "chat_template_kwargs", &inner));
+    input->kwargs = inner.object;
     if (json_object_size(input->kwargs) > TEMPLATE_KWARGS_MAX)
         return json_get_fail(get, STATUS_INVALID, "chat_template_kwargs",
                              "must have at most %u members", TEMPLATE_KWARGS_MAX);
@@ -196,7 +198,7 @@ static enum status read_all(const struct json_get *get, bool opens_answer,
 
 enum status template_request_read(const json_t *object, bool opens_answer,
                                   struct template_request *request, struct error *error) {
-    struct json_get get = {object, "", error};
+    struct json_get get = {.object = object, .error = error};
     struct template_request made = {0};
     if (!json_is_object(object))
         return error_set(error, STATUS_INVALID, "the request must be a JSON object");

@@ -149,9 +149,9 @@ static void take_defaults(const struct generation *generation, struct ask *ask) 
 
 static enum status read_bias(const struct json_get *get, const struct ask_limits *limits,
                              struct ask *ask) {
-    const json_t *map = NULL;
+    struct json_get map;
     TRY(json_get_object(get, "logit_bias", &map));
-    size_t n = map ? json_object_size(map) : 0;
+    size_t n = json_object_size(map.object);
     if (n == 0)
         return STATUS_OK;
     if (n > MESSAGE_BIAS_MAX)
@@ -164,7 +164,7 @@ static enum status read_bias(const struct json_get *get, const struct ask_limits
     const char *key;
     json_t *value;
     size_t at = 0;
-    json_object_foreach((json_t *)map, key, value) {
+    json_object_foreach((json_t *)map.object, key, value) {
         char *end = NULL;
         unsigned long long id = strtoull(key, &end, 10);
         if (key[0] < '0' || key[0] > '9' || *end != 0 || id >= limits->n_tokens)
@@ -215,16 +215,13 @@ static enum status read_stop(const struct json_get *get, struct ask *ask) {
 }
 
 static enum status read_stream_options(const struct json_get *get, struct ask *ask) {
-    const json_t *options = NULL;
+    struct json_get options;
     TRY(json_get_object(get, "stream_options", &options));
-    if (options && !ask->stream)
+    if (options.object && !ask->stream)
         return json_get_fail(get, STATUS_INVALID, "stream_options",
                              "is only allowed with `stream`: true");
-    if (options) {
-        struct json_get inner = {options, "stream_options.", get->error};
-        TRY(json_get_bool(&inner, "include_usage", &ask->include_usage));
-        TRY(json_get_bool(&inner, "continuous_usage_stats", &ask->continuous_usage));
-    }
+    TRY(json_get_bool(&options, "include_usage", &ask->include_usage));
+    TRY(json_get_bool(&options, "continuous_usage_stats", &ask->continuous_usage));
     /* As in vLLM, figures in every chunk are part of asking for usage at all. */
     ask->continuous_usage = ask->continuous_usage && ask->include_usage;
     return STATUS_OK;
@@ -280,18 +277,15 @@ static enum status check_names(const struct json_get *get, unsigned route, struc
 
 /* Fields of which only a few values are served. */
 static enum status refuse_values(const struct json_get *get) {
-    const json_t *format = NULL;
-    TRY(json_get_object(get, "response_format", &format));
-    if (format) {
-        struct json_get inner = {format, "response_format.", get->error};
-        struct span type = SPAN("text");
-        TRY(json_get_text(&inner, "type", 64, &type));
-        if (!span_is(type, "text"))
-            return json_get_fail(get, STATUS_UNSUPPORTED, "response_format",
-                                 "of type `%.*s` is not served; only `text` is", span_shown(type),
-                                 type.bytes);
-    }
+    struct json_get format;
+    struct span type = SPAN("text");
     int64_t interval = 1;
+    TRY(json_get_object(get, "response_format", &format));
+    TRY(json_get_text(&format, "type", 64, &type));
+    if (!span_is(type, "text"))
+        return json_get_fail(get, STATUS_UNSUPPORTED, "response_format",
+                             "of type `%.*s` is not served; only `text` is", span_shown(type),
+                             type.bytes);
     TRY(fields_int(get, "stream_interval", &interval));
     if (interval != 1)
         return json_get_fail(get, STATUS_UNSUPPORTED, "stream_interval", "must be 1 here");

@@ -61,7 +61,7 @@ static enum status read_logprobs(const struct json_get *get, struct ask *ask) {
 
 static enum status parse_chat(const json_t *root, const struct ask_limits *limits, struct ask *ask,
                               struct api_error *error) {
-    struct json_get get = {root, "", &error->error};
+    struct json_get get = {.object = root, .error = &error->error};
     ask->is_chat = true;
     enum status status = fields_model(&get, limits);
     if (status != STATUS_OK) {

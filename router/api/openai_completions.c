@@ -59,7 +59,7 @@ static enum status read_prompts(const struct json_get *get, const struct ask_lim
 
 static enum status parse_completions(const json_t *root, const struct ask_limits *limits,
                                      struct ask *ask, struct api_error *error) {
-    struct json_get get = {root, "", &error->error};
+    struct json_get get = {.object = root, .error = &error->error};
     ask->add_special = true;
     enum status status = fields_model(&get, limits);
     if (status != STATUS_OK) {

@@ -6,7 +6,7 @@
 
 static enum status parse_tokenize(const json_t *root, const struct ask_limits *limits,
                                   struct ask *ask, struct api_error *error) {
-    struct json_get get = {root, "", &error->error};
+    struct json_get get = {.object = root, .error = &error->error};
     bool has_messages = json_get_member(&get, "messages") != NULL;
     if (has_messages && json_get_member(&get, "prompt"))
         return json_get_fail(&get, STATUS_INVALID, "prompt", "and `messages` exclude each other");
@@ -43,7 +43,7 @@ static void put_tokens(const struct reply *reply, struct buf *out) {
 
 static enum status parse_detokenize(const json_t *root, const struct ask_limits *limits,
                                     struct ask *ask, struct api_error *error) {
-    struct json_get get = {root, "", &error->error};
+    struct json_get get = {.object = root, .error = &error->error};
     enum status status = fields_model(&get, limits);
     if (status != STATUS_OK) {
         error->code = status == STATUS_NOT_FOUND ? "model_not_found" : NULL;

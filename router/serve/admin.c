@@ -134,7 +134,7 @@ static enum status read_order(const struct exchange *exchange, struct order *ord
                               struct error *error) {
     json_t *root = NULL;
     TRY(json_get_parse(exchange->body, exchange->n_body, &root, error));
-    struct json_get get = {root, "", error};
+    struct json_get get = {.object = root, .error = error};
     struct span worker = {0};
     enum status status = json_get_text(&get, "worker", MESSAGE_NAME_MAX - 1, &worker);
     if (status == STATUS_OK && worker.n == 0)

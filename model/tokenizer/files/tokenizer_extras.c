@@ -1,7 +1,7 @@
 #include "model/tokenizer/files/tokenizer_extras.h"
 
 #include "base/file.h"
-#include "model/json/json_fields.h"
+#include "model/json/json_get.h"
 #include "model/json/json_text.h"
 #include "model/tokenizer/vocabulary/vocabulary.h"
 
@@ -40,12 +40,11 @@ static enum status read_text(const json_t *root, const char *key, struct span *t
 
 static enum status read_answer(const json_t *root, const char *key, enum tokenizer_answer *answer,
                                struct error *error) {
-    const json_t *value = json_object_get(root, key);
+    const struct json_get get = json_get_part(root, error);
     bool is_yes = false;
-    if (!value || json_is_null(value))
-        return STATUS_OK;
-    TRY(json_field_bool(root, key, &is_yes, error));
-    *answer = is_yes ? ANSWER_YES : ANSWER_NO;
+    TRY(json_get_bool(&get, key, &is_yes));
+    if (json_get_member(&get, key))
+        *answer = is_yes ? ANSWER_YES : ANSWER_NO;
     return STATUS_OK;
 }
 
@@ -75,11 +74,12 @@ static enum status add(struct tokenizer_extras *extras, struct tokenizer_added a
 }
 
 /* {"151643": {"content": "<|endoftext|>", "special": true, ...}, ...} */
-static enum status read_decoder(struct tokenizer_extras *extras, json_t *decoder,
+static enum status read_decoder(struct tokenizer_extras *extras, const json_t *decoder,
                                 struct error *error) {
     const char *key;
     json_t *token;
-    json_object_foreach(decoder, key, token) {
+    json_object_foreach((json_t *)decoder, key, token) {
+        const struct json_get get = json_get_part(token, error);
         struct tokenizer_added added = {0};
         char *end;
         unsigned long id = strtoul(key, &end, 10);
@@ -88,11 +88,11 @@ static enum status read_decoder(struct tokenizer_extras *extras, json_t *decoder
                                "added_tokens_decoder: \"%.32s\" is no token id", key);
         added.id = (uint32_t)id;
         TRY(read_text(token, "content", &added.content, error));
-        TRY(json_field_bool(token, "special", &added.is_special, error));
-        TRY(json_field_bool(token, "single_word", &added.is_single_word, error));
-        TRY(json_field_bool(token, "lstrip", &added.strips_left, error));
-        TRY(json_field_bool(token, "rstrip", &added.strips_right, error));
-        TRY(json_field_bool(token, "normalized", &added.is_normalized, error));
+        TRY(json_get_bool(&get, "special", &added.is_special));
+        TRY(json_get_bool(&get, "single_word", &added.is_single_word));
+        TRY(json_get_bool(&get, "lstrip", &added.strips_left));
+        TRY(json_get_bool(&get, "rstrip", &added.strips_right));
+        TRY(json_get_bool(&get, "normalized", &added.is_normalized));
         TRY(add(extras, added, error));
     }
     return sort(extras, error);
@@ -158,13 +158,10 @@ static enum status read_config(struct tokenizer_extras *extras, const json_t *co
     TRY(read_answer(config, "add_bos_token", &extras->add_bos, error));
     TRY(read_answer(config, "add_eos_token", &extras->add_eos, error));
     TRY(read_answer(config, "legacy", &extras->legacy, error));
-    json_t *decoder = json_object_get(config, "added_tokens_decoder");
-    if (!decoder || json_is_null(decoder))
-        return STATUS_OK;
-    if (!json_is_object(decoder))
-        return error_field(error, STATUS_CORRUPT, "added_tokens_decoder",
-                           "added_tokens_decoder is not an object");
-    return read_decoder(extras, decoder, error);
+    const struct json_get get = json_get_part(config, error);
+    struct json_get decoder;
+    TRY(json_get_object(&get, "added_tokens_decoder", &decoder));
+    return decoder.object ? read_decoder(extras, decoder.object, error) : STATUS_OK;
 }
 
 static enum status read_all(struct tokenizer_extras *extras, const char *folder,

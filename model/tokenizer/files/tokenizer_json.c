@@ -1,6 +1,6 @@
 /* tokenizer.json of Hugging Face's tokenizers (0.13 to 0.23): BPE models. */
 #include "base/buf.h"
-#include "model/json/json_fields.h"
+#include "model/json/json_get.h"
 #include "model/json/json_text.h"
 #include "model/tokenizer/files/token_table.h"
 #include "model/tokenizer/files/tokenizer_extras.h"
@@ -53,11 +53,11 @@ static bool is_empty_text(const json_t *object, const char *key) {
 static enum status read_options(struct reading *reading, struct error *error) {
     struct bpe_options *options = &reading->parts.options;
     const json_t *model = reading->model;
+    const struct json_get get = json_get_part(model, error);
     const json_t *dropout = json_object_get(model, "dropout");
     struct span type = SPAN("BPE"); /* older files do not say it */
     bool byte_fallback = false;
-    if (json_object_get(model, "type"))
-        TRY(json_field_text(model, "type", &type, error));
+    TRY(json_get_text(&get, "type", SIZE_MAX, &type));
     if (!span_is(type, "BPE"))
         return error_set(error, STATUS_UNSUPPORTED, "model type %.*s is not supported; BPE is",
                          span_shown(type), type.bytes);
@@ -67,9 +67,9 @@ static enum status read_options(struct reading *reading, struct error *error) {
         return error_set(error, STATUS_UNSUPPORTED, "continuing_subword_prefix is not supported");
     if (!is_empty_text(model, "end_of_word_suffix"))
         return error_set(error, STATUS_UNSUPPORTED, "end_of_word_suffix is not supported");
-    TRY(json_field_bool(model, "fuse_unk", &options->fuse_unknown, error));
-    TRY(json_field_bool(model, "byte_fallback", &byte_fallback, error));
-    TRY(json_field_bool(model, "ignore_merges", &options->ignores_merges, error));
+    TRY(json_get_bool(&get, "fuse_unk", &options->fuse_unknown));
+    TRY(json_get_bool(&get, "byte_fallback", &byte_fallback));
+    TRY(json_get_bool(&get, "ignore_merges", &options->ignores_merges));
     options->over_chars = !reading->parts.pretokenizer.is_byte_level;
     options->byte_fallback = options->over_chars && byte_fallback;
     reading->parts.spelling = options->over_chars ? SPELLED_AS_IS : SPELLED_IN_ALPHABET;
@@ -112,8 +112,9 @@ static bool read_merge(const json_t *item, struct bpe_merge *merge) {
 }
 
 static enum status read_merges(struct reading *reading, struct error *error) {
-    json_t *list;
-    TRY(json_field_list(reading->model, "merges", &list, error));
+    const struct json_get model = json_get_part(reading->model, error);
+    const json_t *list;
+    TRY(json_need_array(&model, "merges", &list));
     size_t n = json_array_size(list);
     if (n > BPE_MERGES_MAX)
         return error_field(error, STATUS_LIMIT, "merges", "%zu merges, at most %u are read", n,
@@ -131,15 +132,16 @@ static enum status read_merges(struct reading *reading, struct error *error) {
 
 static enum status read_added(const json_t *item, struct tokenizer_added *added,
                               struct error *error) {
+    const struct json_get get = json_get_part(item, error);
     *added = (struct tokenizer_added){0};
-    TRY(json_field_u32(item, "id", &added->id, error));
-    TRY(json_field_text(item, "content", &added->content, error));
-    TRY(json_field_bool(item, "special", &added->is_special, error));
+    TRY(json_need_u32(&get, "id", &added->id));
+    TRY(json_need_text(&get, "content", &added->content));
+    TRY(json_get_bool(&get, "special", &added->is_special));
     added->is_normalized = !added->is_special;
-    TRY(json_field_bool(item, "normalized", &added->is_normalized, error));
-    TRY(json_field_bool(item, "single_word", &added->is_single_word, error));
-    TRY(json_field_bool(item, "lstrip", &added->strips_left, error));
-    return json_field_bool(item, "rstrip", &added->strips_right, error);
+    TRY(json_get_bool(&get, "normalized", &added->is_normalized));
+    TRY(json_get_bool(&get, "single_word", &added->is_single_word));
+    TRY(json_get_bool(&get, "lstrip", &added->strips_left));
+    return json_get_bool(&get, "rstrip", &added->strips_right);
 }
 
 /* An added token that the vocabulary has too has the vocabulary's id. */
@@ -155,9 +157,9 @@ static enum status check_added(const struct reading *reading, const struct token
 }
 
 static enum status read_all_added(struct reading *reading, struct error *error) {
-    json_t *list = json_object_get(reading->root, "added_tokens");
-    if (list && !json_is_null(list) && !json_is_array(list))
-        return error_field(error, STATUS_CORRUPT, "added_tokens", "added_tokens is not a list");
+    const struct json_get root = json_get_part(reading->root, error);
+    const json_t *list = NULL;
+    TRY(json_get_array(&root, "added_tokens", SIZE_MAX, &list));
     for (size_t i = 0; i < json_array_size(list); i++) {
         struct tokenizer_added added;
         enum status status = read_added(json_array_get(list, i), &added, error);
@@ -177,17 +179,16 @@ static enum status read_all_added(struct reading *reading, struct error *error) 
 
 static enum status read_unknown(struct reading *reading, struct error *error) {
     struct bpe_options *options = &reading->parts.options;
+    const struct json_get model = json_get_part(reading->model, error);
     struct span text;
     options->unknown_id = TOKEN_NONE;
-    const json_t *value = json_object_get(reading->model, "unk_token");
-    if (!value || json_is_null(value))
+    if (!json_get_member(&model, "unk_token"))
         return STATUS_OK;
-    TRY(json_field_text(reading->model, "unk_token", &text, error));
+    TRY(json_need_text(&model, "unk_token", &text));
     options->unknown_id = token_table_find(&reading->table, text);
     if (options->unknown_id == TOKEN_NONE && text.n > 0)
-        return error_field(error, STATUS_CORRUPT, "unk_token",
-                           "unk_token \"%.*s\" is not in the vocabulary", span_shown(text),
-                           text.bytes);
+        return json_get_fail(&model, STATUS_CORRUPT, "unk_token",
+                             "\"%.*s\" is not in the vocabulary", span_shown(text), text.bytes);
     return STATUS_OK;
 }
 

@@ -1,124 +1,14 @@
-#include "model/json/json_get.h"
 #include "router/api/errors.h"
 #include "router/api/json_put.h"
 #include "tests/support/suite.h"
 
+#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 const char *const suite_name = "router_api_json";
 const double suite_timeout_s = 60;
-
-static enum status parse_bytes(const char *bytes, size_t n) {
-    struct error error = {0};
-    json_t *root = NULL;
-    enum status status = json_get_parse(bytes, n, &root, &error);
-    ck_assert_int_eq(status == STATUS_OK, root != NULL);
-    ck_assert_int_eq(status != STATUS_OK, error.text[0] != 0);
-    json_decref(root);
-    return status;
-}
-
-static enum status parse(const char *text) {
-    return parse_bytes(text, strlen(text));
-}
-
-START_TEST(what_is_no_json_object_is_invalid) {
-    static const char *const bad[] = {
-        "",
-        " ",
-        "{",
-        "}",
-        "[]",
-        "1",
-        "\"a\"",
-        "null",
-        "{\"a\":1,}",
-        "{\"a\":1}x",
-        "{'a':1}",
-        "{\"a\":NaN}",
-        "{\"a\":Infinity}",
-        "{\"a\":1e400}",
-        "{\"a\":9223372036854775808}",
-        "{\"a\":1,\"a\":2}",
-        "{\"a\":\"\\ud800\"}",
-        "{\"a\":\"\xff\"}",
-        "{\"a\":01}",
-        "\xef\xbb\xbf{}",
-        "{\"a\":\"\n\"}",
-        "{\"a\" 1}",
-        "{\"\\u0000\":1}",
-    };
-    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
-        ck_assert_msg(parse(bad[i]) == STATUS_INVALID, "accepted: %s", bad[i]);
-}
-END_TEST
-
-START_TEST(legal_oddities_are_read) {
-    ck_assert_int_eq(parse("{}"), STATUS_OK);
-    ck_assert_int_eq(parse("{\"a\":\"x\\u0000y\"}"), STATUS_OK);
-    ck_assert_int_eq(parse(" {\"a\":-0, \"b\":\"[[[\\\"\"} \n"), STATUS_OK);
-}
-END_TEST
-
-START_TEST(depth_is_bounded) {
-    char deep[2 * JSON_DEPTH_MAX + 16];
-    for (int depth = JSON_DEPTH_MAX - 1; depth <= JSON_DEPTH_MAX; depth++) {
-        size_t n = 0;
-        n += (size_t)sprintf(deep, "{\"a\":");
-        memset(deep + n, '[', (size_t)depth);
-        n += (size_t)depth;
-        memset(deep + n, ']', (size_t)depth);
-        n += (size_t)depth;
-        deep[n++] = '}';
-        ck_assert_int_eq(parse_bytes(deep, n), depth < JSON_DEPTH_MAX ? STATUS_OK : STATUS_INVALID);
-    }
-    size_t n = 100000;
-    char *brackets = malloc(n);
-    memset(brackets, '[', n);
-    ck_assert_int_eq(parse_bytes(brackets, n), STATUS_INVALID);
-    free(brackets);
-}
-END_TEST
-
-START_TEST(getters_tell_types_and_ranges) {
-    json_t *root = json_loads("{\"i\":5,\"r\":1.0,\"big\":9007199254740993,\"s\":\"a\",\"n\":null,"
-                              "\"b\":true,\"l\":[1,2],\"o\":{}}",
-                              0, NULL);
-    struct error error = {0};
-    struct json_get get = {root, "outer.", &error};
-    int64_t i = 7;
-    double r = 7;
-    bool b = false;
-    struct span s = {0};
-    const json_t *v = NULL;
-    ck_assert_int_eq(json_get_int(&get, "absent", 0, 1, &i), STATUS_OK);
-    ck_assert_int_eq(json_get_int(&get, "n", 0, 1, &i), STATUS_OK);
-    ck_assert_int_eq(i, 7);
-    ck_assert_int_eq(json_get_int(&get, "big", 0, INT64_MAX, &i), STATUS_OK);
-    ck_assert(i == 9007199254740993);
-    ck_assert_int_eq(json_get_int(&get, "r", 0, 9, &i), STATUS_INVALID);
-    ck_assert_str_eq(error.field, "outer.r");
-    ck_assert_int_eq(json_get_int(&get, "i", 6, 9, &i), STATUS_INVALID);
-    ck_assert_int_eq(json_get_int(&get, "b", 0, 9, &i), STATUS_INVALID);
-    ck_assert_int_eq(json_get_real(&get, "i", 0, 9, &r), STATUS_OK);
-    ck_assert(r == 5.0);
-    ck_assert_int_eq(json_get_real(&get, "s", 0, 9, &r), STATUS_INVALID);
-    ck_assert_int_eq(json_get_real(&get, "r", 2, 9, &r), STATUS_INVALID);
-    ck_assert_int_eq(json_get_bool(&get, "b", &b), STATUS_OK);
-    ck_assert(b);
-    ck_assert_int_eq(json_get_bool(&get, "i", &b), STATUS_INVALID);
-    ck_assert_int_eq(json_get_text(&get, "s", 1, &s), STATUS_OK);
-    ck_assert(span_is(s, "a"));
-    ck_assert_int_eq(json_get_text(&get, "s", 0, &s), STATUS_INVALID);
-    ck_assert_int_eq(json_get_array(&get, "l", 1, &v), STATUS_INVALID);
-    ck_assert_int_eq(json_get_array(&get, "o", 1, &v), STATUS_INVALID);
-    ck_assert_int_eq(json_get_object(&get, "l", &v), STATUS_INVALID);
-    ck_assert_ptr_null(v);
-    json_decref(root);
-}
-END_TEST
 
 /* What is written parses, and says the same. */
 static void round_trip(const char *bytes, size_t n, const char *expected, size_t n_expected) {
@@ -245,10 +135,6 @@ END_TEST
 
 void suite_add(TCase *tests) {
     tcase_add_test(tests, a_prompt_that_is_too_long_is_refused_in_known_words);
-    tcase_add_test(tests, what_is_no_json_object_is_invalid);
-    tcase_add_test(tests, legal_oddities_are_read);
-    tcase_add_test(tests, depth_is_bounded);
-    tcase_add_test(tests, getters_tell_types_and_ranges);
     tcase_add_test(tests, strings_come_back_as_they_were);
     tcase_add_test(tests, bytes_that_are_no_text_become_replacements);
     tcase_add_test(tests, numbers_are_json);

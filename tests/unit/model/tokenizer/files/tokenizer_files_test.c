@@ -286,6 +286,12 @@ START_TEST(config_adds_tokens_and_says_what_begins_a_text) {
     ck_assert_uint_eq(tokenizer->bos_id, 1);
     ck_assert(tokenizer_is_special(tokenizer, 21));
     tokenizer_close(tokenizer);
+    /* Without a word there the answer is tokenizer.json's. */
+    write_file("tokenizer_config.json",
+               "{\"tokenizer_class\":\"LlamaTokenizer\",\"add_bos_token\":null}");
+    tokenizer = open_folder();
+    expect(tokenizer, "ab", TOKENIZER_ADD_BOS, "1 8");
+    tokenizer_close(tokenizer);
     write_file("added_tokens.json", "{\"other\":8}");
     struct error error;
     ck_assert_int_eq(tokenizer_open_folder(folder, &tokenizer, &error), STATUS_CORRUPT);
@@ -426,8 +432,9 @@ START_TEST(broken_json_files_name_their_field) {
          "merges[0] is not a pair"},
         {MODEL("\"vocab\":{\"a\":0},\"merges\":[\"a a\"]"), STATUS_CORRUPT, "merge 0"},
         {MODEL("\"unk_token\":\"x\"," VOCAB), STATUS_CORRUPT, "unk_token \"x\""},
-        {MODEL("\"unk_token\":1," VOCAB), STATUS_CORRUPT, "unk_token is not text"},
-        {MODEL("\"byte_fallback\":1," VOCAB), STATUS_CORRUPT, "byte_fallback is neither"},
+        {MODEL("\"unk_token\":1," VOCAB), STATUS_CORRUPT, "unk_token must be a string, not 1"},
+        {MODEL("\"byte_fallback\":1," VOCAB), STATUS_CORRUPT,
+         "byte_fallback must be true or false, not 1"},
         {MODEL("\"dropout\":0.1," VOCAB), STATUS_UNSUPPORTED, "dropout"},
         {MODEL("\"end_of_word_suffix\":\"</w>\"," VOCAB), STATUS_UNSUPPORTED, "end_of_word_suffix"},
         {"{\"normalizer\":{\"type\":\"Precompiled\"},\"model\":{" VOCAB "}}", STATUS_UNSUPPORTED,
@@ -459,7 +466,7 @@ START_TEST(broken_json_files_name_their_field) {
         {"{\"added_tokens\":[{\"content\":\"b\"}],\"model\":{" VOCAB "}}", STATUS_CORRUPT,
          "added_tokens[0]: id is missing"},
         {"{\"added_tokens\":7,\"model\":{" VOCAB "}}", STATUS_CORRUPT,
-         "added_tokens is not a list"},
+         "added_tokens must be a list, not 7"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct tokenizer *tokenizer = NULL;
@@ -528,7 +535,7 @@ START_TEST(a_folder_without_a_tokenizer_says_so) {
     ck_assert_ptr_nonnull(strstr(error.text, "tokenizer_config.json: token 5 is there twice"));
     write_file("tokenizer_config.json", "{\"add_bos_token\":1}");
     ck_assert_int_eq(tokenizer_open_folder(folder, &tokenizer, &error), STATUS_CORRUPT);
-    ck_assert_ptr_nonnull(strstr(error.text, "add_bos_token is neither true nor false"));
+    ck_assert_ptr_nonnull(strstr(error.text, "add_bos_token must be true or false, not"));
     remove_folder();
 }
 END_TEST
