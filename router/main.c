@@ -152,7 +152,7 @@ static enum status open_front(struct program *program, struct error *error) {
     listener.limits.body_bytes = config->max_body;
     listener.body_memory = config->body_memory;
     listener.body_total_ns = config->body_ns;
-    listener.n_connections_max = config->max_connections;
+    listener.n_connections_max = listener.n_exchanges_max = config->max_connections;
     listener.idle_ns = config->idle_ns;
     listener.head_ns = config->head_ns;
     listener.stall_ns = config->stall_ns;

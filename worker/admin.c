@@ -161,7 +161,7 @@ static enum status listen_on(struct admin *admin, const char *address, struct er
     struct listener_config config = listener_config_default;
     config.limits.head_bytes = config.limits.line_bytes = HEAD_MAX;
     config.limits.body_bytes = BODY_MAX;
-    config.n_connections_max = CALLS_MAX;
+    config.n_connections_max = config.n_exchanges_max = CALLS_MAX;
     config.idle_ns = config.head_ns = config.body_ns = config.body_total_ns = CALL_NS;
     config.stall_ns = CALL_NS;
     config.one_request = true;

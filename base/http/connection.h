@@ -1,72 +1,62 @@
-/* base/http/connection.h: one client connection that speaks HTTP/1.1: at most one request at a
- * time is out; what a client sends ahead waits until its reply has ended.
+/* base/http/connection.h: one client's socket, and the protocol that is spoken on it.
  *
- * Part of the listener's fixed pool. Nothing is freed inside a callback: connection_close() marks,
- * the kick frees before the loop sleeps and hands the slot back. */
+ * A connection keeps the socket, its slot of the listener's pool, its kick and how it ends; what
+ * the bytes mean is the protocol's. Nothing is freed inside a callback: connection_close() marks,
+ * the kick frees before the loop sleeps and hands the slot back. Loop's thread only. */
 #pragma once
 
-#include "base/buf.h"
-#include "base/http/exchange.h"
-#include "base/http/http1.h"
-#include "base/http/listener.h"
+#include "base/http/host.h"
 #include "base/list.h"
 #include "base/loop.h"
-#include "base/random.h"
+#include "base/status.h"
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
+struct buf;
 struct connection;
 struct stream;
 
-/* What all connections of a listener share. */
-struct connection_host {
-    struct loop *loop;           /* borrowed */
-    struct exchanges *exchanges; /* borrowed */
-    struct listener_config config;
-    struct listener_counts counts;
-    struct listener_calls calls;
-    void (*release)(struct connection_host *host, struct connection *connection);
-    struct buf scratch; /* a reply's head while it is written */
-    int64_t date_s;
-    char date[40];        /* of date_s, for the Date field */
-    bool draining;        /* each reply is the connection's last */
-    struct random random; /* request ids */
+/* One member: HTTP/1.1 or HTTP/2. None is called once the connection lingers or is closed, but for
+ * close() and fini(). */
+struct protocol {
+    size_t state_size; /* of connection->state, which is zero before open() */
+    NODISCARD enum status (*open)(struct connection *connection);
+    void (*data)(struct connection *connection, const char *bytes, size_t n);
+    void (*drained)(struct connection *connection); /* the kernel has taken all output */
+    void (*gone)(struct connection *connection);    /* the client left; close() follows */
+    void (*turn)(struct connection *connection);    /* after connection_kick(), before the sleep */
+    void (*check_time)(struct connection *connection, uint64_t now_ns);
+    bool (*is_idle)(const struct connection *connection);
+    void (*drain)(struct connection *connection); /* accepts no more; ends when all is answered */
+    void (*close)(struct connection *connection); /* its exchanges end with their `gone` calls */
+    void (*fini)(struct connection *connection);  /* frees what the state holds */
 };
 
-enum connection_state {
-    CONNECTION_FREE,
-    CONNECTION_READING, /* waits for a request or reads one */
-    CONNECTION_BUSY,    /* a request is out */
-    CONNECTION_SKIP,    /* it was refused at its head: the rest of its body is read and dropped */
-    CONNECTION_ENDED,   /* its reply is complete; the next one may be read */
-    CONNECTION_LINGER,  /* our side is shut; reads what still comes, so that no reset eats our reply
-                         */
-    CONNECTION_CLOSED   /* the kick will free it */
+enum connection_end {
+    CONNECTION_OPEN,
+    CONNECTION_LINGER, /* our side is shut; reads what still comes, so that no reset eats our reply
+                        */
+    CONNECTION_CLOSED  /* the kick will free it */
 };
 
 struct connection {
     struct list link; /* the listener's: live or free */
     struct connection_host *host;
-    struct exchange exchange;
+    const struct protocol *protocol;
+    void *state; /* owned: the protocol's; NULL when it could not begin */
     struct stream *stream;
-    struct http1 http1;
-    struct buf input; /* sent ahead by the client; bounded by pipeline_bytes_max */
     struct loop_kick kick;
-    enum connection_state state;
+    enum connection_end end;
     size_t n_discarded; /* since it lingers */
-    uint64_t since_ns;  /* idle, head, body progress or linger: what the state counts from */
-    uint64_t began_ns;  /* when the body or the lingering began */
-    bool head;          /* HEAD: no body goes out */
-    bool chunked;
-    bool last;    /* close after this reply */
-    bool refused; /* a write was: its exchange is told when there is room */
-    bool forget;  /* the kick frees the request's memory: its reply streams already */
-    char request_id[EXCHANGE_ID_MAX + 1]; /* for the reply */
+    uint64_t lingers_ns;
+    uint64_t discarded_ns; /* when the last of it came */
 };
 
 /* Takes fd. On failure the fd stays the caller's. */
 NODISCARD enum status connection_open(struct connection *connection, struct connection_host *host,
-                                      int fd);
+                                      const struct protocol *protocol, int fd);
 void connection_close(struct connection *connection);
 
 /* Closes or refuses what has run out of time. */
@@ -74,3 +64,23 @@ void connection_check_time(struct connection *connection, uint64_t now_ns);
 
 /* No request is being read or answered: may be closed at any time. */
 bool connection_is_idle(const struct connection *connection);
+
+/* --- for protocols ------------------------------------------------------------------------ */
+
+/* Another protocol takes the connection over from this one, whose state is freed at once. On
+ * failure the connection is closed. */
+NODISCARD enum status connection_become(struct connection *connection,
+                                        const struct protocol *protocol);
+
+/* Queued for the next send; one that fails ends as a stall does. */
+void connection_send(struct connection *connection, const void *bytes, size_t n);
+void connection_send_buf(struct connection *connection, struct buf *bytes);
+
+/* Calls protocol->turn() before the loop sleeps. */
+void connection_kick(struct connection *connection);
+
+/* All was said: ends our side, and waits a moment for the client to end its own. */
+void connection_linger(struct connection *connection);
+
+/* Was since_ns more than limit_ns before now_ns? */
+bool connection_passed(uint64_t now_ns, uint64_t since_ns, uint64_t limit_ns);

@@ -3,6 +3,7 @@
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/http/connection.h"
+#include "base/http/http1_connection.h"
 #include "base/loop.h"
 #include "base/random.h"
 #include "base/tcp.h"
@@ -14,6 +15,7 @@
 const struct listener_config listener_config_default = {
     .limits = HTTP1_LIMITS_DEFAULT,
     .n_connections_max = 16384,
+    .n_exchanges_max = 16384,
     .idle_ns = 75 * NS_PER_S,
     .head_ns = 10 * NS_PER_S,
     .body_ns = 30 * NS_PER_S,
@@ -87,7 +89,7 @@ static void on_accept(void *user, int fd) {
     ASSERT(connection); /* accepting is paused while there is none */
     memset(connection, 0, sizeof *connection);
     list_init(&connection->link);
-    if (connection_open(connection, &listener->host, fd) != STATUS_OK) {
+    if (connection_open(connection, &listener->host, &http1_protocol, fd) != STATUS_OK) {
         close(fd);
         list_push_front(&listener->idle, &connection->link);
         return;
@@ -122,7 +124,8 @@ static uint64_t sweep_interval(const struct listener_config *config) {
 enum status listener_new(struct loop *loop, const char *address,
                          const struct listener_config *config, const struct listener_calls *calls,
                          struct listener **out, struct error *error) {
-    ASSERT(config->n_connections_max > 0 && config->limits.body_bytes > 0 && calls->handler);
+    ASSERT(config->n_connections_max > 0 && config->n_exchanges_max > 0 &&
+           config->limits.body_bytes > 0 && calls->handler);
     struct listener *listener = calloc(1, sizeof *listener);
     if (!listener)
         return error_set(error, STATUS_NOMEM, "out of memory");
@@ -138,7 +141,7 @@ enum status listener_new(struct loop *loop, const char *address,
     enum status status = STATUS_NOMEM;
     error_set(error, STATUS_NOMEM, "out of memory");
     if (listener->pool &&
-        exchanges_new(config->n_connections_max, config->body_memory, &listener->host.exchanges) ==
+        exchanges_new(config->n_exchanges_max, config->body_memory, &listener->host.exchanges) ==
             STATUS_OK &&
         loop_timer_new(loop, on_sweep, listener, &listener->sweep) == STATUS_OK)
         status = tcp_listen(loop, address, on_accept, listener, &listener->tcp, error);
@@ -191,7 +194,7 @@ void listener_drain(struct listener *listener) {
     tcp_listener_pause(listener->tcp, true);
     list_each(link, &listener->live) {
         struct connection *connection = list_entry(link, struct connection, link);
-        if (connection_is_idle(connection))
-            connection_close(connection);
+        if (connection->end == CONNECTION_OPEN)
+            connection->protocol->drain(connection);
     }
 }

@@ -18,13 +18,14 @@ struct loop;
 struct listener_config {
     struct http1_limits limits;
     uint32_t n_connections_max;
-    uint64_t idle_ns;        /* between requests, and before the first */
-    uint64_t head_ns;        /* from a request's first byte to the end of its head */
-    uint64_t body_ns;        /* of a body without any progress */
-    uint64_t body_total_ns;  /* from a request's head to the end of its body */
-    uint64_t body_grace_ns;  /* after this a body must have come at body_rate or more so far */
-    uint64_t body_rate;      /* bytes a second */
-    uint64_t stall_ns;       /* of output that the client does not take */
+    uint32_t n_exchanges_max; /* requests that are read or answered; more get a 503 */
+    uint64_t idle_ns;         /* between requests, and before the first */
+    uint64_t head_ns;         /* from a request's first byte to the end of its head */
+    uint64_t body_ns;         /* of a body without any progress */
+    uint64_t body_total_ns;   /* from a request's head to the end of its body */
+    uint64_t body_grace_ns;   /* after this a body must have come at body_rate or more so far */
+    uint64_t body_rate;       /* bytes a second */
+    uint64_t stall_ns;        /* of output that the client does not take */
     uint64_t linger_ns;      /* a client that was refused may go on sending; without a byte for this
                               * long,      or after five times this, it is closed */
     size_t body_memory;      /* bytes of all bodies together; more are a 503 */

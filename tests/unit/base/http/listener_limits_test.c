@@ -213,6 +213,26 @@ START_TEST(a_full_pool_gives_up_idle_clients_and_lets_others_wait) {
 }
 END_TEST
 
+START_TEST(requests_have_a_bound_of_their_own) {
+    config.n_exchanges_max = 2;
+    rig_start();
+    int a = dial(GET("/wait"));
+    int b = dial(GET("/wait"));
+    turn_until(&n_held, 2);
+    int c = dial(GET("/x"));
+    read_until(c, SIZE_MAX);
+    ck_assert_int_eq(strncmp(got.data, "HTTP/1.1 503 ", 13), 0);
+    ck_assert_ptr_nonnull(strstr(got.data, "Retry-After: 1\r\n"));
+    close(a);
+    turn_until(&n_gone, 1);
+    int d = dial(GET("/wait"));
+    turn_until(&n_held, 3);
+    close(b);
+    close(c);
+    close(d);
+}
+END_TEST
+
 START_TEST(draining_ends_each_connection_with_its_reply) {
     rig_start();
     int busy = dial(GET("/wait"));
@@ -322,6 +342,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, who_was_refused_within_a_turn_is_called_again);
     tcase_add_test(tests, a_stream_that_is_never_read_is_closed);
     tcase_add_test(tests, a_full_pool_gives_up_idle_clients_and_lets_others_wait);
+    tcase_add_test(tests, requests_have_a_bound_of_their_own);
     tcase_add_test(tests, draining_ends_each_connection_with_its_reply);
     tcase_add_test(tests, a_storm_of_rude_clients_leaves_nothing_behind);
     tcase_add_test(tests, freeing_the_listener_tells_those_that_wait);

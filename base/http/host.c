@@ -1,0 +1,50 @@
+#include "base/http/host.h"
+
+#include "base/assert.h"
+#include "base/clock.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+const struct header host_retry_later = {"Retry-After", "1"};
+
+const char *host_date(struct connection_host *host) {
+    int64_t now_s = clock_unix_s();
+    if (host->date_s != now_s) {
+        static const char days[] = "SunMonTueWedThuFriSat";
+        static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
+        time_t seconds = (time_t)now_s;
+        struct tm tm;
+        gmtime_r(&seconds, &tm);
+        snprintf(host->date, sizeof host->date, "%.3s, %02d %.3s %d %02d:%02d:%02d GMT",
+                 days + 3 * tm.tm_wday, tm.tm_mday, months + 3 * tm.tm_mon, tm.tm_year + 1900,
+                 tm.tm_hour, tm.tm_min, tm.tm_sec);
+        host->date_s = now_s;
+    }
+    return host->date;
+}
+
+static bool is_request_id(const char *id) {
+    size_t n = strlen(id);
+    for (size_t i = 0; i < n; i++)
+        if (id[i] <= ' ' || id[i] >= 0x7f)
+            return false;
+    return n > 0 && n <= EXCHANGE_ID_MAX;
+}
+
+void host_request_id(struct connection_host *host, const char *sent, char id[EXCHANGE_ID_MAX + 1]) {
+    if (sent && is_request_id(sent))
+        snprintf(id, EXCHANGE_ID_MAX + 1, "%s", sent);
+    else
+        snprintf(id, EXCHANGE_ID_MAX + 1, "req-%016llx",
+                 (unsigned long long)random_next(&host->random));
+}
+
+size_t host_refusal(unsigned status, const char *reason, char body[256]) {
+    int n = snprintf(
+        body, 256, "{\"error\":{\"message\":\"%s\",\"type\":\"%s\",\"param\":null,\"code\":null}}",
+        reason, status >= 500 ? "server_error" : "invalid_request_error");
+    ASSERT(n > 0 && n < 256);
+    return (size_t)n;
+}

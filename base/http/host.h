@@ -1,0 +1,44 @@
+/* base/http/host.h: what all connections of one listener share, and what every protocol's replies
+ * have in common: date, request ids, the text of a refusal.
+ *
+ * Loop's thread only. */
+#pragma once
+
+#include "base/buf.h"
+#include "base/http/exchange.h"
+#include "base/http/listener.h"
+#include "base/random.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct connection;
+struct loop;
+
+struct connection_host {
+    struct loop *loop;           /* borrowed */
+    struct exchanges *exchanges; /* borrowed */
+    struct listener_config config;
+    struct listener_counts counts;
+    struct listener_calls calls;
+    void (*release)(struct connection_host *host, struct connection *connection);
+    struct buf scratch; /* a reply's head while it is written */
+    int64_t date_s;
+    char date[40];        /* of date_s, for the Date field */
+    bool draining;        /* each reply is the connection's last */
+    struct random random; /* request ids */
+};
+
+/* Now, as the Date field has it; until the next call. */
+const char *host_date(struct connection_host *host);
+
+/* The request's id: `sent` (may be NULL) if it is short and printable, for it goes into a header of
+ * ours and into the log; else one is made. */
+void host_request_id(struct connection_host *host, const char *sent, char id[EXCHANGE_ID_MAX + 1]);
+
+/* The JSON body of an answer in the parser's name. `reason` is a constant of ours without quotes,
+ * so it needs no escaping. Returns its length. */
+size_t host_refusal(unsigned status, const char *reason, char body[256]);
+
+/* Who was refused because there is too much at once may come again: for a 503. */
+extern const struct header host_retry_later;

@@ -1,0 +1,488 @@
+#include "base/http/http1_connection.h"
+
+#include "base/assert.h"
+#include "base/clock.h"
+#include "base/http/connection.h"
+#include "base/http/http1.h"
+#include "base/stream.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define SKIP_MAX 65536u /* what is left of a refused request's body, to keep the connection */
+
+enum http1_state {
+    STATE_READING, /* waits for a request or reads one */
+    STATE_BUSY,    /* a request is out */
+    STATE_SKIP,    /* it was refused at its head: the rest of its body is read and dropped */
+    STATE_ENDED    /* its reply is complete; the next one may be read */
+};
+
+struct http1_connection {
+    struct connection *connection; /* borrowed */
+    struct connection_host *host;  /* borrowed */
+    struct exchange exchange;
+    struct http1 parser;
+    struct buf input; /* sent ahead by the client; bounded by pipeline_bytes_max */
+    enum http1_state state;
+    uint64_t since_ns; /* idle, head or body progress: what the state counts from */
+    uint64_t began_ns; /* when the body began */
+    bool head;         /* HEAD: no body goes out */
+    bool chunked;
+    bool last;    /* close after this reply */
+    bool refused; /* a write was: its exchange is told when there is room */
+    bool forget;  /* the kick frees the request's memory: its reply streams already */
+    char request_id[EXCHANGE_ID_MAX + 1]; /* for the reply */
+};
+
+static struct http1_connection *of(const struct exchange *exchange) {
+    return list_entry(exchange, struct http1_connection, exchange);
+}
+
+/* Neither closed nor about to be: what is asked after each step that may end it. */
+static bool is_open(const struct http1_connection *http1) {
+    return http1->connection->end == CONNECTION_OPEN;
+}
+
+static const char *reason_phrase(unsigned status) {
+    static const struct {
+        unsigned status;
+        const char *phrase;
+    } phrases[] = {
+        {200, "OK"},
+        {204, "No Content"},
+        {304, "Not Modified"},
+        {400, "Bad Request"},
+        {401, "Unauthorized"},
+        {403, "Forbidden"},
+        {404, "Not Found"},
+        {405, "Method Not Allowed"},
+        {408, "Request Timeout"},
+        {409, "Conflict"},
+        {413, "Content Too Large"},
+        {415, "Unsupported Media Type"},
+        {417, "Expectation Failed"},
+        {422, "Unprocessable Content"},
+        {429, "Too Many Requests"},
+        {431, "Request Header Fields Too Large"},
+        {500, "Internal Server Error"},
+        {501, "Not Implemented"},
+        {503, "Service Unavailable"},
+        {504, "Gateway Timeout"},
+        {505, "HTTP Version Not Supported"},
+    };
+    for (unsigned i = 0; i < sizeof phrases / sizeof *phrases; i++)
+        if (phrases[i].status == status)
+            return phrases[i].phrase;
+    return "Status"; /* RFC 9112, 4: clients ignore it */
+}
+
+static void put_header(struct buf *out, const char *name, const char *value) {
+    buf_puts(out, name);
+    buf_puts(out, ": ");
+    for (; *value; value++) /* a value with a line break would be two headers */
+        if ((unsigned char)*value >= ' ' && *value != 0x7f)
+            buf_putc(out, *value);
+    buf_puts(out, "\r\n");
+}
+
+/* Sends status line and fields; `length` is the framing: "Content-Length: N", or NULL for chunks
+ * (and for HTTP/1.0 the end of the connection). */
+static void send_head(struct http1_connection *http1, const struct exchange_reply *reply,
+                      const char *length) {
+    struct buf *out = &http1->host->scratch;
+    buf_clear(out);
+    buf_printf(out, "HTTP/1.1 %u %s\r\nDate: %s\r\n", reply->status, reason_phrase(reply->status),
+               host_date(http1->host));
+    if (reply->content_type)
+        put_header(out, "Content-Type", reply->content_type);
+    if (length)
+        buf_puts(out, length);
+    else if (http1->chunked)
+        buf_puts(out, "Transfer-Encoding: chunked\r\n");
+    put_header(out, "x-request-id", http1->request_id);
+    for (unsigned i = 0; i < reply->n_headers; i++)
+        put_header(out, reply->headers[i].name, reply->headers[i].value);
+    if (http1->last)
+        buf_puts(out, "Connection: close\r\n");
+    buf_puts(out, "\r\n");
+    connection_send(http1->connection, out->data, out->n);
+}
+
+static void enter(struct http1_connection *http1, enum http1_state state) {
+    http1->state = state;
+    http1->since_ns = loop_now_ns(http1->host->loop);
+}
+
+/* The reply is complete: the exchange ends, the connection goes on or closes. */
+static void end_exchange(struct http1_connection *http1) {
+    exchanges_remove(http1->host->exchanges, &http1->exchange);
+    if (http1->last)
+        connection_linger(http1->connection);
+    else if (http1->state == STATE_READING && !http1_is_done(&http1->parser))
+        enter(http1, STATE_SKIP);
+    else
+        enter(http1, STATE_ENDED);
+    connection_kick(http1->connection);
+}
+
+static enum status exch_reply(struct exchange *exchange, const struct exchange_reply *reply) {
+    struct http1_connection *http1 = of(exchange);
+    char length[48] = "";
+    http1->last |= http1->host->draining;
+    if (http1->state == STATE_READING && !http1_discard_body(&http1->parser, SKIP_MAX))
+        http1->last = true;
+    if (reply->status != 204 && reply->status != 304 && reply->status >= 200)
+        snprintf(length, sizeof length, "Content-Length: %zu\r\n",
+                 reply->body_buf ? reply->body_buf->n : reply->n_body);
+    send_head(http1, reply, length);
+    if (!http1->head && length[0] && reply->body_buf)
+        connection_send_buf(http1->connection, reply->body_buf);
+    else if (!http1->head && length[0] && reply->n_body > 0)
+        connection_send(http1->connection, reply->body, reply->n_body);
+    end_exchange(http1);
+    return STATUS_OK;
+}
+
+static enum status exch_begin(struct exchange *exchange, const struct exchange_reply *reply) {
+    struct http1_connection *http1 = of(exchange);
+    ASSERT(http1->state == STATE_BUSY); /* a gate has no streams to answer with */
+    http1->chunked = http1->parser.minor == 1;
+    http1->last |= http1->host->draining || !http1->chunked;
+    send_head(http1, reply, NULL);
+    /* The prompt of a stream that may run for minutes: its memory goes once no caller sees it. */
+    http1->forget = true;
+    connection_kick(http1->connection);
+    return STATUS_OK;
+}
+
+static enum status exch_write(struct exchange *exchange, const void *bytes, size_t n) {
+    struct http1_connection *http1 = of(exchange);
+    size_t pending = stream_pending(http1->connection->stream);
+    size_t bound = http1->host->config.output_bytes_max;
+    if (http1->head)
+        return STATUS_OK;
+    if (pending > 0 && n > bound - (pending < bound ? pending : bound)) {
+        http1->refused = true;
+        return STATUS_BUSY;
+    }
+    char size[24];
+    int n_size = snprintf(size, sizeof size, "%zx\r\n", n);
+    if (http1->chunked)
+        connection_send(http1->connection, size, (size_t)n_size);
+    connection_send(http1->connection, bytes, n);
+    if (http1->chunked)
+        connection_send(http1->connection, "\r\n", 2);
+    return STATUS_OK;
+}
+
+/* Trailers are not sent: few clients of HTTP/1.1 look at them, and proxies drop them. */
+static void exch_end(struct exchange *exchange, const struct header *trailers,
+                     unsigned n_trailers) {
+    struct http1_connection *http1 = of(exchange);
+    (void)trailers;
+    (void)n_trailers;
+    if (http1->chunked && !http1->head)
+        connection_send(http1->connection, "0\r\n\r\n", 5);
+    end_exchange(http1);
+}
+
+static void exch_abort(struct exchange *exchange) {
+    exchange->gone = NULL; /* who aborts knows */
+    connection_close(of(exchange)->connection);
+}
+
+static size_t exch_pending(const struct exchange *exchange) {
+    return stream_pending(of(exchange)->connection->stream);
+}
+
+static void note_request_id(struct http1_connection *http1) {
+    host_request_id(http1->host, http1_find(&http1->parser, "x-request-id"), http1->request_id);
+}
+
+static const struct exchange_ops ops = {exch_reply, exch_begin, exch_write,
+                                        exch_end,   exch_abort, exch_pending};
+
+/* Answers in the parser's name, then closes: after a broken request nobody knows where the next
+ * one begins. */
+static void refuse(struct http1_connection *http1, unsigned status, const char *reason) {
+    char body[256], length[48];
+    if (http1->exchange.id != 0)
+        exchanges_remove(http1->host->exchanges, &http1->exchange);
+    else /* its head was not seen whole */
+        note_request_id(http1);
+    size_t n = host_refusal(status, reason, body);
+    snprintf(length, sizeof length, "Content-Length: %zu\r\n", n);
+    http1->last = true;
+    http1->host->counts.n_refused++;
+    send_head(http1,
+              &(struct exchange_reply){.status = status,
+                                       .content_type = "application/json",
+                                       .headers = &host_retry_later,
+                                       .n_headers = status == 503},
+              length);
+    if (!http1->head)
+        connection_send(http1->connection, body, n);
+    connection_linger(http1->connection);
+}
+
+/* The head is complete: whoever has no business here is refused before a byte of a body is kept. */
+static void begin(struct http1_connection *http1) {
+    struct connection_host *host = http1->host;
+    struct http1 *parser = &http1->parser;
+    http1->exchange = (struct exchange){.protocol = EXCHANGE_HTTP1,
+                                        .method = parser->method,
+                                        .path = parser->path,
+                                        .query = parser->query,
+                                        .headers = parser->fields,
+                                        .n_headers = parser->n_fields,
+                                        .body = "",
+                                        .body_max = parser->body_max,
+                                        .body_buf = &parser->body,
+                                        .request_id = http1->request_id,
+                                        .received_ns = loop_now_ns(host->loop),
+                                        .ops = &ops};
+    http1->head = strcmp(parser->method, "HEAD") == 0;
+    http1->last = !parser->keep_alive || host->config.one_request;
+    http1->chunked = false;
+    http1->began_ns = http1->exchange.received_ns;
+    note_request_id(http1);
+    if (exchanges_add(host->exchanges, &http1->exchange) != STATUS_OK) {
+        refuse(http1, 503, "too many requests are open; try again later");
+        return;
+    }
+    host->counts.n_requests++;
+    if (host->calls.gate)
+        host->calls.gate(host->calls.user, &http1->exchange);
+    if (is_open(http1) && http1->state == STATE_READING &&
+        !http1_limit_body(parser, http1->exchange.body_max))
+        refuse(http1, 413, "the body is too large");
+}
+
+static void deliver(struct http1_connection *http1) {
+    struct connection_host *host = http1->host;
+    http1->exchange.body = http1->parser.body.data;
+    http1->exchange.n_body = http1->parser.body.n;
+    http1->exchange.received_ns = loop_now_ns(host->loop);
+    enter(http1, STATE_BUSY);
+    host->calls.handler(host->calls.user, &http1->exchange);
+}
+
+/* A whole request, or the rest of one that was answered at its head. */
+static void complete(struct http1_connection *http1) {
+    if (http1->state != STATE_SKIP)
+        deliver(http1);
+    else if (http1->host->draining)
+        connection_linger(http1->connection);
+    else
+        enter(http1, STATE_ENDED);
+}
+
+/* The parser found a mistake; but who has its answer gets no second one. */
+static void reject(struct http1_connection *http1) {
+    if (http1->state == STATE_SKIP)
+        connection_linger(http1->connection);
+    else
+        refuse(http1, http1->parser.status, http1->parser.reason);
+}
+
+/* All bodies together have a bound: what came of this one counts from its arrival on. */
+static void charge(struct http1_connection *http1) {
+    struct connection_host *host = http1->host;
+    if (http1->state != STATE_READING || http1->exchange.id == 0 ||
+        exchanges_charge_body(host->exchanges, &http1->exchange, http1->parser.body.n))
+        return;
+    host->counts.n_crowded++;
+    refuse(http1, 503, "the bodies of all requests together are too large; try again later");
+}
+
+/* After a reply's end, and once no caller can look at the request any more. */
+static void read_next(struct http1_connection *http1) {
+    if (http1->state != STATE_ENDED)
+        return;
+    http1_reset(&http1->parser);
+    http1->forget = false;
+    enter(http1, STATE_READING);
+}
+
+static bool reads(const struct http1_connection *http1) {
+    return is_open(http1) && (http1->state == STATE_READING || http1->state == STATE_SKIP);
+}
+
+/* Parses and delivers until the bytes are used or a request is out. Answers how many were used. */
+static size_t feed(struct http1_connection *http1, const char *bytes, size_t n) {
+    size_t at = 0;
+    enum http1_event event = HTTP1_MORE;
+    while (at < n || event == HTTP1_HEAD) {
+        size_t used = 0;
+        read_next(http1);
+        if (!reads(http1))
+            break;
+        bool fresh = !http1_started(&http1->parser);
+        event = http1_feed(&http1->parser, bytes + at, n - at, &used);
+        if (fresh || http1_has_head(&http1->parser)) /* a head has one time for all of it */
+            http1->since_ns = loop_now_ns(http1->host->loop);
+        at += used;
+        charge(http1);
+        if (!reads(http1))
+            break;
+        if (event == HTTP1_HEAD) {
+            begin(http1);
+        } else if (event == HTTP1_REQUEST) {
+            complete(http1);
+        } else if (event == HTTP1_CONTINUE) {
+            connection_send(http1->connection, "HTTP/1.1 100 Continue\r\n\r\n", 25);
+        } else if (event == HTTP1_PREFACE) {
+            http1->host->counts.n_http2++;
+            connection_linger(http1->connection);
+        } else if (event == HTTP1_BAD) {
+            reject(http1);
+        }
+    }
+    return at;
+}
+
+/* Keeps what a client sent ahead; when that is too much, it has to wait. */
+static void keep(struct http1_connection *http1, const char *bytes, size_t n) {
+    buf_append(&http1->input, bytes, n);
+    if (buf_status(&http1->input) != STATUS_OK)
+        connection_close(http1->connection);
+    else if (http1->input.n > http1->host->config.pipeline_bytes_max)
+        stream_pause(http1->connection->stream, true);
+}
+
+static enum status conn_open(struct connection *connection) {
+    struct http1_connection *http1 = connection->state;
+    http1->connection = connection;
+    http1->host = connection->host;
+    http1_init(&http1->parser, &http1->host->config.limits);
+    enter(http1, STATE_READING);
+    return STATUS_OK;
+}
+
+static void conn_data(struct connection *connection, const char *bytes, size_t n) {
+    struct http1_connection *http1 = connection->state;
+    size_t used = http1->input.n > 0 ? 0 : feed(http1, bytes, n);
+    if (used < n && is_open(http1))
+        keep(http1, bytes + used, n - used);
+}
+
+static void conn_drained(struct connection *connection) {
+    struct http1_connection *http1 = connection->state;
+    bool refused = http1->refused;
+    http1->refused = false;
+    if (refused && http1->state == STATE_BUSY && http1->exchange.drained)
+        http1->exchange.drained(&http1->exchange);
+}
+
+static void conn_gone(struct connection *connection) {
+    struct http1_connection *http1 = connection->state;
+    if (http1->state == STATE_BUSY)
+        http1->host->counts.n_gone++;
+}
+
+static void forget_request(struct http1_connection *http1) {
+    struct exchange *exchange = &http1->exchange;
+    http1->forget = false;
+    exchange->headers = NULL;
+    exchange->n_headers = 0;
+    exchange->method = exchange->path = exchange->query = "";
+    exchange->body = "";
+    exchange->n_body = 0;
+    exchanges_give_body(http1->host->exchanges, exchange->n_charged);
+    exchange->n_charged = 0;
+    http1_reset(&http1->parser);
+}
+
+/* Reads on after a reply's end. Doing it here and not in exchange_end() keeps a client that
+ * pipelines from growing our stack. */
+static void conn_turn(struct connection *connection) {
+    struct http1_connection *http1 = connection->state;
+    read_next(http1);
+    if (http1->forget && http1->state == STATE_BUSY)
+        forget_request(http1);
+    if (http1->state != STATE_READING || http1->input.n == 0)
+        return;
+    size_t used = feed(http1, http1->input.data, http1->input.n);
+    if (!is_open(http1))
+        return;
+    buf_consume(&http1->input, used);
+    if (http1->input.n == 0)
+        buf_fini(&http1->input);
+    if (http1->input.n <= http1->host->config.pipeline_bytes_max)
+        stream_pause(connection->stream, false);
+}
+
+/* A body has a bound in all, one for each pause, and a rate, so that nobody holds memory by sending
+ * a byte now and then. */
+static bool body_is_late(const struct http1_connection *http1, uint64_t now_ns) {
+    const struct listener_config *config = &http1->host->config;
+    if (connection_passed(now_ns, http1->since_ns, config->body_ns) ||
+        connection_passed(now_ns, http1->began_ns, config->body_total_ns))
+        return true;
+    if (!connection_passed(now_ns, http1->began_ns, config->body_grace_ns))
+        return false;
+    uint64_t elapsed_ms = (now_ns - http1->began_ns) / NS_PER_MS;
+    return http1->parser.body_seen < config->body_rate * elapsed_ms / 1000;
+}
+
+static void conn_check_time(struct connection *connection, uint64_t now_ns) {
+    struct http1_connection *http1 = connection->state;
+    const struct listener_config *config = &http1->host->config;
+    if (stream_pending(connection->stream) > 0 || !reads(http1))
+        return;
+    if (!http1_started(&http1->parser)) {
+        if (connection_passed(now_ns, http1->since_ns, config->idle_ns))
+            connection_close(connection);
+    } else if (http1_has_head(&http1->parser)
+                   ? body_is_late(http1, now_ns)
+                   : connection_passed(now_ns, http1->since_ns, config->head_ns)) {
+        http1->host->counts.n_timeouts++;
+        if (http1->state == STATE_SKIP)
+            connection_close(connection);
+        else
+            refuse(http1, 408, "the request did not arrive in time");
+    }
+}
+
+static bool conn_is_idle(const struct connection *connection) {
+    const struct http1_connection *http1 = connection->state;
+    return http1->state == STATE_READING && !http1_started(&http1->parser);
+}
+
+/* Who is being answered is closed with its reply. */
+static void conn_drain(struct connection *connection) {
+    if (connection_is_idle(connection))
+        connection_close(connection);
+}
+
+static void conn_close(struct connection *connection) {
+    struct http1_connection *http1 = connection->state;
+    uint64_t id = http1->exchange.id;
+    if (id == 0)
+        return;
+    exchanges_remove(http1->host->exchanges, &http1->exchange);
+    http1->exchange.id = id; /* to read; it finds nothing any more */
+    if (http1->exchange.gone)
+        http1->exchange.gone(&http1->exchange);
+}
+
+static void conn_fini(struct connection *connection) {
+    struct http1_connection *http1 = connection->state;
+    http1_fini(&http1->parser);
+    buf_fini(&http1->input);
+}
+
+const struct protocol http1_protocol = {
+    .state_size = sizeof(struct http1_connection),
+    .open = conn_open,
+    .data = conn_data,
+    .drained = conn_drained,
+    .gone = conn_gone,
+    .turn = conn_turn,
+    .check_time = conn_check_time,
+    .is_idle = conn_is_idle,
+    .drain = conn_drain,
+    .close = conn_close,
+    .fini = conn_fini,
+};
