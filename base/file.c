@@ -72,6 +72,29 @@ enum status file_read(const char *path, uint64_t n_max, struct buf *out, struct 
     return status;
 }
 
+static enum status check_mode(int fd, const char *path, bool is_private, struct error *error) {
+    struct stat info;
+    if (fstat(fd, &info) != 0)
+        return error_set(error, STATUS_IO, "%s: %s", path, strerror(errno));
+    if ((info.st_mode & (is_private ? 026 : 022)) != 0)
+        return error_set(error, STATUS_DENIED, "%s: others can %s it (mode %03o); chmod go-w%s it",
+                         path, (info.st_mode & 022) != 0 ? "change" : "read", info.st_mode & 0777,
+                         is_private ? ",o=" : "");
+    return STATUS_OK;
+}
+
+enum status file_read_trusted(const char *path, bool is_private, uint64_t n_max, struct buf *out,
+                              struct error *error) {
+    int fd;
+    uint64_t n_bytes;
+    TRY(file_open(path, &fd, &n_bytes, error));
+    enum status status = check_mode(fd, path, is_private, error);
+    if (status == STATUS_OK)
+        status = read_all(fd, path, n_max, out, error);
+    close(fd);
+    return status;
+}
+
 enum status file_map(const char *path, struct file_map *map, struct error *error) {
     struct file_map opened = {0};
     TRY(file_open(path, &opened.fd, &opened.n_bytes, error));

@@ -35,6 +35,11 @@ NODISCARD enum status file_open(const char *path, int *fd, uint64_t *n_bytes, st
 NODISCARD enum status file_read(const char *path, uint64_t n_max, struct buf *out,
                                 struct error *error);
 
+/* The same for keys and whom to trust: STATUS_DENIED with the way out when others may change the
+ * file or, where it `is_private`, read it. A group may read: systemd's credentials are 0440. */
+NODISCARD enum status file_read_trusted(const char *path, bool is_private, uint64_t n_max,
+                                        struct buf *out, struct error *error);
+
 /* Errors as file_open(), and STATUS_NOMEM. */
 NODISCARD enum status file_map(const char *path, struct file_map *map, struct error *error);
 void file_unmap(struct file_map *map); /* fine on a zeroed one */
