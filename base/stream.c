@@ -345,3 +345,7 @@ int stream_fd(const struct stream *stream) {
 const char *stream_protocol(const struct stream *stream) {
     return stream->io->protocol ? stream->io->protocol(&stream->port) : NULL;
 }
+
+const char *stream_problem(const struct stream *stream) {
+    return stream->io->problem ? stream->io->problem(&stream->port) : "";
+}

@@ -60,3 +60,6 @@ int stream_fd(const struct stream *stream); /* borrowed: for getsockname() and t
 /* What both ends agreed to speak ("h2", "http/1.1"); under TLS NULL until the handshake has ended,
  * on a plain socket always. Constant text. */
 const char *stream_protocol(const struct stream *stream);
+
+/* After `gone` with STATUS_IO: why, in a few words; "" where nothing more is known. */
+const char *stream_problem(const struct stream *stream);

@@ -46,6 +46,8 @@ struct stream_io {
     bool (*has_input)(const struct stream_port *port);
     /* What was agreed on to be spoken, or NULL. May be NULL itself. */
     const char *(*protocol)(const struct stream_port *port);
+    /* Why it is broken, in a few words, or "". May be NULL itself. */
+    const char *(*problem)(const struct stream_port *port);
     /* Frees the state. `is_clean`: all output was taken, and the peer may be told that it ends. May
      * be NULL. */
     void (*fini)(struct stream_port *port, bool is_clean);

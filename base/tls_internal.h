@@ -1,0 +1,20 @@
+/* base/tls_internal.h: what base/tls.c (files, settings) and base/tls_stream.c (bytes) share. */
+#pragma once
+
+#include "base/tls.h"
+
+#include <openssl/ssl.h>
+
+struct pool;
+
+struct tls_context {
+    SSL_CTX *ssl;      /* owned; replaced by a reload */
+    struct pool *pool; /* owned; NULL for clients: handshakes run where they are */
+    char *cert, *key, *client_ca;
+    char *plain_answer;
+    unsigned char protocols[64]; /* as ALPN has them on the wire: each behind its length */
+    unsigned n_protocols;        /* bytes of it */
+    bool insecure;
+    char warning[ERROR_TEXT_MAX];
+    struct tls_counts counts;
+};
