@@ -28,23 +28,27 @@ class Skip(Exception):
 
 
 class Tally:
+    """Threads may run tests at the same time."""
+
     def __init__(self):
         self.passed = self.failed = self.skipped = 0
+        self.lock = threading.Lock()
 
     def run(self, name, function, *args, **kwargs):
         began = time.monotonic()
         try:
             note = function(*args, **kwargs)
-            self.passed += 1
-            print(f"ok      {name} ({time.monotonic() - began:.1f} s){': ' + str(note) if note else ''}", flush=True)
+            with self.lock:
+                self.passed += 1
+                print(f"ok      {name} ({time.monotonic() - began:.1f} s){': ' + str(note) if note else ''}", flush=True)
         except Skip as reason:
-            self.skipped += 1
-            print(f"SKIPPED {name}: {reason}", flush=True)
+            with self.lock:
+                self.skipped += 1
+                print(f"SKIPPED {name}: {reason}", flush=True)
         except Exception:
-            self.failed += 1
-            print(f"FAILED  {name}", flush=True)
-            traceback.print_exc(file=sys.stdout)
-            sys.stdout.flush()
+            with self.lock:
+                self.failed += 1
+                print(f"FAILED  {name}\n{traceback.format_exc()}", end="", flush=True)
 
     def end(self) -> int:
         for report in sanitizers.reports():

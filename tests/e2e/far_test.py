@@ -1,18 +1,25 @@
 #!/usr/bin/env python3
-"""Whole answers of workers whose KV, weights and activations lie where the host cannot touch them: far_test.py [BACKEND],
-`far` or `cuda-emu` of the dev build, or `cuda` where there is a GPU. They equal those of the CPU in every token and logprob
-digit: each family, prefill and decode apart, over each transport, beside workers on the CPU, and when a device fails.
+"""Whole answers of workers whose KV, weights and activations lie where the host cannot touch them:
+far_test.py [BACKEND] [real], `far` of the dev build, `cuda-emu` of the preset emu, or `cuda` where there is a GPU. They equal
+those of the CPU in every token and logprob digit: each family, prefill and decode apart, over each transport, beside workers on
+the CPU, and when a device or a worker fails in mid-stream. With `real` the small real model instead: emulated, that takes minutes.
 """
+import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-os.environ.setdefault("TANDEM_BUILD", "dev")  # the release build has no such backend
-from cluster import BIN, ROOT, Cluster, Tally, eventually, get_json, post_json, stream_events  # noqa: E402
+BACKEND = sys.argv[1] if len(sys.argv) > 1 else "far"
+os.environ.setdefault("TANDEM_BUILD", "emu" if BACKEND == "cuda-emu" else "dev")  # the release build has no such backend
+from cluster import (BIN, ROOT, Cluster, Tally, eventually, get_json, post_json, real_model, request,  # noqa: E402
+                     stream_events)
 
 sys.path.insert(0, str(ROOT))
 try:
@@ -22,10 +29,10 @@ except ImportError as missing:
     sys.exit(0)
 from tests.models import checkpoints  # noqa: E402
 
-BACKEND = sys.argv[1] if len(sys.argv) > 1 else "far"
 FAMILIES = [("llama", "awq-g32"), ("mistral", "bf16"), ("qwen", "gptq4-g32"), ("qwen2", "f16"), ("qwen3", "f32"),
             ("qwen2_moe", "gptq4-g32"), ("chatglm", "f16"), ("baichuan", "gptq4-g64"), ("baichuan-5", "f16")]
 SMALL = ["--threads", 1, "--kv-blocks", 128]
+LONG = 60  # tokens of an answer in whose middle a worker is killed
 
 
 def bodies(n=12):
@@ -39,11 +46,34 @@ def answers(port):
     return [post_json(port, "/v1/completions", body)["choices"][0] for body in bodies()]
 
 
-def family(folder, variant, fmt, transport):
-    model = folder / f"{variant}-{fmt}"
-    checkpoints.write(model, variant, fmt)
+def of_the_cpu(model):
+    """The answers, and the long streams."""
     with Cluster("--mixed", 1, "--backend", "cpu", *SMALL, model=str(model)) as cluster:
-        wanted = answers(cluster.port)
+        return answers(cluster.port), [streamed(cluster.port, body) for body in bodies(LONG)]
+
+
+def real_answers(port):
+    prompts = ["The capital of France is", "Once upon a time, by the sea,", "def fibonacci(n):\n"]
+
+    def answer(prompt):
+        body = {"prompt": prompt, "max_tokens": 64, "ignore_eos": True, "return_token_ids": True, "logprobs": 2, "seed": 5,
+                "temperature": 0.7 if "sea" in prompt else 0}
+        return post_json(port, "/v1/completions", body, timeout=900)["choices"][0]
+    with ThreadPoolExecutor(len(prompts)) as pool:
+        return list(pool.map(answer, prompts))
+
+
+def a_real_model():
+    model = real_model()
+    with Cluster("--mixed", 1, "--backend", "cpu", "--threads", 1, model=model) as cluster:
+        wanted = real_answers(cluster.port)
+    with Cluster("--prefill", 1, "--decode", 1, "--backend", BACKEND, *SMALL, model=model) as cluster:
+        assert real_answers(cluster.port) == wanted
+        assert cluster.quiet()["routers"][0]["core"]["inexact"] == 0
+    return f"{len(wanted)} prompts, {sum(len(answer['token_ids']) for answer in wanted)} tokens"
+
+
+def family(model, wanted, transport):
     roles = ["--prefill", 1, "--decode", 1, "--kv-transport", transport]
     with Cluster(*roles, "--backend", BACKEND, *SMALL, model=str(model)) as cluster:
         assert answers(cluster.port) == wanted
@@ -84,6 +114,10 @@ class Parts:
         self.spawn(name, "tandem-worker", "--name", name, "--role", role, "--backend", backend, "--routers",
                    f"ipc://{self.folder}/announce", "--endpoint", f"ipc://{self.folder}/{name}", *SMALL, *args, **env)
 
+    def kill(self, name):
+        self.processes[name].send_signal(signal.SIGKILL)
+        self.processes.pop(name).wait(60)
+
     def up(self, n):
         def ready():
             return [w for w in get_json(self.port, "/admin/status")["workers"] if w["state"] == "ready"]
@@ -99,6 +133,86 @@ def between(folder, model, wanted, prefill, decode, transport):
         state = get_json(parts.port, "/admin/status")
         assert sum(w["handoffs"]["in"] for w in state["workers"]) == len(wanted), state
         assert state["routers"][0]["core"]["inexact"] == 0, state
+
+
+def metric(port, name):
+    lines = request(port, "GET", "/metrics")[2].decode().splitlines()
+    return float(next(line for line in lines if line.startswith(name + " ")).split()[1])
+
+
+class Streams:
+    """The long answers, all at the same time, in threads; in .got when they have come."""
+
+    def __init__(self, port):
+        self.got, self.lock, self.first = {}, threading.Lock(), threading.Event()
+        self.n_begun = 0
+        self.threads = [threading.Thread(target=self._read, args=(port, i, body), daemon=True)
+                        for i, body in enumerate(bodies(LONG))]
+        for thread in self.threads:
+            thread.start()
+
+    def _read(self, port, i, body):
+        answer = streamed(port, body, self._begun)
+        with self.lock:
+            self.got[i] = answer
+        self.first.set()
+
+    def _begun(self):
+        with self.lock:
+            self.n_begun += 1
+            if self.n_begun == len(self.threads):
+                self.first.set()
+
+    def all_begun(self):
+        assert self.first.wait(60), "no stream began"
+
+    def join(self):
+        for thread in self.threads:
+            thread.join(120)
+        return [self.got[i] for i in range(len(self.threads))]
+
+
+@contextlib.contextmanager
+def slowed(process):
+    """The CPU writes such an answer in 4 ms, sooner than a test can see that it began: it gets a small part of the time."""
+    over = threading.Event()
+
+    def stop_and_go():
+        while not over.wait(0.0005):
+            process.send_signal(signal.SIGSTOP)
+            time.sleep(0.02)
+            process.send_signal(signal.SIGCONT)
+    thread = threading.Thread(target=stop_and_go)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def killed_in_mid_stream(folder, model, wanted, doomed, spare):
+    """Two workers decode, on the backends `doomed` and `spare`; what the first was at when it is killed goes on on the
+    second. Where the kill came after the last token, again."""
+    with tempfile.TemporaryDirectory(dir=folder) as own, Parts(own, model) as parts:
+        parts.worker("p", "prefill", doomed)
+        parts.worker("spare", "decode", spare)
+        for n_rounds in range(1, 11):
+            parts.worker("doomed", "decode", doomed)
+            parts.up(3)
+            with slowed(parts.processes["doomed"]):
+                streams = Streams(parts.port)
+                streams.all_begun()
+            parts.kill("doomed")
+            assert streams.join() == wanted
+            replays = metric(parts.port, "tandem_router_replays_total")
+            if replays > 0:
+                break
+        workers = get_json(parts.port, "/admin/status")["workers"]
+        assert replays > 0, "no kill met a stream"
+        assert metric(parts.port, "tandem_router_inexact_total") == 0
+        assert {w["backend"] for w in workers if w["state"] == "ready"} == {doomed, spare}, workers
+        return f"{replays:.0f} replays in {n_rounds} rounds"
 
 
 def a_failed_device(folder, model):
@@ -125,11 +239,13 @@ def a_failed_device(folder, model):
         return f"{core['replays']} replays"
 
 
-def streamed(port, body):
-    """All token ids and the whole text."""
+def streamed(port, body, begun=lambda: None):
+    """All token ids and the whole text; begun() is called at the first of them."""
     ids, text = [], ""
     for event in stream_events(port, "/v1/completions", {k: v for k, v in body.items() if k != "logprobs"}):
         for choice in json.loads(event)["choices"] if event != "[DONE]" else []:
+            if not ids and choice.get("token_ids"):
+                begun()
             ids += choice.get("token_ids") or []
             text += choice["text"]
     return ids, text
@@ -151,24 +267,42 @@ def another_device(folder, model):
         assert "error: there is no device 2" in parts.log("w2"), parts.log("w2")
 
 
+def all_of_a_family(tally, folder, variant, fmt, transport):
+    model = folder / f"{variant}-{fmt}"
+    checkpoints.write(model, variant, fmt)
+    wanted, streams = of_the_cpu(model)
+    tally.run(f"{variant} {fmt}", family, model, wanted, transport)
+    for doomed, spare in (("cpu", BACKEND), (BACKEND, "cpu")) if BACKEND != "far" else ():
+        tally.run(f"{variant} {fmt}, killed on {doomed}, goes on on {spare}", killed_in_mid_stream, folder, model, streams,
+                  doomed, spare)
+
+
+def all_of_tiny_models(tally, folder):
+    with ThreadPoolExecutor(2) as pool:  # a cluster is one busy thread at a time
+        families = [pool.submit(all_of_a_family, tally, folder, variant, fmt, ("shm", "tcp")[i % 2])
+                    for i, (variant, fmt) in enumerate(FAMILIES)]
+        for each in families:
+            each.result()
+    model = folder / "both"
+    checkpoints.write(model, "llama", "gptq4-g32")
+    wanted, _ = of_the_cpu(model)
+    for prefill, decode in (("cpu", BACKEND), (BACKEND, "cpu")):
+        for transport in ("shm", "tcp"):
+            tally.run(f"from {prefill} to {decode} over {transport}", between, folder, model, wanted, prefill, decode,
+                      transport)
+    if BACKEND == "far":  # it can be told to fail, and says which device it is
+        tally.run("a failed device ends its worker, streams go on", a_failed_device, folder, model)
+        tally.run("a device is chosen by its number", another_device, folder, model)
+    tally.run("a model is not cut there", ranks_are_refused, folder, model)
+
+
 def main():
-    tally = Tally()
+    tally, real = Tally(), "real" in sys.argv[2:]
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        for i, (variant, fmt) in enumerate(FAMILIES):
-            tally.run(f"{variant} {fmt}", family, folder, variant, fmt, ("shm", "tcp")[i % 2])
-        model = folder / "both"
-        checkpoints.write(model, "llama", "gptq4-g32")
-        with Cluster("--mixed", 1, "--backend", "cpu", *SMALL, model=str(model)) as cluster:
-            wanted = answers(cluster.port)
-        for prefill, decode in (("cpu", BACKEND), (BACKEND, "cpu")):
-            for transport in ("shm", "tcp"):
-                tally.run(f"from {prefill} to {decode} over {transport}", between, folder, model, wanted, prefill,
-                          decode, transport)
-        if BACKEND == "far":  # it can be told to fail, and says which device it is
-            tally.run("a failed device ends its worker, streams go on", a_failed_device, folder, model)
-            tally.run("a device is chosen by its number", another_device, folder, model)
-        tally.run("a model is not cut there", ranks_are_refused, folder, model)
+        if not real:
+            all_of_tiny_models(tally, Path(name))
+    if real or BACKEND == "cuda":
+        tally.run("a real model", a_real_model)
     sys.exit(tally.end())
 
 

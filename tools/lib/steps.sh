@@ -49,7 +49,9 @@ for script in tests/e2e/*_test.py; do
     e2e "$(basename "$script" .py)" 900
 done
 
-# Whole models on the CUDA kernels, emulated.
+# Whole models on the CUDA kernels, emulated. What sanitizers say of the kernels, the suites of the dev build say; of the workers,
+# far_test.py on the backend far.
+build emu --target tandem tandem-router tandem-worker
 e2e far_test 900 cuda-emu cuda-emu
 
 # The daemons themselves under sanitizers: any report of any child is a failure (tests/e2e/sanitizers.py).
@@ -76,6 +78,7 @@ if [ "$mode" = full ]; then
     step sim/long 7200 "build/release/tests/sim/sim --seed 1000000 --seeds 10000 --fresh 20000 --sights --jobs 2"
     e2e failover_test 5400 "--kills 200 --stops 30" long
     e2e real_failover_test 5400 "--kills 60 --stops 10" long
+    e2e far_test 1800 "cuda-emu real" real
     step tsan/failover_long 3600 "TANDEM_BUILD=tsan $python tests/e2e/failover_test.py --kills 40 --stops 5"
     step mutants 14400 "tests/mutants/run --jobs 2"
 fi
