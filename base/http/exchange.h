@@ -71,7 +71,9 @@ struct exchange_reply {
     unsigned n_headers;
     const void *body; /* copied; not sent to a HEAD request, but counted in Content-Length */
     size_t n_body;
-    struct buf *body_buf; /* or NULL: instead of `body`, taken over where it is large */
+    struct buf *body_buf;          /* or NULL: instead of `body`, taken over where it is large */
+    const struct header *trailers; /* (n_trailers) behind the body; HTTP/1.1 drops them */
+    unsigned n_trailers;
 };
 
 /* Content-Length, Connection, Date and x-request-id are added by the server. */

@@ -6,8 +6,16 @@
 
 void sse_event(struct buf *out, const char *data, size_t n) {
     ASSERT(!memchr(data, '\n', n) && !memchr(data, '\r', n));
-    buf_append(out, "data: ", 6);
+    sse_begin(out);
     buf_append(out, data, n);
+    sse_end(out);
+}
+
+void sse_begin(struct buf *out) {
+    buf_append(out, "data: ", 6);
+}
+
+void sse_end(struct buf *out) {
     buf_append(out, "\n\n", 2);
 }
 

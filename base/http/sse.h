@@ -11,6 +11,10 @@
 /* "data: JSON\n\n". The data is compact JSON: it holds no line break (asserted). */
 void sse_event(struct buf *out, const char *data, size_t n);
 
+/* The same in two halves, for data that is written straight into the buffer between them. */
+void sse_begin(struct buf *out);
+void sse_end(struct buf *out);
+
 /* "event: NAME\ndata: JSON\n\n", for the dialects that name their events. */
 void sse_named_event(struct buf *out, const char *name, const char *data, size_t n);
 

@@ -1,26 +1,65 @@
 /* router/api/dialect.h: the seam between HTTP and serving: a dialect turns a call into an ask, and
  * what was generated into its reply. A new dialect is a file and a row of the table in
- * router/serve/api.c. */
+ * router/serve/api.c; it brings its form (content types, errors, how a stream begins and ends) or
+ * shares the one of its family. */
 #pragma once
 
 #include "base/buf.h"
+#include "base/http/header.h"
+#include "base/span.h"
 #include "base/status.h"
 #include "router/api/ask.h"
 #include "router/api/errors.h"
 #include "router/api/reply.h"
 
-#include <jansson.h>
 #include <stdbool.h>
 
 struct exchange;
 struct server;
 
+#define DIALECT_HEADERS_MAX 4
+
+/* A failure as a whole reply. */
+struct dialect_refusal {
+    unsigned http; /* the status line */
+    struct header
+        headers[DIALECT_HEADERS_MAX]; /* (n_headers) their texts are constants or in `text` */
+    unsigned n_headers;
+    char text[1024];
+    struct buf *body; /* borrowed: appended to */
+};
+
+/* How a family of dialects is told apart and framed. */
+struct dialect_form {
+    const char *content_type;            /* of whole replies and of errors */
+    const char *stream_type;             /* of streams */
+    const struct header *stream_headers; /* (n_stream_headers) of a stream's head */
+    unsigned n_stream_headers;
+    const struct header *trailers; /* (n_trailers) behind every good reply; a failed stream has the
+                                      headers of its refusal there */
+    unsigned n_trailers;
+
+    /* Can a body of this type (NULL: the request names none) be one of ours? Strictly: only what no
+     * web page can make a browser send unasked. */
+    bool (*takes)(const char *content_type, bool is_strict);
+    void (*refuse)(const struct api_error *error, struct dialect_refusal *refusal);
+    /* The failure of a stream whose head is out, with what ends the stream; NULL: trailers say all. */
+    void (*error_event)(const struct api_error *error, struct buf *out);
+    /* What keeps proxies from closing a silent stream; NULL: the transport has its own. */
+    void (*ping)(struct buf *out);
+};
+
 /* How a generating dialect writes. All append to out; nothing is sent here. */
 struct dialect_writer {
     const char *id_prefix; /* "chatcmpl-" */
     bool splits_end;       /* text and finish reason never share a chunk */
+    bool shows_ids;        /* every token is in a chunk at once, whether or not it has text */
+    size_t state_size;     /* of reply->state: zeroed bytes of the dialect's own for each call */
+    /* In front of a stream's first chunk; NULL: nothing. */
+    void (*begin)(const struct reply *reply, struct buf *out);
     void (*chunk)(const struct reply *reply, const struct reply_choice *choice, struct buf *out);
-    void (*usage)(const struct reply *reply, struct buf *out);
+    /* Behind a stream's last chunk: usage where it belongs there, and the end; NULL: nothing. */
+    void (*end)(const struct reply *reply, struct buf *out);
     void (*whole)(const struct reply *reply, const struct reply_choice *choices, uint32_t n,
                   struct buf *out);
 };
@@ -29,15 +68,21 @@ struct dialect {
     const char *name;   /* the label in logs and metrics */
     const char *method; /* "GET" (HEAD too), "POST" */
     const char *path;   /* exact; one that ends with a slash takes one more segment */
-    bool is_open;       /* needs no key */
-    bool is_admin;      /* needs an admin's key, or a caller on this host (router/serve/guard.h) */
-    size_t body_max;    /* bytes; 0: what the listener takes */
+    const struct dialect_form *form;
+    bool is_open;    /* needs no key */
+    bool is_admin;   /* needs an admin's key, or a caller on this host (router/serve/guard.h) */
+    size_t body_max; /* bytes; 0: what the listener takes */
 
     /* Answers at once, on the loop's thread. `rest` is the path's last segment, or "". */
     void (*answer)(struct server *server, struct exchange *exchange, const char *rest);
 
-    /* Or: reads a JSON body. Pure, any thread. */
-    enum status (*parse)(const json_t *root, const struct ask_limits *limits, struct ask *ask,
+    /* Or: reads what stands in the request's headers into an ask with its defaults, on the loop's
+     * thread; NULL: nothing does. The exchange is complete. */
+    enum status (*headers)(const struct exchange *exchange, struct ask *ask,
+                           struct api_error *error);
+    /* And its body (borrowed until it returns). Pure, any thread. STATUS_BUSY: no memory for it now;
+     * the ask is as it was. */
+    enum status (*parse)(const struct span *body, const struct ask_limits *limits, struct ask *ask,
                          struct api_error *error);
     /* With the prompts as ids: the whole reply, without generating anything; or NULL. */
     void (*reply)(const struct reply *reply, struct buf *out);

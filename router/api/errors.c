@@ -5,46 +5,70 @@
 #include <stdio.h>
 #include <string.h>
 
+/* gRPC's status codes (grpc/grpc, doc/statuscodes.md). */
+enum grpc_code {
+    GRPC_INVALID_ARGUMENT = 3,
+    GRPC_DEADLINE_EXCEEDED = 4,
+    GRPC_NOT_FOUND = 5,
+    GRPC_PERMISSION_DENIED = 7,
+    GRPC_RESOURCE_EXHAUSTED = 8,
+    GRPC_UNIMPLEMENTED = 12,
+    GRPC_INTERNAL = 13,
+    GRPC_UNAVAILABLE = 14,
+    GRPC_UNAUTHENTICATED = 16
+};
+
 struct row {
     int http;
+    enum grpc_code grpc;
     const char *type;
     const char *code; /* NULL: null */
 };
 
 static const struct row rows[STATUS_COUNT] = {
-    [STATUS_OK] = {500, "server_error", "internal_error"}, /* an error that says nothing is ours */
-    [STATUS_BUSY] = {429, "rate_limit_error", "server_is_overloaded"},
-    [STATUS_NOMEM] = {503, "server_error", "out_of_memory"},
-    [STATUS_INVALID] = {400, "invalid_request_error", NULL},
-    [STATUS_NOT_FOUND] = {404, "not_found_error", "not_found"},
-    [STATUS_EXISTS] = {500, "server_error", "internal_error"},
-    [STATUS_LIMIT] = {400, "invalid_request_error", "context_length_exceeded"},
-    [STATUS_UNSUPPORTED] = {400, "invalid_request_error", "unsupported_parameter"},
-    [STATUS_CORRUPT] = {500, "server_error", "internal_error"},
-    [STATUS_CONFLICT] = {500, "server_error", "internal_error"},
-    [STATUS_CLOSED] = {503, "server_error", "no_worker"},
-    [STATUS_TIMEOUT] = {504, "server_error", "deadline_exceeded"},
-    [STATUS_DENIED] = {401, "authentication_error", "invalid_api_key"},
-    [STATUS_IO] = {500, "server_error", "internal_error"},
+    /* an error that says nothing is ours */
+    [STATUS_OK] = {500, GRPC_INTERNAL, "server_error", "internal_error"},
+    [STATUS_BUSY] = {429, GRPC_RESOURCE_EXHAUSTED, "rate_limit_error", "server_is_overloaded"},
+    [STATUS_NOMEM] = {503, GRPC_UNAVAILABLE, "server_error", "out_of_memory"},
+    [STATUS_INVALID] = {400, GRPC_INVALID_ARGUMENT, "invalid_request_error", NULL},
+    [STATUS_NOT_FOUND] = {404, GRPC_UNIMPLEMENTED, "not_found_error", "not_found"},
+    [STATUS_EXISTS] = {500, GRPC_INTERNAL, "server_error", "internal_error"},
+    [STATUS_LIMIT] = {400, GRPC_INVALID_ARGUMENT, "invalid_request_error",
+                      "context_length_exceeded"},
+    [STATUS_UNSUPPORTED] = {400, GRPC_INVALID_ARGUMENT, "invalid_request_error",
+                            "unsupported_parameter"},
+    [STATUS_CORRUPT] = {500, GRPC_INTERNAL, "server_error", "internal_error"},
+    [STATUS_CONFLICT] = {500, GRPC_INTERNAL, "server_error", "internal_error"},
+    [STATUS_CLOSED] = {503, GRPC_UNAVAILABLE, "server_error", "no_worker"},
+    [STATUS_TIMEOUT] = {504, GRPC_DEADLINE_EXCEEDED, "server_error", "deadline_exceeded"},
+    [STATUS_DENIED] = {401, GRPC_UNAUTHENTICATED, "authentication_error", "invalid_api_key"},
+    [STATUS_IO] = {500, GRPC_INTERNAL, "server_error", "internal_error"},
 };
 
-/* A code of its own can move a failure to another row of the HTTP page's table. */
+/* Codes that move a failure to another row of the HTTP page's table. */
+static const struct row moved[] = {
+    {404, GRPC_NOT_FOUND, "invalid_request_error", "model_not_found"},
+    {404, GRPC_NOT_FOUND, "not_found_error", "service_not_found"},
+    {405, GRPC_UNIMPLEMENTED, "invalid_request_error", "method_not_allowed"},
+    {415, GRPC_INVALID_ARGUMENT, "invalid_request_error", "unsupported_media_type"},
+    {413, GRPC_RESOURCE_EXHAUSTED, "invalid_request_error", "body_too_large"},
+    {403, GRPC_PERMISSION_DENIED, "permission_error", "forbidden"},
+    {400, GRPC_UNIMPLEMENTED, "invalid_request_error", "unknown_compression"},
+};
+
 static struct row find(const struct api_error *error) {
     struct row row = rows[error->status < STATUS_COUNT ? error->status : STATUS_IO];
     if (!error->code)
         return row;
     row.code = error->code;
-    if (strcmp(error->code, "model_not_found") == 0)
-        row.type = "invalid_request_error";
-    else if (strcmp(error->code, "method_not_allowed") == 0)
-        row = (struct row){405, "invalid_request_error", error->code};
-    else if (strcmp(error->code, "unsupported_media_type") == 0)
-        row = (struct row){415, "invalid_request_error", error->code};
-    else if (strcmp(error->code, "body_too_large") == 0)
-        row = (struct row){413, "invalid_request_error", error->code};
-    else if (strcmp(error->code, "forbidden") == 0)
-        row = (struct row){403, "permission_error", error->code};
+    for (size_t i = 0; i < sizeof moved / sizeof *moved; i++)
+        if (strcmp(moved[i].code, error->code) == 0)
+            return moved[i];
     return row;
+}
+
+int errors_grpc(const struct api_error *error) {
+    return (int)find(error).grpc;
 }
 
 int errors_http(const struct api_error *error) {
@@ -84,10 +108,4 @@ void errors_put(const struct api_error *error, struct buf *out) {
     buf_puts(out, ",\"code\":");
     json_put_string_or_null(out, row.code);
     buf_puts(out, "}}");
-}
-
-void errors_put_event(const struct api_error *error, struct buf *out) {
-    buf_puts(out, "data: ");
-    errors_put(error, out);
-    buf_puts(out, "\n\n");
 }

@@ -1,4 +1,5 @@
-/* router/api/errors.h: what a failure looks like to a client: one table from status to HTTP.
+/* router/api/errors.h: what a failure looks like to a client: one table from status to HTTP and
+ * gRPC.
  *
  * The object is OpenAI's: {"error":{"message","type","param","code"}}. Pure. */
 #pragma once
@@ -27,11 +28,11 @@ enum status errors_too_long(struct error *error, const char *field, uint32_t con
 /* The HTTP status that stands for it. */
 int errors_http(const struct api_error *error);
 
+/* The gRPC status that stands for it, never 0. */
+int errors_grpc(const struct api_error *error);
+
 /* Does the client learn when to come again (429 and 503: Retry-After)? */
 bool errors_want_retry(const struct api_error *error);
 
 /* Appends the compact error object. */
 void errors_put(const struct api_error *error, struct buf *out);
-
-/* Appends it as the last but one event of a stream: after a 200 nothing else can say it. */
-void errors_put_event(const struct api_error *error, struct buf *out);

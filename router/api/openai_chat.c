@@ -1,8 +1,8 @@
 /* OpenAI's chat completions: messages in, one assistant message per choice out. */
 #include "model/generation.h"
-#include "router/api/dialect.h"
 #include "router/api/fields.h"
 #include "router/api/json_put.h"
+#include "router/api/openai.h"
 
 #include <string.h>
 
@@ -59,8 +59,8 @@ static enum status read_logprobs(const struct json_get *get, struct ask *ask) {
     return STATUS_OK;
 }
 
-static enum status parse_chat(const json_t *root, const struct ask_limits *limits, struct ask *ask,
-                              struct api_error *error) {
+enum status openai_read_chat(const json_t *root, const struct ask_limits *limits, struct ask *ask,
+                             struct api_error *error) {
     struct json_get get = {.object = root, .error = &error->error};
     ask->is_chat = true;
     enum status status = fields_model(&get, limits);
@@ -73,6 +73,12 @@ static enum status parse_chat(const json_t *root, const struct ask_limits *limit
     TRY(read_max_new(&get, limits, ask));
     TRY(read_logprobs(&get, ask));
     return fields_read(&get, limits, ask);
+}
+
+static enum status parse_chat(const struct span *body, const struct ask_limits *limits,
+                              struct ask *ask, struct api_error *error) {
+    TRY(ask_read_json(body, ask, error));
+    return openai_read_chat(ask->body, limits, ask, error);
 }
 
 static void put_logprob_of(const struct reply *reply, uint32_t id, float logprob, struct buf *out) {
@@ -135,8 +141,7 @@ static void put_prompt_ids(const struct reply *reply, const struct reply_choice 
 
 static void put_chunk(const struct reply *reply, const struct reply_choice *choice,
                       struct buf *out) {
-    buf_puts(out, "data: {");
-    reply_put_head(reply, "chat.completion.chunk", out);
+    openai_begin_event(reply, "chat.completion.chunk", out);
     buf_puts(out, "\"choices\":[{\"index\":");
     json_put_int(out, choice->index);
     buf_puts(out, ",\"delta\":{");
@@ -153,12 +158,11 @@ static void put_chunk(const struct reply *reply, const struct reply_choice *choi
     reply_put_ids(reply, choice, out);
     buf_puts(out, "}]");
     put_prompt_ids(reply, choice, out);
-    reply_put_chunk_end(reply, out);
-    buf_puts(out, "}\n\n");
+    openai_end_event(reply, out);
 }
 
-static void put_usage(const struct reply *reply, struct buf *out) {
-    reply_put_usage_event(reply, "chat.completion.chunk", out);
+static void put_end(const struct reply *reply, struct buf *out) {
+    openai_end_stream(reply, "chat.completion.chunk", out);
 }
 
 static void put_whole(const struct reply *reply, const struct reply_choice *choices, uint32_t n,
@@ -188,7 +192,7 @@ static const struct dialect_writer writer = {
     .id_prefix = "chatcmpl-",
     .splits_end = true,
     .chunk = put_chunk,
-    .usage = put_usage,
+    .end = put_end,
     .whole = put_whole,
 };
 
@@ -196,6 +200,7 @@ const struct dialect dialect_chat = {
     .name = "chat",
     .method = "POST",
     .path = "/v1/chat/completions",
+    .form = &openai_form,
     .parse = parse_chat,
     .writer = &writer,
 };

@@ -1,7 +1,7 @@
 /* OpenAI's completions: text or ids in, text that follows them out. */
-#include "router/api/dialect.h"
 #include "router/api/fields.h"
 #include "router/api/json_put.h"
+#include "router/api/openai.h"
 
 #include <string.h>
 
@@ -57,8 +57,8 @@ static enum status read_prompts(const struct json_get *get, const struct ask_lim
     return STATUS_OK;
 }
 
-static enum status parse_completions(const json_t *root, const struct ask_limits *limits,
-                                     struct ask *ask, struct api_error *error) {
+enum status openai_read_completion(const json_t *root, const struct ask_limits *limits,
+                                   struct ask *ask, struct api_error *error) {
     struct json_get get = {.object = root, .error = &error->error};
     ask->add_special = true;
     enum status status = fields_model(&get, limits);
@@ -83,6 +83,12 @@ static enum status parse_completions(const json_t *root, const struct ask_limits
         return json_get_fail(&get, STATUS_UNSUPPORTED, "logprobs",
                              "of an echoed prompt are not served");
     return fields_read(&get, limits, ask);
+}
+
+static enum status parse_completions(const struct span *body, const struct ask_limits *limits,
+                                     struct ask *ask, struct api_error *error) {
+    TRY(ask_read_json(body, ask, error));
+    return openai_read_completion(ask->body, limits, ask, error);
 }
 
 /* One token's {"text": logprob, ...}: the best ones and the sampled one. Different ids can look the
@@ -180,17 +186,15 @@ static void put_choice(const struct reply *reply, const struct reply_choice *cho
 
 static void put_chunk(const struct reply *reply, const struct reply_choice *choice,
                       struct buf *out) {
-    buf_puts(out, "data: {");
-    reply_put_head(reply, "text_completion", out);
+    openai_begin_event(reply, "text_completion", out);
     buf_puts(out, "\"choices\":[");
     put_choice(reply, choice, out);
     buf_putc(out, ']');
-    reply_put_chunk_end(reply, out);
-    buf_puts(out, "}\n\n");
+    openai_end_event(reply, out);
 }
 
-static void put_usage(const struct reply *reply, struct buf *out) {
-    reply_put_usage_event(reply, "text_completion", out);
+static void put_end(const struct reply *reply, struct buf *out) {
+    openai_end_stream(reply, "text_completion", out);
 }
 
 static void put_whole(const struct reply *reply, const struct reply_choice *choices, uint32_t n,
@@ -211,7 +215,7 @@ static void put_whole(const struct reply *reply, const struct reply_choice *choi
 static const struct dialect_writer writer = {
     .id_prefix = "cmpl-",
     .chunk = put_chunk,
-    .usage = put_usage,
+    .end = put_end,
     .whole = put_whole,
 };
 
@@ -219,6 +223,7 @@ const struct dialect dialect_completions = {
     .name = "completions",
     .method = "POST",
     .path = "/v1/completions",
+    .form = &openai_form,
     .parse = parse_completions,
     .writer = &writer,
 };

@@ -96,11 +96,3 @@ void reply_put_head(const struct reply *reply, const char *object, struct buf *o
     json_put_string(out, reply->fingerprint, strlen(reply->fingerprint));
     buf_putc(out, ',');
 }
-
-void reply_put_usage_event(const struct reply *reply, const char *object, struct buf *out) {
-    buf_puts(out, "data: {");
-    reply_put_head(reply, object, out);
-    buf_puts(out, "\"choices\":[]");
-    reply_put_usage(reply, true, out);
-    buf_puts(out, "}\n\n");
-}

@@ -24,6 +24,8 @@ struct reply {
     uint32_t n_prompt_tokens;          /* of all prompts, each once */
     uint32_t n_completion_tokens;      /* of all choices so far */
     uint32_t n_cached_tokens;          /* of the prompts; known at the end */
+    bool has_begun;                    /* a chunk was written */
+    void *state; /* owned by the call: the writer's own (state_size), or NULL */
 };
 
 /* What one choice says: in one chunk, or in all. Everything is borrowed. */
@@ -67,6 +69,3 @@ uint32_t reply_token_chars(const struct reply *reply, uint32_t id);
 
 /* `"id":...,"object":...,"created":...,"model":...,"system_fingerprint":...,` */
 void reply_put_head(const struct reply *reply, const char *object, struct buf *out);
-
-/* A chunk without choices: usage alone, after all finish chunks. */
-void reply_put_usage_event(const struct reply *reply, const char *object, struct buf *out);

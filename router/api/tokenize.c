@@ -1,19 +1,21 @@
 /* /tokenize and /detokenize, in vLLM's shapes. */
 #include "model/tokenizer/detokenize.h"
-#include "router/api/dialect.h"
 #include "router/api/fields.h"
 #include "router/api/json_put.h"
+#include "router/api/openai.h"
 
-static enum status parse_tokenize(const json_t *root, const struct ask_limits *limits,
+static enum status parse_tokenize(const struct span *body, const struct ask_limits *limits,
                                   struct ask *ask, struct api_error *error) {
+    TRY(ask_read_json(body, ask, error));
+    const json_t *root = ask->body;
     struct json_get get = {.object = root, .error = &error->error};
     bool has_messages = json_get_member(&get, "messages") != NULL;
     if (has_messages && json_get_member(&get, "prompt"))
         return json_get_fail(&get, STATUS_INVALID, "prompt", "and `messages` exclude each other");
     ask->only_tokens = true;
     if (has_messages)
-        return dialect_chat.parse(root, limits, ask, error);
-    TRY(dialect_completions.parse(root, limits, ask, error));
+        return openai_read_chat(root, limits, ask, error);
+    TRY(openai_read_completion(root, limits, ask, error));
     if (ask->n_prompts != 1)
         return json_get_fail(&get, STATUS_INVALID, "prompt", "must be one prompt");
     return STATUS_OK;
@@ -41,9 +43,10 @@ static void put_tokens(const struct reply *reply, struct buf *out) {
     buf_puts(out, "]}");
 }
 
-static enum status parse_detokenize(const json_t *root, const struct ask_limits *limits,
+static enum status parse_detokenize(const struct span *body, const struct ask_limits *limits,
                                     struct ask *ask, struct api_error *error) {
-    struct json_get get = {.object = root, .error = &error->error};
+    TRY(ask_read_json(body, ask, error));
+    struct json_get get = {.object = ask->body, .error = &error->error};
     enum status status = fields_model(&get, limits);
     if (status != STATUS_OK) {
         error->code = status == STATUS_NOT_FOUND ? "model_not_found" : NULL;
@@ -85,6 +88,7 @@ const struct dialect dialect_tokenize = {
     .name = "tokenize",
     .method = "POST",
     .path = "/tokenize",
+    .form = &openai_form,
     .parse = parse_tokenize,
     .reply = put_tokens,
 };
@@ -93,6 +97,7 @@ const struct dialect dialect_detokenize = {
     .name = "detokenize",
     .method = "POST",
     .path = "/detokenize",
+    .form = &openai_form,
     .parse = parse_detokenize,
     .reply = put_text,
 };

@@ -93,9 +93,13 @@ static void write_events(const struct answer *answer, struct sequence *sequence,
     const struct dialect_writer *writer = answer->dialect->writer;
     bool ends = !sequence->alive && sequence->end.kind == END_DONE;
     bool has_news = sequence->n_read > sequence->n_written;
-    bool shows_ids = answer->ask->return_token_ids || answer->ask->sampling.want_logprobs;
+    bool shows_ids =
+        writer->shows_ids || answer->ask->return_token_ids || answer->ask->sampling.want_logprobs;
     bool has_first = sequence->is_first && (has_news || ends);
     bool says = sequence->text.n > 0 || has_first || (shows_ids && has_news);
+    if ((says || ends) && !answer->reply->has_begun && writer->begin)
+        writer->begin(answer->reply, out);
+    answer->reply->has_begun |= says || ends;
     if (says && (!ends || writer->splits_end)) {
         struct reply_choice choice = describe(answer, sequence);
         writer->chunk(answer->reply, &choice, out);

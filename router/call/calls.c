@@ -36,6 +36,7 @@ static void free_call(struct call *call) {
     buf_fini(&call->client.pending);
     buf_fini(&call->whole);
     ask_fini(&call->ask);
+    free(call->reply.state);
     list_remove(&call->link);
     list_remove(&call->every);
     list_remove(&call->waits);
@@ -70,8 +71,12 @@ static void on_drained(struct exchange *exchange) {
 
 void calls_begin(struct serving *serving, struct exchange *exchange, const struct dialect *dialect,
                  const char *origin) {
+    size_t state_size = dialect->writer ? dialect->writer->state_size : 0;
     struct call *call = calloc(1, sizeof *call);
-    if (!call) {
+    void *state = state_size > 0 ? calloc(1, state_size) : NULL;
+    if (!call || (state_size > 0 && !state)) {
+        free(call);
+        free(state);
         struct exchange_reply reply = {.status = 503};
         exchange_reply(serving->exchanges, exchange->id, &reply);
         return;
@@ -81,8 +86,10 @@ void calls_begin(struct serving *serving, struct exchange *exchange, const struc
     serving->calls->n_calls++;
     call->serving = serving;
     call->dialect = dialect;
-    call->client = (struct client){
-        .exchanges = serving->exchanges, .exchange = exchange->id, .origin = origin};
+    call->client = (struct client){.exchanges = serving->exchanges,
+                                   .form = dialect->form,
+                                   .exchange = exchange->id,
+                                   .origin = origin};
     buf_init(&call->client.pending, 0);
     list_init(&call->waits);
     call->n_bytes = call->n_charged = exchange->n_body;
@@ -97,7 +104,13 @@ void calls_begin(struct serving *serving, struct exchange *exchange, const struc
                                  .tokenizer = text_model(serving->text)->tokenizer,
                                  .model = serving->model,
                                  .created = clock_unix_s(),
-                                 .context = serving_context(serving)};
+                                 .context = serving_context(serving),
+                                 .state = state};
+    if (dialect->headers) {
+        enum status status = dialect->headers(exchange, &call->ask, &call->error);
+        if (status != STATUS_OK)
+            call_fail(call, status, call->error.code, NULL);
+    }
     serving_fingerprint(serving, call->reply.fingerprint);
     snprintf(call->request_id, sizeof call->request_id, "%s", exchange->request_id);
     snprintf(call->reply.id, sizeof call->reply.id, "%s%016" PRIx64,

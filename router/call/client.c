@@ -1,18 +1,33 @@
 #include "router/call/client.h"
 
+#include "base/assert.h"
 #include "base/http/exchange.h"
-#include "base/http/sse.h"
+#include "router/api/dialect.h"
 #include "router/call/serving.h"
 
+#include <string.h>
+
+#define HEADERS_MAX (DIALECT_HEADERS_MAX + 4)
+
+/* What lets the page that asked read the answer, behind the n headers that are there. */
+static unsigned add_origin(const struct client *client, struct header *headers, unsigned n) {
+    if (!client->origin)
+        return n;
+    headers[n++] = (struct header){"Vary", "Origin"};
+    headers[n++] = (struct header){"Access-Control-Allow-Origin", client->origin};
+    return n;
+}
+
 static void begin_stream(struct client *client) {
-    const struct header headers[] = {{"Cache-Control", "no-cache"},
-                                     {"X-Accel-Buffering", "no"},
-                                     {"Vary", "Origin"},
-                                     {"Access-Control-Allow-Origin", client->origin}};
+    const struct dialect_form *form = client->form;
+    struct header headers[HEADERS_MAX];
+    ASSERT(form->n_stream_headers <= DIALECT_HEADERS_MAX);
+    memcpy(headers, form->stream_headers, form->n_stream_headers * sizeof *headers);
     struct exchange_reply reply = {.status = 200,
-                                   .content_type = SSE_CONTENT_TYPE,
+                                   .content_type = form->stream_type,
                                    .headers = headers,
-                                   .n_headers = client->origin ? 4 : 2};
+                                   .n_headers =
+                                       add_origin(client, headers, form->n_stream_headers)};
     exchange_begin_stream(client->exchanges, client->exchange, &reply);
     client->state = CLIENT_STREAMS;
 }
@@ -39,39 +54,68 @@ static void let_go(struct client *client) {
         exchange->gone = NULL;
 }
 
-void client_reply(struct client *client, unsigned status, const struct serving_retry *retry,
-                  struct buf *body) {
-    struct header headers[4];
-    unsigned n = 0;
-    if (retry) {
-        headers[n++] = (struct header){"Retry-After", retry->s};
-        headers[n++] = (struct header){"retry-after-ms", retry->ms};
-    }
-    if (client->origin) {
-        headers[n++] = (struct header){"Vary", "Origin"};
-        headers[n++] = (struct header){"Access-Control-Allow-Origin", client->origin};
-    }
-    struct exchange_reply reply = {.status = status,
-                                   .content_type = "application/json",
+void client_reply(struct client *client, struct buf *body) {
+    const struct dialect_form *form = client->form;
+    struct header headers[HEADERS_MAX];
+    struct exchange_reply reply = {.status = 200,
+                                   .content_type = form->content_type,
                                    .headers = headers,
-                                   .n_headers = n,
-                                   .body_buf = body};
+                                   .n_headers = add_origin(client, headers, 0),
+                                   .body_buf = body,
+                                   .trailers = form->trailers,
+                                   .n_trailers = form->n_trailers};
     let_go(client);
     exchange_reply(client->exchanges, client->exchange, &reply);
 }
 
+void client_refuse(struct client *client, const struct api_error *error,
+                   const struct serving_retry *retry) {
+    struct buf body;
+    struct dialect_refusal refusal = {.body = &body};
+    struct header headers[HEADERS_MAX];
+    unsigned n = 0;
+    buf_init(&body, 0);
+    client->form->refuse(error, &refusal);
+    for (; n < refusal.n_headers; n++)
+        headers[n] = refusal.headers[n];
+    if (retry) {
+        headers[n++] = (struct header){"Retry-After", retry->s};
+        headers[n++] = (struct header){"retry-after-ms", retry->ms};
+    }
+    struct exchange_reply reply = {.status = refusal.http,
+                                   .content_type = client->form->content_type,
+                                   .headers = headers,
+                                   .n_headers = add_origin(client, headers, n),
+                                   .body_buf = &body};
+    let_go(client);
+    exchange_reply(client->exchanges, client->exchange, &reply);
+    buf_fini(&body);
+}
+
 void client_end(struct client *client) {
     let_go(client);
-    exchange_end(client->exchanges, client->exchange, NULL, 0);
+    exchange_end(client->exchanges, client->exchange, client->form->trailers,
+                 client->form->n_trailers);
+}
+
+/* Where a good stream has trailers, a failed one says there what a refusal says in its head. */
+static void end_failed(struct client *client, const struct api_error *error) {
+    struct buf body;
+    struct dialect_refusal refusal = {.body = &body};
+    buf_init(&body, 0);
+    if (client->form->n_trailers > 0)
+        client->form->refuse(error, &refusal);
+    exchange_end(client->exchanges, client->exchange, refusal.headers, refusal.n_headers);
+    buf_fini(&body);
 }
 
 void client_fail(struct client *client, const struct api_error *error) {
     struct buf *out = &client->pending;
-    errors_put_event(error, out);
-    sse_done(out);
+    if (client->form->error_event)
+        client->form->error_event(error, out);
     let_go(client);
     if (exchange_write(client->exchanges, client->exchange, out->data, out->n) == STATUS_OK)
-        exchange_end(client->exchanges, client->exchange, NULL, 0);
+        end_failed(client, error);
     else
         exchange_abort(client->exchanges, client->exchange);
 }

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 struct exchanges;
+struct dialect_form;
 struct serving_retry;
 
 enum client_state {
@@ -20,8 +21,9 @@ enum client_state {
 };
 
 struct client {
-    struct exchanges *exchanges; /* borrowed */
-    uint64_t exchange;           /* 0: it is gone, or has its reply */
+    struct exchanges *exchanges;     /* borrowed */
+    const struct dialect_form *form; /* borrowed: how its replies are framed */
+    uint64_t exchange;               /* 0: it is gone, or has its reply */
     const char *origin; /* borrowed for life: CORS lets this one read the answer; or NULL */
     enum client_state state;
     struct buf pending; /* owned: events that it did not get yet */
@@ -31,13 +33,16 @@ struct client {
  * `pending` is incomplete. What it cannot take now makes it BLOCKED. */
 NODISCARD enum status client_send(struct client *client);
 
-/* The whole reply. `retry` may be NULL; `body` is taken over. */
-void client_reply(struct client *client, unsigned status, const struct serving_retry *retry,
-                  struct buf *body);
+/* The whole reply, a good one. `body` is taken over. */
+void client_reply(struct client *client, struct buf *body);
+
+/* A failure as the whole reply. `retry` may be NULL. */
+void client_refuse(struct client *client, const struct api_error *error,
+                   const struct serving_retry *retry);
 
 /* The stream is complete: all of it was sent. */
 void client_end(struct client *client);
 
-/* An error's event within a stream, behind what is pending. A client that reads too slowly for it is
+/* An error as a stream's end, behind what is pending. A client that reads too slowly for it is
  * cut off: it shall see that the stream is incomplete. */
 void client_fail(struct client *client, const struct api_error *error);

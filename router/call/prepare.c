@@ -2,7 +2,6 @@
 
 #include "base/http/exchange.h"
 #include "base/log.h"
-#include "router/api/json_tree.h"
 #include "router/call/call.h"
 #include "router/call/serving.h"
 
@@ -16,15 +15,12 @@
 #define TOKENIZE_INLINE_BYTES 1024u
 
 static enum status parse_body(struct call *call) {
-    struct ask *ask = &call->ask;
-    const char *bytes = call->body.data ? call->body.data : "";
+    const struct span body = {call->body.data ? call->body.data : "", call->body.n};
     enum status status =
-        json_tree_parse(bytes, call->body.n, &ask->tree, &ask->body, &call->error.error);
-    if (status == STATUS_LIMIT)
-        call->error.code = "body_too_large";
-    TRY(status);
-    call->made = MADE_ASK;
-    return call->dialect->parse(ask->body, &call->serving->limits, ask, &call->error);
+        call->dialect->parse(&body, &call->serving->limits, &call->ask, &call->error);
+    if (status != STATUS_BUSY)
+        call->made = MADE_ASK;
+    return status;
 }
 
 static enum status encode_prompt(struct call *call, struct ask_prompt *prompt) {

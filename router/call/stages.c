@@ -1,7 +1,6 @@
 #include "router/call/stages.h"
 
 #include "base/clock.h"
-#include "base/http/sse.h"
 #include "router/call/admission.h"
 #include "router/call/answer.h"
 #include "router/call/call.h"
@@ -90,9 +89,8 @@ static void build_done(struct pool_job *job, enum status status) {
 
 /* The end of a stream goes the way of its events: a slow client gets it, too. */
 static void build_end(struct call *call) {
-    if (call->ask.include_usage)
-        call->dialect->writer->usage(&call->reply, &call->client.pending);
-    sse_done(&call->client.pending);
+    if (call->dialect->writer->end)
+        call->dialect->writer->end(&call->reply, &call->client.pending);
     call->made = MADE_REPLY;
 }
 
@@ -120,7 +118,6 @@ static bool build_reply(struct call *call) {
 
 static void reply_error(struct call *call) {
     struct serving_retry retry;
-    struct buf body;
     if (call->error.error.text[0] == 0)
         error_set(&call->error.error, call->error.status, "%s", status_name(call->error.status));
     if (call->client.state != CLIENT_WAITS) {
@@ -128,11 +125,7 @@ static void reply_error(struct call *call) {
         return;
     }
     bool may_retry = serving_retry(call->serving, &call->error, &retry);
-    buf_init(&body, 0);
-    errors_put(&call->error, &body);
-    client_reply(&call->client, (unsigned)errors_http(&call->error), may_retry ? &retry : NULL,
-                 &body);
-    buf_fini(&body);
+    client_refuse(&call->client, &call->error, may_retry ? &retry : NULL);
 }
 
 /* The end of the reply: of the stream, or the whole of it, or the error. */
@@ -147,7 +140,7 @@ static enum call_step answer_client(struct call *call) {
     if (call->failed)
         reply_error(call);
     else if (call->client.state == CLIENT_WAITS)
-        client_reply(&call->client, 200, NULL, &call->whole);
+        client_reply(&call->client, &call->whole);
     else
         client_end(&call->client);
     return CALL_NEXT;

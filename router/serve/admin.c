@@ -3,6 +3,7 @@
 #include "base/http/exchange.h"
 #include "model/json/json_get.h"
 #include "router/api/json_put.h"
+#include "router/api/openai.h"
 #include "router/call/serving.h"
 #include "router/core/router.h"
 #include "router/serve/api.h"
@@ -188,6 +189,7 @@ const struct dialect dialect_status = {
     .name = "status",
     .method = "GET",
     .path = "/admin/status",
+    .form = &openai_form,
     .is_admin = true,
     .answer = answer_status,
 };
@@ -196,6 +198,7 @@ const struct dialect dialect_drain = {
     .name = "drain",
     .method = "POST",
     .path = "/admin/drain",
+    .form = &openai_form,
     .is_admin = true,
     .body_max = GUARD_ADMIN_BODY_MAX,
     .answer = answer_drain,
@@ -205,6 +208,7 @@ const struct dialect dialect_resume = {
     .name = "resume",
     .method = "POST",
     .path = "/admin/resume",
+    .form = &openai_form,
     .is_admin = true,
     .body_max = GUARD_ADMIN_BODY_MAX,
     .answer = answer_resume,

@@ -28,6 +28,21 @@ static bool path_fits(const char *pattern, const char *path, const char **rest) 
     return true;
 }
 
+const struct dialect *api_at(const char *path) {
+    const char *rest;
+    for (size_t i = 0; i < N_DIALECTS; i++)
+        if (path_fits(table[i]->path, path, &rest))
+            return table[i];
+    return NULL;
+}
+
+const struct dialect_form *api_form(const char *content_type) {
+    for (size_t i = 0; content_type && i < N_DIALECTS; i++)
+        if (table[i]->form->takes(content_type, true))
+            return table[i]->form;
+    return table[0]->form;
+}
+
 static bool method_fits(const struct dialect *dialect, const char *method) {
     bool is_get = strcmp(dialect->method, "GET") == 0;
     return strcmp(dialect->method, method) == 0 || (is_get && strcmp(method, "HEAD") == 0);

@@ -137,24 +137,9 @@ static enum status check_key(const struct guard *guard, const struct exchange *e
     return need_key(error, "API");
 }
 
-/* "application/json; charset=utf-8" is "application/json". */
-static bool is_type(const char *value, const char *type) {
-    size_t n = strcspn(value, "; \t");
-    return n == strlen(type) && strncasecmp(value, type, n) == 0;
-}
-
-static bool is_json(const char *value) {
-    size_t n = strcspn(value, "; \t");
-    return is_type(value, "application/json") ||
-           (n > 5 && strncasecmp(value + n - 5, "+json", 5) == 0);
-}
-
-/* Clients in the field send JSON under the names that their tools choose (curl -d: a form), or
- * none. Admin routes take the one that no page can send without being asked about it first. */
+/* Admin routes take only what no page can send without being asked about it first. */
 static enum status check_body(const struct exchange *exchange, const struct dialect *dialect,
                               struct api_error *error) {
-    static const char *const lenient[] = {"text/plain", "application/x-www-form-urlencoded",
-                                          "application/octet-stream"};
     const char *coding = exchange_header(exchange, "content-encoding");
     const char *type = exchange_header(exchange, "content-type");
     if (strcmp(dialect->method, "GET") == 0)
@@ -165,14 +150,10 @@ static enum status check_body(const struct exchange *exchange, const struct dial
                                          "Content-Encoding: `%.100s` is not served; send the body "
                                          "as it is",
                                          coding);
-    bool fits = type ? is_json(type) : !dialect->is_admin;
-    for (unsigned i = 0; !fits && !dialect->is_admin && i < sizeof lenient / sizeof *lenient; i++)
-        fits = is_type(type, lenient[i]);
-    if (!fits)
+    if (!dialect->form->takes(type, dialect->is_admin))
         return error->status = error_set(&error->error, STATUS_UNSUPPORTED,
-                                         "Content-Type: `%.100s` is not served; send "
-                                         "application/json",
-                                         type ? type : "");
+                                         "Content-Type: `%.100s` is not served; send %s",
+                                         type ? type : "", dialect->form->content_type);
     error->code = NULL;
     return STATUS_OK;
 }

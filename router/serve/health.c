@@ -4,6 +4,7 @@
 #include "base/http/listener.h"
 #include "base/loop.h"
 #include "base/metrics.h"
+#include "router/api/openai.h"
 #include "router/call/calls.h"
 #include "router/call/meter.h"
 #include "router/call/serving.h"
@@ -71,6 +72,7 @@ const struct dialect dialect_health = {
     .name = "health",
     .method = "GET",
     .path = "/health",
+    .form = &openai_form,
     .is_open = true,
     .answer = answer_health,
 };
@@ -79,6 +81,7 @@ const struct dialect dialect_livez = {
     .name = "livez",
     .method = "GET",
     .path = "/livez",
+    .form = &openai_form,
     .is_open = true,
     .answer = answer_livez,
 };
@@ -87,6 +90,7 @@ const struct dialect dialect_readyz = {
     .name = "readyz",
     .method = "GET",
     .path = "/readyz",
+    .form = &openai_form,
     .is_open = true,
     .answer = answer_health,
 };
@@ -95,6 +99,7 @@ const struct dialect dialect_version = {
     .name = "version",
     .method = "GET",
     .path = "/version",
+    .form = &openai_form,
     .is_open = true,
     .answer = answer_version,
 };
@@ -103,6 +108,7 @@ const struct dialect dialect_metrics = {
     .name = "metrics",
     .method = "GET",
     .path = "/metrics",
+    .form = &openai_form,
     .is_open = true,
     .answer = answer_metrics,
 };

@@ -1,6 +1,7 @@
 /* /v1/models: the one model that is served. Answers while the cluster loads, too. */
 #include "base/http/exchange.h"
 #include "router/api/json_put.h"
+#include "router/api/openai.h"
 #include "router/call/serving.h"
 #include "router/serve/api.h"
 #include "router/serve/routes.h"
@@ -51,6 +52,7 @@ const struct dialect dialect_models = {
     .name = "models",
     .method = "GET",
     .path = "/v1/models",
+    .form = &openai_form,
     .answer = answer_list,
 };
 
@@ -58,5 +60,6 @@ const struct dialect dialect_model = {
     .name = "model",
     .method = "GET",
     .path = "/v1/models/",
+    .form = &openai_form,
     .answer = answer_one,
 };

@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/note.h"
 #include "router/api/json_put.h"
+#include "router/api/openai.h"
 #include "router/call/call.h"
 #include "router/call/serving.h"
 #include "router/serve/api.h"
@@ -92,6 +93,7 @@ const struct dialect dialect_requests = {
     .name = "requests",
     .method = "GET",
     .path = "/admin/requests",
+    .form = &openai_form,
     .is_admin = true,
     .answer = answer_requests,
 };

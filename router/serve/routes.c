@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define JSON         "application/json"
 #define GET_BODY_MAX 4096u /* nothing reads it */
 
 /* Admin routes are no page's business. */
@@ -24,14 +23,14 @@ const char *routes_origin(const struct server *server, const struct exchange *ex
 
 static const struct header no_header[1];
 
-/* The reply, with further headers (at most two, up to a NULL name) and what CORS asks for where the
- * page's origin is one of ours. */
+/* The reply, with further headers (up to a NULL name) and what CORS asks for where the page's origin
+ * is one of ours. */
 static void reply_with(struct server *server, struct exchange *exchange,
                        struct exchange_reply *reply, const struct header *extra) {
-    struct header headers[5];
+    struct header headers[DIALECT_HEADERS_MAX + 6];
     unsigned n = 0;
     const char *origin = routes_origin(server, exchange);
-    for (; extra->name && n < 2; extra++)
+    for (; extra->name && n < DIALECT_HEADERS_MAX + 3; extra++)
         headers[n++] = *extra;
     if (origin) {
         headers[n++] = (struct header){"Access-Control-Allow-Origin", origin};
@@ -57,20 +56,36 @@ void routes_reply(struct server *server, struct exchange *exchange, unsigned sta
     reply_with(server, exchange, &reply, no_header);
 }
 
+/* The form in which a failure is told: the dialect's whose path it is, whatever the method. */
+static const struct dialect_form *form_of(const struct exchange *exchange) {
+    const struct dialect *dialect = api_at(exchange->path);
+    return dialect ? dialect->form : api_form(exchange_header(exchange, "content-type"));
+}
+
 static void error_with(struct server *server, struct exchange *exchange,
                        const struct api_error *error, const struct header *extra) {
     struct buf body;
     struct serving_retry retry;
-    struct header again[3] = {{"Retry-After", retry.s}, {"retry-after-ms", retry.ms}};
+    struct header headers[DIALECT_HEADERS_MAX + 3];
+    struct dialect_refusal refusal = {.body = &body};
+    const struct dialect_form *form = form_of(exchange);
+    unsigned n = 0;
     buf_init(&body, 0);
-    errors_put(error, &body);
-    if (serving_retry(&server->serving, error, &retry))
-        extra = again;
-    struct exchange_reply reply = {.status = (unsigned)errors_http(error),
-                                   .content_type = JSON,
+    form->refuse(error, &refusal);
+    for (; n < refusal.n_headers; n++)
+        headers[n] = refusal.headers[n];
+    if (serving_retry(&server->serving, error, &retry)) {
+        headers[n++] = (struct header){"Retry-After", retry.s};
+        headers[n++] = (struct header){"retry-after-ms", retry.ms};
+    } else if (extra->name) {
+        headers[n++] = *extra;
+    }
+    headers[n] = (struct header){0};
+    struct exchange_reply reply = {.status = refusal.http,
+                                   .content_type = form->content_type,
                                    .body = body.data,
                                    .n_body = body.n};
-    reply_with(server, exchange, &reply, extra);
+    reply_with(server, exchange, &reply, headers);
     buf_fini(&body);
 }
 

@@ -1,6 +1,7 @@
 /* /tokenizer_info: what the model's tokenizer is, in vLLM's shape. */
 #include "model/model.h"
 #include "router/api/json_put.h"
+#include "router/api/openai.h"
 #include "router/call/serving.h"
 #include "router/call/text.h"
 #include "router/serve/api.h"
@@ -55,5 +56,6 @@ const struct dialect dialect_tokenizer_info = {
     .name = "tokenizer_info",
     .method = "GET",
     .path = "/tokenizer_info",
+    .form = &openai_form,
     .answer = answer_info,
 };

@@ -2,7 +2,6 @@
  * must hold what later stages rely on, and a conversation becomes a prompt or is refused by a
  * template that writes all of it, with every byte of the request as plain text. */
 #include "base/assert.h"
-#include "model/json/json_get.h"
 #include "router/api/dialect.h"
 
 #include <stdint.h>
@@ -70,9 +69,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct api_error error = {0};
     struct ask ask;
     ask_init(&ask);
-    enum status status = json_get_parse((const char *)data + 1, size - 1, &ask.body, &error.error);
-    if (status == STATUS_OK)
-        status = dialect->parse(ask.body, &limits, &ask, &error);
+    const struct span body = {(const char *)data + 1, size - 1};
+    enum status status = dialect->parse(&body, &limits, &ask, &error);
     if (status == STATUS_OK && dialect->writer)
         check(&ask);
     if (status == STATUS_OK && ask.is_chat)

@@ -1,5 +1,6 @@
 #include "router/api/errors.h"
 #include "router/api/json_put.h"
+#include "router/api/openai.h"
 #include "tests/support/suite.h"
 
 #include <jansson.h>
@@ -79,32 +80,36 @@ START_TEST(statuses_become_the_documented_errors) {
         enum status status;
         const char *code;
         int http;
+        int grpc;
         const char *type;
         int retry_s;
     } cases[] = {
-        {STATUS_INVALID, NULL, 400, "invalid_request_error", 0},
-        {STATUS_UNSUPPORTED, NULL, 400, "invalid_request_error", 0},
-        {STATUS_LIMIT, NULL, 400, "invalid_request_error", 0},
-        {STATUS_DENIED, NULL, 401, "authentication_error", 0},
-        {STATUS_DENIED, "forbidden", 403, "permission_error", 0},
-        {STATUS_NOT_FOUND, NULL, 404, "not_found_error", 0},
-        {STATUS_NOT_FOUND, "model_not_found", 404, "invalid_request_error", 0},
-        {STATUS_UNSUPPORTED, "method_not_allowed", 405, "invalid_request_error", 0},
-        {STATUS_LIMIT, "body_too_large", 413, "invalid_request_error", 0},
-        {STATUS_BUSY, NULL, 429, "rate_limit_error", 1},
-        {STATUS_CORRUPT, NULL, 500, "server_error", 0},
-        {STATUS_CLOSED, NULL, 503, "server_error", 1},
-        {STATUS_TIMEOUT, NULL, 504, "server_error", 0},
+        {STATUS_INVALID, NULL, 400, 3, "invalid_request_error", 0},
+        {STATUS_UNSUPPORTED, NULL, 400, 3, "invalid_request_error", 0},
+        {STATUS_LIMIT, NULL, 400, 3, "invalid_request_error", 0},
+        {STATUS_DENIED, NULL, 401, 16, "authentication_error", 0},
+        {STATUS_DENIED, "forbidden", 403, 7, "permission_error", 0},
+        {STATUS_NOT_FOUND, NULL, 404, 12, "not_found_error", 0},
+        {STATUS_NOT_FOUND, "model_not_found", 404, 5, "invalid_request_error", 0},
+        {STATUS_UNSUPPORTED, "method_not_allowed", 405, 12, "invalid_request_error", 0},
+        {STATUS_LIMIT, "body_too_large", 413, 8, "invalid_request_error", 0},
+        {STATUS_BUSY, NULL, 429, 8, "rate_limit_error", 1},
+        {STATUS_CORRUPT, NULL, 500, 13, "server_error", 0},
+        {STATUS_CLOSED, NULL, 503, 14, "server_error", 1},
+        {STATUS_TIMEOUT, NULL, 504, 4, "server_error", 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct api_error error = {cases[i].status, cases[i].code, {"what \"it\" was", "stop"}};
         struct buf out;
         buf_init(&out, 0);
-        errors_put_event(&error, &out);
+        openai_form.error_event(&error, &out);
         ck_assert_int_eq(errors_http(&error), cases[i].http);
+        ck_assert_int_eq(errors_grpc(&error), cases[i].grpc);
         ck_assert_int_eq(errors_want_retry(&error), cases[i].retry_s);
         ck_assert_int_eq(strncmp(out.data, "data: ", 6), 0);
-        json_t *root = json_loads(out.data + 6, 0, NULL);
+        static const char done[] = "\n\ndata: [DONE]\n\n";
+        ck_assert_str_eq(out.data + out.n - strlen(done), done);
+        json_t *root = json_loads(out.data + 6, JSON_DISABLE_EOF_CHECK, NULL);
         json_t *object = json_object_get(root, "error");
         ck_assert_str_eq(json_string_value(json_object_get(object, "type")), cases[i].type);
         ck_assert_str_eq(json_string_value(json_object_get(object, "message")), "what \"it\" was");

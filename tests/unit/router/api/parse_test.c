@@ -1,4 +1,3 @@
-#include "model/json/json_get.h"
 #include "router/api/dialect.h"
 #include "tests/support/suite.h"
 
@@ -17,9 +16,8 @@ static enum status parse_all(const struct dialect *dialect, const char *body, st
                              struct api_error *error) {
     memset(error, 0, sizeof *error);
     ask_init(ask);
-    enum status status = json_get_parse(body, strlen(body), &ask->body, &error->error);
-    if (status == STATUS_OK)
-        status = dialect->parse(ask->body, &limits, ask, error);
+    const struct span bytes = {body, strlen(body)};
+    enum status status = dialect->parse(&bytes, &limits, ask, error);
     error->status = status;
     return status;
 }

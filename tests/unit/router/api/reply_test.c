@@ -130,7 +130,11 @@ START_TEST(continuous_usage_is_in_every_chunk_and_the_usage_chunk_has_no_choices
                "{\"prompt_tokens\":7,\"completion_tokens\":3,\"total_tokens\":10}");
         json_decref(root);
         buf_clear(&out);
-        dialect->writer->usage(&reply, &out);
+        ask.include_usage = true;
+        dialect->writer->end(&reply, &out);
+        static const char done[] = "data: [DONE]\n\n";
+        ck_assert_str_eq(out.data + out.n - strlen(done), done);
+        buf_truncate(&out, out.n - strlen(done));
         root = parse_event();
         expect(json_object_get(root, "choices"), "[]");
         expect(json_object_get(root, "usage"),

@@ -1,0 +1,30 @@
+/* router/api/openai.h: what OpenAI's dialects share: bodies of JSON, streams of server-sent events.
+ *
+ * Pure. */
+#pragma once
+
+#include "router/api/dialect.h"
+
+#include <jansson.h>
+
+/* JSON replies, SSE streams that end with [DONE], and OpenAI's error object. Also the form of
+ * everything here that answers at once in JSON. */
+extern const struct dialect_form openai_form;
+
+/* Parses a body; the tree becomes the ask's. Errors as json_tree_parse(); a body that is too large as
+ * a tree is `body_too_large`. */
+NODISCARD enum status ask_read_json(const struct span *body, struct ask *ask,
+                                    struct api_error *error);
+
+/* A chat's, a completion's request as a tree that outlives the prompts. Errors as parse(). */
+NODISCARD enum status openai_read_chat(const json_t *root, const struct ask_limits *limits,
+                                       struct ask *ask, struct api_error *error);
+NODISCARD enum status openai_read_completion(const json_t *root, const struct ask_limits *limits,
+                                             struct ask *ask, struct api_error *error);
+
+/* An event: `{"id":...,"object":OBJECT,...,` to begin with, and what closes it. */
+void openai_begin_event(const struct reply *reply, const char *object, struct buf *out);
+void openai_end_event(const struct reply *reply, struct buf *out);
+
+/* A stream's end: usage where it was asked for, in a chunk without choices, and [DONE]. */
+void openai_end_stream(const struct reply *reply, const char *object, struct buf *out);
