@@ -13,12 +13,21 @@ static unsigned bucket_of(uint64_t value) {
     return (shift << HISTOGRAM_SUB_BITS) + (unsigned)(value >> shift);
 }
 
-static uint64_t bucket_last(unsigned bucket) {
+static uint64_t bucket_first(unsigned bucket) {
     if (bucket < N_SUB)
         return bucket;
     unsigned shift = (bucket >> HISTOGRAM_SUB_BITS) - 1;
-    uint64_t first = (uint64_t)(bucket - (shift << HISTOGRAM_SUB_BITS)) << shift;
-    return first + ((1ull << shift) - 1);
+    return (uint64_t)(bucket - (shift << HISTOGRAM_SUB_BITS)) << shift;
+}
+
+/* The mean of a bucket's records, which is one of its values. */
+static uint64_t bucket_mean(const struct histogram *histogram, unsigned bucket) {
+    uint64_t first = bucket_first(bucket);
+    double above = histogram->above[bucket] / (double)histogram->counts[bucket];
+    uint64_t mean = first + (uint64_t)(above + 0.5);
+    if (mean < first) /* the last bucket's end, rounded up past 64 bits */
+        mean = UINT64_MAX;
+    return mean < histogram->min ? histogram->min : mean > histogram->max ? histogram->max : mean;
 }
 
 void histogram_record(struct histogram *histogram, uint64_t value) {
@@ -27,8 +36,10 @@ void histogram_record(struct histogram *histogram, uint64_t value) {
     if (value > histogram->max)
         histogram->max = value;
     histogram->n++;
-    histogram->sum += (double)value;
-    histogram->counts[bucket_of(value)]++;
+    histogram->sum += value;
+    unsigned bucket = bucket_of(value);
+    histogram->counts[bucket]++;
+    histogram->above[bucket] += (double)(value - bucket_first(bucket));
 }
 
 void histogram_merge(struct histogram *into, const struct histogram *from) {
@@ -40,8 +51,10 @@ void histogram_merge(struct histogram *into, const struct histogram *from) {
         into->max = from->max;
     into->n += from->n;
     into->sum += from->sum;
-    for (unsigned i = 0; i < HISTOGRAM_N_BUCKETS; i++)
+    for (unsigned i = 0; i < HISTOGRAM_N_BUCKETS; i++) {
         into->counts[i] += from->counts[i];
+        into->above[i] += from->above[i];
+    }
 }
 
 void histogram_clear(struct histogram *histogram) {
@@ -49,7 +62,7 @@ void histogram_clear(struct histogram *histogram) {
 }
 
 double histogram_mean(const struct histogram *histogram) {
-    return histogram->n ? histogram->sum / (double)histogram->n : 0;
+    return histogram->n ? (double)histogram->sum / (double)histogram->n : 0;
 }
 
 uint64_t histogram_percentile(const struct histogram *histogram, double percent) {
@@ -57,13 +70,13 @@ uint64_t histogram_percentile(const struct histogram *histogram, double percent)
         return 0;
     double rank = ceil(percent / 100 * (double)histogram->n);
     uint64_t wanted = rank < 1 ? 1 : rank >= (double)histogram->n ? histogram->n : (uint64_t)rank;
+    if (wanted == 1 || wanted == histogram->n)
+        return wanted == 1 ? histogram->min : histogram->max;
     uint64_t seen = 0;
     for (unsigned i = 0; i < HISTOGRAM_N_BUCKETS; i++) {
         seen += histogram->counts[i];
-        if (seen >= wanted) {
-            uint64_t value = bucket_last(i);
-            return value < histogram->max ? value : histogram->max;
-        }
+        if (seen >= wanted)
+            return bucket_mean(histogram, i);
     }
     return histogram->max;
 }
