@@ -18,15 +18,13 @@ static void cuda_close(struct kernels_ctx *ctx) {
     if (ctx->device) {
         cuda_experts_close(ctx);
         cuda_step_close(ctx);
+        cuda_sampler_close(ctx);
         cuda_free_ints(ctx, &ctx->ints);
         cuda_dealloc(ctx, ctx->attend, 0);
         ctx->kind->pinned_free(ctx->device, ctx->stage);
         ctx->kind->stream_free(ctx->stream);
         ctx->kind->close(ctx->device);
     }
-    if (ctx->host_ctx)
-        ctx->host->close(ctx->host_ctx);
-    free(ctx->host_logits);
     free(ctx);
 }
 
@@ -36,18 +34,6 @@ static size_t attend_floats(const struct kernels_limits *limits) {
     size_t all = per_token * limits->max_tokens;
     size_t most = per_token > ATTEND_FLOATS ? per_token : ATTEND_FLOATS;
     return all < most ? all : most;
-}
-
-static enum status open_host(struct kernels_ctx *ctx, const struct kernels_options *options,
-                             struct error *error) {
-    struct kernels_options of_host = *options;
-    of_host.limits.max_tokens = of_host.limits.max_seqs = 1;
-    of_host.limits.max_context = 1;
-    of_host.limits.max_dim = 1;
-    ctx->host_logits = calloc(options->limits.n_vocab, sizeof *ctx->host_logits);
-    if (!ctx->host_logits)
-        return error_set(error, STATUS_NOMEM, "no memory for a row of logits");
-    return ctx->host->open(&of_host, &ctx->host_ctx, error);
 }
 
 static enum status open_device(struct kernels_ctx *ctx, uint32_t ordinal, struct error *error) {
@@ -65,6 +51,7 @@ static enum status open_device(struct kernels_ctx *ctx, uint32_t ordinal, struct
     if (cuda_reserve(ctx, order_filled(limits->max_dim)) != STATUS_OK)
         return error_set(error, STATUS_NOMEM, "the device has no memory for rows of %u inputs",
                          limits->max_dim);
+    TRY(cuda_sampler_open(ctx, error));
     return cuda_step_open(ctx, error);
 }
 
@@ -78,10 +65,7 @@ static enum status open_with(const struct device_kind *kind, const struct gpu_la
     made->kind = kind;
     made->gpu = gpu;
     made->limits = options->limits;
-    made->host = kernels_find("cpu");
-    enum status status = open_host(made, options, error);
-    if (status == STATUS_OK)
-        status = open_device(made, options->device, error);
+    enum status status = open_device(made, options->device, error);
     if (status != STATUS_OK) {
         cuda_close(made);
         return status;

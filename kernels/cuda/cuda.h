@@ -10,15 +10,21 @@
 
 #define STAGE_BYTES (8u << 20) /* pinned memory that bytes go through */
 
-/* A step's arrays on the device and what the host has to know of them. */
-struct cuda_step {
+/* Arrays that go to the device together: filled in pinned memory, sent by one copy. */
+struct cuda_tray {
     unsigned char *memory; /* owned: the device's copy of `pinned` */
     unsigned char *pinned; /* owned */
     size_t n_bytes;
+    size_t used;
+};
+
+/* A step's arrays on the device and what the host has to know of them. */
+struct cuda_step {
+    struct cuda_tray tray;
     const uint32_t *seq_of;
     const struct gpu_tile *tiles; /* on the device */
     const struct gpu_tile *host_tiles;
-    const uint32_t *seq_begin; /* (B + 1) on the host: in `pinned` */
+    const uint32_t *seq_begin; /* (B + 1) on the host: in the tray */
     const uint32_t *positions; /* (T) the same */
     uint32_t n_tiles;
     uint32_t tile_tokens; /* tokens of a tile; 0: a token has several */
@@ -43,6 +49,16 @@ struct cuda_experts {
     uint32_t n;
 };
 
+/* Memory for choosing the tokens of some rows at a time. */
+struct cuda_sampler {
+    uint32_t rows_max;
+    struct cuda_tray tray;       /* parameters of the rows */
+    float *scratch;              /* owned (rows_max, n_vocab), on the device */
+    void *blocks;                /* owned: what is known of blocks of ids, on the device */
+    struct gpu_sampled *results; /* owned (rows_max), on the device */
+    struct gpu_sampled *pinned;  /* owned (rows_max): of the host */
+};
+
 struct kernels_ctx {
     const struct device_kind *kind;
     const struct gpu_launches *gpu;
@@ -65,9 +81,7 @@ struct kernels_ctx {
     struct cuda_experts *experts; /* owned (n_experts) */
     uint32_t n_experts;
 
-    const struct kernels *host; /* chooses tokens */
-    struct kernels_ctx *host_ctx;
-    float *host_logits; /* owned (n_vocab) */
+    struct cuda_sampler sampler;
 };
 
 /* cuda/memory.c */
@@ -78,6 +92,19 @@ void cuda_get(struct kernels_ctx *ctx, void *to, const void *from, size_t n_byte
 /* n_bytes (at most STAGE_BYTES) of pinned memory to fill, and their copy to the device. */
 void *cuda_stage(struct kernels_ctx *ctx, size_t n_bytes);
 void cuda_send(struct kernels_ctx *ctx, void *to, const void *staged, size_t n_bytes);
+
+/* STATUS_NOMEM leaves what cuda_tray_close() takes. */
+NODISCARD enum status cuda_tray_open(struct kernels_ctx *ctx, struct cuda_tray *tray,
+                                     size_t n_bytes);
+void cuda_tray_close(struct kernels_ctx *ctx, struct cuda_tray *tray); /* fine on a zeroed one */
+/* What n_bytes take of a tray. */
+static inline size_t cuda_tray_bytes(size_t n_bytes) {
+    return (n_bytes + 63) / 64 * 64;
+}
+/* Room for n_bytes, which there must be: where the host fills it, and in *device, a pointer, where the device will
+ * find it. cuda_tray_send() fills it from memory of the host. */
+void *cuda_tray_take(struct cuda_tray *tray, size_t n_bytes, const void *device);
+void *cuda_tray_send(struct cuda_tray *tray, const void *device, const void *from, size_t n_bytes);
 
 /* cuda/weight.c */
 size_t cuda_weight_size(const struct weight_source *source, struct error *error);
@@ -126,5 +153,7 @@ void cuda_moe_ffn(struct kernels_ctx *ctx, float *out, const float *x, const uin
                   float *scratch);
 
 /* cuda/sample.c */
+NODISCARD enum status cuda_sampler_open(struct kernels_ctx *ctx, struct error *error);
+void cuda_sampler_close(struct kernels_ctx *ctx);
 void cuda_sample(struct kernels_ctx *ctx, float *logits, uint32_t n_rows, uint32_t n_vocab,
                  const struct sample_params *params, struct sample_result *results);

@@ -123,6 +123,50 @@ struct gpu_attend {
     float *sums;
 };
 
+/* A row of logits whose next token is chosen. */
+struct gpu_sample_row {
+    struct sample_params
+        params;     /* its arrays on the device; their ids are below n_vocab, but for the
+                                    allowed ones */
+    float *allowed; /* (n_allowed) scratch */
+    float factor;   /* 1 / temperature */
+    bool is_greedy;
+    bool wants_logprob; /* of the chosen one or of the best */
+    bool copied;        /* ids are barred or edited: in a copy */
+};
+
+/* What became of it. Logprobs are logits less max + log(log_sum). */
+struct gpu_sampled {
+    double log_sum;
+    float max; /* of all logits */
+    float logit;
+    uint32_t id;
+    uint32_t valid;
+    uint32_t n_top; /* of a row that asks for any */
+    uint32_t top_ids[SAMPLE_TOP_MAX];
+    float top_logits[SAMPLE_TOP_MAX];
+};
+
+struct gpu_sample {
+    const float *logits;               /* (n_rows, n_vocab) */
+    const struct gpu_sample_row *rows; /* (n_rows) */
+    struct gpu_sampled *results;       /* (n_rows) */
+    uint32_t n_rows;
+    uint32_t n_vocab;
+    uint32_t n_blocks; /* of SAMPLING_BLOCK ids */
+    bool any_logprob;  /* rows that ask for it */
+    bool any_top;
+    bool any_copied;
+    bool any_drawn;
+    float *scratch; /* (n_rows, n_vocab): copies, then weights */
+    /* (n_rows, n_blocks) each: the best of the logits and of the copies, sums for logprobs and of the
+     * weights. */
+    uint64_t *best;
+    uint64_t *best_copied;
+    float *log_sums;
+    float *sums;
+};
+
 struct gpu_launches {
     void (*embed)(struct device_stream *stream, float *out, const struct gpu_matrix *table,
                   const uint32_t *ids, uint32_t n_tokens, uint32_t id_begin);
@@ -147,6 +191,7 @@ struct gpu_launches {
                     const struct rope *rope, const struct kernels_kv *kv,
                     const struct gpu_heads *heads);
     void (*attend)(struct device_stream *stream, const struct gpu_attend *what);
+    void (*sample)(struct device_stream *stream, const struct gpu_sample *what);
 };
 
 #ifdef __cplusplus

@@ -1,11 +1,169 @@
-/* kernels/cuda/sample.c: tokens are chosen on the host, by the cpu backend, so that the choice has its bits. */
+/* kernels/cuda/sample.c: choosing tokens on the device: parameters go there, ids and the numbers that logprobs are
+ * made of come back. */
+#include "base/assert.h"
 #include "kernels/cuda/cuda.h"
+#include "kernels/numbers.h"
+#include "kernels/sampling.h"
+
+#include <string.h>
+
+#define SCRATCH_FLOATS (16u << 20) /* of copies and weights: rows at a time, at least one */
+
+/* What is known of a block of ids: struct gpu_sample's arrays. */
+#define BLOCK_BYTES (2 * sizeof(uint64_t) + 2 * sizeof(float))
+
+static uint32_t count_blocks(uint32_t n_vocab) {
+    return (n_vocab + SAMPLING_BLOCK - 1) / SAMPLING_BLOCK;
+}
+
+/* The most that the parameters of one row take: of each array, an entry an id. */
+static size_t row_bytes(uint32_t n_vocab) {
+    size_t ids = cuda_tray_bytes(n_vocab * sizeof(uint32_t));
+    return 6 * ids + cuda_tray_bytes(n_vocab * sizeof(struct interval));
+}
+
+enum status cuda_sampler_open(struct kernels_ctx *ctx, struct error *error) {
+    struct cuda_sampler *sampler = &ctx->sampler;
+    uint32_t n_vocab = ctx->limits.n_vocab, rows = SCRATCH_FLOATS / n_vocab;
+    rows = rows < 1 ? 1 : rows;
+    rows = sampler->rows_max = rows < ctx->limits.max_seqs ? rows : ctx->limits.max_seqs;
+    sampler->scratch = cuda_alloc(ctx, (size_t)rows * n_vocab * sizeof *sampler->scratch);
+    sampler->blocks = cuda_alloc(ctx, (size_t)rows * count_blocks(n_vocab) * BLOCK_BYTES);
+    sampler->results = cuda_alloc(ctx, rows * sizeof *sampler->results);
+    sampler->pinned = ctx->kind->pinned_alloc(ctx->device, rows * sizeof *sampler->pinned);
+    size_t n_bytes = row_bytes(n_vocab) + cuda_tray_bytes(rows * sizeof(struct gpu_sample_row));
+    if (!sampler->scratch || !sampler->blocks || !sampler->results || !sampler->pinned ||
+        cuda_tray_open(ctx, &sampler->tray, n_bytes) != STATUS_OK)
+        return error_set(error, STATUS_NOMEM, "the device has no memory to choose tokens of %u",
+                         n_vocab);
+    return STATUS_OK;
+}
+
+void cuda_sampler_close(struct kernels_ctx *ctx) {
+    struct cuda_sampler *sampler = &ctx->sampler;
+    cuda_tray_close(ctx, &sampler->tray);
+    cuda_dealloc(ctx, sampler->scratch, 0);
+    cuda_dealloc(ctx, sampler->blocks, 0);
+    cuda_dealloc(ctx, sampler->results, 0);
+    if (sampler->pinned)
+        ctx->kind->pinned_free(ctx->device, sampler->pinned);
+}
+
+/* The entries of distinct ids that are ids of the vocabulary, with what belongs to each, 32 bits; answers how many. */
+static uint32_t send_pairs(struct cuda_tray *tray, uint32_t n, const uint32_t *ids,
+                           const void *values, uint32_t n_vocab, const uint32_t **ids_there,
+                           const void *values_there) {
+    uint32_t n_valid = 0, n_sent = 0;
+    for (uint32_t i = 0; i < n; i++)
+        n_valid += ids[i] < n_vocab;
+    uint32_t *to = cuda_tray_take(tray, n_valid * sizeof *to, ids_there);
+    unsigned char *to_values = cuda_tray_take(tray, n_valid * sizeof *to, values_there);
+    for (uint32_t i = 0; i < n; i++)
+        if (ids[i] < n_vocab) {
+            memcpy(to_values + n_sent * sizeof *to, (const unsigned char *)values + i * sizeof *to,
+                   sizeof *to);
+            to[n_sent++] = ids[i];
+        }
+    return n_valid;
+}
+
+/* Whether the row's parameters fit what is left of the tray. */
+static bool fits(const struct cuda_tray *tray, const struct sample_params *params,
+                 uint32_t n_vocab) {
+    size_t n_allowed = params->n_allowed < n_vocab ? params->n_allowed : n_vocab;
+    size_t n_bytes = 2 * cuda_tray_bytes(params->n_seen * sizeof(uint32_t)) +
+                     2 * cuda_tray_bytes(params->n_bias * sizeof(uint32_t)) +
+                     2 * cuda_tray_bytes(n_allowed * sizeof(uint32_t)) +
+                     cuda_tray_bytes(params->n_barred * sizeof *params->barred);
+    return tray->used + n_bytes <= tray->n_bytes;
+}
+
+static struct gpu_sample_row send_row(struct cuda_tray *tray, const struct sample_params *params,
+                                      uint32_t n_vocab) {
+    struct gpu_sample_row row = {.params = *params};
+    struct sample_params *to = &row.params;
+    row.is_greedy = params->temperature < SAMPLING_GREEDY;
+    row.factor = row.is_greedy ? 0.0f : 1.0f / params->temperature;
+    row.wants_logprob = params->want_logprob || params->n_top > 0;
+    row.copied = sampling_has_edits(params) || params->n_barred > 0;
+    to->n_seen = send_pairs(tray, params->n_seen, params->seen_ids, params->seen_counts, n_vocab,
+                            &to->seen_ids, &to->seen_counts);
+    to->n_bias = send_pairs(tray, params->n_bias, params->bias_ids, params->bias, n_vocab,
+                            &to->bias_ids, &to->bias);
+    to->n_allowed = params->n_allowed < n_vocab ? params->n_allowed : n_vocab;
+    if (to->n_allowed > 0) {
+        size_t n_bytes = to->n_allowed * sizeof *params->allowed_ids;
+        (void)cuda_tray_send(tray, &to->allowed_ids, params->allowed_ids, n_bytes);
+        (void)cuda_tray_take(tray, n_bytes, &row.allowed);
+    }
+    if (params->n_barred > 0)
+        (void)cuda_tray_send(tray, &to->barred, params->barred,
+                             params->n_barred * sizeof *params->barred);
+    return row;
+}
+
+/* Parameters of rows from the first on, as many as fit; answers how many. */
+static uint32_t send_rows(struct cuda_sampler *sampler, struct gpu_sample *what,
+                          const struct sample_params *params, uint32_t n_rows) {
+    struct cuda_tray *tray = &sampler->tray;
+    tray->used = 0;
+    struct gpu_sample_row *rows =
+        cuda_tray_take(tray, sampler->rows_max * sizeof *rows, &what->rows);
+    uint32_t n = 0;
+    for (; n < n_rows && n < sampler->rows_max; n++) {
+        if (n > 0 && !fits(tray, &params[n], what->n_vocab))
+            break;
+        rows[n] = send_row(tray, &params[n], what->n_vocab);
+        what->any_logprob |= rows[n].wants_logprob;
+        what->any_top |= params[n].n_top > 0;
+        what->any_copied |= rows[n].copied;
+        what->any_drawn |= !rows[n].is_greedy;
+    }
+    return n;
+}
+
+static void take_result(const struct gpu_sampled *got, const struct sample_params *params,
+                        struct sample_result *result) {
+    double log_total = (double)got->max;
+    *result = (struct sample_result){.valid = got->valid, .id = got->id};
+    if (!params->want_logprob && params->n_top == 0)
+        return;
+    log_total += numbers_log(got->log_sum);
+    if (result->valid)
+        result->logprob = (float)((double)got->logit - log_total);
+    result->n_top = params->n_top > 0 ? got->n_top : 0;
+    for (uint32_t i = 0; i < result->n_top; i++) {
+        result->top_ids[i] = got->top_ids[i];
+        result->top_logprobs[i] = (float)((double)got->top_logits[i] - log_total);
+    }
+}
 
 void cuda_sample(struct kernels_ctx *ctx, float *logits, uint32_t n_rows, uint32_t n_vocab,
                  const struct sample_params *params, struct sample_result *results) {
-    for (uint32_t row = 0; row < n_rows; row++) {
-        cuda_get(ctx, ctx->host_logits, logits + (size_t)row * n_vocab,
-                 n_vocab * sizeof *ctx->host_logits);
-        ctx->host->sample(ctx->host_ctx, ctx->host_logits, 1, n_vocab, params + row, results + row);
+    struct cuda_sampler *sampler = &ctx->sampler;
+    uint32_t n_blocks = count_blocks(n_vocab), saved = numbers_enter(), n;
+    ASSERT(n_vocab <= ctx->limits.n_vocab);
+    for (uint32_t row = 0; row < n_rows; row += n) {
+        struct gpu_sample what = {.logits = logits + (size_t)row * n_vocab,
+                                  .results = sampler->results,
+                                  .n_vocab = n_vocab,
+                                  .n_blocks = n_blocks,
+                                  .scratch = sampler->scratch};
+        size_t n_known = (size_t)sampler->rows_max * n_blocks;
+        what.best = sampler->blocks;
+        what.best_copied = what.best + n_known;
+        what.sums = (float *)(void *)(what.best_copied + n_known);
+        what.log_sums = what.sums + n_known;
+        n = what.n_rows = send_rows(sampler, &what, params + row, n_rows - row);
+        memset(sampler->pinned, 0, n * sizeof *sampler->pinned); /* of a device that fails */
+        ctx->kind->copy_in(ctx->stream, sampler->tray.memory, sampler->tray.pinned,
+                           sampler->tray.used);
+        ctx->gpu->sample(ctx->stream, &what);
+        ctx->kind->copy_out(ctx->stream, sampler->pinned, sampler->results,
+                            n * sizeof *sampler->pinned);
+        (void)ctx->kind->wait(ctx->stream);
+        for (uint32_t i = 0; i < n; i++)
+            take_result(&sampler->pinned[i], &params[row + i], &results[row + i]);
     }
+    numbers_leave(saved);
 }

@@ -26,10 +26,8 @@ enum status cuda_step_open(struct kernels_ctx *ctx, struct error *error) {
     size_t words = 4 * (size_t)limits->max_tokens + 3 * (size_t)limits->max_seqs + 1 +
                    (size_t)limits->max_seqs * blocks_of(limits);
     size_t n_tiles = (size_t)limits->max_tokens * step->tiles_per_token;
-    step->n_bytes = words * sizeof(uint32_t) + n_tiles * sizeof(struct gpu_tile) + 64 * 16;
-    step->memory = ctx->kind->alloc(ctx->device, step->n_bytes);
-    step->pinned = ctx->kind->pinned_alloc(ctx->device, step->n_bytes);
-    if (!step->memory || !step->pinned)
+    size_t n_bytes = words * sizeof(uint32_t) + n_tiles * sizeof(struct gpu_tile) + 64 * 16;
+    if (cuda_tray_open(ctx, &step->tray, n_bytes) != STATUS_OK)
         return error_set(error, STATUS_NOMEM, "no memory for the arrays of a step");
     for (uint32_t i = 0; i < MARKS_MAX; i++)
         if (!(ctx->marks.events[i] = ctx->kind->event_make(ctx->device)))
@@ -38,36 +36,15 @@ enum status cuda_step_open(struct kernels_ctx *ctx, struct error *error) {
 }
 
 void cuda_step_close(struct kernels_ctx *ctx) {
-    if (ctx->step.memory)
-        ctx->kind->dealloc(ctx->device, ctx->step.memory);
-    if (ctx->step.pinned)
-        ctx->kind->pinned_free(ctx->device, ctx->step.pinned);
+    cuda_tray_close(ctx, &ctx->step.tray);
     for (uint32_t i = 0; i < MARKS_MAX; i++)
         ctx->kind->event_free(ctx->marks.events[i]);
 }
 
-/* Where the next array goes. */
-struct upload {
-    struct cuda_step *step;
-    size_t at;
-};
-
-/* Room for n_bytes; what the device will call it goes to *device. */
-static void *take(struct upload *upload, size_t n_bytes, const void *device) {
-    struct cuda_step *step = upload->step;
-    ASSERT(upload->at + n_bytes <= step->n_bytes);
-    void *host = step->pinned + upload->at;
-    unsigned char *there = step->memory + upload->at;
-    memcpy((void *)(uintptr_t)device, &there, sizeof there);
-    upload->at += (n_bytes + 63) / 64 * 64;
-    return host;
-}
-
-static void send_array(struct upload *upload, const uint32_t **array, size_t n) {
+/* The host's array becomes the device's; answers where it lies in the tray. */
+static const uint32_t *send_array(struct cuda_tray *tray, const uint32_t **array, size_t n) {
     const uint32_t *from = *array;
-    if (!from)
-        return;
-    memcpy(take(upload, n * sizeof *from, array), from, n * sizeof *from);
+    return from ? cuda_tray_send(tray, array, from, n * sizeof *from) : NULL;
 }
 
 static uint32_t list_tiles(const struct cuda_step *step, const struct kernels_batch *batch,
@@ -91,29 +68,28 @@ static uint32_t list_tiles(const struct cuda_step *step, const struct kernels_ba
 void cuda_step_begin(struct kernels_ctx *ctx, struct kernels_step *step) {
     struct kernels_batch *batch = &step->batch;
     struct cuda_step *to = &ctx->step;
-    struct upload upload = {.step = to};
+    struct cuda_tray *tray = &to->tray;
     uint32_t n_tokens = batch->n_tokens, group = heads_in_group(&ctx->limits);
     ASSERT(n_tokens <= ctx->limits.max_tokens && batch->n_seqs <= ctx->limits.max_seqs);
     ctx->kind->use(ctx->device);
     ctx->marks.n = ctx->marks.done = 0;
     (void)ctx->kind->wait(ctx->stream); /* the last step's arrays are read */
+    tray->used = 0;
     struct gpu_tile *tiles =
-        take(&upload, (size_t)n_tokens * to->tiles_per_token * sizeof *tiles, &to->tiles);
+        cuda_tray_take(tray, (size_t)n_tokens * to->tiles_per_token * sizeof *tiles, &to->tiles);
     to->n_tiles = list_tiles(to, batch, group, tiles);
     to->host_tiles = tiles;
-    uint32_t *seq_of = take(&upload, n_tokens * sizeof *seq_of, &to->seq_of);
+    uint32_t *seq_of = cuda_tray_take(tray, n_tokens * sizeof *seq_of, &to->seq_of);
     for (uint32_t seq = 0; seq < batch->n_seqs; seq++)
         for (uint32_t t = batch->seq_begin[seq]; t < batch->seq_begin[seq + 1]; t++)
             seq_of[t] = seq;
-    send_array(&upload, &batch->ids, n_tokens);
-    to->positions = (const uint32_t *)(void *)(to->pinned + upload.at);
-    send_array(&upload, &batch->positions, n_tokens);
-    to->seq_begin = (const uint32_t *)(void *)(to->pinned + upload.at);
-    send_array(&upload, &batch->seq_begin, batch->n_seqs + 1);
-    send_array(&upload, &batch->block_tables, (size_t)batch->n_seqs * batch->block_table_stride);
-    send_array(&upload, &batch->variants, batch->n_seqs);
-    send_array(&upload, &step->rows, step->n_rows);
-    ctx->kind->copy_in(ctx->stream, to->memory, to->pinned, upload.at);
+    (void)send_array(tray, &batch->ids, n_tokens);
+    to->positions = send_array(tray, &batch->positions, n_tokens);
+    to->seq_begin = send_array(tray, &batch->seq_begin, batch->n_seqs + 1);
+    (void)send_array(tray, &batch->block_tables, (size_t)batch->n_seqs * batch->block_table_stride);
+    (void)send_array(tray, &batch->variants, batch->n_seqs);
+    (void)send_array(tray, &step->rows, step->n_rows);
+    ctx->kind->copy_in(ctx->stream, tray->memory, tray->pinned, tray->used);
 }
 
 enum status cuda_step_end(struct kernels_ctx *ctx) {

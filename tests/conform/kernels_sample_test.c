@@ -209,7 +209,118 @@ START_TEST(a_total_that_rounding_made_too_large_loses_no_weight) {
 }
 END_TEST
 
+/* Zeros of both signs and what counts as zero are equal: the lowest id is the best. */
+START_TEST(zeros_of_any_kind_are_equal) {
+    const float logits[] = {-1.0f, -0.0f, 0.0f, 1e-40f, -1e-40f, -2.0f};
+    enum { n = sizeof logits / sizeof *logits };
+    struct sample_params params = {.repetition = 1.0f, .top_p = 1.0f, .n_top = n};
+    struct subject subject;
+    for (uint32_t i = 0; subject_next(&subject, &i, &sampling_limits);) {
+        struct sample_result result;
+        float *at = subject_floats(&subject, logits, n);
+        subject.kernels->sample(subject.ctx, at, 1, n, &params, &result);
+        ck_assert(result.valid);
+        ck_assert_uint_eq(result.id, 1);
+        for (uint32_t t = 0; t < 4; t++)
+            ck_assert_uint_eq(result.top_ids[t], t + 1);
+        subject_close(&subject);
+    }
+}
+END_TEST
+
+/* Rows that edit every id, in orders of their own: more parameters than a backend need keep at once. */
+START_TEST(rows_with_an_edit_for_every_id_are_as_the_reference_has_them) {
+    enum { n = 700, rows = 5 };
+    struct random random = {99};
+    struct kernels_limits limits = sampling_limits;
+    float logits[rows * n], bias[n];
+    uint32_t seen[n], counts[n], biased[n];
+    for (uint32_t i = 0; i < n; i++) {
+        seen[i] = i;
+        counts[i] = i % 3;
+        biased[i] = n - 1 - i;
+        bias[i] = random_unit(random_next(&random));
+    }
+    for (int i = 0; i < rows * n; i++)
+        logits[i] = 4.0f * random_unit(random_next(&random)) - 2.0f;
+    struct sample_params params[rows];
+    for (int r = 0; r < rows; r++)
+        params[r] = (struct sample_params){.temperature = r % 2 ? 0.7f : 0.0f,
+                                           .top_p = 1.0f,
+                                           .repetition = 1.2f + (float)r,
+                                           .frequency = 0.3f,
+                                           .presence = 0.1f,
+                                           .uniform = random_unit(random_next(&random)),
+                                           .n_seen = n,
+                                           .seen_ids = seen,
+                                           .seen_counts = counts,
+                                           .n_bias = n,
+                                           .bias_ids = biased,
+                                           .bias = bias,
+                                           .n_allowed = n,
+                                           .allowed_ids = biased,
+                                           .want_logprob = true};
+    struct sample_result expected[rows];
+    struct subject subject;
+    limits.n_vocab = n;
+    for (uint32_t i = 0; subject_next(&subject, &i, &limits);) {
+        struct sample_result results[rows];
+        float *at = subject_floats(&subject, logits, rows * n);
+        subject.kernels->sample(subject.ctx, at, rows, n, params, results);
+        for (int r = 0; r < rows; r++) {
+            expected[r] = i == 1 ? results[r] : expected[r];
+            ck_assert(results[r].valid);
+            ck_assert_uint_eq(results[r].id, expected[r].id);
+            ck_assert_mem_eq(&results[r].logprob, &expected[r].logprob, sizeof(float));
+        }
+        subject_close(&subject);
+    }
+}
+END_TEST
+
+/* Blocks of ids are more than a block of a GPU has threads, and the best more than one of its lists holds. */
+START_TEST(a_large_vocabulary_is_as_the_reference_has_it) {
+    enum { n = 140001, rows = 3 };
+    struct kernels_limits limits = sampling_limits;
+    struct random random = {(uint64_t)_i + 5};
+    float *logits = malloc(rows * (size_t)n * sizeof *logits);
+    for (int i = 0; i < rows * n; i++)
+        logits[i] = 3.0f * random_unit(random_next(&random));
+    struct sample_params params[rows];
+    for (int r = 0; r < rows; r++) {
+        params[r] = (struct sample_params){.temperature = 1.0f,
+                                           .top_p = 1.0f,
+                                           .repetition = 1.0f,
+                                           .want_logprob = true,
+                                           .uniform = random_unit(random_next(&random))};
+        params[r].uniform = 1.0f - 0.1f * params[r].uniform; /* late ids and long lists */
+    }
+    params[1].top_k = 9000;
+    params[1].top_p = 0.99f;
+    params[2].top_p = 0.06f;
+    struct sample_result expected[rows];
+    struct subject subject;
+    limits.n_vocab = n;
+    for (uint32_t i = 0; subject_next(&subject, &i, &limits);) {
+        struct sample_result results[rows];
+        float *at = subject_floats(&subject, logits, rows * (size_t)n);
+        subject.kernels->sample(subject.ctx, at, rows, n, params, results);
+        for (int r = 0; r < rows; r++) {
+            expected[r] = i == 1 ? results[r] : expected[r];
+            ck_assert_uint_eq(results[r].id, expected[r].id);
+            ck_assert_mem_eq(&results[r].logprob, &expected[r].logprob, sizeof(float));
+        }
+        subject_close(&subject);
+    }
+    ck_assert_uint_gt(expected[0].id, 512 * 256);
+    free(logits);
+}
+END_TEST
+
 void suite_add(TCase *tests) {
+    tcase_add_test(tests, zeros_of_any_kind_are_equal);
+    tcase_add_test(tests, rows_with_an_edit_for_every_id_are_as_the_reference_has_them);
+    tcase_add_loop_test(tests, a_large_vocabulary_is_as_the_reference_has_it, 0, 2);
     tcase_add_loop_test(tests, choices_are_those_of_the_reference, 0, 150);
     tcase_add_test(tests, ties_at_a_border_are_kept_and_weights_of_nothing_never_drawn);
     tcase_add_test(tests, a_total_that_rounding_made_too_large_loses_no_weight);

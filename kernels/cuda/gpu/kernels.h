@@ -41,4 +41,7 @@ void rope_kv(struct device_stream *stream, float *qkv, const gpu_batch *batch, c
 /* attend.cu */
 void attend(struct device_stream *stream, const gpu_attend *what);
 
+/* sample.cu */
+void sample(struct device_stream *stream, const gpu_sample *what);
+
 } // namespace GPU_NAMESPACE
