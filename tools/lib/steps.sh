@@ -37,7 +37,10 @@ done
 
 model=$(tools/fetch-model smollm2 2>"$out/fetch-model.log") || model=""
 venv=$cache/check-venv
-python_venv "$venv" numpy==2.2.6 gguf==0.19.0 tokenizers tiktoken sentencepiece==0.2.1 jinja2 openai \
+nvcc_reads="" # what looks into nvcc's code, where there is one
+! [ -x "${TANDEM_NVCC:-$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)}" ] || nvcc_reads="nvidia-cuda-cuobjdump==13.5.37 nvidia-cuda-nvdisasm==13.5.37"
+# shellcheck disable=SC2086 # names, separated by blanks
+python_venv "$venv" numpy==2.2.6 gguf==0.19.0 tokenizers tiktoken sentencepiece==0.2.1 jinja2 openai $nvcc_reads \
     >"$out/venv.log" 2>&1 || true
 python=$venv/bin/python
 [ -x "$python" ] || python=python3
@@ -48,6 +51,8 @@ for script in tests/e2e/*_test.py; do
     [ -e "$script" ] || continue
     e2e "$(basename "$script" .py)" 900
 done
+
+step gpu/sass 600 "$python tests/gpu/sass.py"
 
 # Whole models on the CUDA kernels, emulated. What sanitizers say of the kernels, the suites of the dev build say; of the workers,
 # far_test.py on the backend far.

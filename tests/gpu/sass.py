@@ -1,0 +1,187 @@
+#!/usr/bin/env python3
+"""What nvcc makes of the kernels: every file of kernels/cuda/gpu for each architecture, without a warning, without a spill and
+without a stack but for those listed here; and in the machine code the instructions that a kernel lives on, and none that
+read or write its stack.
+
+usage: sass.py [--registers FILE]      FILE: gets a line `architecture kernel registers` a kernel, for kbench --plan
+
+Needs no GPU. nvcc is $TANDEM_NVCC, that of the path, or of /usr/local/cuda; cuobjdump and nvdisasm beside it, on the path, or
+of the PyPI packages nvidia-cuda-cuobjdump and nvidia-cuda-nvdisasm.
+"""
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# What a kernel lives on, and cannot have lost by a change that only looked harmless: products on tensor cores, loads of 16
+# bytes, copies into shared memory that go by no register. A kernel without a row must only have no spill.
+MUST = {
+    "ints_kernel": ("IMMA.16832.S8.S8", "LDSM.16.M88.4", "LDGSTS.E.BYPASS.128"),
+    "few_kernel": ("IDP.4A.S8.S8", "LDG.E.NA.128.CONSTANT", "LDG.E.128.CONSTANT", "LDS.128"),
+    "thin_kernel": ("LDGSTS.E.BYPASS.128", "LDS.128"),
+    "wide_kernel": ("LDG.E.NA.128.CONSTANT", "LDS.128"),
+    "attend_kernel": ("LDS.128", "SHFL.BFLY"),
+    "quantize_kernel": ("SHFL.BFLY",),
+    "norm_kernel": ("SHFL.BFLY", "LDG.E.CONSTANT"),
+}
+# No stack, nothing in double precision (16 or 32 times slower, and no number of ours is one), and no sum or product that
+# keeps denormals (the CPU flushes them; an FFMA without FTZ is a step of an IEEE division).
+MUST_NOT = re.compile(r"LDL|STL|DFMA|DADD|DMUL|F2F\.F64|F2F\.F32\.F64|(?:FADD|FMUL)(?!.*FTZ)")
+STACK = re.compile(r"LDL|STL")
+
+# Bytes of stack that a kernel may have for an architecture: ptxas 13.0 keeps few_kernel below the registers of one more
+# block of sm_80 and pays with 1 to 5 words a thread. KV of float32 for 16 queries, which the launch bounds hold to 128
+# registers, is no format that is served by default.
+STACK_MOST = {("few_kernel", "80"): 24, ("attend_kernel", "80"): 24}
+
+
+@dataclass
+class Kernel:
+    name: str  # mangled
+    registers: int = 0
+    stack: int = 0
+    spilled: int = 0
+    code: Counter = field(default_factory=Counter)  # instructions, by their full names
+
+    @property
+    def short(self):
+        """few_kernel of _ZN8gpu_cuda10few_kernelILi4E..."""
+        match = re.match(r"_ZN8gpu_cuda(\d+)", self.name)
+        return self.name[match.end():match.end() + int(match[1])] if match else self.name
+
+
+def skip(reason):
+    print(f"SKIPPED the kernels' machine code: {reason}\n0 passed, 0 failed, 1 skipped")
+    sys.exit(0)
+
+
+def find(name, *places):
+    for place in places:
+        if place and Path(place).is_file():
+            return str(place)
+    return shutil.which(name)
+
+
+def find_nvcc():
+    return find("nvcc", os.environ.get("TANDEM_NVCC")) or find("nvcc", "/usr/local/cuda/bin/nvcc")
+
+
+def find_dumper(nvcc):
+    """cuobjdump, with nvdisasm on the path."""
+    packages = Path(sysconfig.get_paths()["purelib"]) / "nvidia"
+    places = [Path(nvcc).parent / "cuobjdump", *sorted(packages.glob("*/bin/cuobjdump"))]
+    found = find("cuobjdump", *places)
+    if found:
+        os.environ["PATH"] = f"{Path(found).parent}:{os.environ['PATH']}"
+    return found if found and shutil.which("nvdisasm") else None
+
+
+def flags_of_the_build():
+    """Those that cmake/cuda.cmake gives nvcc, and the architectures."""
+    text = (ROOT / "cmake" / "cuda.cmake").read_text()
+    flags = re.search(r"set\(flags (.*?)\)", text, re.S)[1].split()
+    flags = [f for f in flags if f not in ("-Xcompiler", "-fPIC") and not f.startswith("-I")]
+    return flags, re.search(r'set\(TANDEM_CUDA_ARCHITECTURES "(.*?)"', text)[1].split(";")
+
+
+def read_ptxas(text):
+    kernels, now = {}, None
+    for line in text.splitlines():
+        if match := re.search(r"Compiling entry function '(\S+)'", line):
+            now = kernels.setdefault(match[1], Kernel(match[1]))
+        elif now and (match := re.search(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill", line)):
+            now.stack, now.spilled = int(match[1]), int(match[2]) + int(match[3])
+        elif now and (match := re.search(r"Used (\d+) registers", line)):
+            now.registers = int(match[1])
+    return kernels
+
+
+def read_sass(text, kernels):
+    code = None
+    for line in text.splitlines():
+        if match := re.search(r"Function : (\S+)", line):
+            code = kernels[match[1]].code if match[1] in kernels else Counter()
+        elif code is not None and (match := re.match(r"\s+/\*[0-9a-f]{4,6}\*/\s+(?:@!?U?P\w+ +)?([A-Z][\w.]*)", line)):
+            code[match[1]] += 1
+
+
+def compile_one(nvcc, dumper, source, arch, folder):
+    """(what the compiler complained of, or None; the kernels)"""
+    flags, _ = flags_of_the_build()
+    cubin = folder / f"{source.stem}.{arch}.cubin"
+    done = subprocess.run([nvcc, *flags, f"-gencode=arch=compute_{arch},code=sm_{arch}", f"-I{ROOT}", "-Xptxas", "-v", "-cubin",
+                           source, "-o", cubin], capture_output=True, text=True)
+    text = done.stderr + done.stdout
+    if done.returncode != 0:
+        return text[-3000:], {}
+    kernels = read_ptxas(text)
+    if dumper and kernels:
+        read_sass(subprocess.run([dumper, "-sass", cubin], capture_output=True, text=True, check=True).stdout, kernels)
+    return None, kernels
+
+
+def problems_of(kernel, arch, dumped):
+    most = STACK_MOST.get((kernel.short, arch), 0)
+    if kernel.stack > most or (kernel.spilled > 0 and most == 0):
+        yield f"{kernel.stack} bytes of stack, {kernel.spilled} of spills; {most} are allowed"
+    if not dumped:
+        return
+    if not kernel.code:
+        yield "no machine code was found"
+    for wanted in MUST.get(kernel.short, ()):
+        if wanted not in kernel.code:
+            yield f"has no {wanted}"
+    for name in sorted(kernel.code):
+        if MUST_NOT.match(name) and not (most and STACK.match(name)):
+            yield f"has {kernel.code[name]} {name}"
+
+
+def report(results, dumped):
+    """Prints a line a file and architecture; (passed, failed)."""
+    failed, seen = 0, set()
+    for (source, arch), (complaint, kernels) in results.items():
+        problems = [complaint] if complaint else []
+        for kernel in kernels.values():
+            seen.add(kernel.short)
+            problems += [f"{kernel.short} ({kernel.name}): {text}" for text in problems_of(kernel, arch, dumped)]
+        registers = [kernel.registers for kernel in kernels.values()] or [0]
+        print(f"{'FAILED ' if problems else 'ok     '} {source.name} sm_{arch}: {len(kernels)} kernels, "
+              f"{min(registers)} to {max(registers)} registers", *problems, sep="\n        " if problems else "")
+        failed += bool(problems)
+    gone = sorted((set(MUST) | {name for name, _ in STACK_MOST}) - seen)
+    if gone:
+        print(f"FAILED  rows of the tables name no kernel: {', '.join(gone)}")
+    return len(results) - failed, failed + bool(gone)
+
+
+def main():
+    nvcc = find_nvcc()
+    if not nvcc:
+        skip("there is no nvcc")
+    dumper = find_dumper(nvcc)
+    sources, (_, archs) = sorted((ROOT / "kernels/cuda/gpu").glob("*.cu")), flags_of_the_build()
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(os.cpu_count()) as pool:
+        each = {(source, arch): pool.submit(compile_one, nvcc, dumper, source, arch, Path(folder))
+                for arch in archs for source in sources}
+        results = {key: one.result() for key, one in each.items()}
+    passed, failed = report(results, dumper is not None)
+    if "--registers" in sys.argv:
+        with open(sys.argv[sys.argv.index("--registers") + 1], "w") as table:
+            for (_, arch), (_, kernels) in results.items():
+                table.writelines(f"{arch} {kernel.name} {kernel.registers}\n" for kernel in kernels.values())
+    if not dumper:
+        print("SKIPPED the instructions: there is no cuobjdump with nvdisasm (pip install nvidia-cuda-cuobjdump nvidia-cuda-nvdisasm)")
+    print(f"{passed} passed, {failed} failed, {0 if dumper else 1} skipped")
+    sys.exit(1 if failed else 0)
+
+
+main()
