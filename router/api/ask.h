@@ -53,6 +53,9 @@ struct ask {
     json_t *body;           /* owned, or the tree's; NULL once dropped */
     struct json_tree *tree; /* owned; or NULL */
 
+    uint64_t timeout_ns; /* of the whole call, by its headers; 0: none */
+    char encoding[16];   /* of compressed messages (gRPC), or "" */
+
     bool only_tokens;             /* nothing is generated; set before parse() */
     bool is_chat;                 /* then there is one prompt, made of `chat` */
     bool is_continued;            /* the answer goes on in the last message */

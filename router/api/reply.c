@@ -1,5 +1,6 @@
 #include "router/api/reply.h"
 
+#include "model/tokenizer/detokenize.h"
 #include "router/api/json_put.h"
 
 #include <string.h>
@@ -26,13 +27,13 @@ void reply_put_chunk_end(const struct reply *reply, struct buf *out) {
         buf_puts(out, ",\"usage\":null");
 }
 
-static const char *finish_name(enum finish finish) {
+const char *reply_finish_name(enum finish finish) {
     return finish == FINISH_LENGTH ? "length" : finish == FINISH_ERROR ? "error" : "stop";
 }
 
 void reply_put_finish(const struct reply_choice *choice, struct buf *out) {
     buf_puts(out, "\"finish_reason\":");
-    json_put_string_or_null(out, choice->has_ended ? finish_name(choice->finish) : NULL);
+    json_put_string_or_null(out, choice->has_ended ? reply_finish_name(choice->finish) : NULL);
     if (!choice->has_ended)
         return;
     buf_puts(out, ",\"stop_reason\":");
@@ -71,6 +72,16 @@ struct span reply_token_bytes(const struct reply *reply, uint32_t id) {
     if (id >= tokenizer_n_tokens(reply->tokenizer))
         return SPAN("");
     return tokenizer_bytes(reply->tokenizer, id);
+}
+
+enum status reply_spell(const struct reply *reply, struct buf *text) {
+    const struct ids *ids = &reply->ask->prompts[0].ids;
+    struct detokenizer detokenizer;
+    detokenizer_init(&detokenizer, false);
+    for (size_t i = 0; i < ids->n; i++)
+        TRY(detokenizer_push_any(&detokenizer, reply->tokenizer, ids->at[i], text));
+    TRY(detokenizer_flush(&detokenizer, text));
+    return buf_status(text);
 }
 
 uint32_t reply_token_chars(const struct reply *reply, uint32_t id) {

@@ -64,6 +64,12 @@ void reply_put_token(const struct reply *reply, uint32_t id, struct buf *out);
 /* The bytes that it stands for; none for an id beyond the vocabulary. */
 struct span reply_token_bytes(const struct reply *reply, uint32_t id);
 
+/* "stop", "length" or "error". */
+const char *reply_finish_name(enum finish finish);
+
+/* Appends what the ids of the only prompt spell, special tokens too. STATUS_NOMEM. */
+NODISCARD enum status reply_spell(const struct reply *reply, struct buf *text);
+
 /* How many characters of the text begin in this token; 0 for one that is not shown. */
 uint32_t reply_token_chars(const struct reply *reply, uint32_t id);
 

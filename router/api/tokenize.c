@@ -1,5 +1,4 @@
 /* /tokenize and /detokenize, in vLLM's shapes. */
-#include "model/tokenizer/detokenize.h"
 #include "router/api/fields.h"
 #include "router/api/json_put.h"
 #include "router/api/openai.h"
@@ -64,17 +63,9 @@ static enum status parse_detokenize(const struct span *body, const struct ask_li
 }
 
 static void put_text(const struct reply *reply, struct buf *out) {
-    const struct ids *ids = &reply->ask->prompts[0].ids;
-    struct detokenizer detokenizer;
     struct buf text;
-    detokenizer_init(&detokenizer, false);
     buf_init(&text, 0);
-    enum status status = STATUS_OK;
-    for (size_t i = 0; i < ids->n && status == STATUS_OK; i++)
-        status = detokenizer_push_any(&detokenizer, reply->tokenizer, ids->at[i], &text);
-    if (status == STATUS_OK)
-        status = detokenizer_flush(&detokenizer, &text);
-    if (status == STATUS_OK) {
+    if (reply_spell(reply, &text) == STATUS_OK) {
         buf_puts(out, "{\"prompt\":");
         json_put_string(out, text.n > 0 ? text.data : "", text.n);
         buf_putc(out, '}');

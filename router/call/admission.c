@@ -171,8 +171,11 @@ void admission_run(struct call *call) {
         refuse(call, STATUS_CLOSED);
         return;
     }
-    if (serving->deadline_ns > 0)
-        call->deadline_ns = call->received_ns + serving->deadline_ns;
+    uint64_t ns = call->ask.timeout_ns;
+    if (ns == 0 || (serving->deadline_ns > 0 && serving->deadline_ns < ns))
+        ns = serving->deadline_ns;
+    if (ns > 0)
+        call->deadline_ns = ns < UINT64_MAX - call->received_ns ? call->received_ns + ns : 0;
     if (!ask->has_seed)
         ask->sampling.seed = random_next(&serving->random);
     call->stops = (struct text_stops){.strings = ask->stops,

@@ -43,6 +43,12 @@ static void reply_with(struct server *server, struct exchange *exchange,
     exchange_reply(server->serving.exchanges, exchange->id, reply);
 }
 
+/* The form in which a failure is told: the dialect's whose path it is, whatever the method. */
+static const struct dialect_form *form_of(const struct exchange *exchange) {
+    const struct dialect *dialect = api_at(exchange->path);
+    return dialect ? dialect->form : api_form(exchange_header(exchange, "content-type"));
+}
+
 void routes_reply(struct server *server, struct exchange *exchange, unsigned status,
                   const char *content_type, const struct buf *body) {
     if (buf_status(body) != STATUS_OK) {
@@ -51,15 +57,14 @@ void routes_reply(struct server *server, struct exchange *exchange, unsigned sta
         routes_error(server, exchange, &error);
         return;
     }
-    struct exchange_reply reply = {
-        .status = status, .content_type = content_type, .body = body->data, .n_body = body->n};
+    const struct dialect_form *form = form_of(exchange);
+    struct exchange_reply reply = {.status = status,
+                                   .content_type = content_type,
+                                   .body = body->data,
+                                   .n_body = body->n,
+                                   .trailers = form->trailers,
+                                   .n_trailers = form->n_trailers};
     reply_with(server, exchange, &reply, no_header);
-}
-
-/* The form in which a failure is told: the dialect's whose path it is, whatever the method. */
-static const struct dialect_form *form_of(const struct exchange *exchange) {
-    const struct dialect *dialect = api_at(exchange->path);
-    return dialect ? dialect->form : api_form(exchange_header(exchange, "content-type"));
 }
 
 static void error_with(struct server *server, struct exchange *exchange,

@@ -1,0 +1,36 @@
+/* router/api/grpc.h: what the dialects of gRPC share: protobuf messages in gRPC's frames.
+ *
+ * A request becomes JSON by the names of its fields and goes where an HTTP client's body goes: so both
+ * have the same fields, bounds, defaults and words. Replies are packed directly. Pure. */
+#pragma once
+
+#include "router/api/dialect.h"
+
+#include <protobuf-c/protobuf-c.h>
+
+/* grpc-status and grpc-message in trailers, or in the head of a reply that fails at once. */
+extern const struct dialect_form grpc_form;
+
+/* The dialect's headers(): grpc-timeout and grpc-encoding. */
+NODISCARD enum status grpc_read_headers(const struct exchange *exchange, struct ask *ask,
+                                        struct api_error *error);
+
+/* The one message of a body, unpacked into the arena, with whatever its strings hold. STATUS_INVALID
+ * for what is no message of the type, STATUS_LIMIT for one that needs more than the arena has, and as
+ * grpc_take_only(). */
+NODISCARD enum status grpc_unpack(const struct span *body, const char *encoding,
+                                  const ProtobufCMessageDescriptor *type, struct arena *arena,
+                                  ProtobufCMessage **message, struct api_error *error);
+#define GRPC_ARENA_BYTES (64u << 20)
+
+/* The message as a JSON object: what is absent is left out, chats and lists of ids are part of the
+ * object itself, and members `x_json` are JSON of their own, called `x`. STATUS_INVALID with the field
+ * for text that is not UTF-8 and for JSON that is not one list or object. */
+NODISCARD enum status grpc_put_json(const ProtobufCMessage *message, struct buf *json,
+                                    struct error *error);
+
+/* Appends the message in its frame. */
+void grpc_put(const ProtobufCMessage *message, struct buf *out);
+
+extern const struct dialect dialect_grpc_generate, dialect_grpc_complete, dialect_grpc_tokenize,
+    dialect_grpc_detokenize;

@@ -1,0 +1,316 @@
+/* tandem.v1.Inference: what generates or tokenizes. Each call is read as its HTTP twin is. */
+#include "router/api/grpc.h"
+#include "router/api/json_put.h"
+#include "router/api/openai.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <tandem_inference.pb-c.h>
+
+typedef Tandem__V1__GenerateRequest request;
+typedef Tandem__V1__GenerateResponse response;
+
+#define PATH "/tandem.v1.Inference/"
+
+/* HTTP's chats ask for logprobs by a switch and a number. */
+static void put_chat_logprobs(const request *from, struct buf *json) {
+    buf_truncate(json, json->n - 1);
+    buf_printf(json, ",\"logprobs\":true,\"top_logprobs\":%u}", from->logprobs);
+}
+
+static enum status request_json(request *from, struct buf *json, struct error *error) {
+    bool is_chat = from->input_case == TANDEM__V1__GENERATE_REQUEST__INPUT_CHAT;
+    bool has_logprobs = from->_logprobs_case == TANDEM__V1__GENERATE_REQUEST___LOGPROBS_LOGPROBS;
+    if (is_chat && has_logprobs)
+        from->_logprobs_case = TANDEM__V1__GENERATE_REQUEST___LOGPROBS__NOT_SET;
+    TRY(grpc_put_json(&from->base, json, error));
+    if (is_chat && has_logprobs)
+        put_chat_logprobs(from, json);
+    return STATUS_OK;
+}
+
+/* Reads the message of a body as JSON; *is_chat tells which HTTP dialect it belongs to. */
+static enum status read_body(const struct span *body, const struct ask *ask,
+                             const ProtobufCMessageDescriptor *type, struct buf *json,
+                             bool *is_chat, struct api_error *error) {
+    struct arena arena;
+    ProtobufCMessage *message = NULL;
+    arena_init(&arena, GRPC_ARENA_BYTES);
+    enum status status = grpc_unpack(body, ask->encoding, type, &arena, &message, error);
+    bool is_request = type == &tandem__v1__generate_request__descriptor;
+    if (status == STATUS_OK && is_request) {
+        *is_chat = ((request *)message)->input_case == TANDEM__V1__GENERATE_REQUEST__INPUT_CHAT;
+        status = request_json((request *)message, json, &error->error);
+    } else if (status == STATUS_OK) {
+        status = grpc_put_json(message, json, &error->error);
+    }
+    arena_fini(&arena);
+    return status;
+}
+
+/* Reads the body as the twin reads JSON; without a twin, as a chat or a completion. */
+static enum status parse_as(const struct dialect *twin, const ProtobufCMessageDescriptor *type,
+                            const struct span *body, const struct ask_limits *limits,
+                            struct ask *ask, struct api_error *error) {
+    struct buf json;
+    bool is_chat = false;
+    buf_init(&json, 0);
+    enum status status = read_body(body, ask, type, &json, &is_chat, error);
+    if (status == STATUS_OK) {
+        const struct span bytes = {json.data, json.n};
+        if (!twin)
+            twin = is_chat ? &dialect_chat : &dialect_completions;
+        status = twin->parse(&bytes, limits, ask, error);
+    }
+    buf_fini(&json);
+    return status;
+}
+
+static enum status parse_generate(const struct span *body, const struct ask_limits *limits,
+                                  struct ask *ask, struct api_error *error) {
+    TRY(parse_as(NULL, &tandem__v1__generate_request__descriptor, body, limits, ask, error));
+    ask->stream = true;
+    return STATUS_OK;
+}
+
+static enum status parse_complete(const struct span *body, const struct ask_limits *limits,
+                                  struct ask *ask, struct api_error *error) {
+    return parse_as(NULL, &tandem__v1__generate_request__descriptor, body, limits, ask, error);
+}
+
+static enum status parse_tokenize(const struct span *body, const struct ask_limits *limits,
+                                  struct ask *ask, struct api_error *error) {
+    return parse_as(&dialect_tokenize, &tandem__v1__generate_request__descriptor, body, limits, ask,
+                    error);
+}
+
+static enum status parse_detokenize(const struct span *body, const struct ask_limits *limits,
+                                    struct ask *ask, struct api_error *error) {
+    return parse_as(&dialect_detokenize, &tandem__v1__detokenize_request__descriptor, body, limits,
+                    ask, error);
+}
+
+static ProtobufCBinaryData bytes_of(const char *bytes, size_t n) {
+    return (ProtobufCBinaryData){n, (uint8_t *)(uintptr_t)bytes};
+}
+
+static ProtobufCBinaryData text_of(const char *text) {
+    return bytes_of(text, strlen(text));
+}
+
+/* Messages that point into a reply while it is packed. */
+struct packing {
+    Tandem__V1__Logprobs logprobs;
+    Tandem__V1__TopLogprobs *tops; /* owned (n_tokens) */
+    Tandem__V1__TopLogprobs **at;  /* owned (n_tokens) */
+    float *values;                 /* owned (n_tokens) */
+    float *best;                   /* owned (n_tokens, MESSAGE_TOP_MAX) */
+};
+
+static void packing_fini(struct packing *packing) {
+    free(packing->tops);
+    free(packing->at);
+    free(packing->values);
+    free(packing->best);
+}
+
+/* As HTTP shows it: JSON has no infinities. */
+static float shown(float logprob) {
+    return logprob < JSON_PUT_LOGPROB_MIN ? JSON_PUT_LOGPROB_MIN : logprob;
+}
+
+static void fill_top(const struct ask *ask, const struct token_logprobs *from, float *best,
+                     Tandem__V1__TopLogprobs *to) {
+    *to = (Tandem__V1__TopLogprobs)TANDEM__V1__TOP_LOGPROBS__INIT;
+    uint32_t n = ask->sampling.n_top < from->n_top ? ask->sampling.n_top : from->n_top;
+    for (uint32_t i = 0; i < n; i++)
+        best[i] = shown(from->top_logprobs[i]);
+    to->n_token_ids = to->n_logprobs = n;
+    to->token_ids = (uint32_t *)(uintptr_t)from->top_ids;
+    to->logprobs = best;
+}
+
+/* False: no memory. */
+static bool fill_logprobs(const struct ask *ask, const struct reply_choice *choice,
+                          struct packing *packing) {
+    uint32_t n = choice->n_tokens;
+    packing->logprobs = (Tandem__V1__Logprobs)TANDEM__V1__LOGPROBS__INIT;
+    packing->tops = calloc(n, sizeof *packing->tops);
+    packing->at = calloc(n, sizeof *packing->at);
+    packing->values = calloc(n, sizeof *packing->values);
+    packing->best = calloc(n, sizeof(float[MESSAGE_TOP_MAX]));
+    if (!packing->tops || !packing->at || !packing->values || !packing->best)
+        return false;
+    for (uint32_t i = 0; i < n; i++) {
+        packing->values[i] = shown(choice->logprobs[i].logprob);
+        packing->at[i] = &packing->tops[i];
+        fill_top(ask, &choice->logprobs[i], packing->best + (size_t)i * MESSAGE_TOP_MAX,
+                 &packing->tops[i]);
+    }
+    packing->logprobs.n_token_logprobs = n;
+    packing->logprobs.token_logprobs = packing->values;
+    packing->logprobs.n_top = ask->sampling.n_top > 0 ? n : 0;
+    packing->logprobs.top = packing->at;
+    return true;
+}
+
+static void fill_end(const struct reply_choice *choice, response *to) {
+    if (!choice->has_ended)
+        return;
+    to->_finish_reason_case = TANDEM__V1__GENERATE_RESPONSE___FINISH_REASON_FINISH_REASON;
+    to->finish_reason = text_of(reply_finish_name(choice->finish));
+    if (choice->stopped_by_id) {
+        to->_stop_token_id_case = TANDEM__V1__GENERATE_RESPONSE___STOP_TOKEN_ID_STOP_TOKEN_ID;
+        to->stop_token_id = choice->stop_id;
+    } else if (choice->stop_string.n > 0) {
+        to->_stop_reason_case = TANDEM__V1__GENERATE_RESPONSE___STOP_REASON_STOP_REASON;
+        to->stop_reason = bytes_of(choice->stop_string.bytes, choice->stop_string.n);
+    }
+}
+
+static bool fill_choice(const struct reply *reply, const struct reply_choice *choice, response *to,
+                        struct packing *packing) {
+    tandem__v1__generate_response__init(to);
+    to->index = choice->index;
+    to->text = bytes_of(choice->text.bytes, choice->text.n);
+    to->n_token_ids = choice->n_tokens;
+    to->token_ids = (uint32_t *)(uintptr_t)choice->tokens;
+    if (choice->is_first) {
+        to->id = text_of(reply->id);
+        to->n_prompt_token_ids = reply->ask->return_token_ids ? choice->n_prompt : 0;
+        to->prompt_token_ids = (uint32_t *)(uintptr_t)choice->prompt;
+    }
+    fill_end(choice, to);
+    if (!reply->ask->sampling.want_logprobs || !choice->logprobs || choice->n_tokens == 0)
+        return true;
+    to->logprobs = &packing->logprobs;
+    return fill_logprobs(reply->ask, choice, packing);
+}
+
+static void fill_usage(const struct reply *reply, Tandem__V1__Usage *usage) {
+    *usage = (Tandem__V1__Usage)TANDEM__V1__USAGE__INIT;
+    usage->prompt_tokens = reply->n_prompt_tokens;
+    usage->completion_tokens = reply->n_completion_tokens;
+    usage->cached_tokens = reply->n_cached_tokens;
+}
+
+static void put_chunk(const struct reply *reply, const struct reply_choice *choice,
+                      struct buf *out) {
+    response chunk;
+    struct packing packing = {.tops = NULL};
+    if (fill_choice(reply, choice, &chunk, &packing))
+        grpc_put(&chunk.base, out);
+    else
+        out->failed = true;
+    packing_fini(&packing);
+}
+
+static void put_end(const struct reply *reply, struct buf *out) {
+    response last;
+    Tandem__V1__Usage usage;
+    tandem__v1__generate_response__init(&last);
+    fill_usage(reply, &usage);
+    last.usage = &usage;
+    grpc_put(&last.base, out);
+}
+
+static void put_whole(const struct reply *reply, const struct reply_choice *choices, uint32_t n,
+                      struct buf *out) {
+    Tandem__V1__CompleteResponse whole = TANDEM__V1__COMPLETE_RESPONSE__INIT;
+    Tandem__V1__Usage usage;
+    response *messages = calloc(n, sizeof *messages), **at = calloc(n, sizeof *at);
+    struct packing *packings = calloc(n, sizeof *packings);
+    bool is_full = messages && at && packings;
+    for (uint32_t i = 0; is_full && i < n; i++) {
+        at[i] = &messages[i];
+        is_full = fill_choice(reply, &choices[i], &messages[i], &packings[i]);
+    }
+    if (is_full) {
+        fill_usage(reply, &usage);
+        whole.id = text_of(reply->id);
+        whole.model = text_of(reply->model);
+        whole.created = reply->created;
+        whole.system_fingerprint = text_of(reply->fingerprint);
+        whole.n_choices = n;
+        whole.choices = at;
+        whole.usage = &usage;
+        grpc_put(&whole.base, out);
+    } else {
+        out->failed = true;
+    }
+    for (uint32_t i = 0; packings && i < n; i++)
+        packing_fini(&packings[i]);
+    free(messages);
+    free(at);
+    free(packings);
+}
+
+static void put_tokens(const struct reply *reply, struct buf *out) {
+    const struct ids *ids = &reply->ask->prompts[0].ids;
+    Tandem__V1__TokenizeResponse answer = TANDEM__V1__TOKENIZE_RESPONSE__INIT;
+    answer.n_token_ids = ids->n;
+    answer.token_ids = ids->at;
+    answer.max_model_len = reply->context;
+    grpc_put(&answer.base, out);
+}
+
+static void put_text(const struct reply *reply, struct buf *out) {
+    Tandem__V1__DetokenizeResponse answer = TANDEM__V1__DETOKENIZE_RESPONSE__INIT;
+    struct buf text;
+    buf_init(&text, 0);
+    if (reply_spell(reply, &text) == STATUS_OK) {
+        answer.text = bytes_of(text.n > 0 ? text.data : "", text.n);
+        grpc_put(&answer.base, out);
+    } else {
+        out->failed = true; /* the caller answers for the lack of memory */
+    }
+    buf_fini(&text);
+}
+
+static const struct dialect_writer writer = {
+    .id_prefix = "gen-",
+    .shows_ids = true,
+    .chunk = put_chunk,
+    .end = put_end,
+    .whole = put_whole,
+};
+
+const struct dialect dialect_grpc_generate = {
+    .name = "grpc_generate",
+    .method = "POST",
+    .path = PATH "Generate",
+    .form = &grpc_form,
+    .headers = grpc_read_headers,
+    .parse = parse_generate,
+    .writer = &writer,
+};
+
+const struct dialect dialect_grpc_complete = {
+    .name = "grpc_complete",
+    .method = "POST",
+    .path = PATH "Complete",
+    .form = &grpc_form,
+    .headers = grpc_read_headers,
+    .parse = parse_complete,
+    .writer = &writer,
+};
+
+const struct dialect dialect_grpc_tokenize = {
+    .name = "grpc_tokenize",
+    .method = "POST",
+    .path = PATH "Tokenize",
+    .form = &grpc_form,
+    .headers = grpc_read_headers,
+    .parse = parse_tokenize,
+    .reply = put_tokens,
+};
+
+const struct dialect dialect_grpc_detokenize = {
+    .name = "grpc_detokenize",
+    .method = "POST",
+    .path = PATH "Detokenize",
+    .form = &grpc_form,
+    .headers = grpc_read_headers,
+    .parse = parse_detokenize,
+    .reply = put_text,
+};
