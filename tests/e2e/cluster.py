@@ -94,7 +94,7 @@ class Cluster:
         self.reader = threading.Thread(target=self._read_log, daemon=True)
         self.reader.start()
         line = self.process.stdout.readline()
-        if not line.startswith("ready http://"):
+        if not line.startswith("ready http"):
             self.process.kill()
             self.process.wait()
             self.reader.join(5)

@@ -225,11 +225,12 @@ static enum status run(struct load *load, const struct http_url *url, struct err
 }
 
 enum status load_run(const struct load_options *options, struct error *error) {
-    struct http_url url;
+    struct http_url url = {0};
     struct load load = {.options = options, .random = {.state = random_seed()}};
-    TRY(http_url_parse(options->target, &url, error));
-    TRY(loop_new(&load.loop));
-    enum status status = run(&load, &url, error);
+    TRY(http_url_open(options->target, &options->trust, &url, error));
+    enum status status = loop_new(&load.loop);
+    if (status == STATUS_OK)
+        status = run(&load, &url, error);
     if (load.streams)
         for (uint32_t i = 0; i < load.n_streams; i++)
             stream_fini(&load.streams[i]);
@@ -238,6 +239,7 @@ enum status load_run(const struct load_options *options, struct error *error) {
     loop_timer_free(load.progress);
     report_fini(&load.report);
     free(load.model);
+    http_url_close(&url);
     loop_free(load.loop);
     return status;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/error.h"
+#include "tools/lib/http_url.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -9,7 +10,8 @@
 enum load_profile { LOAD_SYNCHRONOUS, LOAD_CONCURRENT, LOAD_CONSTANT };
 
 struct load_options {
-    const char *target; /* http://HOST:PORT */
+    const char *target; /* http://HOST:PORT, https://HOST:PORT */
+    struct http_trust trust;
     enum load_profile profile;
     uint32_t concurrency; /* streams, concurrent */
     double rate;          /* requests per second, constant */

@@ -20,7 +20,7 @@ enum {
 };
 
 static const struct argp_option options[] = {
-    {"target", KEY_TARGET, "URL", 0, "the server, http://HOST:PORT", 0},
+    {"target", KEY_TARGET, "URL", 0, "the server, http://HOST:PORT or https://HOST:PORT", 0},
     {"profile", KEY_PROFILE, "NAME", 0, "synchronous, concurrent or constant", 0},
     {"concurrency", KEY_CONCURRENCY, "N", 0, "streams at once (profile concurrent)", 0},
     {"rate", KEY_RATE, "R", 0, "requests per second (profile constant)", 0},
@@ -48,6 +48,9 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     struct load_options *load = &arguments->load;
     char *end = NULL;
     switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &load->trust;
+        return 0;
     case KEY_TARGET:
         load->target = text;
         return 0;
@@ -85,8 +88,8 @@ static int fail(int code, const char *text) {
 }
 
 static int run_load(int argc, char **argv) {
-    static const struct argp argp = {options, parse, "",  "One load profile and its table.",
-                                     NULL,    NULL,  NULL};
+    static const struct argp argp = {options,         parse, "",  "One load profile and its table.",
+                                     http_trust_argp, NULL,  NULL};
     struct arguments arguments = {.load = {.n_requests = 32,
                                            .prompt_tokens = 64,
                                            .max_tokens = 64,

@@ -14,6 +14,8 @@
 
 struct chat {
     const char *server;
+    struct http_trust trust;
+    struct http_url url; /* owned */
     const char *api_key;
     const char *system;
     const char *prompt; /* NULL: a conversation from standard input */
@@ -44,6 +46,9 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     struct chat *chat = state->input;
     char *end = NULL;
     switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &chat->trust;
+        return 0;
     case KEY_SERVER:
         chat->server = text;
         return 0;
@@ -179,14 +184,13 @@ int cli_chat(int argc, char **argv) {
         "[PROMPT]",
         "Asks a running server and streams the answer. Without PROMPT: "
         "a conversation, one line of standard input a turn.",
-        NULL,
+        http_trust_argp,
         NULL,
         NULL};
     struct chat chat = {.temperature = -1, .api_key = getenv("OPENAI_API_KEY")};
-    struct http_url url;
     argp_err_exit_status = EXIT_CONFIG;
     argp_parse(&argp, argc, argv, 0, NULL, &chat);
-    if (http_url_parse(cli_server(chat.server), &url, &chat.error) != STATUS_OK)
+    if (http_url_open(cli_server(chat.server), &chat.trust, &chat.url, &chat.error) != STATUS_OK)
         return cli_fail(EXIT_CONFIG, "%s", chat.error.text);
     sse_client_init(&chat.sse, on_event, &chat);
     buf_init(&chat.answer, 0);
@@ -197,10 +201,11 @@ int cli_chat(int argc, char **argv) {
                               json_pack("{s:s, s:s}", "role", "system", "content", chat.system));
     enum status status = loop_new(&chat.loop);
     if (status == STATUS_OK)
-        status = http_client_new(chat.loop, &url, &chat.client);
+        status = http_client_new(chat.loop, &chat.url, &chat.client);
     if (status == STATUS_OK)
         status = chat.prompt ? ask(&chat, chat.prompt) : converse(&chat);
     http_client_free(chat.client);
+    http_url_close(&chat.url);
     loop_free(chat.loop);
     json_decref(chat.messages);
     sse_client_fini(&chat.sse);

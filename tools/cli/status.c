@@ -16,6 +16,7 @@
 
 struct ask {
     const char *server;
+    struct http_trust trust;
     const char *key_file;
     const char *worker; /* of drain */
     bool json;
@@ -41,6 +42,9 @@ enum { KEY_SERVER = 256, KEY_ADMIN_KEY_FILE, KEY_JSON, KEY_UNDO, KEY_EXIT };
 static error_t parse(int key, char *text, struct argp_state *state) {
     struct ask *ask = state->input;
     switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &ask->trust;
+        return 0;
     case KEY_SERVER:
         ask->server = text;
         return 0;
@@ -100,18 +104,19 @@ static enum status find_key(struct ask *ask, struct error *error) {
 
 /* The answer's JSON; NULL after an error was printed. */
 static json_t *request(struct ask *ask, const char *method, const char *path, const char *body) {
-    struct http_url url;
+    struct http_url url = {0};
     struct error error;
     struct buf answer;
     int code = 0;
     json_t *root = NULL;
     buf_init(&answer, 16u << 20);
-    enum status status = http_url_parse(cli_server(ask->server), &url, &error);
+    enum status status = http_url_open(cli_server(ask->server), &ask->trust, &url, &error);
     if (status == STATUS_OK)
         status = find_key(ask, &error);
     if (status == STATUS_OK)
         status = http_fetch(&url, method, path, ask->key[0] ? ask->key : NULL, body, &code, &answer,
                             &error);
+    http_url_close(&url);
     explicit_bzero(ask->key, sizeof ask->key);
     if (status != STATUS_OK)
         cli_fail(1, "%s", error.text);
@@ -174,7 +179,8 @@ static void print_tables(const json_t *root) {
 int cli_status(int argc, char **argv) {
     static const struct argp_option options[] = {SHARED_OPTIONS, {0}};
     static const struct argp argp = {
-        options, parse, "", "Routers and workers of a running server.", NULL, NULL, NULL};
+        options,         parse, "",  "Routers and workers of a running server.",
+        http_trust_argp, NULL,  NULL};
     struct ask ask = {0};
     argp_err_exit_status = EXIT_CONFIG;
     argp_parse(&argp, argc, argv, 0, NULL, &ask);
@@ -217,9 +223,13 @@ int cli_drain(int argc, char **argv) {
         {"undo", KEY_UNDO, NULL, 0, "take a drain back: the worker takes work again", 0},
         {"exit", KEY_EXIT, NULL, 0, "the worker's process ends with 0 once it is empty", 0},
         {0}};
-    static const struct argp argp = {
-        all,  parse, "WORKER", "Asks a worker to finish its work and take no more.",
-        NULL, NULL,  NULL};
+    static const struct argp argp = {all,
+                                     parse,
+                                     "WORKER",
+                                     "Asks a worker to finish its work and take no more.",
+                                     http_trust_argp,
+                                     NULL,
+                                     NULL};
     struct ask ask = {0};
     argp_err_exit_status = EXIT_CONFIG;
     argp_parse(&argp, argc, argv, 0, NULL, &ask);

@@ -3,6 +3,8 @@
 #include "base/assert.h"
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/stream.h"
+#include "base/tls.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -15,8 +17,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define HEAD_MAX  (64u << 10)
-#define READ_SIZE (64u << 10)
+#define HEAD_MAX (64u << 10)
 
 enum phase { PHASE_IDLE, PHASE_CONNECTING, PHASE_HEAD, PHASE_BODY };
 enum framing { FRAMING_LENGTH, FRAMING_CHUNKED, FRAMING_CLOSE };
@@ -24,12 +25,12 @@ enum framing { FRAMING_LENGTH, FRAMING_CHUNKED, FRAMING_CLOSE };
 struct http_client {
     struct loop *loop; /* borrowed */
     struct http_url url;
-    int fd;
-    struct loop_watch *watch; /* owned; NULL without a connection */
+    int fd;                   /* while it connects; then the stream has it; -1 */
+    struct loop_watch *watch; /* owned: while it connects */
+    struct stream *stream;    /* owned; NULL without a connection */
     enum phase phase;
     enum framing framing;
-    struct buf out; /* request bytes, sent up to out_sent */
-    size_t out_sent;
+    struct buf out;     /* the request, for a second try */
     struct buf in;      /* received, not yet understood */
     uint64_t body_left; /* of the body, or of the chunk */
     bool in_chunk;
@@ -41,47 +42,6 @@ struct http_client {
     uint64_t serial; /* of the request: a callback may have started the next one */
     struct http_events events;
 };
-
-enum status http_url_parse(const char *text, struct http_url *url, struct error *error) {
-    const char *at = text;
-    if (strncmp(at, "http://", 7) == 0)
-        at += 7;
-    else if (strstr(at, "://"))
-        return error_set(error, STATUS_INVALID, "%s: only http:// is spoken here", text);
-    const char *slash = strchr(at, '/');
-    const char *end = slash ? slash : at + strlen(at);
-    const char *host_end = end;
-    const char *port = "80";
-    size_t n_port = 2;
-    const char *host = at;
-    if (*at == '[') {
-        host = at + 1;
-        host_end = memchr(at, ']', (size_t)(end - at));
-        if (!host_end)
-            return error_set(error, STATUS_INVALID, "%s: '[' without ']'", text);
-        at = host_end + 1;
-    }
-    const char *colon = memchr(at, ':', (size_t)(end - at));
-    if (colon) {
-        if (*host != '[' && host_end == end)
-            host_end = colon;
-        port = colon + 1;
-        n_port = (size_t)(end - port);
-    }
-    size_t n_host = (size_t)(host_end - host);
-    size_t n_base = slash ? strlen(slash) : 0;
-    while (n_base > 0 && slash[n_base - 1] == '/')
-        n_base--;
-    if (n_host == 0 || n_host >= sizeof url->host || n_port == 0 || n_port >= sizeof url->port ||
-        n_base >= sizeof url->base)
-        return error_set(error, STATUS_INVALID, "%s: not of the form http://HOST:PORT", text);
-    *url = (struct http_url){0};
-    memcpy(url->host, host, n_host);
-    memcpy(url->port, port, n_port);
-    if (n_base > 0)
-        memcpy(url->base, slash, n_base);
-    return STATUS_OK;
-}
 
 enum status http_client_new(struct loop *loop, const struct http_url *url,
                             struct http_client **client) {
@@ -98,6 +58,8 @@ enum status http_client_new(struct loop *loop, const struct http_url *url,
 }
 
 static void disconnect(struct http_client *client) {
+    stream_close(client->stream);
+    client->stream = NULL;
     loop_watch_free(client->watch);
     client->watch = NULL;
     if (client->fd >= 0)
@@ -130,8 +92,8 @@ static void finish(struct http_client *client, enum status status, const struct 
         disconnect(client);
     client->phase = PHASE_IDLE;
     client->serial++;
-    struct http_events events = client->events;
-    events.on_end(events.user, status, client->http_status, error);
+    struct http_events calls = client->events;
+    calls.on_end(calls.user, status, client->http_status, error);
 }
 
 static void fail(struct http_client *client, enum status status, const char *what) {
@@ -143,13 +105,13 @@ static void fail(struct http_client *client, enum status status, const char *wha
 static void begin_connect(struct http_client *client);
 
 /* A kept connection may have been closed by the server while idle: one silent second try. */
-static void lost(struct http_client *client, const char *what) {
+static void lost(struct http_client *client, enum status status, const char *what) {
     if (client->reused && !client->got_bytes) {
         disconnect(client);
         begin_connect(client);
         return;
     }
-    fail(client, STATUS_CLOSED, what);
+    fail(client, status, what);
 }
 
 static bool head_line_is(const char *line, const char *name, const char **value) {
@@ -281,58 +243,69 @@ static void take_input(struct http_client *client) {
         read_body(client);
 }
 
-static void on_readable(struct http_client *client) {
-    char bytes[READ_SIZE];
-    ssize_t n = read(client->fd, bytes, sizeof bytes);
-    if (n < 0 && (errno == EAGAIN || errno == EINTR))
-        return;
-    if (n > 0 && client->phase != PHASE_IDLE) {
-        buf_append(&client->in, bytes, (size_t)n);
-        take_input(client);
-        return;
-    }
-    if (client->phase == PHASE_IDLE) { /* closed while idle, or bytes nobody asked for */
+/* The stream takes a copy: `out` stays for a second try. */
+static void send_request(struct http_client *client) {
+    client->sent_ns = clock_now_ns();
+    if (stream_write(client->stream, client->out.data, client->out.n) == STATUS_NOMEM)
+        fail(client, STATUS_NOMEM, "no memory for the request");
+}
+
+static void on_data(void *user, const char *bytes, size_t n) {
+    struct http_client *client = user;
+    if (client->phase == PHASE_IDLE) { /* bytes nobody asked for */
         disconnect(client);
         return;
     }
-    if (n == 0 && client->phase == PHASE_BODY && client->framing == FRAMING_CLOSE)
+    buf_append(&client->in, bytes, n);
+    take_input(client);
+}
+
+static void on_gone(void *user, enum status status) {
+    struct http_client *client = user;
+    char problem[200]; /* the stream's text goes with it */
+    snprintf(problem, sizeof problem, "%s", stream_problem(client->stream));
+    if (client->phase == PHASE_IDLE)
+        disconnect(client);
+    else if (problem[0] && !stream_protocol(client->stream)) /* no handshake, no second try */
+        fail(client, STATUS_IO, problem);
+    else if (status == STATUS_CLOSED && client->phase == PHASE_BODY &&
+             client->framing == FRAMING_CLOSE)
         finish(client, STATUS_OK, NULL);
     else
-        lost(client, n == 0 ? "connection closed before the answer's end" : strerror(errno));
+        lost(client, problem[0] ? STATUS_IO : STATUS_CLOSED,
+             status == STATUS_CLOSED ? "connection closed before the answer's end"
+             : problem[0]            ? problem
+                                     : "the connection broke off");
 }
 
-static void on_writable(struct http_client *client) {
-    if (client->phase == PHASE_CONNECTING) {
-        int problem = 0;
-        socklen_t size = sizeof problem;
-        getsockopt(client->fd, SOL_SOCKET, SO_ERROR, &problem, &size);
-        if (problem != 0) {
-            fail(client, STATUS_CLOSED, strerror(problem));
-            return;
-        }
-        client->phase = PHASE_HEAD;
-    }
-    if (client->sent_ns == 0)
-        client->sent_ns = clock_now_ns();
-    ssize_t n = send(client->fd, client->out.data + client->out_sent,
-                     client->out.n - client->out_sent, MSG_NOSIGNAL);
-    if (n < 0 && errno != EAGAIN && errno != EINTR) {
-        lost(client, strerror(errno));
+static const struct stream_events events = {on_data, NULL, on_gone};
+
+static enum status open_stream(struct http_client *client) {
+    if (client->url.is_tls)
+        return stream_new_tls_client(client->loop, client->fd, client->url.tls, client->url.host,
+                                     &events, client, &client->stream);
+    return stream_new(client->loop, client->fd, &events, client, &client->stream);
+}
+
+static void on_connected(void *user, unsigned happened) {
+    struct http_client *client = user;
+    int problem = 0;
+    socklen_t size = sizeof problem;
+    (void)happened;
+    loop_watch_free(client->watch);
+    client->watch = NULL;
+    getsockopt(client->fd, SOL_SOCKET, SO_ERROR, &problem, &size);
+    if (problem != 0) {
+        fail(client, STATUS_CLOSED, strerror(problem));
         return;
     }
-    client->out_sent += n > 0 ? (size_t)n : 0;
-    unsigned events = LOOP_READ | (client->out_sent < client->out.n ? LOOP_WRITE : 0);
-    if (loop_watch_set(client->watch, events) != STATUS_OK)
-        fail(client, STATUS_IO, "cannot watch the connection");
-}
-
-static void on_event(void *user, unsigned events) {
-    struct http_client *client = user;
-    uint64_t serial = client->serial;
-    if ((events & LOOP_WRITE) && client->phase != PHASE_IDLE)
-        on_writable(client);
-    if ((events & LOOP_READ) && client->serial == serial && client->fd >= 0)
-        on_readable(client);
+    if (open_stream(client) != STATUS_OK) {
+        fail(client, STATUS_IO, "cannot open the connection");
+        return;
+    }
+    client->fd = -1;
+    client->phase = PHASE_HEAD;
+    send_request(client);
 }
 
 static void begin_connect(struct http_client *client) {
@@ -341,7 +314,6 @@ static void begin_connect(struct http_client *client) {
     int problem = getaddrinfo(client->url.host, client->url.port, &hints, &found);
     client->phase = PHASE_CONNECTING;
     client->reused = false;
-    client->out_sent = 0;
     if (problem != 0) {
         fail(client, STATUS_IO, gai_strerror(problem));
         return;
@@ -358,20 +330,20 @@ static void begin_connect(struct http_client *client) {
         fail(client, STATUS_CLOSED, strerror(errno));
         return;
     }
-    if (loop_watch_new(client->loop, client->fd, on_event, client, &client->watch) != STATUS_OK ||
+    if (loop_watch_new(client->loop, client->fd, on_connected, client, &client->watch) !=
+            STATUS_OK ||
         loop_watch_set(client->watch, LOOP_WRITE) != STATUS_OK)
         fail(client, STATUS_IO, "cannot watch the connection");
 }
 
 void http_client_start(struct http_client *client, const char *method, const char *path,
                        const char *headers, const char *body, size_t n_body,
-                       const struct http_events *events) {
+                       const struct http_events *calls) {
     ASSERT(client->phase == PHASE_IDLE);
-    client->events = *events;
+    client->events = *calls;
     client->http_status = 0;
     client->sent_ns = 0;
     client->got_bytes = false;
-    client->out_sent = 0;
     buf_clear(&client->out);
     buf_clear(&client->in);
     buf_printf(&client->out, "%s %s%s HTTP/1.1\r\nHost: %s:%s\r\n%s", method, client->url.base,
@@ -382,11 +354,11 @@ void http_client_start(struct http_client *client, const char *method, const cha
     buf_puts(&client->out, "\r\n");
     if (body)
         buf_append(&client->out, body, n_body);
-    if (client->fd < 0) {
+    if (!client->stream) {
         begin_connect(client);
         return;
     }
     client->phase = PHASE_HEAD;
     client->reused = true;
-    on_writable(client);
+    send_request(client);
 }

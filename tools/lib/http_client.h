@@ -7,19 +7,11 @@
 
 #include "base/error.h"
 #include "base/loop.h"
+#include "tools/lib/http_url.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-struct http_url {
-    char host[256];
-    char port[8];
-    char base[256]; /* path in front of all routes, without a trailing slash: "" or "/api" */
-};
-
-/* "http://host[:port][/path]"; the scheme may be missing. STATUS_INVALID names what is wrong. */
-NODISCARD enum status http_url_parse(const char *text, struct http_url *url, struct error *error);
 
 struct http_events {
     void (*on_body)(void *user, const char *bytes, size_t n); /* status is known by then */
@@ -31,6 +23,7 @@ struct http_events {
 
 struct http_client;
 
+/* Copies the URL; what it borrows there (tls) has to outlive the client. */
 NODISCARD enum status http_client_new(struct loop *loop, const struct http_url *url,
                                       struct http_client **client);
 void http_client_free(struct http_client *client);
@@ -45,5 +38,6 @@ void http_client_start(struct http_client *client, const char *method, const cha
 /* Drops the request and the connection: no more events for it. */
 void http_client_abort(struct http_client *client);
 
-/* When the request's first byte went out, CLOCK_MONOTONIC; 0 before. */
+/* When the request was given to the connection, CLOCK_MONOTONIC; 0 before. Under TLS the handshake
+ * of a new connection comes after it. */
 uint64_t http_client_sent_ns(const struct http_client *client);

@@ -48,7 +48,13 @@ START_TEST(urls_are_taken_apart_or_refused) {
     ck_assert_str_eq(url.port, "81");
     ck_assert_int_eq(http_url_parse("host", &url, &error), STATUS_OK);
     ck_assert_str_eq(url.port, "80");
-    ck_assert_int_eq(http_url_parse("https://host", &url, &error), STATUS_INVALID);
+    ck_assert(!url.is_tls);
+    ck_assert_int_eq(http_url_parse("https://host/v1", &url, &error), STATUS_OK);
+    ck_assert_str_eq(url.host, "host");
+    ck_assert_str_eq(url.port, "443");
+    ck_assert_str_eq(url.base, "/v1");
+    ck_assert(url.is_tls);
+    ck_assert_int_eq(http_url_parse("grpc://host", &url, &error), STATUS_INVALID);
     ck_assert_int_eq(http_url_parse("http://:80", &url, &error), STATUS_INVALID);
     ck_assert_int_eq(http_url_parse("[::1", &url, &error), STATUS_INVALID);
 }
@@ -127,6 +133,7 @@ static void ask_twice(const char *answer, size_t step, struct outcome *outcome) 
             buf_fini(&outcome->body);
     }
     http_client_free(client);
+    loop_turn(outcome->loop, false); /* closes its socket */
     pthread_join(thread, NULL);
     loop_free(outcome->loop);
     close(server.fd);

@@ -1,0 +1,89 @@
+#include "tools/lib/http_url.h"
+
+#include "base/tls.h"
+
+#include <string.h>
+
+enum status http_url_parse(const char *text, struct http_url *url, struct error *error) {
+    const char *at = text;
+    bool is_tls = strncmp(at, "https://", 8) == 0;
+    if (is_tls)
+        at += 8;
+    else if (strncmp(at, "http://", 7) == 0)
+        at += 7;
+    else if (strstr(at, "://"))
+        return error_set(error, STATUS_INVALID, "%s: only http:// and https:// are spoken here",
+                         text);
+    const char *slash = strchr(at, '/');
+    const char *end = slash ? slash : at + strlen(at);
+    const char *host_end = end;
+    const char *port = is_tls ? "443" : "80";
+    size_t n_port = strlen(port);
+    const char *host = at;
+    if (*at == '[') {
+        host = at + 1;
+        host_end = memchr(at, ']', (size_t)(end - at));
+        if (!host_end)
+            return error_set(error, STATUS_INVALID, "%s: '[' without ']'", text);
+        at = host_end + 1;
+    }
+    const char *colon = memchr(at, ':', (size_t)(end - at));
+    if (colon) {
+        if (*host != '[' && host_end == end)
+            host_end = colon;
+        port = colon + 1;
+        n_port = (size_t)(end - port);
+    }
+    size_t n_host = (size_t)(host_end - host);
+    size_t n_base = slash ? strlen(slash) : 0;
+    while (n_base > 0 && slash[n_base - 1] == '/')
+        n_base--;
+    if (n_host == 0 || n_host >= sizeof url->host || n_port == 0 || n_port >= sizeof url->port ||
+        n_base >= sizeof url->base)
+        return error_set(error, STATUS_INVALID,
+                         "%s: not of the form http://HOST:PORT or https://HOST:PORT", text);
+    *url = (struct http_url){.is_tls = is_tls};
+    memcpy(url->host, host, n_host);
+    memcpy(url->port, port, n_port);
+    if (n_base > 0)
+        memcpy(url->base, slash, n_base);
+    return STATUS_OK;
+}
+
+enum status http_url_open(const char *text, const struct http_trust *trust, struct http_url *url,
+                          struct error *error) {
+    TRY(http_url_parse(text, url, error));
+    if (!url->is_tls)
+        return STATUS_OK;
+    const struct tls_client_config config = {
+        .ca = trust->ca, .insecure = trust->insecure, .protocols = "http/1.1"};
+    return tls_client_new(&config, &url->tls, error);
+}
+
+void http_url_close(struct http_url *url) {
+    tls_context_free(url->tls);
+    url->tls = NULL;
+}
+
+/* --- options -------------------------------------------------------------------------------- */
+
+enum { KEY_CA = 512, KEY_INSECURE };
+
+static const struct argp_option trust_options[] = {
+    {"ca", KEY_CA, "FILE", 0, "PEM: trust these for https:// (default: the system's)", 0},
+    {"insecure", KEY_INSECURE, NULL, 0, "take any certificate of an https:// server", 0},
+    {0}};
+
+static error_t parse_trust(int key, char *text, struct argp_state *state) {
+    struct http_trust *trust = state->input;
+    if (key == KEY_CA)
+        trust->ca = text;
+    else if (key == KEY_INSECURE)
+        trust->insecure = true;
+    else
+        return ARGP_ERR_UNKNOWN;
+    return 0;
+}
+
+static const struct argp trust_argp = {trust_options, parse_trust, NULL, NULL, NULL, NULL, NULL};
+const struct argp_child http_trust_argp[2] = {{&trust_argp, 0, NULL, 0}, {0}};

@@ -1,0 +1,39 @@
+/* tools/lib/http_url.h: where a server is, and whom to believe that it is there. */
+#pragma once
+
+#include "base/error.h"
+#include "base/status.h"
+
+#include <argp.h>
+#include <stdbool.h>
+
+struct tls_context;
+
+struct http_url {
+    char host[256];
+    char port[8];
+    char base[256]; /* path in front of all routes, without a trailing slash: "" or "/api" */
+    bool is_tls;    /* https:// */
+    struct tls_context
+        *tls; /* owned, where it was opened and is_tls; copies of the URL borrow it */
+};
+
+/* "http://host[:port][/path]", "https://..."; the scheme may be missing: http. STATUS_INVALID names
+ * what is wrong. */
+NODISCARD enum status http_url_parse(const char *text, struct http_url *url, struct error *error);
+
+/* For https:// alone. */
+struct http_trust {
+    const char *ca; /* PEM file of the roots to trust; NULL: the system's */
+    bool insecure;  /* take any certificate */
+};
+
+/* http_url_parse(), and what a client of it needs to believe the server. Errors, too, as
+ * tls_client_new(). */
+NODISCARD enum status http_url_open(const char *text, const struct http_trust *trust,
+                                    struct http_url *url, struct error *error);
+void http_url_close(struct http_url *url); /* after its clients; fine on a zeroed or plain one */
+
+/* The options --ca and --insecure, for a program's `children`; its parser hands them the struct
+ * http_trust at ARGP_KEY_INIT: state->child_inputs[0] = &trust. */
+extern const struct argp_child http_trust_argp[2];
