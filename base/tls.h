@@ -56,8 +56,8 @@ void tls_context_free(struct tls_context *context);
 
 /* What became of a server's handshakes. All only grow. */
 struct tls_counts {
-    uint64_t n_done;
-    uint64_t n_resumed; /* of these: without a signature */
+    uint64_t n_full;
+    uint64_t n_resumed; /* without a signature */
     uint64_t n_failed;
 };
 struct tls_counts tls_context_counts(const struct tls_context *context);

@@ -166,8 +166,10 @@ static int tls_open(struct stream_port *port) {
     if (tls->step == STREAM_DONE) {
         tls->open = true;
         tls->protocol = agreed(tls);
-        tls->context->counts.n_done++;
-        tls->context->counts.n_resumed += SSL_session_reused(tls->ssl) == 1;
+        if (SSL_session_reused(tls->ssl))
+            tls->context->counts.n_resumed++;
+        else
+            tls->context->counts.n_full++;
     } else if (tls->step == STREAM_BROKEN) {
         tls->broken = true;
         tls->context->counts.n_failed++;

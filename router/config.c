@@ -50,6 +50,13 @@ static const struct option_spec table[] = {
      .help = "the cluster's CURVE keys; needed beyond this host"},
     {"api-keys", OPTION_STRING, AT(api_keys), NULL, "router", "FILE",
      .help = "one key a line; then clients must send one"},
+    {"tls-cert", OPTION_STRING, AT(tls_cert), NULL, "router", "FILE",
+     .help = "PEM: the server's certificate, then those that lead to its root; clients then speak "
+             "https. SIGHUP reads it again"},
+    {"tls-key", OPTION_STRING, AT(tls_key), NULL, "router", "FILE",
+     .help = "PEM: the certificate's key, without a passphrase, not readable by others"},
+    {"tls-client-ca", OPTION_STRING, AT(tls_client_ca), NULL, "router", "FILE",
+     .help = "PEM: clients need a certificate that one of these signed; default: none"},
     {"admin-keys", OPTION_STRING, AT(admin_keys), NULL, "router", "FILE",
      .help = "one key a line; then /admin/ needs one. Without: no key there from this host, and "
              "none will do where there are api-keys"},
@@ -87,7 +94,7 @@ static const struct option_spec table[] = {
 const struct options_program config_program = {
     .name = "tandem-router",
     .doc = "Takes requests (OpenAI-style HTTP), chooses workers for them and streams the answers. "
-           "SIGTERM drains, a second one ends at once; SIGHUP reloads nothing.",
+           "SIGTERM drains, a second one ends at once; SIGHUP reads certificates again.",
     .table = table,
     .n_options = sizeof table / sizeof *table,
     .section = "router",
@@ -104,6 +111,12 @@ static void check(const struct config *config, struct buf *errors) {
         options_complain(options, "announce", "is too long: 255 bytes are the most", errors);
     if (strchr(config->served_model, '/'))
         options_complain(options, "served-model", "must not have a slash", errors);
+    if (!config->tls_cert[0] != !config->tls_key[0])
+        options_complain(options, config->tls_cert[0] ? "tls-key" : "tls-cert",
+                         config->tls_cert[0] ? "is needed with tls-cert" : "is needed with tls-key",
+                         errors);
+    if (config->tls_client_ca[0] && !config->tls_cert[0])
+        options_complain(options, "tls-client-ca", "needs tls-cert and tls-key", errors);
     if (config->body_memory / 8 * 7 < config->max_body)
         options_complain(options, "body-memory", "is too small: 8/7 of max-body is the least",
                          errors);

@@ -22,12 +22,13 @@ struct config {
     uint32_t default_max_tokens; /* 0: none */
     const char *listen;
     const char *announce;
-    const char *policy;         /* a row of router/core/policy/policy.c */
-    const char *keys;           /* folder with CURVE keys, or "" */
-    const char *api_keys;       /* file, or "" */
-    const char *admin_keys;     /* file, or "" */
-    struct option_list origins; /* cors-origins */
-    struct option_list hosts;   /* allow-host */
+    const char *policy;                             /* a row of router/core/policy/policy.c */
+    const char *keys;                               /* folder with CURVE keys, or "" */
+    const char *api_keys;                           /* file, or "" */
+    const char *admin_keys;                         /* file, or "" */
+    const char *tls_cert, *tls_key, *tls_client_ca; /* files, or "" */
+    struct option_list origins;                     /* cors-origins */
+    struct option_list hosts;                       /* allow-host */
     uint32_t queue;
     uint32_t max_sequences;
     uint32_t local_prefill_tokens;

@@ -11,6 +11,7 @@
 #include "base/notify.h"
 #include "base/pool.h"
 #include "base/random.h"
+#include "base/tls.h"
 #include "model/model.h"
 #include "proto/keys.h"
 #include "router/api/json_tree.h"
@@ -22,6 +23,7 @@
 #include "router/core/router.h"
 #include "router/serve/api_keys.h"
 #include "router/serve/link.h"
+#include "router/serve/reload.h"
 #include "router/serve/routes.h"
 #include "router/serve/server.h"
 
@@ -144,6 +146,34 @@ static enum status open_workers(struct program *program, struct error *error) {
     return STATUS_OK;
 }
 
+/* What a client reads that speaks plain HTTP to a port of TLS. */
+#define HTTPS_WORDS                                                                                \
+    "{\"error\":{\"message\":\"This port speaks HTTPS: ask it with https://\","                    \
+    "\"type\":\"invalid_request_error\",\"param\":null,\"code\":null}}"
+
+static enum status open_tls(struct program *program, struct error *error) {
+    struct server *server = &program->server;
+    const struct config *config = &program->config;
+    char answer[512], shown[ERROR_TEXT_MAX + 64];
+    if (!config->tls_cert[0])
+        return STATUS_OK;
+    snprintf(answer, sizeof answer,
+             "HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\n"
+             "Content-Length: %zu\r\nConnection: close\r\n\r\n%s",
+             strlen(HTTPS_WORDS), HTTPS_WORDS);
+    const struct tls_server_config tls = {.cert = config->tls_cert,
+                                          .key = config->tls_key,
+                                          .client_ca = config->tls_client_ca,
+                                          .protocols = "http/1.1",
+                                          .plain_answer = answer,
+                                          .n_streams_max = config->max_connections};
+    TRY(tls_server_new(server->serving.loop, &tls, &server->tls, error));
+    if (tls_context_warning(server->tls)[0])
+        log_warn("clients may refuse the certificate", "reason=%s",
+                 log_text(shown, sizeof shown, tls_context_warning(server->tls)));
+    return STATUS_OK;
+}
+
 static enum status open_front(struct program *program, struct error *error) {
     struct server *server = &program->server;
     struct serving *serving = &server->serving;
@@ -156,6 +186,8 @@ static enum status open_front(struct program *program, struct error *error) {
     listener.idle_ns = config->idle_ns;
     listener.head_ns = config->head_ns;
     listener.stall_ns = config->stall_ns;
+    TRY(open_tls(program, error));
+    listener.tls = server->tls;
     if (metrics_new(1024, &server->metrics) != STATUS_OK ||
         meter_new(server->metrics, serving->model, &serving->meter) != STATUS_OK)
         return error_set(error, STATUS_NOMEM, "no memory for the metrics");
@@ -216,8 +248,9 @@ static void on_stop_signal(void *user, unsigned signal) {
 }
 
 static void on_hangup(void *user, unsigned signal) {
-    (void)user;
-    log_info("nothing is reloaded: restart to change the configuration", "signal=%u", signal);
+    struct program *program = user;
+    (void)signal;
+    reload_all(&program->server);
 }
 
 static enum status watch_signals(struct program *program, struct error *error) {
@@ -261,6 +294,7 @@ static void close_all(struct program *program) {
     pool_free(serving->pool);
     calls_free(serving->calls);
     listener_free(server->listener);
+    tls_context_free(server->tls);
     router_free(serving->core);
     link_free(server->link);
     meter_free(serving->meter);
@@ -283,8 +317,8 @@ static void tell_ready(const struct program *program) {
     if (colon)
         *colon = 0;
     bool is_any = host[0] == 0 || strcmp(host, "*") == 0;
-    snprintf(text, sizeof text, "READY=1\nLISTEN=%s:%u\n", is_any ? "0.0.0.0" : host,
-             (unsigned)listener_port(program->server.listener));
+    snprintf(text, sizeof text, "READY=1\nLISTEN=%s%s:%u\n", program->server.tls ? "https://" : "",
+             is_any ? "0.0.0.0" : host, (unsigned)listener_port(program->server.listener));
     notify_send(text);
 }
 
@@ -297,10 +331,11 @@ static int serve(struct program *program) {
         close_all(program);
         return exit_with(EXIT_CONFIG, error.text);
     }
-    log_info("router ready", "name=%s port=%u announce=%s model=%s pid=%d",
+    log_info("router ready", "name=%s port=%u tls=%s announce=%s model=%s pid=%d",
              log_text(shown[0], sizeof shown[0], server->name),
-             (unsigned)listener_port(server->listener), link_endpoint(server->link),
-             log_text(shown[1], sizeof shown[1], serving->model), (int)getpid());
+             (unsigned)listener_port(server->listener), server->tls ? "yes" : "no",
+             link_endpoint(server->link), log_text(shown[1], sizeof shown[1], serving->model),
+             (int)getpid());
     if (!server->keys && !server->guard.is_loopback)
         log_warn("no API keys: everybody who reaches this address can use the model",
                  "listen=%s option=--api-keys",

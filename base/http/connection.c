@@ -2,6 +2,7 @@
 
 #include "base/buf.h"
 #include "base/stream.h"
+#include "base/tls.h"
 
 #include <stdlib.h>
 
@@ -92,12 +93,20 @@ static enum status speak(struct connection *connection, const struct protocol *p
     return status;
 }
 
+static enum status open_stream(struct connection *connection, int fd) {
+    struct loop *loop = connection->host->loop;
+    struct tls_context *tls = connection->host->config.tls;
+    connection->opened_ns = loop_now_ns(loop);
+    return tls ? stream_new_tls(loop, fd, tls, &events, connection, &connection->stream)
+               : stream_new(loop, fd, &events, connection, &connection->stream);
+}
+
 enum status connection_open(struct connection *connection, struct connection_host *host,
                             const struct protocol *protocol, int fd) {
     connection->host = host;
     loop_kick_init(&connection->kick, on_kick, connection);
     TRY(speak(connection, protocol));
-    enum status status = stream_new(host->loop, fd, &events, connection, &connection->stream);
+    enum status status = open_stream(connection, fd);
     if (status != STATUS_OK)
         free_state(connection);
     return status;
@@ -139,6 +148,11 @@ void connection_check_time(struct connection *connection, uint64_t now_ns) {
         connection_passed(now_ns, stream_progress_ns(connection->stream), config->stall_ns)) {
         connection->host->counts.n_timeouts++;
         connection_close(connection);
+    } else if (config->tls && !stream_protocol(connection->stream)) {
+        if (connection_passed(now_ns, connection->opened_ns, config->head_ns)) {
+            connection->host->counts.n_timeouts++;
+            connection_close(connection);
+        }
     } else if (connection->end == CONNECTION_OPEN) {
         connection->protocol->check_time(connection, now_ns);
     } else if (!queued && (connection_passed(now_ns, connection->discarded_ns, config->linger_ns) ||

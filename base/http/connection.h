@@ -50,6 +50,7 @@ struct connection {
     struct loop_kick kick;
     enum connection_end end;
     size_t n_discarded; /* since it lingers */
+    uint64_t opened_ns;
     uint64_t lingers_ns;
     uint64_t discarded_ns; /* when the last of it came */
 };

@@ -14,6 +14,7 @@
 
 struct listener;
 struct loop;
+struct tls_context;
 
 struct listener_config {
     struct http1_limits limits;
@@ -32,6 +33,7 @@ struct listener_config {
     size_t output_bytes_max; /* queued for one streaming client: exchange_write() is busy then */
     size_t pipeline_bytes_max; /* sent ahead by one client before we stop reading */
     bool one_request;          /* each reply is its connection's last */
+    struct tls_context *tls;   /* borrowed for life; NULL: plain. Handshakes have head_ns */
 };
 
 extern const struct listener_config listener_config_default;
@@ -42,7 +44,7 @@ struct listener_counts {
     uint64_t n_accepted;
     uint64_t n_requests;
     uint64_t n_refused;  /* answered by the parser: 4xx and 5xx */
-    uint64_t n_timeouts; /* head, body, stalled output; idle ones are not counted */
+    uint64_t n_timeouts; /* handshake, head, body, stalled output; idle ones are not counted */
     uint64_t n_crowded;  /* refused because all bodies together are too large */
     uint64_t n_gone;     /* clients that left while a request was out */
     uint64_t n_http2;    /* prefaces answered by closing */

@@ -7,6 +7,7 @@
 #include "base/http/listener.h"
 #include "base/loop.h"
 #include "base/status.h"
+#include "base/tls.h"
 #include "router/core/stage.h"
 
 #include <stdbool.h>
@@ -54,6 +55,7 @@ struct meter_now {
     const struct router *core; /* its own and its workers' */
     uint32_t n_calls;
     struct listener_counts http;
+    struct tls_counts tls;
     size_t body_bytes;
     uint64_t n_handshakes_failed;
     struct loop_turn_max turn;

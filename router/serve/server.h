@@ -11,12 +11,14 @@ struct api_keys;
 struct link;
 struct listener;
 struct metrics;
+struct tls_context;
 
 struct server {
     struct serving serving;    /* what calls share */
     struct listener *listener; /* all borrowed: main.c owns them */
     struct link *link;
     struct api_keys *keys, *admin_keys; /* or NULL */
+    struct tls_context *tls;            /* or NULL: clients speak plain HTTP */
     struct guard guard;                 /* who may ask; before the listener runs */
     struct metrics *metrics;
     const char *name;  /* this router's */

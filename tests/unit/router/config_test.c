@@ -24,6 +24,9 @@ static const struct option_value values[] = {
     {"local-prefill-tokens", "43", "router"},
     {"keys", "/keys-47", "cluster"},
     {"api-keys", "/api-keys-53", "router"},
+    {"tls-cert", "/tls-cert-131", "router"},
+    {"tls-key", "/tls-key-137", "router"},
+    {"tls-client-ca", "/tls-client-ca-139", "router"},
     {"admin-keys", "/admin-keys-59", "router"},
     {"allow-host", "host-61,host-67", "router"},
     {"cors-origins", "http://a-71,http://b-73,http://c-79", "router"},
@@ -61,6 +64,9 @@ static void check_texts(const struct config *config) {
     ck_assert_str_eq(config->keys, "/keys-47");
     ck_assert_str_eq(config->api_keys, "/api-keys-53");
     ck_assert_str_eq(config->admin_keys, "/admin-keys-59");
+    ck_assert_str_eq(config->tls_cert, "/tls-cert-131");
+    ck_assert_str_eq(config->tls_key, "/tls-key-137");
+    ck_assert_str_eq(config->tls_client_ca, "/tls-client-ca-139");
     ck_assert_uint_eq(config->hosts.n, 2);
     ck_assert_str_eq(config->hosts.all[0], "host-61");
     ck_assert_str_eq(config->hosts.all[1], "host-67");
