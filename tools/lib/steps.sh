@@ -63,6 +63,7 @@ e2e far_test 900 cuda-emu cuda-emu
 sanitized() { step "$1/$2" 600 "TANDEM_BUILD=$1 TANDEM_TEST_MODEL='' $python tests/e2e/$2.py ${3:-}"; }
 sanitized dev api_test
 sanitized dev daemons_test
+sanitized dev tls_test
 sanitized dev tp_test
 sanitized dev failover_test "--kills 4 --stops 1"
 sanitized tsan failover_test "--kills 3 --stops 1"

@@ -1,0 +1,412 @@
+#!/usr/bin/env python3
+"""The router over TLS: clients of all kinds, certificates that change under streams, and strangers to TLS."""
+import contextlib
+import http.client
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+from cluster import BIN, Cluster, Skip, Tally, eventually, hash_answer
+
+
+class Certificates:
+    """A root, and what it signs, in a folder of its own."""
+
+    def __init__(self, folder):
+        self.folder = Path(folder)
+        self._openssl("req", "-x509", "-subj", "/CN=Test root", "-days", "2", *self._fresh("ca"), "-out", self.path("ca.crt"))
+
+    def path(self, name):
+        return str(self.folder / name)
+
+    def _openssl(self, *args):
+        subprocess.run(["openssl", *args], check=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def _fresh(self, name):
+        return ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", self.path(name + ".key"))
+
+    def sign(self, name, common_name="localhost", days=2):
+        """NAME.crt and NAME.key: signed by the root, for localhost and 127.0.0.1."""
+        names = self.path(name + ".ext")
+        Path(names).write_text("subjectAltName=DNS:localhost,IP:127.0.0.1\n")
+        self._openssl("req", "-subj", f"/CN={common_name}", *self._fresh(name), "-out", self.path(name + ".csr"))
+        self._openssl("x509", "-req", "-in", self.path(name + ".csr"), "-CA", self.path("ca.crt"), "-CAkey", self.path("ca.key"),
+                      "-CAcreateserial", "-days", str(days), "-extfile", names, "-out", self.path(name + ".crt"))
+        os.chmod(self.path(name + ".key"), 0o600)
+
+    def install(self, name):
+        """Puts a pair where the server reads it, as a tool that renews certificates does."""
+        for kind in ("crt", "key"):
+            shutil.copy(self.path(f"{name}.{kind}"), self.path(f"new.{kind}"))
+            os.chmod(self.path(f"new.{kind}"), 0o600)
+            os.rename(self.path(f"new.{kind}"), self.path(f"server.{kind}"))
+
+    def flags(self):
+        return ("--tls-cert", self.path("server.crt"), "--tls-key", self.path("server.key"))
+
+    def context(self, client=None):
+        context = ssl.create_default_context(cafile=self.path("ca.crt"))
+        if client:
+            context.load_cert_chain(self.path(client + ".crt"), self.path(client + ".key"))
+        return context
+
+
+class Secure(Cluster):
+    """A cluster behind https."""
+
+    def __init__(self, certificates, *args, **kwargs):
+        super().__init__(*certificates.flags(), *args, **kwargs)
+        self.certificates = certificates
+        self.context = certificates.context()
+
+    def request(self, method, path, body=None, context=None, timeout=60):
+        connection = http.client.HTTPSConnection("localhost", self.port, timeout=timeout, context=context or self.context)
+        connection.request(method, path, json.dumps(body) if body is not None else None, {"Content-Type": "application/json"})
+        with contextlib.closing(connection):
+            answer = connection.getresponse()
+            return answer.status, dict(answer.getheaders()), answer.read()
+
+    def complete(self, prompt, n, context=None):
+        status, _, body = self.request("POST", "/v1/completions", {"prompt": prompt, "max_tokens": n, "return_token_ids": True},
+                                       context)
+        assert status == 200, (status, body[:300])
+        return json.loads(body)["choices"][0]["token_ids"]
+
+    def status(self):
+        return json.loads(self.request("GET", "/admin/status")[2])
+
+    def router_pid(self):
+        return int(re.search(r'router ready"? .*pid=(\d+)', self.log_text()).group(1))
+
+    def raw(self):
+        return socket.create_connection(("127.0.0.1", self.port), timeout=30)
+
+    def shake(self, context=None):
+        return (context or self.context).wrap_socket(self.raw(), server_hostname="localhost")
+
+    def common_name(self):
+        with self.shake() as connection:
+            subject = dict(pair[0] for pair in connection.getpeercert()["subject"])
+            return subject["commonName"]
+
+    def serves(self):
+        assert self.complete([7, 8, 9], 5) == hash_answer([7, 8, 9], 5)
+
+
+def https_answers_as_http_does(cluster):
+    for n in (1, 50, 2000):
+        assert cluster.complete(list(range(n)), 20) == hash_answer(range(n), 20)
+    status, headers, _ = cluster.request("GET", "/health")
+    assert status == 200 and headers.get("x-request-id"), headers
+    big = [5] * 3000
+    assert cluster.complete(big, 400) == hash_answer(big, 400)
+    status, _, body = cluster.request("POST", "/tokenize", {"prompt": "word " * 25000})
+    assert status == 200 and json.loads(body)["count"] >= 25000, (status, body[:200])
+    return f"{len(body) >> 10} KiB of answer to 125 kB of question"
+
+
+def both_versions_and_no_older(cluster):
+    for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+        context = cluster.certificates.context()
+        context.minimum_version = context.maximum_version = version
+        assert cluster.complete([1], 3, context) == hash_answer([1], 3)
+    context = cluster.certificates.context()
+    context.set_ciphers("ALL:@SECLEVEL=0")
+    context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_1
+    try:
+        cluster.shake(context)
+    except ssl.SSLError as error:
+        assert "PROTOCOL_VERSION" in str(error).upper() or "UNSUPPORTED" in str(error).upper(), error
+    else:
+        raise AssertionError("TLS 1.1 is spoken")
+
+
+def openai_and_httpx(cluster):
+    try:
+        import openai
+    except ImportError:
+        raise Skip("the package openai is not installed") from None
+    http_client = openai.DefaultHttpxClient(verify=cluster.context)
+    client = openai.OpenAI(base_url=f"https://localhost:{cluster.port}/v1", api_key="none", http_client=http_client)
+    model = client.models.list().data[0].id
+    whole = client.completions.create(model=model, prompt="one two", max_tokens=12)
+    pieces = [c.choices[0].text for c in client.completions.create(model=model, prompt="one two", max_tokens=12, stream=True)
+              if c.choices]
+    assert "".join(pieces) == whole.choices[0].text, (pieces, whole)
+    answer = http_client.get(f"https://localhost:{cluster.port}/health")
+    assert answer.status_code == 200, answer
+    return f"openai {openai.__version__}"
+
+
+def curl(cluster):
+    url = f"https://localhost:{cluster.port}/health"
+    for args, want in ((["-k"], 0), (["--cacert", cluster.certificates.path("ca.crt")], 0), ([], 60)):
+        done = subprocess.run(["curl", "-sS", *args, url], capture_output=True, text=True, timeout=60)
+        assert done.returncode == want, (args, done)
+        assert want or "ok" in done.stdout, done
+
+
+def tools_speak_https(cluster):
+    ca = cluster.certificates.path("ca.crt")
+    local = f"https://localhost:{cluster.port}"
+    chat = [BIN / "tandem", "chat", "--max-tokens", "4"]
+    load = [BIN / "tandem-bench", "load", "--requests", "4", "--prompt-tokens", "8", "--max-tokens", "8"]
+    rows = (
+        ([*chat, "--server", local, "--ca", ca, "hello"], 0, ""),
+        ([*chat, "--server", local, "--insecure", "hello"], 0, ""),
+        ([*chat, "--server", local, "hello"], 1, "the certificate is refused: "),
+        ([*chat, "--server", f"http://localhost:{cluster.port}", "hello"], 1, "This port speaks HTTPS"),
+        ([*chat, "--server", local, "--ca", "/nonexistent", "hello"], 78, "/nonexistent: "),
+        ([BIN / "tandem", "status", "--server", local, "--ca", ca], 0, ""),
+        ([BIN / "tandem", "status", "--server", f"https://127.0.0.1:{cluster.port}", "--ca", ca], 0, ""),
+        ([BIN / "tandem", "status", "--server", local], 1, "the certificate is refused: "),
+        ([*load, "--target", local, "--ca", ca], 0, ""),
+        ([*load, "--target", local], 1, "the certificate is refused: "),
+    )
+    for command, code, words in rows:
+        done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=120)
+        assert done.returncode == code and words in done.stderr, (command[1:], done)
+
+
+def certificates_change_under_streams(cluster):
+    certificates = cluster.certificates
+    answers, n = {}, 300
+
+    def ask(i):
+        answers[i] = cluster.complete([i, i + 1], n)
+    assert cluster.common_name() == "first"
+    threads = [threading.Thread(target=ask, args=(i,)) for i in range(8)]
+    with cluster.shake() as kept:  # idle meanwhile
+        for thread in threads:
+            thread.start()
+        certificates.install("second")
+        os.kill(cluster.router_pid(), signal.SIGHUP)
+        eventually(lambda: cluster.common_name() == "second", 20, "the new certificate is shown")
+        Path(certificates.path("server.key")).write_text("nothing\n")
+        os.kill(cluster.router_pid(), signal.SIGHUP)
+        eventually(lambda: "not reloaded" in cluster.log_text(), 20, "the warning")
+        told = [line for line in cluster.log_text().splitlines() if "not reloaded" in line]
+        assert len(told) == 1 and "level=warn" in told[0] and "server.key" in told[0], told
+        assert cluster.common_name() == "second"
+        for thread in threads:
+            thread.join()
+        kept.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert kept.recv(4096).startswith(b"HTTP/1.1 200 ")
+    for i in range(8):
+        assert answers[i] == hash_answer([i, i + 1], n), i
+    certificates.install("first")
+
+
+def clients_show_certificates(certificates):
+    with tempfile.TemporaryDirectory() as folder:
+        other = Certificates(folder)
+        other.sign("stranger")
+        with Secure(certificates, "--mixed", 1, "--tls-client-ca", certificates.path("ca.crt")) as cluster:
+            known = certificates.context("client")
+            # `tandem up` has no certificate: it cannot ask whether the router has met its worker.
+            eventually(lambda: cluster.request("GET", "/readyz", context=known)[0] == 200, 30, "the router meets its worker")
+            assert cluster.complete([3], 4, known) == hash_answer([3], 4)
+            stranger = certificates.context()
+            stranger.load_cert_chain(other.path("stranger.crt"), other.path("stranger.key"))
+            for context in (None, stranger):
+                try:
+                    cluster.request("GET", "/health", context=context)
+                except (ssl.SSLError, ConnectionError):
+                    continue
+                raise AssertionError("served without a certificate of its authority")
+            metrics = cluster.request("GET", "/metrics", context=known)[2].decode()
+            failed = re.search(r'tandem_tls_handshakes_total\{.*outcome="failed".*\} (\d+)', metrics)
+            assert failed and int(failed.group(1)) >= 2, metrics[:300]
+
+
+def bad_files_end_the_start(certificates):
+    path = certificates.path
+    shutil.copy(path("first.key"), path("open.key"))
+    os.chmod(path("open.key"), 0o644)
+    certificates.sign("late", days=-1)
+    rows = (
+        (["--tls-cert", path("first.crt")], "--tls-key: is needed with tls-cert"),
+        (["--tls-key", path("first.key")], "--tls-cert: is needed with tls-key"),
+        (["--tls-client-ca", path("ca.crt")], "--tls-client-ca: needs tls-cert and tls-key"),
+        (["--tls-cert", path("none"), "--tls-key", path("first.key")], "none: cannot open it"),
+        (["--tls-cert", path("first.crt"), "--tls-key", path("second.key")], "second.key: not the key of the certificate in"),
+        (["--tls-cert", path("first.crt"), "--tls-key", path("open.key")], "open.key: others can read it (mode 644)"),
+        (["--tls-cert", path("first.key"), "--tls-key", path("first.key")], "first.key: no PEM certificate in it"),
+    )
+    for flags, words in rows:
+        done = subprocess.run([str(BIN / "tandem-router"), "--model", "hash", "--listen", "127.0.0.1:0", "--announce",
+                               f"ipc://{path('announce')}", *flags], capture_output=True, text=True, timeout=60)
+        errors = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+        assert done.returncode == 78 and len(errors) == 1 and words in errors[0], (flags, done)
+
+
+def expired_is_a_warning(certificates):
+    certificates.install("late")
+    with Secure(certificates, "--mixed", 1) as cluster:
+        told = [line for line in cluster.log_text().splitlines() if "clients may refuse the certificate" in line]
+        assert len(told) == 1 and "level=warn" in told[0] and "expired on" in told[0], told
+    certificates.install("first")
+
+
+# --- strangers --------------------------------------------------------------------------------
+
+
+def rest_of(connection, seconds=20):
+    """All bytes until the server ends the connection, and how it did."""
+    connection.settimeout(seconds)
+    received = b""
+    try:
+        while piece := connection.recv(65536):
+            received += piece
+    except ConnectionResetError:
+        return received, "reset"
+    return received, "closed"
+
+
+def plain_http_is_told(cluster):
+    for line in (b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n",
+                 b"POST /v1/completions HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{}"):
+        with cluster.raw() as connection:
+            connection.sendall(line)
+            answer, _ = rest_of(connection)
+        assert answer.startswith(b"HTTP/1.1 400 ") and b"This port speaks HTTPS" in answer, answer
+
+
+def garbage_is_closed(cluster):
+    for junk in (b"\x00" * 64, b"SSH-2.0-OpenSSH_9.2\r\n", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+                 b"\x16\x03\x01\xff\xff" + b"x" * 2000,
+                 b"\x80\x2e\x01\x03\x01" + b"y" * 60, os.urandom(500)):
+        with cluster.raw() as connection:
+            connection.sendall(junk)
+            connection.shutdown(socket.SHUT_WR)
+            answer, _ = rest_of(connection)
+        # At most an alert (type 21).
+        assert answer == b"" or answer[0] == 21, (junk[:20], answer)
+
+
+def hello():
+    """The first bytes of a client."""
+    sent, received = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = ssl.create_default_context().wrap_bio(received, sent, server_hostname="localhost")
+    with contextlib.suppress(ssl.SSLWantReadError):
+        client.do_handshake()
+    return sent.read()
+
+
+def slow_handshakes_end(cluster, head_s):
+    whole = hello()
+    connections = []
+    for n in (0, 1, 5, len(whole) // 2, len(whole) - 1, len(whole)):
+        connection = cluster.raw()
+        connection.sendall(whole[:n])
+        connections.append(connection)
+    began = time.monotonic()
+    for connection in connections:
+        with connection:
+            rest_of(connection)  # or it fails
+    took = time.monotonic() - began
+    assert took > head_s / 2, took
+    return f"after {took:.1f} s"
+
+
+def half_handshakes_hold_nobody(cluster):
+    whole = hello()
+    crowd = [cluster.raw() for _ in range(200)]
+    for connection in crowd:
+        connection.sendall(whole[:len(whole) // 2])
+    cluster.serves()
+    for connection in crowd:  # all of them want a signature now
+        with contextlib.suppress(OSError):
+            connection.sendall(whole[len(whole) // 2:])
+    cluster.serves()
+    for connection in crowd:
+        connection.close()
+
+
+def half_closed_client_is_gone(cluster):
+    """close_notify behind a request: nobody waits for the answer, so it is not computed."""
+    body = json.dumps({"prompt": [1], "max_tokens": 30000, "ignore_eos": True, "stream": True})
+    connection = cluster.shake()
+    connection.sendall(f"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
+    assert connection.recv(100).startswith(b"HTTP/1.1 200 ")
+    with contextlib.suppress(OSError):
+        connection.unwrap()
+    cluster.quiet()
+    connection.close()
+
+
+def truncated_connection_is_gone(cluster):
+    """The socket ends without close_notify, in mid-stream and in the middle of a record."""
+    body = json.dumps({"prompt": [1], "max_tokens": 30000, "ignore_eos": True, "stream": True})
+    head = f"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n"
+    for torn in (False, True):
+        sent, received = ssl.MemoryBIO(), ssl.MemoryBIO()
+        client = cluster.context.wrap_bio(received, sent, server_hostname="localhost")
+        with cluster.raw() as connection:
+            while True:
+                try:
+                    client.do_handshake()
+                    break
+                except ssl.SSLWantReadError:
+                    connection.sendall(sent.read())
+                    received.write(connection.recv(65536))
+            client.write((head + body).encode())
+            record = sent.read()
+            connection.sendall(record[:-7] if torn else record)
+            if not torn:
+                assert connection.recv(100)
+        cluster.quiet()
+
+
+def forged_records_end_the_connection(cluster):
+    with cluster.shake() as connection:
+        connection.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert connection.recv(4096).startswith(b"HTTP/1.1 200 ")
+        os.write(connection.fileno(), b"\x17\x03\x03\x00\x20" + b"z" * 32)
+        try:
+            connection.recv(100)
+        except ssl.SSLError as error:
+            assert "BAD_RECORD_MAC" in str(error).upper(), error
+        else:
+            raise AssertionError("a forged record is taken")
+
+
+def renegotiation_is_refused(cluster):
+    done = subprocess.run(["openssl", "s_client", "-connect", f"127.0.0.1:{cluster.port}", "-tls1_2", "-CAfile",
+                           cluster.certificates.path("ca.crt")], input="R\n", capture_output=True, text=True, timeout=60)
+    assert "no renegotiation" in done.stderr and done.returncode != 0, done
+
+
+def main():
+    tally = Tally()
+    with tempfile.TemporaryDirectory() as folder:
+        certificates = Certificates(folder)
+        for name in ("first", "second", "client"):
+            certificates.sign(name, name)
+        certificates.install("first")
+        tally.run("bad_files_end_the_start", bad_files_end_the_start, certificates)
+        with Secure(certificates, "--mixed", 1, "--head-timeout", "2s") as cluster:
+            for check in (https_answers_as_http_does, both_versions_and_no_older, openai_and_httpx, curl, tools_speak_https,
+                          certificates_change_under_streams, plain_http_is_told, garbage_is_closed, half_handshakes_hold_nobody,
+                          half_closed_client_is_gone, truncated_connection_is_gone, forged_records_end_the_connection,
+                          renegotiation_is_refused):
+                tally.run(check.__name__, check, cluster)
+            tally.run("slow_handshakes_end", slow_handshakes_end, cluster, 2)
+            tally.run("serves_after_all_that", cluster.serves)
+        tally.run("clients_show_certificates", clients_show_certificates, certificates)
+        tally.run("expired_is_a_warning", expired_is_a_warning, certificates)
+    return tally.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
