@@ -18,8 +18,8 @@
 #pragma once
 
 #include "base/error.h"
-#include "base/interval.h"
 #include "base/status.h"
+#include "kernels/sampling.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -170,43 +170,6 @@ enum epilogue {
     EPILOGUE_NONE,     /* out (T, n) = y */
     EPILOGUE_ADD,      /* out (T, n) += y: the residual stream */
     EPILOGUE_SILU_MUL, /* rows of W alternate gate, up: out (T, n / 2) = silu(y[2i]) * y[2i + 1] */
-};
-
-#define SAMPLE_TOP_MAX 20 /* logprobs of the best tokens beside the sampled one */
-
-/* How one row's next token is chosen. Bias, penalties and bans come as edits of logits. */
-struct sample_params {
-    float temperature; /* 0: greedy (the lowest id among equals) */
-    float top_p;       /* 1: off */
-    float min_p;       /* 0: off */
-    uint32_t top_k;    /* 0: off */
-    float uniform;     /* in [0, 1): drawn by the caller from (seed, choice, position) */
-    float presence;    /* subtracted from tokens generated so far */
-    float frequency;   /* subtracted per occurrence among the generated */
-    float repetition;  /* 1: off; divides positive, multiplies negative logits of seen tokens */
-    uint32_t n_seen;   /* length of the two arrays below */
-    const uint32_t *seen_ids;    /* borrowed: distinct ids in prompt or output */
-    const uint32_t *seen_counts; /* borrowed: occurrences in the output (0: in the prompt only) */
-    uint32_t n_bias;
-    const uint32_t *bias_ids;    /* borrowed, distinct */
-    const float *bias;           /* borrowed: added to the logit; -INFINITY bans the token */
-    uint32_t n_allowed;          /* 0: all; else only these may be chosen */
-    const uint32_t *allowed_ids; /* borrowed, distinct */
-    uint32_t n_barred;           /* ids that are never chosen and never among the best, whatever */
-    const struct interval *barred; /* the above says; borrowed, ascending, below n_vocab */
-    uint32_t n_top;                /* logprobs wanted: best n_top tokens, 0..SAMPLE_TOP_MAX */
-    bool want_logprob;
-};
-
-/* Logprobs are the log-softmax of the model's own logits, before everything above: barred ids count
- * in it. */
-struct sample_result {
-    uint32_t id;
-    float logprob;                    /* of id */
-    uint32_t n_top;                   /* n_top of the params, or as many as have a probability */
-    uint32_t top_ids[SAMPLE_TOP_MAX]; /* best first, lower id first among equals */
-    float top_logprobs[SAMPLE_TOP_MAX];
-    bool valid; /* false: the row held NaN or had no token left to choose */
 };
 
 struct kernels_ctx;

@@ -1,11 +1,51 @@
-/* kernels/sampling.h: what all backends share when they choose tokens: the constants of the order of
- * sums, and the edits of logits that touch a few ids only. Pure. */
+/* kernels/sampling.h: how a row's next token is chosen: the parameters, the result, and what all
+ * backends share: the constants of the order of sums, the edits of logits that touch a few ids only,
+ * and the rule which tokens are kept. Pure. */
 #pragma once
 
+#include "base/interval.h"
 #include "kernels/half.h"
-#include "kernels/kernels.h"
 
 #include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define SAMPLE_TOP_MAX 20 /* logprobs of the best tokens beside the sampled one */
+
+/* How one row's next token is chosen. Bias, penalties and bans come as edits of logits. */
+struct sample_params {
+    float temperature; /* 0: greedy (the lowest id among equals) */
+    float top_p;       /* 1: off */
+    float min_p;       /* 0: off */
+    uint32_t top_k;    /* 0: off */
+    float uniform;     /* in [0, 1): drawn by the caller from (seed, choice, position) */
+    float presence;    /* subtracted from tokens generated so far */
+    float frequency;   /* subtracted per occurrence among the generated */
+    float repetition;  /* 1: off; divides positive, multiplies negative logits of seen tokens */
+    uint32_t n_seen;   /* length of the two arrays below */
+    const uint32_t *seen_ids;    /* borrowed: distinct ids in prompt or output */
+    const uint32_t *seen_counts; /* borrowed: occurrences in the output (0: in the prompt only) */
+    uint32_t n_bias;
+    const uint32_t *bias_ids;    /* borrowed, distinct */
+    const float *bias;           /* borrowed: added to the logit; -INFINITY bans the token */
+    uint32_t n_allowed;          /* 0: all; else only these may be chosen */
+    const uint32_t *allowed_ids; /* borrowed, distinct */
+    uint32_t n_barred;           /* ids that are never chosen and never among the best, whatever */
+    const struct interval *barred; /* the above says; borrowed, ascending, below n_vocab */
+    uint32_t n_top;                /* logprobs wanted: best n_top tokens, 0..SAMPLE_TOP_MAX */
+    bool want_logprob;
+};
+
+/* Logprobs are the log-softmax of the model's own logits, before everything above: barred ids count
+ * in it. */
+struct sample_result {
+    uint32_t id;
+    float logprob;                    /* of id */
+    uint32_t n_top;                   /* n_top of the params, or as many as have a probability */
+    uint32_t top_ids[SAMPLE_TOP_MAX]; /* best first, lower id first among equals */
+    float top_logprobs[SAMPLE_TOP_MAX];
+    bool valid; /* false: the row held NaN or had no token left to choose */
+};
 
 #define SAMPLING_BLOCK  256   /* ids summed together; blocks' sums are added in order */
 #define SAMPLING_GREEDY 1e-5f /* temperatures below are greedy: their weights are 0 and 1 anyway */
@@ -13,6 +53,20 @@
 /* Is the choice among the best few rather than in order of id? */
 EVERYWHERE bool sampling_is_filtered(const struct sample_params *params) {
     return params->top_k != 0 || params->top_p < 1.0f || params->min_p > 0.0f;
+}
+
+/* Is the next best token kept, whose weight is p times the best's? Of those before it n were kept,
+ * with the sum `mass`; total: the sum of all, or of the best top_k. */
+static inline bool sampling_keeps(const struct sample_params *params, uint32_t n, double mass,
+                                  double total, float p) {
+    if (n == 0)
+        return true;
+    return p >= params->min_p && !(params->top_p < 1.0f && mass >= (double)params->top_p * total);
+}
+
+/* Do the ids that were seen matter? Their arrays may be empty otherwise. */
+static inline bool sampling_wants_seen(const struct sample_params *params) {
+    return params->presence != 0.0f || params->frequency != 0.0f || params->repetition != 1.0f;
 }
 
 /* Does anything change the logits before the choice? */

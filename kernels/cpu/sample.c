@@ -191,7 +191,7 @@ static float threshold_of(const struct path *path, struct sampler *sampler, uint
 struct kept {
     uint32_t count; /* candidates kept, at the end of the array, best last */
     double mass;
-    bool ended; /* by a rule, not because the list was over */
+    bool ended; /* by the rule, not because the list was over */
 };
 
 static struct kept keep(struct candidate *candidates, uint32_t n_list, uint32_t n_most, bool popped,
@@ -205,7 +205,7 @@ static struct kept keep(struct candidate *candidates, uint32_t n_list, uint32_t 
     while (kept.count < n_most) {
         uint32_t left = n_list - kept.count;
         float p = (popped ? candidates[left - 1] : candidates[0]).p;
-        if (kept.count > 0 && p < params->min_p) {
+        if (!sampling_keeps(params, kept.count, kept.mass, total, p)) {
             kept.ended = true;
             break;
         }
@@ -213,10 +213,6 @@ static struct kept keep(struct candidate *candidates, uint32_t n_list, uint32_t 
             heap_pop(candidates, left);
         kept.mass += (double)p;
         kept.count++;
-        if (params->top_p < 1.0f && kept.mass >= (double)params->top_p * total) {
-            kept.ended = true;
-            break;
-        }
     }
     return kept;
 }

@@ -103,13 +103,9 @@ static uint32_t draw_filtered(struct kernels_ctx *ctx, const float *p, uint32_t 
     }
     double mass = 0.0;
     uint32_t kept = 0;
-    while (kept < count && ctx->candidates[kept].p > 0.0f) {
-        if (kept > 0 && ctx->candidates[kept].p < params->min_p)
-            break;
+    while (kept < count && ctx->candidates[kept].p > 0.0f &&
+           sampling_keeps(params, kept, mass, total, ctx->candidates[kept].p))
         mass += (double)ctx->candidates[kept++].p;
-        if (params->top_p < 1.0f && mass >= (double)params->top_p * total)
-            break;
-    }
     double target = (double)params->uniform * mass;
     double sum = 0.0;
     for (uint32_t i = 0; i < kept; i++) {

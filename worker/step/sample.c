@@ -149,14 +149,12 @@ void sample_prepare(struct sample *sample, uint32_t row, uint32_t slot,
     ASSERT(row < sample->options.max_seqs && slot < sample->options.max_slots);
     uint32_t index = view->n_tokens - view->n_prompt; /* of the new token in the whole answer */
     *params = (struct sample_params){
-        .temperature = sampling->temperature,
-        .top_p = sampling->top_p,
-        .min_p = sampling->min_p,
-        .top_k = sampling->top_k,
+#define FLOAT(name) .name = sampling->name,
+#define U32(name)   .name = sampling->name,
+#include "proto/sampling.def"
+#undef FLOAT
+#undef U32
         .uniform = random_unit(random_at(sampling->seed, sampling->choice, index)),
-        .presence = sampling->presence,
-        .frequency = sampling->frequency,
-        .repetition = sampling->repetition,
         .n_bias = sampling->n_bias,
         .bias_ids = sampling->bias_ids,
         .bias = sampling->bias,
@@ -167,7 +165,7 @@ void sample_prepare(struct sample *sample, uint32_t row, uint32_t slot,
         .n_top = sampling->want_logprobs ? sampling->n_top : 0,
         .want_logprob = sampling->want_logprobs,
     };
-    if (sampling->presence != 0 || sampling->frequency != 0 || sampling->repetition != 1) {
+    if (sampling_wants_seen(params)) {
         struct seen *seen = &sample->seen[slot];
         seen_follow(sample, seen, view);
         params->n_seen = seen->n;

@@ -133,6 +133,25 @@ START_TEST(greedy_takes_the_lowest_id_among_equals) {
 }
 END_TEST
 
+/* Four tokens that weigh the same: sums and bounds are met exactly. */
+START_TEST(a_token_at_a_bound_is_kept_and_none_behind_it) {
+    float logits[VOCAB];
+    for (int i = 0; i < VOCAB; i++)
+        logits[i] = i < 4 ? 50.0f : -50.0f;
+    struct sample_params params = plain();
+    params.uniform = 0.999f;
+    params.min_p = 1.0f; /* as likely as the best is likely enough */
+    ck_assert_uint_eq(sample_one(logits, &params).id, 3);
+    params.top_p = 0.5f; /* two reach it */
+    ck_assert_uint_eq(sample_one(logits, &params).id, 1);
+    params.top_k = 2;
+    ck_assert_uint_eq(sample_one(logits, &params).id, 0);
+    params.top_p = 1.0f;
+    params.min_p = 2.0f; /* the best is always kept */
+    ck_assert_uint_eq(sample_one(logits, &params).id, 0);
+}
+END_TEST
+
 START_TEST(penalties_bias_and_bans_edit_the_logits) {
     float logits[VOCAB] = {0};
     const uint32_t seen[] = {10, 20, 30, 40};
@@ -303,6 +322,7 @@ END_TEST
 void suite_add(TCase *tests) {
     tcase_add_loop_test(tests, draws_have_the_probabilities_of_a_naive_sampler, 0, 7);
     tcase_add_test(tests, greedy_takes_the_lowest_id_among_equals);
+    tcase_add_test(tests, a_token_at_a_bound_is_kept_and_none_behind_it);
     tcase_add_test(tests, penalties_bias_and_bans_edit_the_logits);
     tcase_add_test(tests, only_allowed_tokens_are_chosen);
     tcase_add_test(tests, logprobs_are_of_the_models_own_logits);

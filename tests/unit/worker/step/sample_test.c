@@ -57,6 +57,32 @@ START_TEST(the_number_drawn_depends_on_seed_choice_and_index_alone) {
 }
 END_TEST
 
+START_TEST(every_number_of_a_request_reaches_the_kernels) {
+    struct sample sample;
+    struct sampling sampling;
+    uint32_t ids[8] = {0};
+    uint32_t n = 0;
+    open_sample(&sample);
+    sampling_init(&sampling);
+#define FLOAT(name) sampling.name = 0.5f + (float)n++;
+#define U32(name)   sampling.name = 5 + n++;
+#include "proto/sampling.def"
+#undef FLOAT
+#undef U32
+    ck_assert_uint_ge(n, 7);
+    struct sequence_view view = {
+        .ids = ids, .n_tokens = 8, .n_prompt = 4, .sampling = &sampling, .serial = 1};
+    sample_prepare(&sample, 0, 0, &view);
+    n = 0;
+#define FLOAT(name) ck_assert(sample.params[0].name == 0.5f + (float)n++);
+#define U32(name)   ck_assert_uint_eq(sample.params[0].name, 5 + n++);
+#include "proto/sampling.def"
+#undef FLOAT
+#undef U32
+    sample_fini(&sample);
+}
+END_TEST
+
 static uint32_t count_of(const struct sample_params *params, uint32_t id, bool *seen) {
     *seen = false;
     for (uint32_t i = 0; i < params->n_seen; i++) {
@@ -253,6 +279,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, the_number_drawn_depends_on_seed_choice_and_index_alone);
     tcase_add_test(tests,
                    penalties_count_the_output_and_know_the_prompt_as_sequences_grow_and_change);
+    tcase_add_test(tests, every_number_of_a_request_reaches_the_kernels);
     tcase_add_test(tests, ends_are_banned_until_they_may_come_whatever_the_client_wants);
     tcase_add_test(tests, the_best_are_listed_for_those_who_want_logprobs_alone);
     tcase_add_test(tests, every_row_has_the_barred_ids_of_the_model);
