@@ -1,3 +1,4 @@
+#include "model/generation.h"
 #include "router/api/dialect.h"
 #include "tests/support/suite.h"
 
@@ -497,11 +498,39 @@ START_TEST(whole_numbers_are_taken_from_bound_to_bound) {
 }
 END_TEST
 
+START_TEST(a_models_defaults_hold_where_a_request_is_silent) {
+    static const struct generation generation = {.has = {true, true, true, true, true},
+                                                 .value = {[GENERATION_TEMPERATURE] = 0.5,
+                                                           [GENERATION_TOP_P] = 0.75,
+                                                           [GENERATION_TOP_K] = 20,
+                                                           [GENERATION_MIN_P] = 0.25,
+                                                           [GENERATION_REPETITION] = 1.5}};
+    struct ask_limits own = limits;
+    own.generation = &generation;
+    static const char *const bodies[] = {
+        "{\"prompt\":\"a\"}", "{\"prompt\":\"a\",\"top_k\":null,\"top_p\":null}",
+        "{\"prompt\":\"a\",\"top_k\":7,\"top_p\":0.5,\"min_p\":0}"};
+    for (int i = 0; i < 3; i++) {
+        struct ask ask;
+        struct api_error error = {0};
+        const struct sampling *got = &ask.sampling;
+        ask_init(&ask);
+        const struct span body = {bodies[i], strlen(bodies[i])};
+        ck_assert_int_eq(dialect_completions.parse(&body, &own, &ask, &error), STATUS_OK);
+        ck_assert(got->temperature == 0.5f && got->repetition == 1.5f);
+        ck_assert(got->top_p == (i < 2 ? 0.75f : 0.5f) && got->min_p == (i < 2 ? 0.25f : 0.0f));
+        ck_assert_uint_eq(got->top_k, i < 2 ? 20 : 7);
+        ask_fini(&ask);
+    }
+}
+END_TEST
+
 void suite_add(TCase *tests) {
     tcase_add_test(tests, each_shared_field_refuses_what_it_cannot_be);
     tcase_add_test(tests, a_known_field_that_is_not_served_is_named);
     tcase_add_test(tests, null_is_absent_and_neutral_values_ask_for_nothing);
     tcase_add_test(tests, values_arrive_where_they_belong);
+    tcase_add_test(tests, a_models_defaults_hold_where_a_request_is_silent);
     tcase_add_test(tests, bounds_of_the_model_hold);
     tcase_add_test(tests, ids_without_text_are_no_answer_but_may_be_in_prompts);
     tcase_add_test(tests, completions_take_all_four_prompt_forms);
