@@ -8,6 +8,10 @@
  * A product of scales has at most 19 bits, so float32 keeps it exactly. */
 #include "kernels/quant/quant.h"
 
+extern const struct quant_format quant_q4_k;
+extern const struct quant_format quant_q5_k;
+extern const struct quant_format quant_q6_k;
+
 #define BLOCK 256
 
 /* Scale and minimum of group g: 6 bits each; the upper two bits of the last four stand above the

@@ -2,6 +2,9 @@
  * nibble and element b + 16 in its high one. Q4_0: w = d (q - 8). Q4_1: w = d q + m. */
 #include "kernels/quant/quant.h"
 
+extern const struct quant_format quant_q4_0;
+extern const struct quant_format quant_q4_1;
+
 static void unpack_nibbles(const uint8_t *bytes, int8_t q[GROUP]) {
     for (int i = 0; i < GROUP / 2; i++) {
         q[i] = (int8_t)(bytes[i] & 15);

@@ -2,6 +2,9 @@
  * is the fifth bit of element i. Q5_0: w = d (q - 16). Q5_1: w = d q + m. */
 #include "kernels/quant/quant.h"
 
+extern const struct quant_format quant_q5_0;
+extern const struct quant_format quant_q5_1;
+
 static void unpack_fives(const uint8_t *high, const uint8_t *nibbles, int offset, int8_t q[GROUP]) {
     uint32_t bits = quant_u32(high);
     for (int i = 0; i < GROUP / 2; i++) {

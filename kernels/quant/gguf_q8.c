@@ -1,6 +1,8 @@
 /* kernels/quant/gguf_q8.c: GGUF's Q8_0: a binary16 scale and 32 signed bytes, w = d q. */
 #include "kernels/quant/quant.h"
 
+extern const struct quant_format quant_q8_0;
+
 static void unpack_q8_0(const struct weight_tensor *tensor, uint32_t row, uint32_t begin,
                         const uint32_t *inputs, struct quant_group *group) {
     (void)inputs;

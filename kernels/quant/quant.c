@@ -4,6 +4,23 @@
 
 #include <string.h>
 
+extern const struct quant_format quant_f32;
+extern const struct quant_format quant_f16;
+extern const struct quant_format quant_bf16;
+extern const struct quant_format quant_q4_0;
+extern const struct quant_format quant_q4_1;
+extern const struct quant_format quant_q5_0;
+extern const struct quant_format quant_q5_1;
+extern const struct quant_format quant_q8_0;
+extern const struct quant_format quant_q4_k;
+extern const struct quant_format quant_q5_k;
+extern const struct quant_format quant_q6_k;
+extern const struct quant_format quant_awq;
+extern const struct quant_format quant_gptq4;
+extern const struct quant_format quant_gptq4_v2;
+extern const struct quant_format quant_gptq8;
+extern const struct quant_format quant_gptq8_v2;
+
 const struct quant_format *const quant_table[] = {
     &quant_f32,   &quant_f16,      &quant_bf16,  &quant_q4_0,     &quant_q4_1, &quant_q5_0,
     &quant_q5_1,  &quant_q8_0,     &quant_q4_k,  &quant_q5_k,     &quant_q6_k, &quant_awq,

@@ -118,20 +118,3 @@ static inline const uint8_t *quant_block(const struct quant_format *format,
     size_t per_row = tensor->k / format->block;
     return (const uint8_t *)tensor->values + (row * per_row + index) * format->block_bytes;
 }
-
-extern const struct quant_format quant_f32;
-extern const struct quant_format quant_f16;
-extern const struct quant_format quant_bf16;
-extern const struct quant_format quant_q4_0;
-extern const struct quant_format quant_q4_1;
-extern const struct quant_format quant_q5_0;
-extern const struct quant_format quant_q5_1;
-extern const struct quant_format quant_q8_0;
-extern const struct quant_format quant_q4_k;
-extern const struct quant_format quant_q5_k;
-extern const struct quant_format quant_q6_k;
-extern const struct quant_format quant_awq;
-extern const struct quant_format quant_gptq4;
-extern const struct quant_format quant_gptq4_v2;
-extern const struct quant_format quant_gptq8;
-extern const struct quant_format quant_gptq8_v2;

@@ -5,6 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
+extern const struct dialect dialect_models, dialect_model, dialect_tokenizer_info, dialect_health,
+    dialect_livez, dialect_readyz, dialect_version, dialect_metrics, dialect_status,
+    dialect_requests, dialect_drain, dialect_resume;
+
 /* What is served. The order is that of the documentation. */
 static const struct dialect *const table[] = {
     &dialect_chat,           &dialect_completions,

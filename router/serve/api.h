@@ -5,11 +5,6 @@
 
 #include <stdbool.h>
 
-/* Those that are not model's words; router/api/dialect.h has the others. */
-extern const struct dialect dialect_models, dialect_model, dialect_tokenizer_info, dialect_health,
-    dialect_livez, dialect_readyz, dialect_version, dialect_metrics, dialect_status,
-    dialect_requests, dialect_drain, dialect_resume;
-
 /* The n-th dialect, or NULL past the last. */
 const struct dialect *api_dialect(unsigned n);
 

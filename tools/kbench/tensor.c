@@ -28,7 +28,7 @@ static void set_scales(struct random *random, const struct quant_format *format,
     else if (format->packed == WEIGHT_BF16)
         memcpy(at, &(uint16_t){float_to_bf16(value)}, 2);
     else
-        put_half(at + (format == &quant_q6_k ? 208 : 0), value);
+        put_half(at + (strcmp(format->name, "q6_k") == 0 ? 208 : 0), value);
     if (format->has_min)
         put_half(at + 2, value * -7.5f);
 }

@@ -8,6 +8,13 @@
 
 #if defined(__x86_64__)
 #include <immintrin.h>
+
+extern const struct quant_format quant_f32;
+extern const struct quant_format quant_f16;
+extern const struct quant_format quant_bf16;
+extern const struct quant_format quant_q4_0;
+extern const struct quant_format quant_q4_1;
+extern const struct quant_format quant_q8_0;
 #endif
 
 const char *const suite_name = "kernels_quant";

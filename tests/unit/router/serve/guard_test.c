@@ -10,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+extern const struct dialect dialect_models, dialect_health, dialect_status, dialect_drain;
+
 const char *const suite_name = "router_guard";
 const double suite_timeout_s = 60;
 
