@@ -54,10 +54,15 @@ done
 
 step gpu/sass 600 "$python tests/gpu/sass.py"
 
-# Whole models on the CUDA kernels, emulated. What sanitizers say of the kernels, the suites of the dev build say; of the workers,
-# far_test.py on the backend far.
-build emu --target tandem tandem-router tandem-worker
-e2e far_test 900 cuda-emu cuda-emu
+# What is done on a machine with a GPU, on the emulated one: bits of real shapes, whole models. Not under sanitizers: what they
+# say of the kernels, the suites of the dev build say; of the workers, far_test.py on the backend far.
+watched=$(printf 'conform_kernels%s_watched ' "" _weight _attend _sample _moe)
+# shellcheck disable=SC2046,SC2086 # names, separated by blanks
+build emu --target tandem tandem-router tandem-worker gpu_bits test_conform_family $(printf 'test_%s ' $watched)
+step gpu/rehearse 600 "tests/gpu/run --rehearse --out '$out/gpu'"
+for name in $watched conform_family; do
+    beside "emu/$name" 900 "TANDEM_SUBJECT=cuda-emu ctest --preset emu --no-tests=error -R '^$name\$' -V"
+done
 
 # The daemons themselves under sanitizers: any report of any child is a failure (tests/e2e/sanitizers.py).
 sanitized() { step "$1/$2" 600 "TANDEM_BUILD=$1 TANDEM_TEST_MODEL='' $python tests/e2e/$2.py ${3:-}"; }
