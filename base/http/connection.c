@@ -135,29 +135,24 @@ bool connection_is_idle(const struct connection *connection) {
            connection->protocol->is_idle(connection);
 }
 
-bool connection_passed(uint64_t now_ns, uint64_t since_ns, uint64_t limit_ns) {
-    return now_ns > since_ns && now_ns - since_ns > limit_ns;
-}
-
 void connection_check_time(struct connection *connection, uint64_t now_ns) {
     const struct listener_config *config = &connection->host->config;
     if (connection->end == CONNECTION_CLOSED)
         return;
     bool queued = stream_pending(connection->stream) > 0;
-    if (queued &&
-        connection_passed(now_ns, stream_progress_ns(connection->stream), config->stall_ns)) {
+    if (queued && host_passed(now_ns, stream_progress_ns(connection->stream), config->stall_ns)) {
         connection->host->counts.n_timeouts++;
         connection_close(connection);
     } else if (config->tls && !stream_protocol(connection->stream)) {
-        if (connection_passed(now_ns, connection->opened_ns, config->head_ns)) {
+        if (host_passed(now_ns, connection->opened_ns, config->head_ns)) {
             connection->host->counts.n_timeouts++;
             connection_close(connection);
         }
     } else if (connection->end == CONNECTION_OPEN) {
         connection->protocol->check_time(connection, now_ns);
-    } else if (!queued && (connection_passed(now_ns, connection->discarded_ns, config->linger_ns) ||
-                           connection_passed(now_ns, connection->lingers_ns,
-                                             LINGER_TIMES * config->linger_ns))) {
+    } else if (!queued &&
+               (host_passed(now_ns, connection->discarded_ns, config->linger_ns) ||
+                host_passed(now_ns, connection->lingers_ns, LINGER_TIMES * config->linger_ns))) {
         connection_close(connection);
     }
 }

@@ -82,6 +82,3 @@ void connection_kick(struct connection *connection);
 
 /* All was said: ends our side, and waits a moment for the client to end its own. */
 void connection_linger(struct connection *connection);
-
-/* Was since_ns more than limit_ns before now_ns? */
-bool connection_passed(uint64_t now_ns, uint64_t since_ns, uint64_t limit_ns);

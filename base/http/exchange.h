@@ -24,9 +24,15 @@ typedef void exchange_handler(void *user, struct exchange *exchange);
 
 #define EXCHANGE_ID_MAX 128 /* bytes of an x-request-id that is taken over */
 
+/* Bytes of a body as they come (n may be 0); `end`: there are no more. Not called once the reply is
+ * complete. They are gone after the call. */
+typedef void exchange_piece(struct exchange *exchange, const char *bytes, size_t n, bool end);
+
 /* Called when a request's head is complete and nothing of its body was read. A reply refuses it:
  * its body is never kept. Else the body is read, at most exchange->body_max bytes of it (lower it
- * here), and the handler is called. */
+ * here), and the handler is called. With exchange->body_piece set here, the handler is called
+ * before the body, which has no bound and no time then: it comes in pieces, and client and server
+ * may talk in turns. HTTP/1.1 has its whole body in one piece, within its bounds. */
 typedef void exchange_gate(void *user, struct exchange *exchange);
 
 /* What carries an exchange: for what a handler may offer, never for how it answers. */
@@ -50,6 +56,8 @@ struct exchange {
     size_t body_max;        /* the gate's to lower: a longer body is a 413 */
     const char *request_id; /* the client's x-request-id, or one made for it: in every reply */
     uint64_t received_ns;   /* when its last byte came; CLOCK_MONOTONIC */
+
+    exchange_piece *body_piece; /* the gate's to set, or NULL: the body is kept in `body` */
 
     /* The handler's own; zero at first. */
     void *user;

@@ -48,3 +48,19 @@ size_t host_refusal(unsigned status, const char *reason, char body[256]) {
     ASSERT(n > 0 && n < 256);
     return (size_t)n;
 }
+
+bool host_passed(uint64_t now_ns, uint64_t since_ns, uint64_t limit_ns) {
+    return now_ns > since_ns && now_ns - since_ns > limit_ns;
+}
+
+bool host_body_is_late(const struct connection_host *host, uint64_t now_ns, uint64_t began_ns,
+                       uint64_t since_ns, uint64_t n_seen) {
+    const struct listener_config *config = &host->config;
+    if (host_passed(now_ns, since_ns, config->body_ns) ||
+        host_passed(now_ns, began_ns, config->body_total_ns))
+        return true;
+    if (!host_passed(now_ns, began_ns, config->body_grace_ns))
+        return false;
+    uint64_t elapsed_ms = (now_ns - began_ns) / NS_PER_MS;
+    return n_seen < config->body_rate * elapsed_ms / 1000;
+}

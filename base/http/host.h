@@ -42,3 +42,11 @@ size_t host_refusal(unsigned status, const char *reason, char body[256]);
 
 /* Who was refused because there is too much at once may come again: for a 503. */
 extern const struct header host_retry_later;
+
+/* Was since_ns more than limit_ns before now_ns? */
+bool host_passed(uint64_t now_ns, uint64_t since_ns, uint64_t limit_ns);
+
+/* A body has a bound in all, one for each pause, and a rate, so that nobody holds memory by sending
+ * a byte now and then: it began at began_ns, its last byte came at since_ns, n_seen have come. */
+bool host_body_is_late(const struct connection_host *host, uint64_t now_ns, uint64_t began_ns,
+                       uint64_t since_ns, uint64_t n_seen);

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/http/connection.h"
 #include "base/http/http1.h"
+#include "base/http/http2_connection.h"
 #include "base/stream.h"
 
 #include <stdio.h>
@@ -27,6 +28,8 @@ struct http1_connection {
     enum http1_state state;
     uint64_t since_ns; /* idle, head or body progress: what the state counts from */
     uint64_t began_ns; /* when the body began */
+    bool asked;        /* what TLS agreed on is known */
+    bool used;         /* a request has come: it is too late for HTTP/2 */
     bool head;         /* HEAD: no body goes out */
     bool chunked;
     bool last;    /* close after this reply */
@@ -242,6 +245,7 @@ static void begin(struct http1_connection *http1) {
                                         .request_id = http1->request_id,
                                         .received_ns = loop_now_ns(host->loop),
                                         .ops = &ops};
+    http1->used = true;
     http1->head = strcmp(parser->method, "HEAD") == 0;
     http1->last = !parser->keep_alive || host->config.one_request;
     http1->chunked = false;
@@ -261,11 +265,17 @@ static void begin(struct http1_connection *http1) {
 
 static void deliver(struct http1_connection *http1) {
     struct connection_host *host = http1->host;
-    http1->exchange.body = http1->parser.body.data;
-    http1->exchange.n_body = http1->parser.body.n;
-    http1->exchange.received_ns = loop_now_ns(host->loop);
+    struct exchange *exchange = &http1->exchange;
+    uint64_t id = exchange->id;
+    if (!exchange->body_piece) {
+        exchange->body = http1->parser.body.data;
+        exchange->n_body = http1->parser.body.n;
+    }
+    exchange->received_ns = loop_now_ns(host->loop);
     enter(http1, STATE_BUSY);
-    host->calls.handler(host->calls.user, &http1->exchange);
+    host->calls.handler(host->calls.user, exchange);
+    if (exchange->body_piece && exchange_find(host->exchanges, id))
+        exchange->body_piece(exchange, http1->parser.body.data, http1->parser.body.n, true);
 }
 
 /* A whole request, or the rest of one that was answered at its head. */
@@ -309,6 +319,20 @@ static bool reads(const struct http1_connection *http1) {
     return is_open(http1) && (http1->state == STATE_READING || http1->state == STATE_SKIP);
 }
 
+/* The client has shown that it knows: by the beginning of HTTP/2's preface, which is eaten. Only as
+ * the first bytes of a connection does it count. From here on our state is gone. */
+static void speak_http2(struct http1_connection *http1, const char *bytes, size_t n) {
+    static const char eaten[] = "PRI * HTTP/2.0\r\n\r\n";
+    struct connection *connection = http1->connection;
+    if (http1->used || http1->host->config.one_request) {
+        connection_linger(connection);
+    } else if (connection_become(connection, &http2_protocol) == STATUS_OK) {
+        http2_protocol.data(connection, eaten, sizeof eaten - 1);
+        if (n > 0)
+            http2_protocol.data(connection, bytes, n);
+    }
+}
+
 /* Parses and delivers until the bytes are used or a request is out. Answers how many were used. */
 static size_t feed(struct http1_connection *http1, const char *bytes, size_t n) {
     size_t at = 0;
@@ -333,8 +357,8 @@ static size_t feed(struct http1_connection *http1, const char *bytes, size_t n) 
         } else if (event == HTTP1_CONTINUE) {
             connection_send(http1->connection, "HTTP/1.1 100 Continue\r\n\r\n", 25);
         } else if (event == HTTP1_PREFACE) {
-            http1->host->counts.n_http2++;
-            connection_linger(http1->connection);
+            speak_http2(http1, bytes + at, n - at);
+            return n;
         } else if (event == HTTP1_BAD) {
             reject(http1);
         }
@@ -360,8 +384,22 @@ static enum status conn_open(struct connection *connection) {
     return STATUS_OK;
 }
 
+/* TLS has agreed on a protocol by the first byte that comes. */
+static bool wants_http2(struct http1_connection *http1) {
+    if (http1->asked)
+        return false;
+    http1->asked = true;
+    const char *name = stream_protocol(http1->connection->stream);
+    return name && strcmp(name, "h2") == 0;
+}
+
 static void conn_data(struct connection *connection, const char *bytes, size_t n) {
     struct http1_connection *http1 = connection->state;
+    if (wants_http2(http1)) {
+        if (connection_become(connection, &http2_protocol) == STATUS_OK)
+            http2_protocol.data(connection, bytes, n);
+        return;
+    }
     size_t used = http1->input.n > 0 ? 0 : feed(http1, bytes, n);
     if (used < n && is_open(http1))
         keep(http1, bytes + used, n - used);
@@ -413,17 +451,9 @@ static void conn_turn(struct connection *connection) {
         stream_pause(connection->stream, false);
 }
 
-/* A body has a bound in all, one for each pause, and a rate, so that nobody holds memory by sending
- * a byte now and then. */
 static bool body_is_late(const struct http1_connection *http1, uint64_t now_ns) {
-    const struct listener_config *config = &http1->host->config;
-    if (connection_passed(now_ns, http1->since_ns, config->body_ns) ||
-        connection_passed(now_ns, http1->began_ns, config->body_total_ns))
-        return true;
-    if (!connection_passed(now_ns, http1->began_ns, config->body_grace_ns))
-        return false;
-    uint64_t elapsed_ms = (now_ns - http1->began_ns) / NS_PER_MS;
-    return http1->parser.body_seen < config->body_rate * elapsed_ms / 1000;
+    return host_body_is_late(http1->host, now_ns, http1->began_ns, http1->since_ns,
+                             http1->parser.body_seen);
 }
 
 static void conn_check_time(struct connection *connection, uint64_t now_ns) {
@@ -432,11 +462,11 @@ static void conn_check_time(struct connection *connection, uint64_t now_ns) {
     if (stream_pending(connection->stream) > 0 || !reads(http1))
         return;
     if (!http1_started(&http1->parser)) {
-        if (connection_passed(now_ns, http1->since_ns, config->idle_ns))
+        if (host_passed(now_ns, http1->since_ns, config->idle_ns))
             connection_close(connection);
     } else if (http1_has_head(&http1->parser)
                    ? body_is_late(http1, now_ns)
-                   : connection_passed(now_ns, http1->since_ns, config->head_ns)) {
+                   : host_passed(now_ns, http1->since_ns, config->head_ns)) {
         http1->host->counts.n_timeouts++;
         if (http1->state == STATE_SKIP)
             connection_close(connection);

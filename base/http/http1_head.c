@@ -1,24 +1,11 @@
 #include "base/http/http1_head.h"
 
 #include "base/checked.h"
-#include "base/utf8.h"
+#include "base/http/target.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-
-/* RFC 9110, 5.6.2 */
-static bool is_token_byte(unsigned char byte) {
-    return (byte >= '0' && byte <= '9') || (byte >= 'a' && byte <= 'z') ||
-           (byte >= 'A' && byte <= 'Z') || (byte && strchr("!#$%&'*+-.^_`|~", byte));
-}
-
-static bool is_token(const char *text, size_t n) {
-    for (size_t i = 0; i < n; i++)
-        if (!is_token_byte((unsigned char)text[i]))
-            return false;
-    return n > 0;
-}
 
 bool http1_refuse(struct http1 *http1, unsigned status, const char *reason) {
     http1->status = status;
@@ -26,93 +13,16 @@ bool http1_refuse(struct http1 *http1, unsigned status, const char *reason) {
     return false;
 }
 
-static int hex_value(char digit) {
-    if (digit >= '0' && digit <= '9')
-        return digit - '0';
-    if (digit >= 'a' && digit <= 'f')
-        return digit - 'a' + 10;
-    if (digit >= 'A' && digit <= 'F')
-        return digit - 'A' + 10;
-    return -1;
-}
-
-/* "." and ".." name what the route table does not: no client needs them, probes send them. */
-static bool has_dot_segment(const char *path) {
-    while (*path) {
-        path++; /* the '/' */
-        size_t n = strcspn(path, "/");
-        if ((n == 1 && path[0] == '.') || (n == 2 && path[0] == '.' && path[1] == '.'))
-            return true;
-        path += n;
-    }
-    return false;
-}
-
-/* Decodes in place, once: what comes out decides both access and dispatch. */
-static bool decode_path(struct http1 *http1, char *path) {
-    char *out = path;
-    for (const char *at = path; *at; at++) {
-        int byte = (unsigned char)*at;
-        if (byte == '%') {
-            int high = hex_value(at[1]);
-            int low = high < 0 ? -1 : hex_value(at[2]);
-            if (low < 0)
-                return http1_refuse(http1, 400, "the path has a broken percent escape");
-            byte = high << 4 | low;
-            at += 2;
-        }
-        if (byte < 0x20 || byte == 0x7f)
-            return http1_refuse(http1, 400, "the path holds a control byte");
-        *out++ = (char)byte;
-    }
-    *out = 0;
-    if (!utf8_valid(path, (size_t)(out - path)))
-        return http1_refuse(http1, 400, "the path is not UTF-8");
-    if (has_dot_segment(path))
-        return http1_refuse(http1, 400, "the path has a '.' or '..' segment");
-    http1->path = path;
-    return true;
-}
-
-/* Skips "http://authority" of the absolute form, which a server must accept (RFC 9112, 3.2.2). The
- * Host field is still required and nothing here depends on either. NULL: neither form. */
-static char *origin_of(char *target) {
-    size_t scheme = strncasecmp(target, "http://", 7) == 0    ? 7
-                    : strncasecmp(target, "https://", 8) == 0 ? 8
-                                                              : 0;
-    if (scheme == 0)
-        return *target == '/' ? target : NULL;
-    size_t n = strcspn(target + scheme, "/?");
-    if (n == 0 || memchr(target + scheme, '@', n))
-        return NULL;
-    return target + scheme + n;
-}
-
-static bool parse_target(struct http1 *http1, char *target) {
-    for (const char *at = target; *at; at++)
-        if (*at <= ' ' || *at >= 0x7f || *at == '#') /* char may be signed: both ends are refused */
-            return http1_refuse(http1, 400, "the request target holds a byte it may not");
-    http1->query = "";
+static bool parse_target(struct http1 *http1, char *text) {
+    struct target target;
     if (strcmp(http1->method, "CONNECT") == 0)
-        return http1_refuse(http1, 501, "this server is not a proxy");
-    if (strcmp(target, "*") == 0) {
-        http1->path = target;
-        return strcmp(http1->method, "OPTIONS") == 0 ||
-               http1_refuse(http1, 400, "the target '*' is for OPTIONS alone");
-    }
-    char *origin = origin_of(target);
-    if (!origin)
-        return http1_refuse(http1, 400, "the request target is neither a path nor a URL");
-    char *mark = strchr(origin, '?');
-    if (mark) {
-        *mark = 0;
-        http1->query = mark + 1;
-    }
-    if (*origin == 0) { /* "http://host" means its root */
-        http1->path = "/";
-        return true;
-    }
-    return decode_path(http1, origin);
+        return http1_refuse(http1, 501, target_no_proxy);
+    const char *reason = target_read(text, strcmp(http1->method, "OPTIONS") == 0, &target);
+    if (reason)
+        return http1_refuse(http1, 400, reason);
+    http1->path = target.path;
+    http1->query = target.query;
+    return true;
 }
 
 static bool parse_version(struct http1 *http1, const char *version) {
@@ -136,7 +46,7 @@ static bool parse_request_line(struct http1 *http1, char *line, bool *preface) {
     }
     *target++ = 0;
     *version++ = 0;
-    if (!is_token(line, strlen(line)))
+    if (!target_is_token(line, strlen(line)))
         return http1_refuse(http1, 400, "the method is not a token");
     http1->method = line;
     if (!parse_version(http1, version))
@@ -150,7 +60,7 @@ bool http1_parse_field(struct http1 *http1, char *line, size_t n, struct header 
     char *colon = memchr(line, ':', n);
     if (!colon)
         return http1_refuse(http1, 400, "a header field has no colon");
-    if (!is_token(line, (size_t)(colon - line)))
+    if (!target_is_token(line, (size_t)(colon - line)))
         return http1_refuse(http1, 400, "a header field's name is not a token");
     char *value = colon + 1;
     char *end = line + n;
@@ -182,21 +92,13 @@ static bool find_single(const struct http1 *http1, const char *name, const char 
     return true;
 }
 
-/* RFC 3986, 3.2.2: reg-name, IPv6 in brackets, and the port's colon. */
-static bool is_host_byte(unsigned char byte) {
-    return (is_token_byte(byte) && !strchr("#^`|", byte)) || strchr(":[]()=,;", byte);
-}
-
 static bool check_host(struct http1 *http1) {
     const char *host;
     if (!find_single(http1, "host", &host))
         return http1_refuse(http1, 400, "there are two Host fields");
     if (!host)
         return http1->minor == 0 || http1_refuse(http1, 400, "HTTP/1.1 needs a Host field");
-    for (const char *at = host; *at; at++)
-        if (!is_host_byte((unsigned char)*at))
-            return http1_refuse(http1, 400, "the Host field is not a host");
-    return true;
+    return target_is_host(host) || http1_refuse(http1, 400, "the Host field is not a host");
 }
 
 /* Walks the comma-separated elements of all fields of one name. Start with *at = 0 and *rest =

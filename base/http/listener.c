@@ -27,6 +27,9 @@ const struct listener_config listener_config_default = {
     .linger_ns = 2 * NS_PER_S,
     .output_bytes_max = 256 * 1024,
     .pipeline_bytes_max = 64 * 1024,
+    .n_streams_max = 100,
+    .useless_frames_max = 100,
+    .useless_frame_rate = 33,
 };
 
 struct listener {
@@ -113,8 +116,13 @@ static void on_sweep(void *user) {
 /* Each connection is looked at this often, so its times are kept to a quarter of the shortest. */
 static uint64_t sweep_interval(const struct listener_config *config) {
     uint64_t least = NS_PER_S * 4;
-    const uint64_t times[] = {config->idle_ns,       config->head_ns,  config->body_ns,
-                              config->body_total_ns, config->stall_ns, config->linger_ns};
+    const uint64_t times[] = {config->idle_ns,
+                              config->head_ns,
+                              config->body_ns,
+                              config->body_total_ns,
+                              config->stall_ns,
+                              config->linger_ns,
+                              config->ping_ns ? config->ping_ns : UINT64_MAX};
     for (unsigned i = 0; i < sizeof times / sizeof *times; i++)
         if (times[i] < least)
             least = times[i];
@@ -125,7 +133,7 @@ enum status listener_new(struct loop *loop, const char *address,
                          const struct listener_config *config, const struct listener_calls *calls,
                          struct listener **out, struct error *error) {
     ASSERT(config->n_connections_max > 0 && config->n_exchanges_max > 0 &&
-           config->limits.body_bytes > 0 && calls->handler);
+           config->limits.body_bytes > 0 && config->n_streams_max > 0 && calls->handler);
     struct listener *listener = calloc(1, sizeof *listener);
     if (!listener)
         return error_set(error, STATUS_NOMEM, "out of memory");

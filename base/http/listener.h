@@ -32,8 +32,17 @@ struct listener_config {
     size_t body_memory;      /* bytes of all bodies together; more are a 503 */
     size_t output_bytes_max; /* queued for one streaming client: exchange_write() is busy then */
     size_t pipeline_bytes_max; /* sent ahead by one client before we stop reading */
-    bool one_request;          /* each reply is its connection's last */
     struct tls_context *tls;   /* borrowed for life; NULL: plain. Handshakes have head_ns */
+    bool one_request;          /* each reply is its connection's last; then no HTTP/2 is spoken */
+
+    /* HTTP/2. */
+    uint32_t n_streams_max;    /* of one connection at once; at most n_exchanges_max in all */
+    uint64_t ping_ns;          /* a client that is silent so long while it waits for a reply is
+                                * asked whether it is there, and closed when it is silent again so
+                                * long; 0: never */
+    double useless_frames_max; /* pings, settings, resets and the like that a client may send at
+                                * once, beyond those that come of the replies it gets; */
+    double useless_frame_rate; /* and those it may send a second */
 };
 
 extern const struct listener_config listener_config_default;
@@ -47,7 +56,8 @@ struct listener_counts {
     uint64_t n_timeouts; /* handshake, head, body, stalled output; idle ones are not counted */
     uint64_t n_crowded;  /* refused because all bodies together are too large */
     uint64_t n_gone;     /* clients that left while a request was out */
-    uint64_t n_http2;    /* prefaces answered by closing */
+    uint64_t n_http2;    /* connections that began to speak HTTP/2 */
+    uint64_t n_floods;   /* of those, closed for too many frames without use */
     uint64_t n_evicted;  /* idle connections closed to make room */
     uint64_t bytes_in;
     uint64_t bytes_out;

@@ -198,12 +198,35 @@ START_TEST(continue_is_sent_before_the_body) {
 }
 END_TEST
 
-START_TEST(the_http2_preface_is_answered_by_closing) {
+START_TEST(the_http2_preface_is_answered_in_http2) {
+    rig_start();
+    int fd = dial("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+    read_until(fd, 9);
+    ck_assert_int_eq(got.data[3], 4); /* a settings frame */
+    ck_assert_uint_eq(listener_counts(listener).n_http2, 1);
+    close(fd);
+}
+END_TEST
+
+/* Who has spoken HTTP/1.1 does not begin anew, nor does anybody where one request is served. */
+START_TEST(the_http2_preface_comes_first_or_closes) {
+    rig_start();
+    int fd = dial(GET("/x"));
+    read_until_text(fd, "/x");
+    ck_assert_int_eq(send(fd, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 24, 0), 24);
+    read_until(fd, SIZE_MAX);
+    ck_assert_uint_eq(got.n, 0);
+    close(fd);
+    ck_assert_uint_eq(listener_counts(listener).n_http2, 0);
+}
+END_TEST
+
+START_TEST(a_listener_of_one_request_speaks_no_http2) {
+    config.one_request = true;
     rig_start();
     int fd = dial("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
     read_until(fd, SIZE_MAX);
     ck_assert_uint_eq(got.n, 0);
-    ck_assert_uint_eq(listener_counts(listener).n_http2, 1);
     close(fd);
 }
 END_TEST
@@ -264,7 +287,9 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, http10_streams_until_the_connection_closes);
     tcase_add_test(tests, a_refused_request_gets_its_status_and_a_close);
     tcase_add_test(tests, continue_is_sent_before_the_body);
-    tcase_add_test(tests, the_http2_preface_is_answered_by_closing);
+    tcase_add_test(tests, the_http2_preface_is_answered_in_http2);
+    tcase_add_test(tests, the_http2_preface_comes_first_or_closes);
+    tcase_add_test(tests, a_listener_of_one_request_speaks_no_http2);
     tcase_add_test(tests, a_large_reply_arrives_whole);
     tcase_add_test(tests, abort_breaks_off_without_a_gone_call);
     tcase_add_test(tests, a_header_of_ours_cannot_be_split);

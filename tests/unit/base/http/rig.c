@@ -30,6 +30,14 @@ static void on_drained(struct exchange *exchange) {
     n_drained++;
 }
 
+/* /talk: each piece comes back as it came. */
+static void on_piece(struct exchange *exchange, const char *bytes, size_t n, bool end) {
+    if (exchange_write(exchanges, exchange->id, bytes, n) != STATUS_OK)
+        ck_assert_int_eq(exchange_abort(exchanges, exchange->id), STATUS_OK);
+    else if (end)
+        ck_assert_int_eq(exchange_end(exchanges, exchange->id, NULL, 0), STATUS_OK);
+}
+
 /* Refuses what asks for it, and bounds what /small takes. */
 static void gate(void *user, struct exchange *exchange) {
     (void)user;
@@ -40,6 +48,8 @@ static void gate(void *user, struct exchange *exchange) {
         ck_assert_int_eq(exchange_reply(exchanges, exchange->id, &reply), STATUS_OK);
     } else if (strcmp(exchange->path, "/small") == 0) {
         exchange->body_max = 10;
+    } else if (strcmp(exchange->path, "/talk") == 0) {
+        exchange->body_piece = on_piece;
     }
 }
 
@@ -55,6 +65,10 @@ static void handle(void *user, struct exchange *exchange) {
         buf_fini(&taken);
         exchange_take_body(exchange, &taken);
         ck_assert_uint_eq(exchange->n_body, 0);
+    } else if (strcmp(exchange->path, "/talk") == 0) {
+        struct exchange_reply head = {.status = 200};
+        ck_assert_uint_eq(exchange->n_body, 0);
+        ck_assert_int_eq(exchange_begin_stream(exchanges, exchange->id, &head), STATUS_OK);
     } else if (strcmp(exchange->path, "/abort") == 0) {
         ck_assert_int_eq(exchange_abort(exchanges, exchange->id), STATUS_OK);
     } else if (strcmp(exchange->path, "/big") == 0) {

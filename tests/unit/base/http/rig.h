@@ -25,7 +25,7 @@ void rig_setup(void);
 void rig_teardown(void);
 
 /* The gate refuses /no with 401 and lets /small take 10 bytes. Serves: /wait and /stream are held,
- * /take keeps the body and no more, /big answers 8 MiB, /abort breaks off, the rest is an echo. */
+ * /take keeps the body and no more, /talk echoes its body piece by piece, /big answers 8 MiB, /abort breaks off, the rest is an echo. */
 void rig_start(void);
 
 int dial_with(int receive_bytes); /* SO_RCVBUF; 0: the default */

@@ -1,0 +1,510 @@
+#include "base/http/http2_connection.h"
+
+#include "base/assert.h"
+#include "base/clock.h"
+#include "base/http/http2_reply.h"
+#include "base/http/http2_request.h"
+#include "base/stream.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define WINDOW_STREAM     (256u << 10) /* of a body that may be on its way */
+#define WINDOW_CONNECTION (1u << 20)   /* of all bodies of a connection */
+#define CREDIT_MAX        10000.0      /* frames that a busy client may save up */
+#define CREDIT_FRAME                                                                               \
+    3.0                          /* earned by each frame of a reply: it may be acknowledged by
+                                        * two window updates, and by a ping that measures */
+#define HEAD_TIMES  8u           /* limits.head_bytes: beyond, a head is not even decoded */
+#define PAUSE_BYTES (256u << 10) /* queued for the socket: no frames are read meanwhile */
+
+static const uint8_t ping_drain[8] = "tandemGO", ping_alive[8] = "tandemUP";
+
+/* --- the limit of frames without use ------------------------------------------------------- */
+
+/* Says why, and ends. What still comes is not looked at. */
+static void doom(struct http2_connection *http2, uint32_t code) {
+    if (http2->doomed)
+        return;
+    http2->doomed = true;
+    if (nghttp2_session_terminate_session(http2->session, code) != 0)
+        http2->failed = true;
+    connection_kick(http2->connection);
+}
+
+/* Pings, settings, priorities, window updates, empty frames and streams that are broken off cost us
+ * work and the client nothing. Each costs one; there are some for a start, some come back each
+ * second, and each frame of a reply earns a few. */
+static void spend(struct http2_connection *http2) {
+    const struct listener_config *config = &http2->host->config;
+    uint64_t now_ns = loop_now_ns(http2->host->loop);
+    if (http2->credit < config->useless_frames_max) {
+        http2->credit +=
+            (double)(now_ns - http2->credit_ns) / (double)NS_PER_S * config->useless_frame_rate;
+        if (http2->credit > config->useless_frames_max)
+            http2->credit = config->useless_frames_max;
+    }
+    http2->credit_ns = now_ns;
+    http2->credit -= 1;
+    if (http2->credit >= 0 || http2->doomed)
+        return;
+    http2->host->counts.n_floods++;
+    doom(http2, NGHTTP2_ENHANCE_YOUR_CALM);
+}
+
+static void earn(struct http2_connection *http2) {
+    http2->credit =
+        http2->credit + CREDIT_FRAME < CREDIT_MAX ? http2->credit + CREDIT_FRAME : CREDIT_MAX;
+}
+
+/* No stream behind those that came is served, and the connection ends with the last of them. */
+static void name_last(struct http2_connection *http2) {
+    http2->drain = HTTP2_LAST;
+    if (nghttp2_submit_goaway(http2->session, NGHTTP2_FLAG_NONE,
+                              nghttp2_session_get_last_proc_stream_id(http2->session),
+                              NGHTTP2_NO_ERROR, NULL, 0) != 0)
+        http2->failed = true;
+    connection_kick(http2->connection);
+}
+
+/* --- streams ------------------------------------------------------------------------------- */
+
+static struct http2_stream *find(struct http2_connection *http2, int32_t id) {
+    return nghttp2_session_get_stream_user_data(http2->session, id);
+}
+
+static struct http2_stream *add_stream(struct http2_connection *http2, int32_t id) {
+    struct http2_stream *stream = calloc(1, sizeof *stream);
+    if (!stream)
+        return NULL;
+    stream->http2 = http2;
+    stream->id = id;
+    list_init(&stream->link);
+    list_push_back(&http2->streams, &stream->link);
+    http2->n_streams++;
+    return stream;
+}
+
+/* Its exchange, if it still has one, has lost its client. */
+static void lose_exchange(struct http2_stream *stream) {
+    struct connection_host *host = stream->http2->host;
+    struct exchange *exchange = &stream->exchange;
+    uint64_t id = exchange->id;
+    if (id == 0)
+        return;
+    host->counts.n_gone += stream->state == HTTP2_OUT;
+    exchanges_remove(host->exchanges, exchange);
+    exchange->id = id; /* to read; it finds nothing any more */
+    if (exchange->gone)
+        exchange->gone(exchange);
+    exchange->id = 0;
+}
+
+/* nghttp2 has closed it: it waits for the turn's end, for its memory may be in use up the stack. */
+static void bury(struct http2_stream *stream) {
+    struct http2_connection *http2 = stream->http2;
+    http2->n_refused -= stream->refused;
+    http2->n_forget -= stream->forget;
+    stream->refused = stream->forget = false;
+    http2->out_bytes -= http2_stream_pending(stream);
+    stream->sent = stream->out.n;
+    list_remove(&stream->link);
+    list_push_back(&http2->dead, &stream->link);
+    if (--http2->n_streams == 0)
+        http2->since_ns = loop_now_ns(http2->host->loop);
+    lose_exchange(stream);
+    connection_kick(http2->connection);
+}
+
+static void free_dead(struct http2_connection *http2) {
+    for (struct list *link; (link = list_first(&http2->dead)) != NULL;) {
+        struct http2_stream *stream = list_entry(link, struct http2_stream, link);
+        list_remove(link);
+        http2_request_forget(stream);
+        buf_fini(&stream->out);
+        buf_fini(&stream->trailers);
+        free(stream);
+    }
+}
+
+/* --- what nghttp2 tells us ----------------------------------------------------------------- */
+
+static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *user) {
+    struct http2_connection *http2 = user;
+    http2->head_ns = loop_now_ns(http2->host->loop);
+    if (frame->headers.cat != NGHTTP2_HCAT_REQUEST)
+        return 0;
+    struct http2_stream *stream = add_stream(http2, frame->hd.stream_id);
+    if (!stream || nghttp2_session_set_stream_user_data(session, stream->id, stream) != 0)
+        return NGHTTP2_ERR_CALLBACK_FAILURE;
+    return 0;
+}
+
+/* Trailers of a request are counted and dropped, as in HTTP/1.1: merging them into the head is how
+ * they are abused. */
+static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name,
+                     size_t n_name, const uint8_t *value, size_t n_value, uint8_t flags,
+                     void *user) {
+    struct http2_connection *http2 = user;
+    struct http2_stream *stream = find(http2, frame->hd.stream_id);
+    (void)session;
+    (void)flags;
+    if (!stream || http2->doomed)
+        return 0;
+    if (stream->state == HTTP2_HEAD)
+        http2_request_field(stream, (const char *)name, n_name, (const char *)value, n_value);
+    else
+        stream->head_bytes += n_name + n_value + 32;
+    if (stream->head_bytes > HEAD_TIMES * http2->host->config.limits.head_bytes)
+        doom(http2, NGHTTP2_ENHANCE_YOUR_CALM);
+    return 0;
+}
+
+/* nghttp2 would pass over such a field; HTTP/1.1 refuses the request. */
+static int on_invalid_header(nghttp2_session *session, const nghttp2_frame *frame,
+                             const uint8_t *name, size_t n_name, const uint8_t *value,
+                             size_t n_value, uint8_t flags, void *user) {
+    struct http2_stream *stream = find(user, frame->hd.stream_id);
+    (void)session;
+    (void)name;
+    (void)n_name;
+    (void)value;
+    (void)n_value;
+    (void)flags;
+    if (stream && stream->state == HTTP2_HEAD)
+        http2_request_bad(stream, 400, "a header field's name or value holds a byte it may not");
+    return 0;
+}
+
+static int on_chunk(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *bytes,
+                    size_t n, void *user) {
+    struct http2_connection *http2 = user;
+    struct http2_stream *stream = find(http2, id);
+    (void)session;
+    (void)flags;
+    if (stream && !http2->doomed)
+        http2_request_body(stream, (const char *)bytes, n);
+    return 0;
+}
+
+static void end_request(struct http2_stream *stream) {
+    stream->whole = true;
+    http2_request_end(stream);
+}
+
+static void begin_request(struct http2_stream *stream, bool whole) {
+    stream->whole = whole;
+    if (!http2_request_head(stream))
+        http2_reset(stream, NGHTTP2_REFUSED_STREAM);
+    else if (whole)
+        end_request(stream);
+}
+
+static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *user) {
+    struct http2_connection *http2 = user;
+    struct http2_stream *stream = frame->hd.stream_id ? find(http2, frame->hd.stream_id) : NULL;
+    bool whole = (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0;
+    (void)session;
+    if (http2->doomed)
+        return 0;
+    switch (frame->hd.type) {
+    case NGHTTP2_HEADERS:
+        http2->head_ns = 0;
+        if (stream && frame->headers.cat == NGHTTP2_HCAT_REQUEST)
+            begin_request(stream, whole);
+        else if (stream && whole)
+            end_request(stream);
+        return 0;
+    case NGHTTP2_DATA:
+        if (frame->hd.length == frame->data.padlen && !whole)
+            spend(http2);
+        if (stream && whole)
+            end_request(stream);
+        return 0;
+    case NGHTTP2_SETTINGS:
+        http2->settled = true;
+        if (!(frame->hd.flags & NGHTTP2_FLAG_ACK))
+            spend(http2);
+        return 0;
+    case NGHTTP2_PING:
+        if (!(frame->hd.flags & NGHTTP2_FLAG_ACK))
+            spend(http2);
+        else if (http2->drain == HTTP2_NOTICED &&
+                 memcmp(frame->ping.opaque_data, ping_drain, 8) == 0)
+            name_last(http2);
+        return 0;
+    default: /* priorities, window updates, resets, GOAWAY */
+        spend(http2);
+        return 0;
+    }
+}
+
+/* Frames that nghttp2 has refused, among them streams beyond the limit. */
+static int on_invalid_frame(nghttp2_session *session, const nghttp2_frame *frame, int error,
+                            void *user) {
+    (void)session;
+    (void)frame;
+    (void)error;
+    spend(user);
+    return 0;
+}
+
+/* A client that still sends a body to what is answered is told to stop (RFC 9113, 8.1). */
+static int on_sent(nghttp2_session *session, const nghttp2_frame *frame, void *user) {
+    struct http2_connection *http2 = user;
+    bool last = (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0;
+    if (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA)
+        return 0;
+    earn(http2);
+    struct http2_stream *stream = last ? find(http2, frame->hd.stream_id) : NULL;
+    if (stream && !stream->whole &&
+        nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, stream->id, NGHTTP2_NO_ERROR) != 0)
+        http2->failed = true;
+    return 0;
+}
+
+static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t code, void *user) {
+    struct http2_connection *http2 = user;
+    struct http2_stream *stream = find(http2, id);
+    (void)session;
+    (void)code;
+    if (stream)
+        bury(stream);
+    return 0;
+}
+
+/* --- the session --------------------------------------------------------------------------- */
+
+static nghttp2_session_callbacks *new_callbacks(void) {
+    nghttp2_session_callbacks *calls;
+    if (nghttp2_session_callbacks_new(&calls) != 0)
+        return NULL;
+    nghttp2_session_callbacks_set_on_begin_headers_callback(calls, on_begin_headers);
+    nghttp2_session_callbacks_set_on_header_callback(calls, on_header);
+    nghttp2_session_callbacks_set_on_invalid_header_callback(calls, on_invalid_header);
+    nghttp2_session_callbacks_set_on_data_chunk_recv_callback(calls, on_chunk);
+    nghttp2_session_callbacks_set_on_frame_recv_callback(calls, on_frame);
+    nghttp2_session_callbacks_set_on_invalid_frame_recv_callback(calls, on_invalid_frame);
+    nghttp2_session_callbacks_set_on_frame_send_callback(calls, on_sent);
+    nghttp2_session_callbacks_set_on_stream_close_callback(calls, on_stream_close);
+    nghttp2_session_callbacks_set_send_data_callback(calls, http2_send_data);
+    return calls;
+}
+
+static enum status new_session(struct http2_connection *http2) {
+    nghttp2_session_callbacks *calls = new_callbacks();
+    nghttp2_option *option = NULL;
+    int failed = !calls || nghttp2_option_new(&option) != 0;
+    if (!failed) {
+        nghttp2_option_set_no_closed_streams(option, 1);
+        failed = nghttp2_session_server_new2(&http2->session, calls, http2, option);
+    }
+    nghttp2_option_del(option);
+    nghttp2_session_callbacks_del(calls);
+    return failed ? STATUS_NOMEM : STATUS_OK;
+}
+
+static enum status conn_open(struct connection *connection) {
+    struct http2_connection *http2 = connection->state;
+    const struct listener_config *config = &connection->host->config;
+    http2->connection = connection;
+    http2->host = connection->host;
+    list_init(&http2->streams);
+    list_init(&http2->dead);
+    http2->since_ns = http2->heard_ns = http2->credit_ns = loop_now_ns(connection->host->loop);
+    http2->credit = config->useless_frames_max;
+    TRY(new_session(http2));
+    const nghttp2_settings_entry settings[] = {
+        {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, config->n_streams_max},
+        {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, WINDOW_STREAM},
+        {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, (uint32_t)config->limits.head_bytes},
+    };
+    if (nghttp2_submit_settings(http2->session, NGHTTP2_FLAG_NONE, settings, 3) != 0 ||
+        nghttp2_session_set_local_window_size(http2->session, NGHTTP2_FLAG_NONE, 0,
+                                              WINDOW_CONNECTION) != 0)
+        return STATUS_NOMEM;
+    connection->host->counts.n_http2++;
+    connection_kick(connection);
+    return STATUS_OK;
+}
+
+static void conn_data(struct connection *connection, const char *bytes, size_t n) {
+    struct http2_connection *http2 = connection->state;
+    http2->heard_ns = loop_now_ns(http2->host->loop);
+    http2->pinged_ns = 0;
+    if (http2->doomed || http2->failed)
+        return;
+    ssize_t used = nghttp2_session_mem_recv(http2->session, (const uint8_t *)bytes, n);
+    if (used < 0) /* a broken preface, a flood that nghttp2 stops, no memory */
+        http2->failed = true;
+    connection_kick(connection);
+}
+
+/* Asks nghttp2 for what can be sent. It stops where the socket has enough, see http2_send_data(). */
+static void collect(struct http2_connection *http2) {
+    while (!http2->failed) {
+        const uint8_t *bytes;
+        ssize_t n = nghttp2_session_mem_send(http2->session, &bytes);
+        if (n < 0)
+            http2->failed = true;
+        if (n <= 0)
+            return;
+        connection_send(http2->connection, bytes, (size_t)n);
+    }
+}
+
+/* Their replies stream: no caller sees the requests any more. */
+static void forget_requests(struct http2_connection *http2) {
+    list_each(link, &http2->streams) {
+        struct http2_stream *stream = list_entry(link, struct http2_stream, link);
+        if (!stream->forget)
+            continue;
+        stream->forget = false;
+        http2->n_forget--;
+        http2_request_forget(stream);
+    }
+}
+
+/* Those who were refused a write, and whose output was taken since, go on. */
+static void tell_drained(struct http2_connection *http2) {
+    list_each(link, &http2->streams) {
+        struct http2_stream *stream = list_entry(link, struct http2_stream, link);
+        if (!stream->refused || http2_stream_pending(stream) > 0)
+            continue;
+        stream->refused = false;
+        http2->n_refused--;
+        if (stream->exchange.id != 0 && stream->exchange.drained)
+            stream->exchange.drained(&stream->exchange);
+    }
+}
+
+/* Nothing is answered any more. */
+static void lose_exchanges(struct http2_connection *http2) {
+    list_each(link, &http2->streams) {
+        lose_exchange(list_entry(link, struct http2_stream, link));
+    }
+}
+
+static void conn_turn(struct connection *connection) {
+    struct http2_connection *http2 = connection->state;
+    if (http2->n_forget > 0)
+        forget_requests(http2);
+    collect(http2);
+    if (http2->n_refused > 0)
+        tell_drained(http2);
+    free_dead(http2);
+    if (http2->failed) {
+        connection_close(connection);
+    } else if (!nghttp2_session_want_read(http2->session) &&
+               !nghttp2_session_want_write(http2->session)) {
+        lose_exchanges(http2);
+        connection_linger(connection);
+    } else { /* who does not read is not read: our answers to its frames would pile up */
+        stream_pause(connection->stream, stream_pending(connection->stream) > PAUSE_BYTES);
+    }
+}
+
+static void conn_drained(struct connection *connection) {
+    connection_kick(connection);
+}
+
+static void conn_gone(struct connection *connection) {
+    (void)connection;
+}
+
+/* --- times --------------------------------------------------------------------------------- */
+
+static void check_stream(struct http2_stream *stream, uint64_t now_ns) {
+    struct connection_host *host = stream->http2->host;
+    if (stream->state == HTTP2_BODY &&
+        host_body_is_late(host, now_ns, stream->began_ns, stream->since_ns, stream->body_seen)) {
+        host->counts.n_timeouts++;
+        http2_refuse(stream, 408, "the request did not arrive in time");
+    } else if (http2_stream_pending(stream) > 0 &&
+               host_passed(now_ns, stream->progress_ns, host->config.stall_ns)) {
+        host->counts.n_timeouts++; /* its window stays shut */
+        http2_reset(stream, NGHTTP2_CANCEL);
+    }
+}
+
+/* A client that is silent while it waits for us is asked whether it is there. */
+static void check_silence(struct http2_connection *http2, uint64_t now_ns) {
+    uint64_t ping_ns = http2->host->config.ping_ns;
+    if (ping_ns == 0 || http2->n_streams == 0 || !host_passed(now_ns, http2->heard_ns, ping_ns))
+        return;
+    if (http2->pinged_ns == 0) {
+        http2->pinged_ns = now_ns;
+        if (nghttp2_submit_ping(http2->session, NGHTTP2_FLAG_NONE, ping_alive) != 0)
+            http2->failed = true;
+        connection_kick(http2->connection);
+    } else if (host_passed(now_ns, http2->pinged_ns, ping_ns)) {
+        http2->host->counts.n_timeouts++;
+        connection_close(http2->connection);
+    }
+}
+
+static void conn_check_time(struct connection *connection, uint64_t now_ns) {
+    struct http2_connection *http2 = connection->state;
+    const struct listener_config *config = &http2->host->config;
+    list_each(link, &http2->streams) {
+        check_stream(list_entry(link, struct http2_stream, link), now_ns);
+    }
+    bool late = http2->head_ns > 0 && host_passed(now_ns, http2->head_ns, config->head_ns);
+    if (late || (!http2->settled && host_passed(now_ns, http2->since_ns, config->head_ns))) {
+        http2->host->counts.n_timeouts += !http2->doomed;
+        doom(http2, NGHTTP2_ENHANCE_YOUR_CALM);
+    }
+    if (http2->drain == HTTP2_NOTICED && host_passed(now_ns, http2->since_ns, config->head_ns))
+        name_last(http2);
+    if (http2->drain == HTTP2_SERVES && http2->n_streams == 0 &&
+        host_passed(now_ns, http2->since_ns, config->idle_ns))
+        name_last(http2);
+    check_silence(http2, now_ns);
+}
+
+static bool conn_is_idle(const struct connection *connection) {
+    const struct http2_connection *http2 = connection->state;
+    return http2->n_streams == 0;
+}
+
+/* In two steps, so that no request is lost that is on its way: "no more, soon", and once the client
+ * has read that (it answers our ping), which stream was the last. */
+static void conn_drain(struct connection *connection) {
+    struct http2_connection *http2 = connection->state;
+    if (http2->drain != HTTP2_SERVES || http2->doomed)
+        return;
+    http2->drain = HTTP2_NOTICED;
+    http2->since_ns = loop_now_ns(http2->host->loop);
+    if (nghttp2_submit_shutdown_notice(http2->session) != 0 ||
+        nghttp2_submit_ping(http2->session, NGHTTP2_FLAG_NONE, ping_drain) != 0)
+        http2->failed = true;
+    connection_kick(connection);
+}
+
+static void conn_close(struct connection *connection) {
+    lose_exchanges(connection->state);
+}
+
+static void conn_fini(struct connection *connection) {
+    struct http2_connection *http2 = connection->state;
+    nghttp2_session_del(http2->session);
+    list_each(link, &http2->streams) {
+        list_remove(link);
+        list_push_back(&http2->dead, link);
+    }
+    free_dead(http2);
+}
+
+const struct protocol http2_protocol = {
+    .state_size = sizeof(struct http2_connection),
+    .open = conn_open,
+    .data = conn_data,
+    .drained = conn_drained,
+    .gone = conn_gone,
+    .turn = conn_turn,
+    .check_time = conn_check_time,
+    .is_idle = conn_is_idle,
+    .drain = conn_drain,
+    .close = conn_close,
+    .fini = conn_fini,
+};

@@ -1,0 +1,314 @@
+#include "base/http/http2_reply.h"
+
+#include "base/assert.h"
+#include "base/stream.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define FIELDS_MAX 40u /* of one reply or its trailers; all are written by us */
+#define SOCKET_BYTES                                                                               \
+    (64u << 10)           /* queued for the socket: more waits in the streams, where the
+                                     * next frame is still chosen fairly */
+#define KEEP_BYTES  1024u /* an output buffer up to this size is kept when it is empty */
+#define TOTAL_TIMES 4u    /* output_bytes_max, for all streams of a connection */
+
+static struct http2_stream *of(const struct exchange *exchange) {
+    return list_entry(exchange, struct http2_stream, exchange);
+}
+
+static void put_name(struct buf *out, const char *name) {
+    for (; *name; name++)
+        buf_putc(out, *name >= 'A' && *name <= 'Z' ? (char)(*name | 0x20) : *name);
+}
+
+static void put_value(struct buf *out, const char *value) {
+    for (; *value; value++)
+        if ((unsigned char)*value >= ' ' && *value != 0x7f)
+            buf_putc(out, *value);
+}
+
+/* Fields on their way to nghttp2, which copies them. */
+struct fields {
+    nghttp2_nv nv[FIELDS_MAX];
+    size_t at[FIELDS_MAX]; /* where name and value begin in text */
+    size_t n;
+    struct buf *text; /* borrowed */
+};
+
+static void add_field(struct fields *fields, const char *name, const char *value) {
+    ASSERT(fields->n < FIELDS_MAX);
+    size_t i = fields->n++;
+    fields->at[i] = fields->text->n;
+    put_name(fields->text, name);
+    fields->nv[i] = (nghttp2_nv){.namelen = fields->text->n - fields->at[i]};
+    put_value(fields->text, value);
+    fields->nv[i].valuelen = fields->text->n - fields->at[i] - fields->nv[i].namelen;
+}
+
+/* False: out of memory. */
+static bool point_fields(struct fields *fields) {
+    for (size_t i = 0; i < fields->n; i++) {
+        fields->nv[i].name = (uint8_t *)fields->text->data + fields->at[i];
+        fields->nv[i].value = fields->nv[i].name + fields->nv[i].namelen;
+    }
+    return buf_status(fields->text) == STATUS_OK;
+}
+
+static void drop_output(struct http2_stream *stream) {
+    stream->http2->out_bytes -= http2_stream_pending(stream);
+    buf_fini(&stream->out);
+    stream->sent = 0;
+}
+
+void http2_reset(struct http2_stream *stream, uint32_t code) {
+    stream->state = HTTP2_ENDED;
+    drop_output(stream);
+    if (nghttp2_submit_rst_stream(stream->http2->session, NGHTTP2_FLAG_NONE, stream->id, code) != 0)
+        stream->http2->failed = true;
+    connection_kick(stream->http2->connection);
+}
+
+static void submit_trailers(struct http2_stream *stream) {
+    nghttp2_nv nv[FIELDS_MAX];
+    char *at = stream->trailers.data;
+    for (unsigned i = 0; i < stream->n_trailers; i++) {
+        size_t n_name = strlen(at), n_value = strlen(at + n_name + 1);
+        nv[i] = (nghttp2_nv){(uint8_t *)at, (uint8_t *)at + n_name + 1, n_name, n_value,
+                             NGHTTP2_NV_FLAG_NONE};
+        at += n_name + n_value + 2;
+    }
+    if (nghttp2_submit_trailer(stream->http2->session, stream->id, nv, stream->n_trailers) != 0)
+        stream->http2->failed = true;
+}
+
+/* nghttp2 asks for at most `room` bytes: the windows and a frame hold no more. */
+static ssize_t provide(nghttp2_session *session, int32_t id, uint8_t *bytes, size_t room,
+                       uint32_t *flags, nghttp2_data_source *source, void *user) {
+    struct http2_stream *stream = source->ptr;
+    size_t pending = http2_stream_pending(stream);
+    size_t n = pending < room ? pending : room;
+    (void)session;
+    (void)id;
+    (void)bytes;
+    (void)user;
+    if (n == 0 && !stream->complete) {
+        stream->waits = true;
+        return NGHTTP2_ERR_DEFERRED;
+    }
+    *flags |= NGHTTP2_DATA_FLAG_NO_COPY;
+    if (n == pending && stream->complete) {
+        *flags |= NGHTTP2_DATA_FLAG_EOF;
+        if (stream->n_trailers > 0) {
+            *flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
+            submit_trailers(stream);
+        }
+    }
+    return (ssize_t)n;
+}
+
+int http2_send_data(nghttp2_session *session, nghttp2_frame *frame, const uint8_t *head, size_t n,
+                    nghttp2_data_source *source, void *user) {
+    struct http2_connection *http2 = user;
+    struct http2_stream *stream = source->ptr;
+    (void)session;
+    ASSERT(n <= http2_stream_pending(stream) && frame->data.padlen == 0);
+    if (stream_pending(http2->connection->stream) >= SOCKET_BYTES)
+        return NGHTTP2_ERR_WOULDBLOCK;
+    connection_send(http2->connection, head, 9);
+    if (n == 0)
+        return 0;
+    connection_send(http2->connection, stream->out.data + stream->sent, n);
+    stream->sent += n;
+    http2->out_bytes -= n;
+    stream->progress_ns = loop_now_ns(http2->host->loop);
+    if (http2_stream_pending(stream) > 0)
+        return 0;
+    stream->sent = 0;
+    if (stream->out.size > KEEP_BYTES)
+        buf_fini(&stream->out);
+    else
+        buf_clear(&stream->out);
+    return 0;
+}
+
+/* Queues the head of a reply. With `body` its output follows, else it is all. */
+static void submit_head(struct http2_stream *stream, const struct exchange_reply *reply,
+                        const char *length, bool body) {
+    struct http2_connection *http2 = stream->http2;
+    struct fields fields;
+    fields.n = 0;
+    fields.text = &http2->host->scratch;
+    buf_clear(fields.text);
+    char status[8];
+    snprintf(status, sizeof status, "%u", reply->status);
+    add_field(&fields, ":status", status);
+    add_field(&fields, "date", host_date(http2->host));
+    if (reply->content_type)
+        add_field(&fields, "content-type", reply->content_type);
+    if (length)
+        add_field(&fields, "content-length", length);
+    add_field(&fields, "x-request-id", stream->request_id);
+    for (unsigned i = 0; i < reply->n_headers; i++)
+        add_field(&fields, reply->headers[i].name, reply->headers[i].value);
+    nghttp2_data_provider provider = {.source.ptr = stream, .read_callback = provide};
+    stream->answered = true;
+    if (!point_fields(&fields) || nghttp2_submit_response(http2->session, stream->id, fields.nv,
+                                                          fields.n, body ? &provider : NULL) != 0)
+        http2->failed = true;
+    connection_kick(http2->connection);
+}
+
+static void end_exchange(struct http2_stream *stream) {
+    stream->state = HTTP2_ENDED;
+    stream->complete = true;
+    if (stream->exchange.id != 0)
+        exchanges_remove(stream->http2->host->exchanges, &stream->exchange);
+}
+
+static void tell_session(struct http2_stream *stream) {
+    if (stream->waits) {
+        stream->waits = false;
+        if (nghttp2_session_resume_data(stream->http2->session, stream->id) != 0)
+            stream->http2->failed = true;
+    }
+    connection_kick(stream->http2->connection);
+}
+
+/* False: out of memory; nothing was added. */
+static bool add_output(struct http2_stream *stream, const void *bytes, size_t n) {
+    if (http2_stream_pending(stream) == 0)
+        stream->progress_ns = loop_now_ns(stream->http2->host->loop);
+    if (stream->sent > stream->out.n / 2) {
+        buf_consume(&stream->out, stream->sent);
+        stream->sent = 0;
+    }
+    buf_append(&stream->out, bytes, n);
+    if (stream->out.failed) {
+        stream->out.failed = false;
+        return false;
+    }
+    stream->http2->out_bytes += n;
+    return true;
+}
+
+/* A body that is a buffer of the caller's moves, it is not copied. */
+static bool add_body(struct http2_stream *stream, const struct exchange_reply *reply) {
+    if (!reply->body_buf)
+        return add_output(stream, reply->body, reply->n_body);
+    stream->progress_ns = loop_now_ns(stream->http2->host->loop);
+    stream->out = *reply->body_buf;
+    stream->out.limit = 0;
+    *reply->body_buf = (struct buf){0};
+    stream->http2->out_bytes += stream->out.n;
+    return true;
+}
+
+static void answer(struct http2_stream *stream, const struct exchange_reply *reply) {
+    size_t n = reply->body_buf ? reply->body_buf->n : reply->n_body;
+    bool may = reply->status != 204 && reply->status != 304 && reply->status >= 200;
+    bool body = may && n > 0 && !stream->head_only;
+    char length[24];
+    snprintf(length, sizeof length, "%zu", n);
+    if (body && !add_body(stream, reply)) {
+        http2_reset(stream, NGHTTP2_INTERNAL_ERROR);
+        return;
+    }
+    submit_head(stream, reply, may && n > 0 ? length : NULL, body);
+    end_exchange(stream);
+}
+
+static enum status exch_reply(struct exchange *exchange, const struct exchange_reply *reply) {
+    answer(of(exchange), reply);
+    return STATUS_OK;
+}
+
+void http2_refuse(struct http2_stream *stream, unsigned status, const char *reason) {
+    char body[256];
+    size_t n = host_refusal(status, reason, body);
+    stream->http2->host->counts.n_refused++;
+    answer(stream, &(struct exchange_reply){.status = status,
+                                            .content_type = "application/json",
+                                            .headers = &host_retry_later,
+                                            .n_headers = status == 503,
+                                            .body = body,
+                                            .n_body = n});
+}
+
+void http2_send_continue(struct http2_stream *stream) {
+    const nghttp2_nv nv = {(uint8_t *)":status", (uint8_t *)"100", 7, 3, NGHTTP2_NV_FLAG_NONE};
+    if (nghttp2_submit_headers(stream->http2->session, NGHTTP2_FLAG_NONE, stream->id, NULL, &nv, 1,
+                               NULL) != 0)
+        stream->http2->failed = true;
+    connection_kick(stream->http2->connection);
+}
+
+static enum status exch_begin(struct exchange *exchange, const struct exchange_reply *reply) {
+    struct http2_stream *stream = of(exchange);
+    ASSERT(stream->state == HTTP2_OUT); /* a gate has no streams to answer with */
+    submit_head(stream, reply, NULL, true);
+    /* The prompt of a stream that may run for minutes: its memory goes once no caller sees it. */
+    stream->http2->n_forget += !stream->forget;
+    stream->forget = true;
+    return STATUS_OK;
+}
+
+/* A stream is bounded, and all of a connection's together; but each may have its share of that, or
+ * those whose windows are shut would silence the others. */
+static bool has_room(const struct http2_stream *stream, size_t n) {
+    const struct listener_config *config = &stream->http2->host->config;
+    size_t own = http2_stream_pending(stream), bound = config->output_bytes_max;
+    size_t total = TOTAL_TIMES * bound, share = total / config->n_streams_max;
+    if (own == 0)
+        return true;
+    if (n > bound - (own < bound ? own : bound))
+        return false;
+    return stream->http2->out_bytes + n <= total || own + n <= share;
+}
+
+static enum status exch_write(struct exchange *exchange, const void *bytes, size_t n) {
+    struct http2_stream *stream = of(exchange);
+    if (stream->head_only)
+        return STATUS_OK;
+    if (!has_room(stream, n)) {
+        stream->http2->n_refused += !stream->refused;
+        stream->refused = true;
+        return STATUS_BUSY;
+    }
+    if (add_output(stream, bytes, n))
+        tell_session(stream);
+    else
+        http2_reset(stream, NGHTTP2_INTERNAL_ERROR);
+    return STATUS_OK;
+}
+
+static void exch_end(struct exchange *exchange, const struct header *trailers,
+                     unsigned n_trailers) {
+    struct http2_stream *stream = of(exchange);
+    ASSERT(n_trailers <= FIELDS_MAX);
+    for (unsigned i = 0; i < n_trailers; i++) {
+        put_name(&stream->trailers, trailers[i].name);
+        buf_putc(&stream->trailers, 0);
+        put_value(&stream->trailers, trailers[i].value);
+        buf_putc(&stream->trailers, 0);
+    }
+    stream->n_trailers = n_trailers;
+    if (buf_status(&stream->trailers) != STATUS_OK)
+        stream->http2->failed = true;
+    end_exchange(stream);
+    tell_session(stream);
+}
+
+static void exch_abort(struct exchange *exchange) {
+    struct http2_stream *stream = of(exchange);
+    exchange->gone = NULL; /* who aborts knows */
+    exchanges_remove(stream->http2->host->exchanges, exchange);
+    http2_reset(stream, NGHTTP2_INTERNAL_ERROR);
+}
+
+static size_t exch_pending(const struct exchange *exchange) {
+    return http2_stream_pending(of(exchange));
+}
+
+const struct exchange_ops http2_ops = {exch_reply, exch_begin, exch_write,
+                                       exch_end,   exch_abort, exch_pending};

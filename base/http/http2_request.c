@@ -1,0 +1,250 @@
+#include "base/http/http2_request.h"
+
+#include "base/assert.h"
+#include "base/checked.h"
+#include "base/clock.h"
+#include "base/http/http2_reply.h"
+#include "base/http/target.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define FIELD_OVERHEAD 32u /* RFC 9113, 6.5.2 */
+
+void http2_request_bad(struct http2_stream *stream, unsigned status, const char *reason) {
+    if (stream->bad_status != 0)
+        return;
+    stream->bad_status = status;
+    stream->bad_reason = reason;
+}
+
+/* Where the value of that pseudo field is kept; NULL: it is not of use here (":scheme"). */
+static uint32_t *place_of(struct http2_stream *stream, const char *name, size_t n) {
+    static const struct {
+        const char *name;
+        size_t offset;
+    } places[] = {
+        {":method", offsetof(struct http2_stream, method_at)},
+        {":path", offsetof(struct http2_stream, path_at)},
+        {":authority", offsetof(struct http2_stream, host_at)},
+    };
+    for (unsigned i = 0; i < sizeof places / sizeof *places; i++)
+        if (strlen(places[i].name) == n && memcmp(places[i].name, name, n) == 0)
+            return (uint32_t *)(void *)((char *)stream + places[i].offset);
+    return NULL;
+}
+
+void http2_request_field(struct http2_stream *stream, const char *name, size_t n_name,
+                         const char *value, size_t n_value) {
+    const struct http1_limits *limits = &stream->http2->host->config.limits;
+    bool pseudo = n_name > 0 && name[0] == ':';
+    stream->head_bytes += n_name + n_value + FIELD_OVERHEAD;
+    if (stream->head_bytes > limits->head_bytes)
+        http2_request_bad(stream, 431, "the head is too large");
+    else if (n_name + n_value > limits->line_bytes)
+        http2_request_bad(stream, 431, "a line of the head is too long");
+    else if (!pseudo && stream->n_fields == limits->n_fields)
+        http2_request_bad(stream, 431, "there are too many header fields");
+    else if (memchr(value, 0, n_value))
+        http2_request_bad(stream, 400, "the head holds a NUL byte");
+    if (stream->bad_status != 0)
+        return;
+    buf_append(&stream->text, name, n_name);
+    buf_putc(&stream->text, 0);
+    uint32_t *place = pseudo ? place_of(stream, name, n_name) : NULL;
+    if (place)
+        *place = (uint32_t)stream->text.n;
+    buf_append(&stream->text, value, n_value);
+    buf_putc(&stream->text, 0);
+    stream->n_fields += !pseudo;
+}
+
+/* Puts the fields into an array, the authority among them as the Host field it stands for. */
+static bool point_fields(struct http2_stream *stream) {
+    stream->fields = calloc(stream->n_fields + 1, sizeof *stream->fields);
+    if (!stream->fields || buf_status(&stream->text) != STATUS_OK) {
+        http2_request_bad(stream, 503, "out of memory");
+        return false;
+    }
+    unsigned n = 0;
+    if (stream->host_at > 0)
+        stream->fields[n++] = (struct header){"host", stream->text.data + stream->host_at};
+    for (const char *at = stream->text.data; at < stream->text.data + stream->text.n;) {
+        const char *value = at + strlen(at) + 1;
+        if (*at != ':')
+            stream->fields[n++] = (struct header){at, value};
+        at = value + strlen(value) + 1;
+    }
+    stream->n_fields = n;
+    stream->exchange.headers = stream->fields;
+    stream->exchange.n_headers = n;
+    return true;
+}
+
+/* All values of a host, which may come twice: as the authority and as a field. */
+static bool check_host(struct http2_stream *stream) {
+    const char *host = NULL;
+    for (unsigned i = 0; i < stream->n_fields; i++) {
+        if (strcmp(stream->fields[i].name, "host") != 0)
+            continue;
+        if (host && strcasecmp(host, stream->fields[i].value) != 0) {
+            http2_request_bad(stream, 400, "there are two Host fields");
+            return false;
+        }
+        host = stream->fields[i].value;
+    }
+    if (!host)
+        http2_request_bad(stream, 400, "the request has neither an authority nor a Host field");
+    else if (!target_is_host(host))
+        http2_request_bad(stream, 400, "the Host field is not a host");
+    return stream->bad_status == 0;
+}
+
+static bool check_target(struct http2_stream *stream) {
+    struct exchange *exchange = &stream->exchange;
+    struct target target = {"", ""};
+    exchange->method = stream->text.data + stream->method_at;
+    if (strcmp(exchange->method, "CONNECT") == 0) {
+        http2_request_bad(stream, 501, target_no_proxy);
+        return false;
+    }
+    const char *reason = target_read(stream->text.data + stream->path_at,
+                                     strcmp(exchange->method, "OPTIONS") == 0, &target);
+    if (reason) {
+        http2_request_bad(stream, 400, reason);
+        return false;
+    }
+    exchange->path = target.path;
+    exchange->query = target.query;
+    return true;
+}
+
+/* *length: what the head announces; UINT64_MAX: nothing. nghttp2 has checked that it is a number,
+ * and will compare it with what comes. */
+static bool check_length(struct http2_stream *stream, uint64_t *length) {
+    const char *text = exchange_header(&stream->exchange, "content-length");
+    uint64_t n = 0;
+    *length = UINT64_MAX;
+    if (!text)
+        return true;
+    for (; *text >= '0' && *text <= '9'; text++)
+        if (!checked_mul(n, 10, &n) || !checked_add(n, (uint64_t)(*text - '0'), &n))
+            n = UINT64_MAX - 9;
+    *length = n;
+    if (n > stream->http2->host->config.limits.body_bytes)
+        http2_request_bad(stream, 413, "the body is too large");
+    return stream->bad_status == 0;
+}
+
+static bool check_expectation(struct http2_stream *stream, bool *expects) {
+    const char *text = exchange_header(&stream->exchange, "expect");
+    *expects = text != NULL;
+    if (text && strcasecmp(text, "100-continue") != 0)
+        http2_request_bad(stream, 417, "no expectation but 100-continue is met");
+    return stream->bad_status == 0;
+}
+
+static void deliver(struct http2_stream *stream) {
+    struct connection_host *host = stream->http2->host;
+    stream->state = HTTP2_OUT;
+    stream->exchange.received_ns = loop_now_ns(host->loop);
+    host->calls.handler(host->calls.user, &stream->exchange);
+}
+
+/* Every check of the head; *length and *expects are what it says of the body. */
+static bool check_head(struct http2_stream *stream, uint64_t *length, bool *expects) {
+    return stream->bad_status == 0 && point_fields(stream) && check_target(stream) &&
+           check_host(stream) && check_length(stream, length) && check_expectation(stream, expects);
+}
+
+bool http2_request_head(struct http2_stream *stream) {
+    struct connection_host *host = stream->http2->host;
+    struct exchange *exchange = &stream->exchange;
+    uint64_t length;
+    bool expects;
+    stream->since_ns = stream->began_ns = loop_now_ns(host->loop);
+    *exchange = (struct exchange){.protocol = EXCHANGE_HTTP2,
+                                  .body = "",
+                                  .body_max = host->config.limits.body_bytes,
+                                  .body_buf = &stream->body,
+                                  .request_id = stream->request_id,
+                                  .received_ns = stream->since_ns,
+                                  .ops = &http2_ops};
+    stream->head_only =
+        stream->method_at > 0 && strcmp(stream->text.data + stream->method_at, "HEAD") == 0;
+    bool good = check_head(stream, &length, &expects);
+    host_request_id(host, exchange_header(exchange, "x-request-id"), stream->request_id);
+    if (!good) {
+        http2_refuse(stream, stream->bad_status, stream->bad_reason);
+        return true;
+    }
+    if (exchanges_add(host->exchanges, exchange) != STATUS_OK)
+        return false;
+    stream->state = HTTP2_BODY;
+    buf_init(&stream->body, host->config.limits.body_bytes);
+    host->counts.n_requests++;
+    if (host->calls.gate)
+        host->calls.gate(host->calls.user, exchange);
+    if (stream->state != HTTP2_BODY)
+        return true;
+    if (length != UINT64_MAX && length > exchange->body_max)
+        http2_refuse(stream, 413, "the body is too large");
+    else if (expects && !stream->whole)
+        http2_send_continue(stream);
+    if (stream->state == HTTP2_BODY && exchange->body_piece)
+        deliver(stream);
+    return true;
+}
+
+void http2_request_body(struct http2_stream *stream, const char *bytes, size_t n) {
+    struct connection_host *host = stream->http2->host;
+    struct exchange *exchange = &stream->exchange;
+    if (stream->state == HTTP2_OUT && exchange->body_piece && exchange->id != 0)
+        exchange->body_piece(exchange, bytes, n, false);
+    if (stream->state != HTTP2_BODY)
+        return;
+    stream->body_seen += n;
+    stream->since_ns = loop_now_ns(host->loop);
+    if (stream->body_seen > exchange->body_max) {
+        http2_refuse(stream, 413, "the body is too large");
+        return;
+    }
+    buf_append(&stream->body, bytes, n);
+    if (buf_status(&stream->body) != STATUS_OK) {
+        http2_refuse(stream, 503, "out of memory");
+    } else if (!exchanges_charge_body(host->exchanges, exchange, stream->body.n)) {
+        host->counts.n_crowded++;
+        http2_refuse(stream, 503,
+                     "the bodies of all requests together are too large; try again later");
+    }
+}
+
+void http2_request_end(struct http2_stream *stream) {
+    struct exchange *exchange = &stream->exchange;
+    if (stream->state == HTTP2_OUT && exchange->body_piece && exchange->id != 0)
+        exchange->body_piece(exchange, "", 0, true);
+    if (stream->state != HTTP2_BODY)
+        return;
+    buf_append(&stream->body, "", 0);
+    exchange->body = stream->body.data ? stream->body.data : "";
+    exchange->n_body = stream->body.n;
+    deliver(stream);
+}
+
+void http2_request_forget(struct http2_stream *stream) {
+    struct exchange *exchange = &stream->exchange;
+    exchange->headers = NULL;
+    exchange->n_headers = 0;
+    exchange->method = exchange->path = exchange->query = exchange->body = "";
+    exchange->n_body = 0;
+    if (exchange->id != 0) {
+        exchanges_give_body(stream->http2->host->exchanges, exchange->n_charged);
+        exchange->n_charged = 0;
+    }
+    free(stream->fields);
+    stream->fields = NULL;
+    stream->n_fields = 0;
+    buf_fini(&stream->text);
+    buf_fini(&stream->body);
+}
