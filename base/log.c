@@ -1,61 +1,20 @@
 #include "base/log.h"
 
-#include "base/clock.h"
 #include "base/log_writer.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
-static const char *program_name = "tandem";
 static enum log_level level_min = LOG_INFO;
-static const char *const level_names[] = {"debug", "info", "warn", "error"};
 
 void log_init(const char *program, enum log_level level) {
-    program_name = program;
+    log_format_init(program);
     level_min = level;
 }
 
 bool log_is_on(enum log_level level) {
     return level >= level_min;
-}
-
-const char *log_level_word(unsigned level) {
-    return level < sizeof level_names / sizeof *level_names ? level_names[level] : NULL;
-}
-
-/* The bytes of the line, NUL and all that did not fit left out. */
-__attribute__((format(printf, 5, 0))) static size_t format_line(char *out, size_t size,
-                                                                enum log_level level,
-                                                                const char *message,
-                                                                const char *format, va_list args) {
-    uint64_t now_ns = clock_unix_ns();
-    time_t seconds = (time_t)(now_ns / NS_PER_S);
-    struct tm tm;
-    gmtime_r(&seconds, &tm);
-    size_t n = strftime(out, size, "ts=%Y-%m-%dT%H:%M:%S", &tm);
-    n += (size_t)snprintf(out + n, size - n, ".%03uZ level=%s prog=%s msg=\"%s\"",
-                          (unsigned)(now_ns % NS_PER_S / NS_PER_MS), level_names[level],
-                          program_name, message);
-    if (format && format[0] && n + 2 < size) {
-        out[n++] = ' ';
-        int more = vsnprintf(out + n, size - n, format, args);
-        n += more > 0 ? (size_t)more : 0;
-    }
-    if (n > size - 1)
-        n = size - 1;
-    out[n++] = '\n';
-    return n;
-}
-
-size_t log_format(char *out, size_t size, enum log_level level, const char *message,
-                  const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    size_t n = format_line(out, size, level, message, format, args);
-    va_end(args);
-    return n;
 }
 
 void log_line(enum log_level level, const char *message, const char *format, ...) {
@@ -64,7 +23,7 @@ void log_line(enum log_level level, const char *message, const char *format, ...
     char line[2048];
     va_list args;
     va_start(args, format);
-    size_t n = format_line(line, sizeof line, level, message, format, args);
+    size_t n = log_format_args(line, sizeof line, level, message, format, args);
     va_end(args);
     log_writer_put(line, n);
 }

@@ -5,19 +5,16 @@
  * errors and log nothing above debug. Any thread. */
 #pragma once
 
+#include "base/log_format.h"
+
 #include <stdbool.h>
 #include <stddef.h>
-
-enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR };
 
 /* Once at start: the program's name goes into each line; lines below `level` are dropped. */
 void log_init(const char *program, enum log_level level);
 
 /* Whether lines of this level are written: looked at before data is formatted. */
 bool log_is_on(enum log_level level);
-
-/* "debug", "info", "warn", "error" for the levels, NULL past the last. */
-const char *log_level_word(unsigned level);
 
 /* log_line(LOG_INFO, "worker ready", "name=%s blocks=%u", name, n) */
 void log_line(enum log_level level, const char *message, const char *format, ...)
@@ -31,11 +28,6 @@ void log_line(enum log_level level, const char *message, const char *format, ...
 /* One line of plain words, without time or level: for people before a terminal, and for what
  * another program said. */
 void log_words(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
-/* Writes the line that log_line() would put, with its newline and without NUL, and returns its
- * bytes: at most `size`, which is at least 128. */
-size_t log_format(char *out, size_t size, enum log_level level, const char *message,
-                  const char *format, ...) __attribute__((format(printf, 5, 6)));
 
 /* Copies `text` into `out` (of `size` bytes) as a logfmt value: quoted where needed, control bytes
  * and quotes escaped, cut with "..." when too long. Returns out. */

@@ -1,7 +1,7 @@
 #include "base/log_writer.h"
 
 #include "base/clock.h"
-#include "base/log.h"
+#include "base/log_format.h"
 #include "base/signals.h"
 
 #include <errno.h>

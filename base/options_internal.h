@@ -1,4 +1,4 @@
-/* base/options_internal.h: what options.c, options_parse.c and options_file.c share. */
+/* base/options_internal.h: what options.c, options_set.c, options_parse.c and options_file.c share. */
 #pragma once
 
 #include "base/options.h"
@@ -29,6 +29,12 @@ struct options {
     bool prints;                           /* --print-config */
     struct buf *errors;                    /* borrowed while options_new() runs */
 };
+
+/* Row `at` of the program's table; past its end stands --config, which no table lists. */
+const struct option_spec *options_spec(const struct options *options, unsigned at);
+
+/* Frees what a value owns and empties it. */
+void options_drop(struct options_value *value);
 
 /* Takes the text for option `at` unless something of higher rank is there. Mistakes go to
  * options->errors as "where: ...". */

@@ -67,13 +67,6 @@ bool http1_discard_body(struct http1 *http1, size_t n) {
     return http1_is_done(http1) || (!http1->expects_continue && http1_limit_body(http1, n));
 }
 
-const char *http1_find(const struct http1 *http1, const char *name) {
-    for (unsigned i = 0; i < http1->n_fields; i++)
-        if (strcasecmp(http1->fields[i].name, name) == 0)
-            return http1->fields[i].value;
-    return NULL;
-}
-
 /* The body is complete, or there is none. */
 static void finish(struct http1 *http1) {
     http1->state = STATE_DONE;

@@ -7,6 +7,13 @@
 #include <string.h>
 #include <strings.h>
 
+const char *http1_find(const struct http1 *http1, const char *name) {
+    for (unsigned i = 0; i < http1->n_fields; i++)
+        if (strcasecmp(http1->fields[i].name, name) == 0)
+            return http1->fields[i].value;
+    return NULL;
+}
+
 bool http1_refuse(struct http1 *http1, unsigned status, const char *reason) {
     http1->status = status;
     http1->reason = reason;

@@ -87,6 +87,9 @@ struct kernels_ctx {
 /* cuda/memory.c */
 void *cuda_alloc(struct kernels_ctx *ctx, size_t n_bytes);
 void cuda_dealloc(struct kernels_ctx *ctx, void *memory, size_t n_bytes);
+/* Makes room for activations of k_stored inputs. STATUS_NOMEM. */
+NODISCARD enum status cuda_reserve(struct kernels_ctx *ctx, uint32_t k_stored);
+void cuda_free_ints(struct kernels_ctx *ctx, const struct gpu_ints *ints);
 void cuda_put(struct kernels_ctx *ctx, void *to, const void *from, size_t n_bytes);
 void cuda_get(struct kernels_ctx *ctx, void *to, const void *from, size_t n_bytes);
 /* n_bytes (at most STAGE_BYTES) of pinned memory to fill, and their copy to the device. */
@@ -122,9 +125,6 @@ void cuda_mark(struct kernels_ctx *ctx, uint32_t number);
 uint32_t cuda_marked(struct kernels_ctx *ctx);
 
 /* cuda/operations.c */
-/* Makes room for activations of k_stored inputs. STATUS_NOMEM. */
-NODISCARD enum status cuda_reserve(struct kernels_ctx *ctx, uint32_t k_stored);
-void cuda_free_ints(struct kernels_ctx *ctx, const struct gpu_ints *ints);
 void cuda_embed(struct kernels_ctx *ctx, float *out, const struct weight *table,
                 const struct kernels_batch *batch, uint32_t id_begin);
 void cuda_norm(struct kernels_ctx *ctx, float *out, const float *x, const float *gain, float eps,

@@ -1,5 +1,6 @@
 #include "base/assert.h"
 #include "kernels/cuda/cuda.h"
+#include "kernels/quant/order.h"
 
 #include <string.h>
 
@@ -16,6 +17,30 @@ void cuda_dealloc(struct kernels_ctx *ctx, void *memory, size_t n_bytes) {
     if (ctx->stream)
         (void)ctx->kind->wait(ctx->stream); /* a failure is told by the next step_end() */
     ctx->kind->dealloc(ctx->device, memory);
+}
+
+void cuda_free_ints(struct kernels_ctx *ctx, const struct gpu_ints *ints) {
+    cuda_dealloc(ctx, ints->q, 0);
+    cuda_dealloc(ctx, ints->scales, 0);
+    cuda_dealloc(ctx, ints->sums, 0);
+}
+
+enum status cuda_reserve(struct kernels_ctx *ctx, uint32_t k_stored) {
+    uint32_t n_groups = order_filled(k_stored) / GROUP;
+    if (ctx->ints.q && n_groups <= ctx->ints.n_groups)
+        return STATUS_OK;
+    size_t n = (size_t)ctx->ints_rows * n_groups;
+    struct gpu_ints made = {.q = cuda_alloc(ctx, n * GROUP),
+                            .scales = cuda_alloc(ctx, n * sizeof(float)),
+                            .sums = cuda_alloc(ctx, n * sizeof(float)),
+                            .n_groups = n_groups};
+    if (!made.q || !made.scales || !made.sums) {
+        cuda_free_ints(ctx, &made);
+        return STATUS_NOMEM;
+    }
+    cuda_free_ints(ctx, &ctx->ints);
+    ctx->ints = made;
+    return STATUS_OK;
 }
 
 void *cuda_stage(struct kernels_ctx *ctx, size_t n_bytes) {

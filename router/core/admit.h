@@ -1,11 +1,14 @@
 /* router/core/admit.h: who may enter. */
 #pragma once
 
-#include "router/core/router.h"
+#include "base/status.h"
 #include "router/core/stage.h"
 
-struct router;
+#include <stdint.h>
+
 struct request;
+struct request_spec;
+struct router;
 
 /* Could all of these specs (n) be let in now? STATUS_OK, BUSY, CLOSED, LIMIT, INVALID. */
 NODISCARD enum status admit_check(const struct router *router, const struct request_spec *specs,

@@ -11,7 +11,7 @@
 #include "base/random.h"
 #include "proto/codec.h"
 #include "router/core/router.h"
-#include "tests/sim/fault.h"
+#include "tests/sim/kind.h"
 #include "tests/sim/oracle.h"
 #include "tests/sim/sights.h"
 #include "worker/core/engine.h"

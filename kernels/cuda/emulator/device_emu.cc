@@ -1,35 +1,11 @@
 /* The emulated member of device.h: opening, facts, memory. */
 #include "kernels/cuda/emulator/device_emu.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #define DEVICES_MAX 16
 #define MEMORY      ((uint64_t)2 << 30) /* where TANDEM_EMU_MEMORY says nothing */
-
-static thread_local struct device *in_use;
-
-void emu_device_fail(struct device *device, const char *format, ...) {
-    if (device->failed)
-        return;
-    va_list list;
-    va_start(list, format);
-    vsnprintf(device->failure, sizeof device->failure, format, list);
-    va_end(list);
-    device->failed = true;
-}
-
-void emu_check_use(struct device *device) {
-    if (in_use != device)
-        emu_device_fail(device, "a thread that did not use() the device works with it");
-}
-
-void emu_break_captures(struct device *device) {
-    for (struct device_stream *stream : device->streams)
-        if (stream->capture && pthread_equal(stream->capturer, pthread_self()))
-            stream->broken = true;
-}
 
 /* Opening and facts. */
 
@@ -77,13 +53,8 @@ static void emu_close(struct device *device) {
     for (const auto &piece : device->pinned)
         free((void *)piece.first);
     arena_free(device->arena);
-    if (in_use == device)
-        in_use = nullptr;
+    emu_unuse(device);
     delete device;
-}
-
-static void emu_use(struct device *device) {
-    in_use = device;
 }
 
 static void emu_facts(const struct device *device, struct device_facts *facts) {

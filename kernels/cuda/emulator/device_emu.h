@@ -71,6 +71,10 @@ struct device_graph {
 void emu_device_fail(struct device *device, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* The calling thread works with this device from now on, or no longer. */
+void emu_use(struct device *device);
+void emu_unuse(struct device *device);
+
 /* At the beginning of each call that computes, waits or allocates. */
 void emu_check_use(struct device *device);
 

@@ -1,4 +1,4 @@
-/* tests/sim/fault.h: the kinds of fault, one row each. */
+/* tests/sim/kind.h: the kinds of fault, one row each. */
 #pragma once
 
 #include <stdint.h>
