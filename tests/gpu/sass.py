@@ -33,15 +33,17 @@ MUST = {
     "quantize_kernel": ("SHFL.BFLY",),
     "norm_kernel": ("SHFL.BFLY", "LDG.E.CONSTANT"),
 }
-# No stack, nothing in double precision (16 or 32 times slower, and no number of ours is one), and no sum or product that
-# keeps denormals (the CPU flushes them; an FFMA without FTZ is a step of an IEEE division).
-MUST_NOT = re.compile(r"LDL|STL|DFMA|DADD|DMUL|F2F\.F64|F2F\.F32\.F64|(?:FADD|FMUL)(?!.*FTZ)")
+# No stack, nothing in double precision (many times slower, and seldom meant), and no sum or product that keeps denormals
+# (the CPU flushes them; an FFMA without FTZ is a step of an IEEE division).
+DENORMALS = re.compile(r"(?:FADD|FMUL)(?!.*FTZ)")
 STACK = re.compile(r"LDL|STL")
+DOUBLES = re.compile(r"DFMA|DADD|DMUL|F2F\.F64|F2F\.F32\.F64")
+DOUBLES_BY_DEFINITION = {"choose_kernel", "top_kernel"}  # the sums of a softmax's blocks: kernels/ref/sample.c
 
 # Bytes of stack that a kernel may have for an architecture: ptxas 13.0 keeps few_kernel below the registers of one more
-# block of sm_80 and pays with 1 to 5 words a thread. KV of float32 for 16 queries, which the launch bounds hold to 128
+# block of sm_80 and pays with 1 to 5 words a thread, and choose_kernel likewise with 4. KV of float32 for 16 queries, which the launch bounds hold to 128
 # registers, is no format that is served by default.
-STACK_MOST = {("few_kernel", "80"): 24, ("attend_kernel", "80"): 24}
+STACK_MOST = {("few_kernel", "80"): 24, ("attend_kernel", "80"): 24, ("choose_kernel", "80"): 16}
 
 
 @dataclass
@@ -141,7 +143,8 @@ def problems_of(kernel, arch, dumped):
         if wanted not in kernel.code:
             yield f"has no {wanted}"
     for name in sorted(kernel.code):
-        if MUST_NOT.match(name) and not (most and STACK.match(name)):
+        unwanted = DENORMALS.match(name) or (STACK.match(name) and not most)
+        if unwanted or (DOUBLES.match(name) and kernel.short not in DOUBLES_BY_DEFINITION):
             yield f"has {kernel.code[name]} {name}"
 
 
