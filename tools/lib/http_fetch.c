@@ -1,7 +1,11 @@
 #include "tools/lib/http_fetch.h"
 
+#include "base/clock.h"
+
 #include <stdio.h>
 #include <string.h>
+
+#define FETCH_S_MAX 120u /* a long prompt on a slow machine; a silent server is not waited for */
 
 struct fetch {
     struct loop *loop;
@@ -10,6 +14,12 @@ struct fetch {
     enum status status;
     int http_status;
 };
+
+static void on_timeout(void *user) {
+    struct fetch *fetch = user;
+    fetch->status = error_set(fetch->error, STATUS_TIMEOUT, "no answer within %u s", FETCH_S_MAX);
+    loop_stop(fetch->loop);
+}
 
 static void on_body(void *user, const char *bytes, size_t n) {
     struct fetch *fetch = user;
@@ -30,12 +40,16 @@ enum status http_fetch(const struct http_url *url, const char *method, const cha
                        struct error *error) {
     struct fetch fetch = {.answer = answer, .error = error, .status = STATUS_CLOSED};
     struct http_client *client = NULL;
+    struct loop_timer *timeout = NULL;
     char headers[600] = "";
     if (api_key)
         snprintf(headers, sizeof headers, "Authorization: Bearer %.512s\r\n", api_key);
     TRY(loop_new(&fetch.loop));
-    enum status status = http_client_new(fetch.loop, url, &client);
+    enum status status = loop_timer_new(fetch.loop, on_timeout, &fetch, &timeout);
+    if (status == STATUS_OK)
+        status = http_client_new(fetch.loop, url, &client);
     if (status == STATUS_OK) {
+        loop_timer_after(timeout, FETCH_S_MAX * NS_PER_S);
         struct http_events events = {on_body, on_end, &fetch};
         http_client_start(client, method, path, headers, body, body ? strlen(body) : 0, &events);
         loop_run(fetch.loop);
@@ -43,6 +57,7 @@ enum status http_fetch(const struct http_url *url, const char *method, const cha
         *http_status = fetch.http_status;
     }
     http_client_free(client);
+    loop_timer_free(timeout);
     loop_free(fetch.loop);
     return status;
 }

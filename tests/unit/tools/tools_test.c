@@ -1,6 +1,5 @@
 #include "tests/support/suite.h"
 
-#include "tools/bench/report.h"
 #include "tools/lib/http_client.h"
 #include "tools/lib/sse_client.h"
 
@@ -167,20 +166,9 @@ START_TEST(an_answer_cut_short_is_an_error) {
 }
 END_TEST
 
-START_TEST(percentiles_count_weights) {
-    struct sample values[] = {{30, 1}, {10, 98}, {20, 1}};
-    struct samples samples = {values, 3, 3};
-    ck_assert_double_eq(samples_percentile(&samples, 50), 10);
-    ck_assert_double_eq(samples_percentile(&samples, 99), 20);
-    ck_assert_double_eq(samples_percentile(&samples, 100), 30);
-    ck_assert_double_eq_tol(samples_mean(&samples), (30 + 980 + 20) / 100.0, 1e-9);
-}
-END_TEST
-
 void suite_add(TCase *tests) {
     tcase_add_test(tests, sse_events_survive_every_cut);
     tcase_add_test(tests, urls_are_taken_apart_or_refused);
     tcase_add_test(tests, answers_are_read_whatever_their_framing_and_cuts);
     tcase_add_test(tests, an_answer_cut_short_is_an_error);
-    tcase_add_test(tests, percentiles_count_weights);
 }

@@ -136,6 +136,13 @@ static double steady_rate(const struct level *level, uint64_t n_tokens) {
     return to_ms > from_ms ? 0.8 * (double)n_tokens / ((double)(to_ms - from_ms) / 1000) : 0;
 }
 
+static void make_timeline(struct figures *figures, const struct level *level) {
+    uint64_t n_ms = (level->end_ns - level->begin_ns) / NS_PER_MS + 1;
+    figures->timeline_s = (double)n_ms / 1000;
+    for (uint32_t i = 0; i < level->n_bins && i < n_ms; i++)
+        figures->timeline[(uint64_t)i * TIMELINE_BINS / n_ms] += (float)level->tokens_at[i];
+}
+
 static bool is_slo_held(const struct figures *figures, const struct slo *slo) {
     return figures->n_ok > 0 && figures->n_failed == 0 &&
            (!slo->ttft_p99_ns || figures->ttft_due.p99 <= slo->ttft_p99_ns) &&
@@ -215,6 +222,7 @@ enum status figures_make(struct figures *figures, const struct level *level, dou
         }
     }
     finish(figures, &counts, sums, level);
+    make_timeline(figures, level);
     free(sums);
     figures->marks |= level_marks(figures, asked_rate);
     figures->slo_held =

@@ -43,6 +43,8 @@ struct slo {
     uint64_t latency_p99_ns;
 };
 
+#define TIMELINE_BINS 100
+
 struct figures {
     uint32_t n_sent; /* due in the window; the sum of the next three */
     uint32_t n_ok;
@@ -70,6 +72,8 @@ struct figures {
     double cached_share;
     uint64_t late_max_ns; /* largest time from due to sent */
     uint64_t loop_late_max_ns;
+    float timeline[TIMELINE_BINS]; /* chunks with content in each part of the level */
+    double timeline_s;             /* how long that is */
     unsigned marks;
     bool slo_held; /* true without an SLO */
 };

@@ -355,6 +355,11 @@ START_TEST(sweep_columns_drop_what_was_unfinished_and_start_with_the_first_to_co
     ck_assert_double_eq_tol(f.requests_per_s, 7 / 5.0, 1e-9);
     ck_assert_uint_eq(f.latency.max, MS(6315));
     level_fini(&level);
+    script.slow_ns = S(1); /* request 0 ends behind request 1, which was sent 0.5 s later */
+    virtual_run(&level, &spec, &script);
+    figures_sweep(&columns, &level);
+    ck_assert_double_eq_tol(columns.requests_per_s, 9 / 4.365, 1e-9);
+    level_fini(&level);
 }
 END_TEST
 

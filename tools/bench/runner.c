@@ -1,0 +1,312 @@
+#include "tools/bench/runner.h"
+
+#include "base/clock.h"
+#include "tools/lib/http_client.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define NO_REQUEST   UINT32_MAX
+#define SENDS_A_TURN 16
+
+/* A connection and the request that it carries. */
+struct lane {
+    struct runner *runner; /* borrowed */
+    const struct wire *wire;
+    struct wire_link *link; /* owned */
+    uint32_t url;
+    uint32_t request;   /* NO_REQUEST: free */
+    uint32_t next_free; /* of the same URL */
+};
+
+struct runner {
+    struct runner_spec spec;
+    struct loop *loop;
+    struct loop_timer *timer;    /* the level's next deadline */
+    struct loop_timer *progress; /* a line for the user */
+    struct loop_watch *signals[2];
+    struct loop_kick kick;
+    struct lane **lanes; /* owned (n_lanes), each owned */
+    uint32_t n_lanes;
+    uint32_t size;
+    uint32_t *free_lane; /* owned (n_urls): heads of the lists of free lanes */
+    uint32_t *lane_of;   /* owned (n_lane_of): the lane of a level's request */
+    uint32_t n_lane_of;
+    uint32_t next_url;
+    struct buf body;
+    struct level *level; /* borrowed, while one runs */
+    enum status status;  /* of the level, when it cannot go on */
+    struct error *error; /* borrowed, while a level runs */
+    struct error first_error;
+    bool is_stopped;
+};
+
+static void fail(struct runner *runner, enum status status, const char *what) {
+    if (runner->status == STATUS_OK)
+        runner->status = error_set(runner->error, status, "%s", what);
+    loop_stop(runner->loop);
+}
+
+static void free_lane(struct runner *runner, struct lane *lane, uint32_t index) {
+    lane->request = NO_REQUEST;
+    lane->next_free = runner->free_lane[lane->url];
+    runner->free_lane[lane->url] = index;
+}
+
+static void on_event(void *user, const struct event *told, const struct error *error) {
+    struct lane *lane = user;
+    struct runner *runner = lane->runner;
+    struct event event = *told;
+    if (lane->request == NO_REQUEST || !runner->level)
+        return;
+    event.request = lane->request;
+    if (event.kind == EVENT_END) {
+        if (error && !runner->first_error.text[0])
+            runner->first_error = *error;
+        free_lane(runner, lane, runner->lane_of[lane->request]);
+        loop_kick_add(runner->loop, &runner->kick);
+    }
+    if (level_event(runner->level, &event) != STATUS_OK)
+        fail(runner, STATUS_NOMEM, "out of memory for what came");
+}
+
+static enum status add_lane(struct runner *runner, uint32_t url, uint32_t *index) {
+    if (runner->n_lanes == runner->size) {
+        uint32_t size = runner->size ? 2 * runner->size : 64;
+        struct lane **grown = realloc(runner->lanes, size * sizeof(struct lane *));
+        if (!grown)
+            return error_set(runner->error, STATUS_NOMEM, "out of memory for connections");
+        runner->lanes = grown;
+        runner->size = size;
+    }
+    struct lane *lane = calloc(1, sizeof *lane);
+    if (!lane)
+        return error_set(runner->error, STATUS_NOMEM, "out of memory for connections");
+    struct wire_target target = {.text = runner->spec.targets[url],
+                                 .url = &runner->spec.urls[url],
+                                 .api_key = runner->spec.api_key,
+                                 .form = &runner->spec.form};
+    *lane = (struct lane){.runner = runner, .url = url, .wire = wire_find(target.text)};
+    enum status status =
+        lane->wire->open(runner->loop, &target, on_event, lane, &lane->link, runner->error);
+    if (status != STATUS_OK) {
+        free(lane);
+        return status;
+    }
+    runner->lanes[runner->n_lanes] = lane;
+    *index = runner->n_lanes;
+    free_lane(runner, lane, runner->n_lanes++);
+    return STATUS_OK;
+}
+
+static enum status find_lane(struct runner *runner, uint32_t request, uint32_t *index) {
+    if (request >= runner->n_lane_of) {
+        uint32_t n = request + 1024 + request / 2;
+        uint32_t *grown = realloc(runner->lane_of, n * sizeof *grown);
+        if (!grown)
+            return error_set(runner->error, STATUS_NOMEM, "out of memory for %u requests", n);
+        runner->lane_of = grown;
+        runner->n_lane_of = n;
+    }
+    uint32_t url = runner->next_url++ % runner->spec.n_urls;
+    *index = runner->free_lane[url];
+    return *index == NO_REQUEST ? add_lane(runner, url, index) : STATUS_OK;
+}
+
+static enum status send_request(struct runner *runner, uint32_t request) {
+    uint32_t index;
+    TRY(find_lane(runner, request, &index));
+    struct lane *lane = runner->lanes[index];
+    runner->free_lane[lane->url] = lane->next_free;
+    runner->lane_of[request] = index;
+    lane->request = request;
+    buf_clear(&runner->body);
+    workload_body(runner->spec.workload, &runner->spec.form, &runner->level->records[request].ask,
+                  &runner->body);
+    struct event sent = {.kind = EVENT_SENT, .request = request, .at_ns = clock_now_ns()};
+    if (buf_status(&runner->body) != STATUS_OK || level_event(runner->level, &sent) != STATUS_OK)
+        return error_set(runner->error, STATUS_NOMEM, "out of memory for a request");
+    lane->wire->send(lane->link, runner->body.data, runner->body.n);
+    return STATUS_OK;
+}
+
+static void cancel_request(struct runner *runner, uint32_t request) {
+    uint32_t index = runner->lane_of[request];
+    struct lane *lane = runner->lanes[index];
+    const struct record *record = &runner->level->records[request];
+    if (record->fault && !runner->first_error.text[0])
+        (void)error_set(&runner->first_error, STATUS_TIMEOUT, "%s: request %u was given up",
+                        fault_name(record->fault), request);
+    lane->wire->cancel(lane->link);
+    free_lane(runner, lane, index);
+}
+
+/* Does what the level wants done now; after SENDS_A_TURN answers are read before it goes on. */
+static void pump(void *user) {
+    struct runner *runner = user;
+    unsigned n_sent = 0;
+    while (runner->level && runner->status == STATUS_OK) {
+        struct action action;
+        if (level_next(runner->level, clock_now_ns(), &action) != STATUS_OK) {
+            fail(runner, STATUS_NOMEM, "out of memory for requests");
+            return;
+        }
+        switch (action.kind) {
+        case ACTION_SEND:
+            if (send_request(runner, action.request) != STATUS_OK) {
+                runner->status = STATUS_NOMEM;
+                loop_stop(runner->loop);
+            }
+            if (++n_sent == SENDS_A_TURN) {
+                loop_kick_add(runner->loop, &runner->kick);
+                return;
+            }
+            break;
+        case ACTION_CANCEL:
+            cancel_request(runner, action.request);
+            break;
+        case ACTION_WAIT:
+            loop_timer_at(runner->timer, action.at_ns);
+            return;
+        case ACTION_OVER:
+            loop_stop(runner->loop);
+            return;
+        }
+    }
+}
+
+static void on_timer(void *user) {
+    struct runner *runner = user;
+    uint64_t now_ns = clock_now_ns();
+    struct loop_turn_max turn = loop_turn_max(runner->loop, now_ns);
+    if (runner->level) {
+        struct event tick = {.kind = EVENT_TICK, .at_ns = now_ns, .loop_late_ns = turn.wall_ns};
+        if (level_event(runner->level, &tick) != STATUS_OK)
+            fail(runner, STATUS_NOMEM, "out of memory for a tick");
+    }
+    pump(runner);
+}
+
+static void on_signal(void *user, unsigned signal) {
+    struct runner *runner = user;
+    (void)signal;
+    runner->is_stopped = true;
+    if (runner->level) {
+        runner->level->spec.drain_ns = 0;
+        level_stop(runner->level, clock_now_ns());
+        loop_kick_add(runner->loop, &runner->kick);
+    }
+}
+
+static void on_progress(void *user) {
+    struct runner *runner = user;
+    const struct level *level = runner->level;
+    bool terminal = isatty(STDERR_FILENO);
+    loop_timer_after(runner->progress, terminal ? NS_PER_S / 2 : 5 * NS_PER_S);
+    if (!level)
+        return;
+    double seconds = (double)(clock_now_ns() - level->begin_ns) / (double)NS_PER_S;
+    double limit_s = (double)level->spec.schedule.duration_ns / (double)NS_PER_S;
+    uint32_t n_done = level->n_records - level->n_running;
+    double share = limit_s > 0 ? seconds / limit_s
+                   : level->spec.schedule.n_requests
+                       ? n_done / (double)level->spec.schedule.n_requests
+                       : 0;
+    char bar[21];
+    for (unsigned i = 0; i < 20; i++)
+        bar[i] = i < share * 20 ? '#' : '.';
+    bar[20] = 0;
+    fprintf(stderr,
+            "%s%s [%s] %u done, %u failed, %u running, %.1f requests/s, %.0f tokens/s, "
+            "gap p50 %.1f p99 %.1f ms%s",
+            terminal ? "\r" : "", level->spec.label, bar, n_done, level->n_failed, level->n_running,
+            n_done / (seconds > 0 ? seconds : 1),
+            (double)level->n_texts / (seconds > 0 ? seconds : 1),
+            (double)histogram_percentile(level->gaps, 50) / 1e6,
+            (double)histogram_percentile(level->gaps, 99) / 1e6, terminal ? "\033[K" : "\n");
+}
+
+enum status runner_level(struct runner *runner, const struct level_spec *spec, struct level *level,
+                         struct error *error) {
+    runner->status = STATUS_OK;
+    runner->error = error;
+    if (level_begin(level, spec, clock_now_ns()) != STATUS_OK) {
+        level_fini(level);
+        return error_set(error, STATUS_NOMEM, "out of memory for level %s", spec->label);
+    }
+    runner->level = level;
+    if (!runner->spec.is_quiet)
+        loop_timer_after(runner->progress, NS_PER_S / 2);
+    loop_kick_add(runner->loop, &runner->kick);
+    loop_run(runner->loop);
+    loop_timer_stop(runner->timer);
+    loop_timer_stop(runner->progress);
+    runner->level = NULL;
+    if (!runner->spec.is_quiet && isatty(STDERR_FILENO))
+        fputs("\r\033[K", stderr);
+    if (runner->status != STATUS_OK)
+        level_fini(level);
+    return runner->status;
+}
+
+bool runner_is_stopped(const struct runner *runner) {
+    return runner->is_stopped;
+}
+
+const char *runner_first_error(const struct runner *runner) {
+    return runner->first_error.text;
+}
+
+void runner_free(struct runner *runner) {
+    if (!runner)
+        return;
+    for (uint32_t i = 0; i < runner->n_lanes; i++) {
+        runner->lanes[i]->wire->close(runner->lanes[i]->link);
+        free(runner->lanes[i]);
+    }
+    loop_kick_remove(&runner->kick);
+    loop_timer_free(runner->timer);
+    loop_timer_free(runner->progress);
+    loop_watch_free(runner->signals[0]);
+    loop_watch_free(runner->signals[1]);
+    loop_free(runner->loop);
+    free(runner->lanes);
+    free(runner->free_lane);
+    free(runner->lane_of);
+    buf_fini(&runner->body);
+    free(runner);
+}
+
+static enum status open_loop(struct runner *runner) {
+    TRY(loop_new(&runner->loop));
+    TRY(loop_timer_new(runner->loop, on_timer, runner, &runner->timer));
+    TRY(loop_timer_new(runner->loop, on_progress, runner, &runner->progress));
+    TRY(loop_signal_new(runner->loop, SIGINT, on_signal, runner, &runner->signals[0]));
+    return loop_signal_new(runner->loop, SIGTERM, on_signal, runner, &runner->signals[1]);
+}
+
+enum status runner_new(const struct runner_spec *spec, struct runner **runner,
+                       struct error *error) {
+    for (uint32_t i = 0; i < spec->n_urls; i++)
+        if (!wire_find(spec->targets[i]))
+            return error_set(error, STATUS_INVALID,
+                             "--target: \"%s\" has a scheme that is not spoken", spec->targets[i]);
+    struct runner *made = calloc(1, sizeof *made);
+    if (!made)
+        return error_set(error, STATUS_NOMEM, "out of memory");
+    made->spec = *spec;
+    buf_init(&made->body, 0);
+    loop_kick_init(&made->kick, pump, made);
+    made->free_lane = malloc(spec->n_urls * sizeof *made->free_lane);
+    enum status status = made->free_lane ? open_loop(made) : STATUS_NOMEM;
+    if (status != STATUS_OK) {
+        runner_free(made);
+        return error_set(error, status, "no event loop");
+    }
+    for (uint32_t i = 0; i < spec->n_urls; i++)
+        made->free_lane[i] = NO_REQUEST;
+    *runner = made;
+    return STATUS_OK;
+}

@@ -1,0 +1,271 @@
+#include "tools/bench/session.h"
+
+#include "base/clock.h"
+#include "tools/bench/core/html.h"
+#include "tools/bench/texts.h"
+#include "tools/lib/http_fetch.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+static enum status find_model(struct session *session, const struct http_url *url,
+                              struct error *error) {
+    const struct bench_options *options = session->options;
+    struct buf body;
+    int code = 0;
+    if (options->model) {
+        session->model = strdup(options->model);
+        return session->model ? STATUS_OK : error_set(error, STATUS_NOMEM, "out of memory");
+    }
+    buf_init(&body, 1u << 20);
+    enum status status =
+        http_fetch(url, "GET", "/v1/models", options->api_key, NULL, &code, &body, error);
+    if (status == STATUS_OK) {
+        json_t *root = json_loadb(body.data ? body.data : "", body.n, 0, NULL);
+        const char *id = json_string_value(
+            json_object_get(json_array_get(json_object_get(root, "data"), 0), "id"));
+        session->model = id ? strdup(id) : NULL;
+        json_decref(root);
+        if (!session->model)
+            status = error_set(error, STATUS_INVALID, "%s/v1/models names no model (HTTP %d)",
+                               options->targets[0], code);
+    }
+    buf_fini(&body);
+    return status;
+}
+
+static struct ask_form make_form(const struct session *session) {
+    const struct bench_options *options = session->options;
+    return (struct ask_form){.model = session->model,
+                             .role = options->compat ? "system" : "user",
+                             .chat = !options->completions,
+                             .stream = !options->is_whole,
+                             .ignore_eos = !options->keeps_eos,
+                             .own_sampling = options->compat};
+}
+
+/* Prompt tokens of a request that would have n by the workload as it is, by the server's own count;
+ * 0 when it gives none. */
+static double count_tokens(struct session *session, const struct http_url *url, uint32_t n) {
+    struct ask_form form = make_form(session);
+    struct ask ask = {.n_prompt = n, .n_output = 1, .serial = UINT64_MAX - n};
+    struct buf body, answer;
+    struct error error;
+    int code = 0;
+    form.stream = false;
+    buf_init(&body, 0);
+    buf_init(&answer, 16u << 20);
+    workload_body(&session->workload, &form, &ask, &body);
+    double tokens = 0;
+    if (buf_status(&body) == STATUS_OK &&
+        http_fetch(url, "POST", ask_path(&form), session->options->api_key, body.data, &code,
+                   &answer, &error) == STATUS_OK) {
+        json_t *root = json_loadb(answer.data ? answer.data : "", answer.n, 0, NULL);
+        tokens = (double)json_integer_value(
+            json_object_get(json_object_get(root, "usage"), "prompt_tokens"));
+        json_decref(root);
+    }
+    buf_fini(&body);
+    buf_fini(&answer);
+    return tokens;
+}
+
+/* Two requests tell how many tokens a word and the chat format cost on this server. */
+static void calibrate(struct session *session, const struct http_url *url) {
+    struct workload *workload = &session->workload;
+    if (workload->source == SOURCE_IDS)
+        return;
+    workload->words_per_token = 1;
+    workload->overhead = 0;
+    double few = count_tokens(session, url, 32);
+    double many = few > 0 ? count_tokens(session, url, 96) : 0;
+    if (many > few && few > 0) {
+        workload->words_per_token = 64 / (many - few);
+        workload->overhead = few - 32 / workload->words_per_token;
+    }
+}
+
+static void note_environment(struct session *session, const struct http_url *url) {
+    struct buf *out = &session->environment, version;
+    struct utsname host;
+    struct error error;
+    int code = 0;
+    buf_init(&version, 1u << 16);
+    bool has_version = http_fetch(url, "GET", "/version", session->options->api_key, NULL, &code,
+                                  &version, &error) == STATUS_OK &&
+                       code == 200 && version.data;
+    uname(&host);
+    buf_printf(out, "{\"tandem_bench\":\"%s\",\"unix_s\":%lld,\"host\":", TANDEM_VERSION,
+               (long long)clock_unix_s());
+    json_text(out, host.nodename, strlen(host.nodename));
+    buf_puts(out, ",\"system\":");
+    json_text(out, host.release, strlen(host.release));
+    buf_printf(out, ",\"machine\":\"%s\",\"cpus\":%ld,\"target\":", host.machine,
+               sysconf(_SC_NPROCESSORS_ONLN));
+    json_text(out, session->options->targets[0], strlen(session->options->targets[0]));
+    buf_puts(out, ",\"model\":");
+    json_text(out, session->model, strlen(session->model));
+    buf_puts(out, ",\"server_version\":");
+    json_text(out, has_version ? version.data : "", has_version ? version.n : 0);
+    buf_puts(out, ",\"command\":");
+    json_text(out, session->options->command_line, strlen(session->options->command_line));
+    buf_printf(out, ",\"words_per_token\":%.4g,\"seed\":%llu}", session->workload.words_per_token,
+               (unsigned long long)session->options->seed);
+    buf_fini(&version);
+}
+
+static enum status open_all(struct session *session, struct error *error) {
+    const struct bench_options *options = session->options;
+    for (uint32_t i = 0; i < options->n_urls; i++)
+        TRY(http_url_open(options->targets[i], &options->trust, &session->urls[i], error));
+    const struct http_url *url = &session->urls[0];
+    if (options->source == SOURCE_TEXTS) {
+        TRY(texts_read(options->texts_path, &session->texts, &session->workload.n_texts, error));
+        session->workload.texts = session->texts;
+    }
+    TRY(find_model(session, url, error));
+    calibrate(session, url);
+    note_environment(session, url);
+    if (options->records_path) {
+        session->records = fopen(options->records_path, "w");
+        if (!session->records)
+            return error_set(error, STATUS_IO, "--records: %s: %s", options->records_path,
+                             strerror(errno));
+    }
+    struct runner_spec spec = {.targets = options->targets,
+                               .urls = session->urls,
+                               .n_urls = options->n_urls,
+                               .api_key = options->api_key,
+                               .form = make_form(session),
+                               .workload = &session->workload,
+                               .is_quiet = options->is_quiet};
+    return runner_new(&spec, &session->runner, error);
+}
+
+enum status session_open(struct session *session, const struct bench_options *options,
+                         struct error *error) {
+    *session = (struct session){.options = options,
+                                .workload = {.source = options->source,
+                                             .seed = options->seed,
+                                             .n_shared = options->n_shared,
+                                             .n_vocabulary = options->n_vocabulary,
+                                             .repeats = options->compat}};
+    buf_init(&session->environment, 0);
+    enum status status = open_all(session, error);
+    if (status != STATUS_OK)
+        session_close(session);
+    return status;
+}
+
+void session_close(struct session *session) {
+    runner_free(session->runner);
+    for (uint32_t i = 0; i < TARGETS_MAX; i++)
+        http_url_close(&session->urls[i]);
+    if (session->records)
+        fclose(session->records);
+    texts_free(session->texts, session->workload.n_texts);
+    free(session->model);
+    buf_fini(&session->environment);
+    *session = (struct session){0};
+}
+
+static uint64_t to_ns(double s) {
+    return (uint64_t)(s * (double)NS_PER_S);
+}
+
+enum status session_level(struct session *session, struct level_spec *spec, struct level *level,
+                          struct error *error) {
+    const struct bench_options *options = session->options;
+    if (runner_is_stopped(session->runner))
+        return error_set(error, STATUS_CLOSED, "interrupted");
+    spec->timeout_ns = to_ns(options->timeout_s);
+    spec->silence_ns = to_ns(options->silence_s);
+    spec->drain_ns = to_ns(options->drain_s);
+    spec->serial = session->serial;
+    TRY(runner_level(session->runner, spec, level, error));
+    session->serial += level->n_records;
+    if (!session->records)
+        return STATUS_OK;
+    struct buf lines;
+    buf_init(&lines, 0);
+    tables_records(level, &lines);
+    bool is_written = buf_status(&lines) == STATUS_OK &&
+                      fwrite(lines.data ? lines.data : "", 1, lines.n, session->records) == lines.n;
+    buf_fini(&lines);
+    if (!is_written) {
+        level_fini(level);
+        return error_set(error, STATUS_IO, "--records: %s cannot be written",
+                         options->records_path);
+    }
+    return STATUS_OK;
+}
+
+static enum status write_file(const char *option, const char *path, struct buf *text,
+                              struct error *error) {
+    enum status status = buf_status(text);
+    FILE *file = strcmp(path, "-") == 0 ? stdout : fopen(path, "w");
+    if (status != STATUS_OK)
+        status = error_set(error, status, "%s: out of memory", option);
+    else if (!file || fwrite(text->data ? text->data : "", 1, text->n, file) != text->n)
+        status = error_set(error, STATUS_IO, "%s: %s: %s", option, path, strerror(errno));
+    if (file && file != stdout && fclose(file) != 0 && status == STATUS_OK)
+        status = error_set(error, STATUS_IO, "%s: %s: %s", option, path, strerror(errno));
+    buf_clear(text);
+    return status;
+}
+
+static bool is_stdout(const char *path) {
+    return path && strcmp(path, "-") == 0;
+}
+
+static enum status write_reports(struct session *session, const struct table_set *set,
+                                 struct error *error) {
+    const struct bench_options *options = session->options;
+    static const struct {
+        const char *option;
+        size_t path; /* in struct bench_options */
+        void (*make)(const struct table_set *set, struct buf *out);
+    } reports[] = {
+        {"--json", offsetof(struct bench_options, json_path), tables_json},
+        {"--csv", offsetof(struct bench_options, csv_path), tables_csv},
+        {"--markdown", offsetof(struct bench_options, markdown_path), tables_markdown},
+        {"--html", offsetof(struct bench_options, html_path), html_page},
+    };
+    struct buf text;
+    bool is_said = false;
+    enum status status = STATUS_OK;
+    buf_init(&text, 0);
+    for (unsigned i = 0; i < sizeof reports / sizeof *reports && status == STATUS_OK; i++) {
+        const char *path;
+        memcpy(&path, (const char *)options + reports[i].path, sizeof path);
+        if (!path)
+            continue;
+        is_said |= is_stdout(path);
+        reports[i].make(set, &text);
+        status = write_file(reports[i].option, path, &text, error);
+    }
+    if (status == STATUS_OK && !is_said) {
+        tables_markdown(set, &text);
+        status = write_file("standard output", "-", &text, error);
+    }
+    buf_fini(&text);
+    return status;
+}
+
+enum status session_report(struct session *session, struct table_set *set, struct error *error) {
+    uint32_t n_ok = 0;
+    set->environment = session->environment.data;
+    set->first_error = runner_first_error(session->runner);
+    set->compat = session->options->compat;
+    TRY(write_reports(session, set, error));
+    for (uint32_t i = 0; i < set->n_rows; i++)
+        n_ok += set->rows[i].figures.n_ok;
+    return n_ok > 0 ? STATUS_OK
+                    : error_set(error, STATUS_CORRUPT, "no request was completed: %s",
+                                set->first_error[0] ? set->first_error : "none was sent in time");
+}

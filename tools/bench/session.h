@@ -1,0 +1,89 @@
+/* tools/bench/session.h: what a command of the bench shares: its options, the server that it found,
+ * the runner, and where reports go. */
+#pragma once
+
+#include "tools/bench/core/tables.h"
+#include "tools/bench/runner.h"
+#include "tools/lib/http_client.h"
+
+#include <stdio.h>
+
+#define TARGETS_MAX 16
+
+struct bench_options {
+    const char *targets[TARGETS_MAX];
+    uint32_t n_urls;
+    struct http_trust trust;
+    const char *api_key; /* or NULL */
+    const char *model;   /* NULL: the first that the server lists */
+    bool completions;    /* /v1/completions in place of chat */
+    bool is_whole;       /* answers are not streamed */
+    bool keeps_eos;      /* do not ask the server to ignore the end of sequence */
+    enum source source;
+    const char *texts_path; /* of SOURCE_TEXTS: text, or ShareGPT's JSON */
+    uint32_t n_vocabulary;
+    uint32_t n_shared;
+    uint64_t seed;
+    uint32_t prompt_tokens;
+    uint32_t max_tokens;
+    double warmup_s;
+    double duration_s;
+    double drain_s;
+    double timeout_s;
+    double silence_s;
+    struct slo slo;
+    bool compat;
+    bool is_quiet;
+    const char *json_path; /* "-": standard output, in place of the table */
+    const char *csv_path;
+    const char *markdown_path;
+    const char *html_path;
+    const char *records_path;
+    const char *command_line; /* as it was given, for the environment */
+    /* load */
+    const char *profile;
+    uint32_t concurrency; /* also the cap of a sweep's throughput level */
+    double rate;
+    double rate_from;
+    uint32_t n_requests;
+    const char *trace_path;
+    /* grid */
+    uint32_t inputs[32];
+    uint32_t n_inputs;
+    uint32_t outputs[32];
+    uint32_t n_outputs;
+    uint32_t n_alone;
+    uint32_t n_prompts;
+    /* sweep */
+    uint32_t n_levels; /* between synchronous and throughput */
+    bool is_poisson;
+};
+
+struct session {
+    const struct bench_options *options;
+    struct http_url urls[TARGETS_MAX]; /* owned (options->n_urls) */
+    struct runner *runner;             /* owned */
+    struct workload workload;
+    char **texts;           /* owned (workload.n_texts), each owned */
+    char *model;            /* owned */
+    struct buf environment; /* JSON */
+    FILE *records;          /* owned; NULL: not asked for */
+    uint64_t serial;        /* of the next level's first prompt */
+};
+
+/* Finds the model, calibrates prompt lengths by two requests, notes the environment. Errors name
+ * the option or the server. The session borrows the options. */
+NODISCARD enum status session_open(struct session *session, const struct bench_options *options,
+                                   struct error *error);
+void session_close(struct session *session);
+
+/* Runs a level and writes its records where --records wants them. Fills label-independent parts of
+ * the spec: times, serial. On success the caller ends *level. STATUS_CLOSED: the user broke off
+ * before it began. */
+NODISCARD enum status session_level(struct session *session, struct level_spec *spec,
+                                    struct level *level, struct error *error);
+
+/* Prints the table and writes the files that were asked for. STATUS_CORRUPT when no request of any
+ * row was completed: `error` says what the first failure was. */
+NODISCARD enum status session_report(struct session *session, struct table_set *set,
+                                     struct error *error);

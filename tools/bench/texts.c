@@ -1,0 +1,154 @@
+#include "tools/bench/texts.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TRACE_LINES_MAX 10000000u
+
+void texts_free(char **texts, uint32_t n_texts) {
+    for (uint32_t i = 0; texts && i < n_texts; i++)
+        free(texts[i]);
+    free(texts);
+}
+
+static bool has_word(const char *text) {
+    return text && text[strspn(text, " \t\r\n")] != 0;
+}
+
+static enum status read_sharegpt(const char *path, const json_t *root, char ***texts,
+                                 uint32_t *n_texts, struct error *error) {
+    size_t n = json_array_size(root);
+    char **made = calloc(n ? n : 1, sizeof *made);
+    uint32_t n_made = 0;
+    for (size_t i = 0; made && i < n; i++) {
+        const json_t *turns = json_object_get(json_array_get(root, i), "conversations");
+        const char *text = json_string_value(json_object_get(json_array_get(turns, 0), "value"));
+        if (json_array_size(turns) < 2 || !has_word(text))
+            continue;
+        made[n_made] = strdup(text);
+        if (!made[n_made])
+            break;
+        n_made++;
+    }
+    if (n_made == 0) {
+        free(made);
+        return error_set(error, STATUS_INVALID,
+                         "%s: no conversation with two turns (\"conversations\": [{\"value\"}])",
+                         path);
+    }
+    *texts = made;
+    *n_texts = n_made;
+    return STATUS_OK;
+}
+
+static enum status read_whole(const char *path, char **text, struct error *error) {
+    FILE *file = fopen(path, "r");
+    if (!file)
+        return error_set(error, STATUS_IO, "%s: %s", path, strerror(errno));
+    size_t n = 0, size = 1u << 16;
+    char *made = malloc(size);
+    while (made) {
+        n += fread(made + n, 1, size - n - 1, file);
+        if (n < size - 1)
+            break;
+        char *grown = realloc(made, size *= 2);
+        if (!grown)
+            free(made);
+        made = grown;
+    }
+    bool failed = ferror(file) != 0;
+    fclose(file);
+    if (!made || failed) {
+        free(made);
+        return error_set(error, made ? STATUS_IO : STATUS_NOMEM, "%s cannot be read", path);
+    }
+    made[n] = 0;
+    *text = made;
+    return STATUS_OK;
+}
+
+enum status texts_read(const char *path, char ***texts, uint32_t *n_texts, struct error *error) {
+    char *text = NULL;
+    TRY(read_whole(path, &text, error));
+    json_t *root = text[0] == '[' ? json_loads(text, 0, NULL) : NULL;
+    if (json_is_array(root)) {
+        enum status status = read_sharegpt(path, root, texts, n_texts, error);
+        json_decref(root);
+        free(text);
+        return status;
+    }
+    json_decref(root);
+    char **made = has_word(text) ? malloc(sizeof *made) : NULL;
+    if (!made) {
+        free(text);
+        return error_set(error, STATUS_INVALID, "%s: no words in it", path);
+    }
+    made[0] = text;
+    *texts = made;
+    *n_texts = 1;
+    return STATUS_OK;
+}
+
+static enum status read_trace_line(const char *path, uint32_t number, const char *text,
+                                   struct trace_line *line, struct error *error) {
+    json_error_t problem;
+    json_t *root = json_loads(text, 0, &problem);
+    if (!json_is_object(root)) {
+        json_decref(root);
+        return error_set(error, STATUS_CORRUPT, "%s: line %u: not a JSON object", path, number);
+    }
+    double at_ms = json_number_value(json_object_get(root, "timestamp"));
+    json_int_t n_input = json_integer_value(json_object_get(root, "input_length"));
+    json_int_t n_output = json_integer_value(json_object_get(root, "output_length"));
+    json_decref(root);
+    if (at_ms < 0 || at_ms > 1e12 || n_input < 1 || n_output < 1 || n_input > 10000000 ||
+        n_output > 10000000)
+        return error_set(error, STATUS_INVALID,
+                         "%s: line %u: needs timestamp (ms), input_length and output_length", path,
+                         number);
+    *line = (struct trace_line){.at_ns = (uint64_t)(at_ms * (double)NS_PER_MS),
+                                .n_prompt = (uint32_t)n_input,
+                                .n_output = (uint32_t)n_output};
+    return STATUS_OK;
+}
+
+enum status trace_read(const char *path, struct trace_line **lines, uint32_t *n_lines,
+                       struct error *error) {
+    char *text = NULL, *save = NULL;
+    struct trace_line *made = NULL;
+    uint32_t n = 0, size = 0;
+    enum status status = read_whole(path, &text, error);
+    for (char *line = text ? strtok_r(text, "\n", &save) : NULL; line && status == STATUS_OK;
+         line = strtok_r(NULL, "\n", &save)) {
+        if (n == size) {
+            size = size ? 2 * size : 1024;
+            struct trace_line *grown = realloc(made, size * sizeof *made);
+            if (!grown || size > TRACE_LINES_MAX) {
+                made = grown ? grown : made;
+                status = error_set(error, STATUS_LIMIT, "%s: too many lines", path);
+                break;
+            }
+            made = grown;
+        }
+        status = read_trace_line(path, n + 1, line, &made[n], error);
+        if (status == STATUS_OK && n > 0 && made[n].at_ns < made[n - 1].at_ns)
+            status = error_set(error, STATUS_INVALID, "%s: line %u: earlier than the line before",
+                               path, n + 1);
+        n++;
+    }
+    free(text);
+    if (status == STATUS_OK && n == 0)
+        status = error_set(error, STATUS_INVALID, "%s: no lines", path);
+    if (status != STATUS_OK) {
+        free(made);
+        return status;
+    }
+    *lines = made;
+    *n_lines = n;
+    return STATUS_OK;
+}

@@ -1,0 +1,17 @@
+/* tools/bench/texts.h: files that a load is made from: prompts' texts and traces. */
+#pragma once
+
+#include "base/error.h"
+#include "tools/bench/core/schedule.h"
+
+/* A ShareGPT file (a JSON list of {"conversations": [{"value": TEXT}, ...]}: the first turns of
+ * those with at least two) or any other text as one piece. Errors name the file. The caller frees
+ * with texts_free(). */
+NODISCARD enum status texts_read(const char *path, char ***texts, uint32_t *n_texts,
+                                 struct error *error);
+void texts_free(char **texts, uint32_t n_texts);
+
+/* JSON lines {"timestamp": MS, "input_length": N, "output_length": N, "hash_ids": [...]}, as the
+ * Mooncake traces have them, in order of time. Errors name file and line. The caller frees. */
+NODISCARD enum status trace_read(const char *path, struct trace_line **lines, uint32_t *n_lines,
+                                 struct error *error);
