@@ -34,10 +34,12 @@ struct config {
     uint32_t local_prefill_tokens;
     uint32_t text_threads;
     uint32_t max_connections;
+    uint32_t max_streams; /* of one HTTP/2 connection */
     size_t max_body;
     size_t body_memory;
     uint64_t deadline_ns; /* 0: none */
     uint64_t idle_ns, head_ns, body_ns, stall_ns;
+    uint64_t ping_ns; /* HTTP/2; 0: never */
     uint64_t drain_ns;
     enum log_level log_level;
 };

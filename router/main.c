@@ -164,7 +164,7 @@ static enum status open_tls(struct program *program, struct error *error) {
     const struct tls_server_config tls = {.cert = config->tls_cert,
                                           .key = config->tls_key,
                                           .client_ca = config->tls_client_ca,
-                                          .protocols = "http/1.1",
+                                          .protocols = "h2,http/1.1",
                                           .plain_answer = answer,
                                           .n_streams_max = config->max_connections};
     TRY(tls_server_new(server->serving.loop, &tls, &server->tls, error));
@@ -183,6 +183,8 @@ static enum status open_front(struct program *program, struct error *error) {
     listener.body_memory = config->body_memory;
     listener.body_total_ns = config->body_ns;
     listener.n_connections_max = listener.n_exchanges_max = config->max_connections;
+    listener.n_streams_max = config->max_streams;
+    listener.ping_ns = config->ping_ns;
     listener.idle_ns = config->idle_ns;
     listener.head_ns = config->head_ns;
     listener.stall_ns = config->stall_ns;

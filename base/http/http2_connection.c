@@ -192,9 +192,10 @@ static void end_request(struct http2_stream *stream) {
     http2_request_end(stream);
 }
 
+/* What comes while we drain is not looked at: the client may send it elsewhere. */
 static void begin_request(struct http2_stream *stream, bool whole) {
     stream->whole = whole;
-    if (!http2_request_head(stream))
+    if (stream->http2->drain != HTTP2_SERVES || !http2_request_head(stream))
         http2_reset(stream, NGHTTP2_REFUSED_STREAM);
     else if (whole)
         end_request(stream);
@@ -467,8 +468,9 @@ static bool conn_is_idle(const struct connection *connection) {
     return http2->n_streams == 0;
 }
 
-/* In two steps, so that no request is lost that is on its way: "no more, soon", and once the client
- * has read that (it answers our ping), which stream was the last. */
+/* In two steps, so that no request is lost that is on its way: "no more, soon", while each that still
+ * comes is refused by its name, and once the client has read that (it answers our ping), which
+ * stream was the last. */
 static void conn_drain(struct connection *connection) {
     struct http2_connection *http2 = connection->state;
     if (http2->drain != HTTP2_SERVES || http2->doomed)

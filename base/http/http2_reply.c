@@ -204,6 +204,21 @@ static bool add_body(struct http2_stream *stream, const struct exchange_reply *r
     return true;
 }
 
+/* Until the last byte of the body is out. */
+static void keep_trailers(struct http2_stream *stream, const struct header *trailers,
+                          unsigned n_trailers) {
+    ASSERT(n_trailers <= FIELDS_MAX);
+    for (unsigned i = 0; i < n_trailers; i++) {
+        put_name(&stream->trailers, trailers[i].name);
+        buf_putc(&stream->trailers, 0);
+        put_value(&stream->trailers, trailers[i].value);
+        buf_putc(&stream->trailers, 0);
+    }
+    stream->n_trailers = n_trailers;
+    if (buf_status(&stream->trailers) != STATUS_OK)
+        stream->http2->failed = true;
+}
+
 static void answer(struct http2_stream *stream, const struct exchange_reply *reply) {
     size_t n = reply->body_buf ? reply->body_buf->n : reply->n_body;
     bool may = reply->status != 204 && reply->status != 304 && reply->status >= 200;
@@ -214,6 +229,8 @@ static void answer(struct http2_stream *stream, const struct exchange_reply *rep
         http2_reset(stream, NGHTTP2_INTERNAL_ERROR);
         return;
     }
+    if (body)
+        keep_trailers(stream, reply->trailers, reply->n_trailers);
     submit_head(stream, reply, may && n > 0 ? length : NULL, body);
     end_exchange(stream);
 }
@@ -285,16 +302,7 @@ static enum status exch_write(struct exchange *exchange, const void *bytes, size
 static void exch_end(struct exchange *exchange, const struct header *trailers,
                      unsigned n_trailers) {
     struct http2_stream *stream = of(exchange);
-    ASSERT(n_trailers <= FIELDS_MAX);
-    for (unsigned i = 0; i < n_trailers; i++) {
-        put_name(&stream->trailers, trailers[i].name);
-        buf_putc(&stream->trailers, 0);
-        put_value(&stream->trailers, trailers[i].value);
-        buf_putc(&stream->trailers, 0);
-    }
-    stream->n_trailers = n_trailers;
-    if (buf_status(&stream->trailers) != STATUS_OK)
-        stream->http2->failed = true;
+    keep_trailers(stream, trailers, n_trailers);
     end_exchange(stream);
     tell_session(stream);
 }

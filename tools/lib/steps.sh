@@ -40,7 +40,7 @@ venv=$cache/check-venv
 nvcc_reads="" # what looks into nvcc's code, where there is one
 ! [ -x "${TANDEM_NVCC:-$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)}" ] || nvcc_reads="nvidia-cuda-cuobjdump==13.5.37 nvidia-cuda-nvdisasm==13.5.37"
 # shellcheck disable=SC2086 # names, separated by blanks
-python_venv "$venv" numpy==2.2.6 gguf==0.19.0 tokenizers tiktoken sentencepiece==0.2.1 jinja2 openai $nvcc_reads \
+python_venv "$venv" numpy==2.2.6 gguf==0.19.0 tokenizers tiktoken sentencepiece==0.2.1 jinja2 openai h2==4.4.1 "httpx[http2]==0.28.1" $nvcc_reads \
     >"$out/venv.log" 2>&1 || true
 python=$venv/bin/python
 [ -x "$python" ] || python=python3

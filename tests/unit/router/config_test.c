@@ -35,6 +35,8 @@ static const struct option_value values[] = {
     {"max-body", "97K", "router"},
     {"body-memory", "1009K", "router"},
     {"max-connections", "101", "router"},
+    {"max-streams", "149", "router"},
+    {"http2-ping", "151ms", "router"},
     {"idle-timeout", "103ms", "router"},
     {"head-timeout", "107ms", "router"},
     {"body-timeout", "109ms", "router"},
@@ -85,6 +87,8 @@ static void check_all(const struct config *config) {
     ck_assert_uint_eq(config->local_prefill_tokens, 43);
     ck_assert_uint_eq(config->text_threads, 83);
     ck_assert_uint_eq(config->max_connections, 101);
+    ck_assert_uint_eq(config->max_streams, 149);
+    ck_assert_uint_eq(config->ping_ns, 151 * NS_PER_MS);
     ck_assert_uint_eq(config->max_body, 97 * 1024);
     ck_assert_uint_eq(config->body_memory, 1009 * 1024);
     ck_assert_uint_eq(config->deadline_ns, 89 * NS_PER_MS);

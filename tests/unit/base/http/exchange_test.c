@@ -325,6 +325,23 @@ START_TEST(who_waits_for_a_reply_has_time) {
 }
 END_TEST
 
+START_TEST(a_whole_reply_may_have_trailers) {
+    begin(_i);
+    unsigned id = client_get(&client, "/wait");
+    while (n_held == 0)
+        client_turn(&client);
+    struct header trailer = {"grpc-status", "0"};
+    struct exchange_reply answer = {
+        .status = 200, .body = "abc", .n_body = 3, .trailers = &trailer, .n_trailers = 1};
+    ck_assert_int_eq(exchange_reply(exchanges, held[0], &answer), STATUS_OK);
+    struct reply reply = client_await(&client, id);
+    ck_assert(reply.complete);
+    ck_assert_str_eq(reply.body, "abc");
+    ck_assert_int_eq(strstr(reply.head, "\ngrpc-status: 0\n") != NULL, client.protocol->trailers);
+    client_close(&client);
+}
+END_TEST
+
 START_TEST(a_large_reply_arrives_whole) {
     begin(_i);
     unsigned id = client_get(&client, "/big");
@@ -540,6 +557,7 @@ void suite_add(TCase *tests) {
     EACH(who_never_reads_is_given_up);
     EACH(a_slow_body_gets_a_408);
     EACH(who_waits_for_a_reply_has_time);
+    EACH(a_whole_reply_may_have_trailers);
     EACH(a_large_reply_arrives_whole);
     EACH(a_field_of_ours_cannot_be_split);
     EACH(draining_ends_the_connection_with_its_reply);

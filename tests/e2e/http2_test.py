@@ -1,0 +1,313 @@
+#!/usr/bin/env python3
+"""HTTP/2 on the router's port: the answers of HTTP/1.1, many at a time, and clients that mean harm."""
+import contextlib
+import json
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+
+from cluster import Cluster, Skip, Tally, eventually, hash_answer, request
+
+try:
+    import h2.config
+    import h2.connection
+    import h2.events
+    import h2.exceptions
+except ImportError:
+    h2 = None
+
+PROMPT = [3, 1, 4, 1, 5, 9, 2, 6]
+
+
+class Client:
+    """One HTTP/2 connection, turned by its caller."""
+
+    def __init__(self, port):
+        if h2 is None:
+            raise Skip("the package h2 is not installed")
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=60)
+        self.h2 = h2.connection.H2Connection(h2.config.H2Configuration(client_side=True))
+        self.h2.initiate_connection()
+        self.replies = {}
+        self.goaway = None
+        self.closed = False
+        self.blind = set()  # streams whose windows stay shut
+        self.held = 0  # bytes of theirs that came
+        self.bytes = b""  # not yet a whole frame
+        self.push()
+
+    def push(self):
+        data = self.h2.data_to_send()
+        if data:
+            try:
+                self.socket.sendall(data)
+            except OSError:
+                self.closed = True
+
+    def ask(self, method, path, body=None):
+        stream = self.h2.get_next_available_stream_id()
+        data = json.dumps(body).encode() if body is not None else b""
+        head = [(":method", method), (":path", path), (":scheme", "http"), (":authority", "127.0.0.1")]
+        if body is not None:
+            head.append(("content-type", "application/json"))
+        self.h2.send_headers(stream, head, end_stream=not data)
+        if data:
+            self.h2.send_data(stream, data, end_stream=True)
+        self.replies[stream] = {"status": None, "headers": {}, "body": b"", "done": False, "reset": None}
+        self.push()
+        return stream
+
+    def take(self):
+        try:
+            data = self.socket.recv(65536)
+        except ConnectionResetError:
+            data = b""
+        if not data:
+            self.closed = True
+            return
+        for event in self.h2.receive_data(self.without_goaway(data)):
+            reply = self.replies.get(getattr(event, "stream_id", None))
+            if isinstance(event, h2.events.ResponseReceived):
+                reply["headers"] = {k.decode(): v.decode() for k, v in event.headers}
+                reply["status"] = int(reply["headers"][":status"])
+            elif isinstance(event, h2.events.DataReceived):
+                reply["body"] += event.data
+                if event.stream_id in self.blind:
+                    self.held += len(event.data)
+                    self.h2.increment_flow_control_window(event.flow_controlled_length)
+                else:
+                    with contextlib.suppress(h2.exceptions.StreamClosedError):  # bytes that crossed our reset
+                        self.h2.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
+            elif isinstance(event, h2.events.StreamEnded):
+                reply["done"] = True
+            elif isinstance(event, h2.events.StreamReset):
+                reply["reset"] = event.error_code
+        self.push()
+
+    def without_goaway(self, data):
+        """Whole frames; a GOAWAY is noted here: the package takes no frame behind one, though streams go on."""
+        self.bytes += data
+        frames = b""
+        while len(self.bytes) >= 9 and len(self.bytes) >= 9 + int.from_bytes(self.bytes[:3], "big"):
+            n = 9 + int.from_bytes(self.bytes[:3], "big")
+            frame, self.bytes = self.bytes[:n], self.bytes[n:]
+            if frame[3] == 7:
+                self.goaway = (int.from_bytes(frame[13:17], "big"), int.from_bytes(frame[9:13], "big"))
+            else:
+                frames += frame
+        return frames
+
+    def wait(self, *streams):
+        for stream in streams:
+            while not self.replies[stream]["done"]:
+                assert self.replies[stream]["reset"] is None, self.replies[stream]
+                assert not self.closed, (stream, self.goaway)
+                self.take()
+        return [self.replies[stream] for stream in streams]
+
+
+def same(text):
+    """Without what differs between two answers to one question: names, times, and where a stream is cut."""
+    if text.startswith(b"data: "):
+        events = [json.loads(line[6:]) for line in text.split(b"\n") if line.startswith(b"data: {")]
+        said = "".join(c.get("text") or c.get("delta", {}).get("content") or "" for e in events for c in e["choices"])
+        ends = [c["finish_reason"] for e in events for c in e["choices"] if c.get("finish_reason")]
+        return said, ends, [e["usage"]["total_tokens"] for e in events if e.get("usage")], text.endswith(b"data: [DONE]\n\n")
+    text = re.sub(rb'"(id|request_id)": ?"[^"]*"', b'"id":""', text)
+    return re.sub(rb'"(created|cached_tokens)": ?[0-9]+', b'', text)
+
+
+ROUTES = [
+    ("GET", "/v1/models", None), ("GET", "/health", None), ("GET", "/livez", None), ("GET", "/readyz", None),
+    ("GET", "/version", None), ("GET", "/nowhere", None), ("GET", "/v1/completions", None), ("OPTIONS", "/v1/models", None),
+    ("POST", "/tokenize", {"prompt": "two words"}), ("POST", "/detokenize", {"tokens": [300, 301]}),
+    ("POST", "/v1/completions", {"model": "hash", "prompt": PROMPT, "max_tokens": 9, "return_token_ids": True}),
+    ("POST", "/v1/completions", {"model": "hash", "prompt": PROMPT, "max_tokens": 5, "n": 2, "logprobs": 2, "seed": 1}),
+    ("POST", "/v1/completions", {"model": "hash", "prompt": PROMPT, "max_tokens": 30, "stream": True}),
+    ("POST", "/v1/completions", {"model": "hash", "prompt": PROMPT, "temperature": -1}),
+    ("POST", "/v1/completions", {"model": "other", "prompt": PROMPT}),
+    ("POST", "/v1/chat/completions", {"model": "hash", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 8}),
+    ("POST", "/v1/chat/completions", {"model": "hash", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 8,
+                                      "stream": True, "stream_options": {"include_usage": True}}),
+]
+
+
+def all_routes(cluster):
+    client = Client(cluster.port)
+    streams = [client.ask(*route) for route in ROUTES]
+    for route, reply in zip(ROUTES, client.wait(*streams)):
+        status, headers, body = request(cluster.port, *route)
+        assert reply["status"] == status, (route, reply, status)
+        assert same(reply["body"]) == same(body), (route, reply["body"][:400], body[:400])
+        for name in ("Content-Type", "Allow", "Retry-After", "WWW-Authenticate"):
+            assert reply["headers"].get(name.lower()) == headers.get(name), (route, name, reply["headers"])
+        assert reply["headers"]["x-request-id"]
+    return f"{len(ROUTES)} routes"
+
+
+def curl(cluster):
+    answer = subprocess.run(["curl", "-s", "--http2-prior-knowledge", "-w", "%{http_version} %{http_code}",
+                             f"{cluster.url}/version"], capture_output=True, text=True, timeout=60)
+    assert answer.stdout.endswith("2 200"), answer
+    wants = subprocess.run(["curl", "-s", "--http2", "-w", "%{http_version} %{http_code}", f"{cluster.url}/version"],
+                           capture_output=True, text=True, timeout=60)
+    assert wants.stdout.endswith("1.1 200"), wants  # `Upgrade: h2c` is ignored
+
+
+def httpx(cluster):
+    try:
+        from httpx import Client as Httpx
+    except ImportError:
+        raise Skip("the package httpx is not installed") from None
+    with Httpx(http1=False, http2=True) as client:
+        answer = client.post(f"{cluster.url}/v1/completions", json={"model": "hash", "prompt": PROMPT, "max_tokens": 7,
+                                                                    "return_token_ids": True})
+        assert answer.http_version == "HTTP/2" and answer.json()["choices"][0]["token_ids"] == hash_answer(PROMPT, 7)
+
+
+def ids_of(body):
+    ids = []
+    for line in body.split(b"\n"):
+        if line.startswith(b"data: {"):
+            for choice in json.loads(line[6:])["choices"]:
+                ids += choice.get("token_ids") or []
+    return ids
+
+
+def stream_ask(client, seed, n):
+    return client.ask("POST", "/v1/completions", {"model": "hash", "prompt": PROMPT + [seed], "max_tokens": n,
+                                                  "stream": True, "return_token_ids": True})
+
+
+def many_streams_beside_one_that_is_not_read(cluster):
+    """One stream's window stays shut: the others of its connection do not notice, and memory is bounded."""
+    client = Client(cluster.port)
+    shut = stream_ask(client, 999, 3000)
+    client.blind.add(shut)
+    streams = [stream_ask(client, i, 150) for i in range(64)]
+    for i, reply in enumerate(client.wait(*streams)):
+        assert ids_of(reply["body"]) == hash_answer(PROMPT + [i], 150), i
+    assert client.held <= 65535, client.held
+    assert not client.replies[shut]["done"]
+    client.blind.clear()
+    client.h2.increment_flow_control_window(1 << 24, shut)
+    client.h2.increment_flow_control_window(1 << 24)
+    client.push()
+    reply, = client.wait(shut)
+    assert ids_of(reply["body"]) == hash_answer(PROMPT + [999], 3000)
+    return f"{client.held} bytes while shut"
+
+
+def a_reset_cancels(cluster):
+    client = Client(cluster.port)
+    stream = stream_ask(client, 1, 3000)
+    client.blind.add(stream)  # it cannot end
+    while not client.replies[stream]["body"]:
+        client.take()
+    client.h2.reset_stream(stream, 8)
+    client.push()
+    cluster.quiet(10)
+    other = client.ask("GET", "/version")
+    client.wait(other)
+
+
+def rapid_reset(cluster):
+    """GOAWAY (ENHANCE_YOUR_CALM) after about a hundred; a stream of another client is exact."""
+    client, other = Client(cluster.port), Client(cluster.port)
+    stream = stream_ask(other, 5, 400)
+    n = 0
+    while client.goaway is None and not client.closed and n < 5000:
+        try:
+            client.h2.reset_stream(stream_ask(client, n, 1000), 8)
+        except h2.exceptions.ProtocolError:
+            break
+        client.push()
+        n += 1
+        if n % 50 == 0:
+            client.socket.settimeout(0.2)
+            try:
+                client.take()
+            except TimeoutError:
+                pass
+    client.socket.settimeout(60)
+    while client.goaway is None and not client.closed:
+        client.take()
+    assert client.goaway is None or client.goaway[0] == 11, client.goaway
+    reply, = other.wait(stream)
+    assert ids_of(reply["body"]) == hash_answer(PROMPT + [5], 400)
+    cluster.quiet(10)
+    return f"after {n} requests"
+
+
+def floods(cluster):
+    outcome = {}
+    for name, frame in {"ping": b"\0\0\x08\x06\0\0\0\0\0" + b"12345678", "settings": b"\0\0\0\4\0\0\0\0\0"}.items():
+        client = Client(cluster.port)
+        try:
+            client.socket.sendall(frame * 1000)
+        except OSError:
+            pass
+        while not client.closed:
+            client.take()
+        assert client.goaway is None or client.goaway[0] == 11, (name, client.goaway)
+        outcome[name] = client.goaway
+    assert any(outcome.values()), outcome
+    return outcome
+
+
+def drain_under_load(_):
+    """SIGTERM while eight connections ask without pause: whatever was accepted is answered in full."""
+    with Cluster("--mixed", 2) as cluster:
+        Client(cluster.port).socket.close()
+        failures, served = [], []
+        stop = threading.Event()
+
+        def load(seed):
+            client = Client(cluster.port)
+            try:
+                while not stop.is_set() and client.goaway is None and not client.closed:
+                    streams = [stream_ask(client, seed, 40) for _ in range(4)]
+                    while streams and not client.closed:
+                        client.take()
+                        # What was refused, or lies behind the last stream, may be sent elsewhere.
+                        last = client.goaway[1] if client.goaway else 1 << 31
+                        streams = [s for s in streams if s <= last and client.replies[s]["reset"] != 7]
+                        if all(client.replies[s]["done"] for s in streams):
+                            break
+                    for stream in streams:
+                        reply = client.replies[stream]
+                        if ids_of(reply["body"]) != hash_answer(PROMPT + [seed], 40):
+                            failures.append((stream, reply["status"], reply["reset"], client.goaway))
+                        served.append(stream)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the call failed
+                failures.append(repr(error))
+
+        threads = [threading.Thread(target=load, args=(i,)) for i in range(8)]
+        for thread in threads:
+            thread.start()
+        eventually(lambda: len(served) > 100, 60, "load")
+        cluster.process.send_signal(signal.SIGTERM)
+        for thread in threads:
+            thread.join(60)
+        stop.set()
+        assert not any(thread.is_alive() for thread in threads)
+        cluster.process.wait(60)
+        assert not failures, (len(failures), failures[:5])
+        return f"{len(served)} calls, 0 failed"
+
+
+def main():
+    tally = Tally()
+    with Cluster("--mixed", 2) as cluster:
+        for test in (all_routes, curl, httpx, many_streams_beside_one_that_is_not_read, a_reset_cancels, rapid_reset, floods):
+            tally.run(test.__name__, test, cluster)
+        tally.run("quiet", lambda: cluster.quiet(10) and None)
+    tally.run("drain_under_load", drain_under_load, None)
+    return tally.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
