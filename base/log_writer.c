@@ -123,7 +123,7 @@ static void rest(void) {
         ;
 }
 
-static void *run(void *user) {
+static void *log_writer_run(void *user) {
     char batch[BATCH_BYTES];
     (void)user;
     pthread_mutex_lock(&writer.mutex);
@@ -172,7 +172,7 @@ static bool start_thread(void) {
     pthread_attr_setdetachstate(&how, PTHREAD_CREATE_DETACHED);
     pthread_attr_setstacksize(&how, STACK_BYTES);
     signals_leave(&before);
-    bool started = pthread_create(&thread, &how, run, NULL) == 0;
+    bool started = pthread_create(&thread, &how, log_writer_run, NULL) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&how);
     return started;

@@ -122,7 +122,7 @@ static struct family *find_family(struct metrics *metrics, struct metric_spec sp
     return family;
 }
 
-static struct metric *refuse(struct metrics *metrics) {
+static struct metric *metrics_refuse(struct metrics *metrics) {
     if (metrics->dropped)
         metric_add(metrics->dropped, 1);
     return &metrics->nobody;
@@ -134,7 +134,7 @@ static struct metric *add_series(struct metrics *metrics, struct metric_spec spe
     char *labels = render_labels(spec);
     if (!family || !labels) {
         free(labels);
-        return refuse(metrics);
+        return metrics_refuse(metrics);
     }
     list_each(s, &family->series) {
         struct metric *metric = list_entry(s, struct metric, link);
@@ -150,7 +150,7 @@ static struct metric *add_series(struct metrics *metrics, struct metric_spec spe
         free(labels);
         free(metric);
         free(buckets);
-        return refuse(metrics);
+        return metrics_refuse(metrics);
     }
     metric->family = family;
     metric->labels = labels;

@@ -11,7 +11,7 @@ struct text {
     size_t n;
 };
 
-static void put(struct text *text, const char *key, const char *value) {
+static void note_put(struct text *text, const char *key, const char *value) {
     if (text->n >= text->size)
         return;
     int n = snprintf(text->out + text->n, text->size - text->n, "%s%s=%s", text->n > 0 ? " " : "",
@@ -29,7 +29,7 @@ const char *note_id_text(char out[NOTE_ID_MAX], struct note_id id) {
 static void put_id(struct text *text, const char *key, struct note_id id) {
     char shown[NOTE_ID_MAX];
     if (note_id_text(shown, id)[0])
-        put(text, key, shown);
+        note_put(text, key, shown);
 }
 
 const char *note_text(char *out, size_t size, const struct note *note, const char *id) {
@@ -39,20 +39,20 @@ const char *note_text(char *out, size_t size, const struct note *note, const cha
     if (size > 0)
         out[0] = '\0';
     if (note->name)
-        put(&text, kind->who, log_text(shown, sizeof shown, note->name));
+        note_put(&text, kind->who, log_text(shown, sizeof shown, note->name));
     if (id)
-        put(&text, "id", log_text(shown, sizeof shown, id));
+        note_put(&text, "id", log_text(shown, sizeof shown, id));
     put_id(&text, "request", note->attempt);
     put_id(&text, "for", note->other);
     if (note->word)
-        put(&text, note->key, log_text(shown, sizeof shown, note->word));
+        note_put(&text, note->key, log_text(shown, sizeof shown, note->word));
     if (note->reason)
-        put(&text, "reason", note->reason);
+        note_put(&text, "reason", note->reason);
     for (unsigned i = 0; i < NOTE_VALUES; i++) {
         if (!kind->values[i])
             continue;
         snprintf(shown, sizeof shown, "%" PRIu64, note->values[i]);
-        put(&text, kind->values[i], shown);
+        note_put(&text, kind->values[i], shown);
     }
     return out;
 }

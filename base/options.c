@@ -174,7 +174,8 @@ void options_free(struct options *options) {
     free(options);
 }
 
-static const struct options_value *find(const struct options *options, const char *name) {
+static const struct options_value *options_find_row(const struct options *options,
+                                                    const char *name) {
     for (unsigned i = 0; i <= options->program->n_options; i++)
         if (strcmp(options_spec(options, i)->name, name) == 0)
             return &options->values[i];
@@ -183,13 +184,13 @@ static const struct options_value *find(const struct options *options, const cha
 }
 
 const char *options_source(const struct options *options, const char *name) {
-    const struct options_value *value = find(options, name);
+    const struct options_value *value = options_find_row(options, name);
     return value->where ? value->where : "default";
 }
 
 void options_complain(const struct options *options, const char *name, const char *what,
                       struct buf *errors) {
-    const char *where = find(options, name)->where;
+    const char *where = options_find_row(options, name)->where;
     if (where && strncmp(where, "--", 2) != 0)
         buf_printf(errors, "%s: %s: %s\n", where, name, what);
     else

@@ -223,7 +223,7 @@ static struct map_key hash_name(const struct dummy *dummy, const char *name) {
     return (struct map_key){.hi = hash.high64, .lo = hash.low64};
 }
 
-static const struct tensor *find(const struct checkpoint *checkpoint, const char *name) {
+static const struct tensor *dummy_find(const struct checkpoint *checkpoint, const char *name) {
     const struct dummy *dummy = (const struct dummy *)checkpoint;
     uint32_t index;
     if (map_get(&dummy->by_name, hash_name(dummy, name), &index) != STATUS_OK)
@@ -252,8 +252,8 @@ static enum status append(struct dummy *dummy, struct tensor *tensor, struct err
     return STATUS_OK;
 }
 
-static enum status make(struct checkpoint *checkpoint, const struct checkpoint_want *want,
-                        const struct tensor **tensor, struct error *error) {
+static enum status dummy_make(struct checkpoint *checkpoint, const struct checkpoint_want *want,
+                              const struct tensor **tensor, struct error *error) {
     struct dummy *dummy = (struct dummy *)checkpoint;
     const char *format = want->format ? want->format : dummy->plain;
     uint64_t n_bytes = strcmp(format, "f32") == 0 || strcmp(format, "i32") == 0 ? 4 : 2;
@@ -310,13 +310,13 @@ static enum status hash(const struct checkpoint *checkpoint, uint64_t seed, uint
     return STATUS_OK;
 }
 
-static enum status check(const struct checkpoint *checkpoint, struct error *error) {
+static enum status dummy_check(const struct checkpoint *checkpoint, struct error *error) {
     (void)checkpoint;
     (void)error;
     return STATUS_OK;
 }
 
-static void drop(const struct checkpoint *checkpoint) {
+static void dummy_drop(const struct checkpoint *checkpoint) {
     const struct dummy *dummy = (const struct dummy *)checkpoint;
     for (unsigned i = 0; i < N_CONTENTS; i++)
         for (uint32_t j = 0; j < dummy->pools[i].n_regions; j++)
@@ -343,12 +343,12 @@ static void close_dummy(struct checkpoint *checkpoint) {
 
 static const struct checkpoint_kind kind_dummy = {
     .name = "dummy",
-    .find = find,
+    .find = dummy_find,
     .nth = nth,
-    .make = make,
+    .make = dummy_make,
     .hash = hash,
-    .check = check,
-    .drop = drop,
+    .check = dummy_check,
+    .drop = dummy_drop,
     .close = close_dummy,
 };
 

@@ -36,8 +36,8 @@ static void ignore(struct generation *generation, const char *file, const char *
                  fields[field].min, fields[field].max);
 }
 
-static void take(struct generation *generation, const char *file, const char *key,
-                 enum generation_field field, double value) {
+static void generation_take(struct generation *generation, const char *file, const char *key,
+                            enum generation_field field, double value) {
     bool is_low =
         fields[field].is_above ? !(value > fields[field].min) : !(value >= fields[field].min);
     if (is_low || !(value <= fields[field].max) ||
@@ -55,7 +55,7 @@ void generation_from_json(const json_t *object, const char *file, struct generat
         if (!value || json_is_null(value))
             continue;
         double number = json_is_number(value) ? json_number_value(value) : NAN;
-        take(generation, file, fields[field].name, field, number);
+        generation_take(generation, file, fields[field].name, field, number);
     }
 }
 
@@ -71,6 +71,6 @@ static double number_of(const struct gguf *gguf, const char *key) {
 void generation_from_gguf(const struct gguf *gguf, struct generation *generation) {
     for (unsigned field = 0; field < GENERATION_FIELDS; field++)
         if (fields[field].key && gguf_find(gguf, fields[field].key))
-            take(generation, gguf->name, fields[field].key, field,
-                 number_of(gguf, fields[field].key));
+            generation_take(generation, gguf->name, fields[field].key, field,
+                            number_of(gguf, fields[field].key));
 }

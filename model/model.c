@@ -76,8 +76,8 @@ static bool is_folder(const char *path) {
            (n >= 5 && strcmp(path + n - 5, ".json") == 0);
 }
 
-static enum status fill(struct model *model, const char *path, const struct model_options *options,
-                        struct error *error) {
+static enum status model_fill(struct model *model, const char *path,
+                              const struct model_options *options, struct error *error) {
     if (strcmp(path, "hash") == 0)
         return fill_hash(model, error);
     if (is_folder(path)) {
@@ -106,7 +106,7 @@ enum status model_open(const char *path, const struct model_options *options, st
     arena_init(extras, EXTRAS_BYTES_MAX);
     opened->extras = extras;
     opened->orders = orders;
-    enum status status = fill(opened, path, options ? options : &defaults, error);
+    enum status status = model_fill(opened, path, options ? options : &defaults, error);
     if (status != STATUS_OK)
         model_close(opened);
     else

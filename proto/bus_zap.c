@@ -20,7 +20,7 @@ static void reply(void *zmq, const char *id, size_t n_id, bool ok) {
     zmq_send(zmq, "", 0, 0);
 }
 
-static void *run(void *argument) {
+static void *bus_zap_run(void *argument) {
     struct zap *zap = argument;
     uint8_t wanted[KEY_BYTES];
     zmq_z85_decode(wanted, zap->client_public);
@@ -61,7 +61,7 @@ enum status zap_start(struct zap *zap, void *context, const char *client_public)
     int linger = 0;
     zmq_setsockopt(zap->zmq, ZMQ_LINGER, &linger, sizeof linger);
     if (zmq_bind(zap->zmq, "inproc://zeromq.zap.01") != 0 ||
-        pthread_create(&zap->thread, NULL, run, zap) != 0) {
+        pthread_create(&zap->thread, NULL, bus_zap_run, zap) != 0) {
         zmq_close(zap->zmq);
         zap->zmq = NULL;
         return STATUS_IO;

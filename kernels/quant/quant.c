@@ -34,8 +34,8 @@ const struct quant_format *quant_find(const char *name) {
     return NULL;
 }
 
-static enum status find(const struct weight_tensor *tensor, const struct quant_format **format,
-                        struct error *error) {
+static enum status quant_format_of(const struct weight_tensor *tensor,
+                                   const struct quant_format **format, struct error *error) {
     *format = tensor->format ? quant_find(tensor->format) : NULL;
     if (!*format)
         return error_set(error, STATUS_UNSUPPORTED, "weight format '%s' is not known",
@@ -51,7 +51,7 @@ static enum status find(const struct weight_tensor *tensor, const struct quant_f
 enum status quant_sizes(const struct weight_tensor *tensor, struct quant_sizes *sizes,
                         struct error *error) {
     const struct quant_format *format;
-    TRY(find(tensor, &format, error));
+    TRY(quant_format_of(tensor, &format, error));
     struct quant_sizes wanted = {0};
     if (format->sizes)
         TRY(format->sizes(tensor, &wanted, error));
@@ -75,7 +75,7 @@ static enum status check_bytes(const struct weight_tensor *tensor, const char *w
 enum status quant_check(const struct weight_tensor *tensor, const struct quant_format **format,
                         struct error *error) {
     struct quant_sizes sizes;
-    TRY(find(tensor, format, error));
+    TRY(quant_format_of(tensor, format, error));
     TRY(quant_sizes(tensor, &sizes, error));
     TRY(check_bytes(tensor, "values", tensor->values, tensor->n_value_bytes, sizes.values, error));
     TRY(check_bytes(tensor, "scales", tensor->scales, tensor->n_scale_bytes, sizes.scales, error));

@@ -31,8 +31,8 @@ const struct tensor *gguf_tensor(const struct gguf *gguf, const char *name) {
     return strcmp(gguf->tensors[index].name, name) == 0 ? &gguf->tensors[index] : NULL;
 }
 
-static enum status find(const struct gguf *gguf, const char *key, const struct gguf_value **value,
-                        struct error *error) {
+static enum status gguf_value_find(const struct gguf *gguf, const char *key,
+                                   const struct gguf_value **value, struct error *error) {
     *value = gguf_find(gguf, key);
     if (!*value)
         return error_field(error, STATUS_NOT_FOUND, key, "%s: key %s is missing", gguf->name, key);
@@ -91,7 +91,7 @@ static bool load_unsigned(const struct gguf_value *value, uint64_t *result) {
 enum status gguf_u64(const struct gguf *gguf, const char *key, uint64_t *value,
                      struct error *error) {
     const struct gguf_value *found;
-    TRY(find(gguf, key, &found, error));
+    TRY(gguf_value_find(gguf, key, &found, error));
     if (!load_unsigned(found, value))
         return wrong_type(gguf, found, key, "a number of 0 or more", error);
     return STATUS_OK;
@@ -111,7 +111,7 @@ enum status gguf_u32(const struct gguf *gguf, const char *key, uint32_t *value,
 enum status gguf_f64(const struct gguf *gguf, const char *key, double *value, struct error *error) {
     const struct gguf_value *found;
     float single;
-    TRY(find(gguf, key, &found, error));
+    TRY(gguf_value_find(gguf, key, &found, error));
     if (found->type == GGUF_F32) {
         memcpy(&single, found->bytes, sizeof single);
         *value = (double)single;
@@ -125,7 +125,7 @@ enum status gguf_f64(const struct gguf *gguf, const char *key, double *value, st
 
 enum status gguf_bool(const struct gguf *gguf, const char *key, bool *value, struct error *error) {
     const struct gguf_value *found;
-    TRY(find(gguf, key, &found, error));
+    TRY(gguf_value_find(gguf, key, &found, error));
     if (found->type != GGUF_BOOL)
         return wrong_type(gguf, found, key, "bool", error);
     *value = found->bytes[0] == 1;
@@ -136,7 +136,7 @@ enum status gguf_string(const struct gguf *gguf, const char *key, struct span *t
                         struct error *error) {
     const struct gguf_value *found;
     uint64_t n;
-    TRY(find(gguf, key, &found, error));
+    TRY(gguf_value_find(gguf, key, &found, error));
     if (found->type != GGUF_STRING)
         return wrong_type(gguf, found, key, "string", error);
     memcpy(&n, found->bytes, sizeof n);
@@ -147,7 +147,7 @@ enum status gguf_string(const struct gguf *gguf, const char *key, struct span *t
 enum status gguf_array_of(const struct gguf *gguf, const char *key, enum gguf_type type,
                           struct gguf_array *array, struct error *error) {
     const struct gguf_value *found;
-    TRY(find(gguf, key, &found, error));
+    TRY(gguf_value_find(gguf, key, &found, error));
     if (found->type != GGUF_ARRAY)
         return wrong_type(gguf, found, key, "array", error);
     if (found->array.type != type)

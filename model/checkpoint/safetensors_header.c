@@ -51,8 +51,8 @@ struct reader {
     struct error *error;
 };
 
-static enum status fail(const struct reader *reader, enum status status, const char *name,
-                        const char *what) {
+static enum status header_fail(const struct reader *reader, enum status status, const char *name,
+                               const char *what) {
     return error_field(reader->error, status, name, "%s: tensor %.128s: %s", reader->file->name,
                        name, what);
 }
@@ -68,18 +68,19 @@ static enum status read_shape(const struct reader *reader, const json_t *shape,
                               struct tensor *tensor, uint64_t *n_items) {
     size_t n_dims = json_array_size(shape);
     if (!json_is_array(shape))
-        return fail(reader, STATUS_CORRUPT, tensor->name, "shape is not a list");
+        return header_fail(reader, STATUS_CORRUPT, tensor->name, "shape is not a list");
     if (n_dims > TENSOR_DIMS_MAX)
-        return fail(reader, STATUS_LIMIT, tensor->name, "more than 4 dimensions");
+        return header_fail(reader, STATUS_LIMIT, tensor->name, "more than 4 dimensions");
     /* A scalar counts as a vector of one. */
     tensor->n_dims = n_dims ? (uint32_t)n_dims : 1;
     *n_items = 1;
     for (size_t i = 0; i < TENSOR_DIMS_MAX; i++) {
         tensor->shape[i] = 1;
         if (i < n_dims && !is_size(json_array_get(shape, i), &tensor->shape[i]))
-            return fail(reader, STATUS_CORRUPT, tensor->name, "shape holds no whole number");
+            return header_fail(reader, STATUS_CORRUPT, tensor->name, "shape holds no whole number");
         if (!checked_mul(*n_items, tensor->shape[i], n_items))
-            return fail(reader, STATUS_CORRUPT, tensor->name, "the product of its shape overflows");
+            return header_fail(reader, STATUS_CORRUPT, tensor->name,
+                               "the product of its shape overflows");
     }
     return STATUS_OK;
 }
@@ -87,7 +88,7 @@ static enum status read_shape(const struct reader *reader, const json_t *shape,
 static enum status read_dtype(const struct reader *reader, const json_t *dtype,
                               struct tensor *tensor, uint32_t *item_bytes) {
     if (!json_is_string(dtype))
-        return fail(reader, STATUS_CORRUPT, tensor->name, "dtype is not text");
+        return header_fail(reader, STATUS_CORRUPT, tensor->name, "dtype is not text");
     for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
         if (strcmp(json_string_value(dtype), dtypes[i].dtype) == 0) {
             tensor->format = dtypes[i].format;
@@ -106,10 +107,10 @@ static enum status read_offsets(const struct reader *reader, const json_t *offse
     if (!json_is_array(offsets) || json_array_size(offsets) != 2 ||
         !is_size(json_array_get(offsets, 0), &row->begin) ||
         !is_size(json_array_get(offsets, 1), &row->end) || row->end < row->begin)
-        return fail(reader, STATUS_CORRUPT, name,
-                    "data_offsets are not a pair of a begin and an end");
+        return header_fail(reader, STATUS_CORRUPT, name,
+                           "data_offsets are not a pair of a begin and an end");
     if (row->end > reader->file->n_bytes - reader->file->data_offset)
-        return fail(reader, STATUS_CORRUPT, name, "data_offsets reach past the file's end");
+        return header_fail(reader, STATUS_CORRUPT, name, "data_offsets reach past the file's end");
     return STATUS_OK;
 }
 
@@ -120,10 +121,11 @@ static enum status read_row(const struct reader *reader, const char *name, const
     uint32_t item_bytes = 0;
     size_t n = strlen(name);
     if (n == 0 || n > TENSOR_NAME_MAX)
-        return fail(reader, STATUS_LIMIT, name, "its name is empty or longer than 127 bytes");
+        return header_fail(reader, STATUS_LIMIT, name,
+                           "its name is empty or longer than 127 bytes");
     memcpy(tensor->name, name, n + 1);
     if (!json_is_object(value))
-        return fail(reader, STATUS_CORRUPT, name, "its description is not an object");
+        return header_fail(reader, STATUS_CORRUPT, name, "its description is not an object");
     TRY(read_dtype(reader, json_object_get(value, "dtype"), tensor, &item_bytes));
     TRY(read_shape(reader, json_object_get(value, "shape"), tensor, &n_items));
     TRY(read_offsets(reader, json_object_get(value, "data_offsets"), row));

@@ -66,7 +66,7 @@ struct shown {
     char text[61];
 };
 
-static int show(const char *bytes, size_t n, void *into) {
+static int show_value(const char *bytes, size_t n, void *into) {
     struct shown *shown = into;
     size_t n_free = sizeof shown->text - 1 - shown->n;
     size_t n_taken = n < n_free ? n : n_free;
@@ -79,7 +79,7 @@ static int show(const char *bytes, size_t n, void *into) {
 static enum status unlike(const struct json_get *get, const char *name, const char *wanted) {
     struct shown shown = {0};
     if (get->file)
-        json_dump_callback(json_object_get(get->object, name), show, &shown,
+        json_dump_callback(json_object_get(get->object, name), show_value, &shown,
                            JSON_ENCODE_ANY | JSON_COMPACT);
     return json_get_fail(get, wrong(get), name, "must be %s%s%s", wanted, get->file ? ", not " : "",
                          shown.text);

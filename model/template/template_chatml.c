@@ -23,8 +23,8 @@ static enum status open_chatml(struct template *chosen, const struct template_so
     return STATUS_OK;
 }
 
-static enum status add(struct template_prompt *prompt, enum template_segment_kind kind,
-                       struct span text) {
+static enum status chatml_add(struct template_prompt *prompt, enum template_segment_kind kind,
+                              struct span text) {
     return template_add(prompt, (struct template_segment){.kind = kind, .text = text});
 }
 
@@ -67,9 +67,9 @@ static enum status add_calls(const struct template_input *input, size_t i,
     const json_t *calls = json_object_get(json_array_get(input->json_messages, i), "tool_calls");
     for (size_t k = 0; k < json_array_size(calls); k++) {
         struct span text = {*at, strlen(*at)};
-        TRY(add(prompt, TEMPLATE_MARKUP, SPAN("\n<tool_call>\n")));
-        TRY(add(prompt, TEMPLATE_PLAIN, text));
-        TRY(add(prompt, TEMPLATE_MARKUP, SPAN("\n</tool_call>")));
+        TRY(chatml_add(prompt, TEMPLATE_MARKUP, SPAN("\n<tool_call>\n")));
+        TRY(chatml_add(prompt, TEMPLATE_PLAIN, text));
+        TRY(chatml_add(prompt, TEMPLATE_MARKUP, SPAN("\n</tool_call>")));
         *at += text.n + 1;
     }
     return STATUS_OK;
@@ -77,15 +77,15 @@ static enum status add_calls(const struct template_input *input, size_t i,
 
 /* The role's name is the template's text, not the user's: the table of roles is closed. */
 static enum status open_turn(struct template_prompt *prompt, const char *role, struct span text) {
-    TRY(add(prompt, TEMPLATE_MARKUP, opening));
-    TRY(add(prompt, TEMPLATE_PLAIN, (struct span){role, strlen(role)}));
-    TRY(add(prompt, TEMPLATE_PLAIN, SPAN("\n")));
-    return add(prompt, TEMPLATE_PLAIN, text);
+    TRY(chatml_add(prompt, TEMPLATE_MARKUP, opening));
+    TRY(chatml_add(prompt, TEMPLATE_PLAIN, (struct span){role, strlen(role)}));
+    TRY(chatml_add(prompt, TEMPLATE_PLAIN, SPAN("\n")));
+    return chatml_add(prompt, TEMPLATE_PLAIN, text);
 }
 
 static enum status close_turn(struct template_prompt *prompt) {
-    TRY(add(prompt, TEMPLATE_MARKUP, closing));
-    return add(prompt, TEMPLATE_PLAIN, SPAN("\n"));
+    TRY(chatml_add(prompt, TEMPLATE_MARKUP, closing));
+    return chatml_add(prompt, TEMPLATE_PLAIN, SPAN("\n"));
 }
 
 static enum status render(const struct template *chosen, const struct template_input *input,
@@ -107,8 +107,8 @@ static enum status render(const struct template *chosen, const struct template_i
         return template_end_in_message(input, prompt, error);
     if (!input->add_generation_prompt)
         return STATUS_OK;
-    TRY(add(prompt, TEMPLATE_MARKUP, opening));
-    return add(prompt, TEMPLATE_PLAIN, SPAN("assistant\n"));
+    TRY(chatml_add(prompt, TEMPLATE_MARKUP, opening));
+    return chatml_add(prompt, TEMPLATE_PLAIN, SPAN("assistant\n"));
 }
 
 const struct template_kind template_kind_chatml = {

@@ -120,7 +120,7 @@ static enum status ask_core(struct call *call) {
     return status;
 }
 
-static void refuse(struct call *call, enum status status) {
+static void admission_refuse(struct call *call, enum status status) {
     char text[320];
     switch (status) {
     case STATUS_BUSY:
@@ -168,7 +168,7 @@ void admission_run(struct call *call) {
     if (!check_lengths(call))
         return;
     if (serving->draining) {
-        refuse(call, STATUS_CLOSED);
+        admission_refuse(call, STATUS_CLOSED);
         return;
     }
     uint64_t ns = call->ask.timeout_ns;
@@ -185,7 +185,7 @@ void admission_run(struct call *call) {
     uint32_t n = ask->n_prompts * ask->n_choices;
     call->sequences = calloc(n, sizeof *call->sequences);
     if (!call->sequences) {
-        refuse(call, STATUS_NOMEM);
+        admission_refuse(call, STATUS_NOMEM);
         return;
     }
     call->n_sequences = n;
@@ -202,7 +202,7 @@ void admission_run(struct call *call) {
     }
     enum status status = admit_all(call);
     if (status != STATUS_OK) {
-        refuse(call, status);
+        admission_refuse(call, status);
         return;
     }
     for (uint32_t i = 0; i < ask->n_prompts; i++)

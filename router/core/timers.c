@@ -28,7 +28,7 @@ void timers_fini(struct timers *timers) {
     *timers = (struct timers){0};
 }
 
-static void put(struct timers *timers, uint32_t at, uint32_t i) {
+static void timers_put(struct timers *timers, uint32_t at, uint32_t i) {
     timers->heap[at] = i;
     timers->place[i] = at;
 }
@@ -38,10 +38,10 @@ static void rise(struct timers *timers, uint32_t at, uint32_t i) {
         uint32_t parent = (at - 1) / 2;
         if (timers->at_ns[timers->heap[parent]] <= timers->at_ns[i])
             break;
-        put(timers, at, timers->heap[parent]);
+        timers_put(timers, at, timers->heap[parent]);
         at = parent;
     }
-    put(timers, at, i);
+    timers_put(timers, at, i);
 }
 
 static void sink(struct timers *timers, uint32_t at, uint32_t i) {
@@ -54,10 +54,10 @@ static void sink(struct timers *timers, uint32_t at, uint32_t i) {
             child++;
         if (timers->at_ns[timers->heap[child]] >= timers->at_ns[i])
             break;
-        put(timers, at, timers->heap[child]);
+        timers_put(timers, at, timers->heap[child]);
         at = child;
     }
-    put(timers, at, i);
+    timers_put(timers, at, i);
 }
 
 static void take_out(struct timers *timers, uint32_t i) {

@@ -20,7 +20,7 @@ static const char *trim(char *line) {
     return line;
 }
 
-static enum status add(struct api_keys *keys, const char *key) {
+static enum status api_keys_add(struct api_keys *keys, const char *key) {
     if (keys->n == API_KEYS_MAX || strlen(key) > API_KEY_BYTES_MAX)
         return STATUS_LIMIT;
     void *grown = reallocarray(keys->keys, keys->n + 1, sizeof *keys->keys);
@@ -40,7 +40,7 @@ static enum status read_lines(FILE *file, struct api_keys *keys) {
             return STATUS_LIMIT;
         const char *key = trim(line);
         if (key[0] != 0 && key[0] != '#')
-            status = add(keys, key);
+            status = api_keys_add(keys, key);
     }
     explicit_bzero(line, sizeof line);
     return status;

@@ -55,7 +55,8 @@ static bool is_ours(const char *name) {
     return false;
 }
 
-static enum status add(struct passed *passed, const char *name, const char *help, unsigned to) {
+static enum status passed_add(struct passed *passed, const char *name, const char *help,
+                              unsigned to) {
     for (unsigned i = 0; i < passed->n; i++)
         if (strcmp(passed->all[i].name, name) == 0) {
             passed->all[i].to |= to;
@@ -94,7 +95,7 @@ static enum status add_all(struct passed *passed, char *text, unsigned to) {
             *at = *at == '_' ? '-' : *at;
         char words[512];
         snprintf(words, sizeof words, *value ? "%s (default:%s)" : "%s", help, value);
-        TRY(add(passed, name, words, to));
+        TRY(passed_add(passed, name, words, to));
     }
     return STATUS_OK;
 }

@@ -283,7 +283,7 @@ static enum status check_limit(const struct up *up, struct error *error) {
     return descriptors_need(ours > routers ? ours : routers, error);
 }
 
-static int run(struct up *up, unsigned n_prefill, unsigned n_decode, unsigned n_mixed) {
+static int up_run(struct up *up, unsigned n_prefill, unsigned n_decode, unsigned n_mixed) {
     struct error error;
     int code = 1;
     enum status status = check_limit(up, &error);
@@ -386,7 +386,7 @@ int cli_up(int argc, char **argv) {
     if (code == 0) {
         signal(SIGPIPE, SIG_IGN); /* who reads our words may go: the cluster stays */
         log_writer_start();
-        code = run(&up, n_prefill, n_decode, n_mixed);
+        code = up_run(&up, n_prefill, n_decode, n_mixed);
     }
     passed_fini(&up.passed);
     return code;

@@ -96,7 +96,7 @@ static void finish(struct http_client *client, enum status status, const struct 
     calls.on_end(calls.user, status, client->http_status, error);
 }
 
-static void fail(struct http_client *client, enum status status, const char *what) {
+static void http_client_fail(struct http_client *client, enum status status, const char *what) {
     struct error error;
     error_set(&error, status, "%s:%s: %s", client->url.host, client->url.port, what);
     finish(client, status, &error);
@@ -111,7 +111,7 @@ static void lost(struct http_client *client, enum status status, const char *wha
         begin_connect(client);
         return;
     }
-    fail(client, status, what);
+    http_client_fail(client, status, what);
 }
 
 static bool head_line_is(const char *line, const char *name, const char **value) {
@@ -169,7 +169,7 @@ static bool chunk_frame(struct http_client *client) {
     char *eol = client->in.n ? memchr(client->in.data, '\n', client->in.n) : NULL;
     if (!eol) {
         if (client->in.n > 4096)
-            fail(client, STATUS_CORRUPT, "broken chunked answer");
+            http_client_fail(client, STATUS_CORRUPT, "broken chunked answer");
         return false;
     }
     size_t n_line = (size_t)(eol - client->in.data) + 1;
@@ -181,7 +181,7 @@ static bool chunk_frame(struct http_client *client) {
     char *end;
     uint64_t size = strtoull(client->in.data, &end, 16);
     if (end == client->in.data) {
-        fail(client, STATUS_CORRUPT, "broken chunked answer");
+        http_client_fail(client, STATUS_CORRUPT, "broken chunked answer");
         return false;
     }
     if (size == 0) {
@@ -226,12 +226,12 @@ static void take_input(struct http_client *client) {
         char *end = client->in.n ? strstr(client->in.data, "\r\n\r\n") : NULL;
         if (!end) {
             if (client->in.n > HEAD_MAX)
-                fail(client, STATUS_CORRUPT, "answer without end of headers");
+                http_client_fail(client, STATUS_CORRUPT, "answer without end of headers");
             return;
         }
         end[2] = 0;
         if (!read_head(client, client->in.data)) {
-            fail(client, STATUS_CORRUPT, "answer is not HTTP/1.x");
+            http_client_fail(client, STATUS_CORRUPT, "answer is not HTTP/1.x");
             return;
         }
         buf_consume(&client->in, (size_t)(end - client->in.data) + 4);
@@ -247,7 +247,7 @@ static void take_input(struct http_client *client) {
 static void send_request(struct http_client *client) {
     client->sent_ns = clock_now_ns();
     if (stream_write(client->stream, client->out.data, client->out.n) == STATUS_NOMEM)
-        fail(client, STATUS_NOMEM, "no memory for the request");
+        http_client_fail(client, STATUS_NOMEM, "no memory for the request");
 }
 
 static void on_data(void *user, const char *bytes, size_t n) {
@@ -267,7 +267,7 @@ static void on_gone(void *user, enum status status) {
     if (client->phase == PHASE_IDLE)
         disconnect(client);
     else if (problem[0] && !stream_protocol(client->stream)) /* no handshake, no second try */
-        fail(client, STATUS_IO, problem);
+        http_client_fail(client, STATUS_IO, problem);
     else if (status == STATUS_CLOSED && client->phase == PHASE_BODY &&
              client->framing == FRAMING_CLOSE)
         finish(client, STATUS_OK, NULL);
@@ -296,11 +296,11 @@ static void on_connected(void *user, unsigned happened) {
     client->watch = NULL;
     getsockopt(client->fd, SOL_SOCKET, SO_ERROR, &problem, &size);
     if (problem != 0) {
-        fail(client, STATUS_CLOSED, strerror(problem));
+        http_client_fail(client, STATUS_CLOSED, strerror(problem));
         return;
     }
     if (open_stream(client) != STATUS_OK) {
-        fail(client, STATUS_IO, "cannot open the connection");
+        http_client_fail(client, STATUS_IO, "cannot open the connection");
         return;
     }
     client->fd = -1;
@@ -315,7 +315,7 @@ static void begin_connect(struct http_client *client) {
     client->phase = PHASE_CONNECTING;
     client->reused = false;
     if (problem != 0) {
-        fail(client, STATUS_IO, gai_strerror(problem));
+        http_client_fail(client, STATUS_IO, gai_strerror(problem));
         return;
     }
     client->fd = socket(found->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -327,13 +327,13 @@ static void begin_connect(struct http_client *client) {
     }
     freeaddrinfo(found);
     if (client->fd < 0 || (result < 0 && errno != EINPROGRESS)) {
-        fail(client, STATUS_CLOSED, strerror(errno));
+        http_client_fail(client, STATUS_CLOSED, strerror(errno));
         return;
     }
     if (loop_watch_new(client->loop, client->fd, on_connected, client, &client->watch) !=
             STATUS_OK ||
         loop_watch_set(client->watch, LOOP_WRITE) != STATUS_OK)
-        fail(client, STATUS_IO, "cannot watch the connection");
+        http_client_fail(client, STATUS_IO, "cannot watch the connection");
 }
 
 void http_client_start(struct http_client *client, const char *method, const char *path,

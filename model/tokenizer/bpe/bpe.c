@@ -129,7 +129,7 @@ struct loading {
     bool has_unknown; /* one is to be put in before the next known symbol */
 };
 
-static void put(struct loading *loading, uint32_t id) {
+static void bpe_put(struct loading *loading, uint32_t id) {
     struct bpe_symbol *symbols = loading->symbols;
     uint32_t n = loading->n++;
     symbols[n] = (struct bpe_symbol){.id = id, .rank = RANK_NONE, .next = n + 1, .previous = n - 1};
@@ -139,9 +139,9 @@ static void put(struct loading *loading, uint32_t id) {
 
 static void put_known(struct loading *loading, uint32_t id) {
     if (loading->has_unknown)
-        put(loading, loading->bpe->options.unknown_id);
+        bpe_put(loading, loading->bpe->options.unknown_id);
     loading->has_unknown = false;
-    put(loading, id);
+    bpe_put(loading, id);
 }
 
 /* Where there is no unknown token, the symbol is dropped before the merges, so that its neighbours
@@ -152,7 +152,7 @@ static void put_unknown(struct loading *loading) {
     if (options->unknown_id == TOKEN_NONE)
         return;
     if (loading->has_unknown && !options->fuse_unknown)
-        put(loading, options->unknown_id);
+        bpe_put(loading, options->unknown_id);
     loading->has_unknown = true;
 }
 
@@ -173,7 +173,7 @@ static bool put_fallback(struct loading *loading, struct span character) {
         if (byte_ids[(uint8_t)character.bytes[i]] == TOKEN_NONE)
             return false;
     for (size_t i = 0; i < character.n; i++)
-        put(loading, byte_ids[(uint8_t)character.bytes[i]]);
+        bpe_put(loading, byte_ids[(uint8_t)character.bytes[i]]);
     return true;
 }
 
@@ -200,7 +200,7 @@ static uint32_t load_piece(const struct bpe *bpe, struct bpe_symbol *symbols, st
     else
         put_bytes(&loading, piece);
     if (loading.has_unknown)
-        put(&loading, bpe->options.unknown_id);
+        bpe_put(&loading, bpe->options.unknown_id);
     if (loading.n > 0)
         symbols[0].previous = loading.n; /* none */
     return loading.n;

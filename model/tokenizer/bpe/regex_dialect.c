@@ -25,7 +25,7 @@ static char peek(const struct reader *reader, size_t ahead) {
     return at < reader->pattern.n ? reader->pattern.bytes[at] : 0;
 }
 
-static enum status refuse(const struct reader *reader, const char *what) {
+static enum status dialect_refuse(const struct reader *reader, const char *what) {
     return error_set(reader->error, STATUS_UNSUPPORTED,
                      "a regular expression has %s at byte %zu, which is not supported", what,
                      reader->at);
@@ -62,7 +62,7 @@ static enum status property(struct reader *reader, char letter) {
     size_t n = 0;
     bool negated = letter == 'P';
     if (peek(reader, 0) != '{')
-        return refuse(reader, "a property without braces");
+        return dialect_refuse(reader, "a property without braces");
     reader->at++;
     if (peek(reader, 0) == '^') {
         negated = !negated;
@@ -70,13 +70,13 @@ static enum status property(struct reader *reader, char letter) {
     }
     while (is_letter(peek(reader, 0)) || is_digit(peek(reader, 0)) || peek(reader, 0) == '_') {
         if (n + 1 == sizeof name)
-            return refuse(reader, "a long property name");
+            return dialect_refuse(reader, "a long property name");
         name[n++] = peek(reader, 0);
         reader->at++;
     }
     name[n] = 0;
     if (n == 0 || peek(reader, 0) != '}')
-        return refuse(reader, "a broken property");
+        return dialect_refuse(reader, "a broken property");
     reader->at++;
     const char *text = name;
     for (size_t i = 0; i < sizeof categories / sizeof *categories; i++)
@@ -103,9 +103,9 @@ static enum status code_point(struct reader *reader, char letter) {
         n++;
     }
     if (n == 0 || (letter == 'u' && n < 4) || (braces && peek(reader, 0) != '}'))
-        return refuse(reader, "a broken code point");
+        return dialect_refuse(reader, "a broken code point");
     if (letter == 'x' && !braces && point >= 0x80)
-        return refuse(reader, "a single byte of UTF-8");
+        return dialect_refuse(reader, "a single byte of UTF-8");
     reader->at += braces;
     buf_printf(reader->out, "\\x{%lx}", point);
     return STATUS_OK;
@@ -145,13 +145,13 @@ static enum status shorthand(struct reader *reader, char c, bool in_class) {
     }
     char what[16];
     snprintf(what, sizeof what, "\\%c%s", c >= ' ' && c < 0x7f ? c : '?', in_class ? " in []" : "");
-    return refuse(reader, what);
+    return dialect_refuse(reader, what);
 }
 
 static enum status escape(struct reader *reader, bool in_class) {
     char c = peek(reader, 1);
     if (reader->at + 1 >= reader->pattern.n)
-        return refuse(reader, "a backslash at its end");
+        return dialect_refuse(reader, "a backslash at its end");
     reader->at += 2;
     if (c == 'p' || c == 'P')
         return property(reader, c);
@@ -170,7 +170,7 @@ static enum status inner_class(struct reader *reader, unsigned *depth) {
     size_t n = 2;
     if (peek(reader, 1) != ':') {
         if (peek(reader, 1) == '^' || peek(reader, 1) == ']')
-            return refuse(reader, "such a class within a class");
+            return dialect_refuse(reader, "such a class within a class");
         ++*depth;
         reader->at++;
         return STATUS_OK;
@@ -178,7 +178,7 @@ static enum status inner_class(struct reader *reader, unsigned *depth) {
     while (is_letter(peek(reader, n)) || (n == 2 && peek(reader, n) == '^'))
         n++;
     if (n == 2 || peek(reader, n) != ':' || peek(reader, n + 1) != ']')
-        return refuse(reader, "a broken [:name:]");
+        return dialect_refuse(reader, "a broken [:name:]");
     buf_append(reader->out, reader->pattern.bytes + reader->at, n + 2);
     reader->at += n + 2;
     return STATUS_OK;
@@ -193,13 +193,13 @@ static enum status bracketed(struct reader *reader) {
         reader->at++;
     }
     if (peek(reader, 0) == ']')
-        return refuse(reader, "an empty class");
+        return dialect_refuse(reader, "an empty class");
     while (reader->at < reader->pattern.n) {
         char c = peek(reader, 0);
         if (c == ']' && depth == 0)
             break;
         if (c == '&' && peek(reader, 1) == '&')
-            return refuse(reader, "&& in a class");
+            return dialect_refuse(reader, "&& in a class");
         if (c == '\\') {
             TRY(escape(reader, true));
             continue;
@@ -207,7 +207,7 @@ static enum status bracketed(struct reader *reader) {
         /* Without its brackets a class beside a hyphen would become a range. */
         if ((c == '-' && peek(reader, 1) == '[' && peek(reader, 2) != ':') ||
             (c == ']' && peek(reader, 1) == '-'))
-            return refuse(reader, "a class within a class beside a hyphen");
+            return dialect_refuse(reader, "a class within a class beside a hyphen");
         if (c == '[') {
             TRY(inner_class(reader, &depth));
             continue;
@@ -219,7 +219,7 @@ static enum status bracketed(struct reader *reader) {
         reader->at++;
     }
     if (reader->at == reader->pattern.n)
-        return refuse(reader, "a class without an end");
+        return dialect_refuse(reader, "a class without an end");
     buf_putc(reader->out, ']');
     reader->at++;
     return STATUS_OK;
@@ -246,7 +246,7 @@ static enum status group(struct reader *reader) {
     }
     char what[24];
     snprintf(what, sizeof what, "a group %.*s", left < 4 ? (int)left : 4, text);
-    return refuse(reader, what);
+    return dialect_refuse(reader, what);
 }
 
 /* {n}, {n,}, {,m}, {n,m}: not possessive with a + behind it, as it would be in PCRE2. */
@@ -264,7 +264,7 @@ static enum status interval(struct reader *reader) {
         return STATUS_OK;
     }
     if (peek(reader, n + 1) == '+' || (peek(reader, n + 1) == '?' && !has_comma))
-        return refuse(reader, "a repeated repetition");
+        return dialect_refuse(reader, "a repeated repetition");
     buf_puts(reader->out, peek(reader, 1) == ',' ? "{0" : "{");
     buf_append(reader->out, reader->pattern.bytes + reader->at + 1, n);
     reader->at += n + 1;

@@ -2,7 +2,8 @@
 
 #define VARINT_BYTES_MAX 10u
 
-static enum status fail(const struct protobuf_cursor *cursor, size_t at, const char *what) {
+static enum status protobuf_fail(const struct protobuf_cursor *cursor, size_t at,
+                                 const char *what) {
     return error_set(cursor->error, STATUS_CORRUPT, "%s: at byte %zu: %s", cursor->name,
                      cursor->offset + at, what);
 }
@@ -12,7 +13,7 @@ static enum status read_varint(struct protobuf_cursor *cursor, uint64_t *value) 
     uint64_t sum = 0;
     for (unsigned i = 0; i < VARINT_BYTES_MAX; i++) {
         if (cursor->at == cursor->message.n)
-            return fail(cursor, begin, "a number is cut short");
+            return protobuf_fail(cursor, begin, "a number is cut short");
         uint64_t byte = (uint8_t)cursor->message.bytes[cursor->at++];
         if (i == VARINT_BYTES_MAX - 1 && byte > 1)
             break;
@@ -22,14 +23,14 @@ static enum status read_varint(struct protobuf_cursor *cursor, uint64_t *value) 
             return STATUS_OK;
         }
     }
-    return fail(cursor, begin, "a number of more than 64 bits");
+    return protobuf_fail(cursor, begin, "a number of more than 64 bits");
 }
 
 /* n bytes, least significant first; n <= 8. */
 static enum status read_fixed(struct protobuf_cursor *cursor, size_t n, uint64_t *value) {
     uint64_t sum = 0;
     if (cursor->message.n - cursor->at < n)
-        return fail(cursor, cursor->at, "a number is cut short");
+        return protobuf_fail(cursor, cursor->at, "a number is cut short");
     for (size_t i = 0; i < n; i++)
         sum |= (uint64_t)(uint8_t)cursor->message.bytes[cursor->at + i] << (8 * i);
     cursor->at += n;
@@ -47,7 +48,7 @@ enum status protobuf_next(struct protobuf_cursor *cursor, struct protobuf_field 
     }
     TRY(read_varint(cursor, &tag));
     if (tag >> 3 == 0 || tag >> 3 > (1u << 29) - 1)
-        return fail(cursor, begin, "a field number that cannot be");
+        return protobuf_fail(cursor, begin, "a field number that cannot be");
     next.number = (uint32_t)(tag >> 3);
     next.wire = (enum protobuf_wire)(tag & 7);
     next.offset = cursor->offset + cursor->at;
@@ -64,13 +65,13 @@ enum status protobuf_next(struct protobuf_cursor *cursor, struct protobuf_field 
     case PROTOBUF_BYTES:
         TRY(read_varint(cursor, &next.value));
         if (next.value > cursor->message.n - cursor->at)
-            return fail(cursor, begin, "a field that reaches past its message's end");
+            return protobuf_fail(cursor, begin, "a field that reaches past its message's end");
         next.bytes = (struct span){cursor->message.bytes + cursor->at, (size_t)next.value};
         next.offset = cursor->offset + cursor->at;
         cursor->at += next.bytes.n;
         break;
     default:
-        return fail(cursor, begin, "a field of a wire type that is not read");
+        return protobuf_fail(cursor, begin, "a field of a wire type that is not read");
     }
     *field = next;
     return STATUS_OK;

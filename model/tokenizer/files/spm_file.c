@@ -27,7 +27,7 @@ enum normalizer_field {
     NORMALIZER_ESCAPE = 5,
 };
 
-static enum status grow(struct spm_file *file, struct error *error) {
+static enum status spm_file_grow(struct spm_file *file, struct error *error) {
     uint32_t size = file->size ? file->size * 2 : 4096;
     if (file->n_pieces == VOCABULARY_TOKENS_MAX)
         return error_field(error, STATUS_LIMIT, "pieces", "more than %u pieces",
@@ -65,7 +65,7 @@ static enum status read_piece(struct spm_file *file, struct protobuf_cursor *cur
     float score = 0;
     uint8_t kind = TOKEN_NORMAL;
     if (file->n_pieces == file->size)
-        TRY(grow(file, cursor->error));
+        TRY(spm_file_grow(file, cursor->error));
     for (;;) {
         TRY(protobuf_next(cursor, &field));
         if (field.number == 0)

@@ -97,8 +97,8 @@ static enum status check_ends(const struct spm_parts *parts, struct error *error
     return STATUS_OK;
 }
 
-static enum status fill(struct tokenizer *tokenizer, const struct spm_parts *parts,
-                        struct error *error) {
+static enum status spm_tokenizer_fill(struct tokenizer *tokenizer, const struct spm_parts *parts,
+                                      struct error *error) {
     struct spm *spm = calloc(1, sizeof *spm);
     tokenizer->kind = &tokenizer_kind_spm;
     tokenizer->own = spm;
@@ -128,7 +128,7 @@ enum status spm_tokenizer_new(const struct spm_parts *parts, struct tokenizer **
     struct tokenizer *opened = calloc(1, sizeof *opened);
     if (!opened)
         return error_set(error, STATUS_NOMEM, "no memory for a tokenizer");
-    enum status status = fill(opened, parts, error);
+    enum status status = spm_tokenizer_fill(opened, parts, error);
     if (status != STATUS_OK)
         tokenizer_close(opened);
     else

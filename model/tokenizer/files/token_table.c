@@ -7,7 +7,7 @@
 
 #define FIRST_SIZE 4096u
 
-static enum status grow(struct token_table *table, uint64_t id, struct error *error) {
+static enum status token_table_grow(struct token_table *table, uint64_t id, struct error *error) {
     uint32_t size = table->size ? table->size : FIRST_SIZE;
     if (id >= VOCABULARY_TOKENS_MAX)
         return error_set(error, STATUS_LIMIT, "token id %llu; ids below %u are read",
@@ -54,7 +54,7 @@ enum status token_table_put(struct token_table *table, uint64_t id, struct span 
                          (unsigned long long)id, span_shown(other), other.bytes, span_shown(text),
                          text.bytes);
     }
-    TRY(grow(table, id, error));
+    TRY(token_table_grow(table, id, error));
     table->tokens[id] = text;
     table->kinds[id] = TOKEN_NORMAL;
     return STATUS_OK;

@@ -34,8 +34,9 @@ static void fill_fingerprint(uint32_t n_tokens, uint8_t fingerprint[32]) {
     }
 }
 
-static enum status fill(struct tokenizer *tokenizer, uint32_t n_tokens, struct span *texts,
-                        uint8_t *kinds, char *blob, struct error *error) {
+static enum status tokenizer_bytes_fill(struct tokenizer *tokenizer, uint32_t n_tokens,
+                                        struct span *texts, uint8_t *kinds, char *blob,
+                                        struct error *error) {
     int n_digits = 4;
     while (n_digits < 8 && n_tokens - 1 >= 1u << 4 * n_digits)
         n_digits++;
@@ -66,7 +67,7 @@ enum status tokenizer_open_bytes(uint32_t n_tokens, struct tokenizer **tokenizer
     char *blob = malloc((size_t)n_tokens * TEXT_MAX);
     enum status status = STATUS_NOMEM;
     if (opened && texts && kinds && blob)
-        status = fill(opened, n_tokens, texts, kinds, blob, error);
+        status = tokenizer_bytes_fill(opened, n_tokens, texts, kinds, blob, error);
     else
         error_set(error, status, "no memory for a tokenizer");
     free(texts);

@@ -54,7 +54,7 @@ static int by_id(const void *left, const void *right) {
     return a < b ? -1 : a > b;
 }
 
-static enum status sort(struct tokenizer_extras *extras, struct error *error) {
+static enum status extras_sort(struct tokenizer_extras *extras, struct error *error) {
     qsort(extras->added, extras->n_added, sizeof *extras->added, by_id);
     for (size_t i = 1; i < extras->n_added; i++)
         if (extras->added[i].id == extras->added[i - 1].id)
@@ -62,8 +62,8 @@ static enum status sort(struct tokenizer_extras *extras, struct error *error) {
     return STATUS_OK;
 }
 
-static enum status add(struct tokenizer_extras *extras, struct tokenizer_added added,
-                       struct error *error) {
+static enum status extras_add(struct tokenizer_extras *extras, struct tokenizer_added added,
+                              struct error *error) {
     if (added.content.n == 0 || added.content.n > VOCABULARY_BYTES_MAX)
         return error_set(error, STATUS_CORRUPT, "added token %u has %zu bytes, not 1 to %u",
                          added.id, added.content.n, VOCABULARY_BYTES_MAX);
@@ -93,9 +93,9 @@ static enum status read_decoder(struct tokenizer_extras *extras, const json_t *d
         TRY(json_get_bool(&get, "lstrip", &added.strips_left));
         TRY(json_get_bool(&get, "rstrip", &added.strips_right));
         TRY(json_get_bool(&get, "normalized", &added.is_normalized));
-        TRY(add(extras, added, error));
+        TRY(extras_add(extras, added, error));
     }
-    return sort(extras, error);
+    return extras_sort(extras, error);
 }
 
 static bool is_listed(const json_t *list, struct span text) {
@@ -122,9 +122,9 @@ static enum status read_added(struct tokenizer_extras *extras, json_t *root, str
         struct tokenizer_added added = {.id = (uint32_t)id, .content = content};
         if (bsearch(&added, extras->added, n_known, sizeof added, by_id))
             continue;
-        TRY(add(extras, added, error));
+        TRY(extras_add(extras, added, error));
     }
-    return sort(extras, error);
+    return extras_sort(extras, error);
 }
 
 /* Tokens that a file names as special are, whether or not they say so themselves. */

@@ -109,7 +109,7 @@ static enum status build_trie(struct trie *trie, const struct spm_source *source
     return STATUS_OK;
 }
 
-static enum status fill(struct spm *spm, const struct spm_source *source, struct error *error) {
+static enum status spm_fill(struct spm *spm, const struct spm_source *source, struct error *error) {
     spm->scores = calloc((size_t)source->n_pieces + 1, sizeof *spm->scores);
     spm->kinds = malloc((size_t)source->n_pieces + 1);
     if (!spm->scores || !spm->kinds)
@@ -141,7 +141,7 @@ enum status spm_init(struct spm *spm, const struct spm_source *source,
     spm->n_unk_surface = (uint8_t)source->unk_surface.n;
     if (source->unk_surface.n > 0)
         memcpy(spm->unk_surface, source->unk_surface.bytes, source->unk_surface.n);
-    enum status status = fill(spm, source, error);
+    enum status status = spm_fill(spm, source, error);
     if (status != STATUS_OK)
         spm_fini(spm);
     return status;

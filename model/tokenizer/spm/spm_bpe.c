@@ -113,7 +113,7 @@ static uint32_t load_symbols(struct segment *segment) {
     return n;
 }
 
-static void push(struct segment *segment, size_t *n_heap, uint32_t at) {
+static void spm_bpe_push(struct segment *segment, size_t *n_heap, uint32_t at) {
     look_up(segment, at);
     uint32_t key = segment->symbols[at].key;
     if (key != KEY_NONE)
@@ -125,7 +125,7 @@ static void merge(struct segment *segment) {
     struct spm_symbol *symbols = segment->symbols;
     size_t n_heap = 0;
     for (uint32_t at = 0; at < segment->n; at++)
-        push(segment, &n_heap, at);
+        spm_bpe_push(segment, &n_heap, at);
     while (n_heap > 0) {
         uint64_t entry = heap_pop(heap, &n_heap);
         uint32_t at = (uint32_t)entry;
@@ -140,8 +140,8 @@ static void merge(struct segment *segment) {
         if (left->next < segment->n)
             symbols[left->next].previous = at;
         if (left->previous < segment->n)
-            push(segment, &n_heap, left->previous);
-        push(segment, &n_heap, at);
+            spm_bpe_push(segment, &n_heap, left->previous);
+        spm_bpe_push(segment, &n_heap, at);
     }
 }
 

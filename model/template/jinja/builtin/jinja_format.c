@@ -242,8 +242,8 @@ struct percent {
     size_t n_taken;
 };
 
-static enum status take(struct jinja_run *run, struct percent *percent, struct span name,
-                        struct jinja_value *value) {
+static enum status format_take(struct jinja_run *run, struct percent *percent, struct span name,
+                               struct jinja_value *value) {
     if (name.bytes) {
         if (percent->values.kind != JINJA_DICT)
             return jinja_fail(run, STATUS_INVALID, "a format with names needs a dict");
@@ -290,7 +290,7 @@ static enum status put_percent(struct jinja_run *run, struct jinja_text *text,
     if (*at >= format->n || !bytes[*at] || !strchr("sdifFxXr", bytes[*at]))
         return broken(run);
     field.type = bytes[(*at)++];
-    TRY(take(run, percent, name, &value));
+    TRY(format_take(run, percent, name, &value));
     if ((field.type == 'd' || field.type == 'i') && value.kind == JINJA_FLOAT)
         value =
             jinja_int((int64_t)(value.number > -9e18 && value.number < 9e18 ? value.number : 0));

@@ -29,8 +29,8 @@ static uint32_t line_at(struct lexer *lexer, size_t at) {
     return lexer->line;
 }
 
-static enum status add(struct lexer *lexer, enum jinja_token_kind kind, uint16_t op, size_t from,
-                       size_t to) {
+static enum status lex_add(struct lexer *lexer, enum jinja_token_kind kind, uint16_t op,
+                           size_t from, size_t to) {
     if (lexer->n_tokens == lexer->size) {
         size_t size = lexer->size ? 2 * lexer->size : 256;
         struct jinja_token *grown = arena_alloc(lexer->arena, size * sizeof *grown);
@@ -46,7 +46,7 @@ static enum status add(struct lexer *lexer, enum jinja_token_kind kind, uint16_t
     return STATUS_OK;
 }
 
-static enum status fail(struct lexer *lexer, size_t at, const char *what) {
+static enum status lex_fail(struct lexer *lexer, size_t at, const char *what) {
     return error_set(lexer->error, STATUS_INVALID, "line %u: %s", line_at(lexer, at), what);
 }
 
@@ -83,7 +83,7 @@ static enum status add_data(struct lexer *lexer, size_t end, char sign, bool str
         if (at_line_begin && jinja_skip_space(lexer->bytes, end, begin) == end)
             to = begin;
     }
-    return to > from ? add(lexer, JINJA_T_DATA, 0, from, to) : STATUS_OK;
+    return to > from ? lex_add(lexer, JINJA_T_DATA, 0, from, to) : STATUS_OK;
 }
 
 static char sign_at(const struct lexer *lexer, size_t at) {
@@ -98,7 +98,7 @@ static enum status lex_comment(struct lexer *lexer, size_t begin) {
     while (at < lexer->n && !has(lexer, at, "#}"))
         at++;
     if (at >= lexer->n)
-        return fail(lexer, lexer->pos, "a comment has no end");
+        return lex_fail(lexer, lexer->pos, "a comment has no end");
     char sign = at > begin ? sign_at(lexer, at - 1) : 0;
     move_to(lexer, after_end(lexer, at + 2, sign, true));
     return STATUS_OK;
@@ -138,7 +138,7 @@ static enum status lex_raw(struct lexer *lexer, size_t begin) {
         move_to(lexer, end);
         return STATUS_OK;
     }
-    return fail(lexer, begin, "a raw block has no end");
+    return lex_fail(lexer, begin, "a raw block has no end");
 }
 
 static bool is_digit(char c) {
@@ -196,9 +196,9 @@ static enum status lex_number(struct lexer *lexer) {
         else
             for (size_t i = from; i < at; i++)
                 if (lexer->bytes[i] != '0' && lexer->bytes[i] != '_')
-                    return fail(lexer, from, "a number begins with 0");
+                    return lex_fail(lexer, from, "a number begins with 0");
     }
-    TRY(add(lexer, kind, 0, from, at));
+    TRY(lex_add(lexer, kind, 0, from, at));
     lexer->pos = at;
     return STATUS_OK;
 }
@@ -208,8 +208,8 @@ static enum status lex_string(struct lexer *lexer) {
     while (at < lexer->n && lexer->bytes[at] != lexer->bytes[lexer->pos])
         at += lexer->bytes[at] == '\\' ? 2 : 1;
     if (at >= lexer->n)
-        return fail(lexer, lexer->pos, "a string has no end");
-    TRY(add(lexer, JINJA_T_STRING, 0, lexer->pos, at + 1));
+        return lex_fail(lexer, lexer->pos, "a string has no end");
+    TRY(lex_add(lexer, JINJA_T_STRING, 0, lexer->pos, at + 1));
     lexer->pos = at + 1;
     return STATUS_OK;
 }
@@ -222,10 +222,11 @@ static enum status lex_operator(struct lexer *lexer, char *open, size_t *n_open)
         if (!has(lexer, at, doubles[i]))
             continue;
         lexer->pos += 2;
-        return add(lexer, JINJA_T_OPERATOR, JINJA_OP2(doubles[i][0], doubles[i][1]), at, at + 2);
+        return lex_add(lexer, JINJA_T_OPERATOR, JINJA_OP2(doubles[i][0], doubles[i][1]), at,
+                       at + 2);
     }
     if (c == 0 || !strchr("+-/*%~[](){}<>=.:|,;", c))
-        return fail(lexer, at, "a character that the language does not have");
+        return lex_fail(lexer, at, "a character that the language does not have");
     if (c == '(' || c == '[' || c == '{') {
         if (*n_open == NESTED_MAX)
             return error_set(lexer->error, STATUS_LIMIT, "line %u: brackets are nested too deeply",
@@ -233,10 +234,10 @@ static enum status lex_operator(struct lexer *lexer, char *open, size_t *n_open)
         open[(*n_open)++] = c == '(' ? ')' : c == '[' ? ']' : '}';
     } else if (c == ')' || c == ']' || c == '}') {
         if (*n_open == 0 || open[--*n_open] != c)
-            return fail(lexer, at, "a bracket closes what is not open");
+            return lex_fail(lexer, at, "a bracket closes what is not open");
     }
     lexer->pos++;
-    return add(lexer, JINJA_T_OPERATOR, (uint16_t)(unsigned char)c, at, at + 1);
+    return lex_add(lexer, JINJA_T_OPERATOR, (uint16_t)(unsigned char)c, at, at + 1);
 }
 
 /* Where the tag ends that is being read, if it ends at pos. */
@@ -258,8 +259,8 @@ static enum status lex_tag(struct lexer *lexer, bool is_block) {
     for (;;) {
         size_t end;
         if (n_open == 0 && match_end(lexer, is_block, &end)) {
-            TRY(add(lexer, is_block ? JINJA_T_BLOCK_END : JINJA_T_VARIABLE_END, 0, lexer->pos,
-                    lexer->pos));
+            TRY(lex_add(lexer, is_block ? JINJA_T_BLOCK_END : JINJA_T_VARIABLE_END, 0, lexer->pos,
+                        lexer->pos));
             move_to(lexer, end);
             return STATUS_OK;
         }
@@ -269,7 +270,7 @@ static enum status lex_tag(struct lexer *lexer, bool is_block) {
             continue;
         }
         if (lexer->pos >= lexer->n)
-            return fail(lexer, begin, "a tag has no end");
+            return lex_fail(lexer, begin, "a tag has no end");
         char c = lexer->bytes[lexer->pos];
         if (is_digit(c)) {
             TRY(lex_number(lexer));
@@ -277,7 +278,7 @@ static enum status lex_tag(struct lexer *lexer, bool is_block) {
             size_t at = lexer->pos;
             while (at < lexer->n && is_name_char(lexer->bytes[at]))
                 at++;
-            TRY(add(lexer, JINJA_T_NAME, 0, lexer->pos, at));
+            TRY(lex_add(lexer, JINJA_T_NAME, 0, lexer->pos, at));
             lexer->pos = at;
         } else if (c == '\'' || c == '"') {
             TRY(lex_string(lexer));
@@ -309,7 +310,7 @@ static enum status lex_root(struct lexer *lexer) {
     lexer->pos = at + 2 + (sign != 0);
     if (type == '#')
         return lex_comment(lexer, lexer->pos);
-    TRY(add(lexer, type == '%' ? JINJA_T_BLOCK_BEGIN : JINJA_T_VARIABLE_BEGIN, 0, at, at + 2));
+    TRY(lex_add(lexer, type == '%' ? JINJA_T_BLOCK_BEGIN : JINJA_T_VARIABLE_BEGIN, 0, at, at + 2));
     return lex_tag(lexer, type == '%');
 }
 
@@ -323,7 +324,7 @@ enum status jinja_lex(struct span source, struct arena *arena, struct jinja_toke
                           .error = error};
     while (lexer.pos < lexer.n)
         TRY(lex_root(&lexer));
-    TRY(add(&lexer, JINJA_T_END, 0, lexer.n, lexer.n));
+    TRY(lex_add(&lexer, JINJA_T_END, 0, lexer.n, lexer.n));
     *tokens = (struct jinja_tokens){lexer.tokens, lexer.n_tokens};
     return STATUS_OK;
 }

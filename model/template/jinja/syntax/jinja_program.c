@@ -27,7 +27,7 @@ static enum status copy_source(struct jinja_program *program, struct span source
     return STATUS_OK;
 }
 
-static enum status fill(struct jinja_parser *parser, struct span source) {
+static enum status program_fill(struct jinja_parser *parser, struct span source) {
     struct jinja_program *program = parser->program;
     static const char *const known[JINJA_ATOMS] = {"loop", "caller", "varargs", "kwargs"};
     struct jinja_node node;
@@ -59,7 +59,7 @@ enum status jinja_parse(struct span source, struct jinja_program **program, stru
         return error_set(error, STATUS_NOMEM, "no memory for the template");
     arena_init(&made->arena, PROGRAM_BYTES_MAX);
     struct jinja_parser parser = {.program = made, .error = error};
-    enum status status = fill(&parser, source);
+    enum status status = program_fill(&parser, source);
     free(parser.atom_slots);
     if (status != STATUS_OK)
         jinja_free(made);
