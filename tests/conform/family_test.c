@@ -30,13 +30,13 @@ static const struct {
     bool hub;   /* a hub checkpoint's names and shapes, else a GGUF file */
     bool brief; /* taken too where only few can be */
 } models[] = {
-    {"hash", NULL, false, false},
-    {"llama", "f32", true, false},
-    {"llama", "f16", false, false},
-    {"llama", "bf16", true, false},
-    {"llama", "q4_0", true, false},
+    {"hash", NULL, .tied_head = false},
+    {"llama", "f32", .tied_head = true},
+    {"llama", "f16", .tied_head = false},
+    {"llama", "bf16", .tied_head = true},
+    {"llama", "q4_0", .tied_head = true},
     {"llama", "q4_1", .brief = true},
-    {"llama", "q8_0", false, false},
+    {"llama", "q8_0", .tied_head = false},
     {"llama", "bf16", .hub = true},
     {"llama", "awq", .hub = true},
     {"qwen", "f16", .hub = true},
