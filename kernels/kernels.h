@@ -42,6 +42,8 @@ struct weight {
     uint32_t group;        /* I4G and I8G: stored inputs per scale; a multiple of 32, or 16 (Q6_K).
                               The last group may have fewer */
     bool wide;             /* I4G and I8G: scales and minima are float32, else binary16 */
+    bool zeros;            /* I4G and I8G: scales have a binary16, wide or not, and all minima are
+                              scale * (b - z), z in 0..255 and b 0 (I4G) or 128 (I8G) */
     bool has_min;          /* I8G: there are minima; I4G always has them */
     bool fine;             /* activations come in two 8-bit terms (kernels/numbers.h) */
     const void *data;      /* borrowed: packed as the backend wants it */

@@ -59,6 +59,8 @@ static const struct gpu_matrix *table_of(struct kernels_ctx *ctx, const struct w
         matrices[i].groups_per_scale = matrix.groups_per_scale;
         matrices[i].format = matrix.format;
         matrices[i].wide = matrix.wide;
+        matrices[i].zeros = matrix.zeros;
+        matrices[i].zero_base = matrix.zero_base;
         matrices[i].fine = matrix.fine;
         if (i == 0 || matrix.k_stored > shape->k_stored)
             *shape = matrix;

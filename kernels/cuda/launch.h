@@ -20,7 +20,7 @@ extern "C" {
 struct gpu_matrix {
     const void *data;
     const void *scales; /* (n_scales, n_padded) binary16, or float32 when wide */
-    const void *mins;   /* the same, or NULL */
+    const void *mins;   /* the same, or NULL; where there are zeros, these, a byte each */
     const uint32_t *order;
     const float *scale;
     const float *bias;
@@ -32,6 +32,8 @@ struct gpu_matrix {
         groups_per_scale; /* groups of 32 that share one; 0: each half of a group has its own */
     enum weight_format format;
     bool wide;
+    bool zeros;        /* minima are scale * (zero_base - zero) */
+    int32_t zero_base; /* struct weight's b */
     bool fine;
 };
 #define GPU_OUTPUTS 64
@@ -46,10 +48,12 @@ struct gpu_choice {
 
 /* Rows of activations as integers: row r of the first term, or of both terms, first at 2 r. */
 struct gpu_ints {
-    int8_t *q;         /* (rows, n_groups * 32) */
-    float *scales;     /* (rows, n_groups) */
-    float *sums;       /* (rows, n_groups): scale times the sum of the group's integers */
-    uint32_t n_groups; /* of a row, as they lie: at least k_stored / 32 */
+    int8_t *q;     /* (rows, n_groups * 32) */
+    float *scales; /* (rows, n_groups) */
+    float *sums;   /* (rows, n_groups): scale times the sum of the group's integers */
+    uint32_t
+        n_groups; /* of a row, as they lie: at least k_stored / 32, and a multiple of 4, so that
+                          rows of scales begin at 16 bytes */
 };
 
 struct gpu_quantize {

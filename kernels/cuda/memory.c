@@ -26,7 +26,7 @@ void cuda_free_ints(struct kernels_ctx *ctx, const struct gpu_ints *ints) {
 }
 
 enum status cuda_reserve(struct kernels_ctx *ctx, uint32_t k_stored) {
-    uint32_t n_groups = order_filled(k_stored) / GROUP;
+    uint32_t n_groups = (order_filled(k_stored) / GROUP + 3) / 4 * 4; /* see struct gpu_ints */
     if (ctx->ints.q && n_groups <= ctx->ints.n_groups)
         return STATUS_OK;
     size_t n = (size_t)ctx->ints_rows * n_groups;

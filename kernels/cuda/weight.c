@@ -37,6 +37,19 @@ static uint32_t padded(uint32_t n) {
     return (n + GPU_OUTPUTS - 1) / GPU_OUTPUTS * GPU_OUTPUTS;
 }
 
+/* Zeros say what minima are, and binary16 is enough for their scales. */
+static bool is_wide(const struct weight *shape) {
+    return shape->wide && !shape->zeros;
+}
+
+static size_t scale_bytes(const struct weight *shape) {
+    return is_wide(shape) ? 4 : 2;
+}
+
+static size_t min_bytes(const struct weight *shape) {
+    return shape->zeros ? 1 : scale_bytes(shape);
+}
+
 /* Offsets of the parts. */
 struct places {
     size_t scales;
@@ -47,10 +60,10 @@ struct places {
 static struct places places_of(const struct weight *shape) {
     struct places at;
     size_t row = padded(shape->n);
-    size_t scales = aligned(count_scales(shape) * row * (shape->wide ? 4 : 2));
+    size_t n_scales = count_scales(shape) * row;
     at.scales = aligned(count_planes(shape) * row * 16);
-    at.mins = at.scales + scales;
-    at.order = at.mins + (has_min(shape) ? scales : 0);
+    at.mins = at.scales + aligned(n_scales * scale_bytes(shape));
+    at.order = at.mins + (has_min(shape) ? aligned(n_scales * min_bytes(shape)) : 0);
     return at;
 }
 
@@ -71,7 +84,9 @@ struct gpu_matrix cuda_matrix(const struct weight *weight) {
         .k_stored = weight->k_stored,
         .groups_per_scale = ints ? weight->group / GROUP : 0,
         .format = weight->format,
-        .wide = weight->wide,
+        .wide = is_wide(weight),
+        .zeros = weight->zeros,
+        .zero_base = weight->format == WEIGHT_I8G ? 128 : 0,
         .fine = weight->fine,
     };
 }
@@ -168,22 +183,26 @@ static bool send_scales(struct kernels_ctx *ctx, const struct pack_plan *plan,
                         unsigned char *memory, struct piece piece, uint32_t number) {
     const struct weight *shape = &plan->shape;
     struct places at = places_of(shape);
-    size_t width = shape->wide ? 4 : 2, row = piece.n_padded * width;
-    size_t to = number * padded(shape->n) * width + piece.out_begin * width;
+    size_t width = scale_bytes(shape), row = piece.n_padded * width;
+    size_t min_width = min_bytes(shape), min_row = piece.n_padded * min_width;
+    size_t to = (size_t)number * padded(shape->n) + piece.out_begin;
     bool halves = shape->group < GROUP, exact = true;
     uint32_t g = halves ? number / 2 : number * (shape->group / GROUP);
-    unsigned char *staged = cuda_stage(ctx, 2 * row);
+    unsigned char *staged = cuda_stage(ctx, 2 * row), *mins = staged + row;
     memset(staged, 0, 2 * row);
     for (uint32_t i = 0; i < piece.n_outs; i++) {
         struct quant_group group;
         pack_group(plan, piece.out_begin + i, g, &group);
-        exact &= put_scale(staged + i * width, shape->wide, group.scale[halves ? number % 2 : 0]);
-        if (has_min(shape))
-            exact &= put_scale(staged + row + i * width, shape->wide, group.min);
+        exact &=
+            put_scale(staged + i * width, is_wide(shape), group.scale[halves ? number % 2 : 0]);
+        if (shape->zeros)
+            mins[i] = group.zero;
+        else if (has_min(shape))
+            exact &= put_scale(mins + i * min_width, is_wide(shape), group.min);
     }
-    cuda_send(ctx, memory + at.scales + to, staged, row);
+    cuda_send(ctx, memory + at.scales + to * width, staged, row);
     if (has_min(shape))
-        cuda_send(ctx, memory + at.mins + to, staged + row, row);
+        cuda_send(ctx, memory + at.mins + to * min_width, mins, min_row);
     return exact;
 }
 

@@ -27,7 +27,8 @@ static void unpack_awq(const struct weight_tensor *tensor, uint32_t row, uint32_
     uint32_t g = begin / tensor->group;
     float scale = quant_scale(tensor, g, row);
     group->scale[0] = group->scale[1] = scale;
-    group->min = -(scale * (float)field(tensor->zeros, g, tensor, row));
+    group->zero = (uint8_t)field(tensor->zeros, g, tensor, row);
+    group->min = scale * (float)(0 - (int32_t)group->zero);
     for (uint32_t i = 0; i < GROUP; i++)
         group->q[i] =
             begin + i < tensor->k ? (int8_t)field(tensor->values, begin + i, tensor, row) : 0;
@@ -38,6 +39,7 @@ const struct quant_format quant_awq = {
     .block = 1,
     .packed = WEIGHT_I4G,
     .wide = true,
+    .zeros = true,
     .has_min = true,
     .fine = true,
     .sizes = sizes_awq,

@@ -51,7 +51,8 @@ static void unpack(const struct weight_tensor *tensor, uint32_t row, uint32_t be
     uint32_t g = inputs ? quant_group_of(tensor, inputs[0]) : begin / tensor->group;
     float scale = quant_scale(tensor, g, row);
     group->scale[0] = group->scale[1] = scale;
-    group->min = scale * (float)(offset - (int32_t)zero_of(tensor, g, row, bits, v1));
+    group->zero = (uint8_t)zero_of(tensor, g, row, bits, v1);
+    group->min = scale * (float)(offset - (int32_t)group->zero);
     for (uint32_t i = 0; i < GROUP; i++) {
         uint32_t input = inputs ? inputs[i] : begin + i;
         if (input >= tensor->k) { /* WEIGHT_NO_INPUT, too */
@@ -126,10 +127,10 @@ static bool needs_min_8_v2(const struct weight_tensor *tensor) {
 }
 
 #define GPTQ4                                                                                      \
-    .block = 8, .packed = WEIGHT_I4G, .wide = true, .has_min = true, .fine = true,                 \
+    .block = 8, .packed = WEIGHT_I4G, .wide = true, .zeros = true, .has_min = true, .fine = true,  \
     .takes_order = true, .sizes = sizes_4
 #define GPTQ8                                                                                      \
-    .block = 4, .packed = WEIGHT_I8G, .wide = true, .has_min = true, .fine = true,                 \
+    .block = 4, .packed = WEIGHT_I8G, .wide = true, .zeros = true, .has_min = true, .fine = true,  \
     .takes_order = true, .sizes = sizes_8
 
 const struct quant_format quant_gptq4 = {.name = "gptq4", GPTQ4, .unpack_group = unpack_4};

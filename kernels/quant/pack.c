@@ -37,6 +37,7 @@ static struct weight form_of(const struct weight_source *source, const struct qu
         return form;
     form.group = stride_of(source, format, tensor);
     form.wide = format->wide;
+    form.zeros = format->zeros;
     form.fine = format->fine || format->packed == WEIGHT_I8G;
     form.has_min = format->has_min && (!format->needs_min || format->needs_min(tensor));
     return form;
@@ -52,6 +53,7 @@ static bool merge(struct weight *form, const struct weight *other) {
         return false;
     form->group = order_divisor(form->group, other->group);
     form->wide |= other->wide;
+    form->zeros &= other->zeros;
     form->has_min |= other->has_min;
     form->fine |= other->fine;
     return form->group >= GROUP || !form->has_min; /* Q6_K's scales per 16 have no minima */

@@ -27,6 +27,7 @@ struct quant_group {
     int8_t q[GROUP]; /* I4G: 0..15; I8G: -128..127 */
     float scale[2];  /* of the first and of the second half: they differ where group is 16 */
     float min;
+    uint8_t zero; /* of formats with zeros */
 };
 
 /* Bytes that a tensor's arrays must have. */
@@ -43,6 +44,7 @@ struct quant_format {
     enum weight_format packed; /* what it becomes */
     uint32_t group;            /* inputs per scale; 0 for floats and where the tensor says it */
     bool wide;                 /* scale or min may have no binary16 */
+    bool zeros;                /* as in struct weight */
     bool has_min;              /* I4G: always */
     bool fine;                 /* its own kernels take 16-bit activations: two 8-bit terms here */
     bool takes_order;          /* unpack_group takes inputs in any order */

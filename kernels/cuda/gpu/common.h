@@ -25,6 +25,12 @@ __device__ __forceinline__ float load_scale(const void *scales, size_t at, bool 
     return wide ? ((const float *)scales)[at] : half_float(((const uint16_t *)scales)[at]);
 }
 
+/* Minimum `at` of a matrix that has some; `scale` is the one beside it. */
+__device__ __forceinline__ float load_min(const gpu_matrix &w, size_t at, float scale) {
+    return w.zeros ? scale * (float)(w.zero_base - ((const uint8_t *)w.mins)[at])
+                   : load_scale(w.mins, at, w.wide);
+}
+
 /* The matrix of row (or pair) `row`. */
 __device__ __forceinline__ const gpu_matrix &chosen(const gpu_choice &choice, uint32_t row) {
     return choice.table ? choice.table[choice.ids[row]] : choice.matrix;

@@ -47,7 +47,7 @@ struct ints_scales {
         if (halves)
             scale[1] = load_scale(w.scales, at + w.n_padded, w.wide);
         if (w.mins)
-            min = load_scale(w.mins, at, w.wide);
+            min = load_min(w, at, scale[0]);
         if (m < what.n_rows) {
             size_t from = ((size_t)m * pass.terms + pass.term) * what.ints.n_groups + g;
             x_scale = __ldg(what.ints.scales + from);

@@ -119,8 +119,8 @@ __device__ static float weight_at(const gpu_matrix &w, uint32_t n, uint32_t i) {
     int q = four ? *at >> (j / 16 * 4) & 15 : (int)(int8_t)*at;
     uint32_t number = w.groups_per_scale ? g / w.groups_per_scale : 2 * g + j / 16;
     size_t scale = (size_t)number * w.n_padded + n;
-    float min = w.mins ? load_scale(w.mins, scale, w.wide) : 0.0f;
-    return fmaf(load_scale(w.scales, scale, w.wide), (float)q, min);
+    float step = load_scale(w.scales, scale, w.wide);
+    return fmaf(step, (float)q, w.mins ? load_min(w, scale, step) : 0.0f);
 }
 
 __device__ static float float_at(const gpu_matrix &w, uint32_t n, uint32_t i) {
