@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """tandem-bench against our server, a server of known timing, and hostile ones."""
 import contextlib
+import gzip
 import json
 import re
 import socket
@@ -127,7 +128,8 @@ def tables():
             assert len(lines) == 6 and all(x["outcome"] == "ok" and x["output_tokens"] == 20 for x in lines), lines
             both = Path(folder) / "grid.csv"
             out = bench("grid", "--target", url, "--input-lengths", "20,30", "--output-lengths", "4,8", "--obo-num", 2,
-                        "--num-prompts", 8, f"--csv={both}", "--markdown").stdout
+                        "--num-prompts", 8, f"--csv={both}", "--markdown",
+                        f"--json={Path(folder) / 'grid.json'}", "--html", Path(folder) / "grid.html").stdout
             cells = re.findall(r"^\|(\d+)\|(\d+)\|([\d.]+)\|([\d.]+)\|([\d.]+)\|([\d.]+)", out, re.M)
             assert [(c[0], c[1]) for c in cells] == [("20", "4"), ("20", "8"), ("30", "4"), ("30", "8")], out
             for c in cells:  # the last column is the whole time over output tokens, the one before over all
@@ -135,6 +137,12 @@ def tables():
                 assert abs(per_token / per_output - o / (i + o)) < 0.01, c
                 assert per_output >= 1000 * (TTFT_S + (o - 1) * ITL_S) / o - 0.01, c
             assert len(both.read_text().splitlines()) == 5, both.read_text()
+            assert (Path(folder) / "grid.html").read_text().count("<svg") == 6
+            side = bench("compare", Path(folder) / "grid.json", Path(folder) / "grid.json", "mistral-7b-awq/vllm").stdout
+            assert "C: mistral-7b-awq, vllm 0.2.5" in side and side.count("(x1.00)") == 16, side
+            side = bench("compare", "mistral-7b-awq/vllm", "mistral-7b-awq/tgi").stdout
+            assert "| 128x128 | output token/s | 1198 |" in side, side
+            bench("compare", "nobody", code=78)
             out = bench("sweep", "--target", url, "--duration", 1, "--levels", 2, "--concurrency", 4, "--max-tokens", 5,
                         "--prompt-tokens", 20, "--slo", "ttft-p99=5s").stdout
             assert "| Benchmark | Requests per Second |" in out and out.count("asynchronous@") == 2, out
@@ -243,6 +251,7 @@ HOSTILE = {
     "redirect": ("status", sends(b"HTTP/1.1 302 Found\r\nLocation: /\r\nContent-Length: 0\r\n\r\n")),
     "wrong model": ("wrong_model", sends(OK, CHUNK.replace(b'"m"', b'"other"') * 4, usage(5, 4))),
     "not HTTP": ("malformed", sends(b"SSH-2.0-x\r\n\r\n")),
+    "gzip": ("malformed", sends(OK, gzip.compress(CHUNK * 4 + usage(5, 4)))),
     "an error as event": ("error_event", sends(OK, b'data: {"error":{"message":"no"}}\n\ndata: [DONE]\n\n')),
     "nothing": ("empty", sends(OK)),
 }

@@ -55,6 +55,17 @@ static void free_lane(struct runner *runner, struct lane *lane, uint32_t index) 
     runner->free_lane[lane->url] = index;
 }
 
+/* Keeps what the first failure said. It may quote bytes of an answer: those that are no plain text
+ * become '?', or a terminal would obey them. */
+static void note_error(struct runner *runner, const struct error *error) {
+    if (runner->first_error.text[0])
+        return;
+    runner->first_error = *error;
+    for (char *at = runner->first_error.text; *at; at++)
+        if (*at < ' ' || *at > '~')
+            *at = '?';
+}
+
 static void on_event(void *user, const struct event *told, const struct error *error) {
     struct lane *lane = user;
     struct runner *runner = lane->runner;
@@ -63,8 +74,8 @@ static void on_event(void *user, const struct event *told, const struct error *e
         return;
     event.request = lane->request;
     if (event.kind == EVENT_END) {
-        if (error && !runner->first_error.text[0])
-            runner->first_error = *error;
+        if (error)
+            note_error(runner, error);
         free_lane(runner, lane, runner->lane_of[lane->request]);
         loop_kick_add(runner->loop, &runner->kick);
     }
