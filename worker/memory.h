@@ -1,5 +1,4 @@
-/* worker/memory.h: the memory plan: what a model takes here, and how many KV blocks are left for.
- */
+/* worker/memory.h: the memory plan: what a model takes here, and how many KV blocks fit beside it. */
 #pragma once
 
 #include "base/error.h"

@@ -412,6 +412,19 @@ START_TEST(what_was_sent_can_be_read_after_the_sender_is_gone) {
 }
 END_TEST
 
+START_TEST(one_row_is_the_fallback_and_reaches_whoever_it_may_be) {
+    struct transport_place here = {.host = 1, .pid = 2}, there = {.host = 3};
+    unsigned n = 0;
+    for (const struct transport *const *row = transport_table; *row; row++)
+        n += (*row)->is_fallback;
+    ck_assert_uint_eq(n, 1);
+    ck_assert(transport_fallback()->is_fallback);
+    ck_assert(transport_fallback()->reaches(&here, &there));
+    ck_assert(transport_choose("auto", &here, &there) == transport_fallback());
+    ck_assert(transport_find("local")->is_inside);
+}
+END_TEST
+
 START_TEST(an_offer_that_is_stale_or_no_offer_is_refused) {
     const struct transport *transport = transport_table[_i];
     struct transport_options options = {.ring_bytes = RING_BYTES, .chunk_bytes = CHUNK_BYTES};
@@ -550,6 +563,7 @@ void suite_add(TCase *tests) {
     tcase_add_loop_test(
         tests, a_full_ring_is_busy_until_chunks_are_acknowledged_and_none_is_overwritten, 0, n);
     tcase_add_loop_test(tests, a_chunk_that_was_not_sent_takes_no_room, 0, n);
+    tcase_add_test(tests, one_row_is_the_fallback_and_reaches_whoever_it_may_be);
     tcase_add_loop_test(tests, a_wrong_byte_a_wrong_place_or_a_wrong_size_is_corrupt, 0, n);
     tcase_add_loop_test(tests, a_chunk_larger_than_the_ring_is_refused, 0, n);
     tcase_add_loop_test(tests, what_was_sent_can_be_read_after_the_sender_is_gone, 0, n);

@@ -137,8 +137,8 @@ void engine_plan(struct engine *engine, uint64_t now_ns, struct plan *plan);
 /* Before the forward pass: how long it will take, so that long steps do not look hung. */
 void engine_step_begin(struct engine *engine, uint64_t now_ns, uint32_t us_expected);
 
-/* During the forward pass, in rising order: these layers of the plan's tokens are in the KV pool.
- */
+/* During the forward pass, in rising order: these layers of the plan's tokens are in the KV
+ * pool. */
 void engine_layers_done(struct engine *engine, uint64_t now_ns, uint32_t layer_begin,
                         uint32_t layer_end);
 

@@ -183,8 +183,8 @@ void flush_tick(struct engine *engine) {
     flush_all(engine);
 }
 
-/* What is overdue because it met BUSY is tried again at the retry, not at once and again at once.
- */
+/* What is overdue because it met BUSY is tried again at the retry, not again and again at
+ * once. */
 static uint64_t when_due(const struct engine *engine, uint64_t at_ns) {
     return at_ns <= engine->now_ns && engine->retry_ns ? engine->retry_ns : at_ns;
 }

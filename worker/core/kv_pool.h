@@ -36,8 +36,8 @@ void kv_pool_fini(struct kv_pool *pool); /* fine on a zeroed or half-built pool 
 
 /* Takes n free blocks with one holder each into blocks (n), as KV_USED or KV_RESERVED. Contiguous
  * where possible: first behind `after` (the sequence's last block, or KV_POOL_NO_BLOCK), then in
- * one run anywhere, else the lowest numbers. STATUS_BUSY, and nothing taken, when fewer are free.
- */
+ * one run anywhere, else the lowest numbers. STATUS_BUSY, and nothing taken, when fewer are
+ * free. */
 NODISCARD enum status kv_pool_take(struct kv_pool *pool, uint32_t n, uint32_t after,
                                    enum kv_state state, uint32_t *blocks);
 

@@ -64,8 +64,7 @@ struct links_options {
     const char *endpoint;    /* routers connect to it */
     const char *kv_endpoint; /* prefill workers connect to it */
     const char *keys;        /* folder, or "" */
-    /* (n_routers, at most LINKS_ROUTERS_MAX) announce endpoints, borrowed while the links are open
-     */
+    /* (n_routers, at most LINKS_ROUTERS_MAX) announce endpoints, borrowed while links are open */
     const char *const *routers;
     uint32_t n_routers;
 };

@@ -58,8 +58,7 @@ static bool terms_sound(const struct rank_terms *terms) {
            terms->sizes.board.max_seqs > 0;
 }
 
-/* Asks for ranks. STATUS_BUSY: the leader left before it answered; another start may find the next.
- */
+/* Asks for ranks. STATUS_BUSY: the leader left before it answered; a later start may find another. */
 static enum status join(struct follow *follow, struct error *error) {
     struct rank_message message = {.type = RANK_JOIN, .u.join.n_ranks = follow->options->n_ranks};
     int fds[COMM_RANKS_MAX];

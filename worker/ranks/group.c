@@ -43,8 +43,7 @@ static enum status map(struct group_memory *group, size_t board_at) {
     return STATUS_OK;
 }
 
-/* The size is sealed and the pages are there, so that no access of a follower's can raise SIGBUS.
- */
+/* The size is sealed and the pages are there: no access of a follower's can raise SIGBUS. */
 static enum status make(struct group_memory *group, size_t board_at) {
     int refused;
     group->fd = memfd_create("tandem-ranks", MFD_CLOEXEC | MFD_ALLOW_SEALING);

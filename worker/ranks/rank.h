@@ -1,8 +1,8 @@
 /* worker/ranks/rank.h: one rank of a tensor-parallel group with everything its steps need: its
  * share of the weights, its KV pool, activations. A model that is not cut is one rank.
  *
- * One thread per rank opens it and runs its steps; rank_open() takes all memory, rank_run() none.
- */
+ * One thread per rank opens it and runs its steps; rank_open() takes all memory, rank_run()
+ * none. */
 #pragma once
 
 #include "base/error.h"

@@ -94,8 +94,8 @@ NODISCARD enum status rank_wire_send(int fd, struct rank_message *message, const
                                      uint32_t n_fds);
 
 /* Waits for a record and its *n_fds descriptors, at most COMM_RANKS_MAX, which the caller then
- * owns. STATUS_CLOSED; STATUS_CORRUPT: no record of ours; STATUS_TIMEOUT where the socket has one.
- */
+ * owns. STATUS_CLOSED; STATUS_CORRUPT: no record of ours; STATUS_TIMEOUT where the
+ * socket has one. */
 NODISCARD enum status rank_wire_receive(int fd, struct rank_message *message,
                                         int fds[COMM_RANKS_MAX], uint32_t *n_fds);
 void rank_wire_close(int *fds, uint32_t n_fds);

@@ -1,7 +1,7 @@
 /* worker/step/figures.h: what the engine thread publishes of itself for other threads.
  *
- * Locking: the engine thread copies its figures in under one mutex, and any thread copies them out.
- */
+ * Locking: the engine thread copies its figures in under one mutex, and any thread copies them
+ * out. */
 #pragma once
 
 #include "proto/message.h"

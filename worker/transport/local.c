@@ -160,6 +160,7 @@ static enum status find(struct transport_receiver *receiver, const struct chunk 
 
 const struct transport transport_local = {
     .name = "local",
+    .is_inside = true,
     .reaches = reaches,
     .sender_open = sender_open,
     .sender_close = sender_close,

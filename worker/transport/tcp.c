@@ -81,6 +81,7 @@ static enum status find(struct transport_receiver *receiver, const struct chunk 
 
 const struct transport transport_tcp = {
     .name = "tcp",
+    .is_fallback = true,
     .reaches = reaches,
     .sender_open = sender_open,
     .sender_close = sender_close,

@@ -32,9 +32,21 @@ const struct transport *transport_find(const char *name) {
     return NULL;
 }
 
+const struct transport *transport_fallback(void) {
+    const struct transport *const *row = transport_table;
+    while (*row && !(*row)->is_fallback)
+        row++;
+    ASSERT(*row);
+    return *row;
+}
+
+bool transport_is_free(const char *name) {
+    return strcmp(name, "auto") == 0;
+}
+
 const struct transport *transport_choose(const char *name, const struct transport_place *from,
                                          const struct transport_place *to) {
-    bool any = strcmp(name, "auto") == 0;
+    bool any = transport_is_free(name);
     for (const struct transport *const *row = transport_table; *row; row++)
         if ((any || strcmp((*row)->name, name) == 0) && (*row)->reaches(from, to))
             return *row;

@@ -49,6 +49,8 @@ struct transport_receiver {
 
 struct transport {
     const char *name;
+    bool is_fallback; /* needs nothing but the KV link: taken where another fails; one row has it */
+    bool is_inside;   /* within one process: who asks for it by name knows that the peer is here */
 
     bool (*reaches)(const struct transport_place *from, const struct transport_place *to);
 
@@ -80,6 +82,12 @@ struct transport {
 extern const struct transport *const transport_table[]; /* NULL-terminated */
 
 const struct transport *transport_find(const char *name); /* or NULL */
+
+/* The row that is taken where another fails. */
+const struct transport *transport_fallback(void);
+
+/* Whether the option's word lets the workers choose: "auto". */
+bool transport_is_free(const char *name);
 
 /* The first of the table that reaches from `from` to `to`, or the one named, if it does. NULL when
  * there is none. */
