@@ -7,7 +7,7 @@
 #define LATE_NS (10 * NS_PER_MS)
 
 const char *mark_text(unsigned marks, char text[MARK_TEXT_MAX]) {
-    static const char letters[] = "SPNFOICLXKU";
+    static const char letters[] = "SPNFOICLXU";
     unsigned n = 0;
     for (unsigned i = 0; letters[i]; i++)
         if (marks & (1u << i))

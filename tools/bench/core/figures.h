@@ -31,8 +31,7 @@ enum mark {
     MARK_CACHED = 1u << 6,     /* C: more than 1 % of the prompt came from a prefix cache */
     MARK_LATE = 1u << 7,       /* L: the client was more than 10 ms behind its schedule */
     MARK_CONTEXT = 1u << 8,    /* X: an answer was cut by the context: "length" before max_tokens */
-    MARK_KV = 1u << 9,         /* K: the server's KV cache was full, requests waited for it */
-    MARK_UNCOUNTED = 1u << 10, /* U: no usage: tokens are counted by chunks */
+    MARK_UNCOUNTED = 1u << 9,  /* U: no usage: tokens are counted by chunks */
 };
 #define MARK_TEXT_MAX 16
 const char *mark_text(unsigned marks, char text[MARK_TEXT_MAX]); /* "SF"; "" without any */

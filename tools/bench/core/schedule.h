@@ -24,8 +24,6 @@ struct trace_line {
     uint64_t at_ns;
     uint32_t n_prompt;
     uint32_t n_output;
-    uint64_t first_block; /* names the leading block: equal ones share their prompt's beginning */
-    uint32_t n_shared;    /* leading blocks that an earlier line had as well */
 };
 
 struct schedule_spec {

@@ -124,10 +124,8 @@ START_TEST(a_ramp_grows_from_its_first_rate_to_its_last) {
 END_TEST
 
 START_TEST(a_trace_is_replayed_at_its_times_with_its_lengths) {
-    static const struct trace_line trace[] = {{MS(0), 10, 4, 0, 0},
-                                              {MS(100), 20, 5, 0, 0},
-                                              {MS(100), 30, 6, 0, 0},
-                                              {MS(900), 40, 7, 0, 0}};
+    static const struct trace_line trace[] = {
+        {MS(0), 10, 4}, {MS(100), 20, 5}, {MS(100), 30, 6}, {MS(900), 40, 7}};
     struct level level;
     struct level_spec spec = make(PROFILE_TRACE, 1000, 0, 0);
     spec.schedule.trace = trace;
