@@ -152,6 +152,30 @@ def tables():
         server.shutdown()
 
 
+def files():
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Other)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{server.server_port}"
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            texts, trace = Path(folder) / "sharegpt.json", Path(folder) / "trace.jsonl"
+            texts.write_text(json.dumps([{"conversations": [{"value": "how are you today"}, {"value": "well"}]},
+                                         {"conversations": [{"value": "alone"}]}]))
+            trace.write_text("".join(json.dumps({"timestamp": 100 * i, "input_length": 20 + i, "output_length": 2 + i,
+                                                 "hash_ids": [1]}) + "\n" for i in range(4)))
+            whole = json.loads(bench("load", "--target", url, "--texts", texts, "--trace", trace, "--json").stdout)
+            assert whole["requests"]["completed"] == 4 and whole["output_tokens"] == 3.5, whole
+            assert whole["prompt_tokens"] == 21.5 and whole["window_s"] >= 0.3, whole
+            trace.write_text('{"timestamp": 5, "input_length": 1, "output_length": 1}\n{"timestamp": 1}\n')
+            said = bench("load", "--target", url, "--trace", trace, code=78).stderr
+            assert f"{trace}: line 2: needs" in said, said
+            texts.write_text("[]")
+            said = bench("load", "--target", url, "--texts", texts, code=1).stderr
+            assert f"{texts}: no conversation" in said, said
+    finally:
+        server.shutdown()
+
+
 class Hostile:
     """A server that answers /v1/models as it should, and everything else with what its script does to the socket."""
 
@@ -276,6 +300,7 @@ tally = Tally()
 tally.run("a server of known timing", known_timing)
 tally.run("our server, every profile", ours)
 tally.run("grid and sweep, JSON, CSV and records", tables)
+tally.run("prompts from ShareGPT, times from a trace", files)
 for name, (kind, script) in HOSTILE.items():
     tally.run(f"a hostile server: {name} is {kind}", hostile, kind, script)
 tally.run("no server is one clear error", nobody_there)
