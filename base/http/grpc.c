@@ -88,6 +88,11 @@ static enum status inflate_all(struct span packed, size_t max, struct buf *room,
                : error_set(error, STATUS_NOMEM, "no memory for the message");
 }
 
+size_t grpc_length(struct span bytes) {
+    const unsigned char *at = (const unsigned char *)bytes.bytes;
+    return (size_t)at[1] << 24 | (size_t)at[2] << 16 | (size_t)at[3] << 8 | (size_t)at[4];
+}
+
 enum status grpc_take(struct span *bytes, const char *encoding, size_t max, struct buf *room,
                       struct span *message, struct error *error) {
     const unsigned char *prefix = (const unsigned char *)bytes->bytes;
@@ -96,8 +101,7 @@ enum status grpc_take(struct span *bytes, const char *encoding, size_t max, stru
                          prefix[0]);
     if (bytes->n < GRPC_PREFIX_BYTES)
         return STATUS_BUSY;
-    size_t n = (size_t)prefix[1] << 24 | (size_t)prefix[2] << 16 | (size_t)prefix[3] << 8 |
-               (size_t)prefix[4];
+    size_t n = grpc_length(*bytes);
     if (n > max)
         return too_large(error, max);
     if (bytes->n - GRPC_PREFIX_BYTES < n)

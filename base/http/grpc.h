@@ -30,6 +30,9 @@ NODISCARD bool grpc_timeout(const char *text, uint64_t *ns);
  * of the code. */
 void grpc_put_message(char *out, size_t size, const char *text);
 
+/* The length that a prefix (GRPC_PREFIX_BYTES of it are there) claims. */
+size_t grpc_length(struct span bytes);
+
 /* Takes the first message off `*bytes`. `encoding` is grpc-encoding (NULL: none); a compressed
  * message is inflated into `room`, and `*message` borrows from one of the two. STATUS_BUSY: it is not
  * complete, nothing was taken. STATUS_LIMIT: it has, or grows to, more than `max` bytes.

@@ -7,20 +7,36 @@
 
 extern const struct dialect dialect_models, dialect_model, dialect_tokenizer_info, dialect_health,
     dialect_livez, dialect_readyz, dialect_version, dialect_metrics, dialect_status,
-    dialect_requests, dialect_drain, dialect_resume;
+    dialect_requests, dialect_drain, dialect_resume, dialect_grpc_models, dialect_grpc_status,
+    dialect_grpc_health, dialect_grpc_reflection, dialect_grpc_reflection_alpha;
 
 /* What is served. The order is that of the documentation. */
 static const struct dialect *const table[] = {
-    &dialect_chat,           &dialect_completions,
-    &dialect_models,         &dialect_model,
-    &dialect_tokenize,       &dialect_detokenize,
-    &dialect_tokenizer_info, &dialect_health,
-    &dialect_livez,          &dialect_readyz,
-    &dialect_version,        &dialect_metrics,
-    &dialect_grpc_generate,  &dialect_grpc_complete,
-    &dialect_grpc_tokenize,  &dialect_grpc_detokenize,
-    &dialect_status,         &dialect_requests,
-    &dialect_drain,          &dialect_resume,
+    &dialect_chat,
+    &dialect_completions,
+    &dialect_models,
+    &dialect_model,
+    &dialect_tokenize,
+    &dialect_detokenize,
+    &dialect_tokenizer_info,
+    &dialect_health,
+    &dialect_livez,
+    &dialect_readyz,
+    &dialect_version,
+    &dialect_metrics,
+    &dialect_grpc_generate,
+    &dialect_grpc_complete,
+    &dialect_grpc_tokenize,
+    &dialect_grpc_detokenize,
+    &dialect_grpc_models,
+    &dialect_grpc_status,
+    &dialect_grpc_health,
+    &dialect_grpc_reflection,
+    &dialect_grpc_reflection_alpha,
+    &dialect_status,
+    &dialect_requests,
+    &dialect_drain,
+    &dialect_resume,
 };
 #define N_DIALECTS (sizeof table / sizeof table[0])
 

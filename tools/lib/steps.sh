@@ -40,7 +40,8 @@ venv=$cache/check-venv
 nvcc_reads="" # what looks into nvcc's code, where there is one
 ! [ -x "${TANDEM_NVCC:-$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)}" ] || nvcc_reads="nvidia-cuda-cuobjdump==13.5.37 nvidia-cuda-nvdisasm==13.5.37"
 # shellcheck disable=SC2086 # names, separated by blanks
-python_venv "$venv" numpy==2.2.6 gguf==0.19.0 tokenizers tiktoken sentencepiece==0.2.1 jinja2 openai h2==4.4.1 "httpx[http2]==0.28.1" $nvcc_reads \
+python_venv "$venv" numpy==2.2.6 gguf==0.19.0 tokenizers tiktoken sentencepiece==0.2.1 jinja2 openai h2==4.4.1 "httpx[http2]==0.28.1" \
+    grpcio==1.76.0 grpcio-tools==1.76.0 grpcio-health-checking==1.76.0 grpcio-reflection==1.76.0 $nvcc_reads \
     >"$out/venv.log" 2>&1 || true
 python=$venv/bin/python
 [ -x "$python" ] || python=python3
@@ -68,6 +69,7 @@ done
 sanitized() { step "$1/$2" 600 "TANDEM_BUILD=$1 TANDEM_TEST_MODEL='' $python tests/e2e/$2.py ${3:-}"; }
 sanitized dev api_test
 sanitized dev daemons_test
+sanitized dev grpc_test
 sanitized dev tls_test
 sanitized dev tp_test
 sanitized dev failover_test "--kills 4 --stops 1"

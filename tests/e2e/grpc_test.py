@@ -1,0 +1,309 @@
+#!/usr/bin/env python3
+"""gRPC as grpcio speaks it: every call of tandem.v1.Inference equals its HTTP twin; statuses, deadlines, cancellation, hostile
+messages, health and reflection."""
+import importlib
+import json
+import subprocess
+import sys
+import tempfile
+
+from cluster import ROOT, Cluster, Tally, eventually, post_json, request
+
+try:
+    import grpc
+    import grpc_tools.protoc  # noqa: F401
+    from grpc_health.v1 import health_pb2, health_pb2_grpc
+    from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
+    from google.protobuf.descriptor_pool import DescriptorPool
+except ImportError as reason:
+    print(f"SKIPPED gRPC's clients: {reason} (tools/check installs grpcio and its like from PyPI)")
+    print("0 passed, 0 failed, 1 skipped")
+    sys.exit(0)
+
+GENERATED = tempfile.mkdtemp(prefix="tandem-grpc-")
+subprocess.run([sys.executable, "-m", "grpc_tools.protoc", f"--proto_path={ROOT / 'proto'}", f"--python_out={GENERATED}",
+                f"--grpc_python_out={GENERATED}", "tandem_inference.proto"], check=True)
+sys.path.insert(0, GENERATED)
+pb = importlib.import_module("tandem_inference_pb2")
+stubs = importlib.import_module("tandem_inference_pb2_grpc")
+
+# What is asked by its name in both languages: 20 sets of parameters, each by Complete and by Generate.
+PARAMETERS = [
+    {}, {"max_tokens": 1}, {"max_tokens": 33, "ignore_eos": True}, {"temperature": 0, "max_tokens": 20},
+    {"temperature": 0.7, "seed": 5, "max_tokens": 20}, {"top_p": 0.5, "seed": 6, "max_tokens": 20},
+    {"top_k": 3, "seed": 7, "max_tokens": 20}, {"top_k": -1, "seed": 8, "max_tokens": 20},
+    {"min_p": 0.2, "seed": 9, "max_tokens": 20}, {"n": 3, "seed": 10, "max_tokens": 12},
+    {"logprobs": 0, "max_tokens": 9}, {"logprobs": 5, "max_tokens": 9, "temperature": 0},
+    {"presence_penalty": 1.5, "frequency_penalty": -0.5, "repetition_penalty": 1.1, "seed": 11, "max_tokens": 20},
+    {"logit_bias": {72: 5.0, 105: -100.0}, "seed": 12, "max_tokens": 20},
+    {"allowed_token_ids": [65, 66, 67], "seed": 13, "max_tokens": 20},
+    {"stop_token_ids": [101, 32], "seed": 14, "max_tokens": 64}, {"stop": ["e", "a "], "seed": 15, "max_tokens": 64},
+    {"stop": ["e"], "include_stop_str_in_output": True, "seed": 15, "max_tokens": 64},
+    {"min_tokens": 8, "max_tokens": 30, "seed": 16}, {"truncate_prompt_tokens": 3, "max_tokens": 8, "return_token_ids": True},
+]
+CHAT = [{"role": "system", "content": "You are brief."}, {"role": "user", "content": "Where does the Rhine end? \u00e9\u4e16"}]
+
+
+def channel(cluster):
+    return grpc.insecure_channel(f"127.0.0.1:{cluster.port}")
+
+
+def http_body(kind, prompt, fields):
+    """The twin's path and body."""
+    fields = dict(fields)
+    fields["return_token_ids"] = True
+    if "logit_bias" in fields:
+        fields["logit_bias"] = {str(k): v for k, v in fields["logit_bias"].items()}
+    if kind == "chat":
+        if "logprobs" in fields:
+            fields.update(logprobs=True, top_logprobs=fields["logprobs"])
+        return "/v1/chat/completions", {"messages": prompt, **fields}
+    return "/v1/completions", {"prompt": prompt, **fields}
+
+
+def ask(kind, prompt, fields):
+    fields = dict(fields)
+    if kind == "chat":
+        fields["chat"] = pb.Chat(messages=[pb.Message(**m) for m in prompt])
+    elif kind == "ids":
+        fields["token_ids"] = pb.TokenIds(ids=prompt)
+    else:
+        fields["text"] = prompt
+    return pb.GenerateRequest(**fields)
+
+
+def joined(responses):
+    """The choices and the usage of a stream, as Complete answers them."""
+    choices, usage = {}, None
+    for response in responses:
+        if response.HasField("usage"):
+            assert usage is None and not response.token_ids
+            usage = response.usage
+            continue
+        assert usage is None
+        choice = choices.setdefault(response.index, pb.GenerateResponse(index=response.index))
+        assert not choice.HasField("finish_reason"), "something behind the end"
+        assert bool(response.id) == (not choice.id)
+        logprobs = choice.logprobs if response.HasField("logprobs") else None
+        text, ids = choice.text + response.text, list(choice.token_ids) + list(response.token_ids)
+        if logprobs is not None:
+            logprobs.token_logprobs.extend(response.logprobs.token_logprobs)
+            logprobs.top.extend(response.logprobs.top)
+        response.ClearField("logprobs")
+        choice.MergeFrom(response)
+        choice.text = text
+        del choice.token_ids[:]
+        choice.token_ids.extend(ids)
+    return [choices[i] for i in sorted(choices)], usage
+
+
+def near(a, b):
+    assert abs(a - b) <= 1e-5 * max(1, abs(b)), (a, b)
+
+
+def same_logprobs(kind, ours, theirs):
+    if theirs is None:
+        return
+    if kind == "chat":
+        values = [t["logprob"] for t in theirs["content"]]
+        tops = [[c["logprob"] for c in t["top_logprobs"]] for t in theirs["content"]]
+    else:
+        values, tops = theirs["token_logprobs"], [list(t.values()) for t in theirs["top_logprobs"]]
+    assert len(values) == len(ours.token_logprobs)
+    for a, b in zip(ours.token_logprobs, values):
+        near(a, b)
+    for top, twin in zip(ours.top, tops):
+        for a, b in list(zip(top.logprobs, twin))[:-1]:  # HTTP gives the last place to the drawn token
+            near(a, b)
+
+
+def same(kind, choices, usage, twin):
+    assert len(choices) == len(twin["choices"])
+    for ours, theirs in zip(choices, twin["choices"]):
+        text = theirs["message"]["content"] if kind == "chat" else theirs["text"]
+        assert ours.index == theirs["index"] and ours.text == text, (ours.text, text)
+        assert list(ours.token_ids) == theirs["token_ids"]
+        assert ours.finish_reason == theirs["finish_reason"]
+        if isinstance(theirs["stop_reason"], str):
+            assert ours.stop_reason == theirs["stop_reason"]
+        elif theirs["stop_reason"] is not None:
+            assert ours.stop_token_id == theirs["stop_reason"]
+        else:
+            assert not ours.HasField("stop_reason") and not ours.HasField("stop_token_id")
+        same_logprobs(kind, ours.logprobs, theirs["logprobs"])
+    assert usage.prompt_tokens == twin["usage"]["prompt_tokens"]
+    assert usage.completion_tokens == twin["usage"]["completion_tokens"]
+
+
+def calls_equal_their_twins(cluster):
+    n = 0
+    with channel(cluster) as wire:
+        stub = stubs.InferenceStub(wire)
+        for i, fields in enumerate(PARAMETERS):
+            kind = ("text", "ids", "chat")[i % 3]
+            prompt = {"text": f"Number {i}: the Rhine \u00e9", "ids": [72, 101, 108, 108, 111, i + 1], "chat": CHAT}[kind]
+            fields = {"seed": 1, **fields}
+            path, body = http_body(kind, prompt, fields)
+            twin = post_json(cluster.port, path, body)
+            whole = stub.Complete(ask(kind, prompt, fields))
+            same(kind, whole.choices, whole.usage, twin)
+            assert whole.model == twin["model"] and whole.system_fingerprint == twin["system_fingerprint"]
+            same(kind, *joined(stub.Generate(ask(kind, prompt, fields))), twin)
+            n += 2
+    cluster.quiet()
+    return f"{n} calls"
+
+
+def a_chunk_per_step(cluster):
+    with channel(cluster) as wire:
+        responses = list(stubs.InferenceStub(wire).Generate(ask("text", "steps", {"max_tokens": 24, "ignore_eos": True})))
+    assert sum(len(r.token_ids) for r in responses) == 24
+    assert all(r.token_ids or r.HasField("finish_reason") or r.HasField("usage") for r in responses)
+    return f"{len(responses)} responses"
+
+
+def tokenize_and_back(cluster):
+    with channel(cluster) as wire:
+        stub = stubs.InferenceStub(wire)
+        for kind, prompt in (("text", "a b \u00e9\0c"), ("chat", CHAT)):
+            twin = post_json(cluster.port, "/tokenize", {"messages" if kind == "chat" else "prompt": prompt})
+            ours = stub.Tokenize(ask(kind, prompt, {}))
+            assert list(ours.token_ids) == twin["tokens"] and ours.max_model_len == twin["max_model_len"]
+            back = stub.Detokenize(pb.DetokenizeRequest(tokens=ours.token_ids))
+            assert back.text == post_json(cluster.port, "/detokenize", {"tokens": twin["tokens"]})["prompt"]
+        assert stub.Detokenize(pb.DetokenizeRequest()).text == ""
+
+
+def refused(function, code, *words):
+    try:
+        answer = function()
+        if hasattr(answer, "__iter__"):
+            answer = list(answer)
+    except grpc.RpcError as error:
+        assert error.code() == code, (error.code(), error.details())
+        assert all(word in error.details() for word in words), error.details()
+        return error
+    raise AssertionError(f"not refused: {answer}")
+
+
+def errors_have_their_status(cluster):
+    code = grpc.StatusCode
+    with channel(cluster) as wire:
+        stub = stubs.InferenceStub(wire)
+        for call in (stub.Complete, stub.Generate):
+            refused(lambda: call(ask("text", "x", {"model": "other"})), code.NOT_FOUND, "other")
+            refused(lambda: call(ask("text", "x", {"temperature": -1})), code.INVALID_ARGUMENT, "temperature")
+            refused(lambda: call(ask("text", "x", {"temperature": float("nan")})), code.INVALID_ARGUMENT, "temperature")
+            refused(lambda: call(ask("text", "x", {"n": 65})), code.INVALID_ARGUMENT, "n")
+            refused(lambda: call(ask("text", "", {})), code.INVALID_ARGUMENT, "prompt")
+            refused(lambda: call(ask("ids", [], {})), code.INVALID_ARGUMENT, "prompt")
+            refused(lambda: call(ask("ids", [1 << 31], {})), code.INVALID_ARGUMENT, "prompt")
+            refused(lambda: call(ask("chat", [], {})), code.INVALID_ARGUMENT, "messages")
+            refused(lambda: call(ask("chat", CHAT, {"echo": True})), code.INVALID_ARGUMENT, "echo")
+            refused(lambda: call(pb.GenerateRequest()), code.INVALID_ARGUMENT, "prompt")
+            refused(lambda: call(ask("ids", [1] * 200000, {})), code.INVALID_ARGUMENT, "maximum context length")
+        for tools in ("[", "1", "[] , \"n\": 3", "{]", "", "[]x"):
+            chat = pb.Chat(messages=[pb.Message(role="user", content="x")], tools_json=tools)
+            refused(lambda: stub.Complete(pb.GenerateRequest(chat=chat)), code.INVALID_ARGUMENT)
+        unknown = wire.unary_unary("/tandem.v1.Inference/Nothing")
+        refused(lambda: unknown(b""), code.UNIMPLEMENTED, "Nothing")
+        refused(lambda: wire.unary_unary("/no.Service/Call")(b""), code.UNIMPLEMENTED)
+        garbage = wire.unary_unary("/tandem.v1.Inference/Complete")
+        refused(lambda: garbage(b"\xff\xff\xff"), code.INVALID_ARGUMENT, "GenerateRequest")
+        refused(lambda: garbage(b"\x12\x02\xff\xfe"), code.INVALID_ARGUMENT, "UTF-8")
+        refused(lambda: garbage(b"\x12\x05" + b"x" * 4), code.INVALID_ARGUMENT)
+        refused(lambda: garbage(b"\x22" + varint(4000000) + b"\x0a\0" * 2000000), code.RESOURCE_EXHAUSTED)
+        refused(lambda: garbage(b"\0" * ((4 << 20) + 1)), code.RESOURCE_EXHAUSTED, "4194304")
+    cluster.quiet()
+
+
+def varint(value):
+    out = b""
+    while value > 127:
+        out, value = out + bytes([value & 127 | 128]), value >> 7
+    return out + bytes([value])
+
+
+def gzip_comes_in(cluster):
+    with channel(cluster) as wire:
+        stub = stubs.InferenceStub(wire)
+        prompt = ask("text", "gzip " * 50, {"max_tokens": 4, "seed": 3})
+        plain = stub.Complete(prompt)
+        packed = stub.Complete(prompt, compression=grpc.Compression.Gzip)
+        assert plain.choices[0].token_ids == packed.choices[0].token_ids
+        bomb = ask("text", "x" * (5 << 20), {})
+        refused(lambda: stub.Complete(bomb, compression=grpc.Compression.Gzip), grpc.StatusCode.RESOURCE_EXHAUSTED)
+        refused(lambda: stub.Complete(prompt, compression=grpc.Compression.Deflate), grpc.StatusCode.UNIMPLEMENTED, "deflate")
+
+
+def deadlines_and_cancellation_free_blocks(cluster):
+    long = ask("text", "long", {"max_tokens": 30000, "ignore_eos": True})
+    with channel(cluster) as wire:
+        stub = stubs.InferenceStub(wire)
+        for call in (stub.Complete, stub.Generate):
+            refused(lambda: call(long, timeout=0.5), grpc.StatusCode.DEADLINE_EXCEEDED)
+            cluster.quiet(5)
+        stream = stub.Generate(long)
+        assert next(stream).token_ids
+        stream.cancel()
+        cluster.quiet(5)
+        future = stub.Complete.future(long)
+        eventually(lambda: cluster.status()["routers"][0]["requests"]["running"], 10, "it runs")
+        future.cancel()
+        cluster.quiet(5)
+        assert stub.Complete(ask("text", "x", {"max_tokens": 2})).choices  # the connection goes on
+
+
+def the_server_tells_of_itself(cluster):
+    with channel(cluster) as wire:
+        stub = stubs.InferenceStub(wire)
+        twin = json.loads(request(cluster.port, "GET", "/v1/models")[2])["data"][0]
+        model = stub.ListModels(pb.ListModelsRequest()).models[0]
+        assert (model.id, model.created, model.max_model_len) == (twin["id"], twin["created"], twin["max_model_len"])
+        state = stub.GetClusterStatus(pb.GetClusterStatusRequest())
+        assert state.ready and not state.draining and state.n_workers == 2
+        assert state.version == json.loads(request(cluster.port, "GET", "/version")[2])["version"]
+        health = health_pb2_grpc.HealthStub(wire)
+        for name in ("", "readiness", "liveness", "tandem.v1.Inference"):
+            assert health.Check(health_pb2.HealthCheckRequest(service=name)).status == health_pb2.HealthCheckResponse.SERVING
+        refused(lambda: health.Check(health_pb2.HealthCheckRequest(service="x")), grpc.StatusCode.NOT_FOUND)
+
+
+def reflection_serves_the_files(cluster):
+    with channel(cluster) as wire:
+        database = ProtoReflectionDescriptorDatabase(wire)
+        services = set(database.get_services())
+        assert services == {"tandem.v1.Inference", "grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection",
+                            "grpc.reflection.v1alpha.ServerReflection"}, services
+        pool = DescriptorPool(database)
+        for name in services:
+            assert pool.FindServiceByName(name).methods
+        ours = pool.FindMessageTypeByName("tandem.v1.GenerateRequest")
+        assert [f.name for f in ours.fields] == [f.name for f in pb.GenerateRequest.DESCRIPTOR.fields]
+        assert pool.FindMethodByName("tandem.v1.Inference.Generate").output_type.full_name == "tandem.v1.GenerateResponse"
+        for missing in ("tandem.v1.Nothing", "tandem.v1", "tandem", ""):
+            try:
+                database.FindFileContainingSymbol(missing)
+            except KeyError:
+                continue
+            raise AssertionError(missing)
+
+
+def http_statuses(cluster):
+    """Foreign content types are a 415; JSON to a JSON path goes on beside gRPC."""
+    status, _, _ = request(cluster.port, "POST", "/tandem.v1.Inference/Complete", b"{}")
+    assert status == 415, status
+
+
+def main() -> int:
+    tally = Tally()
+    with Cluster("--mixed", 2, "--step-us", 1000) as cluster:
+        for test in (calls_equal_their_twins, a_chunk_per_step, tokenize_and_back, errors_have_their_status, gzip_comes_in,
+                     deadlines_and_cancellation_free_blocks, the_server_tells_of_itself, reflection_serves_the_files,
+                     http_statuses):
+            tally.run(test.__name__, test, cluster)
+    return tally.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
