@@ -49,7 +49,9 @@ static const struct option_spec table[] = {
     {"keys", OPTION_STRING, AT(keys), NULL, "cluster", "DIR",
      .help = "the cluster's CURVE keys; needed beyond this host"},
     {"api-keys", OPTION_STRING, AT(api_keys), NULL, "router", "FILE",
-     .help = "one key a line; then clients must send one"},
+     .help =
+         "one key a line; then clients must send one. Behind a key: concurrent=N, per-minute=N, "
+         "cache-salt=TEXT"},
     {"tls-cert", OPTION_STRING, AT(tls_cert), NULL, "router", "FILE",
      .help = "PEM: the server's certificate, then those that lead to its root; clients then speak "
              "https. SIGHUP reads it again"},
@@ -70,6 +72,9 @@ static const struct option_spec table[] = {
      .help = "threads for long bodies, templates, tokenizing", .min = 1, .max = 256},
     {"deadline", OPTION_DURATION, AT(deadline_ns), "0", "router", NULL,
      .help = "most time for a call, after which it ends with 504; 0: none"},
+    {"ping", OPTION_DURATION, AT(silence_ns), "15s", "router", NULL,
+     .help = "a stream that says nothing for this long gets a comment, so that no proxy closes it; "
+             "0: none"},
     {"max-body", OPTION_SIZE, AT(max_body), "32MiB", "router", NULL,
      .help = "bytes of a request's body; more are a 413", .min = 1024, .max = 1u << 30},
     {"body-memory", OPTION_SIZE, AT(body_memory), "256MiB", "router", NULL,

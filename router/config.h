@@ -38,6 +38,7 @@ struct config {
     size_t max_body;
     size_t body_memory;
     uint64_t deadline_ns; /* 0: none */
+    uint64_t silence_ns;  /* of a stream, before its ping; 0: none */
     uint64_t idle_ns, head_ns, body_ns, stall_ns;
     uint64_t ping_ns; /* HTTP/2; 0: never */
     uint64_t drain_ns;

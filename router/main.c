@@ -17,6 +17,7 @@
 #include "router/api/json_tree.h"
 #include "router/call/calls.h"
 #include "router/call/meter.h"
+#include "router/call/pulse.h"
 #include "router/call/serving.h"
 #include "router/call/text.h"
 #include "router/config.h"
@@ -50,6 +51,7 @@ struct program {
     struct keys cluster; /* CURVE keys; wiped once the bus has them */
     struct loop_watch *signals[3];
     struct loop_timer *drain_timer;
+    struct pulse *pulse;
     uint64_t drain_until_ns;
 };
 
@@ -143,6 +145,9 @@ static enum status open_workers(struct program *program, struct error *error) {
         pool_new(serving->loop, config->text_threads, config->max_sequences, &serving->pool) !=
             STATUS_OK)
         return error_set(error, STATUS_NOMEM, "no memory for %u sequences", config->max_sequences);
+    if (config->silence_ns > 0 &&
+        pulse_new(serving, config->silence_ns, &program->pulse) != STATUS_OK)
+        return error_set(error, STATUS_NOMEM, "no memory for a timer");
     return STATUS_OK;
 }
 
@@ -293,6 +298,7 @@ static enum status open_all(struct program *program, struct error *error) {
 static void close_all(struct program *program) {
     struct server *server = &program->server;
     struct serving *serving = &server->serving;
+    pulse_free(program->pulse);
     pool_free(serving->pool);
     calls_free(serving->calls);
     listener_free(server->listener);

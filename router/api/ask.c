@@ -43,3 +43,8 @@ enum status ask_set_prompts(struct ask *ask, uint32_t n) {
     ask->n_prompts = n;
     return STATUS_OK;
 }
+
+void ask_limit_time(struct ask *ask, uint64_t timeout_ns) {
+    if (timeout_ns > 0 && (ask->timeout_ns == 0 || timeout_ns < ask->timeout_ns))
+        ask->timeout_ns = timeout_ns;
+}

@@ -53,7 +53,8 @@ struct ask {
     json_t *body;           /* owned, or the tree's; NULL once dropped */
     struct json_tree *tree; /* owned; or NULL */
 
-    uint64_t timeout_ns; /* of the whole call, by its headers; 0: none */
+    uint64_t timeout_ns; /* of the whole call, by its headers and body; 0: none */
+    float timeout_s;     /* the body's; 0: none */
     char encoding[16];   /* of compressed messages (gRPC), or "" */
 
     bool only_tokens;             /* nothing is generated; set before parse() */
@@ -94,6 +95,10 @@ struct ask {
 void ask_init(struct ask *ask); /* defaults */
 void ask_fini(struct ask *ask); /* fine on a zeroed ask */
 void ask_drop_body(struct ask *ask);
+
+/* The least of all limits holds. */
+void ask_limit_time(struct ask *ask, uint64_t timeout_ns);
+#define ASK_TIMEOUT_S_MAX 86400
 
 /* Room for n prompts, zeroed. */
 NODISCARD enum status ask_set_prompts(struct ask *ask, uint32_t n);

@@ -16,6 +16,7 @@
 struct api_error {
     enum status status;
     const char *code;   /* constant; NULL: the table's own for the status */
+    uint32_t retry_ms;  /* when to come again; 0: as the queue is */
     struct error error; /* message and `param` */
 };
 

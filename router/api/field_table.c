@@ -201,6 +201,11 @@ static const struct field_row rows[] = {
     {"tfs_z", .refused = BOTH, .neutral = "1"},
     {"thinking", .refused = BOTH},
     {"thinking_token_budget", .refused = BOTH},
+    {"timeout", .served = BOTH, .type = FIELD_REAL, AT(timeout_s), .min = 0,
+     .max = ASK_TIMEOUT_S_MAX,
+     .says = "seconds for the whole call, then it ends with 504; the least of this, the header "
+             "`x-request-timeout` and `--deadline` holds",
+     .otherwise = "0: none"},
     {"timings_per_token", .idle = BOTH},
     {"tool_choice", .served = CHAT, .refused = TEXT, .type = FIELD_ANY, .neutral = "none",
      .says = "`none`; `auto` without tools; others are refused", .otherwise = "`auto`"},

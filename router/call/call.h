@@ -21,6 +21,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct quota;
 struct serving;
 
 #define CALL_NEVER UINT64_MAX /* of a time: the call was not there */
@@ -39,6 +40,7 @@ struct call {
     struct serving *serving;
     const struct dialect *dialect;
     struct client client;
+    struct quota *quota; /* borrowed: of its key; NULL: no key has any */
     enum request_stage stage;
     enum call_made made;
     bool working; /* a job of the pool has it */
@@ -63,6 +65,7 @@ struct call {
     struct buf whole;   /* owned: the reply, where it is not a stream */
     enum status build_status;
     char request_id[EXCHANGE_ID_MAX + 1]; /* x-request-id, for the log */
+    char traceparent[56]; /* of W3C Trace Context, for the log; "": none, or not a valid one */
     uint64_t received_ns;
     uint64_t deadline_ns; /* 0: none */
     uint64_t first_token_ns;

@@ -8,6 +8,7 @@
 #include "router/call/call.h"
 #include "router/call/meter.h"
 #include "router/call/prepare.h"
+#include "router/call/quota.h"
 #include "router/call/serving.h"
 #include "router/call/stages.h"
 
@@ -19,6 +20,8 @@
 static void free_call(struct call *call) {
     struct calls *calls = call->serving->calls;
     ASSERT(!call->working);
+    if (call->quota)
+        quota_give(call->quota);
     for (uint32_t i = 0; i < call->n_sequences; i++) {
         struct sequence *sequence = &call->sequences[i];
         ASSERT(!sequence->alive);
@@ -69,14 +72,51 @@ static void on_drained(struct exchange *exchange) {
     call_note(call);
 }
 
+/* https://www.w3.org/TR/trace-context/: "00-", 32 hex digits, 16, 2, with dashes between. What is
+ * not that is nobody's trace. */
+static void read_trace(struct call *call, const char *value) {
+    static const char form[] = "hh-hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh-hhhhhhhhhhhhhhhh-hh";
+    _Static_assert(sizeof form == sizeof call->traceparent, "as long as a valid one");
+    if (!value || strlen(value) != sizeof form - 1)
+        return;
+    for (unsigned i = 0; form[i]; i++)
+        if (form[i] == '-' ? value[i] != '-' : !strchr("0123456789abcdef", value[i]))
+            return;
+    memcpy(call->traceparent, value, sizeof form);
+}
+
+/* "30" or "0.5": seconds. */
+static enum status read_timeout(struct call *call, const char *value) {
+    char *end = NULL;
+    double s = value ? strtod(value, &end) : 0;
+    if (!value)
+        return STATUS_OK;
+    if (value[strspn(value, "0123456789.")] || *end || !(s > 0 && s <= ASK_TIMEOUT_S_MAX))
+        return error_set(&call->error.error, STATUS_INVALID,
+                         "x-request-timeout: `%.40s` is not a number of seconds up to %d", value,
+                         ASK_TIMEOUT_S_MAX);
+    ask_limit_time(&call->ask, (uint64_t)(s * (double)NS_PER_S));
+    return STATUS_OK;
+}
+
+/* What any dialect's request may have, then the dialect's own. */
+static enum status read_headers(struct call *call, const struct exchange *exchange) {
+    read_trace(call, exchange_header(exchange, "traceparent"));
+    if (call->dialect->headers)
+        TRY(call->dialect->headers(exchange, &call->ask, &call->error));
+    return read_timeout(call, exchange_header(exchange, "x-request-timeout"));
+}
+
 void calls_begin(struct serving *serving, struct exchange *exchange, const struct dialect *dialect,
-                 const char *origin) {
+                 const char *origin, struct quota *quota) {
     size_t state_size = dialect->writer ? dialect->writer->state_size : 0;
     struct call *call = calloc(1, sizeof *call);
     void *state = state_size > 0 ? calloc(1, state_size) : NULL;
     if (!call || (state_size > 0 && !state)) {
         free(call);
         free(state);
+        if (quota)
+            quota_give(quota);
         struct exchange_reply reply = {.status = 503};
         exchange_reply(serving->exchanges, exchange->id, &reply);
         return;
@@ -85,10 +125,12 @@ void calls_begin(struct serving *serving, struct exchange *exchange, const struc
     list_push_back(&serving->calls->every, &call->every);
     serving->calls->n_calls++;
     call->serving = serving;
+    call->quota = quota;
     call->dialect = dialect;
     call->client = (struct client){.exchanges = serving->exchanges,
                                    .form = dialect->form,
                                    .exchange = exchange->id,
+                                   .told_ns = exchange->received_ns,
                                    .origin = origin};
     buf_init(&call->client.pending, 0);
     list_init(&call->waits);
@@ -106,11 +148,9 @@ void calls_begin(struct serving *serving, struct exchange *exchange, const struc
                                  .created = clock_unix_s(),
                                  .context = serving_context(serving),
                                  .state = state};
-    if (dialect->headers) {
-        enum status status = dialect->headers(exchange, &call->ask, &call->error);
-        if (status != STATUS_OK)
-            call_fail(call, status, call->error.code, NULL);
-    }
+    enum status status = read_headers(call, exchange);
+    if (status != STATUS_OK)
+        call_fail(call, status, call->error.code, NULL);
     serving_fingerprint(serving, call->reply.fingerprint);
     snprintf(call->request_id, sizeof call->request_id, "%s", exchange->request_id);
     snprintf(call->reply.id, sizeof call->reply.id, "%s%016" PRIx64,

@@ -12,6 +12,7 @@
 struct calls;
 struct dialect;
 struct exchange;
+struct quota;
 struct request_end;
 struct serving;
 struct token_run;
@@ -24,9 +25,10 @@ NODISCARD enum status calls_new(struct serving *serving, uint32_t n_sequences,
 void calls_free(struct calls *calls);
 
 /* Takes a request for a dialect that parses bodies. `origin` (borrowed for life): CORS lets this
- * one read the answer; or NULL. */
+ * one read the answer; or NULL. `quota` (borrowed for life) has taken the call, and is given back
+ * at its end; or NULL. */
 void calls_begin(struct serving *serving, struct exchange *exchange, const struct dialect *dialect,
-                 const char *origin);
+                 const char *origin, struct quota *quota);
 
 /* The core's sink: notes tokens and ends. Must not, and does not, call the core. */
 void calls_tokens(struct calls *calls, uint64_t user, const struct token_run *run);

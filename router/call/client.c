@@ -1,6 +1,7 @@
 #include "router/call/client.h"
 
 #include "base/assert.h"
+#include "base/clock.h"
 #include "base/http/exchange.h"
 #include "router/api/dialect.h"
 #include "router/call/serving.h"
@@ -39,6 +40,7 @@ enum status client_send(struct client *client) {
     TRY(buf_status(pending));
     if (client->state == CLIENT_WAITS)
         begin_stream(client);
+    client->told_ns = clock_now_ns();
     if (exchange_write(client->exchanges, client->exchange, pending->data, pending->n) ==
         STATUS_BUSY)
         client->state = CLIENT_BLOCKED;

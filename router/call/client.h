@@ -26,6 +26,7 @@ struct client {
     uint64_t exchange;               /* 0: it is gone, or has its reply */
     const char *origin; /* borrowed for life: CORS lets this one read the answer; or NULL */
     enum client_state state;
+    uint64_t told_ns;   /* when it was last sent something, or its request came */
     struct buf pending; /* owned: events that it did not get yet */
 };
 

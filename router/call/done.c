@@ -80,15 +80,17 @@ static void log_done(const struct call *call, enum meter_outcome outcome, unsign
     char times[32 * STAGE_COUNT];
     log_sequences(call);
     log_info("request done",
-             "id=%s request=%s request_id=%s dialect=%s outcome=%s status=%u error=%s stage=%s "
+             "id=%s request=%s request_id=%s traceparent=%s dialect=%s outcome=%s status=%u "
+             "error=%s stage=%s "
              "choices=%u prompt_tokens=%u tokens=%u cached_tokens=%u replays=%u %s "
              "first_token_us=%" PRIu64 " prefill=%s decode=%s",
              call->reply.id, attempt_text(attempt, end),
-             log_text(request_id, sizeof request_id, call->request_id), call->dialect->name,
-             outcomes[outcome], http, call->failed ? status_name(call->error.status) : "",
-             stage_name(ended_in(call)), call->n_sequences, call->reply.n_prompt_tokens,
-             call->reply.n_completion_tokens, call->reply.n_cached_tokens, call->n_replays,
-             stage_times(call, times, sizeof times), (uint64_t)(first_ns / NS_PER_US),
+             log_text(request_id, sizeof request_id, call->request_id), call->traceparent,
+             call->dialect->name, outcomes[outcome], http,
+             call->failed ? status_name(call->error.status) : "", stage_name(ended_in(call)),
+             call->n_sequences, call->reply.n_prompt_tokens, call->reply.n_completion_tokens,
+             call->reply.n_cached_tokens, call->n_replays, stage_times(call, times, sizeof times),
+             (uint64_t)(first_ns / NS_PER_US),
              log_text(worker[0], sizeof worker[0], end->prefill_worker),
              log_text(worker[1], sizeof worker[1], end->decode_worker));
 }

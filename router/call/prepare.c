@@ -1,8 +1,10 @@
 #include "router/call/prepare.h"
 
+#include "base/clock.h"
 #include "base/http/exchange.h"
 #include "base/log.h"
 #include "router/call/call.h"
+#include "router/call/quota.h"
 #include "router/call/serving.h"
 
 #include <stdlib.h>
@@ -18,6 +20,7 @@ static enum status parse_body(struct call *call) {
     const struct span body = {call->body.data ? call->body.data : "", call->body.n};
     enum status status =
         call->dialect->parse(&body, &call->serving->limits, &call->ask, &call->error);
+    ask_limit_time(&call->ask, (uint64_t)((double)call->ask.timeout_s * (double)NS_PER_S));
     if (status != STATUS_BUSY)
         call->made = MADE_ASK;
     return status;
@@ -55,9 +58,19 @@ static void cut_front(struct ids *ids, uint32_t n_keep) {
     ids->n = n_keep;
 }
 
+/* Both are keyed hashes: nobody reaches another key's share by a salt of his own. */
+static uint64_t salt_of(const struct call *call) {
+    const struct text *text = call->serving->text;
+    uint64_t salt = text_salt(text, call->ask.cache_salt);
+    if (!call->quota || !call->quota->salt[0])
+        return salt;
+    const struct span own = {call->quota->salt, strlen(call->quota->salt)};
+    return salt + text_salt(text, own) * 0x9e3779b97f4a7c15u;
+}
+
 static enum status hash_prompts(struct call *call) {
     struct ask *ask = &call->ask;
-    call->salt = text_salt(call->serving->text, ask->cache_salt);
+    call->salt = salt_of(call);
     call->hashes = calloc(ask->n_prompts, sizeof *call->hashes);
     if (!call->hashes)
         return STATUS_NOMEM;

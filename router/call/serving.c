@@ -56,7 +56,9 @@ bool serving_retry(struct serving *serving, const struct api_error *error,
     uint64_t now_ns = clock_now_ns();
     struct router_stats stats;
     uint32_t ms;
-    if (errors_http(error) == 429) {
+    if (error->retry_ms > 0) {
+        ms = error->retry_ms;
+    } else if (errors_http(error) == 429) {
         router_stats(serving->core, &stats);
         ms = retry_busy_ms(&serving->retry, now_ns, stats.n_queued);
     } else {

@@ -1,5 +1,7 @@
 #include "router/serve/api_keys.h"
 
+#include "router/call/quota.h"
+
 #include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -7,40 +9,80 @@
 #include <string.h>
 #include <sys/stat.h>
 
-struct api_keys {
-    unsigned n;
-    char (*keys)[API_KEY_BYTES_MAX + 1]; /* owned (n): zero-padded, so that whole rows compare */
+#define LINE_BYTES_MAX (API_KEY_BYTES_MAX + QUOTA_SALT_MAX + 128)
+#define BLANKS         " \t\r\n"
+
+struct row {
+    char key[API_KEY_BYTES_MAX + 1]; /* zero-padded, so that whole ones compare */
+    struct quota quota;
 };
 
-static const char *trim(char *line) {
-    line += strspn(line, " \t\r\n");
-    size_t n = strlen(line);
-    while (n > 0 && strchr(" \t\r\n", line[n - 1]))
-        line[--n] = 0;
-    return line;
+struct api_keys {
+    unsigned n;
+    struct row *rows; /* owned (n) */
+};
+
+static bool read_number(const char *text, uint32_t *number) {
+    char *end = NULL;
+    unsigned long value = strtoul(text, &end, 10);
+    if (*text < '0' || *text > '9' || *end || value < 1 || value > 1000000)
+        return false;
+    *number = (uint32_t)value;
+    return true;
 }
 
-static enum status api_keys_add(struct api_keys *keys, const char *key) {
+/* "concurrent=8" and its like. */
+static bool read_word(const char *word, struct quota *quota) {
+    static const char concurrent[] = "concurrent=", per_minute[] = "per-minute=";
+    static const char salt[] = "cache-salt=";
+    if (strncmp(word, concurrent, sizeof concurrent - 1) == 0)
+        return read_number(word + sizeof concurrent - 1, &quota->concurrent_max);
+    if (strncmp(word, per_minute, sizeof per_minute - 1) == 0)
+        return read_number(word + sizeof per_minute - 1, &quota->per_minute);
+    size_t n = strlen(word);
+    if (strncmp(word, salt, sizeof salt - 1) != 0 || n < sizeof salt ||
+        n - (sizeof salt - 1) > QUOTA_SALT_MAX)
+        return false;
+    snprintf(quota->salt, sizeof quota->salt, "%s", word + sizeof salt - 1);
+    return true;
+}
+
+static enum status api_keys_add(struct api_keys *keys, char *line, unsigned n_lines,
+                                const char *path, struct error *error) {
+    char *rest = NULL;
+    const char *key = strtok_r(line, BLANKS, &rest);
+    if (!key || key[0] == '#')
+        return STATUS_OK;
     if (keys->n == API_KEYS_MAX || strlen(key) > API_KEY_BYTES_MAX)
-        return STATUS_LIMIT;
-    void *grown = reallocarray(keys->keys, keys->n + 1, sizeof *keys->keys);
+        return error_set(error, STATUS_LIMIT, "%s: more than %d keys, or one longer than %d bytes",
+                         path, API_KEYS_MAX, API_KEY_BYTES_MAX);
+    struct row *grown = reallocarray(keys->rows, keys->n + 1, sizeof *keys->rows);
     if (!grown)
-        return STATUS_NOMEM;
-    keys->keys = grown;
-    memset(keys->keys[keys->n], 0, sizeof *keys->keys);
-    memcpy(keys->keys[keys->n++], key, strlen(key));
+        return error_set(error, STATUS_NOMEM, "%s: no memory to read it", path);
+    keys->rows = grown;
+    struct row *row = &keys->rows[keys->n++];
+    memset(row, 0, sizeof *row);
+    memcpy(row->key, key, strlen(key));
+    for (const char *word; (word = strtok_r(NULL, BLANKS, &rest)) != NULL;)
+        if (!read_word(word, &row->quota))
+            return error_set(error, STATUS_INVALID,
+                             "%s: line %u: the words behind a key are concurrent=N, per-minute=N "
+                             "(1 to 1000000) and cache-salt=TEXT (up to %d bytes)",
+                             path, n_lines, QUOTA_SALT_MAX);
     return STATUS_OK;
 }
 
-static enum status read_lines(FILE *file, struct api_keys *keys) {
-    char line[API_KEY_BYTES_MAX + 64];
+static enum status read_lines(struct api_keys *keys, FILE *file, const char *path,
+                              struct error *error) {
+    char line[LINE_BYTES_MAX];
+    unsigned n_lines = 0;
     enum status status = STATUS_OK;
     while (status == STATUS_OK && fgets(line, sizeof line, file)) {
-        if (!strchr(line, '\n') && !feof(file))
-            return STATUS_LIMIT;
-        const char *key = trim(line);
-        if (key[0] != 0 && key[0] != '#')
-            status = api_keys_add(keys, key);
+        n_lines++;
+        status = !strchr(line, '\n') && !feof(file)
+                     ? error_set(error, STATUS_LIMIT, "%s: line %u: longer than %d bytes", path,
+                                 n_lines, LINE_BYTES_MAX - 2)
+                     : api_keys_add(keys, line, n_lines, path, error);
     }
     explicit_bzero(line, sizeof line);
     return status;
@@ -69,15 +111,11 @@ enum status api_keys_load(const char *path, bool is_private, struct api_keys **o
         return allowed;
     }
     struct api_keys *keys = calloc(1, sizeof *keys);
-    enum status status = keys ? read_lines(file, keys) : STATUS_NOMEM;
+    enum status status = keys ? read_lines(keys, file, path, error)
+                              : error_set(error, STATUS_NOMEM, "%s: no memory to read it", path);
     fclose(file);
     if (status == STATUS_OK && keys->n == 0)
         status = error_set(error, STATUS_INVALID, "%s: no key in it", path);
-    else if (status == STATUS_LIMIT)
-        error_set(error, status, "%s: more than %d keys, or one longer than %d bytes", path,
-                  API_KEYS_MAX, API_KEY_BYTES_MAX);
-    else if (status != STATUS_OK)
-        error_set(error, status, "%s: %s", path, status_name(status));
     if (status != STATUS_OK) {
         api_keys_free(keys);
         return status;
@@ -89,24 +127,33 @@ enum status api_keys_load(const char *path, bool is_private, struct api_keys **o
 void api_keys_free(struct api_keys *keys) {
     if (!keys)
         return;
-    if (keys->keys)
-        explicit_bzero(keys->keys, keys->n * sizeof *keys->keys);
-    free(keys->keys);
+    if (keys->rows)
+        explicit_bzero(keys->rows, keys->n * sizeof *keys->rows);
+    free(keys->rows);
     free(keys);
 }
 
-bool api_keys_has(const struct api_keys *keys, const char *key) {
-    char row[API_KEY_BYTES_MAX + 1] = {0};
+static struct row *api_keys_find(const struct api_keys *keys, const char *key) {
+    char padded[API_KEY_BYTES_MAX + 1] = {0};
     size_t n = strlen(key);
+    struct row *found = NULL;
     if (n == 0 || n > API_KEY_BYTES_MAX)
-        return false;
-    memcpy(row, key, n);
-    unsigned found = 0;
+        return NULL;
+    memcpy(padded, key, n);
     for (unsigned i = 0; i < keys->n; i++) {
         uint8_t differs = 0;
-        for (size_t j = 0; j < sizeof row; j++)
-            differs |= (uint8_t)(row[j] ^ keys->keys[i][j]);
-        found |= differs == 0;
+        for (size_t j = 0; j < sizeof padded; j++)
+            differs |= (uint8_t)(padded[j] ^ keys->rows[i].key[j]);
+        found = differs == 0 ? &keys->rows[i] : found;
     }
-    return found != 0;
+    return found;
+}
+
+bool api_keys_has(const struct api_keys *keys, const char *key) {
+    return api_keys_find(keys, key) != NULL;
+}
+
+struct quota *api_keys_quota(struct api_keys *keys, const char *key) {
+    struct row *row = api_keys_find(keys, key);
+    return row ? &row->quota : NULL;
 }

@@ -99,17 +99,19 @@ static enum status check_origin(const struct guard *guard, const struct exchange
     return STATUS_OK;
 }
 
-static const char *bearer(const struct exchange *exchange) {
+const char *guard_key(const struct exchange *exchange) {
     static const char scheme[] = "Bearer ";
     const char *value = exchange_header(exchange, "authorization");
     if (!value || strncasecmp(value, scheme, sizeof scheme - 1) != 0)
-        return NULL;
+        return exchange_header(exchange, "x-api-key");
     return value + sizeof scheme - 1;
 }
 
 static enum status need_key(struct api_error *error, const char *kind) {
     error->status = error_set(&error->error, STATUS_DENIED,
-                              "A valid %s key is needed: Authorization: Bearer KEY", kind);
+                              "A valid %s key is needed: Authorization: Bearer KEY, or x-api-key: "
+                              "KEY",
+                              kind);
     return error->status;
 }
 
@@ -129,7 +131,7 @@ static enum status check_admin(const struct guard *guard, const char *key,
 
 static enum status check_key(const struct guard *guard, const struct exchange *exchange,
                              const struct dialect *dialect, struct api_error *error) {
-    const char *key = bearer(exchange);
+    const char *key = guard_key(exchange);
     if (dialect->is_admin)
         return check_admin(guard, key, error);
     if (dialect->is_open || !guard->keys || (key && api_keys_has(guard->keys, key)))

@@ -29,6 +29,9 @@ struct guard {
     bool is_loopback;   /* only this host reaches us */
 };
 
+/* The key that a request shows: Authorization: Bearer KEY, or x-api-key: KEY; or NULL. */
+const char *guard_key(const struct exchange *exchange);
+
 /* On a loopback address: is the Host field one of our names, an IP address, localhost, or absent
  * (no browser leaves it out)? Elsewhere always. STATUS_DENIED with an error for the client. */
 NODISCARD enum status guard_host(const struct guard *guard, const struct exchange *exchange,

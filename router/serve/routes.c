@@ -2,11 +2,14 @@
 
 #include "base/assert.h"
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/http/exchange.h"
 #include "router/call/calls.h"
 #include "router/call/meter.h"
+#include "router/call/quota.h"
 #include "router/call/serving.h"
 #include "router/serve/api.h"
+#include "router/serve/api_keys.h"
 #include "router/serve/server.h"
 
 #include <stdio.h>
@@ -110,7 +113,8 @@ static void answer_options(struct server *server, struct exchange *exchange) {
         {"Allow", allow},
         {"Access-Control-Allow-Origin", origin ? origin : ""},
         {"Access-Control-Allow-Methods", allow},
-        {"Access-Control-Allow-Headers", "authorization, content-type, x-request-id"},
+        {"Access-Control-Allow-Headers",
+         "authorization, content-type, x-api-key, x-request-id, x-request-timeout, traceparent"},
         {"Access-Control-Max-Age", "600"},
         {"Vary", "Origin"},
     };
@@ -165,14 +169,34 @@ void routes_head(void *user, struct exchange *exchange) {
     }
 }
 
+/* The quota of the request's key, which takes it; NULL: there are no keys. */
+static enum status take_quota(struct server *server, const struct exchange *exchange,
+                              struct quota **quota, struct api_error *error) {
+    const char *key = guard_key(exchange);
+    *quota = server->keys && key ? api_keys_quota(server->keys, key) : NULL;
+    if (!*quota || quota_take(*quota, clock_now_ns(), &error->retry_ms) == STATUS_OK)
+        return STATUS_OK;
+    error->code = "rate_limit_exceeded";
+    return error->status = error_set(&error->error, STATUS_BUSY,
+                                     "This key has as many requests as it may have; try again in "
+                                     "%u ms",
+                                     error->retry_ms);
+}
+
 void routes_exchange(void *user, struct exchange *exchange) {
     struct server *server = user;
     char allow[64];
     const char *rest = "";
     const struct dialect *dialect = api_find(exchange->method, exchange->path, &rest, allow);
     ASSERT(dialect); /* the gate has found it */
-    if (dialect->answer)
+    struct quota *quota;
+    struct api_error error = {0};
+    if (dialect->answer) {
         dialect->answer(server, exchange, rest);
-    else
-        calls_begin(&server->serving, exchange, dialect, routes_origin(server, exchange));
+    } else if (take_quota(server, exchange, &quota, &error) != STATUS_OK) {
+        meter_http(server->serving.meter, dialect->name, (unsigned)errors_http(&error));
+        routes_error(server, exchange, &error);
+    } else {
+        calls_begin(&server->serving, exchange, dialect, routes_origin(server, exchange), quota);
+    }
 }

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The HTTP API of a whole cluster: what any client may rely on (openai_client.py), and what the router answers when
 time, room or keys are missing."""
+import http.client
 import json
 import os
 import signal
@@ -130,6 +131,86 @@ def cors_is_for_listed_origins_alone():
                 assert (status == 403) == (want is None and method == "POST"), (origin, method, path, status)
 
 
+def silent_streams_are_pinged():
+    with Cluster("--mixed", 1, "--step-us", 400000, "--ping", "100ms") as cluster:
+        ask = {"prompt": [1, 2, 3], "max_tokens": 3, "ignore_eos": True}
+        connection = http.client.HTTPConnection("127.0.0.1", cluster.port, timeout=60)
+        connection.request("POST", "/v1/completions", json.dumps(dict(ask, stream=True)))
+        lines = connection.getresponse().read().decode().split("\n")
+        assert lines[0] == ": ping" and lines[1] == "", lines[:4]
+        assert "data: [DONE]" in lines and not any("error" in line for line in lines), lines
+        first = next(i for i, line in enumerate(lines) if line.startswith("data: "))
+        assert ": ping" in lines[first:], lines
+        assert all(line == "" or line == ": ping" or line.startswith("data: ") for line in lines), lines
+        status, _, body = request(cluster.port, "POST", "/v1/completions", ask)
+        assert status == 200 and json.loads(body)["usage"]["completion_tokens"] == 3, body
+        return f"{lines.count(': ping')} pings in a stream of three tokens"
+
+
+def callers_bound_their_time(cluster):
+    long = {"prompt": "x", "max_tokens": 30000, "ignore_eos": True}
+    for extra, headers in (({"timeout": 0.2}, {}), ({}, {"x-request-timeout": "0.2"}),
+                           ({"timeout": 3600}, {"x-request-timeout": "0.2"}), ({"timeout": 0.2}, {"x-request-timeout": "3600"})):
+        status, _, body = request(cluster.port, "POST", "/v1/completions", dict(long, **extra), headers)
+        assert status == 504 and json.loads(body)["error"]["code"] == "deadline_exceeded", (status, body)
+        cluster.quiet()  # workers have stopped, and their blocks are free
+    events = list(stream_events(cluster.port, "/v1/completions", dict(long, timeout=0.2)))
+    assert events[-1] == "[DONE]" and json.loads(events[-2])["error"]["code"] == "deadline_exceeded", events[-2:]
+    for bad in ("", "x", "-1", "0", "1e9", "nan", "5s", "0x10"):
+        status, _, body = request(cluster.port, "POST", "/v1/completions", long, {"x-request-timeout": bad})
+        assert status == 400 and "x-request-timeout" in json.loads(body)["error"]["message"], (bad, status, body)
+    status, _, body = request(cluster.port, "POST", "/v1/completions", dict(long, timeout=-1))
+    assert status == 400 and json.loads(body)["error"]["param"] == "timeout", body
+
+
+def traces_are_logged(cluster):
+    good = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    for value in (good, good[:-1], good + "0", good.upper(), "00 evil=1", "x" * 55):
+        status, _, _ = request(cluster.port, "POST", "/v1/completions", {"prompt": "x", "max_tokens": 1},
+                               {"traceparent": value, "x-request-id": "traced"})
+        assert status == 200, status
+
+    def done():
+        return [line for line in cluster.log_text().splitlines() if "request done" in line and "request_id=traced" in line]
+    eventually(lambda: len(done()) == 6, 10, "six lines")
+    assert sum(f"traceparent={good} " in line for line in done()) == 1, done()
+    assert sum("traceparent= " in line for line in done()) == 5, done()
+
+
+def keys_have_limits():
+    with tempfile.NamedTemporaryFile("w", suffix=".keys") as keys:
+        keys.write("free\ntwo concurrent=2\nthree per-minute=3\nsalted cache-salt=a\nother cache-salt=b\n")
+        keys.flush()
+        with Cluster("--mixed", 1, "--step-us", 20000, "--api-keys", keys.name) as cluster:
+            def ask(key, n=1, prompt="x", **more):
+                return request(cluster.port, "POST", "/v1/completions", {"prompt": prompt, "max_tokens": n, "ignore_eos": True, **more},
+                               {"x-api-key": key})
+
+            def told(answer):
+                status, headers, body = answer
+                assert status == 429 and json.loads(body)["error"]["code"] == "rate_limit_exceeded", (status, body)
+                return int(headers["Retry-After"])
+            answers = []
+            threads = [threading.Thread(target=lambda: answers.append(ask("two", 100))) for _ in range(6)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            assert sorted(a[0] for a in answers) == [200] * 2 + [429] * 4, [a[0] for a in answers]
+            assert all(told(a) == 1 for a in answers if a[0] == 429)
+            assert ask("two")[0] == 200  # they were given back
+            assert [ask("three")[0] for _ in range(3)] == [200] * 3
+            assert 15 <= told(ask("three")) <= 20
+            assert request(cluster.port, "GET", "/v1/models", None, {"x-api-key": "three"})[0] == 200
+            assert [ask("free")[0] for _ in range(5)] == [200] * 5
+            prompt = list(range(200))
+
+            def cached(key):
+                return json.loads(ask(key, prompt=prompt)[2])["usage"]["prompt_tokens_details"]["cached_tokens"]
+            assert cached("salted") == 0 and cached("salted") > 0
+            assert cached("other") == 0 and cached("free") == 0 and cached("free") > 0
+
+
 def main():
     tally = Tally()
     with Cluster("--prefill", 1, "--decode", 1) as cluster:
@@ -140,6 +221,10 @@ def main():
         tally.run("a full queue is told, and every call is admitted whole or not at all", full_queue_is_told, cluster)
     with Cluster("--prefill", 1, "--decode", 1, "--step-us", 2000) as cluster:
         tally.run("status says what is promised", status_says_what_is_promised, cluster)
+        tally.run("callers bound their time", callers_bound_their_time, cluster)
+        tally.run("traces are logged", traces_are_logged, cluster)
+    tally.run("silent streams are pinged", silent_streams_are_pinged)
+    tally.run("keys have limits", keys_have_limits)
     tally.run("running streams survive a drain", running_streams_survive_a_drain)
     tally.run("CORS is for listed origins alone", cors_is_for_listed_origins_alone)
     with tempfile.NamedTemporaryFile("w", suffix=".keys") as keys:

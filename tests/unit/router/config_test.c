@@ -32,6 +32,7 @@ static const struct option_value values[] = {
     {"cors-origins", "http://a-71,http://b-73,http://c-79", "router"},
     {"text-threads", "83", "router"},
     {"deadline", "89ms", "router"},
+    {"ping", "149ms", "router"},
     {"max-body", "97K", "router"},
     {"body-memory", "1009K", "router"},
     {"max-connections", "101", "router"},
@@ -92,6 +93,7 @@ static void check_all(const struct config *config) {
     ck_assert_uint_eq(config->max_body, 97 * 1024);
     ck_assert_uint_eq(config->body_memory, 1009 * 1024);
     ck_assert_uint_eq(config->deadline_ns, 89 * NS_PER_MS);
+    ck_assert_uint_eq(config->silence_ns, 149 * NS_PER_MS);
     ck_assert_uint_eq(config->idle_ns, 103 * NS_PER_MS);
     ck_assert_uint_eq(config->head_ns, 107 * NS_PER_MS);
     ck_assert_uint_eq(config->body_ns, 109 * NS_PER_MS);

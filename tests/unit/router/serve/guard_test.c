@@ -176,6 +176,10 @@ START_TEST(admin_routes_have_keys_of_their_own) {
     ck_assert_int_eq(ask(&both, &dialect_chat, "Authorization: client"), 401);
     ck_assert_int_eq(ask(&both, &dialect_chat, "Authorization: bearer client"), 0);
     ck_assert_int_eq(ask(&both, &dialect_chat, "Authorization: Bearer "), 401);
+    ck_assert_int_eq(ask(&both, &dialect_chat, "x-api-key: client"), 0);
+    ck_assert_int_eq(ask(&both, &dialect_chat, "X-Api-Key: admin"), 401);
+    ck_assert_int_eq(ask(&both, &dialect_chat, "Authorization: Basic eA==\nx-api-key: client"), 0);
+    ck_assert_int_eq(ask(&both, &dialect_chat, "Authorization: Bearer x\nx-api-key: client"), 401);
 }
 END_TEST
 

@@ -1,3 +1,5 @@
+#include "base/clock.h"
+#include "router/call/quota.h"
 #include "router/config.h"
 #include "router/serve/api_keys.h"
 #include "tests/support/suite.h"
@@ -77,6 +79,57 @@ START_TEST(a_file_without_keys_is_an_error) {
 }
 END_TEST
 
+START_TEST(words_behind_a_key_are_its_limits) {
+    struct api_keys *keys = NULL;
+    struct error error = {0};
+    ck_assert_int_eq(
+        load("one\ntwo concurrent=3 per-minute=60\tcache-salt=team=a\n", &keys, &error), STATUS_OK);
+    const struct quota *one = api_keys_quota(keys, "one"), *two = api_keys_quota(keys, "two");
+    ck_assert(one->concurrent_max == 0 && one->per_minute == 0 && one->salt[0] == 0);
+    ck_assert(two->concurrent_max == 3 && two->per_minute == 60);
+    ck_assert_str_eq(two->salt, "team=a");
+    ck_assert_ptr_null(api_keys_quota(keys, "concurrent=3"));
+    api_keys_free(keys);
+    static const char *const bad[] = {"concurrent=0",  "concurrent=",        "concurrent=8x",
+                                      "concurrent=-1", "concurrent=1000001", "per-minute=1.5",
+                                      "cache-salt=",   "something=1",        "two",
+                                      "# why",         "per-minute= 3",      "CONCURRENT=3"};
+    for (unsigned i = 0; i < sizeof bad / sizeof *bad; i++) {
+        char text[128];
+        snprintf(text, sizeof text, "fine concurrent=1\n\nsesame %s\n", bad[i]);
+        ck_assert_msg(load(text, &keys, &error) == STATUS_INVALID, "%s", bad[i]);
+        ck_assert_ptr_nonnull(strstr(error.text, "line 3: "));
+        ck_assert_ptr_null(strstr(error.text, "sesame")); /* keys are no text of errors */
+    }
+}
+END_TEST
+
+START_TEST(a_quota_bounds_calls_at_a_time_and_by_the_minute) {
+    struct quota quota = {.concurrent_max = 2};
+    uint64_t now_ns = 1000 * NS_PER_S;
+    uint32_t wait_ms = 0;
+    ck_assert_int_eq(quota_take(&quota, now_ns, &wait_ms), STATUS_OK);
+    ck_assert_int_eq(quota_take(&quota, now_ns, &wait_ms), STATUS_OK);
+    ck_assert_int_eq(quota_take(&quota, now_ns, &wait_ms), STATUS_BUSY);
+    ck_assert_uint_gt(wait_ms, 0);
+    quota_give(&quota);
+    ck_assert_int_eq(quota_take(&quota, now_ns, &wait_ms), STATUS_OK);
+    quota = (struct quota){.per_minute = 6}; /* one every 10 s, six at once */
+    for (unsigned i = 0; i < 6; i++)
+        ck_assert_int_eq(quota_take(&quota, now_ns, &wait_ms), STATUS_OK);
+    ck_assert_int_eq(quota_take(&quota, now_ns + 4 * NS_PER_S, &wait_ms), STATUS_BUSY);
+    ck_assert_uint_ge(wait_ms, 5999);
+    ck_assert_uint_le(wait_ms, 6001);
+    uint64_t then_ns = now_ns + 4 * NS_PER_S + wait_ms * NS_PER_MS;
+    ck_assert_int_eq(quota_take(&quota, then_ns, &wait_ms), STATUS_OK);
+    ck_assert_int_eq(quota_take(&quota, then_ns, &wait_ms), STATUS_BUSY);
+    then_ns += 3600 * NS_PER_S; /* what nobody used is not saved up */
+    for (unsigned i = 0; i < 6; i++)
+        ck_assert_int_eq(quota_take(&quota, then_ns, &wait_ms), STATUS_OK);
+    ck_assert_int_eq(quota_take(&quota, then_ns, &wait_ms), STATUS_BUSY);
+}
+END_TEST
+
 static enum status read_config(char **argv, int argc, struct buf *errors) {
     struct config config;
     buf_init(errors, 65536);
@@ -106,5 +159,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, keys_are_lines_without_comments_and_blanks);
     tcase_add_test(tests, a_file_that_others_may_change_or_read_is_refused);
     tcase_add_test(tests, a_file_without_keys_is_an_error);
+    tcase_add_test(tests, words_behind_a_key_are_its_limits);
+    tcase_add_test(tests, a_quota_bounds_calls_at_a_time_and_by_the_minute);
     tcase_add_test(tests, mistakes_in_options_are_all_named);
 }
