@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # bytes, copies into shared memory that go by no register. A kernel without a row must only have no spill.
 MUST = {
     "ints_kernel": ("IMMA.16832.S8.S8", "LDSM.16.M88.4", "LDGSTS.E.BYPASS.128"),
-    "few_kernel": ("IDP.4A.S8.S8", "LDG.E.NA.128.CONSTANT", "LDG.E.128.CONSTANT", "LDS.128"),
+    "few_kernel": ("IDP.4A.S8.S8", "LDGSTS.E.BYPASS.128", "LDS.128"),
     "thin_kernel": ("LDGSTS.E.BYPASS.128", "LDS.128"),
     "wide_kernel": ("LDG.E.NA.128.CONSTANT", "LDS.128"),
     "attend_kernel": ("LDS.128", "SHFL.BFLY"),
@@ -40,10 +40,10 @@ STACK = re.compile(r"LDL|STL")
 DOUBLES = re.compile(r"DFMA|DADD|DMUL|F2F\.F64|F2F\.F32\.F64")
 DOUBLES_BY_DEFINITION = {"choose_kernel", "top_kernel"}  # the sums of a softmax's blocks: kernels/ref/sample.c
 
-# Bytes of stack that a kernel may have for an architecture: ptxas 13.0 keeps few_kernel below the registers of one more
-# block of sm_80 and pays with 1 to 5 words a thread, and choose_kernel likewise with 4. KV of float32 for 16 queries, which the launch bounds hold to 128
+# Bytes of stack that a kernel may have for an architecture: ptxas 13.0 keeps choose_kernel below the registers of one more
+# block of sm_80 and pays with 4 words a thread. KV of float32 for 16 queries, which the launch bounds hold to 128
 # registers, is no format that is served by default.
-STACK_MOST = {("few_kernel", "80"): 24, ("attend_kernel", "80"): 24, ("choose_kernel", "80"): 16}
+STACK_MOST = {("attend_kernel", "80"): 24, ("choose_kernel", "80"): 16}
 
 
 @dataclass
