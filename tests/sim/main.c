@@ -30,7 +30,7 @@ static bool parse_kinds(const char *text, uint64_t *kinds) {
         size_t n = strcspn(text, ",");
         uint32_t kind = 0;
         while (kind_name(kind) &&
-               (strlen(kind_name(kind)) != n || strncmp(kind_name(kind), text, n)))
+               (strlen(kind_name(kind)) != n || strncmp(kind_name(kind), text, n) != 0))
             kind++;
         if (!kind_name(kind)) {
             fprintf(stderr, "sim: --without: no such kind of fault: %.*s\n", (int)n, text);

@@ -2,6 +2,7 @@
 # tools/lib/steps.sh: what the whole check runs beside the dev build's tests; sourced by tools/check,
 # which defines step(), build(), mode, root, cache and out.
 
+step tidy 300 "tools/tidy"
 step hardening 60 "tools/lints/hardening build/release/bin"
 step core_symbols 60 "tools/lints/core_symbols build/release"
 
