@@ -3,7 +3,8 @@
 without a stack but for those listed here; and in the machine code the instructions that a kernel lives on, and none that
 read or write its stack.
 
-usage: sass.py [--registers FILE]      FILE: gets a line `architecture kernel registers` a kernel, for kbench --plan
+usage: sass.py [--registers FILE]      FILE: for kbench --plan, a line a kernel: architecture, name, registers, bytes that a
+                                       thread's code loads in pieces of 16 and copies into shared memory
 
 Needs no GPU. nvcc is $TANDEM_NVCC, that of the path, or of /usr/local/cuda; cuobjdump and nvdisasm beside it, on the path, or
 of the PyPI packages nvidia-cuda-cuobjdump and nvidia-cuda-nvdisasm.
@@ -59,6 +60,10 @@ class Kernel:
         """few_kernel of _ZN8gpu_cuda10few_kernelILi4E..."""
         match = re.match(r"_ZN8gpu_cuda(\d+)", self.name)
         return self.name[match.end():match.end() + int(match[1])] if match else self.name
+
+    def bytes_of(self, kind):
+        """Of all instructions of a kind in the code of a thread: those of 16 bytes."""
+        return sum(16 * n for name, n in self.code.items() if name.startswith(kind) and ".128" in name)
 
 
 def skip(reason):
@@ -180,7 +185,8 @@ def main():
     if "--registers" in sys.argv:
         with open(sys.argv[sys.argv.index("--registers") + 1], "w") as table:
             for (_, arch), (_, kernels) in results.items():
-                table.writelines(f"{arch} {kernel.name} {kernel.registers}\n" for kernel in kernels.values())
+                table.writelines(f"{arch} {kernel.name} {kernel.registers} {kernel.bytes_of('LDG.')} "
+                                 f"{kernel.bytes_of('LDGSTS.')}\n" for kernel in kernels.values())
     if not dumper:
         print("SKIPPED the instructions: there is no cuobjdump with nvdisasm (pip install nvidia-cuda-cuobjdump nvidia-cuda-nvdisasm)")
     print(f"{passed} passed, {failed} failed, {0 if dumper else 1} skipped")

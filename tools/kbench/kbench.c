@@ -4,6 +4,7 @@
 #include "tools/kbench/machine.h"
 #include "tools/kbench/model.h"
 #include "tools/kbench/parts.h"
+#include "tools/kbench/plan.h"
 
 #include <getopt.h>
 #include <stdio.h>
@@ -29,6 +30,9 @@ struct options {
     uint32_t n_threads;
     const char *format; /* NULL: all */
     const char *only;   /* NULL: everything */
+    const char *device; /* of --plan */
+    const char *code;   /* of --plan, or NULL */
+    bool plan;
 };
 
 struct shape {
@@ -170,18 +174,31 @@ static bool is_wanted(const struct options *options, const char *what) {
 static void usage(FILE *to) {
     fprintf(to, "kbench [--backend cpu] [--isa scalar|avx2|avx512] [--threads N] "
                 "[--only shapes|attend|moe|model] [--format NAME]\n"
-                "Times the kernels against the machine's read bandwidth and integer peak.\n");
+                "       kbench --plan [--device a100|h100|h200] [--code FILE] [--only PART]\n"
+                "Times the kernels against the machine's read bandwidth and integer peak; --plan "
+                "prints what the CUDA\n"
+                "backend launches at the shapes of the reference models (FILE: of "
+                "tests/gpu/sass.py --registers).\n");
+}
+
+static int print_plan(const struct options *options) {
+#ifdef TANDEM_EMU
+    return plan_print(options->device, options->code, options->only);
+#else
+    (void)options;
+    fprintf(stderr, "kbench: --plan needs a build with the emulator (preset emu)\n");
+    return EXIT_CONFIG;
+#endif
 }
 
 int main(int argc, char **argv) {
-    static const struct option names[] = {{"backend", required_argument, NULL, 'b'},
-                                          {"isa", required_argument, NULL, 'i'},
-                                          {"threads", required_argument, NULL, 't'},
-                                          {"only", required_argument, NULL, 'o'},
-                                          {"format", required_argument, NULL, 'f'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {0}};
-    struct options options = {.backend = "cpu"};
+    static const struct option names[] = {
+        {"backend", required_argument, NULL, 'b'}, {"isa", required_argument, NULL, 'i'},
+        {"threads", required_argument, NULL, 't'}, {"only", required_argument, NULL, 'o'},
+        {"format", required_argument, NULL, 'f'},  {"plan", no_argument, NULL, 'p'},
+        {"device", required_argument, NULL, 'd'},  {"code", required_argument, NULL, 'c'},
+        {"help", no_argument, NULL, 'h'},          {0}};
+    struct options options = {.backend = "cpu", .device = "h100"};
     exit_checks_stdout();
     for (int c; (c = getopt_long(argc, argv, "", names, NULL)) != -1;) {
         if (c == 'b')
@@ -194,11 +211,19 @@ int main(int argc, char **argv) {
             options.format = optarg;
         else if (c == 'o')
             options.only = optarg;
+        else if (c == 'p')
+            options.plan = true;
+        else if (c == 'd')
+            options.device = optarg;
+        else if (c == 'c')
+            options.code = optarg;
         else {
             usage(c == 'h' ? stdout : stderr);
             return c == 'h' ? EXIT_SUCCESS : EXIT_CONFIG;
         }
     }
+    if (options.plan)
+        return print_plan(&options);
     const struct kernels *kernels = kernels_find(options.backend);
     if (!kernels || !kernels_on_host(kernels)) {
         fprintf(stderr,

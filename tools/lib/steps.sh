@@ -60,7 +60,7 @@ step gpu/sass 600 "$python tests/gpu/sass.py"
 # say of the kernels, the suites of the dev build say; of the workers, far_test.py on the backend far.
 watched=$(printf 'conform_kernels%s_watched ' "" _weight _attend _sample _moe)
 # shellcheck disable=SC2046,SC2086 # names, separated by blanks
-build emu --target tandem tandem-router tandem-worker gpu_bits test_conform_family $(printf 'test_%s ' $watched)
+build emu --target tandem tandem-router tandem-worker gpu_bits kbench test_conform_family $(printf 'test_%s ' $watched)
 step gpu/rehearse 600 "tests/gpu/run --rehearse --out '$out/gpu'"
 for name in $watched conform_family; do
     beside "emu/$name" 900 "TANDEM_SUBJECT=cuda-emu ctest --preset emu --no-tests=error -R '^$name\$' -V"

@@ -88,7 +88,7 @@ unsigned char *emu_shared(size_t n_bytes);
  * blocks are alive at once. */
 void emu_enqueue(struct device_stream *stream, dim3 grid, dim3 block, size_t shared_bytes,
                  void (*call)(const void *what), const void *what, size_t what_bytes,
-                 bool together = false);
+                 bool together = false, void (*kernel)() = nullptr);
 
 /* Barriers are told apart by their line: threads that wait at different ones are a mistake. */
 void emu_barrier(int line);

@@ -20,6 +20,7 @@ struct emu_launch {
     void (*call)(const void *what);
     const void *what;
     size_t what_bytes;
+    void (*kernel)();    /* which, where a name for it is wanted; or NULL */
     bool together;       /* all blocks are alive at once and may wait for each other */
     struct arena *arena; /* memory that the kernel may touch; for the checker of accesses */
 };

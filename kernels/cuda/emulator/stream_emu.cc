@@ -37,6 +37,25 @@ static double now_ms(void) {
     return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
 }
 
+/* Who is told of launches instead of running them; NULL: they run. */
+static void (*watch)(void *watcher, const struct emu_launch *launch);
+static void *watcher;
+
+static void watch_launch(void *seen, const struct emu_launch *launch) {
+    const struct emu_launch &l = *launch;
+    struct emu_seen what = {(void (*)(void))l.kernel,
+                            {l.grid.x, l.grid.y, l.grid.z},
+                            {l.block.x, l.block.y, l.block.z},
+                            l.shared_bytes};
+    const struct emu_watch *own = (const struct emu_watch *)seen;
+    own->seen(own->context, &what);
+}
+
+void emu_watch_launches(const struct emu_watch *with) {
+    watch = with ? watch_launch : nullptr;
+    watcher = (void *)with;
+}
+
 static void run_until(struct device_stream *stream, struct device_event *event, uint64_t version);
 
 static void run_entry(struct device *device, struct entry *entry) {
@@ -51,6 +70,10 @@ static void run_entry(struct device *device, struct entry *entry) {
         return;
     if (entry->what == ORDER) {
         run_until(entry->before, entry->event, entry->version);
+        return;
+    }
+    if (entry->what == LAUNCH && watch) {
+        watch(watcher, &entry->launch);
         return;
     }
     if (entry->what == LAUNCH) {
@@ -158,8 +181,8 @@ void emu_fill(struct device_stream *stream, void *to, unsigned char byte, size_t
 }
 
 void emu_enqueue(struct device_stream *stream, dim3 grid, dim3 block, size_t shared_bytes,
-                 void (*call)(const void *what), const void *what, size_t what_bytes,
-                 bool together) {
+                 void (*call)(const void *what), const void *what, size_t what_bytes, bool together,
+                 void (*kernel)()) {
     struct device *device = stream->device;
     std::lock_guard<std::mutex> lock(device->lock);
     struct entry entry = {};
@@ -170,6 +193,7 @@ void emu_enqueue(struct device_stream *stream, dim3 grid, dim3 block, size_t sha
     entry.launch.call = call;
     entry.launch.what_bytes = what_bytes;
     entry.launch.together = together;
+    entry.launch.kernel = kernel;
     entry.arguments.assign((const unsigned char *)what, (const unsigned char *)what + what_bytes);
     const char *refused = emu_launch_refused(&entry.launch);
     if (refused)

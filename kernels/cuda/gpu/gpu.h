@@ -56,7 +56,8 @@ static void gpu_put(bool together, struct device_stream *stream, dim3 grid, dim3
     static_assert(std::is_trivially_copyable<decltype(call)>::value, "plain arguments");
     emu_enqueue(
         stream, grid, block, shared_bytes,
-        [](const void *what) { (*(const decltype(call) *)what)(); }, &call, sizeof call, together);
+        [](const void *what) { (*(const decltype(call) *)what)(); }, &call, sizeof call, together,
+        (void (*)())kernel);
 }
 #endif
 
