@@ -99,7 +99,8 @@ START_TEST(statuses_become_the_documented_errors) {
         {STATUS_TIMEOUT, NULL, 504, 4, "server_error", 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct api_error error = {cases[i].status, cases[i].code, {"what \"it\" was", "stop"}};
+        struct api_error error = {
+            .status = cases[i].status, .code = cases[i].code, .error = {"what \"it\" was", "stop"}};
         struct buf out;
         buf_init(&out, 0);
         openai_form.error_event(&error, &out);
