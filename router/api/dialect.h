@@ -35,6 +35,7 @@ struct dialect_form {
     const char *stream_type;             /* of streams */
     const struct header *stream_headers; /* (n_stream_headers) of a stream's head */
     unsigned n_stream_headers;
+    bool needs_http2;              /* what its trailers say, HTTP/1.1 cannot */
     const struct header *trailers; /* (n_trailers) behind every good reply; a failed stream has the
                                       headers of its refusal there */
     unsigned n_trailers;

@@ -50,6 +50,7 @@ static const struct row moved[] = {
     {404, GRPC_NOT_FOUND, "invalid_request_error", "model_not_found"},
     {404, GRPC_NOT_FOUND, "not_found_error", "service_not_found"},
     {405, GRPC_UNIMPLEMENTED, "invalid_request_error", "method_not_allowed"},
+    {505, GRPC_UNIMPLEMENTED, "invalid_request_error", "http2_needed"},
     {415, GRPC_INVALID_ARGUMENT, "invalid_request_error", "unsupported_media_type"},
     {413, GRPC_RESOURCE_EXHAUSTED, "invalid_request_error", "body_too_large"},
     {403, GRPC_PERMISSION_DENIED, "permission_error", "forbidden"},

@@ -11,13 +11,13 @@ static bool takes(const char *content_type, bool is_strict) {
     return grpc_is_type(content_type);
 }
 
-/* All but a foreign content type are a 200 (grpc/grpc, doc/PROTOCOL-HTTP2.md, "Responses"). */
+/* All but a foreign content type or protocol are a 200 (grpc/grpc, doc/PROTOCOL-HTTP2.md, "Responses"). */
 static void refuse(const struct api_error *error, struct dialect_refusal *refusal) {
     char *status = refusal->text;
     int n = snprintf(status, 8, "%d", errors_grpc(error));
     char *text = status + n + 1;
-    bool is_foreign = error->code && strcmp(error->code, "unsupported_media_type") == 0;
-    refusal->http = is_foreign ? 415 : 200;
+    int http = errors_http(error);
+    refusal->http = http == 415 || http == 505 ? (unsigned)http : 200;
     grpc_put_message(text, sizeof refusal->text - (size_t)n - 1, error->error.text);
     refusal->headers[refusal->n_headers++] = (struct header){"grpc-status", status};
     refusal->headers[refusal->n_headers++] = (struct header){"grpc-message", text};
@@ -34,6 +34,7 @@ const struct dialect_form grpc_form = {
     .stream_type = GRPC_CONTENT_TYPE,
     .stream_headers = stream_headers,
     .n_stream_headers = 1,
+    .needs_http2 = true,
     .trailers = good,
     .n_trailers = 1,
     .takes = takes,

@@ -139,6 +139,17 @@ static enum status check_key(const struct guard *guard, const struct exchange *e
     return need_key(error, "API");
 }
 
+/* A reply whose status is in its trailers would look complete without them. */
+static enum status check_protocol(const struct exchange *exchange, const struct dialect *dialect,
+                                  struct api_error *error) {
+    if (!dialect->form->needs_http2 || exchange->protocol == EXCHANGE_HTTP2)
+        return STATUS_OK;
+    error->code = "http2_needed";
+    return error->status = error_set(&error->error, STATUS_UNSUPPORTED,
+                                     "gRPC is served over HTTP/2 alone; this request came over "
+                                     "HTTP/1.1");
+}
+
 /* Admin routes take only what no page can send without being asked about it first. */
 static enum status check_body(const struct exchange *exchange, const struct dialect *dialect,
                               struct api_error *error) {
@@ -164,5 +175,6 @@ enum status guard_request(const struct guard *guard, const struct exchange *exch
                           const struct dialect *dialect, struct api_error *error) {
     TRY(check_origin(guard, exchange, dialect, error));
     TRY(check_key(guard, exchange, dialect, error));
-    return check_body(exchange, dialect, error);
+    TRY(check_body(exchange, dialect, error));
+    return check_protocol(exchange, dialect, error);
 }

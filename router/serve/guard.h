@@ -37,8 +37,9 @@ const char *guard_key(const struct exchange *exchange);
 NODISCARD enum status guard_host(const struct guard *guard, const struct exchange *exchange,
                                  struct api_error *error);
 
-/* May this request go to its dialect? Origin, then keys, then the kind of its body. STATUS_DENIED
- * (401, 403), STATUS_UNSUPPORTED (415), with an error for the client. */
+/* May this request go to its dialect? Origin, then keys, then the kind of its body, then HTTP/2 where
+ * the dialect needs it. STATUS_DENIED (401, 403), STATUS_UNSUPPORTED (415, 505), with an error for the
+ * client. */
 NODISCARD enum status guard_request(const struct guard *guard, const struct exchange *exchange,
                                     const struct dialect *dialect, struct api_error *error);
 

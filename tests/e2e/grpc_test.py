@@ -293,6 +293,9 @@ def http_statuses(cluster):
     """Foreign content types are a 415; JSON to a JSON path goes on beside gRPC."""
     status, _, _ = request(cluster.port, "POST", "/tandem.v1.Inference/Complete", b"{}")
     assert status == 415, status
+    status, headers, _ = request(cluster.port, "POST", "/tandem.v1.Inference/Complete", bytes(5),
+                                 {"Content-Type": "application/grpc"})
+    assert status == 505 and headers["grpc-status"] == "12" and "HTTP/2" in headers["grpc-message"], (status, headers)
 
 
 def main() -> int:

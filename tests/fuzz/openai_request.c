@@ -1,23 +1,9 @@
 /* Bodies of every dialect that parses one: the first byte picks the dialect. Whatever is accepted
  * must hold what later stages rely on, and a conversation becomes a prompt or is refused by a
  * template that writes all of it, with every byte of the request as plain text. */
-#include "base/assert.h"
-#include "router/api/dialect.h"
+#include "tests/fuzz/ask_check.h"
 
 #include <stdint.h>
-
-static void check(const struct ask *ask) {
-    ASSERT(ask->n_prompts > 0 && ask->n_prompts <= ASK_PROMPTS_MAX);
-    ASSERT(ask->n_choices > 0 && ask->n_choices * ask->n_prompts <= ASK_SEQUENCES_MAX);
-    ASSERT(ask->n_stops <= ASK_STOPS_MAX);
-    for (uint32_t i = 0; i < ask->n_stops; i++)
-        ASSERT(ask->stops[i].n > 0 && ask->stops[i].n <= ASK_STOP_BYTES_MAX);
-    ASSERT(ask->sampling.n_top <= MESSAGE_TOP_MAX && ask->sampling.n_bias <= MESSAGE_BIAS_MAX);
-    ASSERT(ask->sampling.temperature >= 0 && ask->sampling.top_p > 0);
-    ASSERT(!ask->is_chat || ask->chat.input.n_messages > 0);
-    for (uint32_t i = 0; i < ask->n_prompts; i++)
-        ASSERT(ask->is_chat || ask->prompts[i].is_ids || ask->prompts[i].text.n > 0);
-}
 
 /* Its own bytes are markup, and none of them is a digit. */
 static const char mirror[] =
@@ -72,7 +58,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const struct span body = {(const char *)data + 1, size - 1};
     enum status status = dialect->parse(&body, &limits, &ask, &error);
     if (status == STATUS_OK && dialect->writer)
-        check(&ask);
+        ask_check(&ask);
     if (status == STATUS_OK && ask.is_chat)
         check_prompts(&ask);
     ASSERT(status == STATUS_OK || error.error.text[0] != 0);

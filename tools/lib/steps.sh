@@ -16,7 +16,7 @@ for name in $names; do
 done
 
 # Races: whatever has threads of its own, and the daemons.
-tsan_tests="base_threads base_loop conform_comm conform_kernels bus worker_admin worker_board worker_rank worker_shell"
+tsan_tests="base_threads base_loop base_tls conform_comm conform_kernels bus worker_admin worker_board worker_rank worker_shell"
 # shellcheck disable=SC2046,SC2086 # names, separated by blanks
 build tsan --target $(printf 'test_%s ' $tsan_tests) tandem tandem-router tandem-worker hash_check
 for name in $tsan_tests; do

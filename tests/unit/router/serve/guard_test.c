@@ -1,6 +1,7 @@
 #include "router/serve/guard.h"
 
 #include "base/http/exchange.h"
+#include "router/api/grpc.h"
 #include "router/serve/api.h"
 #include "router/serve/api_keys.h"
 #include "tests/support/suite.h"
@@ -17,6 +18,7 @@ const double suite_timeout_s = 60;
 
 static struct api_keys *keys, *admin_keys;
 static struct api_error error;
+static enum exchange_protocol protocol; /* of what is asked */
 
 static void load(const char *text, struct api_keys **to) {
     char path[] = "/tmp/tandem-guard-XXXXXX";
@@ -29,6 +31,7 @@ static void load(const char *text, struct api_keys **to) {
 }
 
 static void set_up(void) {
+    protocol = EXCHANGE_HTTP1;
     load("client\n", &keys);
     load("admin\n", &admin_keys);
 }
@@ -42,7 +45,8 @@ static void tear_down(void) {
 static int ask(const struct guard *guard, const struct dialect *dialect, const char *fields) {
     static char text[1024];
     struct header headers[8];
-    struct exchange exchange = {.method = dialect->method, .path = dialect->path};
+    struct exchange exchange = {
+        .method = dialect->method, .path = dialect->path, .protocol = protocol};
     snprintf(text, sizeof text, "%s", fields);
     for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
         char *colon = strchr(line, ':');
@@ -213,10 +217,25 @@ START_TEST(a_body_of_another_kind_is_a_415) {
 }
 END_TEST
 
+/* What its trailers say would be lost: a cut answer would look whole. */
+START_TEST(grpc_is_not_served_over_http1) {
+    static const char fields[] = "content-type: application/grpc";
+    const struct guard guard = {.keys = keys, .listen = "", .is_loopback = true};
+    const struct guard open = {.listen = "", .is_loopback = true};
+    ck_assert_int_eq(ask(&open, &dialect_grpc_generate, fields), 505);
+    ck_assert_int_eq(ask(&guard, &dialect_grpc_generate, fields), 401); /* keys first */
+    protocol = EXCHANGE_HTTP2;
+    ck_assert_int_eq(ask(&open, &dialect_grpc_generate, fields), 0);
+    ck_assert_int_eq(ask(&open, &dialect_grpc_generate, "content-type: application/json"), 415);
+    ck_assert_int_eq(ask(&open, &dialect_chat, "content-type: application/json"), 0);
+}
+END_TEST
+
 void suite_add(TCase *tests) {
     tcase_add_checked_fixture(tests, set_up, tear_down);
     tcase_add_test(tests, only_our_own_names_are_served_on_a_loopback_address);
     tcase_add_test(tests, pages_of_other_origins_start_nothing);
     tcase_add_test(tests, admin_routes_have_keys_of_their_own);
     tcase_add_test(tests, a_body_of_another_kind_is_a_415);
+    tcase_add_test(tests, grpc_is_not_served_over_http1);
 }
