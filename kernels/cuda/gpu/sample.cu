@@ -36,16 +36,15 @@ __device__ __forceinline__ uint32_t id_of(uint64_t key) {
     return ~(uint32_t)key;
 }
 
-#define KEY_NAN      UINT64_MAX                  /* the best of ids with a NaN among them */
+#define KEY_NAN      UINT64_MAX                    /* the best of ids with a NaN among them */
 #define KEY_INFINITY ((uint64_t)0xff800000u << 32) /* the least of +infinity */
 #define KEY_FINITE   ((uint64_t)0x00800000u << 32) /* the least above -infinity */
 
 /* The largest of the warp's keys, in all lanes. The warp calls. */
 __device__ __forceinline__ uint64_t warp_best(uint64_t key) {
     for (int width = 16; width > 0; width /= 2) {
-        uint64_t other =
-            (uint64_t)__shfl_xor_sync(FULL_WARP, (uint32_t)(key >> 32), width) << 32 |
-            __shfl_xor_sync(FULL_WARP, (uint32_t)key, width);
+        uint64_t other = (uint64_t)__shfl_xor_sync(FULL_WARP, (uint32_t)(key >> 32), width) << 32 |
+                         __shfl_xor_sync(FULL_WARP, (uint32_t)key, width);
         key = other > key ? other : key;
     }
     return key;
@@ -108,7 +107,8 @@ __global__ void __launch_bounds__(SURVEY_THREADS) exps_kernel(gpu_sample what, b
     uint32_t block = (blockIdx.x * SURVEY_THREADS + threadIdx.x) / 16, lane = threadIdx.x % 16;
     float values[SAMPLING_BLOCK / 16], sum = 0.0f;
 #pragma unroll
-    for (uint32_t j = 0; j < SAMPLING_BLOCK / 16; j++) { /* all of them under way before one is used */
+    for (uint32_t j = 0; j < SAMPLING_BLOCK / 16;
+         j++) { /* all of them under way before one is used */
         uint32_t i = block * SAMPLING_BLOCK + j * 16 + lane;
         values[j] = i < what.n_vocab ? x[i] : -INFINITY;
     }
@@ -277,7 +277,8 @@ __device__ __forceinline__ void sort_list(list_shared &s) {
 
 /* The best keys of the range, `wanted` (at most LIST_MAX) or more where there are and they fit; s.n is 0 when
  * there is none. Looks at one digit after the other until the keys of one fit. The block calls. */
-__device__ __forceinline__ void list_best(list_shared &s, const list_range &range, uint32_t wanted) {
+__device__ __forceinline__ void list_best(list_shared &s, const list_range &range,
+                                          uint32_t wanted) {
     uint64_t from = 0;
     for (int shift = 64 - DIGIT_BITS;; shift -= DIGIT_BITS) {
         __syncthreads(); /* what the last list or digit left is read */
@@ -325,8 +326,8 @@ __global__ void __launch_bounds__(CHOOSE_THREADS) top_kernel(gpu_sample what) {
     gpu_sampled *result = &what.results[row];
     if (own.params.n_top == 0)
         return; /* the whole block */
-    uint64_t best = row_best<CHOOSE_THREADS>(s.warps, what.best + (size_t)row * what.n_blocks,
-                                             what.n_blocks);
+    uint64_t best =
+        row_best<CHOOSE_THREADS>(s.warps, what.best + (size_t)row * what.n_blocks, what.n_blocks);
     if (best >= KEY_INFINITY) {
         if (threadIdx.x == 0)
             result->n_top = 0;
@@ -363,8 +364,9 @@ __device__ __forceinline__ double add_sums(choose_shared &s, const float *sums, 
 
 /* The id at which the sum of weights, in order of id, exceeds uniform times the total: its block first. The block
  * calls; thread 0 gets the id. */
-__device__ __forceinline__ uint32_t draw_all(choose_shared &s, const float *weights, const float *sums,
-                                    uint32_t n_vocab, uint32_t n_blocks, float uniform) {
+__device__ __forceinline__ uint32_t draw_all(choose_shared &s, const float *weights,
+                                             const float *sums, uint32_t n_vocab, uint32_t n_blocks,
+                                             float uniform) {
     double target = (double)uniform * add_sums(s, sums, n_blocks), sum = 0.0;
     if (threadIdx.x == 0)
         s.block = n_blocks;
@@ -449,13 +451,13 @@ __device__ __forceinline__ void descend(choose_shared &s, list_range range, cons
 
 /* One of the best: of top_k, of those with min_p or more, of the first whose sum reaches top_p of all (of the best
  * top_k). The block calls; all threads get the id. */
-__device__ __forceinline__ uint32_t draw_filtered(choose_shared &s, const float *weights, const float *sums,
-                                         uint32_t n_vocab, uint32_t n_blocks,
-                                         const sample_params &params) {
+__device__ __forceinline__ uint32_t draw_filtered(choose_shared &s, const float *weights,
+                                                  const float *sums, uint32_t n_vocab,
+                                                  uint32_t n_blocks, const sample_params &params) {
     const double none = (double)INFINITY;
     bool limited = params.top_k != 0 && params.top_k < n_vocab, cut = params.top_p < 1.0f;
     uint32_t most = limited ? params.top_k : UINT32_MAX;
-    float floor = FLT_MIN; /* smaller ones were flushed to zero */
+    float floor = FLT_MIN;                         /* smaller ones were flushed to zero */
     if (params.min_p > floor && !(limited && cut)) /* else all of top_k join the total */
         floor = params.min_p < 1.0f ? params.min_p : 1.0f;
     list_range range = {weights, n_vocab, key_of(floor, UINT32_MAX), UINT64_MAX};
@@ -467,7 +469,7 @@ __device__ __forceinline__ uint32_t draw_filtered(choose_shared &s, const float 
     __syncthreads();
     for (int pass = limited && cut ? 0 : 1; pass < 3; pass++) {
         descent way = {most, 0.0f, none, none}; /* first the total of the best top_k, ... */
-        if (pass == 1) { /* ... then what is kept, */
+        if (pass == 1) {                        /* ... then what is kept, */
             way.least = params.min_p;
             way.reaches = cut ? (double)params.top_p * s.sum : none;
         } else if (pass == 2) { /* and the one that is drawn */
