@@ -6,8 +6,6 @@
 #include "router/api/dialect.h"
 #include "router/call/serving.h"
 
-#include <string.h>
-
 #define HEADERS_MAX (DIALECT_HEADERS_MAX + 4)
 
 /* What lets the page that asked read the answer, behind the n headers that are there. */
@@ -23,7 +21,8 @@ static void begin_stream(struct client *client) {
     const struct dialect_form *form = client->form;
     struct header headers[HEADERS_MAX];
     ASSERT(form->n_stream_headers <= DIALECT_HEADERS_MAX);
-    memcpy(headers, form->stream_headers, form->n_stream_headers * sizeof *headers);
+    for (unsigned i = 0; i < form->n_stream_headers; i++)
+        headers[i] = form->stream_headers[i];
     struct exchange_reply reply = {.status = 200,
                                    .content_type = form->stream_type,
                                    .headers = headers,
