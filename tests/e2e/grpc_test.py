@@ -1,13 +1,22 @@
 #!/usr/bin/env python3
 """gRPC as grpcio speaks it: every call of tandem.v1.Inference equals its HTTP twin; statuses, deadlines, cancellation, hostile
-messages, health and reflection."""
+messages, health and reflection; streams that survive their workers.
+
+usage: grpc_test.py [--kills N] [--streams N]
+"""
+import argparse
 import importlib
 import json
+import os
+import random
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 
-from cluster import ROOT, Cluster, Tally, eventually, post_json, request
+from cluster import ROOT, Cluster, Tally, eventually, hash_answer, post_json, request
 
 try:
     import grpc
@@ -298,13 +307,57 @@ def http_statuses(cluster):
     assert status == 505 and headers["grpc-status"] == "12" and "HTTP/2" in headers["grpc-message"], (status, headers)
 
 
+def listen_on(wire, seed, stop, told):
+    """One stream after the other until told to stop; each has to be the oracle's answer, token for token."""
+    chance = random.Random(seed)
+    stub = stubs.InferenceStub(wire)
+    try:
+        while not stop.is_set():
+            prompt = [chance.randrange(256, 60000) for _ in range(chance.randrange(1, 200))]
+            fields = {"max_tokens": 200, "ignore_eos": True}
+            ids = [token for step in stub.Generate(ask("ids", prompt, fields)) for token in step.token_ids]
+            assert ids == hash_answer(prompt, 200), (len(ids), "a stream is not the oracle's answer")
+            told["streams"] += 1
+    except Exception as reason:  # a thread's exception would be lost
+        told["wrong"].append(repr(reason))
+
+
+def streams_survive_their_workers(kills, streams):
+    """A worker dies in the midst of streams, again and again."""
+    chance = random.Random(3)
+    stop, told = threading.Event(), {"streams": 0, "wrong": []}
+    with Cluster("--prefill", 2, "--decode", 2, "--step-us", 5000, "--threads", 1) as cluster, channel(cluster) as wire:
+        threads = [threading.Thread(target=listen_on, args=(wire, seed, stop, told)) for seed in range(streams)]
+        for thread in threads:
+            thread.start()
+        try:
+            for _ in range(kills):
+                time.sleep(1)
+                workers = eventually(lambda: [w for w in cluster.workers() if w["state"] == "ready"][3:] and cluster.workers(),
+                                     60, "four workers ready")
+                os.kill(chance.choice(workers)["pid"], signal.SIGKILL)
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join(120)
+        assert not told["wrong"], told["wrong"][:3]
+        assert told["streams"] >= streams, told
+        cluster.quiet(20)
+        return f"{kills} kills, {told['streams']} streams"
+
+
 def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--kills", type=int, default=3)
+    parser.add_argument("--streams", type=int, default=16)
+    options = parser.parse_args()
     tally = Tally()
     with Cluster("--mixed", 2, "--step-us", 1000) as cluster:
         for test in (calls_equal_their_twins, a_chunk_per_step, tokenize_and_back, errors_have_their_status, gzip_comes_in,
                      deadlines_and_cancellation_free_blocks, the_server_tells_of_itself, reflection_serves_the_files,
                      http_statuses):
             tally.run(test.__name__, test, cluster)
+    tally.run("streams_survive_their_workers", streams_survive_their_workers, options.kills, options.streams)
     return tally.end()
 
 
