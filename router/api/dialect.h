@@ -76,6 +76,9 @@ struct dialect {
 
     /* Answers at once, on the loop's thread. `rest` is the path's last segment, or "". */
     void (*answer)(struct server *server, struct exchange *exchange, const char *rest);
+    /* Or NULL: answer() comes before the body, which this takes as it comes, so that client and server
+     * may talk in turns; not called once the reply is complete. */
+    void (*piece)(struct exchange *exchange, const char *bytes, size_t n, bool end);
 
     /* Or: reads what stands in the request's headers into an ask with its defaults, on the loop's
      * thread; NULL: nothing does. The exchange is complete. */

@@ -1,20 +1,23 @@
-/* grpc.reflection: which services there are, and their .proto files. The questions of a call are
- * answered once all have come; the files are those that protoc compiled at build. */
+/* grpc.reflection: which services there are, and their .proto files. Each question of a call is
+ * answered when it has come; the files are those that protoc compiled at build. */
 #include "base/http/exchange.h"
 #include "base/http/grpc.h"
 #include "proto/grpc_files.h"
 #include "router/api/grpc.h"
 #include "router/serve/api.h"
 #include "router/serve/routes.h"
+#include "router/serve/server.h"
 
 #include <grpc/reflection/v1/reflection.pb-c.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef Grpc__Reflection__V1__ServerReflectionRequest request;
 typedef Grpc__Reflection__V1__ServerReflectionResponse response;
 
 #define QUESTIONS_BYTES 262144u
+#define ANSWERS_BYTES   (8u << 20) /* to what came in one piece */
 #define SERVICES_MAX    16
 
 /* --- the wire of descriptors: google/protobuf/descriptor.proto, by field numbers --------------- */
@@ -187,36 +190,121 @@ static void put_answer(request *question, struct buf *out) {
     }
 }
 
-static void answer_reflection(struct server *server, struct exchange *exchange, const char *rest) {
-    const char *encoding = exchange_header(exchange, "grpc-encoding");
-    struct span left = {exchange->body, exchange->n_body};
-    struct api_error error = {0};
+/* A call in progress: clients ask in turns on one stream. */
+struct talk {
+    struct exchanges *exchanges; /* borrowed */
+    uint64_t id;                 /* the exchange's */
+    char encoding[16];           /* grpc-encoding, as in struct ask */
+    struct buf input;            /* a question that is not complete, at most QUESTIONS_BYTES */
+};
+
+static void free_talk(struct exchange *exchange) {
+    struct talk *talk = exchange->user;
+    exchange->user = NULL;
+    buf_fini(&talk->input);
+    free(talk);
+}
+
+/* Ends the stream, with the failure's status in its trailers or a good one. */
+static void end_talk(struct exchange *exchange, const struct api_error *error) {
+    const struct talk *talk = exchange->user;
+    struct exchanges *all = talk->exchanges;
+    uint64_t id = talk->id;
+    struct dialect_refusal refusal = {0};
+    exchange->gone = NULL;
+    free_talk(exchange);
+    if (error) {
+        grpc_form.refuse(error, &refusal);
+        exchange_end(all, id, refusal.headers, refusal.n_headers);
+    } else {
+        exchange_end(all, id, grpc_form.trailers, grpc_form.n_trailers);
+    }
+}
+
+/* The answer to one whole question, in its frame. */
+static enum status answer_one(const struct talk *talk, const struct span *question, struct buf *out,
+                              struct api_error *error) {
+    struct arena arena;
+    ProtobufCMessage *message = NULL;
+    arena_init(&arena, QUESTIONS_BYTES * 16);
+    error->status = grpc_unpack(question, talk->encoding,
+                                &grpc__reflection__v1__server_reflection_request__descriptor,
+                                &arena, &message, error);
+    if (error->status == STATUS_OK)
+        put_answer((request *)message, out);
+    arena_fini(&arena);
+    return error->status;
+}
+
+static enum status too_large(struct api_error *error) {
+    error->code = "body_too_large";
+    return error_set(&error->error, STATUS_LIMIT, "a question has more than %u bytes",
+                     QUESTIONS_BYTES);
+}
+
+/* What came with all that is complete in it, answered. A client that asks faster than it reads is
+ * refused when the answers that wait have reached their bound. */
+static enum status answer_all(struct talk *talk, struct api_error *error) {
+    struct span left = {talk->input.data ? talk->input.data : "", talk->input.n};
     struct buf out;
-    (void)rest;
-    buf_init(&out, 8u << 20);
-    while (left.n > 0 && error.status == STATUS_OK) {
-        struct arena arena;
-        struct span one = left;
-        ProtobufCMessage *message = NULL;
-        arena_init(&arena, QUESTIONS_BYTES * 16);
-        if (left.n >= GRPC_PREFIX_BYTES) { /* each question is a body of its own to grpc_unpack() */
-            size_t n = grpc_length(left);
-            one.n = n < left.n - GRPC_PREFIX_BYTES ? n + GRPC_PREFIX_BYTES : left.n;
-        }
-        error.status = grpc_unpack(&one, encoding,
-                                   &grpc__reflection__v1__server_reflection_request__descriptor,
-                                   &arena, &message, &error);
-        if (error.status == STATUS_OK)
-            put_answer((request *)message, &out);
+    buf_init(&out, ANSWERS_BYTES);
+    while (error->status == STATUS_OK && left.n >= GRPC_PREFIX_BYTES) {
+        struct span one = {left.bytes, grpc_length(left) + GRPC_PREFIX_BYTES};
+        if (one.n > QUESTIONS_BYTES)
+            error->status = too_large(error);
+        else if (one.n > left.n)
+            break;
+        else
+            answer_one(talk, &one, &out, error);
         left.bytes += one.n;
         left.n -= one.n;
-        arena_fini(&arena);
     }
-    if (error.status == STATUS_OK)
-        routes_reply(server, exchange, 200, grpc_form.content_type, &out);
-    else
-        routes_error(server, exchange, &error);
+    if (error->status == STATUS_OK &&
+        (buf_status(&out) != STATUS_OK ||
+         exchange_write(talk->exchanges, talk->id, out.data, out.n) == STATUS_BUSY))
+        error->status =
+            error_set(&error->error, STATUS_BUSY, "answers wait that the client does not read");
     buf_fini(&out);
+    if (error->status == STATUS_OK)
+        buf_consume(&talk->input, talk->input.n - left.n);
+    return error->status;
+}
+
+static void take_piece(struct exchange *exchange, const char *bytes, size_t n, bool end) {
+    struct talk *talk = exchange->user;
+    struct api_error error = {0};
+    buf_append(&talk->input, bytes, n);
+    if (buf_status(&talk->input) != STATUS_OK)
+        error.status = too_large(&error);
+    if (error.status == STATUS_OK)
+        (void)!answer_all(talk, &error);
+    if (error.status == STATUS_OK && end && talk->input.n > 0)
+        error.status = error_set(&error.error, STATUS_INVALID, "the body ends within its message");
+    if (error.status != STATUS_OK || end)
+        end_talk(exchange, error.status != STATUS_OK ? &error : NULL);
+}
+
+/* The questions come in pieces behind the head, which is answered at once. */
+static void answer_reflection(struct server *server, struct exchange *exchange, const char *rest) {
+    const char *encoding = exchange_header(exchange, "grpc-encoding");
+    struct talk *talk = calloc(1, sizeof *talk);
+    struct api_error error = {0};
+    struct exchange_reply head = {.status = 200,
+                                  .content_type = grpc_form.stream_type,
+                                  .headers = grpc_form.stream_headers,
+                                  .n_headers = grpc_form.n_stream_headers};
+    (void)rest;
+    if (!talk) {
+        error.status = error_set(&error.error, STATUS_NOMEM, "no memory for the call");
+        routes_error(server, exchange, &error);
+        return;
+    }
+    *talk = (struct talk){.exchanges = server->serving.exchanges, .id = exchange->id};
+    snprintf(talk->encoding, sizeof talk->encoding, "%s", encoding ? encoding : "");
+    buf_init(&talk->input, 2 * QUESTIONS_BYTES);
+    exchange->user = talk;
+    exchange->gone = free_talk;
+    exchange_begin_stream(talk->exchanges, talk->id, &head);
 }
 
 const struct dialect dialect_grpc_reflection = {
@@ -224,8 +312,8 @@ const struct dialect dialect_grpc_reflection = {
     .method = "POST",
     .path = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
     .form = &grpc_form,
-    .body_max = QUESTIONS_BYTES,
     .answer = answer_reflection,
+    .piece = take_piece,
 };
 
 const struct dialect dialect_grpc_reflection_alpha = {
@@ -233,6 +321,6 @@ const struct dialect dialect_grpc_reflection_alpha = {
     .method = "POST",
     .path = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
     .form = &grpc_form,
-    .body_max = QUESTIONS_BYTES,
     .answer = answer_reflection,
+    .piece = take_piece,
 };

@@ -167,6 +167,8 @@ void routes_head(void *user, struct exchange *exchange) {
     } else if (dialect->body_max > 0 && dialect->body_max < exchange->body_max) {
         exchange->body_max = dialect->body_max;
     }
+    if (dialect && !error.status)
+        exchange->body_piece = dialect->piece;
 }
 
 /* The quota of the request's key, which takes it; NULL: there are no keys. */

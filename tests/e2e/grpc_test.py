@@ -8,6 +8,7 @@ import argparse
 import importlib
 import json
 import os
+import queue
 import random
 import signal
 import subprocess
@@ -22,6 +23,7 @@ try:
     import grpc
     import grpc_tools.protoc  # noqa: F401
     from grpc_health.v1 import health_pb2, health_pb2_grpc
+    from grpc_reflection.v1alpha import reflection_pb2
     from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
     from google.protobuf.descriptor_pool import DescriptorPool
 except ImportError as reason:
@@ -298,6 +300,34 @@ def reflection_serves_the_files(cluster):
             raise AssertionError(missing)
 
 
+def reflection_talks_in_turns(cluster):
+    """As grpcurl does: one stream is kept open, and each question waits for the answer to the one before it."""
+    with channel(cluster) as wire:
+        for version in ("v1", "v1alpha"):  # the same messages in both
+            path = f"/grpc.reflection.{version}.ServerReflection/ServerReflectionInfo"
+            ask_on = wire.stream_stream(path, reflection_pb2.ServerReflectionRequest.SerializeToString,
+                                        reflection_pb2.ServerReflectionResponse.FromString)
+            question, questions = reflection_pb2.ServerReflectionRequest, queue.Queue()
+            answers = ask_on(iter(questions.get, None), timeout=30)
+            for _ in range(3):
+                questions.put(question(list_services="*"))
+                assert len(next(answers).list_services_response.service) == 4
+                questions.put(question(file_containing_symbol="tandem.v1.Inference"))
+                assert next(answers).file_descriptor_response.file_descriptor_proto
+                questions.put(question(file_containing_symbol="no.Such"))
+                assert next(answers).error_response.error_code == 5
+            questions.put(None)
+            assert list(answers) == []
+            left = ask_on(iter(questions.get, None), timeout=30)
+            questions.put(question(list_services="*"))
+            next(left)
+            left.cancel()
+            questions.put(None)
+        raw = wire.stream_stream("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo")
+        refused(lambda: list(raw(iter([b"\xff\xff\xff"]))), grpc.StatusCode.INVALID_ARGUMENT)
+        refused(lambda: list(raw(iter([b"\x0a" + varint(300000) + b"x" * 300000]))), grpc.StatusCode.RESOURCE_EXHAUSTED)
+
+
 def http_statuses(cluster):
     """Foreign content types are a 415; JSON to a JSON path goes on beside gRPC."""
     status, _, _ = request(cluster.port, "POST", "/tandem.v1.Inference/Complete", b"{}")
@@ -355,7 +385,7 @@ def main() -> int:
     with Cluster("--mixed", 2, "--step-us", 1000) as cluster:
         for test in (calls_equal_their_twins, a_chunk_per_step, tokenize_and_back, errors_have_their_status, gzip_comes_in,
                      deadlines_and_cancellation_free_blocks, the_server_tells_of_itself, reflection_serves_the_files,
-                     http_statuses):
+                     reflection_talks_in_turns, http_statuses):
             tally.run(test.__name__, test, cluster)
     tally.run("streams_survive_their_workers", streams_survive_their_workers, options.kills, options.streams)
     return tally.end()
