@@ -12,11 +12,11 @@
 #define WINDOW_STREAM     (256u << 10) /* of a body that may be on its way */
 #define WINDOW_CONNECTION (1u << 20)   /* of all bodies of a connection */
 #define CREDIT_MAX        10000.0      /* frames that a busy client may save up */
-#define CREDIT_FRAME                                                                               \
-    3.0                          /* earned by each frame of a reply: it may be acknowledged by
-                                        * two window updates, and by a ping that measures */
-#define HEAD_TIMES  8u           /* limits.head_bytes: beyond, a head is not even decoded */
-#define PAUSE_BYTES (256u << 10) /* queued for the socket: no frames are read meanwhile */
+/* Earned by each frame of a reply: it may be acknowledged by two window updates, and by a ping that
+ * measures. */
+#define CREDIT_FRAME 3.0
+#define HEAD_TIMES   8u           /* limits.head_bytes: beyond, a head is not even decoded */
+#define PAUSE_BYTES  (256u << 10) /* queued for the socket: no frames are read meanwhile */
 
 static const uint8_t ping_drain[8] = "tandemGO", ping_alive[8] = "tandemUP";
 
