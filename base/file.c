@@ -72,7 +72,7 @@ enum status file_read(const char *path, uint64_t n_max, struct buf *out, struct 
     return status;
 }
 
-static enum status check_mode(int fd, const char *path, bool is_private, struct error *error) {
+enum status file_check_mode(int fd, const char *path, bool is_private, struct error *error) {
     struct stat info;
     if (fstat(fd, &info) != 0)
         return error_set(error, STATUS_IO, "%s: %s", path, strerror(errno));
@@ -88,7 +88,7 @@ enum status file_read_trusted(const char *path, bool is_private, uint64_t n_max,
     int fd;
     uint64_t n_bytes;
     TRY(file_open(path, &fd, &n_bytes, error));
-    enum status status = check_mode(fd, path, is_private, error);
+    enum status status = file_check_mode(fd, path, is_private, error);
     if (status == STATUS_OK)
         status = read_all(fd, path, n_max, out, error);
     close(fd);

@@ -35,8 +35,12 @@ NODISCARD enum status file_open(const char *path, int *fd, uint64_t *n_bytes, st
 NODISCARD enum status file_read(const char *path, uint64_t n_max, struct buf *out,
                                 struct error *error);
 
-/* The same for keys and whom to trust: STATUS_DENIED with the way out when others may change the
- * file or, where it `is_private`, read it. A group may read: systemd's credentials are 0440. */
+/* Of an open file of keys or of whom to trust: STATUS_DENIED with the way out when others may change
+ * it or, where it `is_private`, read it. A group may read: systemd's credentials are 0440. */
+NODISCARD enum status file_check_mode(int fd, const char *path, bool is_private,
+                                      struct error *error);
+
+/* As file_read(), behind file_check_mode(). */
 NODISCARD enum status file_read_trusted(const char *path, bool is_private, uint64_t n_max,
                                         struct buf *out, struct error *error);
 

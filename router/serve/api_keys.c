@@ -1,5 +1,6 @@
 #include "router/serve/api_keys.h"
 
+#include "base/file.h"
 #include "router/call/quota.h"
 
 #include <errno.h>
@@ -7,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #define LINE_BYTES_MAX (API_KEY_BYTES_MAX + QUOTA_SALT_MAX + 128)
 #define BLANKS         " \t\r\n"
@@ -88,24 +88,13 @@ static enum status read_lines(struct api_keys *keys, FILE *file, const char *pat
     return status;
 }
 
-/* Whoever may write a file of keys can let himself in. Systemd's credentials are 0440. */
-static enum status check_mode(FILE *file, const char *path, bool is_private, struct error *error) {
-    struct stat info;
-    if (fstat(fileno(file), &info) != 0)
-        return error_set(error, STATUS_IO, "%s: %s", path, strerror(errno));
-    if ((info.st_mode & (is_private ? 026 : 022)) != 0)
-        return error_set(error, STATUS_DENIED, "%s: others can %s it (mode %03o); chmod go-w%s it",
-                         path, (info.st_mode & 022) != 0 ? "change" : "read", info.st_mode & 0777,
-                         is_private ? ",o=" : "");
-    return STATUS_OK;
-}
-
 enum status api_keys_load(const char *path, bool is_private, struct api_keys **out,
                           struct error *error) {
     FILE *file = fopen(path, "re");
     if (!file)
         return error_set(error, STATUS_IO, "%s: %s", path, strerror(errno));
-    enum status allowed = check_mode(file, path, is_private, error);
+    /* Whoever may write a file of keys can let himself in. */
+    enum status allowed = file_check_mode(fileno(file), path, is_private, error);
     if (allowed != STATUS_OK) {
         fclose(file);
         return allowed;
