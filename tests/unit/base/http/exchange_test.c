@@ -17,6 +17,14 @@ static void begin(int protocol) {
     client_open(&client, &client_protocols[protocol], 0);
 }
 
+/* Asks for it, and goes on until a handler has it. Answers what to wait for. */
+static unsigned hold(const char *path) {
+    unsigned id = client_get(&client, path);
+    while (n_held == 0)
+        client_turn(&client);
+    return id;
+}
+
 static bool is_http2(int protocol) {
     return client_protocols[protocol].many;
 }
@@ -56,9 +64,7 @@ END_TEST
 
 START_TEST(a_stream_goes_out_as_it_is_written_and_may_have_trailers) {
     begin(_i);
-    unsigned id = client_get(&client, "/stream");
-    while (n_held == 0)
-        client_turn(&client);
+    unsigned id = hold("/stream");
     struct exchange_reply head = {.status = 200, .content_type = "text/event-stream"};
     struct header trailers[] = {{"Grpc-Status", "0"}, {"grpc-message", "a\r\nb"}};
     ck_assert_int_eq(exchange_write(exchanges, held[0], "x", 1), STATUS_CONFLICT);
@@ -84,9 +90,7 @@ END_TEST
 
 START_TEST(a_stream_without_a_byte_ends) {
     begin(_i);
-    unsigned id = client_get(&client, "/stream");
-    while (n_held == 0)
-        client_turn(&client);
+    unsigned id = hold("/stream");
     struct exchange_reply head = {.status = 200};
     ck_assert_int_eq(exchange_begin_stream(exchanges, held[0], &head), STATUS_OK);
     client_turn(&client);
@@ -221,9 +225,7 @@ END_TEST
 
 START_TEST(abort_breaks_off_without_a_gone_call) {
     begin(_i);
-    unsigned id = client_get(&client, "/stream");
-    while (n_held == 0)
-        client_turn(&client);
+    unsigned id = hold("/stream");
     struct exchange_reply head = {.status = 200};
     ck_assert_int_eq(exchange_begin_stream(exchanges, held[0], &head), STATUS_OK);
     ck_assert_int_eq(exchange_write(exchanges, held[0], "abc", 3), STATUS_OK);
@@ -243,9 +245,7 @@ START_TEST(what_is_not_read_is_bounded_and_drains) {
     config.output_bytes_max = 100000;
     rig_start();
     client_open(&client, &client_protocols[_i], 4096);
-    unsigned id = client_get(&client, "/stream");
-    while (n_held == 0)
-        client_turn(&client);
+    unsigned id = hold("/stream");
     static char event[10000];
     memset(event, 'e', sizeof event);
     struct exchange_reply head = {.status = 200};
@@ -327,9 +327,7 @@ END_TEST
 
 START_TEST(a_whole_reply_may_have_trailers) {
     begin(_i);
-    unsigned id = client_get(&client, "/wait");
-    while (n_held == 0)
-        client_turn(&client);
+    unsigned id = hold("/wait");
     struct header trailer = {"grpc-status", "0"};
     struct exchange_reply answer = {
         .status = 200, .body = "abc", .n_body = 3, .trailers = &trailer, .n_trailers = 1};
@@ -355,9 +353,7 @@ END_TEST
 
 START_TEST(a_field_of_ours_cannot_be_split) {
     begin(_i);
-    unsigned id = client_get(&client, "/wait");
-    while (n_held == 0)
-        client_turn(&client);
+    unsigned id = hold("/wait");
     struct header evil = {"X-Evil", "a\r\nSet-Cookie: b"};
     struct exchange_reply reply = {.status = 200, .headers = &evil, .n_headers = 1};
     ck_assert_int_eq(exchange_reply(exchanges, held[0], &reply), STATUS_OK);
@@ -368,9 +364,7 @@ END_TEST
 
 START_TEST(draining_ends_the_connection_with_its_reply) {
     begin(_i);
-    unsigned id = client_get(&client, "/wait");
-    while (n_held == 0)
-        client_turn(&client);
+    unsigned id = hold("/wait");
     listener_drain(listener);
     for (unsigned i = 0; i < 5; i++)
         client_turn(&client);
@@ -387,9 +381,7 @@ END_TEST
 
 START_TEST(freeing_the_listener_tells_those_that_wait) {
     begin(_i);
-    client_get(&client, "/wait");
-    while (n_held == 0)
-        client_turn(&client);
+    hold("/wait");
     listener_free(listener);
     listener = NULL;
     ck_assert_uint_eq(n_gone, 1);
