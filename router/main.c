@@ -249,7 +249,6 @@ static void on_stop_signal(void *user, unsigned signal) {
     log_info("draining", "signal=%u calls=%u", signal, calls_count(serving->calls));
     serving->draining = true;
     program->drain_until_ns = clock_now_ns() + program->config.drain_ns;
-    router_drain(serving->core, clock_now_ns());
     listener_drain(server->listener);
     check_drained(program);
 }

@@ -127,9 +127,7 @@ static void admission_refuse(struct call *call, enum status status) {
         call_fail(call, status, "queue_full", "The queue is full; try again later");
         break;
     case STATUS_CLOSED:
-        call_fail(call, status, NULL,
-                  call->serving->draining ? "This router is shutting down; try again elsewhere"
-                                          : serving_no_worker(call->serving, text, sizeof text));
+        call_fail(call, status, NULL, serving_no_worker(call->serving, text, sizeof text));
         break;
     case STATUS_LIMIT:
         call_too_long(call);
@@ -167,10 +165,6 @@ void admission_run(struct call *call) {
         return; /* it needs no tokens but the prompt's */
     if (!check_lengths(call))
         return;
-    if (serving->draining) {
-        admission_refuse(call, STATUS_CLOSED);
-        return;
-    }
     uint64_t ns = call->ask.timeout_ns;
     if (ns == 0 || (serving->deadline_ns > 0 && serving->deadline_ns < ns))
         ns = serving->deadline_ns;

@@ -24,7 +24,7 @@ static enum status check_one(const struct router *router, const struct request_s
         spec->capacity < spec->n_prompt || spec->capacity - spec->n_prompt < spec->sampling.max_new)
         return STATUS_INVALID;
     uint32_t context = longest_context(router);
-    if (router->draining || context == 0)
+    if (context == 0)
         return STATUS_CLOSED;
     if (spec->n_prompt > router->config.max_prompt || spec->n_prompt >= context)
         return STATUS_LIMIT;

@@ -25,7 +25,6 @@ struct router {
     struct router_sink sink;
     uint64_t now_ns; /* of the event being handled */
     struct random random;
-    bool draining;
 
     struct requests requests;
     struct timers timers; /* one per request: deadline, lack of progress, waiting too long */

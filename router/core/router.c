@@ -307,12 +307,6 @@ void router_loop_delay(struct router *router, uint64_t delay_ns) {
     liveness_delay(router, delay_ns);
 }
 
-void router_drain(struct router *router, uint64_t now_ns) {
-    begin(router, now_ns);
-    router->draining = true;
-    settle(router);
-}
-
 static struct slot *find_worker(struct router *router, const char *name) {
     char wanted[MESSAGE_NAME_MAX] = {0};
     for (size_t i = 0; i + 1 < sizeof wanted && name[i]; i++)

@@ -141,9 +141,6 @@ uint64_t router_deadline(const struct router *router); /* when router_tick() is 
 /* Worst delay of the router's own loop over the last 10 s: part of the bound for "hung". */
 void router_loop_delay(struct router *router, uint64_t delay_ns);
 
-/* Stop taking work; running requests finish. */
-void router_drain(struct router *router, uint64_t now_ns);
-
 /* Asks a worker by name to drain; with `exits` its process ends once it is empty. Twice is once.
  * STATUS_NOT_FOUND. */
 NODISCARD enum status router_drain_worker(struct router *router, uint64_t now_ns, const char *name,

@@ -49,5 +49,5 @@ enum status router_view_request(const struct router *router, uint64_t request,
 }
 
 bool router_ready(const struct router *router) {
-    return !router->draining && router->fleet.n_ready > 0;
+    return router->fleet.n_ready > 0;
 }

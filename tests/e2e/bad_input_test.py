@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Bad input: one clear line or one error object each, the right exit code, nothing left running."""
+import http.client
 import json
 import os
 import signal
@@ -163,6 +164,26 @@ def ctrl_c_lets_answers_finish():
         assert not children_of(f"127.0.0.1:{cluster.port}")
 
 
+def accepted_before_the_drain_is_answered():
+    """Half a body has come when the cluster is told to end: the rest is read and the answer is whole."""
+    with Cluster("--mixed", 2) as cluster:
+        body = json.dumps({"prompt": [1, 2, 3], "max_tokens": 50, "ignore_eos": True, "return_token_ids": True}).encode()
+        with socket.create_connection(("127.0.0.1", cluster.port)) as connection:
+            head = b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n" % len(body)
+            connection.sendall(head)
+            assert connection.recv(100).startswith(b"HTTP/1.1 100 ")
+            connection.sendall(body[:10])
+            cluster.process.send_signal(signal.SIGTERM)
+            eventually(lambda: "draining" in cluster.log_text(), 10, "the drain begun")
+            connection.sendall(body[10:])
+            reply = http.client.HTTPResponse(connection)
+            reply.begin()
+            answer = json.loads(reply.read())
+            assert reply.status == 200, answer
+        assert answer["choices"][0]["token_ids"] == hash_answer([1, 2, 3], 50)
+        assert cluster.process.wait(20) == 0
+
+
 def main():
     tally = Tally()
     with tempfile.TemporaryDirectory() as name:
@@ -180,6 +201,7 @@ def main():
         with Cluster("--mixed", 1) as cluster:
             requests(tally, cluster)
         tally.run("Ctrl-C lets answers finish", ctrl_c_lets_answers_finish)
+        tally.run("what was accepted before the drain is answered", accepted_before_the_drain_is_answered)
         tally.run("a second signal ends at once", second_signal_ends_at_once)
     sys.exit(tally.end())
 

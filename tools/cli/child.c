@@ -109,6 +109,7 @@ enum status child_start(struct child *child, const char *notify_path, struct err
         return error_set(error, STATUS_IO, "pipe: %s", strerror(errno));
     fcntl(ends[0], F_SETFL, O_NONBLOCK);
     child->ready = false;
+    child->asked = false;
     child->errors[0] = 0;
     close_pipe(child);
     pid_t parent = getpid();

@@ -22,6 +22,7 @@ struct child {
     unsigned n_args;
     pid_t pid;               /* 0: not running */
     bool ready;              /* in its present life */
+    bool asked;              /* to end, in its present life */
     bool was_ready;          /* in any */
     unsigned n_early_deaths; /* in a row, before it was ready */
     int pipe_fd;

@@ -51,13 +51,34 @@ static unsigned n_running(const struct supervisor *supervisor) {
     return n;
 }
 
-static void signal_all(struct supervisor *supervisor, int number) {
+static void kill_all(struct supervisor *supervisor) {
     for (unsigned i = 0; i < supervisor->n_children; i++)
         if (supervisor->children[i].pid > 0)
-            kill(supervisor->children[i].pid, number);
+            kill(supervisor->children[i].pid, SIGKILL);
 }
 
-/* Stops every child; the loop ends when the last one is gone. */
+static bool is_front(const struct supervisor *supervisor, const struct child *child) {
+    return strcmp(child->kind, supervisor->children[0].kind) == 0;
+}
+
+/* Asks who may end now, each once: asked twice, a daemon drops what it has. The rest serves the
+ * front until that is gone; the loop ends with the last child. */
+static void ask_to_end(struct supervisor *supervisor) {
+    bool front_runs = false;
+    for (unsigned i = 0; i < supervisor->n_children; i++)
+        front_runs |=
+            supervisor->children[i].pid > 0 && is_front(supervisor, &supervisor->children[i]);
+    for (unsigned i = 0; i < supervisor->n_children; i++) {
+        struct child *child = &supervisor->children[i];
+        if (child->pid <= 0 || child->asked || (front_runs && !is_front(supervisor, child)))
+            continue;
+        child->asked = true;
+        kill(child->pid, SIGTERM);
+    }
+    if (n_running(supervisor) == 0)
+        loop_stop(supervisor->loop);
+}
+
 static void end_all(struct supervisor *supervisor, int exit_code, const char *errors) {
     if (!supervisor->ending) {
         supervisor->ending = true;
@@ -65,14 +86,12 @@ static void end_all(struct supervisor *supervisor, int exit_code, const char *er
         snprintf(supervisor->last_errors, sizeof supervisor->last_errors, "%s", errors);
         loop_timer_after(supervisor->drain_timer, DRAIN_NS_MAX);
     }
-    signal_all(supervisor, SIGTERM);
-    if (n_running(supervisor) == 0)
-        loop_stop(supervisor->loop);
+    ask_to_end(supervisor);
 }
 
 static void on_drain_late(void *user) {
     struct supervisor *supervisor = user;
-    signal_all(supervisor, SIGKILL);
+    kill_all(supervisor);
 }
 
 static void on_stop_signal(void *user, unsigned number) {
@@ -81,7 +100,7 @@ static void on_stop_signal(void *user, unsigned number) {
     if (supervisor->n_stops++ == 0)
         end_all(supervisor, 0, "");
     else
-        signal_all(supervisor, SIGKILL);
+        kill_all(supervisor);
 }
 
 static bool kind_was_ready(const struct supervisor *supervisor, const char *kind) {
@@ -123,8 +142,7 @@ static void note_death(struct supervisor *supervisor, struct child *child, int w
     child_ended(child);
     if (supervisor->ending) {
         say_errors(child->errors, supervisor->last_errors);
-        if (n_running(supervisor) == 0)
-            loop_stop(supervisor->loop);
+        ask_to_end(supervisor);
         return;
     }
     if (code == EXIT_CONFIG || (!had_been_ready && !kind_was_ready(supervisor, child->kind))) {

@@ -2,7 +2,8 @@
  *
  * A child that dies is started again: at once if it had been ready, else after 100 ms, doubling to
  * 5 s. One that exits with 78, or dies before any child of its kind was ever ready, ends the whole.
- * SIGINT or SIGTERM drains; a second one ends at once. */
+ * SIGINT or SIGTERM drains: children of the kind that was added first (the router), and once they
+ * are gone the others, which serve it until then. A second signal ends all at once. */
 #pragma once
 
 #include "tools/cli/child.h"

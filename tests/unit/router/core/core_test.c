@@ -63,8 +63,6 @@ START_TEST(each_event_tells_that_the_deadline_may_be_another) {
     ck_assert_uint_eq(fake.n_touched, n + 4);
     fake_lose(&fake, w);
     ck_assert_uint_eq(fake.n_touched, n + 5);
-    router_drain(fake.router, fake.now_ns);
-    ck_assert_uint_eq(fake.n_touched, n + 6);
     fake_close(&fake);
 }
 END_TEST
@@ -464,20 +462,6 @@ START_TEST(own_submits_count_as_load_until_the_worker_reports_them) {
 }
 END_TEST
 
-START_TEST(draining_router_takes_nothing_and_finishes_what_runs) {
-    open_default();
-    uint32_t w = fake_worker(&fake, "w", ROLE_MIXED);
-    ck_assert_int_eq(fake_ask(&fake, 0, 5, 4), STATUS_OK);
-    router_drain(fake.router, fake.now_ns);
-    ck_assert(!router_ready(fake.router));
-    ck_assert_int_eq(fake_ask(&fake, 1, 5, 4), STATUS_CLOSED);
-    struct submit submit = *submitted(w);
-    fake_step(&fake, w, &submit, 0, 4, FINISH_LENGTH);
-    ck_assert_int_eq(fake.users[0].end.kind, END_DONE);
-    fake_close(&fake);
-}
-END_TEST
-
 START_TEST(draining_worker_gets_no_work_and_its_streams_finish_or_move) {
     open_default();
     uint32_t a = fake_worker(&fake, "a", ROLE_MIXED);
@@ -591,7 +575,6 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, client_cancel_and_stop_end_at_once_and_cancel_the_work);
     tcase_add_test(tests, own_submits_count_as_load_until_the_worker_reports_them);
     tcase_add_test(tests, each_event_tells_that_the_deadline_may_be_another);
-    tcase_add_test(tests, draining_router_takes_nothing_and_finishes_what_runs);
     tcase_add_test(tests, draining_worker_gets_no_work_and_its_streams_finish_or_move);
     tcase_add_test(tests, choices_of_one_call_are_sequences_of_their_own);
     tcase_add_test(tests, hostile_worker_messages_change_nothing);
