@@ -38,6 +38,9 @@ class Other(BaseHTTPRequestHandler):
 
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if self.path != "/v1/chat/completions":
+            self.send_error(404)
+            return
         words = len(body["messages"][0]["content"].split()) + 4
         n = body["max_tokens"]
         usage = {"prompt_tokens": words, "completion_tokens": n, "total_tokens": words + n}
@@ -103,6 +106,29 @@ def ours():
             rows, n, _ = load(cluster.url, "--requests", 8, "--max-tokens", 20, "--prompt-tokens", 200, *profile)
             assert n == 8 and {"TTFT", "ITL", "request latency"} <= set(rows), rows
             assert rows["ITL"][1] >= 1.9, rows
+        with tempfile.TemporaryDirectory() as folder:
+            exact_lengths(cluster.url, Path(folder))
+
+
+def exact_lengths(url, folder):
+    """A byte is a token here, so a word is many: every prompt has the tokens asked for all the same."""
+    texts, records, trace = folder / "text", folder / "records", folder / "trace"
+    texts.write_text("It is a truth universally acknowledged, that a single man in possession of a good fortune " * 9)
+    for way, *args in (("/tokenize",), ("tokenizer", "--tokenizer", "hash"), ("/tokenize", "--texts", texts),
+                       ("tokenizer", "--texts", texts, "--tokenizer", "hash", "--completions")):
+        whole = json.loads(bench("load", "--target", url, "--requests", 3, "--max-tokens", 2, "--prompt-tokens", 301,
+                                 "--records", records, "--json", *args).stdout)
+        assert whole["environment"]["counted_by"] == way, whole["environment"]
+        lengths = {json.loads(line)["prompt_tokens"] for line in records.read_text().splitlines()}
+        assert lengths == {301} and "P" not in whole["marks"], (args, lengths, whole["marks"])
+    # Two blocks of 512 tokens of the last prompt are those of the first.
+    trace.write_text("".join(json.dumps({"timestamp": 10 * i, "input_length": 1300, "output_length": 2, "hash_ids": ids})
+                             + "\n" for i, ids in enumerate(([1, 2, 3], [4, 5, 6], [1, 2, 7]))))
+    whole = json.loads(bench("load", "--target", url, "--trace", trace, "--concurrency", 1, "--records", records,
+                             "--json").stdout)
+    lines = [json.loads(line) for line in records.read_text().splitlines()]
+    assert [x["prompt_tokens"] for x in lines] == [1300] * 3, lines
+    assert lines[2]["cached_tokens"] >= 1000 > 100 > lines[1]["cached_tokens"], lines
 
 
 def bench(*args, code=0):
@@ -169,6 +195,11 @@ def files():
             trace.write_text('{"timestamp": 5, "input_length": 1, "output_length": 1}\n{"timestamp": 1}\n')
             said = bench("load", "--target", url, "--trace", trace, code=78).stderr
             assert f"{trace}: line 2: needs" in said, said
+            trace.write_text('{"timestamp": 5, "input_length": 513, "output_length": 1, "hash_ids": [1]}\n')
+            said = bench("load", "--target", url, "--trace", trace, code=78).stderr
+            assert f"{trace}: line 1: hash_ids must be" in said, said
+            said = bench("load", "--target", url, "--tokenizer", f"{folder}/none", code=1).stderr
+            assert f"{folder}/none" in said, said
             texts.write_text("[]")
             said = bench("load", "--target", url, "--texts", texts, code=1).stderr
             assert f"{texts}: no conversation" in said, said

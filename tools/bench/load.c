@@ -101,7 +101,7 @@ static enum status run(struct session *session, const struct schedule_spec *sche
 
 int load_command(const struct bench_options *options) {
     struct session session;
-    struct schedule_spec schedule;
+    struct schedule_spec schedule = {0};
     struct trace_line *trace = NULL;
     struct error error;
     bool slo_held = false;
@@ -109,10 +109,11 @@ int load_command(const struct bench_options *options) {
         return exit_with(EXIT_CONFIG, error.text);
     enum status status = session_open(&session, options, &error);
     if (status == STATUS_OK) {
+        session.workload.trace = trace;
         status = run(&session, &schedule, &slo_held, &error);
         session_close(&session);
     }
-    free(trace);
+    trace_free(trace, schedule.n_trace);
     if (status != STATUS_OK)
         return exit_with(1, error.text);
     return slo_held ? 0 : 2;

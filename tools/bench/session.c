@@ -24,7 +24,8 @@ static enum status find_model(struct session *session, const struct http_url *ur
     }
     buf_init(&body, 1u << 20);
     enum status status =
-        http_fetch(url, "GET", "/v1/models", options->api_key, NULL, &code, &body, error);
+        http_fetch(url, &(struct http_ask){"GET", "/v1/models", options->api_key, NULL, 0}, &code,
+                   &body, error);
     if (status == STATUS_OK) {
         json_t *root = json_loadb(body.data ? body.data : "", body.n, 0, NULL);
         const char *id = json_string_value(
@@ -49,56 +50,18 @@ static struct ask_form make_form(const struct session *session) {
                              .own_sampling = options->compat};
 }
 
-/* Prompt tokens of a request that would have n by the workload as it is, by the server's own count;
- * 0 when it gives none. */
-static double count_tokens(struct session *session, const struct http_url *url, uint32_t n) {
-    struct ask_form form = make_form(session);
-    struct ask ask = {.n_prompt = n, .n_output = 1, .serial = UINT64_MAX - n};
-    struct buf body, answer;
-    struct error error;
-    int code = 0;
-    form.stream = false;
-    buf_init(&body, 0);
-    buf_init(&answer, 16u << 20);
-    workload_body(&session->workload, &form, &ask, &body);
-    double tokens = 0;
-    if (buf_status(&body) == STATUS_OK &&
-        http_fetch(url, "POST", ask_path(&form), session->options->api_key, body.data, &code,
-                   &answer, &error) == STATUS_OK) {
-        json_t *root = json_loadb(answer.data ? answer.data : "", answer.n, 0, NULL);
-        tokens = (double)json_integer_value(
-            json_object_get(json_object_get(root, "usage"), "prompt_tokens"));
-        json_decref(root);
-    }
-    buf_fini(&body);
-    buf_fini(&answer);
-    return tokens;
-}
-
-/* Two requests tell how many tokens a word and the chat format cost on this server. */
-static void calibrate(struct session *session, const struct http_url *url) {
-    struct workload *workload = &session->workload;
-    if (workload->source == SOURCE_IDS)
-        return;
-    workload->words_per_token = 1;
-    workload->overhead = 0;
-    double few = count_tokens(session, url, 32);
-    double many = few > 0 ? count_tokens(session, url, 96) : 0;
-    if (many > few && few > 0) {
-        workload->words_per_token = 64 / (many - few);
-        workload->overhead = few - 32 / workload->words_per_token;
-    }
-}
-
 static void note_environment(struct session *session, const struct http_url *url) {
     struct buf *out = &session->environment, version;
     struct utsname host;
     struct error error;
     int code = 0;
+    struct http_ask ask = {.method = "GET",
+                           .path = "/version",
+                           .api_key = session->options->api_key,
+                           .timeout_s = session->options->timeout_s};
     buf_init(&version, 1u << 16);
-    bool has_version = http_fetch(url, "GET", "/version", session->options->api_key, NULL, &code,
-                                  &version, &error) == STATUS_OK &&
-                       code == 200 && version.data;
+    bool has_version =
+        http_fetch(url, &ask, &code, &version, &error) == STATUS_OK && code == 200 && version.data;
     uname(&host);
     buf_printf(out, "{\"tandem_bench\":\"%s\",\"unix_s\":%lld,\"host\":", TANDEM_VERSION,
                (long long)clock_unix_s());
@@ -114,9 +77,28 @@ static void note_environment(struct session *session, const struct http_url *url
     json_text(out, has_version ? version.data : "", has_version ? version.n : 0);
     buf_puts(out, ",\"command\":");
     json_text(out, session->options->command_line, strlen(session->options->command_line));
-    buf_printf(out, ",\"words_per_token\":%.4g,\"seed\":%llu}", session->workload.words_per_token,
+    buf_printf(out, ",\"counted_by\":\"%s\",\"overhead_tokens\":%d,\"seed\":%llu}",
+               session->lengths.counted_by, session->workload.overhead,
                (unsigned long long)session->options->seed);
     buf_fini(&version);
+}
+
+static enum status learn_lengths(struct session *session, struct error *error) {
+    const struct bench_options *options = session->options;
+    char **texts = NULL;
+    uint32_t n_texts = 0;
+    if (options->source == SOURCE_TEXTS)
+        TRY(texts_read(options->texts_path, &texts, &n_texts, error));
+    struct lengths_spec spec = {.url = &session->urls[0],
+                                .api_key = options->api_key,
+                                .form = make_form(session),
+                                .tokenizer = options->tokenizer_path,
+                                .timeout_s = options->timeout_s,
+                                .texts = texts,
+                                .n_texts = n_texts};
+    enum status status = lengths_learn(&spec, &session->workload, &session->lengths, error);
+    texts_free(texts, n_texts);
+    return status;
 }
 
 static enum status open_all(struct session *session, struct error *error) {
@@ -124,12 +106,8 @@ static enum status open_all(struct session *session, struct error *error) {
     for (uint32_t i = 0; i < options->n_urls; i++)
         TRY(http_url_open(options->targets[i], &options->trust, &session->urls[i], error));
     const struct http_url *url = &session->urls[0];
-    if (options->source == SOURCE_TEXTS) {
-        TRY(texts_read(options->texts_path, &session->texts, &session->workload.n_texts, error));
-        session->workload.texts = session->texts;
-    }
     TRY(find_model(session, url, error));
-    calibrate(session, url);
+    TRY(learn_lengths(session, error));
     note_environment(session, url);
     if (options->records_path) {
         session->records = fopen(options->records_path, "w");
@@ -168,7 +146,7 @@ void session_close(struct session *session) {
         http_url_close(&session->urls[i]);
     if (session->records)
         fclose(session->records);
-    texts_free(session->texts, session->workload.n_texts);
+    lengths_fini(&session->lengths);
     free(session->model);
     buf_fini(&session->environment);
     *session = (struct session){0};

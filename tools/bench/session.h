@@ -3,6 +3,7 @@
 #pragma once
 
 #include "tools/bench/core/tables.h"
+#include "tools/bench/lengths.h"
 #include "tools/bench/runner.h"
 #include "tools/lib/http_client.h"
 
@@ -20,7 +21,8 @@ struct bench_options {
     bool is_whole;       /* answers are not streamed */
     bool keeps_eos;      /* do not ask the server to ignore the end of sequence */
     enum source source;
-    const char *texts_path; /* of SOURCE_TEXTS: text, or ShareGPT's JSON */
+    const char *texts_path;     /* of SOURCE_TEXTS: text, or ShareGPT's JSON */
+    const char *tokenizer_path; /* that counts tokens; NULL: the server does */
     uint32_t n_vocabulary;
     uint32_t n_shared;
     uint64_t seed;
@@ -64,14 +66,14 @@ struct session {
     struct http_url urls[TARGETS_MAX]; /* owned (options->n_urls) */
     struct runner *runner;             /* owned */
     struct workload workload;
-    char **texts;           /* owned (workload.n_texts), each owned */
+    struct lengths lengths; /* whose pieces the workload borrows */
     char *model;            /* owned */
     struct buf environment; /* JSON */
     FILE *records;          /* owned; NULL: not asked for */
     uint64_t serial;        /* of the next level's first prompt */
 };
 
-/* Finds the model, calibrates prompt lengths by two requests, notes the environment. Errors name
+/* Finds the model, learns what prompts' words cost in tokens, notes the environment. Errors name
  * the option or the server. The session borrows the options. */
 NODISCARD enum status session_open(struct session *session, const struct bench_options *options,
                                    struct error *error);

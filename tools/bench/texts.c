@@ -1,6 +1,7 @@
 #include "tools/bench/texts.h"
 
 #include "base/clock.h"
+#include "tools/bench/core/workload.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -94,10 +95,39 @@ enum status texts_read(const char *path, char ***texts, uint32_t *n_texts, struc
     return STATUS_OK;
 }
 
+void trace_free(struct trace_line *lines, uint32_t n_lines) {
+    for (uint32_t i = 0; lines && i < n_lines; i++)
+        free(lines[i].hash_ids);
+    free(lines);
+}
+
+/* The ids, where the line has some. As many as cover the prompt are wanted: with fewer, what a
+ * replay shares would not be what the trace shared. */
+static enum status read_hash_ids(const json_t *ids, struct trace_line *line) {
+    size_t n = json_array_size(ids);
+    uint32_t n_wanted = (line->n_prompt + TRACE_BLOCK_TOKENS - 1) / TRACE_BLOCK_TOKENS;
+    if (!ids)
+        return STATUS_OK;
+    if (!json_is_array(ids) || n < n_wanted)
+        return STATUS_INVALID;
+    line->hash_ids = calloc(n, sizeof *line->hash_ids);
+    if (!line->hash_ids)
+        return STATUS_NOMEM;
+    for (; line->n_hash_ids < n; line->n_hash_ids++) {
+        const json_t *id = json_array_get(ids, line->n_hash_ids);
+        if (!json_is_integer(id))
+            return STATUS_INVALID;
+        line->hash_ids[line->n_hash_ids] = (uint64_t)json_integer_value(id);
+    }
+    return STATUS_OK;
+}
+
+/* *line is left for trace_free() also on failure. */
 static enum status read_trace_line(const char *path, uint32_t number, const char *text,
                                    struct trace_line *line, struct error *error) {
     json_error_t problem;
     json_t *root = json_loads(text, 0, &problem);
+    *line = (struct trace_line){0};
     if (!json_is_object(root)) {
         json_decref(root);
         return error_set(error, STATUS_CORRUPT, "%s: line %u: not a JSON object", path, number);
@@ -105,16 +135,28 @@ static enum status read_trace_line(const char *path, uint32_t number, const char
     double at_ms = json_number_value(json_object_get(root, "timestamp"));
     json_int_t n_input = json_integer_value(json_object_get(root, "input_length"));
     json_int_t n_output = json_integer_value(json_object_get(root, "output_length"));
+    bool is_good = at_ms >= 0 && at_ms <= 1e12 && n_input >= 1 && n_output >= 1 &&
+                   n_input <= 10000000 && n_output <= 10000000;
+    enum status status = STATUS_OK;
+    if (is_good) {
+        line->at_ns = (uint64_t)(at_ms * (double)NS_PER_MS);
+        line->n_prompt = (uint32_t)n_input;
+        line->n_output = (uint32_t)n_output;
+        status = read_hash_ids(json_object_get(root, "hash_ids"), line);
+    }
     json_decref(root);
-    if (at_ms < 0 || at_ms > 1e12 || n_input < 1 || n_output < 1 || n_input > 10000000 ||
-        n_output > 10000000)
+    if (!is_good)
         return error_set(error, STATUS_INVALID,
                          "%s: line %u: needs timestamp (ms), input_length and output_length", path,
                          number);
-    *line = (struct trace_line){.at_ns = (uint64_t)(at_ms * (double)NS_PER_MS),
-                                .n_prompt = (uint32_t)n_input,
-                                .n_output = (uint32_t)n_output};
-    return STATUS_OK;
+    if (status == STATUS_INVALID)
+        return error_set(error, status,
+                         "%s: line %u: hash_ids must be whole numbers, one for each %d tokens of "
+                         "input_length",
+                         path, number, TRACE_BLOCK_TOKENS);
+    return status == STATUS_OK
+               ? STATUS_OK
+               : error_set(error, status, "%s: line %u: out of memory", path, number);
 }
 
 enum status trace_read(const char *path, struct trace_line **lines, uint32_t *n_lines,
@@ -145,7 +187,7 @@ enum status trace_read(const char *path, struct trace_line **lines, uint32_t *n_
     if (status == STATUS_OK && n == 0)
         status = error_set(error, STATUS_INVALID, "%s: no lines", path);
     if (status != STATUS_OK) {
-        free(made);
+        trace_free(made, n);
         return status;
     }
     *lines = made;

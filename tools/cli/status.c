@@ -114,8 +114,12 @@ static json_t *request(struct ask *ask, const char *method, const char *path, co
     if (status == STATUS_OK)
         status = find_key(ask, &error);
     if (status == STATUS_OK)
-        status = http_fetch(&url, method, path, ask->key[0] ? ask->key : NULL, body, &code, &answer,
-                            &error);
+        status = http_fetch(&url,
+                            &(struct http_ask){.method = method,
+                                               .path = path,
+                                               .api_key = ask->key[0] ? ask->key : NULL,
+                                               .body = body},
+                            &code, &answer, &error);
     http_url_close(&url);
     explicit_bzero(ask->key, sizeof ask->key);
     if (status != STATUS_OK)

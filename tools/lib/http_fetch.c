@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define FETCH_S_MAX 120u /* a long prompt on a slow machine; a silent server is not waited for */
+#define FETCH_S_MAX 120.0
 
 struct fetch {
     struct loop *loop;
@@ -13,11 +13,13 @@ struct fetch {
     struct error *error;
     enum status status;
     int http_status;
+    double timeout_s;
 };
 
 static void on_timeout(void *user) {
     struct fetch *fetch = user;
-    fetch->status = error_set(fetch->error, STATUS_TIMEOUT, "no answer within %u s", FETCH_S_MAX);
+    fetch->status =
+        error_set(fetch->error, STATUS_TIMEOUT, "no answer within %.3g s", fetch->timeout_s);
     loop_stop(fetch->loop);
 }
 
@@ -35,23 +37,27 @@ static void on_end(void *user, enum status status, int http_status, const struct
     loop_stop(fetch->loop);
 }
 
-enum status http_fetch(const struct http_url *url, const char *method, const char *path,
-                       const char *api_key, const char *body, int *http_status, struct buf *answer,
-                       struct error *error) {
-    struct fetch fetch = {.answer = answer, .error = error, .status = STATUS_CLOSED};
+enum status http_fetch(const struct http_url *url, const struct http_ask *ask, int *http_status,
+                       struct buf *answer, struct error *error) {
+    bool has_limit = ask->timeout_s > 0 && ask->timeout_s < FETCH_S_MAX;
+    struct fetch fetch = {.answer = answer,
+                          .error = error,
+                          .status = STATUS_CLOSED,
+                          .timeout_s = has_limit ? ask->timeout_s : FETCH_S_MAX};
     struct http_client *client = NULL;
     struct loop_timer *timeout = NULL;
     char headers[600] = "";
-    if (api_key)
-        snprintf(headers, sizeof headers, "Authorization: Bearer %.512s\r\n", api_key);
+    if (ask->api_key)
+        snprintf(headers, sizeof headers, "Authorization: Bearer %.512s\r\n", ask->api_key);
     TRY(loop_new(&fetch.loop));
     enum status status = loop_timer_new(fetch.loop, on_timeout, &fetch, &timeout);
     if (status == STATUS_OK)
         status = http_client_new(fetch.loop, url, &client);
     if (status == STATUS_OK) {
-        loop_timer_after(timeout, FETCH_S_MAX * NS_PER_S);
+        loop_timer_after(timeout, (uint64_t)(fetch.timeout_s * (double)NS_PER_S));
         struct http_events events = {on_body, on_end, &fetch};
-        http_client_start(client, method, path, headers, body, body ? strlen(body) : 0, &events);
+        http_client_start(client, ask->method, ask->path, headers, ask->body,
+                          ask->body ? strlen(ask->body) : 0, &events);
         loop_run(fetch.loop);
         status = fetch.status;
         *http_status = fetch.http_status;

@@ -24,6 +24,8 @@ struct trace_line {
     uint64_t at_ns;
     uint32_t n_prompt;
     uint32_t n_output;
+    uint64_t *hash_ids; /* owned (n_hash_ids) by whoever read it: the prompt's blocks; or NULL */
+    uint32_t n_hash_ids;
 };
 
 struct schedule_spec {

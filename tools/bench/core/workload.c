@@ -1,18 +1,13 @@
 #include "tools/bench/core/workload.h"
 
 #include "base/random.h"
+#include "tools/bench/core/schedule.h"
 
 #include <string.h>
 
-/* Words in front of a piece of text that make it unlike any other: 30^8 of them. */
+/* Tokens in front of a piece of text that make it unlike any other: eight words, 30^8 of them, where
+ * a word is a token. */
 #define NONCE_WORDS 8
-
-/* Common words of one token each in most vocabularies; a random order makes prompts differ, so that
- * no prefix cache answers for the model. */
-static const char *const words[] = {
-    "the",  "of",    "and",   "time",  "water", "people", "way",   "day",   "man",   "thing",
-    "long", "world", "great", "life",  "hand",  "part",   "child", "eye",   "place", "work",
-    "week", "case",  "point", "house", "group", "number", "night", "story", "fact",  "month"};
 
 void json_text(struct buf *out, const char *text, size_t n) {
     buf_putc(out, '"');
@@ -33,91 +28,103 @@ const char *ask_path(const struct ask_form *form) {
     return form->chat ? "/v1/chat/completions" : "/v1/completions";
 }
 
-static void put_word(struct buf *out, size_t begin, const char *word, size_t n) {
-    if (out->n > begin)
-        buf_putc(out, ' ');
-    buf_append(out, word, n);
+/* Pieces from one drawn at random on, and from the first again behind the last, as long as they fit;
+ * words for the rest. */
+static void put_pieces(const struct workload *workload, struct buf *out, size_t begin,
+                       struct random *random, uint32_t n_tokens) {
+    uint32_t at = (uint32_t)random_below(random, workload->n_pieces);
+    while (workload->pieces[at].n_tokens <= n_tokens) {
+        const struct piece *piece = &workload->pieces[at];
+        if (out->n > begin)
+            buf_putc(out, ' ');
+        buf_puts(out, piece->text);
+        n_tokens -= piece->n_tokens;
+        at = (at + 1) % workload->n_pieces;
+    }
+    (void)words_put(&workload->words, out, begin, random_next(random), n_tokens);
 }
 
-static void put_words(struct buf *out, size_t begin, uint64_t seed, uint32_t n) {
+static void put_ids(struct buf *out, size_t begin, uint64_t seed, uint32_t n_vocabulary,
+                    uint32_t n) {
     struct random random = {.state = seed};
-    for (uint32_t i = 0; i < n; i++) {
-        const char *word = words[random_below(&random, sizeof words / sizeof *words)];
-        put_word(out, begin, word, strlen(word));
-    }
-}
-
-/* n words of a text, from one drawn at random on, and from the front again at its end. */
-static void put_text(struct buf *out, size_t begin, const char *text, uint64_t at, uint32_t n) {
-    size_t size = strlen(text);
-    const char *from = text + at % (size ? size : 1);
-    while (*from && *from != ' ')
-        from++;
-    for (uint32_t i = 0, n_empty = 0; i < n && n_empty < 2;) {
-        from += strspn(from, " \t\r\n");
-        size_t n_word = strcspn(from, " \t\r\n");
-        if (n_word == 0) {
-            from = text;
-            n_empty++;
-            continue;
-        }
-        n_empty = 0;
-        put_word(out, begin, from, n_word);
-        from += n_word;
-        i++;
-    }
-}
-
-static uint32_t words_wanted(const struct workload *workload, double n_tokens) {
-    double per_token = workload->words_per_token > 0 ? workload->words_per_token : 1;
-    double n = (n_tokens - workload->overhead) * per_token;
-    return n < 1 ? 1 : (uint32_t)(n + 0.5);
-}
-
-static void put_ids(struct buf *out, struct random *random, uint32_t n_vocabulary, uint32_t n,
-                    bool is_first) {
     uint32_t low = n_vocabulary > 512 ? 256 : 0;
     uint32_t range = n_vocabulary > low ? n_vocabulary - low : 1;
     for (uint32_t i = 0; i < n; i++)
-        buf_printf(out, "%s%u", is_first && i == 0 ? "" : ",",
-                   low + (uint32_t)random_below(random, range));
+        buf_printf(out, "%s%u", out->n > begin ? "," : "",
+                   low + (uint32_t)random_below(&random, range));
 }
 
-void workload_prompt(const struct workload *workload, uint64_t serial, uint32_t n_tokens,
-                     struct buf *out) {
-    uint32_t n_shared = workload->n_shared < n_tokens ? workload->n_shared : n_tokens;
-    uint64_t own_seed = random_at(workload->seed, 1, serial);
-    uint64_t shared_seed = random_at(workload->seed, 0, 0);
-    if (workload->source == SOURCE_IDS) {
-        struct random shared = {.state = shared_seed}, own = {.state = own_seed};
-        buf_putc(out, '[');
-        put_ids(out, &shared, workload->n_vocabulary, n_shared, true);
-        put_ids(out, &own, workload->n_vocabulary, n_tokens - n_shared, n_shared == 0);
-        buf_putc(out, ']');
+/* Words or ids: n_tokens of them by `seed`. Answers the tokens appended. */
+static uint32_t put_tokens(const struct workload *workload, struct buf *out, size_t begin,
+                           uint64_t seed, uint32_t n_tokens) {
+    if (workload->source != SOURCE_IDS)
+        return words_put(&workload->words, out, begin, seed, n_tokens);
+    put_ids(out, begin, seed, workload->n_vocabulary, n_tokens);
+    return n_tokens;
+}
+
+/* The blocks of a trace's line, the last one cut. What a block could not hold is not made good in the
+ * next: blocks are the same wherever they stand. Answers the tokens that are left. */
+static uint32_t put_blocks(const struct workload *workload, const struct trace_line *line,
+                           struct buf *out, size_t begin, uint32_t n_first, uint32_t n_tokens) {
+    for (uint32_t i = 0; i < line->n_hash_ids && n_tokens > 0; i++) {
+        uint32_t n = i == 0 ? TRACE_BLOCK_TOKENS - n_first : TRACE_BLOCK_TOKENS;
+        n = n < n_tokens ? n : n_tokens;
+        n_tokens -=
+            put_tokens(workload, out, begin, random_at(workload->seed, 2, line->hash_ids[i]), n);
+    }
+    return n_tokens;
+}
+
+static void put_own(const struct workload *workload, struct buf *out, size_t begin, uint64_t serial,
+                    uint32_t n_tokens) {
+    uint64_t seed = random_at(workload->seed, 1, serial);
+    if (workload->source != SOURCE_TEXTS || workload->n_pieces == 0) {
+        (void)put_tokens(workload, out, begin, seed, n_tokens);
         return;
     }
+    struct random random = {.state = seed};
+    if (!workload->repeats) {
+        uint32_t n = NONCE_WORDS * workload->words.cost[0];
+        n = n < n_tokens ? n : n_tokens;
+        n_tokens -= words_put(&workload->words, out, begin, random_next(&random), n);
+    }
+    put_pieces(workload, out, begin, &random, n_tokens);
+}
+
+static void put_prompt(const struct workload *workload, const struct ask *ask, struct buf *out) {
     size_t begin = out->n;
-    uint32_t n = words_wanted(workload, n_tokens);
-    uint32_t n_same = n_shared ? words_wanted(workload, n_shared) : 0;
-    n_same = n_same < n ? n_same : n;
-    put_words(out, begin, shared_seed, n_same);
-    n -= n_same;
-    if (workload->source == SOURCE_WORDS || workload->n_texts == 0) {
-        put_words(out, begin, own_seed, n);
-        return;
+    uint32_t n_first = 0;
+    int64_t n_wanted = (int64_t)ask->n_prompt;
+    const struct trace_line *line = workload->trace ? &workload->trace[ask->trace_line] : NULL;
+    if (workload->source != SOURCE_IDS) {
+        n_wanted -= workload->overhead;
+        n_first = workload->words.cost[0];
+        buf_puts(out, words_text(0));
     }
-    uint32_t n_nonce = workload->repeats ? 0 : n < NONCE_WORDS ? n : NONCE_WORDS;
-    struct random random = {.state = own_seed};
-    const char *text = workload->texts[random_below(&random, workload->n_texts)];
-    put_words(out, begin, random_next(&random), n_nonce);
-    put_text(out, begin, text, random_next(&random), n - n_nonce);
+    uint32_t n_left = n_wanted > n_first ? (uint32_t)n_wanted - n_first : 0;
+    if (line && line->n_hash_ids > 0) {
+        n_left = put_blocks(workload, line, out, begin, n_first, n_left);
+    } else if (workload->n_shared > n_first) {
+        uint32_t n_shared = workload->n_shared - n_first;
+        n_shared = n_shared < n_left ? n_shared : n_left;
+        n_left -= put_tokens(workload, out, begin, random_at(workload->seed, 0, 0), n_shared);
+    }
+    put_own(workload, out, begin, ask->serial, n_left);
 }
 
-void workload_body(const struct workload *workload, const struct ask_form *form,
-                   const struct ask *ask, struct buf *out) {
-    struct buf prompt;
-    buf_init(&prompt, 0);
-    workload_prompt(workload, ask->serial, ask->n_prompt, &prompt);
+void workload_prompt(const struct workload *workload, const struct ask *ask, struct buf *out) {
+    if (workload->source != SOURCE_IDS) {
+        put_prompt(workload, ask, out);
+        return;
+    }
+    buf_putc(out, '[');
+    put_prompt(workload, ask, out);
+    buf_putc(out, ']');
+}
+
+void workload_body_around(const struct ask_form *form, const char *prompt, size_t n,
+                          uint32_t n_output, struct buf *out) {
     buf_puts(out, "{\"model\":");
     json_text(out, form->model, strlen(form->model));
     buf_puts(out, form->chat ? ",\"messages\":[{\"role\":" : ",\"prompt\":");
@@ -125,13 +132,23 @@ void workload_body(const struct workload *workload, const struct ask_form *form,
         json_text(out, form->role, strlen(form->role));
         buf_puts(out, ",\"content\":");
     }
-    if (workload->source == SOURCE_IDS)
-        buf_append(out, prompt.data, prompt.n);
-    else
-        json_text(out, prompt.data ? prompt.data : "", prompt.n);
-    buf_printf(out, "%s,\"max_tokens\":%u%s%s%s}", form->chat ? "}]" : "", ask->n_output,
+    buf_append(out, prompt, n);
+    buf_printf(out, "%s,\"max_tokens\":%u%s%s%s}", form->chat ? "}]" : "", n_output,
                form->own_sampling ? "" : ",\"temperature\":0",
                form->ignore_eos ? ",\"ignore_eos\":true" : "",
                form->stream ? ",\"stream\":true,\"stream_options\":{\"include_usage\":true}" : "");
+}
+
+void workload_body(const struct workload *workload, const struct ask_form *form,
+                   const struct ask *ask, struct buf *out) {
+    struct buf prompt, json;
+    buf_init(&prompt, 0);
+    buf_init(&json, 0);
+    workload_prompt(workload, ask, &prompt);
+    if (workload->source != SOURCE_IDS)
+        json_text(&json, prompt.data ? prompt.data : "", prompt.n);
+    const struct buf *made = workload->source == SOURCE_IDS ? &prompt : &json;
+    workload_body_around(form, made->data, made->n, ask->n_output, out);
     buf_fini(&prompt);
+    buf_fini(&json);
 }

@@ -6,6 +6,7 @@
 
 #include "base/buf.h"
 #include "tools/bench/core/record.h"
+#include "tools/bench/core/words.h"
 
 enum source {
     SOURCE_WORDS, /* common words in random order */
@@ -13,16 +14,28 @@ enum source {
     SOURCE_IDS    /* random token ids, for servers that take them as prompt */
 };
 
+/* Some words of a text, and what they cost in tokens with a blank in front. */
+struct piece {
+    char *text; /* owned by whoever made the piece; one blank between words, none at the ends */
+    uint32_t n_tokens;
+};
+
+/* A trace's block of tokens (Mooncake's have 512): equal ids stand for equal tokens. */
+#define TRACE_BLOCK_TOKENS 512
+
+struct trace_line;
+
 struct workload {
     enum source source;
     uint64_t seed;
-    double words_per_token; /* by calibration; 0 counts as 1 */
-    double overhead;        /* tokens of the chat format around the words */
-    uint32_t n_shared;      /* tokens that all prompts begin with */
-    bool repeats;           /* no nonce: texts begin as they are, as in --compat */
-    uint32_t n_vocabulary;  /* SOURCE_IDS: ids are below; the first 256 are left out */
-    char *const *texts;     /* borrowed (n_texts), each with a word at least */
-    uint32_t n_texts;
+    struct words words;         /* with their costs on this server */
+    int32_t overhead;           /* tokens of a prompt beyond its words' */
+    uint32_t n_shared;          /* tokens that all prompts begin with */
+    bool repeats;               /* no nonce: texts begin as they are, as in --compat */
+    uint32_t n_vocabulary;      /* SOURCE_IDS: ids are below; the first 256 are left out */
+    const struct piece *pieces; /* borrowed (n_pieces): SOURCE_TEXTS; they follow each other */
+    uint32_t n_pieces;
+    const struct trace_line *trace; /* borrowed: whose hash ids prompts are made from; or NULL */
 };
 
 /* How the server is asked. */
@@ -37,13 +50,17 @@ struct ask_form {
 
 const char *ask_path(const struct ask_form *form);
 
-/* Appends a prompt of about `n_tokens` tokens: text, or ids as a JSON list. */
-void workload_prompt(const struct workload *workload, uint64_t serial, uint32_t n_tokens,
-                     struct buf *out);
+/* Appends the ask's prompt: text, or ids as a JSON list. A trace's prompt with hash ids is made of
+ * their blocks, of words or ids; any other is the shared prefix and what is its own. */
+void workload_prompt(const struct workload *workload, const struct ask *ask, struct buf *out);
 
 /* Appends the JSON body of a request. */
 void workload_body(const struct workload *workload, const struct ask_form *form,
                    const struct ask *ask, struct buf *out);
+
+/* The same around a given prompt: JSON, a string or a list of ids. */
+void workload_body_around(const struct ask_form *form, const char *prompt, size_t n,
+                          uint32_t n_output, struct buf *out);
 
 /* Appends text as a JSON string with its quotes. */
 void json_text(struct buf *out, const char *text, size_t n);

@@ -124,8 +124,10 @@ START_TEST(a_ramp_grows_from_its_first_rate_to_its_last) {
 END_TEST
 
 START_TEST(a_trace_is_replayed_at_its_times_with_its_lengths) {
-    static const struct trace_line trace[] = {
-        {MS(0), 10, 4}, {MS(100), 20, 5}, {MS(100), 30, 6}, {MS(900), 40, 7}};
+    static const struct trace_line trace[] = {{.at_ns = MS(0), .n_prompt = 10, .n_output = 4},
+                                              {.at_ns = MS(100), .n_prompt = 20, .n_output = 5},
+                                              {.at_ns = MS(100), .n_prompt = 30, .n_output = 6},
+                                              {.at_ns = MS(900), .n_prompt = 40, .n_output = 7}};
     struct level level;
     struct level_spec spec = make(PROFILE_TRACE, 1000, 0, 0);
     spec.schedule.trace = trace;

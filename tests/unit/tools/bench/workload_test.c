@@ -1,6 +1,7 @@
 #include "tests/support/suite.h"
 
 #include "tools/bench/core/answer.h"
+#include "tools/bench/core/schedule.h"
 #include "tools/bench/core/workload.h"
 
 #include <jansson.h>
@@ -32,12 +33,16 @@ static unsigned count_words(const char *text) {
 }
 
 START_TEST(a_chat_asks_for_what_the_form_says) {
-    struct workload workload = {.seed = 3, .words_per_token = 0.5, .overhead = 4};
+    struct workload workload = {.seed = 3, .overhead = 4};
+    uint32_t costs[WORDS_N];
+    for (unsigned i = 0; i < WORDS_N; i++)
+        costs[i] = 2;
+    words_init(&workload.words, costs);
     json_t *root = body_of(&workload, &chat, 1, 24);
     json_t *message = json_array_get(json_object_get(root, "messages"), 0);
     ck_assert_str_eq(json_string_value(json_object_get(root, "model")), "m \"1\"");
     ck_assert_str_eq(json_string_value(json_object_get(message, "role")), "user");
-    /* 24 tokens less the chat format's 4, at half a word each. */
+    /* 24 tokens less the chat format's 4, at two for a word. */
     ck_assert_uint_eq(count_words(json_string_value(json_object_get(message, "content"))), 10);
     ck_assert_int_eq(json_integer_value(json_object_get(root, "max_tokens")), 7);
     ck_assert(json_is_true(json_object_get(root, "ignore_eos")));
@@ -47,22 +52,28 @@ START_TEST(a_chat_asks_for_what_the_form_says) {
 }
 END_TEST
 
+static void put_prompt(const struct workload *workload, uint64_t serial, uint32_t n_tokens,
+                       struct buf *out) {
+    struct ask ask = {.serial = serial, .n_prompt = n_tokens};
+    buf_clear(out);
+    workload_prompt(workload, &ask, out);
+}
+
 START_TEST(prompts_differ_by_serial_and_repeat_by_seed) {
     struct workload workload = {.seed = 3};
+    words_init(&workload.words, NULL);
     struct buf a, b, again;
     buf_init(&a, 0);
     buf_init(&b, 0);
     buf_init(&again, 0);
-    workload_prompt(&workload, 1, 40, &a);
-    workload_prompt(&workload, 2, 40, &b);
-    workload_prompt(&workload, 1, 40, &again);
+    put_prompt(&workload, 1, 40, &a);
+    put_prompt(&workload, 2, 40, &b);
+    put_prompt(&workload, 1, 40, &again);
     ck_assert_str_ne(a.data, b.data);
     ck_assert_str_eq(a.data, again.data);
     workload.n_shared = 30;
-    buf_clear(&a);
-    buf_clear(&b);
-    workload_prompt(&workload, 1, 40, &a);
-    workload_prompt(&workload, 2, 40, &b);
+    put_prompt(&workload, 1, 40, &a);
+    put_prompt(&workload, 2, 40, &b);
     unsigned n_words = 0;
     for (size_t i = 0; a.data[i] == b.data[i]; i++)
         n_words += a.data[i] == ' ';
@@ -71,6 +82,58 @@ START_TEST(prompts_differ_by_serial_and_repeat_by_seed) {
     buf_fini(&a);
     buf_fini(&b);
     buf_fini(&again);
+}
+END_TEST
+
+/* As the hash model counts: a token for each byte, the blank in front included. */
+static void words_by_bytes(struct words *words) {
+    uint32_t costs[WORDS_N];
+    for (unsigned i = 0; i < WORDS_N; i++)
+        costs[i] = (uint32_t)strlen(words_text(i)) + 1;
+    words_init(words, costs);
+}
+
+START_TEST(prompts_have_the_tokens_asked_for_whatever_a_word_costs) {
+    struct workload workload = {.seed = 3, .overhead = 21};
+    struct buf out;
+    buf_init(&out, 0);
+    words_by_bytes(&workload.words);
+    /* The overhead counts the first word's blank, which is not there. */
+    for (uint32_t n = 40; n < 400; n++) {
+        put_prompt(&workload, n, n, &out);
+        ck_assert_uint_eq(out.n + 1 + 21, n);
+    }
+    /* No words have 5 bytes together after "the": " of" leaves 2. Fewer are made, not more. */
+    workload.overhead = 0;
+    put_prompt(&workload, 1, 4 + 5, &out);
+    ck_assert_uint_eq(out.n, 8 - (out.n == 7));
+    buf_fini(&out);
+}
+END_TEST
+
+START_TEST(a_traces_equal_hash_ids_are_equal_blocks) {
+    uint64_t left[] = {7, 8, 9}, right[] = {7, 8, 10};
+    struct trace_line trace[] = {
+        {.n_prompt = 1400, .n_output = 1, .hash_ids = left, .n_hash_ids = 3},
+        {.n_prompt = 1300, .n_output = 1, .hash_ids = right, .n_hash_ids = 3},
+        {.n_prompt = 1400, .n_output = 1, .hash_ids = left, .n_hash_ids = 3}};
+    struct workload workload = {.seed = 3, .trace = trace, .overhead = 5};
+    struct buf out[3];
+    words_init(&workload.words, NULL);
+    for (unsigned i = 0; i < 3; i++) {
+        struct ask ask = {.serial = i, .n_prompt = trace[i].n_prompt, .trace_line = i};
+        buf_init(&out[i], 0);
+        workload_prompt(&workload, &ask, &out[i]);
+        ck_assert_uint_eq(count_words(out[i].data), trace[i].n_prompt - 5);
+    }
+    unsigned n_same = 0;
+    for (size_t i = 0; out[0].data[i] == out[1].data[i]; i++)
+        n_same += out[0].data[i] == ' ';
+    ck_assert_uint_ge(n_same, 1024);
+    ck_assert_uint_lt(n_same, 1034);
+    ck_assert_str_eq(out[0].data, out[2].data);
+    for (unsigned i = 0; i < 3; i++)
+        buf_fini(&out[i]);
 }
 END_TEST
 
@@ -96,29 +159,27 @@ START_TEST(ids_are_as_many_as_asked_and_within_the_vocabulary) {
 }
 END_TEST
 
-START_TEST(texts_are_cut_to_their_words_with_a_nonce_in_front) {
-    char text[] = "a b\tc \"quoted\"\nd";
-    char *texts[] = {text};
+START_TEST(texts_follow_a_nonce_and_words_fill_what_is_left) {
+    struct piece pieces[] = {{"a b c", 5}, {"d \"quoted\" e", 7}};
     struct workload workload = {
-        .source = SOURCE_TEXTS, .seed = 3, .texts = texts, .n_texts = 1, .repeats = true};
-    json_t *root = body_of(&workload, &chat, 1, 12); /* longer than the text: it repeats */
+        .source = SOURCE_TEXTS, .seed = 3, .pieces = pieces, .n_pieces = 2, .repeats = true};
+    words_init(&workload.words, NULL);
+    json_t *root = body_of(&workload, &chat, 1, 1 + 5 + 7 + 5 + 2);
     json_t *message = json_array_get(json_object_get(root, "messages"), 0);
     const char *content = json_string_value(json_object_get(message, "content"));
-    ck_assert_uint_eq(count_words(content), 12);
-    ck_assert_ptr_nonnull(strstr(content, "\"quoted\" d a b c"));
+    /* Two pieces in turn as long as they fit: 12 of 19 tokens, and 5 or 7 more. */
+    ck_assert_ptr_nonnull(strstr(content, "a b c d \"quoted\" e"));
+    ck_assert_int_eq(strncmp(content, "the ", 4), 0);
+    bool both = strstr(content, "a b c d \"quoted\" e a b c") != NULL;
+    ck_assert_uint_eq(count_words(content), both ? 1 + 9 + 2 : 1 + 9 + 0);
     json_decref(root);
     workload.repeats = false;
-    root = body_of(&workload, &chat, 1, 12);
+    root = body_of(&workload, &chat, 1, 1 + 8 + 12);
     message = json_array_get(json_object_get(root, "messages"), 0);
     content = json_string_value(json_object_get(message, "content"));
-    ck_assert_uint_eq(count_words(content), 12);
-    const char *at = content;
-    for (int i = 0; i < 8; i++) {
-        ck_assert(at[0] != '"' && at[1] != ' '); /* no word of the text */
-        at = strchr(at, ' ') + 1;
-    }
-    ck_assert_uint_eq(count_words(at), 4);
-    ck_assert(strchr("abcd\"", *at) != NULL);
+    ck_assert_uint_eq(count_words(content), 1 + 8 + 6);
+    ck_assert_ptr_nonnull(strstr(content, "\"quoted\""));
+    ck_assert_ptr_null(strstr(content, "the a b c"));
     json_decref(root);
 }
 END_TEST
@@ -178,7 +239,9 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, a_chat_asks_for_what_the_form_says);
     tcase_add_test(tests, prompts_differ_by_serial_and_repeat_by_seed);
     tcase_add_test(tests, ids_are_as_many_as_asked_and_within_the_vocabulary);
-    tcase_add_test(tests, texts_are_cut_to_their_words_with_a_nonce_in_front);
+    tcase_add_test(tests, texts_follow_a_nonce_and_words_fill_what_is_left);
+    tcase_add_test(tests, prompts_have_the_tokens_asked_for_whatever_a_word_costs);
+    tcase_add_test(tests, a_traces_equal_hash_ids_are_equal_blocks);
     tcase_add_test(tests, lines_of_an_answer_become_events);
     tcase_add_test(tests, broken_lines_have_their_faults);
 }
