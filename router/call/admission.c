@@ -132,6 +132,9 @@ static void admission_refuse(struct call *call, enum status status) {
     case STATUS_LIMIT:
         call_too_long(call);
         break;
+    case STATUS_TIMEOUT:
+        call_too_late(call);
+        break;
     case STATUS_NOMEM:
         call_fail(call, status, NULL, "No memory for the request");
         break;
@@ -147,8 +150,12 @@ static void end_at_once(struct call *call) {
     call_note(call);
 }
 
+/* A deadline may have passed while the prompt was tokenized: the core would look at it only at its
+ * next timer, and a worker may be faster. */
 static enum status admit_all(struct call *call) {
     const struct ask *ask = &call->ask;
+    if (call->deadline_ns != 0 && clock_now_ns() >= call->deadline_ns)
+        return STATUS_TIMEOUT;
     for (uint32_t i = 0; i < call->n_sequences; i++)
         TRY(make_sequence(call, &call->sequences[i], &ask->prompts[i / ask->n_choices].ids,
                           max_new_of(call, i)));

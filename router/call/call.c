@@ -24,6 +24,10 @@ void call_too_long(struct call *call) {
                     serving_context(call->serving), longest, 0);
 }
 
+void call_too_late(struct call *call) {
+    call_fail(call, STATUS_TIMEOUT, NULL, "The deadline passed before the answer was complete");
+}
+
 struct answer call_answer(struct call *call) {
     return (struct answer){.dialect = call->dialect,
                            .ask = &call->ask,

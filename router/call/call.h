@@ -103,6 +103,7 @@ void call_cancel(struct call *call);
 
 /* The workers of now cannot hold one of the call's prompts. */
 void call_too_long(struct call *call);
+void call_too_late(struct call *call); /* its deadline has passed */
 
 /* Puts the error aside as the call's reply; the next stage is its end. */
 void call_fail(struct call *call, enum status status, const char *code, const char *text);

@@ -33,7 +33,7 @@ static void fail_by_end(struct call *call, const struct request_end *end) {
     if (end->kind == END_CANCELLED) /* by nobody but us: then the call has failed already */
         call_fail(call, STATUS_CLOSED, NULL, "The request was cancelled");
     else if (end->status == STATUS_TIMEOUT)
-        call_fail(call, end->status, NULL, "The deadline passed before the answer was complete");
+        call_too_late(call);
     else if (end->status == STATUS_CLOSED)
         call_fail(call, end->status, NULL, serving_no_worker(call->serving, text, sizeof text));
     else if (end->status == STATUS_BUSY)
