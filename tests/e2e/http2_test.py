@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""HTTP/2 on the router's port: the answers of HTTP/1.1, many at a time, and clients that mean harm."""
+"""HTTP/2 on the router's port: the answers of HTTP/1.1, many at a time; clients that mean harm are in hostile_test.py."""
 import contextlib
 import json
 import re
@@ -214,50 +214,6 @@ def a_reset_cancels(cluster):
     client.wait(other)
 
 
-def rapid_reset(cluster):
-    """GOAWAY (ENHANCE_YOUR_CALM) after about a hundred; a stream of another client is exact."""
-    client, other = Client(cluster.port), Client(cluster.port)
-    stream = stream_ask(other, 5, 400)
-    n = 0
-    while client.goaway is None and not client.closed and n < 5000:
-        try:
-            client.h2.reset_stream(stream_ask(client, n, 1000), 8)
-        except h2.exceptions.ProtocolError:
-            break
-        client.push()
-        n += 1
-        if n % 50 == 0:
-            client.socket.settimeout(0.2)
-            try:
-                client.take()
-            except TimeoutError:
-                pass
-    client.socket.settimeout(60)
-    while client.goaway is None and not client.closed:
-        client.take()
-    assert client.goaway is None or client.goaway[0] == 11, client.goaway
-    reply, = other.wait(stream)
-    assert ids_of(reply["body"]) == hash_answer(PROMPT + [5], 400)
-    cluster.quiet(10)
-    return f"after {n} requests"
-
-
-def floods(cluster):
-    outcome = {}
-    for name, frame in {"ping": b"\0\0\x08\x06\0\0\0\0\0" + b"12345678", "settings": b"\0\0\0\4\0\0\0\0\0"}.items():
-        client = Client(cluster.port)
-        try:
-            client.socket.sendall(frame * 1000)
-        except OSError:
-            pass
-        while not client.closed:
-            client.take()
-        assert client.goaway is None or client.goaway[0] == 11, (name, client.goaway)
-        outcome[name] = client.goaway
-    assert any(outcome.values()), outcome
-    return outcome
-
-
 def drain_under_load(_):
     """SIGTERM while eight connections ask without pause: whatever was accepted is answered in full."""
     with Cluster("--mixed", 2) as cluster:
@@ -302,7 +258,7 @@ def drain_under_load(_):
 def main():
     tally = Tally()
     with Cluster("--mixed", 2) as cluster:
-        for test in (all_routes, curl, httpx, many_streams_beside_one_that_is_not_read, a_reset_cancels, rapid_reset, floods):
+        for test in (all_routes, curl, httpx, many_streams_beside_one_that_is_not_read, a_reset_cancels):
             tally.run(test.__name__, test, cluster)
         tally.run("quiet", lambda: cluster.quiet(10) and None)
     tally.run("drain_under_load", drain_under_load, None)

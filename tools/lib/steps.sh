@@ -72,6 +72,7 @@ sanitized dev api_test
 sanitized dev daemons_test
 sanitized dev grpc_test
 sanitized dev tls_test
+sanitized dev hostile_test
 sanitized dev tp_test
 sanitized dev failover_test "--kills 4 --stops 1"
 sanitized tsan failover_test "--kills 3 --stops 1"
