@@ -201,6 +201,15 @@ struct kernels {
     void (*put)(struct kernels_ctx *ctx, void *to, const void *from, size_t n_bytes);
     void (*get)(struct kernels_ctx *ctx, void *to, const void *from, size_t n_bytes);
 
+    /* KV for other workers and from them, which moves while the operations of a step go on.
+     * put_beside() is for bytes that no operation of the running step touches; the operations of
+     * later steps see them, as get() and get_beside() do. get_beside() waits for its own copy alone:
+     * it sees what was called before the running step, and of that step what stands before the mark
+     * that marked() answered last. STATUS_IO: the device failed, and `to` holds anything. */
+    void (*put_beside)(struct kernels_ctx *ctx, void *to, const void *from, size_t n_bytes);
+    NODISCARD enum status (*get_beside)(struct kernels_ctx *ctx, void *to, const void *from,
+                                        size_t n_bytes);
+
     /* The operations of a step stand between these two. step_begin() takes the arrays of `step` from
      * memory of the host and replaces them by what the operations take, good until step_end(); the
      * host's may change once it has returned. Counts of tokens and rows may be larger afterwards,

@@ -13,16 +13,16 @@
 static void cuda_close(struct kernels_ctx *ctx) {
     if (!ctx)
         return;
-    if (ctx->stream)
-        (void)ctx->kind->wait(ctx->stream);
+    if (ctx->main.stream)
+        (void)ctx->kind->wait(ctx->main.stream);
     if (ctx->device) {
         cuda_experts_close(ctx);
         cuda_step_close(ctx);
         cuda_sampler_close(ctx);
         cuda_free_ints(ctx, &ctx->ints);
         cuda_dealloc(ctx, ctx->attend, 0);
-        ctx->kind->pinned_free(ctx->device, ctx->stage);
-        ctx->kind->stream_free(ctx->stream);
+        cuda_beside_close(ctx);
+        cuda_lane_close(ctx, &ctx->main);
         ctx->kind->close(ctx->device);
     }
     free(ctx);
@@ -40,17 +40,17 @@ static enum status open_device(struct kernels_ctx *ctx, uint32_t ordinal, struct
     const struct kernels_limits *limits = &ctx->limits;
     TRY(ctx->kind->open(ordinal, &ctx->device, error));
     ctx->kind->use(ctx->device);
-    ctx->stream = ctx->kind->stream_make(ctx->device);
-    ctx->stage = ctx->kind->pinned_alloc(ctx->device, STAGE_BYTES);
+    enum status status = cuda_lane_open(ctx, &ctx->main, STAGE_BYTES);
     ctx->attend_floats = attend_floats(limits);
     ctx->attend = cuda_alloc(ctx, ctx->attend_floats * sizeof(float));
-    if (!ctx->stream || !ctx->stage || !ctx->attend)
+    if (status != STATUS_OK || !ctx->attend)
         return error_set(error, STATUS_NOMEM, "the device has no memory for a context");
     uint32_t rows = limits->max_tokens > EXPERTS_MAX ? limits->max_tokens : EXPERTS_MAX;
     ctx->ints_rows = 2 * (rows < INTS_ROWS ? rows : INTS_ROWS);
     if (cuda_reserve(ctx, order_filled(limits->max_dim)) != STATUS_OK)
         return error_set(error, STATUS_NOMEM, "the device has no memory for rows of %u inputs",
                          limits->max_dim);
+    TRY(cuda_beside_open(ctx, error));
     TRY(cuda_sampler_open(ctx, error));
     return cuda_step_open(ctx, error);
 }
@@ -110,6 +110,8 @@ static const char *cuda_numerics(const struct kernels_ctx *ctx) {
         .dealloc = cuda_dealloc,                                                                   \
         .put = cuda_put,                                                                           \
         .get = cuda_get,                                                                           \
+        .put_beside = cuda_put_beside,                                                             \
+        .get_beside = cuda_get_beside,                                                             \
         .step_begin = cuda_step_begin,                                                             \
         .step_end = cuda_step_end,                                                                 \
         .mark = cuda_mark,                                                                         \

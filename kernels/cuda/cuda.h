@@ -1,14 +1,24 @@
 /* kernels/cuda/cuda.h: the host's half of the backend, shared by its files only.
  *
- * A context owns a device, one stream, and on the device: activations as integers, the arrays of the
- * step, partial results of attention. An operation puts its kernels into the stream and returns. */
+ * A context owns a device, two streams, and on the device: activations as integers, the arrays of the
+ * step, partial results of attention. An operation puts its kernels into the main stream and returns; KV
+ * for other workers goes beside it. */
 #pragma once
 
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/kernels.h"
 
-#define STAGE_BYTES (8u << 20) /* pinned memory that bytes go through */
+#define STAGE_BYTES  (8u << 20) /* pinned memory that bytes go through: of the main stream */
+#define BESIDE_BYTES (4u << 20) /* of the one beside it: some chunks of KV */
+
+/* A stream, and the pinned memory that bytes of the host go through. */
+struct cuda_lane {
+    struct device_stream *stream; /* owned */
+    unsigned char *stage;         /* owned, pinned (n_bytes) */
+    size_t n_bytes;
+    size_t used; /* bytes of it that copies in the stream still read */
+};
 
 /* Arrays that go to the device together: filled in pinned memory, sent by one copy. */
 struct cuda_tray {
@@ -62,12 +72,15 @@ struct cuda_sampler {
 struct kernels_ctx {
     const struct device_kind *kind;
     const struct gpu_launches *gpu;
-    struct device *device;        /* owned */
-    struct device_stream *stream; /* owned */
+    struct device *device; /* owned */
+    struct cuda_lane main; /* what operations are put into */
     struct kernels_limits limits;
 
-    unsigned char *stage; /* owned, pinned (STAGE_BYTES) */
-    size_t stage_used;    /* bytes of it that copies in the stream still read */
+    struct cuda_lane beside;      /* KV for other workers, while the main stream computes */
+    struct device_event *settled; /* owned: all of the main stream, before KV outside of a step */
+    struct device_event *arrived; /* owned: the last KV that was put beside */
+    bool has_arrived;             /* the main stream does not wait for that yet */
+    bool in_step;
 
     struct gpu_ints ints; /* owned: rows of activations */
     uint32_t ints_rows;   /* of both terms together */
@@ -84,6 +97,21 @@ struct kernels_ctx {
     struct cuda_sampler sampler;
 };
 
+/* cuda/lane.c */
+/* STATUS_NOMEM leaves what cuda_lane_close() takes. */
+NODISCARD enum status cuda_lane_open(struct kernels_ctx *ctx, struct cuda_lane *lane,
+                                     size_t n_bytes);
+void cuda_lane_close(struct kernels_ctx *ctx, struct cuda_lane *lane); /* fine on a zeroed one */
+/* n_bytes (at most those of the lane) of pinned memory to fill, and their copy to the device. */
+void *cuda_stage(struct kernels_ctx *ctx, struct cuda_lane *lane, size_t n_bytes);
+void cuda_send(struct kernels_ctx *ctx, struct cuda_lane *lane, void *to, const void *staged,
+               size_t n_bytes);
+/* Any number of bytes through the lane; from_device() waits for them. STATUS_IO: the device failed. */
+void cuda_to_device(struct kernels_ctx *ctx, struct cuda_lane *lane, void *to, const void *from,
+                    size_t n_bytes);
+enum status cuda_from_device(struct kernels_ctx *ctx, struct cuda_lane *lane, void *to,
+                             const void *from, size_t n_bytes);
+
 /* cuda/memory.c */
 void *cuda_alloc(struct kernels_ctx *ctx, size_t n_bytes);
 void cuda_dealloc(struct kernels_ctx *ctx, void *memory, size_t n_bytes);
@@ -92,9 +120,6 @@ NODISCARD enum status cuda_reserve(struct kernels_ctx *ctx, uint32_t k_stored);
 void cuda_free_ints(struct kernels_ctx *ctx, const struct gpu_ints *ints);
 void cuda_put(struct kernels_ctx *ctx, void *to, const void *from, size_t n_bytes);
 void cuda_get(struct kernels_ctx *ctx, void *to, const void *from, size_t n_bytes);
-/* n_bytes (at most STAGE_BYTES) of pinned memory to fill, and their copy to the device. */
-void *cuda_stage(struct kernels_ctx *ctx, size_t n_bytes);
-void cuda_send(struct kernels_ctx *ctx, void *to, const void *staged, size_t n_bytes);
 
 /* STATUS_NOMEM leaves what cuda_tray_close() takes. */
 NODISCARD enum status cuda_tray_open(struct kernels_ctx *ctx, struct cuda_tray *tray,
@@ -108,6 +133,15 @@ static inline size_t cuda_tray_bytes(size_t n_bytes) {
  * find it. cuda_tray_send() fills it from memory of the host. */
 void *cuda_tray_take(struct cuda_tray *tray, size_t n_bytes, const void *device);
 void *cuda_tray_send(struct cuda_tray *tray, const void *device, const void *from, size_t n_bytes);
+
+/* cuda/beside.c */
+NODISCARD enum status cuda_beside_open(struct kernels_ctx *ctx, struct error *error);
+void cuda_beside_close(struct kernels_ctx *ctx);
+void cuda_put_beside(struct kernels_ctx *ctx, void *to, const void *from, size_t n_bytes);
+NODISCARD enum status cuda_get_beside(struct kernels_ctx *ctx, void *to, const void *from,
+                                      size_t n_bytes);
+/* What the main stream is given from now on comes after all that was put beside. */
+void cuda_beside_join(struct kernels_ctx *ctx);
 
 /* cuda/weight.c */
 size_t cuda_weight_size(const struct weight_source *source, struct error *error);

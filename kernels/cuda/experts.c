@@ -21,7 +21,7 @@ void cuda_moe_route(struct kernels_ctx *ctx, uint32_t *ids, float *weights, cons
     ASSERT(n_experts <= EXPERTS_MAX);
     ASSERT(n_active >= 1 && n_active <= n_experts);
     if (n_rows > 0)
-        ctx->gpu->moe_route(ctx->stream, ids, weights, logits, n_rows, n_experts, n_active,
+        ctx->gpu->moe_route(ctx->main.stream, ids, weights, logits, n_rows, n_experts, n_active,
                             normalise);
 }
 
@@ -97,7 +97,7 @@ static void multiply(struct kernels_ctx *ctx, const struct product *product, con
     linear.choice.table =
         table_of(ctx, product->weights, product->n_experts, &linear.choice.matrix);
     if (first->format != WEIGHT_I4G && first->format != WEIGHT_I8G) {
-        ctx->gpu->linear_floats(ctx->stream, &linear);
+        ctx->gpu->linear_floats(ctx->main.stream, &linear);
         return;
     }
     linear.fine = numbers_fine(first, product->epilogue);
@@ -107,8 +107,8 @@ static void multiply(struct kernels_ctx *ctx, const struct product *product, con
                                     .n_rows = n_pairs,
                                     .share = product->share,
                                     .fine = linear.fine};
-    ctx->gpu->quantize(ctx->stream, &quantize);
-    ctx->gpu->linear_ints(ctx->stream, &linear);
+    ctx->gpu->quantize(ctx->main.stream, &quantize);
+    ctx->gpu->linear_ints(ctx->main.stream, &linear);
 }
 
 void cuda_moe_ffn(struct kernels_ctx *ctx, float *out, const float *x, const uint32_t *ids,
@@ -129,7 +129,7 @@ void cuda_moe_ffn(struct kernels_ctx *ctx, float *out, const float *x, const uin
         struct product back = {down, n_experts, inner, 1, outer, dim, EPILOGUE_NONE};
         multiply(ctx, &up, chosen, rows * n_active);
         multiply(ctx, &back, chosen, rows * n_active);
-        ctx->gpu->moe_add(ctx->stream, out + (size_t)row * dim, outer, chosen,
+        ctx->gpu->moe_add(ctx->main.stream, out + (size_t)row * dim, outer, chosen,
                           weights + (size_t)row * n_active, rows, n_active, dim);
     }
 }

@@ -14,8 +14,9 @@ void cuda_dealloc(struct kernels_ctx *ctx, void *memory, size_t n_bytes) {
     if (!memory)
         return;
     ctx->kind->use(ctx->device);
-    if (ctx->stream)
-        (void)ctx->kind->wait(ctx->stream); /* a failure is told by the next step_end() */
+    cuda_beside_join(ctx);
+    if (ctx->main.stream)
+        (void)ctx->kind->wait(ctx->main.stream); /* a failure is told by the next step_end() */
     ctx->kind->dealloc(ctx->device, memory);
 }
 
@@ -41,20 +42,6 @@ enum status cuda_reserve(struct kernels_ctx *ctx, uint32_t k_stored) {
     cuda_free_ints(ctx, &ctx->ints);
     ctx->ints = made;
     return STATUS_OK;
-}
-
-void *cuda_stage(struct kernels_ctx *ctx, size_t n_bytes) {
-    ASSERT(n_bytes <= STAGE_BYTES);
-    if (ctx->stage_used + n_bytes > STAGE_BYTES) {
-        (void)ctx->kind->wait(ctx->stream);
-        ctx->stage_used = 0;
-    }
-    return ctx->stage + ctx->stage_used;
-}
-
-void cuda_send(struct kernels_ctx *ctx, void *to, const void *staged, size_t n_bytes) {
-    ctx->kind->copy_in(ctx->stream, to, staged, n_bytes);
-    ctx->stage_used += (n_bytes + 63) / 64 * 64;
 }
 
 enum status cuda_tray_open(struct kernels_ctx *ctx, struct cuda_tray *tray, size_t n_bytes) {
@@ -84,31 +71,14 @@ void *cuda_tray_send(struct cuda_tray *tray, const void *device, const void *fro
     return host;
 }
 
-static size_t piece_of(size_t n_left) {
-    size_t most = STAGE_BYTES / 4; /* so that one is filled while another travels */
-    return n_left < most ? n_left : most;
-}
-
 void cuda_put(struct kernels_ctx *ctx, void *to, const void *from, size_t n_bytes) {
     ctx->kind->use(ctx->device);
-    for (size_t at = 0; at < n_bytes;) {
-        size_t n = piece_of(n_bytes - at);
-        void *staged = cuda_stage(ctx, n);
-        memcpy(staged, (const char *)from + at, n);
-        cuda_send(ctx, (char *)to + at, staged, n);
-        at += n;
-    }
+    cuda_beside_join(ctx);
+    cuda_to_device(ctx, &ctx->main, to, from, n_bytes);
 }
 
 void cuda_get(struct kernels_ctx *ctx, void *to, const void *from, size_t n_bytes) {
     ctx->kind->use(ctx->device);
-    for (size_t at = 0; at < n_bytes;) {
-        size_t n = piece_of(n_bytes - at);
-        void *staged = cuda_stage(ctx, n);
-        ctx->kind->copy_out(ctx->stream, staged, (const char *)from + at, n);
-        (void)ctx->kind->wait(ctx->stream);
-        ctx->stage_used = 0;
-        memcpy((char *)to + at, staged, n);
-        at += n;
-    }
+    cuda_beside_join(ctx);
+    (void)cuda_from_device(ctx, &ctx->main, to, from, n_bytes); /* a failure: step_end() */
 }

@@ -26,13 +26,13 @@ void cuda_embed(struct kernels_ctx *ctx, float *out, const struct weight *table,
                 const struct kernels_batch *batch, uint32_t id_begin) {
     struct gpu_matrix matrix = cuda_matrix(table);
     if (batch->n_tokens > 0)
-        ctx->gpu->embed(ctx->stream, out, &matrix, batch->ids, batch->n_tokens, id_begin);
+        ctx->gpu->embed(ctx->main.stream, out, &matrix, batch->ids, batch->n_tokens, id_begin);
 }
 
 void cuda_norm(struct kernels_ctx *ctx, float *out, const float *x, const float *gain, float eps,
                uint32_t n_rows, uint32_t dim) {
     if (n_rows > 0)
-        ctx->gpu->norm(ctx->stream, out, x, gain, eps, n_rows, dim);
+        ctx->gpu->norm(ctx->main.stream, out, x, gain, eps, n_rows, dim);
 }
 
 static void linear_ints(struct kernels_ctx *ctx, struct gpu_linear *linear, uint32_t n_rows) {
@@ -49,8 +49,8 @@ static void linear_ints(struct kernels_ctx *ctx, struct gpu_linear *linear, uint
         part.out = linear->out + row * linear->out_stride;
         part.n_rows = quantize.n_rows;
         part.ints = ctx->ints;
-        ctx->gpu->quantize(ctx->stream, &quantize);
-        ctx->gpu->linear_ints(ctx->stream, &part);
+        ctx->gpu->quantize(ctx->main.stream, &quantize);
+        ctx->gpu->linear_ints(ctx->main.stream, &part);
     }
 }
 
@@ -69,7 +69,7 @@ void cuda_linear(struct kernels_ctx *ctx, float *out, size_t out_stride, const f
         return;
     if (weight->format != WEIGHT_I4G && weight->format != WEIGHT_I8G) {
         linear.fine = false;
-        ctx->gpu->linear_floats(ctx->stream, &linear);
+        ctx->gpu->linear_floats(ctx->main.stream, &linear);
         return;
     }
     ASSERT(weight->k_stored / GROUP <= ctx->ints.n_groups);
@@ -79,19 +79,19 @@ void cuda_linear(struct kernels_ctx *ctx, float *out, size_t out_stride, const f
 void cuda_silu_mul(struct kernels_ctx *ctx, float *out, const float *gate, const float *up,
                    size_t n) {
     if (n > 0)
-        ctx->gpu->silu_mul(ctx->stream, out, gate, up, n);
+        ctx->gpu->silu_mul(ctx->main.stream, out, gate, up, n);
 }
 
 void cuda_add_gated(struct kernels_ctx *ctx, float *out, const float *x, const float *gate,
                     uint32_t n_rows, uint32_t dim) {
     if (n_rows > 0)
-        ctx->gpu->add_gated(ctx->stream, out, x, gate, n_rows, dim);
+        ctx->gpu->add_gated(ctx->main.stream, out, x, gate, n_rows, dim);
 }
 
 void cuda_gather_rows(struct kernels_ctx *ctx, float *out, const float *x, const uint32_t *rows,
                       uint32_t n_rows, uint32_t dim) {
     if (n_rows > 0)
-        ctx->gpu->gather_rows(ctx->stream, out, x, rows, n_rows, dim);
+        ctx->gpu->gather_rows(ctx->main.stream, out, x, rows, n_rows, dim);
 }
 
 void cuda_rope_kv(struct kernels_ctx *ctx, float *qkv, const struct kernels_batch *batch,
@@ -99,7 +99,7 @@ void cuda_rope_kv(struct kernels_ctx *ctx, float *qkv, const struct kernels_batc
     struct gpu_batch on_device = batch_of(ctx, batch);
     struct gpu_heads heads = heads_of(ctx, kv);
     if (batch->n_tokens > 0)
-        ctx->gpu->rope_kv(ctx->stream, qkv, &on_device, rope, kv, &heads);
+        ctx->gpu->rope_kv(ctx->main.stream, qkv, &on_device, rope, kv, &heads);
 }
 
 /* The tiles from `begin` on whose partial results fit: whole tokens. Answers how many. */
@@ -153,6 +153,6 @@ void cuda_attend(struct kernels_ctx *ctx, float *out, const float *qkv,
         attend.maxima = ctx->attend;
         attend.totals = ctx->attend + n;
         attend.sums = ctx->attend + 2 * n;
-        ctx->gpu->attend(ctx->stream, &attend);
+        ctx->gpu->attend(ctx->main.stream, &attend);
     }
 }

@@ -156,12 +156,12 @@ void cuda_sample(struct kernels_ctx *ctx, float *logits, uint32_t n_rows, uint32
         what.log_sums = what.sums + n_known;
         n = what.n_rows = send_rows(sampler, &what, params + row, n_rows - row);
         memset(sampler->pinned, 0, n * sizeof *sampler->pinned); /* of a device that fails */
-        ctx->kind->copy_in(ctx->stream, sampler->tray.memory, sampler->tray.pinned,
+        ctx->kind->copy_in(ctx->main.stream, sampler->tray.memory, sampler->tray.pinned,
                            sampler->tray.used);
-        ctx->gpu->sample(ctx->stream, &what);
-        ctx->kind->copy_out(ctx->stream, sampler->pinned, sampler->results,
+        ctx->gpu->sample(ctx->main.stream, &what);
+        ctx->kind->copy_out(ctx->main.stream, sampler->pinned, sampler->results,
                             n * sizeof *sampler->pinned);
-        (void)ctx->kind->wait(ctx->stream);
+        (void)ctx->kind->wait(ctx->main.stream);
         for (uint32_t i = 0; i < n; i++)
             take_result(&sampler->pinned[i], &params[row + i], &results[row + i]);
     }

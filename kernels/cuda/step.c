@@ -73,7 +73,9 @@ void cuda_step_begin(struct kernels_ctx *ctx, struct kernels_step *step) {
     ASSERT(n_tokens <= ctx->limits.max_tokens && batch->n_seqs <= ctx->limits.max_seqs);
     ctx->kind->use(ctx->device);
     ctx->marks.n = ctx->marks.done = 0;
-    (void)ctx->kind->wait(ctx->stream); /* the last step's arrays are read */
+    (void)ctx->kind->wait(ctx->main.stream); /* the last step's arrays are read */
+    cuda_beside_join(ctx);
+    ctx->in_step = true;
     tray->used = 0;
     struct gpu_tile *tiles =
         cuda_tray_take(tray, (size_t)n_tokens * to->tiles_per_token * sizeof *tiles, &to->tiles);
@@ -89,24 +91,25 @@ void cuda_step_begin(struct kernels_ctx *ctx, struct kernels_step *step) {
     (void)send_array(tray, &batch->block_tables, (size_t)batch->n_seqs * batch->block_table_stride);
     (void)send_array(tray, &batch->variants, batch->n_seqs);
     (void)send_array(tray, &step->rows, step->n_rows);
-    ctx->kind->copy_in(ctx->stream, tray->memory, tray->pinned, tray->used);
+    ctx->kind->copy_in(ctx->main.stream, tray->memory, tray->pinned, tray->used);
 }
 
 enum status cuda_step_end(struct kernels_ctx *ctx) {
-    ctx->stage_used = 0;
-    return ctx->kind->wait(ctx->stream);
+    ctx->main.used = 0;
+    ctx->in_step = false;
+    return ctx->kind->wait(ctx->main.stream);
 }
 
 void cuda_mark(struct kernels_ctx *ctx, uint32_t number) {
     struct cuda_marks *marks = &ctx->marks;
     if (marks->n == MARKS_MAX) { /* more layers than models have */
-        (void)ctx->kind->wait(ctx->stream);
+        (void)ctx->kind->wait(ctx->main.stream);
         marks->done = marks->numbers[(marks->first + MARKS_MAX - 1) % MARKS_MAX];
         marks->n = 0;
     }
     uint32_t at = (marks->first + marks->n++) % MARKS_MAX;
     marks->numbers[at] = number;
-    ctx->kind->event_record(marks->events[at], ctx->stream);
+    ctx->kind->event_record(marks->events[at], ctx->main.stream);
 }
 
 uint32_t cuda_marked(struct kernels_ctx *ctx) {

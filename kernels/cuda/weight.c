@@ -157,7 +157,7 @@ static void send_groups(struct kernels_ctx *ctx, const struct pack_plan *plan,
         floats ? (shape->format == WEIGHT_F32 ? 8 : 4) : (shape->format == WEIGHT_I4G ? 1 : 2);
     uint32_t first = piece.begin * per_group, end = first + piece.n * per_group;
     end = end < count_planes(shape) ? end : count_planes(shape);
-    unsigned char *staged = cuda_stage(ctx, (end - first) * row);
+    unsigned char *staged = cuda_stage(ctx, &ctx->main, (end - first) * row);
     memset(staged, 0, (end - first) * row);
     for (uint32_t i = 0; i < piece.n_outs; i++)
         for (uint32_t g = piece.begin; g < piece.begin + piece.n; g++) {
@@ -174,7 +174,7 @@ static void send_groups(struct kernels_ctx *ctx, const struct pack_plan *plan,
             }
         }
     for (uint32_t plane = first; plane < end; plane++)
-        cuda_send(ctx, memory + plane * whole_row + (size_t)piece.out_begin * 16,
+        cuda_send(ctx, &ctx->main, memory + plane * whole_row + (size_t)piece.out_begin * 16,
                   staged + (plane - first) * row, row);
 }
 
@@ -188,7 +188,7 @@ static bool send_scales(struct kernels_ctx *ctx, const struct pack_plan *plan,
     size_t to = (size_t)number * padded(shape->n) + piece.out_begin;
     bool halves = shape->group < GROUP, exact = true;
     uint32_t g = halves ? number / 2 : number * (shape->group / GROUP);
-    unsigned char *staged = cuda_stage(ctx, 2 * row), *mins = staged + row;
+    unsigned char *staged = cuda_stage(ctx, &ctx->main, 2 * row), *mins = staged + row;
     memset(staged, 0, 2 * row);
     for (uint32_t i = 0; i < piece.n_outs; i++) {
         struct quant_group group;
@@ -200,9 +200,9 @@ static bool send_scales(struct kernels_ctx *ctx, const struct pack_plan *plan,
         else if (has_min(shape))
             exact &= put_scale(mins + i * min_width, is_wide(shape), group.min);
     }
-    cuda_send(ctx, memory + at.scales + to * width, staged, row);
+    cuda_send(ctx, &ctx->main, memory + at.scales + to * width, staged, row);
     if (has_min(shape))
-        cuda_send(ctx, memory + at.mins + to * min_width, mins, min_row);
+        cuda_send(ctx, &ctx->main, memory + at.mins + to * min_width, mins, min_row);
     return exact;
 }
 

@@ -141,7 +141,7 @@ static void put_while_it_changes(struct kernels_ctx *ctx, void *to, const void *
 }
 
 START_TEST(a_block_is_put_as_it_was_checked_whatever_the_sender_writes_meanwhile) {
-    const struct kernels fake = {.name = "fake", .put = put_while_it_changes};
+    const struct kernels fake = {.name = "fake", .put_beside = put_while_it_changes};
     struct pool *from = pool_new(NULL, 8), *to = pool_new(NULL, 9);
     struct link link = link_open(transport_find("local"));
     struct chunk chunk = {.layer_begin = 1, .layer_end = 2, .block_end = 1};
@@ -159,6 +159,28 @@ START_TEST(a_block_is_put_as_it_was_checked_whatever_the_sender_writes_meanwhile
     link_close(&link);
     pool_free(from);
     pool_free(to);
+}
+END_TEST
+
+static enum status get_from_a_broken_device(struct kernels_ctx *ctx, void *to, const void *from,
+                                            size_t n_bytes) {
+    (void)ctx;
+    (void)from;
+    memset(to, 0, n_bytes);
+    return STATUS_IO;
+}
+
+START_TEST(nothing_is_sent_of_a_device_that_failed) {
+    const struct kernels fake = {.name = "fake", .get_beside = get_from_a_broken_device};
+    struct pool *from = pool_new(NULL, 8);
+    struct link link = link_open(transport_find("local"));
+    struct chunk chunk = {.layer_begin = 1, .layer_end = 2, .block_end = 1};
+    const uint32_t block = 4;
+    from->kv.kernels = &fake;
+    from->kv.staging = from->staging;
+    ck_assert_int_eq(transport_push(link.sender, &from->kv, &chunk, &block), STATUS_IO);
+    link_close(&link);
+    pool_free(from);
 }
 END_TEST
 
@@ -187,5 +209,6 @@ void suite_add(TCase *tests) {
     tcase_add_loop_test(tests, chunks_come_from_memory_of_every_backend_into_that_of_every_other, 0,
                         n);
     tcase_add_test(tests, a_block_is_put_as_it_was_checked_whatever_the_sender_writes_meanwhile);
+    tcase_add_test(tests, nothing_is_sent_of_a_device_that_failed);
     tcase_add_test(tests, a_pool_of_a_device_has_one_rank_and_room_beside_it);
 }

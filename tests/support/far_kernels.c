@@ -176,12 +176,22 @@ static enum status far_free_bytes(uint32_t device, uint64_t *n_bytes, struct err
     return STATUS_OK;
 }
 
+static bool has_failed(const struct kernels_ctx *ctx) {
+    return ctx->fails_at > 0 && ctx->n_steps >= ctx->fails_at;
+}
+
 static void far_put(struct kernels_ctx *ctx, void *to, const void *from, size_t n_bytes) {
     memcpy(near_of(ctx, "put", to, n_bytes), from, n_bytes);
 }
 
 static void far_get(struct kernels_ctx *ctx, void *to, const void *from, size_t n_bytes) {
     memcpy(to, near_of(ctx, "get", from, n_bytes), n_bytes);
+}
+
+static enum status far_get_beside(struct kernels_ctx *ctx, void *to, const void *from,
+                                  size_t n_bytes) {
+    far_get(ctx, to, from, n_bytes);
+    return has_failed(ctx) ? STATUS_IO : STATUS_OK;
 }
 
 /* Copies n numbers into a step's array; the others become nonsense. Answers the bytes. */
@@ -236,10 +246,6 @@ static void far_step_begin(struct kernels_ctx *ctx, struct kernels_step *step) {
                                     .variants = batch->variants ? arrays->variants : NULL};
     step->rows = arrays->rows;
     step->n_rows = n_rows;
-}
-
-static bool has_failed(const struct kernels_ctx *ctx) {
-    return ctx->fails_at > 0 && ctx->n_steps >= ctx->fails_at;
 }
 
 static enum status far_step_end(struct kernels_ctx *ctx) {
@@ -446,6 +452,8 @@ const struct kernels kernels_far = {
     .dealloc = far_dealloc,
     .put = far_put,
     .get = far_get,
+    .put_beside = far_put,
+    .get_beside = far_get_beside,
     .step_begin = far_step_begin,
     .step_end = far_step_end,
     .mark = far_mark,

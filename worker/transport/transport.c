@@ -127,16 +127,14 @@ static unsigned char *head_at(const struct transport_kv *kv, uint32_t rank, unsi
     return block + (half * of->n_heads + head - of->head_begin) * head_bytes;
 }
 
-/* One layer of one block into its form on the wire. */
-static void gather_block(const struct transport_kv *kv, uint32_t layer, uint32_t block,
-                         unsigned char *to) {
-    if (kv->kernels) {
-        kv->kernels->get(kv->ctx, to, block_at(kv, 0, layer, block), kv->block_bytes);
-        return;
-    }
+/* One layer of one block into its form on the wire. STATUS_IO: its device failed. */
+static enum status gather_block(const struct transport_kv *kv, uint32_t layer, uint32_t block,
+                                unsigned char *to) {
+    if (kv->kernels)
+        return kv->kernels->get_beside(kv->ctx, to, block_at(kv, 0, layer, block), kv->block_bytes);
     if (kv->n_ranks == 1) {
         memcpy(to, block_at(kv, 0, layer, block), kv->block_bytes);
-        return;
+        return STATUS_OK;
     }
     size_t head_bytes = kv->block_bytes / (2 * kv->n_heads);
     for (uint32_t half = 0; half < 2; half++)
@@ -147,6 +145,7 @@ static void gather_block(const struct transport_kv *kv, uint32_t layer, uint32_t
             to += run.n * head_bytes;
             head += run.n;
         }
+    return STATUS_OK;
 }
 
 /* The other ranks that hold heads of this run get them from the first, whose bytes were summed. */
@@ -170,7 +169,8 @@ static void scatter_block(const struct transport_kv *kv, uint32_t layer, uint32_
     if (kv->kernels) {
         memcpy(kv->staging, from, kv->block_bytes);
         XXH3_64bits_update(sum, kv->staging, kv->block_bytes);
-        kv->kernels->put(kv->ctx, block_at(kv, 0, layer, block), kv->staging, kv->block_bytes);
+        kv->kernels->put_beside(kv->ctx, block_at(kv, 0, layer, block), kv->staging,
+                                kv->block_bytes);
         return;
     }
     if (kv->n_ranks == 1) {
@@ -207,7 +207,7 @@ enum status transport_push(struct transport_sender *sender, const struct transpo
     unsigned char *at = room;
     for (uint32_t layer = chunk->layer_begin; layer < chunk->layer_end; layer++)
         for (uint32_t i = 0; i < n_blocks; i++, at += kv->block_bytes)
-            gather_block(kv, layer, blocks[i], at);
+            TRY(gather_block(kv, layer, blocks[i], at));
     chunk->n_bytes = (uint32_t)n_bytes;
     chunk->checksum = XXH3_64bits(room, (size_t)n_bytes);
     chunk->where = position;

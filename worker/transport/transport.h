@@ -128,7 +128,7 @@ bool transport_kv_valid(const struct transport_kv *kv);
 /* Puts the chunk's layers of `blocks` (block_end - block_begin) into the sender's memory and fills
  * n_bytes, checksum, where and bytes. It counts only after transport_sent(), so a CHUNK that could
  * not be sent costs nothing. STATUS_BUSY: too much is on the way. STATUS_LIMIT: larger than a
- * chunk may be. */
+ * chunk may be. STATUS_IO: the device that holds the blocks failed. */
 NODISCARD enum status transport_push(struct transport_sender *sender, const struct transport_kv *kv,
                                      struct chunk *chunk, const uint32_t *blocks);
 void transport_sent(struct transport_sender *sender, const struct chunk *chunk);
