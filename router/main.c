@@ -23,6 +23,7 @@
 #include "router/config.h"
 #include "router/core/router.h"
 #include "router/serve/api_keys.h"
+#include "router/serve/grpc_health.h"
 #include "router/serve/link.h"
 #include "router/serve/reload.h"
 #include "router/serve/routes.h"
@@ -195,6 +196,8 @@ static enum status open_front(struct program *program, struct error *error) {
     listener.stall_ns = config->stall_ns;
     TRY(open_tls(program, error));
     listener.tls = server->tls;
+    if (health_watches_new(server, &server->watches) != STATUS_OK)
+        return error_set(error, STATUS_NOMEM, "no memory for a timer");
     if (metrics_new(1024, &server->metrics) != STATUS_OK ||
         meter_new(server->metrics, serving->model, &serving->meter) != STATUS_OK)
         return error_set(error, STATUS_NOMEM, "no memory for the metrics");
@@ -250,6 +253,7 @@ static void on_stop_signal(void *user, unsigned signal) {
     serving->draining = true;
     program->drain_until_ns = clock_now_ns() + program->config.drain_ns;
     listener_drain(server->listener);
+    health_watches_tell(server->watches);
     check_drained(program);
 }
 
@@ -301,6 +305,7 @@ static void close_all(struct program *program) {
     pool_free(serving->pool);
     calls_free(serving->calls);
     listener_free(server->listener);
+    health_watches_free(server->watches);
     tls_context_free(server->tls);
     router_free(serving->core);
     link_free(server->link);

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 struct api_keys;
+struct health_watches;
 struct link;
 struct listener;
 struct metrics;
@@ -21,6 +22,7 @@ struct server {
     struct tls_context *tls;            /* or NULL: clients speak plain HTTP */
     struct guard guard;                 /* who may ask; before the listener runs */
     struct metrics *metrics;
+    struct health_watches *watches;
     const char *name;  /* this router's */
     int64_t created_s; /* Unix time of the start */
     uint64_t started_ns;

@@ -5,38 +5,18 @@ messages, health and reflection; streams that survive their workers.
 usage: grpc_test.py [--kills N] [--streams N]
 """
 import argparse
-import importlib
 import json
 import os
 import queue
 import random
 import signal
-import subprocess
 import sys
-import tempfile
 import threading
 import time
 
-from cluster import ROOT, Cluster, Tally, eventually, hash_answer, post_json, request
-
-try:
-    import grpc
-    import grpc_tools.protoc  # noqa: F401
-    from grpc_health.v1 import health_pb2, health_pb2_grpc
-    from grpc_reflection.v1alpha import reflection_pb2
-    from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
-    from google.protobuf.descriptor_pool import DescriptorPool
-except ImportError as reason:
-    print(f"SKIPPED gRPC's clients: {reason} (tools/check installs grpcio and its like from PyPI)")
-    print("0 passed, 0 failed, 1 skipped")
-    sys.exit(0)
-
-GENERATED = tempfile.mkdtemp(prefix="tandem-grpc-")
-subprocess.run([sys.executable, "-m", "grpc_tools.protoc", f"--proto_path={ROOT / 'proto'}", f"--python_out={GENERATED}",
-                f"--grpc_python_out={GENERATED}", "tandem_inference.proto"], check=True)
-sys.path.insert(0, GENERATED)
-pb = importlib.import_module("tandem_inference_pb2")
-stubs = importlib.import_module("tandem_inference_pb2_grpc")
+from cluster import Cluster, Tally, eventually, hash_answer, post_json, request
+from grpc_client import (DescriptorPool, ProtoReflectionDescriptorDatabase, ask, channel, grpc, health_pb2, health_pb2_grpc, pb,
+                         refused, reflection_pb2, stubs, varint)
 
 # What is asked by its name in both languages: 20 sets of parameters, each by Complete and by Generate.
 PARAMETERS = [
@@ -55,10 +35,6 @@ PARAMETERS = [
 CHAT = [{"role": "system", "content": "You are brief."}, {"role": "user", "content": "Where does the Rhine end? \u00e9\u4e16"}]
 
 
-def channel(cluster):
-    return grpc.insecure_channel(f"127.0.0.1:{cluster.port}")
-
-
 def http_body(kind, prompt, fields):
     """The twin's path and body."""
     fields = dict(fields)
@@ -70,17 +46,6 @@ def http_body(kind, prompt, fields):
             fields.update(logprobs=True, top_logprobs=fields["logprobs"])
         return "/v1/chat/completions", {"messages": prompt, **fields}
     return "/v1/completions", {"prompt": prompt, **fields}
-
-
-def ask(kind, prompt, fields):
-    fields = dict(fields)
-    if kind == "chat":
-        fields["chat"] = pb.Chat(messages=[pb.Message(**m) for m in prompt])
-    elif kind == "ids":
-        fields["token_ids"] = pb.TokenIds(ids=prompt)
-    else:
-        fields["text"] = prompt
-    return pb.GenerateRequest(**fields)
 
 
 def joined(responses):
@@ -185,18 +150,6 @@ def tokenize_and_back(cluster):
         assert stub.Detokenize(pb.DetokenizeRequest()).text == ""
 
 
-def refused(function, code, *words):
-    try:
-        answer = function()
-        if hasattr(answer, "__iter__"):
-            answer = list(answer)
-    except grpc.RpcError as error:
-        assert error.code() == code, (error.code(), error.details())
-        assert all(word in error.details() for word in words), error.details()
-        return error
-    raise AssertionError(f"not refused: {answer}")
-
-
 def errors_have_their_status(cluster):
     code = grpc.StatusCode
     with channel(cluster) as wire:
@@ -228,13 +181,6 @@ def errors_have_their_status(cluster):
     cluster.quiet()
 
 
-def varint(value):
-    out = b""
-    while value > 127:
-        out, value = out + bytes([value & 127 | 128]), value >> 7
-    return out + bytes([value])
-
-
 def gzip_comes_in(cluster):
     with channel(cluster) as wire:
         stub = stubs.InferenceStub(wire)
@@ -247,21 +193,28 @@ def gzip_comes_in(cluster):
         refused(lambda: stub.Complete(prompt, compression=grpc.Compression.Deflate), grpc.StatusCode.UNIMPLEMENTED, "deflate")
 
 
+def runs(cluster):
+    """A worker holds blocks for a sequence that is computed."""
+    return any(w["blocks"]["used"] and w["sequences"]["running"] for w in cluster.workers())
+
+
 def deadlines_and_cancellation_free_blocks(cluster):
+    """Within a second of the end of a call, by the workers' own figures."""
     long = ask("text", "long", {"max_tokens": 30000, "ignore_eos": True})
     with channel(cluster) as wire:
         stub = stubs.InferenceStub(wire)
-        for call in (stub.Complete, stub.Generate):
-            refused(lambda: call(long, timeout=0.5), grpc.StatusCode.DEADLINE_EXCEEDED)
-            cluster.quiet(5)
+        for call in (stub.Complete.future, stub.Generate):
+            running = call(long, timeout=2)
+            eventually(lambda: runs(cluster), 2, "it runs")
+            refused(lambda: running.result() if call is not stub.Generate else list(running), grpc.StatusCode.DEADLINE_EXCEEDED)
+            cluster.quiet(1)
         stream = stub.Generate(long)
         assert next(stream).token_ids
-        stream.cancel()
-        cluster.quiet(5)
         future = stub.Complete.future(long)
-        eventually(lambda: cluster.status()["routers"][0]["requests"]["running"], 10, "it runs")
-        future.cancel()
-        cluster.quiet(5)
+        eventually(lambda: sum(w["sequences"]["running"] for w in cluster.workers()) == 2, 10, "both run")
+        for call in (stream, future):
+            call.cancel()
+        cluster.quiet(1)
         assert stub.Complete(ask("text", "x", {"max_tokens": 2})).choices  # the connection goes on
 
 

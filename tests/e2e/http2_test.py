@@ -81,6 +81,8 @@ class Client:
                 else:
                     with contextlib.suppress(h2.exceptions.StreamClosedError):  # bytes that crossed our reset
                         self.h2.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
+            elif isinstance(event, h2.events.TrailersReceived):
+                reply["trailers"] = {k.decode(): v.decode() for k, v in event.headers}
             elif isinstance(event, h2.events.StreamEnded):
                 reply["done"] = True
             elif isinstance(event, h2.events.StreamReset):

@@ -1,0 +1,217 @@
+/* grpc.health.v1: whether the server serves, asked (Check) or watched (Watch). */
+#include "router/serve/grpc_health.h"
+
+#include "base/clock.h"
+#include "base/http/exchange.h"
+#include "base/list.h"
+#include "base/loop.h"
+#include "router/api/grpc.h"
+#include "router/serve/api.h"
+#include "router/serve/grpc_question.h"
+#include "router/serve/routes.h"
+#include "router/serve/server.h"
+
+#include <grpc/health/v1/health.pb-c.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef Grpc__Health__V1__HealthCheckResponse__ServingStatus state;
+#define SERVING     GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__SERVING_STATUS__SERVING
+#define NOT_SERVING GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__SERVING_STATUS__NOT_SERVING
+#define UNKNOWN     GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__SERVING_STATUS__UNKNOWN
+#define NO_SERVICE  GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__SERVING_STATUS__SERVICE_UNKNOWN
+
+/* What a service's health follows. */
+enum follows {
+    FOLLOWS_READINESS, /* it serves when a request would be served */
+    FOLLOWS_LIFE,      /* it serves while there is an answer at all */
+    FOLLOWS_NOTHING    /* nobody has the service */
+};
+
+/* The names that Kubernetes and gateways ask by, and each of our services that serves models. */
+static enum follows find_service(ProtobufCBinaryData service) {
+    static const char *const names[] = {"", "readiness", "tandem.v1.Inference"};
+    const struct span name = {service.len > 0 ? (const char *)service.data : "", service.len};
+    if (span_is(name, "liveness"))
+        return FOLLOWS_LIFE;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (span_is(name, names[i]))
+            return FOLLOWS_READINESS;
+    return FOLLOWS_NOTHING;
+}
+
+static state state_of(const struct server *server, enum follows follows) {
+    if (follows == FOLLOWS_NOTHING)
+        return NO_SERVICE;
+    return follows == FOLLOWS_LIFE || serving_ready(&server->serving) ? SERVING : NOT_SERVING;
+}
+
+/* Reads which service is meant; false: the question was refused. */
+static bool read_service(struct server *server, struct exchange *exchange, enum follows *follows) {
+    struct arena arena;
+    ProtobufCMessage *message = grpc_question(
+        server, exchange, &grpc__health__v1__health_check_request__descriptor, &arena);
+    if (message)
+        *follows = find_service(((Grpc__Health__V1__HealthCheckRequest *)message)->service);
+    arena_fini(&arena);
+    return message != NULL;
+}
+
+static void answer_check(struct server *server, struct exchange *exchange, const char *rest) {
+    enum follows follows;
+    (void)rest;
+    if (!read_service(server, exchange, &follows))
+        return;
+    if (follows == FOLLOWS_NOTHING) {
+        struct api_error error = {.code = "service_not_found"};
+        error.status = error_set(&error.error, STATUS_NOT_FOUND, "service: there is no such one");
+        routes_error(server, exchange, &error);
+        return;
+    }
+    Grpc__Health__V1__HealthCheckResponse answer = GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__INIT;
+    answer.status = state_of(server, follows);
+    grpc_answer(server, exchange, &answer.base);
+}
+
+/* --- watching ---------------------------------------------------------------------------------- */
+
+struct health_watches {
+    struct server *server;    /* borrowed */
+    struct list every;        /* of struct watch */
+    struct loop_timer *timer; /* owned; runs while somebody watches */
+};
+
+struct watch {
+    struct list link;
+    struct health_watches *watches; /* borrowed */
+    uint64_t id;                    /* the exchange's */
+    enum follows follows;
+    state told; /* what the client knows; UNKNOWN: nothing yet */
+};
+
+static void forget(struct watch *watch) {
+    list_remove(&watch->link);
+    if (list_empty(&watch->watches->every))
+        loop_timer_stop(watch->watches->timer);
+    free(watch);
+}
+
+static void on_gone(struct exchange *exchange) {
+    forget(exchange->user);
+}
+
+/* Tells what the client does not know; one that reads too slowly is told the last state later. */
+static void tell(struct watch *watch) {
+    const struct server *server = watch->watches->server;
+    state now = state_of(server, watch->follows);
+    if (now == watch->told)
+        return;
+    Grpc__Health__V1__HealthCheckResponse answer = GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__INIT;
+    struct buf out;
+    answer.status = now;
+    buf_init(&out, 0);
+    grpc_put(&answer.base, &out);
+    if (buf_status(&out) == STATUS_OK &&
+        exchange_write(server->serving.exchanges, watch->id, out.data, out.n) == STATUS_OK)
+        watch->told = now;
+    buf_fini(&out);
+}
+
+static void end(struct watch *watch) {
+    struct exchanges *all = watch->watches->server->serving.exchanges;
+    struct api_error error = {0};
+    struct dialect_refusal refusal = {0};
+    uint64_t id = watch->id;
+    struct exchange *exchange = exchange_find(all, id);
+    exchange->gone = NULL;
+    exchange->user = NULL;
+    forget(watch);
+    error.status = error_set(&error.error, STATUS_CLOSED, "The router drains");
+    grpc_form.refuse(&error, &refusal);
+    exchange_end(all, id, refusal.headers, refusal.n_headers);
+}
+
+void health_watches_tell(struct health_watches *watches) {
+    list_each(link, &watches->every) {
+        struct watch *watch = list_entry(link, struct watch, link);
+        tell(watch);
+        if (watches->server->serving.draining)
+            end(watch);
+    }
+}
+
+static void look(void *user) {
+    struct health_watches *watches = user;
+    health_watches_tell(watches);
+    if (!list_empty(&watches->every))
+        loop_timer_after(watches->timer, HEALTH_LOOK_MS * NS_PER_MS);
+}
+
+enum status health_watches_new(struct server *server, struct health_watches **out) {
+    struct health_watches *watches = calloc(1, sizeof *watches);
+    if (!watches)
+        return STATUS_NOMEM;
+    watches->server = server;
+    list_init(&watches->every);
+    if (loop_timer_new(server->serving.loop, look, watches, &watches->timer) != STATUS_OK) {
+        free(watches);
+        return STATUS_NOMEM;
+    }
+    *out = watches;
+    return STATUS_OK;
+}
+
+void health_watches_free(struct health_watches *watches) {
+    if (!watches)
+        return;
+    loop_timer_free(watches->timer);
+    free(watches);
+}
+
+/* The state is told at once, and after each change until the client leaves or the router drains. */
+static void answer_watch(struct server *server, struct exchange *exchange, const char *rest) {
+    struct exchange_reply head = {.status = 200,
+                                  .content_type = grpc_form.stream_type,
+                                  .headers = grpc_form.stream_headers,
+                                  .n_headers = grpc_form.n_stream_headers};
+    enum follows follows;
+    (void)rest;
+    if (!read_service(server, exchange, &follows))
+        return;
+    struct watch *watch = calloc(1, sizeof *watch);
+    if (!watch) {
+        struct api_error error = {0};
+        error.status = error_set(&error.error, STATUS_NOMEM, "No memory for the call");
+        routes_error(server, exchange, &error);
+        return;
+    }
+    *watch = (struct watch){
+        .watches = server->watches, .id = exchange->id, .follows = follows, .told = UNKNOWN};
+    if (list_empty(&server->watches->every))
+        loop_timer_after(server->watches->timer, HEALTH_LOOK_MS * NS_PER_MS);
+    list_push_back(&server->watches->every, &watch->link);
+    exchange->user = watch;
+    exchange->gone = on_gone;
+    exchange_begin_stream(server->serving.exchanges, watch->id, &head);
+    tell(watch);
+}
+
+const struct dialect dialect_grpc_health = {
+    .name = "grpc_health",
+    .method = "POST",
+    .path = "/grpc.health.v1.Health/Check",
+    .form = &grpc_form,
+    .is_open = true,
+    .body_max = GRPC_QUESTION_BYTES,
+    .answer = answer_check,
+};
+
+const struct dialect dialect_grpc_health_watch = {
+    .name = "grpc_health_watch",
+    .method = "POST",
+    .path = "/grpc.health.v1.Health/Watch",
+    .form = &grpc_form,
+    .is_open = true,
+    .body_max = GRPC_QUESTION_BYTES,
+    .answer = answer_watch,
+};
