@@ -20,8 +20,7 @@ struct nghttp2_session;
 
 enum http2_drain {
     HTTP2_SERVES,
-    HTTP2_NOTICED, /* "no more, soon": each request that comes until the client has read this is
-                    * refused, and may be sent elsewhere */
+    HTTP2_NOTICED, /* "no more, soon": what comes until the client has read this is served */
     HTTP2_LAST     /* the last stream is named: the connection ends with it */
 };
 

@@ -192,10 +192,11 @@ static void end_request(struct http2_stream *stream) {
     http2_request_end(stream);
 }
 
-/* What comes while we drain is not looked at: the client may send it elsewhere. */
+/* What comes behind the last stream that was named is not looked at: the client may send it
+ * elsewhere. */
 static void begin_request(struct http2_stream *stream, bool whole) {
     stream->whole = whole;
-    if (stream->http2->drain != HTTP2_SERVES || !http2_request_head(stream))
+    if (stream->http2->drain == HTTP2_LAST || !http2_request_head(stream))
         http2_reset(stream, NGHTTP2_REFUSED_STREAM);
     else if (whole)
         end_request(stream);
@@ -469,8 +470,9 @@ static bool conn_is_idle(const struct connection *connection) {
 }
 
 /* In two steps, so that no request is lost that is on its way: "no more, soon", while each that still
- * comes is refused by its name, and once the client has read that (it answers our ping), which
- * stream was the last. */
+ * comes is served, and once the client has read that (it answers our ping), which stream was the
+ * last (RFC 9113, 6.8). Refusing those that come between would lose calls: clients of gRPC send a
+ * refused one again once, and where the second meets the same notice the call has failed. */
 static void conn_drain(struct connection *connection) {
     struct http2_connection *http2 = connection->state;
     if (http2->drain != HTTP2_SERVES || http2->doomed)
