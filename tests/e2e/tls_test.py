@@ -64,12 +64,42 @@ def openai_and_httpx(cluster):
     return f"openai {openai.__version__}"
 
 
+def openai_and_httpx_over_http2(cluster):
+    """ALPN chooses HTTP/2: whole answers, streams, errors, many at a time on one connection."""
+    try:
+        import h2  # noqa: F401
+        import httpx
+        import openai
+    except ImportError as reason:
+        raise Skip(f"a package is not installed: {reason}") from None
+    with httpx.Client(http2=True, verify=cluster.context) as http_client:
+        answer = http_client.get(f"https://localhost:{cluster.port}/health")
+        assert (answer.status_code, answer.http_version) == (200, "HTTP/2"), answer
+        client = openai.OpenAI(base_url=f"https://localhost:{cluster.port}/v1", api_key="none", http_client=http_client)
+        model = client.models.list().data[0].id
+        chat = {"model": model, "messages": [{"role": "user", "content": "one two"}], "max_tokens": 12, "seed": 1}
+        whole = client.chat.completions.create(**chat).choices[0].message.content
+        streams = [client.chat.completions.create(**chat, stream=True) for _ in range(4)]  # all open at once
+        for stream in streams:
+            assert "".join(c.choices[0].delta.content or "" for c in stream if c.choices) == whole
+        try:
+            client.completions.create(model="other", prompt="x")
+        except openai.NotFoundError as error:
+            assert error.response.http_version == "HTTP/2", error
+        else:
+            raise AssertionError("another model is served")
+
+
 def curl(cluster):
     url = f"https://localhost:{cluster.port}/health"
     for args, want in ((["-k"], 0), (["--cacert", cluster.certificates.path("ca.crt")], 0), ([], 60)):
         done = subprocess.run(["curl", "-sS", *args, url], capture_output=True, text=True, timeout=60)
         assert done.returncode == want, (args, done)
         assert want or "ok" in done.stdout, done
+    for args, version in ((["--http2", "-k"], "2"), (["--http1.1", "-k"], "1.1")):
+        done = subprocess.run(["curl", "-sS", *args, "-w", "%{http_version} %{http_code}", url], capture_output=True, text=True,
+                              timeout=60)
+        assert done.stdout.endswith(f"{version} 200"), (args, done)
 
 
 def tools_speak_https(cluster):
@@ -312,8 +342,8 @@ def main():
         certificates.install("first")
         tally.run("bad_files_end_the_start", bad_files_end_the_start, certificates)
         with Secure(certificates, "--mixed", 1, "--head-timeout", "2s") as cluster:
-            for check in (https_answers_as_http_does, both_versions_and_no_older, openai_and_httpx, curl, tools_speak_https,
-                          certificates_change_under_streams, plain_http_is_told, garbage_is_closed, half_handshakes_hold_nobody,
+            for check in (https_answers_as_http_does, both_versions_and_no_older, openai_and_httpx, openai_and_httpx_over_http2, curl,
+                          tools_speak_https, certificates_change_under_streams, plain_http_is_told, garbage_is_closed, half_handshakes_hold_nobody,
                           half_closed_client_is_gone, truncated_connection_is_gone, forged_records_end_the_connection,
                           renegotiation_is_refused):
                 tally.run(check.__name__, check, cluster)
