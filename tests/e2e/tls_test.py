@@ -72,7 +72,7 @@ def openai_and_httpx_over_http2(cluster):
         import openai
     except ImportError as reason:
         raise Skip(f"a package is not installed: {reason}") from None
-    with httpx.Client(http2=True, verify=cluster.context) as http_client:
+    with httpx.Client(http2=True, verify=cluster.certificates.context()) as http_client:
         answer = http_client.get(f"https://localhost:{cluster.port}/health")
         assert (answer.status_code, answer.http_version) == (200, "HTTP/2"), answer
         client = openai.OpenAI(base_url=f"https://localhost:{cluster.port}/v1", api_key="none", http_client=http_client)
