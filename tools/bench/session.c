@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "tools/bench/core/html.h"
+#include "tools/bench/server_count.h"
 #include "tools/bench/texts.h"
 #include "tools/lib/http_fetch.h"
 
@@ -156,6 +157,12 @@ static uint64_t to_ns(double s) {
     return (uint64_t)(s * (double)NS_PER_S);
 }
 
+static uint64_t count_preempted(const struct session *session) {
+    const struct bench_options *options = session->options;
+    return server_count_preempted(session->urls, options->n_urls, options->api_key,
+                                  options->timeout_s);
+}
+
 enum status session_level(struct session *session, struct level_spec *spec, struct level *level,
                           struct error *error) {
     const struct bench_options *options = session->options;
@@ -165,7 +172,10 @@ enum status session_level(struct session *session, struct level_spec *spec, stru
     spec->silence_ns = to_ns(options->silence_s);
     spec->drain_ns = to_ns(options->drain_s);
     spec->serial = session->serial;
+    uint64_t n_before = count_preempted(session);
     TRY(runner_level(session->runner, spec, level, error));
+    uint64_t n_after = count_preempted(session);
+    level->n_preempted = n_after > n_before ? n_after - n_before : 0;
     session->serial += level->n_records;
     if (!session->records)
         return STATUS_OK;

@@ -1,7 +1,8 @@
-/* tools/bench/core/answer.h: the events of a streamed answer, from its lines of JSON.
+/* tools/bench/core/answer.h: the events of an answer, from its lines of JSON: chunks of chat and
+ * text completions, whole answers of these and of vLLM's and TGI's /generate.
  *
- * A chunk is not parsed into a tree: at 40,000 tokens a second that would be what is measured. What
- * counts is found as text; a line that is not a JSON object is malformed. */
+ * A line is read once from its begin to its end, into no tree: at 40,000 tokens a second that would
+ * be what is measured. A line that is not one JSON object is malformed. */
 #pragma once
 
 #include "tools/bench/core/record.h"
@@ -15,7 +16,7 @@ struct answer {
     uint32_t n_lines;  /* events that came */
 };
 
-/* Reads one event's data (NUL-terminated at n). Fills up to two events (kind, chunk, finish, usage
+/* Reads one event's data. Fills up to two events (kind, chunk, finish, usage
  * alone) and answers how many; *fault: what is wrong with the line, else FAULT_NONE. */
 unsigned answer_line(struct answer *answer, const char *data, size_t n, struct event events[2],
                      enum fault *fault);

@@ -1,13 +1,14 @@
 #include "tools/bench/core/figures.h"
 
 #include "base/clock.h"
+#include "tools/bench/core/ceiling.h"
 
 #include <stdlib.h>
 
 #define LATE_NS (10 * NS_PER_MS)
 
 const char *mark_text(unsigned marks, char text[MARK_TEXT_MAX]) {
-    static const char letters[] = "SPNFOICLXU";
+    static const char letters[] = "SPNFOICLXUK";
     unsigned n = 0;
     for (unsigned i = 0; letters[i]; i++)
         if (marks & (1u << i))
@@ -225,6 +226,8 @@ enum status figures_make(struct figures *figures, const struct level *level, dou
     make_timeline(figures, level);
     free(sums);
     figures->marks |= level_marks(figures, asked_rate);
+    if (level->n_preempted > 0 || ceiling_shows(level))
+        figures->marks |= MARK_KV;
     figures->slo_held =
         !(slo->ttft_p99_ns || slo->itl_p99_ns || slo->latency_p99_ns) || is_slo_held(figures, slo);
     return STATUS_OK;

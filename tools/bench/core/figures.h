@@ -32,6 +32,8 @@ enum mark {
     MARK_LATE = 1u << 7,       /* L: the client was more than 10 ms behind its schedule */
     MARK_CONTEXT = 1u << 8,    /* X: an answer was cut by the context: "length" before max_tokens */
     MARK_UNCOUNTED = 1u << 9,  /* U: no usage: tokens are counted by chunks */
+    MARK_KV = 1u << 10,        /* K: limited by what the server holds at a time, by its own count of
+                         * preemptions or by how its queue moved (ceiling.h) */
 };
 #define MARK_TEXT_MAX 16
 const char *mark_text(unsigned marks, char text[MARK_TEXT_MAX]); /* "SF"; "" without any */

@@ -44,6 +44,7 @@ struct level {
     uint32_t n_failed;
     uint64_t n_texts;          /* chunks with content that came */
     uint64_t loop_late_max_ns; /* the client's own loop */
+    uint64_t n_preempted;      /* requests that the server put back meanwhile, by its own count */
     struct histogram *gaps;    /* owned: between chunks of a request, all requests together */
     uint32_t *tokens_at;       /* owned (n_bins): chunks with content per millisecond */
     uint32_t n_bins;

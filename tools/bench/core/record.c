@@ -49,7 +49,7 @@ enum fault record_take(struct record *record, const struct event *event) {
         return take_chunk(record, event);
     if (event->kind == EVENT_USAGE) {
         record->has_usage = true;
-        record->usage_prompt = event->n_prompt;
+        record->usage_prompt = event->no_prompt ? record->ask.n_prompt : event->n_prompt;
         record->usage_output = event->n_output;
         record->usage_cached = event->n_cached;
     }

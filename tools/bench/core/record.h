@@ -72,6 +72,7 @@ struct event {
     uint32_t n_prompt;  /* EVENT_USAGE */
     uint32_t n_output;
     uint32_t n_cached;
+    bool no_prompt;   /* EVENT_USAGE: the output alone is counted */
     enum fault fault; /* EVENT_END */
     int http_status;
     uint64_t loop_late_ns; /* EVENT_TICK: how long the client's loop was held lately */

@@ -166,7 +166,8 @@ static void put_legend(const struct table_set *set, struct buf *out) {
     if (marks)
         buf_puts(out, "\nmarks: S fewer tokens than asked, P prompt length differs, N fewer "
                       "requests than asked, F failures, O below 0.75 of the asked rate, I "
-                      "incomplete, C cached, L client late, X cut by the context, U no usage\n");
+                      "incomplete, C cached, L client late, X cut by the context, U no usage, "
+                      "K limited by KV or slots\n");
 }
 
 void tables_markdown(const struct table_set *set, struct buf *out) {

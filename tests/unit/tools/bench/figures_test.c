@@ -295,6 +295,42 @@ START_TEST(marks_say_what_a_row_is_not) {
 }
 END_TEST
 
+START_TEST(a_server_that_holds_few_at_a_time_is_marked) {
+    struct level_spec spec = make(PROFILE_THROUGHPUT, 40, 0, 0);
+    struct script script = plain;
+    spec.schedule.n_requests = 40;
+    struct figures f = run(&spec, &script, 0);
+    assert_marks(&f, "");
+    script.n_slots = 8;
+    f = run(&spec, &script, 0);
+    assert_marks(&f, "K");
+    script.n_slots = 40; /* enough for all */
+    f = run(&spec, &script, 0);
+    assert_marks(&f, "");
+    /* One prompt after the other, and no other limit: first tokens go on coming. */
+    spec = make(PROFILE_THROUGHPUT, 40, 0, 0);
+    spec.schedule.n_requests = 40;
+    script = plain;
+    script.prefill_ns = MS(50);
+    f = run(&spec, &script, 0);
+    assert_marks(&f, "");
+    ck_assert_uint_eq(f.ttft.max, S(2));
+}
+END_TEST
+
+START_TEST(a_servers_own_count_of_preemptions_is_a_mark) {
+    struct level_spec spec = make(PROFILE_SYNCHRONOUS, 1, 0, 0);
+    struct level level;
+    struct figures f;
+    spec.schedule.n_requests = 4;
+    virtual_run(&level, &spec, &plain);
+    level.n_preempted = 1;
+    ck_assert_int_eq(figures_make(&f, &level, 0, &(struct slo){0}), STATUS_OK);
+    assert_marks(&f, "K");
+    level_fini(&level);
+}
+END_TEST
+
 START_TEST(several_tokens_in_a_chunk_keep_the_true_itl) {
     struct script script = plain; /* guidellm 0.1 and pooled gaps see half the tokens */
     script.chunk_tokens = 2;
@@ -476,6 +512,8 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, an_endless_stream_is_cancelled);
     tcase_add_test(tests, usage_is_checked_against_what_was_counted);
     tcase_add_test(tests, marks_say_what_a_row_is_not);
+    tcase_add_test(tests, a_server_that_holds_few_at_a_time_is_marked);
+    tcase_add_test(tests, a_servers_own_count_of_preemptions_is_a_mark);
     tcase_add_test(tests, several_tokens_in_a_chunk_keep_the_true_itl);
     tcase_add_test(tests, a_role_chunk_is_no_token_but_guidellm_0_1_took_it_for_one);
     tcase_add_test(tests,

@@ -67,8 +67,19 @@ static uint64_t heard_at(const struct script *script, uint64_t at_ns) {
     return at_ns >= from_ns && at_ns < to_ns ? to_ns : at_ns;
 }
 
+/* When a request that was sent then is begun, in the slot that is free first; *slot is filled. */
+static uint64_t begun_at(const struct script *script, uint64_t free_at[64], uint64_t sent_ns,
+                         uint32_t *slot) {
+    *slot = 0;
+    for (uint32_t i = 1; i < script->n_slots; i++)
+        if (free_at[i] < free_at[*slot])
+            *slot = i;
+    return script->n_slots && free_at[*slot] > sent_ns ? free_at[*slot] : sent_ns;
+}
+
 static void answer(struct queue *queue, const struct script *script, const struct record *record,
-                   uint32_t request, uint64_t sent_ns) {
+                   uint32_t request, uint64_t sent_ns, uint64_t free_at[64]) {
+    uint32_t slot;
     uint32_t per_chunk = script->chunk_tokens ? script->chunk_tokens : 1;
     uint32_t n = script->n_tokens ? script->n_tokens : record->ask.n_output;
     struct event event = {.request = request, .at_ns = sent_ns};
@@ -87,8 +98,9 @@ static void answer(struct queue *queue, const struct script *script, const struc
         event.at_ns = heard_at(script, sent_ns + script->role_ns);
         push(queue, event);
     }
-    uint64_t at_ns =
-        sent_ns + (hits(script->slow_every, request) ? script->slow_ns : script->ttft_ns);
+    uint64_t at_ns = begun_at(script, free_at, sent_ns, &slot) +
+                     (hits(script->slow_every, request) ? script->slow_ns : script->ttft_ns) +
+                     script->prefill_ns * request;
     for (uint32_t i = 0; i < n || (script->endless && i < 100000); i += per_chunk) {
         event = (struct event){.kind = EVENT_CHUNK,
                                .chunk = CHUNK_TEXT,
@@ -98,6 +110,7 @@ static void answer(struct queue *queue, const struct script *script, const struc
         at_ns += script->itl_ns;
     }
     at_ns = at_ns - script->itl_ns + script->tail_ns;
+    free_at[slot] = at_ns;
     event = (struct event){.kind = EVENT_CHUNK,
                            .chunk = CHUNK_BARE,
                            .finish = script->finish ? script->finish : FINISH_LENGTH,
@@ -120,6 +133,7 @@ static void answer(struct queue *queue, const struct script *script, const struc
 
 void virtual_run(struct level *level, const struct level_spec *spec, const struct script *script) {
     struct queue queue = {0};
+    uint64_t free_at[64] = {0};
     uint64_t now_ns = BEGIN_NS;
     ck_assert_int_eq(level_begin(level, spec, now_ns), STATUS_OK);
     for (;;) {
@@ -131,7 +145,8 @@ void virtual_run(struct level *level, const struct level_spec *spec, const struc
             uint64_t sent_ns = now_ns + script->send_late_ns;
             struct event sent = {.kind = EVENT_SENT, .request = action.request, .at_ns = sent_ns};
             ck_assert_int_eq(level_event(level, &sent), STATUS_OK);
-            answer(&queue, script, &level->records[action.request], action.request, sent_ns);
+            answer(&queue, script, &level->records[action.request], action.request, sent_ns,
+                   free_at);
         } else if (action.kind == ACTION_WAIT) {
             if (queue.n > 0 && queue.at[0].at_ns <= action.at_ns) {
                 struct event event = pop(&queue);

@@ -28,6 +28,8 @@ struct script {
     uint64_t slow_ns;
     uint64_t send_late_ns; /* the client itself: from due to sent */
     bool endless;          /* tokens without an end */
+    uint64_t prefill_ns;   /* of a prompt, one after the other: request n waits for n before it */
+    uint32_t n_slots;      /* requests that are held at a time, at most 64; 0: all */
 };
 
 /* Runs a whole level, which the caller ends with level_fini(). It begins at 1000 s. */

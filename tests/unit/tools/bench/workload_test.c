@@ -223,7 +223,54 @@ START_TEST(lines_of_an_answer_become_events) {
 }
 END_TEST
 
+START_TEST(answers_of_native_servers_become_events) {
+    struct answer answer = {.model = "m"};
+    struct event events[2];
+    enum fault fault;
+    ck_assert_uint_eq(LINE("{\"text\": [\"a prompt and its answer\"]}"), 1);
+    ck_assert(fault == FAULT_NONE && events[0].chunk == CHUNK_TEXT);
+    ck_assert_uint_eq(LINE("{\"generated_text\":\"x\",\"details\":{\"finish_reason\":\"length\","
+                           "\"generated_tokens\":9,\"seed\":null}}"),
+                      2);
+    ck_assert(events[0].chunk == CHUNK_TEXT && events[1].kind == EVENT_USAGE);
+    ck_assert(events[1].n_output == 9 && events[1].no_prompt);
+}
+END_TEST
+
+/* What stands in a text, or elsewhere than a chunk has it, means nothing. */
+START_TEST(members_count_where_they_belong_alone) {
+    struct answer answer = {.model = NULL};
+    struct event events[2];
+    enum fault fault;
+    ck_assert_uint_eq(
+        LINE("{\"choices\":[{\"delta\":{\"content\":\"\"},\"logprobs\":{\"content\":[{"
+             "\"token\":\"x\",\"logprob\":-1.5e-3,\"bytes\":[120]}]}}]}"),
+        1);
+    ck_assert_int_eq(events[0].chunk, CHUNK_BARE);
+    ck_assert_uint_eq(
+        LINE(
+            "{\"choices\":[{\"delta\":{\"content\":\"\\\\\\\"finish_reason\\\":\\\"stop\\\\\"}}]}"),
+        1);
+    ck_assert(events[0].chunk == CHUNK_TEXT && events[0].finish == FINISH_NONE);
+    ck_assert_uint_eq(LINE("{\"choices\":[{\"delta\":{\"tool_calls\":[]}}]}"), 1);
+    ck_assert_int_eq(events[0].chunk, CHUNK_BARE);
+    ck_assert_uint_eq(LINE("{\"choices\":[{\"delta\":{\"tool_calls\":[{}]}}]}"), 1);
+    ck_assert_int_eq(events[0].chunk, CHUNK_TEXT);
+}
+END_TEST
+
 START_TEST(broken_lines_have_their_faults) {
+    static const char *const broken[] = {
+        "{\"choices\":[}",  "{\"choices\":[{}]", "{\"choices\":[]}x",   "{\"choices\":[],}",
+        "{\"choices\" []}", "{\"model\":\"m}",   "{\"model\":\"m\\\"}", "{\"a\":nul}",
+        "{\"a\":}",         "{\"a\":1 2}",       "[{\"choices\":[]}]"};
+    for (unsigned i = 0; i < sizeof broken / sizeof *broken; i++)
+        ck_assert_int_eq(fault_of(broken[i]), FAULT_MALFORMED);
+    char deep[200] = "{\"a\":";
+    memset(deep + 5, '[', 60);
+    memset(deep + 65, ']', 60);
+    deep[125] = '}';
+    ck_assert_int_eq(fault_of(deep), FAULT_MALFORMED);
     ck_assert_int_eq(fault_of("{\"choices\":[{"), FAULT_MALFORMED);
     ck_assert_int_eq(fault_of("hello"), FAULT_MALFORMED);
     ck_assert_int_eq(fault_of(""), FAULT_MALFORMED);
@@ -243,5 +290,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, prompts_have_the_tokens_asked_for_whatever_a_word_costs);
     tcase_add_test(tests, a_traces_equal_hash_ids_are_equal_blocks);
     tcase_add_test(tests, lines_of_an_answer_become_events);
+    tcase_add_test(tests, answers_of_native_servers_become_events);
+    tcase_add_test(tests, members_count_where_they_belong_alone);
     tcase_add_test(tests, broken_lines_have_their_faults);
 }
