@@ -20,7 +20,7 @@
 #define ZONE   256 /* of poison, behind each piece */
 #define SPREAD 32  /* addresses per byte, so that none is soon used again */
 #define REST                                                                                       \
-    ((uint64_t)64                                                                                  \
+    ((uint64_t)16                                                                                  \
      << 20) /* bytes that rest before they are used again: all that were given out are opened
                                        and closed with each launch, which takes its time */
 
@@ -77,6 +77,22 @@ void arena_close(struct arena *arena) {
         abort();
 }
 
+/* The pages of one piece alone, while no launch has opened all. */
+static void piece_access(struct arena *arena, const unsigned char *p, uint64_t room, int access) {
+    uint64_t begin = (uint64_t)(p - arena->base) / 4096 * 4096;
+    uint64_t end = pages((uint64_t)(p - arena->base) + room);
+    if (arena->n_open == 0 && mprotect(arena->base + begin, end - begin, access) != 0)
+        abort();
+}
+
+static void piece_open(struct arena *arena, const unsigned char *p, uint64_t room) {
+    piece_access(arena, p, room, PROT_READ | PROT_WRITE);
+}
+
+static void piece_close(struct arena *arena, const unsigned char *p, uint64_t room) {
+    piece_access(arena, p, room, PROT_NONE);
+}
+
 /* The first gap from `at` on; `reserved` where there is none. */
 static uint64_t gap_from(const struct arena *arena, uint64_t at, uint64_t room) {
     for (const auto &piece : arena->pieces) {
@@ -106,13 +122,10 @@ void *arena_take(struct arena *arena, size_t n_bytes) {
     uint64_t room = room_of(n_bytes), at = place_for(arena, room);
     if (n_bytes > arena->n_bytes - arena->used || at == arena->reserved)
         return nullptr;
-    arena_open(arena);
-    if (at + room > arena->top) {
-        arena->top = at + room;
-        if (mprotect(arena->base, pages(arena->top), PROT_READ | PROT_WRITE) != 0)
-            abort();
-    }
     unsigned char *p = arena->base + at;
+    if (at + room > arena->top)
+        arena->top = at + room;
+    piece_open(arena, p, room);
     SHOW(p, room);
     memset(p, 0, n_bytes);
     memset(p + n_bytes, EMU_POISON, room - n_bytes);
@@ -120,17 +133,15 @@ void *arena_take(struct arena *arena, size_t n_bytes) {
     arena->pieces[at] = n_bytes;
     arena->cursor = at + room;
     arena->used += n_bytes;
-    arena_close(arena);
+    piece_close(arena, p, room);
     return p;
 }
 
-static bool zone_is_whole(struct arena *arena, const unsigned char *p, size_t n) {
+static bool zone_is_whole(const unsigned char *p, size_t n) {
     SHOW(p, n);
-    arena_open(arena);
     bool whole = true;
     for (size_t i = 0; i < n; i++)
         whole = whole && p[i] == EMU_POISON;
-    arena_close(arena);
     return whole;
 }
 
@@ -142,15 +153,15 @@ const char *arena_give(struct arena *arena, void *memory) {
     size_t n_bytes = piece->second;
     uint64_t room = room_of(n_bytes);
     unsigned char *p = arena->base + at;
-    bool whole = zone_is_whole(arena, p + n_bytes, room - n_bytes);
-    arena_open(arena);
+    piece_open(arena, p, room);
+    bool whole = zone_is_whole(p + n_bytes, room - n_bytes);
     SHOW(p, room);
     /* Who reads it later finds poison; of large pieces the pages go back and it finds zeros. */
     if (room <= (64u << 10))
         memset(p, EMU_POISON, room);
     else
         madvise((void *)pages((uint64_t)p), (room - 4096) & ~(uint64_t)4095, MADV_DONTNEED);
-    arena_close(arena);
+    piece_close(arena, p, room);
     HIDE(p, room);
     arena->used -= n_bytes;
     arena->pieces.erase(piece);

@@ -39,9 +39,10 @@ struct thread {
     struct fiber fiber;
     uint3 index;
     state at;
-    int line;                                         /* of the barrier */
-    std::vector<struct emu_copy> open;                /* cp.async since the last commit */
-    std::vector<std::vector<struct emu_copy>> groups; /* committed and not waited for */
+    int line;                            /* of the barrier */
+    std::vector<struct emu_copy> copies; /* cp.async, in order; emptied once all have come */
+    std::vector<size_t> groups;          /* committed ones: how many copies there were then */
+    size_t n_come, n_waited;             /* copies that have come, groups that were waited for */
 };
 
 struct warp {
@@ -194,7 +195,7 @@ void entry() {
     m->from_home = false;
     m->launch->call(m->launch->what);
     const thread &t = self();
-    if (!t.open.empty() || !t.groups.empty())
+    if (t.n_waited < t.groups.size() || t.n_come < t.copies.size())
         emu_fail("ends with copies that it did not wait for");
     block *b = m->in;
     if (b->n_waiting > 0 && b->n_waiting + b->n_done + 1 == m->n)
@@ -261,6 +262,13 @@ machine *machine_of_thread() {
     return of_thread.own;
 }
 
+/* The room of the lists stays for the next ones. */
+void forget_copies(thread &t) {
+    t.copies.clear();
+    t.groups.clear();
+    t.n_come = t.n_waited = 0;
+}
+
 /* The block's threads stand at their beginning. `left`: they may have been left in a call. */
 void prepare_threads(block *b, bool left) {
     uint3 d = emu_now.block_dim;
@@ -270,8 +278,7 @@ void prepare_threads(block *b, bool left) {
         fiber_prepare(&t.fiber, entry, left);
         t.at = READY;
         t.index = {i % d.x, i / d.x % d.y, i / (d.x * d.y)};
-        t.open.clear();
-        t.groups.clear();
+        forget_copies(t);
     }
 }
 
@@ -492,28 +499,34 @@ void emu_count_ldmatrix(uint32_t n_conflicts) {
 }
 
 void emu_copy_begin(const struct emu_copy *copy) {
-    self().open.push_back(*copy);
+    self().copies.push_back(*copy);
 }
 
 void emu_copy_commit(void) {
     thread &t = self();
-    t.groups.push_back(std::move(t.open));
-    t.open.clear();
+    t.groups.push_back(t.copies.size());
+}
+
+static void finish_copy(const struct emu_copy *copy) {
+    if (copy->n > 0)
+        emu_touch(copy->from, copy->n, EMU_READ);
+    emu_touch(copy->to, 16, EMU_WRITE);
+    if (copy->n == 16) { /* nearly always: no call */
+        memcpy(copy->to, copy->from, 16);
+        return;
+    }
+    memset(copy->to, 0, 16);
+    memcpy(copy->to, copy->from, copy->n);
 }
 
 /* The bytes arrive as late as they may: here. */
 void emu_copy_wait(uint32_t n_left) {
     thread &t = self();
-    while (t.groups.size() > n_left) {
-        for (const struct emu_copy &copy : t.groups.front()) {
-            if (copy.n > 0)
-                emu_touch(copy.from, copy.n, EMU_READ);
-            emu_touch(copy.to, 16, EMU_WRITE);
-            memset(copy.to, 0, 16);
-            memcpy(copy.to, copy.from, copy.n);
-        }
-        t.groups.erase(t.groups.begin());
-    }
+    for (; t.groups.size() - t.n_waited > n_left; t.n_waited++)
+        for (; t.n_come < t.groups[t.n_waited]; t.n_come++)
+            finish_copy(&t.copies[t.n_come]);
+    if (t.n_waited == t.groups.size() && t.n_come == t.copies.size())
+        forget_copies(t);
 }
 
 void emu_touch_atomic(void *p, size_t n) {

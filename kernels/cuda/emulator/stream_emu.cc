@@ -99,6 +99,8 @@ static void run_first(struct device_stream *stream) {
 }
 
 void emu_run_all(struct device_stream *stream) {
+    if (stream->queue.empty())
+        return; /* opening memory takes its time */
     arena_open(stream->device->arena);
     while (!stream->queue.empty())
         run_first(stream);
