@@ -223,6 +223,8 @@ START_TEST(a_row_of_a_mixture_has_the_same_bits_beside_any_others) {
             struct experts experts = experts_pack(&scene, &subject);
             for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++)
                 for (uint32_t shift = 0; shift < ROWS_MAX; shift += 11) {
+                    if (subject_is_emulated(&subject) && shift / 11 != (s + (size_t)_i) % 4)
+                        continue;
                     run_rows(&scene, &subject, &experts, shift, sizes[s], out);
                     for (uint32_t row = 0; row < sizes[s]; row++)
                         compare(&subject, scene.test->gate_up, out + row * dim,

@@ -71,7 +71,8 @@ static void reference_rows(const struct linear_case *test, const struct weight_s
     subject_close(&ref);
 }
 
-/* Batches of m rows that begin at `shift` and wrap around: every row at several places. */
+/* Batches of m rows that begin at `shift` and wrap around: every row at several places. Emulated, a batch
+ * begins at one of them, which differs from size to size and from case to case. */
 static void check_batches(struct subject *subject, const struct linear_case *test,
                           const struct weight *weight, const float *x, const float *residual,
                           const float *expected) {
@@ -83,6 +84,8 @@ static void check_batches(struct subject *subject, const struct linear_case *tes
     for (size_t b = 0; b < N_BATCH_SIZES; b++)
         for (uint32_t shift = 0; shift < ROWS_MAX; shift += 9) {
             uint32_t m = batch_sizes[b];
+            if (subject_is_emulated(subject) && shift / 9 != (b + test->n) % 4)
+                continue;
             for (uint32_t i = 0; i < m; i++) {
                 size_t row = (i + shift) % ROWS_MAX;
                 memcpy(batch + (size_t)i * test->k, x + row * test->k, test->k * sizeof *x);

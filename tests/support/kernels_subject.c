@@ -74,6 +74,10 @@ void subject_close(struct subject *subject) {
     subject->ctx = NULL;
 }
 
+bool subject_is_emulated(const struct subject *subject) {
+    return strcmp(subject->kernels->name, "cuda-emu") == 0;
+}
+
 void *subject_bytes(struct subject *subject, const void *host, size_t n_bytes) {
     if (n_bytes == 0)
         return NULL;

@@ -23,6 +23,10 @@ struct subject {
 bool subject_next(struct subject *subject, uint32_t *index, const struct kernels_limits *limits);
 void subject_close(struct subject *subject);
 
+/* Emulated kernels take a thousand times as long: where many passes differ in their rows alone, one
+ * of each kind serves them. */
+bool subject_is_emulated(const struct subject *subject);
+
 /* The reference, one thread. */
 struct subject subject_ref(const struct kernels_limits *limits);
 
