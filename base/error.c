@@ -17,7 +17,7 @@ __attribute__((format(printf, 2, 0))) static void format_line(struct error *erro
     make_printable(error->text);
 }
 
-enum status error_set(struct error *error, enum status status, const char *format, ...) {
+enum status(error_set)(struct error *error, enum status status, const char *format, ...) {
     va_list args;
     va_start(args, format);
     format_line(error, format, args);
@@ -26,8 +26,8 @@ enum status error_set(struct error *error, enum status status, const char *forma
     return status;
 }
 
-enum status error_field(struct error *error, enum status status, const char *field,
-                        const char *format, ...) {
+enum status(error_field)(struct error *error, enum status status, const char *field,
+                         const char *format, ...) {
     va_list args;
     va_start(args, format);
     format_line(error, format, args);

@@ -35,6 +35,14 @@ void error_rename(struct error *error, const char *name);
 void error_prefix(struct error *error, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* clang's analyzer looks into one file at a time (tools/tidy --analyze): it has to be told that the
+ * status comes back. */
+#ifdef __clang_analyzer__
+#define error_set(error, status, ...) (error_set(error, status, __VA_ARGS__), (status))
+#define error_field(error, status, field, ...)                                                     \
+    (error_field(error, status, field, __VA_ARGS__), (status))
+#endif
+
 #ifdef __cplusplus
 }
 #endif

@@ -17,6 +17,10 @@ static inline bool span_is(struct span span, const char *string) {
     return span.n == n && (n == 0 || memcmp(span.bytes, string, n) == 0);
 }
 
+static inline bool span_equal(struct span a, struct span b) {
+    return a.n == b.n && (a.n == 0 || memcmp(a.bytes, b.bytes, a.n) == 0);
+}
+
 /* For printf's "%.*s": the length, cut so that a message stays one line. */
 static inline int span_shown(struct span span) {
     return span.n > 96 ? 96 : (int)span.n;

@@ -1,5 +1,6 @@
 #include "base/http/http1_head.h"
 
+#include "base/assert.h"
 #include "base/checked.h"
 #include "base/http/target.h"
 
@@ -214,8 +215,9 @@ bool http1_parse_head(struct http1 *http1, bool *preface) {
         return false;
     if (*preface)
         return n_lines == 1 || http1_refuse(http1, 400, "HTTP/2 begins with its preface alone");
-    http1->fields = n_lines > 1 ? calloc(n_lines - 1, sizeof *http1->fields) : NULL;
-    if (n_lines > 1 && !http1->fields)
+    ASSERT(http1->n_fields == 0);
+    http1->fields = calloc(n_lines, sizeof *http1->fields);
+    if (!http1->fields)
         return http1_refuse(http1, 503, "out of memory");
     for (line = stop + 2; line < end; line = stop + 2) {
         stop = memchr(line, '\r', (size_t)(end - line));

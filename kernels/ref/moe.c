@@ -60,6 +60,7 @@ void ref_moe_route(struct kernels_ctx *ctx, uint32_t *ids, float *weights, const
             for (uint32_t e = 0; e < n_experts; e++)
                 if (!taken[e] && (best == EXPERTS_MAX || p[e] > p[best]))
                     best = e;
+            ASSERT(best < n_experts); /* n_active of them are not more than there are */
             taken[best] = true;
             ids[i] = best;
             weights[i] = p[best];

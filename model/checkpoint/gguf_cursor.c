@@ -12,8 +12,8 @@
  * huge header costs its reader no more memory than this. */
 #define DROP_STEP ((uint64_t)4 << 20)
 
-enum status gguf_cursor_fail(struct gguf_cursor *cursor, enum status status, const char *format,
-                             ...) {
+enum status(gguf_cursor_fail)(struct gguf_cursor *cursor, enum status status, const char *format,
+                              ...) {
     char text[ERROR_TEXT_MAX];
     va_list args;
     va_start(args, format);

@@ -18,6 +18,10 @@ struct gguf_cursor {
 /* "NAME: at byte OFFSET: ..." and the status. */
 enum status gguf_cursor_fail(struct gguf_cursor *cursor, enum status status, const char *format,
                              ...) __attribute__((format(printf, 3, 4)));
+#ifdef __clang_analyzer__ /* as base/error.h */
+#define gguf_cursor_fail(cursor, status, ...)                                                      \
+    (gguf_cursor_fail(cursor, status, __VA_ARGS__), (status))
+#endif
 
 /* Where a name (n) stands in the tables of keys and tensors. */
 struct map_key gguf_hash(const struct gguf *gguf, const char *bytes, size_t n);

@@ -40,8 +40,8 @@ const json_t *json_get_member(const struct json_get *get, const char *name) {
     return value && !json_is_null(value) ? value : NULL;
 }
 
-enum status json_get_fail(const struct json_get *get, enum status status, const char *name,
-                          const char *format, ...) {
+enum status(json_get_fail)(const struct json_get *get, enum status status, const char *name,
+                           const char *format, ...) {
     char field[sizeof get->error->field];
     char text[ERROR_TEXT_MAX];
     snprintf(field, sizeof field, "%s%s%s", get->parent ? get->parent : "", get->parent ? "." : "",

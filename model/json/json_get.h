@@ -44,6 +44,10 @@ const json_t *json_get_member(const struct json_get *get, const char *name);
 /* Fills the error with the member's full name and answers the status. */
 enum status json_get_fail(const struct json_get *get, enum status status, const char *name,
                           const char *format, ...) __attribute__((format(printf, 4, 5)));
+#ifdef __clang_analyzer__ /* as base/error.h */
+#define json_get_fail(get, status, name, ...)                                                      \
+    (json_get_fail(get, status, name, __VA_ARGS__), (status))
+#endif
 
 NODISCARD enum status json_get_bool(const struct json_get *get, const char *name, bool *value);
 NODISCARD enum status json_get_int(const struct json_get *get, const char *name, int64_t min,

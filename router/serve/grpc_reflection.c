@@ -118,6 +118,7 @@ static void put_error(response *answer, int code, const char *text, struct buf *
         GRPC__REFLECTION__V1__SERVER_REFLECTION_RESPONSE__MESSAGE_RESPONSE_ERROR_RESPONSE;
     answer->error_response = &error;
     grpc_put(&answer->base, out);
+    answer->error_response = NULL;
 }
 
 static void put_file(response *answer, struct span file, struct buf *out) {
@@ -130,6 +131,7 @@ static void put_file(response *answer, struct span file, struct buf *out) {
         GRPC__REFLECTION__V1__SERVER_REFLECTION_RESPONSE__MESSAGE_RESPONSE_FILE_DESCRIPTOR_RESPONSE;
     answer->file_descriptor_response = &found;
     grpc_put(&answer->base, out);
+    answer->file_descriptor_response = NULL;
 }
 
 static void put_services(response *answer, struct buf *out) {
@@ -157,6 +159,7 @@ static void put_services(response *answer, struct buf *out) {
         GRPC__REFLECTION__V1__SERVER_REFLECTION_RESPONSE__MESSAGE_RESPONSE_LIST_SERVICES_RESPONSE;
     answer->list_services_response = &list;
     grpc_put(&answer->base, out);
+    answer->list_services_response = NULL;
 }
 
 static void put_answer(request *question, struct buf *out) {

@@ -44,6 +44,7 @@ static void reply_with(struct server *server, struct exchange *exchange,
     reply->headers = headers;
     reply->n_headers = n;
     exchange_reply(server->serving.exchanges, exchange->id, reply);
+    reply->headers = NULL; /* they were ours */
 }
 
 /* The form in which a failure is told: the dialect's whose path it is, whatever the method. */

@@ -1,5 +1,6 @@
 #include "tools/kbench/machine.h"
 
+#include "base/assert.h"
 #include "base/clock.h"
 #include "kernels/kernels.h"
 #include "tools/kbench/tensor.h"
@@ -224,6 +225,7 @@ static int by_value(const void *a, const void *b) {
 static double time_copies(const struct kernels *kernels, struct kernels_ctx *ctx,
                           const struct weight *weight, size_t size, uint32_t m) {
     size_t n_copies = COPIES_BYTES / size + 1;
+    ASSERT(n_copies > 0);
     char *copies = kernels->alloc(ctx, n_copies * size);
     float *x = kernels->alloc(ctx, (size_t)m * weight->k * sizeof *x);
     float *out = kernels->alloc(ctx, (size_t)m * weight->n * sizeof *out);

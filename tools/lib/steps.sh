@@ -3,6 +3,7 @@
 # which defines step(), build(), mode, root, cache and out.
 
 step tidy 300 "tools/tidy"
+[ "$mode" != full ] || step analyze 2400 "tools/tidy --analyze"
 step hardening 60 "tools/lints/hardening build/release/bin"
 step core_symbols 60 "tools/lints/core_symbols build/release"
 

@@ -186,6 +186,7 @@ void rank_threads_stop(struct rank_threads *threads, const struct group_memory *
 
 uint32_t group_threads_each(uint32_t n_threads, uint32_t n_here, uint32_t n_ranks) {
     uint32_t n_share = n_threads > 0 ? n_here : n_ranks;
+    ASSERT(n_share > 0);
     if (n_threads == 0) {
         cpu_set_t set;
         CPU_ZERO(&set);

@@ -107,8 +107,7 @@ static void add_tokens(struct table *table, struct spm_file *file,
 
 static uint32_t find(const struct table *table, struct span text) {
     for (uint32_t id = 0; id < table->n && text.n > 0; id++)
-        if (table->kinds[id] == TOKEN_CONTROL && table->texts[id].n == text.n &&
-            memcmp(table->texts[id].bytes, text.bytes, text.n) == 0)
+        if (table->kinds[id] == TOKEN_CONTROL && span_equal(table->texts[id], text))
             return id;
     return TOKEN_NONE;
 }

@@ -100,7 +100,7 @@ uint32_t token_table_find(const struct token_table *table, struct span text) {
         return TOKEN_NONE;
     for (uint32_t id = 0; id < table->n_tokens; id++) {
         struct span token = table->tokens[id];
-        if (token.n == text.n && memcmp(token.bytes, text.bytes, text.n) == 0)
+        if (span_equal(token, text))
             return id;
     }
     return TOKEN_NONE;

@@ -138,8 +138,7 @@ static void mark_named(struct tokenizer_extras *extras) {
         added->is_special |=
             is_listed(lists[0], added->content) || is_listed(lists[1], added->content);
         for (size_t j = 0; j < sizeof ends / sizeof *ends; j++)
-            added->is_special |= ends[j].n == added->content.n &&
-                                 memcmp(ends[j].bytes, added->content.bytes, added->content.n) == 0;
+            added->is_special |= span_equal(ends[j], added->content);
     }
 }
 

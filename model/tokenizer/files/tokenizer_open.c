@@ -158,12 +158,12 @@ static enum status index_specials(struct tokenizer *tokenizer, struct spelled *s
 static enum status fill_shown(struct tokenizer *tokenizer, const struct tokenizer_parts *parts,
                               struct error *error) {
     struct spelled spelled = {.texts = calloc((size_t)parts->n_tokens + 1, sizeof(struct span))};
-    enum status status = spelled.texts ? STATUS_OK : STATUS_NOMEM;
+    if (!spelled.texts)
+        return error_set(error, STATUS_NOMEM, "no memory for the special tokens");
     buf_init(&spelled.forms, NORMALIZE_BYTES_MAX);
-    for (uint32_t id = 0; spelled.texts && id < parts->n_tokens; id++)
+    for (uint32_t id = 0; id < parts->n_tokens; id++)
         spelled.texts[id] = parts->tokens[id];
-    if (status == STATUS_OK)
-        status = normalize_specials(tokenizer, &spelled);
+    enum status status = normalize_specials(tokenizer, &spelled);
     if (status == STATUS_OK)
         status = index_specials(tokenizer, &spelled, error);
     if (status != STATUS_OK)

@@ -67,7 +67,7 @@ static uint32_t *find_slot(const struct vocabulary *vocabulary, struct span byte
         if (id == TOKEN_NONE)
             return &vocabulary->slots[at];
         struct span other = vocabulary_bytes(vocabulary, id);
-        if (other.n == bytes.n && memcmp(other.bytes, bytes.bytes, bytes.n) == 0)
+        if (span_equal(other, bytes))
             return &vocabulary->slots[at];
     }
 }

@@ -3,8 +3,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-enum status jinja_parse_fail(struct jinja_parser *parser, enum status status, const char *format,
-                             ...) {
+enum status(jinja_parse_fail)(struct jinja_parser *parser, enum status status, const char *format,
+                              ...) {
     char text[256];
     va_list args;
     va_start(args, format);
@@ -13,7 +13,7 @@ enum status jinja_parse_fail(struct jinja_parser *parser, enum status status, co
     return error_set(parser->error, status, "line %u: %s", jinja_token(parser)->line, text);
 }
 
-enum status jinja_parse_expected(struct jinja_parser *parser, const char *what) {
+enum status(jinja_parse_expected)(struct jinja_parser *parser, const char *what) {
     const struct jinja_token *token = jinja_token(parser);
     struct span text = token->text;
     if (token->kind == JINJA_T_END)

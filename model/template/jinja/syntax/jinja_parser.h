@@ -77,6 +77,11 @@ enum status jinja_parse_fail(struct jinja_parser *parser, enum status status, co
                              ...) __attribute__((format(printf, 3, 4)));
 /* "line N: WHAT expected, not ..." */
 enum status jinja_parse_expected(struct jinja_parser *parser, const char *what);
+#ifdef __clang_analyzer__ /* as base/error.h */
+#define jinja_parse_fail(parser, status, ...)                                                      \
+    (jinja_parse_fail(parser, status, __VA_ARGS__), (status))
+#define jinja_parse_expected(parser, what) (jinja_parse_expected(parser, what), STATUS_INVALID)
+#endif
 
 NODISCARD enum status jinja_node_new(struct jinja_parser *parser, enum jinja_node_kind kind,
                                      struct jinja_node **node);

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum status jinja_fail(struct jinja_run *run, enum status status, const char *format, ...) {
+enum status(jinja_fail)(struct jinja_run *run, enum status status, const char *format, ...) {
     char text[400];
     va_list args;
     va_start(args, format);

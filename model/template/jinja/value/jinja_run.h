@@ -35,6 +35,9 @@ struct jinja_run {
 /* "line N: ..." into the run's error; returns status. */
 enum status jinja_fail(struct jinja_run *run, enum status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+#ifdef __clang_analyzer__ /* as base/error.h */
+#define jinja_fail(run, status, ...) (jinja_fail(run, status, __VA_ARGS__), (status))
+#endif
 
 /* Spends steps. */
 NODISCARD enum status jinja_charge(struct jinja_run *run, size_t n_steps);
