@@ -135,6 +135,15 @@ bool connection_is_idle(const struct connection *connection) {
            connection->protocol->is_idle(connection);
 }
 
+size_t connection_pending(const struct connection *connection) {
+    if (connection->end == CONNECTION_CLOSED)
+        return 0;
+    size_t n = stream_pending(connection->stream);
+    if (connection->end == CONNECTION_OPEN && connection->protocol->pending)
+        n += connection->protocol->pending(connection);
+    return n;
+}
+
 void connection_check_time(struct connection *connection, uint64_t now_ns) {
     const struct listener_config *config = &connection->host->config;
     if (connection->end == CONNECTION_CLOSED)

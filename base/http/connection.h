@@ -29,6 +29,8 @@ struct protocol {
     void (*turn)(struct connection *connection);    /* after connection_kick(), before the sleep */
     void (*check_time)(struct connection *connection, uint64_t now_ns);
     bool (*is_idle)(const struct connection *connection);
+    size_t (*pending)(const struct connection *connection); /* bytes that wait before the stream;
+                                                             * NULL: none ever do */
     void (*drain)(struct connection *connection); /* accepts no more; ends when all is answered */
     void (*close)(struct connection *connection); /* its exchanges end with their `gone` calls */
     void (*fini)(struct connection *connection);  /* frees what the state holds */
@@ -65,6 +67,9 @@ void connection_check_time(struct connection *connection, uint64_t now_ns);
 
 /* No request is being read or answered: may be closed at any time. */
 bool connection_is_idle(const struct connection *connection);
+
+/* Bytes of answers that the client has not taken from us: what the kernel holds is not counted. */
+size_t connection_pending(const struct connection *connection);
 
 /* --- for protocols ------------------------------------------------------------------------ */
 

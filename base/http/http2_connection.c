@@ -469,6 +469,11 @@ static bool conn_is_idle(const struct connection *connection) {
     return http2->n_streams == 0;
 }
 
+static size_t conn_pending(const struct connection *connection) {
+    const struct http2_connection *http2 = connection->state;
+    return http2->out_bytes;
+}
+
 /* In two steps, so that no request is lost that is on its way: "no more, soon", while each that still
  * comes is served, and once the client has read that (it answers our ping), which stream was the
  * last (RFC 9113, 6.8). Refusing those that come between would lose calls: clients of gRPC send a
@@ -508,6 +513,7 @@ const struct protocol http2_protocol = {
     .turn = conn_turn,
     .check_time = conn_check_time,
     .is_idle = conn_is_idle,
+    .pending = conn_pending,
     .drain = conn_drain,
     .close = conn_close,
     .fini = conn_fini,

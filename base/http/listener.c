@@ -197,6 +197,14 @@ struct listener_counts listener_counts(const struct listener *listener) {
     return listener->host.counts;
 }
 
+size_t listener_output_bytes(const struct listener *listener) {
+    size_t n = 0;
+    list_each(link, &listener->live) {
+        n += connection_pending(list_entry(link, struct connection, link));
+    }
+    return n;
+}
+
 void listener_drain(struct listener *listener) {
     listener->host.draining = true;
     tcp_listener_pause(listener->tcp, true);

@@ -84,6 +84,9 @@ bool listener_is_loopback(const struct listener *listener);      /* only this ho
 struct exchanges *listener_exchanges(struct listener *listener); /* borrowed */
 struct listener_counts listener_counts(const struct listener *listener);
 
+/* Bytes of answers that clients have not taken from us yet, of all connections: looks at each. */
+size_t listener_output_bytes(const struct listener *listener);
+
 /* Accepts no more, closes what is idle, and makes each reply its connection's last. Done when
  * listener_counts().n_open is 0. */
 void listener_drain(struct listener *listener);

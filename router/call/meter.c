@@ -96,6 +96,8 @@ static const struct metric_row own_rows[] = {
     LOOP_TURN("cpu", turn_cpu_s),
     {"tandem_http_body_bytes", "Bytes of bodies that are kept now.", METRIC_GAUGE,
      AT(now.body_bytes)},
+    {"tandem_http_output_bytes", "Bytes of answers that clients have not taken yet.", METRIC_GAUGE,
+     AT(now.output_bytes)},
     {"tandem_json_tree_bytes", "Bytes of JSON trees that live now.", METRIC_GAUGE, AT(tree_bytes)},
     {"tandem_http_crowded_total", "Requests refused because all bodies together were too large.",
      METRIC_COUNTER, AT(now.http.n_crowded)},

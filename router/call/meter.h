@@ -57,6 +57,7 @@ struct meter_now {
     struct listener_counts http;
     struct tls_counts tls;
     size_t body_bytes;
+    size_t output_bytes;
     uint64_t n_handshakes_failed;
     struct loop_turn_max turn;
 };

@@ -60,6 +60,7 @@ static void answer_metrics(struct server *server, struct exchange *exchange, con
         .http = listener_counts(server->listener),
         .tls = server->tls ? tls_context_counts(server->tls) : (struct tls_counts){0},
         .body_bytes = exchanges_body_bytes(serving->exchanges),
+        .output_bytes = listener_output_bytes(server->listener),
         .n_handshakes_failed = link_handshakes_failed(server->link),
         .turn = loop_turn_max(serving->loop, clock_now_ns()),
     };

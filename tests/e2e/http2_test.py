@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """HTTP/2 on the router's port: the answers of HTTP/1.1, many at a time; clients that mean harm are in hostile_test.py."""
+import argparse
 import contextlib
 import json
 import re
@@ -8,8 +9,12 @@ import socket
 import subprocess
 import sys
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from statistics import median
 
-from cluster import Cluster, Skip, Tally, eventually, hash_answer, request
+from cluster import BUILD, Cluster, Skip, Tally, eventually, hash_answer, request
+from doors import WINDOW, Door, frame, hpack, setting
 
 try:
     import h2.config
@@ -257,12 +262,75 @@ def drain_under_load(_):
         return f"{len(served)} calls, 0 failed"
 
 
+def memory_of(pid):
+    """Resident bytes."""
+    with open(f"/proc/{pid}/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * 4096
+
+
+def rounds_of_64(door, seconds):
+    """64 streams at a time on one connection, again and again; each is exact. Answers how long each round took."""
+    took = []
+    want = [hash_answer(PROMPT + [i], 100) for i in range(64)]
+    with contextlib.closing(door.open()) as wire:
+        wire.begin()
+        end = time.monotonic() + seconds
+        while not took or time.monotonic() < end:
+            began, first = time.monotonic(), 1 + 128 * len(took)
+            ids = range(first, first + 128, 2)
+            for i, stream in enumerate(ids):
+                body = {"prompt": PROMPT + [i], "max_tokens": 100, "ignore_eos": True, "stream": True, "return_token_ids": True}
+                wire.send(wire.request(stream, "POST", "/v1/completions", json.dumps(body).encode()))
+            wire.wait(lambda ids=ids: all(wire.settled(stream) for stream in ids))
+            took.append(time.monotonic() - began)
+            for i, stream in enumerate(ids):
+                assert ids_of(wire.body(stream)) == want[i], (stream, wire.status(stream))
+    return took
+
+
+def a_reader_that_stops(cluster, seconds):
+    """A client asks for 8 streams, opens all windows and stops reading its socket. What the router keeps for it has a bound, 64
+    streams of another client go on, and when it reads again it gets every token."""
+    pid = int(re.search(r'router ready"? .*pid=(\d+)', cluster.log_text()).group(1))
+    door = Door(cluster.port, 2)
+    before = rounds_of_64(door, min(seconds, 10) / 2)
+    n, rss, most_rss, most_output = 5000, memory_of(pid), 0, 0
+    with contextlib.closing(door.open(receive_bytes=4096)) as wire, ThreadPoolExecutor() as pool:
+        wire.obliging = False
+        wire.begin()
+        wire.send(setting(4, 1 << 30) + frame(WINDOW, 0, 0, (1 << 30).to_bytes(4, "big")))
+        for i in range(8):
+            body = {"prompt": PROMPT + [i], "max_tokens": n, "ignore_eos": True, "stream": True, "return_token_ids": True}
+            wire.send(wire.request(2 * i + 1, "POST", "/v1/completions", json.dumps(body).encode()))
+        others = pool.submit(rounds_of_64, door, seconds)
+        while not others.done():
+            text = request(cluster.port, "GET", "/metrics")[2].decode()
+            most_output = max(most_output, int(re.search(r"^tandem_http_output_bytes (\d+)$", text, re.M).group(1)))
+            most_rss = max(most_rss, memory_of(pid))
+            time.sleep(0.1)
+        after = others.result()
+        # 4 times 256 KiB for all streams of a connection, a share of that for each, 64 KiB for the socket; the others' share.
+        assert (512 << 10) < most_output < (1536 << 10), most_output
+        assert most_rss - rss < (16 << 20) or BUILD.name != "release", (rss, most_rss)
+        wire.wait(lambda: all(wire.settled(2 * i + 1) for i in range(8)))
+        for i in range(8):
+            assert ids_of(wire.body(2 * i + 1)) == hash_answer(PROMPT + [i], n), i
+    return (f"{most_output >> 10} KiB kept, the router grew from {rss >> 20} to {most_rss >> 20} MiB; a round of 64 streams took "
+            f"{median(before):.3f} s before ({len(before)} rounds), {median(after):.3f} s beside it ({len(after)} rounds)")
+
+
 def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--stop", type=float, default=3, help="seconds for which a reader stops")
+    options = parser.parse_args()
     tally = Tally()
     with Cluster("--mixed", 2) as cluster:
         for test in (all_routes, curl, httpx, many_streams_beside_one_that_is_not_read, a_reset_cancels):
             tally.run(test.__name__, test, cluster)
         tally.run("quiet", lambda: cluster.quiet(10) and None)
+    if hpack:
+        with Cluster("--mixed", 2, "--stall-timeout", f"{options.stop + 60:.0f}s") as cluster:
+            tally.run("a_reader_that_stops", a_reader_that_stops, cluster, options.stop)
     tally.run("drain_under_load", drain_under_load, None)
     return tally.end()
 
