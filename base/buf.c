@@ -71,12 +71,18 @@ void buf_printf(struct buf *buf, const char *format, ...) {
     va_start(args, format);
     va_list again;
     va_copy(again, args);
-    int n = vsnprintf(NULL, 0, format, args);
+    /* Into the room that is there; once more only where it is too small. */
+    size_t room = buf->size - buf->n;
+    char *at = room > 0 ? buf->data + buf->n : NULL;
+    int n = vsnprintf(at, room, format, args);
     va_end(args);
     ASSERT(n >= 0);
     if (reserve(buf, (size_t)n)) {
-        vsnprintf(buf->data + buf->n, (size_t)n + 1, format, again);
+        if ((size_t)n >= room)
+            vsnprintf(buf->data + buf->n, (size_t)n + 1, format, again);
         buf->n += (size_t)n;
+    } else if (at) {
+        *at = 0;
     }
     va_end(again);
 }

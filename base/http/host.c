@@ -34,11 +34,27 @@ static bool is_request_id(const char *id) {
 }
 
 void host_request_id(struct connection_host *host, const char *sent, char id[EXCHANGE_ID_MAX + 1]) {
-    if (sent && is_request_id(sent))
-        snprintf(id, EXCHANGE_ID_MAX + 1, "%s", sent);
-    else
-        snprintf(id, EXCHANGE_ID_MAX + 1, "req-%016llx",
-                 (unsigned long long)random_next(&host->random));
+    if (sent && is_request_id(sent)) {
+        memcpy(id, sent, strlen(sent) + 1);
+        return;
+    }
+    uint64_t number = random_next(&host->random);
+    memcpy(id, "req-", 4);
+    for (unsigned i = 0; i < 16; i++)
+        id[4 + i] = "0123456789abcdef"[number >> (60 - 4 * i) & 15];
+    id[20] = 0;
+}
+
+void host_put_value(struct buf *out, const char *value) {
+    for (;;) {
+        size_t n = 0;
+        while ((unsigned char)value[n] >= ' ' && value[n] != 0x7f)
+            n++;
+        buf_append(out, value, n);
+        if (value[n] == 0)
+            return;
+        value += n + 1;
+    }
 }
 
 size_t host_refusal(unsigned status, const char *reason, char body[256]) {

@@ -40,6 +40,9 @@ void host_request_id(struct connection_host *host, const char *sent, char id[EXC
  * so it needs no escaping. Returns its length. */
 size_t host_refusal(unsigned status, const char *reason, char body[256]);
 
+/* Appends a field's value without control bytes: one with a line break would be two fields. */
+void host_put_value(struct buf *out, const char *value);
+
 /* Who was refused because there is too much at once may come again: for a 503. */
 extern const struct header host_retry_later;
 

@@ -83,9 +83,7 @@ static const char *reason_phrase(unsigned status) {
 static void put_header(struct buf *out, const char *name, const char *value) {
     buf_puts(out, name);
     buf_puts(out, ": ");
-    for (; *value; value++) /* a value with a line break would be two headers */
-        if ((unsigned char)*value >= ' ' && *value != 0x7f)
-            buf_putc(out, *value);
+    host_put_value(out, value);
     buf_puts(out, "\r\n");
 }
 

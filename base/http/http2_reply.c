@@ -18,14 +18,11 @@ static struct http2_stream *of(const struct exchange *exchange) {
 }
 
 static void put_name(struct buf *out, const char *name) {
-    for (; *name; name++)
-        buf_putc(out, *name >= 'A' && *name <= 'Z' ? (char)(*name | 0x20) : *name);
-}
-
-static void put_value(struct buf *out, const char *value) {
-    for (; *value; value++)
-        if ((unsigned char)*value >= ' ' && *value != 0x7f)
-            buf_putc(out, *value);
+    size_t at = out->n;
+    buf_puts(out, name);
+    for (; at < out->n; at++)
+        if (out->data[at] >= 'A' && out->data[at] <= 'Z')
+            out->data[at] |= 0x20;
 }
 
 /* Fields on their way to nghttp2, which copies them. */
@@ -42,7 +39,7 @@ static void add_field(struct fields *fields, const char *name, const char *value
     fields->at[i] = fields->text->n;
     put_name(fields->text, name);
     fields->nv[i] = (nghttp2_nv){.namelen = fields->text->n - fields->at[i]};
-    put_value(fields->text, value);
+    host_put_value(fields->text, value);
     fields->nv[i].valuelen = fields->text->n - fields->at[i] - fields->nv[i].namelen;
 }
 
@@ -132,6 +129,10 @@ int http2_send_data(nghttp2_session *session, nghttp2_frame *frame, const uint8_
     return 0;
 }
 
+static char digit(unsigned number) {
+    return (char)('0' + number % 10);
+}
+
 /* Queues the head of a reply. With `body` its output follows, else it is all. */
 static void submit_head(struct http2_stream *stream, const struct exchange_reply *reply,
                         const char *length, bool body) {
@@ -140,8 +141,8 @@ static void submit_head(struct http2_stream *stream, const struct exchange_reply
     fields.n = 0;
     fields.text = &http2->host->scratch;
     buf_clear(fields.text);
-    char status[8];
-    snprintf(status, sizeof status, "%u", reply->status);
+    const char status[] = {digit(reply->status / 100), digit(reply->status / 10),
+                           digit(reply->status), 0};
     add_field(&fields, ":status", status);
     add_field(&fields, "date", host_date(http2->host));
     if (reply->content_type)
@@ -149,6 +150,8 @@ static void submit_head(struct http2_stream *stream, const struct exchange_reply
     if (length)
         add_field(&fields, "content-length", length);
     add_field(&fields, "x-request-id", stream->request_id);
+    /* It never comes again: in HPACK's table it would take the place of what does. */
+    fields.nv[fields.n - 1].flags = NGHTTP2_NV_FLAG_NO_INDEX;
     for (unsigned i = 0; i < reply->n_headers; i++)
         add_field(&fields, reply->headers[i].name, reply->headers[i].value);
     nghttp2_data_provider provider = {.source.ptr = stream, .read_callback = provide};
@@ -211,7 +214,7 @@ static void keep_trailers(struct http2_stream *stream, const struct header *trai
     for (unsigned i = 0; i < n_trailers; i++) {
         put_name(&stream->trailers, trailers[i].name);
         buf_putc(&stream->trailers, 0);
-        put_value(&stream->trailers, trailers[i].value);
+        host_put_value(&stream->trailers, trailers[i].value);
         buf_putc(&stream->trailers, 0);
     }
     stream->n_trailers = n_trailers;

@@ -29,6 +29,23 @@ START_TEST(arena_answers_null_at_its_limit) {
 }
 END_TEST
 
+/* The memory of a buffer begins with 64 bytes, one of them the NUL. */
+START_TEST(buf_printf_fits_or_grows_or_changes_nothing) {
+    static const char x62[] = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
+    for (int more = 1; more <= 3; more++) {
+        struct buf buf;
+        buf_init(&buf, 64);
+        buf_puts(&buf, x62);
+        buf_printf(&buf, "%.*s", more, "abc");
+        ck_assert_int_eq(buf_status(&buf), more <= 2 ? STATUS_OK : STATUS_LIMIT);
+        ck_assert_uint_eq(buf.n, 62 + (more <= 2 ? (size_t)more : 0));
+        ck_assert_uint_eq(strlen(buf.data), buf.n);
+        ck_assert_int_eq(strncmp(buf.data + 62, "abc", buf.n - 62), 0);
+        buf_fini(&buf);
+    }
+}
+END_TEST
+
 START_TEST(buf_reports_a_dropped_append_once_at_the_end) {
     struct buf buf;
     buf_init(&buf, 8);
@@ -212,6 +229,7 @@ END_TEST
 
 void suite_add(TCase *tests) {
     tcase_add_test(tests, arena_answers_null_at_its_limit);
+    tcase_add_test(tests, buf_printf_fits_or_grows_or_changes_nothing);
     tcase_add_test(tests, buf_reports_a_dropped_append_once_at_the_end);
     tcase_add_test(tests, checked_arithmetic_refuses_to_wrap);
     tcase_add_test(tests, map_agrees_with_a_plain_array_under_random_use);
