@@ -15,7 +15,7 @@ int exit_with(int code, const char *lines) {
     while (*lines) {
         int n = (int)strcspn(lines, "\n");
         if (n > 0)
-            log_words("error: %.*s", n, lines);
+            log_words("%serror: %.*s", log_priority(LOG_ERROR), n, lines);
         lines += n + (lines[n] == '\n');
     }
     return code;

@@ -6,8 +6,12 @@
 
 enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR };
 
-/* Once at start: the program's name, borrowed, goes into each line. */
+/* Once at start: the program's name, borrowed, goes into each line. Where standard error is the
+ * journal ($JOURNAL_STREAM), lines carry their priority in place of the time. */
 void log_format_init(const char *program);
+
+/* What a line for the journal begins with: "<6>", a syslog priority (sd-daemon(3)); else "". */
+const char *log_priority(enum log_level level);
 
 /* "debug", "info", "warn", "error" for the levels, NULL past the last. */
 const char *log_level_word(unsigned level);

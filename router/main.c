@@ -28,6 +28,7 @@
 #include "router/serve/reload.h"
 #include "router/serve/routes.h"
 #include "router/serve/server.h"
+#include "router/serve/service.h"
 
 #include <jansson.h>
 #include <malloc.h>
@@ -39,8 +40,9 @@
 
 /* Open files of a router with two workers and a handful of clients; more of either need more, and
  * clients beyond them wait. Counted in /proc/PID/fd. */
-#define FILES_NEEDED 44
-#define TREE_TIMES   8u /* all JSON trees together, in bodies of the largest kind */
+#define FILES_NEEDED  44
+#define DRAIN_EXTRA_S 10 /* what a stop takes besides the answers that run */
+#define TREE_TIMES    8u /* all JSON trees together, in bodies of the largest kind */
 
 /* Larger runs than this are mapped: they grow without being copied, and are gone when freed. */
 #define MAPPED_BYTES (256 * 1024)
@@ -53,6 +55,7 @@ struct program {
     struct loop_watch *signals[3];
     struct loop_timer *drain_timer;
     struct pulse *pulse;
+    struct service *service;
     uint64_t drain_until_ns;
 };
 
@@ -217,6 +220,9 @@ static enum status open_front(struct program *program, struct error *error) {
                                    .n_hosts = config->hosts.n,
                                    .listen = config->listen,
                                    .is_loopback = listener_is_loopback(server->listener)};
+    bool inherited = strncmp(config->listen, "fd:", 3) == 0;
+    if (service_new(serving, inherited ? server->listener : NULL, &program->service) != STATUS_OK)
+        return error_set(error, STATUS_NOMEM, "no memory for a timer");
     return STATUS_OK;
 }
 
@@ -249,6 +255,7 @@ static void on_stop_signal(void *user, unsigned signal) {
         return;
     }
     notify_send("STOPPING=1");
+    notify_extend((unsigned)(program->config.drain_ns / NS_PER_S) + DRAIN_EXTRA_S);
     log_info("draining", "signal=%u calls=%u", signal, calls_count(serving->calls));
     serving->draining = true;
     program->drain_until_ns = clock_now_ns() + program->config.drain_ns;
@@ -260,7 +267,9 @@ static void on_stop_signal(void *user, unsigned signal) {
 static void on_hangup(void *user, unsigned signal) {
     struct program *program = user;
     (void)signal;
+    notify_reloading();
     reload_all(&program->server);
+    notify_reloaded();
 }
 
 static enum status watch_signals(struct program *program, struct error *error) {
@@ -301,6 +310,7 @@ static enum status open_all(struct program *program, struct error *error) {
 static void close_all(struct program *program) {
     struct server *server = &program->server;
     struct serving *serving = &server->serving;
+    service_free(program->service);
     pulse_free(program->pulse);
     pool_free(serving->pool);
     calls_free(serving->calls);

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/notify.h"
 #include "proto/bus.h"
 #include "worker/links/links.h"
 #include "worker/ranks/weights.h"
@@ -17,6 +18,7 @@
 #define ANNOUNCE_AFTER_NS (500 * NS_PER_MS) /* what is loaded by then is ready at once */
 #define SAY_NS            (2 * NS_PER_S)
 #define LOOK_MS           200
+#define EXTEND_S          60
 #define EVENTS_MAX        256
 
 struct loading {
@@ -24,6 +26,7 @@ struct loading {
     struct links_self self;
     uint64_t began_ns;
     uint64_t said_ns; /* 0: not yet */
+    uint64_t n_seen;  /* bytes that were packed then */
     int end_fd;
     pthread_t thread;
 };
@@ -37,6 +40,11 @@ static void say(struct loading *loading, const char *message, uint64_t now_ns) {
     struct weights_progress progress = weights_progress();
     double seconds = (double)(now_ns - loading->began_ns) / 1e9;
     loading->said_ns = now_ns;
+    /* A start may take as long as weights still come, and not longer. */
+    if (progress.n_packed != loading->n_seen)
+        notify_extend(EXTEND_S);
+    loading->n_seen = progress.n_packed;
+    notify_status("loading the model: %u %%", percent_of(progress));
     log_info(message, "name=%s percent=%u bytes=%llu of_bytes=%llu seconds=%.1f mb_per_s=%.0f",
              log_text(name, sizeof name, loading->self.name), percent_of(progress),
              (unsigned long long)progress.n_packed, (unsigned long long)progress.n_bytes, seconds,

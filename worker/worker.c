@@ -21,12 +21,7 @@
 #define LEASE_NS        (10 * NS_PER_S)
 #define ROUTER_LEASE_NS (5 * NS_PER_S)
 #define MAX_LINKS       256
-
-/* Half of what systemd allows, as sd_watchdog_enabled(3) recommends; 0: no watchdog. */
-static uint64_t watchdog_ns(void) {
-    const char *text = getenv("WATCHDOG_USEC");
-    return text ? strtoull(text, NULL, 10) * NS_PER_US / 2 : 0;
-}
+#define DRAIN_EXTRA_S   10 /* what a stop takes besides the answers that run */
 
 /* Equal on one machine until it boots again. */
 static uint64_t host_of_this_machine(void) {
@@ -280,7 +275,8 @@ static struct receive receive_of(struct worker *worker) {
                             .engine = worker->engine,
                             .heartbeat = {.self = self_of(worker),
                                           .figures = worker->admin ? &worker->figures : NULL,
-                                          .watchdog_ns = watchdog_ns()}};
+                                          .watchdog_ns = notify_watchdog_ns(),
+                                          .tells_status = notify_is_on()}};
 }
 
 static enum status open_all(struct worker *worker, struct model **model, struct error *error) {
@@ -333,6 +329,7 @@ static void start_drain(struct worker *worker) {
     worker->stepper.receive.heartbeat.draining = true;
     worker->drain_until_ns = now_ns + worker->config->drain_ns;
     notify_send("STOPPING=1");
+    notify_extend((unsigned)(worker->config->drain_ns / NS_PER_S) + DRAIN_EXTRA_S);
     log_info("draining", "limit_ms=%llu",
              (unsigned long long)(worker->config->drain_ns / NS_PER_MS));
     engine_drain(worker->engine, now_ns);

@@ -205,6 +205,11 @@ size_t listener_output_bytes(const struct listener *listener) {
     return n;
 }
 
+void listener_hold(struct listener *listener, bool held) {
+    ASSERT(listener->host.counts.n_open == 0);
+    tcp_listener_pause(listener->tcp, held);
+}
+
 void listener_drain(struct listener *listener) {
     listener->host.draining = true;
     tcp_listener_pause(listener->tcp, true);

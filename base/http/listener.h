@@ -87,6 +87,9 @@ struct listener_counts listener_counts(const struct listener *listener);
 /* Bytes of answers that clients have not taken from us yet, of all connections: looks at each. */
 size_t listener_output_bytes(const struct listener *listener);
 
+/* While held, new clients wait in the socket's queue. For one that has no connection yet. */
+void listener_hold(struct listener *listener, bool held);
+
 /* Accepts no more, closes what is idle, and makes each reply its connection's last. Done when
  * listener_counts().n_open is 0. */
 void listener_drain(struct listener *listener);

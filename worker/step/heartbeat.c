@@ -7,6 +7,7 @@
 #include "worker/step/figures.h"
 
 #define PUBLISH_NS (100 * NS_PER_MS) /* figures on the admin port are at most this old */
+#define STATUS_NS  (5 * NS_PER_S)    /* so is the line of status */
 
 static uint64_t earlier(uint64_t a, uint64_t b) {
     return a < b ? a : b;
@@ -19,6 +20,15 @@ static void publish(const struct heartbeat *heartbeat, const struct engine *engi
                               .at_ns = now_ns};
     engine_load(engine, &figures.load);
     figures_publish(heartbeat->figures, &figures);
+}
+
+static void tell_status(const struct heartbeat *heartbeat, const struct engine *engine) {
+    struct load load;
+    engine_load(engine, &load);
+    notify_status("%s: %u running, %u waiting, KV %u %%",
+                  heartbeat->draining ? "draining" : "ready", load.n_running, load.n_waiting,
+                  load.blocks_total > 0 ? (unsigned)(100ull * load.blocks_used / load.blocks_total)
+                                        : 0);
 }
 
 void heartbeat_run(struct heartbeat *heartbeat, struct links *links, struct kv_links *kv_links,
@@ -35,6 +45,10 @@ void heartbeat_run(struct heartbeat *heartbeat, struct links *links, struct kv_l
         notify_send("WATCHDOG=1");
         heartbeat->watchdog_due_ns = now_ns + heartbeat->watchdog_ns;
     }
+    if (heartbeat->tells_status && now_ns >= heartbeat->status_due_ns) {
+        tell_status(heartbeat, engine);
+        heartbeat->status_due_ns = now_ns + STATUS_NS;
+    }
 }
 
 uint64_t heartbeat_deadline(const struct heartbeat *heartbeat, const struct links *links,
@@ -43,6 +57,8 @@ uint64_t heartbeat_deadline(const struct heartbeat *heartbeat, const struct link
     due_ns = earlier(due_ns, engine_deadline(engine));
     if (heartbeat->watchdog_ns > 0)
         due_ns = earlier(due_ns, heartbeat->watchdog_due_ns);
+    if (heartbeat->tells_status)
+        due_ns = earlier(due_ns, heartbeat->status_due_ns);
     if (heartbeat->figures)
         due_ns = earlier(due_ns, heartbeat->publish_ns);
     return due_ns;

@@ -17,6 +17,8 @@ struct heartbeat {
     uint64_t publish_ns;         /* when its figures are due */
     uint64_t watchdog_ns;        /* between pings of systemd's watchdog; 0: none */
     uint64_t watchdog_due_ns;
+    bool tells_status; /* somebody shows it: `systemctl status` */
+    uint64_t status_due_ns;
     bool draining; /* the owner sets it when a stop was requested; told to readers of the figures */
 };
 

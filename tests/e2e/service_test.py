@@ -1,0 +1,229 @@
+#!/usr/bin/env python3
+"""Daemons as systemd runs them, without systemd: a socket handed over, a notify socket, a watchdog, a journal.
+
+What a real one makes of the units is tests/package/installed_test.py's.
+"""
+import contextlib
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+from cluster import BIN, ROOT, Skip, Tally, eventually, hash_answer, post_json, request
+
+UNITS = ROOT / "deploy" / "systemd"
+
+
+class Manager:
+    """Starts daemons and hears what they say of themselves: [(name, line)] in `said`."""
+
+    def __init__(self, folder):
+        self.folder, self.said, self.processes, self.sockets = folder, [], {}, []
+        self.door = socket.create_server(("127.0.0.1", 0), backlog=512)
+        self.port = self.door.getsockname()[1]
+
+    def start(self, name, program, *args, door=False, watchdog_s=0, journal=None):
+        notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        path = self.folder / f"{name}.notify"
+        path.unlink(missing_ok=True)
+        notify.bind(str(path))
+        self.sockets.append(notify)
+        env = {**os.environ, "NOTIFY_SOCKET": str(path)}
+        ours, theirs = socket.socketpair()
+        if journal:
+            stat = os.fstat(theirs.fileno() if journal == "stderr" else 0)
+            env["JOURNAL_STREAM"] = f"{stat.st_dev}:{stat.st_ino}"
+        if watchdog_s:
+            env["WATCHDOG_USEC"] = str(int(watchdog_s * 1e6))
+        def child():
+            if door:
+                os.dup2(self.door.fileno(), 3)
+                os.set_inheritable(3, True)
+        self.processes[name] = subprocess.Popen([str(BIN / program), *map(str, args)], env=env, stderr=theirs, stdout=theirs,
+                                                close_fds=False, preexec_fn=child)
+        theirs.close()
+        lines = (self.folder / f"{name}.log").open("ab")
+        threading.Thread(target=self._copy, args=(ours, lines), daemon=True).start()
+        threading.Thread(target=self._hear, args=(name, notify), daemon=True).start()
+
+    def _copy(self, source, lines):
+        while chunk := source.recv(65536):
+            lines.write(chunk)
+            lines.flush()
+
+    def _hear(self, name, notify):
+        with contextlib.suppress(OSError):
+            while True:
+                for line in notify.recv(4096).decode().splitlines():
+                    self.said.append((name, line))
+
+    def router(self, **kwargs):
+        self.start("router", "tandem-router", "--model", "hash", "--listen", "fd:3", "--announce", f"ipc://{self.folder}/announce",
+                   door=True, **kwargs)
+
+    def worker(self, **kwargs):
+        self.start("worker", "tandem-worker", "--model", "hash", "--name", "w", "--routers", f"ipc://{self.folder}/announce",
+                   "--endpoint", f"ipc://{self.folder}/w", **kwargs)
+
+    def heard(self, name, pattern):
+        return [line for who, line in self.said if who == name and re.fullmatch(pattern, line)]
+
+    def hears(self, name, pattern, seconds=30):
+        return eventually(lambda: self.heard(name, pattern), seconds, f"{name} says {pattern}")
+
+    def log(self, name):
+        return (self.folder / f"{name}.log").read_text()
+
+    def signal(self, name, number):
+        self.processes[name].send_signal(number)
+
+    def end(self, name):
+        self.signal(name, signal.SIGTERM)
+        return self.processes[name].wait(60)
+
+    def close(self):
+        for process in self.processes.values():
+            process.kill()
+            process.wait()
+        for each in self.sockets:
+            each.close()
+        self.door.close()
+
+
+@contextlib.contextmanager
+def managed():
+    with tempfile.TemporaryDirectory() as name:
+        manager = Manager(Path(name))
+        try:
+            yield manager
+        finally:
+            manager.close()
+
+
+def life_is_told():
+    """READY when it serves, a status with figures, a reload, and the end."""
+    with managed() as manager:
+        manager.router()
+        manager.worker()
+        manager.hears("router", "READY=1")
+        manager.hears("worker", "READY=1")
+        assert post_json(manager.port, "/v1/completions", {"prompt": [1], "max_tokens": 3, "return_token_ids": True})
+        manager.hears("router", r"STATUS=ready: 1 workers, 0 running, 0 waiting")
+        eventually(lambda: len(manager.heard("worker", r"STATUS=ready: \d+ running, \d+ waiting, KV \d+ %")) > 1, 30,
+                   "the worker's status, again and again")
+        n = len(manager.heard("router", "READY=1"))
+        manager.signal("router", signal.SIGHUP)
+        manager.hears("router", r"RELOADING=1")
+        manager.hears("router", r"MONOTONIC_USEC=\d+")
+        eventually(lambda: len(manager.heard("router", "READY=1")) == n + 1, 10, "ready again")
+        for name in ("router", "worker"):
+            assert manager.end(name) == 0
+            assert manager.heard(name, "STOPPING=1") and manager.heard(name, r"EXTEND_TIMEOUT_USEC=40000000")
+
+
+def watchdog_is_fed_by_the_loop():
+    """A process that stands still feeds nobody, and one that goes on does again."""
+    with managed() as manager:
+        manager.router(watchdog_s=0.2)
+        manager.worker(watchdog_s=0.2)
+        for name in ("router", "worker"):
+            eventually(lambda: len(manager.heard(name, "WATCHDOG=1")) > 5, 30, f"{name} feeds its watchdog")
+            manager.signal(name, signal.SIGSTOP)
+            time.sleep(0.3)  # what was under way
+            n = len(manager.heard(name, "WATCHDOG=1"))
+            time.sleep(1)
+            assert len(manager.heard(name, "WATCHDOG=1")) == n
+            manager.signal(name, signal.SIGCONT)
+            eventually(lambda: len(manager.heard(name, "WATCHDOG=1")) > n, 30, f"{name} goes on")
+
+
+def restart_refuses_nobody():
+    """The socket outlives the router: a client that comes meanwhile is answered by the next one, once a worker is there."""
+    with managed() as manager:
+        manager.router()
+        manager.worker()
+        manager.hears("worker", "READY=1")
+        body = {"prompt": [1, 2, 3], "max_tokens": 20, "ignore_eos": True, "return_token_ids": True}
+        assert post_json(manager.port, "/v1/completions", body)
+        assert manager.end("router") == 0
+        answers = []
+        threads = [threading.Thread(target=lambda: answers.append(request(manager.port, "POST", "/v1/completions", body)))
+                   for _ in range(20)]
+        for thread in threads:
+            thread.start()
+        manager.router()
+        for thread in threads:
+            thread.join(60)
+        assert len(answers) == 20
+        for status, _, answer in answers:
+            assert status == 200 and json.loads(answer)["choices"][0]["token_ids"] == hash_answer([1, 2, 3], 20), answer[:200]
+
+
+def without_workers_the_door_opens_too():
+    with managed() as manager:
+        manager.router()
+        manager.hears("router", "READY=1")
+        assert request(manager.port, "GET", "/livez", timeout=60)[0] == 200
+
+
+def journal_lines_have_priorities():
+    with managed() as manager:
+        manager.router(journal="stderr")
+        manager.hears("router", "READY=1")
+        assert manager.end("router") == 0
+        lines = manager.log("router").splitlines()
+        assert lines and all(re.match(r"<[3-7]>level=(debug|info|warn|error) prog=tandem-router msg=", line) for line in lines), lines[:3]
+        assert any(line.startswith("<6>level=info") for line in lines)
+        manager.start("broken", "tandem-router", "--model", "hash", "--listen", "nowhere", journal="stderr")
+        assert manager.processes["broken"].wait(30) == 78
+        eventually(lambda: "nowhere" in manager.log("broken"), 10, "the error's line")
+        assert re.search("^<3>error: --listen", manager.log("broken"), re.M), manager.log("broken")
+        # Standard error was led elsewhere since: the variable alone says nothing.
+        manager.start("other", "tandem-router", "--model", "hash", "--listen", "127.0.0.1:0", "--announce", "nowhere", journal="stdin")
+        assert manager.processes["other"].wait(30) == 78
+        eventually(lambda: re.search("^error: ", manager.log("other"), re.M), 10, "a line without a priority")
+
+
+def units_are_valid_and_closed():
+    """systemd's own judgement of the units, with the programs of this build: no complaint, an exposure of at most 2.0."""
+    try:
+        subprocess.run(["systemd-analyze", "--version"], check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        raise Skip("there is no systemd-analyze here") from None
+    scores = []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for path in UNITS.iterdir():
+            text = path.read_text().replace("@TANDEM_BIN@", str(BIN)).replace("@TANDEM_ETC@", "/etc/tandem")
+            (folder / path.name.removesuffix(".in")).write_text(text)
+        units = [folder / "tandem.target", folder / "tandem-router.service", folder / "tandem-worker@prefill0.service"]
+        (folder / "tandem-worker@prefill0.service").write_text((folder / "tandem-worker@.service").read_text())
+        done = subprocess.run(["systemd-analyze", "verify", "--man=no", *map(str, units)], capture_output=True, text=True,
+                              env={**os.environ, "SYSTEMD_UNIT_PATH": f"{folder}:"})
+        ours = [line for line in done.stderr.splitlines() if "tandem" in line]
+        assert not ours, ours
+        for unit in units[1:]:
+            done = subprocess.run(["systemd-analyze", "security", "--offline=true", "--threshold=20", str(unit)],
+                                  capture_output=True, text=True)
+            assert done.returncode == 0, done.stdout[-300:]
+            scores.append(re.search(r"level for \S+: (\S+)", done.stdout)[1])
+    return ", ".join(scores)
+
+
+def main():
+    tally = Tally()
+    for test in (life_is_told, watchdog_is_fed_by_the_loop, restart_refuses_nobody, without_workers_the_door_opens_too,
+                 journal_lines_have_priorities, units_are_valid_and_closed):
+        tally.run(test.__name__, test)
+    return tally.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
