@@ -9,7 +9,7 @@ build_packages="build-essential cmake ninja-build pkg-config ccache ca-certifica
   libssl-dev libnghttp2-dev zlib1g-dev openssl check curl"
 # clang alone brings no sanitizer and no fuzzer: libclang-rt-dev has their libraries.
 # shellcheck disable=SC2034
-test_packages="clang clang-format clang-tidy libclang-rt-dev llvm binutils git procps"
+test_packages="mandoc clang clang-format clang-tidy libclang-rt-dev llvm binutils git procps"
 
 install_packages() {
     local missing="" name log
