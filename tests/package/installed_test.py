@@ -1,0 +1,295 @@
+#!/usr/bin/env python3
+"""The packages in a Debian of their own with systemd as its first process: installed, started, attacked, purged.
+
+tests/package/installed_test.py [--packages DIR] [--root DIR]
+
+Makes a fresh Debian root (debootstrap) unless --root names one, installs the packages of `tools/package` there, boots it
+with systemd-nspawn on a network of its own, and looks at it as an operator would. SKIPPED where a root or a container
+cannot be made.
+"""
+import argparse
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "e2e"))
+from cluster import Tally, eventually, hash_answer  # noqa: E402
+
+PACKAGES = ["tandem-common", "tandem-router", "tandem-worker", "tandem-tools"]
+INI = """
+[cluster]
+model = hash
+[router]
+announce = ipc:///run/tandem/announce
+[worker]
+routers = ipc:///run/tandem/announce
+step_us = 5000
+[worker.prefill0]
+role = prefill
+endpoint = ipc:///run/tandem/prefill0
+kv_endpoint = ipc:///run/tandem/prefill0-kv
+[worker.decode0]
+role = decode
+endpoint = ipc:///run/tandem/decode0
+kv_endpoint = ipc:///run/tandem/decode0-kv
+[worker.spare]
+endpoint = ipc:///run/tandem/spare
+kv_endpoint = ipc:///run/tandem/spare-kv
+"""
+UNITS = ["tandem-router.socket", "tandem-router.service", "tandem-worker@prefill0", "tandem-worker@decode0", "tandem-worker@spare"]
+PROMPT = [1, 2, 3]
+
+# Runs on the container's network: asks without pause over connections of their own, and says what came.
+LOAD = r"""
+import http.client, json, sys, threading, time
+until, want, n_tokens = time.time() + float(sys.argv[1]), json.loads(sys.argv[2]), int(sys.argv[3])
+good, bad = [0], []
+def ask():
+    while time.time() < until:
+        try:
+            connection = http.client.HTTPConnection("127.0.0.1", 8000, timeout=60)
+            connection.request("POST", "/v1/completions", json.dumps({"prompt": [1, 2, 3], "max_tokens": n_tokens, "stream": True,
+                               "ignore_eos": True, "return_token_ids": True}), {"Content-Type": "application/json"})
+            answer = connection.getresponse()
+            lines = [l[6:].strip() for l in answer.read().split(b"\n") if l.startswith(b"data: ")]
+            ids = [i for l in lines if l != b"[DONE]" for c in json.loads(l)["choices"] for i in c.get("token_ids") or []]
+            if answer.status != 200 or ids != want:
+                bad.append((answer.status, len(ids), str(lines[-1:])[:200]))
+            else:
+                good[0] += 1
+        except Exception as error:
+            bad.append(repr(error))
+threads = [threading.Thread(target=ask) for _ in range(8)]
+[t.start() for t in threads]; [t.join() for t in threads]
+print(json.dumps({"good": good[0], "bad": bad[:5], "n_bad": len(bad)}))
+"""
+
+
+def run(*args, check=True, timeout=600, **kwargs):
+    done = subprocess.run([str(a) for a in args], capture_output=True, text=True, timeout=timeout, **kwargs)
+    if check and done.returncode != 0:
+        raise AssertionError((args[:6], done.returncode, (done.stdout + done.stderr)[-1500:]))
+    return done.stdout
+
+
+class Container:
+    """A booted Debian. `inside` runs a command in it; `beside` one of this host on its network."""
+
+    def __init__(self, root):
+        self.root, self.process, self.leader = root, None, None
+
+    def spawn(self, *args, boot=False, network=False):
+        words = ["systemd-nspawn", "-q", "-D", self.root, "--register=no", "--keep-unit", *([] if network else ["--private-network"])]
+        if boot:
+            return subprocess.Popen([str(w) for w in [*words, "-b"]], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                    stderr=subprocess.DEVNULL)
+        return run(*words, *args)
+
+    def boot(self):
+        self.process = self.spawn(boot=True)
+        self.leader = eventually(self._leader, 60, "systemd in the container")
+        eventually(lambda: self.inside("systemctl", "is-system-running", check=False).strip() in ("running", "degraded"), 120, "the boot")
+
+    def _leader(self):
+        for status in Path("/proc").glob("[0-9]*/status"):
+            try:
+                fields = dict(line.split(":\t", 1) for line in status.read_text().splitlines() if ":\t" in line)
+                if fields["PPid"].strip() == str(self.process.pid) and fields["NSpid"].split()[-1] == "1":
+                    return int(status.parent.name)
+            except (OSError, KeyError, ValueError):
+                pass
+        return None
+
+    def inside(self, *args, check=True):
+        return run("nsenter", "-t", self.leader, "-m", "-u", "-i", "-n", "-p", "-C", *args, check=check)
+
+    def beside(self, *args):
+        return subprocess.Popen(["nsenter", "-t", str(self.leader), "-n", *map(str, args)], stdout=subprocess.PIPE, text=True)
+
+    def show(self, unit, field):
+        return self.inside("systemctl", "show", "-P", field, unit).strip()
+
+    def stop(self):
+        if self.process:
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                self.process.wait(60)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+
+
+def load(container, seconds, n_tokens=40):
+    return container.beside(sys.executable, "-c", LOAD, seconds, json.dumps(hash_answer(PROMPT, n_tokens)), n_tokens)
+
+
+def loaded(process):
+    found = json.loads(process.communicate(timeout=300)[0])
+    assert found["good"] > 0 and found["n_bad"] == 0, found
+    return found["good"]
+
+
+def ready_workers(container):
+    text = container.inside("tandem", "status", "--json", check=False)
+    try:
+        return sorted(w["name"] for w in json.loads(text)["workers"] if w["state"] == "ready")
+    except ValueError:
+        return []
+
+
+def installed(container, packages):
+    shutil.rmtree(container.root / "packages", ignore_errors=True)
+    (container.root / "packages").mkdir()
+    for package in packages:
+        shutil.copy(package, container.root / "packages")
+    container.spawn("sh", "-c", "apt-get update -qq && apt-get install -y -qq --no-install-recommends /packages/*.deb", network=True)
+    assert "tandem" in (container.root / "etc/passwd").read_text()
+    assert container.spawn("tandem", "--version").strip()
+    page = container.root / "usr/share/man/man5/tandem.ini.5.gz"
+    assert page.exists() or (container.root / "etc/dpkg/dpkg.cfg.d").exists()  # a slim root takes no manual pages
+
+
+def started(container):
+    (container.root / "etc/tandem/tandem.ini").write_text(INI)
+    for unit in ("tandem-router.service", "tandem-worker@.service"):
+        folder = container.root / f"etc/systemd/system/{unit}.d"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "test.conf").write_text("[Service]\nWatchdogSec=3\nStartLimitBurst=50\n")
+    container.boot()
+    container.inside("systemctl", "enable", *UNITS, "tandem.target")
+    container.inside("systemctl", "start", "tandem-router.socket", "tandem.target")
+    eventually(lambda: ready_workers(container) == ["decode0", "prefill0", "spare"], 60, "all workers ready")
+    assert container.inside("tandem", "chat", "--max-tokens", "20", "hello").strip()
+    eventually(lambda: "3 workers" in container.show("tandem-router", "StatusText"), 30, "the router's status line")
+    eventually(lambda: "running" in container.show("tandem-worker@decode0", "StatusText"), 30, "the worker's status line")
+    return container.show("tandem-router", "StatusText")
+
+
+def router_restarts_under_load(container):
+    """No connection is refused and no stream is cut: the socket is systemd's, and the old router drains."""
+    process = load(container, 12)
+    time.sleep(3)
+    before = container.show("tandem-router", "MainPID")
+    container.inside("systemctl", "restart", "tandem-router.service")
+    assert container.show("tandem-router", "MainPID") != before
+    return f"{loaded(process)} streams, all exact"
+
+
+def hung_worker_is_started_again(container):
+    before = container.show("tandem-worker@decode0", "MainPID")
+    process = load(container, 15)
+    time.sleep(2)
+    container.inside("sh", "-c", f"kill -STOP {before}")
+    eventually(lambda: container.show("tandem-worker@decode0", "MainPID") not in (before, "0"), 60, "the watchdog")
+    eventually(lambda: "decode0" in ready_workers(container), 60, "the worker back")
+    return f"{loaded(process)} streams, all exact"
+
+
+def reload_is_told(container):
+    container.inside("systemctl", "reload", "tandem-router")
+    assert container.show("tandem-router", "ActiveState") == "active"
+    eventually(lambda: "reloaded" in container.inside("journalctl", "-u", "tandem-router", "-o", "cat"), 10, "the reload's line")
+
+
+def drained_worker_ends(container):
+    container.inside("tandem", "drain", "spare", "--exit")
+    eventually(lambda: container.show("tandem-worker@spare", "ActiveState") == "inactive", 60, "the end")
+    assert container.show("tandem-worker@spare", "Result") == "success"
+    assert ready_workers(container) == ["decode0", "prefill0"]
+
+
+def journal_has_priorities(container):
+    lines = [json.loads(line) for line in container.inside("journalctl", "-u", "tandem-*", "-o", "json").splitlines()]
+    ours = [line for line in lines if str(line.get("MESSAGE", "")).startswith("level=")]
+    levels = {line["MESSAGE"].split()[0]: line["PRIORITY"] for line in ours}
+    assert levels["level=info"] == "6" and levels["level=warn"] == "4", levels
+    assert not any(str(line.get("MESSAGE", "")).startswith("ts=") for line in lines)
+    return f"{len(ours)} lines"
+
+
+def wrong_configuration_is_not_tried_again(container):
+    ini = container.root / "etc/tandem/tandem.ini"
+    ini.write_text(INI.replace("step_us", "step_uss"))
+    container.inside("systemctl", "start", "tandem-worker@spare", check=False)
+    eventually(lambda: container.show("tandem-worker@spare", "ActiveState") == "failed", 30, "the failure")
+    assert container.show("tandem-worker@spare", "ExecMainStatus") == "78"
+    text = container.inside("journalctl", "-u", "tandem-worker@spare", "-p", "err", "-o", "cat")
+    assert "tandem.ini" in text and "step_uss" in text, text
+    ini.write_text(INI)
+
+
+def upgraded_in_place(container, packages):
+    """The same packages again: what the operator wrote stays, and nothing stops by itself."""
+    before = container.show("tandem-router", "MainPID")
+    container.inside("dpkg", "-i", *(f"/packages/{p.name}" for p in packages))
+    assert (container.root / "etc/tandem/tandem.ini").read_text() == INI
+    assert container.show("tandem-router", "MainPID") == before
+
+
+def purged(container):
+    container.inside("apt-get", "remove", "-y", "-qq", *PACKAGES)
+    assert not container.inside("pgrep", "-f", "tandem-router", check=False)
+    assert (container.root / "etc/tandem/tandem.ini").exists()  # until the purge
+    container.inside("dpkg", "--purge", *PACKAGES)
+    for unit in ("tandem-router.service", "tandem-worker@.service"):  # the test's own
+        shutil.rmtree(container.root / f"etc/systemd/system/{unit}.d")
+    left = [str(p) for top in ("etc", "usr", "lib", "var", "run") for p in (container.root / top).rglob("*tandem*")
+            if not p.is_dir() or not str(p).startswith(str(container.root / "var/log"))]
+    left = [p for p in left if "/var/lib/dpkg/" not in p and "/var/cache/" not in p and "/journal/" not in p]
+    assert not left, left
+    assert not any(line.startswith("tandem:") for line in (container.root / "etc/passwd").read_text().splitlines())
+
+
+def fresh_root(folder):
+    """A minimal Debian 12 with systemd."""
+    run("debootstrap", "--variant=minbase", "--include=systemd,systemd-sysv,dbus,ca-certificates,procps", "bookworm", folder, timeout=1800)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--packages", type=Path, default=ROOT / "build/package")
+    parser.add_argument("--root", type=Path)
+    options = parser.parse_args()
+    tally = Tally()
+    missing = [tool for tool in ("debootstrap", "systemd-nspawn", "nsenter") if not shutil.which(tool)]
+    packages = [p for p in sorted(options.packages.glob("*.deb")) if "dbgsym" not in p.name]
+    if missing or not packages:
+        tally.skip("installed packages", f"needs {', '.join(missing)}" if missing else f"no packages in {options.packages}: tools/package")
+        return tally.end()
+    with tempfile.TemporaryDirectory(prefix="tandem-root-") as name:
+        root = Path(name)
+        try:
+            if options.root:
+                run("cp", "-a", "--reflink=auto", f"{options.root}/.", root)
+            else:
+                fresh_root(root)
+            container = Container(root)
+            container.spawn("true")
+        except (AssertionError, OSError, subprocess.TimeoutExpired) as error:
+            tally.skip("installed packages", f"no container can be made here: {str(error)[-300:]}")
+            return tally.end()
+        try:
+            tally.run("install", installed, container, packages)
+            tally.run("start", started, container)
+            tally.run("the router restarts under load", router_restarts_under_load, container)
+            tally.run("a hung worker is started again", hung_worker_is_started_again, container)
+            tally.run("reload", reload_is_told, container)
+            tally.run("a drained worker ends", drained_worker_ends, container)
+            tally.run("wrong configuration", wrong_configuration_is_not_tried_again, container)
+            tally.run("priorities in the journal", journal_has_priorities, container)
+            tally.run("upgrade in place", upgraded_in_place, container, packages)
+            tally.run("purge", purged, container)
+        finally:
+            container.stop()
+    return tally.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
