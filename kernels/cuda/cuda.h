@@ -165,6 +165,9 @@ void cuda_norm(struct kernels_ctx *ctx, float *out, const float *x, const float 
                uint32_t n_rows, uint32_t dim);
 void cuda_linear(struct kernels_ctx *ctx, float *out, size_t out_stride, const float *x,
                  const struct weight *weight, uint32_t n_rows, enum epilogue epilogue);
+/* Quantizes linear->x and multiplies; `ints` is the context's. Rows, times their terms, are at most
+ * ints_rows. */
+void cuda_linear_ints(struct kernels_ctx *ctx, const struct gpu_linear *linear);
 void cuda_silu_mul(struct kernels_ctx *ctx, float *out, const float *gate, const float *up,
                    size_t n);
 void cuda_add_gated(struct kernels_ctx *ctx, float *out, const float *x, const float *gate,

@@ -42,28 +42,12 @@ static struct gpu_matrix *add_table(struct kernels_ctx *ctx, const struct gpu_ma
 /* The experts' matrices on the device; in *shape the widest of them. */
 static const struct gpu_matrix *table_of(struct kernels_ctx *ctx, const struct weight *weights,
                                          uint32_t n, struct gpu_matrix *shape) {
+    _Static_assert(sizeof(struct gpu_matrix) == 6 * sizeof(void *) + 7 * 4 + 4, "no padding");
     struct gpu_matrix matrices[EXPERTS_MAX];
-    memset(matrices, 0, n * sizeof *matrices); /* padding too: they are compared as bytes */
     for (uint32_t i = 0; i < n; i++) {
-        struct gpu_matrix matrix = cuda_matrix(&weights[i]);
-        matrices[i].data = matrix.data;
-        matrices[i].scales = matrix.scales;
-        matrices[i].mins = matrix.mins;
-        matrices[i].order = matrix.order;
-        matrices[i].scale = matrix.scale;
-        matrices[i].bias = matrix.bias;
-        matrices[i].n = matrix.n;
-        matrices[i].n_padded = matrix.n_padded;
-        matrices[i].k = matrix.k;
-        matrices[i].k_stored = matrix.k_stored;
-        matrices[i].groups_per_scale = matrix.groups_per_scale;
-        matrices[i].format = matrix.format;
-        matrices[i].wide = matrix.wide;
-        matrices[i].zeros = matrix.zeros;
-        matrices[i].zero_base = matrix.zero_base;
-        matrices[i].fine = matrix.fine;
-        if (i == 0 || matrix.k_stored > shape->k_stored)
-            *shape = matrix;
+        matrices[i] = cuda_matrix(&weights[i]);
+        if (i == 0 || matrices[i].k_stored > shape->k_stored)
+            *shape = matrices[i];
     }
     for (uint32_t i = 0; i < ctx->n_experts; i++)
         if (ctx->experts[i].n == n &&
@@ -87,7 +71,6 @@ static void multiply(struct kernels_ctx *ctx, const struct product *product, con
                      uint32_t n_pairs) {
     const struct weight *first = &product->weights[0];
     struct gpu_linear linear = {.choice.ids = ids,
-                                .ints = ctx->ints,
                                 .x = product->x,
                                 .out = product->out,
                                 .out_stride = product->out_stride,
@@ -101,14 +84,7 @@ static void multiply(struct kernels_ctx *ctx, const struct product *product, con
         return;
     }
     linear.fine = numbers_fine(first, product->epilogue);
-    struct gpu_quantize quantize = {.choice = linear.choice,
-                                    .to = ctx->ints,
-                                    .x = product->x,
-                                    .n_rows = n_pairs,
-                                    .share = product->share,
-                                    .fine = linear.fine};
-    ctx->gpu->quantize(ctx->main.stream, &quantize);
-    ctx->gpu->linear_ints(ctx->main.stream, &linear);
+    cuda_linear_ints(ctx, &linear);
 }
 
 void cuda_moe_ffn(struct kernels_ctx *ctx, float *out, const float *x, const uint32_t *ids,

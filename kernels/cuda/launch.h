@@ -31,10 +31,11 @@ struct gpu_matrix {
     uint32_t
         groups_per_scale; /* groups of 32 that share one; 0: each half of a group has its own */
     enum weight_format format;
-    bool wide;
-    bool zeros;        /* minima are scale * (zero_base - zero) */
     int32_t zero_base; /* struct weight's b */
+    bool wide;
+    bool zeros; /* minima are scale * (zero_base - zero) */
     bool fine;
+    bool unused; /* false: no byte is padding, tables of matrices are compared as bytes */
 };
 #define GPU_OUTPUTS 64
 

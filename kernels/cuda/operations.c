@@ -35,22 +35,28 @@ void cuda_norm(struct kernels_ctx *ctx, float *out, const float *x, const float 
         ctx->gpu->norm(ctx->main.stream, out, x, gain, eps, n_rows, dim);
 }
 
-static void linear_ints(struct kernels_ctx *ctx, struct gpu_linear *linear, uint32_t n_rows) {
+void cuda_linear_ints(struct kernels_ctx *ctx, const struct gpu_linear *linear) {
+    struct gpu_quantize quantize = {.choice = linear->choice,
+                                    .to = ctx->ints,
+                                    .x = linear->x,
+                                    .n_rows = linear->n_rows,
+                                    .share = linear->share,
+                                    .fine = linear->fine};
+    struct gpu_linear product = *linear;
+    product.ints = ctx->ints;
+    ctx->gpu->quantize(ctx->main.stream, &quantize);
+    ctx->gpu->linear_ints(ctx->main.stream, &product);
+}
+
+/* As many rows at a time as there is room for their integers. */
+static void linear_in_parts(struct kernels_ctx *ctx, const struct gpu_linear *linear) {
     uint32_t terms = linear->fine ? 2 : 1, most = ctx->ints_rows / terms;
-    uint32_t k = linear->choice.matrix.k;
-    for (uint32_t row = 0; row < n_rows; row += most) {
-        struct gpu_quantize quantize = {.choice = linear->choice,
-                                        .to = ctx->ints,
-                                        .x = linear->x + (size_t)row * k,
-                                        .n_rows = n_rows - row < most ? n_rows - row : most,
-                                        .share = 1,
-                                        .fine = linear->fine};
+    for (uint32_t row = 0; row < linear->n_rows; row += most) {
         struct gpu_linear part = *linear;
+        part.x = linear->x + (size_t)row * linear->choice.matrix.k;
         part.out = linear->out + row * linear->out_stride;
-        part.n_rows = quantize.n_rows;
-        part.ints = ctx->ints;
-        ctx->gpu->quantize(ctx->main.stream, &quantize);
-        ctx->gpu->linear_ints(ctx->main.stream, &part);
+        part.n_rows = linear->n_rows - row < most ? linear->n_rows - row : most;
+        cuda_linear_ints(ctx, &part);
     }
 }
 
@@ -73,7 +79,7 @@ void cuda_linear(struct kernels_ctx *ctx, float *out, size_t out_stride, const f
         return;
     }
     ASSERT(weight->k_stored / GROUP <= ctx->ints.n_groups);
-    linear_ints(ctx, &linear, n_rows);
+    linear_in_parts(ctx, &linear);
 }
 
 void cuda_silu_mul(struct kernels_ctx *ctx, float *out, const float *gate, const float *up,

@@ -12,7 +12,8 @@
 const char *const suite_name = "conform_kernels_moe";
 const double suite_timeout_s = 600;
 
-#define ROWS_MAX 40
+#define ROWS_MAX       40
+#define EMULATED_PAIRS 600 /* of a row and an expert, at once: 70 experts have up to 8 rows */
 
 static const struct kernels_limits limits = {
     .max_tokens = ROWS_MAX,
@@ -223,7 +224,9 @@ START_TEST(a_row_of_a_mixture_has_the_same_bits_beside_any_others) {
             struct experts experts = experts_pack(&scene, &subject);
             for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++)
                 for (uint32_t shift = 0; shift < ROWS_MAX; shift += 11) {
-                    if (subject_is_emulated(&subject) && shift / 11 != (s + (size_t)_i) % 4)
+                    if (subject_is_emulated(&subject) &&
+                        (shift / 11 != (s + (size_t)_i) % 4 ||
+                         sizes[s] * scene.test->n_active > EMULATED_PAIRS))
                         continue;
                     run_rows(&scene, &subject, &experts, shift, sizes[s], out);
                     for (uint32_t row = 0; row < sizes[s]; row++)

@@ -201,6 +201,38 @@ START_TEST(a_rest_of_a_group_does_not_see_earlier_products) {
 }
 END_TEST
 
+/* A device has room for the integers of some rows: 4,096 of two terms each. */
+START_TEST(rows_beyond_those_that_are_integers_at_a_time_are_theirs) {
+    enum { rows = 4099, n = 4, k = 32 };
+    struct kernels_limits large = small;
+    large.max_tokens = rows;
+    large.n_heads = large.n_kv_heads = 1;
+    large.head_dim = 8;
+    large.max_context = 16;
+    struct random random = {4099};
+    struct weight_tensor tensor = random_tensor(&random, "awq", 8, k);
+    struct weight_part part = {.tensor = &tensor, .n_rows = n, .out_step = 1};
+    const struct weight_source source = {.parts = &part, .n_parts = 1, .k = k};
+    static float x[rows * k], expected[rows * n], out[rows * n];
+    struct subject subject;
+    fill_random(&random, x, (size_t)rows * k);
+    for (uint32_t i = 0; subject_next(&subject, &i, &large);) {
+        float *to = i == 1 ? expected : out; /* the reference is listed first */
+        size_t n_bytes;
+        struct weight weight = subject_pack(&subject, &source, &n_bytes);
+        float *at_x = subject_floats(&subject, x, (size_t)rows * k);
+        float *at_out = subject_floats(&subject, NULL, (size_t)rows * n);
+        ck_assert(weight.fine);
+        subject.kernels->linear(subject.ctx, at_out, n, at_x, &weight, rows, EPILOGUE_NONE);
+        subject_read(&subject, to, at_out, sizeof out);
+        compare(&subject, "many rows", to, expected, (size_t)rows * n);
+        subject_unpack(&subject, &weight, n_bytes);
+        subject_close(&subject);
+    }
+    tensor_free(&tensor);
+}
+END_TEST
+
 static void multiply_row(struct subject *subject, float *out, const float *x,
                          const struct weight *weight) {
     float *at_out = subject_floats(subject, NULL, weight->n);
@@ -376,6 +408,7 @@ void suite_add(TCase *tests) {
         n_formats++;
     tcase_add_loop_test(tests, a_product_has_the_same_bits_on_every_path, 0, n_formats);
     tcase_add_test(tests, a_rest_of_a_group_does_not_see_earlier_products);
+    tcase_add_test(tests, rows_beyond_those_that_are_integers_at_a_time_are_theirs);
     tcase_add_test(tests, merged_and_alternating_parts_equal_their_rows);
     tcase_add_test(tests, impossible_parts_are_refused_with_a_reason);
     tcase_add_loop_test(tests, embeddings_norms_and_gathers_have_the_same_bits, 0, n_formats);

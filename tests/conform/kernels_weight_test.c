@@ -20,7 +20,7 @@ static const struct kernels_limits limits = {
     .max_tokens = 64,
     .max_seqs = 64,
     .max_context = 16,
-    .max_dim = 512, /* less than some matrices store */
+    .max_dim = 608, /* less than some matrices store */
     .n_vocab = 64,
     .n_heads = 1,
     .n_kv_heads = 1,
@@ -170,6 +170,8 @@ static const struct matrix_case cases[] = {
     {"awq", 384, 384, false, 0, 384, 384, 384},
     {"awq", 384, UINT32_MAX, false, 0, 384, 384, 384},
     {"awq", 352, 128, false, 0, 352, 128, 352}, /* the last group is a part of one */
+    {"awq", 608, 96, false, 0, 608, 96, 608},   /* a scale's inputs lie in two stages */
+    {"gptq8", 320, 96, false, 0, 320, 96, 320}, /* of the CUDA kernel for few rows */
     {"awq", 512, 128, false, 128, 256, 128, 256},
     {"awq", 512, 128, false, 64, 384, 64, 384}, /* cuts inside groups */
     {"awq", 512, 128, false, 160, 192, 32, 192},
