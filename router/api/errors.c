@@ -7,6 +7,7 @@
 
 /* gRPC's status codes (grpc/grpc, doc/statuscodes.md). */
 enum grpc_code {
+    GRPC_CANCELLED = 1,
     GRPC_INVALID_ARGUMENT = 3,
     GRPC_DEADLINE_EXCEEDED = 4,
     GRPC_NOT_FOUND = 5,
@@ -53,6 +54,7 @@ static const struct row moved[] = {
     {505, GRPC_UNIMPLEMENTED, "invalid_request_error", "http2_needed"},
     {415, GRPC_INVALID_ARGUMENT, "invalid_request_error", "unsupported_media_type"},
     {413, GRPC_RESOURCE_EXHAUSTED, "invalid_request_error", "body_too_large"},
+    {409, GRPC_CANCELLED, "invalid_request_error", "aborted"},
     {403, GRPC_PERMISSION_DENIED, "permission_error", "forbidden"},
     {400, GRPC_UNIMPLEMENTED, "invalid_request_error", "unknown_compression"},
 };

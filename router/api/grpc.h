@@ -33,4 +33,4 @@ NODISCARD enum status grpc_put_json(const ProtobufCMessage *message, struct buf 
 void grpc_put(const ProtobufCMessage *message, struct buf *out);
 
 extern const struct dialect dialect_grpc_generate, dialect_grpc_complete, dialect_grpc_tokenize,
-    dialect_grpc_detokenize;
+    dialect_grpc_detokenize, dialect_vllm_generate;

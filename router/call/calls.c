@@ -214,6 +214,18 @@ const char *calls_id(const struct calls *calls, uint64_t user) {
     return find_sequence(calls, user)->call->reply.id;
 }
 
+void calls_abort(struct calls *calls, const struct dialect *dialect, struct span name) {
+    list_each(link, &calls->every) {
+        struct call *call = list_entry(link, struct call, every);
+        if (call->working || call->made == MADE_REPLY || call->dialect != dialect || name.n == 0 ||
+            call->ask.request_name.n != name.n ||
+            memcmp(call->ask.request_name.bytes, name.bytes, name.n) != 0)
+            continue;
+        call_fail(call, STATUS_CLOSED, "aborted", "The call was aborted");
+        call_note(call);
+    }
+}
+
 uint32_t calls_count(const struct calls *calls) {
     return calls->n_calls;
 }

@@ -5,6 +5,7 @@
  * write. Loop's thread only. */
 #pragma once
 
+#include "base/span.h"
 #include "base/status.h"
 
 #include <stdint.h>
@@ -36,5 +37,9 @@ void calls_end(struct calls *calls, uint64_t user, const struct request_end *end
 
 /* The id that client and log know, for the core's number of a sequence. Borrowed from the call. */
 const char *calls_id(const struct calls *calls, uint64_t user);
+
+/* Fails the calls of that dialect to which their clients gave this name (the field request_id), as
+ * aborted; what a thread of the pool has in hand at this moment goes on. */
+void calls_abort(struct calls *calls, const struct dialect *dialect, struct span name);
 
 uint32_t calls_count(const struct calls *calls);

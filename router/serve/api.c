@@ -9,7 +9,8 @@ extern const struct dialect dialect_models, dialect_model, dialect_tokenizer_inf
     dialect_livez, dialect_readyz, dialect_version, dialect_metrics, dialect_status,
     dialect_requests, dialect_drain, dialect_resume, dialect_grpc_models, dialect_grpc_status,
     dialect_grpc_health, dialect_grpc_health_watch, dialect_grpc_reflection,
-    dialect_grpc_reflection_alpha;
+    dialect_grpc_reflection_alpha, dialect_vllm_health, dialect_vllm_model, dialect_vllm_server,
+    dialect_vllm_loads, dialect_vllm_abort;
 
 /* What is served. The order is that of the documentation. */
 static const struct dialect *const table[] = {
@@ -35,6 +36,12 @@ static const struct dialect *const table[] = {
     &dialect_grpc_health_watch,
     &dialect_grpc_reflection,
     &dialect_grpc_reflection_alpha,
+    &dialect_vllm_generate,
+    &dialect_vllm_health,
+    &dialect_vllm_model,
+    &dialect_vllm_server,
+    &dialect_vllm_loads,
+    &dialect_vllm_abort,
     &dialect_status,
     &dialect_requests,
     &dialect_drain,

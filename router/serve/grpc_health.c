@@ -30,7 +30,8 @@ enum follows {
 
 /* The names that Kubernetes and gateways ask by, and each of our services that serves models. */
 static enum follows find_service(ProtobufCBinaryData service) {
-    static const char *const names[] = {"", "readiness", "tandem.v1.Inference"};
+    static const char *const names[] = {"", "readiness", "tandem.v1.Inference",
+                                        "vllm.grpc.engine.VllmEngine"};
     const struct span name = {service.len > 0 ? (const char *)service.data : "", service.len};
     if (span_is(name, "liveness"))
         return FOLLOWS_LIFE;

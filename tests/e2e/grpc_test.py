@@ -238,7 +238,7 @@ def reflection_serves_the_files(cluster):
         database = ProtoReflectionDescriptorDatabase(wire)
         services = set(database.get_services())
         assert services == {"tandem.v1.Inference", "grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection",
-                            "grpc.reflection.v1alpha.ServerReflection"}, services
+                            "grpc.reflection.v1alpha.ServerReflection", "vllm.grpc.engine.VllmEngine"}, services
         pool = DescriptorPool(database)
         for name in services:
             assert pool.FindServiceByName(name).methods
@@ -264,7 +264,7 @@ def reflection_talks_in_turns(cluster):
             answers = ask_on(iter(questions.get, None), timeout=30)
             for _ in range(3):
                 questions.put(question(list_services="*"))
-                assert len(next(answers).list_services_response.service) == 4
+                assert len(next(answers).list_services_response.service) == 5
                 questions.put(question(file_containing_symbol="tandem.v1.Inference"))
                 assert next(answers).file_descriptor_response.file_descriptor_proto
                 questions.put(question(file_containing_symbol="no.Such"))

@@ -45,6 +45,8 @@ nvcc_reads="" # what looks into nvcc's code, where there is one
 python_venv "$venv" numpy==2.2.6 gguf==0.19.0 tokenizers tiktoken sentencepiece==0.2.1 jinja2 openai h2==4.4.1 "httpx[http2]==0.28.1" \
     grpcio==1.76.0 grpcio-tools==1.76.0 grpcio-health-checking==1.76.0 grpcio-reflection==1.76.0 $nvcc_reads \
     >"$out/venv.log" 2>&1 || true
+# The gateways' stubs need a newer protobuf than grpcio's tools take (tests/e2e/grpc_vllm_test.py finds this by its name).
+python_venv "$cache/smg-venv" smg-grpc-proto==0.4.28 >"$out/smg-venv.log" 2>&1 || true
 python=$venv/bin/python
 [ -x "$python" ] || python=python3
 export TANDEM_TEST_MODEL="$model"
@@ -72,6 +74,7 @@ sanitized() { step "$1/$2" 600 "TANDEM_BUILD=$1 TANDEM_TEST_MODEL='' $python tes
 sanitized dev api_test
 sanitized dev daemons_test
 sanitized dev grpc_test
+sanitized dev grpc_vllm_test
 sanitized dev tls_test
 sanitized dev hostile_test
 sanitized dev tp_test
