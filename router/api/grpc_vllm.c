@@ -134,13 +134,12 @@ static enum status parse(const struct span *body, const struct ask_limits *limit
         status = put_request(from, &json, &error->error);
     if (status == STATUS_OK) {
         const struct span bytes = {json.data, json.n};
-        status = dialect_completions.parse(&bytes, limits, ask, error);
+        struct ask_limits wide = *limits;
+        wide.max_new = UINT32_MAX; /* a silent request has the rest of the context */
+        status = dialect_completions.parse(&bytes, &wide, ask, error);
     }
-    if (status == STATUS_OK) {
+    if (status == STATUS_OK)
         ask->stream = from->stream;
-        if (!ask->has_max_new)
-            ask->max_new = 0; /* the rest of the context */
-    }
     buf_fini(&json);
     arena_fini(&arena);
     return status;

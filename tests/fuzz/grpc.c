@@ -30,13 +30,13 @@ static void check_frames(struct span left, const char *encoding) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    static const struct dialect *const dialects[] = {&dialect_grpc_generate, &dialect_grpc_complete,
-                                                     &dialect_grpc_tokenize,
-                                                     &dialect_grpc_detokenize};
+    static const struct dialect *const dialects[] = {
+        &dialect_grpc_generate, &dialect_grpc_complete, &dialect_grpc_tokenize,
+        &dialect_grpc_detokenize, &dialect_vllm_generate};
     static const struct ask_limits limits = {.model = "m", .n_tokens = 1000, .prompt_max = 64};
     if (size == 0)
         return 0;
-    const struct dialect *dialect = dialects[data[0] % 4];
+    const struct dialect *dialect = dialects[data[0] & 8 ? 4 : data[0] % 4];
     const char *encoding = data[0] & 4 ? "gzip" : NULL;
     const struct span body = {(const char *)data + 1, size - 1};
     check_frames(body, encoding);
