@@ -15,6 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from cluster import BIN, Cluster, Tally
+from secure import Certificates, Secure
 
 TTFT_S, ITL_S = 0.05, 0.01
 
@@ -163,12 +164,17 @@ def tables():
                 assert abs(per_token / per_output - o / (i + o)) < 0.01, c
                 assert per_output >= 1000 * (TTFT_S + (o - 1) * ITL_S) / o - 0.01, c
             assert len(both.read_text().splitlines()) == 5, both.read_text()
-            assert (Path(folder) / "grid.html").read_text().count("<svg") == 6
+            page = (Path(folder) / "grid.html").read_text()
+            assert page.count("<svg") == 6 and page.count("<table>") == 2, page
             side = bench("compare", Path(folder) / "grid.json", Path(folder) / "grid.json", "mistral-7b-awq/vllm").stdout
             assert "C: mistral-7b-awq, vllm 0.2.5" in side and side.count("(x1.00)") == 16, side
             side = bench("compare", "mistral-7b-awq/vllm", "mistral-7b-awq/tgi").stdout
             assert "| 128x128 | output token/s | 1198 |" in side, side
             bench("compare", "nobody", code=78)
+            for name, tokens in (("a", 4), ("b", 8)):
+                bench("load", "--target", url, "--requests", 2, "--max-tokens", tokens, f"--json={Path(folder) / name}")
+            side = bench("compare", Path(folder) / "a", Path(folder) / "b").stdout
+            assert re.search(r"^\| load \| latency s \| 0\.0\d+ \| 0\.1\d+ \(x1\.[3-9]", side, re.M), side
             out = bench("sweep", "--target", url, "--duration", 1, "--levels", 2, "--concurrency", 4, "--max-tokens", 5,
                         "--prompt-tokens", 20, "--slo", "ttft-p99=5s").stdout
             assert "| Benchmark | Requests per Second |" in out and out.count("asynchronous@") == 2, out
@@ -240,12 +246,14 @@ class Hostile:
                 if not more:
                     return
                 head += more
+                if head[0] == 0x16:  # a TLS handshake: its begin will do
+                    break
             if head.startswith(b"GET"):
                 body = json.dumps({"data": [{"id": "m"}]}).encode()
                 connection.sendall(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s"
                                    % (len(body), body))
                 return
-            if b'"stream":true' not in head:
+            if b'"stream":true' not in head and head[0] != 0x16:
                 length = int(re.search(rb"Content-Length: (\d+)", head)[1])
                 rest = head.split(b"\r\n\r\n", 1)[1]
                 while len(rest) < length:
@@ -309,16 +317,32 @@ HOSTILE = {
     "gzip": ("malformed", sends(OK, gzip.compress(CHUNK * 4 + usage(5, 4)))),
     "an error as event": ("error_event", sends(OK, b'data: {"error":{"message":"no"}}\n\ndata: [DONE]\n\n')),
     "nothing": ("empty", sends(OK)),
+    "no TLS": ("tls", sends(b"HTTP/1.1 400 Bad Request\r\n\r\n")),
 }
 
 
 def hostile(kind, script):
     with Hostile(script) as server:
-        done = bench("load", "--target", server.url, "--requests", 3, "--concurrency", 2, "--max-tokens", 4, "--timeout",
+        url = server.url.replace("http:", "https:") if kind == "tls" else server.url
+        done = bench("load", "--target", url, "--model", "m", "--requests", 3, "--concurrency", 2, "--max-tokens", 4, "--timeout",
                      2, "--silence", 1, "--json", "--quiet", code=1)
         whole = json.loads(done.stdout)
         assert whole["requests"] == {"completed": 0, "incomplete": 0, "errors": {kind: 3}}, (whole, done.stderr)
         assert whole["window_s"] < 10 and "error: no request was completed" in done.stderr, (whole, done.stderr)
+
+
+def over_tls():
+    """The same rows over TLS, each certificate checked."""
+    with tempfile.TemporaryDirectory() as folder:
+        certificates = Certificates(folder)
+        certificates.sign("only")
+        certificates.install("only")
+        with Secure(certificates, "--mixed", 1, "--step-us", 2000) as cluster:
+            trust = ("--ca", certificates.path("ca.crt"))
+            rows, n, out = load(cluster.url, "--requests", 8, "--concurrency", 4, "--max-tokens", 20, *trust)
+            assert n == 8 and {"TTFT", "ITL", "request latency"} <= set(rows) and rows["ITL"][1] >= 1.9, out
+            said = bench("load", "--target", cluster.url, "--requests", 1, code=1).stderr
+            assert "certificate" in said, said
 
 
 def nobody_there():
@@ -334,5 +358,6 @@ tally.run("grid and sweep, JSON, CSV and records", tables)
 tally.run("prompts from ShareGPT, times from a trace", files)
 for name, (kind, script) in HOSTILE.items():
     tally.run(f"a hostile server: {name} is {kind}", hostile, kind, script)
+tally.run("our server over TLS", over_tls)
 tally.run("no server is one clear error", nobody_there)
 sys.exit(tally.end())

@@ -1,5 +1,6 @@
 /* tools/bench/compare.c: `tandem-bench compare A B ...`: runs and the published tables side by side,
- * row by row, with each column's ratio to the first. */
+ * row by row, with each column's ratio to the first. Loads are compared with loads: their one row has
+ * the honest figures, since no format of loads was published. */
 #include "tools/bench/commands.h"
 
 #include "base/exit.h"
@@ -122,6 +123,22 @@ static void add_row(struct side *side, const json_t *row, bool is_sweep, uint32_
     snprintf(entry->marks, sizeof entry->marks, "%s", marks ? marks : "");
 }
 
+static double mean_of(const json_t *root, const char *member) {
+    return json_number_value(json_object_get(json_object_get(root, member), "mean"));
+}
+
+static void add_load(struct side *side, const json_t *root) {
+    struct entry *entry = &side->entries[side->n++];
+    const char *marks = json_string_value(json_object_get(root, "marks"));
+    snprintf(entry->key, sizeof entry->key, "load");
+    entry->values[COLUMN_REQUESTS] = json_number_value(json_object_get(root, "requests_per_s"));
+    entry->values[COLUMN_TOKENS] = json_number_value(json_object_get(root, "output_tokens_per_s"));
+    entry->values[COLUMN_LATENCY] = mean_of(root, "latency_s");
+    entry->values[COLUMN_TTFT] = mean_of(root, "ttft_ms");
+    entry->values[COLUMN_ITL] = mean_of(root, "itl_ms");
+    snprintf(entry->marks, sizeof entry->marks, "%s", marks ? marks : "");
+}
+
 static enum status add_run(struct side *side, const char *path, struct error *error) {
     json_error_t problem;
     json_t *root = json_load_file(path, 0, &problem);
@@ -129,6 +146,7 @@ static enum status add_run(struct side *side, const char *path, struct error *er
     const char *model =
         json_string_value(json_object_get(json_object_get(root, "environment"), "model"));
     bool is_sweep = kind && strcmp(kind, "sweep") == 0;
+    bool is_load = kind && strcmp(kind, "load") == 0;
     const json_t *rows = json_object_get(root, is_sweep ? "levels" : "cells");
     enum status status = STATUS_OK;
     uint32_t n_rates = 0;
@@ -136,8 +154,11 @@ static enum status add_run(struct side *side, const char *path, struct error *er
     if (!root)
         status =
             error_set(error, STATUS_INVALID, "%s: line %d: %s", path, problem.line, problem.text);
+    else if (is_load)
+        add_load(side, root);
     else if (n == 0 || n > ENTRIES_MAX)
-        status = error_set(error, STATUS_INVALID, "%s: not the JSON of a grid or a sweep", path);
+        status =
+            error_set(error, STATUS_INVALID, "%s: not the JSON of a load, a grid or a sweep", path);
     snprintf(side->name, sizeof side->name, "%s (%s)", path, model ? model : "?");
     for (size_t i = 0; status == STATUS_OK && i < n; i++)
         add_row(side, json_array_get(rows, i), is_sweep, &n_rates);

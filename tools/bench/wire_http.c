@@ -57,8 +57,10 @@ static void on_body(void *user, const char *bytes, size_t n) {
 static enum fault judge(struct wire_link *link, enum status status, int http_status) {
     if (status == STATUS_CORRUPT)
         return FAULT_MALFORMED;
-    if (status != STATUS_OK)
-        return http_client_sent_ns(link->client) == 0 ? FAULT_REFUSED : FAULT_CUT;
+    if (status != STATUS_OK && http_client_sent_ns(link->client) == 0)
+        return FAULT_REFUSED;
+    if (status != STATUS_OK) /* STATUS_IO: what TLS has against the server's bytes */
+        return status == STATUS_IO && link->target.url->is_tls ? FAULT_TLS : FAULT_CUT;
     if (http_status != 200)
         return FAULT_STATUS;
     if (link->fault != FAULT_NONE)

@@ -1,5 +1,6 @@
 #include "tools/bench/core/html.h"
 
+#include <math.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +10,7 @@
 #define LEFT     58.0
 #define BOTTOM   36.0
 #define TOP      14.0
-#define RIGHT    14.0
+#define RIGHT    24.0
 #define N_COLORS 6
 
 static const char style[] =
@@ -23,7 +24,9 @@ static const char style[] =
     "border-bottom:1px solid var(--line);padding:.25rem .6rem;text-align:right;white-space:nowrap}"
     "th{color:var(--soft);font-weight:600}td:first-child,th:first-child{text-align:left}.plots{"
     "display:flex;flex-wrap:wrap;gap:1.5rem}figure{margin:0;flex:1 1 480px;max-width:600px}"
-    "figcaption{font-weight:600}svg{width:100%;height:auto;display:block}svg text{fill:var(--soft);"
+    "figcaption{font-weight:600}figcaption span{font-weight:400;font-size:12px;white-space:nowrap;"
+    "margin-left:.6em}.wide{margin-bottom:1.5rem}svg{width:100%;height:auto;display:block}svg "
+    "text{fill:var(--soft);"
     "font:11px system-ui,sans-serif}pre{white-space:pre-wrap;font-size:12px;color:var(--soft)}"
     ".warning{color:var(--c1);font-weight:600}</style>";
 
@@ -94,6 +97,16 @@ static void put_line(struct buf *out, const struct axes *axes, const struct line
                    line->x[i]);
 }
 
+/* The end of an axis: four steps of 1, 1.5, 2, 2.5, 3, 4, 5 or 7.5 times a power of ten. */
+static double round_up(double most) {
+    static const double steps[] = {1, 1.5, 2, 2.5, 3, 4, 5, 7.5, 10};
+    double power = most > 0 ? pow(10, floor(log10(most / 4))) : 0.25;
+    unsigned i = 0;
+    while (i + 1 < sizeof steps / sizeof *steps && 4 * steps[i] * power < most)
+        i++;
+    return 4 * steps[i] * power;
+}
+
 static void put_plot(struct buf *out, const char *title, const char *x_name,
                      const struct line *lines, uint32_t n_lines) {
     struct axes axes = {0, 0};
@@ -102,20 +115,21 @@ static void put_plot(struct buf *out, const char *title, const char *x_name,
             axes.x_max = lines[i].x[k] > axes.x_max ? lines[i].x[k] : axes.x_max;
             axes.y_max = lines[i].y[k] > axes.y_max ? lines[i].y[k] : axes.y_max;
         }
-    axes.x_max = axes.x_max > 0 ? axes.x_max : 1;
-    axes.y_max = axes.y_max > 0 ? axes.y_max * 1.05 : 1;
-    buf_printf(out,
-               "<figure><figcaption>%s</figcaption><svg viewBox=\"0 0 %.0f %.0f\" role=\"img\" "
-               "aria-label=\"%s\">",
-               title, WIDTH, HEIGHT, title);
-    put_grid(out, &axes, x_name);
+    axes.x_max = round_up(axes.x_max);
+    axes.y_max = round_up(axes.y_max);
+    buf_printf(out, "<figure><figcaption>%s", title);
     for (uint32_t i = 0; i < n_lines; i++) {
-        put_line(out, &axes, &lines[i], i % N_COLORS);
-        buf_printf(out, "<text x=\"%.1f\" y=\"%.1f\" style=\"fill:var(--c%u)\">", LEFT + 10,
-                   TOP + 8 + 14 * i, i % N_COLORS);
+        buf_printf(out, " <span style=\"color:var(--c%u)\">", i % N_COLORS);
         put_text(out, lines[i].name);
-        buf_puts(out, "</text>");
+        buf_puts(out, "</span>");
     }
+    buf_printf(out,
+               "</figcaption><svg viewBox=\"0 0 %.0f %.0f\" role=\"img\" "
+               "aria-label=\"%s\">",
+               WIDTH, HEIGHT, title);
+    put_grid(out, &axes, x_name);
+    for (uint32_t i = 0; i < n_lines; i++)
+        put_line(out, &axes, &lines[i], i % N_COLORS);
     buf_puts(out, "</svg></figure>");
 }
 
@@ -193,11 +207,13 @@ static void put_curves(const struct table_set *set, struct buf *out) {
 /* Markdown tables as HTML: a line that begins with '|' is a row, its first one the head. */
 static void put_tables(struct buf *out, char *markdown) {
     bool in_table = false, is_head = false;
-    char *save = NULL;
-    for (char *line = strtok_r(markdown, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+    for (char *line = strsep(&markdown, "\n"); line; line = strsep(&markdown, "\n")) {
         if (line[0] != '|') {
-            buf_puts(out, in_table ? "</table></div><p>" : "<p>");
+            buf_puts(out, in_table ? "</table></div>" : "");
             in_table = false;
+            if (!line[0])
+                continue;
+            buf_puts(out, strncmp(line, "WARNING", 7) == 0 ? "<p class=\"warning\">" : "<p>");
             put_text(out, line);
             buf_puts(out, "</p>\n");
             continue;

@@ -1,0 +1,151 @@
+#!/usr/bin/env python3
+"""tools/bench/clients.py: tandem-bench beside guidellm and aiperf, on one server and one load.
+
+usage: tools/bench/clients.py [--rounds N] [--venvs FOLDER] [--bin FOLDER] [--seconds S] [--step-ms N]
+
+Starts a cluster of the pseudo-model `hash` (16 sequences a step, 30 ms a step), finds its knee with `tandem-bench sweep`,
+and runs the three clients in turn at 30 % and 60 % of it, N rounds. Prints a Markdown table of the medians: TTFT, ITL and
+completed requests per second, and each client's ratio to tandem-bench. Exit 1 when a ratio is off by more than 5 %.
+
+The clients are installed from PyPI into FOLDER/guidellm and FOLDER/aiperf when they are not there. vLLM's own client is left
+out: its wheel needs PyTorch with CUDA even to send requests.
+"""
+import argparse
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = {"guidellm": "guidellm==0.8.1", "aiperf": "aiperf==0.13.0"}
+INPUT, OUTPUT = 64, 32  # tokens by the clients' tokenizer, and of each answer
+COLUMNS = ("TTFT ms", "ITL ms", "requests/s")
+
+MAKE_TOKENIZER = """
+import json, sys
+from pathlib import Path
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+tokenizer = Tokenizer(models.BPE())
+tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+tokenizer.decoder = decoders.ByteLevel()
+tokenizer.train_from_iterator([Path(sys.argv[2]).read_text()], trainers.BpeTrainer(
+    vocab_size=2000, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), special_tokens=["<|end|>"]))
+folder = Path(sys.argv[1])
+folder.mkdir()
+tokenizer.save(str(folder / "tokenizer.json"))
+(folder / "tokenizer_config.json").write_text(json.dumps(
+    {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "<|end|>", "model_max_length": 100000}))
+"""
+
+
+def run(command, **more):
+    done = subprocess.run([str(x) for x in command], capture_output=True, text=True, **more)
+    if done.returncode != 0:
+        sys.exit(f"error: {' '.join(map(str, command))}: exit {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+    return done.stdout
+
+
+def install(venvs, name):
+    """The folder of the client's programs."""
+    programs = venvs / name / "bin"
+    if not (programs / name).exists():
+        run([sys.executable, "-m", "venv", venvs / name])
+        run([programs / "pip", "install", "-q", "--only-binary", ":all:", PACKAGES[name]])
+    return programs
+
+
+class Clients:
+    """Each method: one load of `rate` requests per second for `seconds`; its mean TTFT and ITL in ms and requests/s."""
+
+    def __init__(self, args, url, folder):
+        self.args, self.url, self.folder = args, url, folder
+        self.programs = {name: install(args.venvs, name) for name in PACKAGES}
+        self.tokenizer = folder / "tokenizer"
+        run([self.programs["guidellm"] / "python", "-c", MAKE_TOKENIZER, self.tokenizer, ROOT / "ARCHITECTURE.md"])
+
+    def tandem(self, rate):
+        made = json.loads(run([self.args.bin / "tandem-bench", "load", "--target", self.url, "--rate", rate, "--duration",
+                               self.args.seconds, "--prompt-tokens", INPUT * 4, "--max-tokens", OUTPUT, "--json", "--quiet"]))
+        return made["ttft_ms"]["mean"], made["itl_ms"]["mean"], made["requests_per_s"]
+
+    def guidellm(self, rate):
+        out = self.folder / "guidellm.json"
+        run([self.programs["guidellm"] / "guidellm", "run", "--backend", f"kind=openai_http,target={self.url}", "--tokenizer",
+             f"kind=huggingface_auto,model={self.tokenizer}", "--data",
+             f"kind=synthetic_text,prompt_tokens={INPUT},output_tokens={OUTPUT}", "--profile",
+             json.dumps({"kind": "constant", "rate": [rate]}), "--constraint",
+             f"kind=max_duration,seconds={self.args.seconds}", "--output", f"kind=json,path={out}",
+             "--disable-console-interactive"],
+            env=dict(os.environ, HF_HUB_OFFLINE="1", GUIDELLM__MAX_WORKER_PROCESSES="1"))
+        metrics = json.loads(out.read_text())["benchmarks"][0]["metrics"]
+        return tuple(metrics[name]["successful"]["mean"]
+                     for name in ("time_to_first_token_ms", "inter_token_latency_ms", "requests_per_second"))
+
+    def aiperf(self, rate):
+        out = self.folder / "aiperf"
+        run([self.programs["aiperf"] / "aiperf", "profile", "-m", "hash", "--tokenizer", self.tokenizer, "--url", self.url,
+             "--endpoint-type", "chat", "--streaming", "--request-rate", rate, "--arrival-pattern", "constant",
+             "--benchmark-duration", self.args.seconds, "--benchmark-grace-period", 30, "--isl", INPUT, "--osl", OUTPUT,
+             "--extra-inputs", "ignore_eos:true", "--use-server-token-count", "--no-server-metrics", "--no-gpu-telemetry",
+             "--artifact-dir", out, "--ui", "none"])
+        made = json.loads(next(out.rglob("profile_export_aiperf.json")).read_text())
+        return tuple(made[name]["avg"] for name in ("time_to_first_token", "inter_token_latency", "request_throughput"))
+
+
+def find_knee(args, url):
+    made = json.loads(run([args.bin / "tandem-bench", "sweep", "--target", url, "--duration", args.seconds, "--levels", 4,
+                           "--concurrency", 64, "--prompt-tokens", INPUT * 4, "--max-tokens", OUTPUT, "--json", "--quiet"]))
+    if "knee" not in made:
+        sys.exit("error: the sweep shows no knee: the machine is too busy to measure on")
+    return float(re.search(r"@([\d.]+)", made["knee"])[1])
+
+
+def measure(args, url, folder):
+    clients = Clients(args, url, folder)
+    names = {"tandem-bench": clients.tandem, "guidellm 0.8.1": clients.guidellm, "aiperf 0.13.0": clients.aiperf}
+    knee = find_knee(args, url)
+    is_off = False
+    print(f"knee {knee:.2f} requests/s; {args.rounds} rounds of {args.seconds} s; load average {os.getloadavg()[0]:.1f}\n")
+    print("| load | client | " + " | ".join(COLUMNS) + " | ratios to tandem-bench |\n|---|---|" + "---|" * 4)
+    for share in (0.3, 0.6):
+        rate = round(share * knee, 2)
+        made = {name: [] for name in names}
+        for _ in range(args.rounds):  # in turn, so that what else the machine does meets all of them
+            for name, client in names.items():
+                made[name].append(client(rate))
+        medians = {name: [statistics.median(column) for column in zip(*rows)] for name, rows in made.items()}
+        for name, row in medians.items():
+            ratios = [value / base for value, base in zip(row, medians["tandem-bench"])]
+            is_off |= any(abs(ratio - 1) > 0.05 for ratio in ratios)
+            print(f"| {share:.0%} ({rate}/s) | {name} | " + " | ".join(f"{value:.2f}" for value in row) + " | "
+                  + ", ".join(f"{ratio:.3f}" for ratio in ratios) + " |", flush=True)
+    return 1 if is_off else 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=int, default=10)
+    parser.add_argument("--venvs", type=Path, default=Path.home() / ".cache" / "tandem")
+    parser.add_argument("--bin", type=Path, default=ROOT / "build" / "release" / "bin")
+    parser.add_argument("--step-ms", type=int, default=30)
+    args = parser.parse_args()
+    command = [args.bin / "tandem", "up", "--model", "hash", "--mixed", "1", "--step-us", args.step_ms * 1000, "--max-batch", "16",
+               "--listen", "127.0.0.1:0"]
+    with tempfile.TemporaryDirectory() as folder, \
+            subprocess.Popen([str(x) for x in command], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as cluster:
+        try:
+            line = cluster.stdout.readline()
+            if not line.startswith("ready "):
+                sys.exit("error: the cluster did not start")
+            return measure(args, line.split()[1], Path(folder))
+        finally:
+            cluster.terminate()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
