@@ -199,6 +199,7 @@ static enum status open_front(struct program *program, struct error *error) {
     listener.stall_ns = config->stall_ns;
     TRY(open_tls(program, error));
     listener.tls = server->tls;
+    listener.tls_stream = stream_new_tls;
     if (health_watches_new(server, &server->watches) != STATUS_OK)
         return error_set(error, STATUS_NOMEM, "no memory for a timer");
     if (metrics_new(1024, &server->metrics) != STATUS_OK ||

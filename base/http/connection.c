@@ -2,7 +2,6 @@
 
 #include "base/buf.h"
 #include "base/stream.h"
-#include "base/tls.h"
 
 #include <stdlib.h>
 
@@ -95,10 +94,11 @@ static enum status speak(struct connection *connection, const struct protocol *p
 
 static enum status open_stream(struct connection *connection, int fd) {
     struct loop *loop = connection->host->loop;
-    struct tls_context *tls = connection->host->config.tls;
+    const struct listener_config *config = &connection->host->config;
     connection->opened_ns = loop_now_ns(loop);
-    return tls ? stream_new_tls(loop, fd, tls, &events, connection, &connection->stream)
-               : stream_new(loop, fd, &events, connection, &connection->stream);
+    if (!config->tls)
+        return stream_new(loop, fd, &events, connection, &connection->stream);
+    return config->tls_stream(loop, fd, config->tls, &events, connection, &connection->stream);
 }
 
 enum status connection_open(struct connection *connection, struct connection_host *host,

@@ -132,6 +132,7 @@ static uint64_t sweep_interval(const struct listener_config *config) {
 enum status listener_new(struct loop *loop, const char *address,
                          const struct listener_config *config, const struct listener_calls *calls,
                          struct listener **out, struct error *error) {
+    ASSERT(!config->tls || config->tls_stream);
     ASSERT(config->n_connections_max > 0 && config->n_exchanges_max > 0 &&
            config->limits.body_bytes > 0 && config->n_streams_max > 0 && calls->handler);
     struct listener *listener = calloc(1, sizeof *listener);

@@ -14,6 +14,8 @@
 
 struct listener;
 struct loop;
+struct stream;
+struct stream_events;
 struct tls_context;
 
 struct listener_config {
@@ -33,7 +35,12 @@ struct listener_config {
     size_t output_bytes_max; /* queued for one streaming client: exchange_write() is busy then */
     size_t pipeline_bytes_max; /* sent ahead by one client before we stop reading */
     struct tls_context *tls;   /* borrowed for life; NULL: plain. Handshakes have head_ns */
-    bool one_request;          /* each reply is its connection's last; then no HTTP/2 is spoken */
+    /* stream_new_tls() where `tls` is given. Passed in, so that a program without TLS, as a worker,
+     * does not load OpenSSL. */
+    enum status (*tls_stream)(struct loop *loop, int fd, struct tls_context *tls,
+                              const struct stream_events *events, void *user,
+                              struct stream **stream);
+    bool one_request; /* each reply is its connection's last; then no HTTP/2 is spoken */
 
     /* HTTP/2. */
     uint32_t n_streams_max;    /* of one connection at once; at most n_exchanges_max in all */

@@ -17,34 +17,48 @@ static const char *const ours[] = {"listen",      "announce", "routers", "endpoi
                                    "kv-endpoint", "role",     "tp",      "ranks-here",
                                    "rank-listen", "follow",   "admin",   NULL};
 
-/* What a program prints, whole. */
-static enum status ask(const char *path, struct buf *out, struct error *error) {
+/* A program that prints its options. */
+struct answering {
+    char path[4200];
+    pid_t pid;
+    int from; /* owned: what it prints, or -1 */
+};
+
+static enum status ask_start(struct answering *one, struct error *error) {
     extern char **environ;
     int ends[2];
-    pid_t pid;
-    char *argv[] = {(char *)(uintptr_t)path, (char *)(uintptr_t) "--print-config", NULL};
+    char *argv[] = {one->path, (char *)(uintptr_t) "--print-config", NULL};
     posix_spawn_file_actions_t actions;
     if (pipe2(ends, O_CLOEXEC) != 0)
         return error_set(error, STATUS_IO, "pipe: %s", strerror(errno));
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-    int failure = posix_spawn(&pid, path, &actions, NULL, argv, environ);
+    int failure = posix_spawn(&one->pid, one->path, &actions, NULL, argv, environ);
     posix_spawn_file_actions_destroy(&actions);
     close(ends[1]);
+    if (failure != 0) {
+        close(ends[0]);
+        return error_set(error, STATUS_IO, "%s: %s", one->path, strerror(failure));
+    }
+    one->from = ends[0];
+    return STATUS_OK;
+}
+
+/* Waits for what it prints, whole, and for its end. */
+static enum status ask_end(struct answering *one, struct buf *out, struct error *error) {
     char bytes[4096];
-    for (ssize_t n; failure == 0 && (n = read(ends[0], bytes, sizeof bytes)) != 0;)
+    for (ssize_t n; (n = read(one->from, bytes, sizeof bytes)) != 0;)
         if (n > 0)
             buf_append(out, bytes, (size_t)n);
         else if (errno != EINTR)
             break;
-    close(ends[0]);
-    if (failure != 0)
-        return error_set(error, STATUS_IO, "%s: %s", path, strerror(failure));
+    close(one->from);
+    one->from = -1;
     int end = 0;
-    while (waitpid(pid, &end, 0) < 0 && errno == EINTR)
+    while (waitpid(one->pid, &end, 0) < 0 && errno == EINTR)
         ;
     if (!WIFEXITED(end) || WEXITSTATUS(end) != 0)
-        return error_set(error, STATUS_INVALID, "%s refuses its environment", path);
+        return error_set(error, STATUS_INVALID, "%s refuses its environment", one->path);
     return buf_status(out);
 }
 
@@ -105,15 +119,26 @@ enum status passed_read(struct passed *passed, const char *programs, struct erro
         const char *name;
         unsigned to;
     } daemons[] = {{"tandem-router", PASSED_ROUTER}, {"tandem-worker", PASSED_WORKER}};
+    enum { N = sizeof daemons / sizeof *daemons };
+    struct answering asked[N];
     *passed = (struct passed){0};
     enum status status = STATUS_OK;
-    for (unsigned i = 0; status == STATUS_OK && i < 2; i++) {
-        char path[4200];
+    for (unsigned i = 0; i < N; i++) {
+        asked[i].from = -1;
+        snprintf(asked[i].path, sizeof asked[i].path, "%s/%s", programs, daemons[i].name);
+        if (status == STATUS_OK)
+            status = ask_start(&asked[i], error);
+    }
+    for (unsigned i = 0; i < N; i++) {
         struct buf text;
+        struct error later; /* the first failure is the one that is told */
+        if (asked[i].from < 0)
+            continue;
         buf_init(&text, 1 << 20);
-        snprintf(path, sizeof path, "%s/%s", programs, daemons[i].name);
-        status = ask(path, &text, error);
+        enum status ended = ask_end(&asked[i], &text, status == STATUS_OK ? error : &later);
         buf_putc(&text, '\0');
+        if (status == STATUS_OK)
+            status = ended;
         if (status == STATUS_OK && add_all(passed, text.data, daemons[i].to) != STATUS_OK)
             status = error_set(error, STATUS_NOMEM, "out of memory");
         buf_fini(&text);

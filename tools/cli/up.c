@@ -40,6 +40,9 @@ static const struct {
 };
 enum { N_TABLE = sizeof table / sizeof *table, OWN_KEY = 256, PASSED_KEY = 512 };
 
+#define PROBE_NS_MIN NS_PER_MS
+#define PROBE_NS_MAX (32 * NS_PER_MS)
+
 struct up {
     const char *value[N_TABLE]; /* borrowed from argv */
     struct passed passed;       /* owned */
@@ -51,7 +54,8 @@ struct up {
     struct loop *loop;          /* owned */
     struct http_url url;        /* owned: of the router */
     struct http_client *probe;  /* owned: asks /readyz until it says yes */
-    struct loop_timer *again;   /* owned */
+    struct loop_timer *again;   /* owned: the next probe, */
+    uint64_t probe_ns;          /* so long after the last */
     struct loop_timer *look;    /* owned: says what is waited for */
     struct patience patience;
     struct supervisor *supervisor; /* owned */
@@ -203,7 +207,9 @@ static void on_probe_end(void *user, enum status status, int http_status,
     if (is_shut || (status == STATUS_OK && http_status == 200 && met_all(up)))
         print_ready(up);
     else
-        loop_timer_after(up->again, 10 * NS_PER_MS);
+        loop_timer_after(up->again, up->probe_ns);
+    /* At first workers are met within milliseconds of their readiness; later nobody counts them. */
+    up->probe_ns = up->probe_ns < PROBE_NS_MAX ? 2 * up->probe_ns : up->probe_ns;
 }
 
 static void probe(void *user) {
@@ -235,6 +241,7 @@ static void on_listen(void *user, const char *address) {
         return;
     }
     up->probing = true;
+    up->probe_ns = PROBE_NS_MIN;
     probe(up);
 }
 
