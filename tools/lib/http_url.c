@@ -38,6 +38,9 @@ enum status http_url_parse(const char *text, struct http_url *url, struct error 
     size_t n_base = slash ? strlen(slash) : 0;
     while (n_base > 0 && slash[n_base - 1] == '/')
         n_base--;
+    /* The base URL of OpenAI's clients ends so; our routes begin so. */
+    if (n_base >= 3 && memcmp(slash + n_base - 3, "/v1", 3) == 0)
+        n_base -= 3;
     if (n_host == 0 || n_host >= sizeof url->host || n_port == 0 || n_port >= sizeof url->port ||
         n_base >= sizeof url->base)
         return error_set(error, STATUS_INVALID,

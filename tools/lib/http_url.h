@@ -12,8 +12,9 @@ struct tls_context;
 struct http_url {
     char host[256];
     char port[8];
-    char base[256]; /* path in front of all routes, without a trailing slash: "" or "/api" */
-    bool is_tls;    /* https:// */
+    char base
+        [256];   /* path in front of all routes, without a slash or /v1 at its end: "" or "/api" */
+    bool is_tls; /* https:// */
     struct tls_context
         *tls; /* owned, where it was opened and is_tls; copies of the URL borrow it */
 };

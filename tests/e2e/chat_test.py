@@ -1,0 +1,159 @@
+#!/usr/bin/env python3
+"""`tandem chat` as people use it: on a terminal, in pipes, with the URL that other clients take."""
+import os
+import pty
+import re
+import select
+import subprocess
+import sys
+import time
+
+from cluster import BIN, Cluster, Tally, eventually
+
+
+def chat(cluster, *args, stdin=b"", server=None):
+    done = subprocess.run([BIN / "tandem", "chat", "--server", server or cluster.url, "--max-tokens", "5", "--temperature", "0", *args],
+                          input=stdin, capture_output=True, timeout=60)
+    return done.returncode, done.stdout, done.stderr.decode()
+
+
+class Terminal:
+    """`tandem chat` on a terminal of its own."""
+
+    def __init__(self, cluster, *args):
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            os.environ.update(TERM="xterm", LC_ALL="C.UTF-8")
+            os.execv(BIN / "tandem", ["tandem", "chat", "--server", cluster.url, *args])
+        self.text = ""
+
+    def read(self):
+        while select.select([self.fd], [], [], 0.05)[0]:
+            try:
+                chunk = os.read(self.fd, 65536)
+            except OSError:
+                break
+            if not chunk:
+                break
+            self.text += chunk.decode("utf-8", "replace")
+        return self.text
+
+    def expect(self, pattern, seconds=30):
+        found = eventually(lambda: re.search(pattern, self.read()), seconds, f"{pattern!r} after {self.text[-300:]!r}")
+        self.text = self.text[found.end():]
+        return found
+
+    def type(self, text):
+        os.write(self.fd, text.encode())
+
+    def end(self):
+        def ended():
+            self.read()
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            return (os.waitstatus_to_exitcode(status),) if pid else None
+        return eventually(ended, 30, "the end")[0]
+
+
+def prompts_of_the_server(cluster):
+    return [int(n) for n in re.findall(r"dialect=chat .*?prompt_tokens=(\d+)", cluster.log_text())]
+
+
+def words_and_pipes(cluster):
+    one = chat(cluster, "Hello my friend")
+    assert one[0] == 0 and one[1].strip(), one
+    assert chat(cluster, "Hello", "my", "friend") == one
+    assert chat(cluster, "-", stdin=b"Hello my friend\n") == one
+    assert chat(cluster, stdin=b"Hello my friend\n\n") == one
+    assert chat(cluster, "Hello", "-", stdin=b"my friend") == one
+    assert chat(cluster, stdin=b"Hello\nmy friend") != one  # all of it is one prompt, with its line break
+    for url in (cluster.url + "/v1", cluster.url + "/v1/", cluster.url.removeprefix("http://") + "/"):
+        assert chat(cluster, "Hello my friend", server=url) == one, url
+
+
+def bad_input(cluster):
+    for stdin, words in ((b"", "no prompt"), (b"a\0b", "not text"), (b"\xff\xfe", "UTF-8"), (b"x" * (17 << 20), "16 MiB")):
+        code, out, err = chat(cluster, stdin=stdin)
+        assert code == 1 and words in err and not out, (words, code, err)
+    assert chat(cluster, "-", "-")[0] == 78
+    code, _, err = chat(cluster, "hi", server="http://127.0.0.1:9")
+    assert code == 1 and "127.0.0.1:9" in err
+
+
+def a_line_is_edited(cluster):
+    """Left arrow and backspace edit, the up arrow brings the last line back: the server sees equal prompts."""
+    terminal = Terminal(cluster, "--max-tokens", "3", "--temperature", "0")
+    terminal.expect("/help")
+    n = len(prompts_of_the_server(cluster))
+    terminal.expect("> ")
+    terminal.type("/system\r")
+    terminal.expect("> ")
+    terminal.type("abXYc\x1b[D\x7f\x7fé\r")  # abéc
+    eventually(lambda: len(prompts_of_the_server(cluster)) == n + 1, 30, "the first turn")
+    terminal.expect("> ")
+    terminal.type("/clear\r")
+    terminal.expect("begins anew")
+    terminal.expect("> ")
+    terminal.type("\x1b[A\x1b[A\r")  # past /clear, to the line
+    eventually(lambda: len(prompts_of_the_server(cluster)) == n + 2, 30, "the second turn")
+    first, second = prompts_of_the_server(cluster)[-2:]
+    assert first == second, (first, second)
+    plain = chat(cluster, "abéc")
+    assert plain[0] == 0 and prompts_of_the_server(cluster)[-1] == first
+    terminal.expect("> ")
+    terminal.type("/help\r")
+    terminal.expect("/system TEXT")
+    terminal.expect("> ")
+    terminal.type("\x04")
+    assert terminal.end() == 0
+    assert terminal.read().endswith("\n"), repr(terminal.text)
+
+
+def ctrl_c_ends_the_answer(cluster):
+    """And not the conversation; at the prompt it drops what was typed."""
+    terminal = Terminal(cluster, "--max-tokens", "5000")
+    terminal.expect("> ")
+    terminal.type("long\r")
+    eventually(lambda: any(w["sequences"]["running"] for w in cluster.workers()), 30, "the answer")
+    time.sleep(0.2)
+    terminal.type("\x03")
+    terminal.expect("> ")
+    cluster.quiet(10)
+    terminal.type("never sent\x03")
+    terminal.expect("> ")
+    n = len(prompts_of_the_server(cluster))
+    terminal.type("/exit\r")
+    assert terminal.end() == 0
+    assert len(prompts_of_the_server(cluster)) == n
+
+
+def an_error_ends_no_conversation(cluster):
+    """What was not answered is not told again with the next turn."""
+    terminal = Terminal(cluster, "--max-tokens", "3", "--temperature", "0")
+    terminal.expect("> ")
+    drain = [BIN / "tandem", "drain", "--server", cluster.url, "mixed0"]
+    subprocess.run(drain, check=True, capture_output=True)
+    terminal.type("hi\r")
+    terminal.expect("error: HTTP status 503")
+    terminal.expect("> ")
+    subprocess.run([*drain, "--undo"], check=True, capture_output=True)
+    eventually(lambda: cluster.workers()[0]["state"] == "ready", 30, "the worker back")
+    n = len(prompts_of_the_server(cluster))
+    terminal.type("hi\r")
+    eventually(lambda: len(prompts_of_the_server(cluster)) == n + 1, 30, "the answer")
+    assert chat(cluster, "hi")[0] == 0
+    assert len(set(prompts_of_the_server(cluster)[-2:])) == 1
+    terminal.expect("> ")
+    terminal.type("/exit\r")
+    assert terminal.end() == 0
+
+
+def main():
+    tally = Tally()
+    with Cluster("--mixed", 1, "--step-us", 2000) as cluster:
+        for test in (words_and_pipes, bad_input, a_line_is_edited, ctrl_c_ends_the_answer, an_error_ends_no_conversation):
+            tally.run(test.__name__, test, cluster)
+    return tally.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
