@@ -5,6 +5,7 @@ messages, health and reflection; streams that survive their workers.
 usage: grpc_test.py [--kills N] [--streams N]
 """
 import argparse
+import concurrent.futures
 import json
 import os
 import queue
@@ -14,7 +15,8 @@ import sys
 import threading
 import time
 
-from cluster import Cluster, Tally, eventually, hash_answer, post_json, request
+import sanitizers
+from cluster import Cluster, Skip, Tally, eventually, hash_answer, post_json, real_model, request
 from grpc_client import (DescriptorPool, ProtoReflectionDescriptorDatabase, ask, channel, grpc, health_pb2, health_pb2_grpc, pb,
                          refused, reflection_pb2, stubs, varint)
 
@@ -33,6 +35,15 @@ PARAMETERS = [
     {"min_tokens": 8, "max_tokens": 30, "seed": 16}, {"truncate_prompt_tokens": 3, "max_tokens": 8, "return_token_ids": True},
 ]
 CHAT = [{"role": "system", "content": "You are brief."}, {"role": "user", "content": "Where does the Rhine end? \u00e9\u4e16"}]
+
+
+# What a chat has beside its messages, JSON in both languages; for a model whose template takes it.
+CHAT_EXTRAS = [
+    {"tools": [{"type": "function", "function": {"name": "length", "description": "of a river \u00e9", "parameters": {
+        "type": "object", "properties": {"river": {"type": "string"}}, "required": ["river"]}}}], "tool_choice": "none"},
+    {"documents": [{"title": "Rivers", "text": "The Rhine ends in the sea."}]},
+    {"chat_template_kwargs": {"enable_thinking": False}},
+]
 
 
 def http_body(kind, prompt, fields):
@@ -111,23 +122,42 @@ def same(kind, choices, usage, twin):
     assert usage.completion_tokens == twin["usage"]["completion_tokens"]
 
 
-def calls_equal_their_twins(cluster):
-    n = 0
-    with channel(cluster) as wire:
-        stub = stubs.InferenceStub(wire)
+def equals_its_twin(port, stub, kind, prompt, fields, more=None):
+    """`more`: JSON of the chat beside its messages."""
+    path, body = http_body(kind, prompt, fields)
+    twin = post_json(port, path, {**body, **(more or {})})
+    question = ask(kind, prompt, fields)
+    for name, value in (more or {}).items():
+        if name == "tool_choice":
+            question.chat.tool_choice = value
+        else:
+            setattr(question.chat, f"{name.removeprefix('chat_')}_json", json.dumps(value))
+    whole = stub.Complete(question)
+    same(kind, whole.choices, whole.usage, twin)
+    assert whole.model == twin["model"] and whole.system_fingerprint == twin["system_fingerprint"]
+    same(kind, *joined(stub.Generate(question)), twin)
+
+
+def calls_equal_their_twins(cluster, most=64, extras=()):
+    """All kinds of parameters and prompts, some at a time; answers of at most so many tokens."""
+    with channel(cluster) as wire, concurrent.futures.ThreadPoolExecutor(8) as pool:
+        stub, cases = stubs.InferenceStub(wire), []
         for i, fields in enumerate(PARAMETERS):
             kind = ("text", "ids", "chat")[i % 3]
             prompt = {"text": f"Number {i}: the Rhine \u00e9", "ids": [72, 101, 108, 108, 111, i + 1], "chat": CHAT}[kind]
-            fields = {"seed": 1, **fields}
-            path, body = http_body(kind, prompt, fields)
-            twin = post_json(cluster.port, path, body)
-            whole = stub.Complete(ask(kind, prompt, fields))
-            same(kind, whole.choices, whole.usage, twin)
-            assert whole.model == twin["model"] and whole.system_fingerprint == twin["system_fingerprint"]
-            same(kind, *joined(stub.Generate(ask(kind, prompt, fields))), twin)
-            n += 2
+            cases.append((kind, prompt, {"seed": 1, **fields, "max_tokens": min(most, fields.get("max_tokens", 16))}))
+        cases += [("chat", CHAT, {"seed": 2, "max_tokens": 8}, more) for more in extras]
+        for done in [pool.submit(equals_its_twin, cluster.port, stub, *case) for case in cases]:
+            done.result()
     cluster.quiet()
-    return f"{n} calls"
+    return f"{2 * len(cases)} calls"
+
+
+def calls_equal_their_twins_on_a_real_model():
+    if sanitizers.BUILD != "release":
+        raise Skip("sanitizers make a real model slow, and it is shown without them")
+    with Cluster("--mixed", 2, "--threads", 1, model=real_model()) as cluster:
+        return calls_equal_their_twins(cluster, 12, CHAT_EXTRAS)
 
 
 def a_chunk_per_step(cluster):
@@ -340,6 +370,7 @@ def main() -> int:
                      deadlines_and_cancellation_free_blocks, the_server_tells_of_itself, reflection_serves_the_files,
                      reflection_talks_in_turns, http_statuses):
             tally.run(test.__name__, test, cluster)
+    tally.run("calls_equal_their_twins_on_a_real_model", calls_equal_their_twins_on_a_real_model)
     tally.run("streams_survive_their_workers", streams_survive_their_workers, options.kills, options.streams)
     return tally.end()
 
