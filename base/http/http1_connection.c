@@ -157,6 +157,17 @@ static enum status exch_begin(struct exchange *exchange, const struct exchange_r
     return STATUS_OK;
 }
 
+/* A chunk's first line, "1f" CR LF; returns its length. By hand: every token of a stream has one. */
+static size_t put_chunk_size(char line[24], size_t n) {
+    size_t n_digits = 1;
+    while (n_digits < 16 && n >> (4 * n_digits) > 0)
+        n_digits++;
+    for (size_t i = 0; i < n_digits; i++)
+        line[i] = "0123456789abcdef"[n >> (4 * (n_digits - 1 - i)) & 15];
+    memcpy(line + n_digits, "\r\n", 2);
+    return n_digits + 2;
+}
+
 static enum status exch_write(struct exchange *exchange, const void *bytes, size_t n) {
     struct http1_connection *http1 = of(exchange);
     size_t pending = stream_pending(http1->connection->stream);
@@ -168,9 +179,8 @@ static enum status exch_write(struct exchange *exchange, const void *bytes, size
         return STATUS_BUSY;
     }
     char size[24];
-    int n_size = snprintf(size, sizeof size, "%zx\r\n", n);
     if (http1->chunked)
-        connection_send(http1->connection, size, (size_t)n_size);
+        connection_send(http1->connection, size, put_chunk_size(size, n));
     connection_send(http1->connection, bytes, n);
     if (http1->chunked)
         connection_send(http1->connection, "\r\n", 2);

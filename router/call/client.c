@@ -7,6 +7,7 @@
 #include "router/call/serving.h"
 
 #define HEADERS_MAX (DIALECT_HEADERS_MAX + 4)
+#define KEEP_BYTES  512u /* events of a token fit; a stream keeps no larger buffer between them */
 
 /* What lets the page that asked read the answer, behind the n headers that are there. */
 static unsigned add_origin(const struct client *client, struct header *headers, unsigned n) {
@@ -43,8 +44,10 @@ enum status client_send(struct client *client) {
     if (exchange_write(client->exchanges, client->exchange, pending->data, pending->n) ==
         STATUS_BUSY)
         client->state = CLIENT_BLOCKED;
+    else if (pending->size > KEEP_BYTES)
+        buf_fini(pending);
     else
-        buf_fini(pending); /* an idle stream holds no buffers */
+        buf_clear(pending);
     return STATUS_OK;
 }
 
