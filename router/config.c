@@ -104,8 +104,9 @@ static const struct option_spec table[] = {
 
 const struct options_program config_program = {
     .name = "tandem-router",
-    .doc = "Takes requests (OpenAI-style HTTP), chooses workers for them and streams the answers. "
-           "SIGTERM drains, a second one ends at once; SIGHUP reads certificates again.",
+    .doc =
+        "Takes requests (OpenAI-style HTTP), chooses workers for them and streams the answers. "
+        "SIGTERM drains, a second one ends at once; SIGHUP reads certificates and API keys again.",
     .table = table,
     .n_options = sizeof table / sizeof *table,
     .section = "router",

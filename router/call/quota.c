@@ -3,6 +3,8 @@
 #include "base/assert.h"
 #include "base/clock.h"
 
+#include <stdlib.h>
+
 #define WAIT_MS 1000u /* for another call's end, which nobody knows */
 
 static void quota_refill(struct quota *quota, uint64_t now_ns) {
@@ -32,4 +34,14 @@ enum status quota_take(struct quota *quota, uint64_t now_ns, uint32_t *wait_ms) 
 void quota_give(struct quota *quota) {
     ASSERT(quota->n_now > 0);
     quota->n_now--;
+    if (quota->retired && quota->n_now == 0)
+        free(quota);
+}
+
+void quota_retire(struct quota *quota) {
+    if (!quota)
+        return;
+    quota->retired = true;
+    if (quota->n_now == 0)
+        free(quota);
 }

@@ -14,10 +14,12 @@
 
 struct row {
     char key[API_KEY_BYTES_MAX + 1]; /* zero-padded, so that whole ones compare */
-    struct quota quota;
+    struct quota *quota;             /* owned, until it is retired */
 };
 
 struct api_keys {
+    char *path;      /* owned */
+    bool is_private; /* others may not read it */
     unsigned n;
     struct row *rows; /* owned (n) */
 };
@@ -63,8 +65,11 @@ static enum status api_keys_add(struct api_keys *keys, char *line, unsigned n_li
     struct row *row = &keys->rows[keys->n++];
     memset(row, 0, sizeof *row);
     memcpy(row->key, key, strlen(key));
+    row->quota = calloc(1, sizeof *row->quota);
+    if (!row->quota)
+        return error_set(error, STATUS_NOMEM, "%s: no memory to read it", path);
     for (const char *word; (word = strtok_r(NULL, BLANKS, &rest)) != NULL;)
-        if (!read_word(word, &row->quota))
+        if (!read_word(word, row->quota))
             return error_set(error, STATUS_INVALID,
                              "%s: line %u: the words behind a key are concurrent=N, per-minute=N "
                              "(1 to 1000000) and cache-salt=TEXT (up to %d bytes)",
@@ -100,8 +105,11 @@ enum status api_keys_load(const char *path, bool is_private, struct api_keys **o
         return allowed;
     }
     struct api_keys *keys = calloc(1, sizeof *keys);
-    enum status status = keys ? read_lines(keys, file, path, error)
-                              : error_set(error, STATUS_NOMEM, "%s: no memory to read it", path);
+    if (keys)
+        *keys = (struct api_keys){.path = strdup(path), .is_private = is_private};
+    enum status status = keys && keys->path
+                             ? read_lines(keys, file, path, error)
+                             : error_set(error, STATUS_NOMEM, "%s: no memory to read it", path);
     fclose(file);
     if (status == STATUS_OK && keys->n == 0)
         status = error_set(error, STATUS_INVALID, "%s: no key in it", path);
@@ -116,9 +124,12 @@ enum status api_keys_load(const char *path, bool is_private, struct api_keys **o
 void api_keys_free(struct api_keys *keys) {
     if (!keys)
         return;
+    for (unsigned i = 0; i < keys->n; i++)
+        quota_retire(keys->rows[i].quota);
     if (keys->rows)
         explicit_bzero(keys->rows, keys->n * sizeof *keys->rows);
     free(keys->rows);
+    free(keys->path);
     free(keys);
 }
 
@@ -144,5 +155,31 @@ bool api_keys_has(const struct api_keys *keys, const char *key) {
 
 struct quota *api_keys_quota(struct api_keys *keys, const char *key) {
     struct row *row = api_keys_find(keys, key);
-    return row ? &row->quota : NULL;
+    return row ? row->quota : NULL;
+}
+
+/* The quota of a key that stays goes over, with the limits of now: each side owns one afterwards. */
+static void keep_quota(struct row *old, struct row *fresh) {
+    struct quota *kept = old->quota;
+    if (strcmp(kept->salt, fresh->quota->salt) != 0)
+        return;
+    kept->concurrent_max = fresh->quota->concurrent_max;
+    kept->per_minute = fresh->quota->per_minute;
+    old->quota = fresh->quota;
+    fresh->quota = kept;
+}
+
+enum status api_keys_reload(struct api_keys *keys, struct error *error) {
+    struct api_keys *fresh = NULL;
+    TRY(api_keys_load(keys->path, keys->is_private, &fresh, error));
+    for (unsigned i = 0; i < fresh->n; i++) {
+        struct row *old = api_keys_find(keys, fresh->rows[i].key);
+        if (old)
+            keep_quota(old, &fresh->rows[i]);
+    }
+    struct api_keys gone = *keys;
+    *keys = *fresh;
+    *fresh = gone;
+    api_keys_free(fresh);
+    return STATUS_OK;
 }

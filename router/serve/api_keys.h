@@ -22,8 +22,13 @@ NODISCARD enum status api_keys_load(const char *path, bool is_private, struct ap
                                     struct error *error);
 void api_keys_free(struct api_keys *keys); /* overwrites them; NULL is fine */
 
+/* Reads the file again, and fails as the load does; then nothing has changed. A key that stays keeps
+ * count of its calls; calls of one that is gone, or has another salt, end as they began. */
+NODISCARD enum status api_keys_reload(struct api_keys *keys, struct error *error);
+
 /* Takes the same time whatever the keys say. */
 bool api_keys_has(const struct api_keys *keys, const char *key);
 
-/* What that key may use; it lives as long as the keys. NULL: there is no such key. */
+/* What that key may use; it lives until the next reload, and while a call has taken it. NULL: there
+ * is no such key. */
 struct quota *api_keys_quota(struct api_keys *keys, const char *key);

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/tls.h"
+#include "router/serve/api_keys.h"
 #include "router/serve/server.h"
 
 static void tell(const char *what, enum status status, const struct error *error) {
@@ -14,17 +15,29 @@ static void tell(const char *what, enum status status, const struct error *error
                  log_text(shown, sizeof shown, error->text));
 }
 
-void reload_all(struct server *server) {
+static void reload_keys(struct api_keys *keys, const char *what) {
+    struct error error = {0};
+    if (keys)
+        tell(what, api_keys_reload(keys, &error), &error);
+}
+
+static void reload_certificates(struct tls_context *tls) {
     struct error error = {0};
     char shown[ERROR_TEXT_MAX + 64];
-    if (!server->tls) {
-        log_info("nothing is reloaded: restart to change the configuration", "reason=%s",
-                 "there are no certificates");
+    if (!tls)
         return;
-    }
-    enum status status = tls_context_reload(server->tls, &error);
+    enum status status = tls_context_reload(tls, &error);
     tell("certificates", status, &error);
-    if (status == STATUS_OK && tls_context_warning(server->tls)[0])
+    if (status == STATUS_OK && tls_context_warning(tls)[0])
         log_warn("clients may refuse the certificate", "reason=%s",
-                 log_text(shown, sizeof shown, tls_context_warning(server->tls)));
+                 log_text(shown, sizeof shown, tls_context_warning(tls)));
+}
+
+void reload_all(struct server *server) {
+    if (!server->tls && !server->keys && !server->admin_keys)
+        log_info("nothing is reloaded: restart to change the configuration", "reason=%s",
+                 "there are no certificates and no API keys");
+    reload_certificates(server->tls);
+    reload_keys(server->keys, "api-keys");
+    reload_keys(server->admin_keys, "admin-keys");
 }

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """Who may administer: keys of their own, no web page, no foreign name; and drains that can be taken back."""
+import http.client
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
 
-from cluster import BIN, Cluster, Tally, eventually, post_json, request, stream_events
+from cluster import BIN, Cluster, Tally, eventually, hash_answer, post_json, request, stream_events
 
 JSON = {"Content-Type": "application/json"}
 
@@ -135,6 +137,37 @@ def client_keys_open_no_admin_route(folder):
         assert lost.returncode == 1 and f"{folder}/none" in lost.stderr, lost
 
 
+def keys_are_read_again(folder):
+    """SIGHUP: a key that is gone opens nothing more, but its stream goes on; a file that does not serve changes nothing."""
+    path = f"{folder}/keys"
+
+    def write(text):
+        with open(path, "w") as file:
+            file.write(text)
+        os.chmod(path, 0o600)
+
+    def status_of(key):
+        return ask(cluster.port, "GET", "/v1/models", {"Authorization": f"Bearer {key}"})[0]
+    write("old\nboth\n")
+    with Cluster("--mixed", 1, "--step-us", 5000, "--api-keys", path) as cluster:
+        wire = http.client.HTTPConnection("127.0.0.1", cluster.port, timeout=60)
+        wire.request("POST", "/v1/completions", json.dumps({"prompt": [1, 2], "max_tokens": 200, "ignore_eos": True, "stream": True,
+                                                            "return_token_ids": True}),
+                     {"Content-Type": "application/json", "Authorization": "Bearer old"})
+        stream = wire.getresponse()
+        assert stream.status == 200 and (status_of("old"), status_of("both"), status_of("new")) == (200, 200, 401)
+        write("both\nnew\n")
+        os.kill(cluster.router_pid(), signal.SIGHUP)
+        eventually(lambda: (status_of("old"), status_of("both"), status_of("new")) == (401, 200, 200), 20, "the new keys")
+        write("both misspelt=3\n")
+        os.kill(cluster.router_pid(), signal.SIGHUP)
+        eventually(lambda: "not reloaded" in cluster.log_text(), 20, "the warning")
+        assert status_of("new") == 200 and "both" not in cluster.log_text()
+        events = [json.loads(line[6:]) for line in stream.read().split(b"\n") if line.startswith(b"data: {")]
+        wire.close()
+        assert [i for e in events for c in e["choices"] for i in c.get("token_ids") or []] == hash_answer([1, 2], 200)
+
+
 def a_public_address_is_told():
     with Cluster("--mixed", 1) as cluster:
         assert "no API keys" not in cluster.log_text()
@@ -154,6 +187,7 @@ def main():
         tally.run("a drained worker can end", a_drained_worker_can_end, cluster)
     with tempfile.TemporaryDirectory() as folder:
         tally.run("client keys open no admin route", client_keys_open_no_admin_route, folder)
+        tally.run("keys are read again", keys_are_read_again, folder)
     tally.run("live requests are listed", live_requests_are_listed)
     tally.run("a public address without keys is told", a_public_address_is_told)
     return tally.end()

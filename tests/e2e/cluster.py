@@ -6,6 +6,7 @@ import contextlib
 import http.client
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -128,6 +129,9 @@ class Cluster:
 
     def status(self):
         return get_json(self.port, "/admin/status")
+
+    def router_pid(self):
+        return int(re.search(r'router ready"? .*pid=(\d+)', self.log_text()).group(1))
 
     def workers(self, role=None):
         return [w for w in self.status()["workers"] if role in (None, w["role"])]

@@ -291,7 +291,7 @@ def rounds_of_64(door, seconds):
 def a_reader_that_stops(cluster, seconds):
     """A client asks for 8 streams, opens all windows and stops reading its socket. What the router keeps for it has a bound, 64
     streams of another client go on, and when it reads again it gets every token."""
-    pid = int(re.search(r'router ready"? .*pid=(\d+)', cluster.log_text()).group(1))
+    pid = cluster.router_pid()
     door = Door(cluster.port, 2)
     before = rounds_of_64(door, min(seconds, 10) / 2)
     n, rss, most_rss, most_output = 5000, memory_of(pid), 0, 0

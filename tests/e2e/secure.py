@@ -3,7 +3,6 @@ import contextlib
 import http.client
 import json
 import os
-import re
 import shutil
 import socket
 import ssl
@@ -78,9 +77,6 @@ class Secure(Cluster):
 
     def status(self):
         return json.loads(self.request("GET", "/admin/status")[2])
-
-    def router_pid(self):
-        return int(re.search(r'router ready"? .*pid=(\d+)', self.log_text()).group(1))
 
     def raw(self):
         return socket.create_connection(("127.0.0.1", self.port), timeout=30)

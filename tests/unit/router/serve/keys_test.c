@@ -130,6 +130,50 @@ START_TEST(a_quota_bounds_calls_at_a_time_and_by_the_minute) {
 }
 END_TEST
 
+static void rewrite(const char *path, const char *text) {
+    FILE *file = fopen(path, "we");
+    ck_assert_ptr_nonnull(file);
+    ck_assert_int_ge(fputs(text, file), 0);
+    fclose(file);
+}
+
+/* Calls of "stays", "salted" and "goes" run while their file is read again. AddressSanitizer tells what
+ * is freed too early or never. */
+START_TEST(keys_are_read_again_under_calls_that_run) {
+    char path[] = "/tmp/tandem-keys-XXXXXX";
+    int fd = mkstemp(path);
+    struct api_keys *keys = NULL;
+    struct error error = {0};
+    uint32_t wait_ms = 0;
+    uint64_t now_ns = 1000 * NS_PER_S;
+    close(fd);
+    rewrite(path, "stays concurrent=1\nsalted concurrent=1 cache-salt=a\ngoes\n");
+    ck_assert_int_eq(api_keys_load(path, true, &keys, &error), STATUS_OK);
+    struct quota *stays = api_keys_quota(keys, "stays"), *goes = api_keys_quota(keys, "goes");
+    struct quota *salted = api_keys_quota(keys, "salted");
+    ck_assert_int_eq(quota_take(stays, now_ns, &wait_ms), STATUS_OK);
+    ck_assert_int_eq(quota_take(salted, now_ns, &wait_ms), STATUS_OK);
+    ck_assert_int_eq(quota_take(goes, now_ns, &wait_ms), STATUS_OK);
+    rewrite(path, "stays concurrent=none\n");
+    ck_assert_int_eq(api_keys_reload(keys, &error), STATUS_INVALID);
+    ck_assert(api_keys_has(keys, "goes") && api_keys_quota(keys, "stays") == stays);
+    rewrite(path, "stays concurrent=2\nsalted concurrent=1 cache-salt=b\ncomes\n");
+    ck_assert_int_eq(api_keys_reload(keys, &error), STATUS_OK);
+    ck_assert(api_keys_has(keys, "comes") && !api_keys_has(keys, "goes"));
+    ck_assert_ptr_eq(api_keys_quota(keys, "stays"), stays);
+    ck_assert_int_eq(quota_take(stays, now_ns, &wait_ms), STATUS_OK); /* the second of two */
+    ck_assert_int_eq(quota_take(stays, now_ns, &wait_ms), STATUS_BUSY);
+    ck_assert_str_eq(salted->salt, "a");
+    ck_assert_str_eq(api_keys_quota(keys, "salted")->salt, "b");
+    quota_give(goes);
+    quota_give(salted);
+    quota_give(stays);
+    api_keys_free(keys);
+    quota_give(stays);
+    unlink(path);
+}
+END_TEST
+
 static enum status read_config(char **argv, int argc, struct buf *errors) {
     struct config config;
     buf_init(errors, 65536);
@@ -161,5 +205,6 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, a_file_without_keys_is_an_error);
     tcase_add_test(tests, words_behind_a_key_are_its_limits);
     tcase_add_test(tests, a_quota_bounds_calls_at_a_time_and_by_the_minute);
+    tcase_add_test(tests, keys_are_read_again_under_calls_that_run);
     tcase_add_test(tests, mistakes_in_options_are_all_named);
 }
