@@ -3,18 +3,23 @@
 #include "base/log_writer.h"
 
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
-static enum log_level level_min = LOG_INFO;
+static _Atomic(enum log_level) level_min = LOG_INFO;
 
 void log_init(const char *program, enum log_level level) {
     log_format_init(program);
-    level_min = level;
+    log_set_level(level);
+}
+
+void log_set_level(enum log_level level) {
+    atomic_store_explicit(&level_min, level, memory_order_relaxed);
 }
 
 bool log_is_on(enum log_level level) {
-    return level >= level_min;
+    return level >= atomic_load_explicit(&level_min, memory_order_relaxed);
 }
 
 void log_line(enum log_level level, const char *message, const char *format, ...) {

@@ -13,6 +13,9 @@
 /* Once at start: the program's name goes into each line; lines below `level` are dropped. */
 void log_init(const char *program, enum log_level level);
 
+/* At any time, for all threads. */
+void log_set_level(enum log_level level);
+
 /* Whether lines of this level are written: looked at before data is formatted. */
 bool log_is_on(enum log_level level);
 

@@ -1,5 +1,6 @@
 #include "router/config.h"
 
+#include "base/error.h"
 #include "base/options.h"
 #include "proto/keys.h"
 #include "proto/message.h"
@@ -104,9 +105,9 @@ static const struct option_spec table[] = {
 
 const struct options_program config_program = {
     .name = "tandem-router",
-    .doc =
-        "Takes requests (OpenAI-style HTTP), chooses workers for them and streams the answers. "
-        "SIGTERM drains, a second one ends at once; SIGHUP reads certificates and API keys again.",
+    .doc = "Takes requests (OpenAI-style HTTP), chooses workers for them and streams the answers. "
+           "SIGTERM drains, a second one ends at once; SIGHUP reads certificates, API keys and "
+           "log-level again.",
     .table = table,
     .n_options = sizeof table / sizeof *table,
     .section = "router",
@@ -144,6 +145,21 @@ enum status config_read(struct config *config, int argc, char **argv, struct buf
 void config_fini(struct config *config) {
     options_free(config->options);
     memset(config, 0, sizeof *config);
+}
+
+enum status config_reread_level(int argc, char **argv, enum log_level *level, struct error *error) {
+    struct config fresh;
+    struct buf errors;
+    buf_init(&errors, 65536);
+    enum status status = config_read(&fresh, argc, argv, &errors);
+    if (status == STATUS_OK)
+        *level = fresh.log_level;
+    else
+        error_set(error, status, "%.*s", (int)strcspn(errors.data ? errors.data : "", "\n"),
+                  errors.data ? errors.data : "out of memory");
+    config_fini(&fresh);
+    buf_fini(&errors);
+    return status;
 }
 
 uint64_t config_prefix_seed(const struct keys *keys) {

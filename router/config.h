@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct error;
 struct keys;
 
 struct config {
@@ -50,6 +51,11 @@ extern const struct options_program config_program; /* a row for each option */
 /* STATUS_INVALID: `errors` has a line for each mistake. config_fini() in any case. */
 NODISCARD enum status config_read(struct config *config, int argc, char **argv, struct buf *errors);
 void config_fini(struct config *config);
+
+/* Reads everything again, for what may change while the router runs: *level, which stays as it is
+ * where there is a mistake anywhere; `error` names the first. */
+NODISCARD enum status config_reread_level(int argc, char **argv, enum log_level *level,
+                                          struct error *error);
 
 /* The seed of prefix hashes, that routers and workers share because they share their keys. */
 uint64_t config_prefix_seed(const struct keys *keys);

@@ -49,6 +49,8 @@
 
 struct program {
     struct server server;
+    int argc; /* of main(): SIGHUP reads the configuration again */
+    char **argv;
     struct config config;
     struct model *model;
     struct keys cluster; /* CURVE keys; wiped once the bus has them */
@@ -268,7 +270,12 @@ static void on_stop_signal(void *user, unsigned signal) {
 static void on_hangup(void *user, unsigned signal) {
     struct program *program = user;
     (void)signal;
+    struct error error = {0};
+    enum log_level *level = &program->config.log_level;
     notify_reloading();
+    enum status status = config_reread_level(program->argc, program->argv, level, &error);
+    log_set_level(*level);
+    reload_tell("log-level", status, &error);
     reload_all(&program->server);
     notify_reloaded();
 }
@@ -374,6 +381,8 @@ int main(int argc, char **argv) {
     static struct program program;
     struct buf errors;
     int code = EXIT_CONFIG;
+    program.argc = argc;
+    program.argv = argv;
     buf_init(&errors, 65536);
     exit_checks_stdout();
     mallopt(M_MMAP_THRESHOLD, MAPPED_BYTES);

@@ -6,7 +6,7 @@
 #include "router/serve/api_keys.h"
 #include "router/serve/server.h"
 
-static void tell(const char *what, enum status status, const struct error *error) {
+void reload_tell(const char *what, enum status status, const struct error *error) {
     char shown[ERROR_TEXT_MAX + 64];
     if (status == STATUS_OK)
         log_info("reloaded", "what=%s", what);
@@ -18,7 +18,7 @@ static void tell(const char *what, enum status status, const struct error *error
 static void reload_keys(struct api_keys *keys, const char *what) {
     struct error error = {0};
     if (keys)
-        tell(what, api_keys_reload(keys, &error), &error);
+        reload_tell(what, api_keys_reload(keys, &error), &error);
 }
 
 static void reload_certificates(struct tls_context *tls) {
@@ -27,16 +27,13 @@ static void reload_certificates(struct tls_context *tls) {
     if (!tls)
         return;
     enum status status = tls_context_reload(tls, &error);
-    tell("certificates", status, &error);
+    reload_tell("certificates", status, &error);
     if (status == STATUS_OK && tls_context_warning(tls)[0])
         log_warn("clients may refuse the certificate", "reason=%s",
                  log_text(shown, sizeof shown, tls_context_warning(tls)));
 }
 
 void reload_all(struct server *server) {
-    if (!server->tls && !server->keys && !server->admin_keys)
-        log_info("nothing is reloaded: restart to change the configuration", "reason=%s",
-                 "there are no certificates and no API keys");
     reload_certificates(server->tls);
     reload_keys(server->keys, "api-keys");
     reload_keys(server->admin_keys, "admin-keys");

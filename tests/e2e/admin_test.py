@@ -5,6 +5,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -168,6 +169,44 @@ def keys_are_read_again(folder):
         assert [i for e in events for c in e["choices"] for i in c.get("token_ids") or []] == hash_answer([1, 2], 200)
 
 
+def the_log_level_is_read_again(folder):
+    """SIGHUP: the configuration file's log-level holds from then on; a file with a mistake changes nothing."""
+    path = f"{folder}/tandem.ini"
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+
+    def write(level):
+        with open(path, "w") as file:
+            file.write(f"[cluster]\nmodel = hash\nlog_level = {level}\n[router]\nlisten = 127.0.0.1:{port}\n"
+                       f"announce = ipc://{folder}/announce\n")
+
+    def log():
+        with open(f"{folder}/log") as file:
+            return file.read()
+
+    def lives():
+        try:
+            return request(port, "GET", "/livez")[0] == 200
+        except OSError:
+            return False
+    write("warn")
+    with open(f"{folder}/log", "w") as file, subprocess.Popen([BIN / "tandem-router", "--config", path], stderr=file) as router:
+        try:
+            eventually(lives, 20, "the router listens")
+            assert "level=info" not in log()
+            write("info")
+            router.send_signal(signal.SIGHUP)
+            eventually(lambda: 'msg="reloaded" what=log-level' in log(), 20, "a line of the new level")
+            write("loud")
+            router.send_signal(signal.SIGHUP)
+            eventually(lambda: "not reloaded" in log(), 20, "the warning")
+            assert "loud" in log() and lives()
+        finally:
+            router.send_signal(signal.SIGTERM)
+        assert router.wait(20) == 0
+
+
 def a_public_address_is_told():
     with Cluster("--mixed", 1) as cluster:
         assert "no API keys" not in cluster.log_text()
@@ -188,6 +227,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         tally.run("client keys open no admin route", client_keys_open_no_admin_route, folder)
         tally.run("keys are read again", keys_are_read_again, folder)
+        tally.run("the log level is read again", the_log_level_is_read_again, folder)
     tally.run("live requests are listed", live_requests_are_listed)
     tally.run("a public address without keys is told", a_public_address_is_told)
     return tally.end()
