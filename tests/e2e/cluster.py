@@ -6,6 +6,7 @@ import contextlib
 import http.client
 import json
 import os
+import random
 import re
 import signal
 import subprocess
@@ -135,6 +136,22 @@ class Cluster:
 
     def workers(self, role=None):
         return [w for w in self.status()["workers"] if role in (None, w["role"])]
+
+    def kill_workers_beside(self, threads, stop, kills):
+        """Starts the threads, kills one of the workers each second while all are ready, then tells the threads to stop."""
+        chance = random.Random(3)
+        n_workers = len(self.workers())
+        for thread in threads:
+            thread.start()
+        try:
+            for _ in range(kills):
+                time.sleep(1)
+                eventually(lambda: sum(w["state"] == "ready" for w in self.workers()) >= n_workers, 60, "all workers ready")
+                os.kill(chance.choice(self.workers())["pid"], signal.SIGKILL)
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join(120)
 
     def quiet(self, seconds=10):
         """Waits until every ledger is back to zero; answers the status."""

@@ -7,13 +7,10 @@ usage: grpc_test.py [--kills N] [--streams N]
 import argparse
 import concurrent.futures
 import json
-import os
 import queue
 import random
-import signal
 import sys
 import threading
-import time
 
 import sanitizers
 from cluster import Cluster, Skip, Tally, eventually, hash_answer, post_json, real_model, request
@@ -337,22 +334,10 @@ def listen_on(wire, seed, stop, told):
 
 def streams_survive_their_workers(kills, streams):
     """A worker dies in the midst of streams, again and again."""
-    chance = random.Random(3)
     stop, told = threading.Event(), {"streams": 0, "wrong": []}
     with Cluster("--prefill", 2, "--decode", 2, "--step-us", 5000, "--threads", 1) as cluster, channel(cluster) as wire:
         threads = [threading.Thread(target=listen_on, args=(wire, seed, stop, told)) for seed in range(streams)]
-        for thread in threads:
-            thread.start()
-        try:
-            for _ in range(kills):
-                time.sleep(1)
-                workers = eventually(lambda: [w for w in cluster.workers() if w["state"] == "ready"][3:] and cluster.workers(),
-                                     60, "four workers ready")
-                os.kill(chance.choice(workers)["pid"], signal.SIGKILL)
-        finally:
-            stop.set()
-            for thread in threads:
-                thread.join(120)
+        cluster.kill_workers_beside(threads, stop, kills)
         assert not told["wrong"], told["wrong"][:3]
         assert told["streams"] >= streams, told
         cluster.quiet(20)

@@ -319,8 +319,42 @@ def a_reader_that_stops(cluster, seconds):
             f"{median(before):.3f} s before ({len(before)} rounds), {median(after):.3f} s beside it ({len(after)} rounds)")
 
 
+def listen(door, seed, stop, told):
+    """Eight streams at a time on one connection until told to stop; each has to be the oracle's answer, token for token."""
+    try:
+        with contextlib.closing(door.open()) as wire:
+            wire.begin()
+            ids = range(1, 17, 2)
+            while not stop.is_set():
+                for i in ids:
+                    body = {"prompt": [seed, i], "max_tokens": 200, "ignore_eos": True, "stream": True, "return_token_ids": True}
+                    wire.send(wire.request(i, "POST", "/v1/completions", json.dumps(body).encode()))
+                wire.wait(lambda ids=ids: all(wire.settled(i) for i in ids))
+                for i in ids:
+                    assert ids_of(wire.body(i)) == hash_answer([seed, i], 200), (seed, i, wire.status(i), wire.body(i)[-200:])
+                    told["streams"] += 1
+                ids = range(ids[-1] + 2, ids[-1] + 18, 2)
+    except Exception as reason:  # a thread's exception would be lost
+        told["wrong"].append(repr(reason))
+
+
+def streams_survive_their_workers(kills, streams):
+    """A worker dies in the midst of streams, again and again."""
+    stop, told = threading.Event(), {"streams": 0, "wrong": []}
+    with Cluster("--prefill", 2, "--decode", 2, "--step-us", 5000, "--threads", 1) as cluster:
+        door = Door(cluster.port, 2)
+        threads = [threading.Thread(target=listen, args=(door, seed, stop, told)) for seed in range(1, 1 + streams // 8)]
+        cluster.kill_workers_beside(threads, stop, kills)
+        assert not told["wrong"], told["wrong"][:3]
+        assert told["streams"] >= streams, told
+        cluster.quiet(20)
+        return f"{kills} kills, {told['streams']} streams"
+
+
 def main():
     parser = argparse.ArgumentParser()
+    parser.add_argument("--kills", type=int, default=2)
+    parser.add_argument("--streams", type=int, default=16, help="at a time while workers are killed; a multiple of 8")
     parser.add_argument("--stop", type=float, default=3, help="seconds for which a reader stops")
     options = parser.parse_args()
     tally = Tally()
@@ -331,6 +365,7 @@ def main():
     if hpack:
         with Cluster("--mixed", 2, "--stall-timeout", f"{options.stop + 60:.0f}s") as cluster:
             tally.run("a_reader_that_stops", a_reader_that_stops, cluster, options.stop)
+        tally.run("streams_survive_their_workers", streams_survive_their_workers, options.kills, options.streams)
     tally.run("drain_under_load", drain_under_load, None)
     return tally.end()
 
