@@ -98,6 +98,9 @@ START_TEST(a_certificate_out_of_its_time_is_a_warning) {
         const char *warning = tls_context_warning(rig.context);
         ck_assert_msg(strstr(warning, rows[i].warning) != NULL, "%u: %s", i, warning);
         ck_assert_int_eq(warning[0] == 0, rows[i].warning[0] == 0);
+        tls_write_certs(rig.folder, "cert.pem", (X509 *[]){rig.other.cert, NULL}); /* another's */
+        ck_assert_int_eq(tls_context_reload(rig.context, &error), STATUS_INVALID);
+        ck_assert_msg(strstr(warning, rows[i].warning) != NULL, "%u: %s", i, warning);
         tls_identity_fini(&made);
     }
 }

@@ -45,6 +45,26 @@ START_TEST(a_head_may_come_in_parts) {
 }
 END_TEST
 
+/* More of them than the memory of the head holds: who appended them would move it under its readers. */
+START_TEST(trailers_of_a_request_are_dropped) {
+    wire_begin();
+    struct buf trailers = {0};
+    peer_request(&out, 1, "POST", "/echo", NULL, false);
+    peer_frame(&out, PEER_DATA, 0, 1, "body", 4);
+    for (unsigned i = 0; i < 60; i++)
+        peer_field(&trailers, "x-trailer", "a value of more than twenty bytes");
+    peer_frame(&out, PEER_HEADERS, PEER_END_HEADERS | PEER_END_STREAM, 1, trailers.data,
+               trailers.n);
+    wire_await_reply(1);
+    const struct peer_stream *stream = peer_stream(&peer, 1);
+    ck_assert_uint_eq(stream->status, 200);
+    ck_assert_str_eq(stream->body.data, "body");
+    ck_assert_ptr_nonnull(strstr(stream->head.data, "x-method: POST\n"));
+    buf_fini(&trailers);
+    wire_stop();
+}
+END_TEST
+
 START_TEST(replies_overtake_each_other) {
     wire_begin();
     wire_get(1, "/wait");
@@ -262,6 +282,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, settings_are_exchanged_and_pings_answered);
     tcase_add_test(tests, one_byte_at_a_time_is_the_same);
     tcase_add_test(tests, a_head_may_come_in_parts);
+    tcase_add_test(tests, trailers_of_a_request_are_dropped);
     tcase_add_test(tests, replies_overtake_each_other);
     tcase_add_test(tests, a_reply_without_a_body_is_one_frame);
     tcase_add_test(tests, a_body_that_nobody_wants_is_stopped);
