@@ -63,10 +63,6 @@ static struct span all_files(void) {
     return (struct span){(const char *)grpc_files, grpc_files_n};
 }
 
-static bool spans_equal(struct span a, struct span b) {
-    return a.n == b.n && (a.n == 0 || memcmp(a.bytes, b.bytes, a.n) == 0);
-}
-
 /* Takes "name." or a final "name" off the front of a symbol. */
 static bool take_name(struct span *symbol, struct span name) {
     if (symbol->n < name.n || memcmp(symbol->bytes, name.bytes, name.n) != 0)
@@ -85,7 +81,7 @@ static bool has_symbol(struct span file, struct span symbol) {
     if (!take_name(&symbol, first_field(file, FILE_PACKAGE)) || symbol.n == 0)
         return false;
     for (struct span rest = file; next_field(&rest, FILE_MESSAGE, &one);)
-        if (spans_equal(first_field(one, ANY_NAME), symbol))
+        if (span_equal(first_field(one, ANY_NAME), symbol))
             return true;
     for (struct span rest = file; next_field(&rest, FILE_SERVICE, &one);) {
         struct span left = symbol, method;
@@ -94,7 +90,7 @@ static bool has_symbol(struct span file, struct span symbol) {
         if (left.n == 0)
             return true;
         for (struct span methods = one; next_field(&methods, SERVICE_METHOD, &method);)
-            if (spans_equal(first_field(method, ANY_NAME), left))
+            if (span_equal(first_field(method, ANY_NAME), left))
                 return true;
     }
     return false;
@@ -180,7 +176,7 @@ static void put_answer(request *question, struct buf *out) {
         for (struct span files = all_files(); next_field(&files, SET_FILE, &file);) {
             struct span wanted =
                 span_of(by_name ? question->file_by_filename : question->file_containing_symbol);
-            if (by_name ? spans_equal(first_field(file, FILE_NAME), wanted)
+            if (by_name ? span_equal(first_field(file, FILE_NAME), wanted)
                         : has_symbol(file, wanted)) {
                 put_file(&answer, file, out);
                 return;
