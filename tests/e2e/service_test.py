@@ -26,8 +26,9 @@ class Manager:
 
     def __init__(self, folder):
         self.folder, self.said, self.processes, self.sockets = folder, [], {}, []
-        self.door = socket.create_server(("127.0.0.1", 0), backlog=512)
-        self.port = self.door.getsockname()[1]
+        self.doors = {name: socket.create_server(("127.0.0.1", 0), backlog=512) for name in ("router", "router1")}
+        self.ports = {name: door.getsockname()[1] for name, door in self.doors.items()}
+        self.port = self.ports["router"]
 
     def start(self, name, program, *args, door=False, watchdog_s=0, journal=None):
         notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -44,7 +45,7 @@ class Manager:
             env["WATCHDOG_USEC"] = str(int(watchdog_s * 1e6))
         def child():
             if door:
-                os.dup2(self.door.fileno(), 3)
+                os.dup2(self.doors[name].fileno(), 3)
                 os.set_inheritable(3, True)
         self.processes[name] = subprocess.Popen([str(BIN / program), *map(str, args)], env=env, stderr=theirs, stdout=theirs,
                                                 close_fds=False, preexec_fn=child)
@@ -64,13 +65,14 @@ class Manager:
                 for line in notify.recv(4096).decode().splitlines():
                     self.said.append((name, line))
 
-    def router(self, **kwargs):
-        self.start("router", "tandem-router", "--model", "hash", "--listen", "fd:3", "--announce", f"ipc://{self.folder}/announce",
-                   door=True, **kwargs)
+    def router(self, name="router", **kwargs):
+        self.start(name, "tandem-router", "--model", "hash", "--name", name, "--listen", "fd:3",
+                   "--announce", f"ipc://{self.folder}/{name}.announce", door=True, **kwargs)
 
-    def worker(self, **kwargs):
-        self.start("worker", "tandem-worker", "--model", "hash", "--name", "w", "--routers", f"ipc://{self.folder}/announce",
-                   "--endpoint", f"ipc://{self.folder}/w", **kwargs)
+    def worker(self, name="worker", *args, routers=("router",), **kwargs):
+        announced = [word for router in routers for word in ("--routers", f"ipc://{self.folder}/{router}.announce")]
+        self.start(name, "tandem-worker", "--model", "hash", "--name", name, *announced, "--endpoint", f"ipc://{self.folder}/{name}",
+                   "--kv-endpoint", f"ipc://{self.folder}/{name}-kv", *args, **kwargs)
 
     def heard(self, name, pattern):
         return [line for who, line in self.said if who == name and re.fullmatch(pattern, line)]
@@ -94,7 +96,8 @@ class Manager:
             process.wait()
         for each in self.sockets:
             each.close()
-        self.door.close()
+        for door in self.doors.values():
+            door.close()
 
 
 @contextlib.contextmanager
@@ -173,6 +176,53 @@ def without_workers_the_door_opens_too():
         assert request(manager.port, "GET", "/livez", timeout=60)[0] == 200
 
 
+def upgraded_one_by_one_under_load():
+    """docs/operations.md's upgrade: each of four workers is drained and started again, then each of two routers."""
+    with managed() as manager:
+        routers = list(manager.doors)
+        roles = {"p0": "prefill", "p1": "prefill", "d0": "decode", "d1": "decode"}
+        def start(name):
+            manager.worker(name, "--role", roles[name], "--step-us", "3000", routers=routers)
+        def ready():
+            states = [json.loads(request(port, "GET", "/admin/status")[2])["workers"] for port in manager.ports.values()]
+            return [sorted(w["name"] for w in workers if w["state"] == "ready") for workers in states]
+        for name in routers:
+            manager.router(name)
+        for name in roles:
+            start(name)
+        eventually(lambda: ready() == [sorted(roles)] * 2, 30, "all workers at both routers")
+        stop, wrong, served = threading.Event(), [], []
+        def load(i):
+            prompt = [1, 2, i + 3]
+            body = {"prompt": prompt, "max_tokens": 60, "ignore_eos": True, "return_token_ids": True}
+            want = hash_answer(prompt, 60)
+            while not stop.is_set():
+                try:
+                    status, _, answer = request(manager.ports[routers[i % 2]], "POST", "/v1/completions", body)
+                    ids = json.loads(answer)["choices"][0]["token_ids"] if status == 200 else None
+                    (served if ids == want else wrong).append((i, status, answer[:200] if ids != want else None))
+                except Exception as error:  # noqa: BLE001 - whatever it is, the call failed
+                    wrong.append((i, repr(error)))
+        threads = [threading.Thread(target=load, args=(i,)) for i in range(16)]
+        for thread in threads:
+            thread.start()
+        for name in roles:
+            for port in manager.ports.values():
+                subprocess.run([BIN / "tandem", "drain", "--server", f"http://127.0.0.1:{port}", name, "--exit"], capture_output=True)
+            assert manager.processes[name].wait(60) == 0
+            start(name)
+            eventually(lambda: ready() == [sorted(roles)] * 2, 30, f"{name} again")
+        for name in routers:
+            assert manager.end(name) == 0
+            manager.router(name)
+            eventually(lambda: ready()[routers.index(name)] == sorted(roles), 30, f"{name} again")
+        stop.set()
+        for thread in threads:
+            thread.join(60)
+        assert served and not wrong, (len(served), len(wrong), wrong[:3])
+        return f"{len(served)} answers, all exact"
+
+
 def journal_lines_have_priorities():
     with managed() as manager:
         manager.router(journal="stderr")
@@ -220,6 +270,7 @@ def units_are_valid_and_closed():
 def main():
     tally = Tally()
     for test in (life_is_told, watchdog_is_fed_by_the_loop, restart_refuses_nobody, without_workers_the_door_opens_too,
+                 upgraded_one_by_one_under_load,
                  journal_lines_have_priorities, units_are_valid_and_closed):
         tally.run(test.__name__, test)
     return tally.end()
