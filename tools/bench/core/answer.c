@@ -8,14 +8,15 @@
 enum place {
     PLACE_OTHER, /* nothing of it counts */
     PLACE_ROOT,
-    PLACE_CHOICES, /* the list */
     PLACE_CHOICE,
     PLACE_DELTA, /* or "message" of an answer in one piece */
-    PLACE_CALLS,
     PLACE_USAGE,
     PLACE_CACHED,
-    PLACE_TEXTS,  /* vLLM's /generate: a list of strings */
-    PLACE_DETAILS /* TGI's /generate */
+    PLACE_DETAILS, /* of TGI's /generate */
+    PLACE_CHOICES, /* lists */
+    PLACE_CALLS,
+    PLACE_TEXTS, /* of vLLM's /generate: strings */
+    PLACE_N
 };
 
 /* What a string or a number of the answer means, by its key. */
@@ -30,36 +31,60 @@ enum meaning {
     MEANS_CACHED
 };
 
-/* One row for each member that counts. */
-static const struct member {
-    enum place in;
+/* A member that counts. */
+struct member {
     uint8_t n_key;
     const char *key;
     enum place place;     /* of an object or list behind it */
     enum meaning meaning; /* of a string or number */
-} members[] = {
+};
+
 #define KEY(text) sizeof text - 1, text
-    {PLACE_ROOT, KEY("choices"), PLACE_CHOICES, MEANS_NOTHING},
-    {PLACE_ROOT, KEY("model"), PLACE_OTHER, MEANS_MODEL},
-    {PLACE_ROOT, KEY("usage"), PLACE_USAGE, MEANS_NOTHING},
-    {PLACE_ROOT, KEY("text"), PLACE_TEXTS, MEANS_NOTHING},
-    {PLACE_ROOT, KEY("generated_text"), PLACE_OTHER, MEANS_WHOLE},
-    {PLACE_ROOT, KEY("details"), PLACE_DETAILS, MEANS_NOTHING},
-    {PLACE_CHOICE, KEY("delta"), PLACE_DELTA, MEANS_NOTHING},
-    {PLACE_CHOICE, KEY("message"), PLACE_DELTA, MEANS_NOTHING},
-    {PLACE_CHOICE, KEY("text"), PLACE_OTHER, MEANS_CONTENT},
-    {PLACE_CHOICE, KEY("finish_reason"), PLACE_OTHER, MEANS_FINISH},
-    {PLACE_DELTA, KEY("content"), PLACE_OTHER, MEANS_CONTENT},
-    {PLACE_DELTA, KEY("reasoning"), PLACE_OTHER, MEANS_CONTENT},
-    {PLACE_DELTA, KEY("reasoning_content"), PLACE_OTHER, MEANS_CONTENT},
-    {PLACE_DELTA, KEY("tool_calls"), PLACE_CALLS, MEANS_NOTHING},
-    {PLACE_USAGE, KEY("prompt_tokens"), PLACE_OTHER, MEANS_PROMPT},
-    {PLACE_USAGE, KEY("completion_tokens"), PLACE_OTHER, MEANS_OUTPUT},
-    {PLACE_USAGE, KEY("prompt_tokens_details"), PLACE_CACHED, MEANS_NOTHING},
-    {PLACE_CACHED, KEY("cached_tokens"), PLACE_OTHER, MEANS_CACHED},
-    {PLACE_DETAILS, KEY("generated_tokens"), PLACE_OTHER, MEANS_OUTPUT},
+static const struct member root_members[] = {
+    {KEY("choices"), PLACE_CHOICES, MEANS_NOTHING},
+    {KEY("model"), PLACE_OTHER, MEANS_MODEL},
+    {KEY("usage"), PLACE_USAGE, MEANS_NOTHING},
+    {KEY("text"), PLACE_TEXTS, MEANS_NOTHING},
+    {KEY("generated_text"), PLACE_OTHER, MEANS_WHOLE},
+    {KEY("details"), PLACE_DETAILS, MEANS_NOTHING},
+};
+static const struct member choice_members[] = {
+    {KEY("delta"), PLACE_DELTA, MEANS_NOTHING},
+    {KEY("message"), PLACE_DELTA, MEANS_NOTHING},
+    {KEY("text"), PLACE_OTHER, MEANS_CONTENT},
+    {KEY("finish_reason"), PLACE_OTHER, MEANS_FINISH},
+};
+static const struct member delta_members[] = {
+    {KEY("content"), PLACE_OTHER, MEANS_CONTENT},
+    {KEY("reasoning"), PLACE_OTHER, MEANS_CONTENT},
+    {KEY("reasoning_content"), PLACE_OTHER, MEANS_CONTENT},
+    {KEY("tool_calls"), PLACE_CALLS, MEANS_NOTHING},
+};
+static const struct member usage_members[] = {
+    {KEY("prompt_tokens"), PLACE_OTHER, MEANS_PROMPT},
+    {KEY("completion_tokens"), PLACE_OTHER, MEANS_OUTPUT},
+    {KEY("prompt_tokens_details"), PLACE_CACHED, MEANS_NOTHING},
+};
+static const struct member cached_members[] = {
+    {KEY("cached_tokens"), PLACE_OTHER, MEANS_CACHED},
+};
+static const struct member details_members[] = {
+    {KEY("generated_tokens"), PLACE_OTHER, MEANS_OUTPUT},
 };
 #undef KEY
+
+/* The members that count, of each place. */
+static const struct {
+    const struct member *members;
+    uint32_t n;
+} known[PLACE_N] = {
+#define OF(members)                                                                                \
+    { members, sizeof members / sizeof *members }
+    [PLACE_ROOT] = OF(root_members),     [PLACE_CHOICE] = OF(choice_members),
+    [PLACE_DELTA] = OF(delta_members),   [PLACE_USAGE] = OF(usage_members),
+    [PLACE_CACHED] = OF(cached_members), [PLACE_DETAILS] = OF(details_members),
+#undef OF
+};
 
 struct reader {
     const char *at;
@@ -76,49 +101,39 @@ struct reader {
     uint32_t n_prompt, n_output, n_cached;
 };
 
-static const struct member nothing = {PLACE_OTHER, 0, "", PLACE_OTHER, MEANS_NOTHING};
+static const struct member nothing = {0, "", PLACE_OTHER, MEANS_NOTHING};
 
 static const struct member *find_member(enum place in, const char *key, size_t n) {
-    for (unsigned i = 0; in != PLACE_OTHER && i < sizeof members / sizeof *members; i++)
-        if (members[i].in == in && members[i].n_key == n && memcmp(members[i].key, key, n) == 0)
+    const struct member *members = known[in].members;
+    for (uint32_t i = 0; i < known[in].n; i++)
+        if (members[i].n_key == n && memcmp(members[i].key, key, n) == 0)
             return &members[i];
     return &nothing;
 }
 
-static void skip_blanks(struct reader *reader) {
-    while (reader->at < reader->end && (*reader->at == ' ' || *reader->at == '\t' ||
-                                        *reader->at == '\r' || *reader->at == '\n'))
-        reader->at++;
-}
-
 /* Passes over `byte` and the blanks in front of it; false when something else stands there. */
-static bool take(struct reader *reader, char byte) {
-    skip_blanks(reader);
-    if (reader->at == reader->end || *reader->at != byte)
-        return false;
-    reader->at++;
-    return true;
+static inline bool take(struct reader *reader, char byte) {
+    const char *at = reader->at;
+    while (at < reader->end && (*at == ' ' || *at == '\t' || *at == '\r' || *at == '\n'))
+        at++;
+    bool is_there = at < reader->end && *at == byte;
+    reader->at = at + is_there;
+    return is_there;
 }
 
-/* A string, its quotes passed over; escapes stay as they are. */
-static bool read_string(struct reader *reader, const char **text, size_t *n) {
+/* A string, its quotes passed over; escapes stay as they are. Most have a few bytes. */
+static inline bool read_string(struct reader *reader, const char **text, size_t *n) {
     if (!take(reader, '"'))
         return false;
-    const char *begin = reader->at;
-    for (;;) {
-        const char *quote = memchr(reader->at, '"', (size_t)(reader->end - reader->at));
-        if (!quote)
-            return false;
-        const char *back = quote;
-        while (back > begin && back[-1] == '\\')
-            back--;
-        reader->at = quote + 1;
-        if ((quote - back) % 2 == 0) {
-            *text = begin;
-            *n = (size_t)(quote - begin);
-            return true;
-        }
-    }
+    const char *at = reader->at;
+    while (at < reader->end && *at != '"')
+        at += *at == '\\' ? 2 : 1;
+    if (at >= reader->end)
+        return false;
+    *text = reader->at;
+    *n = (size_t)(at - reader->at);
+    reader->at = at + 1;
+    return true;
 }
 
 /* Servers may answer with a longer or shorter name of the same model: one begins the other. */
@@ -164,24 +179,21 @@ static bool take_number(struct reader *reader, enum meaning meaning) {
     return reader->at > begin;
 }
 
+/* null, true or false. */
 static bool take_word(struct reader *reader) {
-    static const char *const words[] = {"null", "false", "true"};
-    size_t n_left = (size_t)(reader->end - reader->at);
-    for (unsigned i = 0; i < sizeof words / sizeof *words; i++) {
-        size_t n = strlen(words[i]);
-        if (n <= n_left && memcmp(reader->at, words[i], n) == 0) {
-            reader->at += n;
-            return true;
-        }
-    }
-    return false;
+    const char *word = *reader->at == 'n' ? "null" : *reader->at == 't' ? "true" : "false";
+    size_t n = *word == 'f' ? 5 : 4;
+    if ((size_t)(reader->end - reader->at) < n || memcmp(reader->at, word, n) != 0)
+        return false;
+    reader->at += n;
+    return true;
 }
 
 static bool read_value(struct reader *reader, const struct member *member, unsigned depth);
 
 static bool read_list(struct reader *reader, enum place place, unsigned depth) {
-    static const struct member choice = {PLACE_CHOICES, 0, "", PLACE_CHOICE, MEANS_NOTHING};
-    static const struct member text = {PLACE_TEXTS, 0, "", PLACE_OTHER, MEANS_WHOLE};
+    static const struct member choice = {0, "", PLACE_CHOICE, MEANS_NOTHING};
+    static const struct member text = {0, "", PLACE_OTHER, MEANS_WHOLE};
     const struct member *element = place == PLACE_CHOICES ? &choice
                                    : place == PLACE_TEXTS ? &text
                                                           : &nothing;
@@ -220,20 +232,28 @@ static bool read_value(struct reader *reader, const struct member *member, unsig
         return false;
     if (take(reader, '{'))
         return read_object(reader, member->place, depth + 1);
-    if (take(reader, '['))
-        return read_list(reader, member->place, depth + 1);
     if (reader->at == reader->end)
         return false;
-    return *reader->at == '"'        ? take_string(reader, member->meaning)
-           : is_numeric(*reader->at) ? take_number(reader, member->meaning)
-                                     : take_word(reader);
+    switch (*reader->at) {
+    case '"':
+        return take_string(reader, member->meaning);
+    case '[':
+        reader->at++;
+        return read_list(reader, member->place, depth + 1);
+    case 'n':
+    case 't':
+    case 'f':
+        return take_word(reader);
+    default:
+        return take_number(reader, member->meaning);
+    }
 }
 
 /* The whole line is one JSON object. */
 static bool read_line(struct reader *reader) {
     if (!take(reader, '{') || !read_object(reader, PLACE_ROOT, 1))
         return false;
-    skip_blanks(reader);
+    (void)take(reader, ' '); /* and the blanks in front of it */
     return reader->at == reader->end;
 }
 
