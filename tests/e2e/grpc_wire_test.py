@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 import http2_test
+import sanitizers
 from cluster import Cluster, Tally, eventually, hash_answer
 from grpc_client import ask, channel, grpc, health_pb2, health_pb2_grpc, pb, stubs
 
@@ -122,7 +123,8 @@ def a_reader_that_stops(cluster, still_s):
             ids = [t for r in stub.Generate(ask("ids", prompt, {"max_tokens": 20})) for t in r.token_ids]
             assert ids == hash_answer(prompt, 20)
             n, most = n + 1, max(most, router_bytes(cluster))
-    assert most - before < 32 << 20, (before, most)
+    quarantine = 0 if sanitizers.BUILD == "release" else 256 << 20  # AddressSanitizer keeps that much of what was freed
+    assert most - before < (32 << 20) + quarantine, (before, most)
     client.blind.clear()
     client.h2.increment_flow_control_window(1 << 30)
     client.h2.increment_flow_control_window(1 << 24, shut[0])
@@ -222,7 +224,7 @@ def main() -> int:
     parser.add_argument("--still", type=float, default=2)
     options = parser.parse_args()
     tally = Tally()
-    with Cluster("--mixed", 1) as cluster:
+    with Cluster("--mixed", 1, "--stall-timeout", "300s") as cluster:
         for test in (frames_of_one_byte, messages_in_one_frame, broken_messages_are_refused):
             tally.run(test.__name__, test, cluster)
         tally.run("a_reader_that_stops", a_reader_that_stops, cluster, options.still)
