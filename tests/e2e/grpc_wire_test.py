@@ -4,10 +4,10 @@
 usage: grpc_wire_test.py [--still S]    S: how long a reader stops
 """
 import argparse
-import os
 import queue
 import re
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -15,7 +15,7 @@ from pathlib import Path
 
 import http2_test
 import sanitizers
-from cluster import Cluster, Tally, eventually, hash_answer
+from cluster import BIN, Cluster, Tally, eventually, hash_answer
 from grpc_client import ask, channel, grpc, health_pb2, health_pb2_grpc, pb, stubs
 
 PROMPT = [3, 1, 4, 1, 5, 9, 2, 6]
@@ -202,10 +202,8 @@ def health_is_watched(_):
         left = Watcher(wire, "")
         assert left.next() == SERVING
         left.call.cancel()
-        worker = cluster.workers()[0]["pid"]
-        for state, send in ((NOT_SERVING, signal.SIGKILL), (SERVING, None)):  # `tandem up` starts it again
-            if send:
-                os.kill(worker, send)
+        for state, order in ((NOT_SERVING, ["--json"]), (SERVING, ["--undo"])):  # a worker's death may last 20 ms: too short to be told
+            subprocess.run([BIN / "tandem", "drain", "--server", cluster.url, "mixed0", *order], check=True, capture_output=True)
             assert [w.next() for w in watchers] == [state] * 3, state
             assert health_pb2_grpc.HealthStub(wire).Check(health_pb2.HealthCheckRequest()).status == state
         busy = stubs.InferenceStub(wire).Generate(ask("ids", PROMPT, {"max_tokens": 2000, "ignore_eos": True}))
