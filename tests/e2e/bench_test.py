@@ -14,7 +14,7 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from cluster import BIN, Cluster, Tally
+from cluster import BIN, Cluster, Skip, Tally
 from secure import Certificates, Secure
 
 TTFT_S, ITL_S = 0.05, 0.01
@@ -246,14 +246,15 @@ class Hostile:
                 if not more:
                     return
                 head += more
-                if head[0] == 0x16:  # a TLS handshake: its begin will do
-                    break
+                if head[0] == 0x16 or head.startswith(b"PRI "):  # a handshake of TLS, HTTP/2: the begin will do
+                    self.script(connection, self.stopping)
+                    return
             if head.startswith(b"GET"):
                 body = json.dumps({"data": [{"id": "m"}]}).encode()
                 connection.sendall(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s"
                                    % (len(body), body))
                 return
-            if b'"stream":true' not in head and head[0] != 0x16:
+            if b'"stream":true' not in head:
                 length = int(re.search(rb"Content-Length: (\d+)", head)[1])
                 rest = head.split(b"\r\n\r\n", 1)[1]
                 while len(rest) < length:
@@ -345,6 +346,124 @@ def over_tls():
             assert "certificate" in said, said
 
 
+def same_over_grpc(http, grpc, *trust):
+    """What is asked, how long it is and what comes of it are the same over both."""
+    with tempfile.TemporaryDirectory() as folder:
+        records = Path(folder) / "records"
+        def lengths(url, *args):
+            bench("load", "--target", url, "--requests", 6, "--concurrency", 3, "--max-tokens", 7, "--prompt-tokens", 151, "--seed", 4,
+                  "--records", records, "--quiet", *trust, *args)
+            keys = ("prompt_tokens", "output_tokens", "cached_tokens", "finish_reason", "outcome")
+            lines = [json.loads(line) for line in records.read_text().splitlines()]
+            return sorted(str({key: line.get(key) for key in keys if key != "cached_tokens"}) for line in lines)
+        for args in ((), ("--completions",), ("--completions", "--prompts", "ids"), ("--no-stream",)):
+            got, want = lengths(grpc, *args), lengths(http, *args)
+            assert got == want and len(got) == 6, (args, got, want)
+    rows, n, out = load(grpc, "--requests", 8, "--concurrency", 4, "--max-tokens", 20, *trust)
+    assert n == 8 and {"TTFT", "ITL", "request latency"} <= set(rows) and rows["ITL"][1] >= 1.9, out
+
+
+def over_grpc():
+    """Plain and over TLS; a key that is wrong is an error with the server's words."""
+    with Cluster("--mixed", 1, "--step-us", 2000) as cluster:
+        grpc = cluster.url.replace("http:", "grpc:")
+        same_over_grpc(cluster.url, grpc)
+        table = bench("grid", "--target", grpc, "--input-lengths", 90, "--output-lengths", 5, "--obo-num", 1, "--num-prompts", 4).stdout
+        assert re.search(r"^\| *90 *\| *5 *\|", table, re.M), table
+        done = bench("load", "--target", grpc, "--requests", 2, "--model", "nobody", code=1)
+        assert "grpc-status 5" in done.stderr and "nobody" in done.stderr, done.stderr
+        cluster.quiet(5)
+    with tempfile.TemporaryDirectory() as folder:
+        certificates = Certificates(folder)
+        certificates.sign("only")
+        certificates.install("only")
+        with Secure(certificates, "--mixed", 1, "--step-us", 2000) as cluster:
+            same_over_grpc(cluster.url, cluster.url.replace("https:", "grpcs:"), "--ca", certificates.path("ca.crt"))
+
+
+def hostile_grpc():
+    """A gRPC server of this script's own (h2): what it does to a call, and the kind that is counted."""
+    try:
+        import h2.config
+        import h2.connection
+        import h2.events
+    except ImportError:
+        raise Skip("the Python package h2 cannot be imported") from None
+    head = [(":status", "200"), ("content-type", "application/grpc")]
+    piece = b"\0\0\0\0\x05" + b"\x12\x01x\x08\0"  # GenerateResponse{text: "x", index: 0}
+    def trailers(status, text="as asked"):
+        return [("grpc-status", str(status)), ("grpc-message", text)]
+    def answer(*steps):
+        def script(connection, stream, socket_, stopping):
+            for step in steps:
+                step(connection, stream, socket_, stopping)
+                with contextlib.suppress(OSError):
+                    socket_.sendall(connection.data_to_send())
+        return script
+    def headers(fields, end=False):
+        return lambda c, stream, s, stopping: c.send_headers(stream, fields, end_stream=end)
+    def data(payload):
+        return lambda c, stream, s, stopping: c.send_data(stream, payload)
+    def reset_stream(c, stream, s, stopping):
+        c.reset_stream(stream, 2)
+    def hang_up(c, stream, s, stopping):
+        s.sendall(c.data_to_send())
+        s.shutdown(socket.SHUT_RDWR)
+    def wait(c, stream, s, stopping):
+        s.sendall(c.data_to_send())
+        stopping.wait(60)
+    def drip_on(c, stream, s, stopping):
+        while not stopping.wait(0.3):
+            c.send_data(stream, b"\0\0\0\0\0")
+            s.sendall(c.data_to_send())
+    cases = {
+        "silent": ("silent", [wait]),
+        "half a stream": ("cut_stream", [headers(head), data(piece * 2), hang_up]),
+        "reset": ("cut_stream", [headers(head), data(piece), reset_stream]),
+        "reset at once": ("cut_stream", [reset_stream]),
+        "no grpc-status": ("cut_stream", [headers(head), data(piece), headers([("x", "y")], True)]),
+        "404": ("status", [headers([(":status", "404")], True)]),
+        "refused": ("status", [headers(head + trailers(8, "no room"), True)]),
+        "an error later": ("error_event", [headers(head), data(piece * 2), headers(trailers(14), True)]),
+        "no message": ("malformed", [headers(head), data(b"\0\0\0\0\x02\xff\xff"), headers(trailers(0), True)]),
+        "compressed": ("malformed", [headers(head), data(b"\1" + piece[1:])]),
+        "too long": ("malformed", [headers(head), data(b"\0\xff\xff\xff\xff")]),
+        "half a message": ("malformed", [headers(head), data(piece + b"\0\0"), headers(trailers(0), True)]),
+        "nothing": ("empty", [headers(head), headers(trailers(0), True)]),
+        "drip": ("timeout", [headers(head), drip_on]),
+        "endless": ("endless", [headers(head), data(piece * 1000)]),
+    }
+    for name, (kind, steps) in cases.items():
+        listener, stopping = socket.create_server(("127.0.0.1", 0)), threading.Event()
+        def serve(socket_, script):
+            connection = h2.connection.H2Connection(h2.config.H2Configuration(client_side=False))
+            connection.initiate_connection()
+            with socket_, contextlib.suppress(OSError, h2.exceptions.ProtocolError):
+                socket_.sendall(connection.data_to_send())
+                while chunk := socket_.recv(65536):
+                    for event in connection.receive_data(chunk):
+                        if isinstance(event, h2.events.StreamEnded):
+                            script(connection, event.stream_id, socket_, stopping)
+                    socket_.sendall(connection.data_to_send())
+        def accept():
+            with contextlib.suppress(OSError):
+                while True:
+                    threading.Thread(target=serve, args=(listener.accept()[0], answer(*steps)), daemon=True).start()
+        threading.Thread(target=accept, daemon=True).start()
+        done = bench("load", "--target", f"grpc://127.0.0.1:{listener.getsockname()[1]}", "--model", "m", "--tokenizer", "hash", "--requests",
+                     2, "--concurrency", 2, "--max-tokens", 4, "--prompt-tokens", 90, "--timeout", 2, "--silence", 1, "--json", "--quiet", code=1)
+        stopping.set()
+        listener.close()
+        whole = json.loads(done.stdout)
+        assert whole["requests"] == {"completed": 0, "incomplete": 0, "errors": {kind: 2}}, (name, whole["requests"], done.stderr)
+    with Hostile(sends(b"SSH-2.0-x\r\n\r\n")) as server:
+        for scheme, kind in (("grpc:", "malformed"), ("grpcs:", "tls")):
+            done = bench("load", "--target", server.url.replace("http:", scheme), "--model", "m", "--tokenizer", "hash", "--requests", 2,
+                         "--prompt-tokens", 90, "--timeout", 2, "--silence", 1, "--json", "--quiet", code=1)
+            assert json.loads(done.stdout)["requests"]["errors"] == {kind: 2}, done.stdout
+    return f"{len(cases) + 2} servers"
+
+
 def nobody_there():
     done = subprocess.run([BIN / "tandem-bench", "load", "--target", "http://127.0.0.1:1"], capture_output=True,
                           text=True, timeout=60)
@@ -359,5 +478,7 @@ tally.run("prompts from ShareGPT, times from a trace", files)
 for name, (kind, script) in HOSTILE.items():
     tally.run(f"a hostile server: {name} is {kind}", hostile, kind, script)
 tally.run("our server over TLS", over_tls)
+tally.run("our server over gRPC, plain and TLS", over_grpc)
+tally.run("hostile servers of gRPC, each by its kind", hostile_grpc)
 tally.run("no server is one clear error", nobody_there)
 sys.exit(tally.end())

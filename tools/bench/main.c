@@ -72,7 +72,14 @@ int main(int argc, char **argv) {
         printf("tandem-bench %s\n", TANDEM_VERSION);
         return 0;
     }
-    if (strcmp(name, "compare") == 0 && argc > 2)
+    bool is_compare = strcmp(name, "compare") == 0;
+    if (is_compare && argc == 3 && strcmp(argv[2], "--help") == 0) {
+        printf("usage: tandem-bench compare FILE|TABLE/SYSTEM ...\n\n"
+               "Puts runs (--json of a load, grid or sweep) and published tables\n"
+               "(mistral-7b-awq/vllm) side by side, with ratios to the first.\n");
+        return EXIT_SUCCESS;
+    }
+    if (is_compare && argc > 2)
         return compare_command(argv + 2, argc - 2);
     FILE *out = is_help ? stdout : stderr;
     fputs("usage: tandem-bench COMMAND [OPTION...]\n\n", out);

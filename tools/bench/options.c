@@ -36,7 +36,7 @@ static read_fn read_text, read_path, read_switch, read_number, read_seed, read_r
 #define AT(member) offsetof(struct bench_options, member)
 static const struct bench_option options[] = {
     {"target", "URL", 0, 0, read_target, AT(targets), 0,
-     "the server, http://HOST:PORT or https://; several: in turn"},
+     "the server: http://, https://, grpc:// or grpcs://HOST:PORT; several: in turn"},
     {"api-key", "KEY", 0, 0, read_text, AT(api_key), 0, "default: OPENAI_API_KEY"},
     {"model", "NAME", 0, 0, read_text, AT(model), 0, "default: the first that the server lists"},
     {"completions", NULL, 0, 0, read_switch, AT(completions), 0,

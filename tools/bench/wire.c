@@ -5,7 +5,10 @@
 static const struct {
     const char *scheme;
     const struct wire *wire;
-} wires[] = {{"http://", &wire_http}, {"https://", &wire_http}};
+} wires[] = {{"http://", &wire_http},
+             {"https://", &wire_http},
+             {"grpc://", &wire_grpc},
+             {"grpcs://", &wire_grpc}};
 
 const struct wire *wire_find(const char *url) {
     if (!strstr(url, "://"))

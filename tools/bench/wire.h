@@ -13,7 +13,7 @@ struct wire_link; /* each member has its own */
 
 struct wire_target {
     const char *text;            /* borrowed: as the user wrote it */
-    const struct http_url *url;  /* borrowed: of HTTP */
+    const struct http_url *url;  /* borrowed */
     const char *api_key;         /* borrowed; or NULL */
     const struct ask_form *form; /* borrowed */
 };
@@ -31,7 +31,7 @@ struct wire {
     void (*close)(struct wire_link *link);  /* NULL is fine */
 };
 
-extern const struct wire wire_http;
+extern const struct wire wire_http, wire_grpc;
 
 /* The member for a target; NULL: its scheme is not spoken. Without a scheme it is http. */
 const struct wire *wire_find(const char *url);

@@ -4,18 +4,12 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/stream.h"
-#include "base/tls.h"
+#include "tools/lib/http_dial.h"
 
-#include <errno.h>
-#include <netdb.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #define HEAD_MAX (64u << 10)
 
@@ -25,9 +19,8 @@ enum framing { FRAMING_LENGTH, FRAMING_CHUNKED, FRAMING_CLOSE };
 struct http_client {
     struct loop *loop; /* borrowed */
     struct http_url url;
-    int fd;                   /* while it connects; then the stream has it; -1 */
-    struct loop_watch *watch; /* owned: while it connects */
-    struct stream *stream;    /* owned; NULL without a connection */
+    struct http_dial *dial; /* owned: while it connects */
+    struct stream *stream;  /* owned; NULL without a connection */
     enum phase phase;
     enum framing framing;
     struct buf out;     /* the request, for a second try */
@@ -50,7 +43,6 @@ enum status http_client_new(struct loop *loop, const struct http_url *url,
         return STATUS_NOMEM;
     made->loop = loop;
     made->url = *url;
-    made->fd = -1;
     buf_init(&made->out, 0);
     buf_init(&made->in, 0);
     *client = made;
@@ -60,11 +52,7 @@ enum status http_client_new(struct loop *loop, const struct http_url *url,
 static void disconnect(struct http_client *client) {
     stream_close(client->stream);
     client->stream = NULL;
-    loop_watch_free(client->watch);
-    client->watch = NULL;
-    if (client->fd >= 0)
-        close(client->fd);
-    client->fd = -1;
+    http_dial_abort(&client->dial);
     buf_clear(&client->in);
 }
 
@@ -280,60 +268,22 @@ static void on_gone(void *user, enum status status) {
 
 static const struct stream_events events = {on_data, NULL, on_gone};
 
-static enum status open_stream(struct http_client *client) {
-    if (client->url.is_tls)
-        return stream_new_tls_client(client->loop, client->fd, client->url.tls, client->url.host,
-                                     &events, client, &client->stream);
-    return stream_new(client->loop, client->fd, &events, client, &client->stream);
-}
-
-static void on_connected(void *user, unsigned happened) {
+static void on_dialed(void *user, struct stream *stream, enum status status, const char *problem) {
     struct http_client *client = user;
-    int problem = 0;
-    socklen_t size = sizeof problem;
-    (void)happened;
-    loop_watch_free(client->watch);
-    client->watch = NULL;
-    getsockopt(client->fd, SOL_SOCKET, SO_ERROR, &problem, &size);
-    if (problem != 0) {
-        http_client_fail(client, STATUS_CLOSED, strerror(problem));
+    if (!stream) {
+        http_client_fail(client, status, problem);
         return;
     }
-    if (open_stream(client) != STATUS_OK) {
-        http_client_fail(client, STATUS_IO, "cannot open the connection");
-        return;
-    }
-    client->fd = -1;
+    client->stream = stream;
     client->phase = PHASE_HEAD;
     send_request(client);
 }
 
 static void begin_connect(struct http_client *client) {
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
-    struct addrinfo *found = NULL;
-    int problem = getaddrinfo(client->url.host, client->url.port, &hints, &found);
     client->phase = PHASE_CONNECTING;
     client->reused = false;
-    if (problem != 0) {
-        http_client_fail(client, STATUS_IO, gai_strerror(problem));
-        return;
-    }
-    client->fd = socket(found->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    int result = -1;
-    if (client->fd >= 0) {
-        int one = 1;
-        setsockopt(client->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-        result = connect(client->fd, found->ai_addr, found->ai_addrlen);
-    }
-    freeaddrinfo(found);
-    if (client->fd < 0 || (result < 0 && errno != EINPROGRESS)) {
-        http_client_fail(client, STATUS_CLOSED, strerror(errno));
-        return;
-    }
-    if (loop_watch_new(client->loop, client->fd, on_connected, client, &client->watch) !=
-            STATUS_OK ||
-        loop_watch_set(client->watch, LOOP_WRITE) != STATUS_OK)
-        http_client_fail(client, STATUS_IO, "cannot watch the connection");
+    http_dial(client->loop, &client->url, client->url.is_tls ? client->url.tls : NULL, &events,
+              on_dialed, client, &client->dial);
 }
 
 void http_client_start(struct http_client *client, const char *method, const char *path,

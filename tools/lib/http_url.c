@@ -5,15 +5,24 @@
 #include <string.h>
 
 enum status http_url_parse(const char *text, struct http_url *url, struct error *error) {
+    static const struct {
+        const char *begin;
+        bool is_tls, is_grpc;
+    } schemes[] = {{"https://", true, false},
+                   {"http://", false, false},
+                   {"grpcs://", true, true},
+                   {"grpc://", false, true}};
     const char *at = text;
-    bool is_tls = strncmp(at, "https://", 8) == 0;
-    if (is_tls)
-        at += 8;
-    else if (strncmp(at, "http://", 7) == 0)
-        at += 7;
-    else if (strstr(at, "://"))
-        return error_set(error, STATUS_INVALID, "%s: only http:// and https:// are spoken here",
-                         text);
+    bool is_tls = false, is_grpc = false;
+    for (unsigned i = 0; i < sizeof schemes / sizeof *schemes && at == text; i++)
+        if (strncmp(text, schemes[i].begin, strlen(schemes[i].begin)) == 0) {
+            at += strlen(schemes[i].begin);
+            is_tls = schemes[i].is_tls;
+            is_grpc = schemes[i].is_grpc;
+        }
+    if (at == text && strstr(at, "://"))
+        return error_set(error, STATUS_INVALID,
+                         "%s: only http://, https://, grpc:// and grpcs:// are known", text);
     const char *slash = strchr(at, '/');
     const char *end = slash ? slash : at + strlen(at);
     const char *host_end = end;
@@ -45,7 +54,7 @@ enum status http_url_parse(const char *text, struct http_url *url, struct error 
         n_base >= sizeof url->base)
         return error_set(error, STATUS_INVALID,
                          "%s: not of the form http://HOST:PORT or https://HOST:PORT", text);
-    *url = (struct http_url){.is_tls = is_tls};
+    *url = (struct http_url){.is_tls = is_tls, .is_grpc = is_grpc};
     memcpy(url->host, host, n_host);
     memcpy(url->port, port, n_port);
     if (n_base > 0)
@@ -58,14 +67,22 @@ enum status http_url_open(const char *text, const struct http_trust *trust, stru
     TRY(http_url_parse(text, url, error));
     if (!url->is_tls)
         return STATUS_OK;
-    const struct tls_client_config config = {
+    struct tls_client_config config = {
         .ca = trust->ca, .insecure = trust->insecure, .protocols = "http/1.1"};
-    return tls_client_new(&config, &url->tls, error);
+    TRY(tls_client_new(&config, &url->tls, error));
+    config.protocols = "h2";
+    if (!url->is_grpc)
+        return STATUS_OK;
+    enum status status = tls_client_new(&config, &url->tls_h2, error);
+    if (status != STATUS_OK)
+        http_url_close(url);
+    return status;
 }
 
 void http_url_close(struct http_url *url) {
     tls_context_free(url->tls);
-    url->tls = NULL;
+    tls_context_free(url->tls_h2);
+    url->tls = url->tls_h2 = NULL;
 }
 
 /* --- options -------------------------------------------------------------------------------- */

@@ -13,14 +13,16 @@ struct http_url {
     char host[256];
     char port[8];
     char base
-        [256];   /* path in front of all routes, without a slash or /v1 at its end: "" or "/api" */
-    bool is_tls; /* https:// */
-    struct tls_context
-        *tls; /* owned, where it was opened and is_tls; copies of the URL borrow it */
+        [256];    /* path in front of all routes, without a slash or /v1 at its end: "" or "/api" */
+    bool is_tls;  /* https:// or grpcs:// */
+    bool is_grpc; /* grpc:// or grpcs://: HTTP/1.1 may be spoken there as well */
+    /* Owned, where it was opened and is_tls; copies of the URL borrow them. */
+    struct tls_context *tls;    /* for HTTP/1.1 */
+    struct tls_context *tls_h2; /* for gRPC */
 };
 
-/* "http://host[:port][/path]", "https://..."; the scheme may be missing: http. STATUS_INVALID names
- * what is wrong. */
+/* "http://host[:port][/path]", "https://...", "grpc://...", "grpcs://..."; the scheme may be missing:
+ * http. STATUS_INVALID names what is wrong. */
 NODISCARD enum status http_url_parse(const char *text, struct http_url *url, struct error *error);
 
 /* For https:// alone. */

@@ -51,9 +51,17 @@ START_TEST(urls_are_taken_apart_or_refused) {
     ck_assert_int_eq(http_url_parse("https://host/v1", &url, &error), STATUS_OK);
     ck_assert_str_eq(url.host, "host");
     ck_assert_str_eq(url.port, "443");
-    ck_assert_str_eq(url.base, "/v1");
+    ck_assert_str_eq(url.base, ""); /* our routes begin so */
     ck_assert(url.is_tls);
-    ck_assert_int_eq(http_url_parse("grpc://host", &url, &error), STATUS_INVALID);
+    ck_assert_int_eq(http_url_parse("http://host/api/v1/", &url, &error), STATUS_OK);
+    ck_assert_str_eq(url.base, "/api");
+    ck_assert_int_eq(http_url_parse("http://host/av1", &url, &error), STATUS_OK);
+    ck_assert_str_eq(url.base, "/av1");
+    ck_assert_int_eq(http_url_parse("grpc://host:9", &url, &error), STATUS_OK);
+    ck_assert(url.is_grpc && !url.is_tls);
+    ck_assert_int_eq(http_url_parse("grpcs://host", &url, &error), STATUS_OK);
+    ck_assert(url.is_grpc && url.is_tls);
+    ck_assert_int_eq(http_url_parse("ftp://host", &url, &error), STATUS_INVALID);
     ck_assert_int_eq(http_url_parse("http://:80", &url, &error), STATUS_INVALID);
     ck_assert_int_eq(http_url_parse("[::1", &url, &error), STATUS_INVALID);
 }

@@ -1,0 +1,119 @@
+#include "tools/lib/http_dial.h"
+
+#include "base/loop.h"
+#include "base/tls.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+struct http_dial {
+    struct loop *loop;          /* borrowed */
+    const struct http_url *url; /* borrowed */
+    struct tls_context *tls;    /* borrowed; or NULL */
+    const struct stream_events *events;
+    http_dialed_fn *fn;
+    void *user;
+    struct http_dial **owner;
+    int fd;
+    struct loop_watch *watch; /* owned */
+};
+
+void http_dial_abort(struct http_dial **owner) {
+    struct http_dial *dial = *owner;
+    *owner = NULL;
+    if (!dial)
+        return;
+    loop_watch_free(dial->watch);
+    if (dial->fd >= 0)
+        close(dial->fd);
+    free(dial);
+}
+
+static void fail(struct http_dial *dial, enum status status, const char *problem) {
+    http_dialed_fn *fn = dial->fn;
+    void *user = dial->user;
+    http_dial_abort(dial->owner);
+    fn(user, NULL, status, problem);
+}
+
+static void on_connected(void *user, unsigned happened) {
+    struct http_dial *dial = user;
+    struct stream *stream = NULL;
+    int problem = 0;
+    socklen_t size = sizeof problem;
+    (void)happened;
+    getsockopt(dial->fd, SOL_SOCKET, SO_ERROR, &problem, &size);
+    if (problem != 0) {
+        fail(dial, STATUS_CLOSED, strerror(problem));
+        return;
+    }
+    loop_watch_free(dial->watch);
+    dial->watch = NULL;
+    enum status status =
+        dial->tls ? stream_new_tls_client(dial->loop, dial->fd, dial->tls, dial->url->host,
+                                          dial->events, dial->user, &stream)
+                  : stream_new(dial->loop, dial->fd, dial->events, dial->user, &stream);
+    if (status != STATUS_OK) {
+        fail(dial, STATUS_IO, "cannot open the connection");
+        return;
+    }
+    dial->fd = -1;
+    http_dialed_fn *fn = dial->fn;
+    void *owner = dial->user;
+    http_dial_abort(dial->owner);
+    fn(owner, stream, STATUS_OK, "");
+}
+
+static int begin(const struct addrinfo *to) {
+    int one = 1;
+    int fd = socket(to->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -1;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    if (connect(fd, to->ai_addr, to->ai_addrlen) == 0 || errno == EINPROGRESS)
+        return fd;
+    int saved = errno;
+    close(fd);
+    errno = saved;
+    return -1;
+}
+
+void http_dial(struct loop *loop, const struct http_url *url, struct tls_context *tls,
+               const struct stream_events *events, http_dialed_fn *fn, void *user,
+               struct http_dial **owner) {
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
+    struct addrinfo *found = NULL;
+    struct http_dial *dial = malloc(sizeof *dial);
+    *owner = dial;
+    if (!dial) {
+        fn(user, NULL, STATUS_NOMEM, "no memory for the connection");
+        return;
+    }
+    *dial = (struct http_dial){.loop = loop,
+                               .url = url,
+                               .tls = tls,
+                               .events = events,
+                               .fn = fn,
+                               .user = user,
+                               .owner = owner,
+                               .fd = -1};
+    int problem = getaddrinfo(url->host, url->port, &hints, &found);
+    if (problem != 0) {
+        fail(dial, STATUS_IO, gai_strerror(problem));
+        return;
+    }
+    dial->fd = begin(found);
+    int saved = errno;
+    freeaddrinfo(found);
+    if (dial->fd < 0)
+        fail(dial, STATUS_CLOSED, strerror(saved));
+    else if (loop_watch_new(loop, dial->fd, on_connected, dial, &dial->watch) != STATUS_OK ||
+             loop_watch_set(dial->watch, LOOP_WRITE) != STATUS_OK)
+        fail(dial, STATUS_IO, "cannot watch the connection");
+}
