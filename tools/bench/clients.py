@@ -8,7 +8,7 @@ and runs the three clients in turn at 30 % and 60 % of it, N rounds. Prints a Ma
 completed requests per second, and each client's ratio to tandem-bench. Exit 1 when a ratio is off by more than 5 %.
 
 The clients are installed from PyPI into FOLDER/guidellm and FOLDER/aiperf when they are not there. vLLM's own client is left
-out: its wheel needs PyTorch with CUDA even to send requests.
+out: it comes with the whole engine (336 MB, and PyTorch) and was not tried.
 """
 import argparse
 import json
