@@ -7,6 +7,7 @@
 #include "router/api/dialect.h"
 
 #include <protobuf-c/protobuf-c.h>
+#include <string.h>
 
 /* grpc-status and grpc-message in trailers, or in the head of a reply that fails at once. */
 extern const struct dialect_form grpc_form;
@@ -28,6 +29,11 @@ NODISCARD enum status grpc_unpack(const struct span *body, const char *encoding,
  * for text that is not UTF-8 and for JSON that is not one list or object. */
 NODISCARD enum status grpc_put_json(const ProtobufCMessage *message, struct buf *json,
                                     struct error *error);
+
+/* A field of text, borrowed: strings are bytes to protobuf-c here. */
+static inline ProtobufCBinaryData grpc_text(const char *text) {
+    return (ProtobufCBinaryData){strlen(text), (uint8_t *)(uintptr_t)text};
+}
 
 /* Appends the message in its frame. */
 void grpc_put(const ProtobufCMessage *message, struct buf *out);

@@ -94,10 +94,6 @@ static ProtobufCBinaryData bytes_of(const char *bytes, size_t n) {
     return (ProtobufCBinaryData){n, (uint8_t *)(uintptr_t)bytes};
 }
 
-static ProtobufCBinaryData text_of(const char *text) {
-    return bytes_of(text, strlen(text));
-}
-
 /* Messages that point into a reply while it is packed. */
 struct packing {
     Tandem__V1__Logprobs logprobs;
@@ -158,7 +154,7 @@ static void fill_end(const struct reply_choice *choice, response *to) {
     if (!choice->has_ended)
         return;
     to->_finish_reason_case = TANDEM__V1__GENERATE_RESPONSE___FINISH_REASON_FINISH_REASON;
-    to->finish_reason = text_of(reply_finish_name(choice->finish));
+    to->finish_reason = grpc_text(reply_finish_name(choice->finish));
     if (choice->stopped_by_id) {
         to->_stop_token_id_case = TANDEM__V1__GENERATE_RESPONSE___STOP_TOKEN_ID_STOP_TOKEN_ID;
         to->stop_token_id = choice->stop_id;
@@ -176,7 +172,7 @@ static bool fill_choice(const struct reply *reply, const struct reply_choice *ch
     to->n_token_ids = choice->n_tokens;
     to->token_ids = (uint32_t *)(uintptr_t)choice->tokens;
     if (choice->is_first) {
-        to->id = text_of(reply->id);
+        to->id = grpc_text(reply->id);
         to->n_prompt_token_ids = reply->ask->return_token_ids ? choice->n_prompt : 0;
         to->prompt_token_ids = (uint32_t *)(uintptr_t)choice->prompt;
     }
@@ -227,10 +223,10 @@ static void put_whole(const struct reply *reply, const struct reply_choice *choi
     }
     if (is_full) {
         fill_usage(reply, &usage);
-        whole.id = text_of(reply->id);
-        whole.model = text_of(reply->model);
+        whole.id = grpc_text(reply->id);
+        whole.model = grpc_text(reply->model);
         whole.created = reply->created;
-        whole.system_fingerprint = text_of(reply->fingerprint);
+        whole.system_fingerprint = grpc_text(reply->fingerprint);
         whole.n_choices = n;
         whole.choices = at;
         whole.usage = &usage;

@@ -9,17 +9,13 @@
 #include <string.h>
 #include <tandem_inference.pb-c.h>
 
-static ProtobufCBinaryData text_of(const char *text) {
-    return (ProtobufCBinaryData){strlen(text), (uint8_t *)(uintptr_t)text};
-}
-
 static void answer_models(struct server *server, struct exchange *exchange, const char *rest) {
     struct arena arena;
     (void)rest;
     if (grpc_question(server, exchange, &tandem__v1__list_models_request__descriptor, &arena)) {
         Tandem__V1__ListModelsResponse answer = TANDEM__V1__LIST_MODELS_RESPONSE__INIT;
         Tandem__V1__Model model = TANDEM__V1__MODEL__INIT, *models[] = {&model};
-        model.id = text_of(server->serving.model);
+        model.id = grpc_text(server->serving.model);
         model.created = server->created_s;
         model.max_model_len = serving_context(&server->serving);
         answer.n_models = 1;
@@ -39,7 +35,7 @@ static void answer_status(struct server *server, struct exchange *exchange, cons
         answer.draining = server->serving.draining;
         answer.n_workers = serving_n_workers(&server->serving);
         answer.n_calls = calls_count(server->serving.calls);
-        answer.version = text_of(TANDEM_VERSION);
+        answer.version = grpc_text(TANDEM_VERSION);
         grpc_answer(server, exchange, &answer.base);
     }
     arena_fini(&arena);

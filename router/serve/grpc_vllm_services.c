@@ -13,10 +13,6 @@
 #include <time.h>
 #include <vllm_engine.pb-c.h>
 
-static ProtobufCBinaryData text_of(const char *text) {
-    return (ProtobufCBinaryData){strlen(text), (uint8_t *)(uintptr_t)text};
-}
-
 static void answer_health(struct server *server, struct exchange *exchange, const char *rest) {
     struct arena arena;
     (void)rest;
@@ -25,9 +21,9 @@ static void answer_health(struct server *server, struct exchange *exchange, cons
         Vllm__Grpc__Engine__HealthCheckResponse answer =
             VLLM__GRPC__ENGINE__HEALTH_CHECK_RESPONSE__INIT;
         answer.healthy = serving_ready(&server->serving);
-        answer.message = text_of(answer.healthy             ? "ok"
-                                 : server->serving.draining ? "draining"
-                                                            : "no worker");
+        answer.message = grpc_text(answer.healthy             ? "ok"
+                                   : server->serving.draining ? "draining"
+                                                              : "no worker");
         grpc_answer(server, exchange, &answer.base);
     }
     arena_fini(&arena);
@@ -40,7 +36,7 @@ static void answer_model(struct server *server, struct exchange *exchange, const
                       &arena)) {
         Vllm__Grpc__Engine__GetModelInfoResponse answer =
             VLLM__GRPC__ENGINE__GET_MODEL_INFO_RESPONSE__INIT;
-        answer.model_path = answer.served_model_name = text_of(server->serving.model);
+        answer.model_path = answer.served_model_name = grpc_text(server->serving.model);
         answer.is_generation = true;
         answer.max_context_length = serving_context(&server->serving);
         answer.max_req_input_len = (int32_t)answer.max_context_length;
@@ -60,7 +56,7 @@ static void answer_server(struct server *server, struct exchange *exchange, cons
         answer.active_requests = calls_count(server->serving.calls);
         answer.is_paused = server->serving.draining;
         answer.uptime_seconds = (double)(clock_now_ns() - server->started_ns) / NS_PER_S;
-        answer.server_type = text_of("tandem");
+        answer.server_type = grpc_text("tandem");
         answer.data_parallel_size = 1;
         grpc_answer(server, exchange, &answer.base);
     }
@@ -99,8 +95,8 @@ static void answer_loads(struct server *server, struct exchange *exchange, const
         load.num_waiting_reqs = (int32_t)stats.n_queued;
         load.num_total_reqs = load.num_running_reqs + load.num_waiting_reqs;
         add_workers(server->serving.core, &load);
-        answer.timestamp = text_of(now);
-        answer.version = text_of(TANDEM_VERSION);
+        answer.timestamp = grpc_text(now);
+        answer.version = grpc_text(TANDEM_VERSION);
         answer.dp_rank_count = 1;
         answer.n_loads = 1;
         answer.loads = loads;
