@@ -195,6 +195,7 @@ static void exch_end(struct exchange *exchange, const struct header *trailers,
     (void)n_trailers;
     if (http1->chunked && !http1->head)
         connection_send(http1->connection, "0\r\n\r\n", 5);
+    http1->last |= http1->host->draining; /* a drain that came after the stream's head */
     end_exchange(http1);
 }
 

@@ -383,6 +383,25 @@ START_TEST(draining_ends_the_connection_with_its_reply) {
 }
 END_TEST
 
+START_TEST(draining_ends_the_connection_with_a_stream_that_ran) {
+    begin(_i);
+    unsigned id = hold("/wait");
+    struct exchange_reply head = {.status = 200, .content_type = "text/plain"};
+    ck_assert_int_eq(exchange_begin_stream(exchanges, held[0], &head), STATUS_OK);
+    ck_assert_int_eq(exchange_write(exchanges, held[0], "bye", 3), STATUS_OK);
+    listener_drain(listener);
+    for (unsigned i = 0; i < 5; i++)
+        client_turn(&client);
+    ck_assert_int_eq(exchange_end(exchanges, held[0], NULL, 0), STATUS_OK);
+    ck_assert_str_eq(client_await(&client, id).body, "bye");
+    while (!client.closed && !is_http2(_i)) /* whose client answers no ping: it waits 10 s */
+        client_turn(&client);
+    client_close(&client);
+    while (listener_counts(listener).n_open > 0)
+        loop_turn(loop, true);
+}
+END_TEST
+
 START_TEST(freeing_the_listener_tells_those_that_wait) {
     begin(_i);
     hold("/wait");
@@ -557,6 +576,7 @@ void suite_add(TCase *tests) {
     EACH(a_large_reply_arrives_whole);
     EACH(a_field_of_ours_cannot_be_split);
     EACH(draining_ends_the_connection_with_its_reply);
+    EACH(draining_ends_the_connection_with_a_stream_that_ran);
     EACH(freeing_the_listener_tells_those_that_wait);
     EACH(a_body_may_come_in_pieces);
     EACH(a_request_that_may_not_be_is_refused_alike);
