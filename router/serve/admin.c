@@ -2,125 +2,21 @@
 #include "base/clock.h"
 #include "base/http/exchange.h"
 #include "model/json/json_get.h"
-#include "router/api/json_put.h"
 #include "router/api/openai.h"
 #include "router/call/serving.h"
 #include "router/core/router.h"
 #include "router/serve/api.h"
-#include "router/serve/link.h"
+#include "router/serve/picture.h"
 #include "router/serve/routes.h"
 #include "router/serve/server.h"
 
-#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
-
-static void put_router(const struct server *server, struct buf *out) {
-    struct router_stats stats;
-    router_stats(server->serving.core, &stats);
-    buf_putc(out, '{');
-    json_put_member(out, "name", server->name);
-    json_put_number(out, "pid", (uint64_t)getpid());
-    json_put_number(out, "uptime_s", (clock_now_ns() - server->started_ns) / NS_PER_S);
-    json_put_member(out, "version", TANDEM_VERSION);
-    json_put_member(out, "model", server->serving.model);
-    json_put_member(out, "announce", link_endpoint(server->link));
-    buf_printf(out, "\"draining\":%s,\"ready\":%s,\"requests\":{",
-               server->serving.draining ? "true" : "false",
-               serving_ready(&server->serving) ? "true" : "false");
-    json_put_number(out, "queued", stats.n_queued);
-    json_put_number(out, "running", stats.n_running);
-    json_put_number(out, "completed", stats.n_completed);
-    json_put_number(out, "failed", stats.n_failed);
-    json_put_number(out, "cancelled", stats.n_cancelled);
-    json_put_number(out, "refused", stats.n_refused);
-    json_put_number(out, "admitted", stats.n_admitted);
-    json_put_close(out, '}');
-    buf_puts(out, ",\"core\":{");
-    json_put_number(out, "replays", stats.n_replays);
-    json_put_number(out, "inexact", stats.n_inexact);
-    json_put_number(out, "stale_dropped", stats.n_stale_dropped);
-    json_put_number(out, "fenced", stats.n_fenced);
-    json_put_number(out, "poisoned", stats.n_poisoned);
-    json_put_number(out, "resends", stats.n_resends);
-    json_put_number(out, "handoffs", stats.n_handoffs);
-    json_put_number(out, "local", stats.n_local);
-    json_put_number(out, "tokens", stats.n_tokens);
-    json_put_close(out, '}');
-    buf_putc(out, '}');
-}
-
-static void put_load(const struct load *load, struct buf *out) {
-    buf_puts(out, "\"blocks\":{");
-    json_put_number(out, "total", load->blocks_total);
-    json_put_number(out, "free", load->blocks_free);
-    json_put_number(out, "used", load->blocks_used);
-    json_put_number(out, "reserved", load->blocks_reserved);
-    json_put_number(out, "quarantined", load->blocks_quarantined);
-    json_put_number(out, "cached", load->blocks_cached);
-    json_put_close(out, '}');
-    buf_puts(out, ",\"sequences\":{");
-    json_put_number(out, "running", load->n_running);
-    json_put_number(out, "waiting", load->n_waiting);
-    json_put_close(out, '}');
-    buf_puts(out, ",\"handoffs\":{");
-    json_put_number(out, "in", load->n_handoffs_in);
-    json_put_number(out, "out", load->n_handoffs_out);
-    json_put_number(out, "bytes", load->handoff_bytes);
-    json_put_close(out, '}');
-    buf_putc(out, ',');
-    json_put_number(out, "preemptions", load->n_preemptions);
-    json_put_number(out, "tokens_per_s", load->tokens_per_s);
-    json_put_number(out, "steps", load->n_steps);
-    json_put_number(out, "tokens", load->n_tokens);
-    json_put_number(out, "prompt_tokens", load->n_prompt_tokens);
-    json_put_number(out, "step_us_typical", load->step_us_typical);
-}
-
-static void put_worker(const struct worker_view *view, struct buf *out) {
-    const struct welcome *welcome = &view->welcome;
-    const char *role = worker_role_name(welcome->role);
-    uint64_t now_ns = clock_now_ns();
-    char incarnation[24];
-    snprintf(incarnation, sizeof incarnation, "%016llx", (unsigned long long)welcome->incarnation);
-    buf_putc(out, '{');
-    json_put_member(out, "name", welcome->name);
-    json_put_member(out, "role", role ? role : worker_role_name(ROLE_MIXED));
-    json_put_member(out, "state", slot_state_name(view->state));
-    if (view->state == SLOT_REFUSED || view->state == SLOT_RIVAL)
-        json_put_member(out, "reason", refusal_name(view->refusal));
-    if (view->state == SLOT_LOADING)
-        json_put_number(out, "percent", view->loading);
-    json_put_number(out, "pid", welcome->pid);
-    json_put_member(out, "incarnation", incarnation);
-    json_put_member(out, "model", welcome->model);
-    json_put_number(out, "tp", welcome->kv.tp);
-    json_put_member(out, "backend", welcome->backend);
-    json_put_number(out, "context", welcome->context);
-    json_put_number(out, "assigned", view->n_assigned);
-    json_put_number(
-        out, "heard_ms_ago",
-        view->heard_ns != 0 && now_ns > view->heard_ns ? (now_ns - view->heard_ns) / NS_PER_MS : 0);
-    put_load(&view->load, out);
-    json_put_close(out, '}');
-}
 
 static void answer_status(struct server *server, struct exchange *exchange, const char *rest) {
     struct buf body;
     (void)rest;
     buf_init(&body, 0);
-    buf_puts(&body, "{\"routers\":[");
-    put_router(server, &body);
-    buf_puts(&body, "],\"workers\":[");
-    for (uint32_t slot = 0; slot < MESSAGE_PEERS_MAX; slot++) {
-        struct worker_view view;
-        if (router_worker(server->serving.core, slot, &view) != STATUS_OK)
-            continue;
-        put_worker(&view, &body);
-        buf_putc(&body, ',');
-    }
-    json_put_close(&body, ']');
-    buf_putc(&body, '}');
+    picture_put(server, &body);
     routes_reply(server, exchange, 200, "application/json", &body);
     buf_fini(&body);
 }
