@@ -23,6 +23,7 @@
 #include "router/config.h"
 #include "router/core/router.h"
 #include "router/serve/api_keys.h"
+#include "router/serve/events.h"
 #include "router/serve/grpc_health.h"
 #include "router/serve/link.h"
 #include "router/serve/reload.h"
@@ -202,7 +203,8 @@ static enum status open_front(struct program *program, struct error *error) {
     TRY(open_tls(program, error));
     listener.tls = server->tls;
     listener.tls_stream = stream_new_tls;
-    if (health_watches_new(server, &server->watches) != STATUS_OK)
+    if (health_watches_new(server, &server->watches) != STATUS_OK ||
+        events_new(server, &server->events) != STATUS_OK)
         return error_set(error, STATUS_NOMEM, "no memory for a timer");
     if (metrics_new(1024, &server->metrics) != STATUS_OK ||
         meter_new(server->metrics, serving->model, &serving->meter) != STATUS_OK)
@@ -264,6 +266,7 @@ static void on_stop_signal(void *user, unsigned signal) {
     program->drain_until_ns = clock_now_ns() + program->config.drain_ns;
     listener_drain(server->listener);
     health_watches_tell(server->watches);
+    events_end(server->events);
     check_drained(program);
 }
 
@@ -324,6 +327,7 @@ static void close_all(struct program *program) {
     calls_free(serving->calls);
     listener_free(server->listener);
     health_watches_free(server->watches);
+    events_free(server->events);
     tls_context_free(server->tls);
     router_free(serving->core);
     link_free(server->link);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 extern const struct dialect dialect_models, dialect_model, dialect_tokenizer_info, dialect_health,
-    dialect_livez, dialect_readyz, dialect_version, dialect_metrics, dialect_status,
+    dialect_livez, dialect_readyz, dialect_version, dialect_metrics, dialect_status, dialect_events,
     dialect_requests, dialect_drain, dialect_resume, dialect_grpc_models, dialect_grpc_status,
     dialect_grpc_health, dialect_grpc_health_watch, dialect_grpc_reflection,
     dialect_grpc_reflection_alpha, dialect_vllm_health, dialect_vllm_model, dialect_vllm_server,
@@ -43,6 +43,7 @@ static const struct dialect *const table[] = {
     &dialect_vllm_loads,
     &dialect_vllm_abort,
     &dialect_status,
+    &dialect_events,
     &dialect_requests,
     &dialect_drain,
     &dialect_resume,

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 struct api_keys;
+struct events;
 struct health_watches;
 struct link;
 struct listener;
@@ -23,6 +24,7 @@ struct server {
     struct guard guard;                 /* who may ask; before the listener runs */
     struct metrics *metrics;
     struct health_watches *watches;
+    struct events *events;
     const char *name;  /* this router's */
     int64_t created_s; /* Unix time of the start */
     uint64_t started_ns;

@@ -11,7 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-extern const struct dialect dialect_models, dialect_health, dialect_status, dialect_drain;
+extern const struct dialect dialect_models, dialect_health, dialect_status, dialect_drain,
+    dialect_events;
 
 const char *const suite_name = "router_guard";
 const double suite_timeout_s = 60;
@@ -138,6 +139,7 @@ START_TEST(pages_of_other_origins_start_nothing) {
                  told[i].fields);
         ck_assert_msg(ask(&guard, &dialect_chat, fields) == told[i].chat, "%s", told[i].fields);
         ck_assert_msg(ask(&guard, &dialect_drain, fields) == told[i].drain, "%s", told[i].fields);
+        ck_assert_msg(ask(&guard, &dialect_events, fields) == told[i].drain, "%s", told[i].fields);
         ck_assert_msg(ask(&guard, &dialect_models, fields) == 0, "%s", told[i].fields);
     }
     static const char *const all[] = {"*"};

@@ -1,0 +1,199 @@
+#include "router/serve/events.h"
+
+#include "base/clock.h"
+#include "base/http/exchange.h"
+#include "base/http/sse.h"
+#include "base/list.h"
+#include "base/loop.h"
+#include "router/api/openai.h"
+#include "router/core/router.h"
+#include "router/serve/api.h"
+#include "router/serve/picture.h"
+#include "router/serve/routes.h"
+#include "router/serve/server.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* What of a worker is told as soon as it changes. */
+struct seen {
+    uint64_t incarnation; /* 0 with SLOT_FREE */
+    enum slot_state state;
+};
+
+struct events {
+    struct server *server;               /* borrowed */
+    struct list every;                   /* of struct watcher */
+    unsigned n;                          /* of them */
+    struct loop_timer *timer;            /* owned; runs while somebody watches */
+    uint64_t told_ns;                    /* the last picture for all */
+    struct seen seen[MESSAGE_PEERS_MAX]; /* in that picture, by slot */
+};
+
+struct watcher {
+    struct list link;
+    struct events *events; /* borrowed */
+    uint64_t id;           /* the exchange's */
+};
+
+static void forget(struct watcher *watcher) {
+    struct events *events = watcher->events;
+    list_remove(&watcher->link);
+    if (--events->n == 0)
+        loop_timer_stop(events->timer);
+    free(watcher);
+}
+
+static void on_gone(struct exchange *exchange) {
+    forget(exchange->user);
+}
+
+static struct seen look_at(const struct router *core, uint32_t slot) {
+    struct worker_view view;
+    if (router_worker(core, slot, &view) != STATUS_OK)
+        return (struct seen){0};
+    return (struct seen){view.welcome.incarnation, view.state};
+}
+
+/* Has a worker come, gone or changed its state since this was asked last? */
+static bool has_changed(struct events *events) {
+    bool changed = false;
+    for (uint32_t slot = 0; slot < MESSAGE_PEERS_MAX; slot++) {
+        struct seen now = look_at(events->server->serving.core, slot);
+        struct seen *seen = &events->seen[slot];
+        changed |= now.state != seen->state || now.incarnation != seen->incarnation;
+        *seen = now;
+    }
+    return changed;
+}
+
+static void put_event(const struct events *events, struct buf *out) {
+    sse_begin(out);
+    picture_put(events->server, out);
+    sse_end(out);
+}
+
+static void tell(const struct watcher *watcher, const struct buf *event) {
+    if (buf_status(event) != STATUS_OK)
+        return;
+    enum status status = exchange_write(watcher->events->server->serving.exchanges, watcher->id,
+                                        event->data, event->n);
+    (void)status; /* STATUS_BUSY: others of its connection fill it; it is told the next one */
+}
+
+/* Who has not taken the last picture yet is told the next one instead. */
+static void tell_all(struct events *events) {
+    struct exchanges *all = events->server->serving.exchanges;
+    struct buf event;
+    buf_init(&event, 0);
+    put_event(events, &event);
+    list_each(link, &events->every) {
+        const struct watcher *watcher = list_entry(link, struct watcher, link);
+        if (exchange_pending(all, watcher->id) == 0)
+            tell(watcher, &event);
+    }
+    buf_fini(&event);
+    events->told_ns = clock_now_ns();
+}
+
+static void look(void *user) {
+    struct events *events = user;
+    bool is_due = clock_now_ns() - events->told_ns >= EVENTS_EVERY_MS * NS_PER_MS;
+    if (has_changed(events) || is_due)
+        tell_all(events);
+    loop_timer_after(events->timer, EVENTS_LOOK_MS * NS_PER_MS);
+}
+
+void events_end(struct events *events) {
+    struct exchanges *all = events->server->serving.exchanges;
+    if (events->n > 0)
+        tell_all(events);
+    list_each(link, &events->every) {
+        struct watcher *watcher = list_entry(link, struct watcher, link);
+        uint64_t id = watcher->id;
+        struct exchange *exchange = exchange_find(all, id);
+        exchange->gone = NULL;
+        exchange->user = NULL;
+        forget(watcher);
+        exchange_end(all, id, NULL, 0);
+    }
+}
+
+enum status events_new(struct server *server, struct events **out) {
+    struct events *events = calloc(1, sizeof *events);
+    if (!events)
+        return STATUS_NOMEM;
+    events->server = server;
+    list_init(&events->every);
+    if (loop_timer_new(server->serving.loop, look, events, &events->timer) != STATUS_OK) {
+        free(events);
+        return STATUS_NOMEM;
+    }
+    *out = events;
+    return STATUS_OK;
+}
+
+void events_free(struct events *events) {
+    if (!events)
+        return;
+    loop_timer_free(events->timer);
+    free(events);
+}
+
+/* A watcher more, or NULL with an error for the client. */
+static struct watcher *admit(struct events *events, uint64_t id, struct api_error *error) {
+    struct watcher *watcher = NULL;
+    if (events->server->serving.draining)
+        error->status = error_set(&error->error, STATUS_CLOSED, "The router drains");
+    else if (events->n == EVENTS_WATCHERS_MAX)
+        error->status = error_set(&error->error, STATUS_BUSY,
+                                  "%u clients watch already, as many as may", EVENTS_WATCHERS_MAX);
+    else if (!(watcher = calloc(1, sizeof *watcher)))
+        error->status = error_set(&error->error, STATUS_NOMEM, "No memory for the stream");
+    if (!watcher)
+        return NULL;
+    *watcher = (struct watcher){.events = events, .id = id};
+    if (events->n++ == 0) {
+        has_changed(events); /* from here on */
+        events->told_ns = clock_now_ns();
+        loop_timer_after(events->timer, EVENTS_LOOK_MS * NS_PER_MS);
+    }
+    list_push_back(&events->every, &watcher->link);
+    return watcher;
+}
+
+/* A picture at once, and more until the client leaves or the router drains. */
+static void answer_events(struct server *server, struct exchange *exchange, const char *rest) {
+    struct exchange_reply head = {.status = 200,
+                                  .content_type = openai_form.stream_type,
+                                  .headers = openai_form.stream_headers,
+                                  .n_headers = openai_form.n_stream_headers};
+    struct api_error error = {0};
+    struct buf event;
+    (void)rest;
+    if (strcmp(exchange->method, "HEAD") == 0) {
+        exchange_reply(server->serving.exchanges, exchange->id, &head);
+        return;
+    }
+    struct watcher *watcher = admit(server->events, exchange->id, &error);
+    if (!watcher) {
+        routes_error(server, exchange, &error);
+        return;
+    }
+    exchange->user = watcher;
+    exchange->gone = on_gone;
+    exchange_begin_stream(server->serving.exchanges, watcher->id, &head);
+    buf_init(&event, 0);
+    put_event(server->events, &event);
+    tell(watcher, &event);
+    buf_fini(&event);
+}
+
+const struct dialect dialect_events = {
+    .name = "events",
+    .method = "GET",
+    .path = "/admin/events",
+    .form = &openai_form,
+    .is_admin = true,
+    .answer = answer_events,
+};
