@@ -88,8 +88,10 @@ enum status keys_make(const char *folder, struct error *error) {
     return status;
 }
 
+/* What root owns its group may read: so keys come as a Secret of Kubernetes (fsGroup), as a
+ * credential of systemd, or as root:tandem 0640. */
 static enum status check_private(const struct stat *stat, const char *path, struct error *error) {
-    if ((stat->st_mode & 077) != 0)
+    if ((stat->st_mode & (stat->st_uid == 0 ? 037 : 077)) != 0)
         return error_set(error, STATUS_DENIED,
                          "%s can be used by others (mode %03o); chmod go= it and everything in it",
                          path, stat->st_mode & 0777);
@@ -98,10 +100,19 @@ static enum status check_private(const struct stat *stat, const char *path, stru
     return STATUS_OK;
 }
 
+/* Root's folder may be seen by others, whom the files themselves keep out, and even be written by
+ * them if it is sticky, as the one of a Secret is: what root put there stays. */
+static enum status check_folder(const struct stat *stat, const char *path, struct error *error) {
+    bool stays = (stat->st_mode & 022) == 0 || (stat->st_mode & S_ISVTX) != 0;
+    if (stat->st_uid == 0 && stays)
+        return STATUS_OK;
+    return check_private(stat, path, error);
+}
+
 static enum status read_file(const char *path, char text[KEY_TEXT_BYTES], struct error *error) {
     char bytes[KEY_TEXT_BYTES + 2];
     struct stat stat;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a Secret's files are links */
     if (fd < 0)
         return failed_with_errno(error, "cannot open", path);
     enum status status = STATUS_OK;
@@ -146,7 +157,7 @@ enum status keys_load(const char *folder, struct keys *keys, struct error *error
     char path[PATH_MAX];
     if (stat(folder, &stat_folder) != 0)
         return failed_with_errno(error, "no key folder (make one with: tandem keys DIR):", folder);
-    TRY(check_private(&stat_folder, folder, error));
+    TRY(check_folder(&stat_folder, folder, error));
     char *const texts[N_FILES] = {loaded.server_public, loaded.server_secret, loaded.client_public,
                                   loaded.client_secret};
     for (int i = 0; i < N_FILES; i++) {

@@ -2,7 +2,8 @@
  *
  * Two key pairs in Z85, one file each: what listens proves itself with the server pair, what
  * connects with the client pair, and only the cluster's client key is let in. Whoever can read the
- * folder can join, so it is 0700 and its files 0600. Any thread; used at start only. */
+ * files can join, so they are 0600 in a folder of 0700, or root's with at most 0640 for its group.
+ * Any thread; used at start only. */
 #pragma once
 
 #include "base/error.h"
@@ -22,7 +23,8 @@ struct keys {
  * nothing is changed. */
 NODISCARD enum status keys_make(const char *folder, struct error *error);
 
-/* STATUS_DENIED: a folder or file that others can read or write. STATUS_NOT_FOUND,
+/* STATUS_DENIED: a file that others can read or write, or a folder where they could put another in
+ * its place. STATUS_NOT_FOUND,
  * STATUS_INVALID: not keys, or a public key that is not its secret's. */
 NODISCARD enum status keys_load(const char *folder, struct keys *keys, struct error *error);
 

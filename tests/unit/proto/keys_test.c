@@ -62,11 +62,54 @@ START_TEST(keys_are_never_overwritten) {
 END_TEST
 
 START_TEST(keys_that_others_can_read_are_refused) {
-    ck_assert_int_eq(chmod(secret, 0640), 0);
+    static const mode_t refused[] = {0644, 0660, 0602, 0601};
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        ck_assert_int_eq(chmod(secret, refused[i]), 0);
+        ck_assert_int_eq(keys_load(folder, &keys, &error), STATUS_DENIED);
+    }
+    ck_assert_int_eq(chmod(secret, 0600), 0);
+    ck_assert_int_eq(chmod(folder, 0775), 0);
     ck_assert_int_eq(keys_load(folder, &keys, &error), STATUS_DENIED);
+    ck_assert_int_eq(chmod(folder, 0777), 0);
+    ck_assert_int_eq(keys_load(folder, &keys, &error), STATUS_DENIED);
+}
+END_TEST
+
+/* Of anybody else than root the same is refused. */
+START_TEST(root_may_share_keys_with_its_group) {
+    enum status expected = geteuid() == 0 ? STATUS_OK : STATUS_DENIED;
+    ck_assert_int_eq(chmod(secret, 0640), 0);
+    ck_assert_int_eq(keys_load(folder, &keys, &error), expected);
     ck_assert_int_eq(chmod(secret, 0600), 0);
     ck_assert_int_eq(chmod(folder, 0755), 0);
+    ck_assert_int_eq(keys_load(folder, &keys, &error), expected);
+    ck_assert_int_eq(chmod(folder, 01777), 0);
+    ck_assert_int_eq(keys_load(folder, &keys, &error), expected);
+}
+END_TEST
+
+START_TEST(keys_of_another_user_are_refused) {
+    if (geteuid() != 0)
+        return; /* nobody else can give files away */
+    ck_assert_int_eq(chown(secret, 65534, 0), 0);
     ck_assert_int_eq(keys_load(folder, &keys, &error), STATUS_DENIED);
+    ck_assert_int_eq(chown(secret, 0, 0), 0);
+    ck_assert_int_eq(chown(folder, 65534, 0), 0);
+    ck_assert_int_eq(chmod(folder, 0755), 0);
+    ck_assert_int_eq(keys_load(folder, &keys, &error), STATUS_DENIED);
+}
+END_TEST
+
+/* As in a volume of Kubernetes: server.public -> ..data/server.public, ..data -> a folder. */
+START_TEST(files_may_be_links) {
+    char command[512];
+    snprintf(command, sizeof command,
+             "cd %s && mkdir ..now && mv server.* client.* ..now && ln -s ..now ..data && "
+             "for f in server.public server.secret client.public client.secret; do ln -s "
+             "..data/$f $f; done",
+             folder);
+    ck_assert_int_eq(system(command), 0);
+    ck_assert_int_eq(keys_load(folder, &keys, &error), STATUS_OK);
 }
 END_TEST
 
@@ -93,5 +136,8 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, made_keys_load_and_are_private);
     tcase_add_test(tests, keys_are_never_overwritten);
     tcase_add_test(tests, keys_that_others_can_read_are_refused);
+    tcase_add_test(tests, root_may_share_keys_with_its_group);
+    tcase_add_test(tests, keys_of_another_user_are_refused);
+    tcase_add_test(tests, files_may_be_links);
     tcase_add_test(tests, what_is_not_a_key_is_refused);
 }
