@@ -52,6 +52,10 @@ class Tally:
                 self.failed += 1
                 print(f"FAILED  {name}\n{traceback.format_exc()}", end="", flush=True)
 
+    def skip(self, name, reason):
+        self.skipped += 1
+        print(f"SKIPPED {name}: {reason}", flush=True)
+
     def end(self) -> int:
         for report in sanitizers.reports():
             self.failed += 1

@@ -11,7 +11,8 @@ A record is a paragraph:
 
 The `-` lines are the text to be replaced: whole lines, leading blanks ignored, which must stand exactly once in the file. The
 `+` lines stand there instead; without any the lines are removed. Several pairs in one record change several places of the
-file. `seen` names who must fail: tests as ctest names them, e2e scripts as e2e/NAME; one that fails suffices.
+file. `seen` names who must fail: tests as ctest names them, scripts as e2e/NAME or package/NAME; one that fails
+suffices.
 """
 from dataclasses import dataclass, field
 from pathlib import Path
