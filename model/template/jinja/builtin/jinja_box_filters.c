@@ -13,12 +13,6 @@
 
 #include <string.h>
 
-#define FILTER(name)                                                                               \
-    static enum status name(                                                                       \
-        __attribute__((unused)) struct jinja_run *run, struct jinja_value self,                    \
-        __attribute__((unused)) const struct jinja_value *bound,                                   \
-        __attribute__((unused)) const struct jinja_args *args, struct jinja_value *value)
-
 static enum status copy_items(struct jinja_run *run, struct jinja_value self,
                               struct jinja_list **list) {
     const struct jinja_list *items;
@@ -29,21 +23,21 @@ static enum status copy_items(struct jinja_run *run, struct jinja_value self,
     return STATUS_OK;
 }
 
-FILTER(to_list) {
+JINJA_BUILTIN(to_list) {
     struct jinja_list *list;
     TRY(copy_items(run, self, &list));
     *value = jinja_list_value(JINJA_LIST, list);
     return STATUS_OK;
 }
 
-FILTER(first) {
+JINJA_BUILTIN(first) {
     const struct jinja_list *items;
     TRY(jinja_items_of(run, self, &items));
     *value = items->n > 0 ? items->items[0] : jinja_undefined("the first item of nothing");
     return STATUS_OK;
 }
 
-FILTER(last) {
+JINJA_BUILTIN(last) {
     const struct jinja_list *items;
     if (self.kind == JINJA_ITERATOR)
         return jinja_fail(run, STATUS_INVALID, "%s cannot be reversed", jinja_type_name(self));
@@ -53,7 +47,7 @@ FILTER(last) {
     return STATUS_OK;
 }
 
-FILTER(reverse) {
+JINJA_BUILTIN(reverse) {
     struct jinja_list *list;
     struct jinja_text text = {0};
     TRY(copy_items(run, self, &list));
@@ -70,7 +64,7 @@ FILTER(reverse) {
     return jinja_text_done(run, &text, value);
 }
 
-FILTER(items) {
+JINJA_BUILTIN(items) {
     struct jinja_list *none;
     if (self.kind == JINJA_DICT)
         return jinja_dict_items(run, self.dict, JINJA_ITERATOR, value);
@@ -133,7 +127,7 @@ static enum status sort_by(struct jinja_run *run, struct jinja_list *list,
     return sort_items(run, keys, list->items, list->n, reverse);
 }
 
-FILTER(sort) {
+JINJA_BUILTIN(sort) {
     struct jinja_list *list;
     TRY(copy_items(run, self, &list));
     TRY(sort_by(run, list, bound[2], jinja_true(bound[1]), jinja_true(bound[0])));
@@ -141,7 +135,7 @@ FILTER(sort) {
     return STATUS_OK;
 }
 
-FILTER(dictsort) {
+JINJA_BUILTIN(dictsort) {
     if (self.kind != JINJA_DICT)
         return jinja_fail(run, STATUS_INVALID, "dictsort takes a dict, not %s",
                           jinja_type_name(self));
@@ -172,15 +166,15 @@ static enum status extreme(struct jinja_run *run, struct jinja_value self,
     return STATUS_OK;
 }
 
-FILTER(minimum) {
+JINJA_BUILTIN(minimum) {
     return extreme(run, self, bound, -1, value);
 }
 
-FILTER(maximum) {
+JINJA_BUILTIN(maximum) {
     return extreme(run, self, bound, 1, value);
 }
 
-FILTER(unique) {
+JINJA_BUILTIN(unique) {
     const struct jinja_list *items;
     struct jinja_list *seen;
     struct jinja_list *list;
@@ -203,7 +197,7 @@ FILTER(unique) {
     return STATUS_OK;
 }
 
-FILTER(sum) {
+JINJA_BUILTIN(sum) {
     const struct jinja_list *items;
     struct jinja_value total = jinja_given(bound[1]) ? bound[1] : jinja_int(0);
     TRY(jinja_items_of(run, self, &items));
@@ -220,7 +214,7 @@ FILTER(sum) {
 }
 
 /* Lists of so many items; the last one filled up if there is something to fill with. */
-FILTER(batch) {
+JINJA_BUILTIN(batch) {
     const struct jinja_list *items;
     struct jinja_list *batches;
     struct jinja_list *part = NULL;

@@ -40,6 +40,14 @@ struct jinja_builtin {
                         struct jinja_value *value);
 };
 
+/* The head of a builtin's function, as in `call`; most use some of the parameters. */
+#define JINJA_BUILTIN(name)                                                                        \
+    static enum status name(__attribute__((unused)) struct jinja_run *run,                         \
+                            __attribute__((unused)) struct jinja_value self,                       \
+                            __attribute__((unused)) const struct jinja_value *bound,               \
+                            __attribute__((unused)) const struct jinja_args *args,                 \
+                            __attribute__((unused)) struct jinja_value *value)
+
 /* Binds the arguments and calls. STATUS_INVALID for too many, too few or unknown ones. */
 NODISCARD enum status jinja_invoke(struct jinja_run *run, const struct jinja_builtin *builtin,
                                    struct jinja_value self, const struct jinja_args *args,

@@ -10,10 +10,7 @@
 
 #include <string.h>
 
-static enum status use_default(struct jinja_run *run, struct jinja_value self,
-                               const struct jinja_value *bound, const struct jinja_args *args,
-                               struct jinja_value *value) {
-    (void)args;
+JINJA_BUILTIN(use_default) {
     *value = self;
     if (self.kind != JINJA_UNDEFINED && (!jinja_true(bound[1]) || jinja_true(self)))
         return STATUS_OK;
@@ -23,10 +20,7 @@ static enum status use_default(struct jinja_run *run, struct jinja_value self,
     return STATUS_OK;
 }
 
-static enum status attr(struct jinja_run *run, struct jinja_value self,
-                        const struct jinja_value *bound, const struct jinja_args *args,
-                        struct jinja_value *value) {
-    (void)args;
+JINJA_BUILTIN(attr) {
     if (!jinja_is_string(bound[0]))
         return jinja_fail(run, STATUS_INVALID, "attr needs a name");
     if (self.kind == JINJA_DICT || self.kind == JINJA_UNDEFINED) {
@@ -78,13 +72,10 @@ static enum status map_attribute(struct jinja_run *run, const struct jinja_list 
     return STATUS_OK;
 }
 
-static enum status map(struct jinja_run *run, struct jinja_value self,
-                       const struct jinja_value *bound, const struct jinja_args *args,
-                       struct jinja_value *value) {
+JINJA_BUILTIN(map) {
     const struct jinja_list *items;
     struct jinja_list *list;
     const char *name;
-    (void)bound;
     TRY(jinja_list_new(run, 0, &list));
     *value = jinja_list_value(JINJA_ITERATOR, list);
     if (!jinja_true(self))
@@ -143,10 +134,7 @@ static enum status choose(struct jinja_run *run, struct jinja_value self,
 }
 
 #define CHOOSE(name, by_attribute, wanted)                                                         \
-    static enum status name(struct jinja_run *run, struct jinja_value self,                        \
-                            const struct jinja_value *bound, const struct jinja_args *args,        \
-                            struct jinja_value *value) {                                           \
-        (void)bound;                                                                               \
+    JINJA_BUILTIN(name) {                                                                          \
         return choose(run, self, args, by_attribute, wanted, value);                               \
     }
 CHOOSE(select_items, false, true)

@@ -11,27 +11,18 @@
 #include <string.h>
 #include <time.h>
 
-static enum status raise_exception(struct jinja_run *run, struct jinja_value self,
-                                   const struct jinja_value *bound, const struct jinja_args *args,
-                                   struct jinja_value *value) {
+JINJA_BUILTIN(raise_exception) {
     const struct jinja_string *message;
-    (void)self;
-    (void)args;
-    (void)value;
     TRY(jinja_to_string(run, bound[0], &message));
     return jinja_fail(run, STATUS_INVALID, "the template refuses: %.*s",
                       (int)(message->n < 300 ? message->n : 300), message->bytes);
 }
 
-static enum status strftime_now(struct jinja_run *run, struct jinja_value self,
-                                const struct jinja_value *bound, const struct jinja_args *args,
-                                struct jinja_value *value) {
+JINJA_BUILTIN(strftime_now) {
     char format[128];
     char out[512];
     struct tm local;
     time_t now = (time_t)run->now_s;
-    (void)self;
-    (void)args;
     if (!jinja_is_string(bound[0]) || bound[0].string->n >= sizeof format)
         return jinja_fail(run, STATUS_INVALID, "strftime_now needs a short format");
     memcpy(format, bound[0].string->bytes, bound[0].string->n);
@@ -48,13 +39,9 @@ static enum status strftime_now(struct jinja_run *run, struct jinja_value self,
     return jinja_text_done(run, &text, value);
 }
 
-static enum status range(struct jinja_run *run, struct jinja_value self,
-                         const struct jinja_value *bound, const struct jinja_args *args,
-                         struct jinja_value *value) {
+JINJA_BUILTIN(range) {
     int64_t numbers[3] = {0, 0, 1};
     struct jinja_list *list;
-    (void)self;
-    (void)args;
     for (size_t i = 0; i < 3; i++) {
         if (!jinja_given(bound[i]))
             break;
@@ -110,20 +97,14 @@ static enum status make_dict(struct jinja_run *run, const struct jinja_args *arg
     return STATUS_OK;
 }
 
-static enum status dict(struct jinja_run *run, struct jinja_value self,
-                        const struct jinja_value *bound, const struct jinja_args *args,
-                        struct jinja_value *value) {
+JINJA_BUILTIN(dict) {
     struct jinja_dict *made;
-    (void)self;
-    (void)bound;
     TRY(make_dict(run, args, &made));
     *value = (struct jinja_value){.kind = JINJA_DICT, .dict = made};
     return STATUS_OK;
 }
 
-static enum status make_namespace(struct jinja_run *run, struct jinja_value self,
-                                  const struct jinja_value *bound, const struct jinja_args *args,
-                                  struct jinja_value *value) {
+JINJA_BUILTIN(make_namespace) {
     TRY(dict(run, self, bound, args, value));
     value->kind = JINJA_NAMESPACE;
     return STATUS_OK;

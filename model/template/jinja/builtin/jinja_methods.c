@@ -9,21 +9,14 @@
 
 #include <string.h>
 
-static enum status dict_get(struct jinja_run *run, struct jinja_value self,
-                            const struct jinja_value *bound, const struct jinja_args *args,
-                            struct jinja_value *value) {
-    (void)args;
+JINJA_BUILTIN(dict_get) {
     TRY(jinja_dict_get(run, self.dict, bound[0], value));
     if (!jinja_given(*value))
         *value = jinja_given(bound[1]) ? bound[1] : jinja_none();
     return STATUS_OK;
 }
 
-static enum status dict_items(struct jinja_run *run, struct jinja_value self,
-                              const struct jinja_value *bound, const struct jinja_args *args,
-                              struct jinja_value *value) {
-    (void)bound;
-    (void)args;
+JINJA_BUILTIN(dict_items) {
     return jinja_dict_items(run, self.dict, JINJA_VIEW, value);
 }
 
@@ -37,28 +30,15 @@ static enum status dict_view(struct jinja_run *run, const struct jinja_value *it
     return STATUS_OK;
 }
 
-static enum status dict_keys(struct jinja_run *run, struct jinja_value self,
-                             const struct jinja_value *bound, const struct jinja_args *args,
-                             struct jinja_value *value) {
-    (void)bound;
-    (void)args;
+JINJA_BUILTIN(dict_keys) {
     return dict_view(run, self.dict->keys, self.dict->n, value);
 }
 
-static enum status dict_values(struct jinja_run *run, struct jinja_value self,
-                               const struct jinja_value *bound, const struct jinja_args *args,
-                               struct jinja_value *value) {
-    (void)bound;
-    (void)args;
+JINJA_BUILTIN(dict_values) {
     return dict_view(run, self.dict->values, self.dict->n, value);
 }
 
-static enum status copy_value(struct jinja_run *run, struct jinja_value self,
-                              const struct jinja_value *bound, const struct jinja_args *args,
-                              struct jinja_value *value) {
-    (void)run;
-    (void)bound;
-    (void)args;
+JINJA_BUILTIN(copy_value) {
     *value = self; /* nothing can change it */
     return STATUS_OK;
 }
@@ -74,11 +54,8 @@ static const struct jinja_builtin dict_methods[] = {
 
 /* ---- lists ---- */
 
-static enum status list_count(struct jinja_run *run, struct jinja_value self,
-                              const struct jinja_value *bound, const struct jinja_args *args,
-                              struct jinja_value *value) {
+JINJA_BUILTIN(list_count) {
     int64_t n = 0;
-    (void)args;
     for (size_t i = 0; i < self.list->n; i++) {
         bool equal;
         TRY(jinja_equal(run, self.list->items[i], bound[0], &equal));
@@ -88,10 +65,7 @@ static enum status list_count(struct jinja_run *run, struct jinja_value self,
     return STATUS_OK;
 }
 
-static enum status list_index(struct jinja_run *run, struct jinja_value self,
-                              const struct jinja_value *bound, const struct jinja_args *args,
-                              struct jinja_value *value) {
-    (void)args;
+JINJA_BUILTIN(list_index) {
     for (size_t i = 0; i < self.list->n; i++) {
         bool equal;
         TRY(jinja_equal(run, self.list->items[i], bound[0], &equal));
@@ -112,22 +86,16 @@ static const struct jinja_builtin list_methods[] = {
 
 /* ---- loops ---- */
 
-static enum status loop_cycle(struct jinja_run *run, struct jinja_value self,
-                              const struct jinja_value *bound, const struct jinja_args *args,
-                              struct jinja_value *value) {
-    (void)bound;
+JINJA_BUILTIN(loop_cycle) {
     if (args->n == 0)
         return jinja_fail(run, STATUS_INVALID, "loop.cycle needs values");
     *value = args->values[self.loop->index % args->n];
     return STATUS_OK;
 }
 
-static enum status loop_changed(struct jinja_run *run, struct jinja_value self,
-                                const struct jinja_value *bound, const struct jinja_args *args,
-                                struct jinja_value *value) {
+JINJA_BUILTIN(loop_changed) {
     struct jinja_list *list;
     bool equal = false;
-    (void)bound;
     TRY(jinja_list_new(run, args->n, &list));
     for (size_t i = 0; i < args->n; i++)
         TRY(jinja_list_push(run, list, args->values[i]));

@@ -129,17 +129,11 @@ static int64_t times(struct jinja_value value) {
     return jinja_is_integral(value) ? jinja_integer(value) : -1;
 }
 
-static enum status split(struct jinja_run *run, struct jinja_value self,
-                         const struct jinja_value *bound, const struct jinja_args *args,
-                         struct jinja_value *value) {
-    (void)args;
+JINJA_BUILTIN(split) {
     return jinja_split(run, self, bound[0], times(bound[1]), false, value);
 }
 
-static enum status rsplit(struct jinja_run *run, struct jinja_value self,
-                          const struct jinja_value *bound, const struct jinja_args *args,
-                          struct jinja_value *value) {
-    (void)args;
+JINJA_BUILTIN(rsplit) {
     return jinja_split(run, self, bound[0], times(bound[1]), true, value);
 }
 
@@ -176,10 +170,7 @@ enum status jinja_split_lines(struct jinja_run *run, struct jinja_value self, bo
     return STATUS_OK;
 }
 
-static enum status splitlines(struct jinja_run *run, struct jinja_value self,
-                              const struct jinja_value *bound, const struct jinja_args *args,
-                              struct jinja_value *value) {
-    (void)args;
+JINJA_BUILTIN(splitlines) {
     return jinja_split_lines(run, self, jinja_true(bound[0]), value);
 }
 
@@ -211,28 +202,19 @@ static enum status need_separator(struct jinja_run *run, struct jinja_value sepa
                                       : jinja_fail(run, STATUS_INVALID, "partition needs a string");
 }
 
-static enum status partition(struct jinja_run *run, struct jinja_value self,
-                             const struct jinja_value *bound, const struct jinja_args *args,
-                             struct jinja_value *value) {
-    (void)args;
+JINJA_BUILTIN(partition) {
     TRY(need_separator(run, bound[0]));
     return part(run, self, bound[0], false, value);
 }
 
-static enum status rpartition(struct jinja_run *run, struct jinja_value self,
-                              const struct jinja_value *bound, const struct jinja_args *args,
-                              struct jinja_value *value) {
-    (void)args;
+JINJA_BUILTIN(rpartition) {
     TRY(need_separator(run, bound[0]));
     return part(run, self, bound[0], true, value);
 }
 
-static enum status join(struct jinja_run *run, struct jinja_value self,
-                        const struct jinja_value *bound, const struct jinja_args *args,
-                        struct jinja_value *value) {
+JINJA_BUILTIN(join) {
     const struct jinja_list *items;
     struct jinja_text text = {0};
-    (void)args;
     TRY(jinja_items_of(run, bound[0], &items));
     for (size_t i = 0; i < items->n; i++) {
         if (!jinja_is_string(items->items[i]))

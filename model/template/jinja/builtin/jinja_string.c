@@ -50,10 +50,7 @@ enum status jinja_strip(struct jinja_run *run, struct jinja_value self, struct j
 }
 
 #define STRIP(name, sides)                                                                         \
-    static enum status name(struct jinja_run *run, struct jinja_value self,                        \
-                            const struct jinja_value *bound, const struct jinja_args *args,        \
-                            struct jinja_value *value) {                                           \
-        (void)args;                                                                                \
+    JINJA_BUILTIN(name) {                                                                          \
         return jinja_strip(run, self, bound[0], sides, value);                                     \
     }
 STRIP(strip, JINJA_LEFT | JINJA_RIGHT)
@@ -100,11 +97,7 @@ enum status jinja_change_case(struct jinja_run *run, struct jinja_value self,
 }
 
 #define CASE(name, change)                                                                         \
-    static enum status name(struct jinja_run *run, struct jinja_value self,                        \
-                            const struct jinja_value *bound, const struct jinja_args *args,        \
-                            struct jinja_value *value) {                                           \
-        (void)bound;                                                                               \
-        (void)args;                                                                                \
+    JINJA_BUILTIN(name) {                                                                          \
         return jinja_change_case(run, self, change, value);                                        \
     }
 CASE(upper, JINJA_UPPER)
@@ -151,11 +144,7 @@ static bool all_are(const struct jinja_string *string, bool (*is_it)(uint32_t)) 
 }
 
 #define IS(name, fact)                                                                             \
-    static enum status name(struct jinja_run *run, struct jinja_value self,                        \
-                            const struct jinja_value *bound, const struct jinja_args *args,        \
-                            struct jinja_value *value) {                                           \
-        (void)bound;                                                                               \
-        (void)args;                                                                                \
+    JINJA_BUILTIN(name) {                                                                          \
         TRY(jinja_charge(run, self.string->n / 64));                                               \
         *value = jinja_bool(fact);                                                                 \
         return STATUS_OK;                                                                          \
@@ -199,17 +188,11 @@ static enum status edge(struct jinja_run *run, struct jinja_value self, struct j
     return STATUS_OK;
 }
 
-static enum status startswith(struct jinja_run *run, struct jinja_value self,
-                              const struct jinja_value *bound, const struct jinja_args *args,
-                              struct jinja_value *value) {
-    (void)args;
+JINJA_BUILTIN(startswith) {
     return edge(run, self, bound[0], false, value);
 }
 
-static enum status endswith(struct jinja_run *run, struct jinja_value self,
-                            const struct jinja_value *bound, const struct jinja_args *args,
-                            struct jinja_value *value) {
-    (void)args;
+JINJA_BUILTIN(endswith) {
     return edge(run, self, bound[0], true, value);
 }
 
@@ -221,17 +204,11 @@ static enum status remove_edge(struct jinja_run *run, struct jinja_value self,
                               value);
 }
 
-static enum status removeprefix(struct jinja_run *run, struct jinja_value self,
-                                const struct jinja_value *bound, const struct jinja_args *args,
-                                struct jinja_value *value) {
-    (void)args;
+JINJA_BUILTIN(removeprefix) {
     return remove_edge(run, self, bound[0], false, value);
 }
 
-static enum status removesuffix(struct jinja_run *run, struct jinja_value self,
-                                const struct jinja_value *bound, const struct jinja_args *args,
-                                struct jinja_value *value) {
-    (void)args;
+JINJA_BUILTIN(removesuffix) {
     return remove_edge(run, self, bound[0], true, value);
 }
 
@@ -268,22 +245,16 @@ static enum status find_char(struct jinja_run *run, struct jinja_value self,
 }
 
 #define FIND(name, from_end, must_be)                                                              \
-    static enum status name(struct jinja_run *run, struct jinja_value self,                        \
-                            const struct jinja_value *bound, const struct jinja_args *args,        \
-                            struct jinja_value *value) {                                           \
-        (void)args;                                                                                \
+    JINJA_BUILTIN(name) {                                                                          \
         return find_char(run, self, bound[0], from_end, must_be, value);                           \
     }
 FIND(find, false, false)
 FIND(rfind, true, false)
 FIND(find_index, false, true)
 
-static enum status count(struct jinja_run *run, struct jinja_value self,
-                         const struct jinja_value *bound, const struct jinja_args *args,
-                         struct jinja_value *value) {
+JINJA_BUILTIN(count) {
     const struct jinja_string *string = self.string;
     size_t n = 0;
-    (void)args;
     TRY(need_string(run, bound[0]));
     const struct jinja_string *part = bound[0].string;
     if (part->n == 0) {
@@ -335,11 +306,8 @@ enum status jinja_replace(struct jinja_run *run, struct jinja_value self, struct
     return STATUS_OK;
 }
 
-static enum status replace(struct jinja_run *run, struct jinja_value self,
-                           const struct jinja_value *bound, const struct jinja_args *args,
-                           struct jinja_value *value) {
+JINJA_BUILTIN(replace) {
     int64_t n_max = -1;
-    (void)args;
     if (jinja_is_integral(bound[2]))
         n_max = jinja_integer(bound[2]);
     return jinja_replace(run, self, bound[0], bound[1], n_max, value);

@@ -9,14 +9,10 @@
 #include "model/template/jinja/value/jinja_str.h"
 #include "model/template/jinja/value/jinja_value.h"
 
-#include <math.h>
 #include <string.h>
 
 #define TEST(name, fact)                                                                           \
-    static enum status name(                                                                       \
-        __attribute__((unused)) struct jinja_run *run, struct jinja_value self,                    \
-        __attribute__((unused)) const struct jinja_value *bound,                                   \
-        __attribute__((unused)) const struct jinja_args *args, struct jinja_value *value) {        \
+    JINJA_BUILTIN(name) {                                                                          \
         *value = jinja_bool(fact);                                                                 \
         return STATUS_OK;                                                                          \
     }
@@ -54,19 +50,11 @@ static enum status has_case(struct jinja_run *run, struct jinja_value self, bool
     return STATUS_OK;
 }
 
-static enum status is_lower(struct jinja_run *run, struct jinja_value self,
-                            const struct jinja_value *bound, const struct jinja_args *args,
-                            struct jinja_value *value) {
-    (void)bound;
-    (void)args;
+JINJA_BUILTIN(is_lower) {
     return has_case(run, self, false, value);
 }
 
-static enum status is_upper(struct jinja_run *run, struct jinja_value self,
-                            const struct jinja_value *bound, const struct jinja_args *args,
-                            struct jinja_value *value) {
-    (void)bound;
-    (void)args;
+JINJA_BUILTIN(is_upper) {
     return has_case(run, self, true, value);
 }
 
@@ -80,53 +68,34 @@ static enum status divides(struct jinja_run *run, struct jinja_value self,
     return STATUS_OK;
 }
 
-static enum status is_odd(struct jinja_run *run, struct jinja_value self,
-                          const struct jinja_value *bound, const struct jinja_args *args,
-                          struct jinja_value *value) {
-    (void)bound;
-    (void)args;
+JINJA_BUILTIN(is_odd) {
     return divides(run, self, jinja_int(2), 1, value);
 }
 
-static enum status is_even(struct jinja_run *run, struct jinja_value self,
-                           const struct jinja_value *bound, const struct jinja_args *args,
-                           struct jinja_value *value) {
-    (void)bound;
-    (void)args;
+JINJA_BUILTIN(is_even) {
     return divides(run, self, jinja_int(2), 0, value);
 }
 
-static enum status is_divisible(struct jinja_run *run, struct jinja_value self,
-                                const struct jinja_value *bound, const struct jinja_args *args,
-                                struct jinja_value *value) {
-    (void)args;
+JINJA_BUILTIN(is_divisible) {
     return divides(run, self, bound[0], 0, value);
 }
 
-static enum status is_equal(struct jinja_run *run, struct jinja_value self,
-                            const struct jinja_value *bound, const struct jinja_args *args,
-                            struct jinja_value *value) {
+JINJA_BUILTIN(is_equal) {
     bool equal;
-    (void)args;
     TRY(jinja_equal(run, self, bound[0], &equal));
     *value = jinja_bool(equal);
     return STATUS_OK;
 }
 
-static enum status is_unequal(struct jinja_run *run, struct jinja_value self,
-                              const struct jinja_value *bound, const struct jinja_args *args,
-                              struct jinja_value *value) {
+JINJA_BUILTIN(is_unequal) {
     TRY(is_equal(run, self, bound, args, value));
     value->boolean = !value->boolean;
     return STATUS_OK;
 }
 
 #define ORDER(name, fact)                                                                          \
-    static enum status name(struct jinja_run *run, struct jinja_value self,                        \
-                            const struct jinja_value *bound, const struct jinja_args *args,        \
-                            struct jinja_value *value) {                                           \
+    JINJA_BUILTIN(name) {                                                                          \
         int order;                                                                                 \
-        (void)args;                                                                                \
         TRY(jinja_order(run, self, bound[0], &order));                                             \
         *value = jinja_bool(fact);                                                                 \
         return STATUS_OK;                                                                          \
@@ -136,20 +105,15 @@ ORDER(is_least, order >= 0)
 ORDER(is_less, order < 0)
 ORDER(is_most, order <= 0)
 
-static enum status is_in(struct jinja_run *run, struct jinja_value self,
-                         const struct jinja_value *bound, const struct jinja_args *args,
-                         struct jinja_value *value) {
+JINJA_BUILTIN(is_in) {
     bool found;
-    (void)args;
     TRY(jinja_contains(run, bound[0], self, &found));
     *value = jinja_bool(found);
     return STATUS_OK;
 }
 
 /* The same object: for what has no identity here, the same kind and value. */
-static enum status is_same(struct jinja_run *run, struct jinja_value self,
-                           const struct jinja_value *bound, const struct jinja_args *args,
-                           struct jinja_value *value) {
+JINJA_BUILTIN(is_same) {
     if (self.kind != bound[0].kind) {
         *value = jinja_bool(false);
         return STATUS_OK;

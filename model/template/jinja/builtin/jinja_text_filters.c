@@ -20,13 +20,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Parameters of every builtin; most use some of them. */
-#define FILTER(name)                                                                               \
-    static enum status name(                                                                       \
-        __attribute__((unused)) struct jinja_run *run, struct jinja_value self,                    \
-        __attribute__((unused)) const struct jinja_value *bound,                                   \
-        __attribute__((unused)) const struct jinja_args *args, struct jinja_value *value)
-
 /* The subject as a string, which keeps what `safe` said. */
 static enum status soft_string(struct jinja_run *run, struct jinja_value *self) {
     const struct jinja_string *string;
@@ -37,20 +30,20 @@ static enum status soft_string(struct jinja_run *run, struct jinja_value *self) 
     return STATUS_OK;
 }
 
-FILTER(string) {
+JINJA_BUILTIN(string) {
     TRY(soft_string(run, &self));
     *value = self;
     return STATUS_OK;
 }
 
-FILTER(safe) {
+JINJA_BUILTIN(safe) {
     TRY(soft_string(run, &self));
     self.is_safe = true;
     *value = self;
     return STATUS_OK;
 }
 
-FILTER(escape) {
+JINJA_BUILTIN(escape) {
     struct jinja_text text = {0};
     TRY(soft_string(run, &self));
     if (!self.is_safe) {
@@ -62,23 +55,23 @@ FILTER(escape) {
     return STATUS_OK;
 }
 
-FILTER(upper) {
+JINJA_BUILTIN(upper) {
     TRY(soft_string(run, &self));
     return jinja_change_case(run, self, JINJA_UPPER, value);
 }
 
-FILTER(lower) {
+JINJA_BUILTIN(lower) {
     TRY(soft_string(run, &self));
     return jinja_change_case(run, self, JINJA_LOWER, value);
 }
 
-FILTER(capitalize) {
+JINJA_BUILTIN(capitalize) {
     TRY(soft_string(run, &self));
     return jinja_change_case(run, self, JINJA_CAPITALIZE, value);
 }
 
 /* Words begin behind blanks, - ( { [ < here, unlike in the method of that name. */
-FILTER(title) {
+JINJA_BUILTIN(title) {
     struct jinja_text text = {0};
     struct jinja_value part;
     TRY(soft_string(run, &self));
@@ -104,12 +97,12 @@ FILTER(title) {
     return jinja_text_done(run, &text, value);
 }
 
-FILTER(trim) {
+JINJA_BUILTIN(trim) {
     TRY(soft_string(run, &self));
     return jinja_strip(run, self, bound[0], JINJA_LEFT | JINJA_RIGHT, value);
 }
 
-FILTER(replace) {
+JINJA_BUILTIN(replace) {
     struct jinja_value old = bound[0];
     struct jinja_value new = bound[1];
     int64_t n_max =
@@ -121,7 +114,7 @@ FILTER(replace) {
     return jinja_replace(run, self, old, new, n_max, value);
 }
 
-FILTER(indent) {
+JINJA_BUILTIN(indent) {
     struct jinja_value lines;
     struct jinja_value indent = bound[0];
     struct jinja_text text = {0};
@@ -158,7 +151,7 @@ FILTER(indent) {
     return STATUS_OK;
 }
 
-FILTER(join) {
+JINJA_BUILTIN(join) {
     const struct jinja_list *items;
     const struct jinja_string *between = NULL;
     struct jinja_text text = {0};
@@ -177,7 +170,7 @@ FILTER(join) {
     return jinja_text_done(run, &text, value);
 }
 
-FILTER(format) {
+JINJA_BUILTIN(format) {
     struct jinja_list *list;
     TRY(soft_string(run, &self));
     TRY(jinja_list_new(run, 0, &list));
@@ -188,7 +181,7 @@ FILTER(format) {
     return jinja_format_percent(run, self, jinja_list_value(JINJA_TUPLE, list), value);
 }
 
-FILTER(length) {
+JINJA_BUILTIN(length) {
     size_t n;
     TRY(jinja_length(run, self, &n));
     *value = jinja_int((int64_t)n);
@@ -196,7 +189,7 @@ FILTER(length) {
 }
 
 /* Runs of letters, digits and underscores. */
-FILTER(wordcount) {
+JINJA_BUILTIN(wordcount) {
     int64_t n = 0;
     bool was_word = false;
     TRY(soft_string(run, &self));
@@ -227,7 +220,7 @@ static enum status read_separators(struct jinja_run *run, struct jinja_value giv
 
 /* tojson(ensure_ascii=False, indent=None, separators=None, sort_keys=False), as transformers has
  * it: no HTML escapes. */
-FILTER(tojson) {
+JINJA_BUILTIN(tojson) {
     struct jinja_json_style style = {.ensure_ascii = jinja_true(bound[0]),
                                      .sort_keys = jinja_true(bound[3])};
     struct jinja_text text = {0};
@@ -297,7 +290,7 @@ static bool float_fits(double number) {
     return number > -9.2e18 && number < 9.2e18;
 }
 
-FILTER(to_int) {
+JINJA_BUILTIN(to_int) {
     struct jinja_value otherwise = jinja_given(bound[0]) ? bound[0] : jinja_int(0);
     int64_t base =
         jinja_given(bound[1]) && jinja_is_integral(bound[1]) ? jinja_integer(bound[1]) : 10;
@@ -329,7 +322,7 @@ FILTER(to_int) {
     return STATUS_OK;
 }
 
-FILTER(to_float) {
+JINJA_BUILTIN(to_float) {
     double real;
     *value = jinja_given(bound[0]) ? bound[0] : jinja_float(0);
     if (self.kind == JINJA_UNDEFINED)
@@ -343,7 +336,7 @@ FILTER(to_float) {
     return STATUS_OK;
 }
 
-FILTER(absolute) {
+JINJA_BUILTIN(absolute) {
     if (!jinja_is_number(self))
         return jinja_fail(run, STATUS_INVALID, "abs takes a number, not %s", jinja_type_name(self));
     if (self.kind == JINJA_FLOAT)
@@ -357,7 +350,7 @@ FILTER(absolute) {
 }
 
 /* Halves go to the even neighbour, as in Python; by way of the decimal digits. */
-FILTER(round_number) {
+JINJA_BUILTIN(round_number) {
     int64_t precision =
         jinja_given(bound[0]) && jinja_is_integral(bound[0]) ? jinja_integer(bound[0]) : 0;
     if (!jinja_is_number(self))
