@@ -297,6 +297,9 @@ struct kernels {
                    const struct sample_params *params, struct sample_result *results);
 };
 
+/* Declares a backend's function for `op`: parameters and contract are those of the table. */
+#define KERNELS_OP(op, name) __typeof__(*((const struct kernels *)0)->op) name
+
 /* Pairs of a row and one of its experts that moe_ffn() takes through its matrices at once: at least
  * the rows of any expert, and all experts of a single row. */
 static inline uint32_t moe_wave(uint32_t n_rows, uint32_t n_active) {

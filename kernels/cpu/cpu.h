@@ -56,15 +56,12 @@ NODISCARD enum status cpu_reserve(struct kernels_ctx *ctx, const struct weight *
                                   struct error *error);
 
 /* cpu/weight.c */
-size_t cpu_weight_size(const struct weight_source *source, struct error *error);
-NODISCARD enum status cpu_weight_pack(struct kernels_ctx *ctx, const struct weight_source *source,
-                                      void *memory, struct weight *weight, struct error *error);
-void cpu_embed(struct kernels_ctx *ctx, float *out, const struct weight *table,
-               const struct kernels_batch *batch, uint32_t id_begin);
+KERNELS_OP(weight_size, cpu_weight_size);
+KERNELS_OP(weight_pack, cpu_weight_pack);
+KERNELS_OP(embed, cpu_embed);
 
 /* cpu/linear.c */
-void cpu_linear(struct kernels_ctx *ctx, float *out, size_t out_stride, const float *x,
-                const struct weight *weight, uint32_t n_rows, enum epilogue epilogue);
+KERNELS_OP(linear, cpu_linear);
 
 /* One product among several. */
 struct linear_task {
@@ -80,28 +77,18 @@ struct linear_task {
 void cpu_linears(struct kernels_ctx *ctx, const struct linear_task *tasks, uint32_t n_tasks);
 
 /* cpu/gate.c */
-void cpu_silu_mul(struct kernels_ctx *ctx, float *out, const float *gate, const float *up,
-                  size_t n);
-void cpu_add_gated(struct kernels_ctx *ctx, float *out, const float *x, const float *gate,
-                   uint32_t n_rows, uint32_t dim);
-void cpu_moe_route(struct kernels_ctx *ctx, uint32_t *ids, float *weights, const float *logits,
-                   uint32_t n_rows, uint32_t n_experts, uint32_t n_active, bool normalise);
+KERNELS_OP(silu_mul, cpu_silu_mul);
+KERNELS_OP(add_gated, cpu_add_gated);
+KERNELS_OP(moe_route, cpu_moe_route);
 
 /* cpu/moe.c */
-void cpu_moe_ffn(struct kernels_ctx *ctx, float *out, const float *x, const uint32_t *ids,
-                 const float *weights, uint32_t n_rows, uint32_t n_active,
-                 const struct weight *gate_up, const struct weight *down, uint32_t n_experts,
-                 float *scratch);
+KERNELS_OP(moe_ffn, cpu_moe_ffn);
 
 /* cpu/attention.c */
-void cpu_rope_kv(struct kernels_ctx *ctx, float *qkv, const struct kernels_batch *batch,
-                 const struct rope *rope, const struct kernels_kv *kv);
-void cpu_attend(struct kernels_ctx *ctx, float *out, const float *qkv,
-                const struct kernels_batch *batch, const struct kernels_kv *kv, float scale,
-                const float *alibi, uint32_t window);
+KERNELS_OP(rope_kv, cpu_rope_kv);
+KERNELS_OP(attend, cpu_attend);
 
 /* cpu/sample.c */
 NODISCARD enum status cpu_sampler_init(struct sampler *sampler, uint32_t n_vocab);
 void cpu_sampler_fini(struct sampler *sampler);
-void cpu_sample(struct kernels_ctx *ctx, float *logits, uint32_t n_rows, uint32_t n_vocab,
-                const struct sample_params *params, struct sample_result *results);
+KERNELS_OP(sample, cpu_sample);

@@ -13,23 +13,15 @@ static float read_bf16(const void *values, size_t i) {
     return bf16_to_float(quant_u16((const uint8_t *)values + 2 * i));
 }
 
-static void unpack_f32(const struct weight_tensor *tensor, uint32_t row, uint32_t begin, uint32_t n,
-                       float *out) {
-    for (size_t i = 0; i < n; i++)
-        out[i] = read_f32(tensor->values, (size_t)row * tensor->k + begin + i);
-}
-
-static void unpack_f16(const struct weight_tensor *tensor, uint32_t row, uint32_t begin, uint32_t n,
-                       float *out) {
-    for (size_t i = 0; i < n; i++)
-        out[i] = read_f16(tensor->values, (size_t)row * tensor->k + begin + i);
-}
-
-static void unpack_bf16(const struct weight_tensor *tensor, uint32_t row, uint32_t begin,
-                        uint32_t n, float *out) {
-    for (size_t i = 0; i < n; i++)
-        out[i] = read_bf16(tensor->values, (size_t)row * tensor->k + begin + i);
-}
+#define UNPACK(name, read)                                                                         \
+    static void name(const struct weight_tensor *tensor, uint32_t row, uint32_t begin, uint32_t n, \
+                     float *out) {                                                                 \
+        for (size_t i = 0; i < n; i++)                                                             \
+            out[i] = read(tensor->values, (size_t)row * tensor->k + begin + i);                    \
+    }
+UNPACK(unpack_f32, read_f32)
+UNPACK(unpack_f16, read_f16)
+UNPACK(unpack_bf16, read_bf16)
 
 const struct quant_format quant_f32 = {
     .name = "f32",

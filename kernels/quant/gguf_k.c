@@ -39,27 +39,18 @@ static void unpack_four_bits(const uint8_t *block, const uint8_t *nibbles, uint3
         group->q[i] = (int8_t)(g % 2 == 0 ? nibbles[i] & 15 : nibbles[i] >> 4);
 }
 
-static void unpack_q4_k(const struct weight_tensor *tensor, uint32_t row, uint32_t begin,
-                        const uint32_t *inputs, struct quant_group *group) {
-    (void)inputs;
-    const uint8_t *block = quant_block(&quant_q4_k, tensor, row, begin / BLOCK);
+QUANT_UNPACK(unpack_q4_k, quant_q4_k) {
     unpack_four_bits(block, block + 16, begin % BLOCK / GROUP, group);
 }
 
-static void unpack_q5_k(const struct weight_tensor *tensor, uint32_t row, uint32_t begin,
-                        const uint32_t *inputs, struct quant_group *group) {
-    (void)inputs;
-    const uint8_t *block = quant_block(&quant_q5_k, tensor, row, begin / BLOCK);
+QUANT_UNPACK(unpack_q5_k, quant_q5_k) {
     uint32_t g = begin % BLOCK / GROUP;
     unpack_four_bits(block, block + 48, g, group);
     for (int i = 0; i < GROUP; i++)
         group->q[i] = (int8_t)(group->q[i] | (block[16 + i] >> g & 1) << 4);
 }
 
-static void unpack_q6_k(const struct weight_tensor *tensor, uint32_t row, uint32_t begin,
-                        const uint32_t *inputs, struct quant_group *group) {
-    (void)inputs;
-    const uint8_t *block = quant_block(&quant_q6_k, tensor, row, begin / BLOCK);
+QUANT_UNPACK(unpack_q6_k, quant_q6_k) {
     uint32_t half = begin % BLOCK / 128;
     uint32_t quarter = begin % 128 / GROUP;
     const uint8_t *low = block + 64 * half + quarter % 2 * GROUP;

@@ -12,19 +12,13 @@ static void unpack_nibbles(const uint8_t *bytes, int8_t q[GROUP]) {
     }
 }
 
-static void unpack_q4_0(const struct weight_tensor *tensor, uint32_t row, uint32_t begin,
-                        const uint32_t *inputs, struct quant_group *group) {
-    (void)inputs;
-    const uint8_t *block = quant_block(&quant_q4_0, tensor, row, begin / GROUP);
+QUANT_UNPACK(unpack_q4_0, quant_q4_0) {
     unpack_nibbles(block + 2, group->q);
     group->scale[0] = group->scale[1] = half_to_float(quant_u16(block));
     group->min = -8.0f * group->scale[0]; /* exact in binary16 unless it leaves its range */
 }
 
-static void unpack_q4_1(const struct weight_tensor *tensor, uint32_t row, uint32_t begin,
-                        const uint32_t *inputs, struct quant_group *group) {
-    (void)inputs;
-    const uint8_t *block = quant_block(&quant_q4_1, tensor, row, begin / GROUP);
+QUANT_UNPACK(unpack_q4_1, quant_q4_1) {
     unpack_nibbles(block + 4, group->q);
     group->scale[0] = group->scale[1] = half_to_float(quant_u16(block));
     group->min = half_to_float(quant_u16(block + 2));

@@ -14,19 +14,13 @@ static void unpack_fives(const uint8_t *high, const uint8_t *nibbles, int offset
     }
 }
 
-static void unpack_q5_0(const struct weight_tensor *tensor, uint32_t row, uint32_t begin,
-                        const uint32_t *inputs, struct quant_group *group) {
-    (void)inputs;
-    const uint8_t *block = quant_block(&quant_q5_0, tensor, row, begin / GROUP);
+QUANT_UNPACK(unpack_q5_0, quant_q5_0) {
     unpack_fives(block + 2, block + 6, 16, group->q);
     group->scale[0] = group->scale[1] = half_to_float(quant_u16(block));
     group->min = 0.0f;
 }
 
-static void unpack_q5_1(const struct weight_tensor *tensor, uint32_t row, uint32_t begin,
-                        const uint32_t *inputs, struct quant_group *group) {
-    (void)inputs;
-    const uint8_t *block = quant_block(&quant_q5_1, tensor, row, begin / GROUP);
+QUANT_UNPACK(unpack_q5_1, quant_q5_1) {
     unpack_fives(block + 4, block + 8, 0, group->q);
     group->scale[0] = group->scale[1] = half_to_float(quant_u16(block));
     group->min = half_to_float(quant_u16(block + 2));

@@ -3,10 +3,7 @@
 
 extern const struct quant_format quant_q8_0;
 
-static void unpack_q8_0(const struct weight_tensor *tensor, uint32_t row, uint32_t begin,
-                        const uint32_t *inputs, struct quant_group *group) {
-    (void)inputs;
-    const uint8_t *block = quant_block(&quant_q8_0, tensor, row, begin / GROUP);
+QUANT_UNPACK(unpack_q8_0, quant_q8_0) {
     group->scale[0] = group->scale[1] = half_to_float(quant_u16(block));
     group->min = 0.0f;
     memcpy(group->q, block + 2, GROUP);

@@ -88,35 +88,24 @@ static bool needs_min(const struct weight_tensor *tensor, bool v1) {
     return false;
 }
 
-static enum status sizes_4(const struct weight_tensor *tensor, struct quant_sizes *wanted,
-                           struct error *error) {
-    return sizes(tensor, 4, wanted, error);
-}
+/* The hooks of one width and version of the format: the compiler makes their numbers constants. */
+#define SIZES(name, bits)                                                                          \
+    static enum status name(const struct weight_tensor *tensor, struct quant_sizes *wanted,        \
+                            struct error *error) {                                                 \
+        return sizes(tensor, bits, wanted, error);                                                 \
+    }
+SIZES(sizes_4, 4)
+SIZES(sizes_8, 8)
 
-static enum status sizes_8(const struct weight_tensor *tensor, struct quant_sizes *wanted,
-                           struct error *error) {
-    return sizes(tensor, 8, wanted, error);
-}
-
-static void unpack_4(const struct weight_tensor *tensor, uint32_t row, uint32_t begin,
-                     const uint32_t *inputs, struct quant_group *group) {
-    unpack(tensor, row, begin, inputs, group, 4, true);
-}
-
-static void unpack_4_v2(const struct weight_tensor *tensor, uint32_t row, uint32_t begin,
-                        const uint32_t *inputs, struct quant_group *group) {
-    unpack(tensor, row, begin, inputs, group, 4, false);
-}
-
-static void unpack_8(const struct weight_tensor *tensor, uint32_t row, uint32_t begin,
-                     const uint32_t *inputs, struct quant_group *group) {
-    unpack(tensor, row, begin, inputs, group, 8, true);
-}
-
-static void unpack_8_v2(const struct weight_tensor *tensor, uint32_t row, uint32_t begin,
-                        const uint32_t *inputs, struct quant_group *group) {
-    unpack(tensor, row, begin, inputs, group, 8, false);
-}
+#define UNPACK(name, bits, v1)                                                                     \
+    static void name(const struct weight_tensor *tensor, uint32_t row, uint32_t begin,             \
+                     const uint32_t *inputs, struct quant_group *group) {                          \
+        unpack(tensor, row, begin, inputs, group, bits, v1);                                       \
+    }
+UNPACK(unpack_4, 4, true)
+UNPACK(unpack_4_v2, 4, false)
+UNPACK(unpack_8, 8, true)
+UNPACK(unpack_8_v2, 8, false)
 
 static bool needs_min_8(const struct weight_tensor *tensor) {
     return needs_min(tensor, true);

@@ -1,7 +1,5 @@
 #include "kernels/quant/quant.h"
 
-#include "base/checked.h"
-
 #include <string.h>
 
 extern const struct quant_format quant_f32;

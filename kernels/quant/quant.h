@@ -120,3 +120,15 @@ static inline const uint8_t *quant_block(const struct quant_format *format,
     size_t per_row = tensor->k / format->block;
     return (const uint8_t *)tensor->values + (row * per_row + index) * format->block_bytes;
 }
+
+/* The head of unpack_group() for a tensor in blocks: `block` is the one with group `begin`. The
+ * body follows; most use some of the parameters. */
+#define QUANT_UNPACK(name, format)                                                                 \
+    static void name##_block(const uint8_t *block, uint32_t begin, struct quant_group *group);     \
+    static void name(const struct weight_tensor *tensor, uint32_t row, uint32_t begin,             \
+                     const uint32_t *inputs, struct quant_group *group) {                          \
+        (void)inputs;                                                                              \
+        name##_block(quant_block(&(format), tensor, row, begin / (format).block), begin, group);   \
+    }                                                                                              \
+    static void name##_block(const uint8_t *block, __attribute__((unused)) uint32_t begin,         \
+                             struct quant_group *group)

@@ -44,35 +44,22 @@ NODISCARD enum status ref_reserve(struct kernels_ctx *ctx, uint32_t k_stored);
 void ref_free_rows(struct kernels_ctx *ctx);
 
 /* ref/weight.c */
-size_t ref_weight_size(const struct weight_source *source, struct error *error);
-NODISCARD enum status ref_weight_pack(struct kernels_ctx *ctx, const struct weight_source *source,
-                                      void *memory, struct weight *weight, struct error *error);
-void ref_embed(struct kernels_ctx *ctx, float *out, const struct weight *table,
-               const struct kernels_batch *batch, uint32_t id_begin);
+KERNELS_OP(weight_size, ref_weight_size);
+KERNELS_OP(weight_pack, ref_weight_pack);
+KERNELS_OP(embed, ref_embed);
 
 /* ref/linear.c */
-void ref_linear(struct kernels_ctx *ctx, float *out, size_t out_stride, const float *x,
-                const struct weight *weight, uint32_t n_rows, enum epilogue epilogue);
+KERNELS_OP(linear, ref_linear);
 
 /* ref/attend.c */
-void ref_rope_kv(struct kernels_ctx *ctx, float *qkv, const struct kernels_batch *batch,
-                 const struct rope *rope, const struct kernels_kv *kv);
-void ref_attend(struct kernels_ctx *ctx, float *out, const float *qkv,
-                const struct kernels_batch *batch, const struct kernels_kv *kv, float scale,
-                const float *alibi, uint32_t window);
+KERNELS_OP(rope_kv, ref_rope_kv);
+KERNELS_OP(attend, ref_attend);
 
 /* ref/moe.c */
-void ref_silu_mul(struct kernels_ctx *ctx, float *out, const float *gate, const float *up,
-                  size_t n);
-void ref_add_gated(struct kernels_ctx *ctx, float *out, const float *x, const float *gate,
-                   uint32_t n_rows, uint32_t dim);
-void ref_moe_route(struct kernels_ctx *ctx, uint32_t *ids, float *weights, const float *logits,
-                   uint32_t n_rows, uint32_t n_experts, uint32_t n_active, bool normalise);
-void ref_moe_ffn(struct kernels_ctx *ctx, float *out, const float *x, const uint32_t *ids,
-                 const float *weights, uint32_t n_rows, uint32_t n_active,
-                 const struct weight *gate_up, const struct weight *down, uint32_t n_experts,
-                 float *scratch);
+KERNELS_OP(silu_mul, ref_silu_mul);
+KERNELS_OP(add_gated, ref_add_gated);
+KERNELS_OP(moe_route, ref_moe_route);
+KERNELS_OP(moe_ffn, ref_moe_ffn);
 
 /* ref/sample.c */
-void ref_sample(struct kernels_ctx *ctx, float *logits, uint32_t n_rows, uint32_t n_vocab,
-                const struct sample_params *params, struct sample_result *results);
+KERNELS_OP(sample, ref_sample);
