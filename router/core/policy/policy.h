@@ -53,6 +53,10 @@ extern const struct policy *const policy_table[];
 /* NULL: no such policy. Asserts that the required hooks are set. */
 const struct policy *policy_find(const char *name);
 
+/* Hooks of a policy without state. */
+NODISCARD enum status policy_open_nothing(uint32_t max_workers, uint64_t seed, void **state);
+void policy_close_nothing(void *state);
+
 /* Index of the least loaded candidate; ties are broken by the query's generator, so that equal
  * workers share alike. */
 uint32_t policy_least(const struct policy_query *query);

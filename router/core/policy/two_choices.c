@@ -2,19 +2,6 @@
  * least loaded of all, without several routers herding onto the same worker between two reports. */
 #include "router/core/policy/policy.h"
 
-#include <stddef.h>
-
-static enum status nothing_open(uint32_t max_workers, uint64_t seed, void **state) {
-    (void)max_workers;
-    (void)seed;
-    *state = NULL;
-    return STATUS_OK;
-}
-
-static void nothing_close(void *state) {
-    (void)state;
-}
-
 static uint32_t two_pick(void *state, const struct policy_query *query) {
     (void)state;
     if (query->n == 1)
@@ -28,7 +15,7 @@ static uint32_t two_pick(void *state, const struct policy_query *query) {
 
 const struct policy policy_two_choices = {
     .name = "two_choices",
-    .open = nothing_open,
-    .close = nothing_close,
+    .open = policy_open_nothing,
+    .close = policy_close_nothing,
     .pick = two_pick,
 };
