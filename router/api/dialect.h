@@ -94,4 +94,11 @@ struct dialect {
     const struct dialect_writer *writer;
 };
 
+/* A row for what is answered at once; more fields may stand behind. */
+#define DIALECT_ANSWER(label, verb, at, its_form, does, ...)                                       \
+    {                                                                                              \
+        .name = (label), .method = (verb), .path = (at), .form = &(its_form), .answer = (does),    \
+        __VA_ARGS__                                                                                \
+    }
+
 extern const struct dialect dialect_chat, dialect_completions, dialect_tokenize, dialect_detokenize;

@@ -12,11 +12,13 @@ static enum status no_memory(const struct json_get *get) {
     return error_set(get->error, STATUS_NOMEM, "no memory for the request");
 }
 
-enum status fields_model(const struct json_get *get, const struct ask_limits *limits) {
+enum status fields_model(const struct json_get *get, const struct ask_limits *limits,
+                         struct api_error *error) {
     struct span model = {0};
     TRY(json_get_text(get, "model", ASK_NAME_BYTES_MAX, &model));
     if (model.n == 0 || span_is(model, limits->model)) /* "" is how some clients leave it out */
         return STATUS_OK;
+    error->code = "model_not_found";
     return error_field(get->error, STATUS_NOT_FOUND, "model", "The model `%.*s` does not exist",
                        span_shown(model), model.bytes);
 }

@@ -4,9 +4,11 @@
 
 #include "model/json/json_get.h"
 #include "router/api/ask.h"
+#include "router/api/errors.h"
 
-/* Reads `model`. STATUS_NOT_FOUND when it names another one. */
-NODISCARD enum status fields_model(const struct json_get *get, const struct ask_limits *limits);
+/* Reads `model`. STATUS_NOT_FOUND when it names another one, with a code of its own in `error`. */
+NODISCARD enum status fields_model(const struct json_get *get, const struct ask_limits *limits,
+                                   struct api_error *error);
 
 /* Reads everything about sampling, stopping, streaming and scheduling. STATUS_UNSUPPORTED for what
  * is known but not served on the route; the first field that nobody knows becomes ask->unknown.

@@ -63,11 +63,7 @@ enum status openai_read_chat(const json_t *root, const struct ask_limits *limits
                              struct api_error *error) {
     struct json_get get = {.object = root, .error = &error->error};
     ask->is_chat = true;
-    enum status status = fields_model(&get, limits);
-    if (status != STATUS_OK) {
-        error->code = status == STATUS_NOT_FOUND ? "model_not_found" : NULL;
-        return status;
-    }
+    TRY(fields_model(&get, limits, error));
     TRY(read_prompt(&get, ask));
     TRY(read_tool_choice(&get, ask));
     TRY(read_max_new(&get, limits, ask));

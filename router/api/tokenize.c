@@ -46,11 +46,7 @@ static enum status parse_detokenize(const struct span *body, const struct ask_li
                                     struct ask *ask, struct api_error *error) {
     TRY(ask_read_json(body, ask, error));
     struct json_get get = {.object = ask->body, .error = &error->error};
-    enum status status = fields_model(&get, limits);
-    if (status != STATUS_OK) {
-        error->code = status == STATUS_NOT_FOUND ? "model_not_found" : NULL;
-        return status;
-    }
+    TRY(fields_model(&get, limits, error));
     const json_t *tokens = NULL;
     TRY(json_get_array(&get, "tokens", MESSAGE_TOKENS_MAX, &tokens));
     if (!tokens)

@@ -5,7 +5,6 @@
 #include "router/api/openai.h"
 #include "router/call/serving.h"
 #include "router/core/router.h"
-#include "router/serve/api.h"
 #include "router/serve/picture.h"
 #include "router/serve/routes.h"
 #include "router/serve/server.h"
@@ -81,31 +80,11 @@ static void answer_resume(struct server *server, struct exchange *exchange, cons
     answer_order(server, exchange, status, &order, &error, "{\"status\":\"resumed\"}");
 }
 
-const struct dialect dialect_status = {
-    .name = "status",
-    .method = "GET",
-    .path = "/admin/status",
-    .form = &openai_form,
-    .is_admin = true,
-    .answer = answer_status,
-};
-
-const struct dialect dialect_drain = {
-    .name = "drain",
-    .method = "POST",
-    .path = "/admin/drain",
-    .form = &openai_form,
-    .is_admin = true,
-    .body_max = GUARD_ADMIN_BODY_MAX,
-    .answer = answer_drain,
-};
-
-const struct dialect dialect_resume = {
-    .name = "resume",
-    .method = "POST",
-    .path = "/admin/resume",
-    .form = &openai_form,
-    .is_admin = true,
-    .body_max = GUARD_ADMIN_BODY_MAX,
-    .answer = answer_resume,
-};
+const struct dialect dialect_status =
+    DIALECT_ANSWER("status", "GET", "/admin/status", openai_form, answer_status, .is_admin = true);
+const struct dialect dialect_drain =
+    DIALECT_ANSWER("drain", "POST", "/admin/drain", openai_form, answer_drain, .is_admin = true,
+                   .body_max = GUARD_ADMIN_BODY_MAX);
+const struct dialect dialect_resume =
+    DIALECT_ANSWER("resume", "POST", "/admin/resume", openai_form, answer_resume, .is_admin = true,
+                   .body_max = GUARD_ADMIN_BODY_MAX);

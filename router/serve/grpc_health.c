@@ -6,7 +6,6 @@
 #include "base/list.h"
 #include "base/loop.h"
 #include "router/api/grpc.h"
-#include "router/serve/api.h"
 #include "router/serve/grpc_question.h"
 #include "router/serve/routes.h"
 #include "router/serve/server.h"
@@ -47,22 +46,12 @@ static state state_of(const struct server *server, enum follows follows) {
     return follows == FOLLOWS_LIFE || serving_ready(&server->serving) ? SERVING : NOT_SERVING;
 }
 
-/* Reads which service is meant; false: the question was refused. */
-static bool read_service(struct server *server, struct exchange *exchange, enum follows *follows) {
-    struct arena arena;
-    ProtobufCMessage *message = grpc_question(
-        server, exchange, &grpc__health__v1__health_check_request__descriptor, &arena);
-    if (message)
-        *follows = find_service(((Grpc__Health__V1__HealthCheckRequest *)message)->service);
-    arena_fini(&arena);
-    return message != NULL;
+static enum follows read_service(const ProtobufCMessage *question) {
+    return find_service(((const Grpc__Health__V1__HealthCheckRequest *)question)->service);
 }
 
-static void answer_check(struct server *server, struct exchange *exchange, const char *rest) {
-    enum follows follows;
-    (void)rest;
-    if (!read_service(server, exchange, &follows))
-        return;
+GRPC_ANSWER(answer_check, grpc__health__v1__health_check_request__descriptor) {
+    enum follows follows = read_service(question);
     if (follows == FOLLOWS_NOTHING) {
         struct api_error error = {.code = "service_not_found"};
         error.status = error_set(&error.error, STATUS_NOT_FOUND, "service: there is no such one");
@@ -170,15 +159,11 @@ void health_watches_free(struct health_watches *watches) {
 }
 
 /* The state is told at once, and after each change until the client leaves or the router drains. */
-static void answer_watch(struct server *server, struct exchange *exchange, const char *rest) {
+GRPC_ANSWER(answer_watch, grpc__health__v1__health_check_request__descriptor) {
     struct exchange_reply head = {.status = 200,
                                   .content_type = grpc_form.stream_type,
                                   .headers = grpc_form.stream_headers,
                                   .n_headers = grpc_form.n_stream_headers};
-    enum follows follows;
-    (void)rest;
-    if (!read_service(server, exchange, &follows))
-        return;
     struct watch *watch = calloc(1, sizeof *watch);
     if (!watch) {
         struct api_error error = {0};
@@ -186,8 +171,10 @@ static void answer_watch(struct server *server, struct exchange *exchange, const
         routes_error(server, exchange, &error);
         return;
     }
-    *watch = (struct watch){
-        .watches = server->watches, .id = exchange->id, .follows = follows, .told = UNKNOWN};
+    *watch = (struct watch){.watches = server->watches,
+                            .id = exchange->id,
+                            .follows = read_service(question),
+                            .told = UNKNOWN};
     if (list_empty(&server->watches->every))
         loop_timer_after(server->watches->timer, HEALTH_LOOK_MS * NS_PER_MS);
     list_push_back(&server->watches->every, &watch->link);
@@ -197,22 +184,9 @@ static void answer_watch(struct server *server, struct exchange *exchange, const
     tell(watch);
 }
 
-const struct dialect dialect_grpc_health = {
-    .name = "grpc_health",
-    .method = "POST",
-    .path = "/grpc.health.v1.Health/Check",
-    .form = &grpc_form,
-    .is_open = true,
-    .body_max = GRPC_QUESTION_BYTES,
-    .answer = answer_check,
-};
-
-const struct dialect dialect_grpc_health_watch = {
-    .name = "grpc_health_watch",
-    .method = "POST",
-    .path = "/grpc.health.v1.Health/Watch",
-    .form = &grpc_form,
-    .is_open = true,
-    .body_max = GRPC_QUESTION_BYTES,
-    .answer = answer_watch,
-};
+const struct dialect dialect_grpc_health =
+    DIALECT_ANSWER("grpc_health", "POST", "/grpc.health.v1.Health/Check", grpc_form, answer_check,
+                   .is_open = true, .body_max = GRPC_QUESTION_BYTES);
+const struct dialect dialect_grpc_health_watch =
+    DIALECT_ANSWER("grpc_health_watch", "POST", "/grpc.health.v1.Health/Watch", grpc_form,
+                   answer_watch, .is_open = true, .body_max = GRPC_QUESTION_BYTES);

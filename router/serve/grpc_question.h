@@ -2,8 +2,6 @@
  * Loop's thread. */
 #pragma once
 
-#include "base/arena.h"
-
 #include <protobuf-c/protobuf-c.h>
 
 struct exchange;
@@ -11,10 +9,23 @@ struct server;
 
 #define GRPC_QUESTION_BYTES 65536u /* of a question, inflated; a dialect's body_max */
 
-/* The question, unpacked into the arena (initialised here; the caller ends it with arena_fini()
- * whatever comes back). NULL: it was refused, the exchange is answered. */
-ProtobufCMessage *grpc_question(struct server *server, struct exchange *exchange,
-                                const ProtobufCMessageDescriptor *type, struct arena *arena);
+/* Unpacks the question and hands it on; refuses it where it is none of `type`. */
+void grpc_question(struct server *server, struct exchange *exchange,
+                   const ProtobufCMessageDescriptor *type,
+                   void (*answer)(struct server *server, struct exchange *exchange,
+                                  const ProtobufCMessage *question));
+
+/* The head of a dialect's answer() to questions of a type: the body that follows has the question,
+ * which is gone when it returns, and answers it. */
+#define GRPC_ANSWER(name, type)                                                                    \
+    static void name##_to(struct server *server, struct exchange *exchange,                        \
+                          const ProtobufCMessage *question);                                       \
+    static void name(struct server *server, struct exchange *exchange, const char *rest) {         \
+        (void)rest;                                                                                \
+        grpc_question(server, exchange, &(type), name##_to);                                       \
+    }                                                                                              \
+    static void name##_to(struct server *server, struct exchange *exchange,                        \
+                          __attribute__((unused)) const ProtobufCMessage *question)
 
 /* Replies with the message and a good status. */
 void grpc_answer(struct server *server, struct exchange *exchange, const ProtobufCMessage *message);

@@ -4,7 +4,6 @@
 #include "base/http/grpc.h"
 #include "proto/grpc_files.h"
 #include "router/api/grpc.h"
-#include "router/serve/api.h"
 #include "router/serve/routes.h"
 #include "router/serve/server.h"
 
@@ -306,20 +305,10 @@ static void answer_reflection(struct server *server, struct exchange *exchange, 
     exchange_begin_stream(talk->exchanges, talk->id, &head);
 }
 
-const struct dialect dialect_grpc_reflection = {
-    .name = "grpc_reflection",
-    .method = "POST",
-    .path = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
-    .form = &grpc_form,
-    .answer = answer_reflection,
-    .piece = take_piece,
-};
-
-const struct dialect dialect_grpc_reflection_alpha = {
-    .name = "grpc_reflection_alpha",
-    .method = "POST",
-    .path = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
-    .form = &grpc_form,
-    .answer = answer_reflection,
-    .piece = take_piece,
-};
+const struct dialect dialect_grpc_reflection = DIALECT_ANSWER(
+    "grpc_reflection", "POST", "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+    grpc_form, answer_reflection, .piece = take_piece);
+const struct dialect dialect_grpc_reflection_alpha =
+    DIALECT_ANSWER("grpc_reflection_alpha", "POST",
+                   "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", grpc_form,
+                   answer_reflection, .piece = take_piece);

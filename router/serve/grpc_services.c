@@ -6,55 +6,32 @@
 #include "router/serve/grpc_question.h"
 #include "router/serve/server.h"
 
-#include <string.h>
 #include <tandem_inference.pb-c.h>
 
-static void answer_models(struct server *server, struct exchange *exchange, const char *rest) {
-    struct arena arena;
-    (void)rest;
-    if (grpc_question(server, exchange, &tandem__v1__list_models_request__descriptor, &arena)) {
-        Tandem__V1__ListModelsResponse answer = TANDEM__V1__LIST_MODELS_RESPONSE__INIT;
-        Tandem__V1__Model model = TANDEM__V1__MODEL__INIT, *models[] = {&model};
-        model.id = grpc_text(server->serving.model);
-        model.created = server->created_s;
-        model.max_model_len = serving_context(&server->serving);
-        answer.n_models = 1;
-        answer.models = models;
-        grpc_answer(server, exchange, &answer.base);
-    }
-    arena_fini(&arena);
+GRPC_ANSWER(answer_models, tandem__v1__list_models_request__descriptor) {
+    Tandem__V1__ListModelsResponse answer = TANDEM__V1__LIST_MODELS_RESPONSE__INIT;
+    Tandem__V1__Model model = TANDEM__V1__MODEL__INIT, *models[] = {&model};
+    model.id = grpc_text(server->serving.model);
+    model.created = server->created_s;
+    model.max_model_len = serving_context(&server->serving);
+    answer.n_models = 1;
+    answer.models = models;
+    grpc_answer(server, exchange, &answer.base);
 }
 
-static void answer_status(struct server *server, struct exchange *exchange, const char *rest) {
-    struct arena arena;
-    (void)rest;
-    if (grpc_question(server, exchange, &tandem__v1__get_cluster_status_request__descriptor,
-                      &arena)) {
-        Tandem__V1__GetClusterStatusResponse answer = TANDEM__V1__GET_CLUSTER_STATUS_RESPONSE__INIT;
-        answer.ready = serving_ready(&server->serving);
-        answer.draining = server->serving.draining;
-        answer.n_workers = serving_n_workers(&server->serving);
-        answer.n_calls = calls_count(server->serving.calls);
-        answer.version = grpc_text(TANDEM_VERSION);
-        grpc_answer(server, exchange, &answer.base);
-    }
-    arena_fini(&arena);
+GRPC_ANSWER(answer_status, tandem__v1__get_cluster_status_request__descriptor) {
+    Tandem__V1__GetClusterStatusResponse answer = TANDEM__V1__GET_CLUSTER_STATUS_RESPONSE__INIT;
+    answer.ready = serving_ready(&server->serving);
+    answer.draining = server->serving.draining;
+    answer.n_workers = serving_n_workers(&server->serving);
+    answer.n_calls = calls_count(server->serving.calls);
+    answer.version = grpc_text(TANDEM_VERSION);
+    grpc_answer(server, exchange, &answer.base);
 }
 
-const struct dialect dialect_grpc_models = {
-    .name = "grpc_models",
-    .method = "POST",
-    .path = "/tandem.v1.Inference/ListModels",
-    .form = &grpc_form,
-    .body_max = GRPC_QUESTION_BYTES,
-    .answer = answer_models,
-};
-
-const struct dialect dialect_grpc_status = {
-    .name = "grpc_status",
-    .method = "POST",
-    .path = "/tandem.v1.Inference/GetClusterStatus",
-    .form = &grpc_form,
-    .body_max = GRPC_QUESTION_BYTES,
-    .answer = answer_status,
-};
+const struct dialect dialect_grpc_models =
+    DIALECT_ANSWER("grpc_models", "POST", "/tandem.v1.Inference/ListModels", grpc_form,
+                   answer_models, .body_max = GRPC_QUESTION_BYTES);
+const struct dialect dialect_grpc_status =
+    DIALECT_ANSWER("grpc_status", "POST", "/tandem.v1.Inference/GetClusterStatus", grpc_form,
+                   answer_status, .body_max = GRPC_QUESTION_BYTES);

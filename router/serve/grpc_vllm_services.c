@@ -5,7 +5,6 @@
 #include "router/call/calls.h"
 #include "router/call/serving.h"
 #include "router/core/router.h"
-#include "router/serve/api.h"
 #include "router/serve/grpc_question.h"
 #include "router/serve/server.h"
 
@@ -13,54 +12,36 @@
 #include <time.h>
 #include <vllm_engine.pb-c.h>
 
-static void answer_health(struct server *server, struct exchange *exchange, const char *rest) {
-    struct arena arena;
-    (void)rest;
-    if (grpc_question(server, exchange, &vllm__grpc__engine__health_check_request__descriptor,
-                      &arena)) {
-        Vllm__Grpc__Engine__HealthCheckResponse answer =
-            VLLM__GRPC__ENGINE__HEALTH_CHECK_RESPONSE__INIT;
-        answer.healthy = serving_ready(&server->serving);
-        answer.message = grpc_text(answer.healthy             ? "ok"
-                                   : server->serving.draining ? "draining"
-                                                              : "no worker");
-        grpc_answer(server, exchange, &answer.base);
-    }
-    arena_fini(&arena);
+GRPC_ANSWER(answer_health, vllm__grpc__engine__health_check_request__descriptor) {
+    Vllm__Grpc__Engine__HealthCheckResponse answer =
+        VLLM__GRPC__ENGINE__HEALTH_CHECK_RESPONSE__INIT;
+    answer.healthy = serving_ready(&server->serving);
+    answer.message = grpc_text(answer.healthy             ? "ok"
+                               : server->serving.draining ? "draining"
+                                                          : "no worker");
+    grpc_answer(server, exchange, &answer.base);
 }
 
-static void answer_model(struct server *server, struct exchange *exchange, const char *rest) {
-    struct arena arena;
-    (void)rest;
-    if (grpc_question(server, exchange, &vllm__grpc__engine__get_model_info_request__descriptor,
-                      &arena)) {
-        Vllm__Grpc__Engine__GetModelInfoResponse answer =
-            VLLM__GRPC__ENGINE__GET_MODEL_INFO_RESPONSE__INIT;
-        answer.model_path = answer.served_model_name = grpc_text(server->serving.model);
-        answer.is_generation = true;
-        answer.max_context_length = serving_context(&server->serving);
-        answer.max_req_input_len = (int32_t)answer.max_context_length;
-        answer.vocab_size = server->serving.limits.n_tokens;
-        grpc_answer(server, exchange, &answer.base);
-    }
-    arena_fini(&arena);
+GRPC_ANSWER(answer_model, vllm__grpc__engine__get_model_info_request__descriptor) {
+    Vllm__Grpc__Engine__GetModelInfoResponse answer =
+        VLLM__GRPC__ENGINE__GET_MODEL_INFO_RESPONSE__INIT;
+    answer.model_path = answer.served_model_name = grpc_text(server->serving.model);
+    answer.is_generation = true;
+    answer.max_context_length = serving_context(&server->serving);
+    answer.max_req_input_len = (int32_t)answer.max_context_length;
+    answer.vocab_size = server->serving.limits.n_tokens;
+    grpc_answer(server, exchange, &answer.base);
 }
 
-static void answer_server(struct server *server, struct exchange *exchange, const char *rest) {
-    struct arena arena;
-    (void)rest;
-    if (grpc_question(server, exchange, &vllm__grpc__engine__get_server_info_request__descriptor,
-                      &arena)) {
-        Vllm__Grpc__Engine__GetServerInfoResponse answer =
-            VLLM__GRPC__ENGINE__GET_SERVER_INFO_RESPONSE__INIT;
-        answer.active_requests = calls_count(server->serving.calls);
-        answer.is_paused = server->serving.draining;
-        answer.uptime_seconds = (double)(clock_now_ns() - server->started_ns) / NS_PER_S;
-        answer.server_type = grpc_text("tandem");
-        answer.data_parallel_size = 1;
-        grpc_answer(server, exchange, &answer.base);
-    }
-    arena_fini(&arena);
+GRPC_ANSWER(answer_server, vllm__grpc__engine__get_server_info_request__descriptor) {
+    Vllm__Grpc__Engine__GetServerInfoResponse answer =
+        VLLM__GRPC__ENGINE__GET_SERVER_INFO_RESPONSE__INIT;
+    answer.active_requests = calls_count(server->serving.calls);
+    answer.is_paused = server->serving.draining;
+    answer.uptime_seconds = (double)(clock_now_ns() - server->started_ns) / NS_PER_S;
+    answer.server_type = grpc_text("tandem");
+    answer.data_parallel_size = 1;
+    grpc_answer(server, exchange, &answer.base);
 }
 
 /* What all workers hold, as they said last. */
@@ -77,56 +58,42 @@ static void add_workers(const struct router *core, Vllm__Grpc__Engine__Scheduler
     load->token_usage = total > 0 ? (double)used / (double)total : 0;
 }
 
-static void answer_loads(struct server *server, struct exchange *exchange, const char *rest) {
-    struct arena arena;
-    (void)rest;
-    if (grpc_question(server, exchange, &vllm__grpc__engine__get_loads_request__descriptor,
-                      &arena)) {
-        Vllm__Grpc__Engine__GetLoadsResponse answer = VLLM__GRPC__ENGINE__GET_LOADS_RESPONSE__INIT;
-        Vllm__Grpc__Engine__SchedulerLoad load = VLLM__GRPC__ENGINE__SCHEDULER_LOAD__INIT,
-                                          *loads[] = {&load};
-        struct router_stats stats;
-        char now[32];
-        time_t unix_s = (time_t)clock_unix_s();
-        struct tm utc;
-        strftime(now, sizeof now, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&unix_s, &utc));
-        router_stats(server->serving.core, &stats);
-        load.num_running_reqs = (int32_t)stats.n_running;
-        load.num_waiting_reqs = (int32_t)stats.n_queued;
-        load.num_total_reqs = load.num_running_reqs + load.num_waiting_reqs;
-        add_workers(server->serving.core, &load);
-        answer.timestamp = grpc_text(now);
-        answer.version = grpc_text(TANDEM_VERSION);
-        answer.dp_rank_count = 1;
-        answer.n_loads = 1;
-        answer.loads = loads;
-        grpc_answer(server, exchange, &answer.base);
-    }
-    arena_fini(&arena);
+GRPC_ANSWER(answer_loads, vllm__grpc__engine__get_loads_request__descriptor) {
+    Vllm__Grpc__Engine__GetLoadsResponse answer = VLLM__GRPC__ENGINE__GET_LOADS_RESPONSE__INIT;
+    Vllm__Grpc__Engine__SchedulerLoad load = VLLM__GRPC__ENGINE__SCHEDULER_LOAD__INIT,
+                                      *loads[] = {&load};
+    struct router_stats stats;
+    char now[32];
+    time_t unix_s = (time_t)clock_unix_s();
+    struct tm utc;
+    strftime(now, sizeof now, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&unix_s, &utc));
+    router_stats(server->serving.core, &stats);
+    load.num_running_reqs = (int32_t)stats.n_running;
+    load.num_waiting_reqs = (int32_t)stats.n_queued;
+    load.num_total_reqs = load.num_running_reqs + load.num_waiting_reqs;
+    add_workers(server->serving.core, &load);
+    answer.timestamp = grpc_text(now);
+    answer.version = grpc_text(TANDEM_VERSION);
+    answer.dp_rank_count = 1;
+    answer.n_loads = 1;
+    answer.loads = loads;
+    grpc_answer(server, exchange, &answer.base);
 }
 
 /* Gateways name what they abort: whoever knows a call's id and has a key may end it. */
-static void answer_abort(struct server *server, struct exchange *exchange, const char *rest) {
-    struct arena arena;
-    (void)rest;
-    const Vllm__Grpc__Engine__AbortRequest *question = (void *)grpc_question(
-        server, exchange, &vllm__grpc__engine__abort_request__descriptor, &arena);
-    if (question) {
-        Vllm__Grpc__Engine__AbortResponse answer = VLLM__GRPC__ENGINE__ABORT_RESPONSE__INIT;
-        for (size_t i = 0; i < question->n_request_ids; i++)
-            calls_abort(server->serving.calls, &dialect_vllm_generate,
-                        (struct span){(const char *)question->request_ids[i].data,
-                                      question->request_ids[i].len});
-        grpc_answer(server, exchange, &answer.base);
-    }
-    arena_fini(&arena);
+GRPC_ANSWER(answer_abort, vllm__grpc__engine__abort_request__descriptor) {
+    const Vllm__Grpc__Engine__AbortRequest *abort = (const void *)question;
+    Vllm__Grpc__Engine__AbortResponse answer = VLLM__GRPC__ENGINE__ABORT_RESPONSE__INIT;
+    for (size_t i = 0; i < abort->n_request_ids; i++)
+        calls_abort(
+            server->serving.calls, &dialect_vllm_generate,
+            (struct span){(const char *)abort->request_ids[i].data, abort->request_ids[i].len});
+    grpc_answer(server, exchange, &answer.base);
 }
 
 #define VLLM_CALL(call, does)                                                                      \
-    {                                                                                              \
-        .name = "vllm_engine", .method = "POST", .path = "/vllm.grpc.engine.VllmEngine/" call,     \
-        .form = &grpc_form, .body_max = GRPC_QUESTION_BYTES, .answer = (does)                      \
-    }
+    DIALECT_ANSWER("vllm_engine", "POST", "/vllm.grpc.engine.VllmEngine/" call, grpc_form, does,   \
+                   .body_max = GRPC_QUESTION_BYTES)
 
 const struct dialect dialect_vllm_health = VLLM_CALL("HealthCheck", answer_health);
 const struct dialect dialect_vllm_model = VLLM_CALL("GetModelInfo", answer_model);

@@ -8,7 +8,6 @@
 #include "router/call/calls.h"
 #include "router/call/meter.h"
 #include "router/call/serving.h"
-#include "router/serve/api.h"
 #include "router/serve/link.h"
 #include "router/serve/routes.h"
 #include "router/serve/server.h"
@@ -70,47 +69,13 @@ static void answer_metrics(struct server *server, struct exchange *exchange, con
     buf_fini(&body);
 }
 
-const struct dialect dialect_health = {
-    .name = "health",
-    .method = "GET",
-    .path = "/health",
-    .form = &openai_form,
-    .is_open = true,
-    .answer = answer_health,
-};
-
-const struct dialect dialect_livez = {
-    .name = "livez",
-    .method = "GET",
-    .path = "/livez",
-    .form = &openai_form,
-    .is_open = true,
-    .answer = answer_livez,
-};
-
-const struct dialect dialect_readyz = {
-    .name = "readyz",
-    .method = "GET",
-    .path = "/readyz",
-    .form = &openai_form,
-    .is_open = true,
-    .answer = answer_health,
-};
-
-const struct dialect dialect_version = {
-    .name = "version",
-    .method = "GET",
-    .path = "/version",
-    .form = &openai_form,
-    .is_open = true,
-    .answer = answer_version,
-};
-
-const struct dialect dialect_metrics = {
-    .name = "metrics",
-    .method = "GET",
-    .path = "/metrics",
-    .form = &openai_form,
-    .is_open = true,
-    .answer = answer_metrics,
-};
+const struct dialect dialect_health =
+    DIALECT_ANSWER("health", "GET", "/health", openai_form, answer_health, .is_open = true);
+const struct dialect dialect_livez =
+    DIALECT_ANSWER("livez", "GET", "/livez", openai_form, answer_livez, .is_open = true);
+const struct dialect dialect_readyz =
+    DIALECT_ANSWER("readyz", "GET", "/readyz", openai_form, answer_health, .is_open = true);
+const struct dialect dialect_version =
+    DIALECT_ANSWER("version", "GET", "/version", openai_form, answer_version, .is_open = true);
+const struct dialect dialect_metrics =
+    DIALECT_ANSWER("metrics", "GET", "/metrics", openai_form, answer_metrics, .is_open = true);

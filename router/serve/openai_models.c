@@ -3,7 +3,6 @@
 #include "router/api/json_put.h"
 #include "router/api/openai.h"
 #include "router/call/serving.h"
-#include "router/serve/api.h"
 #include "router/serve/routes.h"
 #include "router/serve/server.h"
 
@@ -48,18 +47,7 @@ static void answer_one(struct server *server, struct exchange *exchange, const c
     buf_fini(&body);
 }
 
-const struct dialect dialect_models = {
-    .name = "models",
-    .method = "GET",
-    .path = "/v1/models",
-    .form = &openai_form,
-    .answer = answer_list,
-};
-
-const struct dialect dialect_model = {
-    .name = "model",
-    .method = "GET",
-    .path = "/v1/models/",
-    .form = &openai_form,
-    .answer = answer_one,
-};
+const struct dialect dialect_models =
+    DIALECT_ANSWER("models", "GET", "/v1/models", openai_form, answer_list);
+const struct dialect dialect_model =
+    DIALECT_ANSWER("model", "GET", "/v1/models/", openai_form, answer_one);

@@ -5,11 +5,8 @@
 #include "router/api/openai.h"
 #include "router/call/call.h"
 #include "router/call/serving.h"
-#include "router/serve/api.h"
 #include "router/serve/routes.h"
 #include "router/serve/server.h"
-
-#include <string.h>
 
 #define SHOWN_MAX 2000u /* sequences: a few milliseconds of the loop's time */
 
@@ -89,11 +86,5 @@ static void answer_requests(struct server *server, struct exchange *exchange, co
     buf_fini(&body);
 }
 
-const struct dialect dialect_requests = {
-    .name = "requests",
-    .method = "GET",
-    .path = "/admin/requests",
-    .form = &openai_form,
-    .is_admin = true,
-    .answer = answer_requests,
-};
+const struct dialect dialect_requests = DIALECT_ANSWER(
+    "requests", "GET", "/admin/requests", openai_form, answer_requests, .is_admin = true);

@@ -4,7 +4,6 @@
 #include "router/api/openai.h"
 #include "router/call/serving.h"
 #include "router/call/text.h"
-#include "router/serve/api.h"
 #include "router/serve/routes.h"
 #include "router/serve/server.h"
 
@@ -52,10 +51,5 @@ static void answer_info(struct server *server, struct exchange *exchange, const 
     buf_fini(&body);
 }
 
-const struct dialect dialect_tokenizer_info = {
-    .name = "tokenizer_info",
-    .method = "GET",
-    .path = "/tokenizer_info",
-    .form = &openai_form,
-    .answer = answer_info,
-};
+const struct dialect dialect_tokenizer_info =
+    DIALECT_ANSWER("tokenizer_info", "GET", "/tokenizer_info", openai_form, answer_info);
