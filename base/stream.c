@@ -1,7 +1,6 @@
 #include "base/stream.h"
 
 #include "base/buf.h"
-#include "base/clock.h"
 #include "base/loop.h"
 #include "base/stream_io.h"
 

@@ -5,13 +5,11 @@
 #include "base/pool.h"
 #include "base/tls_internal.h"
 
-#include <errno.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/x509.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #define FILE_BYTES_MAX  (1u << 20)
 #define CHAIN_BYTES_MAX (32 * 1024) /* of certificates that a client may send */

@@ -4,12 +4,10 @@
 #include "model/checkpoint/checkpoint.h"
 #include "model/config/config_hub.h"
 #include "model/dummy.h"
-#include "model/json/json_get.h"
 #include "model/json/json_text.h"
 #include "model/model_parts.h"
 #include "model/tokenizer/files/tokenizer_bytes.h"
 
-#include <errno.h>
 #include <jansson.h>
 #include <limits.h>
 #include <stdio.h>

@@ -1,7 +1,6 @@
 /* Links: their numbers, their queues, and what is sent on them. */
 #include "proto/bus_internal.h"
 
-#include "base/assert.h"
 #include "base/clock.h"
 
 #include <errno.h>

@@ -1,8 +1,6 @@
 /* ZeroMQ sockets: made with our options, watched by a monitor, closed. */
 #include "proto/bus_internal.h"
 
-#include "base/assert.h"
-#include "base/clock.h"
 #include "base/random.h"
 
 #include <errno.h>

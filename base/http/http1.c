@@ -5,7 +5,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #define CHUNK_DIGITS_MAX 15 /* 60 bits: adding to such a size cannot wrap around */
 

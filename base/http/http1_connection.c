@@ -1,7 +1,6 @@
 #include "base/http/http1_connection.h"
 
 #include "base/assert.h"
-#include "base/clock.h"
 #include "base/http/connection.h"
 #include "base/http/http1.h"
 #include "base/http/http2_connection.h"

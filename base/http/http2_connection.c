@@ -1,6 +1,5 @@
 #include "base/http/http2_connection.h"
 
-#include "base/assert.h"
 #include "base/clock.h"
 #include "base/http/http2_reply.h"
 #include "base/http/http2_request.h"

@@ -6,7 +6,6 @@
 
 #include <stddef.h>
 
-struct connection;
 struct protocol;
 
 extern const struct protocol http2_protocol;

@@ -1,8 +1,6 @@
 #include "base/http/http2_request.h"
 
-#include "base/assert.h"
 #include "base/checked.h"
-#include "base/clock.h"
 #include "base/http/http2_reply.h"
 #include "base/http/target.h"
 

@@ -1,7 +1,5 @@
 #include "kernels/ref/ref.h"
 
-#include "base/assert.h"
-
 static void *block_at(const struct kernels_kv *kv, const struct kernels_batch *batch, uint32_t seq,
                       uint32_t position) {
     uint32_t block =

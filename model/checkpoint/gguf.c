@@ -1,6 +1,5 @@
 #include "model/checkpoint/gguf.h"
 
-#include "base/assert.h"
 #include "base/checked.h"
 #include "base/random.h"
 #include "model/checkpoint/gguf_cursor.h"

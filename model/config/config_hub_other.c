@@ -4,9 +4,6 @@
 #include "model/config/config_hub.h"
 #include "model/json/json_get.h"
 
-#include <jansson.h>
-#include <math.h>
-
 static enum status read_eps(const struct json_get *keys, const char *key,
                             struct model_config *config) {
     double eps = 1e-6;

@@ -1,6 +1,5 @@
 #include "model/tokenizer/tokenizer.h"
 
-#include "base/assert.h"
 #include "base/utf8.h"
 #include "model/tokenizer/tokenizer_kinds.h"
 

@@ -1,7 +1,6 @@
 /* tandem.v1.Inference: what generates or tokenizes. Each call is read as its HTTP twin is. */
 #include "router/api/grpc.h"
 #include "router/api/json_put.h"
-#include "router/api/openai.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,6 @@
 /* vllm.grpc.engine.VllmEngine/Generate: a request becomes tandem.v1.Inference's, with vLLM's defaults,
  * and is read as that; answers are token ids alone. */
 #include "router/api/grpc.h"
-#include "router/api/json_put.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,6 @@
 
 #include "base/utf8.h"
 
-#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,5 @@
 #include "router/call/admission.h"
 
-#include "base/assert.h"
 #include "base/clock.h"
 #include "model/model.h"
 #include "router/call/call.h"

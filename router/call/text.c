@@ -1,6 +1,5 @@
 #include "router/call/text.h"
 
-#include "base/assert.h"
 #include "model/model.h"
 #include "model/prefix.h"
 #include "model/tokenizer/tokenizer.h"

@@ -1,6 +1,5 @@
 #include "router/core/admit.h"
 
-#include "base/assert.h"
 #include "router/core/core.h"
 #include "router/core/finish.h"
 #include "router/core/place.h"

@@ -1,6 +1,5 @@
 #include "router/core/digest.h"
 
-#include "base/clock.h"
 #include "router/core/core.h"
 #include "router/core/fleet.h"
 #include "router/core/note.h"

@@ -1,6 +1,5 @@
 #include "router/core/stream.h"
 
-#include "base/assert.h"
 #include "base/clock.h"
 #include "router/core/core.h"
 #include "router/core/finish.h"

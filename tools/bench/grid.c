@@ -5,7 +5,6 @@
 #include "base/exit.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #define WARM_REQUESTS 2
 

@@ -5,7 +5,6 @@
 #include "base/exit.h"
 #include "tools/bench/texts.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define STREAMS_MAX                                                                                \

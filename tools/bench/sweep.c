@@ -8,7 +8,6 @@
 #include "base/exit.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #define COMPAT_LEVELS 9
 #define COMPAT_BURST  5

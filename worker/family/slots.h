@@ -17,7 +17,6 @@
 #define SLOTS_MAX 131072 /* matrices and vectors of one model: experts have many */
 
 struct model;
-struct model_matrix;
 
 enum slot_kind { SLOT_MATRIX, SLOT_VECTOR };
 

@@ -1,6 +1,5 @@
 #include "worker/ranks/follow.h"
 
-#include "base/assert.h"
 #include "base/error.h"
 #include "base/exit.h"
 #include "base/log.h"

@@ -1,7 +1,6 @@
 #include "worker/ranks/group.h"
 
 #include "base/assert.h"
-#include "base/checked.h"
 
 #include <errno.h>
 #include <fcntl.h>

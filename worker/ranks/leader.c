@@ -1,7 +1,5 @@
 #include "worker/ranks/leader.h"
 
-#include "base/assert.h"
-#include "base/checked.h"
 #include "base/exit.h"
 #include "base/log.h"
 
@@ -15,7 +13,6 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/time.h>
 #include <unistd.h>
 
 #define JOIN_S 5 /* who connects and says nothing keeps the others waiting for this long */

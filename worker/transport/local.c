@@ -2,7 +2,6 @@
  *
  * Locking: `mutex` guards the table and each ring's count of holders. What lies in a ring is
  * ordered by the messages of the KV link, as with shm. */
-#include "base/assert.h"
 #include "base/random.h"
 #include "proto/message.h"
 #include "worker/transport/transport.h"

@@ -5,7 +5,6 @@
  * size is sealed and its pages are there before it is offered, so that no access can raise SIGBUS;
  * its name holds 128 random bits, so that a number used again by another process is noticed.
  * Nothing is left behind when either side dies. */
-#include "base/assert.h"
 #include "base/random.h"
 #include "proto/message.h"
 #include "worker/transport/transport.h"

@@ -1,6 +1,5 @@
 /* Between hosts: the bytes ride in the CHUNK's raw frame on the KV link, which is CURVE where it
  * leaves the machine. The ring's positions bound what is on the way; there is no ring. */
-#include "base/assert.h"
 #include "proto/message.h"
 #include "worker/transport/transport.h"
 

@@ -1,5 +1,4 @@
 /* Builds tokenizers of kind bpe from their parts. */
-#include "base/assert.h"
 #include "model/tokenizer/bpe/alphabet.h"
 #include "model/tokenizer/bpe/pretokenize_names.h"
 #include "model/tokenizer/files/tokenizer_parts.h"

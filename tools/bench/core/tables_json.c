@@ -1,7 +1,6 @@
 /* tools/bench/core/tables_json.c: runs as JSON, written directly. */
 #include "tools/bench/core/tables.h"
 
-#include "base/clock.h"
 #include "tools/bench/core/workload.h"
 
 #include <string.h>

@@ -3,7 +3,6 @@
 #include "model/template/jinja/syntax/jinja_parser.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
