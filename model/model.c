@@ -3,6 +3,7 @@
 #include "base/arena.h"
 #include "model/checkpoint/checkpoint.h"
 #include "model/checkpoint/gguf.h"
+#include "model/hub.h"
 #include "model/model_parts.h"
 #include "model/textless.h"
 
@@ -76,10 +77,8 @@ static bool is_folder(const char *path) {
            (n >= 5 && strcmp(path + n - 5, ".json") == 0);
 }
 
-static enum status model_fill(struct model *model, const char *path,
-                              const struct model_options *options, struct error *error) {
-    if (strcmp(path, "hash") == 0)
-        return fill_hash(model, error);
+static enum status fill_from_files(struct model *model, const char *path,
+                                   const struct model_options *options, struct error *error) {
     if (is_folder(path)) {
         TRY(model_fill_folder(model, path, options, error));
     } else if (options->dummy) {
@@ -89,6 +88,22 @@ static enum status model_fill(struct model *model, const char *path,
         TRY(fill_from_gguf(model, path, error));
     }
     return finish(model, path, error);
+}
+
+static enum status model_fill(struct model *model, const char *path,
+                              const struct model_options *options, struct error *error) {
+    if (strcmp(path, "hash") == 0)
+        return fill_hash(model, error);
+    struct hub_found *found = malloc(sizeof *found);
+    if (!found)
+        return error_set(error, STATUS_NOMEM, "%s: no memory", path);
+    enum status status = hub_find(path, options->dummy, found, error);
+    if (status == STATUS_OK)
+        status = fill_from_files(model, found->path, options, error);
+    if (status == STATUS_OK && found->name[0])
+        config_set_name(&model->config, found->name, strlen(found->name));
+    free(found);
+    return status;
 }
 
 enum status model_open(const char *path, const struct model_options *options, struct model **model,

@@ -50,7 +50,7 @@ struct model_options {
 };
 
 /* Opens a .gguf file, a folder as it lies on a model hub (config.json, *.safetensors, tokenizer
- * files), or "hash". `options` may be NULL. On success the caller owns *model. STATUS_NOT_FOUND,
+ * files), what a hub's cache has of ORG/NAME (hub.h), or "hash". `options` may be NULL. On success the caller owns *model. STATUS_NOT_FOUND,
  * STATUS_IO, STATUS_CORRUPT, STATUS_INVALID, STATUS_LIMIT or STATUS_UNSUPPORTED with one line that
  * names the file and the field, tensor or offset; STATUS_NOMEM. Reads headers and samples of the
  * tensors, not all of their bytes. A chat template that cannot be used counts as absent. */

@@ -20,13 +20,15 @@ static const struct option_spec table[] = {
     {"name", OPTION_STRING, AT(name), "router0", "router", "NAME",
      .help = "this router's name in its cluster"},
     {"model", OPTION_STRING, AT(model), NULL, "cluster router", "PATH",
-     .help = "a .gguf file, a folder with config.json, safetensors and a tokenizer, or \"hash\" "
-             "for the oracle that needs none; the same for routers and workers"},
+     .help = "a .gguf file, a folder with config.json, safetensors and a tokenizer, ORG/NAME or a "
+             "folder of a hub's cache, or \"hash\" for the oracle that needs none; the same for "
+             "routers and workers"},
     {"load-format", OPTION_CHOICE, AT(dummy), "auto", "cluster router", NULL,
      .help = "dummy: a folder's config.json is enough; weights are pseudo-random",
      .choices = "auto dummy"},
     {"served-model", OPTION_STRING, AT(served_model), NULL, "router", "NAME",
-     .help = "the model's id for clients; default: the file's stem"},
+     .help =
+         "the model's id for clients; default: ORG/NAME of a hub's cache, else the file's stem"},
     {"generation-config", OPTION_CHOICE, AT(no_generation), "auto", "router", NULL,
      .help = "auto: the model's own sampling defaults hold where a request is silent",
      .choices = "auto none"},
@@ -122,8 +124,11 @@ static void check(const struct config *config, struct buf *errors) {
         options_complain(options, "name", "has to have 1 to 63 bytes", errors);
     if (strlen(config->announce) >= MESSAGE_ENDPOINT_MAX)
         options_complain(options, "announce", "is too long: 255 bytes are the most", errors);
-    if (strchr(config->served_model, '/'))
-        options_complain(options, "served-model", "must not have a slash", errors);
+    size_t n_served = strlen(config->served_model);
+    if (n_served > 0 &&
+        (config->served_model[0] == '/' || config->served_model[n_served - 1] == '/' ||
+         strstr(config->served_model, "//")))
+        options_complain(options, "served-model", "has a slash at an end, or two together", errors);
     if (!config->tls_cert[0] != !config->tls_key[0])
         options_complain(options, config->tls_cert[0] ? "tls-key" : "tls-cert",
                          config->tls_cert[0] ? "is needed with tls-cert" : "is needed with tls-key",

@@ -1,6 +1,7 @@
 #include "tools/model_render.h"
 
 #include "base/exit.h"
+#include "model/hub.h"
 #include "model/json/json_get.h"
 #include "model/model.h"
 #include "model/template/template.h"
@@ -116,8 +117,9 @@ int model_render(const char *path, FILE *in, FILE *out) {
     struct error error;
     size_t n = strlen(path);
     struct stat info;
+    bool is_there = stat(path, &info) == 0;
     bool is_model = strcmp(path, "hash") == 0 || (n > 5 && strcmp(path + n - 5, ".gguf") == 0) ||
-                    (stat(path, &info) == 0 && S_ISDIR(info.st_mode));
+                    (is_there ? S_ISDIR(info.st_mode) : hub_is_id(path));
     enum status status = is_model ? model_open(path, NULL, &model, &error)
                                   : open_template_file(path, &from_file, &error);
     if (status != STATUS_OK) {

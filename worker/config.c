@@ -26,8 +26,9 @@ static const struct option_spec table[] = {
     {"role", OPTION_CHOICE, AT(role), "mixed", "worker", NULL,
      .help = "what it is preferred for; every worker can do both", .words = worker_role_name},
     {"model", OPTION_STRING, AT(model), NULL, "cluster worker", "PATH",
-     .help = "a .gguf file, a folder with config.json, safetensors and a tokenizer, or \"hash\" "
-             "for the oracle that needs none; the same for routers and workers"},
+     .help = "a .gguf file, a folder with config.json, safetensors and a tokenizer, ORG/NAME or a "
+             "folder of a hub's cache, or \"hash\" for the oracle that needs none; the same for "
+             "routers and workers"},
     {"load-format", OPTION_CHOICE, AT(dummy), "auto", "cluster worker", NULL,
      .help = "dummy: a folder's config.json is enough; weights are pseudo-random",
      .choices = "auto dummy"},

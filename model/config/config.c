@@ -116,6 +116,16 @@ void config_add_stops(struct model_config *config, const struct gguf *gguf,
     }
 }
 
+void config_set_name(struct model_config *config, const char *text, size_t n) {
+    size_t length = n < sizeof config->name ? n : sizeof config->name - 1;
+    for (size_t i = 0; i < length; i++) {
+        unsigned char byte = (unsigned char)text[i];
+        config->name[i] =
+            byte > 0x20 && byte < 0x7f && byte != '"' && byte != '\\' ? (char)byte : '_';
+    }
+    config->name[length] = 0;
+}
+
 void config_name_from_path(struct model_config *config, const char *path) {
     size_t n = strlen(path);
     while (n > 1 && path[n - 1] == '/')
@@ -125,13 +135,5 @@ void config_name_from_path(struct model_config *config, const char *path) {
         begin--;
     if (n - begin > 5 && memcmp(path + n - 5, ".gguf", 5) == 0)
         n -= 5;
-    size_t length = n - begin;
-    if (length > sizeof config->name - 1)
-        length = sizeof config->name - 1;
-    for (size_t i = 0; i < length; i++) {
-        unsigned char byte = (unsigned char)path[begin + i];
-        config->name[i] =
-            byte > 0x20 && byte < 0x7f && byte != '"' && byte != '\\' ? (char)byte : '_';
-    }
-    config->name[length] = 0;
+    config_set_name(config, path + begin, n - begin);
 }

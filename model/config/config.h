@@ -9,6 +9,7 @@
 #include "base/status.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define CONFIG_LAYERS_MAX  1024u
@@ -46,7 +47,8 @@ enum config_method { CONFIG_METHOD_NONE, CONFIG_METHOD_AWQ, CONFIG_METHOD_GPTQ }
 struct model_config {
     char family[32]; /* row in the worker's family table: "llama", "qwen2", "chatglm", "hash" ... */
     enum config_files files;
-    char name[128]; /* for people and clients: the file's stem or the folder's name; printable */
+    char name
+        [128]; /* for people and clients: the file's stem or the folder's name, of a hub's cache ORG/NAME; printable */
     uint32_t n_layers;
     uint32_t dim;        /* width of the residual stream */
     uint32_t n_heads;    /* query heads */
@@ -130,6 +132,8 @@ void config_add_stops(struct model_config *config, const struct gguf *gguf,
 /* One more id that ends an answer, unless it is there already or beyond the vocabulary. */
 void config_add_stop(struct model_config *config, uint32_t id);
 
-/* Takes the model's name from a path: the last part, without ".gguf"; what is not printable ASCII
- * becomes '_'. */
+/* Sets the model's name; what is not printable ASCII becomes '_', and what is too long is cut. */
+void config_set_name(struct model_config *config, const char *text, size_t n);
+
+/* Takes the model's name from a path: the last part, without ".gguf". */
 void config_name_from_path(struct model_config *config, const char *path);

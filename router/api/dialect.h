@@ -68,7 +68,7 @@ struct dialect_writer {
 struct dialect {
     const char *name;   /* the label in logs and metrics */
     const char *method; /* "GET" (HEAD too), "POST" */
-    const char *path;   /* exact; one that ends with a slash takes one more segment */
+    const char *path;   /* exact; one that ends with a slash takes more segments */
     const struct dialect_form *form;
     bool is_open;    /* needs no key */
     bool is_admin;   /* needs an admin's key, or a caller on this host (router/serve/guard.h) */

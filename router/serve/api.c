@@ -54,13 +54,15 @@ const struct dialect *api_dialect(unsigned n) {
     return n < N_DIALECTS ? table[n] : NULL;
 }
 
-/* "/v1/models/" takes "/v1/models/x": one segment more, not empty. */
+/* "/v1/models/" takes "/v1/models/x" and, as ids may be ORG/NAME, "/v1/models/x/y": one segment more or several,
+ * none of them empty. */
 static bool path_fits(const char *pattern, const char *path, const char **rest) {
     size_t n = strlen(pattern);
     *rest = "";
     if (pattern[n - 1] != '/')
         return strcmp(pattern, path) == 0;
-    if (strncmp(pattern, path, n) != 0 || path[n] == 0 || strchr(path + n, '/'))
+    bool has_rest = strncmp(pattern, path, n) == 0 && path[n] != 0;
+    if (!has_rest || path[n] == '/' || strstr(path + n, "//") || path[strlen(path) - 1] == '/')
         return false;
     *rest = path + n;
     return true;

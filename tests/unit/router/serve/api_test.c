@@ -36,6 +36,24 @@ START_TEST(a_path_that_is_nearly_served_is_named) {
 }
 END_TEST
 
+START_TEST(a_models_id_may_have_a_slash) {
+    static const struct {
+        const char *path, *rest; /* NULL: not served */
+    } cases[] = {{"/v1/models/x", "x"},       {"/v1/models/org/name", "org/name"},
+                 {"/v1/models//x", NULL},     {"/v1/models/x/", NULL},
+                 {"/v1/models/org//x", NULL}, {"/v1/models/", NULL}};
+    char allow[64];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *rest = "";
+        const struct dialect *dialect = api_find("GET", cases[i].path, &rest, allow);
+        ck_assert_msg((dialect != NULL) == (cases[i].rest != NULL), "%s", cases[i].path);
+        if (cases[i].rest)
+            ck_assert_str_eq(rest, cases[i].rest);
+    }
+}
+END_TEST
+
 void suite_add(TCase *tests) {
+    tcase_add_test(tests, a_models_id_may_have_a_slash);
     tcase_add_test(tests, a_path_that_is_nearly_served_is_named);
 }
