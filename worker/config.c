@@ -2,6 +2,7 @@
 
 #include "kernels/kernels.h"
 #include "worker/links/links.h"
+#include "worker/links/names.h"
 #include "worker/ranks/rank_wire.h"
 #include "worker/transport/transport.h"
 
@@ -33,8 +34,12 @@ static const struct option_spec table[] = {
      .help = "dummy: a folder's config.json is enough; weights are pseudo-random",
      .choices = "auto dummy"},
     {"routers", OPTION_LIST, AT(routers), NULL, "worker", "ENDPOINT",
-     .help = "announce endpoints of the routers to serve (ipc:// or tcp://)",
+     .help = "announce endpoints of the routers to serve (ipc://, tcp:// or dns://NAME:PORT: every "
+             "address behind the name, asked for again every 2 s)",
      .max = LINKS_ROUTERS_MAX},
+    {"dns-server", OPTION_STRING, AT(dns_server), NULL, "worker", "ADDRESS",
+     .help =
+         "who is asked for names, IP or IP:PORT, several with commas; default: /etc/resolv.conf"},
     {"endpoint", OPTION_STRING, AT(endpoint), NULL, "worker", "ENDPOINT",
      .help = "where routers connect to (ipc://FOLDER/NAME or tcp://HOST:PORT)"},
     {"kv-endpoint", OPTION_STRING, AT(kv_endpoint), NULL, "worker", "ENDPOINT",
@@ -167,6 +172,10 @@ static void check(const struct config *config, struct buf *errors) {
                          errors);
     if (config->routers.n == 0)
         options_complain(options, "routers", "is needed: at least one announce endpoint", errors);
+    struct error error;
+    for (unsigned i = 0; i < config->routers.n; i++)
+        if (names_check(config->routers.all[i], &error) != STATUS_OK)
+            options_complain(options, "routers", error.text, errors);
 }
 
 /* The endpoint with "-kv" behind it, or any other port of the same address. Routers and workers are

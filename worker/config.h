@@ -26,6 +26,7 @@ struct config {
     const char *follow;         /* of a follower: where its leader listens, or "" */
     const char *kv_dtype;       /* "auto", "f16" or "f32" */
     struct option_list routers; /* their announce endpoints */
+    const char *dns_server;     /* who is asked for their names, or "" */
     const char *endpoint;       /* where routers connect to */
     const char *kv_endpoint;    /* where prefill workers connect to */
     char kv_endpoint_text[MESSAGE_ENDPOINT_MAX];

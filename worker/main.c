@@ -8,6 +8,7 @@
 #include "base/notify.h"
 #include "model/model.h"
 #include "worker/config.h"
+#include "worker/links/names.h"
 #include "worker/memory.h"
 #include "worker/ranks/follow.h"
 #include "worker/worker.h"
@@ -23,6 +24,7 @@
  * announcing and a serving link of each router, a few KV links. Counted in /proc/PID/fd. */
 #define FILES_OWN        38
 #define FILES_PER_ROUTER 10
+#define FILES_PER_NAME   (4 * FILES_PER_ROUTER + 8) /* a few routers behind it, and who is asked */
 
 static atomic_uint n_stops;  /* how often somebody asked us to end */
 static atomic_bool starting; /* nobody has anything from us yet */
@@ -108,7 +110,9 @@ int main(int argc, char **argv) {
         file_guard(config.model);
         wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         struct error error;
-        unsigned n_files = FILES_OWN + FILES_PER_ROUTER * config.routers.n;
+        unsigned n_files = FILES_OWN;
+        for (unsigned i = 0; i < config.routers.n; i++)
+            n_files += names_is_one(config.routers.all[i]) ? FILES_PER_NAME : FILES_PER_ROUTER;
         if (!config.dry_run && descriptors_need(n_files, &error) != STATUS_OK)
             code = exit_with(EXIT_CONFIG, error.text);
         else

@@ -265,7 +265,8 @@ static enum status open_links(struct worker *worker, struct error *error) {
                                     .kv_endpoint = config->kv_endpoint,
                                     .keys = config->keys,
                                     .routers = config->routers.all,
-                                    .n_routers = config->routers.n};
+                                    .n_routers = config->routers.n,
+                                    .dns_server = config->dns_server};
     return links_open(&worker->links, &options, error);
 }
 

@@ -13,9 +13,9 @@
 #include <unistd.h>
 
 /* Where they are, who does what, and how many ranks a worker has, `tandem up` says itself. */
-static const char *const ours[] = {"listen",      "announce", "routers", "endpoint",
-                                   "kv-endpoint", "role",     "tp",      "ranks-here",
-                                   "rank-listen", "follow",   "admin",   NULL};
+static const char *const ours[] = {
+    "listen",     "announce",    "routers", "endpoint", "kv-endpoint", "role", "tp",
+    "ranks-here", "rank-listen", "follow",  "admin",    "dns-server",  NULL};
 
 /* A program that prints its options. */
 struct answering {

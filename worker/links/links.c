@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "proto/bus.h"
 #include "proto/keys.h"
+#include "worker/links/names.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -37,15 +38,57 @@ static enum status open_all(struct links *links, const struct links_options *opt
                     &links->kv_listener, error);
 }
 
+/* The row of this endpoint, or n_announced. */
+static uint32_t row_of(const struct links *links, const char *endpoint) {
+    uint32_t i = 0;
+    while (i < links->n_announced && strcmp(links->announced[i].endpoint, endpoint) != 0)
+        i++;
+    return i;
+}
+
+static void add_router(struct links *links, const char *endpoint) {
+    if (links->n_announced == LINKS_ROUTERS_MAX || row_of(links, endpoint) < links->n_announced)
+        return;
+    struct announced *announced = &links->announced[links->n_announced++];
+    *announced = (struct announced){.link = BUS_NO_LINK};
+    snprintf(announced->endpoint, sizeof announced->endpoint, "%s", endpoint);
+}
+
+static bool is_among(const char *endpoint, const struct names_list *list) {
+    for (uint32_t i = 0; i < list->n; i++)
+        if (strcmp(list->all[i], endpoint) == 0)
+            return true;
+    return false;
+}
+
+/* What is not behind the names any more is told nothing more; a session that it has with us goes on. */
+static void look_at_names(struct links *links, uint64_t now_ns) {
+    struct names_list list;
+    if (!links->names || !names_look(links->names, now_ns, &list))
+        return;
+    for (uint32_t i = links->n_announced; i-- > 0;) {
+        struct announced *announced = &links->announced[i];
+        if (is_among(announced->endpoint, &list))
+            continue;
+        bus_close(links->control, announced->link);
+        *announced = links->announced[--links->n_announced];
+    }
+    for (uint32_t i = 0; i < list.n; i++)
+        add_router(links, list.all[i]);
+}
+
 enum status links_open(struct links *links, const struct links_options *options,
                        struct error *error) {
     struct keys keys = {0};
     ASSERT(options->n_routers <= LINKS_ROUTERS_MAX);
     memset(links, 0, sizeof *links);
     for (uint32_t i = 0; i < options->n_routers; i++)
-        links->announced[links->n_announced++] =
-            (struct announced){.endpoint = options->routers[i], .link = BUS_NO_LINK};
+        if (!names_is_one(options->routers[i]))
+            add_router(links, options->routers[i]);
     enum status status = open_all(links, options, &keys, error);
+    if (status == STATUS_OK)
+        status = names_open(options->routers, options->n_routers, LINKS_ROUTERS_MAX,
+                            options->dns_server, &links->names, error);
     keys_wipe(&keys);
     if (status != STATUS_OK)
         links_close(links);
@@ -53,6 +96,7 @@ enum status links_open(struct links *links, const struct links_options *options,
 }
 
 void links_close(struct links *links) {
+    names_close(links->names);
     bus_free(links->control);
     bus_free(links->kv);
     memset(links, 0, sizeof *links);
@@ -114,6 +158,7 @@ void links_announce(struct links *links, uint64_t now_ns, const struct links_sel
     if (now_ns < links->announce_ns)
         return;
     links->announce_ns = now_ns + LINKS_ANNOUNCE_NS;
+    look_at_names(links, now_ns);
     for (uint32_t i = 0; i < links->n_announced; i++)
         look_at(links, &links->announced[i], now_ns);
     struct message message = {.type = MESSAGE_ANNOUNCE,

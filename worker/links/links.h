@@ -15,6 +15,7 @@
 
 struct bus;
 struct bus_event;
+struct names;
 
 #define LINKS_ANNOUNCE_NS 1000000000ull
 #define LINKS_ROUTERS_MAX 64
@@ -34,10 +35,10 @@ static inline uint32_t link_on_bus(uint32_t link) {
 
 /* A router we tell of ourselves. */
 struct announced {
-    const char *endpoint; /* borrowed */
-    uint32_t link;        /* on the control bus; BUS_NO_LINK while there is none */
-    bool refused;         /* the last connect failed: said once */
-    const char *why;      /* the last loss: constant text, or NULL */
+    char endpoint[MESSAGE_ENDPOINT_MAX];
+    uint32_t link;   /* on the control bus; BUS_NO_LINK while there is none */
+    bool refused;    /* the last connect failed: said once */
+    const char *why; /* the last loss: constant text, or NULL */
     struct patience patience;
 };
 
@@ -54,6 +55,7 @@ struct links {
     struct bus *kv;      /* owned */
     uint32_t listener;
     uint32_t kv_listener;
+    struct names *names; /* owned; NULL where no router is told by name */
     uint32_t n_announced;
     struct announced announced[LINKS_ROUTERS_MAX];
     uint64_t announce_ns; /* when the next round is due */
@@ -64,9 +66,11 @@ struct links_options {
     const char *endpoint;    /* routers connect to it */
     const char *kv_endpoint; /* prefill workers connect to it */
     const char *keys;        /* folder, or "" */
-    /* (n_routers, at most LINKS_ROUTERS_MAX) announce endpoints, borrowed while links are open */
+    /* (n_routers, at most LINKS_ROUTERS_MAX) announce endpoints, or dns://NAME:PORT for all behind a name; borrowed
+     * while links are open */
     const char *const *routers;
     uint32_t n_routers;
+    const char *dns_server; /* who is asked for names; "": those of resolv.conf */
 };
 
 /* Makes both buses and listens. Errors name the option. */

@@ -1,6 +1,7 @@
 /* Every option arrives in the field that is named for it. Each has a value that no other has, so
  * two that were swapped are seen. */
 #include "worker/config.h"
+#include "worker/links/names.h"
 
 #include "base/clock.h"
 #include "tests/support/option_values.h"
@@ -19,6 +20,7 @@ static const struct option_value values[] = {
     {"model", "/model-19", "cluster worker"},
     {"load-format", "dummy", "cluster worker"},
     {"routers", "ipc:///r-23,tcp://r:29", "worker"},
+    {"dns-server", "127.0.0.1:101", "worker"},
     {"endpoint", "ipc:///e-31", "worker"},
     {"kv-endpoint", "ipc:///kv-37", "worker"},
     {"keys", "/keys-41", "cluster"},
@@ -59,6 +61,7 @@ static void check_texts(const struct config *config) {
     ck_assert_uint_eq(config->routers.n, 2);
     ck_assert_str_eq(config->routers.all[0], "ipc:///r-23");
     ck_assert_str_eq(config->routers.all[1], "tcp://r:29");
+    ck_assert_str_eq(config->dns_server, "127.0.0.1:101");
     ck_assert_str_eq(config->endpoint, "ipc:///e-31");
     ck_assert_str_eq(config->kv_endpoint, "ipc:///kv-37");
     ck_assert_str_eq(config->keys, "/keys-41");
@@ -127,6 +130,41 @@ static enum status read_plan(struct config *config, const char *name, const char
     return read_args(config, &args, errors);
 }
 
+START_TEST(a_name_of_routers_has_a_port) {
+    static const struct {
+        const char *endpoint;
+        bool is_right;
+    } cases[] = {
+        {"dns://tandem-routers:7001", true},
+        {"dns://a.b.example.:65535", true},
+        {"dns://127.0.0.1:1", true},
+        {"dns://[::1]:7001", true},
+        {"tcp://what:ever", true},
+        {"dns://", false},
+        {"dns://name", false},
+        {"dns://:7001", false},
+        {"dns://name:", false},
+        {"dns://name:0", false},
+        {"dns://name:65536", false},
+        {"dns://name:70x", false},
+        {"dns://name:-1", false},
+        {"dns://na me:1", false},
+        {"dns://name/path:1", false},
+        {"dns://::1:7001", false},
+        {"dns://[]:7001", false},
+        {"dns://[::1:7001", false},
+    };
+    struct error error;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        ck_assert_msg((names_check(cases[i].endpoint, &error) == STATUS_OK) == cases[i].is_right,
+                      "%s", cases[i].endpoint);
+    char longest[400] = "dns://";
+    memset(longest + 6, 'a', 300);
+    memcpy(longest + 306, ":1", 3);
+    ck_assert_int_eq(names_check(longest, &error), STATUS_INVALID);
+}
+END_TEST
+
 START_TEST(every_word_of_a_choice_is_what_it_says) {
     static const struct {
         const char *option, *word;
@@ -158,6 +196,7 @@ START_TEST(every_word_of_a_choice_is_what_it_says) {
 END_TEST
 
 void suite_add(TCase *tests) {
+    tcase_add_test(tests, a_name_of_routers_has_a_port);
     tcase_add_test(tests, every_option_arrives_where_it_belongs);
     tcase_add_test(tests, so_it_does_from_each_section_of_a_file);
     tcase_add_test(tests, every_word_of_a_choice_is_what_it_says);

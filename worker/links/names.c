@@ -1,0 +1,176 @@
+#include "worker/links/names.h"
+
+#include "base/clock.h"
+#include "base/dns.h"
+#include "base/log.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SCHEME "dns://"
+#define SAY_NS (60 * NS_PER_S)
+
+/* What stands before the colon of dns://NAME:PORT, and behind it. */
+struct address {
+    char host[256];
+    char port[8];
+};
+
+/* A router as it was told: an endpoint, or a name and what is behind it. */
+struct told {
+    const char *endpoint; /* borrowed */
+    uint32_t at;          /* of the names; NOT_A_NAME: an endpoint */
+    struct address address;
+    struct dns_answer answer;
+    uint64_t said_ns; /* when a line said that it fails; 0: it does not */
+};
+#define NOT_A_NAME UINT32_MAX
+
+struct names {
+    struct dns *dns;   /* owned */
+    struct told *told; /* owned (n_told) */
+    uint32_t n_told;
+    char (*list)[MESSAGE_ENDPOINT_MAX]; /* owned (n_max) */
+    uint32_t n_max;
+};
+
+bool names_is_one(const char *endpoint) {
+    return strncmp(endpoint, SCHEME, strlen(SCHEME)) == 0;
+}
+
+static enum status split(const char *endpoint, struct address *address, struct error *error) {
+    const char *text = endpoint + strlen(SCHEME);
+    const char *colon = strrchr(text, ':');
+    const char *end = colon;
+    size_t n_port = colon ? strlen(colon + 1) : 0;
+    unsigned long port = n_port > 0 && n_port <= 5 ? strtoul(colon + 1, NULL, 10) : 0;
+    bool has_port = port > 0 && port <= 65535 && strspn(colon + 1, "0123456789") == n_port;
+    if (has_port && *text == '[' && end[-1] == ']') {
+        text++;
+        end--;
+    }
+    size_t n = has_port && end > text ? (size_t)(end - text) : 0;
+    if (n == 0 || n >= sizeof address->host || strcspn(text, " \t/,[]") < n ||
+        (end == colon && memchr(text, ':', n)))
+        return error_set(error, STATUS_INVALID, "\"%s\" is not dns://NAME:PORT", endpoint);
+    memcpy(address->host, text, n);
+    address->host[n] = 0;
+    memcpy(address->port, colon + 1, n_port + 1);
+    return STATUS_OK;
+}
+
+enum status names_check(const char *endpoint, struct error *error) {
+    struct address address;
+    return names_is_one(endpoint) ? split(endpoint, &address, error) : STATUS_OK;
+}
+
+static enum status start(struct names *names, const char *const *routers, const char *server,
+                         struct error *error) {
+    const char *hosts[DNS_NAMES_MAX];
+    uint32_t n_hosts = 0;
+    for (uint32_t i = 0; i < names->n_told; i++) {
+        struct told *told = &names->told[i];
+        *told = (struct told){.endpoint = routers[i], .at = NOT_A_NAME};
+        if (!names_is_one(routers[i]))
+            continue;
+        TRY(split(routers[i], &told->address, error));
+        if (n_hosts == DNS_NAMES_MAX)
+            return error_set(error, STATUS_LIMIT, "%s: more than %d names", routers[i],
+                             DNS_NAMES_MAX);
+        told->at = n_hosts;
+        hosts[n_hosts++] = told->address.host;
+    }
+    return dns_new(hosts, n_hosts, server, &names->dns, error);
+}
+
+enum status names_open(const char *const *routers, uint32_t n, uint32_t n_max, const char *server,
+                       struct names **names, struct error *error) {
+    bool has_names = false;
+    for (uint32_t i = 0; i < n; i++)
+        has_names |= names_is_one(routers[i]);
+    *names = NULL;
+    if (!has_names)
+        return STATUS_OK;
+    struct names *made = calloc(1, sizeof *made);
+    if (!made)
+        return error_set(error, STATUS_NOMEM, "no memory for names");
+    *made = (struct names){.n_told = n, .n_max = n_max};
+    made->told = calloc(n, sizeof *made->told);
+    made->list = calloc(n_max, sizeof *made->list);
+    enum status status = made->told && made->list
+                             ? start(made, routers, server, error)
+                             : error_set(error, STATUS_NOMEM, "no memory for names");
+    if (status != STATUS_OK)
+        names_close(made);
+    else
+        *names = made;
+    return status;
+}
+
+void names_close(struct names *names) {
+    if (!names)
+        return;
+    dns_free(names->dns);
+    free(names->told);
+    free(names->list);
+    free(names);
+}
+
+/* A line at once when a name fails, one a minute while it does, and one with every new answer. */
+static void say(struct told *told, bool is_new, uint64_t now_ns) {
+    const struct dns_answer *answer = &told->answer;
+    char name[sizeof told->address.host + 16], addresses[512] = "", shown[2 * sizeof addresses];
+    log_text(name, sizeof name, told->address.host);
+    if (answer->why[0] && (told->said_ns == 0 || now_ns - told->said_ns >= SAY_NS)) {
+        told->said_ns = now_ns;
+        log_warn("a name of routers is not resolved", "name=%s kept=%u why=%s", name, answer->n,
+                 log_text(shown, sizeof shown, answer->why));
+    }
+    if (!is_new || answer->why[0])
+        return;
+    told->said_ns = 0;
+    size_t at = 0;
+    for (uint32_t i = 0; i < answer->n && at < sizeof addresses; i++)
+        at += (size_t)snprintf(addresses + at, sizeof addresses - at, "%s%s", i > 0 ? "," : "",
+                               answer->addresses[i]);
+    log_info("routers behind a name", "name=%s n=%u addresses=%s", name, answer->n,
+             log_text(shown, sizeof shown, addresses));
+}
+
+static void add(struct names *names, struct names_list *list, const char *endpoint) {
+    for (uint32_t i = 0; i < list->n; i++)
+        if (strcmp(names->list[i], endpoint) == 0)
+            return;
+    if (list->n < names->n_max)
+        snprintf(names->list[list->n++], sizeof names->list[0], "%s", endpoint);
+    else
+        log_warn("too many routers", "left_out=%s most=%u", endpoint, names->n_max);
+}
+
+bool names_look(struct names *names, uint64_t now_ns, struct names_list *list) {
+    bool any_new = false;
+    for (uint32_t i = 0; i < names->n_told; i++) {
+        struct told *told = &names->told[i];
+        if (told->at == NOT_A_NAME)
+            continue;
+        bool is_new = dns_take(names->dns, told->at, &told->answer);
+        any_new |= is_new;
+        say(told, is_new, now_ns);
+    }
+    *list = (struct names_list){.all = names->list};
+    for (uint32_t i = 0; any_new && i < names->n_told; i++) {
+        const struct told *told = &names->told[i];
+        char endpoint[MESSAGE_ENDPOINT_MAX];
+        if (told->at == NOT_A_NAME)
+            add(names, list, told->endpoint);
+        for (uint32_t at = 0; told->at != NOT_A_NAME && at < told->answer.n; at++) {
+            const char *address = told->answer.addresses[at];
+            snprintf(endpoint, sizeof endpoint,
+                     strchr(address, ':') ? "tcp://[%s]:%s" : "tcp://%s:%s", address,
+                     told->address.port);
+            add(names, list, endpoint);
+        }
+    }
+    return any_new;
+}
