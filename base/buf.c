@@ -6,6 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+
+#define MAPPED_BYTES ((size_t)256 * 1024) /* sizes from here on are mappings */
 
 void buf_init(struct buf *buf, size_t limit) {
     *buf = (struct buf){.limit = limit};
@@ -14,7 +17,10 @@ void buf_init(struct buf *buf, size_t limit) {
 void buf_fini(struct buf *buf) {
     if (!buf)
         return;
-    free(buf->data);
+    if (buf->size >= MAPPED_BYTES)
+        munmap(buf->data, buf->size);
+    else
+        free(buf->data);
     *buf = (struct buf){0};
 }
 
@@ -23,6 +29,23 @@ void buf_clear(struct buf *buf) {
     buf->failed = false;
     if (buf->data)
         buf->data[0] = 0;
+}
+
+/* The bytes of a buf in `size` bytes, a power of two; NULL: no memory, and nothing changed. */
+static char *grow(const struct buf *buf, size_t size) {
+    if (size < MAPPED_BYTES)
+        return realloc(buf->data, size);
+    bool is_mapped = buf->size >= MAPPED_BYTES;
+    char *data = is_mapped
+                     ? mremap(buf->data, buf->size, size, MREMAP_MAYMOVE)
+                     : mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (data == MAP_FAILED)
+        return NULL;
+    if (!is_mapped && buf->data) {
+        memcpy(data, buf->data, buf->n);
+        free(buf->data);
+    }
+    return data;
 }
 
 /* Makes room for n more bytes and the NUL. */
@@ -39,7 +62,7 @@ static bool reserve(struct buf *buf, size_t n) {
     size_t size = buf->size ? buf->size : 64;
     while (size < need)
         size *= 2;
-    char *data = realloc(buf->data, size);
+    char *data = grow(buf, size);
     if (!data) {
         buf->failed = true;
         return false;

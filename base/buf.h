@@ -1,7 +1,10 @@
 /* base/buf.h: a growing run of bytes, for replies, prompts and files written by us.
  *
  * Running out of memory or past `limit` sets `failed` and drops what comes after, so that a writer
- * may append many times and ask once at the end (buf_status). One owner thread. */
+ * may append many times and ask once at the end (buf_status). One owner thread.
+ *
+ * From 256 KiB on it is a mapping of its own: it grows by mremap(), whatever the allocator does, because
+ * copying a body of many MiB would hold up an event loop, and it is gone when it is freed. */
 #pragma once
 
 #include "base/status.h"
@@ -10,8 +13,9 @@
 #include <stddef.h>
 
 struct buf {
-    char *data; /* owned; NUL-terminated once anything was appended; NULL when empty */
-    size_t n;   /* bytes, without the NUL */
+    char *
+        data; /* owned, nobody else frees it; NUL-terminated once anything was appended; NULL when empty */
+    size_t n; /* bytes, without the NUL */
     size_t size;
     size_t limit; /* 0: none */
     bool failed;

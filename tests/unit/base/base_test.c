@@ -11,7 +11,9 @@
 #include "base/random.h"
 #include "base/utf8.h"
 
+#include <errno.h>
 #include <string.h>
+#include <sys/mman.h>
 
 const char *const suite_name = "base";
 const double suite_timeout_s = 60;
@@ -43,6 +45,29 @@ START_TEST(buf_printf_fits_or_grows_or_changes_nothing) {
         ck_assert_int_eq(strncmp(buf.data + 62, "abc", buf.n - 62), 0);
         buf_fini(&buf);
     }
+}
+END_TEST
+
+/* Beyond 256 KiB the bytes are a mapping: they move with it, and nothing of it is left behind. */
+START_TEST(large_buf_keeps_its_bytes_and_leaves_no_memory) {
+    enum { N = 3 << 20, PIECE = 1000 };
+    struct buf buf;
+    char piece[PIECE];
+    unsigned char resident;
+    buf_init(&buf, N);
+    for (unsigned i = 0; buf.n + PIECE <= N; i++) {
+        memset(piece, (int)('a' + i % 26), PIECE);
+        buf_append(&buf, piece, PIECE);
+    }
+    ck_assert_int_eq(buf_status(&buf), STATUS_OK);
+    ck_assert_uint_eq(strlen(buf.data), buf.n);
+    for (size_t at = 0; at < buf.n; at++)
+        ck_assert_int_eq(buf.data[at], (int)('a' + at / PIECE % 26));
+    char *data = buf.data;
+    ck_assert_int_eq(mincore(data, 1, &resident), 0);
+    buf_fini(&buf);
+    ck_assert_int_eq(mincore(data, 1, &resident), -1);
+    ck_assert_int_eq(errno, ENOMEM);
 }
 END_TEST
 
@@ -230,6 +255,7 @@ END_TEST
 void suite_add(TCase *tests) {
     tcase_add_test(tests, arena_answers_null_at_its_limit);
     tcase_add_test(tests, buf_printf_fits_or_grows_or_changes_nothing);
+    tcase_add_test(tests, large_buf_keeps_its_bytes_and_leaves_no_memory);
     tcase_add_test(tests, buf_reports_a_dropped_append_once_at_the_end);
     tcase_add_test(tests, checked_arithmetic_refuses_to_wrap);
     tcase_add_test(tests, map_agrees_with_a_plain_array_under_random_use);
