@@ -66,7 +66,9 @@ static bool read_flags(struct options *options, int argc, char **argv) {
     if (ok) {
         struct argp argp = {.options = flags, .parser = on_flag, .doc = program->doc};
         static char version[80]; /* argp keeps the pointer */
-        snprintf(version, sizeof version, "%s %s", program->name, TANDEM_VERSION);
+        const char *build = program->build ? program->build() : NULL;
+        snprintf(version, sizeof version, "%s %s%s%s%s", program->name, TANDEM_VERSION,
+                 build ? " (" : "", build ? build : "", build ? ")" : "");
         argp_program_version = version;
         argp_err_exit_status = EXIT_CONFIG;
         ok = argp_parse(&argp, argc, argv, 0, NULL, options) == 0;

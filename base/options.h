@@ -57,6 +57,8 @@ struct options_program {
     const char *section;    /* "worker": besides [cluster], what this program reads; or NULL */
     const char *instance;   /* the option whose value picks [worker.NAME]; or NULL */
     const char *other_keys; /* keys of [cluster] that only other programs read, or NULL */
+
+    const char *(*build)(void); /* what --version adds in brackets, or NULL */
 };
 
 struct options;

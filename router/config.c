@@ -1,5 +1,6 @@
 #include "router/config.h"
 
+#include "base/allocator.h"
 #include "base/error.h"
 #include "base/options.h"
 #include "proto/keys.h"
@@ -113,6 +114,7 @@ const struct options_program config_program = {
     .table = table,
     .n_options = sizeof table / sizeof *table,
     .section = "router",
+    .build = allocator_name,
 };
 
 static void check(const struct config *config, struct buf *errors) {

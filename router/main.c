@@ -1,4 +1,5 @@
 /* tandem-router: config, pieces up in order, the loop, drain, pieces down in reverse. */
+#include "base/allocator.h"
 #include "base/clock.h"
 #include "base/descriptors.h"
 #include "base/exit.h"
@@ -32,7 +33,6 @@
 #include "router/serve/service.h"
 
 #include <jansson.h>
-#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,7 +45,7 @@
 #define DRAIN_EXTRA_S 10 /* what a stop takes besides the answers that run */
 #define TREE_TIMES    8u /* all JSON trees together, in bodies of the largest kind */
 
-/* Larger runs than this are mapped: they grow without being copied, and are gone when freed. */
+/* Trees and prompts of this many bytes are gone when freed. */
 #define MAPPED_BYTES (256 * 1024)
 
 struct program {
@@ -389,7 +389,7 @@ int main(int argc, char **argv) {
     program.argv = argv;
     buf_init(&errors, 65536);
     exit_checks_stdout();
-    mallopt(M_MMAP_THRESHOLD, MAPPED_BYTES);
+    allocator_map_from(MAPPED_BYTES);
     log_init("tandem-router", LOG_INFO);
     log_writer_start();
     if (config_read(&program.config, argc, argv, &errors) == STATUS_OK) {

@@ -1,5 +1,6 @@
 #include "worker/admin.h"
 
+#include "base/allocator.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/http/exchange.h"
@@ -88,7 +89,7 @@ struct admin {
     struct loop *loop; /* owned, and everything on it: the admin thread's once it runs */
     struct listener *listener;
     struct metrics *metrics; /* owned */
-    struct metric *series[N(rows)], *turns[N(turn_rows)];
+    struct metric *series[N(rows)], *turns[N(turn_rows)], *allocator[ALLOCATOR_SERIES];
     struct metric *stages[STEP_STAGES];
     struct figures_box *published; /* borrowed */
     struct figures figures;        /* the admin thread's copy */
@@ -103,6 +104,7 @@ static void set_series(struct admin *admin) {
                                 (double)turn.cpu_ns / (double)NS_PER_S};
     metric_rows_take(rows, N(rows), admin->series, &admin->figures);
     metric_rows_take(turn_rows, N(turn_rows), admin->turns, &turns);
+    allocator_show(admin->allocator);
 }
 
 static void reply(struct admin *admin, const struct exchange *exchange, unsigned status,
@@ -177,6 +179,7 @@ static enum status open_all(struct admin *admin, const char *address, const char
     TRY(metrics_new(64, &admin->metrics));
     metrics_add_rows(admin->metrics, rows, N(rows), labels, 2, admin->series);
     metrics_add_rows(admin->metrics, turn_rows, N(turn_rows), NULL, 0, admin->turns);
+    allocator_add_rows(admin->metrics, admin->allocator);
     for (unsigned i = 0; i < STEP_STAGES; i++) {
         const struct metric_label of[] = {labels[0], labels[1], {"stage", step_stage(i)}};
         struct metric_spec spec = {.name = "tandem_step_seconds",

@@ -1,5 +1,6 @@
 #include "worker/config.h"
 
+#include "base/allocator.h"
 #include "kernels/kernels.h"
 #include "worker/links/links.h"
 #include "worker/links/names.h"
@@ -105,6 +106,7 @@ const struct options_program config_program = {
     .n_options = sizeof table / sizeof *table,
     .section = "worker",
     .instance = "name",
+    .build = allocator_name,
 };
 
 static void check_address(struct buf *errors, const struct options *options, const char *name,

@@ -1,5 +1,6 @@
 #include "router/call/meter.h"
 
+#include "base/allocator.h"
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/log_writer.h"
@@ -177,6 +178,7 @@ struct meter {
     struct metric_label labels[2]; /* of vLLM's: model and engine */
     struct figures figures;
     struct metric *vllm[N(vllm_rows)], *own[N(own_rows)], *call[N(call_rows)];
+    struct metric *allocator[ALLOCATOR_SERIES];
     struct metric *gap;
     struct metric *stages[STAGE_COUNT];
     struct metric *workers_refused[REFUSAL_COUNT];
@@ -220,6 +222,7 @@ enum status meter_new(struct metrics *metrics, const char *model, struct meter *
     metrics_add_rows(metrics, vllm_rows, N(vllm_rows), meter->labels, 2, meter->vllm);
     metrics_add_rows(metrics, call_rows, N(call_rows), meter->labels, 2, meter->call);
     metrics_add_rows(metrics, own_rows, N(own_rows), NULL, 0, meter->own);
+    allocator_add_rows(metrics, meter->allocator);
     register_labelled(meter);
     *out = meter;
     return STATUS_OK;
@@ -370,4 +373,5 @@ void meter_refresh(struct meter *meter, const struct meter_now *now) {
     figures->log_lost = log_writer_lost();
     metric_rows_take(vllm_rows, N(vllm_rows), meter->vllm, figures);
     metric_rows_take(own_rows, N(own_rows), meter->own, figures);
+    allocator_show(meter->allocator);
 }

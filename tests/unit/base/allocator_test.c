@@ -1,0 +1,102 @@
+#include "base/allocator.h"
+
+#include "base/metrics.h"
+#include "tests/support/suite.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+const char *const suite_name = "base_allocator";
+const double suite_timeout_s = 60;
+
+#define MIB      ((size_t)1 << 20)
+#define BLOCK    ((size_t)16 << 10) /* small enough for glibc to take it from its heap */
+#define N_BLOCKS 1024
+#define HELD     (N_BLOCKS * BLOCK)
+
+static char *blocks[N_BLOCKS];
+
+static void hold(void) {
+    for (unsigned i = 0; i < N_BLOCKS; i++) {
+        blocks[i] = malloc(BLOCK);
+        ck_assert_ptr_nonnull(blocks[i]);
+        memset(blocks[i], 1, BLOCK);
+    }
+}
+
+static void drop(void) {
+    for (unsigned i = 0; i < N_BLOCKS; i++)
+        free(blocks[i]);
+}
+
+/* A sanitizer's malloc counts for itself. */
+static bool is_counted(void) {
+    return strcmp(allocator_name(), "sanitizer") != 0;
+}
+
+START_TEST(figures_follow_what_is_held) {
+    struct allocator_figures before = allocator_figures();
+    hold();
+    struct allocator_figures held = allocator_figures();
+    drop();
+    struct allocator_figures after = allocator_figures();
+    ck_assert_uint_ge(held.process, before.process + HELD / 2);
+    if (!is_counted())
+        return;
+    ck_assert_uint_ge(held.allocated + MIB, before.allocated + HELD);
+    ck_assert_uint_le(held.allocated, before.allocated + HELD + HELD / 4);
+    ck_assert_uint_le(held.allocated, held.active);
+    ck_assert_uint_le(held.active, held.resident);
+    ck_assert_uint_le(after.allocated, before.allocated + MIB);
+}
+END_TEST
+
+/* Within a minute, which bounds the wait and is not a target. */
+START_TEST(freed_memory_goes_back_to_the_system) {
+    size_t before = allocator_figures().process;
+    if (!is_counted())
+        return;
+    hold();
+    drop();
+    const struct timespec nap = {.tv_nsec = 20000000};
+    unsigned n_naps = 0;
+    while (allocator_figures().process > before + HELD / 2 && n_naps++ < 3000)
+        nanosleep(&nap, NULL);
+    ck_assert_uint_lt(n_naps, 3000);
+}
+END_TEST
+
+START_TEST(metrics_show_every_figure_and_the_name) {
+    struct metrics *metrics;
+    struct metric *series[ALLOCATOR_SERIES];
+    struct buf out;
+    buf_init(&out, 0);
+    ck_assert_int_eq(metrics_new(16, &metrics), STATUS_OK);
+    allocator_add_rows(metrics, series);
+    allocator_show(series);
+    metrics_write(metrics, &out);
+    static const char *const names[] = {"\ntandem_memory_allocated_bytes ",
+                                        "\ntandem_memory_active_bytes ",
+                                        "\ntandem_memory_resident_bytes ",
+                                        "\ntandem_memory_retained_bytes ",
+                                        "\nprocess_resident_memory_bytes ",
+                                        "\ntandem_build_info{version=\"" TANDEM_VERSION
+                                        "\",allocator=\""};
+    for (unsigned i = 0; i < sizeof names / sizeof *names; i++)
+        ck_assert_msg(strstr(out.data, names[i]) != NULL, "no %s", names[i]);
+    ck_assert_ptr_nonnull(strstr(out.data, allocator_name()));
+    const char *process = strstr(out.data, names[4]) + strlen(names[4]);
+    ck_assert_double_gt(strtod(process, NULL), 4096);
+    buf_fini(&out);
+    metrics_free(metrics);
+}
+END_TEST
+
+void suite_add(TCase *tests) {
+    setenv("CK_FORK", "no",
+           1); /* jemalloc's thread, which gives memory back, does not survive fork() */
+    tcase_add_test(tests, figures_follow_what_is_held);
+    tcase_add_test(tests, freed_memory_goes_back_to_the_system);
+    tcase_add_test(tests, metrics_show_every_figure_and_the_name);
+}
