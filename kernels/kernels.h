@@ -159,12 +159,12 @@ struct rope {
     enum rope_layout layout;
     uint32_t dims;        /* rotary dimensions of a head, <= head_dim; the others stay */
     uint32_t n_variants;  /* tables, at least 1 */
+    float norm_eps;       /* of q_norm and k_norm */
     const float *cos;     /* borrowed (n_variants, max_context, dims / 2) */
     const float *sin;     /* borrowed (n_variants, max_context, dims / 2) */
     const float *q_scale; /* borrowed (max_context) or NULL: q also times this (Qwen's logn) */
     const float *q_norm;  /* borrowed (head_dim) gains, or NULL (Qwen3) */
     const float *k_norm;  /* borrowed (head_dim), when q_norm is */
-    float norm_eps;
 };
 
 /* What happens to y = x W^T + bias before it is stored. */

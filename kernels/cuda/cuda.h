@@ -158,7 +158,11 @@ NODISCARD enum status cuda_step_end(struct kernels_ctx *ctx);
 void cuda_mark(struct kernels_ctx *ctx, uint32_t number);
 uint32_t cuda_marked(struct kernels_ctx *ctx);
 
-/* cuda/operations.c */
+/* cuda/operations.c: into the main stream. The struct is copied. */
+#define X(name, type) void cuda_launch_##name(struct kernels_ctx *ctx, const struct type *what);
+GPU_OPERATIONS(X)
+#undef X
+
 void cuda_embed(struct kernels_ctx *ctx, float *out, const struct weight *table,
                 const struct kernels_batch *batch, uint32_t id_begin);
 void cuda_norm(struct kernels_ctx *ctx, float *out, const float *x, const float *gain, float eps,

@@ -21,8 +21,13 @@ void cuda_moe_route(struct kernels_ctx *ctx, uint32_t *ids, float *weights, cons
     ASSERT(n_experts <= EXPERTS_MAX);
     ASSERT(n_active >= 1 && n_active <= n_experts);
     if (n_rows > 0)
-        ctx->gpu->moe_route(ctx->main.stream, ids, weights, logits, n_rows, n_experts, n_active,
-                            normalise);
+        cuda_launch_moe_route(ctx, &(struct gpu_moe_route){.ids = ids,
+                                                           .weights = weights,
+                                                           .logits = logits,
+                                                           .n_rows = n_rows,
+                                                           .n_experts = n_experts,
+                                                           .n_active = n_active,
+                                                           .normalise = normalise});
 }
 
 static struct gpu_matrix *add_table(struct kernels_ctx *ctx, const struct gpu_matrix *matrices,
@@ -42,7 +47,6 @@ static struct gpu_matrix *add_table(struct kernels_ctx *ctx, const struct gpu_ma
 /* The experts' matrices on the device; in *shape the widest of them. */
 static const struct gpu_matrix *table_of(struct kernels_ctx *ctx, const struct weight *weights,
                                          uint32_t n, struct gpu_matrix *shape) {
-    _Static_assert(sizeof(struct gpu_matrix) == 6 * sizeof(void *) + 7 * 4 + 4, "no padding");
     struct gpu_matrix matrices[EXPERTS_MAX];
     for (uint32_t i = 0; i < n; i++) {
         matrices[i] = cuda_matrix(&weights[i]);
@@ -80,7 +84,7 @@ static void multiply(struct kernels_ctx *ctx, const struct product *product, con
     linear.choice.table =
         table_of(ctx, product->weights, product->n_experts, &linear.choice.matrix);
     if (first->format != WEIGHT_I4G && first->format != WEIGHT_I8G) {
-        ctx->gpu->linear_floats(ctx->main.stream, &linear);
+        cuda_launch_linear_floats(ctx, &linear);
         return;
     }
     linear.fine = numbers_fine(first, product->epilogue);
@@ -105,7 +109,12 @@ void cuda_moe_ffn(struct kernels_ctx *ctx, float *out, const float *x, const uin
         struct product back = {down, n_experts, inner, 1, outer, dim, EPILOGUE_NONE};
         multiply(ctx, &up, chosen, rows * n_active);
         multiply(ctx, &back, chosen, rows * n_active);
-        ctx->gpu->moe_add(ctx->main.stream, out + (size_t)row * dim, outer, chosen,
-                          weights + (size_t)row * n_active, rows, n_active, dim);
+        cuda_launch_moe_add(ctx, &(struct gpu_moe_add){.out = out + (size_t)row * dim,
+                                                       .outer = outer,
+                                                       .ids = chosen,
+                                                       .weights = weights + (size_t)row * n_active,
+                                                       .n_rows = rows,
+                                                       .n_active = n_active,
+                                                       .dim = dim});
     }
 }

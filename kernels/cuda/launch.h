@@ -7,7 +7,9 @@
  * inputs 4 t + i (low half) and 16 + 4 t + i (high half): 8 outputs in a row are the B operand of
  * mma.m16n8k32 as its 32 lanes want it. 8-bit weights have two such planes, (2 g + h) for g: plane h
  * has inputs 16 h + 4 t + i. Scales and minima lie (scale's number, n_padded). A matrix of floats lies
- * (inputs / V, n_padded, V), V of them in 16 bytes. */
+ * (inputs / V, n_padded, V), V of them in 16 bytes.
+ *
+ * No byte of a struct that an operation launches with is padding: launches can be compared as bytes. */
 #pragma once
 
 #include "kernels/cuda/device.h"
@@ -15,6 +17,11 @@
 
 #ifdef __cplusplus
 extern "C" {
+#endif
+
+#ifndef __cplusplus
+#pragma GCC diagnostic push
+#pragma GCC diagnostic error "-Wpadded"
 #endif
 
 struct gpu_matrix {
@@ -35,7 +42,7 @@ struct gpu_matrix {
     bool wide;
     bool zeros; /* minima are scale * (zero_base - zero) */
     bool fine;
-    bool unused; /* false: no byte is padding, tables of matrices are compared as bytes */
+    bool unused;
 };
 #define GPU_OUTPUTS 64
 
@@ -55,6 +62,7 @@ struct gpu_ints {
     uint32_t
         n_groups; /* of a row, as they lie: at least k_stored / 32, and a multiple of 4, so that
                           rows of scales begin at 16 bytes */
+    uint32_t unused;
 };
 
 struct gpu_quantize {
@@ -64,6 +72,7 @@ struct gpu_quantize {
     uint32_t n_rows;
     uint32_t share; /* neighbouring rows that read the same row of x */
     bool fine;      /* both terms */
+    bool unused[7];
 };
 
 struct gpu_linear {
@@ -76,6 +85,7 @@ struct gpu_linear {
     uint32_t share;
     enum epilogue epilogue;
     bool fine;
+    bool unused[3];
 };
 
 /* Queries of one sequence that read the same keys: up to GPU_QUERIES of one head of keys. */
@@ -90,12 +100,13 @@ struct gpu_tile {
 struct gpu_batch {
     uint32_t n_tokens;
     uint32_t n_seqs;
+    uint32_t block_table_stride;
+    uint32_t unused;
     const uint32_t *ids;
     const uint32_t *positions;
     const uint32_t *seq_begin;
     const uint32_t *seq_of; /* (T) */
     const uint32_t *block_tables;
-    uint32_t block_table_stride;
     const uint32_t *variants; /* (B) */
 };
 
@@ -106,10 +117,90 @@ struct gpu_heads {
     uint32_t max_context;
 };
 
+/* One layer of the KV cache: struct kernels_kv, whose heads are those of struct gpu_heads. */
+struct gpu_kv {
+    void *base;
+    size_t block_bytes;
+    enum kv_format format;
+    uint32_t unused;
+};
+
+struct gpu_embed {
+    float *out;
+    struct gpu_matrix table;
+    const uint32_t *ids;
+    uint32_t n_tokens;
+    uint32_t id_begin;
+};
+
+struct gpu_norm {
+    float *out;
+    const float *x;
+    const float *gain;
+    float eps;
+    uint32_t n_rows;
+    uint32_t dim;
+    uint32_t unused;
+};
+
+struct gpu_silu_mul {
+    float *out;
+    const float *gate;
+    const float *up;
+    size_t n;
+};
+
+struct gpu_add_gated {
+    float *out;
+    const float *x;
+    const float *gate;
+    uint32_t n_rows;
+    uint32_t dim;
+};
+
+struct gpu_gather_rows {
+    float *out;
+    const float *x;
+    const uint32_t *rows;
+    uint32_t n_rows;
+    uint32_t dim;
+};
+
+struct gpu_moe_route {
+    uint32_t *ids;
+    float *weights;
+    const float *logits;
+    uint32_t n_rows;
+    uint32_t n_experts;
+    uint32_t n_active;
+    bool normalise;
+    bool unused[3];
+};
+
+/* outer: (n_rows * n_active, dim), one row a pair. */
+struct gpu_moe_add {
+    float *out;
+    const float *outer;
+    const uint32_t *ids;
+    const float *weights;
+    uint32_t n_rows;
+    uint32_t n_active;
+    uint32_t dim;
+    uint32_t unused;
+};
+
+struct gpu_rope_kv {
+    float *qkv;
+    struct gpu_batch batch;
+    struct rope rope;
+    struct gpu_kv kv;
+    struct gpu_heads heads;
+};
+
 struct gpu_attend {
     struct gpu_batch batch;
     struct gpu_heads heads;
-    struct kernels_kv kv;
+    struct gpu_kv kv;
     const float *qkv;
     float *out;
     const struct gpu_tile *tiles; /* (n_tiles): those of tokens [token_begin, token_end) */
@@ -119,14 +210,19 @@ struct gpu_attend {
     uint32_t token_end;
     uint32_t n_chunks; /* of 256 positions: as many as the longest of them has */
     float scale;
-    const float *alibi;
     uint32_t window;
+    uint32_t unused;
+    const float *alibi;
     /* By chunk and query (n_chunks, token_end - token_begin, n_heads): the largest score and the sum of the
      * weights; and the weighted values (.., head_dim). */
     float *maxima;
     float *totals;
     float *sums;
 };
+
+#ifndef __cplusplus
+#pragma GCC diagnostic pop
+#endif
 
 /* A row of logits whose next token is chosen. */
 struct gpu_sample_row {
@@ -172,31 +268,27 @@ struct gpu_sample {
     float *sums;
 };
 
+/* What launches there are, with the struct that each takes: those of the operations of a step
+ * (cuda_launch_NAME() of cuda.h), and the choice of tokens. */
+#define GPU_OPERATIONS(X)                                                                          \
+    X(embed, gpu_embed)                                                                            \
+    X(norm, gpu_norm)                                                                              \
+    X(silu_mul, gpu_silu_mul)                                                                      \
+    X(add_gated, gpu_add_gated)                                                                    \
+    X(gather_rows, gpu_gather_rows)                                                                \
+    X(quantize, gpu_quantize)                                                                      \
+    X(linear_ints, gpu_linear)                                                                     \
+    X(linear_floats, gpu_linear)                                                                   \
+    X(moe_route, gpu_moe_route)                                                                    \
+    X(moe_add, gpu_moe_add)                                                                        \
+    X(rope_kv, gpu_rope_kv)                                                                        \
+    X(attend, gpu_attend)
+#define GPU_LAUNCHES(X) GPU_OPERATIONS(X) X(sample, gpu_sample)
+
 struct gpu_launches {
-    void (*embed)(struct device_stream *stream, float *out, const struct gpu_matrix *table,
-                  const uint32_t *ids, uint32_t n_tokens, uint32_t id_begin);
-    void (*norm)(struct device_stream *stream, float *out, const float *x, const float *gain,
-                 float eps, uint32_t n_rows, uint32_t dim);
-    void (*silu_mul)(struct device_stream *stream, float *out, const float *gate, const float *up,
-                     size_t n);
-    void (*add_gated)(struct device_stream *stream, float *out, const float *x, const float *gate,
-                      uint32_t n_rows, uint32_t dim);
-    void (*gather_rows)(struct device_stream *stream, float *out, const float *x,
-                        const uint32_t *rows, uint32_t n_rows, uint32_t dim);
-    void (*quantize)(struct device_stream *stream, const struct gpu_quantize *what);
-    void (*linear_ints)(struct device_stream *stream, const struct gpu_linear *what);
-    void (*linear_floats)(struct device_stream *stream, const struct gpu_linear *what);
-    void (*moe_route)(struct device_stream *stream, uint32_t *ids, float *weights,
-                      const float *logits, uint32_t n_rows, uint32_t n_experts, uint32_t n_active,
-                      bool normalise);
-    void (*moe_add)(struct device_stream *stream, float *out, const float *outer,
-                    const uint32_t *ids, const float *weights, uint32_t n_rows, uint32_t n_active,
-                    uint32_t dim);
-    void (*rope_kv)(struct device_stream *stream, float *qkv, const struct gpu_batch *batch,
-                    const struct rope *rope, const struct kernels_kv *kv,
-                    const struct gpu_heads *heads);
-    void (*attend)(struct device_stream *stream, const struct gpu_attend *what);
-    void (*sample)(struct device_stream *stream, const struct gpu_sample *what);
+#define X(name, type) void (*name)(struct device_stream * stream, const struct type *what);
+    GPU_LAUNCHES(X)
+#undef X
 };
 
 #ifdef __cplusplus

@@ -3,6 +3,15 @@
 #include "kernels/cuda/cuda.h"
 #include "kernels/numbers.h"
 
+_Static_assert(sizeof(struct rope) == 4 * sizeof(uint32_t) + 5 * sizeof(void *), "no padding");
+
+#define X(name, type)                                                                              \
+    void cuda_launch_##name(struct kernels_ctx *ctx, const struct type *what) {                    \
+        ctx->gpu->name(ctx->main.stream, what);                                                    \
+    }
+GPU_OPERATIONS(X)
+#undef X
+
 static struct gpu_batch batch_of(const struct kernels_ctx *ctx, const struct kernels_batch *batch) {
     return (struct gpu_batch){.n_tokens = batch->n_tokens,
                               .n_seqs = batch->n_seqs,
@@ -15,6 +24,10 @@ static struct gpu_batch batch_of(const struct kernels_ctx *ctx, const struct ker
                               .variants = batch->variants};
 }
 
+static struct gpu_kv kv_of(const struct kernels_kv *kv) {
+    return (struct gpu_kv){.base = kv->base, .block_bytes = kv->block_bytes, .format = kv->format};
+}
+
 static struct gpu_heads heads_of(const struct kernels_ctx *ctx, const struct kernels_kv *kv) {
     return (struct gpu_heads){.n_heads = ctx->limits.n_heads,
                               .n_kv_heads = kv->n_kv_heads,
@@ -24,15 +37,20 @@ static struct gpu_heads heads_of(const struct kernels_ctx *ctx, const struct ker
 
 void cuda_embed(struct kernels_ctx *ctx, float *out, const struct weight *table,
                 const struct kernels_batch *batch, uint32_t id_begin) {
-    struct gpu_matrix matrix = cuda_matrix(table);
     if (batch->n_tokens > 0)
-        ctx->gpu->embed(ctx->main.stream, out, &matrix, batch->ids, batch->n_tokens, id_begin);
+        cuda_launch_embed(ctx, &(struct gpu_embed){.out = out,
+                                                   .table = cuda_matrix(table),
+                                                   .ids = batch->ids,
+                                                   .n_tokens = batch->n_tokens,
+                                                   .id_begin = id_begin});
 }
 
 void cuda_norm(struct kernels_ctx *ctx, float *out, const float *x, const float *gain, float eps,
                uint32_t n_rows, uint32_t dim) {
     if (n_rows > 0)
-        ctx->gpu->norm(ctx->main.stream, out, x, gain, eps, n_rows, dim);
+        cuda_launch_norm(
+            ctx, &(struct gpu_norm){
+                     .out = out, .x = x, .gain = gain, .eps = eps, .n_rows = n_rows, .dim = dim});
 }
 
 void cuda_linear_ints(struct kernels_ctx *ctx, const struct gpu_linear *linear) {
@@ -44,8 +62,8 @@ void cuda_linear_ints(struct kernels_ctx *ctx, const struct gpu_linear *linear) 
                                     .fine = linear->fine};
     struct gpu_linear product = *linear;
     product.ints = ctx->ints;
-    ctx->gpu->quantize(ctx->main.stream, &quantize);
-    ctx->gpu->linear_ints(ctx->main.stream, &product);
+    cuda_launch_quantize(ctx, &quantize);
+    cuda_launch_linear_ints(ctx, &product);
 }
 
 /* As many rows at a time as there is room for their integers. */
@@ -75,7 +93,7 @@ void cuda_linear(struct kernels_ctx *ctx, float *out, size_t out_stride, const f
         return;
     if (weight->format != WEIGHT_I4G && weight->format != WEIGHT_I8G) {
         linear.fine = false;
-        ctx->gpu->linear_floats(ctx->main.stream, &linear);
+        cuda_launch_linear_floats(ctx, &linear);
         return;
     }
     ASSERT(weight->k_stored / GROUP <= ctx->ints.n_groups);
@@ -85,27 +103,34 @@ void cuda_linear(struct kernels_ctx *ctx, float *out, size_t out_stride, const f
 void cuda_silu_mul(struct kernels_ctx *ctx, float *out, const float *gate, const float *up,
                    size_t n) {
     if (n > 0)
-        ctx->gpu->silu_mul(ctx->main.stream, out, gate, up, n);
+        cuda_launch_silu_mul(ctx,
+                             &(struct gpu_silu_mul){.out = out, .gate = gate, .up = up, .n = n});
 }
 
 void cuda_add_gated(struct kernels_ctx *ctx, float *out, const float *x, const float *gate,
                     uint32_t n_rows, uint32_t dim) {
     if (n_rows > 0)
-        ctx->gpu->add_gated(ctx->main.stream, out, x, gate, n_rows, dim);
+        cuda_launch_add_gated(ctx,
+                              &(struct gpu_add_gated){
+                                  .out = out, .x = x, .gate = gate, .n_rows = n_rows, .dim = dim});
 }
 
 void cuda_gather_rows(struct kernels_ctx *ctx, float *out, const float *x, const uint32_t *rows,
                       uint32_t n_rows, uint32_t dim) {
     if (n_rows > 0)
-        ctx->gpu->gather_rows(ctx->main.stream, out, x, rows, n_rows, dim);
+        cuda_launch_gather_rows(
+            ctx, &(struct gpu_gather_rows){
+                     .out = out, .x = x, .rows = rows, .n_rows = n_rows, .dim = dim});
 }
 
 void cuda_rope_kv(struct kernels_ctx *ctx, float *qkv, const struct kernels_batch *batch,
                   const struct rope *rope, const struct kernels_kv *kv) {
-    struct gpu_batch on_device = batch_of(ctx, batch);
-    struct gpu_heads heads = heads_of(ctx, kv);
     if (batch->n_tokens > 0)
-        ctx->gpu->rope_kv(ctx->main.stream, qkv, &on_device, rope, kv, &heads);
+        cuda_launch_rope_kv(ctx, &(struct gpu_rope_kv){.qkv = qkv,
+                                                       .batch = batch_of(ctx, batch),
+                                                       .rope = *rope,
+                                                       .kv = kv_of(kv),
+                                                       .heads = heads_of(ctx, kv)});
 }
 
 /* The tiles from `begin` on whose partial results fit: whole tokens. Answers how many. */
@@ -144,7 +169,7 @@ void cuda_attend(struct kernels_ctx *ctx, float *out, const float *qkv,
                  const float *alibi, uint32_t window) {
     struct gpu_attend attend = {.batch = batch_of(ctx, batch),
                                 .heads = heads_of(ctx, kv),
-                                .kv = *kv,
+                                .kv = kv_of(kv),
                                 .qkv = qkv,
                                 .out = out,
                                 .scale = scale,
@@ -159,6 +184,6 @@ void cuda_attend(struct kernels_ctx *ctx, float *out, const float *qkv,
         attend.maxima = ctx->attend;
         attend.totals = ctx->attend + n;
         attend.sums = ctx->attend + 2 * n;
-        ctx->gpu->attend(ctx->main.stream, &attend);
+        cuda_launch_attend(ctx, &attend);
     }
 }

@@ -46,10 +46,10 @@ __global__ void __launch_bounds__(WARP)
         weights[(size_t)row * n_active + i] = weights[(size_t)row * n_active + i] / chosen_sum;
 }
 
-void moe_route(struct device_stream *stream, uint32_t *ids, float *weights, const float *logits,
-               uint32_t n_rows, uint32_t n_experts, uint32_t n_active, bool normalise) {
-    gpu_launch(stream, dim3(n_rows), dim3(WARP), sizeof(route_shared), route_kernel, ids, weights,
-               logits, n_experts, n_active, normalise);
+void moe_route(struct device_stream *stream, const gpu_moe_route *what) {
+    gpu_launch(stream, dim3(what->n_rows), dim3(WARP), sizeof(route_shared), route_kernel,
+               what->ids, what->weights, what->logits, what->n_experts, what->n_active,
+               what->normalise);
 }
 
 #define ADD_THREADS 256
@@ -58,7 +58,6 @@ struct add_shared {
     uint32_t order[EXPERTS_MAX]; /* the row's places, by rising expert */
 };
 
-/* outer: (n_rows * n_active, dim), one row a pair. */
 __global__ void __launch_bounds__(ADD_THREADS)
     add_kernel(float *out, const float *outer, const uint32_t *ids, const float *weights,
                uint32_t n_active, uint32_t dim) {
@@ -84,10 +83,10 @@ __global__ void __launch_bounds__(ADD_THREADS)
     }
 }
 
-void moe_add(struct device_stream *stream, float *out, const float *outer, const uint32_t *ids,
-             const float *weights, uint32_t n_rows, uint32_t n_active, uint32_t dim) {
-    gpu_launch(stream, dim3(n_rows, pieces_of(dim, 4 * ADD_THREADS)), dim3(ADD_THREADS),
-               sizeof(add_shared), add_kernel, out, outer, ids, weights, n_active, dim);
+void moe_add(struct device_stream *stream, const gpu_moe_add *what) {
+    gpu_launch(stream, dim3(what->n_rows, pieces_of(what->dim, 4 * ADD_THREADS)), dim3(ADD_THREADS),
+               sizeof(add_shared), add_kernel, what->out, what->outer, what->ids, what->weights,
+               what->n_active, what->dim);
 }
 
 } // namespace GPU_NAMESPACE

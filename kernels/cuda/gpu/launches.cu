@@ -10,6 +10,7 @@ using namespace GPU_NAMESPACE;
 
 extern "C" const struct gpu_launches LAUNCHES;
 const struct gpu_launches LAUNCHES = {
-    embed,         norm,      silu_mul, add_gated, gather_rows, quantize, linear_ints,
-    linear_floats, moe_route, moe_add,  rope_kv,   attend,      sample,
+#define X(name, type) name,
+    GPU_LAUNCHES(X)
+#undef X
 };

@@ -10,8 +10,7 @@ struct rope_shared {
     float head[ROPE_WARPS][HEAD_DIM_MAX];
 };
 
-__device__ __forceinline__ void store_kv(const kernels_kv &kv, void *block, size_t index,
-                                         float value) {
+__device__ __forceinline__ void store_kv(const gpu_kv &kv, void *block, size_t index, float value) {
     if (kv.format == KV_F32)
         ((float *)block)[index] = value;
     else
@@ -46,7 +45,7 @@ __device__ static void rotate_head(float *x, const rope &rope, size_t table, uin
 }
 
 __global__ void __launch_bounds__(ROPE_WARPS *WARP)
-    rope_kernel(float *qkv, gpu_batch batch, rope rope, kernels_kv kv, gpu_heads heads) {
+    rope_kernel(float *qkv, gpu_batch batch, rope rope, gpu_kv kv, gpu_heads heads) {
     SHARED(rope_shared, s);
     uint32_t lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, t = blockIdx.x;
     uint32_t h = blockIdx.y * ROPE_WARPS + warp, dim = heads.head_dim;
@@ -82,11 +81,11 @@ __global__ void __launch_bounds__(ROPE_WARPS *WARP)
                  x[i]);
 }
 
-void rope_kv(struct device_stream *stream, float *qkv, const gpu_batch *batch, const rope *rope,
-             const kernels_kv *kv, const gpu_heads *heads) {
-    uint32_t n_all = heads->n_heads + 2 * heads->n_kv_heads;
-    gpu_launch(stream, dim3(batch->n_tokens, pieces_of(n_all, ROPE_WARPS)), dim3(ROPE_WARPS * WARP),
-               sizeof(rope_shared), rope_kernel, qkv, *batch, *rope, *kv, *heads);
+void rope_kv(struct device_stream *stream, const gpu_rope_kv *what) {
+    uint32_t n_all = what->heads.n_heads + 2 * what->heads.n_kv_heads;
+    gpu_launch(stream, dim3(what->batch.n_tokens, pieces_of(n_all, ROPE_WARPS)),
+               dim3(ROPE_WARPS * WARP), sizeof(rope_shared), rope_kernel, what->qkv, what->batch,
+               what->rope, what->kv, what->heads);
 }
 
 } // namespace GPU_NAMESPACE

@@ -61,10 +61,9 @@ __global__ void __launch_bounds__(NORM_THREADS)
     }
 }
 
-void norm(struct device_stream *stream, float *out, const float *x, const float *gain, float eps,
-          uint32_t n_rows, uint32_t dim) {
-    gpu_launch(stream, dim3(n_rows), dim3(NORM_THREADS), sizeof(norm_shared), norm_kernel, out, x,
-               gain, eps, dim);
+void norm(struct device_stream *stream, const gpu_norm *what) {
+    gpu_launch(stream, dim3(what->n_rows), dim3(NORM_THREADS), sizeof(norm_shared), norm_kernel,
+               what->out, what->x, what->gain, what->eps, what->dim);
 }
 
 #define ROW_THREADS 256
@@ -76,10 +75,9 @@ __global__ void __launch_bounds__(ROW_THREADS)
         out[i] = numbers_silu(gate[i]) * up[i];
 }
 
-void silu_mul(struct device_stream *stream, float *out, const float *gate, const float *up,
-              size_t n) {
-    gpu_launch(stream, dim3(pieces_of(n, ROW_THREADS)), dim3(ROW_THREADS), 0, silu_mul_kernel, out,
-               gate, up, n);
+void silu_mul(struct device_stream *stream, const gpu_silu_mul *what) {
+    gpu_launch(stream, dim3(pieces_of(what->n, ROW_THREADS)), dim3(ROW_THREADS), 0, silu_mul_kernel,
+               what->out, what->gate, what->up, what->n);
 }
 
 __global__ void __launch_bounds__(ROW_THREADS)
@@ -93,10 +91,9 @@ __global__ void __launch_bounds__(ROW_THREADS)
     }
 }
 
-void add_gated(struct device_stream *stream, float *out, const float *x, const float *gate,
-               uint32_t n_rows, uint32_t dim) {
-    gpu_launch(stream, dim3(n_rows, pieces_of(dim, 4 * ROW_THREADS)), dim3(ROW_THREADS), 0,
-               add_gated_kernel, out, x, gate, dim);
+void add_gated(struct device_stream *stream, const gpu_add_gated *what) {
+    gpu_launch(stream, dim3(what->n_rows, pieces_of(what->dim, 4 * ROW_THREADS)), dim3(ROW_THREADS),
+               0, add_gated_kernel, what->out, what->x, what->gate, what->dim);
 }
 
 __global__ void __launch_bounds__(ROW_THREADS)
@@ -106,9 +103,9 @@ __global__ void __launch_bounds__(ROW_THREADS)
         out[(size_t)blockIdx.x * dim + i] = from[i];
 }
 
-void gather_rows(struct device_stream *stream, float *out, const float *x, const uint32_t *rows,
-                 uint32_t n_rows, uint32_t dim) {
-    gpu_launch(stream, dim3(n_rows), dim3(ROW_THREADS), 0, gather_kernel, out, x, rows, dim);
+void gather_rows(struct device_stream *stream, const gpu_gather_rows *what) {
+    gpu_launch(stream, dim3(what->n_rows), dim3(ROW_THREADS), 0, gather_kernel, what->out, what->x,
+               what->rows, what->dim);
 }
 
 __device__ static float weight_at(const gpu_matrix &w, uint32_t n, uint32_t i) {
@@ -147,10 +144,9 @@ __global__ void __launch_bounds__(ROW_THREADS)
     }
 }
 
-void embed(struct device_stream *stream, float *out, const gpu_matrix *table, const uint32_t *ids,
-           uint32_t n_tokens, uint32_t id_begin) {
-    gpu_launch(stream, dim3(n_tokens), dim3(ROW_THREADS), 0, embed_kernel, out, *table, ids,
-               id_begin);
+void embed(struct device_stream *stream, const gpu_embed *what) {
+    gpu_launch(stream, dim3(what->n_tokens), dim3(ROW_THREADS), 0, embed_kernel, what->out,
+               what->table, what->ids, what->id_begin);
 }
 
 } // namespace GPU_NAMESPACE
