@@ -105,6 +105,7 @@ struct kernels_options {
     uint32_t n_threads; /* 0: one per core the process may use */
     const char *isa;    /* NULL: best; else one of the backend's isas, for tests */
     uint32_t device;    /* ordinal, where the backend computes on one */
+    bool no_graphs;     /* there each operation is launched by itself, though steps repeat */
     struct kernels_limits limits;
 };
 
@@ -212,7 +213,7 @@ struct kernels {
 
     /* The operations of a step stand between these two. step_begin() takes the arrays of `step` from
      * memory of the host and replaces them by what the operations take, good until step_end(); the
-     * host's may change once it has returned. Counts of tokens and rows may be larger afterwards,
+     * host's may change once it has returned. Counts of tokens, sequences and rows may be larger afterwards,
      * within the limits: what operations compute for these means nothing. step_end() waits until
      * all is done. Anything but
      * STATUS_OK means that the device failed: what was computed since the last STATUS_OK means

@@ -54,6 +54,8 @@ static const struct option_spec table[] = {
      .help = "ordinal of the GPU that the backend computes on", .max = 63},
     {"gpu-memory", OPTION_STRING, AT(gpu_memory), "0.9", "worker", "SHARE",
      .help = "part of the GPU's free memory that is used, above 0 and at most 1"},
+    {"cuda-graphs", OPTION_BOOL, AT(cuda_graphs), "yes", "worker", NULL,
+     .help = "on a GPU, steps that decode are launched as one graph instead of kernel by kernel"},
     {"tp", OPTION_UINT, AT(tp), "1", "worker", "N",
      .help = "tensor-parallel size: how many ranks share the model", .min = 1,
      .max = COMM_RANKS_MAX},

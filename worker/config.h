@@ -20,6 +20,7 @@ struct config {
     uint32_t devices;           /* ordinal of the one that the backend computes on */
     const char *gpu_memory;     /* as it was given */
     double memory_share;        /* gpu_memory: of a device's free memory, above 0 and at most 1 */
+    bool cuda_graphs;           /* steps that decode are launched as one */
     uint32_t tp;                /* ranks of the tensor-parallel group */
     uint32_t ranks_here;        /* 0: all */
     const char *rank_listen;    /* where followers come to, or "" */

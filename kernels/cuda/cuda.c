@@ -16,6 +16,7 @@ static void cuda_close(struct kernels_ctx *ctx) {
     if (ctx->main.stream)
         (void)ctx->kind->wait(ctx->main.stream);
     if (ctx->device) {
+        cuda_graphs_close(ctx);
         cuda_experts_close(ctx);
         cuda_step_close(ctx);
         cuda_sampler_close(ctx);
@@ -65,6 +66,7 @@ static enum status open_with(const struct device_kind *kind, const struct gpu_la
     made->kind = kind;
     made->gpu = gpu;
     made->limits = options->limits;
+    made->graphs.off = options->no_graphs;
     enum status status = open_device(made, options->device, error);
     if (status != STATUS_OK) {
         cuda_close(made);

@@ -37,6 +37,7 @@ struct cuda_step {
     const uint32_t *seq_begin; /* (B + 1) on the host: in the tray */
     const uint32_t *positions; /* (T) the same */
     uint32_t n_tiles;
+    uint32_t n_chunks;    /* of attention: what its launches are made for; 0: as positions say */
     uint32_t tile_tokens; /* tokens of a tile; 0: a token has several */
     uint32_t tiles_per_token;
 };
@@ -50,6 +51,39 @@ struct cuda_marks {
     uint32_t first;
     uint32_t n;
     uint32_t done; /* the highest number that was seen to be done */
+};
+
+/* What steps have in common that may launch the same. */
+struct cuda_shape {
+    uint32_t n_tokens;
+    uint32_t n_rows;
+    uint32_t n_chunks;
+    uint32_t has_variants; /* 0 or 1 */
+};
+
+/* What the last step of a shape launched. */
+struct cuda_graph {
+    struct cuda_shape shape;
+    unsigned char *records; /* owned (n_room) */
+    size_t n_bytes;
+    size_t n_room;
+    struct device_graph *graph; /* owned: of these records; NULL: it was not made yet */
+    bool refused;               /* the device makes none of them */
+    uint64_t used;              /* number of the step that was the last */
+};
+
+#define GRAPHS_MAX 64
+
+/* Steps that are recorded: see cuda/graph.c. */
+struct cuda_graphs {
+    bool off; /* none is */
+    struct cuda_graph all[GRAPHS_MAX];
+    uint64_t n_steps;
+    struct cuda_graph
+        *open;     /* takes the launches of the running step; NULL: they go into the stream */
+    size_t at;     /* bytes of them so far */
+    bool same;     /* they are the records that are there */
+    uint32_t mark; /* the last number that was marked; 0: none */
 };
 
 /* The experts' matrices of one layer, on the device too. */
@@ -90,6 +124,7 @@ struct kernels_ctx {
 
     struct cuda_step step;
     struct cuda_marks marks;
+    struct cuda_graphs graphs;
 
     struct cuda_experts *experts; /* owned (n_experts) */
     uint32_t n_experts;
@@ -155,14 +190,23 @@ NODISCARD enum status cuda_step_open(struct kernels_ctx *ctx, struct error *erro
 void cuda_step_close(struct kernels_ctx *ctx);
 void cuda_step_begin(struct kernels_ctx *ctx, struct kernels_step *step);
 NODISCARD enum status cuda_step_end(struct kernels_ctx *ctx);
+
+/* cuda/graph.c */
+/* From now on launches are recorded, until cuda_flush(). */
+void cuda_graph_open(struct kernels_ctx *ctx, const struct cuda_shape *shape);
+/* What was recorded goes into the main stream: before anything else does that is no launch of an operation, and before
+ * memory is given back that the launches may use. */
+void cuda_flush(struct kernels_ctx *ctx);
+void cuda_graphs_close(struct kernels_ctx *ctx);
 void cuda_mark(struct kernels_ctx *ctx, uint32_t number);
 uint32_t cuda_marked(struct kernels_ctx *ctx);
 
-/* cuda/operations.c: into the main stream. The struct is copied. */
+/* Into the main stream, or a record. The struct is copied. */
 #define X(name, type) void cuda_launch_##name(struct kernels_ctx *ctx, const struct type *what);
 GPU_OPERATIONS(X)
 #undef X
 
+/* cuda/operations.c */
 void cuda_embed(struct kernels_ctx *ctx, float *out, const struct weight *table,
                 const struct kernels_batch *batch, uint32_t id_begin);
 void cuda_norm(struct kernels_ctx *ctx, float *out, const float *x, const float *gain, float eps,

@@ -9,7 +9,8 @@
  * has inputs 16 h + 4 t + i. Scales and minima lie (scale's number, n_padded). A matrix of floats lies
  * (inputs / V, n_padded, V), V of them in 16 bytes.
  *
- * No byte of a struct that an operation launches with is padding: launches can be compared as bytes. */
+ * No byte of a struct that an operation launches with is padding: graph.c compares
+ * launches as bytes. */
 #pragma once
 
 #include "kernels/cuda/device.h"
@@ -96,6 +97,9 @@ struct gpu_tile {
     uint32_t n;
 };
 #define GPU_QUERIES 16
+
+/* Id and position of a token that only fills a step up: embed, rope_kv and attend leave it out. */
+#define GPU_NO_TOKEN UINT32_MAX
 
 struct gpu_batch {
     uint32_t n_tokens;
@@ -268,7 +272,7 @@ struct gpu_sample {
     float *sums;
 };
 
-/* What launches there are, with the struct that each takes: those of the operations of a step
+/* What launches there are, with the struct that each takes: those of the operations of a step, which may be recorded
  * (cuda_launch_NAME() of cuda.h), and the choice of tokens. */
 #define GPU_OPERATIONS(X)                                                                          \
     X(embed, gpu_embed)                                                                            \

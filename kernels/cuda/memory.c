@@ -14,6 +14,7 @@ void cuda_dealloc(struct kernels_ctx *ctx, void *memory, size_t n_bytes) {
     if (!memory)
         return;
     ctx->kind->use(ctx->device);
+    cuda_flush(ctx);
     cuda_beside_join(ctx);
     if (ctx->main.stream)
         (void)ctx->kind->wait(ctx->main.stream); /* a failure is told by the next step_end() */
@@ -73,12 +74,14 @@ void *cuda_tray_send(struct cuda_tray *tray, const void *device, const void *fro
 
 void cuda_put(struct kernels_ctx *ctx, void *to, const void *from, size_t n_bytes) {
     ctx->kind->use(ctx->device);
+    cuda_flush(ctx);
     cuda_beside_join(ctx);
     cuda_to_device(ctx, &ctx->main, to, from, n_bytes);
 }
 
 void cuda_get(struct kernels_ctx *ctx, void *to, const void *from, size_t n_bytes) {
     ctx->kind->use(ctx->device);
+    cuda_flush(ctx);
     cuda_beside_join(ctx);
     (void)cuda_from_device(ctx, &ctx->main, to, from, n_bytes); /* a failure: step_end() */
 }

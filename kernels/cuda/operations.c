@@ -3,15 +3,6 @@
 #include "kernels/cuda/cuda.h"
 #include "kernels/numbers.h"
 
-_Static_assert(sizeof(struct rope) == 4 * sizeof(uint32_t) + 5 * sizeof(void *), "no padding");
-
-#define X(name, type)                                                                              \
-    void cuda_launch_##name(struct kernels_ctx *ctx, const struct type *what) {                    \
-        ctx->gpu->name(ctx->main.stream, what);                                                    \
-    }
-GPU_OPERATIONS(X)
-#undef X
-
 static struct gpu_batch batch_of(const struct kernels_ctx *ctx, const struct kernels_batch *batch) {
     return (struct gpu_batch){.n_tokens = batch->n_tokens,
                               .n_seqs = batch->n_seqs,
@@ -145,8 +136,8 @@ static uint32_t take_tiles(const struct kernels_ctx *ctx, struct gpu_attend *att
         const struct gpu_tile *tile = &step->host_tiles[i];
         uint32_t first = seq_begin[tile->seq] + tile->first / group;
         uint32_t last = seq_begin[tile->seq] + (tile->first + tile->n - 1) / group;
-        uint32_t chunks = attend->n_chunks;
-        for (uint32_t t = first; t <= last; t++)
+        uint32_t chunks = step->n_chunks > 0 ? step->n_chunks : attend->n_chunks;
+        for (uint32_t t = first; step->n_chunks == 0 && t <= last; t++)
             if (step->positions[t] / ATTEND_CHUNK + 1 > chunks)
                 chunks = step->positions[t] / ATTEND_CHUNK + 1;
         if (n == 0)

@@ -1,6 +1,8 @@
-/* kernels/cuda/step.c: a step's arrays on the device, in one copy, and the tiles of its attention. */
+/* kernels/cuda/step.c: a step's arrays on the device, in one copy, and the tiles of its attention. A step
+ * that decodes is filled up to one of few shapes. */
 #include "base/assert.h"
 #include "kernels/cuda/cuda.h"
+#include "kernels/numbers.h"
 
 #include <string.h>
 
@@ -41,17 +43,88 @@ void cuda_step_close(struct kernels_ctx *ctx) {
         ctx->kind->event_free(ctx->marks.events[i]);
 }
 
-/* The host's array becomes the device's; answers where it lies in the tray. */
-static const uint32_t *send_array(struct cuda_tray *tray, const uint32_t **array, size_t n) {
-    const uint32_t *from = *array;
-    return from ? cuda_tray_send(tray, array, from, n * sizeof *from) : NULL;
+/* Sizes of a step as the operations want it. */
+struct sizes {
+    struct cuda_shape shape; /* n_chunks 0: launches are made for this step alone */
+    uint32_t n_seqs;
+    uint32_t table_stride;
+};
+
+/* Rows that a decode step is filled up to: products take 8 rows in one go, or 4, 2, 1. */
+static uint32_t filled_rows(uint32_t n, uint32_t n_max) {
+    uint32_t unit = n > 64 ? 16 : n > 4 ? 8 : n > 2 ? 4 : 1;
+    n = (n + unit - 1) / unit * unit;
+    return n < n_max ? n : n_max;
 }
 
-static uint32_t list_tiles(const struct cuda_step *step, const struct kernels_batch *batch,
-                           uint32_t group, struct gpu_tile *tiles) {
+/* Chunks of attention that it is launched for, at most an eighth in vain. */
+static uint32_t filled_chunks(uint32_t n, uint32_t n_max) {
+    uint32_t unit = 1;
+    while (n > 8 * unit)
+        unit *= 2;
+    n = (n + unit - 1) / unit * unit;
+    return n < n_max ? n : n_max;
+}
+
+static bool decodes(const struct kernels_batch *batch) {
+    for (uint32_t i = 0; i < batch->n_seqs; i++)
+        if (batch->seq_begin[i] != i)
+            return false;
+    return batch->n_tokens > 0 && batch->n_seqs == batch->n_tokens;
+}
+
+/* A step in which each sequence has one token is filled up, so that its launches are those of other steps. */
+static struct sizes sizes_of(const struct kernels_ctx *ctx, const struct kernels_step *step) {
+    const struct kernels_limits *limits = &ctx->limits;
+    const struct kernels_batch *batch = &step->batch;
+    uint32_t n_seqs = batch->n_seqs, last = 0, n_blocks = blocks_of(limits);
+    uint32_t has_variants = batch->variants != NULL, per_chunk = ATTEND_CHUNK / KV_BLOCK_TOKENS;
+    if (ctx->graphs.off || !decodes(batch))
+        return (struct sizes){
+            {batch->n_tokens, step->n_rows, 0, has_variants}, n_seqs, batch->block_table_stride};
+    for (uint32_t i = 0; i < n_seqs; i++)
+        last = batch->positions[i] > last ? batch->positions[i] : last;
+    uint32_t most = limits->max_seqs < limits->max_tokens ? limits->max_seqs : limits->max_tokens;
+    uint32_t n_chunks =
+        filled_chunks(last / ATTEND_CHUNK + 1, (n_blocks + per_chunk - 1) / per_chunk);
+    n_seqs = filled_rows(n_seqs, most);
+    struct cuda_shape shape = {n_seqs, 0, n_chunks, has_variants};
+    if (step->n_rows > 0)
+        shape.n_rows = filled_rows(step->n_rows, limits->max_seqs);
+    uint32_t stride = n_chunks * per_chunk;
+    return (struct sizes){shape, n_seqs, stride < n_blocks ? stride : n_blocks};
+}
+
+/* The host's array of n numbers becomes the device's, filled up to n_all; answers where it lies in the tray. */
+static uint32_t *send_array(struct cuda_tray *tray, const uint32_t **array, uint32_t n,
+                            uint32_t n_all, uint32_t filler) {
+    const uint32_t *from = *array;
+    if (!from)
+        return NULL;
+    uint32_t *to = cuda_tray_take(tray, n_all * sizeof *to, array);
+    memcpy(to, from, n * sizeof *to);
+    for (uint32_t i = n; i < n_all; i++)
+        to[i] = filler;
+    return to;
+}
+
+/* Rows of the block tables; what fills them up is never read. */
+static void send_tables(struct cuda_tray *tray, struct kernels_batch *batch, uint32_t n_seqs,
+                        uint32_t stride) {
+    const uint32_t *from = batch->block_tables;
+    uint32_t n = batch->block_table_stride < stride ? batch->block_table_stride : stride;
+    uint32_t *to = cuda_tray_take(tray, (size_t)n_seqs * stride * sizeof *to, &batch->block_tables);
+    for (uint32_t i = 0; i < batch->n_seqs; i++)
+        memcpy(to + (size_t)i * stride, from + (size_t)i * batch->block_table_stride,
+               n * sizeof *to);
+    batch->block_table_stride = stride;
+}
+
+static uint32_t list_tiles(const struct cuda_step *step, uint32_t n_seqs, uint32_t group,
+                           struct gpu_tile *tiles) {
     uint32_t n = 0;
-    for (uint32_t seq = 0; seq < batch->n_seqs; seq++) {
-        uint32_t n_queries = (batch->seq_begin[seq + 1] - batch->seq_begin[seq]) * group;
+    for (uint32_t seq = 0; seq < n_seqs; seq++) {
+        uint32_t n_queries = (step->seq_begin[seq + 1] - step->seq_begin[seq]) * group;
         uint32_t width = step->tile_tokens ? step->tile_tokens * group : GPU_QUERIES;
         for (uint32_t first = 0; first < n_queries;) {
             uint32_t left = n_queries - first;
@@ -65,59 +138,56 @@ static uint32_t list_tiles(const struct cuda_step *step, const struct kernels_ba
     return n;
 }
 
-void cuda_step_begin(struct kernels_ctx *ctx, struct kernels_step *step) {
+/* All arrays of the step, at places that follow from its sizes alone. */
+static void fill_tray(struct cuda_step *to, struct kernels_step *step, const struct sizes *sizes,
+                      uint32_t group) {
     struct kernels_batch *batch = &step->batch;
-    struct cuda_step *to = &ctx->step;
     struct cuda_tray *tray = &to->tray;
-    uint32_t n_tokens = batch->n_tokens, group = heads_in_group(&ctx->limits);
-    ASSERT(n_tokens <= ctx->limits.max_tokens && batch->n_seqs <= ctx->limits.max_seqs);
+    uint32_t n_tokens = sizes->shape.n_tokens, n_seqs = sizes->n_seqs, n_real = batch->n_seqs;
+    uint32_t *seq_begin = send_array(tray, &batch->seq_begin, n_real + 1, n_seqs + 1, 0);
+    for (uint32_t i = n_real + 1; i <= n_seqs; i++)
+        seq_begin[i] = seq_begin[i - 1] + 1;
+    to->seq_begin = seq_begin;
+    to->positions = send_array(tray, &batch->positions, batch->n_tokens, n_tokens, GPU_NO_TOKEN);
+    struct gpu_tile *tiles =
+        cuda_tray_take(tray, (size_t)n_tokens * to->tiles_per_token * sizeof *tiles, &to->tiles);
+    to->n_tiles = list_tiles(to, n_seqs, group, tiles);
+    to->host_tiles = tiles;
+    uint32_t *seq_of = cuda_tray_take(tray, n_tokens * sizeof *seq_of, &to->seq_of);
+    for (uint32_t seq = 0; seq < n_seqs; seq++)
+        for (uint32_t t = seq_begin[seq]; t < seq_begin[seq + 1]; t++)
+            seq_of[t] = seq;
+    (void)send_array(tray, &batch->ids, batch->n_tokens, n_tokens, GPU_NO_TOKEN);
+    send_tables(tray, batch, n_seqs, sizes->table_stride);
+    (void)send_array(tray, &batch->variants, n_real, n_seqs, 0);
+    (void)send_array(tray, &step->rows, step->n_rows, sizes->shape.n_rows, 0);
+    batch->n_tokens = n_tokens;
+    batch->n_seqs = n_seqs;
+    step->n_rows = sizes->shape.n_rows;
+}
+
+void cuda_step_begin(struct kernels_ctx *ctx, struct kernels_step *step) {
+    struct cuda_step *to = &ctx->step;
+    const struct sizes sizes = sizes_of(ctx, step);
+    ASSERT(step->batch.n_tokens <= ctx->limits.max_tokens);
+    ASSERT(step->batch.n_seqs <= ctx->limits.max_seqs);
     ctx->kind->use(ctx->device);
+    cuda_flush(ctx);
     ctx->marks.n = ctx->marks.done = 0;
     (void)ctx->kind->wait(ctx->main.stream); /* the last step's arrays are read */
     cuda_beside_join(ctx);
     ctx->in_step = true;
-    tray->used = 0;
-    struct gpu_tile *tiles =
-        cuda_tray_take(tray, (size_t)n_tokens * to->tiles_per_token * sizeof *tiles, &to->tiles);
-    to->n_tiles = list_tiles(to, batch, group, tiles);
-    to->host_tiles = tiles;
-    uint32_t *seq_of = cuda_tray_take(tray, n_tokens * sizeof *seq_of, &to->seq_of);
-    for (uint32_t seq = 0; seq < batch->n_seqs; seq++)
-        for (uint32_t t = batch->seq_begin[seq]; t < batch->seq_begin[seq + 1]; t++)
-            seq_of[t] = seq;
-    (void)send_array(tray, &batch->ids, n_tokens);
-    to->positions = send_array(tray, &batch->positions, n_tokens);
-    to->seq_begin = send_array(tray, &batch->seq_begin, batch->n_seqs + 1);
-    (void)send_array(tray, &batch->block_tables, (size_t)batch->n_seqs * batch->block_table_stride);
-    (void)send_array(tray, &batch->variants, batch->n_seqs);
-    (void)send_array(tray, &step->rows, step->n_rows);
-    ctx->kind->copy_in(ctx->main.stream, tray->memory, tray->pinned, tray->used);
+    to->tray.used = 0;
+    to->n_chunks = sizes.shape.n_chunks;
+    fill_tray(to, step, &sizes, heads_in_group(&ctx->limits));
+    ctx->kind->copy_in(ctx->main.stream, to->tray.memory, to->tray.pinned, to->tray.used);
+    if (sizes.shape.n_chunks > 0)
+        cuda_graph_open(ctx, &sizes.shape);
 }
 
 enum status cuda_step_end(struct kernels_ctx *ctx) {
+    cuda_flush(ctx);
     ctx->main.used = 0;
     ctx->in_step = false;
     return ctx->kind->wait(ctx->main.stream);
-}
-
-void cuda_mark(struct kernels_ctx *ctx, uint32_t number) {
-    struct cuda_marks *marks = &ctx->marks;
-    if (marks->n == MARKS_MAX) { /* more layers than models have */
-        (void)ctx->kind->wait(ctx->main.stream);
-        marks->done = marks->numbers[(marks->first + MARKS_MAX - 1) % MARKS_MAX];
-        marks->n = 0;
-    }
-    uint32_t at = (marks->first + marks->n++) % MARKS_MAX;
-    marks->numbers[at] = number;
-    ctx->kind->event_record(marks->events[at], ctx->main.stream);
-}
-
-uint32_t cuda_marked(struct kernels_ctx *ctx) {
-    struct cuda_marks *marks = &ctx->marks;
-    while (marks->n > 0 && ctx->kind->event_done(marks->events[marks->first])) {
-        marks->done = marks->numbers[marks->first];
-        marks->first = (marks->first + 1) % MARKS_MAX;
-        marks->n--;
-    }
-    return ctx->kind->failure(ctx->device) ? UINT32_MAX : marks->done;
 }

@@ -228,6 +228,7 @@ static bool send_all(struct kernels_ctx *ctx, const struct pack_plan *plan, void
 enum status cuda_weight_pack(struct kernels_ctx *ctx, const struct weight_source *source,
                              void *memory, struct weight *weight, struct error *error) {
     struct pack_plan plan;
+    cuda_flush(ctx);
     TRY(pack_plan_init(&plan, source, error));
     struct weight packed = plan.shape;
     packed.data = memory;

@@ -316,6 +316,7 @@ static bool print_shape(struct plan *plan) {
     const struct shape *shape = plan->shape;
     struct error error = {0};
     struct kernels_options options = {.n_threads = 1,
+                                      .no_graphs = true, /* launches are shown as they are called */
                                       .limits = {.max_tokens = TOKENS_MAX,
                                                  .max_seqs = SEQS_MAX,
                                                  .max_context = CONTEXT,

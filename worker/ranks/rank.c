@@ -134,6 +134,7 @@ static enum status open_kernels(struct rank *rank, const struct rank_options *op
         .n_threads = options->n_threads,
         .isa = options->isa,
         .device = options->device,
+        .no_graphs = options->no_graphs,
         .limits = {.max_tokens = options->max_tokens,
                    .max_seqs = options->max_seqs,
                    .max_context = facts->context,

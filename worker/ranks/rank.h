@@ -23,6 +23,7 @@ struct rank_options {
     const char *backend;       /* row of kernels_table */
     const char *isa;           /* NULL: best */
     uint32_t device;           /* ordinal, where the backend computes on one */
+    bool no_graphs;            /* see struct kernels_options */
     uint32_t n_threads;        /* of this rank; 0: one per core the process may use */
     uint32_t rank;
     uint32_t n_ranks;    /* at least 1 */

@@ -23,6 +23,7 @@ static struct rank_options rank_options_of(const struct forward_options *options
         .backend = options->backend,
         .isa = options->isa,
         .device = options->device,
+        .no_graphs = options->no_graphs,
         .n_threads = n_ranks > 1 ? group_threads_each(options->n_threads, n_here, n_ranks)
                                  : options->n_threads,
         .rank = rank,

@@ -25,6 +25,7 @@ struct forward_options {
     const char *backend;       /* row of kernels_table */
     const char *isa;           /* NULL: best */
     uint32_t device;           /* ordinal, where the backend computes on one */
+    bool no_graphs;            /* see struct kernels_options */
     uint32_t n_threads;        /* shared by the ranks here; 0: one per core the process may use */
     uint32_t max_tokens;       /* of a step */
     uint32_t max_seqs;         /* of a step */

@@ -41,9 +41,9 @@ __device__ __forceinline__ void place_query(attend_shared<QUERIES> &s, const gpu
     s.token[i] = token;
     s.head[i] = blockIdx.y * group + number % group;
     s.begin[i] = first > base ? first - base : 0;
-    s.end[i] = position < base                      ? 0
-               : position - base + 1 > ATTEND_CHUNK ? ATTEND_CHUNK
-                                                    : position - base + 1;
+    s.end[i] = position < base || position == GPU_NO_TOKEN ? 0
+               : position - base + 1 > ATTEND_CHUNK        ? ATTEND_CHUNK
+                                                           : position - base + 1;
     if (s.begin[i] >= s.end[i])
         s.begin[i] = s.end[i] = 0;
 }
@@ -218,6 +218,8 @@ __global__ void __launch_bounds__(ATTEND_THREADS, 2) attend_kernel(gpu_attend wh
 __global__ void __launch_bounds__(JOIN_THREADS) join_kernel(gpu_attend what) {
     uint32_t t = what.token_begin + blockIdx.x, h = blockIdx.y, dim = what.heads.head_dim;
     uint32_t position = what.batch.positions[t];
+    if (position == GPU_NO_TOKEN)
+        return; /* the whole block */
     uint32_t first = what.window != 0 && position >= what.window ? position - what.window + 1 : 0;
     uint32_t begin = first / ATTEND_CHUNK, end = position / ATTEND_CHUNK + 1;
     for (uint32_t d = threadIdx.x; d < dim; d += JOIN_THREADS) {

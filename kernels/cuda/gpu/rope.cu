@@ -50,7 +50,7 @@ __global__ void __launch_bounds__(ROPE_WARPS *WARP)
     uint32_t lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, t = blockIdx.x;
     uint32_t h = blockIdx.y * ROPE_WARPS + warp, dim = heads.head_dim;
     uint32_t n_all = heads.n_heads + 2 * heads.n_kv_heads;
-    if (h >= n_all)
+    if (h >= n_all || batch.positions[t] == GPU_NO_TOKEN)
         return; /* the whole warp */
     bool is_q = h < heads.n_heads, is_v = h >= heads.n_heads + heads.n_kv_heads;
     float *from = qkv + ((size_t)t * n_all + h) * dim, *x = s.head[warp];

@@ -129,6 +129,8 @@ __device__ static float float_at(const gpu_matrix &w, uint32_t n, uint32_t i) {
 
 __global__ void __launch_bounds__(ROW_THREADS)
     embed_kernel(float *out, gpu_matrix table, const uint32_t *ids, uint32_t id_begin) {
+    if (ids[blockIdx.x] == GPU_NO_TOKEN)
+        return;
     uint32_t id = ids[blockIdx.x] - id_begin; /* a lower one wraps around, past the end */
     float *row = out + (size_t)blockIdx.x * table.k;
     bool ints = table.format == WEIGHT_I4G || table.format == WEIGHT_I8G;

@@ -27,6 +27,7 @@ static const struct option_value values[] = {
     {"backend", "ref", "worker"},
     {"devices", "43", "worker"},
     {"gpu-memory", "0.625", "worker"},
+    {"cuda-graphs", "no", "worker"},
     {"tp", "7", "worker"},
     {"ranks-here", "5", "worker"},
     {"rank-listen", "ipc:///ranks-47", "worker"},
@@ -81,7 +82,7 @@ static void check_all(const struct config *config) {
     ck_assert_int_eq(config->role, ROLE_DECODE);
     ck_assert_uint_eq(config->tp, 7);
     ck_assert_uint_eq(config->devices, 43);
-    ck_assert(config->memory_share == 0.625);
+    ck_assert(config->memory_share == 0.625 && !config->cuda_graphs);
     ck_assert_uint_eq(config->ranks_here, 5);
     ck_assert_uint_eq(config->threads, 59);
     ck_assert_uint_eq(config->kv_blocks, 61);
@@ -181,7 +182,7 @@ START_TEST(every_word_of_a_choice_is_what_it_says) {
         struct config config;
         struct buf errors;
         ck_assert_int_eq(read_plan(&config, words[i].option, words[i].word, &errors), STATUS_OK);
-        ck_assert(config.dry_run && !config.json && !config.dummy);
+        ck_assert(config.dry_run && !config.json && !config.dummy && config.cuda_graphs);
         ck_assert_int_eq(config.role, words[i].role);
         if (strcmp(words[i].option, "kv-dtype") == 0)
             ck_assert_str_eq(config.kv_dtype, words[i].word);

@@ -1,0 +1,191 @@
+/* kernels/cuda/graph.c: steps that decode, launched as one graph each: hundreds of launches would take the host longer
+ * than some of them take the GPU.
+ *
+ * In such a step an operation's launches do not go into the stream at once. They are recorded until somebody
+ * needs them there (cuda_flush()), and what the last step of this shape has recorded decides: where the
+ * record is another one, its launches go into the stream, one after the other; a record that comes for the
+ * second time is captured as a graph; from then on that graph is launched. Records are compared as
+ * bytes, with all addresses and sizes: memory that moved makes another record. So whatever a caller does between
+ * step_begin() and step_end() is done as without graphs. */
+#include "kernels/cuda/cuda.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A launch, or a mark, with its struct behind it. */
+struct record {
+    void (*run)(struct kernels_ctx *ctx, const void *what);
+    size_t n_bytes; /* of the struct: a multiple of 8 */
+};
+
+static void put_mark(struct kernels_ctx *ctx, uint32_t number) {
+    struct cuda_marks *marks = &ctx->marks;
+    if (marks->n == MARKS_MAX) { /* more layers than models have */
+        (void)ctx->kind->wait(ctx->main.stream);
+        marks->done = marks->numbers[(marks->first + MARKS_MAX - 1) % MARKS_MAX];
+        marks->n = 0;
+    }
+    uint32_t at = (marks->first + marks->n++) % MARKS_MAX;
+    marks->numbers[at] = number;
+    ctx->kind->event_record(marks->events[at], ctx->main.stream);
+}
+
+static void run_mark(struct kernels_ctx *ctx, const void *what) {
+    uint64_t number;
+    memcpy(&number, what, sizeof number);
+    put_mark(ctx, (uint32_t)number);
+}
+
+/* Launches of the records, in their order; within a graph there are no marks. */
+static void run_records(struct kernels_ctx *ctx, const struct cuda_graph *graph, bool marks) {
+    for (size_t at = 0; at < graph->n_bytes;) {
+        struct record record;
+        memcpy(&record, graph->records + at, sizeof record);
+        at += sizeof record;
+        if (marks || record.run != run_mark)
+            record.run(ctx, graph->records + at);
+        at += record.n_bytes;
+    }
+}
+
+/* The next record is none of those that the graph was made of. */
+static void forget(struct kernels_ctx *ctx, struct cuda_graph *graph) {
+    ctx->kind->graph_free(graph->graph);
+    graph->graph = NULL;
+    graph->refused = false;
+}
+
+static bool has_room(struct cuda_graph *graph, size_t n_bytes) {
+    if (n_bytes <= graph->n_room)
+        return true;
+    size_t n_room = 2 * n_bytes > 1 << 16 ? 2 * n_bytes : 1 << 16;
+    unsigned char *records = realloc(graph->records, n_room);
+    if (!records)
+        return false;
+    graph->records = records;
+    graph->n_room = n_room;
+    return true;
+}
+
+static bool is_next(const struct cuda_graph *graph, size_t at, const struct record *record,
+                    const void *what) {
+    const unsigned char *next = graph->records + at;
+    return graph->n_bytes - at >= sizeof *record + record->n_bytes &&
+           memcmp(next, record, sizeof *record) == 0 &&
+           memcmp(next + sizeof *record, what, record->n_bytes) == 0;
+}
+
+static void put(struct kernels_ctx *ctx, void (*run)(struct kernels_ctx *ctx, const void *what),
+                const void *what, size_t n_bytes) {
+    struct cuda_graphs *graphs = &ctx->graphs;
+    struct cuda_graph *graph = graphs->open;
+    struct record record = {run, n_bytes};
+    size_t n = sizeof record + n_bytes;
+    if (graph && graphs->same && !is_next(graph, graphs->at, &record, what)) {
+        forget(ctx, graph);
+        graphs->same = false;
+    }
+    if (graph && !graphs->same && !has_room(graph, graphs->at + n)) {
+        cuda_flush(ctx);
+        graph = NULL;
+    }
+    if (!graph) {
+        run(ctx, what);
+        return;
+    }
+    if (!graphs->same) {
+        memcpy(graph->records + graphs->at, &record, sizeof record);
+        memcpy(graph->records + graphs->at + sizeof record, what, n_bytes);
+    }
+    graphs->at += n;
+}
+
+#define X(name, type)                                                                              \
+    _Static_assert(sizeof(struct type) % 8 == 0, "records lie at multiples of 8");                 \
+    static void run_##name(struct kernels_ctx *ctx, const void *what) {                            \
+        ctx->gpu->name(ctx->main.stream, what);                                                    \
+    }                                                                                              \
+    void cuda_launch_##name(struct kernels_ctx *ctx, const struct type *what) {                    \
+        put(ctx, run_##name, what, sizeof *what);                                                  \
+    }
+GPU_OPERATIONS(X)
+#undef X
+
+_Static_assert(sizeof(struct rope) == 4 * sizeof(uint32_t) + 5 * sizeof(void *), "no padding");
+
+void cuda_mark(struct kernels_ctx *ctx, uint32_t number) {
+    uint64_t what = number;
+    ctx->graphs.mark = number;
+    put(ctx, run_mark, &what, sizeof what);
+}
+
+/* The launches of a step of this shape; in place of those that were not used for longest where there is no room. */
+static struct cuda_graph *find(struct kernels_ctx *ctx, const struct cuda_shape *shape) {
+    struct cuda_graphs *graphs = &ctx->graphs;
+    struct cuda_graph *oldest = &graphs->all[0];
+    for (uint32_t i = 0; i < GRAPHS_MAX; i++) {
+        struct cuda_graph *graph = &graphs->all[i];
+        if (memcmp(&graph->shape, shape, sizeof *shape) == 0)
+            return graph;
+        oldest = graph->used < oldest->used ? graph : oldest;
+    }
+    forget(ctx, oldest);
+    oldest->n_bytes = 0;
+    oldest->shape = *shape;
+    return oldest;
+}
+
+void cuda_graph_open(struct kernels_ctx *ctx, const struct cuda_shape *shape) {
+    struct cuda_graphs *graphs = &ctx->graphs;
+    graphs->open = find(ctx, shape);
+    graphs->open->used = ++graphs->n_steps;
+    graphs->at = 0;
+    graphs->same = true;
+    graphs->mark = 0;
+}
+
+static void capture(struct kernels_ctx *ctx, struct cuda_graph *graph) {
+    ctx->kind->graph_begin(ctx->main.stream);
+    run_records(ctx, graph, false);
+    graph->graph = ctx->kind->graph_end(ctx->main.stream);
+    graph->refused = !graph->graph;
+}
+
+void cuda_flush(struct kernels_ctx *ctx) {
+    struct cuda_graphs *graphs = &ctx->graphs;
+    struct cuda_graph *graph = graphs->open;
+    graphs->open = NULL; /* what comes now goes into the stream at once */
+    if (!graph || graphs->at == 0)
+        return;
+    if (!graphs->same || graphs->at < graph->n_bytes) {
+        forget(ctx, graph);
+        graph->n_bytes = graphs->at;
+    } else if (!graph->graph && !graph->refused) {
+        capture(ctx, graph);
+    }
+    if (!graph->graph) {
+        run_records(ctx, graph, true);
+        return;
+    }
+    ctx->kind->graph_launch(graph->graph, ctx->main.stream);
+    if (graphs->mark > 0)
+        put_mark(ctx, graphs->mark);
+}
+
+uint32_t cuda_marked(struct kernels_ctx *ctx) {
+    struct cuda_marks *marks = &ctx->marks;
+    cuda_flush(ctx);
+    while (marks->n > 0 && ctx->kind->event_done(marks->events[marks->first])) {
+        marks->done = marks->numbers[marks->first];
+        marks->first = (marks->first + 1) % MARKS_MAX;
+        marks->n--;
+    }
+    return ctx->kind->failure(ctx->device) ? UINT32_MAX : marks->done;
+}
+
+void cuda_graphs_close(struct kernels_ctx *ctx) {
+    for (uint32_t i = 0; i < GRAPHS_MAX; i++) {
+        ctx->kind->graph_free(ctx->graphs.all[i].graph);
+        free(ctx->graphs.all[i].records);
+    }
+}

@@ -1,0 +1,158 @@
+/* Families whose decode steps are launched as graphs, on the emulated device: the logits of every step are those without
+ * graphs, bit for bit, while sequences come and go and grow over a chunk of attention. */
+#include "kernels/cuda/cuda.h"
+#include "model/model.h"
+#include "tests/support/suite.h"
+#include "tests/support/tiny_gguf.h"
+#include "tests/support/tiny_hub.h"
+#include "worker/core/engine.h"
+#include "worker/step/batch.h"
+#include "worker/step/forward.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char *const suite_name = "family_graph";
+const double suite_timeout_s = 600;
+
+enum { N_SEQS = 5, N_BLOCKS = 64, MAX_TOKENS = 256, CONTEXT = 512 };
+
+/* Experts; biases and logn, norms of heads, ALiBi. Emulated kernels take long under sanitizers: there the first two. */
+static const struct {
+    const char *family;
+    const char *format;
+} models[] = {
+    {"llama", "q4_1"}, {"qwen2_moe", "awq"},
+#ifndef TANDEM_SANITIZED
+    {"qwen", "gptq4"}, {"qwen3", "bf16"},    {"baichuan", "gptq4"},
+#endif
+};
+enum { N_MODELS = sizeof models / sizeof *models };
+
+/* What they begin with: the blocks before are as memory comes, zeros. */
+static const struct {
+    uint32_t begin, n;
+} prompts[N_SEQS] = {{0, 3}, {248, 4}, {16, 4}, {24, 7}, {0, 7}};
+
+/* Sequences [from, to) that decode in a step: some steps of one shape, then others, then the first again. */
+static const struct {
+    uint32_t from, to;
+} steps[] = {{0, 1}, {0, 1}, {0, 1}, {0, 2}, {0, 2}, {0, 2}, {1, 4}, {1, 4}, {0, 5},
+             {0, 5}, {0, 5}, {2, 5}, {2, 4}, {2, 4}, {0, 1}, {3, 4}, {1, 2}};
+enum { N_STEPS = sizeof steps / sizeof *steps };
+
+static const struct device_kind *real;
+static uint32_t n_launched;
+
+static void launch_counted(struct device_graph *graph, struct device_stream *stream) {
+    n_launched++;
+    real->graph_launch(graph, stream);
+}
+
+struct run {
+    struct model *model;
+    struct forward forward;
+    struct batch batch;
+    struct device_kind counted;
+    uint32_t n_done[N_SEQS];
+    uint32_t blocks[N_SEQS][CONTEXT / KV_BLOCK_TOKENS];
+};
+
+static void run_open(struct run *run, int which, bool no_graphs) {
+    struct error error = {0};
+    *run = (struct run){0};
+    run->model =
+        strcmp(models[which].family, "llama") == 0
+            ? tiny_gguf_open(&(struct tiny_gguf){.format = models[which].format, .seed = 42})
+            : tiny_hub_open(models[which].family, models[which].format);
+    struct forward_options options = {.model = run->model,
+                                      .backend = "cuda-emu",
+                                      .no_graphs = no_graphs,
+                                      .n_threads = 1,
+                                      .max_tokens = MAX_TOKENS,
+                                      .max_seqs = 16,
+                                      .context_max = CONTEXT,
+                                      .n_blocks = N_BLOCKS};
+    enum status status = forward_open(&run->forward, &options, &error);
+    ck_assert_msg(status == STATUS_OK, "%s", error.text);
+    ck_assert_int_eq(batch_init(&run->batch, MAX_TOKENS, 16, CONTEXT), STATUS_OK);
+    for (uint32_t s = 0, next = 0; s < N_SEQS; s++)
+        for (uint32_t b = 0; b <= (prompts[s].begin + prompts[s].n + N_STEPS) / KV_BLOCK_TOKENS;
+             b++)
+            run->blocks[s][b] = N_BLOCKS - 1 - next++;
+    real = run->forward.ctx->kind;
+    run->counted = *real;
+    run->counted.graph_launch = launch_counted;
+    run->forward.ctx->kind = &run->counted;
+    n_launched = 0;
+}
+
+static void run_close(struct run *run) {
+    batch_fini(&run->batch);
+    forward_close(&run->forward);
+    model_close(run->model);
+}
+
+/* Computes the next tokens of the sequences; logits of the last one of each go to `out`. Answers behind them. */
+static float *advance(struct run *run, uint32_t from, uint32_t to, uint32_t n_tokens, float *out) {
+    uint32_t n_vocab = run->forward.model->facts.n_vocab, ids[MAX_TOKENS];
+    struct plan_row rows[N_SEQS];
+    struct plan plan = {.n_rows = to - from, .n_tokens = n_tokens * (to - from), .rows = rows};
+    for (uint32_t i = 0; i < n_tokens; i++)
+        ids[i] = (i * 7 + from * 13 + run->n_done[from]) % n_vocab;
+    for (uint32_t s = from; s < to; s++) {
+        rows[s - from] = (struct plan_row){.begin = run->n_done[s],
+                                           .n_tokens = n_tokens,
+                                           .ids = ids,
+                                           .blocks = run->blocks[s],
+                                           .sample = true};
+        run->n_done[s] += n_tokens;
+    }
+    batch_build(&run->batch, &plan);
+    forward_run(&run->forward, &run->batch, NULL, NULL);
+    forward_end(&run->forward);
+    size_t n = (size_t)(to - from) * n_vocab;
+    run->forward.kernels->get(run->forward.ctx, out, run->forward.logits, n * sizeof *out);
+    return out + n;
+}
+
+/* All logits of the prompts and steps, one after the other; the caller frees them. */
+static float *decode(int which, bool no_graphs, size_t *n_floats, uint32_t *n_graphs) {
+    struct run run;
+    run_open(&run, which, no_graphs);
+    size_t n_vocab = run.forward.model->facts.n_vocab;
+    float *all = malloc((N_SEQS + N_STEPS * N_SEQS) * n_vocab * sizeof *all), *at = all;
+    ck_assert_ptr_nonnull(all);
+    for (uint32_t s = 0; s < N_SEQS; s++) {
+        run.n_done[s] = prompts[s].begin;
+        at = advance(&run, s, s + 1, prompts[s].n, at);
+    }
+    ck_assert_uint_eq(n_launched, 0);
+    for (uint32_t i = 0; i < N_STEPS; i++)
+        at = advance(&run, steps[i].from, steps[i].to, 1, at);
+    *n_floats = (size_t)(at - all);
+    *n_graphs = n_launched;
+    run_close(&run);
+    return all;
+}
+
+START_TEST(graphs_have_the_bits_of_launches) {
+    size_t n[2];
+    uint32_t n_graphs[2];
+    float *plain = decode(_i, true, &n[0], &n_graphs[0]);
+    float *graphs = decode(_i, false, &n[1], &n_graphs[1]);
+    ck_assert_uint_eq(n[0], n[1]);
+    ck_assert_uint_eq(n_graphs[0], 0);
+    /* All but the first step of each shape: 1, 2 and 4 tokens and one chunk, 1, 4 and 8 tokens and two. */
+    ck_assert_uint_eq(n_graphs[1], N_STEPS - 6);
+    for (size_t i = 0; i < n[0]; i++)
+        ck_assert_msg(memcmp(&plain[i], &graphs[i], sizeof *plain) == 0, "%s %s: logit %zu",
+                      models[_i].family, models[_i].format, i);
+    free(plain);
+    free(graphs);
+}
+END_TEST
+
+void suite_add(TCase *tests) {
+    tcase_add_loop_test(tests, graphs_have_the_bits_of_launches, 0, N_MODELS);
+}
