@@ -216,7 +216,8 @@ _Noreturn static void end_without_ranks(const struct forward *forward) {
     exit_now(EXIT_FAILURE);
 }
 
-/* The operations run elsewhere: their layers are done as their marks are. */
+/* The operations run elsewhere: their layers are done as their marks are. A graph's are done all at once: whoever
+ * waits for messages between layers gets his turn without one. */
 static void follow_marks(const struct forward *forward,
                          void (*layers_done)(void *context, uint32_t layer_begin,
                                              uint32_t layer_end),
@@ -227,10 +228,9 @@ static void follow_marks(const struct forward *forward,
         if (marked == UINT32_MAX)
             forward_end(forward); /* the device failed: the process ends there */
         ASSERT(marked <= n_layers);
-        if (marked > n_done)
-            layers_done(context, n_done, marked);
-        else
+        if (marked == n_done)
             nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
+        layers_done(context, n_done, marked);
         n_done = marked;
     }
 }

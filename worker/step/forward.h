@@ -88,7 +88,8 @@ void forward_numerics(const struct forward *forward, char *text, size_t size);
 
 /* Runs the batch; logits or forced of its rows are then filled, for the kernels' sample() or, after
  * forward_end(), for their get(). layers_done may be NULL; it is called when these layers are in the
- * KV pools of all ranks, and always before forward_run() returns. */
+ * KV pools of all ranks, and always before forward_run() returns; on a device also with none (begin is
+ * end), while layers are waited for. */
 void forward_run(struct forward *forward, const struct batch *batch,
                  void (*layers_done)(void *context, uint32_t layer_begin, uint32_t layer_end),
                  void *context);
