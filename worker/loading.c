@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -27,6 +28,7 @@ struct loading {
     uint64_t began_ns;
     uint64_t said_ns; /* 0: not yet */
     uint64_t n_seen;  /* bytes that were packed then */
+    uint64_t n_told;  /* bytes that whoever started us knows of */
     int end_fd;
     pthread_t thread;
 };
@@ -35,7 +37,8 @@ static uint32_t percent_of(struct weights_progress progress) {
     return progress.n_bytes > 0 ? (uint32_t)(progress.n_packed * 100 / progress.n_bytes) : 0;
 }
 
-static void say(struct loading *loading, const char *message, uint64_t now_ns) {
+static void say(struct loading *loading, enum log_level level, const char *message,
+                uint64_t now_ns) {
     char name[2 * MESSAGE_NAME_MAX];
     struct weights_progress progress = weights_progress();
     double seconds = (double)(now_ns - loading->began_ns) / 1e9;
@@ -45,7 +48,8 @@ static void say(struct loading *loading, const char *message, uint64_t now_ns) {
         notify_extend(EXTEND_S);
     loading->n_seen = progress.n_packed;
     notify_status("loading the model: %u %%", percent_of(progress));
-    log_info(message, "name=%s percent=%u bytes=%llu of_bytes=%llu seconds=%.1f mb_per_s=%.0f",
+    log_line(level, message,
+             "name=%s percent=%u bytes=%llu of_bytes=%llu seconds=%.1f mb_per_s=%.0f",
              log_text(name, sizeof name, loading->self.name), percent_of(progress),
              (unsigned long long)progress.n_packed, (unsigned long long)progress.n_bytes, seconds,
              seconds > 0 ? (double)progress.n_packed / 1e6 / seconds : 0);
@@ -56,12 +60,25 @@ static void take_event(void *context, const struct bus_event *event) {
     (void)links_took(context, event);
 }
 
+/* `tandem up` draws it; a variable of ours, which systemd passes over. */
+static void tell(struct loading *loading, struct weights_progress progress) {
+    char text[96];
+    if (progress.n_bytes == 0 || (loading->n_told == progress.n_packed && loading->n_told > 0))
+        return;
+    loading->n_told = progress.n_packed;
+    snprintf(text, sizeof text, "X_TANDEM_LOADED=%llu/%llu", (unsigned long long)progress.n_packed,
+             (unsigned long long)progress.n_bytes);
+    notify_send(text);
+}
+
 static void look(struct loading *loading, uint64_t now_ns) {
     struct weights_progress progress = weights_progress();
+    tell(loading, progress);
     if (progress.n_bytes > 0 && loading->said_ns == 0)
-        say(loading, "loading the model", now_ns);
+        say(loading, LOG_INFO, "loading the model", now_ns);
     else if (progress.n_bytes > 0 && now_ns - loading->said_ns >= SAY_NS)
-        say(loading, "still loading", now_ns);
+        /* Whoever hears STATUS has it from there. */
+        say(loading, notify_is_on() ? LOG_DEBUG : LOG_INFO, "still loading", now_ns);
     if (!loading->links || now_ns - loading->began_ns < ANNOUNCE_AFTER_NS)
         return;
     loading->self.loading = 1 + percent_of(progress);
@@ -101,7 +118,7 @@ void loading_end(struct loading *loading) {
     eventfd_write(loading->end_fd, 1);
     pthread_join(loading->thread, NULL);
     if (loading->said_ns != 0)
-        say(loading, "model loaded", clock_now_ns());
+        say(loading, LOG_INFO, "model loaded", clock_now_ns());
     if (loading->links)
         loading->links->announce_ns = 0; /* the next turn says that we are ready */
     close(loading->end_fd);

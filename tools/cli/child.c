@@ -1,6 +1,6 @@
 #include "tools/cli/child.h"
 
-#include "base/log.h"
+#include "tools/cli/screen.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -59,7 +59,7 @@ static void end_line(struct child *child) {
         n + strlen(child->line) + 2 <= sizeof child->errors)
         snprintf(child->errors + n, sizeof child->errors - n, "%s\n", child->line);
     else
-        log_words("%s", child->line);
+        screen_say("%s", child->line);
 }
 
 /* Answers false at the pipe's end. */

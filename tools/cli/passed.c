@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <spawn.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,48 +18,92 @@ static const char *const ours[] = {
     "listen",     "announce",    "routers", "endpoint", "kv-endpoint", "role", "tp",
     "ranks-here", "rank-listen", "follow",  "admin",    "dns-server",  NULL};
 
+static const struct {
+    const char *name;
+    unsigned to;
+} daemons[] = {{"tandem-router", PASSED_ROUTER}, {"tandem-worker", PASSED_WORKER}};
+enum { N_DAEMONS = sizeof daemons / sizeof *daemons };
+
 /* A program that prints its options. */
 struct answering {
     char path[4200];
     pid_t pid;
-    int from; /* owned: what it prints, or -1 */
+    int from;        /* owned: what it prints, or -1 */
+    int errors_from; /* owned: what it complains of, or -1 */
 };
 
-static enum status ask_start(struct answering *one, struct error *error) {
+/* args: (n) owned by the caller, of which the first and the last are free for the path and NULL. */
+static enum status ask_start(struct answering *one, char **args, struct error *error) {
     extern char **environ;
-    int ends[2];
-    char *argv[] = {one->path, (char *)(uintptr_t) "--print-config", NULL};
+    int ends[2], errors[2];
     posix_spawn_file_actions_t actions;
     if (pipe2(ends, O_CLOEXEC) != 0)
         return error_set(error, STATUS_IO, "pipe: %s", strerror(errno));
+    if (pipe2(errors, O_CLOEXEC) != 0) {
+        close(ends[0]);
+        close(ends[1]);
+        return error_set(error, STATUS_IO, "pipe: %s", strerror(errno));
+    }
+    args[0] = one->path;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-    int failure = posix_spawn(&one->pid, one->path, &actions, NULL, argv, environ);
+    posix_spawn_file_actions_adddup2(&actions, errors[1], STDERR_FILENO);
+    int failure = posix_spawn(&one->pid, one->path, &actions, NULL, args, environ);
     posix_spawn_file_actions_destroy(&actions);
     close(ends[1]);
+    close(errors[1]);
     if (failure != 0) {
         close(ends[0]);
+        close(errors[0]);
         return error_set(error, STATUS_IO, "%s: %s", one->path, strerror(failure));
     }
     one->from = ends[0];
+    one->errors_from = errors[0];
     return STATUS_OK;
 }
 
-/* Waits for what it prints, whole, and for its end. */
-static enum status ask_end(struct answering *one, struct buf *out, struct error *error) {
+static void read_all(int *from, struct buf *out) {
     char bytes[4096];
-    for (ssize_t n; (n = read(one->from, bytes, sizeof bytes)) != 0;)
+    for (ssize_t n; (n = read(*from, bytes, sizeof bytes)) != 0;)
         if (n > 0)
             buf_append(out, bytes, (size_t)n);
         else if (errno != EINTR)
             break;
-    close(one->from);
-    one->from = -1;
+    close(*from);
+    *from = -1;
+}
+
+/* Adds the lines that are not there yet: both programs complain of what both of them read. */
+static void add_errors(struct buf *errors, const char *text) {
+    for (const char *line = text; *line;) {
+        size_t n = strcspn(line, "\n");
+        const char *said = strncmp(line, "error: ", 7) == 0 ? line + 7 : line;
+        size_t n_said = n - (size_t)(said - line);
+        if (n_said > 0 && (errors->n == 0 || !memmem(errors->data, errors->n, said, n_said))) {
+            buf_append(errors, said, n_said);
+            buf_putc(errors, '\n');
+        }
+        line += n + (line[n] == '\n');
+    }
+}
+
+/* Waits for what it prints, whole, and for its end. */
+static enum status ask_end(struct answering *one, struct buf *out, struct buf *errors,
+                           struct error *error) {
+    struct buf complaints;
+    buf_init(&complaints, 1 << 20);
+    read_all(&one->from, out);
+    read_all(&one->errors_from, &complaints);
     int end = 0;
     while (waitpid(one->pid, &end, 0) < 0 && errno == EINTR)
         ;
-    if (!WIFEXITED(end) || WEXITSTATUS(end) != 0)
-        return error_set(error, STATUS_INVALID, "%s refuses its environment", one->path);
+    bool is_fine = WIFEXITED(end) && WEXITSTATUS(end) == 0;
+    buf_putc(&complaints, 0);
+    if (!is_fine && buf_status(&complaints) == STATUS_OK)
+        add_errors(errors, complaints.data);
+    buf_fini(&complaints);
+    if (!is_fine)
+        return error_set(error, STATUS_INVALID, "%s --print-config failed", one->path);
     return buf_status(out);
 }
 
@@ -114,35 +159,102 @@ static enum status add_all(struct passed *passed, char *text, unsigned to) {
     return STATUS_OK;
 }
 
-enum status passed_read(struct passed *passed, const char *programs, struct error *error) {
-    static const struct {
-        const char *name;
-        unsigned to;
-    } daemons[] = {{"tandem-router", PASSED_ROUTER}, {"tandem-worker", PASSED_WORKER}};
-    enum { N = sizeof daemons / sizeof *daemons };
-    struct answering asked[N];
-    *passed = (struct passed){0};
+/* What an answer is for. */
+struct asking {
+    struct passed *passed;
+    bool checks; /* what was given is given along, and options are known */
+    char **args[N_DAEMONS];
+    struct buf *errors;
+};
+
+/* "#listen = 127.0.0.1:8000" or "listen = ..." */
+static void take_listen(struct passed *passed, const char *text) {
+    const char *at = strstr(text, "\nlisten = ");
+    at = at ? at : strstr(text, "\n#listen = ");
+    if (!at)
+        return;
+    at = strstr(at, " = ") + 3;
+    snprintf(passed->listen, sizeof passed->listen, "%.*s", (int)strcspn(at, "\n"), at);
+}
+
+/* Starts both, and then waits for both. */
+static enum status ask_both(struct asking *asking, const char *programs, struct error *error) {
+    struct answering asked[N_DAEMONS];
     enum status status = STATUS_OK;
-    for (unsigned i = 0; i < N; i++) {
+    for (unsigned i = 0; i < N_DAEMONS; i++) {
         asked[i].from = -1;
         snprintf(asked[i].path, sizeof asked[i].path, "%s/%s", programs, daemons[i].name);
         if (status == STATUS_OK)
-            status = ask_start(&asked[i], error);
+            status = ask_start(&asked[i], asking->args[i], error);
     }
-    for (unsigned i = 0; i < N; i++) {
+    for (unsigned i = 0; i < N_DAEMONS; i++) {
         struct buf text;
         struct error later; /* the first failure is the one that is told */
         if (asked[i].from < 0)
             continue;
         buf_init(&text, 1 << 20);
-        enum status ended = ask_end(&asked[i], &text, status == STATUS_OK ? error : &later);
+        enum status ended =
+            ask_end(&asked[i], &text, asking->errors, status == STATUS_OK ? error : &later);
         buf_putc(&text, '\0');
         if (status == STATUS_OK)
             status = ended;
-        if (status == STATUS_OK && add_all(passed, text.data, daemons[i].to) != STATUS_OK)
+        if (status == STATUS_OK && daemons[i].to == PASSED_ROUTER)
+            take_listen(asking->passed, text.data);
+        if (status == STATUS_OK && !asking->checks &&
+            add_all(asking->passed, text.data, daemons[i].to) != STATUS_OK)
             status = error_set(error, STATUS_NOMEM, "out of memory");
         buf_fini(&text);
     }
+    return status;
+}
+
+#define PRINT_CONFIG ((char *)(uintptr_t) "--print-config")
+
+enum status passed_read(struct passed *passed, const char *programs, struct buf *errors,
+                        struct error *error) {
+    char *args[] = {NULL, PRINT_CONFIG, NULL};
+    struct asking asking = {.passed = passed, .args = {args, args}, .errors = errors};
+    *passed = (struct passed){0};
+    return ask_both(&asking, programs, error);
+}
+
+/* The daemon's path, its flags, --print-config, NULL; freed by free_args(). */
+static char **make_args(const struct passed *passed, unsigned to, const char *config) {
+    size_t n = 1;
+    char **args = calloc(passed->n_given + 4, sizeof *args);
+    if (!args)
+        return NULL;
+    if (config && asprintf(&args[n++], "--config=%s", config) < 0)
+        args[n - 1] = NULL;
+    for (unsigned i = 0; i < passed->n_given; i++) {
+        const struct passed_flag *flag = &passed->given[i];
+        const struct passed_option *option = &passed->all[flag->option];
+        if ((option->to & to) && asprintf(&args[n++], "--%s=%s", option->name, flag->value) < 0)
+            args[n - 1] = NULL;
+    }
+    args[n] = strdup("--print-config");
+    return args;
+}
+
+static void free_args(char **args) {
+    for (size_t i = 1; args && args[i]; i++)
+        free(args[i]);
+    free(args);
+}
+
+enum status passed_check(struct passed *passed, const char *programs, const char *config,
+                         struct buf *errors, struct error *error) {
+    struct asking asking = {.passed = passed, .checks = true, .errors = errors};
+    enum status status = STATUS_OK;
+    for (unsigned i = 0; i < N_DAEMONS; i++) {
+        asking.args[i] = make_args(passed, daemons[i].to, config);
+        if (!asking.args[i])
+            status = error_set(error, STATUS_NOMEM, "out of memory");
+    }
+    if (status == STATUS_OK)
+        status = ask_both(&asking, programs, error);
+    for (unsigned i = 0; i < N_DAEMONS; i++)
+        free_args(asking.args[i]);
     return status;
 }
 

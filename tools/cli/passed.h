@@ -8,6 +8,8 @@
 #include "base/error.h"
 #include "base/status.h"
 
+struct buf;
+
 enum passed_to { PASSED_ROUTER = 1, PASSED_WORKER = 2 };
 
 struct passed_option {
@@ -26,11 +28,18 @@ struct passed {
     unsigned n;
     struct passed_flag *given; /* owned (n_given): in the user's order, lists may come again */
     unsigned n_given;
+    char listen[256]; /* where the router would listen, by all that was read so far */
 };
 
 /* programs: the folder of tandem-router and tandem-worker. STATUS_INVALID: one of them refuses its
- * environment and has said so on standard error. passed_fini() in any case. */
-NODISCARD enum status passed_read(struct passed *passed, const char *programs, struct error *error);
+ * environment; `errors` has its lines, each once and without "error: ". passed_fini() in any case. */
+NODISCARD enum status passed_read(struct passed *passed, const char *programs, struct buf *errors,
+                                  struct error *error);
+
+/* Has both look at what was given and at the file `config` (NULL: none), before anything is started. Errors as
+ * passed_read()'s. */
+NODISCARD enum status passed_check(struct passed *passed, const char *programs, const char *config,
+                                   struct buf *errors, struct error *error);
 void passed_fini(struct passed *passed);
 
 /* Notes a flag of the user's. */

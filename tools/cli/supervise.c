@@ -1,10 +1,12 @@
 #include "tools/cli/supervise.h"
 
+#include "tools/cli/screen.h"
+
 #include "base/clock.h"
 #include "base/exit.h"
-#include "base/log.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,8 +41,7 @@ struct supervisor {
     bool ending;
     int exit_code;
     char last_errors[CHILD_ERRORS_MAX]; /* why it ends: said last */
-    void (*on_listen)(void *user, const char *address);
-    void *user;
+    struct supervisor_events events;
 };
 
 static unsigned n_running(const struct supervisor *supervisor) {
@@ -131,7 +132,7 @@ static void say_errors(const char *errors, const char *said) {
         char line[CHILD_ERRORS_MAX];
         snprintf(line, sizeof line, "%.*s", (int)(end + 1 - errors), errors);
         if (!strstr(said, line))
-            log_words("%s", line);
+            screen_say("%s", line);
     }
 }
 
@@ -139,6 +140,7 @@ static void note_death(struct supervisor *supervisor, struct child *child, int w
     bool had_been_ready = child->ready;
     int code = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 128 + WTERMSIG(wait_status);
     child_ended(child);
+    supervisor->events.settled(supervisor->events.user, child->name, false);
     if (supervisor->ending) {
         say_errors(child->errors, supervisor->last_errors);
         ask_to_end(supervisor);
@@ -153,7 +155,7 @@ static void note_death(struct supervisor *supervisor, struct child *child, int w
     }
     child->n_early_deaths = had_been_ready ? 0 : child->n_early_deaths + 1;
     say_errors(child->errors, "");
-    log_words("%s ended with code %d: starting it again", child->name, code);
+    screen_say("%s ended with code %d: starting it again", child->name, code);
     if (had_been_ready) {
         start_child(supervisor, child);
         return;
@@ -190,17 +192,22 @@ static bool all_ready(const struct supervisor *supervisor) {
 }
 
 static void take_notice(struct supervisor *supervisor, struct child *child, char *text) {
+    const struct supervisor_events *events = &supervisor->events;
+    uint64_t n_done, n_all;
     char *save = NULL;
     for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
         if (strncmp(line, "LISTEN=", 7) == 0)
-            supervisor->on_listen(supervisor->user, line + 7);
+            events->listen(events->user, line + 7);
+        if (sscanf(line, "X_TANDEM_LOADED=%" SCNu64 "/%" SCNu64, &n_done, &n_all) == 2)
+            events->loaded(events->user, child->name, n_done, n_all);
         if (strcmp(line, "READY=1") == 0) {
             child->ready = true;
             child->was_ready = true;
+            events->settled(events->user, child->name, true);
         }
     }
     if (all_ready(supervisor))
-        supervisor->on_listen(supervisor->user, NULL);
+        events->listen(events->user, NULL);
 }
 
 /* The kernel tells who wrote: a datagram from a stranger is dropped. */
@@ -315,10 +322,8 @@ bool supervisor_waits(const struct supervisor *supervisor, char *names, size_t s
     return n > 0;
 }
 
-int supervisor_run(struct supervisor *supervisor,
-                   void (*on_listen)(void *user, const char *address), void *user) {
-    supervisor->on_listen = on_listen;
-    supervisor->user = user;
+int supervisor_run(struct supervisor *supervisor, const struct supervisor_events *events) {
+    supervisor->events = *events;
     for (unsigned i = 0; i < supervisor->n_children; i++)
         start_child(supervisor, &supervisor->children[i]);
     loop_run(supervisor->loop);

@@ -21,9 +21,15 @@ struct child *supervisor_add(struct supervisor *supervisor, const char *kind, co
 /* The names of the children that are not ready, with commas between. False: all are. */
 bool supervisor_waits(const struct supervisor *supervisor, char *names, size_t size);
 
-/* Runs until stopped. `on_listen` hears the router's address ("127.0.0.1:8000") once it listens
- * and, with NULL, that all children are ready. Answers the exit code; what ended a child and so the
- * whole
- * ("error: ...") is said last. */
-int supervisor_run(struct supervisor *supervisor,
-                   void (*on_listen)(void *user, const char *address), void *user);
+/* What is heard of children. */
+struct supervisor_events {
+    void (*listen)(void *user,
+                   const char *address); /* the router's ("127.0.0.1:8000"); NULL: all are ready */
+    void (*loaded)(void *user, const char *name, uint64_t n_done,
+                   uint64_t n_all);                               /* bytes of a model */
+    void (*settled)(void *user, const char *name, bool is_ready); /* it is ready, or has ended */
+    void *user;                                                   /* borrowed */
+};
+
+/* Runs until stopped. Answers the exit code; what ended a child and so the whole ("error: ...") is said last. */
+int supervisor_run(struct supervisor *supervisor, const struct supervisor_events *events);

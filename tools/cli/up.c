@@ -1,21 +1,21 @@
 #include "tools/cli/cli.h"
 
+#include "tools/cli/front.h"
 #include "tools/cli/passed.h"
+#include "tools/cli/progress.h"
+#include "tools/cli/ready.h"
+#include "tools/cli/screen.h"
 #include "tools/cli/supervise.h"
-#include "tools/lib/http_client.h"
 
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/descriptors.h"
 #include "base/exit.h"
-#include "base/log.h"
 #include "base/log_writer.h"
-#include "base/patience.h"
 
 #include <argp.h>
 #include <dirent.h>
 #include <errno.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,6 +30,8 @@ static const struct {
     const char *help;
 } table[] = {
     {"listen", "HOST:PORT", "where clients connect (127.0.0.1:8000; port 0: a free one)"},
+    {"host", "HOST", "the same in parts: a name, an address or * (127.0.0.1)"},
+    {"port", "PORT", "and its port (8000)"},
     {"prefill", "N", "prefill workers"},
     {"decode", "N", "decode workers"},
     {"mixed", "N", "workers that do both"},
@@ -40,28 +42,27 @@ static const struct {
 };
 enum { N_TABLE = sizeof table / sizeof *table, OWN_KEY = 256, PASSED_KEY = 512 };
 
-#define PROBE_NS_MIN NS_PER_MS
-#define PROBE_NS_MAX (32 * NS_PER_MS)
+#define DRAW_NS (100 * NS_PER_MS)
+
+/* Names that other servers have for options of ours. */
+static const struct {
+    const char *name, *of;
+} aliases[] = {
+    {"served-model-name", "served-model"}, {"ctx-size", "context"}, {"max-model-len", "context"}};
+enum { N_ALIASES = sizeof aliases / sizeof *aliases };
 
 struct up {
     const char *value[N_TABLE]; /* borrowed from argv */
     struct passed passed;       /* owned */
     char folder[64];            /* owned on disk: sockets of this cluster */
     char programs[4096];        /* folder of our sibling programs */
-    char address[300];          /* of the router, once known */
-    unsigned n_workers;         /* that the router has to meet */
-    struct buf answer;          /* of the probe */
-    struct loop *loop;          /* owned */
-    struct http_url url;        /* owned: of the router */
-    struct http_client *probe;  /* owned: asks /readyz until it says yes */
-    struct loop_timer *again;   /* owned: the next probe, */
-    uint64_t probe_ns;          /* so long after the last */
-    struct loop_timer *look;    /* owned: says what is waited for */
-    struct patience patience;
+    char listen[FRONT_MAX];     /* what the flags come to */
+    unsigned n_workers;
+    struct loop *loop;             /* owned */
     struct supervisor *supervisor; /* owned */
-    struct loop_timer *print;      /* owned: until standard output takes the line */
-    bool probing;
-    bool printed;
+    struct ready ready;
+    struct progress progress;
+    uint64_t drawn_ns; /* when the line of what loads was drawn */
 };
 
 static const char *value_of(const struct up *up, const char *name) {
@@ -71,12 +72,22 @@ static const char *value_of(const struct up *up, const char *name) {
     return passed_value(&up->passed, name);
 }
 
+/* The model may stand alone. */
+static error_t take_model(struct up *up, const char *text) {
+    for (unsigned i = 0; i < up->passed.n; i++)
+        if (strcmp(up->passed.all[i].name, "model") == 0)
+            return passed_give(&up->passed, i, text) == STATUS_OK ? 0 : ENOMEM;
+    return 0;
+}
+
 static error_t parse(int key, char *text, struct argp_state *state) {
     struct up *up = state->input;
     if (key >= OWN_KEY && (unsigned)key - OWN_KEY < N_TABLE)
         up->value[key - OWN_KEY] = text;
     else if (key >= PASSED_KEY && (unsigned)key - PASSED_KEY < up->passed.n)
         return passed_give(&up->passed, (unsigned)key - PASSED_KEY, text) == STATUS_OK ? 0 : ENOMEM;
+    else if (key == ARGP_KEY_ARG)
+        return take_model(up, text);
     else
         return ARGP_ERR_UNKNOWN;
     return 0;
@@ -108,12 +119,11 @@ static enum status pass_on(const struct up *up, struct child *child, unsigned to
 }
 
 static enum status add_router(struct up *up, struct supervisor *supervisor) {
-    const char *listen = value_of(up, "listen");
     struct child *child = supervisor_add(supervisor, "router", "router");
     if (!child)
         return STATUS_LIMIT;
     TRY(child_arg(child, "%s/tandem-router", up->programs));
-    TRY(child_arg(child, "--listen=%s", listen ? listen : "127.0.0.1:8000"));
+    TRY(child_arg(child, "--listen=%s", up->listen));
     TRY(child_arg(child, "--announce=ipc://%s/announce", up->folder));
     return pass_on(up, child, PASSED_ROUTER);
 }
@@ -151,100 +161,6 @@ static enum status add_children(struct up *up, struct supervisor *supervisor, un
     return STATUS_OK;
 }
 
-/* Nobody may be reading, or a terminal may be stopped: the cluster serves, and the line waits. */
-static void print_ready(void *user) {
-    struct up *up = user;
-    up->printed = true;
-    char line[sizeof up->address + 32];
-    struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
-    if (poll(&out, 1, 0) == 0) {
-        loop_timer_after(up->print, 100 * NS_PER_MS);
-        return;
-    }
-    int n = snprintf(line, sizeof line, "ready %s\n", up->address);
-    if (write(STDOUT_FILENO, line, (size_t)n) < 0)
-        log_words("ready %s (standard output: %s)", up->address, strerror(errno));
-    log_words("OpenAI API at %s/v1", up->address);
-    log_words("try: tandem chat --server %s \"What is a dog?\"", up->address);
-}
-
-/* Once a second until the ready line. */
-static void look_at_wait(void *user) {
-    struct up *up = user;
-    char names[512];
-    uint64_t now_ns = clock_now_ns();
-    if (up->printed)
-        return;
-    if (patience_turn(&up->patience, now_ns, true) == PATIENCE_SAY) {
-        if (supervisor_waits(up->supervisor, names, sizeof names))
-            log_words("still waiting after %u s: not ready yet: %s",
-                      patience_s(&up->patience, now_ns), names);
-        else
-            log_words("still waiting after %u s: all processes are ready, but the router has not "
-                      "met %u workers (tandem status shows them; see its lines above)",
-                      patience_s(&up->patience, now_ns), up->n_workers);
-    }
-    loop_timer_after(up->look, NS_PER_S);
-}
-
-static void on_probe_body(void *user, const char *bytes, size_t n) {
-    struct up *up = user;
-    buf_append(&up->answer, bytes, n);
-}
-
-/* {"status":"ok","workers":3} */
-static bool met_all(const struct up *up) {
-    const char *at = up->answer.n ? strstr(up->answer.data, "\"workers\":") : NULL;
-    return at && strtoul(at + strlen("\"workers\":"), NULL, 10) >= up->n_workers;
-}
-
-static void on_probe_end(void *user, enum status status, int http_status,
-                         const struct error *error) {
-    struct up *up = user;
-    (void)error;
-    /* A server that refuses us under TLS wants a certificate: what its own words were has to do. */
-    bool is_shut = up->url.is_tls && status == STATUS_IO;
-    if (is_shut || (status == STATUS_OK && http_status == 200 && met_all(up)))
-        print_ready(up);
-    else
-        loop_timer_after(up->again, up->probe_ns);
-    /* At first workers are met within milliseconds of their readiness; later nobody counts them. */
-    up->probe_ns = up->probe_ns < PROBE_NS_MAX ? 2 * up->probe_ns : up->probe_ns;
-}
-
-static void probe(void *user) {
-    struct up *up = user;
-    struct http_events events = {on_probe_body, on_probe_end, up};
-    buf_clear(&up->answer);
-    http_client_start(up->probe, "GET", "/readyz", NULL, NULL, 0, &events);
-}
-
-/* Every child is ready; the router must also have met all its workers before the one line on
- * standard output says that this cluster can serve. */
-static void on_listen(void *user, const char *address) {
-    struct up *up = user;
-    /* Our own child, told by its process id: its certificate names others than this address. */
-    static const struct http_trust trust = {.insecure = true};
-    struct error error;
-    if (address) {
-        bool has_scheme = strstr(address, "://") != NULL;
-        snprintf(up->address, sizeof up->address, "%s%s", has_scheme ? "" : "http://", address);
-        return;
-    }
-    if (up->probing || !up->address[0])
-        return;
-    if (http_url_open(up->address, &trust, &up->url, &error) != STATUS_OK ||
-        http_client_new(up->loop, &up->url, &up->probe) != STATUS_OK ||
-        loop_timer_new(up->loop, probe, up, &up->again) != STATUS_OK ||
-        loop_timer_new(up->loop, print_ready, up, &up->print) != STATUS_OK) {
-        cli_fail(1, "cannot ask the router whether it is ready");
-        return;
-    }
-    up->probing = true;
-    up->probe_ns = PROBE_NS_MIN;
-    probe(up);
-}
-
 static enum status find_programs(struct up *up, struct error *error) {
     ssize_t n = readlink("/proc/self/exe", up->programs, sizeof up->programs - 1);
     if (n <= 0)
@@ -278,9 +194,45 @@ static void remove_folder(const struct up *up) {
     rmdir(up->folder);
 }
 
+static void on_listen(void *user, const char *address) {
+    struct up *up = user;
+    if (address)
+        ready_listens(&up->ready, address);
+    else
+        ready_all(&up->ready);
+}
+
+/* A terminal has one line for all, redrawn; elsewhere each worker has a line every 10 %. */
+static void on_loaded(void *user, const char *name, uint64_t n_done, uint64_t n_all) {
+    struct up *up = user;
+    char line[PROGRESS_LINE_MAX], text[512];
+    uint64_t now_ns = clock_now_ns();
+    bool is_due = progress_note(&up->progress, now_ns, name, n_done, n_all, line);
+    size_t width = screen_width() < sizeof text ? screen_width() : sizeof text;
+    if (is_due && !screen_redraws())
+        screen_say("%s", line);
+    if (screen_redraws() && now_ns - up->drawn_ns >= DRAW_NS) {
+        screen_status(progress_line(&up->progress, now_ns, text, width));
+        up->drawn_ns = now_ns;
+    }
+}
+
+static void on_settled(void *user, const char *name, bool is_ready) {
+    struct up *up = user;
+    char line[PROGRESS_LINE_MAX], text[512];
+    uint64_t now_ns = clock_now_ns();
+    bool is_told = progress_end(&up->progress, now_ns, name, line);
+    size_t width = screen_width() < sizeof text ? screen_width() : sizeof text;
+    screen_status(progress_line(&up->progress, now_ns, text, width));
+    if (is_told && is_ready)
+        screen_say("%s", line);
+}
+
 static int wait_for_all(struct up *up) {
-    look_at_wait(up);
-    return supervisor_run(up->supervisor, on_listen, up);
+    const struct supervisor_events events = {on_listen, on_loaded, on_settled, up};
+    int code = supervisor_run(up->supervisor, &events);
+    screen_status("");
+    return code;
 }
 
 /* The router has a few files for each worker, and we a pipe for each child. Counted in
@@ -301,24 +253,20 @@ static int up_run(struct up *up, unsigned n_prefill, unsigned n_decode, unsigned
         status = error_set(&error, STATUS_IO, "cannot make an event loop");
     if (status == STATUS_OK)
         status = supervisor_new(up->loop, up->folder, &up->supervisor, &error);
-    if (status == STATUS_OK && loop_timer_new(up->loop, look_at_wait, up, &up->look) != STATUS_OK)
-        status = error_set(&error, STATUS_NOMEM, "out of memory");
     if (status == STATUS_OK) {
         status = add_children(up, up->supervisor, n_prefill, n_decode, n_mixed);
         if (status != STATUS_OK)
             error_set(&error, status, "too many workers or options");
     }
+    if (status == STATUS_OK &&
+        ready_begin(&up->ready, up->loop, up->supervisor, up->n_workers) != STATUS_OK)
+        status = error_set(&error, STATUS_NOMEM, "out of memory");
     if (status != STATUS_OK)
         cli_fail(code, "%s", error.text);
     else
         code = wait_for_all(up);
     supervisor_free(up->supervisor);
-    http_client_free(up->probe);
-    http_url_close(&up->url);
-    loop_timer_free(up->again);
-    loop_timer_free(up->print);
-    loop_timer_free(up->look);
-    buf_fini(&up->answer);
+    ready_fini(&up->ready);
     loop_free(up->loop);
     remove_folder(up);
     return code;
@@ -326,7 +274,8 @@ static int up_run(struct up *up, unsigned n_prefill, unsigned n_decode, unsigned
 
 /* Reads the flags: ours, then the programs'. Ends the program where they are wrong. */
 static enum status read_flags(struct up *up, int argc, char **argv) {
-    struct argp_option *flags = calloc(N_TABLE + up->passed.n + 2, sizeof *flags), *flag = flags;
+    struct argp_option *flags = calloc(N_TABLE + up->passed.n + N_ALIASES + 1, sizeof *flags);
+    struct argp_option *flag = flags;
     if (!flags)
         return STATUS_NOMEM;
     for (int i = 0; i < N_TABLE; i++)
@@ -336,14 +285,17 @@ static enum status read_flags(struct up *up, int argc, char **argv) {
         const struct passed_option *option = &up->passed.all[i];
         *flag++ =
             (struct argp_option){option->name, PASSED_KEY + (int)i, "VALUE", 0, option->help, 0};
-        if (strcmp(option->name, "served-model") == 0)
-            *flag++ = (struct argp_option){"served-model-name", 0, NULL, OPTION_ALIAS, NULL, 0};
+        for (unsigned j = 0; j < N_ALIASES; j++)
+            if (strcmp(option->name, aliases[j].of) == 0)
+                *flag++ = (struct argp_option){aliases[j].name, 0, NULL, OPTION_ALIAS, NULL, 0};
     }
     struct argp argp = {
         flags,
         parse,
-        "",
-        "Runs a whole cluster in the foreground. Prints `ready http://HOST:PORT` on "
+        "[MODEL]",
+        "Runs a whole cluster in the foreground: a router and workers that serve MODEL (a .gguf "
+        "file, a model folder, "
+        "ORG/NAME of a hub's cache, or \"hash\"). Prints `ready http://HOST:PORT` on "
         "standard output when it serves. Ctrl-C drains and stops it. With no "
         "role given: one prefill and one decode worker.",
         NULL,
@@ -359,8 +311,17 @@ static enum status read_flags(struct up *up, int argc, char **argv) {
 static int count_workers(struct up *up, unsigned *n_prefill, unsigned *n_decode,
                          unsigned *n_mixed) {
     if (!value_of(up, "model") && !value_of(up, "config"))
-        return cli_fail(EXIT_CONFIG,
-                        "--model is needed (a .gguf file, a model folder, or \"hash\")");
+        return cli_fail(
+            EXIT_CONFIG,
+            "a model is needed: tandem up MODEL (a .gguf file, a model folder, ORG/NAME of "
+            "a hub's cache, or \"hash\")");
+    const char *model = passed_value(&up->passed, "model");
+    for (unsigned i = 0; i < up->passed.n_given; i++) {
+        const struct passed_flag *flag = &up->passed.given[i];
+        if (strcmp(up->passed.all[flag->option].name, "model") == 0 &&
+            strcmp(flag->value, model) != 0)
+            return cli_fail(EXIT_CONFIG, "one model is served: %s, or %s?", flag->value, model);
+    }
     if (!count_of(up, "prefill", n_prefill) || !count_of(up, "decode", n_decode) ||
         !count_of(up, "mixed", n_mixed))
         return cli_fail(EXIT_CONFIG, "--prefill, --decode and --mixed take numbers from 0 to 64");
@@ -376,20 +337,57 @@ static int count_workers(struct up *up, unsigned *n_prefill, unsigned *n_decode,
     return 0;
 }
 
-int cli_up(int argc, char **argv) {
-    struct up up = {0};
+/* What the flags and the file say together, before anything is started. */
+static int check_all(struct up *up) {
+    const struct front_flags front = {value_of(up, "listen"), value_of(up, "host"),
+                                      value_of(up, "port")};
     struct error error;
-    unsigned n_prefill = 0, n_decode = 0, n_mixed = 0;
-    enum status status = find_programs(&up, &error);
-    if (status == STATUS_OK)
-        status = passed_read(&up.passed, up.programs, &error);
-    if (status == STATUS_OK && read_flags(&up, argc, argv) != STATUS_OK)
-        status = error_set(&error, STATUS_NOMEM, "out of memory");
+    struct buf errors;
     int code = 0;
-    if (status != STATUS_OK)
-        code = cli_fail(status == STATUS_INVALID ? EXIT_CONFIG : 1, "%s", error.text);
-    else
+    buf_init(&errors, 1 << 20);
+    enum status status = STATUS_OK;
+    if (up->passed.n_given > 1 || value_of(up, "config"))
+        status = passed_check(&up->passed, up->programs, value_of(up, "config"), &errors, &error);
+    if (status == STATUS_OK)
+        status = front_fold(&front, up->passed.listen, up->listen, &error);
+    if (status == STATUS_OK)
+        status = front_check(&front, up->listen, &error);
+    if (status != STATUS_OK) {
+        buf_putc(&errors, 0);
+        code = cli_fail(EXIT_CONFIG, "%s", errors.n > 1 ? errors.data : error.text);
+    }
+    buf_fini(&errors);
+    return code;
+}
+
+/* Asks the programs for their options, and then reads ours and theirs. */
+static int read_all(struct up *up, int argc, char **argv) {
+    struct error error;
+    struct buf errors;
+    int code = 0;
+    buf_init(&errors, 1 << 20);
+    enum status status = find_programs(up, &error);
+    if (status == STATUS_OK)
+        status = passed_read(&up->passed, up->programs, &errors, &error);
+    if (status == STATUS_OK && read_flags(up, argc, argv) != STATUS_OK)
+        status = error_set(&error, STATUS_NOMEM, "out of memory");
+    if (status != STATUS_OK) {
+        buf_putc(&errors, 0);
+        code = cli_fail(status == STATUS_INVALID ? EXIT_CONFIG : 1, "%s",
+                        errors.n > 1 ? errors.data : error.text);
+    }
+    buf_fini(&errors);
+    return code;
+}
+
+int cli_up(int argc, char **argv) {
+    static struct up up;
+    unsigned n_prefill = 0, n_decode = 0, n_mixed = 0;
+    int code = read_all(&up, argc, argv);
+    if (code == 0)
         code = count_workers(&up, &n_prefill, &n_decode, &n_mixed);
+    if (code == 0)
+        code = check_all(&up);
     if (code == 0) {
         signal(SIGPIPE, SIG_IGN); /* who reads our words may go: the cluster stays */
         log_writer_start();
