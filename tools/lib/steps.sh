@@ -59,6 +59,7 @@ for script in tests/e2e/*_test.py; do
 done
 
 step package/kubernetes 300 "$python tests/package/kubernetes_test.py"
+step package/slurm 300 "$python tests/package/slurm_test.py"
 
 step gpu/sass 600 "$python tests/gpu/sass.py"
 
