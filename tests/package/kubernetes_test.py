@@ -12,6 +12,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -318,6 +319,15 @@ def variables(pod, name, ip_of_pod):
     return filled
 
 
+def own_name():
+    """A name of this host. Where it has one, not localhost: c-ares 1.18 leaks there, as a build with sanitizers says."""
+    try:
+        socket.gethostbyname(socket.gethostname())
+        return socket.gethostname()
+    except OSError:
+        return "localhost"
+
+
 def serves(objects, folder):
     """One pod of each workload, as processes of this host: only addresses, the model and the backend are the test's."""
     config, ini = objects.of("ConfigMap")[0]["metadata"]["name"], objects.ini()
@@ -330,8 +340,8 @@ def serves(objects, folder):
             mounted(folder / volume, objects.data("Secret", source["secret"]["secretName"]), 0o440 if os.geteuid() == 0 else 0o400)
             text = text.replace(path, str(folder / volume))
     text = text.replace(ini["cluster", "model"], "hash").replace("backend = cuda", "backend = cpu")
-    text = text.replace("0.0.0.0:8000", f"127.0.0.1:{http}").replace("0.0.0.0:7001", f"127.0.0.1:{announce}")
-    text = text.replace(ini["worker", "routers"], f"tcp://127.0.0.1:{announce}").replace("0.0.0.0:9100", "127.0.0.1:0")
+    text = text.replace("0.0.0.0:8000", f"127.0.0.1:{http}").replace("0.0.0.0:7001", f"0.0.0.0:{announce}")
+    text = text.replace(ini["worker", "routers"], f"dns://{own_name()}:{announce}").replace("0.0.0.0:9100", "127.0.0.1:0")
     mounted(folder / "config", {"tandem.ini": text.encode()}, 0o444)
     processes = []
 
