@@ -104,5 +104,6 @@ if [ "$mode" = full ]; then
     e2e far_test 1800 "cuda-emu real" real
     step tsan/failover_long 3600 "TANDEM_BUILD=tsan $python tests/e2e/failover_test.py --kills 40 --stops 5"
     step package 3600 "tools/package >&2 && $python tests/package/installed_test.py"
+    step package/container 3600 "$python tests/package/container_test.py"
     step mutants 14400 "tests/mutants/run --jobs 2"
 fi
