@@ -12,11 +12,16 @@
 
 #define FLAG_KEY  0x1000 /* argp's keys of our flags begin here, past all short flags */
 #define PRINT_KEY 0x0fff
+#define CHECK_KEY 0x0ffe
 
 static error_t on_flag(int key, char *arg, struct argp_state *state) {
     struct options *options = state->input;
     if (key == PRINT_KEY) {
         options->prints = true;
+        return 0;
+    }
+    if (key == CHECK_KEY) {
+        options->checks = true;
         return 0;
     }
     if (key < FLAG_KEY || key > FLAG_KEY + (int)options->program->n_options)
@@ -47,7 +52,7 @@ static char *help_text(const struct option_spec *option) {
 static bool read_flags(struct options *options, int argc, char **argv) {
     const struct options_program *program = options->program;
     unsigned n = program->n_options + 1;
-    struct argp_option *flags = calloc(n + 2, sizeof *flags);
+    struct argp_option *flags = calloc(n + 3, sizeof *flags);
     bool ok = flags != NULL;
     for (unsigned i = 0; ok && i < n; i++) {
         const struct option_spec *option = options_spec(options, i);
@@ -58,11 +63,16 @@ static bool read_flags(struct options *options, int argc, char **argv) {
         flags[i].flags = option->type == OPTION_BOOL ? OPTION_ARG_OPTIONAL : 0;
         ok = flags[i].doc != NULL;
     }
-    if (ok && program->section)
+    if (ok && program->section) {
         flags[n] =
             (struct argp_option){.name = "print-config",
                                  .key = PRINT_KEY,
                                  .doc = "Print all that a file can say, as it is now, and end"};
+        flags[n + 1] = (struct argp_option){
+            .name = "check-config",
+            .key = CHECK_KEY,
+            .doc = "End before anything begins: with 0 where the configuration is right"};
+    }
     if (ok) {
         struct argp argp = {.options = flags, .parser = on_flag, .doc = program->doc};
         static char version[80]; /* argp keeps the pointer */
@@ -165,6 +175,10 @@ enum status options_new(const struct options_program *program, int argc, char **
         put_field(&program->table[i], &options->values[i], config);
     *out = options;
     return STATUS_OK;
+}
+
+bool options_only_checks(const struct options *options) {
+    return options->checks;
 }
 
 void options_free(struct options *options) {

@@ -5,7 +5,8 @@
  * program has), that before the default. In a file [worker.NAME] goes before [worker], and both
  * before [cluster]. A row also says which field of the program's own struct its value goes into, so
  * an option is one row and the field. --help, --version and --print-config come for free and end
- * the program with 0; an unknown flag ends it with EXIT_CONFIG. Start-up only, one thread. */
+ * the program with 0; an unknown flag ends it with EXIT_CONFIG. --check-config is for the program to
+ * end after its own checks (options_only_checks()). Start-up only, one thread. */
 #pragma once
 
 #include "base/buf.h"
@@ -69,6 +70,14 @@ struct options;
 NODISCARD enum status options_new(const struct options_program *program, int argc, char **argv,
                                   void *config, struct options **options, struct buf *errors);
 void options_free(struct options *options); /* NULL is fine */
+
+/* --check-config was given: the program ends with 0 once it has found nothing wrong. */
+bool options_only_checks(const struct options *options);
+
+/* Appends the NAME of each [section.NAME] of a file, each with a newline behind it, in the file's
+ * order. STATUS_IO: it cannot be read. Sections that are wrong are left out: options_new() says
+ * what is wrong with them. */
+NODISCARD enum status options_instances(const char *path, const char *section, struct buf *names);
 
 /* `name` is one of the table: anything else is an assertion. */
 

@@ -259,25 +259,63 @@ static char *next_line(char *out, int size, void *stream) {
     return out;
 }
 
-void options_read_file(struct options *options, const char *path) {
+/* Reads the whole file; the caller frees what the reader saw. */
+static void read_file(struct reader *reader) {
+    ini_allow_multiline = false;
+    ini_allow_inline_comments = false;
+    ini_max_line = OPTIONS_LINE_MAX + 4;
+    int rc = ini_parse_stream(next_line, reader, on_key, reader);
+    if (rc < 0 || ferror(reader->file))
+        buf_printf(reader->options->errors, "%s: cannot read it\n", reader->path);
+    if (reader->n_errors > ERRORS_MAX)
+        buf_printf(reader->options->errors, "%s: and %u more\n", reader->path,
+                   reader->n_errors - ERRORS_MAX);
+}
+
+static struct reader *reader_open(struct options *options, const char *path) {
     struct reader *reader = calloc(1, sizeof *reader);
     FILE *file = reader ? fopen(path, "re") : NULL;
     if (!file) {
         buf_printf(options->errors, "%s: cannot read it: %s\n", path, strerror(errno));
         free(reader);
-        return;
+        return NULL;
     }
     *reader = (struct reader){.options = options, .path = path, .file = file};
-    ini_allow_multiline = false;
-    ini_allow_inline_comments = false;
-    ini_max_line = OPTIONS_LINE_MAX + 4;
-    int rc = ini_parse_stream(next_line, reader, on_key, reader);
-    if (rc < 0 || ferror(file))
-        buf_printf(options->errors, "%s: cannot read it\n", path);
-    if (reader->n_errors > ERRORS_MAX)
-        buf_printf(options->errors, "%s: and %u more\n", path, reader->n_errors - ERRORS_MAX);
+    return reader;
+}
+
+static void reader_close(struct reader *reader) {
     for (unsigned i = 0; i < reader->n_sections; i++)
         free(reader->seen_sections[i]);
-    fclose(file);
+    fclose(reader->file);
     free(reader);
+}
+
+void options_read_file(struct options *options, const char *path) {
+    struct reader *reader = reader_open(options, path);
+    if (!reader)
+        return;
+    read_file(reader);
+    reader_close(reader);
+}
+
+enum status options_instances(const char *path, const char *section, struct buf *names) {
+    /* A program that reads no section and has no option: every mistake is somebody else's. */
+    static const struct options_program nobody = {.name = "", .other_keys = NULL};
+    struct buf errors;
+    struct options options = {.program = &nobody, .errors = &errors};
+    size_t n = strlen(section);
+    buf_init(&errors, 65536);
+    struct reader *reader = reader_open(&options, path);
+    if (reader) {
+        read_file(reader);
+        for (unsigned i = 0; i < reader->n_sections; i++) {
+            const char *seen = reader->seen_sections[i];
+            if (strncmp(seen, section, n) == 0 && seen[n] == '.')
+                buf_printf(names, "%s\n", seen + n + 1);
+        }
+        reader_close(reader);
+    }
+    buf_fini(&errors);
+    return reader ? STATUS_OK : STATUS_IO;
 }

@@ -27,6 +27,7 @@ struct options {
     const struct options_program *program; /* borrowed */
     struct options_value *values;          /* owned (n_options + 1): the last is --config */
     bool prints;                           /* --print-config */
+    bool checks;                           /* --check-config */
     struct buf *errors;                    /* borrowed while options_new() runs */
 };
 

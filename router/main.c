@@ -396,9 +396,10 @@ int main(int argc, char **argv) {
         log_init("tandem-router", program.config.log_level);
         file_guard(program.config.model);
         struct error error;
-        code = descriptors_need(FILES_NEEDED, &error) == STATUS_OK
-                   ? serve(&program)
-                   : exit_with(EXIT_CONFIG, error.text);
+        if (descriptors_need(FILES_NEEDED, &error) != STATUS_OK)
+            code = exit_with(EXIT_CONFIG, error.text);
+        else
+            code = options_only_checks(program.config.options) ? EXIT_SUCCESS : serve(&program);
     } else {
         exit_with(EXIT_CONFIG, errors.n > 0 ? errors.data : "out of memory");
     }

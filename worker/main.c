@@ -116,9 +116,10 @@ int main(int argc, char **argv) {
         if (!config.dry_run && descriptors_need(n_files, &error) != STATUS_OK)
             code = exit_with(EXIT_CONFIG, error.text);
         else
-            code = config.dry_run     ? dry_run(&config)
-                   : config.follow[0] ? follow(&config)
-                                      : serve(&config);
+            code = options_only_checks(config.options) ? EXIT_SUCCESS
+                   : config.dry_run                    ? dry_run(&config)
+                   : config.follow[0]                  ? follow(&config)
+                                                       : serve(&config);
     } else {
         exit_with(EXIT_CONFIG, errors.n > 0 ? errors.data : "out of memory");
     }

@@ -176,9 +176,10 @@ enum status memory_print(const struct config *config, const struct model *model,
     uint64_t n_tokens = n_blocks * KV_BLOCK_TOKENS;
     if (config->json)
         printf("{\"weights_bytes\":%zu,\"kv_bytes_per_token\":%zu,\"scratch_bytes\":%zu,"
-               "\"blocks\":%" PRIu64 ",\"tokens\":%" PRIu64 ",\"fits\":%s}\n",
+               "\"blocks\":%" PRIu64 ",\"tokens\":%" PRIu64 ",\"fits\":%s,"
+               "\"available_bytes\":%" PRIu64 "}\n",
                bytes.weights, bytes.kv_per_token, bytes.scratch, n_blocks, n_tokens,
-               fits ? "true" : "false");
+               fits ? "true" : "false", memory_available());
     else
         printf("%sweights %zu bytes, KV %zu bytes per token, scratch %zu bytes; %" PRIu64
                " blocks for %" PRIu64 " tokens; %s\n",

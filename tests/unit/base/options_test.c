@@ -343,11 +343,37 @@ START_TEST(version_ends_with_0) {
 }
 END_TEST
 
+START_TEST(a_program_that_only_checks_knows_it) {
+    ck_assert_int_eq(read_options("", "--check-config", NULL, NULL), STATUS_OK);
+    ck_assert(options_only_checks(options));
+    ck_assert_int_eq(read_options("", NULL, NULL, NULL), STATUS_OK);
+    ck_assert(!options_only_checks(options));
+    ck_assert_int_eq(read_options("", "--check-config", "--kv-blocks=x", NULL), STATUS_INVALID);
+}
+END_TEST
+
+START_TEST(instances_are_listed_in_the_files_order) {
+    static const char file[] = "[cluster]\nanything = 1\n[worker.b]\nrole = x\n[worker]\n"
+                               "[worker.a]\n[worker.b]\n[workers.c]\n[worker.]\n[router]\n";
+    struct buf names;
+    buf_init(&names, 0);
+    write_file(file, sizeof file - 1);
+    ck_assert_int_eq(options_instances(path, "worker", &names), STATUS_OK);
+    ck_assert_str_eq(names.data, "b\na\n");
+    buf_clear(&names);
+    ck_assert_int_eq(options_instances("/nonexistent/t.ini", "worker", &names), STATUS_IO);
+    ck_assert_uint_eq(names.n, 0);
+    buf_fini(&names);
+}
+END_TEST
+
 void suite_add(TCase *tests) {
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, flag_goes_before_environment_before_file_before_default);
     tcase_add_test(tests, own_instance_goes_before_the_common_section);
     tcase_add_test(tests, types_are_read_with_their_units);
+    tcase_add_test(tests, a_program_that_only_checks_knows_it);
+    tcase_add_test(tests, instances_are_listed_in_the_files_order);
     tcase_add_test(tests, lists_grow_by_repeating_and_by_commas);
     tcase_add_test(tests, words_come_from_the_row_and_from_its_function);
     tcase_add_test(tests, what_is_printed_can_be_read_again);
