@@ -1,10 +1,10 @@
 #include "tools/cli/cli.h"
 
+#include "tools/cli/target.h"
 #include "tools/lib/http_fetch.h"
 
 #include "base/buf.h"
 #include "base/exit.h"
-#include "base/file.h"
 
 #include <argp.h>
 #include <jansson.h>
@@ -12,44 +12,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define KEY_FILE_BYTES_MAX 65536u
-
 struct ask {
-    const char *server;
-    struct http_trust trust;
-    const char *key_file;
+    struct cli_target target;
     const char *worker; /* of drain */
     bool json;
     bool undo, exits; /* of drain */
-    char key[512];    /* "": none */
 };
 
-enum { KEY_SERVER = 256, KEY_ADMIN_KEY_FILE, KEY_JSON, KEY_UNDO, KEY_EXIT };
+enum { KEY_JSON = 256, KEY_UNDO, KEY_EXIT };
 
-#define SHARED_OPTIONS                                                                             \
-    {"server", KEY_SERVER, "URL", 0, "the server (default: TANDEM_SERVER or port 8000 here)", 0},  \
-        {"admin-key-file",                                                                         \
-         KEY_ADMIN_KEY_FILE,                                                                       \
-         "FILE",                                                                                   \
-         0,                                                                                        \
-         "its first line that is not a comment is the key (default: TANDEM_ADMIN_KEY, the key "    \
-         "itself)",                                                                                \
-         0},                                                                                       \
-    {                                                                                              \
-        "json", KEY_JSON, NULL, 0, "print the JSON object", 0                                      \
-    }
+#define JSON_OPTION                                                                                \
+    { "json", KEY_JSON, NULL, 0, "print the JSON object", 0 }
 
 static error_t parse(int key, char *text, struct argp_state *state) {
     struct ask *ask = state->input;
     switch (key) {
     case ARGP_KEY_INIT:
-        state->child_inputs[0] = &ask->trust;
-        return 0;
-    case KEY_SERVER:
-        ask->server = text;
-        return 0;
-    case KEY_ADMIN_KEY_FILE:
-        ask->key_file = text;
+        state->child_inputs[0] = &ask->target;
         return 0;
     case KEY_JSON:
         ask->json = true;
@@ -70,38 +49,6 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     }
 }
 
-/* A key is never an argument: others on this host could read it there. */
-static enum status find_key(struct ask *ask, struct error *error) {
-    const char *from_env = getenv("TANDEM_ADMIN_KEY");
-    struct buf file;
-    if (!ask->key_file) {
-        if (from_env && strlen(from_env) >= sizeof ask->key)
-            return error_set(error, STATUS_LIMIT, "TANDEM_ADMIN_KEY: longer than 511 bytes");
-        snprintf(ask->key, sizeof ask->key, "%s", from_env ? from_env : "");
-        return STATUS_OK;
-    }
-    buf_init(&file, 0);
-    enum status status = file_read(ask->key_file, KEY_FILE_BYTES_MAX, &file, error);
-    char *rest = NULL;
-    char *line = status == STATUS_OK && file.n > 0 ? strtok_r(file.data, "\r\n", &rest) : NULL;
-    for (; line; line = strtok_r(NULL, "\r\n", &rest)) {
-        line += strspn(line, " \t");
-        size_t n = strlen(line);
-        while (n > 0 && (line[n - 1] == ' ' || line[n - 1] == '\t'))
-            n--;
-        if (n > 0 && n < sizeof ask->key && line[0] != '#') {
-            memcpy(ask->key, line, n);
-            break;
-        }
-    }
-    if (status == STATUS_OK && !ask->key[0])
-        status = error_set(error, STATUS_INVALID, "%s: no key in it", ask->key_file);
-    if (file.data)
-        explicit_bzero(file.data, file.n);
-    buf_fini(&file);
-    return status;
-}
-
 /* The answer's JSON; NULL after an error was printed. */
 static json_t *request(struct ask *ask, const char *method, const char *path, const char *body) {
     struct http_url url = {0};
@@ -110,18 +57,20 @@ static json_t *request(struct ask *ask, const char *method, const char *path, co
     int code = 0;
     json_t *root = NULL;
     buf_init(&answer, 16u << 20);
-    enum status status = http_url_open(cli_server(ask->server), &ask->trust, &url, &error);
+    enum status status =
+        http_url_open(cli_server(ask->target.server), &ask->target.trust, &url, &error);
     if (status == STATUS_OK)
-        status = find_key(ask, &error);
+        status = target_find_key(&ask->target, &error);
     if (status == STATUS_OK)
-        status = http_fetch(&url,
-                            &(struct http_ask){.method = method,
-                                               .path = path,
-                                               .api_key = ask->key[0] ? ask->key : NULL,
-                                               .body = body},
-                            &code, &answer, &error);
+        status =
+            http_fetch(&url,
+                       &(struct http_ask){.method = method,
+                                          .path = path,
+                                          .api_key = ask->target.key[0] ? ask->target.key : NULL,
+                                          .body = body},
+                       &code, &answer, &error);
     http_url_close(&url);
-    explicit_bzero(ask->key, sizeof ask->key);
+    target_forget(&ask->target);
     if (status != STATUS_OK)
         cli_fail(1, "%s", error.text);
     else
@@ -129,7 +78,7 @@ static json_t *request(struct ask *ask, const char *method, const char *path, co
     if (status == STATUS_OK && (code != 200 || !root)) {
         const char *message =
             json_string_value(json_object_get(json_object_get(root, "error"), "message"));
-        cli_fail(1, "%s%s: HTTP status %d: %s", cli_server(ask->server), path, code,
+        cli_fail(1, "%s%s: HTTP status %d: %s", cli_server(ask->target.server), path, code,
                  message ? message : "no Tandem server?");
         json_decref(root);
         root = NULL;
@@ -181,10 +130,9 @@ static void print_tables(const json_t *root) {
 }
 
 int cli_status(int argc, char **argv) {
-    static const struct argp_option options[] = {SHARED_OPTIONS, {0}};
+    static const struct argp_option options[] = {JSON_OPTION, {0}};
     static const struct argp argp = {
-        options,         parse, "",  "Routers and workers of a running server.",
-        http_trust_argp, NULL,  NULL};
+        options, parse, "", "Routers and workers of a running server.", target_argp, NULL, NULL};
     struct ask ask = {0};
     argp_err_exit_status = EXIT_CONFIG;
     argp_parse(&argp, argc, argv, 0, NULL, &ask);
@@ -223,17 +171,13 @@ static int order_worker(struct ask *ask) {
 
 int cli_drain(int argc, char **argv) {
     static const struct argp_option all[] = {
-        SHARED_OPTIONS,
+        JSON_OPTION,
         {"undo", KEY_UNDO, NULL, 0, "take a drain back: the worker takes work again", 0},
         {"exit", KEY_EXIT, NULL, 0, "the worker's process ends with 0 once it is empty", 0},
         {0}};
-    static const struct argp argp = {all,
-                                     parse,
-                                     "WORKER",
-                                     "Asks a worker to finish its work and take no more.",
-                                     http_trust_argp,
-                                     NULL,
-                                     NULL};
+    static const struct argp argp = {
+        all,         parse, "WORKER", "Asks a worker to finish its work and take no more.",
+        target_argp, NULL,  NULL};
     struct ask ask = {0};
     argp_err_exit_status = EXIT_CONFIG;
     argp_parse(&argp, argc, argv, 0, NULL, &ask);

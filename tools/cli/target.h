@@ -1,0 +1,22 @@
+/* tools/cli/target.h: the running server that a command asks, and the key that it shows there. */
+#pragma once
+
+#include "base/buf.h"
+#include "base/error.h"
+#include "tools/lib/http_url.h"
+
+struct cli_target {
+    const char *server; /* borrowed: --server, or NULL */
+    struct http_trust trust;
+    const char *key_file; /* borrowed: --admin-key-file, or NULL */
+    char key[512];        /* "": none; target_forget() overwrites it */
+};
+
+/* The options --server, --admin-key-file, --ca and --insecure, for a program's `children`; its
+ * parser hands them the struct cli_target at ARGP_KEY_INIT: state->child_inputs[0] = &target. */
+extern const struct argp_child target_argp[2];
+
+/* Reads the key from its file, else from TANDEM_ADMIN_KEY; without both there is none.
+ * STATUS_INVALID, STATUS_LIMIT and file_read()'s errors name the file or the variable. */
+NODISCARD enum status target_find_key(struct cli_target *target, struct error *error);
+void target_forget(struct cli_target *target);
