@@ -13,6 +13,7 @@ pkg_check_modules(INIH REQUIRED IMPORTED_TARGET inih)
 pkg_check_modules(OPENSSL REQUIRED IMPORTED_TARGET openssl>=3.0.0)
 pkg_check_modules(EDIT REQUIRED IMPORTED_TARGET libedit>=3.1)
 pkg_check_modules(CARES REQUIRED IMPORTED_TARGET libcares>=1.18)
+pkg_check_modules(CURSES IMPORTED_TARGET ncursesw>=6.0) # optional: the screen of `tandem top`
 pkg_check_modules(ZLIB REQUIRED IMPORTED_TARGET zlib)
 pkg_check_modules(CHECK REQUIRED IMPORTED_TARGET check>=0.15)
 # Sanitizers have a malloc of their own.

@@ -14,6 +14,7 @@ static const struct {
     {"up", cli_up, "a whole cluster in the foreground: router, prefill and decode workers"},
     {"chat", cli_chat, "ask a running server, the answer streamed"},
     {"status", cli_status, "routers and workers of a running server [--json]"},
+    {"top", cli_top, "a live view of a running server, on a terminal or as lines"},
     {"drain", cli_drain, "ask a worker to finish its work and take no more"},
     {"keys", cli_keys, "make the cluster's CURVE keys in a folder"},
     {"model", cli_model,
