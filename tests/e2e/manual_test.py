@@ -21,7 +21,7 @@ def every_option_is_on_its_page(folder):
     n = 0
     for name in ("tandem-router", "tandem-worker", "tandem"):
         page = (folder / f"man1/{name}.1").read_text()
-        flags = flags_of(name) if name != "tandem" else set().union(*(flags_of("tandem", c) for c in ("up", "chat", "status", "top", "drain")))
+        flags = flags_of(name) if name != "tandem" else set().union(*(flags_of("tandem", c) for c in ("up", "chat", "status", "top", "drain", "doctor")))
         missing = [flag for flag in flags if f'Fl "-{flag}"' not in page]
         assert len(flags) > 10 and not missing, (name, missing)
         n += len(flags)
@@ -47,7 +47,9 @@ def mandoc_has_no_complaint(folder):
 def bash_completes(folder):
     cases = {
         ("tandem", "s"): {"status"},
+        ("tandem", "d"): {"drain", "doctor"},
         ("tandem", "top", "--int"): {"--interval="},
+        ("tandem", "doctor", "--js"): {"--json"},
         ("tandem", "up", "--poli"): {"--policy="},
         ("tandem", "up", "--policy", "=", "le"): {"least_load"},
         ("tandem-router", "--log-level", "=", ""): {"debug", "info", "warn", "error"},

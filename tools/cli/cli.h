@@ -8,6 +8,7 @@ int cli_chat(int argc, char **argv);
 int cli_status(int argc, char **argv);
 int cli_top(int argc, char **argv);
 int cli_drain(int argc, char **argv);
+int cli_doctor(int argc, char **argv);
 int cli_keys(int argc, char **argv);
 int cli_model(int argc, char **argv);
 

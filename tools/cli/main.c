@@ -16,6 +16,7 @@ static const struct {
     {"status", cli_status, "routers and workers of a running server [--json]"},
     {"top", cli_top, "a live view of a running server, on a terminal or as lines"},
     {"drain", cli_drain, "ask a worker to finish its work and take no more"},
+    {"doctor", cli_doctor, "look at all that a start needs, and say how to mend what is wrong"},
     {"keys", cli_keys, "make the cluster's CURVE keys in a folder"},
     {"model", cli_model,
      "what is in a model: info, tokenize, detokenize, render, export-tokenizer"},

@@ -1,0 +1,222 @@
+#!/usr/bin/env python3
+"""`tandem doctor`: each planted fault is found by a line that names it and its fix, and a healthy cluster has none."""
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from cluster import BIN, Tally, eventually, get_json
+from secure import Certificates
+
+LARGE = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 8192, "intermediate_size": 28672,
+         "num_attention_heads": 64, "num_key_value_heads": 8, "num_hidden_layers": 800, "vocab_size": 32000,
+         "max_position_embeddings": 4096, "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "torch_dtype": "bfloat16"}
+SMALL = {**LARGE, "hidden_size": 64, "intermediate_size": 64, "num_attention_heads": 4, "num_key_value_heads": 4,
+         "num_hidden_layers": 1, "vocab_size": 300}
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Host:
+    """A folder with a configuration that is right, until something is planted."""
+
+    def __init__(self, folder):
+        self.folder = Path(folder)
+        self.certificates = Certificates(folder)
+        self.certificates.sign("server")
+        for name in ("api-keys", "admin-keys"):
+            self.write(name, "secret\n", 0o600)
+        self.write("broken.gguf", "GGUF and no more\n")
+        for name, config in (("large", LARGE), ("small", SMALL)):
+            (self.folder / name).mkdir()
+            self.write(f"{name}/config.json", json.dumps(config))
+        subprocess.run([BIN / "tandem", "keys", self.path("keys")], check=True, stdout=subprocess.DEVNULL)
+        self.port = free_port()
+
+    def path(self, name):
+        return str(self.folder / name)
+
+    def write(self, name, text, mode=0o644):
+        path = self.folder / name
+        path.write_text(text)
+        path.chmod(mode)
+        return str(path)
+
+    def config(self, cluster=(), router=(), decode=(), prefill=()):
+        """tandem.ini with a router and two workers; a key that is given goes before ours."""
+        sections = {
+            "cluster": {"model": "hash", "keys": self.path("keys"), **dict(cluster)},
+            "router": {"listen": f"127.0.0.1:{self.port}", "announce": f"ipc://{self.path('announce')}", "api_keys": self.path("api-keys"),
+                       "admin_keys": self.path("admin-keys"), "tls_cert": self.path("server.crt"), "tls_key": self.path("server.key"),
+                       "max_connections": 100, **dict(router)},
+            "worker": {"routers": f"ipc://{self.path('announce')}"},
+            "worker.prefill0": {"role": "prefill", "endpoint": f"ipc://{self.path('prefill0')}", **dict(prefill)},
+            "worker.decode0": {"role": "decode", "endpoint": f"ipc://{self.path('decode0')}", **dict(decode)},
+        }
+        lines = [f"[{name}]\n" + "".join(f"{key} = {value}\n" for key, value in keys.items() if value is not None)
+                 for name, keys in sections.items()]
+        return self.write("tandem.ini", "\n".join(lines))
+
+
+def doctor(*args, prefix=()):
+    done = subprocess.run([*prefix, BIN / "tandem", "doctor", "--json", *args], capture_output=True, text=True, timeout=120,
+                          env={**os.environ, "TANDEM_ADMIN_KEY": "secret"})
+    assert done.returncode in (0, 1), (done.returncode, done.stderr)
+    root = json.loads(done.stdout)
+    faults = [f for f in root["findings"] if f["level"] == "fault"]
+    assert root["faults"] == len(faults) and root["ok"] == (not faults) and done.returncode == bool(faults), root
+    return root["findings"]
+
+
+def faults(findings):
+    return [f for f in findings if f["level"] == "fault"]
+
+
+def healthy(host):
+    findings = doctor("--config", host.config())
+    assert not faults(findings), faults(findings)
+    seen = {f["subject"] for f in findings}
+    assert {"configuration", "model", "memory", "port", "cluster keys", "API keys", "admin keys", "TLS", "sockets", "processor", "GPU",
+            "huge pages", "open files", "locked memory", "clock", "shared memory", "routers"} <= seen, seen
+    routers = [f for f in findings if f["subject"] == "routers"]
+    assert [f["level"] for f in routers] == ["warning"] and "nobody listens" in routers[0]["seen"], routers
+    return f"{len(findings)} findings"
+
+
+def without_a_file(host):
+    """The defaults, and a model by its name."""
+    with socket.socket() as taken:
+        with contextlib.suppress(OSError):
+            taken.bind(("127.0.0.1", 8000))
+        findings = doctor("hash")
+    assert {"model", "memory", "port"} <= {f["subject"] for f in findings}
+    assert not [f for f in faults(findings) if f["subject"] != "port"], findings
+    assert [f["subject"] for f in faults(doctor("/nowhere/model.gguf")) if f["subject"] == "model"] == ["model"]
+
+
+def lines_for_people(host):
+    command = [BIN / "tandem", "doctor", "--config", host.config(cluster={"model": "/nowhere/model.gguf"})]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    lines = done.stdout.splitlines()
+    assert done.returncode == 1 and "\033" not in done.stdout, done
+    fault = [line for line in lines if line.startswith("fault ")]
+    assert fault and "/nowhere/model.gguf" in fault[0] and "; fix: " in fault[0], lines
+    assert lines[-1].split(": ")[1].startswith(f"{len(fault)} fault"), lines[-1]
+
+
+def planted(host):
+    """[(what, subject, words of the line, words of its fix, findings)]: one fault each."""
+    def run(**sections):
+        return doctor("--config", host.config(**sections))
+
+    yield "an unknown key", "configuration", 'unknown key "lisen" in [router] (did you mean "listen"?)', "man tandem.ini", run(router={"lisen": "x"})
+    yield "a bad value", "configuration", "tandem.ini:22: role must be one of: mixed prefill decode", "man tandem.ini", run(decode={"role": "decoder"})
+    yield "no model", "configuration", "model: is needed", "model = PATH", run(cluster={"model": None})
+    yield "two workers at one endpoint", "configuration", "prefill0] and [worker.decode0", "endpoint of its own", \
+        run(decode={"endpoint": f"ipc://{host.path('prefill0')}"})
+    yield "no such file", "configuration", "none.ini: cannot read it", "--config", doctor("--config", host.path("none.ini"))
+    yield "no model there", "model", "none.gguf", "name a .gguf file", run(cluster={"model": host.path("none.gguf")})
+    yield "a broken model", "model", "broken.gguf", "damaged", run(cluster={"model": host.path("broken.gguf")})
+    yield "a worker of another model", "model", "not the same model", "in [cluster] for all", \
+        run(decode={"model": host.path("small"), "load_format": "dummy"})
+    yield "too large a model", "memory", "GiB are free", "kv_blocks", \
+        run(cluster={"model": host.path("large"), "load_format": "dummy"})
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        yield "a taken port", "port", f"held by {Path(f'/proc/{os.getpid()}/comm').read_text().strip()} (pid {os.getpid()})", \
+            "choose another", run(router={"listen": f"127.0.0.1:{taken.getsockname()[1]}"})
+    yield "an address without keys", "cluster keys", "there are no keys", "tandem keys DIR", \
+        run(cluster={"keys": None}, decode={"endpoint": "tcp://0.0.0.0:0"})
+    os.chmod(host.path("keys/client.secret"), 0o644)
+    yield "keys for everybody", "cluster keys", "keys", "chmod 700", run()
+    os.chmod(host.path("keys/client.secret"), 0o600)
+    os.chmod(host.path("admin-keys"), 0o644)
+    yield "an admin key for everybody", "admin keys", "admin-keys", "chmod 600", run()
+    os.chmod(host.path("admin-keys"), 0o600)
+    yield "no key in a file of keys", "API keys", "no key in it", "one key a line", \
+        run(router={"api_keys": host.write("empty", "# none\n")})
+    host.certificates.sign("other")
+    yield "another certificate's key", "TLS", "other.key: not the key of the certificate", "one pair", \
+        run(router={"tls_key": host.path("other.key")})
+    host.certificates.sign("old", days=-1)
+    yield "an expired certificate", "TLS", "expired", "renew", \
+        run(router={"tls_cert": host.path("old.crt"), "tls_key": host.path("old.key")})
+    yield "a folder that is not there", "sockets", "its folder is not there", "mkdir", \
+        run(decode={"endpoint": f"ipc://{host.path('nowhere/decode0')}"})
+    yield "too few files", "open files", "30 open files are too few", "LimitNOFILE", \
+        doctor("--config", host.config(), prefix=("bash", "-c", 'ulimit -n 30; exec "$@"', "-"))
+
+
+def one_line_each(what, subject, seen, fix, findings):
+    found = faults(findings)
+    assert {f["subject"] for f in found} == {subject}, found
+    assert seen in found[0]["seen"] and fix in found[0]["fix"], found[0]
+
+
+def warnings(host):
+    """What a start survives: warned of, and no fault."""
+    os.chmod(host.path("api-keys"), 0o644)
+    findings = doctor("--config", host.config(router={"max_connections": 900000}))
+    os.chmod(host.path("api-keys"), 0o600)
+    assert not faults(findings), faults(findings)
+    warned = {f["subject"]: f for f in findings if f["level"] == "warning"}
+    assert "everybody" in warned["API keys"]["seen"] and "chmod 640" in warned["API keys"]["fix"], warned
+    assert "900256" in warned["open files"]["seen"], warned
+
+
+@contextlib.contextmanager
+def running(*commands):
+    children = [subprocess.Popen(list(map(str, command)), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for command in commands]
+    try:
+        yield children
+    finally:
+        for child in children:
+            child.terminate()
+        for child in children:
+            child.wait(60)
+
+
+def a_cluster_that_runs(host):
+    config = host.config(router={"tls_cert": None, "tls_key": None, "admin_keys": None, "api_keys": None})
+    with running((BIN / "tandem-router", "--config", config), (BIN / "tandem-worker", "--config", config, "--name", "prefill0")):
+        def n_ready():
+            with contextlib.suppress(OSError):
+                return [w["state"] for w in get_json(host.port, "/admin/status")["workers"]] == ["ready"]
+        eventually(n_ready, 60, "the worker")
+        findings = doctor("--config", config)
+        assert not faults(findings), faults(findings)
+        words = {f["subject"] + " " + f["level"]: f["seen"] for f in findings}
+        assert "tandem-router (pid" in words["port ok"] and "somebody listens" in words["routers ok"], words
+        assert "met 1, 1 of them ready" in words["workers ok"] and "decode0" in words["workers warning"], words
+        assert "tandem-router" in words["server ok"], words
+        other = (BIN / "tandem-worker", "--config", config, "--name", "decode0", "--model", host.path("small"), "--load-format", "dummy")
+        with running(other):
+            eventually(lambda: any("other" in f["seen"] or "model" in f["seen"] for f in faults(doctor("--config", config))), 60, "a fault")
+            found = faults(doctor("--config", config))
+            assert len(found) == 1 and found[0]["subject"] == "workers" and "decode0 is refused" in found[0]["seen"], found
+            assert "the same model" in found[0]["fix"], found
+
+
+def main():
+    tally = Tally()
+    with tempfile.TemporaryDirectory(prefix="dr-") as name:
+        host = Host(name)
+        tally.run("healthy", healthy, host)
+        for what, *rest in planted(host):
+            tally.run(f"planted: {what}", one_line_each, what, *rest)
+        for test in (warnings, without_a_file, lines_for_people, a_cluster_that_runs):
+            tally.run(test.__name__, test, host)
+    return tally.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
