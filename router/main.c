@@ -89,12 +89,22 @@ static enum status open_model(struct program *program, struct error *error) {
     return STATUS_OK;
 }
 
+/* The line says which option names the file. */
+static enum status open_api_keys(const struct config *config, const char *option, const char *path,
+                                 struct api_keys **keys, struct error *error) {
+    if (!path[0])
+        return STATUS_OK;
+    enum status status = api_keys_load(path, strcmp(option, "admin-keys") == 0, keys, error);
+    if (status != STATUS_OK)
+        error_prefix(error, "%s", options_source(config->options, option));
+    return status;
+}
+
 static enum status open_keys(struct program *program, uint64_t *prefix_seed, struct error *error) {
     const struct config *config = &program->config;
-    if (config->api_keys[0])
-        TRY(api_keys_load(config->api_keys, false, &program->server.keys, error));
-    if (config->admin_keys[0])
-        TRY(api_keys_load(config->admin_keys, true, &program->server.admin_keys, error));
+    TRY(open_api_keys(config, "api-keys", config->api_keys, &program->server.keys, error));
+    TRY(open_api_keys(config, "admin-keys", config->admin_keys, &program->server.admin_keys,
+                      error));
     if (!config->keys[0])
         return STATUS_OK;
     TRY(keys_load(config->keys, &program->cluster, error));

@@ -90,10 +90,12 @@ def mistakes(folder):
 
 
 def missing_models(folder):
-    """Both daemons fail for the same reason, which is said once, and last."""
-    for model, words in (("/nonexistent.gguf", "/nonexistent.gguf: cannot open it"),
-                         ("acme/none", "acme/none: no such file or folder, nor models--acme--none in the hub's cache")):
-        done = run(model, "--port", 0, env={"HF_HUB_CACHE": str(folder)})
+    """Both daemons fail for the same reason, which is said once, and last; so is what one of them finds later."""
+    for args, words in ((["/nonexistent.gguf"], "/nonexistent.gguf: cannot open it"),
+                        (["acme/none"], "acme/none: no such file or folder, nor models--acme--none in the hub's cache"),
+                        (["hash", "--api-keys", "/nonexistent"], "--api-keys: /nonexistent: No such file"),
+                        (["hash", "--keys", "/nonexistent"], "no key folder")):
+        done = run(*args, "--port", 0, env={"HF_HUB_CACHE": str(folder)})
         errors = [line for line in done.stderr.splitlines() if "error" in line]
         assert done.returncode == 78 and len(errors) == 1 and done.stderr.splitlines()[-1].startswith(f"error: {words}"), done
 
@@ -204,7 +206,7 @@ def main():
         tally.run("a model as a word, host and port, every option", a_word_and_parts)
         tally.run("listen of a file and of a variable", file_and_variable, folder)
         tally.run("a mistake is one line, before anything starts", mistakes, folder)
-        tally.run("a model that is not there is said once", missing_models, folder)
+        tally.run("what is not there is said once", missing_models, folder)
         tally.run("what a hub's cache holds is served", hub_cache, folder)
         tally.run("loading is seen in a log", lines_of_progress, big)
         tally.run("loading is seen on a terminal", redrawn_line, big)

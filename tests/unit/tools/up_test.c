@@ -98,6 +98,7 @@ START_TEST(a_worker_that_loads_is_a_line_every_ten_percent) {
     ck_assert(!progress_note(&progress, 4 * S, "a", 590000001, 2000000000, line));
     ck_assert(progress_note(&progress, 5 * S, "a", 600000000, 2000000000, line));
     ck_assert_str_eq(line, "a: loading, 30 % of 2.0 GB after 4 s");
+    ck_assert(!progress_note(&progress, 5 * S, "a", 680000000, 2000000000, line));
     ck_assert(progress_note(&progress, 6 * S, "a", 2000000000, 2000000000, line));
     ck_assert_str_eq(line, "a: loading, 100 % of 2.0 GB after 5 s");
     ck_assert(
