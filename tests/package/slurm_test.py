@@ -4,6 +4,7 @@
 The job's three nodes are this host. A chat is answered, a lost worker is no loss of the job, the signal before the time limit
 ends running answers whole, and what is wrong is said. What Slurm itself makes of the script, no test here shows.
 """
+import contextlib
 import json
 import os
 import re
@@ -22,8 +23,8 @@ from daemons import free_ports  # noqa: E402
 
 SCRIPT = ROOT / "deploy/slurm/tandem.sbatch"
 
-# Tasks as srun starts them: numbered, each with its output, in sessions of their own; SIGTERM is passed on, the greatest exit
-# status is srun's. Options that the script must not do without are looked for.
+# Tasks as srun starts them: numbered, each with its output, in sessions of their own; the greatest exit status is srun's. A srun
+# that gets SIGTERM kills them: so does Slurm 22.05. Options that the script must not do without are looked for.
 SRUN = r"""#!%s
 import os, re, signal, subprocess, sys
 words = sys.argv[1:]
@@ -34,17 +35,22 @@ while words[0].startswith("--"):
 assert "overlap" in options and options["kill-on-bad-exit"] == "0" and options["cpu-bind"] == "none", options
 assert int(options["nodes"]) == int(options["ntasks"]), options
 assert int(options["ntasks"]) == 1 or "nodelist" not in options, options
-tasks = []
+step, tasks = str(os.getpid()), []
 for task in range(int(options["ntasks"])):
     with open(options["output"].replace("%%t", str(task)), "wb") as log:
-        tasks.append(subprocess.Popen(words, env={**os.environ, "SLURM_PROCID": str(task)}, stdout=log, stderr=log,
-                                      stdin=subprocess.DEVNULL, start_new_session=True))
-signal.signal(signal.SIGTERM, lambda *_: [t.poll() is None and t.terminate() for t in tasks])
+        env = {**os.environ, "SLURM_PROCID": str(task), "SLURM_STEP_ID": step}
+        tasks.append(subprocess.Popen(words, env=env, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True))
+with open(os.environ["STEPS"] + "/" + step, "w") as pids:
+    pids.write(" ".join(str(t.pid) for t in tasks))
+signal.signal(signal.SIGTERM, lambda *_: [t.poll() is None and t.kill() for t in tasks])
 codes = [t.wait() for t in tasks]
 sys.exit(max(c if c >= 0 else 128 - c for c in codes))
 """ % sys.executable
 SCONTROL = """#!/bin/sh
 [ "$1 $2 $3" = "show hostnames node[1-3]" ] && printf 'localhost\\nnode2\\nnode3\\n'
+"""
+SCANCEL = """#!/bin/sh
+[ "$1" = --signal=TERM ] && kill -TERM $(cat "$STEPS/${2#42.}") 2>/dev/null
 """
 HOSTNAME = """#!/bin/sh
 [ "$1" = -I ] && echo "10.9.9.9 127.0.0.1 " || echo node
@@ -56,18 +62,19 @@ class Job:
         self.folder = folder
         tools = folder / "tools"
         tools.mkdir()
-        for name, text in (("srun", SRUN), ("scontrol", SCONTROL), ("hostname", HOSTNAME)):
+        for name, text in (("srun", SRUN), ("scontrol", SCONTROL), ("scancel", SCANCEL), ("hostname", HOSTNAME)):
             (tools / name).write_text(text)
             (tools / name).chmod(0o755)
         self.port = free_ports(1)[0]
+        self.steps = folder / "steps"
+        self.steps.mkdir()
         self.work = folder / "tandem-42"
-        self.env = {**os.environ, "PATH": f"{tools}:{BIN}:{os.environ['PATH']}", "SLURM_JOB_ID": "42", "MODEL": "hash", "NET": "127.",
-                    "SLURM_SUBMIT_DIR": str(folder), "SLURM_JOB_NODELIST": "node[1-3]", "PORT": str(self.port),
+        self.env = {**os.environ, "PATH": f"{tools}:{BIN}:{os.environ['PATH']}", "STEPS": str(self.steps), "MODEL": "hash", "NET": "127.",
+                    "SLURM_JOB_ID": "42", "SLURM_SUBMIT_DIR": str(folder), "SLURM_JOB_NODELIST": "node[1-3]", "PORT": str(self.port),
                     "OPTIONS": "--step-us=5000 --threads=1", **env}
 
     def __enter__(self):
         self.log = (self.folder / "batch.log").open("wb")
-        # A session of its own, so that whatever it leaves can be ended with it.
         self.process = subprocess.Popen(["bash", str(SCRIPT)], env=self.env, stdout=self.log, stderr=self.log, start_new_session=True)
         return self
 
@@ -102,6 +109,9 @@ class Job:
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
+        for pid in [int(pid) for step in self.steps.iterdir() for pid in step.read_text().split()]:
+            with contextlib.suppress(ProcessLookupError):  # what a broken script has left
+                os.kill(pid, signal.SIGKILL)
         self.log.close()
 
 
@@ -139,7 +149,7 @@ def serves_and_drains(folder):
 def all_for_both(folder):
     with Job(folder, PREFILL="0") as job:
         job.ready({"mixed0", "mixed1", "mixed2"})
-        job.process.send_signal(signal.SIGTERM)  # scancel
+        job.process.send_signal(signal.SIGTERM)
         assert job.process.wait(60) == 0, job.text()
 
 
