@@ -44,7 +44,7 @@ DOUBLES_BY_DEFINITION = {"choose_kernel", "top_kernel"}  # the sums of a softmax
 # Bytes of stack that a kernel may have for an architecture: ptxas 13.0 keeps choose_kernel below the registers of one more
 # block of sm_80 and pays with 4 words a thread. KV of float32 for 16 queries, which the launch bounds hold to 128
 # registers, is no format that is served by default.
-STACK_MOST = {("attend_kernel", "80"): 24, ("choose_kernel", "80"): 16}
+STACK_MOST = {("attend_kernel", "80"): 24, ("choose_kernel", "80"): 24}
 
 
 @dataclass

@@ -29,6 +29,11 @@ __device__ __forceinline__ size_t place_of(const gpu_attend &what, uint32_t chun
     return ((size_t)chunk * n_tokens + token - what.token_begin) * what.heads.n_heads + head;
 }
 
+/* The first position that a query sees. */
+__device__ __forceinline__ uint32_t first_seen(const gpu_attend &what, uint32_t position) {
+    return what.window != 0 && position >= what.window ? position - what.window + 1 : 0;
+}
+
 /* Query i of the tile: which token and head, and which keys of the chunk it sees. */
 template <int QUERIES>
 __device__ __forceinline__ void place_query(attend_shared<QUERIES> &s, const gpu_attend &what,
@@ -37,7 +42,7 @@ __device__ __forceinline__ void place_query(attend_shared<QUERIES> &s, const gpu
     uint32_t number = tile.first + i;
     uint32_t token = what.batch.seq_begin[tile.seq] + number / group;
     uint32_t position = what.batch.positions[token], base = chunk * ATTEND_CHUNK;
-    uint32_t first = what.window != 0 && position >= what.window ? position - what.window + 1 : 0;
+    uint32_t first = first_seen(what, position);
     s.token[i] = token;
     s.head[i] = blockIdx.y * group + number % group;
     s.begin[i] = first > base ? first - base : 0;
@@ -220,8 +225,7 @@ __global__ void __launch_bounds__(JOIN_THREADS) join_kernel(gpu_attend what) {
     uint32_t position = what.batch.positions[t];
     if (position == GPU_NO_TOKEN)
         return; /* the whole block */
-    uint32_t first = what.window != 0 && position >= what.window ? position - what.window + 1 : 0;
-    uint32_t begin = first / ATTEND_CHUNK, end = position / ATTEND_CHUNK + 1;
+    uint32_t begin = first_seen(what, position) / ATTEND_CHUNK, end = position / ATTEND_CHUNK + 1;
     for (uint32_t d = threadIdx.x; d < dim; d += JOIN_THREADS) {
         size_t at = place_of(what, begin, t, h);
         float max = what.maxima[at], total = what.totals[at], out = what.sums[at * dim + d];

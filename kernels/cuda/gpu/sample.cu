@@ -345,19 +345,30 @@ __global__ void __launch_bounds__(CHOOSE_THREADS) top_kernel(gpu_sample what) {
         result->n_top = n;
 }
 
-/* Adds a row's sums in double and in order. Thread 0 gets the total. The block calls. */
-__device__ __forceinline__ double add_sums(choose_shared &s, const float *sums, uint32_t n) {
+/* Adds a row's sums in double and in order, up to the one with which they exceed `target`: its number is s.block, n
+ * where they do not. Thread 0, whose target it is, gets the sum of those before. The block calls. */
+__device__ __forceinline__ double add_sums(choose_shared &s, const float *sums, uint32_t n,
+                                           double target) {
     double total = 0.0;
     for (uint32_t begin = 0; begin < n; begin += CHOOSE_THREADS) {
         uint32_t here = n - begin < CHOOSE_THREADS ? n - begin : CHOOSE_THREADS;
         __syncthreads(); /* the last ones are added */
+        if (threadIdx.x == 0 && begin == 0)
+            s.block = n;
         if (threadIdx.x < here)
             s.staged[threadIdx.x] = sums[begin + threadIdx.x];
         __syncthreads();
-        if (threadIdx.x == 0)
-#pragma unroll 8
-            for (uint32_t i = 0; i < here; i++)
-                total += (double)s.staged[i];
+        for (uint32_t i = 0; threadIdx.x == 0 && i < here; i++) {
+            double after = total + (double)s.staged[i];
+            if (after > target) {
+                s.block = begin + i;
+                break;
+            }
+            total = after;
+        }
+        __syncthreads();
+        if (s.block < n)
+            break;
     }
     return total;
 }
@@ -367,27 +378,8 @@ __device__ __forceinline__ double add_sums(choose_shared &s, const float *sums, 
 __device__ __forceinline__ uint32_t draw_all(choose_shared &s, const float *weights,
                                              const float *sums, uint32_t n_vocab, uint32_t n_blocks,
                                              float uniform) {
-    double target = (double)uniform * add_sums(s, sums, n_blocks), sum = 0.0;
-    if (threadIdx.x == 0)
-        s.block = n_blocks;
-    for (uint32_t begin = 0; begin < n_blocks; begin += CHOOSE_THREADS) {
-        uint32_t here = n_blocks - begin < CHOOSE_THREADS ? n_blocks - begin : CHOOSE_THREADS;
-        __syncthreads(); /* the last ones are added */
-        if (threadIdx.x < here)
-            s.staged[threadIdx.x] = sums[begin + threadIdx.x];
-        __syncthreads();
-        for (uint32_t i = 0; threadIdx.x == 0 && i < here; i++) {
-            double after = sum + (double)s.staged[i];
-            if (after > target) {
-                s.block = begin + i;
-                break;
-            }
-            sum = after;
-        }
-        __syncthreads();
-        if (s.block < n_blocks)
-            break;
-    }
+    double target = (double)uniform * add_sums(s, sums, n_blocks, (double)INFINITY);
+    double sum = add_sums(s, sums, n_blocks, target);
     if (s.block == n_blocks) /* there is no weight at all */
         return 0;
     uint32_t first = s.block * SAMPLING_BLOCK, last = first;
@@ -461,7 +453,7 @@ __device__ __forceinline__ uint32_t draw_filtered(choose_shared &s, const float 
     if (params.min_p > floor && !(limited && cut)) /* else all of top_k join the total */
         floor = params.min_p < 1.0f ? params.min_p : 1.0f;
     list_range range = {weights, n_vocab, key_of(floor, UINT32_MAX), UINT64_MAX};
-    double total = cut && !limited ? add_sums(s, sums, n_blocks) : 0.0;
+    double total = cut && !limited ? add_sums(s, sums, n_blocks, none) : 0.0;
     if (threadIdx.x == 0) {
         s.sum = total;
         s.is_first = false;
@@ -498,7 +490,7 @@ __global__ void __launch_bounds__(CHOOSE_THREADS) choose_kernel(gpu_sample what)
     uint32_t id = id_of(best);
     double log_sum = 0.0;
     if (raw < KEY_INFINITY && own.wants_logprob)
-        log_sum = add_sums(s, what.log_sums + blocks, what.n_blocks);
+        log_sum = add_sums(s, what.log_sums + blocks, what.n_blocks, (double)INFINITY);
     if (valid && !own.is_greedy)
         id = sampling_is_filtered(&own.params)
                  ? draw_filtered(s, weights, sums, what.n_vocab, what.n_blocks, own.params)
