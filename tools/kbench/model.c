@@ -1,6 +1,7 @@
 #include "tools/kbench/model.h"
 
 #include "base/clock.h"
+#include "tools/kbench/shapes.h"
 #include "tools/kbench/tensor.h"
 
 #include <math.h>
@@ -92,8 +93,6 @@ static void make_layers(struct model *model) {
     const struct model_shape *shape = &model->shape;
     uint32_t q_width = shape->n_heads * shape->head_dim;
     uint32_t qkv_width = q_width + 2 * shape->n_kv_heads * shape->head_dim;
-    size_t block_bytes =
-        (size_t)2 * shape->n_kv_heads * shape->head_dim * KV_BLOCK_TOKENS * sizeof(uint16_t);
     size_t n_blocks = (size_t)model->max_seqs * model->blocks_per_seq;
     for (uint32_t i = 0; i < shape->n_layers; i++) {
         struct layer *layer = &model->layers[i];
@@ -101,10 +100,8 @@ static void make_layers(struct model *model) {
         layer->out = random_weight(model, shape->format, shape->dim, q_width);
         layer->gate_up = random_weight(model, shape->format, 2 * shape->ffn, shape->dim);
         layer->down = random_weight(model, shape->format, shape->dim, shape->ffn);
-        layer->kv = (struct kernels_kv){.base = take(model, n_blocks * block_bytes),
-                                        .block_bytes = block_bytes,
-                                        .n_kv_heads = shape->n_kv_heads,
-                                        .head_dim = shape->head_dim};
+        layer->kv = shapes_kv(NULL, shape->n_kv_heads, shape->head_dim, KV_F16);
+        layer->kv.base = take(model, n_blocks * layer->kv.block_bytes);
     }
     model->head = random_weight(model, shape->head_format, shape->n_vocab, shape->dim);
 }
@@ -196,11 +193,7 @@ static void run_layer(struct model *model, const struct layer *layer,
     const struct kernels *k = model->kernels;
     const struct model_shape *shape = &model->shape;
     uint32_t n = batch->n_tokens;
-    struct rope rope = {.layout = ROPE_HALF_SPLIT,
-                        .dims = shape->head_dim,
-                        .n_variants = 1,
-                        .cos = model->cosines,
-                        .sin = model->sines};
+    struct rope rope = shapes_rope(shape->head_dim, model->cosines, model->sines);
     k->norm(model->ctx, model->normed, model->x, model->gain, 1e-5f, n, shape->dim);
     charge(model, NORM, clock);
     k->linear(model->ctx, model->qkv, layer->qkv.n, model->normed, &layer->qkv, n, EPILOGUE_NONE);

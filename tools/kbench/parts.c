@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "kernels/quant/quant.h"
+#include "tools/kbench/shapes.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,12 +51,10 @@ double parts_time_attend(const struct parts_options *options, const struct atten
     struct kernels_ctx *ctx = open_context(options, &limits);
     if (!ctx)
         return 0.0;
-    size_t half_block = (size_t)shape->n_kv_heads * shape->head_dim * KV_BLOCK_TOKENS;
-    size_t block_bytes = 2 * half_block * kv_format_bytes(shape->format);
-    size_t kv_bytes = (size_t)shape->n_seqs * stride * block_bytes;
+    struct kernels_kv kv = shapes_kv(NULL, shape->n_kv_heads, shape->head_dim, shape->format);
+    size_t kv_bytes = (size_t)shape->n_seqs * stride * kv.block_bytes;
     size_t width = (size_t)(shape->n_heads + 2 * shape->n_kv_heads) * shape->head_dim;
-    struct kernels_kv kv = {take(kernels, ctx, kv_bytes), block_bytes, shape->n_kv_heads,
-                            shape->head_dim, shape->format};
+    kv.base = take(kernels, ctx, kv_bytes);
     float *qkv = take(kernels, ctx, n * width * sizeof *qkv);
     float *out = take(kernels, ctx, n * width * sizeof *out);
     uint32_t *numbers = calloc(shape->n_seqs * (stride + 1) + n + 1, sizeof *numbers);

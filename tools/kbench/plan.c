@@ -3,6 +3,7 @@
 #include "base/exit.h"
 #include "kernels/cuda/emulator/figures.h"
 #include "kernels/kernels.h"
+#include "tools/kbench/shapes.h"
 #include "tools/kbench/tensor.h"
 
 #include <dlfcn.h>
@@ -232,17 +233,8 @@ static void attention(struct plan *plan, const struct kernels_step *step, const 
     double seen_keys = 0, keys = (double)load->n_seqs * (load->position + load->n_tokens);
     for (uint32_t i = 0; i < load->n_tokens; i++)
         seen_keys += (double)load->n_seqs * (load->position + i + 1);
-    struct kernels_kv kv = {.base = nothing,
-                            .block_bytes = (size_t)2 * shape->n_kv_heads * shape->head_dim *
-                                           KV_BLOCK_TOKENS * 2,
-                            .n_kv_heads = shape->n_kv_heads,
-                            .head_dim = shape->head_dim,
-                            .format = KV_F16};
-    struct rope rope = {.layout = ROPE_HALF_SPLIT,
-                        .dims = shape->head_dim,
-                        .n_variants = 1,
-                        .cos = nothing,
-                        .sin = nothing};
+    struct kernels_kv kv = shapes_kv(nothing, shape->n_kv_heads, shape->head_dim, KV_F16);
+    struct rope rope = shapes_rope(shape->head_dim, nothing, nothing);
     double width = (double)(shape->n_heads + 2 * shape->n_kv_heads) * shape->head_dim;
     plan->bytes = 8.0 * n * width;
     plan->kernels->rope_kv(plan->ctx, nothing, &step->batch, &rope, &kv);
