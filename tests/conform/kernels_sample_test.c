@@ -2,6 +2,7 @@
  * reference, bit by bit, with every parameter that a request may have. */
 #include "kernels/limits.h"
 #include "tests/support/kernels_subject.h"
+#include "tests/support/random_sampling.h"
 #include "tests/support/suite.h"
 
 #include <math.h>
@@ -22,70 +23,6 @@ static const struct kernels_limits sampling_limits = {.max_tokens = 8,
                                                       .n_kv_heads = 1,
                                                       .head_dim = 16};
 
-static const uint32_t seen_ids[] = {1, 5, 9, 1000000, 40};
-static const uint32_t seen_counts[] = {3, 0, 1, 2, 1};
-static const uint32_t bias_ids[] = {2, 5, 1000000, 7};
-static const float biases[] = {5.0f, -3.0f, 1.0f, -INFINITY};
-static const uint32_t allowed_ids[] = {3, 200, 5, 64, 1000000, 63};
-
-/* Within a block, over a border of blocks, whole blocks, and the end of a vocabulary. */
-static const struct interval barred[] = {{0, 3}, {5, 6}, {60, 130}, {250, 260}, {512, 1000}};
-
-static struct sample_params random_params(struct random *random, uint32_t n_vocab) {
-    static const float temperatures[] = {0.0f, 0.3f, 1.0f, 5.0f, 1e-7f};
-    static const float top_ps[] = {1.0f, 0.9f, 0.5f, 0.0f, 0.999999f, 1.0f};
-    static const float min_ps[] = {0.0f, 0.0f, 0.05f, 1.5f};
-    static const uint32_t top_ks[] = {0, 0, 1, 5, 50, 3000, 100000};
-    struct sample_params params = {
-        .temperature = temperatures[random_below(random, 5)],
-        .top_p = top_ps[random_below(random, 6)],
-        .min_p = min_ps[random_below(random, 4)],
-        .top_k = top_ks[random_below(random, 7)],
-        .uniform = random_unit(random_next(random)),
-        .repetition = 1.0f,
-        .n_top = (uint32_t)random_below(random, SAMPLE_TOP_MAX + 1),
-        .want_logprob = random_below(random, 2) == 0,
-    };
-    uint64_t edits = random_below(random, 16);
-    if (edits & 1) {
-        params.presence = 0.5f;
-        params.frequency = 0.25f;
-        params.repetition = 1.3f;
-        params.n_seen = 5;
-        params.seen_ids = seen_ids;
-        params.seen_counts = seen_counts;
-    }
-    if (edits & 2) {
-        params.n_bias = 4;
-        params.bias_ids = bias_ids;
-        params.bias = biases;
-    }
-    if ((edits & 12) == 12) {
-        params.n_allowed = 6;
-        params.allowed_ids = allowed_ids;
-    }
-    params.barred = barred;
-    while (random_below(random, 2) == 0 && params.n_barred < 5 &&
-           barred[params.n_barred].end <= n_vocab)
-        params.n_barred++;
-    return params;
-}
-
-static void fill_logits(struct random *random, float *logits, uint32_t n) {
-    uint64_t kind = random_below(random, 5);
-    for (uint32_t i = 0; i < n; i++) {
-        float x = random_unit(random_next(random));
-        if (kind == 0) /* flat, with many ties */
-            logits[i] = (float)(int)(x * 4.0f);
-        else if (kind == 1) /* a few stand out */
-            logits[i] = random_below(random, 100) == 0 ? 10.0f * x : x - 20.0f;
-        else
-            logits[i] = (x - 0.5f) * (float)(4 << kind);
-    }
-    if (kind == 4 && random_below(random, 4) == 0)
-        logits[random_below(random, n)] = random_below(random, 2) ? NAN : INFINITY;
-}
-
 START_TEST(choices_are_those_of_the_reference) {
     static const uint32_t vocabularies[] = {1, 17, 256, 1000, VOCAB_MAX_TESTED};
     struct random random = {(uint64_t)_i + 1};
@@ -94,8 +31,8 @@ START_TEST(choices_are_those_of_the_reference) {
     float *logits = malloc(rows * (size_t)n * sizeof *logits);
     struct sample_params params[rows];
     for (int r = 0; r < rows; r++) {
-        fill_logits(&random, logits + (size_t)r * n, n);
-        params[r] = random_params(&random, n);
+        random_logits(&random, logits + (size_t)r * n, n);
+        params[r] = random_sampling(&random, n);
     }
     struct sample_result expected[rows];
     struct subject subject;
@@ -112,9 +49,10 @@ START_TEST(choices_are_those_of_the_reference) {
             ck_assert_mem_eq(&results[r].logprob, &expected[r].logprob, sizeof(float));
             ck_assert_uint_eq(results[r].n_top, expected[r].n_top);
             for (uint32_t t = 0; t < results[r].n_top; t++)
-                ck_assert(!intervals_hold(barred, params[r].n_barred, results[r].top_ids[t]));
+                ck_assert(
+                    !intervals_hold(random_barred, params[r].n_barred, results[r].top_ids[t]));
             ck_assert(!results[r].valid ||
-                      !intervals_hold(barred, params[r].n_barred, results[r].id));
+                      !intervals_hold(random_barred, params[r].n_barred, results[r].id));
             ck_assert_mem_eq(results[r].top_ids, expected[r].top_ids, sizeof expected[r].top_ids);
             ck_assert_mem_eq(results[r].top_logprobs, expected[r].top_logprobs,
                              sizeof expected[r].top_logprobs);

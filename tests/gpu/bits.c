@@ -5,6 +5,7 @@
 #include "kernels/half.h"
 #include "kernels/quant/quant.h"
 #include "tests/gpu/side.h"
+#include "tests/support/random_sampling.h"
 #include "tests/support/random_tensor.h"
 
 #include <math.h>
@@ -24,7 +25,7 @@ static const struct kernels_limits limits = {.max_tokens = 320,
                                              .max_seqs = 16,
                                              .max_context = 1200,
                                              .max_dim = 16384,
-                                             .n_vocab = 1000,
+                                             .n_vocab = 152064,
                                              .n_heads = 8,
                                              .n_kv_heads = 2,
                                              .head_dim = 64};
@@ -383,6 +384,66 @@ static void check_mixture(struct pair *pair, const char *format, uint32_t rows) 
     free(logits);
 }
 
+/* What the choices of a row are: bit by bit, and NaN as NaN. */
+static bool is_same_choice(const struct sample_result *a, const struct sample_result *b) {
+    bool same = a->valid == b->valid && a->id == b->id && is_same(a->logprob, b->logprob) &&
+                a->n_top == b->n_top;
+    for (uint32_t i = 0; same && i < a->n_top; i++)
+        same = a->top_ids[i] == b->top_ids[i] && is_same(a->top_logprobs[i], b->top_logprobs[i]);
+    return same;
+}
+
+static void print_choice(const char *name, const struct sample_result *result) {
+    printf("    %s: %s id %u, logprob %a, %u best:", name, result->valid ? "valid" : "not valid",
+           result->id, (double)result->logprob, result->n_top);
+    for (uint32_t i = 0; i < result->n_top; i++)
+        printf(" %u %a", result->top_ids[i], (double)result->top_logprobs[i]);
+    printf("\n");
+}
+
+static void check_choice(struct pair *pair, uint32_t n_vocab, uint32_t row,
+                         const struct sample_params *params, const struct sample_result *got,
+                         const struct sample_result *want) {
+    pair->n_compared++;
+    if (is_same_choice(got, want))
+        return;
+    pair->n_different++;
+    printf("DIFFERENT sample of %u ids, row %u: temperature %g, top_k %u, top_p %g, min_p %g, "
+           "uniform %a, %u seen, %u biased, %u allowed, %u barred\n",
+           n_vocab, row, (double)params->temperature, params->top_k, (double)params->top_p,
+           (double)params->min_p, (double)params->uniform, params->n_seen, params->n_bias,
+           params->n_allowed, params->n_barred);
+    print_choice(pair->got.kernels->name, got);
+    print_choice(pair->want.kernels->name, want);
+}
+
+/* All rows of a step at once: every parameter, over vocabularies of real models. */
+static void check_samples(struct pair *pair, uint32_t n_vocab, uint32_t n_rounds) {
+    enum { n_rows = 16 };
+    float *logits = malloc((size_t)n_rows * n_vocab * sizeof *logits);
+    if (!logits)
+        abort();
+    for (uint32_t round = 0; round < n_rounds; round++) {
+        struct sample_params params[n_rows];
+        struct sample_result results[2][n_rows];
+        memset(results, 0xa5, sizeof results);
+        for (uint32_t row = 0; row < n_rows; row++) {
+            random_logits(&pair->random, logits + (size_t)row * n_vocab, n_vocab);
+            params[row] = random_sampling(&pair->random, n_vocab);
+        }
+        for (int i = 0; i < 2; i++) {
+            struct side *side = i ? &pair->want : &pair->got;
+            side->kernels->sample(side->ctx, side_floats(side, logits, (size_t)n_rows * n_vocab),
+                                  n_rows, n_vocab, params, results[i]);
+            side_end_step(side);
+        }
+        for (uint32_t row = 0; row < n_rows; row++)
+            check_choice(pair, n_vocab, row, &params[row], &results[0][row], &results[1][row]);
+        clear(pair);
+    }
+    free(logits);
+}
+
 int main(int argc, char **argv) {
     const char *backend = argc > 1 ? argv[1] : "cuda", *against = argc > 2 ? argv[2] : "cpu";
     bool quick = argc > 3 && strcmp(argv[3], "quick") == 0;
@@ -400,6 +461,9 @@ int main(int argc, char **argv) {
     for (size_t f = 0; f < sizeof formats / sizeof *formats; f++)
         for (size_t r = 0; r < sizeof rows / sizeof *rows; r++)
             check_mixture(&pair, formats[f], rows[r]);
+    check_samples(&pair, 1000, quick ? 4 : 50);
+    check_samples(&pair, 32000, quick ? 1 : 20);
+    check_samples(&pair, limits.n_vocab, quick ? 1 : 20);
     check_products(&pair, quick);
     side_close(&pair.got);
     side_close(&pair.want);
