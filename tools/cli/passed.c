@@ -18,11 +18,19 @@ static const char *const ours[] = {
     "listen",     "announce",    "routers", "endpoint", "kv-endpoint", "role", "tp",
     "ranks-here", "rank-listen", "follow",  "admin",    "dns-server",  NULL};
 
-static const struct {
-    const char *name;
+/* A program that is started to be asked, and what: its options, or whether it would start. */
+struct question {
+    const char *program;
     unsigned to;
-} daemons[] = {{"tandem-router", PASSED_ROUTER}, {"tandem-worker", PASSED_WORKER}};
-enum { N_DAEMONS = sizeof daemons / sizeof *daemons };
+    bool checks;
+};
+#define QUESTIONS_MAX 3
+
+static const struct question listing[] = {{"tandem-router", PASSED_ROUTER, false},
+                                          {"tandem-worker", PASSED_WORKER, false}};
+static const struct question checking[] = {{"tandem-router", PASSED_ROUTER, false},
+                                           {"tandem-router", PASSED_ROUTER, true},
+                                           {"tandem-worker", PASSED_WORKER, true}};
 
 /* A program that prints its options. */
 struct answering {
@@ -103,7 +111,7 @@ static enum status ask_end(struct answering *one, struct buf *out, struct buf *e
         add_errors(errors, complaints.data);
     buf_fini(&complaints);
     if (!is_fine)
-        return error_set(error, STATUS_INVALID, "%s --print-config failed", one->path);
+        return error_set(error, STATUS_INVALID, "%s does not say its options", one->path);
     return buf_status(out);
 }
 
@@ -159,11 +167,12 @@ static enum status add_all(struct passed *passed, char *text, unsigned to) {
     return STATUS_OK;
 }
 
-/* What an answer is for. */
+/* What is asked, and with which arguments. */
 struct asking {
     struct passed *passed;
-    bool checks; /* what was given is given along, and options are known */
-    char **args[N_DAEMONS];
+    const struct question *questions; /* (n) */
+    unsigned n;
+    char **args[QUESTIONS_MAX];
     struct buf *errors;
 };
 
@@ -177,17 +186,28 @@ static void take_listen(struct passed *passed, const char *text) {
     snprintf(passed->listen, sizeof passed->listen, "%.*s", (int)strcspn(at, "\n"), at);
 }
 
-/* Starts both, and then waits for both. */
-static enum status ask_both(struct asking *asking, const char *programs, struct error *error) {
-    struct answering asked[N_DAEMONS];
+/* What one of them has printed. */
+static enum status take_answer(const struct asking *asking, const struct question *question,
+                               char *text) {
+    if (question->checks)
+        return STATUS_OK;
+    if (question->to == PASSED_ROUTER)
+        take_listen(asking->passed, text);
+    return asking->questions == listing ? add_all(asking->passed, text, question->to) : STATUS_OK;
+}
+
+/* Starts all, and then waits for all. */
+static enum status ask_all(const struct asking *asking, const char *programs, struct error *error) {
+    struct answering asked[QUESTIONS_MAX];
     enum status status = STATUS_OK;
-    for (unsigned i = 0; i < N_DAEMONS; i++) {
+    for (unsigned i = 0; i < asking->n; i++) {
         asked[i].from = -1;
-        snprintf(asked[i].path, sizeof asked[i].path, "%s/%s", programs, daemons[i].name);
+        snprintf(asked[i].path, sizeof asked[i].path, "%s/%s", programs,
+                 asking->questions[i].program);
         if (status == STATUS_OK)
             status = ask_start(&asked[i], asking->args[i], error);
     }
-    for (unsigned i = 0; i < N_DAEMONS; i++) {
+    for (unsigned i = 0; i < asking->n; i++) {
         struct buf text;
         struct error later; /* the first failure is the one that is told */
         if (asked[i].from < 0)
@@ -198,42 +218,25 @@ static enum status ask_both(struct asking *asking, const char *programs, struct 
         buf_putc(&text, '\0');
         if (status == STATUS_OK)
             status = ended;
-        if (status == STATUS_OK && daemons[i].to == PASSED_ROUTER)
-            take_listen(asking->passed, text.data);
-        if (status == STATUS_OK && !asking->checks &&
-            add_all(asking->passed, text.data, daemons[i].to) != STATUS_OK)
+        if (status == STATUS_OK &&
+            take_answer(asking, &asking->questions[i], text.data) != STATUS_OK)
             status = error_set(error, STATUS_NOMEM, "out of memory");
         buf_fini(&text);
     }
     return status;
 }
 
-#define PRINT_CONFIG ((char *)(uintptr_t) "--print-config")
-
 enum status passed_read(struct passed *passed, const char *programs, struct buf *errors,
                         struct error *error) {
-    char *args[] = {NULL, PRINT_CONFIG, NULL};
-    struct asking asking = {.passed = passed, .args = {args, args}, .errors = errors};
+    char print[] = "--print-config";
+    char *args[] = {NULL, print, NULL};
+    struct asking asking = {.passed = passed,
+                            .questions = listing,
+                            .n = sizeof listing / sizeof *listing,
+                            .args = {args, args},
+                            .errors = errors};
     *passed = (struct passed){0};
-    return ask_both(&asking, programs, error);
-}
-
-/* The daemon's path, its flags, --print-config, NULL; freed by free_args(). */
-static char **make_args(const struct passed *passed, unsigned to, const char *config) {
-    size_t n = 1;
-    char **args = calloc(passed->n_given + 4, sizeof *args);
-    if (!args)
-        return NULL;
-    if (config && asprintf(&args[n++], "--config=%s", config) < 0)
-        args[n - 1] = NULL;
-    for (unsigned i = 0; i < passed->n_given; i++) {
-        const struct passed_flag *flag = &passed->given[i];
-        const struct passed_option *option = &passed->all[flag->option];
-        if ((option->to & to) && asprintf(&args[n++], "--%s=%s", option->name, flag->value) < 0)
-            args[n - 1] = NULL;
-    }
-    args[n] = strdup("--print-config");
-    return args;
+    return ask_all(&asking, programs, error);
 }
 
 static void free_args(char **args) {
@@ -242,18 +245,49 @@ static void free_args(char **args) {
     free(args);
 }
 
+/* A worker's that `tandem up` gives it by itself; nothing of this is opened. */
+static const char *const places[] = {"--name=worker0", "--endpoint=ipc:///nowhere/worker0",
+                                     "--routers=ipc:///nowhere/announce"};
+enum { N_PLACES = sizeof places / sizeof *places };
+
+/* Room for the program's path, then its arguments, NULL; freed by free_args(). NULL: no memory. */
+static char **make_args(const struct passed *passed, const struct question *question,
+                        const char *config) {
+    size_t n = 1;
+    char **args = calloc(passed->n_given + N_PLACES + 4, sizeof *args);
+    if (!args)
+        return NULL;
+    bool ok = !config || asprintf(&args[n++], "--config=%s", config) > 0;
+    for (unsigned i = 0; i < N_PLACES && ok && question->to == PASSED_WORKER; i++)
+        ok = (args[n++] = strdup(places[i])) != NULL;
+    for (unsigned i = 0; i < passed->n_given && ok; i++) {
+        const struct passed_flag *flag = &passed->given[i];
+        const struct passed_option *option = &passed->all[flag->option];
+        if (option->to & question->to)
+            ok = asprintf(&args[n++], "--%s=%s", option->name, flag->value) > 0;
+    }
+    if (ok && (args[n] = strdup(question->checks ? "--check-config" : "--print-config")) != NULL)
+        return args;
+    args[n > 1 ? n - 1 : 1] = NULL;
+    free_args(args);
+    return NULL;
+}
+
 enum status passed_check(struct passed *passed, const char *programs, const char *config,
                          struct buf *errors, struct error *error) {
-    struct asking asking = {.passed = passed, .checks = true, .errors = errors};
+    struct asking asking = {.passed = passed,
+                            .questions = checking,
+                            .n = sizeof checking / sizeof *checking,
+                            .errors = errors};
     enum status status = STATUS_OK;
-    for (unsigned i = 0; i < N_DAEMONS; i++) {
-        asking.args[i] = make_args(passed, daemons[i].to, config);
+    for (unsigned i = 0; i < asking.n; i++) {
+        asking.args[i] = make_args(passed, &checking[i], config);
         if (!asking.args[i])
             status = error_set(error, STATUS_NOMEM, "out of memory");
     }
     if (status == STATUS_OK)
-        status = ask_both(&asking, programs, error);
-    for (unsigned i = 0; i < N_DAEMONS; i++)
+        status = ask_all(&asking, programs, error);
+    for (unsigned i = 0; i < asking.n; i++)
         free_args(asking.args[i]);
     return status;
 }

@@ -36,8 +36,8 @@ struct passed {
 NODISCARD enum status passed_read(struct passed *passed, const char *programs, struct buf *errors,
                                   struct error *error);
 
-/* Has both look at what was given and at the file `config` (NULL: none), before anything is started. Errors as
- * passed_read()'s. */
+/* Asks both whether they would start with what was given and the file `config` (NULL: none). Errors
+ * as passed_read()'s. */
 NODISCARD enum status passed_check(struct passed *passed, const char *programs, const char *config,
                                    struct buf *errors, struct error *error);
 void passed_fini(struct passed *passed);
