@@ -117,6 +117,29 @@ START_TEST(every_stage_of_a_step_has_its_time) {
 }
 END_TEST
 
+START_TEST(tokens_of_steps_are_counted_under_vllms_name) {
+    struct admin *admin = open_admin();
+    metric_observe(admin_step_tokens(admin), 9);
+    metric_observe(admin_step_tokens(admin), 300);
+    const char *text = get(admin, "/metrics");
+    const char *of = "engine=\"w0\",model_name=\"some \\\"model\\\"\"";
+    static const struct {
+        const char *name, *rest;
+    } rows[] = {{"bucket", ",le=\"8\"} 0\n"},
+                {"bucket", ",le=\"16\"} 1\n"},
+                {"bucket", ",le=\"512\"} 2\n"},
+                {"sum", "} 309\n"}};
+    for (unsigned i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char line[256];
+        snprintf(line, sizeof line, "vllm:iteration_tokens_total_%s{%s%s", rows[i].name, of,
+                 rows[i].rest);
+        ck_assert_msg(strstr(text, line) != NULL, "%s", line);
+    }
+    ck_assert_ptr_null(admin_step_tokens(NULL));
+    close_admin(admin);
+}
+END_TEST
+
 START_TEST(health_follows_the_engine) {
     struct admin *admin = open_admin();
     struct figures figures = {.at_ns = clock_now_ns()};
@@ -176,6 +199,7 @@ END_TEST
 void suite_add(TCase *tests) {
     tcase_add_test(tests, metrics_say_what_the_engine_published_last);
     tcase_add_test(tests, every_stage_of_a_step_has_its_time);
+    tcase_add_test(tests, tokens_of_steps_are_counted_under_vllms_name);
     tcase_add_test(tests, health_follows_the_engine);
     tcase_add_test(tests, long_odd_and_many_clients_are_bounded);
     tcase_add_test(tests, without_an_address_there_is_no_port_and_a_bad_one_is_refused);
