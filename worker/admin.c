@@ -29,7 +29,7 @@
 static const struct metric_row rows[] = {
     {"tandem_worker_chunk_tokens", "tokens of a step that fit its time, as measured so far",
      METRIC_GAUGE, AT(chunk_tokens)},
-    {"tandem_worker_blocks_total", "KV blocks of the pool", METRIC_GAUGE, AT(load.blocks_total)},
+    {"tandem_worker_blocks", "KV blocks of the pool", METRIC_GAUGE, AT(load.blocks_total)},
     {"tandem_worker_blocks_free", "KV blocks that nobody holds", METRIC_GAUGE,
      AT(load.blocks_free)},
     {"tandem_worker_blocks_used", "KV blocks of running sequences", METRIC_GAUGE,
@@ -46,8 +46,6 @@ static const struct metric_row rows[] = {
      AT(load.prefill_tokens_queued)},
     {"tandem_worker_tokens_per_second", "tokens of the last second", METRIC_GAUGE,
      AT(load.tokens_per_s)},
-    {"tandem_worker_step_us", "median microseconds of a step", METRIC_GAUGE,
-     AT(load.step_us_typical)},
     {"tandem_worker_turns_total", "turns of the engine loop", METRIC_COUNTER, AT(load.progress)},
     {"tandem_worker_steps_total", "steps computed", METRIC_COUNTER, AT(load.n_steps)},
     {"tandem_worker_tokens_total", "tokens generated", METRIC_COUNTER, AT(load.n_tokens)},
@@ -96,7 +94,7 @@ struct admin {
     struct metrics *metrics; /* owned */
     struct metric *series[N(rows)], *turns[N(turn_rows)], *allocator[ALLOCATOR_SERIES];
     struct metric *process[PROCESS_SERIES];
-    struct metric *stages[STEP_STAGES], *step_tokens;
+    struct metric *stages[STEP_STAGES], *step_tokens, *step_typical;
     struct figures_box *published; /* borrowed */
     struct figures figures;        /* the admin thread's copy */
     pthread_t thread;
@@ -110,6 +108,7 @@ static void set_series(struct admin *admin) {
                                 (double)turn.cpu_ns / (double)NS_PER_S};
     metric_rows_take(rows, N(rows), admin->series, &admin->figures);
     metric_rows_take(turn_rows, N(turn_rows), admin->turns, &turns);
+    metric_set(admin->step_typical, admin->figures.load.step_us_typical / 1e6);
     process_show(admin->process);
     allocator_show(admin->allocator);
 }
@@ -196,6 +195,11 @@ static enum status open_all(struct admin *admin, const char *address, const char
                                    .n_labels = 3};
         admin->stages[i] = metrics_histogram(admin->metrics, spec, stage_bounds, N(stage_bounds));
     }
+    struct metric_spec typical = {.name = "tandem_worker_step_typical_seconds",
+                                  .help = "median time of a step",
+                                  .labels = labels,
+                                  .n_labels = 2};
+    admin->step_typical = metrics_gauge(admin->metrics, typical);
     struct metric_spec tokens = {.name = "vllm:iteration_tokens_total",
                                  .help = "Tokens that a step of the engine computed.",
                                  .labels = labels,

@@ -69,25 +69,28 @@ static const char *get(const struct admin *admin, const char *path) {
 
 START_TEST(metrics_say_what_the_engine_published_last) {
     struct admin *admin = open_admin();
-    struct figures figures = {.load = {.blocks_total = 77, .n_tokens = 5000},
-                              .chunk_tokens = 208,
-                              .at_ns = clock_now_ns()};
+    struct figures figures = {
+        .load = {.blocks_total = 77, .n_tokens = 5000, .step_us_typical = 2500},
+        .chunk_tokens = 208,
+        .at_ns = clock_now_ns()};
     figures_publish(&box, &figures);
     const char *text = get(admin, "/metrics");
     const char *labels = "{engine=\"w0\",model_name=\"some \\\"model\\\"\"}";
     char line[256];
     ck_assert_int_eq(strncmp(text, "HTTP/1.1 200 ", 13), 0);
-    snprintf(line, sizeof line, "tandem_worker_blocks_total%s 77\n", labels);
+    snprintf(line, sizeof line, "tandem_worker_blocks%s 77\n", labels);
     ck_assert_ptr_nonnull(strstr(text, line));
     snprintf(line, sizeof line, "tandem_worker_tokens_total%s 5000\n", labels);
     ck_assert_ptr_nonnull(strstr(text, line));
     snprintf(line, sizeof line, "tandem_worker_chunk_tokens%s 208\n", labels);
     ck_assert_ptr_nonnull(strstr(text, line));
+    snprintf(line, sizeof line, "tandem_worker_step_typical_seconds%s 0.0025\n", labels);
+    ck_assert_ptr_nonnull(strstr(text, line));
     figures.load.n_tokens = 5003;
     figures.load.blocks_total = 76;
     figures_publish(&box, &figures);
     text = get(admin, "/metrics?x=1");
-    snprintf(line, sizeof line, "tandem_worker_blocks_total%s 76\n", labels);
+    snprintf(line, sizeof line, "tandem_worker_blocks%s 76\n", labels);
     ck_assert_ptr_nonnull(strstr(text, line));
     snprintf(line, sizeof line, "tandem_worker_tokens_total%s 5003\n", labels);
     ck_assert_ptr_nonnull(strstr(text, line));
