@@ -140,7 +140,7 @@ void model_close(struct model *model) {
     arena_fini(model->extras);
     free(model->extras);
     free(model->orders);
-    buf_fini(&model->template_text);
+    free(model->template_text);
     free(model);
 }
 

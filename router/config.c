@@ -72,6 +72,8 @@ static const struct option_spec table[] = {
      .max = 64},
     {"cors-origins", OPTION_LIST, AT(origins), NULL, "router", "ORIGIN",
      .help = "pages of these origins may read answers; default: none but our own", .max = 64},
+    {"page", OPTION_CHOICE, AT(no_page), "on", "router", NULL,
+     .help = "the chat page at /, with the cluster's picture", .choices = "on off"},
     {"text-threads", OPTION_UINT, AT(text_threads), "2", "router", "N",
      .help = "threads for long bodies, templates, tokenizing", .min = 1, .max = 256},
     {"deadline", OPTION_DURATION, AT(deadline_ns), "0", "router", NULL,

@@ -312,6 +312,7 @@ static enum status open_all(struct program *program, struct error *error) {
     struct server *server = &program->server;
     struct serving *serving = &server->serving;
     server->name = program->config.name;
+    server->has_no_page = program->config.no_page;
     serving->deadline_ns = program->config.deadline_ns;
     server->created_s = clock_unix_s();
     server->started_ns = clock_now_ns();

@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
-extern const struct dialect dialect_models, dialect_model, dialect_tokenizer_info, dialect_health,
-    dialect_livez, dialect_readyz, dialect_version, dialect_metrics, dialect_status, dialect_events,
-    dialect_requests, dialect_drain, dialect_resume, dialect_grpc_models, dialect_grpc_status,
-    dialect_grpc_health, dialect_grpc_health_watch, dialect_grpc_reflection,
+extern const struct dialect dialect_page, dialect_models, dialect_model, dialect_tokenizer_info,
+    dialect_health, dialect_livez, dialect_readyz, dialect_version, dialect_metrics, dialect_status,
+    dialect_events, dialect_requests, dialect_drain, dialect_resume, dialect_grpc_models,
+    dialect_grpc_status, dialect_grpc_health, dialect_grpc_health_watch, dialect_grpc_reflection,
     dialect_grpc_reflection_alpha, dialect_vllm_health, dialect_vllm_model, dialect_vllm_server,
     dialect_vllm_loads, dialect_vllm_abort;
 
@@ -21,6 +21,7 @@ static const struct dialect *const table[] = {
     &dialect_tokenize,
     &dialect_detokenize,
     &dialect_tokenizer_info,
+    &dialect_page,
     &dialect_health,
     &dialect_livez,
     &dialect_readyz,
@@ -55,11 +56,11 @@ const struct dialect *api_dialect(unsigned n) {
 }
 
 /* "/v1/models/" takes "/v1/models/x" and, as ids may be ORG/NAME, "/v1/models/x/y": one segment more or several,
- * none of them empty. */
+ * none of them empty. "/" is itself alone. */
 static bool path_fits(const char *pattern, const char *path, const char **rest) {
     size_t n = strlen(pattern);
     *rest = "";
-    if (pattern[n - 1] != '/')
+    if (n == 1 || pattern[n - 1] != '/')
         return strcmp(pattern, path) == 0;
     bool has_rest = strncmp(pattern, path, n) == 0 && path[n] != 0;
     if (!has_rest || path[n] == '/' || strstr(path + n, "//") || path[strlen(path) - 1] == '/')

@@ -25,6 +25,7 @@ struct server {
     struct metrics *metrics;
     struct health_watches *watches;
     struct events *events;
+    bool has_no_page;  /* nothing is served at / */
     const char *name;  /* this router's */
     int64_t created_s; /* Unix time of the start */
     uint64_t started_ns;

@@ -140,99 +140,76 @@ static bool read_head(struct http_client *client, char *head) {
     return true;
 }
 
-/* What is left of the bytes that came: they are walked through, not moved. */
-struct cursor {
-    const char *at;
-    size_t n;
-};
-
-static void pass(struct cursor *cursor, size_t n) {
-    cursor->at += n;
-    cursor->n -= n;
-}
-
-/* The hexadecimal number in front of a chunk, which may have an extension behind it; false: none, or
- * one that does not fit. */
-static bool read_size(const char *line, size_t n, uint64_t *size) {
-    uint64_t value = 0;
-    size_t i = 0;
-    for (; i < n; i++) {
-        unsigned char c = (unsigned char)line[i];
-        unsigned lower = c | 0x20u;
-        unsigned digit = c >= '0' && c <= '9'           ? c - (unsigned)'0'
-                         : lower >= 'a' && lower <= 'f' ? lower - 'a' + 10
-                                                        : 16;
-        if (digit == 16)
-            break;
-        if (value >> 60)
-            return false;
-        value = value << 4 | digit;
-    }
-    *size = value;
-    return i > 0;
+/* Hands out body bytes; false when the callback ended this request. */
+static bool give(struct http_client *client, size_t n) {
+    uint64_t serial = client->serial;
+    if (n > 0)
+        client->events.on_body(client->events.user, client->in.data, n);
+    if (client->serial != serial)
+        return false;
+    buf_consume(&client->in, n);
+    return true;
 }
 
 /* One chunk-size line or chunk end. Answers false when more bytes are needed or the
  * request ended. */
-static bool chunk_frame(struct http_client *client, struct cursor *cursor) {
-    const char *eol = cursor->n ? memchr(cursor->at, '\n', cursor->n) : NULL;
-    uint64_t size;
+static bool chunk_frame(struct http_client *client) {
+    char *eol = client->in.n ? memchr(client->in.data, '\n', client->in.n) : NULL;
     if (!eol) {
-        if (cursor->n > 4096)
+        if (client->in.n > 4096)
             http_client_fail(client, STATUS_CORRUPT, "broken chunked answer");
         return false;
     }
-    size_t n_line = (size_t)(eol - cursor->at) + 1;
+    size_t n_line = (size_t)(eol - client->in.data) + 1;
     if (client->in_chunk) { /* the CRLF behind a chunk */
         client->in_chunk = false;
-        pass(cursor, n_line);
+        buf_consume(&client->in, n_line);
         return true;
     }
-    if (!read_size(cursor->at, n_line, &size)) {
+    char *end;
+    uint64_t size = strtoull(client->in.data, &end, 16);
+    if (end == client->in.data) {
         http_client_fail(client, STATUS_CORRUPT, "broken chunked answer");
         return false;
     }
     if (size == 0) {
-        if (cursor->n >= n_line + 2)
-            finish(client, STATUS_OK, NULL); /* trailers are not used by any server we talk to */
+        if (client->in.n < n_line + 2)
+            return false;
+        buf_consume(&client->in, n_line + 2); /* trailers are not used by any server we talk to */
+        finish(client, STATUS_OK, NULL);
         return false;
     }
-    pass(cursor, n_line);
+    buf_consume(&client->in, n_line);
     client->body_left = size;
     client->in_chunk = true;
     return true;
 }
 
-/* Hands out what came of the body, and leaves in `cursor` what needs more bytes to be understood.
- * False when the request ended, by the answer's end or by a callback. */
-static bool read_body(struct http_client *client, struct cursor *cursor) {
-    uint64_t serial = client->serial;
+static void read_body(struct http_client *client) {
     for (;;) {
+        size_t n = client->in.n;
         if (client->framing == FRAMING_CHUNKED && client->body_left == 0) {
-            if (!chunk_frame(client, cursor))
-                return client->serial == serial;
+            if (!chunk_frame(client))
+                return;
             continue;
         }
         if (client->framing == FRAMING_LENGTH && client->body_left == 0) {
             finish(client, STATUS_OK, NULL);
-            return false;
+            return;
         }
-        size_t n = cursor->n;
         if (n == 0)
-            return true;
+            return;
         if (client->framing != FRAMING_CLOSE && n > client->body_left)
             n = (size_t)client->body_left;
         if (client->framing != FRAMING_CLOSE)
             client->body_left -= n;
-        client->events.on_body(client->events.user, cursor->at, n);
-        if (client->serial != serial)
-            return false;
-        pass(cursor, n);
+        if (!give(client, n))
+            return;
     }
 }
 
-/* Looks at client->in, which something was added to. */
 static void take_input(struct http_client *client) {
+    client->got_bytes = true;
     if (client->phase == PHASE_HEAD) {
         char *end = client->in.n ? strstr(client->in.data, "\r\n\r\n") : NULL;
         if (!end) {
@@ -250,9 +227,8 @@ static void take_input(struct http_client *client) {
             return;
         client->phase = PHASE_BODY;
     }
-    struct cursor cursor = {client->in.data, client->in.n};
-    if (read_body(client, &cursor))
-        buf_consume(&client->in, client->in.n - cursor.n);
+    if (client->phase == PHASE_BODY)
+        read_body(client);
 }
 
 /* The stream takes a copy: `out` stays for a second try. */
@@ -268,14 +244,8 @@ static void on_data(void *user, const char *bytes, size_t n) {
         disconnect(client);
         return;
     }
-    client->got_bytes = true;
-    struct cursor cursor = {bytes, n};
-    if (client->phase != PHASE_BODY || client->in.n > 0) {
-        buf_append(&client->in, bytes, n);
-        take_input(client);
-    } else if (read_body(client, &cursor)) { /* most often all of it, and nothing is kept */
-        buf_append(&client->in, cursor.at, cursor.n);
-    }
+    buf_append(&client->in, bytes, n);
+    take_input(client);
 }
 
 static void on_gone(void *user, enum status status) {

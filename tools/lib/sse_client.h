@@ -5,9 +5,8 @@
 #include "base/buf.h"
 
 struct sse_client {
-    struct buf line; /* that a read cut */
-    /* `data`: until it returns; no NUL stands behind it. */
-    void (*on_event)(void *user, const char *data, size_t n);
+    struct buf line;                                          /* of the event being received */
+    void (*on_event)(void *user, const char *data, size_t n); /* NUL-terminated */
     void *user;
 };
 

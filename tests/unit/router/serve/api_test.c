@@ -53,7 +53,18 @@ START_TEST(a_models_id_may_have_a_slash) {
 }
 END_TEST
 
+START_TEST(the_page_stands_at_its_path_alone) {
+    char allow[64];
+    const char *rest;
+    ck_assert_str_eq(api_find("GET", "/", &rest, allow)->name, "page");
+    ck_assert_ptr_null(api_find("GET", "/x", &rest, allow));
+    ck_assert_ptr_null(api_find("GET", "", &rest, allow));
+    ck_assert_str_eq(allow, "");
+}
+END_TEST
+
 void suite_add(TCase *tests) {
+    tcase_add_test(tests, the_page_stands_at_its_path_alone);
     tcase_add_test(tests, a_models_id_may_have_a_slash);
     tcase_add_test(tests, a_path_that_is_nearly_served_is_named);
 }

@@ -1,0 +1,61 @@
+/* GET /: a page for people: a chat, and the cluster's picture. Open to all: what it asks for is not. */
+#include "router/serve/page.h"
+
+#include "base/http/exchange.h"
+#include "router/api/openai.h"
+#include "router/serve/api.h"
+#include "router/serve/routes.h"
+#include "router/serve/server.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* A browser that has this page already says so: If-None-Match: "a", "b"; or *. */
+static bool is_known(const struct exchange *exchange) {
+    const char *tags = exchange_header(exchange, "if-none-match");
+    return tags && (strcmp(tags, "*") == 0 || strstr(tags, page_tag));
+}
+
+static void answer_page(struct server *server, struct exchange *exchange, const char *rest) {
+    char policy[512];
+    (void)rest;
+    if (server->has_no_page) {
+        struct api_error error = {0};
+        error.status = error_set(&error.error, STATUS_NOT_FOUND, "There is nothing at /");
+        routes_error(server, exchange, &error);
+        return;
+    }
+    /* Trusted types that nobody may make: the script cannot read any text as HTML. */
+    snprintf(
+        policy, sizeof policy,
+        "default-src 'none'; script-src '%s'; style-src '%s'; img-src data:; connect-src 'self'; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+        "require-trusted-types-for 'script'; trusted-types 'none'",
+        page_script_hash, page_style_hash);
+    const struct header headers[] = {
+        {"Content-Security-Policy", policy}, {"ETag", page_tag},
+        {"Cache-Control", "no-cache"},       {"X-Content-Type-Options", "nosniff"},
+        {"Referrer-Policy", "no-referrer"},
+    };
+    struct exchange_reply reply = {.status = 200,
+                                   .content_type = "text/html; charset=utf-8",
+                                   .headers = headers,
+                                   .n_headers = sizeof headers / sizeof *headers,
+                                   .body = page_file,
+                                   .n_body = page_file_n};
+    if (is_known(exchange)) {
+        reply.status = 304;
+        reply.content_type = NULL;
+        reply.n_body = 0;
+    }
+    exchange_reply(server->serving.exchanges, exchange->id, &reply);
+}
+
+const struct dialect dialect_page = {
+    .name = "page",
+    .method = "GET",
+    .path = "/",
+    .form = &openai_form,
+    .is_open = true,
+    .answer = answer_page,
+};
