@@ -33,6 +33,8 @@ static void print_ready(void *user) {
     int n = snprintf(line, sizeof line, "ready %s\n", ready->address);
     if (write(STDOUT_FILENO, line, (size_t)n) < 0)
         screen_say("ready %s (standard output: %s)", ready->address, strerror(errno));
+    if (ready->has_page)
+        screen_say("a chat and the cluster's picture: open %s/ in a browser", ready->address);
     screen_say("OpenAI API at %s/v1", ready->address);
     screen_say("try: tandem chat --server %s \"What is a dog?\"", ready->address);
 }

@@ -17,6 +17,7 @@ struct ready {
     struct loop *loop;                   /* borrowed */
     const struct supervisor *supervisor; /* borrowed */
     unsigned n_workers;                  /* that the router has to meet */
+    bool has_page;                       /* at /: it is named, too */
     char address[300];                   /* of the router, once known */
     struct buf answer;                   /* of the probe */
     struct http_url url;                 /* owned: of the router */

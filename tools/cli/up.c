@@ -242,6 +242,14 @@ static enum status check_limit(const struct up *up, struct error *error) {
     return descriptors_need(ours > routers ? ours : routers, error);
 }
 
+/* Is there a page at /, as far as flags and environment say? */
+static bool has_page(const struct passed *passed) {
+    const char *word = passed_value(passed, "page");
+    if (!word)
+        word = getenv("TANDEM_PAGE");
+    return !word || strcmp(word, "off") != 0;
+}
+
 static int up_run(struct up *up, unsigned n_prefill, unsigned n_decode, unsigned n_mixed) {
     struct error error;
     int code = 1;
@@ -261,6 +269,7 @@ static int up_run(struct up *up, unsigned n_prefill, unsigned n_decode, unsigned
     if (status == STATUS_OK &&
         ready_begin(&up->ready, up->loop, up->supervisor, up->n_workers) != STATUS_OK)
         status = error_set(&error, STATUS_NOMEM, "out of memory");
+    up->ready.has_page = has_page(&up->passed);
     if (status != STATUS_OK)
         cli_fail(code, "%s", error.text);
     else
