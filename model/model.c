@@ -129,6 +129,25 @@ enum status model_open(const char *path, const struct model_options *options, st
     return status;
 }
 
+enum status model_open_tokenizer(const char *path, struct tokenizer **tokenizer,
+                                 struct error *error) {
+    if (strcmp(path, "hash") == 0)
+        return tokenizer_open_path(path, tokenizer, error);
+    /* A folder's own files, or else those inside its .gguf file. */
+    struct hub_found *found = calloc(2, sizeof *found), *inside = found + 1;
+    if (!found)
+        return error_set(error, STATUS_NOMEM, "%s: no memory", path);
+    struct error ignored;
+    enum status status = hub_find(path, true, found, error);
+    if (status == STATUS_OK)
+        status = tokenizer_open_path(found->path, tokenizer, error);
+    if (status == STATUS_NOT_FOUND && hub_find(path, false, inside, &ignored) == STATUS_OK &&
+        strcmp(inside->path, found->path) != 0)
+        status = tokenizer_open_path(inside->path, tokenizer, error);
+    free(found);
+    return status;
+}
+
 void model_close(struct model *model) {
     if (!model)
         return;

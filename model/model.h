@@ -58,6 +58,11 @@ NODISCARD enum status model_open(const char *path, const struct model_options *o
                                  struct model **model, struct error *error);
 void model_close(struct model *model);
 
+/* Opens the tokenizer alone, of whatever model_open() takes, or of a folder that has nothing else. Errors as
+ * tokenizer_open_path()'s. */
+NODISCARD enum status model_open_tokenizer(const char *path, struct tokenizer **tokenizer,
+                                           struct error *error);
+
 /* Right before long reading of the tensors: their files are as long as they were. STATUS_IO naming
  * the file. See base/file.h for what is left of the danger. */
 NODISCARD enum status model_check_files(const struct model *model, struct error *error);

@@ -2,6 +2,7 @@
 
 #include "base/buf.h"
 #include "base/exit.h"
+#include "model/model.h"
 #include "model/tokenizer/detokenize.h"
 #include "model/tokenizer/tokenizer.h"
 
@@ -69,7 +70,7 @@ int model_tokenize_lines(const struct tokenizer *tokenizer, unsigned flags, FILE
 int model_tokenize(const char *path, unsigned flags, FILE *in, FILE *out) {
     struct tokenizer *tokenizer = NULL;
     struct error error;
-    if (tokenizer_open_path(path, &tokenizer, &error) != STATUS_OK) {
+    if (model_open_tokenizer(path, &tokenizer, &error) != STATUS_OK) {
         fprintf(stderr, "%s\n", error.text);
         return EXIT_CONFIG;
     }
@@ -121,7 +122,7 @@ int model_detokenize(const char *path, bool skip_special, FILE *in, FILE *out) {
     char *line = NULL;
     size_t size = 0;
     int code = EXIT_SUCCESS;
-    if (tokenizer_open_path(path, &tokenizer, &error) != STATUS_OK) {
+    if (model_open_tokenizer(path, &tokenizer, &error) != STATUS_OK) {
         fprintf(stderr, "%s\n", error.text);
         return EXIT_CONFIG;
     }

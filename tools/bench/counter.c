@@ -1,5 +1,6 @@
 #include "tools/bench/counter.h"
 
+#include "model/model.h"
 #include "model/tokenizer/tokenizer.h"
 #include "tools/lib/http_fetch.h"
 
@@ -40,7 +41,7 @@ enum status counter_new(const struct counter_spec *spec, struct counter **counte
     made->way = spec->tokenizer ? WAY_TOKENIZER : WAY_PROMPT;
     ids_init(&made->ids, 0);
     if (spec->tokenizer) {
-        enum status status = tokenizer_open_path(spec->tokenizer, &made->tokenizer, error);
+        enum status status = model_open_tokenizer(spec->tokenizer, &made->tokenizer, error);
         if (status == STATUS_OK && !(made->scratch = tokenizer_scratch_new()))
             status = error_set(error, STATUS_NOMEM, "out of memory");
         if (status != STATUS_OK) {

@@ -19,7 +19,7 @@ struct counter_spec {
     double timeout_s;      /* of a request */
 };
 
-/* Errors: those of tokenizer_open_path(), STATUS_NOMEM. */
+/* Errors: those of model_open_tokenizer(), STATUS_NOMEM. */
 NODISCARD enum status counter_new(const struct counter_spec *spec, struct counter **counter,
                                   struct error *error);
 void counter_free(struct counter *counter); /* NULL is fine */

@@ -15,7 +15,7 @@ struct lengths_spec {
     const char *api_key;        /* borrowed; or NULL */
     struct ask_form form;
     const char
-        *tokenizer;     /* borrowed: a path as tokenizer_open_path() takes it; NULL: the server */
+        *tokenizer;     /* borrowed: a path as model_open_tokenizer() takes it; NULL: the server */
     double timeout_s;   /* of a request */
     char *const *texts; /* borrowed (n_texts), each with a word at least; of SOURCE_TEXTS */
     uint32_t n_texts;

@@ -212,6 +212,35 @@ START_TEST(a_model_of_the_cache_has_its_id_for_a_name) {
 }
 END_TEST
 
+START_TEST(a_tokenizer_is_found_where_its_model_is) {
+    struct gguf_builder builder;
+    struct tokenizer *tokenizer;
+    struct error error;
+    gguf_builder_init(&builder);
+    gguf_builder_llama(&builder);
+    gguf_builder_finish(&builder, 0);
+    put(MODEL "/snapshots/one/tiny.gguf", builder.bytes.data, builder.bytes.n);
+    gguf_builder_fini(&builder);
+    const char *paths[] = {"acme/tiny-1.0--chat", at(MODEL), at(MODEL "/snapshots/one/tiny.gguf"),
+                           "hash"};
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        enum status status = model_open_tokenizer(paths[i], &tokenizer, &error);
+        ck_assert_msg(status == STATUS_OK, "%s: %s", paths[i], error.text);
+        ck_assert_uint_eq(tokenizer_n_tokens(tokenizer), i == 3 ? 65536 : 261);
+        tokenizer_close(tokenizer);
+    }
+    ck_assert_int_eq(model_open_tokenizer("acme/other", &tokenizer, &error), STATUS_NOT_FOUND);
+    ck_assert_ptr_nonnull(strstr(error.text, "models--acme--other"));
+    /* A folder's own tokenizer goes before a file beside it that is none. */
+    touch("own/tokenizer.json");
+    touch("own/x.gguf");
+    ck_assert_int_ne(model_open_tokenizer(at("own"), &tokenizer, &error), STATUS_OK);
+    ck_assert_ptr_nonnull(strstr(error.text, "own/tokenizer.json"));
+    touch("none/notes");
+    ck_assert_int_eq(model_open_tokenizer(at("none"), &tokenizer, &error), STATUS_NOT_FOUND);
+}
+END_TEST
+
 void suite_add(TCase *tests) {
     tcase_add_checked_fixture(tests, set_up, tear_down);
     tcase_add_test(tests, what_is_no_cache_stands_for_itself);
@@ -222,4 +251,5 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, an_id_is_two_names_and_a_slash);
     tcase_add_test(tests, the_cache_is_where_the_hub_says);
     tcase_add_test(tests, a_model_of_the_cache_has_its_id_for_a_name);
+    tcase_add_test(tests, a_tokenizer_is_found_where_its_model_is);
 }
