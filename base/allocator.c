@@ -6,7 +6,6 @@
 #include <malloc.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #define AT(member) METRIC_AT(struct allocator_figures, member)
 
@@ -19,7 +18,6 @@ static const struct metric_row rows[ALLOCATOR_SERIES] = {
      METRIC_GAUGE, AT(resident)},
     {"tandem_memory_retained_bytes", "Bytes of addresses that the allocator keeps for later.",
      METRIC_GAUGE, AT(retained)},
-    {"process_resident_memory_bytes", "Resident memory size in bytes.", METRIC_GAUGE, AT(process)},
 };
 
 #ifdef TANDEM_JEMALLOC
@@ -52,7 +50,7 @@ static uint64_t figure(const char *name) {
     return value;
 }
 
-static struct allocator_figures heap_figures(void) {
+struct allocator_figures allocator_figures(void) {
     uint64_t epoch = 1; /* writing it brings the others up to date */
     (void)!mallctl("epoch", NULL, NULL, &epoch, sizeof epoch);
     return (struct allocator_figures){.allocated = figure("stats.allocated"),
@@ -76,7 +74,7 @@ void allocator_map_from(size_t n_bytes) {
     mallopt(M_MMAP_THRESHOLD, (int)n_bytes);
 }
 
-static struct allocator_figures heap_figures(void) {
+struct allocator_figures allocator_figures(void) {
     struct mallinfo2 info = mallinfo2();
     uint64_t held = info.arena + info.hblkhd;
     return (struct allocator_figures){.allocated = info.uordblks + info.hblkhd,
@@ -85,24 +83,6 @@ static struct allocator_figures heap_figures(void) {
                                       .retained = info.fordblks};
 }
 #endif
-
-/* 0 where /proc is missing. */
-static uint64_t process_bytes(void) {
-    unsigned long long pages = 0;
-    FILE *file = fopen("/proc/self/statm", "re");
-    if (!file)
-        return 0;
-    if (fscanf(file, "%*u %llu", &pages) != 1)
-        pages = 0;
-    fclose(file);
-    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
-}
-
-struct allocator_figures allocator_figures(void) {
-    struct allocator_figures figures = heap_figures();
-    figures.process = process_bytes();
-    return figures;
-}
 
 void allocator_add_rows(struct metrics *metrics, struct metric *series[ALLOCATOR_SERIES]) {
     const struct metric_label labels[] = {{"version", TANDEM_VERSION},

@@ -25,7 +25,6 @@ struct allocator_figures {
     uint64_t resident;  /* pages that may be in memory: with its own tables and what it keeps dirty;
                          * glibc does not count this, and shows `active` */
     uint64_t retained;  /* addresses without memory, kept for later; glibc: freed bytes it keeps */
-    uint64_t process;   /* resident bytes of the whole process: code, stacks and files too */
 };
 
 /* Takes some microseconds with jemalloc; with glibc also time for each free run. Any thread. */
@@ -33,6 +32,6 @@ struct allocator_figures allocator_figures(void);
 
 /* What /metrics shows of it: a series for each figure, and tandem_build_info. Registered once and
  * brought up to date before each writing, by the thread of `metrics`. */
-#define ALLOCATOR_SERIES 5
+#define ALLOCATOR_SERIES 4
 void allocator_add_rows(struct metrics *metrics, struct metric *series[ALLOCATOR_SERIES]);
 void allocator_show(struct metric *const series[ALLOCATOR_SERIES]);

@@ -159,7 +159,7 @@ void model_close(struct model *model) {
     arena_fini(model->extras);
     free(model->extras);
     free(model->orders);
-    free(model->template_text);
+    buf_fini(&model->template_text);
     free(model);
 }
 

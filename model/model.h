@@ -5,6 +5,7 @@
  * pseudo-model without files that tests use as an oracle. */
 #pragma once
 
+#include "base/buf.h"
 #include "base/error.h"
 #include "base/interval.h"
 #include "base/status.h"
@@ -33,7 +34,7 @@ struct model {
     uint32_t n_textless;
     struct template template;      /* kind NULL when the model has no chat template */
     struct span template_source;   /* borrowed from the file or template_text; may be empty */
-    char *template_text;           /* owned; NULL for GGUF */
+    struct buf template_text;      /* of a folder; empty for GGUF */
     struct checkpoint *checkpoint; /* owned; NULL for hash */
     struct gguf *gguf;             /* borrowed from the checkpoint; NULL for other formats */
     struct arena *extras;          /* owned: what model_matrix() had to make */

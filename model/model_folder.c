@@ -58,17 +58,11 @@ static enum status read_template(const char *folder, struct buf *text, struct er
 }
 
 static enum status load_template(struct model *model, const char *folder, struct error *error) {
-    struct buf text;
-    buf_init(&text, 0);
-    enum status status = read_template(folder, &text, error);
-    if (status == STATUS_OK && buf_status(&text) != STATUS_OK)
-        status = error_set(error, STATUS_NOMEM, "%s: no memory for its chat template", folder);
-    if (status != STATUS_OK || text.n == 0) {
-        buf_fini(&text);
-        return status;
-    }
-    model->template_text = text.data; /* taken over */
-    model->template_source = (struct span){text.data, text.n};
+    struct buf *text = &model->template_text;
+    TRY(read_template(folder, text, error));
+    if (buf_status(text) != STATUS_OK)
+        return error_set(error, STATUS_NOMEM, "%s: no memory for its chat template", folder);
+    model->template_source = (struct span){text->data, text->n};
     return STATUS_OK;
 }
 

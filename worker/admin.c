@@ -7,6 +7,7 @@
 #include "base/http/listener.h"
 #include "base/loop.h"
 #include "base/metrics.h"
+#include "base/process.h"
 #include "base/span.h"
 #include "worker/step/figures.h"
 #include "worker/step/step.h"
@@ -28,7 +29,7 @@
 static const struct metric_row rows[] = {
     {"tandem_worker_chunk_tokens", "tokens of a step that fit its time, as measured so far",
      METRIC_GAUGE, AT(chunk_tokens)},
-    {"tandem_worker_blocks_total", "KV blocks of the pool", METRIC_GAUGE, AT(load.blocks_total)},
+    {"tandem_worker_blocks", "KV blocks of the pool", METRIC_GAUGE, AT(load.blocks_total)},
     {"tandem_worker_blocks_free", "KV blocks that nobody holds", METRIC_GAUGE,
      AT(load.blocks_free)},
     {"tandem_worker_blocks_used", "KV blocks of running sequences", METRIC_GAUGE,
@@ -45,8 +46,6 @@ static const struct metric_row rows[] = {
      AT(load.prefill_tokens_queued)},
     {"tandem_worker_tokens_per_second", "tokens of the last second", METRIC_GAUGE,
      AT(load.tokens_per_s)},
-    {"tandem_worker_step_us", "median microseconds of a step", METRIC_GAUGE,
-     AT(load.step_us_typical)},
     {"tandem_worker_turns_total", "turns of the engine loop", METRIC_COUNTER, AT(load.progress)},
     {"tandem_worker_steps_total", "steps computed", METRIC_COUNTER, AT(load.n_steps)},
     {"tandem_worker_tokens_total", "tokens generated", METRIC_COUNTER, AT(load.n_tokens)},
@@ -85,12 +84,17 @@ static const struct metric_row turn_rows[] = {LOOP_TURN("wall", wall_s), LOOP_TU
 static const double stage_bounds[] = {0.00001, 0.0001, 0.001, 0.003, 0.01, 0.03,
                                       0.06,    0.12,   0.25,  0.5,   1};
 
+/* As vLLM's own (vllm/v1/metrics/loggers.py). */
+static const double token_bounds[] = {1,   8,    16,   32,   64,   128,  256,
+                                      512, 1024, 2048, 4096, 8192, 16384};
+
 struct admin {
     struct loop *loop; /* owned, and everything on it: the admin thread's once it runs */
     struct listener *listener;
     struct metrics *metrics; /* owned */
     struct metric *series[N(rows)], *turns[N(turn_rows)], *allocator[ALLOCATOR_SERIES];
-    struct metric *stages[STEP_STAGES];
+    struct metric *process[PROCESS_SERIES];
+    struct metric *stages[STEP_STAGES], *step_tokens, *step_typical;
     struct figures_box *published; /* borrowed */
     struct figures figures;        /* the admin thread's copy */
     pthread_t thread;
@@ -104,6 +108,8 @@ static void set_series(struct admin *admin) {
                                 (double)turn.cpu_ns / (double)NS_PER_S};
     metric_rows_take(rows, N(rows), admin->series, &admin->figures);
     metric_rows_take(turn_rows, N(turn_rows), admin->turns, &turns);
+    metric_set(admin->step_typical, admin->figures.load.step_us_typical / 1e6);
+    process_show(admin->process);
     allocator_show(admin->allocator);
 }
 
@@ -179,6 +185,7 @@ static enum status open_all(struct admin *admin, const char *address, const char
     TRY(metrics_new(64, &admin->metrics));
     metrics_add_rows(admin->metrics, rows, N(rows), labels, 2, admin->series);
     metrics_add_rows(admin->metrics, turn_rows, N(turn_rows), NULL, 0, admin->turns);
+    process_add_rows(admin->metrics, admin->process);
     allocator_add_rows(admin->metrics, admin->allocator);
     for (unsigned i = 0; i < STEP_STAGES; i++) {
         const struct metric_label of[] = {labels[0], labels[1], {"stage", step_stage(i)}};
@@ -188,6 +195,16 @@ static enum status open_all(struct admin *admin, const char *address, const char
                                    .n_labels = 3};
         admin->stages[i] = metrics_histogram(admin->metrics, spec, stage_bounds, N(stage_bounds));
     }
+    struct metric_spec typical = {.name = "tandem_worker_step_typical_seconds",
+                                  .help = "median time of a step",
+                                  .labels = labels,
+                                  .n_labels = 2};
+    admin->step_typical = metrics_gauge(admin->metrics, typical);
+    struct metric_spec tokens = {.name = "vllm:iteration_tokens_total",
+                                 .help = "Tokens that a step of the engine computed.",
+                                 .labels = labels,
+                                 .n_labels = 2};
+    admin->step_tokens = metrics_histogram(admin->metrics, tokens, token_bounds, N(token_bounds));
     if (pthread_create(&admin->thread, NULL, run, admin) != 0)
         return STATUS_NOMEM;
     admin->running = true;
@@ -231,6 +248,10 @@ void admin_free(struct admin *admin) {
 
 struct metric *admin_stage(const struct admin *admin, unsigned stage) {
     return admin ? admin->stages[stage] : NULL;
+}
+
+struct metric *admin_step_tokens(const struct admin *admin) {
+    return admin ? admin->step_tokens : NULL;
 }
 
 uint16_t admin_port(const struct admin *admin) {

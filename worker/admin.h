@@ -24,4 +24,7 @@ void admin_free(struct admin *admin);
 /* The histogram of a step's stage, which the engine thread fills; NULL for NULL. */
 struct metric *admin_stage(const struct admin *admin, unsigned stage);
 
+/* The same for the tokens of a step. */
+struct metric *admin_step_tokens(const struct admin *admin);
+
 uint16_t admin_port(const struct admin *admin); /* 0 for NULL */

@@ -292,6 +292,7 @@ static enum status open_all(struct worker *worker, struct model **model, struct 
                   &worker->admin, error));
     for (unsigned i = 0; i < STEP_STAGES; i++)
         worker->stepper.seconds[i] = admin_stage(worker->admin, i);
+    worker->stepper.tokens = admin_step_tokens(worker->admin);
     TRY(open_kv_links(worker, *model, error));
     TRY(open_engine(worker, *model, error));
     worker->kv_links.engine = worker->engine;

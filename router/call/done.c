@@ -95,6 +95,13 @@ static void log_done(const struct call *call, enum meter_outcome outcome, unsign
              log_text(worker[1], sizeof worker[1], end->decode_worker));
 }
 
+static uint32_t longest(const struct call *call) {
+    uint32_t n = 0;
+    for (unsigned i = 0; i < call->n_sequences; i++)
+        n = call->sequences[i].n_read > n ? call->sequences[i].n_read : n;
+    return n;
+}
+
 static void count_done(const struct call *call, enum meter_outcome outcome, unsigned http) {
     struct meter *meter = call->serving->meter;
     meter_http(meter, call->dialect->name, http);
@@ -117,6 +124,7 @@ static void count_done(const struct call *call, enum meter_outcome outcome, unsi
         .queued_ns = call->sequences[0].end.queued_ns,
         .first_token_ns = call->first_token_ns,
         .n_first = call->sequences[0].n_read,
+        .n_longest = longest(call),
     };
     meter_call(meter, &figures);
 }

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/log_writer.h"
 #include "base/metrics.h"
+#include "base/process.h"
 #include "router/api/json_tree.h"
 #include "router/core/router.h"
 
@@ -37,6 +38,7 @@ struct figures {
     uint32_t workers_ready;
     double kv_usage;
     double turn_wall_s, turn_cpu_s;
+    double queue_age_s;
     uint64_t tree_bytes, log_lost;
     uint64_t n_prompt_tokens, n_completion_tokens, n_cached_tokens; /* of ended calls */
     uint64_t n_ended[METER_OUTCOMES];
@@ -91,6 +93,8 @@ static const struct metric_row vllm_rows[] = {
 
 static const struct metric_row own_rows[] = {
     {"tandem_router_workers_ready", "Workers that can serve.", METRIC_GAUGE, AT(workers_ready)},
+    {"tandem_router_queue_age_seconds", "How long a sequence has waited for a worker, at most.",
+     METRIC_GAUGE, AT(queue_age_s)},
     {"tandem_router_calls", "Calls in any stage.", METRIC_GAUGE, AT(now.n_calls)},
     {"tandem_http_connections", "Open client connections.", METRIC_GAUGE, AT(now.http.n_open)},
     LOOP_TURN("wall", turn_wall_s),
@@ -144,7 +148,7 @@ static const struct metric_row own_rows[] = {
 /* What a call tells when it ends; NAN: nothing of the kind happened. */
 struct observed {
     double ttft_s, per_token_s, e2e_s, queue_s, inference_s, prefill_s, decode_s;
-    double n_prompt, n_generated, n_max, n_choices;
+    double n_prompt, n_generated, n_longest, n_max, n_choices;
 };
 #define HISTOGRAM(member, bounds)                                                                  \
     METRIC_HISTOGRAM, METRIC_AT(struct observed, member), BOUNDS(bounds)
@@ -166,6 +170,8 @@ static const struct metric_row call_rows[] = {
     {"vllm:request_prompt_tokens", "Prompt tokens of a call.", HISTOGRAM(n_prompt, count_bounds)},
     {"vllm:request_generation_tokens", "Generated tokens of a call.",
      HISTOGRAM(n_generated, count_bounds)},
+    {"vllm:request_max_num_generation_tokens", "Tokens of a call's longest choice.",
+     HISTOGRAM(n_longest, count_bounds)},
     {"vllm:request_params_max_tokens", "The tokens a call asked for at most.",
      HISTOGRAM(n_max, count_bounds)},
     {"vllm:request_params_n", "The choices a call asked for.", HISTOGRAM(n_choices, choice_bounds)},
@@ -178,7 +184,7 @@ struct meter {
     struct metric_label labels[2]; /* of vLLM's: model and engine */
     struct figures figures;
     struct metric *vllm[N(vllm_rows)], *own[N(own_rows)], *call[N(call_rows)];
-    struct metric *allocator[ALLOCATOR_SERIES];
+    struct metric *process[PROCESS_SERIES], *allocator[ALLOCATOR_SERIES];
     struct metric *gap;
     struct metric *stages[STAGE_COUNT];
     struct metric *workers_refused[REFUSAL_COUNT];
@@ -222,6 +228,7 @@ enum status meter_new(struct metrics *metrics, const char *model, struct meter *
     metrics_add_rows(metrics, vllm_rows, N(vllm_rows), meter->labels, 2, meter->vllm);
     metrics_add_rows(metrics, call_rows, N(call_rows), meter->labels, 2, meter->call);
     metrics_add_rows(metrics, own_rows, N(own_rows), NULL, 0, meter->own);
+    process_add_rows(metrics, meter->process);
     allocator_add_rows(metrics, meter->allocator);
     register_labelled(meter);
     *out = meter;
@@ -267,6 +274,7 @@ static struct observed observe(const struct meter_call *call, uint64_t now_ns) {
                             .decode_s = NAN,
                             .n_prompt = call->n_prompt_tokens,
                             .n_generated = call->n_completion_tokens,
+                            .n_longest = call->n_longest,
                             .n_max = call->has_max_new ? (double)call->max_new : NAN,
                             .n_choices = call->n_choices};
     if (call->first_token_ns == 0)
@@ -367,11 +375,14 @@ void meter_refresh(struct meter *meter, const struct meter_now *now) {
     figures->now = *now;
     router_stats(now->core, &figures->core);
     refresh_workers(meter, now->core);
+    uint64_t since_ns = router_waits_since_ns(now->core), now_ns = clock_now_ns();
+    figures->queue_age_s = since_ns > 0 && now_ns > since_ns ? seconds(now_ns - since_ns) : 0;
     figures->turn_wall_s = seconds(now->turn.wall_ns);
     figures->turn_cpu_s = seconds(now->turn.cpu_ns);
     figures->tree_bytes = json_trees_bytes();
     figures->log_lost = log_writer_lost();
     metric_rows_take(vllm_rows, N(vllm_rows), meter->vllm, figures);
     metric_rows_take(own_rows, N(own_rows), meter->own, figures);
+    process_show(meter->process);
     allocator_show(meter->allocator);
 }

@@ -38,6 +38,7 @@ struct meter_call {
     uint64_t queued_ns;      /* from there: how long its first sequence waited for a worker */
     uint64_t first_token_ns; /* 0: none came */
     uint32_t n_first;        /* tokens of its first sequence */
+    uint32_t n_longest;      /* of the sequence with the most */
 };
 void meter_call(struct meter *meter, const struct meter_call *call);
 

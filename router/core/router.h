@@ -159,6 +159,10 @@ struct router_stats {
 };
 void router_stats(const struct router *router, struct router_stats *stats);
 
+/* Since when the request waits that has waited longest for a worker, a replay from its last sign of
+ * life; 0: none waits. Walks the queue. */
+uint64_t router_waits_since_ns(const struct router *router);
+
 enum slot_state {
     SLOT_FREE,
     SLOT_OPENING,

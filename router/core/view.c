@@ -9,6 +9,17 @@ void router_stats(const struct router *router, struct router_stats *stats) {
     stats->n_running = router->requests.n_used - router->n_waiting;
 }
 
+uint64_t router_waits_since_ns(const struct router *router) {
+    uint64_t since_ns = 0;
+    for (const struct list *at = router->waiting.next; at != &router->waiting; at = at->next) {
+        const struct request *req = list_entry(at, struct request, link);
+        uint64_t one_ns = req->dispatched_ns ? req->advanced_ns : req->admitted_ns;
+        if (since_ns == 0 || one_ns < since_ns)
+            since_ns = one_ns;
+    }
+    return since_ns;
+}
+
 enum status router_worker(const struct router *router, uint32_t number, struct worker_view *view) {
     if (number >= router->fleet.n_slots || router->fleet.slots[number].state == SLOT_FREE)
         return STATUS_NOT_FOUND;

@@ -486,7 +486,7 @@ def c25_metrics(t):
                  "inter_token_latency_seconds", "request_time_per_output_token_seconds", "e2e_request_latency_seconds",
                  "request_queue_time_seconds", "request_inference_time_seconds", "request_prefill_time_seconds",
                  "request_decode_time_seconds", "request_prompt_tokens", "request_generation_tokens",
-                 "request_params_n", "request_params_max_tokens", "cache_config_info"):
+                 "request_params_n", "request_params_max_tokens", "request_max_num_generation_tokens", "cache_config_info"):
         assert "vllm:" + name in families, name
     assert samples["vllm:request_generation_tokens_sum"] == samples["vllm:generation_tokens_total"]
     assert samples["vllm:request_prompt_tokens_sum"] == samples["vllm:prompt_tokens_total"]

@@ -4,7 +4,7 @@ without a stack but for those listed here; and in the machine code the instructi
 read or write its stack.
 
 usage: sass.py [--registers FILE]      FILE: for kbench --plan, a line a kernel: architecture, name, registers, bytes that a
-                                       thread's code loads in pieces of 16 and copies into shared memory
+                                       thread's code loads, registers that they fill, bytes that it copies into shared memory
 
 Needs no GPU. nvcc is $TANDEM_NVCC, that of the path, or of /usr/local/cuda; cuobjdump and nvdisasm beside it, on the path, or
 of the PyPI packages nvidia-cuda-cuobjdump and nvidia-cuda-nvdisasm.
@@ -61,9 +61,16 @@ class Kernel:
         match = re.match(r"_ZN8gpu_cuda(\d+)", self.name)
         return self.name[match.end():match.end() + int(match[1])] if match else self.name
 
-    def bytes_of(self, kind):
-        """Of all instructions of a kind in the code of a thread: those of 16 bytes."""
-        return sum(16 * n for name, n in self.code.items() if name.startswith(kind) and ".128" in name)
+    def loads(self, kind):
+        """(bytes, registers that they fill) of all instructions of a kind in the code of a thread."""
+        widths = [(width_of(name), n) for name, n in self.code.items() if name.startswith(kind)]
+        return sum(width * n for width, n in widths), sum(max(1, width // 4) * n for width, n in widths)
+
+
+def width_of(name):
+    """Bytes that a load moves: LDG.E.128 16, LDG.E.U16.CONSTANT 2, LDG.E 4."""
+    words = name.split(".")
+    return next((width for word, width in (("128", 16), ("64", 8), ("U16", 2), ("S16", 2), ("U8", 1), ("S8", 1)) if word in words), 4)
 
 
 def skip(reason):
@@ -185,8 +192,9 @@ def main():
     if "--registers" in sys.argv:
         with open(sys.argv[sys.argv.index("--registers") + 1], "w") as table:
             for (_, arch), (_, kernels) in results.items():
-                table.writelines(f"{arch} {kernel.name} {kernel.registers} {kernel.bytes_of('LDG.')} "
-                                 f"{kernel.bytes_of('LDGSTS.')}\n" for kernel in kernels.values())
+                for kernel in kernels.values():
+                    n_bytes, n_registers = kernel.loads("LDG.")
+                    table.write(f"{arch} {kernel.name} {kernel.registers} {n_bytes} {n_registers} {kernel.loads('LDGSTS.')[0]}\n")
     if not dumper:
         print("SKIPPED the instructions: there is no cuobjdump with nvdisasm (pip install nvidia-cuda-cuobjdump nvidia-cuda-nvdisasm)")
     print(f"{passed} passed, {failed} failed, {0 if dumper else 1} skipped")

@@ -83,9 +83,7 @@ static void note_gap(struct stream *stream) {
     stream->heard_ns = now_ns;
 }
 
-static void on_event(void *user, const char *data, size_t n) {
-    struct stream *stream = user;
-    (void)n;
+static void look_at(struct stream *stream, const char *data) {
     if (strcmp(data, "[DONE]") == 0) {
         stream->done_mark = true;
         return;
@@ -109,6 +107,15 @@ static void on_event(void *user, const char *data, size_t n) {
         compare(stream, (uint32_t)token);
         at = *end == ',' ? end + 1 : end;
     }
+}
+
+static void on_event(void *user, const char *data, size_t n) {
+    struct buf text;
+    buf_init(&text, 0);
+    buf_append(&text, data, n);
+    if (buf_status(&text) == STATUS_OK)
+        look_at(user, text.data);
+    buf_fini(&text);
 }
 
 static void on_body(void *user, const char *bytes, size_t n) {

@@ -5,8 +5,12 @@
  * Answers GET with a list of one model, POST with a streamed chat of `max_tokens` tokens: the first
  * TTFT_MS after the request was read, each later one ITL_MS after the one before, by absolute
  * deadlines; then the usage, which counts a token for each word of the prompt. Prints "ready" when it
- * listens. At its end (SIGTERM) it prints what it really did: the number of tokens, and the mean and
- * largest time in milliseconds by which it was late with one. One thread. */
+ * listens. At its end (SIGTERM) it prints what it really did, times in milliseconds: the number of
+ * tokens, by how much they were late on average and at most, and the true TTFT: from when the kernel
+ * had a request's last byte, by its own stamp, to when the first token was given to it. That is the
+ * truth to hold a client's TTFT against, however late this server was. One thread. */
+#include "base/histogram.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -24,14 +28,17 @@
 
 #define CONNECTIONS_MAX 20000
 #define REQUEST_MAX     65536
-#define BINS            65536 /* of a wheel of milliseconds: the longest wait */
+#define ACCEPTS_A_TURN  64
+#define BIN_NS          250000u /* what is due in it is sent at its end: so late at most */
+#define BINS            262144u /* of the wheel: the longest wait is 65 s */
 
 struct connection {
     char *in; /* owned (REQUEST_MAX); what came of a request */
     size_t n_in;
     int next; /* in its bin of the wheel; -1: the last */
     uint64_t due_ns;
-    unsigned n_left; /* tokens */
+    uint64_t came_ns; /* the request, by the kernel's wall clock */
+    unsigned n_left;  /* tokens */
     unsigned n_tokens;
     unsigned n_prompt;
     bool answers;
@@ -43,6 +50,7 @@ static struct connection connections[CONNECTIONS_MAX];
 static int bins[BINS];
 static int epoll;
 static uint64_t ttft_ns, itl_ns, n_sent, late_sum_ns, late_max_ns;
+static struct histogram ttfts; /* as they truly were */
 static volatile sig_atomic_t is_stopped;
 
 static void on_signal(int signal) {
@@ -50,10 +58,18 @@ static void on_signal(int signal) {
     is_stopped = 1;
 }
 
-static uint64_t now_ns(void) {
+static uint64_t to_ns(struct timespec time) {
+    return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+}
+
+static uint64_t now_by(clockid_t id) {
     struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+    clock_gettime(id, &now);
+    return to_ns(now);
+}
+
+static uint64_t now_ns(void) {
+    return now_by(CLOCK_MONOTONIC);
 }
 
 static void put(int fd, const char *bytes, size_t n) {
@@ -61,46 +77,48 @@ static void put(int fd, const char *bytes, size_t n) {
         connections[fd].answers = false; /* a client that does not read is not waited for */
 }
 
-static void put_chunk(int fd, const char *data) {
-    char out[1024];
-    int n = snprintf(out, sizeof out, "%zx\r\ndata: %s\n\n\r\n", strlen(data) + 8, data);
-    put(fd, out, (size_t)n);
-}
-
 static void wait_until(int fd, uint64_t due_ns) {
-    unsigned bin = (unsigned)(due_ns / 1000000 % BINS);
+    unsigned bin = (unsigned)(due_ns / BIN_NS % BINS);
     connections[fd].due_ns = due_ns;
     connections[fd].is_queued = true;
     connections[fd].next = bins[bin];
     bins[bin] = fd;
 }
 
+#define CHUNK(choices)                                                                             \
+    "data: {\"id\":\"chatcmpl-1\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":"   \
+    "\"known\",\"choices\":[" choices "]"
+
 static void put_end(int fd) {
+    static const char finish[] =
+        CHUNK("{\"index\":0,\"delta\":{},\"finish_reason\":\"length\"}") "}\n\n";
     struct connection *c = &connections[fd];
-    char usage[300];
-    put_chunk(fd,
-              "{\"id\":\"chatcmpl-1\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":"
-              "\"known\",\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"length\"}]}");
-    snprintf(usage, sizeof usage,
-             "{\"id\":\"chatcmpl-1\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":"
-             "\"known\",\"choices\":[],\"usage\":{\"prompt_tokens\":%u,\"completion_tokens\":%u,"
-             "\"total_tokens\":%u}}",
-             c->n_prompt, c->n_tokens, c->n_prompt + c->n_tokens);
-    put_chunk(fd, usage);
-    put(fd, "e\r\ndata: [DONE]\n\n\r\n0\r\n\r\n", 24);
+    char usage[300], out[1024];
+    int n = snprintf(usage, sizeof usage,
+                     CHUNK("") ",\"usage\":{\"prompt_tokens\":%u,\"completion_tokens\":%u,"
+                               "\"total_tokens\":%u}}\n\n",
+                     c->n_prompt, c->n_tokens, c->n_prompt + c->n_tokens);
+    n = snprintf(out, sizeof out, "%zx\r\n%s\r\n%x\r\n%s\r\ne\r\ndata: [DONE]\n\n\r\n0\r\n\r\n",
+                 sizeof finish - 1, finish, (unsigned)n, usage);
+    put(fd, out, (size_t)n);
     c->answers = false;
 }
 
 static void put_token(int fd, uint64_t at_ns) {
+    static const char token[] =
+        CHUNK("{\"index\":0,\"delta\":{\"content\":\" word\"},\"finish_reason\":null}") "}\n\n";
+    static char out[sizeof token + 16];
+    static size_t n_out;
     struct connection *c = &connections[fd];
     uint64_t late_ns = at_ns - c->due_ns;
     late_sum_ns += late_ns;
     late_max_ns = late_ns > late_max_ns ? late_ns : late_max_ns;
     n_sent++;
-    put_chunk(fd,
-              "{\"id\":\"chatcmpl-1\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":"
-              "\"known\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\" word\"},"
-              "\"finish_reason\":null}]}");
+    if (n_out == 0)
+        n_out = (size_t)snprintf(out, sizeof out, "%zx\r\n%s\r\n", sizeof token - 1, token);
+    if (c->n_left == c->n_tokens)
+        histogram_record(&ttfts, now_by(CLOCK_REALTIME) - c->came_ns);
+    put(fd, out, n_out);
     if (--c->n_left == 0)
         put_end(fd);
     else
@@ -166,9 +184,33 @@ static void drop(int fd) {
         close(fd);
 }
 
+/* As recv(); *came_ns: when the kernel got the last of the bytes. */
+static ssize_t receive(int fd, char *bytes, size_t n, uint64_t *came_ns) {
+    union {
+        struct cmsghdr first;
+        char bytes[256];
+    } control;
+    struct iovec part = {bytes, n};
+    struct msghdr message = {.msg_iov = &part,
+                             .msg_iovlen = 1,
+                             .msg_control = &control,
+                             .msg_controllen = sizeof control};
+    ssize_t got = recvmsg(fd, &message, 0);
+    *came_ns = now_by(CLOCK_REALTIME);
+    for (struct cmsghdr *at = CMSG_FIRSTHDR(&message); got > 0 && at;
+         at = CMSG_NXTHDR(&message, at)) {
+        struct timespec stamp;
+        if (at->cmsg_level != SOL_SOCKET || at->cmsg_type != SCM_TIMESTAMPNS)
+            continue;
+        memcpy(&stamp, CMSG_DATA(at), sizeof stamp);
+        *came_ns = to_ns(stamp);
+    }
+    return got;
+}
+
 static void on_readable(int fd) {
     struct connection *c = &connections[fd];
-    ssize_t n = recv(fd, c->in + c->n_in, REQUEST_MAX - 1 - c->n_in, 0);
+    ssize_t n = receive(fd, c->in + c->n_in, REQUEST_MAX - 1 - c->n_in, &c->came_ns);
     if (n <= 0) {
         drop(fd);
         return;
@@ -186,44 +228,47 @@ static void on_readable(int fd) {
     }
 }
 
-static void on_connection(int listener) {
+/* False: nobody waits to be let in. */
+static bool let_in(int listener) {
     int one = 1, fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd < 0)
-        return;
+        return false;
     struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
     if (fd < CONNECTIONS_MAX && !connections[fd].in)
         connections[fd].in = malloc(REQUEST_MAX);
     if (fd >= CONNECTIONS_MAX || !connections[fd].in) {
         close(fd);
-        return;
+        return true;
     }
     connections[fd].n_in = 0;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", 4); /* the cheapest: no pacing */
+    setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPNS, &one, sizeof one);
     epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event);
+    return true;
 }
 
-/* Sends what is due up to now, bin by bin from the last one looked at. */
-static void send_due(uint64_t *looked_ms) {
-    uint64_t until_ms = now_ns() / 1000000;
-    for (; *looked_ms <= until_ms; ++*looked_ms) {
-        int fd = bins[*looked_ms % BINS];
-        bins[*looked_ms % BINS] = -1;
+static void on_connections(int listener) {
+    for (unsigned i = 0; i < ACCEPTS_A_TURN && let_in(listener);)
+        i++;
+}
+
+/* Sends what was due in the bins that have ended, from the first one that was not looked at. */
+static void send_due(uint64_t *looked) {
+    for (uint64_t ended = now_ns() / BIN_NS; *looked < ended; ++*looked) {
+        int fd = bins[*looked % BINS];
+        bins[*looked % BINS] = -1;
         while (fd >= 0) {
             int next = connections[fd].next;
-            uint64_t at_ns = now_ns();
             connections[fd].is_queued = false;
             if (connections[fd].is_gone) {
                 connections[fd].is_gone = false;
                 close(fd);
-            } else if (connections[fd].answers && connections[fd].due_ns > at_ns) {
-                wait_until(fd, connections[fd].due_ns); /* later in this millisecond */
             } else if (connections[fd].answers) {
-                put_token(fd, at_ns);
+                put_token(fd, now_ns());
             }
             fd = next;
         }
-        if (*looked_ms == until_ms)
-            return; /* this bin again at the next turn */
     }
 }
 
@@ -255,20 +300,26 @@ int main(int argc, char **argv) {
     epoll = epoll_create1(EPOLL_CLOEXEC);
     struct epoll_event event = {.events = EPOLLIN, .data.fd = listener}, events[256];
     epoll_ctl(epoll, EPOLL_CTL_ADD, listener, &event);
-    uint64_t looked_ms = now_ns() / 1000000;
+    uint64_t looked = now_ns() / BIN_NS;
     printf("ready\n");
     fflush(stdout);
     while (!is_stopped) {
-        int n = epoll_wait(epoll, events, 256, 1);
+        uint64_t left_ns = BIN_NS - now_ns() % BIN_NS;
+        int n =
+            epoll_pwait2(epoll, events, 256, &(struct timespec){.tv_nsec = (long)left_ns}, NULL);
         for (int i = 0; i < n; i++) {
             if (events[i].data.fd == listener)
-                on_connection(listener);
+                on_connections(listener);
             else
                 on_readable(events[i].data.fd);
         }
-        send_due(&looked_ms);
+        send_due(&looked);
     }
-    printf("tokens %llu late_mean_ms %.3f late_max_ms %.3f\n", (unsigned long long)n_sent,
-           n_sent ? (double)late_sum_ns / 1e6 / (double)n_sent : 0, (double)late_max_ns / 1e6);
+    printf("tokens %llu late_mean_ms %.3f late_max_ms %.3f ttft_mean_ms %.3f ttft_p50_ms %.3f "
+           "ttft_p99_ms %.3f\n",
+           (unsigned long long)n_sent, n_sent ? (double)late_sum_ns / 1e6 / (double)n_sent : 0,
+           (double)late_max_ns / 1e6, ttfts.n ? (double)ttfts.sum / 1e6 / (double)ttfts.n : 0,
+           (double)histogram_percentile(&ttfts, 50) / 1e6,
+           (double)histogram_percentile(&ttfts, 99) / 1e6);
     return 0;
 }

@@ -21,12 +21,15 @@ struct wire_link {
     enum fault fault;   /* seen in the stream, told at its end */
     struct error error; /* of that fault */
     bool has_heard;     /* a body's byte came */
+    bool has_told;      /* of the bytes that are looked at */
+    uint64_t at_ns;     /* when those came */
     wire_event_fn *fn;
     void *user;
 };
 
 static void tell(struct wire_link *link, struct event event) {
-    event.at_ns = clock_now_ns();
+    event.at_ns = link->at_ns;
+    link->has_told = true;
     link->fn(link->user, &event, NULL);
 }
 
@@ -37,7 +40,8 @@ static void on_line(void *user, const char *data, size_t n) {
     unsigned n_events = answer_line(&link->answer, data, n, events, &fault);
     if (fault != FAULT_NONE && link->fault == FAULT_NONE) {
         link->fault = fault;
-        (void)error_set(&link->error, STATUS_CORRUPT, "%s: %.200s", fault_name(fault), data);
+        (void)error_set(&link->error, STATUS_CORRUPT, "%s: %.*s", fault_name(fault),
+                        (int)(n < 200 ? n : 200), data);
     }
     for (unsigned i = 0; i < n_events; i++)
         tell(link, events[i]);
@@ -46,9 +50,12 @@ static void on_line(void *user, const char *data, size_t n) {
 static void on_body(void *user, const char *bytes, size_t n) {
     struct wire_link *link = user;
     link->has_heard = true;
-    tell(link, (struct event){.kind = EVENT_HEARD});
+    link->has_told = false;
+    link->at_ns = clock_now_ns();
     if (link->target.form->stream)
         sse_client_feed(&link->sse, bytes, n);
+    if (!link->has_told)
+        tell(link, (struct event){.kind = EVENT_HEARD});
     if (!link->target.form->stream || link->answer.n_lines == 0)
         buf_append(&link->body, bytes, n);
 }
@@ -81,11 +88,12 @@ static void take_whole(struct wire_link *link) {
 
 static void on_end(void *user, enum status status, int http_status, const struct error *error) {
     struct wire_link *link = user;
+    link->at_ns = clock_now_ns();
     if (status == STATUS_OK && http_status == 200 && !link->target.form->stream &&
         buf_status(&link->body) == STATUS_OK)
         take_whole(link);
     struct event event = {.kind = EVENT_END,
-                          .at_ns = clock_now_ns(),
+                          .at_ns = link->at_ns,
                           .http_status = http_status,
                           .fault = judge(link, status, http_status)};
     struct error said = link->error;

@@ -61,7 +61,8 @@ static const struct load {
 /* A kernel of the GPU's code, from sass.py. */
 struct code {
     char arch[8], name[160];
-    uint32_t registers, load_bytes, copy_bytes; /* of a thread: 16-byte loads, cp.async */
+    uint32_t registers, load_bytes, load_registers,
+        copy_bytes; /* of a thread: loads, and what they fill; cp.async */
 };
 
 struct plan {
@@ -83,8 +84,8 @@ static bool read_codes(struct plan *plan, const char *path) {
         return false;
     while (plan->n_codes < CODES_MAX) {
         struct code *code = &plan->codes[plan->n_codes];
-        if (fscanf(file, "%7s %159s %u %u %u", code->arch, code->name, &code->registers,
-                   &code->load_bytes, &code->copy_bytes) != 5)
+        if (fscanf(file, "%7s %159s %u %u %u %u", code->arch, code->name, &code->registers,
+                   &code->load_bytes, &code->load_registers, &code->copy_bytes) != 6)
             break;
         plan->n_codes++;
     }
@@ -133,11 +134,12 @@ static uint32_t blocks_of_sm(const struct gpu *gpu, const struct emu_seen *launc
     return n;
 }
 
-/* Bytes that the blocks of an SM can have under way: what a thread's code fetches, as far as registers and shared
- * memory hold it. */
+/* Bytes that the blocks of an SM can have under way: what a thread's code fetches, as far as registers (a narrow load
+ * takes a whole one) and shared memory hold it. */
 static double under_way(const struct emu_seen *launch, const struct code *code, double n_blocks) {
     double n_threads = launch->block[0] * launch->block[1] * launch->block[2];
-    double loaded = fmin(code->load_bytes, code->registers * 4.0) * n_threads;
+    double held = fmin(1.0, code->registers / fmax(code->load_registers, 1.0));
+    double loaded = code->load_bytes * held * n_threads;
     double copies = fmin(code->copy_bytes * n_threads, (double)launch->shared_bytes);
     return (loaded + copies) * n_blocks;
 }

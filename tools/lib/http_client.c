@@ -140,76 +140,99 @@ static bool read_head(struct http_client *client, char *head) {
     return true;
 }
 
-/* Hands out body bytes; false when the callback ended this request. */
-static bool give(struct http_client *client, size_t n) {
-    uint64_t serial = client->serial;
-    if (n > 0)
-        client->events.on_body(client->events.user, client->in.data, n);
-    if (client->serial != serial)
-        return false;
-    buf_consume(&client->in, n);
-    return true;
+/* What is left of the bytes that came: they are walked through, not moved. */
+struct cursor {
+    const char *at;
+    size_t n;
+};
+
+static void pass(struct cursor *cursor, size_t n) {
+    cursor->at += n;
+    cursor->n -= n;
+}
+
+/* The hexadecimal number in front of a chunk, which may have an extension behind it; false: none, or
+ * one that does not fit. */
+static bool read_size(const char *line, size_t n, uint64_t *size) {
+    uint64_t value = 0;
+    size_t i = 0;
+    for (; i < n; i++) {
+        unsigned char c = (unsigned char)line[i];
+        unsigned lower = c | 0x20u;
+        unsigned digit = c >= '0' && c <= '9'           ? c - (unsigned)'0'
+                         : lower >= 'a' && lower <= 'f' ? lower - 'a' + 10
+                                                        : 16;
+        if (digit == 16)
+            break;
+        if (value >> 60)
+            return false;
+        value = value << 4 | digit;
+    }
+    *size = value;
+    return i > 0;
 }
 
 /* One chunk-size line or chunk end. Answers false when more bytes are needed or the
  * request ended. */
-static bool chunk_frame(struct http_client *client) {
-    char *eol = client->in.n ? memchr(client->in.data, '\n', client->in.n) : NULL;
+static bool chunk_frame(struct http_client *client, struct cursor *cursor) {
+    const char *eol = cursor->n ? memchr(cursor->at, '\n', cursor->n) : NULL;
+    uint64_t size;
     if (!eol) {
-        if (client->in.n > 4096)
+        if (cursor->n > 4096)
             http_client_fail(client, STATUS_CORRUPT, "broken chunked answer");
         return false;
     }
-    size_t n_line = (size_t)(eol - client->in.data) + 1;
+    size_t n_line = (size_t)(eol - cursor->at) + 1;
     if (client->in_chunk) { /* the CRLF behind a chunk */
         client->in_chunk = false;
-        buf_consume(&client->in, n_line);
+        pass(cursor, n_line);
         return true;
     }
-    char *end;
-    uint64_t size = strtoull(client->in.data, &end, 16);
-    if (end == client->in.data) {
+    if (!read_size(cursor->at, n_line, &size)) {
         http_client_fail(client, STATUS_CORRUPT, "broken chunked answer");
         return false;
     }
     if (size == 0) {
-        if (client->in.n < n_line + 2)
-            return false;
-        buf_consume(&client->in, n_line + 2); /* trailers are not used by any server we talk to */
-        finish(client, STATUS_OK, NULL);
+        if (cursor->n >= n_line + 2)
+            finish(client, STATUS_OK, NULL); /* trailers are not used by any server we talk to */
         return false;
     }
-    buf_consume(&client->in, n_line);
+    pass(cursor, n_line);
     client->body_left = size;
     client->in_chunk = true;
     return true;
 }
 
-static void read_body(struct http_client *client) {
+/* Hands out what came of the body, and leaves in `cursor` what needs more bytes to be understood.
+ * False when the request ended, by the answer's end or by a callback. */
+static bool read_body(struct http_client *client, struct cursor *cursor) {
+    uint64_t serial = client->serial;
     for (;;) {
-        size_t n = client->in.n;
         if (client->framing == FRAMING_CHUNKED && client->body_left == 0) {
-            if (!chunk_frame(client))
-                return;
+            if (!chunk_frame(client, cursor))
+                return client->serial == serial;
             continue;
         }
         if (client->framing == FRAMING_LENGTH && client->body_left == 0) {
             finish(client, STATUS_OK, NULL);
-            return;
+            return false;
         }
+        size_t n = cursor->n;
         if (n == 0)
-            return;
+            return true;
         if (client->framing != FRAMING_CLOSE && n > client->body_left)
             n = (size_t)client->body_left;
         if (client->framing != FRAMING_CLOSE)
             client->body_left -= n;
-        if (!give(client, n))
-            return;
+        client->events.on_body(client->events.user, cursor->at, n);
+        if (client->serial != serial)
+            return false;
+        pass(cursor, n);
     }
 }
 
+/* Looks at client->in, which something was added to. */
 static void take_input(struct http_client *client) {
-    client->got_bytes = true;
     if (client->phase == PHASE_HEAD) {
         char *end = client->in.n ? strstr(client->in.data, "\r\n\r\n") : NULL;
         if (!end) {
@@ -227,8 +250,9 @@ static void take_input(struct http_client *client) {
             return;
         client->phase = PHASE_BODY;
     }
-    if (client->phase == PHASE_BODY)
-        read_body(client);
+    struct cursor cursor = {client->in.data, client->in.n};
+    if (read_body(client, &cursor))
+        buf_consume(&client->in, client->in.n - cursor.n);
 }
 
 /* The stream takes a copy: `out` stays for a second try. */
@@ -244,8 +268,14 @@ static void on_data(void *user, const char *bytes, size_t n) {
         disconnect(client);
         return;
     }
-    buf_append(&client->in, bytes, n);
-    take_input(client);
+    client->got_bytes = true;
+    struct cursor cursor = {bytes, n};
+    if (client->phase != PHASE_BODY || client->in.n > 0) {
+        buf_append(&client->in, bytes, n);
+        take_input(client);
+    } else if (read_body(client, &cursor)) { /* most often all of it, and nothing is kept */
+        buf_append(&client->in, cursor.at, cursor.n);
+    }
 }
 
 static void on_gone(void *user, enum status status) {

@@ -45,6 +45,20 @@ install_packages() {
     rm -f "$log"
 }
 
+# unpack_package DIR NAME: the files of a Debian package below DIR, without installing it: for a tool whose package would start a
+# service. Answers 1 where it cannot be fetched.
+unpack_package() {
+    local dir="$1" name="$2" work
+    [ -f "$dir/.unpacked" ] && return 0
+    work=$(mktemp -d)
+    (cd "$work" && apt-get download -qq "$name" && dpkg -x ./*.deb "$work/files") >&2 || {
+        rm -rf "$work"
+        return 1
+    }
+    rm -rf "$dir" && mkdir -p "$(dirname "$dir")" && mv "$work/files" "$dir" && touch "$dir/.unpacked"
+    rm -rf "$work"
+}
+
 # python_venv DIR PACKAGES...: a virtual environment with these PyPI packages; answers 1 (and says why)
 # where PyPI cannot be reached, so that a test can be SKIPPED instead of failing.
 python_venv() {

@@ -18,25 +18,29 @@ void sse_client_reset(struct sse_client *sse) {
     buf_clear(&sse->line);
 }
 
-static void end_line(struct sse_client *sse) {
-    struct buf *line = &sse->line;
-    if (line->n > 0 && line->data[line->n - 1] == '\r')
-        line->data[--line->n] = 0;
-    if (line->n >= 5 && memcmp(line->data, "data:", 5) == 0) {
-        size_t skip = line->n > 5 && line->data[5] == ' ' ? 6 : 5;
-        sse->on_event(sse->user, line->data + skip, line->n - skip);
-    }
-    buf_clear(line);
+static void end_line(struct sse_client *sse, const char *line, size_t n) {
+    if (n > 0 && line[n - 1] == '\r')
+        n--;
+    if (n < 5 || memcmp(line, "data:", 5) != 0)
+        return;
+    size_t skip = n > 5 && line[5] == ' ' ? 6 : 5;
+    sse->on_event(sse->user, line + skip, n - skip);
 }
 
 void sse_client_feed(struct sse_client *sse, const char *bytes, size_t n) {
     while (n > 0) {
         const char *eol = memchr(bytes, '\n', n);
         size_t n_line = eol ? (size_t)(eol - bytes) : n;
-        buf_append(&sse->line, bytes, n_line);
+        if (!eol || sse->line.n > 0)
+            buf_append(&sse->line, bytes, n_line);
         if (!eol)
             return;
-        end_line(sse);
+        if (sse->line.n > 0) {
+            end_line(sse, sse->line.data, sse->line.n);
+            buf_clear(&sse->line);
+        } else { /* most lines come whole: no copy */
+            end_line(sse, bytes, n_line);
+        }
         bytes = eol + 1;
         n -= n_line + 1;
     }

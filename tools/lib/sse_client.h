@@ -5,8 +5,9 @@
 #include "base/buf.h"
 
 struct sse_client {
-    struct buf line;                                          /* of the event being received */
-    void (*on_event)(void *user, const char *data, size_t n); /* NUL-terminated */
+    struct buf line; /* that a read cut */
+    /* `data`: until it returns; no NUL stands behind it. */
+    void (*on_event)(void *user, const char *data, size_t n);
     void *user;
 };
 

@@ -66,6 +66,8 @@ static void observe(const struct stepper *stepper, const uint64_t *at_ns) {
         if (stepper->seconds[i])
             metric_observe(stepper->seconds[i],
                            (double)(at_ns[i + 1] - at_ns[i]) / (double)NS_PER_S);
+    if (stepper->tokens)
+        metric_observe(stepper->tokens, stepper->plan.n_tokens);
 }
 
 bool step_run(struct stepper *stepper) {

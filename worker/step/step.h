@@ -30,6 +30,7 @@ struct stepper {
     struct receive receive;              /* the owner fills it before the first step_run() */
     struct plan plan;                    /* of the step that runs */
     struct metric *seconds[STEP_STAGES]; /* borrowed histograms; NULL: nobody reads them */
+    struct metric *tokens;               /* the same: computed in a step */
 };
 
 struct step_options {

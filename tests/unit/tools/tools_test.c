@@ -4,7 +4,7 @@
 #include "tools/lib/sse_client.h"
 
 #include <arpa/inet.h>
-#include <pthread.h>
+#include <netinet/tcp.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -67,36 +67,10 @@ START_TEST(urls_are_taken_apart_or_refused) {
 }
 END_TEST
 
-/* A server for one connection: reads a request, sends `answer` in pieces of `step` bytes, again and
- * again. */
-struct server {
-    int fd;
-    const char *answer;
-    size_t step;
-    unsigned n_answers;
-};
-
-static void *serve(void *user) {
-    struct server *server = user;
-    int fd = accept(server->fd, NULL, NULL);
-    for (unsigned i = 0; i < server->n_answers; i++) {
-        char request[4096];
-        if (read(fd, request, sizeof request) <= 0)
-            break;
-        size_t n = strlen(server->answer);
-        for (size_t at = 0; at < n; at += server->step) {
-            size_t piece = n - at < server->step ? n - at : server->step;
-            if (send(fd, server->answer + at, piece, MSG_NOSIGNAL) < 0)
-                break;
-        }
-    }
-    close(fd);
-    return NULL;
-}
-
 struct outcome {
     struct loop *loop;
     struct buf body;
+    bool is_over;
     enum status status;
     int http_status;
 };
@@ -110,30 +84,48 @@ static void on_end(void *user, enum status status, int http_status, const struct
     (void)error;
     outcome->status = status;
     outcome->http_status = http_status;
-    loop_stop(outcome->loop);
+    outcome->is_over = true;
+}
+
+/* Waits for a request, and sends `answer` in pieces of `step` bytes, each of which the client reads
+ * before the next one comes: a turn of its loop lies between them. */
+static void serve(int listener, int *fd, const char *answer, size_t step, struct outcome *outcome) {
+    char request[4096];
+    int one = 1;
+    while (*fd < 0 && !outcome->is_over) {
+        loop_turn(outcome->loop, false);
+        *fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK);
+    }
+    setsockopt(*fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    while (recv(*fd, request, sizeof request, 0) <= 0)
+        loop_turn(outcome->loop, false);
+    for (size_t at = 0, n = strlen(answer); at < n && !outcome->is_over; at += step) {
+        (void)!send(*fd, answer + at, n - at < step ? n - at : step, MSG_NOSIGNAL);
+        loop_turn(outcome->loop, false);
+    }
+    while (!outcome->is_over)
+        loop_turn(outcome->loop, true);
 }
 
 /* Asks twice over one connection and leaves the second answer's outcome. */
 static void ask_twice(const char *answer, size_t step, struct outcome *outcome) {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t size = sizeof address;
-    struct server server = {
-        .fd = socket(AF_INET, SOCK_STREAM, 0), .answer = answer, .step = step, .n_answers = 2};
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0), fd = -1;
     struct http_url url = {.host = "127.0.0.1"};
     struct http_client *client;
-    pthread_t thread;
-    ck_assert_int_eq(bind(server.fd, (struct sockaddr *)&address, sizeof address), 0);
-    ck_assert_int_eq(listen(server.fd, 4), 0);
-    ck_assert_int_eq(getsockname(server.fd, (struct sockaddr *)&address, &size), 0);
+    ck_assert_int_eq(bind(listener, (struct sockaddr *)&address, sizeof address), 0);
+    ck_assert_int_eq(listen(listener, 4), 0);
+    ck_assert_int_eq(getsockname(listener, (struct sockaddr *)&address, &size), 0);
     snprintf(url.port, sizeof url.port, "%u", ntohs(address.sin_port));
-    ck_assert_int_eq(pthread_create(&thread, NULL, serve, &server), 0);
     ck_assert_int_eq(loop_new(&outcome->loop), STATUS_OK);
     ck_assert_int_eq(http_client_new(outcome->loop, &url, &client), STATUS_OK);
     struct http_events events = {on_body, on_end, outcome};
     for (int i = 0; i < 2; i++) {
         buf_init(&outcome->body, 0);
+        outcome->is_over = false;
         http_client_start(client, "POST", "/x", NULL, "{}", 2, &events);
-        loop_run(outcome->loop);
+        serve(listener, &fd, answer, step, outcome);
         if (outcome->status != STATUS_OK)
             break;
         if (i == 0)
@@ -141,14 +133,17 @@ static void ask_twice(const char *answer, size_t step, struct outcome *outcome) 
     }
     http_client_free(client);
     loop_turn(outcome->loop, false); /* closes its socket */
-    pthread_join(thread, NULL);
     loop_free(outcome->loop);
-    close(server.fd);
+    close(fd);
+    close(listener);
 }
 
 START_TEST(answers_are_read_whatever_their_framing_and_cuts) {
     static const char chunked[] = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
                                   "5\r\nhello\r\n7;x=y\r\n, world\r\n0\r\n\r\n";
+    static const char long_chunk[] = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+                                     "1a\r\nabcdefghijklmnopqrstuvwxyz\r\n"
+                                     "01B\r\nABCDEFGHIJKLMNOPQRSTUVWXYZ!\r\n0\r\n\r\n";
     static const char length[] = "HTTP/1.1 404 Not Found\r\nContent-Length: 12\r\n\r\nhello, world";
     for (size_t step = 1; step < 100; step += 7) {
         struct outcome outcome = {0};
@@ -157,10 +152,30 @@ START_TEST(answers_are_read_whatever_their_framing_and_cuts) {
         ck_assert_int_eq(outcome.http_status, 200);
         ck_assert_str_eq(outcome.body.data, "hello, world");
         buf_fini(&outcome.body);
+        ask_twice(long_chunk, step, &outcome);
+        ck_assert_int_eq(outcome.status, STATUS_OK);
+        ck_assert_str_eq(outcome.body.data,
+                         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ!");
+        buf_fini(&outcome.body);
         ask_twice(length, step, &outcome);
         ck_assert_int_eq(outcome.status, STATUS_OK);
         ck_assert_int_eq(outcome.http_status, 404);
         ck_assert_str_eq(outcome.body.data, "hello, world");
+        buf_fini(&outcome.body);
+    }
+}
+END_TEST
+
+START_TEST(a_chunk_without_a_size_or_with_one_that_fits_nowhere_is_an_error) {
+    static const char *const answers[] = {
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nhello\r\n",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n;x=y\r\nhello\r\n",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: "
+        "chunked\r\n\r\n10000000000000005\r\nhello\r\n0\r\n\r\n"};
+    for (unsigned i = 0; i < sizeof answers / sizeof *answers; i++) {
+        struct outcome outcome = {0};
+        ask_twice(answers[i], 1000, &outcome);
+        ck_assert_int_eq(outcome.status, STATUS_CORRUPT);
         buf_fini(&outcome.body);
     }
 }
@@ -178,5 +193,6 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, sse_events_survive_every_cut);
     tcase_add_test(tests, urls_are_taken_apart_or_refused);
     tcase_add_test(tests, answers_are_read_whatever_their_framing_and_cuts);
+    tcase_add_test(tests, a_chunk_without_a_size_or_with_one_that_fits_nowhere_is_an_error);
     tcase_add_test(tests, an_answer_cut_short_is_an_error);
 }

@@ -69,25 +69,28 @@ static const char *get(const struct admin *admin, const char *path) {
 
 START_TEST(metrics_say_what_the_engine_published_last) {
     struct admin *admin = open_admin();
-    struct figures figures = {.load = {.blocks_total = 77, .n_tokens = 5000},
-                              .chunk_tokens = 208,
-                              .at_ns = clock_now_ns()};
+    struct figures figures = {
+        .load = {.blocks_total = 77, .n_tokens = 5000, .step_us_typical = 2500},
+        .chunk_tokens = 208,
+        .at_ns = clock_now_ns()};
     figures_publish(&box, &figures);
     const char *text = get(admin, "/metrics");
     const char *labels = "{engine=\"w0\",model_name=\"some \\\"model\\\"\"}";
     char line[256];
     ck_assert_int_eq(strncmp(text, "HTTP/1.1 200 ", 13), 0);
-    snprintf(line, sizeof line, "tandem_worker_blocks_total%s 77\n", labels);
+    snprintf(line, sizeof line, "tandem_worker_blocks%s 77\n", labels);
     ck_assert_ptr_nonnull(strstr(text, line));
     snprintf(line, sizeof line, "tandem_worker_tokens_total%s 5000\n", labels);
     ck_assert_ptr_nonnull(strstr(text, line));
     snprintf(line, sizeof line, "tandem_worker_chunk_tokens%s 208\n", labels);
     ck_assert_ptr_nonnull(strstr(text, line));
+    snprintf(line, sizeof line, "tandem_worker_step_typical_seconds%s 0.0025\n", labels);
+    ck_assert_ptr_nonnull(strstr(text, line));
     figures.load.n_tokens = 5003;
     figures.load.blocks_total = 76;
     figures_publish(&box, &figures);
     text = get(admin, "/metrics?x=1");
-    snprintf(line, sizeof line, "tandem_worker_blocks_total%s 76\n", labels);
+    snprintf(line, sizeof line, "tandem_worker_blocks%s 76\n", labels);
     ck_assert_ptr_nonnull(strstr(text, line));
     snprintf(line, sizeof line, "tandem_worker_tokens_total%s 5003\n", labels);
     ck_assert_ptr_nonnull(strstr(text, line));
@@ -113,6 +116,29 @@ START_TEST(every_stage_of_a_step_has_its_time) {
         ck_assert_msg(strstr(text, line) != NULL, "%s", line);
     }
     ck_assert_ptr_null(admin_stage(NULL, 0));
+    close_admin(admin);
+}
+END_TEST
+
+START_TEST(tokens_of_steps_are_counted_under_vllms_name) {
+    struct admin *admin = open_admin();
+    metric_observe(admin_step_tokens(admin), 9);
+    metric_observe(admin_step_tokens(admin), 300);
+    const char *text = get(admin, "/metrics");
+    const char *of = "engine=\"w0\",model_name=\"some \\\"model\\\"\"";
+    static const struct {
+        const char *name, *rest;
+    } rows[] = {{"bucket", ",le=\"8\"} 0\n"},
+                {"bucket", ",le=\"16\"} 1\n"},
+                {"bucket", ",le=\"512\"} 2\n"},
+                {"sum", "} 309\n"}};
+    for (unsigned i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char line[256];
+        snprintf(line, sizeof line, "vllm:iteration_tokens_total_%s{%s%s", rows[i].name, of,
+                 rows[i].rest);
+        ck_assert_msg(strstr(text, line) != NULL, "%s", line);
+    }
+    ck_assert_ptr_null(admin_step_tokens(NULL));
     close_admin(admin);
 }
 END_TEST
@@ -176,6 +202,7 @@ END_TEST
 void suite_add(TCase *tests) {
     tcase_add_test(tests, metrics_say_what_the_engine_published_last);
     tcase_add_test(tests, every_stage_of_a_step_has_its_time);
+    tcase_add_test(tests, tokens_of_steps_are_counted_under_vllms_name);
     tcase_add_test(tests, health_follows_the_engine);
     tcase_add_test(tests, long_odd_and_many_clients_are_bounded);
     tcase_add_test(tests, without_an_address_there_is_no_port_and_a_bad_one_is_refused);

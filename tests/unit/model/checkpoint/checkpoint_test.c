@@ -251,6 +251,25 @@ START_TEST(template_comes_from_its_file_or_the_tokenizers_config) {
 }
 END_TEST
 
+/* A text as long as this is not on the heap (buf.h): it is the model's all the same, and goes with it. */
+START_TEST(long_template_is_owned_by_the_model) {
+    enum { N = 300000 };
+    struct folder folder;
+    char *text = malloc(N + 1);
+    ck_assert_ptr_nonnull(text);
+    memset(text, 'a', N);
+    text[N] = 0;
+    folder_init(&folder, "");
+    put_text(&folder, "chat_template.jinja", text);
+    struct model *model = open_folder(&folder);
+    ck_assert_uint_eq(model->template_source.n, N);
+    ck_assert_mem_eq(model->template_source.bytes, text, N);
+    model_close(model);
+    folder_fini(&folder);
+    free(text);
+}
+END_TEST
+
 START_TEST(fingerprint_changes_with_weights_and_shards) {
     uint8_t one[32];
     struct folder folder;
@@ -429,6 +448,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, embedding_that_is_not_the_configs_is_refused);
     tcase_add_test(tests, folder_without_tokenizer_opens_only_when_asked);
     tcase_add_test(tests, template_comes_from_its_file_or_the_tokenizers_config);
+    tcase_add_test(tests, long_template_is_owned_by_the_model);
     tcase_add_test(tests, fingerprint_changes_with_weights_and_shards);
     tcase_add_test(tests, dummy_of_72_billion_costs_next_to_nothing);
     tcase_add_test(tests, dummy_is_the_same_for_the_same_seed);

@@ -51,6 +51,29 @@ START_TEST(a_call_s_sequences_are_all_let_in_or_leave_no_trace) {
 }
 END_TEST
 
+START_TEST(the_longest_wait_is_told_and_ends_with_it) {
+    struct router_config config = fake_config();
+    fake_open(&fake, &config);
+    struct welcome welcome = fake_welcome("w", ROLE_MIXED);
+    welcome.max_seqs = 1;
+    fake_join(&fake, &welcome);
+    ck_assert_int_eq(ask_all(0, 1), STATUS_OK);
+    ck_assert_uint_eq(router_waits_since_ns(fake.router), 0);
+    uint64_t first_ns = fake.now_ns;
+    ck_assert_int_eq(ask_all(1, 1), STATUS_OK);
+    fake.now_ns += NS_PER_MS;
+    ck_assert_int_eq(ask_all(2, 1), STATUS_OK);
+    ck_assert_uint_eq(fake_stats(&fake).n_queued, 2);
+    ck_assert_uint_eq(router_waits_since_ns(fake.router), first_ns);
+    router_cancel(fake.router, fake.now_ns, fake.users[1].name);
+    ck_assert_uint_eq(router_waits_since_ns(fake.router), first_ns + NS_PER_MS);
+    router_cancel(fake.router, fake.now_ns, fake.users[2].name);
+    ck_assert_uint_eq(router_waits_since_ns(fake.router), 0);
+    router_cancel(fake.router, fake.now_ns, fake.users[0].name);
+    fake_close(&fake);
+}
+END_TEST
+
 START_TEST(one_bad_sequence_keeps_its_call_out) {
     struct request_spec specs[3];
     uint64_t names[3];
@@ -91,6 +114,7 @@ END_TEST
 
 void suite_add(TCase *tests) {
     tcase_add_test(tests, a_call_s_sequences_are_all_let_in_or_leave_no_trace);
+    tcase_add_test(tests, the_longest_wait_is_told_and_ends_with_it);
     tcase_add_test(tests, one_bad_sequence_keeps_its_call_out);
     tcase_add_test(tests, places_are_counted_in_pairs);
 }

@@ -282,6 +282,34 @@ START_TEST(broken_lines_have_their_faults) {
 }
 END_TEST
 
+/* Strings are looked through eight bytes at a time: every length, and an escape at every place, with
+ * bytes around that differ from a quote or a backslash in one bit. */
+START_TEST(strings_end_at_their_quote_whatever_stands_before_it) {
+    static const char near_quotes[] = "!#[]\xa2\xdc\x02\x1c";
+    for (unsigned n = 0; n < 24; n++) {
+        for (unsigned escape = 0; escape <= n; escape++) {
+            char line[200], text[40];
+            unsigned at = 0;
+            for (unsigned i = 0; i < n; i++) {
+                if (i == escape)
+                    text[at++] = '\\';
+                text[at++] = i == escape ? "\"\\"[n % 2] : near_quotes[(i + n) % 8];
+            }
+            text[at] = 0;
+            struct answer answer = {.model = NULL};
+            struct event events[2];
+            enum fault fault;
+            int size = snprintf(line, sizeof line,
+                                "{\"id\":\"%s\",\"choices\":[{\"text\":\"%s\"}]}", text, text);
+            ck_assert_uint_eq(answer_line(&answer, line, (size_t)size, events, &fault), 1);
+            ck_assert_int_eq(events[0].chunk, n > 0 ? CHUNK_TEXT : CHUNK_BARE);
+            ck_assert_uint_eq(answer_line(&answer, line, (size_t)size - 5, events, &fault), 0);
+            ck_assert_int_eq(fault, FAULT_MALFORMED);
+        }
+    }
+}
+END_TEST
+
 void suite_add(TCase *tests) {
     tcase_add_test(tests, a_chat_asks_for_what_the_form_says);
     tcase_add_test(tests, prompts_differ_by_serial_and_repeat_by_seed);
@@ -293,4 +321,5 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, answers_of_native_servers_become_events);
     tcase_add_test(tests, members_count_where_they_belong_alone);
     tcase_add_test(tests, broken_lines_have_their_faults);
+    tcase_add_test(tests, strings_end_at_their_quote_whatever_stands_before_it);
 }
