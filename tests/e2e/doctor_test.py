@@ -50,14 +50,14 @@ class Host:
         path.chmod(mode)
         return str(path)
 
-    def config(self, cluster=(), router=(), decode=(), prefill=()):
+    def config(self, cluster=(), router=(), worker=(), decode=(), prefill=()):
         """tandem.ini with a router and two workers; a key that is given goes before ours."""
         sections = {
             "cluster": {"model": "hash", "keys": self.path("keys"), **dict(cluster)},
             "router": {"listen": f"127.0.0.1:{self.port}", "announce": f"ipc://{self.path('announce')}", "api_keys": self.path("api-keys"),
                        "admin_keys": self.path("admin-keys"), "tls_cert": self.path("server.crt"), "tls_key": self.path("server.key"),
                        "max_connections": 100, **dict(router)},
-            "worker": {"routers": f"ipc://{self.path('announce')}"},
+            "worker": {"routers": f"ipc://{self.path('announce')}", **dict(worker)},
             "worker.prefill0": {"role": "prefill", "endpoint": f"ipc://{self.path('prefill0')}", **dict(prefill)},
             "worker.decode0": {"role": "decode", "endpoint": f"ipc://{self.path('decode0')}", **dict(decode)},
         }
@@ -87,7 +87,7 @@ def healthy(host):
     assert {"configuration", "model", "memory", "port", "cluster keys", "API keys", "admin keys", "TLS", "sockets", "processor", "GPU",
             "huge pages", "open files", "locked memory", "clock", "shared memory", "routers"} <= seen, seen
     routers = [f for f in findings if f["subject"] == "routers"]
-    assert [f["level"] for f in routers] == ["warning"] and "nobody listens" in routers[0]["seen"], routers
+    assert [f["level"] for f in routers] == ["warning"] and "nobody answers" in routers[0]["seen"], routers
     return f"{len(findings)} findings"
 
 
@@ -174,10 +174,11 @@ def warnings(host):
 
 
 @contextlib.contextmanager
-def running(*commands):
-    children = [subprocess.Popen(list(map(str, command)), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for command in commands]
+def running(log, *commands):
+    with open(log, "a") as file:
+        children = [subprocess.Popen(list(map(str, command)), stdout=file, stderr=file) for command in commands]
     try:
-        yield children
+        yield
     finally:
         for child in children:
             child.terminate()
@@ -186,24 +187,36 @@ def running(*commands):
 
 
 def a_cluster_that_runs(host):
-    config = host.config(router={"tls_cert": None, "tls_key": None, "admin_keys": None, "api_keys": None})
-    with running((BIN / "tandem-router", "--config", config), (BIN / "tandem-worker", "--config", config, "--name", "prefill0")):
-        def n_ready():
+    """Peers over TCP with keys: asked as a daemon would, without a word in their logs."""
+    announce, log = f"tcp://127.0.0.1:{free_port()}", host.path("log")
+    plain = {"tls_cert": None, "tls_key": None, "admin_keys": None, "api_keys": None, "announce": announce}
+
+    def config(**cluster):
+        return host.config(cluster=cluster, router=plain, worker={"routers": announce})
+
+    ini = config()
+    with running(log, (BIN / "tandem-router", "--config", ini), (BIN / "tandem-worker", "--config", ini, "--name", "prefill0")):
+        def is_ready():
             with contextlib.suppress(OSError):
                 return [w["state"] for w in get_json(host.port, "/admin/status")["workers"]] == ["ready"]
-        eventually(n_ready, 60, "the worker")
-        findings = doctor("--config", config)
+        eventually(is_ready, 60, "the worker")
+        findings = doctor("--config", ini)
         assert not faults(findings), faults(findings)
         words = {f["subject"] + " " + f["level"]: f["seen"] for f in findings}
-        assert "tandem-router (pid" in words["port ok"] and "somebody listens" in words["routers ok"], words
+        assert "tandem-router (pid" in words["port ok"] and f"{announce}: it answers" in words["routers ok"], words
         assert "met 1, 1 of them ready" in words["workers ok"] and "decode0" in words["workers warning"], words
         assert "tandem-router" in words["server ok"], words
-        other = (BIN / "tandem-worker", "--config", config, "--name", "decode0", "--model", host.path("small"), "--load-format", "dummy")
-        with running(other):
-            eventually(lambda: any("other" in f["seen"] or "model" in f["seen"] for f in faults(doctor("--config", config))), 60, "a fault")
-            found = faults(doctor("--config", config))
+        assert "handshakes fail" not in Path(log).read_text(), Path(log).read_text()
+        other = (BIN / "tandem-worker", "--config", ini, "--name", "decode0", "--model", host.path("small"), "--load-format", "dummy")
+        with running(log, other):
+            eventually(lambda: any(w["state"] == "refused" for w in get_json(host.port, "/admin/status")["workers"]), 60, "a refusal")
+            found = faults(doctor("--config", ini))
             assert len(found) == 1 and found[0]["subject"] == "workers" and "decode0 is refused" in found[0]["seen"], found
             assert "the same model" in found[0]["fix"], found
+        subprocess.run([BIN / "tandem", "keys", host.path("others")], check=True, stdout=subprocess.DEVNULL)
+        found = [f for f in faults(doctor("--config", config(keys=host.path("others")))) if f["subject"] == "routers"]
+        assert len(found) == 1 and "other keys" in found[0]["seen"], found
+        assert "tandem keys" in found[0]["fix"], found
 
 
 def main():

@@ -155,7 +155,7 @@ def a_server_goes_and_comes(cluster):
     os.kill(worker["pid"], signal.SIGKILL)
     terminal.expect(r"worker decode0 is gone", "a dead worker")
     os.kill(cluster.router_pid(), signal.SIGSTOP)
-    terminal.expect(r"no answer within 5 s", "a router that hangs")
+    terminal.expect(r"no answer within 2 s", "a router that hangs")
     os.kill(cluster.router_pid(), signal.SIGCONT)
     terminal.expect(r"the server answers again", "a router that goes on")
     terminal.expect(r"decode0 +decode +ready", "its workers")

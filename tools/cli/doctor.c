@@ -73,6 +73,9 @@ int cli_doctor(int argc, char **argv) {
     argp_parse(&argp, argc, argv, 0, NULL, &command);
     if (!doctor->source.config && access(SYSTEM_CONFIG, R_OK) == 0)
         doctor->source.config = SYSTEM_CONFIG;
+    const char *server = getenv("TANDEM_SERVER");
+    if (!doctor->target.server && server && server[0])
+        doctor->target.server = server;
     if (target_find_key(&doctor->target, &error) != STATUS_OK)
         return cli_fail(EXIT_CONFIG, "%s", error.text);
     look(doctor);

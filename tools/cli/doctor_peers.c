@@ -5,8 +5,11 @@
 #include "tools/cli/holder.h"
 #include "tools/lib/http_fetch.h"
 
+#include "base/clock.h"
 #include "base/loop.h"
 #include "base/tcp.h"
+#include "proto/bus.h"
+#include "proto/keys.h"
 
 #include <jansson.h>
 #include <netdb.h>
@@ -15,7 +18,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define ANSWER_S 3.0
+#define ANSWER_S   3.0
+#define CONNECT_MS 1000u
 
 /* --- ports ---------------------------------------------------------------------------------- */
 
@@ -128,58 +132,107 @@ static void look_at_endpoint(struct doctor *doctor, const struct settings *setti
 
 /* --- does somebody listen? ------------------------------------------------------------------ */
 
-static bool connects(const char *address) {
-    char host[VALUE_MAX], port[8];
-    bool is_there = false;
-    if (!split(address, host, port))
-        return false;
-    struct addrinfo *list = resolve(host, port);
-    for (struct addrinfo *at = list; at && !is_there; at = at->ai_next) {
-        struct timeval limit = {.tv_sec = (time_t)ANSWER_S};
-        int fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        if (fd < 0)
+/* Like a daemon of this configuration would: with its keys, and saying nothing. NULL: somebody
+ * answers; else why not, constant text. */
+static const char *connect_once(const char *endpoint, const struct keys *keys) {
+    const struct bus_config config = {
+        .kind = BUS_CONTROL, .keys = keys, .max_links = 1, .connect_ms = CONNECT_MS};
+    struct bus *bus = NULL;
+    struct bus_event event;
+    struct error error;
+    uint32_t link;
+    if (strncmp(endpoint, "ipc://", 6) == 0 && !holder_listens(endpoint + 6))
+        return BUS_WHY_NOBODY; /* known at once */
+    if (bus_new(&config, &bus, &error) != STATUS_OK)
+        return "no memory";
+    const char *why = BUS_WHY_NOBODY;
+    enum status status = bus_connect(bus, endpoint, &link, &error);
+    while (status == STATUS_OK && why && !bus_is_up(bus, link)) {
+        status = bus_wait(bus, 2 * CONNECT_MS * NS_PER_MS);
+        if (bus_receive(bus, &event) == STATUS_OK && event.kind == BUS_LOST) {
+            why = event.why;
+            break;
+        }
+    }
+    if (status == STATUS_OK && bus_is_up(bus, link))
+        why = NULL;
+    bus_free(bus);
+    return why;
+}
+
+/* dns://NAME:PORT: one of the addresses behind the name will do. */
+static const char *connect_to_name(const char *address, const struct keys *keys) {
+    char host[VALUE_MAX], port[8], numeric[80], endpoint[128];
+    const char *why = "no address behind the name";
+    struct addrinfo *list = split(address, host, port) ? resolve(host, port) : NULL;
+    for (struct addrinfo *at = list; at && why; at = at->ai_next) {
+        if (getnameinfo(at->ai_addr, at->ai_addrlen, numeric, sizeof numeric, NULL, 0,
+                        NI_NUMERICHOST) != 0)
             continue;
-        setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit); /* connect()'s, too */
-        is_there = connect(fd, at->ai_addr, at->ai_addrlen) == 0;
-        close(fd);
+        bool is_v6 = at->ai_family == AF_INET6;
+        snprintf(endpoint, sizeof endpoint, "tcp://%s%s%s:%s", is_v6 ? "[" : "", numeric,
+                 is_v6 ? "]" : "", port);
+        why = connect_once(endpoint, keys);
     }
     if (list)
         freeaddrinfo(list);
-    return is_there;
+    return why;
 }
 
-static bool answers(const char *endpoint) {
-    if (strncmp(endpoint, "ipc://", 6) == 0)
-        return holder_listens(endpoint + 6);
-    /* Of a name (dns://) one of the addresses behind it. */
-    bool is_address = strncmp(endpoint, "tcp://", 6) == 0 || strncmp(endpoint, "dns://", 6) == 0;
-    return is_address && connects(endpoint + 6);
+static const char *try_to_connect(const struct settings *settings, const char *endpoint) {
+    struct keys keys;
+    struct error error;
+    char folder[VALUE_MAX];
+    bool has_keys = settings_get(settings, "keys", folder) && folder[0] &&
+                    keys_load(folder, &keys, &error) == STATUS_OK;
+    const char *why = strncmp(endpoint, "dns://", 6) == 0
+                          ? connect_to_name(endpoint + 6, has_keys ? &keys : NULL)
+                          : connect_once(endpoint, has_keys ? &keys : NULL);
+    if (has_keys)
+        keys_wipe(&keys);
+    return why;
+}
+
+static bool has_other_keys(const char *why) {
+    return strcmp(why, BUS_WHY_HANDSHAKE) == 0 || strcmp(why, BUS_WHY_BROKEN_OFF) == 0;
+}
+
+static void tell_of_peer(struct doctor *doctor, const char *subject, const char *who,
+                         const char *endpoint, const char *why, const char *fix) {
+    if (!why)
+        findings_add(&doctor->findings, FINDING_OK, subject, NULL, "%s%s: it answers", who,
+                     endpoint);
+    else if (has_other_keys(why))
+        findings_add(&doctor->findings, FINDING_FAULT, subject,
+                     "the same keys = DIR on both sides, of one `tandem keys`, or none",
+                     "%s%s: somebody listens, and has other keys (%s)", who, endpoint, why);
+    else
+        findings_add(&doctor->findings, FINDING_WARNING, subject, fix, "%s%s: nobody answers (%s)",
+                     who, endpoint, why);
 }
 
 static void look_at_routers(struct doctor *doctor) {
-    char endpoint[VALUE_MAX];
-    for (unsigned i = 0; i < doctor->n_workers && doctor->source.config; i++)
+    char all[VALUE_MAX], seen[VALUE_MAX] = "", endpoint[VALUE_MAX];
+    for (unsigned i = 0; i < doctor->n_workers && doctor->source.config; i++) {
+        if (!settings_get(&doctor->workers[i], "routers", all) || strcmp(all, seen) == 0)
+            continue; /* as the worker before it */
+        memcpy(seen, all, sizeof seen);
         for (unsigned at = 0; settings_next(&doctor->workers[i], "routers", &at, endpoint);)
-            if (answers(endpoint))
-                findings_add(&doctor->findings, FINDING_OK, "routers", NULL, "%s: somebody listens",
-                             endpoint);
-            else
-                findings_add(&doctor->findings, FINDING_WARNING, "routers",
-                             "start tandem-router there, or correct `routers` in [worker]",
-                             "%s: nobody listens", endpoint);
+            tell_of_peer(doctor, "routers", "", endpoint,
+                         try_to_connect(&doctor->workers[i], endpoint),
+                         "start tandem-router there, or correct `routers` in [worker]");
+    }
 }
 
 static void look_at_remote_workers(struct doctor *doctor) {
-    char endpoint[VALUE_MAX];
+    char endpoint[VALUE_MAX], who[100];
     for (unsigned i = 0; i < doctor->n_workers; i++) {
         const struct settings *worker = &doctor->workers[i];
         if (!settings_get(worker, "endpoint", endpoint) || !doctor_is_elsewhere(endpoint))
             continue;
-        bool is_there = answers(endpoint);
-        findings_add(&doctor->findings, is_there ? FINDING_OK : FINDING_WARNING, "workers",
-                     is_there ? NULL : "start it there, or open the port between the hosts",
-                     "%s at %s, another host: %s", worker->name, endpoint,
-                     is_there ? "somebody listens" : "nobody answers");
+        snprintf(who, sizeof who, "%s on another host, ", worker->name);
+        tell_of_peer(doctor, "workers", who, endpoint, try_to_connect(worker, endpoint),
+                     "start it there, or open the port between the hosts");
     }
 }
 

@@ -20,7 +20,8 @@
 
 #define INTERVAL_S_MIN 0.1
 #define INTERVAL_S_MAX 3600.0
-#define PATIENCE_NS    (5 * NS_PER_S) /* for an answer */
+#define PATIENCE_S_MIN 2.0 /* for an answer: five intervals, but within these */
+#define PATIENCE_S_MAX 10.0
 #define PLAIN_WIDTH    120
 
 struct top;
@@ -134,13 +135,20 @@ static void end(struct top *top, int code) {
 
 static void ask(struct question *question);
 
+static double patience_s(const struct top *top) {
+    double wanted_s = 5 * top->interval_s;
+    return wanted_s < PATIENCE_S_MIN   ? PATIENCE_S_MIN
+           : wanted_s > PATIENCE_S_MAX ? PATIENCE_S_MAX
+                                       : wanted_s;
+}
+
 static void begin_round(void *user) {
     struct top *top = user;
     top->asked_ns = clock_now_ns();
     top->status.is_open = top->metrics.is_open = true; /* an answer may come at once */
     ask(&top->status);
     ask(&top->metrics);
-    loop_timer_after(top->limit, PATIENCE_NS);
+    loop_timer_after(top->limit, (uint64_t)(patience_s(top) * (double)NS_PER_S));
 }
 
 static void end_round(struct top *top) {
@@ -165,12 +173,14 @@ static void end_round(struct top *top) {
 static void on_limit(void *user) {
     struct top *top = user;
     struct question *both[] = {&top->status, &top->metrics};
+    char words[64];
+    snprintf(words, sizeof words, "no answer within %.3g s", patience_s(top));
     for (unsigned i = 0; i < 2; i++) {
         if (!both[i]->is_open)
             continue;
         http_client_abort(both[i]->client);
         both[i]->is_open = false;
-        both[i]->take(top, 0, "no answer within 5 s");
+        both[i]->take(top, 0, words);
     }
     end_round(top);
 }

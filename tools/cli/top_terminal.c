@@ -24,9 +24,9 @@ static void set_styles(bool has_color) {
     styles[TOP_HEAD] = A_REVERSE;
     if (!has_color || !has_colors() || start_color() != OK || use_default_colors() != OK)
         return;
-    for (short i = TOP_GOOD; i <= TOP_BAD; i++)
-        if (init_pair(i, colors[i], -1) == OK)
-            styles[i] = COLOR_PAIR(i) | (i == TOP_BAD ? A_BOLD : A_NORMAL);
+    for (int i = TOP_GOOD; i <= TOP_BAD; i++)
+        if (init_pair((short)i, colors[i], -1) == OK)
+            styles[i] = (attr_t)COLOR_PAIR(i) | (i == TOP_BAD ? A_BOLD : A_NORMAL);
 }
 
 bool top_terminal_open(bool has_color) {
