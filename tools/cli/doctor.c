@@ -80,11 +80,12 @@ int cli_doctor(int argc, char **argv) {
         return cli_fail(EXIT_CONFIG, "%s", error.text);
     look(doctor);
     const char *no_color = getenv("NO_COLOR");
-    bool has_color = isatty(STDOUT_FILENO) && (!no_color || !no_color[0]);
+    bool on_terminal = isatty(STDOUT_FILENO);
+    struct findings_style style = {on_terminal, on_terminal && (!no_color || !no_color[0])};
     if (command.json)
         findings_print_json(&doctor->findings, stdout);
     else
-        findings_print(&doctor->findings, has_color, stdout);
+        findings_print(&doctor->findings, style, stdout);
     int code = findings_count(&doctor->findings, FINDING_FAULT) > 0 ? 1 : 0;
     target_forget(&doctor->target);
     buf_fini(&doctor->router.text);

@@ -67,8 +67,10 @@ static const char *plural(unsigned n) {
     return n == 1 ? "" : "s";
 }
 
-void findings_print(const struct findings *findings, bool has_color, FILE *out) {
+void findings_print(const struct findings *findings, struct findings_style style, FILE *out) {
     static const char *const colors[FINDING_LEVELS] = {"\033[32m", "\033[33m", "\033[1;31m"};
+    const char *before_fix = style.on_lines ? "\n                         fix: " : "; fix: ";
+    bool has_color = style.has_color;
     for (unsigned level = 0; level < FINDING_LEVELS; level++)
         for (unsigned i = 0; i < findings->n; i++) {
             const struct finding *finding = &findings->all[i];
@@ -76,7 +78,7 @@ void findings_print(const struct findings *findings, bool has_color, FILE *out) 
                 continue;
             fprintf(out, "%s%-7s%s  %-15s %s%s%s\n", has_color ? colors[level] : "", words[level],
                     has_color ? "\033[0m" : "", finding->subject, finding->seen,
-                    finding->fix[0] ? "; fix: " : "", finding->fix);
+                    finding->fix[0] ? before_fix : "", finding->fix);
         }
     unsigned n_faults = findings_count(findings, FINDING_FAULT);
     unsigned n_warnings = findings_count(findings, FINDING_WARNING);

@@ -28,6 +28,11 @@ unsigned findings_count(const struct findings *findings, enum finding_level leve
 
 bool findings_has(const struct findings *findings, enum finding_level level, const char *subject);
 
-/* A line each, worst last where the eye is, then one with the counts. */
-void findings_print(const struct findings *findings, bool has_color, FILE *out);
+struct findings_style {
+    bool on_lines; /* for eyes: the fix on a line of its own; else a line is a finding */
+    bool has_color;
+};
+
+/* Worst last, where the eye is, then a line with the counts. */
+void findings_print(const struct findings *findings, struct findings_style style, FILE *out);
 void findings_print_json(const struct findings *findings, FILE *out);
