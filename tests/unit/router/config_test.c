@@ -30,6 +30,7 @@ static const struct option_value values[] = {
     {"admin-keys", "/admin-keys-59", "router"},
     {"allow-host", "host-61,host-67", "router"},
     {"cors-origins", "http://a-71,http://b-73,http://c-79", "router"},
+    {"page", "off", "router"},
     {"text-threads", "83", "router"},
     {"deadline", "89ms", "router"},
     {"ping", "149ms", "router"},
@@ -81,7 +82,7 @@ static void check_texts(const struct config *config) {
 
 static void check_all(const struct config *config) {
     check_texts(config);
-    ck_assert(config->dummy && config->no_generation);
+    ck_assert(config->dummy && config->no_generation && config->no_page);
     ck_assert_uint_eq(config->default_max_tokens, 23);
     ck_assert_uint_eq(config->queue, 37);
     ck_assert_uint_eq(config->max_sequences, 41);
