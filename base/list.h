@@ -19,6 +19,13 @@ struct list {
     for (struct list *link = (head)->next, *link##_next_ = link->next; link != (head);             \
          link = link##_next_, link##_next_ = link->next)
 
+/* The objects around the links of `head`, whose links are their `member`; as list_each(). */
+#define list_each_entry(item, head, type, member)                                                  \
+    for (type *item = list_entry((head)->next, type, member),                                      \
+              *item##_next_ = list_entry(item->member.next, type, member);                         \
+         &item->member != (head);                                                                  \
+         item = item##_next_, item##_next_ = list_entry(item->member.next, type, member))
+
 static inline void list_init(struct list *list) {
     list->next = list;
     list->prev = list;

@@ -64,8 +64,7 @@ enum status metrics_new(uint32_t n_series_max, struct metrics **out) {
 void metrics_free(struct metrics *metrics) {
     if (!metrics)
         return;
-    list_each(f, &metrics->families) {
-        struct family *family = list_entry(f, struct family, link);
+    list_each_entry(family, &metrics->families, struct family, link) {
         list_each(s, &family->series) {
             free_metric(list_entry(s, struct metric, link));
         }
@@ -106,8 +105,7 @@ static char *render_labels(struct metric_spec spec) {
 
 static struct family *find_family(struct metrics *metrics, struct metric_spec spec,
                                   enum metric_kind kind) {
-    list_each(f, &metrics->families) {
-        struct family *family = list_entry(f, struct family, link);
+    list_each_entry(family, &metrics->families, struct family, link) {
         if (strcmp(family->name, spec.name) != 0)
             continue;
         ASSERT(family->kind == kind);
@@ -136,8 +134,7 @@ static struct metric *add_series(struct metrics *metrics, struct metric_spec spe
         free(labels);
         return metrics_refuse(metrics);
     }
-    list_each(s, &family->series) {
-        struct metric *metric = list_entry(s, struct metric, link);
+    list_each_entry(metric, &family->series, struct metric, link) {
         if (strcmp(metric->labels, labels) == 0) {
             free(labels);
             return metric;
@@ -296,8 +293,7 @@ static void write_series(const struct metric *metric, struct buf *out) {
 }
 
 void metrics_write(const struct metrics *metrics, struct buf *out) {
-    list_each(f, &metrics->families) {
-        const struct family *family = list_entry(f, struct family, link);
+    list_each_entry(family, &metrics->families, const struct family, link) {
         if (list_empty(&family->series))
             continue;
         buf_printf(out, "# HELP %s ", family->name);

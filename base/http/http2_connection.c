@@ -356,8 +356,7 @@ static void collect(struct http2_connection *http2) {
 
 /* Their replies stream: no caller sees the requests any more. */
 static void forget_requests(struct http2_connection *http2) {
-    list_each(link, &http2->streams) {
-        struct http2_stream *stream = list_entry(link, struct http2_stream, link);
+    list_each_entry(stream, &http2->streams, struct http2_stream, link) {
         if (!stream->forget)
             continue;
         stream->forget = false;
@@ -368,8 +367,7 @@ static void forget_requests(struct http2_connection *http2) {
 
 /* Those who were refused a write, and whose output was taken since, go on. */
 static void tell_drained(struct http2_connection *http2) {
-    list_each(link, &http2->streams) {
-        struct http2_stream *stream = list_entry(link, struct http2_stream, link);
+    list_each_entry(stream, &http2->streams, struct http2_stream, link) {
         if (!stream->refused || http2_stream_pending(stream) > 0)
             continue;
         stream->refused = false;

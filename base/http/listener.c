@@ -76,8 +76,7 @@ static void release(struct connection_host *host, struct connection *connection)
  * kernel's queue. */
 static void make_room(struct listener *listener) {
     tcp_listener_pause(listener->tcp, true);
-    list_each(link, &listener->live) {
-        struct connection *connection = list_entry(link, struct connection, link);
+    list_each_entry(connection, &listener->live, struct connection, link) {
         if (connection_is_idle(connection)) {
             listener->host.counts.n_evicted++;
             connection_close(connection);
@@ -167,8 +166,7 @@ void listener_free(struct listener *listener) {
     if (!listener)
         return;
     listener->host.draining = true;
-    list_each(link, &listener->live) {
-        struct connection *connection = list_entry(link, struct connection, link);
+    list_each_entry(connection, &listener->live, struct connection, link) {
         connection_close(connection);
         loop_kick_remove(&connection->kick);
         connection->kick.fn(connection->kick.user); /* frees it now: no callback is running */
@@ -214,8 +212,7 @@ void listener_hold(struct listener *listener, bool held) {
 void listener_drain(struct listener *listener) {
     listener->host.draining = true;
     tcp_listener_pause(listener->tcp, true);
-    list_each(link, &listener->live) {
-        struct connection *connection = list_entry(link, struct connection, link);
+    list_each_entry(connection, &listener->live, struct connection, link) {
         if (connection->end == CONNECTION_OPEN)
             connection->protocol->drain(connection);
     }

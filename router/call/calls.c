@@ -215,8 +215,7 @@ const char *calls_id(const struct calls *calls, uint64_t user) {
 }
 
 void calls_abort(struct calls *calls, const struct dialect *dialect, struct span name) {
-    list_each(link, &calls->every) {
-        struct call *call = list_entry(link, struct call, every);
+    list_each_entry(call, &calls->every, struct call, every) {
         if (call->working || call->made == MADE_REPLY || call->dialect != dialect || name.n == 0 ||
             call->ask.request_name.n != name.n ||
             memcmp(call->ask.request_name.bytes, name.bytes, name.n) != 0)
@@ -256,8 +255,7 @@ enum status calls_new(struct serving *serving, uint32_t n_sequences, struct call
 void calls_free(struct calls *calls) {
     if (!calls)
         return;
-    list_each(link, &calls->every) {
-        struct call *call = list_entry(link, struct call, every);
+    list_each_entry(call, &calls->every, struct call, every) {
         struct exchange *exchange = exchange_find(calls->serving->exchanges, call->client.exchange);
         if (exchange)
             exchange->gone = NULL;

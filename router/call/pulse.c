@@ -22,8 +22,7 @@ static bool is_silent(const struct call *call, uint64_t until_ns) {
 static void on_timer(void *user) {
     struct pulse *pulse = user;
     uint64_t now_ns = clock_now_ns();
-    list_each(link, &pulse->serving->calls->every) {
-        struct call *call = list_entry(link, struct call, every);
+    list_each_entry(call, &pulse->serving->calls->every, struct call, every) {
         if (!is_silent(call, now_ns - pulse->silence_ns))
             continue;
         call->client.form->ping(&call->client.pending);

@@ -10,8 +10,7 @@
 /* The longest sequence any ready worker holds; 0: there is none. */
 static uint32_t longest_context(const struct router *router) {
     uint32_t longest = 0;
-    for (uint32_t i = 0; i < router->fleet.n_seen; i++) {
-        const struct slot *slot = &router->fleet.slots[i];
+    fleet_each(slot, &router->fleet) {
         if (slot->state == SLOT_READY && slot->welcome.context > longest)
             longest = slot->welcome.context;
     }

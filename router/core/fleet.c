@@ -115,8 +115,7 @@ static void send_peers(struct router *router) {
         peer->incarnation = slot->welcome.incarnation;
         peer->host = slot->welcome.host;
     }
-    for (uint32_t i = 0; i < fleet->n_seen; i++) {
-        struct slot *slot = &fleet->slots[i];
+    fleet_each(slot, fleet) {
         if (!slot_in_session(slot))
             continue;
         struct message message = {.type = MESSAGE_PEERS};

@@ -28,8 +28,7 @@ void liveness_load(struct router *router, struct slot *slot, const struct load *
 
 /* The BEAT echoes our PING: what was sent before that PING is in the worker's figures. */
 static void reflect(struct slot *slot, struct list *parts, uint64_t t_ns) {
-    list_each(link, parts) {
-        struct part *part = list_entry(link, struct part, link);
+    list_each_entry(part, parts, struct part, link) {
         if (part->sent_ns <= t_ns)
             part_reflected(slot, part);
     }
@@ -91,8 +90,7 @@ bool liveness_overdue(const struct router *router, const struct slot *slot) {
 
 /* Slow is not dead: somebody else must be able to take over. */
 static bool others_live(const struct router *router, const struct slot *slot) {
-    for (uint32_t i = 0; i < router->fleet.n_seen; i++) {
-        const struct slot *other = &router->fleet.slots[i];
+    fleet_each(other, &router->fleet) {
         if (other != slot && other->state == SLOT_READY && !liveness_overdue(router, other))
             return true;
     }
@@ -100,8 +98,7 @@ static bool others_live(const struct router *router, const struct slot *slot) {
 }
 
 static void ping_all(struct router *router) {
-    for (uint32_t i = 0; i < router->fleet.n_seen; i++) {
-        struct slot *slot = &router->fleet.slots[i];
+    fleet_each(slot, &router->fleet) {
         if (!slot_in_session(slot) && slot->state != SLOT_RIVAL)
             continue;
         struct message message = {.type = MESSAGE_PING};
@@ -169,8 +166,7 @@ static uint64_t earlier(uint64_t a, uint64_t b) {
 
 uint64_t liveness_deadline(const struct router *router) {
     uint64_t next = TIMERS_NEVER;
-    for (uint32_t i = 0; i < router->fleet.n_seen; i++) {
-        const struct slot *slot = &router->fleet.slots[i];
+    fleet_each(slot, &router->fleet) {
         if (slot->state == SLOT_FREE)
             continue;
         next = earlier(next, router->ping_ns);

@@ -112,8 +112,7 @@ static struct found search_slot(struct router *router, const struct request *req
 static bool exact_exists(const struct router *router, const struct request *req) {
     if (!req->has_numerics)
         return false;
-    for (uint32_t i = 0; i < router->fleet.n_seen; i++) {
-        const struct slot *slot = &router->fleet.slots[i];
+    fleet_each(slot, &router->fleet) {
         if (fits(slot, req) && same_numerics(slot, req))
             return true;
     }
@@ -163,8 +162,7 @@ static enum turn place_alone(struct router *router, struct request *req, bool ex
         return TURN_WAIT;
     }
     struct slot *best = NULL;
-    for (uint32_t i = 0; i < router->fleet.n_seen; i++) {
-        struct slot *slot = &router->fleet.slots[i];
+    fleet_each(slot, &router->fleet) {
         if (fits(slot, req) && (!exact || same_numerics(slot, req)) &&
             (!best || slot->n_assigned < best->n_assigned))
             best = slot;
@@ -235,8 +233,7 @@ enum turn place_request(struct router *router, struct request *req) {
 
 uint32_t place_room(const struct router *router) {
     uint64_t prefill = 0, decode = 0, both = 0;
-    for (uint32_t i = 0; i < router->fleet.n_seen; i++) {
-        const struct slot *slot = &router->fleet.slots[i];
+    fleet_each(slot, &router->fleet) {
         if (slot->state != SLOT_READY || !open_to_others(router, slot) || !has_room(router, slot))
             continue;
         uint32_t room = slot->welcome.max_seqs - slot_sequences(slot);

@@ -11,8 +11,7 @@ static bool holds(const struct slot *slot) {
 }
 
 struct slot *rival_holder(const struct router *router, const struct slot *slot) {
-    for (uint32_t i = 0; i < router->fleet.n_seen; i++) {
-        struct slot *other = &router->fleet.slots[i];
+    fleet_each(other, &router->fleet) {
         if (other != slot && holds(other) &&
             fleet_same_name(other->announce.name, slot->announce.name))
             return other;
@@ -40,8 +39,7 @@ bool rival_contests(struct router *router, struct slot *slot) {
 }
 
 void rival_answered(struct router *router, const struct slot *holder, uint64_t t_ns) {
-    for (uint32_t i = 0; i < router->fleet.n_seen; i++) {
-        struct slot *slot = &router->fleet.slots[i];
+    fleet_each(slot, &router->fleet) {
         if (slot->state == SLOT_RIVAL && slot->contested_ns <= t_ns &&
             fleet_same_name(slot->announce.name, holder->announce.name))
             refuse_worker(router, slot, REFUSAL_NAME, holder);
@@ -66,8 +64,7 @@ bool rival_outlasts(const struct router *router, const struct slot *rival,
 
 struct slot *rival_heir(const struct router *router, const char *name) {
     struct slot *first = NULL;
-    for (uint32_t i = 0; i < router->fleet.n_seen; i++) {
-        struct slot *slot = &router->fleet.slots[i];
+    fleet_each(slot, &router->fleet) {
         if (slot->state == SLOT_RIVAL && fleet_same_name(slot->announce.name, name) &&
             (!first || slot->contested_ns < first->contested_ns))
             first = slot;

@@ -311,8 +311,7 @@ static struct slot *find_worker(struct router *router, const char *name) {
     char wanted[MESSAGE_NAME_MAX] = {0};
     for (size_t i = 0; i + 1 < sizeof wanted && name[i]; i++)
         wanted[i] = name[i];
-    for (uint32_t i = 0; i < router->fleet.n_seen; i++) {
-        struct slot *slot = &router->fleet.slots[i];
+    fleet_each(slot, &router->fleet) {
         if (slot_in_session(slot) && memcmp(slot->announce.name, wanted, sizeof wanted) == 0)
             return slot;
     }

@@ -77,6 +77,10 @@ struct fleet {
     struct peer peers[MESSAGE_PEERS_MAX]; /* scratch of a PEERS message */
 };
 
+/* Every slot that was ever used. */
+#define fleet_each(item, fleet)                                                                    \
+    for (struct slot *item = (fleet)->slots; item < (fleet)->slots + (fleet)->n_seen; item++)
+
 static inline bool slot_in_session(const struct slot *slot) {
     return slot->state == SLOT_READY || slot->state == SLOT_DRAINING;
 }

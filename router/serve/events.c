@@ -87,8 +87,7 @@ static void tell_all(struct events *events) {
     struct buf event;
     buf_init(&event, 0);
     put_event(events, &event);
-    list_each(link, &events->every) {
-        const struct watcher *watcher = list_entry(link, struct watcher, link);
+    list_each_entry(watcher, &events->every, const struct watcher, link) {
         if (exchange_pending(all, watcher->id) == 0)
             tell(watcher, &event);
     }
@@ -108,8 +107,7 @@ void events_end(struct events *events) {
     struct exchanges *all = events->server->serving.exchanges;
     if (events->n > 0)
         tell_all(events);
-    list_each(link, &events->every) {
-        struct watcher *watcher = list_entry(link, struct watcher, link);
+    list_each_entry(watcher, &events->every, struct watcher, link) {
         uint64_t id = watcher->id;
         struct exchange *exchange = exchange_find(all, id);
         exchange->gone = NULL;

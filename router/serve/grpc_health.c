@@ -122,8 +122,7 @@ static void end(struct watch *watch) {
 }
 
 void health_watches_tell(struct health_watches *watches) {
-    list_each(link, &watches->every) {
-        struct watch *watch = list_entry(link, struct watch, link);
+    list_each_entry(watch, &watches->every, struct watch, link) {
         tell(watch);
         if (watches->server->serving.draining)
             end(watch);

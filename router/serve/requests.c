@@ -70,8 +70,7 @@ static void answer_requests(struct server *server, struct exchange *exchange, co
     (void)rest;
     buf_init(&body, 0);
     buf_puts(&body, "{\"requests\":[");
-    list_each(link, &serving->calls->every) {
-        const struct call *call = list_entry(link, struct call, every);
+    list_each_entry(call, &serving->calls->every, const struct call, every) {
         n_shown += call->n_sequences + 1;
         if (n_shown > SHOWN_MAX)
             n_left++;

@@ -111,8 +111,7 @@ static const char *check_outlets(const struct engine *engine) {
         if (outlet->broken)
             return "a broken link was not let go";
         n_owned += length(&outlet->sequences);
-        list_each(link, &outlet->dirty) {
-            const struct sequence *sequence = list_entry(link, struct sequence, dirty);
+        list_each_entry(sequence, &outlet->dirty, const struct sequence, dirty) {
             if (sequence->outlet != i)
                 return "a sequence sends to another's router";
         }

@@ -118,8 +118,7 @@ static enum status send_digest(struct engine *engine, struct outlet *outlet) {
     struct digest *digest = &message.u.digest;
     digest->seen_seq = outlet->seen_seq;
     digest->entries = engine->digest;
-    list_each(link, &outlet->sequences) {
-        const struct sequence *sequence = list_entry(link, struct sequence, of_session);
+    list_each_entry(sequence, &outlet->sequences, const struct sequence, of_session) {
         engine->digest[digest->n++] = (struct digest_entry){
             .req = sequence->req,
             .attempt = sequence->attempt,

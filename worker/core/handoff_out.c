@@ -78,8 +78,7 @@ enum status handoff_out_submit(struct engine *engine, const struct outlet *route
 }
 
 void handoff_out_open_links(struct engine *engine) {
-    list_each(link, &engine->linkless) {
-        struct sequence *sequence = list_entry(link, struct sequence, of_link);
+    list_each_entry(sequence, &engine->linkless, struct sequence, of_link) {
         const struct outlet *router = &engine->outlets.outlets[sequence->outlet];
         enum status status = join_link(engine, router, sequence);
         if (status == STATUS_BUSY)
@@ -196,8 +195,7 @@ static enum status pump_sequence(struct engine *engine, struct outlet *outlet,
 void handoff_out_pump(struct engine *engine, struct outlet *outlet) {
     if (!outlet->ready || outlet->broken || outlet->kind != OUTLET_KV_OUT)
         return;
-    list_each(link, &outlet->transfers) {
-        struct sequence *sequence = list_entry(link, struct sequence, of_link);
+    list_each_entry(sequence, &outlet->transfers, struct sequence, of_link) {
         enum status status = pump_sequence(engine, outlet, sequence);
         if (status == STATUS_BUSY)
             return;

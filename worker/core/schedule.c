@@ -17,8 +17,7 @@ static uint32_t min_u32(uint32_t a, uint32_t b) {
 }
 
 static struct sequence *newest_of(struct list *head, struct sequence *newest) {
-    list_each(link, head) {
-        struct sequence *sequence = list_entry(link, struct sequence, at);
+    list_each_entry(sequence, head, struct sequence, at) {
         if (!newest || run_queue_before(newest, sequence))
             newest = sequence;
     }
