@@ -347,8 +347,7 @@ static enum status receive_from(struct bus *bus, struct bus_socket *socket,
 
 /* A link that is over, once what came on it was taken (or time is up). */
 static bool next_lost(struct bus *bus, struct bus_event *event) {
-    list_each(entry, &bus->ending) {
-        struct bus_link *link = list_entry(entry, struct bus_link, ending);
+    list_each_entry(link, &bus->ending, struct bus_link, ending) {
         const struct bus_socket *socket =
             link->is_bound ? &bus->listeners[link->listener].socket : &link->socket;
         if (!list_empty(&socket->ready) && clock_now_ns() < link->connect_deadline_ns)
@@ -372,8 +371,7 @@ static bool next_lost(struct bus *bus, struct bus_event *event) {
 }
 
 static void flush_socket(struct bus *bus, const struct bus_socket *socket) {
-    list_each(entry, &bus->waiting) {
-        struct bus_link *link = list_entry(entry, struct bus_link, waiting);
+    list_each_entry(link, &bus->waiting, struct bus_link, waiting) {
         if (link->is_bound ? socket == &bus->listeners[link->listener].socket
                            : socket == &link->socket)
             link_flush(bus, link);

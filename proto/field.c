@@ -53,44 +53,50 @@ _Static_assert(sizeof(enum reason) == sizeof(uint32_t), "rows of enums are read 
 #include "proto/message.def"
 
 static const struct {
+    const char *name;
     const struct shape *(*shape)(void);
     size_t raw_max;
-} bodies[MESSAGE_TYPES] = {
-    [MESSAGE_ANNOUNCE] = {announce_shape, 0},
-    [MESSAGE_HELLO] = {hello_shape, 0},
-    [MESSAGE_WELCOME] = {welcome_shape, 0},
-    [MESSAGE_PEERS] = {peers_shape, 0},
-    [MESSAGE_PING] = {ping_shape, 0},
-    [MESSAGE_BEAT] = {beat_shape, 0},
-    [MESSAGE_DIGEST] = {digest_shape, 0},
-    [MESSAGE_RESERVE] = {reserve_shape, MESSAGE_CONTROL_MAX},
-    [MESSAGE_RESERVED] = {reserved_shape, 0},
-    [MESSAGE_REFUSED] = {refused_shape, 0},
-    [MESSAGE_SUBMIT] = {submit_shape, MESSAGE_CONTROL_MAX},
-    [MESSAGE_STEP] = {step_shape, 0},
-    [MESSAGE_FORGET] = {forget_shape, 0},
-    [MESSAGE_RESEND] = {resend_shape, 0},
-    [MESSAGE_CANCEL] = {cancel_shape, 0},
-    [MESSAGE_CANCELLED] = {cancel_shape, 0},
-    [MESSAGE_FAILED] = {failed_shape, 0},
-    [MESSAGE_RESET] = {reset_shape, 0},
-    [MESSAGE_DRAIN] = {drain_shape, 0},
-    [MESSAGE_KV_HELLO] = {kv_hello_shape, 0},
-    [MESSAGE_KV_WELCOME] = {kv_hello_shape, 0},
-    [MESSAGE_CHUNK] = {chunk_shape, MESSAGE_CHUNK_MAX},
-    [MESSAGE_CHUNK_ACK] = {chunk_ack_shape, 0},
-    [MESSAGE_COMMIT] = {commit_shape, 0},
-    [MESSAGE_COMMIT_ACK] = {transfer_end_shape, 0},
-    [MESSAGE_ABORT] = {transfer_end_shape, 0},
-    [MESSAGE_FENCED] = {transfer_end_shape, 0},
+} types[MESSAGE_TYPES] = {
+    [MESSAGE_NONE] = {"none", NULL, 0},
+    [MESSAGE_ANNOUNCE] = {"announce", announce_shape, 0},
+    [MESSAGE_HELLO] = {"hello", hello_shape, 0},
+    [MESSAGE_WELCOME] = {"welcome", welcome_shape, 0},
+    [MESSAGE_PEERS] = {"peers", peers_shape, 0},
+    [MESSAGE_PING] = {"ping", ping_shape, 0},
+    [MESSAGE_BEAT] = {"beat", beat_shape, 0},
+    [MESSAGE_DIGEST] = {"digest", digest_shape, 0},
+    [MESSAGE_RESERVE] = {"reserve", reserve_shape, MESSAGE_CONTROL_MAX},
+    [MESSAGE_RESERVED] = {"reserved", reserved_shape, 0},
+    [MESSAGE_REFUSED] = {"refused", refused_shape, 0},
+    [MESSAGE_SUBMIT] = {"submit", submit_shape, MESSAGE_CONTROL_MAX},
+    [MESSAGE_STEP] = {"step", step_shape, 0},
+    [MESSAGE_FORGET] = {"forget", forget_shape, 0},
+    [MESSAGE_RESEND] = {"resend", resend_shape, 0},
+    [MESSAGE_CANCEL] = {"cancel", cancel_shape, 0},
+    [MESSAGE_CANCELLED] = {"cancelled", cancel_shape, 0},
+    [MESSAGE_FAILED] = {"failed", failed_shape, 0},
+    [MESSAGE_RESET] = {"reset", reset_shape, 0},
+    [MESSAGE_DRAIN] = {"drain", drain_shape, 0},
+    [MESSAGE_KV_HELLO] = {"kv_hello", kv_hello_shape, 0},
+    [MESSAGE_KV_WELCOME] = {"kv_welcome", kv_hello_shape, 0},
+    [MESSAGE_CHUNK] = {"chunk", chunk_shape, MESSAGE_CHUNK_MAX},
+    [MESSAGE_CHUNK_ACK] = {"chunk_ack", chunk_ack_shape, 0},
+    [MESSAGE_COMMIT] = {"commit", commit_shape, 0},
+    [MESSAGE_COMMIT_ACK] = {"commit_ack", transfer_end_shape, 0},
+    [MESSAGE_ABORT] = {"abort", transfer_end_shape, 0},
+    [MESSAGE_FENCED] = {"fenced", transfer_end_shape, 0},
 };
+
+const char *message_name(enum message_type type) {
+    return (unsigned)type < MESSAGE_TYPES ? types[type].name : "unknown";
+}
 
 const struct shape *message_shape(enum message_type type) {
     ASSERT(type > MESSAGE_NONE && type < MESSAGE_TYPES);
-    return bodies[type].shape();
+    return types[type].shape();
 }
 
 size_t message_raw_max(enum message_type type) {
     ASSERT(type > MESSAGE_NONE && type < MESSAGE_TYPES);
-    return bodies[type].raw_max;
+    return types[type].raw_max;
 }

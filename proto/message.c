@@ -2,23 +2,6 @@
 
 #include <stddef.h>
 
-static const char *const message_names[MESSAGE_TYPES] = {
-    [MESSAGE_NONE] = "none",           [MESSAGE_ANNOUNCE] = "announce",
-    [MESSAGE_HELLO] = "hello",         [MESSAGE_WELCOME] = "welcome",
-    [MESSAGE_PEERS] = "peers",         [MESSAGE_PING] = "ping",
-    [MESSAGE_BEAT] = "beat",           [MESSAGE_DIGEST] = "digest",
-    [MESSAGE_RESERVE] = "reserve",     [MESSAGE_RESERVED] = "reserved",
-    [MESSAGE_REFUSED] = "refused",     [MESSAGE_SUBMIT] = "submit",
-    [MESSAGE_STEP] = "step",           [MESSAGE_FORGET] = "forget",
-    [MESSAGE_RESEND] = "resend",       [MESSAGE_CANCEL] = "cancel",
-    [MESSAGE_CANCELLED] = "cancelled", [MESSAGE_FAILED] = "failed",
-    [MESSAGE_RESET] = "reset",         [MESSAGE_DRAIN] = "drain",
-    [MESSAGE_KV_HELLO] = "kv_hello",   [MESSAGE_KV_WELCOME] = "kv_welcome",
-    [MESSAGE_CHUNK] = "chunk",         [MESSAGE_CHUNK_ACK] = "chunk_ack",
-    [MESSAGE_COMMIT] = "commit",       [MESSAGE_COMMIT_ACK] = "commit_ack",
-    [MESSAGE_ABORT] = "abort",         [MESSAGE_FENCED] = "fenced",
-};
-
 static const char *const reason_names[REASON_COUNT] = {
     [REASON_NONE] = "none",         [REASON_BUSY] = "busy",
     [REASON_TOO_LONG] = "too_long", [REASON_INVALID] = "invalid",
@@ -41,12 +24,6 @@ static const struct {
     [REFUSAL_IDENTITY] = {"other_worker", "not the worker that was announced"},
     [REFUSAL_NAME] = {"name_taken", "another live worker has its name"},
 };
-
-const char *message_name(enum message_type type) {
-    if ((unsigned)type >= MESSAGE_TYPES)
-        return "unknown";
-    return message_names[type];
-}
 
 const char *worker_role_name(unsigned role) {
     static const char *const names[] = {
