@@ -18,7 +18,7 @@ static enum status fill_from_gguf(struct model *model, const char *path, struct 
     struct model_config *config = &model->config;
     struct gguf *gguf;
     TRY(gguf_open(path, &gguf, error));
-    TRY(checkpoint_from_gguf(gguf, &model->checkpoint, error));
+    model->checkpoint = checkpoint_from_gguf(gguf);
     model->gguf = gguf;
     /* The numbers are checked before anything is allocated by them. */
     TRY(config_from_gguf(gguf, config, error));

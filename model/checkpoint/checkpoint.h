@@ -51,14 +51,9 @@ struct checkpoint {
 
 /* Each gives an open checkpoint that the caller ends with checkpoint->kind->close(). */
 
-/* Takes the open file over, also when it fails. STATUS_NOMEM. */
-NODISCARD enum status checkpoint_from_gguf(struct gguf *gguf, struct checkpoint **checkpoint,
-                                           struct error *error);
+/* Takes the open file over. */
+struct checkpoint *checkpoint_from_gguf(struct gguf *gguf);
 
 /* A .safetensors file, or a folder with some (model/checkpoint/safetensors.h). */
 NODISCARD enum status checkpoint_from_safetensors(const char *path, struct checkpoint **checkpoint,
                                                   struct error *error);
-
-/* Three samples of each of the tensors, for members' hash(): reading all bytes would cost as much
- * as loading them. `state` is an XXH3_state_t. */
-void checkpoint_hash_samples(const struct checkpoint *checkpoint, void *state);

@@ -12,6 +12,7 @@
 #include "base/map.h"
 #include "base/span.h"
 #include "base/status.h"
+#include "model/checkpoint/checkpoint.h"
 #include "model/checkpoint/tensor.h"
 
 #include <stdbool.h>
@@ -62,6 +63,7 @@ struct gguf_value {
 };
 
 struct gguf {
+    struct checkpoint head;     /* its end of the seam */
     char name[256];             /* the file's path for messages, cut at the front if longer */
     const unsigned char *bytes; /* the whole file */
     uint64_t n_bytes;

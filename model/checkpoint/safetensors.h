@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "base/map.h"
 #include "base/status.h"
+#include "model/checkpoint/checkpoint.h"
 #include "model/checkpoint/tensor.h"
 
 #include <stddef.h>
@@ -31,6 +32,7 @@ struct safetensors_file {
 };
 
 struct safetensors {
+    struct checkpoint head; /* its end of the seam */
     uint32_t n_files;
     struct safetensors_file *files; /* owned (n_files) */
     uint32_t n_tensors;
