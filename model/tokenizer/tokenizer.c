@@ -87,19 +87,6 @@ static enum status encode_bpe(const struct tokenizer *tokenizer, struct tokenize
 
 const struct tokenizer_kind tokenizer_kind_bpe = {.name = "bpe", .encode = encode_bpe};
 
-static enum status encode_bytes(const struct tokenizer *tokenizer,
-                                struct tokenizer_scratch *scratch, struct span text, bool at_start,
-                                struct ids *ids) {
-    (void)at_start;
-    (void)tokenizer;
-    (void)scratch;
-    for (size_t i = 0; i < text.n; i++)
-        TRY(ids_push(ids, (uint8_t)text.bytes[i]));
-    return STATUS_OK;
-}
-
-const struct tokenizer_kind tokenizer_kind_bytes = {.name = "bytes", .encode = encode_bytes};
-
 /* Cuts the special tokens out of the text and encodes what lies between. */
 static enum status encode_between(const struct tokenizer *tokenizer,
                                   struct tokenizer_scratch *scratch, struct span text, bool control,

@@ -14,9 +14,8 @@ struct tokenizer_scratch {
     struct spm_scratch spm;
 };
 
-extern const struct tokenizer_kind tokenizer_kind_bpe;   /* byte-level BPE */
-extern const struct tokenizer_kind tokenizer_kind_bytes; /* a text's bytes are its ids */
-extern const struct tokenizer_kind tokenizer_kind_spm;   /* SentencePiece */
+extern const struct tokenizer_kind tokenizer_kind_bpe; /* byte-level BPE */
+extern const struct tokenizer_kind tokenizer_kind_spm; /* SentencePiece */
 
 /* One special token in a text. */
 struct special_match {
