@@ -82,19 +82,4 @@ static int32_t quantize_group(int8_t *q, float *scale, const float *x, int32_t *
 
 #include "kernels/cpu/quantize.h"
 
-const struct path path_scalar = {
-    .name = "scalar",
-    .tile_rows = 4,
-    .quantize = path_quantize,
-    .round_bf16 = path_round_bf16,
-    .gemm = path_gemm,
-    .norm = path_norm,
-    .silu_mul = path_silu_mul,
-    .add_scaled = path_add_scaled,
-    .softmax = path_softmax,
-    .rope_kv = path_rope_kv,
-    .attend = path_attend,
-    .block_maxima = path_block_maxima,
-    .block_exps = path_block_exps,
-    .find_at_least = path_find_at_least,
-};
+const struct path path_scalar = PATH_TABLE("scalar", 4);

@@ -1,5 +1,5 @@
-/* kernels/cpu/quantize.h: a tile of activations as integers (the layout: path.h). Compiled once per
- * path, after its quantize_group(). */
+/* kernels/cpu/quantize.h: a tile of activations as integers (the layout: path.h), and a path's table.
+ * Compiled once per path, after its quantize_group() and all else. */
 #pragma once
 
 static void path_quantize(uint8_t *tile, const float *x, uint32_t n_rows, uint32_t k) {
@@ -18,3 +18,13 @@ static void path_quantize(uint8_t *tile, const float *x, uint32_t n_rows, uint32
         }
     }
 }
+
+/* What this path is made of, all of it compiled above. */
+#define PATH_TABLE(its_name, rows)                                                                 \
+    {                                                                                              \
+        .name = (its_name), .tile_rows = (rows), .quantize = path_quantize,                        \
+        .round_bf16 = path_round_bf16, .gemm = path_gemm, .norm = path_norm,                       \
+        .silu_mul = path_silu_mul, .add_scaled = path_add_scaled, .softmax = path_softmax,         \
+        .rope_kv = path_rope_kv, .attend = path_attend, .block_maxima = path_block_maxima,         \
+        .block_exps = path_block_exps, .find_at_least = path_find_at_least                         \
+    }
