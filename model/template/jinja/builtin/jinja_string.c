@@ -188,14 +188,6 @@ static enum status edge(struct jinja_run *run, struct jinja_value self, struct j
     return STATUS_OK;
 }
 
-JINJA_BUILTIN(startswith) {
-    return edge(run, self, bound[0], false, value);
-}
-
-JINJA_BUILTIN(endswith) {
-    return edge(run, self, bound[0], true, value);
-}
-
 static enum status remove_edge(struct jinja_run *run, struct jinja_value self,
                                struct jinja_value part, bool is_end, struct jinja_value *value) {
     TRY(need_string(run, part));
@@ -204,13 +196,14 @@ static enum status remove_edge(struct jinja_run *run, struct jinja_value self,
                               value);
 }
 
-JINJA_BUILTIN(removeprefix) {
-    return remove_edge(run, self, bound[0], false, value);
-}
-
-JINJA_BUILTIN(removesuffix) {
-    return remove_edge(run, self, bound[0], true, value);
-}
+#define EDGE(name, does, is_end)                                                                   \
+    JINJA_BUILTIN(name) {                                                                          \
+        return does(run, self, bound[0], is_end, value);                                           \
+    }
+EDGE(startswith, edge, false)
+EDGE(endswith, edge, true)
+EDGE(removeprefix, remove_edge, false)
+EDGE(removesuffix, remove_edge, true)
 
 /* Offset in bytes of the first or last occurrence; SIZE_MAX when there is none. */
 static size_t search(const struct jinja_string *string, const struct jinja_string *part,

@@ -55,20 +55,14 @@ JINJA_BUILTIN(escape) {
     return STATUS_OK;
 }
 
-JINJA_BUILTIN(upper) {
-    TRY(soft_string(run, &self));
-    return jinja_change_case(run, self, JINJA_UPPER, value);
-}
-
-JINJA_BUILTIN(lower) {
-    TRY(soft_string(run, &self));
-    return jinja_change_case(run, self, JINJA_LOWER, value);
-}
-
-JINJA_BUILTIN(capitalize) {
-    TRY(soft_string(run, &self));
-    return jinja_change_case(run, self, JINJA_CAPITALIZE, value);
-}
+#define CASE(name, change)                                                                         \
+    JINJA_BUILTIN(name) {                                                                          \
+        TRY(soft_string(run, &self));                                                              \
+        return jinja_change_case(run, self, change, value);                                        \
+    }
+CASE(upper, JINJA_UPPER)
+CASE(lower, JINJA_LOWER)
+CASE(capitalize, JINJA_CAPITALIZE)
 
 /* Words begin behind blanks, - ( { [ < here, unlike in the method of that name. */
 JINJA_BUILTIN(title) {
