@@ -14,9 +14,16 @@
 
 struct bench_option;
 
-/* Reads `text` into `at`, which is the row's member of a struct bench_options. */
-typedef void read_fn(const struct bench_option *option, struct argp_state *state, char *text,
-                     void *at);
+/* An option as it was given. */
+struct given {
+    const struct bench_option *option;
+    struct argp_state *state;
+    char *text;
+    void *at; /* the row's member of a struct bench_options */
+};
+
+/* Reads `text` into `at`. */
+typedef void read_fn(const struct given *given);
 
 /* An option: how it is written, who reads it, and the member that holds it. */
 struct bench_option {
@@ -100,75 +107,66 @@ static const struct bench_option options[] = {
 #undef AT
 #define N_OPTIONS (sizeof options / sizeof *options)
 
-static void read_text(const struct bench_option *option, struct argp_state *state, char *text,
-                      void *at) {
-    (void)option, (void)state;
-    *(const char **)at = text;
+static void read_text(const struct given *given) {
+    *(const char **)given->at = given->text;
 }
 
-static void read_path(const struct bench_option *option, struct argp_state *state, char *text,
-                      void *at) {
-    (void)option, (void)state;
-    *(const char **)at = text ? text : "-";
+static void read_path(const struct given *given) {
+    *(const char **)given->at = given->text ? given->text : "-";
 }
 
-static void read_switch(const struct bench_option *option, struct argp_state *state, char *text,
-                        void *at) {
-    (void)option, (void)state, (void)text;
-    *(bool *)at = true;
+static void read_switch(const struct given *given) {
+    *(bool *)given->at = true;
 }
 
-static uint64_t to_number(const struct bench_option *option, struct argp_state *state,
-                          const char *text) {
+static uint64_t to_number(const struct given *given, const char *text) {
+    const struct bench_option *option = given->option;
     char *end = NULL;
     unsigned long long value = strtoull(text, &end, 10);
     if (*text < '0' || *text > '9' || *end || value < option->low || value > 10000000)
-        argp_error(state, "--%s: \"%s\" is not a number from %u to 10000000", option->name, text,
-                   option->low);
+        argp_error(given->state, "--%s: \"%s\" is not a number from %u to 10000000", option->name,
+                   text, option->low);
     return value;
 }
 
-static void read_number(const struct bench_option *option, struct argp_state *state, char *text,
-                        void *at) {
-    *(uint32_t *)at = (uint32_t)to_number(option, state, text);
+static void read_number(const struct given *given) {
+    *(uint32_t *)given->at = (uint32_t)to_number(given, given->text);
 }
 
-static void read_seed(const struct bench_option *option, struct argp_state *state, char *text,
-                      void *at) {
-    *(uint64_t *)at = to_number(option, state, text);
+static void read_seed(const struct given *given) {
+    *(uint64_t *)given->at = to_number(given, given->text);
 }
 
-static void read_real(const struct bench_option *option, struct argp_state *state, char *text,
-                      void *at) {
+static void read_real(const struct given *given) {
     char *end = NULL;
-    double value = strtod(text, &end);
-    if (end == text || *end || !(value >= 0 && value < 1e6))
-        argp_error(state, "--%s: \"%s\" is not a positive number", option->name, text);
-    *(double *)at = value;
+    double value = strtod(given->text, &end);
+    if (end == given->text || *end || !(value >= 0 && value < 1e6))
+        argp_error(given->state, "--%s: \"%s\" is not a positive number", given->option->name,
+                   given->text);
+    *(double *)given->at = value;
 }
 
 /* Fills the rest of the member with zeros: they are none. */
-static void read_lengths(const struct bench_option *option, struct argp_state *state, char *text,
-                         void *at) {
-    uint32_t *values = at, n = 0;
+static void read_lengths(const struct given *given) {
+    uint32_t *values = given->at, n = 0;
     char *save = NULL;
     memset(values, 0, LENGTHS_MAX * sizeof *values);
-    for (char *item = strtok_r(text, ",", &save); item; item = strtok_r(NULL, ",", &save)) {
+    for (char *item = strtok_r(given->text, ",", &save); item; item = strtok_r(NULL, ",", &save)) {
         if (n == LENGTHS_MAX)
-            argp_error(state, "--%s: more than %u lengths", option->name, LENGTHS_MAX);
+            argp_error(given->state, "--%s: more than %u lengths", given->option->name,
+                       LENGTHS_MAX);
         else
-            values[n++] = (uint32_t)to_number(option, state, item);
+            values[n++] = (uint32_t)to_number(given, item);
     }
     if (n == 0)
-        argp_error(state, "--%s: no length in it", option->name);
+        argp_error(given->state, "--%s: no length in it", given->option->name);
 }
 
 /* "ttft-p99=500ms,itl-p99=50ms,e2e-p99=10s" */
-static void read_slo(const struct bench_option *option, struct argp_state *state, char *text,
-                     void *at) {
-    struct slo *slo = at;
+static void read_slo(const struct given *given) {
+    struct slo *slo = given->at;
     char *save = NULL;
-    for (char *item = strtok_r(text, ",", &save); item; item = strtok_r(NULL, ",", &save)) {
+    for (char *item = strtok_r(given->text, ",", &save); item; item = strtok_r(NULL, ",", &save)) {
         char *value = strchr(item, '=');
         char *end = NULL;
         double time = value ? strtod(value + 1, &end) : 0;
@@ -182,41 +180,39 @@ static void read_slo(const struct bench_option *option, struct argp_state *state
                            : n == 7 && memcmp(item, "e2e-p99", n) == 0 ? &slo->latency_p99_ns
                                                                        : NULL;
         if (!wanted || !(time > 0 && time < 1e6) || unit <= 0)
-            argp_error(state,
+            argp_error(given->state,
                        "--%s: \"%s\" is not ttft-p99, itl-p99 or e2e-p99 = TIME with ms or s",
-                       option->name, item);
+                       given->option->name, item);
         else
             *wanted = (uint64_t)(time * unit);
     }
 }
 
-static void read_source(const struct bench_option *option, struct argp_state *state, char *text,
-                        void *at) {
+static void read_source(const struct given *given) {
     static const char *const names[] = {"words", "texts", "ids"};
     for (unsigned i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(text, names[i]) == 0) {
-            *(enum source *)at = (enum source)i;
+        if (strcmp(given->text, names[i]) == 0) {
+            *(enum source *)given->at = (enum source)i;
             return;
         }
-    argp_error(state, "--%s: \"%s\" is not words, texts or ids", option->name, text);
+    argp_error(given->state, "--%s: \"%s\" is not words, texts or ids", given->option->name,
+               given->text);
 }
 
 /* Whoever gives texts wants prompts of them. */
-static void read_texts(const struct bench_option *option, struct argp_state *state, char *text,
-                       void *at) {
-    struct bench_options *bench = state->input;
+static void read_texts(const struct given *given) {
+    struct bench_options *bench = given->state->input;
     bench->source = SOURCE_TEXTS;
-    read_text(option, state, text, at);
+    read_text(given);
 }
 
-static void read_target(const struct bench_option *option, struct argp_state *state, char *text,
-                        void *at) {
-    struct bench_options *bench = state->input;
-    const char **targets = at;
+static void read_target(const struct given *given) {
+    struct bench_options *bench = given->state->input;
+    const char **targets = given->at;
     if (bench->n_urls == TARGETS_MAX)
-        argp_error(state, "--%s: more than %d", option->name, TARGETS_MAX);
+        argp_error(given->state, "--%s: more than %d", given->option->name, TARGETS_MAX);
     else
-        targets[bench->n_urls++] = text;
+        targets[bench->n_urls++] = given->text;
 }
 
 static error_t parse(int key, char *text, struct argp_state *state) {
@@ -228,7 +224,7 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     if (key < KEY_FIRST || key >= KEY_FIRST + (int)N_OPTIONS)
         return ARGP_ERR_UNKNOWN;
     const struct bench_option *option = &options[key - KEY_FIRST];
-    option->read(option, state, text, (char *)bench + option->at);
+    option->read(&(struct given){option, state, text, (char *)bench + option->at});
     return 0;
 }
 

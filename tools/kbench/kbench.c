@@ -13,17 +13,6 @@
 
 #define SAMPLES 31
 
-static int by_value(const void *a, const void *b) {
-    double x = *(const double *)a;
-    double y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *values, int n) {
-    qsort(values, (size_t)n, sizeof *values, by_value);
-    return values[n / 2];
-}
-
 struct options {
     const char *backend;
     const char *isa;
@@ -103,7 +92,7 @@ static void time_steps(struct model *model, const char *name, uint32_t n_seqs, u
         samples[i] = (double)(clock_now_ns() - begin) * 1e-9;
     }
     model_times(model, seconds);
-    double typical = median(samples, n_samples);
+    double typical = machine_median(samples, (size_t)n_samples);
     printf("%-28s %9.3f ms %9.0f tokens/s   best %9.3f ms\n   ", name, typical * 1e3,
            n_seqs * n_tokens / typical, samples[0] * 1e3);
     for (int i = 0; i < MODEL_OPS; i++)

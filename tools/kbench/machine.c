@@ -222,6 +222,11 @@ static int by_value(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
+double machine_median(double *values, size_t n) {
+    qsort(values, n, sizeof *values, by_value);
+    return values[n / 2];
+}
+
 static double time_copies(const struct kernels *kernels, struct kernels_ctx *ctx,
                           const struct weight *weight, size_t size, uint32_t m) {
     size_t n_copies = COPIES_BYTES / size + 1;
@@ -250,8 +255,7 @@ static double time_copies(const struct kernels *kernels, struct kernels_ctx *ctx
     kernels->dealloc(ctx, copies, n_copies * size);
     kernels->dealloc(ctx, x, (size_t)m * weight->k * sizeof *x);
     kernels->dealloc(ctx, out, (size_t)m * weight->n * sizeof *out);
-    qsort(seconds, TIMES, sizeof *seconds, by_value);
-    return seconds[TIMES / 2];
+    return machine_median(seconds, TIMES);
 }
 
 bool machine_time_gemm(const char *backend, const char *isa, uint32_t n_threads, const char *format,

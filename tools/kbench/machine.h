@@ -28,6 +28,9 @@ void machine_init(struct machine *machine, uint32_t n_threads, const char *isa);
 void machine_measure(struct machine *machine); /* half a second */
 void machine_fini(struct machine *machine);
 
+/* Sorts the values. */
+double machine_median(double *values, size_t n);
+
 /* Times linear() of a random matrix (n, k) on m rows, over copies that together leave the caches.
  * False when the backend cannot be opened. */
 bool machine_time_gemm(const char *backend, const char *isa, uint32_t n_threads, const char *format,

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "kernels/quant/quant.h"
+#include "tools/kbench/machine.h"
 #include "tools/kbench/shapes.h"
 
 #include <stdio.h>
@@ -11,17 +12,6 @@
 
 #define TIMES        11
 #define COPIES_BYTES (400u << 20) /* of experts in memory */
-
-static int by_value(const void *a, const void *b) {
-    double x = *(const double *)a;
-    double y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *values) {
-    qsort(values, TIMES, sizeof *values, by_value);
-    return values[TIMES / 2];
-}
 
 static struct kernels_ctx *open_context(const struct parts_options *options,
                                         const struct kernels_limits *limits) {
@@ -89,7 +79,7 @@ double parts_time_attend(const struct parts_options *options, const struct atten
     kernels->dealloc(ctx, out, n * width * sizeof *out);
     kernels->close(ctx);
     free(numbers);
-    return median(seconds);
+    return machine_median(seconds, TIMES);
 }
 
 struct moe {
@@ -273,8 +263,8 @@ struct moe_figures parts_time_moe(struct moe *moe, uint32_t n_tokens) {
     }
     for (uint32_t e = 0; e < shape->n_experts; e++)
         figures.bytes += n_rows[e] > 0 ? (double)moe->expert_bytes : 0.0;
-    figures.seconds = median(seconds);
-    figures.linear_seconds = median(linear_seconds);
+    figures.seconds = machine_median(seconds, TIMES);
+    figures.linear_seconds = machine_median(linear_seconds, TIMES);
     free(n_rows);
     return figures;
 }
