@@ -352,15 +352,11 @@ static void on_signal(evutil_socket_t signal, short events, void *user) {
 
 enum status loop_signal_new(struct loop *loop, int signal, loop_watch_fn *fn, void *user,
                             struct loop_watch **out) {
-    struct loop_watch *watch = calloc(1, sizeof *watch);
-    if (!watch)
-        return STATUS_NOMEM;
-    *watch = (struct loop_watch){.loop = loop, .fd = -1, .fn = fn, .user = user};
-    watch->event = evsignal_new(loop->base, signal, on_signal, watch);
-    if (!watch->event || event_add(watch->event, NULL) != 0) {
-        if (watch->event)
-            event_free(watch->event);
-        free(watch);
+    struct loop_watch *watch;
+    TRY(loop_watch_new(loop, -1, fn, user, &watch));
+    if (evsignal_assign(watch->event, loop->base, signal, on_signal, watch) != 0 ||
+        event_add(watch->event, NULL) != 0) {
+        loop_watch_free(watch);
         return STATUS_IO;
     }
     *out = watch;
