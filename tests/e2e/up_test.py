@@ -51,7 +51,7 @@ def file_and_variable(folder):
     ini.write_text(f"[router]\nlisten = localhost:{ports[0]}\n[cluster]\nmodel = hash\n")
     for args, env, url in ((("--config", ini), {}, f"localhost:{ports[0]}"),
                            (("--config", ini, "--port", ports[1]), {}, f"localhost:{ports[1]}"),
-                           (("hash",), {"TANDEM_LISTEN": f"127.0.0.1:{ports[2]}"}, f"127.0.0.1:{ports[2]}")):
+                           ((), {"TANDEM_LISTEN": f"127.0.0.1:{ports[2]}", "TANDEM_MODEL": "hash"}, f"127.0.0.1:{ports[2]}")):
         with Up(*args, "--mixed", 1, env=env) as up:
             assert up.url == f"http://{url}", (up.url, url)
 

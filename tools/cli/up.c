@@ -319,7 +319,7 @@ static enum status read_flags(struct up *up, int argc, char **argv) {
 /* The numbers of workers, checked. */
 static int count_workers(struct up *up, unsigned *n_prefill, unsigned *n_decode,
                          unsigned *n_mixed) {
-    if (!value_of(up, "model") && !value_of(up, "config"))
+    if (!value_of(up, "model") && !value_of(up, "config") && !getenv("TANDEM_MODEL"))
         return cli_fail(
             EXIT_CONFIG,
             "a model is needed: tandem up MODEL (a .gguf file, a model folder, ORG/NAME of "
