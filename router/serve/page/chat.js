@@ -163,7 +163,10 @@ async function answer() {
     } else {
       turn.problem = failure instanceof Refusal ? failure.message : "The server cannot be reached.";
       turn.status = failure.status;
-      if (failure.status === 401) wantKey("key", keys.client ? "This key does not fit." : "");
+      if (failure.status === 401) {
+        turn.problem = keys.client ? "This server does not take this API key." : "This server wants an API key.";
+        wantKey("key", keys.client ? "This key does not fit." : "");
+      }
     }
   }
   running = null;

@@ -33,6 +33,12 @@ function openSettings(id) {
   if (id) $(id).focus();
 }
 
+// A key that is refused is asked for again.
+async function tryKey() {
+  await loadModels();
+  if (!$("key-row").lastChild.hidden) openSettings("key");
+}
+
 function keepSettings() {
   const client = keys.client, admin = keys.admin;
   for (const id of ["system", "temperature", "max-tokens"]) tab.set(id, $(id).value);
@@ -40,7 +46,7 @@ function keepSettings() {
   keys.admin = $("admin-key").value.trim();
   tab.set("key", keys.client);
   tab.set("admin-key", keys.admin);
-  if (keys.client !== client) loadModels();
+  if (keys.client !== client) tryKey();
   if (keys.admin !== admin) watch.again();
 }
 
