@@ -34,6 +34,11 @@ struct device_facts {
     size_t shared_bytes;  /* that a block may ask for */
 };
 
+/* Memory of another process: plain bytes, which it may send by any means. */
+struct device_handle {
+    unsigned char bytes[64];
+};
+
 struct device_kind {
     const char *name; /* "cuda", "cuda-emu" */
 
@@ -48,6 +53,14 @@ struct device_kind {
      * no stream uses it. */
     void *(*alloc)(struct device *device, size_t n_bytes);
     void (*dealloc)(struct device *device, void *memory);
+    /* Memory of alloc() for other processes of this machine. The owner fills a handle; another process adopts
+     * the memory by it (NULL: the handle names none of another process, or none any more) and releases
+     * it when no stream uses it, before the owner gives it back. Nothing orders the streams of the two:
+     * a stream is waited for before the other process is told. */
+    NODISCARD enum status (*share)(struct device *device, void *memory,
+                                   struct device_handle *handle);
+    void *(*adopt)(struct device *device, const struct device_handle *handle);
+    void (*release)(struct device *device, void *memory);
     /* Memory of the host that copies need not stage; NULL when there is none. */
     void *(*pinned_alloc)(struct device *device, size_t n_bytes);
     void (*pinned_free)(struct device *device, void *memory);

@@ -3,9 +3,12 @@
 #include "kernels/cuda/emulator/fault.h"
 #include "kernels/cuda/emulator/machine.h"
 
+#include <fcntl.h>
 #include <map>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <unistd.h>
+#include <vector>
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
@@ -31,7 +34,9 @@ struct arena {
     uint64_t top;    /* up to here addresses were given out */
     uint64_t cursor; /* behind the piece that was taken last */
     uint32_t n_open;
-    std::map<uint64_t, size_t> pieces; /* offset, bytes asked for */
+    std::map<uint64_t, size_t> pieces;     /* offset, bytes asked for */
+    std::map<uint64_t, int> lent;          /* offset of a piece, its memfd */
+    std::map<uint64_t, uint64_t> borrowed; /* the same, the bytes that were mapped for it */
 };
 
 static uint64_t room_of(size_t n_bytes) {
@@ -60,6 +65,8 @@ void arena_free(struct arena *arena) {
     if (!arena)
         return;
     SHOW(arena->base, arena->top);
+    for (const auto &piece : arena->lent)
+        close(piece.second);
     fault_forget(arena->base);
     munmap(arena->base, arena->reserved);
     delete arena;
@@ -91,6 +98,58 @@ static void piece_open(struct arena *arena, const unsigned char *p, uint64_t roo
 
 static void piece_close(struct arena *arena, const unsigned char *p, uint64_t room) {
     piece_access(arena, p, room, PROT_NONE);
+}
+
+static void close_pages(struct arena *arena, uint64_t begin, uint64_t end) {
+    int access = arena->n_open > 0 ? PROT_READ | PROT_WRITE : PROT_NONE;
+    if (mprotect(arena->base + begin, end - begin, access) != 0)
+        abort();
+}
+
+/* Whole pages, with what is in them, into a file or (-1) into memory of this process alone. */
+static bool move_pages(struct arena *arena, uint64_t begin, uint64_t end, int fd) {
+    unsigned char *at = arena->base + begin;
+    int flags = fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE : MAP_SHARED;
+    if (mprotect(at, end - begin, PROT_READ | PROT_WRITE) != 0)
+        abort();
+    std::vector<unsigned char> kept(end - begin);
+    SHOW(at, end - begin);
+    memcpy(kept.data(), at, end - begin);
+    bool moved = mmap(at, end - begin, PROT_READ | PROT_WRITE, flags | MAP_FIXED, fd, 0) == at;
+    if (moved)
+        memcpy(at, kept.data(), end - begin);
+    close_pages(arena, begin, end);
+    return moved;
+}
+
+/* The pages that a piece lies in; others may begin or end there. */
+static uint64_t first_page(uint64_t at) {
+    return at / 4096 * 4096;
+}
+
+static uint64_t last_page(uint64_t at, size_t n_bytes) {
+    return pages(at + room_of(n_bytes));
+}
+
+enum status arena_lend(struct arena *arena, void *memory, struct arena_share *share) {
+    uint64_t at = (uint64_t)((unsigned char *)memory - arena->base);
+    auto piece = arena->pieces.find(at);
+    if (piece == arena->pieces.end() || arena->borrowed.count(at) > 0)
+        return STATUS_INVALID;
+    uint64_t begin = first_page(at), n_file = last_page(at, piece->second) - begin;
+    auto lent = arena->lent.find(at);
+    if (lent == arena->lent.end()) {
+        int fd = memfd_create("tandem-emu", MFD_CLOEXEC);
+        if (fd < 0)
+            return STATUS_IO;
+        if (ftruncate(fd, (off_t)n_file) != 0 || !move_pages(arena, begin, begin + n_file, fd)) {
+            close(fd);
+            return STATUS_IO;
+        }
+        lent = arena->lent.emplace(at, fd).first;
+    }
+    *share = {lent->second, n_file, at - begin, piece->second};
+    return STATUS_OK;
 }
 
 /* The first gap from `at` on; `reserved` where there is none. */
@@ -145,13 +204,51 @@ static bool zone_is_whole(const unsigned char *p, size_t n) {
     return whole;
 }
 
+void *arena_borrow(struct arena *arena, const struct arena_share *share) {
+    uint64_t at = place_for(arena, share->n_file + 4096);
+    if (at == arena->reserved || share->at + share->n_bytes > share->n_file)
+        return nullptr;
+    uint64_t begin = pages(at);
+    unsigned char *p = arena->base + begin;
+    if (mmap(p, share->n_file, PROT_NONE, MAP_SHARED | MAP_FIXED, share->fd, 0) != p)
+        return nullptr;
+    SHOW(p, share->n_file);
+    close_pages(arena, begin, begin + share->n_file);
+    arena->pieces[begin + share->at] = share->n_bytes;
+    arena->borrowed[begin + share->at] = share->n_file;
+    arena->cursor = begin + share->n_file;
+    arena->top = arena->cursor > arena->top ? arena->cursor : arena->top;
+    return p + share->at;
+}
+
+const char *arena_return(struct arena *arena, void *memory) {
+    uint64_t at = (uint64_t)((unsigned char *)memory - arena->base), begin = first_page(at);
+    auto borrowed = arena->borrowed.find(at);
+    if (borrowed == arena->borrowed.end())
+        return "the memory that is released was not adopted";
+    if (mmap(arena->base + begin, borrowed->second, PROT_NONE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
+        abort();
+    close_pages(arena, begin, begin + borrowed->second);
+    arena->borrowed.erase(borrowed);
+    arena->pieces.erase(at);
+    return nullptr;
+}
+
 const char *arena_give(struct arena *arena, void *memory) {
     uint64_t at = (uint64_t)((unsigned char *)memory - arena->base);
     auto piece = arena->pieces.find(at);
-    if (piece == arena->pieces.end())
+    if (piece == arena->pieces.end() || arena->borrowed.count(at) > 0)
         return "the memory that is given back is not the device's";
     size_t n_bytes = piece->second;
     uint64_t room = room_of(n_bytes);
+    auto lent = arena->lent.find(at);
+    if (lent != arena->lent.end()) {
+        if (!move_pages(arena, first_page(at), last_page(at, n_bytes), -1))
+            abort();
+        close(lent->second);
+        arena->lent.erase(lent);
+    }
     unsigned char *p = arena->base + at;
     piece_open(arena, p, room);
     bool whole = zone_is_whole(p + n_bytes, room - n_bytes);

@@ -84,7 +84,10 @@ void emu_break_captures(struct device *device);
 /* Does all that stands in the stream. */
 void emu_run_all(struct device_stream *stream);
 
-/* The table's functions of stream_emu.cc, which take the lock themselves. */
+/* The table's functions of share_emu.cc and stream_emu.cc, which take the lock themselves. */
+enum status emu_share(struct device *device, void *memory, struct device_handle *handle);
+void *emu_adopt(struct device *device, const struct device_handle *handle);
+void emu_release(struct device *device, void *memory);
 struct device_stream *emu_stream_make(struct device *device);
 void emu_stream_free(struct device_stream *stream);
 void emu_copy_in(struct device_stream *stream, void *to, const void *from, size_t n_bytes);

@@ -137,6 +137,35 @@ static void device_dealloc(struct device *device, void *memory) {
         is_fine(device, cudaFree(memory), "freeing memory");
 }
 
+static_assert(sizeof(cudaIpcMemHandle_t) == sizeof(device_handle), "a handle is CUDA's own");
+
+static enum status device_share(struct device *device, void *memory, struct device_handle *handle) {
+    cudaIpcMemHandle_t made;
+    (void)device;
+    if (cudaIpcGetMemHandle(&made, memory) != cudaSuccess) {
+        cudaGetLastError(); /* a container may not allow it: no failure of the device */
+        return STATUS_UNSUPPORTED;
+    }
+    memcpy(handle->bytes, &made, sizeof made);
+    return STATUS_OK;
+}
+
+static void *device_adopt(struct device *device, const struct device_handle *handle) {
+    cudaIpcMemHandle_t from;
+    void *memory = NULL;
+    (void)device;
+    memcpy(&from, handle->bytes, sizeof from);
+    if (cudaIpcOpenMemHandle(&memory, from, cudaIpcMemLazyEnablePeerAccess) == cudaSuccess)
+        return memory;
+    cudaGetLastError();
+    return NULL;
+}
+
+static void device_release(struct device *device, void *memory) {
+    if (memory)
+        is_fine(device, cudaIpcCloseMemHandle(memory), "releasing another process's memory");
+}
+
 static void *device_pinned_alloc(struct device *device, size_t n_bytes) {
     void *memory = NULL;
     (void)device;
@@ -301,6 +330,9 @@ const struct device_kind device_cuda = {
     device_free_bytes,
     device_alloc,
     device_dealloc,
+    device_share,
+    device_adopt,
+    device_release,
     device_pinned_alloc,
     device_pinned_free,
     device_stream_make,
