@@ -102,7 +102,10 @@ static enum status bind_private(void *zmq, const char *endpoint, struct error *e
     umask(before);
     if (result != 0)
         return error_set(error, number == EADDRINUSE ? STATUS_EXISTS : STATUS_IO,
-                         "cannot listen on %s: %s", endpoint, zmq_strerror(number));
+                         "cannot listen on %s: %s", endpoint,
+                         number == ENODEV ? "no address or interface of this host (names are not "
+                                            "looked up here)"
+                                          : zmq_strerror(number));
     const char *path = endpoint_path(endpoint);
     struct stat there;
     if (path && (stat(path, &there) != 0 || (there.st_mode & 0777) != 0600))

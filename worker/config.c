@@ -42,7 +42,8 @@ static const struct option_spec table[] = {
      .help =
          "who is asked for names, IP or IP:PORT, several with commas; default: /etc/resolv.conf"},
     {"endpoint", OPTION_STRING, AT(endpoint), NULL, "worker", "ENDPOINT",
-     .help = "where routers connect to (ipc://FOLDER/NAME or tcp://HOST:PORT)"},
+     .help = "where routers connect to (ipc://FOLDER/NAME, tcp://ADDRESS:PORT or "
+             "tcp://INTERFACE:PORT)"},
     {"kv-endpoint", OPTION_STRING, AT(kv_endpoint), NULL, "worker", "ENDPOINT",
      .help =
          "where prefill workers connect to; default: beside the endpoint (ipc), any port (tcp)"},

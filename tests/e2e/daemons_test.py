@@ -122,6 +122,31 @@ def sample_is_accepted(folder):
     assert router.returncode == 0
 
 
+def addresses_that_cannot_be_served(folder):
+    """A worker's address is what others are told: everywhere is none, and a name is not looked up. An interface is one."""
+    keys = folder / "address-keys"
+    subprocess.run([BIN / "tandem", "keys", keys], check=True, capture_output=True)
+    router = ["--routers", "tcp://127.0.0.1:1"]
+    for option, address, words in (("--endpoint", "tcp://0.0.0.0:0", "no address that others can connect to"),
+                                   ("--endpoint", "tcp://*:0", "no address that others can connect to"),
+                                   ("--kv-endpoint", "tcp://[::]:0", "no address that others can connect to"),
+                                   ("--endpoint", "tcp://no-such-host.example:0", "no address or interface of this host")):
+        given = [option, address] if option == "--endpoint" else ["--endpoint", "tcp://127.0.0.1:0", option, address]
+        done = subprocess.run([BIN / "tandem-worker", "--model", "hash", "--name", "x", "--keys", keys, *router, *given],
+                              capture_output=True, text=True, timeout=60)
+        assert done.returncode == 78 and words in done.stderr and option.strip("-") in done.stderr, (address, done.stderr)
+    log = folder / "interface.log"
+    with log.open("wb") as out:
+        worker = subprocess.Popen([BIN / "tandem-worker", "--model", "hash", "--name", "x", "--keys", keys, *router, "--endpoint",
+                                   "tcp://lo:0"], stderr=out)
+    try:
+        eventually(lambda: "endpoint=tcp://127.0.0.1:" in log.read_text() or worker.poll() is not None, 30, "the worker's line")
+        assert worker.poll() is None, log.read_text()
+    finally:
+        worker.terminate()
+        worker.wait(30)
+
+
 def answers(port):
     try:
         return request(port, "GET", "/livez")[0] == 200
@@ -228,6 +253,7 @@ def main():
     try:
         tally.run("the sample configuration is what the programs print", sample_is_what_the_programs_print)
         tally.run("the sample configuration is accepted", sample_is_accepted, folder)
+        tally.run("addresses that cannot be served are refused", addresses_that_cannot_be_served, folder)
         tally.run("two routers and three workers serve over CURVE", all_up, d)
         tally.run("a worker that comes late is used", late_worker, d)
         tally.run("a worker back at another address is used", other_address, d)

@@ -27,9 +27,9 @@ INI = """
 [cluster]
 model = hash
 [router]
-announce = ipc:///run/tandem/announce
+announce = tcp://127.0.0.1:7001
 [worker]
-routers = ipc:///run/tandem/announce
+routers = tcp://127.0.0.1:7001
 step_us = 5000
 [worker.prefill0]
 role = prefill
@@ -40,8 +40,7 @@ role = decode
 endpoint = ipc:///run/tandem/decode0
 kv_endpoint = ipc:///run/tandem/decode0-kv
 [worker.spare]
-endpoint = ipc:///run/tandem/spare
-kv_endpoint = ipc:///run/tandem/spare-kv
+endpoint = tcp://lo:7002
 """
 UNITS = ["tandem-router.socket", "tandem-router.service", "tandem-worker@prefill0", "tandem-worker@decode0", "tandem-worker@spare"]
 PROMPT = [1, 2, 3]

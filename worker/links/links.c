@@ -12,12 +12,24 @@
 
 _Static_assert(BUS_LINKS_MAX <= LINK_KV_BIT, "the bit is free in every link number");
 
+/* Routers and other workers are told this address, so it has to be one of this host. */
+static enum status check_reachable(const char *endpoint, struct error *error) {
+    if (strncmp(endpoint, "tcp://0.0.0.0:", 14) != 0 && strncmp(endpoint, "tcp://[::]:", 11) != 0)
+        return STATUS_OK;
+    return error_set(error, STATUS_INVALID,
+                     "%s is no address that others can connect to: name one of this host, or its "
+                     "interface, as tcp://eth0:7002",
+                     endpoint);
+}
+
 static enum status open_bus(enum bus_kind kind, const struct keys *keys, const char *option,
                             const char *endpoint, struct bus **bus, uint32_t *listener,
                             struct error *error) {
     struct bus_config bus_config = {.kind = kind, .keys = keys};
     TRY(bus_new(&bus_config, bus, error));
     enum status status = bus_bind(*bus, endpoint, listener, error);
+    if (status == STATUS_OK)
+        status = check_reachable(bus_endpoint(*bus, *listener), error);
     if (status != STATUS_OK)
         error_prefix(error, "%s", option);
     return status;
