@@ -40,7 +40,7 @@ role = decode
 endpoint = ipc:///run/tandem/decode0
 kv_endpoint = ipc:///run/tandem/decode0-kv
 [worker.spare]
-endpoint = tcp://lo:7002
+endpoint = tcp://127.0.0.1:7002
 """
 UNITS = ["tandem-router.socket", "tandem-router.service", "tandem-worker@prefill0", "tandem-worker@decode0", "tandem-worker@spare"]
 PROMPT = [1, 2, 3]
