@@ -115,14 +115,17 @@ def what_the_new_figures_say(ports):
     assert value(ports[0], "vllm:generation_tokens_total") == before[1] + 28
     assert value(ports[0], "vllm:request_max_num_generation_tokens_sum") == before[0] + 7
 
-    def counted():
-        steps = sum(value(port, "vllm:iteration_tokens_total_count") for port in ports[1:])
-        tokens = sum(value(port, "vllm:iteration_tokens_total_sum") for port in ports[1:])
-        prompts = sum(value(port, "tandem_worker_prompt_tokens_total") for port in ports[1:])
-        decoded = sum(value(port, "tandem_worker_tokens_total") for port in ports[1:])
-        return steps == sum(value(port, "tandem_worker_steps_total") for port in ports[1:]) and \
-            prompts <= tokens <= prompts + decoded and steps > 0
-    eventually(counted, 10, "as many tokens in steps as workers computed")
+
+    def computed():
+        names = ("vllm:iteration_tokens_total_count", "vllm:iteration_tokens_total_sum", "tandem_worker_steps_total",
+                 "tandem_worker_prompt_tokens_total", "tandem_worker_tokens_total")
+        return [sum(value(port, name) for port in ports[1:]) for name in names]
+    post_json(ports[0], "/v1/completions", {"prompt": "y" * 8000, "max_tokens": 2, "ignore_eos": True})
+
+    def is_counted():
+        observed, tokens, steps, prompt, generated = computed()
+        return observed == steps and prompt > 4 * generated > 0 and prompt <= tokens <= prompt + generated
+    eventually(is_counted, 10, "the tokens of each step: those of prompts, and one of each sequence that goes on")
     for port in ports:
         held, active, resident, process = (value(port, name) for name in (
             "tandem_memory_allocated_bytes", "tandem_memory_active_bytes", "tandem_memory_resident_bytes",
