@@ -448,11 +448,12 @@ int main(int argc, char **argv) {
     const char *backend = argc > 1 ? argv[1] : "cuda", *against = argc > 2 ? argv[2] : "cpu";
     bool quick = argc > 3 && strcmp(argv[3], "quick") == 0;
     struct pair pair = {.random = {1}};
+    const struct kernels_options options = {.limits = limits};
     static const char *const formats[] = {"q4_1", "awq", "gptq4", "q6_k", "f16"};
     static const uint32_t rows[] = {1, 3, 40};
     setvbuf(stdout, NULL, _IOLBF, 0);
-    side_open(&pair.got, backend, &limits);
-    side_open(&pair.want, against, &limits);
+    side_open(&pair.got, backend, &options);
+    side_open(&pair.want, against, &options);
     check_norms(&pair);
     check_elementwise(&pair);
     check_edges(&pair);

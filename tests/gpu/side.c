@@ -11,13 +11,12 @@ _Noreturn static void give_up(const char *what, const char *why) {
     exit(EXIT_FAILURE);
 }
 
-void side_open(struct side *side, const char *backend, const struct kernels_limits *limits) {
-    struct kernels_options options = {.n_threads = 0, .limits = *limits};
+void side_open(struct side *side, const char *backend, const struct kernels_options *options) {
     struct error error = {0};
     *side = (struct side){.kernels = kernels_find(backend)};
     if (!side->kernels)
         give_up(backend, "there is no such backend in this build");
-    if (side->kernels->open(&options, &side->ctx, &error) != STATUS_OK)
+    if (side->kernels->open(options, &side->ctx, &error) != STATUS_OK)
         give_up(backend, error.text);
 }
 

@@ -16,7 +16,7 @@ struct side {
 };
 
 /* Ends the program with a line when the backend does not open. */
-void side_open(struct side *side, const char *backend, const struct kernels_limits *limits);
+void side_open(struct side *side, const char *backend, const struct kernels_options *options);
 void side_close(struct side *side);
 void side_clear(struct side *side); /* gives all arrays back */
 

@@ -191,18 +191,20 @@ static void time_load(struct bench *bench, const struct load *load) {
 #define TOKENS_MAX 2048
 #define SEQS_MAX   64
 
-static void open_bench(struct bench *bench, const char *backend, const struct shape *shape) {
+static void open_bench(struct bench *bench, const char *backend, const struct shape *shape,
+                       bool no_graphs) {
     uint32_t qkv = (shape->n_heads + 2 * shape->n_kv_heads) * shape->head_dim;
-    struct kernels_limits limits = {.max_tokens = TOKENS_MAX,
-                                    .max_seqs = SEQS_MAX,
-                                    .max_context = CONTEXT,
-                                    .max_dim = shape->inner > qkv ? shape->inner : qkv,
-                                    .n_vocab = shape->n_vocab,
-                                    .n_heads = shape->n_heads,
-                                    .n_kv_heads = shape->n_kv_heads,
-                                    .head_dim = shape->head_dim};
+    struct kernels_options options = {.no_graphs = no_graphs};
+    options.limits = (struct kernels_limits){.max_tokens = TOKENS_MAX,
+                                             .max_seqs = SEQS_MAX,
+                                             .max_context = CONTEXT,
+                                             .max_dim = shape->inner > qkv ? shape->inner : qkv,
+                                             .n_vocab = shape->n_vocab,
+                                             .n_heads = shape->n_heads,
+                                             .n_kv_heads = shape->n_kv_heads,
+                                             .head_dim = shape->head_dim};
     *bench = (struct bench){.shape = shape, .context = CONTEXT, .n_blocks = 4096};
-    side_open(&bench->side, backend, &limits);
+    side_open(&bench->side, backend, &options);
     for (uint32_t i = 0; i < LAYERS; i++) {
         struct layer *layer = &bench->layers[i];
         layer->qkv = make(bench, shape->format, qkv, shape->dim);
@@ -234,6 +236,7 @@ static void open_bench(struct bench *bench, const char *backend, const struct sh
 int main(int argc, char **argv) {
     const char *backend = argc > 1 ? argv[1] : "cuda";
     const char *only = argc > 2 ? argv[2] : NULL; /* a part of the model's name */
+    bool no_graphs = argc > 3 && strcmp(argv[3], "no-graphs") == 0;
     static const struct load loads[] = {
         {"decode, 1 at 512", 1, 1, 512},   {"decode, 1 at 4000", 1, 1, 4000},
         {"decode, 16 at 512", 16, 1, 512}, {"decode, 64 at 512", 64, 1, 512},
@@ -243,7 +246,7 @@ int main(int argc, char **argv) {
         struct bench bench;
         if (only && !strstr(shapes[i].name, only))
             continue;
-        open_bench(&bench, backend, &shapes[i]);
+        open_bench(&bench, backend, &shapes[i], no_graphs);
         for (size_t j = 0; j < sizeof loads / sizeof *loads; j++)
             time_load(&bench, &loads[j]);
         side_close(&bench.side);
