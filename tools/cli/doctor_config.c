@@ -1,6 +1,5 @@
 /* The configuration: both daemons read it and say what they have read, or what is wrong. */
 #include "tools/cli/doctor.h"
-#include "tools/cli/sibling.h"
 
 #include "base/options.h"
 
@@ -72,7 +71,8 @@ static void read_settings(struct doctor *doctor, const char *program, struct set
 }
 
 static void compare_versions(struct doctor *doctor, const char *program) {
-    const char *args[] = {"--version", NULL};
+    static const struct settings_source nothing = {NULL, NULL};
+    const char *questions[] = {"--version", NULL};
     struct buf out, errors;
     struct error error;
     char expected[128];
@@ -80,7 +80,7 @@ static void compare_versions(struct doctor *doctor, const char *program) {
     snprintf(expected, sizeof expected, "%s %s", program, TANDEM_VERSION);
     buf_init(&out, SAYS_BYTES);
     buf_init(&errors, SAYS_BYTES);
-    if (sibling_run(program, args, &out, &errors, &code, &error) == STATUS_OK &&
+    if (settings_ask(&nothing, program, "", questions, &out, &errors, &code, &error) == STATUS_OK &&
         (out.n == 0 || strncmp(out.data, expected, strlen(expected)) != 0 ||
          !strchr(" \n", out.data[strlen(expected)])))
         findings_add(&doctor->findings, FINDING_FAULT, "programs",

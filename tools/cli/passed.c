@@ -1,17 +1,14 @@
 #include "tools/cli/passed.h"
 
+#include "tools/cli/sibling.h"
+
 #include "base/buf.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <spawn.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 /* Where they are, who does what, and how many ranks a worker has, `tandem up` says itself. */
 static const char *const ours[] = {
@@ -32,55 +29,6 @@ static const struct question checking[] = {{"tandem-router", PASSED_ROUTER, fals
                                            {"tandem-router", PASSED_ROUTER, true},
                                            {"tandem-worker", PASSED_WORKER, true}};
 
-/* A program that prints its options. */
-struct answering {
-    char path[4200];
-    pid_t pid;
-    int from;        /* owned: what it prints, or -1 */
-    int errors_from; /* owned: what it complains of, or -1 */
-};
-
-/* args: (n) owned by the caller, of which the first and the last are free for the path and NULL. */
-static enum status ask_start(struct answering *one, char **args, struct error *error) {
-    extern char **environ;
-    int ends[2], errors[2];
-    posix_spawn_file_actions_t actions;
-    if (pipe2(ends, O_CLOEXEC) != 0)
-        return error_set(error, STATUS_IO, "pipe: %s", strerror(errno));
-    if (pipe2(errors, O_CLOEXEC) != 0) {
-        close(ends[0]);
-        close(ends[1]);
-        return error_set(error, STATUS_IO, "pipe: %s", strerror(errno));
-    }
-    args[0] = one->path;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-    posix_spawn_file_actions_adddup2(&actions, errors[1], STDERR_FILENO);
-    int failure = posix_spawn(&one->pid, one->path, &actions, NULL, args, environ);
-    posix_spawn_file_actions_destroy(&actions);
-    close(ends[1]);
-    close(errors[1]);
-    if (failure != 0) {
-        close(ends[0]);
-        close(errors[0]);
-        return error_set(error, STATUS_IO, "%s: %s", one->path, strerror(failure));
-    }
-    one->from = ends[0];
-    one->errors_from = errors[0];
-    return STATUS_OK;
-}
-
-static void read_all(int *from, struct buf *out) {
-    char bytes[4096];
-    for (ssize_t n; (n = read(*from, bytes, sizeof bytes)) != 0;)
-        if (n > 0)
-            buf_append(out, bytes, (size_t)n);
-        else if (errno != EINTR)
-            break;
-    close(*from);
-    *from = -1;
-}
-
 /* Adds the lines that are not there yet: both programs complain of what both of them read. */
 static void add_errors(struct buf *errors, const char *text) {
     for (const char *line = text; *line;) {
@@ -96,23 +44,19 @@ static void add_errors(struct buf *errors, const char *text) {
 }
 
 /* Waits for what it prints, whole, and for its end. */
-static enum status ask_end(struct answering *one, struct buf *out, struct buf *errors,
+static enum status ask_end(struct sibling *one, struct buf *out, struct buf *errors,
                            struct error *error) {
     struct buf complaints;
+    int code = 0;
     buf_init(&complaints, 1 << 20);
-    read_all(&one->from, out);
-    read_all(&one->errors_from, &complaints);
-    int end = 0;
-    while (waitpid(one->pid, &end, 0) < 0 && errno == EINTR)
-        ;
-    bool is_fine = WIFEXITED(end) && WEXITSTATUS(end) == 0;
+    enum status status = sibling_end(one, out, &complaints, &code, error);
     buf_putc(&complaints, 0);
-    if (!is_fine && buf_status(&complaints) == STATUS_OK)
+    if (code != 0 && buf_status(&complaints) == STATUS_OK)
         add_errors(errors, complaints.data);
     buf_fini(&complaints);
-    if (!is_fine)
+    if (code != 0)
         return error_set(error, STATUS_INVALID, "%s does not say its options", one->path);
-    return buf_status(out);
+    return status;
 }
 
 static bool is_ours(const char *name) {
@@ -198,19 +142,15 @@ static enum status take_answer(const struct asking *asking, const struct questio
 
 /* Starts all, and then waits for all. */
 static enum status ask_all(const struct asking *asking, const char *programs, struct error *error) {
-    struct answering asked[QUESTIONS_MAX];
+    struct sibling asked[QUESTIONS_MAX] = {0};
     enum status status = STATUS_OK;
-    for (unsigned i = 0; i < asking->n; i++) {
-        asked[i].from = -1;
-        snprintf(asked[i].path, sizeof asked[i].path, "%s/%s", programs,
-                 asking->questions[i].program);
-        if (status == STATUS_OK)
-            status = ask_start(&asked[i], asking->args[i], error);
-    }
+    for (unsigned i = 0; i < asking->n && status == STATUS_OK; i++)
+        status = sibling_start(&asked[i], programs, asking->questions[i].program,
+                               (const char **)(uintptr_t)asking->args[i], error);
     for (unsigned i = 0; i < asking->n; i++) {
         struct buf text;
         struct error later; /* the first failure is the one that is told */
-        if (asked[i].from < 0)
+        if (asked[i].pid == 0)
             continue;
         buf_init(&text, 1 << 20);
         enum status ended =

@@ -10,9 +10,11 @@
 enum status settings_ask(const struct settings_source *source, const char *program,
                          const char *name, const char *const *questions, struct buf *out,
                          struct buf *errors, int *code, struct error *error) {
-    const char *args[QUESTIONS_MAX + 4] = {NULL};
+    const char *args[QUESTIONS_MAX + 5] = {NULL};
+    char folder[4096];
+    struct sibling sibling;
     char config[1200], model[1200], named[80];
-    unsigned n = 0;
+    unsigned n = 1; /* behind the path */
     for (unsigned i = 0; i < QUESTIONS_MAX && questions[i]; i++)
         args[n++] = questions[i];
     if (source->config) {
@@ -27,7 +29,9 @@ enum status settings_ask(const struct settings_source *source, const char *progr
         snprintf(named, sizeof named, "--name=%s", name);
         args[n++] = named;
     }
-    return sibling_run(program, args, out, errors, code, error);
+    TRY(sibling_folder(folder, sizeof folder, error));
+    TRY(sibling_start(&sibling, folder, program, args, error));
+    return sibling_end(&sibling, out, errors, code, error);
 }
 
 bool settings_get(const struct settings *settings, const char *key, char value[VALUE_MAX]) {

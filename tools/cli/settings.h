@@ -21,7 +21,8 @@ struct settings_source {
 };
 
 /* Runs `program` with these sources, a worker by its name, and `questions` ("--print-config"; up to
- * three, NULL behind the last). Errors and results as sibling_run(). */
+ * three, NULL behind the last). What it writes is appended to `out` and `errors`; errors as
+ * sibling_start() and sibling_end(). */
 NODISCARD enum status settings_ask(const struct settings_source *source, const char *program,
                                    const char *name, const char *const *questions, struct buf *out,
                                    struct buf *errors, int *code, struct error *error);

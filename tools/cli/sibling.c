@@ -10,24 +10,57 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define ARGS_MAX 16
-
-static enum status find(const char *name, char *path, size_t size, struct error *error) {
-    ssize_t n = readlink("/proc/self/exe", path, size - 1);
+enum status sibling_folder(char *folder, size_t size, struct error *error) {
+    ssize_t n = readlink("/proc/self/exe", folder, size - 1);
     if (n <= 0)
         return error_set(error, STATUS_IO, "/proc/self/exe: %s", strerror(errno));
-    path[n] = '\0';
-    char *slash = strrchr(path, '/');
-    size_t begin = slash ? (size_t)(slash - path) + 1 : 0;
-    if (begin + strlen(name) >= size)
-        return error_set(error, STATUS_LIMIT, "%s: its path is too long", name);
-    memcpy(path + begin, name, strlen(name) + 1);
-    if (access(path, X_OK) != 0)
-        return error_set(error, STATUS_NOT_FOUND, "%s: %s", path, strerror(errno));
+    folder[n] = '\0';
+    char *slash = strrchr(folder, '/');
+    if (slash)
+        *slash = '\0';
     return STATUS_OK;
 }
 
-/* A file in memory: a program that writes much to both ends of two pipes could wait for ever. */
+static void close_files(struct sibling *sibling) {
+    for (unsigned i = 0; i < 2; i++)
+        if (sibling->files[i] >= 0)
+            close(sibling->files[i]);
+}
+
+static enum status spawn(struct sibling *sibling, const char **args, struct error *error) {
+    extern char **environ;
+    posix_spawn_file_actions_t actions;
+    args[0] = sibling->path;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, sibling->files[0], STDOUT_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, sibling->files[1], STDERR_FILENO);
+    /* execve() does not write to its arguments. */
+    int failure = posix_spawn(&sibling->pid, sibling->path, &actions, NULL,
+                              (char **)(uintptr_t)args, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    if (failure != 0)
+        return error_set(error, failure == ENOENT ? STATUS_NOT_FOUND : STATUS_IO, "%s: %s",
+                         sibling->path, strerror(failure));
+    return STATUS_OK;
+}
+
+enum status sibling_start(struct sibling *sibling, const char *folder, const char *name,
+                          const char **args, struct error *error) {
+    *sibling = (struct sibling){0};
+    snprintf(sibling->path, sizeof sibling->path, "%s/%s", folder, name);
+    /* Files in memory: one that writes much to two pipes could wait for ever. */
+    sibling->files[0] = memfd_create("out", MFD_CLOEXEC);
+    sibling->files[1] = memfd_create("errors", MFD_CLOEXEC);
+    enum status status = sibling->files[0] < 0 || sibling->files[1] < 0
+                             ? error_set(error, STATUS_IO, "memfd_create: %s", strerror(errno))
+                             : spawn(sibling, args, error);
+    if (status != STATUS_OK) {
+        close_files(sibling);
+        sibling->pid = 0;
+    }
+    return status;
+}
+
 static enum status read_all(int fd, struct buf *out) {
     char bytes[4096];
     off_t at = 0;
@@ -36,43 +69,17 @@ static enum status read_all(int fd, struct buf *out) {
     return buf_status(out);
 }
 
-static enum status run(char *const *argv, const int files[2], int *code, struct error *error) {
-    extern char **environ;
-    posix_spawn_file_actions_t actions;
-    pid_t pid;
+enum status sibling_end(struct sibling *sibling, struct buf *out, struct buf *errors, int *code,
+                        struct error *error) {
     int end = 0;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, files[0], STDOUT_FILENO);
-    posix_spawn_file_actions_adddup2(&actions, files[1], STDERR_FILENO);
-    int failure = posix_spawn(&pid, argv[0], &actions, NULL, argv, environ);
-    posix_spawn_file_actions_destroy(&actions);
-    if (failure != 0)
-        return error_set(error, STATUS_IO, "%s: %s", argv[0], strerror(failure));
-    while (waitpid(pid, &end, 0) < 0 && errno == EINTR)
+    while (waitpid(sibling->pid, &end, 0) < 0 && errno == EINTR)
         ;
     *code = WIFEXITED(end) ? WEXITSTATUS(end) : -1;
-    return STATUS_OK;
-}
-
-enum status sibling_run(const char *name, const char *const *args, struct buf *out,
-                        struct buf *errors, int *code, struct error *error) {
-    char path[4096];
-    char *argv[ARGS_MAX + 2] = {path};
-    TRY(find(name, path, sizeof path, error));
-    for (unsigned i = 0; args[i]; i++) {
-        if (i == ARGS_MAX)
-            return error_set(error, STATUS_LIMIT, "%s: too many arguments", name);
-        argv[i + 1] = (char *)(uintptr_t)args[i]; /* execve() does not write there */
-    }
-    int files[2] = {memfd_create("out", MFD_CLOEXEC), memfd_create("errors", MFD_CLOEXEC)};
-    enum status status = files[0] < 0 || files[1] < 0
-                             ? error_set(error, STATUS_IO, "memfd_create: %s", strerror(errno))
-                             : run(argv, files, code, error);
-    if (status == STATUS_OK &&
-        (read_all(files[0], out) != STATUS_OK || read_all(files[1], errors) != STATUS_OK))
-        status = error_set(error, STATUS_LIMIT, "%s: it says too much", path);
-    for (unsigned i = 0; i < 2; i++)
-        if (files[i] >= 0)
-            close(files[i]);
-    return status;
+    enum status status = read_all(sibling->files[0], out);
+    if (status == STATUS_OK)
+        status = read_all(sibling->files[1], errors);
+    close_files(sibling);
+    sibling->pid = 0;
+    return status == STATUS_OK ? STATUS_OK
+                               : error_set(error, status, "%s: it says too much", sibling->path);
 }
