@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -66,8 +67,8 @@ class Host:
         return self.write("tandem.ini", "\n".join(lines))
 
 
-def doctor(*args, prefix=()):
-    done = subprocess.run([*prefix, BIN / "tandem", "doctor", "--json", *args], capture_output=True, text=True, timeout=120,
+def doctor(*args, prefix=(), program=BIN / "tandem"):
+    done = subprocess.run([*prefix, program, "doctor", "--json", *args], capture_output=True, text=True, timeout=120,
                           env={**os.environ, "TANDEM_ADMIN_KEY": "secret"})
     assert done.returncode in (0, 1), (done.returncode, done.stderr)
     root = json.loads(done.stdout)
@@ -152,6 +153,14 @@ def planted(host):
         run(router={"tls_cert": host.path("old.crt"), "tls_key": host.path("old.key")})
     yield "a folder that is not there", "sockets", "its folder is not there", "mkdir", \
         run(decode={"endpoint": f"ipc://{host.path('nowhere/decode0')}"})
+    alone = host.folder / "alone"
+    alone.mkdir()
+    shutil.copy(BIN / "tandem", alone)
+    yield "a tool without its daemons", "programs", "alone/tandem-router: No such file", "in one folder", doctor(program=alone / "tandem")
+    for name in ("tandem-router", "tandem-worker"):
+        script = f'#!/bin/sh\n[ "$1" = --version ] && echo {name} 9.9.9 && exit\nexec {BIN}/{name} "$@"\n'
+        host.write(f"alone/{name}", script, 0o755)
+    yield "programs of two versions", "programs", "beside it lies tandem-router 9.9.9", "of one version", doctor("hash", program=alone / "tandem")
     yield "too few files", "open files", "30 open files are too few", "LimitNOFILE", \
         doctor("--config", host.config(), prefix=("bash", "-c", 'ulimit -n 30; exec "$@"', "-"))
 
