@@ -4,6 +4,7 @@
 The name server is this test's own. Every router has an address of its own of 127.0.0.0/8, or ::1, and the same port.
 """
 import contextlib
+import os
 import re
 import socket
 import struct
@@ -16,7 +17,8 @@ import time
 from cluster import BIN, Skip, Tally, eventually, get_json
 from daemons import free_ports
 
-NAME = "tandem-routers.test"
+SHORT, DOMAIN = "tandem-routers", "test"  # as in a Kubernetes pod, whose resolv.conf has the domains to search
+NAME = f"{SHORT}.{DOMAIN}"
 TYPES = {1: socket.AF_INET, 28: socket.AF_INET6}
 
 
@@ -56,7 +58,8 @@ class Daemon:
 
     def __init__(self, program, *args):
         self.lines = []
-        self.process = subprocess.Popen([BIN / program, "--model", "hash", *args], stderr=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen([BIN / program, "--model", "hash", *args], stderr=subprocess.PIPE, text=True,
+                                        env=dict(os.environ, LOCALDOMAIN=DOMAIN))
         self.reader = threading.Thread(target=lambda: self.lines.extend(iter(self.process.stderr.readline, "")), daemon=True)
         self.reader.start()
 
@@ -102,7 +105,7 @@ class Scene:
 
     def work(self):
         self.worker = Daemon("tandem-worker", "--name", "w0", "--endpoint", "tcp://127.0.0.1:0", "--keys", self.keys,
-                             "--routers", f"dns://{NAME}:{self.port}", "--dns-server", f"127.0.0.1:{self.server.port}")
+                             "--routers", f"dns://{SHORT}:{self.port}", "--dns-server", f"127.0.0.1:{self.server.port}")
         self.all.append(self.worker)
 
     def has_worker(self, address):
@@ -119,7 +122,7 @@ def found_at_once(scene):
     for address in scene.server_first:
         scene.start(address)
     scene.work()
-    scene.worker.wait_for(rf"a name of routers is not resolved.* name={NAME} kept=0 why=")
+    scene.worker.wait_for(rf"a name of routers is not resolved.* name={SHORT} kept=0 why=")
     scene.server.addresses = list(scene.server_first)
     return ", ".join(f"{scene.until_found(a):.1f} s" for a in scene.server_first)
 
