@@ -184,6 +184,50 @@ def tables():
         server.shutdown()
 
 
+class Native(BaseHTTPRequestHandler):
+    """The /generate of vLLM's demo server and of TGI, by the body's members; nothing else is there."""
+    asked = []
+
+    def log_message(self, *args):
+        pass
+
+    def do_GET(self):
+        self.send_error(404)
+
+    def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if self.path != "/generate":
+            self.send_error(404)
+            return
+        self.asked.append(body)
+        answer = ({"text": [body["prompt"] + " x"]} if "prompt" in body else
+                  {"generated_text": "x", "details": {"finish_reason": "length", "generated_tokens": 3}})
+        data = json.dumps(answer).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+
+def native():
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Native)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{server.server_port}"
+    try:
+        for kind, n_tokens in (("vllm", 4), ("tgi", 3)):
+            Native.asked.clear()
+            out = bench("grid", "--target", url, "--compat", "--generate", kind, "--input-lengths", 20, "--output-lengths", 4,
+                        "--obo-num", 2, "--num-prompts", 8, "--markdown").stdout
+            cell = re.search(r"^\|20\|4\|([\d.]+)\|([\d.]+)\|", out, re.M)
+            assert abs(float(cell[2]) / float(cell[1]) - n_tokens) < 0.02, out
+            prompts = [body.get("prompt", body.get("inputs")) for body in Native.asked]
+            assert len([p for p in prompts if len(p.split()) == 20]) >= 10, Native.asked
+        bench("grid", "--target", url, "--generate", "vllm", code=78)
+        bench("grid", "--target", "grpc://127.0.0.1:1", "--generate", "vllm", "--compat", code=78)
+    finally:
+        server.shutdown()
+
+
 def files():
     server = ThreadingHTTPServer(("127.0.0.1", 0), Other)
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -474,6 +518,7 @@ tally = Tally()
 tally.run("a server of known timing", known_timing)
 tally.run("our server, every profile", ours)
 tally.run("grid and sweep, JSON, CSV and records", tables)
+tally.run("the servers' own /generate, as the published grids asked", native)
 tally.run("prompts from ShareGPT, times from a trace", files)
 for name, (kind, script) in HOSTILE.items():
     tally.run(f"a hostile server: {name} is {kind}", hostile, kind, script)

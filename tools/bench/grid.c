@@ -36,7 +36,9 @@ static enum status run_cell(struct session *session, struct row *row, struct err
     TRY(run_phase(session, row, "alone", &one, &alone, error));
     enum status status = run_phase(session, row, "burst", &all, &burst, error);
     if (status == STATUS_OK) {
-        figures_grid(&row->grid, &alone, &burst, options->n_prompts, options->compat);
+        /* The original counted what TGI said that it made, which may stop before. */
+        bool assumed = options->compat && options->native != NATIVE_TGI;
+        figures_grid(&row->grid, &alone, &burst, options->n_prompts, assumed);
         if (figures_make(&row->alone, &alone, 0, &options->slo) != STATUS_OK ||
             figures_make(&row->figures, &burst, options->rate, &options->slo) != STATUS_OK)
             status = error_set(error, STATUS_NOMEM, "out of memory");

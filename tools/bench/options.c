@@ -38,7 +38,7 @@ struct bench_option {
 };
 
 static read_fn read_text, read_path, read_switch, read_number, read_seed, read_real, read_lengths,
-    read_slo, read_source, read_texts, read_target;
+    read_slo, read_native, read_source, read_texts, read_target;
 
 #define AT(member) offsetof(struct bench_options, member)
 static const struct bench_option options[] = {
@@ -76,6 +76,8 @@ static const struct bench_option options[] = {
      "ttft-p99=500ms,itl-p99=50ms,e2e-p99=10s; exit code 2: not held"},
     {"compat", NULL, 0, 0, read_switch, AT(compat), 0,
      "requests and columns of the published programs"},
+    {"generate", "KIND", 0, 0, read_native, AT(native), 0,
+     "with --compat: ask the server's own /generate, of vllm or tgi, as the published grids did"},
     {"quiet", NULL, 0, 0, read_switch, AT(is_quiet), 0, "no progress"},
     {"json", "FILE", OPTION_ARG_OPTIONAL, 0, read_path, AT(json_path), 0,
      "JSON; no FILE or -: standard output"},
@@ -188,6 +190,16 @@ static void read_slo(const struct given *given) {
     }
 }
 
+static void read_native(const struct given *given) {
+    if (strcmp(given->text, "vllm") == 0)
+        *(enum native *)given->at = NATIVE_VLLM;
+    else if (strcmp(given->text, "tgi") == 0)
+        *(enum native *)given->at = NATIVE_TGI;
+    else
+        argp_error(given->state, "--%s: \"%s\" is not vllm or tgi", given->option->name,
+                   given->text);
+}
+
 static void read_source(const struct given *given) {
     static const char *const names[] = {"words", "texts", "ids"};
     for (unsigned i = 0; i < sizeof names / sizeof *names; i++)
@@ -256,6 +268,12 @@ enum status options_read(struct bench_options *bench, const char *about, int arg
     }
     if (bench->n_urls == 0)
         return error_set(error, STATUS_INVALID, "--target URL is needed");
+    if (bench->native != NATIVE_NONE && !bench->compat)
+        return error_set(error, STATUS_INVALID, "--generate: needs --compat");
+    if (bench->native != NATIVE_NONE && bench->source == SOURCE_IDS)
+        return error_set(error, STATUS_INVALID, "--generate: takes no --prompts ids");
+    if (bench->native != NATIVE_NONE && strncmp(bench->targets[0], "grpc", 4) == 0)
+        return error_set(error, STATUS_INVALID, "--generate: --target is not HTTP");
     if (bench->source == SOURCE_IDS && !bench->completions)
         return error_set(error, STATUS_INVALID, "--prompts: ids need --completions");
     if (bench->source == SOURCE_TEXTS && !bench->texts_path)

@@ -19,8 +19,8 @@ static enum status find_model(struct session *session, const struct http_url *ur
     const struct bench_options *options = session->options;
     struct buf body;
     int code = 0;
-    if (options->model) {
-        session->model = strdup(options->model);
+    if (options->model || options->native != NATIVE_NONE) { /* that API has no names */
+        session->model = strdup(options->model ? options->model : "");
         return session->model ? STATUS_OK : error_set(error, STATUS_NOMEM, "out of memory");
     }
     buf_init(&body, 1u << 20);
@@ -46,9 +46,10 @@ static struct ask_form make_form(const struct session *session) {
     return (struct ask_form){.model = session->model,
                              .role = options->compat ? "system" : "user",
                              .chat = !options->completions,
-                             .stream = !options->is_whole,
+                             .stream = !options->is_whole && options->native == NATIVE_NONE,
                              .ignore_eos = !options->keeps_eos,
-                             .own_sampling = options->compat};
+                             .own_sampling = options->compat,
+                             .native = options->native};
 }
 
 static void note_environment(struct session *session, const struct http_url *url) {

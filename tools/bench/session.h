@@ -21,6 +21,7 @@ struct bench_options {
     bool is_whole;       /* answers are not streamed */
     bool keeps_eos;      /* do not ask the server to ignore the end of sequence */
     enum source source;
+    enum native native;         /* with `compat` */
     const char *texts_path;     /* of SOURCE_TEXTS: text, or ShareGPT's JSON */
     const char *tokenizer_path; /* that counts tokens; NULL: the server does */
     uint32_t n_vocabulary;

@@ -25,6 +25,8 @@ void json_text(struct buf *out, const char *text, size_t n) {
 }
 
 const char *ask_path(const struct ask_form *form) {
+    if (form->native != NATIVE_NONE)
+        return "/generate";
     return form->chat ? "/v1/chat/completions" : "/v1/completions";
 }
 
@@ -123,8 +125,29 @@ void workload_prompt(const struct workload *workload, const struct ask *ask, str
     buf_putc(out, ']');
 }
 
+/* To the letter what the published grids' program sent. */
+static void put_native(enum native native, const char *prompt, size_t n, uint32_t n_output,
+                       struct buf *out) {
+    buf_puts(out, native == NATIVE_VLLM ? "{\"prompt\":" : "{\"inputs\":");
+    buf_append(out, prompt, n);
+    if (native == NATIVE_VLLM)
+        buf_printf(out,
+                   ",\"n\":1,\"best_of\":1,\"use_beam_search\":false,\"temperature\":1.0,"
+                   "\"top_p\":1.0,\"max_tokens\":%u,\"ignore_eos\":true,\"stream\":false}",
+                   n_output);
+    else
+        buf_printf(out,
+                   ",\"parameters\":{\"best_of\":1,\"max_new_tokens\":%u,\"do_sample\":true,"
+                   "\"details\":true}}",
+                   n_output);
+}
+
 void workload_body_around(const struct ask_form *form, const char *prompt, size_t n,
                           uint32_t n_output, struct buf *out) {
+    if (form->native != NATIVE_NONE) {
+        put_native(form->native, prompt, n, n_output, out);
+        return;
+    }
     buf_puts(out, "{\"model\":");
     json_text(out, form->model, strlen(form->model));
     buf_puts(out, form->chat ? ",\"messages\":[{\"role\":" : ",\"prompt\":");

@@ -38,6 +38,10 @@ struct workload {
     const struct trace_line *trace; /* borrowed: whose hash ids prompts are made from; or NULL */
 };
 
+/* The APIs of their own, POST /generate, by which the published grids asked their servers: answers
+ * in one piece. */
+enum native { NATIVE_NONE, NATIVE_VLLM, NATIVE_TGI };
+
 /* How the server is asked. */
 struct ask_form {
     const char *model; /* borrowed */
@@ -45,7 +49,8 @@ struct ask_form {
     bool chat;         /* /v1/chat/completions, else /v1/completions */
     bool stream;
     bool ignore_eos;
-    bool own_sampling; /* temperature is left to the server */
+    bool own_sampling;  /* temperature is left to the server */
+    enum native native; /* if any, `model`, `role` and the switches above mean nothing */
 };
 
 const char *ask_path(const struct ask_form *form);

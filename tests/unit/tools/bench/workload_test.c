@@ -52,6 +52,32 @@ START_TEST(a_chat_asks_for_what_the_form_says) {
 }
 END_TEST
 
+START_TEST(native_apis_are_asked_as_the_published_program_did) {
+    struct workload workload = {.seed = 3};
+    struct ask_form form = {.model = "m", .native = NATIVE_VLLM, .chat = true};
+    words_init(&workload.words, NULL);
+    ck_assert_str_eq(ask_path(&form), "/generate");
+    json_t *root = body_of(&workload, &form, 1, 5);
+    json_t *wanted =
+        json_pack("{s:O,s:i,s:i,s:b,s:f,s:f,s:i,s:b,s:b}", "prompt",
+                  json_object_get(root, "prompt"), "n", 1, "best_of", 1, "use_beam_search", 0,
+                  "temperature", 1.0, "top_p", 1.0, "max_tokens", 7, "ignore_eos", 1, "stream", 0);
+    ck_assert_uint_eq(count_words(json_string_value(json_object_get(root, "prompt"))), 5);
+    ck_assert(json_equal(root, wanted));
+    json_decref(wanted);
+    json_decref(root);
+    form.native = NATIVE_TGI;
+    root = body_of(&workload, &form, 1, 5);
+    wanted =
+        json_pack("{s:O,s:{s:i,s:i,s:b,s:b}}", "inputs", json_object_get(root, "inputs"),
+                  "parameters", "best_of", 1, "max_new_tokens", 7, "do_sample", 1, "details", 1);
+    ck_assert_uint_eq(count_words(json_string_value(json_object_get(root, "inputs"))), 5);
+    ck_assert(json_equal(root, wanted));
+    json_decref(wanted);
+    json_decref(root);
+}
+END_TEST
+
 static void put_prompt(const struct workload *workload, uint64_t serial, uint32_t n_tokens,
                        struct buf *out) {
     struct ask ask = {.serial = serial, .n_prompt = n_tokens};
@@ -312,6 +338,7 @@ END_TEST
 
 void suite_add(TCase *tests) {
     tcase_add_test(tests, a_chat_asks_for_what_the_form_says);
+    tcase_add_test(tests, native_apis_are_asked_as_the_published_program_did);
     tcase_add_test(tests, prompts_differ_by_serial_and_repeat_by_seed);
     tcase_add_test(tests, ids_are_as_many_as_asked_and_within_the_vocabulary);
     tcase_add_test(tests, texts_follow_a_nonce_and_words_fill_what_is_left);
