@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
-"""tools/bench/clients.py: tandem-bench beside guidellm and aiperf, on one server and one load.
+"""tools/bench/clients.py: tandem-bench beside guidellm, aiperf and vLLM's client, on one server and one load.
 
-usage: tools/bench/clients.py [--rounds N] [--venvs FOLDER] [--bin FOLDER] [--seconds S] [--step-ms N]
+usage: tools/bench/clients.py [--rounds N] [--venvs FOLDER] [--bin FOLDER] [--seconds S] [--step-ms N] [--knee R] [--shares LIST]
 
-Starts a cluster of the pseudo-model `hash` (16 sequences a step, 30 ms a step), finds its knee with `tandem-bench sweep`,
-and runs the three clients in turn at 30 % and 60 % of it, N rounds. Prints a Markdown table of the medians: TTFT, ITL and
-completed requests per second, and each client's ratio to tandem-bench. Exit 1 when a ratio is off by more than 5 %.
+Starts a cluster of the pseudo-model `hash` (16 sequences a step, 30 ms a step), finds its knee with `tandem-bench sweep`
+(unless --knee says it), and runs the clients in turn at 30 % and 60 % of it, N rounds. Prints each run, and a Markdown table of
+the medians: TTFT, ITL and completed requests per second, and each client's ratio to tandem-bench. Exit 1 when a ratio is off by
+more than 5 %.
 
-The clients are installed from PyPI into FOLDER/guidellm and FOLDER/aiperf when they are not there. vLLM's own client is left
-out: it comes with the whole engine (336 MB, and PyTorch) and was not tried.
+The clients are installed from PyPI into FOLDER/guidellm and FOLDER/aiperf when they are not there. vLLM's comes with the whole
+engine; its own modules run unchanged without what they do not need of that, beside guidellm, which needs PyTorch too. It asks
+/v1/completions: of a chat it takes the first chunk for the first token, and that has the role alone.
 """
 import argparse
 import json
@@ -21,7 +23,19 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = {"guidellm": "guidellm==0.8.1", "aiperf": "aiperf==0.13.0"}
+PACKAGES = {"guidellm": ["guidellm==0.8.1"], "aiperf": ["aiperf==0.13.0"]}
+VLLM = "vllm==0.32.0"
+# What its client imports that guidellm does not bring.
+VLLM_NEEDS = ["fastapi", "cbor2", "psutil", "pyzmq", "urllib3", "aiohttp", "requests", "openai-harmony", "openai", "msgspec",
+              "cloudpickle", "pillow", "pybase64", "cachetools", "py-cpuinfo", "prometheus-client", "xgrammar",
+              "partial-json-parser", "llguidance", "einops"]
+RUN_VLLM = """
+from vllm.benchmarks.serve import add_cli_args, main
+from vllm.utils.argparse_utils import FlexibleArgumentParser
+parser = FlexibleArgumentParser()
+add_cli_args(parser)
+main(parser.parse_args())
+"""
 INPUT, OUTPUT = 64, 32  # tokens by the clients' tokenizer, and of each answer
 COLUMNS = ("TTFT ms", "ITL ms", "requests/s")
 
@@ -54,8 +68,15 @@ def install(venvs, name):
     programs = venvs / name / "bin"
     if not (programs / name).exists():
         run([sys.executable, "-m", "venv", venvs / name])
-        run([programs / "pip", "install", "-q", "--only-binary", ":all:", PACKAGES[name]])
+        run([programs / "pip", "install", "-q", "--only-binary", ":all:", *PACKAGES[name]])
     return programs
+
+
+def install_vllm(programs):
+    """vLLM without its dependencies, into guidellm's folder."""
+    if not list(programs.parent.glob("lib/python*/site-packages/vllm")):
+        run([programs / "pip", "install", "-q", "--only-binary", ":all:", *VLLM_NEEDS])
+        run([programs / "pip", "install", "-q", "--no-deps", VLLM])
 
 
 class Clients:
@@ -64,6 +85,7 @@ class Clients:
     def __init__(self, args, url, folder):
         self.args, self.url, self.folder = args, url, folder
         self.programs = {name: install(args.venvs, name) for name in PACKAGES}
+        install_vllm(self.programs["guidellm"])
         self.tokenizer = folder / "tokenizer"
         run([self.programs["guidellm"] / "python", "-c", MAKE_TOKENIZER, self.tokenizer, ROOT / "ARCHITECTURE.md"])
 
@@ -95,6 +117,17 @@ class Clients:
         made = json.loads(next(out.rglob("profile_export_aiperf.json")).read_text())
         return tuple(made[name]["avg"] for name in ("time_to_first_token", "inter_token_latency", "request_throughput"))
 
+    def vllm(self, rate):
+        out = self.folder / "vllm.json"
+        run([self.programs["guidellm"] / "python", "-c", RUN_VLLM, "--backend", "openai", "--endpoint", "/v1/completions",
+             "--base-url", self.url, "--model", "hash", "--tokenizer", self.tokenizer, "--dataset-name", "random",
+             "--random-input-len", INPUT, "--random-output-len", OUTPUT, "--num-prompts", round(rate * self.args.seconds),
+             "--request-rate", rate, "--burstiness", "inf", "--ignore-eos", "--disable-tqdm", "--save-result",
+             "--result-dir", out.parent, "--result-filename", out.name],
+            env=dict(os.environ, HF_HUB_OFFLINE="1"), cwd=self.folder)
+        made = json.loads(out.read_text())
+        return made["mean_ttft_ms"], made["mean_tpot_ms"], made["request_throughput"]
+
 
 def find_knee(args, url):
     made = json.loads(run([args.bin / "tandem-bench", "sweep", "--target", url, "--duration", args.seconds, "--levels", 4,
@@ -106,17 +139,19 @@ def find_knee(args, url):
 
 def measure(args, url, folder):
     clients = Clients(args, url, folder)
-    names = {"tandem-bench": clients.tandem, "guidellm 0.8.1": clients.guidellm, "aiperf 0.13.0": clients.aiperf}
-    knee = find_knee(args, url)
+    names = {"tandem-bench": clients.tandem, "guidellm 0.8.1": clients.guidellm, "aiperf 0.13.0": clients.aiperf,
+             "vLLM 0.32.0": clients.vllm}
+    knee = args.knee or find_knee(args, url)
     is_off = False
     print(f"knee {knee:.2f} requests/s; {args.rounds} rounds of {args.seconds} s; load average {os.getloadavg()[0]:.1f}\n")
     print("| load | client | " + " | ".join(COLUMNS) + " | ratios to tandem-bench |\n|---|---|" + "---|" * 4)
-    for share in (0.3, 0.6):
+    for share in args.shares:
         rate = round(share * knee, 2)
         made = {name: [] for name in names}
         for _ in range(args.rounds):  # in turn, so that what else the machine does meets all of them
             for name, client in names.items():
                 made[name].append(client(rate))
+                print(f"{share:.0%} {name}:", ", ".join(f"{value:.2f}" for value in made[name][-1]), file=sys.stderr, flush=True)
         medians = {name: [statistics.median(column) for column in zip(*rows)] for name, rows in made.items()}
         for name, row in medians.items():
             ratios = [value / base for value, base in zip(row, medians["tandem-bench"])]
@@ -133,6 +168,8 @@ def main():
     parser.add_argument("--venvs", type=Path, default=Path.home() / ".cache" / "tandem")
     parser.add_argument("--bin", type=Path, default=ROOT / "build" / "release" / "bin")
     parser.add_argument("--step-ms", type=int, default=30)
+    parser.add_argument("--knee", type=float, help="requests per second; default: a sweep finds it")
+    parser.add_argument("--shares", type=lambda text: [float(word) for word in text.split(",")], default=[0.3, 0.6])
     args = parser.parse_args()
     command = [args.bin / "tandem", "up", "--model", "hash", "--mixed", "1", "--step-us", args.step_ms * 1000, "--max-batch", "16",
                "--listen", "127.0.0.1:0"]
