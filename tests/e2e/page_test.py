@@ -141,6 +141,7 @@ def it_fits_and_can_be_read(page):
         for view in ("chat", "cluster") if how.get("mobile") else ("both",):
             if view != "both":
                 page.click(f"[data-show={view}]")
+                assert page.eval(f"document.querySelector('#{view}').getBoundingClientRect().width === innerWidth"), (name, view)
             wide = page.eval("[...document.querySelectorAll('body *')].filter((e) => e.getBoundingClientRect().right > innerWidth + 1 && "
                              "!e.closest('.block, .wide')).map((e) => e.outerHTML.slice(0, 80))")
             assert wide == [], (name, view, wide)

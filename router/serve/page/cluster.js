@@ -117,6 +117,7 @@ function noteChanges(picture, old) {
   const were = new Map(old.workers.map((w) => [w.name, w]));
   for (const worker of picture.workers) {
     const was = were.get(worker.name);
+    if (was && was.incarnation !== worker.incarnation) tell(ms, `${worker.name} is gone`); // and back, between two pictures
     if (was?.state !== worker.state || was.incarnation !== worker.incarnation) tell(ms, `${worker.name} is ${worker.state}`);
     were.delete(worker.name);
   }
