@@ -42,6 +42,21 @@ kv_endpoint = ipc:///run/tandem/decode0-kv
 [worker.spare]
 endpoint = tcp://127.0.0.1:7002
 """
+WIDE = """
+[cluster]
+model = /var/lib/tandem/models/tiny
+[router]
+announce = ipc:///run/tandem/announce
+[worker]
+routers = ipc:///run/tandem/announce
+tp = 2
+[worker.wide]
+endpoint = ipc:///run/tandem/wide
+ranks_here = 1
+rank_listen = ipc:///run/tandem/wide-ranks
+[worker.wide-ranks]
+follow = ipc:///run/tandem/wide-ranks
+"""
 UNITS = ["tandem-router.socket", "tandem-router.service", "tandem-worker@prefill0", "tandem-worker@decode0", "tandem-worker@spare"]
 PROMPT = [1, 2, 3]
 
@@ -224,6 +239,29 @@ def wrong_configuration_is_not_tried_again(container):
     ini.write_text(INI)
 
 
+def follower_is_a_unit(container):
+    """Ranks of a worker in a unit of their own: one that dies ends the worker, and systemd starts both again."""
+    leader, follower = "tandem-worker@wide", "tandem-worker@wide-ranks"
+    tiny = container.root / "var/lib/tandem/models/tiny"
+    run(sys.executable, ROOT / "tests/models/checkpoints.py", "qwen2-tp", "gptq4-g32-act", tiny)
+    ini = container.root / "etc/tandem/tandem.ini"
+    ini.write_text(WIDE)
+    container.inside("systemctl", "stop", "tandem-worker@*")
+    container.inside("systemctl", "restart", "tandem-router", leader, follower)
+    eventually(lambda: ready_workers(container) == ["wide"], 60, "the worker of two units")
+    before = [container.show(unit, "MainPID") for unit in (leader, follower)]
+    answer = container.inside("tandem", "chat", "--temperature", "0", "--max-tokens", "20", "hello")
+    container.inside("sh", "-c", f"kill -KILL {before[1]}")
+    eventually(lambda: not {container.show(unit, "MainPID") for unit in (leader, follower)} & {*before, "0"}, 60, "both started again")
+    eventually(lambda: ready_workers(container) == ["wide"], 60, "the worker back")
+    assert container.inside("tandem", "chat", "--temperature", "0", "--max-tokens", "20", "hello") == answer
+    container.inside("systemctl", "stop", leader)
+    eventually(lambda: container.show(follower, "ActiveState") == "inactive", 30, "the follower's end")
+    assert container.show(follower, "Result") == "success"
+    ini.write_text(INI)
+    shutil.rmtree(tiny)
+
+
 def upgraded_in_place(container, packages):
     """The same packages again: what the operator wrote stays, and nothing stops by itself."""
     before = container.show("tandem-router", "MainPID")
@@ -282,6 +320,7 @@ def main():
             tally.run("reload", reload_is_told, container)
             tally.run("a drained worker ends", drained_worker_ends, container)
             tally.run("wrong configuration", wrong_configuration_is_not_tried_again, container)
+            tally.run("a follower is a unit", follower_is_a_unit, container)
             tally.run("priorities in the journal", journal_has_priorities, container)
             tally.run("upgrade in place", upgraded_in_place, container, packages)
             tally.run("purge", purged, container)
