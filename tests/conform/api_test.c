@@ -50,15 +50,15 @@ START_TEST(each_dialect_is_found_and_other_methods_are_told_what_is_allowed) {
         char path[128], allow[64];
         const char *rest;
         size_t n = strlen(dialect->path);
-        snprintf(path, sizeof path, "%s%s", dialect->path,
-                 dialect->path[n - 1] == '/' ? "some-name" : "");
+        bool takes_more = n > 1 && dialect->path[n - 1] == '/';
+        snprintf(path, sizeof path, "%s%s", dialect->path, takes_more ? "some-name" : "");
         ck_assert_ptr_eq(api_find(dialect->method, path, &rest, allow), dialect);
-        ck_assert_str_eq(rest, dialect->path[n - 1] == '/' ? "some-name" : "");
+        ck_assert_str_eq(rest, takes_more ? "some-name" : "");
         ck_assert_ptr_null(api_find("DELETE", path, &rest, allow));
         ck_assert_ptr_nonnull(strstr(allow, dialect->method));
         if (strcmp(dialect->method, "GET") == 0)
             ck_assert_ptr_eq(api_find("HEAD", path, &rest, allow), dialect);
-        snprintf(path, sizeof path, "%s/x/y", dialect->path);
+        snprintf(path, sizeof path, "%s/x//y", dialect->path); /* an id has no empty part */
         ck_assert_ptr_null(api_find(dialect->method, path, &rest, allow));
         ck_assert_str_eq(allow, "");
     }
