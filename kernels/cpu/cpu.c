@@ -1,20 +1,17 @@
 #include "kernels/cpu/cpu.h"
 
+#include "base/cores.h"
 #include "kernels/host.h"
 #include "kernels/limits.h"
 
-#include <sched.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
 #define HUGE_PAGE (2u << 20)
 
 static uint32_t count_cores(void) {
-    cpu_set_t cores;
-    if (sched_getaffinity(0, sizeof cores, &cores) != 0)
-        return 1;
-    uint32_t n = (uint32_t)CPU_COUNT(&cores);
-    return n < 1 ? 1 : (n > THREADS_MAX ? THREADS_MAX : n);
+    uint32_t n = cores_usable();
+    return n > THREADS_MAX ? THREADS_MAX : n;
 }
 
 static void cpu_close(struct kernels_ctx *ctx) {

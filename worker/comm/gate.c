@@ -1,10 +1,10 @@
 #include "worker/comm/gate.h"
 
 #include "base/clock.h"
+#include "base/cores.h"
 
 #include <limits.h>
 #include <linux/futex.h>
-#include <sched.h>
 #include <stddef.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -19,16 +19,8 @@ static void pause_briefly(void) {
 #endif
 }
 
-static uint32_t n_cores(void) {
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    if (sched_getaffinity(0, sizeof set, &set) != 0)
-        return 1;
-    return (uint32_t)CPU_COUNT(&set);
-}
-
 struct gate_patience gate_patience(uint32_t n_waiters) {
-    if (n_waiters > n_cores()) /* who spins keeps off the core him for whom he waits */
+    if (n_waiters > cores_usable()) /* who spins keeps off the core him for whom he waits */
         return (struct gate_patience){0};
     return (struct gate_patience){.spin_ns = SPIN_NS_MAX, .spin_ns_max = SPIN_NS_MAX};
 }

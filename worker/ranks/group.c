@@ -1,10 +1,10 @@
 #include "worker/ranks/group.h"
 
 #include "base/assert.h"
+#include "base/cores.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -186,10 +186,7 @@ void rank_threads_stop(struct rank_threads *threads, const struct group_memory *
 uint32_t group_threads_each(uint32_t n_threads, uint32_t n_here, uint32_t n_ranks) {
     uint32_t n_share = n_threads > 0 ? n_here : n_ranks;
     ASSERT(n_share > 0);
-    if (n_threads == 0) {
-        cpu_set_t set;
-        CPU_ZERO(&set);
-        n_threads = sched_getaffinity(0, sizeof set, &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 1;
-    }
+    if (n_threads == 0)
+        n_threads = cores_usable();
     return n_threads > n_share ? n_threads / n_share : 1;
 }
