@@ -24,6 +24,22 @@ void buf_fini(struct buf *buf) {
     *buf = (struct buf){0};
 }
 
+char *buf_take(struct buf *buf) {
+    char *data = buf->failed ? NULL : buf->data;
+    if (data && buf->size >= MAPPED_BYTES) {
+        data = malloc(buf->n + 1);
+        if (data)
+            memcpy(data, buf->data, buf->n + 1);
+    } else if (data) {
+        buf->data = NULL;
+        buf->size = 0;
+    }
+    size_t limit = buf->limit;
+    buf_fini(buf);
+    buf_init(buf, limit);
+    return data;
+}
+
 void buf_clear(struct buf *buf) {
     buf->n = 0;
     buf->failed = false;

@@ -23,6 +23,10 @@ struct buf {
 
 void buf_init(struct buf *buf, size_t limit);
 void buf_fini(struct buf *buf);
+
+/* The bytes as a block of the heap, for free(); the buf is empty afterwards. NULL: nothing was appended, an append
+ * was dropped, or there is no memory. The one way to make somebody else their owner. */
+NODISCARD char *buf_take(struct buf *buf);
 void buf_clear(struct buf *buf); /* keeps the memory */
 
 void buf_append(struct buf *buf, const void *bytes, size_t n);

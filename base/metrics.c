@@ -96,11 +96,7 @@ static char *render_labels(struct metric_spec spec) {
         write_escaped(&text, spec.labels[i].value, true);
         buf_putc(&text, '"');
     }
-    if (buf_status(&text) != STATUS_OK) {
-        buf_fini(&text);
-        return NULL;
-    }
-    return text.data;
+    return buf_take(&text);
 }
 
 static struct family *find_family(struct metrics *metrics, struct metric_spec spec,

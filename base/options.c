@@ -46,7 +46,7 @@ static char *help_text(const struct option_spec *option) {
     options_put_help(option, &text);
     if (option->fallback && option->fallback[0])
         buf_printf(&text, " (default: %s)", option->fallback);
-    return text.data;
+    return buf_take(&text);
 }
 
 static bool read_flags(struct options *options, int argc, char **argv) {

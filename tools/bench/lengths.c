@@ -76,9 +76,7 @@ static char *next_piece(const char **text) {
         buf_append(&out, *text, n);
         *text += n;
     }
-    if (buf_status(&out) != STATUS_OK)
-        buf_fini(&out);
-    return out.data; /* the caller's */
+    return buf_take(&out);
 }
 
 /* Pieces of the texts, a run of them from each that is reached, until as many are made as may be

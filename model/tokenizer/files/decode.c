@@ -235,8 +235,12 @@ static enum status show_all(struct show *show, const struct span *spelled,
         free(offsets);
         return STATUS_OK;
     }
-    tokenizer->shown = (struct token_texts){.bytes = show->all.data, .offsets = offsets};
-    buf_init(&show->all, 0); /* its bytes have a new owner */
+    char *bytes = buf_take(&show->all);
+    if (!bytes) {
+        free(offsets);
+        return STATUS_NOMEM;
+    }
+    tokenizer->shown = (struct token_texts){.bytes = bytes, .offsets = offsets};
     return STATUS_OK;
 }
 

@@ -12,6 +12,7 @@
 #include "base/utf8.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -45,6 +46,32 @@ START_TEST(buf_printf_fits_or_grows_or_changes_nothing) {
         ck_assert_int_eq(strncmp(buf.data + 62, "abc", buf.n - 62), 0);
         buf_fini(&buf);
     }
+}
+END_TEST
+
+/* Of a short text and of one that is a mapping. */
+START_TEST(taken_bytes_are_the_callers) {
+    static const size_t sizes[] = {1, 100, 262143, 262144, 1 << 20};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        struct buf buf;
+        buf_init(&buf, 2 << 20);
+        for (size_t n = 0; n < sizes[i]; n++)
+            buf_putc(&buf, (char)('a' + n % 26));
+        char *bytes = buf_take(&buf);
+        ck_assert_ptr_nonnull(bytes);
+        ck_assert(bytes[sizes[i] - 1] == (char)('a' + (sizes[i] - 1) % 26) && bytes[sizes[i]] == 0);
+        ck_assert(!buf.data && buf.n == 0 && buf.size == 0 && buf.limit == 2 << 20);
+        free(bytes);
+        buf_puts(&buf, "again");
+        ck_assert_str_eq(buf.data, "again");
+        buf_fini(&buf);
+    }
+    struct buf small;
+    buf_init(&small, 4);
+    ck_assert_ptr_null(buf_take(&small));
+    buf_puts(&small, "too long");
+    ck_assert_ptr_null(buf_take(&small));
+    ck_assert_int_eq(buf_status(&small), STATUS_OK); /* it begins anew */
 }
 END_TEST
 
@@ -255,6 +282,7 @@ END_TEST
 void suite_add(TCase *tests) {
     tcase_add_test(tests, arena_answers_null_at_its_limit);
     tcase_add_test(tests, buf_printf_fits_or_grows_or_changes_nothing);
+    tcase_add_test(tests, taken_bytes_are_the_callers);
     tcase_add_test(tests, large_buf_keeps_its_bytes_and_leaves_no_memory);
     tcase_add_test(tests, buf_reports_a_dropped_append_once_at_the_end);
     tcase_add_test(tests, checked_arithmetic_refuses_to_wrap);
