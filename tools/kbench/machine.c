@@ -2,11 +2,11 @@
 
 #include "base/assert.h"
 #include "base/clock.h"
+#include "base/cores.h"
 #include "kernels/kernels.h"
 #include "tools/kbench/tensor.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -196,10 +196,9 @@ void machine_measure(struct machine *machine) {
 }
 
 void machine_init(struct machine *machine, uint32_t n_threads, const char *isa) {
-    cpu_set_t cores;
-    if (n_threads == 0 && sched_getaffinity(0, sizeof cores, &cores) == 0)
-        n_threads = (uint32_t)CPU_COUNT(&cores);
-    n_threads = n_threads < 1 ? 1 : (n_threads > THREADS_MAX ? THREADS_MAX : n_threads);
+    if (n_threads == 0)
+        n_threads = cores_usable();
+    n_threads = n_threads > THREADS_MAX ? THREADS_MAX : n_threads;
     *machine = (struct machine){.n_threads = n_threads, .isa = isa};
     machine->memory_bytes = (size_t)n_threads * READ_BYTES;
     /* Large pages where the system gives them, as the weights have. */
