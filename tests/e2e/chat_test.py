@@ -1,14 +1,12 @@
 #!/usr/bin/env python3
 """`tandem chat` as people use it: on a terminal, in pipes, with the URL that other clients take."""
-import os
-import pty
 import re
-import select
 import subprocess
 import sys
 import time
 
 from cluster import BIN, Cluster, Tally, eventually
+from terminal import Terminal
 
 
 def chat(cluster, *args, stdin=b"", server=None):
@@ -17,41 +15,16 @@ def chat(cluster, *args, stdin=b"", server=None):
     return done.returncode, done.stdout, done.stderr.decode()
 
 
-class Terminal:
+class Talk(Terminal):
     """`tandem chat` on a terminal of its own."""
 
     def __init__(self, cluster, *args):
-        self.pid, self.fd = pty.fork()
-        if self.pid == 0:
-            os.environ.update(TERM="xterm", LC_ALL="C.UTF-8")
-            os.execv(BIN / "tandem", ["tandem", "chat", "--server", cluster.url, *args])
-        self.text = ""
-
-    def read(self):
-        while select.select([self.fd], [], [], 0.05)[0]:
-            try:
-                chunk = os.read(self.fd, 65536)
-            except OSError:
-                break
-            if not chunk:
-                break
-            self.text += chunk.decode("utf-8", "replace")
-        return self.text
+        super().__init__("tandem", "chat", "--server", cluster.url, *args, TERM="xterm")
 
     def expect(self, pattern, seconds=30):
         found = eventually(lambda: re.search(pattern, self.read()), seconds, f"{pattern!r} after {self.text[-300:]!r}")
         self.text = self.text[found.end():]
         return found
-
-    def type(self, text):
-        os.write(self.fd, text.encode())
-
-    def end(self):
-        def ended():
-            self.read()
-            pid, status = os.waitpid(self.pid, os.WNOHANG)
-            return (os.waitstatus_to_exitcode(status),) if pid else None
-        return eventually(ended, 30, "the end")[0]
 
 
 def prompts_of_the_server(cluster):
@@ -81,7 +54,7 @@ def bad_input(cluster):
 
 def a_line_is_edited(cluster):
     """Left arrow and backspace edit, the up arrow brings the last line back: the server sees equal prompts."""
-    terminal = Terminal(cluster, "--max-tokens", "3", "--temperature", "0")
+    terminal = Talk(cluster, "--max-tokens", "3", "--temperature", "0")
     terminal.expect("/help")
     n = len(prompts_of_the_server(cluster))
     terminal.expect("> ")
@@ -110,7 +83,7 @@ def a_line_is_edited(cluster):
 
 def ctrl_c_ends_the_answer(cluster):
     """And not the conversation; at the prompt it drops what was typed."""
-    terminal = Terminal(cluster, "--max-tokens", "5000")
+    terminal = Talk(cluster, "--max-tokens", "5000")
     terminal.expect("> ")
     terminal.type("long\r")
     eventually(lambda: any(w["sequences"]["running"] for w in cluster.workers()), 30, "the answer")
@@ -128,7 +101,7 @@ def ctrl_c_ends_the_answer(cluster):
 
 def an_error_ends_no_conversation(cluster):
     """What was not answered is not told again with the next turn."""
-    terminal = Terminal(cluster, "--max-tokens", "3", "--temperature", "0")
+    terminal = Talk(cluster, "--max-tokens", "3", "--temperature", "0")
     terminal.expect("> ")
     drain = [BIN / "tandem", "drain", "--server", cluster.url, "mixed0"]
     subprocess.run(drain, check=True, capture_output=True)

@@ -234,3 +234,15 @@ def hash_answer(prompt, n):
         entry = mix(entry ^ (tokens[position] + 1))
         fold = mix(fold ^ entry)
     return answer
+
+
+def big_config(folder, n_layers):
+    """A config for dummy weights, 20 layers of about 1.3 billion: a few seconds of packing."""
+    path = folder / "big"
+    path.mkdir()
+    (path / "config.json").write_text(json.dumps({
+        "model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 2048, "intermediate_size": 8192,
+        "num_hidden_layers": n_layers, "num_attention_heads": 16, "num_key_value_heads": 16, "vocab_size": 4096,
+        "max_position_embeddings": 4096, "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "torch_dtype": "float16",
+        "hidden_act": "silu", "tie_word_embeddings": False, "bos_token_id": 1, "eos_token_id": 2}))
+    return path

@@ -2,9 +2,7 @@
 """`tandem top` against a live cluster: lines in a pipe, the screen on a terminal, keys, sizes, a server that goes and comes."""
 import fcntl
 import os
-import pty
 import re
-import select
 import signal
 import struct
 import subprocess
@@ -12,6 +10,7 @@ import sys
 import termios
 
 from cluster import BIN, Cluster, Tally, eventually, post_json
+from terminal import Terminal
 
 
 def top(cluster, *args, **env):
@@ -19,33 +18,18 @@ def top(cluster, *args, **env):
                           capture_output=True, text=True, timeout=60, env={**os.environ, "LC_ALL": "C.UTF-8", **env})
 
 
-class Terminal:
+class Screen(Terminal):
     """`tandem top` on a terminal of its own; .picture() is what it shows now, as lines."""
 
     def __init__(self, url, width=80, height=24, **env):
-        self.pid, self.fd = pty.fork()
-        if self.pid == 0:
-            os.environ.update({"TERM": "xterm-256color", "LC_ALL": "C.UTF-8", **env})
-            os.environ.pop("LINES", None)
-            os.environ.pop("COLUMNS", None)
-            os.execv(BIN / "tandem", ["tandem", "top", "--server", url, "--interval", "0.2"])
-        self.text = ""
+        os.environ.pop("LINES", None)
+        os.environ.pop("COLUMNS", None)
+        super().__init__("tandem", "top", "--server", url, "--interval", "0.2", **{"TERM": "xterm-256color", **env})
         self.resize(width, height)
 
     def resize(self, width, height):
         fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
         os.kill(self.pid, signal.SIGWINCH)
-
-    def read(self):
-        while select.select([self.fd], [], [], 0.05)[0]:
-            try:
-                chunk = os.read(self.fd, 65536)
-            except OSError:
-                break
-            if not chunk:
-                break
-            self.text += chunk.decode("utf-8", "replace")
-        return self.text
 
     def expect(self, pattern, what, redraw=True):
         """Waits until a whole new picture has it: Ctrl-L draws everything."""
@@ -58,16 +42,6 @@ class Terminal:
             return eventually(seen, 30, what)
         except AssertionError as reason:
             raise AssertionError(f"{reason}: {pattern!r} in {plain(self.text)[-2000:]!r}") from None
-
-    def type(self, text):
-        os.write(self.fd, text.encode())
-
-    def end(self):
-        def ended():
-            self.read()
-            pid, status = os.waitpid(self.pid, os.WNOHANG)
-            return (os.waitstatus_to_exitcode(status),) if pid else None
-        return eventually(ended, 30, "the end")[0]
 
 
 def plain(text):
@@ -109,7 +83,7 @@ def key_file():
 
 
 def a_screen_with_keys(cluster):
-    terminal = Terminal(cluster.url)
+    terminal = Screen(cluster.url)
     terminal.expect(r"decode0 +decode +ready", "the table")
     terminal.type("?")
     terminal.expect(r"reverse the order", "help")
@@ -130,7 +104,7 @@ def a_screen_with_keys(cluster):
 
 
 def no_color(cluster):
-    colored, bare = Terminal(cluster.url), Terminal(cluster.url, NO_COLOR="1")
+    colored, bare = Screen(cluster.url), Screen(cluster.url, NO_COLOR="1")
     for terminal in (colored, bare):
         terminal.expect(r"decode0 +decode +ready", "the table")
     has_color = [re.search(r"\x1b\[[0-9;]*3[0-7]m", terminal.read() + terminal.text) is not None for terminal in (colored, bare)]
@@ -141,7 +115,7 @@ def no_color(cluster):
 
 
 def unknown_terminals_get_lines(cluster):
-    terminal = Terminal(cluster.url, TERM="no-such-terminal")
+    terminal = Screen(cluster.url, TERM="no-such-terminal")
     terminal.expect(r"Printing lines|decode0 +decode +ready", "lines", redraw=False)
     terminal.expect(r"decode0 +decode +ready", "lines", redraw=False)
     os.kill(terminal.pid, signal.SIGINT)
@@ -149,7 +123,7 @@ def unknown_terminals_get_lines(cluster):
 
 
 def a_server_goes_and_comes(cluster):
-    terminal = Terminal(cluster.url)
+    terminal = Screen(cluster.url)
     terminal.expect(r"decode0 +decode +ready", "the table")
     worker = next(w for w in cluster.workers() if w["name"] == "decode0")
     os.kill(worker["pid"], signal.SIGKILL)

@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from cluster import BIN, TOOLS, Cluster, Tally, get_json, post_json, request
+from cluster import BIN, TOOLS, Cluster, Tally, big_config, get_json, post_json, request
 from daemons import free_ports
 
 
@@ -132,17 +132,6 @@ def hub_cache(folder):
     assert done.returncode == 78 and "(0123abcd, other)" in done.stderr.splitlines()[-1], done
 
 
-def big_config(folder):
-    path = folder / "big"
-    path.mkdir()
-    (path / "config.json").write_text(json.dumps({
-        "model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 2048, "intermediate_size": 8192,
-        "num_hidden_layers": 12, "num_attention_heads": 16, "num_key_value_heads": 16, "vocab_size": 4096,
-        "max_position_embeddings": 4096, "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "torch_dtype": "float16",
-        "hidden_act": "silu", "tie_word_embeddings": False, "bos_token_id": 1, "eos_token_id": 2}))
-    return [path, "--load-format", "dummy", "--port", "0", "--kv-blocks", "128", "--mixed", "2"]
-
-
 def lines_of_progress(big):
     """Without a terminal each worker has a line every 10 %, and its own lines are no copies of them."""
     process = subprocess.Popen([BIN / "tandem", "up", *big], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -205,7 +194,7 @@ def main():
     tally = Tally()
     with tempfile.TemporaryDirectory(prefix="tandem-up-") as name:
         folder = Path(name)
-        big = big_config(folder)
+        big = [big_config(folder, 12), "--load-format", "dummy", "--port", "0", "--kv-blocks", "128", "--mixed", "2"]
         tally.run("a model as a word, host and port, every option", a_word_and_parts)
         tally.run("listen of a file and of a variable", file_and_variable, folder)
         tally.run("a mistake is one line, before anything starts", mistakes, folder)

@@ -14,7 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from cluster import BIN, ROOT, Tally, eventually, get_json, request
+from cluster import BIN, ROOT, Tally, big_config, eventually, get_json, request
 from daemons import free_ports, handshakes_failed
 
 sys.path.insert(0, str(ROOT))
@@ -138,23 +138,11 @@ def few_files():
     return outcomes
 
 
-def big_config(folder):
-    """A config of about 1.3 billion weights: a few seconds of packing."""
-    path = folder / "big"
-    path.mkdir()
-    (path / "config.json").write_text(json.dumps({
-        "model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 2048, "intermediate_size": 8192,
-        "num_hidden_layers": 20, "num_attention_heads": 16, "num_key_value_heads": 16, "vocab_size": 4096,
-        "max_position_embeddings": 4096, "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "torch_dtype": "float16",
-        "hidden_act": "silu", "tie_word_embeddings": False, "bos_token_id": 1, "eos_token_id": 2}))
-    return path
-
-
 def loading_is_seen(folder):
     """A worker shows as `loading` while it loads, takes no request, is ready afterwards, and stops at once if asked."""
     http = free_ports(1)[0]
     announce = f"ipc://{folder}/announce-load"
-    big = big_config(folder)
+    big = big_config(folder, 20)
     with router(folder, http, announce, name="router-load"):
         eventually(lambda: answers(http), 20, "the router")
         w0 = worker(folder, announce, "--load-format", "dummy", "--role", "decode", "--kv-blocks", "128", name="big",

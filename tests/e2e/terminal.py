@@ -1,0 +1,39 @@
+"""A program on a terminal of its own, as a person sits before it."""
+import os
+import pty
+import select
+
+from cluster import BIN, eventually
+
+
+class Terminal:
+    """One of our programs; .text is what it wrote since somebody emptied it."""
+
+    def __init__(self, program, *args, **env):
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            os.environ.update({"LC_ALL": "C.UTF-8", **env})
+            os.execv(BIN / program, [program, *args])
+        self.text = ""
+
+    def read(self):
+        while select.select([self.fd], [], [], 0.05)[0]:
+            try:
+                chunk = os.read(self.fd, 65536)
+            except OSError:
+                break
+            if not chunk:
+                break
+            self.text += chunk.decode("utf-8", "replace")
+        return self.text
+
+    def type(self, text):
+        os.write(self.fd, text.encode())
+
+    def end(self):
+        """Waits until it ends; its exit status."""
+        def ended():
+            self.read()
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            return (os.waitstatus_to_exitcode(status),) if pid else None
+        return eventually(ended, 30, "the end")[0]
