@@ -10,8 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LAYERS 2 /* whose weights take turns */
-#define STEPS  5
+#define LAYERS     2 /* whose weights take turns */
+#define STEPS      5
+#define WARM_STEPS 2 /* the second captures a graph */
 
 struct shape {
     const char *name;
@@ -170,7 +171,8 @@ static int by_value(const void *a, const void *b) {
 static void time_load(struct bench *bench, const struct load *load) {
     double steps[STEPS];
     bench->each = false;
-    run_step(bench, load);
+    for (int i = 0; i < WARM_STEPS; i++)
+        run_step(bench, load);
     for (int i = 0; i < STEPS; i++) {
         double begin = now();
         run_step(bench, load);
@@ -190,6 +192,14 @@ static void time_load(struct bench *bench, const struct load *load) {
 #define CONTEXT    4096
 #define TOKENS_MAX 2048
 #define SEQS_MAX   64
+
+/* What is timed: models and loads whose names hold these, or all. */
+struct wish {
+    const char *model;
+    const char *load;
+    uint32_t n_layers; /* 0: the model's */
+    bool no_graphs;
+};
 
 static void open_bench(struct bench *bench, const char *backend, const struct shape *shape,
                        bool no_graphs) {
@@ -233,22 +243,53 @@ static void open_bench(struct bench *bench, const char *backend, const struct sh
     free(random_floats);
 }
 
+static const char usage[] =
+    "usage: gpu_times [BACKEND [--model TEXT] [--load TEXT] [--layers N] [--no-graphs]]\n";
+
+static bool take_wish(struct wish *wish, int argc, char **argv) {
+    for (int i = 2; i < argc; i++) {
+        const char *value = i + 1 < argc ? argv[i + 1] : NULL;
+        if (strcmp(argv[i], "--no-graphs") == 0) {
+            wish->no_graphs = true;
+            continue;
+        }
+        if (!value)
+            return false;
+        if (strcmp(argv[i], "--model") == 0)
+            wish->model = value;
+        else if (strcmp(argv[i], "--load") == 0)
+            wish->load = value;
+        else if (strcmp(argv[i], "--layers") == 0)
+            wish->n_layers = (uint32_t)strtoul(value, NULL, 10);
+        else
+            return false;
+        i++;
+    }
+    return true;
+}
+
 int main(int argc, char **argv) {
     const char *backend = argc > 1 ? argv[1] : "cuda";
-    const char *only = argc > 2 ? argv[2] : NULL; /* a part of the model's name */
-    bool no_graphs = argc > 3 && strcmp(argv[3], "no-graphs") == 0;
+    struct wish wish = {0};
     static const struct load loads[] = {
         {"decode, 1 at 512", 1, 1, 512},   {"decode, 1 at 4000", 1, 1, 4000},
         {"decode, 16 at 512", 16, 1, 512}, {"decode, 64 at 512", 64, 1, 512},
         {"prefill, 512", 1, 512, 0},       {"prefill, 2048", 1, 2048, 0}};
+    if (!take_wish(&wish, argc, argv)) {
+        fputs(usage, stderr);
+        return EXIT_FAILURE;
+    }
     setvbuf(stdout, NULL, _IOLBF, 0);
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         struct bench bench;
-        if (only && !strstr(shapes[i].name, only))
+        struct shape shape = shapes[i];
+        if (wish.model && !strstr(shape.name, wish.model))
             continue;
-        open_bench(&bench, backend, &shapes[i], no_graphs);
+        shape.n_layers = wish.n_layers > 0 ? wish.n_layers : shape.n_layers;
+        open_bench(&bench, backend, &shape, wish.no_graphs);
         for (size_t j = 0; j < sizeof loads / sizeof *loads; j++)
-            time_load(&bench, &loads[j]);
+            if (!wish.load || strstr(loads[j].name, wish.load))
+                time_load(&bench, &loads[j]);
         side_close(&bench.side);
     }
     return EXIT_SUCCESS;
