@@ -5,7 +5,7 @@ set(TANDEM_CUDA_ARCHITECTURES "80;90a" CACHE STRING "GPUs to compile for: sm_NN"
 
 function(tandem_cuda_objects target)
   set(flags -std=c++17 -O3 -fmad=false -ftz=true -prec-div=true -prec-sqrt=true -Werror all-warnings
-    -Xcompiler -fPIC -I${CMAKE_SOURCE_DIR})
+    -Xfatbin -compress-all -Xcompiler -fPIC -I${CMAKE_SOURCE_DIR})
   foreach(arch ${TANDEM_CUDA_ARCHITECTURES})
     list(APPEND flags -gencode=arch=compute_${arch},code=sm_${arch})
   endforeach()
