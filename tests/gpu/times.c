@@ -3,6 +3,7 @@
  * turns, so that none is still in a cache. */
 #include "base/clock.h"
 #include "kernels/numbers.h"
+#include "kernels/quant/quant.h"
 #include "tests/gpu/side.h"
 #include "tests/support/random_tensor.h"
 
@@ -26,6 +27,8 @@ static const struct shape shapes[] = {
     {"Baichuan2-13B GPTQ", "gptq4", "f16", 5120, 40, 40, 128, 13696, 40, 125696},
     {"Qwen-14B F16", "f16", "f16", 5120, 40, 40, 128, 13696, 40, 152064},
     {"7B Q4_1", "q4_1", "q8_0", 4096, 32, 8, 128, 14336, 32, 32000},
+    {"ChatGLM3-6B F16", "f16", "f16", 4096, 32, 2, 128, 13696, 28, 65024},
+    {"72B AWQ", "awq", "f16", 8192, 64, 8, 128, 29568, 80, 152064},
     {"72B GPTQ-Int8", "gptq8", "f16", 8192, 64, 8, 128, 29568, 80, 152064},
 };
 
@@ -50,11 +53,39 @@ struct bench {
     bool each; /* every operation is waited for, to time it */
 };
 
+static void *repeated(const void *bytes, size_t n_bytes, size_t n_all) {
+    char *all = n_all > 0 ? malloc(n_all) : NULL;
+    if (n_all > 0 && (!all || n_bytes == 0))
+        abort();
+    for (size_t at = 0; at < n_all; at += n_bytes)
+        memcpy(all + at, bytes, n_all - at < n_bytes ? n_all - at : n_bytes);
+    return all;
+}
+
+#define RANDOM_ROWS                                                                                \
+    64 /* outputs, where a tensor's rows are outputs, or inputs: the rows behind repeat these */
+#define RANDOM_INPUTS 256
+
+/* Random numbers for a tensor of a billion weights would take a minute. */
 static struct weight_tensor tensor_of(struct random *random, const char *format, uint32_t n,
                                       uint32_t k) {
     bool grouped = strncmp(format, "awq", 3) == 0 || strncmp(format, "gptq", 4) == 0;
-    return grouped ? random_grouped_tensor(random, format, n, k, 128)
-                   : random_tensor(random, format, n, k);
+    struct weight_tensor part = grouped
+                                    ? random_grouped_tensor(random, format, n, RANDOM_INPUTS, 128)
+                                    : random_tensor(random, format, RANDOM_ROWS, k);
+    struct weight_tensor all = {.format = format, .n = n, .k = k, .group = part.group};
+    struct quant_sizes sizes;
+    struct error error;
+    if (quant_sizes(&all, &sizes, &error) != STATUS_OK)
+        abort();
+    all.values = repeated(part.values, part.n_value_bytes, sizes.values);
+    all.scales = repeated(part.scales, part.n_scale_bytes, sizes.scales);
+    all.zeros = repeated(part.zeros, part.n_zero_bytes, sizes.zeros);
+    all.n_value_bytes = sizes.values;
+    all.n_scale_bytes = sizes.scales;
+    all.n_zero_bytes = sizes.zeros;
+    tensor_free(&part);
+    return all;
 }
 
 static struct weight make(struct bench *bench, const char *format, uint32_t n, uint32_t k) {
