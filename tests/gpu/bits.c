@@ -83,7 +83,8 @@ static void clear(struct pair *pair) {
     }
 
 static void check_norms(struct pair *pair) {
-    static const uint32_t shapes[][2] = {{1, 64}, {3, 576}, {17, 4096}, {5, 8200}, {2, 12}};
+    static const uint32_t shapes[][2] = {{1, 64},  {3, 576},  {17, 4096}, {5, 8200},
+                                         {2, 577}, {1, 9001}, {2, 12},    {9, 16400}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         uint32_t rows = shapes[i][0], dim = shapes[i][1];
         char what[64];
@@ -97,6 +98,27 @@ static void check_norms(struct pair *pair) {
         clear(pair);
         free(x);
         free(gain);
+    }
+}
+
+static void check_gathers(struct pair *pair) {
+    static const uint32_t dims[] = {8, 93, 4096, 1028};
+    enum { rows = 6, taken = 4 };
+    static const uint32_t list[taken] = {5, 0, 3, 3};
+    for (size_t i = 0; i < sizeof dims / sizeof *dims; i++) {
+        uint32_t dim = dims[i];
+        char what[64];
+        float *x = floats(pair, (size_t)rows * dim);
+        BOTH(pair, (size_t)taken * dim, out, {
+            uint32_t *at = (uint32_t *)side_floats(side, NULL, taken);
+            side->kernels->put(side->ctx, at, list, sizeof list);
+            side->kernels->gather_rows(side->ctx, out, side_floats(side, x, (size_t)rows * dim), at,
+                                       taken, dim);
+        });
+        snprintf(what, sizeof what, "gather %u of %u x %u", taken, rows, dim);
+        compare(pair, what, out_of[0], out_of[1], (size_t)taken * dim);
+        clear(pair);
+        free(x);
     }
 }
 
@@ -454,6 +476,7 @@ int main(int argc, char **argv) {
     setvbuf(stdout, NULL, _IOLBF, 0);
     side_open(&pair.got, backend, &options);
     side_open(&pair.want, against, &options);
+    check_gathers(&pair);
     check_norms(&pair);
     check_elementwise(&pair);
     check_edges(&pair);

@@ -208,6 +208,14 @@ static inline unsigned __float_as_uint(float value) {
 static inline int __float_as_int(float value) {
     return (int)__float_as_uint(value);
 }
+/* Byte i of the answer is byte (selector >> 4 i & 7) of b a, a the lower ones. */
+static inline unsigned __byte_perm(unsigned a, unsigned b, unsigned selector) {
+    uint64_t both = (uint64_t)b << 32 | a;
+    unsigned bytes = 0;
+    for (unsigned i = 0; i < 4; i++)
+        bytes |= (unsigned)(both >> (selector >> 4 * i & 7) * 8 & 255) << 8 * i;
+    return bytes;
+}
 static inline int __popc(unsigned bits) {
     return __builtin_popcount(bits);
 }

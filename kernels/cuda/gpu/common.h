@@ -31,6 +31,39 @@ __device__ __forceinline__ float load_min(const gpu_matrix &w, size_t at, float 
                    : load_scale(w.mins, at, w.wide);
 }
 
+/* Whether rows of `dim` floats from p on all begin at 16 bytes. */
+static inline bool are_fours(const void *p, uint32_t dim) {
+    return dim % 4 == 0 && (uintptr_t)p % 16 == 0;
+}
+
+/* Numbers i to i + 3 of n, zeros behind the end; as 16 bytes where rows are of WHOLE fours (are_fours()). */
+template <bool WHOLE>
+__device__ __forceinline__ float4 load_four(const float *from, uint32_t i, uint32_t n) {
+    float4 four = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    if (WHOLE && i < n)
+        return *(const float4 *)(from + i);
+    if (!WHOLE) {
+        four.x = i < n ? from[i] : 0.0f;
+        four.y = i + 1 < n ? from[i + 1] : 0.0f;
+        four.z = i + 2 < n ? from[i + 2] : 0.0f;
+        four.w = i + 3 < n ? from[i + 3] : 0.0f;
+    }
+    return four;
+}
+
+template <bool WHOLE>
+__device__ __forceinline__ void store_four(float *to, uint32_t i, uint32_t n, float4 four) {
+    if (WHOLE && i < n)
+        *(float4 *)(to + i) = four;
+    if (!WHOLE) {
+        const float each[4] = {four.x, four.y, four.z, four.w};
+#pragma unroll
+        for (uint32_t j = 0; j < 4; j++)
+            if (i + j < n)
+                to[i + j] = each[j];
+    }
+}
+
 /* The matrix of row (or pair) `row`. */
 __device__ __forceinline__ const gpu_matrix &chosen(const gpu_choice &choice, uint32_t row) {
     return choice.table ? choice.table[choice.ids[row]] : choice.matrix;

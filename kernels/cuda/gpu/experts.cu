@@ -55,36 +55,39 @@ void moe_route(struct device_stream *stream, const gpu_moe_route *what) {
 #define ADD_THREADS 256
 
 struct add_shared {
+    uint32_t ids[EXPERTS_MAX];
     uint32_t order[EXPERTS_MAX]; /* the row's places, by rising expert */
+    float weights[EXPERTS_MAX];  /* in this order */
 };
 
 __global__ void __launch_bounds__(ADD_THREADS)
     add_kernel(float *out, const float *outer, const uint32_t *ids, const float *weights,
                uint32_t n_active, uint32_t dim) {
     SHARED(add_shared, s);
-    uint32_t row = blockIdx.x;
-    ids += (size_t)row * n_active;
-    weights += (size_t)row * n_active;
+    uint32_t row = blockIdx.x, d = blockIdx.y * ADD_THREADS + threadIdx.x;
+    for (uint32_t i = threadIdx.x; i < n_active; i += ADD_THREADS)
+        s.ids[i] = ids[(size_t)row * n_active + i];
+    __syncthreads();
     for (uint32_t i = threadIdx.x; i < n_active; i += ADD_THREADS) {
         uint32_t place = 0;
         for (uint32_t j = 0; j < n_active; j++)
-            place += ids[j] < ids[i] || (ids[j] == ids[i] && j < i);
+            place += s.ids[j] < s.ids[i] || (s.ids[j] == s.ids[i] && j < i);
         s.order[place] = i;
+        s.weights[place] = weights[(size_t)row * n_active + i];
     }
     __syncthreads();
-    for (uint32_t d = blockIdx.y * ADD_THREADS + threadIdx.x; d < dim;
-         d += gridDim.y * ADD_THREADS) {
-        float sum = 0.0f;
-        for (uint32_t i = 0; i < n_active; i++) {
-            uint32_t pair = s.order[i];
-            sum = fmaf(weights[pair], outer[((size_t)row * n_active + pair) * dim + d], sum);
-        }
-        out[(size_t)row * dim + d] = sum;
-    }
+    if (d >= dim)
+        return;
+    const float *from = outer + (size_t)row * n_active * dim + d;
+    float sum = 0.0f;
+#pragma unroll 8
+    for (uint32_t i = 0; i < n_active; i++)
+        sum = fmaf(s.weights[i], from[(size_t)s.order[i] * dim], sum);
+    out[(size_t)row * dim + d] = sum;
 }
 
 void moe_add(struct device_stream *stream, const gpu_moe_add *what) {
-    gpu_launch(stream, dim3(what->n_rows, pieces_of(what->dim, 4 * ADD_THREADS)), dim3(ADD_THREADS),
+    gpu_launch(stream, dim3(what->n_rows, pieces_of(what->dim, ADD_THREADS)), dim3(ADD_THREADS),
                sizeof(add_shared), add_kernel, what->out, what->outer, what->ids, what->weights,
                what->n_active, what->dim);
 }

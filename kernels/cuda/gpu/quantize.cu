@@ -1,62 +1,111 @@
-/* Activations become integers: numbers_quantize(), a warp a group of 32. */
+/* Activations become integers: numbers_quantize(), eight lanes a group of 32, four neighbours each. */
 #include "kernels/cuda/gpu/kernels.h"
 
 namespace GPU_NAMESPACE {
 
 #define QUANTIZE_THREADS 256
+#define QUANTIZE_LANES   (GROUP / 4) /* of a group */
 
-/* One term of a group: each lane has its x; writes q, scale and sum, and gives the lane's integer. */
-__device__ static int quantize_group(float x, const gpu_ints &to, size_t group, uint32_t lane,
-                                     float *scale_of) {
-    uint32_t max_bits = float_bits(x) & 0x7fffffffu;
-    for (int width = 16; width > 0; width /= 2) {
-        uint32_t other = __shfl_xor_sync(FULL_WARP, max_bits, width);
-        max_bits = other > max_bits ? other : max_bits;
+/* The largest number of a group's lanes; all of them get it. The warp calls. */
+__device__ __forceinline__ uint32_t group_max(uint32_t bits) {
+#pragma unroll
+    for (int width = QUANTIZE_LANES / 2; width > 0; width /= 2) {
+        uint32_t other = __shfl_xor_sync(FULL_WARP, bits, width);
+        bits = other > bits ? other : bits;
     }
-    float max = float_from_bits(max_bits);
-    float scale = 0.0f;
-    int q = 0;
+    return bits;
+}
+
+__device__ __forceinline__ int group_sum(int sum) {
+#pragma unroll
+    for (int width = QUANTIZE_LANES / 2; width > 0; width /= 2)
+        sum += __shfl_xor_sync(FULL_WARP, sum, width);
+    return sum;
+}
+
+/* One term of a group (`here`: there is one): a lane has four of its x; writes their q and the group's scale and
+ * sum. What is left of x comes back in it. The warp calls.
+ *
+ * No product is above 127 but for its rounding, for x is at most max: there is nothing to clamp. And what
+ * adding ROUND_MAGIC leaves has the integer in its low byte. */
+__device__ __forceinline__ void quantize_term(float x[4], const gpu_ints &to, size_t group,
+                                              bool here) {
+    uint32_t max_bits = 0, lane = threadIdx.x % QUANTIZE_LANES, q = 0;
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        uint32_t bits = float_bits(x[i]) & 0x7fffffffu;
+        max_bits = bits > max_bits ? bits : max_bits;
+    }
+    max_bits = group_max(max_bits);
+    float max = float_from_bits(max_bits), scale = 0.0f;
     if (max_bits >= 0x7f800000u) {
         scale = float_from_bits(0x7fc00000u);
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            x[i] = scale;
     } else if (!(max < QUANT_TINY)) {
+        float inverse = 127.0f / max, magic[4];
         scale = max / 127.0f;
-        float rounded = (x * (127.0f / max) + ROUND_MAGIC) - ROUND_MAGIC;
-        rounded = rounded > 127.0f ? 127.0f : rounded;
-        q = (int)(rounded < -127.0f ? -127.0f : rounded);
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            magic[i] = x[i] * inverse + ROUND_MAGIC;
+            x[i] = x[i] - scale * (magic[i] - ROUND_MAGIC);
+        }
+        q = __byte_perm(__byte_perm(float_bits(magic[0]), float_bits(magic[1]), 0x0040),
+                        __byte_perm(float_bits(magic[2]), float_bits(magic[3]), 0x0040), 0x5410);
     }
-    int sum = q;
-    for (int width = 16; width > 0; width /= 2)
-        sum += __shfl_xor_sync(FULL_WARP, sum, width);
-    to.q[group * GROUP + lane] = (int8_t)q;
+    int sum = group_sum(dp4a(0, q, 0x01010101u));
+    if (!here)
+        return;
+    *(uint32_t *)(to.q + group * GROUP + 4 * lane) = q;
     if (lane == 0) {
         to.scales[group] = scale;
         to.sums[group] = scale * (float)sum;
     }
-    *scale_of = scale;
-    return q;
+}
+
+/* Four neighbouring inputs of a row as the matrix has them. */
+__device__ __forceinline__ void load_inputs(float x[4], const float *from, const uint32_t *order,
+                                            uint32_t i) {
+    if (order) {
+        const uint4 at = *(const uint4 *)(order + i);
+        const uint32_t inputs[4] = {at.x, at.y, at.z, at.w};
+#pragma unroll
+        for (int j = 0; j < 4; j++)
+            x[j] = inputs[j] == WEIGHT_NO_INPUT ? 0.0f : from[inputs[j]];
+    } else if ((uintptr_t)from % 16 == 0) {
+        const float4 four = *(const float4 *)(from + i);
+        x[0] = four.x, x[1] = four.y, x[2] = four.z, x[3] = four.w;
+    } else {
+#pragma unroll
+        for (int j = 0; j < 4; j++)
+            x[j] = from[i + j];
+    }
 }
 
 __global__ void __launch_bounds__(QUANTIZE_THREADS) quantize_kernel(gpu_quantize what) {
-    uint32_t lane = threadIdx.x % WARP, row = blockIdx.y;
-    const gpu_matrix w = chosen(what.choice, row); /* in registers */
-    uint32_t n_groups = w.k_stored / GROUP;
-    uint32_t g = (blockIdx.x * QUANTIZE_THREADS + threadIdx.x) / WARP;
-    if (g >= n_groups)
-        return; /* the whole warp */
-    const float *from = what.x + (size_t)(row / what.share) * w.k;
-    uint32_t input = w.order ? w.order[g * GROUP + lane] : g * GROUP + lane;
-    float x = input == WEIGHT_NO_INPUT ? 0.0f : from[input];
-    float scale;
-    size_t to = what.fine ? 2 * (size_t)row : row;
-    int q = quantize_group(x, what.to, to * what.to.n_groups + g, lane, &scale);
+    uint32_t i = 4 * (blockIdx.x * QUANTIZE_THREADS + threadIdx.x), row = blockIdx.y;
+    uint32_t k = what.choice.matrix.k, k_stored = what.choice.matrix.k_stored;
+    const uint32_t *order = what.choice.matrix.order;
+    if (what.choice.table) {
+        const gpu_matrix &w = what.choice.table[what.choice.ids[row]];
+        k = w.k, k_stored = w.k_stored, order = w.order;
+    }
+    const float *from = what.x + (size_t)(what.share > 1 ? row / what.share : row) * k;
+    float x[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+    bool here = i < k_stored;
+    if (here)
+        load_inputs(x, from, order, i);
+    size_t group = (size_t)row * (what.fine ? 2 : 1) * what.to.n_groups + i / GROUP;
+    quantize_term(x, what.to, group, here);
     if (what.fine)
-        quantize_group(x - scale * (float)q, what.to, (to + 1) * what.to.n_groups + g, lane,
-                       &scale);
+        quantize_term(x, what.to, group + what.to.n_groups, here);
 }
 
+/* The matrix of a choice is as wide as any. */
 void quantize(struct device_stream *stream, const gpu_quantize *what) {
     gpu_launch(stream,
-               dim3(pieces_of((size_t)what->to.n_groups * WARP, QUANTIZE_THREADS), what->n_rows),
+               dim3(pieces_of(what->choice.matrix.k_stored, 4 * QUANTIZE_THREADS), what->n_rows),
                dim3(QUANTIZE_THREADS), 0, quantize_kernel, *what);
 }
 

@@ -6,9 +6,8 @@ namespace GPU_NAMESPACE {
 
 #define ROPE_WARPS 4
 
-struct rope_shared {
-    float head[ROPE_WARPS][HEAD_DIM_MAX];
-};
+/* Heads of up to PIECES times a warp's lanes. */
+template <uint32_t PIECES> struct rope_shared { float head[ROPE_WARPS][PIECES * WARP]; };
 
 __device__ __forceinline__ void store_kv(const gpu_kv &kv, void *block, size_t index, float value) {
     if (kv.format == KV_F32)
@@ -18,62 +17,97 @@ __device__ __forceinline__ void store_kv(const gpu_kv &kv, void *block, size_t i
 }
 
 /* As ref_norm_row(), of a head in shared memory. */
-__device__ static void norm_head(float *x, const float *gain, float eps, uint32_t dim,
-                                 uint32_t lane) {
+template <uint32_t PIECES>
+__device__ __forceinline__ void norm_head(float *x, const float gains[PIECES], float eps,
+                                          uint32_t dim, uint32_t lane) {
     float sum = 0.0f;
     for (uint32_t i = lane % 16; i < dim; i += 16)
         sum = fmaf(x[i], x[i], sum);
     float factor = 1.0f / sqrtf(half_warp_tree(sum) / (float)dim + eps);
     __syncwarp();
-    for (uint32_t i = lane; i < dim; i += WARP)
-        x[i] = x[i] * factor * gain[i];
+#pragma unroll
+    for (uint32_t j = 0; j < PIECES; j++)
+        if (lane + j * WARP < dim)
+            x[lane + j * WARP] = x[lane + j * WARP] * factor * gains[j];
     __syncwarp();
+}
+
+/* This lane's numbers of n, one of each WARP. */
+template <uint32_t PIECES>
+__device__ __forceinline__ void load_pieces(float to[PIECES], const float *from, uint32_t n,
+                                            uint32_t lane) {
+#pragma unroll
+    for (uint32_t j = 0; j < PIECES; j++)
+        to[j] = lane + j * WARP < n ? from[lane + j * WARP] : 0.0f;
 }
 
 /* (a, b) -> (a cos - b sin, b cos + a sin), each as one product and one FMA. */
-__device__ static void rotate_head(float *x, const rope &rope, size_t table, uint32_t lane) {
+template <uint32_t PAIRS>
+__device__ __forceinline__ void rotate_head(float *x, const rope &rope, const float cosines[PAIRS],
+                                            const float sines[PAIRS], uint32_t lane) {
     uint32_t half = rope.dims / 2;
-    for (uint32_t i = lane; i < half; i += WARP) {
-        float cosine = rope.cos[table * half + i], sine = rope.sin[table * half + i];
+#pragma unroll
+    for (uint32_t j = 0; j < PAIRS; j++) {
+        uint32_t i = lane + j * WARP;
+        if (i >= half)
+            continue;
         uint32_t first = rope.layout == ROPE_HALF_SPLIT ? i : 2 * i;
         uint32_t second = rope.layout == ROPE_HALF_SPLIT ? i + half : 2 * i + 1;
         float a = x[first], b = x[second];
-        x[first] = fmaf(a, cosine, -(b * sine));
-        x[second] = fmaf(b, cosine, a * sine);
+        x[first] = fmaf(a, cosines[j], -(b * sines[j]));
+        x[second] = fmaf(b, cosines[j], a * sines[j]);
     }
     __syncwarp();
 }
 
+/* What a warp needs is loaded as early as its address is known: the head and its gains at once, then what the
+ * token's position leads to. */
+template <uint32_t PIECES>
 __global__ void __launch_bounds__(ROPE_WARPS *WARP)
     rope_kernel(float *qkv, gpu_batch batch, rope rope, gpu_kv kv, gpu_heads heads) {
-    SHARED(rope_shared, s);
+    typedef rope_shared<PIECES> shared;
+    SHARED(shared, s);
+    const uint32_t pairs = (PIECES + 1) / 2;
     uint32_t lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, t = blockIdx.x;
     uint32_t h = blockIdx.y * ROPE_WARPS + warp, dim = heads.head_dim;
     uint32_t n_all = heads.n_heads + 2 * heads.n_kv_heads;
-    if (h >= n_all || batch.positions[t] == GPU_NO_TOKEN)
+    if (h >= n_all)
         return; /* the whole warp */
     bool is_q = h < heads.n_heads, is_v = h >= heads.n_heads + heads.n_kv_heads;
     float *from = qkv + ((size_t)t * n_all + h) * dim, *x = s.head[warp];
-    uint32_t position = batch.positions[t], seq = batch.seq_of[t];
-    for (uint32_t i = lane; i < dim; i += WARP)
-        x[i] = from[i];
+    float mine[PIECES], gains[PIECES], cosines[pairs], sines[pairs];
+    uint32_t position = batch.positions[t], seq = batch.seq_of[t], number = 0;
+    load_pieces<PIECES>(mine, from, dim, lane);
+    if (rope.q_norm && !is_v)
+        load_pieces<PIECES>(gains, is_q ? rope.q_norm : rope.k_norm, dim, lane);
+    if (position == GPU_NO_TOKEN)
+        return; /* the whole warp */
+    if (!is_q)
+        number =
+            batch.block_tables[(size_t)seq * batch.block_table_stride + position / KV_BLOCK_TOKENS];
+    float q_scale = is_q && rope.q_scale ? rope.q_scale[position] : 1.0f;
+    if (!is_v && rope.layout != ROPE_NONE) {
+        uint32_t variant = batch.variants ? batch.variants[seq] : 0, half = rope.dims / 2;
+        size_t table = (size_t)variant * heads.max_context + position;
+        load_pieces<pairs>(cosines, rope.cos + table * half, half, lane);
+        load_pieces<pairs>(sines, rope.sin + table * half, half, lane);
+    }
+#pragma unroll
+    for (uint32_t j = 0; j < PIECES; j++)
+        x[lane + j * WARP] = mine[j];
     __syncwarp();
     if (!is_v) {
-        uint32_t variant = batch.variants ? batch.variants[seq] : 0;
         if (rope.q_norm)
-            norm_head(x, is_q ? rope.q_norm : rope.k_norm, rope.norm_eps, dim, lane);
+            norm_head<PIECES>(x, gains, rope.norm_eps, dim, lane);
         if (rope.layout != ROPE_NONE)
-            rotate_head(x, rope, (size_t)variant * heads.max_context + position, lane);
+            rotate_head<pairs>(x, rope, cosines, sines, lane);
         for (uint32_t i = lane; i < dim; i += WARP)
-            from[i] = is_q && rope.q_scale ? x[i] * rope.q_scale[position] : x[i];
+            from[i] = is_q && rope.q_scale ? x[i] * q_scale : x[i];
     }
     if (is_q)
         return;
-    uint32_t slot = position % KV_BLOCK_TOKENS;
-    uint32_t number =
-        batch.block_tables[(size_t)seq * batch.block_table_stride + position / KV_BLOCK_TOKENS];
+    uint32_t slot = position % KV_BLOCK_TOKENS, head = h - heads.n_heads; /* of k, then of v */
     void *block = (char *)kv.base + (size_t)number * kv.block_bytes;
-    uint32_t head = h - heads.n_heads; /* of k, then of v */
     for (uint32_t i = lane; i < dim; i += WARP)
         store_kv(kv, block,
                  is_v ? ((size_t)head * KV_BLOCK_TOKENS + slot) * dim + i
@@ -81,11 +115,19 @@ __global__ void __launch_bounds__(ROPE_WARPS *WARP)
                  x[i]);
 }
 
-void rope_kv(struct device_stream *stream, const gpu_rope_kv *what) {
+template <uint32_t PIECES>
+static void rope_launch(struct device_stream *stream, const gpu_rope_kv *what) {
     uint32_t n_all = what->heads.n_heads + 2 * what->heads.n_kv_heads;
     gpu_launch(stream, dim3(what->batch.n_tokens, pieces_of(n_all, ROPE_WARPS)),
-               dim3(ROPE_WARPS * WARP), sizeof(rope_shared), rope_kernel, what->qkv, what->batch,
-               what->rope, what->kv, what->heads);
+               dim3(ROPE_WARPS * WARP), sizeof(rope_shared<PIECES>), rope_kernel<PIECES>, what->qkv,
+               what->batch, what->rope, what->kv, what->heads);
+}
+
+void rope_kv(struct device_stream *stream, const gpu_rope_kv *what) {
+    if (what->heads.head_dim <= 4 * WARP)
+        rope_launch<4>(stream, what);
+    else
+        rope_launch<HEAD_DIM_MAX / WARP>(stream, what);
 }
 
 } // namespace GPU_NAMESPACE

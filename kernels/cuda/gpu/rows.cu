@@ -3,40 +3,73 @@
 
 namespace GPU_NAMESPACE {
 
-#define NORM_THREADS 256
-#define NORM_BATCH   8
-#define NORM_SHARED  8192 /* floats of a row that are kept: longer ones are read twice */
+#define NORM_THREADS 512
+#define NORM_ROUND   256 /* floats that each chain takes 16 of */
 
-struct norm_shared {
-    float row[NORM_SHARED];
+/* A thread has PIECES times four floats of a row in registers; rows that are longer are read twice. */
+template <uint32_t PIECES> struct norm_shared {
+    static const uint32_t floats = PIECES * 4 * NORM_THREADS;
+    float row[floats];
     float factor;
 };
 
-/* One block a row: all threads fetch it, half a warp adds up its squares in 16 chains. */
+/* This thread's floats of the n that lie from `from` on; zeros behind them. */
+template <uint32_t PIECES, bool WHOLE>
+__device__ __forceinline__ void norm_fetch(float4 to[PIECES], const float *from, uint32_t n) {
+#pragma unroll
+    for (uint32_t j = 0; j < PIECES; j++)
+        to[j] = load_four<WHOLE>(from, 4 * (j * NORM_THREADS + threadIdx.x), n);
+}
+
+/* Adds the squares of a row, zeros filling up its last round, to 16 chains: lane l has chain l % 16. */
+__device__ __forceinline__ float norm_chain(const float *row, uint32_t n, float sum) {
+    const float *at = row + threadIdx.x % 16;
+    float now[16], next[16]; /* a round is loaded while the one before it is added */
+#pragma unroll
+    for (int j = 0; j < 16; j++)
+        now[j] = at[j * 16];
+    for (uint32_t i = NORM_ROUND; i < n; i += NORM_ROUND) {
+#pragma unroll
+        for (int j = 0; j < 16; j++)
+            next[j] = at[i + j * 16];
+#pragma unroll
+        for (int j = 0; j < 16; j++) {
+            sum = fmaf(now[j], now[j], sum);
+            now[j] = next[j];
+        }
+    }
+#pragma unroll
+    for (int j = 0; j < 16; j++)
+        sum = fmaf(now[j], now[j], sum);
+    return sum;
+}
+
+/* One block a row: all threads fetch it and its gains at once, one warp adds up its squares. */
+template <uint32_t PIECES, bool WHOLE>
 __global__ void __launch_bounds__(NORM_THREADS)
     norm_kernel(float *out, const float *x, const float *gain, float eps, uint32_t dim) {
-    SHARED(norm_shared, s);
+    typedef norm_shared<PIECES> shared;
+    SHARED(shared, s);
     const float *row = x + (size_t)blockIdx.x * dim;
     float *to = out + (size_t)blockIdx.x * dim;
+    float4 mine[PIECES], gains[PIECES];
     float sum = 0.0f;
-    for (uint32_t begin = 0; begin < dim; begin += NORM_SHARED) {
-        uint32_t n = dim - begin < NORM_SHARED ? dim - begin : NORM_SHARED;
-        for (uint32_t i = threadIdx.x; i < n; i += NORM_BATCH * NORM_THREADS) {
-            float values[NORM_BATCH]; /* all of them under way before one is stored */
+    norm_fetch<PIECES, WHOLE>(gains, gain, dim);
+    for (uint32_t begin = 0; begin < dim; begin += s.floats) {
+        uint32_t n = dim - begin < s.floats ? dim - begin : s.floats;
+        uint32_t filled = (n + NORM_ROUND - 1) / NORM_ROUND * NORM_ROUND;
+        norm_fetch<PIECES, WHOLE>(mine, row + begin, n);
+        if (begin > 0)
+            __syncthreads(); /* the last part's squares are added */
 #pragma unroll
-            for (uint32_t j = 0; j < NORM_BATCH; j++)
-                values[j] = i + j * NORM_THREADS < n ? row[begin + i + j * NORM_THREADS] : 0.0f;
-#pragma unroll
-            for (uint32_t j = 0; j < NORM_BATCH; j++)
-                if (i + j * NORM_THREADS < n)
-                    s.row[i + j * NORM_THREADS] = values[j];
+        for (uint32_t j = 0; j < PIECES; j++) {
+            uint32_t i = 4 * (j * NORM_THREADS + threadIdx.x);
+            if (i < filled)
+                *(float4 *)&s.row[i] = mine[j];
         }
         __syncthreads();
-        if (threadIdx.x < 16)
-#pragma unroll 16
-            for (uint32_t i = threadIdx.x; i < n; i += 16)
-                sum = fmaf(s.row[i], s.row[i], sum);
-        __syncthreads();
+        if (threadIdx.x < WARP)
+            sum = norm_chain(s.row, filled, sum);
     }
     if (threadIdx.x < WARP) {
         sum = half_warp_tree(sum);
@@ -45,25 +78,36 @@ __global__ void __launch_bounds__(NORM_THREADS)
     }
     __syncthreads();
     float factor = s.factor;
-    for (uint32_t i = threadIdx.x; i < dim; i += NORM_BATCH * NORM_THREADS) {
-        float values[NORM_BATCH];
-#pragma unroll
-        for (uint32_t j = 0; j < NORM_BATCH; j++) {
-            uint32_t at = i + j * NORM_THREADS;
-            values[j] = 0.0f;
-            if (at < dim)
-                values[j] = (dim <= NORM_SHARED ? s.row[at] : row[at]) * factor * __ldg(gain + at);
+    for (uint32_t begin = 0; begin < dim; begin += s.floats) {
+        uint32_t n = dim - begin < s.floats ? dim - begin : s.floats;
+        if (dim > s.floats) {
+            norm_fetch<PIECES, WHOLE>(mine, row + begin, n);
+            norm_fetch<PIECES, WHOLE>(gains, gain + begin, n);
         }
 #pragma unroll
-        for (uint32_t j = 0; j < NORM_BATCH; j++)
-            if (i + j * NORM_THREADS < dim)
-                to[i + j * NORM_THREADS] = values[j];
+        for (uint32_t j = 0; j < PIECES; j++) {
+            float4 y = mine[j], g = gains[j];
+            y = make_float4(y.x * factor * g.x, y.y * factor * g.y, y.z * factor * g.z,
+                            y.w * factor * g.w);
+            store_four<WHOLE>(to + begin, 4 * (j * NORM_THREADS + threadIdx.x), n, y);
+        }
     }
 }
 
+template <uint32_t PIECES, bool WHOLE>
+static void norm_launch(struct device_stream *stream, const gpu_norm *what) {
+    gpu_launch(stream, dim3(what->n_rows), dim3(NORM_THREADS), sizeof(norm_shared<PIECES>),
+               norm_kernel<PIECES, WHOLE>, what->out, what->x, what->gain, what->eps, what->dim);
+}
+
 void norm(struct device_stream *stream, const gpu_norm *what) {
-    gpu_launch(stream, dim3(what->n_rows), dim3(NORM_THREADS), sizeof(norm_shared), norm_kernel,
-               what->out, what->x, what->gain, what->eps, what->dim);
+    uint32_t dim = what->dim;
+    if (!are_fours(what->x, dim) || !are_fours(what->out, dim) || !are_fours(what->gain, dim))
+        norm_launch<2, false>(stream, what);
+    else if (dim <= norm_shared<2>::floats)
+        norm_launch<2, true>(stream, what);
+    else
+        norm_launch<4, true>(stream, what);
 }
 
 #define ROW_THREADS 256
@@ -96,15 +140,18 @@ void add_gated(struct device_stream *stream, const gpu_add_gated *what) {
                0, add_gated_kernel, what->out, what->x, what->gate, what->dim);
 }
 
+template <bool WHOLE>
 __global__ void __launch_bounds__(ROW_THREADS)
     gather_kernel(float *out, const float *x, const uint32_t *rows, uint32_t dim) {
     const float *from = x + (size_t)rows[blockIdx.x] * dim;
-    for (uint32_t i = threadIdx.x; i < dim; i += ROW_THREADS)
-        out[(size_t)blockIdx.x * dim + i] = from[i];
+    uint32_t i = 4 * (blockIdx.y * ROW_THREADS + threadIdx.x);
+    store_four<WHOLE>(out + (size_t)blockIdx.x * dim, i, dim, load_four<WHOLE>(from, i, dim));
 }
 
 void gather_rows(struct device_stream *stream, const gpu_gather_rows *what) {
-    gpu_launch(stream, dim3(what->n_rows), dim3(ROW_THREADS), 0, gather_kernel, what->out, what->x,
+    bool whole = are_fours(what->x, what->dim) && are_fours(what->out, what->dim);
+    gpu_launch(stream, dim3(what->n_rows, pieces_of(what->dim, 4 * ROW_THREADS)), dim3(ROW_THREADS),
+               0, whole ? gather_kernel<true> : gather_kernel<false>, what->out, what->x,
                what->rows, what->dim);
 }
 
@@ -132,14 +179,15 @@ __global__ void __launch_bounds__(ROW_THREADS)
     if (ids[blockIdx.x] == GPU_NO_TOKEN)
         return;
     uint32_t id = ids[blockIdx.x] - id_begin; /* a lower one wraps around, past the end */
+    uint32_t begin = blockIdx.y * ROW_THREADS + threadIdx.x, step = gridDim.y * ROW_THREADS;
     float *row = out + (size_t)blockIdx.x * table.k;
     bool ints = table.format == WEIGHT_I4G || table.format == WEIGHT_I8G;
     if (id >= table.n) {
-        for (uint32_t i = threadIdx.x; i < table.k; i += ROW_THREADS)
+        for (uint32_t i = begin; i < table.k; i += step)
             row[i] = 0.0f;
         return;
     }
-    for (uint32_t i = threadIdx.x; i < (ints ? table.k_stored : table.k); i += ROW_THREADS) {
+    for (uint32_t i = begin; i < (ints ? table.k_stored : table.k); i += step) {
         uint32_t input = ints && table.order ? table.order[i] : i;
         if (input != WEIGHT_NO_INPUT)
             row[input] = ints ? weight_at(table, id, i) : float_at(table, id, i);
@@ -147,8 +195,9 @@ __global__ void __launch_bounds__(ROW_THREADS)
 }
 
 void embed(struct device_stream *stream, const gpu_embed *what) {
-    gpu_launch(stream, dim3(what->n_tokens), dim3(ROW_THREADS), 0, embed_kernel, what->out,
-               what->table, what->ids, what->id_begin);
+    gpu_launch(stream, dim3(what->n_tokens, pieces_of(what->table.k, 2 * ROW_THREADS)),
+               dim3(ROW_THREADS), 0, embed_kernel, what->out, what->table, what->ids,
+               what->id_begin);
 }
 
 } // namespace GPU_NAMESPACE
