@@ -52,7 +52,8 @@ struct device_stream {
     std::deque<struct entry> queue;
     struct device_graph *capture; /* between graph_begin and graph_end */
     pthread_t capturer;
-    bool broken; /* a rule of the capture */
+    bool broken;   /* a rule of the capture */
+    bool launched; /* what was done last is a launch */
 };
 
 struct device_event {

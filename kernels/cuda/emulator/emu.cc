@@ -43,6 +43,7 @@ struct thread {
     std::vector<struct emu_copy> copies; /* cp.async, in order; emptied once all have come */
     std::vector<size_t> groups;          /* committed ones: how many copies there were then */
     size_t n_come, n_waited;             /* copies that have come, groups that were waited for */
+    bool waited;                         /* for the kernels before this one */
 };
 
 struct warp {
@@ -197,6 +198,8 @@ void entry() {
     const thread &t = self();
     if (t.n_waited < t.groups.size() || t.n_come < t.copies.size())
         emu_fail("ends with copies that it did not wait for");
+    if (m->launch->ahead && !t.waited)
+        emu_fail("ends without griddep_wait()");
     block *b = m->in;
     if (b->n_waiting > 0 && b->n_waiting + b->n_done + 1 == m->n)
         release_block(b); /* the others do not wait for a thread that has ended */
@@ -279,6 +282,7 @@ void prepare_threads(block *b, bool left) {
         t.at = READY;
         t.index = {i % d.x, i / d.x % d.y, i / (d.x * d.y)};
         forget_copies(t);
+        t.waited = false;
     }
 }
 
@@ -529,6 +533,10 @@ void emu_copy_wait(uint32_t n_left) {
         forget_copies(t);
 }
 
+void emu_griddep_wait(void) {
+    self().waited = true;
+}
+
 void emu_touch_atomic(void *p, size_t n) {
     m->n_spins = 0;
     emu_touch(p, n, EMU_ATOMIC);
@@ -544,6 +552,8 @@ struct emu_clock emu_clock_now(void) {
     struct emu_clock clock = {};
     clock.launch = m->number;
     clock.together = m->launch->together;
+    clock.overlaps = m->launch->overlaps;
+    clock.early = clock.overlaps && !self().waited;
     clock.block = m->in->number;
     clock.slot = m->in->slot;
     clock.thread = m->now;

@@ -85,10 +85,10 @@ unsigned char *emu_shared(size_t n_bytes);
 #define SHARED(type, name) type &name = *reinterpret_cast<type *>(emu_shared(sizeof(type)))
 
 /* Puts a launch into the stream; `what` (the kernel and its arguments) is copied. With `together` all its
- * blocks are alive at once. */
+ * blocks are alive at once; with `ahead` each of its threads calls griddep_wait(). */
 void emu_enqueue(struct device_stream *stream, dim3 grid, dim3 block, size_t shared_bytes,
                  void (*call)(const void *what), const void *what, size_t what_bytes,
-                 bool together = false, void (*kernel)() = nullptr);
+                 bool together = false, void (*kernel)() = nullptr, bool ahead = false);
 
 /* Barriers are told apart by their line: threads that wait at different ones are a mistake. */
 void emu_barrier(int line);
@@ -140,6 +140,7 @@ static inline int __all_sync(uint32_t mask, int predicate) {
 }
 
 void emu_copy_wait(uint32_t n_left); /* cp.async.wait_group: gpu/ptx.h */
+void emu_griddep_wait(void);
 
 template <typename T> static inline T __ldg(const T *from) {
     return *from;

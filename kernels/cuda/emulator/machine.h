@@ -20,8 +20,11 @@ struct emu_launch {
     void (*call)(const void *what);
     const void *what;
     size_t what_bytes;
-    void (*kernel)();    /* which, where a name for it is wanted; or NULL */
-    bool together;       /* all blocks are alive at once and may wait for each other */
+    void (*kernel)(); /* which, where a name for it is wanted; or NULL */
+    bool together;    /* all blocks are alive at once and may wait for each other */
+    bool ahead;       /* each thread calls griddep_wait() */
+    bool
+        overlaps; /* until then the launches before it may run: nothing but launches lies between */
     struct arena *arena; /* memory that the kernel may touch; for the checker of accesses */
 };
 
@@ -79,6 +82,7 @@ static inline void emu_touch(const void *p, size_t n, enum emu_access how) {
 struct emu_clock {
     uint64_t launch; /* a number of its own for each launch of the process; 0: no kernel runs */
     bool together;
+    bool overlaps, early; /* with launches before it; and has not waited for them */
     uint32_t block, thread, block_epoch, warp_epoch;
     uint32_t slot; /* a number for the block's shared memory */
     const unsigned char *shared, *stack, *arguments;

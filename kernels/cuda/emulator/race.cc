@@ -4,7 +4,8 @@
  * An access must lie in shared memory, in memory of the device, in the kernel's arguments or on the
  * thread's own stack. Two threads that touch the same byte, one of them writing, must have a barrier
  * between them: __syncthreads in a block, or __syncwarp in a warp (a shuffle orders no memory); threads
- * of two blocks may not, unless both do it with atomics. */
+ * of two blocks may not, unless both do it with atomics. Before griddep_wait() a thread writes nothing,
+ * and reads nothing that the launches wrote with which its own may overlap. */
 #include "kernels/cuda/emulator/arena.h"
 #include "kernels/cuda/emulator/machine.h"
 
@@ -12,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 namespace {
@@ -38,6 +40,7 @@ struct page {
 struct shadow {
     std::vector<cell> shared;
     std::unordered_map<uintptr_t, std::unique_ptr<page>> pages; /* of this launch alone */
+    std::unordered_set<uintptr_t> written; /* pages: by this launch and those it overlaps with */
     uint64_t launch;
     uintptr_t last_number;
     page *last;
@@ -129,12 +132,22 @@ shadow *shadow_for(const struct emu_clock &clock) {
     if (of_thread->launch != clock.launch) {
         of_thread->launch = clock.launch;
         of_thread->pages.clear();
+        if (!clock.overlaps)
+            of_thread->written.clear();
         of_thread->last = nullptr;
     }
     size_t n_shared = (clock.slot + 1) * clock.shared_bytes;
     if (of_thread->shared.size() < n_shared)
         of_thread->shared.resize(n_shared);
     return of_thread.get();
+}
+
+void note_page(uintptr_t number, const visit &now, enum emu_access how) {
+    if (now.clock.early && (how != EMU_READ || own->written.count(number) > 0))
+        emu_fail("%s before griddep_wait()%s", how == EMU_READ ? "reads" : "writes",
+                 how == EMU_READ ? " what a kernel before may still write" : "");
+    if (how != EMU_READ)
+        own->written.insert(number);
 }
 
 bool lies_in(const void *p, size_t n, const void *from, size_t n_from) {
@@ -165,6 +178,7 @@ void touched(const void *p, size_t n, enum emu_access how) {
     if (!arena_holds(now.clock.arena, p, n))
         emu_fail("%s %zu bytes at %p: not memory of the device",
                  how == EMU_READ ? "reads" : "writes", n, p);
+    note_page((uintptr_t)at / PAGE_BYTES, now, how);
     for (size_t i = 0; i < n; i++)
         visit_cell(cell_at((uintptr_t)at + i), now, how, "memory of the device",
                    arena_offset(now.clock.arena, at + i));

@@ -95,6 +95,9 @@ static void run_entry(struct device *device, struct entry *entry) {
 static void run_first(struct device_stream *stream) {
     struct entry entry = std::move(stream->queue.front());
     stream->queue.pop_front();
+    entry.launch.overlaps = entry.launch.ahead && stream->launched;
+    if (entry.what != RECORD)
+        stream->launched = entry.what == LAUNCH;
     run_entry(stream->device, &entry);
 }
 
@@ -184,7 +187,7 @@ void emu_fill(struct device_stream *stream, void *to, unsigned char byte, size_t
 
 void emu_enqueue(struct device_stream *stream, dim3 grid, dim3 block, size_t shared_bytes,
                  void (*call)(const void *what), const void *what, size_t what_bytes, bool together,
-                 void (*kernel)()) {
+                 void (*kernel)(), bool ahead) {
     struct device *device = stream->device;
     std::lock_guard<std::mutex> lock(device->lock);
     struct entry entry = {};
@@ -195,6 +198,7 @@ void emu_enqueue(struct device_stream *stream, dim3 grid, dim3 block, size_t sha
     entry.launch.call = call;
     entry.launch.what_bytes = what_bytes;
     entry.launch.together = together;
+    entry.launch.ahead = ahead;
     entry.launch.kernel = kernel;
     entry.arguments.assign((const unsigned char *)what, (const unsigned char *)what + what_bytes);
     const char *refused = emu_launch_refused(&entry.launch);

@@ -8,6 +8,7 @@
 
 struct device {
     int ordinal;
+    bool overlaps; /* a kernel may begin before the last one has ended */
     pthread_mutex_t lock;
     bool failed;       /* atomic; set under lock, after `failure` */
     char failure[256]; /* what the first failure was; written once, under lock */
@@ -56,6 +57,10 @@ bool device_cuda_works(const struct device_stream *stream) {
     return !has_failed(stream->device);
 }
 
+bool device_cuda_overlaps(const struct device_stream *stream) {
+    return stream->device->overlaps;
+}
+
 cudaStream_t device_cuda_stream(struct device_stream *stream) {
     return stream->stream;
 }
@@ -99,6 +104,10 @@ static enum status device_open(uint32_t ordinal, struct device **device, struct 
         device_close(made);
         return status;
     }
+    int major = 0;
+    made->overlaps = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor,
+                                            made->ordinal) == cudaSuccess &&
+                     major >= 9;
     *device = made;
     return STATUS_OK;
 }

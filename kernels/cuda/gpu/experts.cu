@@ -16,6 +16,8 @@ __global__ void __launch_bounds__(WARP)
     SHARED(route_shared, s);
     uint32_t lane = threadIdx.x, row = blockIdx.x;
     const float *x = logits + (size_t)row * n_experts;
+    griddep_launch();
+    griddep_wait();
     float max = -INFINITY;
     for (uint32_t i = 0; i < n_experts; i++) /* as ref's: a NaN is never larger */
         max = x[i] > max ? x[i] : max;
@@ -47,9 +49,9 @@ __global__ void __launch_bounds__(WARP)
 }
 
 void moe_route(struct device_stream *stream, const gpu_moe_route *what) {
-    gpu_launch(stream, dim3(what->n_rows), dim3(WARP), sizeof(route_shared), route_kernel,
-               what->ids, what->weights, what->logits, what->n_experts, what->n_active,
-               what->normalise);
+    gpu_launch_ahead(stream, dim3(what->n_rows), dim3(WARP), sizeof(route_shared), route_kernel,
+                     what->ids, what->weights, what->logits, what->n_experts, what->n_active,
+                     what->normalise);
 }
 
 #define ADD_THREADS 256
@@ -65,6 +67,8 @@ __global__ void __launch_bounds__(ADD_THREADS)
                uint32_t n_active, uint32_t dim) {
     SHARED(add_shared, s);
     uint32_t row = blockIdx.x, d = blockIdx.y * ADD_THREADS + threadIdx.x;
+    griddep_launch();
+    griddep_wait();
     for (uint32_t i = threadIdx.x; i < n_active; i += ADD_THREADS)
         s.ids[i] = ids[(size_t)row * n_active + i];
     __syncthreads();
@@ -87,9 +91,9 @@ __global__ void __launch_bounds__(ADD_THREADS)
 }
 
 void moe_add(struct device_stream *stream, const gpu_moe_add *what) {
-    gpu_launch(stream, dim3(what->n_rows, pieces_of(what->dim, ADD_THREADS)), dim3(ADD_THREADS),
-               sizeof(add_shared), add_kernel, what->out, what->outer, what->ids, what->weights,
-               what->n_active, what->dim);
+    gpu_launch_ahead(stream, dim3(what->n_rows, pieces_of(what->dim, ADD_THREADS)),
+                     dim3(ADD_THREADS), sizeof(add_shared), add_kernel, what->out, what->outer,
+                     what->ids, what->weights, what->n_active, what->dim);
 }
 
 } // namespace GPU_NAMESPACE

@@ -3,7 +3,8 @@
  * fiber. Each compilation lies in a namespace of its own, so that both can be linked together. What
  * plain C++ cannot say has one spelling here:
  *   SHARED(type, name)    the block's shared memory, one struct; its size is the launch's
- *   gpu_launch(stream, grid, block, shared_bytes, kernel, arguments...), gpu_launch_together(the same)
+ *   gpu_launch(stream, grid, block, shared_bytes, kernel, arguments...), gpu_launch_together(the same),
+ *   gpu_launch_ahead(the same)
  * Tensor-core and copy instructions are the inline functions of ptx.h.
  *
  * Numbers: no contraction, flush-to-zero, IEEE division and square root (-fmad=false -ftz=true
@@ -22,6 +23,8 @@
     extern __shared__ __align__(128) unsigned char shared_bytes[];                                 \
     type &name = *reinterpret_cast<type *>(shared_bytes)
 bool device_cuda_works(const struct device_stream *stream); /* false once its device has failed */
+bool device_cuda_overlaps(
+    const struct device_stream *stream); /* its device knows gpu_launch_ahead() */
 cudaStream_t device_cuda_stream(struct device_stream *stream);
 void device_cuda_launched(struct device_stream *stream, cudaError_t error);
 #else
@@ -31,18 +34,29 @@ void device_cuda_launched(struct device_stream *stream, cudaError_t error);
 
 namespace GPU_NAMESPACE {
 
+enum gpu_order { GPU_BEHIND, GPU_TOGETHER, GPU_AHEAD };
+
 #ifdef __CUDACC__
 template <typename... P, typename... A>
-static void gpu_put(bool together, struct device_stream *stream, dim3 grid, dim3 block,
+static void gpu_put(enum gpu_order order, struct device_stream *stream, dim3 grid, dim3 block,
                     size_t shared_bytes, void (*kernel)(P...), A... arguments) {
     if (!device_cuda_works(stream))
         return;
     cudaLaunchConfig_t config = {};
     cudaLaunchAttribute attribute = {};
-    attribute.id = cudaLaunchAttributeCooperative, attribute.val.cooperative = 1;
+    config.attrs = &attribute;
+    if (order == GPU_TOGETHER) {
+        attribute.id = cudaLaunchAttributeCooperative;
+        attribute.val.cooperative = 1;
+        config.numAttrs = 1;
+    }
+    if (order == GPU_AHEAD && device_cuda_overlaps(stream)) {
+        attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+        attribute.val.programmaticStreamSerializationAllowed = 1;
+        config.numAttrs = 1;
+    }
     config.gridDim = grid, config.blockDim = block;
     config.dynamicSmemBytes = shared_bytes, config.stream = device_cuda_stream(stream);
-    config.attrs = &attribute, config.numAttrs = together ? 1 : 0;
     if (shared_bytes > 48 * 1024)
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              (int)shared_bytes);
@@ -50,14 +64,14 @@ static void gpu_put(bool together, struct device_stream *stream, dim3 grid, dim3
 }
 #else
 template <typename... P, typename... A>
-static void gpu_put(bool together, struct device_stream *stream, dim3 grid, dim3 block,
+static void gpu_put(enum gpu_order order, struct device_stream *stream, dim3 grid, dim3 block,
                     size_t shared_bytes, void (*kernel)(P...), A... arguments) {
     auto call = [=] { kernel(P(arguments)...); };
     static_assert(std::is_trivially_copyable<decltype(call)>::value, "plain arguments");
     emu_enqueue(
         stream, grid, block, shared_bytes,
-        [](const void *what) { (*(const decltype(call) *)what)(); }, &call, sizeof call, together,
-        (void (*)())kernel);
+        [](const void *what) { (*(const decltype(call) *)what)(); }, &call, sizeof call,
+        order == GPU_TOGETHER, (void (*)())kernel, order == GPU_AHEAD);
 }
 #endif
 
@@ -65,14 +79,23 @@ static void gpu_put(bool together, struct device_stream *stream, dim3 grid, dim3
 template <typename... P, typename... A>
 static void gpu_launch(struct device_stream *stream, dim3 grid, dim3 block, size_t shared_bytes,
                        void (*kernel)(P...), A... arguments) {
-    gpu_put(false, stream, grid, block, shared_bytes, kernel, arguments...);
+    gpu_put(GPU_BEHIND, stream, grid, block, shared_bytes, kernel, arguments...);
 }
 
 /* The same for blocks that wait for each other: all are alive at once, or the launch fails. */
 template <typename... P, typename... A>
 static void gpu_launch_together(struct device_stream *stream, dim3 grid, dim3 block,
                                 size_t shared_bytes, void (*kernel)(P...), A... arguments) {
-    gpu_put(true, stream, grid, block, shared_bytes, kernel, arguments...);
+    gpu_put(GPU_TOGETHER, stream, grid, block, shared_bytes, kernel, arguments...);
+}
+
+/* The same for a kernel that may begin while those before it run: it calls griddep_launch(), may fetch what
+ * no kernel writes (weights, tables, the arrays of a step), and each of its threads calls griddep_wait()
+ * before it touches anything else, and before it ends. */
+template <typename... P, typename... A>
+static void gpu_launch_ahead(struct device_stream *stream, dim3 grid, dim3 block,
+                             size_t shared_bytes, void (*kernel)(P...), A... arguments) {
+    gpu_put(GPU_AHEAD, stream, grid, block, shared_bytes, kernel, arguments...);
 }
 
 } // namespace GPU_NAMESPACE

@@ -87,6 +87,21 @@ PTX void store_release(uint32_t *to, uint32_t value) {
     asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(to), "r"(value) : "memory");
 }
 
+/* Kernels of gpu_launch_ahead(). From here on those behind this one may begin, once all of its blocks have
+ * come so far. */
+PTX void griddep_launch() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+/* Until all kernels before this one have ended, and what they wrote can be read. A thread that ends without
+ * it would let the kernels behind begin too early. */
+PTX void griddep_wait() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
 PTX uint32_t half2_sub(uint32_t a, uint32_t b) {
     uint32_t d;
     asm("sub.rn.f16x2 %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));
@@ -120,6 +135,11 @@ int32_t dp4a(int32_t c, uint32_t a, uint32_t b);
 uint4 load_stream_16(const void *from);
 uint32_t load_acquire(const uint32_t *from);
 void store_release(uint32_t *to, uint32_t value);
+static inline void griddep_launch() {
+}
+static inline void griddep_wait() {
+    emu_griddep_wait();
+}
 uint32_t half2_sub(uint32_t a, uint32_t b);
 uint32_t half2_fma(uint32_t a, uint32_t b, uint32_t c);
 float half_float(uint16_t half);

@@ -87,6 +87,8 @@ __global__ void __launch_bounds__(QUANTIZE_THREADS) quantize_kernel(gpu_quantize
     uint32_t i = 4 * (blockIdx.x * QUANTIZE_THREADS + threadIdx.x), row = blockIdx.y;
     uint32_t k = what.choice.matrix.k, k_stored = what.choice.matrix.k_stored;
     const uint32_t *order = what.choice.matrix.order;
+    griddep_launch();
+    griddep_wait();
     if (what.choice.table) {
         const gpu_matrix &w = what.choice.table[what.choice.ids[row]];
         k = w.k, k_stored = w.k_stored, order = w.order;
@@ -104,9 +106,9 @@ __global__ void __launch_bounds__(QUANTIZE_THREADS) quantize_kernel(gpu_quantize
 
 /* The matrix of a choice is as wide as any. */
 void quantize(struct device_stream *stream, const gpu_quantize *what) {
-    gpu_launch(stream,
-               dim3(pieces_of(what->choice.matrix.k_stored, 4 * QUANTIZE_THREADS), what->n_rows),
-               dim3(QUANTIZE_THREADS), 0, quantize_kernel, *what);
+    gpu_launch_ahead(
+        stream, dim3(pieces_of(what->choice.matrix.k_stored, 4 * QUANTIZE_THREADS), what->n_rows),
+        dim3(QUANTIZE_THREADS), 0, quantize_kernel, *what);
 }
 
 } // namespace GPU_NAMESPACE

@@ -60,54 +60,72 @@ __device__ __forceinline__ void rotate_head(float *x, const rope &rope, const fl
     __syncwarp();
 }
 
-/* What a warp needs is loaded as early as its address is known: the head and its gains at once, then what the
- * token's position leads to. */
+/* What no kernel writes and a warp needs of the step and the tables: loaded before the head is there. */
+template <uint32_t PIECES> struct rope_needs {
+    static const uint32_t pairs = (PIECES + 1) / 2;
+    uint32_t block; /* of keys and values */
+    float q_scale;
+    float gains[PIECES], cosines[pairs], sines[pairs];
+};
+
+template <uint32_t PIECES>
+__device__ __forceinline__ void load_needs(rope_needs<PIECES> &to, const gpu_batch &batch,
+                                           const rope &rope, const gpu_heads &heads, uint32_t h,
+                                           uint32_t seq, uint32_t position) {
+    const uint32_t pairs = rope_needs<PIECES>::pairs, half = rope.dims / 2;
+    uint32_t lane = threadIdx.x % WARP;
+    bool is_q = h < heads.n_heads, is_v = h >= heads.n_heads + heads.n_kv_heads;
+    if (rope.q_norm && !is_v)
+        load_pieces<PIECES>(to.gains, is_q ? rope.q_norm : rope.k_norm, heads.head_dim, lane);
+    if (!is_q)
+        to.block =
+            batch.block_tables[(size_t)seq * batch.block_table_stride + position / KV_BLOCK_TOKENS];
+    if (is_q && rope.q_scale)
+        to.q_scale = rope.q_scale[position];
+    if (!is_v && rope.layout != ROPE_NONE) {
+        uint32_t variant = batch.variants ? batch.variants[seq] : 0;
+        size_t table = (size_t)variant * heads.max_context + position;
+        load_pieces<pairs>(to.cosines, rope.cos + table * half, half, lane);
+        load_pieces<pairs>(to.sines, rope.sin + table * half, half, lane);
+    }
+}
+
 template <uint32_t PIECES>
 __global__ void __launch_bounds__(ROPE_WARPS *WARP)
     rope_kernel(float *qkv, gpu_batch batch, rope rope, gpu_kv kv, gpu_heads heads) {
     typedef rope_shared<PIECES> shared;
     SHARED(shared, s);
-    const uint32_t pairs = (PIECES + 1) / 2;
     uint32_t lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, t = blockIdx.x;
     uint32_t h = blockIdx.y * ROPE_WARPS + warp, dim = heads.head_dim;
     uint32_t n_all = heads.n_heads + 2 * heads.n_kv_heads;
-    if (h >= n_all)
-        return; /* the whole warp */
     bool is_q = h < heads.n_heads, is_v = h >= heads.n_heads + heads.n_kv_heads;
-    float *from = qkv + ((size_t)t * n_all + h) * dim, *x = s.head[warp];
-    float mine[PIECES], gains[PIECES], cosines[pairs], sines[pairs];
-    uint32_t position = batch.positions[t], seq = batch.seq_of[t], number = 0;
+    float *from = qkv + ((size_t)t * n_all + h) * dim, *x = s.head[warp], mine[PIECES];
+    uint32_t position = batch.positions[t], seq = batch.seq_of[t];
+    bool here = h < n_all && position != GPU_NO_TOKEN; /* of the whole warp */
+    rope_needs<PIECES> needs = {};
+    griddep_launch();
+    if (here)
+        load_needs<PIECES>(needs, batch, rope, heads, h, seq, position);
+    griddep_wait();
+    if (!here)
+        return;
     load_pieces<PIECES>(mine, from, dim, lane);
-    if (rope.q_norm && !is_v)
-        load_pieces<PIECES>(gains, is_q ? rope.q_norm : rope.k_norm, dim, lane);
-    if (position == GPU_NO_TOKEN)
-        return; /* the whole warp */
-    if (!is_q)
-        number =
-            batch.block_tables[(size_t)seq * batch.block_table_stride + position / KV_BLOCK_TOKENS];
-    float q_scale = is_q && rope.q_scale ? rope.q_scale[position] : 1.0f;
-    if (!is_v && rope.layout != ROPE_NONE) {
-        uint32_t variant = batch.variants ? batch.variants[seq] : 0, half = rope.dims / 2;
-        size_t table = (size_t)variant * heads.max_context + position;
-        load_pieces<pairs>(cosines, rope.cos + table * half, half, lane);
-        load_pieces<pairs>(sines, rope.sin + table * half, half, lane);
-    }
 #pragma unroll
     for (uint32_t j = 0; j < PIECES; j++)
         x[lane + j * WARP] = mine[j];
     __syncwarp();
     if (!is_v) {
         if (rope.q_norm)
-            norm_head<PIECES>(x, gains, rope.norm_eps, dim, lane);
+            norm_head<PIECES>(x, needs.gains, rope.norm_eps, dim, lane);
         if (rope.layout != ROPE_NONE)
-            rotate_head<pairs>(x, rope, cosines, sines, lane);
+            rotate_head<needs.pairs>(x, rope, needs.cosines, needs.sines, lane);
         for (uint32_t i = lane; i < dim; i += WARP)
-            from[i] = is_q && rope.q_scale ? x[i] * q_scale : x[i];
+            from[i] = is_q && rope.q_scale ? x[i] * needs.q_scale : x[i];
     }
     if (is_q)
         return;
     uint32_t slot = position % KV_BLOCK_TOKENS, head = h - heads.n_heads; /* of k, then of v */
-    void *block = (char *)kv.base + (size_t)number * kv.block_bytes;
+    void *block = (char *)kv.base + (size_t)needs.block * kv.block_bytes;
     for (uint32_t i = lane; i < dim; i += WARP)
         store_kv(kv, block,
                  is_v ? ((size_t)head * KV_BLOCK_TOKENS + slot) * dim + i
@@ -118,9 +136,9 @@ __global__ void __launch_bounds__(ROPE_WARPS *WARP)
 template <uint32_t PIECES>
 static void rope_launch(struct device_stream *stream, const gpu_rope_kv *what) {
     uint32_t n_all = what->heads.n_heads + 2 * what->heads.n_kv_heads;
-    gpu_launch(stream, dim3(what->batch.n_tokens, pieces_of(n_all, ROPE_WARPS)),
-               dim3(ROPE_WARPS * WARP), sizeof(rope_shared<PIECES>), rope_kernel<PIECES>, what->qkv,
-               what->batch, what->rope, what->kv, what->heads);
+    gpu_launch_ahead(stream, dim3(what->batch.n_tokens, pieces_of(n_all, ROPE_WARPS)),
+                     dim3(ROPE_WARPS * WARP), sizeof(rope_shared<PIECES>), rope_kernel<PIECES>,
+                     what->qkv, what->batch, what->rope, what->kv, what->heads);
 }
 
 void rope_kv(struct device_stream *stream, const gpu_rope_kv *what) {

@@ -54,7 +54,9 @@ __global__ void __launch_bounds__(NORM_THREADS)
     float *to = out + (size_t)blockIdx.x * dim;
     float4 mine[PIECES], gains[PIECES];
     float sum = 0.0f;
+    griddep_launch();
     norm_fetch<PIECES, WHOLE>(gains, gain, dim);
+    griddep_wait();
     for (uint32_t begin = 0; begin < dim; begin += s.floats) {
         uint32_t n = dim - begin < s.floats ? dim - begin : s.floats;
         uint32_t filled = (n + NORM_ROUND - 1) / NORM_ROUND * NORM_ROUND;
@@ -96,8 +98,9 @@ __global__ void __launch_bounds__(NORM_THREADS)
 
 template <uint32_t PIECES, bool WHOLE>
 static void norm_launch(struct device_stream *stream, const gpu_norm *what) {
-    gpu_launch(stream, dim3(what->n_rows), dim3(NORM_THREADS), sizeof(norm_shared<PIECES>),
-               norm_kernel<PIECES, WHOLE>, what->out, what->x, what->gain, what->eps, what->dim);
+    gpu_launch_ahead(stream, dim3(what->n_rows), dim3(NORM_THREADS), sizeof(norm_shared<PIECES>),
+                     norm_kernel<PIECES, WHOLE>, what->out, what->x, what->gain, what->eps,
+                     what->dim);
 }
 
 void norm(struct device_stream *stream, const gpu_norm *what) {
@@ -115,18 +118,22 @@ void norm(struct device_stream *stream, const gpu_norm *what) {
 __global__ void __launch_bounds__(ROW_THREADS)
     silu_mul_kernel(float *out, const float *gate, const float *up, size_t n) {
     size_t i = (size_t)blockIdx.x * ROW_THREADS + threadIdx.x;
+    griddep_launch();
+    griddep_wait();
     if (i < n)
         out[i] = numbers_silu(gate[i]) * up[i];
 }
 
 void silu_mul(struct device_stream *stream, const gpu_silu_mul *what) {
-    gpu_launch(stream, dim3(pieces_of(what->n, ROW_THREADS)), dim3(ROW_THREADS), 0, silu_mul_kernel,
-               what->out, what->gate, what->up, what->n);
+    gpu_launch_ahead(stream, dim3(pieces_of(what->n, ROW_THREADS)), dim3(ROW_THREADS), 0,
+                     silu_mul_kernel, what->out, what->gate, what->up, what->n);
 }
 
 __global__ void __launch_bounds__(ROW_THREADS)
     add_gated_kernel(float *out, const float *x, const float *gate, uint32_t dim) {
     uint32_t row = blockIdx.x;
+    griddep_launch();
+    griddep_wait();
     float factor = gate ? numbers_sigmoid(gate[row]) : 1.0f;
     for (uint32_t i = blockIdx.y * ROW_THREADS + threadIdx.x; i < dim;
          i += gridDim.y * ROW_THREADS) {
@@ -136,23 +143,26 @@ __global__ void __launch_bounds__(ROW_THREADS)
 }
 
 void add_gated(struct device_stream *stream, const gpu_add_gated *what) {
-    gpu_launch(stream, dim3(what->n_rows, pieces_of(what->dim, 4 * ROW_THREADS)), dim3(ROW_THREADS),
-               0, add_gated_kernel, what->out, what->x, what->gate, what->dim);
+    gpu_launch_ahead(stream, dim3(what->n_rows, pieces_of(what->dim, 4 * ROW_THREADS)),
+                     dim3(ROW_THREADS), 0, add_gated_kernel, what->out, what->x, what->gate,
+                     what->dim);
 }
 
 template <bool WHOLE>
 __global__ void __launch_bounds__(ROW_THREADS)
     gather_kernel(float *out, const float *x, const uint32_t *rows, uint32_t dim) {
+    griddep_launch();
     const float *from = x + (size_t)rows[blockIdx.x] * dim;
+    griddep_wait();
     uint32_t i = 4 * (blockIdx.y * ROW_THREADS + threadIdx.x);
     store_four<WHOLE>(out + (size_t)blockIdx.x * dim, i, dim, load_four<WHOLE>(from, i, dim));
 }
 
 void gather_rows(struct device_stream *stream, const gpu_gather_rows *what) {
     bool whole = are_fours(what->x, what->dim) && are_fours(what->out, what->dim);
-    gpu_launch(stream, dim3(what->n_rows, pieces_of(what->dim, 4 * ROW_THREADS)), dim3(ROW_THREADS),
-               0, whole ? gather_kernel<true> : gather_kernel<false>, what->out, what->x,
-               what->rows, what->dim);
+    gpu_launch_ahead(stream, dim3(what->n_rows, pieces_of(what->dim, 4 * ROW_THREADS)),
+                     dim3(ROW_THREADS), 0, whole ? gather_kernel<true> : gather_kernel<false>,
+                     what->out, what->x, what->rows, what->dim);
 }
 
 __device__ static float weight_at(const gpu_matrix &w, uint32_t n, uint32_t i) {
@@ -176,6 +186,8 @@ __device__ static float float_at(const gpu_matrix &w, uint32_t n, uint32_t i) {
 
 __global__ void __launch_bounds__(ROW_THREADS)
     embed_kernel(float *out, gpu_matrix table, const uint32_t *ids, uint32_t id_begin) {
+    griddep_launch();
+    griddep_wait();
     if (ids[blockIdx.x] == GPU_NO_TOKEN)
         return;
     uint32_t id = ids[blockIdx.x] - id_begin; /* a lower one wraps around, past the end */
@@ -195,9 +207,9 @@ __global__ void __launch_bounds__(ROW_THREADS)
 }
 
 void embed(struct device_stream *stream, const gpu_embed *what) {
-    gpu_launch(stream, dim3(what->n_tokens, pieces_of(what->table.k, 2 * ROW_THREADS)),
-               dim3(ROW_THREADS), 0, embed_kernel, what->out, what->table, what->ids,
-               what->id_begin);
+    gpu_launch_ahead(stream, dim3(what->n_tokens, pieces_of(what->table.k, 2 * ROW_THREADS)),
+                     dim3(ROW_THREADS), 0, embed_kernel, what->out, what->table, what->ids,
+                     what->id_begin);
 }
 
 } // namespace GPU_NAMESPACE
