@@ -32,7 +32,7 @@ MUST = {
     "wide_kernel": ("LDG.E.NA.128.CONSTANT", "LDS.128"),
     "attend_kernel": ("LDS.128", "SHFL.BFLY"),
     "quantize_kernel": ("SHFL.BFLY",),
-    "norm_kernel": ("SHFL.BFLY", "LDG.E.CONSTANT"),
+    "norm_kernel": ("SHFL.BFLY", "LDS"),
 }
 # No stack, nothing in double precision (many times slower, and seldom meant), and no sum or product that keeps denormals
 # (the CPU flushes them; an FFMA without FTZ is a step of an IEEE division).

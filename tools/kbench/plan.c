@@ -222,7 +222,7 @@ static void product(struct plan *plan, const char *name, const char *format, uin
 }
 
 static void norm(struct plan *plan, uint32_t n_rows) {
-    static float nothing[1];
+    static _Alignas(16) float nothing[1];
     plan->bytes = 8.0 * n_rows * plan->shape->dim;
     plan->kernels->norm(plan->ctx, nothing, nothing, nothing, 1e-5f, n_rows, plan->shape->dim);
     end_operation(plan, "norm");

@@ -503,6 +503,8 @@ void emu_count_ldmatrix(uint32_t n_conflicts) {
 }
 
 void emu_copy_begin(const struct emu_copy *copy) {
+    if (m->launch->overlaps && !self().waited && copy->n > 0) /* it may read at once */
+        emu_touch(copy->from, copy->n, EMU_READ);
     self().copies.push_back(*copy);
 }
 

@@ -208,9 +208,49 @@ static __global__ void reads_beside_atomics(float *out, const float *) {
         out[1] = out[0];
 }
 
+/* One thread ends before the kernels before its own. */
+static __global__ void ends_without_wait(float *out, const float *in) {
+    if (threadIdx.x == 63)
+        return;
+    griddep_wait();
+    out[threadIdx.x] = in[threadIdx.x];
+}
+
+static __global__ void writes_before_wait(float *out, const float *in) {
+    out[threadIdx.x] = in[threadIdx.x];
+    griddep_wait();
+}
+
+static __global__ void reads_before_wait(float *out, const float *in) {
+    float x = in[threadIdx.x] + out[63 - threadIdx.x]; /* `in` is a constant */
+    griddep_wait();
+    out[threadIdx.x] = x;
+}
+
+static __global__ void copies_before_wait(float *out, const float *in) {
+    SHARED(broken_shared, s);
+    if (threadIdx.x < 16)
+        cp_async_16(&s.a[threadIdx.x * 4], out + threadIdx.x * 4);
+    griddep_wait();
+    cp_async_wait<0>();
+    __syncthreads();
+    out[threadIdx.x] = s.a[threadIdx.x] + in[0];
+}
+
+static __global__ void waits(float *out, const float *in) {
+    griddep_wait();
+    out[threadIdx.x] = in[threadIdx.x];
+}
+
 template <kernel *KERNEL, unsigned N_BLOCKS = 1, size_t SHARED_BYTES = sizeof(broken_shared)>
 static void launch(struct device_stream *stream, float *out, const float *in) {
     gpu_launch(stream, dim3(N_BLOCKS), dim3(64), SHARED_BYTES, KERNEL, out, in);
+}
+
+template <kernel *KERNEL>
+static void launch_ahead(struct device_stream *stream, float *out, const float *in) {
+    gpu_launch(stream, dim3(1), dim3(64), sizeof(broken_shared), waits, out, in);
+    gpu_launch_ahead(stream, dim3(1), dim3(64), sizeof(broken_shared), KERNEL, out, in);
 }
 
 static void host_memory(struct device_stream *stream, float *out, const float *) {
@@ -272,6 +312,14 @@ const struct broken_kernel broken_kernels[] = {
     {"block_reads_block", launch<block_reads_block, 2>, RACE_DEVICE, NULL, NULL},
     {"adds_without_atomics", launch<adds_without_atomics, 2>, RACE_DEVICE, NULL, NULL},
     {"reads_beside_atomics", launch<reads_beside_atomics>, RACE_DEVICE, NULL, NULL},
+    {"ends_without_wait", launch_ahead<ends_without_wait>, "ends without griddep_wait()",
+     "ends without griddep_wait()", NULL},
+    {"writes_before_wait", launch_ahead<writes_before_wait>, "writes before griddep_wait()", NULL,
+     NULL},
+    {"reads_before_wait", launch_ahead<reads_before_wait>, "reads before griddep_wait()", NULL,
+     NULL},
+    {"copies_before_wait", launch_ahead<copies_before_wait>, "reads before griddep_wait()", NULL,
+     NULL},
     {"host_memory", host_memory, FOREIGN, NULL, NULL},
     {"many_threads", many_threads, "more than 1024", "more than 1024", NULL},
     {"high_grid", high_grid, "too large", "too large", NULL},
