@@ -6,46 +6,75 @@ namespace GPU_NAMESPACE {
 
 struct route_shared {
     float p[EXPERTS_MAX];
-    uint8_t taken[EXPERTS_MAX];
 };
 
-/* A block of one warp a row; the softmax on 16 lanes, then the best, one after the other. */
+/* The largest of a row; a NaN is never larger, as in kernels/ref. The warp calls. */
+__device__ __forceinline__ float row_max(const float *x, uint32_t n) {
+    float max = -INFINITY;
+    for (uint32_t i = threadIdx.x; i < n; i += WARP)
+        max = x[i] > max ? x[i] : max;
+#pragma unroll
+    for (int width = 16; width > 0; width /= 2) {
+        float other = __shfl_xor_sync(FULL_WARP, max, width);
+        max = other > max ? other : max;
+    }
+    return max;
+}
+
+/* The expert with the largest p, the first of equal ones, but for this lane's `taken` ones (bit j: expert
+ * lane + j * WARP). Either all p are NaN, then it is the first, or none. The warp calls. */
+__device__ __forceinline__ uint32_t best_expert(const float *p, uint32_t n, uint32_t taken) {
+    uint32_t best = EXPERTS_MAX, best_bits = 0;
+    for (uint32_t j = 0; threadIdx.x + j * WARP < n; j++) {
+        uint32_t e = threadIdx.x + j * WARP, bits = p[e] > 0.0f ? float_bits(p[e]) : 0;
+        if (!(taken >> j & 1) && (best == EXPERTS_MAX || bits > best_bits))
+            best = e, best_bits = bits;
+    }
+#pragma unroll
+    for (int width = 16; width > 0; width /= 2) {
+        uint32_t bits = __shfl_xor_sync(FULL_WARP, best_bits, width);
+        uint32_t other = __shfl_xor_sync(FULL_WARP, best, width);
+        if (bits > best_bits || (bits == best_bits && other < best))
+            best = other, best_bits = bits;
+    }
+    return best;
+}
+
+/* A block of one warp a row: the softmax, its sum in 16 chains, then the best, one after the other. */
 __global__ void __launch_bounds__(WARP)
     route_kernel(uint32_t *ids, float *weights, const float *logits, uint32_t n_experts,
                  uint32_t n_active, bool normalise) {
     SHARED(route_shared, s);
-    uint32_t lane = threadIdx.x, row = blockIdx.x;
+    uint32_t lane = threadIdx.x, row = blockIdx.x, taken = 0;
     const float *x = logits + (size_t)row * n_experts;
+    ids += (size_t)row * n_active;
+    weights += (size_t)row * n_active;
     griddep_launch();
     griddep_wait();
-    float max = -INFINITY;
-    for (uint32_t i = 0; i < n_experts; i++) /* as ref's: a NaN is never larger */
-        max = x[i] > max ? x[i] : max;
-    float sum = 0.0f;
-    for (uint32_t i = lane; lane < 16 && i < n_experts; i += 16) {
+    float max = row_max(x, n_experts), sum = 0.0f, chosen_sum = 0.0f;
+    for (uint32_t i = lane; i < n_experts; i += WARP)
         s.p[i] = numbers_exp(x[i] - max);
-        s.taken[i] = 0;
+    __syncwarp();
+    for (uint32_t i = lane % 16; i < n_experts; i += 16)
         sum += s.p[i];
-    }
     float total = half_warp_tree(sum);
-    for (uint32_t i = lane; lane < 16 && i < n_experts; i += 16)
+    __syncwarp();
+    for (uint32_t i = lane; i < n_experts; i += WARP)
         s.p[i] = s.p[i] / total;
     __syncwarp();
-    if (lane != 0)
-        return;
-    float chosen_sum = 0.0f;
     for (uint32_t i = 0; i < n_active; i++) {
-        uint32_t best = EXPERTS_MAX;
-        for (uint32_t e = 0; e < n_experts; e++)
-            if (!s.taken[e] && (best == EXPERTS_MAX || s.p[e] > s.p[best]))
-                best = e;
-        s.taken[best] = 1;
-        ids[(size_t)row * n_active + i] = best;
-        weights[(size_t)row * n_active + i] = s.p[best];
+        uint32_t best = best_expert(s.p, n_experts, taken);
+        if (best % WARP == lane)
+            taken |= 1u << best / WARP;
         chosen_sum += s.p[best];
+        if (lane == 0) {
+            ids[i] = best;
+            weights[i] = s.p[best];
+        }
     }
-    for (uint32_t i = 0; normalise && i < n_active; i++)
-        weights[(size_t)row * n_active + i] = weights[(size_t)row * n_active + i] / chosen_sum;
+    __syncwarp();
+    for (uint32_t i = lane; normalise && i < n_active; i += WARP)
+        weights[i] = weights[i] / chosen_sum;
 }
 
 void moe_route(struct device_stream *stream, const gpu_moe_route *what) {
