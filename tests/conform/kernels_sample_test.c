@@ -255,7 +255,36 @@ START_TEST(a_large_vocabulary_is_as_the_reference_has_it) {
 }
 END_TEST
 
+/* Few logits stand apart and thousands of nearly equal ones follow: a real model's last words of an answer. */
+START_TEST(the_best_are_as_many_as_asked_for_where_few_stand_apart) {
+    enum { n = VOCAB_MAX_TESTED };
+    static float logits[n];
+    struct random random = {(uint64_t)_i + 3};
+    for (int i = 0; i < n; i++)
+        logits[i] = 1.0f + random_unit(random_next(&random)) * 0.9f;
+    for (int i = 0; i < _i % 4; i++)
+        logits[random_below(&random, n)] = powf(100.0f, (float)(i + 1));
+    struct sample_params params = {
+        .repetition = 1.0f, .top_p = 1.0f, .n_top = (uint32_t)_i % 20 + 1};
+    struct sample_result expected;
+    struct subject subject;
+    for (uint32_t i = 0; subject_next(&subject, &i, &sampling_limits);) {
+        struct sample_result result;
+        float *at = subject_floats(&subject, logits, n);
+        subject.kernels->sample(subject.ctx, at, 1, n, &params, &result);
+        expected = i == 1 ? result : expected;
+        ck_assert_uint_eq(result.n_top, params.n_top);
+        for (uint32_t t = 0; t < params.n_top; t++) {
+            ck_assert_uint_eq(result.top_ids[t], expected.top_ids[t]);
+            ck_assert_mem_eq(&result.top_logprobs[t], &expected.top_logprobs[t], sizeof(float));
+        }
+        subject_close(&subject);
+    }
+}
+END_TEST
+
 void suite_add(TCase *tests) {
+    tcase_add_loop_test(tests, the_best_are_as_many_as_asked_for_where_few_stand_apart, 0, 24);
     tcase_add_test(tests, zeros_of_any_kind_are_equal);
     tcase_add_test(tests, rows_with_an_edit_for_every_id_are_as_the_reference_has_them);
     tcase_add_loop_test(tests, a_large_vocabulary_is_as_the_reference_has_it, 0, 2);

@@ -335,11 +335,18 @@ __global__ void __launch_bounds__(CHOOSE_THREADS) top_kernel(gpu_sample what) {
     }
     list_range range = {(own.copied ? what.scratch : what.logits) + (size_t)row * what.n_vocab,
                         what.n_vocab, KEY_FINITE, UINT64_MAX};
-    list_best(s.list, range, own.params.n_top);
-    uint32_t n = s.list.n < own.params.n_top ? s.list.n : own.params.n_top;
-    if (threadIdx.x < n) {
-        result->top_ids[threadIdx.x] = id_of(s.list.keys[threadIdx.x]);
-        result->top_logits[threadIdx.x] = value_of(s.list.keys[threadIdx.x]);
+    uint32_t n = 0;
+    while (n < own.params.n_top) { /* a list ends before a digit that does not fit */
+        list_best(s.list, range, own.params.n_top - n);
+        uint32_t left = own.params.n_top - n, here = s.list.n < left ? s.list.n : left;
+        if (threadIdx.x < here) {
+            result->top_ids[n + threadIdx.x] = id_of(s.list.keys[threadIdx.x]);
+            result->top_logits[n + threadIdx.x] = value_of(s.list.keys[threadIdx.x]);
+        }
+        if (here == 0)
+            break;
+        n += here;
+        range.below = s.list.from;
     }
     if (threadIdx.x == 0)
         result->n_top = n;
