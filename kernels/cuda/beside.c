@@ -24,6 +24,7 @@ static void begin(struct kernels_ctx *ctx) {
     ctx->kind->use(ctx->device);
     if (ctx->in_step)
         return;
+    cuda_flush(ctx);
     ctx->kind->event_record(ctx->settled, ctx->main.stream);
     ctx->kind->event_order(ctx->beside.stream, ctx->settled);
 }

@@ -125,6 +125,8 @@ struct kernels_ctx {
     struct cuda_step step;
     struct cuda_marks marks;
     struct cuda_graphs graphs;
+    struct gpu_norm
+        held; /* the last norm, while it waits for the next launch; n_rows 0: none does */
 
     struct cuda_experts *experts; /* owned (n_experts) */
     uint32_t n_experts;
@@ -201,6 +203,10 @@ void cuda_graphs_close(struct kernels_ctx *ctx);
 void cuda_mark(struct kernels_ctx *ctx, uint32_t number);
 uint32_t cuda_marked(struct kernels_ctx *ctx);
 
+/* A norm waits for the next launch, or cuda_flush(): then a product of its rows has them as integers from it
+ * (cuda_norm_quantizes(): whether it has). */
+void cuda_hold_norm(struct kernels_ctx *ctx, const struct gpu_norm *norm);
+bool cuda_norm_quantizes(struct kernels_ctx *ctx, const struct gpu_quantize *quantize);
 /* Into the main stream, or a record. The struct is copied. */
 #define X(name, type) void cuda_launch_##name(struct kernels_ctx *ctx, const struct type *what);
 GPU_OPERATIONS(X)

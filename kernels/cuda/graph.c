@@ -75,8 +75,16 @@ static bool is_next(const struct cuda_graph *graph, size_t at, const struct reco
            memcmp(next + sizeof *record, what, record->n_bytes) == 0;
 }
 
+static void release_norm(struct kernels_ctx *ctx) {
+    struct gpu_norm norm = ctx->held;
+    ctx->held.n_rows = 0;
+    if (norm.n_rows > 0)
+        cuda_launch_norm(ctx, &norm);
+}
+
 static void put(struct kernels_ctx *ctx, void (*run)(struct kernels_ctx *ctx, const void *what),
                 const void *what, size_t n_bytes) {
+    release_norm(ctx);
     struct cuda_graphs *graphs = &ctx->graphs;
     struct cuda_graph *graph = graphs->open;
     struct record record = {run, n_bytes};
@@ -144,6 +152,31 @@ void cuda_graph_open(struct kernels_ctx *ctx, const struct cuda_shape *shape) {
     graphs->mark = 0;
 }
 
+void cuda_hold_norm(struct kernels_ctx *ctx, const struct gpu_norm *norm) {
+    release_norm(ctx);
+    ctx->held = *norm;
+}
+
+static bool is_aligned(const void *p) {
+    return (uintptr_t)p % 16 == 0;
+}
+
+/* Rows of a norm, as they lie. */
+bool cuda_norm_quantizes(struct kernels_ctx *ctx, const struct gpu_quantize *quantize) {
+    const struct gpu_matrix *matrix = &quantize->choice.matrix;
+    struct gpu_norm *norm = &ctx->held;
+    if (norm->n_rows == 0 || norm->n_rows != quantize->n_rows || norm->out != quantize->x ||
+        norm->dim != matrix->k || norm->dim != matrix->k_stored || matrix->order ||
+        quantize->choice.table || !is_aligned(norm->out) || !is_aligned(norm->x) ||
+        !is_aligned(norm->gain))
+        return false;
+    norm->quantizes = true;
+    norm->fine = quantize->fine;
+    norm->ints = quantize->to;
+    release_norm(ctx);
+    return true;
+}
+
 static void capture(struct kernels_ctx *ctx, struct cuda_graph *graph) {
     ctx->kind->graph_begin(ctx->main.stream);
     run_records(ctx, graph, false);
@@ -153,6 +186,7 @@ static void capture(struct kernels_ctx *ctx, struct cuda_graph *graph) {
 
 void cuda_flush(struct kernels_ctx *ctx) {
     struct cuda_graphs *graphs = &ctx->graphs;
+    release_norm(ctx);
     struct cuda_graph *graph = graphs->open;
     graphs->open = NULL; /* what comes now goes into the stream at once */
     if (!graph || graphs->at == 0)

@@ -144,7 +144,10 @@ struct gpu_norm {
     float eps;
     uint32_t n_rows;
     uint32_t dim;
-    uint32_t unused;
+    bool quantizes; /* into `ints` too: all rows begin at 16 bytes, and hold whole groups */
+    bool fine;      /* both terms */
+    bool unused[2];
+    struct gpu_ints ints;
 };
 
 struct gpu_silu_mul {

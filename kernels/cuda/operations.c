@@ -39,7 +39,7 @@ void cuda_embed(struct kernels_ctx *ctx, float *out, const struct weight *table,
 void cuda_norm(struct kernels_ctx *ctx, float *out, const float *x, const float *gain, float eps,
                uint32_t n_rows, uint32_t dim) {
     if (n_rows > 0)
-        cuda_launch_norm(
+        cuda_hold_norm(
             ctx, &(struct gpu_norm){
                      .out = out, .x = x, .gain = gain, .eps = eps, .n_rows = n_rows, .dim = dim});
 }
@@ -53,7 +53,8 @@ void cuda_linear_ints(struct kernels_ctx *ctx, const struct gpu_linear *linear) 
                                     .fine = linear->fine};
     struct gpu_linear product = *linear;
     product.ints = ctx->ints;
-    cuda_launch_quantize(ctx, &quantize);
+    if (!cuda_norm_quantizes(ctx, &quantize))
+        cuda_launch_quantize(ctx, &quantize);
     cuda_launch_linear_ints(ctx, &product);
 }
 

@@ -84,7 +84,7 @@ static void clear(struct pair *pair) {
 
 static void check_norms(struct pair *pair) {
     static const uint32_t shapes[][2] = {{1, 64},  {3, 576},  {17, 4096}, {5, 8200},
-                                         {2, 577}, {1, 9001}, {2, 12},    {9, 16400}};
+                                         {2, 579}, {1, 9001}, {2, 12},    {9, 16400}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         uint32_t rows = shapes[i][0], dim = shapes[i][1];
         char what[64];
@@ -209,6 +209,49 @@ static void check_product(struct pair *pair, const char *format, const struct pr
     free(old);
     free(bias);
     free(scale);
+}
+
+/* A norm and the product of its rows, and what lies in them afterwards. */
+static void check_normed_product(struct pair *pair, const char *format, uint32_t k, uint32_t rows,
+                                 enum epilogue epilogue, bool sorted) {
+    enum { n = 72 };
+    struct weight_tensor tensor = random_tensor(&pair->random, format, n, k);
+    if (sorted)
+        random_order(&pair->random, &tensor);
+    float *x = floats(pair, (size_t)rows * k), *gain = floats(pair, k);
+    float *old = floats(pair, (size_t)rows * n), *normed_of[2];
+    char what[128];
+    BOTH(pair, (size_t)rows * n, out, {
+        struct weight weight = side_pack(side, &tensor);
+        float *normed = side_floats(side, NULL, (size_t)rows * k);
+        const float *from = side_floats(side, x, (size_t)rows * k);
+        const float *gains = side_floats(side, gain, k);
+        side->kernels->put(side->ctx, out, old, (size_t)rows * n * sizeof *old);
+        side->kernels->norm(side->ctx, normed, from, gains, 1e-5f, rows, k);
+        side->kernels->linear(side->ctx, out, n, normed, &weight, rows, epilogue);
+        normed_of[which_] = normed;
+    });
+    snprintf(what, sizeof what, "norm and linear %s%s %u x %u, %u rows%s", format,
+             sorted ? " sorted" : "", n, k, rows, epilogue_names[epilogue]);
+    compare(pair, what, out_of[0], out_of[1], (size_t)rows * n);
+    compare(pair, "its norm", normed_of[0], normed_of[1], (size_t)rows * k);
+    clear(pair);
+    tensor_free(&tensor);
+    free(x);
+    free(gain);
+    free(old);
+}
+
+static void check_normed_products(struct pair *pair) {
+    static const char *const formats[] = {"awq", "gptq4", "q4_1", "q8_0", "f16"};
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
+        for (enum epilogue epilogue = EPILOGUE_NONE; epilogue <= EPILOGUE_SILU_MUL; epilogue++) {
+            check_normed_product(pair, formats[i], 512, 3, epilogue, false);
+            check_normed_product(pair, formats[i], 4352, 1, epilogue, false);
+        }
+    check_normed_product(pair, "gptq4", 512, 5, EPILOGUE_NONE, true);
+    check_normed_product(pair, "awq", 8448, 2, EPILOGUE_NONE, false);
+    check_normed_product(pair, "q4_1", 12288, 2, EPILOGUE_NONE, false);
 }
 
 /* Quick: all but the largest shapes, and of each shape and format one epilogue, not the same for all. */
@@ -489,6 +532,7 @@ int main(int argc, char **argv) {
     check_samples(&pair, 32000, quick ? 1 : 20);
     check_samples(&pair, limits.n_vocab, quick ? 1 : 20);
     check_products(&pair, quick);
+    check_normed_products(&pair);
     side_close(&pair.got);
     side_close(&pair.want);
     printf("bits: %s against %s: %u results compared, %u different\n", backend, against,

@@ -1,5 +1,6 @@
 /* Operations on rows of floats: kernels/ref says what they compute. */
 #include "kernels/cuda/gpu/kernels.h"
+#include "kernels/cuda/gpu/quantize.h"
 
 namespace GPU_NAMESPACE {
 
@@ -44,18 +45,27 @@ __device__ __forceinline__ float norm_chain(const float *row, uint32_t n, float 
     return sum;
 }
 
+/* The integers of four neighbours from i on of this block's row. The warp calls. */
+__device__ __forceinline__ void norm_quantize(const gpu_norm &what, uint32_t i, float4 y) {
+    float x[4] = {y.x, y.y, y.z, y.w};
+    size_t group = (size_t)blockIdx.x * (what.fine ? 2 : 1) * what.ints.n_groups + i / GROUP;
+    quantize_term(x, what.ints, group, i < what.dim);
+    if (what.fine)
+        quantize_term(x, what.ints, group + what.ints.n_groups, i < what.dim);
+}
+
 /* One block a row: all threads fetch it and its gains at once, one warp adds up its squares. */
-template <uint32_t PIECES, bool WHOLE>
-__global__ void __launch_bounds__(NORM_THREADS)
-    norm_kernel(float *out, const float *x, const float *gain, float eps, uint32_t dim) {
+template <uint32_t PIECES, bool WHOLE, bool QUANTIZES>
+__global__ void __launch_bounds__(NORM_THREADS, PIECES == 2 ? 2 : 1) norm_kernel(gpu_norm what) {
     typedef norm_shared<PIECES> shared;
     SHARED(shared, s);
-    const float *row = x + (size_t)blockIdx.x * dim;
-    float *to = out + (size_t)blockIdx.x * dim;
+    const uint32_t dim = what.dim;
+    const float *row = what.x + (size_t)blockIdx.x * dim;
+    float *to = what.out + (size_t)blockIdx.x * dim;
     float4 mine[PIECES], gains[PIECES];
     float sum = 0.0f;
     griddep_launch();
-    norm_fetch<PIECES, WHOLE>(gains, gain, dim);
+    norm_fetch<PIECES, WHOLE>(gains, what.gain, dim);
     griddep_wait();
     for (uint32_t begin = 0; begin < dim; begin += s.floats) {
         uint32_t n = dim - begin < s.floats ? dim - begin : s.floats;
@@ -76,7 +86,7 @@ __global__ void __launch_bounds__(NORM_THREADS)
     if (threadIdx.x < WARP) {
         sum = half_warp_tree(sum);
         if (threadIdx.x == 0)
-            s.factor = 1.0f / sqrtf(sum / (float)dim + eps);
+            s.factor = 1.0f / sqrtf(sum / (float)dim + what.eps);
     }
     __syncthreads();
     float factor = s.factor;
@@ -84,33 +94,36 @@ __global__ void __launch_bounds__(NORM_THREADS)
         uint32_t n = dim - begin < s.floats ? dim - begin : s.floats;
         if (dim > s.floats) {
             norm_fetch<PIECES, WHOLE>(mine, row + begin, n);
-            norm_fetch<PIECES, WHOLE>(gains, gain + begin, n);
+            norm_fetch<PIECES, WHOLE>(gains, what.gain + begin, n);
         }
 #pragma unroll
         for (uint32_t j = 0; j < PIECES; j++) {
             float4 y = mine[j], g = gains[j];
             y = make_float4(y.x * factor * g.x, y.y * factor * g.y, y.z * factor * g.z,
                             y.w * factor * g.w);
-            store_four<WHOLE>(to + begin, 4 * (j * NORM_THREADS + threadIdx.x), n, y);
+            uint32_t i = 4 * (j * NORM_THREADS + threadIdx.x);
+            store_four<WHOLE>(to + begin, i, n, y);
+            if (QUANTIZES)
+                norm_quantize(what, begin + i, y);
         }
     }
 }
 
-template <uint32_t PIECES, bool WHOLE>
+template <uint32_t PIECES, bool WHOLE, bool QUANTIZES>
 static void norm_launch(struct device_stream *stream, const gpu_norm *what) {
     gpu_launch_ahead(stream, dim3(what->n_rows), dim3(NORM_THREADS), sizeof(norm_shared<PIECES>),
-                     norm_kernel<PIECES, WHOLE>, what->out, what->x, what->gain, what->eps,
-                     what->dim);
+                     norm_kernel<PIECES, WHOLE, QUANTIZES>, *what);
 }
 
 void norm(struct device_stream *stream, const gpu_norm *what) {
     uint32_t dim = what->dim;
+    bool few = dim <= norm_shared<2>::floats;
     if (!are_fours(what->x, dim) || !are_fours(what->out, dim) || !are_fours(what->gain, dim))
-        norm_launch<2, false>(stream, what);
-    else if (dim <= norm_shared<2>::floats)
-        norm_launch<2, true>(stream, what);
+        norm_launch<2, false, false>(stream, what);
+    else if (what->quantizes)
+        (few ? norm_launch<2, true, true> : norm_launch<4, true, true>)(stream, what);
     else
-        norm_launch<4, true>(stream, what);
+        (few ? norm_launch<2, true, false> : norm_launch<4, true, false>)(stream, what);
 }
 
 #define ROW_THREADS 256
