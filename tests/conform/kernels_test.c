@@ -233,6 +233,61 @@ START_TEST(rows_beyond_those_that_are_integers_at_a_time_are_theirs) {
 }
 END_TEST
 
+/* Rows that are multiplied at once, on GPUs in tiles. */
+static void check_many(struct linear_case *test, uint32_t rows) {
+    struct kernels_limits large = small;
+    struct random random = {rows + test->n};
+    struct weight_part part;
+    struct weight_tensor tensor = tensor_for(&random, test, &part);
+    part.tensor = &tensor;
+    const struct weight_source source = {.parts = &part, .n_parts = 1, .k = test->k};
+    size_t width = test->epilogue == EPILOGUE_SILU_MUL ? test->n / 2 : test->n;
+    size_t inputs = (size_t)rows * test->k, outputs = rows * width;
+    float *x = malloc(inputs * sizeof *x), *residual = malloc(outputs * sizeof *residual);
+    float *expected = malloc(outputs * sizeof *expected), *out = malloc(outputs * sizeof *out);
+    struct subject subject;
+    large.max_tokens = rows;
+    fill_random(&random, x, inputs);
+    fill_random(&random, residual, outputs);
+    for (uint32_t i = 0; subject_next(&subject, &i, &large);) {
+        if (has_reference_numbers(&subject)) {
+            float *to = i == 1 ? expected : out; /* the reference is listed first */
+            size_t n_bytes;
+            struct weight weight = subject_pack(&subject, &source, &n_bytes);
+            float *at_out = subject_floats(&subject, residual, outputs);
+            subject.kernels->linear(subject.ctx, at_out, width, subject_floats(&subject, x, inputs),
+                                    &weight, rows, test->epilogue);
+            subject_read(&subject, to, at_out, outputs * sizeof *to);
+            compare(&subject, test->format, to, expected, outputs);
+            subject_unpack(&subject, &weight, n_bytes);
+        }
+        subject_close(&subject);
+    }
+    tensor_free(&tensor);
+    free(x);
+    free(residual);
+    free(expected);
+    free(out);
+}
+
+START_TEST(many_rows_at_once_have_the_same_bits) {
+    const char *format = quant_table[_i]->name;
+    struct linear_case odd = {format, 131, 416, false, (enum epilogue)(_i % 3)};
+    struct linear_case sum = {format, 70, 160, false, EPILOGUE_ADD};
+    check_many(&odd, 150);
+    check_many(&sum, 161);
+}
+END_TEST
+
+/* As many outputs and rows as fill a GPU with its largest tiles. */
+START_TEST(a_large_product_has_the_same_bits) {
+    struct linear_case fine = {"awq", 5140, 160, false, EPILOGUE_ADD};
+    struct linear_case pairs = {"q5_1", 8580, 96, false, EPILOGUE_SILU_MUL};
+    check_many(&fine, 300);
+    check_many(&pairs, 300);
+}
+END_TEST
+
 static void multiply_row(struct subject *subject, float *out, const float *x,
                          const struct weight *weight) {
     float *at_out = subject_floats(subject, NULL, weight->n);
@@ -409,6 +464,8 @@ void suite_add(TCase *tests) {
     tcase_add_loop_test(tests, a_product_has_the_same_bits_on_every_path, 0, n_formats);
     tcase_add_test(tests, a_rest_of_a_group_does_not_see_earlier_products);
     tcase_add_test(tests, rows_beyond_those_that_are_integers_at_a_time_are_theirs);
+    tcase_add_loop_test(tests, many_rows_at_once_have_the_same_bits, 0, n_formats);
+    tcase_add_test(tests, a_large_product_has_the_same_bits);
     tcase_add_test(tests, merged_and_alternating_parts_equal_their_rows);
     tcase_add_test(tests, impossible_parts_are_refused_with_a_reason);
     tcase_add_loop_test(tests, embeddings_norms_and_gathers_have_the_same_bits, 0, n_formats);
