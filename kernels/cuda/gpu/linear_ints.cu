@@ -1,228 +1,391 @@
-/* Products of many rows with a matrix of integers, on tensor cores: 64 x 64 tiles, four warps of 32 x 32, steps
- * of 64 inputs through two stages of shared memory that cp.async fills. Per group of 32 inputs one
- * mma.m16n8k32, exact; its results then join the chains of FMAs of kernels/ref, in rising k. Scales
- * for each half of a group: the mma takes one half at a time, the other being zero. */
+/* Products of many rows with a matrix of integers, on tensor cores. A row of activations stands here for one term of
+ * a row: where there are two, both are neighbours in a tile, and one lane has both results.
+ *
+ * A block's tile goes through its inputs in stages of four groups of 32: two stages in shared memory that
+ * cp.async fills. What goes with the integers (scales, minima, scales and sums of the activations) comes
+ * as it lies one stage earlier still, and is made ready for the lanes while the stage before is
+ * multiplied: one barrier a stage. Per group one mma.m16n8k32, exact; its results then join the chains
+ * of FMAs of kernels/ref, in rising k: these, four instructions a result, are what limits the kernel,
+ * so warps have tiles as large as their registers hold. Scales for each half of a group: the mma takes
+ * one half at a time, the other being zero. */
 #include "kernels/cuda/gpu/kernels.h"
 
 namespace GPU_NAMESPACE {
 
-#define TILE         64
-#define STEP         2                /* groups of a stage */
-#define INTS_THREADS 128              /* STEP * TILE */
-#define ROW_BYTES    (STEP * 32 + 16) /* so that eight rows lie in eight different banks */
+#define STEP   4u /* groups of a stage */
+#define CHUNKS (STEP * GROUP / 16)
 
-/* Which of two terms the launch multiplies. */
-struct ints_pass {
-    uint32_t terms; /* rows of integers per row */
-    uint32_t term;
+/* How the matrix is stored: 4 or 8 bits; scales of each half of a group; minima; whether all groups of a stage
+ * have the same scales. */
+template <bool FOUR_, bool HALVES_, bool MINS_, bool SAME_> struct ints_form {
+    static const bool four = FOUR_, halves = HALVES_, mins = MINS_, same = SAME_;
+    static const uint32_t planes = FOUR_ ? 1 : 2;
+    static const uint32_t scales = SAME_ ? 1 : STEP; /* of a stage, for each output */
+    static const uint32_t stored = HALVES_ ? 2 * STEP : scales;
 };
 
-struct ints_shared {
-    alignas(16) int8_t x[2][TILE][ROW_BYTES];
-    alignas(16) uint32_t w[2][STEP][2][TILE * 4]; /* the second plane: matrices of 8 bits */
-    float scales[2][STEP][2][TILE]; /* of both halves of a group, where each has its own */
-    float mins[2][STEP][TILE];
-    float x_scales[2][STEP][TILE];
-    float x_sums[2][STEP][TILE];
+/* A block's outputs: warps of 16 * BLOCKS rows and 8 * ACROSS columns, M of them below N beside each other; as many
+ * blocks on a multiprocessor as leave a thread REGISTERS. */
+template <uint32_t M, uint32_t N, uint32_t BLOCKS, uint32_t ACROSS, uint32_t REGISTERS>
+struct ints_tile {
+    static const uint32_t warps_n = N, blocks = BLOCKS, warp_rows = 16 * BLOCKS;
+    static const uint32_t across = ACROSS, warp_columns = 8 * ACROSS;
+    static const uint32_t threads = M * N * WARP, rows = M * 16 * BLOCKS, columns = N * 8 * ACROSS;
+    static const uint32_t resident = 65536 / REGISTERS / threads;
 };
 
-/* The scales and sums of the next stage, on their way through registers: thread i has group i / TILE of the
- * stage, output and row i % TILE. */
-struct ints_scales {
-    float scale[2];
-    float min;
-    float x_scale;
-    float x_sum;
+/* A stage as the lanes want it. */
+template <typename FORM, typename TILE> struct ints_stage {
+    /* Chunk c of a row's 16 bytes lies at c ^ row / 2 % 8: eight rows that ldmatrix takes, two apart, are in
+     * different banks. */
+    alignas(128) int8_t x[TILE::rows][CHUNKS * 16];
+    alignas(16) uint32_t w[STEP * FORM::planes][TILE::columns * 4];
+    /* Of two neighbours: their scales, then their minima or the scales of the second half. */
+    alignas(16) float scales[FORM::scales][TILE::columns / 2][4];
+    alignas(16) float x_scales[STEP][TILE::rows / 2][4]; /* scales, sums */
+};
 
-    __device__ __forceinline__ void fetch(const gpu_linear &what, ints_pass pass, uint32_t begin) {
-        const gpu_matrix &w = what.choice.matrix;
-        uint32_t g = begin + threadIdx.x / TILE, i = threadIdx.x % TILE;
-        uint32_t n = blockIdx.x * TILE + i, m = blockIdx.y * TILE + i;
-        bool halves = w.groups_per_scale == 0;
-        scale[0] = scale[1] = min = x_scale = x_sum = 0.0f;
-        if (g >= w.k_stored / GROUP)
-            return;
-        size_t at = (size_t)(halves ? 2 * g : g / w.groups_per_scale) * w.n_padded + n;
-        scale[0] = load_scale(w.scales, at, w.wide);
-        if (halves)
-            scale[1] = load_scale(w.scales, at + w.n_padded, w.wide);
-        if (w.mins)
-            min = load_min(w, at, scale[0]);
-        if (m < what.n_rows) {
-            size_t from = ((size_t)m * pass.terms + pass.term) * what.ints.n_groups + g;
-            x_scale = __ldg(what.ints.scales + from);
-            x_sum = __ldg(what.ints.sums + from);
+/* What goes with a stage's integers as it lies: numbers of up to float32; of activations, scales and then sums. */
+template <typename FORM, typename TILE> struct ints_raw {
+    alignas(16) uint8_t scales[FORM::stored][TILE::columns * 4];
+    alignas(16) uint8_t mins[FORM::stored][TILE::columns * 4];
+    alignas(16) float x[2][TILE::rows][STEP];
+};
+
+template <typename FORM, typename TILE> struct ints_shared {
+    ints_stage<FORM, TILE> stages[2];
+    ints_raw<FORM, TILE> raw[2];
+};
+
+/* Numbers of the launch. */
+struct ints_counts {
+    uint32_t n_rows; /* of integers */
+    uint32_t share;  /* ceil(2^31 / groups_per_scale): a division becomes a product */
+};
+
+/* What a block copies from where. Behind the last row and column the last is copied again: it makes results that
+ * nobody stores. Within a tile and a stage offsets have 32 bits. */
+template <typename FORM, typename TILE> struct ints_source {
+    typedef ints_stage<FORM, TILE> stage;
+    typedef ints_raw<FORM, TILE> raw;
+    const gpu_matrix &w;
+    const gpu_ints &ints;
+    const ints_counts counts;
+    uint32_t n_groups;
+    uint32_t m; /* the tile's first row and column */
+    uint32_t n;
+
+    __device__ __forceinline__ uint32_t inside(uint32_t row) const {
+        return min(row, counts.n_rows - 1 - m);
+    }
+
+    /* Which scale group g has. */
+    __device__ __forceinline__ uint32_t scale_of(uint32_t g) const {
+        return FORM::halves ? 2 * g : (uint32_t)((uint64_t)g * counts.share >> 31);
+    }
+
+    /* The integers of groups from `begin` on. */
+    __device__ __forceinline__ void copy_ints(stage &to, uint32_t begin) const {
+        uint32_t chunk = threadIdx.x % CHUNKS, first = threadIdx.x / CHUNKS;
+        const int8_t *x = ints.q + ((size_t)m * ints.n_groups + begin) * GROUP;
+        int8_t *to_x = &to.x[first][(chunk ^ first / 2 % 8) * 16];
+#pragma unroll
+        for (uint32_t row = 0; row < TILE::rows; row += TILE::threads / CHUNKS)
+            cp_async_16(to_x + row * CHUNKS * 16,
+                        x + (inside(first + row) * (ints.n_groups * GROUP) + chunk * 16));
+        uint32_t column = threadIdx.x % TILE::columns, plane = threadIdx.x / TILE::columns;
+        const uint4 *data = (const uint4 *)w.data + (size_t)begin * FORM::planes * w.n_padded + n +
+                            min(column, w.n_padded - 1 - n);
+#pragma unroll
+        for (uint32_t i = 0; i < STEP * FORM::planes; i += TILE::threads / TILE::columns) {
+            uint32_t at = i + plane;
+            if (begin + at / FORM::planes < n_groups)
+                cp_async_16(&to.w[at][column * 4], data + at * w.n_padded);
         }
     }
 
-    __device__ __forceinline__ void store(ints_shared &s, uint32_t stage) const {
-        uint32_t part = threadIdx.x / TILE, i = threadIdx.x % TILE;
-        s.scales[stage][part][0][i] = scale[0];
-        s.scales[stage][part][1][i] = scale[1];
-        s.mins[stage][part][i] = min;
-        s.x_scales[stage][part][i] = x_scale;
-        s.x_sums[stage][part][i] = x_sum;
+    /* As they lie, 16 bytes at a time: scales of activations and of the matrix, then sums and minima, each by as many
+     * threads as the tile has rows. */
+    __device__ __forceinline__ void copy_scales(raw &to, uint32_t begin) const {
+#pragma unroll
+        for (uint32_t i = 0; i < 2 * TILE::rows; i += TILE::threads) {
+            uint32_t thread = (i + threadIdx.x) % TILE::rows;
+            bool second = (i + threadIdx.x) / TILE::rows > 0;
+            const float *x = (second ? ints.sums : ints.scales) + (size_t)m * ints.n_groups + begin;
+            cp_async_16(to.x[second][thread], x + inside(thread) * ints.n_groups);
+            uint32_t width = w.wide ? 2 : 1;
+            if (!second)
+                copy_numbers(to.scales, w.scales, width, begin, thread);
+            else if (FORM::mins)
+                copy_numbers(to.mins, w.mins, w.zeros ? 0 : width, begin, thread);
+        }
+    }
+
+    /* What belongs to groups from `begin` on, of numbers of 1 << width bytes. */
+    __device__ __forceinline__ void copy_numbers(uint8_t (*to)[TILE::columns * 4], const void *from,
+                                                 uint32_t width, uint32_t begin,
+                                                 uint32_t thread) const {
+        const uint32_t quads = TILE::columns / 16; /* pieces of a row whose numbers have a byte */
+        for (uint32_t i = thread; i < FORM::stored * quads << width; i += TILE::rows) {
+            uint32_t row = (i >> width) / quads, column = (i << (4 - width)) % TILE::columns;
+            uint32_t first = scale_of(begin);
+            bool there = row == 0 || first + row <= scale_of(n_groups - 1) + FORM::halves;
+            if (there && n + column < w.n_padded)
+                cp_async_16(to[row] + (column << width),
+                            (const uint8_t *)from +
+                                (((size_t)(first + row) * w.n_padded + n + column) << width));
+            if (FORM::same)
+                break;
+        }
+    }
+
+    /* What was copied, as the lanes want it. */
+    __device__ __forceinline__ void prepare(stage &to, const raw &from, uint32_t begin) const {
+#pragma unroll
+        for (uint32_t i = 0; i < 2 * TILE::rows; i += TILE::threads) {
+            uint32_t row = (i + threadIdx.x) % TILE::rows, kind = (i + threadIdx.x) / TILE::rows;
+            float4 x = *(const float4 *)from.x[kind][row];
+            float *at = &to.x_scales[0][row / 2][kind * 2 + row % 2];
+            at[0] = x.x;
+            at[TILE::rows * 2] = x.y;
+            at[TILE::rows * 4] = x.z;
+            at[TILE::rows * 6] = x.w;
+        }
+#pragma unroll
+        for (uint32_t i = 0; i < TILE::columns * FORM::scales; i += TILE::threads) {
+            uint32_t column = (i + threadIdx.x) % TILE::columns;
+            uint32_t part = (i + threadIdx.x) / TILE::columns;
+            uint32_t row = FORM::same ? 0 : scale_of(begin + part) - scale_of(begin);
+            if (part < FORM::scales && begin + part < n_groups)
+                prepare_scale(&to.scales[part][column / 2][column % 2], from, row, column);
+        }
+    }
+
+    __device__ __forceinline__ void prepare_scale(float *to, const raw &from, uint32_t row,
+                                                  uint32_t column) const {
+        float scale = load_scale(from.scales[row], column, w.wide);
+        to[0] = scale;
+        if (FORM::halves)
+            to[2] = load_scale(from.scales[row + 1], column, w.wide);
+        if (FORM::mins)
+            to[2] = w.zeros ? scale * (float)(w.zero_base - from.mins[row][column])
+                            : load_scale(from.mins[row], column, w.wide);
     }
 };
-
-template <bool FOUR>
-__device__ __forceinline__ void load_stage(ints_shared &s, const gpu_linear &what, ints_pass pass,
-                                           uint32_t stage, uint32_t begin) {
-    const gpu_matrix &w = what.choice.matrix;
-    uint32_t n_groups = w.k_stored / GROUP;
-    for (uint32_t i = threadIdx.x; i < TILE * STEP * 2; i += INTS_THREADS) {
-        uint32_t row = i / (STEP * 2), part = i % (STEP * 2), m = blockIdx.y * TILE + row;
-        bool there = m < what.n_rows && begin + part / 2 < n_groups;
-        size_t from = there ? ((size_t)m * pass.terms + pass.term) * what.ints.n_groups * GROUP +
-                                  (size_t)begin * GROUP + part * 16
-                            : 0;
-        cp_async_16(&s.x[stage][row][part * 16], what.ints.q + from, there ? 16 : 0);
-    }
-    const uint32_t planes = FOUR ? 1 : 2;
-    for (uint32_t i = threadIdx.x; i < TILE * STEP * planes; i += INTS_THREADS) {
-        uint32_t column = i % TILE, plane = i / TILE % planes, part = i / TILE / planes;
-        bool there = begin + part < n_groups;
-        size_t from = there ? ((size_t)(begin + part) * planes + plane) * w.n_padded +
-                                  blockIdx.x * TILE + column
-                            : 0;
-        cp_async_16(&s.w[stage][part][plane][column * 4], (const uint4 *)w.data + from,
-                    there ? 16 : 0);
-    }
-    cp_async_commit();
-}
 
 /* What the four results of an mma become: f += (scale * x_scale) * dot. */
-__device__ __forceinline__ void add_dots(float f[4], const int32_t dot[4], const float scale[2],
-                                         const float x_scale[2]) {
-#pragma unroll
-    for (uint32_t e = 0; e < 4; e++)
-        f[e] = fmaf(scale[e % 2] * x_scale[e / 2], (float)dot[e], f[e]);
+__device__ __forceinline__ void add_dots(float f[4], const int32_t dot[4], float scale0,
+                                         float scale1, float4 x) {
+    f[0] = fmaf(scale0 * x.x, (float)dot[0], f[0]);
+    f[1] = fmaf(scale1 * x.x, (float)dot[1], f[1]);
+    f[2] = fmaf(scale0 * x.y, (float)dot[2], f[2]);
+    f[3] = fmaf(scale1 * x.y, (float)dot[3], f[3]);
 }
 
-/* The warp's 32 x 32 outputs, over one group. */
-template <bool FOUR, bool HALVES>
-__device__ __forceinline__ void take_group(ints_shared &s, bool has_min, uint32_t stage,
-                                           uint32_t part, float acc[2][4][4]) {
-    uint32_t lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, row = lane / 4, t = lane % 4;
-    uint32_t m_warp = warp / 2 * 32, n_warp = warp % 2 * 32;
-    uint32_t a[2][4];
-    float x_scale[2][2], x_sum[2][2];
-#pragma unroll
-    for (uint32_t i = 0; i < 2; i++) {
-        ldmatrix_x4(a[i], &s.x[stage][m_warp + i * 16 + lane % 16][part * 32 + lane / 16 * 16]);
-#pragma unroll
-        for (uint32_t r = 0; r < 2; r++) {
-            x_scale[i][r] = s.x_scales[stage][part][m_warp + i * 16 + row + r * 8];
-            x_sum[i][r] = s.x_sums[stage][part][m_warp + i * 16 + row + r * 8];
-        }
+/* 16 rows and 8 columns, over one group. */
+template <typename FORM>
+__device__ __forceinline__ void take_block(float f[4], const uint32_t a[4], const uint32_t b[2],
+                                           float4 scale, float4 x) {
+    int32_t dot[4] = {0, 0, 0, 0};
+    if (FORM::halves) {
+        uint32_t first[2] = {b[0], 0}, second[2] = {0, b[1]};
+        int32_t other[4] = {0, 0, 0, 0};
+        mma_m16n8k32_s8_s32(dot, a, first);
+        mma_m16n8k32_s8_s32(other, a, second);
+        add_dots(f, dot, scale.x, scale.y, x);
+        add_dots(f, other, scale.z, scale.w, x);
+    } else {
+        mma_m16n8k32_s8_s32(dot, a, b);
+        add_dots(f, dot, scale.x, scale.y, x);
     }
+    if (FORM::mins) {
+        f[0] = fmaf(scale.z, x.z, f[0]);
+        f[1] = fmaf(scale.w, x.z, f[1]);
+        f[2] = fmaf(scale.z, x.w, f[2]);
+        f[3] = fmaf(scale.w, x.w, f[3]);
+    }
+}
+
+/* Where a lane's operands lie in the first stage. The mma's rows lane / 4 and lane / 4 + 8 are neighbours. */
+template <typename FORM, typename TILE> struct ints_lane {
+    const int8_t *x;
+    const uint32_t *w;
+    const float *scales;
+    const float *x_scales;
+    uint32_t chunk; /* xor of 2 * part: where that part's chunks lie */
+
+    __device__ __forceinline__ ints_lane(const ints_stage<FORM, TILE> &s) {
+        uint32_t lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+        uint32_t m_warp = warp / TILE::warps_n * TILE::warp_rows;
+        uint32_t n_warp = warp % TILE::warps_n * TILE::warp_columns;
+        x = s.x[m_warp + lane % 8 * 2 + lane / 8 % 2];
+        w = &s.w[0][n_warp * 4 + lane];
+        scales = s.scales[0][n_warp / 2 + lane % 4];
+        x_scales = s.x_scales[0][m_warp / 2 + lane / 4];
+        chunk = lane / 16 ^ lane % 8;
+    }
+};
+
+/* The warp's outputs, over the first n groups of the stage that lies `stage` bytes behind the first. */
+template <typename FORM, typename TILE>
+__device__ __forceinline__ void take_stage(const ints_lane<FORM, TILE> &lane, uint32_t stage,
+                                           uint32_t n, float acc[TILE::blocks][TILE::across][4]) {
+    const int8_t *x = lane.x + stage;
+    const uint32_t *w = lane.w + stage / 4;
+    const float *scales = lane.scales + stage / 4, *x_scales = lane.x_scales + stage / 4;
+#pragma unroll 1
+    for (uint32_t part = 0; part < n; part++) {
 #pragma unroll
-    for (uint32_t j = 0; j < 4; j++) {
-        uint32_t column = n_warp + j * 8, n = column + t * 2;
-        uint32_t word = s.w[stage][part][0][column * 4 + lane];
-        uint32_t b[2] = {FOUR ? word & 0x0f0f0f0fu : word,
-                         FOUR ? word >> 4 & 0x0f0f0f0fu : s.w[stage][part][1][column * 4 + lane]};
-        float scale[2][2], min[2];
+        for (uint32_t pair = 0; pair < TILE::across; pair += 2) {
+            uint32_t b[2][2];
+            float4 scale[2];
 #pragma unroll
-        for (uint32_t e = 0; e < 2; e++) {
-            scale[0][e] = s.scales[stage][part][0][n + e];
-            scale[1][e] = HALVES ? s.scales[stage][part][1][n + e] : 0.0f;
-            min[e] = s.mins[stage][part][n + e];
-        }
-#pragma unroll
-        for (uint32_t i = 0; i < 2; i++) {
-            int32_t dot[4] = {0, 0, 0, 0};
-            if (HALVES) {
-                uint32_t first[2] = {b[0], 0}, second[2] = {0, b[1]};
-                mma_m16n8k32_s8_s32(dot, a[i], first);
-                add_dots(acc[i][j], dot, scale[0], x_scale[i]);
-                dot[0] = dot[1] = dot[2] = dot[3] = 0;
-                mma_m16n8k32_s8_s32(dot, a[i], second);
-                add_dots(acc[i][j], dot, scale[1], x_scale[i]);
-            } else {
-                mma_m16n8k32_s8_s32(dot, a[i], b);
-                add_dots(acc[i][j], dot, scale[0], x_scale[i]);
+            for (uint32_t j = 0; j < 2; j++) {
+                uint32_t word = w[(pair + j) * 32];
+                b[j][0] = FORM::four ? word & 0x0f0f0f0fu : word;
+                b[j][1] =
+                    FORM::four ? word >> 4 & 0x0f0f0f0fu : w[TILE::columns * 4 + (pair + j) * 32];
+                scale[j] = *(const float4 *)(scales + (pair + j) * 16);
             }
-            if (has_min)
 #pragma unroll
-                for (uint32_t e = 0; e < 4; e++)
-                    acc[i][j][e] = fmaf(min[e % 2], x_sum[i][e / 2], acc[i][j][e]);
+            for (uint32_t i = 0; i < TILE::blocks; i++) {
+                uint32_t a[4];
+                ldmatrix_x4(a, x + i * 16 * CHUNKS * 16 + (lane.chunk ^ part * 2) * 16);
+                float4 of_rows = *(const float4 *)(x_scales + i * 8 * 4);
+#pragma unroll
+                for (uint32_t j = 0; j < 2; j++)
+                    take_block<FORM>(acc[i][pair + j], a, b[j], scale[j], of_rows);
+            }
         }
+        w += FORM::planes * TILE::columns * 4;
+        x_scales += TILE::rows * 2;
+        if (!FORM::same)
+            scales += TILE::columns * 2;
     }
 }
 
-/* A pair of neighbouring outputs of one row. */
-__device__ __forceinline__ void store_pair(const gpu_linear &what, ints_pass pass, uint32_t m,
-                                           uint32_t n, const float f[2]) {
+/* Neighbouring outputs, n the first of them, of neighbouring rows of integers: two rows, or the two terms of one. */
+__device__ __forceinline__ void store_block(const gpu_linear &what, uint32_t m, uint32_t n,
+                                            const float f[4]) {
     const gpu_matrix &w = what.choice.matrix;
-    float *out = what.out + (size_t)m * what.out_stride;
-    if (m >= what.n_rows || n >= w.n)
+    if (n >= w.n)
         return;
-    if (what.epilogue == EPILOGUE_SILU_MUL) {
-        if (n + 1 < w.n)
-            out[n / 2] = numbers_silu(with_scale(w, n, f[0])) * with_scale(w, n + 1, f[1]);
-        return;
+#pragma unroll
+    for (uint32_t r = 0; r < 2; r++) {
+        uint32_t row = what.fine ? m / 2 : m + r;
+        float *out = what.out + (size_t)row * what.out_stride;
+        if (row >= what.n_rows || (what.fine && r > 0))
+            return;
+        if (what.epilogue == EPILOGUE_SILU_MUL) {
+            if (n + 1 < w.n)
+                out[n / 2] =
+                    numbers_silu(with_scale(w, n, f[2 * r])) * with_scale(w, n + 1, f[2 * r + 1]);
+            continue;
+        }
+        for (uint32_t e = 0; e < 2 && n + e < w.n; e++)
+            store_output(w, out + n + e, n + e, with_scale(w, n + e, f[2 * r + e]),
+                         what.epilogue == EPILOGUE_ADD, what.fine, f[2 + e]);
     }
-    for (uint32_t e = 0; e < 2 && n + e < w.n; e++)
-        if (pass.term == 1) /* what the first pass stored, and the second term's product */
-            out[n + e] += w.scale ? f[e] * w.scale[n + e] : f[e];
-        else
-            store_output(w, out + n + e, n + e, with_scale(w, n + e, f[e]),
-                         what.epilogue == EPILOGUE_ADD, false, 0.0f);
 }
 
-template <bool FOUR, bool HALVES>
-__global__ void __launch_bounds__(INTS_THREADS) ints_kernel(gpu_linear what, ints_pass pass) {
-    SHARED(ints_shared, s);
-    uint32_t lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
-    uint32_t n_groups = what.choice.matrix.k_stored / GROUP;
-    bool has_min = what.choice.matrix.mins != NULL;
-    float acc[2][4][4] = {};
-    ints_scales scales;
-    load_stage<FOUR>(s, what, pass, 0, 0);
-    scales.fetch(what, pass, 0);
-    for (uint32_t begin = 0; begin < n_groups; begin += STEP) {
-        uint32_t stage = begin / STEP % 2;
-        scales.store(s, stage);
-        if (begin + STEP < n_groups) {
-            load_stage<FOUR>(s, what, pass, stage ^ 1, begin + STEP);
-            scales.fetch(what, pass, begin + STEP);
-            cp_async_wait<1>();
-        } else {
-            cp_async_wait<0>();
+template <typename FORM, typename TILE>
+__global__ void __launch_bounds__(TILE::threads, TILE::resident)
+    ints_kernel(gpu_linear what, ints_counts counts) {
+    typedef ints_shared<FORM, TILE> shared;
+    SHARED(shared, s);
+    const gpu_matrix &w = what.choice.matrix;
+    const ints_source<FORM, TILE> source = {w,
+                                            what.ints,
+                                            counts,
+                                            w.k_stored / GROUP,
+                                            blockIdx.x * TILE::rows,
+                                            blockIdx.y * TILE::columns};
+    const ints_lane<FORM, TILE> of_lane(s.stages[0]);
+    float acc[TILE::blocks][TILE::across][4] = {};
+    source.copy_scales(s.raw[0], 0);
+    source.copy_ints(s.stages[0], 0);
+    if (source.n_groups > STEP)
+        source.copy_scales(s.raw[1], STEP);
+    cp_async_commit();
+    cp_async_wait<0>();
+    __syncthreads();
+    source.prepare(s.stages[0], s.raw[0], 0);
+    uint32_t now = 0; /* the stage that is multiplied */
+    for (uint32_t begin = 0; begin < source.n_groups; begin += STEP, now ^= 1) {
+        uint32_t left = source.n_groups - begin;
+        cp_async_wait<0>();
+        __syncthreads(); /* all of this stage is there, and nobody reads the one before */
+        if (left > STEP)
+            source.copy_ints(s.stages[now ^ 1], begin + STEP);
+        if (left > 2 * STEP)
+            source.copy_scales(s.raw[now], begin + 2 * STEP);
+        if (left > STEP) {
+            cp_async_commit();
+            source.prepare(s.stages[now ^ 1], s.raw[now ^ 1], begin + STEP);
         }
-        __syncthreads();
-        for (uint32_t part = 0; part < STEP && begin + part < n_groups; part++)
-            take_group<FOUR, HALVES>(s, has_min, stage, part, acc);
-        __syncthreads(); /* the stage is filled again in the next turn */
+        take_stage(of_lane, now * (uint32_t)sizeof s.stages[0], min(left, STEP), acc);
     }
-    uint32_t m0 = blockIdx.y * TILE + warp / 2 * 32 + lane / 4;
-    uint32_t n0 = blockIdx.x * TILE + warp % 2 * 32 + lane % 4 * 2;
+    uint32_t lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+    uint32_t m0 = source.m + warp / TILE::warps_n * TILE::warp_rows + lane / 4 * 2;
+    uint32_t n0 = source.n + warp % TILE::warps_n * TILE::warp_columns + lane % 4 * 2;
 #pragma unroll
-    for (uint32_t i = 0; i < 2; i++)
+    for (uint32_t i = 0; i < TILE::blocks; i++)
 #pragma unroll
-        for (uint32_t j = 0; j < 4; j++)
-#pragma unroll
-            for (uint32_t half = 0; half < 2; half++)
-                store_pair(what, pass, m0 + i * 16 + half * 8, n0 + j * 8, &acc[i][j][2 * half]);
+        for (uint32_t j = 0; j < TILE::across; j++)
+            store_block(what, m0 + i * 16, n0 + j * 8, acc[i][j]);
+}
+
+/* Neighbouring blocks have the same outputs: the matrix is read from memory once, the activations stay in L2. */
+template <typename FORM, typename TILE>
+static void ints_launch_of(struct device_stream *stream, const gpu_linear *what,
+                           ints_counts counts) {
+    gpu_launch(stream,
+               dim3(pieces_of(counts.n_rows, TILE::rows),
+                    pieces_of(what->choice.matrix.n_padded, TILE::columns)),
+               dim3(TILE::threads), sizeof(ints_shared<FORM, TILE>), ints_kernel<FORM, TILE>, *what,
+               counts);
+}
+
+typedef ints_tile<2, 2, 4, 8, 255> large_tile;
+typedef ints_tile<2, 2, 2, 4, 128> small_tile;
+#define LARGE_TILES_MIN 200 /* fewer leave multiprocessors idle */
+
+template <typename FORM>
+static void ints_launch(struct device_stream *stream, const gpu_linear *what) {
+    const gpu_matrix *w = &what->choice.matrix;
+    uint32_t each = w->groups_per_scale > 0 ? w->groups_per_scale : 1;
+    ints_counts counts = {what->n_rows * (what->fine ? 2 : 1), pieces_of((size_t)1 << 31, each)};
+    uint32_t n_large =
+        pieces_of(counts.n_rows, large_tile::rows) * pieces_of(w->n_padded, large_tile::columns);
+    if (n_large < LARGE_TILES_MIN)
+        ints_launch_of<FORM, small_tile>(stream, what, counts);
+    else
+        ints_launch_of<FORM, large_tile>(stream, what, counts);
+}
+
+static void linear_tiles(struct device_stream *stream, const gpu_linear *what) {
+    const gpu_matrix *w = &what->choice.matrix;
+    bool four = w->format == WEIGHT_I4G, same = w->groups_per_scale % STEP == 0;
+    if (w->groups_per_scale == 0)
+        ints_launch<ints_form<false, true, false, false>>(stream, what);
+    else if (four && same)
+        ints_launch<ints_form<true, false, true, true>>(stream, what);
+    else if (four)
+        ints_launch<ints_form<true, false, true, false>>(stream, what);
+    else if (w->mins)
+        ints_launch<ints_form<false, false, true, false>>(stream, what);
+    else
+        ints_launch<ints_form<false, false, false, false>>(stream, what);
 }
 
 #define FEW_ROWS_MAX 64 /* of both terms together: above, tensor cores are faster */
 
 void linear_ints(struct device_stream *stream, const gpu_linear *what) {
-    const gpu_matrix *w = &what->choice.matrix;
     uint32_t terms = what->fine ? 2 : 1;
-    if (what->choice.table || what->n_rows * terms <= FEW_ROWS_MAX) {
+    if (what->choice.table || what->n_rows * terms <= FEW_ROWS_MAX)
         linear_few(stream, what);
-        return;
-    }
-    for (uint32_t term = 0; term < terms; term++)
-        gpu_launch(stream, dim3(w->n_padded / TILE, pieces_of(what->n_rows, TILE)),
-                   dim3(INTS_THREADS), sizeof(ints_shared),
-                   w->format == WEIGHT_I4G    ? ints_kernel<true, false>
-                   : w->groups_per_scale == 0 ? ints_kernel<false, true>
-                                              : ints_kernel<false, false>,
-                   *what, ints_pass{terms, term});
+    else
+        linear_tiles(stream, what);
 }
 
 } // namespace GPU_NAMESPACE
