@@ -74,6 +74,18 @@ template <typename FORM, typename TILE> struct ints_source {
     uint32_t n_groups;
     uint32_t m; /* the tile's first row and column */
     uint32_t n;
+    const int8_t *next_x; /* what this thread copies first of the next stage's integers */
+    const uint4 *next_w;
+    uint32_t last_x; /* behind next_x: the last row */
+
+    __device__ __forceinline__ void begin_copies() {
+        uint32_t row = inside(threadIdx.x / CHUNKS);
+        uint32_t column = min(threadIdx.x % TILE::columns, w.n_padded - 1 - n);
+        next_x = ints.q + (size_t)(m + row) * ints.n_groups * GROUP + threadIdx.x % CHUNKS * 16;
+        next_w =
+            (const uint4 *)w.data + (size_t)(threadIdx.x / TILE::columns) * w.n_padded + n + column;
+        last_x = (counts.n_rows - 1 - m - row) * ints.n_groups * GROUP;
+    }
 
     __device__ __forceinline__ uint32_t inside(uint32_t row) const {
         return min(row, counts.n_rows - 1 - m);
@@ -85,23 +97,20 @@ template <typename FORM, typename TILE> struct ints_source {
     }
 
     /* The integers of groups from `begin` on. */
-    __device__ __forceinline__ void copy_ints(stage &to, uint32_t begin) const {
+    __device__ __forceinline__ void copy_ints(stage &to, uint32_t begin) {
         uint32_t chunk = threadIdx.x % CHUNKS, first = threadIdx.x / CHUNKS;
-        const int8_t *x = ints.q + ((size_t)m * ints.n_groups + begin) * GROUP;
         int8_t *to_x = &to.x[first][(chunk ^ first / 2 % 8) * 16];
 #pragma unroll
         for (uint32_t row = 0; row < TILE::rows; row += TILE::threads / CHUNKS)
             cp_async_16(to_x + row * CHUNKS * 16,
-                        x + (inside(first + row) * (ints.n_groups * GROUP) + chunk * 16));
+                        next_x + min(row * ints.n_groups * GROUP, last_x));
         uint32_t column = threadIdx.x % TILE::columns, plane = threadIdx.x / TILE::columns;
-        const uint4 *data = (const uint4 *)w.data + (size_t)begin * FORM::planes * w.n_padded + n +
-                            min(column, w.n_padded - 1 - n);
 #pragma unroll
-        for (uint32_t i = 0; i < STEP * FORM::planes; i += TILE::threads / TILE::columns) {
-            uint32_t at = i + plane;
-            if (begin + at / FORM::planes < n_groups)
-                cp_async_16(&to.w[at][column * 4], data + at * w.n_padded);
-        }
+        for (uint32_t i = 0; i < STEP * FORM::planes; i += TILE::threads / TILE::columns)
+            if (begin + (i + plane) / FORM::planes < n_groups)
+                cp_async_16(&to.w[i + plane][column * 4], next_w + i * w.n_padded);
+        next_x += STEP * GROUP;
+        next_w += STEP * FORM::planes * w.n_padded;
     }
 
     /* As they lie, 16 bytes at a time: scales of activations and of the matrix, then sums and minima, each by as many
@@ -206,13 +215,22 @@ __device__ __forceinline__ void take_block(float f[4], const uint32_t a[4], cons
     }
 }
 
-/* Where a lane's operands lie in the first stage. The mma's rows lane / 4 and lane / 4 + 8 are neighbours. */
+/* Where a lane's operands lie in the stage that is multiplied. The mma's rows lane / 4 and lane / 4 + 8 are neighbours. */
 template <typename FORM, typename TILE> struct ints_lane {
     const int8_t *x;
     const uint32_t *w;
     const float *scales;
     const float *x_scales;
-    uint32_t chunk; /* xor of 2 * part: where that part's chunks lie */
+    uint32_t chunk;  /* xor of 2 * part: where that part's chunks lie */
+    int32_t to_next; /* from this stage to the other, in words */
+
+    __device__ __forceinline__ void turn() {
+        x += to_next * 4;
+        w += to_next;
+        scales += to_next;
+        x_scales += to_next;
+        to_next = -to_next;
+    }
 
     __device__ __forceinline__ ints_lane(const ints_stage<FORM, TILE> &s) {
         uint32_t lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
@@ -223,16 +241,16 @@ template <typename FORM, typename TILE> struct ints_lane {
         scales = s.scales[0][n_warp / 2 + lane % 4];
         x_scales = s.x_scales[0][m_warp / 2 + lane / 4];
         chunk = lane / 16 ^ lane % 8;
+        to_next = sizeof s / 4;
     }
 };
 
-/* The warp's outputs, over the first n groups of the stage that lies `stage` bytes behind the first. */
+/* The warp's outputs, over the first n groups of the stage. */
 template <typename FORM, typename TILE>
-__device__ __forceinline__ void take_stage(const ints_lane<FORM, TILE> &lane, uint32_t stage,
-                                           uint32_t n, float acc[TILE::blocks][TILE::across][4]) {
-    const int8_t *x = lane.x + stage;
-    const uint32_t *w = lane.w + stage / 4;
-    const float *scales = lane.scales + stage / 4, *x_scales = lane.x_scales + stage / 4;
+__device__ __forceinline__ void take_stage(const ints_lane<FORM, TILE> &lane, uint32_t n,
+                                           float acc[TILE::blocks][TILE::across][4]) {
+    const uint32_t *w = lane.w;
+    const float *scales = lane.scales, *x_scales = lane.x_scales;
 #pragma unroll 1
     for (uint32_t part = 0; part < n; part++) {
 #pragma unroll
@@ -250,7 +268,7 @@ __device__ __forceinline__ void take_stage(const ints_lane<FORM, TILE> &lane, ui
 #pragma unroll
             for (uint32_t i = 0; i < TILE::blocks; i++) {
                 uint32_t a[4];
-                ldmatrix_x4(a, x + i * 16 * CHUNKS * 16 + (lane.chunk ^ part * 2) * 16);
+                ldmatrix_x4(a, lane.x + i * 16 * CHUNKS * 16 + (lane.chunk ^ part * 2) * 16);
                 float4 of_rows = *(const float4 *)(x_scales + i * 8 * 4);
 #pragma unroll
                 for (uint32_t j = 0; j < 2; j++)
@@ -294,13 +312,17 @@ __global__ void __launch_bounds__(TILE::threads, TILE::resident)
     typedef ints_shared<FORM, TILE> shared;
     SHARED(shared, s);
     const gpu_matrix &w = what.choice.matrix;
-    const ints_source<FORM, TILE> source = {w,
-                                            what.ints,
-                                            counts,
-                                            w.k_stored / GROUP,
-                                            blockIdx.x * TILE::rows,
-                                            blockIdx.y * TILE::columns};
-    const ints_lane<FORM, TILE> of_lane(s.stages[0]);
+    ints_source<FORM, TILE> source = {w,
+                                      what.ints,
+                                      counts,
+                                      w.k_stored / GROUP,
+                                      blockIdx.x * TILE::rows,
+                                      blockIdx.y * TILE::columns,
+                                      NULL,
+                                      NULL,
+                                      0};
+    source.begin_copies();
+    ints_lane<FORM, TILE> of_lane(s.stages[0]);
     float acc[TILE::blocks][TILE::across][4] = {};
     source.copy_scales(s.raw[0], 0);
     source.copy_ints(s.stages[0], 0);
@@ -323,7 +345,8 @@ __global__ void __launch_bounds__(TILE::threads, TILE::resident)
             cp_async_commit();
             source.prepare(s.stages[now ^ 1], s.raw[now ^ 1], begin + STEP);
         }
-        take_stage(of_lane, now * (uint32_t)sizeof s.stages[0], min(left, STEP), acc);
+        take_stage(of_lane, min(left, STEP), acc);
+        of_lane.turn();
     }
     uint32_t lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
     uint32_t m0 = source.m + warp / TILE::warps_n * TILE::warp_rows + lane / 4 * 2;
