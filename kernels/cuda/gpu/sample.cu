@@ -68,6 +68,8 @@ __device__ __forceinline__ uint64_t row_best(uint64_t *warps, const uint64_t *ke
 
 /* The best key of each block of ids, a warp a block: of the logits, or (copied) of the copies. */
 __global__ void __launch_bounds__(SURVEY_THREADS) survey_kernel(gpu_sample what, bool copied) {
+    griddep_launch();
+    griddep_wait();
     uint32_t row = blockIdx.y, lane = threadIdx.x % WARP;
     uint32_t block = (blockIdx.x * SURVEY_THREADS + threadIdx.x) / WARP;
     if (block >= what.n_blocks || (copied && !what.rows[row].copied))
@@ -95,6 +97,8 @@ struct exps_shared {
  * logits, with a factor of 1; else for the choice, of what may be chosen, and the weights are kept. */
 __global__ void __launch_bounds__(SURVEY_THREADS) exps_kernel(gpu_sample what, bool for_logprobs) {
     SHARED(exps_shared, s);
+    griddep_launch();
+    griddep_wait();
     const gpu_sample_row &own = what.rows[blockIdx.y];
     if (for_logprobs ? !own.wants_logprob : own.is_greedy)
         return; /* the whole block */
@@ -127,6 +131,8 @@ __global__ void __launch_bounds__(SURVEY_THREADS) exps_kernel(gpu_sample what, b
 
 /* Copies of the rows that are changed, without the barred ids: a warp a block of ids. */
 __global__ void __launch_bounds__(SURVEY_THREADS) copy_kernel(gpu_sample what) {
+    griddep_launch();
+    griddep_wait();
     const gpu_sample_row &own = what.rows[blockIdx.y];
     uint32_t block = (blockIdx.x * SURVEY_THREADS + threadIdx.x) / WARP, lane = threadIdx.x % WARP;
     uint32_t begin = block * SAMPLING_BLOCK, end = begin + SAMPLING_BLOCK;
@@ -158,6 +164,8 @@ __global__ void __launch_bounds__(SURVEY_THREADS) copy_kernel(gpu_sample what) {
 
 /* What sampling_edit() does, on the copy: one block a row. */
 __global__ void __launch_bounds__(CHOOSE_THREADS) edit_kernel(gpu_sample what) {
+    griddep_launch();
+    griddep_wait();
     const gpu_sample_row &own = what.rows[blockIdx.x];
     const sample_params &params = own.params;
     float *x = what.scratch + (size_t)blockIdx.x * what.n_vocab;
@@ -321,6 +329,8 @@ __device__ __forceinline__ void list_best(list_shared &s, const list_range &rang
 /* The best n_top of the logits that are not barred, none of -infinity: one block a row. */
 __global__ void __launch_bounds__(CHOOSE_THREADS) top_kernel(gpu_sample what) {
     SHARED(choose_shared, s);
+    griddep_launch();
+    griddep_wait();
     uint32_t row = blockIdx.x;
     const gpu_sample_row &own = what.rows[row];
     gpu_sampled *result = &what.results[row];
@@ -484,6 +494,8 @@ __device__ __forceinline__ uint32_t draw_filtered(choose_shared &s, const float 
 /* What was chosen: one block a row. */
 __global__ void __launch_bounds__(CHOOSE_THREADS) choose_kernel(gpu_sample what) {
     SHARED(choose_shared, s);
+    griddep_launch();
+    griddep_wait();
     uint32_t row = blockIdx.x;
     const gpu_sample_row &own = what.rows[row];
     gpu_sampled *result = &what.results[row];
@@ -514,22 +526,24 @@ __global__ void __launch_bounds__(CHOOSE_THREADS) choose_kernel(gpu_sample what)
 void sample(struct device_stream *stream, const gpu_sample *what) {
     dim3 rows(what->n_rows), survey(pieces_of(what->n_blocks, SURVEY_THREADS / WARP), what->n_rows);
     dim3 exps(pieces_of(what->n_blocks, SURVEY_THREADS / 16), what->n_rows);
-    gpu_launch(stream, survey, dim3(SURVEY_THREADS), 0, survey_kernel, *what, false);
+    gpu_launch_ahead(stream, survey, dim3(SURVEY_THREADS), 0, survey_kernel, *what, false);
     if (what->any_logprob)
-        gpu_launch(stream, exps, dim3(SURVEY_THREADS), sizeof(exps_shared), exps_kernel, *what,
-                   true);
+        gpu_launch_ahead(stream, exps, dim3(SURVEY_THREADS), sizeof(exps_shared), exps_kernel,
+                         *what, true);
     if (what->any_copied)
-        gpu_launch(stream, survey, dim3(SURVEY_THREADS), 0, copy_kernel, *what);
+        gpu_launch_ahead(stream, survey, dim3(SURVEY_THREADS), 0, copy_kernel, *what);
     if (what->any_top)
-        gpu_launch(stream, rows, dim3(CHOOSE_THREADS), sizeof(choose_shared), top_kernel, *what);
+        gpu_launch_ahead(stream, rows, dim3(CHOOSE_THREADS), sizeof(choose_shared), top_kernel,
+                         *what);
     if (what->any_copied) {
-        gpu_launch(stream, rows, dim3(CHOOSE_THREADS), 0, edit_kernel, *what);
-        gpu_launch(stream, survey, dim3(SURVEY_THREADS), 0, survey_kernel, *what, true);
+        gpu_launch_ahead(stream, rows, dim3(CHOOSE_THREADS), 0, edit_kernel, *what);
+        gpu_launch_ahead(stream, survey, dim3(SURVEY_THREADS), 0, survey_kernel, *what, true);
     }
     if (what->any_drawn)
-        gpu_launch(stream, exps, dim3(SURVEY_THREADS), sizeof(exps_shared), exps_kernel, *what,
-                   false);
-    gpu_launch(stream, rows, dim3(CHOOSE_THREADS), sizeof(choose_shared), choose_kernel, *what);
+        gpu_launch_ahead(stream, exps, dim3(SURVEY_THREADS), sizeof(exps_shared), exps_kernel,
+                         *what, false);
+    gpu_launch_ahead(stream, rows, dim3(CHOOSE_THREADS), sizeof(choose_shared), choose_kernel,
+                     *what);
 }
 
 } // namespace GPU_NAMESPACE
