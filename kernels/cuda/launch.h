@@ -92,11 +92,12 @@ struct gpu_linear {
 /* Queries of one sequence that read the same keys: up to GPU_QUERIES of one head of keys. */
 struct gpu_tile {
     uint32_t seq;
+    uint32_t token; /* the first of the sequence */
     uint32_t
         first; /* query number in the sequence: token * heads per kv head + head in the group */
     uint32_t n;
 };
-#define GPU_QUERIES 16
+#define GPU_QUERIES 64
 
 /* Id and position of a token that only fills a step up: embed, rope_kv and attend leave it out. */
 #define GPU_NO_TOKEN UINT32_MAX
@@ -212,13 +213,13 @@ struct gpu_attend {
     float *out;
     const struct gpu_tile *tiles; /* (n_tiles): those of tokens [token_begin, token_end) */
     uint32_t n_tiles;
-    uint32_t queries; /* the largest n of a tile */
+    uint32_t n_few; /* of them, tiles of at most `few` queries, which are taken otherwise */
     uint32_t token_begin;
     uint32_t token_end;
     uint32_t n_chunks; /* of 256 positions: as many as the longest of them has */
     float scale;
     uint32_t window;
-    uint32_t unused;
+    uint32_t few; /* 1, 4, 8, 16; or 0 */
     const float *alibi;
     /* By chunk and query (n_chunks, token_end - token_begin, n_heads): the largest score and the sum of the
      * weights; and the weighted values (.., head_dim). */

@@ -132,7 +132,7 @@ static uint32_t take_tiles(const struct kernels_ctx *ctx, struct gpu_attend *att
     uint32_t group = attend->heads.n_heads / attend->heads.n_kv_heads, n = 0;
     size_t per_query = attend->heads.head_dim + 2;
     attend->n_chunks = 0;
-    attend->queries = 0;
+    attend->n_few = 0;
     for (uint32_t i = begin; i < step->n_tiles; i++) {
         const struct gpu_tile *tile = &step->host_tiles[i];
         uint32_t first = seq_begin[tile->seq] + tile->first / group;
@@ -150,10 +150,15 @@ static uint32_t take_tiles(const struct kernels_ctx *ctx, struct gpu_attend *att
             break;
         attend->n_chunks = chunks;
         attend->token_end = last + 1;
-        attend->queries = tile->n > attend->queries ? tile->n : attend->queries;
+        attend->n_few += tile->n <= attend->few;
         n++;
     }
     return n;
+}
+
+/* Tiles of at most so many queries are taken as few: those of a token that is decoded. */
+static uint32_t few_queries(uint32_t group) {
+    return group == 1 ? 1 : group <= 4 ? 4 : group <= 8 ? 8 : group <= 16 ? 16 : 0;
 }
 
 void cuda_attend(struct kernels_ctx *ctx, float *out, const float *qkv,
@@ -167,15 +172,16 @@ void cuda_attend(struct kernels_ctx *ctx, float *out, const float *qkv,
                                 .scale = scale,
                                 .alibi = alibi,
                                 .window = window};
+    attend.few = few_queries(attend.heads.n_heads / attend.heads.n_kv_heads);
     for (uint32_t begin = 0; begin < ctx->step.n_tiles; begin += attend.n_tiles) {
         attend.n_tiles = take_tiles(ctx, &attend, begin, ctx->step.seq_begin);
         attend.tiles = ctx->step.tiles + begin;
         size_t n = (size_t)(attend.token_end - attend.token_begin) * attend.n_chunks *
                    attend.heads.n_heads;
         ASSERT(n * (attend.heads.head_dim + 2) <= ctx->attend_floats);
-        attend.maxima = ctx->attend;
-        attend.totals = ctx->attend + n;
-        attend.sums = ctx->attend + 2 * n;
+        attend.sums = ctx->attend; /* first: rows that begin at 16 bytes are read as such */
+        attend.maxima = ctx->attend + n * attend.heads.head_dim;
+        attend.totals = attend.maxima + n;
         cuda_launch_attend(ctx, &attend);
     }
 }

@@ -131,7 +131,8 @@ static uint32_t list_tiles(const struct cuda_step *step, uint32_t n_seqs, uint32
             if (!step->tile_tokens && group - first % group < left) /* ends with its token */
                 left = group - first % group;
             uint32_t size = left < width ? left : width;
-            tiles[n++] = (struct gpu_tile){.seq = seq, .first = first, .n = size};
+            tiles[n++] = (struct gpu_tile){
+                .seq = seq, .token = step->seq_begin[seq], .first = first, .n = size};
             first += size;
         }
     }

@@ -15,9 +15,9 @@ const double suite_timeout_s = 300;
 #define N_SEQS   3
 #define BLOCKS   26 /* of a sequence at most */
 #define N_BLOCKS (N_SEQS * BLOCKS)
-#define N_TOKENS (300 + 37 + 150)
+#define N_TOKENS (295 + 36 + 148)
 
-static const uint32_t lengths[N_SEQS] = {300, 37, 150};
+static const uint32_t lengths[N_SEQS] = {295, 36, 148}; /* cut into sevens, one token is left */
 
 struct shape {
     uint32_t n_heads;
@@ -49,6 +49,9 @@ static const struct shape shapes[] = {
     {3, 1, 90, 90, ROPE_HALF_SPLIT, 0, false, false, KV_F16, true, 1},
     {2, 2, 250, 250, ROPE_HALF_SPLIT, 0, false, false, KV_F16, true, 1},
     {4, 2, 42, 42, ROPE_HALF_SPLIT, 33, true, true, KV_F32, true, 1},
+    {12, 1, 40, 40, ROPE_HALF_SPLIT, 0, true, false, KV_F16, false, 1},
+    {20, 1, 24, 24, ROPE_INTERLEAVED, 100, false, false, KV_F16, false, 1},
+    {67, 1, 8, 8, ROPE_HALF_SPLIT, 0, false, false, KV_F32, false, 1}, /* two tiles a token */
 };
 #define N_SHAPES ((int)(sizeof shapes / sizeof shapes[0]))
 
@@ -232,7 +235,7 @@ static void scene_init(struct scene *scene, const struct shape *shape) {
     scene->blocks = malloc(N_BLOCKS * block_bytes(shape));
     struct subject ref = subject_ref(&scene->limits);
     struct placed placed = scene_place(scene, &ref);
-    struct step all = {.n_seqs = N_SEQS, .seqs = {0, 1, 2}, .n = {300, 37, 150}};
+    struct step all = {.n_seqs = N_SEQS, .seqs = {0, 1, 2}, .n = {295, 36, 148}};
     run_step(scene, &ref, &placed, &all, scene->expected);
     subject_read(&ref, scene->blocks, placed.cache, N_BLOCKS * block_bytes(shape));
     subject_close(&ref);

@@ -17,6 +17,7 @@ struct pair {
     struct side got;
     struct side want;
     struct random random;
+    struct kernels_limits limits; /* of both */
     uint32_t n_compared;
     uint32_t n_different;
 };
@@ -318,8 +319,10 @@ struct attention {
 static const uint32_t sequences[N_SEQS][2] = {{1, 0}, {1, 700}, {100, 250}, {40, 0}, {3, 1190}};
 
 static void check_attention(struct pair *pair, const struct attention *test) {
-    uint32_t dim = limits.head_dim, n_heads = limits.n_heads, n_kv = limits.n_kv_heads;
-    uint32_t stride = (limits.max_context + KV_BLOCK_TOKENS - 1) / KV_BLOCK_TOKENS, n_tokens = 0;
+    uint32_t dim = pair->limits.head_dim, n_heads = pair->limits.n_heads,
+             n_kv = pair->limits.n_kv_heads;
+    uint32_t stride = (pair->limits.max_context + KV_BLOCK_TOKENS - 1) / KV_BLOCK_TOKENS,
+             n_tokens = 0;
     uint32_t begin[N_SEQS + 1] = {0}, positions[256], variants[N_SEQS], ids[256] = {0};
     uint32_t *blocks = calloc(N_SEQS * stride, sizeof *blocks), next = 3;
     for (uint32_t s = 0; s < N_SEQS; s++) {
@@ -331,11 +334,12 @@ static void check_attention(struct pair *pair, const struct attention *test) {
         for (uint32_t b = 0; b < stride; b++)
             blocks[s * stride + b] = b <= last / KV_BLOCK_TOKENS ? next++ : UINT32_MAX;
     }
-    size_t width = (size_t)(n_heads + 2 * n_kv) * dim, n_table = (size_t)limits.max_context * dim;
+    size_t width = (size_t)(n_heads + 2 * n_kv) * dim,
+           n_table = (size_t)pair->limits.max_context * dim;
     size_t block_bytes = (size_t)2 * n_kv * dim * KV_BLOCK_TOKENS * kv_format_bytes(test->format);
     float *qkv = floats(pair, n_tokens * width), *tables = floats(pair, 2 * n_table);
     float *gains = floats(pair, 2 * dim), *slopes = floats(pair, n_heads);
-    float *logn = floats(pair, limits.max_context);
+    float *logn = floats(pair, pair->limits.max_context);
     size_t kv_floats = N_BLOCKS * block_bytes / 4;
     float *old = floats(pair, kv_floats);
     for (size_t i = 0; test->format == KV_F16 && i < kv_floats; i++) {
@@ -363,7 +367,7 @@ static void check_attention(struct pair *pair, const struct attention *test) {
                                 .format = test->format};
         rope.cos = side_floats(side, tables, n_table);
         rope.sin = side_floats(side, tables + n_table, n_table);
-        rope.q_scale = test->logn ? side_floats(side, logn, limits.max_context) : NULL;
+        rope.q_scale = test->logn ? side_floats(side, logn, pair->limits.max_context) : NULL;
         rope.q_norm = test->norms ? side_floats(side, gains, dim) : NULL;
         rope.k_norm = test->norms ? side_floats(side, gains + dim, dim) : NULL;
         kv.base = side_floats(side, old, kv_floats);
@@ -381,7 +385,8 @@ static void check_attention(struct pair *pair, const struct attention *test) {
     compare(pair, what, qkv_of[0], qkv_of[1], n_tokens * width);
     snprintf(what, sizeof what, "rope_kv %s: blocks", test->name);
     compare(pair, what, kv_of[0], kv_of[1], kv_floats);
-    snprintf(what, sizeof what, "attend %s", test->name);
+    snprintf(what, sizeof what, "attend %s, %u heads of %u, %u of keys", test->name, n_heads, dim,
+             n_kv);
     compare(pair, what, out_of[0], out_of[1], (size_t)n_tokens * n_heads * dim);
     clear(pair);
     free(blocks);
@@ -406,6 +411,33 @@ static void check_attentions(struct pair *pair) {
     };
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
         check_attention(pair, &tests[i]);
+}
+
+/* Kernels differ by how many queries share a head of keys, and by the format. */
+static void check_heads(struct pair *pair, const char *const backends[2]) {
+    static const struct attention tests[] = {
+        {"f16", KV_F16, ROPE_HALF_SPLIT, false, false, false, 0},
+        {"window 300 f32", KV_F32, ROPE_HALF_SPLIT, false, true, false, 300},
+    };
+    static const uint32_t heads[][3] = {{4, 4, 128}, {6, 3, 128}, {7, 1, 80}, {12, 1, 66},
+                                        {20, 1, 40}, {68, 1, 16}, {2, 2, 256}};
+    for (size_t h = 0; h < sizeof heads / sizeof *heads; h++) {
+        struct pair other = {.random = pair->random, .limits = limits};
+        other.limits.n_heads = heads[h][0];
+        other.limits.n_kv_heads = heads[h][1];
+        other.limits.head_dim = heads[h][2];
+        other.limits.max_dim = 1024;
+        other.limits.n_vocab = 1000;
+        const struct kernels_options options = {.limits = other.limits};
+        side_open(&other.got, backends[0], &options);
+        side_open(&other.want, backends[1], &options);
+        for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
+            check_attention(&other, &tests[i]);
+        side_close(&other.got);
+        side_close(&other.want);
+        pair->n_compared += other.n_compared;
+        pair->n_different += other.n_different;
+    }
 }
 
 static void check_mixture(struct pair *pair, const char *format, uint32_t rows) {
@@ -512,7 +544,8 @@ static void check_samples(struct pair *pair, uint32_t n_vocab, uint32_t n_rounds
 int main(int argc, char **argv) {
     const char *backend = argc > 1 ? argv[1] : "cuda", *against = argc > 2 ? argv[2] : "cpu";
     bool quick = argc > 3 && strcmp(argv[3], "quick") == 0;
-    struct pair pair = {.random = {1}};
+    const char *const backends[] = {backend, against};
+    struct pair pair = {.random = {1}, .limits = limits};
     const struct kernels_options options = {.limits = limits};
     static const char *const formats[] = {"q4_1", "awq", "gptq4", "q6_k", "f16"};
     static const uint32_t rows[] = {1, 3, 40};
@@ -525,6 +558,7 @@ int main(int argc, char **argv) {
     check_edges(&pair);
     check_embeds(&pair);
     check_attentions(&pair);
+    check_heads(&pair, backends);
     for (size_t f = 0; f < sizeof formats / sizeof *formats; f++)
         for (size_t r = 0; r < sizeof rows / sizeof *rows; r++)
             check_mixture(&pair, formats[f], rows[r]);

@@ -30,7 +30,8 @@ MUST = {
     "few_kernel": ("IDP.4A.S8.S8", "LDGSTS.E.BYPASS.128", "LDS.128"),
     "thin_kernel": ("LDGSTS.E.BYPASS.128", "LDS.128"),
     "wide_kernel": ("LDG.E.NA.128.CONSTANT", "LDS.128"),
-    "attend_kernel": ("LDS.128", "SHFL.BFLY"),
+    "attend_few_kernel": ("LDGSTS.E.BYPASS.128", "LDS.128", "SHFL.BFLY"),
+    "attend_many_kernel": ("LDG.E.128", "LDS.128", "STS.128"),
     "quantize_kernel": ("SHFL.BFLY",),
     "norm_kernel": ("SHFL.BFLY", "LDS"),
 }
@@ -42,9 +43,8 @@ DOUBLES = re.compile(r"DFMA|DADD|DMUL|F2F\.F64|F2F\.F32\.F64")
 DOUBLES_BY_DEFINITION = {"choose_kernel", "top_kernel"}  # the sums of a softmax's blocks: kernels/ref/sample.c
 
 # Bytes of stack that a kernel may have for an architecture: ptxas 13.0 keeps choose_kernel below the registers of one more
-# block of sm_80 and pays with 4 words a thread. KV of float32 for 16 queries, which the launch bounds hold to 128
-# registers, is no format that is served by default.
-STACK_MOST = {("attend_kernel", "80"): 24, ("choose_kernel", "80"): 24}
+# block of sm_80 and pays with 4 words a thread.
+STACK_MOST = {("choose_kernel", "80"): 24}
 
 
 @dataclass
