@@ -40,6 +40,8 @@ struct cuda_step {
     uint32_t n_chunks;    /* of attention: what its launches are made for; 0: as positions say */
     uint32_t tile_tokens; /* tokens of a tile; 0: a token has several */
     uint32_t tiles_per_token;
+    uint32_t few; /* struct gpu_attend's */
+    bool alone;   /* each query is a tile */
 };
 
 #define MARKS_MAX 128

@@ -156,11 +156,6 @@ static uint32_t take_tiles(const struct kernels_ctx *ctx, struct gpu_attend *att
     return n;
 }
 
-/* Tiles of at most so many queries are taken as few: those of a token that is decoded. */
-static uint32_t few_queries(uint32_t group) {
-    return group == 1 ? 1 : group <= 4 ? 4 : group <= 8 ? 8 : group <= 16 ? 16 : 0;
-}
-
 void cuda_attend(struct kernels_ctx *ctx, float *out, const float *qkv,
                  const struct kernels_batch *batch, const struct kernels_kv *kv, float scale,
                  const float *alibi, uint32_t window) {
@@ -171,8 +166,8 @@ void cuda_attend(struct kernels_ctx *ctx, float *out, const float *qkv,
                                 .out = out,
                                 .scale = scale,
                                 .alibi = alibi,
-                                .window = window};
-    attend.few = few_queries(attend.heads.n_heads / attend.heads.n_kv_heads);
+                                .window = window,
+                                .few = ctx->step.few};
     for (uint32_t begin = 0; begin < ctx->step.n_tiles; begin += attend.n_tiles) {
         attend.n_tiles = take_tiles(ctx, &attend, begin, ctx->step.seq_begin);
         attend.tiles = ctx->step.tiles + begin;

@@ -14,6 +14,8 @@ static uint32_t heads_in_group(const struct kernels_limits *limits) {
     return limits->n_heads / limits->n_kv_heads;
 }
 
+#define BLOCKS_FEW 66 /* of attention: half as many as an H100 has multiprocessors */
+
 /* Whole tokens in a tile, or (0) tiles of a token. */
 static void fill_tile_shape(struct cuda_step *step, const struct kernels_limits *limits) {
     uint32_t group = heads_in_group(limits);
@@ -27,7 +29,8 @@ enum status cuda_step_open(struct kernels_ctx *ctx, struct error *error) {
     fill_tile_shape(step, limits);
     size_t words = 4 * (size_t)limits->max_tokens + 3 * (size_t)limits->max_seqs + 1 +
                    (size_t)limits->max_seqs * blocks_of(limits);
-    size_t n_tiles = (size_t)limits->max_tokens * step->tiles_per_token;
+    size_t n_tiles = (size_t)limits->max_tokens * step->tiles_per_token +
+                     (size_t)BLOCKS_FEW * heads_in_group(limits);
     size_t n_bytes = words * sizeof(uint32_t) + n_tiles * sizeof(struct gpu_tile) + 64 * 16;
     if (cuda_tray_open(ctx, &step->tray, n_bytes) != STATUS_OK)
         return error_set(error, STATUS_NOMEM, "no memory for the arrays of a step");
@@ -48,6 +51,7 @@ struct sizes {
     struct cuda_shape shape; /* n_chunks 0: launches are made for this step alone */
     uint32_t n_seqs;
     uint32_t table_stride;
+    uint32_t n_chunks; /* of a step that decodes; or 0 */
 };
 
 /* Rows that a decode step is filled up to: products take 8 rows in one go, or 4, 2, 1. */
@@ -79,20 +83,24 @@ static struct sizes sizes_of(const struct kernels_ctx *ctx, const struct kernels
     const struct kernels_batch *batch = &step->batch;
     uint32_t n_seqs = batch->n_seqs, last = 0, n_blocks = blocks_of(limits);
     uint32_t has_variants = batch->variants != NULL, per_chunk = ATTEND_CHUNK / KV_BLOCK_TOKENS;
-    if (ctx->graphs.off || !decodes(batch))
-        return (struct sizes){
-            {batch->n_tokens, step->n_rows, 0, has_variants}, n_seqs, batch->block_table_stride};
+    struct sizes sizes = {
+        {batch->n_tokens, step->n_rows, 0, has_variants}, n_seqs, batch->block_table_stride, 0};
+    if (!decodes(batch))
+        return sizes;
     for (uint32_t i = 0; i < n_seqs; i++)
         last = batch->positions[i] > last ? batch->positions[i] : last;
     uint32_t most = limits->max_seqs < limits->max_tokens ? limits->max_seqs : limits->max_tokens;
     uint32_t n_chunks =
         filled_chunks(last / ATTEND_CHUNK + 1, (n_blocks + per_chunk - 1) / per_chunk);
+    sizes.n_chunks = n_chunks;
+    if (ctx->graphs.off)
+        return sizes;
     n_seqs = filled_rows(n_seqs, most);
     struct cuda_shape shape = {n_seqs, 0, n_chunks, has_variants};
     if (step->n_rows > 0)
         shape.n_rows = filled_rows(step->n_rows, limits->max_seqs);
     uint32_t stride = n_chunks * per_chunk;
-    return (struct sizes){shape, n_seqs, stride < n_blocks ? stride : n_blocks};
+    return (struct sizes){shape, n_seqs, stride < n_blocks ? stride : n_blocks, n_chunks};
 }
 
 /* The host's array of n numbers becomes the device's, filled up to n_all; answers where it lies in the tray. */
@@ -125,7 +133,9 @@ static uint32_t list_tiles(const struct cuda_step *step, uint32_t n_seqs, uint32
     uint32_t n = 0;
     for (uint32_t seq = 0; seq < n_seqs; seq++) {
         uint32_t n_queries = (step->seq_begin[seq + 1] - step->seq_begin[seq]) * group;
-        uint32_t width = step->tile_tokens ? step->tile_tokens * group : GPU_QUERIES;
+        uint32_t width = step->alone         ? 1
+                         : step->tile_tokens ? step->tile_tokens * group
+                                             : GPU_QUERIES;
         for (uint32_t first = 0; first < n_queries;) {
             uint32_t left = n_queries - first;
             if (!step->tile_tokens && group - first % group < left) /* ends with its token */
@@ -139,6 +149,17 @@ static uint32_t list_tiles(const struct cuda_step *step, uint32_t n_seqs, uint32
     return n;
 }
 
+/* Tiles of at most so many queries are taken as few: those of a token that is decoded. Where a step has too few
+ * blocks to occupy a GPU, each query is alone in a tile, so that its chains of FMAs are all that a block
+ * does. */
+static void choose_few(struct cuda_step *to, const struct sizes *sizes,
+                       const struct kernels_limits *limits) {
+    uint32_t group = heads_in_group(limits);
+    size_t n_blocks = (size_t)sizes->shape.n_tokens * sizes->n_chunks * limits->n_kv_heads;
+    to->alone = n_blocks > 0 && n_blocks < BLOCKS_FEW;
+    to->few = group == 1 || to->alone ? 1 : group <= 4 ? 4 : group <= 8 ? 8 : group <= 16 ? 16 : 0;
+}
+
 /* All arrays of the step, at places that follow from its sizes alone. */
 static void fill_tray(struct cuda_step *to, struct kernels_step *step, const struct sizes *sizes,
                       uint32_t group) {
@@ -150,8 +171,9 @@ static void fill_tray(struct cuda_step *to, struct kernels_step *step, const str
         seq_begin[i] = seq_begin[i - 1] + 1;
     to->seq_begin = seq_begin;
     to->positions = send_array(tray, &batch->positions, batch->n_tokens, n_tokens, GPU_NO_TOKEN);
-    struct gpu_tile *tiles =
-        cuda_tray_take(tray, (size_t)n_tokens * to->tiles_per_token * sizeof *tiles, &to->tiles);
+    struct gpu_tile *tiles = cuda_tray_take(
+        tray, (size_t)n_tokens * (to->alone ? group : to->tiles_per_token) * sizeof *tiles,
+        &to->tiles);
     to->n_tiles = list_tiles(to, n_seqs, group, tiles);
     to->host_tiles = tiles;
     uint32_t *seq_of = cuda_tray_take(tray, n_tokens * sizeof *seq_of, &to->seq_of);
@@ -180,6 +202,7 @@ void cuda_step_begin(struct kernels_ctx *ctx, struct kernels_step *step) {
     ctx->in_step = true;
     to->tray.used = 0;
     to->n_chunks = sizes.shape.n_chunks;
+    choose_few(to, &sizes, &ctx->limits);
     fill_tray(to, step, &sizes, heads_in_group(&ctx->limits));
     ctx->kind->copy_in(ctx->main.stream, to->tray.memory, to->tray.pinned, to->tray.used);
     if (sizes.shape.n_chunks > 0)
