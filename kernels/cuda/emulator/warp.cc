@@ -213,6 +213,13 @@ void mma_m16n8k32_s8_s32(int32_t d[4], const uint32_t a[4], const uint32_t b[2])
     emu_meet(ALL, EMU_MMA_S8, &of, act_s8);
 }
 
+void mma_m16n8k32_s8_s32_from(int32_t d[4], const uint32_t a[4], const uint32_t b[2],
+                              const int32_t c[4]) {
+    for (int i = 0; i < 4; i++)
+        d[i] = c[i];
+    mma_m16n8k32_s8_s32(d, a, b);
+}
+
 void ldmatrix_x4(uint32_t r[4], const void *row) {
     matrix of = {r, row};
     must_be_shared(row, "ldmatrix");

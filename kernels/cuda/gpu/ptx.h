@@ -29,6 +29,16 @@ PTX void mma_m16n8k32_s8_s32(int32_t d[4], const uint32_t a[4], const uint32_t b
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
+/* The same, d being c + A B. */
+PTX void mma_m16n8k32_s8_s32_from(int32_t d[4], const uint32_t a[4], const uint32_t b[2],
+                                  const int32_t c[4]) {
+    asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
+                 "{%8,%9}, {%10,%11,%12,%13};"
+                 : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "r"(c[0]),
+                   "r"(c[1]), "r"(c[2]), "r"(c[3]));
+}
+
 /* The warp calls. Four 8 x 8 matrices of 16-bit numbers from shared memory: lanes 8 j to 8 j + 7 name
  * the rows of matrix j, 16 bytes each, 16-byte aligned. */
 PTX void ldmatrix_x4(uint32_t r[4], const void *row) {
@@ -124,6 +134,8 @@ PTX float half_float(uint16_t half) {
 
 void mma_m16n8k16_f16_f32(float d[4], const uint32_t a[4], const uint32_t b[2]);
 void mma_m16n8k32_s8_s32(int32_t d[4], const uint32_t a[4], const uint32_t b[2]);
+void mma_m16n8k32_s8_s32_from(int32_t d[4], const uint32_t a[4], const uint32_t b[2],
+                              const int32_t c[4]);
 void ldmatrix_x4(uint32_t r[4], const void *row);
 void ldmatrix_x4_trans(uint32_t r[4], const void *row);
 void cp_async_16(void *to, const void *from, uint32_t n = 16);
