@@ -10,7 +10,8 @@ namespace GPU_NAMESPACE {
 GPU_LAUNCHES(X)
 #undef X
 
-/* Up to GPU_FEW rows of integers; linear_ints() takes any number. */
+/* Parts of linear_ints(): a few rows of integers, or matrices by table; and some dozens of one matrix. */
 void linear_few(struct device_stream *stream, const gpu_linear *what);
+void linear_mid(struct device_stream *stream, const gpu_linear *what);
 
 } // namespace GPU_NAMESPACE

@@ -245,12 +245,17 @@ static void linear_tiles(struct device_stream *stream, const gpu_linear *what) {
         ints_launch<ints_form<false, false, false, false>>(stream, what);
 }
 
-#define FEW_ROWS_MAX 64 /* of both terms together: above, tensor cores are faster */
+/* Rows of integers, of both terms together, up to which the kernels of few and of some dozens of rows are
+ * faster. */
+#define FEW_ROWS_MAX 2
+#define MID_ROWS_MAX 64
 
 void linear_ints(struct device_stream *stream, const gpu_linear *what) {
     uint32_t terms = what->fine ? 2 : 1;
     if (what->choice.table || what->n_rows * terms <= FEW_ROWS_MAX)
         linear_few(stream, what);
+    else if (what->n_rows * terms <= MID_ROWS_MAX)
+        linear_mid(stream, what);
     else
         linear_tiles(stream, what);
 }

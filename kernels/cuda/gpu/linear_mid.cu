@@ -1,0 +1,557 @@
+/* Products of a few dozen rows of integers with a matrix of integers, on tensor cores: too many rows for a matrix
+ * to be read once a row, too few to fill the tiles of linear_ints.cu.
+ *
+ * The matrix is the A operand of mma.m16n8k32: 16 outputs and 32 inputs; the activations are the B
+ * operand: 8 rows. A warp has OUTS tiles of 16 outputs by ROWS blocks of 8 rows and walks all groups
+ * of 32 inputs: the dots are exact and join the chains of FMAs of kernels/ref in rising k. The warps
+ * of a block, as many beside and below each other as the launch says, share what they read: it comes
+ * through a ring of stages in shared memory that cp.async fills, and a stage costs one barrier.
+ *
+ * Row i of a tile is output 2 i, row i + 8 output 2 i + 1: a lane has two neighbouring outputs of two
+ * neighbouring rows of integers, which are the two terms of a row where both are multiplied. */
+#include "kernels/cuda/gpu/kernels.h"
+
+namespace GPU_NAMESPACE {
+
+#define MID_TILE    16 /* outputs */
+#define MID_BLOCK   8  /* rows */
+#define MID_THREADS 448
+#define MID_GROUPS  8 /* of a stage */
+#define MID_STAGES  4
+#define MID_QUAD    4 /* groups whose numbers are loaded at once */
+
+/* Bytes of a row of a stage: so that neighbouring rows lie in different banks. */
+#define MID_X_BYTES      (MID_GROUPS * GROUP + 16)
+#define MID_SCALES_BYTES (MID_GROUPS * 4 + 16)
+
+/* What scales and minima are: binary16, float32, or binary16 with a zero each (struct gpu_matrix). */
+enum mid_scales { MID_HALF, MID_WIDE, MID_ZEROS };
+template <mid_scales SCALES> struct mid_numbers { typedef uint16_t scale, min; };
+template <> struct mid_numbers<MID_WIDE> { typedef float scale, min; };
+template <> struct mid_numbers<MID_ZEROS> {
+    typedef uint16_t scale;
+    typedef uint8_t min;
+};
+
+/* How the matrix is stored: 4 or 8 bits, scales of each half of a group, what they are. */
+template <bool FOUR_, bool HALVES_, mid_scales SCALES_> struct mid_form {
+    static const bool four = FOUR_, halves = HALVES_;
+    static const uint32_t planes = FOUR_ ? 1 : 2;
+    typedef typename mid_numbers<SCALES_>::scale scale;
+    typedef typename mid_numbers<SCALES_>::min min;
+};
+
+/* What a warp has: OUTS tiles of outputs by ROWS blocks of rows. */
+template <uint32_t OUTS, uint32_t ROWS> struct mid_part {
+    static const uint32_t outs = OUTS, rows = ROWS;
+};
+
+struct mid_shape {
+    uint32_t warps;     /* of a block of threads that multiply; those behind them copy */
+    uint32_t tiles;     /* of outputs, of a block of threads */
+    uint32_t rows;      /* rows of integers of a block of threads */
+    uint32_t slot_bits; /* a stage has room for 1 << slot_bits scales of an output */
+    uint32_t n_scales;  /* of an output, in all */
+};
+
+/* Where things lie in a stage, in bytes. */
+template <typename FORM> struct mid_layout {
+    uint32_t x, x_scales, x_sums, scales, mins, end;
+
+    __host__ __device__ explicit mid_layout(const mid_shape &shape) {
+        uint32_t slots = (shape.tiles << shape.slot_bits) * MID_TILE;
+        const uint32_t scale_bytes = sizeof(typename FORM::scale);
+        const uint32_t min_bytes = FORM::halves ? 0 : sizeof(typename FORM::min);
+        x = shape.tiles * MID_GROUPS * FORM::planes * MID_TILE * 16;
+        x_scales = x + shape.rows * MID_X_BYTES;
+        x_sums = x_scales + shape.rows * MID_SCALES_BYTES;
+        scales = x_sums + shape.rows * MID_SCALES_BYTES;
+        mins = scales + slots * scale_bytes;
+        end = mins + slots * min_bytes;
+    }
+};
+
+struct mid_shared {
+    alignas(128) unsigned char bytes[128]; /* the first of MID_STAGES stages */
+};
+
+/* Groups of scales, counted without divisions: the scale that a stage begins with, and how many of its
+ * groups came before. */
+struct mid_walk {
+    uint32_t share, whole, rest; /* groups per scale; scales of a stage, and groups beyond them */
+    uint32_t scale, before;
+
+    __device__ __forceinline__ explicit mid_walk(uint32_t groups_per_scale)
+        : share(groups_per_scale), whole(MID_GROUPS / groups_per_scale),
+          rest(MID_GROUPS % groups_per_scale), scale(0), before(0) {
+    }
+    __device__ __forceinline__ void go() {
+        scale += whole;
+        before += rest;
+        if (before >= share) {
+            before -= share;
+            scale++;
+        }
+    }
+};
+
+/* What a thread of the warps that copy brings into stages: pointers that go from stage to stage, so that a copy costs
+ * little more than itself. Outputs and rows that are not there, and groups behind the last one, are left
+ * as they are in shared memory. */
+template <typename FORM> struct mid_copies {
+    uint32_t i, n_threads;       /* of the threads that copy */
+    uint32_t n_groups;           /* left, from the next stage on */
+    uint32_t begin;              /* the next stage's first */
+    uint32_t n, n_tiles, n_rows; /* of the block: first output, tiles and rows that are there */
+    const uint4
+        *w_from; /* the thread's place in one of two lines, a line being a group or a plane */
+    const int8_t *x_from;                 /* its 16 bytes of a stage, of every so many rows */
+    const float *scales_from, *sums_from; /* four groups of every so many rows */
+    mid_walk walk;
+
+    __device__ __forceinline__ mid_copies(const gpu_linear &what, uint32_t i_, uint32_t n_threads_,
+                                          uint32_t first_n, uint32_t tiles, uint32_t first_row,
+                                          uint32_t rows)
+        : i(i_), n_threads(n_threads_), begin(0), n(first_n), n_tiles(tiles), n_rows(rows),
+          walk(FORM::halves ? 1 : what.choice.matrix.groups_per_scale) {
+        const gpu_matrix &w = what.choice.matrix;
+        const gpu_ints &ints = what.ints;
+        const uint32_t parts = MID_GROUPS * 2, quads = MID_GROUPS / 4;
+        uint32_t place = i % MID_TILE, line = i / MID_TILE % 2;
+        n_groups = w.k_stored / GROUP;
+        w_from =
+            (const uint4 *)w.data + (size_t)line * w.n_padded + first_n + place % 8 * 2 + place / 8;
+        x_from = ints.q + (size_t)(first_row + i / parts) * ints.n_groups * GROUP + i % parts * 16;
+        size_t at = (size_t)(first_row + i / quads) * ints.n_groups + i % quads * 4;
+        scales_from = ints.scales + at;
+        sums_from = ints.sums + at;
+    }
+
+    /* The next stage; there is always one more to wait for, so that a wait counts them. */
+    __device__ __forceinline__ void fetch(unsigned char *to, const gpu_linear &what,
+                                          const mid_shape &shape, const mid_layout<FORM> &at) {
+        if (n_groups > 0) {
+            const gpu_matrix &w = what.choice.matrix;
+            uint32_t here = n_groups < MID_GROUPS ? n_groups : MID_GROUPS;
+            fetch_w(to, here, w.n_padded);
+            fetch_x(to + at.x, here, what.ints.n_groups * GROUP);
+            fetch_x_scales(to + at.x_scales, here, shape, what.ints.n_groups);
+            fetch_scales(to + at.scales, i, (const typename FORM::scale *)w.scales, w, shape);
+            if (FORM::four || (!FORM::halves && w.mins))
+                fetch_scales(to + at.mins, n_threads - 1 - i, (const typename FORM::min *)w.mins, w,
+                             shape);
+            n_groups -= here;
+            begin += MID_GROUPS;
+            walk.go();
+        }
+        cp_async_commit();
+    }
+
+    /* A warp copies two lines of a tile at once. */
+    __device__ __forceinline__ void fetch_w(unsigned char *to, uint32_t here, uint32_t n_padded) {
+        const uint32_t lines = MID_GROUPS * FORM::planes;
+        to += i % WARP * 16;
+        for (uint32_t tile = i / WARP; tile < n_tiles; tile += n_threads / WARP) {
+            const uint4 *from = w_from + tile * MID_TILE;
+#pragma unroll
+            for (uint32_t line = 0; line < lines; line += 2) {
+                if (line + i / MID_TILE % 2 < here * FORM::planes)
+                    cp_async_16(to + (tile * lines + line) * MID_TILE * 16, from);
+                from += 2 * n_padded;
+            }
+        }
+        w_from += (size_t)lines * n_padded;
+    }
+
+    __device__ __forceinline__ void fetch_x(unsigned char *to, uint32_t here, uint32_t bytes) {
+        const uint32_t parts = MID_GROUPS * 2;
+        const int8_t *from = x_from;
+        uint32_t step = n_threads / parts;
+        to += i / parts * MID_X_BYTES + i % parts * 16;
+        if (i % parts < 2 * here)
+#pragma unroll 4
+            for (uint32_t row = i / parts; row < n_rows; row += step) {
+                cp_async_16(to, from);
+                to += step * MID_X_BYTES;
+                from += step * bytes;
+            }
+        x_from += MID_GROUPS * GROUP;
+    }
+
+    /* Rows of activations end at a multiple of four groups. */
+    __device__ __forceinline__ void fetch_x_scales(unsigned char *to, uint32_t here,
+                                                   const mid_shape &shape, uint32_t stride) {
+        const uint32_t quads = MID_GROUPS / 4, sums = shape.rows * MID_SCALES_BYTES;
+        uint32_t from = 0, step = n_threads / quads;
+        to += i / quads * MID_SCALES_BYTES + i % quads * 16;
+        if (i % quads * 4 < here)
+            for (uint32_t row = i / quads; row < n_rows; row += step) {
+                cp_async_16(to, scales_from + from);
+                cp_async_16(to + sums, sums_from + from);
+                to += step * MID_SCALES_BYTES;
+                from += step * stride;
+            }
+        scales_from += MID_GROUPS;
+        sums_from += MID_GROUPS;
+    }
+
+    template <typename T>
+    __device__ __forceinline__ void fetch_scales(unsigned char *to, uint32_t at, const T *from,
+                                                 const gpu_matrix &w,
+                                                 const mid_shape &shape) const {
+        const uint32_t each = 16 / sizeof(T), pieces = MID_TILE / each;
+        uint32_t total = (n_tiles << shape.slot_bits) * pieces;
+        uint32_t first = FORM::halves ? 2 * begin : walk.scale;
+        for (; at < total; at += n_threads) {
+            uint32_t piece = at % pieces, slot = at / pieces & ((1u << shape.slot_bits) - 1);
+            uint32_t column = n + (at / pieces >> shape.slot_bits) * MID_TILE + piece * each;
+            if (first + slot < shape.n_scales)
+                cp_async_16(to + at * 16, from + (size_t)(first + slot) * w.n_padded + column);
+        }
+    }
+};
+
+/* Where a lane finds what it multiplies, in the stage that is taken. */
+struct mid_lane {
+    const unsigned char *a, *b, *x, *scales, *mins;
+
+    template <typename PART, typename FORM>
+    __device__ __forceinline__ void begin(const unsigned char *stage, const mid_shape &shape,
+                                          const mid_layout<FORM> &at, uint32_t tile, uint32_t row) {
+        uint32_t lane = threadIdx.x % WARP;
+        uint32_t slot = (tile << shape.slot_bits) * MID_TILE + lane / 4 * 2;
+        a = stage + (tile * MID_GROUPS * FORM::planes * MID_TILE + lane) * 16;
+        b = stage + at.x + (row + lane % 8) * MID_X_BYTES + lane / 8 * 16;
+        x = stage + at.x_scales + (row + lane % 4 * 2) * MID_SCALES_BYTES;
+        scales = stage + at.scales + slot * sizeof(typename FORM::scale);
+        mins = stage + at.mins + slot * sizeof(typename FORM::min);
+    }
+    __device__ __forceinline__ void go(int32_t bytes) {
+        a += bytes, b += bytes, x += bytes, scales += bytes, mins += bytes;
+    }
+};
+
+/* The numbers of two neighbouring outputs. */
+__device__ __forceinline__ void mid_two(float to[2], const float *from) {
+    float2 two = *(const float2 *)from;
+    to[0] = two.x, to[1] = two.y;
+}
+__device__ __forceinline__ void mid_two(float to[2], const uint16_t *from) {
+    uint32_t two = *(const uint32_t *)from;
+    to[0] = half_float((uint16_t)two), to[1] = half_float((uint16_t)(two >> 16));
+}
+
+/* Their minima, from what is stored for them and the scales beside them. */
+template <typename T>
+__device__ __forceinline__ void mid_mins(float to[2], const T *from, const float *, int32_t) {
+    mid_two(to, from);
+}
+__device__ __forceinline__ void mid_mins(float to[2], const uint8_t *from, const float *scale,
+                                         int32_t zero_base) {
+    uint32_t two = *(const uint16_t *)from;
+    to[0] = scale[0] * (float)(zero_base - (int32_t)(two & 0xff));
+    to[1] = scale[1] * (float)(zero_base - (int32_t)(two >> 8));
+}
+
+/* A warp's numbers of the matrix in one group: of each tile two outputs, each half of a group. */
+template <typename FORM, uint32_t OUTS> struct mid_factors {
+    float scale[OUTS][2];
+    float second[OUTS][2]; /* of the second half, where it has its own */
+    float min[OUTS][2];
+
+    __device__ __forceinline__ void load(const mid_lane &lane, uint32_t slot_bits, uint32_t slot,
+                                         bool has_min, int32_t zero_base) {
+#pragma unroll
+        for (uint32_t o = 0; o < OUTS; o++) {
+            uint32_t from = ((o << slot_bits) + slot) * MID_TILE;
+            const typename FORM::scale *scales = (const typename FORM::scale *)lane.scales + from;
+            mid_two(scale[o], scales);
+            if (FORM::halves)
+                mid_two(second[o], scales + MID_TILE);
+            else if (has_min)
+                mid_mins(min[o], (const typename FORM::min *)lane.mins + from, scale[o], zero_base);
+        }
+    }
+};
+
+/* What an mma begins with: the bits of 1.5 * 2^23 as an integer, so that what comes out are the bits of that number and
+ * the dot, which is below 2^20. An exact subtraction then costs less than a conversion. */
+#define MID_ZERO_BITS 0x4b400000
+#define MID_ZERO      12582912.0f
+
+/* f += (scale * x_scale) * dot for the four results of an mma: outputs by rows. */
+__device__ __forceinline__ void mid_add(float f[4], const int32_t dot[4], const float scale[2],
+                                        const float x_scale[2]) {
+#pragma unroll
+    for (uint32_t e = 0; e < 4; e++)
+        f[e] =
+            fmaf(scale[e / 2] * x_scale[e % 2], __uint_as_float((uint32_t)dot[e]) - MID_ZERO, f[e]);
+}
+
+/* One group of a tile of outputs and a block of rows. */
+template <typename FORM>
+__device__ __forceinline__ void mid_group(float f[4], const uint32_t a[4], const uint32_t b[2],
+                                          const float scale[2], const float second[2],
+                                          const float min[2], bool has_min, const float x_scale[2],
+                                          const float x_sum[2]) {
+    int32_t dot[4] = {MID_ZERO_BITS, MID_ZERO_BITS, MID_ZERO_BITS, MID_ZERO_BITS};
+    if (FORM::halves) {
+        uint32_t a_low[4] = {a[0], a[1], 0, 0}, a_high[4] = {0, 0, a[2], a[3]};
+        int32_t high[4] = {MID_ZERO_BITS, MID_ZERO_BITS, MID_ZERO_BITS, MID_ZERO_BITS};
+        mma_m16n8k32_s8_s32(dot, a_low, b);
+        mma_m16n8k32_s8_s32(high, a_high, b);
+        mid_add(f, dot, scale, x_scale);
+        mid_add(f, high, second, x_scale);
+        return;
+    }
+    mma_m16n8k32_s8_s32(dot, a, b);
+    mid_add(f, dot, scale, x_scale);
+    if (has_min)
+#pragma unroll
+        for (uint32_t e = 0; e < 4; e++)
+            f[e] = fmaf(min[e / 2], x_sum[e % 2], f[e]);
+}
+
+/* The weights of a tile as they lie in a stage, for two groups: A operands. */
+template <typename FORM>
+__device__ __forceinline__ void mid_load_a(uint32_t a[2][4], const unsigned char *from) {
+    uint32_t raw[4];
+    if (!FORM::four) {
+        ldmatrix_x4(a[0], from);
+        ldmatrix_x4(a[1], from + WARP * 16);
+        return;
+    }
+    ldmatrix_x4(raw, from);
+#pragma unroll
+    for (uint32_t g = 0; g < 2; g++)
+#pragma unroll
+        for (uint32_t i = 0; i < 2; i++) {
+            a[g][i] = raw[2 * g + i] & 0x0f0f0f0fu;
+            a[g][i + 2] = raw[2 * g + i] >> 4 & 0x0f0f0f0fu;
+        }
+}
+
+/* N floats of each of two rows, MID_SCALES_BYTES apart. */
+template <uint32_t N>
+__device__ __forceinline__ void mid_load_x(float to[N][2], const unsigned char *from) {
+#pragma unroll
+    for (uint32_t r = 0; r < 2; r++) {
+        const unsigned char *row = from + r * MID_SCALES_BYTES;
+        if (N == 4) {
+            float4 four = *(const float4 *)row;
+            to[0][r] = four.x, to[1][r] = four.y, to[N - 2][r] = four.z, to[N - 1][r] = four.w;
+        } else {
+            float2 two = *(const float2 *)row;
+            to[0][r] = two.x, to[1][r] = two.y;
+        }
+    }
+}
+
+/* N groups of a stage from group g, of which `here` are there: with one scale, or each with its own. */
+template <typename PART, typename FORM, uint32_t N, bool EACH>
+__device__ __forceinline__ void
+mid_groups(float (*acc)[PART::rows][4], const mid_factors<FORM, PART::outs> *factors,
+           const mid_lane &lane, uint32_t sums, uint32_t g, uint32_t here, bool has_min) {
+    const uint32_t tile_bytes = MID_GROUPS * FORM::planes * MID_TILE * 16;
+    uint32_t a[PART::outs][N][4];
+#pragma unroll
+    for (uint32_t o = 0; o < PART::outs; o++)
+#pragma unroll
+        for (uint32_t i = 0; i < N; i += 2)
+            mid_load_a<FORM>(&a[o][i],
+                             lane.a + o * tile_bytes + (g + i) * FORM::planes * MID_TILE * 16);
+#pragma unroll
+    for (uint32_t r = 0; r < PART::rows; r++) {
+        const unsigned char *x = lane.x + r * MID_BLOCK * MID_SCALES_BYTES + g * 4;
+        uint32_t b[N / 2][4];
+        float x_scale[N][2], x_sum[N][2];
+#pragma unroll
+        for (uint32_t i = 0; i < N; i += 2)
+            ldmatrix_x4(b[i / 2], lane.b + r * MID_BLOCK * MID_X_BYTES + (g + i) * GROUP);
+        mid_load_x<N>(x_scale, x);
+        mid_load_x<N>(x_sum, x + sums);
+#pragma unroll
+        for (uint32_t i = 0; i < N; i++) {
+            const mid_factors<FORM, PART::outs> &of = factors[EACH ? i : 0];
+            if (EACH && i >= here)
+                continue;
+#pragma unroll
+            for (uint32_t o = 0; o < PART::outs; o++)
+                mid_group<FORM>(acc[o][r], a[o][i], &b[i / 2][i % 2 * 2], of.scale[o], of.second[o],
+                                of.min[o], has_min, x_scale[i], x_sum[i]);
+        }
+    }
+}
+
+/* A stage of n groups for one warp; `before`: groups of its first scale that earlier stages had. */
+template <typename PART, typename FORM>
+__device__ __forceinline__ void mid_stage(float (*acc)[PART::rows][4], const mid_lane &lane,
+                                          const mid_shape &shape, const gpu_matrix &w, uint32_t n,
+                                          uint32_t share, uint32_t before) {
+    bool has_min = FORM::four || (!FORM::halves && w.mins != NULL);
+    uint32_t slot = 0, left = share - before, sums = shape.rows * MID_SCALES_BYTES;
+    if (!FORM::halves && share % MID_QUAD == 0 && n >= MID_GROUPS) {
+#pragma unroll
+        for (uint32_t g = 0; g < MID_GROUPS; g += MID_QUAD) {
+            mid_factors<FORM, PART::outs> factors;
+            factors.load(lane, shape.slot_bits, slot, has_min, w.zero_base);
+            mid_groups<PART, FORM, MID_QUAD, false>(acc, &factors, lane, sums, g, MID_QUAD,
+                                                    has_min);
+            left -= MID_QUAD;
+            slot += left == 0;
+            left = left == 0 ? share : left;
+        }
+        return;
+    }
+    n = n < MID_GROUPS ? n : MID_GROUPS;
+    for (uint32_t g = 0; g < n; g += 2) {
+        mid_factors<FORM, PART::outs> factors[2];
+#pragma unroll
+        for (uint32_t i = 0; i < 2; i++) {
+            factors[i].load(lane, shape.slot_bits, FORM::halves ? 2 * (g + i) : slot, has_min,
+                            w.zero_base);
+            left--;
+            slot += left == 0 && g + i + 1 < n;
+            left = left == 0 ? share : left;
+        }
+        mid_groups<PART, FORM, 2, true>(acc, factors, lane, sums, g, n - g, has_min);
+    }
+}
+
+/* What a lane has of a tile and a block of rows: outputs n and n + 1, rows of integers r and r + 1. */
+__device__ __forceinline__ void mid_store(const gpu_linear &what, uint32_t n, uint32_t r,
+                                          const float f[4]) {
+    const gpu_matrix &w = what.choice.matrix;
+    bool add = what.epilogue == EPILOGUE_ADD;
+    if (what.fine) {
+        float *out = what.out + (size_t)(r / 2) * what.out_stride;
+        for (uint32_t i = 0; i < 2; i++)
+            if (r / 2 < what.n_rows && n + i < w.n)
+                store_output(w, out + n + i, n + i, with_scale(w, n + i, f[2 * i]), add, true,
+                             f[2 * i + 1]);
+        return;
+    }
+    for (uint32_t e = 0; e < 2 && r + e < what.n_rows; e++) {
+        float *out = what.out + (size_t)(r + e) * what.out_stride;
+        if (what.epilogue == EPILOGUE_SILU_MUL) {
+            if (n + 1 < w.n)
+                out[n / 2] = numbers_silu(with_scale(w, n, f[e])) * with_scale(w, n + 1, f[2 + e]);
+            continue;
+        }
+        for (uint32_t i = 0; i < 2; i++)
+            if (n + i < w.n)
+                store_output(w, out + n + i, n + i, with_scale(w, n + i, f[2 * i + e]), add, false,
+                             0.0f);
+    }
+}
+
+template <typename PART, typename FORM>
+__global__ void __launch_bounds__(MID_THREADS) mid_kernel(gpu_linear what, mid_shape shape) {
+    SHARED(mid_shared, s);
+    unsigned char *shared = reinterpret_cast<unsigned char *>(&s);
+    const gpu_matrix &w = what.choice.matrix;
+    const mid_layout<FORM> at(shape);
+    uint32_t terms = what.fine ? 2 : 1, warp = threadIdx.x / WARP;
+    uint32_t beside = shape.tiles / PART::outs; /* warps */
+    uint32_t tile = warp % beside * PART::outs, row = warp / beside * PART::rows * MID_BLOCK;
+    uint32_t first_row = blockIdx.x * shape.rows, first_n = blockIdx.y * shape.tiles * MID_TILE;
+    uint32_t rows = what.n_rows * terms - first_row, tiles = (w.n_padded - first_n) / MID_TILE;
+    rows = rows < shape.rows ? rows : shape.rows;
+    tiles = tiles < shape.tiles ? tiles : shape.tiles;
+    bool copies = warp >= shape.warps, idle = copies || row >= rows || tile >= tiles;
+    mid_copies<FORM> source(what, threadIdx.x - shape.warps * WARP, blockDim.x - shape.warps * WARP,
+                            first_n, tiles, first_row, rows);
+    mid_walk walk = source.walk;
+    mid_lane lane;
+    float acc[PART::outs][PART::rows][4] = {};
+    lane.begin<PART, FORM>(shared, shape, at, tile, row);
+    if (copies)
+        for (uint32_t i = 0; i + 1 < MID_STAGES; i++)
+            source.fetch(shared + i * at.end, what, shape, at);
+    uint32_t place = 0, left = w.k_stored / GROUP;
+    unsigned char *next = shared + (MID_STAGES - 1) * at.end;
+    while (left > 0) {
+        if (copies)
+            cp_async_wait<MID_STAGES - 2>();
+        __syncthreads(); /* the stage is there, and nobody reads the one before it */
+        if (copies)
+            source.fetch(next, what, shape, at);
+        if (!idle)
+            mid_stage<PART, FORM>(acc, lane, shape, w, left, walk.share, walk.before);
+        walk.go();
+        left -= left < MID_GROUPS ? left : MID_GROUPS;
+        next = place == 0 ? shared : next + at.end;
+        place = place + 1 == MID_STAGES ? 0 : place + 1;
+        lane.go(place == 0 ? -(int32_t)((MID_STAGES - 1) * at.end) : (int32_t)at.end);
+    }
+    cp_async_wait<0>();
+    if (idle)
+        return;
+#pragma unroll
+    for (uint32_t o = 0; o < PART::outs; o++)
+#pragma unroll
+        for (uint32_t r = 0; r < PART::rows; r++)
+            mid_store(what, first_n + (tile + o) * MID_TILE + threadIdx.x % WARP / 4 * 2,
+                      first_row + row + r * MID_BLOCK + threadIdx.x % 4 * 2, acc[o][r]);
+}
+
+/* Warps of a block: beside each other along the outputs, below each other along the rows. */
+struct mid_warps {
+    uint32_t beside, below;
+};
+
+template <typename PART, typename FORM>
+static void mid_launch_of(struct device_stream *stream, const gpu_linear *what, mid_warps warps) {
+    const gpu_matrix *w = &what->choice.matrix;
+    uint32_t n_groups = w->k_stored / GROUP, share = FORM::halves ? 1 : w->groups_per_scale;
+    /* A stage may begin within the groups of a scale, unless these fill it, or it them. */
+    bool even = MID_GROUPS % share == 0 || share % MID_GROUPS == 0;
+    uint32_t slots = FORM::halves ? 2 * MID_GROUPS
+                     : even       ? pieces_of(MID_GROUPS, share)
+                                  : (MID_GROUPS + share - 2) / share + 1;
+    uint32_t n_warps = warps.beside * warps.below, n_copying = n_warps < 6 ? 1 : 2;
+    mid_shape shape = {n_warps, warps.beside * PART::outs, warps.below * PART::rows * MID_BLOCK, 0,
+                       FORM::halves ? 2 * n_groups : pieces_of(n_groups, share)};
+    while (1u << shape.slot_bits < slots)
+        shape.slot_bits++;
+    uint32_t rows = what->n_rows * (what->fine ? 2 : 1);
+    gpu_launch(stream,
+               dim3(pieces_of(rows, shape.rows), pieces_of(w->n_padded, shape.tiles * MID_TILE)),
+               dim3((n_warps + n_copying) * WARP), MID_STAGES * mid_layout<FORM>(shape).end,
+               mid_kernel<PART, FORM>, *what, shape);
+}
+
+template <typename PART>
+static void mid_launch(struct device_stream *stream, const gpu_linear *what, mid_warps warps) {
+    const gpu_matrix *w = &what->choice.matrix;
+    auto launch = mid_launch_of<PART, mid_form<true, false, MID_HALF>>;
+    if (w->format == WEIGHT_I4G)
+        launch = w->zeros  ? mid_launch_of<PART, mid_form<true, false, MID_ZEROS>>
+                 : w->wide ? mid_launch_of<PART, mid_form<true, false, MID_WIDE>>
+                           : launch;
+    else if (w->groups_per_scale == 0)
+        launch = w->wide ? mid_launch_of<PART, mid_form<false, true, MID_WIDE>>
+                         : mid_launch_of<PART, mid_form<false, true, MID_HALF>>;
+    else
+        launch = w->zeros  ? mid_launch_of<PART, mid_form<false, false, MID_ZEROS>>
+                 : w->wide ? mid_launch_of<PART, mid_form<false, false, MID_WIDE>>
+                           : mid_launch_of<PART, mid_form<false, false, MID_HALF>>;
+    launch(stream, what, warps);
+}
+
+#define MID_SMS 132 /* multiprocessors: of an H100 */
+
+/* Blocks of up to 32 rows: one a multiprocessor where the matrix is narrow, with as many of its outputs as are its
+ * share; of wide ones several. Tiles of 32 outputs read the activations half as often, but give half the
+ * warps: for where there are enough. */
+void linear_mid(struct device_stream *stream, const gpu_linear *what) {
+    uint32_t blocks = pieces_of(what->n_rows * (what->fine ? 2 : 1), MID_BLOCK);
+    uint32_t below = pieces_of(blocks, pieces_of(blocks, 4));
+    uint32_t tiles = pieces_of(what->choice.matrix.n_padded / MID_TILE, MID_SMS);
+    if (tiles <= 3 && blocks <= 4)
+        mid_launch<mid_part<1, 1>>(stream, what, {tiles, below});
+    else
+        mid_launch<mid_part<2, 1>>(stream, what, {tiles == 6 ? 3u : 2u, below});
+}
+
+} // namespace GPU_NAMESPACE
