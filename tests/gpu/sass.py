@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[2]
 MUST = {
     "ints_kernel": ("IMMA.16832.S8.S8", "LDSM.16.M88.4", "LDGSTS.E.BYPASS.128"),
     "mid_kernel": ("IMMA.16832.S8.S8", "LDSM.16.M88.4", "LDGSTS.E.BYPASS.128"),
-    "few_kernel": ("IDP.4A.S8.S8", "LDGSTS.E.BYPASS.128", "LDS.128"),
+    "few_kernel": ("IDP.4A", "LDGSTS.E.BYPASS.128", "LDS.128"),
     "thin_kernel": ("LDGSTS.E.BYPASS.128", "LDS.128"),
     "wide_kernel": ("LDG.E.NA.128.CONSTANT", "LDS.128"),
     "attend_few_kernel": ("LDGSTS.E.BYPASS.128", "LDS.128", "SHFL.BFLY"),
@@ -154,7 +154,7 @@ def problems_of(kernel, arch, dumped):
     if not kernel.code:
         yield "no machine code was found"
     for wanted in MUST.get(kernel.short, ()):
-        if wanted not in kernel.code:
+        if not any(name.startswith(wanted) for name in kernel.code):
             yield f"has no {wanted}"
     for name in sorted(kernel.code):
         unwanted = DENORMALS.match(name) or (STACK.match(name) and not most)

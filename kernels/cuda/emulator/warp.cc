@@ -254,6 +254,12 @@ int32_t dp4a(int32_t c, uint32_t a, uint32_t b) {
     return c;
 }
 
+int32_t dp4a_unsigned(int32_t c, uint32_t a, uint32_t b) {
+    for (int i = 0; i < 4; i++)
+        c = (int32_t)((uint32_t)c + (a >> 8 * i & 0xff) * (uint32_t)(int)byte_at(b, i));
+    return c;
+}
+
 uint4 load_stream_16(const void *from) {
     if ((uintptr_t)from % 16 != 0)
         emu_fail("a load of 16 bytes from %p", from);

@@ -10,7 +10,7 @@ namespace GPU_NAMESPACE {
 GPU_LAUNCHES(X)
 #undef X
 
-/* Parts of linear_ints(): a few rows of integers, or matrices by table; and some dozens of one matrix. */
+/* Parts of linear_ints(): one or two rows of integers, or matrices by table; and some dozens of one matrix. */
 void linear_few(struct device_stream *stream, const gpu_linear *what);
 void linear_mid(struct device_stream *stream, const gpu_linear *what);
 

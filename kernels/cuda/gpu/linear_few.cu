@@ -1,16 +1,16 @@
-/* Products of a few rows with a matrix of integers: limited by how fast the matrix comes from memory.
+/* Products of one or two rows with a matrix of integers: limited by how fast the matrix comes from memory.
  *
- * A block has 32 outputs. The matrix, its scales and the activations come through a ring of stages in shared
- * memory that cp.async fills several stages ahead. Its warps share a stage's groups of 32 inputs:
- * lane n multiplies the group's integers of output n (exact, so in any order) and leaves the dot in
- * shared memory. One warp a row then adds the dots up in the order of kernels/ref, one chain of FMAs
- * an output, while the dots of the next stage are made: a barrier a stage. */
+ * A block has 32 outputs. Most of its warps multiply: lane n makes the dots of output n over four groups
+ * of 32 inputs a chunk (exact, so in any order), from a ring in shared memory that the lane itself fills
+ * by cp.async several chunks ahead. One warp a row adds: its lanes follow the chains of FMAs of
+ * kernels/ref over a chunk while the next one is multiplied. They meet once a chunk. The activations come into
+ * shared memory once, at the start. */
 #include "kernels/cuda/gpu/kernels.h"
 
 namespace GPU_NAMESPACE {
 
-#define FEW_WARPS   8
-#define FEW_THREADS (FEW_WARPS * WARP)
+#define FEW_DOT_WARPS 8
+#define FEW_GROUPS    (FEW_DOT_WARPS * 4) /* of a chunk */
 
 /* What scales and minima are: binary16, float32, or binary16 with a zero each (struct gpu_matrix). */
 enum few_scales { FEW_HALF, FEW_WIDE, FEW_ZEROS };
@@ -21,12 +21,17 @@ template <> struct few_numbers<FEW_ZEROS> {
     typedef uint8_t min;
 };
 
-/* How the matrix is stored: 4 or 8 bits, scales of each half of a group, what they are. A stage is 8 KiB of
- * integers. */
-template <bool FOUR_, bool HALVES_, few_scales SCALES_> struct form {
-    static const bool four = FOUR_, halves = HALVES_;
-    static const uint32_t planes = FOUR_ ? 1 : 2, groups = FOUR_ ? 16 : 8;
-    static const uint32_t parts = HALVES_ ? 2 : 1; /* of a group, with a dot and a scale each */
+/* What has a scale: four neighbouring groups of 32 inputs the same one, each group its own (or one that is
+ * repeated for it), or each half of a group its own. */
+enum few_span { FEW_FOUR, FEW_ONE, FEW_HALVES };
+
+/* How the matrix is stored; 4 bits or 8. */
+template <bool NIBBLES_, few_span SPAN_, few_scales SCALES_> struct few_form {
+    static const bool nibbles = NIBBLES_, halves = SPAN_ == FEW_HALVES;
+    static const uint32_t planes = NIBBLES_ ? 1 : 2, parts = halves ? 2 : 1;
+    static const uint32_t chunks = NIBBLES_ ? 3 : 2; /* of integers, in shared memory: 48, 64 KiB */
+    static const uint32_t per_scale = SPAN_ == FEW_FOUR ? 4 : 1; /* groups, or halves of them */
+    static const uint32_t n_scales = FEW_GROUPS * parts / per_scale, n_mins = halves ? 1 : n_scales;
     typedef typename few_numbers<SCALES_>::scale scale;
     typedef typename few_numbers<SCALES_>::min min;
 };
@@ -49,143 +54,205 @@ __device__ __forceinline__ float min_value(uint8_t zero, float scale, int32_t ze
     return scale * (float)(zero_base - zero);
 }
 
-template <int ROWS, typename FORM> struct few_stage {
-    alignas(16) uint4 w[FORM::groups][FORM::planes][WARP];
-    alignas(16) typename FORM::scale scales[FORM::groups * FORM::parts][WARP]; /* each once */
-    alignas(16) typename FORM::min mins[FORM::groups][WARP];
-    alignas(16) int8_t q[ROWS][FORM::groups][GROUP];
-    alignas(16) float x_scales[ROWS][FORM::groups];
-    alignas(16) float x_sums[ROWS][FORM::groups];
-};
-
-/* Two stages are in use, their dots and their chains; the others are under way: 40 KiB of integers, or 24 in blocks
- * of which two fit. */
+/* The scales of a chunk are wanted once more when its integers are not. Behind it lie the activations: struct few_x. */
 template <int ROWS, typename FORM> struct few_shared {
-    static const uint32_t n_stages = ROWS <= 4 ? 7 : 5;
-    few_stage<ROWS, FORM> stages[n_stages];
-    int32_t dots[2][FORM::groups][FORM::parts][ROWS][WARP];
+    alignas(16) uint4 w[FEW_DOT_WARPS][FORM::chunks][4][FORM::planes][WARP];
+    alignas(16) typename FORM::scale scales[FORM::chunks + 1][FORM::n_scales][WARP];
+    alignas(16) typename FORM::min mins[FORM::chunks + 1][FORM::n_mins][WARP];
+    alignas(16) float dots[2][FEW_DOT_WARPS][ROWS][FORM::parts][WARP][4];
     float y[ROWS][WARP];
 };
 
-/* Copies n rows of WARP numbers each, `stride` numbers apart, 16 bytes at a time. */
-template <typename T>
-__device__ __forceinline__ void few_copy(T (*to)[WARP], const T *from, uint32_t n,
-                                         uint32_t stride) {
-    const uint32_t each = 16 / sizeof(T), pieces = WARP / each;
-    for (uint32_t i = threadIdx.x; i < n * pieces; i += FEW_THREADS)
-        cp_async_16(&to[i / pieces][i % pieces * each],
-                    from + (size_t)(i / pieces) * stride + i % pieces * each);
-}
+template <int ROWS> struct few_threads { static const uint32_t n = (FEW_DOT_WARPS + ROWS) * WARP; };
 
-/* What a stage of ROWS rows copies from where. */
-template <int ROWS, typename FORM> struct few_source {
-    const gpu_matrix w; /* in registers */
-    const gpu_ints ints;
-    size_t first; /* of the activations' groups: that of the first row */
-    uint32_t n;   /* the block's first output */
-    uint32_t n_groups;
-    uint32_t share; /* groups per scale */
-
-    /* Stage `number`; there is always one more to wait for, so that a wait counts them. */
-    __device__ __forceinline__ void fetch(few_shared<ROWS, FORM> &s, uint32_t number) const {
-        few_stage<ROWS, FORM> &to = s.stages[number % s.n_stages];
-        uint32_t begin = number * FORM::groups;
-        if (begin < n_groups) {
-            uint32_t left = n_groups - begin, here = left < FORM::groups ? left : FORM::groups;
-            few_copy(&to.w[0][0],
-                     (const uint4 *)w.data + (size_t)begin * FORM::planes * w.n_padded + n,
-                     here * FORM::planes, w.n_padded);
-            uint32_t scale = FORM::halves ? 2 * begin : begin / share;
-            uint32_t n_scales = FORM::halves ? 2 * here : (begin + here - 1) / share - scale + 1;
-            size_t at = (size_t)scale * w.n_padded + n;
-            few_copy(to.scales, (const typename FORM::scale *)w.scales + at, n_scales, w.n_padded);
-            if (!FORM::halves && w.mins)
-                few_copy(to.mins, (const typename FORM::min *)w.mins + at, n_scales, w.n_padded);
-            fetch_x(to, begin, here);
-        }
-        cp_async_commit();
-    }
-
-    /* Rows of activations end at a multiple of four groups: what is copied behind `here` means nothing. */
-    __device__ __forceinline__ void fetch_x(few_stage<ROWS, FORM> &to, uint32_t begin,
-                                            uint32_t here) const {
-        for (uint32_t i = threadIdx.x; i < ROWS * here * 2; i += FEW_THREADS) {
-            uint32_t r = i / (here * 2), part = i % (here * 2);
-            cp_async_16(&to.q[r][part / 2][part % 2 * 16],
-                        ints.q + (first + (size_t)r * ints.n_groups + begin) * GROUP + part * 16);
-        }
-        const uint32_t quads = FORM::groups / 4;
-        for (uint32_t i = threadIdx.x; i < ROWS * quads; i += FEW_THREADS) {
-            uint32_t r = i / quads, g = i % quads * 4;
-            size_t from = first + (size_t)r * ints.n_groups + begin + g;
-            if (g >= here)
-                continue;
-            cp_async_16(&to.x_scales[r][g], ints.scales + from);
-            cp_async_16(&to.x_sums[r][g], ints.sums + from);
-        }
-    }
+/* Rows of activations in shared memory, n groups each: whole chunks. What lies behind a row's last group means
+ * nothing. Two rows of 40,000 inputs fit beside any form's chunks, 60,000 beside those of 4 bits with zeros. */
+struct few_x {
+    int8_t *q;     /* (ROWS, n * 32) */
+    float *scales; /* (ROWS, n) */
+    float *sums;
+    uint32_t n;
 };
 
-/* The dots of both halves of a group: inputs 0 to 15 and 16 to 31. */
-template <bool FOUR>
-__device__ __forceinline__ void dot_group(const uint4 *raw, const int8_t *q, int32_t dots[2]) {
-    uint4 x0 = *(const uint4 *)q, x1 = *(const uint4 *)(q + 16), second = raw[FOUR ? 0 : 1];
-    uint32_t low[4] = {raw[0].x, raw[0].y, raw[0].z, raw[0].w};
-    uint32_t high[4] = {second.x, second.y, second.z, second.w};
-    uint32_t a[4] = {x0.x, x0.y, x0.z, x0.w}, b[4] = {x1.x, x1.y, x1.z, x1.w};
-    dots[0] = dots[1] = 0;
+template <int ROWS>
+__device__ __forceinline__ few_x few_copy_x(void *room, const gpu_ints &from, size_t first,
+                                            uint32_t n_groups) {
+    uint32_t n = (n_groups + FEW_GROUPS - 1) / FEW_GROUPS * FEW_GROUPS;
+    few_x x = {(int8_t *)room, (float *)((int8_t *)room + ROWS * n * GROUP), NULL, n};
+    x.sums = x.scales + ROWS * n;
 #pragma unroll
-    for (int t = 0; t < 4; t++) {
-        dots[0] = dp4a(dots[0], FOUR ? low[t] & 0x0f0f0f0fu : low[t], a[t]);
-        dots[1] = dp4a(dots[1], FOUR ? low[t] >> 4 & 0x0f0f0f0fu : high[t], b[t]);
+    for (uint32_t r = 0; r < ROWS; r++) {
+        size_t row = first + (size_t)r * from.n_groups;
+#pragma unroll 4
+        for (uint32_t i = threadIdx.x; i < 2 * n_groups; i += few_threads<ROWS>::n)
+            cp_async_16(x.q + r * n * GROUP + i * 16, from.q + row * GROUP + i * 16);
+        for (uint32_t g = threadIdx.x * 4; g < n_groups; g += few_threads<ROWS>::n * 4) {
+            cp_async_16(x.scales + r * n + g, from.scales + row + g);
+            cp_async_16(x.sums + r * n + g, from.sums + row + g);
+        }
+    }
+    cp_async_commit();
+    return x;
+}
+
+/* Copies rows of WARP numbers, 16 bytes at a time; from_row tells where row i of the matrix's begins. */
+template <int ROWS, typename FORM, uint32_t N, typename T>
+__device__ __forceinline__ void few_copy_rows(T (*to)[WARP], const T *from, const gpu_matrix &w,
+                                              uint32_t begin, uint32_t reciprocal) {
+    const uint32_t each = 16 / sizeof(T), pieces = WARP / each, all = N * pieces;
+#pragma unroll
+    for (uint32_t i = 0; i < (all + ROWS * WARP - 1) / (ROWS * WARP); i++) {
+        uint32_t at = i * ROWS * WARP + threadIdx.x, row = at / pieces, n = at % pieces * each;
+        uint32_t g = begin + row * FORM::per_scale / FORM::parts;
+        if (at >= all || g >= w.k_stored / GROUP)
+            continue;
+        uint32_t number =
+            FORM::halves ? 2 * begin + row : (uint32_t)((uint64_t)(2 * g) * reciprocal >> 32);
+        cp_async_16(&to[row][n], from + (size_t)number * w.n_padded + n);
     }
 }
 
-/* This warp's dots of a stage of n groups. */
+/* Where this thread copies from: a warp that multiplies its own integers, the others scales and minima. */
+struct few_source {
+    const char *ints;   /* of this lane's output, from the warp's first group on */
+    uint32_t row_bytes; /* from one plane of integers to the next */
+    uint32_t n;         /* the block's first output */
+    uint32_t
+        reciprocal; /* of the groups per scale; to divide by it is right for numbers of groups below 2^15 */
+};
+
+/* A warp's four groups of chunk `number`. In place of those behind the last one it takes that again. */
 template <int ROWS, typename FORM>
-__device__ __forceinline__ void few_dots(const few_stage<ROWS, FORM> &stage,
-                                         int32_t (*dots)[FORM::parts][ROWS][WARP], uint32_t n) {
-    uint32_t lane = threadIdx.x % WARP;
+__device__ __forceinline__ void few_fetch_ints(few_shared<ROWS, FORM> &s, const few_source &source,
+                                               uint32_t n_groups, uint32_t number) {
+    uint32_t warp = threadIdx.x / WARP - ROWS, lane = threadIdx.x % WARP;
+    uint32_t g = number * FEW_GROUPS + warp * 4;
+    if (g >= n_groups)
+        return;
+    uint4(*to)[FORM::planes][WARP] = s.w[warp][number % FORM::chunks];
+    const char *from =
+        source.ints + (uint64_t)number * (FEW_GROUPS * FORM::planes * source.row_bytes);
 #pragma unroll
-    for (uint32_t i = 0; i < FORM::groups / FEW_WARPS; i++) {
-        uint32_t g = threadIdx.x / WARP + i * FEW_WARPS;
-        if (g >= n)
-            continue;
+    for (uint32_t j = 0; j < 4; j++)
+#pragma unroll
+        for (uint32_t plane = 0; plane < FORM::planes; plane++) {
+            uint32_t row = min(j, n_groups - 1 - g) * FORM::planes + plane;
+            cp_async_16(&to[j][plane][lane], from + (uint64_t)row * source.row_bytes);
+        }
+}
+
+/* Copies this thread's part of chunk `number`. There is always one more to wait for, so that a wait counts them. */
+template <int ROWS, typename FORM>
+__device__ __forceinline__ void few_fetch(few_shared<ROWS, FORM> &s, const gpu_matrix &w,
+                                          const few_source &source, uint32_t number) {
+    uint32_t begin = number * FEW_GROUPS, n_groups = w.k_stored / GROUP;
+    if (threadIdx.x >= ROWS * WARP) {
+        few_fetch_ints<ROWS, FORM>(s, source, n_groups, number);
+    } else if (begin < n_groups) {
+        uint32_t slot = number % (FORM::chunks + 1);
+        few_copy_rows<ROWS, FORM, FORM::n_scales>(s.scales[slot],
+                                                  (const typename FORM::scale *)w.scales + source.n,
+                                                  w, begin, source.reciprocal);
+        if (!FORM::halves && w.mins)
+            few_copy_rows<ROWS, FORM, FORM::n_mins>(s.mins[slot],
+                                                    (const typename FORM::min *)w.mins + source.n,
+                                                    w, begin, source.reciprocal);
+    }
+    cp_async_commit();
+}
+
+/* The dots of both halves of a group, inputs 0 to 15 and 16 to 31, or their sum in the first. */
+template <bool NIBBLES, bool HALVES>
+__device__ __forceinline__ void dot_group(const uint4 *raw, uint4 first, uint4 second,
+                                          int32_t dots[2]) {
+    uint4 other = raw[NIBBLES ? 0 : 1];
+    uint32_t low[4] = {raw[0].x, raw[0].y, raw[0].z, raw[0].w};
+    uint32_t high[4] = {other.x, other.y, other.z, other.w};
+    uint32_t a[4] = {first.x, first.y, first.z, first.w};
+    uint32_t b[4] = {second.x, second.y, second.z, second.w};
+    dots[0] = dots[1] = 0;
+#pragma unroll
+    for (int t = 0; NIBBLES && t < 4; t++) /* where they are: 16 times the dot */
+        dots[0] = dp4a_unsigned(dots[0], high[t] & 0xf0f0f0f0u, b[t]);
+    dots[0] >>= 4;
+#pragma unroll
+    for (int t = 0; t < 4; t++)
+        dots[0] = NIBBLES ? dp4a_unsigned(dots[0], low[t] & 0x0f0f0f0fu, a[t])
+                          : dp4a(dots[0], low[t], a[t]);
+#pragma unroll
+    for (int t = 0; !NIBBLES && t < 4; t++)
+        dots[HALVES] = dp4a(dots[HALVES], high[t], b[t]);
+}
+
+/* This warp's dots of chunk `number`. */
+template <int ROWS, typename FORM>
+__device__ __forceinline__ void few_dots(few_shared<ROWS, FORM> &s, const few_x &x,
+                                         uint32_t number) {
+    uint32_t lane = threadIdx.x % WARP, warp = threadIdx.x / WARP - ROWS;
+    const uint4(*w)[FORM::planes][WARP] = s.w[warp][number % FORM::chunks];
+    float dots[ROWS][FORM::parts][4];
+#pragma unroll
+    for (uint32_t j = 0; j < 4; j++) {
         uint4 raw[FORM::planes];
 #pragma unroll
         for (uint32_t plane = 0; plane < FORM::planes; plane++)
-            raw[plane] = stage.w[g][plane][lane];
+            raw[plane] = w[j][plane][lane];
 #pragma unroll
-        for (int r = 0; r < ROWS; r++) {
-            int32_t of_halves[2];
-            dot_group<FORM::four>(raw, stage.q[r][g], of_halves);
-            dots[g][0][r][lane] = FORM::halves ? of_halves[0] : of_halves[0] + of_halves[1];
-            if (FORM::halves)
-                dots[g][FORM::parts - 1][r][lane] = of_halves[1];
+        for (uint32_t r = 0; r < ROWS; r++) {
+            const uint4 *q =
+                (const uint4 *)(x.q + (r * x.n + number * FEW_GROUPS + warp * 4 + j) * GROUP);
+            int32_t of_group[2];
+            dot_group<FORM::nibbles, FORM::halves>(raw, q[0], q[1], of_group);
+#pragma unroll
+            for (uint32_t part = 0; part < FORM::parts; part++)
+                dots[r][part][j] = (float)of_group[part];
         }
     }
+#pragma unroll
+    for (uint32_t r = 0; r < ROWS; r++)
+#pragma unroll
+        for (uint32_t part = 0; part < FORM::parts; part++) {
+            const float *d = dots[r][part];
+            *(float4 *)s.dots[number % 2][warp][r][part][lane] =
+                make_float4(d[0], d[1], d[2], d[3]);
+        }
 }
 
-/* The chain of row r over a stage's groups [begin, begin + n), as in dot_ints() of kernels/ref/linear.c. */
-template <int ROWS, typename FORM>
-__device__ __forceinline__ float
-few_chain(const few_stage<ROWS, FORM> &stage, const int32_t (*dots)[FORM::parts][ROWS][WARP],
-          const few_source<ROWS, FORM> &source, uint32_t begin, uint32_t n, uint32_t r, float f) {
-    uint32_t lane = threadIdx.x % WARP, slot = 0, left = source.share - begin % source.share;
-#pragma unroll 8
-    for (uint32_t g = 0; g < n; g++) {
-        float x_scale = stage.x_scales[r][g], scale = scale_value(stage.scales[slot][lane]);
-        f = fmaf(scale * x_scale, (float)dots[g][0][r][lane], f);
-        if (FORM::halves)
-            f = fmaf(scale_value(stage.scales[slot + 1][lane]) * x_scale,
-                     (float)dots[g][FORM::parts - 1][r][lane], f);
-        if (!FORM::halves && source.w.mins) {
-            float min = min_value(stage.mins[slot][lane], scale, source.w.zero_base);
-            f = fmaf(min, stage.x_sums[r][g], f);
-        }
-        if (FORM::halves || --left == 0) {
-            slot += FORM::parts;
-            left = source.share;
+__device__ __forceinline__ void few_four(const float *from, float to[4]) {
+    float4 four = *(const float4 *)from;
+    to[0] = four.x, to[1] = four.y, to[2] = four.z, to[3] = four.w;
+}
+
+/* The chain of output `lane` and this warp's row over the n groups of chunk `number`, as in dot_ints() of
+ * kernels/ref/linear.c. WHOLE: n is all of them. */
+template <bool WHOLE, int ROWS, typename FORM>
+__device__ __forceinline__ float few_chain(const few_shared<ROWS, FORM> &s, const few_x &x,
+                                           const gpu_matrix &w, uint32_t number, uint32_t n,
+                                           float f) {
+    uint32_t lane = threadIdx.x % WARP, r = threadIdx.x / WARP;
+    uint32_t slot = number % (FORM::chunks + 1), first = r * x.n + number * FEW_GROUPS;
+#pragma unroll
+    for (uint32_t quad = 0; quad < FEW_GROUPS / 4; quad++) {
+        float x_scale[4], x_sum[4], dot[FORM::parts][4];
+        if (!WHOLE && quad * 4 >= n)
+            break;
+        few_four(x.scales + first + quad * 4, x_scale);
+        few_four(x.sums + first + quad * 4, x_sum);
+#pragma unroll
+        for (uint32_t part = 0; part < FORM::parts; part++)
+            few_four(s.dots[number % 2][quad][r][part][lane], dot[part]);
+#pragma unroll
+        for (uint32_t j = 0; j < 4; j++) {
+            uint32_t at = (quad * 4 + j) * FORM::parts / FORM::per_scale;
+            if (!WHOLE && quad * 4 + j >= n)
+                break;
+            float scale = scale_value(s.scales[slot][at][lane]);
+            f = fmaf(scale * x_scale[j], dot[0][j], f);
+            if (FORM::halves)
+                f = fmaf(scale_value(s.scales[slot][at + FORM::parts - 1][lane]) * x_scale[j],
+                         dot[FORM::parts - 1][j], f);
+            else if (FORM::nibbles || w.mins) /* all matrices of 4 bits have some */
+                f = fmaf(min_value(s.mins[slot][at][lane], scale, w.zero_base), x_sum[j], f);
         }
     }
     return f;
@@ -210,97 +277,91 @@ __device__ __forceinline__ void few_store(const float y[ROWS][WARP], const gpu_m
 
 /* ROWS rows of integers: those of both terms count. */
 template <int ROWS, typename FORM>
-__global__ void __launch_bounds__(FEW_THREADS, 2) few_kernel(gpu_linear what) {
+__global__ void __launch_bounds__(few_threads<ROWS>::n, !FORM::nibbles ? 1
+                                                        : ROWS == 1    ? 3
+                                                                       : 2)
+    few_kernel(gpu_linear what) {
     typedef few_shared<ROWS, FORM> shared;
     SHARED(shared, s);
-    const uint32_t groups = FORM::groups;
-    uint32_t terms = what.fine ? 2 : 1, row = blockIdx.y * (ROWS / terms), r = threadIdx.x / WARP;
-    const gpu_matrix &w = chosen(what.choice, row);
-    const few_source<ROWS, FORM> source = {w,
-                                           what.ints,
-                                           (size_t)row * terms * what.ints.n_groups,
-                                           blockIdx.x * WARP,
-                                           w.k_stored / GROUP,
-                                           FORM::halves ? 1 : w.groups_per_scale};
+    uint32_t terms = what.fine ? 2 : 1, row = blockIdx.y * (ROWS / terms), n = blockIdx.x * WARP;
+    gpu_matrix w = what.choice.matrix; /* in registers */
+    griddep_launch();
+    if (what.choice.table) {
+        griddep_wait(); /* the ids */
+        w = chosen(what.choice, row);
+    }
+    uint32_t n_groups = w.k_stored / GROUP, n_chunks = (n_groups + FEW_GROUPS - 1) / FEW_GROUPS;
+    const few_source source = {
+        (const char *)((const uint4 *)w.data + n + threadIdx.x % WARP +
+                       (size_t)((threadIdx.x / WARP - ROWS) * 4 * FORM::planes) * w.n_padded),
+        w.n_padded * 16, n, FORM::halves ? 0 : 0x80000000u / w.groups_per_scale + 1};
+    for (uint32_t i = 0; i + 1 < FORM::chunks; i++)
+        few_fetch<ROWS, FORM>(s, w, source, i);
+    griddep_wait();
+    const few_x x =
+        few_copy_x<ROWS>(&s + 1, what.ints, (size_t)row * terms * what.ints.n_groups, n_groups);
+    cp_async_wait<0>();
+    __syncthreads(); /* the activations are there */
     float f = 0.0f;
-    for (uint32_t i = 0; i + 2 < s.n_stages; i++)
-        source.fetch(s, i);
-    for (uint32_t i = 0; i * groups < source.n_groups + groups; i++) {
-        uint32_t begin = i * groups, before = begin - groups;
-        cp_async_wait<shared::n_stages - 3>();
-        __syncthreads(); /* stage i is there, and the dots of i - 1; nobody reads what i - 2 was */
-        source.fetch(s, i + s.n_stages - 2);
-        if (begin < source.n_groups) {
-            uint32_t left = source.n_groups - begin;
-            few_dots<ROWS, FORM>(s.stages[i % s.n_stages], s.dots[i % 2],
-                                 left < groups ? left : groups);
-        }
-        if (i > 0 && r < ROWS) {
-            uint32_t left = source.n_groups - before;
-            f = few_chain<ROWS, FORM>(s.stages[(i - 1) % s.n_stages], s.dots[(i - 1) % 2], source,
-                                      before, left < groups ? left : groups, r, f);
-        }
+    for (uint32_t i = 0; i < n_chunks; i++) {
+        few_fetch<ROWS, FORM>(s, w, source, i + FORM::chunks - 1);
+        cp_async_wait<FORM::chunks - 1>();
+        if (threadIdx.x >= ROWS * WARP)
+            few_dots<ROWS, FORM>(s, x, i);
+        else if (i > 0)
+            f = few_chain<true, ROWS, FORM>(s, x, w, i - 1, FEW_GROUPS, f);
+        __syncthreads(); /* the dots and scales of chunk i are there; nobody reads the dots before */
     }
     cp_async_wait<0>();
-    if (r < ROWS)
-        s.y[r][threadIdx.x % WARP] = f;
+    if (threadIdx.x < ROWS * WARP) {
+        uint32_t last = n_chunks - 1;
+        f = few_chain<false, ROWS, FORM>(s, x, w, last, n_groups - last * FEW_GROUPS, f);
+        s.y[threadIdx.x / WARP][threadIdx.x % WARP] = f;
+    }
     __syncthreads();
-    few_store<ROWS>(s.y, source.w, what, row, source.n + threadIdx.x % WARP);
+    few_store<ROWS>(s.y, w, what, row, n + threadIdx.x % WARP);
 }
 
 template <int ROWS, typename FORM>
 static void few_launch_of(struct device_stream *stream, const gpu_linear *what, uint32_t n_blocks) {
-    gpu_launch(stream, dim3(what->choice.matrix.n_padded / WARP, n_blocks), dim3(FEW_THREADS),
-               sizeof(few_shared<ROWS, FORM>), few_kernel<ROWS, FORM>, *what);
+    const gpu_matrix *w = &what->choice.matrix;
+    size_t n = (size_t)pieces_of(w->k_stored / GROUP, FEW_GROUPS) * FEW_GROUPS;
+    gpu_launch_ahead(stream, dim3(w->n_padded / WARP, n_blocks), dim3(few_threads<ROWS>::n),
+                     sizeof(few_shared<ROWS, FORM>) + ROWS * n * (GROUP + 2 * sizeof(float)),
+                     few_kernel<ROWS, FORM>, *what);
+}
+
+template <int ROWS, few_span SPAN, bool NIBBLES>
+static void few_launch_span(struct device_stream *stream, const gpu_linear *what,
+                            uint32_t n_blocks) {
+    const gpu_matrix *w = &what->choice.matrix;
+    (w->zeros  ? few_launch_of<ROWS, few_form<NIBBLES, SPAN, FEW_ZEROS>>
+     : w->wide ? few_launch_of<ROWS, few_form<NIBBLES, SPAN, FEW_WIDE>>
+               : few_launch_of<ROWS, few_form<NIBBLES, SPAN, FEW_HALF>>)(stream, what, n_blocks);
 }
 
 template <int ROWS>
 static void few_launch(struct device_stream *stream, const gpu_linear *what, uint32_t n_blocks) {
     const gpu_matrix *w = &what->choice.matrix;
-    auto launch = few_launch_of<ROWS, form<true, false, FEW_HALF>>;
+    auto launch = w->groups_per_scale % 4 == 0 ? few_launch_span<ROWS, FEW_FOUR, false>
+                                               : few_launch_span<ROWS, FEW_ONE, false>;
     if (w->format == WEIGHT_I4G)
-        launch = w->zeros  ? few_launch_of<ROWS, form<true, false, FEW_ZEROS>>
-                 : w->wide ? few_launch_of<ROWS, form<true, false, FEW_WIDE>>
-                           : launch;
+        launch = w->groups_per_scale % 4 == 0 ? few_launch_span<ROWS, FEW_FOUR, true>
+                                              : few_launch_span<ROWS, FEW_ONE, true>;
     else if (w->groups_per_scale == 0)
-        launch = w->wide ? few_launch_of<ROWS, form<false, true, FEW_WIDE>>
-                         : few_launch_of<ROWS, form<false, true, FEW_HALF>>;
-    else
-        launch = w->zeros  ? few_launch_of<ROWS, form<false, false, FEW_ZEROS>>
-                 : w->wide ? few_launch_of<ROWS, form<false, false, FEW_WIDE>>
-                           : few_launch_of<ROWS, form<false, false, FEW_HALF>>;
+        launch = w->wide ? few_launch_of<ROWS, few_form<false, FEW_HALVES, FEW_WIDE>>
+                         : few_launch_of<ROWS, few_form<false, FEW_HALVES, FEW_HALF>>;
     launch(stream, what, n_blocks);
 }
 
-/* The first rows, as many blocks of them as are full; answers how many rows (of one term) these are. */
-template <int ROWS>
-static uint32_t take_rows(struct device_stream *stream, const gpu_linear *what, uint32_t row) {
-    uint32_t terms = what->fine ? 2 : 1, n_blocks = (what->n_rows - row) * terms / ROWS;
-    size_t first = (size_t)row * terms * what->ints.n_groups;
-    gpu_linear part = *what;
-    if (n_blocks == 0)
-        return 0;
-    part.out = what->out + (size_t)row * what->out_stride;
-    part.ints.q = what->ints.q + first * GROUP;
-    part.ints.scales = what->ints.scales + first;
-    part.ints.sums = what->ints.sums + first;
-    few_launch<ROWS>(stream, &part, n_blocks);
-    return n_blocks * ROWS / terms;
-}
-
-/* Rows are taken in blocks of 8, 4, 2 and 1 (of both terms together). */
 void linear_few(struct device_stream *stream, const gpu_linear *what) {
-    if (what->choice.table) { /* each row has a matrix of its own */
-        if (what->fine)
-            few_launch<2>(stream, what, what->n_rows);
-        else
-            few_launch<1>(stream, what, what->n_rows);
-        return;
-    }
-    uint32_t row = take_rows<8>(stream, what, 0);
-    row += take_rows<4>(stream, what, row);
-    row += take_rows<2>(stream, what, row);
-    take_rows<1>(stream, what, row);
+    uint32_t rows = what->n_rows * (what->fine ? 2 : 1);
+    if (what->fine) /* each row, of a table too, in a block of its own */
+        few_launch<2>(stream, what, what->n_rows);
+    else if (what->choice.table || rows == 1)
+        few_launch<1>(stream, what, what->n_rows);
+    else
+        few_launch<2>(stream, what, 1);
 }
 
 } // namespace GPU_NAMESPACE

@@ -76,6 +76,13 @@ PTX int32_t dp4a(int32_t c, uint32_t a, uint32_t b) {
     return d;
 }
 
+/* The same with a's bytes unsigned. */
+PTX int32_t dp4a_unsigned(int32_t c, uint32_t a, uint32_t b) {
+    int32_t d;
+    asm("dp4a.u32.s32 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
+    return d;
+}
+
 /* 16 bytes of global memory that no kernel writes and nobody reads again soon: not kept in L1. */
 PTX uint4 load_stream_16(const void *from) {
     uint4 value;
@@ -144,6 +151,7 @@ template <int N> static inline void cp_async_wait() {
     emu_copy_wait(N);
 }
 int32_t dp4a(int32_t c, uint32_t a, uint32_t b);
+int32_t dp4a_unsigned(int32_t c, uint32_t a, uint32_t b);
 uint4 load_stream_16(const void *from);
 uint32_t load_acquire(const uint32_t *from);
 void store_release(uint32_t *to, uint32_t value);
