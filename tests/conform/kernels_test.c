@@ -103,13 +103,16 @@ static void check_batches(struct subject *subject, const struct linear_case *tes
     free(out);
 }
 
-/* The last n rows of a tensor whose shape is the next one that the format can have. */
+/* The last n rows of a tensor whose shape is the next one that the format can have. `group`: inputs that share a
+ * scale, where the format leaves it open; 0: random_tensor's. */
 static struct weight_tensor tensor_for(struct random *random, struct linear_case *test,
-                                       struct weight_part *part) {
+                                       uint32_t group, struct weight_part *part) {
     const struct quant_format *format = quant_find(test->format);
     uint32_t n = (test->n + 7) / 8 * 8;
     test->k = (test->k + format->block - 1) / format->block * format->block;
-    struct weight_tensor tensor = random_tensor(random, test->format, n, test->k);
+    struct weight_tensor tensor =
+        format->sizes && group > 0 ? random_grouped_tensor(random, test->format, n, test->k, group)
+                                   : random_tensor(random, test->format, n, test->k);
     *part = (struct weight_part){.row_begin = n - test->n, .n_rows = test->n, .out_step = 1};
     return tensor;
 }
@@ -117,7 +120,7 @@ static struct weight_tensor tensor_for(struct random *random, struct linear_case
 static void check_linear(struct linear_case *test) {
     struct random random = {test->n * 1000 + test->k};
     struct weight_part part;
-    struct weight_tensor tensor = tensor_for(&random, test, &part);
+    struct weight_tensor tensor = tensor_for(&random, test, 0, &part);
     part.tensor = &tensor;
     const struct weight_source source = {.parts = &part, .n_parts = 1, .k = test->k};
     size_t outputs = ROWS_MAX * (size_t)test->n;
@@ -233,12 +236,12 @@ START_TEST(rows_beyond_those_that_are_integers_at_a_time_are_theirs) {
 }
 END_TEST
 
-/* Rows that are multiplied at once, on GPUs in tiles. */
-static void check_many(struct linear_case *test, uint32_t rows) {
+/* Rows that are multiplied at once. */
+static void check_many(struct linear_case *test, uint32_t group, uint32_t rows) {
     struct kernels_limits large = small;
     struct random random = {rows + test->n};
     struct weight_part part;
-    struct weight_tensor tensor = tensor_for(&random, test, &part);
+    struct weight_tensor tensor = tensor_for(&random, test, group, &part);
     part.tensor = &tensor;
     const struct weight_source source = {.parts = &part, .n_parts = 1, .k = test->k};
     size_t width = test->epilogue == EPILOGUE_SILU_MUL ? test->n / 2 : test->n;
@@ -247,6 +250,7 @@ static void check_many(struct linear_case *test, uint32_t rows) {
     float *expected = malloc(outputs * sizeof *expected), *out = malloc(outputs * sizeof *out);
     struct subject subject;
     large.max_tokens = rows;
+    large.max_dim = test->k > small.max_dim ? test->k : small.max_dim;
     fill_random(&random, x, inputs);
     fill_random(&random, residual, outputs);
     for (uint32_t i = 0; subject_next(&subject, &i, &large);) {
@@ -272,10 +276,26 @@ static void check_many(struct linear_case *test, uint32_t rows) {
 
 START_TEST(many_rows_at_once_have_the_same_bits) {
     const char *format = quant_table[_i]->name;
-    struct linear_case odd = {format, 131, 416, false, (enum epilogue)(_i % 3)};
+    enum epilogue epilogue = (enum epilogue)(_i % 3);
+    struct linear_case odd = {format, epilogue == EPILOGUE_SILU_MUL ? 132 : 131, 416, false,
+                              epilogue};
     struct linear_case sum = {format, 70, 160, false, EPILOGUE_ADD};
-    check_many(&odd, 150);
-    check_many(&sum, 161);
+    check_many(&odd, 0, 150);
+    check_many(&sum, 0, 161);
+}
+END_TEST
+
+/* One sequence's decode: more inputs than are in a GPU's shared memory at a time. */
+START_TEST(one_and_two_rows_of_many_inputs_have_the_same_bits) {
+    const char *format = quant_table[_i]->name;
+    static const uint32_t groups[] = {0, 128, 384};
+    for (int i = 0; i < (quant_table[_i]->sizes ? 3 : 1); i++) {
+        enum epilogue epilogue = (enum epilogue)((_i + i) % 3);
+        struct linear_case one = {format, 40, 4608, false, epilogue};
+        struct linear_case two = {format, 24, 3456, false, epilogue};
+        check_many(&one, groups[i], 1);
+        check_many(&two, groups[i], 2);
+    }
 }
 END_TEST
 
@@ -283,8 +303,8 @@ END_TEST
 START_TEST(a_large_product_has_the_same_bits) {
     struct linear_case fine = {"awq", 5140, 160, false, EPILOGUE_ADD};
     struct linear_case pairs = {"q5_1", 8580, 96, false, EPILOGUE_SILU_MUL};
-    check_many(&fine, 300);
-    check_many(&pairs, 300);
+    check_many(&fine, 0, 300);
+    check_many(&pairs, 0, 300);
 }
 END_TEST
 
@@ -465,6 +485,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, a_rest_of_a_group_does_not_see_earlier_products);
     tcase_add_test(tests, rows_beyond_those_that_are_integers_at_a_time_are_theirs);
     tcase_add_loop_test(tests, many_rows_at_once_have_the_same_bits, 0, n_formats);
+    tcase_add_loop_test(tests, one_and_two_rows_of_many_inputs_have_the_same_bits, 0, n_formats);
     tcase_add_test(tests, a_large_product_has_the_same_bits);
     tcase_add_test(tests, merged_and_alternating_parts_equal_their_rows);
     tcase_add_test(tests, impossible_parts_are_refused_with_a_reason);

@@ -185,7 +185,11 @@ static const char *const epilogue_names[] = {"", " added", " silu"};
 
 static void check_product(struct pair *pair, const char *format, const struct product *shape,
                           enum epilogue epilogue, bool sorted) {
-    struct weight_tensor tensor = random_tensor(&pair->random, format, shape->n, shape->k);
+    /* Groups of 64 inputs where the format leaves it open; of large matrices 128, as models have them. */
+    struct weight_tensor tensor =
+        quant_find(format)->sizes && shape->k > 1024
+            ? random_grouped_tensor(&pair->random, format, shape->n, shape->k, 128)
+            : random_tensor(&pair->random, format, shape->n, shape->k);
     if (sorted)
         random_order(&pair->random, &tensor);
     size_t n_out = (size_t)shape->rows * (shape->n + 3);
@@ -258,9 +262,10 @@ static void check_normed_products(struct pair *pair) {
 /* Quick: all but the largest shapes, and of each shape and format one epilogue, not the same for all. */
 static void check_products(struct pair *pair, bool quick) {
     static const struct product shapes[] = {
-        {72, 256, 1},   {64, 512, 2},    {200, 1536, 3},  {136, 768, 4},    {72, 512, 7},
-        {1000, 512, 9}, {72, 1024, 17},  {264, 512, 33},  {1000, 768, 100}, {8512, 256, 300},
-        {4304, 256, 3}, {10904, 256, 5}, {4096, 4096, 1}, {6144, 4096, 16}, {1024, 14336, 65}};
+        {72, 256, 1},     {72, 4608, 1},    {136, 3584, 2}, {64, 512, 2},    {200, 1536, 3},
+        {136, 768, 4},    {72, 512, 7},     {1000, 512, 9}, {72, 1024, 17},  {264, 512, 33},
+        {1000, 768, 100}, {8512, 256, 300}, {4304, 256, 3}, {10904, 256, 5}, {4096, 4096, 1},
+        {6144, 4096, 16}, {1024, 14336, 65}};
     for (size_t f = 0; quant_table[f]; f++)
         for (size_t i = 0; i < sizeof shapes / sizeof *shapes - (quick ? 3 : 0); i++)
             for (enum epilogue epilogue = EPILOGUE_NONE; epilogue <= EPILOGUE_SILU_MUL;
