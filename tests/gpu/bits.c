@@ -277,6 +277,14 @@ static void check_products(struct pair *pair, bool quick) {
                 if (strncmp(format, "gptq", 4) == 0)
                     check_product(pair, format, &shapes[i], epilogue, true);
             }
+    /* Where the products of floats have other code: many outputs, many rows, rows that end in a piece. */
+    static const char *const of_floats[] = {"f32", "f16", "bf16"};
+    static const struct product more[] = {{8200, 77, 12}, {8256, 132, 50}, {264, 331, 1100}};
+    for (size_t f = 0; f < 3; f++)
+        for (size_t i = 0; i < sizeof more / sizeof *more; i++)
+            for (enum epilogue epilogue = EPILOGUE_NONE; epilogue <= EPILOGUE_SILU_MUL; epilogue++)
+                if (!quick || epilogue == (enum epilogue)((f + i) % 3))
+                    check_product(pair, of_floats[f], &more[i], epilogue, false);
 }
 
 static void check_embeds(struct pair *pair) {

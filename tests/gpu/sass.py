@@ -30,6 +30,7 @@ MUST = {
     "mid_kernel": ("IMMA.16832.S8.S8", "LDSM.16.M88.4", "LDGSTS.E.BYPASS.128"),
     "few_kernel": ("IDP.4A", "LDGSTS.E.BYPASS.128", "LDS.128"),
     "thin_kernel": ("LDGSTS.E.BYPASS.128", "LDS.128"),
+    "some_kernel": ("LDGSTS.E.BYPASS.128", "LDS.128"),
     "wide_kernel": ("LDG.E.NA.128.CONSTANT", "LDS.128"),
     "attend_few_kernel": ("LDGSTS.E.BYPASS.128", "LDS.128", "SHFL.BFLY"),
     "attend_many_kernel": ("LDG.E.128", "LDS.128", "STS.128"),

@@ -14,4 +14,8 @@ GPU_LAUNCHES(X)
 void linear_few(struct device_stream *stream, const gpu_linear *what);
 void linear_mid(struct device_stream *stream, const gpu_linear *what);
 
+/* Rows of floats by one matrix, several or many; linear_floats() takes any number. */
+void linear_some(struct device_stream *stream, const gpu_linear *what);
+void linear_wide(struct device_stream *stream, const gpu_linear *what);
+
 } // namespace GPU_NAMESPACE
