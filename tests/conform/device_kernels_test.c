@@ -106,25 +106,33 @@ START_TEST(mma_of_int8_is_the_product) {
 }
 END_TEST
 
-START_TEST(mma_of_binary16_is_the_product) {
-    device_member_open(_i);
+static void check_mma(bool bf16) {
     struct random random = {.state = 2};
+    uint16_t (*of)(float value) = bf16 ? float_to_bf16 : float_to_half;
+    float (*value)(uint16_t bits) = bf16 ? bf16_to_float : half_to_float;
     uint16_t x[16][16], w[16][8];
     float y[16][8];
     for (int i = 0; i < 16 * 16; i++) /* small integers: every sum is exact */
-        x[i / 16][i % 16] = float_to_half((float)(random_next(&random) % 64) - 31.0f);
+        x[i / 16][i % 16] = of((float)(random_next(&random) % 64) - 31.0f);
     for (int i = 0; i < 16 * 8; i++)
-        w[i / 8][i % 8] = float_to_half((float)(random_next(&random) % 64) - 31.0f);
+        w[i / 8][i % 8] = of((float)(random_next(&random) % 64) - 31.0f);
     float *at = kind->alloc(device, sizeof y);
-    kernels->product_f16(stream, at, device_member_up(x, sizeof x), device_member_up(w, sizeof w));
+    (bf16 ? kernels->product_bf16 : kernels->product_f16)(stream, at, device_member_up(x, sizeof x),
+                                                          device_member_up(w, sizeof w));
     device_member_down(y, at, sizeof y);
     for (int m = 0; m < 16; m++)
         for (int n = 0; n < 8; n++) {
             float sum = 0.0f;
             for (int k = 0; k < 16; k++)
-                sum += half_to_float(x[m][k]) * half_to_float(w[k][n]);
+                sum += value(x[m][k]) * value(w[k][n]);
             ck_assert(y[m][n] == sum);
         }
+}
+
+START_TEST(mma_of_16_bits_is_the_product) {
+    device_member_open(_i);
+    check_mma(false);
+    check_mma(true);
     device_member_close();
 }
 END_TEST
@@ -243,7 +251,7 @@ static bool is_same_half(uint32_t got, uint16_t want) {
 START_TEST(binary16_rounds_once_and_knows_denormals) {
     device_member_open(_i);
     struct random random = {.state = 4};
-    static uint32_t a[N_HALVES], b[N_HALVES], c[N_HALVES], out[N_HALVES][3];
+    static uint32_t a[N_HALVES], b[N_HALVES], c[N_HALVES], out[N_HALVES][4];
     for (uint32_t i = 0; i < N_HALVES; i++) {
         a[i] = i | (i * 40503u & 0xffffu) << 16;
         b[i] = (uint32_t)random_next(&random);
@@ -263,6 +271,8 @@ START_TEST(binary16_rounds_once_and_knows_denormals) {
         }
         float want = half_to_float((uint16_t)a[i]), got = float_from_bits(out[i][2]);
         ck_assert(isnan(want) ? isnan(got) : memcmp(&want, &got, 4) == 0);
+        ck_assert(is_same_half(out[i][3] & 0xffffu, float_to_half(float_from_bits(b[i]))));
+        ck_assert(is_same_half(out[i][3] >> 16, float_to_half(float_from_bits(c[i]))));
     }
     device_member_close();
 }
@@ -300,7 +310,7 @@ void suite_add(TCase *tests) {
     DEVICE_MEMBER_TEST(tests, atomics_count_all_blocks);
     DEVICE_MEMBER_TEST(tests, shuffles_and_votes_are_those_of_the_ISA);
     DEVICE_MEMBER_TEST(tests, mma_of_int8_is_the_product);
-    DEVICE_MEMBER_TEST(tests, mma_of_binary16_is_the_product);
+    DEVICE_MEMBER_TEST(tests, mma_of_16_bits_is_the_product);
     DEVICE_MEMBER_TEST(tests, atomics_add_and_choose);
     DEVICE_MEMBER_TEST(tests, every_block_runs_once);
     DEVICE_MEMBER_TEST(tests, ldmatrix_gives_each_lane_its_pairs);

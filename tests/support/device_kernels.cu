@@ -87,7 +87,8 @@ struct f16_shared {
     alignas(16) uint16_t w[16][8];
 };
 
-static __global__ void product_f16(float *y, const uint16_t *x, const uint16_t *w) {
+template <bool BF16>
+static __global__ void product_16(float *y, const uint16_t *x, const uint16_t *w) {
     SHARED(f16_shared, s);
     uint32_t lane = threadIdx.x, a[4], b[4];
     for (uint32_t i = lane; i < 256; i += 32)
@@ -98,14 +99,22 @@ static __global__ void product_f16(float *y, const uint16_t *x, const uint16_t *
     float d[4] = {};
     ldmatrix_x4(a, &s.x[lane % 16][lane / 16 * 8]);
     ldmatrix_x4_trans(b, &s.w[lane % 16][0]); /* matrices 2 and 3 are 0 and 1 again */
-    mma_m16n8k16_f16_f32(d, a, b);
+    if (BF16)
+        mma_m16n8k16_bf16_f32(d, a, b);
+    else
+        mma_m16n8k16_f16_f32(d, a, b);
     for (uint32_t i = 0; i < 4; i++)
         y[(lane / 4 + i / 2 * 8) * 8 + lane % 4 * 2 + i % 2] = d[i];
 }
 
 static void launch_product_f16(struct device_stream *stream, float *y, const uint16_t *x,
                                const uint16_t *w) {
-    gpu_launch(stream, dim3(1), dim3(32), sizeof(f16_shared), product_f16, y, x, w);
+    gpu_launch(stream, dim3(1), dim3(32), sizeof(f16_shared), product_16<false>, y, x, w);
+}
+
+static void launch_product_bf16(struct device_stream *stream, float *y, const uint16_t *x,
+                                const uint16_t *w) {
+    gpu_launch(stream, dim3(1), dim3(32), sizeof(f16_shared), product_16<true>, y, x, w);
 }
 
 static __global__ void shuffles(uint32_t *out, const uint32_t *in) {
@@ -203,9 +212,10 @@ static __global__ void halves(uint32_t *out, const uint32_t *a, const uint32_t *
     uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n)
         return;
-    out[3 * i] = half2_sub(a[i], b[i]);
-    out[3 * i + 1] = half2_fma(a[i], b[i], c[i]);
-    out[3 * i + 2] = __float_as_uint(half_float((uint16_t)a[i]));
+    out[4 * i] = half2_sub(a[i], b[i]);
+    out[4 * i + 1] = half2_fma(a[i], b[i], c[i]);
+    out[4 * i + 2] = __float_as_uint(half_float((uint16_t)a[i]));
+    out[4 * i + 3] = half2_of(__uint_as_float(b[i]), __uint_as_float(c[i]));
 }
 
 static void launch_halves(struct device_stream *stream, uint32_t *out, const uint32_t *a,
@@ -295,9 +305,23 @@ static void launch_deep(struct device_stream *stream, float *out, uint32_t depth
 #define TABLE device_kernels_emu
 #endif
 const struct device_kernels TABLE = {
-    launch_add,       launch_block_sum,  launch_count,       launch_atomics,
-    launch_order,     launch_product_s8, launch_product_f16, launch_matrices,
-    launch_shuffles,  launch_floats,     launch_dots,        launch_halves,
-    launch_load_16,   launch_late,       launch_relay,       launch_too_many_threads,
-    launch_null_read, launch_deep,
+    launch_add,
+    launch_block_sum,
+    launch_count,
+    launch_atomics,
+    launch_order,
+    launch_product_s8,
+    launch_product_f16,
+    launch_product_bf16,
+    launch_matrices,
+    launch_shuffles,
+    launch_floats,
+    launch_dots,
+    launch_halves,
+    launch_load_16,
+    launch_late,
+    launch_relay,
+    launch_too_many_threads,
+    launch_null_read,
+    launch_deep,
 };

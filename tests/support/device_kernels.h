@@ -27,9 +27,11 @@ struct device_kernels {
     void (*order)(struct device_stream *stream, uint32_t *order, uint32_t *next, uint32_t n_blocks);
     /* One warp: y (16, 8) = x (16, 32) w (8, 32)^T, int8: cp.async, ldmatrix, mma. */
     void (*product_s8)(struct device_stream *stream, int32_t *y, const int8_t *x, const int8_t *w);
-    /* One warp: y (16, 8) = x (16, 16) w (16, 8), binary16: ldmatrix.trans for w. */
+    /* One warp: y (16, 8) = x (16, 16) w (16, 8), binary16 or bfloat16: ldmatrix.trans for w. */
     void (*product_f16)(struct device_stream *stream, float *y, const uint16_t *x,
                         const uint16_t *w);
+    void (*product_bf16)(struct device_stream *stream, float *y, const uint16_t *x,
+                         const uint16_t *w);
     /* One warp: ldmatrix of rows that lie `stride` bytes apart (16 or 128). out: (32, 4). */
     void (*matrices)(struct device_stream *stream, uint32_t *out, uint32_t stride);
     /* One warp: what each of 32 lanes gets, (DEVICE_SHUFFLES, 32): shuffles of all kinds and widths,
@@ -40,8 +42,8 @@ struct device_kernels {
     /* For i < n: out[i] = dp4a(i, a[i], b[i]). */
     void (*dots)(struct device_stream *stream, int32_t *out, const uint32_t *a, const uint32_t *b,
                  uint32_t n);
-    /* For i < n: out[3 i] = a - b, out[3 i + 1] = a * b + c, out[3 i + 2] = the lower half of a as a
-     * float's bits, of pairs of binary16. */
+    /* For i < n: out[4 i] = a - b, out[4 i + 1] = a * b + c, out[4 i + 2] = the lower half of a as a
+     * float's bits, of pairs of binary16; out[4 i + 3] = the pair of b and c, which are floats' bits. */
     void (*halves)(struct device_stream *stream, uint32_t *out, const uint32_t *a,
                    const uint32_t *b, const uint32_t *c, uint32_t n);
     /* 16 bytes at `from` by load_stream_16. */

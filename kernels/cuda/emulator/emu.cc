@@ -85,7 +85,7 @@ __thread machine *m;
 
 const char *name_of(enum emu_operation what) {
     static const char *const names[] = {"nothing",  "shfl",           "ballot",  "syncwarp",
-                                        "ldmatrix", "ldmatrix.trans", "mma.f16", "mma.s8"};
+                                        "ldmatrix", "ldmatrix.trans", "mma.f16", "mma.bf16", "mma.s8"};
     return names[what];
 }
 

@@ -46,6 +46,7 @@ enum emu_operation {
     EMU_LDMATRIX,
     EMU_LDMATRIX_TRANS,
     EMU_MMA_F16,
+    EMU_MMA_BF16,
     EMU_MMA_S8,
 };
 struct emu_meeting {

@@ -67,7 +67,11 @@ float half_at(uint32_t pair, int i) {
     return half_to_float((uint16_t)(pair >> 16 * i));
 }
 
-void act_f16(const struct emu_meeting *meeting) {
+float bf16_at(uint32_t pair, int i) {
+    return bf16_to_float((uint16_t)(pair >> 16 * i));
+}
+
+template <float (*AT)(uint32_t pair, int i)> void act_f16(const struct emu_meeting *meeting) {
     uint32_t saved = _mm_getcsr();
     _mm_setcsr(saved & ~0x8040u); /* tensor cores know denormals */
     float a[16][16], b[16][8];
@@ -76,10 +80,10 @@ void act_f16(const struct emu_meeting *meeting) {
         int group = lane / 4, t = lane % 4;
         for (int r = 0; r < 4; r++)
             for (int i = 0; i < 2; i++)
-                a[group + r % 2 * 8][t * 2 + i + r / 2 * 8] = half_at(of->a[r], i);
+                a[group + r % 2 * 8][t * 2 + i + r / 2 * 8] = AT(of->a[r], i);
         for (int r = 0; r < 2; r++)
             for (int i = 0; i < 2; i++)
-                b[t * 2 + i + r * 8][group] = half_at(of->b[r], i);
+                b[t * 2 + i + r * 8][group] = AT(of->b[r], i);
     }
     for (int lane = 0; lane < EMU_WARP; lane++)
         for (int i = 0; i < 4; i++) {
@@ -205,7 +209,12 @@ namespace gpu_emu {
 
 void mma_m16n8k16_f16_f32(float d[4], const uint32_t a[4], const uint32_t b[2]) {
     mma_f16 of = {d, a, b};
-    emu_meet(ALL, EMU_MMA_F16, &of, act_f16);
+    emu_meet(ALL, EMU_MMA_F16, &of, act_f16<half_at>);
+}
+
+void mma_m16n8k16_bf16_f32(float d[4], const uint32_t a[4], const uint32_t b[2]) {
+    mma_f16 of = {d, a, b};
+    emu_meet(ALL, EMU_MMA_BF16, &of, act_f16<bf16_at>);
 }
 
 void mma_m16n8k32_s8_s32(int32_t d[4], const uint32_t a[4], const uint32_t b[2]) {
@@ -291,6 +300,10 @@ uint32_t half2_fma(uint32_t a, uint32_t b, uint32_t c) {
     for (int i = 0; i < 2; i++)
         half[i] = to_half((double)half_at(a, i) * (double)half_at(b, i) + (double)half_at(c, i));
     return half[0] | half[1] << 16;
+}
+
+uint32_t half2_of(float low, float high) {
+    return float_to_half(low) | (uint32_t)float_to_half(high) << 16;
 }
 
 float half_float(uint16_t half) {

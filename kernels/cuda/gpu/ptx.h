@@ -21,6 +21,14 @@ PTX void mma_m16n8k16_f16_f32(float d[4], const uint32_t a[4], const uint32_t b[
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
+/* The same, bfloat16 in. */
+PTX void mma_m16n8k16_bf16_f32(float d[4], const uint32_t a[4], const uint32_t b[2]) {
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, "
+                 "{%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
 /* The warp calls. d (16, 8) += A (16, 32) B (32, 8): int8 in, int32 out, exact. */
 PTX void mma_m16n8k32_s8_s32(int32_t d[4], const uint32_t a[4], const uint32_t b[2]) {
     asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
@@ -129,6 +137,12 @@ PTX uint32_t half2_fma(uint32_t a, uint32_t b, uint32_t c) {
     asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
     return d;
 }
+/* Both rounded to binary16, to nearest, ties to even. */
+PTX uint32_t half2_of(float low, float high) {
+    uint32_t d;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(d) : "f"(high), "f"(low));
+    return d;
+}
 PTX float half_float(uint16_t half) {
     float value;
     asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(half));
@@ -140,6 +154,7 @@ PTX float half_float(uint16_t half) {
 #else /* the emulator */
 
 void mma_m16n8k16_f16_f32(float d[4], const uint32_t a[4], const uint32_t b[2]);
+void mma_m16n8k16_bf16_f32(float d[4], const uint32_t a[4], const uint32_t b[2]);
 void mma_m16n8k32_s8_s32(int32_t d[4], const uint32_t a[4], const uint32_t b[2]);
 void mma_m16n8k32_s8_s32_from(int32_t d[4], const uint32_t a[4], const uint32_t b[2],
                               const int32_t c[4]);
@@ -162,6 +177,7 @@ static inline void griddep_wait() {
 }
 uint32_t half2_sub(uint32_t a, uint32_t b);
 uint32_t half2_fma(uint32_t a, uint32_t b, uint32_t c);
+uint32_t half2_of(float low, float high);
 float half_float(uint16_t half);
 
 #endif
