@@ -4,6 +4,7 @@
 #include "kernels/numbers.h"
 #include "kernels/quant/order.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #define INTS_ROWS 4096 /* rows of activations that are integers at a time */
@@ -56,15 +57,27 @@ static enum status open_device(struct kernels_ctx *ctx, uint32_t ordinal, struct
     return cuda_step_open(ctx, error);
 }
 
+/* How tensor cores round inside of an mma differs from generation to generation. */
+static void name_numerics(struct kernels_ctx *ctx) {
+    struct device_facts facts;
+    ctx->kind->facts(ctx->device, &facts);
+    if (ctx->fast)
+        snprintf(ctx->numerics, sizeof ctx->numerics, "%s; 16-bit products by mma16 of %s %u",
+                 NUMERICS_TEXT, ctx->kind->name, facts.capability);
+    else
+        snprintf(ctx->numerics, sizeof ctx->numerics, "%s", NUMERICS_TEXT);
+}
+
 static enum status open_with(const struct device_kind *kind, const struct gpu_launches *gpu,
-                             const struct kernels_options *options, struct kernels_ctx **ctx,
-                             struct error *error) {
+                             bool fast, const struct kernels_options *options,
+                             struct kernels_ctx **ctx, struct error *error) {
     TRY(limits_check(options, error));
     struct kernels_ctx *made = calloc(1, sizeof *made);
     if (!made)
         return error_set(error, STATUS_NOMEM, "no memory for a context");
     made->kind = kind;
     made->gpu = gpu;
+    made->fast = fast;
     made->limits = options->limits;
     made->graphs.off = options->no_graphs;
     enum status status = open_device(made, options->device, error);
@@ -72,6 +85,7 @@ static enum status open_with(const struct device_kind *kind, const struct gpu_la
         cuda_close(made);
         return status;
     }
+    name_numerics(made);
     *ctx = made;
     return STATUS_OK;
 }
@@ -87,17 +101,16 @@ static enum status free_bytes_of(const struct device_kind *kind, uint32_t ordina
 }
 
 static const char *cuda_numerics(const struct kernels_ctx *ctx) {
-    (void)ctx;
-    return NUMERICS_TEXT;
+    return ctx->numerics;
 }
 
-/* A member of the table of backends: one device seam, one set of kernels. */
-#define CUDA_BACKEND(row, name_text, device_kind_, launches)                                       \
+/* A member of the table of backends: one device seam, one set of kernels, exact or fast numerics. */
+#define CUDA_BACKEND(row, name_text, device_kind_, launches, fast)                                 \
     extern const struct device_kind device_kind_;                                                  \
     extern const struct gpu_launches launches;                                                     \
     static enum status row##_open(const struct kernels_options *options, struct kernels_ctx **ctx, \
                                   struct error *error) {                                           \
-        return open_with(&device_kind_, &launches, options, ctx, error);                           \
+        return open_with(&device_kind_, &launches, fast, options, ctx, error);                     \
     }                                                                                              \
     static enum status row##_free_bytes(uint32_t device, uint64_t *n_bytes, struct error *error) { \
         return free_bytes_of(&device_kind_, device, n_bytes, error);                               \
@@ -134,8 +147,10 @@ static const char *cuda_numerics(const struct kernels_ctx *ctx) {
     }
 
 #ifdef TANDEM_CUDA
-CUDA_BACKEND(kernels_cuda, "cuda", device_cuda, launches_cuda);
+CUDA_BACKEND(kernels_cuda, "cuda", device_cuda, launches_cuda, false);
+CUDA_BACKEND(kernels_cuda_fast, "cuda-fast", device_cuda, launches_cuda, true);
 #endif
 #ifdef TANDEM_EMU
-CUDA_BACKEND(kernels_cuda_emu, "cuda-emu", device_emu, launches_emu);
+CUDA_BACKEND(kernels_cuda_emu, "cuda-emu", device_emu, launches_emu, false);
+CUDA_BACKEND(kernels_cuda_emu_fast, "cuda-emu-fast", device_emu, launches_emu, true);
 #endif

@@ -111,6 +111,8 @@ struct kernels_ctx {
     struct device *device; /* owned */
     struct cuda_lane main; /* what operations are put into */
     struct kernels_limits limits;
+    bool fast;          /* products with 16-bit floats are those of tensor cores */
+    char numerics[128]; /* the context's text */
 
     struct cuda_lane beside;      /* KV for other workers, while the main stream computes */
     struct device_event *settled; /* owned: all of the main stream, before KV outside of a step */

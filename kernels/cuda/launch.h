@@ -55,7 +55,9 @@ struct gpu_choice {
     const uint32_t *ids;            /* (n_rows) when there is a table */
 };
 
-/* Rows of activations as integers: row r of the first term, or of both terms, first at 2 r. */
+/* Rows of activations as integers: row r of the first term, or of both terms, first at 2 r. In fast numerics the
+ * same memory takes half as many rows of 16-bit floats: q (inputs / 8, rows, 8), scales (rows) what their
+ * products are multiplied by. */
 struct gpu_ints {
     int8_t *q;     /* (rows, n_groups * 32) */
     float *scales; /* (rows, n_groups) */
@@ -287,6 +289,8 @@ struct gpu_sample {
     X(quantize, gpu_quantize)                                                                      \
     X(linear_ints, gpu_linear)                                                                     \
     X(linear_floats, gpu_linear)                                                                   \
+    X(round_floats, gpu_quantize)                                                                  \
+    X(linear_tensor, gpu_linear)                                                                   \
     X(moe_route, gpu_moe_route)                                                                    \
     X(moe_add, gpu_moe_add)                                                                        \
     X(rope_kv, gpu_rope_kv)                                                                        \

@@ -70,6 +70,26 @@ static void linear_in_parts(struct kernels_ctx *ctx, const struct gpu_linear *li
     }
 }
 
+/* Fast numerics: on 16-bit tensor cores, as many rows at a time as there is room for rounded. */
+static void linear_rounded(struct kernels_ctx *ctx, const struct gpu_linear *linear) {
+    uint32_t most = ctx->ints_rows / 2;
+    ASSERT(linear->choice.matrix.k_stored <= ctx->ints.n_groups * GROUP);
+    for (uint32_t row = 0; row < linear->n_rows; row += most) {
+        struct gpu_linear part = *linear;
+        part.fine = false;
+        part.ints = ctx->ints;
+        part.x = linear->x + (size_t)row * linear->choice.matrix.k;
+        part.out = linear->out + row * linear->out_stride;
+        part.n_rows = linear->n_rows - row < most ? linear->n_rows - row : most;
+        cuda_launch_round_floats(ctx, &(struct gpu_quantize){.choice = part.choice,
+                                                             .to = ctx->ints,
+                                                             .x = part.x,
+                                                             .n_rows = part.n_rows,
+                                                             .share = 1});
+        cuda_launch_linear_tensor(ctx, &part);
+    }
+}
+
 void cuda_linear(struct kernels_ctx *ctx, float *out, size_t out_stride, const float *x,
                  const struct weight *weight, uint32_t n_rows, enum epilogue epilogue) {
     ASSERT(weight->k <= ctx->limits.max_dim);
@@ -83,6 +103,10 @@ void cuda_linear(struct kernels_ctx *ctx, float *out, size_t out_stride, const f
                                 .fine = numbers_fine(weight, epilogue)};
     if (n_rows == 0)
         return;
+    if (ctx->fast && (weight->format == WEIGHT_F16 || weight->format == WEIGHT_BF16)) {
+        linear_rounded(ctx, &linear);
+        return;
+    }
     if (weight->format != WEIGHT_I4G && weight->format != WEIGHT_I8G) {
         linear.fine = false;
         cuda_launch_linear_floats(ctx, &linear);

@@ -195,7 +195,7 @@ static bool is_taken(const char *backend, int which, uint32_t way) {
  * tests/e2e/far_test.py whole clusters of every family. */
 static bool takes_minutes(const char *backend) {
 #ifdef TANDEM_SANITIZED
-    return strcmp(backend, "cuda-emu") == 0;
+    return strncmp(backend, "cuda-emu", 8) == 0; /* and fast */
 #else
     (void)backend;
     return false;

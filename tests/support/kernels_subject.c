@@ -1,12 +1,16 @@
 #include "tests/support/kernels_subject.h"
 
+#include "kernels/numbers.h"
+
 #include <check.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define ISAS_MAX  8
 #define N_THREADS 3
+#define NEAR      1e-2 /* of the numbers' size: what 16 bits make of a product of two sums */
 
 struct subject_array {
     struct subject_array *next;
@@ -75,7 +79,25 @@ void subject_close(struct subject *subject) {
 }
 
 bool subject_is_emulated(const struct subject *subject) {
-    return strcmp(subject->kernels->name, "cuda-emu") == 0;
+    return strncmp(subject->kernels->name, "cuda-emu", 8) == 0;
+}
+
+bool subject_is_exact(const struct subject *subject) {
+    return strcmp(subject->kernels->numerics(subject->ctx), NUMERICS_TEXT) == 0;
+}
+
+void subject_expect_near(const struct subject *subject, const char *what, const float *got,
+                         const float *expected, size_t n) {
+    double square = 0;
+    for (size_t i = 0; i < n; i++)
+        square += (double)expected[i] * (double)expected[i];
+    double size = sqrt(square / (double)n);
+    for (size_t i = 0; i < n; i++) {
+        double off = fabs((double)got[i] - (double)expected[i]);
+        ck_assert_msg(off <= NEAR * (size + fabs((double)expected[i])),
+                      "%s: %s at %zu: %a, reference %a", subject->kernels->name, what, i,
+                      (double)got[i], (double)expected[i]);
+    }
 }
 
 void *subject_bytes(struct subject *subject, const void *host, size_t n_bytes) {

@@ -27,6 +27,12 @@ void subject_close(struct subject *subject);
  * of each kind serves them. */
 bool subject_is_emulated(const struct subject *subject);
 
+/* Whether its numbers are the reference's bits. Those of others are near, all n of a test together, and the same
+ * bits whatever other rows stand beside a row. */
+bool subject_is_exact(const struct subject *subject);
+void subject_expect_near(const struct subject *subject, const char *what, const float *got,
+                         const float *expected, size_t n);
+
 /* The reference, one thread. */
 struct subject subject_ref(const struct kernels_limits *limits);
 

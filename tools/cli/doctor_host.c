@@ -88,7 +88,7 @@ static void look_at_gpu(struct doctor *doctor) {
     int n = 0;
     for (unsigned i = 0; i < doctor->n_workers; i++)
         is_wanted |=
-            settings_get(&doctor->workers[i], "backend", backend) && strcmp(backend, "cuda") == 0;
+            settings_get(&doctor->workers[i], "backend", backend) && strncmp(backend, "cuda", 4) == 0;
     if (library && load_driver(library, &driver))
         n = ask_driver(&driver, seen);
     bool is_missing = is_wanted && n <= 0;
