@@ -65,6 +65,8 @@ __global__ void __launch_bounds__(ROUND_THREADS) round_kernel(gpu_quantize what)
     uint32_t row = blockIdx.x, n_planes = (w.k_stored + PLANE - 1) / PLANE;
     const float *from = what.x + (size_t)row * w.k;
     float factor = 1.0f, back = 1.0f;
+    griddep_launch();
+    griddep_wait();
     if (FORMAT == WEIGHT_F16) {
         uint32_t exponent = largest_bits(s, from, w.k) >> 23;
         if (exponent < 255) {
@@ -91,10 +93,10 @@ __global__ void __launch_bounds__(ROUND_THREADS) round_kernel(gpu_quantize what)
 }
 
 void round_floats(struct device_stream *stream, const gpu_quantize *what) {
-    gpu_launch(stream, dim3(what->n_rows), dim3(ROUND_THREADS), sizeof(round_shared),
-               what->choice.matrix.format == WEIGHT_F16 ? round_kernel<WEIGHT_F16>
-                                                        : round_kernel<WEIGHT_BF16>,
-               *what);
+    gpu_launch_ahead(stream, dim3(what->n_rows), dim3(ROUND_THREADS), sizeof(round_shared),
+                     what->choice.matrix.format == WEIGHT_F16 ? round_kernel<WEIGHT_F16>
+                                                              : round_kernel<WEIGHT_BF16>,
+                     *what);
 }
 
 /* A block's outputs and rows: WARPS_N x WARPS_M warps of N x 16 outputs and M x 8 rows each; PLANES of 8 inputs in a
@@ -114,11 +116,10 @@ template <typename TILE> struct tensor_shared {
     alignas(16) uint4 x[TILE::n_stages][TILE::n_planes][TILE::rows];
 };
 
-/* Stage `number` of weights and activations, zeros behind the last inputs, outputs and rows; there is always one
- * more, so that a wait counts them. */
+/* Stage `number` of the weights, zeros behind the last inputs and outputs. */
 template <typename TILE>
-__device__ __forceinline__ void fetch_stage(tensor_shared<TILE> &s, const gpu_linear &what,
-                                            uint32_t number) {
+__device__ __forceinline__ void fetch_w(tensor_shared<TILE> &s, const gpu_linear &what,
+                                        uint32_t number) {
     const gpu_matrix &w = what.choice.matrix;
     uint32_t n_planes = (w.k_stored + PLANE - 1) / PLANE, first = number * TILE::n_planes;
     uint32_t stage = number % TILE::n_stages;
@@ -131,6 +132,14 @@ __device__ __forceinline__ void fetch_stage(tensor_shared<TILE> &s, const gpu_li
                     (const uint4 *)w.data + (there ? (size_t)plane * w.n_padded + n : 0),
                     there ? 16 : 0);
     }
+}
+
+/* And of the activations. There is always one more stage, so that a wait counts them. */
+template <typename TILE>
+__device__ __forceinline__ void fetch_x(tensor_shared<TILE> &s, const gpu_linear &what,
+                                        uint32_t number) {
+    uint32_t n_planes = (what.choice.matrix.k_stored + PLANE - 1) / PLANE;
+    uint32_t first = number * TILE::n_planes, stage = number % TILE::n_stages;
 #pragma unroll
     for (uint32_t j = 0; j < TILE::x_each; j++) {
         uint32_t i = threadIdx.x + j * TILE::n_threads, row = i % TILE::rows;
@@ -226,12 +235,17 @@ __global__ void __launch_bounds__(TILE::n_threads) tensor_kernel(gpu_linear what
     uint32_t n_stages = (what.choice.matrix.k_stored + inputs - 1) / inputs;
     float acc[TILE::n][TILE::m][4] = {};
     tensor_operands<TILE> operands[2];
+    griddep_launch();
     for (uint32_t i = 0; i + 1 < TILE::n_stages; i++)
-        fetch_stage<TILE>(s, what, i);
+        fetch_w<TILE>(s, what, i);
+    griddep_wait();
+    for (uint32_t i = 0; i + 1 < TILE::n_stages; i++)
+        fetch_x<TILE>(s, what, i);
     for (uint32_t i = 0; i < n_stages; i++) {
         cp_async_wait<TILE::n_stages - 2>();
         __syncthreads(); /* the stage is there, and nobody reads the one before */
-        fetch_stage<TILE>(s, what, i + TILE::n_stages - 1);
+        fetch_w<TILE>(s, what, i + TILE::n_stages - 1);
+        fetch_x<TILE>(s, what, i + TILE::n_stages - 1);
         operands[0].load(s, i % TILE::n_stages, 0);
 #pragma unroll
         for (int step = 0; step < n_steps; step++) {
@@ -247,12 +261,12 @@ __global__ void __launch_bounds__(TILE::n_threads) tensor_kernel(gpu_linear what
 template <typename TILE>
 static void tensor_launch(struct device_stream *stream, const gpu_linear *what) {
     const gpu_matrix *w = &what->choice.matrix;
-    gpu_launch(stream,
-               dim3(pieces_of(what->n_rows, TILE::rows), pieces_of(w->n_padded, TILE::outputs)),
-               dim3(TILE::n_threads), sizeof(tensor_shared<TILE>),
-               w->format == WEIGHT_F16 ? tensor_kernel<TILE, WEIGHT_F16>
-                                       : tensor_kernel<TILE, WEIGHT_BF16>,
-               *what);
+    gpu_launch_ahead(
+        stream, dim3(pieces_of(what->n_rows, TILE::rows), pieces_of(w->n_padded, TILE::outputs)),
+        dim3(TILE::n_threads), sizeof(tensor_shared<TILE>),
+        w->format == WEIGHT_F16 ? tensor_kernel<TILE, WEIGHT_F16>
+                                : tensor_kernel<TILE, WEIGHT_BF16>,
+        *what);
 }
 
 #define ENOUGH_BLOCKS 128 /* about the multiprocessors of a large GPU */
