@@ -58,14 +58,20 @@ void cuda_linear_ints(struct kernels_ctx *ctx, const struct gpu_linear *linear) 
     cuda_launch_linear_ints(ctx, &product);
 }
 
+/* At most `most` of the product's rows, from `row` on. */
+static struct gpu_linear rows_from(const struct gpu_linear *linear, uint32_t row, uint32_t most) {
+    struct gpu_linear part = *linear;
+    part.x = linear->x + (size_t)row * linear->choice.matrix.k;
+    part.out = linear->out + row * linear->out_stride;
+    part.n_rows = linear->n_rows - row < most ? linear->n_rows - row : most;
+    return part;
+}
+
 /* As many rows at a time as there is room for their integers. */
 static void linear_in_parts(struct kernels_ctx *ctx, const struct gpu_linear *linear) {
     uint32_t terms = linear->fine ? 2 : 1, most = ctx->ints_rows / terms;
     for (uint32_t row = 0; row < linear->n_rows; row += most) {
-        struct gpu_linear part = *linear;
-        part.x = linear->x + (size_t)row * linear->choice.matrix.k;
-        part.out = linear->out + row * linear->out_stride;
-        part.n_rows = linear->n_rows - row < most ? linear->n_rows - row : most;
+        struct gpu_linear part = rows_from(linear, row, most);
         cuda_linear_ints(ctx, &part);
     }
 }
@@ -75,12 +81,9 @@ static void linear_rounded(struct kernels_ctx *ctx, const struct gpu_linear *lin
     uint32_t most = ctx->ints_rows / 2;
     ASSERT(linear->choice.matrix.k_stored <= ctx->ints.n_groups * GROUP);
     for (uint32_t row = 0; row < linear->n_rows; row += most) {
-        struct gpu_linear part = *linear;
+        struct gpu_linear part = rows_from(linear, row, most);
         part.fine = false;
         part.ints = ctx->ints;
-        part.x = linear->x + (size_t)row * linear->choice.matrix.k;
-        part.out = linear->out + row * linear->out_stride;
-        part.n_rows = linear->n_rows - row < most ? linear->n_rows - row : most;
         cuda_launch_round_floats(ctx, &(struct gpu_quantize){.choice = part.choice,
                                                              .to = ctx->ints,
                                                              .x = part.x,

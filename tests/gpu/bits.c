@@ -2,10 +2,10 @@
  * operation and the first number that differ. Products with 16-bit floats of a backend whose numerics are others
  * are compared by accuracy; rows of them have the same bits beside any others. The conformance suites ask more and say less of a
  * failure; this is for a machine with a GPU, and for the shapes of real models. */
+#include "tests/gpu/bits.h"
 #include "base/random.h"
 #include "kernels/half.h"
 #include "kernels/quant/quant.h"
-#include "tests/gpu/side.h"
 #include "tests/support/random_sampling.h"
 #include "tests/support/random_tensor.h"
 
@@ -13,16 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-struct pair {
-    struct side got;
-    struct side want;
-    struct random random;
-    struct kernels_limits limits; /* of both */
-    uint32_t n_compared;
-    uint32_t n_different;
-    bool near; /* the two have different numerics */
-};
 
 static const struct kernels_limits limits = {.max_tokens = 320,
                                              .max_seqs = 16,
@@ -33,7 +23,7 @@ static const struct kernels_limits limits = {.max_tokens = 320,
                                              .n_kv_heads = 2,
                                              .head_dim = 64};
 
-static float *floats(struct pair *pair, size_t n) {
+float *pair_floats(struct pair *pair, size_t n) {
     float *x = malloc(n * sizeof *x);
     if (!x)
         abort();
@@ -46,8 +36,8 @@ static bool is_same(float a, float b) {
     return float_bits(a) == float_bits(b) || (isnan(a) && isnan(b));
 }
 
-static void compare(struct pair *pair, const char *what, const float *got, const float *want,
-                    size_t n) {
+void pair_compare(struct pair *pair, const char *what, const float *got, const float *want,
+                  size_t n) {
     float *a = malloc(n * sizeof *a), *b = malloc(n * sizeof *b);
     size_t n_other = 0, first = 0;
     if (!a || !b)
@@ -70,60 +60,10 @@ static void compare(struct pair *pair, const char *what, const float *got, const
     free(b);
 }
 
-/* What rounding the activations to 16 bits makes of all sums, several times: a group of inputs left out is tens of times
- * as far away. A single sum may be farther: its row and its output may be a hundred times as large as others. */
-#define NEAR      1e-3
-#define NEAR_SILU 3e-3 /* a product of two sums */
-#define NEAR_ONE  30   /* times that: one number */
-
-static void compare_near(struct pair *pair, const char *what, const float *got, const float *want,
-                         size_t n, double bound) {
-    float *a = malloc(n * sizeof *a), *b = malloc(n * sizeof *b);
-    size_t n_other = 0, first = 0;
-    double square = 0, error = 0, farthest = 0;
-    if (!a || !b)
-        abort();
-    pair->got.kernels->get(pair->got.ctx, a, got, n * sizeof *a);
-    pair->want.kernels->get(pair->want.ctx, b, want, n * sizeof *b);
-    side_end_step(&pair->got);
-    for (size_t i = 0; i < n; i++)
-        square += (double)b[i] * (double)b[i];
-    double size = sqrt(square / (double)n);
-    for (size_t i = n; i-- > 0;) {
-        double off = fabs((double)a[i] - (double)b[i]);
-        error += off * off;
-        farthest = off > farthest ? off : farthest;
-        if (!(off <= NEAR_ONE * bound * (size + fabs((double)b[i])))) {
-            n_other++;
-            first = i;
-        }
-    }
-    bool is_near = sqrt(error / (double)n) <= bound * size && n_other == 0;
-    pair->n_compared++;
-    pair->n_different += !is_near;
-    printf("%s %s: error %.2e, farthest %.2e\n", is_near ? "near" : "TOO FAR", what,
-           sqrt(error / (double)n) / size, farthest / size);
-    if (n_other > 0)
-        printf("%zu of %zu, the first at %zu: %a, not %a\n", n_other, n, first, (double)a[first],
-               (double)b[first]);
-    free(a);
-    free(b);
-}
-
-static void clear(struct pair *pair) {
+void pair_clear(struct pair *pair) {
     side_clear(&pair->got);
     side_clear(&pair->want);
 }
-
-/* Runs the same statement for both sides: `side` is the one, `out` its output. */
-#define BOTH(pair, n, out, ...)                                                                    \
-    float *out##_of[2];                                                                            \
-    for (int which_ = 0; which_ < 2; which_++) {                                                   \
-        struct side *side = which_ ? &(pair)->want : &(pair)->got;                                 \
-        float *out = side_floats(side, NULL, n);                                                   \
-        out##_of[which_] = out;                                                                    \
-        __VA_ARGS__                                                                                \
-    }
 
 static void check_norms(struct pair *pair) {
     static const uint32_t shapes[][2] = {{1, 64},  {3, 576},  {17, 4096}, {5, 8200},
@@ -131,14 +71,14 @@ static void check_norms(struct pair *pair) {
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         uint32_t rows = shapes[i][0], dim = shapes[i][1];
         char what[64];
-        float *x = floats(pair, (size_t)rows * dim), *gain = floats(pair, dim);
+        float *x = pair_floats(pair, (size_t)rows * dim), *gain = pair_floats(pair, dim);
         BOTH(pair, (size_t)rows * dim, out, {
             side->kernels->norm(side->ctx, out, side_floats(side, x, (size_t)rows * dim),
                                 side_floats(side, gain, dim), 1e-5f, rows, dim);
         });
         snprintf(what, sizeof what, "norm %u x %u", rows, dim);
-        compare(pair, what, out_of[0], out_of[1], (size_t)rows * dim);
-        clear(pair);
+        pair_compare(pair, what, out_of[0], out_of[1], (size_t)rows * dim);
+        pair_clear(pair);
         free(x);
         free(gain);
     }
@@ -151,7 +91,7 @@ static void check_gathers(struct pair *pair) {
     for (size_t i = 0; i < sizeof dims / sizeof *dims; i++) {
         uint32_t dim = dims[i];
         char what[64];
-        float *x = floats(pair, (size_t)rows * dim);
+        float *x = pair_floats(pair, (size_t)rows * dim);
         BOTH(pair, (size_t)taken * dim, out, {
             uint32_t *at = (uint32_t *)side_floats(side, NULL, taken);
             side->kernels->put(side->ctx, at, list, sizeof list);
@@ -159,8 +99,8 @@ static void check_gathers(struct pair *pair) {
                                        taken, dim);
         });
         snprintf(what, sizeof what, "gather %u of %u x %u", taken, rows, dim);
-        compare(pair, what, out_of[0], out_of[1], (size_t)taken * dim);
-        clear(pair);
+        pair_compare(pair, what, out_of[0], out_of[1], (size_t)taken * dim);
+        pair_clear(pair);
         free(x);
     }
 }
@@ -168,7 +108,7 @@ static void check_gathers(struct pair *pair) {
 /* Products that round to the smallest normal number or to what is flushed. */
 static void check_edges(struct pair *pair) {
     enum { n = 4096 };
-    float *gate = floats(pair, n), *up = floats(pair, n);
+    float *gate = pair_floats(pair, n), *up = pair_floats(pair, n);
     for (uint32_t i = 0; i < n; i++) {
         uint32_t near = 0x00800000u + (uint32_t)random_below(&pair->random, 64) - 32;
         gate[i] = i % 2 ? 1.0f : 40.0f;
@@ -179,8 +119,8 @@ static void check_edges(struct pair *pair) {
         side->kernels->silu_mul(side->ctx, out, side_floats(side, gate, n),
                                 side_floats(side, up, n), n);
     });
-    compare(pair, "products at the edge of what is flushed to zero", out_of[0], out_of[1], n);
-    clear(pair);
+    pair_compare(pair, "products at the edge of what is flushed to zero", out_of[0], out_of[1], n);
+    pair_clear(pair);
     for (uint32_t i = 0; i < n; i++) {
         gate[i] = ldexpf(1.0f + (float)i / n, -63);
         up[i] = ldexpf(1.0f - (float)i / (2 * n), -63);
@@ -190,204 +130,32 @@ static void check_edges(struct pair *pair) {
         side->kernels->put(side->ctx, sums, gate, n * sizeof *gate);
         side->kernels->add_gated(side->ctx, sums, x, NULL, 1, n);
     });
-    compare(pair, "sums of tiny numbers", sums_of[0], sums_of[1], n);
-    clear(pair);
+    pair_compare(pair, "sums of tiny numbers", sums_of[0], sums_of[1], n);
+    pair_clear(pair);
     free(gate);
     free(up);
 }
 
 static void check_elementwise(struct pair *pair) {
     enum { rows = 7, dim = 3001 };
-    float *a = floats(pair, rows * dim), *b = floats(pair, rows * dim), *gate = floats(pair, rows);
+    float *a = pair_floats(pair, rows * dim), *b = pair_floats(pair, rows * dim),
+          *gate = pair_floats(pair, rows);
     BOTH(pair, rows * dim, out, {
         side->kernels->silu_mul(side->ctx, out, side_floats(side, a, rows * dim),
                                 side_floats(side, b, rows * dim), rows * dim);
     });
-    compare(pair, "silu_mul", out_of[0], out_of[1], rows * dim);
-    clear(pair);
+    pair_compare(pair, "silu_mul", out_of[0], out_of[1], rows * dim);
+    pair_clear(pair);
     BOTH(pair, rows * dim, sum, {
         side->kernels->put(side->ctx, sum, a, rows * dim * sizeof *a);
         side->kernels->add_gated(side->ctx, sum, side_floats(side, b, rows * dim),
                                  side_floats(side, gate, rows), rows, dim);
     });
-    compare(pair, "add_gated", sum_of[0], sum_of[1], rows * dim);
-    clear(pair);
+    pair_compare(pair, "add_gated", sum_of[0], sum_of[1], rows * dim);
+    pair_clear(pair);
     free(a);
     free(b);
     free(gate);
-}
-
-struct product {
-    uint32_t n;
-    uint32_t k;
-    uint32_t rows;
-};
-
-static const char *const epilogue_names[] = {"", " added", " silu"};
-
-static bool is_16_bits(const char *format) {
-    return strcmp(format, "f16") == 0 || strcmp(format, "bf16") == 0;
-}
-
-static void check_product(struct pair *pair, const char *format, const struct product *shape,
-                          enum epilogue epilogue, bool sorted) {
-    /* Groups of 64 inputs where the format leaves it open; of large matrices 128, as models have them. */
-    struct weight_tensor tensor =
-        quant_find(format)->sizes && shape->k > 1024
-            ? random_grouped_tensor(&pair->random, format, shape->n, shape->k, 128)
-            : random_tensor(&pair->random, format, shape->n, shape->k);
-    if (sorted)
-        random_order(&pair->random, &tensor);
-    size_t n_out = (size_t)shape->rows * (shape->n + 3);
-    float *x = floats(pair, (size_t)shape->rows * shape->k), *old = floats(pair, n_out);
-    float *bias = floats(pair, shape->n), *scale = floats(pair, shape->n);
-    char what[128];
-    BOTH(pair, n_out, out, {
-        struct weight weight = side_pack(side, &tensor);
-        weight.bias = epilogue == EPILOGUE_NONE ? side_floats(side, bias, shape->n) : NULL;
-        weight.scale = epilogue == EPILOGUE_ADD ? side_floats(side, scale, shape->n) : NULL;
-        side->kernels->put(side->ctx, out, old, n_out * sizeof *old);
-        side->kernels->linear(side->ctx, out, shape->n + 3,
-                              side_floats(side, x, (size_t)shape->rows * shape->k), &weight,
-                              shape->rows, epilogue);
-    });
-    snprintf(what, sizeof what, "linear %s%s %u x %u, %u rows%s", format, sorted ? " sorted" : "",
-             shape->n, shape->k, shape->rows, epilogue_names[epilogue]);
-    if (pair->near && is_16_bits(format))
-        compare_near(pair, what, out_of[0], out_of[1], n_out,
-                     epilogue == EPILOGUE_SILU_MUL ? NEAR_SILU : NEAR);
-    else
-        compare(pair, what, out_of[0], out_of[1], n_out);
-    clear(pair);
-    tensor_free(&tensor);
-    free(x);
-    free(old);
-    free(bias);
-    free(scale);
-}
-
-/* A norm and the product of its rows, and what lies in them afterwards. */
-static void check_normed_product(struct pair *pair, const char *format, uint32_t k, uint32_t rows,
-                                 enum epilogue epilogue, bool sorted) {
-    enum { n = 72 };
-    struct weight_tensor tensor = random_tensor(&pair->random, format, n, k);
-    if (sorted)
-        random_order(&pair->random, &tensor);
-    float *x = floats(pair, (size_t)rows * k), *gain = floats(pair, k);
-    float *old = floats(pair, (size_t)rows * n), *normed_of[2];
-    char what[128];
-    BOTH(pair, (size_t)rows * n, out, {
-        struct weight weight = side_pack(side, &tensor);
-        float *normed = side_floats(side, NULL, (size_t)rows * k);
-        const float *from = side_floats(side, x, (size_t)rows * k);
-        const float *gains = side_floats(side, gain, k);
-        side->kernels->put(side->ctx, out, old, (size_t)rows * n * sizeof *old);
-        side->kernels->norm(side->ctx, normed, from, gains, 1e-5f, rows, k);
-        side->kernels->linear(side->ctx, out, n, normed, &weight, rows, epilogue);
-        normed_of[which_] = normed;
-    });
-    snprintf(what, sizeof what, "norm and linear %s%s %u x %u, %u rows%s", format,
-             sorted ? " sorted" : "", n, k, rows, epilogue_names[epilogue]);
-    compare(pair, what, out_of[0], out_of[1], (size_t)rows * n);
-    compare(pair, "its norm", normed_of[0], normed_of[1], (size_t)rows * k);
-    clear(pair);
-    tensor_free(&tensor);
-    free(x);
-    free(gain);
-    free(old);
-}
-
-static void check_normed_products(struct pair *pair) {
-    static const char *const formats[] = {"awq", "gptq4", "q4_1", "q8_0", "f16"};
-    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
-        for (enum epilogue epilogue = EPILOGUE_NONE; epilogue <= EPILOGUE_SILU_MUL; epilogue++) {
-            check_normed_product(pair, formats[i], 512, 3, epilogue, false);
-            check_normed_product(pair, formats[i], 4352, 1, epilogue, false);
-        }
-    check_normed_product(pair, "gptq4", 512, 5, EPILOGUE_NONE, true);
-    check_normed_product(pair, "awq", 8448, 2, EPILOGUE_NONE, false);
-    check_normed_product(pair, "q4_1", 12288, 2, EPILOGUE_NONE, false);
-}
-
-/* Quick: all but the largest shapes, and of each shape and format one epilogue, not the same for all. */
-static void check_products(struct pair *pair, bool quick) {
-    static const struct product shapes[] = {
-        {72, 256, 1},     {72, 4608, 1},    {136, 3584, 2}, {64, 512, 2},    {200, 1536, 3},
-        {136, 768, 4},    {72, 512, 7},     {1000, 512, 9}, {72, 1024, 17},  {264, 512, 33},
-        {1000, 768, 100}, {8512, 256, 300}, {4304, 256, 3}, {10904, 256, 5}, {4096, 4096, 1},
-        {6144, 4096, 16}, {1024, 14336, 65}};
-    for (size_t f = 0; quant_table[f]; f++)
-        for (size_t i = 0; i < sizeof shapes / sizeof *shapes - (quick ? 3 : 0); i++)
-            for (enum epilogue epilogue = EPILOGUE_NONE; epilogue <= EPILOGUE_SILU_MUL;
-                 epilogue++) {
-                const char *format = quant_table[f]->name;
-                if (quick && epilogue != (enum epilogue)((f + i) % 3))
-                    continue;
-                check_product(pair, format, &shapes[i], epilogue, false);
-                if (strncmp(format, "gptq", 4) == 0)
-                    check_product(pair, format, &shapes[i], epilogue, true);
-            }
-    /* Where the products of floats have other code: many outputs, many rows, rows that end in a piece. */
-    static const char *const of_floats[] = {"f32", "f16", "bf16"};
-    static const struct product more[] = {{8200, 77, 12}, {8256, 132, 50}, {264, 331, 1100}};
-    for (size_t f = 0; f < 3; f++)
-        for (size_t i = 0; i < sizeof more / sizeof *more; i++)
-            for (enum epilogue epilogue = EPILOGUE_NONE; epilogue <= EPILOGUE_SILU_MUL; epilogue++)
-                if (!quick || epilogue == (enum epilogue)((f + i) % 3))
-                    check_product(pair, of_floats[f], &more[i], epilogue, false);
-}
-
-/* The last rows of many, alone: every number of rows has the bits of the others. */
-static void check_invariance(struct pair *pair, const char *format, uint32_t n, uint32_t k,
-                             uint32_t most, enum epilogue epilogue) {
-    static const uint32_t counts[] = {1, 2, 4, 7, 8, 9, 16, 17, 32, 33, 64, 65, 100, 129};
-    struct side *side = &pair->got;
-    struct weight_tensor tensor = random_tensor(&pair->random, format, n, k);
-    float *x = floats(pair, (size_t)most * k);
-    struct weight weight = side_pack(side, &tensor);
-    float *at_x = side_floats(side, x, (size_t)most * k);
-    float *all = side_floats(side, NULL, (size_t)most * n), *some;
-    float *a = malloc((size_t)most * n * sizeof *a), *b = malloc((size_t)most * n * sizeof *b);
-    if (!a || !b)
-        abort();
-    memset(a, 0, (size_t)most * n * sizeof *a);
-    side->kernels->put(side->ctx, all, a, (size_t)most * n * sizeof *a);
-    some = side_floats(side, a, (size_t)most * n);
-    side->kernels->linear(side->ctx, all, n, at_x, &weight, most, epilogue);
-    side->kernels->get(side->ctx, a, all, (size_t)most * n * sizeof *a);
-    for (size_t i = 0; i < sizeof counts / sizeof *counts && counts[i] < most; i++) {
-        size_t first = (size_t)(most - counts[i]);
-        memset(b, 0, (size_t)most * n * sizeof *b);
-        side->kernels->put(side->ctx, some, b, (size_t)most * n * sizeof *b);
-        side->kernels->linear(side->ctx, some + first * n, n, at_x + first * k, &weight, counts[i],
-                              epilogue);
-        side->kernels->get(side->ctx, b, some, (size_t)most * n * sizeof *b);
-        bool same = memcmp(a + first * n, b + first * n, counts[i] * (size_t)n * sizeof *a) == 0;
-        pair->n_compared++;
-        pair->n_different += !same;
-        if (!same)
-            printf("DIFFERENT linear %s %u x %u: %u rows alone and the same among %u\n", format, n,
-                   k, counts[i], most);
-    }
-    side_end_step(side);
-    clear(pair);
-    tensor_free(&tensor);
-    free(x);
-    free(a);
-    free(b);
-}
-
-/* Of each tile there is a shape, whose inputs end within its stage. */
-static void check_invariances(struct pair *pair, bool quick) {
-    static const char *const formats[] = {"f16", "bf16"};
-    for (size_t f = 0; f < 2; f++) {
-        check_invariance(pair, formats[f], 200, 840, 150, EPILOGUE_SILU_MUL);
-        check_invariance(pair, formats[f], 16384, 232, 65, EPILOGUE_NONE);
-        if (!quick) {
-            check_invariance(pair, formats[f], 15360, 5120, 300, EPILOGUE_NONE);
-            check_invariance(pair, formats[f], 5120, 13696, 300, EPILOGUE_ADD);
-        }
-    }
 }
 
 static void check_embeds(struct pair *pair) {
@@ -412,8 +180,8 @@ static void check_embeds(struct pair *pair) {
             side_end_step(side);
         });
         snprintf(what, sizeof what, "embed %s", quant_table[f]->name);
-        compare(pair, what, out_of[0], out_of[1], n_tokens * k);
-        clear(pair);
+        pair_compare(pair, what, out_of[0], out_of[1], n_tokens * k);
+        pair_clear(pair);
         tensor_free(&tensor);
     }
 }
@@ -453,11 +221,11 @@ static void check_attention(struct pair *pair, const struct attention *test) {
     size_t width = (size_t)(n_heads + 2 * n_kv) * dim,
            n_table = (size_t)pair->limits.max_context * dim;
     size_t block_bytes = (size_t)2 * n_kv * dim * KV_BLOCK_TOKENS * kv_format_bytes(test->format);
-    float *qkv = floats(pair, n_tokens * width), *tables = floats(pair, 2 * n_table);
-    float *gains = floats(pair, 2 * dim), *slopes = floats(pair, n_heads);
-    float *logn = floats(pair, pair->limits.max_context);
+    float *qkv = pair_floats(pair, n_tokens * width), *tables = pair_floats(pair, 2 * n_table);
+    float *gains = pair_floats(pair, 2 * dim), *slopes = pair_floats(pair, n_heads);
+    float *logn = pair_floats(pair, pair->limits.max_context);
     size_t kv_floats = N_BLOCKS * block_bytes / 4;
-    float *old = floats(pair, kv_floats);
+    float *old = pair_floats(pair, kv_floats);
     for (size_t i = 0; test->format == KV_F16 && i < kv_floats; i++) {
         uint16_t halves[2] = {float_to_half(old[i]), float_to_half(-old[i])};
         memcpy(&old[i], halves, 4);
@@ -498,13 +266,13 @@ static void check_attention(struct pair *pair, const struct attention *test) {
         qkv_of[which_] = x;
     });
     snprintf(what, sizeof what, "rope_kv %s: q and k", test->name);
-    compare(pair, what, qkv_of[0], qkv_of[1], n_tokens * width);
+    pair_compare(pair, what, qkv_of[0], qkv_of[1], n_tokens * width);
     snprintf(what, sizeof what, "rope_kv %s: blocks", test->name);
-    compare(pair, what, kv_of[0], kv_of[1], kv_floats);
+    pair_compare(pair, what, kv_of[0], kv_of[1], kv_floats);
     snprintf(what, sizeof what, "attend %s, %u heads of %u, %u of keys", test->name, n_heads, dim,
              n_kv);
-    compare(pair, what, out_of[0], out_of[1], (size_t)n_tokens * n_heads * dim);
-    clear(pair);
+    pair_compare(pair, what, out_of[0], out_of[1], (size_t)n_tokens * n_heads * dim);
+    pair_clear(pair);
     free(blocks);
     free(qkv);
     free(tables);
@@ -564,7 +332,7 @@ static void check_mixture(struct pair *pair, const char *format, uint32_t rows) 
         ups[e] = random_tensor(&pair->random, format, inner, dim);
         downs[e] = random_tensor(&pair->random, format, dim, inner);
     }
-    float *x = floats(pair, rows * dim), *logits = floats(pair, rows * n_experts);
+    float *x = pair_floats(pair, rows * dim), *logits = pair_floats(pair, rows * n_experts);
     size_t n_scratch = moe_scratch(rows, n_active, dim, inner);
     float *weights_of[2];
     char what[64];
@@ -584,10 +352,10 @@ static void check_mixture(struct pair *pair, const char *format, uint32_t rows) 
                                side_floats(side, NULL, n_scratch));
     });
     snprintf(what, sizeof what, "moe_route %u rows", rows);
-    compare(pair, what, weights_of[0], weights_of[1], (size_t)rows * n_active);
+    pair_compare(pair, what, weights_of[0], weights_of[1], (size_t)rows * n_active);
     snprintf(what, sizeof what, "moe_ffn %s %u rows", format, rows);
-    compare(pair, what, out_of[0], out_of[1], (size_t)rows * dim);
-    clear(pair);
+    pair_compare(pair, what, out_of[0], out_of[1], (size_t)rows * dim);
+    pair_clear(pair);
     for (uint32_t e = 0; e < n_experts; e++) {
         tensor_free(&gates[e]);
         tensor_free(&ups[e]);
@@ -652,7 +420,7 @@ static void check_samples(struct pair *pair, uint32_t n_vocab, uint32_t n_rounds
         }
         for (uint32_t row = 0; row < n_rows; row++)
             check_choice(pair, n_vocab, row, &params[row], &results[0][row], &results[1][row]);
-        clear(pair);
+        pair_clear(pair);
     }
     free(logits);
 }

@@ -87,8 +87,8 @@ static void look_at_gpu(struct doctor *doctor) {
     bool is_wanted = false;
     int n = 0;
     for (unsigned i = 0; i < doctor->n_workers; i++)
-        is_wanted |=
-            settings_get(&doctor->workers[i], "backend", backend) && strncmp(backend, "cuda", 4) == 0;
+        is_wanted |= settings_get(&doctor->workers[i], "backend", backend) &&
+                     strncmp(backend, "cuda", 4) == 0;
     if (library && load_driver(library, &driver))
         n = ask_driver(&driver, seen);
     bool is_missing = is_wanted && n <= 0;

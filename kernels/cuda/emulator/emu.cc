@@ -84,8 +84,9 @@ struct machine {
 __thread machine *m;
 
 const char *name_of(enum emu_operation what) {
-    static const char *const names[] = {"nothing",  "shfl",           "ballot",  "syncwarp",
-                                        "ldmatrix", "ldmatrix.trans", "mma.f16", "mma.bf16", "mma.s8"};
+    static const char *const names[] = {"nothing",  "shfl",     "ballot",
+                                        "syncwarp", "ldmatrix", "ldmatrix.trans",
+                                        "mma.f16",  "mma.bf16", "mma.s8"};
     return names[what];
 }
 
