@@ -125,8 +125,15 @@ template <int DOWN, int ACROSS, weight_format FORMAT> struct wide {
     }
 };
 
+/* Blocks of eight warps a multiprocessor: for sm_80 ptxas cannot keep the two chains of bfloat16 in half its registers. */
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+#define WIDE_BLOCKS(FORMAT) ((FORMAT) == WEIGHT_BF16 ? 1 : 2)
+#else
+#define WIDE_BLOCKS(FORMAT) 2
+#endif
+
 template <int DOWN, int ACROSS, weight_format FORMAT>
-__global__ void __launch_bounds__(DOWN *ACROSS *WARP, DOWN *ACROSS == 2 ? 6 : 2)
+__global__ void __launch_bounds__(DOWN *ACROSS *WARP, DOWN *ACROSS == 2 ? 6 : WIDE_BLOCKS(FORMAT))
     wide_kernel(gpu_linear what) {
     typedef wide<DOWN, ACROSS, FORMAT> own;
     SHARED(typename own::shared, s);
