@@ -25,9 +25,14 @@ __device__ __forceinline__ float load_scale(const void *scales, size_t at, bool 
     return wide ? ((const float *)scales)[at] : half_float(((const uint16_t *)scales)[at]);
 }
 
+/* The minimum that a zero stands for (struct gpu_matrix). */
+__device__ __forceinline__ float zero_min(float scale, int32_t zero_base, uint8_t zero) {
+    return scale * (float)(zero_base - zero);
+}
+
 /* Minimum `at` of a matrix that has some; `scale` is the one beside it. */
 __device__ __forceinline__ float load_min(const gpu_matrix &w, size_t at, float scale) {
-    return w.zeros ? scale * (float)(w.zero_base - ((const uint8_t *)w.mins)[at])
+    return w.zeros ? zero_min(scale, w.zero_base, ((const uint8_t *)w.mins)[at])
                    : load_scale(w.mins, at, w.wide);
 }
 

@@ -3,7 +3,7 @@
  * linear_ints.cu alone. */
 #pragma once
 
-#include "kernels/cuda/gpu/kernels.h"
+#include "kernels/cuda/gpu/ints.h"
 
 namespace GPU_NAMESPACE {
 
@@ -172,7 +172,7 @@ template <typename FORM, typename TILE> struct ints_source {
         if (FORM::halves)
             to[2] = load_scale(from.scales[row + 1], column, w.wide);
         if (FORM::mins)
-            to[2] = w.zeros ? scale * (float)(w.zero_base - from.mins[row][column])
+            to[2] = w.zeros ? zero_min(scale, w.zero_base, from.mins[row][column])
                             : load_scale(from.mins[row], column, w.wide);
     }
 };

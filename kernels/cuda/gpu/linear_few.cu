@@ -5,35 +5,26 @@
  * by cp.async several chunks ahead. One warp a row adds: its lanes follow the chains of FMAs of
  * kernels/ref over a chunk while the next one is multiplied. They meet once a chunk. The activations come into
  * shared memory once, at the start. */
-#include "kernels/cuda/gpu/kernels.h"
+#include "kernels/cuda/gpu/ints.h"
 
 namespace GPU_NAMESPACE {
 
 #define FEW_DOT_WARPS 8
 #define FEW_GROUPS    (FEW_DOT_WARPS * 4) /* of a chunk */
 
-/* What scales and minima are: binary16, float32, or binary16 with a zero each (struct gpu_matrix). */
-enum few_scales { FEW_HALF, FEW_WIDE, FEW_ZEROS };
-template <few_scales SCALES> struct few_numbers { typedef uint16_t scale, min; };
-template <> struct few_numbers<FEW_WIDE> { typedef float scale, min; };
-template <> struct few_numbers<FEW_ZEROS> {
-    typedef uint16_t scale;
-    typedef uint8_t min;
-};
-
 /* What has a scale: four neighbouring groups of 32 inputs the same one, each group its own (or one that is
  * repeated for it), or each half of a group its own. */
 enum few_span { FEW_FOUR, FEW_ONE, FEW_HALVES };
 
 /* How the matrix is stored; 4 bits or 8. */
-template <bool NIBBLES_, few_span SPAN_, few_scales SCALES_> struct few_form {
+template <bool NIBBLES_, few_span SPAN_, ints_scales SCALES_> struct few_form {
     static const bool nibbles = NIBBLES_, halves = SPAN_ == FEW_HALVES;
     static const uint32_t planes = NIBBLES_ ? 1 : 2, parts = halves ? 2 : 1;
     static const uint32_t chunks = NIBBLES_ ? 3 : 2; /* of integers, in shared memory: 48, 64 KiB */
     static const uint32_t per_scale = SPAN_ == FEW_FOUR ? 4 : 1; /* groups, or halves of them */
     static const uint32_t n_scales = FEW_GROUPS * parts / per_scale, n_mins = halves ? 1 : n_scales;
-    typedef typename few_numbers<SCALES_>::scale scale;
-    typedef typename few_numbers<SCALES_>::min min;
+    typedef typename ints_numbers<SCALES_>::scale scale;
+    typedef typename ints_numbers<SCALES_>::min min;
 };
 
 __device__ __forceinline__ float scale_value(float scale) {
@@ -51,7 +42,7 @@ __device__ __forceinline__ float min_value(uint16_t min, float, int32_t) {
     return half_float(min);
 }
 __device__ __forceinline__ float min_value(uint8_t zero, float scale, int32_t zero_base) {
-    return scale * (float)(zero_base - zero);
+    return zero_min(scale, zero_base, zero);
 }
 
 /* The scales of a chunk are wanted once more when its integers are not. Behind it lie the activations: struct few_x. */
@@ -335,9 +326,9 @@ template <int ROWS, few_span SPAN, bool NIBBLES>
 static void few_launch_span(struct device_stream *stream, const gpu_linear *what,
                             uint32_t n_blocks) {
     const gpu_matrix *w = &what->choice.matrix;
-    (w->zeros  ? few_launch_of<ROWS, few_form<NIBBLES, SPAN, FEW_ZEROS>>
-     : w->wide ? few_launch_of<ROWS, few_form<NIBBLES, SPAN, FEW_WIDE>>
-               : few_launch_of<ROWS, few_form<NIBBLES, SPAN, FEW_HALF>>)(stream, what, n_blocks);
+    (w->zeros  ? few_launch_of<ROWS, few_form<NIBBLES, SPAN, INTS_ZEROS>>
+     : w->wide ? few_launch_of<ROWS, few_form<NIBBLES, SPAN, INTS_WIDE>>
+               : few_launch_of<ROWS, few_form<NIBBLES, SPAN, INTS_HALF>>)(stream, what, n_blocks);
 }
 
 template <int ROWS>
@@ -349,8 +340,8 @@ static void few_launch(struct device_stream *stream, const gpu_linear *what, uin
         launch = w->groups_per_scale % 4 == 0 ? few_launch_span<ROWS, FEW_FOUR, true>
                                               : few_launch_span<ROWS, FEW_ONE, true>;
     else if (w->groups_per_scale == 0)
-        launch = w->wide ? few_launch_of<ROWS, few_form<false, FEW_HALVES, FEW_WIDE>>
-                         : few_launch_of<ROWS, few_form<false, FEW_HALVES, FEW_HALF>>;
+        launch = w->wide ? few_launch_of<ROWS, few_form<false, FEW_HALVES, INTS_WIDE>>
+                         : few_launch_of<ROWS, few_form<false, FEW_HALVES, INTS_HALF>>;
     launch(stream, what, n_blocks);
 }
 

@@ -12,20 +12,6 @@
 
 namespace GPU_NAMESPACE {
 
-/* A GPU turns integers into floats at a fraction of the rate of its sums, which would limit the kernel. So an mma begins
- * at the bits of 1.5 * 2^23: its results are the bits of floats that are as much too large, as dots are below 2^22. */
-#define DOT_BIAS 0x4b400000
-
-__device__ __forceinline__ void dot_block(int32_t dot[4], const uint32_t a[4],
-                                          const uint32_t b[2]) {
-    const int32_t bias[4] = {DOT_BIAS, DOT_BIAS, DOT_BIAS, DOT_BIAS};
-    mma_m16n8k32_s8_s32_from(dot, a, b, bias);
-}
-
-__device__ __forceinline__ float dot_value(int32_t dot) {
-    return float_from_bits((uint32_t)dot) - float_from_bits(DOT_BIAS);
-}
-
 /* What the four results of an mma become: f += (scale * x_scale) * dot. */
 __device__ __forceinline__ void add_dots(float f[4], const int32_t dot[4], float scale0,
                                          float scale1, float4 x) {

@@ -9,7 +9,7 @@
  *
  * Row i of a tile is output 2 i, row i + 8 output 2 i + 1: a lane has two neighbouring outputs of two
  * neighbouring rows of integers, which are the two terms of a row where both are multiplied. */
-#include "kernels/cuda/gpu/kernels.h"
+#include "kernels/cuda/gpu/ints.h"
 
 namespace GPU_NAMESPACE {
 
@@ -24,21 +24,12 @@ namespace GPU_NAMESPACE {
 #define MID_X_BYTES      (MID_GROUPS * GROUP + 16)
 #define MID_SCALES_BYTES (MID_GROUPS * 4 + 16)
 
-/* What scales and minima are: binary16, float32, or binary16 with a zero each (struct gpu_matrix). */
-enum mid_scales { MID_HALF, MID_WIDE, MID_ZEROS };
-template <mid_scales SCALES> struct mid_numbers { typedef uint16_t scale, min; };
-template <> struct mid_numbers<MID_WIDE> { typedef float scale, min; };
-template <> struct mid_numbers<MID_ZEROS> {
-    typedef uint16_t scale;
-    typedef uint8_t min;
-};
-
 /* How the matrix is stored: 4 or 8 bits, scales of each half of a group, what they are. */
-template <bool FOUR_, bool HALVES_, mid_scales SCALES_> struct mid_form {
+template <bool FOUR_, bool HALVES_, ints_scales SCALES_> struct mid_form {
     static const bool four = FOUR_, halves = HALVES_;
     static const uint32_t planes = FOUR_ ? 1 : 2;
-    typedef typename mid_numbers<SCALES_>::scale scale;
-    typedef typename mid_numbers<SCALES_>::min min;
+    typedef typename ints_numbers<SCALES_>::scale scale;
+    typedef typename ints_numbers<SCALES_>::min min;
 };
 
 /* What a warp has: OUTS tiles of outputs by ROWS blocks of rows. */
@@ -249,8 +240,8 @@ __device__ __forceinline__ void mid_mins(float to[2], const T *from, const float
 __device__ __forceinline__ void mid_mins(float to[2], const uint8_t *from, const float *scale,
                                          int32_t zero_base) {
     uint32_t two = *(const uint16_t *)from;
-    to[0] = scale[0] * (float)(zero_base - (int32_t)(two & 0xff));
-    to[1] = scale[1] * (float)(zero_base - (int32_t)(two >> 8));
+    to[0] = zero_min(scale[0], zero_base, (uint8_t)two);
+    to[1] = zero_min(scale[1], zero_base, (uint8_t)(two >> 8));
 }
 
 /* A warp's numbers of the matrix in one group: of each tile two outputs, each half of a group. */
@@ -274,18 +265,12 @@ template <typename FORM, uint32_t OUTS> struct mid_factors {
     }
 };
 
-/* What an mma begins with: the bits of 1.5 * 2^23 as an integer, so that what comes out are the bits of that number and
- * the dot, which is below 2^20. An exact subtraction then costs less than a conversion. */
-#define MID_ZERO_BITS 0x4b400000
-#define MID_ZERO      12582912.0f
-
 /* f += (scale * x_scale) * dot for the four results of an mma: outputs by rows. */
 __device__ __forceinline__ void mid_add(float f[4], const int32_t dot[4], const float scale[2],
                                         const float x_scale[2]) {
 #pragma unroll
     for (uint32_t e = 0; e < 4; e++)
-        f[e] =
-            fmaf(scale[e / 2] * x_scale[e % 2], __uint_as_float((uint32_t)dot[e]) - MID_ZERO, f[e]);
+        f[e] = fmaf(scale[e / 2] * x_scale[e % 2], dot_value(dot[e]), f[e]);
 }
 
 /* One group of a tile of outputs and a block of rows. */
@@ -294,17 +279,17 @@ __device__ __forceinline__ void mid_group(float f[4], const uint32_t a[4], const
                                           const float scale[2], const float second[2],
                                           const float min[2], bool has_min, const float x_scale[2],
                                           const float x_sum[2]) {
-    int32_t dot[4] = {MID_ZERO_BITS, MID_ZERO_BITS, MID_ZERO_BITS, MID_ZERO_BITS};
+    int32_t dot[4];
     if (FORM::halves) {
         uint32_t a_low[4] = {a[0], a[1], 0, 0}, a_high[4] = {0, 0, a[2], a[3]};
-        int32_t high[4] = {MID_ZERO_BITS, MID_ZERO_BITS, MID_ZERO_BITS, MID_ZERO_BITS};
-        mma_m16n8k32_s8_s32(dot, a_low, b);
-        mma_m16n8k32_s8_s32(high, a_high, b);
+        int32_t high[4];
+        dot_block(dot, a_low, b);
+        dot_block(high, a_high, b);
         mid_add(f, dot, scale, x_scale);
         mid_add(f, high, second, x_scale);
         return;
     }
-    mma_m16n8k32_s8_s32(dot, a, b);
+    dot_block(dot, a, b);
     mid_add(f, dot, scale, x_scale);
     if (has_min)
 #pragma unroll
@@ -524,18 +509,18 @@ static void mid_launch_of(struct device_stream *stream, const gpu_linear *what, 
 template <typename PART>
 static void mid_launch(struct device_stream *stream, const gpu_linear *what, mid_warps warps) {
     const gpu_matrix *w = &what->choice.matrix;
-    auto launch = mid_launch_of<PART, mid_form<true, false, MID_HALF>>;
+    auto launch = mid_launch_of<PART, mid_form<true, false, INTS_HALF>>;
     if (w->format == WEIGHT_I4G)
-        launch = w->zeros  ? mid_launch_of<PART, mid_form<true, false, MID_ZEROS>>
-                 : w->wide ? mid_launch_of<PART, mid_form<true, false, MID_WIDE>>
+        launch = w->zeros  ? mid_launch_of<PART, mid_form<true, false, INTS_ZEROS>>
+                 : w->wide ? mid_launch_of<PART, mid_form<true, false, INTS_WIDE>>
                            : launch;
     else if (w->groups_per_scale == 0)
-        launch = w->wide ? mid_launch_of<PART, mid_form<false, true, MID_WIDE>>
-                         : mid_launch_of<PART, mid_form<false, true, MID_HALF>>;
+        launch = w->wide ? mid_launch_of<PART, mid_form<false, true, INTS_WIDE>>
+                         : mid_launch_of<PART, mid_form<false, true, INTS_HALF>>;
     else
-        launch = w->zeros  ? mid_launch_of<PART, mid_form<false, false, MID_ZEROS>>
-                 : w->wide ? mid_launch_of<PART, mid_form<false, false, MID_WIDE>>
-                           : mid_launch_of<PART, mid_form<false, false, MID_HALF>>;
+        launch = w->zeros  ? mid_launch_of<PART, mid_form<false, false, INTS_ZEROS>>
+                 : w->wide ? mid_launch_of<PART, mid_form<false, false, INTS_WIDE>>
+                           : mid_launch_of<PART, mid_form<false, false, INTS_HALF>>;
     launch(stream, what, warps);
 }
 

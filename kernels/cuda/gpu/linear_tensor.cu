@@ -116,39 +116,38 @@ template <typename TILE> struct tensor_shared {
     alignas(16) uint4 x[TILE::n_stages][TILE::n_planes][TILE::rows];
 };
 
-/* Stage `number` of the weights, zeros behind the last inputs and outputs. */
+/* EACH pieces of 16 bytes a thread of a stage of `N` neighbours from `first` on, `n` lying beside each other in a plane;
+ * zeros behind the last of them and the last inputs. */
+template <typename TILE, uint32_t N, int EACH>
+__device__ __forceinline__ void fetch_planes(uint4 (*to)[N], const void *from, uint32_t first,
+                                             uint32_t n, uint32_t plane, uint32_t n_planes) {
+#pragma unroll
+    for (uint32_t j = 0; j < EACH; j++) {
+        uint32_t i = threadIdx.x + j * TILE::n_threads, at = plane + i / N;
+        bool there = at < n_planes && first + i % N < n;
+        cp_async_16(&to[i / N][i % N],
+                    (const uint4 *)from + (there ? (size_t)at * n + first + i % N : 0),
+                    there ? 16 : 0);
+    }
+}
+
+/* Stage `number` of the weights. */
 template <typename TILE>
 __device__ __forceinline__ void fetch_w(tensor_shared<TILE> &s, const gpu_linear &what,
                                         uint32_t number) {
     const gpu_matrix &w = what.choice.matrix;
-    uint32_t n_planes = (w.k_stored + PLANE - 1) / PLANE, first = number * TILE::n_planes;
-    uint32_t stage = number % TILE::n_stages;
-#pragma unroll
-    for (uint32_t j = 0; j < TILE::w_each; j++) {
-        uint32_t i = threadIdx.x + j * TILE::n_threads, column = i % TILE::outputs;
-        uint32_t plane = first + i / TILE::outputs, n = blockIdx.y * TILE::outputs + column;
-        bool there = plane < n_planes && n < w.n_padded;
-        cp_async_16(&s.w[stage][i / TILE::outputs][column],
-                    (const uint4 *)w.data + (there ? (size_t)plane * w.n_padded + n : 0),
-                    there ? 16 : 0);
-    }
+    fetch_planes<TILE, TILE::outputs, TILE::w_each>(
+        s.w[number % TILE::n_stages], w.data, blockIdx.y * TILE::outputs, w.n_padded,
+        number * TILE::n_planes, (w.k_stored + PLANE - 1) / PLANE);
 }
 
 /* And of the activations. There is always one more stage, so that a wait counts them. */
 template <typename TILE>
 __device__ __forceinline__ void fetch_x(tensor_shared<TILE> &s, const gpu_linear &what,
                                         uint32_t number) {
-    uint32_t n_planes = (what.choice.matrix.k_stored + PLANE - 1) / PLANE;
-    uint32_t first = number * TILE::n_planes, stage = number % TILE::n_stages;
-#pragma unroll
-    for (uint32_t j = 0; j < TILE::x_each; j++) {
-        uint32_t i = threadIdx.x + j * TILE::n_threads, row = i % TILE::rows;
-        uint32_t plane = first + i / TILE::rows, m = blockIdx.x * TILE::rows + row;
-        bool there = plane < n_planes && m < what.n_rows;
-        cp_async_16(&s.x[stage][i / TILE::rows][row],
-                    (const uint4 *)what.ints.q + (there ? (size_t)plane * what.n_rows + m : 0),
-                    there ? 16 : 0);
-    }
+    fetch_planes<TILE, TILE::rows, TILE::x_each>(
+        s.x[number % TILE::n_stages], what.ints.q, blockIdx.x * TILE::rows, what.n_rows,
+        number * TILE::n_planes, (what.choice.matrix.k_stored + PLANE - 1) / PLANE);
     cp_async_commit();
 }
 
