@@ -22,7 +22,7 @@
 struct comm;
 
 struct comm_kind {
-    const char *name;   /* "self", "shm" */
+    const char *name;   /* "shm" */
     uint32_t ranks_max; /* of a group */
 
     /* Bytes of memory that the ranks of a group share, or 0. n_floats: what its operations are
@@ -68,8 +68,8 @@ struct comm {
 
 extern const struct comm_kind *const comm_table[]; /* NULL-terminated */
 
-/* By name, or NULL. */
-const struct comm_kind *comm_find(const char *name);
+/* The kind for ranks that are all on one host. */
+const struct comm_kind *comm_kind_of_host(void);
 
 static inline void comm_close(struct comm *comm) {
     if (comm)

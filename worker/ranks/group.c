@@ -14,19 +14,13 @@
 #define PAGE  4096u
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
-static const struct comm_kind *kind_of_host(void) {
-    const struct comm_kind *kind = comm_find("shm");
-    ASSERT(kind);
-    return kind;
-}
-
 /* Fills the sizes; the collectives lie first, both begin at a page. */
 static enum status lay_out(struct group_memory *group, const struct group_sizes *sizes,
                            size_t *board_at) {
     size_t n_board;
     TRY(board_bytes(&sizes->board, &n_board));
     group->n_collectives =
-        kind_of_host()->shared_bytes(sizes->board.n_ranks, (size_t)sizes->n_floats);
+        comm_kind_of_host()->shared_bytes(sizes->board.n_ranks, (size_t)sizes->n_floats);
     *board_at = (group->n_collectives + PAGE - 1) / PAGE * PAGE;
     group->n_bytes = (*board_at + n_board + PAGE - 1) / PAGE * PAGE;
     return STATUS_OK;
@@ -73,7 +67,8 @@ enum status group_memory_make(struct group_memory *group, const struct group_siz
         return error_set(error, status, "shared memory for %u ranks: %s", sizes->board.n_ranks,
                          strerror(refused));
     }
-    kind_of_host()->shared_init(group->collectives, sizes->board.n_ranks, (size_t)sizes->n_floats);
+    comm_kind_of_host()->shared_init(group->collectives, sizes->board.n_ranks,
+                                     (size_t)sizes->n_floats);
     board_init(group->board, &sizes->board);
     return STATUS_OK;
 }
@@ -132,7 +127,8 @@ static void *rank_main(void *arg) {
 static enum status start(struct rank_thread *thread, const struct rank_options *options,
                          uint32_t rank, const struct group_memory *group, struct error *error) {
     *thread = (struct rank_thread){.options = *options, .board = group->board};
-    TRY(kind_of_host()->open(group->collectives, group->n_collectives, rank, &thread->comm, error));
+    TRY(comm_kind_of_host()->open(group->collectives, group->n_collectives, rank, &thread->comm,
+                                  error));
     thread->options.rank = rank;
     thread->options.comm = thread->comm;
     if (pthread_create(&thread->thread, NULL, rank_main, thread) == 0)

@@ -94,10 +94,9 @@ static enum status gather(struct forward *forward, const struct forward_options 
 
 static enum status open_ranks(struct forward *forward, const struct forward_options *options,
                               uint32_t n_here, struct error *error) {
-    const struct comm_kind *kind = comm_find("shm");
     struct rank_options own = rank_options_of(options, 0), others = rank_options_of(options, 1);
-    TRY(kind->open(forward->memory.collectives, forward->memory.n_collectives, 0, &forward->comm,
-                   error));
+    TRY(comm_kind_of_host()->open(forward->memory.collectives, forward->memory.n_collectives, 0,
+                                  &forward->comm, error));
     own.comm = forward->comm;
     TRY(rank_threads_start(&forward->others, &others, n_here - 1, &forward->memory, error));
     enum status status = rank_open(&forward->rank, &own, error);
