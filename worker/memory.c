@@ -104,7 +104,7 @@ enum status memory_sizes(const struct config *config, const struct model *model,
         found.max_batch = hash ? 256 : 64;
     if (found.chunk_tokens < found.max_batch && config->chunk_tokens == 0)
         found.chunk_tokens = found.max_batch;
-    struct forward_options options = {
+    struct rank_options options = {
         .model = model,
         .backend = config->backend,
         .max_tokens = found.chunk_tokens > found.max_batch ? found.chunk_tokens : found.max_batch,

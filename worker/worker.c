@@ -218,14 +218,8 @@ static enum status open_kv_links(struct worker *worker, const struct model *mode
                                         .n_blocks = worker->sizes.n_blocks,
                                         .n_heads = facts->n_kv_heads_all,
                                         .n_ranks = forward->n_ranks};
-    for (uint32_t rank = 0; rank < forward->n_ranks; rank++) {
-        const struct rank_kv *kv = &forward->kv_of_ranks[rank];
-        transport_kv.ranks[rank] = (struct transport_rank){.base = kv->base,
-                                                           .layer_bytes = kv->layer_bytes,
-                                                           .block_bytes = kv->block_bytes,
-                                                           .head_begin = kv->head_begin,
-                                                           .n_heads = kv->n_heads};
-    }
+    _Static_assert(sizeof transport_kv.ranks == sizeof forward->kv_of_ranks, "as many ranks");
+    memcpy(transport_kv.ranks, forward->kv_of_ranks, sizeof forward->kv_of_ranks);
     if (forward->kernels && !kernels_on_host(forward->kernels)) {
         worker->kv_staging = malloc(transport_kv.block_bytes);
         if (!worker->kv_staging)

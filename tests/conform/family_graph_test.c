@@ -65,14 +65,14 @@ static void run_open(struct run *run, int which, bool no_graphs) {
         strcmp(models[which].family, "llama") == 0
             ? tiny_gguf_open(&(struct tiny_gguf){.format = models[which].format, .seed = 42})
             : tiny_hub_open(models[which].family, models[which].format);
-    struct forward_options options = {.model = run->model,
-                                      .backend = "cuda-emu",
-                                      .no_graphs = no_graphs,
-                                      .n_threads = 1,
-                                      .max_tokens = MAX_TOKENS,
-                                      .max_seqs = 16,
-                                      .context_max = CONTEXT,
-                                      .n_blocks = N_BLOCKS};
+    struct rank_options options = {.model = run->model,
+                                   .backend = "cuda-emu",
+                                   .no_graphs = no_graphs,
+                                   .n_threads = 1,
+                                   .max_tokens = MAX_TOKENS,
+                                   .max_seqs = 16,
+                                   .context_max = CONTEXT,
+                                   .n_blocks = N_BLOCKS};
     enum status status = forward_open(&run->forward, &options, &error);
     ck_assert_msg(status == STATUS_OK, "%s", error.text);
     ck_assert_int_eq(batch_init(&run->batch, MAX_TOKENS, 16, CONTEXT), STATUS_OK);

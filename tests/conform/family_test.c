@@ -78,13 +78,13 @@ static void setup_open_for(struct setup *setup, int which, const char *backend,
     struct error error;
     memset(setup, 0, sizeof *setup);
     setup->model = open_model(which);
-    struct forward_options options = {.model = setup->model,
-                                      .backend = backend,
-                                      .n_threads = 2,
-                                      .max_tokens = max_tokens,
-                                      .max_seqs = max_tokens < MAX_SEQS ? max_tokens : MAX_SEQS,
-                                      .context_max = 512,
-                                      .n_blocks = N_BLOCKS};
+    struct rank_options options = {.model = setup->model,
+                                   .backend = backend,
+                                   .n_threads = 2,
+                                   .max_tokens = max_tokens,
+                                   .max_seqs = max_tokens < MAX_SEQS ? max_tokens : MAX_SEQS,
+                                   .context_max = 512,
+                                   .n_blocks = N_BLOCKS};
     enum status status = forward_open(&setup->forward, &options, &error);
     ck_assert_msg(status == STATUS_OK, "%s", error.text);
     ck_assert_str_eq(setup->forward.model->family->name, models[which].family);

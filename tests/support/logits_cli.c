@@ -156,7 +156,7 @@ int main(int argc, char **argv) {
         die(error.text);
     runner.chunk = (uint32_t)strtoul(option(argc, argv, "--chunk", "64"), NULL, 10);
     runner.context = model->config.context < 8192 ? model->config.context : 8192;
-    struct forward_options options = {
+    struct rank_options options = {
         .model = model,
         .backend = option(argc, argv, "--backend", "ref"),
         .isa = option(argc, argv, "--isa", NULL),

@@ -143,7 +143,7 @@ static enum status say_ready(struct follow *follow, struct error *error) {
     int fds[COMM_RANKS_MAX];
     for (uint32_t i = 0; i < follow->terms.n_here; i++) {
         const struct rank *rank = &follow->ranks.threads[i].rank;
-        struct rank_kv kv = rank_kv_of(rank);
+        struct transport_rank kv = rank_kv_of(rank);
         fds[i] = rank->kv_fd;
         message.u.ready.pools[i] = (struct rank_pool){.n_bytes = rank->kv_bytes,
                                                       .layer_bytes = kv.layer_bytes,

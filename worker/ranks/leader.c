@@ -114,7 +114,7 @@ enum status leader_gather(struct leader *leader, const struct leader_options *op
 
 /* Is this what a pool of such a rank looks like? Then maps it. */
 static enum status map_pool(struct leader *leader, uint32_t rank, const struct rank_pool *pool,
-                            int fd, struct rank_kv *kv) {
+                            int fd, struct transport_rank *kv) {
     struct stat info;
     const int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
     int found = fcntl(fd, F_GET_SEALS);
@@ -127,17 +127,18 @@ static enum status map_pool(struct leader *leader, uint32_t rank, const struct r
         return STATUS_NOMEM;
     leader->pools[rank].memory = memory;
     leader->pools[rank].n_bytes = (size_t)pool->n_bytes;
-    *kv = (struct rank_kv){.base = memory,
-                           .layer_bytes = (size_t)pool->layer_bytes,
-                           .block_bytes = pool->block_bytes,
-                           .head_begin = pool->head_begin,
-                           .n_heads = pool->n_heads};
+    *kv = (struct transport_rank){.base = memory,
+                                  .layer_bytes = (size_t)pool->layer_bytes,
+                                  .block_bytes = pool->block_bytes,
+                                  .head_begin = pool->head_begin,
+                                  .n_heads = pool->n_heads};
     return STATUS_OK;
 }
 
 static enum status take_ready(struct leader *leader, const struct follower *follower,
                               const struct rank_ready *ready, const int *fds, uint32_t n_fds,
-                              const char *numerics, struct rank_kv *kv, struct error *error) {
+                              const char *numerics, struct transport_rank *kv,
+                              struct error *error) {
     if (ready->n_pools != follower->n_ranks || n_fds != follower->n_ranks)
         return error_set(error, STATUS_CORRUPT, "%u KV pools instead of %u", n_fds,
                          follower->n_ranks);
@@ -155,7 +156,7 @@ static enum status take_ready(struct leader *leader, const struct follower *foll
 }
 
 static enum status await_one(struct leader *leader, const struct follower *follower,
-                             const char *numerics, struct rank_kv *kv, struct error *error) {
+                             const char *numerics, struct transport_rank *kv, struct error *error) {
     struct rank_message message;
     int fds[COMM_RANKS_MAX];
     uint32_t n_fds = 0;
@@ -198,7 +199,7 @@ static void *watch(void *arg) {
 }
 
 enum status leader_ready(struct leader *leader, const char *numerics,
-                         struct rank_kv kv[COMM_RANKS_MAX], struct error *error) {
+                         struct transport_rank kv[COMM_RANKS_MAX], struct error *error) {
     char text[32];
     for (uint32_t i = 0; i < leader->n_followers; i++) {
         const struct follower *follower = &leader->followers[i];

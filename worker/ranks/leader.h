@@ -52,6 +52,6 @@ NODISCARD enum status leader_gather(struct leader *leader, const struct leader_o
  * `numerics` is rank 0's: theirs have to be equal. A follower's own error is passed on with its
  * status; STATUS_CLOSED: one died. */
 NODISCARD enum status leader_ready(struct leader *leader, const char *numerics,
-                                   struct rank_kv kv[COMM_RANKS_MAX], struct error *error);
+                                   struct transport_rank kv[COMM_RANKS_MAX], struct error *error);
 
 void leader_close(struct leader *leader); /* says goodbye; fine on a zeroed one */

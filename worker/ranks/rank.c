@@ -262,13 +262,13 @@ void rank_end(const struct rank *rank) {
     exit_now(EXIT_FAILURE);
 }
 
-struct rank_kv rank_kv_of(const struct rank *rank) {
+struct transport_rank rank_kv_of(const struct rank *rank) {
     const struct family_facts *facts = &rank->model->facts;
-    return (struct rank_kv){.base = rank->kv.base,
-                            .layer_bytes = rank->kv.layer_bytes,
-                            .block_bytes = facts->block_bytes,
-                            .head_begin = facts->kv_head_begin,
-                            .n_heads = facts->n_kv_heads};
+    return (struct transport_rank){.base = rank->kv.base,
+                                   .layer_bytes = rank->kv.layer_bytes,
+                                   .block_bytes = facts->block_bytes,
+                                   .head_begin = facts->kv_head_begin,
+                                   .n_heads = facts->n_kv_heads};
 }
 
 void rank_numerics(const struct rank *rank, char *text, size_t size) {

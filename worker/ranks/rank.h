@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "worker/family/family.h"
 #include "worker/ranks/weights.h"
+#include "worker/transport/transport.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,23 +19,28 @@ struct comm;
 struct kernels_batch;
 struct model;
 
+/* How a model is opened: one of its ranks here, all of them by worker/step/forward.h. */
 struct rank_options {
-    const struct model *model; /* borrowed during rank_open() only */
+    const struct model *model; /* borrowed while it is opened */
     const char *backend;       /* row of kernels_table */
     const char *isa;           /* NULL: best */
     uint32_t device;           /* ordinal, where the backend computes on one */
     bool no_graphs;            /* see struct kernels_options */
-    uint32_t n_threads;        /* of this rank; 0: one per core the process may use */
-    uint32_t rank;
-    uint32_t n_ranks;    /* at least 1 */
-    uint32_t max_tokens; /* of a step */
-    uint32_t max_seqs;   /* of a step */
-    uint32_t context_max;
-    uint32_t n_blocks; /* KV blocks */
+    uint32_t n_threads;        /* 0: one per core; of forward.h: shared by the ranks here */
+    uint32_t n_ranks;          /* tensor-parallel size, at least 1; of forward.h: 0 is 1 */
+    uint32_t max_tokens;       /* of a step */
+    uint32_t max_seqs;         /* of a step */
+    uint32_t context_max;      /* 0: the model's */
+    uint32_t n_blocks;         /* KV blocks */
     enum kv_format kv_format;
     uint32_t step_us;
+    /* one rank's own */
+    uint32_t rank;
     bool kv_shared;    /* the KV pool is a memfd, for another process to map */
     struct comm *comm; /* borrowed; NULL for a group of one */
+    /* forward.h's own */
+    uint32_t n_here;         /* ranks that this process holds, from 0 on; 0: all */
+    const char *rank_listen; /* where processes with the others come to, when n_here < n_ranks */
 };
 
 struct rank {
@@ -55,16 +61,8 @@ struct rank {
     uint32_t max_seqs;
 };
 
-/* Where a rank's KV lies, memory of its kernels: layer l of block b at base + l * layer_bytes +
- * b * block_bytes, of the model's KV heads [head_begin, head_begin + n_heads). */
-struct rank_kv {
-    unsigned char *base; /* borrowed */
-    size_t layer_bytes;
-    uint32_t block_bytes;
-    uint32_t head_begin;
-    uint32_t n_heads;
-};
-struct rank_kv rank_kv_of(const struct rank *rank);
+/* Where a rank's KV lies, memory of its kernels. */
+struct transport_rank rank_kv_of(const struct rank *rank);
 
 /* What rank_open() will take, without taking it. */
 struct rank_bytes {

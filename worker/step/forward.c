@@ -15,48 +15,38 @@
 
 #define LOOK_NS 20000 /* marks are asked for this often */
 
-static struct rank_options rank_options_of(const struct forward_options *options, uint32_t rank) {
-    uint32_t n_ranks = options->n_ranks > 0 ? options->n_ranks : 1;
-    uint32_t n_here = options->n_here > 0 ? options->n_here : n_ranks;
-    return (struct rank_options){
-        .model = options->model,
-        .backend = options->backend,
-        .isa = options->isa,
-        .device = options->device,
-        .no_graphs = options->no_graphs,
-        .n_threads = n_ranks > 1 ? group_threads_each(options->n_threads, n_here, n_ranks)
-                                 : options->n_threads,
-        .rank = rank,
-        .n_ranks = n_ranks,
-        .max_tokens = options->max_tokens,
-        .max_seqs = options->max_seqs,
-        .context_max = options->context_max,
-        .n_blocks = options->n_blocks,
-        .kv_format = options->kv_format,
-        .step_us = options->step_us,
-    };
+static uint32_t n_here_of(const struct rank_options *options) {
+    return options->n_here > 0 ? options->n_here : options->n_ranks;
+}
+
+static struct rank_options options_of_rank(const struct rank_options *options, uint32_t rank) {
+    struct rank_options own = *options;
+    own.rank = rank;
+    own.n_ranks = own.n_ranks > 0 ? own.n_ranks : 1;
+    if (own.n_ranks > 1)
+        own.n_threads = group_threads_each(own.n_threads, n_here_of(options), own.n_ranks);
+    return own;
 }
 
 static size_t max_of(size_t a, size_t b) {
     return a > b ? a : b;
 }
 
-enum status forward_measure(const struct forward_options *options, struct forward_bytes *bytes,
+enum status forward_measure(const struct rank_options *options, struct forward_bytes *bytes,
                             struct error *error) {
     struct forward_bytes sum = {0};
     uint32_t n_ranks = options->n_ranks > 0 ? options->n_ranks : 1;
-    uint32_t n_here = options->n_here > 0 ? options->n_here : n_ranks;
     if (n_ranks > COMM_RANKS_MAX)
         return error_field(error, STATUS_UNSUPPORTED, "tp", "%u ranks are more than %u", n_ranks,
                            COMM_RANKS_MAX);
     for (uint32_t rank = 0; rank < n_ranks; rank++) {
-        struct rank_options rank_options = rank_options_of(options, rank);
+        struct rank_options own = options_of_rank(options, rank);
         struct rank_bytes one;
-        TRY(rank_measure(&rank_options, &one, error));
+        TRY(rank_measure(&own, &one, error));
         sum.weights = max_of(sum.weights, one.weights);
         sum.scratch = max_of(sum.scratch, one.scratch);
         sum.kv_per_token = max_of(sum.kv_per_token, one.kv_per_token);
-        if (rank < n_here)
+        if (rank == 0 || rank < n_here_of(options))
             sum.kv_per_token_here += one.kv_per_token;
         if (rank == 0)
             sum.facts = one.facts;
@@ -65,7 +55,7 @@ enum status forward_measure(const struct forward_options *options, struct forwar
     return STATUS_OK;
 }
 
-static struct group_sizes group_sizes_of(const struct forward_options *options,
+static struct group_sizes group_sizes_of(const struct rank_options *options,
                                          const struct family_facts *facts) {
     uint32_t n_blocks = facts->context / KV_BLOCK_TOKENS + (facts->context % KV_BLOCK_TOKENS != 0);
     return (struct group_sizes){.board = {.n_ranks = options->n_ranks,
@@ -76,7 +66,7 @@ static struct group_sizes group_sizes_of(const struct forward_options *options,
 }
 
 /* The other processes, if some ranks are not held here. */
-static enum status gather(struct forward *forward, const struct forward_options *options,
+static enum status gather(struct forward *forward, const struct rank_options *options,
                           const struct group_sizes *sizes, uint32_t n_here, struct error *error) {
     struct leader_options leader = {.address = options->rank_listen,
                                     .terms = {.rank_begin = n_here,
@@ -92,9 +82,9 @@ static enum status gather(struct forward *forward, const struct forward_options 
     return leader_gather(&forward->leader, &leader, error);
 }
 
-static enum status open_ranks(struct forward *forward, const struct forward_options *options,
+static enum status open_ranks(struct forward *forward, const struct rank_options *options,
                               uint32_t n_here, struct error *error) {
-    struct rank_options own = rank_options_of(options, 0), others = rank_options_of(options, 1);
+    struct rank_options own = options_of_rank(options, 0), others = options_of_rank(options, 1);
     TRY(comm_kind_of_host()->open(forward->memory.collectives, forward->memory.n_collectives, 0,
                                   &forward->comm, error));
     own.comm = forward->comm;
@@ -110,12 +100,12 @@ static enum status open_ranks(struct forward *forward, const struct forward_opti
 }
 
 /* What followers said of their pools has to be what their share of the model makes. */
-static enum status check_pools(const struct forward *forward, const struct forward_options *options,
+static enum status check_pools(const struct forward *forward, const struct rank_options *options,
                                uint32_t n_here, struct error *error) {
     const struct family_facts *facts = &forward->rank.model->facts;
     uint64_t head_bytes = forward_block_bytes(facts) / facts->n_kv_heads_all;
     for (uint32_t rank = n_here; rank < options->n_ranks; rank++) {
-        const struct rank_kv *kv = &forward->kv_of_ranks[rank];
+        const struct transport_rank *kv = &forward->kv_of_ranks[rank];
         struct shard shard;
         TRY(shard_of(&options->model->config, rank, options->n_ranks, &shard, error));
         if (kv->head_begin != shard.kv_heads.begin || kv->n_heads != shard.kv_heads.n ||
@@ -128,9 +118,9 @@ static enum status check_pools(const struct forward *forward, const struct forwa
     return STATUS_OK;
 }
 
-static enum status open_group(struct forward *forward, const struct forward_options *options,
+static enum status open_group(struct forward *forward, const struct rank_options *options,
                               struct error *error) {
-    uint32_t n_here = options->n_here > 0 ? options->n_here : options->n_ranks;
+    uint32_t n_here = n_here_of(options);
     struct forward_bytes bytes;
     char numerics[RANK_WIRE_NUMERICS_MAX];
     TRY(forward_measure(options, &bytes, error)); /* says so before anybody waits for anybody */
@@ -149,9 +139,9 @@ static enum status open_group(struct forward *forward, const struct forward_opti
     return STATUS_OK;
 }
 
-enum status forward_open(struct forward *forward, const struct forward_options *options,
+enum status forward_open(struct forward *forward, const struct rank_options *options,
                          struct error *error) {
-    struct rank_options one = rank_options_of(options, 0);
+    struct rank_options one = options_of_rank(options, 0);
     *forward = (struct forward){.n_ranks = one.n_ranks};
     enum status status = one.n_ranks > 1 ? open_group(forward, options, error)
                                          : rank_open(&forward->rank, &one, error);

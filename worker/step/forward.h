@@ -20,24 +20,6 @@
 struct batch;
 struct model;
 
-struct forward_options {
-    const struct model *model; /* borrowed during forward_open() only */
-    const char *backend;       /* row of kernels_table */
-    const char *isa;           /* NULL: best */
-    uint32_t device;           /* ordinal, where the backend computes on one */
-    bool no_graphs;            /* see struct kernels_options */
-    uint32_t n_threads;        /* shared by the ranks here; 0: one per core the process may use */
-    uint32_t max_tokens;       /* of a step */
-    uint32_t max_seqs;         /* of a step */
-    uint32_t context_max;      /* 0: the model's */
-    uint32_t n_blocks;         /* KV blocks */
-    uint32_t step_us;
-    uint32_t n_ranks;        /* tensor-parallel size; 0: 1 */
-    uint32_t n_here;         /* ranks that this process holds, from 0 on; 0: all */
-    const char *rank_listen; /* where processes with the others come to, when n_here < n_ranks */
-    enum kv_format kv_format;
-};
-
 struct forward {
     struct rank rank; /* rank 0 */
     struct rank_threads others;
@@ -46,7 +28,8 @@ struct forward {
     struct comm *comm;          /* owned: rank 0's end */
     struct gate_patience patience;
     uint32_t n_ranks;
-    struct rank_kv kv_of_ranks[COMM_RANKS_MAX]; /* (n_ranks) borrowed: every rank's KV pool */
+    struct transport_rank
+        kv_of_ranks[COMM_RANKS_MAX]; /* (n_ranks) borrowed: every rank's KV pool */
 
     /* Of rank 0, borrowed, for those who work with the results. */
     const struct kernels *kernels; /* NULL when the family needs none */
@@ -66,12 +49,12 @@ struct forward_bytes {
     size_t kv_per_token_here;  /* all ranks of this process together */
     struct family_facts facts; /* of rank 0 */
 };
-NODISCARD enum status forward_measure(const struct forward_options *options,
+NODISCARD enum status forward_measure(const struct rank_options *options,
                                       struct forward_bytes *bytes, struct error *error);
 
 /* STATUS_UNSUPPORTED, STATUS_INVALID, STATUS_NOT_FOUND (no such backend), STATUS_NOMEM, with one
  * line each; STATUS_CLOSED: a stop or a follower's death while they were waited for. */
-NODISCARD enum status forward_open(struct forward *forward, const struct forward_options *options,
+NODISCARD enum status forward_open(struct forward *forward, const struct rank_options *options,
                                    struct error *error);
 void forward_close(struct forward *forward); /* fine on a zeroed one */
 

@@ -83,7 +83,7 @@ bool step_run(struct stepper *stepper) {
 
 static enum status open_all(struct stepper *stepper, const struct step_options *options,
                             struct error *error) {
-    const struct forward_options *sizes = &options->forward;
+    const struct rank_options *sizes = &options->forward;
     const struct model *model = sizes->model;
     TRY(forward_open(&stepper->forward, sizes, error));
     const struct family_facts *facts = &stepper->forward.model->facts;

@@ -34,7 +34,7 @@ struct stepper {
 };
 
 struct step_options {
-    struct forward_options forward;
+    struct rank_options forward;
     uint32_t chunk_tokens; /* most of a step's prompts */
     uint32_t max_slots;    /* sequences held, waiting ones included */
 };

@@ -20,12 +20,12 @@ const double suite_timeout_s = 120;
 static enum status try_load(struct tiny_gguf tiny, const char *backend, struct error *error) {
     struct model *model = tiny_gguf_open(&tiny);
     struct forward forward;
-    struct forward_options options = {.model = model,
-                                      .backend = backend,
-                                      .n_threads = 1,
-                                      .max_tokens = 16,
-                                      .max_seqs = 2,
-                                      .n_blocks = 8};
+    struct rank_options options = {.model = model,
+                                   .backend = backend,
+                                   .n_threads = 1,
+                                   .max_tokens = 16,
+                                   .max_seqs = 2,
+                                   .n_blocks = 8};
     enum status status = forward_open(&forward, &options, error);
     forward_close(&forward); /* also fine after a failure */
     model_close(model);
@@ -65,12 +65,12 @@ START_TEST(what_was_measured_is_what_is_taken) {
     static const char *const formats[] = {"f32", "f16", "bf16", "q4_0", "q4_1", "q8_0"};
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
         struct model *model = tiny_gguf_open(&(struct tiny_gguf){.format = formats[i]});
-        struct forward_options options = {.model = model,
-                                          .backend = "cpu",
-                                          .n_threads = 1,
-                                          .max_tokens = 48,
-                                          .max_seqs = 3,
-                                          .n_blocks = 8};
+        struct rank_options options = {.model = model,
+                                       .backend = "cpu",
+                                       .n_threads = 1,
+                                       .max_tokens = 48,
+                                       .max_seqs = 3,
+                                       .n_blocks = 8};
         struct forward_bytes bytes;
         struct forward forward;
         struct error error;

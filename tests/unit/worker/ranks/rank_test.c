@@ -41,23 +41,23 @@ struct setup {
     struct batch batch;
 };
 
-static struct forward_options options_of(const struct model *model, uint32_t n_ranks) {
-    return (struct forward_options){.model = model,
-                                    .backend = "cpu",
-                                    .n_threads = 1,
-                                    .max_tokens = MAX_TOKENS,
-                                    .max_seqs = MAX_SEQS,
-                                    .context_max = 512,
-                                    .n_blocks = N_BLOCKS,
-                                    .n_ranks = n_ranks,
-                                    .kv_format = forward_kv_format(model, "auto")};
+static struct rank_options options_of(const struct model *model, uint32_t n_ranks) {
+    return (struct rank_options){.model = model,
+                                 .backend = "cpu",
+                                 .n_threads = 1,
+                                 .max_tokens = MAX_TOKENS,
+                                 .max_seqs = MAX_SEQS,
+                                 .context_max = 512,
+                                 .n_blocks = N_BLOCKS,
+                                 .n_ranks = n_ranks,
+                                 .kv_format = forward_kv_format(model, "auto")};
 }
 
 static void setup_open(struct setup *setup, const char *format, uint32_t n_ranks,
                        uint32_t n_threads, const char *backend) {
     struct error error;
     setup->model = tiny_gguf_open(&(struct tiny_gguf){.format = format, .seed = 5, .wide = true});
-    struct forward_options options = options_of(setup->model, n_ranks);
+    struct rank_options options = options_of(setup->model, n_ranks);
     options.n_threads = n_threads;
     options.backend = backend;
     enum status status = forward_open(&setup->forward, &options, &error);
@@ -206,7 +206,7 @@ static void check_copies(const struct forward *forward, uint32_t layer, uint32_t
     for (uint32_t half = 0; half < 2; half++) {
         const unsigned char *first[2] = {NULL, NULL};
         for (uint32_t rank = 0; rank < forward->n_ranks; rank++) {
-            const struct rank_kv *kv = &forward->kv_of_ranks[rank];
+            const struct transport_rank *kv = &forward->kv_of_ranks[rank];
             for (uint32_t head = kv->head_begin; head < kv->head_begin + kv->n_heads; head++) {
                 const unsigned char *at = kv->base + layer * kv->layer_bytes +
                                           (size_t)block * kv->block_bytes +
@@ -243,7 +243,7 @@ START_TEST(what_cannot_be_cut_is_refused_and_leaves_nothing) {
     struct forward forward;
     struct forward_bytes bytes;
     struct model *model = tiny_gguf_open(&(struct tiny_gguf){.format = "f16", .wide = true});
-    struct forward_options options = options_of(model, 3); /* of eight heads */
+    struct rank_options options = options_of(model, 3); /* of eight heads */
     ck_assert_int_eq(forward_open(&forward, &options, &error), STATUS_UNSUPPORTED);
     ck_assert_ptr_nonnull(strstr(error.text, "3"));
     ck_assert_int_eq(forward_measure(&options, &bytes, &error), STATUS_UNSUPPORTED);
@@ -285,7 +285,7 @@ START_TEST(figures_are_the_largest_ranks_and_add_up) {
     struct error error;
     struct forward_bytes whole, cut;
     struct model *model = tiny_gguf_open(&(struct tiny_gguf){.format = "q8_0", .wide = true});
-    struct forward_options options = options_of(model, 1);
+    struct rank_options options = options_of(model, 1);
     ck_assert_int_eq(forward_measure(&options, &whole, &error), STATUS_OK);
     options.n_ranks = 2;
     ck_assert_int_eq(forward_measure(&options, &cut, &error), STATUS_OK);
@@ -321,7 +321,7 @@ START_TEST(the_kv_format_of_a_dummy_is_the_same_before_and_after) {
         struct model *model = tiny_hub_open("llama", formats_of_dummies[i]);
         enum kv_format wanted = i == 0 ? KV_F32 : KV_F16;
         ck_assert_int_eq(forward_kv_format(model, "auto"), wanted);
-        struct forward_options options = {.model = model, .backend = "cpu", .kv_format = wanted};
+        struct rank_options options = {.model = model, .backend = "cpu", .kv_format = wanted};
         struct forward_bytes bytes;
         struct error error;
         options.max_tokens = options.max_seqs = 4;
