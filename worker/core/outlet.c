@@ -95,26 +95,7 @@ void outlet_break(struct outlet_table *table, struct outlet *outlet, const char 
 static enum status send_post(struct outlet *outlet, const struct engine_sink *sink,
                              const struct post *post) {
     struct message message = {.type = post->type, .session = outlet->session};
-    switch (post->type) {
-    case MESSAGE_RESERVED:
-        message.u.reserved = post->u.reserved;
-        break;
-    case MESSAGE_REFUSED:
-        message.u.refused = post->u.refused;
-        break;
-    case MESSAGE_CANCELLED:
-        message.u.cancel = post->u.cancel;
-        break;
-    case MESSAGE_FAILED:
-        message.u.failed = post->u.failed;
-        break;
-    case MESSAGE_CHUNK_ACK:
-        message.u.chunk_ack = post->u.chunk_ack;
-        break;
-    default:
-        message.u.transfer_end = post->u.transfer_end;
-        break;
-    }
+    memcpy(&message.u, &post->u, sizeof post->u); /* members of both begin where the unions do */
     return sink->send(sink->context, outlet->link, &message);
 }
 
