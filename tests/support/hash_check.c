@@ -182,7 +182,8 @@ static void start(struct stream *stream) {
     stream->heard_ns = clock_now_ns();
     sse_client_reset(&stream->sse);
     struct http_events events = {on_body, on_end, stream};
-    http_client_start(stream->client, "POST", "/v1/completions", NULL, body.data, body.n, &events);
+    struct http_ask ask = {"POST", "/v1/completions", .body = body.data, .n_body = body.n};
+    http_client_start(stream->client, &ask, &events);
     buf_fini(&body);
 }
 

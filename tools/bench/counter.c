@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ANSWER_MAX (16u << 20)
-
 /* Who counts. The server is asked for its /tokenize first, in each shape that servers take. */
 enum way { WAY_TOKENIZER, WAY_PROMPT, WAY_CONTENT, WAY_USAGE, WAY_NOTHING };
 
@@ -74,21 +72,18 @@ static bool count_ids(struct counter *counter, struct span text, uint32_t *n_tok
 
 /* The answer to a body as JSON, which the caller gives back; NULL unless it came with status 200. */
 static json_t *ask_server(struct counter *counter, const char *path, struct buf *body) {
-    struct buf answer;
     struct error error;
     int code = 0;
     json_t *root = NULL;
-    buf_init(&answer, ANSWER_MAX);
-    struct http_ask ask = {.method = "POST",
-                           .path = path,
-                           .api_key = counter->spec.api_key,
-                           .body = body->data,
-                           .timeout_s = counter->spec.timeout_s};
+    struct http_ask ask = {
+        .method = "POST", .path = path, .api_key = counter->spec.api_key, .body = body->data};
     if (buf_status(body) == STATUS_OK &&
-        http_fetch(counter->spec.url, &ask, &code, &answer, &error) == STATUS_OK && code == 200)
-        root = json_loadb(answer.data ? answer.data : "", answer.n, 0, NULL);
-    buf_fini(&answer);
-    return root;
+        http_fetch_json(counter->spec.url, &ask, counter->spec.timeout_s, &code, &root, &error) ==
+            STATUS_OK &&
+        code == 200)
+        return root;
+    json_decref(root);
+    return NULL;
 }
 
 /* {"count": N} of vLLM and ours; {"tokens": [...]} of llama.cpp. */

@@ -27,14 +27,13 @@ uint64_t server_count_preempted(const struct http_url *urls, uint32_t n_urls, co
                                 double timeout_s) {
     double sum = 0;
     for (uint32_t i = 0; i < n_urls; i++) {
-        struct http_ask ask = {
-            .method = "GET", .path = "/metrics", .api_key = api_key, .timeout_s = timeout_s};
+        struct http_ask ask = {.method = "GET", .path = "/metrics", .api_key = api_key};
         struct buf answer;
         struct error error;
         int code = 0;
         buf_init(&answer, METRICS_MAX);
-        if (http_fetch(&urls[i], &ask, &code, &answer, &error) == STATUS_OK && code == 200 &&
-            answer.data)
+        if (http_fetch(&urls[i], &ask, timeout_s, &code, &answer, &error) == STATUS_OK &&
+            code == 200 && answer.data)
             sum += sum_of(answer.data, "vllm:num_preemptions_total");
         buf_fini(&answer);
     }

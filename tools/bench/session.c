@@ -17,28 +17,22 @@
 static enum status find_model(struct session *session, const struct http_url *url,
                               struct error *error) {
     const struct bench_options *options = session->options;
-    struct buf body;
+    const struct http_ask ask = {"GET", "/v1/models", .api_key = options->api_key};
+    json_t *root = NULL;
     int code = 0;
     if (options->model || options->native != NATIVE_NONE) { /* that API has no names */
         session->model = strdup(options->model ? options->model : "");
         return session->model ? STATUS_OK : error_set(error, STATUS_NOMEM, "out of memory");
     }
-    buf_init(&body, 1u << 20);
-    enum status status =
-        http_fetch(url, &(struct http_ask){"GET", "/v1/models", options->api_key, NULL, 0}, &code,
-                   &body, error);
-    if (status == STATUS_OK) {
-        json_t *root = json_loadb(body.data ? body.data : "", body.n, 0, NULL);
-        const char *id = json_string_value(
-            json_object_get(json_array_get(json_object_get(root, "data"), 0), "id"));
-        session->model = id ? strdup(id) : NULL;
-        json_decref(root);
-        if (!session->model)
-            status = error_set(error, STATUS_INVALID, "%s/v1/models names no model (HTTP %d)",
-                               options->targets[0], code);
-    }
-    buf_fini(&body);
-    return status;
+    TRY(http_fetch_json(url, &ask, 0, &code, &root, error));
+    const char *id =
+        json_string_value(json_object_get(json_array_get(json_object_get(root, "data"), 0), "id"));
+    session->model = id ? strdup(id) : NULL;
+    json_decref(root);
+    return session->model
+               ? STATUS_OK
+               : error_set(error, STATUS_INVALID, "%s/v1/models names no model (HTTP %d)",
+                           options->targets[0], code);
 }
 
 static struct ask_form make_form(const struct session *session) {
@@ -57,13 +51,11 @@ static void note_environment(struct session *session, const struct http_url *url
     struct utsname host;
     struct error error;
     int code = 0;
-    struct http_ask ask = {.method = "GET",
-                           .path = "/version",
-                           .api_key = session->options->api_key,
-                           .timeout_s = session->options->timeout_s};
+    struct http_ask ask = {"GET", "/version", .api_key = session->options->api_key};
     buf_init(&version, 1u << 16);
     bool has_version =
-        http_fetch(url, &ask, &code, &version, &error) == STATUS_OK && code == 200 && version.data;
+        http_fetch(url, &ask, session->options->timeout_s, &code, &version, &error) == STATUS_OK &&
+        code == 200 && version.data;
     uname(&host);
     buf_printf(out, "{\"tandem_bench\":\"%s\",\"unix_s\":%lld,\"host\":", TANDEM_VERSION,
                (long long)clock_unix_s());

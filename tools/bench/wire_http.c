@@ -135,18 +135,19 @@ static enum status http_open(struct loop *loop, const struct wire_target *target
 }
 
 static void http_send(struct wire_link *link, const char *body, size_t n) {
-    char headers[512] = "Accept: text/event-stream\r\n";
-    if (link->target.api_key)
-        snprintf(headers, sizeof headers,
-                 "Accept: text/event-stream\r\nAuthorization: Bearer %.400s\r\n",
-                 link->target.api_key);
+    struct http_ask ask = {.method = "POST",
+                           .path = ask_path(link->target.form),
+                           .api_key = link->target.api_key,
+                           .accept = "text/event-stream",
+                           .body = body,
+                           .n_body = n};
     link->answer = (struct answer){.model = link->target.form->model};
     link->fault = FAULT_NONE;
     link->has_heard = false;
     buf_clear(&link->body);
     sse_client_reset(&link->sse);
     struct http_events events = {on_body, on_end, link};
-    http_client_start(link->client, "POST", ask_path(link->target.form), headers, body, n, &events);
+    http_client_start(link->client, &ask, &events);
 }
 
 static void http_cancel(struct wire_link *link) {

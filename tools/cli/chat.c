@@ -165,17 +165,15 @@ static enum status ask(struct chat *chat, const char *text) {
     json_decref(body);
     if (!json)
         return error_set(&chat->error, STATUS_NOMEM, "out of memory");
-    char headers[512] = "";
-    if (chat->api_key)
-        snprintf(headers, sizeof headers, "Authorization: Bearer %.400s\r\n", chat->api_key);
     chat->status = STATUS_OK;
     chat->stopped = false;
     buf_clear(&chat->answer);
     buf_clear(&chat->raw);
     sse_client_reset(&chat->sse);
     struct http_events events = {on_body, on_end, chat};
-    http_client_start(chat->client, "POST", "/v1/chat/completions", headers, json, strlen(json),
-                      &events);
+    struct http_ask ask = {
+        .method = "POST", .path = "/v1/chat/completions", .api_key = chat->api_key, .body = json};
+    http_client_start(chat->client, &ask, &events);
     free(json);
     loop_run(chat->loop);
     if (!chat->stopped && chat->status == STATUS_OK && chat->http_status != 200)

@@ -238,19 +238,12 @@ static void look_at_remote_workers(struct doctor *doctor) {
 
 /* --- a router that runs --------------------------------------------------------------------- */
 
+/* NULL: it does not answer, or not with JSON. */
 static json_t *fetch(const struct http_url *url, const struct cli_target *target, const char *path,
                      int *http_status, struct error *error) {
-    struct buf answer;
+    const struct http_ask ask = {.method = "GET", .path = path, .api_key = target->key};
     json_t *root = NULL;
-    buf_init(&answer, 16u << 20);
-    const struct http_ask ask = {.method = "GET",
-                                 .path = path,
-                                 .api_key = target->key[0] ? target->key : NULL,
-                                 .timeout_s = ANSWER_S};
-    enum status status = http_fetch(url, &ask, http_status, &answer, error);
-    if (status == STATUS_OK)
-        root = json_loadb(answer.data ? answer.data : "", answer.n, 0, NULL);
-    buf_fini(&answer);
+    (void)!http_fetch_json(url, &ask, ANSWER_S, http_status, &root, error);
     return root;
 }
 

@@ -87,7 +87,8 @@ static void probe(void *user) {
     struct ready *ready = user;
     struct http_events events = {on_probe_body, on_probe_end, ready};
     buf_clear(&ready->answer);
-    http_client_start(ready->probe, "GET", "/readyz", NULL, NULL, 0, &events);
+    http_client_start(ready->probe, &(struct http_ask){.method = "GET", .path = "/readyz"},
+                      &events);
 }
 
 void ready_listens(struct ready *ready, const char *address) {

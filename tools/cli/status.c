@@ -53,38 +53,29 @@ static error_t parse(int key, char *text, struct argp_state *state) {
 static json_t *request(struct ask *ask, const char *method, const char *path, const char *body) {
     struct http_url url = {0};
     struct error error;
-    struct buf answer;
     int code = 0;
     json_t *root = NULL;
-    buf_init(&answer, 16u << 20);
+    const struct http_ask what = {
+        .method = method, .path = path, .api_key = ask->target.key, .body = body};
     enum status status =
         http_url_open(cli_server(ask->target.server), &ask->target.trust, &url, &error);
     if (status == STATUS_OK)
         status = target_find_key(&ask->target, &error);
     if (status == STATUS_OK)
-        status =
-            http_fetch(&url,
-                       &(struct http_ask){.method = method,
-                                          .path = path,
-                                          .api_key = ask->target.key[0] ? ask->target.key : NULL,
-                                          .body = body},
-                       &code, &answer, &error);
+        status = http_fetch_json(&url, &what, 0, &code, &root, &error);
     http_url_close(&url);
     target_forget(&ask->target);
+    if (status == STATUS_OK && code == 200 && root)
+        return root;
+    const char *message =
+        json_string_value(json_object_get(json_object_get(root, "error"), "message"));
     if (status != STATUS_OK)
         cli_fail(1, "%s", error.text);
     else
-        root = json_loadb(answer.data ? answer.data : "", answer.n, 0, NULL);
-    if (status == STATUS_OK && (code != 200 || !root)) {
-        const char *message =
-            json_string_value(json_object_get(json_object_get(root, "error"), "message"));
         cli_fail(1, "%s%s: HTTP status %d: %s", cli_server(ask->target.server), path, code,
                  message ? message : "no Tandem server?");
-        json_decref(root);
-        root = NULL;
-    }
-    buf_fini(&answer);
-    return root;
+    json_decref(root);
+    return NULL;
 }
 
 static long long number(const json_t *object, const char *group, const char *key) {

@@ -53,7 +53,6 @@ struct top {
     unsigned n_shown;  /* workers on the screen */
     unsigned n_rounds; /* that were answered */
     uint64_t asked_ns; /* when this round began */
-    char headers[600]; /* with the key */
     int code;
 };
 
@@ -201,9 +200,10 @@ static void on_end(void *user, enum status status, int http_status, const struct
 
 static void ask(struct question *question) {
     struct http_events events = {on_body, on_end, question};
+    struct http_ask what = {
+        .method = "GET", .path = question->path, .api_key = question->top->target.key};
     buf_clear(&question->answer);
-    http_client_start(question->client, "GET", question->path, question->top->headers, NULL, 0,
-                      &events);
+    http_client_start(question->client, &what, &events);
 }
 
 static void take_status(struct top *top, int http_status, const char *problem) {
@@ -342,10 +342,6 @@ static enum status open_all(struct top *top) {
     top->status.path = "/admin/status";
     top->metrics.path = "/metrics";
     top->status.top = top->metrics.top = top;
-    if (top->target.key[0])
-        snprintf(top->headers, sizeof top->headers, "Authorization: Bearer %s\r\n",
-                 top->target.key);
-    target_forget(&top->target);
     top->view = calloc(1, sizeof *top->view);
     if (!top->view)
         return STATUS_NOMEM;
@@ -374,7 +370,7 @@ static void close_all(struct top *top) {
     http_url_close(&top->url);
     buf_fini(&top->status.answer);
     buf_fini(&top->metrics.answer);
-    explicit_bzero(top->headers, sizeof top->headers);
+    target_forget(&top->target);
     free(top->view);
 }
 

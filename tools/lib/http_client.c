@@ -316,8 +316,7 @@ static void begin_connect(struct http_client *client) {
               on_dialed, client, &client->dial);
 }
 
-void http_client_start(struct http_client *client, const char *method, const char *path,
-                       const char *headers, const char *body, size_t n_body,
+void http_client_start(struct http_client *client, const struct http_ask *ask,
                        const struct http_events *calls) {
     ASSERT(client->phase == PHASE_IDLE);
     client->events = *calls;
@@ -326,14 +325,19 @@ void http_client_start(struct http_client *client, const char *method, const cha
     client->got_bytes = false;
     buf_clear(&client->out);
     buf_clear(&client->in);
-    buf_printf(&client->out, "%s %s%s HTTP/1.1\r\nHost: %s:%s\r\n%s", method, client->url.base,
-               path, client->url.host, client->url.port, headers ? headers : "");
-    if (body)
+    size_t n_body = ask->body && !ask->n_body ? strlen(ask->body) : ask->n_body;
+    buf_printf(&client->out, "%s %s%s HTTP/1.1\r\nHost: %s:%s\r\n", ask->method, client->url.base,
+               ask->path, client->url.host, client->url.port);
+    if (ask->accept)
+        buf_printf(&client->out, "Accept: %s\r\n", ask->accept);
+    if (ask->api_key && ask->api_key[0])
+        buf_printf(&client->out, "Authorization: Bearer %s\r\n", ask->api_key);
+    if (ask->body)
         buf_printf(&client->out, "Content-Type: application/json\r\nContent-Length: %zu\r\n",
                    n_body);
     buf_puts(&client->out, "\r\n");
-    if (body)
-        buf_append(&client->out, body, n_body);
+    if (ask->body)
+        buf_append(&client->out, ask->body, n_body);
     if (!client->stream) {
         begin_connect(client);
         return;

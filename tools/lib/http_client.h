@@ -13,6 +13,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* A request. */
+struct http_ask {
+    const char *method;  /* "GET" or "POST" */
+    const char *path;    /* of a route: "/v1/models" */
+    const char *api_key; /* a bearer token; NULL or "": none */
+    const char *accept;  /* a media type, or NULL */
+    const char *body;    /* JSON text, or NULL */
+    size_t n_body;       /* 0: as long as strlen() says */
+};
+
 struct http_events {
     void (*on_body)(void *user, const char *bytes, size_t n); /* status is known by then */
     /* STATUS_OK: a whole answer came (whatever its HTTP status). Else it broke: error says how. The
@@ -28,11 +38,9 @@ NODISCARD enum status http_client_new(struct loop *loop, const struct http_url *
                                       struct http_client **client);
 void http_client_free(struct http_client *client);
 
-/* method: "GET" or "POST"; body may be NULL; headers: extra lines, each ended by CRLF, or NULL.
- * Copies everything. Connects when needed; a kept connection that the server has closed is opened
+/* Copies the request. Connects when needed; a kept connection that the server has closed is opened
  * again once, unseen. */
-void http_client_start(struct http_client *client, const char *method, const char *path,
-                       const char *headers, const char *body, size_t n_body,
+void http_client_start(struct http_client *client, const struct http_ask *ask,
                        const struct http_events *events);
 
 /* Drops the request and the connection: no more events for it. */

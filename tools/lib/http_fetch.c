@@ -2,10 +2,8 @@
 
 #include "base/clock.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #define FETCH_S_MAX 120.0
+#define JSON_MAX    (16u << 20)
 
 struct fetch {
     struct loop *loop;
@@ -37,18 +35,15 @@ static void on_end(void *user, enum status status, int http_status, const struct
     loop_stop(fetch->loop);
 }
 
-enum status http_fetch(const struct http_url *url, const struct http_ask *ask, int *http_status,
-                       struct buf *answer, struct error *error) {
-    bool has_limit = ask->timeout_s > 0 && ask->timeout_s < FETCH_S_MAX;
+enum status http_fetch(const struct http_url *url, const struct http_ask *ask, double timeout_s,
+                       int *http_status, struct buf *answer, struct error *error) {
+    bool has_limit = timeout_s > 0 && timeout_s < FETCH_S_MAX;
     struct fetch fetch = {.answer = answer,
                           .error = error,
                           .status = STATUS_CLOSED,
-                          .timeout_s = has_limit ? ask->timeout_s : FETCH_S_MAX};
+                          .timeout_s = has_limit ? timeout_s : FETCH_S_MAX};
     struct http_client *client = NULL;
     struct loop_timer *timeout = NULL;
-    char headers[600] = "";
-    if (ask->api_key)
-        snprintf(headers, sizeof headers, "Authorization: Bearer %.512s\r\n", ask->api_key);
     TRY(loop_new(&fetch.loop));
     enum status status = loop_timer_new(fetch.loop, on_timeout, &fetch, &timeout);
     if (status == STATUS_OK)
@@ -56,8 +51,7 @@ enum status http_fetch(const struct http_url *url, const struct http_ask *ask, i
     if (status == STATUS_OK) {
         loop_timer_after(timeout, (uint64_t)(fetch.timeout_s * (double)NS_PER_S));
         struct http_events events = {on_body, on_end, &fetch};
-        http_client_start(client, ask->method, ask->path, headers, ask->body,
-                          ask->body ? strlen(ask->body) : 0, &events);
+        http_client_start(client, ask, &events);
         loop_run(fetch.loop);
         status = fetch.status;
         *http_status = fetch.http_status;
@@ -65,5 +59,17 @@ enum status http_fetch(const struct http_url *url, const struct http_ask *ask, i
     http_client_free(client);
     loop_timer_free(timeout);
     loop_free(fetch.loop);
+    return status;
+}
+
+enum status http_fetch_json(const struct http_url *url, const struct http_ask *ask,
+                            double timeout_s, int *http_status, json_t **root,
+                            struct error *error) {
+    struct buf answer;
+    buf_init(&answer, JSON_MAX);
+    enum status status = http_fetch(url, ask, timeout_s, http_status, &answer, error);
+    if (status == STATUS_OK)
+        *root = json_loadb(answer.data ? answer.data : "", answer.n, 0, NULL);
+    buf_fini(&answer);
     return status;
 }

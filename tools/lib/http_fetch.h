@@ -4,14 +4,16 @@
 #include "base/buf.h"
 #include "tools/lib/http_client.h"
 
-struct http_ask {
-    const char *method;  /* "GET" or "POST" */
-    const char *path;    /* of a route: "/v1/models" */
-    const char *api_key; /* or NULL */
-    const char *body;    /* JSON text, or NULL */
-    double timeout_s;    /* 0: 120 s, which is also the most: a long prompt on a slow machine */
-};
+#include <jansson.h>
 
-/* Appends the answer's body. STATUS_OK with any HTTP status; STATUS_TIMEOUT. */
+/* Appends the answer's body. timeout_s: 0 is 120 s, which is also the most: a long prompt on a slow
+ * machine. STATUS_OK with any HTTP status; STATUS_TIMEOUT. */
 NODISCARD enum status http_fetch(const struct http_url *url, const struct http_ask *ask,
-                                 int *http_status, struct buf *answer, struct error *error);
+                                 double timeout_s, int *http_status, struct buf *answer,
+                                 struct error *error);
+
+/* The same for an answer of JSON, at most 16 MiB: *root is owned by the caller, and NULL where the
+ * answer is none. */
+NODISCARD enum status http_fetch_json(const struct http_url *url, const struct http_ask *ask,
+                                      double timeout_s, int *http_status, json_t **root,
+                                      struct error *error);

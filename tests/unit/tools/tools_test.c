@@ -124,7 +124,7 @@ static void ask_twice(const char *answer, size_t step, struct outcome *outcome) 
     for (int i = 0; i < 2; i++) {
         buf_init(&outcome->body, 0);
         outcome->is_over = false;
-        http_client_start(client, "POST", "/x", NULL, "{}", 2, &events);
+        http_client_start(client, &(struct http_ask){"POST", "/x", .body = "{}"}, &events);
         serve(listener, &fd, answer, step, outcome);
         if (outcome->status != STATUS_OK)
             break;
