@@ -330,51 +330,6 @@ START_TEST(a_large_product_has_the_same_bits) {
 }
 END_TEST
 
-/* Large enough for the largest tiles of what has other numerics than the reference, and its inputs end within a
- * stage of theirs: each number of rows takes another tile. */
-START_TEST(a_row_has_its_bits_in_every_tile) {
-    enum { n = 16384, k = 72 };
-    static const uint32_t counts[] = {65, 64, 32, 16, 1};
-    const char *format = _i ? "bf16" : "f16";
-    struct kernels_limits large = small;
-    large.max_tokens = 65;
-    struct random random = {65};
-    struct weight_tensor tensor = random_tensor(&random, format, n, k);
-    float *x = malloc(sizeof(float[65][k])), *all = malloc(sizeof(float[65][n]));
-    float *some = malloc(sizeof(float[65][n])), *expected = malloc(n * sizeof *expected);
-    fill_random(&random, x, (size_t)65 * k);
-    struct subject ref = subject_ref(&large);
-    size_t n_bytes;
-    struct weight weight = subject_pack_tensor(&ref, &tensor, &n_bytes);
-    ref.kernels->linear(ref.ctx, expected, n, x + (size_t)64 * k, &weight, 1, EPILOGUE_NONE);
-    subject_unpack(&ref, &weight, n_bytes);
-    subject_close(&ref);
-    struct subject subject;
-    for (uint32_t i = 0; subject_next(&subject, &i, &large); subject_close(&subject)) {
-        if (subject_is_exact(&subject))
-            continue;
-        weight = subject_pack_tensor(&subject, &tensor, &n_bytes);
-        float *at_x = subject_floats(&subject, x, (size_t)65 * k);
-        float *at_out = subject_floats(&subject, NULL, (size_t)65 * n);
-        for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
-            float *out = c == 0 ? all : some;
-            size_t first = 65 - counts[c];
-            subject.kernels->linear(subject.ctx, at_out, n, at_x + first * k, &weight, counts[c],
-                                    EPILOGUE_NONE);
-            subject_read(&subject, out, at_out, counts[c] * sizeof(float[n]));
-            compare(&subject, format, out, all + first * n, counts[c] * (size_t)n);
-        }
-        subject_expect_near(&subject, format, some, expected, n);
-        subject_unpack(&subject, &weight, n_bytes);
-    }
-    tensor_free(&tensor);
-    free(x);
-    free(all);
-    free(some);
-    free(expected);
-}
-END_TEST
-
 static void multiply_row(struct subject *subject, float *out, const float *x,
                          const struct weight *weight) {
     float *at_out = subject_floats(subject, NULL, weight->n);
@@ -554,7 +509,6 @@ void suite_add(TCase *tests) {
     tcase_add_loop_test(tests, many_rows_at_once_have_the_same_bits, 0, n_formats);
     tcase_add_loop_test(tests, one_and_two_rows_of_many_inputs_have_the_same_bits, 0, n_formats);
     tcase_add_test(tests, a_large_product_has_the_same_bits);
-    tcase_add_loop_test(tests, a_row_has_its_bits_in_every_tile, 0, 2);
     tcase_add_test(tests, merged_and_alternating_parts_equal_their_rows);
     tcase_add_test(tests, impossible_parts_are_refused_with_a_reason);
     tcase_add_loop_test(tests, embeddings_norms_and_gathers_have_the_same_bits, 0, n_formats);
