@@ -1,13 +1,13 @@
 #include "tools/cli/top_layout.h"
 
 #include "base/assert.h"
+#include "base/clock.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define NS_PER_SECOND 1000000000ull
-#define TEXT          96
+#define TEXT 96
 
 /* A band of lines is left out where the screen is too small for it. */
 #define HEIGHT_SMALL  12
@@ -15,13 +15,6 @@
 #define HEIGHT_EVENTS 18
 #define HEIGHT_LARGE  36
 #define N_KEYS        8
-
-static const char *const sort_names[TOP_SORTS] = {"role",    "name", "state",
-                                                  "running", "KV",   "tokens/s"};
-
-const char *top_sort_name(enum top_sort sort) {
-    return sort_names[sort];
-}
 
 /* --- figures as text ------------------------------------------------------------------------ */
 
@@ -66,7 +59,7 @@ static const char *short_age(uint64_t seconds, char text[TEXT]) {
 }
 
 static uint64_t seconds_since(uint64_t now_ns, uint64_t then_ns) {
-    return now_ns > then_ns ? (now_ns - then_ns) / NS_PER_SECOND : 0;
+    return now_ns > then_ns ? (now_ns - then_ns) / NS_PER_S : 0;
 }
 
 /* --- the head ------------------------------------------------------------------------------- */
@@ -219,6 +212,12 @@ static const struct {
     [COL_NOTE] = {"NOTE", 4, 1, false},
 };
 
+static const struct {
+    const char *name;
+    enum column column;
+} sorts[TOP_SORTS] = {{"role", COL_ROLE},       {"name", COL_NAME}, {"state", COL_STATE},
+                      {"running", COL_RUNNING}, {"KV", COL_KV},     {"tokens/s", COL_TOKENS}};
+
 struct table {
     unsigned x[COLUMNS], width[COLUMNS]; /* width 0: the column is not shown */
 };
@@ -291,12 +290,10 @@ static void put_cell(struct top_screen *screen, const struct table *table, enum 
 
 static void put_head(struct top_screen *screen, const struct table *table, unsigned y,
                      const struct top_look *look) {
-    static const int sorted[TOP_SORTS] = {COL_ROLE,    COL_NAME, COL_STATE,
-                                          COL_RUNNING, COL_KV,   COL_TOKENS};
     top_paint(screen, 0, y, screen->width, TOP_HEAD);
     for (unsigned c = 0; c < COLUMNS; c++) {
         char text[TEXT];
-        bool is_sorted = (int)c == sorted[look->sort];
+        bool is_sorted = c == sorts[look->sort].column;
         const char *arrow = screen->is_ascii ? "*" : look->is_reversed ? "▲" : "▼";
         snprintf(text, sizeof text, "%s%s", columns[c].head, is_sorted ? arrow : "");
         put_cell(screen, table, c, y, TOP_HEAD, text);
@@ -315,6 +312,17 @@ static void put_kv(struct top_screen *screen, const struct table *table, unsigne
     top_put_right(screen, table->x[COL_KV] + width - 5, y, 5, TOP_PLAIN, text);
 }
 
+/* Of a worker, or of a role's workers together. */
+static void put_figures(struct top_screen *screen, const struct table *table, unsigned y,
+                        const struct top_worker *of, enum top_style waiting) {
+    char text[TEXT];
+    put_cell(screen, table, COL_RUNNING, y, TOP_PLAIN, short_number((double)of->n_running, text));
+    put_cell(screen, table, COL_WAITING, y, waiting, short_number((double)of->n_waiting, text));
+    put_kv(screen, table, y, of->blocks_used, of->blocks_total);
+    put_cell(screen, table, COL_TOKENS, y, TOP_PLAIN, short_number(of->tokens_per_s, text));
+    put_cell(screen, table, COL_PROMPT, y, TOP_PLAIN, short_number(of->prompt_per_s, text));
+}
+
 static enum top_style state_style(const char *state) {
     static const char *const bad[] = {"gone", "refused", "suspect"};
     for (unsigned i = 0; i < sizeof bad / sizeof *bad; i++)
@@ -327,19 +335,13 @@ static void put_worker(struct top_screen *screen, const struct table *table, uns
                        const struct top_view *view, const struct top_worker *worker) {
     char text[TEXT];
     bool is_gone = worker->gone_ns != 0;
-    enum top_style plain = is_gone ? TOP_DIM : TOP_PLAIN;
     put_cell(screen, table, COL_NAME, y, is_gone ? TOP_DIM : TOP_BOLD, worker->name);
-    put_cell(screen, table, COL_ROLE, y, plain, worker->role);
+    put_cell(screen, table, COL_ROLE, y, is_gone ? TOP_DIM : TOP_PLAIN, worker->role);
     put_cell(screen, table, COL_STATE, y, state_style(worker->state), worker->state);
     put_cell(screen, table, COL_NOTE, y, is_gone ? TOP_DIM : TOP_WARN, note_of(view, worker, text));
     if (is_gone)
         return;
-    put_cell(screen, table, COL_RUNNING, y, plain, short_number((double)worker->n_running, text));
-    put_cell(screen, table, COL_WAITING, y, worker->n_waiting > 0 ? TOP_WARN : plain,
-             short_number((double)worker->n_waiting, text));
-    put_kv(screen, table, y, worker->blocks_used, worker->blocks_total);
-    put_cell(screen, table, COL_TOKENS, y, plain, short_number(worker->tokens_per_s, text));
-    put_cell(screen, table, COL_PROMPT, y, plain, short_number(worker->prompt_per_s, text));
+    put_figures(screen, table, y, worker, worker->n_waiting > 0 ? TOP_WARN : TOP_PLAIN);
 }
 
 /* --- roles ---------------------------------------------------------------------------------- */
@@ -403,15 +405,7 @@ static unsigned put_roles(struct top_screen *screen, const struct table *table, 
         put_cell(screen, table, COL_ROLE, y, TOP_PLAIN, role->name);
         snprintf(text, sizeof text, "%u ready", role->n_ready);
         put_cell(screen, table, COL_STATE, y, role->n_ready == role->n ? TOP_GOOD : TOP_WARN, text);
-        put_cell(screen, table, COL_RUNNING, y, TOP_PLAIN,
-                 short_number((double)role->sum.n_running, text));
-        put_cell(screen, table, COL_WAITING, y, TOP_PLAIN,
-                 short_number((double)role->sum.n_waiting, text));
-        put_kv(screen, table, y, role->sum.blocks_used, role->sum.blocks_total);
-        put_cell(screen, table, COL_TOKENS, y, TOP_PLAIN,
-                 short_number(role->sum.tokens_per_s, text));
-        put_cell(screen, table, COL_PROMPT, y, TOP_PLAIN,
-                 short_number(role->sum.prompt_per_s, text));
+        put_figures(screen, table, y, &role->sum, TOP_PLAIN);
     }
     return y;
 }
@@ -478,7 +472,7 @@ static void put_events(const struct top_view *view, unsigned y, unsigned n_lines
 static void put_keys(const struct top_look *look, unsigned y, struct top_screen *screen) {
     char text[160];
     snprintf(text, sizeof text, "q quit  ? help  s sort: %s  r reverse  p %s",
-             top_sort_name(look->sort), look->is_paused ? "go on" : "pause");
+             sorts[look->sort].name, look->is_paused ? "go on" : "pause");
     top_put(screen, 0, y, screen->width, TOP_DIM, text);
 }
 
@@ -555,6 +549,5 @@ unsigned top_layout(const struct top_view *view, struct top_look *look, struct t
 }
 
 unsigned top_layout_height(const struct top_view *view) {
-    unsigned n = HEIGHT_EVENTS + ROLES_MAX + view->n_workers + view->n_events;
-    return n;
+    return HEIGHT_EVENTS + ROLES_MAX + view->n_workers + view->n_events;
 }

@@ -13,8 +13,6 @@ enum top_sort {
     TOP_BY_TOKENS,
     TOP_SORTS
 };
-const char *top_sort_name(enum top_sort sort);
-
 struct top_look {
     enum top_sort sort; /* the largest first where it is by a number */
     bool is_reversed;

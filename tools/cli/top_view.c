@@ -1,6 +1,7 @@
 #include "tools/cli/top_view.h"
 
 #include "base/assert.h"
+#include "base/clock.h"
 
 #include <jansson.h>
 #include <stdarg.h>
@@ -8,8 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NS_PER_SECOND 1e9
-#define SILENT_MS     2000 /* a worker that is well is heard each second */
+#define SILENT_MS 2000 /* a worker that is well is heard each second */
 
 void top_view_init(struct top_view *view, const char *server) {
     memset(view, 0, sizeof *view);
@@ -46,7 +46,6 @@ static void copy_text(const json_t *object, const char *key, char *out, size_t s
 
 static void read_router(const json_t *object, struct top_router *router) {
     COPY(object, "name", router->name);
-    COPY(object, "version", router->version);
     COPY(object, "model", router->model);
     router->uptime_s = number(object, NULL, "uptime_s");
     router->is_draining = json_is_true(json_object_get(object, "draining"));
@@ -166,7 +165,6 @@ static void compare_totals(struct top_view *view, const struct top_router *old, 
     view->requests_per_s = rate(old->n_completed + old->n_failed + old->n_cancelled,
                                 now->n_completed + now->n_failed + now->n_cancelled, seconds);
     view->tokens_per_s = rate(old->n_tokens, now->n_tokens, seconds);
-    view->handoffs_per_s = rate(old->n_handoffs, now->n_handoffs, seconds);
     if (now->n_replays > old->n_replays)
         tell(view, true, "streams that went on elsewhere (replays): %llu",
              (unsigned long long)(now->n_replays - old->n_replays));
@@ -184,7 +182,7 @@ static void take_status(struct top_view *view, const json_t *root, uint64_t now_
     const struct top_router old = view->router;
     unsigned n_before = view->n_workers, n = 0;
     bool is_first = view->answered_ns == 0;
-    double seconds = is_first ? 0 : (double)(now_ns - view->answered_ns) / NS_PER_SECOND;
+    double seconds = is_first ? 0 : (double)(now_ns - view->answered_ns) / (double)NS_PER_S;
     size_t i;
     json_t *row;
     memcpy(before, view->workers, sizeof before);

@@ -32,7 +32,7 @@ struct top_worker {
 };
 
 struct top_router {
-    char name[64], version[32], model[128];
+    char name[64], model[128];
     uint64_t uptime_s;
     bool is_draining;
     uint64_t n_queued, n_running, n_completed, n_failed, n_cancelled, n_refused;
@@ -65,7 +65,7 @@ struct top_view {
     uint64_t lost_ns;     /* since when there is no answer; 0: there is */
     char trouble[200];    /* why; "" while there is */
     struct top_router router;
-    double requests_per_s, tokens_per_s, handoffs_per_s; /* between the last two answers */
+    double requests_per_s, tokens_per_s; /* between the last two answers */
     struct top_worker workers[TOP_WORKERS_MAX];
     unsigned n_workers;
     struct top_event events[TOP_EVENTS_MAX]; /* the newest first */
