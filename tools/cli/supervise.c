@@ -167,21 +167,22 @@ static void note_death(struct supervisor *supervisor, struct child *child, int w
                      wait_ns < BACKOFF_NS_MAX ? wait_ns : BACKOFF_NS_MAX);
 }
 
-static void on_child_signal(void *user, unsigned number) {
-    struct supervisor *supervisor = user;
-    (void)number;
-    int wait_status;
-    for (pid_t pid; (pid = waitpid(-1, &wait_status, WNOHANG)) > 0;)
-        for (unsigned i = 0; i < supervisor->n_children; i++)
-            if (supervisor->children[i].pid == pid)
-                note_death(supervisor, &supervisor->children[i], wait_status);
-}
-
 static struct child *child_of_pid(struct supervisor *supervisor, pid_t pid) {
     for (unsigned i = 0; i < supervisor->n_children; i++)
         if (supervisor->children[i].pid == pid)
             return &supervisor->children[i];
     return NULL;
+}
+
+static void on_child_signal(void *user, unsigned number) {
+    struct supervisor *supervisor = user;
+    (void)number;
+    int wait_status;
+    for (pid_t pid; (pid = waitpid(-1, &wait_status, WNOHANG)) > 0;) {
+        struct child *child = child_of_pid(supervisor, pid);
+        if (child)
+            note_death(supervisor, child, wait_status);
+    }
 }
 
 static bool all_ready(const struct supervisor *supervisor) {

@@ -5,6 +5,7 @@
 #include "tools/cli/progress.h"
 #include "tools/cli/ready.h"
 #include "tools/cli/screen.h"
+#include "tools/cli/sibling.h"
 #include "tools/cli/supervise.h"
 
 #include "base/buf.h"
@@ -51,13 +52,16 @@ static const struct {
     {"served-model-name", "served-model"}, {"ctx-size", "context"}, {"max-model-len", "context"}};
 enum { N_ALIASES = sizeof aliases / sizeof *aliases };
 
+static const char *const roles[] = {"prefill", "decode", "mixed"};
+enum { N_ROLES = sizeof roles / sizeof *roles };
+
 struct up {
     const char *value[N_TABLE]; /* borrowed from argv */
     struct passed passed;       /* owned */
     char folder[64];            /* owned on disk: sockets of this cluster */
     char programs[4096];        /* folder of our sibling programs */
     char listen[FRONT_MAX];     /* what the flags come to */
-    unsigned n_workers;
+    unsigned n_of[N_ROLES], n_workers;
     struct loop *loop;             /* owned */
     struct supervisor *supervisor; /* owned */
     struct ready ready;
@@ -118,8 +122,8 @@ static enum status pass_on(const struct up *up, struct child *child, unsigned to
     return STATUS_OK;
 }
 
-static enum status add_router(struct up *up, struct supervisor *supervisor) {
-    struct child *child = supervisor_add(supervisor, "router", "router");
+static enum status add_router(struct up *up) {
+    struct child *child = supervisor_add(up->supervisor, "router", "router");
     if (!child)
         return STATUS_LIMIT;
     TRY(child_arg(child, "%s/tandem-router", up->programs));
@@ -128,11 +132,10 @@ static enum status add_router(struct up *up, struct supervisor *supervisor) {
     return pass_on(up, child, PASSED_ROUTER);
 }
 
-static enum status add_worker(struct up *up, struct supervisor *supervisor, const char *role,
-                              unsigned i, const char *tp) {
+static enum status add_worker(struct up *up, const char *role, unsigned i, const char *tp) {
     char name[32];
     snprintf(name, sizeof name, "%s%u", role, i);
-    struct child *child = supervisor_add(supervisor, role, name);
+    struct child *child = supervisor_add(up->supervisor, role, name);
     if (!child)
         return STATUS_LIMIT;
     TRY(child_arg(child, "%s/tandem-worker", up->programs));
@@ -146,29 +149,15 @@ static enum status add_worker(struct up *up, struct supervisor *supervisor, cons
     return pass_on(up, child, PASSED_WORKER);
 }
 
-static enum status add_children(struct up *up, struct supervisor *supervisor, unsigned n_prefill,
-                                unsigned n_decode, unsigned n_mixed) {
-    const char *tp = value_of(up, "tp");
-    const char *prefill_tp = value_of(up, "prefill-tp");
-    const char *decode_tp = value_of(up, "decode-tp");
-    TRY(add_router(up, supervisor));
-    for (unsigned i = 0; i < n_prefill; i++)
-        TRY(add_worker(up, supervisor, "prefill", i, prefill_tp ? prefill_tp : tp));
-    for (unsigned i = 0; i < n_decode; i++)
-        TRY(add_worker(up, supervisor, "decode", i, decode_tp ? decode_tp : tp));
-    for (unsigned i = 0; i < n_mixed; i++)
-        TRY(add_worker(up, supervisor, "mixed", i, tp));
-    return STATUS_OK;
-}
-
-static enum status find_programs(struct up *up, struct error *error) {
-    ssize_t n = readlink("/proc/self/exe", up->programs, sizeof up->programs - 1);
-    if (n <= 0)
-        return error_set(error, STATUS_IO, "/proc/self/exe: %s", strerror(errno));
-    up->programs[n] = 0;
-    char *slash = strrchr(up->programs, '/');
-    if (slash)
-        *slash = 0;
+static enum status add_children(struct up *up) {
+    TRY(add_router(up));
+    for (unsigned r = 0; r < N_ROLES; r++) {
+        char option[16]; /* there is none of mixed workers */
+        snprintf(option, sizeof option, "%s-tp", roles[r]);
+        const char *tp = value_of(up, option) ? value_of(up, option) : value_of(up, "tp");
+        for (unsigned i = 0; i < up->n_of[r]; i++)
+            TRY(add_worker(up, roles[r], i, tp));
+    }
     return STATUS_OK;
 }
 
@@ -202,28 +191,32 @@ static void on_listen(void *user, const char *address) {
         ready_all(&up->ready);
 }
 
+static void show_progress(struct up *up, uint64_t now_ns) {
+    char text[512];
+    size_t width = screen_width() < sizeof text ? screen_width() : sizeof text;
+    screen_status(progress_line(&up->progress, now_ns, text, width));
+}
+
 /* A terminal has one line for all, redrawn; elsewhere each worker has a line every 10 %. */
 static void on_loaded(void *user, const char *name, uint64_t n_done, uint64_t n_all) {
     struct up *up = user;
-    char line[PROGRESS_LINE_MAX], text[512];
+    char line[PROGRESS_LINE_MAX];
     uint64_t now_ns = clock_now_ns();
     bool is_due = progress_note(&up->progress, now_ns, name, n_done, n_all, line);
-    size_t width = screen_width() < sizeof text ? screen_width() : sizeof text;
     if (is_due && !screen_redraws())
         screen_say("%s", line);
     if (screen_redraws() && now_ns - up->drawn_ns >= DRAW_NS) {
-        screen_status(progress_line(&up->progress, now_ns, text, width));
+        show_progress(up, now_ns);
         up->drawn_ns = now_ns;
     }
 }
 
 static void on_settled(void *user, const char *name, bool is_ready) {
     struct up *up = user;
-    char line[PROGRESS_LINE_MAX], text[512];
+    char line[PROGRESS_LINE_MAX];
     uint64_t now_ns = clock_now_ns();
     bool is_told = progress_end(&up->progress, now_ns, name, line);
-    size_t width = screen_width() < sizeof text ? screen_width() : sizeof text;
-    screen_status(progress_line(&up->progress, now_ns, text, width));
+    show_progress(up, now_ns);
     if (is_told && is_ready)
         screen_say("%s", line);
 }
@@ -250,30 +243,25 @@ static bool has_page(const struct passed *passed) {
     return !word || strcmp(word, "off") != 0;
 }
 
-static int up_run(struct up *up, unsigned n_prefill, unsigned n_decode, unsigned n_mixed) {
-    struct error error;
-    int code = 1;
-    enum status status = check_limit(up, &error);
-    code = status == STATUS_OK ? code : EXIT_CONFIG;
-    if (status == STATUS_OK)
-        status = make_folder(up, &error);
-    if (status == STATUS_OK && loop_new(&up->loop) != STATUS_OK)
-        status = error_set(&error, STATUS_IO, "cannot make an event loop");
-    if (status == STATUS_OK)
-        status = supervisor_new(up->loop, up->folder, &up->supervisor, &error);
-    if (status == STATUS_OK) {
-        status = add_children(up, up->supervisor, n_prefill, n_decode, n_mixed);
-        if (status != STATUS_OK)
-            error_set(&error, status, "too many workers or options");
-    }
-    if (status == STATUS_OK &&
-        ready_begin(&up->ready, up->loop, up->supervisor, up->n_workers) != STATUS_OK)
-        status = error_set(&error, STATUS_NOMEM, "out of memory");
-    up->ready.has_page = has_page(&up->passed);
+static enum status open_all(struct up *up, struct error *error) {
+    TRY(make_folder(up, error));
+    if (loop_new(&up->loop) != STATUS_OK)
+        return error_set(error, STATUS_IO, "cannot make an event loop");
+    TRY(supervisor_new(up->loop, up->folder, &up->supervisor, error));
+    enum status status = add_children(up);
     if (status != STATUS_OK)
-        cli_fail(code, "%s", error.text);
-    else
-        code = wait_for_all(up);
+        return error_set(error, status, "too many workers or options");
+    if (ready_begin(&up->ready, up->loop, up->supervisor, up->n_workers) != STATUS_OK)
+        return error_set(error, STATUS_NOMEM, "out of memory");
+    up->ready.has_page = has_page(&up->passed);
+    return STATUS_OK;
+}
+
+static int up_run(struct up *up) {
+    struct error error;
+    if (check_limit(up, &error) != STATUS_OK)
+        return cli_fail(EXIT_CONFIG, "%s", error.text);
+    int code = open_all(up, &error) == STATUS_OK ? wait_for_all(up) : cli_fail(1, "%s", error.text);
     supervisor_free(up->supervisor);
     ready_fini(&up->ready);
     loop_free(up->loop);
@@ -317,8 +305,7 @@ static enum status read_flags(struct up *up, int argc, char **argv) {
 }
 
 /* The numbers of workers, checked. */
-static int count_workers(struct up *up, unsigned *n_prefill, unsigned *n_decode,
-                         unsigned *n_mixed) {
+static int count_workers(struct up *up) {
     if (!value_of(up, "model") && !value_of(up, "config") && !getenv("TANDEM_MODEL"))
         return cli_fail(
             EXIT_CONFIG,
@@ -331,19 +318,28 @@ static int count_workers(struct up *up, unsigned *n_prefill, unsigned *n_decode,
             strcmp(flag->value, model) != 0)
             return cli_fail(EXIT_CONFIG, "one model is served: %s, or %s?", flag->value, model);
     }
-    if (!count_of(up, "prefill", n_prefill) || !count_of(up, "decode", n_decode) ||
-        !count_of(up, "mixed", n_mixed))
-        return cli_fail(EXIT_CONFIG, "--prefill, --decode and --mixed take numbers from 0 to 64");
-    if (*n_prefill + *n_decode + *n_mixed > 64)
-        return cli_fail(EXIT_CONFIG, "at most 64 workers");
-    if (*n_prefill + *n_decode + *n_mixed == 0) {
-        if (value_of(up, "prefill") || value_of(up, "decode") || value_of(up, "mixed"))
-            return cli_fail(EXIT_CONFIG, "no worker at all: give --prefill, --decode or --mixed");
-        *n_prefill = 1;
-        *n_decode = 1;
+    bool is_given = false;
+    for (unsigned r = 0; r < N_ROLES; r++) {
+        if (!count_of(up, roles[r], &up->n_of[r]))
+            return cli_fail(EXIT_CONFIG,
+                            "--prefill, --decode and --mixed take numbers from 0 to 64");
+        is_given |= value_of(up, roles[r]) != NULL;
+        up->n_workers += up->n_of[r];
     }
-    up->n_workers = *n_prefill + *n_decode + *n_mixed;
+    if (up->n_workers > 64)
+        return cli_fail(EXIT_CONFIG, "at most 64 workers");
+    if (up->n_workers > 0)
+        return 0;
+    if (is_given)
+        return cli_fail(EXIT_CONFIG, "no worker at all: give --prefill, --decode or --mixed");
+    up->n_of[0] = up->n_of[1] = 1; /* prefill and decode */
+    up->n_workers = 2;
     return 0;
+}
+
+static int refuse(int code, struct buf *errors, const struct error *error) {
+    buf_putc(errors, 0);
+    return cli_fail(code, "%s", errors->n > 1 ? errors->data : error->text);
 }
 
 /* What the flags and the file say together, before anything is started. */
@@ -361,10 +357,8 @@ static int check_all(struct up *up) {
         status = front_fold(&front, up->passed.listen, up->listen, &error);
     if (status == STATUS_OK)
         status = front_check(&front, up->listen, &error);
-    if (status != STATUS_OK) {
-        buf_putc(&errors, 0);
-        code = cli_fail(EXIT_CONFIG, "%s", errors.n > 1 ? errors.data : error.text);
-    }
+    if (status != STATUS_OK)
+        code = refuse(EXIT_CONFIG, &errors, &error);
     buf_fini(&errors);
     return code;
 }
@@ -375,32 +369,28 @@ static int read_all(struct up *up, int argc, char **argv) {
     struct buf errors;
     int code = 0;
     buf_init(&errors, 1 << 20);
-    enum status status = find_programs(up, &error);
+    enum status status = sibling_folder(up->programs, sizeof up->programs, &error);
     if (status == STATUS_OK)
         status = passed_read(&up->passed, up->programs, &errors, &error);
     if (status == STATUS_OK && read_flags(up, argc, argv) != STATUS_OK)
         status = error_set(&error, STATUS_NOMEM, "out of memory");
-    if (status != STATUS_OK) {
-        buf_putc(&errors, 0);
-        code = cli_fail(status == STATUS_INVALID ? EXIT_CONFIG : 1, "%s",
-                        errors.n > 1 ? errors.data : error.text);
-    }
+    if (status != STATUS_OK)
+        code = refuse(status == STATUS_INVALID ? EXIT_CONFIG : 1, &errors, &error);
     buf_fini(&errors);
     return code;
 }
 
 int cli_up(int argc, char **argv) {
     static struct up up;
-    unsigned n_prefill = 0, n_decode = 0, n_mixed = 0;
     int code = read_all(&up, argc, argv);
     if (code == 0)
-        code = count_workers(&up, &n_prefill, &n_decode, &n_mixed);
+        code = count_workers(&up);
     if (code == 0)
         code = check_all(&up);
     if (code == 0) {
         signal(SIGPIPE, SIG_IGN); /* who reads our words may go: the cluster stays */
         log_writer_start();
-        code = up_run(&up, n_prefill, n_decode, n_mixed);
+        code = up_run(&up);
     }
     passed_fini(&up.passed);
     return code;
