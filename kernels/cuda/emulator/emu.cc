@@ -1,113 +1,25 @@
-/* The machine: who runs next, barriers, meetings of a warp, launches. Everything is the calling thread's own. */
-#include "kernels/cuda/emulator/machine.h"
+/* The machine: who runs next, barriers, meetings of a warp, copies. Everything is the calling thread's own. */
+#include "kernels/cuda/emulator/threads.h"
 
-#include "kernels/cuda/emulator/fault.h"
-#include "kernels/cuda/emulator/fiber.h"
-
-#include <atomic>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <vector>
-#include <xmmintrin.h>
 
-#if defined(__SANITIZE_ADDRESS__)
-#include <sanitizer/asan_interface.h>
-#define HIDE(p, n) __asan_poison_memory_region(p, n)
-#define SHOW(p, n) __asan_unpoison_memory_region(p, n)
-#define HIDES      true
-#else
-#define HIDE(p, n) ((void)(p), (void)(n))
-#define SHOW(p, n) ((void)(p), (void)(n))
-#define HIDES      false
-#endif
-
-#define GUARD       128 /* bytes behind shared memory that nobody may write */
-#define SHARED_ROOM (EMU_SHARED_MAX + 1024)
-#define MXCSR_FLUSH 0x8040u   /* flush-to-zero and denormals-are-zero */
-#define SPINS_MAX   (1 << 20) /* yields in a row while nothing else happens */
+#define SPINS_MAX (1 << 20) /* yields in a row while nothing else happens */
 
 __thread struct emu_place emu_now;
 void (*emu_touched)(const void *p, size_t n, enum emu_access how);
 
+__thread emu::machine *emu::m;
+
+using namespace emu;
+
 namespace {
-
-enum state { READY, IN_WARP, AT_BARRIER, DONE };
-
-/* A CUDA thread. */
-struct thread {
-    struct fiber fiber;
-    uint3 index;
-    state at;
-    int line;                            /* of the barrier */
-    std::vector<struct emu_copy> copies; /* cp.async, in order; emptied once all have come */
-    std::vector<size_t> groups;          /* committed ones: how many copies there were then */
-    size_t n_come, n_waited;             /* copies that have come, groups that were waited for */
-    bool waited;                         /* for the kernels before this one */
-};
-
-struct warp {
-    uint32_t alive, ready, arrived; /* lanes */
-    uint32_t mask[EMU_WARP];
-    enum emu_operation what[EMU_WARP];
-    void *operand[EMU_WARP];
-    uint32_t epoch;
-};
-
-/* A block that is alive, or room for one. */
-struct block {
-    uint3 index;
-    uint32_t number, slot; /* slot: in machine.blocks */
-    uint32_t n_waiting, n_done, epoch;
-    uint32_t n_stacks;
-    unsigned char *stacks; /* (n_stacks) */
-    unsigned char *shared; /* (SHARED_ROOM) */
-    thread threads[EMU_THREADS_MAX];
-    warp warps[EMU_THREADS_MAX / EMU_WARP];
-};
-
-struct machine {
-    std::vector<block *> blocks;     /* owned */
-    const struct emu_launch *launch; /* NULL: none runs */
-    uint64_t number;                 /* of the launch */
-    uint64_t seed;
-    uint32_t n;       /* threads of a block */
-    uint32_t n_alive; /* blocks that run now: 1, or all of the grid */
-    uint32_t n_epochs, n_spins;
-    block *in;    /* of the thread that runs */
-    uint32_t now; /* its number there */
-    fiber home;   /* of the launching thread */
-    bool from_home, failed;
-    char text[400];
-    struct emu_figures figures;
-};
-__thread machine *m;
 
 const char *name_of(enum emu_operation what) {
     static const char *const names[] = {"nothing",  "shfl",     "ballot",
                                         "syncwarp", "ldmatrix", "ldmatrix.trans",
                                         "mma.f16",  "mma.bf16", "mma.s8"};
     return names[what];
-}
-
-uint32_t random_below(uint32_t n) {
-    m->seed = m->seed * 6364136223846793005ull + 1442695040888963407ull;
-    return (uint32_t)((m->seed >> 33) % n);
-}
-
-thread &self() {
-    return m->in->threads[m->now];
-}
-
-warp &own_warp() {
-    return m->in->warps[m->now / EMU_WARP];
-}
-
-void place(block *b, uint32_t now) {
-    m->in = b;
-    m->now = now;
-    emu_now.block = b->index;
-    emu_now.thread = b->threads[now].index;
 }
 
 /* A thread of the block that can run: of the same warp if there is one, so that its lanes meet soon. */
@@ -191,8 +103,9 @@ void release_block(block *b) {
     b->epoch = ++m->n_epochs;
 }
 
-/* Where a CUDA thread begins. */
-void entry() {
+} // namespace
+
+void emu::entry() {
     fiber_begin(m->from_home ? &m->home : nullptr);
     m->from_home = false;
     m->launch->call(m->launch->what);
@@ -208,153 +121,6 @@ void entry() {
     __builtin_unreachable();
 }
 
-/* Room for blocks of n threads: a block is made once and its stacks grow. */
-bool make_room(uint32_t n_blocks, uint32_t n_threads) {
-    while (m->blocks.size() < n_blocks) {
-        block *made = new block();
-        made->slot = (uint32_t)m->blocks.size();
-        made->shared = (unsigned char *)aligned_alloc(1024, SHARED_ROOM);
-        m->blocks.push_back(made);
-        if (!made->shared)
-            return false;
-    }
-    for (uint32_t k = 0; k < n_blocks; k++) {
-        block *b = m->blocks[k];
-        if (b->n_stacks >= n_threads)
-            continue;
-        fiber_stacks_free(b->stacks, b->n_stacks);
-        b->n_stacks = 0;
-        b->stacks = fiber_stacks_new(n_threads);
-        if (!b->stacks)
-            return false;
-        b->n_stacks = n_threads;
-    }
-    return true;
-}
-
-struct machine_owner {
-    machine *own = nullptr;
-    ~machine_owner() {
-        if (!own)
-            return;
-        for (block *b : own->blocks) {
-            fiber_stacks_free(b->stacks, b->n_stacks);
-            SHOW(b->shared, b->shared ? SHARED_ROOM : 0);
-            free(b->shared);
-            delete b;
-        }
-        delete own;
-    }
-};
-
-void where(const void *p, char *line, size_t n) {
-    if (!m || !m->launch)
-        return;
-    bool over = p >= self().fiber.stack && p < self().fiber.stack + FIBER_STACK;
-    snprintf(line, n, "emu: block %u,%u,%u thread %u: %s\n", emu_now.block.x, emu_now.block.y,
-             emu_now.block.z, m->now, over ? "runs over its stack" : "touches what is no memory");
-}
-
-machine *machine_of_thread() {
-    static thread_local machine_owner of_thread;
-    if (!of_thread.own) {
-        const char *seed = getenv("EMU_SEED");
-        of_thread.own = new machine();
-        of_thread.own->seed = seed ? strtoull(seed, nullptr, 10) : 0;
-        fault_thread(where);
-    }
-    return of_thread.own;
-}
-
-/* The room of the lists stays for the next ones. */
-void forget_copies(thread &t) {
-    t.copies.clear();
-    t.groups.clear();
-    t.n_come = t.n_waited = 0;
-}
-
-/* The block's threads stand at their beginning. `left`: they may have been left in a call. */
-void prepare_threads(block *b, bool left) {
-    uint3 d = emu_now.block_dim;
-    for (uint32_t i = 0; i < m->n; i++) {
-        thread &t = b->threads[i];
-        t.fiber.stack = b->stacks + i * FIBER_STACK;
-        fiber_prepare(&t.fiber, entry, left);
-        t.at = READY;
-        t.index = {i % d.x, i / d.x % d.y, i / (d.x * d.y)};
-        forget_copies(t);
-        t.waited = false;
-    }
-}
-
-void begin_block(block *b, uint32_t number) {
-    uint3 grid = emu_now.grid_dim;
-    size_t n_bytes = m->launch->shared_bytes;
-    b->number = number;
-    b->index = {number % grid.x, number / grid.x % grid.y, number / grid.x / grid.y};
-    b->n_waiting = b->n_done = 0;
-    b->epoch = ++m->n_epochs;
-    m->figures.n_blocks++;
-    SHOW(b->shared, SHARED_ROOM);
-    memset(b->shared, EMU_POISON, n_bytes + GUARD);
-    HIDE(b->shared + n_bytes, SHARED_ROOM - n_bytes);
-    prepare_threads(b, false);
-    for (uint32_t w = 0; w * EMU_WARP < m->n; w++) {
-        uint32_t left = m->n - w * EMU_WARP;
-        b->warps[w].alive = b->warps[w].ready = left >= EMU_WARP ? ~0u : (1u << left) - 1;
-        b->warps[w].arrived = 0;
-    }
-}
-
-void look_behind_shared(const block *b) {
-    for (size_t i = 0; i < GUARD && !HIDES && !m->failed; i++)
-        if (b->shared[m->launch->shared_bytes + i] != EMU_POISON) {
-            m->failed = true;
-            snprintf(m->text, sizeof m->text,
-                     "block %u,%u,%u wrote behind its shared memory, at byte %zu", b->index.x,
-                     b->index.y, b->index.z, m->launch->shared_bytes + i);
-        }
-}
-
-/* Until all threads of the blocks that are alive have ended. */
-void run_alive(uint32_t n_alive) {
-    m->n_alive = n_alive;
-    m->from_home = true;
-    m->n_spins = 0;
-    place(m->blocks[0], 0);
-    fiber_go(&m->home, &self().fiber, false);
-    for (uint32_t k = 0; k < n_alive; k++)
-        look_behind_shared(m->blocks[k]);
-}
-
-uint64_t common_factor(uint64_t a, uint64_t b) {
-    return b == 0 ? a : common_factor(b, a % b);
-}
-
-/* Blocks in order, or with a seed from a random one on in random steps; one by one or together. */
-void run_blocks(uint32_t n, bool together) {
-    uint64_t at = 0, step = 1;
-    if (m->seed && n > 1) {
-        at = random_below(n);
-        step = 1 + random_below(n - 1);
-        while (common_factor(n, step) != 1) /* else some blocks are left out */
-            step++;
-    }
-    for (uint32_t i = 0; i < n && !m->failed; i++, at = (at + step) % n) {
-        begin_block(m->blocks[together ? i : 0], (uint32_t)at);
-        if (!together)
-            run_alive(1);
-    }
-    if (together)
-        run_alive(n);
-}
-
-uint64_t n_blocks_of(const struct emu_launch *launch) {
-    return (uint64_t)launch->grid.x * launch->grid.y * launch->grid.z;
-}
-
-} // namespace
-
 void emu_fail(const char *format, ...) {
     int n = snprintf(m->text, sizeof m->text, "block %u,%u,%u thread %u: ", emu_now.block.x,
                      emu_now.block.y, emu_now.block.z, m->now);
@@ -365,53 +131,6 @@ void emu_fail(const char *format, ...) {
     m->failed = true;
     fiber_go(&self().fiber, &m->home, true); /* no thread of the launch is ever run again */
     __builtin_unreachable();
-}
-
-const char *emu_launch_refused(const struct emu_launch *launch) {
-    uint3 b = launch->block, g = launch->grid;
-    uint64_t n_threads = (uint64_t)b.x * b.y * b.z;
-    if (n_threads == 0 || n_threads > EMU_THREADS_MAX || b.z > 64)
-        return "the block has no threads or more than 1024";
-    if (n_blocks_of(launch) == 0 || g.y > 65535 || g.z > 65535 || n_blocks_of(launch) > 0x7fffffff)
-        return "the grid is empty or too large";
-    if (launch->shared_bytes > EMU_SHARED_MAX)
-        return "more shared memory than a block may have";
-    if (launch->together && n_blocks_of(launch) > EMU_TOGETHER_MAX)
-        return "more blocks than can be alive together";
-    return nullptr;
-}
-
-bool emu_run(const struct emu_launch *launch, char *text, size_t text_bytes) {
-    static std::atomic<uint64_t> n_launches;
-    const char *refused = emu_launch_refused(launch);
-    m = machine_of_thread();
-    m->n = launch->block.x * launch->block.y * launch->block.z;
-    uint32_t n_blocks = refused ? 0 : (uint32_t)n_blocks_of(launch);
-    if (!refused && !make_room(launch->together ? n_blocks : 1, m->n))
-        refused = "no memory for its threads";
-    if (refused) {
-        snprintf(text, text_bytes, "%s", refused);
-        return false;
-    }
-    m->launch = launch;
-    m->number = ++n_launches;
-    emu_now.block_dim = launch->block;
-    emu_now.grid_dim = launch->grid;
-    uint32_t saved = _mm_getcsr();
-    _mm_setcsr(saved | MXCSR_FLUSH);
-    run_blocks(n_blocks, launch->together);
-    _mm_setcsr(saved);
-    m->launch = nullptr;
-    m->figures.n_launches++;
-    m->figures.n_threads += (uint64_t)m->n * n_blocks;
-    if (!m->failed)
-        return true;
-    for (uint32_t k = 0; k < m->n_alive; k++)
-        prepare_threads(m->blocks[k], true);
-    m->failed = false;
-    snprintf(text, text_bytes, "%s", m->text);
-    fprintf(stderr, "emu: %s\n", m->text);
-    return false;
 }
 
 unsigned char *emu_shared(size_t n_bytes) {
@@ -543,10 +262,6 @@ void emu_griddep_wait(void) {
 void emu_touch_atomic(void *p, size_t n) {
     m->n_spins = 0;
     emu_touch(p, n, EMU_ATOMIC);
-}
-
-void emu_figures_now(struct emu_figures *figures) {
-    *figures = machine_of_thread()->figures;
 }
 
 struct emu_clock emu_clock_now(void) {
