@@ -5,14 +5,33 @@
 
 namespace GPU_NAMESPACE {
 
-/* What scales and minima are: binary16, float32, or binary16 with a zero each (struct gpu_matrix). */
-enum ints_scales { INTS_HALF, INTS_WIDE, INTS_ZEROS };
-template <ints_scales SCALES> struct ints_numbers { typedef uint16_t scale, min; };
-template <> struct ints_numbers<INTS_WIDE> { typedef float scale, min; };
-template <> struct ints_numbers<INTS_ZEROS> {
-    typedef uint16_t scale;
-    typedef uint8_t min;
+/* How a matrix is stored (struct gpu_matrix): 4 or 8 bits, whether each half of a group has its own scale, and what
+ * scales and minima are: float32, binary16, or binary16 with zeros of a byte. */
+template <bool FOUR_, bool HALVES_, typename SCALE, typename MIN> struct ints_stored {
+    static const bool four = FOUR_, halves = HALVES_;
+    static const uint32_t planes = FOUR_ ? 1 : 2;
+    typedef SCALE scale;
+    typedef MIN min;
 };
+
+/* Answers with(ints_stored<...>()), of the one that the matrix is. */
+template <bool FOUR, typename WITH>
+static inline auto ints_with_numbers(const gpu_matrix &w, const WITH &with) {
+    if (w.zeros)
+        return with(ints_stored<FOUR, false, uint16_t, uint8_t>());
+    if (w.wide)
+        return with(ints_stored<FOUR, false, float, float>());
+    return with(ints_stored<FOUR, false, uint16_t, uint16_t>());
+}
+template <typename WITH> static inline auto ints_with(const gpu_matrix &w, const WITH &with) {
+    if (w.format == WEIGHT_I4G)
+        return ints_with_numbers<true>(w, with);
+    if (w.groups_per_scale > 0)
+        return ints_with_numbers<false>(w, with);
+    if (w.wide)
+        return with(ints_stored<false, true, float, float>());
+    return with(ints_stored<false, true, uint16_t, uint16_t>());
+}
 
 /* A GPU turns integers into floats at a fraction of the rate of its sums, which would limit a product. So an mma begins
  * at the bits of 1.5 * 2^23: its results are the bits of floats that are as much too large, as dots are below 2^22. */

@@ -12,19 +12,14 @@ namespace GPU_NAMESPACE {
 #define FEW_DOT_WARPS 8
 #define FEW_GROUPS    (FEW_DOT_WARPS * 4) /* of a chunk */
 
-/* What has a scale: four neighbouring groups of 32 inputs the same one, each group its own (or one that is
- * repeated for it), or each half of a group its own. */
-enum few_span { FEW_FOUR, FEW_ONE, FEW_HALVES };
-
-/* How the matrix is stored; 4 bits or 8. */
-template <bool NIBBLES_, few_span SPAN_, ints_scales SCALES_> struct few_form {
-    static const bool nibbles = NIBBLES_, halves = SPAN_ == FEW_HALVES;
-    static const uint32_t planes = NIBBLES_ ? 1 : 2, parts = halves ? 2 : 1;
-    static const uint32_t chunks = NIBBLES_ ? 3 : 2; /* of integers, in shared memory: 48, 64 KiB */
-    static const uint32_t per_scale = SPAN_ == FEW_FOUR ? 4 : 1; /* groups, or halves of them */
-    static const uint32_t n_scales = FEW_GROUPS * parts / per_scale, n_mins = halves ? 1 : n_scales;
-    typedef typename ints_numbers<SCALES_>::scale scale;
-    typedef typename ints_numbers<SCALES_>::min min;
+/* How the matrix is stored (struct ints_stored), and how many neighbouring groups, or halves of them, have the same
+ * scale: four, or one, whose scale may be that of the next as well. */
+template <typename STORED, uint32_t PER_SCALE> struct few_form : STORED {
+    static const bool nibbles = STORED::four;
+    static const uint32_t parts = STORED::halves ? 2 : 1;
+    static const uint32_t chunks = nibbles ? 3 : 2; /* of integers, in shared memory: 48, 64 KiB */
+    static const uint32_t per_scale = PER_SCALE, n_scales = FEW_GROUPS * parts / per_scale;
+    static const uint32_t n_mins = STORED::halves ? 1 : n_scales;
 };
 
 __device__ __forceinline__ float scale_value(float scale) {
@@ -317,42 +312,28 @@ template <int ROWS, typename FORM>
 static void few_launch_of(struct device_stream *stream, const gpu_linear *what, uint32_t n_blocks) {
     const gpu_matrix *w = &what->choice.matrix;
     size_t n = (size_t)pieces_of(w->k_stored / GROUP, FEW_GROUPS) * FEW_GROUPS;
+    size_t n_bytes = sizeof(few_shared<ROWS, FORM>) + ROWS * n * (GROUP + 2 * sizeof(float));
     gpu_launch_ahead(stream, dim3(w->n_padded / WARP, n_blocks), dim3(few_threads<ROWS>::n),
-                     sizeof(few_shared<ROWS, FORM>) + ROWS * n * (GROUP + 2 * sizeof(float)),
-                     few_kernel<ROWS, FORM>, *what);
-}
-
-template <int ROWS, few_span SPAN, bool NIBBLES>
-static void few_launch_span(struct device_stream *stream, const gpu_linear *what,
-                            uint32_t n_blocks) {
-    const gpu_matrix *w = &what->choice.matrix;
-    (w->zeros  ? few_launch_of<ROWS, few_form<NIBBLES, SPAN, INTS_ZEROS>>
-     : w->wide ? few_launch_of<ROWS, few_form<NIBBLES, SPAN, INTS_WIDE>>
-               : few_launch_of<ROWS, few_form<NIBBLES, SPAN, INTS_HALF>>)(stream, what, n_blocks);
+                     n_bytes, few_kernel<ROWS, FORM>, *what);
 }
 
 template <int ROWS>
 static void few_launch(struct device_stream *stream, const gpu_linear *what, uint32_t n_blocks) {
     const gpu_matrix *w = &what->choice.matrix;
-    auto launch = w->groups_per_scale % 4 == 0 ? few_launch_span<ROWS, FEW_FOUR, false>
-                                               : few_launch_span<ROWS, FEW_ONE, false>;
-    if (w->format == WEIGHT_I4G)
-        launch = w->groups_per_scale % 4 == 0 ? few_launch_span<ROWS, FEW_FOUR, true>
-                                              : few_launch_span<ROWS, FEW_ONE, true>;
-    else if (w->groups_per_scale == 0)
-        launch = w->wide ? few_launch_of<ROWS, few_form<false, FEW_HALVES, INTS_WIDE>>
-                         : few_launch_of<ROWS, few_form<false, FEW_HALVES, INTS_HALF>>;
-    launch(stream, what, n_blocks);
+    return ints_with(*w, [&](auto stored) {
+        typedef decltype(stored) of;
+        if (of::halves || w->groups_per_scale % 4 > 0)
+            return few_launch_of<ROWS, few_form<of, 1>>(stream, what, n_blocks);
+        return few_launch_of<ROWS, few_form<of, of::halves ? 1 : 4>>(stream, what, n_blocks);
+    });
 }
 
 void linear_few(struct device_stream *stream, const gpu_linear *what) {
-    uint32_t rows = what->n_rows * (what->fine ? 2 : 1);
     if (what->fine) /* each row, of a table too, in a block of its own */
-        few_launch<2>(stream, what, what->n_rows);
-    else if (what->choice.table || rows == 1)
-        few_launch<1>(stream, what, what->n_rows);
-    else
-        few_launch<2>(stream, what, 1);
+        return few_launch<2>(stream, what, what->n_rows);
+    if (what->choice.table || what->n_rows == 1)
+        return few_launch<1>(stream, what, what->n_rows);
+    return few_launch<2>(stream, what, 1);
 }
 
 } // namespace GPU_NAMESPACE
