@@ -1,4 +1,5 @@
 /* The machine: who runs next, barriers, meetings of a warp, copies. Everything is the calling thread's own. */
+#include "kernels/cuda/emulator/machine.h"
 #include "kernels/cuda/emulator/threads.h"
 
 #include <stdarg.h>
