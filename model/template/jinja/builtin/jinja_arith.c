@@ -120,10 +120,13 @@ static enum status add_strings(struct jinja_run *run, struct jinja_value a, stru
                                struct jinja_value *value) {
     struct jinja_text text = {0};
     bool is_safe = a.is_safe || b.is_safe;
-    TRY(is_safe && !a.is_safe ? jinja_put_escaped(run, &text, a.string)
-                              : jinja_put_string(run, &text, a.string));
-    TRY(is_safe && !b.is_safe ? jinja_put_escaped(run, &text, b.string)
-                              : jinja_put_string(run, &text, b.string));
+    for (unsigned i = 0; i < 2; i++) {
+        struct jinja_value part = i == 0 ? a : b;
+        if (is_safe && !part.is_safe)
+            TRY(jinja_put_escaped(run, &text, part.string, jinja_escape_html, NULL));
+        else
+            TRY(jinja_put_string(run, &text, part.string));
+    }
     TRY(jinja_text_done(run, &text, value));
     value->is_safe = is_safe;
     return STATUS_OK;
@@ -133,10 +136,8 @@ static enum status add_lists(struct jinja_run *run, struct jinja_value a, struct
                              struct jinja_value *value) {
     struct jinja_list *list;
     TRY(jinja_list_new(run, a.list->n + b.list->n, &list));
-    for (size_t i = 0; i < a.list->n; i++)
-        TRY(jinja_list_push(run, list, a.list->items[i]));
-    for (size_t i = 0; i < b.list->n; i++)
-        TRY(jinja_list_push(run, list, b.list->items[i]));
+    TRY(jinja_list_push_all(run, list, a.list->items, a.list->n));
+    TRY(jinja_list_push_all(run, list, b.list->items, b.list->n));
     *value = jinja_list_value(a.kind, list);
     return STATUS_OK;
 }
@@ -161,8 +162,7 @@ static enum status repeat(struct jinja_run *run, struct jinja_value sequence, in
     TRY(jinja_list_new(run, 0, &list));
     for (int64_t i = 0; i < times && sequence.list->n > 0; i++) {
         TRY(jinja_charge(run, 1));
-        for (size_t j = 0; j < sequence.list->n; j++)
-            TRY(jinja_list_push(run, list, sequence.list->items[j]));
+        TRY(jinja_list_push_all(run, list, sequence.list->items, sequence.list->n));
     }
     *value = jinja_list_value(sequence.kind, list);
     return STATUS_OK;
@@ -192,8 +192,7 @@ enum status jinja_arith(struct jinja_run *run, enum jinja_op op, struct jinja_va
         return jinja_format_percent(run, a, b, value);
     struct jinja_value missing = a.kind == JINJA_UNDEFINED ? a : b;
     if (missing.kind == JINJA_UNDEFINED)
-        return jinja_fail(run, STATUS_INVALID, "%.96s is undefined",
-                          missing.name ? missing.name : "a value");
+        return jinja_fail_undefined(run, missing);
     return jinja_fail(run, STATUS_INVALID, "an operator does not take %s and %s",
                       jinja_type_name(a), jinja_type_name(b));
 }

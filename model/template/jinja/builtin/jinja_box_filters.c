@@ -3,10 +3,8 @@
 #include "model/template/jinja/builtin/jinja_builtin.h"
 #include "model/template/jinja/builtin/jinja_get.h"
 #include "model/template/jinja/builtin/jinja_string.h"
-#include "model/template/jinja/builtin/jinja_tables.h"
 #include "model/template/jinja/value/jinja_box.h"
 #include "model/template/jinja/value/jinja_compare.h"
-#include "model/template/jinja/value/jinja_items.h"
 #include "model/template/jinja/value/jinja_run.h"
 #include "model/template/jinja/value/jinja_text.h"
 #include "model/template/jinja/value/jinja_value.h"
@@ -17,10 +15,7 @@ static enum status copy_items(struct jinja_run *run, struct jinja_value self,
                               struct jinja_list **list) {
     const struct jinja_list *items;
     TRY(jinja_items_of(run, self, &items));
-    TRY(jinja_list_new(run, items->n, list));
-    for (size_t i = 0; i < items->n; i++)
-        TRY(jinja_list_push(run, *list, items->items[i]));
-    return STATUS_OK;
+    return jinja_list_of(run, items->items, items->n, list);
 }
 
 JINJA_BUILTIN(to_list) {
@@ -51,11 +46,7 @@ JINJA_BUILTIN(reverse) {
     struct jinja_list *list;
     struct jinja_text text = {0};
     TRY(copy_items(run, self, &list));
-    for (size_t i = 0; i < list->n / 2; i++) {
-        struct jinja_value item = list->items[i];
-        list->items[i] = list->items[list->n - 1 - i];
-        list->items[list->n - 1 - i] = item;
-    }
+    jinja_list_reverse(list);
     *value = jinja_list_value(JINJA_ITERATOR, list);
     if (!jinja_is_string(self))
         return STATUS_OK;
@@ -82,49 +73,27 @@ static enum status key_of(struct jinja_run *run, struct jinja_value item,
                           struct jinja_value attribute, bool case_sensitive,
                           struct jinja_value *key) {
     *key = item;
-    if (jinja_given(attribute) && attribute.kind != JINJA_NONE)
+    if (jinja_is_some(attribute))
         TRY(jinja_get_path(run, item, attribute, key));
     if (!case_sensitive && jinja_is_string(*key))
         return jinja_change_case(run, *key, JINJA_LOWER, key);
     return STATUS_OK;
 }
 
-/* A merge sort: stable, as Python's. keys and items (n) move together; `reverse` keeps equals in
- * order too. */
-static enum status sort_items(struct jinja_run *run, struct jinja_value *keys,
-                              struct jinja_value *items, size_t n, bool reverse) {
-    struct jinja_value *other_keys;
-    struct jinja_value *other_items;
-    TRY(jinja_alloc(run, n, sizeof *keys, &other_keys));
-    TRY(jinja_alloc(run, n, sizeof *items, &other_items));
-    for (size_t width = 1; width < n; width *= 2) {
-        for (size_t begin = 0; begin < n; begin += 2 * width) {
-            size_t middle = begin + width < n ? begin + width : n;
-            size_t end = begin + 2 * width < n ? begin + 2 * width : n;
-            size_t a = begin;
-            size_t b = middle;
-            for (size_t i = begin; i < end; i++) {
-                int order = 0;
-                if (a < middle && b < end)
-                    TRY(jinja_order(run, keys[a], keys[b], &order));
-                bool takes_a = b == end || (a < middle && (reverse ? order >= 0 : order <= 0));
-                other_keys[i] = keys[takes_a ? a : b];
-                other_items[i] = items[takes_a ? a++ : b++];
-            }
-        }
-        memcpy(keys, other_keys, n * sizeof *keys);
-        memcpy(items, other_items, n * sizeof *items);
-    }
-    return STATUS_OK;
-}
-
 static enum status sort_by(struct jinja_run *run, struct jinja_list *list,
                            struct jinja_value attribute, bool case_sensitive, bool reverse) {
     struct jinja_value *keys;
+    struct jinja_value *sorted;
+    size_t *order;
     TRY(jinja_alloc(run, list->n, sizeof *keys, &keys));
+    TRY(jinja_alloc(run, list->n, sizeof *sorted, &sorted));
     for (size_t i = 0; i < list->n; i++)
         TRY(key_of(run, list->items[i], attribute, case_sensitive, &keys[i]));
-    return sort_items(run, keys, list->items, list->n, reverse);
+    TRY(jinja_sort(run, keys, list->n, reverse, &order));
+    for (size_t i = 0; i < list->n; i++)
+        sorted[i] = list->items[order[i]];
+    list->items = sorted;
+    return STATUS_OK;
 }
 
 JINJA_BUILTIN(sort) {
@@ -139,11 +108,9 @@ JINJA_BUILTIN(dictsort) {
     if (self.kind != JINJA_DICT)
         return jinja_fail(run, STATUS_INVALID, "dictsort takes a dict, not %s",
                           jinja_type_name(self));
-    bool by_value = jinja_given(bound[1]) && jinja_is_string(bound[1]) &&
-                    span_is(jinja_span(bound[1]), "value");
     TRY(jinja_dict_items(run, self.dict, JINJA_LIST, value));
-    return sort_by(run, value->list, jinja_int(by_value), jinja_true(bound[0]),
-                   jinja_true(bound[2]));
+    return sort_by(run, value->list, jinja_int(jinja_is_text(bound[1], "value")),
+                   jinja_true(bound[0]), jinja_true(bound[2]));
 }
 
 static enum status extreme(struct jinja_run *run, struct jinja_value self,
@@ -203,7 +170,7 @@ JINJA_BUILTIN(sum) {
     TRY(jinja_items_of(run, self, &items));
     for (size_t i = 0; i < items->n; i++) {
         struct jinja_value item = items->items[i];
-        if (jinja_given(bound[0]) && bound[0].kind != JINJA_NONE)
+        if (jinja_is_some(bound[0]))
             TRY(jinja_get_path(run, item, bound[0], &item));
         if (jinja_is_string(item))
             return jinja_fail(run, STATUS_INVALID, "sum does not take strings");
@@ -230,7 +197,7 @@ JINJA_BUILTIN(batch) {
         }
         TRY(jinja_list_push(run, part, items->items[i]));
     }
-    while (part && part->n < size && jinja_given(bound[1]) && bound[1].kind != JINJA_NONE)
+    while (part && part->n < size && jinja_is_some(bound[1]))
         TRY(jinja_list_push(run, part, bound[1]));
     *value = jinja_list_value(JINJA_ITERATOR, batches);
     return STATUS_OK;

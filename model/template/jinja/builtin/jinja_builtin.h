@@ -1,4 +1,5 @@
-/* model/template/jinja/builtin/jinja_builtin.h: functions, methods, filters and tests, and how one is called. */
+/* model/template/jinja/builtin/jinja_builtin.h: functions, methods, filters and tests: which there are, and how
+ * one is called. */
 #pragma once
 
 #include "base/span.h"
@@ -55,3 +56,17 @@ NODISCARD enum status jinja_invoke(struct jinja_run *run, const struct jinja_bui
 
 /* The member of that name in a table that ends with a NULL name; NULL when there is none. */
 const struct jinja_builtin *jinja_find_in(const struct jinja_builtin *table, struct span name);
+
+/* By name; NULL when there is none. */
+const struct jinja_builtin *jinja_find_filter(const char *name);
+const struct jinja_builtin *jinja_find_test(const char *name);
+const struct jinja_builtin *jinja_find_function(const char *name);
+/* Of the kinds that have methods. */
+const struct jinja_builtin *jinja_find_method(enum jinja_kind kind, struct span name);
+
+/* The parts of those tables that stand in files of their own; each ends with a NULL name. */
+extern const struct jinja_builtin jinja_json_filters[];
+extern const struct jinja_builtin jinja_string_methods[];
+extern const struct jinja_builtin jinja_split_methods[];
+extern const struct jinja_builtin jinja_box_filters[];
+extern const struct jinja_builtin jinja_text_filters[];

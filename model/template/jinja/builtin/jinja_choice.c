@@ -1,9 +1,7 @@
 /* Filters that choose: default, map, select and their kin. */
 #include "model/template/jinja/builtin/jinja_builtin.h"
 #include "model/template/jinja/builtin/jinja_get.h"
-#include "model/template/jinja/builtin/jinja_tables.h"
 #include "model/template/jinja/value/jinja_box.h"
-#include "model/template/jinja/value/jinja_items.h"
 #include "model/template/jinja/value/jinja_run.h"
 #include "model/template/jinja/value/jinja_text.h"
 #include "model/template/jinja/value/jinja_value.h"
@@ -65,7 +63,7 @@ static enum status map_attribute(struct jinja_run *run, const struct jinja_list 
         struct jinja_value item;
         TRY(jinja_charge(run, 1));
         TRY(jinja_get_path(run, items->items[i], attribute, &item));
-        if (item.kind == JINJA_UNDEFINED && jinja_given(otherwise) && otherwise.kind != JINJA_NONE)
+        if (item.kind == JINJA_UNDEFINED && jinja_is_some(otherwise))
             item = otherwise;
         TRY(jinja_list_push(run, list, item));
     }
@@ -155,8 +153,8 @@ static const struct jinja_builtin choice_filters[] = {
 };
 
 const struct jinja_builtin *jinja_find_filter(const char *name) {
-    static const struct jinja_builtin *const tables[] = {jinja_text_filters, jinja_box_filters,
-                                                         choice_filters};
+    static const struct jinja_builtin *const tables[] = {jinja_text_filters, jinja_json_filters,
+                                                         jinja_box_filters, choice_filters};
     const struct jinja_builtin *found = NULL;
     for (size_t i = 0; i < sizeof tables / sizeof *tables && !found; i++)
         found = jinja_find_in(tables[i], (struct span){name, strlen(name)});

@@ -1,8 +1,6 @@
 /* Global functions. */
 #include "model/template/jinja/builtin/jinja_builtin.h"
-#include "model/template/jinja/builtin/jinja_tables.h"
 #include "model/template/jinja/value/jinja_box.h"
-#include "model/template/jinja/value/jinja_items.h"
 #include "model/template/jinja/value/jinja_run.h"
 #include "model/template/jinja/value/jinja_str.h"
 #include "model/template/jinja/value/jinja_text.h"

@@ -3,20 +3,14 @@
  * Python's own: a value that has none is an error. */
 #include "model/template/jinja/builtin/jinja_get.h"
 
-#include "model/template/jinja/builtin/jinja_tables.h"
+#include "model/template/jinja/builtin/jinja_builtin.h"
 #include "model/template/jinja/value/jinja_box.h"
-#include "model/template/jinja/value/jinja_items.h"
 #include "model/template/jinja/value/jinja_run.h"
 #include "model/template/jinja/value/jinja_text.h"
 #include "model/template/jinja/value/jinja_value.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-static enum status undefined_error(struct jinja_run *run, struct jinja_value object) {
-    return jinja_fail(run, STATUS_INVALID, "%.96s is undefined",
-                      object.name ? object.name : "a value");
-}
 
 /* A NUL-terminated copy of a name, for messages. */
 static enum status undefined_of(struct jinja_run *run, struct span name,
@@ -74,7 +68,7 @@ static struct jinja_value get_loop(const struct jinja_loop *loop, struct span na
 enum status jinja_get_attr(struct jinja_run *run, struct jinja_value object, struct span name,
                            struct jinja_value *value) {
     if (object.kind == JINJA_UNDEFINED)
-        return undefined_error(run, object);
+        return jinja_fail_undefined(run, object);
     if (object.kind == JINJA_NAMESPACE) {
         TRY(jinja_dict_get_name(run, object.dict, name, value));
         return jinja_given(*value) ? STATUS_OK : undefined_of(run, name, value);
@@ -116,7 +110,7 @@ enum status jinja_get_item(struct jinja_run *run, struct jinja_value object, str
                            struct jinja_value *value) {
     *value = (struct jinja_value){0};
     if (object.kind == JINJA_UNDEFINED)
-        return undefined_error(run, object);
+        return jinja_fail_undefined(run, object);
     if (object.kind == JINJA_DICT && key.kind != JINJA_LIST && key.kind != JINJA_DICT)
         TRY(jinja_dict_get(run, object.dict, key, value));
     if (jinja_given(*value))
@@ -182,7 +176,7 @@ enum status jinja_get_slice(struct jinja_run *run, struct jinja_value object,
     int64_t start;
     int64_t stop;
     if (object.kind == JINJA_UNDEFINED)
-        return undefined_error(run, object);
+        return jinja_fail_undefined(run, object);
     if (object.kind != JINJA_STRING && object.kind != JINJA_LIST && object.kind != JINJA_TUPLE)
         return jinja_fail(run, STATUS_INVALID, "%s has no slices", jinja_type_name(object));
     if (bounds[2].kind != JINJA_NONE) {

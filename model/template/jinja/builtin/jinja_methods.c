@@ -1,9 +1,7 @@
 /* Methods: of strings, which stand in files of their own, of dicts, lists and loops. */
 #include "model/template/jinja/builtin/jinja_builtin.h"
-#include "model/template/jinja/builtin/jinja_tables.h"
 #include "model/template/jinja/value/jinja_box.h"
 #include "model/template/jinja/value/jinja_compare.h"
-#include "model/template/jinja/value/jinja_items.h"
 #include "model/template/jinja/value/jinja_run.h"
 #include "model/template/jinja/value/jinja_value.h"
 
@@ -23,9 +21,7 @@ JINJA_BUILTIN(dict_items) {
 static enum status dict_view(struct jinja_run *run, const struct jinja_value *items, size_t n,
                              struct jinja_value *value) {
     struct jinja_list *list;
-    TRY(jinja_list_new(run, n, &list));
-    for (size_t i = 0; i < n; i++)
-        TRY(jinja_list_push(run, list, items[i]));
+    TRY(jinja_list_of(run, items, n, &list));
     *value = jinja_list_value(JINJA_VIEW, list);
     return STATUS_OK;
 }
@@ -96,9 +92,7 @@ JINJA_BUILTIN(loop_cycle) {
 JINJA_BUILTIN(loop_changed) {
     struct jinja_list *list;
     bool equal = false;
-    TRY(jinja_list_new(run, args->n, &list));
-    for (size_t i = 0; i < args->n; i++)
-        TRY(jinja_list_push(run, list, args->values[i]));
+    TRY(jinja_list_of(run, args->values, args->n, &list));
     struct jinja_value seen = jinja_list_value(JINJA_TUPLE, list);
     if (jinja_given(*self.loop->changed))
         TRY(jinja_equal(run, *self.loop->changed, seen, &equal));

@@ -2,9 +2,7 @@
 #include "model/template/jinja/builtin/jinja_split.h"
 
 #include "model/template/jinja/builtin/jinja_builtin.h"
-#include "model/template/jinja/builtin/jinja_tables.h"
 #include "model/template/jinja/value/jinja_box.h"
-#include "model/template/jinja/value/jinja_items.h"
 #include "model/template/jinja/value/jinja_run.h"
 #include "model/template/jinja/value/jinja_text.h"
 #include "model/template/jinja/value/jinja_value.h"
@@ -37,14 +35,6 @@ static enum status split_blanks(struct jinja_run *run, struct jinja_value self, 
     return STATUS_OK;
 }
 
-static void reverse(struct jinja_list *list) {
-    for (size_t i = 0; i < list->n / 2; i++) {
-        struct jinja_value item = list->items[i];
-        list->items[i] = list->items[list->n - 1 - i];
-        list->items[list->n - 1 - i] = item;
-    }
-}
-
 static enum status rsplit_blanks(struct jinja_run *run, struct jinja_value self, int64_t n_max,
                                  struct jinja_list *list) {
     const char *bytes = self.string->bytes;
@@ -66,7 +56,7 @@ static enum status rsplit_blanks(struct jinja_run *run, struct jinja_value self,
         TRY(push_slice(run, list, self, begin, end));
         end = jinja_trim_space(bytes, begin);
     }
-    reverse(list);
+    jinja_list_reverse(list);
     return STATUS_OK;
 }
 
@@ -86,7 +76,7 @@ static enum status rsplit_at(struct jinja_run *run, struct jinja_value self,
         n_max--;
     }
     TRY(push_slice(run, list, self, 0, end));
-    reverse(list);
+    jinja_list_reverse(list);
     return STATUS_OK;
 }
 
@@ -107,13 +97,14 @@ static enum status split_at(struct jinja_run *run, struct jinja_value self,
     return push_slice(run, list, self, at, string->n);
 }
 
-enum status jinja_split(struct jinja_run *run, struct jinja_value self,
-                        struct jinja_value separator, int64_t n_max, bool from_end,
-                        struct jinja_value *value) {
+/* str.split(): at blanks when separator is ABSENT or none. */
+static enum status split_text(struct jinja_run *run, struct jinja_value self,
+                              struct jinja_value separator, int64_t n_max, bool from_end,
+                              struct jinja_value *value) {
     struct jinja_list *list;
     TRY(jinja_charge(run, self.string->n / 64));
     TRY(jinja_list_new(run, 0, &list));
-    if (!jinja_given(separator) || separator.kind == JINJA_NONE)
+    if (!jinja_is_some(separator))
         TRY(from_end ? rsplit_blanks(run, self, n_max, list)
                      : split_blanks(run, self, n_max, list));
     else if (!jinja_is_string(separator) || separator.string->n == 0)
@@ -125,16 +116,12 @@ enum status jinja_split(struct jinja_run *run, struct jinja_value self,
     return STATUS_OK;
 }
 
-static int64_t times(struct jinja_value value) {
-    return jinja_is_integral(value) ? jinja_integer(value) : -1;
-}
-
 JINJA_BUILTIN(split) {
-    return jinja_split(run, self, bound[0], times(bound[1]), false, value);
+    return split_text(run, self, bound[0], jinja_integer_or(bound[1], -1), false, value);
 }
 
 JINJA_BUILTIN(rsplit) {
-    return jinja_split(run, self, bound[0], times(bound[1]), true, value);
+    return split_text(run, self, bound[0], jinja_integer_or(bound[1], -1), true, value);
 }
 
 /* Length of the line break at `at`, as str.splitlines() knows them; 0 when there is none. */
@@ -177,38 +164,30 @@ JINJA_BUILTIN(splitlines) {
 /* (before, separator, after); the whole at one side when it is not there. */
 static enum status part(struct jinja_run *run, struct jinja_value self,
                         struct jinja_value separator, bool from_end, struct jinja_value *value) {
-    struct jinja_value parts;
+    struct jinja_value found;
     struct jinja_value empty;
     struct jinja_list *list;
-    TRY(jinja_split(run, self, separator, 1, from_end, &parts));
+    if (!jinja_is_string(separator))
+        return jinja_fail(run, STATUS_INVALID, "partition needs a string");
+    TRY(split_text(run, self, separator, 1, from_end, &found));
     TRY(jinja_string_new(run, "", 0, false, &empty));
-    TRY(jinja_list_new(run, 3, &list));
-    if (parts.list->n == 1 && from_end)
-        for (int i = 0; i < 2; i++)
-            TRY(jinja_list_push(run, list, empty));
-    TRY(jinja_list_push(run, list, parts.list->items[0]));
-    if (parts.list->n == 2) {
-        TRY(jinja_list_push(run, list, separator));
-        TRY(jinja_list_push(run, list, parts.list->items[1]));
+    struct jinja_value parts[] = {empty, empty, empty};
+    bool is_whole = found.list->n == 1;
+    parts[is_whole && from_end ? 2 : 0] = found.list->items[0];
+    if (!is_whole) {
+        parts[1] = separator;
+        parts[2] = found.list->items[1];
     }
-    while (list->n < 3)
-        TRY(jinja_list_push(run, list, empty));
+    TRY(jinja_list_of(run, parts, 3, &list));
     *value = jinja_list_value(JINJA_TUPLE, list);
     return STATUS_OK;
 }
 
-static enum status need_separator(struct jinja_run *run, struct jinja_value separator) {
-    return jinja_is_string(separator) ? STATUS_OK
-                                      : jinja_fail(run, STATUS_INVALID, "partition needs a string");
-}
-
 JINJA_BUILTIN(partition) {
-    TRY(need_separator(run, bound[0]));
     return part(run, self, bound[0], false, value);
 }
 
 JINJA_BUILTIN(rpartition) {
-    TRY(need_separator(run, bound[0]));
     return part(run, self, bound[0], true, value);
 }
 

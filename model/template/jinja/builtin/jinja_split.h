@@ -6,9 +6,6 @@
 
 struct jinja_run;
 
-/* str.split(): at blanks when separator is ABSENT or none. */
-NODISCARD enum status jinja_split(struct jinja_run *run, struct jinja_value self,
-                                  struct jinja_value separator, int64_t n_max, bool from_end,
-                                  struct jinja_value *value);
+/* str.splitlines() */
 NODISCARD enum status jinja_split_lines(struct jinja_run *run, struct jinja_value self,
                                         bool keep_ends, struct jinja_value *value);

@@ -3,7 +3,6 @@
 
 #include "model/template/jinja/builtin/jinja_builtin.h"
 #include "model/template/jinja/builtin/jinja_format.h"
-#include "model/template/jinja/builtin/jinja_tables.h"
 #include "model/template/jinja/value/jinja_run.h"
 #include "model/template/jinja/value/jinja_text.h"
 #include "model/template/jinja/value/jinja_value.h"
@@ -26,7 +25,7 @@ enum status jinja_strip(struct jinja_run *run, struct jinja_value self, struct j
     const struct jinja_string *set = jinja_is_string(chars) ? chars.string : NULL;
     size_t from = 0;
     size_t to = string->n;
-    if (!set && jinja_given(chars) && chars.kind != JINJA_NONE)
+    if (!set && jinja_is_some(chars))
         return jinja_fail(run, STATUS_INVALID, "strip takes a string, not %s",
                           jinja_type_name(chars));
     while ((sides & JINJA_LEFT) && from < to) {
@@ -300,10 +299,7 @@ enum status jinja_replace(struct jinja_run *run, struct jinja_value self, struct
 }
 
 JINJA_BUILTIN(replace) {
-    int64_t n_max = -1;
-    if (jinja_is_integral(bound[2]))
-        n_max = jinja_integer(bound[2]);
-    return jinja_replace(run, self, bound[0], bound[1], n_max, value);
+    return jinja_replace(run, self, bound[0], bound[1], jinja_integer_or(bound[2], -1), value);
 }
 
 const struct jinja_builtin jinja_string_methods[] = {

@@ -3,12 +3,9 @@
 #include "model/template/jinja/builtin/jinja_builtin.h"
 #include "model/template/jinja/builtin/jinja_format.h"
 #include "model/template/jinja/builtin/jinja_get.h"
-#include "model/template/jinja/builtin/jinja_json.h"
 #include "model/template/jinja/builtin/jinja_split.h"
 #include "model/template/jinja/builtin/jinja_string.h"
-#include "model/template/jinja/builtin/jinja_tables.h"
 #include "model/template/jinja/value/jinja_box.h"
-#include "model/template/jinja/value/jinja_items.h"
 #include "model/template/jinja/value/jinja_run.h"
 #include "model/template/jinja/value/jinja_str.h"
 #include "model/template/jinja/value/jinja_text.h"
@@ -47,7 +44,7 @@ JINJA_BUILTIN(escape) {
     struct jinja_text text = {0};
     TRY(soft_string(run, &self));
     if (!self.is_safe) {
-        TRY(jinja_put_escaped(run, &text, self.string));
+        TRY(jinja_put_escaped(run, &text, self.string, jinja_escape_html, NULL));
         TRY(jinja_text_done(run, &text, &self));
         self.is_safe = true;
     }
@@ -99,13 +96,11 @@ JINJA_BUILTIN(trim) {
 JINJA_BUILTIN(replace) {
     struct jinja_value old = bound[0];
     struct jinja_value new = bound[1];
-    int64_t n_max =
-        jinja_given(bound[2]) && jinja_is_integral(bound[2]) ? jinja_integer(bound[2]) : -1;
     TRY(soft_string(run, &self));
     TRY(soft_string(run, &old));
     TRY(soft_string(run, &new));
     self.is_safe = false;
-    return jinja_replace(run, self, old, new, n_max, value);
+    return jinja_replace(run, self, old, new, jinja_integer_or(bound[2], -1), value);
 }
 
 JINJA_BUILTIN(indent) {
@@ -118,7 +113,7 @@ JINJA_BUILTIN(indent) {
         return jinja_fail(run, STATUS_INVALID, "indent takes a string, not %s",
                           jinja_type_name(self));
     if (!jinja_is_string(indent)) {
-        int64_t width = jinja_is_integral(indent) ? jinja_integer(indent) : 4;
+        int64_t width = jinja_integer_or(indent, 4);
         if (jinja_given(indent) && !jinja_is_integral(indent))
             return jinja_fail(run, STATUS_INVALID, "indent takes a width or a string");
         if (width > 256)
@@ -155,7 +150,7 @@ JINJA_BUILTIN(join) {
     for (size_t i = 0; i < items->n; i++) {
         struct jinja_value item = items->items[i];
         TRY(jinja_charge(run, 1));
-        if (jinja_given(bound[1]) && bound[1].kind != JINJA_NONE)
+        if (jinja_is_some(bound[1]))
             TRY(jinja_get_path(run, item, bound[1], &item));
         if (i > 0 && between)
             TRY(jinja_put_string(run, &text, between));
@@ -167,9 +162,7 @@ JINJA_BUILTIN(join) {
 JINJA_BUILTIN(format) {
     struct jinja_list *list;
     TRY(soft_string(run, &self));
-    TRY(jinja_list_new(run, 0, &list));
-    for (size_t i = 0; i < args->n; i++)
-        TRY(jinja_list_push(run, list, args->values[i]));
+    TRY(jinja_list_of(run, args->values, args->n, &list));
     if (args->n_named > 0)
         return jinja_fail(run, STATUS_UNSUPPORTED, "format with names is not supported");
     return jinja_format_percent(run, self, jinja_list_value(JINJA_TUPLE, list), value);
@@ -196,47 +189,6 @@ JINJA_BUILTIN(wordcount) {
     }
     *value = jinja_int(n);
     return STATUS_OK;
-}
-
-/* ---- JSON ---- */
-
-static enum status read_separators(struct jinja_run *run, struct jinja_value given,
-                                   struct jinja_json_style *style) {
-    if (!jinja_given(given) || given.kind == JINJA_NONE)
-        return STATUS_OK;
-    if ((given.kind != JINJA_TUPLE && given.kind != JINJA_LIST) || given.list->n != 2 ||
-        !jinja_is_string(given.list->items[0]) || !jinja_is_string(given.list->items[1]))
-        return jinja_fail(run, STATUS_INVALID, "separators are two strings");
-    style->item_separator = given.list->items[0].string;
-    style->key_separator = given.list->items[1].string;
-    return STATUS_OK;
-}
-
-/* tojson(ensure_ascii=False, indent=None, separators=None, sort_keys=False), as transformers has
- * it: no HTML escapes. */
-JINJA_BUILTIN(tojson) {
-    struct jinja_json_style style = {.ensure_ascii = jinja_true(bound[0]),
-                                     .sort_keys = jinja_true(bound[3])};
-    struct jinja_text text = {0};
-    struct jinja_value indent;
-    TRY(read_separators(run, bound[2], &style));
-    if (jinja_is_string(bound[1])) {
-        style.has_indent = true;
-        style.indent = *bound[1].string;
-    } else if (jinja_given(bound[1]) && jinja_is_integral(bound[1])) {
-        int64_t width = jinja_integer(bound[1]);
-        if (width > 64)
-            return jinja_fail(run, STATUS_LIMIT, "an indent is wider than 64");
-        style.has_indent = true;
-        for (int64_t i = 0; i < width; i++)
-            TRY(jinja_puts(run, &text, " "));
-        TRY(jinja_text_done(run, &text, &indent));
-        style.indent = *indent.string;
-    } else if (jinja_given(bound[1]) && bound[1].kind != JINJA_NONE) {
-        return jinja_fail(run, STATUS_INVALID, "tojson's indent is a width or a string");
-    }
-    TRY(jinja_put_json(run, &text, &style, self, 0));
-    return jinja_text_done(run, &text, value);
 }
 
 /* ---- numbers ---- */
@@ -286,14 +238,12 @@ static bool float_fits(double number) {
 
 JINJA_BUILTIN(to_int) {
     struct jinja_value otherwise = jinja_given(bound[0]) ? bound[0] : jinja_int(0);
-    int64_t base =
-        jinja_given(bound[1]) && jinja_is_integral(bound[1]) ? jinja_integer(bound[1]) : 10;
+    int64_t base = jinja_integer_or(bound[1], 10);
     int64_t number;
     double real;
     *value = otherwise;
     if (self.kind == JINJA_UNDEFINED)
-        return jinja_fail(run, STATUS_INVALID, "%.96s is undefined",
-                          self.name ? self.name : "a value");
+        return jinja_fail_undefined(run, self);
     if (base < 2 || base > 36)
         return jinja_fail(run, STATUS_INVALID, "a base is from 2 to 36");
     if (jinja_is_integral(self)) {
@@ -320,8 +270,7 @@ JINJA_BUILTIN(to_float) {
     double real;
     *value = jinja_given(bound[0]) ? bound[0] : jinja_float(0);
     if (self.kind == JINJA_UNDEFINED)
-        return jinja_fail(run, STATUS_INVALID, "%.96s is undefined",
-                          self.name ? self.name : "a value");
+        return jinja_fail_undefined(run, self);
     if (jinja_is_number(self))
         *value = jinja_float(jinja_double(self));
     else if (jinja_is_string(self) && read_float(self.string, &real))
@@ -345,8 +294,7 @@ JINJA_BUILTIN(absolute) {
 
 /* Halves go to the even neighbour, as in Python; by way of the decimal digits. */
 JINJA_BUILTIN(round_number) {
-    int64_t precision =
-        jinja_given(bound[0]) && jinja_is_integral(bound[0]) ? jinja_integer(bound[0]) : 0;
+    int64_t precision = jinja_integer_or(bound[0], 0);
     if (!jinja_is_number(self))
         return jinja_fail(run, STATUS_INVALID, "round takes a number, not %s",
                           jinja_type_name(self));
@@ -354,11 +302,8 @@ JINJA_BUILTIN(round_number) {
         return jinja_fail(run, STATUS_UNSUPPORTED, "round takes 0 to 15 digits");
     double number = jinja_double(self);
     double scale = pow(10, (double)precision);
-    bool is_ceil =
-        jinja_given(bound[1]) && jinja_is_string(bound[1]) && span_is(jinja_span(bound[1]), "ceil");
-    bool is_floor = jinja_given(bound[1]) && jinja_is_string(bound[1]) &&
-                    span_is(jinja_span(bound[1]), "floor");
-    if (is_ceil || is_floor) {
+    bool is_ceil = jinja_is_text(bound[1], "ceil");
+    if (is_ceil || jinja_is_text(bound[1], "floor")) {
         *value = jinja_float((is_ceil ? ceil(number * scale) : floor(number * scale)) / scale);
         if (precision == 0 && self.kind != JINJA_FLOAT)
             *value = jinja_float(number);
@@ -374,7 +319,6 @@ JINJA_BUILTIN(round_number) {
 }
 
 const struct jinja_builtin jinja_text_filters[] = {
-    {"tojson", {"ensure_ascii", "indent", "separators", "sort_keys"}, 0, JINJA_NAMED, tojson},
     {"trim", {"chars"}, 0, JINJA_NAMED, trim},
     {"length", {0}, 0, JINJA_NAMED, length},
     {"count", {0}, 0, JINJA_NAMED, length},

@@ -7,7 +7,6 @@
 #include "model/template/jinja/syntax/jinja_ast.h"
 #include "model/template/jinja/value/jinja_box.h"
 #include "model/template/jinja/value/jinja_compare.h"
-#include "model/template/jinja/value/jinja_items.h"
 #include "model/template/jinja/value/jinja_run.h"
 #include "model/template/jinja/value/jinja_str.h"
 #include "model/template/jinja/value/jinja_text.h"
@@ -216,8 +215,7 @@ static enum status call(struct jinja_run *run, struct jinja_value callee,
     case JINJA_MACRO:
         return run->call_macro(run, callee.macro, args, value);
     case JINJA_UNDEFINED:
-        return jinja_fail(run, STATUS_INVALID, "%.96s is undefined",
-                          callee.name ? callee.name : "a value");
+        return jinja_fail_undefined(run, callee);
     default:
         return jinja_fail(run, STATUS_INVALID, "%s cannot be called", jinja_type_name(callee));
     }

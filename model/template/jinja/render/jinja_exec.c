@@ -5,7 +5,6 @@
 #include "model/template/jinja/eval/jinja_scope.h"
 #include "model/template/jinja/syntax/jinja_ast.h"
 #include "model/template/jinja/value/jinja_box.h"
-#include "model/template/jinja/value/jinja_items.h"
 #include "model/template/jinja/value/jinja_run.h"
 #include "model/template/jinja/value/jinja_str.h"
 #include "model/template/jinja/value/jinja_text.h"
@@ -238,29 +237,29 @@ static enum status bind_rest(struct jinja_run *run, struct jinja_scope *scope,
     struct jinja_dict *named;
     TRY(jinja_list_new(run, 0, &values));
     TRY(jinja_dict_new(run, 0, &named));
-    for (size_t i = n_params; i < args->n; i++)
-        TRY(jinja_list_push(run, values, args->values[i]));
+    if (args->n > n_params)
+        TRY(jinja_list_push_all(run, values, args->values + n_params, args->n - n_params));
     for (size_t i = 0; i < args->n_named; i++) {
         const char *name = args->named[i].name;
         struct jinja_value key;
         if (has_param(node, name))
             continue;
-        if (strcmp(name, "caller") == 0 && node->takes_caller) {
+        if (strcmp(name, "caller") == 0 && (node->takes & 1u << JINJA_ATOM_CALLER)) {
             TRY(jinja_assign(run, scope, JINJA_ATOM_CALLER, args->named[i].value));
             continue;
         }
         TRY(jinja_string_new(run, name, strlen(name), false, &key));
         TRY(jinja_dict_set(run, named, key, args->named[i].value));
     }
-    if (values->n > 0 && !node->takes_varargs)
+    if (values->n > 0 && !(node->takes & 1u << JINJA_ATOM_VARARGS))
         return jinja_fail(run, STATUS_INVALID, "a macro takes %zu arguments, not %zu", n_params,
                           args->n);
-    if (named->n > 0 && !node->takes_kwargs)
+    if (named->n > 0 && !(node->takes & 1u << JINJA_ATOM_KWARGS))
         return jinja_fail(run, STATUS_INVALID, "a macro has no parameter \"%.96s\"",
                           named->keys[0].string->bytes);
-    if (node->takes_varargs)
+    if (node->takes & 1u << JINJA_ATOM_VARARGS)
         TRY(jinja_assign(run, scope, JINJA_ATOM_VARARGS, jinja_list_value(JINJA_TUPLE, values)));
-    if (node->takes_kwargs)
+    if (node->takes & 1u << JINJA_ATOM_KWARGS)
         TRY(jinja_assign(run, scope, JINJA_ATOM_KWARGS,
                          (struct jinja_value){.kind = JINJA_DICT, .dict = named}));
     return STATUS_OK;
@@ -273,7 +272,7 @@ static enum status bind_params(struct jinja_run *run, struct jinja_scope *scope,
     size_t n_params = 0;
     for (const struct jinja_node *param = node->a; param; param = param->next)
         n_params++;
-    if (node->takes_caller)
+    if (node->takes & 1u << JINJA_ATOM_CALLER)
         TRY(jinja_assign(run, scope, JINJA_ATOM_CALLER, jinja_undefined("caller")));
     TRY(bind_rest(run, scope, node, args, n_params));
     size_t at = 0;

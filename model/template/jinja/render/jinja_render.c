@@ -1,5 +1,5 @@
 /* One render from its beginning to its end. */
-#include "model/template/jinja/builtin/jinja_tables.h"
+#include "model/template/jinja/builtin/jinja_builtin.h"
 #include "model/template/jinja/eval/jinja_scope.h"
 #include "model/template/jinja/jinja.h"
 #include "model/template/jinja/render/jinja_exec.h"

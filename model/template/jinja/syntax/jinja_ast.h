@@ -67,9 +67,7 @@ struct jinja_node {
     struct jinja_node *next;
     const struct jinja_builtin *builtin;
     struct jinja_value value;
-    bool takes_caller; /* DEFINE: its body names caller, varargs, kwargs */
-    bool takes_varargs;
-    bool takes_kwargs;
+    unsigned takes; /* DEFINE: bits 1 << atom: its body names caller, varargs, kwargs */
 };
 
 /* Variables' names that the interpreter itself looks for; the parser numbers them first. */

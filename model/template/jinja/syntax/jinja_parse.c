@@ -180,11 +180,8 @@ static enum status parse_callable(struct jinja_parser *parser, struct jinja_node
     parser->macro = outer;
     parser->n_loops = n_loops;
     /* What a block inside names, the macro around it takes too (compiler.py, find_undeclared). */
-    if (outer) {
-        outer->takes_caller |= node->takes_caller;
-        outer->takes_varargs |= node->takes_varargs;
-        outer->takes_kwargs |= node->takes_kwargs;
-    }
+    if (outer)
+        outer->takes |= node->takes;
     return STATUS_OK;
 }
 

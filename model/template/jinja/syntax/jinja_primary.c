@@ -1,6 +1,6 @@
 /* The operands of expressions: names, literals, brackets, and what stands behind them: attributes,
  * indexes, calls, filters, tests. */
-#include "model/template/jinja/builtin/jinja_tables.h"
+#include "model/template/jinja/builtin/jinja_builtin.h"
 #include "model/template/jinja/syntax/jinja_parser.h"
 
 enum status jinja_wrap(struct jinja_parser *parser, enum jinja_node_kind kind, struct jinja_node *a,
@@ -91,11 +91,8 @@ static enum status parse_name(struct jinja_parser *parser, struct jinja_node **n
     } else {
         (*node)->kind = JINJA_NAME;
         TRY(jinja_atom(parser, name, *node));
-        if (parser->macro) {
-            parser->macro->takes_caller |= (*node)->atom == JINJA_ATOM_CALLER;
-            parser->macro->takes_varargs |= (*node)->atom == JINJA_ATOM_VARARGS;
-            parser->macro->takes_kwargs |= (*node)->atom == JINJA_ATOM_KWARGS;
-        }
+        if (parser->macro && (*node)->atom < JINJA_ATOMS)
+            parser->macro->takes |= 1u << (*node)->atom;
     }
     jinja_skip(parser);
     return STATUS_OK;

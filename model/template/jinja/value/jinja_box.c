@@ -5,6 +5,8 @@
 #include "model/template/jinja/value/jinja_text.h"
 #include "model/template/jinja/value/jinja_value.h"
 
+#include <string.h>
+
 enum status jinja_list_new(struct jinja_run *run, size_t size, struct jinja_list **list) {
     struct jinja_list *made;
     TRY(jinja_alloc(run, 1, sizeof *made, &made));
@@ -22,6 +24,27 @@ enum status jinja_list_push(struct jinja_run *run, struct jinja_list *list,
     TRY(jinja_grow(run, &list->items, list->n, &list->size, sizeof *list->items));
     list->items[list->n++] = item;
     return STATUS_OK;
+}
+
+enum status jinja_list_push_all(struct jinja_run *run, struct jinja_list *list,
+                                const struct jinja_value *items, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        TRY(jinja_list_push(run, list, items[i]));
+    return STATUS_OK;
+}
+
+enum status jinja_list_of(struct jinja_run *run, const struct jinja_value *items, size_t n,
+                          struct jinja_list **list) {
+    TRY(jinja_list_new(run, n, list));
+    return jinja_list_push_all(run, *list, items, n);
+}
+
+void jinja_list_reverse(struct jinja_list *list) {
+    for (size_t i = 0; i < list->n / 2; i++) {
+        struct jinja_value item = list->items[i];
+        list->items[i] = list->items[list->n - 1 - i];
+        list->items[list->n - 1 - i] = item;
+    }
 }
 
 enum status jinja_dict_new(struct jinja_run *run, size_t size, struct jinja_dict **dict) {
@@ -139,5 +162,113 @@ enum status jinja_from_json(struct jinja_run *run, const json_t *json, bool is_p
         break;
     }
     *value = jinja_none();
+    return STATUS_OK;
+}
+
+enum status jinja_contains(struct jinja_run *run, struct jinja_value box, struct jinja_value item,
+                           bool *found) {
+    *found = false;
+    switch (box.kind) {
+    case JINJA_STRING:
+        if (!jinja_is_string(item))
+            return jinja_fail(run, STATUS_INVALID, "%s cannot be in a string",
+                              jinja_type_name(item));
+        TRY(jinja_charge(run, box.string->n / 64));
+        *found = item.string->n == 0 ||
+                 (box.string->n > 0 &&
+                  memmem(box.string->bytes, box.string->n, item.string->bytes, item.string->n));
+        return STATUS_OK;
+    case JINJA_DICT: {
+        struct jinja_value value;
+        TRY(jinja_dict_get(run, box.dict, item, &value));
+        *found = jinja_given(value);
+        return STATUS_OK;
+    }
+    case JINJA_UNDEFINED:
+        return STATUS_OK; /* it iterates over nothing */
+    default:
+        break;
+    }
+    const struct jinja_list *items;
+    TRY(jinja_items_of(run, box, &items));
+    for (size_t i = 0; i < items->n && !*found; i++)
+        TRY(jinja_equal(run, items->items[i], item, found));
+    return STATUS_OK;
+}
+
+enum status jinja_items_of(struct jinja_run *run, struct jinja_value value,
+                           const struct jinja_list **items) {
+    struct jinja_list *list;
+    switch (value.kind) {
+    case JINJA_LIST:
+    case JINJA_TUPLE:
+    case JINJA_VIEW:
+        *items = value.list;
+        return STATUS_OK;
+    case JINJA_ITERATOR:
+        if (value.list->is_spent)
+            break;
+        value.list->is_spent = true;
+        *items = value.list;
+        return STATUS_OK;
+    case JINJA_DICT:
+        TRY(jinja_list_of(run, value.dict->keys, value.dict->n, &list));
+        *items = list;
+        return STATUS_OK;
+    case JINJA_STRING:
+        TRY(jinja_list_new(run, 0, &list));
+        for (size_t at = 0; at < value.string->n;) {
+            struct jinja_value item;
+            size_t n = jinja_char_size(value.string->bytes + at);
+            TRY(jinja_string_slice(run, value.string, at, at + n, &item));
+            TRY(jinja_list_push(run, list, item));
+            at += n;
+        }
+        *items = list;
+        return STATUS_OK;
+    case JINJA_UNDEFINED:
+        break;
+    default:
+        return jinja_fail(run, STATUS_INVALID, "%s cannot be iterated", jinja_type_name(value));
+    }
+    TRY(jinja_list_new(run, 0, &list));
+    *items = list;
+    return STATUS_OK;
+}
+
+enum status jinja_length(struct jinja_run *run, struct jinja_value value, size_t *n) {
+    switch (value.kind) {
+    case JINJA_STRING:
+        return jinja_count_chars(run, value.string, n);
+    case JINJA_LIST:
+    case JINJA_TUPLE:
+    case JINJA_VIEW:
+        *n = value.list->n;
+        return STATUS_OK;
+    case JINJA_DICT:
+        *n = value.dict->n;
+        return STATUS_OK;
+    case JINJA_UNDEFINED:
+        *n = 0;
+        return STATUS_OK;
+    case JINJA_LOOP:
+        *n = value.loop->items->n;
+        return STATUS_OK;
+    default:
+        return jinja_fail(run, STATUS_INVALID, "%s has no length", jinja_type_name(value));
+    }
+}
+
+enum status jinja_dict_items(struct jinja_run *run, const struct jinja_dict *from,
+                             enum jinja_kind kind, struct jinja_value *value) {
+    struct jinja_list *list;
+    TRY(jinja_list_new(run, from->n, &list));
+    for (size_t i = 0; i < from->n; i++) {
+        struct jinja_value parts[] = {from->keys[i], from->values[i]};
+        struct jinja_list *pair;
+        TRY(jinja_list_of(run, parts, 2, &pair));
+        TRY(jinja_list_push(run, list, jinja_list_value(JINJA_TUPLE, pair)));
+    }
+    *value = jinja_list_value(kind, list);
     return STATUS_OK;
 }

@@ -66,35 +66,17 @@ enum status jinja_equal(struct jinja_run *run, struct jinja_value a, struct jinj
         if (a.string->n != b.string->n)
             return STATUS_OK;
         TRY(jinja_charge(run, a.string->n / 256));
-        *equal = a.string->n == 0 || memcmp(a.string->bytes, b.string->bytes, a.string->n) == 0;
+        *equal = span_equal(jinja_span(a), jinja_span(b));
         return STATUS_OK;
     case JINJA_LIST:
     case JINJA_TUPLE:
         return equal_lists(run, a.list, b.list, equal);
     case JINJA_DICT:
         return equal_dicts(run, a.dict, b.dict, equal);
-    case JINJA_ITERATOR:
-    case JINJA_VIEW:
-        *equal = a.list == b.list;
+    default:
+        *equal = a.thing == b.thing;
         return STATUS_OK;
-    case JINJA_NAMESPACE:
-        *equal = a.dict == b.dict;
-        return STATUS_OK;
-    case JINJA_LOOP:
-        *equal = a.loop == b.loop;
-        return STATUS_OK;
-    case JINJA_MACRO:
-        *equal = a.macro == b.macro;
-        return STATUS_OK;
-    case JINJA_METHOD:
-        *equal = a.method == b.method;
-        return STATUS_OK;
-    case JINJA_BOOL:
-    case JINJA_INT:
-    case JINJA_FLOAT:
-        break;
     }
-    return STATUS_OK;
 }
 
 static enum status order_lists(struct jinja_run *run, const struct jinja_list *a,
@@ -135,6 +117,34 @@ enum status jinja_order(struct jinja_run *run, struct jinja_value a, struct jinj
                       jinja_type_name(b));
 }
 
+enum status jinja_sort(struct jinja_run *run, const struct jinja_value *keys, size_t n,
+                       bool reverse, size_t **order) {
+    size_t *sorted;
+    size_t *merged;
+    TRY(jinja_alloc(run, n, sizeof *sorted, &sorted));
+    TRY(jinja_alloc(run, n, sizeof *merged, &merged));
+    for (size_t i = 0; i < n; i++)
+        sorted[i] = i;
+    for (size_t width = 1; width < n; width *= 2) {
+        for (size_t begin = 0; begin < n; begin += 2 * width) {
+            size_t middle = begin + width < n ? begin + width : n;
+            size_t end = begin + 2 * width < n ? begin + 2 * width : n;
+            size_t a = begin;
+            size_t b = middle;
+            for (size_t i = begin; i < end; i++) {
+                int above = 0;
+                if (a < middle && b < end)
+                    TRY(jinja_order(run, keys[sorted[a]], keys[sorted[b]], &above));
+                bool takes_a = b == end || (a < middle && (reverse ? above >= 0 : above <= 0));
+                merged[i] = sorted[takes_a ? a++ : b++];
+            }
+        }
+        memcpy(sorted, merged, n * sizeof *sorted);
+    }
+    *order = sorted;
+    return STATUS_OK;
+}
+
 static bool can_be_key(struct jinja_value key) {
     if (key.kind == JINJA_TUPLE)
         for (size_t i = 0; i < key.list->n; i++)
@@ -157,9 +167,7 @@ enum status jinja_dict_find(struct jinja_run *run, const struct jinja_dict *dict
         struct jinja_value other = dict->keys[i];
         bool equal;
         if (jinja_is_string(key) && jinja_is_string(other)) {
-            equal = key.string->n == other.string->n &&
-                    (key.string->n == 0 ||
-                     memcmp(key.string->bytes, other.string->bytes, key.string->n) == 0);
+            equal = span_equal(jinja_span(key), jinja_span(other));
         } else if (key.kind != other.kind && !(jinja_is_number(key) && jinja_is_number(other))) {
             continue;
         } else {

@@ -39,6 +39,12 @@ enum status jinja_fail(struct jinja_run *run, enum status status, const char *fo
 #define jinja_fail(run, status, ...) (jinja_fail(run, status, __VA_ARGS__), (status))
 #endif
 
+/* For what Python does not do with an undefined value. */
+static inline enum status jinja_fail_undefined(struct jinja_run *run, struct jinja_value value) {
+    return jinja_fail(run, STATUS_INVALID, "%.96s is undefined",
+                      value.name ? value.name : "a value");
+}
+
 /* Spends steps. */
 NODISCARD enum status jinja_charge(struct jinja_run *run, size_t n_steps);
 

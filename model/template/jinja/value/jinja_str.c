@@ -62,39 +62,28 @@ static bool is_printable(uint32_t point) {
     }
 }
 
+/* `how`: the quote around the text. */
+static void escape_repr(uint32_t point, const void *how, char out[16]) {
+    const char *quote = how;
+    if (point == '\\' || point == (uint32_t)(unsigned char)*quote)
+        snprintf(out, 16, "\\%c", (char)point);
+    else if (point == '\n' || point == '\r' || point == '\t')
+        snprintf(out, 16, "\\%c", point == '\n' ? 'n' : point == '\r' ? 'r' : 't');
+    else if (!is_printable(point))
+        snprintf(out, 16,
+                 point < 0x100     ? "\\x%02x"
+                 : point < 0x10000 ? "\\u%04x"
+                                   : "\\U%08x",
+                 point);
+}
+
 static enum status put_repr_string(struct jinja_run *run, struct jinja_text *text,
                                    const struct jinja_string *string) {
-    const char *bytes = string->bytes;
-    bool has_single = string->n && memchr(bytes, '\'', string->n);
-    bool has_double = string->n && memchr(bytes, '"', string->n);
+    bool has_single = string->n && memchr(string->bytes, '\'', string->n);
+    bool has_double = string->n && memchr(string->bytes, '"', string->n);
     char quote = has_single && !has_double ? '"' : '\'';
-    size_t from = 0;
     TRY(jinja_put(run, text, &quote, 1, false));
-    for (size_t at = 0; at < string->n;) {
-        char escape[16] = "";
-        size_t size = jinja_char_size(bytes + at);
-        uint32_t point = jinja_char_at(bytes + at);
-        if (point == '\\' || point == (uint32_t)(unsigned char)quote)
-            snprintf(escape, sizeof escape, "\\%c", (char)point);
-        else if (point == '\n' || point == '\r' || point == '\t')
-            snprintf(escape, sizeof escape, "\\%c",
-                     point == '\n'   ? 'n'
-                     : point == '\r' ? 'r'
-                                     : 't');
-        else if (!is_printable(point))
-            snprintf(escape, sizeof escape,
-                     point < 0x100     ? "\\x%02x"
-                     : point < 0x10000 ? "\\u%04x"
-                                       : "\\U%08x",
-                     point);
-        if (escape[0]) {
-            TRY(jinja_put_slice(run, text, string, from, at));
-            TRY(jinja_put(run, text, escape, strlen(escape), jinja_plain_at(string, at)));
-            from = at + size;
-        }
-        at += size;
-    }
-    TRY(jinja_put_slice(run, text, string, from, string->n));
+    TRY(jinja_put_escaped(run, text, string, escape_repr, &quote));
     return jinja_put(run, text, &quote, 1, false);
 }
 

@@ -80,22 +80,31 @@ enum status jinja_put_string(struct jinja_run *run, struct jinja_text *text,
 }
 
 enum status jinja_put_escaped(struct jinja_run *run, struct jinja_text *text,
-                              const struct jinja_string *string) {
+                              const struct jinja_string *string, jinja_escape *escape,
+                              const void *how) {
     size_t from = 0;
-    for (size_t i = 0; i < string->n; i++) {
-        const char *escape = string->bytes[i] == '&'    ? "&amp;"
-                             : string->bytes[i] == '<'  ? "&lt;"
-                             : string->bytes[i] == '>'  ? "&gt;"
-                             : string->bytes[i] == '\'' ? "&#39;"
-                             : string->bytes[i] == '"'  ? "&#34;"
-                                                        : NULL;
-        if (!escape)
+    size_t size;
+    for (size_t at = 0; at < string->n; at += size) {
+        char out[16] = "";
+        size = jinja_char_size(string->bytes + at);
+        escape(jinja_char_at(string->bytes + at), how, out);
+        if (!out[0])
             continue;
-        TRY(jinja_put_slice(run, text, string, from, i));
-        TRY(jinja_put(run, text, escape, strlen(escape), jinja_plain_at(string, i)));
-        from = i + 1;
+        TRY(jinja_put_slice(run, text, string, from, at));
+        TRY(jinja_put(run, text, out, strlen(out), jinja_plain_at(string, at)));
+        from = at + size;
     }
     return jinja_put_slice(run, text, string, from, string->n);
+}
+
+void jinja_escape_html(uint32_t point, const void *how, char out[16]) {
+    (void)how;
+    strcpy(out, point == '&'    ? "&amp;"
+                : point == '<'  ? "&lt;"
+                : point == '>'  ? "&gt;"
+                : point == '\'' ? "&#39;"
+                : point == '"'  ? "&#34;"
+                                : "");
 }
 
 static enum status new_string(struct jinja_run *run, struct jinja_string made,

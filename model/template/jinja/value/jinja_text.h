@@ -29,9 +29,14 @@ NODISCARD enum status jinja_put_slice(struct jinja_run *run, struct jinja_text *
                                       const struct jinja_string *string, size_t from, size_t to);
 NODISCARD enum status jinja_put_string(struct jinja_run *run, struct jinja_text *text,
                                        const struct jinja_string *string);
-/* The same with < > & " ' as HTML writes them (Markup). */
+/* What stands for a character that is escaped: written into out, which is "" for all others. */
+typedef void jinja_escape(uint32_t point, const void *how, char out[16]);
+/* The same with the characters that `escape` escapes; `how` is for it. */
 NODISCARD enum status jinja_put_escaped(struct jinja_run *run, struct jinja_text *text,
-                                        const struct jinja_string *string);
+                                        const struct jinja_string *string, jinja_escape *escape,
+                                        const void *how);
+/* < > & " ' as HTML writes them (Markup); `how` is NULL. */
+jinja_escape jinja_escape_html;
 
 /* The text as a value; the builder is empty afterwards. */
 NODISCARD enum status jinja_text_done(struct jinja_run *run, struct jinja_text *text,

@@ -5,40 +5,25 @@ double jinja_double(struct jinja_value value) {
 }
 
 const char *jinja_type_name(struct jinja_value value) {
-    switch (value.kind) {
-    case JINJA_NONE:
-        return "NoneType";
-    case JINJA_BOOL:
-        return "bool";
-    case JINJA_INT:
-        return "int";
-    case JINJA_FLOAT:
-        return "float";
-    case JINJA_STRING:
-        return "str";
-    case JINJA_LIST:
-        return "list";
-    case JINJA_TUPLE:
-        return "tuple";
-    case JINJA_ITERATOR:
-        return "generator";
-    case JINJA_VIEW:
-        return "view";
-    case JINJA_DICT:
-        return "dict";
-    case JINJA_NAMESPACE:
-        return "Namespace";
-    case JINJA_LOOP:
-        return "LoopContext";
-    case JINJA_MACRO:
-        return "Macro";
-    case JINJA_METHOD:
-        return "method";
-    case JINJA_ABSENT:
-    case JINJA_UNDEFINED:
-        break;
-    }
-    return "Undefined";
+    static const char *const names[] = {
+        [JINJA_ABSENT] = "Undefined",
+        [JINJA_UNDEFINED] = "Undefined",
+        [JINJA_NONE] = "NoneType",
+        [JINJA_BOOL] = "bool",
+        [JINJA_INT] = "int",
+        [JINJA_FLOAT] = "float",
+        [JINJA_STRING] = "str",
+        [JINJA_LIST] = "list",
+        [JINJA_TUPLE] = "tuple",
+        [JINJA_ITERATOR] = "generator",
+        [JINJA_VIEW] = "view",
+        [JINJA_DICT] = "dict",
+        [JINJA_NAMESPACE] = "Namespace",
+        [JINJA_LOOP] = "LoopContext",
+        [JINJA_MACRO] = "Macro",
+        [JINJA_METHOD] = "method",
+    };
+    return names[value.kind];
 }
 
 bool jinja_true(struct jinja_value value) {
@@ -61,12 +46,7 @@ bool jinja_true(struct jinja_value value) {
         return value.list->n > 0;
     case JINJA_DICT:
         return value.dict->n > 0;
-    case JINJA_ITERATOR:
-    case JINJA_NAMESPACE:
-    case JINJA_LOOP:
-    case JINJA_MACRO:
-    case JINJA_METHOD:
-        break;
+    default:
+        return true;
     }
-    return true;
 }

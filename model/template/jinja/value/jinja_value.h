@@ -57,7 +57,8 @@ struct jinja_value {
         const struct jinja_loop *loop;
         const struct jinja_macro *macro;
         const struct jinja_method *method;
-        const char *name; /* UNDEFINED: what is missing, for the error; may be NULL */
+        const char *name;  /* UNDEFINED: what is missing, for the error; may be NULL */
+        const void *thing; /* what any of these pointers points to: the value's identity */
     };
 };
 
@@ -116,8 +117,16 @@ static inline bool jinja_is_string(struct jinja_value value) {
 static inline struct span jinja_span(struct jinja_value value) {
     return (struct span){value.string->bytes, value.string->n};
 }
+/* A string that says this. */
+static inline bool jinja_is_text(struct jinja_value value, const char *text) {
+    return jinja_is_string(value) && span_is(jinja_span(value), text);
+}
 static inline bool jinja_given(struct jinja_value value) {
     return value.kind != JINJA_ABSENT;
+}
+/* An argument that was given and is not None. */
+static inline bool jinja_is_some(struct jinja_value value) {
+    return value.kind != JINJA_ABSENT && value.kind != JINJA_NONE;
 }
 /* bool, int or float: what arithmetic takes. */
 static inline bool jinja_is_number(struct jinja_value value) {
@@ -129,6 +138,10 @@ static inline bool jinja_is_integral(struct jinja_value value) {
 }
 static inline int64_t jinja_integer(struct jinja_value value) {
     return value.kind == JINJA_BOOL ? value.boolean : value.integer;
+}
+/* The same; `otherwise` for what is neither. */
+static inline int64_t jinja_integer_or(struct jinja_value value, int64_t otherwise) {
+    return jinja_is_integral(value) ? jinja_integer(value) : otherwise;
 }
 double jinja_double(struct jinja_value value); /* of a number */
 
