@@ -1,5 +1,7 @@
 #include "kernels/host.h"
 
+#include "kernels/numbers.h"
+
 #include <string.h>
 
 void host_put(struct kernels_ctx *ctx, void *to, const void *from, size_t n_bytes) {
@@ -25,4 +27,16 @@ void host_step_begin(struct kernels_ctx *ctx, struct kernels_step *step) {
 enum status host_step_end(struct kernels_ctx *ctx) {
     (void)ctx;
     return STATUS_OK;
+}
+
+void host_gather_rows(struct kernels_ctx *ctx, float *out, const float *x, const uint32_t *rows,
+                      uint32_t n_rows, uint32_t dim) {
+    (void)ctx;
+    for (uint32_t i = 0; i < n_rows; i++)
+        memcpy(out + (size_t)i * dim, x + (size_t)rows[i] * dim, dim * sizeof *out);
+}
+
+const char *host_numerics(const struct kernels_ctx *ctx) {
+    (void)ctx;
+    return NUMERICS_TEXT;
 }

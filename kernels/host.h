@@ -4,9 +4,10 @@
 
 #include "kernels/kernels.h"
 
-void host_put(struct kernels_ctx *ctx, void *to, const void *from, size_t n_bytes);
-void host_get(struct kernels_ctx *ctx, void *to, const void *from, size_t n_bytes);
-NODISCARD enum status host_get_beside(struct kernels_ctx *ctx, void *to, const void *from,
-                                      size_t n_bytes);
-void host_step_begin(struct kernels_ctx *ctx, struct kernels_step *step);
-NODISCARD enum status host_step_end(struct kernels_ctx *ctx);
+KERNELS_OP(put, host_put);
+KERNELS_OP(get, host_get);
+KERNELS_OP(get_beside, host_get_beside);
+KERNELS_OP(step_begin, host_step_begin);
+KERNELS_OP(step_end, host_step_end);
+KERNELS_OP(gather_rows, host_gather_rows);
+KERNELS_OP(numerics, host_numerics); /* the rules of kernels/numbers.h */

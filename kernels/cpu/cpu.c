@@ -55,11 +55,6 @@ static enum status cpu_open(const struct kernels_options *options, struct kernel
     return STATUS_OK;
 }
 
-static const char *cpu_numerics(const struct kernels_ctx *ctx) {
-    (void)ctx;
-    return NUMERICS_TEXT;
-}
-
 static size_t round_up(size_t n_bytes) {
     size_t unit = n_bytes >= HUGE_PAGE ? HUGE_PAGE : 4096;
     return n_bytes > SIZE_MAX - unit ? 0 : (n_bytes + unit - 1) / unit * unit;
@@ -130,13 +125,6 @@ static void cpu_norm(struct kernels_ctx *ctx, float *out, const float *x, const 
     numbers_leave(saved);
 }
 
-static void cpu_gather_rows(struct kernels_ctx *ctx, float *out, const float *x,
-                            const uint32_t *rows, uint32_t n_rows, uint32_t dim) {
-    (void)ctx;
-    for (uint32_t i = 0; i < n_rows; i++)
-        memcpy(out + (size_t)i * dim, x + (size_t)rows[i] * dim, dim * sizeof *out);
-}
-
 static const char *const isas[] = {"scalar", "avx2", "avx512", NULL};
 
 const struct kernels kernels_cpu = {
@@ -144,7 +132,7 @@ const struct kernels kernels_cpu = {
     .isas = isas,
     .open = cpu_open,
     .close = cpu_close,
-    .numerics = cpu_numerics,
+    .numerics = host_numerics,
     .alloc = cpu_alloc,
     .dealloc = cpu_dealloc,
     .put = host_put,
@@ -164,6 +152,6 @@ const struct kernels kernels_cpu = {
     .moe_ffn = cpu_moe_ffn,
     .rope_kv = cpu_rope_kv,
     .attend = cpu_attend,
-    .gather_rows = cpu_gather_rows,
+    .gather_rows = host_gather_rows,
     .sample = cpu_sample,
 };

@@ -41,11 +41,6 @@ static enum status ref_open(const struct kernels_options *options, struct kernel
     return STATUS_OK;
 }
 
-static const char *ref_numerics(const struct kernels_ctx *ctx) {
-    (void)ctx;
-    return NUMERICS_TEXT;
-}
-
 static void *ref_alloc(struct kernels_ctx *ctx, size_t n_bytes) {
     (void)ctx;
     size_t rounded = (n_bytes + 63) / 64 * 64;
@@ -70,18 +65,11 @@ static void ref_norm(struct kernels_ctx *ctx, float *out, const float *x, const 
     numbers_leave(saved);
 }
 
-static void ref_gather_rows(struct kernels_ctx *ctx, float *out, const float *x,
-                            const uint32_t *rows, uint32_t n_rows, uint32_t dim) {
-    (void)ctx;
-    for (uint32_t i = 0; i < n_rows; i++)
-        memcpy(out + (size_t)i * dim, x + (size_t)rows[i] * dim, dim * sizeof *out);
-}
-
 const struct kernels kernels_ref = {
     .name = "ref",
     .open = ref_open,
     .close = ref_close,
-    .numerics = ref_numerics,
+    .numerics = host_numerics,
     .alloc = ref_alloc,
     .dealloc = ref_dealloc,
     .put = host_put,
@@ -101,6 +89,6 @@ const struct kernels kernels_ref = {
     .moe_ffn = ref_moe_ffn,
     .rope_kv = ref_rope_kv,
     .attend = ref_attend,
-    .gather_rows = ref_gather_rows,
+    .gather_rows = host_gather_rows,
     .sample = ref_sample,
 };
