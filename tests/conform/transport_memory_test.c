@@ -146,11 +146,10 @@ START_TEST(a_block_is_put_as_it_was_checked_whatever_the_sender_writes_meanwhile
     struct link link = link_open(transport_find("local"));
     struct chunk chunk = {.layer_begin = 1, .layer_end = 2, .block_end = 1};
     const uint32_t block = 4;
-    const void *bytes;
     ck_assert_int_eq(transport_push(link.sender, &from->kv, &chunk, &block), STATUS_OK);
     transport_sent(link.sender, &chunk);
-    ck_assert_int_eq(link.receiver->transport->find(link.receiver, &chunk, &bytes), STATUS_OK);
-    changed = (unsigned char *)(uintptr_t)bytes;
+    changed = (unsigned char *)(uintptr_t)transport_bytes(link.receiver, &chunk);
+    ck_assert_ptr_nonnull(changed);
     to->kv.kernels = &fake;
     to->kv.staging = to->staging;
     ck_assert_int_eq(transport_take(link.receiver, &to->kv, &chunk, &block), STATUS_OK);

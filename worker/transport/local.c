@@ -99,6 +99,7 @@ static enum status sender_open(const struct transport_options *options,
     *ring = (struct ring){
         .id = random_seed(), .bytes = bytes, .n_bytes = options->ring_bytes, .n_holders = 1};
     local->head.transport = &transport_local;
+    local->head.memory = bytes;
     local->ring = ring;
     stage_init(&local->head.stage, options->ring_bytes);
     if (ring_enter(ring) != STATUS_OK) {
@@ -113,12 +114,6 @@ static uint32_t offer(const struct transport_sender *sender, uint8_t bytes[TRANS
     const struct local_sender *local = (const struct local_sender *)sender;
     memcpy(bytes, &local->ring->id, sizeof local->ring->id);
     return sizeof local->ring->id;
-}
-
-static void *room(struct transport_sender *sender, uint64_t position, const void **ride) {
-    struct local_sender *local = (struct local_sender *)sender;
-    *ride = NULL;
-    return local->ring->bytes + position % local->ring->n_bytes;
 }
 
 static enum status receiver_open(const uint8_t *bytes, uint32_t n, struct transport_receiver **out,
@@ -136,7 +131,9 @@ static enum status receiver_open(const uint8_t *bytes, uint32_t n, struct transp
         free(local);
         return error_set(error, STATUS_CLOSED, "local: the sender's ring is gone");
     }
-    local->head.transport = &transport_local;
+    local->head = (struct transport_receiver){.transport = &transport_local,
+                                              .ring = local->ring->bytes,
+                                              .ring_bytes = local->ring->n_bytes};
     *out = &local->head;
     return STATUS_OK;
 }
@@ -147,16 +144,6 @@ static void receiver_close(struct transport_receiver *receiver) {
     free(local);
 }
 
-static enum status find(struct transport_receiver *receiver, const struct chunk *chunk,
-                        const void **bytes) {
-    struct local_receiver *local = (struct local_receiver *)receiver;
-    uint64_t place = chunk->where % local->ring->n_bytes;
-    if (chunk->n_bytes > local->ring->n_bytes - place)
-        return STATUS_CORRUPT;
-    *bytes = local->ring->bytes + place;
-    return STATUS_OK;
-}
-
 const struct transport transport_local = {
     .name = "local",
     .is_inside = true,
@@ -164,8 +151,6 @@ const struct transport transport_local = {
     .sender_open = sender_open,
     .sender_close = sender_close,
     .offer = offer,
-    .room = room,
     .receiver_open = receiver_open,
     .receiver_close = receiver_close,
-    .find = find,
 };

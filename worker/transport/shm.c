@@ -35,14 +35,7 @@ _Static_assert(sizeof(struct address) == 32, "no padding on the wire");
 struct shm_sender {
     struct transport_sender head;
     struct address address;
-    unsigned char *ring; /* owned mapping (address.n_bytes) */
-    int fd;              /* owned */
-};
-
-struct shm_receiver {
-    struct transport_receiver head;
-    const unsigned char *ring; /* owned mapping, read-only */
-    uint64_t n_bytes;
+    int fd; /* owned */
 };
 
 static bool reaches(const struct transport_place *from, const struct transport_place *to) {
@@ -56,8 +49,8 @@ static void ring_name(const struct address *address, char *name, size_t size) {
 
 static void sender_close(struct transport_sender *sender) {
     struct shm_sender *shm = (struct shm_sender *)sender;
-    if (shm->ring)
-        munmap(shm->ring, shm->address.n_bytes);
+    if (shm->head.memory)
+        munmap(shm->head.memory, shm->address.n_bytes);
     if (shm->fd >= 0)
         close(shm->fd);
     free(shm);
@@ -82,7 +75,7 @@ static enum status make_ring(struct shm_sender *shm) {
     void *ring = mmap(NULL, shm->address.n_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, shm->fd, 0);
     if (ring == MAP_FAILED)
         return STATUS_NOMEM;
-    shm->ring = ring;
+    shm->head.memory = ring;
     shm->address.fd = (uint32_t)shm->fd;
     return STATUS_OK;
 }
@@ -115,12 +108,6 @@ static uint32_t offer(const struct transport_sender *sender, uint8_t bytes[TRANS
     return sizeof shm->address;
 }
 
-static void *room(struct transport_sender *sender, uint64_t position, const void **ride) {
-    struct shm_sender *shm = (struct shm_sender *)sender;
-    *ride = NULL;
-    return shm->ring + position % shm->address.n_bytes;
-}
-
 /* Is this descriptor the sealed ring that the offer speaks of? */
 static enum status check_ring(int fd, const struct address *address, struct error *error) {
     char wanted[96], name[64], link[64], found[96];
@@ -139,7 +126,7 @@ static enum status check_ring(int fd, const struct address *address, struct erro
     return STATUS_OK;
 }
 
-static enum status open_ring(const struct address *address, int *fd, struct error *error) {
+static enum status opering_bytes(const struct address *address, int *fd, struct error *error) {
     char path[64];
     snprintf(path, sizeof path, "/proc/%u/fd/%u", address->pid, address->fd);
     int opened = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -166,38 +153,26 @@ static enum status receiver_open(const uint8_t *bytes, uint32_t n, struct transp
     if (address.n_bytes == 0 || address.n_bytes > RING_BYTES_MAX || address.pid > INT32_MAX ||
         address.fd > INT32_MAX)
         return error_set(error, STATUS_INVALID, "shm: an impossible offer");
-    TRY(open_ring(&address, &fd, error));
+    TRY(opering_bytes(&address, &fd, error));
     void *ring = mmap(NULL, address.n_bytes, PROT_READ, MAP_SHARED, fd, 0);
     int refused = errno;
     close(fd);
     if (ring == MAP_FAILED)
         return error_set(error, STATUS_NOMEM, "shm: mapping the ring: %s", strerror(refused));
-    struct shm_receiver *shm = calloc(1, sizeof *shm);
-    if (!shm) {
+    struct transport_receiver *receiver = calloc(1, sizeof *receiver);
+    if (!receiver) {
         munmap(ring, address.n_bytes);
         return error_set(error, STATUS_NOMEM, "shm: no memory for a KV link");
     }
-    shm->head.transport = &transport_shm;
-    shm->ring = ring;
-    shm->n_bytes = address.n_bytes;
-    *out = &shm->head;
+    *receiver = (struct transport_receiver){
+        .transport = &transport_shm, .ring = ring, .ring_bytes = address.n_bytes};
+    *out = receiver;
     return STATUS_OK;
 }
 
 static void receiver_close(struct transport_receiver *receiver) {
-    struct shm_receiver *shm = (struct shm_receiver *)receiver;
-    munmap((void *)(uintptr_t)shm->ring, shm->n_bytes);
-    free(shm);
-}
-
-static enum status find(struct transport_receiver *receiver, const struct chunk *chunk,
-                        const void **bytes) {
-    struct shm_receiver *shm = (struct shm_receiver *)receiver;
-    uint64_t place = chunk->where % shm->n_bytes;
-    if (chunk->n_bytes > shm->n_bytes - place)
-        return STATUS_CORRUPT;
-    *bytes = shm->ring + place;
-    return STATUS_OK;
+    munmap((void *)(uintptr_t)receiver->ring, receiver->ring_bytes);
+    free(receiver);
 }
 
 const struct transport transport_shm = {
@@ -206,8 +181,6 @@ const struct transport transport_shm = {
     .sender_open = sender_open,
     .sender_close = sender_close,
     .offer = offer,
-    .room = room,
     .receiver_open = receiver_open,
     .receiver_close = receiver_close,
-    .find = find,
 };

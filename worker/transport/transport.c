@@ -19,8 +19,7 @@ const struct transport *const transport_table[] = {&transport_local, &transport_
 static void check_hooks(const struct transport *transport) {
     ASSERT(transport->name && transport->reaches);
     ASSERT(transport->sender_open && transport->sender_close);
-    ASSERT(transport->offer && transport->room);
-    ASSERT(transport->receiver_open && transport->receiver_close && transport->find);
+    ASSERT(transport->offer && transport->receiver_open && transport->receiver_close);
 }
 
 const struct transport *transport_find(const char *name) {
@@ -202,8 +201,9 @@ enum status transport_push(struct transport_sender *sender, const struct transpo
     if (n_bytes > MESSAGE_CHUNK_MAX)
         return STATUS_LIMIT;
     TRY(stage_room(&sender->stage, (uint32_t)n_bytes, &position));
-    const void *ride;
-    unsigned char *room = sender->transport->room(sender, position, &ride);
+    unsigned char *room = sender->memory;
+    if (!sender->rides)
+        room += position % sender->stage.n_bytes;
     unsigned char *at = room;
     for (uint32_t layer = chunk->layer_begin; layer < chunk->layer_end; layer++)
         for (uint32_t i = 0; i < n_blocks; i++, at += kv->block_bytes)
@@ -211,7 +211,7 @@ enum status transport_push(struct transport_sender *sender, const struct transpo
     chunk->n_bytes = (uint32_t)n_bytes;
     chunk->checksum = XXH3_64bits(room, (size_t)n_bytes);
     chunk->where = position;
-    chunk->bytes = ride;
+    chunk->bytes = sender->rides ? room : NULL;
     return STATUS_OK;
 }
 
@@ -223,17 +223,24 @@ enum status transport_acked(struct transport_sender *sender, uint64_t where) {
     return stage_release(&sender->stage, where);
 }
 
+const void *transport_bytes(const struct transport_receiver *receiver, const struct chunk *chunk) {
+    if (!receiver->ring)
+        return chunk->bytes;
+    uint64_t place = chunk->where % receiver->ring_bytes;
+    return chunk->n_bytes > receiver->ring_bytes - place ? NULL : receiver->ring + place;
+}
+
 enum status transport_take(struct transport_receiver *receiver, const struct transport_kv *kv,
                            const struct chunk *chunk, const uint32_t *blocks) {
     uint64_t n_bytes = chunk_bytes(kv, chunk);
     uint32_t n_blocks = chunk->block_end - chunk->block_begin;
-    const void *bytes;
     if (n_bytes == 0 || n_bytes != chunk->n_bytes || n_bytes > MESSAGE_CHUNK_MAX)
         return STATUS_CORRUPT;
-    TRY(receiver->transport->find(receiver, chunk, &bytes));
+    const unsigned char *from = transport_bytes(receiver, chunk);
+    if (!from)
+        return STATUS_CORRUPT;
     XXH3_state_t state;
     XXH3_64bits_reset(&state);
-    const unsigned char *from = bytes;
     for (uint32_t layer = chunk->layer_begin; layer < chunk->layer_end; layer++)
         for (uint32_t i = 0; i < n_blocks; i++, from += kv->block_bytes)
             scatter_block(kv, layer, blocks[i], from, &state);

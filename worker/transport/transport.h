@@ -41,10 +41,14 @@ struct transport_options {
 struct transport_sender {
     const struct transport *transport;
     struct stage stage;
+    unsigned char *memory; /* the member's: a ring (stage.n_bytes), or one chunk that rides */
+    bool rides;            /* in the CHUNK's raw frame, which the link copies when it sends */
 };
 struct transport_receiver {
     const struct transport *transport;
-    uint64_t consumed; /* what the next CHUNK_ACK says: all before it was read or dropped */
+    uint64_t consumed;         /* what the next CHUNK_ACK says: all before it was read or dropped */
+    const unsigned char *ring; /* (ring_bytes) the member's; NULL: the bytes ride in the chunk */
+    uint64_t ring_bytes;
 };
 
 struct transport {
@@ -62,21 +66,12 @@ struct transport {
     /* Writes what the receiver needs to find us and answers its length. */
     uint32_t (*offer)(const struct transport_sender *sender, uint8_t offer[TRANSPORT_OFFER_MAX]);
 
-    /* Memory for the bytes of the piece at `position` (from stage_room), and what of it rides in
-     * the CHUNK's raw frame: *ride is the same memory or NULL. Valid until the next call. */
-    void *(*room)(struct transport_sender *sender, uint64_t position, const void **ride);
-
     /* STATUS_INVALID: no offer of ours. STATUS_CLOSED: the sender is gone. STATUS_DENIED,
      * STATUS_UNSUPPORTED, STATUS_IO: cannot be reached this way, another transport may. */
     NODISCARD enum status (*receiver_open)(const uint8_t *offer, uint32_t n_offer,
                                            struct transport_receiver **receiver,
                                            struct error *error);
     void (*receiver_close)(struct transport_receiver *receiver);
-
-    /* The bytes of a chunk whose n_bytes was checked. STATUS_CORRUPT when `where` lies outside.
-     * STATUS_CLOSED when they are gone. */
-    NODISCARD enum status (*find)(struct transport_receiver *receiver, const struct chunk *chunk,
-                                  const void **bytes);
 };
 
 extern const struct transport *const transport_table[]; /* NULL-terminated */
@@ -141,6 +136,9 @@ NODISCARD enum status transport_acked(struct transport_sender *sender, uint64_t 
 NODISCARD enum status transport_take(struct transport_receiver *receiver,
                                      const struct transport_kv *kv, const struct chunk *chunk,
                                      const uint32_t *blocks);
+
+/* The bytes of a chunk whose n_bytes was checked. NULL: `where` lies outside, or nothing rides. */
+const void *transport_bytes(const struct transport_receiver *receiver, const struct chunk *chunk);
 
 /* After a CHUNK was taken or dropped: its memory may be used again. */
 void transport_consumed(struct transport_receiver *receiver, const struct chunk *chunk);
