@@ -133,6 +133,44 @@ START_TEST(bytes_come_in_and_the_end_comes_once) {
 }
 END_TEST
 
+/* A socket is told of once, however much lies in it: nothing may be left behind, nor the end. */
+START_TEST(what_came_at_once_is_read_to_its_end) {
+    static char bytes[3 * LOOP_SCRATCH_BYTES];
+    int fd = dial_and_accept(), room = 2 * sizeof bytes;
+    setsockopt(stream_fd(stream), SOL_SOCKET, SO_RCVBUF, &room, sizeof room);
+    ssize_t n = send(fd, bytes, sizeof bytes, MSG_DONTWAIT);
+    ck_assert_int_gt(n, LOOP_SCRATCH_BYTES);
+    loop_turn(loop, true);
+    size_t n_first = got.n;
+    ck_assert_uint_ge(n_first, 1);
+    stream_pause(stream, true);
+    for (unsigned i = 0; i < 5; i++)
+        loop_turn(loop, false);
+    ck_assert_uint_eq(got.n, n_first);
+    stream_pause(stream, false);
+    while (got.n < (size_t)n)
+        loop_turn(loop, true);
+    ck_assert_uint_eq(n_gone, 0);
+    n_first = got.n;
+    n = send(fd, bytes, LOOP_SCRATCH_BYTES + 1, MSG_DONTWAIT); /* and the end behind it */
+    close(fd);
+    while (n_gone == 0)
+        loop_turn(loop, true);
+    ck_assert_uint_eq(got.n, n_first + (size_t)n);
+}
+END_TEST
+
+START_TEST(few_bytes_and_the_end_may_come_together) {
+    int fd = dial_and_accept();
+    ck_assert_int_eq(send(fd, "bye", 3, 0), 3);
+    close(fd);
+    while (n_gone == 0)
+        loop_turn(loop, true);
+    ck_assert_str_eq(got.data, "bye");
+    ck_assert_int_eq(gone_status, STATUS_CLOSED);
+}
+END_TEST
+
 START_TEST(paused_stream_reads_nothing_but_notices_a_close) {
     int fd = dial_and_accept();
     stream_pause(stream, true);
@@ -318,6 +356,8 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, accepted_sockets_have_nodelay_and_bounded_buffers);
     tcase_add_test(tests, writes_of_one_turn_arrive_as_one_read);
     tcase_add_test(tests, bytes_come_in_and_the_end_comes_once);
+    tcase_add_test(tests, what_came_at_once_is_read_to_its_end);
+    tcase_add_test(tests, few_bytes_and_the_end_may_come_together);
     tcase_add_test(tests, paused_stream_reads_nothing_but_notices_a_close);
     tcase_add_test(tests, reset_is_noticed);
     tcase_add_test(tests, large_output_waits_for_a_slow_reader_and_drains);
