@@ -36,6 +36,10 @@ struct protocol {
     void (*fini)(struct connection *connection);  /* frees what the state holds */
 };
 
+/* HTTP/1.1: at most one request at a time is out; what a client sends ahead waits until its reply has
+ * ended. HTTP/2 (RFC 9113): many requests at a time, each a stream with a window of its own. */
+extern const struct protocol http1_protocol, http2_protocol;
+
 enum connection_end {
     CONNECTION_OPEN,
     CONNECTION_LINGER, /* our side is shut; reads what still comes, so that no reset eats our reply

@@ -3,7 +3,6 @@
 #include "base/assert.h"
 
 #include <stdlib.h>
-#include <strings.h>
 
 #define SMALL_BODY_BYTES 65536u
 
@@ -72,6 +71,26 @@ void exchanges_remove(struct exchanges *all, struct exchange *exchange) {
     exchange->id = 0;
 }
 
+void exchanges_lose(struct exchanges *all, struct exchange *exchange) {
+    uint64_t id = exchange->id;
+    if (id == 0)
+        return;
+    exchanges_remove(all, exchange);
+    exchange->id = id;
+    if (exchange->gone)
+        exchange->gone(exchange);
+    exchange->id = 0;
+}
+
+void exchanges_forget_request(struct exchanges *all, struct exchange *exchange) {
+    exchange->headers = NULL;
+    exchange->n_headers = 0;
+    exchange->method = exchange->path = exchange->query = exchange->body = "";
+    exchange->n_body = 0;
+    exchanges_give_body(all, exchange->n_charged);
+    exchange->n_charged = 0;
+}
+
 uint32_t exchanges_count(const struct exchanges *all) {
     return all->n;
 }
@@ -84,10 +103,7 @@ struct exchange *exchange_find(struct exchanges *all, uint64_t id) {
 }
 
 const char *exchange_header(const struct exchange *exchange, const char *name) {
-    for (unsigned i = 0; i < exchange->n_headers; i++)
-        if (strcasecmp(exchange->headers[i].name, name) == 0)
-            return exchange->headers[i].value;
-    return NULL;
+    return header_find(exchange->headers, exchange->n_headers, name);
 }
 
 void exchange_take_body(struct exchange *exchange, struct buf *body) {
@@ -115,42 +131,38 @@ size_t exchanges_body_bytes(const struct exchanges *all) {
     return all->body_bytes;
 }
 
-enum status exchange_reply(struct exchanges *all, uint64_t id, const struct exchange_reply *reply) {
-    struct exchange *exchange = exchange_find(all, id);
-    if (!exchange)
+/* For a call that wants the reply's head out (`begun`), or not yet. */
+static enum status find_for(struct exchanges *all, uint64_t id, bool begun, struct exchange **out) {
+    *out = exchange_find(all, id);
+    if (!*out)
         return STATUS_NOT_FOUND;
-    if (exchange->begun)
-        return STATUS_CONFLICT;
+    return (*out)->begun == begun ? STATUS_OK : STATUS_CONFLICT;
+}
+
+enum status exchange_reply(struct exchanges *all, uint64_t id, const struct exchange_reply *reply) {
+    struct exchange *exchange;
+    TRY(find_for(all, id, false, &exchange));
     return exchange->ops->reply(exchange, reply);
 }
 
 enum status exchange_begin_stream(struct exchanges *all, uint64_t id,
                                   const struct exchange_reply *reply) {
-    struct exchange *exchange = exchange_find(all, id);
-    if (!exchange)
-        return STATUS_NOT_FOUND;
-    if (exchange->begun)
-        return STATUS_CONFLICT;
+    struct exchange *exchange;
+    TRY(find_for(all, id, false, &exchange));
     exchange->begun = true;
     return exchange->ops->begin(exchange, reply);
 }
 
 enum status exchange_write(struct exchanges *all, uint64_t id, const void *bytes, size_t n) {
-    struct exchange *exchange = exchange_find(all, id);
-    if (!exchange)
-        return STATUS_NOT_FOUND;
-    if (!exchange->begun)
-        return STATUS_CONFLICT;
+    struct exchange *exchange;
+    TRY(find_for(all, id, true, &exchange));
     return n == 0 ? STATUS_OK : exchange->ops->write(exchange, bytes, n);
 }
 
 enum status exchange_end(struct exchanges *all, uint64_t id, const struct header *trailers,
                          unsigned n_trailers) {
-    struct exchange *exchange = exchange_find(all, id);
-    if (!exchange)
-        return STATUS_NOT_FOUND;
-    if (!exchange->begun)
-        return STATUS_CONFLICT;
+    struct exchange *exchange;
+    TRY(find_for(all, id, true, &exchange));
     exchange->ops->end(exchange, trailers, n_trailers);
     return STATUS_OK;
 }

@@ -138,6 +138,15 @@ void exchanges_free(struct exchanges *all); /* NULL is fine */
 /* Gives the exchange (borrowed until removed) a new id. STATUS_LIMIT when n_max are there. */
 NODISCARD enum status exchanges_add(struct exchanges *all, struct exchange *exchange);
 void exchanges_remove(struct exchanges *all, struct exchange *exchange); /* id becomes 0 */
+
+/* The same for one whose client left, with its `gone` call, which can read the id: it finds nothing
+ * any more. Nothing for one without an id. */
+void exchanges_lose(struct exchanges *all, struct exchange *exchange);
+
+/* Its reply streams, and nobody sees the request any more: its memory may go, its share of the budget
+ * is given back. */
+void exchanges_forget_request(struct exchanges *all, struct exchange *exchange);
+
 uint32_t exchanges_count(const struct exchanges *all);
 
 /* Charges the budget for a body that has n bytes by now. False: there are too many bytes; small

@@ -7,7 +7,8 @@
 #include <string.h>
 #include <time.h>
 
-const struct header host_retry_later = {"Retry-After", "1"};
+/* Who was refused because there is too much at once may come again: for a 503. */
+static const struct header retry_later = {"Retry-After", "1"};
 
 const char *host_date(struct connection_host *host) {
     int64_t now_s = clock_unix_s();
@@ -57,12 +58,17 @@ void host_put_value(struct buf *out, const char *value) {
     }
 }
 
-size_t host_refusal(unsigned status, const char *reason, char body[256]) {
+struct exchange_reply host_refusal(unsigned status, const char *reason, char body[256]) {
     int n = snprintf(
         body, 256, "{\"error\":{\"message\":\"%s\",\"type\":\"%s\",\"param\":null,\"code\":null}}",
         reason, status >= 500 ? "server_error" : "invalid_request_error");
     ASSERT(n > 0 && n < 256);
-    return (size_t)n;
+    return (struct exchange_reply){.status = status,
+                                   .content_type = "application/json",
+                                   .headers = &retry_later,
+                                   .n_headers = status == 503,
+                                   .body = body,
+                                   .n_body = (size_t)n};
 }
 
 bool host_passed(uint64_t now_ns, uint64_t since_ns, uint64_t limit_ns) {

@@ -36,15 +36,12 @@ const char *host_date(struct connection_host *host);
  * ours and into the log; else one is made. */
 void host_request_id(struct connection_host *host, const char *sent, char id[EXCHANGE_ID_MAX + 1]);
 
-/* The JSON body of an answer in the parser's name. `reason` is a constant of ours without quotes,
- * so it needs no escaping. Returns its length. */
-size_t host_refusal(unsigned status, const char *reason, char body[256]);
+/* An answer in the parser's name, with JSON in `body`. `reason` is a constant of ours without quotes,
+ * so it needs no escaping. */
+struct exchange_reply host_refusal(unsigned status, const char *reason, char body[256]);
 
 /* Appends a field's value without control bytes: one with a line break would be two fields. */
 void host_put_value(struct buf *out, const char *value);
-
-/* Who was refused because there is too much at once may come again: for a 503. */
-extern const struct header host_retry_later;
 
 /* Was since_ns more than limit_ns before now_ns? */
 bool host_passed(uint64_t now_ns, uint64_t since_ns, uint64_t limit_ns);

@@ -93,6 +93,3 @@ NODISCARD bool http1_limit_body(struct http1 *http1, size_t n);
  * bytes, and keeps none of it. False: it is longer, or the client may not send it at all, because
  * it waits for "100 Continue"; then the connection cannot go on. */
 NODISCARD bool http1_discard_body(struct http1 *http1, size_t n);
-
-/* The value of the first field of that name, or NULL. */
-const char *http1_find(const struct http1 *http1, const char *name);

@@ -1,9 +1,6 @@
-#include "base/http/http1_connection.h"
-
 #include "base/assert.h"
 #include "base/http/connection.h"
 #include "base/http/http1.h"
-#include "base/http/http2_connection.h"
 #include "base/stream.h"
 
 #include <stdio.h>
@@ -126,12 +123,9 @@ static void end_exchange(struct http1_connection *http1) {
     connection_kick(http1->connection);
 }
 
-static enum status exch_reply(struct exchange *exchange, const struct exchange_reply *reply) {
-    struct http1_connection *http1 = of(exchange);
+/* Sends head and body. */
+static void send_whole(struct http1_connection *http1, const struct exchange_reply *reply) {
     char length[48] = "";
-    http1->last |= http1->host->draining;
-    if (http1->state == STATE_READING && !http1_discard_body(&http1->parser, SKIP_MAX))
-        http1->last = true;
     if (reply->status != 204 && reply->status != 304 && reply->status >= 200)
         snprintf(length, sizeof length, "Content-Length: %zu\r\n",
                  reply->body_buf ? reply->body_buf->n : reply->n_body);
@@ -140,6 +134,14 @@ static enum status exch_reply(struct exchange *exchange, const struct exchange_r
         connection_send_buf(http1->connection, reply->body_buf);
     else if (!http1->head && length[0] && reply->n_body > 0)
         connection_send(http1->connection, reply->body, reply->n_body);
+}
+
+static enum status exch_reply(struct exchange *exchange, const struct exchange_reply *reply) {
+    struct http1_connection *http1 = of(exchange);
+    http1->last |= http1->host->draining;
+    if (http1->state == STATE_READING && !http1_discard_body(&http1->parser, SKIP_MAX))
+        http1->last = true;
+    send_whole(http1, reply);
     end_exchange(http1);
     return STATUS_OK;
 }
@@ -208,7 +210,9 @@ static size_t exch_pending(const struct exchange *exchange) {
 }
 
 static void note_request_id(struct http1_connection *http1) {
-    host_request_id(http1->host, http1_find(&http1->parser, "x-request-id"), http1->request_id);
+    const struct http1 *parser = &http1->parser;
+    host_request_id(http1->host, header_find(parser->fields, parser->n_fields, "x-request-id"),
+                    http1->request_id);
 }
 
 static const struct exchange_ops ops = {exch_reply, exch_begin, exch_write,
@@ -217,23 +221,15 @@ static const struct exchange_ops ops = {exch_reply, exch_begin, exch_write,
 /* Answers in the parser's name, then closes: after a broken request nobody knows where the next
  * one begins. */
 static void refuse(struct http1_connection *http1, unsigned status, const char *reason) {
-    char body[256], length[48];
+    char body[256];
+    const struct exchange_reply reply = host_refusal(status, reason, body);
     if (http1->exchange.id != 0)
         exchanges_remove(http1->host->exchanges, &http1->exchange);
     else /* its head was not seen whole */
         note_request_id(http1);
-    size_t n = host_refusal(status, reason, body);
-    snprintf(length, sizeof length, "Content-Length: %zu\r\n", n);
     http1->last = true;
     http1->host->counts.n_refused++;
-    send_head(http1,
-              &(struct exchange_reply){.status = status,
-                                       .content_type = "application/json",
-                                       .headers = &host_retry_later,
-                                       .n_headers = status == 503},
-              length);
-    if (!http1->head)
-        connection_send(http1->connection, body, n);
+    send_whole(http1, &reply);
     connection_linger(http1->connection);
 }
 
@@ -428,15 +424,8 @@ static void conn_gone(struct connection *connection) {
 }
 
 static void forget_request(struct http1_connection *http1) {
-    struct exchange *exchange = &http1->exchange;
     http1->forget = false;
-    exchange->headers = NULL;
-    exchange->n_headers = 0;
-    exchange->method = exchange->path = exchange->query = "";
-    exchange->body = "";
-    exchange->n_body = 0;
-    exchanges_give_body(http1->host->exchanges, exchange->n_charged);
-    exchange->n_charged = 0;
+    exchanges_forget_request(http1->host->exchanges, &http1->exchange);
     http1_reset(&http1->parser);
 }
 
@@ -496,13 +485,7 @@ static void conn_drain(struct connection *connection) {
 
 static void conn_close(struct connection *connection) {
     struct http1_connection *http1 = connection->state;
-    uint64_t id = http1->exchange.id;
-    if (id == 0)
-        return;
-    exchanges_remove(http1->host->exchanges, &http1->exchange);
-    http1->exchange.id = id; /* to read; it finds nothing any more */
-    if (http1->exchange.gone)
-        http1->exchange.gone(&http1->exchange);
+    exchanges_lose(http1->host->exchanges, &http1->exchange);
 }
 
 static void conn_fini(struct connection *connection) {

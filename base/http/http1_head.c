@@ -8,13 +8,6 @@
 #include <string.h>
 #include <strings.h>
 
-const char *http1_find(const struct http1 *http1, const char *name) {
-    for (unsigned i = 0; i < http1->n_fields; i++)
-        if (strcasecmp(http1->fields[i].name, name) == 0)
-            return http1->fields[i].value;
-    return NULL;
-}
-
 bool http1_refuse(struct http1 *http1, unsigned status, const char *reason) {
     http1->status = status;
     http1->reason = reason;
@@ -148,7 +141,7 @@ static bool check_transfer_coding(struct http1 *http1) {
         return true;
     if (http1->minor == 0)
         return http1_refuse(http1, 400, "HTTP/1.0 has no Transfer-Encoding");
-    if (http1_find(http1, "content-length"))
+    if (header_find(http1->fields, http1->n_fields, "content-length"))
         return http1_refuse(http1, 400, "both Transfer-Encoding and Content-Length are there");
     if (!last_chunked || n_chunked > 1)
         return http1_refuse(http1, 400, "the last transfer coding, and no other, must be chunked");

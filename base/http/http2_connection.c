@@ -1,5 +1,3 @@
-#include "base/http/http2_connection.h"
-
 #include "base/clock.h"
 #include "base/http/http2_reply.h"
 #include "base/http/http2_request.h"
@@ -26,8 +24,7 @@ static void doom(struct http2_connection *http2, uint32_t code) {
     if (http2->doomed)
         return;
     http2->doomed = true;
-    if (nghttp2_session_terminate_session(http2->session, code) != 0)
-        http2->failed = true;
+    http2->failed |= nghttp2_session_terminate_session(http2->session, code) != 0;
     connection_kick(http2->connection);
 }
 
@@ -59,10 +56,9 @@ static void earn(struct http2_connection *http2) {
 /* No stream behind those that came is served, and the connection ends with the last of them. */
 static void name_last(struct http2_connection *http2) {
     http2->drain = HTTP2_LAST;
-    if (nghttp2_submit_goaway(http2->session, NGHTTP2_FLAG_NONE,
-                              nghttp2_session_get_last_proc_stream_id(http2->session),
-                              NGHTTP2_NO_ERROR, NULL, 0) != 0)
-        http2->failed = true;
+    http2->failed |= nghttp2_submit_goaway(http2->session, NGHTTP2_FLAG_NONE,
+                                           nghttp2_session_get_last_proc_stream_id(http2->session),
+                                           NGHTTP2_NO_ERROR, NULL, 0) != 0;
     connection_kick(http2->connection);
 }
 
@@ -87,16 +83,8 @@ static struct http2_stream *add_stream(struct http2_connection *http2, int32_t i
 /* Its exchange, if it still has one, has lost its client. */
 static void lose_exchange(struct http2_stream *stream) {
     struct connection_host *host = stream->http2->host;
-    struct exchange *exchange = &stream->exchange;
-    uint64_t id = exchange->id;
-    if (id == 0)
-        return;
-    host->counts.n_gone += stream->state == HTTP2_OUT;
-    exchanges_remove(host->exchanges, exchange);
-    exchange->id = id; /* to read; it finds nothing any more */
-    if (exchange->gone)
-        exchange->gone(exchange);
-    exchange->id = 0;
+    host->counts.n_gone += stream->exchange.id != 0 && stream->state == HTTP2_OUT;
+    exchanges_lose(host->exchanges, &stream->exchange);
 }
 
 /* nghttp2 has closed it: it waits for the turn's end, for its memory may be in use up the stack. */
@@ -481,9 +469,8 @@ static void conn_drain(struct connection *connection) {
         return;
     http2->drain = HTTP2_NOTICED;
     http2->since_ns = loop_now_ns(http2->host->loop);
-    if (nghttp2_submit_shutdown_notice(http2->session) != 0 ||
-        nghttp2_submit_ping(http2->session, NGHTTP2_FLAG_NONE, ping_drain) != 0)
-        http2->failed = true;
+    http2->failed |= nghttp2_submit_shutdown_notice(http2->session) != 0 ||
+                     nghttp2_submit_ping(http2->session, NGHTTP2_FLAG_NONE, ping_drain) != 0;
     connection_kick(connection);
 }
 

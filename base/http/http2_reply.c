@@ -61,8 +61,8 @@ static void drop_output(struct http2_stream *stream) {
 void http2_reset(struct http2_stream *stream, uint32_t code) {
     stream->state = HTTP2_ENDED;
     drop_output(stream);
-    if (nghttp2_submit_rst_stream(stream->http2->session, NGHTTP2_FLAG_NONE, stream->id, code) != 0)
-        stream->http2->failed = true;
+    stream->http2->failed |=
+        nghttp2_submit_rst_stream(stream->http2->session, NGHTTP2_FLAG_NONE, stream->id, code) != 0;
     connection_kick(stream->http2->connection);
 }
 
@@ -75,8 +75,8 @@ static void submit_trailers(struct http2_stream *stream) {
                              NGHTTP2_NV_FLAG_NONE};
         at += n_name + n_value + 2;
     }
-    if (nghttp2_submit_trailer(stream->http2->session, stream->id, nv, stream->n_trailers) != 0)
-        stream->http2->failed = true;
+    stream->http2->failed |=
+        nghttp2_submit_trailer(stream->http2->session, stream->id, nv, stream->n_trailers) != 0;
 }
 
 /* nghttp2 asks for at most `room` bytes: the windows and a frame hold no more. */
@@ -245,21 +245,15 @@ static enum status exch_reply(struct exchange *exchange, const struct exchange_r
 
 void http2_refuse(struct http2_stream *stream, unsigned status, const char *reason) {
     char body[256];
-    size_t n = host_refusal(status, reason, body);
+    const struct exchange_reply reply = host_refusal(status, reason, body);
     stream->http2->host->counts.n_refused++;
-    answer(stream, &(struct exchange_reply){.status = status,
-                                            .content_type = "application/json",
-                                            .headers = &host_retry_later,
-                                            .n_headers = status == 503,
-                                            .body = body,
-                                            .n_body = n});
+    answer(stream, &reply);
 }
 
 void http2_send_continue(struct http2_stream *stream) {
     const nghttp2_nv nv = {(uint8_t *)":status", (uint8_t *)"100", 7, 3, NGHTTP2_NV_FLAG_NONE};
-    if (nghttp2_submit_headers(stream->http2->session, NGHTTP2_FLAG_NONE, stream->id, NULL, &nv, 1,
-                               NULL) != 0)
-        stream->http2->failed = true;
+    stream->http2->failed |= nghttp2_submit_headers(stream->http2->session, NGHTTP2_FLAG_NONE,
+                                                    stream->id, NULL, &nv, 1, NULL) != 0;
     connection_kick(stream->http2->connection);
 }
 

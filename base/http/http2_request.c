@@ -10,11 +10,12 @@
 
 #define FIELD_OVERHEAD 32u /* RFC 9113, 6.5.2 */
 
-void http2_request_bad(struct http2_stream *stream, unsigned status, const char *reason) {
-    if (stream->bad_status != 0)
-        return;
-    stream->bad_status = status;
-    stream->bad_reason = reason;
+bool http2_request_bad(struct http2_stream *stream, unsigned status, const char *reason) {
+    if (stream->bad_status == 0) {
+        stream->bad_status = status;
+        stream->bad_reason = reason;
+    }
+    return false;
 }
 
 /* Where the value of that pseudo field is kept; NULL: it is not of use here (":scheme"). */
@@ -61,10 +62,8 @@ void http2_request_field(struct http2_stream *stream, const char *name, size_t n
 /* Puts the fields into an array, the authority among them as the Host field it stands for. */
 static bool point_fields(struct http2_stream *stream) {
     stream->fields = calloc(stream->n_fields + 1, sizeof *stream->fields);
-    if (!stream->fields || buf_status(&stream->text) != STATUS_OK) {
-        http2_request_bad(stream, 503, "out of memory");
-        return false;
-    }
+    if (!stream->fields || buf_status(&stream->text) != STATUS_OK)
+        return http2_request_bad(stream, 503, "out of memory");
     unsigned n = 0;
     if (stream->host_at > 0)
         stream->fields[n++] = (struct header){"host", stream->text.data + stream->host_at};
@@ -86,33 +85,26 @@ static bool check_host(struct http2_stream *stream) {
     for (unsigned i = 0; i < stream->n_fields; i++) {
         if (strcmp(stream->fields[i].name, "host") != 0)
             continue;
-        if (host && strcasecmp(host, stream->fields[i].value) != 0) {
-            http2_request_bad(stream, 400, "there are two Host fields");
-            return false;
-        }
+        if (host && strcasecmp(host, stream->fields[i].value) != 0)
+            return http2_request_bad(stream, 400, "there are two Host fields");
         host = stream->fields[i].value;
     }
     if (!host)
-        http2_request_bad(stream, 400, "the request has neither an authority nor a Host field");
-    else if (!target_is_host(host))
-        http2_request_bad(stream, 400, "the Host field is not a host");
-    return stream->bad_status == 0;
+        return http2_request_bad(stream, 400,
+                                 "the request has neither an authority nor a Host field");
+    return target_is_host(host) || http2_request_bad(stream, 400, "the Host field is not a host");
 }
 
 static bool check_target(struct http2_stream *stream) {
     struct exchange *exchange = &stream->exchange;
     struct target target = {"", ""};
     exchange->method = stream->text.data + stream->method_at;
-    if (strcmp(exchange->method, "CONNECT") == 0) {
-        http2_request_bad(stream, 501, target_no_proxy);
-        return false;
-    }
+    if (strcmp(exchange->method, "CONNECT") == 0)
+        return http2_request_bad(stream, 501, target_no_proxy);
     const char *reason = target_read(stream->text.data + stream->path_at,
                                      strcmp(exchange->method, "OPTIONS") == 0, &target);
-    if (reason) {
-        http2_request_bad(stream, 400, reason);
-        return false;
-    }
+    if (reason)
+        return http2_request_bad(stream, 400, reason);
     exchange->path = target.path;
     exchange->query = target.query;
     return true;
@@ -130,17 +122,15 @@ static bool check_length(struct http2_stream *stream, uint64_t *length) {
         if (!checked_mul(n, 10, &n) || !checked_add(n, (uint64_t)(*text - '0'), &n))
             n = UINT64_MAX - 9;
     *length = n;
-    if (n > stream->http2->host->config.limits.body_bytes)
-        http2_request_bad(stream, 413, "the body is too large");
-    return stream->bad_status == 0;
+    return n <= stream->http2->host->config.limits.body_bytes ||
+           http2_request_bad(stream, 413, "the body is too large");
 }
 
 static bool check_expectation(struct http2_stream *stream, bool *expects) {
     const char *text = exchange_header(&stream->exchange, "expect");
     *expects = text != NULL;
-    if (text && strcasecmp(text, "100-continue") != 0)
-        http2_request_bad(stream, 417, "no expectation but 100-continue is met");
-    return stream->bad_status == 0;
+    return !text || strcasecmp(text, "100-continue") == 0 ||
+           http2_request_bad(stream, 417, "no expectation but 100-continue is met");
 }
 
 static void deliver(struct http2_stream *stream) {
@@ -231,15 +221,7 @@ void http2_request_end(struct http2_stream *stream) {
 }
 
 void http2_request_forget(struct http2_stream *stream) {
-    struct exchange *exchange = &stream->exchange;
-    exchange->headers = NULL;
-    exchange->n_headers = 0;
-    exchange->method = exchange->path = exchange->query = exchange->body = "";
-    exchange->n_body = 0;
-    if (exchange->id != 0) {
-        exchanges_give_body(stream->http2->host->exchanges, exchange->n_charged);
-        exchange->n_charged = 0;
-    }
+    exchanges_forget_request(stream->http2->host->exchanges, &stream->exchange);
     free(stream->fields);
     stream->fields = NULL;
     stream->n_fields = 0;

@@ -8,8 +8,9 @@
 void http2_request_field(struct http2_stream *stream, const char *name, size_t n_name,
                          const char *value, size_t n_value);
 
-/* The head is refused once all of it is there. The first reason stays. */
-void http2_request_bad(struct http2_stream *stream, unsigned status, const char *reason);
+/* The head is refused once all of it is there. The first reason stays. Answers false, so that checks can
+ * `return http2_request_bad(...)`. */
+bool http2_request_bad(struct http2_stream *stream, unsigned status, const char *reason);
 
 /* The head is complete, the checks of RFC 9113 are passed: the gate sees it. False: there are too
  * many requests, and the client may send this one again. */

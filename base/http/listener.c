@@ -3,7 +3,6 @@
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/http/connection.h"
-#include "base/http/http1_connection.h"
 #include "base/loop.h"
 #include "base/random.h"
 #include "base/tcp.h"

@@ -19,11 +19,6 @@ void sse_end(struct buf *out) {
     buf_append(out, "\n\n", 2);
 }
 
-void sse_named_event(struct buf *out, const char *name, const char *data, size_t n) {
-    buf_printf(out, "event: %s\n", name);
-    sse_event(out, data, n);
-}
-
 void sse_done(struct buf *out) {
     buf_puts(out, "data: [DONE]\n\n");
 }

@@ -15,9 +15,6 @@ void sse_event(struct buf *out, const char *data, size_t n);
 void sse_begin(struct buf *out);
 void sse_end(struct buf *out);
 
-/* "event: NAME\ndata: JSON\n\n", for the dialects that name their events. */
-void sse_named_event(struct buf *out, const char *name, const char *data, size_t n);
-
 /* "data: [DONE]\n\n": the last event. */
 void sse_done(struct buf *out);
 

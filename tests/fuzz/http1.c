@@ -33,8 +33,9 @@ static uint64_t check_request(const struct http1 *http1, uint64_t sum) {
     ASSERT(http1->path[0] == '/' || strcmp(http1->path, "*") == 0);
     ASSERT(utf8_valid(http1->path, strlen(http1->path)));
     ASSERT(http1->body.n <= limits.body_bytes && http1->n_fields <= limits.n_fields);
-    ASSERT(!http1_find(http1, "content-length") || !http1_find(http1, "transfer-encoding"));
-    ASSERT(http1->minor == 0 || http1_find(http1, "host"));
+    ASSERT(!header_find(http1->fields, http1->n_fields, "content-length") ||
+           !header_find(http1->fields, http1->n_fields, "transfer-encoding"));
+    ASSERT(http1->minor == 0 || header_find(http1->fields, http1->n_fields, "host"));
     check_text(http1->path);
     check_text(http1->query);
     sum = add(sum, http1->method, strlen(http1->method));

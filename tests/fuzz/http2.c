@@ -2,7 +2,6 @@
  * a closed connection, and every exchange is given back. */
 #include "base/assert.h"
 #include "base/http/connection.h"
-#include "base/http/http1_connection.h"
 #include "base/loop.h"
 
 #include <fcntl.h>

@@ -429,8 +429,8 @@ START_TEST(fields_are_found_without_case_and_without_blanks) {
     const char *text = GET "X-Request-ID: \t a b \t\r\nx-request-id: second\r\n\r\n";
     http1_init(&http1, &limits);
     ck_assert_uint_eq(feed_all(&http1, text, strlen(text), 1000), 0);
-    ck_assert_str_eq(http1_find(&http1, "x-request-id"), "a b");
-    ck_assert_ptr_null(http1_find(&http1, "x-request"));
+    ck_assert_str_eq(header_find(http1.fields, http1.n_fields, "x-request-id"), "a b");
+    ck_assert_ptr_null(header_find(http1.fields, http1.n_fields, "x-request"));
     http1_fini(&http1);
 }
 END_TEST
@@ -440,10 +440,8 @@ START_TEST(events_are_written_as_every_client_reads_them) {
     buf_init(&out, 0);
     sse_event(&out, "{\"a\":1}", 7);
     sse_ping(&out);
-    sse_named_event(&out, "message_stop", "{}", 2);
     sse_done(&out);
-    ck_assert_str_eq(out.data, "data: {\"a\":1}\n\n: ping\n\nevent: message_stop\ndata: {}\n\n"
-                               "data: [DONE]\n\n");
+    ck_assert_str_eq(out.data, "data: {\"a\":1}\n\n: ping\n\ndata: [DONE]\n\n");
     buf_fini(&out);
 }
 END_TEST
