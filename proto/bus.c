@@ -340,7 +340,7 @@ static enum status receive_from(struct bus *bus, struct bus_socket *socket,
     link->is_shown = true;
     *event = (struct bus_event){.kind = BUS_MESSAGE,
                                 .link = link_number(bus, link),
-                                .listener = link->is_bound ? link->listener : UINT32_MAX,
+                                .listener = link->listener,
                                 .message = &bus->message};
     return STATUS_OK;
 }
@@ -348,14 +348,13 @@ static enum status receive_from(struct bus *bus, struct bus_socket *socket,
 /* A link that is over, once what came on it was taken (or time is up). */
 static bool next_lost(struct bus *bus, struct bus_event *event) {
     list_each_entry(link, &bus->ending, struct bus_link, ending) {
-        const struct bus_socket *socket =
-            link->is_bound ? &bus->listeners[link->listener].socket : &link->socket;
-        if (!list_empty(&socket->ready) && clock_now_ns() < link->connect_deadline_ns)
+        if (!list_empty(&link_socket(bus, link)->ready) &&
+            clock_now_ns() < link->connect_deadline_ns)
             continue;
         bool is_shown = link->is_shown;
         *event = (struct bus_event){.kind = BUS_LOST,
                                     .link = link_number(bus, link),
-                                    .listener = link->is_bound ? link->listener : UINT32_MAX,
+                                    .listener = link->listener,
                                     .why = link->why};
         if (link->is_bound && link->n_bad >= BAD_MESSAGES_MAX) {
             /* Stays in its slot, so that the peer is not taken for a new one. */
@@ -372,8 +371,7 @@ static bool next_lost(struct bus *bus, struct bus_event *event) {
 
 static void flush_socket(struct bus *bus, const struct bus_socket *socket) {
     list_each_entry(link, &bus->waiting, struct bus_link, waiting) {
-        if (link->is_bound ? socket == &bus->listeners[link->listener].socket
-                           : socket == &link->socket)
+        if (socket == link_socket(bus, link))
             link_flush(bus, link);
     }
 }

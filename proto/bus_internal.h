@@ -2,8 +2,7 @@
  *
  * Each of these calls only those after it: bus.c runs the sockets and the events, bus_monitor.c
  * reads the sockets' monitors, bus_link.c has the links and their queues, bus_socket.c makes
- * sockets, bus_ready.c knows which have something, bus_endpoint.c knows addresses, bus_zap.c lets
- * keys in.
+ * sockets and knows which have something, bus_endpoint.c knows addresses, bus_zap.c lets keys in.
  *
  * Locks: none. The owner's thread does everything except bus_zap.c, whose thread shares one atomic
  * counter and a key that does not change. */
@@ -43,7 +42,7 @@ struct bus_listener {
 
 /* A message that waits: struct, head, raw. */
 struct queued {
-    struct queued *next;
+    struct list link;
     enum message_type type;
     struct request_id req; /* of RESERVE and SUBMIT */
     uint32_t attempt;
@@ -53,8 +52,7 @@ struct queued {
 };
 
 struct queue {
-    struct queued *first; /* owned */
-    struct queued *last;
+    struct list items; /* of struct queued; owned */
     uint32_t n;
 };
 
@@ -72,7 +70,7 @@ struct bus_link {
     bool is_shown;      /* the owner knows it */
     bool is_up;         /* connecting side: the handshake is done */
     bool is_broken_off; /* connecting side: somebody took the connection and gave it up */
-    uint32_t listener;
+    uint32_t listener;  /* UINT32_MAX: we connected it */
     uint8_t routing_id[ROUTING_ID_BYTES]; /* of the peer (bound) */
     struct bus_socket socket;             /* connecting side */
     struct bus_socket monitor;
@@ -128,10 +126,6 @@ struct bus {
     struct bus_stats stats;
 };
 
-/* bus_ready.c */
-void bus_mark(struct bus *bus, struct bus_socket *socket); /* it may have something to read */
-void bus_kick(struct bus *bus);                            /* makes bus_fd() readable */
-
 /* bus_endpoint.c: STATUS_INVALID, STATUS_DENIED with the way out. For ipc:// binds the folder is
  * made and whoever listens there already is found out. */
 NODISCARD enum status endpoint_check(const char *endpoint, bool has_keys, bool *needs_curve,
@@ -150,6 +144,8 @@ NODISCARD enum status socket_listen(struct bus *bus, struct bus_listener *listen
 NODISCARD enum status socket_connect(struct bus *bus, struct bus_link *link, uint32_t index,
                                      const char *endpoint, struct error *error);
 void socket_close(struct bus *bus, struct bus_socket *socket);
+void bus_mark(struct bus *bus, struct bus_socket *socket); /* it may have something to read */
+void bus_kick(struct bus *bus);                            /* makes bus_fd() readable */
 
 /* bus_monitor.c */
 void monitor_read(struct bus *bus, struct bus_socket *monitor);
@@ -160,6 +156,8 @@ struct bus_link *link_find(const struct bus *bus, uint32_t number);
 NODISCARD enum status link_take(struct bus *bus, struct bus_link **link);
 /* The link of a peer's routing id, made when there is none. NULL: no room. */
 struct bus_link *link_of_peer(struct bus *bus, uint32_t listener, const uint8_t *routing_id);
+/* Its own, or the listener's that it came in by. */
+struct bus_socket *link_socket(struct bus *bus, struct bus_link *link);
 void link_drop(struct bus *bus, struct bus_link *link);
 void link_end(struct bus *bus, struct bus_link *link, const char *why);
 void link_ban(struct bus *bus, struct bus_link *link);

@@ -2,6 +2,7 @@
 #include "proto/bus_internal.h"
 
 #include "base/clock.h"
+#include "proto/field.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -55,6 +56,8 @@ enum status link_take(struct bus *bus, struct bus_link **link) {
     taken->monitor.fd = -1;
     list_init(&taken->waiting);
     list_init(&taken->ending);
+    list_init(&taken->control.items);
+    list_init(&taken->bulk.items);
     bus->stats.n_links++;
     *link = taken;
     return STATUS_OK;
@@ -84,20 +87,25 @@ struct bus_link *link_of_peer(struct bus *bus, uint32_t listener, const uint8_t 
     return link;
 }
 
-static void queue_clear(struct bus *bus, struct queue *queue) {
-    while (queue->first) {
-        struct queued *next = queue->first->next;
-        free(queue->first);
-        queue->first = next;
-        bus->stats.n_queued--;
-    }
-    *queue = (struct queue){0};
+struct bus_socket *link_socket(struct bus *bus, struct bus_link *link) {
+    return link->is_bound ? &bus->listeners[link->listener].socket : &link->socket;
+}
+
+static void pop(struct bus *bus, struct bus_link *link, struct queue *queue, struct queued *item) {
+    list_remove(&item->link);
+    queue->n--;
+    link->queued_bytes -= sizeof *item + item->n_head + item->n_raw;
+    bus->stats.n_queued--;
+    free(item);
 }
 
 static void drop_queues(struct bus *bus, struct bus_link *link) {
-    queue_clear(bus, &link->control);
-    queue_clear(bus, &link->bulk);
-    link->queued_bytes = 0;
+    list_each_entry(item, &link->control.items, struct queued, link) {
+        pop(bus, link, &link->control, item);
+    }
+    list_each_entry(item, &link->bulk.items, struct queued, link) {
+        pop(bus, link, &link->bulk, item);
+    }
     list_remove(&link->waiting);
 }
 
@@ -137,22 +145,6 @@ void link_ban(struct bus *bus, struct bus_link *link) {
     link_end(bus, link, "messages that do not decode");
 }
 
-static bool is_bulk(enum message_type type) {
-    switch (type) {
-    case MESSAGE_RESERVE:
-    case MESSAGE_SUBMIT:
-    case MESSAGE_STEP:
-    case MESSAGE_DIGEST:
-    case MESSAGE_FORGET:
-    case MESSAGE_FAILED:
-    case MESSAGE_CHUNK:
-    case MESSAGE_COMMIT:
-        return true;
-    default:
-        return false;
-    }
-}
-
 static enum status send_part(void *zmq, const void *bytes, size_t n, int flags) {
     while (zmq_send(zmq, bytes, n, flags | ZMQ_DONTWAIT) < 0) {
         int number = zmq_errno();
@@ -166,8 +158,7 @@ static enum status send_part(void *zmq, const void *bytes, size_t n, int flags) 
 /* Whole, or not at all: libzmq refuses with the first part. */
 static enum status transmit(struct bus *bus, struct bus_link *link, const void *head, size_t n_head,
                             const void *raw, size_t n_raw) {
-    struct bus_socket *socket =
-        link->is_bound ? &bus->listeners[link->listener].socket : &link->socket;
+    struct bus_socket *socket = link_socket(bus, link);
     if (link->is_bound)
         TRY(send_part(socket->zmq, link->routing_id, ROUTING_ID_BYTES, ZMQ_SNDMORE));
     TRY(send_part(socket->zmq, head, n_head, n_raw > 0 ? ZMQ_SNDMORE : 0));
@@ -201,11 +192,7 @@ static enum status enqueue(struct bus *bus, struct bus_link *link, struct queue 
     memcpy(item->bytes, frames->head, frames->n_head);
     if (frames->n_raw > 0)
         memcpy(item->bytes + frames->n_head, frames->raw, frames->n_raw);
-    if (queue->last)
-        queue->last->next = item;
-    else
-        queue->first = item;
-    queue->last = item;
+    list_push_back(&queue->items, &item->link);
     queue->n++;
     link->queued_bytes += n;
     bus->stats.n_queued++;
@@ -214,41 +201,20 @@ static enum status enqueue(struct bus *bus, struct bus_link *link, struct queue 
     return STATUS_OK;
 }
 
-static void pop(struct bus *bus, struct bus_link *link, struct queue *queue, struct queued *before,
-                struct queued *item) {
-    if (before)
-        before->next = item->next;
-    else
-        queue->first = item->next;
-    if (queue->last == item)
-        queue->last = before;
-    queue->n--;
-    link->queued_bytes -= sizeof *item + item->n_head + item->n_raw;
-    bus->stats.n_queued--;
-    free(item);
-}
-
 /* A request that is cancelled need not go out first. */
 static void take_back(struct bus *bus, struct bus_link *link, const struct cancel *cancel) {
-    struct queued *before = NULL;
-    struct queued *item = link->bulk.first;
-    while (item) {
-        struct queued *next = item->next;
+    list_each_entry(item, &link->bulk.items, struct queued, link) {
         bool opens = item->type == MESSAGE_SUBMIT || item->type == MESSAGE_RESERVE;
         if (opens && request_id_equal(item->req, cancel->req) && item->attempt <= cancel->attempt)
-            pop(bus, link, &link->bulk, before, item);
-        else
-            before = item;
-        item = next;
+            pop(bus, link, &link->bulk, item);
     }
 }
 
 static enum status flush_queue(struct bus *bus, struct bus_link *link, struct queue *queue) {
-    while (queue->first) {
-        struct queued *item = queue->first;
+    list_each_entry(item, &queue->items, struct queued, link) {
         TRY(transmit(bus, link, item->bytes, item->n_head, item->bytes + item->n_head,
                      item->n_raw));
-        pop(bus, link, queue, NULL, item);
+        pop(bus, link, queue, item);
     }
     return STATUS_OK;
 }
@@ -271,7 +237,7 @@ enum status bus_send(struct bus *bus, uint32_t number, const struct message *mes
     TRY(codec_encode(&bus->encoder, message, &frames));
     if (message->type == MESSAGE_CANCEL)
         take_back(bus, link, &message->u.cancel);
-    bool bulk = is_bulk(message->type);
+    bool bulk = message_is_bulk(message->type);
     bool overtakes = !bulk && link->bulk.n > 0;
     codec_stamp(bus->encoder.buffer, overtakes ? 0 : link->seq + 1);
 

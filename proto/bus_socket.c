@@ -1,4 +1,5 @@
-/* ZeroMQ sockets: made with our options, watched by a monitor, closed. */
+/* ZeroMQ sockets: made with our options, watched by a monitor, closed; which have something to read, and
+ * how the owner's loop hears of it. */
 #include "proto/bus_internal.h"
 
 #include "base/random.h"
@@ -8,6 +9,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define HANDSHAKE_MS     3000
 #define RECONNECT_MS     100 /* only until the first connection; then a loss ends the link */
@@ -18,6 +20,20 @@
  * credits for KV, admission for requests. */
 #define RCVHWM_CONTROL 16384
 #define RCVHWM_KV      256
+
+void bus_kick(struct bus *bus) {
+    uint64_t one = 1;
+    if (bus->is_kicked || !bus->uses_fd)
+        return;
+    bus->is_kicked = write(bus->kick_fd, &one, sizeof one) == (ssize_t)sizeof one;
+}
+
+void bus_mark(struct bus *bus, struct bus_socket *socket) {
+    if (list_empty(&socket->ready))
+        list_push_back(&bus->ready, &socket->ready);
+    if (!bus->is_dispatching)
+        bus_kick(bus);
+}
 
 static bool set_int(void *zmq, int option, int value) {
     return zmq_setsockopt(zmq, option, &value, sizeof value) == 0;

@@ -2,11 +2,12 @@
 
 #include "base/assert.h"
 #include "proto/codec_body.h"
-#include "proto/codec_head.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#define HEAD_MAGIC        0x4454 /* "TD" */
+#define HEAD_FLAG_RAW     1u     /* a raw frame follows */
 #define ARENA_FIRST_BYTES 65536
 #define ARENA_PER_BYTE    8
 #define ARENA_EXTRA_BYTES (1u << 20)
@@ -14,6 +15,15 @@
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
                "raw frames are borrowed as arrays: big-endian hosts need a copy that swaps");
 _Static_assert(sizeof(struct map_key) == 16, "prefix keys lie in the raw frame as they are");
+
+/* What stands before the body (codec.h). */
+struct header {
+    uint16_t magic;
+    uint8_t version, type;
+    uint16_t flags, n_bytes;
+    uint64_t session, seq;
+};
+_Static_assert(sizeof(struct header) == CODEC_HEADER_BYTES, "it lies in the frame as it is");
 
 enum status codec_init(struct codec *codec) {
     *codec = (struct codec){0};
@@ -52,23 +62,23 @@ static enum status pack(struct codec *codec, const struct message *message,
         codec->buffer = grown;
         codec->buffer_size = 2 * n;
     }
-    uint8_t *head = codec->buffer;
-    head_put_u16(head, HEAD_MAGIC);
-    head[2] = PROTO_MAJOR;
-    head[3] = (uint8_t)message->type;
-    head_put_u16(head + 4, frames->n_raw > 0 ? HEAD_FLAG_RAW : 0);
-    head_put_u16(head + 6, CODEC_HEADER_BYTES);
-    head_put_u64(head + 8, message->session);
-    head_put_u64(head + 16, message->seq);
-    size_t packed = protobuf_c_message_pack(body, head + CODEC_HEADER_BYTES);
+    const struct header header = {.magic = HEAD_MAGIC,
+                                  .version = PROTO_MAJOR,
+                                  .type = (uint8_t)message->type,
+                                  .flags = frames->n_raw > 0 ? HEAD_FLAG_RAW : 0,
+                                  .n_bytes = CODEC_HEADER_BYTES,
+                                  .session = message->session,
+                                  .seq = message->seq};
+    memcpy(codec->buffer, &header, sizeof header);
+    size_t packed = protobuf_c_message_pack(body, codec->buffer + CODEC_HEADER_BYTES);
     ASSERT(packed == n - CODEC_HEADER_BYTES);
-    frames->head = head;
+    frames->head = codec->buffer;
     frames->n_head = n;
     return STATUS_OK;
 }
 
 void codec_stamp(void *head, uint64_t seq) {
-    head_put_u64((uint8_t *)head + 16, seq);
+    memcpy((uint8_t *)head + offsetof(struct header, seq), &seq, sizeof seq);
 }
 
 enum status codec_encode(struct codec *codec, const struct message *message,
@@ -101,35 +111,36 @@ static void arena_hook_free(void *arena, void *memory) {
 
 enum status codec_decode(struct codec *codec, const struct frames *frames, struct message *message,
                          struct error *error) {
-    const uint8_t *head = frames->head;
+    struct header header = {0};
     size_t n_raw = frames->raw ? frames->n_raw : 0;
     if (frames->n_head > MESSAGE_CONTROL_MAX)
         return error_set(error, STATUS_LIMIT, "first frame of %zu bytes", frames->n_head);
-    if (frames->n_head < CODEC_HEADER_BYTES || head_get_u16(head) != HEAD_MAGIC)
+    if (frames->n_head >= sizeof header)
+        memcpy(&header, frames->head, sizeof header);
+    if (header.magic != HEAD_MAGIC)
         return error_set(error, STATUS_CORRUPT, "not a frame of ours");
-    if (head[2] != PROTO_MAJOR)
-        return error_set(error, STATUS_UNSUPPORTED, "protocol version %u, this is %u", head[2],
-                         PROTO_MAJOR);
-    uint8_t type = head[3];
+    if (header.version != PROTO_MAJOR)
+        return error_set(error, STATUS_UNSUPPORTED, "protocol version %u, this is %u",
+                         header.version, PROTO_MAJOR);
+    enum message_type type = (enum message_type)header.type;
     if (type == MESSAGE_NONE || type >= MESSAGE_TYPES)
-        return error_set(error, STATUS_UNSUPPORTED, "unknown message type %u", type);
-    size_t n_header = head_get_u16(head + 6);
-    if (n_header < CODEC_HEADER_BYTES || n_header > frames->n_head)
-        return error_set(error, STATUS_CORRUPT, "header of %zu bytes", n_header);
-    const struct shape *shape = message_shape((enum message_type)type);
-    if (((head_get_u16(head + 4) & HEAD_FLAG_RAW) != 0) != (n_raw > 0))
+        return error_set(error, STATUS_UNSUPPORTED, "unknown message type %u", header.type);
+    if (header.n_bytes < CODEC_HEADER_BYTES || header.n_bytes > frames->n_head)
+        return error_set(error, STATUS_CORRUPT, "header of %u bytes", header.n_bytes);
+    const struct shape *shape = message_shape(type);
+    if (((header.flags & HEAD_FLAG_RAW) != 0) != (n_raw > 0))
         return error_set(error, STATUS_CORRUPT, "raw frame and its flag disagree");
-    if (n_raw > message_raw_max((enum message_type)type))
+    if (n_raw > message_raw_max(type))
         return error_set(error, STATUS_LIMIT, "raw frame of %zu bytes", n_raw);
 
     arena_reset(&codec->in);
     codec->in.limit = ARENA_PER_BYTE * (frames->n_head + n_raw) + ARENA_EXTRA_BYTES;
     ProtobufCAllocator allocator = {arena_hook_alloc, arena_hook_free, &codec->in};
-    const void *unpacked = protobuf_c_message_unpack(shape->descriptor, &allocator,
-                                                     frames->n_head - n_header, head + n_header);
+    const void *unpacked =
+        protobuf_c_message_unpack(shape->descriptor, &allocator, frames->n_head - header.n_bytes,
+                                  (const uint8_t *)frames->head + header.n_bytes);
     if (!unpacked)
-        return error_set(error, STATUS_CORRUPT, "%s: body cannot be unpacked",
-                         message_name((enum message_type)type));
+        return error_set(error, STATUS_CORRUPT, "%s: body cannot be unpacked", message_name(type));
     struct decoder decoder = {.arena = &codec->in,
                               .raw = n_raw > 0 ? frames->raw : NULL,
                               .n_raw = n_raw,
@@ -137,11 +148,11 @@ enum status codec_decode(struct codec *codec, const struct frames *frames, struc
                               .error = error};
     struct message made;
     memset(&made, 0, sizeof made); /* all of the union: rows may leave their field alone */
-    made.type = (enum message_type)type;
-    made.session = head_get_u64(head + 8);
-    made.seq = head_get_u64(head + 16);
+    made.type = type;
+    made.session = header.session;
+    made.seq = header.seq;
     if (!shape_take(&decoder, shape, unpacked, &made.u)) {
-        error_prefix(error, "%s", message_name(made.type));
+        error_prefix(error, "%s", message_name(type));
         return decoder.status;
     }
     *message = made;

@@ -55,36 +55,14 @@ _Static_assert(sizeof(enum reason) == sizeof(uint32_t), "rows of enums are read 
 static const struct {
     const char *name;
     const struct shape *(*shape)(void);
+    bool is_bulk;
     size_t raw_max;
 } types[MESSAGE_TYPES] = {
-    [MESSAGE_NONE] = {"none", NULL, 0},
-    [MESSAGE_ANNOUNCE] = {"announce", announce_shape, 0},
-    [MESSAGE_HELLO] = {"hello", hello_shape, 0},
-    [MESSAGE_WELCOME] = {"welcome", welcome_shape, 0},
-    [MESSAGE_PEERS] = {"peers", peers_shape, 0},
-    [MESSAGE_PING] = {"ping", ping_shape, 0},
-    [MESSAGE_BEAT] = {"beat", beat_shape, 0},
-    [MESSAGE_DIGEST] = {"digest", digest_shape, 0},
-    [MESSAGE_RESERVE] = {"reserve", reserve_shape, MESSAGE_CONTROL_MAX},
-    [MESSAGE_RESERVED] = {"reserved", reserved_shape, 0},
-    [MESSAGE_REFUSED] = {"refused", refused_shape, 0},
-    [MESSAGE_SUBMIT] = {"submit", submit_shape, MESSAGE_CONTROL_MAX},
-    [MESSAGE_STEP] = {"step", step_shape, 0},
-    [MESSAGE_FORGET] = {"forget", forget_shape, 0},
-    [MESSAGE_RESEND] = {"resend", resend_shape, 0},
-    [MESSAGE_CANCEL] = {"cancel", cancel_shape, 0},
-    [MESSAGE_CANCELLED] = {"cancelled", cancel_shape, 0},
-    [MESSAGE_FAILED] = {"failed", failed_shape, 0},
-    [MESSAGE_RESET] = {"reset", reset_shape, 0},
-    [MESSAGE_DRAIN] = {"drain", drain_shape, 0},
-    [MESSAGE_KV_HELLO] = {"kv_hello", kv_hello_shape, 0},
-    [MESSAGE_KV_WELCOME] = {"kv_welcome", kv_hello_shape, 0},
-    [MESSAGE_CHUNK] = {"chunk", chunk_shape, MESSAGE_CHUNK_MAX},
-    [MESSAGE_CHUNK_ACK] = {"chunk_ack", chunk_ack_shape, 0},
-    [MESSAGE_COMMIT] = {"commit", commit_shape, 0},
-    [MESSAGE_COMMIT_ACK] = {"commit_ack", transfer_end_shape, 0},
-    [MESSAGE_ABORT] = {"abort", transfer_end_shape, 0},
-    [MESSAGE_FENCED] = {"fenced", transfer_end_shape, 0},
+    [MESSAGE_NONE] = {"none", NULL, false, 0},
+#define TYPE(NAME, name, body, is_bulk, raw_max)                                                   \
+    [MESSAGE_##NAME] = {#name, body##_shape, is_bulk, raw_max},
+#define ALSO TYPE
+#include "proto/types.def"
 };
 
 const char *message_name(enum message_type type) {
@@ -94,6 +72,10 @@ const char *message_name(enum message_type type) {
 const struct shape *message_shape(enum message_type type) {
     ASSERT(type > MESSAGE_NONE && type < MESSAGE_TYPES);
     return types[type].shape();
+}
+
+bool message_is_bulk(enum message_type type) {
+    return (unsigned)type < MESSAGE_TYPES && types[type].is_bulk;
 }
 
 size_t message_raw_max(enum message_type type) {

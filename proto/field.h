@@ -74,6 +74,9 @@ struct shape {
 /* The body of a message type, from MESSAGE_NONE + 1 to MESSAGE_TYPES - 1. */
 const struct shape *message_shape(enum message_type type);
 
+/* Do messages that are not bulk overtake it? */
+bool message_is_bulk(enum message_type type);
+
 /* Most bytes of its raw frame; 0: it has none. */
 size_t message_raw_max(enum message_type type);
 

@@ -3,7 +3,7 @@
  * The pure cores read and write these; proto/codec.h turns them into frames. Flat, bounded, ids and
  * indexes only, never memory addresses. Pointers inside a message are borrowed: by the sender until
  * the send call returns, by the receiver until it takes the next message. The fields of the structs
- * are the rows of proto/message.def.
+ * are the rows of proto/message.def, the types of messages those of proto/types.def.
  *
  * The conversation (why it is so: ARCHITECTURE.md, "The protocol"):
  *
@@ -52,7 +52,6 @@
 
 #define MESSAGE_NAME_MAX     64         /* bytes with NUL: worker, router and model names */
 #define MESSAGE_ENDPOINT_MAX 256        /* bytes with NUL */
-#define MESSAGE_KEY_MAX      41         /* Z85 CURVE public key with NUL; "" without CURVE */
 #define MESSAGE_CONTROL_MAX  (1u << 20) /* bytes of each frame of a control message */
 #define MESSAGE_CHUNK_MAX    (4u << 20) /* bytes of KV data in one CHUNK */
 #define MESSAGE_TOKENS_MAX   262144     /* ids in one SUBMIT: what fits the raw frame */
@@ -66,33 +65,9 @@
 
 enum message_type {
     MESSAGE_NONE,
-    MESSAGE_ANNOUNCE,
-    MESSAGE_HELLO,
-    MESSAGE_WELCOME,
-    MESSAGE_PEERS,
-    MESSAGE_PING,
-    MESSAGE_BEAT,
-    MESSAGE_DIGEST,
-    MESSAGE_RESERVE,
-    MESSAGE_RESERVED,
-    MESSAGE_REFUSED,
-    MESSAGE_SUBMIT,
-    MESSAGE_STEP,
-    MESSAGE_FORGET,
-    MESSAGE_RESEND,
-    MESSAGE_CANCEL,
-    MESSAGE_CANCELLED,
-    MESSAGE_FAILED,
-    MESSAGE_RESET,
-    MESSAGE_DRAIN,
-    MESSAGE_KV_HELLO,
-    MESSAGE_KV_WELCOME,
-    MESSAGE_CHUNK,
-    MESSAGE_CHUNK_ACK,
-    MESSAGE_COMMIT,
-    MESSAGE_COMMIT_ACK,
-    MESSAGE_ABORT,
-    MESSAGE_FENCED,
+#define TYPE(NAME, name, body, is_bulk, raw_max) MESSAGE_##NAME,
+#define ALSO                                     TYPE
+#include "proto/types.def"
     MESSAGE_TYPES
 };
 
@@ -223,29 +198,9 @@ struct message {
     uint64_t seq;     /* per link and direction, rising: the n-th message that the bus took; stamped
                          there. Gaps are what a CANCEL took back; 0: overtook others (bus_send) */
     union {
-        struct announce announce;
-        struct hello hello;
-        struct welcome welcome;
-        struct peers peers;
-        struct ping ping;
-        struct beat beat;
-        struct digest digest;
-        struct reserve reserve;
-        struct reserved reserved;
-        struct refused refused;
-        struct submit submit;
-        struct step step;
-        struct forget forget;
-        struct resend resend;
-        struct cancel cancel; /* CANCEL and CANCELLED */
-        struct failed failed;
-        struct reset reset;
-        struct drain drain;
-        struct kv_hello kv_hello; /* KV_HELLO and KV_WELCOME */
-        struct chunk chunk;
-        struct chunk_ack chunk_ack;
-        struct commit commit;
-        struct transfer_end transfer_end; /* COMMIT_ACK, ABORT, FENCED */
+#define TYPE(NAME, name, body, is_bulk, raw_max) struct body body;
+#define ALSO(NAME, name, body, is_bulk, raw_max)
+#include "proto/types.def"
     } u;
 };
 
