@@ -9,8 +9,7 @@
 static const char *check_queue(const struct router *router) {
     uint32_t n = 0;
     const struct request *last = NULL;
-    for (struct list *link = router->waiting.next; link != &router->waiting; link = link->next) {
-        const struct request *req = list_entry(link, struct request, link);
+    list_each_entry(req, &router->waiting, const struct request, link) {
         if (req->state != REQUEST_WAITING)
             return "a request in the queue does not wait";
         if (last && (last->spec.priority > req->spec.priority ||

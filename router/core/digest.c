@@ -65,30 +65,26 @@ static void read_entry(struct router *router, struct slot *slot, const struct di
         stream_resend(router, slot, req);
 }
 
-/* What a digest that covers the request's message should list and does not. */
-static bool is_missing(struct part *part, uint64_t seen_seq) {
+/* What a digest that covers the request's message should list and does not is lost. */
+static void check_listed(struct router *router, struct slot *slot, struct request *req,
+                         struct part *part, uint64_t seen_seq) {
     bool listed = part->listed;
     part->listed = false;
     if (listed || part->sent_seq > seen_seq) /* UINT64_MAX: not sent yet */
-        return false;
-    return ++part->n_missing >= MISSING_DIGESTS;
+        return;
+    if (++part->n_missing < MISSING_DIGESTS)
+        return;
+    note_request(router, NOTE_REQUEST_MISSING, req, slot);
+    replay_lost(router, req, slot, LOSS_FAILED);
 }
 
 void digest_read(struct router *router, struct slot *slot, const struct digest *digest) {
     for (uint32_t i = 0; i < digest->n; i++)
         read_entry(router, slot, &digest->entries[i]);
-    list_each(at_decode, &slot->decodes) {
-        struct request *req = list_entry(at_decode, struct request, decode.link);
-        if (is_missing(&req->decode, digest->seen_seq)) {
-            note_request(router, NOTE_REQUEST_MISSING, req, slot);
-            replay_lost(router, req, slot, LOSS_FAILED);
-        }
+    list_each_entry(to_decode, &slot->decodes, struct request, decode.link) {
+        check_listed(router, slot, to_decode, &to_decode->decode, digest->seen_seq);
     }
-    list_each(at_prefill, &slot->prefills) {
-        struct request *req = list_entry(at_prefill, struct request, prefill.link);
-        if (is_missing(&req->prefill, digest->seen_seq)) {
-            note_request(router, NOTE_REQUEST_MISSING, req, slot);
-            replay_lost(router, req, slot, LOSS_FAILED);
-        }
+    list_each_entry(to_prefill, &slot->prefills, struct request, prefill.link) {
+        check_listed(router, slot, to_prefill, &to_prefill->prefill, digest->seen_seq);
     }
 }

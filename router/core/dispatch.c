@@ -1,6 +1,5 @@
 #include "router/core/dispatch.h"
 
-#include "base/assert.h"
 #include "base/clock.h"
 #include "router/core/core.h"
 #include "router/core/fleet.h"
@@ -13,17 +12,12 @@
 
 #define PROBE_NS (1000 * NS_PER_MS) /* an answer should come long before */
 
-static struct slot *slot_at(struct router *router, uint32_t number) {
-    ASSERT(number < router->fleet.n_slots);
-    return &router->fleet.slots[number];
-}
-
 static const char *decode_name(struct router *router, const struct request *req) {
-    return slot_at(router, req->decode.slot)->announce.name;
+    return fleet_slot(&router->fleet, req->decode.slot)->announce.name;
 }
 
 static void sent(struct router *router, struct part *part) {
-    part->sent_seq = slot_at(router, part->slot)->n_sent;
+    part->sent_seq = fleet_slot(&router->fleet, part->slot)->n_sent;
     part->sent_ns = router->now_ns;
 }
 
@@ -60,7 +54,7 @@ static void submit(struct router *router, struct request *req, struct part *part
                                      .peer_incarnation = partner->welcome.incarnation};
         memcpy(submit->xfer.peer, partner->welcome.name, sizeof submit->xfer.peer);
     }
-    struct slot *slot = slot_at(router, part->slot);
+    struct slot *slot = fleet_slot(&router->fleet, part->slot);
     fleet_send(router, slot, &message);
     sent(router, part);
     if (router->policy->placed)
@@ -75,9 +69,9 @@ static void submitted(struct router *router, struct request *req) {
         req->submitted_ns = router->now_ns;
     note_decision(router, NOTE_SUBMITTED, req, decode_name(router, req), NULL,
                   request_n_tokens(req), req->cached_tokens);
-    const struct slot *slot = slot_at(router, req->decode.slot);
+    const struct slot *slot = fleet_slot(&router->fleet, req->decode.slot);
     memcpy(req->outcome.decode_worker, slot->welcome.name, MESSAGE_NAME_MAX);
-    const struct slot *other = req->handoff ? slot_at(router, req->prefill.slot) : slot;
+    const struct slot *other = req->handoff ? fleet_slot(&router->fleet, req->prefill.slot) : slot;
     memcpy(req->outcome.prefill_worker, other->welcome.name, MESSAGE_NAME_MAX);
     bool others = req->has_numerics &&
                   memcmp(slot->welcome.numerics_fp, req->numerics, FINGERPRINT_BYTES) != 0;
@@ -96,7 +90,7 @@ static void ask_for_blocks(struct router *router, struct request *req) {
                                          .n_tokens = request_n_tokens(req),
                                          .n_hashes = req->spec.n_hashes,
                                          .hashes = req->spec.hashes};
-    struct slot *slot = slot_at(router, req->decode.slot);
+    struct slot *slot = fleet_slot(&router->fleet, req->decode.slot);
     fleet_send(router, slot, &message);
     sent(router, &req->decode);
     if (slot->busy_ns > 0) {
@@ -141,7 +135,8 @@ enum turn dispatch_request(struct router *router, struct request *req) {
             return TURN_WAIT;
         }
         router->stats.n_local++;
-        slot_at(router, req->to_decode)->busy_ns = 0; /* it queues such requests itself */
+        fleet_slot(&router->fleet, req->to_decode)->busy_ns =
+            0; /* it queues such requests itself */
         submit(router, req, &req->decode, PHASE_BOTH, NULL);
         submitted(router, req);
         return TURN_LATER;
@@ -152,8 +147,8 @@ enum turn dispatch_request(struct router *router, struct request *req) {
     do {
         req->transfer_id = random_next(&router->random);
     } while (req->transfer_id == 0);
-    const struct slot *prefill = slot_at(router, req->prefill.slot);
-    const struct slot *decode = slot_at(router, req->decode.slot);
+    const struct slot *prefill = fleet_slot(&router->fleet, req->prefill.slot);
+    const struct slot *decode = fleet_slot(&router->fleet, req->decode.slot);
     submit(router, req, &req->prefill, PHASE_PREFILL, decode);
     submit(router, req, &req->decode, PHASE_DECODE, prefill);
     submitted(router, req);

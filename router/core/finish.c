@@ -63,22 +63,12 @@ void finish_cancelled(struct router *router, struct request *req) {
     end_request(router, req, SLOT_NONE);
 }
 
-static void count(struct router *router, const struct request *req) {
-    struct router_stats *stats = &router->stats;
-    switch (req->outcome.kind) {
-    case END_DONE:
-        stats->n_completed++;
-        return;
-    case END_CANCELLED:
-        stats->n_cancelled++;
-        return;
-    case END_REFUSED:
-        stats->n_refused++;
-        return;
-    case END_FAILED:
-        stats->n_failed++;
-        return;
-    }
+static void count(struct router_stats *stats, enum end_kind kind) {
+    uint64_t *const counts[] = {[END_DONE] = &stats->n_completed,
+                                [END_CANCELLED] = &stats->n_cancelled,
+                                [END_REFUSED] = &stats->n_refused,
+                                [END_FAILED] = &stats->n_failed};
+    ++*counts[kind];
 }
 
 enum turn finish_request(struct router *router, struct request *req) {
@@ -93,7 +83,7 @@ enum turn finish_request(struct router *router, struct request *req) {
     end.dispatch_ns = submitted_ns - left_queue_ns;
     end.first_token_ns = req->first_token_ns != 0 ? req->first_token_ns - req->admitted_ns : 0;
     end.attempt = (struct attempt_id){.req = req->id, .attempt = req->attempt};
-    count(router, req);
+    count(&router->stats, req->outcome.kind);
     uint64_t user = req->spec.user;
     request_give(&router->requests, req);
     router->pump = true;

@@ -6,18 +6,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+void fleet_empty(struct slot *slot, uint32_t number) {
+    *slot = (struct slot){.number = number};
+    list_init(&slot->prefills);
+    list_init(&slot->decodes);
+    list_init(&slot->lost);
+}
+
 enum status fleet_init(struct fleet *fleet, uint32_t n_slots) {
     *fleet = (struct fleet){.n_slots = n_slots};
     list_init(&fleet->lost);
     fleet->slots = calloc(n_slots, sizeof *fleet->slots);
     if (!fleet->slots)
         return STATUS_NOMEM;
-    for (uint32_t i = 0; i < n_slots; i++) {
-        fleet->slots[i].number = i;
-        list_init(&fleet->slots[i].prefills);
-        list_init(&fleet->slots[i].decodes);
-        list_init(&fleet->slots[i].lost);
-    }
+    for (uint32_t i = 0; i < n_slots; i++)
+        fleet_empty(&fleet->slots[i], i);
     return STATUS_OK;
 }
 
@@ -64,6 +67,12 @@ void fleet_send(struct router *router, struct slot *slot, struct message *messag
     message->session = slot->session;
     message->seq = ++slot->n_sent;
     router->sink.send(router->sink.context, slot->number, message);
+}
+
+void fleet_ping(struct router *router, struct slot *slot) {
+    struct message message = {.type = MESSAGE_PING};
+    message.u.ping.t_ns = router->now_ns;
+    fleet_send(router, slot, &message);
 }
 
 void fleet_unlink(struct router *router, struct slot *slot) {

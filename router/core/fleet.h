@@ -12,6 +12,9 @@ struct router;
 NODISCARD enum status fleet_init(struct fleet *fleet, uint32_t n_slots);
 void fleet_fini(struct fleet *fleet);
 
+/* The slot with nobody in it. */
+void fleet_empty(struct slot *slot, uint32_t number);
+
 bool fleet_same_name(const char *a, const char *b); /* (MESSAGE_NAME_MAX) each */
 
 /* Moves the slot to another state and keeps the counts. */
@@ -23,6 +26,8 @@ void fleet_lose(struct router *router, struct slot *slot, enum loss loss);
 
 /* Stamps session and seq and hands the message to the shell. */
 void fleet_send(struct router *router, struct slot *slot, struct message *message);
+
+void fleet_ping(struct router *router, struct slot *slot);
 
 /* Closes the link alone, if there is one. */
 void fleet_unlink(struct router *router, struct slot *slot);

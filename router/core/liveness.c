@@ -58,7 +58,7 @@ static uint64_t worst_delay_ns(const struct router *router) {
     return worst;
 }
 
-void liveness_delay(struct router *router, uint64_t delay_ns) {
+void router_loop_delay(struct router *router, uint64_t delay_ns) {
     /* Time has gone on by about as much since the last event. */
     uint64_t second = (router->now_ns + delay_ns) / NS_PER_S;
     uint32_t i = (uint32_t)(second % LOOP_DELAY_WINDOW_S);
@@ -99,11 +99,8 @@ static bool others_live(const struct router *router, const struct slot *slot) {
 
 static void ping_all(struct router *router) {
     fleet_each(slot, &router->fleet) {
-        if (!slot_in_session(slot) && slot->state != SLOT_RIVAL)
-            continue;
-        struct message message = {.type = MESSAGE_PING};
-        message.u.ping.t_ns = router->now_ns;
-        fleet_send(router, slot, &message);
+        if (slot_in_session(slot) || slot->state == SLOT_RIVAL)
+            fleet_ping(router, slot);
     }
     router->ping_ns = router->now_ns + PING_NS;
 }

@@ -22,8 +22,6 @@ bool liveness_overdue(const struct router *router, const struct slot *slot);
 /* The time after which a silent worker is taken for hung, from its last progress. */
 uint64_t liveness_bound_ns(const struct router *router, const struct slot *slot);
 
-void liveness_delay(struct router *router, uint64_t delay_ns);
-
 /* Pings, fences the hung, drops what no longer announces itself. */
 void liveness_tick(struct router *router);
 uint64_t liveness_deadline(const struct router *router);

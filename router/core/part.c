@@ -3,14 +3,9 @@
 #include "base/assert.h"
 #include "router/core/core.h"
 
-static struct slot *slot_at(struct router *router, uint32_t number) {
-    ASSERT(number < router->fleet.n_slots);
-    return &router->fleet.slots[number];
-}
-
 void part_join(struct router *router, struct part *part, uint32_t number, bool prefill,
                uint32_t n_tokens) {
-    struct slot *slot = slot_at(router, number);
+    struct slot *slot = fleet_slot(&router->fleet, number);
     ASSERT(part->slot == SLOT_NONE);
     *part = (struct part){.slot = number,
                           .last_state = UINT8_MAX,
@@ -37,7 +32,7 @@ void part_reflected(struct slot *slot, struct part *part) {
 void part_leave(struct router *router, struct part *part) {
     if (part->slot == SLOT_NONE)
         return;
-    struct slot *slot = slot_at(router, part->slot);
+    struct slot *slot = fleet_slot(&router->fleet, part->slot);
     part_reflected(slot, part);
     list_remove(&part->link);
     part->slot = SLOT_NONE;

@@ -19,12 +19,6 @@ struct slot *rival_holder(const struct router *router, const struct slot *slot) 
     return NULL;
 }
 
-static void ping(struct router *router, struct slot *slot) {
-    struct message message = {.type = MESSAGE_PING};
-    message.u.ping.t_ns = router->now_ns;
-    fleet_send(router, slot, &message);
-}
-
 bool rival_contests(struct router *router, struct slot *slot) {
     struct slot *holder = rival_holder(router, slot);
     if (!holder)
@@ -34,7 +28,7 @@ bool rival_contests(struct router *router, struct slot *slot) {
     slot->contested_ns = slot->asked_ns = router->now_ns;
     fleet_set_state(router, slot, SLOT_RIVAL);
     if (slot_in_session(holder))
-        ping(router, holder);
+        fleet_ping(router, holder);
     return true;
 }
 

@@ -45,7 +45,7 @@ enum status router_new(const struct router_config *config, const struct router_s
         status = timers_init(&self->timers, config->max_requests);
     if (status == STATUS_OK)
         status = fleet_init(&self->fleet, config->max_workers);
-    if (status == STATUS_OK)
+    if (status == STATUS_OK && policy->open)
         status = policy->open(config->max_workers, config->seed, &self->policy_state);
     self->candidates = calloc(config->max_workers, sizeof *self->candidates);
     if (status == STATUS_OK && !self->candidates)
@@ -64,7 +64,7 @@ void router_free(struct router *router) {
     requests_fini(&router->requests);
     timers_fini(&router->timers);
     fleet_fini(&router->fleet);
-    if (router->policy)
+    if (router->policy->close)
         router->policy->close(router->policy_state);
     free(router->candidates);
     free(router);
@@ -303,16 +303,9 @@ uint64_t router_deadline(const struct router *router) {
     return fleet < next ? fleet : next;
 }
 
-void router_loop_delay(struct router *router, uint64_t delay_ns) {
-    liveness_delay(router, delay_ns);
-}
-
 static struct slot *find_worker(struct router *router, const char *name) {
-    char wanted[MESSAGE_NAME_MAX] = {0};
-    for (size_t i = 0; i + 1 < sizeof wanted && name[i]; i++)
-        wanted[i] = name[i];
     fleet_each(slot, &router->fleet) {
-        if (slot_in_session(slot) && memcmp(slot->announce.name, wanted, sizeof wanted) == 0)
+        if (slot_in_session(slot) && fleet_same_name(slot->announce.name, name))
             return slot;
     }
     return NULL;

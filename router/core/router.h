@@ -189,6 +189,9 @@ struct worker_view {
 NODISCARD enum status router_worker(const struct router *router, uint32_t slot,
                                     struct worker_view *view);
 
+/* The first worker from *slot on: for (uint32_t slot = 0; router_next_worker(...); slot++). */
+bool router_next_worker(const struct router *router, uint32_t *slot, struct worker_view *view);
+
 /* A request as it stands. */
 struct request_view {
     enum request_stage stage;

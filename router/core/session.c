@@ -81,12 +81,7 @@ static void slot_reset(struct slot *slot) {
     ASSERT(list_empty(&slot->decodes));
     ASSERT(list_empty(&slot->lost));
     ASSERT(slot->n_assigned == 0);
-    uint32_t number = slot->number;
-    memset(slot, 0, sizeof *slot);
-    slot->number = number;
-    list_init(&slot->prefills);
-    list_init(&slot->decodes);
-    list_init(&slot->lost);
+    fleet_empty(slot, slot->number);
 }
 
 /* A full table: who was never welcomed, or is refused, has had its time. The one that came last

@@ -13,6 +13,7 @@
  *   any -> FREE (link lost, no longer announced, superseded by its next incarnation) */
 #pragma once
 
+#include "base/assert.h"
 #include "base/list.h"
 #include "proto/message.h"
 #include "router/core/router.h"
@@ -80,6 +81,11 @@ struct fleet {
 /* Every slot that was ever used. */
 #define fleet_each(item, fleet)                                                                    \
     for (struct slot *item = (fleet)->slots; item < (fleet)->slots + (fleet)->n_seen; item++)
+
+static inline struct slot *fleet_slot(struct fleet *fleet, uint32_t number) {
+    ASSERT(number < fleet->n_slots);
+    return &fleet->slots[number];
+}
 
 static inline bool slot_in_session(const struct slot *slot) {
     return slot->state == SLOT_READY || slot->state == SLOT_DRAINING;

@@ -11,8 +11,7 @@ void router_stats(const struct router *router, struct router_stats *stats) {
 
 uint64_t router_waits_since_ns(const struct router *router) {
     uint64_t since_ns = 0;
-    for (const struct list *at = router->waiting.next; at != &router->waiting; at = at->next) {
-        const struct request *req = list_entry(at, struct request, link);
+    list_each_entry(req, &router->waiting, const struct request, link) {
         uint64_t one_ns = req->dispatched_ns ? req->advanced_ns : req->admitted_ns;
         if (since_ns == 0 || one_ns < since_ns)
             since_ns = one_ns;
@@ -37,6 +36,12 @@ enum status router_worker(const struct router *router, uint32_t number, struct w
     if (slot->state == SLOT_LOADING)
         view->loading = slot->announce.loading - 1;
     return STATUS_OK;
+}
+
+bool router_next_worker(const struct router *router, uint32_t *slot, struct worker_view *view) {
+    while (*slot < router->fleet.n_slots && router_worker(router, *slot, view) != STATUS_OK)
+        ++*slot;
+    return *slot < router->fleet.n_slots;
 }
 
 static const char *name_of(const struct router *router, const struct part *part) {

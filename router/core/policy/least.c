@@ -1,8 +1,6 @@
 /* The choice that several policies fall back on. */
 #include "router/core/policy/policy.h"
 
-#include <stddef.h>
-
 uint32_t policy_least(const struct policy_query *query) {
     uint32_t best = 0, n_equal = 1;
     for (uint32_t i = 1; i < query->n; i++) {
@@ -16,14 +14,4 @@ uint32_t policy_least(const struct policy_query *query) {
         }
     }
     return best;
-}
-
-enum status policy_open_nothing(uint32_t max_workers, uint64_t seed, void **state) {
-    (void)max_workers, (void)seed;
-    *state = NULL;
-    return STATUS_OK;
-}
-
-void policy_close_nothing(void *state) {
-    (void)state;
 }

@@ -8,7 +8,5 @@ static uint32_t least_pick(void *state, const struct policy_query *query) {
 
 const struct policy policy_least_load = {
     .name = "least_load",
-    .open = policy_open_nothing,
-    .close = policy_close_nothing,
     .pick = least_pick,
 };

@@ -19,8 +19,7 @@ const struct policy *policy_find(const char *name) {
         const struct policy *policy = policy_table[i];
         if (strcmp(policy->name, name) != 0)
             continue;
-        ASSERT(policy->open);
-        ASSERT(policy->close);
+        ASSERT(!policy->open == !policy->close);
         ASSERT(policy->pick);
         return policy;
     }

@@ -31,6 +31,7 @@ struct policy_query {
 
 struct policy {
     const char *name;
+    /* Both NULL: it has no state. */
     enum status (*open)(uint32_t max_workers, uint64_t seed, void **state);
     void (*close)(void *state); /* fine on NULL */
 
@@ -52,10 +53,6 @@ extern const struct policy *const policy_table[];
 
 /* NULL: no such policy. Asserts that the required hooks are set. */
 const struct policy *policy_find(const char *name);
-
-/* Hooks of a policy without state. */
-NODISCARD enum status policy_open_nothing(uint32_t max_workers, uint64_t seed, void **state);
-void policy_close_nothing(void *state);
 
 /* Index of the least loaded candidate; ties are broken by the query's generator, so that equal
  * workers share alike. */

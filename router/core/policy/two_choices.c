@@ -15,7 +15,5 @@ static uint32_t two_pick(void *state, const struct policy_query *query) {
 
 const struct policy policy_two_choices = {
     .name = "two_choices",
-    .open = policy_open_nothing,
-    .close = policy_close_nothing,
     .pick = two_pick,
 };
