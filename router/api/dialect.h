@@ -101,4 +101,11 @@ struct dialect {
         __VA_ARGS__                                                                                \
     }
 
+/* A row for what `reads` makes an ask of; what writes the reply stands behind. */
+#define DIALECT_ASK(label, at, its_form, reads, ...)                                               \
+    {                                                                                              \
+        .name = (label), .method = "POST", .path = (at), .form = &(its_form), .parse = (reads),    \
+        __VA_ARGS__                                                                                \
+    }
+
 extern const struct dialect dialect_chat, dialect_completions, dialect_tokenize, dialect_detokenize;

@@ -9,8 +9,6 @@
 typedef Tandem__V1__GenerateRequest request;
 typedef Tandem__V1__GenerateResponse response;
 
-#define PATH "/tandem.v1.Inference/"
-
 /* HTTP's chats ask for logprobs by a switch and a number. */
 static void put_chat_logprobs(const request *from, struct buf *json) {
     buf_truncate(json, json->n - 1);
@@ -270,42 +268,15 @@ static const struct dialect_writer writer = {
     .whole = put_whole,
 };
 
-const struct dialect dialect_grpc_generate = {
-    .name = "grpc_generate",
-    .method = "POST",
-    .path = PATH "Generate",
-    .form = &grpc_form,
-    .headers = grpc_read_headers,
-    .parse = parse_generate,
-    .writer = &writer,
-};
+#define INFERENCE(label, call, reads, writes)                                                      \
+    DIALECT_ASK(label, "/tandem.v1.Inference/" call, grpc_form, reads,                             \
+                .headers = grpc_read_headers, writes)
 
-const struct dialect dialect_grpc_complete = {
-    .name = "grpc_complete",
-    .method = "POST",
-    .path = PATH "Complete",
-    .form = &grpc_form,
-    .headers = grpc_read_headers,
-    .parse = parse_complete,
-    .writer = &writer,
-};
-
-const struct dialect dialect_grpc_tokenize = {
-    .name = "grpc_tokenize",
-    .method = "POST",
-    .path = PATH "Tokenize",
-    .form = &grpc_form,
-    .headers = grpc_read_headers,
-    .parse = parse_tokenize,
-    .reply = put_tokens,
-};
-
-const struct dialect dialect_grpc_detokenize = {
-    .name = "grpc_detokenize",
-    .method = "POST",
-    .path = PATH "Detokenize",
-    .form = &grpc_form,
-    .headers = grpc_read_headers,
-    .parse = parse_detokenize,
-    .reply = put_text,
-};
+const struct dialect dialect_grpc_generate =
+    INFERENCE("grpc_generate", "Generate", parse_generate, .writer = &writer);
+const struct dialect dialect_grpc_complete =
+    INFERENCE("grpc_complete", "Complete", parse_complete, .writer = &writer);
+const struct dialect dialect_grpc_tokenize =
+    INFERENCE("grpc_tokenize", "Tokenize", parse_tokenize, .reply = put_tokens);
+const struct dialect dialect_grpc_detokenize =
+    INFERENCE("grpc_detokenize", "Detokenize", parse_detokenize, .reply = put_text);

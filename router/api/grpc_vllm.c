@@ -269,12 +269,6 @@ static const struct dialect_writer writer = {
     .whole = put_whole,
 };
 
-const struct dialect dialect_vllm_generate = {
-    .name = "vllm_generate",
-    .method = "POST",
-    .path = "/vllm.grpc.engine.VllmEngine/Generate",
-    .form = &grpc_form,
-    .headers = grpc_read_headers,
-    .parse = parse,
-    .writer = &writer,
-};
+const struct dialect dialect_vllm_generate =
+    DIALECT_ASK("vllm_generate", "/vllm.grpc.engine.VllmEngine/Generate", grpc_form, parse,
+                .headers = grpc_read_headers, .writer = &writer);

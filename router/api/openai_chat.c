@@ -192,11 +192,5 @@ static const struct dialect_writer writer = {
     .whole = put_whole,
 };
 
-const struct dialect dialect_chat = {
-    .name = "chat",
-    .method = "POST",
-    .path = "/v1/chat/completions",
-    .form = &openai_form,
-    .parse = parse_chat,
-    .writer = &writer,
-};
+const struct dialect dialect_chat =
+    DIALECT_ASK("chat", "/v1/chat/completions", openai_form, parse_chat, .writer = &writer);

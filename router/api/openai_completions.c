@@ -215,11 +215,5 @@ static const struct dialect_writer writer = {
     .whole = put_whole,
 };
 
-const struct dialect dialect_completions = {
-    .name = "completions",
-    .method = "POST",
-    .path = "/v1/completions",
-    .form = &openai_form,
-    .parse = parse_completions,
-    .writer = &writer,
-};
+const struct dialect dialect_completions = DIALECT_ASK(
+    "completions", "/v1/completions", openai_form, parse_completions, .writer = &writer);

@@ -71,20 +71,7 @@ static void put_text(const struct reply *reply, struct buf *out) {
     buf_fini(&text);
 }
 
-const struct dialect dialect_tokenize = {
-    .name = "tokenize",
-    .method = "POST",
-    .path = "/tokenize",
-    .form = &openai_form,
-    .parse = parse_tokenize,
-    .reply = put_tokens,
-};
-
-const struct dialect dialect_detokenize = {
-    .name = "detokenize",
-    .method = "POST",
-    .path = "/detokenize",
-    .form = &openai_form,
-    .parse = parse_detokenize,
-    .reply = put_text,
-};
+const struct dialect dialect_tokenize =
+    DIALECT_ASK("tokenize", "/tokenize", openai_form, parse_tokenize, .reply = put_tokens);
+const struct dialect dialect_detokenize =
+    DIALECT_ASK("detokenize", "/detokenize", openai_form, parse_detokenize, .reply = put_text);

@@ -187,11 +187,5 @@ static void answer_events(struct server *server, struct exchange *exchange, cons
     buf_fini(&event);
 }
 
-const struct dialect dialect_events = {
-    .name = "events",
-    .method = "GET",
-    .path = "/admin/events",
-    .form = &openai_form,
-    .is_admin = true,
-    .answer = answer_events,
-};
+const struct dialect dialect_events =
+    DIALECT_ANSWER("events", "GET", "/admin/events", openai_form, answer_events, .is_admin = true);

@@ -51,11 +51,5 @@ static void answer_page(struct server *server, struct exchange *exchange, const 
     exchange_reply(server->serving.exchanges, exchange->id, &reply);
 }
 
-const struct dialect dialect_page = {
-    .name = "page",
-    .method = "GET",
-    .path = "/",
-    .form = &openai_form,
-    .is_open = true,
-    .answer = answer_page,
-};
+const struct dialect dialect_page =
+    DIALECT_ANSWER("page", "GET", "/", openai_form, answer_page, .is_open = true);
