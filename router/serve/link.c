@@ -24,9 +24,11 @@ struct link {
     struct loop_kick kick;
     uint32_t listener;
     uint32_t max_workers;
-    uint32_t *links; /* owned (max_workers): the bus's number of each slot's link, or BUS_NO_LINK */
-    bool *lost;      /* owned (max_workers): failed inside the core, not yet told */
-    char (*names)[MESSAGE_NAME_MAX]; /* owned (max_workers): whose link it is or was */
+    struct way {
+        uint32_t number;             /* the bus's, or BUS_NO_LINK */
+        bool lost;                   /* failed inside the core, not yet told */
+        char name[MESSAGE_NAME_MAX]; /* whose it is or was */
+    } * ways;                        /* owned (max_workers): to the worker in each slot */
     bool any_lost;
     uint64_t n_failed_said; /* handshakes that a log line told of */
     uint64_t say_failed_ns; /* when the next such line may come */
@@ -34,7 +36,7 @@ struct link {
 
 static uint32_t slot_of(const struct link *link, uint32_t number) {
     for (uint32_t slot = 0; slot < link->max_workers; slot++)
-        if (link->links[slot] == number)
+        if (link->ways[slot].number == number)
             return slot;
     return link->max_workers;
 }
@@ -46,8 +48,8 @@ static void on_event(void *context, const struct bus_event *event) {
     if (event->kind == BUS_LOST && slot < link->max_workers) {
         char name[2 * MESSAGE_NAME_MAX];
         log_info("link lost", "worker=%s why=\"%s\"",
-                 log_text(name, sizeof name, link->names[slot]), event->why);
-        link->links[slot] = BUS_NO_LINK;
+                 log_text(name, sizeof name, link->ways[slot].name), event->why);
+        link->ways[slot].number = BUS_NO_LINK;
         router_link_lost(core, clock_now_ns(), slot);
     } else if (event->kind == BUS_MESSAGE && slot < link->max_workers) {
         router_message(core, clock_now_ns(), slot, event->message);
@@ -97,9 +99,9 @@ static void report_lost(struct link *link) {
     while (link->any_lost) {
         link->any_lost = false;
         for (uint32_t slot = 0; slot < link->max_workers; slot++) {
-            if (!link->lost[slot])
+            if (!link->ways[slot].lost)
                 continue;
-            link->lost[slot] = false;
+            link->ways[slot].lost = false;
             router_link_lost(link->serving->core, clock_now_ns(), slot);
         }
     }
@@ -123,11 +125,18 @@ static void on_touched(void *context) {
     loop_kick_add(link->serving->loop, &link->kick);
 }
 
+static void close_link(void *context, uint32_t slot) {
+    struct link *link = context;
+    ASSERT(slot < link->max_workers);
+    if (link->ways[slot].number != BUS_NO_LINK)
+        bus_close(link->bus, link->ways[slot].number);
+    link->ways[slot].number = BUS_NO_LINK;
+    link->ways[slot].lost = false;
+}
+
 static void lose(struct link *link, uint32_t slot) {
-    if (link->links[slot] != BUS_NO_LINK)
-        bus_close(link->bus, link->links[slot]);
-    link->links[slot] = BUS_NO_LINK;
-    link->lost[slot] = true;
+    close_link(link, slot);
+    link->ways[slot].lost = true;
     link->any_lost = true; /* told before the loop sleeps: this is inside an event */
 }
 
@@ -136,40 +145,30 @@ static void open_link(void *context, uint32_t slot, const struct announce *annou
     struct error error;
     char shown[2][MESSAGE_ENDPOINT_MAX + 16];
     ASSERT(slot < link->max_workers);
-    link->lost[slot] = false;
-    memcpy(link->names[slot], announce->name, sizeof link->names[slot]);
-    if (bus_connect(link->bus, announce->endpoint, &link->links[slot], &error) == STATUS_OK)
+    link->ways[slot].lost = false;
+    memcpy(link->ways[slot].name, announce->name, sizeof link->ways[slot].name);
+    if (bus_connect(link->bus, announce->endpoint, &link->ways[slot].number, &error) == STATUS_OK)
         return;
     log_warn("cannot reach worker", "worker=%s why=%s",
              log_text(shown[0], sizeof shown[0], announce->name),
              log_text(shown[1], sizeof shown[1], error.text));
-    link->links[slot] = BUS_NO_LINK;
     lose(link, slot);
-}
-
-static void close_link(void *context, uint32_t slot) {
-    struct link *link = context;
-    ASSERT(slot < link->max_workers);
-    if (link->links[slot] != BUS_NO_LINK)
-        bus_close(link->bus, link->links[slot]);
-    link->links[slot] = BUS_NO_LINK;
-    link->lost[slot] = false;
 }
 
 static void send_message(void *context, uint32_t slot, const struct message *message) {
     struct link *link = context;
     ASSERT(slot < link->max_workers);
-    if (link->links[slot] == BUS_NO_LINK) {
+    if (link->ways[slot].number == BUS_NO_LINK) {
         lose(link, slot);
         return;
     }
-    enum status status = bus_send(link->bus, link->links[slot], message);
+    enum status status = bus_send(link->bus, link->ways[slot].number, message);
     if (status == STATUS_OK)
         return;
     /* A full queue means a worker that reads nothing: as good as gone. */
     char name[2 * MESSAGE_NAME_MAX];
     log_warn("cannot send to worker", "worker=%s message=%s why=%s",
-             log_text(name, sizeof name, link->names[slot]), message_name(message->type),
+             log_text(name, sizeof name, link->ways[slot].name), message_name(message->type),
              status_name(status));
     lose(link, slot);
 }
@@ -231,15 +230,10 @@ enum status link_new(struct serving *serving, const struct link_config *config, 
         return error_set(error, STATUS_NOMEM, "no memory for the bus");
     link->serving = serving;
     link->max_workers = config->max_workers;
-    link->links = calloc(config->max_workers, sizeof *link->links);
-    link->lost = calloc(config->max_workers, sizeof *link->lost);
-    link->names = calloc(config->max_workers, sizeof *link->names);
+    link->ways = calloc(config->max_workers, sizeof *link->ways);
     loop_kick_init(&link->kick, before_sleep, link);
-    enum status status = link->links && link->lost && link->names ? STATUS_OK : STATUS_NOMEM;
-    if (status == STATUS_OK)
-        status = start(link, config, error);
-    else
-        error_set(error, status, "no memory for the bus");
+    enum status status = link->ways ? start(link, config, error)
+                                    : error_set(error, STATUS_NOMEM, "no memory for the bus");
     if (status != STATUS_OK) {
         link_free(link);
         return status;
@@ -255,9 +249,7 @@ void link_free(struct link *link) {
     loop_timer_free(link->timer);
     loop_watch_free(link->watch);
     bus_free(link->bus);
-    free(link->links);
-    free(link->lost);
-    free(link->names);
+    free(link->ways);
     free(link);
 }
 
