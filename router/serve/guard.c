@@ -1,6 +1,7 @@
 #include "router/serve/guard.h"
 
 #include "base/http/exchange.h"
+#include "base/span.h"
 #include "router/api/dialect.h"
 #include "router/serve/api_keys.h"
 
@@ -9,47 +10,42 @@
 #include <strings.h>
 
 /* A host without its port: "[::1]:80" is "::1", "localhost:80" is "localhost". */
-struct host {
-    const char *at;
-    size_t n;
-};
-
-static struct host host_of(const char *text) {
+static struct span host_of(const char *text) {
     if (*text == '[')
-        return (struct host){text + 1, strcspn(text + 1, "]")};
+        return (struct span){text + 1, strcspn(text + 1, "]")};
     size_t n = strcspn(text, ":");
     if (n > 0 && text[n - 1] == '.') /* the root's dot of a full name */
         n--;
-    return (struct host){text, n};
+    return (struct span){text, n};
 }
 
-static bool is_host(struct host host, const char *name) {
-    return host.n == strlen(name) && strncasecmp(host.at, name, host.n) == 0;
+static bool is_host(struct span host, const char *name) {
+    return host.n == strlen(name) && strncasecmp(host.bytes, name, host.n) == 0;
 }
 
 /* An address was written by whoever made the request; only names can be made to point elsewhere. */
-static bool is_address(struct host host) {
+static bool is_address(struct span host) {
     char text[INET6_ADDRSTRLEN];
     struct in6_addr address;
     if (host.n == 0 || host.n >= sizeof text)
         return false;
-    memcpy(text, host.at, host.n);
+    memcpy(text, host.bytes, host.n);
     text[host.n] = 0;
     return inet_pton(AF_INET, text, &address) == 1 || inet_pton(AF_INET6, text, &address) == 1;
 }
 
-static bool is_ours(const struct guard *guard, struct host host) {
+static bool is_ours(const struct guard *guard, struct span host) {
     static const char local[] = ".localhost"; /* RFC 6761, 6.3: never anybody else's */
     if (is_address(host) || is_host(host, "localhost"))
         return true;
     if (host.n >= sizeof local &&
-        strncasecmp(host.at + host.n - (sizeof local - 1), local, sizeof local - 1) == 0)
+        strncasecmp(host.bytes + host.n - (sizeof local - 1), local, sizeof local - 1) == 0)
         return true;
     for (unsigned i = 0; i < guard->n_hosts; i++)
         if (is_host(host, guard->hosts[i]))
             return true;
-    struct host own = host_of(guard->listen);
-    return own.n > 0 && own.n == host.n && strncasecmp(own.at, host.at, own.n) == 0;
+    struct span own = host_of(guard->listen);
+    return own.n > 0 && own.n == host.n && strncasecmp(own.bytes, host.bytes, own.n) == 0;
 }
 
 /* With a message of its own: 403. */
