@@ -100,13 +100,11 @@ enum status errors_too_long(struct error *error, const char *field, uint32_t con
 
 void errors_put(const struct api_error *error, struct buf *out) {
     struct row row = find(error);
-    const char *text = error->error.text;
     const char *field = error->error.field;
-    buf_puts(out, "{\"error\":{\"message\":");
-    json_put_string(out, text, strlen(text));
-    buf_puts(out, ",\"type\":");
-    json_put_string(out, row.type, strlen(row.type));
-    buf_puts(out, ",\"param\":");
+    buf_puts(out, "{\"error\":{");
+    json_put_member(out, "message", error->error.text);
+    json_put_member(out, "type", row.type);
+    buf_puts(out, "\"param\":");
     json_put_string_or_null(out, field[0] ? field : NULL);
     buf_puts(out, ",\"code\":");
     json_put_string_or_null(out, row.code);

@@ -17,6 +17,7 @@ struct api_error {
     enum status status;
     const char *code;   /* constant; NULL: the table's own for the status */
     uint32_t retry_ms;  /* when to come again; 0: as the queue is */
+    const char *allow;  /* of method_not_allowed: the path's methods; or NULL */
     struct error error; /* message and `param` */
 };
 

@@ -6,18 +6,15 @@
 #include <string.h>
 
 void reply_put_usage(const struct reply *reply, bool at_end, struct buf *out) {
-    buf_puts(out, ",\"usage\":{\"prompt_tokens\":");
-    json_put_int(out, reply->n_prompt_tokens);
-    buf_puts(out, ",\"total_tokens\":");
-    json_put_int(out, (int64_t)reply->n_prompt_tokens + reply->n_completion_tokens);
-    buf_puts(out, ",\"completion_tokens\":");
-    json_put_int(out, reply->n_completion_tokens);
-    if (at_end) {
-        buf_puts(out, ",\"prompt_tokens_details\":{\"cached_tokens\":");
-        json_put_int(out, reply->n_cached_tokens);
-        buf_putc(out, '}');
-    }
-    buf_putc(out, '}');
+    uint64_t n_prompt = reply->n_prompt_tokens;
+    buf_puts(out, ",\"usage\":{");
+    json_put_number(out, "prompt_tokens", n_prompt);
+    json_put_number(out, "total_tokens", n_prompt + reply->n_completion_tokens);
+    json_put_number(out, "completion_tokens", reply->n_completion_tokens);
+    if (at_end)
+        buf_printf(out, "\"prompt_tokens_details\":{\"cached_tokens\":%u},",
+                   reply->n_cached_tokens);
+    json_put_close(out, '}');
 }
 
 void reply_put_chunk_end(const struct reply *reply, struct buf *out) {

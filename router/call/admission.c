@@ -119,29 +119,6 @@ static enum status ask_core(struct call *call) {
     return status;
 }
 
-static void admission_refuse(struct call *call, enum status status) {
-    char text[320];
-    switch (status) {
-    case STATUS_BUSY:
-        call_fail(call, status, "queue_full", "The queue is full; try again later");
-        break;
-    case STATUS_CLOSED:
-        call_fail(call, status, NULL, serving_no_worker(call->serving, text, sizeof text));
-        break;
-    case STATUS_LIMIT:
-        call_too_long(call);
-        break;
-    case STATUS_TIMEOUT:
-        call_too_late(call);
-        break;
-    case STATUS_NOMEM:
-        call_fail(call, status, NULL, "No memory for the request");
-        break;
-    default:
-        call_fail(call, status, NULL, "The request cannot be served");
-    }
-}
-
 /* Nothing is to be generated: echoes alone. */
 static void end_at_once(struct call *call) {
     for (uint32_t i = 0; i < call->n_sequences; i++)
@@ -185,7 +162,7 @@ void admission_run(struct call *call) {
     uint32_t n = ask->n_prompts * ask->n_choices;
     call->sequences = calloc(n, sizeof *call->sequences);
     if (!call->sequences) {
-        admission_refuse(call, STATUS_NOMEM);
+        call_refuse(call, STATUS_NOMEM);
         return;
     }
     call->n_sequences = n;
@@ -202,7 +179,7 @@ void admission_run(struct call *call) {
     }
     enum status status = admit_all(call);
     if (status != STATUS_OK) {
-        admission_refuse(call, status);
+        call_refuse(call, status);
         return;
     }
     for (uint32_t i = 0; i < ask->n_prompts; i++)

@@ -12,7 +12,8 @@ void call_fail(struct call *call, enum status status, const char *code, const ch
     call->error.status = text ? error_set(&call->error.error, status, "%s", text) : status;
 }
 
-void call_too_long(struct call *call) {
+/* The workers of now cannot hold one of the call's prompts. */
+static void too_long(struct call *call) {
     size_t longest = 0;
     if (call->failed)
         return;
@@ -24,8 +25,27 @@ void call_too_long(struct call *call) {
                     serving_context(call->serving), longest, 0);
 }
 
-void call_too_late(struct call *call) {
-    call_fail(call, STATUS_TIMEOUT, NULL, "The deadline passed before the answer was complete");
+void call_refuse(struct call *call, enum status status) {
+    char text[320];
+    switch (status) {
+    case STATUS_BUSY:
+        call_fail(call, status, "queue_full", "The queue is full; try again later");
+        break;
+    case STATUS_CLOSED:
+        call_fail(call, status, NULL, serving_no_worker(call->serving, text, sizeof text));
+        break;
+    case STATUS_LIMIT:
+        too_long(call);
+        break;
+    case STATUS_TIMEOUT:
+        call_fail(call, status, NULL, "The deadline passed before the answer was complete");
+        break;
+    case STATUS_NOMEM:
+        call_fail(call, status, NULL, "No memory for the request");
+        break;
+    default:
+        call_fail(call, status, NULL, "The request cannot be served");
+    }
 }
 
 struct answer call_answer(struct call *call) {

@@ -101,9 +101,9 @@ struct answer call_answer(struct call *call);
 /* Cancels what the core still has of it. */
 void call_cancel(struct call *call);
 
-/* The workers of now cannot hold one of the call's prompts. */
-void call_too_long(struct call *call);
-void call_too_late(struct call *call); /* its deadline has passed */
+/* call_fail() in the words for a call that the core does not take, or gives up: STATUS_LIMIT for a prompt
+ * that the workers of now cannot hold, STATUS_TIMEOUT for its deadline. */
+void call_refuse(struct call *call, enum status status);
 
 /* Puts the error aside as the call's reply; the next stage is its end. */
 void call_fail(struct call *call, enum status status, const char *code, const char *text);

@@ -6,7 +6,7 @@
 #include "router/api/dialect.h"
 #include "router/call/serving.h"
 
-#define HEADERS_MAX (DIALECT_HEADERS_MAX + 4)
+#define HEADERS_MAX (DIALECT_HEADERS_MAX + 6)
 #define KEEP_BYTES  512u /* events of a token fit; a stream keeps no larger buffer between them */
 
 /* What lets the page that asked read the answer, behind the n headers that are there. */
@@ -58,23 +58,23 @@ static void let_go(struct client *client) {
         exchange->gone = NULL;
 }
 
-void client_reply(struct client *client, struct buf *body) {
-    const struct dialect_form *form = client->form;
+void client_reply(struct client *client, unsigned status, const char *content_type,
+                  struct buf *body) {
     struct header headers[HEADERS_MAX];
-    struct exchange_reply reply = {.status = 200,
-                                   .content_type = form->content_type,
+    struct exchange_reply reply = {.status = status,
+                                   .content_type = content_type,
                                    .headers = headers,
                                    .n_headers = add_origin(client, headers, 0),
                                    .body_buf = body,
-                                   .trailers = form->trailers,
-                                   .n_trailers = form->n_trailers};
+                                   .trailers = client->form->trailers,
+                                   .n_trailers = client->form->n_trailers};
     let_go(client);
     exchange_reply(client->exchanges, client->exchange, &reply);
 }
 
-void client_refuse(struct client *client, const struct api_error *error,
-                   const struct serving_retry *retry) {
+void client_refuse(struct client *client, struct serving *serving, const struct api_error *error) {
     struct buf body;
+    struct serving_retry retry;
     struct dialect_refusal refusal = {.body = &body};
     struct header headers[HEADERS_MAX];
     unsigned n = 0;
@@ -82,10 +82,14 @@ void client_refuse(struct client *client, const struct api_error *error,
     client->form->refuse(error, &refusal);
     for (; n < refusal.n_headers; n++)
         headers[n] = refusal.headers[n];
-    if (retry) {
-        headers[n++] = (struct header){"Retry-After", retry->s};
-        headers[n++] = (struct header){"retry-after-ms", retry->ms};
+    if (serving_retry(serving, error, &retry)) {
+        headers[n++] = (struct header){"Retry-After", retry.s};
+        headers[n++] = (struct header){"retry-after-ms", retry.ms};
     }
+    if (error->allow)
+        headers[n++] = (struct header){"Allow", error->allow};
+    if (refusal.http == 401)
+        headers[n++] = (struct header){"WWW-Authenticate", "Bearer"};
     struct exchange_reply reply = {.status = refusal.http,
                                    .content_type = client->form->content_type,
                                    .headers = headers,

@@ -11,7 +11,7 @@
 
 struct exchanges;
 struct dialect_form;
-struct serving_retry;
+struct serving;
 
 enum client_state {
     CLIENT_WAITS,   /* for its reply */
@@ -34,12 +34,12 @@ struct client {
  * `pending` is incomplete. What it cannot take now makes it BLOCKED. */
 NODISCARD enum status client_send(struct client *client);
 
-/* The whole reply, a good one. `body` is taken over. */
-void client_reply(struct client *client, struct buf *body);
+/* The whole reply, a good one. `body` is taken over where it is large; the caller ends it. */
+void client_reply(struct client *client, unsigned status, const char *content_type,
+                  struct buf *body);
 
-/* A failure as the whole reply. `retry` may be NULL. */
-void client_refuse(struct client *client, const struct api_error *error,
-                   const struct serving_retry *retry);
+/* A failure as the whole reply, with the time to come again where that is of use. */
+void client_refuse(struct client *client, struct serving *serving, const struct api_error *error);
 
 /* The stream is complete: all of it was sent. */
 void client_end(struct client *client);

@@ -349,9 +349,9 @@ static void refresh_workers(struct meter *meter, const struct router *core) {
     unsigned refused[REFUSAL_COUNT] = {0};
     uint32_t block_tokens = 16;
     unsigned ready = 0;
-    for (uint32_t slot = 0; slot < WORKERS_MAX; slot++) {
-        struct worker_view view;
-        if (router_worker(core, slot, &view) != STATUS_OK || view.welcome.incarnation == 0)
+    struct worker_view view;
+    for (uint32_t slot = 0; router_next_worker(core, &slot, &view); slot++) {
+        if (view.welcome.incarnation == 0)
             continue;
         take_totals(meter, &meter->seen[slot], &view);
         if (view.state == SLOT_REFUSED)

@@ -9,21 +9,11 @@
 
 uint32_t serving_context(const struct serving *serving) {
     uint32_t most = 0;
-    for (uint32_t slot = 0; slot < MESSAGE_PEERS_MAX; slot++) {
-        struct worker_view view;
-        if (router_worker(serving->core, slot, &view) == STATUS_OK && view.state == SLOT_READY &&
-            view.welcome.context > most)
-            most = view.welcome.context;
-    }
-    return most > 0 && most < serving->context ? most : serving->context;
-}
-
-uint32_t serving_n_workers(const struct serving *serving) {
-    uint32_t n = 0;
     struct worker_view view;
-    for (uint32_t slot = 0; slot < MESSAGE_PEERS_MAX; slot++)
-        n += router_worker(serving->core, slot, &view) == STATUS_OK && view.state == SLOT_READY;
-    return n;
+    for (uint32_t slot = 0; router_next_worker(serving->core, &slot, &view); slot++)
+        if (view.state == SLOT_READY && view.welcome.context > most)
+            most = view.welcome.context;
+    return most > 0 && most < serving->context ? most : serving->context;
 }
 
 bool serving_ready(const struct serving *serving) {
@@ -33,9 +23,9 @@ bool serving_ready(const struct serving *serving) {
 void serving_fingerprint(const struct serving *serving, char text[20]) {
     uint64_t seen[MESSAGE_PEERS_MAX], all = 0;
     uint32_t n = 0;
-    for (uint32_t slot = 0; slot < MESSAGE_PEERS_MAX; slot++) {
-        struct worker_view view;
-        if (router_worker(serving->core, slot, &view) != STATUS_OK || view.state != SLOT_READY)
+    struct worker_view view;
+    for (uint32_t slot = 0; router_next_worker(serving->core, &slot, &view); slot++) {
+        if (view.state != SLOT_READY)
             continue;
         uint64_t hash = XXH3_64bits(view.welcome.numerics_fp, sizeof view.welcome.numerics_fp);
         uint32_t at = 0;
@@ -74,10 +64,13 @@ static unsigned count_in(const struct serving *serving, enum slot_state state,
                          enum refusal refusal) {
     unsigned n = 0;
     struct worker_view view;
-    for (uint32_t slot = 0; slot < MESSAGE_PEERS_MAX; slot++)
-        n += router_worker(serving->core, slot, &view) == STATUS_OK && view.state == state &&
-             (state != SLOT_REFUSED || view.refusal == refusal);
+    for (uint32_t slot = 0; router_next_worker(serving->core, &slot, &view); slot++)
+        n += view.state == state && (state != SLOT_REFUSED || view.refusal == refusal);
     return n;
+}
+
+uint32_t serving_n_workers(const struct serving *serving) {
+    return count_in(serving, SLOT_READY, REFUSAL_NONE);
 }
 
 static size_t put_count(char *out, size_t size, size_t at, const char *what, const char *why,

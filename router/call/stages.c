@@ -29,17 +29,12 @@ static enum call_step admit_call(struct call *call) {
 
 /* An end that is no answer: the first one is the call's. */
 static void fail_by_end(struct call *call, const struct request_end *end) {
-    char text[320];
+    bool is_too_long = end->status == STATUS_LIMIT && end->reason == REASON_TOO_LONG;
     if (end->kind == END_CANCELLED) /* by nobody but us: then the call has failed already */
         call_fail(call, STATUS_CLOSED, NULL, "The request was cancelled");
-    else if (end->status == STATUS_TIMEOUT)
-        call_too_late(call);
-    else if (end->status == STATUS_CLOSED)
-        call_fail(call, end->status, NULL, serving_no_worker(call->serving, text, sizeof text));
-    else if (end->status == STATUS_BUSY)
-        call_fail(call, end->status, "queue_full", "The queue is full; try again later");
-    else if (end->status == STATUS_LIMIT && end->reason == REASON_TOO_LONG)
-        call_too_long(call);
+    else if (is_too_long || end->status == STATUS_TIMEOUT || end->status == STATUS_CLOSED ||
+             end->status == STATUS_BUSY)
+        call_refuse(call, end->status);
     else if (end->status == STATUS_INVALID)
         call_fail(call, end->status, NULL, "The workers refuse the request as invalid");
     else if (end->reason == REASON_NUMERICS)
@@ -117,15 +112,13 @@ static bool build_reply(struct call *call) {
 }
 
 static void reply_error(struct call *call) {
-    struct serving_retry retry;
     if (call->error.error.text[0] == 0)
         error_set(&call->error.error, call->error.status, "%s", status_name(call->error.status));
     if (call->client.state != CLIENT_WAITS) {
         client_fail(&call->client, &call->error);
         return;
     }
-    bool may_retry = serving_retry(call->serving, &call->error, &retry);
-    client_refuse(&call->client, &call->error, may_retry ? &retry : NULL);
+    client_refuse(&call->client, call->serving, &call->error);
 }
 
 /* The end of the reply: of the stream, or the whole of it, or the error. */
@@ -140,7 +133,7 @@ static enum call_step answer_client(struct call *call) {
     if (call->failed)
         reply_error(call);
     else if (call->client.state == CLIENT_WAITS)
-        client_reply(&call->client, &call->whole);
+        client_reply(&call->client, 200, call->client.form->content_type, &call->whole);
     else
         client_end(&call->client);
     return CALL_NEXT;

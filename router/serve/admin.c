@@ -17,7 +17,6 @@ static void answer_status(struct server *server, struct exchange *exchange, cons
     buf_init(&body, 0);
     picture_put(server, &body);
     routes_reply(server, exchange, 200, "application/json", &body);
-    buf_fini(&body);
 }
 
 /* {"worker": NAME, "exit": true}; small enough to be read here and now (GUARD_ADMIN_BODY_MAX). */
@@ -48,15 +47,10 @@ static void answer_order(struct server *server, struct exchange *exchange, enum 
     if (status == STATUS_NOT_FOUND)
         error_field(&error->error, status, "worker", "There is no worker `%s`", order->worker);
     error->status = status;
-    if (status != STATUS_OK) {
+    if (status == STATUS_OK)
+        routes_text(server, exchange, 200, json);
+    else
         routes_error(server, exchange, error);
-        return;
-    }
-    struct buf body;
-    buf_init(&body, 0);
-    buf_puts(&body, json);
-    routes_reply(server, exchange, 200, "application/json", &body);
-    buf_fini(&body);
 }
 
 static void answer_drain(struct server *server, struct exchange *exchange, const char *rest) {

@@ -27,6 +27,5 @@ void grpc_answer(struct server *server, struct exchange *exchange,
     struct buf body;
     buf_init(&body, 0);
     grpc_put(message, &body);
-    routes_reply(server, exchange, 200, grpc_form.content_type, &body);
-    buf_fini(&body);
+    routes_reply(server, exchange, 200, NULL, &body);
 }

@@ -47,9 +47,9 @@ GRPC_ANSWER(answer_server, vllm__grpc__engine__get_server_info_request__descript
 /* What all workers hold, as they said last. */
 static void add_workers(const struct router *core, Vllm__Grpc__Engine__SchedulerLoad *load) {
     uint64_t used = 0, total = 0;
-    for (uint32_t slot = 0; slot < MESSAGE_PEERS_MAX; slot++) {
-        struct worker_view view;
-        if (router_worker(core, slot, &view) != STATUS_OK || view.state != SLOT_READY)
+    struct worker_view view;
+    for (uint32_t slot = 0; router_next_worker(core, &slot, &view); slot++) {
+        if (view.state != SLOT_READY)
             continue;
         used += view.load.blocks_used + view.load.blocks_reserved;
         total += view.load.blocks_total;

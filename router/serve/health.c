@@ -14,15 +14,6 @@
 
 #include <stdio.h>
 
-static void answer_text(struct server *server, struct exchange *exchange, unsigned status,
-                        const char *json) {
-    struct buf body;
-    buf_init(&body, 0);
-    buf_puts(&body, json);
-    routes_reply(server, exchange, status, "application/json", &body);
-    buf_fini(&body);
-}
-
 /* Would a request be served now? */
 static void answer_health(struct server *server, struct exchange *exchange, const char *rest) {
     (void)rest;
@@ -30,22 +21,22 @@ static void answer_health(struct server *server, struct exchange *exchange, cons
     snprintf(text, sizeof text, "{\"status\":\"ok\",\"workers\":%u}",
              serving_n_workers(&server->serving));
     if (serving_ready(&server->serving))
-        answer_text(server, exchange, 200, text);
+        routes_text(server, exchange, 200, text);
     else if (server->serving.draining)
-        answer_text(server, exchange, 503, "{\"status\":\"draining\"}");
+        routes_text(server, exchange, 503, "{\"status\":\"draining\"}");
     else
-        answer_text(server, exchange, 503, "{\"status\":\"no worker\"}");
+        routes_text(server, exchange, 503, "{\"status\":\"no worker\"}");
 }
 
 /* This answer is the proof. */
 static void answer_livez(struct server *server, struct exchange *exchange, const char *rest) {
     (void)rest;
-    answer_text(server, exchange, 200, "{\"status\":\"ok\"}");
+    routes_text(server, exchange, 200, "{\"status\":\"ok\"}");
 }
 
 static void answer_version(struct server *server, struct exchange *exchange, const char *rest) {
     (void)rest;
-    answer_text(server, exchange, 200, "{\"version\":\"" TANDEM_VERSION "\"}");
+    routes_text(server, exchange, 200, "{\"version\":\"" TANDEM_VERSION "\"}");
 }
 
 static void answer_metrics(struct server *server, struct exchange *exchange, const char *rest) {
@@ -66,7 +57,6 @@ static void answer_metrics(struct server *server, struct exchange *exchange, con
     meter_refresh(serving->meter, &now);
     metrics_write(server->metrics, &body);
     routes_reply(server, exchange, 200, METRICS_CONTENT_TYPE, &body);
-    buf_fini(&body);
 }
 
 const struct dialect dialect_health =

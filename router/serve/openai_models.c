@@ -9,16 +9,14 @@
 #include <string.h>
 
 static void put_model(const struct server *server, struct buf *out) {
-    size_t n = strlen(server->serving.model);
-    buf_puts(out, "{\"id\":");
-    json_put_string(out, server->serving.model, n);
-    buf_puts(out, ",\"object\":\"model\",\"created\":");
-    json_put_int(out, server->created_s);
-    buf_puts(out, ",\"owned_by\":\"tandem\",\"root\":");
-    json_put_string(out, server->serving.model, n);
-    buf_puts(out, ",\"parent\":null,\"max_model_len\":");
-    json_put_int(out, serving_context(&server->serving));
-    buf_puts(out, ",\"permission\":[]}");
+    buf_putc(out, '{');
+    json_put_member(out, "id", server->serving.model);
+    json_put_member(out, "object", "model");
+    json_put_number(out, "created", (uint64_t)server->created_s);
+    json_put_member(out, "owned_by", "tandem");
+    json_put_member(out, "root", server->serving.model);
+    json_put_number(out, "max_model_len", serving_context(&server->serving));
+    buf_puts(out, "\"parent\":null,\"permission\":[]}");
 }
 
 static void answer_list(struct server *server, struct exchange *exchange, const char *rest) {
@@ -29,7 +27,6 @@ static void answer_list(struct server *server, struct exchange *exchange, const 
     put_model(server, &body);
     buf_puts(&body, "]}");
     routes_reply(server, exchange, 200, "application/json", &body);
-    buf_fini(&body);
 }
 
 static void answer_one(struct server *server, struct exchange *exchange, const char *rest) {
@@ -44,7 +41,6 @@ static void answer_one(struct server *server, struct exchange *exchange, const c
     buf_init(&body, 0);
     put_model(server, &body);
     routes_reply(server, exchange, 200, "application/json", &body);
-    buf_fini(&body);
 }
 
 const struct dialect dialect_models =

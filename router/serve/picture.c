@@ -106,10 +106,8 @@ void picture_put(const struct server *server, struct buf *out) {
     buf_puts(out, "\"routers\":[");
     put_router(server, out);
     buf_puts(out, "],\"workers\":[");
-    for (uint32_t slot = 0; slot < MESSAGE_PEERS_MAX; slot++) {
-        struct worker_view view;
-        if (router_worker(server->serving.core, slot, &view) != STATUS_OK)
-            continue;
+    struct worker_view view;
+    for (uint32_t slot = 0; router_next_worker(server->serving.core, &slot, &view); slot++) {
         put_worker(&view, out);
         buf_putc(out, ',');
     }

@@ -82,7 +82,6 @@ static void answer_requests(struct server *server, struct exchange *exchange, co
     json_put_number(&body, "left_out", n_left);
     json_put_close(&body, '}');
     routes_reply(server, exchange, 200, "application/json", &body);
-    buf_fini(&body);
 }
 
 const struct dialect dialect_requests = DIALECT_ANSWER(

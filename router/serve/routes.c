@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/http/exchange.h"
 #include "router/call/calls.h"
+#include "router/call/client.h"
 #include "router/call/meter.h"
 #include "router/call/quota.h"
 #include "router/call/serving.h"
@@ -24,82 +25,41 @@ const char *routes_origin(const struct server *server, const struct exchange *ex
     return guard_origin(&server->guard, exchange);
 }
 
-static const struct header no_header[1];
-
-/* The reply, with further headers (up to a NULL name) and what CORS asks for where the page's origin
- * is one of ours. */
-static void reply_with(struct server *server, struct exchange *exchange,
-                       struct exchange_reply *reply, const struct header *extra) {
-    struct header headers[DIALECT_HEADERS_MAX + 6];
-    unsigned n = 0;
-    const char *origin = routes_origin(server, exchange);
-    for (; extra->name && n < DIALECT_HEADERS_MAX + 3; extra++)
-        headers[n++] = *extra;
-    if (origin) {
-        headers[n++] = (struct header){"Access-Control-Allow-Origin", origin};
-        headers[n++] = (struct header){"Vary", "Origin"};
-    }
-    if (reply->status == 401)
-        headers[n++] = (struct header){"WWW-Authenticate", "Bearer"};
-    reply->headers = headers;
-    reply->n_headers = n;
-    exchange_reply(server->serving.exchanges, exchange->id, reply);
-    reply->headers = NULL; /* they were ours */
-}
-
-/* The form in which a failure is told: the dialect's whose path it is, whatever the method. */
-static const struct dialect_form *form_of(const struct exchange *exchange) {
+/* Who is answered at once, in the form of the dialect whose path it is, whatever the method. */
+static struct client client_of(const struct server *server, const struct exchange *exchange) {
     const struct dialect *dialect = api_at(exchange->path);
-    return dialect ? dialect->form : api_form(exchange_header(exchange, "content-type"));
+    const char *type = exchange_header(exchange, "content-type");
+    return (struct client){.exchanges = server->serving.exchanges,
+                           .form = dialect ? dialect->form : api_form(type),
+                           .exchange = exchange->id,
+                           .origin = routes_origin(server, exchange)};
 }
 
 void routes_reply(struct server *server, struct exchange *exchange, unsigned status,
-                  const char *content_type, const struct buf *body) {
-    if (buf_status(body) != STATUS_OK) {
-        struct api_error error = {.status = STATUS_NOMEM};
-        error_set(&error.error, STATUS_NOMEM, "No memory for the reply");
-        routes_error(server, exchange, &error);
-        return;
+                  const char *content_type, struct buf *body) {
+    struct client client = client_of(server, exchange);
+    struct api_error error = {.status = buf_status(body)};
+    if (error.status == STATUS_OK) {
+        client_reply(&client, status, content_type ? content_type : client.form->content_type,
+                     body);
+    } else {
+        error.status = error_set(&error.error, STATUS_NOMEM, "No memory for the reply");
+        client_refuse(&client, &server->serving, &error);
     }
-    const struct dialect_form *form = form_of(exchange);
-    struct exchange_reply reply = {.status = status,
-                                   .content_type = content_type,
-                                   .body = body->data,
-                                   .n_body = body->n,
-                                   .trailers = form->trailers,
-                                   .n_trailers = form->n_trailers};
-    reply_with(server, exchange, &reply, no_header);
+    buf_fini(body);
 }
 
-static void error_with(struct server *server, struct exchange *exchange,
-                       const struct api_error *error, const struct header *extra) {
+void routes_text(struct server *server, struct exchange *exchange, unsigned status,
+                 const char *text) {
     struct buf body;
-    struct serving_retry retry;
-    struct header headers[DIALECT_HEADERS_MAX + 3];
-    struct dialect_refusal refusal = {.body = &body};
-    const struct dialect_form *form = form_of(exchange);
-    unsigned n = 0;
     buf_init(&body, 0);
-    form->refuse(error, &refusal);
-    for (; n < refusal.n_headers; n++)
-        headers[n] = refusal.headers[n];
-    if (serving_retry(&server->serving, error, &retry)) {
-        headers[n++] = (struct header){"Retry-After", retry.s};
-        headers[n++] = (struct header){"retry-after-ms", retry.ms};
-    } else if (extra->name) {
-        headers[n++] = *extra;
-    }
-    headers[n] = (struct header){0};
-    struct exchange_reply reply = {.status = refusal.http,
-                                   .content_type = form->content_type,
-                                   .body = body.data,
-                                   .n_body = body.n};
-    reply_with(server, exchange, &reply, headers);
-    buf_fini(&body);
+    buf_puts(&body, text);
+    routes_reply(server, exchange, status, NULL, &body);
 }
 
 void routes_error(struct server *server, struct exchange *exchange, const struct api_error *error) {
-    error_with(server, exchange, error, no_header);
+    struct client client = client_of(server, exchange);
+    client_refuse(&client, &server->serving, error);
 }
 
 /* OPTIONS: what the path takes; a browser's preflight is answered for our own origins alone. */
@@ -131,15 +91,15 @@ static void refuse_path(struct server *server, struct exchange *exchange, const 
         error.code = "method_not_allowed";
         error.status = error_set(&error.error, STATUS_UNSUPPORTED, "%s is not allowed here; use %s",
                                  exchange->method, allow);
-        error_with(server, exchange, &error, (struct header[]){{"Allow", allow}, {0}});
+        error.allow = allow;
     } else {
         char near[256];
         bool has_near = api_near(exchange->path, near);
         error.status = error_set(&error.error, STATUS_NOT_FOUND, "There is nothing at %s%s%s%s",
                                  exchange->path, has_near ? "; did you mean " : "",
                                  has_near ? near : "", has_near ? "?" : "");
-        routes_error(server, exchange, &error);
     }
+    routes_error(server, exchange, &error);
 }
 
 void routes_head(void *user, struct exchange *exchange) {

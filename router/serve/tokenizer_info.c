@@ -48,7 +48,6 @@ static void answer_info(struct server *server, struct exchange *exchange, const 
         buf_puts(&body, "null");
     buf_putc(&body, '}');
     routes_reply(server, exchange, 200, "application/json", &body);
-    buf_fini(&body);
 }
 
 const struct dialect dialect_tokenizer_info =
