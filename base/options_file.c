@@ -30,12 +30,20 @@ struct reader {
 
 static const char known_sections[] = "cluster router worker bench";
 
-static bool complain(struct reader *reader) {
+/* False: more was said already than anybody reads. */
+static bool may_complain(struct reader *reader) {
     if (++reader->n_errors > ERRORS_MAX)
         return false;
     buf_printf(reader->options->errors, "%s:%u: ", reader->path, reader->line);
     return true;
 }
+
+/* One line for the mistake in this line of the file. */
+#define COMPLAIN(reader, ...)                                                                      \
+    do {                                                                                           \
+        if (may_complain(reader))                                                                  \
+            buf_printf((reader)->options->errors, __VA_ARGS__);                                    \
+    } while (0)
 
 static unsigned distance(const char *a, const char *b) {
     enum { N = 64 };
@@ -72,7 +80,7 @@ static void unknown_key(struct reader *reader, const char *key) {
             memcpy(best, candidate, sizeof best);
         }
     }
-    if (!complain(reader))
+    if (!may_complain(reader))
         return;
     buf_printf(reader->options->errors, "unknown key \"%s\" in [%s]", key, reader->section);
     if (best[0])
@@ -103,15 +111,11 @@ static int on_key(void *user, const char *section, const char *key, const char *
     }
     const struct option_spec *option = &program->table[at];
     if (options_word(option->sections, reader->section, kind_length(reader->section)) < 0) {
-        if (complain(reader))
-            buf_printf(options->errors, "key \"%s\" does not belong in [%s]\n", key,
-                       reader->section);
+        COMPLAIN(reader, "key \"%s\" does not belong in [%s]\n", key, reader->section);
         return 1;
     }
     if (reader->seen_keys[at] && option->type != OPTION_LIST) {
-        if (complain(reader))
-            buf_printf(options->errors, "key \"%s\" stands in line %u already\n", key,
-                       reader->seen_keys[at]);
+        COMPLAIN(reader, "key \"%s\" stands in line %u already\n", key, reader->seen_keys[at]);
         return 1;
     }
     reader->seen_keys[at] = reader->line;
@@ -141,13 +145,11 @@ static enum options_rank rank_of(struct reader *reader) {
 
 /* Notes a section and decides whether its keys are ours to read. */
 static void enter_section(struct reader *reader, const char *name, size_t n) {
-    struct buf *errors = reader->options->errors;
     const char *own = reader->options->program->section;
     reader->skip = true;
     memset(reader->seen_keys, 0, sizeof reader->seen_keys);
     if (n == 0 || n > SECTION_MAX) {
-        if (complain(reader))
-            buf_printf(errors, "a section's name has 1 to %d bytes\n", SECTION_MAX);
+        COMPLAIN(reader, "a section's name has 1 to %d bytes\n", SECTION_MAX);
         return;
     }
     memcpy(reader->section, name, n);
@@ -156,24 +158,21 @@ static void enter_section(struct reader *reader, const char *name, size_t n) {
     bool named = reader->section[kind] == '.';
     if (options_word(known_sections, reader->section, kind) < 0 ||
         (named && (strncmp(reader->section, "worker.", 7) != 0 || n == kind + 1))) {
-        if (complain(reader))
-            buf_printf(errors,
-                       "unknown section [%s] (known: [cluster] [router] [worker] "
-                       "[worker.NAME] [bench])\n",
-                       reader->section);
+        COMPLAIN(reader,
+                 "unknown section [%s] (known: [cluster] [router] [worker] "
+                 "[worker.NAME] [bench])\n",
+                 reader->section);
         return;
     }
     for (unsigned i = 0; i < reader->n_sections; i++) {
         if (strcmp(reader->seen_sections[i], reader->section) == 0) {
-            if (complain(reader))
-                buf_printf(errors, "section [%s] is there twice\n", reader->section);
+            COMPLAIN(reader, "section [%s] is there twice\n", reader->section);
             return;
         }
     }
     char *copy = reader->n_sections < SECTIONS_MAX ? strdup(reader->section) : NULL;
     if (!copy) {
-        if (complain(reader))
-            buf_printf(errors, "more than %d sections\n", SECTIONS_MAX);
+        COMPLAIN(reader, "more than %d sections\n", SECTIONS_MAX);
         return;
     }
     reader->seen_sections[reader->n_sections++] = copy;
@@ -206,11 +205,8 @@ static bool read_line(struct reader *reader, bool *bad) {
 
 /* Does libinih get this line as it is? */
 static bool check_line(struct reader *reader, bool bad) {
-    struct buf *errors = reader->options->errors;
     if (bad) {
-        if (complain(reader))
-            buf_printf(errors, "a line has at most %d bytes and no control bytes\n",
-                       OPTIONS_LINE_MAX);
+        COMPLAIN(reader, "a line has at most %d bytes and no control bytes\n", OPTIONS_LINE_MAX);
         return false;
     }
     const char *at = reader->text;
@@ -226,20 +222,17 @@ static bool check_line(struct reader *reader, bool bad) {
             return !reader->skip;
         }
         reader->skip = true;
-        if (complain(reader))
-            buf_puts(errors, "expected [section] and nothing behind it\n");
+        COMPLAIN(reader, "expected [section] and nothing behind it\n");
         return false;
     }
     if (!reader->section[0] && !reader->skip) {
-        if (complain(reader))
-            buf_puts(errors, "expected a [section] first\n");
+        COMPLAIN(reader, "expected a [section] first\n");
         reader->skip = true;
     }
     if (reader->skip)
         return false;
     if (*at == '=' || *at == ':' || !strpbrk(at, "=:")) {
-        if (complain(reader))
-            buf_puts(errors, "expected key = value\n");
+        COMPLAIN(reader, "expected key = value\n");
         return false;
     }
     return true;

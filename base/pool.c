@@ -125,7 +125,3 @@ enum status pool_submit(struct pool *pool, struct pool_job *job) {
     pthread_mutex_unlock(&pool->lock);
     return STATUS_OK;
 }
-
-uint32_t pool_count(const struct pool *pool) {
-    return pool->n_jobs;
-}

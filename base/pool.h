@@ -30,6 +30,3 @@ void pool_free(struct pool *pool);
 
 /* STATUS_BUSY when the queue is full; the job is the caller's then. */
 NODISCARD enum status pool_submit(struct pool *pool, struct pool_job *job);
-
-/* Jobs that were submitted and are not back yet. */
-uint32_t pool_count(const struct pool *pool);

@@ -25,6 +25,7 @@ struct tcp_listener {
     struct loop_watch *watch; /* owned */
     struct loop_timer *retry; /* owned */
     uint16_t port;
+    bool is_loopback;
     bool paused;    /* by the owner */
     bool exhausted; /* by us, until the timer fires */
     uint64_t n_exhausted;
@@ -74,20 +75,33 @@ static void set_options(int fd) {
     setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &notsent_bytes, sizeof notsent_bytes);
 }
 
-enum status tcp_listen_fd(struct loop *loop, int fd, tcp_accept_fn *fn, void *user,
-                          struct tcp_listener **out, struct error *error) {
-    struct sockaddr_storage name = {0};
-    socklen_t n = sizeof name;
-    if (getsockname(fd, (struct sockaddr *)&name, &n) != 0)
+static bool is_loopback4(struct in_addr address) {
+    return ntohl(address.s_addr) >> 24 == 127;
+}
+
+/* On a socket that listens already. Takes fd on success. */
+static enum status listen_fd(struct loop *loop, int fd, tcp_accept_fn *fn, void *user,
+                             struct tcp_listener **out, struct error *error) {
+    union {
+        struct sockaddr any;
+        struct sockaddr_in four;
+        struct sockaddr_in6 six;
+        struct sockaddr_storage room;
+    } bound = {.any.sa_family = AF_UNSPEC};
+    socklen_t n = sizeof bound;
+    if (getsockname(fd, &bound.any, &n) != 0)
         return error_set(error, STATUS_IO, "cannot listen: %s", strerror(errno));
     struct tcp_listener *listener = calloc(1, sizeof *listener);
     if (!listener)
         return error_set(error, STATUS_NOMEM, "out of memory");
     *listener = (struct tcp_listener){.fd = fd, .fn = fn, .user = user};
-    if (name.ss_family == AF_INET)
-        listener->port = ntohs(((struct sockaddr_in *)&name)->sin_port);
-    else if (name.ss_family == AF_INET6)
-        listener->port = ntohs(((struct sockaddr_in6 *)&name)->sin6_port);
+    if (bound.any.sa_family == AF_INET) {
+        listener->port = ntohs(bound.four.sin_port);
+        listener->is_loopback = is_loopback4(bound.four.sin_addr);
+    } else if (bound.any.sa_family == AF_INET6) {
+        listener->port = ntohs(bound.six.sin6_port);
+        listener->is_loopback = IN6_IS_ADDR_LOOPBACK(&bound.six.sin6_addr);
+    }
     set_options(fd);
     if (loop_watch_new(loop, fd, on_readable, listener, &listener->watch) != STATUS_OK ||
         loop_timer_new(loop, on_retry, listener, &listener->retry) != STATUS_OK ||
@@ -175,7 +189,7 @@ static enum status listen_inherited(struct loop *loop, const char *address, tcp_
     if (fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) != 0 ||
         fcntl(fd, F_SETFD, FD_CLOEXEC) != 0)
         return error_set(error, STATUS_IO, "descriptor %d: %s", fd, strerror(errno));
-    return tcp_listen_fd(loop, fd, fn, user, listener, error);
+    return listen_fd(loop, fd, fn, user, listener, error);
 }
 
 enum status tcp_listen(struct loop *loop, const char *address, tcp_accept_fn *fn, void *user,
@@ -200,7 +214,7 @@ enum status tcp_listen(struct loop *loop, const char *address, tcp_accept_fn *fn
     if (fd < 0)
         return error_set(error, failure == EACCES ? STATUS_DENIED : STATUS_IO,
                          "cannot listen on %s: %s", address, strerror(failure));
-    enum status status = tcp_listen_fd(loop, fd, fn, user, listener, error);
+    enum status status = listen_fd(loop, fd, fn, user, listener, error);
     if (status != STATUS_OK)
         close(fd);
     return status;
@@ -229,23 +243,8 @@ uint64_t tcp_listener_n_exhausted(const struct tcp_listener *listener) {
     return listener->n_exhausted;
 }
 
-static bool is_loopback4(struct in_addr address) {
-    return ntohl(address.s_addr) >> 24 == 127;
-}
-
 bool tcp_listener_is_loopback(const struct tcp_listener *listener) {
-    union {
-        struct sockaddr any;
-        struct sockaddr_in four;
-        struct sockaddr_in6 six;
-        struct sockaddr_storage room;
-    } bound = {.any.sa_family = AF_UNSPEC};
-    socklen_t n = sizeof bound;
-    if (getsockname(listener->fd, &bound.any, &n) != 0)
-        return false;
-    if (bound.any.sa_family == AF_INET)
-        return is_loopback4(bound.four.sin_addr);
-    return bound.any.sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&bound.six.sin6_addr);
+    return listener->is_loopback;
 }
 
 bool tcp_is_loopback(const char *host) {

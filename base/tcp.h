@@ -20,9 +20,6 @@ typedef void tcp_accept_fn(void *user, int fd);
 NODISCARD enum status tcp_listen(struct loop *loop, const char *address, tcp_accept_fn *fn,
                                  void *user, struct tcp_listener **listener, struct error *error);
 
-/* The same on a socket that listens already (socket activation). Takes fd on success. */
-NODISCARD enum status tcp_listen_fd(struct loop *loop, int fd, tcp_accept_fn *fn, void *user,
-                                    struct tcp_listener **listener, struct error *error);
 void tcp_listener_free(struct tcp_listener *listener); /* closes the socket; NULL is fine */
 
 uint16_t tcp_listener_port(const struct tcp_listener *listener);
