@@ -86,41 +86,53 @@ static enum status expect(const struct protobuf_cursor *cursor, const struct pro
                        name, (int)field->wire, (int)wire);
 }
 
-enum status protobuf_bytes(const struct protobuf_cursor *cursor, const struct protobuf_field *field,
-                           const char *name, struct span *bytes) {
-    TRY(expect(cursor, field, name, PROTOBUF_BYTES));
-    *bytes = field->bytes;
-    return STATUS_OK;
-}
-
-enum status protobuf_int(const struct protobuf_cursor *cursor, const struct protobuf_field *field,
-                         const char *name, int64_t *value) {
-    TRY(expect(cursor, field, name, PROTOBUF_VARINT));
-    *value = (int64_t)field->value;
-    return STATUS_OK;
-}
-
-enum status protobuf_bool(const struct protobuf_cursor *cursor, const struct protobuf_field *field,
-                          const char *name, bool *value) {
-    TRY(expect(cursor, field, name, PROTOBUF_VARINT));
-    *value = field->value != 0;
-    return STATUS_OK;
-}
-
-enum status protobuf_float(const struct protobuf_cursor *cursor, const struct protobuf_field *field,
-                           const char *name, float *value) {
-    TRY(expect(cursor, field, name, PROTOBUF_FIXED32));
+static enum status put_value(const struct protobuf_cursor *cursor,
+                             const struct protobuf_field *field, const struct protobuf_row *row,
+                             char *to) {
+    static const enum protobuf_wire wires[] = {[PROTOBUF_SPAN] = PROTOBUF_BYTES,
+                                               [PROTOBUF_INT] = PROTOBUF_VARINT,
+                                               [PROTOBUF_BOOL] = PROTOBUF_VARINT,
+                                               [PROTOBUF_FLOAT] = PROTOBUF_FIXED32};
+    bool is_true = field->value != 0;
     uint32_t bits = (uint32_t)field->value;
-    memcpy(value, &bits, sizeof *value);
+    TRY(expect(cursor, field, row->name, wires[row->type]));
+    switch (row->type) {
+    case PROTOBUF_SPAN:
+        memcpy(to, &field->bytes, sizeof field->bytes);
+        break;
+    case PROTOBUF_INT:
+        memcpy(to, &field->value, sizeof field->value);
+        break;
+    case PROTOBUF_BOOL:
+        memcpy(to, &is_true, sizeof is_true);
+        break;
+    case PROTOBUF_FLOAT:
+        memcpy(to, &bits, sizeof bits);
+        break;
+    }
     return STATUS_OK;
+}
+
+enum status protobuf_read(struct protobuf_cursor *cursor, const struct protobuf_row *rows,
+                          void *into) {
+    struct protobuf_field field;
+    for (;;) {
+        TRY(protobuf_next(cursor, &field));
+        if (field.number == 0)
+            return STATUS_OK;
+        for (const struct protobuf_row *row = rows; row->number != 0; row++)
+            if (row->number == field.number)
+                TRY(put_value(cursor, &field, row, (char *)into + row->offset));
+    }
 }
 
 enum status protobuf_message(const struct protobuf_cursor *cursor,
                              const struct protobuf_field *field, const char *name,
                              struct protobuf_cursor *inner) {
-    struct span bytes;
-    TRY(protobuf_bytes(cursor, field, name, &bytes));
-    *inner = (struct protobuf_cursor){
-        .message = bytes, .offset = field->offset, .name = cursor->name, .error = cursor->error};
+    TRY(expect(cursor, field, name, PROTOBUF_BYTES));
+    *inner = (struct protobuf_cursor){.message = field->bytes,
+                                      .offset = field->offset,
+                                      .name = cursor->name,
+                                      .error = cursor->error};
     return STATUS_OK;
 }

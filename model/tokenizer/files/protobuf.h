@@ -38,20 +38,25 @@ struct protobuf_field {
  * type that cannot be, or a varint of more than ten bytes. */
 NODISCARD enum status protobuf_next(struct protobuf_cursor *cursor, struct protobuf_field *field);
 
-/* The value as the type that the schema gives it. STATUS_CORRUPT, naming the field and where it
- * stands, when it has another wire type. */
-NODISCARD enum status protobuf_bytes(const struct protobuf_cursor *cursor,
-                                     const struct protobuf_field *field, const char *name,
-                                     struct span *bytes);
-NODISCARD enum status protobuf_int(const struct protobuf_cursor *cursor,
-                                   const struct protobuf_field *field, const char *name,
-                                   int64_t *value);
-NODISCARD enum status protobuf_bool(const struct protobuf_cursor *cursor,
-                                    const struct protobuf_field *field, const char *name,
-                                    bool *value);
-NODISCARD enum status protobuf_float(const struct protobuf_cursor *cursor,
-                                     const struct protobuf_field *field, const char *name,
-                                     float *value);
+/* A field whose value goes into a struct. */
+struct protobuf_row {
+    uint32_t number; /* 0: behind the last row */
+    enum {
+        PROTOBUF_SPAN,
+        PROTOBUF_INT,
+        PROTOBUF_BOOL,
+        PROTOBUF_FLOAT
+    } type; /* struct span (borrowed),
+                                                                                 int64_t, bool, float */
+    size_t offset;
+    const char *name; /* for messages */
+};
+
+/* Reads the rest of the message into the struct: of a field that comes again the last one counts, one
+ * that does not come keeps what is there, and those without a row are skipped. STATUS_CORRUPT as
+ * protobuf_next(), or naming the field and where it stands, when it has another wire type. */
+NODISCARD enum status protobuf_read(struct protobuf_cursor *cursor, const struct protobuf_row *rows,
+                                    void *into);
 
 /* A cursor over the message inside a field. */
 NODISCARD enum status protobuf_message(const struct protobuf_cursor *cursor,

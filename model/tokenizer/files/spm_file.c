@@ -11,20 +11,38 @@ enum model_field {
     MODEL_NORMALIZER = 3,
     MODEL_DENORMALIZER = 5
 };
-enum piece_field { PIECE_TEXT = 1, PIECE_SCORE = 2, PIECE_TYPE = 3 };
-enum trainer_field {
-    TRAINER_MODEL_TYPE = 3,
-    TRAINER_WHITESPACE_AS_SUFFIX = 24,
-    TRAINER_BYTE_FALLBACK = 35,
-    TRAINER_UNK_SURFACE = 44,
-    TRAINER_BOS_PIECE = 46,
-    TRAINER_EOS_PIECE = 47,
+
+struct piece {
+    struct span text;
+    float score;
+    int64_t type;
 };
-enum normalizer_field {
-    NORMALIZER_CHARSMAP = 2,
-    NORMALIZER_DUMMY_PREFIX = 3,
-    NORMALIZER_EXTRA_WHITESPACES = 4,
-    NORMALIZER_ESCAPE = 5,
+
+static const struct protobuf_row piece_rows[] = {
+    {1, PROTOBUF_SPAN, offsetof(struct piece, text), "pieces.piece"},
+    {2, PROTOBUF_FLOAT, offsetof(struct piece, score), "pieces.score"},
+    {3, PROTOBUF_INT, offsetof(struct piece, type), "pieces.type"},
+    {0},
+};
+
+#define TRAINER(field) offsetof(struct spm_file, field), "trainer_spec."
+static const struct protobuf_row trainer_rows[] = {
+    {3, PROTOBUF_INT, TRAINER(model_type) "model_type"},
+    {24, PROTOBUF_BOOL, TRAINER(source.suffix) "treat_whitespace_as_suffix"},
+    {35, PROTOBUF_BOOL, TRAINER(source.byte_fallback) "byte_fallback"},
+    {44, PROTOBUF_SPAN, TRAINER(source.unk_surface) "unk_surface"},
+    {46, PROTOBUF_SPAN, TRAINER(bos) "bos_piece"},
+    {47, PROTOBUF_SPAN, TRAINER(eos) "eos_piece"},
+    {0},
+};
+
+#define NORMALIZER(field) offsetof(struct spm_source, field), "normalizer_spec."
+static const struct protobuf_row normalizer_rows[] = {
+    {2, PROTOBUF_SPAN, NORMALIZER(charsmap) "precompiled_charsmap"},
+    {3, PROTOBUF_BOOL, NORMALIZER(prefix) "add_dummy_prefix"},
+    {4, PROTOBUF_BOOL, NORMALIZER(squeezes) "remove_extra_whitespaces"},
+    {5, PROTOBUF_BOOL, NORMALIZER(escapes) "escape_whitespaces"},
+    {0},
 };
 
 static enum status spm_file_grow(struct spm_file *file, struct error *error) {
@@ -47,123 +65,39 @@ static enum status spm_file_grow(struct spm_file *file, struct error *error) {
     return STATUS_OK;
 }
 
-static enum status read_type(const struct protobuf_cursor *cursor,
-                             const struct protobuf_field *field, uint8_t *kind) {
-    int64_t type;
-    TRY(protobuf_int(cursor, field, "pieces.type", &type));
-    if (type < TOKEN_NORMAL || type > TOKEN_BYTE)
-        return error_field(cursor->error, STATUS_CORRUPT, "pieces.type",
-                           "%s: at byte %zu: pieces.type %lld is not known", cursor->name,
-                           field->offset, (long long)type);
-    *kind = (uint8_t)type;
-    return STATUS_OK;
-}
-
 static enum status read_piece(struct spm_file *file, struct protobuf_cursor *cursor) {
-    struct protobuf_field field;
-    struct span text = {0};
-    float score = 0;
-    uint8_t kind = TOKEN_NORMAL;
+    struct piece piece = {.type = TOKEN_NORMAL};
     if (file->n_pieces == file->size)
         TRY(spm_file_grow(file, cursor->error));
-    for (;;) {
-        TRY(protobuf_next(cursor, &field));
-        if (field.number == 0)
-            break;
-        if (field.number == PIECE_TEXT)
-            TRY(protobuf_bytes(cursor, &field, "pieces.piece", &text));
-        else if (field.number == PIECE_SCORE)
-            TRY(protobuf_float(cursor, &field, "pieces.score", &score));
-        else if (field.number == PIECE_TYPE)
-            TRY(read_type(cursor, &field, &kind));
-    }
-    file->pieces[file->n_pieces] = text;
-    file->scores[file->n_pieces] = score;
-    file->kinds[file->n_pieces++] = kind;
+    TRY(protobuf_read(cursor, piece_rows, &piece));
+    if (piece.type < TOKEN_NORMAL || piece.type > TOKEN_BYTE)
+        return error_field(cursor->error, STATUS_CORRUPT, "pieces.type",
+                           "%s: at byte %zu: pieces.type %lld is not known", cursor->name,
+                           cursor->offset, (long long)piece.type);
+    file->pieces[file->n_pieces] = piece.text;
+    file->scores[file->n_pieces] = piece.score;
+    file->kinds[file->n_pieces++] = (uint8_t)piece.type;
     return STATUS_OK;
 }
 
-static enum status read_model_type(struct spm_file *file, const struct protobuf_cursor *cursor,
-                                   const struct protobuf_field *field) {
+static enum status read_trainer(struct spm_file *file, struct protobuf_cursor *cursor) {
     static const char *const names[] = {"UNIGRAM", "BPE", "WORD", "CHAR"};
-    int64_t type;
-    TRY(protobuf_int(cursor, field, "trainer_spec.model_type", &type));
+    TRY(protobuf_read(cursor, trainer_rows, file));
+    int64_t type = file->model_type;
     if (type != SPM_UNIGRAM && type != SPM_BPE)
         return error_field(cursor->error, STATUS_UNSUPPORTED, "trainer_spec.model_type",
                            "%s: at byte %zu: a model of type %lld (%s) is not supported; BPE and "
                            "UNIGRAM are",
-                           cursor->name, field->offset, (long long)type,
+                           cursor->name, cursor->offset, (long long)type,
                            type >= 1 && type <= 4 ? names[type - 1] : "unknown");
     file->source.algorithm = (enum spm_algorithm)type;
     return STATUS_OK;
 }
 
-static enum status read_trainer(struct spm_file *file, struct protobuf_cursor *cursor) {
-    struct spm_source *source = &file->source;
-    struct protobuf_field field;
-    for (;;) {
-        TRY(protobuf_next(cursor, &field));
-        switch (field.number) {
-        case 0:
-            return STATUS_OK;
-        case TRAINER_MODEL_TYPE:
-            TRY(read_model_type(file, cursor, &field));
-            break;
-        case TRAINER_WHITESPACE_AS_SUFFIX:
-            TRY(protobuf_bool(cursor, &field, "trainer_spec.treat_whitespace_as_suffix",
-                              &source->suffix));
-            break;
-        case TRAINER_BYTE_FALLBACK:
-            TRY(protobuf_bool(cursor, &field, "trainer_spec.byte_fallback",
-                              &source->byte_fallback));
-            break;
-        case TRAINER_UNK_SURFACE:
-            TRY(protobuf_bytes(cursor, &field, "trainer_spec.unk_surface", &source->unk_surface));
-            break;
-        case TRAINER_BOS_PIECE:
-            TRY(protobuf_bytes(cursor, &field, "trainer_spec.bos_piece", &file->bos));
-            break;
-        case TRAINER_EOS_PIECE:
-            TRY(protobuf_bytes(cursor, &field, "trainer_spec.eos_piece", &file->eos));
-            break;
-        default:
-            break;
-        }
-    }
-}
-
-static enum status read_normalizer(struct spm_source *source, struct protobuf_cursor *cursor) {
-    struct protobuf_field field;
-    for (;;) {
-        TRY(protobuf_next(cursor, &field));
-        switch (field.number) {
-        case 0:
-            return STATUS_OK;
-        case NORMALIZER_CHARSMAP:
-            TRY(protobuf_bytes(cursor, &field, "normalizer_spec.precompiled_charsmap",
-                               &source->charsmap));
-            break;
-        case NORMALIZER_DUMMY_PREFIX:
-            TRY(protobuf_bool(cursor, &field, "normalizer_spec.add_dummy_prefix", &source->prefix));
-            break;
-        case NORMALIZER_EXTRA_WHITESPACES:
-            TRY(protobuf_bool(cursor, &field, "normalizer_spec.remove_extra_whitespaces",
-                              &source->squeezes));
-            break;
-        case NORMALIZER_ESCAPE:
-            TRY(protobuf_bool(cursor, &field, "normalizer_spec.escape_whitespaces",
-                              &source->escapes));
-            break;
-        default:
-            break;
-        }
-    }
-}
-
 /* A table that is used when ids become text again; models for language models have none. */
 static enum status read_denormalizer(struct protobuf_cursor *cursor) {
     struct spm_source source = {0};
-    TRY(read_normalizer(&source, cursor));
+    TRY(protobuf_read(cursor, normalizer_rows, &source));
     if (source.charsmap.n == 0)
         return STATUS_OK;
     return error_field(cursor->error, STATUS_UNSUPPORTED, "denormalizer_spec",
@@ -189,7 +123,7 @@ static enum status read_model(struct spm_file *file, struct protobuf_cursor *cur
             break;
         case MODEL_NORMALIZER:
             TRY(protobuf_message(cursor, &field, "normalizer_spec", &inner));
-            TRY(read_normalizer(&file->source, &inner));
+            TRY(protobuf_read(&inner, normalizer_rows, &file->source));
             break;
         case MODEL_DENORMALIZER:
             TRY(protobuf_message(cursor, &field, "denormalizer_spec", &inner));
@@ -220,7 +154,7 @@ static enum status check_kinds(const struct spm_file *file, const char *name, st
 enum status spm_file_init(struct spm_file *file, struct span bytes, const char *name,
                           struct error *error) {
     struct protobuf_cursor cursor = {.message = bytes, .name = name, .error = error};
-    *file = (struct spm_file){.bos = SPAN("<s>"), .eos = SPAN("</s>")};
+    *file = (struct spm_file){.model_type = SPM_UNIGRAM, .bos = SPAN("<s>"), .eos = SPAN("</s>")};
     file->source = (struct spm_source){.algorithm = SPM_UNIGRAM,
                                        .unk_id = TOKEN_NONE,
                                        .prefix = true,

@@ -22,6 +22,7 @@ struct spm_file {
     uint32_t n_pieces;
     uint32_t size;            /* pieces there is room for */
     struct spm_source source; /* borrows all of the above */
+    int64_t model_type;       /* enum spm_algorithm, as the file says it */
     struct span bos;          /* texts of the pieces that begin and end a text */
     struct span eos;
 };
