@@ -21,6 +21,11 @@ bool file_is_there(const char *folder, const char *name, char *path, size_t size
     return n >= 0 && (size_t)n < size && access(path, F_OK) == 0;
 }
 
+bool file_is_folder(const char *path) {
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
 enum status file_open(const char *path, int *fd, uint64_t *n_bytes, struct error *error) {
     struct stat info;
     char *resolved = realpath(path, NULL);

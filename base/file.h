@@ -25,6 +25,8 @@ struct file_map {
  * it tells. False, too, when the path does not fit into `size` bytes. */
 bool file_is_there(const char *folder, const char *name, char *path, size_t size);
 
+bool file_is_folder(const char *path);
+
 /* Opens for reading. Links are followed once, here; a link that is put in the file's place
  * meanwhile is refused, and so is anything but a regular file (a FIFO does not block). The caller
  * closes *fd. STATUS_NOT_FOUND, STATUS_IO with a line that names the path. */

@@ -17,6 +17,20 @@ static inline bool span_is(struct span span, const char *string) {
     return span.n == n && (n == 0 || memcmp(span.bytes, string, n) == 0);
 }
 
+static inline struct span span_of(const char *string) {
+    return (struct span){string, strlen(string)};
+}
+
+static inline bool span_begins(struct span span, const char *start) {
+    size_t n = strlen(start);
+    return span.n >= n && (n == 0 || memcmp(span.bytes, start, n) == 0);
+}
+
+static inline bool span_ends(struct span span, const char *end) {
+    size_t n = strlen(end);
+    return span.n >= n && (n == 0 || memcmp(span.bytes + span.n - n, end, n) == 0);
+}
+
 static inline bool span_equal(struct span a, struct span b) {
     return a.n == b.n && (a.n == 0 || memcmp(a.bytes, b.bytes, a.n) == 0);
 }

@@ -8,6 +8,7 @@
 #include "base/checked.h"
 #include "base/map.h"
 #include "base/random.h"
+#include "base/span.h"
 #include "model/checkpoint/checkpoint.h"
 #include "model/config/config.h"
 
@@ -193,23 +194,18 @@ static enum status place(struct dummy *dummy, enum content content, const char *
     return STATUS_OK;
 }
 
-static bool ends_with(const char *text, const char *end) {
-    size_t n = strlen(text);
-    size_t m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
-}
-
 /* Norm gains are ones, and a quantized layer's parts go by their suffix. */
 static enum content content_of(const struct dummy *dummy, const char *name, const char *format) {
     bool v1 = dummy->config.quant.method == CONFIG_METHOD_GPTQ && !dummy->config.quant.zero_as_is;
-    if (ends_with(name, ".qzeros"))
+    struct span text = span_of(name);
+    if (span_ends(text, ".qzeros"))
         return dummy->config.quant.bits == 8 ? (v1 ? ZEROS_8_V1 : ZEROS_8)
                                              : (v1 ? ZEROS_4_V1 : ZEROS_4);
-    if (ends_with(name, ".scales"))
+    if (span_ends(text, ".scales"))
         return SCALES_F16;
     if (strcmp(format, "i32") == 0)
         return INTS;
-    bool is_gain = ends_with(name, ".weight") && (strstr(name, "norm") || strstr(name, ".ln_1") ||
+    bool is_gain = span_ends(text, ".weight") && (strstr(name, "norm") || strstr(name, ".ln_1") ||
                                                   strstr(name, ".ln_2") || strstr(name, ".ln_f"));
     if (strcmp(format, "f32") == 0)
         return is_gain ? ONES_F32 : VALUES_F32;

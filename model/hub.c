@@ -2,6 +2,7 @@
 
 #include "base/buf.h"
 #include "base/file.h"
+#include "base/span.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -22,16 +23,6 @@ struct names {
     unsigned n;       /* of those that are kept */
     unsigned n_there; /* all */
 };
-
-static bool is_folder(const char *path) {
-    struct stat info;
-    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
-}
-
-static bool ends_with(const char *text, const char *end) {
-    size_t n = strlen(text), n_end = strlen(end);
-    return n >= n_end && strcmp(text + n - n_end, end) == 0;
-}
 
 bool hub_is_id(const char *text) {
     static const char bytes[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
@@ -62,7 +53,7 @@ static void list_names(const char *folder, const char *end, struct names *names)
     if (!dir)
         return;
     for (struct dirent *entry; (entry = readdir(dir));) {
-        if (entry->d_name[0] == '.' || !ends_with(entry->d_name, end))
+        if (entry->d_name[0] == '.' || !span_ends(span_of(entry->d_name), end))
             continue;
         names->n_there++;
         if (names->n < NAMES_MAX)
@@ -131,7 +122,7 @@ static enum status find_snapshot(const char *folder, char path[PATH_MAX], struct
             error_set(error, STATUS_INVALID,
                       "%s: has no refs/main, and %u snapshots: name the folder of one of them (%s)",
                       snapshots, names->n_there, show(names, text, sizeof text));
-    if (status == STATUS_OK && !is_folder(path))
+    if (status == STATUS_OK && !file_is_folder(path))
         status = error_set(error, STATUS_NOT_FOUND,
                            "%s/refs/main: names the snapshot %s, which is not there (%s)", folder,
                            commit, names->n ? show(names, text, sizeof text) : "there is none");
@@ -214,7 +205,7 @@ static enum status look_up(const char *id, char folder[PATH_MAX], struct error *
             error, STATUS_NOT_FOUND,
             "%s: no such file or folder, and no hub's cache to look it up (set HF_HOME)", id);
     TRY(join(folder, cache, name, error));
-    if (!is_folder(folder))
+    if (!file_is_folder(folder))
         return error_set(error, STATUS_NOT_FOUND,
                          "%s: no such file or folder, nor %s in the hub's cache (%s): nothing is "
                          "fetched here; `hf download %s` does",
@@ -233,7 +224,7 @@ enum status hub_find(const char *path, bool folder_only, struct hub_found *found
     memcpy(made.path, path, strlen(path) + 1);
     if (stat(path, &info) != 0 && errno == ENOENT && hub_is_id(path))
         TRY(look_up(path, folder, error));
-    else if (!is_folder(path)) {
+    else if (!file_is_folder(path)) {
         *found = made;
         return STATUS_OK;
     }

@@ -1,6 +1,8 @@
 #include "model/model.h"
 
 #include "base/arena.h"
+#include "base/file.h"
+#include "base/span.h"
 #include "model/checkpoint/checkpoint.h"
 #include "model/checkpoint/gguf.h"
 #include "model/hub.h"
@@ -10,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #define EXTRAS_BYTES_MAX ((size_t)1 << 30)
 
@@ -71,10 +72,7 @@ static enum status finish(struct model *model, const char *path, struct error *e
 
 /* A folder's config.json may be named instead of the folder. */
 static bool is_folder(const char *path) {
-    struct stat info;
-    size_t n = strlen(path);
-    return (stat(path, &info) == 0 && S_ISDIR(info.st_mode)) ||
-           (n >= 5 && strcmp(path + n - 5, ".json") == 0);
+    return file_is_folder(path) || span_ends(span_of(path), ".json");
 }
 
 static enum status fill_from_files(struct model *model, const char *path,

@@ -4,6 +4,7 @@
 
 #include "base/arena.h"
 #include "base/random.h"
+#include "base/span.h"
 #include "model/checkpoint/checkpoint.h"
 
 #include <inttypes.h>
@@ -229,12 +230,9 @@ static enum status get_gptq(struct layer *layer, struct model_matrix *matrix) {
 static bool is_left_plain(const char *stem) {
     static const char *const ends[] = {"embed_tokens", "wte",      "word_embeddings",   "lm_head",
                                        "output_layer", "mlp.gate", "shared_expert_gate"};
-    size_t n = strlen(stem);
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
-        size_t m = strlen(ends[i]);
-        if (n >= m && strcmp(stem + n - m, ends[i]) == 0)
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        if (span_ends(span_of(stem), ends[i]))
             return true;
-    }
     return false;
 }
 

@@ -18,12 +18,6 @@ struct sums {
     uint32_t counts[FORMATS_MAX];
 };
 
-static bool ends_with(const char *text, const char *end) {
-    size_t n = strlen(text);
-    size_t m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
-}
-
 static uint64_t n_items(const struct tensor *tensor) {
     uint64_t n = 1;
     for (uint32_t i = 0; i < tensor->n_dims; i++)
@@ -33,10 +27,11 @@ static uint64_t n_items(const struct tensor *tensor) {
 
 /* Scales, zero points and orders are a layer's means, no parameters of the network. */
 static uint64_t n_weights(const struct model_config *config, const struct tensor *tensor) {
-    if (ends_with(tensor->name, ".qweight") && config->quant.bits > 0)
+    struct span name = span_of(tensor->name);
+    if (span_ends(name, ".qweight") && config->quant.bits > 0)
         return n_items(tensor) * (32 / config->quant.bits);
-    if (ends_with(tensor->name, ".scales") || ends_with(tensor->name, ".qzeros") ||
-        ends_with(tensor->name, ".g_idx") || ends_with(tensor->name, ".inv_freq"))
+    if (span_ends(name, ".scales") || span_ends(name, ".qzeros") || span_ends(name, ".g_idx") ||
+        span_ends(name, ".inv_freq"))
         return 0;
     return n_items(tensor);
 }

@@ -1,6 +1,8 @@
 #include "tools/model_render.h"
 
 #include "base/exit.h"
+#include "base/file.h"
+#include "base/span.h"
 #include "model/hub.h"
 #include "model/json/json_get.h"
 #include "model/model.h"
@@ -10,8 +12,8 @@
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { EXIT_LINE = 1 };
 
@@ -115,11 +117,8 @@ int model_render(const char *path, FILE *in, FILE *out) {
     struct model *model = NULL;
     struct template from_file;
     struct error error;
-    size_t n = strlen(path);
-    struct stat info;
-    bool is_there = stat(path, &info) == 0;
-    bool is_model = strcmp(path, "hash") == 0 || (n > 5 && strcmp(path + n - 5, ".gguf") == 0) ||
-                    (is_there ? S_ISDIR(info.st_mode) : hub_is_id(path));
+    bool is_model = strcmp(path, "hash") == 0 || span_ends(span_of(path), ".gguf") ||
+                    (access(path, F_OK) == 0 ? file_is_folder(path) : hub_is_id(path));
     enum status status = is_model ? model_open(path, NULL, &model, &error)
                                   : open_template_file(path, &from_file, &error);
     if (status != STATUS_OK) {

@@ -1,6 +1,7 @@
 #include "model/checkpoint/safetensors.h"
 
 #include "base/random.h"
+#include "base/span.h"
 #include "model/json/json_text.h"
 
 #include <dirent.h>
@@ -10,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <xxhash.h>
 
 #define INDEX_NAME "model.safetensors.index.json"
@@ -117,16 +117,10 @@ static enum status add_name(struct names *names, const char *name, struct error 
     return STATUS_OK;
 }
 
-static bool ends_with(const char *name, const char *suffix) {
-    size_t n = strlen(name);
-    size_t m = strlen(suffix);
-    return n > m && strcmp(name + n - m, suffix) == 0;
-}
-
 /* Shards lie beside the index: a path in it could lead anywhere. */
 static bool is_plain(const char *name) {
     return name[0] != '.' && !strchr(name, '/') && strlen(name) <= NAME_MAX &&
-           ends_with(name, SUFFIX);
+           span_ends(span_of(name), SUFFIX);
 }
 
 static enum status names_of_index(const json_t *weight_map, const char *path, struct names *names,
@@ -209,7 +203,8 @@ static enum status check_count(const char *folder, const struct names *names, st
 }
 
 static bool is_pickle(const char *name) {
-    return ends_with(name, ".bin") || ends_with(name, ".pt") || ends_with(name, ".pth");
+    struct span text = span_of(name);
+    return span_ends(text, ".bin") || span_ends(text, ".pt") || span_ends(text, ".pth");
 }
 
 /* *pickle becomes the name of the first file of pickles, if there is one. */
@@ -258,11 +253,10 @@ static enum status open_folder(const char *folder, struct names *names, struct s
 }
 
 enum status safetensors_open(const char *path, struct safetensors **opened, struct error *error) {
-    struct stat info;
     struct safetensors *files = NULL;
     struct names names = {0};
     enum status status;
-    if (stat(path, &info) == 0 && S_ISDIR(info.st_mode)) {
+    if (file_is_folder(path)) {
         status = open_folder(path, &names, &files, error);
     } else if (!(files = new_files(1))) {
         status = error_set(error, STATUS_NOMEM, "%s: no memory", path);

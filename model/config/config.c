@@ -106,14 +106,11 @@ void config_add_stops(struct model_config *config, const struct gguf *gguf,
             config_add_stop(config, id);
     if (config->eos_id == CONFIG_NO_TOKEN)
         return;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        struct span name = {names[i], strlen(names[i])};
-        config_add_stop(config, vocabulary_find_special(&tokenizer->vocabulary, name));
-    }
-    for (size_t i = 0; strcmp(config->family, "chatglm") == 0 && i < 2; i++) {
-        struct span name = {glm_names[i], strlen(glm_names[i])};
-        config_add_stop(config, vocabulary_find_special(&tokenizer->vocabulary, name));
-    }
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        config_add_stop(config, vocabulary_find_special(&tokenizer->vocabulary, span_of(names[i])));
+    for (size_t i = 0; strcmp(config->family, "chatglm") == 0 && i < 2; i++)
+        config_add_stop(config,
+                        vocabulary_find_special(&tokenizer->vocabulary, span_of(glm_names[i])));
 }
 
 void config_set_name(struct model_config *config, const char *text, size_t n) {

@@ -8,7 +8,6 @@
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 static const struct {
     const char *class; /* of config.json's architectures */
@@ -37,12 +36,11 @@ static enum status load_if_there(const char *folder, const char *name, char *pat
 }
 
 static enum status load_all(const char *path, struct config_hub *hub, struct error *error) {
-    struct stat info;
     size_t n = strlen(path);
     if (n + 1 >= sizeof hub->folder)
         return error_set(error, STATUS_LIMIT, "the path is too long");
     memcpy(hub->folder, path, n + 1);
-    if (stat(path, &info) == 0 && S_ISDIR(info.st_mode)) {
+    if (file_is_folder(path)) {
         snprintf(hub->config_file, sizeof hub->config_file, "%s/config.json", path);
     } else {
         char *slash = strrchr(hub->folder, '/');
