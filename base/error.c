@@ -37,13 +37,11 @@ enum status(error_field)(struct error *error, enum status status, const char *fi
     return status;
 }
 
-void error_prefix(struct error *error, const char *format, ...) {
+__attribute__((format(printf, 2, 0))) static void prefix_line(struct error *error,
+                                                              const char *format, va_list args) {
     char prefix[ERROR_TEXT_MAX];
     char rest[ERROR_TEXT_MAX];
-    va_list args;
-    va_start(args, format);
     vsnprintf(prefix, sizeof prefix, format, args);
-    va_end(args);
     memcpy(rest, error->text, sizeof rest);
     size_t n = strnlen(prefix, sizeof prefix);
     if (n > sizeof error->text - 3)
@@ -51,6 +49,22 @@ void error_prefix(struct error *error, const char *format, ...) {
     memcpy(error->text, prefix, n);
     snprintf(error->text + n, sizeof error->text - n, ": %s", rest);
     make_printable(error->text);
+}
+
+void error_prefix(struct error *error, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    prefix_line(error, format, args);
+    va_end(args);
+}
+
+enum status(error_within)(struct error *error, enum status status, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    if (status != STATUS_OK)
+        prefix_line(error, format, args);
+    va_end(args);
+    return status;
 }
 
 void error_rename(struct error *error, const char *name) {

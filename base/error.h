@@ -35,12 +35,18 @@ void error_rename(struct error *error, const char *name);
 void error_prefix(struct error *error, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* The status of a call; where that failed, with the prefix before its line:
+ * TRY(error_within(error, read_part(..., error), "part %u", i)). */
+enum status error_within(struct error *error, enum status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
 /* clang's analyzer looks into one file at a time (tools/tidy --analyze): it has to be told that the
  * status comes back. */
 #ifdef __clang_analyzer__
 #define error_set(error, status, ...) (error_set(error, status, __VA_ARGS__), (status))
 #define error_field(error, status, field, ...)                                                     \
     (error_field(error, status, field, __VA_ARGS__), (status))
+#define error_within(error, status, ...) (status)
 #endif
 
 #ifdef __cplusplus

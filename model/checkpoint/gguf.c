@@ -47,10 +47,8 @@ static enum status read_value(struct gguf_cursor *cursor, uint32_t index) {
                                 span_shown(value->key), value->key.bytes);
     TRY(map_put(&gguf->value_by_key, key, index));
     TRY(gguf_cursor_u32(cursor, "a value's type", &type));
-    enum status status = gguf_cursor_value(cursor, type, value);
-    if (status != STATUS_OK)
-        error_prefix(cursor->error, "key \"%.*s\"", span_shown(value->key), value->key.bytes);
-    return status;
+    return error_within(cursor->error, gguf_cursor_value(cursor, type, value), "key \"%.*s\"",
+                        span_shown(value->key), value->key.bytes);
 }
 
 /* Format and bytes of a tensor from its type number and shape. */

@@ -31,7 +31,7 @@ static bool is_chatglm(const struct tokenizer_extras *extras) {
 static bool is_reserved(struct span text) {
     static const char begin[] = "<reserved_";
     size_t n = sizeof begin - 1;
-    if (text.n < n + 2 || memcmp(text.bytes, begin, n) != 0 || text.bytes[text.n - 1] != '>')
+    if (text.n < n + 2 || !span_begins(text, begin) || !span_ends(text, ">"))
         return false;
     for (size_t i = n; i < text.n - 1; i++)
         if (text.bytes[i] < '0' || text.bytes[i] > '9')
@@ -145,9 +145,8 @@ enum status spm_tokenizer_parse(struct span bytes, const char *name,
     struct spm_file file;
     struct table table = {0};
     TRY(spm_file_init(&file, bytes, name, error));
-    enum status status = build(&file, extras ? extras : &nothing, &table, tokenizer, error);
-    if (status != STATUS_OK)
-        error_prefix(error, "%s", name);
+    enum status status = error_within(
+        error, build(&file, extras ? extras : &nothing, &table, tokenizer, error), "%s", name);
     table_fini(&table);
     spm_file_fini(&file);
     return status;

@@ -174,21 +174,14 @@ static enum status read_all(struct tokenizer_extras *extras, const char *folder,
     extras->added = calloc(n + 1, sizeof *extras->added);
     if (!extras->added)
         return error_set(error, STATUS_NOMEM, "%s: no memory for the added tokens", folder);
-    enum status status = read_config(extras, files->config, error);
-    if (status != STATUS_OK) {
-        error_prefix(error, "%s/tokenizer_config.json", folder);
-        return status;
-    }
-    status = read_ends(extras, files->special, error);
-    if (status != STATUS_OK) {
-        error_prefix(error, "%s/special_tokens_map.json", folder);
-        return status;
-    }
-    status = read_added(extras, files->added, error);
-    if (status != STATUS_OK)
-        error_prefix(error, "%s/added_tokens.json", folder);
+    TRY(error_within(error, read_config(extras, files->config, error), "%s/tokenizer_config.json",
+                     folder));
+    TRY(error_within(error, read_ends(extras, files->special, error), "%s/special_tokens_map.json",
+                     folder));
+    TRY(error_within(error, read_added(extras, files->added, error), "%s/added_tokens.json",
+                     folder));
     mark_named(extras);
-    return status;
+    return STATUS_OK;
 }
 
 enum status tokenizer_extras_init(struct tokenizer_extras *extras, const char *folder,

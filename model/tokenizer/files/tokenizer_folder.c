@@ -10,13 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-
-static bool ends_with(const char *text, const char *end) {
-    size_t n = strlen(text);
-    size_t n_end = strlen(end);
-    return n >= n_end && strcmp(text + n - n_end, end) == 0;
-}
 
 /* The first *.tiktoken by name, so that a folder means the same everywhere. */
 static bool find_tiktoken(const char *folder, char path[PATH_MAX]) {
@@ -25,7 +18,8 @@ static bool find_tiktoken(const char *folder, char path[PATH_MAX]) {
     if (!listing)
         return false;
     for (struct dirent *entry; (entry = readdir(listing));)
-        if (ends_with(entry->d_name, ".tiktoken") && (!best[0] || strcmp(entry->d_name, best) < 0))
+        if (span_ends(span_of(entry->d_name), ".tiktoken") &&
+            (!best[0] || strcmp(entry->d_name, best) < 0))
             snprintf(best, sizeof best, "%s", entry->d_name);
     closedir(listing);
     return best[0] && file_is_there(folder, best, path, PATH_MAX);
@@ -77,9 +71,9 @@ static enum status open_file(const char *path, struct tokenizer **tokenizer, str
                  slash ? path : ".") >= (int)sizeof folder)
         return error_set(error, STATUS_LIMIT, "%s: the path is too long", path);
     TRY(tokenizer_extras_init(&extras, folder[0] ? folder : "/", error));
-    if (ends_with(path, ".json"))
+    if (span_ends(span_of(path), ".json"))
         status = tokenizer_open_json(path, &extras, tokenizer, error);
-    else if (ends_with(path, ".tiktoken"))
+    else if (span_ends(span_of(path), ".tiktoken"))
         status = tokenizer_open_tiktoken(path, &extras, tokenizer, error);
     else
         status = tokenizer_open_sentencepiece(path, &extras, tokenizer, error);
@@ -89,12 +83,12 @@ static enum status open_file(const char *path, struct tokenizer **tokenizer, str
 
 enum status tokenizer_open_path(const char *path, struct tokenizer **tokenizer,
                                 struct error *error) {
-    struct stat info;
-    if (strcmp(path, "hash") == 0)
+    struct span name = span_of(path);
+    if (span_is(name, "hash"))
         return tokenizer_open_hash(tokenizer, error);
-    if (stat(path, &info) == 0 && S_ISDIR(info.st_mode))
+    if (file_is_folder(path))
         return tokenizer_open_folder(path, tokenizer, error);
-    if (ends_with(path, ".json") || ends_with(path, ".tiktoken") || ends_with(path, ".model"))
+    if (span_ends(name, ".json") || span_ends(name, ".tiktoken") || span_ends(name, ".model"))
         return open_file(path, tokenizer, error);
     return open_gguf(path, tokenizer, error);
 }

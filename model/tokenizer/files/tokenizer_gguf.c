@@ -88,13 +88,12 @@ enum status tokenizer_open_gguf(const struct gguf *gguf, struct tokenizer **toke
     struct span *merges = NULL;
     uint8_t *kinds = NULL;
     enum status status = load_source(gguf, &source, &tokens, &merges, &kinds, error);
-    if (status == STATUS_OK) {
-        status = span_is(source.model, "llama")
-                     ? spm_tokenizer_open_gguf(gguf, &source, tokenizer, error)
-                     : tokenizer_open(&source, tokenizer, error);
-        if (status != STATUS_OK)
-            error_prefix(error, "%s: tokenizer", gguf->name);
-    }
+    if (status == STATUS_OK)
+        status = error_within(error,
+                              span_is(source.model, "llama")
+                                  ? spm_tokenizer_open_gguf(gguf, &source, tokenizer, error)
+                                  : tokenizer_open(&source, tokenizer, error),
+                              "%s: tokenizer", gguf->name);
     free(tokens);
     free(merges);
     free(kinds);

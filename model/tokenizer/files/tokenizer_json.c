@@ -24,24 +24,22 @@ struct reading {
 
 static enum status read_pipelines(struct reading *reading, struct error *error) {
     static const char *const names[] = {"normalizer", "pre_tokenizer", "decoder"};
-    enum status status = STATUS_OK;
-    for (int i = 0; i < 3 && status == STATUS_OK; i++) {
+    struct tokenizer_parts *parts = &reading->parts;
+    for (int i = 0; i < 3; i++) {
         const json_t *section = json_object_get(reading->root, names[i]);
-        status = i == 0   ? json_read_normalizer(section, &reading->parts.normalizer, error)
-                 : i == 1 ? json_read_pretokenizer(section, &reading->parts.pretokenizer, error)
-                          : json_read_decoder(section, &reading->parts.decoder, error);
-        if (status != STATUS_OK) {
-            error_prefix(error, "%s", names[i]);
-            break;
-        }
+        TRY(error_within(error,
+                         i == 0   ? json_read_normalizer(section, &parts->normalizer, error)
+                         : i == 1 ? json_read_pretokenizer(section, &parts->pretokenizer, error)
+                                  : json_read_decoder(section, &parts->decoder, error),
+                         "%s", names[i]));
         char *text = section ? json_dumps(section, JSON_ENCODE_ANY | JSON_SORT_KEYS) : NULL;
         buf_puts(&reading->recipe, text ? text : "null");
         free(text);
     }
-    if (status == STATUS_OK && buf_status(&reading->recipe) != STATUS_OK)
+    if (buf_status(&reading->recipe) != STATUS_OK)
         return error_set(error, STATUS_NOMEM, "no memory for the pipelines");
-    reading->parts.recipe = (struct span){reading->recipe.data, reading->recipe.n};
-    return status;
+    parts->recipe = (struct span){reading->recipe.data, reading->recipe.n};
+    return STATUS_OK;
 }
 
 static bool is_empty_text(const json_t *object, const char *key) {
@@ -156,24 +154,22 @@ static enum status check_added(const struct reading *reading, const struct token
                      (long long)json_integer_value(id));
 }
 
+static enum status add_token(struct reading *reading, const json_t *item, struct error *error) {
+    struct tokenizer_added added;
+    TRY(read_added(item, &added, error));
+    if (added.content.n == 0)
+        return STATUS_OK; /* as the library has it: nothing could match it */
+    TRY(check_added(reading, &added, error));
+    return token_table_add(&reading->table, &added, error);
+}
+
 static enum status read_all_added(struct reading *reading, struct error *error) {
     const struct json_get root = json_get_part(reading->root, error);
     const json_t *list = NULL;
     TRY(json_get_array(&root, "added_tokens", SIZE_MAX, &list));
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        struct tokenizer_added added;
-        enum status status = read_added(json_array_get(list, i), &added, error);
-        if (status == STATUS_OK && added.content.n == 0)
-            continue; /* as the library has it: nothing could match it */
-        if (status == STATUS_OK)
-            status = check_added(reading, &added, error);
-        if (status == STATUS_OK)
-            status = token_table_add(&reading->table, &added, error);
-        if (status == STATUS_OK)
-            continue;
-        error_prefix(error, "added_tokens[%zu]", i);
-        return status;
-    }
+    for (size_t i = 0; i < json_array_size(list); i++)
+        TRY(error_within(error, add_token(reading, json_array_get(list, i), error),
+                         "added_tokens[%zu]", i));
     return token_table_add_extras(&reading->table, reading->extras, error);
 }
 
@@ -197,7 +193,7 @@ static enum status read_unknown(struct reading *reading, struct error *error) {
 static bool class_decides(struct span class) {
     static const char *const names[] = {"Llama", "CodeLlama", "Gemma", "Cohere"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (class.n >= strlen(names[i]) && memcmp(class.bytes, names[i], strlen(names[i])) == 0)
+        if (span_begins(class, names[i]))
             return true;
     return false;
 }
@@ -206,12 +202,9 @@ static enum status read_ends(struct reading *reading, struct error *error) {
     struct tokenizer_parts *parts = &reading->parts;
     const struct tokenizer_extras *extras = reading->extras;
     struct json_ends ends;
-    enum status status =
-        json_read_ends(json_object_get(reading->root, "post_processor"), &ends, error);
-    if (status != STATUS_OK) {
-        error_prefix(error, "post_processor");
-        return status;
-    }
+    TRY(error_within(error,
+                     json_read_ends(json_object_get(reading->root, "post_processor"), &ends, error),
+                     "post_processor"));
     parts->bos_id = token_table_find(&reading->table, extras->bos);
     parts->eos_id = token_table_find(&reading->table, extras->eos);
     bool decides = class_decides(extras->class);
@@ -244,11 +237,7 @@ static enum status read_all(struct reading *reading, struct error *error) {
     if (!json_is_object(reading->model))
         return error_field(error, STATUS_CORRUPT, "model", "model is not an object");
     TRY(read_pipelines(reading, error));
-    enum status status = read_model(reading, error);
-    if (status != STATUS_OK) {
-        error_prefix(error, "model");
-        return status;
-    }
+    TRY(error_within(error, read_model(reading, error), "model"));
     TRY(read_all_added(reading, error));
     TRY(read_unknown(reading, error));
     TRY(read_ends(reading, error));
@@ -277,9 +266,8 @@ enum status tokenizer_open_json(const char *path, const struct tokenizer_extras 
                                 struct tokenizer **tokenizer, struct error *error) {
     json_t *root = NULL;
     TRY(json_text_load(path, &json_limits_tokenizer, &root, error));
-    enum status status = tokenizer_parse_json(root, extras, tokenizer, error);
+    enum status status =
+        error_within(error, tokenizer_parse_json(root, extras, tokenizer, error), "%s", path);
     json_decref(root);
-    if (status != STATUS_OK)
-        error_prefix(error, "%s", path);
     return status;
 }

@@ -37,13 +37,9 @@ static enum status walk(const json_t *section, const char *key, unsigned depth, 
     if (depth == NESTING_MAX)
         return error_set(error, STATUS_LIMIT, "Sequences nest deeper than %u", NESTING_MAX);
     TRY(json_need_array(&item, key, &list));
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        enum status status = walk(json_array_get(list, i), key, depth + 1, read, into, error);
-        if (status == STATUS_OK)
-            continue;
-        error_prefix(error, "%s[%zu]", key, i);
-        return status;
-    }
+    for (size_t i = 0; i < json_array_size(list); i++)
+        TRY(error_within(error, walk(json_array_get(list, i), key, depth + 1, read, into, error),
+                         "%s[%zu]", key, i));
     return STATUS_OK;
 }
 

@@ -29,7 +29,7 @@ static enum status split_lines(struct span text, struct span **merges, size_t *n
         const char *end = memchr(text.bytes + at, '\n', text.n - at);
         size_t next = end ? (size_t)(end - text.bytes) + 1 : text.n;
         struct span line = {text.bytes + at, next - at - (end != NULL)};
-        bool is_version = at == 0 && line.n >= 8 && memcmp(line.bytes, "#version", 8) == 0;
+        bool is_version = at == 0 && span_begins(line, "#version");
         if (line.n > 0 && line.bytes[line.n - 1] == '\r')
             line.n--;
         if (line.n > 0 && !is_version)
@@ -39,20 +39,15 @@ static enum status split_lines(struct span text, struct span **merges, size_t *n
     return STATUS_OK;
 }
 
-static bool begins_with(struct span text, const char *start) {
-    size_t n = strlen(start);
-    return text.n >= n && memcmp(text.bytes, start, n) == 0;
-}
-
 /* What a class of transformers does without saying so in a file. */
 static enum status by_class(struct span class, struct tokenizer_source *source,
                             struct tokenizer_extras *extras, struct error *error) {
     source->model = SPAN("gpt2");
-    if (begins_with(class, "Qwen2Tokenizer")) {
+    if (span_begins(class, "Qwen2Tokenizer")) {
         source->pre = SPAN("qwen2");
         return STATUS_OK;
     }
-    if (class.n > 0 && !begins_with(class, "GPT2Tokenizer"))
+    if (class.n > 0 && !span_begins(class, "GPT2Tokenizer"))
         return error_field(error, STATUS_UNSUPPORTED, "tokenizer_class",
                            "vocab.json and merges.txt of a %.*s are not supported; those of "
                            "GPT2Tokenizer and Qwen2Tokenizer are",
@@ -108,19 +103,15 @@ enum status tokenizer_open_merges(const char *vocab_path, const char *merges_pat
     struct buf merges;
     buf_init(&merges, 0);
     enum status status = json_text_load(vocab_path, &json_limits_tokenizer, &vocabulary, error);
-    if (status == STATUS_OK) {
-        status = json_read_vocabulary(vocabulary, &table, error);
-        if (status != STATUS_OK)
-            error_prefix(error, "%s", vocab_path);
-    }
+    if (status == STATUS_OK)
+        status =
+            error_within(error, json_read_vocabulary(vocabulary, &table, error), "%s", vocab_path);
     if (status == STATUS_OK)
         status = file_read(merges_path, MERGES_FILE_MAX, &merges, error);
-    if (status == STATUS_OK) {
-        struct span text = {merges.data ? merges.data : "", merges.n};
-        status = open_table(&table, text, extras, tokenizer, error);
-        if (status != STATUS_OK)
-            error_prefix(error, "%s", merges_path);
-    }
+    struct span text = {merges.data ? merges.data : "", merges.n};
+    if (status == STATUS_OK)
+        status = error_within(error, open_table(&table, text, extras, tokenizer, error), "%s",
+                              merges_path);
     token_table_fini(&table);
     buf_fini(&merges);
     json_decref(vocabulary);

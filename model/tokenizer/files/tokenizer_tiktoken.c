@@ -83,11 +83,8 @@ static enum status read_lines(struct span text, char *blob, struct token_table *
         n_lines++;
         if (line.n > 0 && line.bytes[line.n - 1] == '\r')
             line.n--;
-        enum status status = line.n > 0 ? read_line(line, &blob, table, error) : STATUS_OK;
-        if (status != STATUS_OK) {
-            error_prefix(error, "line %zu", n_lines);
-            return status;
-        }
+        if (line.n > 0)
+            TRY(error_within(error, read_line(line, &blob, table, error), "line %zu", n_lines));
         at = next;
     }
     for (uint32_t id = 0; id < table->n_tokens; id++)
@@ -174,12 +171,10 @@ enum status tokenizer_open_tiktoken(const char *path, const struct tokenizer_ext
     struct buf text;
     buf_init(&text, 0);
     enum status status = file_read(path, TIKTOKEN_FILE_MAX, &text, error);
-    if (status == STATUS_OK) {
-        status = tokenizer_parse_tiktoken((struct span){text.data ? text.data : "", text.n}, extras,
-                                          tokenizer, error);
-        if (status != STATUS_OK)
-            error_prefix(error, "%s", path);
-    }
+    struct span lines = {text.data ? text.data : "", text.n};
+    if (status == STATUS_OK)
+        status = error_within(error, tokenizer_parse_tiktoken(lines, extras, tokenizer, error),
+                              "%s", path);
     buf_fini(&text);
     return status;
 }
