@@ -11,6 +11,7 @@
 #include "base/span.h"
 #include "model/checkpoint/checkpoint.h"
 #include "model/config/config.h"
+#include "model/fingerprint.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -275,35 +276,20 @@ static enum status dummy_make(struct checkpoint *checkpoint, const struct checkp
     return STATUS_OK;
 }
 
-static enum status hash(const struct checkpoint *checkpoint, uint64_t seed, uint8_t half[16]) {
+static void hash(const struct checkpoint *checkpoint, struct fingerprint *fingerprint) {
     const struct dummy *dummy = (const struct dummy *)checkpoint;
-    XXH128_canonical_t canonical;
-    uint64_t words[2] = {seed, dummy->seed};
-    struct {
-        uint64_t seed;
-        uint32_t sizes[10];
-        uint32_t quant[4];
-        char family[32];
-        char dtype[8];
-    } about;
     const struct model_config *config = &dummy->config;
-    memset(&about, 0, sizeof about);
-    about.seed = dummy->seed;
-    memcpy(about.sizes,
-           (uint32_t[]){config->n_layers, config->dim, config->n_heads, config->n_kv_heads,
-                        config->head_dim, config->ffn_dim, config->n_vocab, config->moe.n_experts,
-                        config->moe.expert_dim, config->moe.shared_dim},
-           sizeof about.sizes);
-    memcpy(about.quant,
-           (uint32_t[]){config->quant.method, config->quant.bits, config->quant.group,
-                        config->quant.zero_as_is},
-           sizeof about.quant);
-    memcpy(about.family, config->family, sizeof about.family);
-    strncpy(about.dtype, dummy->plain, sizeof about.dtype - 1);
-    uint64_t mixed = XXH3_64bits(words, sizeof words);
-    XXH128_canonicalFromHash(&canonical, XXH3_128bits_withSeed(&about, sizeof about, mixed));
-    memcpy(half, canonical.digest, 16);
-    return STATUS_OK;
+    const uint32_t numbers[] = {config->n_layers,       config->dim,
+                                config->n_heads,        config->n_kv_heads,
+                                config->head_dim,       config->ffn_dim,
+                                config->n_vocab,        config->moe.n_experts,
+                                config->moe.expert_dim, config->moe.shared_dim,
+                                config->quant.method,   config->quant.bits,
+                                config->quant.group,    config->quant.zero_as_is};
+    fingerprint_add(fingerprint, &dummy->seed, sizeof dummy->seed);
+    fingerprint_add(fingerprint, numbers, sizeof numbers);
+    fingerprint_add(fingerprint, config->family, strlen(config->family) + 1);
+    fingerprint_add(fingerprint, dummy->plain, strlen(dummy->plain) + 1);
 }
 
 static enum status dummy_check(const struct checkpoint *checkpoint, struct error *error) {

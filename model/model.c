@@ -5,6 +5,7 @@
 #include "base/span.h"
 #include "model/checkpoint/checkpoint.h"
 #include "model/checkpoint/gguf.h"
+#include "model/fingerprint.h"
 #include "model/hub.h"
 #include "model/model_parts.h"
 #include "model/textless.h"
@@ -51,6 +52,7 @@ static enum status fill_hash(struct model *model, struct error *error) {
 static enum status finish(struct model *model, const char *path, struct error *error) {
     struct model_config *config = &model->config;
     const struct checkpoint *checkpoint = model->checkpoint;
+    struct fingerprint fingerprint;
     uint32_t n_tokens = tokenizer_n_tokens(model->tokenizer);
     /* Ids past the embedding's rows would be read from beyond its end. */
     if (n_tokens > config->n_vocab)
@@ -60,11 +62,12 @@ static enum status finish(struct model *model, const char *path, struct error *e
             n_tokens, n_tokens - 1, config->n_vocab);
     memcpy(config->tokenizer_fingerprint, model->tokenizer->fingerprint,
            sizeof config->tokenizer_fingerprint);
-    if (textless_find(config, model->tokenizer, &model->textless, &model->n_textless) != STATUS_OK)
+    if (textless_find(config, model->tokenizer, &model->textless, &model->n_textless) !=
+            STATUS_OK ||
+        fingerprint_begin(&fingerprint) != STATUS_OK)
         return error_set(error, STATUS_NOMEM, "%s: no memory", path);
-    if (checkpoint->kind->hash(checkpoint, 0, config->fingerprint) != STATUS_OK ||
-        checkpoint->kind->hash(checkpoint, 1, config->fingerprint + 16) != STATUS_OK)
-        return error_set(error, STATUS_NOMEM, "%s: no memory", path);
+    checkpoint->kind->hash(checkpoint, &fingerprint);
+    fingerprint_end(&fingerprint, config->fingerprint);
     /* A router needs nothing more of the file; the samples alone brought in a quarter of it. */
     checkpoint->kind->drop(checkpoint);
     return STATUS_OK;

@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 struct checkpoint;
+struct fingerprint;
 struct gguf;
 
 /* What a tensor is asked to be. */
@@ -36,8 +37,8 @@ struct checkpoint_kind {
     /* Makes a tensor to measure; NULL for files. STATUS_NOMEM, STATUS_LIMIT. */
     enum status (*make)(struct checkpoint *checkpoint, const struct checkpoint_want *want,
                         const struct tensor **tensor, struct error *error);
-    /* Half of the fingerprint of everything that decides the weights: sizes, headers, samples. */
-    enum status (*hash)(const struct checkpoint *checkpoint, uint64_t seed, uint8_t half[16]);
+    /* Adds everything that decides the weights: sizes, headers, samples. */
+    void (*hash)(const struct checkpoint *checkpoint, struct fingerprint *fingerprint);
     /* The files are still as long as they were; STATUS_IO naming the one that is not. */
     enum status (*check)(const struct checkpoint *checkpoint, struct error *error);
     /* Hands resident pages back. */

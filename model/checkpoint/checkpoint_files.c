@@ -3,65 +3,41 @@
 
 #include "model/checkpoint/gguf.h"
 #include "model/checkpoint/safetensors.h"
-
-#include <string.h>
-#include <xxhash.h>
+#include "model/fingerprint.h"
 
 #define SAMPLE_BYTES ((uint64_t)64)
 
 /* Three samples of each of the tensors: reading all bytes would cost as much as loading them. */
-static void hash_samples(const struct checkpoint *checkpoint, XXH3_state_t *state) {
+static void hash_samples(const struct checkpoint *checkpoint, struct fingerprint *fingerprint) {
     const struct tensor *tensor;
     for (uint32_t i = 0; (tensor = checkpoint->kind->nth(checkpoint, i)); i++) {
         const unsigned char *data = tensor->data;
         uint64_t n = tensor->n_bytes < SAMPLE_BYTES ? tensor->n_bytes : SAMPLE_BYTES;
-        if (n == 0)
-            continue;
-        XXH3_128bits_update(state, data, n);
-        XXH3_128bits_update(state, data + (tensor->n_bytes - n) / 2, n);
-        XXH3_128bits_update(state, data + (tensor->n_bytes - n), n);
+        fingerprint_add(fingerprint, data, n);
+        fingerprint_add(fingerprint, data + (tensor->n_bytes - n) / 2, n);
+        fingerprint_add(fingerprint, data + (tensor->n_bytes - n), n);
     }
-}
-
-static void end_hash(XXH3_state_t *state, uint8_t half[16]) {
-    XXH128_canonical_t canonical;
-    XXH128_canonicalFromHash(&canonical, XXH3_128bits_digest(state));
-    XXH3_freeState(state);
-    memcpy(half, canonical.digest, 16);
 }
 
 /* Size, whole header (metadata and tensor table), samples. Two models that differ in a shape, a
  * key, a type or their training differ in this; a few changed weights in the midst of a tensor may
  * not show, which nobody does by accident. */
-static enum status gguf_member_hash(const struct checkpoint *checkpoint, uint64_t seed,
-                                    uint8_t half[16]) {
+static void gguf_member_hash(const struct checkpoint *checkpoint, struct fingerprint *fingerprint) {
     const struct gguf *gguf = (const struct gguf *)checkpoint;
-    XXH3_state_t *state = XXH3_createState();
-    if (!state)
-        return STATUS_NOMEM;
-    XXH3_128bits_reset_withSeed(state, seed);
-    XXH3_128bits_update(state, &gguf->n_bytes, sizeof gguf->n_bytes);
-    XXH3_128bits_update(state, gguf->bytes, gguf->data_offset);
-    hash_samples(checkpoint, state);
-    end_hash(state, half);
-    return STATUS_OK;
+    fingerprint_add(fingerprint, &gguf->n_bytes, sizeof gguf->n_bytes);
+    fingerprint_add(fingerprint, gguf->bytes, gguf->data_offset);
+    hash_samples(checkpoint, fingerprint);
 }
 
-static enum status safetensors_member_hash(const struct checkpoint *checkpoint, uint64_t seed,
-                                           uint8_t half[16]) {
+static void safetensors_member_hash(const struct checkpoint *checkpoint,
+                                    struct fingerprint *fingerprint) {
     const struct safetensors *files = (const struct safetensors *)checkpoint;
-    XXH3_state_t *state = XXH3_createState();
-    if (!state)
-        return STATUS_NOMEM;
-    XXH3_128bits_reset_withSeed(state, seed);
     for (uint32_t i = 0; i < files->n_files; i++) {
         const struct safetensors_file *file = &files->files[i];
-        XXH3_128bits_update(state, &file->n_bytes, sizeof file->n_bytes);
-        XXH3_128bits_update(state, file->bytes, file->data_offset);
+        fingerprint_add(fingerprint, &file->n_bytes, sizeof file->n_bytes);
+        fingerprint_add(fingerprint, file->bytes, file->data_offset);
     }
-    hash_samples(checkpoint, state);
-    end_hash(state, half);
-    return STATUS_OK;
+    hash_samples(checkpoint, fingerprint);
 }
 
 /* The hooks of a kind that only hand on to its reader, and its table. */

@@ -1,10 +1,10 @@
 /* Makes tokenizers of kind spm from their parts, whatever file these come from. */
 #include "model/tokenizer/files/spm_tokenizer.h"
 
+#include "model/fingerprint.h"
 #include "model/tokenizer/tokenizer_kinds.h"
 
 #include <stdlib.h>
-#include <xxhash.h>
 
 /* What users see of a token, into `to`; returns its length, which is never more than the text's. */
 static size_t show(const struct spm *spm, struct span text, uint32_t id, char *to) {
@@ -42,9 +42,8 @@ static enum status fill_shown(struct tokenizer *tokenizer, struct error *error) 
     return STATUS_OK;
 }
 
-/* Half of the fingerprint: everything that decides which ids a text gets and which bytes an id
- * has. */
-static enum status hash_half(const struct tokenizer *tokenizer, uint64_t seed, uint8_t half[16]) {
+/* Everything that decides which ids a text gets and which bytes an id has. */
+static enum status fill_fingerprint(struct tokenizer *tokenizer, struct error *error) {
     const struct vocabulary *vocabulary = &tokenizer->vocabulary;
     const struct spm *spm = tokenizer->own;
     uint32_t numbers[] = {spm->n_pieces,      spm->unk_id,        spm->algorithm,
@@ -52,29 +51,23 @@ static enum status hash_half(const struct tokenizer *tokenizer, uint64_t seed, u
                           spm->suffix,        spm->squeezes,      spm->escapes,
                           tokenizer->bos_id,  tokenizer->eos_id,  tokenizer->add_bos,
                           tokenizer->add_eos, spm->n_unk_surface, spm->own.n_nodes};
-    XXH128_canonical_t canonical;
-    XXH3_state_t *state = XXH3_createState();
-    if (!state)
-        return STATUS_NOMEM;
-    XXH3_128bits_reset_withSeed(state, seed);
-    XXH3_128bits_update(state, "sentencepiece", 13);
-    XXH3_128bits_update(state, numbers, sizeof numbers);
-    XXH3_128bits_update(state, spm->unk_surface, spm->n_unk_surface);
-    XXH3_128bits_update(state, vocabulary->offsets,
-                        ((size_t)vocabulary->n_tokens + 1) * sizeof(uint32_t));
-    XXH3_128bits_update(state, vocabulary->bytes, vocabulary->offsets[vocabulary->n_tokens]);
-    XXH3_128bits_update(state, vocabulary->kinds, vocabulary->n_tokens);
-    XXH3_128bits_update(state, vocabulary->flags, vocabulary->n_tokens);
-    XXH3_128bits_update(state, spm->kinds, spm->n_pieces);
-    XXH3_128bits_update(state, spm->scores, spm->n_pieces * sizeof *spm->scores);
-    if (spm->charsmap.units) {
-        XXH3_128bits_update(state, spm->charsmap.units,
-                            spm->charsmap.n_units * sizeof *spm->charsmap.units);
-        XXH3_128bits_update(state, spm->charsmap.texts, spm->charsmap.n_texts);
-    }
-    XXH128_canonicalFromHash(&canonical, XXH3_128bits_digest(state));
-    XXH3_freeState(state);
-    memcpy(half, canonical.digest, 16);
+    struct fingerprint fingerprint;
+    if (fingerprint_begin(&fingerprint) != STATUS_OK)
+        return error_set(error, STATUS_NOMEM, "no memory for a tokenizer");
+    fingerprint_add(&fingerprint, "sentencepiece", 13);
+    fingerprint_add(&fingerprint, numbers, sizeof numbers);
+    fingerprint_add(&fingerprint, spm->unk_surface, spm->n_unk_surface);
+    fingerprint_add(&fingerprint, vocabulary->offsets,
+                    ((size_t)vocabulary->n_tokens + 1) * sizeof(uint32_t));
+    fingerprint_add(&fingerprint, vocabulary->bytes, vocabulary->offsets[vocabulary->n_tokens]);
+    fingerprint_add(&fingerprint, vocabulary->kinds, vocabulary->n_tokens);
+    fingerprint_add(&fingerprint, vocabulary->flags, vocabulary->n_tokens);
+    fingerprint_add(&fingerprint, spm->kinds, spm->n_pieces);
+    fingerprint_add(&fingerprint, spm->scores, spm->n_pieces * sizeof *spm->scores);
+    fingerprint_add(&fingerprint, spm->charsmap.units,
+                    spm->charsmap.n_units * sizeof *spm->charsmap.units);
+    fingerprint_add(&fingerprint, spm->charsmap.texts, spm->charsmap.n_texts);
+    fingerprint_end(&fingerprint, tokenizer->fingerprint);
     return STATUS_OK;
 }
 
@@ -116,10 +109,7 @@ static enum status spm_tokenizer_fill(struct tokenizer *tokenizer, const struct 
         vocabulary_set_flags(&tokenizer->vocabulary, id, parts->flags[id]);
     TRY(spm_init(spm, parts->source, &tokenizer->vocabulary, error));
     TRY(fill_shown(tokenizer, error));
-    if (hash_half(tokenizer, 0, tokenizer->fingerprint) != STATUS_OK ||
-        hash_half(tokenizer, 1, tokenizer->fingerprint + 16) != STATUS_OK)
-        return error_set(error, STATUS_NOMEM, "no memory for a tokenizer");
-    return STATUS_OK;
+    return fill_fingerprint(tokenizer, error);
 }
 
 enum status spm_tokenizer_new(const struct spm_parts *parts, struct tokenizer **tokenizer,

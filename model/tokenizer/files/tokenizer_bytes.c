@@ -1,11 +1,11 @@
 #include "model/tokenizer/files/tokenizer_bytes.h"
 
+#include "model/fingerprint.h"
 #include "model/tokenizer/tokenizer.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
 #define TEXT_MAX 16u /* of a token, with its NUL */
 
@@ -21,22 +21,11 @@ static enum status encode(const struct tokenizer *tokenizer, struct tokenizer_sc
 
 static const struct tokenizer_kind kind_bytes = {.name = "bytes", .encode = encode};
 
-/* The count decides everything. */
-static void fill_fingerprint(uint32_t n_tokens, uint8_t fingerprint[32]) {
-    static const char text[] = "tokenizer of bytes, v1";
-    for (unsigned half = 0; half < 2; half++) {
-        XXH128_canonical_t canonical;
-        char bytes[sizeof text + sizeof n_tokens];
-        memcpy(bytes, text, sizeof text);
-        memcpy(bytes + sizeof text, &n_tokens, sizeof n_tokens);
-        XXH128_canonicalFromHash(&canonical, XXH3_128bits_withSeed(bytes, sizeof bytes, half));
-        memcpy(fingerprint + (size_t)16 * half, canonical.digest, 16);
-    }
-}
-
 static enum status tokenizer_bytes_fill(struct tokenizer *tokenizer, uint32_t n_tokens,
                                         struct span *texts, uint8_t *kinds, char *blob,
                                         struct error *error) {
+    static const char text[] = "tokenizer of bytes, v1";
+    struct fingerprint fingerprint;
     int n_digits = 4;
     while (n_digits < 8 && n_tokens - 1 >= 1u << 4 * n_digits)
         n_digits++;
@@ -52,7 +41,11 @@ static enum status tokenizer_bytes_fill(struct tokenizer *tokenizer, uint32_t n_
     }
     tokenizer->kind = &kind_bytes;
     tokenizer->bos_id = tokenizer->eos_id = TOKEN_NONE;
-    fill_fingerprint(n_tokens, tokenizer->fingerprint);
+    if (fingerprint_begin(&fingerprint) != STATUS_OK)
+        return error_set(error, STATUS_NOMEM, "no memory for a tokenizer");
+    fingerprint_add(&fingerprint, text, sizeof text);
+    fingerprint_add(&fingerprint, &n_tokens, sizeof n_tokens); /* it decides everything */
+    fingerprint_end(&fingerprint, tokenizer->fingerprint);
     return vocabulary_init(&tokenizer->vocabulary, texts, kinds, n_tokens, error);
 }
 

@@ -1,4 +1,5 @@
 /* Builds tokenizers of kind bpe from their parts. */
+#include "model/fingerprint.h"
 #include "model/tokenizer/bpe/alphabet.h"
 #include "model/tokenizer/bpe/pretokenize_names.h"
 #include "model/tokenizer/files/tokenizer_parts.h"
@@ -6,7 +7,6 @@
 #include "model/tokenizer/tokenizer_kinds.h"
 
 #include <stdlib.h>
-#include <xxhash.h>
 
 /* Spans in the alphabet as the bytes they stand for, in memory of their own. */
 struct decoded {
@@ -174,57 +174,42 @@ static enum status fill_shown(struct tokenizer *tokenizer, const struct tokenize
     return status;
 }
 
-static void hash_span(XXH3_state_t *state, struct span span) {
+static void hash_span(struct fingerprint *fingerprint, struct span span) {
     uint64_t n = span.n;
-    XXH3_128bits_update(state, &n, sizeof n);
-    if (n > 0)
-        XXH3_128bits_update(state, span.bytes, n);
-}
-
-/* Half of the fingerprint: everything that decides which ids a text gets and which bytes an id
- * has. */
-static enum status hash_parts(const struct tokenizer *tokenizer,
-                              const struct tokenizer_parts *parts, uint64_t seed,
-                              uint8_t half[16]) {
-    const struct vocabulary *vocabulary = &tokenizer->vocabulary;
-    const struct bpe_options *options = &parts->options;
-    uint32_t n_tokens = vocabulary->n_tokens;
-    uint32_t numbers[] = {tokenizer->bos_id,     tokenizer->eos_id,       tokenizer->add_bos,
-                          tokenizer->add_eos,    options->over_chars,     options->byte_fallback,
-                          options->fuse_unknown, options->ignores_merges, options->by_rank,
-                          options->unknown_id};
-    XXH128_canonical_t canonical;
-    XXH3_state_t *state = XXH3_createState();
-    if (!state)
-        return STATUS_NOMEM;
-    XXH3_128bits_reset_withSeed(state, seed);
-    hash_span(state, (struct span){tokenizer->kind->name, strlen(tokenizer->kind->name)});
-    hash_span(state, parts->recipe);
-    XXH3_128bits_update(state, numbers, sizeof numbers);
-    XXH3_128bits_update(state, vocabulary->offsets, ((size_t)n_tokens + 1) * sizeof(uint32_t));
-    XXH3_128bits_update(state, vocabulary->bytes, vocabulary->offsets[n_tokens]);
-    XXH3_128bits_update(state, vocabulary->kinds, n_tokens);
-    XXH3_128bits_update(state, vocabulary->flags, n_tokens);
-    if (tokenizer->shown.bytes) {
-        const uint32_t *offsets = tokenizer->shown.offsets;
-        XXH3_128bits_update(state, offsets, ((size_t)n_tokens + 1) * sizeof(uint32_t));
-        XXH3_128bits_update(state, tokenizer->shown.bytes, offsets[n_tokens]);
-    }
-    for (size_t i = 0; i < parts->n_merges; i++) {
-        hash_span(state, parts->merges[i].left);
-        hash_span(state, parts->merges[i].right);
-    }
-    XXH128_canonicalFromHash(&canonical, XXH3_128bits_digest(state));
-    XXH3_freeState(state);
-    memcpy(half, canonical.digest, 16);
-    return STATUS_OK;
+    fingerprint_add(fingerprint, &n, sizeof n);
+    fingerprint_add(fingerprint, span.bytes, n);
 }
 
 enum status tokenizer_fingerprint(struct tokenizer *tokenizer, const struct tokenizer_parts *parts,
                                   struct error *error) {
-    if (hash_parts(tokenizer, parts, 0, tokenizer->fingerprint) != STATUS_OK ||
-        hash_parts(tokenizer, parts, 1, tokenizer->fingerprint + 16) != STATUS_OK)
+    const struct vocabulary *vocabulary = &tokenizer->vocabulary;
+    const struct bpe_options *options = &parts->options;
+    uint32_t numbers[] = {tokenizer->bos_id,     tokenizer->eos_id,       tokenizer->add_bos,
+                          tokenizer->add_eos,    options->over_chars,     options->byte_fallback,
+                          options->fuse_unknown, options->ignores_merges, options->by_rank,
+                          options->unknown_id};
+    struct fingerprint fingerprint;
+    if (fingerprint_begin(&fingerprint) != STATUS_OK)
         return error_set(error, STATUS_NOMEM, "no memory for a tokenizer");
+    hash_span(&fingerprint, span_of(tokenizer->kind->name));
+    hash_span(&fingerprint, parts->recipe);
+    fingerprint_add(&fingerprint, numbers, sizeof numbers);
+    fingerprint_add(&fingerprint, vocabulary->offsets,
+                    ((size_t)vocabulary->n_tokens + 1) * sizeof(uint32_t));
+    fingerprint_add(&fingerprint, vocabulary->bytes, vocabulary->offsets[vocabulary->n_tokens]);
+    fingerprint_add(&fingerprint, vocabulary->kinds, vocabulary->n_tokens);
+    fingerprint_add(&fingerprint, vocabulary->flags, vocabulary->n_tokens);
+    if (tokenizer->shown.bytes) {
+        const uint32_t *offsets = tokenizer->shown.offsets;
+        fingerprint_add(&fingerprint, offsets,
+                        ((size_t)vocabulary->n_tokens + 1) * sizeof(uint32_t));
+        fingerprint_add(&fingerprint, tokenizer->shown.bytes, offsets[vocabulary->n_tokens]);
+    }
+    for (size_t i = 0; i < parts->n_merges; i++) {
+        hash_span(&fingerprint, parts->merges[i].left);
+        hash_span(&fingerprint, parts->merges[i].right);
+    }
+    fingerprint_end(&fingerprint, tokenizer->fingerprint);
     return STATUS_OK;
 }
 

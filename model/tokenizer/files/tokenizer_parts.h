@@ -33,7 +33,8 @@ struct tokenizer_parts {
 NODISCARD enum status tokenizer_build(struct tokenizer_parts *parts, struct tokenizer **tokenizer,
                                       struct error *error);
 
-/* Sets tokenizer->fingerprint from what is built and the parts' options, merges and recipe. */
+/* Sets tokenizer->fingerprint from everything that decides which ids a text gets and which bytes an id has:
+ * what is built and the parts' options, merges and recipe. */
 NODISCARD enum status tokenizer_fingerprint(struct tokenizer *tokenizer,
                                             const struct tokenizer_parts *parts,
                                             struct error *error);
