@@ -74,21 +74,26 @@ struct tokenizer {
     uint8_t fingerprint[32];          /* equal for tokenizers that give the same ids and bytes */
 };
 
-/* What the pieces of a byte-level vocabulary say about it, as GGUF keys and vocab.json with
- * merges.txt do. Everything is copied. */
-struct tokenizer_source {
-    struct span model;         /* "gpt2": byte-level BPE */
-    struct span pre;           /* name of the pre-tokenizer (pretokenize_names.c) */
-    const struct span *tokens; /* (n_tokens) as spelled in the file */
-    const uint8_t *kinds;      /* (n_tokens) enum token_kind */
-    const uint8_t *flags;      /* (n_tokens) enum token_flags; NULL: none has any */
-    uint32_t n_tokens;
-    const struct span *merges; /* (n_merges) "left right", in order of rank */
-    size_t n_merges;
-    uint32_t bos_id;
+/* The tokens of a vocabulary that is being read, and which of them begin and end a text. */
+struct tokenizer_tokens {
+    const struct span *texts; /* (n) as spelled in the file; special tokens as they are */
+    const uint8_t *kinds;     /* (n) enum token_kind */
+    const uint8_t *flags;     /* (n) enum token_flags; NULL: none has any */
+    uint32_t n;
+    uint32_t bos_id; /* TOKEN_NONE: the model has none */
     uint32_t eos_id;
     bool add_bos;
     bool add_eos;
+};
+
+/* What the pieces of a byte-level vocabulary say about it, as GGUF keys and vocab.json with
+ * merges.txt do. Everything is copied. */
+struct tokenizer_source {
+    struct span model; /* "gpt2": byte-level BPE */
+    struct span pre;   /* name of the pre-tokenizer (pretokenize_names.c) */
+    struct tokenizer_tokens tokens;
+    const struct span *merges; /* (n_merges) "left right", in order of rank */
+    size_t n_merges;
 };
 
 struct gguf;

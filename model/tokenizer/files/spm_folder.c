@@ -124,18 +124,17 @@ static enum status build(struct spm_file *file, const struct tokenizer_extras *e
     TRY(table_init(table, file, extras, error));
     add_tokens(table, file, extras);
     file->source.prefix_always = extras->legacy != ANSWER_NO;
-    struct spm_parts parts = {
-        .source = &file->source,
+    struct tokenizer_tokens tokens = {
         .texts = table->texts,
         .kinds = table->kinds,
         .flags = table->flags,
-        .n_tokens = table->n,
+        .n = table->n,
         .bos_id = find(table, extras->bos.n > 0 ? extras->bos : file->bos),
         .eos_id = find(table, extras->eos.n > 0 ? extras->eos : file->eos),
     };
-    parts.add_bos = wants_bos(extras) && parts.bos_id != TOKEN_NONE;
-    parts.add_eos = extras->add_eos == ANSWER_YES && parts.eos_id != TOKEN_NONE;
-    return spm_tokenizer_new(&parts, tokenizer, error);
+    tokens.add_bos = wants_bos(extras) && tokens.bos_id != TOKEN_NONE;
+    tokens.add_eos = extras->add_eos == ANSWER_YES && tokens.eos_id != TOKEN_NONE;
+    return spm_tokenizer_new(&(struct spm_parts){&file->source, tokens}, tokenizer, error);
 }
 
 enum status spm_tokenizer_parse(struct span bytes, const char *name,

@@ -27,13 +27,13 @@ static enum status optional_bool(const struct gguf *gguf, const char *key, bool 
 
 /* The bytes, and files from before tokenizer.ggml.token_type existed: there the types follow from
  * the texts and the ids. */
-static bool fix_kinds(const struct spm_parts *parts, uint32_t unk_id, bool are_typed,
+static bool fix_kinds(const struct tokenizer_tokens *tokens, uint32_t unk_id, bool are_typed,
                       uint8_t *kinds) {
     uint32_t n_bytes = 0;
-    for (uint32_t id = 0; id < parts->n_tokens; id++) {
-        if (!are_typed && vocabulary_byte_token(parts->texts[id]) >= 0)
+    for (uint32_t id = 0; id < tokens->n; id++) {
+        if (!are_typed && vocabulary_byte_token(tokens->texts[id]) >= 0)
             kinds[id] = TOKEN_BYTE;
-        if (!are_typed && (id == parts->bos_id || id == parts->eos_id))
+        if (!are_typed && (id == tokens->bos_id || id == tokens->eos_id))
             kinds[id] = TOKEN_CONTROL;
         if (!are_typed && id == unk_id)
             kinds[id] = TOKEN_UNKNOWN;
@@ -51,7 +51,8 @@ static bool is_one_of(struct span text, const char *const *list) {
 
 /* Phi-3's special tokens take the white space behind them, which no key says: llama.cpp, too, goes
  * by the model's name. */
-static void strip_behind(const struct gguf *gguf, const struct spm_parts *parts, uint8_t *flags) {
+static void strip_behind(const struct gguf *gguf, const struct tokenizer_tokens *tokens,
+                         uint8_t *flags) {
     static const char *const others[] = {"<unk>", "<s>", "<|endoftext|>", NULL};
     struct error error;
     struct span name;
@@ -65,74 +66,71 @@ static void strip_behind(const struct gguf *gguf, const struct spm_parts *parts,
     lower[n] = 0;
     if (!strstr(lower, "phi-3") && !strstr(lower, "phi3"))
         return;
-    for (uint32_t id = 0; id < parts->n_tokens; id++)
-        if ((parts->kinds[id] == TOKEN_CONTROL || parts->kinds[id] == TOKEN_USER_DEFINED) &&
-            !is_one_of(parts->texts[id], others))
+    for (uint32_t id = 0; id < tokens->n; id++)
+        if ((tokens->kinds[id] == TOKEN_CONTROL || tokens->kinds[id] == TOKEN_USER_DEFINED) &&
+            !is_one_of(tokens->texts[id], others))
             flags[id] = TOKEN_STRIPS_RIGHT;
 }
 
 static enum status load_flags(const struct gguf *gguf, struct spm_source *source,
-                              struct spm_parts *parts, struct error *error) {
-    parts->add_bos = true; /* what llama.cpp takes where the file says nothing */
+                              struct tokenizer_tokens *tokens, struct error *error) {
+    tokens->add_bos = true; /* what llama.cpp takes where the file says nothing */
     source->prefix = true;
-    TRY(optional_bool(gguf, "tokenizer.ggml.add_bos_token", &parts->add_bos, error));
-    TRY(optional_bool(gguf, "tokenizer.ggml.add_eos_token", &parts->add_eos, error));
+    TRY(optional_bool(gguf, "tokenizer.ggml.add_bos_token", &tokens->add_bos, error));
+    TRY(optional_bool(gguf, "tokenizer.ggml.add_eos_token", &tokens->add_eos, error));
     TRY(optional_bool(gguf, "tokenizer.ggml.add_space_prefix", &source->prefix, error));
     TRY(optional_bool(gguf, "tokenizer.ggml.remove_extra_whitespaces", &source->squeezes, error));
     if (!gguf_find(gguf, "tokenizer.ggml.unknown_token_id"))
         return STATUS_OK;
     TRY(gguf_u32(gguf, "tokenizer.ggml.unknown_token_id", &source->unk_id, error));
-    if (source->unk_id < parts->n_tokens)
+    if (source->unk_id < tokens->n)
         return STATUS_OK;
     return error_field(error, STATUS_CORRUPT, "unknown_token_id",
                        "unknown_token_id %u is not in the vocabulary of %u", source->unk_id,
-                       parts->n_tokens);
+                       tokens->n);
 }
 
 /* `kinds`: the file's, the vocabulary's and the flags, (n_tokens) each. */
 static enum status build(const struct gguf *gguf, const struct tokenizer_source *common,
                          float *scores, uint8_t *kinds, struct tokenizer **tokenizer,
                          struct error *error) {
+    struct tokenizer_tokens tokens = common->tokens;
     struct spm_source source = {.algorithm = SPM_BPE,
-                                .pieces = common->tokens,
+                                .pieces = tokens.texts,
                                 .scores = scores,
                                 .kinds = kinds,
-                                .n_pieces = common->n_tokens,
+                                .n_pieces = tokens.n,
                                 .unk_id = TOKEN_NONE,
                                 .is_cut = true,
                                 .prefix_always = true,
                                 .escapes = true,
                                 .unk_surface = SPAN(SPM_SURFACE_DEFAULT)};
-    struct spm_parts parts = {.source = &source,
-                              .texts = common->tokens,
-                              .kinds = kinds + common->n_tokens,
-                              .flags = kinds + (size_t)2 * common->n_tokens,
-                              .n_tokens = common->n_tokens,
-                              .bos_id = common->bos_id,
-                              .eos_id = common->eos_id};
-    TRY(load_scores(gguf, common->n_tokens, scores, error));
-    TRY(load_flags(gguf, &source, &parts, error));
-    if (parts.bos_id == TOKEN_NONE)
-        parts.bos_id = 1;
-    if (parts.eos_id == TOKEN_NONE)
-        parts.eos_id = 2;
-    memcpy(kinds, common->kinds, common->n_tokens);
-    source.byte_fallback = fix_kinds(&parts, source.unk_id,
+    uint8_t *flags = kinds + (size_t)2 * tokens.n;
+    memcpy(kinds, tokens.kinds, tokens.n);
+    tokens.kinds = kinds + tokens.n;
+    tokens.flags = flags;
+    TRY(load_scores(gguf, tokens.n, scores, error));
+    TRY(load_flags(gguf, &source, &tokens, error));
+    if (tokens.bos_id == TOKEN_NONE)
+        tokens.bos_id = 1;
+    if (tokens.eos_id == TOKEN_NONE)
+        tokens.eos_id = 2;
+    source.byte_fallback = fix_kinds(&tokens, source.unk_id,
                                      gguf_find(gguf, "tokenizer.ggml.token_type") != NULL, kinds);
-    spm_source_kinds(&source, kinds + common->n_tokens);
-    strip_behind(gguf, &parts, kinds + (size_t)2 * common->n_tokens);
-    return spm_tokenizer_new(&parts, tokenizer, error);
+    spm_source_kinds(&source, kinds + tokens.n);
+    strip_behind(gguf, &tokens, flags);
+    return spm_tokenizer_new(&(struct spm_parts){&source, tokens}, tokenizer, error);
 }
 
 enum status spm_tokenizer_open_gguf(const struct gguf *gguf, const struct tokenizer_source *source,
                                     struct tokenizer **tokenizer, struct error *error) {
-    float *scores = calloc((size_t)source->n_tokens + 1, sizeof *scores);
-    uint8_t *kinds = calloc((size_t)source->n_tokens + 1, 3);
+    float *scores = calloc((size_t)source->tokens.n + 1, sizeof *scores);
+    uint8_t *kinds = calloc((size_t)source->tokens.n + 1, 3);
     enum status status = STATUS_NOMEM;
     if (scores && kinds)
         status = build(gguf, source, scores, kinds, tokenizer, error);
     else
-        error_set(error, status, "no memory for a vocabulary of %u tokens", source->n_tokens);
+        error_set(error, status, "no memory for a vocabulary of %u tokens", source->tokens.n);
     free(scores);
     free(kinds);
     return status;

@@ -2,6 +2,7 @@
 #include "model/tokenizer/files/spm_tokenizer.h"
 
 #include "model/fingerprint.h"
+#include "model/tokenizer/files/tokenizer_parts.h"
 #include "model/tokenizer/tokenizer_kinds.h"
 
 #include <stdlib.h>
@@ -71,25 +72,6 @@ static enum status fill_fingerprint(struct tokenizer *tokenizer, struct error *e
     return STATUS_OK;
 }
 
-static enum status check_ends(const struct spm_parts *parts, struct error *error) {
-    const struct {
-        const char *name;
-        uint32_t id;
-        bool is_added;
-    } ends[] = {{"bos_token", parts->bos_id, parts->add_bos},
-                {"eos_token", parts->eos_id, parts->add_eos}};
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
-        if (ends[i].id != TOKEN_NONE && ends[i].id >= parts->n_tokens)
-            return error_field(error, STATUS_CORRUPT, ends[i].name,
-                               "%s %u is not in the vocabulary of %u", ends[i].name, ends[i].id,
-                               parts->n_tokens);
-        if (ends[i].is_added && ends[i].id == TOKEN_NONE)
-            return error_field(error, STATUS_CORRUPT, ends[i].name,
-                               "add_%s is set, but there is no such token", ends[i].name);
-    }
-    return STATUS_OK;
-}
-
 static enum status spm_tokenizer_fill(struct tokenizer *tokenizer, const struct spm_parts *parts,
                                       struct error *error) {
     struct spm *spm = calloc(1, sizeof *spm);
@@ -97,16 +79,11 @@ static enum status spm_tokenizer_fill(struct tokenizer *tokenizer, const struct 
     tokenizer->own = spm;
     if (!spm)
         return error_set(error, STATUS_NOMEM, "no memory for a tokenizer");
-    tokenizer->bos_id = parts->bos_id;
-    tokenizer->eos_id = parts->eos_id;
-    tokenizer->add_bos = parts->add_bos;
-    tokenizer->add_eos = parts->add_eos;
+    TRY(tokenizer_set_ends(tokenizer, &parts->tokens, error));
     tokenizer->shrinks =
         parts->source->squeezes || parts->source->charsmap.n > 0 || !parts->source->byte_fallback;
-    TRY(vocabulary_init(&tokenizer->vocabulary, parts->texts, parts->kinds, parts->n_tokens,
-                        error));
-    for (uint32_t id = 0; parts->flags && id < parts->n_tokens; id++)
-        vocabulary_set_flags(&tokenizer->vocabulary, id, parts->flags[id]);
+    TRY(vocabulary_init(&tokenizer->vocabulary, parts->tokens.texts, parts->tokens.kinds,
+                        parts->tokens.flags, parts->tokens.n, error));
     TRY(spm_init(spm, parts->source, &tokenizer->vocabulary, error));
     TRY(fill_shown(tokenizer, error));
     return fill_fingerprint(tokenizer, error);
@@ -114,7 +91,6 @@ static enum status spm_tokenizer_fill(struct tokenizer *tokenizer, const struct 
 
 enum status spm_tokenizer_new(const struct spm_parts *parts, struct tokenizer **tokenizer,
                               struct error *error) {
-    TRY(check_ends(parts, error));
     struct tokenizer *opened = calloc(1, sizeof *opened);
     if (!opened)
         return error_set(error, STATUS_NOMEM, "no memory for a tokenizer");

@@ -10,14 +10,9 @@ struct gguf;
 /* All that a tokenizer is made of. Everything is copied. */
 struct spm_parts {
     const struct spm_source *source;
-    const struct span *texts; /* (n_tokens): the source's pieces, then what stands behind them */
-    const uint8_t *kinds;     /* (n_tokens): as the vocabulary shall have them */
-    const uint8_t *flags;     /* (n_tokens): enum token_flags; NULL: none */
-    uint32_t n_tokens;
-    uint32_t bos_id; /* TOKEN_NONE: the model has none */
-    uint32_t eos_id;
-    bool add_bos;
-    bool add_eos;
+    struct tokenizer_tokens
+        tokens; /* the source's pieces, then what stands behind them; kinds as the
+                                       vocabulary shall have them */
 };
 
 /* Errors as tokenizer_open(). */

@@ -1,7 +1,7 @@
 #include "model/tokenizer/files/token_table.h"
 
 #include "model/tokenizer/files/tokenizer_extras.h"
-#include "model/tokenizer/vocabulary/vocabulary.h"
+#include "model/tokenizer/tokenizer.h"
 
 #include <stdlib.h>
 
@@ -104,6 +104,15 @@ uint32_t token_table_find(const struct token_table *table, struct span text) {
             return id;
     }
     return TOKEN_NONE;
+}
+
+struct tokenizer_tokens token_table_tokens(const struct token_table *table) {
+    return (struct tokenizer_tokens){.texts = table->tokens,
+                                     .kinds = table->kinds,
+                                     .flags = table->flags,
+                                     .n = table->n_tokens,
+                                     .bos_id = TOKEN_NONE,
+                                     .eos_id = TOKEN_NONE};
 }
 
 void token_table_fini(struct token_table *table) {

@@ -12,6 +12,7 @@
 
 struct tokenizer_added;
 struct tokenizer_extras;
+struct tokenizer_tokens;
 
 struct token_table {
     struct span *tokens; /* owned (n_tokens) */
@@ -35,6 +36,9 @@ NODISCARD enum status token_table_add(struct token_table *table,
 NODISCARD enum status token_table_add_extras(struct token_table *table,
                                              const struct tokenizer_extras *extras,
                                              struct error *error);
+
+/* The tokens without ends: no bos_id, no eos_id. Borrowed from the table. */
+struct tokenizer_tokens token_table_tokens(const struct token_table *table);
 
 /* The first token spelled like this; TOKEN_NONE when there is none or the text is empty. */
 uint32_t token_table_find(const struct token_table *table, struct span text);

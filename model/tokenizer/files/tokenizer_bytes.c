@@ -46,7 +46,7 @@ static enum status tokenizer_bytes_fill(struct tokenizer *tokenizer, uint32_t n_
     fingerprint_add(&fingerprint, text, sizeof text);
     fingerprint_add(&fingerprint, &n_tokens, sizeof n_tokens); /* it decides everything */
     fingerprint_end(&fingerprint, tokenizer->fingerprint);
-    return vocabulary_init(&tokenizer->vocabulary, texts, kinds, n_tokens, error);
+    return vocabulary_init(&tokenizer->vocabulary, texts, kinds, NULL, n_tokens, error);
 }
 
 enum status tokenizer_open_bytes(uint32_t n_tokens, struct tokenizer **tokenizer,

@@ -57,27 +57,27 @@ static enum status load_source(const struct gguf *gguf, struct tokenizer_source 
                                struct error *error) {
     size_t n_tokens = 0;
     source->pre = SPAN("gpt-2"); /* files from before the key existed meant this one */
-    source->bos_id = source->eos_id = TOKEN_NONE;
+    source->tokens.bos_id = source->tokens.eos_id = TOKEN_NONE;
     TRY(gguf_string(gguf, "tokenizer.ggml.model", &source->model, error));
     if (gguf_find(gguf, "tokenizer.ggml.pre"))
         TRY(gguf_string(gguf, "tokenizer.ggml.pre", &source->pre, error));
     TRY(load_texts(gguf, "tokenizer.ggml.tokens", VOCABULARY_TOKENS_MAX, tokens, &n_tokens, error));
-    source->n_tokens = (uint32_t)n_tokens;
-    TRY(load_kinds(gguf, *tokens, source->n_tokens, kinds, error));
+    source->tokens.n = (uint32_t)n_tokens;
+    TRY(load_kinds(gguf, *tokens, source->tokens.n, kinds, error));
     if (gguf_find(gguf, "tokenizer.ggml.merges"))
         TRY(load_texts(gguf, "tokenizer.ggml.merges", BPE_MERGES_MAX, merges, &source->n_merges,
                        error));
-    TRY(optional_id(gguf, "tokenizer.ggml.bos_token_id", &source->bos_id, error));
-    TRY(optional_id(gguf, "tokenizer.ggml.eos_token_id", &source->eos_id, error));
+    TRY(optional_id(gguf, "tokenizer.ggml.bos_token_id", &source->tokens.bos_id, error));
+    TRY(optional_id(gguf, "tokenizer.ggml.eos_token_id", &source->tokens.eos_id, error));
     const struct pretokenize_name *name = pretokenize_find(source->pre);
-    source->add_bos = name && name->adds_bos && source->bos_id != TOKEN_NONE;
+    source->tokens.add_bos = name && name->adds_bos && source->tokens.bos_id != TOKEN_NONE;
     if (gguf_find(gguf, "tokenizer.ggml.add_bos_token"))
-        TRY(gguf_bool(gguf, "tokenizer.ggml.add_bos_token", &source->add_bos, error));
+        TRY(gguf_bool(gguf, "tokenizer.ggml.add_bos_token", &source->tokens.add_bos, error));
     if (gguf_find(gguf, "tokenizer.ggml.add_eos_token"))
-        TRY(gguf_bool(gguf, "tokenizer.ggml.add_eos_token", &source->add_eos, error));
-    source->tokens = *tokens;
+        TRY(gguf_bool(gguf, "tokenizer.ggml.add_eos_token", &source->tokens.add_eos, error));
+    source->tokens.texts = *tokens;
     source->merges = *merges;
-    source->kinds = *kinds;
+    source->tokens.kinds = *kinds;
     return STATUS_OK;
 }
 

@@ -199,29 +199,30 @@ static bool class_decides(struct span class) {
 }
 
 static enum status read_ends(struct reading *reading, struct error *error) {
-    struct tokenizer_parts *parts = &reading->parts;
+    struct tokenizer_tokens *tokens = &reading->parts.tokens;
     const struct tokenizer_extras *extras = reading->extras;
     struct json_ends ends;
     TRY(error_within(error,
                      json_read_ends(json_object_get(reading->root, "post_processor"), &ends, error),
                      "post_processor"));
-    parts->bos_id = token_table_find(&reading->table, extras->bos);
-    parts->eos_id = token_table_find(&reading->table, extras->eos);
+    *tokens = token_table_tokens(&reading->table);
+    tokens->bos_id = token_table_find(&reading->table, extras->bos);
+    tokens->eos_id = token_table_find(&reading->table, extras->eos);
     bool decides = class_decides(extras->class);
     if (ends.before != TOKEN_NONE)
-        parts->bos_id = ends.before;
-    if (ends.behind != TOKEN_NONE && parts->eos_id != TOKEN_NONE && parts->eos_id != ends.behind)
+        tokens->bos_id = ends.before;
+    if (ends.behind != TOKEN_NONE && tokens->eos_id != TOKEN_NONE && tokens->eos_id != ends.behind)
         return error_field(error, STATUS_UNSUPPORTED, "post_processor",
                            "post_processor: puts token %u behind a text, but eos_token is %u",
-                           ends.behind, parts->eos_id);
+                           ends.behind, tokens->eos_id);
     if (ends.behind != TOKEN_NONE)
-        parts->eos_id = ends.behind;
-    parts->add_bos = ends.before != TOKEN_NONE;
-    parts->add_eos = ends.behind != TOKEN_NONE;
+        tokens->eos_id = ends.behind;
+    tokens->add_bos = ends.before != TOKEN_NONE;
+    tokens->add_eos = ends.behind != TOKEN_NONE;
     if (decides && extras->add_bos != ANSWER_UNSAID)
-        parts->add_bos = extras->add_bos == ANSWER_YES;
+        tokens->add_bos = extras->add_bos == ANSWER_YES;
     if (decides && extras->add_eos != ANSWER_UNSAID)
-        parts->add_eos = extras->add_eos == ANSWER_YES;
+        tokens->add_eos = extras->add_eos == ANSWER_YES;
     return STATUS_OK;
 }
 
@@ -232,7 +233,6 @@ static enum status read_model(struct reading *reading, struct error *error) {
 }
 
 static enum status read_all(struct reading *reading, struct error *error) {
-    struct tokenizer_parts *parts = &reading->parts;
     reading->model = json_object_get(reading->root, "model");
     if (!json_is_object(reading->model))
         return error_field(error, STATUS_CORRUPT, "model", "model is not an object");
@@ -240,12 +240,7 @@ static enum status read_all(struct reading *reading, struct error *error) {
     TRY(error_within(error, read_model(reading, error), "model"));
     TRY(read_all_added(reading, error));
     TRY(read_unknown(reading, error));
-    TRY(read_ends(reading, error));
-    parts->tokens = reading->table.tokens;
-    parts->kinds = reading->table.kinds;
-    parts->flags = reading->table.flags;
-    parts->n_tokens = reading->table.n_tokens;
-    return STATUS_OK;
+    return read_ends(reading, error);
 }
 
 enum status tokenizer_parse_json(const json_t *root, const struct tokenizer_extras *extras,

@@ -81,15 +81,12 @@ static enum status open_table(struct token_table *table, struct span merges_text
     for (uint32_t id = 0; id < table->n_tokens; id++)
         table->flags[id] &= (uint8_t)~TOKEN_NORMALIZED; /* these classes match plain text */
     TRY(split_lines(merges_text, &merges, &source.n_merges, error));
-    source.tokens = table->tokens;
-    source.kinds = table->kinds;
-    source.flags = table->flags;
-    source.n_tokens = table->n_tokens;
     source.merges = merges;
-    source.bos_id = token_table_find(table, extras.bos);
-    source.eos_id = token_table_find(table, extras.eos);
-    source.add_bos = extras.add_bos == ANSWER_YES;
-    source.add_eos = extras.add_eos == ANSWER_YES;
+    source.tokens = token_table_tokens(table);
+    source.tokens.bos_id = token_table_find(table, extras.bos);
+    source.tokens.eos_id = token_table_find(table, extras.eos);
+    source.tokens.add_bos = extras.add_bos == ANSWER_YES;
+    source.tokens.add_eos = extras.add_eos == ANSWER_YES;
     enum status status = tokenizer_open(&source, tokenizer, error);
     free(merges);
     return status;

@@ -35,13 +35,13 @@ static struct span decode(struct decoded *decoded, struct span text, bool *in_al
  * those of one that is (Command R has such a pair). */
 static void decode_tokens(const struct tokenizer_parts *parts, struct decoded *decoded,
                           struct span *texts, uint8_t *kinds) {
-    for (uint32_t id = 0; id < parts->n_tokens; id++) {
+    for (uint32_t id = 0; id < parts->tokens.n; id++) {
         bool in_alphabet = true;
-        texts[id] = parts->tokens[id];
-        kinds[id] = parts->kinds[id];
+        texts[id] = parts->tokens.texts[id];
+        kinds[id] = parts->tokens.kinds[id];
         if (parts->spelling != SPELLED_IN_ALPHABET || kinds[id] != TOKEN_NORMAL)
             continue;
-        texts[id] = decode(decoded, parts->tokens[id], &in_alphabet);
+        texts[id] = decode(decoded, parts->tokens.texts[id], &in_alphabet);
         if (!in_alphabet)
             kinds[id] = TOKEN_UNUSED;
     }
@@ -51,19 +51,18 @@ static enum status fill_vocabulary(struct tokenizer *tokenizer, const struct tok
                                    struct error *error) {
     struct decoded decoded = {0};
     size_t total = 0;
-    for (uint32_t id = 0; id < parts->n_tokens; id++)
-        total += parts->tokens[id].n;
-    struct span *texts = calloc((size_t)parts->n_tokens + 1, sizeof *texts);
-    uint8_t *kinds = malloc((size_t)parts->n_tokens + 1);
+    for (uint32_t id = 0; id < parts->tokens.n; id++)
+        total += parts->tokens.texts[id].n;
+    struct span *texts = calloc((size_t)parts->tokens.n + 1, sizeof *texts);
+    uint8_t *kinds = malloc((size_t)parts->tokens.n + 1);
     enum status status = texts && kinds ? decoded_init(&decoded, total) : STATUS_NOMEM;
     if (status == STATUS_OK) {
         decode_tokens(parts, &decoded, texts, kinds);
-        status = vocabulary_init(&tokenizer->vocabulary, texts, kinds, parts->n_tokens, error);
+        status = vocabulary_init(&tokenizer->vocabulary, texts, kinds, parts->tokens.flags,
+                                 parts->tokens.n, error);
     } else {
-        error_set(error, status, "no memory for a vocabulary of %u tokens", parts->n_tokens);
+        error_set(error, status, "no memory for a vocabulary of %u tokens", parts->tokens.n);
     }
-    for (uint32_t id = 0; status == STATUS_OK && parts->flags && id < parts->n_tokens; id++)
-        vocabulary_set_flags(&tokenizer->vocabulary, id, parts->flags[id]);
     free(texts);
     free(kinds);
     free(decoded.blob);
@@ -156,12 +155,12 @@ static enum status index_specials(struct tokenizer *tokenizer, struct spelled *s
 
 static enum status fill_shown(struct tokenizer *tokenizer, const struct tokenizer_parts *parts,
                               struct error *error) {
-    struct spelled spelled = {.texts = calloc((size_t)parts->n_tokens + 1, sizeof(struct span))};
+    struct spelled spelled = {.texts = calloc((size_t)parts->tokens.n + 1, sizeof(struct span))};
     if (!spelled.texts)
         return error_set(error, STATUS_NOMEM, "no memory for the special tokens");
     buf_init(&spelled.forms, NORMALIZE_BYTES_MAX);
-    for (uint32_t id = 0; id < parts->n_tokens; id++)
-        spelled.texts[id] = parts->tokens[id];
+    for (uint32_t id = 0; id < parts->tokens.n; id++)
+        spelled.texts[id] = parts->tokens.texts[id];
     enum status status = normalize_specials(tokenizer, &spelled);
     if (status == STATUS_OK)
         status = index_specials(tokenizer, &spelled, error);
@@ -224,11 +223,16 @@ static enum status check_end(uint32_t id, bool is_added, uint32_t n_tokens, cons
     return STATUS_OK;
 }
 
-static enum status check_ends(const struct tokenizer_parts *parts, struct error *error) {
-    TRY(check_end(parts->bos_id, parts->add_bos, parts->n_tokens, "bos_token_id", "add_bos_token",
+enum status tokenizer_set_ends(struct tokenizer *tokenizer, const struct tokenizer_tokens *tokens,
+                               struct error *error) {
+    tokenizer->bos_id = tokens->bos_id;
+    tokenizer->eos_id = tokens->eos_id;
+    tokenizer->add_bos = tokens->add_bos;
+    tokenizer->add_eos = tokens->add_eos;
+    TRY(check_end(tokens->bos_id, tokens->add_bos, tokens->n, "bos_token_id", "add_bos_token",
                   error));
-    return check_end(parts->eos_id, parts->add_eos, parts->n_tokens, "eos_token_id",
-                     "add_eos_token", error);
+    return check_end(tokens->eos_id, tokens->add_eos, tokens->n, "eos_token_id", "add_eos_token",
+                     error);
 }
 
 /* Whether a text may lose more than a normal form does (form C makes nine bytes of Hangul three):
@@ -253,11 +257,7 @@ static bool can_shrink(const struct tokenizer *tokenizer, const struct bpe_optio
 static enum status build(struct tokenizer *tokenizer, struct tokenizer_parts *parts,
                          struct error *error) {
     tokenizer->kind = &tokenizer_kind_bpe;
-    tokenizer->bos_id = parts->bos_id;
-    tokenizer->eos_id = parts->eos_id;
-    tokenizer->add_bos = parts->add_bos;
-    tokenizer->add_eos = parts->add_eos;
-    TRY(check_ends(parts, error));
+    TRY(tokenizer_set_ends(tokenizer, &parts->tokens, error));
     TRY(fill_vocabulary(tokenizer, parts, error));
     if (tokenizer->vocabulary.n_bytes_max == 0)
         return error_set(error, STATUS_CORRUPT, "all tokens are empty");
@@ -333,16 +333,9 @@ enum status tokenizer_open(const struct tokenizer_source *source, struct tokeniz
         return error_set(error, STATUS_NOMEM, "no memory for %zu merges", source->n_merges);
     struct tokenizer_parts parts = {
         .tokens = source->tokens,
-        .kinds = source->kinds,
-        .flags = source->flags,
-        .n_tokens = source->n_tokens,
         .merges = merges,
         .n_merges = source->n_merges,
         .options = {.ignores_merges = name->ignores_merges, .unknown_id = TOKEN_NONE},
-        .bos_id = source->bos_id,
-        .eos_id = source->eos_id,
-        .add_bos = source->add_bos,
-        .add_eos = source->add_eos,
         .recipe = source->pre};
     enum status status = fill_parts(source, name, merges, &parts, error);
     if (status == STATUS_OK)

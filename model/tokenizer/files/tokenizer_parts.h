@@ -11,10 +11,7 @@ enum tokenizer_spelling { SPELLED_IN_ALPHABET, SPELLED_AS_IS };
 /* Spans are borrowed until tokenizer_build() is done; the three pipelines are taken over by it,
  * even when it fails. */
 struct tokenizer_parts {
-    const struct span *tokens; /* (n_tokens) as spelled; special tokens as they are */
-    const uint8_t *kinds;      /* (n_tokens) enum token_kind */
-    const uint8_t *flags;      /* (n_tokens) enum token_flags; NULL: none has any */
-    uint32_t n_tokens;
+    struct tokenizer_tokens tokens;
     enum tokenizer_spelling spelling;
     const struct bpe_merge *merges; /* (n_merges) as spelled, in order of rank */
     size_t n_merges;
@@ -22,10 +19,6 @@ struct tokenizer_parts {
     struct normalizer normalizer;
     struct pretokenizer pretokenizer;
     struct decoder decoder;
-    uint32_t bos_id; /* TOKEN_NONE: none */
-    uint32_t eos_id;
-    bool add_bos;
-    bool add_eos;
     struct span recipe; /* what tells the pipelines apart, for the fingerprint */
 };
 
@@ -38,6 +31,12 @@ NODISCARD enum status tokenizer_build(struct tokenizer_parts *parts, struct toke
 NODISCARD enum status tokenizer_fingerprint(struct tokenizer *tokenizer,
                                             const struct tokenizer_parts *parts,
                                             struct error *error);
+
+/* Sets bos_id, eos_id, add_bos and add_eos. STATUS_CORRUPT for ids beyond the vocabulary, or none where one is
+ * added. */
+NODISCARD enum status tokenizer_set_ends(struct tokenizer *tokenizer,
+                                         const struct tokenizer_tokens *tokens,
+                                         struct error *error);
 
 /* For parts that are not built after all. */
 void tokenizer_parts_fini(struct tokenizer_parts *parts);

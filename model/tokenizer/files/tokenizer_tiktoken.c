@@ -119,17 +119,14 @@ static enum status build(struct token_table *table, const struct tokenizer_extra
                          struct tokenizer **tokenizer, struct error *error) {
     const struct pretokenize_name *name = pretokenize_find(SPAN("qwen2")); /* the same pattern */
     struct tokenizer_parts parts = {
-        .tokens = table->tokens,
-        .kinds = table->kinds,
-        .flags = table->flags,
-        .n_tokens = table->n_tokens,
+        .tokens = token_table_tokens(table),
         .spelling = SPELLED_AS_IS,
         .options = {.by_rank = true, .ignores_merges = true, .unknown_id = TOKEN_NONE},
-        .bos_id = token_table_find(table, extras->bos),
-        .eos_id = token_table_find(table, extras->eos),
         .recipe = SPAN("tiktoken qwen")};
-    if (parts.eos_id == TOKEN_NONE)
-        parts.eos_id = token_table_find(table, SPAN("<|endoftext|>"));
+    parts.tokens.bos_id = token_table_find(table, extras->bos);
+    parts.tokens.eos_id = token_table_find(table, extras->eos);
+    if (parts.tokens.eos_id == TOKEN_NONE)
+        parts.tokens.eos_id = token_table_find(table, SPAN("<|endoftext|>"));
     enum status status = pretokenizer_init(&parts.pretokenizer, name, error);
     if (status == STATUS_OK)
         status = normalizer_add(&parts.normalizer, NORMALIZE_NFC, error);

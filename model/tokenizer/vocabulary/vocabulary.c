@@ -1,6 +1,5 @@
 #include "model/tokenizer/vocabulary/vocabulary.h"
 
-#include "base/assert.h"
 #include "base/random.h"
 
 #include <stdlib.h>
@@ -23,7 +22,8 @@ uint8_t vocabulary_kind(struct span text, uint8_t kind) {
 }
 
 static enum status copy_tokens(struct vocabulary *vocabulary, const struct span *tokens,
-                               const uint8_t *kinds, uint32_t n, struct error *error) {
+                               const uint8_t *kinds, const uint8_t *flags, uint32_t n,
+                               struct error *error) {
     size_t total = 0;
     if (n == 0 || n > VOCABULARY_TOKENS_MAX)
         return error_set(error, STATUS_LIMIT, "a vocabulary of %u tokens; 1 to %u are read", n,
@@ -45,6 +45,8 @@ static enum status copy_tokens(struct vocabulary *vocabulary, const struct span 
         return error_set(error, STATUS_NOMEM, "no memory for a vocabulary of %u tokens", n);
     vocabulary->n_tokens = n;
     memcpy(vocabulary->kinds, kinds, n);
+    if (flags)
+        memcpy(vocabulary->flags, flags, n);
     uint32_t at = 0;
     for (uint32_t id = 0; id < n; id++) {
         vocabulary->offsets[id] = at;
@@ -118,9 +120,10 @@ static enum status index_special(struct vocabulary *vocabulary, struct error *er
 }
 
 enum status vocabulary_init(struct vocabulary *vocabulary, const struct span *tokens,
-                            const uint8_t *kinds, uint32_t n, struct error *error) {
+                            const uint8_t *kinds, const uint8_t *flags, uint32_t n,
+                            struct error *error) {
     *vocabulary = (struct vocabulary){0};
-    enum status status = copy_tokens(vocabulary, tokens, kinds, n, error);
+    enum status status = copy_tokens(vocabulary, tokens, kinds, flags, n, error);
     if (status == STATUS_OK)
         status = index_normal(vocabulary, error);
     if (status == STATUS_OK)
@@ -168,11 +171,6 @@ uint32_t vocabulary_match_special(const struct vocabulary *vocabulary, const cha
                                   bool control, size_t *length) {
     return trie_match(&vocabulary->trie, text, n, control ? accept_all : accept_user_defined,
                       vocabulary, length);
-}
-
-void vocabulary_set_flags(struct vocabulary *vocabulary, uint32_t id, uint8_t flags) {
-    ASSERT(id < vocabulary->n_tokens);
-    vocabulary->flags[id] = flags;
 }
 
 int vocabulary_byte_token(struct span text) {

@@ -54,13 +54,12 @@ struct vocabulary {
  * text could open a turn of its own. */
 uint8_t vocabulary_kind(struct span text, uint8_t kind);
 
-/* Takes tokens (n) as bytes, with kinds (n). Everything is copied. STATUS_LIMIT past a bound above,
- * STATUS_CORRUPT for an unknown kind or two normal tokens of the same bytes, STATUS_NOMEM. */
+/* Takes tokens (n) as bytes, with kinds (n) and flags (n; NULL: none has any). Everything is copied.
+ * STATUS_LIMIT past a bound above, STATUS_CORRUPT for an unknown kind or two normal tokens of the same
+ * bytes, STATUS_NOMEM. */
 NODISCARD enum status vocabulary_init(struct vocabulary *vocabulary, const struct span *tokens,
-                                      const uint8_t *kinds, uint32_t n, struct error *error);
-
-/* For the owner, right after vocabulary_init(): the flags of one token. */
-void vocabulary_set_flags(struct vocabulary *vocabulary, uint32_t id, uint8_t flags);
+                                      const uint8_t *kinds, const uint8_t *flags, uint32_t n,
+                                      struct error *error);
 void vocabulary_fini(struct vocabulary *vocabulary);
 
 static inline struct span vocabulary_bytes(const struct vocabulary *vocabulary, uint32_t id) {

@@ -19,7 +19,8 @@ static void open_tokenizer(struct tokenizer *tokenizer) {
                                     TOKEN_NORMAL, TOKEN_CONTROL, TOKEN_BYTE};
     struct error error;
     memset(tokenizer, 0, sizeof *tokenizer);
-    ck_assert_int_eq(vocabulary_init(&tokenizer->vocabulary, texts, kinds, 6, &error), STATUS_OK);
+    ck_assert_int_eq(vocabulary_init(&tokenizer->vocabulary, texts, kinds, NULL, 6, &error),
+                     STATUS_OK);
 }
 
 static uint32_t find(uint32_t n_vocab, uint32_t end, struct interval **ids) {

@@ -142,11 +142,11 @@ START_TEST(special_tokens_are_left_out_when_asked) {
     struct span tokens[] = {SPAN("a"), SPAN("<s>"), SPAN("<u>")};
     struct tokenizer_source source = {.model = SPAN("gpt2"),
                                       .pre = SPAN("gpt-2"),
-                                      .tokens = tokens,
-                                      .kinds = (const uint8_t[]){1, 3, 4},
-                                      .n_tokens = 3,
-                                      .bos_id = TOKEN_NONE,
-                                      .eos_id = TOKEN_NONE};
+                                      .tokens.texts = tokens,
+                                      .tokens.kinds = (const uint8_t[]){1, 3, 4},
+                                      .tokens.n = 3,
+                                      .tokens.bos_id = TOKEN_NONE,
+                                      .tokens.eos_id = TOKEN_NONE};
     ck_assert_int_eq(tokenizer_open(&source, &special, &error), STATUS_OK);
     for (int skip = 0; skip < 2; skip++) {
         struct detokenizer detokenizer;

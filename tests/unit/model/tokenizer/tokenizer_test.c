@@ -202,13 +202,13 @@ START_TEST(merges_agree_with_the_definition) {
         make_vocabulary(&made, &random);
         struct tokenizer_source source = {.model = SPAN("gpt2"),
                                           .pre = SPAN("gpt-2"),
-                                          .tokens = made.tokens,
-                                          .kinds = made.kinds,
-                                          .n_tokens = made.n_tokens,
+                                          .tokens.texts = made.tokens,
+                                          .tokens.kinds = made.kinds,
+                                          .tokens.n = made.n_tokens,
                                           .merges = made.merge_spans,
                                           .n_merges = made.n_merges,
-                                          .bos_id = TOKEN_NONE,
-                                          .eos_id = TOKEN_NONE};
+                                          .tokens.bos_id = TOKEN_NONE,
+                                          .tokens.eos_id = TOKEN_NONE};
         ck_assert_int_eq(tokenizer_open(&source, &tokenizer, &error), STATUS_OK);
         for (int i = 0; i < 10; i++) {
             size_t n = 1 + (size_t)random_below(&random, sizeof text - 1);
@@ -231,13 +231,13 @@ START_TEST(byte_without_a_token_is_dropped_before_the_merges) {
     struct span merges[] = {SPAN("a b")};
     struct tokenizer_source source = {.model = SPAN("gpt2"),
                                       .pre = SPAN("gpt-2"),
-                                      .tokens = tokens,
-                                      .kinds = (const uint8_t[]){1, 1, 1},
-                                      .n_tokens = 3,
+                                      .tokens.texts = tokens,
+                                      .tokens.kinds = (const uint8_t[]){1, 1, 1},
+                                      .tokens.n = 3,
                                       .merges = merges,
                                       .n_merges = 1,
-                                      .bos_id = TOKEN_NONE,
-                                      .eos_id = TOKEN_NONE};
+                                      .tokens.bos_id = TOKEN_NONE,
+                                      .tokens.eos_id = TOKEN_NONE};
     ck_assert_int_eq(tokenizer_open(&source, &tokenizer, &error), STATUS_OK);
     expect(tokenizer, SPAN("axb"), 0, IDS(2));
     expect(tokenizer, SPAN("x"), 0, IDS(UINT32_MAX));
@@ -253,14 +253,14 @@ START_TEST(user_defined_tokens_always_match_and_bos_comes_when_asked) {
     struct span merges[] = {SPAN("a b")};
     struct tokenizer_source source = {.model = SPAN("gpt2"),
                                       .pre = SPAN("gpt-2"),
-                                      .tokens = tokens,
-                                      .kinds = (const uint8_t[]){1, 1, 1, 4, 3},
-                                      .n_tokens = 5,
+                                      .tokens.texts = tokens,
+                                      .tokens.kinds = (const uint8_t[]){1, 1, 1, 4, 3},
+                                      .tokens.n = 5,
                                       .merges = merges,
                                       .n_merges = 1,
-                                      .bos_id = 4,
-                                      .eos_id = 4,
-                                      .add_bos = true};
+                                      .tokens.bos_id = 4,
+                                      .tokens.eos_id = 4,
+                                      .tokens.add_bos = true};
     ck_assert_int_eq(tokenizer_open(&source, &tokenizer, &error), STATUS_OK);
     expect(tokenizer, SPAN("ababab"), 0, IDS(3, 1, 2));
     expect(tokenizer, SPAN("ab"), TOKENIZER_ADD_BOS, IDS(4, 2));
@@ -276,13 +276,13 @@ START_TEST(m03_contradictions_are_refused) {
     struct span merges[] = {SPAN("a b")};
     const struct tokenizer_source good = {.model = SPAN("gpt2"),
                                           .pre = SPAN("gpt-2"),
-                                          .tokens = tokens,
-                                          .kinds = (const uint8_t[]){1, 1, 1},
-                                          .n_tokens = 3,
+                                          .tokens.texts = tokens,
+                                          .tokens.kinds = (const uint8_t[]){1, 1, 1},
+                                          .tokens.n = 3,
                                           .merges = merges,
                                           .n_merges = 1,
-                                          .bos_id = TOKEN_NONE,
-                                          .eos_id = TOKEN_NONE};
+                                          .tokens.bos_id = TOKEN_NONE,
+                                          .tokens.eos_id = TOKEN_NONE};
     struct tokenizer_source bad = good;
     bad.model = SPAN("llama");
     ck_assert_int_eq(tokenizer_open(&bad, &tokenizer, &error), STATUS_UNSUPPORTED);
@@ -291,14 +291,14 @@ START_TEST(m03_contradictions_are_refused) {
     ck_assert_int_eq(tokenizer_open(&bad, &tokenizer, &error), STATUS_UNSUPPORTED);
     ck_assert_ptr_nonnull(strstr(error.text, "\"unheard-of\""));
     bad = good;
-    bad.eos_id = 3;
+    bad.tokens.eos_id = 3;
     ck_assert_int_eq(tokenizer_open(&bad, &tokenizer, &error), STATUS_CORRUPT);
     ck_assert_str_eq(error.field, "eos_token_id");
     bad = good;
-    bad.add_bos = true;
+    bad.tokens.add_bos = true;
     ck_assert_int_eq(tokenizer_open(&bad, &tokenizer, &error), STATUS_CORRUPT);
     bad = good;
-    bad.kinds = (const uint8_t[]){1, 1, 9};
+    bad.tokens.kinds = (const uint8_t[]){1, 1, 9};
     ck_assert_int_eq(tokenizer_open(&bad, &tokenizer, &error), STATUS_CORRUPT);
     static const char *const broken[] = {"a", "a c", "b a", " ", "a b a", ""};
     for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) {
@@ -310,7 +310,7 @@ START_TEST(m03_contradictions_are_refused) {
     }
     struct span twice[] = {SPAN("a"), SPAN("b"), SPAN("a")};
     bad = good;
-    bad.tokens = twice;
+    bad.tokens.texts = twice;
     ck_assert_int_eq(tokenizer_open(&bad, &tokenizer, &error), STATUS_CORRUPT);
     ck_assert_str_eq(error.text, "tokens 0 and 2 are the same");
     ck_assert_ptr_null(tokenizer);
@@ -367,13 +367,13 @@ START_TEST(fingerprint_tells_tokenizers_apart) {
     struct span swapped[] = {SPAN("b a"), SPAN("a b")};
     struct tokenizer_source source = {.model = SPAN("gpt2"),
                                       .pre = SPAN("gpt-2"),
-                                      .tokens = tokens,
-                                      .kinds = (const uint8_t[]){1, 1, 1, 1},
-                                      .n_tokens = 4,
+                                      .tokens.texts = tokens,
+                                      .tokens.kinds = (const uint8_t[]){1, 1, 1, 1},
+                                      .tokens.n = 4,
                                       .merges = merges,
                                       .n_merges = 2,
-                                      .bos_id = TOKEN_NONE,
-                                      .eos_id = TOKEN_NONE};
+                                      .tokens.bos_id = TOKEN_NONE,
+                                      .tokens.eos_id = TOKEN_NONE};
     ck_assert_int_eq(tokenizer_open(&source, &first, &error), STATUS_OK);
     ck_assert_int_eq(tokenizer_open(&source, &second, &error), STATUS_OK);
     ck_assert_mem_eq(first->fingerprint, second->fingerprint, 32);
