@@ -92,48 +92,40 @@ static float small_normal(uint64_t bits) {
     return (sum - 2) * (0.02f * 1.7320508f);
 }
 
-static uint32_t constant_word(enum content content) {
+/* Of the contents that are not drawn. */
+static const uint32_t constant_words[N_CONTENTS] = {
+    [ONES_F32] = 0x3f800000u,   [ONES_F16] = 0x3c003c00u,   [ONES_BF16] = 0x3f803f80u,
+    [ZEROS_4] = 0x88888888u,    [ZEROS_4_V1] = 0x77777777u, [ZEROS_8] = 0x80808080u,
+    [ZEROS_8_V1] = 0x7f7f7f7fu,
+};
+
+static uint32_t draw_word(enum content content, uint64_t bits) {
+    float value = small_normal(bits);
+    uint32_t word;
     switch (content) {
-    case ONES_F16:
-        return 0x3c003c00u;
-    case ONES_BF16:
-        return 0x3f803f80u;
-    case ZEROS_4:
-        return 0x88888888u;
-    case ZEROS_4_V1:
-        return 0x77777777u;
-    case ZEROS_8:
-        return 0x80808080u;
-    case ZEROS_8_V1:
-        return 0x7f7f7f7fu;
+    case VALUES_F32:
+        memcpy(&word, &value, sizeof word);
+        return word;
+    case VALUES_F16:
+        return half_of(value) | (uint32_t)half_of(-0.5f * value) << 16;
+    case VALUES_BF16:
+        return brain_of(value) | (uint32_t)brain_of(-0.5f * value) << 16;
+    case SCALES_F16:
+        /* With integers around 8 (or 128) the products have about the values' deviation. */
+        return half_of(0.002f + 0.002f * random_unit(bits)) |
+               (uint32_t)half_of(0.002f + 0.002f * random_unit(mix64(bits))) << 16;
     default:
-        return 0x3f800000u; /* ONES_F32 */
+        return (uint32_t)bits; /* INTS */
     }
 }
 
 static void fill_pool(enum content content, uint64_t seed, unsigned char *bytes) {
     struct random random = {.state = mix64(seed ^ content)};
-    bool is_wide = content == VALUES_F32;
-    bool is_drawn = is_wide || content == VALUES_F16 || content == VALUES_BF16 ||
-                    content == SCALES_F16 || content == INTS;
     for (uint64_t at = 0; at < POOL_BYTES; at += 4) {
-        uint32_t word = constant_word(content);
-        uint64_t bits = is_drawn ? random_next(&random) : 0;
-        float value = is_drawn ? small_normal(bits) : 0;
-        if (content == VALUES_F16)
-            word = half_of(value) | (uint32_t)half_of(-0.5f * value) << 16;
-        else if (content == VALUES_BF16)
-            word = brain_of(value) | (uint32_t)brain_of(-0.5f * value) << 16;
-        else if (content == SCALES_F16)
-            /* With integers around 8 (or 128) the products have about the values' deviation. */
-            word = half_of(0.002f + 0.002f * random_unit(bits)) |
-                   (uint32_t)half_of(0.002f + 0.002f * random_unit(mix64(bits))) << 16;
-        else if (content == INTS)
-            word = (uint32_t)bits;
-        if (is_wide)
-            memcpy(bytes + at, &value, sizeof value);
-        else
-            memcpy(bytes + at, &word, sizeof word);
+        uint32_t word = constant_words[content];
+        if (word == 0)
+            word = draw_word(content, random_next(&random));
+        memcpy(bytes + at, &word, sizeof word);
     }
 }
 

@@ -245,56 +245,43 @@ static enum status read_header(struct gguf *gguf, struct error *error) {
     return read_tensor_table(&cursor);
 }
 
-static struct gguf *gguf_new(const char *name) {
-    struct gguf *gguf = calloc(1, sizeof *gguf);
-    if (!gguf)
-        return NULL;
-    size_t n = strlen(name);
-    size_t cut = n < sizeof gguf->name ? 0 : n - (sizeof gguf->name - 1);
-    memcpy(gguf->name, name + cut, n - cut);
-    gguf->seed = random_seed();
-    return gguf;
+/* Takes the file over, which may be zeroed. */
+static enum status gguf_new(const void *bytes, uint64_t n, struct file_map file, const char *name,
+                            struct gguf **gguf, struct error *error) {
+    struct gguf *made = calloc(1, sizeof *made);
+    if (!made) {
+        file_unmap(&file);
+        return error_set(error, STATUS_NOMEM, "%s: no memory", name);
+    }
+    size_t n_name = strlen(name);
+    size_t cut = n_name < sizeof made->name ? 0 : n_name - (sizeof made->name - 1);
+    memcpy(made->name, name + cut, n_name - cut);
+    made->file = file;
+    made->bytes = bytes;
+    made->n_bytes = n;
+    made->seed = random_seed();
+    enum status status = read_header(made, error);
+    if (status != STATUS_OK)
+        gguf_close(made);
+    else
+        *gguf = made;
+    return status;
 }
 
 enum status gguf_parse(const void *bytes, size_t n, const char *name, struct gguf **gguf,
                        struct error *error) {
-    struct gguf *parsed = gguf_new(name);
-    if (!parsed)
-        return error_set(error, STATUS_NOMEM, "%s: no memory", name);
-    parsed->bytes = bytes;
-    parsed->n_bytes = n;
-    enum status status = read_header(parsed, error);
-    if (status != STATUS_OK)
-        gguf_close(parsed);
-    else
-        *gguf = parsed;
-    return status;
+    return gguf_new(bytes, n, (struct file_map){0}, name, gguf, error);
 }
 
 enum status gguf_open(const char *path, struct gguf **gguf, struct error *error) {
     struct file_map file;
     TRY(file_map(path, &file, error));
-    struct gguf *opened = NULL;
-    enum status status = STATUS_OK;
-    if (file.n_bytes < 24)
-        status =
-            error_set(error, STATUS_CORRUPT, "%s: at byte 0: %" PRIu64 " bytes are not a GGUF file",
-                      path, file.n_bytes);
-    else if (!(opened = gguf_new(path)))
-        status = error_set(error, STATUS_NOMEM, "%s: no memory", path);
-    if (status != STATUS_OK) {
-        file_unmap(&file);
-        return status;
-    }
-    opened->file = file;
-    opened->bytes = file.bytes;
-    opened->n_bytes = file.n_bytes;
-    status = read_header(opened, error);
-    if (status != STATUS_OK)
-        gguf_close(opened);
-    else
-        *gguf = opened;
-    return status;
+    uint64_t n = file.n_bytes;
+    if (n >= 24)
+        return gguf_new(file.bytes, n, file, path, gguf, error);
+    file_unmap(&file);
+    return error_set(error, STATUS_CORRUPT, "%s: at byte 0: %" PRIu64 " bytes are not a GGUF file",
+                     path, n);
 }
 
 enum status gguf_check(const struct gguf *gguf, struct error *error) {

@@ -81,27 +81,15 @@ enum status gguf_cursor_text(struct gguf_cursor *cursor, const char *what, uint6
     return STATUS_OK;
 }
 
-static uint64_t scalar_bytes(uint32_t type) {
-    switch (type) {
-    case GGUF_U8:
-    case GGUF_I8:
-    case GGUF_BOOL:
-        return 1;
-    case GGUF_U16:
-    case GGUF_I16:
-        return 2;
-    case GGUF_U32:
-    case GGUF_I32:
-    case GGUF_F32:
-        return 4;
-    case GGUF_U64:
-    case GGUF_I64:
-    case GGUF_F64:
-        return 8;
-    default:
-        return 0;
-    }
-}
+const struct gguf_type_row gguf_types[GGUF_TYPE_COUNT] = {
+    [GGUF_U8] = {"u8", 1, true, false},    [GGUF_I8] = {"i8", 1, true, true},
+    [GGUF_U16] = {"u16", 2, true, false},  [GGUF_I16] = {"i16", 2, true, true},
+    [GGUF_U32] = {"u32", 4, true, false},  [GGUF_I32] = {"i32", 4, true, true},
+    [GGUF_F32] = {"f32", 4, false, false}, [GGUF_BOOL] = {"bool", 1, false, false},
+    [GGUF_STRING] = {.name = "string"},    [GGUF_ARRAY] = {.name = "array"},
+    [GGUF_U64] = {"u64", 8, true, false},  [GGUF_I64] = {"i64", 8, true, true},
+    [GGUF_F64] = {"f64", 8, false, false},
+};
 
 static enum status check_bools(struct gguf_cursor *cursor, const unsigned char *bytes, uint64_t n) {
     for (uint64_t i = 0; i < n; i++)
@@ -133,7 +121,7 @@ static enum status walk_array(struct gguf_cursor *cursor, unsigned depth,
                 TRY(walk_array(cursor, depth + 1, &inner));
         }
     } else {
-        uint64_t size = scalar_bytes(type);
+        uint64_t size = type < GGUF_TYPE_COUNT ? gguf_types[type].bytes : 0;
         if (size == 0)
             return gguf_cursor_fail(cursor, STATUS_CORRUPT, "unknown array type %u", type);
         if (!checked_mul(n, size, &n_bytes))
@@ -162,6 +150,6 @@ enum status gguf_cursor_value(struct gguf_cursor *cursor, uint32_t type, struct 
         struct span text;
         return gguf_cursor_text(cursor, "a string", UINT64_MAX, &text);
     }
-    TRY(gguf_cursor_bytes(cursor, scalar_bytes(type), "a value", &value->bytes));
+    TRY(gguf_cursor_bytes(cursor, gguf_types[type].bytes, "a value", &value->bytes));
     return type == GGUF_BOOL ? check_bools(cursor, value->bytes, 1) : STATUS_OK;
 }

@@ -23,6 +23,15 @@ enum status gguf_cursor_fail(struct gguf_cursor *cursor, enum status status, con
     (gguf_cursor_fail(cursor, status, __VA_ARGS__), (status))
 #endif
 
+/* What a value type is. */
+struct gguf_type_row {
+    const char *name;
+    uint32_t bytes; /* of a scalar; 0: not one */
+    bool is_integer;
+    bool is_signed; /* of an integer */
+};
+extern const struct gguf_type_row gguf_types[GGUF_TYPE_COUNT];
+
 /* Where a name (n) stands in the tables of keys and tensors. */
 struct map_key gguf_hash(const struct gguf *gguf, const char *bytes, size_t n);
 

@@ -7,10 +7,6 @@
 #include <string.h>
 #include <xxhash.h>
 
-static const char *const type_names[GGUF_TYPE_COUNT] = {
-    "u8", "i8", "u16", "i16", "u32", "i32", "f32", "bool", "string", "array", "u64", "i64", "f64",
-};
-
 struct map_key gguf_hash(const struct gguf *gguf, const char *bytes, size_t n) {
     XXH128_hash_t hash = XXH3_128bits_withSeed(bytes, n, gguf->seed);
     return (struct map_key){.hi = hash.high64, .lo = hash.low64};
@@ -43,48 +39,27 @@ static enum status wrong_type(const struct gguf *gguf, const struct gguf_value *
                               const char *key, const char *wanted, struct error *error) {
     return error_field(error, STATUS_CORRUPT, key,
                        "%s: at byte %" PRIu64 ": key %s is of type %s, not %s", gguf->name,
-                       value->offset, key, type_names[value->type], wanted);
+                       value->offset, key, gguf_types[value->type].name, wanted);
+}
+
+/* The value of this type. */
+static enum status find_of_type(const struct gguf *gguf, const char *key, enum gguf_type type,
+                                const struct gguf_value **value, struct error *error) {
+    TRY(gguf_value_find(gguf, key, value, error));
+    return (*value)->type == type ? STATUS_OK
+                                  : wrong_type(gguf, *value, key, gguf_types[type].name, error);
 }
 
 /* Loads an integer of any type; false for other types and negative values. */
 static bool load_unsigned(const struct gguf_value *value, uint64_t *result) {
-    uint8_t u8;
-    uint16_t u16;
-    uint32_t u32;
-    uint64_t u64;
-    bool is_signed = value->type == GGUF_I8 || value->type == GGUF_I16 || value->type == GGUF_I32 ||
-                     value->type == GGUF_I64;
-    unsigned sign_bit;
-    switch (value->type) {
-    case GGUF_U8:
-    case GGUF_I8:
-        memcpy(&u8, value->bytes, sizeof u8);
-        u64 = u8;
-        sign_bit = 7;
-        break;
-    case GGUF_U16:
-    case GGUF_I16:
-        memcpy(&u16, value->bytes, sizeof u16);
-        u64 = u16;
-        sign_bit = 15;
-        break;
-    case GGUF_U32:
-    case GGUF_I32:
-        memcpy(&u32, value->bytes, sizeof u32);
-        u64 = u32;
-        sign_bit = 31;
-        break;
-    case GGUF_U64:
-    case GGUF_I64:
-        memcpy(&u64, value->bytes, sizeof u64);
-        sign_bit = 63;
-        break;
-    default:
+    const struct gguf_type_row *type = &gguf_types[value->type];
+    uint64_t number = 0;
+    if (!type->is_integer)
         return false;
-    }
-    if (is_signed && (u64 >> sign_bit & 1) != 0)
+    memcpy(&number, value->bytes, type->bytes); /* both are little-endian */
+    if (type->is_signed && (number >> (8 * type->bytes - 1)) != 0)
         return false;
-    *result = u64;
+    *result = number;
     return true;
 }
 
@@ -125,9 +100,7 @@ enum status gguf_f64(const struct gguf *gguf, const char *key, double *value, st
 
 enum status gguf_bool(const struct gguf *gguf, const char *key, bool *value, struct error *error) {
     const struct gguf_value *found;
-    TRY(gguf_value_find(gguf, key, &found, error));
-    if (found->type != GGUF_BOOL)
-        return wrong_type(gguf, found, key, "bool", error);
+    TRY(find_of_type(gguf, key, GGUF_BOOL, &found, error));
     *value = found->bytes[0] == 1;
     return STATUS_OK;
 }
@@ -136,9 +109,7 @@ enum status gguf_string(const struct gguf *gguf, const char *key, struct span *t
                         struct error *error) {
     const struct gguf_value *found;
     uint64_t n;
-    TRY(gguf_value_find(gguf, key, &found, error));
-    if (found->type != GGUF_STRING)
-        return wrong_type(gguf, found, key, "string", error);
+    TRY(find_of_type(gguf, key, GGUF_STRING, &found, error));
     memcpy(&n, found->bytes, sizeof n);
     *text = (struct span){(const char *)found->bytes + sizeof n, (size_t)n};
     return STATUS_OK;
@@ -147,14 +118,12 @@ enum status gguf_string(const struct gguf *gguf, const char *key, struct span *t
 enum status gguf_array_of(const struct gguf *gguf, const char *key, enum gguf_type type,
                           struct gguf_array *array, struct error *error) {
     const struct gguf_value *found;
-    TRY(gguf_value_find(gguf, key, &found, error));
-    if (found->type != GGUF_ARRAY)
-        return wrong_type(gguf, found, key, "array", error);
+    TRY(find_of_type(gguf, key, GGUF_ARRAY, &found, error));
     if (found->array.type != type)
         return error_field(error, STATUS_CORRUPT, key,
                            "%s: at byte %" PRIu64 ": key %s is an array of %s, not of %s",
-                           gguf->name, found->offset, key, type_names[found->array.type],
-                           type_names[type]);
+                           gguf->name, found->offset, key, gguf_types[found->array.type].name,
+                           gguf_types[type].name);
     *array = found->array;
     return STATUS_OK;
 }
