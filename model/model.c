@@ -28,8 +28,7 @@ static enum status fill_from_gguf(struct model *model, const char *path, struct 
     generation_from_gguf(gguf, &model->generation);
     TRY(tokenizer_open_gguf(gguf, &model->tokenizer, error));
     config_add_stops(config, gguf, model->tokenizer);
-    if (gguf_find(gguf, "tokenizer.chat_template"))
-        TRY(gguf_string(gguf, "tokenizer.chat_template", &model->template_source, error));
+    TRY(gguf_string(gguf, "tokenizer.chat_template", &model->template_source, error));
     return model_choose_template(model, error);
 }
 

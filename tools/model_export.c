@@ -69,10 +69,9 @@ static json_t *build_added(const struct tokenizer *tokenizer) {
 static const struct pretokenize_name *cuts_of(const struct gguf *gguf) {
     struct span pre = SPAN("gpt-2");
     struct error ignored;
-    if (gguf_find(gguf, "tokenizer.ggml.pre") &&
-        gguf_string(gguf, "tokenizer.ggml.pre", &pre, &ignored) != STATUS_OK)
-        return NULL;
-    return pretokenize_find(pre);
+    return gguf_string(gguf, "tokenizer.ggml.pre", &pre, &ignored) == STATUS_OK
+               ? pretokenize_find(pre)
+               : NULL;
 }
 
 static json_t *build_cuts(const struct pretokenize_name *name) {

@@ -154,10 +154,7 @@ static enum status place_tensors(struct gguf_cursor *cursor, struct extent *exte
 
 static enum status read_alignment(struct gguf_cursor *cursor) {
     struct gguf *gguf = cursor->gguf;
-    gguf->alignment = 32;
-    if (!gguf_find(gguf, "general.alignment"))
-        return STATUS_OK;
-    uint32_t alignment;
+    uint32_t alignment = 32;
     TRY(gguf_u32(gguf, "general.alignment", &alignment, cursor->error));
     if (alignment < 8 || alignment > GGUF_ALIGNMENT_MAX || (alignment & (alignment - 1)) != 0)
         return gguf_cursor_fail(cursor, STATUS_CORRUPT,

@@ -104,9 +104,13 @@ void gguf_close(struct gguf *gguf);
 const struct gguf_value *gguf_find(const struct gguf *gguf, const char *key);
 const struct tensor *gguf_tensor(const struct gguf *gguf, const char *name);
 
-/* Typed getters. STATUS_NOT_FOUND when the key is absent, STATUS_CORRUPT when it has another type
- * or a value that does not fit; both with a line naming file and key. gguf_u32() and gguf_u64()
- * take any integer type that holds a fitting value. gguf_f64() takes f32 and f64. */
+/* STATUS_NOT_FOUND, with a line naming file and key, when the key is absent. */
+NODISCARD enum status gguf_need(const struct gguf *gguf, const char *key, struct error *error);
+
+/* Typed getters. An absent key is STATUS_OK and keeps what the value held. STATUS_CORRUPT when it has
+ * another type or a value that does not fit, with a line naming file and key. gguf_u32() and gguf_u64()
+ * take any integer type that holds a fitting value. gguf_f64() takes f32 and f64. An array has to be
+ * there: STATUS_NOT_FOUND. */
 NODISCARD enum status gguf_u64(const struct gguf *gguf, const char *key, uint64_t *value,
                                struct error *error);
 NODISCARD enum status gguf_u32(const struct gguf *gguf, const char *key, uint32_t *value,

@@ -27,12 +27,10 @@ const struct tensor *gguf_tensor(const struct gguf *gguf, const char *name) {
     return strcmp(gguf->tensors[index].name, name) == 0 ? &gguf->tensors[index] : NULL;
 }
 
-static enum status gguf_value_find(const struct gguf *gguf, const char *key,
-                                   const struct gguf_value **value, struct error *error) {
-    *value = gguf_find(gguf, key);
-    if (!*value)
-        return error_field(error, STATUS_NOT_FOUND, key, "%s: key %s is missing", gguf->name, key);
-    return STATUS_OK;
+enum status gguf_need(const struct gguf *gguf, const char *key, struct error *error) {
+    return gguf_find(gguf, key) ? STATUS_OK
+                                : error_field(error, STATUS_NOT_FOUND, key, "%s: key %s is missing",
+                                              gguf->name, key);
 }
 
 static enum status wrong_type(const struct gguf *gguf, const struct gguf_value *value,
@@ -42,12 +40,13 @@ static enum status wrong_type(const struct gguf *gguf, const struct gguf_value *
                        value->offset, key, gguf_types[value->type].name, wanted);
 }
 
-/* The value of this type. */
+/* The value, if it is there, which has to be of this type. */
 static enum status find_of_type(const struct gguf *gguf, const char *key, enum gguf_type type,
                                 const struct gguf_value **value, struct error *error) {
-    TRY(gguf_value_find(gguf, key, value, error));
-    return (*value)->type == type ? STATUS_OK
-                                  : wrong_type(gguf, *value, key, gguf_types[type].name, error);
+    *value = gguf_find(gguf, key);
+    return !*value || (*value)->type == type
+               ? STATUS_OK
+               : wrong_type(gguf, *value, key, gguf_types[type].name, error);
 }
 
 /* Loads an integer of any type; false for other types and negative values. */
@@ -65,16 +64,15 @@ static bool load_unsigned(const struct gguf_value *value, uint64_t *result) {
 
 enum status gguf_u64(const struct gguf *gguf, const char *key, uint64_t *value,
                      struct error *error) {
-    const struct gguf_value *found;
-    TRY(gguf_value_find(gguf, key, &found, error));
-    if (!load_unsigned(found, value))
+    const struct gguf_value *found = gguf_find(gguf, key);
+    if (found && !load_unsigned(found, value))
         return wrong_type(gguf, found, key, "a number of 0 or more", error);
     return STATUS_OK;
 }
 
 enum status gguf_u32(const struct gguf *gguf, const char *key, uint32_t *value,
                      struct error *error) {
-    uint64_t wide = 0;
+    uint64_t wide = *value;
     TRY(gguf_u64(gguf, key, &wide, error));
     if (wide > UINT32_MAX)
         return error_field(error, STATUS_CORRUPT, key, "%s: key %s is %" PRIu64 ", too large",
@@ -84,9 +82,10 @@ enum status gguf_u32(const struct gguf *gguf, const char *key, uint32_t *value,
 }
 
 enum status gguf_f64(const struct gguf *gguf, const char *key, double *value, struct error *error) {
-    const struct gguf_value *found;
+    const struct gguf_value *found = gguf_find(gguf, key);
     float single;
-    TRY(gguf_value_find(gguf, key, &found, error));
+    if (!found)
+        return STATUS_OK;
     if (found->type == GGUF_F32) {
         memcpy(&single, found->bytes, sizeof single);
         *value = (double)single;
@@ -101,7 +100,8 @@ enum status gguf_f64(const struct gguf *gguf, const char *key, double *value, st
 enum status gguf_bool(const struct gguf *gguf, const char *key, bool *value, struct error *error) {
     const struct gguf_value *found;
     TRY(find_of_type(gguf, key, GGUF_BOOL, &found, error));
-    *value = found->bytes[0] == 1;
+    if (found)
+        *value = found->bytes[0] == 1;
     return STATUS_OK;
 }
 
@@ -110,6 +110,8 @@ enum status gguf_string(const struct gguf *gguf, const char *key, struct span *t
     const struct gguf_value *found;
     uint64_t n;
     TRY(find_of_type(gguf, key, GGUF_STRING, &found, error));
+    if (!found)
+        return STATUS_OK;
     memcpy(&n, found->bytes, sizeof n);
     *text = (struct span){(const char *)found->bytes + sizeof n, (size_t)n};
     return STATUS_OK;
@@ -118,6 +120,7 @@ enum status gguf_string(const struct gguf *gguf, const char *key, struct span *t
 enum status gguf_array_of(const struct gguf *gguf, const char *key, enum gguf_type type,
                           struct gguf_array *array, struct error *error) {
     const struct gguf_value *found;
+    TRY(gguf_need(gguf, key, error));
     TRY(find_of_type(gguf, key, GGUF_ARRAY, &found, error));
     if (found->array.type != type)
         return error_field(error, STATUS_CORRUPT, key,

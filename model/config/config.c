@@ -99,11 +99,12 @@ void config_add_stops(struct model_config *config, const struct gguf *gguf,
     /* Ends of a turn in ChatGLM's form, where other models may know the words otherwise. */
     static const char *const glm_names[] = {"<|user|>", "<|observation|>"};
     struct error ignored;
-    uint32_t id;
     config_add_stop(config, config->eos_id);
-    for (size_t i = 0; gguf && i < sizeof keys / sizeof *keys; i++)
+    for (size_t i = 0; gguf && i < sizeof keys / sizeof *keys; i++) {
+        uint32_t id = CONFIG_NO_TOKEN;
         if (gguf_u32(gguf, keys[i], &id, &ignored) == STATUS_OK)
             config_add_stop(config, id);
+    }
     if (config->eos_id == CONFIG_NO_TOKEN)
         return;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)

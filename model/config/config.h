@@ -44,6 +44,14 @@ enum config_files { CONFIG_FILES_NONE, CONFIG_FILES_GGUF, CONFIG_FILES_HUB };
 /* How the linear layers of a hub checkpoint were quantized. */
 enum config_method { CONFIG_METHOD_NONE, CONFIG_METHOD_AWQ, CONFIG_METHOD_GPTQ };
 
+struct config_quant {
+    enum config_method method;
+    uint32_t bits;   /* 4 or 8 */
+    uint32_t group;  /* inputs per scale; 0: one for all of them */
+    bool act_order;  /* groups are not neighbours (desc_act) */
+    bool zero_as_is; /* GPTQ v2: zero points are stored as they are, not minus one */
+};
+
 struct model_config {
     char family[32]; /* row in the worker's family table: "llama", "qwen2", "chatglm", "hash" ... */
     enum config_files files;
@@ -88,13 +96,7 @@ struct model_config {
         bool normalise;      /* the chosen experts' weights are divided by their sum */
         uint8_t dense_layers[CONFIG_LAYERS_MAX / 8]; /* bit i: layer i has no experts */
     } moe;
-    struct {
-        enum config_method method;
-        uint32_t bits;   /* 4 or 8 */
-        uint32_t group;  /* inputs per scale; 0: one for all of them */
-        bool act_order;  /* groups are not neighbours (desc_act) */
-        bool zero_as_is; /* GPTQ v2: zero points are stored as they are, not minus one */
-    } quant;
+    struct config_quant quant;
     char dtype[8]; /* of the plain tensors as the config names it: "f32", "f16", "bf16"; or "" */
 
     uint32_t bos_id; /* CONFIG_NO_TOKEN: none */

@@ -26,13 +26,23 @@ static bool has(struct keys *keys, const char *suffix) {
     return gguf_find(keys->gguf, key(keys, suffix)) != NULL;
 }
 
+/* These keep the value that is there when the key is absent. */
 static enum status number(struct keys *keys, const char *suffix, uint32_t *value) {
     return gguf_u32(keys->gguf, key(keys, suffix), value, keys->error);
 }
 
-/* Keeps the value that is there when the key is absent. */
-static enum status optional(struct keys *keys, const char *suffix, uint32_t *value) {
-    return has(keys, suffix) ? number(keys, suffix, value) : STATUS_OK;
+static enum status real(struct keys *keys, const char *suffix, double *value) {
+    return gguf_f64(keys->gguf, key(keys, suffix), value, keys->error);
+}
+
+static enum status need_number(struct keys *keys, const char *suffix, uint32_t *value) {
+    TRY(gguf_need(keys->gguf, key(keys, suffix), keys->error));
+    return number(keys, suffix, value);
+}
+
+static enum status need_real(struct keys *keys, const char *suffix, double *value) {
+    TRY(gguf_need(keys->gguf, key(keys, suffix), keys->error));
+    return real(keys, suffix, value);
 }
 
 static enum status unsupported(struct keys *keys, const char *suffix, const char *what) {
@@ -41,14 +51,14 @@ static enum status unsupported(struct keys *keys, const char *suffix, const char
 }
 
 static enum status read_heads(struct keys *keys, struct model_config *config) {
-    TRY(number(keys, "attention.head_count", &config->n_heads));
+    TRY(need_number(keys, "attention.head_count", &config->n_heads));
     config->n_kv_heads = config->n_heads;
-    TRY(optional(keys, "attention.head_count_kv", &config->n_kv_heads));
+    TRY(number(keys, "attention.head_count_kv", &config->n_kv_heads));
     if (has(keys, "attention.key_length")) {
         uint32_t value_dim = 0;
         TRY(number(keys, "attention.key_length", &config->head_dim));
         value_dim = config->head_dim;
-        TRY(optional(keys, "attention.value_length", &value_dim));
+        TRY(number(keys, "attention.value_length", &value_dim));
         if (value_dim != config->head_dim)
             return unsupported(keys, "attention.value_length", "values unlike keys in length");
         return STATUS_OK;
@@ -129,12 +139,8 @@ static enum status read_yarn(struct keys *keys, struct model_config *config) {
     config->rope.scaling = CONFIG_SCALING_YARN;
     config->rope.beta_fast = 32;
     config->rope.beta_slow = 1;
-    if (has(keys, "rope.scaling.yarn_beta_fast"))
-        TRY(gguf_f64(keys->gguf, key(keys, "rope.scaling.yarn_beta_fast"), &config->rope.beta_fast,
-                     keys->error));
-    if (has(keys, "rope.scaling.yarn_beta_slow"))
-        TRY(gguf_f64(keys->gguf, key(keys, "rope.scaling.yarn_beta_slow"), &config->rope.beta_slow,
-                     keys->error));
+    TRY(real(keys, "rope.scaling.yarn_beta_fast", &config->rope.beta_fast));
+    TRY(real(keys, "rope.scaling.yarn_beta_slow", &config->rope.beta_slow));
     if (!(config->rope.beta_slow > 0) || !(config->rope.beta_fast > config->rope.beta_slow))
         return error_set(keys->error, STATUS_INVALID, "%s: %s.rope.scaling: yarn betas %g and %g",
                          keys->gguf->name, keys->architecture, config->rope.beta_fast,
@@ -143,9 +149,7 @@ static enum status read_yarn(struct keys *keys, struct model_config *config) {
 }
 
 static enum status read_scaling(struct keys *keys, struct model_config *config) {
-    struct span type;
-    if (!has(keys, "rope.scaling.type"))
-        return STATUS_OK;
+    struct span type = SPAN("none");
     TRY(gguf_string(keys->gguf, key(keys, "rope.scaling.type"), &type, keys->error));
     if (span_is(type, "none"))
         return STATUS_OK;
@@ -157,8 +161,8 @@ static enum status read_scaling(struct keys *keys, struct model_config *config) 
         return error_field(keys->error, STATUS_UNSUPPORTED, key(keys, "rope.scaling.type"),
                            "%s: %s is \"%.*s\"; none, linear and yarn are served", keys->gguf->name,
                            keys->text, span_shown(type), type.bytes);
-    TRY(optional(keys, "rope.scaling.original_context_length", &config->rope.original_context));
-    TRY(gguf_f64(keys->gguf, key(keys, "rope.scaling.factor"), &config->rope.factor, keys->error));
+    TRY(number(keys, "rope.scaling.original_context_length", &config->rope.original_context));
+    TRY(need_real(keys, "rope.scaling.factor", &config->rope.factor));
     if (!(config->rope.factor >= 1 && config->rope.factor <= 1024) ||
         config->rope.original_context == 0)
         return error_field(keys->error, STATUS_INVALID, keys->text,
@@ -176,9 +180,8 @@ static enum status read_rope(struct keys *keys, struct model_config *config) {
     config->rope.dims = config->head_dim;
     config->rope.theta = 10000;
     config->rope.original_context = config->context;
-    TRY(optional(keys, "rope.dimension_count", &config->rope.dims));
-    if (has(keys, "rope.freq_base"))
-        TRY(gguf_f64(keys->gguf, key(keys, "rope.freq_base"), &config->rope.theta, keys->error));
+    TRY(number(keys, "rope.dimension_count", &config->rope.dims));
+    TRY(real(keys, "rope.freq_base", &config->rope.theta));
     TRY(read_scaling(keys, config));
     return read_divisors(keys, config);
 }
@@ -187,14 +190,14 @@ static enum status read_rope(struct keys *keys, struct model_config *config) {
 static enum status read_parts(struct keys *keys, struct model_config *config) {
     const struct gguf *gguf = keys->gguf;
     uint32_t n_experts = 0;
-    TRY(optional(keys, "attention.sliding_window", &config->window));
+    TRY(number(keys, "attention.sliding_window", &config->window));
     if (config->window >= config->context)
         config->window = 0;
     config->qkv_bias = gguf_tensor(gguf, "blk.0.attn_q.bias") != NULL;
     config->out_bias = gguf_tensor(gguf, "blk.0.attn_output.bias") != NULL;
     config->ffn_bias = gguf_tensor(gguf, "blk.0.ffn_up.bias") != NULL;
     config->qk_norm = gguf_tensor(gguf, "blk.0.attn_q_norm.weight") != NULL;
-    TRY(optional(keys, "expert_count", &n_experts));
+    TRY(number(keys, "expert_count", &n_experts));
     if (n_experts > 0 && strcmp(keys->architecture, "qwen2moe") != 0)
         return unsupported(keys, "expert_count", "mixtures of experts");
     return STATUS_OK;
@@ -204,14 +207,14 @@ static enum status read_parts(struct keys *keys, struct model_config *config) {
 static enum status read_experts(struct keys *keys, struct model_config *config) {
     const struct tensor *gate = gguf_tensor(keys->gguf, "blk.0.ffn_gate_exps.weight");
     const struct tensor *shared = gguf_tensor(keys->gguf, "blk.0.ffn_gate_shexp.weight");
-    TRY(number(keys, "expert_count", &config->moe.n_experts));
-    TRY(number(keys, "expert_used_count", &config->moe.n_active));
+    TRY(need_number(keys, "expert_count", &config->moe.n_experts));
+    TRY(need_number(keys, "expert_used_count", &config->moe.n_active));
     if (gate && gate->n_dims == 3 && gate->shape[1] <= CONFIG_FFN_MAX)
         config->moe.expert_dim = (uint32_t)gate->shape[1];
     if (shared && shared->n_dims == 2 && shared->shape[0] <= CONFIG_FFN_MAX)
         config->moe.shared_dim = (uint32_t)shared->shape[0];
-    TRY(optional(keys, "expert_feed_forward_length", &config->moe.expert_dim));
-    TRY(optional(keys, "expert_shared_feed_forward_length", &config->moe.shared_dim));
+    TRY(number(keys, "expert_feed_forward_length", &config->moe.expert_dim));
+    TRY(number(keys, "expert_shared_feed_forward_length", &config->moe.shared_dim));
     if (config->moe.n_experts == 0)
         return error_field(keys->error, STATUS_INVALID, key(keys, "expert_count"), "%s: %s is 0",
                            keys->gguf->name, keys->text);
@@ -222,17 +225,14 @@ static enum status read_vocabulary(struct keys *keys, struct model_config *confi
     struct gguf_array tokens;
     TRY(gguf_array_of(keys->gguf, "tokenizer.ggml.tokens", GGUF_STRING, &tokens, keys->error));
     config->n_vocab = tokens.n > UINT32_MAX ? UINT32_MAX : (uint32_t)tokens.n;
-    TRY(optional(keys, "vocab_size", &config->n_vocab));
+    TRY(number(keys, "vocab_size", &config->n_vocab));
     if (tokens.n > config->n_vocab)
         return error_field(keys->error, STATUS_CORRUPT, "vocab_size",
                            "%s: %llu tokens, but a vocab_size of %u", keys->gguf->name,
                            (unsigned long long)tokens.n, config->n_vocab);
     config->bos_id = config->eos_id = CONFIG_NO_TOKEN;
-    if (gguf_find(keys->gguf, "tokenizer.ggml.bos_token_id"))
-        TRY(gguf_u32(keys->gguf, "tokenizer.ggml.bos_token_id", &config->bos_id, keys->error));
-    if (gguf_find(keys->gguf, "tokenizer.ggml.eos_token_id"))
-        TRY(gguf_u32(keys->gguf, "tokenizer.ggml.eos_token_id", &config->eos_id, keys->error));
-    return STATUS_OK;
+    TRY(gguf_u32(keys->gguf, "tokenizer.ggml.bos_token_id", &config->bos_id, keys->error));
+    return gguf_u32(keys->gguf, "tokenizer.ggml.eos_token_id", &config->eos_id, keys->error);
 }
 
 /* config_check() knows no files: its field as the key that it was read from. */
@@ -267,12 +267,12 @@ static void name_key(struct keys *keys) {
 
 static enum status read_all(struct keys *keys, struct model_config *config) {
     double eps;
-    TRY(number(keys, "block_count", &config->n_layers));
-    TRY(number(keys, "embedding_length", &config->dim));
-    TRY(number(keys, "feed_forward_length", &config->ffn_dim));
-    TRY(number(keys, "context_length", &config->context));
+    TRY(need_number(keys, "block_count", &config->n_layers));
+    TRY(need_number(keys, "embedding_length", &config->dim));
+    TRY(need_number(keys, "feed_forward_length", &config->ffn_dim));
+    TRY(need_number(keys, "context_length", &config->context));
     TRY(read_heads(keys, config));
-    TRY(gguf_f64(keys->gguf, key(keys, "attention.layer_norm_rms_epsilon"), &eps, keys->error));
+    TRY(need_real(keys, "attention.layer_norm_rms_epsilon", &eps));
     config->norm_eps = (float)eps;
     TRY(read_rope(keys, config));
     TRY(read_vocabulary(keys, config));
@@ -300,6 +300,7 @@ enum status config_from_gguf(const struct gguf *gguf, struct model_config *confi
                              struct error *error) {
     struct model_config read = {.files = CONFIG_FILES_GGUF};
     struct span name;
+    TRY(gguf_need(gguf, "general.architecture", error));
     TRY(gguf_string(gguf, "general.architecture", &name, error));
     for (size_t i = 0; i < sizeof architectures / sizeof *architectures; i++) {
         if (!span_is(name, architectures[i].architecture))

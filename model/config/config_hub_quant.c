@@ -9,14 +9,6 @@
 #include <string.h>
 #include <strings.h>
 
-struct quant {
-    enum config_method method;
-    uint32_t bits;
-    int64_t group; /* -1: one for all inputs */
-    bool act_order;
-    bool zero_as_is;
-};
-
 static enum status read_number(const struct json_get *keys, const char *key, const char *old_key,
                                int64_t *value) {
     const char *name = json_get_member(keys, key) ? key : old_key;
@@ -28,10 +20,11 @@ static enum status read_number(const struct json_get *keys, const char *key, con
     return STATUS_OK;
 }
 
-static enum status read_sizes(const struct json_get *keys, struct quant *quant) {
+static enum status read_sizes(const struct json_get *keys, struct config_quant *quant) {
     int64_t bits;
+    int64_t group;
     TRY(read_number(keys, "bits", "w_bit", &bits));
-    TRY(read_number(keys, "group_size", "q_group_size", &quant->group));
+    TRY(read_number(keys, "group_size", "q_group_size", &group));
     bool is_served = bits == 4 || (bits == 8 && quant->method == CONFIG_METHOD_GPTQ);
     if (!is_served)
         return json_get_fail(keys, STATUS_UNSUPPORTED,
@@ -40,17 +33,17 @@ static enum status read_sizes(const struct json_get *keys, struct quant *quant) 
                              quant->method == CONFIG_METHOD_AWQ ? "AWQ is served with 4"
                                                                 : "GPTQ is served with 4 and 8");
     quant->bits = (uint32_t)bits;
-    bool is_power = quant->group >= 8 && quant->group <= CONFIG_DIM_MAX &&
-                    (quant->group & (quant->group - 1)) == 0;
-    if (quant->group != -1 && !is_power)
+    quant->group = group == -1 ? 0 : (uint32_t)group;
+    bool is_power = group >= 8 && group <= CONFIG_DIM_MAX && (group & (group - 1)) == 0;
+    if (group != -1 && !is_power)
         return json_get_fail(keys, STATUS_INVALID,
                              json_get_member(keys, "group_size") ? "group_size" : "q_group_size",
                              "is %lld, neither -1 nor a power of two from 8 to %u",
-                             (long long)quant->group, CONFIG_DIM_MAX);
+                             (long long)group, CONFIG_DIM_MAX);
     return STATUS_OK;
 }
 
-static enum status read_awq(const struct json_get *keys, struct quant *quant) {
+static enum status read_awq(const struct json_get *keys, struct config_quant *quant) {
     const char *version = "gemm";
     quant->method = CONFIG_METHOD_AWQ;
     TRY(json_get_string(keys, "version", &version));
@@ -61,7 +54,7 @@ static enum status read_awq(const struct json_get *keys, struct quant *quant) {
     return read_sizes(keys, quant);
 }
 
-static enum status read_gptq(const struct json_get *keys, struct quant *quant) {
+static enum status read_gptq(const struct json_get *keys, struct config_quant *quant) {
     const char *format = "gptq";
     struct json_get dynamic;
     quant->method = CONFIG_METHOD_GPTQ;
@@ -81,7 +74,7 @@ static enum status read_gptq(const struct json_get *keys, struct quant *quant) {
 
 /* `method` is what the file's own name says where the key is absent. */
 static enum status read_quant(const struct json_get *keys, const char *method,
-                              struct quant *quant) {
+                              struct config_quant *quant) {
     TRY(json_get_string(keys, "quant_method", &method));
     if (method && strcmp(method, "awq") == 0)
         return read_awq(keys, quant);
@@ -93,8 +86,8 @@ static enum status read_quant(const struct json_get *keys, const char *method,
                          "is \"%.32s\"; awq and gptq are served", method);
 }
 
-static enum status compare(const struct json_get *keys, const struct quant *of_config,
-                           const struct quant *of_file) {
+static enum status compare(const struct json_get *keys, const struct config_quant *of_config,
+                           const struct config_quant *of_file) {
     const char *key = of_config->method != of_file->method ? "quant_method"
                       : of_config->bits != of_file->bits   ? "bits"
                       : of_config->group != of_file->group ? "group_size"
@@ -110,8 +103,8 @@ enum status config_hub_quant(const struct config_hub *hub, const struct json_get
     struct json_get inner;
     struct json_get outer = {
         .object = hub->quantize, .file = hub->quantize_file, .error = keys->error};
-    struct quant of_config = {0};
-    struct quant of_file = {0};
+    struct config_quant of_config = {0};
+    struct config_quant of_file = {0};
     const char *of_name = strstr(hub->quantize_file, "quantize_config") ? "gptq" : "awq";
     TRY(json_get_object(keys, "quantization_config", &inner));
     if (inner.object)
@@ -120,11 +113,6 @@ enum status config_hub_quant(const struct config_hub *hub, const struct json_get
         TRY(read_quant(&outer, of_name, &of_file));
     if (inner.object && hub->quantize)
         TRY(compare(&outer, &of_config, &of_file));
-    const struct quant *quant = inner.object ? &of_config : &of_file;
-    config->quant.method = quant->method;
-    config->quant.bits = quant->bits;
-    config->quant.group = quant->group < 0 ? 0 : (uint32_t)quant->group;
-    config->quant.act_order = quant->act_order;
-    config->quant.zero_as_is = quant->zero_as_is;
+    config->quant = inner.object ? of_config : of_file;
     return STATUS_OK;
 }

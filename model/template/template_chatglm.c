@@ -78,15 +78,16 @@ static enum status write_tools(const json_t *tools, struct template_prompt *prom
     *text = SPAN("");
     if (json_array_size(tools) == 0)
         return STATUS_OK;
+    struct buf written;
     char *json = json_dumps(tools, JSON_INDENT(4));
-    size_t n = json ? strlen(json) : 0;
-    prompt->text = json ? malloc(n + 1) : NULL;
-    if (prompt->text) {
-        prompt->text[0] = '\n';
-        memcpy(prompt->text + 1, json, n);
-        *text = (struct span){prompt->text, n + 1};
-    }
+    if (!json)
+        return STATUS_NOMEM;
+    buf_init(&written, 0);
+    buf_printf(&written, "\n%s", json);
     free(json);
+    text->n = written.n;
+    text->bytes = prompt->text = buf_take(&written);
+    buf_fini(&written);
     return prompt->text ? STATUS_OK : STATUS_NOMEM;
 }
 

@@ -50,13 +50,8 @@ static enum status write_calls(const struct template_input *input, struct templa
     }
     if (status == STATUS_OK)
         status = buf_status(&text);
-    if (status == STATUS_OK && text.n > 0) {
-        prompt->text = malloc(text.n);
-        if (prompt->text)
-            memcpy(prompt->text, text.data, text.n);
-        else
-            status = STATUS_NOMEM;
-    }
+    if (status == STATUS_OK && text.n > 0 && !(prompt->text = buf_take(&text)))
+        status = STATUS_NOMEM;
     buf_fini(&text);
     return status;
 }

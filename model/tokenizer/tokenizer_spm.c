@@ -41,7 +41,7 @@ static bool loses_blank(struct detokenizer *detokenizer, const struct spm *spm,
                         struct span spelled) {
     if (detokenizer->begun || !(spm->prefix || spm->squeezes))
         return false;
-    bool is_blank = spelled.n >= SPM_BLANK_N && memcmp(spelled.bytes, SPM_BLANK, SPM_BLANK_N) == 0;
+    bool is_blank = span_begins(spelled, SPM_BLANK);
     if (is_blank && !spm->squeezes)
         detokenizer->begun = true;
     return is_blank;

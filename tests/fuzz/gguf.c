@@ -44,7 +44,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct gguf *gguf;
     struct model_config config;
     struct template template;
-    struct span source;
+    struct span source = {0};
     struct error error;
     if (gguf_parse(data, size, "fuzz", &gguf, &error) != STATUS_OK)
         return 0;

@@ -19,34 +19,22 @@ static enum status make_table(struct bpe *bpe, size_t n, struct error *error) {
     return STATUS_OK;
 }
 
-/* Looks up both sides and their join. */
-static enum status find_merge(const struct vocabulary *vocabulary, const struct bpe_merge *merge,
-                              struct bpe_pair *pair) {
+/* Looks up both sides and their join; how many of the three are there. */
+static unsigned find_merge(const struct vocabulary *vocabulary, const struct bpe_merge *merge,
+                           uint32_t (*find)(const struct vocabulary *, struct span),
+                           struct bpe_pair *pair) {
     char bytes[2 * VOCABULARY_BYTES_MAX];
     size_t n = merge->left.n + merge->right.n;
-    if (merge->left.n == 0 || merge->right.n == 0 || n > sizeof bytes)
-        return STATUS_CORRUPT;
-    memcpy(bytes, merge->left.bytes, merge->left.n);
-    memcpy(bytes + merge->left.n, merge->right.bytes, merge->right.n);
-    pair->left = vocabulary_find(vocabulary, merge->left);
-    pair->right = vocabulary_find(vocabulary, merge->right);
-    pair->merged = vocabulary_find(vocabulary, (struct span){bytes, n});
-    bool known =
-        pair->left != TOKEN_NONE && pair->right != TOKEN_NONE && pair->merged != TOKEN_NONE;
-    return known ? STATUS_OK : STATUS_CORRUPT;
-}
-
-/* Whether a side or the join is a control token, by whose text no merge may lead. */
-static bool is_through_control(const struct vocabulary *vocabulary, const struct bpe_merge *merge) {
-    char bytes[2 * VOCABULARY_BYTES_MAX];
-    size_t n = merge->left.n + merge->right.n;
-    if (n == 0 || n > sizeof bytes)
-        return false;
-    memcpy(bytes, merge->left.bytes, merge->left.n);
-    memcpy(bytes + merge->left.n, merge->right.bytes, merge->right.n);
-    return vocabulary_find_special(vocabulary, merge->left) != TOKEN_NONE ||
-           vocabulary_find_special(vocabulary, merge->right) != TOKEN_NONE ||
-           vocabulary_find_special(vocabulary, (struct span){bytes, n}) != TOKEN_NONE;
+    if (merge->left.n > sizeof bytes || n > sizeof bytes)
+        return 0;
+    if (merge->left.n > 0)
+        memcpy(bytes, merge->left.bytes, merge->left.n);
+    if (merge->right.n > 0)
+        memcpy(bytes + merge->left.n, merge->right.bytes, merge->right.n);
+    pair->left = find(vocabulary, merge->left);
+    pair->right = find(vocabulary, merge->right);
+    pair->merged = find(vocabulary, (struct span){bytes, n});
+    return (pair->left != TOKEN_NONE) + (pair->right != TOKEN_NONE) + (pair->merged != TOKEN_NONE);
 }
 
 static enum status fill_from_merges(struct bpe *bpe, const struct bpe_merge *merges, size_t n,
@@ -55,8 +43,9 @@ static enum status fill_from_merges(struct bpe *bpe, const struct bpe_merge *mer
     for (size_t rank = 0; rank < n; rank++) {
         struct bpe_pair pair = {.rank = (uint32_t)rank};
         const struct bpe_merge *merge = &merges[rank];
-        if (find_merge(bpe->vocabulary, merge, &pair) != STATUS_OK) {
-            if (is_through_control(bpe->vocabulary, merge))
+        if (find_merge(bpe->vocabulary, merge, vocabulary_find, &pair) < 3) {
+            /* By the text of a control token no merge may lead. */
+            if (find_merge(bpe->vocabulary, merge, vocabulary_find_special, &pair) > 0)
                 continue;
             return error_set(error, STATUS_CORRUPT,
                              "merge %zu (\"%.*s\", \"%.*s\") names what is not in the vocabulary",

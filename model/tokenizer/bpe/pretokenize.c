@@ -7,9 +7,6 @@
 /* Buffers larger than this are freed after the text that needed them. */
 #define KEEP_BYTES ((size_t)1 << 20)
 
-/* GPT-2's pattern (openai/gpt-2 encoder.py). */
-#define GPT2 "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
-
 static enum status new_step(struct pretokenizer *pretokenizer, struct pretokenize_step **step,
                             struct error *error) {
     /* A step behind a ByteLevel sees its alphabet. */
@@ -48,7 +45,8 @@ enum status pretokenizer_add_byte_level(struct pretokenizer *pretokenizer, bool 
         step->kind = STEP_BLANK_FIRST;
     }
     if (use_regex)
-        TRY(pretokenizer_add_split(pretokenizer, SPAN(GPT2), false, CUT_ISOLATED, false, error));
+        TRY(pretokenizer_add_split(pretokenizer, SPAN(PRETOKENIZE_GPT2), false, CUT_ISOLATED, false,
+                                   error));
     pretokenizer->is_byte_level = true;
     return STATUS_OK;
 }

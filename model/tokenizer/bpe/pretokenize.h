@@ -18,6 +18,10 @@
 #define PRETOKENIZE_STEPS_MAX 24u
 #define PRETOKENIZE_BYTES_MAX ((size_t)256 << 20) /* of a respelled text */
 
+/* GPT-2's pattern (openai/gpt-2 encoder.py). */
+#define PRETOKENIZE_GPT2                                                                           \
+    "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
+
 /* What becomes of a match and of the text between matches. */
 enum pretokenize_cut {
     CUT_ISOLATED,        /* each match and each text between is a piece */

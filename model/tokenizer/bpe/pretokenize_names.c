@@ -5,9 +5,6 @@
 /* The patterns are those of the tokenizer.json files that the models were published with; which
  * name stands for which is llama.cpp's (src/llama-vocab.cpp), where GGUF files get them. */
 
-/* GPT-2 (openai/gpt-2 encoder.py). */
-#define GPT2 "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
-
 /* What follows OpenAI's cl100k: they differ in how many digits stand together. */
 #define SHORT_FORMS "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 #define CL100K(digits)                                                                             \
@@ -55,11 +52,11 @@
 static const struct pretokenize_name table[] = {
     {.names = " gpt-2 phi-2 jina-es jina-de jina-v2-es jina-v2-de gigachat mellum a.x-4.0 jais "
               "jina-v1-en jina-v2-code roberta-bpe trillion granite-docling ",
-     .patterns = {GPT2}},
-    {.names = " mpt olmo modern-bert gpt-neox ", .patterns = {GPT2}, .is_nfc = true},
+     .patterns = {PRETOKENIZE_GPT2}},
+    {.names = " mpt olmo modern-bert gpt-neox ", .patterns = {PRETOKENIZE_GPT2}, .is_nfc = true},
     {.names = " smollm starcoder refact codeshell exaone minerva-7b mellum2 ",
-     .patterns = {"\\p{N}", GPT2}},
-    {.names = " command-r ", .patterns = {"\\p{N}", GPT2}, .is_nfc = true},
+     .patterns = {"\\p{N}", PRETOKENIZE_GPT2}},
+    {.names = " command-r ", .patterns = {"\\p{N}", PRETOKENIZE_GPT2}, .is_nfc = true},
     {.names = " llama-bpe llama3 llama-v3 falcon3 falcon-h1 pixtral midm-2.0 lfm2 ",
      .patterns = {CL100K("\\p{N}{1,3}")},
      .ignores_merges = true,
@@ -84,9 +81,10 @@ static const struct pretokenize_name table[] = {
     {.names = " deepseek-v3 hunyuan-dense joyai-llm hy_v4 ",
      .patterns = {"\\p{N}{1,3}", "[\\x{4e00}-\\x{9fa5}\\x{3040}-\\x{309f}\\x{30a0}-\\x{30ff}]+",
                   DEEPSEEK_V3}},
-    {.names = " falcon ", .patterns = {"[\\p{P}$+<=>^~|`]+", GPT2, "[0-9][0-9][0-9]"}},
+    {.names = " falcon ", .patterns = {"[\\p{P}$+<=>^~|`]+", PRETOKENIZE_GPT2, "[0-9][0-9][0-9]"}},
     /* What llama.cpp does with a name of no meaning, under which older files were written. */
-    {.names = " default ", .patterns = {"[\\p{P}$+<=>^~|]+", GPT2, "\\p{N}+", "[0-9][0-9][0-9]"}},
+    {.names = " default ",
+     .patterns = {"[\\p{P}$+<=>^~|]+", PRETOKENIZE_GPT2, "\\p{N}+", "[0-9][0-9][0-9]"}},
     {.names = " bloom poro-chat gpt3-finnish ",
      .patterns = {" ?[^(\\s|.,!?\\x{2026}\\x{3002}\\x{ff0c}\\x{3001}\\x{964}\\x{6d4}\\x{60c})]+"}},
     {.names = " viking ",

@@ -20,11 +20,6 @@ static enum status load_scores(const struct gguf *gguf, uint32_t n, float *score
     return STATUS_OK;
 }
 
-static enum status optional_bool(const struct gguf *gguf, const char *key, bool *value,
-                                 struct error *error) {
-    return gguf_find(gguf, key) ? gguf_bool(gguf, key, value, error) : STATUS_OK;
-}
-
 /* The bytes, and files from before tokenizer.ggml.token_type existed: there the types follow from
  * the texts and the ids. */
 static bool fix_kinds(const struct tokenizer_tokens *tokens, uint32_t unk_id, bool are_typed,
@@ -55,9 +50,8 @@ static void strip_behind(const struct gguf *gguf, const struct tokenizer_tokens 
                          uint8_t *flags) {
     static const char *const others[] = {"<unk>", "<s>", "<|endoftext|>", NULL};
     struct error error;
-    struct span name;
-    if (!gguf_find(gguf, "general.name") ||
-        gguf_string(gguf, "general.name", &name, &error) != STATUS_OK)
+    struct span name = {0};
+    if (gguf_string(gguf, "general.name", &name, &error) != STATUS_OK)
         return;
     char lower[64];
     size_t n = name.n < sizeof lower - 1 ? name.n : sizeof lower - 1;
@@ -76,10 +70,10 @@ static enum status load_flags(const struct gguf *gguf, struct spm_source *source
                               struct tokenizer_tokens *tokens, struct error *error) {
     tokens->add_bos = true; /* what llama.cpp takes where the file says nothing */
     source->prefix = true;
-    TRY(optional_bool(gguf, "tokenizer.ggml.add_bos_token", &tokens->add_bos, error));
-    TRY(optional_bool(gguf, "tokenizer.ggml.add_eos_token", &tokens->add_eos, error));
-    TRY(optional_bool(gguf, "tokenizer.ggml.add_space_prefix", &source->prefix, error));
-    TRY(optional_bool(gguf, "tokenizer.ggml.remove_extra_whitespaces", &source->squeezes, error));
+    TRY(gguf_bool(gguf, "tokenizer.ggml.add_bos_token", &tokens->add_bos, error));
+    TRY(gguf_bool(gguf, "tokenizer.ggml.add_eos_token", &tokens->add_eos, error));
+    TRY(gguf_bool(gguf, "tokenizer.ggml.add_space_prefix", &source->prefix, error));
+    TRY(gguf_bool(gguf, "tokenizer.ggml.remove_extra_whitespaces", &source->squeezes, error));
     if (!gguf_find(gguf, "tokenizer.ggml.unknown_token_id"))
         return STATUS_OK;
     TRY(gguf_u32(gguf, "tokenizer.ggml.unknown_token_id", &source->unk_id, error));

@@ -6,12 +6,6 @@
 
 #include <stdlib.h>
 
-/* Optional keys keep the value that is there. */
-static enum status optional_id(const struct gguf *gguf, const char *key, uint32_t *id,
-                               struct error *error) {
-    return gguf_find(gguf, key) ? gguf_u32(gguf, key, id, error) : STATUS_OK;
-}
-
 /* An array of strings as spans into the mapping; *texts is the caller's. */
 static enum status load_texts(const struct gguf *gguf, const char *key, uint64_t n_max,
                               struct span **texts, size_t *n, struct error *error) {
@@ -58,23 +52,21 @@ static enum status load_source(const struct gguf *gguf, struct tokenizer_source 
     size_t n_tokens = 0;
     source->pre = SPAN("gpt-2"); /* files from before the key existed meant this one */
     source->tokens.bos_id = source->tokens.eos_id = TOKEN_NONE;
+    TRY(gguf_need(gguf, "tokenizer.ggml.model", error));
     TRY(gguf_string(gguf, "tokenizer.ggml.model", &source->model, error));
-    if (gguf_find(gguf, "tokenizer.ggml.pre"))
-        TRY(gguf_string(gguf, "tokenizer.ggml.pre", &source->pre, error));
+    TRY(gguf_string(gguf, "tokenizer.ggml.pre", &source->pre, error));
     TRY(load_texts(gguf, "tokenizer.ggml.tokens", VOCABULARY_TOKENS_MAX, tokens, &n_tokens, error));
     source->tokens.n = (uint32_t)n_tokens;
     TRY(load_kinds(gguf, *tokens, source->tokens.n, kinds, error));
     if (gguf_find(gguf, "tokenizer.ggml.merges"))
         TRY(load_texts(gguf, "tokenizer.ggml.merges", BPE_MERGES_MAX, merges, &source->n_merges,
                        error));
-    TRY(optional_id(gguf, "tokenizer.ggml.bos_token_id", &source->tokens.bos_id, error));
-    TRY(optional_id(gguf, "tokenizer.ggml.eos_token_id", &source->tokens.eos_id, error));
+    TRY(gguf_u32(gguf, "tokenizer.ggml.bos_token_id", &source->tokens.bos_id, error));
+    TRY(gguf_u32(gguf, "tokenizer.ggml.eos_token_id", &source->tokens.eos_id, error));
     const struct pretokenize_name *name = pretokenize_find(source->pre);
     source->tokens.add_bos = name && name->adds_bos && source->tokens.bos_id != TOKEN_NONE;
-    if (gguf_find(gguf, "tokenizer.ggml.add_bos_token"))
-        TRY(gguf_bool(gguf, "tokenizer.ggml.add_bos_token", &source->tokens.add_bos, error));
-    if (gguf_find(gguf, "tokenizer.ggml.add_eos_token"))
-        TRY(gguf_bool(gguf, "tokenizer.ggml.add_eos_token", &source->tokens.add_eos, error));
+    TRY(gguf_bool(gguf, "tokenizer.ggml.add_bos_token", &source->tokens.add_bos, error));
+    TRY(gguf_bool(gguf, "tokenizer.ggml.add_eos_token", &source->tokens.add_eos, error));
     source->tokens.texts = *tokens;
     source->merges = *merges;
     source->tokens.kinds = *kinds;

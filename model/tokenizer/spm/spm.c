@@ -28,13 +28,11 @@ void spm_source_kinds(const struct spm_source *source, uint8_t *into) {
 
 /* Whether a blank stands behind another character. */
 static bool has_blank_inside(struct span piece) {
-    const char *bytes = piece.bytes;
-    size_t n = piece.n;
-    while (n >= SPM_BLANK_N && memcmp(bytes, SPM_BLANK, SPM_BLANK_N) == 0) {
-        bytes += SPM_BLANK_N;
-        n -= SPM_BLANK_N;
+    while (span_begins(piece, SPM_BLANK)) {
+        piece.bytes += SPM_BLANK_N;
+        piece.n -= SPM_BLANK_N;
     }
-    return memmem(bytes, n, SPM_BLANK, SPM_BLANK_N) != NULL;
+    return memmem(piece.bytes, piece.n, SPM_BLANK, SPM_BLANK_N) != NULL;
 }
 
 static enum status read_byte(struct spm *spm, struct span piece, uint32_t id, struct error *error) {
