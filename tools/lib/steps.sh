@@ -64,8 +64,6 @@ done
 step package/kubernetes 300 "$python tests/package/kubernetes_test.py"
 step package/slurm 300 "$python tests/package/slurm_test.py"
 
-step gpu/sass 600 "$python tests/gpu/sass.py"
-
 # What is done on a machine with a GPU, on the emulated one: bits of real shapes, whole models. Not under sanitizers: what they
 # say of the kernels, the suites of the dev build say; of the workers, far_test.py on the backend far.
 watched=$(printf 'conform_kernels%s_watched ' "" _weight _attend _sample _moe)
@@ -75,6 +73,17 @@ step gpu/rehearse 600 "tests/gpu/run --rehearse --out '$out/gpu'"
 for name in $watched conform_family; do
     beside "emu/$name" 900 "TANDEM_SUBJECT=cuda-emu ctest --preset emu --no-tests=error -R '^$name\$' -V"
 done
+
+# What computes in one process, without daemons or clocks.
+beside gpu/sass 600 "$python tests/gpu/sass.py"
+for oracle in tokenizer tokenizer_files spm template export; do
+    beside "e2e/${oracle}_oracle" 600 "TANDEM_TEST_MODEL='$model' $python tests/e2e/${oracle}_oracle.py"
+done
+# Tiny checkpoints of every family and format; the mutants show that their cases can fail.
+beside models/mutants 300 "$python tests/models/families_test.py --mutants"
+beside models/families $([ "$mode" = full ] && echo 3600 || echo 900) "$python tests/models/families_test.py$([ "$mode" = full ] && echo ' --full' || true)"
+beside models/broken 300 "$python tests/models/broken_test.py"
+beside models/reference 900 "$python tests/models/reference_test.py$([ "$mode" = full ] && echo ' --full' || true)"
 
 # The daemons themselves under sanitizers: any report of any child is a failure (tests/e2e/sanitizers.py).
 sanitized() { step "$1/$2" 600 "TANDEM_BUILD=$1 TANDEM_TEST_MODEL='' $python tests/e2e/$2.py ${3:-}"; }
@@ -87,18 +96,6 @@ sanitized dev hostile_test
 sanitized dev tp_test
 sanitized dev failover_test "--kills 4 --stops 1"
 sanitized tsan failover_test "--kills 3 --stops 1"
-
-e2e tokenizer_oracle 300
-e2e tokenizer_files_oracle 600
-e2e spm_oracle 300
-e2e template_oracle 300
-e2e export_oracle 300
-
-# Tiny checkpoints of every family and format; the mutants show that their cases can fail.
-step models/mutants 300 "$python tests/models/families_test.py --mutants"
-step models/families $([ "$mode" = full ] && echo 3600 || echo 900) "$python tests/models/families_test.py$([ "$mode" = full ] && echo ' --full' || true)"
-step models/broken 300 "$python tests/models/broken_test.py"
-step models/reference 900 "$python tests/models/reference_test.py$([ "$mode" = full ] && echo ' --full' || true)"
 
 if [ "$mode" = full ]; then
     step sim/long 7200 "build/release/tests/sim/sim --seed 1000000 --seeds 10000 --fresh 20000 --sights --jobs 2"
