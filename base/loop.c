@@ -2,6 +2,7 @@
 
 #include "base/assert.h"
 #include "base/clock.h"
+#include "base/window.h"
 
 #include <errno.h>
 #include <event2/event.h>
@@ -12,8 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PROBE_NS  (100 * NS_PER_MS)
-#define N_SECONDS 10
+#define PROBE_NS (100 * NS_PER_MS)
 
 struct loop {
     struct event_base *base; /* owned */
@@ -25,14 +25,9 @@ struct loop {
     struct loop_timer *probe;
     struct loop_wakeup *stopper;
     atomic_bool stopping;
-    /* The worst delay of each of the last seconds, by second modulo N_SECONDS. */
-    struct {
-        uint64_t second;
-        uint64_t delay_ns;
-        struct loop_turn_max turn;
-    } worst[N_SECONDS];
-    uint64_t busy_ns; /* of this turn so far */
-    uint64_t cpu_ns;  /* the thread's, when the last turn ended */
+    struct window delays, walls, cpus; /* ns: of callbacks, and of turns */
+    uint64_t busy_ns;                  /* of this turn so far */
+    uint64_t cpu_ns;                   /* the thread's, when the last turn ended */
 };
 
 struct loop_timer {
@@ -68,17 +63,6 @@ static void enter_callback(struct loop *loop) {
     loop->now_ns = clock_now_ns();
 }
 
-/* The row of the second that now_ns lies in. */
-static unsigned find_second(struct loop *loop, uint64_t now_ns) {
-    uint64_t second = now_ns / NS_PER_S;
-    unsigned at = (unsigned)(second % N_SECONDS);
-    if (loop->worst[at].second != second) {
-        memset(&loop->worst[at], 0, sizeof loop->worst[at]);
-        loop->worst[at].second = second;
-    }
-    return at;
-}
-
 static uint64_t thread_cpu_ns(void) {
     struct timespec ts = {0};
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
@@ -88,27 +72,19 @@ static uint64_t thread_cpu_ns(void) {
 /* Before the sleep. The sleep itself costs next to nothing, so one look at the thread's clock is
  * enough for a turn. */
 static void note_turn(struct loop *loop, uint64_t now_ns) {
-    struct loop_turn_max *max = &loop->worst[find_second(loop, now_ns)].turn;
     uint64_t cpu_ns = thread_cpu_ns();
     uint64_t used_ns = cpu_ns > loop->cpu_ns ? cpu_ns - loop->cpu_ns : 0;
-    if (loop->cpu_ns != 0 && used_ns > max->cpu_ns)
-        max->cpu_ns = used_ns;
-    if (loop->busy_ns > max->wall_ns)
-        max->wall_ns = loop->busy_ns;
+    if (loop->cpu_ns != 0)
+        window_note(&loop->cpus, now_ns, used_ns);
+    window_note(&loop->walls, now_ns, loop->busy_ns);
     loop->cpu_ns = cpu_ns;
     loop->busy_ns = 0;
-}
-
-static void note_delay(struct loop *loop, uint64_t now_ns, uint64_t delay_ns) {
-    unsigned at = find_second(loop, now_ns);
-    if (delay_ns > loop->worst[at].delay_ns)
-        loop->worst[at].delay_ns = delay_ns;
 }
 
 static void on_probe(void *user) {
     struct loop *loop = user;
     uint64_t now_ns = clock_now_ns();
-    note_delay(loop, now_ns, now_ns > loop->probe_ns ? now_ns - loop->probe_ns : 0);
+    window_note(&loop->delays, now_ns, now_ns > loop->probe_ns ? now_ns - loop->probe_ns : 0);
     loop->probe_ns = now_ns + PROBE_NS;
     loop_timer_at(loop->probe, loop->probe_ns);
 }
@@ -179,7 +155,7 @@ void loop_turn(struct loop *loop, bool wait) {
         loop->now_ns = start_ns;
         run_kicks(loop);
         uint64_t now_ns = clock_now_ns();
-        note_delay(loop, now_ns, now_ns - start_ns);
+        window_note(&loop->delays, now_ns, now_ns - start_ns);
         loop->busy_ns += now_ns - start_ns;
     }
     note_turn(loop, start_ns ? start_ns : loop->now_ns);
@@ -189,7 +165,7 @@ void loop_turn(struct loop *loop, bool wait) {
     ASSERT(rc >= 0); /* epoll_wait() with our own descriptor cannot fail but by our mistake */
     if (loop->in_turn) {
         uint64_t now_ns = clock_now_ns();
-        note_delay(loop, now_ns, now_ns - loop->now_ns);
+        window_note(&loop->delays, now_ns, now_ns - loop->now_ns);
         loop->busy_ns += now_ns - loop->now_ns;
     }
 }
@@ -214,25 +190,12 @@ uint64_t loop_now_ns(const struct loop *loop) {
 }
 
 uint64_t loop_delay_max_ns(const struct loop *loop, uint64_t now_ns) {
-    uint64_t second = now_ns / NS_PER_S;
-    uint64_t worst = 0;
-    for (unsigned i = 0; i < N_SECONDS; i++)
-        if (loop->worst[i].second + N_SECONDS > second && loop->worst[i].delay_ns > worst)
-            worst = loop->worst[i].delay_ns;
-    return worst;
+    return window_most(&loop->delays, now_ns);
 }
 
 struct loop_turn_max loop_turn_max(const struct loop *loop, uint64_t now_ns) {
-    uint64_t second = now_ns / NS_PER_S;
-    struct loop_turn_max worst = {0};
-    for (unsigned i = 0; i < N_SECONDS; i++) {
-        const struct loop_turn_max *turn = &loop->worst[i].turn;
-        if (loop->worst[i].second + N_SECONDS <= second)
-            continue;
-        worst.wall_ns = turn->wall_ns > worst.wall_ns ? turn->wall_ns : worst.wall_ns;
-        worst.cpu_ns = turn->cpu_ns > worst.cpu_ns ? turn->cpu_ns : worst.cpu_ns;
-    }
-    return worst;
+    return (struct loop_turn_max){.wall_ns = window_most(&loop->walls, now_ns),
+                                  .cpu_ns = window_most(&loop->cpus, now_ns)};
 }
 
 static void add_timeout(struct loop_timer *timer, uint64_t now_ns) {

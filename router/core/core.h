@@ -3,6 +3,7 @@
 
 #include "base/list.h"
 #include "base/random.h"
+#include "base/window.h"
 #include "router/core/policy/policy.h"
 #include "router/core/request.h"
 #include "router/core/router.h"
@@ -11,14 +12,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-
-#define LOOP_DELAY_WINDOW_S 10
-
-/* Worst delays of the shell's loop, one per second of the last ten. */
-struct loop_delays {
-    uint64_t second[LOOP_DELAY_WINDOW_S];
-    uint64_t worst_ns[LOOP_DELAY_WINDOW_S];
-};
 
 struct router {
     struct router_config config;
@@ -42,8 +35,8 @@ struct router {
     uint32_t alone; /* index of the request that runs alone, or SLOT_NONE */
     uint32_t alone_slot;
 
-    struct loop_delays delays;
-    uint64_t ping_ns; /* next one to all workers */
+    struct window delays; /* ns, of the shell's loop */
+    uint64_t ping_ns;     /* next one to all workers */
 
     struct router_stats stats;
     uint64_t n_turned_away; /* refused before they were admitted; part of stats.n_refused */

@@ -48,26 +48,9 @@ void liveness_beat(struct router *router, struct slot *slot, const struct beat *
     rival_answered(router, slot, beat->t_ns);
 }
 
-static uint64_t worst_delay_ns(const struct router *router) {
-    uint64_t second = router->now_ns / NS_PER_S, worst = 0;
-    for (uint32_t i = 0; i < LOOP_DELAY_WINDOW_S; i++) {
-        if (router->delays.second[i] + LOOP_DELAY_WINDOW_S > second &&
-            router->delays.worst_ns[i] > worst)
-            worst = router->delays.worst_ns[i];
-    }
-    return worst;
-}
-
 void router_loop_delay(struct router *router, uint64_t delay_ns) {
     /* Time has gone on by about as much since the last event. */
-    uint64_t second = (router->now_ns + delay_ns) / NS_PER_S;
-    uint32_t i = (uint32_t)(second % LOOP_DELAY_WINDOW_S);
-    if (router->delays.second[i] != second) {
-        router->delays.second[i] = second;
-        router->delays.worst_ns[i] = 0;
-    }
-    if (delay_ns > router->delays.worst_ns[i])
-        router->delays.worst_ns[i] = delay_ns;
+    window_note(&router->delays, router->now_ns + delay_ns, delay_ns);
     rival_delay(router, delay_ns);
 }
 
@@ -79,7 +62,7 @@ static uint64_t step_bound_ns(const struct router *router, const struct slot *sl
 
 uint64_t liveness_bound_ns(const struct router *router, const struct slot *slot) {
     uint64_t bound = step_bound_ns(router, slot);
-    uint64_t delay = worst_delay_ns(router);
+    uint64_t delay = window_most(&router->delays, router->now_ns);
     delay = delay < UINT64_MAX / 100 ? 10 * delay : UINT64_MAX / 10;
     return delay > bound ? delay : bound;
 }
