@@ -30,9 +30,17 @@ NODISCARD enum status grpc_unpack(const struct span *body, const char *encoding,
 NODISCARD enum status grpc_put_json(const ProtobufCMessage *message, struct buf *json,
                                     struct error *error);
 
-/* A field of text, borrowed: strings are bytes to protobuf-c here. */
+/* A field of text, borrowed: strings are bytes to protobuf-c here. And back: an empty one has no data. */
+static inline ProtobufCBinaryData grpc_bytes(struct span span) {
+    return (ProtobufCBinaryData){span.n, (uint8_t *)(uintptr_t)span.bytes};
+}
+
 static inline ProtobufCBinaryData grpc_text(const char *text) {
-    return (ProtobufCBinaryData){strlen(text), (uint8_t *)(uintptr_t)text};
+    return grpc_bytes((struct span){text, strlen(text)});
+}
+
+static inline struct span grpc_span(ProtobufCBinaryData data) {
+    return (struct span){data.len > 0 ? (const char *)data.data : "", data.len};
 }
 
 /* Appends the message in its frame. */

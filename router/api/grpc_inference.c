@@ -87,10 +87,6 @@ static enum status parse_detokenize(const struct span *body, const struct ask_li
                     ask, error);
 }
 
-static ProtobufCBinaryData bytes_of(const char *bytes, size_t n) {
-    return (ProtobufCBinaryData){n, (uint8_t *)(uintptr_t)bytes};
-}
-
 /* Messages that point into a reply while it is packed. */
 struct packing {
     Tandem__V1__Logprobs logprobs;
@@ -157,7 +153,7 @@ static void fill_end(const struct reply_choice *choice, response *to) {
         to->stop_token_id = choice->stop_id;
     } else if (choice->stop_string.n > 0) {
         to->_stop_reason_case = TANDEM__V1__GENERATE_RESPONSE___STOP_REASON_STOP_REASON;
-        to->stop_reason = bytes_of(choice->stop_string.bytes, choice->stop_string.n);
+        to->stop_reason = grpc_bytes(choice->stop_string);
     }
 }
 
@@ -165,7 +161,7 @@ static bool fill_choice(const struct reply *reply, const struct reply_choice *ch
                         struct packing *packing) {
     tandem__v1__generate_response__init(to);
     to->index = choice->index;
-    to->text = bytes_of(choice->text.bytes, choice->text.n);
+    to->text = grpc_bytes(choice->text);
     to->n_token_ids = choice->n_tokens;
     to->token_ids = (uint32_t *)(uintptr_t)choice->tokens;
     if (choice->is_first) {
@@ -252,7 +248,7 @@ static void put_text(const struct reply *reply, struct buf *out) {
     struct buf text;
     buf_init(&text, 0);
     if (reply_spell(reply, &text) == STATUS_OK) {
-        answer.text = bytes_of(text.n > 0 ? text.data : "", text.n);
+        answer.text = grpc_bytes((struct span){text.data, text.n});
         grpc_put(&answer.base, out);
     } else {
         out->failed = true; /* the caller answers for the lack of memory */

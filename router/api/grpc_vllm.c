@@ -211,10 +211,9 @@ static void put_complete(const struct reply *reply, const struct reply_choice *c
                          Vllm__Grpc__Engine__OutputLogProbs *logprobs, struct buf *out) {
     Vllm__Grpc__Engine__GenerateComplete end = VLLM__GRPC__ENGINE__GENERATE_COMPLETE__INIT;
     response said = VLLM__GRPC__ENGINE__GENERATE_RESPONSE__INIT;
-    const char *reason = reply_finish_name(choice->finish);
     end.n_output_ids = end.completion_tokens = choice->n_tokens;
     end.output_ids = (uint32_t *)(uintptr_t)choice->tokens;
-    end.finish_reason = (ProtobufCBinaryData){strlen(reason), (uint8_t *)(uintptr_t)reason};
+    end.finish_reason = grpc_text(reply_finish_name(choice->finish));
     end.prompt_tokens = choice->n_prompt;
     end.cached_tokens = reply->n_cached_tokens;
     end.output_logprobs = logprobs;
@@ -226,8 +225,7 @@ static void put_complete(const struct reply *reply, const struct reply_choice *c
     } else if (choice->stop_string.n > 0) {
         end.matched_stop_case =
             VLLM__GRPC__ENGINE__GENERATE_COMPLETE__MATCHED_STOP_MATCHED_STOP_STR;
-        end.matched_stop_str = (ProtobufCBinaryData){
-            choice->stop_string.n, (uint8_t *)(uintptr_t)choice->stop_string.bytes};
+        end.matched_stop_str = grpc_bytes(choice->stop_string);
     }
     said.response_case = VLLM__GRPC__ENGINE__GENERATE_RESPONSE__RESPONSE_COMPLETE;
     said.complete = &end;

@@ -31,7 +31,7 @@ enum follows {
 static enum follows find_service(ProtobufCBinaryData service) {
     static const char *const names[] = {"", "readiness", "tandem.v1.Inference",
                                         "vllm.grpc.engine.VllmEngine"};
-    const struct span name = {service.len > 0 ? (const char *)service.data : "", service.len};
+    const struct span name = grpc_span(service);
     if (span_is(name, "liveness"))
         return FOLLOWS_LIFE;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)

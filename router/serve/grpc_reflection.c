@@ -97,18 +97,10 @@ static bool has_symbol(struct span file, struct span symbol) {
 
 /* --- questions and answers ---------------------------------------------------------------------- */
 
-static struct span span_of(ProtobufCBinaryData data) {
-    return (struct span){data.len > 0 ? (const char *)data.data : "", data.len};
-}
-
-static ProtobufCBinaryData data_of(struct span span) {
-    return (ProtobufCBinaryData){span.n, (uint8_t *)(uintptr_t)span.bytes};
-}
-
 static void put_error(response *answer, int code, const char *text, struct buf *out) {
     Grpc__Reflection__V1__ErrorResponse error = GRPC__REFLECTION__V1__ERROR_RESPONSE__INIT;
     error.error_code = code;
-    error.error_message = data_of((struct span){text, strlen(text)});
+    error.error_message = grpc_text(text);
     answer->message_response_case =
         GRPC__REFLECTION__V1__SERVER_REFLECTION_RESPONSE__MESSAGE_RESPONSE_ERROR_RESPONSE;
     answer->error_response = &error;
@@ -119,7 +111,7 @@ static void put_error(response *answer, int code, const char *text, struct buf *
 static void put_file(response *answer, struct span file, struct buf *out) {
     Grpc__Reflection__V1__FileDescriptorResponse found =
         GRPC__REFLECTION__V1__FILE_DESCRIPTOR_RESPONSE__INIT;
-    ProtobufCBinaryData bytes = data_of(file);
+    ProtobufCBinaryData bytes = grpc_bytes(file);
     found.n_file_descriptor_proto = 1;
     found.file_descriptor_proto = &bytes;
     answer->message_response_case =
@@ -145,7 +137,7 @@ static void put_services(response *answer, struct buf *out) {
             int n = snprintf(names[i], sizeof names[i], "%.*s.%.*s", (int)package.n, package.bytes,
                              (int)name.n, name.bytes);
             grpc__reflection__v1__service_response__init(&services[i]);
-            services[i].name = data_of((struct span){names[i], (size_t)n});
+            services[i].name = grpc_bytes((struct span){names[i], (size_t)n});
             at[i] = &services[i];
             list.n_service++;
         }
@@ -174,7 +166,7 @@ static void put_answer(request *question, struct buf *out) {
     case GRPC__REFLECTION__V1__SERVER_REFLECTION_REQUEST__MESSAGE_REQUEST_FILE_CONTAINING_SYMBOL:
         for (struct span files = all_files(); next_field(&files, SET_FILE, &file);) {
             struct span wanted =
-                span_of(by_name ? question->file_by_filename : question->file_containing_symbol);
+                grpc_span(by_name ? question->file_by_filename : question->file_containing_symbol);
             if (by_name ? span_equal(first_field(file, FILE_NAME), wanted)
                         : has_symbol(file, wanted)) {
                 put_file(&answer, file, out);

@@ -85,9 +85,8 @@ GRPC_ANSWER(answer_abort, vllm__grpc__engine__abort_request__descriptor) {
     const Vllm__Grpc__Engine__AbortRequest *abort = (const void *)question;
     Vllm__Grpc__Engine__AbortResponse answer = VLLM__GRPC__ENGINE__ABORT_RESPONSE__INIT;
     for (size_t i = 0; i < abort->n_request_ids; i++)
-        calls_abort(
-            server->serving.calls, &dialect_vllm_generate,
-            (struct span){(const char *)abort->request_ids[i].data, abort->request_ids[i].len});
+        calls_abort(server->serving.calls, &dialect_vllm_generate,
+                    grpc_span(abort->request_ids[i]));
     grpc_answer(server, exchange, &answer.base);
 }
 
