@@ -114,21 +114,19 @@ void json_put_logprob(struct buf *out, float value) {
 void json_put_ids(struct buf *out, const uint32_t *ids, size_t n) {
     buf_putc(out, '[');
     for (size_t i = 0; i < n; i++) {
-        if (i > 0)
-            buf_putc(out, ',');
         json_put_int(out, ids[i]);
+        buf_putc(out, ',');
     }
-    buf_putc(out, ']');
+    json_put_close(out, ']');
 }
 
 void json_put_bytes(struct buf *out, const char *bytes, size_t n) {
     buf_putc(out, '[');
     for (size_t i = 0; i < n; i++) {
-        if (i > 0)
-            buf_putc(out, ',');
         json_put_int(out, (unsigned char)bytes[i]);
+        buf_putc(out, ',');
     }
-    buf_putc(out, ']');
+    json_put_close(out, ']');
 }
 
 void json_put_member(struct buf *out, const char *name, const char *value) {

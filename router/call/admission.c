@@ -26,13 +26,9 @@ static bool check_lengths(struct call *call) {
             error_field(&call->error.error, STATUS_INVALID, field, "The prompt has no tokens");
             return false;
         }
-        if (n > call->reply.context ||
-            (ask->has_max_new && ask->sampling.max_new > call->reply.context - n)) {
+        uint32_t n_new = ask->has_max_new ? ask->sampling.max_new : 1;
+        if (n > call->reply.context || n_new > call->reply.context - n) {
             too_long(call, n < call->reply.context ? "max_tokens" : field, n);
-            return false;
-        }
-        if (!ask->has_max_new && n >= call->reply.context) {
-            too_long(call, field, n);
             return false;
         }
         call->reply.n_prompt_tokens += (uint32_t)n;
