@@ -89,7 +89,6 @@ static enum status put_field(struct encoder *encoder, const struct field *field,
         *(protobuf_c_boolean *)to = *(const bool *)from;
         return STATUS_OK;
     case FIELD_TEXT:
-    case FIELD_NAME:
         put_bytes(to, from, strlen(from));
         return STATUS_OK;
     case FIELD_BYTES:
@@ -103,7 +102,6 @@ static enum status put_field(struct encoder *encoder, const struct field *field,
         *(uint64_t *)field_slot(wire, field->wire_n) = ((const struct request_id *)from)->lo;
         return STATUS_OK;
     case FIELD_NESTED:
-    case FIELD_REQUIRED:
         return put_nested(encoder, field->shape(), from, to);
     case FIELD_OPTIONAL:
         return *has ? put_nested(encoder, field->shape(), from, to) : STATUS_OK;

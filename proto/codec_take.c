@@ -20,13 +20,6 @@ static bool take_text(struct decoder *decoder, const ProtobufCBinaryData *from, 
     return true;
 }
 
-static bool take_name(struct decoder *decoder, const ProtobufCBinaryData *from, char *to,
-                      size_t size, const char *field) {
-    if (from->len == 0)
-        return decoder_fail(decoder, STATUS_INVALID, field, "is missing");
-    return take_text(decoder, from, to, size, field);
-}
-
 static bool take_bytes(struct decoder *decoder, const ProtobufCBinaryData *from, void *to, size_t n,
                        const char *field) {
     if (from->len != n)
@@ -123,9 +116,9 @@ static bool take_field(struct decoder *decoder, const struct shape *shape,
             *(const uint32_t *)from < bound ? *(const uint32_t *)from : field->otherwise;
         return true;
     case FIELD_TEXT:
+        if (field->is_required && ((const ProtobufCBinaryData *)from)->len == 0)
+            return decoder_fail(decoder, STATUS_INVALID, name, "is missing");
         return take_text(decoder, from, to, bound, name);
-    case FIELD_NAME:
-        return take_name(decoder, from, to, bound, name);
     case FIELD_BYTES:
         return take_bytes(decoder, from, to, bound, name);
     case FIELD_DATA:
@@ -134,11 +127,9 @@ static bool take_field(struct decoder *decoder, const struct shape *shape,
         return take_request(decoder, *(const uint64_t *)from,
                             *(const uint64_t *)field_at(wire, field->wire_n), to, name);
     case FIELD_NESTED:
-        return !field_pointer(from) || shape_take(decoder, field->shape(), field_pointer(from), to);
-    case FIELD_REQUIRED:
-        if (!field_pointer(from))
+        if (field->is_required && !field_pointer(from))
             return decoder_fail(decoder, STATUS_INVALID, name, "is missing");
-        return shape_take(decoder, field->shape(), field_pointer(from), to);
+        return !field_pointer(from) || shape_take(decoder, field->shape(), field_pointer(from), to);
     case FIELD_OPTIONAL:
         *has = field_pointer(from) != NULL;
         return !*has || shape_take(decoder, field->shape(), field_pointer(from), to);

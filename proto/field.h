@@ -23,12 +23,10 @@ enum field_kind {
     FIELD_ENUM,
     FIELD_LENIENT,
     FIELD_TEXT,
-    FIELD_NAME,
     FIELD_BYTES,
     FIELD_DATA,
     FIELD_REQUEST,
     FIELD_NESTED,
-    FIELD_REQUIRED,
     FIELD_OPTIONAL,
     FIELD_LIST,
     FIELD_STEP_ENTRIES,
@@ -51,13 +49,14 @@ struct field {
     const char *name; /* in tandem.proto and in errors; a rule's own name */
     enum field_kind kind;
     uint32_t bound;     /* COUNT and arrays: the most; ENUM, LENIENT: one more than the last;
-                           TEXT, NAME, BYTES, DATA: bytes in our struct; RAW: bytes of an element */
+                           TEXT, BYTES, DATA: bytes in our struct; RAW: bytes of an element */
+    bool is_required;   /* TEXT, NESTED: it may not be empty, absent */
     uint32_t otherwise; /* LENIENT: stands for what is out of range */
     uint16_t ours;      /* offset in our struct */
     uint16_t ours_n;    /* offset of the count, or of an optional part's flag */
     uint16_t wire;      /* offset in protobuf-c's struct; of a REQUEST: of its first half */
     uint16_t wire_n;    /* offset of the count, a size_t; of a REQUEST: of its second half */
-    const struct shape *(*shape)(void); /* NESTED, REQUIRED, OPTIONAL, lists: what is inside */
+    const struct shape *(*shape)(void); /* NESTED, OPTIONAL, lists: what is inside */
     send_rule *may_send;
     read_rule *may_read;
 };

@@ -160,7 +160,6 @@ static void fill_field(struct maker *maker, const struct field *field, void *our
         *(uint32_t *)to = below(random, field->bound);
         return;
     case FIELD_TEXT:
-    case FIELD_NAME:
         text(random, to, field->bound);
         return;
     case FIELD_BYTES:
@@ -174,7 +173,6 @@ static void fill_field(struct maker *maker, const struct field *field, void *our
         *(struct request_id *)to = request(random);
         return;
     case FIELD_NESTED:
-    case FIELD_REQUIRED:
         fill(maker, field->shape(), to);
         return;
     case FIELD_OPTIONAL:
@@ -300,7 +298,6 @@ static bool field_equal(const struct field *field, const void *ours_a, const voi
     case FIELD_BOOL:
         return *(const bool *)a == *(const bool *)b;
     case FIELD_TEXT:
-    case FIELD_NAME:
         return strcmp(a, b) == 0;
     case FIELD_BYTES:
         return same(a, b, field->bound);
@@ -309,7 +306,6 @@ static bool field_equal(const struct field *field, const void *ours_a, const voi
     case FIELD_REQUEST:
         return request_id_equal(*(const struct request_id *)a, *(const struct request_id *)b);
     case FIELD_NESTED:
-    case FIELD_REQUIRED:
         return shape_equal(field->shape(), a, b);
     case FIELD_OPTIONAL:
         return *has == *has_b && (!*has || shape_equal(field->shape(), a, b));
