@@ -57,7 +57,7 @@ static void on_drained(void *user) {
 static void on_gone(void *user, enum status status) {
     (void)status;
     struct connection *connection = user;
-    if (connection->end == CONNECTION_OPEN)
+    if (connection->end == CONNECTION_OPEN && connection->protocol->gone)
         connection->protocol->gone(connection);
     connection_close(connection);
 }

@@ -25,7 +25,7 @@ struct protocol {
     NODISCARD enum status (*open)(struct connection *connection);
     void (*data)(struct connection *connection, const char *bytes, size_t n);
     void (*drained)(struct connection *connection); /* the kernel has taken all output */
-    void (*gone)(struct connection *connection);    /* the client left; close() follows */
+    void (*gone)(struct connection *connection);    /* the client left; close() follows; or NULL */
     void (*turn)(struct connection *connection);    /* after connection_kick(), before the sleep */
     void (*check_time)(struct connection *connection, uint64_t now_ns);
     bool (*is_idle)(const struct connection *connection);

@@ -391,14 +391,6 @@ static void conn_turn(struct connection *connection) {
     }
 }
 
-static void conn_drained(struct connection *connection) {
-    connection_kick(connection);
-}
-
-static void conn_gone(struct connection *connection) {
-    (void)connection;
-}
-
 /* --- times --------------------------------------------------------------------------------- */
 
 static void check_stream(struct http2_stream *stream, uint64_t now_ns) {
@@ -492,8 +484,7 @@ const struct protocol http2_protocol = {
     .state_size = sizeof(struct http2_connection),
     .open = conn_open,
     .data = conn_data,
-    .drained = conn_drained,
-    .gone = conn_gone,
+    .drained = connection_kick,
     .turn = conn_turn,
     .check_time = conn_check_time,
     .is_idle = conn_is_idle,
