@@ -19,7 +19,16 @@ static void release_part(struct router *router, struct request *req, struct part
     part_leave(router, part);
 }
 
+void finish_alone(struct router *router, const struct request *req) {
+    if (router->alone != req->index)
+        return;
+    router->alone = SLOT_NONE;
+    router->alone_slot = SLOT_NONE;
+    router->pump = true;
+}
+
 void finish_release(struct router *router, struct request *req, uint32_t ended_by) {
+    finish_alone(router, req);
     release_part(router, req, &req->prefill, ended_by);
     release_part(router, req, &req->decode, ended_by);
 }
@@ -31,10 +40,6 @@ static void end_request(struct router *router, struct request *req, uint32_t end
         queue_remove(router, req);
     req->state = REQUEST_ENDING;
     finish_release(router, req, ended_by);
-    if (router->alone == req->index) {
-        router->alone = SLOT_NONE;
-        router->alone_slot = SLOT_NONE;
-    }
     timers_set(&router->timers, req->index, TIMERS_NEVER);
     req->outcome.stage = req->stage;
     req->stage = STAGE_FINISH;

@@ -4,7 +4,10 @@
 #include "router/core/request.h"
 #include "router/core/stage.h"
 
-/* Takes the request off its workers' books: FORGET to the one that ended it, CANCEL to the others.
+/* A worker that was kept for it alone is free for others. */
+void finish_alone(struct router *router, const struct request *req);
+
+/* The same, and takes the request off its workers' books: FORGET to the one that ended it, CANCEL to the others.
  * SLOT_NONE: nobody ended it. */
 void finish_release(struct router *router, struct request *req, uint32_t ended_by);
 

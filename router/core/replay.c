@@ -17,23 +17,14 @@
 #define BUSY_NS     (20 * NS_PER_MS) /* a worker without room is not asked again before this */
 #define BUSY_NS_MAX (80 * NS_PER_MS)
 
-static void leave_alone(struct router *router, const struct request *req) {
-    if (router->alone != req->index)
-        return;
-    router->alone = SLOT_NONE;
-    router->alone_slot = SLOT_NONE;
-    router->pump = true;
-}
-
 void replay_reset_losses(struct router *router, struct request *req) {
     req->n_losses = 0;
     req->has_token = true;
     req->alone = false;
-    leave_alone(router, req);
+    finish_alone(router, req);
 }
 
 static void requeue(struct router *router, struct request *req) {
-    leave_alone(router, req);
     finish_release(router, req, SLOT_NONE);
     req->verdict_ns = 0;
     req->stage = STAGE_PLACE;
