@@ -269,24 +269,12 @@ static void tls_fini(struct stream_port *port, bool is_clean) {
     free_tls(tls);
 }
 
-static const struct stream_io server_io = {.open = tls_open,
-                                           .recv = tls_recv,
-                                           .send = tls_send,
-                                           .shut = tls_shut,
-                                           .has_input = tls_has_input,
-                                           .protocol = tls_protocol,
-                                           .problem = tls_problem,
-                                           .fini = tls_fini};
+#define TLS_IO                                                                                     \
+    .open = tls_open, .recv = tls_recv, .send = tls_send, .shut = tls_shut,                        \
+    .has_input = tls_has_input, .protocol = tls_protocol, .problem = tls_problem, .fini = tls_fini
 
-static const struct stream_io client_io = {.open = tls_open,
-                                           .speaks_first = true,
-                                           .recv = tls_recv,
-                                           .send = tls_send,
-                                           .shut = tls_shut,
-                                           .has_input = tls_has_input,
-                                           .protocol = tls_protocol,
-                                           .problem = tls_problem,
-                                           .fini = tls_fini};
+static const struct stream_io server_io = {TLS_IO};
+static const struct stream_io client_io = {TLS_IO, .speaks_first = true};
 
 /* --- streams -------------------------------------------------------------------------------- */
 
