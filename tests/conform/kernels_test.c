@@ -321,12 +321,23 @@ START_TEST(one_and_two_rows_of_many_inputs_have_the_same_bits) {
 }
 END_TEST
 
-/* As many outputs and rows as fill a GPU with its largest tiles. */
+/* And more than it has room for at all: two rows of 8 bits, and one of two terms. */
+START_TEST(one_and_two_rows_that_no_shared_memory_holds_have_the_same_bits) {
+    struct linear_case rows = {"q6_k", 24, 45056, false, EPILOGUE_SILU_MUL};
+    struct linear_case terms = {"awq", 24, 66048, false, EPILOGUE_ADD};
+    check_many(&rows, 0, 2);
+    check_many(&terms, 0, 1);
+}
+END_TEST
+
+/* As many outputs and rows as fill a GPU with its largest tiles; and stages of some dozens of rows that would not fit. */
 START_TEST(a_large_product_has_the_same_bits) {
     struct linear_case fine = {"awq", 5140, 160, false, EPILOGUE_ADD};
     struct linear_case pairs = {"q5_1", 8580, 96, false, EPILOGUE_SILU_MUL};
+    struct linear_case stages = {"q6_k", 10600, 256, false, EPILOGUE_NONE};
     check_many(&fine, 0, 300);
     check_many(&pairs, 0, 300);
+    check_many(&stages, 0, 32);
 }
 END_TEST
 
@@ -508,6 +519,7 @@ void suite_add(TCase *tests) {
     tcase_add_loop_test(tests, rows_beyond_those_that_are_integers_at_a_time_are_theirs, 0, 2);
     tcase_add_loop_test(tests, many_rows_at_once_have_the_same_bits, 0, n_formats);
     tcase_add_loop_test(tests, one_and_two_rows_of_many_inputs_have_the_same_bits, 0, n_formats);
+    tcase_add_test(tests, one_and_two_rows_that_no_shared_memory_holds_have_the_same_bits);
     tcase_add_test(tests, a_large_product_has_the_same_bits);
     tcase_add_test(tests, merged_and_alternating_parts_equal_their_rows);
     tcase_add_test(tests, impossible_parts_are_refused_with_a_reason);

@@ -80,6 +80,9 @@ extern __thread struct emu_place emu_now;
 #define blockDim  emu_now.block_dim
 #define gridDim   emu_now.grid_dim
 
+/* Bytes that a block may have: as many as of GPUs that the kernels are compiled for the smallest one gives (sm_80). */
+#define EMU_SHARED_MAX (163 * 1024)
+
 /* The block's shared memory; fails when the launch gave less than the struct needs. */
 unsigned char *emu_shared(size_t n_bytes);
 #define SHARED(type, name) type &name = *reinterpret_cast<type *>(emu_shared(sizeof(type)))

@@ -10,7 +10,6 @@
 
 #define EMU_WARP         32
 #define EMU_THREADS_MAX  1024
-#define EMU_SHARED_MAX   (227 * 1024)
 #define EMU_TOGETHER_MAX 64   /* blocks that can be alive together */
 #define EMU_POISON       0xff /* fresh memory: NaN, or an index that is out of range */
 

@@ -8,7 +8,8 @@
 
 struct device {
     int ordinal;
-    bool overlaps; /* a kernel may begin before the last one has ended */
+    bool overlaps;    /* a kernel may begin before the last one has ended */
+    int shared_bytes; /* that a block may have */
     pthread_mutex_t lock;
     bool failed;       /* atomic; set under lock, after `failure` */
     char failure[256]; /* what the first failure was; written once, under lock */
@@ -61,6 +62,10 @@ bool device_cuda_overlaps(const struct device_stream *stream) {
     return stream->device->overlaps;
 }
 
+size_t device_cuda_shared_bytes(const struct device_stream *stream) {
+    return (size_t)stream->device->shared_bytes;
+}
+
 cudaStream_t device_cuda_stream(struct device_stream *stream) {
     return stream->stream;
 }
@@ -104,6 +109,10 @@ static enum status device_open(uint32_t ordinal, struct device **device, struct 
         device_close(made);
         return status;
     }
+    is_fine(made,
+            cudaDeviceGetAttribute(&made->shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin,
+                                   made->ordinal),
+            "asking for its shared memory");
     int major = 0;
     made->overlaps = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor,
                                             made->ordinal) == cudaSuccess &&

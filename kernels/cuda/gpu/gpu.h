@@ -25,6 +25,7 @@
 bool device_cuda_works(const struct device_stream *stream); /* false once its device has failed */
 bool device_cuda_overlaps(
     const struct device_stream *stream); /* its device knows gpu_launch_ahead() */
+size_t device_cuda_shared_bytes(const struct device_stream *stream);
 cudaStream_t device_cuda_stream(struct device_stream *stream);
 void device_cuda_launched(struct device_stream *stream, cudaError_t error);
 #else
@@ -35,6 +36,16 @@ void device_cuda_launched(struct device_stream *stream, cudaError_t error);
 namespace GPU_NAMESPACE {
 
 enum gpu_order { GPU_BEHIND, GPU_TOGETHER, GPU_AHEAD };
+
+/* Bytes of shared memory that a block may have. */
+static inline size_t gpu_shared_bytes(const struct device_stream *stream) {
+#ifdef __CUDACC__
+    return device_cuda_shared_bytes(stream);
+#else
+    (void)stream;
+    return EMU_SHARED_MAX;
+#endif
+}
 
 #ifdef __CUDACC__
 template <typename... P, typename... A>

@@ -10,8 +10,9 @@ namespace GPU_NAMESPACE {
 GPU_LAUNCHES(X)
 #undef X
 
-/* Parts of linear_ints(): one or two rows of integers, or matrices by table; and some dozens of one matrix. */
-void linear_few(struct device_stream *stream, const gpu_linear *what);
+/* Parts of linear_ints(): one or two rows of integers, or matrices by table; and some dozens of one matrix.
+ * False: the device has no shared memory for rows of so many inputs. */
+bool linear_few(struct device_stream *stream, const gpu_linear *what);
 void linear_mid(struct device_stream *stream, const gpu_linear *what);
 
 /* Rows of floats by one matrix, several or many; linear_floats() takes any number. */

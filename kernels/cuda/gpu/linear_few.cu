@@ -52,7 +52,8 @@ template <int ROWS, typename FORM> struct few_shared {
 template <int ROWS> struct few_threads { static const uint32_t n = (FEW_DOT_WARPS + ROWS) * WARP; };
 
 /* Rows of activations in shared memory, n groups each: whole chunks. What lies behind a row's last group means
- * nothing. Two rows of 40,000 inputs fit beside any form's chunks, 60,000 beside those of 4 bits with zeros. */
+ * nothing. An H100 has room for two rows of 40,000 inputs beside any form's chunks, and for 60,000 beside those of
+ * 4 bits with zeros. */
 struct few_x {
     int8_t *q;     /* (ROWS, n * 32) */
     float *scales; /* (ROWS, n) */
@@ -309,16 +310,19 @@ __global__ void __launch_bounds__(few_threads<ROWS>::n, !FORM::nibbles ? 1
 }
 
 template <int ROWS, typename FORM>
-static void few_launch_of(struct device_stream *stream, const gpu_linear *what, uint32_t n_blocks) {
+static bool few_launch_of(struct device_stream *stream, const gpu_linear *what, uint32_t n_blocks) {
     const gpu_matrix *w = &what->choice.matrix;
     size_t n = (size_t)pieces_of(w->k_stored / GROUP, FEW_GROUPS) * FEW_GROUPS;
     size_t n_bytes = sizeof(few_shared<ROWS, FORM>) + ROWS * n * (GROUP + 2 * sizeof(float));
+    if (n_bytes > gpu_shared_bytes(stream) && !what->choice.table)
+        return false;
     gpu_launch_ahead(stream, dim3(w->n_padded / WARP, n_blocks), dim3(few_threads<ROWS>::n),
                      n_bytes, few_kernel<ROWS, FORM>, *what);
+    return true;
 }
 
 template <int ROWS>
-static void few_launch(struct device_stream *stream, const gpu_linear *what, uint32_t n_blocks) {
+static bool few_launch(struct device_stream *stream, const gpu_linear *what, uint32_t n_blocks) {
     const gpu_matrix *w = &what->choice.matrix;
     return ints_with(*w, [&](auto stored) {
         typedef decltype(stored) of;
@@ -328,7 +332,7 @@ static void few_launch(struct device_stream *stream, const gpu_linear *what, uin
     });
 }
 
-void linear_few(struct device_stream *stream, const gpu_linear *what) {
+bool linear_few(struct device_stream *stream, const gpu_linear *what) {
     if (what->fine) /* each row, of a table too, in a block of its own */
         return few_launch<2>(stream, what, what->n_rows);
     if (what->choice.table || what->n_rows == 1)

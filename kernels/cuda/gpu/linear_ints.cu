@@ -237,10 +237,10 @@ static void linear_tiles(struct device_stream *stream, const gpu_linear *what) {
 #define MID_ROWS_MAX 64
 
 void linear_ints(struct device_stream *stream, const gpu_linear *what) {
-    uint32_t terms = what->fine ? 2 : 1;
-    if (what->choice.table || what->n_rows * terms <= FEW_ROWS_MAX)
-        linear_few(stream, what);
-    else if (what->n_rows * terms <= MID_ROWS_MAX)
+    uint32_t rows = what->n_rows * (what->fine ? 2 : 1);
+    if ((what->choice.table || rows <= FEW_ROWS_MAX) && linear_few(stream, what))
+        return;
+    if (rows <= MID_ROWS_MAX)
         linear_mid(stream, what);
     else
         linear_tiles(stream, what);

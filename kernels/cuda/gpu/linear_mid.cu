@@ -319,10 +319,12 @@ static void mid_launch_of(struct device_stream *stream, const gpu_linear *what, 
     while (1u << shape.slot_bits < slots)
         shape.slot_bits++;
     uint32_t rows = what->n_rows * (what->fine ? 2 : 1);
+    size_t n_bytes = MID_STAGES * mid_layout<FORM>(shape).end;
+    if (n_bytes > gpu_shared_bytes(stream) && warps.beside > 2) /* on sm_80, of 8 bits */
+        return mid_launch_of<PART, FORM>(stream, what, {2, warps.below});
     gpu_launch(stream,
                dim3(pieces_of(rows, shape.rows), pieces_of(w->n_padded, shape.tiles * MID_TILE)),
-               dim3((n_warps + n_copying) * WARP), MID_STAGES * mid_layout<FORM>(shape).end,
-               mid_kernel<PART, FORM>, *what, shape);
+               dim3((n_warps + n_copying) * WARP), n_bytes, mid_kernel<PART, FORM>, *what, shape);
 }
 
 template <typename PART>
