@@ -4,9 +4,9 @@
 
 #include "tools/bench/session.h"
 
-int load_command(const struct bench_options *options);  /* one level */
-int grid_command(const struct bench_options *options);  /* input x output lengths */
-int sweep_command(const struct bench_options *options); /* rising request rates */
+int load_command(struct bench_options *options);  /* one level */
+int grid_command(struct bench_options *options);  /* input x output lengths */
+int sweep_command(struct bench_options *options); /* rising request rates */
 
 /* paths: JSON files of loads, grids and sweeps, or published tables by name ("mistral-7b-awq/vllm"). */
 int compare_command(char **paths, int n_paths);

@@ -2,8 +2,6 @@
  * as a burst (or at --rate with Poisson gaps). */
 #include "tools/bench/commands.h"
 
-#include "base/exit.h"
-
 #include <stdlib.h>
 
 #define WARM_REQUESTS 2
@@ -51,7 +49,9 @@ static enum status run_cell(struct session *session, struct row *row, struct err
     return status;
 }
 
-static enum status run(struct session *session, bool *slo_held, struct error *error) {
+static enum status run(struct session *session, const void *user, bool *slo_held,
+                       struct error *error) {
+    (void)user;
     const struct bench_options *options = session->options;
     uint32_t n_cells = options->n_inputs * options->n_outputs, n = 0;
     struct row *rows = calloc(n_cells, sizeof *rows);
@@ -80,18 +80,7 @@ static enum status run(struct session *session, bool *slo_held, struct error *er
     return status;
 }
 
-int grid_command(const struct bench_options *given) {
-    struct bench_options options = *given;
-    struct session session;
-    struct error error;
-    bool slo_held = false;
-    options.is_whole |= options.compat; /* the original does not stream */
-    enum status status = session_open(&session, &options, &error);
-    if (status == STATUS_OK) {
-        status = run(&session, &slo_held, &error);
-        session_close(&session);
-    }
-    if (status != STATUS_OK)
-        return exit_with(1, error.text);
-    return slo_held ? 0 : 2;
+int grid_command(struct bench_options *options) {
+    options->is_whole |= options->compat; /* the original does not stream */
+    return session_run(options, run, NULL);
 }

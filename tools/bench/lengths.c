@@ -1,7 +1,5 @@
 #include "tools/bench/lengths.h"
 
-#include "tools/bench/counter.h"
-
 #include <stdlib.h>
 #include <string.h>
 
@@ -81,14 +79,14 @@ static char *next_piece(const char **text) {
 
 /* Pieces of the texts, a run of them from each that is reached, until as many are made as may be
  * counted. Nobody counts: a word counts as a token. */
-static enum status learn_pieces(const struct lengths_spec *spec, struct counter *counter,
+static enum status learn_pieces(char *const *texts, uint32_t n_texts, struct counter *counter,
                                 uint32_t n_first, struct lengths *lengths) {
     uint32_t n_max = counter_budget(counter);
     lengths->pieces = calloc(n_max, sizeof *lengths->pieces);
     if (!lengths->pieces)
         return STATUS_NOMEM;
-    for (uint32_t i = 0; i < spec->n_texts; i++) {
-        const char *at = spec->texts[i];
+    for (uint32_t i = 0; i < n_texts; i++) {
+        const char *at = texts[i];
         char *text = NULL;
         while (lengths->n_pieces < n_max && (text = next_piece(&at)) != NULL) {
             struct piece *piece = &lengths->pieces[lengths->n_pieces++];
@@ -103,13 +101,8 @@ static enum status learn_pieces(const struct lengths_spec *spec, struct counter 
     return STATUS_OK;
 }
 
-enum status lengths_learn(const struct lengths_spec *spec, struct workload *workload,
-                          struct lengths *lengths, struct error *error) {
-    struct counter_spec how = {.url = spec->url,
-                               .api_key = spec->api_key,
-                               .form = spec->form,
-                               .tokenizer = spec->tokenizer,
-                               .timeout_s = spec->timeout_s};
+enum status lengths_learn(const struct counter_spec *by, char *const *texts, uint32_t n_texts,
+                          struct workload *workload, struct lengths *lengths, struct error *error) {
     struct counter *counter = NULL;
     struct span first = {words_text(0), strlen(words_text(0))};
     uint32_t n_first = 0;
@@ -118,14 +111,14 @@ enum status lengths_learn(const struct lengths_spec *spec, struct workload *work
     workload->overhead = 0;
     if (workload->source == SOURCE_IDS)
         return STATUS_OK;
-    TRY(counter_new(&how, &counter, error));
+    TRY(counter_new(by, &counter, error));
     enum status status = STATUS_OK;
     if (counter_text(counter, first, &n_first)) {
         learn_words(counter, n_first, &workload->words);
         learn_overhead(counter, workload);
     }
     if (workload->source == SOURCE_TEXTS)
-        status = learn_pieces(spec, counter, n_first, lengths);
+        status = learn_pieces(texts, n_texts, counter, n_first, lengths);
     lengths->counted_by = counter_name(counter);
     counter_free(counter);
     workload->pieces = lengths->pieces;

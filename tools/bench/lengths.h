@@ -7,19 +7,7 @@
 
 #include "base/error.h"
 #include "tools/bench/core/workload.h"
-
-struct http_url;
-
-struct lengths_spec {
-    const struct http_url *url; /* borrowed */
-    const char *api_key;        /* borrowed; or NULL */
-    struct ask_form form;
-    const char
-        *tokenizer;     /* borrowed: a path as model_open_tokenizer() takes it; NULL: the server */
-    double timeout_s;   /* of a request */
-    char *const *texts; /* borrowed (n_texts), each with a word at least; of SOURCE_TEXTS */
-    uint32_t n_texts;
-};
+#include "tools/bench/counter.h"
 
 struct lengths {
     struct piece *pieces; /* owned (n_pieces), their texts too */
@@ -27,8 +15,10 @@ struct lengths {
     const char *counted_by; /* constant: "tokenizer", "/tokenize", "usage", "nothing" */
 };
 
-/* Fills the workload's words, overhead and pieces, which it borrows from *lengths. A server that
- * counts nothing leaves each word at one token. Errors: those of --tokenizer, STATUS_NOMEM. */
-NODISCARD enum status lengths_learn(const struct lengths_spec *spec, struct workload *workload,
+/* Fills the workload's words, overhead and pieces, which it borrows from *lengths. texts: (n_texts),
+ * each with a word at least; of SOURCE_TEXTS. A server that counts nothing leaves each word at one
+ * token. Errors: those of --tokenizer, STATUS_NOMEM. */
+NODISCARD enum status lengths_learn(const struct counter_spec *by, char *const *texts,
+                                    uint32_t n_texts, struct workload *workload,
                                     struct lengths *lengths, struct error *error);
 void lengths_fini(struct lengths *lengths);

@@ -70,8 +70,9 @@ static void make_label(const struct schedule_spec *spec, char label[LEVEL_LABEL_
         snprintf(label, LEVEL_LABEL_MAX, "%s", name);
 }
 
-static enum status run(struct session *session, const struct schedule_spec *schedule,
-                       bool *slo_held, struct error *error) {
+static enum status run(struct session *session, const void *user, bool *slo_held,
+                       struct error *error) {
+    const struct schedule_spec *schedule = user;
     const struct bench_options *options = session->options;
     struct level_spec spec = {.schedule = *schedule,
                               .n_prompt = options->prompt_tokens,
@@ -84,6 +85,7 @@ static enum status run(struct session *session, const struct schedule_spec *sche
     snprintf(row.label, sizeof row.label, "%s", spec.label);
     snprintf(title, sizeof title, "%s: %s, model %s", spec.label, options->targets[0],
              session->model);
+    session->workload.trace = schedule->trace;
     TRY(session_level(session, &spec, &level, error));
     bool is_steady = schedule->profile == PROFILE_CONSTANT || schedule->profile == PROFILE_POISSON;
     row.asked_rate = is_steady && schedule->duration_ns ? schedule->rate : 0;
@@ -98,22 +100,13 @@ static enum status run(struct session *session, const struct schedule_spec *sche
     return session_report(session, &set, error);
 }
 
-int load_command(const struct bench_options *options) {
-    struct session session;
+int load_command(struct bench_options *options) {
     struct schedule_spec schedule = {0};
     struct trace_line *trace = NULL;
     struct error error;
-    bool slo_held = false;
     if (make_schedule(options, &schedule, &trace, &error) != STATUS_OK)
         return exit_with(EXIT_CONFIG, error.text);
-    enum status status = session_open(&session, options, &error);
-    if (status == STATUS_OK) {
-        session.workload.trace = trace;
-        status = run(&session, &schedule, &slo_held, &error);
-        session_close(&session);
-    }
+    int code = session_run(options, run, &schedule);
     trace_free(trace, schedule.n_trace);
-    if (status != STATUS_OK)
-        return exit_with(1, error.text);
-    return slo_held ? 0 : 2;
+    return code;
 }

@@ -12,7 +12,7 @@
 static const struct command {
     const char *name;
     const char *about;
-    int (*run)(const struct bench_options *options);
+    int (*run)(struct bench_options *options);
     struct bench_options defaults;
 } commands[] = {
     {"load",

@@ -1,6 +1,7 @@
 #include "tools/bench/session.h"
 
 #include "base/clock.h"
+#include "base/exit.h"
 #include "tools/bench/core/html.h"
 #include "tools/bench/server_count.h"
 #include "tools/bench/texts.h"
@@ -83,14 +84,13 @@ static enum status learn_lengths(struct session *session, struct error *error) {
     uint32_t n_texts = 0;
     if (options->source == SOURCE_TEXTS)
         TRY(texts_read(options->texts_path, &texts, &n_texts, error));
-    struct lengths_spec spec = {.url = &session->urls[0],
-                                .api_key = options->api_key,
-                                .form = make_form(session),
-                                .tokenizer = options->tokenizer_path,
-                                .timeout_s = options->timeout_s,
-                                .texts = texts,
-                                .n_texts = n_texts};
-    enum status status = lengths_learn(&spec, &session->workload, &session->lengths, error);
+    struct counter_spec by = {.url = &session->urls[0],
+                              .api_key = options->api_key,
+                              .form = make_form(session),
+                              .tokenizer = options->tokenizer_path,
+                              .timeout_s = options->timeout_s};
+    enum status status =
+        lengths_learn(&by, texts, n_texts, &session->workload, &session->lengths, error);
     texts_free(texts, n_texts);
     return status;
 }
@@ -119,22 +119,7 @@ static enum status open_all(struct session *session, struct error *error) {
     return runner_new(&spec, &session->runner, error);
 }
 
-enum status session_open(struct session *session, const struct bench_options *options,
-                         struct error *error) {
-    *session = (struct session){.options = options,
-                                .workload = {.source = options->source,
-                                             .seed = options->seed,
-                                             .n_shared = options->n_shared,
-                                             .n_vocabulary = options->n_vocabulary,
-                                             .repeats = options->compat}};
-    buf_init(&session->environment, 0);
-    enum status status = open_all(session, error);
-    if (status != STATUS_OK)
-        session_close(session);
-    return status;
-}
-
-void session_close(struct session *session) {
+static void session_close(struct session *session) {
     runner_free(session->runner);
     for (uint32_t i = 0; i < TARGETS_MAX; i++)
         http_url_close(&session->urls[i]);
@@ -143,7 +128,28 @@ void session_close(struct session *session) {
     lengths_fini(&session->lengths);
     free(session->model);
     buf_fini(&session->environment);
-    *session = (struct session){0};
+}
+
+int session_run(const struct bench_options *options,
+                enum status (*run)(struct session *session, const void *user, bool *slo_held,
+                                   struct error *error),
+                const void *user) {
+    struct session session = {.options = options,
+                              .workload = {.source = options->source,
+                                           .seed = options->seed,
+                                           .n_shared = options->n_shared,
+                                           .n_vocabulary = options->n_vocabulary,
+                                           .repeats = options->compat}};
+    struct error error;
+    bool slo_held = false;
+    buf_init(&session.environment, 0);
+    enum status status = open_all(&session, &error);
+    if (status == STATUS_OK)
+        status = run(&session, user, &slo_held, &error);
+    session_close(&session);
+    if (status != STATUS_OK)
+        return exit_with(1, error.text);
+    return slo_held ? 0 : 2;
 }
 
 static uint64_t to_ns(double s) {

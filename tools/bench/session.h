@@ -74,11 +74,13 @@ struct session {
     uint64_t serial;        /* of the next level's first prompt */
 };
 
-/* Finds the model, learns what prompts' words cost in tokens, notes the environment. Errors name
- * the option or the server. The session borrows the options. */
-NODISCARD enum status session_open(struct session *session, const struct bench_options *options,
-                                   struct error *error);
-void session_close(struct session *session);
+/* A command: finds the model, learns what prompts' words cost in tokens, notes the environment, and
+ * lets `run` run levels and report. Answers an exit code as commands.h has them; a failure, which
+ * names the option or the server, was printed. */
+int session_run(const struct bench_options *options,
+                enum status (*run)(struct session *session, const void *user, bool *slo_held,
+                                   struct error *error),
+                const void *user);
 
 /* Runs a level and writes its records where --records wants them. Fills label-independent parts of
  * the spec: times, serial. On success the caller ends *level. STATUS_CLOSED: the user broke off

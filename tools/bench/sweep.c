@@ -5,7 +5,6 @@
 #include "tools/bench/commands.h"
 
 #include "base/clock.h"
-#include "base/exit.h"
 
 #include <stdlib.h>
 
@@ -17,7 +16,6 @@ struct sweep {
     struct session *session; /* borrowed */
     struct row *rows;        /* owned (n_levels + 2) */
     uint32_t n_rows;
-    bool slo_held;
 };
 
 static enum status run_level(struct sweep *sweep, const struct schedule_spec *schedule,
@@ -104,12 +102,9 @@ static int find_knee(const struct sweep *sweep) {
     return knee < 0 ? -1 : knee + 2;
 }
 
-static enum status run(struct sweep *sweep, struct error *error) {
+static enum status report(struct sweep *sweep, bool *slo_held, struct error *error) {
     const struct bench_options *options = sweep->session->options;
     char title[600];
-    enum status status = run_all(sweep, error);
-    if (status == STATUS_CLOSED && sweep->n_rows > 0)
-        status = STATUS_OK; /* broken off: what is whole is shown */
     snprintf(title, sizeof title, "sweep: %s, model %s, %u prompt and %u output tokens, %.0f s",
              options->targets[0], sweep->session->model, options->prompt_tokens,
              options->max_tokens, options->duration_s);
@@ -120,30 +115,29 @@ static enum status run(struct sweep *sweep, struct error *error) {
                             .title = title};
     /* An SLO holds when some rate of the sweep holds it. */
     for (uint32_t i = 0; i < sweep->n_rows; i++)
-        sweep->slo_held |= sweep->rows[i].figures.slo_held;
-    return status == STATUS_OK ? session_report(sweep->session, &set, error) : status;
+        *slo_held |= sweep->rows[i].figures.slo_held;
+    return session_report(sweep->session, &set, error);
 }
 
-int sweep_command(const struct bench_options *given) {
-    struct bench_options options = *given;
-    struct session session;
-    struct sweep sweep = {.session = &session};
-    struct error error;
-    if (options.compat) {
-        options.keeps_eos = true;
-        options.drain_s = 0;
-    }
-    if (!options.concurrency)
-        options.concurrency = 512;
-    enum status status = session_open(&session, &options, &error);
-    if (status == STATUS_OK) {
-        sweep.rows = calloc(options.n_levels + COMPAT_LEVELS + 2, sizeof *sweep.rows);
-        status =
-            sweep.rows ? run(&sweep, &error) : error_set(&error, STATUS_NOMEM, "out of memory");
-        session_close(&session);
-    }
+static enum status run(struct session *session, const void *user, bool *slo_held,
+                       struct error *error) {
+    struct sweep sweep = {.session = session};
+    (void)user;
+    sweep.rows = calloc(session->options->n_levels + COMPAT_LEVELS + 2, sizeof *sweep.rows);
+    if (!sweep.rows)
+        return error_set(error, STATUS_NOMEM, "out of memory");
+    enum status status = run_all(&sweep, error);
+    if (status == STATUS_CLOSED && sweep.n_rows > 0)
+        status = STATUS_OK; /* broken off: what is whole is shown */
+    if (status == STATUS_OK)
+        status = report(&sweep, slo_held, error);
     free(sweep.rows);
-    if (status != STATUS_OK)
-        return exit_with(1, error.text);
-    return sweep.slo_held ? 0 : 2;
+    return status;
+}
+
+int sweep_command(struct bench_options *options) {
+    options->keeps_eos |= options->compat;
+    options->drain_s = options->compat ? 0 : options->drain_s;
+    options->concurrency = options->concurrency ? options->concurrency : 512;
+    return session_run(options, run, NULL);
 }
