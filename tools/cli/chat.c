@@ -1,5 +1,6 @@
 #include "tools/cli/chat_input.h"
 #include "tools/cli/cli.h"
+#include "tools/lib/args.h"
 #include "tools/lib/http_client.h"
 #include "tools/lib/sse_client.h"
 
@@ -7,7 +8,6 @@
 #include "base/log.h"
 #include "base/log_writer.h"
 
-#include <argp.h>
 #include <jansson.h>
 #include <signal.h>
 #include <stdio.h>
@@ -38,58 +38,47 @@ struct chat {
     bool stopped; /* by Ctrl-C, in this turn */
 };
 
-enum { KEY_MAX_TOKENS = 256, KEY_TEMPERATURE, KEY_SYSTEM, KEY_SERVER, KEY_API_KEY };
-
-static const struct argp_option options[] = {
-    {"server", KEY_SERVER, "URL", 0, "the server (default: TANDEM_SERVER or port 8000 here)", 0},
-    {"api-key", KEY_API_KEY, "KEY", 0, "default: OPENAI_API_KEY", 0},
-    {"system", KEY_SYSTEM, "TEXT", 0, "the system message", 0},
-    {"max-tokens", KEY_MAX_TOKENS, "N", 0, "end the answer after N tokens", 0},
-    {"temperature", KEY_TEMPERATURE, "T", 0, "0 is greedy", 0},
-    {0}};
-
-static error_t parse(int key, char *text, struct argp_state *state) {
-    struct chat *chat = state->input;
+static void read_max_tokens(const struct args_given *given) {
     char *end = NULL;
-    switch (key) {
-    case ARGP_KEY_INIT:
-        state->child_inputs[0] = &chat->trust;
-        return 0;
-    case KEY_SERVER:
-        chat->server = text;
-        return 0;
-    case KEY_API_KEY:
-        chat->api_key = text;
-        return 0;
-    case KEY_SYSTEM:
-        chat->system = text;
-        return 0;
-    case KEY_MAX_TOKENS:
-        chat->max_tokens = strtol(text, &end, 10);
-        if (*end || chat->max_tokens < 1)
-            argp_error(state, "--max-tokens: \"%s\" is not a positive number", text);
-        return 0;
-    case KEY_TEMPERATURE:
-        chat->temperature = strtod(text, &end);
-        if (*end || !(chat->temperature >= 0 && chat->temperature <= 2))
-            argp_error(state, "--temperature: \"%s\" is not between 0 and 2", text);
-        return 0;
-    case ARGP_KEY_ARG:
-        if (chat->prompt.n > 0)
-            buf_putc(&chat->prompt, ' ');
-        if (strcmp(text, "-") != 0)
-            buf_puts(&chat->prompt, text);
-        else if (chat->reads_input)
-            argp_error(state, "\"-\" is given twice: standard input is read once");
-        else if (chat_input_all(&chat->prompt, &chat->error) == STATUS_OK)
-            chat->reads_input = true;
-        else
-            argp_error(state, "%s", chat->error.text);
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
+    long *n = given->at;
+    *n = strtol(given->text, &end, 10);
+    if (*end || *n < 1)
+        argp_error(given->state, "--max-tokens: \"%s\" is not a positive number", given->text);
 }
+
+static void read_temperature(const struct args_given *given) {
+    char *end = NULL;
+    double *value = given->at;
+    *value = strtod(given->text, &end);
+    if (*end || !(*value >= 0 && *value <= 2))
+        argp_error(given->state, "--temperature: \"%s\" is not between 0 and 2", given->text);
+}
+
+/* "-" among the words stands for standard input. */
+static void read_word(const struct args_given *given) {
+    struct chat *chat = given->into;
+    if (chat->prompt.n > 0)
+        buf_putc(&chat->prompt, ' ');
+    if (strcmp(given->text, "-") != 0)
+        buf_puts(&chat->prompt, given->text);
+    else if (chat->reads_input)
+        argp_error(given->state, "\"-\" is given twice: standard input is read once");
+    else if (chat_input_all(&chat->prompt, &chat->error) == STATUS_OK)
+        chat->reads_input = true;
+    else
+        argp_error(given->state, "%s", chat->error.text);
+}
+
+#define AT(member) offsetof(struct chat, member)
+static const struct args_row rows[] = {
+    {"server", "URL", args_text, AT(server),
+     .help = "the server (default: TANDEM_SERVER or port 8000 here)"},
+    {"api-key", "KEY", args_text, AT(api_key), .help = "default: OPENAI_API_KEY"},
+    {"system", "TEXT", args_text, AT(system), .help = "the system message"},
+    {"max-tokens", "N", read_max_tokens, AT(max_tokens), .help = "end the answer after N tokens"},
+    {"temperature", "T", read_temperature, AT(temperature), .help = "0 is greedy"},
+    {NULL, "PROMPT", read_word, .flags = ARGS_REPEATS},
+    {0}};
 
 static void on_event(void *user, const char *data, size_t n) {
     struct chat *chat = user;
@@ -259,20 +248,16 @@ static enum status talk(struct chat *chat) {
 }
 
 int cli_chat(int argc, char **argv) {
-    static const struct argp argp = {
-        options,
-        parse,
+    static const struct args args = {
         "[PROMPT...]",
-        "Asks a running server and streams the answer. PROMPT may be several words; \"-\" among "
+        "Asks a running server and streams the answer. PROMPT may be several words; \"-\" "
+        "among "
         "them stands for standard input. Without PROMPT: a conversation on a terminal, else "
         "all of standard input is the prompt.",
-        http_trust_argp,
-        NULL,
-        NULL};
+        .parts = {{rows, 0}, {http_trust_rows, AT(trust)}}};
     struct chat chat = {.temperature = -1, .api_key = getenv("OPENAI_API_KEY")};
-    argp_err_exit_status = EXIT_CONFIG;
     buf_init(&chat.prompt, 0);
-    argp_parse(&argp, argc, argv, 0, NULL, &chat);
+    args_parse(&args, argc, argv, &chat);
     if (http_url_open(cli_server(chat.server), &chat.trust, &chat.url, &chat.error) != STATUS_OK) {
         buf_fini(&chat.prompt);
         return cli_fail(EXIT_CONFIG, "%s", chat.error.text);

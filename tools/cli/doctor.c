@@ -1,10 +1,10 @@
 /* `tandem doctor`: looks at everything that a start needs, and says how to mend what is wrong. */
 #include "tools/cli/doctor.h"
 #include "tools/cli/cli.h"
+#include "tools/lib/args.h"
 
 #include "base/exit.h"
 
-#include <argp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,35 +16,13 @@ struct command {
     bool json;
 };
 
-enum { KEY_CONFIG = 256, KEY_JSON };
-
-static const struct argp_option options[] = {
-    {"config", KEY_CONFIG, "FILE", 0,
-     "the daemons' INI file (default: " SYSTEM_CONFIG " where it is there)", 0},
-    {"json", KEY_JSON, NULL, 0, "print the findings as one JSON object", 0},
+#define AT(member) offsetof(struct command, member)
+static const struct args_row rows[] = {
+    {"config", "FILE", args_text, AT(doctor.source.config),
+     .help = "the daemons' INI file (default: " SYSTEM_CONFIG " where it is there)"},
+    {"json", NULL, args_switch, AT(json), .help = "print the findings as one JSON object"},
+    {NULL, "MODEL", args_text, .at = AT(doctor.source.model)},
     {0}};
-
-static error_t parse(int key, char *text, struct argp_state *state) {
-    struct command *command = state->input;
-    switch (key) {
-    case ARGP_KEY_INIT:
-        state->child_inputs[0] = &command->doctor.target;
-        return 0;
-    case KEY_CONFIG:
-        command->doctor.source.config = text;
-        return 0;
-    case KEY_JSON:
-        command->json = true;
-        return 0;
-    case ARGP_KEY_ARG:
-        if (command->doctor.source.model)
-            return ARGP_ERR_UNKNOWN;
-        command->doctor.source.model = text;
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
 
 static void look(struct doctor *doctor) {
     doctor_look_at_config(doctor);
@@ -55,22 +33,20 @@ static void look(struct doctor *doctor) {
 }
 
 int cli_doctor(int argc, char **argv) {
-    static const struct argp argp = {
-        options,
-        parse,
+    static const struct args args = {
         "[MODEL]",
         "Looks at everything that a start of the daemons needs: configuration, model, memory, "
-        "ports, keys, certificates, limits, processor, GPU, clock, and routers and workers that "
-        "are there already. One line for each, with the fix where something is wrong. Exit code 0: "
-        "no fault; 1: faults (warnings do not count). MODEL: in place of the configuration's.",
-        target_argp,
-        NULL,
-        NULL};
+        "ports, keys, certificates, limits, processor, GPU, clock, and routers and workers "
+        "that are there already. One line for each, with the fix where something is wrong. "
+        "Exit code 0: no fault; 1: faults (warnings do not count). MODEL: in place of the "
+        "configuration's.",
+        .parts = {{rows, 0},
+                  {target_rows, AT(doctor.target)},
+                  {http_trust_rows, AT(doctor.target.trust)}}};
     static struct command command;
     struct doctor *doctor = &command.doctor;
     struct error error;
-    argp_err_exit_status = EXIT_CONFIG;
-    argp_parse(&argp, argc, argv, 0, NULL, &command);
+    args_parse(&args, argc, argv, &command);
     if (!doctor->source.config && access(SYSTEM_CONFIG, R_OK) == 0)
         doctor->source.config = SYSTEM_CONFIG;
     const char *server = getenv("TANDEM_SERVER");

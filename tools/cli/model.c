@@ -1,4 +1,5 @@
 #include "tools/cli/cli.h"
+#include "tools/lib/args.h"
 
 #include "tools/model_export.h"
 #include "tools/model_info.h"
@@ -9,60 +10,33 @@
 #include "base/file.h"
 #include "model/model.h"
 
-#include <argp.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { KEY_NO_SPECIAL = 256, KEY_PARSE_SPECIAL, KEY_SKIP_SPECIAL, KEY_JSON, KEY_LOAD_FORMAT };
-
 struct arguments {
-    const char *at[2];    /* a path; where to export to */
-    unsigned n, n_wanted; /* of `at` */
-    unsigned flags;
-    bool skip_special;
+    const char *at[2]; /* a path; where to export to */
+    bool no_special, parse_special, skip_special;
     bool json;
     bool dummy;
 };
 
 struct command {
     const char *name;
-    unsigned n_wanted;                /* arguments */
-    const char *takes;                /* the same, as its usage line says */
-    const char *about;                /* what it does */
-    const char *missing;              /* asked where an argument is not given */
-    const struct argp_option *option; /* ends with {0} */
+    unsigned n_wanted;   /* arguments */
+    const char *takes;   /* the same, as its usage line says */
+    const char *about;   /* what it does */
+    const char *missing; /* asked where an argument is not given */
+    const struct args_row *rows;
     int (*run)(const struct arguments *arguments);
 };
 
-static error_t parse(int key, char *text, struct argp_state *state) {
-    struct arguments *arguments = state->input;
-    switch (key) {
-    case KEY_NO_SPECIAL:
-        arguments->flags &= ~(unsigned)TOKENIZER_ADD_BOS;
-        return 0;
-    case KEY_PARSE_SPECIAL:
-        arguments->flags |= TOKENIZER_PARSE_SPECIAL;
-        return 0;
-    case KEY_SKIP_SPECIAL:
-        arguments->skip_special = true;
-        return 0;
-    case KEY_JSON:
-        arguments->json = true;
-        return 0;
-    case KEY_LOAD_FORMAT:
-        arguments->dummy = strcmp(text, "dummy") == 0;
-        if (!arguments->dummy && strcmp(text, "auto") != 0)
-            argp_error(state, "--load-format is auto or dummy");
-        return 0;
-    case ARGP_KEY_ARG:
-        if (arguments->n == arguments->n_wanted)
-            return ARGP_ERR_UNKNOWN;
-        arguments->at[arguments->n++] = text;
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
+static void read_load_format(const struct args_given *given) {
+    bool *dummy = given->at;
+    *dummy = strcmp(given->text, "dummy") == 0;
+    if (!*dummy && strcmp(given->text, "auto") != 0)
+        argp_error(given->state, "--load-format is auto or dummy");
 }
 
 static int info(const struct arguments *arguments) {
@@ -77,7 +51,9 @@ static int info(const struct arguments *arguments) {
 }
 
 static int tokenize(const struct arguments *arguments) {
-    return model_tokenize(arguments->at[0], arguments->flags, stdin, stdout);
+    unsigned flags = (arguments->no_special ? 0 : TOKENIZER_ADD_BOS) |
+                     (arguments->parse_special ? TOKENIZER_PARSE_SPECIAL : 0);
+    return model_tokenize(arguments->at[0], flags, stdin, stdout);
 }
 
 static int detokenize(const struct arguments *arguments) {
@@ -92,42 +68,53 @@ static int export_tokenizer(const struct arguments *arguments) {
     return model_export(arguments->at[0], arguments->at[1]);
 }
 
-static const struct argp_option info_options[] = {
-    {"json", KEY_JSON, NULL, 0, "one JSON object", 0},
-    {"load-format", KEY_LOAD_FORMAT, "NAME", 0, "auto, or dummy: a config.json is enough", 0},
+#define AT(member) offsetof(struct arguments, member)
+#define PATH                                                                                       \
+    { NULL, "MODEL", args_text, .at = AT(at[0]) }
+static const struct args_row info_rows[] = {
+    PATH,
+    {"json", NULL, args_switch, AT(json), .help = "one JSON object"},
+    {"load-format", "NAME", read_load_format, AT(dummy),
+     .help = "auto, or dummy: a config.json is enough"},
     {0}};
-static const struct argp_option tokenize_options[] = {
-    {"no-special", KEY_NO_SPECIAL, NULL, 0, "do not add the tokens that the model adds", 0},
-    {"parse-special", KEY_PARSE_SPECIAL, NULL, 0, "special tokens in the text are tokens", 0},
+static const struct args_row tokenize_rows[] = {
+    PATH,
+    {"no-special", NULL, args_switch, AT(no_special),
+     .help = "do not add the tokens that the model adds"},
+    {"parse-special", NULL, args_switch, AT(parse_special),
+     .help = "special tokens in the text are tokens"},
     {0}};
-static const struct argp_option detokenize_options[] = {
-    {"skip-special", KEY_SKIP_SPECIAL, NULL, 0, "special tokens write nothing", 0}, {0}};
+static const struct args_row detokenize_rows[] = {
+    PATH,
+    {"skip-special", NULL, args_switch, AT(skip_special), .help = "special tokens write nothing"},
+    {0}};
+static const struct args_row render_rows[] = {PATH, {0}};
+static const struct args_row export_rows[] = {PATH, {NULL, "DIR", args_text, .at = AT(at[1])}, {0}};
 
 static const struct command commands[] = {
-    {"info", 1, "MODEL", "What is in a model's files.", "which model?", info_options, info},
+    {"info", 1, "MODEL", "What is in a model's files.", "which model?", info_rows, info},
     {"tokenize", 1, "MODEL",
      "Standard input: JSON strings, one a line. Standard output: their ids, a JSON array a line.",
-     "which model?", tokenize_options, tokenize},
+     "which model?", tokenize_rows, tokenize},
     {"detokenize", 1, "MODEL",
      "Standard input: lists of token ids, JSON, one a line. Standard output: their texts, a JSON "
      "string a line.",
-     "which model?", detokenize_options, detokenize},
+     "which model?", detokenize_rows, detokenize},
     {"render", 1, "MODEL_OR_TEMPLATE",
      "Standard input: chat requests, JSON, one a line. Standard output: their prompts, a JSON "
      "string a line.",
-     "which model or template?", NULL, render},
+     "which model or template?", render_rows, render},
     {"export-tokenizer", 2, "MODEL DIR",
      "Writes tokenizer.json and tokenizer_config.json into DIR, for tools that want a Hugging Face "
      "tokenizer.",
-     "which model, into which folder?", NULL, export_tokenizer},
+     "which model, into which folder?", export_rows, export_tokenizer},
 };
 
 static int run(const struct command *command, int argc, char **argv) {
-    const struct argp argp = {
-        command->option, parse, command->takes, command->about, NULL, NULL, NULL};
-    struct arguments arguments = {.n_wanted = command->n_wanted, .flags = TOKENIZER_ADD_BOS};
-    argp_parse(&argp, argc, argv, 0, NULL, &arguments);
-    if (arguments.n < command->n_wanted)
+    const struct args args = {command->takes, command->about, .parts = {{command->rows, 0}}};
+    struct arguments arguments = {0};
+    args_parse(&args, argc, argv, &arguments);
+    if (!arguments.at[command->n_wanted - 1])
         return cli_fail(EXIT_CONFIG, "%s", command->missing);
     return command->run(&arguments);
 }
@@ -144,7 +131,6 @@ int cli_model(int argc, char **argv) {
     snprintf(program, sizeof program, "tandem model %s", name);
     if (argc > 1)
         argv[1] = program;
-    argp_err_exit_status = EXIT_CONFIG;
     file_guard(argc > 2 ? argv[argc - 1] : "model");
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
         if (strcmp(name, commands[i].name) == 0)

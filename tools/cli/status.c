@@ -1,12 +1,12 @@
 #include "tools/cli/cli.h"
 
 #include "tools/cli/target.h"
+#include "tools/lib/args.h"
 #include "tools/lib/http_fetch.h"
 
 #include "base/buf.h"
 #include "base/exit.h"
 
-#include <argp.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,35 +19,16 @@ struct ask {
     bool undo, exits; /* of drain */
 };
 
-enum { KEY_JSON = 256, KEY_UNDO, KEY_EXIT };
-
-#define JSON_OPTION                                                                                \
-    { "json", KEY_JSON, NULL, 0, "print the JSON object", 0 }
-
-static error_t parse(int key, char *text, struct argp_state *state) {
-    struct ask *ask = state->input;
-    switch (key) {
-    case ARGP_KEY_INIT:
-        state->child_inputs[0] = &ask->target;
-        return 0;
-    case KEY_JSON:
-        ask->json = true;
-        return 0;
-    case KEY_UNDO:
-        ask->undo = true;
-        return 0;
-    case KEY_EXIT:
-        ask->exits = true;
-        return 0;
-    case ARGP_KEY_ARG:
-        if (ask->worker)
-            return ARGP_ERR_UNKNOWN;
-        ask->worker = text;
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
+#define AT(member) offsetof(struct ask, member)
+static const struct args_row rows[] = {
+    {"json", NULL, args_switch, AT(json), .help = "print the JSON object"},
+    {NULL, "WORKER", args_text, .at = AT(worker)}, /* of `status`, too, which refuses it */
+    {0}};
+static const struct args_row drain_rows[] = {
+    {"undo", NULL, args_switch, AT(undo), .help = "take a drain back: the worker takes work again"},
+    {"exit", NULL, args_switch, AT(exits),
+     .help = "the worker's process ends with 0 once it is empty"},
+    {0}};
 
 /* The answer's JSON; NULL after an error was printed. */
 static json_t *request(struct ask *ask, const char *method, const char *path, const char *body) {
@@ -121,12 +102,11 @@ static void print_tables(const json_t *root) {
 }
 
 int cli_status(int argc, char **argv) {
-    static const struct argp_option options[] = {JSON_OPTION, {0}};
-    static const struct argp argp = {
-        options, parse, "", "Routers and workers of a running server.", target_argp, NULL, NULL};
+    static const struct args args = {
+        "", "Routers and workers of a running server.",
+        .parts = {{rows, 0}, {target_rows, AT(target)}, {http_trust_rows, AT(target.trust)}}};
     struct ask ask = {0};
-    argp_err_exit_status = EXIT_CONFIG;
-    argp_parse(&argp, argc, argv, 0, NULL, &ask);
+    args_parse(&args, argc, argv, &ask);
     if (ask.worker)
         return cli_fail(EXIT_CONFIG, "status takes no argument (\"%s\")", ask.worker);
     json_t *root = request(&ask, "GET", "/admin/status", NULL);
@@ -161,16 +141,12 @@ static int order_worker(struct ask *ask) {
 }
 
 int cli_drain(int argc, char **argv) {
-    static const struct argp_option all[] = {
-        JSON_OPTION,
-        {"undo", KEY_UNDO, NULL, 0, "take a drain back: the worker takes work again", 0},
-        {"exit", KEY_EXIT, NULL, 0, "the worker's process ends with 0 once it is empty", 0},
-        {0}};
-    static const struct argp argp = {
-        all,         parse, "WORKER", "Asks a worker to finish its work and take no more.",
-        target_argp, NULL,  NULL};
+    static const struct args args = {"WORKER", "Asks a worker to finish its work and take no more.",
+                                     .parts = {{rows, 0},
+                                               {drain_rows, 0},
+                                               {target_rows, AT(target)},
+                                               {http_trust_rows, AT(target.trust)}}};
     struct ask ask = {0};
-    argp_err_exit_status = EXIT_CONFIG;
-    argp_parse(&argp, argc, argv, 0, NULL, &ask);
+    args_parse(&args, argc, argv, &ask);
     return order_worker(&ask);
 }

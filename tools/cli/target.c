@@ -8,34 +8,14 @@
 
 #define KEY_FILE_BYTES_MAX 65536u
 
-enum { KEY_SERVER = 0x2000, KEY_ADMIN_KEY_FILE };
-
-static const struct argp_option options[] = {
-    {"server", KEY_SERVER, "URL", 0, "the server (default: TANDEM_SERVER or port 8000 here)", 0},
-    {"admin-key-file", KEY_ADMIN_KEY_FILE, "FILE", 0,
-     "its first line that is not a comment is the key (default: TANDEM_ADMIN_KEY, the key itself)",
-     0},
+#define AT(member) offsetof(struct cli_target, member)
+const struct args_row target_rows[] = {
+    {"server", "URL", args_text, AT(server),
+     .help = "the server (default: TANDEM_SERVER or port 8000 here)"},
+    {"admin-key-file", "FILE", args_text, AT(key_file),
+     .help = "its first line that is not a comment is the key (default: TANDEM_ADMIN_KEY, the key "
+             "itself)"},
     {0}};
-
-static error_t parse(int key, char *text, struct argp_state *state) {
-    struct cli_target *target = state->input;
-    switch (key) {
-    case ARGP_KEY_INIT:
-        state->child_inputs[0] = &target->trust;
-        return 0;
-    case KEY_SERVER:
-        target->server = text;
-        return 0;
-    case KEY_ADMIN_KEY_FILE:
-        target->key_file = text;
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
-static const struct argp argp = {options, parse, NULL, NULL, http_trust_argp, NULL, NULL};
-const struct argp_child target_argp[2] = {{&argp, 0, NULL, 0}, {0}};
 
 /* A key is never an argument: others on this host could read it there. */
 enum status target_find_key(struct cli_target *target, struct error *error) {

@@ -12,9 +12,8 @@ struct cli_target {
     char key[512];        /* "": none; target_forget() overwrites it */
 };
 
-/* The options --server, --admin-key-file, --ca and --insecure, for a program's `children`; its
- * parser hands them the struct cli_target at ARGP_KEY_INIT: state->child_inputs[0] = &target. */
-extern const struct argp_child target_argp[2];
+/* The options --server and --admin-key-file; those of `trust` are http_trust_rows. */
+extern const struct args_row target_rows[];
 
 /* Reads the key from its file, else from TANDEM_ADMIN_KEY; without both there is none.
  * STATUS_INVALID, STATUS_LIMIT and file_read()'s errors name the file or the variable. */

@@ -3,13 +3,13 @@
 #include "tools/cli/target.h"
 #include "tools/cli/top_layout.h"
 #include "tools/cli/top_terminal.h"
+#include "tools/lib/args.h"
 #include "tools/lib/http_client.h"
 
 #include "base/clock.h"
 #include "base/exit.h"
 #include "base/loop.h"
 
-#include <argp.h>
 #include <langinfo.h>
 #include <locale.h>
 #include <signal.h>
@@ -56,37 +56,24 @@ struct top {
     int code;
 };
 
-enum { KEY_INTERVAL = 256, KEY_ONCE, KEY_PLAIN };
-
-static const struct argp_option options[] = {
-    {"interval", KEY_INTERVAL, "SECONDS", 0, "time between two looks, 0.1 to 3600 (default: 1)", 0},
-    {"once", KEY_ONCE, NULL, 0, "print one picture, after two looks, and end", 0},
-    {"plain", KEY_PLAIN, NULL, 0, "print lines, as where standard output is not a terminal", 0},
-    {0}};
-
-static error_t parse(int key, char *text, struct argp_state *state) {
-    struct top *top = state->input;
+static void read_interval(const struct args_given *given) {
     char *end = NULL;
-    switch (key) {
-    case ARGP_KEY_INIT:
-        state->child_inputs[0] = &top->target;
-        return 0;
-    case KEY_INTERVAL:
-        top->interval_s = strtod(text, &end);
-        if (end == text || *end ||
-            !(top->interval_s >= INTERVAL_S_MIN && top->interval_s <= INTERVAL_S_MAX))
-            argp_error(state, "--interval: \"%s\" is not between 0.1 and 3600 seconds", text);
-        return 0;
-    case KEY_ONCE:
-        top->once = true;
-        return 0;
-    case KEY_PLAIN:
-        top->plain = true;
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
+    double *interval_s = given->at;
+    *interval_s = strtod(given->text, &end);
+    if (end == given->text || *end ||
+        !(*interval_s >= INTERVAL_S_MIN && *interval_s <= INTERVAL_S_MAX))
+        argp_error(given->state, "--interval: \"%s\" is not between 0.1 and 3600 seconds",
+                   given->text);
 }
+
+#define AT(member) offsetof(struct top, member)
+static const struct args_row rows[] = {
+    {"interval", "SECONDS", read_interval, AT(interval_s),
+     .help = "time between two looks, 0.1 to 3600 (default: 1)"},
+    {"once", NULL, args_switch, AT(once), .help = "print one picture, after two looks, and end"},
+    {"plain", NULL, args_switch, AT(plain),
+     .help = "print lines, as where standard output is not a terminal"},
+    {0}};
 
 /* --- what is shown -------------------------------------------------------------------------- */
 
@@ -375,19 +362,16 @@ static void close_all(struct top *top) {
 }
 
 int cli_top(int argc, char **argv) {
-    static const struct argp argp = {
-        options,
-        parse,
+    static const struct args args = {
         "",
-        "A live view of a running server: its workers, queue, tokens per second, times to first "
-        "token. Keys: q ends, ? lists the others. Where standard output is not a terminal: lines.",
-        target_argp,
-        NULL,
-        NULL};
+        "A live view of a running server: its workers, queue, tokens per second, times to "
+        "first "
+        "token. Keys: q ends, ? lists the others. Where standard output is not a terminal: "
+        "lines.",
+        .parts = {{rows, 0}, {target_rows, AT(target)}, {http_trust_rows, AT(target.trust)}}};
     static struct top top = {.interval_s = 1};
     struct error error;
-    argp_err_exit_status = EXIT_CONFIG;
-    argp_parse(&argp, argc, argv, 0, NULL, &top);
+    args_parse(&args, argc, argv, &top);
     setlocale(LC_CTYPE, "");
     top.is_ascii = strcmp(nl_langinfo(CODESET), "UTF-8") != 0;
     buf_init(&top.status.answer, 16u << 20);

@@ -87,23 +87,10 @@ void http_url_close(struct http_url *url) {
 
 /* --- options -------------------------------------------------------------------------------- */
 
-enum { KEY_CA = 512, KEY_INSECURE };
-
-static const struct argp_option trust_options[] = {
-    {"ca", KEY_CA, "FILE", 0, "PEM: trust these for https:// (default: the system's)", 0},
-    {"insecure", KEY_INSECURE, NULL, 0, "take any certificate of an https:// server", 0},
+#define AT(member) offsetof(struct http_trust, member)
+const struct args_row http_trust_rows[] = {
+    {"ca", "FILE", args_text, AT(ca),
+     .help = "PEM: trust these for https:// (default: the system's)"},
+    {"insecure", NULL, args_switch, AT(insecure),
+     .help = "take any certificate of an https:// server"},
     {0}};
-
-static error_t parse_trust(int key, char *text, struct argp_state *state) {
-    struct http_trust *trust = state->input;
-    if (key == KEY_CA)
-        trust->ca = text;
-    else if (key == KEY_INSECURE)
-        trust->insecure = true;
-    else
-        return ARGP_ERR_UNKNOWN;
-    return 0;
-}
-
-static const struct argp trust_argp = {trust_options, parse_trust, NULL, NULL, NULL, NULL, NULL};
-const struct argp_child http_trust_argp[2] = {{&trust_argp, 0, NULL, 0}, {0}};

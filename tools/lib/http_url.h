@@ -3,8 +3,8 @@
 
 #include "base/error.h"
 #include "base/status.h"
+#include "tools/lib/args.h"
 
-#include <argp.h>
 #include <stdbool.h>
 
 struct tls_context;
@@ -37,6 +37,5 @@ NODISCARD enum status http_url_open(const char *text, const struct http_trust *t
                                     struct http_url *url, struct error *error);
 void http_url_close(struct http_url *url); /* after its clients; fine on a zeroed or plain one */
 
-/* The options --ca and --insecure, for a program's `children`; its parser hands them the struct
- * http_trust at ARGP_KEY_INIT: state->child_inputs[0] = &trust. */
-extern const struct argp_child http_trust_argp[2];
+/* The options --ca and --insecure, of a struct http_trust. */
+extern const struct args_row http_trust_rows[];
