@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #define INTS_ROWS 4096 /* rows of activations that are integers at a time */
-/* Partial results of attention, those of 2,048 tokens of 32 heads: more are taken in parts. */
+/* Partial results of attention, those of 2,048 tokens of 32 heads: more are taken in parts, of whole tiles. */
 #define ATTEND_FLOATS (72u << 20)
 
 static void cuda_close(struct kernels_ctx *ctx) {
@@ -34,7 +34,9 @@ static size_t attend_floats(const struct kernels_limits *limits) {
     size_t chunks = (limits->max_context + ATTEND_CHUNK - 1) / ATTEND_CHUNK;
     size_t per_token = chunks * limits->n_heads * ((size_t)limits->head_dim + 2);
     size_t all = per_token * limits->max_tokens;
-    size_t most = per_token > ATTEND_FLOATS ? per_token : ATTEND_FLOATS;
+    uint32_t group = limits->n_heads / limits->n_kv_heads;
+    size_t tile = per_token * (group < GPU_QUERIES ? GPU_QUERIES / group : 1);
+    size_t most = tile > ATTEND_FLOATS ? tile : ATTEND_FLOATS;
     return all < most ? all : most;
 }
 

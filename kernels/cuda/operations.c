@@ -171,10 +171,8 @@ static uint32_t take_tiles(const struct kernels_ctx *ctx, struct gpu_attend *att
         if (n == 0)
             attend->token_begin = first;
         size_t n_tokens = last + 1 - attend->token_begin;
-        bool starts = tile->first % group == 0;
-        if (n > 0 && starts &&
-            n_tokens * chunks * attend->heads.n_heads * per_query > ctx->attend_floats)
-            break;
+        if (n > 0 && n_tokens * chunks * attend->heads.n_heads * per_query > ctx->attend_floats)
+            break; /* at a token's first tile: a later one takes no more room */
         attend->n_chunks = chunks;
         attend->token_end = last + 1;
         attend->n_few += tile->n <= attend->few;

@@ -208,10 +208,17 @@ START_TEST(whoever_reads_from_a_device_that_failed_is_told) {
         return;
     }
     ck_assert_int_eq(kernels->open(&options, &ctx, &error), STATUS_OK);
+    struct sample_params params = {0};
+    struct sample_result result;
+    float *logits = kernels->alloc(ctx, sizeof(float[N]));
     unsigned char *memory = kernels->alloc(ctx, sizeof got);
     ck_assert_int_eq(kernels->get_beside(ctx, got, memory, sizeof got), STATUS_OK);
+    kernels->sample(ctx, logits, 1, N, &params, &result);
+    ck_assert(result.valid);
     ck_assert_int_eq(kernels->get_beside(ctx, got, host, sizeof got), STATUS_IO);
     ck_assert_int_eq(kernels->get_beside(ctx, got, memory, sizeof got), STATUS_IO);
+    kernels->sample(ctx, logits, 1, N, &params, &result);
+    ck_assert(!result.valid); /* nor is it what was chosen before */
     kernels->close(ctx);
 }
 END_TEST

@@ -136,9 +136,14 @@ static void run_rows(const struct scene *scene, struct subject *subject,
     float *at_out = subject_floats(subject, out, m * dim);
     float *scratch =
         subject_floats(subject, NULL, moe_scratch(m, test->n_active, test->dim, test->expert_dim));
-    subject->kernels->moe_ffn(subject->ctx, at_out, subject_floats(subject, x, m * dim),
-                              subject_ids(subject, ids, m * n_active),
-                              subject_floats(subject, weights, m * n_active), m, test->n_active,
+    const float *at_x = subject_floats(subject, x, m * dim);
+    const float *at_weights = subject_floats(subject, weights, m * n_active);
+    const void *host_ids = subject_ids(subject, ids, m * n_active);
+    void *at_ids = subject_ids(subject, NULL, m * n_active);
+    /* The last thing that is done before, as in a layer: a kernel writes the ids. */
+    subject->kernels->gather_rows(subject->ctx, at_ids, host_ids,
+                                  subject_ids(subject, &(uint32_t){0}, 1), 1, m * test->n_active);
+    subject->kernels->moe_ffn(subject->ctx, at_out, at_x, at_ids, at_weights, m, test->n_active,
                               gate_up, down, test->n_experts, scratch);
     subject_read(subject, out, at_out, m * dim * sizeof *out);
     subject_drop(subject);

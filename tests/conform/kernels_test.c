@@ -307,7 +307,7 @@ START_TEST(many_rows_at_once_have_the_same_bits) {
 }
 END_TEST
 
-/* One sequence's decode: more inputs than are in a GPU's shared memory at a time. */
+/* A few sequences' decode: more inputs than are in a GPU's shared memory at a time. */
 START_TEST(one_and_two_rows_of_many_inputs_have_the_same_bits) {
     const char *format = quant_table[_i]->name;
     static const uint32_t groups[] = {0, 128, 384};
@@ -318,6 +318,10 @@ START_TEST(one_and_two_rows_of_many_inputs_have_the_same_bits) {
         check_many(&one, groups[i], 1);
         check_many(&two, groups[i], 2);
     }
+    /* Scales of five groups: eight groups in a row may have three. */
+    struct linear_case dozen = {format, 24, 960, false, EPILOGUE_NONE};
+    if (quant_table[_i]->sizes)
+        check_many(&dozen, 160, 12);
 }
 END_TEST
 
@@ -463,31 +467,34 @@ END_TEST
 START_TEST(embeddings_norms_and_gathers_have_the_same_bits) {
     const char *format = quant_table[_i]->name;
     struct random random = {(uint64_t)_i};
-    enum { n = 40, dim = 256, tokens = 40 };
+    enum { n = 48, dim = 256, tokens = 40 }; /* n: rows of nothing behind the last would be zeros */
     struct weight_tensor tensor = random_tensor(&random, format, n, dim);
     uint32_t ids[tokens];
-    float gain[dim];
-    static float expected[3][tokens * dim];
-    static float got[3][tokens * dim];
+    static float gain[tokens * dim];
+    static float expected[5][tokens * dim];
+    static float got[5][tokens * dim];
     for (int i = 0; i < tokens; i++)
         ids[i] = (uint32_t)random_below(&random, n + 7);
-    fill_random(&random, gain, dim);
+    fill_random(&random, gain, (size_t)tokens * dim);
     struct subject subject;
     for (uint32_t i = 0; subject_next(&subject, &i, &small);) {
         size_t packed;
         struct weight weight = subject_pack_tensor(&subject, &tensor, &packed);
         float(*to)[tokens * dim] = i == 1 ? expected : got; /* the reference is listed first */
-        float *at[3];
-        for (int j = 0; j < 3; j++)
+        float *at[5];
+        for (int j = 0; j < 5; j++)
             at[j] = subject_floats(&subject, NULL, (size_t)tokens * dim);
-        float *at_gain = subject_floats(&subject, gain, dim);
+        float *at_gain = subject_floats(&subject, gain, (size_t)tokens * dim);
         const uint32_t rows[] = {39, 0, 7, 7};
         const uint32_t *at_rows = subject_ids(&subject, rows, 4);
         struct kernels_step step = subject_begin_ids(&subject, ids, tokens);
         subject.kernels->embed(subject.ctx, at[0], &weight, &step.batch, 3);
         subject.kernels->norm(subject.ctx, at[1], at[0], at_gain, 1e-5f, tokens, dim);
         subject.kernels->norm(subject.ctx, at[2], at[0], at_gain, 1e-6f, 110, 93);
-        for (int j = 0; j < 3; j++)
+        /* Rows that a GPU takes in parts. */
+        subject.kernels->norm(subject.ctx, at[3], at[0], at_gain, 1e-6f, 1, tokens * dim);
+        subject.kernels->norm(subject.ctx, at[4], at[0], at_gain, 1e-6f, 1, tokens * dim - 1);
+        for (int j = 0; j < 5; j++)
             subject_read(&subject, to[j], at[j], sizeof to[j]);
         float gathered[4 * dim];
         subject.kernels->gather_rows(subject.ctx, at[0], at[1], at_rows, 4, dim);
@@ -500,11 +507,58 @@ START_TEST(embeddings_norms_and_gathers_have_the_same_bits) {
             compare(&subject, "embed", got[0], expected[0], tokens * dim);
             compare(&subject, "norm", got[1], expected[1], tokens * dim);
             compare(&subject, "norm of 93", got[2], expected[2], tokens * dim);
+            compare(&subject, "norm of a long row", got[3], expected[3], tokens * dim);
+            compare(&subject, "norm of a long row", got[4], expected[4], tokens * dim - 1);
         }
         for (int r = 0; r < 4; r++)
             compare(&subject, "gather", gathered + r * dim, expected[1] + rows[r] * dim, dim);
         subject_unpack(&subject, &weight, packed);
         subject_close(&subject);
+    }
+    tensor_free(&tensor);
+}
+END_TEST
+
+/* A backend may quantize the rows of a norm with it: of the product behind it, and where these are its rows. */
+START_TEST(a_product_behind_a_norm_is_of_its_own_rows) {
+    static const char *const formats[] = {"q4_0", "awq", "gptq4"};
+    enum { rows = 4, n = 24, n_out = rows * n, most = 8448 };
+    const uint32_t k = _i < 3 ? 256 : most;
+    struct random random = {(uint64_t)_i};
+    struct weight_tensor tensor = random_tensor(&random, formats[_i % 3], n, k);
+    static float x[2][rows * most], gain[most], expected[5][rows * most], got[5][rows * most];
+    struct kernels_limits large = small;
+    struct subject subject;
+    if (_i % 3 == 2)
+        random_order(&random, &tensor);
+    fill_random(&random, x[0], (size_t)rows * k);
+    fill_random(&random, x[1], (size_t)rows * k);
+    fill_random(&random, gain, k);
+    large.max_dim = most;
+    for (uint32_t i = 0; subject_next(&subject, &i, &large); subject_close(&subject)) {
+        const struct kernels *kernels = subject.kernels;
+        float(*to)[rows * most] = i == 1 ? expected : got; /* the reference is listed first */
+        size_t n_bytes;
+        struct weight weight = subject_pack_tensor(&subject, &tensor, &n_bytes);
+        const float *at_x = subject_floats(&subject, x[0], (size_t)rows * k);
+        const float *at_gain = subject_floats(&subject, gain, k);
+        float *normed = subject_floats(&subject, x[1], (size_t)rows * k), *out[4];
+        float *other = subject_floats(&subject, x[1], (size_t)rows * k);
+        for (int j = 0; j < 4; j++)
+            out[j] = subject_floats(&subject, NULL, n_out);
+        kernels->norm(subject.ctx, normed, at_x, at_gain, 1e-5f, rows - 1, k);
+        kernels->linear(subject.ctx, out[0], n, normed, &weight, rows, EPILOGUE_NONE);
+        kernels->norm(subject.ctx, normed, at_x, at_gain, 1e-5f, rows, k);
+        kernels->linear(subject.ctx, out[1], n, other, &weight, rows, EPILOGUE_NONE);
+        kernels->norm(subject.ctx, normed, at_x, at_gain, 1e-6f, rows, k);
+        kernels->linear(subject.ctx, out[2], n, normed, &weight, rows, EPILOGUE_NONE);
+        kernels->linear(subject.ctx, out[3], n, normed, &weight, 1, EPILOGUE_NONE);
+        for (int j = 0; j < 4; j++)
+            subject_read(&subject, to[j], out[j], n_out * sizeof(float));
+        subject_read(&subject, to[4], normed, sizeof(float) * rows * k);
+        for (int j = 0; i > 1 && j < 5; j++)
+            compare(&subject, "behind a norm", got[j], expected[j], j < 4 ? n_out : rows * k);
+        subject_unpack(&subject, &weight, n_bytes);
     }
     tensor_free(&tensor);
 }
@@ -524,4 +578,5 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, merged_and_alternating_parts_equal_their_rows);
     tcase_add_test(tests, impossible_parts_are_refused_with_a_reason);
     tcase_add_loop_test(tests, embeddings_norms_and_gathers_have_the_same_bits, 0, n_formats);
+    tcase_add_loop_test(tests, a_product_behind_a_norm_is_of_its_own_rows, 0, 4);
 }
