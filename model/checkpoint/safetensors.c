@@ -29,15 +29,14 @@ static struct map_key hash_name(const struct safetensors *files, const char *nam
 
 static struct safetensors *new_files(uint32_t n_files) {
     struct safetensors *files = calloc(1, sizeof *files);
-    if (!files)
+    struct safetensors_file *each = calloc(n_files, sizeof *each);
+    if (!files || !each) {
+        free(files);
+        free(each);
         return NULL;
-    files->files = calloc(n_files, sizeof *files->files);
-    files->n_files = files->files ? n_files : 0;
-    files->seed = random_seed();
-    if (files->files)
-        return files;
-    free(files);
-    return NULL;
+    }
+    *files = (struct safetensors){.n_files = n_files, .files = each, .seed = random_seed()};
+    return files;
 }
 
 static void name_file(struct safetensors_file *file, const char *path) {

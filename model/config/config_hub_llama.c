@@ -50,14 +50,6 @@ static enum status read_rotary_model(const struct json_get *keys, struct model_c
     return config_hub_rope(keys, config);
 }
 
-/* A window that no position can leave counts as no window. */
-static void drop_wide_window(struct model_config *config) {
-    if (config->window >= config->context || config->window_layer_begin >= config->n_layers)
-        config->window = 0;
-    if (config->window == 0)
-        config->window_layer_begin = 0;
-}
-
 /* layer_types of newer files, layer by layer: all full, then all sliding, is what can be said in
  * struct model_config. */
 static enum status read_layer_types(const struct json_get *keys, struct model_config *config) {
@@ -88,6 +80,19 @@ static enum status read_layer_types(const struct json_get *keys, struct model_co
     return STATUS_OK;
 }
 
+static enum status read_window(const struct json_get *keys, struct model_config *config) {
+    /* Absent and null differ: the classes' default is a window, null means no window. */
+    config->window = json_object_get(keys->object, "sliding_window") ? 0 : 4096;
+    TRY(json_get_u32(keys, "sliding_window", &config->window));
+    TRY(read_layer_types(keys, config));
+    /* A window that no position can leave counts as no window. */
+    if (config->window >= config->context || config->window_layer_begin >= config->n_layers)
+        config->window = 0;
+    if (config->window == 0)
+        config->window_layer_begin = 0;
+    return STATUS_OK;
+}
+
 enum status config_hub_llama(const struct json_get *keys, struct model_config *config) {
     uint32_t pretraining_tp = 1;
     TRY(read_rotary_model(keys, config));
@@ -99,27 +104,17 @@ enum status config_hub_llama(const struct json_get *keys, struct model_config *c
 
 enum status config_hub_mistral(const struct json_get *keys, struct model_config *config) {
     TRY(read_rotary_model(keys, config));
-    /* Absent and null differ: the class's default is a window, null means no window. */
-    config->window = json_object_get(keys->object, "sliding_window") ? 0 : 4096;
-    TRY(json_get_u32(keys, "sliding_window", &config->window));
-    TRY(read_layer_types(keys, config));
-    drop_wide_window(config);
-    return STATUS_OK;
+    return read_window(keys, config);
 }
 
 static enum status read_qwen_window(const struct json_get *keys, struct model_config *config) {
     bool is_used = false;
-    uint32_t begin = 28;
     TRY(json_get_bool(keys, "use_sliding_window", &is_used));
     if (!is_used)
         return STATUS_OK;
-    config->window = json_object_get(keys->object, "sliding_window") ? 0 : 4096;
-    TRY(json_get_u32(keys, "sliding_window", &config->window));
-    TRY(json_get_u32(keys, "max_window_layers", &begin));
-    config->window_layer_begin = begin;
-    TRY(read_layer_types(keys, config));
-    drop_wide_window(config);
-    return STATUS_OK;
+    config->window_layer_begin = 28;
+    TRY(json_get_u32(keys, "max_window_layers", &config->window_layer_begin));
+    return read_window(keys, config);
 }
 
 enum status config_hub_qwen2(const struct json_get *keys, struct model_config *config) {

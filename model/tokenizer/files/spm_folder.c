@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "model/tokenizer/files/spm_file.h"
 #include "model/tokenizer/files/spm_tokenizer.h"
+#include "model/tokenizer/files/token_table.h"
 #include "model/tokenizer/files/tokenizer_extras.h"
 
 #include <stdlib.h>
@@ -12,15 +13,6 @@ static const char *const chatglm_tokens[] = {"[MASK]",   "[gMASK]",       "[sMAS
                                              "sop",      "eop",           "<|system|>",
                                              "<|user|>", "<|assistant|>", "<|observation|>"};
 #define N_CHATGLM_TOKENS ((uint32_t)(sizeof chatglm_tokens / sizeof *chatglm_tokens))
-
-/* The file's pieces and what the folder adds, by id. */
-struct table {
-    struct span *texts; /* owned (size) */
-    uint8_t *kinds;     /* owned (size) */
-    uint8_t *flags;     /* owned (size): enum token_flags */
-    uint32_t n;
-    uint32_t size;
-};
 
 static bool is_chatglm(const struct tokenizer_extras *extras) {
     return span_is(extras->class, "ChatGLMTokenizer");
@@ -39,49 +31,33 @@ static bool is_reserved(struct span text) {
     return true;
 }
 
-static enum status table_init(struct table *table, struct spm_file *file,
+/* The file's pieces by id, and room for what the folder adds: ids between them are there, but never put
+ * out. */
+static enum status table_init(struct token_table *table, struct spm_file *file,
                               const struct tokenizer_extras *extras, struct error *error) {
     uint32_t n = file->n_pieces;
     if (is_chatglm(extras))
         n += N_CHATGLM_TOKENS;
     if (extras->n_added > 0 && extras->added[extras->n_added - 1].id >= n)
         n = extras->added[extras->n_added - 1].id + 1;
-    if (n > VOCABULARY_TOKENS_MAX)
-        return error_set(error, STATUS_LIMIT, "%u tokens, at most %u are read", n,
-                         VOCABULARY_TOKENS_MAX);
-    *table = (struct table){.size = n, .n = file->n_pieces};
-    table->texts = calloc((size_t)n + 1, sizeof *table->texts);
-    table->kinds = malloc((size_t)n + 1);
-    table->flags = calloc((size_t)n + 1, 1);
-    if (!table->texts || !table->kinds || !table->flags)
-        return error_set(error, STATUS_NOMEM, "no memory for a vocabulary of %u tokens", n);
+    TRY(token_table_reach(table, n - 1, error));
     for (uint32_t id = 0; id < file->n_pieces; id++) {
-        table->texts[id] = file->pieces[id];
+        table->tokens[id] = file->pieces[id];
         file->kinds[id] = is_reserved(file->pieces[id])
                               ? TOKEN_CONTROL
                               : vocabulary_kind(file->pieces[id], file->kinds[id]);
     }
-    /* Ids between the pieces and what is added: there, but never put out. */
-    memset(table->kinds, TOKEN_UNUSED, n);
     return STATUS_OK;
 }
 
-static void table_fini(struct table *table) {
-    free(table->texts);
-    free(table->kinds);
-    free(table->flags);
-}
-
 /* A piece that the folder names as an added token is matched like those, no longer as a piece. */
-static void add_token(struct table *table, struct spm_file *file,
+static void add_token(struct token_table *table, struct spm_file *file,
                       const struct tokenizer_added *added) {
     uint8_t kind = table->kinds[added->id];
     if (kind == TOKEN_BYTE)
         return; /* what a byte stands for is not the folder's to say */
-    table->texts[added->id] = added->content;
-    table->flags[added->id] = (uint8_t)((added->is_single_word ? TOKEN_SINGLE_WORD : 0) |
-                                        (added->strips_left ? TOKEN_STRIPS_LEFT : 0) |
-                                        (added->strips_right ? TOKEN_STRIPS_RIGHT : 0));
+    table->tokens[added->id] = added->content;
+    table->flags[added->id] = (uint8_t)(added->flags & ~TOKEN_NORMALIZED);
     if (kind == TOKEN_CONTROL || kind == TOKEN_UNKNOWN)
         return;
     table->kinds[added->id] =
@@ -90,24 +66,23 @@ static void add_token(struct table *table, struct spm_file *file,
         file->kinds[added->id] = TOKEN_CONTROL;
 }
 
-static void add_tokens(struct table *table, struct spm_file *file,
+static void add_tokens(struct token_table *table, struct spm_file *file,
                        const struct tokenizer_extras *extras) {
     spm_source_kinds(&file->source, table->kinds);
     if (is_chatglm(extras)) {
         for (uint32_t i = 0; i < N_CHATGLM_TOKENS; i++) {
             const char *text = chatglm_tokens[i];
-            table->texts[file->n_pieces + i] = (struct span){text, strlen(text)};
+            table->tokens[file->n_pieces + i] = (struct span){text, strlen(text)};
             table->kinds[file->n_pieces + i] = TOKEN_CONTROL;
         }
     }
     for (size_t i = 0; i < extras->n_added; i++)
         add_token(table, file, &extras->added[i]);
-    table->n = table->size;
 }
 
-static uint32_t find(const struct table *table, struct span text) {
-    for (uint32_t id = 0; id < table->n && text.n > 0; id++)
-        if (table->kinds[id] == TOKEN_CONTROL && span_equal(table->texts[id], text))
+static uint32_t find(const struct token_table *table, struct span text) {
+    for (uint32_t id = 0; id < table->n_tokens && text.n > 0; id++)
+        if (table->kinds[id] == TOKEN_CONTROL && span_equal(table->tokens[id], text))
             return id;
     return TOKEN_NONE;
 }
@@ -120,18 +95,14 @@ static bool wants_bos(const struct tokenizer_extras *extras) {
 }
 
 static enum status build(struct spm_file *file, const struct tokenizer_extras *extras,
-                         struct table *table, struct tokenizer **tokenizer, struct error *error) {
+                         struct token_table *table, struct tokenizer **tokenizer,
+                         struct error *error) {
     TRY(table_init(table, file, extras, error));
     add_tokens(table, file, extras);
     file->source.prefix_always = extras->legacy != ANSWER_NO;
-    struct tokenizer_tokens tokens = {
-        .texts = table->texts,
-        .kinds = table->kinds,
-        .flags = table->flags,
-        .n = table->n,
-        .bos_id = find(table, extras->bos.n > 0 ? extras->bos : file->bos),
-        .eos_id = find(table, extras->eos.n > 0 ? extras->eos : file->eos),
-    };
+    struct tokenizer_tokens tokens = token_table_tokens(table);
+    tokens.bos_id = find(table, extras->bos.n > 0 ? extras->bos : file->bos);
+    tokens.eos_id = find(table, extras->eos.n > 0 ? extras->eos : file->eos);
     tokens.add_bos = wants_bos(extras) && tokens.bos_id != TOKEN_NONE;
     tokens.add_eos = extras->add_eos == ANSWER_YES && tokens.eos_id != TOKEN_NONE;
     return spm_tokenizer_new(&(struct spm_parts){&file->source, tokens}, tokenizer, error);
@@ -142,11 +113,11 @@ enum status spm_tokenizer_parse(struct span bytes, const char *name,
                                 struct error *error) {
     static const struct tokenizer_extras nothing;
     struct spm_file file;
-    struct table table = {0};
+    struct token_table table = {0};
     TRY(spm_file_init(&file, bytes, name, error));
     enum status status = error_within(
         error, build(&file, extras ? extras : &nothing, &table, tokenizer, error), "%s", name);
-    table_fini(&table);
+    token_table_fini(&table);
     spm_file_fini(&file);
     return status;
 }

@@ -7,7 +7,7 @@
 
 #define FIRST_SIZE 4096u
 
-static enum status token_table_grow(struct token_table *table, uint64_t id, struct error *error) {
+enum status token_table_reach(struct token_table *table, uint64_t id, struct error *error) {
     uint32_t size = table->size ? table->size : FIRST_SIZE;
     if (id >= VOCABULARY_TOKENS_MAX)
         return error_set(error, STATUS_LIMIT, "token id %llu; ids below %u are read",
@@ -54,7 +54,7 @@ enum status token_table_put(struct token_table *table, uint64_t id, struct span 
                          (unsigned long long)id, span_shown(other), other.bytes, span_shown(text),
                          text.bytes);
     }
-    TRY(token_table_grow(table, id, error));
+    TRY(token_table_reach(table, id, error));
     table->tokens[id] = text;
     table->kinds[id] = TOKEN_NORMAL;
     return STATUS_OK;
@@ -76,10 +76,7 @@ enum status token_table_add(struct token_table *table, const struct tokenizer_ad
     }
     table->kinds[id] =
         vocabulary_kind(text, added->is_special ? TOKEN_CONTROL : TOKEN_USER_DEFINED);
-    table->flags[id] = (uint8_t)((added->is_single_word ? TOKEN_SINGLE_WORD : 0) |
-                                 (added->strips_left ? TOKEN_STRIPS_LEFT : 0) |
-                                 (added->strips_right ? TOKEN_STRIPS_RIGHT : 0) |
-                                 (added->is_normalized ? TOKEN_NORMALIZED : 0));
+    table->flags[id] = added->flags;
     return STATUS_OK;
 }
 

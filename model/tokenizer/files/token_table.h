@@ -22,6 +22,10 @@ struct token_table {
     uint32_t size;
 };
 
+/* Makes the table reach to this id, with gaps. STATUS_LIMIT past VOCABULARY_TOKENS_MAX, STATUS_NOMEM. */
+NODISCARD enum status token_table_reach(struct token_table *table, uint64_t id,
+                                        struct error *error);
+
 /* A normal token. STATUS_CORRUPT when the id is taken, STATUS_LIMIT past VOCABULARY_TOKENS_MAX,
  * STATUS_NOMEM. An empty text takes the id too. */
 NODISCARD enum status token_table_put(struct token_table *table, uint64_t id, struct span text,

@@ -48,6 +48,22 @@ static enum status read_answer(const json_t *root, const char *key, enum tokeniz
     return STATUS_OK;
 }
 
+enum status tokenizer_added_flags(const struct json_get *token, uint8_t *flags) {
+    static const struct {
+        const char *name;
+        uint8_t flag;
+    } rows[] = {{"single_word", TOKEN_SINGLE_WORD},
+                {"lstrip", TOKEN_STRIPS_LEFT},
+                {"rstrip", TOKEN_STRIPS_RIGHT},
+                {"normalized", TOKEN_NORMALIZED}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        bool is_set = *flags & rows[i].flag;
+        TRY(json_get_bool(token, rows[i].name, &is_set));
+        *flags = (uint8_t)(is_set ? *flags | rows[i].flag : *flags & ~rows[i].flag);
+    }
+    return STATUS_OK;
+}
+
 static int by_id(const void *left, const void *right) {
     uint32_t a = ((const struct tokenizer_added *)left)->id;
     uint32_t b = ((const struct tokenizer_added *)right)->id;
@@ -89,10 +105,7 @@ static enum status read_decoder(struct tokenizer_extras *extras, const json_t *d
         added.id = (uint32_t)id;
         TRY(read_text(token, "content", &added.content, error));
         TRY(json_get_bool(&get, "special", &added.is_special));
-        TRY(json_get_bool(&get, "single_word", &added.is_single_word));
-        TRY(json_get_bool(&get, "lstrip", &added.strips_left));
-        TRY(json_get_bool(&get, "rstrip", &added.strips_right));
-        TRY(json_get_bool(&get, "normalized", &added.is_normalized));
+        TRY(tokenizer_added_flags(&get, &added.flags));
         TRY(extras_add(extras, added, error));
     }
     return extras_sort(extras, error);

@@ -22,11 +22,13 @@ struct tokenizer_added {
     uint32_t id;         /* as the file says */
     struct span content; /* its text */
     bool is_special;     /* a marker: matched in trusted text only, not shown to users */
-    bool is_single_word; /* only where no letter or digit touches it */
-    bool strips_left;    /* takes the white space before it */
-    bool strips_right;   /* takes the white space behind it */
-    bool is_normalized;  /* matched in normalized text */
+    uint8_t flags;       /* enum token_flags */
 };
+
+struct json_get;
+
+/* Reads "single_word", "lstrip", "rstrip" and "normalized" into the flags; an absent one stays. */
+NODISCARD enum status tokenizer_added_flags(const struct json_get *token, uint8_t *flags);
 
 enum tokenizer_answer { ANSWER_UNSAID, ANSWER_NO, ANSWER_YES };
 

@@ -135,11 +135,8 @@ static enum status read_added(const json_t *item, struct tokenizer_added *added,
     TRY(json_need_u32(&get, "id", &added->id));
     TRY(json_need_text(&get, "content", &added->content));
     TRY(json_get_bool(&get, "special", &added->is_special));
-    added->is_normalized = !added->is_special;
-    TRY(json_get_bool(&get, "normalized", &added->is_normalized));
-    TRY(json_get_bool(&get, "single_word", &added->is_single_word));
-    TRY(json_get_bool(&get, "lstrip", &added->strips_left));
-    return json_get_bool(&get, "rstrip", &added->strips_right);
+    added->flags = added->is_special ? 0 : TOKEN_NORMALIZED;
+    return tokenizer_added_flags(&get, &added->flags);
 }
 
 /* An added token that the vocabulary has too has the vocabulary's id. */
