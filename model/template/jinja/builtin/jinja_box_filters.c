@@ -60,7 +60,7 @@ JINJA_BUILTIN(items) {
     if (self.kind == JINJA_DICT)
         return jinja_dict_items(run, self.dict, JINJA_ITERATOR, value);
     if (self.kind != JINJA_UNDEFINED)
-        return jinja_fail(run, STATUS_INVALID, "items takes a dict, not %s", jinja_type_name(self));
+        return jinja_fail_kind(run, "items takes a dict", self);
     TRY(jinja_list_new(run, 0, &none));
     *value = jinja_list_value(JINJA_ITERATOR, none);
     return STATUS_OK;
@@ -106,8 +106,7 @@ JINJA_BUILTIN(sort) {
 
 JINJA_BUILTIN(dictsort) {
     if (self.kind != JINJA_DICT)
-        return jinja_fail(run, STATUS_INVALID, "dictsort takes a dict, not %s",
-                          jinja_type_name(self));
+        return jinja_fail_kind(run, "dictsort takes a dict", self);
     TRY(jinja_dict_items(run, self.dict, JINJA_LIST, value));
     return sort_by(run, value->list, jinja_int(jinja_is_text(bound[1], "value")),
                    jinja_true(bound[0]), jinja_true(bound[2]));

@@ -157,6 +157,6 @@ const struct jinja_builtin *jinja_find_filter(const char *name) {
                                                          jinja_box_filters, choice_filters};
     const struct jinja_builtin *found = NULL;
     for (size_t i = 0; i < sizeof tables / sizeof *tables && !found; i++)
-        found = jinja_find_in(tables[i], (struct span){name, strlen(name)});
+        found = jinja_find_in(tables[i], span_of(name));
     return found;
 }

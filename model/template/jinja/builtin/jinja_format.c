@@ -108,8 +108,7 @@ static enum status put_formatted(struct jinja_run *run, struct jinja_text *text,
     if (!is_text || (field->type == 0 && jinja_is_integral(value) && value.kind != JINJA_BOOL &&
                      (field->sign || field->thousands))) {
         if (!jinja_is_number(value))
-            return jinja_fail(run, STATUS_INVALID, "a format needs a number, not %s",
-                              jinja_type_name(value));
+            return jinja_fail_kind(run, "a format needs a number", value);
         TRY(write_number(run, field, value, digits));
         string =
             (struct jinja_string){.bytes = digits, .n = strlen(digits), .is_plain = value.is_plain};

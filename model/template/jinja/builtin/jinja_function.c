@@ -44,8 +44,7 @@ JINJA_BUILTIN(range) {
         if (!jinja_given(bound[i]))
             break;
         if (!jinja_is_integral(bound[i]))
-            return jinja_fail(run, STATUS_INVALID, "range takes integers, not %s",
-                              jinja_type_name(bound[i]));
+            return jinja_fail_kind(run, "range takes integers", bound[i]);
         numbers[i] = jinja_integer(bound[i]);
     }
     int64_t start = jinja_given(bound[1]) ? numbers[0] : 0;
@@ -118,5 +117,5 @@ static const struct jinja_builtin functions[] = {
 };
 
 const struct jinja_builtin *jinja_find_function(const char *name) {
-    return jinja_find_in(functions, (struct span){name, strlen(name)});
+    return jinja_find_in(functions, span_of(name));
 }

@@ -197,8 +197,7 @@ JINJA_BUILTIN(join) {
     TRY(jinja_items_of(run, bound[0], &items));
     for (size_t i = 0; i < items->n; i++) {
         if (!jinja_is_string(items->items[i]))
-            return jinja_fail(run, STATUS_INVALID, "join takes strings, not %s",
-                              jinja_type_name(items->items[i]));
+            return jinja_fail_kind(run, "join takes strings", items->items[i]);
         TRY(jinja_charge(run, 1));
         if (i > 0)
             TRY(jinja_put_string(run, &text, self.string));

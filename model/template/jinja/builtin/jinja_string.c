@@ -26,8 +26,7 @@ enum status jinja_strip(struct jinja_run *run, struct jinja_value self, struct j
     size_t from = 0;
     size_t to = string->n;
     if (!set && jinja_is_some(chars))
-        return jinja_fail(run, STATUS_INVALID, "strip takes a string, not %s",
-                          jinja_type_name(chars));
+        return jinja_fail_kind(run, "strip takes a string", chars);
     while ((sides & JINJA_LEFT) && from < to) {
         size_t n = jinja_char_size(string->bytes + from);
         if (!has_char(set, string->bytes + from, n))
@@ -158,9 +157,7 @@ IS(lower_only, jinja_has_case(self.string, false))
 /* ---- searching ---- */
 
 static enum status need_string(struct jinja_run *run, struct jinja_value value) {
-    return jinja_is_string(value) ? STATUS_OK
-                                  : jinja_fail(run, STATUS_INVALID, "a string is needed, not %s",
-                                               jinja_type_name(value));
+    return jinja_is_string(value) ? STATUS_OK : jinja_fail_kind(run, "a string is needed", value);
 }
 
 static bool has_edge(const struct jinja_string *string, const struct jinja_string *edge,

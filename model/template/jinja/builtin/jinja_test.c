@@ -8,8 +8,6 @@
 #include "model/template/jinja/value/jinja_str.h"
 #include "model/template/jinja/value/jinja_value.h"
 
-#include <string.h>
-
 #define TEST(name, fact)                                                                           \
     JINJA_BUILTIN(name) {                                                                          \
         *value = jinja_bool(fact);                                                                 \
@@ -163,9 +161,7 @@ const struct jinja_builtin *jinja_find_test(const char *name) {
         {"<=", {"other"}, 1, JINJA_NAMED, is_most},
         {"in", {"seq"}, 1, JINJA_NAMED, is_in},
         {"sameas", {"other"}, 1, JINJA_NAMED, is_same},
+        {0},
     };
-    for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
-        if (strcmp(tests[i].name, name) == 0)
-            return &tests[i];
-    return NULL;
+    return jinja_find_in(tests, span_of(name));
 }

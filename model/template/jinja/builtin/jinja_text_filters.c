@@ -110,8 +110,7 @@ JINJA_BUILTIN(indent) {
     bool first = jinja_true(bound[1]);
     bool blank = jinja_true(bound[2]);
     if (!jinja_is_string(self))
-        return jinja_fail(run, STATUS_INVALID, "indent takes a string, not %s",
-                          jinja_type_name(self));
+        return jinja_fail_kind(run, "indent takes a string", self);
     if (!jinja_is_string(indent)) {
         int64_t width = jinja_integer_or(indent, 4);
         if (jinja_given(indent) && !jinja_is_integral(indent))
@@ -281,7 +280,7 @@ JINJA_BUILTIN(to_float) {
 
 JINJA_BUILTIN(absolute) {
     if (!jinja_is_number(self))
-        return jinja_fail(run, STATUS_INVALID, "abs takes a number, not %s", jinja_type_name(self));
+        return jinja_fail_kind(run, "abs takes a number", self);
     if (self.kind == JINJA_FLOAT)
         *value = jinja_float(fabs(self.number));
     else if (jinja_integer(self) >= 0)
@@ -296,8 +295,7 @@ JINJA_BUILTIN(absolute) {
 JINJA_BUILTIN(round_number) {
     int64_t precision = jinja_integer_or(bound[0], 0);
     if (!jinja_is_number(self))
-        return jinja_fail(run, STATUS_INVALID, "round takes a number, not %s",
-                          jinja_type_name(self));
+        return jinja_fail_kind(run, "round takes a number", self);
     if (precision < 0 || precision > 15)
         return jinja_fail(run, STATUS_UNSUPPORTED, "round takes 0 to 15 digits");
     double number = jinja_double(self);

@@ -27,21 +27,12 @@ static enum status eval_and_or(struct jinja_run *run, struct jinja_scope *scope,
 static enum status compare(struct jinja_run *run, enum jinja_op op, struct jinja_value a,
                            struct jinja_value b, bool *result) {
     int order;
-    switch (op) {
-    case JINJA_EQ:
-        return jinja_equal(run, a, b, result);
-    case JINJA_NE:
-        TRY(jinja_equal(run, a, b, result));
-        *result = !*result;
+    bool is_equality = op == JINJA_EQ || op == JINJA_NE;
+    if (is_equality || op == JINJA_IN || op == JINJA_NOT_IN) {
+        bool holds;
+        TRY(is_equality ? jinja_equal(run, a, b, &holds) : jinja_contains(run, b, a, &holds));
+        *result = holds == (op == JINJA_EQ || op == JINJA_IN);
         return STATUS_OK;
-    case JINJA_IN:
-        return jinja_contains(run, b, a, result);
-    case JINJA_NOT_IN:
-        TRY(jinja_contains(run, b, a, result));
-        *result = !*result;
-        return STATUS_OK;
-    default:
-        break;
     }
     TRY(jinja_order(run, a, b, &order));
     *result = op == JINJA_LT   ? order < 0
@@ -176,7 +167,7 @@ static enum status add_all(struct jinja_run *run, struct arguments *to, enum jin
         return STATUS_OK;
     }
     if (all.kind != JINJA_DICT)
-        return jinja_fail(run, STATUS_INVALID, "** needs a dict, not %s", jinja_type_name(all));
+        return jinja_fail_kind(run, "** needs a dict", all);
     for (size_t i = 0; i < all.dict->n; i++) {
         struct jinja_value key = all.dict->keys[i];
         if (!jinja_is_string(key))

@@ -123,20 +123,6 @@ static enum status capture_filtered(struct jinja_run *run, struct jinja_scope *s
     return jinja_eval_filters(run, inner, node->b, *value, value);
 }
 
-static enum status exec_set_text(struct jinja_run *run, struct jinja_scope *scope,
-                                 const struct jinja_node *node) {
-    struct jinja_value value;
-    TRY(capture_filtered(run, scope, node, &value));
-    return set_target(run, scope, node->a, value);
-}
-
-static enum status exec_filter_text(struct jinja_run *run, struct jinja_scope *scope,
-                                    const struct jinja_node *node) {
-    struct jinja_value value;
-    TRY(capture_filtered(run, scope, node, &value));
-    return jinja_put_value(run, run->out, value);
-}
-
 static enum status new_macro(struct jinja_run *run, struct jinja_scope *scope,
                              const struct jinja_node *node, struct jinja_value *value) {
     struct jinja_macro *macro;
@@ -144,15 +130,6 @@ static enum status new_macro(struct jinja_run *run, struct jinja_scope *scope,
     *macro = (struct jinja_macro){node, scope};
     *value = (struct jinja_value){.kind = JINJA_MACRO, .macro = macro};
     return STATUS_OK;
-}
-
-static enum status exec_call_block(struct jinja_run *run, struct jinja_scope *scope,
-                                   const struct jinja_node *node) {
-    struct jinja_value caller;
-    struct jinja_value value;
-    TRY(new_macro(run, scope, node, &caller));
-    TRY(jinja_eval_call(run, scope, node->c, caller, &value));
-    return jinja_put_value(run, run->out, value);
 }
 
 static enum status exec_scope(struct jinja_run *run, struct jinja_scope *scope,
@@ -170,6 +147,7 @@ static enum status exec_scope(struct jinja_run *run, struct jinja_scope *scope,
 static enum status exec_node(struct jinja_run *run, struct jinja_scope *scope,
                              const struct jinja_node *node) {
     struct jinja_value value;
+    struct jinja_value caller;
     switch (node->kind) {
     case JINJA_DATA:
         return jinja_put_string(run, run->out, node->value.string);
@@ -184,14 +162,18 @@ static enum status exec_node(struct jinja_run *run, struct jinja_scope *scope,
         TRY(jinja_eval(run, scope, node->b, &value));
         return set_target(run, scope, node->a, value);
     case JINJA_SET_TEXT:
-        return exec_set_text(run, scope, node);
+        TRY(capture_filtered(run, scope, node, &value));
+        return set_target(run, scope, node->a, value);
     case JINJA_DEFINE:
         TRY(new_macro(run, scope, node, &value));
         return jinja_assign(run, scope, node->atom, value);
     case JINJA_CALL_BLOCK:
-        return exec_call_block(run, scope, node);
+        TRY(new_macro(run, scope, node, &caller));
+        TRY(jinja_eval_call(run, scope, node->c, caller, &value));
+        return jinja_put_value(run, run->out, value);
     case JINJA_FILTER_TEXT:
-        return exec_filter_text(run, scope, node);
+        TRY(capture_filtered(run, scope, node, &value));
+        return jinja_put_value(run, run->out, value);
     case JINJA_SCOPE:
         return exec_scope(run, scope, node);
     case JINJA_BREAK:

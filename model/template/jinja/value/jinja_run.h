@@ -45,6 +45,12 @@ static inline enum status jinja_fail_undefined(struct jinja_run *run, struct jin
                       value.name ? value.name : "a value");
 }
 
+/* "abs takes a number", and what the value is instead. */
+static inline enum status jinja_fail_kind(struct jinja_run *run, const char *wanted,
+                                          struct jinja_value value) {
+    return jinja_fail(run, STATUS_INVALID, "%s, not %s", wanted, jinja_type_name(value));
+}
+
 /* Spends steps. */
 NODISCARD enum status jinja_charge(struct jinja_run *run, size_t n_steps);
 
