@@ -40,6 +40,14 @@ static void safetensors_member_hash(const struct checkpoint *checkpoint,
     hash_samples(checkpoint, fingerprint);
 }
 
+static enum status gguf_check(const struct gguf *gguf, struct error *error) {
+    return file_map_check(&gguf->file, gguf->name, error);
+}
+
+static void gguf_drop_pages(const struct gguf *gguf) {
+    file_map_drop(&gguf->file);
+}
+
 /* The hooks of a kind that only hand on to its reader, and its table. */
 #define KIND_OF_FILES(type, find_tensor)                                                           \
     static const struct tensor *type##_member_find(const struct checkpoint *checkpoint,            \

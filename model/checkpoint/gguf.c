@@ -281,14 +281,6 @@ enum status gguf_open(const char *path, struct gguf **gguf, struct error *error)
                      path, n);
 }
 
-enum status gguf_check(const struct gguf *gguf, struct error *error) {
-    return file_map_check(&gguf->file, gguf->name, error);
-}
-
-void gguf_drop_pages(const struct gguf *gguf) {
-    file_map_drop(&gguf->file);
-}
-
 void gguf_close(struct gguf *gguf) {
     if (!gguf)
         return;

@@ -91,13 +91,6 @@ NODISCARD enum status gguf_open(const char *path, struct gguf **gguf, struct err
 NODISCARD enum status gguf_parse(const void *bytes, size_t n, const char *name, struct gguf **gguf,
                                  struct error *error);
 
-/* Hands the mapping's pages back to the page cache: nothing changes but resident memory. They come
- * again when touched. */
-void gguf_drop_pages(const struct gguf *gguf);
-
-/* STATUS_IO when the mapped file is shorter than it was. */
-NODISCARD enum status gguf_check(const struct gguf *gguf, struct error *error);
-
 void gguf_close(struct gguf *gguf);
 
 /* NULL when there is no such key, tensor. */
