@@ -1,6 +1,5 @@
 #include "model/model.h"
 
-#include "base/arena.h"
 #include "base/file.h"
 #include "base/span.h"
 #include "model/checkpoint/checkpoint.h"
@@ -110,17 +109,14 @@ enum status model_open(const char *path, const struct model_options *options, st
                        struct error *error) {
     static const struct model_options defaults;
     struct model *opened = calloc(1, sizeof *opened);
-    struct arena *extras = calloc(1, sizeof *extras);
-    struct model_order **orders = calloc(MODEL_ORDERS, sizeof(struct model_order *));
-    if (!opened || !extras || !orders) {
+    struct model_extras *extras = calloc(1, sizeof *extras);
+    if (!opened || !extras) {
         free(opened);
         free(extras);
-        free(orders);
         return error_set(error, STATUS_NOMEM, "%s: no memory", path);
     }
-    arena_init(extras, EXTRAS_BYTES_MAX);
+    arena_init(&extras->arena, EXTRAS_BYTES_MAX);
     opened->extras = extras;
-    opened->orders = orders;
     enum status status = model_fill(opened, path, options ? options : &defaults, error);
     if (status != STATUS_OK)
         model_close(opened);
@@ -156,9 +152,8 @@ void model_close(struct model *model) {
     free(model->textless);
     if (model->checkpoint)
         model->checkpoint->kind->close(model->checkpoint);
-    arena_fini(model->extras);
+    arena_fini(&model->extras->arena);
     free(model->extras);
-    free(model->orders);
     buf_fini(&model->template_text);
     free(model);
 }

@@ -19,12 +19,10 @@
 #include <stdint.h>
 
 #define MODEL_HASH_CONTEXT 131072u
-#define MODEL_ORDERS       2048u /* lists; a model has an order or more for each layer */
 
-struct arena;
 struct checkpoint;
 struct gguf;
-struct model_order;
+struct model_extras;
 
 struct model {
     struct model_config config;
@@ -37,8 +35,7 @@ struct model {
     struct buf template_text;      /* of a folder; empty for GGUF */
     struct checkpoint *checkpoint; /* owned; NULL for hash */
     struct gguf *gguf;             /* borrowed from the checkpoint; NULL for other formats */
-    struct arena *extras;          /* owned: what model_matrix() had to make */
-    struct model_order **orders;   /* owned (MODEL_ORDERS): of it, act-orders by their tensor */
+    struct model_extras *extras;   /* owned: what model_matrix() had to make */
 };
 
 struct model_options {

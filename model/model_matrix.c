@@ -1,8 +1,7 @@
 /* Tensors of a model by name and shape, and the linear layers that they make up (layouts: AutoAWQ's
  * gemm.py and packing_utils.py; AutoGPTQ's and GPTQModel's qlinear modules). */
-#include "model/model.h"
+#include "model/model_parts.h"
 
-#include "base/arena.h"
 #include "base/random.h"
 #include "base/span.h"
 #include "model/checkpoint/checkpoint.h"
@@ -164,7 +163,7 @@ static enum status read_order(struct layer *layer, const struct model_matrix *ma
     }
     if (counts_up || all_zero)
         return STATUS_OK;
-    int32_t *copy = arena_alloc(layer->model->extras, (size_t)layer->k * sizeof *copy);
+    int32_t *copy = arena_alloc(&layer->model->extras->arena, (size_t)layer->k * sizeof *copy);
     if (!copy)
         return error_set(layer->error, STATUS_NOMEM, "%s: no memory for tensor %s",
                          layer->model->config.name, layer->name);
@@ -192,12 +191,12 @@ static enum status read_groups(struct layer *layer, struct model_matrix *matrix,
         return STATUS_OK;
     }
     TRY(get_part(layer, "g_idx", "i32", 0, layer->k, &tensor));
-    struct model_order **list = &model->orders[mix64((uintptr_t)tensor) % MODEL_ORDERS];
+    struct model_order **list = &model->extras->orders[mix64((uintptr_t)tensor) % MODEL_ORDERS];
     struct model_order *order = *list;
     while (order && order->tensor != tensor)
         order = order->next;
     if (!order) {
-        order = arena_alloc(model->extras, sizeof *order);
+        order = arena_alloc(&model->extras->arena, sizeof *order);
         if (!order)
             return error_set(layer->error, STATUS_NOMEM, "%s: no memory for tensor %s",
                              model->config.name, layer->name);

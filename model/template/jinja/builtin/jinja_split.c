@@ -1,5 +1,5 @@
 /* Methods that take strings apart and put them together. */
-#include "model/template/jinja/builtin/jinja_split.h"
+#include "model/template/jinja/builtin/jinja_string.h"
 
 #include "model/template/jinja/builtin/jinja_builtin.h"
 #include "model/template/jinja/value/jinja_box.h"

@@ -25,6 +25,10 @@ bool jinja_has_case(const struct jinja_string *string, bool upper);
 /* A letter, a digit or another number, as str.isalnum() for one character. */
 bool jinja_is_alnum(uint32_t point);
 
+/* str.splitlines(): jinja_split.c. */
+NODISCARD enum status jinja_split_lines(struct jinja_run *run, struct jinja_value self,
+                                        bool keep_ends, struct jinja_value *value);
+
 /* The first n_max occurrences; all when that is negative. */
 NODISCARD enum status jinja_replace(struct jinja_run *run, struct jinja_value self,
                                     struct jinja_value old, struct jinja_value new, int64_t n_max,

@@ -3,7 +3,6 @@
 #include "model/template/jinja/builtin/jinja_builtin.h"
 #include "model/template/jinja/builtin/jinja_format.h"
 #include "model/template/jinja/builtin/jinja_get.h"
-#include "model/template/jinja/builtin/jinja_split.h"
 #include "model/template/jinja/builtin/jinja_string.h"
 #include "model/template/jinja/value/jinja_box.h"
 #include "model/template/jinja/value/jinja_run.h"
