@@ -106,16 +106,18 @@ START_TEST(mma_of_int8_is_the_product) {
 }
 END_TEST
 
-static void check_mma(bool bf16) {
+/* `small`: x are denormals of their format. */
+static void check_mma(bool bf16, bool small) {
     struct random random = {.state = 2};
     uint16_t (*of)(float value) = bf16 ? float_to_bf16 : float_to_half;
     float (*value)(uint16_t bits) = bf16 ? bf16_to_float : half_to_float;
     uint16_t x[16][16], w[16][8];
-    float y[16][8];
-    for (int i = 0; i < 16 * 16; i++) /* small integers: every sum is exact */
-        x[i / 16][i % 16] = of((float)(random_next(&random) % 64) - 31.0f);
+    float y[16][8], x_unit = !small ? 1.0f : bf16 ? 0x1p-133f : 0x1p-24f;
+    float w_unit = small && bf16 ? 0x1p+40f : 1.0f; /* the products are none */
+    for (int i = 0; i < 16 * 16; i++)               /* small integers: every sum is exact */
+        x[i / 16][i % 16] = of(((float)(random_next(&random) % 64) - 31.0f) * x_unit);
     for (int i = 0; i < 16 * 8; i++)
-        w[i / 8][i % 8] = of((float)(random_next(&random) % 64) - 31.0f);
+        w[i / 8][i % 8] = of(((float)(random_next(&random) % 64) - 31.0f) * w_unit);
     float *at = kind->alloc(device, sizeof y);
     (bf16 ? kernels->product_bf16 : kernels->product_f16)(stream, at, device_member_up(x, sizeof x),
                                                           device_member_up(w, sizeof w));
@@ -131,8 +133,8 @@ static void check_mma(bool bf16) {
 
 START_TEST(mma_of_16_bits_is_the_product) {
     device_member_open(_i);
-    check_mma(false);
-    check_mma(true);
+    for (int i = 0; i < 4; i++)
+        check_mma(i % 2 == 1, i >= 2);
     device_member_close();
 }
 END_TEST
