@@ -1,8 +1,13 @@
-/* tools/bench/commands.h: what `tandem-bench` runs. Each prints its table and answers an exit code:
- * 0; 1: no server, or nothing was completed; 2: an SLO was asked for and did not hold. */
+/* tools/bench/commands.h: what `tandem-bench` reads and runs. A command prints its table and answers
+ * an exit code: 0; 1: no server, or nothing was completed; 2: an SLO was asked for and did not hold. */
 #pragma once
 
 #include "tools/bench/session.h"
+
+/* Reads a command's arguments over what *bench holds. Wrong values and --help end the program, as
+ * argp does. STATUS_INVALID: options that contradict each other. */
+NODISCARD enum status options_read(struct bench_options *bench, const char *about, int argc,
+                                   char **argv, struct error *error);
 
 int load_command(struct bench_options *options);  /* one level */
 int grid_command(struct bench_options *options);  /* input x output lengths */

@@ -3,7 +3,6 @@
 
 #include "base/clock.h"
 #include "base/exit.h"
-#include "tools/bench/options.h"
 
 #include <stdio.h>
 #include <stdlib.h>

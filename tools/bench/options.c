@@ -1,7 +1,6 @@
-#include "tools/bench/options.h"
+#include "tools/bench/commands.h"
 
 #include "base/clock.h"
-#include "tools/bench/session.h"
 #include "tools/lib/args.h"
 
 #include <stddef.h>
