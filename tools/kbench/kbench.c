@@ -1,7 +1,6 @@
 /* tools/kbench/kbench.c: how fast the kernels are, beside what the machine can do. */
 #include "base/clock.h"
 #include "base/exit.h"
-#include "tools/kbench/machine.h"
 #include "tools/kbench/model.h"
 #include "tools/kbench/parts.h"
 #include "tools/kbench/plan.h"
@@ -56,17 +55,17 @@ static void print_shape(const struct machine *machine, const struct shape *shape
 
 /* The limits are measured anew between the shapes, and the percentages printed at the end: what
  * others do on this machine would else be in the one and not in the other. */
-static void time_shapes(const struct options *options) {
+static void time_shapes(const struct subject *subject, const char *format) {
     static struct gemm_figures figures[N_SHAPES][N_ROWS];
     struct machine machine;
-    machine_init(&machine, options->n_threads, options->isa);
+    machine_init(&machine, subject->n_threads, subject->isa);
     for (size_t i = 0; i < N_SHAPES; i++) {
         const struct shape *shape = &products[i];
-        if (options->format && strcmp(options->format, shape->format) != 0)
+        if (format && strcmp(format, shape->format) != 0)
             continue;
         for (size_t j = 0; j < N_ROWS; j++)
-            if (!machine_time_gemm(options->backend, options->isa, options->n_threads,
-                                   shape->format, shape->n, shape->k, rows[j], &figures[i][j]))
+            if (!machine_time_gemm(subject, shape->format, shape->n, shape->k, rows[j],
+                                   &figures[i][j]))
                 figures[i][j].seconds = 0;
         machine_measure(&machine);
     }
@@ -101,15 +100,10 @@ static void time_steps(struct model *model, const char *name, uint32_t n_seqs, u
     fflush(stdout);
 }
 
-static int time_model(const struct options *options) {
-    struct model *model;
-    struct error error = {0};
-    enum status status = model_open(&model_smollm2, kernels_find(options->backend), options->isa,
-                                    options->n_threads, 16, 1024, 512, &model, &error);
-    if (status != STATUS_OK) {
-        fprintf(stderr, "kbench: %s\n", error.text);
+static int time_model(const struct subject *subject) {
+    struct model *model = model_open(&model_smollm2, subject, 16, 1024, 512);
+    if (!model)
         return EXIT_FAILURE;
-    }
     printf("%s, random weights\n", model_smollm2.name);
     time_steps(model, "decode, 1 at 64", 1, 1, 64, SAMPLES);
     time_steps(model, "decode, 1 at 512", 1, 1, 512, SAMPLES);
@@ -120,7 +114,7 @@ static int time_model(const struct options *options) {
     return EXIT_SUCCESS;
 }
 
-static void time_attention(const struct parts_options *options) {
+static void time_attention(const struct subject *subject) {
     static const struct attend_shape shapes[] = {
         {32, 8, 128, 1, 1, 2000, KV_F16},  {32, 8, 128, 1, 1, 2000, KV_F32},
         {32, 8, 128, 16, 1, 500, KV_F16},  {32, 8, 128, 16, 1, 500, KV_F32},
@@ -129,7 +123,7 @@ static void time_attention(const struct parts_options *options) {
     };
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
         const struct attend_shape *shape = &shapes[i];
-        double seconds = parts_time_attend(options, shape);
+        double seconds = parts_time_attend(subject, shape);
         printf("attend %s  heads %2u/%-2u x %-3u  %2u sequences, %3u tokens from %-4u %9.3f ms\n",
                shape->format == KV_F32 ? "f32" : "f16", shape->n_heads, shape->n_kv_heads,
                shape->head_dim, shape->n_seqs, shape->n_tokens, shape->position, seconds * 1e3);
@@ -138,12 +132,12 @@ static void time_attention(const struct parts_options *options) {
 }
 
 /* The experts of Qwen2-57B-A14B. */
-static void time_mixture(const struct parts_options *options) {
+static void time_mixture(const struct subject *subject) {
     static const struct moe_shape shape = {64, 8, 3584, 2560};
     static const char *const formats[] = {"q4_1", "f16"};
     static const uint32_t tokens[] = {1, 16, 128};
     for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
-        struct moe *moe = parts_moe_open(options, &shape, formats[i], 128);
+        struct moe *moe = parts_moe_open(subject, &shape, formats[i], 128);
         for (size_t j = 0; moe && j < sizeof tokens / sizeof tokens[0]; j++) {
             struct moe_figures figures = parts_time_moe(moe, tokens[j]);
             printf("moe %-5s T %3u %9.3f ms %7.1f GB/s   its products alone %9.3f ms, x %.3f\n",
@@ -222,12 +216,12 @@ int main(int argc, char **argv) {
                 options.backend);
         return EXIT_CONFIG;
     }
-    struct parts_options parts = {kernels, options.isa, options.n_threads};
+    struct subject subject = {kernels, options.isa, options.n_threads};
     if (is_wanted(&options, "shapes"))
-        time_shapes(&options);
+        time_shapes(&subject, options.format);
     if (is_wanted(&options, "attend"))
-        time_attention(&parts);
+        time_attention(&subject);
     if (is_wanted(&options, "moe"))
-        time_mixture(&parts);
-    return is_wanted(&options, "model") ? time_model(&options) : EXIT_SUCCESS;
+        time_mixture(&subject);
+    return is_wanted(&options, "model") ? time_model(&subject) : EXIT_SUCCESS;
 }

@@ -3,7 +3,6 @@
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/cores.h"
-#include "kernels/kernels.h"
 #include "tools/kbench/tensor.h"
 
 #include <pthread.h>
@@ -257,25 +256,32 @@ static double time_copies(const struct kernels *kernels, struct kernels_ctx *ctx
     return machine_median(seconds, TIMES);
 }
 
-bool machine_time_gemm(const char *backend, const char *isa, uint32_t n_threads, const char *format,
-                       uint32_t n, uint32_t k, uint32_t m, struct gemm_figures *figures) {
-    const struct kernels *kernels = kernels_find(backend);
-    struct kernels_options options = {.n_threads = n_threads,
-                                      .isa = isa,
-                                      .limits = {.max_tokens = m,
-                                                 .max_seqs = m,
-                                                 .max_context = 16,
-                                                 .max_dim = k,
-                                                 .n_vocab = 16,
-                                                 .n_heads = 1,
-                                                 .n_kv_heads = 1,
-                                                 .head_dim = 16}};
+struct kernels_ctx *subject_open(const struct subject *subject,
+                                 const struct kernels_limits *limits) {
+    struct kernels_options wanted = {
+        .n_threads = subject->n_threads, .isa = subject->isa, .limits = *limits};
     struct kernels_ctx *ctx;
     struct error error = {0};
-    if (kernels->open(&options, &ctx, &error) != STATUS_OK) {
-        fprintf(stderr, "kbench: %s\n", error.text);
+    if (subject->kernels->open(&wanted, &ctx, &error) == STATUS_OK)
+        return ctx;
+    fprintf(stderr, "kbench: %s\n", error.text);
+    return NULL;
+}
+
+bool machine_time_gemm(const struct subject *subject, const char *format, uint32_t n, uint32_t k,
+                       uint32_t m, struct gemm_figures *figures) {
+    const struct kernels *kernels = subject->kernels;
+    const struct kernels_limits limits = {.max_tokens = m,
+                                          .max_seqs = m,
+                                          .max_context = 16,
+                                          .max_dim = k,
+                                          .n_vocab = 16,
+                                          .n_heads = 1,
+                                          .n_kv_heads = 1,
+                                          .head_dim = 16};
+    struct kernels_ctx *ctx = subject_open(subject, &limits);
+    if (!ctx)
         return false;
-    }
     struct weight_tensor tensor = tensor_random(format, n, k);
     size_t size;
     struct weight weight = tensor_pack(kernels, ctx, &tensor, &size);

@@ -1,6 +1,8 @@
 /* tools/kbench/machine.h: what the machine can do, and one matrix product timed against it. */
 #pragma once
 
+#include "kernels/kernels.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -16,6 +18,17 @@ struct machine {
     uint8_t *memory;    /* owned (memory_bytes): what is read */
     size_t memory_bytes;
 };
+
+/* What is timed. */
+struct subject {
+    const struct kernels *kernels;
+    const char *isa; /* NULL: best */
+    uint32_t n_threads;
+};
+
+/* A context of it. NULL after a line on standard error: it cannot be opened. */
+struct kernels_ctx *subject_open(const struct subject *subject,
+                                 const struct kernels_limits *limits);
 
 struct gemm_figures {
     double seconds; /* of one call, median */
@@ -33,5 +46,5 @@ double machine_median(double *values, size_t n);
 
 /* Times linear() of a random matrix (n, k) on m rows, over copies that together leave the caches.
  * False when the backend cannot be opened. */
-bool machine_time_gemm(const char *backend, const char *isa, uint32_t n_threads, const char *format,
-                       uint32_t n, uint32_t k, uint32_t m, struct gemm_figures *figures);
+bool machine_time_gemm(const struct subject *subject, const char *format, uint32_t n, uint32_t k,
+                       uint32_t m, struct gemm_figures *figures);

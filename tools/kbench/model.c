@@ -138,38 +138,33 @@ static void make_buffers(struct model *model, uint32_t max_context) {
         model->params[i] = (struct sample_params){.top_p = 1.0f, .repetition = 1.0f};
 }
 
-enum status model_open(const struct model_shape *shape, const struct kernels *kernels,
-                       const char *isa, uint32_t n_threads, uint32_t max_seqs, uint32_t max_context,
-                       uint32_t max_tokens, struct model **model, struct error *error) {
+struct model *model_open(const struct model_shape *shape, const struct subject *subject,
+                         uint32_t max_seqs, uint32_t max_context, uint32_t max_tokens) {
+    const struct kernels_limits limits = {.max_tokens = max_tokens,
+                                          .max_seqs = max_seqs,
+                                          .max_context = max_context,
+                                          .max_dim = shape->ffn,
+                                          .n_vocab = shape->n_vocab,
+                                          .n_heads = shape->n_heads,
+                                          .n_kv_heads = shape->n_kv_heads,
+                                          .head_dim = shape->head_dim};
+    struct kernels_ctx *ctx = subject_open(subject, &limits);
+    if (!ctx)
+        return NULL;
     struct model *made = calloc(1, sizeof *made);
-    if (!made)
-        return STATUS_NOMEM;
+    struct layer *layers = calloc(shape->n_layers, sizeof *layers);
+    if (!made || !layers)
+        abort();
     *made = (struct model){.shape = *shape,
-                           .kernels = kernels,
+                           .kernels = subject->kernels,
+                           .ctx = ctx,
+                           .layers = layers,
                            .max_seqs = max_seqs,
                            .max_tokens = max_tokens,
                            .blocks_per_seq = (max_context + 15) / 16};
-    struct kernels_options options = {.n_threads = n_threads,
-                                      .isa = isa,
-                                      .limits = {.max_tokens = max_tokens,
-                                                 .max_seqs = max_seqs,
-                                                 .max_context = max_context,
-                                                 .max_dim = shape->ffn,
-                                                 .n_vocab = shape->n_vocab,
-                                                 .n_heads = shape->n_heads,
-                                                 .n_kv_heads = shape->n_kv_heads,
-                                                 .head_dim = shape->head_dim}};
-    enum status status = kernels->open(&options, &made->ctx, error);
-    made->layers = calloc(shape->n_layers, sizeof *made->layers);
-    if (status != STATUS_OK || !made->layers) {
-        free(made->layers);
-        free(made);
-        return status != STATUS_OK ? status : STATUS_NOMEM;
-    }
     make_layers(made);
     make_buffers(made, max_context);
-    *model = made;
-    return STATUS_OK;
+    return made;
 }
 
 void model_close(struct model *model) {

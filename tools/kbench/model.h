@@ -2,7 +2,7 @@
  * an engine would call them: a model's speed without a model. */
 #pragma once
 
-#include "kernels/kernels.h"
+#include "tools/kbench/machine.h"
 
 struct model_shape {
     const char *name;
@@ -21,11 +21,9 @@ extern const struct model_shape model_smollm2;
 
 struct model;
 
-/* For at most max_seqs sequences of max_context tokens. */
-NODISCARD enum status model_open(const struct model_shape *shape, const struct kernels *kernels,
-                                 const char *isa, uint32_t n_threads, uint32_t max_seqs,
-                                 uint32_t max_context, uint32_t max_tokens, struct model **model,
-                                 struct error *error);
+/* For at most max_seqs sequences of max_context tokens. NULL after a line on standard error. */
+struct model *model_open(const struct model_shape *shape, const struct subject *subject,
+                         uint32_t max_seqs, uint32_t max_context, uint32_t max_tokens);
 void model_close(struct model *model);
 
 /* One step: n_seqs sequences, each n_tokens tokens from `position` on; one token

@@ -3,7 +3,6 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "kernels/quant/quant.h"
-#include "tools/kbench/machine.h"
 #include "tools/kbench/shapes.h"
 
 #include <stdio.h>
@@ -13,18 +12,6 @@
 #define TIMES        11
 #define COPIES_BYTES (400u << 20) /* of experts in memory */
 
-static struct kernels_ctx *open_context(const struct parts_options *options,
-                                        const struct kernels_limits *limits) {
-    struct kernels_options wanted = {
-        .n_threads = options->n_threads, .isa = options->isa, .limits = *limits};
-    struct kernels_ctx *ctx;
-    struct error error = {0};
-    if (options->kernels->open(&wanted, &ctx, &error) == STATUS_OK)
-        return ctx;
-    fprintf(stderr, "kbench: %s\n", error.text);
-    return NULL;
-}
-
 static void *take(const struct kernels *kernels, struct kernels_ctx *ctx, size_t n_bytes) {
     void *memory = kernels->alloc(ctx, n_bytes);
     if (!memory)
@@ -32,13 +19,13 @@ static void *take(const struct kernels *kernels, struct kernels_ctx *ctx, size_t
     return memory;
 }
 
-double parts_time_attend(const struct parts_options *options, const struct attend_shape *shape) {
-    const struct kernels *kernels = options->kernels;
+double parts_time_attend(const struct subject *subject, const struct attend_shape *shape) {
+    const struct kernels *kernels = subject->kernels;
     uint32_t n = shape->n_seqs * shape->n_tokens;
     uint32_t stride = (shape->position + shape->n_tokens + KV_BLOCK_TOKENS - 1) / KV_BLOCK_TOKENS;
     struct kernels_limits limits = {n,  shape->n_seqs,  stride * KV_BLOCK_TOKENS, 64,
                                     16, shape->n_heads, shape->n_kv_heads,        shape->head_dim};
-    struct kernels_ctx *ctx = open_context(options, &limits);
+    struct kernels_ctx *ctx = subject_open(subject, &limits);
     if (!ctx)
         return 0.0;
     struct kernels_kv kv = shapes_kv(NULL, shape->n_kv_heads, shape->head_dim, shape->format);
@@ -161,18 +148,18 @@ static void make_experts(struct moe *moe, const char *format) {
     }
 }
 
-struct moe *parts_moe_open(const struct parts_options *options, const struct moe_shape *shape,
+struct moe *parts_moe_open(const struct subject *subject, const struct moe_shape *shape,
                            const char *format, uint32_t max_tokens) {
     uint32_t max_dim = shape->dim > shape->expert_dim ? shape->dim : shape->expert_dim;
     struct kernels_limits limits = {max_tokens, max_tokens, 16, max_dim, 16, 1, 1, 16};
-    struct kernels_ctx *ctx = open_context(options, &limits);
+    struct kernels_ctx *ctx = subject_open(subject, &limits);
     if (!ctx)
         return NULL;
     struct moe *moe = calloc(1, sizeof *moe);
     if (!moe)
         abort();
     *moe = (struct moe){
-        .shape = *shape, .kernels = options->kernels, .ctx = ctx, .max_tokens = max_tokens};
+        .shape = *shape, .kernels = subject->kernels, .ctx = ctx, .max_tokens = max_tokens};
     size_t n_pairs = (size_t)max_tokens * shape->n_active;
     moe->gate_up = calloc(shape->n_experts, sizeof *moe->gate_up);
     moe->down = calloc(shape->n_experts, sizeof *moe->down);

@@ -2,13 +2,7 @@
  * models. */
 #pragma once
 
-#include "kernels/kernels.h"
-
-struct parts_options {
-    const struct kernels *kernels;
-    const char *isa;
-    uint32_t n_threads;
-};
+#include "tools/kbench/machine.h"
 
 struct attend_shape {
     uint32_t n_heads;
@@ -21,7 +15,7 @@ struct attend_shape {
 };
 
 /* Seconds of one attend(), median. Aborts when there is no memory. */
-double parts_time_attend(const struct parts_options *options, const struct attend_shape *shape);
+double parts_time_attend(const struct subject *subject, const struct attend_shape *shape);
 
 struct moe_shape {
     uint32_t n_experts;
@@ -40,7 +34,7 @@ struct moe;
 
 /* A mixture with random weights of a format; experts share memory beyond what leaves the caches.
  * For at most max_tokens. NULL when the backend cannot be opened. */
-struct moe *parts_moe_open(const struct parts_options *options, const struct moe_shape *shape,
+struct moe *parts_moe_open(const struct subject *subject, const struct moe_shape *shape,
                            const char *format, uint32_t max_tokens);
 void parts_moe_close(struct moe *moe);
 struct moe_figures parts_time_moe(struct moe *moe, uint32_t n_tokens);
