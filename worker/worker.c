@@ -44,7 +44,7 @@ static void fingerprint(uint8_t out[FINGERPRINT_BYTES], const void *bytes, size_
 }
 
 static struct kv_layout layout_of(const struct worker *worker) {
-    const struct family_facts *facts = &worker->stepper.forward.model->facts;
+    const struct family_facts *facts = &worker->stepper.forward.rank.model->facts;
     return (struct kv_layout){.n_layers = facts->n_layers,
                               .block_tokens = KV_BLOCK_TOKENS,
                               .block_bytes = (uint32_t)forward_block_bytes(facts),
@@ -54,7 +54,7 @@ static struct kv_layout layout_of(const struct worker *worker) {
 static void fill_welcome(const struct worker *worker, const struct model *model,
                          struct welcome *welcome) {
     const struct model_config *config = &model->config;
-    const struct kernels *kernels = worker->stepper.forward.kernels;
+    const struct kernels *kernels = worker->stepper.forward.rank.kernels;
     *welcome = (struct welcome){.major = PROTO_MAJOR,
                                 .minor = PROTO_MINOR,
                                 .incarnation = worker->incarnation,
@@ -73,12 +73,12 @@ static void fill_welcome(const struct worker *worker, const struct model *model,
     memcpy(welcome->tokenizer_fp, config->tokenizer_fingerprint, FINGERPRINT_BYTES);
     char text[FINGERPRINT_BYTES + 544] = {0};
     memcpy(text, config->fingerprint, FINGERPRINT_BYTES);
-    forward_numerics(&worker->stepper.forward, text + FINGERPRINT_BYTES, 480);
+    rank_numerics(&worker->stepper.forward.rank, text + FINGERPRINT_BYTES, 480);
     /* Which ids are never drawn decides which are. */
     XXH64_hash_t barred = XXH3_64bits(model->textless, model->n_textless * sizeof *model->textless);
     snprintf(text + FINGERPRINT_BYTES + 480, 64, "tp %u kv %u barred %016llx",
              worker->stepper.forward.n_ranks,
-             kv_format_bytes(worker->stepper.forward.model->facts.kv_format),
+             kv_format_bytes(worker->stepper.forward.rank.model->facts.kv_format),
              (unsigned long long)barred);
     fingerprint(welcome->numerics_fp, text, sizeof text);
 }
@@ -92,7 +92,7 @@ static void fill_layout_fp(const struct worker *worker, const struct model *mode
         uint32_t format;
     } whole = {.layout = layout_of(worker)};
     whole.layout.tp = 0;
-    whole.format = worker->stepper.forward.model->facts.kv_format;
+    whole.format = worker->stepper.forward.rank.model->facts.kv_format;
     memcpy(whole.model, model->config.fingerprint, FINGERPRINT_BYTES);
     fingerprint(out, &whole, sizeof whole);
 }
@@ -166,7 +166,7 @@ static void sink_note(void *context, const struct note *note) {
 static enum status open_engine(struct worker *worker, const struct model *model,
                                struct error *error) {
     const struct worker_sizes *sizes = &worker->sizes;
-    const struct family_facts *facts = &worker->stepper.forward.model->facts;
+    const struct family_facts *facts = &worker->stepper.forward.rank.model->facts;
     struct engine_config config = {.incarnation = worker->incarnation,
                                    .seed = random_seed(),
                                    .role = worker->config->role,
@@ -212,7 +212,7 @@ static enum status open_engine(struct worker *worker, const struct model *model,
 static enum status open_kv_links(struct worker *worker, const struct model *model,
                                  struct error *error) {
     const struct forward *forward = &worker->stepper.forward;
-    const struct family_facts *facts = &forward->model->facts;
+    const struct family_facts *facts = &forward->rank.model->facts;
     struct transport_kv transport_kv = {.block_bytes = (uint32_t)forward_block_bytes(facts),
                                         .n_layers = facts->n_layers,
                                         .n_blocks = worker->sizes.n_blocks,
@@ -220,12 +220,12 @@ static enum status open_kv_links(struct worker *worker, const struct model *mode
                                         .n_ranks = forward->n_ranks};
     _Static_assert(sizeof transport_kv.ranks == sizeof forward->kv_of_ranks, "as many ranks");
     memcpy(transport_kv.ranks, forward->kv_of_ranks, sizeof forward->kv_of_ranks);
-    if (forward->kernels && !kernels_on_host(forward->kernels)) {
+    if (forward->rank.kernels && !kernels_on_host(forward->rank.kernels)) {
         worker->kv_staging = malloc(transport_kv.block_bytes);
         if (!worker->kv_staging)
             return error_set(error, STATUS_NOMEM, "no memory for a KV block");
-        transport_kv.kernels = forward->kernels;
-        transport_kv.ctx = forward->ctx;
+        transport_kv.kernels = forward->rank.kernels;
+        transport_kv.ctx = forward->rank.ctx;
         transport_kv.staging = worker->kv_staging;
     }
     ASSERT(transport_kv_valid(&transport_kv)); /* families cut so, and followers were checked */

@@ -80,10 +80,10 @@ static void run_open(struct run *run, int which, bool no_graphs) {
         for (uint32_t b = 0; b <= (prompts[s].begin + prompts[s].n + N_STEPS) / KV_BLOCK_TOKENS;
              b++)
             run->blocks[s][b] = N_BLOCKS - 1 - next++;
-    real = run->forward.ctx->kind;
+    real = run->forward.rank.ctx->kind;
     run->counted = *real;
     run->counted.graph_launch = launch_counted;
-    run->forward.ctx->kind = &run->counted;
+    run->forward.rank.ctx->kind = &run->counted;
     n_launched = 0;
 }
 
@@ -95,7 +95,7 @@ static void run_close(struct run *run) {
 
 /* Computes the next tokens of the sequences; logits of the last one of each go to `out`. Answers behind them. */
 static float *advance(struct run *run, uint32_t from, uint32_t to, uint32_t n_tokens, float *out) {
-    uint32_t n_vocab = run->forward.model->facts.n_vocab, ids[MAX_TOKENS];
+    uint32_t n_vocab = run->forward.rank.model->facts.n_vocab, ids[MAX_TOKENS];
     struct plan_row rows[N_SEQS];
     struct plan plan = {.n_rows = to - from, .n_tokens = n_tokens * (to - from), .rows = rows};
     for (uint32_t i = 0; i < n_tokens; i++)
@@ -112,7 +112,8 @@ static float *advance(struct run *run, uint32_t from, uint32_t to, uint32_t n_to
     forward_run(&run->forward, &run->batch, NULL, NULL);
     forward_end(&run->forward);
     size_t n = (size_t)(to - from) * n_vocab;
-    run->forward.kernels->get(run->forward.ctx, out, run->forward.logits, n * sizeof *out);
+    run->forward.rank.kernels->get(run->forward.rank.ctx, out, run->forward.rank.logits,
+                                   n * sizeof *out);
     return out + n;
 }
 
@@ -120,7 +121,7 @@ static float *advance(struct run *run, uint32_t from, uint32_t to, uint32_t n_to
 static float *decode(int which, bool no_graphs, size_t *n_floats, uint32_t *n_graphs) {
     struct run run;
     run_open(&run, which, no_graphs);
-    size_t n_vocab = run.forward.model->facts.n_vocab;
+    size_t n_vocab = run.forward.rank.model->facts.n_vocab;
     float *all = malloc((N_SEQS + N_STEPS * N_SEQS) * n_vocab * sizeof *all), *at = all;
     ck_assert_ptr_nonnull(all);
     for (uint32_t s = 0; s < N_SEQS; s++) {

@@ -87,7 +87,7 @@ static void setup_open_for(struct setup *setup, int which, const char *backend,
                                    .n_blocks = N_BLOCKS};
     enum status status = forward_open(&setup->forward, &options, &error);
     ck_assert_msg(status == STATUS_OK, "%s", error.text);
-    ck_assert_str_eq(setup->forward.model->family->name, models[which].family);
+    ck_assert_str_eq(setup->forward.rank.model->family->name, models[which].family);
     ck_assert_int_eq(batch_init(&setup->batch, MAX_TOKENS, MAX_SEQS, 512), STATUS_OK);
 }
 
@@ -103,18 +103,17 @@ static void setup_close(struct setup *setup) {
 
 /* What one token's row came to: logits, or the token that the family names. */
 static size_t result_bytes(const struct setup *setup) {
-    return setup->forward.forced ? sizeof(uint32_t)
-                                 : setup->forward.model->facts.n_vocab * sizeof(float);
+    return setup->forward.rank.forced ? sizeof(uint32_t)
+                                      : setup->forward.rank.model->facts.n_vocab * sizeof(float);
 }
 
 static void result_read(const struct setup *setup, uint32_t row, void *out) {
-    const struct forward *forward = &setup->forward;
-    if (forward->forced)
-        memcpy(out, &forward->forced[row], sizeof forward->forced[row]);
+    const struct rank *rank = &setup->forward.rank;
+    if (rank->forced)
+        memcpy(out, &rank->forced[row], sizeof rank->forced[row]);
     else
-        forward->kernels->get(forward->ctx, out,
-                              forward->logits + (size_t)row * forward->model->facts.n_vocab,
-                              result_bytes(setup));
+        rank->kernels->get(rank->ctx, out, rank->logits + (size_t)row * rank->model->facts.n_vocab,
+                           result_bytes(setup));
 }
 
 struct sequence {
@@ -127,7 +126,8 @@ static void sequence_init(struct sequence *sequence, const struct setup *setup, 
                           uint32_t first_block, uint32_t stride) {
     struct random random = {seed};
     for (uint32_t i = 0; i < N_TOKENS; i++)
-        sequence->ids[i] = (uint32_t)random_below(&random, setup->forward.model->facts.n_vocab);
+        sequence->ids[i] =
+            (uint32_t)random_below(&random, setup->forward.rank.model->facts.n_vocab);
     for (uint32_t i = 0; i < 8; i++)
         sequence->blocks[i] = (first_block + i * stride) % N_BLOCKS;
     sequence->n_done = 0;
@@ -173,7 +173,7 @@ static void check_differs_along(const struct setup *setup, const unsigned char *
     size_t n = result_bytes(setup);
     for (uint32_t i = 1; i < N_TOKENS; i++)
         ck_assert(memcmp(results, results + i * n, n) != 0);
-    for (uint32_t i = 0; !setup->forward.forced && i < N_TOKENS * n / sizeof(float); i++)
+    for (uint32_t i = 0; !setup->forward.rank.forced && i < N_TOKENS * n / sizeof(float); i++)
         ck_assert(((const float *)(const void *)results)[i] -
                       ((const float *)(const void *)results)[i] ==
                   0); /* finite */
@@ -293,12 +293,12 @@ struct seen {
 
 static void check_layers(void *context, uint32_t begin, uint32_t end) {
     struct seen *seen = context;
-    const struct kernels *kernels = seen->forward->kernels;
+    const struct kernels *kernels = seen->forward->rank.kernels;
     ck_assert_uint_eq(begin, seen->next);
     ck_assert_uint_ge(end, begin);
     seen->n_turns += end == begin;
     if (kernels && kernels->marked) /* the operations are done, not only called */
-        ck_assert_uint_ge(kernels->marked(seen->forward->ctx), end);
+        ck_assert_uint_ge(kernels->marked(seen->forward->rank.ctx), end);
     seen->next = end;
 }
 
@@ -311,8 +311,8 @@ static void check_announcements(int which, const char *backend) {
     struct plan_row row = row_of(&a, 20);
     batch_build(&setup.batch, &(struct plan){.n_rows = 1, .n_tokens = 20, .rows = &row});
     forward_run(&setup.forward, &setup.batch, check_layers, &seen);
-    ck_assert_uint_eq(seen.next, setup.forward.model->facts.n_layers);
-    bool waits = setup.forward.kernels && setup.forward.kernels->marked;
+    ck_assert_uint_eq(seen.next, setup.forward.rank.model->facts.n_layers);
+    bool waits = setup.forward.rank.kernels && setup.forward.rank.kernels->marked;
     /* A GPU may be done with so small a model before it is asked. */
     if (!waits || strncmp(backend, "cuda", 4) != 0 || strstr(backend, "emu"))
         ck_assert(waits ? seen.n_turns > 0 : seen.n_turns == 0);
@@ -358,7 +358,7 @@ START_TEST(hash_notices_one_changed_byte_in_any_layer_of_any_block) {
     struct setup setup;
     struct sequence a;
     setup_open(&setup, 0, kernels_table[0]->name);
-    const struct family_kv *kv = &setup.forward.kv;
+    const struct family_kv *kv = &setup.forward.rank.kv;
     unsigned char *results = results_new(&setup);
     sequence_init(&a, &setup, 5, 2, 3);
     run_in_chunks(&setup, &a, 64, results);

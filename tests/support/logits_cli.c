@@ -52,13 +52,14 @@ static void compute(struct runner *runner, uint32_t begin, uint32_t end) {
         begin += n;
     }
     if (runner->logits)
-        runner->forward.kernels->get(runner->forward.ctx, runner->logits, runner->forward.logits,
-                                     runner->n_vocab * sizeof *runner->logits);
+        runner->forward.rank.kernels->get(runner->forward.rank.ctx, runner->logits,
+                                          runner->forward.rank.logits,
+                                          runner->n_vocab * sizeof *runner->logits);
 }
 
 static uint32_t best_id(const struct runner *runner) {
-    if (runner->forward.forced)
-        return runner->forward.forced[0];
+    if (runner->forward.rank.forced)
+        return runner->forward.rank.forced[0];
     uint32_t best = 0;
     for (uint32_t i = 1; i < runner->n_vocab; i++)
         if (runner->logits[i] > runner->logits[best])
@@ -105,13 +106,13 @@ static uint32_t read_ids(struct runner *runner, const json_t *ids) {
 
 static void answer(struct runner *runner, const json_t *line) {
     uint32_t n = read_ids(runner, json_object_get(line, "ids"));
-    const struct family_facts *facts = &runner->forward.model->facts;
+    const struct family_facts *facts = &runner->forward.rank.model->facts;
     for (runner->variant = 0; n > facts->variant_limits[runner->variant];)
         runner->variant++;
     json_int_t n_greedy = json_integer_value(json_object_get(line, "greedy"));
     json_int_t n_top = json_integer_value(json_object_get(line, "top"));
     bool binary = json_is_true(json_object_get(line, "binary"));
-    if (binary && !runner->forward.forced) {
+    if (binary && !runner->forward.rank.forced) {
         bool all = json_is_true(json_object_get(line, "all"));
         for (uint32_t i = all ? 0 : n - 1; i < n; i++) {
             compute(runner, all ? i : 0, i + 1);
@@ -170,12 +171,12 @@ int main(int argc, char **argv) {
     };
     if (runner.chunk == 0 || forward_open(&runner.forward, &options, &error) != STATUS_OK)
         die(runner.chunk == 0 ? "--chunk is 0" : error.text);
-    runner.n_vocab = runner.forward.model->facts.n_vocab;
+    runner.n_vocab = runner.forward.rank.model->facts.n_vocab;
     runner.ids = calloc(runner.context, sizeof *runner.ids);
     runner.blocks = calloc(options.n_blocks, sizeof *runner.blocks);
-    if (!runner.forward.forced)
+    if (!runner.forward.rank.forced)
         runner.logits = calloc(runner.n_vocab, sizeof *runner.logits);
-    if (!runner.ids || (!runner.logits && !runner.forward.forced) || !runner.blocks ||
+    if (!runner.ids || (!runner.logits && !runner.forward.rank.forced) || !runner.blocks ||
         batch_init(&runner.batch, runner.chunk, 1, runner.context) != STATUS_OK)
         die("no memory");
     for (uint32_t i = 0; i < options.n_blocks; i++)

@@ -57,12 +57,12 @@ void calibrate_run(struct forward *forward, struct batch *batch, uint32_t chunk_
     struct calibrate calibrate = {.forward = forward, .batch = batch, .estimate = estimate};
     uint32_t most = chunk_tokens < TOKENS_MAX ? chunk_tokens : TOKENS_MAX;
     most = batch->max_context < most ? batch->max_context : most;
-    if (forward->forced)
+    if (forward->rank.forced)
         return;
     for (uint32_t i = 0; i < TOKENS_MAX; i++)
-        calibrate.ids[i] = i % forward->model->facts.n_vocab;
+        calibrate.ids[i] = i % forward->rank.model->facts.n_vocab;
     for (uint32_t i = 0; i < TOKENS_MAX / KV_BLOCK_TOKENS; i++)
-        calibrate.blocks[i] = i % forward->kv.n_blocks;
+        calibrate.blocks[i] = i % forward->rank.kv.n_blocks;
     (void)measure(&calibrate, 1); /* first touch of weights and threads */
     calibrate.until_ns = clock_now_ns() + ENOUGH_NS;
     uint32_t measured = 0;

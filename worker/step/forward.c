@@ -150,12 +150,6 @@ enum status forward_open(struct forward *forward, const struct rank_options *opt
         return status;
     }
     forward->kv_of_ranks[0] = rank_kv_of(&forward->rank);
-    forward->kernels = forward->rank.kernels;
-    forward->ctx = forward->rank.ctx;
-    forward->model = forward->rank.model;
-    forward->kv = forward->rank.kv;
-    forward->logits = forward->rank.logits;
-    forward->forced = forward->rank.forced;
     return STATUS_OK;
 }
 
@@ -195,10 +189,6 @@ uint64_t forward_block_bytes(const struct family_facts *facts) {
            kv_format_bytes(facts->kv_format);
 }
 
-void forward_numerics(const struct forward *forward, char *text, size_t size) {
-    rank_numerics(&forward->rank, text, size);
-}
-
 _Noreturn static void end_without_ranks(const struct forward *forward) {
     log_error("the ranks cannot go on: the worker ends", "why=%s",
               status_name(forward->comm->kind->health(forward->comm)));
@@ -211,9 +201,9 @@ static void follow_marks(const struct forward *forward,
                          void (*layers_done)(void *context, uint32_t layer_begin,
                                              uint32_t layer_end),
                          void *context) {
-    uint32_t n_layers = forward->model->facts.n_layers, n_done = 0;
+    uint32_t n_layers = forward->rank.model->facts.n_layers, n_done = 0;
     while (n_done < n_layers) {
-        uint32_t marked = forward->kernels->marked(forward->ctx);
+        uint32_t marked = forward->rank.kernels->marked(forward->rank.ctx);
         if (marked == UINT32_MAX)
             forward_end(forward); /* the device failed: the process ends there */
         ASSERT(marked <= n_layers);

@@ -21,24 +21,14 @@ struct batch;
 struct model;
 
 struct forward {
-    struct rank rank; /* rank 0 */
+    struct rank rank; /* rank 0, whose results others work with */
     struct rank_threads others;
     struct leader leader;
     struct group_memory memory; /* of a group of several, as all below but kv_of_ranks */
     struct comm *comm;          /* owned: rank 0's end */
     struct gate_patience patience;
     uint32_t n_ranks;
-    struct transport_rank
-        kv_of_ranks[COMM_RANKS_MAX]; /* (n_ranks) borrowed: every rank's KV pool */
-
-    /* Of rank 0, borrowed, for those who work with the results. */
-    const struct kernels *kernels; /* NULL when the family needs none */
-    struct kernels_ctx *ctx;
-    struct family_model *model;
-    struct family_kv kv;
-    float *
-        logits; /* (max_seqs, n_vocab), memory of the kernels; NULL when the family names its tokens itself */
-    uint32_t *forced; /* (max_seqs) or NULL */
+    struct transport_rank kv_of_ranks[COMM_RANKS_MAX]; /* (n_ranks) borrowed: all KV pools */
 };
 
 /* What forward_open() will take, without taking it. */
@@ -64,10 +54,6 @@ enum kv_format forward_kv_format(const struct model *model, const char *dtype);
 /* Bytes of one layer of one KV block of the whole model, however it is cut: the form in which KV
  * goes from worker to worker. 64 bits, for it may be more than a chunk can hold. */
 uint64_t forward_block_bytes(const struct family_facts *facts);
-
-/* What decides the bits of the results: kernels and family, beside the number of ranks. Two equal
- * texts, equal numbers. */
-void forward_numerics(const struct forward *forward, char *text, size_t size);
 
 /* Runs the batch; logits or forced of its rows are then filled, for the kernels' sample() or, after
  * forward_end(), for their get(). layers_done may be NULL; it is called when these layers are in the

@@ -199,16 +199,16 @@ void sample_run(struct sample *sample, const struct engine *engine, struct forwa
     for (uint32_t row = 0; row < batch->n_rows; row++) {
         struct sequence_view view;
         engine_sequence(engine, batch->slots[row], &view);
-        if (forward->forced)
-            give_forced(&sample->sampled[row], forward->forced[row],
+        if (forward->rank.forced)
+            give_forced(&sample->sampled[row], forward->rank.forced[row],
                         view.sampling->want_logprobs && view.sampling->n_top > 0);
         else
             sample_prepare(sample, row, batch->slots[row], &view);
     }
-    if (forward->forced || batch->n_rows == 0)
+    if (forward->rank.forced || batch->n_rows == 0)
         return;
-    forward->kernels->sample(forward->ctx, forward->logits, batch->n_rows, sample->options.n_vocab,
-                             sample->params, sample->results);
+    forward->rank.kernels->sample(forward->rank.ctx, forward->rank.logits, batch->n_rows,
+                                  sample->options.n_vocab, sample->params, sample->results);
     for (uint32_t row = 0; row < batch->n_rows; row++)
         give_result(&sample->sampled[row], &sample->results[row]);
 }

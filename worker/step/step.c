@@ -86,7 +86,7 @@ static enum status open_all(struct stepper *stepper, const struct step_options *
     const struct rank_options *sizes = &options->forward;
     const struct model *model = sizes->model;
     TRY(forward_open(&stepper->forward, sizes, error));
-    const struct family_facts *facts = &stepper->forward.model->facts;
+    const struct family_facts *facts = &stepper->forward.rank.model->facts;
     struct sample_options sample_options = {.max_seqs = sizes->max_seqs,
                                             .max_slots = options->max_slots,
                                             .context = sizes->context_max,

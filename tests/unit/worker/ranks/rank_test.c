@@ -89,7 +89,7 @@ static void compute(struct setup *setup, uint32_t *ids, uint32_t *blocks, uint32
     batch_build(&setup->batch, &(struct plan){.n_rows = 1, .n_tokens = end - begin, .rows = &row});
     forward_run(&setup->forward, &setup->batch, NULL, NULL);
     forward_end(&setup->forward);
-    memcpy(out, setup->forward.logits, TINY_N_VOCAB * sizeof *out);
+    memcpy(out, setup->forward.rank.logits, TINY_N_VOCAB * sizeof *out);
 }
 
 static uint32_t best_of(const float *logits) {
@@ -179,7 +179,7 @@ START_TEST(per_size_the_bits_do_not_depend_on_chunks_batch_or_threads) {
     batch_build(&setup.batch, &(struct plan){.n_rows = 2, .n_tokens = N_TOKENS + 1, .rows = rows});
     forward_run(&setup.forward, &setup.batch, NULL, NULL);
     forward_end(&setup.forward);
-    ck_assert_mem_eq(whole, setup.forward.logits + TINY_N_VOCAB, sizeof whole);
+    ck_assert_mem_eq(whole, setup.forward.rank.logits + TINY_N_VOCAB, sizeof whole);
     setup_close(&setup);
     setup_open(&setup, format, n_ranks, 2 * n_ranks, "cpu");
     compute(&setup, ids[0], blocks[0], 0, N_TOKENS, chunked);
@@ -201,7 +201,7 @@ static void see_layers(void *context, uint32_t layer_begin, uint32_t layer_end) 
 
 /* K and V of head `head` in layer `layer` of block `block`, from any rank that holds it. */
 static void check_copies(const struct forward *forward, uint32_t layer, uint32_t block) {
-    const struct family_facts *facts = &forward->model->facts;
+    const struct family_facts *facts = &forward->rank.model->facts;
     size_t head_bytes = (size_t)(forward_block_bytes(facts) / (2 * facts->n_kv_heads_all));
     for (uint32_t half = 0; half < 2; half++) {
         const unsigned char *first[2] = {NULL, NULL};
@@ -230,7 +230,7 @@ START_TEST(layers_are_done_in_order_and_heads_held_twice_are_equal) {
     batch_build(&setup.batch, &(struct plan){.n_rows = 1, .n_tokens = N_TOKENS, .rows = &row});
     forward_run(&setup.forward, &setup.batch, see_layers, &seen); /* a chunk without a sample */
     forward_end(&setup.forward);
-    ck_assert_uint_eq(seen.next, setup.forward.model->facts.n_layers);
+    ck_assert_uint_eq(seen.next, setup.forward.rank.model->facts.n_layers);
     for (uint32_t layer = 0; layer < seen.next; layer++)
         for (uint32_t block = 0; block < 4; block++)
             check_copies(&setup.forward, layer, block);
