@@ -1,5 +1,6 @@
 #include "tools/bench/texts.h"
 
+#include "base/buf.h"
 #include "base/clock.h"
 #include "tools/bench/core/workload.h"
 
@@ -47,30 +48,23 @@ static enum status read_sharegpt(const char *path, const json_t *root, char ***t
     return STATUS_OK;
 }
 
+/* Of a pipe, too. The caller frees *text, which ends with a NUL. */
 static enum status read_whole(const char *path, char **text, struct error *error) {
+    struct buf all;
+    char bytes[65536];
     FILE *file = fopen(path, "r");
     if (!file)
         return error_set(error, STATUS_IO, "%s: %s", path, strerror(errno));
-    size_t n = 0, size = 1u << 16;
-    char *made = malloc(size);
-    while (made) {
-        n += fread(made + n, 1, size - n - 1, file);
-        if (n < size - 1)
-            break;
-        char *grown = realloc(made, size *= 2);
-        if (!grown)
-            free(made);
-        made = grown;
-    }
+    buf_init(&all, 0);
+    for (size_t n; (n = fread(bytes, 1, sizeof bytes, file)) > 0;)
+        buf_append(&all, bytes, n);
     bool failed = ferror(file) != 0;
     fclose(file);
-    if (!made || failed) {
-        free(made);
-        return error_set(error, made ? STATUS_IO : STATUS_NOMEM, "%s cannot be read", path);
-    }
-    made[n] = 0;
-    *text = made;
-    return STATUS_OK;
+    buf_append(&all, "", 0); /* nothing at all is a text, too */
+    *text = failed ? NULL : buf_take(&all);
+    buf_fini(&all);
+    return *text ? STATUS_OK
+                 : error_set(error, failed ? STATUS_IO : STATUS_NOMEM, "%s cannot be read", path);
 }
 
 enum status texts_read(const char *path, char ***texts, uint32_t *n_texts, struct error *error) {
