@@ -2,6 +2,7 @@
 
 #include "base/histogram.h"
 #include "base/random.h"
+#include "base/window.h"
 #include "tests/support/suite.h"
 
 #include <ctype.h>
@@ -139,6 +140,19 @@ static unsigned check_text(const char *text) {
     return n_samples;
 }
 
+START_TEST(a_window_has_the_most_of_the_last_ten_seconds) {
+    struct window window = {0};
+    for (uint64_t s = 5; s < 8; s++)
+        window_note(&window, s * NS_PER_S, s == 6 ? 100 : 1);
+    window_note(&window, 6 * NS_PER_S, 50); /* less than what that second has */
+    ck_assert_uint_eq(window_most(&window, 15 * NS_PER_S), 100);
+    ck_assert_uint_eq(window_most(&window, 16 * NS_PER_S), 1);
+    window_note(&window, 16 * NS_PER_S, 2); /* in the place of the sixth second */
+    ck_assert_uint_eq(window_most(&window, 16 * NS_PER_S), 2);
+    ck_assert_uint_eq(window_most(&window, 26 * NS_PER_S), 0);
+}
+END_TEST
+
 START_TEST(rows_show_the_members_that_they_name) {
     static const double bounds[] = {1, 10};
     static const struct metric_label second = {"b", "2"};
@@ -250,6 +264,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, percentiles_are_within_one_part_in_128_of_the_sorted_values);
     tcase_add_test(tests, percentiles_of_repeated_values_are_exact_and_so_is_a_great_sum);
     tcase_add_test(tests, small_values_are_exact_and_the_largest_fits);
+    tcase_add_test(tests, a_window_has_the_most_of_the_last_ten_seconds);
     tcase_add_test(tests, rows_show_the_members_that_they_name);
     tcase_add_test(tests, exposition_parses_and_says_what_was_recorded);
     tcase_add_test(tests, a_full_registry_counts_what_it_refuses);
