@@ -3,7 +3,7 @@
  *
  * Count, sum, least and greatest are exact. A percentile is the mean of the bucket that holds the
  * wanted record: exact below 128 and wherever a bucket's records are equal, else within 1/128 of
- * the value. 116 KiB, no allocation; one owner thread. */
+ * the value. 116 KiB, no allocation; one owner thread, merge to combine. */
 #pragma once
 
 #include <stdint.h>
@@ -22,6 +22,8 @@ struct histogram {
 };
 
 void histogram_record(struct histogram *histogram, uint64_t value);
+void histogram_merge(struct histogram *into, const struct histogram *from);
+void histogram_clear(struct histogram *histogram);
 
 double histogram_mean(const struct histogram *histogram); /* 0 when empty */
 
