@@ -36,8 +36,14 @@ __device__ __forceinline__ float load_min(const gpu_matrix &w, size_t at, float 
                    : load_scale(w.mins, at, w.wide);
 }
 
+/* Four floats, 16 bytes at once. */
+__device__ __forceinline__ void take_four(float to[4], const float *from) {
+    float4 four = *(const float4 *)from;
+    to[0] = four.x, to[1] = four.y, to[2] = four.z, to[3] = four.w;
+}
+
 /* Whether rows of `dim` floats from p on all begin at 16 bytes. */
-static inline bool are_fours(const void *p, uint32_t dim) {
+__host__ __device__ static inline bool are_fours(const void *p, uint32_t dim) {
     return dim % 4 == 0 && (uintptr_t)p % 16 == 0;
 }
 

@@ -50,7 +50,7 @@ struct ring {
         x = what.x + (size_t)(row / what.share) * matrix.k;
         input = threadIdx.x % of_row * 4;
         k = matrix.k;
-        aligned = is_aligned(what.x, k);
+        aligned = are_fours(what.x, k);
         has_x = threadIdx.x < rows * of_row;
     }
 

@@ -74,10 +74,6 @@ __device__ __forceinline__ float4 load_x(const float *x, uint32_t i, uint32_t k,
     return value;
 }
 
-__device__ __forceinline__ bool is_aligned(const float *x, uint32_t k) {
-    return k % 4 == 0 && (uintptr_t)x % 16 == 0;
-}
-
 /* An activation as the product takes it. */
 template <weight_format FORMAT> __device__ __forceinline__ float take_x(float x) {
     return FORMAT == WEIGHT_BF16 ? bf16_to_float(float_to_bf16(x)) : x;

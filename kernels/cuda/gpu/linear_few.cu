@@ -205,11 +205,6 @@ __device__ __forceinline__ void few_dots(few_shared<ROWS, FORM> &s, const few_x 
         }
 }
 
-__device__ __forceinline__ void few_four(const float *from, float to[4]) {
-    float4 four = *(const float4 *)from;
-    to[0] = four.x, to[1] = four.y, to[2] = four.z, to[3] = four.w;
-}
-
 /* The chain of output `lane` and this warp's row over the n groups of chunk `number`, as in dot_ints() of
  * kernels/ref/linear.c. WHOLE: n is all of them. */
 template <bool WHOLE, int ROWS, typename FORM>
@@ -223,11 +218,11 @@ __device__ __forceinline__ float few_chain(const few_shared<ROWS, FORM> &s, cons
         float x_scale[4], x_sum[4], dot[FORM::parts][4];
         if (!WHOLE && quad * 4 >= n)
             break;
-        few_four(x.scales + first + quad * 4, x_scale);
-        few_four(x.sums + first + quad * 4, x_sum);
+        take_four(x_scale, x.scales + first + quad * 4);
+        take_four(x_sum, x.sums + first + quad * 4);
 #pragma unroll
         for (uint32_t part = 0; part < FORM::parts; part++)
-            few_four(s.dots[number % 2][quad][r][part][lane], dot[part]);
+            take_four(dot[part], s.dots[number % 2][quad][r][part][lane]);
 #pragma unroll
         for (uint32_t j = 0; j < 4; j++) {
             uint32_t at = (quad * 4 + j) * FORM::parts / FORM::per_scale;

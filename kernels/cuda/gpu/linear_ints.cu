@@ -112,30 +112,6 @@ __device__ __forceinline__ void take_stage(const ints_lane<FORM, TILE> &lane, ui
     }
 }
 
-/* Neighbouring outputs, n the first of them, of neighbouring rows of integers: two rows, or the two terms of one. */
-__device__ __forceinline__ void store_block(const gpu_linear &what, uint32_t m, uint32_t n,
-                                            const float f[4]) {
-    const gpu_matrix &w = what.choice.matrix;
-    if (n >= w.n)
-        return;
-#pragma unroll
-    for (uint32_t r = 0; r < 2; r++) {
-        uint32_t row = what.fine ? m / 2 : m + r;
-        float *out = what.out + (size_t)row * what.out_stride;
-        if (row >= what.n_rows || (what.fine && r > 0))
-            return;
-        if (what.epilogue == EPILOGUE_SILU_MUL) {
-            if (n + 1 < w.n)
-                out[n / 2] =
-                    numbers_silu(with_scale(w, n, f[2 * r])) * with_scale(w, n + 1, f[2 * r + 1]);
-            continue;
-        }
-        for (uint32_t e = 0; e < 2 && n + e < w.n; e++)
-            store_output(w, out + n + e, n + e, with_scale(w, n + e, f[2 * r + e]),
-                         what.epilogue == EPILOGUE_ADD, what.fine, f[2 + e]);
-    }
-}
-
 template <typename FORM, typename TILE>
 __global__ void __launch_bounds__(TILE::threads, TILE::resident)
     ints_kernel(gpu_linear what, ints_counts counts) {

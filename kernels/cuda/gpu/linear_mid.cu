@@ -222,33 +222,6 @@ __device__ __forceinline__ void mid_stage(float (*acc)[PART::rows][4], const mid
     }
 }
 
-/* What a lane has of a tile and a block of rows: outputs n and n + 1, rows of integers r and r + 1. */
-__device__ __forceinline__ void mid_store(const gpu_linear &what, uint32_t n, uint32_t r,
-                                          const float f[4]) {
-    const gpu_matrix &w = what.choice.matrix;
-    bool add = what.epilogue == EPILOGUE_ADD;
-    if (what.fine) {
-        float *out = what.out + (size_t)(r / 2) * what.out_stride;
-        for (uint32_t i = 0; i < 2; i++)
-            if (r / 2 < what.n_rows && n + i < w.n)
-                store_output(w, out + n + i, n + i, with_scale(w, n + i, f[2 * i]), add, true,
-                             f[2 * i + 1]);
-        return;
-    }
-    for (uint32_t e = 0; e < 2 && r + e < what.n_rows; e++) {
-        float *out = what.out + (size_t)(r + e) * what.out_stride;
-        if (what.epilogue == EPILOGUE_SILU_MUL) {
-            if (n + 1 < w.n)
-                out[n / 2] = numbers_silu(with_scale(w, n, f[e])) * with_scale(w, n + 1, f[2 + e]);
-            continue;
-        }
-        for (uint32_t i = 0; i < 2; i++)
-            if (n + i < w.n)
-                store_output(w, out + n + i, n + i, with_scale(w, n + i, f[2 * i + e]), add, false,
-                             0.0f);
-    }
-}
-
 template <typename PART, typename FORM>
 __global__ void __launch_bounds__(MID_THREADS) mid_kernel(gpu_linear what, mid_shape shape) {
     SHARED(mid_shared, s);
@@ -294,9 +267,11 @@ __global__ void __launch_bounds__(MID_THREADS) mid_kernel(gpu_linear what, mid_s
 #pragma unroll
     for (uint32_t o = 0; o < PART::outs; o++)
 #pragma unroll
-        for (uint32_t r = 0; r < PART::rows; r++)
-            mid_store(what, first_n + (tile + o) * MID_TILE + threadIdx.x % WARP / 4 * 2,
-                      first_row + row + r * MID_BLOCK + threadIdx.x % 4 * 2, acc[o][r]);
+        for (uint32_t r = 0; r < PART::rows; r++) {
+            const float f[4] = {acc[o][r][0], acc[o][r][2], acc[o][r][1], acc[o][r][3]};
+            store_block(what, first_row + row + r * MID_BLOCK + threadIdx.x % 4 * 2,
+                        first_n + (tile + o) * MID_TILE + threadIdx.x % WARP / 4 * 2, f);
+        }
 }
 
 /* Warps of a block: beside each other along the outputs, below each other along the rows. */

@@ -100,11 +100,6 @@ template <int DOWN, int ACROSS, weight_format FORMAT> struct wide {
         return threadIdx.x / WARP % ACROSS * 8 * outputs + ((lane & 1) | (lane >> 1 & 6)) * 4;
     }
 
-    static __device__ __forceinline__ void take_four(float to[4], const float *from) {
-        float4 four = *(const float4 *)from;
-        to[0] = four.x, to[1] = four.y, to[2] = four.z, to[3] = four.w;
-    }
-
     static __device__ __forceinline__ void multiply(const stage &s,
                                                     chain<FORMAT> chains[WIDE_ROWS][outputs]) {
         const float *at_x = &s.x[0][first_row()], *at_w = &s.w[0][first_output()];
@@ -138,7 +133,7 @@ __global__ void __launch_bounds__(DOWN *ACROSS *WARP, DOWN *ACROSS == 2 ? 6 : WI
     typedef wide<DOWN, ACROSS, FORMAT> own;
     SHARED(typename own::shared, s);
     const gpu_matrix &w = what.choice.matrix;
-    bool aligned = is_aligned(what.x, w.k);
+    bool aligned = are_fours(what.x, w.k);
     uint32_t n_stages = (inputs_of<FORMAT>(w) + WIDE_INPUTS - 1) / WIDE_INPUTS;
     chain<FORMAT> chains[WIDE_ROWS][own::outputs];
     typename own::fetched got;
