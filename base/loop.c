@@ -289,8 +289,7 @@ enum status loop_watch_set(struct loop_watch *watch, unsigned events) {
     watch->events = 0;
     short flags =
         (short)(EV_PERSIST | ((events & LOOP_READ) ? EV_READ : 0) |
-                ((events & LOOP_WRITE) ? EV_WRITE : 0) | ((events & LOOP_GONE) ? EV_CLOSED : 0) |
-                ((events & LOOP_EDGE) ? EV_ET : 0));
+                ((events & LOOP_WRITE) ? EV_WRITE : 0) | ((events & LOOP_GONE) ? EV_CLOSED : 0));
     if (!events)
         return STATUS_OK;
     if (event_assign(watch->event, watch->loop->base, watch->fd, flags, on_watch, watch) != 0 ||

@@ -61,11 +61,10 @@ void loop_timer_at(struct loop_timer *timer, uint64_t at_ns);       /* CLOCK_MON
 void loop_timer_after(struct loop_timer *timer, uint64_t delay_ns); /* from now */
 void loop_timer_stop(struct loop_timer *timer);
 
-/* A file descriptor (borrowed) watched until freed. Starts with no events. */
+/* A file descriptor (borrowed) watched, level-triggered, until freed. Starts with no events. */
 #define LOOP_READ  1u
 #define LOOP_WRITE 2u
 #define LOOP_GONE  4u /* the peer closed or reset, without reading (EPOLLRDHUP) */
-#define LOOP_EDGE  8u /* tells what comes once; without it, each turn what is there (EPOLLET) */
 NODISCARD enum status loop_watch_new(struct loop *loop, int fd, loop_watch_fn *fn, void *user,
                                      struct loop_watch **watch);
 NODISCARD enum status loop_watch_set(struct loop_watch *watch, unsigned events);

@@ -39,13 +39,10 @@ struct stream {
 /* --- a plain socket ------------------------------------------------------------------------- */
 
 static ssize_t plain_recv(struct stream_port *port, char *bytes, size_t n) {
-    ssize_t got;
-    do
-        got = recv(port->fd, bytes, n, 0);
-    while (got < 0 && errno == EINTR);
+    ssize_t got = recv(port->fd, bytes, n, 0);
     if (got >= 0)
         return got;
-    return errno == EAGAIN ? STREAM_AGAIN : STREAM_BROKEN;
+    return errno == EAGAIN || errno == EINTR ? STREAM_AGAIN : STREAM_BROKEN;
 }
 
 static ssize_t plain_send(struct stream_port *port, const char *bytes, size_t n) {
@@ -76,9 +73,7 @@ static unsigned wanted(const struct stream *stream) {
     if (port->opening) /* what it reads is not data: it goes on while paused */
         return LOOP_READ | (port->open_wants_write ? LOOP_WRITE : 0);
     bool writes = (stream->blocked && !port->send_wants_read) || port->recv_wants_write;
-    if (writes || stream->paused || stream->io->has_input)
-        return (stream->paused ? LOOP_GONE : LOOP_READ) | (writes ? LOOP_WRITE : 0);
-    return LOOP_READ | LOOP_GONE | LOOP_EDGE; /* spares the kernel a second look at each socket */
+    return (stream->paused ? LOOP_GONE : LOOP_READ) | (writes ? LOOP_WRITE : 0);
 }
 
 static void watch_again(struct stream *stream) {
@@ -94,8 +89,7 @@ static void tell_gone(struct stream *stream, enum status status) {
     stream->events->gone(stream->user, status);
 }
 
-/* `is_last`: an end that came with the bytes would not be told again. */
-static void read_some(struct stream *stream, bool is_last) {
+static void read_some(struct stream *stream) {
     struct stream_port *port = &stream->port;
     char *scratch = loop_scratch(stream->loop);
     bool waited = port->recv_wants_write;
@@ -109,7 +103,7 @@ static void read_some(struct stream *stream, bool is_last) {
         tell_gone(stream, STATUS_IO);
     if (n <= 0)
         return;
-    if (stream->io->has_input ? stream->io->has_input(port) : is_last || n == LOOP_SCRATCH_BYTES) {
+    if (stream->io->has_input && stream->io->has_input(port)) {
         stream->hungry = true;
         loop_kick_add(stream->loop, &stream->flush);
     }
@@ -207,7 +201,7 @@ static void on_watch(void *user, unsigned events) {
     if ((events & LOOP_WRITE) && stream->blocked)
         send_some(stream);
     if ((events & LOOP_READ) && is_readable(stream))
-        read_some(stream, (events & LOOP_GONE) != 0);
+        read_some(stream);
     else if ((events & LOOP_GONE) && !stream->closed)
         tell_gone(stream, STATUS_CLOSED);
     if (port->send_wants_read && !stream->closed && !stream->gone)
@@ -238,7 +232,7 @@ static void on_kick(void *user) {
     if (has_work && !stream->blocked && !stream->gone)
         send_some(stream);
     if (stream->hungry && is_readable(stream))
-        read_some(stream, true);
+        read_some(stream);
 }
 
 void stream_wake(struct stream *stream) {

@@ -42,8 +42,7 @@ struct stream_io {
     ssize_t (*send)(struct stream_port *port, const char *bytes, size_t n);
     /* Ends our side after all that was sent: STREAM_DONE, STREAM_AGAIN. */
     int (*shut)(struct stream_port *port);
-    /* Would recv() give bytes although the socket is not readable? NULL: never; a recv() that gives
-     * fewer bytes than asked for has then left none in the socket. */
+    /* Would recv() give bytes although the socket is not readable? NULL: never. */
     bool (*has_input)(const struct stream_port *port);
     /* What was agreed on to be spoken, or NULL. May be NULL itself. */
     const char *(*protocol)(const struct stream_port *port);

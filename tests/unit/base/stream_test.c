@@ -133,7 +133,7 @@ START_TEST(bytes_come_in_and_the_end_comes_once) {
 }
 END_TEST
 
-/* A socket is told of once, however much lies in it: nothing may be left behind, nor the end. */
+/* However much lies in a socket, nothing is left behind, nor the end. */
 START_TEST(what_came_at_once_is_read_to_its_end) {
     static char bytes[3 * LOOP_SCRATCH_BYTES];
     int fd = dial_and_accept(), room = 2 * sizeof bytes;
