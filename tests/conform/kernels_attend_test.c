@@ -309,7 +309,7 @@ START_TEST(attention_does_not_depend_on_how_a_prompt_is_cut) {
     struct scene scene;
     scene_init(&scene, &shapes[_i]);
     struct subject subject;
-    for (uint32_t i = 0; subject_next(&subject, &i, &scene.limits);) {
+    for (uint32_t i = 0; subject_next_exact(&subject, &i, &scene.limits);) {
         for (size_t c = 0; c < N_CHUNKS; c++)
             if (is_checked(&subject, &shapes[_i], c))
                 check_chunks(&scene, &subject, chunks[c]);
@@ -400,7 +400,7 @@ START_TEST(heads_are_turned_alike_on_every_path) {
         kv.base = caches;
         rotate_by(&subject, &rope, &kv, expected);
         subject_close(&subject);
-        for (uint32_t i = 0; subject_next(&subject, &i, &limits);) {
+        for (uint32_t i = 0; subject_next_exact(&subject, &i, &limits);) {
             memcpy(got, qkv, n * sizeof *qkv);
             memset(caches + cache_bytes, 0xff, cache_bytes);
             kv.base = caches + cache_bytes;
@@ -433,7 +433,7 @@ START_TEST(a_head_is_normed_as_a_row_is) {
                         .norm_eps = 1e-6f};
     struct kernels_kv kv = {cache, sizeof cache / 4, 1, dim, KV_F32};
     struct subject subject;
-    for (uint32_t i = 0; subject_next(&subject, &i, &limits);) {
+    for (uint32_t i = 0; subject_next_exact(&subject, &i, &limits);) {
         memcpy(copy, qkv, sizeof qkv);
         rotate_by(&subject, &rope, &kv, copy);
         float *at = subject_floats(&subject, qkv, sizeof qkv / sizeof *qkv);

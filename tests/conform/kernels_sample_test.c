@@ -36,7 +36,7 @@ START_TEST(choices_are_those_of_the_reference) {
     }
     struct sample_result expected[rows];
     struct subject subject;
-    for (uint32_t i = 0; subject_next(&subject, &i, &sampling_limits);) {
+    for (uint32_t i = 0; subject_next_exact(&subject, &i, &sampling_limits);) {
         struct sample_result results[rows];
         memset(results, 0xa5, sizeof results);
         float *at = subject_floats(&subject, logits, rows * (size_t)n);
@@ -81,7 +81,7 @@ static uint32_t chosen_of(struct subject *subject, const float *first, uint32_t 
 START_TEST(ties_at_a_border_are_kept_and_weights_of_nothing_never_drawn) {
     static const float equal[] = {0.0f, 0.0f}, late[] = {-1000.0f, 0.0f, 0.0f};
     struct subject subject;
-    for (uint32_t i = 0; subject_next(&subject, &i, &sampling_limits);) {
+    for (uint32_t i = 0; subject_next_exact(&subject, &i, &sampling_limits);) {
         struct sample_params params = {.temperature = 1.0f, .top_p = 1.0f, .repetition = 1.0f};
         params.uniform = 0.0f; /* the least that is drawn: not the first, which weighs nothing */
         ck_assert_uint_eq(chosen_of(&subject, late, 3, &params), 1);
@@ -112,7 +112,7 @@ START_TEST(a_top_p_next_to_one_is_as_the_reference_has_it) {
         .temperature = 1.0f, .top_p = top_ps[_i % 3], .repetition = 1.0f, .uniform = 0.99999994f};
     struct subject subject;
     struct sample_result expected = {0};
-    for (uint32_t i = 0; subject_next(&subject, &i, &sampling_limits);) {
+    for (uint32_t i = 0; subject_next_exact(&subject, &i, &sampling_limits);) {
         struct sample_result result;
         float *at = subject_floats(&subject, logits, n);
         subject.kernels->sample(subject.ctx, at, 1, n, &params, &result);
@@ -137,7 +137,7 @@ START_TEST(a_total_that_rounding_made_too_large_loses_no_weight) {
         .temperature = 1.0f, .top_p = 0.99999946f, .repetition = 1.0f, .uniform = 0.99999994f};
     struct subject subject;
     uint32_t expected = 0;
-    for (uint32_t i = 0; subject_next(&subject, &i, &sampling_limits);) {
+    for (uint32_t i = 0; subject_next_exact(&subject, &i, &sampling_limits);) {
         uint32_t id = chosen_of(&subject, logits, n, &params);
         ck_assert_float_eq(logits[id], logits[n - 1]); /* one of the small ones */
         expected = i == 1 ? id : expected;
@@ -153,7 +153,7 @@ START_TEST(zeros_of_any_kind_are_equal) {
     enum { n = sizeof logits / sizeof *logits };
     struct sample_params params = {.repetition = 1.0f, .top_p = 1.0f, .n_top = n};
     struct subject subject;
-    for (uint32_t i = 0; subject_next(&subject, &i, &sampling_limits);) {
+    for (uint32_t i = 0; subject_next_exact(&subject, &i, &sampling_limits);) {
         struct sample_result result;
         float *at = subject_floats(&subject, logits, n);
         subject.kernels->sample(subject.ctx, at, 1, n, &params, &result);
@@ -201,7 +201,7 @@ START_TEST(rows_with_an_edit_for_every_id_are_as_the_reference_has_them) {
     struct sample_result expected[rows];
     struct subject subject;
     limits.n_vocab = n;
-    for (uint32_t i = 0; subject_next(&subject, &i, &limits);) {
+    for (uint32_t i = 0; subject_next_exact(&subject, &i, &limits);) {
         struct sample_result results[rows];
         float *at = subject_floats(&subject, logits, rows * n);
         subject.kernels->sample(subject.ctx, at, rows, n, params, results);
@@ -239,7 +239,7 @@ START_TEST(a_large_vocabulary_is_as_the_reference_has_it) {
     struct sample_result expected[rows];
     struct subject subject;
     limits.n_vocab = n;
-    for (uint32_t i = 0; subject_next(&subject, &i, &limits);) {
+    for (uint32_t i = 0; subject_next_exact(&subject, &i, &limits);) {
         struct sample_result results[rows];
         float *at = subject_floats(&subject, logits, rows * (size_t)n);
         subject.kernels->sample(subject.ctx, at, rows, n, params, results);
@@ -268,7 +268,7 @@ START_TEST(the_best_are_as_many_as_asked_for_where_few_stand_apart) {
         .repetition = 1.0f, .top_p = 1.0f, .n_top = (uint32_t)_i % 20 + 1};
     struct sample_result expected;
     struct subject subject;
-    for (uint32_t i = 0; subject_next(&subject, &i, &sampling_limits);) {
+    for (uint32_t i = 0; subject_next_exact(&subject, &i, &sampling_limits);) {
         struct sample_result result;
         float *at = subject_floats(&subject, logits, n);
         subject.kernels->sample(subject.ctx, at, 1, n, &params, &result);

@@ -78,6 +78,16 @@ void subject_close(struct subject *subject) {
     subject->ctx = NULL;
 }
 
+bool subject_next_exact(struct subject *subject, uint32_t *index,
+                        const struct kernels_limits *limits) {
+    while (subject_next(subject, index, limits)) {
+        if (subject_is_exact(subject))
+            return true;
+        subject_close(subject);
+    }
+    return false;
+}
+
 bool subject_is_emulated(const struct subject *subject) {
     return strncmp(subject->kernels->name, "cuda-emu", 8) == 0;
 }

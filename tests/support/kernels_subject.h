@@ -23,6 +23,11 @@ struct subject {
 bool subject_next(struct subject *subject, uint32_t *index, const struct kernels_limits *limits);
 void subject_close(struct subject *subject);
 
+/* The same without those of other numerics: for operations that these compute by the same kernels as the rows beside them
+ * whose numbers are the reference's bits. */
+bool subject_next_exact(struct subject *subject, uint32_t *index,
+                        const struct kernels_limits *limits);
+
 /* Emulated kernels take a thousand times as long: where many passes differ in their rows alone, one
  * of each kind serves them. */
 bool subject_is_emulated(const struct subject *subject);
