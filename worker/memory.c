@@ -65,6 +65,18 @@ static void set_chunks(struct worker_sizes *sizes, const struct family_facts *fa
     sizes->chunk_bytes = wanted < 65536 ? 65536 : min_of(wanted, most);
 }
 
+/* Of the devices that the ranks are on, the least that one has free. */
+static enum status least_free(const struct config *config, const struct kernels *kernels,
+                              uint64_t *n_bytes, struct error *error) {
+    *n_bytes = UINT64_MAX;
+    for (uint32_t rank = 0; rank < config->tp; rank++) {
+        uint64_t n_free;
+        TRY(kernels->free_bytes(config->devices + rank, &n_free, error));
+        *n_bytes = n_free < *n_bytes ? n_free : *n_bytes;
+    }
+    return STATUS_OK;
+}
+
 /* KV blocks by default: on a device all that its free memory has room for, beside weights and
  * activations; on the host what a program that is not alone there may take. */
 static enum status default_blocks(const struct config *config, const struct forward_bytes *bytes,
@@ -79,14 +91,15 @@ static enum status default_blocks(const struct config *config, const struct forw
         *n_blocks = *n_blocks < least ? least : *n_blocks;
         return STATUS_OK;
     }
-    TRY(kernels->free_bytes(config->devices, &n_free, error));
+    TRY(least_free(config, kernels, &n_free, error));
     uint64_t room = (uint64_t)((double)n_free * config->memory_share);
     uint64_t fits = room > fixed ? (room - fixed) / bytes->kv_per_token / KV_BLOCK_TOKENS : 0;
     if (fits < least)
         return error_field(error, STATUS_NOMEM, "gpu-memory",
-                           "weights and activations take %" PRIu64 " bytes of %" PRIu64
-                           " on device %u: that leaves no room for %u tokens of KV",
-                           fixed, room, config->devices, PLAN_TOKENS);
+                           "weights and activations take %" PRIu64 " of the %" PRIu64 " bytes"
+                           " of %s%u%s: that leaves no room for %u tokens of KV",
+                           fixed, room, config->tp > 1 ? "each device from " : "device ",
+                           config->devices, config->tp > 1 ? " on" : "", PLAN_TOKENS);
     *n_blocks = min_of(fits, BLOCKS_MAX);
     return STATUS_OK;
 }
@@ -140,7 +153,7 @@ static enum status device_bytes(const struct config *config, uint64_t *n_bytes,
     const char *device = config->device;
     char *end;
     if (!device[0] && kernels && !kernels_on_host(kernels))
-        return kernels->free_bytes(config->devices, n_bytes, error);
+        return least_free(config, kernels, n_bytes, error);
     if (!device[0]) {
         *n_bytes = meminfo("MemTotal:");
         return STATUS_OK;

@@ -221,11 +221,10 @@ static enum status open_kv_links(struct worker *worker, const struct model *mode
     _Static_assert(sizeof transport_kv.ranks == sizeof forward->kv_of_ranks, "as many ranks");
     memcpy(transport_kv.ranks, forward->kv_of_ranks, sizeof forward->kv_of_ranks);
     if (forward->rank.kernels && !kernels_on_host(forward->rank.kernels)) {
-        worker->kv_staging = malloc(transport_kv.block_bytes);
+        worker->kv_staging = malloc(2 * (size_t)transport_kv.block_bytes);
         if (!worker->kv_staging)
             return error_set(error, STATUS_NOMEM, "no memory for a KV block");
         transport_kv.kernels = forward->rank.kernels;
-        transport_kv.ctx = forward->rank.ctx;
         transport_kv.staging = worker->kv_staging;
     }
     ASSERT(transport_kv_valid(&transport_kv)); /* families cut so, and followers were checked */

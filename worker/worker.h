@@ -26,7 +26,7 @@ struct worker {
     struct stepper stepper;
     struct links links;
     struct kv_links kv_links;
-    unsigned char *kv_staging;  /* owned: one block, where KV is not in the host's memory */
+    unsigned char *kv_staging;  /* owned: two blocks, where KV is not in the host's memory */
     struct figures_box figures; /* for the admin port */
     struct admin *admin;        /* owned; NULL: no admin port */
     struct engine_sink sink;

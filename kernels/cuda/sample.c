@@ -143,6 +143,7 @@ void cuda_sample(struct kernels_ctx *ctx, float *logits, uint32_t n_rows, uint32
     struct cuda_sampler *sampler = &ctx->sampler;
     uint32_t n_blocks = count_blocks(n_vocab), saved = numbers_enter(), n;
     ASSERT(n_vocab <= ctx->limits.n_vocab);
+    ctx->kind->use(ctx->device); /* KV of another rank's was perhaps copied since the step began */
     cuda_flush(ctx);
     for (uint32_t row = 0; row < n_rows; row += n) {
         struct gpu_sample what = {.logits = logits + (size_t)row * n_vocab,

@@ -210,6 +210,7 @@ void cuda_step_begin(struct kernels_ctx *ctx, struct kernels_step *step) {
 }
 
 enum status cuda_step_end(struct kernels_ctx *ctx) {
+    ctx->kind->use(ctx->device);
     cuda_flush(ctx);
     ctx->main.used = 0;
     ctx->in_step = false;

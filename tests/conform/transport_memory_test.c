@@ -14,20 +14,59 @@ const double suite_timeout_s = 120;
 
 enum { N_LAYERS = 3, N_BLOCKS = 16, BLOCK_BYTES = 192, RING_BYTES = 16384, CHUNK_BYTES = 8192 };
 
+/* Of two ranks each has two of the three heads; both have the one in the middle. */
+enum { N_HEADS = 3, HEAD_BYTES = BLOCK_BYTES / 2 / N_HEADS, RANKS_MAX = 2, HELD = 2 };
+
+typedef unsigned char cut[N_LAYERS][N_BLOCKS][2][HELD][HEAD_BYTES];
+
 /* A worker's KV: a copy on the host, and where it is. */
 struct pool {
     unsigned char bytes[N_LAYERS][N_BLOCKS][BLOCK_BYTES];
-    unsigned char staging[BLOCK_BYTES];
+    unsigned char staging[2 * BLOCK_BYTES];
     const struct kernels *kernels; /* NULL: bytes are the KV */
-    struct kernels_ctx *ctx;
+    struct kernels_ctx *ctxs[RANKS_MAX];
     struct transport_kv kv;
 };
 
-static struct pool *pool_new(const struct kernels *kernels, uint64_t seed) {
-    const struct kernels_options options = {.n_threads = 1, .limits = {1, 1, 16, 32, 32, 1, 1, 16}};
+/* What a rank has of the bytes, to its own memory or back from there. */
+static void move_cut(struct pool *pool, uint32_t rank, cut own, bool back) {
+    for (uint32_t at = 0; at < N_LAYERS * N_BLOCKS * 2 * HELD; at++) {
+        uint32_t layer = at / (N_BLOCKS * 2 * HELD), block = at / (2 * HELD) % N_BLOCKS;
+        uint32_t half = at / HELD % 2, held = at % HELD;
+        unsigned char *there =
+            pool->bytes[layer][block] + (half * N_HEADS + rank + held) * HEAD_BYTES;
+        unsigned char *here = own[layer][block][half][held];
+        if (back && rank > 0 && held == 0) /* the head that both have */
+            ck_assert_mem_eq(there, here, HEAD_BYTES);
+        memcpy(back ? there : here, back ? here : there, HEAD_BYTES);
+    }
+}
+
+/* A rank of the pool's in memory of its own. */
+static void open_rank(struct pool *pool, uint32_t rank, uint32_t n_ranks) {
+    const struct kernels_options options = {
+        .n_threads = 1, .device = rank, .limits = {1, 1, 16, 32, 32, 1, 1, 16}};
+    static cut own;
+    struct error error;
+    size_t n_bytes = n_ranks > 1 ? sizeof own : sizeof pool->bytes;
+    ck_assert_int_eq(pool->kernels->open(&options, &pool->ctxs[rank], &error), STATUS_OK);
+    unsigned char *base = pool->kernels->alloc(pool->ctxs[rank], n_bytes);
+    ck_assert_ptr_nonnull(base);
+    move_cut(pool, rank, own, false);
+    pool->kernels->put(pool->ctxs[rank], base, n_ranks > 1 ? (void *)own : pool->bytes, n_bytes);
+    pool->kv.ranks[rank] =
+        (struct transport_rank){.base = base,
+                                .ctx = pool->ctxs[rank],
+                                .layer_bytes = n_bytes / N_LAYERS,
+                                .block_bytes = (uint32_t)(n_bytes / N_LAYERS / N_BLOCKS),
+                                .head_begin = rank,
+                                .n_heads = HELD};
+}
+
+/* kernels NULL: the memory is the host's own. */
+static struct pool *pool_new(const struct kernels *kernels, uint32_t n_ranks, uint64_t seed) {
     struct pool *pool = calloc(1, sizeof *pool);
     struct random random = {seed};
-    struct error error;
     ck_assert_ptr_nonnull(pool);
     for (size_t i = 0; i < sizeof pool->bytes; i++)
         ((unsigned char *)pool->bytes)[i] = (unsigned char)random_next(&random);
@@ -35,31 +74,37 @@ static struct pool *pool_new(const struct kernels *kernels, uint64_t seed) {
     pool->kv = (struct transport_kv){.block_bytes = BLOCK_BYTES,
                                      .n_layers = N_LAYERS,
                                      .n_blocks = N_BLOCKS,
-                                     .n_ranks = 1,
+                                     .n_heads = N_HEADS,
+                                     .n_ranks = n_ranks,
                                      .ranks = {{.base = &pool->bytes[0][0][0],
                                                 .layer_bytes = sizeof pool->bytes[0],
                                                 .block_bytes = BLOCK_BYTES}}};
     if (kernels) {
-        ck_assert_int_eq(kernels->open(&options, &pool->ctx, &error), STATUS_OK);
         pool->kv.kernels = kernels;
-        pool->kv.ctx = pool->ctx;
         pool->kv.staging = pool->staging;
-        pool->kv.ranks[0].base = kernels->alloc(pool->ctx, sizeof pool->bytes);
-        kernels->put(pool->ctx, pool->kv.ranks[0].base, pool->bytes, sizeof pool->bytes);
+        for (uint32_t rank = 0; rank < n_ranks; rank++)
+            open_rank(pool, rank, n_ranks);
     }
     ck_assert(transport_kv_valid(&pool->kv));
     return pool;
 }
 
 static void pool_read(struct pool *pool) {
-    if (pool->kernels)
-        pool->kernels->get(pool->ctx, pool->bytes, pool->kv.ranks[0].base, sizeof pool->bytes);
+    const struct kernels *kernels = pool->kernels;
+    static cut own;
+    if (kernels && pool->kv.n_ranks == 1)
+        kernels->get(pool->ctxs[0], pool->bytes, pool->kv.ranks[0].base, sizeof pool->bytes);
+    for (uint32_t rank = 0; pool->kv.n_ranks > 1 && rank < pool->kv.n_ranks; rank++) {
+        kernels->get(pool->ctxs[rank], own, pool->kv.ranks[rank].base, sizeof own);
+        move_cut(pool, rank, own, true);
+    }
 }
 
 static void pool_free(struct pool *pool) {
-    if (pool->kernels) {
-        pool->kernels->dealloc(pool->ctx, pool->kv.ranks[0].base, sizeof pool->bytes);
-        pool->kernels->close(pool->ctx);
+    for (uint32_t rank = 0; pool->kernels && rank < pool->kv.n_ranks; rank++) {
+        size_t n_bytes = (size_t)N_LAYERS * pool->kv.ranks[rank].layer_bytes;
+        pool->kernels->dealloc(pool->ctxs[rank], pool->kv.ranks[rank].base, n_bytes);
+        pool->kernels->close(pool->ctxs[rank]);
     }
     free(pool);
 }
@@ -114,12 +159,14 @@ static void hand_over(struct link *link, struct pool *from, struct pool *to, uin
 }
 
 START_TEST(chunks_come_from_memory_of_every_backend_into_that_of_every_other) {
-    uint32_t n = 1; /* the last one is the host */
-    while (kernels_table[n - 1])
+    uint32_t n = 0;
+    while (kernels_table[n])
         n++;
-    for (uint32_t i = 0; i < n * n; i++) {
-        struct pool *from = pool_new(kernels_table[i % n], 2);
-        struct pool *to = pool_new(kernels_table[i / n], 3);
+    uint32_t n_pools = RANKS_MAX * n + 1; /* each backend with one rank and with two; the host */
+    for (uint32_t i = 0; i < n_pools * n_pools; i++) {
+        uint32_t a = i % n_pools, b = i / n_pools;
+        struct pool *from = pool_new(kernels_table[a / RANKS_MAX], 1 + a % RANKS_MAX, 2);
+        struct pool *to = pool_new(kernels_table[b / RANKS_MAX], 1 + b % RANKS_MAX, 3);
         struct link link = link_open(transport_table[_i]);
         for (uint32_t round = 0; round < 30; round++)
             hand_over(&link, from, to, round % N_LAYERS, 1 + round % 9);
@@ -142,7 +189,7 @@ static void put_while_it_changes(struct kernels_ctx *ctx, void *to, const void *
 
 START_TEST(a_block_is_put_as_it_was_checked_whatever_the_sender_writes_meanwhile) {
     const struct kernels fake = {.name = "fake", .put_beside = put_while_it_changes};
-    struct pool *from = pool_new(NULL, 8), *to = pool_new(NULL, 9);
+    struct pool *from = pool_new(NULL, 1, 8), *to = pool_new(NULL, 1, 9);
     struct link link = link_open(transport_find("local"));
     struct chunk chunk = {.layer_begin = 1, .layer_end = 2, .block_end = 1};
     const uint32_t block = 4;
@@ -171,7 +218,7 @@ static enum status get_from_a_broken_device(struct kernels_ctx *ctx, void *to, c
 
 START_TEST(nothing_is_sent_of_a_device_that_failed) {
     const struct kernels fake = {.name = "fake", .get_beside = get_from_a_broken_device};
-    struct pool *from = pool_new(NULL, 8);
+    struct pool *from = pool_new(NULL, 1, 8);
     struct link link = link_open(transport_find("local"));
     struct chunk chunk = {.layer_begin = 1, .layer_end = 2, .block_end = 1};
     const uint32_t block = 4;
@@ -183,20 +230,14 @@ START_TEST(nothing_is_sent_of_a_device_that_failed) {
 }
 END_TEST
 
-START_TEST(a_pool_of_a_device_has_one_rank_and_room_beside_it) {
-    struct pool *pool = pool_new(kernels_table[0], 1);
+START_TEST(a_pool_of_devices_has_room_beside_it) {
+    struct pool *pool = pool_new(kernels_table[0], RANKS_MAX, 1);
     struct transport_kv kv = pool->kv;
     kv.staging = NULL;
     ck_assert(!transport_kv_valid(&kv));
     kv = pool->kv;
-    kv.n_heads = 2;
-    kv.n_ranks = 2;
-    kv.ranks[0].block_bytes = kv.ranks[1].block_bytes = BLOCK_BYTES / 2;
-    kv.ranks[0].n_heads = kv.ranks[1].n_heads = 1;
-    kv.ranks[1].head_begin = 1;
+    kv.ranks[1].head_begin = 0; /* nobody has the last head */
     ck_assert(!transport_kv_valid(&kv));
-    kv.kernels = NULL;
-    ck_assert(transport_kv_valid(&kv));
     pool_free(pool);
 }
 END_TEST
@@ -209,5 +250,5 @@ void suite_add(TCase *tests) {
                         n);
     tcase_add_test(tests, a_block_is_put_as_it_was_checked_whatever_the_sender_writes_meanwhile);
     tcase_add_test(tests, nothing_is_sent_of_a_device_that_failed);
-    tcase_add_test(tests, a_pool_of_a_device_has_one_rank_and_room_beside_it);
+    tcase_add_test(tests, a_pool_of_devices_has_room_beside_it);
 }

@@ -18,7 +18,7 @@ from pathlib import Path
 
 BACKEND = sys.argv[1] if len(sys.argv) > 1 else "far"
 os.environ.setdefault("TANDEM_BUILD", "emu" if BACKEND == "cuda-emu" else "dev")  # the release build has no such backend
-from cluster import (BIN, ROOT, Cluster, Tally, eventually, get_json, post_json, real_model, request,  # noqa: E402
+from cluster import (BIN, ROOT, Cluster, Skip, Tally, eventually, get_json, post_json, real_model, request,  # noqa: E402
                      stream_events)
 
 sys.path.insert(0, str(ROOT))
@@ -31,6 +31,7 @@ from tests.models import checkpoints  # noqa: E402
 
 FAMILIES = [("llama", "awq-g32"), ("mistral", "bf16"), ("qwen", "gptq4-g32"), ("qwen2", "f16"), ("qwen3", "f32"),
             ("qwen2_moe", "gptq4-g32"), ("chatglm", "f16"), ("baichuan", "gptq4-g64"), ("baichuan-5", "f16")]
+CUT = [("qwen2_moe", "gptq4-g32", "tcp"), ("llama", "awq-g32", "shm")]
 SMALL = ["--threads", 1, "--kv-blocks", 128]
 LONG = 60  # tokens of an answer in whose middle a worker is killed
 
@@ -124,10 +125,10 @@ class Parts:
         eventually(lambda: len(ready()) == n, 60, f"{n} workers")
 
 
-def between(folder, model, wanted, prefill, decode, transport):
+def between(folder, model, wanted, prefill, decode, transport, *more):
     with tempfile.TemporaryDirectory(dir=folder) as own, Parts(own, model) as parts:
-        parts.worker("p", "prefill", prefill, "--kv-transport", transport)
-        parts.worker("d", "decode", decode)
+        parts.worker("p", "prefill", prefill, "--kv-transport", transport, *more)
+        parts.worker("d", "decode", decode, *more)
         parts.up(2)
         assert answers(parts.port) == wanted
         state = get_json(parts.port, "/admin/status")
@@ -251,10 +252,38 @@ def streamed(port, body, begun=lambda: None):
     return ids, text
 
 
-def ranks_are_refused(folder, model):
-    done = subprocess.run([BIN / "tandem-worker", "--model", model, "--backend", BACKEND, "--tp", "2", "--dry-run"],
+def cut(folder, model, transport):
+    """Two ranks on two devices: the bits of two ranks on the host, handed over between both and either side."""
+    with Cluster("--mixed", 1, "--tp", 2, "--backend", "cpu", *SMALL, model=str(model)) as cluster:
+        wanted = answers(cluster.port)
+    roles = ["--prefill", 1, "--decode", 1, "--prefill-tp", 2, "--decode-tp", 2, "--kv-transport", transport]
+    with Cluster(*roles, "--backend", BACKEND, *SMALL, model=str(model)) as cluster:
+        assert answers(cluster.port) == wanted
+        state = cluster.quiet()
+        assert [w["tp"] for w in state["workers"]] == [2, 2] and state["routers"][0]["core"]["inexact"] == 0, state
+        assert sum(w["handoffs"]["in"] for w in state["workers"]) == len(wanted), state
+    for prefill, decode in (("cpu", BACKEND), (BACKEND, "cpu")):
+        between(folder, model, wanted, prefill, decode, transport, "--tp", 2)
+
+
+def cut_otherwise(folder, model, wanted):
+    """From one rank on a device to two, and back: every head arrives, so the first token's logits are those of one rank."""
+    with tempfile.TemporaryDirectory(dir=folder) as own, Parts(own, model) as parts:
+        for name, role, tp in (("p", "prefill", 1), ("d", "decode", 2)):
+            parts.worker(name, role, BACKEND, "--tp", tp)
+        parts.up(2)
+        got = answers(parts.port)
+        assert [a["token_ids"][0] for a in got] == [a["token_ids"][0] for a in wanted], (got, wanted)
+        state = get_json(parts.port, "/admin/status")
+        assert sum(w["handoffs"]["in"] for w in state["workers"]) == len(wanted), state
+        assert state["routers"][0]["core"]["inexact"] == len(wanted), state
+
+
+def ranks_elsewhere_are_refused(folder, model):
+    done = subprocess.run([BIN / "tandem-worker", "--name", "w", "--model", model, "--backend", BACKEND, "--tp", "2",
+                           "--ranks-here", "1", "--rank-listen", f"ipc://{folder}/ranks", "--dry-run"],
                           capture_output=True, text=True, timeout=60)
-    assert done.returncode == 78 and "error: 2 ranks: with the backend" in done.stderr, done
+    assert done.returncode == 78 and "one process has all ranks, each on a device" in done.stderr, done
 
 
 def another_device(folder, model):
@@ -263,8 +292,22 @@ def another_device(folder, model):
         parts.worker("w1", "mixed", "far", "--devices", 1)
         parts.up(1)
         parts.worker("w2", "mixed", "far", "--devices", 2)
-        assert parts.processes["w2"].wait(60) == 78
-        assert "error: there is no device 2" in parts.log("w2"), parts.log("w2")
+        parts.worker("w3", "mixed", "far", "--devices", 1, "--tp", 2)  # the second rank's is the next one
+        for name, words in (("w2", "error: there is no device 2"), ("w3", "there is no device 2")):
+            assert parts.processes[name].wait(60) == 78 and words in parts.log(name), parts.log(name)
+
+
+def spread(model):
+    """Each rank has a GPU of its own, as long as there are any."""
+    for roles, wanted in ((["--prefill", 1, "--decode", 2, "--decode-tp", 2], {"prefill0": "0", "decode0": "0", "decode1": "0"}),
+                          (["--mixed", 3], {"mixed0": "0", "mixed1": "1", "mixed2": "0"})):
+        with Cluster(*roles, "--gpus", 2, "--backend", "far", *SMALL, model=str(model)) as cluster:
+            lines = {w["name"]: Path(f"/proc/{w['pid']}/cmdline").read_text() for w in cluster.workers()}
+            assert {name: line.split("--devices=")[1][0] for name, line in lines.items()} == wanted, lines
+
+
+def one_device():
+    raise Skip("there is one device")
 
 
 def all_of_a_family(tally, folder, variant, fmt, transport):
@@ -293,7 +336,17 @@ def all_of_tiny_models(tally, folder):
     if BACKEND == "far":  # it can be told to fail, and says which device it is
         tally.run("a failed device ends its worker, streams go on", a_failed_device, folder, model)
         tally.run("a device is chosen by its number", another_device, folder, model)
-    tally.run("a model is not cut there", ranks_are_refused, folder, model)
+        tally.run("workers are spread over devices", spread, model)
+    tally.run("ranks are all of one process there", ranks_elsewhere_are_refused, folder, model)
+    dry = [BIN / "tandem-worker", "--name", "w", "--model", model, "--backend", BACKEND, "--devices", "1", "--dry-run"]
+    if subprocess.run(dry, capture_output=True, timeout=60).returncode != 0:
+        tally.run("a model cut over two devices", one_device)
+        return
+    for variant, fmt, transport in CUT if BACKEND == "far" else CUT[:1]:
+        model = folder / f"cut-{variant}"
+        checkpoints.write(model, variant, fmt)
+        tally.run(f"{variant} {fmt} cut over two devices", cut, folder, model, transport)
+    tally.run("from one device to two", cut_otherwise, folder, model, of_the_cpu(model)[0])
 
 
 def main():

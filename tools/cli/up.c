@@ -39,6 +39,8 @@ static const struct {
     {"tp", "N", "tensor-parallel size of all workers: ranks that share the model (1)"},
     {"prefill-tp", "N", "the same of prefill workers alone"},
     {"decode-tp", "N", "the same of decode workers alone"},
+    {"gpus", "N",
+     "each rank of the workers has one of the GPUs 0 to N - 1, in turn (without it: --devices)"},
     {"config", "FILE", "an INI file for everything not given here"},
 };
 enum { N_TABLE = sizeof table / sizeof *table, OWN_KEY = 256, PASSED_KEY = 512 };
@@ -62,7 +64,9 @@ struct up {
     char programs[4096];        /* folder of our sibling programs */
     char listen[FRONT_MAX];     /* what the flags come to */
     unsigned n_of[N_ROLES], n_workers;
-    struct loop *loop;             /* owned */
+    unsigned n_gpus,
+        next_gpu;      /* to spread ranks over, or 0; that of the next worker's first rank */
+    struct loop *loop; /* owned */
     struct supervisor *supervisor; /* owned */
     struct ready ready;
     struct progress progress;
@@ -132,7 +136,22 @@ static enum status add_router(struct up *up) {
     return pass_on(up, child, PASSED_ROUTER);
 }
 
-static enum status add_worker(struct up *up, const char *role, unsigned i, const char *tp) {
+static const char *tp_of(const struct up *up, const char *role) {
+    char option[16]; /* there is none of mixed workers */
+    snprintf(option, sizeof option, "%s-tp", role);
+    return value_of(up, option) ? value_of(up, option) : value_of(up, "tp");
+}
+
+/* The GPUs of a worker are neighbours: from `next_gpu` on, or from 0 where those left are too few. */
+static unsigned take_gpus(struct up *up, const char *tp) {
+    unsigned n = tp ? (unsigned)strtoul(tp, NULL, 10) : 1;
+    unsigned first = up->next_gpu + n <= up->n_gpus ? up->next_gpu : 0;
+    up->next_gpu = first + n;
+    return first;
+}
+
+static enum status add_worker(struct up *up, const char *role, unsigned i) {
+    const char *tp = tp_of(up, role);
     char name[32];
     snprintf(name, sizeof name, "%s%u", role, i);
     struct child *child = supervisor_add(up->supervisor, role, name);
@@ -146,18 +165,16 @@ static enum status add_worker(struct up *up, const char *role, unsigned i, const
     TRY(child_arg(child, "--kv-endpoint=ipc://%s/%s-kv", up->folder, name));
     if (tp)
         TRY(child_arg(child, "--tp=%s", tp));
+    if (up->n_gpus > 0)
+        TRY(child_arg(child, "--devices=%u", take_gpus(up, tp)));
     return pass_on(up, child, PASSED_WORKER);
 }
 
 static enum status add_children(struct up *up) {
     TRY(add_router(up));
-    for (unsigned r = 0; r < N_ROLES; r++) {
-        char option[16]; /* there is none of mixed workers */
-        snprintf(option, sizeof option, "%s-tp", roles[r]);
-        const char *tp = value_of(up, option) ? value_of(up, option) : value_of(up, "tp");
+    for (unsigned r = 0; r < N_ROLES; r++)
         for (unsigned i = 0; i < up->n_of[r]; i++)
-            TRY(add_worker(up, roles[r], i, tp));
-    }
+            TRY(add_worker(up, roles[r], i));
     return STATUS_OK;
 }
 
@@ -304,6 +321,24 @@ static enum status read_flags(struct up *up, int argc, char **argv) {
     return STATUS_OK;
 }
 
+/* What --gpus says, and whether each worker's ranks are as many at most. */
+static int check_gpus(struct up *up) {
+    if (!value_of(up, "gpus"))
+        return 0;
+    if (!count_of(up, "gpus", &up->n_gpus) || up->n_gpus == 0)
+        return cli_fail(EXIT_CONFIG, "--gpus: \"%s\" is not a number from 1 to 64",
+                        value_of(up, "gpus"));
+    if (passed_value(&up->passed, "devices"))
+        return cli_fail(EXIT_CONFIG, "--gpus and --devices contradict each other");
+    for (unsigned r = 0; r < N_ROLES; r++) {
+        const char *tp = up->n_of[r] > 0 ? tp_of(up, roles[r]) : NULL;
+        if (tp && strtoul(tp, NULL, 10) > up->n_gpus)
+            return cli_fail(EXIT_CONFIG, "--gpus %u: fewer than the %s ranks of a worker",
+                            up->n_gpus, tp);
+    }
+    return 0;
+}
+
 /* The numbers of workers, checked. */
 static int count_workers(struct up *up) {
     if (!value_of(up, "model") && !value_of(up, "config") && !getenv("TANDEM_MODEL"))
@@ -385,6 +420,8 @@ int cli_up(int argc, char **argv) {
     int code = read_all(&up, argc, argv);
     if (code == 0)
         code = count_workers(&up);
+    if (code == 0)
+        code = check_gpus(&up);
     if (code == 0)
         code = check_all(&up);
     if (code == 0) {

@@ -85,16 +85,21 @@ static void write_step(struct board *board, const struct board_step *step) {
         copy(board->words + at.variants, batch->variants, batch->n_seqs);
 }
 
-bool board_publish(struct board *board, const struct board_step *step,
-                   struct gate_patience *patience) {
+bool board_settled(struct board *board, struct gate_patience *patience) {
     for (;;) {
         uint32_t turn = gate_turn(&board->all_done);
         if (gate_closed(&board->steps))
             return false;
         if (atomic_load(&board->n_left) == 0)
-            break;
+            return true;
         (void)gate_wait(&board->all_done, turn, patience);
     }
+}
+
+bool board_publish(struct board *board, const struct board_step *step,
+                   struct gate_patience *patience) {
+    if (!board_settled(board, patience))
+        return false;
     write_step(board, step);
     atomic_store(&board->n_left, board->sizes.n_ranks - 1);
     gate_raise(&board->steps);

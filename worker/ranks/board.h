@@ -43,6 +43,9 @@ struct board_step {
 bool board_publish(struct board *board, const struct board_step *step,
                    struct gate_patience *patience);
 
+/* Rank 0: waits until the last step is done everywhere. False: closed. */
+bool board_settled(struct board *board, struct gate_patience *patience);
+
 /* The others: waits for the step after *turn (0 at first) and counts it there. False: closed. */
 bool board_take(struct board *board, uint32_t *turn, struct gate_patience *patience,
                 struct board_step *step);

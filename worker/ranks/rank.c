@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "kernels/kernels.h"
 #include "model/model.h"
+#include "worker/ranks/staged.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -88,10 +89,12 @@ static enum status find_kernels(const struct rank_options *options,
     if (!*kernels)
         return error_field(error, STATUS_NOT_FOUND, "backend", "there is no backend \"%s\"",
                            options->backend);
-    if (options->n_ranks > 1 && !kernels_on_host(*kernels))
-        return error_field(error, STATUS_UNSUPPORTED, "tp",
-                           "%u ranks: with the backend \"%s\" a model cannot be cut yet",
-                           options->n_ranks, options->backend);
+    bool elsewhere =
+        options->kv_shared || (options->n_here > 0 && options->n_here < options->n_ranks);
+    if (elsewhere && !kernels_on_host(*kernels))
+        return error_field(error, STATUS_UNSUPPORTED, "ranks-here",
+                           "with the backend \"%s\" one process has all ranks, each on a device",
+                           options->backend);
     return STATUS_OK;
 }
 
@@ -134,7 +137,7 @@ static enum status open_kernels(struct rank *rank, const struct rank_options *op
         .n_threads = options->n_threads,
         .isa = options->isa,
         .device = options->device,
-        .no_graphs = options->no_graphs,
+        .no_graphs = options->no_graphs || options->n_ranks > 1, /* ranks meet within a step */
         .limits = {.max_tokens = options->max_tokens,
                    .max_seqs = options->max_seqs,
                    .max_context = facts->context,
@@ -180,6 +183,13 @@ static enum status take_memory(struct rank *rank, const struct rank_options *opt
     return STATUS_OK;
 }
 
+/* The most that ranks tell each other at once: activations, or logits. */
+static size_t floats_of(const struct rank_options *options, const struct family_facts *facts) {
+    size_t n_activations = (size_t)options->max_tokens * facts->dim;
+    size_t n_logits = (size_t)options->max_seqs * facts->n_vocab;
+    return n_activations > n_logits ? n_activations : n_logits;
+}
+
 static enum status open_all(struct rank *rank, const struct rank_options *options,
                             struct error *error) {
     TRY(open_family(options, &rank->model, error));
@@ -189,8 +199,14 @@ static enum status open_all(struct rank *rank, const struct rank_options *option
     if (rank->kernels)
         TRY(weights_load(&rank->weights, &rank->model->slots, rank->kernels, rank->ctx, error));
     TRY(take_memory(rank, options, error));
-    return rank->model->family->network->prepare(rank->model, rank->kernels, rank->ctx,
-                                                 options->comm, error);
+    struct comm *comm = options->comm;
+    if (comm && rank->kernels && !kernels_on_host(rank->kernels)) {
+        TRY(comm_staged_open(comm, rank->kernels, rank->ctx,
+                             floats_of(options, &rank->model->facts), &rank->staged, error));
+        comm = rank->staged;
+    }
+    return rank->model->family->network->prepare(rank->model, rank->kernels, rank->ctx, comm,
+                                                 error);
 }
 
 enum status rank_open(struct rank *rank, const struct rank_options *options, struct error *error) {
@@ -213,6 +229,7 @@ void rank_close(struct rank *rank) {
     free(rank->forced);
     weights_fini(&rank->weights);
     family_close(rank->model);
+    comm_close(rank->staged);
     if (rank->kernels)
         rank->kernels->close(rank->ctx);
     memset(rank, 0, sizeof *rank);
@@ -265,6 +282,7 @@ void rank_end(const struct rank *rank) {
 struct transport_rank rank_kv_of(const struct rank *rank) {
     const struct family_facts *facts = &rank->model->facts;
     return (struct transport_rank){.base = rank->kv.base,
+                                   .ctx = rank->ctx,
                                    .layer_bytes = rank->kv.layer_bytes,
                                    .block_bytes = facts->block_bytes,
                                    .head_begin = facts->kv_head_begin,

@@ -22,6 +22,7 @@ static uint32_t n_here_of(const struct rank_options *options) {
 static struct rank_options options_of_rank(const struct rank_options *options, uint32_t rank) {
     struct rank_options own = *options;
     own.rank = rank;
+    own.device += rank;
     own.n_ranks = own.n_ranks > 0 ? own.n_ranks : 1;
     if (own.n_ranks > 1)
         own.n_threads = group_threads_each(own.n_threads, n_here_of(options), own.n_ranks);
@@ -224,8 +225,12 @@ void forward_run(struct forward *forward, const struct batch *batch,
     rank_run(&forward->rank, &step.batch, step.rows, step.n_rows, layers_done, context);
     if (several && forward->comm->kind->health(forward->comm) != STATUS_OK)
         end_without_ranks(forward);
-    if (layers_done && rank_marks(&forward->rank))
-        follow_marks(forward, layers_done, context);
+    if (!layers_done || !rank_marks(&forward->rank))
+        return;
+    /* KV of all devices is copied from this thread: not while others give them work. */
+    if (several && !board_settled(forward->memory.board, &forward->patience))
+        end_without_ranks(forward);
+    follow_marks(forward, layers_done, context);
 }
 
 void forward_end(const struct forward *forward) {

@@ -78,7 +78,7 @@ static bool holds(const struct transport_rank *rank, uint32_t head) {
 bool transport_kv_valid(const struct transport_kv *kv) {
     if (kv->n_ranks == 0 || kv->n_ranks > TRANSPORT_RANKS_MAX)
         return false;
-    if (kv->kernels && (kv->n_ranks > 1 || !kv->staging))
+    if (kv->kernels && !kv->staging)
         return false;
     if (kv->n_ranks == 1)
         return kv->ranks[0].block_bytes == kv->block_bytes;
@@ -126,11 +126,54 @@ static unsigned char *head_at(const struct transport_kv *kv, uint32_t rank, unsi
     return block + (half * of->n_heads + head - of->head_begin) * head_bytes;
 }
 
+/* Moves the heads of a rank between its block and the whole one: into the rank's, or, of heads that no
+ * rank before it holds, out of it. */
+static void move_heads(const struct transport_kv *kv, uint32_t rank, unsigned char *own,
+                       unsigned char *whole, bool into) {
+    const struct transport_rank *of = &kv->ranks[rank];
+    size_t head_bytes = kv->block_bytes / (2 * kv->n_heads);
+    for (uint32_t half = 0; half < 2; half++)
+        for (uint32_t head = of->head_begin; head < of->head_begin + of->n_heads; head++) {
+            unsigned char *here = head_at(kv, rank, own, half, head);
+            unsigned char *there = whole + (half * kv->n_heads + head) * head_bytes;
+            if (into)
+                memcpy(here, there, head_bytes);
+            else if (run_from(kv, head).rank == rank)
+                memcpy(there, here, head_bytes);
+        }
+}
+
+/* As gather_block(), from devices. */
+static enum status get_block(const struct transport_kv *kv, uint32_t layer, uint32_t block,
+                             unsigned char *to) {
+    for (uint32_t rank = 0; rank < kv->n_ranks; rank++) {
+        const struct transport_rank *of = &kv->ranks[rank];
+        unsigned char *own = kv->n_ranks > 1 ? kv->staging : to;
+        TRY(kv->kernels->get_beside(of->ctx, own, block_at(kv, rank, layer, block),
+                                    of->block_bytes));
+        if (kv->n_ranks > 1)
+            move_heads(kv, rank, own, to, false);
+    }
+    return STATUS_OK;
+}
+
+/* And to them: `whole` is (block_bytes) of the staging memory, the other half is a rank's. */
+static void put_block(const struct transport_kv *kv, uint32_t layer, uint32_t block,
+                      unsigned char *whole) {
+    for (uint32_t rank = 0; rank < kv->n_ranks; rank++) {
+        const struct transport_rank *of = &kv->ranks[rank];
+        unsigned char *own = kv->n_ranks > 1 ? whole + kv->block_bytes : whole;
+        if (kv->n_ranks > 1)
+            move_heads(kv, rank, own, whole, true);
+        kv->kernels->put_beside(of->ctx, block_at(kv, rank, layer, block), own, of->block_bytes);
+    }
+}
+
 /* One layer of one block into its form on the wire. STATUS_IO: its device failed. */
 static enum status gather_block(const struct transport_kv *kv, uint32_t layer, uint32_t block,
                                 unsigned char *to) {
     if (kv->kernels)
-        return kv->kernels->get_beside(kv->ctx, to, block_at(kv, 0, layer, block), kv->block_bytes);
+        return get_block(kv, layer, block, to);
     if (kv->n_ranks == 1) {
         memcpy(to, block_at(kv, 0, layer, block), kv->block_bytes);
         return STATUS_OK;
@@ -168,8 +211,7 @@ static void scatter_block(const struct transport_kv *kv, uint32_t layer, uint32_
     if (kv->kernels) {
         memcpy(kv->staging, from, kv->block_bytes);
         XXH3_64bits_update(sum, kv->staging, kv->block_bytes);
-        kv->kernels->put_beside(kv->ctx, block_at(kv, 0, layer, block), kv->staging,
-                                kv->block_bytes);
+        put_block(kv, layer, block, kv->staging);
         return;
     }
     if (kv->n_ranks == 1) {

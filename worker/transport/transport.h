@@ -92,7 +92,8 @@ const struct transport *transport_choose(const char *name, const struct transpor
 /* One rank's part of the KV pool: layer l of block b lies at base + l * layer_bytes + b *
  * block_bytes and holds KV heads [head_begin, head_begin + n_heads): K of each, then V of each. */
 struct transport_rank {
-    unsigned char *base; /* borrowed */
+    unsigned char *base;     /* borrowed */
+    struct kernels_ctx *ctx; /* borrowed: whose memory it is, where it is not the host's */
     size_t layer_bytes;
     uint32_t block_bytes;
     uint32_t head_begin;
@@ -110,11 +111,10 @@ struct transport_kv {
     uint32_t n_ranks;
     struct transport_rank ranks[TRANSPORT_RANKS_MAX];
 
-    /* Of a rank, the only one, whose memory is not the host's; else NULL. Borrowed. */
+    /* Of ranks whose memory is not the host's; else NULL. Borrowed. */
     const struct kernels *kernels;
-    struct kernels_ctx *ctx;
-    unsigned char *staging; /* (block_bytes): what is checked, and put there, in nobody else's
-                               reach */
+    unsigned char *staging; /* (2 block_bytes): what is checked, and what goes to a rank or comes
+                               from it, in nobody else's reach */
 };
 
 /* Is every head in some rank, and every rank as large as its heads? */

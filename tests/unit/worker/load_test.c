@@ -181,7 +181,15 @@ START_TEST(a_device_gives_all_that_fits_and_says_when_nothing_does) {
     ck_assert_uint_eq(sizes.n_blocks, 10);
     config.kv_blocks = 0;
     config.devices = 1;
-    config.tp = 2; /* its memory is not the host's to share */
+    config.tp = 2; /* devices 1 and 2 */
+    ck_assert_int_eq(memory_sizes(&config, model, &sizes, &bytes, &error), STATUS_NOT_FOUND);
+    config.devices = 0;
+    ck_assert_int_eq(memory_sizes(&config, model, &sizes, &bytes, &error), STATUS_NOMEM);
+    ck_assert_ptr_nonnull(strstr(error.text, "of each device from 0 on"));
+    config.memory_share = 0.9;
+    ck_assert_int_eq(memory_sizes(&config, model, &sizes, &bytes, &error), STATUS_OK);
+    ck_assert_uint_gt(sizes.n_blocks, n_most); /* a rank has half of the heads */
+    config.ranks_here = 1;                     /* its memory is not the host's to share */
     ck_assert_int_eq(memory_sizes(&config, model, &sizes, &bytes, &error), STATUS_UNSUPPORTED);
     ck_assert_ptr_nonnull(strstr(error.text, "with the backend \"far\""));
     model_close(model);
