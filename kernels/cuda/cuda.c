@@ -64,7 +64,7 @@ static void name_numerics(struct kernels_ctx *ctx) {
     struct device_facts facts;
     ctx->kind->facts(ctx->device, &facts);
     if (ctx->fast)
-        snprintf(ctx->numerics, sizeof ctx->numerics, "%s; 16-bit products by mma16 of %s %u",
+        snprintf(ctx->numerics, sizeof ctx->numerics, "%s; products by mma16 of %s %u",
                  NUMERICS_TEXT, ctx->kind->name, facts.capability);
     else
         snprintf(ctx->numerics, sizeof ctx->numerics, "%s", NUMERICS_TEXT);

@@ -111,7 +111,7 @@ struct kernels_ctx {
     struct device *device; /* owned */
     struct cuda_lane main; /* what operations are put into */
     struct kernels_limits limits;
-    bool fast;          /* products with 16-bit floats are those of tensor cores */
+    bool fast;          /* products are those of 16-bit tensor cores */
     char numerics[128]; /* the context's text */
 
     struct cuda_lane beside;      /* KV for other workers, while the main stream computes */

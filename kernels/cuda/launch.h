@@ -57,7 +57,8 @@ struct gpu_choice {
 
 /* Rows of activations as integers: row r of the first term, or of both terms, first at 2 r. In fast numerics the
  * same memory takes half as many rows of 16-bit floats: q (inputs / 8, rows, 8), scales (rows) what their
- * products are multiplied by. */
+ * products are multiplied by. For matrices of integers each 16 inputs of a row stand in another order, the even ones
+ * first. */
 struct gpu_ints {
     int8_t *q;     /* (rows, n_groups * 32) */
     float *scales; /* (rows, n_groups) */
@@ -291,6 +292,8 @@ struct gpu_sample {
     X(linear_floats, gpu_linear)                                                                   \
     X(round_floats, gpu_quantize)                                                                  \
     X(linear_tensor, gpu_linear)                                                                   \
+    X(round_for_ints, gpu_quantize)                                                                \
+    X(linear_tensor_ints, gpu_linear)                                                              \
     X(moe_route, gpu_moe_route)                                                                    \
     X(moe_add, gpu_moe_add)                                                                        \
     X(rope_kv, gpu_rope_kv)                                                                        \

@@ -76,20 +76,28 @@ static void linear_in_parts(struct kernels_ctx *ctx, const struct gpu_linear *li
     }
 }
 
+static bool is_integers(const struct gpu_matrix *matrix) {
+    return matrix->format == WEIGHT_I4G || matrix->format == WEIGHT_I8G;
+}
+
 /* Fast numerics: on 16-bit tensor cores, as many rows at a time as there is room for rounded. */
 static void linear_rounded(struct kernels_ctx *ctx, const struct gpu_linear *linear) {
     uint32_t most = ctx->ints_rows / 2;
+    bool ints = is_integers(&linear->choice.matrix);
     ASSERT(linear->choice.matrix.k_stored <= ctx->ints.n_groups * GROUP);
     for (uint32_t row = 0; row < linear->n_rows; row += most) {
         struct gpu_linear part = rows_from(linear, row, most);
         part.fine = false;
         part.ints = ctx->ints;
-        cuda_launch_round_floats(ctx, &(struct gpu_quantize){.choice = part.choice,
-                                                             .to = ctx->ints,
-                                                             .x = part.x,
-                                                             .n_rows = part.n_rows,
-                                                             .share = 1});
-        cuda_launch_linear_tensor(ctx, &part);
+        const struct gpu_quantize round = {
+            .choice = part.choice, .to = ctx->ints, .x = part.x, .n_rows = part.n_rows, .share = 1};
+        if (ints) {
+            cuda_launch_round_for_ints(ctx, &round);
+            cuda_launch_linear_tensor_ints(ctx, &part);
+        } else {
+            cuda_launch_round_floats(ctx, &round);
+            cuda_launch_linear_tensor(ctx, &part);
+        }
     }
 }
 
@@ -106,11 +114,11 @@ void cuda_linear(struct kernels_ctx *ctx, float *out, size_t out_stride, const f
                                 .fine = numbers_fine(weight, epilogue)};
     if (n_rows == 0)
         return;
-    if (ctx->fast && (weight->format == WEIGHT_F16 || weight->format == WEIGHT_BF16)) {
+    if (ctx->fast && weight->format != WEIGHT_F32) {
         linear_rounded(ctx, &linear);
         return;
     }
-    if (weight->format != WEIGHT_I4G && weight->format != WEIGHT_I8G) {
+    if (!is_integers(&linear.choice.matrix)) {
         linear.fine = false;
         cuda_launch_linear_floats(ctx, &linear);
         return;

@@ -81,12 +81,14 @@ static void check_weights(struct subject *subject, const struct weight *weight,
     free(rows);
 }
 
-/* Products with a scale and a bias, rows apart; the reference comes first and fills `expected`. */
-static void check_products(struct subject *subject, struct weight weight, const float *x,
-                           float *expected, bool is_first) {
-    enum { stride = N_MAX + 5 };
-    static const enum epilogue epilogues[] = {EPILOGUE_NONE, EPILOGUE_ADD, EPILOGUE_SILU_MUL};
-    static float out[ROWS * stride];
+#define STRIDE    (N_MAX + 5)
+#define N_RESULTS (3 * ROWS * STRIDE) /* of three epilogues */
+
+static const enum epilogue epilogues[] = {EPILOGUE_NONE, EPILOGUE_ADD, EPILOGUE_SILU_MUL};
+
+/* Products with a scale and a bias, rows apart; one by one, or 3 and the others. */
+static void multiply(struct subject *subject, struct weight weight, const float *x, bool one_by_one,
+                     float out[N_RESULTS]) {
     float scale[N_MAX];
     float bias[N_MAX];
     struct random random = {weight.k};
@@ -95,33 +97,47 @@ static void check_products(struct subject *subject, struct weight weight, const 
     const float *at_scale = subject_floats(subject, scale, N_MAX);
     const float *at_bias = subject_floats(subject, bias, N_MAX);
     const float *at_x = subject_floats(subject, x, (size_t)ROWS * weight.k);
-    float *at_out = subject_floats(subject, NULL, (size_t)ROWS * stride);
-    for (uint32_t e = 0; e < 3; e++) {
+    float *at_out = subject_floats(subject, NULL, (size_t)ROWS * STRIDE);
+    for (uint32_t e = 0; e < 3; e++, out += ROWS * STRIDE) {
+        for (uint32_t i = 0; i < ROWS * STRIDE; i++)
+            out[i] = (float)(i % 13);
         if (epilogues[e] == EPILOGUE_SILU_MUL && weight.n % 2 != 0)
             continue;
         weight.scale = e == 0 ? NULL : at_scale;
         weight.bias = e == 1 ? NULL : at_bias;
-        for (uint32_t i = 0; i < ROWS * stride; i++)
-            out[i] = (float)(i % 13);
-        subject_write(subject, at_out, out, sizeof out);
-        for (uint32_t row = 0, m; row < ROWS; row += m) { /* the reference: one by one */
-            m = is_first ? 1 : (row == 0 ? 3 : ROWS - row);
-            subject->kernels->linear(subject->ctx, at_out + (size_t)row * stride, stride,
+        subject_write(subject, at_out, out, sizeof(float[ROWS * STRIDE]));
+        for (uint32_t row = 0, m; row < ROWS; row += m) {
+            m = one_by_one ? 1 : (row == 0 ? 3 : ROWS - row);
+            subject->kernels->linear(subject->ctx, at_out + (size_t)row * STRIDE, STRIDE,
                                      at_x + (size_t)row * weight.k, &weight, m, epilogues[e]);
         }
-        subject_read(subject, out, at_out, sizeof out);
-        float *at = expected + (size_t)e * ROWS * stride;
-        if (is_first)
-            memcpy(at, out, sizeof out);
-        if (!subject_is_exact(subject))
-            subject_expect_near(subject, "a product", out, at, ROWS * stride);
-        for (uint32_t i = 0; subject_is_exact(subject) && i < ROWS * stride; i++)
-            ck_assert_msg(memcmp(&out[i], &at[i], sizeof *out) == 0,
-                          "%s %s, %u threads: epilogue %u: row %u, output %u: %a, not %a",
-                          subject->kernels->name, subject->isa ? subject->isa : "",
-                          subject->n_threads, e, i / stride, i % stride, (double)out[i],
-                          (double)at[i]);
+        subject_read(subject, out, at_out, sizeof(float[ROWS * STRIDE]));
     }
+}
+
+/* The reference's results, and what others are near to. */
+static void multiply_reference(struct subject *ref, const struct weight_source *source,
+                               const struct weight *weight, const float *x,
+                               float expected[N_RESULTS], float near_to[N_RESULTS]) {
+    size_t n_bytes;
+    struct weight near_weight = subject_pack_near(ref, source, &n_bytes);
+    multiply(ref, *weight, x, true, expected);
+    multiply(ref, near_weight, x, true, near_to);
+    subject_unpack(ref, &near_weight, n_bytes);
+}
+
+static void check_products(struct subject *subject, const struct weight *weight, const float *x,
+                           const float expected[N_RESULTS], const float near_to[N_RESULTS]) {
+    static float out[N_RESULTS];
+    multiply(subject, *weight, x, false, out);
+    for (uint32_t at = 0; !subject_is_exact(subject) && at < N_RESULTS; at += ROWS * STRIDE)
+        subject_expect_near(subject, "a product", out + at, near_to + at, ROWS * STRIDE);
+    for (uint32_t i = 0; subject_is_exact(subject) && i < N_RESULTS; i++)
+        ck_assert_msg(memcmp(&out[i], &expected[i], sizeof *out) == 0,
+                      "%s %s, %u threads: epilogue %u: row %u, output %u: %a, not %a",
+                      subject->kernels->name, subject->isa ? subject->isa : "", subject->n_threads,
+                      i / (ROWS * STRIDE), i / STRIDE % ROWS, i % STRIDE, (double)out[i],
+                      (double)expected[i]);
 }
 
 /* Under sanitizers, where each takes seconds, one number of threads a width. */
@@ -139,7 +155,7 @@ static struct weight check_source(const struct weight_source *source, uint32_t n
     struct random random = {source->k};
     float *w = malloc((size_t)n * source->k * sizeof *w);
     float *x = malloc((size_t)ROWS * source->k * sizeof *x);
-    static float expected[3 * ROWS * (N_MAX + 5)];
+    static float expected[N_RESULTS], near_to[N_RESULTS];
     expected_weights(source, n, w);
     fill_random(&random, x, (size_t)ROWS * source->k);
     struct weight shape = {0};
@@ -157,7 +173,10 @@ static struct weight check_source(const struct weight_source *source, uint32_t n
                                weight.format == shape.format));
         shape = weight;
         check_weights(&subject, &weight, w);
-        check_products(&subject, weight, x, expected, is_first);
+        if (is_first)
+            multiply_reference(&subject, source, &weight, x, expected, near_to);
+        else
+            check_products(&subject, &weight, x, expected, near_to);
         subject_unpack(&subject, &weight, n_bytes);
     }
     free(w);

@@ -205,6 +205,38 @@ struct weight subject_pack_tensor(const struct subject *subject, const struct we
     return subject_pack(subject, &source, n_bytes);
 }
 
+struct weight_tensor subject_tensor_f32(struct subject *ref, const struct weight *weight) {
+    struct weight_tensor tensor = {.format = "f32",
+                                   .n_value_bytes = (uint64_t)weight->n * weight->k * sizeof(float),
+                                   .n = weight->n,
+                                   .k = weight->k};
+    float *values = malloc(tensor.n_value_bytes);
+    ck_assert_ptr_nonnull(values);
+    for (uint32_t row = 0, n; row < weight->n; row += n) {
+        uint32_t ids[64];
+        n = weight->n - row < 64 ? weight->n - row : 64;
+        for (uint32_t i = 0; i < n; i++)
+            ids[i] = row + i;
+        struct kernels_step step = subject_begin_ids(ref, ids, n);
+        ref->kernels->embed(ref->ctx, values + (size_t)row * weight->k, weight, &step.batch, 0);
+        subject_end(ref);
+    }
+    tensor.values = values;
+    return tensor;
+}
+
+struct weight subject_pack_near(struct subject *ref, const struct weight_source *source,
+                                size_t *n_bytes) {
+    struct weight weight = subject_pack(ref, source, n_bytes);
+    if (weight.format != WEIGHT_I4G && weight.format != WEIGHT_I8G)
+        return weight;
+    struct weight_tensor tensor = subject_tensor_f32(ref, &weight);
+    subject_unpack(ref, &weight, *n_bytes);
+    weight = subject_pack_tensor(ref, &tensor, n_bytes);
+    tensor_free(&tensor);
+    return weight;
+}
+
 void subject_unpack(const struct subject *subject, struct weight *weight, size_t n_bytes) {
     subject->kernels->dealloc(subject->ctx, (void *)(uintptr_t)weight->data, n_bytes);
     weight->data = NULL;

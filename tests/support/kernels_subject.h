@@ -66,4 +66,10 @@ struct weight subject_pack(const struct subject *subject, const struct weight_so
                            size_t *n_bytes);
 struct weight subject_pack_tensor(const struct subject *subject, const struct weight_tensor *tensor,
                                   size_t *n_bytes);
+/* The numbers of a matrix that a reference packed; ends with tensor_free(). */
+struct weight_tensor subject_tensor_f32(struct subject *ref, const struct weight *weight);
+/* The matrix whose products those of a subject that is not exact are near to: of integers the same weights as float32, for
+ * the reference itself rounds the activations that it multiplies integers with to fewer bits. `ref` is a reference. */
+struct weight subject_pack_near(struct subject *ref, const struct weight_source *source,
+                                size_t *n_bytes);
 void subject_unpack(const struct subject *subject, struct weight *weight, size_t n_bytes);

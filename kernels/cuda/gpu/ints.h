@@ -8,7 +8,7 @@ namespace GPU_NAMESPACE {
 /* How a matrix is stored (struct gpu_matrix): 4 or 8 bits, whether each half of a group has its own scale, and what
  * scales and minima are: float32, binary16, or binary16 with zeros of a byte. */
 template <bool FOUR_, bool HALVES_, typename SCALE, typename MIN> struct ints_stored {
-    static const bool four = FOUR_, halves = HALVES_;
+    static const bool four = FOUR_, halves = HALVES_, zeros = sizeof(MIN) == 1;
     static const uint32_t planes = FOUR_ ? 1 : 2;
     typedef SCALE scale;
     typedef MIN min;

@@ -6,25 +6,6 @@ namespace GPU_NAMESPACE {
 
 #define QUANTIZE_THREADS 256
 
-/* Four neighbouring inputs of a row as the matrix has them. */
-__device__ __forceinline__ void load_inputs(float x[4], const float *from, const uint32_t *order,
-                                            uint32_t i) {
-    if (order) {
-        const uint4 at = *(const uint4 *)(order + i);
-        const uint32_t inputs[4] = {at.x, at.y, at.z, at.w};
-#pragma unroll
-        for (int j = 0; j < 4; j++)
-            x[j] = inputs[j] == WEIGHT_NO_INPUT ? 0.0f : from[inputs[j]];
-    } else if ((uintptr_t)from % 16 == 0) {
-        const float4 four = *(const float4 *)(from + i);
-        x[0] = four.x, x[1] = four.y, x[2] = four.z, x[3] = four.w;
-    } else {
-#pragma unroll
-        for (int j = 0; j < 4; j++)
-            x[j] = from[i + j];
-    }
-}
-
 __global__ void __launch_bounds__(QUANTIZE_THREADS) quantize_kernel(gpu_quantize what) {
     uint32_t i = 4 * (blockIdx.x * QUANTIZE_THREADS + threadIdx.x), row = blockIdx.y;
     uint32_t k = what.choice.matrix.k, k_stored = what.choice.matrix.k_stored;

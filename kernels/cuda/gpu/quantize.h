@@ -1,4 +1,5 @@
-/* kernels/cuda/gpu/quantize.h: numbers_quantize() on eight lanes a group of 32, which have four neighbours each. */
+/* kernels/cuda/gpu/quantize.h: rows of activations in the order that a matrix of integers has its inputs in, and
+ * numbers_quantize() on eight lanes a group of 32, which have four neighbours each. */
 #pragma once
 
 #include "kernels/cuda/gpu/common.h"
@@ -6,6 +7,25 @@
 namespace GPU_NAMESPACE {
 
 #define QUANTIZE_LANES (GROUP / 4) /* of a group */
+
+/* Four neighbouring inputs of a row as the matrix has them. */
+__device__ __forceinline__ void load_inputs(float x[4], const float *from, const uint32_t *order,
+                                            uint32_t i) {
+    if (order) {
+        const uint4 at = *(const uint4 *)(order + i);
+        const uint32_t inputs[4] = {at.x, at.y, at.z, at.w};
+#pragma unroll
+        for (int j = 0; j < 4; j++)
+            x[j] = inputs[j] == WEIGHT_NO_INPUT ? 0.0f : from[inputs[j]];
+    } else if ((uintptr_t)from % 16 == 0) {
+        const float4 four = *(const float4 *)(from + i);
+        x[0] = four.x, x[1] = four.y, x[2] = four.z, x[3] = four.w;
+    } else {
+#pragma unroll
+        for (int j = 0; j < 4; j++)
+            x[j] = from[i + j];
+    }
+}
 
 /* The largest number of a group's lanes; all of them get it. The warp calls. */
 __device__ __forceinline__ uint32_t group_max(uint32_t bits) {
