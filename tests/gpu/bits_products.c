@@ -9,10 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What rounding the activations to 16 bits makes of all sums, several times: a group of inputs left out is tens of times
- * as far away. A single sum may be farther: its row and its output may be a hundred times as large as others. */
-#define NEAR      1e-3
-#define NEAR_SILU 3e-3 /* a product of two sums */
+/* What rounding activations, and integers times their scales, to 16 bits makes of all sums, several times: a group of
+ * inputs left out is tens of times as far away. A single sum may be farther: its row and its output may be a hundred
+ * times as large as others; in a small product it is most of all sums, and what it is the sum of may nearly cancel. */
+#define NEAR      3e-3
+#define NEAR_SILU 5e-3 /* a product of two sums */
 #define NEAR_ONE  30   /* times that: one number */
 
 static void compare_near(struct pair *pair, const char *what, const float *got, const float *want,
@@ -57,14 +58,57 @@ struct product {
 
 static const char *const epilogue_names[] = {"", " added", " silu"};
 
-static bool is_16_bits(const char *format) {
-    return strcmp(format, "f16") == 0 || strcmp(format, "bf16") == 0;
+/* Numbers of a matrix that `side` packed, which stand behind its arrays as long as those do. */
+static struct weight pack_as_floats(struct side *side, const struct weight_tensor *tensor) {
+    enum { AT_ONCE = 16 };
+    struct weight weight = side_pack(side, tensor);
+    size_t row_bytes = sizeof(float) * weight.k;
+    char *values = malloc(row_bytes * weight.n);
+    float *out = side_floats(side, NULL, (size_t)AT_ONCE * weight.k);
+    uint32_t ids[AT_ONCE], positions[AT_ONCE], blocks[1] = {0};
+    if (!values)
+        abort();
+    for (uint32_t row = 0, n; row < weight.n; row += n) {
+        n = weight.n - row < AT_ONCE ? weight.n - row : AT_ONCE;
+        for (uint32_t i = 0; i < n; i++)
+            ids[i] = row + i, positions[i] = i;
+        uint32_t begin[] = {0, n};
+        struct kernels_step step = {.batch = {.n_tokens = n,
+                                              .n_seqs = 1,
+                                              .ids = ids,
+                                              .positions = positions,
+                                              .seq_begin = begin,
+                                              .block_tables = blocks,
+                                              .block_table_stride = 1}};
+        side->kernels->step_begin(side->ctx, &step);
+        side->kernels->embed(side->ctx, out, &weight, &step.batch, 0);
+        side_end_step(side);
+        side->kernels->get(side->ctx, values + row * row_bytes, out, n * row_bytes);
+    }
+    struct weight_tensor floats = {.format = "f32",
+                                   .values = values,
+                                   .n_value_bytes = row_bytes * weight.n,
+                                   .n = weight.n,
+                                   .k = weight.k};
+    weight = side_pack(side, &floats);
+    free(values);
+    return weight;
+}
+
+/* The matrix; of integers the same numbers as float32 where the other side's products are near to theirs: the exact ones
+ * of integers round the activations to fewer bits. */
+static struct weight pack(const struct pair *pair, struct side *side,
+                          const struct weight_tensor *tensor) {
+    enum weight_format packed = quant_find(tensor->format)->packed;
+    if (pair->near && side == &pair->want && (packed == WEIGHT_I4G || packed == WEIGHT_I8G))
+        return pack_as_floats(side, tensor);
+    return side_pack(side, tensor);
 }
 
 /* A product of both sides: by its bits, or by accuracy where the numerics are not the same. */
 static void compare_product(struct pair *pair, const char *what, const char *format,
                             enum epilogue epilogue, float *const out_of[2], size_t n) {
-    if (pair->near && is_16_bits(format))
+    if (pair->near && strcmp(format, "f32") != 0)
         compare_near(pair, what, out_of[0], out_of[1], n,
                      epilogue == EPILOGUE_SILU_MUL ? NEAR_SILU : NEAR);
     else
@@ -85,7 +129,7 @@ static void check_product(struct pair *pair, const char *format, const struct pr
     float *bias = pair_floats(pair, shape->n), *scale = pair_floats(pair, shape->n);
     char what[128];
     BOTH(pair, n_out, out, {
-        struct weight weight = side_pack(side, &tensor);
+        struct weight weight = pack(pair, side, &tensor);
         weight.bias = epilogue == EPILOGUE_NONE ? side_floats(side, bias, shape->n) : NULL;
         weight.scale = epilogue == EPILOGUE_ADD ? side_floats(side, scale, shape->n) : NULL;
         side->kernels->put(side->ctx, out, old, n_out * sizeof *old);
@@ -115,7 +159,7 @@ static void check_normed_product(struct pair *pair, const char *format, uint32_t
     float *old = pair_floats(pair, (size_t)rows * n), *normed_of[2];
     char what[128];
     BOTH(pair, (size_t)rows * n, out, {
-        struct weight weight = side_pack(side, &tensor);
+        struct weight weight = pack(pair, side, &tensor);
         float *normed = side_floats(side, NULL, (size_t)rows * k);
         const float *from = side_floats(side, x, (size_t)rows * k);
         const float *gains = side_floats(side, gain, k);
@@ -180,6 +224,8 @@ static void check_invariance(struct pair *pair, const char *format, uint32_t n, 
                              uint32_t most, enum epilogue epilogue) {
     static const uint32_t counts[] = {1, 2, 4, 7, 8, 9, 16, 17, 32, 33, 64, 65, 100, 129};
     struct side *side = &pair->got;
+    uint32_t block = quant_find(format)->block;
+    k = (k + block - 1) / block * block;
     struct weight_tensor tensor = random_tensor(&pair->random, format, n, k);
     float *x = pair_floats(pair, (size_t)most * k);
     struct weight weight = side_pack(side, &tensor);
@@ -217,8 +263,8 @@ static void check_invariance(struct pair *pair, const char *format, uint32_t n, 
 
 /* Of each tile there is a shape, whose inputs end within its stage. */
 void check_invariances(struct pair *pair, bool quick) {
-    static const char *const formats[] = {"f16", "bf16"};
-    for (size_t f = 0; f < 2; f++) {
+    static const char *const formats[] = {"f16", "bf16", "awq", "gptq8", "q4_1", "q6_k"};
+    for (size_t f = 0; f < sizeof formats / sizeof *formats; f++) {
         check_invariance(pair, formats[f], 200, 840, 150, EPILOGUE_SILU_MUL);
         check_invariance(pair, formats[f], 16384, 232, 65, EPILOGUE_NONE);
         if (!quick) {

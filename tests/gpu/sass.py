@@ -31,6 +31,7 @@ MUST = {
     "mid_kernel": ("IMMA.16832.S8.S8", "LDSM.16.M88.4", "LDGSTS.E.BYPASS.128"),
     "few_kernel": ("IDP.4A", "LDGSTS.E.BYPASS.128", "LDS.128"),
     "tensor_kernel": ("HMMA.16816.F32", "LDSM.16.M88.4", "LDGSTS.E.BYPASS.128"),
+    "tensor_ints_kernel": ("HMMA.16816.F32", "LDSM.16.M88.4", "LDGSTS.E.BYPASS.128", "HFMA2"),
     "thin_kernel": ("LDGSTS.E.BYPASS.128", "LDS.128"),
     "some_kernel": ("LDGSTS.E.BYPASS.128", "LDS.128"),
     "wide_kernel": ("LDG.E.NA.128.CONSTANT", "LDS.128"),
