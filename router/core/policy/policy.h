@@ -47,8 +47,8 @@ struct policy {
                        uint32_t n_hashes);
 };
 
-/* A policy is a file of its own and a row of this; NULL-terminated. Option lists, the conformance
- * suite and the simulator walk it. */
+/* A policy is a file of its own and a row of this; NULL-terminated. Option lists and the conformance
+ * suite walk it; what a seed of the simulator draws from is tests/sim/options.c. */
 extern const struct policy *const policy_table[];
 
 /* NULL: no such policy. Asserts that the required hooks are set. */
