@@ -127,7 +127,6 @@ static void *rank_main(void *arg) {
 static enum status start(struct rank_thread *thread, const struct rank_options *options,
                          uint32_t rank, const struct group_memory *group, struct error *error) {
     *thread = (struct rank_thread){.options = *options, .board = group->board};
-    thread->options.device += rank - options->rank;
     TRY(comm_kind_of_host()->open(group->collectives, group->n_collectives, rank, &thread->comm,
                                   error));
     thread->options.rank = rank;

@@ -136,7 +136,7 @@ static enum status open_kernels(struct rank *rank, const struct rank_options *op
     struct kernels_options kernels_options = {
         .n_threads = options->n_threads,
         .isa = options->isa,
-        .device = options->device,
+        .device = options->device + options->rank,
         .no_graphs = options->no_graphs || options->n_ranks > 1, /* ranks meet within a step */
         .limits = {.max_tokens = options->max_tokens,
                    .max_seqs = options->max_seqs,

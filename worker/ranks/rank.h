@@ -24,15 +24,14 @@ struct rank_options {
     const struct model *model; /* borrowed while it is opened */
     const char *backend;       /* row of kernels_table */
     const char *isa;           /* NULL: best */
-    uint32_t device;     /* ordinal, where the backend computes on one; of forward.h: of rank 0, the
-                        others have the next ones */
-    bool no_graphs;      /* see struct kernels_options */
-    uint32_t n_threads;  /* 0: one per core; of forward.h: shared by the ranks here */
-    uint32_t n_ranks;    /* tensor-parallel size, at least 1; of forward.h: 0 is 1 */
-    uint32_t max_tokens; /* of a step */
-    uint32_t max_seqs;   /* of a step */
-    uint32_t context_max; /* 0: the model's */
-    uint32_t n_blocks;    /* KV blocks */
+    uint32_t device;           /* ordinal of rank 0's, if there are any; rank r's is r more */
+    bool no_graphs;            /* see struct kernels_options */
+    uint32_t n_threads;        /* 0: one per core; of forward.h: shared by the ranks here */
+    uint32_t n_ranks;          /* tensor-parallel size, at least 1; of forward.h: 0 is 1 */
+    uint32_t max_tokens;       /* of a step */
+    uint32_t max_seqs;         /* of a step */
+    uint32_t context_max;      /* 0: the model's */
+    uint32_t n_blocks;         /* KV blocks */
     enum kv_format kv_format;
     uint32_t step_us;
     /* one rank's own */

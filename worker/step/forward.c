@@ -22,7 +22,6 @@ static uint32_t n_here_of(const struct rank_options *options) {
 static struct rank_options options_of_rank(const struct rank_options *options, uint32_t rank) {
     struct rank_options own = *options;
     own.rank = rank;
-    own.device += rank;
     own.n_ranks = own.n_ranks > 0 ? own.n_ranks : 1;
     if (own.n_ranks > 1)
         own.n_threads = group_threads_each(own.n_threads, n_here_of(options), own.n_ranks);
