@@ -163,21 +163,10 @@ static void check_embeds(struct pair *pair) {
     for (size_t f = 0; quant_table[f]; f++) {
         struct weight_tensor tensor = random_tensor(&pair->random, quant_table[f]->name, n, k);
         uint32_t ids[n_tokens] = {0, 199, 5, 5, 1000, 77, 3, 128, 64};
-        uint32_t positions[n_tokens] = {0, 1, 2, 3, 4, 5, 6, 7, 8}, begin[] = {0, n_tokens};
-        uint32_t blocks[1] = {0};
         char what[64];
         BOTH(pair, n_tokens * k, out, {
             struct weight weight = side_pack(side, &tensor);
-            struct kernels_step step = {.batch = {.n_tokens = n_tokens,
-                                                  .n_seqs = 1,
-                                                  .ids = ids,
-                                                  .positions = positions,
-                                                  .seq_begin = begin,
-                                                  .block_tables = blocks,
-                                                  .block_table_stride = 1}};
-            side->kernels->step_begin(side->ctx, &step);
-            side->kernels->embed(side->ctx, out, &weight, &step.batch, 3);
-            side_end_step(side);
+            side_embed(side, out, &weight, ids, n_tokens, 3);
         });
         snprintf(what, sizeof what, "embed %s", quant_table[f]->name);
         pair_compare(pair, what, out_of[0], out_of[1], n_tokens * k);

@@ -60,29 +60,18 @@ static const char *const epilogue_names[] = {"", " added", " silu"};
 
 /* Numbers of a matrix that `side` packed, which stand behind its arrays as long as those do. */
 static struct weight pack_as_floats(struct side *side, const struct weight_tensor *tensor) {
-    enum { AT_ONCE = 16 };
     struct weight weight = side_pack(side, tensor);
     size_t row_bytes = sizeof(float) * weight.k;
     char *values = malloc(row_bytes * weight.n);
-    float *out = side_floats(side, NULL, (size_t)AT_ONCE * weight.k);
-    uint32_t ids[AT_ONCE], positions[AT_ONCE], blocks[1] = {0};
+    float *out = side_floats(side, NULL, (size_t)SIDE_EMBEDS * weight.k);
+    uint32_t ids[SIDE_EMBEDS];
     if (!values)
         abort();
     for (uint32_t row = 0, n; row < weight.n; row += n) {
-        n = weight.n - row < AT_ONCE ? weight.n - row : AT_ONCE;
+        n = weight.n - row < SIDE_EMBEDS ? weight.n - row : SIDE_EMBEDS;
         for (uint32_t i = 0; i < n; i++)
-            ids[i] = row + i, positions[i] = i;
-        uint32_t begin[] = {0, n};
-        struct kernels_step step = {.batch = {.n_tokens = n,
-                                              .n_seqs = 1,
-                                              .ids = ids,
-                                              .positions = positions,
-                                              .seq_begin = begin,
-                                              .block_tables = blocks,
-                                              .block_table_stride = 1}};
-        side->kernels->step_begin(side->ctx, &step);
-        side->kernels->embed(side->ctx, out, &weight, &step.batch, 0);
-        side_end_step(side);
+            ids[i] = row + i;
+        side_embed(side, out, &weight, ids, n, 0);
         side->kernels->get(side->ctx, values + row * row_bytes, out, n * row_bytes);
     }
     struct weight_tensor floats = {.format = "f32",

@@ -84,6 +84,23 @@ struct weight side_pack_pair(struct side *side, const struct weight_tensor *a,
     return pack(side, &(struct weight_source){.parts = parts, .n_parts = 2, .k = a->k});
 }
 
+void side_embed(struct side *side, float *out, const struct weight *table, const uint32_t *ids,
+                uint32_t n, uint32_t id_begin) {
+    uint32_t positions[SIDE_EMBEDS], blocks[1] = {0}, begin[] = {0, n};
+    for (uint32_t i = 0; i < SIDE_EMBEDS; i++)
+        positions[i] = i;
+    struct kernels_step step = {.batch = {.n_tokens = n,
+                                          .n_seqs = 1,
+                                          .ids = ids,
+                                          .positions = positions,
+                                          .seq_begin = begin,
+                                          .block_tables = blocks,
+                                          .block_table_stride = 1}};
+    side->kernels->step_begin(side->ctx, &step);
+    side->kernels->embed(side->ctx, out, table, &step.batch, id_begin);
+    side_end_step(side);
+}
+
 void side_end_step(struct side *side) {
     if (side->kernels->step_end(side->ctx) != STATUS_OK)
         give_up(side->kernels->name, "the device failed");

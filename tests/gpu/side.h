@@ -29,4 +29,8 @@ struct weight side_pack(struct side *side, const struct weight_tensor *tensor);
 /* Rows of both in turn, as gate and up lie. */
 struct weight side_pack_pair(struct side *side, const struct weight_tensor *a,
                              const struct weight_tensor *b);
+/* out (n, k) = rows `ids` - id_begin of the table, in a step of its own. n is at most SIDE_EMBEDS. */
+#define SIDE_EMBEDS 16
+void side_embed(struct side *side, float *out, const struct weight *table, const uint32_t *ids,
+                uint32_t n, uint32_t id_begin);
 void side_end_step(struct side *side); /* waits; ends the program when the device failed */
