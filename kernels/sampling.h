@@ -55,13 +55,31 @@ EVERYWHERE bool sampling_is_filtered(const struct sample_params *params) {
     return params->top_k != 0 || params->top_p < 1.0f || params->min_p > 0.0f;
 }
 
-/* Is the next best token kept, whose weight is p times the best's? Of those before it n were kept,
- * with the sum `mass`; total: the sum of all, or of the best top_k. */
+/* Which of the best tokens are kept. A weight is the token's probability over the best one's; `total`
+ * is the sum of the weights of all, or of the best top_k, and may be 0 where nobody wants it. */
+
+EVERYWHERE bool sampling_wants_total(const struct sample_params *params) {
+    return params->top_p < 1.0f;
+}
+
+/* Beside the best, no token is kept whose weight is below this. */
+EVERYWHERE float sampling_least(const struct sample_params *params, double total) {
+    (void)total;
+    return params->min_p;
+}
+
+/* No further token is kept when the weights of those kept have this sum. */
+EVERYWHERE double sampling_enough(const struct sample_params *params, double total) {
+    return params->top_p < 1.0f ? (double)params->top_p * total : (double)INFINITY;
+}
+
+/* Is the next best token kept, whose weight is p? Of those before it n were kept, with the sum
+ * `mass`. */
 static inline bool sampling_keeps(const struct sample_params *params, uint32_t n, double mass,
                                   double total, float p) {
     if (n == 0)
         return true;
-    return p >= params->min_p && !(params->top_p < 1.0f && mass >= (double)params->top_p * total);
+    return p >= sampling_least(params, total) && !(mass >= sampling_enough(params, total));
 }
 
 /* Do the ids that were seen matter? Their arrays may be empty otherwise. */

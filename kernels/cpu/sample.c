@@ -166,22 +166,24 @@ static uint32_t draw_all(const struct sampler *sampler, uint32_t n, float unifor
 }
 
 /* Every weight that may be kept is at least this; *sure is false where that is so only if their sum
- * reaches top_p. */
+ * is enough. */
 static float threshold_of(const struct path *path, struct sampler *sampler, uint32_t n,
                           const struct sample_params *params, double total, bool *sure) {
     float threshold = FLT_MIN; /* smaller ones were flushed to zero */
     uint32_t n_blocks = count_blocks(n);
     *sure = true;
     bool limited = params->top_k != 0 && params->top_k < n;
-    /* top_p of the best top_k needs all of these for its total, whatever min_p says. */
-    if (params->min_p > threshold && !(limited && params->top_p < 1.0f))
-        threshold = params->min_p < 1.0f ? params->min_p : 1.0f;
+    if (!(limited && sampling_wants_total(params))) { /* else all of top_k join the total */
+        float least = sampling_least(params, total);
+        least = least < 1.0f ? least : 1.0f;
+        threshold = least > threshold ? least : threshold;
+    }
     if (limited && params->top_k <= n_blocks) {
         path->block_maxima(sampler->weights, n, sampler->maxima);
         float nth = nth_maximum(sampler, n_blocks, params->top_k);
         threshold = nth > threshold ? nth : threshold;
-    } else if (!limited && params->top_p < 1.0f) {
-        float tail = (float)((1.0 - (double)params->top_p) * total / (2.0 * n));
+    } else if (!limited) { /* all the weights below `tail` have half of what is not needed */
+        float tail = (float)((total - sampling_enough(params, total)) / (2.0 * n));
         *sure = !(tail > threshold);
         threshold = tail > threshold ? tail : threshold;
     }
@@ -226,7 +228,7 @@ static uint32_t draw_filtered(const struct path *path, struct sampler *sampler, 
     bool limited = params->top_k != 0 && params->top_k < n;
     uint32_t most = limited && params->top_k < count ? params->top_k : count;
     struct kept kept = keep(sampler->candidates, count, most, limited, params, total);
-    if (!kept.ended && !sure) { /* rounding left the sum short of top_p: look at all */
+    if (!kept.ended && !sure) { /* rounding left too small a sum: look at all */
         count = collect(path, sampler, sampler->weights, n, FLT_MIN);
         kept = keep(sampler->candidates, count, count, false, params, total);
     }

@@ -285,29 +285,32 @@ __device__ __forceinline__ void descend(choose_shared &s, list_range range, cons
     }
 }
 
-/* One of the best: of top_k, of those with min_p or more, of the first whose sum reaches top_p of all (of the best
- * top_k). The block calls; all threads get the id. */
+/* One of the best that are kept (kernels/sampling.h). The block calls; all threads get the id. */
 __device__ __forceinline__ uint32_t draw_filtered(choose_shared &s, const float *weights,
                                                   const float *sums, uint32_t n_vocab,
                                                   uint32_t n_blocks, const sample_params &params) {
     const double none = (double)INFINITY;
-    bool limited = params.top_k != 0 && params.top_k < n_vocab, cut = params.top_p < 1.0f;
+    bool limited = params.top_k != 0 && params.top_k < n_vocab;
+    bool wants_total = sampling_wants_total(&params);
     uint32_t most = limited ? params.top_k : UINT32_MAX;
-    float floor = FLT_MIN;                         /* smaller ones were flushed to zero */
-    if (params.min_p > floor && !(limited && cut)) /* else all of top_k join the total */
-        floor = params.min_p < 1.0f ? params.min_p : 1.0f;
-    list_range range = {weights, n_vocab, key_of(floor, UINT32_MAX), UINT64_MAX};
-    double total = cut && !limited ? add_sums(s, sums, n_blocks, none) : 0.0;
+    double total = wants_total && !limited ? add_sums(s, sums, n_blocks, none) : 0.0;
     if (threadIdx.x == 0) {
         s.sum = total;
         s.is_first = false;
     }
     __syncthreads();
-    for (int pass = limited && cut ? 0 : 1; pass < 3; pass++) {
+    float floor = FLT_MIN;           /* smaller ones were flushed to zero */
+    if (!(limited && wants_total)) { /* else all of top_k join the total */
+        float least = sampling_least(&params, s.sum);
+        least = least < 1.0f ? least : 1.0f;
+        floor = least > floor ? least : floor;
+    }
+    list_range range = {weights, n_vocab, key_of(floor, UINT32_MAX), UINT64_MAX};
+    for (int pass = limited && wants_total ? 0 : 1; pass < 3; pass++) {
         descent way = {most, 0.0f, none, none}; /* first the total of the best top_k, ... */
         if (pass == 1) {                        /* ... then what is kept, */
-            way.least = params.min_p;
-            way.reaches = cut ? (double)params.top_p * s.sum : none;
+            way.least = sampling_least(&params, s.sum);
+            way.reaches = sampling_enough(&params, s.sum);
         } else if (pass == 2) { /* and the one that is drawn */
             way.most = s.count;
             way.exceeds = (double)params.uniform * s.sum;
