@@ -19,7 +19,7 @@ static const struct kernels_limits limits = {
     .max_tokens = ROWS_MAX,
     .max_seqs = 4,
     .max_context = 16,
-    .max_dim = 256,
+    .max_dim = 1024,
     .n_vocab = 64,
     .n_heads = 1,
     .n_kv_heads = 1,
@@ -57,7 +57,7 @@ static const struct moe_case cases[] = {
     {"bf16", "q4_1", 3, 3, 32, 32},   {"f32", "f16", 1, 1, 64, 160},
     {"q8_0", "f32", 100, 70, 32, 32}, {"f32", "f16", 5, 2, 45, 43},
     {"bf16", "bf16", 4, 3, 45, 43},   {"gptq4", "gptq4", 6, 3, 136, 88},
-    {"awq", "gptq8", 5, 2, 200, 100},
+    {"awq", "gptq8", 5, 2, 200, 100}, {"gptq4", "gptq8", 5, 2, 1024, 64},
 };
 #define N_CASES ((int)(sizeof cases / sizeof cases[0]))
 
@@ -175,6 +175,16 @@ static void route_rows(struct subject *subject, uint32_t *ids, float *weights, c
     subject_drop(subject);
 }
 
+/* Each input in any of the groups, where the format says in which: as many are stored as fill 32s. */
+static void draw_groups(struct random *random, struct weight_tensor *tensor) {
+    if (strncmp(tensor->format, "gptq", 4) != 0)
+        return;
+    int32_t *groups = malloc(tensor->k * sizeof *groups);
+    for (uint32_t i = 0; i < tensor->k; i++)
+        groups[i] = (int32_t)random_below(random, tensor->k / tensor->group);
+    tensor->group_of = groups;
+}
+
 static void scene_init(struct scene *scene, const struct moe_case *test) {
     struct random random = {test->n_experts * 100 + test->dim};
     size_t dim = test->dim;
@@ -190,6 +200,8 @@ static void scene_init(struct scene *scene, const struct moe_case *test) {
         scene->tensors[2 * e] =
             random_tensor(&random, test->gate_up, 2 * test->expert_dim, test->dim);
         scene->tensors[2 * e + 1] = random_tensor(&random, test->down, test->dim, test->expert_dim);
+        for (uint32_t i = 0; e % 2 && i < 2; i++)
+            draw_groups(&random, &scene->tensors[2 * e + i]);
     }
     fill_random(&random, scene->x, ROWS_MAX * dim);
     float *logits = malloc((size_t)ROWS_MAX * test->n_experts * sizeof *logits);
