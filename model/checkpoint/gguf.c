@@ -20,9 +20,9 @@ static const struct {
     uint32_t block_items;
     uint32_t block_bytes;
 } formats[] = {
-    {0, "f32", 1, 4},       {1, "f16", 1, 2},       {2, "q4_0", 32, 18}, {3, "q4_1", 32, 20},
-    {6, "q5_0", 32, 22},    {7, "q5_1", 32, 24},    {8, "q8_0", 32, 34}, {12, "q4_k", 256, 144},
-    {13, "q5_k", 256, 176}, {14, "q6_k", 256, 210}, {30, "bf16", 1, 2},
+    {0, "f32", 1, 4},       {1, "f16", 1, 2},       {30, "bf16", 1, 2},     {2, "q4_0", 32, 18},
+    {3, "q4_1", 32, 20},    {6, "q5_0", 32, 22},    {7, "q5_1", 32, 24},    {8, "q8_0", 32, 34},
+    {12, "q4_k", 256, 144}, {13, "q5_k", 256, 176}, {14, "q6_k", 256, 210},
 };
 
 /* Names of types that are not read here, for the message. */
@@ -49,6 +49,17 @@ static enum status read_value(struct gguf_cursor *cursor, uint32_t index) {
     TRY(gguf_cursor_u32(cursor, "a value's type", &type));
     return error_within(cursor->error, gguf_cursor_value(cursor, type, value), "key \"%.*s\"",
                         span_shown(value->key), value->key.bytes);
+}
+
+static enum status refuse_type(struct gguf_cursor *cursor, uint32_t type, const char *tensor) {
+    const char *known = type < sizeof other_names / sizeof *other_names ? other_names[type] : NULL;
+    char names[128] = "";
+    for (size_t i = 0, n = 0; i < sizeof formats / sizeof *formats && n < sizeof names; i++)
+        n +=
+            (size_t)snprintf(names + n, sizeof names - n, "%s%s", i ? ", " : "", formats[i].format);
+    return gguf_cursor_fail(cursor, STATUS_UNSUPPORTED,
+                            "tensor %s has type %u (%s); supported are %s", tensor, type,
+                            known ? known : "unknown", names);
 }
 
 /* Format and bytes of a tensor from its type number and shape. */
@@ -78,11 +89,7 @@ static enum status size_tensor(struct gguf_cursor *cursor, uint32_t type, struct
         tensor->n_bytes = n_bytes;
         return STATUS_OK;
     }
-    const char *known = type < sizeof other_names / sizeof *other_names ? other_names[type] : NULL;
-    return gguf_cursor_fail(cursor, STATUS_UNSUPPORTED,
-                            "tensor %s has type %u (%s); f32, f16, bf16, q4_0, q4_1, q5_0, q5_1, "
-                            "q8_0, q4_k, q5_k and q6_k are supported",
-                            tensor->name, type, known ? known : "unknown");
+    return refuse_type(cursor, type, tensor->name);
 }
 
 /* One row of the tensor table. Leaves the offset relative to the data, as an integer in *offset. */
