@@ -3,6 +3,7 @@
 #include "router/config.h"
 
 #include "base/clock.h"
+#include "router/core/policy/policy.h"
 #include "tests/support/option_values.h"
 #include "tests/support/suite.h"
 
@@ -134,14 +135,14 @@ static void read_two(struct config *config, const char *name, const char *value)
 }
 
 START_TEST(every_word_of_a_choice_is_what_it_says) {
-    static const char *const policies[] = {"round_robin", "least_load", "two_choices",
-                                           "prefix_affinity"};
     static const char *const levels[] = {"debug", "info", "warn", "error"};
     struct config config;
-    for (unsigned i = 0; i < 4; i++) {
-        read_two(&config, "policy", policies[i]);
-        ck_assert_str_eq(config.policy, policies[i]);
+    for (unsigned i = 0; policy_table[i]; i++) {
+        read_two(&config, "policy", policy_table[i]->name);
+        ck_assert_str_eq(config.policy, policy_table[i]->name);
         config_fini(&config);
+    }
+    for (unsigned i = 0; i < 4; i++) {
         read_two(&config, "log-level", levels[i]);
         ck_assert_int_eq(config.log_level, (enum log_level)i);
         config_fini(&config);
