@@ -52,12 +52,13 @@ bool subject_next(struct subject *subject, uint32_t *index, const struct kernels
         uint32_t isa = i / N_THREADS % ISAS_MAX;
         if (kernels->isas ? !isa_of(kernels, isa) : i % (ISAS_MAX * N_THREADS) != 0)
             continue;
-#ifdef __SANITIZE_THREAD__ /* what the others compute is compared in other builds */
-        if (kernels->isas && i % N_THREADS + 1 < N_THREADS)
-            continue;
-#endif
         *subject = (struct subject){
             .kernels = kernels, .isa = isa_of(kernels, isa), .n_threads = i % N_THREADS + 1};
+#ifdef __SANITIZE_THREAD__ /* the best set on all threads; the others' bits are for other builds */
+        if (kernels->isas && (isa > 0 || subject->n_threads < N_THREADS))
+            continue;
+        subject->isa = NULL;
+#endif
         struct kernels_options options = {
             .n_threads = subject->n_threads, .isa = subject->isa, .limits = *limits};
         struct error error;
