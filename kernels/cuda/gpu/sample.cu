@@ -321,8 +321,8 @@ __device__ __forceinline__ uint32_t draw_filtered(choose_shared &s, const float 
     return s.id;
 }
 
-/* What was chosen: one block a row. */
-__global__ void __launch_bounds__(CHOOSE_THREADS) choose_kernel(gpu_sample what) {
+/* What was chosen: one block a row, so there is one on a multiprocessor, and registers enough for it. */
+__global__ void __launch_bounds__(CHOOSE_THREADS, 1) choose_kernel(gpu_sample what) {
     SHARED(choose_shared, s);
     griddep_launch();
     griddep_wait();
