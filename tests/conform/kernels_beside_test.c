@@ -155,6 +155,38 @@ START_TEST(a_layer_is_read_when_its_mark_is_done_and_waits_for_no_later_one) {
 }
 END_TEST
 
+/* One thread may drive a step on one device and move another's KV. */
+START_TEST(kv_of_another_device_may_come_before_a_step_chooses) {
+    struct subject subject;
+    for (uint32_t i = 0; subject_next(&subject, &i, &limits);) {
+        const struct kernels *k = subject.kernels;
+        const struct kernels_options options = {
+            .n_threads = 1, .isa = subject.isa, .device = 1, .limits = limits};
+        struct kernels_ctx *other;
+        struct error error;
+        enum status status = k->open(&options, &other, &error);
+        if (status == STATUS_UNSUPPORTED) { /* there is one device */
+            subject_close(&subject);
+            continue;
+        }
+        ck_assert_msg(status == STATUS_OK, "%s", error.text);
+        float host[N] = {[40] = 2.0f}, *logits = subject_floats(&subject, host, N);
+        float *memory = k->alloc(other, sizeof host);
+        struct sample_params params = {.top_p = 1.0f, .repetition = 1.0f};
+        struct sample_result result;
+        ck_assert_ptr_nonnull(memory);
+        begin(&subject);
+        k->put_beside(other, memory, host, sizeof host);
+        k->sample(subject.ctx, logits, 1, N, &params, &result);
+        subject_end(&subject);
+        ck_assert(result.valid && result.id == 40);
+        k->dealloc(other, memory, sizeof host);
+        k->close(other);
+        subject_close(&subject);
+    }
+}
+END_TEST
+
 START_TEST(more_bytes_than_a_stage_has_come_whole) {
     size_t n_bytes = 11u << 20;
     unsigned char *host = malloc(n_bytes), *got = malloc(n_bytes);
@@ -228,6 +260,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, what_is_read_beside_is_all_that_was_done_before);
     tcase_add_test(tests, the_last_of_several_that_put_wins);
     tcase_add_test(tests, a_layer_is_read_when_its_mark_is_done_and_waits_for_no_later_one);
+    tcase_add_test(tests, kv_of_another_device_may_come_before_a_step_chooses);
     tcase_add_test(tests, more_bytes_than_a_stage_has_come_whole);
     tcase_add_test(tests, memory_may_be_given_back_with_bytes_on_the_way);
     tcase_add_test(tests, whoever_reads_from_a_device_that_failed_is_told);
