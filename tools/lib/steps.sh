@@ -59,7 +59,7 @@ e2e() { "${5:-step}" "e2e/$1${4:+/$4}" "$2" "TANDEM_TEST_MODEL='$model' $python 
 for script in tests/e2e/*_test.py; do
     name=$(basename "$script" .py)
     case $name in
-    invariance_test | logits_test) e2e "$name" 900 "" "" beside ;; # they compute, and wait for no clock
+    far_test | invariance_test | logits_test) e2e "$name" 900 "" "" beside ;; # they compute, and wait for no clock
     *) e2e "$name" 900 ;;
     esac
 done
