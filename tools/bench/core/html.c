@@ -15,9 +15,9 @@
 
 static const char style[] =
     "<style>:root{color-scheme:light dark;--ink:#1c2733;--paper:#fff;--soft:#8894a3;--line:#dde3ea;"
-    "--c0:#0b6bcb;--c1:#c2410c;--c2:#15803d;--c3:#7e22ce;--c4:#b45309;--c5:#0e7490}"
+    "--c0:#0b6bcb;--c1:#c2410c;--c2:#15803d;--c3:#7e22ce;--c4:#db2777;--c5:#0e7490}"
     "@media(prefers-color-scheme:dark){:root{--ink:#e3e9f0;--paper:#12181f;--soft:#8b98a8;"
-    "--line:#2b3541;--c0:#5aa9ff;--c1:#fb923c;--c2:#4ade80;--c3:#c084fc;--c4:#fbbf24;--c5:#22d3ee}}"
+    "--line:#2b3541;--c0:#5aa9ff;--c1:#fb923c;--c2:#4ade80;--c3:#c084fc;--c4:#f472b6;--c5:#22d3ee}}"
     "body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--paper);margin:2rem "
     "auto;max-width:76rem;padding:0 1rem}h1{font-size:1.3rem}h2{font-size:1rem}.wide{overflow-x:"
     "auto}table{border-collapse:collapse;font-size:13px;font-variant-numeric:tabular-nums}td,th{"
