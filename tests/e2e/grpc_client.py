@@ -1,4 +1,4 @@
-"""What the tests of gRPC share: grpcio and the stubs of our service, made from proto/; ends the test as SKIPPED without them."""
+"""What the tests of gRPC share: grpcio and the client of our service, made from proto/; ends the test as SKIPPED without them."""
 import importlib
 import subprocess
 import sys
@@ -20,7 +20,7 @@ except ImportError as reason:
 
 
 def generate(folder, file):
-    """The modules (messages, stubs) of a .proto file in `folder`."""
+    """The modules (messages, clients) of a .proto file in `folder`."""
     made = tempfile.mkdtemp(prefix="tandem-grpc-")
     subprocess.run([sys.executable, "-m", "grpc_tools.protoc", f"--proto_path={folder}", f"--python_out={made}",
                     f"--grpc_python_out={made}", file], check=True)
@@ -29,7 +29,8 @@ def generate(folder, file):
     return importlib.import_module(f"{name}_pb2"), importlib.import_module(f"{name}_pb2_grpc")
 
 
-pb, stubs = generate(ROOT / "proto", "tandem_inference.proto")
+pb, services = generate(ROOT / "proto", "tandem_inference.proto")
+Inference = services.InferenceStub  # grpcio's name of the class of a client
 
 
 def channel(cluster):

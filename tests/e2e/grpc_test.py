@@ -14,8 +14,8 @@ import threading
 
 import sanitizers
 from cluster import Cluster, Skip, Tally, eventually, hash_answer, post_json, real_model, request
-from grpc_client import (DescriptorPool, ProtoReflectionDescriptorDatabase, ask, channel, grpc, health_pb2, health_pb2_grpc, pb,
-                         refused, reflection_pb2, stubs, varint)
+from grpc_client import (DescriptorPool, Inference, ProtoReflectionDescriptorDatabase, ask, channel, grpc, health_pb2,
+                         health_pb2_grpc, pb, refused, reflection_pb2, varint)
 
 # What is asked by its name in both languages: 20 sets of parameters, each by Complete and by Generate.
 PARAMETERS = [
@@ -119,7 +119,7 @@ def same(kind, choices, usage, twin):
     assert usage.completion_tokens == twin["usage"]["completion_tokens"]
 
 
-def equals_its_twin(port, stub, kind, prompt, fields, more=None):
+def equals_its_twin(port, client, kind, prompt, fields, more=None):
     """`more`: JSON of the chat beside its messages."""
     path, body = http_body(kind, prompt, fields)
     twin = post_json(port, path, {**body, **(more or {})})
@@ -129,22 +129,22 @@ def equals_its_twin(port, stub, kind, prompt, fields, more=None):
             question.chat.tool_choice = value
         else:
             setattr(question.chat, f"{name.removeprefix('chat_')}_json", json.dumps(value))
-    whole = stub.Complete(question)
+    whole = client.Complete(question)
     same(kind, whole.choices, whole.usage, twin)
     assert whole.model == twin["model"] and whole.system_fingerprint == twin["system_fingerprint"]
-    same(kind, *joined(stub.Generate(question)), twin)
+    same(kind, *joined(client.Generate(question)), twin)
 
 
 def calls_equal_their_twins(cluster, most=64, extras=()):
     """All kinds of parameters and prompts, some at a time; answers of at most so many tokens."""
     with channel(cluster) as wire, concurrent.futures.ThreadPoolExecutor(8) as pool:
-        stub, cases = stubs.InferenceStub(wire), []
+        client, cases = Inference(wire), []
         for i, fields in enumerate(PARAMETERS):
             kind = ("text", "ids", "chat")[i % 3]
             prompt = {"text": f"Number {i}: the Rhine \u00e9", "ids": [72, 101, 108, 108, 111, i + 1], "chat": CHAT}[kind]
             cases.append((kind, prompt, {"seed": 1, **fields, "max_tokens": min(most, fields.get("max_tokens", 16))}))
         cases += [("chat", CHAT, {"seed": 2, "max_tokens": 8}, more) for more in extras]
-        for done in [pool.submit(equals_its_twin, cluster.port, stub, *case) for case in cases]:
+        for done in [pool.submit(equals_its_twin, cluster.port, client, *case) for case in cases]:
             done.result()
     cluster.quiet()
     return f"{2 * len(cases)} calls"
@@ -159,7 +159,7 @@ def calls_equal_their_twins_on_a_real_model():
 
 def a_chunk_per_step(cluster):
     with channel(cluster) as wire:
-        responses = list(stubs.InferenceStub(wire).Generate(ask("text", "steps", {"max_tokens": 24, "ignore_eos": True})))
+        responses = list(Inference(wire).Generate(ask("text", "steps", {"max_tokens": 24, "ignore_eos": True})))
     assert sum(len(r.token_ids) for r in responses) == 24
     assert all(r.token_ids or r.HasField("finish_reason") or r.HasField("usage") for r in responses)
     return f"{len(responses)} responses"
@@ -167,21 +167,21 @@ def a_chunk_per_step(cluster):
 
 def tokenize_and_back(cluster):
     with channel(cluster) as wire:
-        stub = stubs.InferenceStub(wire)
+        client = Inference(wire)
         for kind, prompt in (("text", "a b \u00e9\0c"), ("chat", CHAT)):
             twin = post_json(cluster.port, "/tokenize", {"messages" if kind == "chat" else "prompt": prompt})
-            ours = stub.Tokenize(ask(kind, prompt, {}))
+            ours = client.Tokenize(ask(kind, prompt, {}))
             assert list(ours.token_ids) == twin["tokens"] and ours.max_model_len == twin["max_model_len"]
-            back = stub.Detokenize(pb.DetokenizeRequest(tokens=ours.token_ids))
+            back = client.Detokenize(pb.DetokenizeRequest(tokens=ours.token_ids))
             assert back.text == post_json(cluster.port, "/detokenize", {"tokens": twin["tokens"]})["prompt"]
-        assert stub.Detokenize(pb.DetokenizeRequest()).text == ""
+        assert client.Detokenize(pb.DetokenizeRequest()).text == ""
 
 
 def errors_have_their_status(cluster):
     code = grpc.StatusCode
     with channel(cluster) as wire:
-        stub = stubs.InferenceStub(wire)
-        for call in (stub.Complete, stub.Generate):
+        client = Inference(wire)
+        for call in (client.Complete, client.Generate):
             refused(lambda: call(ask("text", "x", {"model": "other"})), code.NOT_FOUND, "other")
             refused(lambda: call(ask("text", "x", {"temperature": -1})), code.INVALID_ARGUMENT, "temperature")
             refused(lambda: call(ask("text", "x", {"temperature": float("nan")})), code.INVALID_ARGUMENT, "temperature")
@@ -195,7 +195,7 @@ def errors_have_their_status(cluster):
             refused(lambda: call(ask("ids", [1] * 200000, {})), code.INVALID_ARGUMENT, "maximum context length")
         for tools in ("[", "1", "[] , \"n\": 3", "{]", "", "[]x"):
             chat = pb.Chat(messages=[pb.Message(role="user", content="x")], tools_json=tools)
-            refused(lambda: stub.Complete(pb.GenerateRequest(chat=chat)), code.INVALID_ARGUMENT)
+            refused(lambda: client.Complete(pb.GenerateRequest(chat=chat)), code.INVALID_ARGUMENT)
         unknown = wire.unary_unary("/tandem.v1.Inference/Nothing")
         refused(lambda: unknown(b""), code.UNIMPLEMENTED, "Nothing")
         refused(lambda: wire.unary_unary("/no.Service/Call")(b""), code.UNIMPLEMENTED)
@@ -210,14 +210,14 @@ def errors_have_their_status(cluster):
 
 def gzip_comes_in(cluster):
     with channel(cluster) as wire:
-        stub = stubs.InferenceStub(wire)
+        client = Inference(wire)
         prompt = ask("text", "gzip " * 50, {"max_tokens": 4, "seed": 3})
-        plain = stub.Complete(prompt)
-        packed = stub.Complete(prompt, compression=grpc.Compression.Gzip)
+        plain = client.Complete(prompt)
+        packed = client.Complete(prompt, compression=grpc.Compression.Gzip)
         assert plain.choices[0].token_ids == packed.choices[0].token_ids
         bomb = ask("text", "x" * (5 << 20), {})
-        refused(lambda: stub.Complete(bomb, compression=grpc.Compression.Gzip), grpc.StatusCode.RESOURCE_EXHAUSTED)
-        refused(lambda: stub.Complete(prompt, compression=grpc.Compression.Deflate), grpc.StatusCode.UNIMPLEMENTED, "deflate")
+        refused(lambda: client.Complete(bomb, compression=grpc.Compression.Gzip), grpc.StatusCode.RESOURCE_EXHAUSTED)
+        refused(lambda: client.Complete(prompt, compression=grpc.Compression.Deflate), grpc.StatusCode.UNIMPLEMENTED, "deflate")
 
 
 def runs(cluster):
@@ -229,29 +229,29 @@ def deadlines_and_cancellation_free_blocks(cluster):
     """Within a second of the end of a call, by the workers' own figures."""
     long = ask("text", "long", {"max_tokens": 30000, "ignore_eos": True})
     with channel(cluster) as wire:
-        stub = stubs.InferenceStub(wire)
-        for call in (stub.Complete.future, stub.Generate):
+        client = Inference(wire)
+        for call in (client.Complete.future, client.Generate):
             running = call(long, timeout=2)
             eventually(lambda: runs(cluster), 2, "it runs")
-            refused(lambda: running.result() if call is not stub.Generate else list(running), grpc.StatusCode.DEADLINE_EXCEEDED)
+            refused(lambda: running.result() if call is not client.Generate else list(running), grpc.StatusCode.DEADLINE_EXCEEDED)
             cluster.quiet(1)
-        stream = stub.Generate(long)
+        stream = client.Generate(long)
         assert next(stream).token_ids
-        future = stub.Complete.future(long)
+        future = client.Complete.future(long)
         eventually(lambda: sum(w["sequences"]["running"] for w in cluster.workers()) == 2, 10, "both run")
         for call in (stream, future):
             call.cancel()
         cluster.quiet(1)
-        assert stub.Complete(ask("text", "x", {"max_tokens": 2})).choices  # the connection goes on
+        assert client.Complete(ask("text", "x", {"max_tokens": 2})).choices  # the connection goes on
 
 
 def the_server_tells_of_itself(cluster):
     with channel(cluster) as wire:
-        stub = stubs.InferenceStub(wire)
+        client = Inference(wire)
         twin = json.loads(request(cluster.port, "GET", "/v1/models")[2])["data"][0]
-        model = stub.ListModels(pb.ListModelsRequest()).models[0]
+        model = client.ListModels(pb.ListModelsRequest()).models[0]
         assert (model.id, model.created, model.max_model_len) == (twin["id"], twin["created"], twin["max_model_len"])
-        state = stub.GetClusterStatus(pb.GetClusterStatusRequest())
+        state = client.GetClusterStatus(pb.GetClusterStatusRequest())
         assert state.ready and not state.draining and state.n_workers == 2
         assert state.version == json.loads(request(cluster.port, "GET", "/version")[2])["version"]
         health = health_pb2_grpc.HealthStub(wire)
@@ -320,12 +320,12 @@ def http_statuses(cluster):
 def listen_on(wire, seed, stop, told):
     """One stream after the other until told to stop; each has to be the oracle's answer, token for token."""
     chance = random.Random(seed)
-    stub = stubs.InferenceStub(wire)
+    client = Inference(wire)
     try:
         while not stop.is_set():
             prompt = [chance.randrange(256, 60000) for _ in range(chance.randrange(1, 200))]
             fields = {"max_tokens": 200, "ignore_eos": True}
-            ids = [token for step in stub.Generate(ask("ids", prompt, fields)) for token in step.token_ids]
+            ids = [token for step in client.Generate(ask("ids", prompt, fields)) for token in step.token_ids]
             assert ids == hash_answer(prompt, 200), (len(ids), "a stream is not the oracle's answer")
             told["streams"] += 1
     except Exception as reason:  # a thread's exception would be lost

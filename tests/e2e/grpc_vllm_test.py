@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""vllm.grpc.engine.VllmEngine as its gateways' stubs speak it (PyPI: smg-grpc-proto): answers equal /v1/completions', what is not
+"""vllm.grpc.engine.VllmEngine as its gateways' client speaks it (PyPI: smg-grpc-proto): answers equal /v1/completions', what is not
 served is refused by its name, and a call can be aborted by its id."""
 import os
 import sys
@@ -10,11 +10,11 @@ from pathlib import Path
 OTHER = Path(os.environ.get("TANDEM_CACHE", Path.home() / ".cache/tandem")) / "smg-venv/bin/python"
 try:
     import grpc
-    from smg_grpc_proto.generated import common_pb2, vllm_engine_pb2 as pb, vllm_engine_pb2_grpc as stubs
+    from smg_grpc_proto.generated import common_pb2, vllm_engine_pb2 as pb, vllm_engine_pb2_grpc as services
 except ImportError as reason:
     if OTHER.exists() and Path(sys.executable) != OTHER:
         os.execv(OTHER, [str(OTHER), *sys.argv])
-    print(f"SKIPPED the gateways' stubs: {reason} (tools/check installs smg-grpc-proto 0.4.28 from PyPI)")
+    print(f"SKIPPED the gateways' client: {reason} (tools/check installs smg-grpc-proto 0.4.28 from PyPI)")
     print("0 passed, 0 failed, 1 skipped")
     sys.exit(0)
 
@@ -65,14 +65,14 @@ def values(parts):
     return ([v for p in parts for v in p.token_logprobs], [list(t.values) for p in parts for t in p.top_logprobs])
 
 
-def calls_equal_their_twins(cluster, stub):
+def calls_equal_their_twins(cluster, client):
     for i, (params, http) in enumerate(CASES):
         prompt = PROMPT if i % 2 else f"Number {i}: the Rhine \u00e9"
         params = {"seed": 5, **params}
         body = {"prompt": prompt, "return_token_ids": True, "temperature": 1, **params, **http}
         twin = post_json(cluster.port, "/v1/completions", {k: v for k, v in body.items() if v is not None})
-        streamed = gather(stub.Generate(question(prompt=prompt, **params)))
-        whole = [r.complete for r in stub.Generate(question(False, prompt, **params))]
+        streamed = gather(client.Generate(question(prompt=prompt, **params)))
+        whole = [r.complete for r in client.Generate(question(False, prompt, **params))]
         assert len(streamed) == len(whole) == len(twin["choices"])
         for theirs, complete in zip(twin["choices"], whole):
             ids, logprobs, end = streamed[theirs["index"]]
@@ -95,9 +95,9 @@ def calls_equal_their_twins(cluster, stub):
     return f"{2 * len(CASES)} calls"
 
 
-def defaults_are_vllms(cluster, stub):
+def defaults_are_vllms(cluster, client):
     """Without max_tokens the rest of the context; without sampling_params temperature 1, n 1."""
-    stream = stub.Generate(question(ignore_eos=True))
+    stream = client.Generate(question(ignore_eos=True))
     ids = []
     for response in stream:
         ids += response.chunk.token_ids
@@ -106,12 +106,12 @@ def defaults_are_vllms(cluster, stub):
     stream.cancel()
     assert len(ids) > 500 and ids == hash_answer(PROMPT, len(ids))
     bare = pb.GenerateRequest(tokenized=pb.TokenizedInput(input_ids=PROMPT), stream=True)
-    first = next(iter(stub.Generate(bare)))
+    first = next(iter(client.Generate(bare)))
     assert first.chunk.index == 0
     cluster.quiet()
 
 
-def what_is_not_served_is_refused(cluster, stub):
+def what_is_not_served_is_refused(cluster, client):
     rows = (
         (question(json_schema="{}"), "json_schema"), (question(regex="a"), "regex"), (question(grammar="a"), "grammar"),
         (question(json_object=True), "json_object"), (question(choice=pb.ChoiceConstraint(choices=["a"])), "choice"),
@@ -123,13 +123,13 @@ def what_is_not_served_is_refused(cluster, stub):
     )
     for request, words in rows:
         try:
-            list(stub.Generate(request))
+            list(client.Generate(request))
         except grpc.RpcError as error:
             assert error.code() == grpc.StatusCode.INVALID_ARGUMENT and words in error.details(), (words, error)
             continue
         raise AssertionError(request)
-    for call in (lambda: stub.FlushCache(common_pb2.FlushCacheRequest()), lambda: stub.Embed(pb.EmbedRequest()),
-                 lambda: list(stub.GetTokenizer(common_pb2.GetTokenizerRequest()))):
+    for call in (lambda: client.FlushCache(common_pb2.FlushCacheRequest()), lambda: client.Embed(pb.EmbedRequest()),
+                 lambda: list(client.GetTokenizer(common_pb2.GetTokenizerRequest()))):
         try:
             call()
         except grpc.RpcError as error:
@@ -139,32 +139,32 @@ def what_is_not_served_is_refused(cluster, stub):
     return f"{len(rows)} requests"
 
 
-def the_engine_tells_of_itself(cluster, stub):
-    model = stub.GetModelInfo(pb.GetModelInfoRequest())
+def the_engine_tells_of_itself(cluster, client):
+    model = client.GetModelInfo(pb.GetModelInfoRequest())
     assert model.served_model_name == "hash" and model.is_generation and model.vocab_size > 65000, model
     assert model.max_context_length == cluster.workers()[0]["context"], model
-    assert stub.HealthCheck(pb.HealthCheckRequest()).healthy
-    info = stub.GetServerInfo(pb.GetServerInfoRequest())
+    assert client.HealthCheck(pb.HealthCheckRequest()).healthy
+    info = client.GetServerInfo(pb.GetServerInfoRequest())
     assert info.server_type == "tandem" and info.uptime_seconds > 0 and not info.is_paused, info
-    stream = stub.Generate(question(max_tokens=30000, ignore_eos=True))
+    stream = client.Generate(question(max_tokens=30000, ignore_eos=True))
     next(stream)
-    eventually(lambda: stub.GetLoads(pb.GetLoadsRequest()).loads[0].token_usage > 0, 10, "blocks are in use")
-    load = stub.GetLoads(pb.GetLoadsRequest()).loads[0]
+    eventually(lambda: client.GetLoads(pb.GetLoadsRequest()).loads[0].token_usage > 0, 10, "blocks are in use")
+    load = client.GetLoads(pb.GetLoadsRequest()).loads[0]
     assert load.num_running_reqs == load.num_total_reqs == 1 and load.num_waiting_reqs == 0, load
-    assert stub.GetServerInfo(pb.GetServerInfoRequest()).active_requests == 1
+    assert client.GetServerInfo(pb.GetServerInfoRequest()).active_requests == 1
     stream.cancel()
     cluster.quiet()
-    assert stub.GetLoads(pb.GetLoadsRequest()).loads[0].token_usage == 0
+    assert client.GetLoads(pb.GetLoadsRequest()).loads[0].token_usage == 0
 
 
-def a_call_is_aborted_by_its_id(cluster, stub):
+def a_call_is_aborted_by_its_id(cluster, client):
     requests = [question(max_tokens=30000, ignore_eos=True) for _ in range(3)]
     for request, name in zip(requests, ("one", "two", "two")):
         request.request_id = name
-    streams = [stub.Generate(request) for request in requests]
+    streams = [client.Generate(request) for request in requests]
     for stream in streams:
         next(stream)
-    stub.Abort(pb.AbortRequest(request_ids=["nobody", "", "two"]))
+    client.Abort(pb.AbortRequest(request_ids=["nobody", "", "two"]))
     for stream in streams[1:]:
         try:
             list(stream)
@@ -178,12 +178,12 @@ def a_call_is_aborted_by_its_id(cluster, stub):
     cluster.quiet()
 
 
-def many_at_once(cluster, stub):
+def many_at_once(cluster, client):
     wrong = []
 
     def one(seed):
         prompt = [seed + 300, 7]
-        found = gather(stub.Generate(question(prompt=prompt, max_tokens=100, ignore_eos=True)))
+        found = gather(client.Generate(question(prompt=prompt, max_tokens=100, ignore_eos=True)))
         if found[0][0] != hash_answer(prompt, 100):
             wrong.append(seed)
 
@@ -200,7 +200,7 @@ def main() -> int:
     with Cluster("--mixed", 2) as cluster, grpc.insecure_channel(f"127.0.0.1:{cluster.port}") as wire:
         for test in (calls_equal_their_twins, defaults_are_vllms, what_is_not_served_is_refused, the_engine_tells_of_itself,
                      a_call_is_aborted_by_its_id, many_at_once):
-            tally.run(test.__name__, test, cluster, stubs.VllmEngineStub(wire))
+            tally.run(test.__name__, test, cluster, services.VllmEngineStub(wire))
     return tally.end()
 
 

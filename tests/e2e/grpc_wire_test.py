@@ -16,7 +16,7 @@ from pathlib import Path
 import http2_test
 import sanitizers
 from cluster import BIN, Cluster, Tally, eventually, hash_answer
-from grpc_client import ask, channel, grpc, health_pb2, health_pb2_grpc, pb, stubs
+from grpc_client import Inference, ask, channel, grpc, health_pb2, health_pb2_grpc, pb
 
 PROMPT = [3, 1, 4, 1, 5, 9, 2, 6]
 SERVING, NOT_SERVING = health_pb2.HealthCheckResponse.SERVING, health_pb2.HealthCheckResponse.NOT_SERVING
@@ -116,11 +116,11 @@ def a_reader_that_stops(cluster, still_s):
             for n in [3000] + [30000] * 15]
     client.blind.update(shut)
     with channel(cluster) as wire:
-        stub = stubs.InferenceStub(wire)
+        inference = Inference(wire)
         before, until, n, most = router_bytes(cluster), time.monotonic() + still_s, 0, 0
         while time.monotonic() < until:  # nothing is read from the client's socket
             prompt = [7, n]
-            ids = [t for r in stub.Generate(ask("ids", prompt, {"max_tokens": 20})) for t in r.token_ids]
+            ids = [t for r in inference.Generate(ask("ids", prompt, {"max_tokens": 20})) for t in r.token_ids]
             assert ids == hash_answer(prompt, 20)
             n, most = n + 1, max(most, router_bytes(cluster))
     quarantine = 0 if sanitizers.BUILD == "release" else 256 << 20  # AddressSanitizer keeps that much of what was freed
@@ -143,14 +143,14 @@ def drain_under_load(_):
     with Cluster("--mixed", 1) as ends, Cluster("--mixed", 1) as stays:
         target = f"ipv4:127.0.0.1:{ends.port},127.0.0.1:{stays.port}"
         with grpc.insecure_channel(target, options=[("grpc.lb_policy_name", "round_robin")]) as wire:
-            stub = stubs.InferenceStub(wire)
+            inference = Inference(wire)
 
             def load(seed):
                 n = 0
                 while not stop.is_set():
                     prompt, n = [seed + 300, n], n + 1
                     try:
-                        ids = [t for r in stub.Generate(ask("ids", prompt, {"max_tokens": 40})) for t in r.token_ids]
+                        ids = [t for r in inference.Generate(ask("ids", prompt, {"max_tokens": 40})) for t in r.token_ids]
                         assert ids == hash_answer(prompt, 40), "not the oracle's answer"
                         served.append(time.monotonic())
                     except Exception as error:  # noqa: BLE001 - whatever it is, the call failed
@@ -206,7 +206,7 @@ def health_is_watched(_):
             subprocess.run([BIN / "tandem", "drain", "--server", cluster.url, "mixed0", *order], check=True, capture_output=True)
             assert [w.next() for w in watchers] == [state] * 3, state
             assert health_pb2_grpc.HealthStub(wire).Check(health_pb2.HealthCheckRequest()).status == state
-        busy = stubs.InferenceStub(wire).Generate(ask("ids", PROMPT, {"max_tokens": 2000, "ignore_eos": True}))
+        busy = Inference(wire).Generate(ask("ids", PROMPT, {"max_tokens": 2000, "ignore_eos": True}))
         first = next(busy)
         cluster.process.send_signal(signal.SIGTERM)
         assert [w.next() for w in watchers] == [NOT_SERVING] * 3

@@ -46,7 +46,7 @@ python_venv "$venv" numpy==2.2.6 gguf==0.19.0 tokenizers tiktoken sentencepiece=
     grpcio==1.76.0 grpcio-tools==1.76.0 grpcio-health-checking==1.76.0 grpcio-reflection==1.76.0 kubernetes-validate==1.37.0 \
     $nvcc_reads \
     >"$out/venv.log" 2>&1 || true
-# The gateways' stubs need a newer protobuf than grpcio's tools take (tests/e2e/grpc_vllm_test.py finds this by its name).
+# The gateways' client needs a newer protobuf than grpcio's tools take (tests/e2e/grpc_vllm_test.py finds this by its name).
 python_venv "$cache/smg-venv" smg-grpc-proto==0.4.28 >"$out/smg-venv.log" 2>&1 || true
 # promtool and a Prometheus for tests/e2e/boards_test.py.
 unpack_package "$cache/prometheus" prometheus >"$out/prometheus.log" 2>&1 || true
