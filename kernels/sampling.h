@@ -6,6 +6,7 @@
 #include "base/interval.h"
 #include "kernels/half.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -66,6 +67,22 @@ EVERYWHERE bool sampling_wants_total(const struct sample_params *params) {
 EVERYWHERE float sampling_least(const struct sample_params *params, double total) {
     (void)total;
     return params->min_p;
+}
+
+/* Does top_k leave tokens out? */
+EVERYWHERE bool sampling_is_limited(const struct sample_params *params, uint32_t n_vocab) {
+    return params->top_k != 0 && params->top_k < n_vocab;
+}
+
+/* No weight below this matters to the choice. The best one's is 1, smaller ones than FLT_MIN were
+ * flushed to zero. */
+EVERYWHERE float sampling_floor(const struct sample_params *params, uint32_t n_vocab,
+                                double total) {
+    float least = sampling_least(params, total);
+    if (sampling_is_limited(params, n_vocab) && sampling_wants_total(params))
+        least = 0.0f; /* all of top_k join the total */
+    least = least < 1.0f ? least : 1.0f;
+    return least > FLT_MIN ? least : FLT_MIN;
 }
 
 /* No further token is kept when the weights of those kept have this sum. */

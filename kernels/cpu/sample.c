@@ -169,15 +169,10 @@ static uint32_t draw_all(const struct sampler *sampler, uint32_t n, float unifor
  * is enough. */
 static float threshold_of(const struct path *path, struct sampler *sampler, uint32_t n,
                           const struct sample_params *params, double total, bool *sure) {
-    float threshold = FLT_MIN; /* smaller ones were flushed to zero */
+    float threshold = sampling_floor(params, n, total);
     uint32_t n_blocks = count_blocks(n);
+    bool limited = sampling_is_limited(params, n);
     *sure = true;
-    bool limited = params->top_k != 0 && params->top_k < n;
-    if (!(limited && sampling_wants_total(params))) { /* else all of top_k join the total */
-        float least = sampling_least(params, total);
-        least = least < 1.0f ? least : 1.0f;
-        threshold = least > threshold ? least : threshold;
-    }
     if (limited && params->top_k <= n_blocks) {
         path->block_maxima(sampler->weights, n, sampler->maxima);
         float nth = nth_maximum(sampler, n_blocks, params->top_k);
@@ -225,7 +220,7 @@ static uint32_t draw_filtered(const struct path *path, struct sampler *sampler, 
     bool sure;
     float threshold = threshold_of(path, sampler, n, params, total, &sure);
     uint32_t count = collect(path, sampler, sampler->weights, n, threshold);
-    bool limited = params->top_k != 0 && params->top_k < n;
+    bool limited = sampling_is_limited(params, n);
     uint32_t most = limited && params->top_k < count ? params->top_k : count;
     struct kept kept = keep(sampler->candidates, count, most, limited, params, total);
     if (!kept.ended && !sure) { /* rounding left too small a sum: look at all */

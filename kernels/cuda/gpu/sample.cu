@@ -8,8 +8,6 @@
 #include "kernels/cuda/gpu/sample_best.h"
 #include "kernels/sampling.h"
 
-#include <float.h>
-
 namespace GPU_NAMESPACE {
 
 #define SURVEY_THREADS 256
@@ -290,7 +288,7 @@ __device__ __forceinline__ uint32_t draw_filtered(choose_shared &s, const float 
                                                   const float *sums, uint32_t n_vocab,
                                                   uint32_t n_blocks, const sample_params &params) {
     const double none = (double)INFINITY;
-    bool limited = params.top_k != 0 && params.top_k < n_vocab;
+    bool limited = sampling_is_limited(&params, n_vocab);
     bool wants_total = sampling_wants_total(&params);
     uint32_t most = limited ? params.top_k : UINT32_MAX;
     double total = wants_total && !limited ? add_sums(s, sums, n_blocks, none) : 0.0;
@@ -299,12 +297,7 @@ __device__ __forceinline__ uint32_t draw_filtered(choose_shared &s, const float 
         s.is_first = false;
     }
     __syncthreads();
-    float floor = FLT_MIN;           /* smaller ones were flushed to zero */
-    if (!(limited && wants_total)) { /* else all of top_k join the total */
-        float least = sampling_least(&params, s.sum);
-        least = least < 1.0f ? least : 1.0f;
-        floor = least > floor ? least : floor;
-    }
+    float floor = sampling_floor(&params, n_vocab, s.sum);
     list_range range = {weights, n_vocab, key_of(floor, UINT32_MAX), UINT64_MAX};
     for (int pass = limited && wants_total ? 0 : 1; pass < 3; pass++) {
         descent way = {most, 0.0f, none, none}; /* first the total of the best top_k, ... */
