@@ -269,7 +269,8 @@ static const struct {
     {"unknown tensor type", unknown_tensor_type, STATUS_UNSUPPORTED,
      "tensor strange has type 77 (unknown)"},
     {"unsupported tensor type", unsupported_tensor_type, STATUS_UNSUPPORTED,
-     "tensor strange has type 16 (iq2_xxs)"},
+     "tensor strange has type 16 (iq2_xxs); supported are f32, f16, bf16, q4_0, q4_1, q5_0, q5_1, "
+     "q8_0, q4_k, q5_k, q6_k"},
     {"duplicate tensors", duplicate_tensors, STATUS_CORRUPT, "tensor twice is there twice"},
     {"tensor name of 64 KiB", tensor_name_of_64_kib, STATUS_CORRUPT, "at most 64 are allowed"},
     {"tensor name is empty", tensor_name_is_empty, STATUS_CORRUPT, "name is empty"},
