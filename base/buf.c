@@ -1,6 +1,7 @@
 #include "base/buf.h"
 
 #include "base/assert.h"
+#include "base/dump.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -57,6 +58,7 @@ static char *grow(const struct buf *buf, size_t size) {
                      : mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (data == MAP_FAILED)
         return NULL;
+    dump_leave_out(data, size); /* bodies, texts, answers */
     if (!is_mapped && buf->data) {
         memcpy(data, buf->data, buf->n);
         free(buf->data);

@@ -12,6 +12,14 @@ uint64_t clock_now_ns(void) {
     return read_ns(CLOCK_MONOTONIC);
 }
 
+uint64_t clock_coarse_ns(void) {
+    return read_ns(CLOCK_MONOTONIC_COARSE);
+}
+
+uint64_t clock_thread_cpu_ns(void) {
+    return read_ns(CLOCK_THREAD_CPUTIME_ID);
+}
+
 int64_t clock_unix_s(void) {
     return (int64_t)time(NULL);
 }

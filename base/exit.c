@@ -9,20 +9,21 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LAST_LINES_MS 100
-
 int exit_with(int code, const char *lines) {
+    char line[LOG_LINE_MAX + 1];
     while (*lines) {
         int n = (int)strcspn(lines, "\n");
-        if (n > 0)
-            log_words("%serror: %.*s", log_priority(LOG_ERROR), n, lines);
+        int size = snprintf(line, sizeof line, "%serror: %.*s", log_priority(LOG_ERROR), n, lines);
+        if (n > 0 && size > 0)
+            log_writer_put(line, (size_t)size < sizeof line ? (size_t)size : sizeof line - 1,
+                           LOG_LAST);
         lines += n + (lines[n] == '\n');
     }
     return code;
 }
 
 void exit_now(int code) {
-    (void)log_writer_flush(LAST_LINES_MS);
+    (void)log_writer_finish();
     _exit(code);
 }
 

@@ -13,5 +13,5 @@ int exit_with(int code, const char *lines);
 void exit_checks_stdout(void);
 
 /* Ends at once, as _exit() does: nothing is closed or freed, since other threads still use it. The
- * log's last lines leave first (at most 100 ms). Any thread. */
+ * log's last lines leave first (log_writer_finish()). Any thread. */
 _Noreturn void exit_now(int code);

@@ -30,7 +30,7 @@ void log_line(enum log_level level, const char *message, const char *format, ...
     va_start(args, format);
     size_t n = log_format_args(line, sizeof line, level, message, format, args);
     va_end(args);
-    log_writer_put(line, n);
+    log_writer_put(line, n, level >= LOG_ERROR ? LOG_LAST : LOG_ORDINARY);
 }
 
 void log_words(const char *format, ...) {
@@ -39,7 +39,11 @@ void log_words(const char *format, ...) {
     va_start(args, format);
     int n = vsnprintf(line, sizeof line, format, args);
     va_end(args);
-    log_writer_put(line, n < 0 ? 0 : (size_t)n < sizeof line ? (size_t)n : sizeof line - 1);
+    log_writer_put(line,
+                   n < 0                     ? 0
+                   : (size_t)n < sizeof line ? (size_t)n
+                                             : sizeof line - 1,
+                   LOG_ORDINARY);
 }
 
 static bool is_plain(const char *text) {

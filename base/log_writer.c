@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/log_format.h"
 #include "base/signals.h"
+#include "base/stderr.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -17,12 +18,21 @@
 
 #define RING_BYTES  (256u << 10)
 #define STACK_BYTES (256u << 10)
-#define RETRY_NS    NS_PER_S /* after a write that failed */
-#define AT_EXIT_MS  100
-#define BATCH_BYTES PIPE_BUF /* whole lines, in one piece even on a pipe that others write to */
+#define RETRY_NS    NS_PER_S    /* after a write that failed */
+#define LAST_BYTES  (16u << 10) /* of the ring, for lines that say why a program ends */
+#define AT_EXIT_MS  5000        /* for all lines that wait when a program ends */
+#define STALLED_MS  1000        /* of these, while standard error takes nothing */
+#define BATCH_BYTES PIPE_BUF    /* whole lines, in one piece even on a pipe that others write to */
 
 _Static_assert(LOG_LINE_MAX < BATCH_BYTES, "a line and the newline before it fit a batch");
 _Static_assert((RING_BYTES & (RING_BYTES - 1)) == 0, "positions wrap with the ring");
+
+enum written {
+    WRITTEN_ALL, /* nothing waits */
+    WRITTEN_SOME,
+    WRITTEN_NOT, /* standard error takes nothing */
+    WRITTEN_BY_OTHERS,
+};
 
 static struct {
     pthread_mutex_t mutex;
@@ -32,13 +42,13 @@ static struct {
     uint64_t n_taken; /* bytes, ever rising; n_put - n_taken are in the ring */
     uint64_t n_lost;  /* lines that no report was written of */
     uint64_t gap_at;  /* position of the report: where the first of them is missing */
+    bool busy;        /* somebody writes a batch: the thread, or who ends the program */
+    bool torn;        /* the last write left a line without its end */
     /* any thread, and signal handlers read them */
     atomic_bool running;
     atomic_uint_fast64_t n_put;
     atomic_uint_fast64_t n_done; /* written, or lost by a write that failed */
     atomic_uint_fast64_t n_lost_ever;
-    /* the thread's */
-    bool torn; /* the last write left a line without its end */
 } writer = {.mutex = PTHREAD_MUTEX_INITIALIZER, .wake = PTHREAD_COND_INITIALIZER};
 
 /* Bytes that went out; fewer than n when standard error takes no more for now. */
@@ -76,23 +86,27 @@ static size_t take_lines(char batch[BATCH_BYTES]) {
     return n;
 }
 
-/* Under the mutex, which is given back meanwhile. False: standard error takes nothing. */
-static bool write_batch(char *batch, size_t n) {
+/* Under the mutex, which is given back meanwhile. Until `until_ns` at most; 0: however long it
+ * takes. False: standard error takes nothing. */
+static bool write_batch(char *batch, size_t n, uint64_t until_ns) {
     char bytes[BATCH_BYTES + 1];
     size_t n_before = writer.torn;
     bytes[0] = '\n'; /* ends the line that was torn */
     memcpy(bytes + n_before, batch, n);
+    writer.busy = true;
     pthread_mutex_unlock(&writer.mutex);
-    size_t n_written = write_all(bytes, n_before + n);
+    size_t n_written =
+        until_ns > 0 ? stderr_write(bytes, n_before + n, until_ns) : write_all(bytes, n_before + n);
     pthread_mutex_lock(&writer.mutex);
+    writer.busy = false;
     if (n_written > 0)
         writer.torn = bytes[n_written - 1] != '\n';
     return n_written == n_before + n;
 }
 
 /* Under the mutex. */
-static bool write_lines(char *batch, size_t n) {
-    bool done = write_batch(batch, n);
+static bool write_lines(char *batch, size_t n, uint64_t until_ns) {
+    bool done = write_batch(batch, n, until_ns);
     writer.n_taken += n;
     if (!done) {
         unsigned n_lines = count_lines(batch, n);
@@ -105,14 +119,24 @@ static bool write_lines(char *batch, size_t n) {
 }
 
 /* Under the mutex. The lines lost until now; more may be lost while it is written. */
-static bool write_report(char *batch) {
+static bool write_report(char *batch, uint64_t until_ns) {
     uint64_t n_lost = writer.n_lost;
     size_t n = log_format(batch, BATCH_BYTES, LOG_WARN, "log lines lost", "n=%llu",
                           (unsigned long long)n_lost);
-    if (!write_batch(batch, n))
+    if (!write_batch(batch, n, until_ns))
         return false;
     writer.n_lost -= n_lost;
     return true;
+}
+
+/* Under the mutex, while no batch is being written. */
+static enum written write_next(uint64_t until_ns) {
+    char batch[BATCH_BYTES];
+    size_t n = take_lines(batch);
+    if (n == 0 && writer.n_lost == 0)
+        return WRITTEN_ALL;
+    bool done = n > 0 ? write_lines(batch, n, until_ns) : write_report(batch, until_ns);
+    return done ? WRITTEN_SOME : WRITTEN_NOT;
 }
 
 static void rest(void) {
@@ -124,19 +148,13 @@ static void rest(void) {
 }
 
 static void *log_writer_run(void *user) {
-    char batch[BATCH_BYTES];
     (void)user;
     pthread_mutex_lock(&writer.mutex);
     for (;;) {
-        bool well = true;
-        size_t n = take_lines(batch);
-        if (n > 0)
-            well = write_lines(batch, n);
-        else if (writer.n_lost > 0)
-            well = write_report(batch);
-        else
+        enum written written = writer.busy ? WRITTEN_ALL : write_next(0);
+        if (written == WRITTEN_ALL)
             pthread_cond_wait(&writer.wake, &writer.mutex);
-        if (!well) /* new lines wait in the ring: the report is tried first */
+        else if (written == WRITTEN_NOT) /* new lines wait in the ring: the report is tried first */
             rest();
     }
     return NULL;
@@ -153,13 +171,14 @@ static void in_parent(void) {
 static void in_child(void) {
     atomic_store(&writer.running, false);
     writer.n_taken = writer.n_lost = writer.gap_at = 0;
+    writer.busy = false;
     atomic_store(&writer.n_put, 0);
     atomic_store(&writer.n_done, 0);
     pthread_mutex_unlock(&writer.mutex);
 }
 
 static void at_exit(void) {
-    (void)log_writer_flush(AT_EXIT_MS);
+    (void)log_writer_finish();
 }
 
 /* Signals are for the other threads: a handler must not wait behind a write, and SIGPIPE becomes
@@ -201,8 +220,9 @@ static void put_bytes(const char *bytes, size_t n) {
     atomic_store(&writer.n_put, at + n);
 }
 
-void log_writer_put(const char *line, size_t n) {
+void log_writer_put(const char *line, size_t n, enum log_weight weight) {
     char whole[LOG_LINE_MAX];
+    size_t kept = weight == LOG_LAST ? 0 : LAST_BYTES;
     while (n > 0 && line[n - 1] == '\n')
         n--;
     n = n < LOG_LINE_MAX ? n : LOG_LINE_MAX - 1;
@@ -213,7 +233,7 @@ void log_writer_put(const char *line, size_t n) {
         return;
     }
     pthread_mutex_lock(&writer.mutex);
-    if (RING_BYTES - (atomic_load(&writer.n_put) - writer.n_taken) < n)
+    if (RING_BYTES - (atomic_load(&writer.n_put) - writer.n_taken) < n + kept)
         lose_line();
     else
         put_bytes(whole, n);
@@ -232,11 +252,39 @@ bool log_writer_flush(unsigned limit_ms) {
     return true;
 }
 
+/* A batch, unless somebody else writes one or has the mutex. It is only tried: the thread that a
+ * signal interrupted may be the one that holds it. */
+static enum written help(uint64_t until_ns) {
+    enum written written = WRITTEN_BY_OTHERS;
+    if (pthread_mutex_trylock(&writer.mutex) != 0)
+        return written;
+    if (!writer.busy)
+        written = write_next(until_ns);
+    pthread_cond_signal(&writer.wake); /* more may have come while the thread left it to us */
+    pthread_mutex_unlock(&writer.mutex);
+    return written;
+}
+
+bool log_writer_finish(void) {
+    uint64_t now_ns = clock_now_ns(), end_ns = now_ns + AT_EXIT_MS * NS_PER_MS;
+    uint64_t stalled_ns = now_ns + STALLED_MS * NS_PER_MS;
+    for (;;) {
+        enum written written = help(stalled_ns < end_ns ? stalled_ns : end_ns);
+        if (written == WRITTEN_ALL || written == WRITTEN_NOT)
+            return written == WRITTEN_ALL;
+        now_ns = clock_now_ns();
+        if (written == WRITTEN_SOME || stderr_has_room())
+            stalled_ns = now_ns + STALLED_MS * NS_PER_MS;
+        if (now_ns >= end_ns || now_ns >= stalled_ns)
+            return false;
+        if (written == WRITTEN_BY_OTHERS)
+            poll(NULL, 0, 1);
+    }
+}
+
 void log_writer_last(const char *line, size_t n) {
-    struct pollfd ready = {.fd = STDERR_FILENO, .events = POLLOUT};
-    (void)log_writer_flush(AT_EXIT_MS);
-    if (poll(&ready, 1, AT_EXIT_MS) == 1 && (ready.revents & POLLOUT))
-        (void)!write(STDERR_FILENO, line, n);
+    (void)log_writer_finish();
+    (void)stderr_write(line, n, 0);
 }
 
 uint64_t log_writer_lost(void) {

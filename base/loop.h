@@ -50,7 +50,7 @@ struct loop_turn_max {
 struct loop_turn_max loop_turn_max(const struct loop *loop, uint64_t now_ns);
 
 /* 64 KiB for one read at a time; what is in it lasts until the next callback. */
-#define LOOP_SCRATCH_BYTES 65536u
+#define LOOP_SCRATCH_BYTES 16384u
 char *loop_scratch(struct loop *loop);
 
 /* One-shot timers. They never fire before their time; a few milliseconds after it is usual. */

@@ -33,9 +33,10 @@ static void *work(void *user) {
         if (pool->stopping)
             break;
         struct list *link = list_first(&pool->queue);
-        list_remove(link);
-        pthread_mutex_unlock(&pool->lock);
         struct pool_job *job = list_entry(link, struct pool_job, link);
+        list_remove(link);
+        job->is_queued = false;
+        pthread_mutex_unlock(&pool->lock);
         job->run(job);
         pthread_mutex_lock(&pool->lock);
         list_push_back(&pool->finished, link);
@@ -55,6 +56,7 @@ static void hand_back(struct pool *pool, struct list *from, enum status status) 
         if (!link)
             return;
         struct pool_job *job = list_entry(link, struct pool_job, link);
+        job->is_queued = false; /* the threads are gone, or it has run */
         pool->n_jobs--;
         job->done(job, status);
     }
@@ -121,7 +123,19 @@ enum status pool_submit(struct pool *pool, struct pool_job *job) {
     pthread_mutex_lock(&pool->lock);
     list_init(&job->link);
     list_push_back(&pool->queue, &job->link);
+    job->is_queued = true;
     pthread_cond_signal(&pool->more);
     pthread_mutex_unlock(&pool->lock);
     return STATUS_OK;
+}
+
+bool pool_take_back(struct pool *pool, struct pool_job *job) {
+    pthread_mutex_lock(&pool->lock);
+    bool is_queued = job->is_queued;
+    if (is_queued)
+        list_remove(&job->link);
+    job->is_queued = false;
+    pthread_mutex_unlock(&pool->lock);
+    pool->n_jobs -= is_queued;
+    return is_queued;
 }

@@ -1,6 +1,6 @@
 /* base/pool.h: a few threads for work that would hold up the event loop: tokenizing, templates.
  *
- * Locking: `queue` and `finished` are guarded by one mutex; a job belongs to the thread that runs
+ * Locking: `queue`, `finished` and a job's `is_queued` are guarded by one mutex; a job belongs to the thread that runs
  * it between them. Jobs are submitted on the loop's thread, run on one of the pool's, and come
  * back on the loop's thread. Bounded: at most `n_queued_max` jobs wait or run. */
 #pragma once
@@ -8,6 +8,7 @@
 #include "base/list.h"
 #include "base/status.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct loop;
@@ -20,6 +21,7 @@ struct pool_job {
      * the pool was freed before the job was run. The job may be freed here. */
     void (*done)(struct pool_job *job, enum status status);
     struct list link;
+    bool is_queued; /* under the pool's lock: no thread has taken it */
 };
 
 NODISCARD enum status pool_new(struct loop *loop, unsigned n_threads, uint32_t n_queued_max,
@@ -30,3 +32,7 @@ void pool_free(struct pool *pool);
 
 /* STATUS_BUSY when the queue is full; the job is the caller's then. */
 NODISCARD enum status pool_submit(struct pool *pool, struct pool_job *job);
+
+/* Takes a submitted job back that no thread has begun: true, and done() is not called. False: it runs,
+ * or has run, and done() comes. On the loop's thread. */
+bool pool_take_back(struct pool *pool, struct pool_job *job);

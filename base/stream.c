@@ -159,6 +159,8 @@ static void send_some(struct stream *stream) {
     stream->blocked = !is_flushed(stream);
     if (wanted(stream) != waited)
         watch_again(stream);
+    if (stream->events->sent)
+        stream->events->sent(stream->user);
     if (stream->blocked)
         return;
     if (stream->out.size > KEEP_BYTES)
@@ -275,7 +277,10 @@ enum status stream_new_io(struct loop *loop, int fd, const struct stream_io *io,
 void stream_close(struct stream *stream) {
     if (!stream || stream->closed)
         return;
+    struct stream_port *port = &stream->port;
     stream->closed = true;
+    if (port->asleep && stream->io->give_up)
+        port->asleep = !stream->io->give_up(port);
     (void)!loop_watch_set(stream->watch, 0);
     loop_kick_add(stream->loop, &stream->flush);
 }

@@ -24,6 +24,8 @@ struct stream_events {
      * TLS also a broken record, and an end that the peer did not announce: somebody may have cut
      * the bytes). At most once. The owner calls stream_close(), now or later. */
     void (*gone)(void *user, enum status status);
+    /* The kernel took some of the output: stream_pending() is less. Before `drained`. May be NULL. */
+    void (*sent)(void *user);
 };
 
 /* Takes over the connected, non-blocking socket fd and begins to read; on failure the fd stays the

@@ -48,6 +48,9 @@ struct stream_io {
     const char *(*protocol)(const struct stream_port *port);
     /* Why it is broken, in a few words, or "". May be NULL itself. */
     const char *(*problem)(const struct stream_port *port);
+    /* The stream is closed while it sleeps: true when the work had not begun and is dropped; else
+     * stream_wake() comes. May be NULL. */
+    bool (*give_up)(struct stream_port *port);
     /* Frees the state. `is_clean`: all output was taken, and the peer may be told that it ends. May
      * be NULL. */
     void (*fini)(struct stream_port *port, bool is_clean);

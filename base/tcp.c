@@ -9,6 +9,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +31,7 @@ struct tcp_listener {
     bool exhausted; /* by us, until the timer fires */
     uint64_t n_exhausted;
     tcp_accept_fn *fn;
+    bool (*exhausted_fn)(void *user); /* NULL: nobody is told */
     void *user;
 };
 
@@ -44,6 +46,20 @@ static void on_retry(void *user) {
     watch_again(listener);
 }
 
+/* The kernel looks for a free descriptor first, whether or not a connection waits. */
+static bool has_waiting(const struct tcp_listener *listener) {
+    struct pollfd poller = {.fd = listener->fd, .events = POLLIN};
+    return poll(&poller, 1, 0) == 1;
+}
+
+static void rest(struct tcp_listener *listener) {
+    bool has_help = listener->exhausted_fn && listener->exhausted_fn(listener->user);
+    listener->n_exhausted++;
+    listener->exhausted = true;
+    watch_again(listener);
+    loop_timer_after(listener->retry, has_help ? 0 : RETRY_NS);
+}
+
 static void on_readable(void *user, unsigned events) {
     (void)events;
     struct tcp_listener *listener = user;
@@ -54,10 +70,8 @@ static void on_readable(void *user, unsigned events) {
             continue;
         }
         if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-            listener->n_exhausted++;
-            listener->exhausted = true;
-            watch_again(listener);
-            loop_timer_after(listener->retry, RETRY_NS);
+            if (has_waiting(listener))
+                rest(listener);
         } else if (errno == EINTR || errno == ECONNABORTED) {
             continue;
         }
@@ -237,6 +251,10 @@ uint16_t tcp_listener_port(const struct tcp_listener *listener) {
 void tcp_listener_pause(struct tcp_listener *listener, bool paused) {
     listener->paused = paused;
     watch_again(listener);
+}
+
+void tcp_listener_tell_exhausted(struct tcp_listener *listener, bool (*fn)(void *user)) {
+    listener->exhausted_fn = fn;
 }
 
 uint64_t tcp_listener_n_exhausted(const struct tcp_listener *listener) {

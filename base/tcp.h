@@ -32,6 +32,10 @@ bool tcp_listener_is_loopback(const struct tcp_listener *listener);
 void tcp_listener_pause(struct tcp_listener *listener, bool paused);
 uint64_t tcp_listener_n_exhausted(const struct tcp_listener *listener);
 
+/* fn(user), as given to tcp_listen(), is called each time that happens, to close descriptors that it
+ * can do without before the loop sleeps: true when it closes any, and the pause is left out. */
+void tcp_listener_tell_exhausted(struct tcp_listener *listener, bool (*fn)(void *user));
+
 /* Does only this host reach it: localhost or a loopback address, without a port or brackets? Other
  * names are not looked up: false. */
 bool tcp_is_loopback(const char *host);

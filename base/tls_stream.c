@@ -8,6 +8,7 @@
 #include <openssl/bio.h>
 #include <openssl/err.h>
 #include <openssl/x509v3.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +25,7 @@ struct tls {
     bool moved;                  /* bytes went to the kernel */
     bool peer_ended;             /* the socket is at its end */
     bool stepped;                /* the job ran; `step` is its answer */
+    bool begun;                  /* the client's first words were looked at */
     int step;
     bool wants_write;
     bool open;       /* the handshake has ended */
@@ -128,8 +130,26 @@ static void step(struct tls *tls) {
     }
 }
 
+/* A client of TLS that has hung up before its first words were looked at cannot answer to ours. One
+ * that speaks plain HTTP can still read. */
+static bool has_left(const struct tls *tls) {
+    struct pollfd poller = {.fd = tls->fd, .events = POLLRDHUP};
+    char first = 0;
+    return poll(&poller, 1, 0) == 1 && (poller.revents & (POLLRDHUP | POLLHUP | POLLERR)) &&
+           recv(tls->fd, &first, 1, MSG_PEEK) == 1 && first == SSL3_RT_HANDSHAKE;
+}
+
+/* A signature takes milliseconds, and thousands may wait: they are not made for the dead. */
 static void job_run(struct pool_job *job) {
-    step((struct tls *)job);
+    struct tls *tls = (struct tls *)job;
+    bool is_first = !tls->begun;
+    tls->begun = true;
+    if (!is_first || !has_left(tls)) {
+        step(tls);
+        return;
+    }
+    tls->step = STREAM_BROKEN;
+    snprintf(tls->problem, sizeof tls->problem, "TLS: the client hung up before its turn");
 }
 
 static void job_done(struct pool_job *job, enum status status) {
@@ -138,6 +158,11 @@ static void job_done(struct pool_job *job, enum status status) {
         tls->step = STREAM_BROKEN;
     tls->stepped = true;
     stream_wake(tls->port->stream);
+}
+
+static bool tls_give_up(struct stream_port *port) {
+    struct tls *tls = port->state;
+    return pool_take_back(tls->context->pool, &tls->job);
 }
 
 static const char *agreed(const struct tls *tls) {
@@ -271,7 +296,8 @@ static void tls_fini(struct stream_port *port, bool is_clean) {
 
 #define TLS_IO                                                                                     \
     .open = tls_open, .recv = tls_recv, .send = tls_send, .shut = tls_shut,                        \
-    .has_input = tls_has_input, .protocol = tls_protocol, .problem = tls_problem, .fini = tls_fini
+    .has_input = tls_has_input, .protocol = tls_protocol, .problem = tls_problem,                  \
+    .give_up = tls_give_up, .fini = tls_fini
 
 static const struct stream_io server_io = {TLS_IO};
 static const struct stream_io client_io = {TLS_IO, .speaks_first = true};

@@ -13,6 +13,11 @@ static inline bool utf8_valid(const char *bytes, size_t n) {
     return utf8_valid_prefix(bytes, n) == n;
 }
 
+/* Whether a byte of valid text continues a character. */
+static inline bool utf8_is_tail(char byte) {
+    return ((unsigned char)byte & 0xc0) == 0x80;
+}
+
 /* Decodes the character at bytes[0..n), n > 0, into *point and returns its length in bytes;
  * 0 when it is not valid UTF-8 or cut short. */
 unsigned utf8_decode(const char *bytes, size_t n, uint32_t *point);

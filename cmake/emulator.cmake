@@ -15,20 +15,18 @@ function(tandem_kernel_files name options)
   endforeach()
 endfunction()
 
-# tandem_emulated(NAME SOURCES...) : an object library of kernels and of the emulator itself (.cc). ThreadSanitizer cannot
-# follow fibers: in its build it sees the host's side alone.
+if(TANDEM_EMU AND SANITIZE MATCHES "thread")
+  message(FATAL_ERROR "TANDEM_EMU: ThreadSanitizer cannot follow the emulator's fibers; build without one of the two")
+endif()
+
+# tandem_emulated(NAME SOURCES...) : an object library of kernels and of the emulator itself (.cc).
 function(tandem_emulated name)
   add_library(${name} OBJECT ${ARGN})
-  set(options)
-  if(SANITIZE MATCHES "thread")
-    set(options -fno-sanitize=thread)
-  endif()
-  tandem_kernel_files(${name} "${options}" ${ARGN})
+  tandem_kernel_files(${name} "" ${ARGN})
 endfunction()
 
 # tandem_watched(NAME SOURCES...) : the same kernels for a program in which each of their accesses is looked at
-# (race.cc). There the objects stand before tandem_kernels, whose own of the same names are then left out. Not for
-# a ThreadSanitizer build, whose library has the same names.
+# (race.cc). There the objects stand before tandem_kernels, whose own of the same names are then left out.
 function(tandem_watched name)
   set(watcher ${CMAKE_SOURCE_DIR}/kernels/cuda/emulator/race.cc)
   add_library(${name} OBJECT ${ARGN} ${watcher})

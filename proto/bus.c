@@ -19,7 +19,6 @@
 #define DEFAULT_CONNECT_MS    3000
 #define GATHER_EVENTS         64
 #define GATHER_EVERY          64 /* messages: so that a busy socket does not hide the others */
-#define TICKS_PER_AUDIT       20
 #define SOCKETS_SPARE         64
 
 static enum status open_descriptors(struct bus *bus) {
@@ -182,46 +181,19 @@ void bus_close(struct bus *bus, uint32_t number) {
         link_drop(bus, link);
 }
 
-/* Looks for what the descriptors did not tell: there should never be anything. */
-static void audit(struct bus *bus, struct bus_socket *socket) {
-    if (socket->kind == SOCKET_FREE || !list_empty(&socket->ready))
-        return;
-    struct pollfd fd = {.fd = socket->fd, .events = POLLIN};
-    if (poll(&fd, 1, 0) != 0)
-        return;
-    int events = 0;
-    size_t n = sizeof events;
-    if (zmq_getsockopt(socket->zmq, ZMQ_EVENTS, &events, &n) != 0 || !(events & ZMQ_POLLIN))
-        return;
-    /* Between the two looks a message may have come in the ordinary way. */
-    if (fd.revents == 0 && poll(&fd, 1, 0) == 0)
-        bus->stats.n_missed_wakeups++;
-    bus_mark(bus, socket);
-}
-
-static void flush_waiting(struct bus *bus) {
-    list_each(entry, &bus->waiting) {
-        link_flush(bus, list_entry(entry, struct bus_link, waiting));
-    }
-}
-
 static void tick(struct bus *bus) {
     uint64_t ignored;
     uint64_t now_ns = clock_now_ns();
     (void)!read(bus->timer_fd, &ignored, sizeof ignored);
-    bool is_audit = ++bus->n_ticks % TICKS_PER_AUDIT == 0;
+    bus->n_ticks++;
     for (uint32_t i = 0; i < bus->config.max_links; i++) {
         struct bus_link *link = &bus->links[i];
-        if (link->state == LINK_FREE || link->is_bound)
-            continue;
-        if (link->state == LINK_OPEN && !link->is_up && now_ns > link->connect_deadline_ns)
+        if (link->state == LINK_OPEN && !link->is_bound && !link->is_up &&
+            now_ns > link->connect_deadline_ns)
             link_end(bus, link, link->is_broken_off ? BUS_WHY_BROKEN_OFF : BUS_WHY_NOBODY);
-        if (is_audit)
-            audit(bus, &link->socket);
     }
-    for (uint32_t i = 0; is_audit && i < bus->n_listeners; i++)
-        audit(bus, &bus->listeners[i].socket);
-    flush_waiting(bus);
+    bus_audit(bus);
+    bus_repair(bus);
 }
 
 /* Marks the sockets whose descriptors have something. */
@@ -369,7 +341,8 @@ static bool next_lost(struct bus *bus, struct bus_event *event) {
     return false;
 }
 
-static void flush_socket(struct bus *bus, const struct bus_socket *socket) {
+static void flush_socket(struct bus *bus, struct bus_socket *socket) {
+    socket->is_unflushed = false;
     list_each_entry(link, &bus->waiting, struct bus_link, waiting) {
         if (socket == link_socket(bus, link))
             link_flush(bus, link);
@@ -388,7 +361,7 @@ enum status bus_receive(struct bus *bus, struct bus_event *event) {
         if (!first) {
             bus->n_since_gather = 0;
             gather(bus);
-            if (list_empty(&bus->ready) && list_empty(&bus->ending))
+            if (!bus_has_work(bus))
                 return STATUS_BUSY;
             continue;
         }
@@ -401,6 +374,7 @@ enum status bus_receive(struct bus *bus, struct bus_event *event) {
         enum status status = receive_from(bus, socket, event);
         if (status == STATUS_BUSY) {
             /* Nothing more came; the same commands may have made room for what waits. */
+            socket->is_unflushed = true;
             flush_socket(bus, socket);
             continue;
         }
@@ -415,7 +389,7 @@ enum status bus_wait(struct bus *bus, uint64_t timeout_ns) {
     uint64_t start_ns = clock_now_ns();
     for (;;) {
         gather(bus);
-        if (!list_empty(&bus->ready) || !list_empty(&bus->ending))
+        if (bus_has_work(bus))
             return STATUS_OK;
         uint64_t passed_ns = clock_now_ns() - start_ns;
         if (passed_ns >= timeout_ns)
@@ -430,7 +404,7 @@ enum status bus_wait(struct bus *bus, uint64_t timeout_ns) {
 
 int bus_fd(struct bus *bus) {
     bus->uses_fd = true;
-    if (!list_empty(&bus->ready) || !list_empty(&bus->ending))
+    if (bus_has_work(bus))
         bus_kick(bus);
     return bus->epoll_fd;
 }
@@ -439,6 +413,8 @@ uint32_t bus_dispatch(struct bus *bus, uint32_t budget, uint64_t until_ns,
                       void (*handle)(void *context, const struct bus_event *event), void *context) {
     struct bus_event event;
     uint32_t n = 0;
+    if (bus->uses_fd && bus_has_work(bus) && !bus->is_kicked)
+        bus->stats.n_missed_wakeups++;
     bus->is_dispatching = true;
     while (n < budget && bus_receive(bus, &event) == STATUS_OK) {
         handle(context, &event);
@@ -447,7 +423,7 @@ uint32_t bus_dispatch(struct bus *bus, uint32_t budget, uint64_t until_ns,
             break;
     }
     bus->is_dispatching = false;
-    if (!list_empty(&bus->ready) || !list_empty(&bus->ending))
+    if (bus_has_work(bus))
         bus_kick(bus);
     return n;
 }

@@ -54,6 +54,10 @@ NODISCARD enum status bus_new(const struct bus_config *config, struct bus **bus,
                               struct error *error);
 void bus_free(struct bus *bus); /* drops what is queued; returns at once */
 
+/* Whether bus_connect() takes the endpoint, with keys or without: STATUS_INVALID, STATUS_LIMIT,
+ * STATUS_DENIED (bus_bind()), each with a line. Any thread. */
+NODISCARD enum status bus_check(const char *endpoint, bool has_keys, struct error *error);
+
 /* Listens. The port may be 0 or *: bus_endpoint() says which it became. STATUS_DENIED: not a
  * loopback address and no keys. STATUS_EXISTS: somebody listens there. */
 NODISCARD enum status bus_bind(struct bus *bus, const char *endpoint, uint32_t *listener,
@@ -120,7 +124,7 @@ struct bus_stats {
     uint64_t n_handshake_failed; /* no, wrong or broken greeting: raw bytes, another key */
     uint64_t n_key_refused;      /* a client key that is not the cluster's */
     uint64_t n_unanswered;       /* messages dropped: no room for another link */
-    uint64_t n_missed_wakeups;   /* must stay 0 */
+    uint64_t n_missed_wakeups;   /* work that only the tick of 50 ms found. Must stay 0 */
     uint32_t n_links;
     uint32_t n_queued; /* messages that wait in our own queues */
 };

@@ -61,6 +61,11 @@ enum status endpoint_check(const char *endpoint, bool has_keys, bool *needs_curv
     return STATUS_OK;
 }
 
+enum status bus_check(const char *endpoint, bool has_keys, struct error *error) {
+    bool needs_curve;
+    return endpoint_check(endpoint, has_keys, &needs_curve, error);
+}
+
 /* libzmq unlinks the path before it binds, so a second process would take a living one's place. */
 static enum status check_unused(const char *path, struct error *error) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};

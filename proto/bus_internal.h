@@ -1,7 +1,7 @@
 /* proto/bus_internal.h: what the files of the bus share. Private to proto/.
  *
- * Each of these calls only those after it: bus.c runs the sockets and the events, bus_monitor.c
- * reads the sockets' monitors, bus_link.c has the links and their queues, bus_socket.c makes
+ * Each of these calls only those after it: bus.c runs the sockets and the events, bus_audit.c counts
+ * what its tick finds, bus_monitor.c reads the sockets' monitors, bus_link.c has the links and their queues, bus_socket.c makes
  * sockets and knows which have something, bus_endpoint.c knows addresses, bus_zap.c lets keys in.
  *
  * Locks: none. The owner's thread does everything except bus_zap.c, whose thread shares one atomic
@@ -29,6 +29,8 @@ struct bus_socket {
     void *zmq; /* owned */
     int fd;    /* libzmq's */
     struct list ready;
+    bool is_unread;             /* sent on, and neither marked nor asked for messages since */
+    bool is_unflushed;          /* read to its end, and what waits for it not tried since */
     struct bus_socket *watches; /* of a monitor */
     uint32_t index;             /* of the listener or link slot */
 };
@@ -146,6 +148,14 @@ NODISCARD enum status socket_connect(struct bus *bus, struct bus_link *link, uin
 void socket_close(struct bus *bus, struct bus_socket *socket);
 void bus_mark(struct bus *bus, struct bus_socket *socket); /* it may have something to read */
 void bus_kick(struct bus *bus);                            /* makes bus_fd() readable */
+
+/* bus_audit.c */
+bool bus_has_work(const struct bus *bus); /* for bus_receive() */
+/* Counts, in stats.n_missed_wakeups, work that no wake-up told of: the owner would sleep on it until
+ * the next tick. Exact whatever comes meanwhile: it reads our own books alone. */
+void bus_audit(struct bus *bus);
+/* Looks again at what can have been lost, whatever the books say. */
+void bus_repair(struct bus *bus);
 
 /* bus_monitor.c */
 void monitor_read(struct bus *bus, struct bus_socket *monitor);

@@ -133,6 +133,8 @@ void link_end(struct bus *bus, struct bus_link *link, const char *why) {
     /* What came before the loss is still to be read. */
     if (!link->is_bound)
         bus_mark(bus, &link->socket);
+    else if (!bus->is_dispatching)
+        bus_kick(bus);
 }
 
 void link_ban(struct bus *bus, struct bus_link *link) {
@@ -156,18 +158,44 @@ static enum status send_part(void *zmq, const void *bytes, size_t n, int flags) 
 }
 
 /* Whole, or not at all: libzmq refuses with the first part. */
-static enum status transmit(struct bus *bus, struct bus_link *link, const void *head, size_t n_head,
-                            const void *raw, size_t n_raw) {
-    struct bus_socket *socket = link_socket(bus, link);
+static enum status send_parts(struct bus_socket *socket, const struct bus_link *link,
+                              const struct frames *frames) {
+    socket->is_unread = true;
     if (link->is_bound)
         TRY(send_part(socket->zmq, link->routing_id, ROUTING_ID_BYTES, ZMQ_SNDMORE));
-    TRY(send_part(socket->zmq, head, n_head, n_raw > 0 ? ZMQ_SNDMORE : 0));
-    if (n_raw > 0)
-        TRY(send_part(socket->zmq, raw, n_raw, 0));
-    bus->stats.n_sent++;
-    /* Sending handles commands too, and so can eat the wake-up of a message that came. */
-    bus_mark(bus, socket);
+    TRY(send_part(socket->zmq, frames->head, frames->n_head, frames->n_raw > 0 ? ZMQ_SNDMORE : 0));
+    if (frames->n_raw > 0)
+        TRY(send_part(socket->zmq, frames->raw, frames->n_raw, 0));
     return STATUS_OK;
+}
+
+/* A send that found no room. To mark the socket would wake its owner, who would find no room again,
+ * and so on; so libzmq is asked, once, whether a message came. */
+static void ask_for_messages(struct bus *bus, struct bus_socket *socket) {
+    int events = 0;
+    size_t n = sizeof events;
+    if (zmq_getsockopt(socket->zmq, ZMQ_EVENTS, &events, &n) == 0 && (events & ZMQ_POLLIN))
+        bus_mark(bus, socket);
+    socket->is_unread = false;
+}
+
+/* Sending handles libzmq's commands, whether it finds room or not, and so can eat the wake-up of a
+ * message that came. */
+static enum status transmit(struct bus *bus, struct bus_link *link, const struct frames *frames) {
+    struct bus_socket *socket = link_socket(bus, link);
+    enum status status = send_parts(socket, link, frames);
+    if (status == STATUS_BUSY) {
+        ask_for_messages(bus, socket);
+        /* The question handles commands too: room that came meanwhile is told by nothing else. */
+        status = send_parts(socket, link, frames);
+    }
+    if (status == STATUS_BUSY) {
+        socket->is_unread = false; /* libzmq's sends handle commands once a millisecond */
+        return STATUS_BUSY;
+    }
+    bus->stats.n_sent += status == STATUS_OK;
+    bus_mark(bus, socket);
+    return status;
 }
 
 static enum status enqueue(struct bus *bus, struct bus_link *link, struct queue *queue,
@@ -212,8 +240,11 @@ static void take_back(struct bus *bus, struct bus_link *link, const struct cance
 
 static enum status flush_queue(struct bus *bus, struct bus_link *link, struct queue *queue) {
     list_each_entry(item, &queue->items, struct queued, link) {
-        TRY(transmit(bus, link, item->bytes, item->n_head, item->bytes + item->n_head,
-                     item->n_raw));
+        struct frames frames = {.head = item->bytes,
+                                .n_head = item->n_head,
+                                .raw = item->n_raw > 0 ? item->bytes + item->n_head : NULL,
+                                .n_raw = item->n_raw};
+        TRY(transmit(bus, link, &frames));
         pop(bus, link, queue, item);
     }
     return STATUS_OK;
@@ -244,7 +275,7 @@ enum status bus_send(struct bus *bus, uint32_t number, const struct message *mes
     bool is_first = link->control.n == 0 && (!bulk || link->bulk.n == 0);
     enum status status = STATUS_BUSY;
     if (is_first)
-        status = transmit(bus, link, frames.head, frames.n_head, frames.raw, frames.n_raw);
+        status = transmit(bus, link, &frames);
     if (status == STATUS_BUSY && bulk)
         status = enqueue(bus, link, &link->bulk, bus->config.queue_bulk, message, &frames);
     else if (status == STATUS_BUSY)

@@ -29,6 +29,7 @@ void bus_kick(struct bus *bus) {
 }
 
 void bus_mark(struct bus *bus, struct bus_socket *socket) {
+    socket->is_unread = false;
     if (list_empty(&socket->ready))
         list_push_back(&bus->ready, &socket->ready);
     if (!bus->is_dispatching)

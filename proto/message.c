@@ -1,6 +1,9 @@
 #include "proto/message.h"
 
+#include "base/utf8.h"
+
 #include <stddef.h>
+#include <string.h>
 
 static const char *const reason_names[REASON_COUNT] = {
     [REASON_NONE] = "none",         [REASON_BUSY] = "busy",
@@ -24,6 +27,18 @@ static const struct {
     [REFUSAL_IDENTITY] = {"other_worker", "not the worker that was announced"},
     [REFUSAL_NAME] = {"name_taken", "another live worker has its name"},
 };
+
+const char *message_name_fault(const char *name) {
+    size_t n = strlen(name);
+    if (n == 0 || n >= MESSAGE_NAME_MAX)
+        return "has to have 1 to 63 bytes";
+    if (!utf8_valid(name, n))
+        return "is not valid UTF-8";
+    for (const unsigned char *at = (const unsigned char *)name; *at; at++)
+        if (*at < ' ' || *at == 0x7f || *at == '/' || (at[0] == 0xc2 && at[1] < 0xa0))
+            return "must not contain control characters or '/'";
+    return NULL;
+}
 
 const char *worker_role_name(unsigned role) {
     static const char *const names[] = {

@@ -81,6 +81,10 @@ enum worker_role { ROLE_MIXED, ROLE_PREFILL, ROLE_DECODE };
 const char *worker_role_name(unsigned role); /* "mixed", "prefill", "decode"; NULL past the last */
 enum worker_state { WORKER_READY, WORKER_DRAINING };
 
+/* What is wrong with the name of a worker or router, as words behind "name"; NULL: nothing. 1 to 63
+ * bytes of UTF-8 without control characters and '/': names are files' names and parts of paths. */
+const char *message_name_fault(const char *name);
+
 /* What a sequence ends with. */
 enum finish {
     FINISH_NONE,   /* goes on */

@@ -1,6 +1,7 @@
 #include "router/config.h"
 
 #include "base/allocator.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/options.h"
 #include "proto/keys.h"
@@ -14,7 +15,8 @@ static const char *policy_word(unsigned at) {
     return policy_table[at] ? policy_table[at]->name : NULL;
 }
 
-#define AT(field) offsetof(struct config, field)
+#define AT(field)   offsetof(struct config, field)
+#define TIMEOUT_MIN (100 * NS_PER_MS) /* less closes clients that are only far away */
 
 /* name, type, field, default, sections, what --help calls the value, help. */
 static const struct option_spec table[] = {
@@ -47,6 +49,10 @@ static const struct option_spec table[] = {
      .help = "sequences that may wait for a worker; more are refused with 429", .max = 1000000},
     {"max-sequences", OPTION_UINT, AT(max_sequences), "16384", "router", "N",
      .help = "sequences alive at once, waiting ones included", .min = 1, .max = 1000000},
+    {"roles", OPTION_CHOICE, AT(roles), "load", "router", NULL,
+     .help = "load: a decode worker computes a prompt that would wait longer at a prefill worker, "
+             "and prefill workers decode while decode workers have no blocks; fixed: neither",
+     .choices = "load fixed"},
     {"local-prefill-tokens", OPTION_UINT, AT(local_prefill_tokens), "0", "router", "N",
      .help = "prompts whose uncached part is at most this are prefilled where they decode",
      .max = 1u << 24},
@@ -86,6 +92,11 @@ static const struct option_spec table[] = {
     {"body-memory", OPTION_SIZE, AT(body_memory), "256MiB", "router", NULL,
      .help = "bytes of all bodies together that were read and not yet parsed; more are a 503",
      .min = 65536, .max = 1ull << 40},
+    {"output-memory", OPTION_SIZE, AT(output_memory), "256MiB", "router", NULL,
+     .help =
+         "bytes of all answers together that clients have not read; past it a whole answer is a "
+         "503, and streams go on as far as they are read",
+     .min = 65536, .max = 1ull << 40},
     {"max-connections", OPTION_UINT, AT(max_connections), "16384", "router", "N",
      .help = "open client connections; also requests that are open at once", .min = 1,
      .max = 1000000},
@@ -95,13 +106,15 @@ static const struct option_spec table[] = {
      .help = "an HTTP/2 client that is silent for this long while it waits is asked whether it is "
              "there, and closed after as long again; 0: never"},
     {"idle-timeout", OPTION_DURATION, AT(idle_ns), "75s", "router", NULL,
-     .help = "a connection without a request is closed after this"},
+     .help = "a connection without a request is closed after this", .min = TIMEOUT_MIN},
     {"head-timeout", OPTION_DURATION, AT(head_ns), "10s", "router", NULL,
-     .help = "most time for a request's head"},
+     .help = "most time for a request's head", .min = TIMEOUT_MIN},
     {"body-timeout", OPTION_DURATION, AT(body_ns), "120s", "router", NULL,
-     .help = "most time for a request's body; a pause of 30 s or less than 1 KiB/s end it too"},
+     .help = "most time for a request's body; a pause of 30 s or less than 1 KiB/s end it too",
+     .min = TIMEOUT_MIN},
     {"stall-timeout", OPTION_DURATION, AT(stall_ns), "30s", "router", NULL,
-     .help = "a client that takes nothing of its answer for this long is closed"},
+     .help = "a client that takes nothing of its answer for this long is closed",
+     .min = TIMEOUT_MIN},
     {"drain", OPTION_DURATION, AT(drain_ns), "30s", "router", NULL,
      .help = "how long running answers may take after SIGTERM"},
     {"log-level", OPTION_CHOICE, AT(log_level), "info", "cluster router", NULL,
@@ -119,13 +132,19 @@ const struct options_program config_program = {
     .build = allocator_name,
 };
 
+static void check_ping(const struct options *options, const char *name, uint64_t time_ns,
+                       struct buf *errors) {
+    if (time_ns > 0 && time_ns < TIMEOUT_MIN)
+        options_complain(options, name, "must be 0 or at least 100ms", errors);
+}
+
 static void check(const struct config *config, struct buf *errors) {
     const struct options *options = config->options;
     if (!config->model[0])
         options_complain(options, "model", "is needed: a .gguf file, a model folder, or \"hash\"",
                          errors);
-    if (!config->name[0] || strlen(config->name) >= MESSAGE_NAME_MAX)
-        options_complain(options, "name", "has to have 1 to 63 bytes", errors);
+    if (message_name_fault(config->name))
+        options_complain(options, "name", message_name_fault(config->name), errors);
     if (strlen(config->announce) >= MESSAGE_ENDPOINT_MAX)
         options_complain(options, "announce", "is too long: 255 bytes are the most", errors);
     size_t n_served = strlen(config->served_model);
@@ -139,6 +158,8 @@ static void check(const struct config *config, struct buf *errors) {
                          errors);
     if (config->tls_client_ca[0] && !config->tls_cert[0])
         options_complain(options, "tls-client-ca", "needs tls-cert and tls-key", errors);
+    check_ping(options, "ping", config->silence_ns, errors);
+    check_ping(options, "http2-ping", config->ping_ns, errors);
     if (config->body_memory / 8 * 7 < config->max_body)
         options_complain(options, "body-memory", "is too small: 8/7 of max-body is the least",
                          errors);

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/options.h"
 #include "base/status.h"
+#include "router/core/router.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -33,12 +34,14 @@ struct config {
     struct option_list hosts;                       /* allow-host */
     uint32_t queue;
     uint32_t max_sequences;
+    enum roles roles;
     uint32_t local_prefill_tokens;
     uint32_t text_threads;
     uint32_t max_connections;
     uint32_t max_streams; /* of one HTTP/2 connection */
     size_t max_body;
     size_t body_memory;
+    size_t output_memory;
     uint64_t deadline_ns; /* 0: none */
     uint64_t silence_ns;  /* of a stream, before its ping; 0: none */
     uint64_t idle_ns, head_ns, body_ns, stall_ns;

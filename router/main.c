@@ -105,6 +105,10 @@ static enum status open_keys(struct program *program, uint64_t *prefix_seed, str
     TRY(open_api_keys(config, "api-keys", config->api_keys, &program->server.keys, error));
     TRY(open_api_keys(config, "admin-keys", config->admin_keys, &program->server.admin_keys,
                       error));
+    if (api_keys_apart(program->server.keys, program->server.admin_keys, error) != STATUS_OK) {
+        error_prefix(error, "%s", options_source(config->options, "admin-keys"));
+        return STATUS_INVALID;
+    }
     if (!config->keys[0])
         return STATUS_OK;
     TRY(keys_load(config->keys, &program->cluster, error));
@@ -124,7 +128,9 @@ static enum status open_core(struct program *program, uint64_t prefix_seed, stru
         .max_queue = config->queue,
         .max_workers = MESSAGE_PEERS_MAX,
         .max_prompt = serving->context,
+        .n_vocab = program->model->config.n_vocab,
         .policy = config->policy,
+        .roles = config->roles,
         .local_prefill_tokens = config->local_prefill_tokens,
         .no_worker_wait_ns = 5 * NS_PER_S,
         .hang_ns_min = NS_PER_S,
@@ -203,6 +209,7 @@ static enum status open_front(struct program *program, struct error *error) {
     struct listener_config listener = listener_config_default;
     listener.limits.body_bytes = config->max_body;
     listener.body_memory = config->body_memory;
+    listener.output_memory = config->output_memory;
     listener.body_total_ns = config->body_ns;
     listener.n_connections_max = listener.n_exchanges_max = config->max_connections;
     listener.n_streams_max = config->max_streams;

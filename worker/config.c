@@ -2,6 +2,7 @@
 
 #include "base/allocator.h"
 #include "kernels/kernels.h"
+#include "proto/bus.h"
 #include "worker/links/links.h"
 #include "worker/links/names.h"
 #include "worker/ranks/rank_wire.h"
@@ -79,9 +80,10 @@ static const struct option_spec table[] = {
          "all that fit",
      .max = 1u << 26},
     {"chunk-tokens", OPTION_UINT, AT(chunk_tokens), "0", "worker", "N",
-     .help = "most tokens of a step, less where 120 ms compute less; 0: 512", .max = 65536},
+     .help = "most tokens of a step, fewer of prompts where 120 ms compute less; 0: 512",
+     .max = 65536},
     {"max-batch", OPTION_UINT, AT(max_batch), "0", "worker", "N",
-     .help = "sequences of a step; 0: 64, of hash 256", .max = 1024},
+     .help = "sequences of a step; 0: one for each 256 tokens of KV, 64 to 256", .max = 1024},
     {"context", OPTION_UINT, AT(context), "0", "worker", "N",
      .help = "most tokens of a sequence; 0: the model's", .max = 1u << 24},
     {"kv-transport", OPTION_WORD, AT(kv_transport), "auto", "worker", NULL,
@@ -149,13 +151,22 @@ static void check_device(struct config *config, struct buf *errors) {
                          "is for backends that compute on a GPU (--backend)", errors);
 }
 
+/* What could never be connected to, a wait for ever. */
+static void check_router(const struct config *config, const char *endpoint, struct buf *errors) {
+    struct error error;
+    enum status status = names_is_one(endpoint) ? names_check(endpoint, &error)
+                                                : bus_check(endpoint, config->keys[0] != 0, &error);
+    if (status != STATUS_OK)
+        options_complain(config->options, "routers", error.text, errors);
+}
+
 static void check(const struct config *config, struct buf *errors) {
     const struct options *options = config->options;
     if (!config->model[0])
         options_complain(options, "model", "is needed: a .gguf file, a model folder, or \"hash\"",
                          errors);
-    if (strlen(config->name) >= MESSAGE_NAME_MAX)
-        options_complain(options, "name", "is too long: 63 bytes are the most", errors);
+    if (config->name[0] && message_name_fault(config->name))
+        options_complain(options, "name", message_name_fault(config->name), errors);
     if (config->follow[0]) {
         check_address(errors, options, "follow", config->follow);
         if (config->dry_run)
@@ -178,10 +189,8 @@ static void check(const struct config *config, struct buf *errors) {
                          errors);
     if (config->routers.n == 0)
         options_complain(options, "routers", "is needed: at least one announce endpoint", errors);
-    struct error error;
     for (unsigned i = 0; i < config->routers.n; i++)
-        if (names_check(config->routers.all[i], &error) != STATUS_OK)
-            options_complain(options, "routers", error.text, errors);
+        check_router(config, config->routers.all[i], errors);
 }
 
 /* The endpoint with "-kv" behind it, or any other port of the same address. Routers and workers are

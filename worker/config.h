@@ -36,7 +36,7 @@ struct config {
     const char *kv_transport; /* "auto" or a row of transport_table */
     uint32_t kv_blocks;       /* 0: by what memory there is */
     uint32_t chunk_tokens;    /* most of a step; 0: 512 */
-    uint32_t max_batch;       /* sequences of a step; 0: by family */
+    uint32_t max_batch;       /* sequences of a step; 0: by KV */
     uint32_t context;         /* 0: the model's */
     uint32_t threads;         /* 0: one per core */
     uint32_t step_us;

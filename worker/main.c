@@ -11,6 +11,7 @@
 #include "worker/links/names.h"
 #include "worker/memory.h"
 #include "worker/ranks/follow.h"
+#include "worker/ranks/leader.h"
 #include "worker/worker.h"
 
 #include <signal.h>
@@ -64,6 +65,7 @@ static int serve(const struct config *config) {
     struct error error;
     take_signals();
     atomic_store(&starting, true);
+    leader_heed_stops(&n_stops);
     enum status status = worker_open(&worker, config, &error);
     atomic_store(&starting, false);
     if (status == STATUS_CLOSED && atomic_load(&n_stops) > 0)

@@ -11,6 +11,9 @@
 
 #define TOKENS_DEFAULT       65536u /* of the KV cache */
 #define CHUNK_TOKENS_DEFAULT 512u
+#define BATCH_LEAST          64u        /* sequences of a step by default, where KV is short */
+#define BATCH_MOST           256u       /* and where there is room for all of them: */
+#define BATCH_TOKENS         256u       /* KV tokens for each */
 #define PLAN_TOKENS          2048u      /* a plan fits when this many tokens of KV do */
 #define BLOCKS_MAX           (1u << 26) /* as --kv-blocks */
 #define MIB                  (1ull << 20)
@@ -104,34 +107,49 @@ static enum status default_blocks(const struct config *config, const struct forw
     return STATUS_OK;
 }
 
-enum status memory_sizes(const struct config *config, const struct model *model,
-                         struct worker_sizes *sizes, struct forward_bytes *bytes,
-                         struct error *error) {
-    struct worker_sizes found = {.chunk_tokens = config->chunk_tokens,
-                                 .max_batch = config->max_batch,
-                                 .n_blocks = config->kv_blocks};
-    bool hash = strcmp(model->config.family, "hash") == 0;
+/* How many sequences are computed together by default: as many as KV has room for. */
+static uint32_t default_batch(uint32_t n_blocks) {
+    uint64_t n_rows = (uint64_t)n_blocks * KV_BLOCK_TOKENS / BATCH_TOKENS;
+    return n_rows < BATCH_LEAST ? BATCH_LEAST : min_of(n_rows, BATCH_MOST);
+}
+
+/* The plan for steps of n_rows sequences, up to its KV blocks. */
+static enum status sizes_for_batch(const struct config *config, const struct model *model,
+                                   uint32_t n_rows, struct worker_sizes *sizes,
+                                   struct forward_bytes *bytes, struct error *error) {
+    struct worker_sizes found = {
+        .chunk_tokens = config->chunk_tokens, .max_batch = n_rows, .n_blocks = config->kv_blocks};
     if (found.chunk_tokens == 0)
-        found.chunk_tokens = CHUNK_TOKENS_DEFAULT;
-    if (found.max_batch == 0)
-        found.max_batch = hash ? 256 : 64;
-    if (found.chunk_tokens < found.max_batch && config->chunk_tokens == 0)
-        found.chunk_tokens = found.max_batch;
-    struct rank_options options = {
-        .model = model,
-        .backend = config->backend,
-        .max_tokens = found.chunk_tokens > found.max_batch ? found.chunk_tokens : found.max_batch,
-        .max_seqs = found.max_batch,
-        .context_max = config->context,
-        .n_ranks = config->tp,
-        .n_here = config->ranks_here,
-        .kv_format = forward_kv_format(model, config->kv_dtype)};
+        found.chunk_tokens = n_rows > CHUNK_TOKENS_DEFAULT ? n_rows : CHUNK_TOKENS_DEFAULT;
+    struct rank_options options = {.model = model,
+                                   .backend = config->backend,
+                                   .max_tokens =
+                                       found.chunk_tokens > n_rows ? found.chunk_tokens : n_rows,
+                                   .max_seqs = n_rows,
+                                   .context_max = config->context,
+                                   .n_ranks = config->tp,
+                                   .n_here = config->ranks_here,
+                                   .kv_format = forward_kv_format(model, config->kv_dtype)};
     TRY(forward_measure(&options, bytes, error));
     if (forward_block_bytes(&bytes->facts) > MESSAGE_CHUNK_MAX)
         return error_set(error, STATUS_UNSUPPORTED, "%s: a KV block of one layer is over %u bytes",
                          model->config.name, MESSAGE_CHUNK_MAX);
     if (found.n_blocks == 0)
         TRY(default_blocks(config, bytes, &found.n_blocks, error));
+    *sizes = found;
+    return STATUS_OK;
+}
+
+enum status memory_sizes(const struct config *config, const struct model *model,
+                         struct worker_sizes *sizes, struct forward_bytes *bytes,
+                         struct error *error) {
+    struct worker_sizes found;
+    bool hash = strcmp(model->config.family, "hash") == 0;
+    uint32_t n_rows = config->max_batch > 0 ? config->max_batch : hash ? BATCH_MOST : BATCH_LEAST;
+    TRY(sizes_for_batch(config, model, n_rows, &found, bytes, error));
+    n_rows = default_batch(found.n_blocks);
+    if (config->max_batch == 0 && n_rows > found.max_batch) /* their scratch leaves fewer blocks */
+        TRY(sizes_for_batch(config, model, n_rows, &found, bytes, error));
     found.context = min_of((uint64_t)found.n_blocks * KV_BLOCK_TOKENS, bytes->facts.context);
     found.max_seqs = min_of(4 * (uint64_t)found.max_batch, MESSAGE_ENTRIES_MAX);
     set_chunks(&found, &bytes->facts);

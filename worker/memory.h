@@ -14,7 +14,7 @@ struct model;
 struct worker_sizes {
     uint32_t n_blocks;
     uint32_t context;
-    uint32_t chunk_tokens; /* most of a step: what it takes 120 ms for is found while running */
+    uint32_t chunk_tokens; /* most of a step: the prompts' share is found while running */
     uint32_t max_batch;
     uint32_t max_seqs; /* held, waiting ones included */
     uint32_t layer_groups;

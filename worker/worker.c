@@ -290,7 +290,7 @@ static enum status open_all(struct worker *worker, struct model **model, struct 
     TRY(open_engine(worker, *model, error));
     worker->kv_links.engine = worker->engine;
     worker->stepper.receive = receive_of(worker);
-    emit_budget(&worker->stepper.emit, worker->engine, &worker->stepper.estimate);
+    emit_budget(worker->engine, &worker->stepper.budget);
     return STATUS_OK;
 }
 

@@ -8,9 +8,16 @@
 #define DISCARD_MAX  65536u /* beyond a whole body, from a client that was refused */
 #define LINGER_TIMES 5u     /* linger_ns, in all */
 
+void connection_account(struct connection *connection) {
+    size_t n = connection_pending(connection);
+    exchanges_account_output(connection->host->exchanges, connection->n_output, n);
+    connection->n_output = n;
+}
+
 void connection_send(struct connection *connection, const void *bytes, size_t n) {
     if (stream_write(connection->stream, bytes, n) == STATUS_OK)
         connection->host->counts.bytes_out += n;
+    connection_account(connection);
     /* Else the stream has reported its end, or will: memory that is out ends it as a stall. */
 }
 
@@ -18,6 +25,7 @@ void connection_send_buf(struct connection *connection, struct buf *bytes) {
     size_t n = bytes->n;
     if (stream_write_buf(connection->stream, bytes) == STATUS_OK)
         connection->host->counts.bytes_out += n;
+    connection_account(connection);
 }
 
 void connection_kick(struct connection *connection) {
@@ -62,7 +70,11 @@ static void on_gone(void *user, enum status status) {
     connection_close(connection);
 }
 
-static const struct stream_events events = {on_data, on_drained, on_gone};
+static void on_sent(void *user) {
+    connection_account(user);
+}
+
+static const struct stream_events events = {on_data, on_drained, on_gone, on_sent};
 
 static void free_state(struct connection *connection) {
     if (connection->state)
@@ -127,6 +139,7 @@ void connection_close(struct connection *connection) {
     stream_close(connection->stream);
     if (connection->state)
         connection->protocol->close(connection);
+    connection_account(connection);
     connection_kick(connection);
 }
 
@@ -149,7 +162,8 @@ void connection_check_time(struct connection *connection, uint64_t now_ns) {
     if (connection->end == CONNECTION_CLOSED)
         return;
     bool queued = stream_pending(connection->stream) > 0;
-    if (queued && host_passed(now_ns, stream_progress_ns(connection->stream), config->stall_ns)) {
+    uint64_t stall_ns = host_stall_ns(connection->host);
+    if (queued && host_passed(now_ns, stream_progress_ns(connection->stream), stall_ns)) {
         connection->host->counts.n_timeouts++;
         connection_close(connection);
     } else if (config->tls && !stream_protocol(connection->stream)) {

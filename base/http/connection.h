@@ -55,6 +55,8 @@ struct connection {
     struct stream *stream;
     struct loop_kick kick;
     enum connection_end end;
+    size_t n_output;    /* what connection_account() has counted */
+    uint32_t n_watches; /* of its exchanges */
     size_t n_discarded; /* since it lingers */
     uint64_t opened_ns;
     uint64_t lingers_ns;
@@ -81,6 +83,10 @@ size_t connection_pending(const struct connection *connection);
  * failure the connection is closed. */
 NODISCARD enum status connection_become(struct connection *connection,
                                         const struct protocol *protocol);
+
+/* The sum of all output takes up what this connection's is now. After each change of what
+ * protocol->pending() answers; what goes through connection_send() is counted by it. */
+void connection_account(struct connection *connection);
 
 /* Queued for the next send; one that fails ends as a stall does. */
 void connection_send(struct connection *connection, const void *bytes, size_t n);

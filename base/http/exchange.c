@@ -4,7 +4,8 @@
 
 #include <stdlib.h>
 
-#define SMALL_BODY_BYTES 65536u
+#define SMALL_BODY_BYTES  65536u
+#define SMALL_REPLY_BYTES 4096u
 
 struct slot {
     struct exchange *exchange; /* borrowed; NULL when free */
@@ -13,25 +14,30 @@ struct slot {
 };
 
 struct exchanges {
-    struct slot *slots; /* owned (n_max) */
-    uint32_t n_max;
+    struct exchanges_bounds bounds;
+    struct slot *slots; /* owned (n_slots) */
+    uint32_t n_slots;   /* of all kinds of places */
     uint32_t n;
-    uint32_t first_free; /* n_max: none */
-    size_t body_bytes;   /* of all bodies that are kept somewhere */
-    size_t body_bytes_max;
+    uint32_t n_of[EXCHANGE_PLACES]; /* by enum exchange_place */
+    struct list probes;             /* who has a probe's place, oldest first */
+    uint32_t first_free;            /* n_slots: none */
+    size_t body_bytes;              /* of all bodies that are kept somewhere */
+    size_t output_bytes;            /* that clients have not taken */
 };
 
-enum status exchanges_new(uint32_t n_max, size_t body_bytes_max, struct exchanges **out) {
-    ASSERT(n_max > 0);
+enum status exchanges_new(const struct exchanges_bounds *bounds, struct exchanges **out) {
+    ASSERT(bounds->n_max > 0);
+    uint32_t n_slots = bounds->n_max + bounds->n_probes_max + bounds->n_watches_max;
     struct exchanges *all = calloc(1, sizeof *all);
-    struct slot *slots = calloc(n_max, sizeof *slots);
+    struct slot *slots = calloc(n_slots, sizeof *slots);
     if (!all || !slots) {
         free(all);
         free(slots);
         return STATUS_NOMEM;
     }
-    *all = (struct exchanges){.slots = slots, .n_max = n_max, .body_bytes_max = body_bytes_max};
-    for (uint32_t i = 0; i < n_max; i++)
+    *all = (struct exchanges){.slots = slots, .n_slots = n_slots, .bounds = *bounds};
+    list_init(&all->probes);
+    for (uint32_t i = 0; i < n_slots; i++)
         slots[i] = (struct slot){.generation = 1, .next_free = i + 1};
     *out = all;
     return STATUS_OK;
@@ -44,10 +50,43 @@ void exchanges_free(struct exchanges *all) {
     free(all);
 }
 
+/* A place that is kept for probes is never held by one that has not come whole: who probes now goes
+ * before whoever does not end his. */
+static bool free_probe_place(struct exchanges *all) {
+    if (all->n_of[EXCHANGE_PROBE] < all->bounds.n_probes_max)
+        return true;
+    struct list *oldest = list_first(&all->probes);
+    if (!oldest)
+        return false;
+    struct exchange *exchange = list_entry(oldest, struct exchange, place_link);
+    exchange->ops->abort(exchange);
+    ASSERT(all->n_of[EXCHANGE_PROBE] < all->bounds.n_probes_max);
+    return true;
+}
+
+static void take_place(struct exchanges *all, struct exchange *exchange,
+                       enum exchange_place place) {
+    exchange->place = place;
+    list_init(&exchange->place_link);
+    all->n_of[place]++;
+    if (place == EXCHANGE_PROBE)
+        list_push_back(&all->probes, &exchange->place_link);
+}
+
+static void give_place(struct exchanges *all, struct exchange *exchange) {
+    all->n_of[exchange->place]--;
+    if (exchange->place == EXCHANGE_WATCH)
+        --*exchange->n_watches;
+    list_remove(&exchange->place_link);
+}
+
 enum status exchanges_add(struct exchanges *all, struct exchange *exchange) {
-    uint32_t at = all->first_free;
-    if (at == all->n_max)
+    bool has_room = all->n_of[EXCHANGE_REQUEST] < all->bounds.n_max;
+    if (!has_room && !free_probe_place(all))
         return STATUS_LIMIT;
+    uint32_t at = all->first_free;
+    ASSERT(at < all->n_slots);
+    take_place(all, exchange, has_room ? EXCHANGE_REQUEST : EXCHANGE_PROBE);
     struct slot *slot = &all->slots[at];
     all->first_free = slot->next_free;
     slot->exchange = exchange;
@@ -56,11 +95,27 @@ enum status exchanges_add(struct exchanges *all, struct exchange *exchange) {
     return STATUS_OK;
 }
 
+bool exchanges_may_stay(const struct exchange *exchange) {
+    return exchange->is_probe || exchange->place != EXCHANGE_PROBE;
+}
+
+enum status exchanges_watch(struct exchanges *all, struct exchange *exchange) {
+    ASSERT(exchange->id != 0 && exchange->place != EXCHANGE_WATCH);
+    if (all->n_of[EXCHANGE_WATCH] == all->bounds.n_watches_max ||
+        *exchange->n_watches == all->bounds.n_watches_of_each)
+        return STATUS_LIMIT;
+    give_place(all, exchange);
+    take_place(all, exchange, EXCHANGE_WATCH);
+    ++*exchange->n_watches;
+    return STATUS_OK;
+}
+
 void exchanges_remove(struct exchanges *all, struct exchange *exchange) {
     uint32_t at = (uint32_t)exchange->id;
     struct slot *slot = &all->slots[at];
     ASSERT(exchange->id != 0 && slot->exchange == exchange);
     slot->exchange = NULL;
+    give_place(all, exchange);
     all->body_bytes -= exchange->n_charged;
     exchange->n_charged = 0;
     if (++slot->generation == 0)
@@ -97,7 +152,7 @@ uint32_t exchanges_count(const struct exchanges *all) {
 
 struct exchange *exchange_find(struct exchanges *all, uint64_t id) {
     uint32_t at = (uint32_t)id;
-    if (at >= all->n_max || all->slots[at].generation != (uint32_t)(id >> 32))
+    if (at >= all->n_slots || all->slots[at].generation != (uint32_t)(id >> 32))
         return NULL;
     return all->slots[at].exchange;
 }
@@ -118,7 +173,7 @@ bool exchanges_charge_body(struct exchanges *all, struct exchange *exchange, siz
     ASSERT(all->body_bytes >= exchange->n_charged);
     all->body_bytes += n - exchange->n_charged;
     exchange->n_charged = n;
-    size_t max = all->body_bytes_max;
+    size_t max = all->bounds.body_bytes_max;
     return all->body_bytes <= (n > SMALL_BODY_BYTES ? max - max / 8 : max);
 }
 
@@ -129,6 +184,27 @@ void exchanges_give_body(struct exchanges *all, size_t n) {
 
 size_t exchanges_body_bytes(const struct exchanges *all) {
     return all->body_bytes;
+}
+
+void exchanges_account_output(struct exchanges *all, size_t before, size_t after) {
+    ASSERT(all->output_bytes >= before);
+    all->output_bytes += after - before;
+}
+
+size_t exchanges_output_bytes(const struct exchanges *all) {
+    return all->output_bytes;
+}
+
+bool exchanges_output_is_full(const struct exchanges *all) {
+    return all->output_bytes >= all->bounds.output_bytes_max;
+}
+
+bool exchanges_output_is_scarce(const struct exchanges *all) {
+    return all->output_bytes >= all->bounds.output_bytes_max / 4 * 3;
+}
+
+bool exchanges_may_reply(const struct exchanges *all, size_t n) {
+    return n <= SMALL_REPLY_BYTES || !exchanges_output_is_full(all);
 }
 
 /* For a call that wants the reply's head out (`begun`), or not yet. */

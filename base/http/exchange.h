@@ -7,6 +7,7 @@
 
 #include "base/buf.h"
 #include "base/http/header.h"
+#include "base/list.h"
 #include "base/status.h"
 
 #include <stdbool.h>
@@ -41,6 +42,14 @@ enum exchange_protocol {
     EXCHANGE_HTTP2
 };
 
+/* Which of the places it has. Each kind has a number of its own, so that one never takes another's. */
+enum exchange_place {
+    EXCHANGE_REQUEST, /* a request that is read or answered */
+    EXCHANGE_PROBE,   /* kept for probes: given out when all places of requests are taken */
+    EXCHANGE_WATCH    /* a stream that lasts as long as its client likes: exchanges_watch() */
+};
+#define EXCHANGE_PLACES 3
+
 struct exchange {
     uint64_t id; /* never 0, never used twice */
     enum exchange_protocol protocol;
@@ -48,6 +57,8 @@ struct exchange {
     /* The request: valid until the reply is begun, the exchange ends or the client is gone. */
     const char *method;
     const char *path;             /* percent-decoded once, begins with '/', or "*" for OPTIONS */
+    bool path_as_sent;            /* nothing was decoded, and nothing stood before it: what a proxy
+                                   * in front compares is the same */
     const char *query;            /* as sent, "" when there is none */
     const struct header *headers; /* (n_headers) */
     unsigned n_headers;
@@ -58,6 +69,7 @@ struct exchange {
     uint64_t received_ns;   /* when its last byte came; CLOCK_MONOTONIC */
 
     exchange_piece *body_piece; /* the gate's to set, or NULL: the body is kept in `body` */
+    bool is_probe;              /* the gate's to set: it may have a place that is kept for probes */
 
     /* The handler's own; zero at first. */
     void *user;
@@ -70,6 +82,9 @@ struct exchange {
     struct buf *body_buf; /* borrowed: where the body lies */
     size_t n_charged;     /* bytes of the body that the budget holds */
     bool begun;           /* the reply's head is out */
+    enum exchange_place place;
+    struct list place_link; /* in the list of those that have a probe's place */
+    uint32_t *n_watches;    /* borrowed: of its connection */
 };
 
 struct exchange_reply {
@@ -131,12 +146,29 @@ struct exchange_ops {
     size_t (*pending)(const struct exchange *exchange);
 };
 
-/* At most n_max at once; `body_bytes_max` is the budget of all their bodies. */
-NODISCARD enum status exchanges_new(uint32_t n_max, size_t body_bytes_max, struct exchanges **all);
+struct exchanges_bounds {
+    uint32_t n_max;             /* requests at once */
+    uint32_t n_probes_max;      /* further places, for probes */
+    uint32_t n_watches_max;     /* further places, for watches */
+    uint32_t n_watches_of_each; /* watches of one connection */
+    size_t body_bytes_max;      /* the budget of all bodies */
+    size_t output_bytes_max;    /* and of all output that clients have not taken */
+};
+
+NODISCARD enum status exchanges_new(const struct exchanges_bounds *bounds, struct exchanges **all);
 void exchanges_free(struct exchanges *all); /* NULL is fine */
 
-/* Gives the exchange (borrowed until removed) a new id. STATUS_LIMIT when n_max are there. */
+/* Gives the exchange (borrowed until removed) a new id. When all places of requests are taken it
+ * gets one that is kept for probes, if need be that of the oldest, which is aborted: see
+ * exchanges_may_stay(). STATUS_LIMIT when there are no such places. */
 NODISCARD enum status exchanges_add(struct exchanges *all, struct exchange *exchange);
+
+/* After the gate: false for one that has a probe's place and is no probe; it has to be refused. */
+bool exchanges_may_stay(const struct exchange *exchange);
+
+/* The handler's: from here on the exchange is a watch, and its place is free for a request. STATUS_LIMIT
+ * when there are as many as there may be, of all or of its connection; nothing has changed then. */
+NODISCARD enum status exchanges_watch(struct exchanges *all, struct exchange *exchange);
 void exchanges_remove(struct exchanges *all, struct exchange *exchange); /* id becomes 0 */
 
 /* The same for one whose client left, with its `gone` call, which can read the id: it finds nothing
@@ -154,3 +186,15 @@ uint32_t exchanges_count(const struct exchanges *all);
  * everybody out. */
 NODISCARD bool exchanges_charge_body(struct exchanges *all, struct exchange *exchange, size_t n);
 size_t exchanges_body_bytes(const struct exchanges *all);
+
+/* Output that was queued and not taken by the kernel, of all connections: one that had `before`
+ * bytes of it has `after` now. */
+void exchanges_account_output(struct exchanges *all, size_t before, size_t after);
+size_t exchanges_output_bytes(const struct exchanges *all);
+
+/* Is the budget of all output used up? Is most of it? */
+bool exchanges_output_is_full(const struct exchanges *all);
+bool exchanges_output_is_scarce(const struct exchanges *all);
+
+/* May a whole reply with a body of n bytes be queued? Small ones always: a refusal is one. */
+bool exchanges_may_reply(const struct exchanges *all, size_t n);

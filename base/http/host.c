@@ -7,6 +7,8 @@
 #include <string.h>
 #include <time.h>
 
+#define SCARCE_STALL_NS (2 * NS_PER_S)
+
 /* Who was refused because there is too much at once may come again: for a 503. */
 static const struct header retry_later = {"Retry-After", "1"};
 
@@ -69,6 +71,15 @@ struct exchange_reply host_refusal(unsigned status, const char *reason, char bod
                                    .n_headers = status == 503,
                                    .body = body,
                                    .n_body = (size_t)n};
+}
+
+const char host_output_is_full[] =
+    "the answers that clients have not read are together too large; try again later";
+
+uint64_t host_stall_ns(const struct connection_host *host) {
+    uint64_t stall_ns = host->config.stall_ns;
+    bool is_scarce = exchanges_output_is_scarce(host->exchanges);
+    return is_scarce && stall_ns > SCARCE_STALL_NS ? SCARCE_STALL_NS : stall_ns;
 }
 
 bool host_passed(uint64_t now_ns, uint64_t since_ns, uint64_t limit_ns) {

@@ -15,6 +15,10 @@
 struct connection;
 struct loop;
 
+/* A stream may have so much output waiting, whatever that of all comes to: what is written within a
+ * turn of the loop is not refused. */
+#define STREAM_FREE_BYTES 4096u
+
 struct connection_host {
     struct loop *loop;           /* borrowed */
     struct exchanges *exchanges; /* borrowed */
@@ -42,6 +46,13 @@ struct exchange_reply host_refusal(unsigned status, const char *reason, char bod
 
 /* Appends a field's value without control bytes: one with a line break would be two fields. */
 void host_put_value(struct buf *out, const char *value);
+
+/* How long a client may take nothing of its output now: less where the output of all leaves little
+ * room, for then those who read nothing keep others from their answers. */
+uint64_t host_stall_ns(const struct connection_host *host);
+
+/* What a client is told (503) whose reply has no room in the output of all. */
+extern const char host_output_is_full[];
 
 /* Was since_ns more than limit_ns before now_ns? */
 bool host_passed(uint64_t now_ns, uint64_t since_ns, uint64_t limit_ns);

@@ -46,6 +46,7 @@ struct http1 {
     const char *path;  /* percent-decoded once: begins with '/', valid UTF-8, no control bytes, no
                         * "." or ".." segment; or "*" */
     const char *query; /* behind the '?', as sent; "" when there is none */
+    bool path_as_sent; /* see struct target */
     struct header *fields; /* owned (n_fields) */
     unsigned n_fields;
     struct buf body; /* transfer coding removed, trailers dropped */

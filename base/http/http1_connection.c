@@ -111,6 +111,14 @@ static void enter(struct http1_connection *http1, enum http1_state state) {
     http1->since_ns = loop_now_ns(http1->host->loop);
 }
 
+/* While answers wait that the client does not read, its next request does. When the output of all
+ * leaves no room, so does that of a client with any. */
+static bool has_room(const struct http1_connection *http1) {
+    size_t pending = stream_pending(http1->connection->stream);
+    return pending == 0 || (pending < http1->host->config.reply_bytes_share &&
+                            !exchanges_output_is_full(http1->host->exchanges));
+}
+
 /* The reply is complete: the exchange ends, the connection goes on or closes. */
 static void end_exchange(struct http1_connection *http1) {
     exchanges_remove(http1->host->exchanges, &http1->exchange);
@@ -141,7 +149,15 @@ static enum status exch_reply(struct exchange *exchange, const struct exchange_r
     http1->last |= http1->host->draining;
     if (http1->state == STATE_READING && !http1_discard_body(&http1->parser, SKIP_MAX))
         http1->last = true;
-    send_whole(http1, reply);
+    size_t n = reply->body_buf ? reply->body_buf->n : reply->n_body;
+    if (http1->head || exchanges_may_reply(http1->host->exchanges, n)) {
+        send_whole(http1, reply);
+    } else {
+        char body[256];
+        const struct exchange_reply refusal = host_refusal(503, host_output_is_full, body);
+        http1->host->counts.n_unread++;
+        send_whole(http1, &refusal);
+    }
     end_exchange(http1);
     return STATUS_OK;
 }
@@ -175,6 +191,8 @@ static enum status exch_write(struct exchange *exchange, const void *bytes, size
     size_t bound = http1->host->config.output_bytes_max;
     if (http1->head)
         return STATUS_OK;
+    if (pending > STREAM_FREE_BYTES && exchanges_output_is_full(http1->host->exchanges))
+        bound = 0;
     if (pending > 0 && n > bound - (pending < bound ? pending : bound)) {
         http1->refused = true;
         return STATUS_BUSY;
@@ -240,6 +258,7 @@ static void begin(struct http1_connection *http1) {
     http1->exchange = (struct exchange){.protocol = EXCHANGE_HTTP1,
                                         .method = parser->method,
                                         .path = parser->path,
+                                        .path_as_sent = parser->path_as_sent,
                                         .query = parser->query,
                                         .headers = parser->fields,
                                         .n_headers = parser->n_fields,
@@ -248,7 +267,8 @@ static void begin(struct http1_connection *http1) {
                                         .body_buf = &parser->body,
                                         .request_id = http1->request_id,
                                         .received_ns = loop_now_ns(host->loop),
-                                        .ops = &ops};
+                                        .ops = &ops,
+                                        .n_watches = &http1->connection->n_watches};
     http1->used = true;
     http1->head = strcmp(parser->method, "HEAD") == 0;
     http1->last = !parser->keep_alive || host->config.one_request;
@@ -262,6 +282,10 @@ static void begin(struct http1_connection *http1) {
     host->counts.n_requests++;
     if (host->calls.gate)
         host->calls.gate(host->calls.user, &http1->exchange);
+    if (http1->exchange.id != 0 && !exchanges_may_stay(&http1->exchange)) {
+        refuse(http1, 503, "too many requests are open; try again later");
+        return;
+    }
     if (is_open(http1) && http1->state == STATE_READING &&
         !http1_limit_body(parser, http1->exchange.body_max))
         refuse(http1, 413, "the body is too large");
@@ -312,7 +336,7 @@ static void charge(struct http1_connection *http1) {
 
 /* After a reply's end, and once no caller can look at the request any more. */
 static void read_next(struct http1_connection *http1) {
-    if (http1->state != STATE_ENDED)
+    if (http1->state != STATE_ENDED || !has_room(http1))
         return;
     http1_reset(&http1->parser);
     http1->forget = false;
@@ -413,6 +437,8 @@ static void conn_drained(struct connection *connection) {
     struct http1_connection *http1 = connection->state;
     bool refused = http1->refused;
     http1->refused = false;
+    if (http1->state == STATE_ENDED)
+        connection_kick(connection);
     if (refused && http1->state == STATE_BUSY && http1->exchange.drained)
         http1->exchange.drained(&http1->exchange);
 }

@@ -23,6 +23,7 @@ static bool parse_target(struct http1 *http1, char *text) {
         return http1_refuse(http1, 400, reason);
     http1->path = target.path;
     http1->query = target.query;
+    http1->path_as_sent = target.as_sent;
     return true;
 }
 

@@ -33,7 +33,10 @@ struct http2_connection {
     uint32_t n_streams;
     uint32_t n_refused; /* streams with a write that was busy */
     uint32_t n_forget;  /* streams whose request's memory the turn frees */
+    uint32_t n_parked;  /* streams whose requests wait for room */
+    size_t kept_bytes;  /* of heads whose requests wait or are read or answered */
     size_t out_bytes;   /* of all streams' output that nghttp2 has not taken */
+    size_t reply_bytes; /* of that, the whole replies' */
     enum http2_drain drain;
     bool settled;       /* the client's settings came */
     bool failed;        /* nothing goes on: the turn closes */
@@ -47,10 +50,11 @@ struct http2_connection {
 };
 
 enum http2_state {
-    HTTP2_HEAD,  /* its head is being read */
-    HTTP2_BODY,  /* its body is */
-    HTTP2_OUT,   /* the handler has it, and all of its body or each piece as it comes */
-    HTTP2_ENDED, /* its reply is complete, or it was refused: what still comes is dropped */
+    HTTP2_HEAD,   /* its head is being read */
+    HTTP2_PARKED, /* its head, which is all of it, waits until the connection has room for a reply */
+    HTTP2_BODY,   /* its body is */
+    HTTP2_OUT,    /* the handler has it, and all of its body or each piece as it comes */
+    HTTP2_ENDED,  /* its reply is complete, or it was refused: what still comes is dropped */
 };
 
 struct http2_stream {
@@ -64,6 +68,7 @@ struct http2_stream {
     struct buf text;       /* names and values of its fields, each with a NUL */
     struct header *fields; /* owned (n_fields): into text, once the head is complete */
     uint32_t n_fields;
+    size_t n_kept;                        /* bytes of text that the connection's kept_bytes has */
     uint32_t method_at, path_at, host_at; /* in text, where the value begins; 0: not seen */
     size_t head_bytes;                    /* as RFC 9113, 6.5.2 counts them */
     unsigned bad_status;                  /* what the head is refused with, and why; 0: nothing */
@@ -83,6 +88,8 @@ struct http2_stream {
     uint64_t progress_ns; /* when bytes of out were last taken, or the first of it came */
     bool answered;        /* its head is queued */
     bool complete;        /* nothing will be added to out */
+    bool is_reply;        /* out is a whole reply's */
+    size_t n_shared;      /* what reply_bytes has of it */
     bool waits;           /* nghttp2 found nothing in out: it has to be told of more */
     bool refused;         /* a write was: its exchange is told when there is room */
     bool forget;          /* the turn frees the request's memory: its reply streams already */
@@ -92,3 +99,6 @@ struct http2_stream {
 static inline size_t http2_stream_pending(const struct http2_stream *stream) {
     return stream->out.n - stream->sent;
 }
+
+/* Output of the stream came (`more`), or was taken or dropped: the connection's sums follow. */
+void http2_count_output(struct http2_stream *stream, size_t more, size_t less);

@@ -14,6 +14,10 @@
 #define CREDIT_FRAME 3.0
 #define HEAD_TIMES   8u           /* limits.head_bytes: beyond, a head is not even decoded */
 #define PAUSE_BYTES  (256u << 10) /* queued for the socket: no frames are read meanwhile */
+/* Of heads that a connection keeps: beyond, a stream is refused. HPACK makes large ones of few
+ * bytes. A request that would wait for room has less. */
+#define KEPT_BYTES   (1u << 20)
+#define PARKED_BYTES (128u << 10)
 
 static const uint8_t ping_drain[8] = "tandemGO", ping_alive[8] = "tandemUP";
 
@@ -87,14 +91,24 @@ static void lose_exchange(struct http2_stream *stream) {
     exchanges_lose(host->exchanges, &stream->exchange);
 }
 
+/* It waits no more. */
+static void unpark(struct http2_stream *stream) {
+    if (stream->state != HTTP2_PARKED)
+        return;
+    stream->http2->n_parked--;
+    stream->state = HTTP2_HEAD;
+}
+
 /* nghttp2 has closed it: it waits for the turn's end, for its memory may be in use up the stack. */
 static void bury(struct http2_stream *stream) {
     struct http2_connection *http2 = stream->http2;
     http2->n_refused -= stream->refused;
     http2->n_forget -= stream->forget;
     stream->refused = stream->forget = false;
-    http2->out_bytes -= http2_stream_pending(stream);
+    unpark(stream);
+    size_t n = http2_stream_pending(stream);
     stream->sent = stream->out.n;
+    http2_count_output(stream, 0, n);
     list_remove(&stream->link);
     list_push_back(&http2->dead, &stream->link);
     if (--http2->n_streams == 0)
@@ -179,14 +193,63 @@ static void end_request(struct http2_stream *stream) {
     http2_request_end(stream);
 }
 
+/* "Send it again": nothing was looked at, and nothing is kept. */
+static void turn_away(struct http2_stream *stream) {
+    http2_request_forget(stream);
+    http2_reset(stream, NGHTTP2_REFUSED_STREAM);
+}
+
+/* One that was answered at once is forgotten at once: the heads of all that come within a turn of
+ * the loop, on all connections, would be much. */
+static void take_request(struct http2_stream *stream) {
+    if (!http2_request_head(stream)) {
+        turn_away(stream);
+        return;
+    }
+    if (stream->whole)
+        end_request(stream);
+    if (stream->state == HTTP2_ENDED)
+        http2_request_forget(stream);
+}
+
+/* The answers of its connection wait for the client: so do its next questions, where they came
+ * whole. One with a body goes on to the gate: nothing of it is kept without leave. */
+static void park(struct http2_stream *stream) {
+    struct http2_connection *http2 = stream->http2;
+    stream->state = HTTP2_PARKED;
+    http2->n_parked++;
+}
+
 /* What comes behind the last stream that was named is not looked at: the client may send it
  * elsewhere. */
 static void begin_request(struct http2_stream *stream, bool whole) {
+    struct http2_connection *http2 = stream->http2;
+    bool parks = whole && !http2_has_room(http2);
+    size_t kept_max = parks ? PARKED_BYTES : KEPT_BYTES;
+    bool is_too_much = http2->kept_bytes + stream->text.n > kept_max;
+    if (is_too_much)
+        spend(http2);
     stream->whole = whole;
-    if (stream->http2->drain == HTTP2_LAST || !http2_request_head(stream))
-        http2_reset(stream, NGHTTP2_REFUSED_STREAM);
-    else if (whole)
-        end_request(stream);
+    stream->n_kept = stream->text.n;
+    http2->kept_bytes += stream->n_kept;
+    if (http2->drain == HTTP2_LAST || is_too_much)
+        turn_away(stream);
+    else if (parks)
+        park(stream);
+    else
+        take_request(stream);
+}
+
+/* Requests that wait are taken in the order in which they came, as long as there is room. */
+static void take_parked(struct http2_connection *http2) {
+    list_each_entry(stream, &http2->streams, struct http2_stream, link) {
+        if (http2->n_parked == 0 || !http2_has_room(http2))
+            return;
+        if (stream->state != HTTP2_PARKED)
+            continue;
+        unpark(stream);
+        take_request(stream);
+    }
 }
 
 static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *user) {
@@ -379,16 +442,20 @@ static void conn_turn(struct connection *connection) {
     collect(http2);
     if (http2->n_refused > 0)
         tell_drained(http2);
+    if (http2->n_parked > 0)
+        take_parked(http2);
     free_dead(http2);
     if (http2->failed) {
         connection_close(connection);
     } else if (!nghttp2_session_want_read(http2->session) &&
                !nghttp2_session_want_write(http2->session)) {
         lose_exchanges(http2);
+        http2_drop_output(http2);
         connection_linger(connection);
     } else { /* who does not read is not read: our answers to its frames would pile up */
         stream_pause(connection->stream, stream_pending(connection->stream) > PAUSE_BYTES);
     }
+    connection_account(connection);
 }
 
 /* --- times --------------------------------------------------------------------------------- */
@@ -400,7 +467,7 @@ static void check_stream(struct http2_stream *stream, uint64_t now_ns) {
         host->counts.n_timeouts++;
         http2_refuse(stream, 408, "the request did not arrive in time");
     } else if (http2_stream_pending(stream) > 0 &&
-               host_passed(now_ns, stream->progress_ns, host->config.stall_ns)) {
+               host_passed(now_ns, stream->progress_ns, host_stall_ns(host))) {
         host->counts.n_timeouts++; /* its window stays shut */
         http2_reset(stream, NGHTTP2_CANCEL);
     }

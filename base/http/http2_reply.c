@@ -12,6 +12,7 @@
                                      * next frame is still chosen fairly */
 #define KEEP_BYTES  1024u /* an output buffer up to this size is kept when it is empty */
 #define TOTAL_TIMES 4u    /* output_bytes_max, for all streams of a connection */
+#define SHARE_TIMES 3u    /* reply_bytes_share, for all streams of a connection */
 
 static struct http2_stream *of(const struct exchange *exchange) {
     return list_entry(exchange, struct http2_stream, exchange);
@@ -52,10 +53,35 @@ static bool point_fields(struct fields *fields) {
     return buf_status(fields->text) == STATUS_OK;
 }
 
+void http2_count_output(struct http2_stream *stream, size_t more, size_t less) {
+    struct http2_connection *http2 = stream->http2;
+    http2->out_bytes += more - less;
+    if (!stream->is_reply)
+        return;
+    size_t share = http2->host->config.reply_bytes_share, pending = http2_stream_pending(stream);
+    size_t n = pending < share ? pending : share;
+    http2->reply_bytes += n - stream->n_shared;
+    stream->n_shared = n;
+}
+
 static void drop_output(struct http2_stream *stream) {
-    stream->http2->out_bytes -= http2_stream_pending(stream);
+    size_t n = http2_stream_pending(stream);
     buf_fini(&stream->out);
     stream->sent = 0;
+    http2_count_output(stream, 0, n);
+}
+
+void http2_drop_output(struct http2_connection *http2) {
+    list_each(link, &http2->streams) {
+        drop_output(list_entry(link, struct http2_stream, link));
+    }
+}
+
+bool http2_has_room(const struct http2_connection *http2) {
+    const struct connection_host *host = http2->host;
+    return http2->reply_bytes == 0 ||
+           (http2->reply_bytes < SHARE_TIMES * host->config.reply_bytes_share &&
+            !exchanges_output_is_full(host->exchanges));
 }
 
 void http2_reset(struct http2_stream *stream, uint32_t code) {
@@ -117,7 +143,7 @@ int http2_send_data(nghttp2_session *session, nghttp2_frame *frame, const uint8_
         return 0;
     connection_send(http2->connection, stream->out.data + stream->sent, n);
     stream->sent += n;
-    http2->out_bytes -= n;
+    http2_count_output(stream, 0, n);
     stream->progress_ns = loop_now_ns(http2->host->loop);
     if (http2_stream_pending(stream) > 0)
         return 0;
@@ -191,19 +217,22 @@ static bool add_output(struct http2_stream *stream, const void *bytes, size_t n)
         stream->out.failed = false;
         return false;
     }
-    stream->http2->out_bytes += n;
+    http2_count_output(stream, n, 0);
+    connection_account(stream->http2->connection);
     return true;
 }
 
 /* A body that is a buffer of the caller's moves, it is not copied. */
 static bool add_body(struct http2_stream *stream, const struct exchange_reply *reply) {
+    stream->is_reply = true;
     if (!reply->body_buf)
         return add_output(stream, reply->body, reply->n_body);
     stream->progress_ns = loop_now_ns(stream->http2->host->loop);
     stream->out = *reply->body_buf;
     stream->out.limit = 0;
     *reply->body_buf = (struct buf){0};
-    stream->http2->out_bytes += stream->out.n;
+    http2_count_output(stream, stream->out.n, 0);
+    connection_account(stream->http2->connection);
     return true;
 }
 
@@ -222,6 +251,14 @@ static void keep_trailers(struct http2_stream *stream, const struct header *trai
         stream->http2->failed = true;
 }
 
+/* A stream may run for minutes, and a reply wait for its client: the memory of what it answers goes
+ * once no caller sees it. */
+static void forget_request(struct http2_stream *stream) {
+    stream->http2->n_forget += !stream->forget;
+    stream->forget = true;
+    connection_kick(stream->http2->connection);
+}
+
 static void answer(struct http2_stream *stream, const struct exchange_reply *reply) {
     size_t n = reply->body_buf ? reply->body_buf->n : reply->n_body;
     bool may = reply->status != 204 && reply->status != 304 && reply->status >= 200;
@@ -236,10 +273,19 @@ static void answer(struct http2_stream *stream, const struct exchange_reply *rep
         keep_trailers(stream, reply->trailers, reply->n_trailers);
     submit_head(stream, reply, may && n > 0 ? length : NULL, body);
     end_exchange(stream);
+    forget_request(stream);
 }
 
 static enum status exch_reply(struct exchange *exchange, const struct exchange_reply *reply) {
-    answer(of(exchange), reply);
+    struct http2_stream *stream = of(exchange);
+    struct connection_host *host = stream->http2->host;
+    size_t n = reply->body_buf ? reply->body_buf->n : reply->n_body;
+    if (stream->head_only || exchanges_may_reply(host->exchanges, n)) {
+        answer(stream, reply);
+    } else {
+        host->counts.n_unread++;
+        http2_refuse(stream, 503, host_output_is_full);
+    }
     return STATUS_OK;
 }
 
@@ -261,9 +307,7 @@ static enum status exch_begin(struct exchange *exchange, const struct exchange_r
     struct http2_stream *stream = of(exchange);
     ASSERT(stream->state == HTTP2_OUT); /* a gate has no streams to answer with */
     submit_head(stream, reply, NULL, true);
-    /* The prompt of a stream that may run for minutes: its memory goes once no caller sees it. */
-    stream->http2->n_forget += !stream->forget;
-    stream->forget = true;
+    forget_request(stream);
     return STATUS_OK;
 }
 
@@ -273,8 +317,10 @@ static bool has_room(const struct http2_stream *stream, size_t n) {
     const struct listener_config *config = &stream->http2->host->config;
     size_t own = http2_stream_pending(stream), bound = config->output_bytes_max;
     size_t total = TOTAL_TIMES * bound, share = total / config->n_streams_max;
-    if (own == 0)
+    if (own == 0) /* others' output is no reason: who reads gets his tokens */
         return true;
+    if (own > STREAM_FREE_BYTES && exchanges_output_is_full(stream->http2->host->exchanges))
+        return false;
     if (n > bound - (own < bound ? own : bound))
         return false;
     return stream->http2->out_bytes + n <= total || own + n <= share;

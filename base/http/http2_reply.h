@@ -15,6 +15,12 @@ void http2_refuse(struct http2_stream *stream, unsigned status, const char *reas
 /* Breaks the stream off. Its exchange is told when nghttp2 closes it. */
 void http2_reset(struct http2_stream *stream, uint32_t code);
 
+/* May the next request be taken, or do whole replies wait that the client does not read? */
+bool http2_has_room(const struct http2_connection *http2);
+
+/* What waits is never sent: the connection ends. */
+void http2_drop_output(struct http2_connection *http2);
+
 /* The client may send its body. */
 void http2_send_continue(struct http2_stream *stream);
 

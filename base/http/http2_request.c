@@ -97,7 +97,7 @@ static bool check_host(struct http2_stream *stream) {
 
 static bool check_target(struct http2_stream *stream) {
     struct exchange *exchange = &stream->exchange;
-    struct target target = {"", ""};
+    struct target target;
     exchange->method = stream->text.data + stream->method_at;
     if (strcmp(exchange->method, "CONNECT") == 0)
         return http2_request_bad(stream, 501, target_no_proxy);
@@ -107,6 +107,7 @@ static bool check_target(struct http2_stream *stream) {
         return http2_request_bad(stream, 400, reason);
     exchange->path = target.path;
     exchange->query = target.query;
+    exchange->path_as_sent = target.as_sent;
     return true;
 }
 
@@ -158,7 +159,8 @@ bool http2_request_head(struct http2_stream *stream) {
                                   .body_buf = &stream->body,
                                   .request_id = stream->request_id,
                                   .received_ns = stream->since_ns,
-                                  .ops = &http2_ops};
+                                  .ops = &http2_ops,
+                                  .n_watches = &stream->http2->connection->n_watches};
     stream->head_only =
         stream->method_at > 0 && strcmp(stream->text.data + stream->method_at, "HEAD") == 0;
     bool good = check_head(stream, &length, &expects);
@@ -174,6 +176,10 @@ bool http2_request_head(struct http2_stream *stream) {
     host->counts.n_requests++;
     if (host->calls.gate)
         host->calls.gate(host->calls.user, exchange);
+    if (exchange->id != 0 && !exchanges_may_stay(exchange)) {
+        exchanges_remove(host->exchanges, exchange);
+        return false;
+    }
     if (stream->state != HTTP2_BODY)
         return true;
     if (length != UINT64_MAX && length > exchange->body_max)
@@ -221,6 +227,8 @@ void http2_request_end(struct http2_stream *stream) {
 }
 
 void http2_request_forget(struct http2_stream *stream) {
+    stream->http2->kept_bytes -= stream->n_kept;
+    stream->n_kept = 0;
     exchanges_forget_request(stream->http2->host->exchanges, &stream->exchange);
     free(stream->fields);
     stream->fields = NULL;

@@ -15,6 +15,9 @@ const struct listener_config listener_config_default = {
     .limits = HTTP1_LIMITS_DEFAULT,
     .n_connections_max = 16384,
     .n_exchanges_max = 16384,
+    .n_probes_max = 64,
+    .n_watches_max = 1024,
+    .n_watches_of_each = 32,
     .idle_ns = 75 * NS_PER_S,
     .head_ns = 10 * NS_PER_S,
     .body_ns = 30 * NS_PER_S,
@@ -24,8 +27,10 @@ const struct listener_config listener_config_default = {
     .body_memory = 256u << 20,
     .stall_ns = 30 * NS_PER_S,
     .linger_ns = 2 * NS_PER_S,
+    .output_memory = 256u << 20,
+    .reply_bytes_share = 8 * 1024,
     .output_bytes_max = 256 * 1024,
-    .pipeline_bytes_max = 64 * 1024,
+    .pipeline_bytes_max = 16 * 1024,
     .n_streams_max = 100,
     .useless_frames_max = 100,
     .useless_frame_rate = 33,
@@ -71,17 +76,28 @@ static void release(struct connection_host *host, struct connection *connection)
         tcp_listener_pause(listener->tcp, false);
 }
 
-/* When the pool is full, who waits for nothing makes room; if nobody does, new clients wait in the
- * kernel's queue. */
-static void make_room(struct listener *listener) {
-    tcp_listener_pause(listener->tcp, true);
+/* Closes the oldest connection that waits for nothing; false: there is none. */
+static bool evict(struct listener *listener) {
     list_each_entry(connection, &listener->live, struct connection, link) {
         if (connection_is_idle(connection)) {
             listener->host.counts.n_evicted++;
             connection_close(connection);
-            return;
+            return true;
         }
     }
+    return false;
+}
+
+/* When the pool is full, who waits for nothing makes room; if nobody does, new clients wait in the
+ * kernel's queue. */
+static void make_room(struct listener *listener) {
+    tcp_listener_pause(listener->tcp, true);
+    evict(listener);
+}
+
+/* The process is out of descriptors. */
+static bool on_exhausted(void *user) {
+    return evict(user);
 }
 
 static void on_accept(void *user, int fd) {
@@ -147,15 +163,20 @@ enum status listener_new(struct loop *loop, const char *address,
     listener->pool = calloc(config->n_connections_max, sizeof *listener->pool);
     enum status status = STATUS_NOMEM;
     error_set(error, STATUS_NOMEM, "out of memory");
-    if (listener->pool &&
-        exchanges_new(config->n_exchanges_max, config->body_memory, &listener->host.exchanges) ==
-            STATUS_OK &&
+    const struct exchanges_bounds bounds = {.n_max = config->n_exchanges_max,
+                                            .n_probes_max = config->n_probes_max,
+                                            .n_watches_max = config->n_watches_max,
+                                            .n_watches_of_each = config->n_watches_of_each,
+                                            .body_bytes_max = config->body_memory,
+                                            .output_bytes_max = config->output_memory};
+    if (listener->pool && exchanges_new(&bounds, &listener->host.exchanges) == STATUS_OK &&
         loop_timer_new(loop, on_sweep, listener, &listener->sweep) == STATUS_OK)
         status = tcp_listen(loop, address, on_accept, listener, &listener->tcp, error);
     if (status != STATUS_OK) {
         listener_free(listener);
         return status;
     }
+    tcp_listener_tell_exhausted(listener->tcp, on_exhausted);
     loop_timer_after(listener->sweep, listener->sweep_ns);
     *out = listener;
     return STATUS_OK;
@@ -196,11 +217,7 @@ struct listener_counts listener_counts(const struct listener *listener) {
 }
 
 size_t listener_output_bytes(const struct listener *listener) {
-    size_t n = 0;
-    list_each(link, &listener->live) {
-        n += connection_pending(list_entry(link, struct connection, link));
-    }
-    return n;
+    return exchanges_output_bytes(listener->host.exchanges);
 }
 
 void listener_hold(struct listener *listener, bool held) {

@@ -21,18 +21,24 @@ struct tls_context;
 struct listener_config {
     struct http1_limits limits;
     uint32_t n_connections_max;
-    uint32_t n_exchanges_max; /* requests that are read or answered; more get a 503 */
-    uint64_t idle_ns;         /* between requests, and before the first */
-    uint64_t head_ns;         /* from a request's first byte to the end of its head */
-    uint64_t body_ns;         /* of a body without any progress */
-    uint64_t body_total_ns;   /* from a request's head to the end of its body */
-    uint64_t body_grace_ns;   /* after this a body must have come at body_rate or more so far */
-    uint64_t body_rate;       /* bytes a second */
-    uint64_t stall_ns;        /* of output that the client does not take */
-    uint64_t linger_ns;      /* a client that was refused may go on sending; without a byte for this
+    uint32_t n_exchanges_max;   /* requests that are read or answered; more get a 503 */
+    uint32_t n_probes_max;      /* further ones that are probes */
+    uint32_t n_watches_max;     /* further ones that are watches */
+    uint32_t n_watches_of_each; /* watches of one connection */
+    uint64_t idle_ns;           /* between requests, and before the first */
+    uint64_t head_ns;           /* from a request's first byte to the end of its head */
+    uint64_t body_ns;           /* of a body without any progress */
+    uint64_t body_total_ns;     /* from a request's head to the end of its body */
+    uint64_t body_grace_ns;     /* after this a body must have come at body_rate or more so far */
+    uint64_t body_rate;         /* bytes a second */
+    uint64_t stall_ns;          /* of output that the client does not take */
+    uint64_t linger_ns;   /* a client that was refused may go on sending; without a byte for this
                               * long,      or after five times this, it is closed */
-    size_t body_memory;      /* bytes of all bodies together; more are a 503 */
-    size_t output_bytes_max; /* queued for one streaming client: exchange_write() is busy then */
+    size_t body_memory;   /* bytes of all bodies together; more are a 503 */
+    size_t output_memory; /* bytes of all output together; whole replies beyond are a 503 */
+    size_t reply_bytes_share;  /* while so much of a connection's whole replies waits, its next
+                               * request does too; over HTTP/2 while three times that */
+    size_t output_bytes_max;   /* queued for one streaming client: exchange_write() is busy then */
     size_t pipeline_bytes_max; /* sent ahead by one client before we stop reading */
     struct tls_context *tls;   /* borrowed for life; NULL: plain. Handshakes have head_ns */
     /* stream_new_tls() where `tls` is given. Passed in, so that a program without TLS, as a worker,
@@ -62,6 +68,7 @@ struct listener_counts {
     uint64_t n_refused;  /* answered by the parser: 4xx and 5xx */
     uint64_t n_timeouts; /* handshake, head, body, stalled output; idle ones are not counted */
     uint64_t n_crowded;  /* refused because all bodies together are too large */
+    uint64_t n_unread;   /* replies refused because all output together is too large */
     uint64_t n_gone;     /* clients that left while a request was out */
     uint64_t n_http2;    /* connections that began to speak HTTP/2 */
     uint64_t n_floods;   /* of those, closed for too many frames without use */
@@ -91,7 +98,7 @@ bool listener_is_loopback(const struct listener *listener);      /* only this ho
 struct exchanges *listener_exchanges(struct listener *listener); /* borrowed */
 struct listener_counts listener_counts(const struct listener *listener);
 
-/* Bytes of answers that clients have not taken from us yet, of all connections: looks at each. */
+/* Bytes of answers that clients have not taken from us yet, of all connections. */
 size_t listener_output_bytes(const struct listener *listener);
 
 /* While held, new clients wait in the socket's queue. For one that has no connection yet. */

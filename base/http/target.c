@@ -85,7 +85,7 @@ const char *target_read(char *text, bool options, struct target *target) {
     for (const char *at = text; *at; at++)
         if (*at <= ' ' || *at >= 0x7f || *at == '#') /* char may be signed: both ends are refused */
             return "the request target holds a byte it may not";
-    *target = (struct target){.path = text, .query = ""};
+    *target = (struct target){.path = text, .query = "", .as_sent = true};
     if (strcmp(text, "*") == 0)
         return options ? NULL : "the target '*' is for OPTIONS alone";
     char *origin = origin_of(text);
@@ -96,6 +96,7 @@ const char *target_read(char *text, bool options, struct target *target) {
         *mark = 0;
         target->query = mark + 1;
     }
+    target->as_sent = origin == text && !strchr(origin, '%');
     target->path = *origin ? origin : "/"; /* "http://host" means its root */
     return decode_path(origin);
 }

@@ -9,6 +9,7 @@ struct target {
     const char *path;  /* percent-decoded once: begins with '/', valid UTF-8, no control bytes, no
                         * "." or ".." segment; or "*" */
     const char *query; /* behind the '?', as sent; "" when there is none */
+    bool as_sent;      /* the path is the target's first part, and no byte of it was encoded */
 };
 
 /* Cuts `text` in place; *target points into it. `options`: "*" is a target, too. NULL: read; else

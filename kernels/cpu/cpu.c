@@ -1,6 +1,7 @@
 #include "kernels/cpu/cpu.h"
 
 #include "base/cores.h"
+#include "base/dump.h"
 #include "kernels/host.h"
 #include "kernels/limits.h"
 
@@ -80,6 +81,7 @@ static void *cpu_alloc(struct kernels_ctx *ctx, size_t n_bytes) {
     if (before < HUGE_PAGE)
         munmap(mapped + before + size, HUGE_PAGE - before);
     madvise(mapped + before, size, MADV_HUGEPAGE);
+    dump_leave_out(mapped + before, size); /* KV, activations, weights */
     return mapped + before;
 }
 

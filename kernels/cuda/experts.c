@@ -98,6 +98,7 @@ void cuda_moe_ffn(struct kernels_ctx *ctx, float *out, const float *x, const uin
     uint32_t dim = gate_up[0].k, inner_dim = gate_up[0].n / 2;
     uint32_t wave = moe_wave(n_rows, n_active) / n_active; /* rows whose pairs fit the scratch */
     uint32_t most = ctx->ints_rows / 2 / n_active;
+    ASSERT(n_experts <= EXPERTS_MAX);
     ASSERT(most > 0);
     wave = wave < most ? wave : most;
     float *inner = scratch, *outer = scratch + (size_t)wave * n_active * inner_dim;

@@ -135,6 +135,7 @@ enum status tokenizer_encode(const struct tokenizer *tokenizer, struct tokenizer
     if ((flags & TOKENIZER_ADD_BOS) && tokenizer->add_bos)
         status = ids_push(ids, tokenizer->bos_id);
     scratch->parses_special = control;
+    regex_scratch_begin(&scratch->pretokenize.regex);
     if (status == STATUS_OK && (control || tokenizer->vocabulary.has_user_defined))
         status = encode_between(tokenizer, scratch, text, control, ids);
     else if (status == STATUS_OK)

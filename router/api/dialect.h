@@ -72,6 +72,7 @@ struct dialect {
     const struct dialect_form *form;
     bool is_open;    /* needs no key */
     bool is_admin;   /* needs an admin's key, or a caller on this host (router/serve/guard.h) */
+    bool is_probe;   /* is answered when all places of requests are taken, too */
     size_t body_max; /* bytes; 0: what the listener takes */
 
     /* Answers at once, on the loop's thread. `rest` is the path's last segment, or "". */

@@ -32,6 +32,7 @@ struct json_tree {
     size_t n_bytes;     /* charged */
     bool too_large;     /* by itself */
     bool crowded;       /* with the others */
+    bool no_memory;     /* of the system: the first of these three that came is the reason */
 };
 
 static size_t bytes_max = JSON_TREES_BYTES_DEFAULT; /* set before there are threads */
@@ -40,6 +41,8 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static _Thread_local struct json_tree *current; /* that jansson works on, on this thread */
 
 static bool charge(struct json_tree *tree, size_t n) {
+    if (tree->too_large || tree->crowded || tree->no_memory)
+        return false; /* jansson may go on for a while */
     if (n > bytes_max - tree->n_bytes) {
         tree->too_large = true;
         return false;
@@ -59,9 +62,13 @@ static void give_back(struct json_tree *tree, size_t n) {
 }
 
 static struct slab *add_slab(struct json_tree *tree, struct slab **list, size_t size) {
-    struct slab *slab = charge(tree, size) ? malloc(sizeof *slab + size) : NULL;
-    if (!slab)
+    if (!charge(tree, size))
+        return NULL;
+    struct slab *slab = malloc(sizeof *slab + size);
+    if (!slab) {
+        tree->no_memory = true;
         return NULL; /* what was charged goes with the tree */
+    }
     *slab = (struct slab){.older = *list, .size = size};
     if (*list)
         (*list)->newer = slab;
@@ -191,6 +198,8 @@ enum status json_tree_parse(const char *bytes, size_t n, struct json_tree **out,
         status = too_large(error);
     else if (tree->crowded)
         status = error_set(error, STATUS_BUSY, "too many requests are being parsed");
+    else if (tree->no_memory)
+        status = error_set(error, STATUS_NOMEM, "no memory to parse the request");
     json_tree_free(tree);
     return status;
 }

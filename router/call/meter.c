@@ -36,6 +36,8 @@ struct figures {
     struct router_stats core;
     struct load workers; /* its totals, summed over all workers there ever were */
     uint32_t workers_ready;
+    uint32_t workers_aside;
+    uint32_t workers_cut_off;
     double kv_usage;
     double turn_wall_s, turn_cpu_s;
     double queue_age_s;
@@ -93,6 +95,10 @@ static const struct metric_row vllm_rows[] = {
 
 static const struct metric_row own_rows[] = {
     {"tandem_router_workers_ready", "Workers that can serve.", METRIC_GAUGE, AT(workers_ready)},
+    {"tandem_router_workers_aside", "Workers put aside because they keep failing, or on trial.",
+     METRIC_GAUGE, AT(workers_aside)},
+    {"tandem_router_workers_cut_off", "Workers whose hand-overs all fail.", METRIC_GAUGE,
+     AT(workers_cut_off)},
     {"tandem_router_queue_age_seconds", "How long a sequence has waited for a worker, at most.",
      METRIC_GAUGE, AT(queue_age_s)},
     {"tandem_router_calls", "Calls in any stage.", METRIC_GAUGE, AT(now.n_calls)},
@@ -106,6 +112,9 @@ static const struct metric_row own_rows[] = {
     {"tandem_json_tree_bytes", "Bytes of JSON trees that live now.", METRIC_GAUGE, AT(tree_bytes)},
     {"tandem_http_crowded_total", "Requests refused because all bodies together were too large.",
      METRIC_COUNTER, AT(now.http.n_crowded)},
+    {"tandem_http_unread_total",
+     "Replies refused because all answers that clients have not read were too large.",
+     METRIC_COUNTER, AT(now.http.n_unread)},
     {"tandem_http_connections_accepted_total", "Connections accepted.", METRIC_COUNTER,
      AT(now.http.n_accepted)},
     {"tandem_http_refused_total", "Requests refused before they were parsed.", METRIC_COUNTER,
@@ -138,6 +147,10 @@ static const struct metric_row own_rows[] = {
      AT(core.n_fenced)},
     {"tandem_router_poisoned_total", "Requests refused as poisoned.", METRIC_COUNTER,
      AT(core.n_poisoned)},
+    {"tandem_router_put_aside_total", "Times a worker was put aside.", METRIC_COUNTER,
+     AT(core.n_put_aside)},
+    {"tandem_router_pairs_failed_total", "Times two workers were not paired after a failure.",
+     METRIC_COUNTER, AT(core.n_pairs_failed)},
     {"tandem_router_resends_total", "Tokens asked for again.", METRIC_COUNTER, AT(core.n_resends)},
     {"tandem_router_handoffs_total", "Prompts prefilled elsewhere.", METRIC_COUNTER,
      AT(core.n_handoffs)},
@@ -348,7 +361,7 @@ static void refresh_workers(struct meter *meter, const struct router *core) {
     uint64_t used = 0, total = 0;
     unsigned refused[REFUSAL_COUNT] = {0};
     uint32_t block_tokens = 16;
-    unsigned ready = 0;
+    unsigned ready = 0, aside = 0, cut_off = 0;
     struct worker_view view;
     for (uint32_t slot = 0; router_next_worker(core, &slot, &view); slot++) {
         if (view.welcome.incarnation == 0)
@@ -359,12 +372,16 @@ static void refresh_workers(struct meter *meter, const struct router *core) {
         if (view.state != SLOT_READY && view.state != SLOT_DRAINING)
             continue;
         ready += view.state == SLOT_READY;
+        aside += view.standing == STANDING_ASIDE || view.standing == STANDING_TRIAL;
+        cut_off += view.standing == STANDING_CUT_OFF;
         used += view.load.blocks_total - view.load.blocks_free - view.load.blocks_cached;
         total += view.load.blocks_total;
         block_tokens = view.welcome.kv.block_tokens;
     }
     refresh_cache_info(meter, block_tokens, total);
     meter->figures.workers_ready = ready;
+    meter->figures.workers_aside = aside;
+    meter->figures.workers_cut_off = cut_off;
     for (unsigned i = REFUSAL_NONE + 1; i < REFUSAL_COUNT; i++)
         metric_set(meter->workers_refused[i], refused[i]);
     meter->figures.kv_usage = total > 0 ? (double)used / (double)total : 0;

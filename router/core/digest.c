@@ -6,6 +6,7 @@
 #include "router/core/part.h"
 #include "router/core/replay.h"
 #include "router/core/stream.h"
+#include "router/core/trust.h"
 
 /* One digest may have overtaken its request's SUBMIT where cancels go first; two cannot. */
 #define MISSING_DIGESTS 2
@@ -56,7 +57,7 @@ static void read_entry(struct router *router, struct slot *slot, const struct di
     }
     part->listed = true;
     part->n_missing = 0;
-    part_reflected(slot, part);
+    part_reflected(router, slot, part);
     if (advances(slot, req, part, entry))
         req->advanced_ns = router->now_ns;
     if (part == &req->decode && entry->next_index > req->n_emitted &&
@@ -75,6 +76,7 @@ static void check_listed(struct router *router, struct slot *slot, struct reques
     if (++part->n_missing < MISSING_DIGESTS)
         return;
     note_request(router, NOTE_REQUEST_MISSING, req, slot);
+    trust_failed(router, req, slot, "lost_request", false);
     replay_lost(router, req, slot, LOSS_FAILED);
 }
 

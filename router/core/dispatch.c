@@ -4,6 +4,7 @@
 #include "router/core/core.h"
 #include "router/core/fleet.h"
 #include "router/core/note.h"
+#include "router/core/pairs.h"
 #include "router/core/part.h"
 #include "router/core/queue.h"
 #include "router/core/replay.h"
@@ -126,8 +127,10 @@ enum turn dispatch_request(struct router *router, struct request *req) {
         begin_attempt(router, req);
         uint32_t n_tokens = request_n_tokens(req);
         part_join(router, &req->decode, req->to_decode, false, req->handoff ? 0 : n_tokens);
-        if (req->handoff)
+        if (req->handoff) {
             part_join(router, &req->prefill, req->to_prefill, true, n_tokens);
+            pairs_begin(router, req->to_prefill, req->to_decode);
+        }
         note_decision(router, NOTE_PLACED, req, decode_name(router, req), req->choice, n_tokens,
                       (router->now_ns - req->admitted_ns) / NS_PER_US);
         if (req->handoff) {
@@ -173,6 +176,6 @@ struct request *dispatch_reserved(struct router *router, struct slot *slot,
     req->cached_tokens = reserved->cached_tokens < n_tokens ? reserved->cached_tokens : n_tokens;
     if (req->attempt == 1)
         req->first_cached_tokens = req->cached_tokens;
-    part_reflected(slot, &req->decode);
+    part_reflected(router, slot, &req->decode);
     return req;
 }

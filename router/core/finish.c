@@ -5,6 +5,7 @@
 #include "router/core/fleet.h"
 #include "router/core/part.h"
 #include "router/core/queue.h"
+#include "router/core/trust.h"
 
 static void release_part(struct router *router, struct request *req, struct part *part,
                          uint32_t ended_by) {
@@ -59,6 +60,10 @@ void finish_error(struct router *router, struct request *req, enum status status
 void finish_done(struct router *router, struct request *req, enum finish finish, uint32_t slot) {
     req->outcome.kind = END_DONE;
     req->outcome.finish = finish;
+    /* With a prefill part left, its worker's token was all of the answer. */
+    struct part *answered = req->prefill.slot != SLOT_NONE ? &req->prefill : &req->decode;
+    if (answered->slot != SLOT_NONE)
+        trust_answered(router, answered);
     end_request(router, req, slot);
 }
 

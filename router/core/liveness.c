@@ -6,6 +6,7 @@
 #include "router/core/part.h"
 #include "router/core/rival.h"
 #include "router/core/session.h"
+#include "router/core/trust.h"
 
 #define SILENCE_NOTED_NS   (500 * NS_PER_MS) /* five beats missed */
 #define SILENCE_NS         (10 * NS_PER_S) /* a slot without session or announcement is given up */
@@ -13,32 +14,38 @@
 #define LOADING_SILENCE_NS (3 * NS_PER_S)  /* one that loads says so each second */
 
 void liveness_load(struct router *router, struct slot *slot, const struct load *load) {
+    if (load->progress < slot->load.progress)
+        return; /* of a message that came twice: an old step's time must not bound this one's */
     if (load->progress != slot->load.progress) {
         if (router->now_ns - slot->progress_ns > SILENCE_NOTED_NS)
             slot->live_since_ns = router->now_ns;
         slot->progress_ns = router->now_ns;
     }
-    bool roomier = load->blocks_free + load->blocks_cached >
-                       slot->load.blocks_free + slot->load.blocks_cached ||
-                   load->n_running + load->n_waiting < slot->load.n_running + slot->load.n_waiting;
+    bool roomier =
+        load->blocks_free + load->blocks_cached >
+            slot->load.blocks_free + slot->load.blocks_cached ||
+        load->n_running + load->n_waiting < slot->load.n_running + slot->load.n_waiting ||
+        load->n_running < slot->load.n_running ||
+        load->prefill_tokens_queued < slot->load.prefill_tokens_queued;
     slot->load = *load;
+    trust_figures(router, slot, load);
     if (roomier && router->n_waiting > 0)
         router->pump = true;
 }
 
 /* The BEAT echoes our PING: what was sent before that PING is in the worker's figures. */
-static void reflect(struct slot *slot, struct list *parts, uint64_t t_ns) {
+static void reflect(struct router *router, struct slot *slot, struct list *parts, uint64_t t_ns) {
     list_each_entry(part, parts, struct part, link) {
         if (part->sent_ns <= t_ns)
-            part_reflected(slot, part);
+            part_reflected(router, slot, part);
     }
 }
 
 void liveness_beat(struct router *router, struct slot *slot, const struct beat *beat) {
     liveness_load(router, slot, &beat->load);
     if (slot->n_unreflected > 0) {
-        reflect(slot, &slot->prefills, beat->t_ns);
-        reflect(slot, &slot->decodes, beat->t_ns);
+        reflect(router, slot, &slot->prefills, beat->t_ns);
+        reflect(router, slot, &slot->decodes, beat->t_ns);
     }
     if (beat->state == WORKER_DRAINING && slot->state == SLOT_READY)
         fleet_set_state(router, slot, SLOT_DRAINING);
@@ -56,7 +63,8 @@ void router_loop_delay(struct router *router, uint64_t delay_ns) {
 
 /* The part of the bound that the worker's own steps explain. */
 static uint64_t step_bound_ns(const struct router *router, const struct slot *slot) {
-    uint64_t steps = 4 * (uint64_t)slot->load.step_us_expected * NS_PER_US;
+    uint64_t step_us = slot->load.step_us_expected;
+    uint64_t steps = step_us <= TRUST_STEP_US_MAX ? 4 * step_us * NS_PER_US : 0;
     return steps > router->config.hang_ns_min ? steps : router->config.hang_ns_min;
 }
 
@@ -96,13 +104,18 @@ static void tick_rival(struct router *router, struct slot *slot) {
         session_close(router, holder, "superseded"); /* which lets the rival in */
 }
 
+static void fence_hung(struct router *router, struct slot *slot) {
+    session_fence(router, slot, LOSS_DIED, "hung");
+    trust_hung(router, slot);
+}
+
 static void tick_slot(struct router *router, struct slot *slot) {
     uint64_t now_ns = router->now_ns;
     switch (slot->state) {
     case SLOT_READY:
     case SLOT_DRAINING:
         if (liveness_overdue(router, slot) && others_live(router, slot))
-            session_fence(router, slot, LOSS_DIED, "hung");
+            fence_hung(router, slot);
         else if (slot->drain_until_ns != 0 && now_ns >= slot->drain_until_ns) {
             slot->drain_until_ns = now_ns + NS_PER_S;
             if (router->fleet.n_ready > 0)
@@ -159,6 +172,8 @@ uint64_t liveness_deadline(const struct router *router) {
             next = earlier(next, slot->drain_until_ns);
         if (slot->busy_until_ns > router->now_ns && router->n_waiting > 0)
             next = earlier(next, slot->busy_until_ns);
+        if (trust_standing(router, slot) == STANDING_ASIDE && router->n_waiting > 0)
+            next = earlier(next, slot->trust.until_ns); /* then it takes one on trial */
     }
     return next;
 }

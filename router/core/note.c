@@ -23,6 +23,16 @@ static const struct note_kind kinds[ROUTER_NOTES] = {
                       LOG_INFO,
                       "worker",
                       {"tokens", "attempt"}},
+    [NOTE_ASIDE] = {"worker put aside: nothing is sent there",
+                    LOG_WARN,
+                    "name",
+                    {"failed", "for_ms"}},
+    [NOTE_TRUSTED] = {"worker no longer put aside", LOG_INFO, "name", {"after_ms"}},
+    [NOTE_PAIR_FAILED] = {"hand-over failed: these two are not paired",
+                          LOG_WARN,
+                          "name",
+                          {"for_ms"}},
+    [NOTE_CUT_OFF] = {"worker gets whole requests only", LOG_WARN, "name", {"for_ms"}},
     [NOTE_ALONE] = {"request runs alone", LOG_WARN, "worker", {"tokens", "attempt"}},
     [NOTE_WAITS] = {"waits for a worker", LOG_DEBUG, "worker", {"tokens", "queued"}},
     [NOTE_PLACED] = {"placed", LOG_DEBUG, "worker", {"tokens", "queued_us"}},
@@ -58,6 +68,15 @@ void note_worker(const struct router *router, enum router_note kind, const struc
                  const char *reason, uint64_t value, uint64_t more) {
     struct note note = new_note(kind, slot->announce.name, value, more);
     note.reason = reason;
+    say(router, &note);
+}
+
+void note_pair(const struct router *router, const struct slot *prefill, const struct slot *decode,
+               const char *reason, uint64_t for_ms) {
+    struct note note = new_note(NOTE_PAIR_FAILED, prefill->announce.name, for_ms, 0);
+    note.reason = reason;
+    note.key = "to";
+    note.word = decode->announce.name;
     say(router, &note);
 }
 

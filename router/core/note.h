@@ -24,6 +24,10 @@ enum router_note {
     NOTE_NO_LOGPROBS,
     NOTE_INEXACT,
     NOTE_ALONE,
+    NOTE_ASIDE,
+    NOTE_TRUSTED,
+    NOTE_PAIR_FAILED,
+    NOTE_CUT_OFF,
     NOTE_POISONED,
     NOTE_WAITS,
     NOTE_PLACED,
@@ -35,6 +39,10 @@ enum router_note {
 /* About a worker. `reason` is a constant or NULL. */
 void note_worker(const struct router *router, enum router_note kind, const struct slot *slot,
                  const char *reason, uint64_t value, uint64_t more);
+
+/* About the hand-overs from one worker to another. */
+void note_pair(const struct router *router, const struct slot *prefill, const struct slot *decode,
+               const char *reason, uint64_t for_ms);
 
 /* About a request at this worker; `slot` NULL: at none. */
 void note_request(const struct router *router, enum router_note kind, const struct request *req,

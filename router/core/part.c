@@ -2,6 +2,7 @@
 
 #include "base/assert.h"
 #include "router/core/core.h"
+#include "router/core/trust.h"
 
 void part_join(struct router *router, struct part *part, uint32_t number, bool prefill,
                uint32_t n_tokens) {
@@ -14,15 +15,17 @@ void part_join(struct router *router, struct part *part, uint32_t number, bool p
                           .n_tokens = n_tokens};
     list_init(&part->link);
     list_push_back(prefill ? &slot->prefills : &slot->decodes, &part->link);
+    trust_joins(slot, part);
     slot->n_assigned++;
     slot->n_unreflected++;
     slot->tokens_unreflected += n_tokens;
 }
 
-void part_reflected(struct slot *slot, struct part *part) {
+void part_reflected(struct router *router, struct slot *slot, struct part *part) {
     if (part->reflected)
         return;
     part->reflected = true;
+    router->pump = router->pump || router->n_waiting > 0; /* what was counted twice is room */
     ASSERT(slot->n_unreflected > 0);
     ASSERT(slot->tokens_unreflected >= part->n_tokens);
     slot->n_unreflected--;
@@ -33,8 +36,9 @@ void part_leave(struct router *router, struct part *part) {
     if (part->slot == SLOT_NONE)
         return;
     struct slot *slot = fleet_slot(&router->fleet, part->slot);
-    part_reflected(slot, part);
+    part_reflected(router, slot, part);
     list_remove(&part->link);
+    trust_leaves(slot, part);
     part->slot = SLOT_NONE;
     ASSERT(slot->n_assigned > 0);
     slot->n_assigned--;

@@ -13,8 +13,9 @@ struct router;
 void part_join(struct router *router, struct part *part, uint32_t number, bool prefill,
                uint32_t n_tokens);
 
-/* The worker's figures now count this part. */
-void part_reflected(struct slot *slot, struct part *part);
+/* The worker's figures now count this part: so far it was counted beside them, which may have left
+ * others waiting. */
+void part_reflected(struct router *router, struct slot *slot, struct part *part);
 
 /* Takes the part off its slot's books. */
 void part_leave(struct router *router, struct part *part);

@@ -5,7 +5,10 @@
 #include "router/core/finish.h"
 #include "router/core/fleet.h"
 #include "router/core/note.h"
+#include "router/core/pairs.h"
 #include "router/core/replay.h"
+#include "router/core/roles.h"
+#include "router/core/trust.h"
 
 #include <string.h>
 
@@ -13,7 +16,9 @@
 
 enum { TAKES_PREFILL = 1, TAKES_DECODE = 2, TAKES_BOTH = 4 };
 
-static unsigned takes(const struct slot *slot) {
+static unsigned takes(const struct router *router, const struct slot *slot) {
+    if (slot->welcome.role == ROLE_PREFILL && pairs_cut_off(router, slot))
+        return TAKES_BOTH; /* it hands over to none: whole requests */
     switch (slot->welcome.role) {
     case ROLE_PREFILL:
         return TAKES_PREFILL;
@@ -29,9 +34,8 @@ static bool same_numerics(const struct slot *slot, const struct request *req) {
 }
 
 /* Room aside, may this request go there? */
-static bool fits(const struct slot *slot, const struct request *req) {
-    return slot->state == SLOT_READY && !request_too_long(req, slot->number) &&
-           request_n_tokens(req) < slot->welcome.context;
+static bool fits(const struct router *router, const struct slot *slot, const struct request *req) {
+    return trust_can_hold(slot, req) && trust_badness(router, req, slot) <= req->leeway;
 }
 
 static bool open_to_others(const struct router *router, const struct slot *slot) {
@@ -70,6 +74,7 @@ struct search {
     bool exact;                 /* of the request's own numerics only */
     const struct slot *partner; /* must pair with this one; NULL: none */
     bool equal;                 /* and compute the same bits */
+    bool blocks;                /* and have blocks for it, by what they announced */
 };
 
 static struct found search_slot(struct router *router, const struct request *req,
@@ -78,9 +83,10 @@ static struct found search_slot(struct router *router, const struct request *req
     uint32_t n = 0;
     for (uint32_t i = 0; i < router->fleet.n_seen; i++) {
         const struct slot *slot = &router->fleet.slots[i];
-        if (!fits(slot, req) || !(takes(slot) & search.takes) ||
+        if (!fits(router, slot, req) || !(takes(router, slot) & search.takes) ||
             (search.exact && !same_numerics(slot, req)) || slot == search.partner ||
-            (search.partner && !fleet_pairs(slot, search.partner)) ||
+            (search.partner &&
+             !(fleet_pairs(slot, search.partner) && pairs_may(router, slot, search.partner))) ||
             (search.equal && !fleet_equals(slot, search.partner)))
             continue;
         if (!open_to_others(router, slot)) {
@@ -88,7 +94,8 @@ static struct found search_slot(struct router *router, const struct request *req
             continue;
         }
         found.n_fit++;
-        if (has_room(router, slot))
+        if (has_room(router, slot) &&
+            (!search.blocks || roles_has_blocks(slot, request_n_tokens(req))))
             router->candidates[n++] =
                 (struct policy_candidate){.slot = i, .load = slot_load(slot, search.stage)};
     }
@@ -113,7 +120,7 @@ static bool exact_exists(const struct router *router, const struct request *req)
     if (!req->has_numerics)
         return false;
     fleet_each(slot, &router->fleet) {
-        if (fits(slot, req) && same_numerics(slot, req))
+        if (fits(router, slot, req) && same_numerics(slot, req))
             return true;
     }
     return false;
@@ -163,7 +170,7 @@ static enum turn place_alone(struct router *router, struct request *req, bool ex
     }
     struct slot *best = NULL;
     fleet_each(slot, &router->fleet) {
-        if (fits(slot, req) && (!exact || same_numerics(slot, req)) &&
+        if (fits(router, slot, req) && (!exact || same_numerics(slot, req)) &&
             (!best || slot->n_assigned < best->n_assigned))
             best = slot;
     }
@@ -196,48 +203,78 @@ static uint32_t find_partner(struct router *router, const struct request *req,
     return search_slot(router, req, search).slot;
 }
 
+/* Where it decodes: roles are preferences, and yield where nobody of the right one is left, or has
+ * blocks. */
+static struct found find_decode(struct router *router, struct request *req, bool exact) {
+    bool by_load = router->config.roles == ROLES_LOAD;
+    struct search search = {.stage = POLICY_DECODE,
+                            .takes = TAKES_DECODE | TAKES_BOTH,
+                            .exact = exact,
+                            .blocks = by_load};
+    req->choice = exact ? "same_numerics" : "policy";
+    struct found decode = search_slot(router, req, search);
+    if (decode.slot != SLOT_NONE)
+        return decode;
+    search.takes = TAKES_PREFILL;
+    if (decode.n_fit + decode.n_closed == 0) {
+        req->choice = "only_prefill_workers";
+        search.blocks = false;
+        return search_slot(router, req, search);
+    }
+    struct found yields = by_load ? search_slot(router, req, search) : decode;
+    if (yields.slot != SLOT_NONE) {
+        req->choice = "decode_workers_full";
+        return yields;
+    }
+    search.takes = TAKES_DECODE | TAKES_BOTH;
+    search.blocks = false;
+    return by_load ? search_slot(router, req, search) : decode;
+}
+
 enum turn place_request(struct router *router, struct request *req) {
     ASSERT(req->state == REQUEST_WAITING);
     if (req->hold_ns > router->now_ns) {
         note_waits(router, req, "rests_after_a_loss");
         return TURN_WAIT;
     }
+    req->leeway = trust_least_badness(router, req);
     bool exact = exact_exists(router, req);
     if (req->alone)
         return place_alone(router, req, exact);
-    struct search search = {
-        .stage = POLICY_DECODE, .takes = TAKES_DECODE | TAKES_BOTH, .exact = exact};
-    req->choice = exact ? "same_numerics" : "policy";
-    struct found decode = search_slot(router, req, search);
-    if (decode.n_fit + decode.n_closed == 0) {
-        search.takes = TAKES_PREFILL; /* roles are preferences */
-        req->choice = "only_prefill_workers";
-        decode = search_slot(router, req, search);
-    }
+    struct found decode = find_decode(router, req, exact);
     if (decode.slot == SLOT_NONE) {
         if (decode.n_fit > 0) {
             note_waits(router, req, "no_room");
-            return TURN_FULL;
+            /* One that avoids workers says nothing of those behind it. */
+            return req->n_replays > 0 ? TURN_WAIT : TURN_FULL;
         }
         return nobody_fits(router, req, decode.n_closed > 0);
     }
     const struct slot *to = &router->fleet.slots[decode.slot];
     req->to_decode = decode.slot;
     req->to_prefill = SLOT_NONE;
-    if (to->welcome.role == ROLE_DECODE &&
-        uncached_tokens(router, req, to) > router->config.local_prefill_tokens) {
+    if (to->welcome.role != ROLE_DECODE)
+        return TURN_NEXT;
+    uint32_t n_uncached = uncached_tokens(router, req, to);
+    if (n_uncached > router->config.local_prefill_tokens)
         req->to_prefill = find_partner(router, req, to, exact);
+    if (req->to_prefill != SLOT_NONE && router->config.roles == ROLES_LOAD &&
+        roles_prefill_here(&router->fleet.slots[req->to_prefill], to, n_uncached)) {
+        req->to_prefill = SLOT_NONE;
+        req->choice = "prefill_workers_busy";
     }
     return TURN_NEXT;
 }
 
 uint32_t place_room(const struct router *router) {
     uint64_t prefill = 0, decode = 0, both = 0;
+    bool any_good = trust_any_good(router);
     fleet_each(slot, &router->fleet) {
-        if (slot->state != SLOT_READY || !open_to_others(router, slot) || !has_room(router, slot))
+        if (slot->state != SLOT_READY || (any_good && slot->trust.is_aside) ||
+            !open_to_others(router, slot) || !has_room(router, slot))
             continue;
         uint32_t room = slot->welcome.max_seqs - slot_sequences(slot);
-        unsigned kind = takes(slot);
+        unsigned kind = takes(router, slot);
         *(kind == TAKES_PREFILL ? &prefill : kind == TAKES_DECODE ? &decode : &both) += room;
     }
     /* Roles are preferences: a kind that is alone does both. */

@@ -6,8 +6,10 @@
 #include "router/core/fleet.h"
 #include "router/core/liveness.h"
 #include "router/core/note.h"
+#include "router/core/pairs.h"
 #include "router/core/part.h"
 #include "router/core/queue.h"
+#include "router/core/trust.h"
 
 /* With token 0 out, its Commit is under way or has come: the decode worker knows. */
 #define VERDICT_NS (300 * NS_PER_MS)
@@ -21,6 +23,7 @@ void replay_reset_losses(struct router *router, struct request *req) {
     req->n_losses = 0;
     req->has_token = true;
     req->alone = false;
+    req->blamed = SLOT_NONE;
     finish_alone(router, req);
 }
 
@@ -41,6 +44,8 @@ void replay_lost(struct router *router, struct request *req, struct slot *slot, 
     /* Only asked for blocks so far: it did not run anywhere. */
     if (req->state == REQUEST_RESERVING && loss == LOSS_DIED)
         loss = LOSS_MOVED;
+    if (slot && loss == LOSS_DIED)
+        request_set_failed(req, slot->number);
     if (slot && loss == LOSS_DIED && slot->number == req->prefill.slot && req->has_token) {
         part_leave(router, &req->prefill);
         req->verdict_ns = router->now_ns + VERDICT_NS;
@@ -102,6 +107,38 @@ static void back_off(const struct router *router, struct slot *slot) {
     slot->busy_until_ns = router->now_ns + slot->busy_ns;
 }
 
+/* Is it this attempt that was to hand over, and has the decode worker not spoken yet? */
+static bool hands_over(const struct request *req) {
+    return req->state == REQUEST_RUNNING && req->prefill.slot != SLOT_NONE &&
+           req->decode.slot != SLOT_NONE;
+}
+
+/* A failed attempt tells of its worker; one that was to hand over tells of the two. */
+static void blame(struct router *router, struct request *req, struct slot *slot, const char *why) {
+    if (hands_over(req))
+        pairs_failed(router, req, why);
+    else
+        trust_failed(router, req, slot, why, false);
+}
+
+/* The worker says that the request itself cannot be served: that is believed when another one says
+ * the same, or none is left that could. True: the request has ended. */
+static bool take_verdict(struct router *router, struct request *req, struct slot *slot,
+                         enum reason reason) {
+    bool agrees = req->blamed != SLOT_NONE && req->blamed != slot->number && req->verdict == reason;
+    trust_failed(router, req, slot, reason_name(reason), reason == REASON_NUMERICS);
+    req->verdict = reason;
+    if (!agrees && trust_another(router, req))
+        return false;
+    finish_error(router, req, reason == REASON_INVALID ? STATUS_INVALID : STATUS_CORRUPT, reason);
+    return true;
+}
+
+void replay_unusable(struct router *router, struct request *req, struct slot *slot) {
+    if (!take_verdict(router, req, slot, REASON_NUMERICS))
+        replay_lost(router, req, slot, LOSS_FAILED);
+}
+
 void replay_rejected(struct router *router, struct slot *slot, struct attempt_id attempt,
                      enum reason reason) {
     struct request *req = request_find(&router->requests, attempt.req.lo);
@@ -113,11 +150,11 @@ void replay_rejected(struct router *router, struct slot *slot, struct attempt_id
     enum loss loss = LOSS_MOVED;
     switch (reason) {
     case REASON_INVALID:
-        finish_error(router, req, STATUS_INVALID, REASON_INVALID);
-        return;
     case REASON_NUMERICS:
-        finish_error(router, req, STATUS_CORRUPT, REASON_NUMERICS);
-        return;
+        if (take_verdict(router, req, slot, reason))
+            return;
+        loss = LOSS_FAILED;
+        break;
     case REASON_TOO_LONG:
         req->too_long[slot->number / 64] |= 1ull << (slot->number % 64);
         break;
@@ -130,6 +167,8 @@ void replay_rejected(struct router *router, struct slot *slot, struct attempt_id
         back_off(router, slot);
         break;
     default:
+        blame(router, req, slot, reason_name(reason));
+        req->verdict = REASON_NONE;
         loss = LOSS_FAILED;
         break;
     }
@@ -164,9 +203,11 @@ void replay_timer(struct router *router, struct request *req) {
         uint64_t stalled = still_at_ns(router, req);
         bool no_verdict = req->verdict_ns != 0 && now_ns >= req->verdict_ns;
         if (no_verdict || now_ns >= stalled) {
-            const struct slot *at =
+            struct slot *at =
                 req->decode.slot == SLOT_NONE ? NULL : &router->fleet.slots[req->decode.slot];
             note_request(router, no_verdict ? NOTE_NO_VERDICT : NOTE_REQUEST_STILL, req, at);
+            if (at && !no_verdict) /* without a verdict the prefill worker died, and that is all */
+                blame(router, req, at, "stands_still");
             replay_lost(router, req, NULL, LOSS_FAILED);
             if (req->state != REQUEST_WAITING)
                 return; /* it ended */

@@ -29,6 +29,9 @@ void replay_losses(struct router *router);
 void replay_rejected(struct router *router, struct slot *slot, struct attempt_id attempt,
                      enum reason reason);
 
+/* FINISH_ERROR: the numbers there were unusable. */
+void replay_unusable(struct router *router, struct request *req, struct slot *slot);
+
 /* It brought a token: innocent. */
 void replay_reset_losses(struct router *router, struct request *req);
 

@@ -17,7 +17,7 @@ enum status requests_init(struct requests *requests, uint32_t capacity, uint32_t
     *requests = (struct requests){.capacity = capacity, .n_words = (n_slots + 63) / 64};
     list_init(&requests->free);
     requests->all = calloc(capacity, sizeof *requests->all);
-    requests->bits = calloc((size_t)capacity * requests->n_words, sizeof *requests->bits);
+    requests->bits = calloc((size_t)2 * capacity * requests->n_words, sizeof *requests->bits);
     if (!requests->all || !requests->bits) {
         requests_fini(requests);
         return STATUS_NOMEM;
@@ -44,7 +44,8 @@ static struct request *take_any(struct requests *requests) {
         return NULL;
     struct request *req = &requests->all[requests->n_fresh];
     req->index = requests->n_fresh++;
-    req->too_long = requests->bits + (size_t)req->index * requests->n_words;
+    req->too_long = requests->bits + (size_t)2 * req->index * requests->n_words;
+    req->failed = req->too_long + requests->n_words;
     return req;
 }
 
@@ -54,14 +55,16 @@ struct request *request_take(struct requests *requests, uint64_t router_id) {
         return NULL;
     uint32_t index = req->index;
     uint64_t generation = req->generation + 1;
-    uint64_t *too_long = req->too_long;
-    *req = (struct request){.index = index, .generation = generation, .too_long = too_long};
+    uint64_t *too_long = req->too_long, *failed = req->failed;
+    *req = (struct request){
+        .index = index, .generation = generation, .too_long = too_long, .failed = failed};
     req->id = (struct request_id){.hi = router_id, .lo = generation << INDEX_BITS | index};
-    memset(too_long, 0, requests->n_words * sizeof *too_long);
+    memset(too_long, 0, (size_t)2 * requests->n_words * sizeof *too_long); /* and `failed` */
     list_init(&req->link);
     part_clear(&req->prefill);
     part_clear(&req->decode);
     req->prefilled_by = SLOT_NONE;
+    req->blamed = SLOT_NONE;
     requests->n_used++;
     return req;
 }
@@ -90,4 +93,11 @@ struct part *request_part(struct request *req, uint32_t slot) {
     if (req->prefill.slot == slot)
         return &req->prefill;
     return NULL;
+}
+
+void request_forget_slot(struct request *req, uint32_t slot) {
+    req->too_long[slot / 64] &= ~(1ull << (slot % 64));
+    req->failed[slot / 64] &= ~(1ull << (slot % 64));
+    if (req->blamed == slot)
+        req->blamed = SLOT_NONE;
 }

@@ -32,6 +32,9 @@ struct part {
     uint64_t sent_ns;
     uint64_t work_seen; /* the worker's prefill or hand-off counter at the last digest */
     uint32_t n_tokens;  /* to be computed by a prefill there */
+    uint32_t epoch;     /* of the worker's trust when it began */
+    uint32_t n_given;   /* tokens that came from it while on trial */
+    bool on_trial;      /* the worker was put aside when it began */
 };
 
 struct request {
@@ -80,13 +83,19 @@ struct request {
     bool counted_inexact; /* of the current attempt */
     uint8_t numerics[FINGERPRINT_BYTES];
     uint64_t *too_long; /* owned by the pool: bit per slot that said so */
+    uint64_t *failed;   /* the same: bit per slot that failed it */
+    uint32_t leeway;    /* place.c: the worst badness it may take (trust.h) */
+
+    uint32_t blamed; /* slot that failed it last without a token since; SLOT_NONE */
+    uint32_t blamed_serial;
+    enum reason verdict; /* of that one: what it says of the request itself; REASON_NONE */
 
     struct request_end outcome;
 };
 
 struct requests {
     struct request *all; /* owned (capacity) */
-    uint64_t *bits;      /* owned (capacity * n_words) */
+    uint64_t *bits;      /* owned (2 * capacity * n_words) */
     uint32_t capacity;
     uint32_t n_used;
     uint32_t n_fresh; /* were used before: an idle router does not touch the others' memory */
@@ -107,8 +116,19 @@ struct request *request_find(const struct requests *requests, uint64_t lo);
 /* The part that `slot` has in the current attempt, or NULL. */
 struct part *request_part(struct request *req, uint32_t slot);
 
+/* The slot gets another worker. */
+void request_forget_slot(struct request *req, uint32_t slot);
+
 static inline uint32_t request_n_tokens(const struct request *req) {
     return req->spec.n_prompt + req->n_emitted;
+}
+
+static inline bool request_failed_at(const struct request *req, uint32_t slot) {
+    return req->failed[slot / 64] >> (slot % 64) & 1;
+}
+
+static inline void request_set_failed(struct request *req, uint32_t slot) {
+    req->failed[slot / 64] |= 1ull << (slot % 64);
 }
 
 static inline bool request_too_long(const struct request *req, uint32_t slot) {

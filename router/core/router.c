@@ -27,7 +27,7 @@ enum status router_new(const struct router_config *config, const struct router_s
     if (!policy)
         return STATUS_NOT_FOUND;
     if (config->max_requests == 0 || config->max_requests >= 1u << 24 || config->max_workers == 0 ||
-        config->max_workers > 4096 || config->router_id == 0)
+        config->max_workers > 4096 || config->router_id == 0 || config->n_vocab == 0)
         return STATUS_INVALID;
     struct router *self = calloc(1, sizeof *self);
     if (!self)

@@ -19,6 +19,11 @@
 struct note;
 struct router;
 
+enum roles {
+    ROLES_LOAD, /* they yield to it: router/core/roles.h */
+    ROLES_FIXED /* they do not, while both are there */
+};
+
 struct router_config {
     uint64_t router_id; /* this router's incarnation: the high half of request ids */
     uint64_t seed;      /* of everything the core draws */
@@ -27,7 +32,9 @@ struct router_config {
     uint32_t max_queue;    /* of them waiting for a worker: more are refused with STATUS_BUSY */
     uint32_t max_workers;
     uint32_t max_prompt; /* tokens; and ids of one SUBMIT */
+    uint32_t n_vocab;    /* token ids are below it: others are a worker's failure */
     const char *policy;  /* round_robin, least_load, two_choices, prefix_affinity */
+    enum roles roles;
     uint32_t local_prefill_tokens;
     uint64_t no_worker_wait_ns;          /* running requests wait this long for a worker: 5 s */
     uint64_t hang_ns_min;                /* lower bound of "hung": 1 s */
@@ -156,6 +163,7 @@ struct router_stats {
     uint64_t n_admitted, n_completed, n_failed, n_cancelled, n_refused;
     uint64_t n_replays, n_inexact, n_stale_dropped, n_fenced, n_poisoned, n_resends;
     uint64_t n_tokens, n_prompt_tokens, n_handoffs, n_local;
+    uint64_t n_put_aside, n_pairs_failed; /* workers; hand-overs between two */
 };
 void router_stats(const struct router *router, struct router_stats *stats);
 
@@ -176,6 +184,15 @@ enum slot_state {
 };
 const char *slot_state_name(enum slot_state state); /* as status shows it */
 
+/* May a worker be trusted with requests (trust.h)? */
+enum standing {
+    STANDING_GOOD,
+    STANDING_ASIDE,   /* it failed too often: it gets nothing for a time */
+    STANDING_TRIAL,   /* that time is over: it gets one request */
+    STANDING_CUT_OFF, /* no hand-over with it works: it gets whole requests only */
+    STANDINGS
+};
+
 struct worker_view {
     enum slot_state state;
     enum refusal refusal;   /* of a REFUSED or RIVAL one: why it is not served */
@@ -183,11 +200,19 @@ struct worker_view {
     uint32_t loading;       /* percent of its model; of a LOADING one */
     struct load load;       /* latest */
     uint32_t n_assigned;    /* sequences with an attempt there */
+    enum standing standing; /* of one in session */
+    const char *why;        /* it is put aside: a constant; NULL: it is not */
+    uint64_t aside_ns;      /* for how long still */
     uint64_t heard_ns;      /* last message */
 };
 /* STATUS_NOT_FOUND for a free slot; slots run from 0 to max_workers - 1. */
 NODISCARD enum status router_worker(const struct router *router, uint32_t slot,
                                     struct worker_view *view);
+
+/* Its state, as status and page show it: a ready one that is put aside is "aside" or "trial". */
+const char *router_worker_state(const struct worker_view *view);
+/* Why it is in that state: "numerics", "other_model"; NULL: there is nothing to say. */
+const char *router_worker_reason(const struct worker_view *view);
 
 /* The first worker from *slot on: for (uint32_t slot = 0; router_next_worker(...); slot++). */
 bool router_next_worker(const struct router *router, uint32_t *slot, struct worker_view *view);

@@ -5,8 +5,10 @@
 #include "router/core/core.h"
 #include "router/core/fleet.h"
 #include "router/core/note.h"
+#include "router/core/pairs.h"
 #include "router/core/refuse.h"
 #include "router/core/rival.h"
+#include "router/core/trust.h"
 
 #include <string.h>
 
@@ -134,7 +136,8 @@ void session_announced(struct router *router, const struct announce *announce) {
     spare->announce = *announce;
     spare->since_ns = spare->announced_ns = spare->heard_ns = router->now_ns;
     for (uint32_t i = 0; i < router->requests.n_fresh; i++)
-        router->requests.all[i].too_long[spare->number / 64] &= ~(1ull << (spare->number % 64));
+        request_forget_slot(&router->requests.all[i], spare->number);
+    pairs_forget(router, spare);
     if (announce->loading > 0) {
         fleet_set_state(router, spare, SLOT_LOADING);
     } else {
@@ -152,6 +155,7 @@ void session_join(struct router *router, struct slot *slot) {
     slot->probing = false;
     fleet_set_state(router, slot, welcome->state == WORKER_DRAINING ? SLOT_DRAINING : SLOT_READY);
     note_worker(router, NOTE_JOINED, slot, NULL, welcome->pid, 0);
+    trust_figures(router, slot, &welcome->load);
 }
 
 void session_welcomed(struct router *router, struct slot *slot, const struct welcome *welcome) {

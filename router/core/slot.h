@@ -16,6 +16,7 @@
 #include "base/assert.h"
 #include "base/list.h"
 #include "proto/message.h"
+#include "router/core/marks.h"
 #include "router/core/router.h"
 
 #include <stdbool.h>
@@ -58,6 +59,10 @@ struct slot {
     struct list decodes;     /* decode side, or both */
     struct list lost; /* in fleet.lost: its attempts are lost, and replayed at the event's end */
     enum loss loss;   /* how, while it is there */
+    struct trust trust;
+    struct pair pairs[PAIRS_MAX]; /* partners whose hand-overs failed */
+    uint32_t n_pairs;
+    bool is_cut_off; /* when a pair of it failed last: it had no partner left */
     uint32_t n_assigned;
     uint32_t n_unreflected;      /* parts that its load figures do not count yet */
     uint64_t tokens_unreflected; /* and their prompt tokens to be computed */

@@ -6,8 +6,10 @@
 #include "router/core/fleet.h"
 #include "router/core/liveness.h"
 #include "router/core/note.h"
+#include "router/core/pairs.h"
 #include "router/core/part.h"
 #include "router/core/replay.h"
+#include "router/core/trust.h"
 
 #include <string.h>
 
@@ -34,6 +36,8 @@ static void decode_began(struct router *router, struct request *req) {
     req->verdict_ns = 0;
     if (req->prefill.slot == SLOT_NONE)
         return;
+    pairs_worked(router, req);
+    trust_answered(router, &req->prefill);
     fleet_forget(router, &router->fleet.slots[req->prefill.slot],
                  (struct attempt_id){.req = req->id, .attempt = req->attempt});
     part_leave(router, &req->prefill);
@@ -66,6 +70,36 @@ static void emit(struct router *router, struct slot *slot, struct request *req,
     router->sink.tokens(router->sink.context, req->spec.user, &run);
 }
 
+static bool has_logprobs_beyond(const struct step_entry *entry, uint32_t n_vocab) {
+    for (uint32_t i = 0; i < entry->n_tokens; i++) {
+        const struct token_logprobs *of = &entry->logprobs[i];
+        for (uint32_t k = 0; k < of->n_top; k++) {
+            if (of->top_ids[k] >= n_vocab)
+                return true;
+        }
+    }
+    return false;
+}
+
+/* Ids that the vocabulary has, no more of them than were asked for, and an end that has a reason. */
+static bool is_possible(const struct router *router, const struct slot *slot,
+                        const struct request *req, const struct step_entry *entry) {
+    uint32_t n_vocab = router->config.n_vocab, max_new = req->spec.sampling.max_new;
+    if (entry->first_index > max_new || entry->n_tokens > max_new - entry->first_index)
+        return false;
+    for (uint32_t i = 0; i < entry->n_tokens; i++) {
+        if (entry->tokens[i] >= n_vocab)
+            return false;
+    }
+    if (entry->logprobs && has_logprobs_beyond(entry, n_vocab))
+        return false;
+    uint32_t n_after = entry->first_index + entry->n_tokens;
+    if (entry->finish == FINISH_STOP)
+        return n_after > 0;
+    return entry->finish != FINISH_LENGTH || n_after == max_new ||
+           req->spec.n_prompt + n_after >= slot->welcome.context;
+}
+
 static void take_entry(struct router *router, struct slot *slot, const struct step_entry *entry) {
     struct request *req = request_find(&router->requests, entry->req.lo);
     struct part *part = req ? request_part(req, slot->number) : NULL;
@@ -74,9 +108,14 @@ static void take_entry(struct router *router, struct slot *slot, const struct st
         router->stats.n_stale_dropped++;
         return;
     }
-    part_reflected(slot, part);
+    part_reflected(router, slot, part);
     if (part == &req->decode)
         decode_began(router, req);
+    if (!is_possible(router, slot, req, entry)) {
+        trust_failed(router, req, slot, "impossible_tokens", true);
+        replay_lost(router, req, slot, LOSS_FAILED);
+        return;
+    }
     if (entry->first_index > req->n_emitted) {
         stream_resend(router, slot, req);
         return;
@@ -84,24 +123,23 @@ static void take_entry(struct router *router, struct slot *slot, const struct st
     uint32_t skip = req->n_emitted - entry->first_index;
     enum finish finish = entry->finish;
     if (skip < entry->n_tokens) {
-        uint32_t n = entry->n_tokens - skip, left = req->spec.sampling.max_new - req->n_emitted;
+        uint32_t n = entry->n_tokens - skip;
         if (req->spec.sampling.want_logprobs && !entry->logprobs) {
             note_request(router, NOTE_NO_LOGPROBS, req, slot);
+            trust_failed(router, req, slot, "no_logprobs", false);
             replay_lost(router, req, slot, LOSS_FAILED);
             return;
         }
-        if (n > left) { /* more than it was asked for: the answer ends where it must */
-            n = left;
-            finish = FINISH_LENGTH;
-        }
         emit(router, slot, req, entry, skip, n);
+        if (part->on_trial)
+            trust_tokens(router, part, n);
         if (finish == FINISH_NONE && req->n_emitted == req->spec.sampling.max_new)
             finish = FINISH_LENGTH;
     } else if (skip > entry->n_tokens) {
         return; /* all of it is old, its end too */
     }
     if (finish == FINISH_ERROR)
-        finish_error(router, req, STATUS_CORRUPT, REASON_NUMERICS);
+        replay_unusable(router, req, slot);
     else if (finish != FINISH_NONE)
         finish_done(router, req, finish, slot->number);
 }

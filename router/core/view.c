@@ -1,5 +1,7 @@
 /* What is seen of the router's core from outside; nothing here changes it. */
 #include "router/core/core.h"
+#include "router/core/pairs.h"
+#include "router/core/trust.h"
 
 #include <string.h>
 
@@ -19,6 +21,31 @@ uint64_t router_waits_since_ns(const struct router *router) {
     return since_ns;
 }
 
+static void view_trust(const struct router *router, const struct slot *slot,
+                       struct worker_view *view) {
+    view->standing = trust_standing(router, slot);
+    if (view->standing != STANDING_GOOD)
+        view->why = slot->trust.why;
+    else if (pairs_cut_off(router, slot))
+        view->standing = STANDING_CUT_OFF;
+    if (view->standing == STANDING_ASIDE)
+        view->aside_ns = slot->trust.until_ns - router->now_ns;
+}
+
+const char *router_worker_state(const struct worker_view *view) {
+    if (view->state == SLOT_READY && view->standing == STANDING_ASIDE)
+        return "aside";
+    if (view->state == SLOT_READY && view->standing == STANDING_TRIAL)
+        return "trial";
+    return slot_state_name(view->state);
+}
+
+const char *router_worker_reason(const struct worker_view *view) {
+    if (view->state == SLOT_REFUSED || view->state == SLOT_RIVAL)
+        return refusal_name(view->refusal);
+    return view->standing == STANDING_CUT_OFF ? "no_hand_over_works" : view->why;
+}
+
 enum status router_worker(const struct router *router, uint32_t number, struct worker_view *view) {
     if (number >= router->fleet.n_slots || router->fleet.slots[number].state == SLOT_FREE)
         return STATUS_NOT_FOUND;
@@ -29,6 +56,8 @@ enum status router_worker(const struct router *router, uint32_t number, struct w
                                  .load = slot->load,
                                  .n_assigned = slot->n_assigned,
                                  .heard_ns = slot->heard_ns};
+    if (slot_in_session(slot))
+        view_trust(router, slot, view);
     memcpy(view->welcome.name, slot->announce.name, MESSAGE_NAME_MAX);
     view->welcome.incarnation = slot->announce.incarnation;
     if (slot->welcome.incarnation == 0 && slot->announce.role > 0)

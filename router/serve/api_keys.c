@@ -3,18 +3,20 @@
 #include "base/file.h"
 #include "router/call/quota.h"
 
-#include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define LINE_BYTES_MAX (API_KEY_BYTES_MAX + QUOTA_SALT_MAX + 128)
 #define BLANKS         " \t\r\n"
+#define FILE_BYTES_MAX (API_KEYS_MAX * LINE_BYTES_MAX)
 
 struct row {
     char key[API_KEY_BYTES_MAX + 1]; /* zero-padded, so that whole ones compare */
     struct quota *quota;             /* owned, until it is retired */
+    unsigned line;                   /* of the file */
 };
 
 struct api_keys {
@@ -49,6 +51,23 @@ static bool read_word(const char *word, struct quota *quota) {
     return true;
 }
 
+/* What a header can carry, and a person can type. */
+static bool is_key(const char *key) {
+    while (*key > ' ' && *key <= '~')
+        key++;
+    return *key == 0;
+}
+
+static enum status read_words(char *rest, struct row *row, const char *path, struct error *error) {
+    for (const char *word; (word = strtok_r(NULL, BLANKS, &rest)) != NULL;)
+        if (!read_word(word, row->quota))
+            return error_set(error, STATUS_INVALID,
+                             "%s: line %u: the words behind a key are concurrent=N, per-minute=N "
+                             "(1 to 1000000) and cache-salt=TEXT (up to %d bytes)",
+                             path, row->line, QUOTA_SALT_MAX);
+    return STATUS_OK;
+}
+
 static enum status api_keys_add(struct api_keys *keys, char *line, unsigned n_lines,
                                 const char *path, struct error *error) {
     char *rest = NULL;
@@ -58,6 +77,9 @@ static enum status api_keys_add(struct api_keys *keys, char *line, unsigned n_li
     if (keys->n == API_KEYS_MAX || strlen(key) > API_KEY_BYTES_MAX)
         return error_set(error, STATUS_LIMIT, "%s: more than %d keys, or one longer than %d bytes",
                          path, API_KEYS_MAX, API_KEY_BYTES_MAX);
+    if (!is_key(key))
+        return error_set(error, STATUS_INVALID,
+                         "%s: line %u: a key must be printable ASCII characters", path, n_lines);
     struct row *grown = reallocarray(keys->rows, keys->n + 1, sizeof *keys->rows);
     if (!grown)
         return error_set(error, STATUS_NOMEM, "%s: no memory to read it", path);
@@ -65,45 +87,58 @@ static enum status api_keys_add(struct api_keys *keys, char *line, unsigned n_li
     struct row *row = &keys->rows[keys->n++];
     memset(row, 0, sizeof *row);
     memcpy(row->key, key, strlen(key));
+    row->line = n_lines;
     row->quota = calloc(1, sizeof *row->quota);
     if (!row->quota)
         return error_set(error, STATUS_NOMEM, "%s: no memory to read it", path);
-    for (const char *word; (word = strtok_r(NULL, BLANKS, &rest)) != NULL;)
-        if (!read_word(word, row->quota))
-            return error_set(error, STATUS_INVALID,
-                             "%s: line %u: the words behind a key are concurrent=N, per-minute=N "
-                             "(1 to 1000000) and cache-salt=TEXT (up to %d bytes)",
-                             path, n_lines, QUOTA_SALT_MAX);
-    return STATUS_OK;
+    return read_words(rest, row, path, error);
+}
+
+/* `line` has n bytes and a NUL behind them. */
+static enum status read_line(struct api_keys *keys, char *line, size_t n, unsigned n_lines,
+                             const char *path, struct error *error) {
+    if (n > LINE_BYTES_MAX - 1)
+        return error_set(error, STATUS_LIMIT, "%s: line %u: longer than %d bytes", path, n_lines,
+                         LINE_BYTES_MAX - 2);
+    if (strlen(line) != n)
+        return error_set(error, STATUS_INVALID, "%s: line %u: a zero byte: not a file of keys",
+                         path, n_lines);
+    return api_keys_add(keys, line, n_lines, path, error);
 }
 
 static enum status read_lines(struct api_keys *keys, FILE *file, const char *path,
                               struct error *error) {
-    char line[LINE_BYTES_MAX];
+    char *line = NULL;
+    size_t size = 0;
     unsigned n_lines = 0;
     enum status status = STATUS_OK;
-    while (status == STATUS_OK && fgets(line, sizeof line, file)) {
-        n_lines++;
-        status = !strchr(line, '\n') && !feof(file)
-                     ? error_set(error, STATUS_LIMIT, "%s: line %u: longer than %d bytes", path,
-                                 n_lines, LINE_BYTES_MAX - 2)
-                     : api_keys_add(keys, line, n_lines, path, error);
-    }
-    explicit_bzero(line, sizeof line);
+    for (ssize_t n; status == STATUS_OK && (n = getline(&line, &size, file)) >= 0;)
+        status = read_line(keys, line, (size_t)n, ++n_lines, path, error);
+    if (line)
+        explicit_bzero(line, size);
+    free(line);
+    return status;
+}
+
+/* A regular file that its owner alone may change: whoever may write it can let himself in. */
+static enum status open_file(const char *path, bool is_private, FILE **file, struct error *error) {
+    int fd;
+    uint64_t n_bytes;
+    TRY(file_open(path, &fd, &n_bytes, error));
+    enum status status = file_check_mode(fd, path, is_private, error);
+    if (status == STATUS_OK && n_bytes > FILE_BYTES_MAX)
+        status = error_set(error, STATUS_LIMIT, "%s: more than %d bytes", path, FILE_BYTES_MAX);
+    if (status == STATUS_OK && !(*file = fdopen(fd, "re")))
+        status = error_set(error, STATUS_NOMEM, "%s: no memory to read it", path);
+    if (status != STATUS_OK)
+        close(fd);
     return status;
 }
 
 enum status api_keys_load(const char *path, bool is_private, struct api_keys **out,
                           struct error *error) {
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return error_set(error, STATUS_IO, "%s: %s", path, strerror(errno));
-    /* Whoever may write a file of keys can let himself in. */
-    enum status allowed = file_check_mode(fileno(file), path, is_private, error);
-    if (allowed != STATUS_OK) {
-        fclose(file);
-        return allowed;
-    }
+    FILE *file;
+    TRY(open_file(path, is_private, &file, error));
     struct api_keys *keys = calloc(1, sizeof *keys);
     if (keys)
         *keys = (struct api_keys){.path = strdup(path), .is_private = is_private};
@@ -169,9 +204,13 @@ static void keep_quota(struct row *old, struct row *fresh) {
     fresh->quota = kept;
 }
 
-enum status api_keys_reload(struct api_keys *keys, struct error *error) {
-    struct api_keys *fresh = NULL;
-    TRY(api_keys_load(keys->path, keys->is_private, &fresh, error));
+enum status api_keys_load_again(const struct api_keys *keys, struct api_keys **fresh,
+                                struct error *error) {
+    return api_keys_load(keys->path, keys->is_private, fresh, error);
+}
+
+void api_keys_replace(struct api_keys *keys, struct api_keys **by) {
+    struct api_keys *fresh = *by;
     for (unsigned i = 0; i < fresh->n; i++) {
         struct row *old = api_keys_find(keys, fresh->rows[i].key);
         if (old)
@@ -181,5 +220,18 @@ enum status api_keys_reload(struct api_keys *keys, struct error *error) {
     *keys = *fresh;
     *fresh = gone;
     api_keys_free(fresh);
+    *by = NULL;
+}
+
+enum status api_keys_apart(const struct api_keys *clients, const struct api_keys *admins,
+                           struct error *error) {
+    for (unsigned i = 0; clients && admins && i < admins->n; i++) {
+        const struct row *both = api_keys_find(clients, admins->rows[i].key);
+        if (both)
+            return error_set(error, STATUS_INVALID,
+                             "%s: line %u: the key is also in %s, line %u: a client would be an "
+                             "administrator",
+                             admins->path, admins->rows[i].line, clients->path, both->line);
+    }
     return STATUS_OK;
 }

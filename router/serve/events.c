@@ -11,6 +11,7 @@
 #include "router/serve/picture.h"
 #include "router/serve/routes.h"
 #include "router/serve/server.h"
+#include "router/serve/watches.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,7 @@
 struct seen {
     uint64_t incarnation; /* 0 with SLOT_FREE */
     enum slot_state state;
+    enum standing standing;
 };
 
 struct events {
@@ -34,6 +36,7 @@ struct watcher {
     struct list link;
     struct events *events; /* borrowed */
     uint64_t id;           /* the exchange's */
+    struct quota *quota;   /* of the client's key; or NULL */
 };
 
 static void forget(struct watcher *watcher) {
@@ -41,6 +44,7 @@ static void forget(struct watcher *watcher) {
     list_remove(&watcher->link);
     if (--events->n == 0)
         loop_timer_stop(events->timer);
+    watches_leave(watcher->quota);
     free(watcher);
 }
 
@@ -52,7 +56,7 @@ static struct seen look_at(const struct router *core, uint32_t slot) {
     struct worker_view view;
     if (router_worker(core, slot, &view) != STATUS_OK)
         return (struct seen){0};
-    return (struct seen){view.welcome.incarnation, view.state};
+    return (struct seen){view.welcome.incarnation, view.state, view.standing};
 }
 
 /* Has a worker come, gone or changed its state since this was asked last? */
@@ -61,7 +65,8 @@ static bool has_changed(struct events *events) {
     for (uint32_t slot = 0; slot < MESSAGE_PEERS_MAX; slot++) {
         struct seen now = look_at(events->server->serving.core, slot);
         struct seen *seen = &events->seen[slot];
-        changed |= now.state != seen->state || now.incarnation != seen->incarnation;
+        changed |= now.state != seen->state || now.incarnation != seen->incarnation ||
+                   now.standing != seen->standing;
         *seen = now;
     }
     return changed;
@@ -139,8 +144,10 @@ void events_free(struct events *events) {
 }
 
 /* A watcher more, or NULL with an error for the client. */
-static struct watcher *admit(struct events *events, uint64_t id, struct api_error *error) {
+static struct watcher *admit(struct events *events, struct exchange *exchange,
+                             struct api_error *error) {
     struct watcher *watcher = NULL;
+    struct quota *quota = NULL;
     if (events->server->serving.draining)
         error->status = error_set(&error->error, STATUS_CLOSED, "The router drains");
     else if (events->n == EVENTS_WATCHERS_MAX)
@@ -148,9 +155,11 @@ static struct watcher *admit(struct events *events, uint64_t id, struct api_erro
                                   "%u clients watch already, as many as may", EVENTS_WATCHERS_MAX);
     else if (!(watcher = calloc(1, sizeof *watcher)))
         error->status = error_set(&error->error, STATUS_NOMEM, "No memory for the stream");
-    if (!watcher)
+    if (!watcher || watches_admit(events->server, exchange, &quota, error) != STATUS_OK) {
+        free(watcher);
         return NULL;
-    *watcher = (struct watcher){.events = events, .id = id};
+    }
+    *watcher = (struct watcher){.events = events, .id = exchange->id, .quota = quota};
     if (events->n++ == 0) {
         has_changed(events); /* from here on */
         events->told_ns = clock_now_ns();
@@ -173,7 +182,7 @@ static void answer_events(struct server *server, struct exchange *exchange, cons
         exchange_reply(server->serving.exchanges, exchange->id, &head);
         return;
     }
-    struct watcher *watcher = admit(server->events, exchange->id, &error);
+    struct watcher *watcher = admit(server->events, exchange, &error);
     if (!watcher) {
         routes_error(server, exchange, &error);
         return;

@@ -9,6 +9,7 @@
 #include "router/serve/grpc_question.h"
 #include "router/serve/routes.h"
 #include "router/serve/server.h"
+#include "router/serve/watches.h"
 
 #include <grpc/health/v1/health.pb-c.h>
 #include <stdlib.h>
@@ -76,13 +77,15 @@ struct watch {
     struct health_watches *watches; /* borrowed */
     uint64_t id;                    /* the exchange's */
     enum follows follows;
-    state told; /* what the client knows; UNKNOWN: nothing yet */
+    state told;          /* what the client knows; UNKNOWN: nothing yet */
+    struct quota *quota; /* of the client's key; or NULL */
 };
 
 static void forget(struct watch *watch) {
     list_remove(&watch->link);
     if (list_empty(&watch->watches->every))
         loop_timer_stop(watch->watches->timer);
+    watches_leave(watch->quota);
     free(watch);
 }
 
@@ -163,17 +166,21 @@ GRPC_ANSWER(answer_watch, grpc__health__v1__health_check_request__descriptor) {
                                   .content_type = grpc_form.stream_type,
                                   .headers = grpc_form.stream_headers,
                                   .n_headers = grpc_form.n_stream_headers};
+    struct api_error error = {0};
+    struct quota *quota = NULL;
     struct watch *watch = calloc(1, sizeof *watch);
-    if (!watch) {
-        struct api_error error = {0};
+    if (!watch)
         error.status = error_set(&error.error, STATUS_NOMEM, "No memory for the call");
+    if (error.status != STATUS_OK || watches_admit(server, exchange, &quota, &error) != STATUS_OK) {
+        free(watch);
         routes_error(server, exchange, &error);
         return;
     }
     *watch = (struct watch){.watches = server->watches,
                             .id = exchange->id,
                             .follows = read_service(question),
-                            .told = UNKNOWN};
+                            .told = UNKNOWN,
+                            .quota = quota};
     if (list_empty(&server->watches->every))
         loop_timer_after(server->watches->timer, HEALTH_LOOK_MS * NS_PER_MS);
     list_push_back(&server->watches->every, &watch->link);
@@ -185,7 +192,7 @@ GRPC_ANSWER(answer_watch, grpc__health__v1__health_check_request__descriptor) {
 
 const struct dialect dialect_grpc_health =
     DIALECT_ANSWER("grpc_health", "POST", "/grpc.health.v1.Health/Check", grpc_form, answer_check,
-                   .is_open = true, .body_max = GRPC_QUESTION_BYTES);
+                   .is_open = true, .is_probe = true, .body_max = GRPC_QUESTION_BYTES);
 const struct dialect dialect_grpc_health_watch =
     DIALECT_ANSWER("grpc_health_watch", "POST", "/grpc.health.v1.Health/Watch", grpc_form,
                    answer_watch, .is_open = true, .body_max = GRPC_QUESTION_BYTES);

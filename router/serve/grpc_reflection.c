@@ -6,6 +6,7 @@
 #include "router/api/grpc.h"
 #include "router/serve/routes.h"
 #include "router/serve/server.h"
+#include "router/serve/watches.h"
 
 #include <grpc/reflection/v1/reflection.pb-c.h>
 #include <stdio.h>
@@ -186,11 +187,13 @@ struct talk {
     uint64_t id;                 /* the exchange's */
     char encoding[16];           /* grpc-encoding, as in struct ask */
     struct buf input;            /* a question that is not complete, at most QUESTIONS_BYTES */
+    struct quota *quota;         /* of the client's key; or NULL */
 };
 
 static void free_talk(struct exchange *exchange) {
     struct talk *talk = exchange->user;
     exchange->user = NULL;
+    watches_leave(talk->quota);
     buf_fini(&talk->input);
     free(talk);
 }
@@ -279,17 +282,21 @@ static void answer_reflection(struct server *server, struct exchange *exchange, 
     const char *encoding = exchange_header(exchange, "grpc-encoding");
     struct talk *talk = calloc(1, sizeof *talk);
     struct api_error error = {0};
+    struct quota *quota = NULL;
     struct exchange_reply head = {.status = 200,
                                   .content_type = grpc_form.stream_type,
                                   .headers = grpc_form.stream_headers,
                                   .n_headers = grpc_form.n_stream_headers};
     (void)rest;
-    if (!talk) {
+    if (!talk)
         error.status = error_set(&error.error, STATUS_NOMEM, "no memory for the call");
+    if (error.status != STATUS_OK || watches_admit(server, exchange, &quota, &error) != STATUS_OK) {
+        free(talk);
         routes_error(server, exchange, &error);
         return;
     }
-    *talk = (struct talk){.exchanges = server->serving.exchanges, .id = exchange->id};
+    *talk =
+        (struct talk){.exchanges = server->serving.exchanges, .id = exchange->id, .quota = quota};
     snprintf(talk->encoding, sizeof talk->encoding, "%s", encoding ? encoding : "");
     buf_init(&talk->input, 2 * QUESTIONS_BYTES);
     exchange->user = talk;

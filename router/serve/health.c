@@ -59,12 +59,12 @@ static void answer_metrics(struct server *server, struct exchange *exchange, con
     routes_reply(server, exchange, 200, METRICS_CONTENT_TYPE, &body);
 }
 
-const struct dialect dialect_health =
-    DIALECT_ANSWER("health", "GET", "/health", openai_form, answer_health, .is_open = true);
-const struct dialect dialect_livez =
-    DIALECT_ANSWER("livez", "GET", "/livez", openai_form, answer_livez, .is_open = true);
-const struct dialect dialect_readyz =
-    DIALECT_ANSWER("readyz", "GET", "/readyz", openai_form, answer_health, .is_open = true);
+const struct dialect dialect_health = DIALECT_ANSWER(
+    "health", "GET", "/health", openai_form, answer_health, .is_open = true, .is_probe = true);
+const struct dialect dialect_livez = DIALECT_ANSWER(
+    "livez", "GET", "/livez", openai_form, answer_livez, .is_open = true, .is_probe = true);
+const struct dialect dialect_readyz = DIALECT_ANSWER(
+    "readyz", "GET", "/readyz", openai_form, answer_health, .is_open = true, .is_probe = true);
 const struct dialect dialect_version =
     DIALECT_ANSWER("version", "GET", "/version", openai_form, answer_version, .is_open = true);
 const struct dialect dialect_metrics =

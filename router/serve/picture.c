@@ -37,6 +37,8 @@ static void put_router(const struct server *server, struct buf *out) {
     json_put_number(out, "stale_dropped", stats.n_stale_dropped);
     json_put_number(out, "fenced", stats.n_fenced);
     json_put_number(out, "poisoned", stats.n_poisoned);
+    json_put_number(out, "put_aside", stats.n_put_aside);
+    json_put_number(out, "pairs_failed", stats.n_pairs_failed);
     json_put_number(out, "resends", stats.n_resends);
     json_put_number(out, "handoffs", stats.n_handoffs);
     json_put_number(out, "local", stats.n_local);
@@ -81,9 +83,11 @@ static void put_worker(const struct worker_view *view, struct buf *out) {
     buf_putc(out, '{');
     json_put_member(out, "name", welcome->name);
     json_put_member(out, "role", role ? role : worker_role_name(ROLE_MIXED));
-    json_put_member(out, "state", slot_state_name(view->state));
-    if (view->state == SLOT_REFUSED || view->state == SLOT_RIVAL)
-        json_put_member(out, "reason", refusal_name(view->refusal));
+    json_put_member(out, "state", router_worker_state(view));
+    if (router_worker_reason(view))
+        json_put_member(out, "reason", router_worker_reason(view));
+    if (view->aside_ns > 0)
+        json_put_number(out, "aside_ms", view->aside_ns / NS_PER_MS);
     if (view->state == SLOT_LOADING)
         json_put_number(out, "percent", view->loading);
     json_put_number(out, "pid", welcome->pid);

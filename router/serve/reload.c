@@ -15,10 +15,36 @@ void reload_tell(const char *what, enum status status, const struct error *error
                  log_text(shown, sizeof shown, error->text));
 }
 
-static void reload_keys(struct api_keys *keys, const char *what) {
+/* *fresh stays NULL where there are no such keys, or their file does not serve. */
+static void load_again(const struct api_keys *keys, const char *what, struct api_keys **fresh) {
     struct error error = {0};
-    if (keys)
-        reload_tell(what, api_keys_reload(keys, &error), &error);
+    if (!keys)
+        return;
+    enum status status = api_keys_load_again(keys, fresh, &error);
+    if (status != STATUS_OK)
+        reload_tell(what, status, &error);
+}
+
+static void take_keys(struct api_keys *keys, const char *what, struct api_keys **fresh,
+                      enum status status, const struct error *error) {
+    if (!*fresh)
+        return;
+    reload_tell(what, status, error);
+    if (status == STATUS_OK)
+        api_keys_replace(keys, fresh);
+    api_keys_free(*fresh);
+}
+
+/* Both files are read before either is used: a key may have moved from one to the other. */
+static void reload_keys(struct server *server) {
+    struct api_keys *clients = NULL, *admins = NULL;
+    struct error error = {0};
+    load_again(server->keys, "api-keys", &clients);
+    load_again(server->admin_keys, "admin-keys", &admins);
+    enum status status = api_keys_apart(clients ? clients : server->keys,
+                                        admins ? admins : server->admin_keys, &error);
+    take_keys(server->keys, "api-keys", &clients, status, &error);
+    take_keys(server->admin_keys, "admin-keys", &admins, status, &error);
 }
 
 static void reload_certificates(struct tls_context *tls) {
@@ -35,6 +61,5 @@ static void reload_certificates(struct tls_context *tls) {
 
 void reload_all(struct server *server) {
     reload_certificates(server->tls);
-    reload_keys(server->keys, "api-keys");
-    reload_keys(server->admin_keys, "admin-keys");
+    reload_keys(server);
 }

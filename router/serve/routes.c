@@ -2,15 +2,13 @@
 
 #include "base/assert.h"
 #include "base/buf.h"
-#include "base/clock.h"
 #include "base/http/exchange.h"
 #include "router/call/calls.h"
 #include "router/call/client.h"
 #include "router/call/meter.h"
-#include "router/call/quota.h"
 #include "router/call/serving.h"
 #include "router/serve/api.h"
-#include "router/serve/api_keys.h"
+#include "router/serve/quotas.h"
 #include "router/serve/server.h"
 
 #include <stdio.h>
@@ -102,6 +100,13 @@ static void refuse_path(struct server *server, struct exchange *exchange, const 
     routes_error(server, exchange, &error);
 }
 
+/* A proxy in front may keep strangers from /admin/ by the path as it was sent: other spellings of it
+ * are no admin routes. */
+static bool is_hidden_admin(const struct exchange *exchange) {
+    const struct dialect *dialect = exchange->path_as_sent ? NULL : api_at(exchange->path);
+    return dialect && dialect->is_admin;
+}
+
 void routes_head(void *user, struct exchange *exchange) {
     struct server *server = user;
     struct api_error error = {0};
@@ -117,6 +122,10 @@ void routes_head(void *user, struct exchange *exchange) {
         return;
     }
     const struct dialect *dialect = api_find(exchange->method, exchange->path, &rest, allow);
+    if (is_hidden_admin(exchange)) {
+        dialect = NULL;
+        allow[0] = 0;
+    }
     if (!dialect) {
         meter_http(server->serving.meter, "none", allow[0] ? 405 : 404);
         refuse_path(server, exchange, allow);
@@ -128,22 +137,10 @@ void routes_head(void *user, struct exchange *exchange) {
     } else if (dialect->body_max > 0 && dialect->body_max < exchange->body_max) {
         exchange->body_max = dialect->body_max;
     }
-    if (dialect && !error.status)
+    if (dialect && !error.status) {
         exchange->body_piece = dialect->piece;
-}
-
-/* The quota of the request's key, which takes it; NULL: there are no keys. */
-static enum status take_quota(struct server *server, const struct exchange *exchange,
-                              struct quota **quota, struct api_error *error) {
-    const char *key = guard_key(exchange);
-    *quota = server->keys && key ? api_keys_quota(server->keys, key) : NULL;
-    if (!*quota || quota_take(*quota, clock_now_ns(), &error->retry_ms) == STATUS_OK)
-        return STATUS_OK;
-    error->code = "rate_limit_exceeded";
-    return error->status = error_set(&error->error, STATUS_BUSY,
-                                     "This key has as many requests as it may have; try again in "
-                                     "%u ms",
-                                     error->retry_ms);
+        exchange->is_probe = dialect->is_probe;
+    }
 }
 
 void routes_exchange(void *user, struct exchange *exchange) {
@@ -156,7 +153,7 @@ void routes_exchange(void *user, struct exchange *exchange) {
     struct api_error error = {0};
     if (dialect->answer) {
         dialect->answer(server, exchange, rest);
-    } else if (take_quota(server, exchange, &quota, &error) != STATUS_OK) {
+    } else if (quotas_take(server, exchange, &quota, &error) != STATUS_OK) {
         meter_http(server->serving.meter, dialect->name, (unsigned)errors_http(&error));
         routes_error(server, exchange, &error);
     } else {

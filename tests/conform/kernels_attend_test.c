@@ -291,18 +291,13 @@ static void check_chunks(const struct scene *scene, struct subject *subject, uin
 static const uint32_t chunks[] = {1, 7, 16, 64, 300};
 #define N_CHUNKS (sizeof chunks / sizeof chunks[0])
 
-/* Every size on every path, and every number of threads; all of these together only where no
- * sanitizer makes each pass take seconds. */
-static bool is_checked(const struct subject *subject, const struct shape *shape, size_t chunk) {
+/* Every size on every path, and every number of threads: together, all three, in a third of the shapes each. */
+static bool is_checked(const struct subject *subject, int shape, uint32_t chunk) {
     if (strcmp(subject->kernels->numerics(subject->ctx), NUMERICS_TEXT) != 0)
         return false;
-    if (!subject->isa || shape->n_heads > 32)
+    if (!subject->isa || shapes[shape].n_heads > 32)
         return chunks[chunk] == 7; /* the reference, and what stands in for a device, are slow */
-#ifdef TANDEM_SANITIZED
-    return (chunk + subject->n_threads) % 3 == 0;
-#else
-    return true;
-#endif
+    return (chunk + subject->n_threads + (uint32_t)shape) % 3 == 0;
 }
 
 START_TEST(attention_does_not_depend_on_how_a_prompt_is_cut) {
@@ -311,7 +306,7 @@ START_TEST(attention_does_not_depend_on_how_a_prompt_is_cut) {
     struct subject subject;
     for (uint32_t i = 0; subject_next_exact(&subject, &i, &scene.limits);) {
         for (size_t c = 0; c < N_CHUNKS; c++)
-            if (is_checked(&subject, &shapes[_i], c))
+            if (is_checked(&subject, _i, (uint32_t)c))
                 check_chunks(&scene, &subject, chunks[c]);
         subject_close(&subject);
     }

@@ -105,6 +105,24 @@ START_TEST(what_is_read_beside_is_all_that_was_done_before) {
 }
 END_TEST
 
+START_TEST(what_is_put_after_a_step_is_read_beside) {
+    struct subject subject;
+    for (uint32_t i = 0; subject_next(&subject, &i, &limits);) {
+        float *x = subject_floats(&subject, NULL, N), *out = subject_floats(&subject, NULL, N);
+        float sum = 0.0f;
+        for (float round = 1.0f; round < 4.0f; round++) {
+            begin(&subject);
+            subject_end(&subject);
+            put(&subject, x, round);
+            check_beside(&subject, x, round);
+            add(&subject, out, x);
+            check_beside(&subject, out, sum += round);
+        }
+        subject_close(&subject);
+    }
+}
+END_TEST
+
 START_TEST(the_last_of_several_that_put_wins) {
     struct subject subject;
     for (uint32_t i = 0; subject_next(&subject, &i, &limits);) {
@@ -258,6 +276,7 @@ END_TEST
 void suite_add(TCase *tests) {
     tcase_add_test(tests, a_step_sees_what_was_put_beside_the_one_before);
     tcase_add_test(tests, what_is_read_beside_is_all_that_was_done_before);
+    tcase_add_test(tests, what_is_put_after_a_step_is_read_beside);
     tcase_add_test(tests, the_last_of_several_that_put_wins);
     tcase_add_test(tests, a_layer_is_read_when_its_mark_is_done_and_waits_for_no_later_one);
     tcase_add_test(tests, kv_of_another_device_may_come_before_a_step_chooses);

@@ -23,6 +23,7 @@ static enum status start_router(const char *policy) {
                                    .max_queue = 8,
                                    .max_workers = 8,
                                    .max_prompt = 128,
+                                   .n_vocab = 65536,
                                    .policy = policy};
     struct router_sink sink = {0};
     struct router *router = NULL;
@@ -83,7 +84,9 @@ static enum status start_map(void) {
 
 static enum status start_exchanges(void) {
     struct exchanges *all = NULL;
-    enum status status = exchanges_new(16, 1u << 20, &all);
+    const struct exchanges_bounds bounds = {
+        .n_max = 16, .body_bytes_max = 1u << 20, .output_bytes_max = 1u << 20};
+    enum status status = exchanges_new(&bounds, &all);
     exchanges_free(all);
     return status;
 }

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 const char *const suite_name = "transport_ring";
@@ -68,6 +69,35 @@ START_TEST(a_file_that_only_looks_like_the_ring_is_refused) {
 }
 END_TEST
 
+/* Bytes that the ring really takes. */
+static uint64_t taken_bytes(void) {
+    char name[128];
+    struct stat info;
+    ck_assert_int_eq(fstat(ring_fd(name), &info), 0);
+    ck_assert_int_eq(info.st_size, RING_BYTES);
+    return (uint64_t)info.st_blocks * 512;
+}
+
+START_TEST(a_ring_takes_the_memory_of_its_used_part_alone) {
+    const struct transport *transport = transport_find("shm");
+    struct transport_options options = {
+        .ring_bytes = RING_BYTES, .first_bytes = RING_BYTES / 4, .chunk_bytes = RING_BYTES / 4};
+    struct transport_sender *sender;
+    struct error error;
+    ck_assert_int_eq(transport->sender_open(&options, &sender, &error), STATUS_OK);
+    ck_assert_uint_eq(taken_bytes(), RING_BYTES / 4);
+    ck_assert_int_eq(transport_grow(sender, RING_BYTES / 2), STATUS_OK);
+    ck_assert_uint_eq(taken_bytes(), RING_BYTES / 2);
+    ck_assert_uint_eq(sender->stage.n_used, RING_BYTES / 2);
+    transport_sender_close(sender);
+    options.first_bytes = 0;
+    ck_assert_int_eq(transport->sender_open(&options, &sender, &error), STATUS_OK);
+    ck_assert_uint_eq(taken_bytes(), RING_BYTES);
+    transport_sender_close(sender);
+}
+END_TEST
+
 void suite_add(TCase *tests) {
+    tcase_add_test(tests, a_ring_takes_the_memory_of_its_used_part_alone);
     tcase_add_test(tests, a_file_that_only_looks_like_the_ring_is_refused);
 }

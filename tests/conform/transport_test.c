@@ -100,11 +100,12 @@ struct link {
     struct transport_receiver *receiver;
 };
 
-static struct link link_open(const struct transport *transport) {
+static struct link link_open(const struct transport *transport, uint64_t first_bytes) {
     struct link link = {0};
     struct error error;
     uint8_t offer[TRANSPORT_OFFER_MAX];
-    struct transport_options options = {.ring_bytes = RING_BYTES, .chunk_bytes = CHUNK_BYTES};
+    struct transport_options options = {
+        .ring_bytes = RING_BYTES, .first_bytes = first_bytes, .chunk_bytes = CHUNK_BYTES};
     ck_assert_int_eq(transport->sender_open(&options, &link.sender, &error), STATUS_OK);
     uint32_t n = transport->offer(link.sender, offer);
     ck_assert_uint_le(n, sizeof offer);
@@ -161,7 +162,7 @@ START_TEST(chunks_of_every_size_arrive_whole_while_the_ring_wraps) {
     const struct transport *transport = transport_table[_i];
     struct random random = {1};
     struct pool *from = pool_new(2), *to = pool_new(3);
-    struct link link = link_open(transport);
+    struct link link = link_open(transport, 0);
     uint32_t from_blocks[N_BLOCKS], to_blocks[N_BLOCKS];
     for (int round = 0; round < 2000; round++) {
         struct letter letter;
@@ -215,7 +216,7 @@ static size_t count_differing(const struct cut_pool *pool, const unsigned char *
 static void hand_over(const struct transport *transport, uint32_t n_from, uint32_t n_to) {
     struct random random = {n_from * 100 + n_to};
     struct cut_pool from = cut_pool_new(n_from, 20), to = cut_pool_new(n_to, 21);
-    struct link link = link_open(transport);
+    struct link link = link_open(transport, 0);
     uint32_t from_blocks[N_BLOCKS], to_blocks[N_BLOCKS];
     unsigned char *before = malloc(to.n_bytes);
     ck_assert_ptr_nonnull(before);
@@ -282,7 +283,7 @@ START_TEST(a_full_ring_is_busy_until_chunks_are_acknowledged_and_none_is_overwri
     static uint32_t from_blocks[WINDOW][N_BLOCKS];
     struct random random = {4};
     struct pool *from = pool_new(5), *to = pool_new(6);
-    struct link link = link_open(transport);
+    struct link link = link_open(transport, 0);
     uint32_t n_sent = 0, n_taken = 0, n_busy = 0, to_blocks[N_BLOCKS];
     uint64_t acks[2] = {0, 0};
     shuffle(&random, to_blocks);
@@ -320,10 +321,34 @@ START_TEST(a_full_ring_is_busy_until_chunks_are_acknowledged_and_none_is_overwri
 }
 END_TEST
 
+/* What does not fit the first part is busy, and fits once the ring has grown. */
+START_TEST(a_ring_that_grows_loses_nothing_on_the_way) {
+    struct pool *from = pool_new(8), *to = pool_new(9);
+    struct link link = link_open(transport_table[_i], CHUNK_BYTES);
+    uint32_t blocks[N_BLOCKS] = {5, 6};
+    struct letter letter = {.chunk = chunk_of(0, 1, 2)};
+    while (transport_push(link.sender, &from->kv, &letter.chunk, blocks) == STATUS_OK)
+        transport_sent(link.sender, &letter.chunk);
+    ck_assert_uint_le(link.sender->stage.head, CHUNK_BYTES);
+    ck_assert_int_eq(transport_grow(link.sender, RING_BYTES), STATUS_OK);
+    for (int i = 0; i < 100; i++) { /* whole laps */
+        ck_assert_int_eq(transport_push(link.sender, &from->kv, &letter.chunk, blocks), STATUS_OK);
+        letter_send(&link, &letter);
+        ck_assert_int_eq(transport_take(link.receiver, &to->kv, &letter.chunk, blocks), STATUS_OK);
+        check_same(from, blocks, to, blocks, &letter.chunk);
+        transport_consumed(link.receiver, &letter.chunk);
+        ck_assert_int_eq(transport_acked(link.sender, link.receiver->consumed), STATUS_OK);
+    }
+    link_close(&link);
+    free(from);
+    free(to);
+}
+END_TEST
+
 START_TEST(a_chunk_that_was_not_sent_takes_no_room) {
     const struct transport *transport = transport_table[_i];
     struct pool *from = pool_new(7);
-    struct link link = link_open(transport);
+    struct link link = link_open(transport, 0);
     uint32_t blocks[N_BLOCKS] = {1, 2, 3};
     for (int i = 0; i < 1000; i++) {
         struct chunk chunk = chunk_of(0, N_LAYERS, 3);
@@ -337,7 +362,7 @@ END_TEST
 START_TEST(a_wrong_byte_a_wrong_place_or_a_wrong_size_is_corrupt) {
     const struct transport *transport = transport_table[_i];
     struct pool *from = pool_new(8), *to = pool_new(9);
-    struct link link = link_open(transport);
+    struct link link = link_open(transport, 0);
     uint32_t blocks[N_BLOCKS] = {4, 9, 2};
     struct letter letter = {.chunk = chunk_of(1, 4, 3)};
     ck_assert_int_eq(transport_push(link.sender, &from->kv, &letter.chunk, blocks), STATUS_OK);
@@ -385,7 +410,7 @@ END_TEST
 START_TEST(a_chunk_larger_than_the_ring_is_refused) {
     const struct transport *transport = transport_table[_i];
     struct pool *from = pool_new(10);
-    struct link link = link_open(transport);
+    struct link link = link_open(transport, 0);
     uint32_t blocks[N_BLOCKS] = {0};
     struct chunk chunk = chunk_of(0, N_LAYERS, 1 + RING_BYTES / BLOCK_BYTES / N_LAYERS);
     ck_assert_int_eq(transport_push(link.sender, &from->kv, &chunk, blocks), STATUS_LIMIT);
@@ -397,7 +422,7 @@ END_TEST
 START_TEST(what_was_sent_can_be_read_after_the_sender_is_gone) {
     const struct transport *transport = transport_table[_i];
     struct pool *from = pool_new(11), *to = pool_new(12);
-    struct link link = link_open(transport);
+    struct link link = link_open(transport, 0);
     uint32_t blocks[N_BLOCKS] = {5, 6};
     struct letter letter = {.chunk = chunk_of(0, 2, 2)};
     ck_assert_int_eq(transport_push(link.sender, &from->kv, &letter.chunk, blocks), STATUS_OK);
@@ -474,7 +499,7 @@ START_TEST(nothing_stays_open_or_mapped) {
     const struct transport *transport = transport_table[_i];
     uint32_t n_fds = count_fds();
     for (int i = 0; i < 600; i++) { /* more than there may be at once */
-        struct link link = link_open(transport);
+        struct link link = link_open(transport, 0);
         link_close(&link);
     }
     ck_assert_uint_eq(count_fds(), n_fds);
@@ -562,6 +587,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, pools_that_lack_a_head_or_have_another_size_are_not_valid);
     tcase_add_loop_test(
         tests, a_full_ring_is_busy_until_chunks_are_acknowledged_and_none_is_overwritten, 0, n);
+    tcase_add_loop_test(tests, a_ring_that_grows_loses_nothing_on_the_way, 0, n);
     tcase_add_loop_test(tests, a_chunk_that_was_not_sent_takes_no_room, 0, n);
     tcase_add_test(tests, one_row_is_the_fallback_and_reaches_whoever_it_may_be);
     tcase_add_loop_test(tests, a_wrong_byte_a_wrong_place_or_a_wrong_size_is_corrupt, 0, n);

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+from pathlib import Path
 
 from cluster import BIN, Cluster, Tally, eventually, hash_answer, post_json, request, stream_events
 
@@ -169,6 +170,28 @@ def keys_are_read_again(folder):
         assert [i for e in events for c in e["choices"] for i in c.get("token_ids") or []] == hash_answer([1, 2], 200)
 
 
+def a_key_may_move_and_never_be_in_both_files(folder):
+    """SIGHUP: both files are read before either is used."""
+    def write(name, text):
+        path = Path(folder) / name
+        path.write_text(text)
+        path.chmod(0o600)
+        return str(path)
+    clients, admins = write("move-clients", "one\n"), write("move-admins", "two\n")
+    with Cluster("--mixed", 1, "--api-keys", clients, "--admin-keys", admins) as cluster:
+        def status_of(path, key):
+            return ask(cluster.port, "GET", path, {"Authorization": f"Bearer {key}"})[0]
+        write("move-clients", "one\ntwo\n")
+        os.kill(cluster.router_pid(), signal.SIGHUP)
+        eventually(lambda: cluster.log_text().count("not reloaded") == 2, 20, "two warnings")
+        assert (status_of("/v1/models", "two"), status_of("/admin/status", "two")) == (401, 200)
+        write("move-clients", "two\n")
+        write("move-admins", "one\n")
+        os.kill(cluster.router_pid(), signal.SIGHUP)
+        eventually(lambda: (status_of("/v1/models", "two"), status_of("/admin/status", "one")) == (200, 200), 20, "the keys moved")
+        assert (status_of("/v1/models", "one"), status_of("/admin/status", "two")) == (401, 401)
+
+
 def the_log_level_is_read_again(folder):
     """SIGHUP: the configuration file's log-level holds from then on; a file with a mistake changes nothing."""
     path = f"{folder}/tandem.ini"
@@ -227,6 +250,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         tally.run("client keys open no admin route", client_keys_open_no_admin_route, folder)
         tally.run("keys are read again", keys_are_read_again, folder)
+        tally.run("a key may move, and never be in both files", a_key_may_move_and_never_be_in_both_files, folder)
         tally.run("the log level is read again", the_log_level_is_read_again, folder)
     tally.run("live requests are listed", live_requests_are_listed)
     tally.run("a public address without keys is told", a_public_address_is_told)

@@ -14,8 +14,8 @@ import openai_client
 from cluster import BIN, Cluster, Skip, Tally, eventually, get_json, real_model, request, stream_events
 
 
-def client_checks(tally, label, url, key=None):
-    target = openai_client.Target(url, key)
+def client_checks(tally, label, url, key=None, admin_key=None):
+    target = openai_client.Target(url, key, admin_key)
     for check in openai_client.CHECKS:
         def run(check=check):
             try:
@@ -227,11 +227,13 @@ def main():
     tally.run("keys have limits", keys_have_limits)
     tally.run("running streams survive a drain", running_streams_survive_a_drain)
     tally.run("CORS is for listed origins alone", cors_is_for_listed_origins_alone)
-    with tempfile.NamedTemporaryFile("w", suffix=".keys") as keys:
+    with tempfile.NamedTemporaryFile("w", suffix=".keys") as keys, tempfile.NamedTemporaryFile("w") as admins:
         keys.write("# of the test\nsecret-one\n  secret-two  \n")
         keys.flush()
-        with Cluster("--mixed", 1, "--api-keys", keys.name, "--admin-keys", keys.name) as cluster:
-            client_checks(tally, "with a key", cluster.url, "secret-two")
+        admins.write("secret-three\n")
+        admins.flush()
+        with Cluster("--mixed", 1, "--api-keys", keys.name, "--admin-keys", admins.name) as cluster:
+            client_checks(tally, "with a key", cluster.url, "secret-two", "secret-three")
 
     def with_the_real_model():
         with Cluster("--prefill", 1, "--decode", 1, model=real_model()) as cluster:

@@ -3,6 +3,7 @@
 import http.client
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -84,6 +85,53 @@ def config_errors(tally, folder):
             path.write_text(text)
             return fails_with(78, words, "tandem-router", "--config", path, "--listen", "127.0.0.1:0")
         tally.run(f"config: {name}", check)
+
+
+def wrong_starts_at_once(folder):
+    """However crowded the machine is: the line is written before the program ends, once."""
+    keys = folder / "only-comments"
+    keys.write_text("# no key\n")
+    keys.chmod(0o600)
+    started = [subprocess.Popen([BIN / "tandem-router", "--model", "hash", "--listen", "127.0.0.1:0", "--announce",
+                                 f"ipc://{folder}/a", "--api-keys", keys], stderr=subprocess.PIPE, text=True)
+               for _ in range(100)]
+    for process in started:
+        _, err = process.communicate(timeout=120)
+        assert process.returncode == 78 and err == f"error: --api-keys: {keys}: no key in it\n", (process.returncode, err)
+
+
+def wrong_daemons(tally, folder):
+    """Options and files that cannot work: 78 and one line that names them."""
+    def key_file(name, data):
+        path = folder / name
+        path.write_bytes(data)
+        path.chmod(0o600)
+        return path
+    fifo = folder / "fifo"
+    os.mkfifo(fifo, 0o600)
+    noise = key_file("noise", bytes(random.Random(5).randrange(256) for _ in range(300)))
+    clients, admins = key_file("clients", b"one\ntwo\n"), key_file("admins", b"three\ntwo\n")
+    router = ("tandem-router", "--model", "hash", "--listen", "127.0.0.1:0", "--announce", f"ipc://{folder}/a")
+    worker = ("tandem-worker", "--model", "hash", "--endpoint", f"ipc://{folder}/w")
+    cases = {"routers of no kind": (["--routers", "foo"], (*worker, "--name", "w", "--routers", "foo")),
+             "a worker's name with a slash": (["--name", "'/'"], (*worker, "--name", "a/b", "--routers", f"ipc://{folder}/a")),
+             "a worker's name of two lines": (["--name", "control"], (*worker, "--name", "a\nb", "--routers",
+                                                                      f"ipc://{folder}/a")),
+             "a router's name with a slash": (["--name", "'/'"], (*router, "--name", "a/b")),
+             "a FIFO of API keys": (["--api-keys", "fifo", "no regular file"], (*router, "--api-keys", fifo)),
+             "a FIFO of admin keys": (["--admin-keys", "fifo", "no regular file"], (*router, "--admin-keys", fifo)),
+             "random bytes as API keys": (["--api-keys", "noise", "line 1"], (*router, "--api-keys", noise)),
+             "one key for clients and administrators": (["--admin-keys", "admins", "line 2", "clients"],
+                                                        (*router, "--api-keys", clients, "--admin-keys", admins)),
+             "HTTP/2 pings all the time": (["--http2-ping", "100ms"], (*router, "--http2-ping", "1ns"))}
+    for name, (words, args) in cases.items():
+        def check(words=words, args=args):
+            code, out, err = run(*args)
+            assert code == 78 and out == "" and err.count("\n") == 1 and err.startswith("error: "), (code, out, err[-500:])
+            for word in words:
+                assert word in err, (word, err)
+            return err.strip()[:160]
+        tally.run(f"start: {name}", check)
 
 
 def refused(cluster, path, body, status, **fields):
@@ -193,7 +241,9 @@ def main():
         tally.run("tensor parallel size that cannot be", fails_with, 78, ["tp"], "tandem", "up", "--model", "hash",
                   "--tp", "3", "--listen", "127.0.0.1:0")
         tally.run("port in use", port_in_use)
+        tally.run("100 wrong starts at once: each says why", wrong_starts_at_once, folder)
         config_errors(tally, folder)
+        wrong_daemons(tally, folder)
         try:
             broken_models(tally, folder)
         except Exception as reason:  # the real model is not there

@@ -366,6 +366,15 @@ HOSTILE = {
 }
 
 
+def silent_server_is_asked_no_longer_than_told():
+    """It is asked for its models first. Without a limit that would take two minutes."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        began = time.monotonic()
+        done = bench("load", "--target", f"http://127.0.0.1:{server.getsockname()[1]}", "--requests", 3, "--timeout", 1, code=1)
+        took = time.monotonic() - began
+    assert "no answer within 1 s" in done.stderr and took < 60, (done.stderr, took)
+
+
 def hostile(kind, script):
     with Hostile(script) as server:
         url = server.url.replace("http:", "https:") if kind == "tls" else server.url
@@ -522,6 +531,7 @@ tally.run("the servers' own /generate, as the published grids asked", native)
 tally.run("prompts from ShareGPT, times from a trace", files)
 for name, (kind, script) in HOSTILE.items():
     tally.run(f"a hostile server: {name} is {kind}", hostile, kind, script)
+tally.run("a silent server is asked no longer than told", silent_server_is_asked_no_longer_than_told)
 tally.run("our server over TLS", over_tls)
 tally.run("our server over gRPC, plain and TLS", over_grpc)
 tally.run("hostile servers of gRPC, each by its kind", hostile_grpc)

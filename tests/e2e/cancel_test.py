@@ -7,7 +7,7 @@ import time
 
 from cluster import Cluster, Tally, eventually
 
-SHAPES = {"handed over": ("--prefill", 1, "--decode", 1), "mixed": ("--mixed", 1)}
+SHAPES = {"handed over": ("--prefill", 1, "--decode", 1, "--roles", "fixed"), "mixed": ("--mixed", 1)}
 
 
 def send(port, body):

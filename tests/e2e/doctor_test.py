@@ -34,7 +34,7 @@ class Host:
         self.certificates = Certificates(folder)
         self.certificates.sign("server")
         for name in ("api-keys", "admin-keys"):
-            self.write(name, "secret\n", 0o600)
+            self.write(name, f"secret-of-{name}\n", 0o600)
         self.write("broken.gguf", "GGUF and no more\n")
         for name, config in (("large", LARGE), ("small", SMALL)):
             (self.folder / name).mkdir()
@@ -145,6 +145,8 @@ def planted(host):
     os.chmod(host.path("admin-keys"), 0o600)
     yield "no key in a file of keys", "API keys", "no key in it", "one key a line", \
         run(router={"api_keys": host.write("empty", "# none\n")})
+    yield "one key for clients and administrators", "admin keys", "line 2: the key is also in", "keys of their own", \
+        run(router={"admin_keys": host.write("both", "other\nsecret-of-api-keys\n", 0o600)})
     host.certificates.sign("other")
     yield "another certificate's key", "TLS", "other.key: not the key of the certificate", "one pair", \
         run(router={"tls_key": host.path("other.key")})

@@ -14,6 +14,7 @@ import sys
 import tempfile
 import threading
 import time
+from pathlib import Path
 
 from cluster import Cluster, Tally, eventually, post_json, request
 
@@ -66,12 +67,13 @@ def together(n, function):
 
 
 def bodies_without_a_key_cost_nothing(folder):
-    keys = f"{folder}/keys"
-    with open(keys, "w") as file:
-        file.write("secret\n")
-    os.chmod(keys, 0o600)
-    with Cluster("--mixed", 1, "--api-keys", keys, "--admin-keys", keys) as cluster:
-        status = request(cluster.port, "GET", "/admin/status", headers={"Authorization": "Bearer secret"})[2]
+    keys, admins = f"{folder}/keys", f"{folder}/admins"
+    for path in (keys, admins):
+        with open(path, "w") as file:
+            file.write(f"secret-of-{Path(path).name}\n")
+        os.chmod(path, 0o600)
+    with Cluster("--mixed", 1, "--api-keys", keys, "--admin-keys", admins) as cluster:
+        status = request(cluster.port, "GET", "/admin/status", headers={"Authorization": "Bearer secret-of-admins"})[2]
         pid = json.loads(status)["routers"][0]["pid"]
         reset_peak(pid)
         body = b"x" * (32 * MIB)

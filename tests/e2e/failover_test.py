@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from cluster import TOOLS, Cluster, Tally, eventually, hash_answer, post_json
 
-CLUSTER = ("--prefill", 2, "--decode", 2, "--step-us", 5000, "--threads", 1)
+CLUSTER = ("--prefill", 2, "--decode", 2, "--roles", "fixed", "--step-us", 5000, "--threads", 1)
 
 
 def ready_workers(cluster):
@@ -66,7 +66,7 @@ def campaign(n, signals, pause_s):
 def stopped_router():
     """What workers compute while the router stands still is more than they keep logprobs of: none may be missing."""
     n_streams, n_tokens = 16, 1000
-    with Cluster("--prefill", 1, "--decode", 1, "--step-us", 2000, "--threads", 1) as cluster:
+    with Cluster("--prefill", 1, "--decode", 1, "--roles", "fixed", "--step-us", 2000, "--threads", 1) as cluster:
         def ask(i):
             body = {"prompt": [i + 1, 7, 9], "max_tokens": n_tokens, "ignore_eos": True, "logprobs": 20,
                     "return_token_ids": True}

@@ -68,14 +68,14 @@ def a_real_model():
     model = real_model()
     with Cluster("--mixed", 1, "--backend", "cpu", "--threads", 1, model=model) as cluster:
         wanted = real_answers(cluster.port)
-    with Cluster("--prefill", 1, "--decode", 1, "--backend", BACKEND, *SMALL, model=model) as cluster:
+    with Cluster("--prefill", 1, "--decode", 1, "--roles", "fixed", "--backend", BACKEND, *SMALL, model=model) as cluster:
         assert real_answers(cluster.port) == wanted
         assert cluster.quiet()["routers"][0]["core"]["inexact"] == 0
     return f"{len(wanted)} prompts, {sum(len(answer['token_ids']) for answer in wanted)} tokens"
 
 
 def family(model, wanted, transport):
-    roles = ["--prefill", 1, "--decode", 1, "--kv-transport", transport]
+    roles = ["--prefill", 1, "--decode", 1, "--roles", "fixed", "--kv-transport", transport]
     with Cluster(*roles, "--backend", BACKEND, *SMALL, model=str(model)) as cluster:
         assert answers(cluster.port) == wanted
         state = cluster.quiet()
@@ -256,7 +256,7 @@ def cut(folder, model, transport):
     """Two ranks on two devices: the bits of two ranks on the host, handed over between both and either side."""
     with Cluster("--mixed", 1, "--tp", 2, "--backend", "cpu", *SMALL, model=str(model)) as cluster:
         wanted = answers(cluster.port)
-    roles = ["--prefill", 1, "--decode", 1, "--prefill-tp", 2, "--decode-tp", 2, "--kv-transport", transport]
+    roles = ["--prefill", 1, "--decode", 1, "--roles", "fixed", "--prefill-tp", 2, "--decode-tp", 2, "--kv-transport", transport]
     with Cluster(*roles, "--backend", BACKEND, *SMALL, model=str(model)) as cluster:
         assert answers(cluster.port) == wanted
         state = cluster.quiet()

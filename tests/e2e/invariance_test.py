@@ -94,7 +94,7 @@ def main():
         tally.run("one_thread", case, model, expected, ("--mixed", 1, "--threads", 1))
         for kind in ("shm", "tcp"):
             tally.run(f"handed_over_by_{kind}", case, model, expected,
-                      ("--prefill", 1, "--decode", 1, "--kv-transport", kind), want_handoffs=N_PROMPTS - 1)
+                      ("--prefill", 1, "--decode", 1, "--roles", "fixed", "--kv-transport", kind), want_handoffs=N_PROMPTS - 1)
         tally.run("from_the_prefix_cache", case, model, expected, ("--mixed", 1), twice=True, want_handoffs=0)
         tally.run("a_quarter_of_the_blocks", short_of_blocks, model)
     sys.exit(tally.end())

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a client may rely on, checked against a running cluster: openai_client.py URL [--key KEY]
+"""What a client may rely on, checked against a running cluster: openai_client.py URL [--key KEY] [--admin-key KEY]
 
 The raw checks need nothing but Python; those through the openai package say SKIPPED where it cannot be imported.
 Prints one line per failed or skipped check and ends with "N passed, M failed, K skipped"; exit 1 on failures.
@@ -27,9 +27,10 @@ def check(fn):
 
 
 class Target:
-    def __init__(self, url, key):
+    def __init__(self, url, key, admin_key=None):
         parts = urllib.parse.urlsplit(url)
         self.host, self.port, self.url, self.key = parts.hostname, parts.port or 80, url.rstrip("/"), key
+        self.admin_key = admin_key or key
         self.model = self.get("/v1/models")[1]["data"][0]["id"]
         self.is_hash = self.model == "hash"
 
@@ -45,6 +46,9 @@ class Target:
         data = reply.read()
         connection.close()
         return reply, data
+
+    def admin_headers(self):
+        return {"Authorization": "Bearer " + self.admin_key} if self.admin_key else {}
 
     def get(self, path):
         reply, data = self.request("GET", path)
@@ -408,7 +412,7 @@ def c14_errors_sdk(t):
 
 # --- C16 ---------------------------------------------------------------------------------------
 def running(t):
-    status = t.get("/admin/status")[1]
+    status = json.loads(t.request("GET", "/admin/status", headers=t.admin_headers())[1])
     requests = status["routers"][0]["requests"]
     return requests["running"] + requests["queued"] + sum(w["sequences"]["running"] for w in status["workers"])
 
@@ -496,9 +500,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("url")
     parser.add_argument("--key")
+    parser.add_argument("--admin-key")
     parser.add_argument("--only", help="checks whose name contains this")
     args = parser.parse_args()
-    target = Target(args.url, args.key)
+    target = Target(args.url, args.key, args.admin_key)
     passed = failed = skipped = 0
     for fn in CHECKS:
         if args.only and args.only not in fn.__name__:

@@ -16,7 +16,7 @@ import threading
 import time
 from pathlib import Path
 
-from cluster import BIN, ROOT, Skip, Tally, eventually, hash_answer, post_json, request
+from cluster import BIN, ROOT, TOOLS, Skip, Tally, eventually, hash_answer, post_json, request
 
 UNITS = ROOT / "deploy" / "systemd"
 
@@ -267,11 +267,57 @@ def units_are_valid_and_closed():
     return ", ".join(scores)
 
 
+def mappings(pid):
+    """[(name, bytes, flags)] of /proc/PID/smaps."""
+    found = []
+    for line in Path(f"/proc/{pid}/smaps").read_text().splitlines():
+        head = re.match(r"([0-9a-f]+)-([0-9a-f]+) \S+ \S+ \S+ \S+ *(.*)$", line)
+        if head:
+            found.append([head[3], int(head[2], 16) - int(head[1], 16), []])
+        elif line.startswith("VmFlags:"):
+            found[-1][2] = line.split()[1:]
+    return found
+
+
+def cores_leave_prompts_and_kv_out():
+    """The units allow none; where one is written, KV, batches and tokens are not in it (flag dd of a mapping)."""
+    for unit in UNITS.glob("*.service.in"):
+        assert "\nLimitCORE=0\n" in unit.read_text(), unit
+    with tempfile.TemporaryDirectory() as name:
+        model = str(Path(name) / "tiny.gguf")
+        subprocess.run([TOOLS / "tiny_gguf_cli", "f32", "7", "own", model, "wide"], check=True)
+        common = ["--model", model, "--threads", "1"]
+        plan = json.loads(subprocess.run([BIN / "tandem-worker", "--dry-run", "--json", *common], capture_output=True, text=True,
+                                         check=True).stdout)
+        serve = [BIN / "tandem-worker", *common, "--name", "w", "--routers", f"ipc://{name}/a", "--kv-blocks", "4096"]
+        with open(f"{name}/log", "wb") as log:
+            alone = subprocess.Popen([*serve, "--endpoint", f"ipc://{name}/w"], stderr=log)
+            leader = subprocess.Popen([*serve, "--endpoint", f"ipc://{name}/x", "--tp", "2", "--ranks-here", "1", "--rank-listen",
+                                       f"ipc://{name}/ranks"], stderr=log)
+            follower = subprocess.Popen([BIN / "tandem-worker", *common, "--follow", f"ipc://{name}/ranks"], stderr=log)
+        processes = [alone, leader, follower]
+        try:
+            text = Path(name) / "log"
+            eventually(lambda: text.read_text().count("worker ready") == 2 or any(p.poll() is not None for p in processes), 30,
+                       "two workers")
+            left_out = sum(n for _, n, flags in mappings(alone.pid) if "dd" in flags)
+            assert left_out >= 4096 * 16 * plan["kv_bytes_per_token"], (left_out, plan)
+            for process in processes[1:]:
+                shared = [m for m in mappings(process.pid) if m[0].startswith("/memfd:tandem")]
+                assert len(shared) >= 2 and all("dd" in flags for _, _, flags in shared), shared
+        finally:
+            for process in processes:
+                process.terminate()
+            codes = [process.wait(30) for process in processes]
+        assert codes == [0, 0, 0], (codes, text.read_text()[-800:])
+        return f"{left_out >> 20} MiB of a worker"
+
+
 def main():
     tally = Tally()
     for test in (life_is_told, watchdog_is_fed_by_the_loop, restart_refuses_nobody, without_workers_the_door_opens_too,
                  upgraded_one_by_one_under_load,
-                 journal_lines_have_priorities, units_are_valid_and_closed):
+                 journal_lines_have_priorities, units_are_valid_and_closed, cores_leave_prompts_and_kv_out):
         tally.run(test.__name__, test)
     return tally.end()
 

@@ -48,8 +48,8 @@ def ids(choices):
 
 
 def unequal_sizes(model, wanted, prefill, decode):
-    with Cluster("--prefill", 1, "--decode", 1, "--prefill-tp", prefill, "--decode-tp", decode, "--threads", 1,
-                 model=model) as cluster:
+    with Cluster("--prefill", 1, "--decode", 1, "--roles", "fixed", "--prefill-tp", prefill, "--decode-tp", decode,
+                 "--threads", 1, model=model) as cluster:
         sizes = {w["role"]: w["tp"] for w in cluster.workers()}
         assert sizes == {"prefill": prefill, "decode": decode}, sizes
         assert ids(answers(cluster.port)) == wanted
@@ -64,7 +64,7 @@ def unequal_sizes(model, wanted, prefill, decode):
 def equal_sizes_are_exact(model, tp):
     """With quantized weights too: to the last digit of every logprob, whole or handed over."""
     seen = []
-    for roles in (["--mixed", 1], ["--prefill", 1, "--decode", 1]):
+    for roles in (["--mixed", 1], ["--prefill", 1, "--decode", 1, "--roles", "fixed"]):
         with Cluster(*roles, "--tp", tp, "--threads", 1, "--chunk-tokens", 64, model=model) as cluster:
             seen.append(answers(cluster.port, logprobs=3))
     assert [(c["token_ids"], c["logprobs"]) for c in seen[0]] == [(c["token_ids"], c["logprobs"]) for c in seen[1]]
@@ -253,6 +253,23 @@ def a_killed_follower_takes_the_worker_down(model, folder, n_kills):
         return f"{clients.n_done} streams went on over {n_kills} kills, the worker gone after at most {slowest:.2f} s"
 
 
+def a_stop_of_all_processes_is_no_loss(model, folder):
+    """As systemd stops units: the follower may be gone before the leader has heard anything."""
+    with Parts(folder, model) as parts:
+        for order in ((0, 1), (1, 0)) * 5:
+            pair = [parts.leader("w", tp=4, here=2), parts.follower("f", "w")]
+            parts.ready("w")
+            for which in order:
+                pair[which].send_signal(signal.SIGTERM)
+            codes = [process.wait(20) for process in pair]
+            assert codes == [0, 0], (order, codes)
+        assert "rank lost" not in parts.log("w") and "leader lost" not in parts.log("f")
+        leader, follower = parts.leader("w", tp=4, here=2), parts.follower("f", "w")
+        parts.ready("w")
+        follower.terminate()  # alone: the worker cannot go on
+        assert leader.wait(20) == 1 and "rank lost" in parts.log("w"), parts.log("w")[-500:]
+
+
 def a_killed_leader_takes_its_followers_down(model, folder):
     with Parts(folder, model) as parts:
         leader = parts.leader("w", tp=4, here=1)
@@ -357,6 +374,7 @@ def main():
         tally.run("ranks in follower processes", ranks_in_followers, f32, wanted, fresh())
         tally.run("a killed follower takes the worker down, streams go on", a_killed_follower_takes_the_worker_down, f32,
                   fresh(), n_kills)
+        tally.run("a stop of all processes is no loss", a_stop_of_all_processes_is_no_loss, f32, fresh())
         tally.run("a killed leader takes its followers down", a_killed_leader_takes_its_followers_down, f32, fresh())
         tally.run("a follower that does not fit is refused", a_follower_that_does_not_fit_is_refused, f32, other, fresh())
         tally.run("options that cannot work", bad_options, f32, fresh())

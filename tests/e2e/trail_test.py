@@ -42,7 +42,7 @@ def count(lines, **wanted):
 
 
 def a_request_is_followed():
-    with Cluster("--log-level", "debug", "--prefill", 1, "--decode", 1) as cluster:
+    with Cluster("--log-level", "debug", "--prefill", 1, "--decode", 1, "--roles", "fixed") as cluster:
         done = ask(cluster, BODY)
         name = done["request"]
         assert re.fullmatch(r"[1-9a-f][0-9a-f]*\.[1-9a-f][0-9a-f]*\.1", name), name

@@ -99,7 +99,7 @@ def missing_models(folder):
     """Both daemons fail for the same reason, which is said once, and last; so is what one of them finds later."""
     for args, words in ((["/nonexistent.gguf"], "/nonexistent.gguf: cannot open it"),
                         (["acme/none"], "acme/none: no such file or folder, nor models--acme--none in the hub's cache"),
-                        (["hash", "--api-keys", "/nonexistent"], "--api-keys: /nonexistent: No such file"),
+                        (["hash", "--api-keys", "/nonexistent"], "--api-keys: /nonexistent: cannot open it: No such file"),
                         (["hash", "--keys", "/nonexistent"], "no key folder")):
         done = run(*args, "--port", 0, env={"HF_HUB_CACHE": str(folder)})
         errors = [line for line in done.stderr.splitlines() if "error" in line]

@@ -69,7 +69,9 @@ static void set_up(void) {
     host.config.n_streams_max = 8;
     host.calls = (struct listener_calls){.gate = gate, .handler = handle};
     host.release = release;
-    if (loop_new(&host.loop) != STATUS_OK || exchanges_new(6, 65536, &host.exchanges) != STATUS_OK)
+    const struct exchanges_bounds bounds = {
+        .n_max = 6, .n_probes_max = 2, .body_bytes_max = 65536, .output_bytes_max = 1u << 20};
+    if (loop_new(&host.loop) != STATUS_OK || exchanges_new(&bounds, &host.exchanges) != STATUS_OK)
         abort();
 }
 

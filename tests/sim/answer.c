@@ -62,8 +62,11 @@ void answer_tokens(struct sim *sim, uint32_t router, uint64_t user, const struct
                  (unsigned long long)client->serial, client->n_got, run->first_index);
         return;
     }
+    time_tokens(sim, client);
     for (uint32_t i = 0; i < run->n_tokens && !sim->failure[0]; i++)
         take_token(sim, client, run, i);
+    judge_tokens(sim, client, run);
+    client->losses.n = 0;
     client->attempt.token = client->attempt.number;
     if (sim->speaker != client->attempt.decode && sim->speaker != client->attempt.prefill) {
         sim_fail(sim, "client %llu: tokens from worker %u, which has no part in attempt %u",
@@ -139,6 +142,8 @@ void answer_end(struct sim *sim, uint32_t router, uint64_t user, const struct re
     if (end->cached_tokens > 0 && client->salt > 0)
         sim_saw(sim, SIGHT_SALTED);
     count_end(sim, client, end);
+    calm_ended(sim, router);
+    judge_in_time(sim, client);
     client->ended = true;
     client->used = false;
 }

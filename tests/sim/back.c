@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STEP_US_GOAL 120000u /* as the worker's shell has it: steps of about so long */
 #define UNSAID_NS    (700 * NS_PER_MS)
 #define SPOILT_OF    4000 /* one choice of so many, where the model's numbers may be unusable */
 #define LATE_TURN_NS (150 * NS_PER_MS)
@@ -31,11 +30,14 @@ static enum status on_send(void *context, uint32_t link, const struct message *m
         return STATUS_CLOSED;
     struct conn *conn = &sim->conns[i];
     judge_worker_says(sim, back->node, message);
-    if (!conn->shm || message->type != MESSAGE_CHUNK_ACK)
-        return net_send(sim, i, end_of(conn, back->node, link), message, sim->options.hwm);
-    struct message ack = *message;
-    ack.u.chunk_ack.where = conn->consumed;
-    return net_send(sim, i, end_of(conn, back->node, link), &ack, sim->options.hwm);
+    calm_worker_says(sim, back->node, message);
+    struct message copy = *message;
+    if (conn->shm && message->type == MESSAGE_CHUNK_ACK)
+        copy.u.chunk_ack.where = conn->consumed;
+    enum status status = net_send(sim, i, end_of(conn, back->node, link), &copy, sim->options.hwm);
+    if (status == STATUS_BUSY)
+        calm_busy(sim, back->node);
+    return status;
 }
 
 static enum status on_open_kv(void *context, const struct peer *peer, uint32_t *link) {
@@ -43,6 +45,7 @@ static enum status on_open_kv(void *context, const struct peer *peer, uint32_t *
     struct sim *sim = back->sim;
     uint32_t to = (uint32_t)strtoul(peer->kv_endpoint, NULL, 10);
     ASSERT(to >= SIM_ROUTERS && to < SIM_NODES && to != back->node);
+    calm_worker_opens(sim, back->node, "link");
     struct node *self = &sim->nodes[back->node], *other = &sim->nodes[to];
     *link = self->next_link++;
     uint32_t conn = net_open(sim, back->node, *link, to, true);
@@ -80,8 +83,17 @@ static enum status on_push_chunk(void *context, uint32_t link, struct chunk *chu
     uint32_t i = net_find(back->sim, back->node, link);
     if (i == SIM_CONNS)
         return STATUS_CLOSED;
-    return chunk_push(back->sim, back->node, i, end_of(&back->sim->conns[i], back->node, link),
-                      chunk, blocks);
+    enum status status = chunk_push(back->sim, back->node, i,
+                                    end_of(&back->sim->conns[i], back->node, link), chunk, blocks);
+    struct conn *conn = &back->sim->conns[i];
+    if (status == STATUS_BUSY)
+        calm_busy(back->sim, back->node);
+    else if (conn->is_full)
+        calm_reminded(back->sim, back->node);
+    else
+        calm_worker_opens(back->sim, back->node, "chunk");
+    conn->is_full = status == STATUS_BUSY;
+    return status;
 }
 
 static enum status on_take_chunk(void *context, uint32_t link, const struct chunk *chunk,
@@ -170,10 +182,11 @@ void back_start(struct sim *sim, uint32_t i) {
     node->incarnation = random_next(&sim->draws.nodes) | 1;
     node->in_step = false;
     node->n_inbox = 0;
+    memset(node->tombs, 0, sizeof node->tombs);
     node->draining = false;
     node->slow = 1;
     node->stolen_until_ns = 0;
-    node->estimate = (struct estimate){0};
+    budget_init(&node->budget, sim->options.chunk_tokens, BUDGET_STEP_US_GOAL);
     node->n_blocks = sim->options.n_blocks[i - SIM_ROUTERS];
     fill_with_garbage(node);
     struct engine_config config = make_config(sim, i);
@@ -199,15 +212,26 @@ void back_message(struct sim *sim, uint32_t i, uint32_t c, uint32_t link,
                   const struct message *message) {
     struct conn *conn = &sim->conns[c];
     struct engine *engine = sim->nodes[i].engine;
+    if (message->type == MESSAGE_CHUNK_ACK)
+        conn->is_full = false;
     if (conn->shm && message->type == MESSAGE_CHUNK_ACK) {
         if (stage_release(&conn->stage, message->u.chunk_ack.where) != STATUS_OK)
             sim_fail(sim, "bytes of a ring are acknowledged that were never put there");
-        if (message->u.chunk_ack.transfer_id == 0)
-            return; /* between the shells */
+        if (message->u.chunk_ack.transfer_id == 0) { /* between the shells */
+            calm_reads(sim, i, message->type);
+            engine_kv_room(engine, sim_clock(sim, i));
+            return;
+        }
     }
     struct judge_eye eye = judge_worker_before(sim, i, message);
+    bool greets = judge_is_hello(engine, link, message);
+    judge_ends(sim, i, link, message);
+    calm_reads(sim, i, message->type);
     engine_message(engine, sim_clock(sim, i), link, message);
     judge_worker_after(sim, i, conn, message, &eye);
+    judge_risen(sim, i, message);
+    if (greets)
+        judge_greeted(sim, i, message->u.hello.router_id);
     if (conn->shm && conn->alive && message->type == MESSAGE_CHUNK)
         chunk_consumed(sim, c, &message->u.chunk);
 }
@@ -309,7 +333,7 @@ static void sample_row(struct sim *sim, uint32_t i, const struct plan_row *row,
     struct client *client = client_of_seed(sim, view.sampling->seed);
     sampled->valid = false;
     if (client)
-        client->spoilt = true;
+        client->spoilt_by |= 1u << i;
 }
 
 static void end_step(struct sim *sim, uint32_t k) {
@@ -322,12 +346,11 @@ static void end_step(struct sim *sim, uint32_t k) {
     }
     node->in_step = false;
     uint64_t now_ns = sim_clock(sim, k);
+    time_stepped(sim, now_ns - node->step_begin_ns);
     if (sim->options.learns) {
-        estimate_learn(&node->estimate, node->plan.n_tokens,
-                       (now_ns - node->step_begin_ns) / NS_PER_US);
-        if (node->plan.n_tokens >= 16)
-            engine_budget(node->engine, estimate_tokens(&node->estimate, sim->options.chunk_tokens,
-                                                        STEP_US_GOAL));
+        budget_learn(&node->budget, node->plan.n_tokens, node->plan.n_prompt,
+                     (now_ns - node->step_begin_ns) / NS_PER_US);
+        engine_budget(node->engine, node->budget.n_tokens);
     }
     engine_step_end(node->engine, now_ns, sampled);
 }
@@ -350,7 +373,7 @@ void back_layers(struct sim *sim, const struct event *event) {
 /* What the worker says of a step, which is right, out of date or wrong. */
 static uint64_t announced(struct sim *sim, struct node *node, uint64_t usual, uint64_t lasts) {
     if (sim->options.learns)
-        return (uint64_t)estimate_us(&node->estimate, node->plan.n_tokens) * NS_PER_US;
+        return (uint64_t)budget_us(&node->budget, node->plan.n_tokens) * NS_PER_US;
     if (sim->options.weights[KIND_ESTIMATE] > 0 && draw_chance(&sim->draws.nodes, 50))
         return usual;
     bool stolen = node->stolen_until_ns > sim->now_ns; /* nobody knows that before */
@@ -368,6 +391,7 @@ static void turn_late(struct sim *sim, struct node *node) {
 static void begin_step(struct sim *sim, uint32_t i) {
     struct node *node = &sim->nodes[i];
     judge_plan(sim, i);
+    time_planned(sim, i);
     if (node->plan.n_rows == 0)
         return;
     node->in_step = true;
@@ -403,7 +427,13 @@ void back_tick(struct sim *sim, uint32_t i) {
     if (node->in_step && !sim->options.messages_in_step)
         return;
     engine_turn(node->engine);
-    engine_tick(node->engine, sim_clock(sim, i));
+    if (sim_clock(sim, i) >= engine_deadline(node->engine)) { /* as the shell does */
+        calm_ticks(sim, i, true);
+        engine_tick(node->engine, sim_clock(sim, i));
+        calm_ticks(sim, i, false);
+    }
+    if (engine_deadline(node->engine) <= sim_clock(sim, i))
+        sim_fail(sim, "worker %u asks for a tick again at once", i);
     turn_late(sim, node);
 }
 
@@ -413,6 +443,7 @@ void back_after(struct sim *sim, uint32_t i) {
         return;
     if (!node->in_step)
         begin_step(sim, i);
+    calm_worker_after(sim, i);
     if (node->in_step && !sim->options.messages_in_step)
         return; /* the step's end does what a tick does */
     uint64_t deadline = sim_true_ns(sim, i, engine_deadline(node->engine));

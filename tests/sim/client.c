@@ -131,6 +131,7 @@ static void ask(struct sim *sim, struct client *client) {
     };
     sim->counts.asked++;
     client->running = true;
+    time_asked(sim, client);
     sim->arriving = client;
     enum status status =
         router_request(node->router, sim_clock(sim, client->router), &spec, &client->request);

@@ -45,6 +45,7 @@ static void on_send(void *context, uint32_t slot, const struct message *message)
     uint32_t conn = sim->nodes[front->node].conn_of_slot[slot];
     ASSERT(conn != 0);
     judge_router_sends(sim, front->node, slot, message);
+    calm_router_sends(sim, front->node, slot, message);
     /* A shell that cannot get rid of its queue gives the link up. */
     if (net_send(sim, conn - 1, 0, message, 4096) == STATUS_BUSY)
         net_break(sim, conn - 1, 0);
@@ -81,6 +82,7 @@ static void on_note(void *context, const struct note *note) {
     struct front *front = context;
     char text[300];
     count_losses(&front->sim->counts, note);
+    judge_replaced(front->sim, front->node, note);
     sim_trace(front->sim, "router %u: %s %s", front->node, note->kind->message,
               note_text(text, sizeof text, note, NULL));
 }
@@ -101,7 +103,9 @@ void front_start(struct sim *sim, uint32_t i) {
         .max_queue = sim->options.max_queue,
         .max_workers = SIM_SLOTS,
         .max_prompt = SIM_PROMPT,
+        .n_vocab = 65536,
         .policy = sim->options.policy,
+        .roles = sim->options.roles_by,
         .local_prefill_tokens = sim->options.local_prefill_tokens,
         .no_worker_wait_ns = 5 * NS_PER_S,
         .hang_ns_min = NS_PER_S,
@@ -128,7 +132,13 @@ void front_message(struct sim *sim, uint32_t i, uint32_t slot, const struct mess
     if (!node->up)
         return;
     judge_router_hears(sim, i, message);
+    calm_reads(sim, i, message->type);
+    sim->step = message->type == MESSAGE_STEP ? &message->u.step : NULL;
+    struct judge_ear ear = judge_session_before(sim, i, slot, message);
     router_message(node->router, sim_clock(sim, i), slot, message);
+    judge_session_after(sim, i, slot, &ear);
+    sim->step = NULL;
+    calm_reads(sim, i, MESSAGE_NONE);
 }
 
 void front_lost(struct sim *sim, uint32_t i, uint32_t slot) {
@@ -140,7 +150,9 @@ void front_lost(struct sim *sim, uint32_t i, uint32_t slot) {
 void front_tick(struct sim *sim, uint32_t i) {
     struct node *node = &sim->nodes[i];
     node->judged.ticking = true;
+    calm_ticks(sim, i, true);
     router_tick(node->router, sim_clock(sim, i));
+    calm_ticks(sim, i, false);
     judge_router_after(sim, i);
     node->judged.ticking = false;
 }
@@ -167,14 +179,16 @@ void front_after(struct sim *sim, uint32_t i) {
         return;
     due(sim, i);
     judge_router_after(sim, i);
+    calm_router_after(sim, i);
     uint64_t deadline = router_deadline(node->router);
     if (deadline != UINT64_MAX)
         deadline = sim_true_ns(sim, i, deadline);
     if (deadline < sim->now_ns)
         deadline = sim->now_ns;
-    if (deadline < node->tick_ns) {
-        node->tick_ns = deadline;
-        if (deadline != UINT64_MAX)
-            sim_at(sim, deadline, (struct event){.type = EVENT_TICK, .node = i, .c = node->epoch});
-    }
+    if (deadline == node->tick_ns)
+        return;
+    node->tick_ns =
+        deadline; /* as the shell does: the last word of the core counts, not its first */
+    if (deadline != UINT64_MAX)
+        sim_at(sim, deadline, (struct event){.type = EVENT_TICK, .node = i, .c = node->epoch});
 }

@@ -29,6 +29,56 @@ void judge_router_closes(struct sim *sim, uint32_t router, uint32_t slot); /* it
 void judge_router_hears(struct sim *sim, uint32_t router, const struct message *message);
 void judge_router_after(struct sim *sim, uint32_t router); /* every event */
 
+/* judge_replay.c: losses, rests, who runs alone, whose tokens count, deadlines */
+struct note;
+void judge_replaced(struct sim *sim, uint32_t router, const struct note *note);
+void judge_replacement(struct sim *sim, const struct client *client, uint32_t slot);
+void judge_alone(struct sim *sim, uint32_t router);
+void judge_tokens(struct sim *sim, const struct client *client, const struct token_run *run);
+void judge_in_time(struct sim *sim, const struct client *client); /* when it ends */
+
+/* judge_session.c: around a message to a router, and after each of its events */
+struct judge_ear {
+    uint64_t n_stale; /* before the message */
+    bool foreign;     /* it is of another session */
+    bool drains;      /* it says so of a worker, about an attempt that is there */
+};
+struct judge_ear judge_session_before(struct sim *sim, uint32_t router, uint32_t slot,
+                                      const struct message *message);
+void judge_session_after(struct sim *sim, uint32_t router, uint32_t slot,
+                         const struct judge_ear *ear);
+void judge_peers_told(struct sim *sim, uint32_t router, uint32_t slot, const struct peers *peers);
+void judge_fleet(struct sim *sim, uint32_t router);
+/* and to a worker */
+bool judge_is_hello(const struct engine *engine, uint32_t link, const struct message *message);
+void judge_greeted(struct sim *sim, uint32_t node, uint64_t router_id);
+void judge_ends(struct sim *sim, uint32_t node, uint32_t link, const struct message *message);
+void judge_risen(struct sim *sim, uint32_t node, const struct message *message);
+
+/* judge_time.c: how long a request waits that is alone in a calm cluster, and who is left out of
+ * plans */
+void time_asked(struct sim *sim, const struct client *client);
+void time_refused(struct sim *sim);
+void time_sent(struct sim *sim, uint64_t delay_ns, bool kv);
+void time_stepped(struct sim *sim, uint64_t ns);
+void time_tokens(struct sim *sim, const struct client *client);
+void time_planned(struct sim *sim, uint32_t node);
+
+/* judge_calm.c: in a run without faults nothing is found late, or done again */
+void calm_begin(struct sim *sim); /* after options_draw() */
+void calm_fini(struct sim *sim);
+void calm_reads(struct sim *sim, uint32_t node, enum message_type type); /* MESSAGE_NONE: no more */
+void calm_ticks(struct sim *sim, uint32_t node, bool begins);
+void calm_router_sends(struct sim *sim, uint32_t router, uint32_t slot,
+                       const struct message *message);
+void calm_router_after(struct sim *sim, uint32_t router);
+void calm_ended(struct sim *sim, uint32_t router); /* one of its requests */
+void calm_worker_says(struct sim *sim, uint32_t node, const struct message *message);
+void calm_reminded(struct sim *sim, uint32_t node); /* a ring's room came with a try */
+void calm_worker_opens(struct sim *sim, uint32_t node, const char *what); /* or pushes */
+void calm_worker_after(struct sim *sim, uint32_t node);
+void calm_busy(struct sim *sim, uint32_t node); /* what it sends has no room */
+
 /* judge_error.c: who may be told no */
 void judge_turned_away(struct sim *sim, const struct client *client, enum status status);
 void judge_error(struct sim *sim, const struct client *client, const struct request_end *end);

@@ -102,6 +102,23 @@ static bool io_is_right(struct sim *sim, const struct client *client,
            client->attempt.prefill == SIM_NO_NODE && !slot_in_session(slot);
 }
 
+/* Two workers agree that the numbers are unusable, or none was left that had not failed it. */
+static bool corrupt_is_right(struct sim *sim, const struct client *client,
+                             const struct request_end *end) {
+    sim_saw(sim, SIGHT_END_SPOILT);
+    const struct router *router = sim->nodes[client->router].router;
+    const struct request *req = &router->requests.all[end->attempt.req.lo & 0xffffff]; /* as left */
+    bool another = false;
+    for (uint32_t slot = 0; slot < router->fleet.n_seen; slot++) {
+        const struct slot *at = &router->fleet.slots[slot];
+        another |= at->state == SLOT_READY && !request_too_long(req, slot) &&
+                   !request_failed_at(req, slot) &&
+                   client->n_prompt + client->n_got < at->welcome.context;
+    }
+    bool two = (client->spoilt_by & (client->spoilt_by - 1)) != 0;
+    return end->reason == REASON_NUMERICS && client->spoilt_by != 0 && (two || !another);
+}
+
 void judge_error(struct sim *sim, const struct client *client, const struct request_end *end) {
     bool right = false;
     switch (end->status) {
@@ -120,8 +137,7 @@ void judge_error(struct sim *sim, const struct client *client, const struct requ
         right = io_is_right(sim, client, end);
         break;
     case STATUS_CORRUPT:
-        sim_saw(sim, SIGHT_END_SPOILT);
-        right = client->spoilt && end->reason == REASON_NUMERICS;
+        right = corrupt_is_right(sim, client, end);
         break;
     default:
         break;

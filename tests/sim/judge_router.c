@@ -3,6 +3,8 @@
 #include "tests/sim/judge.h"
 
 #include "router/core/core.h"
+#include "router/core/pairs.h"
+#include "router/core/trust.h"
 
 #include <string.h>
 
@@ -46,6 +48,18 @@ static void judge_order(struct sim *sim, const struct client *client, uint32_t t
     }
 }
 
+/* Nothing more speaks against this worker than the request had to accept; as the partner of the one
+ * at slot `but`, nor against the pair. */
+static bool is_trusted(const struct sim *sim, const struct client *client, uint32_t slot,
+                       uint32_t but) {
+    const struct router *router = sim->nodes[client->router].router;
+    const struct request *req = request_find(&router->requests, client->request);
+    const struct slot *at = &router->fleet.slots[slot];
+    if (but != SIM_SLOTS && !pairs_may(router, at, &router->fleet.slots[but]))
+        return false;
+    return req && trust_badness(router, req, at) <= req->leeway;
+}
+
 /* A worker of these numerics that could take so long a sequence, other than `but`. */
 static bool equal_is_ready(const struct sim *sim, const struct client *client, uint32_t numerics,
                            bool prefills, uint32_t but) {
@@ -53,7 +67,8 @@ static bool equal_is_ready(const struct sim *sim, const struct client *client, u
         struct worker_view view;
         if (slot != but && is_ready(sim, client->router, slot, &view) &&
             (!prefills || view.welcome.role == ROLE_PREFILL) && view_numerics(&view) == numerics &&
-            client->n_prompt + client->n_got < view.welcome.context)
+            client->n_prompt + client->n_got < view.welcome.context &&
+            is_trusted(sim, client, slot, but))
             return true;
     }
     return false;
@@ -75,6 +90,67 @@ static void see_role(struct sim *sim, uint32_t to, bool handoff) {
     }
 }
 
+static uint64_t waiting_tokens(const struct slot *slot, const struct part *own) {
+    uint64_t n = slot->load.prefill_tokens_queued + slot->tokens_unreflected;
+    return own->slot == slot->number && !own->reflected ? n - own->n_tokens : n;
+}
+
+/* Blocks for n tokens beside all that runs and waits there, and it does not say that it is full. */
+static bool has_room(const struct router *router, const struct slot *slot, uint32_t n_tokens,
+                     const struct part *own) {
+    uint64_t n_tokens_due = n_tokens + waiting_tokens(slot, own) + SIM_TOKENS;
+    uint64_t n_sequences = (uint64_t)slot->load.n_running + slot->load.n_waiting;
+    return slot->busy_until_ns <= router->now_ns &&
+           n_tokens_due / SIM_TOKENS + slot->load.n_running <=
+               (uint64_t)slot->load.blocks_free + slot->load.blocks_cached &&
+           n_sequences + slot->n_assigned + slot->n_unreflected < slot->welcome.max_seqs;
+}
+
+/* Roles yield to load, and to nothing else: see router/core/roles.h. */
+static void judge_roles(struct sim *sim, const struct client *client, const struct router *router,
+                        const struct request *req) {
+    uint32_t n_tokens = client->n_prompt + client->n_got;
+    const struct slot *to = &router->fleet.slots[req->to_decode];
+    bool by_load = router->config.roles == ROLES_LOAD;
+    if (strcmp(req->choice, "prefill_workers_busy") == 0) {
+        bool busy = false;
+        fleet_each(slot, &router->fleet) {
+            busy |= slot->state == SLOT_READY && slot->welcome.role == ROLE_PREFILL &&
+                    waiting_tokens(slot, &req->decode) > 0;
+        }
+        sim_saw(sim, SIGHT_PREFILL_YIELDED);
+        if (!by_load || !busy || req->to_prefill != SLOT_NONE)
+            sim_fail(sim, "client %llu: no prefill worker is busy",
+                     (unsigned long long)client->serial);
+    } else if (strcmp(req->choice, "decode_workers_full") == 0) {
+        sim_saw(sim, SIGHT_DECODE_YIELDED);
+        bool room = !by_load;
+        fleet_each(slot, &router->fleet) {
+            room |= slot->state == SLOT_READY && slot->welcome.role != ROLE_PREFILL &&
+                    n_tokens < slot->welcome.context && !request_too_long(req, slot->number) &&
+                    trust_badness(router, req, slot) <= req->leeway &&
+                    (client->n_got == 0 ||
+                     memcmp(slot->welcome.numerics_fp, req->numerics, FINGERPRINT_BYTES) == 0) &&
+                    router->alone == SLOT_NONE && has_room(router, slot, n_tokens, &req->decode);
+        }
+        if (room)
+            sim_fail(sim, "client %llu: a decode worker has blocks",
+                     (unsigned long long)client->serial);
+    } else if (by_load && req->to_prefill != SLOT_NONE) {
+        const struct slot *from = &router->fleet.slots[req->to_prefill];
+        uint64_t from_us = from->load.step_us_typical, to_us = to->load.step_us_typical;
+        from_us = from_us > from->load.step_us_expected ? from_us : from->load.step_us_expected;
+        to_us = to_us > to->load.step_us_expected ? to_us : to->load.step_us_expected;
+        bool known = from_us > 0 && to_us > 0;
+        to_us = to_us > from_us ? to_us : from_us;
+        uint64_t here = waiting_tokens(to, &req->decode) + 2 * (uint64_t)n_tokens;
+        if (waiting_tokens(from, &req->prefill) * (known ? from_us : 1) >
+            here * (known ? to_us : 1))
+            sim_fail(sim, "client %llu: its prompt would have ended sooner where it decodes",
+                     (unsigned long long)client->serial);
+    }
+}
+
 /* A request got a place: for a hand-off when blocks are asked for, else when it is submitted. */
 static void placed(struct sim *sim, struct client *client, uint32_t number, uint32_t slot,
                    uint32_t to, bool handoff) {
@@ -84,6 +160,7 @@ static void placed(struct sim *sim, struct client *client, uint32_t number, uint
         return;
     }
     judge_order(sim, client, to);
+    judge_replacement(sim, client, slot);
     uint32_t numerics = numerics_of(sim, to);
     bool equal = equal_is_ready(sim, client, client->numerics, false, SIM_SLOTS);
     if (client->n_got > 0 && numerics != client->numerics && equal)
@@ -95,6 +172,8 @@ static void placed(struct sim *sim, struct client *client, uint32_t number, uint
     const struct request *req = request_find(&router->requests, client->request);
     if (req && req->hold_ns > 0)
         sim_saw(sim, SIGHT_HELD_BACK);
+    if (req)
+        judge_roles(sim, client, router, req);
     if (client->attempt.number != 0 && client->n_got > 0) {
         sim_saw(sim, SIGHT_REPLAY_TOKENS);
         if (client->temperature > 0)
@@ -250,6 +329,9 @@ void judge_router_sends(struct sim *sim, uint32_t router, uint32_t slot,
     case MESSAGE_SUBMIT:
         judge_submit(sim, router, slot, to, &message->u.submit);
         return;
+    case MESSAGE_PEERS:
+        judge_peers_told(sim, router, slot, &message->u.peers);
+        return;
     case MESSAGE_RESEND:
         sim_saw(sim, SIGHT_RESEND);
         return;
@@ -287,6 +369,8 @@ void judge_router_after(struct sim *sim, uint32_t i) {
         node->judged.down_since_ns = now_ns;
     if (router->alone != SLOT_NONE)
         sim_saw(sim, SIGHT_ALONE);
+    judge_alone(sim, i);
+    judge_fleet(sim, i);
     for (uint32_t slot = 0; slot < router->fleet.n_seen; slot++) {
         const struct slot *at = &router->fleet.slots[slot];
         if (slot_in_session(at) && (node->judged.progress[slot] != at->load.progress ||

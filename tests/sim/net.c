@@ -4,6 +4,7 @@
 #include "tests/sim/sim.h"
 
 #include "base/assert.h"
+#include "tests/sim/judge.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -176,6 +177,7 @@ enum status net_send(struct sim *sim, uint32_t i, uint32_t end, const struct mes
     uint64_t at = sim->now_ns + delay_ns + draw_about(&sim->draws.net, delay_ns);
     at = at > conn->last_ns[end] ? at : conn->last_ns[end];
     conn->last_ns[end] = at;
+    time_sent(sim, at - sim->now_ns, conn->kv);
     sim_at(sim, at,
            (struct event){.type = EVENT_PACKET,
                           .node = conn->node[1 - end],

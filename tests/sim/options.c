@@ -96,7 +96,7 @@ static void draw_sizes(struct random *random, struct options *options) {
         .policy = policies[random_below(random, 4)],
         .step_ns = draw_between(random, 1, 40) * 500 * NS_PER_US,
         .delay_ns = draw_between(random, 1, 200) * 20 * NS_PER_US,
-        .fault_ns = draw_chance(random, 8) ? 0 : draw_between(random, 200, 5000) * NS_PER_MS,
+        .fault_ns = draw_chance(random, 15) ? 0 : draw_between(random, 200, 5000) * NS_PER_MS,
         .client_ns = draw_between(random, 5, 200) * NS_PER_MS,
         .lease_ns = leases_ms[random_below(random, 3)] * NS_PER_MS,
         .long_prompt =
@@ -133,4 +133,5 @@ void options_draw(struct sim *sim) {
     options->other_model = options->weights[KIND_MODEL] > 0 && options->n_workers > 2
                                ? options->n_workers - 1
                                : SIM_NO_NODE;
+    options->roles_by = draw_chance(random, 70) ? ROLES_LOAD : ROLES_FIXED;
 }

@@ -13,6 +13,8 @@
     X(LOCAL_PREFILL, "a decode worker prefilled for itself")                                       \
     X(MIXED, "a mixed worker did both")                                                            \
     X(PREFILL_DECODES, "a prefill worker decoded")                                                 \
+    X(PREFILL_YIELDED, "a decode worker prefilled for one that had much to do")                    \
+    X(DECODE_YIELDED, "a prefill worker decoded for those without blocks")                         \
     X(PREFIX_LOCAL, "a prompt's front was in a worker's own cache")                                \
     X(PREFIX_HANDOFF, "a prompt's front was at the decode worker already")                         \
     X(SALTED, "a tenant's prompt was found in the cache")                                          \
@@ -77,6 +79,7 @@
     X(CANCEL_EARLY, "a client left before its first token")                                        \
     X(CHOICES, "a call had several choices")                                                       \
     X(LOGPROBS, "log-probabilities came")                                                          \
+    X(LONELY, "a request was alone in a calm cluster")                                             \
     X(CALM, "a run without faults")
 
 #define SIGHT_ENUM(name, text) SIGHT_##name,

@@ -299,6 +299,7 @@ static void begin(struct sim *sim) {
         codec_init(&sim->reader) != STATUS_OK)
         abort();
     options_draw(sim);
+    calm_begin(sim);
     for (uint32_t i = 0; i < sim->options.n_routers; i++)
         front_start(sim, i);
     for (uint32_t i = 0; i < sim->options.n_workers; i++)
@@ -315,6 +316,7 @@ void sim_fini(struct sim *sim) {
         free(sim->nodes[i].kv);
     }
     net_fini(sim);
+    calm_fini(sim);
     free(sim->clients);
     heap_fini(&sim->heap);
     codec_fini(&sim->codec);

@@ -15,7 +15,7 @@
 #include "tests/sim/oracle.h"
 #include "tests/sim/sights.h"
 #include "worker/core/engine.h"
-#include "worker/step/estimate.h"
+#include "worker/step/budget.h"
 #include "worker/transport/stage.h"
 
 #include <stdbool.h>
@@ -36,6 +36,8 @@
 #define SIM_TRACE       200
 #define SIM_INBOX       1024
 #define SIM_EATERS      4
+#define SIM_SEQS        64  /* more than max_seqs */
+#define JUDGE_TOMBS     128 /* fewer than a worker remembers */
 #define SIM_PREFIX_KEY  7
 #define SIM_NO_NODE     UINT32_MAX
 #define SIM_BLOCK_BYTES (SIM_TOKENS * 8)
@@ -104,6 +106,7 @@ struct conn {
     uint64_t last_ns[2];
     uint64_t seq[2];
     /* of a KV link whose bytes go through a ring of the sender's memory */
+    bool is_full; /* a chunk met BUSY, and no acknowledgement has come since */
     bool shm;
     uint8_t *ring; /* owned (SIM_RING_BYTES) */
     struct stage stage;
@@ -126,6 +129,7 @@ struct options {
     uint32_t hwm; /* messages queued in one direction before BUSY */
     uint32_t max_queue;
     uint32_t max_requests;
+    enum roles roles_by;
     uint32_t local_prefill_tokens;
     const char *policy;
     uint64_t step_ns;  /* of a step, and per token */
@@ -139,7 +143,7 @@ struct options {
     uint32_t long_prompt;           /* more tokens than this: another variant */
     bool overtake; /* routers let CANCEL and PING overtake, CANCEL removes what it cancels */
     bool messages_in_step; /* the shell hands messages over while a step runs */
-    bool learns;           /* workers announce what worker/step/estimate.c learnt */
+    bool learns;           /* workers announce what worker/step/budget.c learnt */
     uint32_t loss, duplicate, reorder, garble; /* of 1000 messages; 0: none */
     uint32_t cancel_percent, stop_percent, deadline_percent;
     uint32_t shm_percent;
@@ -149,6 +153,12 @@ struct options {
 struct sim_clock {
     uint64_t offset_ns;
     int32_t ppm; /* how much faster than true time it runs */
+};
+
+/* The last attempt of a request that a worker was told to end. */
+struct judge_tomb {
+    struct request_id req;
+    uint32_t attempt;
 };
 
 struct node {
@@ -176,8 +186,14 @@ struct node {
     uint64_t step_begin_ns;
     uint64_t
         long_until_ns; /* the end of its last step of over a second, or of a router's patience with that */
-    struct estimate estimate;
+    struct budget budget;
     bool draining;
+    struct judge_tomb tombs[JUDGE_TOMBS]; /* workers: a ring */
+    uint32_t n_tombs;
+    struct {                        /* workers: plans in a row */
+        uint32_t n_prompts;         /* that left all prompts out */
+        uint32_t decodes[SIM_SEQS]; /* that left out this slot, which decodes */
+    } starved;
     struct {                    /* routers: what the judges keep of each */
         uint64_t down_since_ns; /* no worker was ready since; 0: there is one (its own clock) */
         uint64_t n_inexact;
@@ -185,6 +201,7 @@ struct node {
         uint64_t moved_ns[SIM_SLOTS]; /* when the worker's progress last rose (its own clock) */
         uint64_t progress[SIM_SLOTS];
         uint64_t session[SIM_SLOTS];
+        uint64_t peers[SIM_SLOTS]; /* whom it was told of: a sum over them */
         struct {
             uint64_t at_ns, ns;
         } delays[8]; /* its own loop was late: until then it is patient */
@@ -212,7 +229,7 @@ struct client {
     bool stop_due;
     bool want_logprobs;
     bool cancel_due;
-    bool spoilt; /* the model's numbers were unusable once */
+    uint32_t spoilt_by; /* bit per node: the model's numbers were unusable there once */
     bool probe;
     uint32_t priority;
     uint32_t salt;
@@ -233,6 +250,10 @@ struct client {
         bool submitted;
     } attempt;
     uint32_t numerics; /* of who sent the last token */
+    struct {           /* of attempts, in a row without a token */
+        uint32_t n;
+        uint64_t rests_until_ns; /* by its router's clock */
+    } losses;
 };
 
 struct counts {
@@ -258,6 +279,16 @@ struct limits {
 /* Each part of a run draws its own numbers, so that taking one away changes the others little. */
 struct draws {
     struct random options, faults, clients, net, nodes;
+};
+
+/* The request that is alone in a calm cluster; serial 0: there is none (judge_time.c). */
+struct lonely {
+    uint64_t serial;
+    uint64_t since_ns;   /* it came, or its last tokens did */
+    uint64_t stepped_ns; /* by steps that ended since */
+    uint64_t longest_ns; /* step since it came */
+    uint64_t slowest_ns; /* message since it came */
+    uint32_t n_kv;       /* messages between workers since its last tokens */
 };
 
 struct eater {
@@ -306,9 +337,12 @@ struct sim {
     struct client *arriving;        /* inside router_request() */
     struct request_id asked;        /* by the RESEND in hand */
     uint32_t asked_from;
-    bool resent;        /* a STEP has answered it */
-    uint32_t speaker;   /* the worker whose message a router is reading */
-    const uint8_t *raw; /* of the message being read */
+    bool resent;      /* a STEP has answered it */
+    uint32_t speaker; /* the worker whose message a router is reading */
+    struct lonely lonely;
+    const struct step *step; /* that a router is reading */
+    struct calm *calm;       /* owned: of a run without faults; NULL in any other (judge_calm.c) */
+    const uint8_t *raw;      /* of the message being read */
     size_t n_raw;
 };
 

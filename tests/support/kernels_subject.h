@@ -19,7 +19,7 @@ struct subject {
 
 /* Opens the index-th subject; false past the last one. A combination that this machine cannot run
  * is named on standard output once and skipped; with TANDEM_SUBJECT in the environment there are
- * that backend and the reference alone. Close it with subject_close. */
+ * the backends that it names, separated by commas, and the reference alone. Close it with subject_close. */
 bool subject_next(struct subject *subject, uint32_t *index, const struct kernels_limits *limits);
 void subject_close(struct subject *subject);
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """What tally.py counts, and what it must not take for a pass. Prints "N passed, M failed, 0 skipped"."""
+import os
 import subprocess
 import sys
 import tempfile
@@ -73,15 +74,51 @@ def a_step_past_its_limit_fails_and_leaves_nothing():
     assert code == 1 and lines[-1] == "1 passed, 1 failed, 0 skipped" and time.monotonic() - began < 100, lines
 
 
+def meet(folder, mine, other):
+    """A command that ends when the other step has begun as well."""
+    return f"touch {folder}/{mine}; while [ ! -e {folder}/{other} ]; do sleep 0.01; done; echo '1 passed, 0 failed, 0 skipped'"
+
+
 def steps_run_beside_each_other_only_where_they_may():
-    # Each waits for the other's file: alone, it would never end.
     with tempfile.TemporaryDirectory() as folder:
-        def meet(mine, other):
-            return f"touch {folder}/{mine}; while [ ! -e {folder}/{other} ]; do sleep 0.01; done; echo '1 passed, 0 failed, 0 skipped'"
-        code, lines = run_steps(("a", "60", meet("a", "b"), "beside"), ("b", "60", meet("b", "a"), "beside"))
+        code, lines = run_steps(("a", "60", meet(folder, "a", "b"), "computes"), ("b", "60", meet(folder, "b", "a"), "computes"))
         assert code == 0, lines
-        code, lines = run_steps(("c", "1", meet("c", "d")), ("d", "1", meet("d", "e"), "beside"))
-        assert lines[-1] == "0 passed, 2 failed, 0 skipped", lines
+        code, lines = run_steps(("c", "60", meet(folder, "c", "e"), "waits"), ("d", "60", meet(folder, "d", "c"), "waits"),
+                                ("e", "60", meet(folder, "e", "d"), "computes"))
+        assert code == 0, lines
+        code, lines = run_steps(("f", "1", meet(folder, "f", "g")), ("g", "1", meet(folder, "g", "f"), "waits"))
+        assert lines[-1] == "1 passed, 1 failed, 0 skipped", lines
+        code, lines = run_steps(*((f"i{n}", "1", meet(folder, f"i{n}", "j"), "computes") for n in range(2)),
+                                ("j", "5", f"touch {folder}/j; echo '1 passed, 0 failed, 0 skipped'", "computes"))
+        assert lines[-1] == "1 passed, 2 failed, 0 skipped", lines
+
+
+def alone_comes_last():
+    with tempfile.TemporaryDirectory() as folder:
+        code, lines = run_steps(("a", "5", f"cat {folder}/b && echo '1 passed, 0 failed, 0 skipped'"),
+                                ("b", "5", f"touch {folder}/b; echo '1 passed, 0 failed, 0 skipped'", "waits"))
+        assert code == 0, lines
+
+
+def what_computes_gives_way_to_what_waits():
+    own = os.nice(0)  # the check runs this as a step of its own
+
+    def at(nice):
+        return f"[ $(nice) = {min(nice, 19)} ] && echo '1 passed, 0 failed, 0 skipped'"
+    code, lines = run_steps(("a", "5", at(own + 10), "computes"), ("b", "5", at(own), "waits"), ("c", "5", at(own)))
+    assert code == 0, lines
+
+
+def the_slowest_are_told():
+    steps = [(f"s{n}", "5", f"sleep {0.3 if n == 4 else 0}; echo '1 passed, 0 failed, 0 skipped'", "waits") for n in range(12)]
+    code, lines = run_steps(*steps)
+    first = lines.index("slowest:") + 1
+    assert code == 0 and lines[first].split()[0] == "s4" and lines[first + 10].startswith("12 programs"), lines
+
+
+def an_unknown_kind_is_refused():
+    code, lines = run_steps(("a", "5", "echo '1 passed, 0 failed, 0 skipped'", "beside"))
+    assert code == 1 and not lines, lines
 
 
 def main() -> int:
@@ -89,7 +126,9 @@ def main() -> int:
     facts.update({f.__name__: f for f in (only_skipped_says_so, nothing_but_skipped_is_no_success,
                                           the_last_lines_tell_programs_tests_and_comparisons,
                                           a_step_past_its_limit_fails_and_leaves_nothing,
-                                          steps_run_beside_each_other_only_where_they_may)})
+                                          steps_run_beside_each_other_only_where_they_may, alone_comes_last,
+                                          what_computes_gives_way_to_what_waits, the_slowest_are_told,
+                                          an_unknown_kind_is_refused)})
     n_failed = 0
     for name, fact in facts.items():
         try:

@@ -26,7 +26,7 @@ static enum status find_model(struct session *session, const struct http_url *ur
         session->model = strdup(options->model ? options->model : "");
         return session->model ? STATUS_OK : error_set(error, STATUS_NOMEM, "out of memory");
     }
-    TRY(http_fetch_json(url, &ask, 0, &code, &root, error));
+    TRY(http_fetch_json(url, &ask, options->timeout_s, &code, &root, error));
     const char *id =
         json_string_value(json_object_get(json_array_get(json_object_get(root, "data"), 0), "id"));
     session->model = id ? strdup(id) : NULL;

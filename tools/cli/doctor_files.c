@@ -108,6 +108,22 @@ static void look_at_api_keys(struct doctor *doctor, const char *option, const ch
         findings_add(&doctor->findings, FINDING_OK, subject, NULL, "%s", path);
 }
 
+/* Files that cannot be read have a finding of their own. */
+static void look_at_both_keys(struct doctor *doctor) {
+    struct api_keys *clients = NULL, *admins = NULL;
+    struct error error;
+    char path[2][VALUE_MAX];
+    if (settings_get(&doctor->router, "api_keys", path[0]) && path[0][0] &&
+        settings_get(&doctor->router, "admin_keys", path[1]) && path[1][0] &&
+        api_keys_load(path[0], false, &clients, &error) == STATUS_OK &&
+        api_keys_load(path[1], true, &admins, &error) == STATUS_OK &&
+        api_keys_apart(clients, admins, &error) != STATUS_OK)
+        findings_add(&doctor->findings, FINDING_FAULT, "admin keys",
+                     "make administrators keys of their own", "%s", error.text);
+    api_keys_free(clients);
+    api_keys_free(admins);
+}
+
 static void look_at_cluster_keys(struct doctor *doctor) {
     struct keys keys = {0};
     struct error error;
@@ -195,6 +211,7 @@ void doctor_look_at_files(struct doctor *doctor) {
     look_at_cluster_keys(doctor);
     look_at_api_keys(doctor, "api_keys", "API keys", false);
     look_at_api_keys(doctor, "admin_keys", "admin keys", true);
+    look_at_both_keys(doctor);
     look_at_tls(doctor);
     if (!doctor->source.config)
         return; /* `tandem up` makes a folder of its own */

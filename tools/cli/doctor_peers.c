@@ -271,6 +271,10 @@ static void look_at_served_workers(struct doctor *doctor, const json_t *workers)
         if (strcmp(state, "refused") == 0 || strcmp(state, "waiting") == 0)
             findings_add(&doctor->findings, FINDING_FAULT, "workers", fix_of_refusal(reason),
                          "%s is %s by the router: %s", text_of(row, "name"), state, reason);
+        else if (strcmp(state, "aside") == 0 || strcmp(state, "trial") == 0)
+            findings_add(&doctor->findings, FINDING_WARNING, "workers",
+                         "look at its log and its device: it keeps failing",
+                         "%s is put aside by the router: %s", text_of(row, "name"), reason);
         else if (strcmp(state, "suspect") == 0)
             findings_add(&doctor->findings, FINDING_WARNING, "workers",
                          "look at its log and its host's load", "%s does not answer the router",

@@ -324,7 +324,7 @@ static void put_figures(struct top_screen *screen, const struct table *table, un
 }
 
 static enum top_style state_style(const char *state) {
-    static const char *const bad[] = {"gone", "refused", "suspect"};
+    static const char *const bad[] = {"gone", "refused", "suspect", "aside"};
     for (unsigned i = 0; i < sizeof bad / sizeof *bad; i++)
         if (strcmp(state, bad[i]) == 0)
             return TOP_BAD;

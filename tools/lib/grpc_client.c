@@ -266,7 +266,7 @@ static void on_gone(void *user, enum status status) {
          problem[0] ? problem : "the connection broke off");
 }
 
-static const struct stream_events events = {on_bytes, NULL, on_gone};
+static const struct stream_events events = {.data = on_bytes, .gone = on_gone};
 
 static enum status open_session(struct grpc_client *client) {
     static const nghttp2_settings_entry settings[] = {

@@ -296,7 +296,7 @@ static void on_gone(void *user, enum status status) {
                                      : "the connection broke off");
 }
 
-static const struct stream_events events = {on_data, NULL, on_gone};
+static const struct stream_events events = {.data = on_data, .gone = on_gone};
 
 static void on_dialed(void *user, struct stream *stream, enum status status, const char *problem) {
     struct http_client *client = user;

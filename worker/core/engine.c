@@ -147,10 +147,16 @@ void engine_kv_open(struct engine *engine, uint64_t now_ns, uint32_t link, const
         outlet->incarnation = incarnation;
         outlet->ready = true;
     } else if (!accepted && outlet && outlet->kind == OUTLET_KV_OUT) {
-        outlet->credits = credits > 0 ? credits : 1;
+        handoff_out_open(outlet, credits);
         outlet->ready = true;
         handoff_out_pump(engine, outlet);
     }
+    settle_event(engine);
+}
+
+void engine_kv_room(struct engine *engine, uint64_t now_ns) {
+    engine->now_ns = now_ns;
+    engine->pump_due = true;
     settle_event(engine);
 }
 

@@ -20,6 +20,12 @@ struct note;
 
 #define ENGINE_VARIANTS_MAX 16
 
+/* Chunks in flight on a KV link: so many at first. Twice as many, up to what the peer grants, each
+ * time that it stopped us and a whole window was acknowledged within this time: then the peer's
+ * looks hold the link up, not the link itself. */
+#define ENGINE_CREDITS   16u
+#define ENGINE_WINDOW_NS 20000000ull
+
 struct engine_config {
     char name[MESSAGE_NAME_MAX];
     uint64_t incarnation;
@@ -30,7 +36,7 @@ struct engine_config {
     uint32_t n_layers;
     uint32_t layer_groups; /* a hand-off pushes this many groups of layers one after the other */
     uint32_t block_bytes;  /* of one layer of one block */
-    uint32_t chunk_tokens; /* tokens of a step, prefill and decode together */
+    uint32_t chunk_tokens; /* tokens of a step, unless max_batch is more */
     uint32_t chunk_bytes;  /* most bytes of one CHUNK */
     uint32_t max_batch;    /* sequences of a step */
     uint32_t max_seqs;     /* sequences held, waiting and reserved ones included */
@@ -63,6 +69,7 @@ struct plan_row {
 struct plan {
     uint32_t n_rows;
     uint32_t n_tokens;
+    uint32_t n_prompt;     /* of them of rows that do not decode yet */
     struct plan_row *rows; /* owned by the engine, valid until the next engine_plan() */
 };
 
@@ -113,19 +120,22 @@ void engine_free(struct engine *engine);
 void engine_message(struct engine *engine, uint64_t now_ns, uint32_t link,
                     const struct message *message);
 
-/* A KV link that open_kv() made is ready: `credits` chunks may be in flight. Or one came in from a
+/* A KV link that open_kv() made is ready: up to `credits` chunks may be in flight. Or one came in from a
  * prefill worker (accepted = true): its identity. */
 void engine_kv_open(struct engine *engine, uint64_t now_ns, uint32_t link, const char *name,
                     uint64_t incarnation, uint32_t credits, bool accepted);
 void engine_link_lost(struct engine *engine, uint64_t now_ns, uint32_t link);
 
+/* A KV link that answered BUSY has room again, and no message for the core tells it. */
+void engine_kv_room(struct engine *engine, uint64_t now_ns);
+
 /* Leases, digests, heartbeats, retries of sends that met BUSY. */
 void engine_tick(struct engine *engine, uint64_t now_ns);
 uint64_t engine_deadline(const struct engine *engine);
 
-/* How many tokens the coming plans may compute: at least 1, at most the config's chunk_tokens,
- * which it is at first. The shell knows how long steps take. */
-void engine_budget(struct engine *engine, uint32_t chunk_tokens);
+/* How many tokens of prompts the coming plans may compute, beside all rows that decode: at least 1,
+ * at most the config's chunk_tokens, which it is at first. The shell knows how long steps take. */
+void engine_budget(struct engine *engine, uint32_t n_prompt);
 uint32_t engine_chunk_tokens(const struct engine *engine); /* the budget in force */
 
 /* Chooses the next step's work under the budgets; preempts when blocks are short. n_rows 0: idle.

@@ -28,7 +28,7 @@ struct engine {
     struct engine_config config;
     struct engine_sink sink;
     uint64_t now_ns;  /* of the event in hand */
-    uint32_t budget;  /* tokens of a step: config.chunk_tokens or less */
+    uint32_t budget;  /* tokens of a step's prompts: config.chunk_tokens or less */
     uint32_t context; /* most tokens of a sequence: no more than the pool can hold */
 
     struct kv_pool pool;
@@ -61,6 +61,7 @@ struct engine {
     uint32_t *entry_slots;       /* owned (MESSAGE_ENTRIES_MAX) */
     struct digest_entry *digest; /* owned (max_seqs) */
     uint64_t retry_ns;           /* something met BUSY: try again then; 0: nothing did */
+    bool pump_due;               /* a link has room that no message for a transfer will tell of */
     bool flush_due;              /* tokens must not wait for the next step's end */
 
     bool is_contested;         /* a router said that another one has our name */

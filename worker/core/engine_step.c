@@ -12,9 +12,9 @@
 
 #define LONG_STEP_US 20000 /* longer ones are announced before they begin */
 
-void engine_budget(struct engine *engine, uint32_t chunk_tokens) {
+void engine_budget(struct engine *engine, uint32_t n_prompt) {
     uint32_t most = engine->config.chunk_tokens;
-    engine->budget = chunk_tokens < 1 ? 1 : chunk_tokens < most ? chunk_tokens : most;
+    engine->budget = n_prompt < 1 ? 1 : n_prompt < most ? n_prompt : most;
 }
 
 uint32_t engine_chunk_tokens(const struct engine *engine) {
@@ -26,11 +26,17 @@ void engine_plan(struct engine *engine, uint64_t now_ns, struct plan *plan) {
     engine->now_ns = now_ns;
     schedule_plan(engine);
     engine->in_flight = engine->n_rows > 0;
+    if (!engine->in_flight && engine->schedule.n_waiting > 0)
+        engine->flush_due = true; /* no step's end takes the tokens along of what made way */
     engine->layers_ready = 0;
     engine->step_begin_ns = now_ns;
     *plan = (struct plan){.n_rows = engine->n_rows, .rows = engine->rows};
-    for (uint32_t i = 0; i < engine->n_rows; i++)
-        plan->n_tokens += engine->rows[i].n_tokens;
+    for (uint32_t i = 0; i < engine->n_rows; i++) {
+        const struct plan_row *row = &engine->rows[i];
+        bool decodes = engine->sequences.slots[row->slot].queue == QUEUE_DECODE;
+        plan->n_tokens += row->n_tokens;
+        plan->n_prompt += decodes ? 0 : row->n_tokens;
+    }
     settle_event(engine);
 }
 

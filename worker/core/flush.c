@@ -132,7 +132,7 @@ static enum status send_digest(struct engine *engine, struct outlet *outlet) {
 }
 
 /* In this order: nothing overtakes the introduction, a sign of life does not starve behind a
- * backlog, and what ended early is said run_queue_before tokens. */
+ * backlog, and what ended early is said before tokens. */
 static enum status flush_outlet(struct engine *engine, struct outlet *outlet) {
     if (outlet->welcome_due)
         TRY(send_welcome(engine, outlet));

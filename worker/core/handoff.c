@@ -2,6 +2,8 @@
 
 #include "worker/core/post.h"
 
+#include <string.h>
+
 static struct map_key handoff_key(enum handoff_side side, uint64_t id) {
     return (struct map_key){.hi = side, .lo = id};
 }
@@ -18,6 +20,11 @@ enum status handoff_register(struct engine *engine, enum handoff_side side, uint
     if (handoff_find(engine, side, id))
         return STATUS_CONFLICT;
     return map_put(&engine->handoffs, handoff_key(side, id), sequence->slot);
+}
+
+bool handoff_is_peer(const struct handoff *handoff, const struct outlet *outlet) {
+    return outlet->incarnation == handoff->peer_incarnation &&
+           strcmp(outlet->name, handoff->peer) == 0;
 }
 
 void handoff_settle(struct engine *engine) {
@@ -63,8 +70,10 @@ void handoff_end(struct engine *engine, struct sequence *sequence, enum reason r
     bool open = in ? !handoff->complete : true;
     if (open && reason != REASON_NONE)
         handoff_note(engine, NOTE_TRANSFER_ENDED, sequence, reason_name(reason));
-    if (!in && outlet)
+    if (!in && outlet && handoff->n_pushed > handoff->n_acked) {
         outlet->n_in_flight -= handoff->n_pushed - handoff->n_acked;
+        engine->pump_due = true; /* its acknowledgements will find nobody: others go on now */
+    }
     if (in)
         give_reserved(engine, sequence);
     handoff->side = HANDOFF_NONE;

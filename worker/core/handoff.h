@@ -20,6 +20,9 @@ struct sequence *handoff_find(struct engine *engine, enum handoff_side side, uin
 NODISCARD enum status handoff_register(struct engine *engine, enum handoff_side side, uint64_t id,
                                        const struct sequence *sequence);
 
+/* Whether a link's other end is the worker that Submit named: same name, same process. */
+bool handoff_is_peer(const struct handoff *handoff, const struct outlet *outlet);
+
 /* The sequence is being given up or has ended: leaves every list, gives reserved blocks back, tells
  * the peer ABORT where that still matters. Fine without a hand-off. */
 void handoff_end(struct engine *engine, struct sequence *sequence, enum reason reason);

@@ -73,11 +73,6 @@ static bool hits_are_right(const struct engine *engine, struct sequence *sequenc
     return true;
 }
 
-static bool is_peer(const struct outlet *outlet, const struct handoff *handoff) {
-    return outlet->incarnation == handoff->peer_incarnation &&
-           strcmp(outlet->name, handoff->peer) == 0;
-}
-
 /* The link this transfer comes by is known from here on, so its loss ends the transfer. */
 static void bind_link(struct engine *engine, struct sequence *sequence, struct outlet *outlet) {
     sequence->handoff.outlet = outlet_index(&engine->outlets, outlet);
@@ -106,7 +101,7 @@ void handoff_in_submit(struct engine *engine, struct outlet *router, const struc
     ASSERT(sequence && sequence->attempt == submit->attempt);
     struct handoff *handoff = &sequence->handoff;
     if (reserve_was_made(sequence) && handoff->submitted)
-        return; /* said run_queue_before */
+        return; /* said before */
     enum reason reason = submit_fits(engine, sequence, submit);
     if (reason == REASON_NONE) {
         sequence_fill(&engine->sequences, sequence, submit,
@@ -120,7 +115,7 @@ void handoff_in_submit(struct engine *engine, struct outlet *router, const struc
         if (!hits_are_right(engine, sequence))
             reason = REASON_INVALID;
         else if (handoff->outlet != OUTLET_NONE &&
-                 !is_peer(&engine->outlets.outlets[handoff->outlet], handoff))
+                 !handoff_is_peer(handoff, &engine->outlets.outlets[handoff->outlet]))
             reason = REASON_TRANSFER;
     }
     if (reason != REASON_NONE) {
@@ -157,7 +152,7 @@ static struct sequence *find_transfer(struct engine *engine, struct outlet *outl
     /* Submit may have bound it to an older link of the same peer, whose loss is not known yet. */
     bool begun = handoff->n_done > 0 || handoff->commit_seen;
     if ((handoff->outlet != OUTLET_NONE && begun) ||
-        (handoff->submitted && !is_peer(outlet, handoff)) ||
+        (handoff->submitted && !handoff_is_peer(handoff, outlet)) ||
         (handoff->outlet != OUTLET_NONE && !handoff->submitted))
         return NULL;
     handoff->bound = true;

@@ -21,8 +21,9 @@ static void take_abort(struct engine *engine, struct outlet *outlet,
     /* Another's end, or one that comes too late: after the commit the sender is not needed. */
     bool other =
         in ? handoff->bound && handoff->transfer_id != end->transfer_id : handoff->gen != end->gen;
-    bool foreign =
-        handoff->outlet != OUTLET_NONE && handoff->outlet != outlet_index(&engine->outlets, outlet);
+    bool foreign = handoff->outlet != OUTLET_NONE
+                       ? handoff->outlet != outlet_index(&engine->outlets, outlet)
+                       : (!in || handoff->submitted) && !handoff_is_peer(handoff, outlet);
     if (other || foreign || (in && handoff->complete)) {
         engine->figures.n_stale_dropped++;
         return;

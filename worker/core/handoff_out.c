@@ -103,6 +103,29 @@ static uint32_t ready_blocks(const struct engine *engine, const struct sequence 
     return n_tokens / engine->config.block_tokens;
 }
 
+static void begin_window(const struct engine *engine, struct outlet *outlet) {
+    outlet->window_left = outlet->credits;
+    outlet->window_ns = engine->now_ns;
+    outlet->window_full = false;
+}
+
+void handoff_out_open(struct outlet *outlet, uint32_t credits) {
+    outlet->credits_max = credits > 0 ? credits : 1;
+    outlet->credits = credits < ENGINE_CREDITS ? outlet->credits_max : ENGINE_CREDITS;
+}
+
+/* n chunks more were acknowledged. */
+static void grow_window(const struct engine *engine, struct outlet *outlet, uint32_t n) {
+    outlet->window_left -= n < outlet->window_left ? n : outlet->window_left;
+    if (outlet->window_left > 0)
+        return;
+    bool quick = engine->now_ns - outlet->window_ns <= ENGINE_WINDOW_NS;
+    if (quick && outlet->window_full)
+        outlet->credits =
+            outlet->credits < outlet->credits_max / 2 ? 2 * outlet->credits : outlet->credits_max;
+    begin_window(engine, outlet);
+}
+
 /* Pushes the next piece of a group, as large as fits a chunk. */
 static enum status push_piece(struct engine *engine, struct outlet *outlet,
                               struct sequence *sequence, uint32_t group, uint32_t n_ready) {
@@ -128,7 +151,8 @@ static enum status push_piece(struct engine *engine, struct outlet *outlet,
         handoff->begin_ns = engine->now_ns;
     handoff->pushed[group] = end;
     handoff->n_pushed++;
-    outlet->n_in_flight++;
+    if (outlet->n_in_flight++ == 0)
+        begin_window(engine, outlet);
     engine->figures.handoff_bytes +=
         (uint64_t)(end - begin) * n_layers * engine->config.block_bytes;
     return STATUS_OK;
@@ -174,8 +198,10 @@ static enum status pump_sequence(struct engine *engine, struct outlet *outlet,
     for (uint32_t g = 0; g < engine->n_groups; g++) {
         uint32_t n_ready = ready_blocks(engine, sequence, g);
         while (handoff->pushed[g] < n_ready) {
-            if (outlet->n_in_flight >= outlet->credits)
+            if (outlet->n_in_flight >= outlet->credits) {
+                outlet->window_full = true;
                 return STATUS_BUSY; /* an acknowledgement will come */
+            }
             enum status status = push_piece(engine, outlet, sequence, g, n_ready);
             if (status == STATUS_BUSY)
                 engine_retry(engine);
@@ -227,8 +253,10 @@ static struct sequence *find_transfer(struct engine *engine, struct outlet *outl
 void handoff_out_chunk_ack(struct engine *engine, struct outlet *outlet,
                            const struct chunk_ack *ack) {
     struct sequence *sequence = find_transfer(engine, outlet, ack->transfer_id, ack->gen);
-    if (!sequence)
+    if (!sequence) {
+        engine->pump_due = true; /* whoever it was for, the shell has room for what waits */
         return;
+    }
     struct handoff *handoff = &sequence->handoff;
     if (ack->n_done > handoff->n_pushed) {
         retire_fail(engine, sequence, REASON_TRANSFER); /* acknowledges what was never sent */
@@ -236,8 +264,10 @@ void handoff_out_chunk_ack(struct engine *engine, struct outlet *outlet,
     }
     /* Absolute counts: an old or repeated acknowledgement changes nothing. */
     if (ack->n_done > handoff->n_acked) {
-        outlet->n_in_flight -= ack->n_done - handoff->n_acked;
+        uint32_t n = ack->n_done - handoff->n_acked;
+        outlet->n_in_flight -= n;
         handoff->n_acked = ack->n_done;
+        grow_window(engine, outlet, n);
     }
     handoff_out_pump(engine, outlet);
 }

@@ -15,6 +15,9 @@ void handoff_out_commit_ack(struct engine *engine, struct outlet *outlet,
 /* The receiver has it all, by its own word or the router's: the sequence has ended here. */
 void handoff_out_done(struct engine *engine, struct sequence *sequence);
 
+/* The peer grants so many chunks in flight. */
+void handoff_out_open(struct outlet *outlet, uint32_t credits);
+
 void handoff_out_pump(struct engine *engine, struct outlet *outlet); /* pushes what may be pushed */
 void handoff_out_pump_all(struct engine *engine);
 void handoff_out_open_links(struct engine *engine); /* those that met BUSY before */

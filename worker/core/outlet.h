@@ -60,7 +60,11 @@ struct outlet {
     /* a KV peer's */
     uint64_t incarnation;
     bool ready;
-    uint32_t credits;      /* chunks in flight allowed */
+    uint32_t credits;      /* chunks in flight allowed: grows to credits_max */
+    uint32_t credits_max;  /* the peer's grant */
+    uint32_t window_left;  /* chunks of the current window that are not acknowledged */
+    uint64_t window_ns;    /* when it began */
+    bool window_full;      /* something waited for credits in it */
     uint32_t n_in_flight;  /* pushed, not acknowledged */
     struct list transfers; /* of this link, oldest first */
 };

@@ -33,8 +33,7 @@ static enum status take_blocks(struct engine *engine, struct sequence *sequence,
         sequence->blocks[n_hits++] = block;
     }
     uint32_t n_wanted = n_need - n_hits + n_unused + run_queue_headroom(engine);
-    bool idle = engine->sequences.n_used == 1; /* this one: no headroom to keep */
-    if (n_wanted > prefix_cache_available(&engine->cache) && !idle)
+    if (n_wanted > prefix_cache_available(&engine->cache))
         return STATUS_BUSY;
     for (uint32_t i = 0; i < n_hits; i++)
         prefix_cache_hold(&engine->cache, sequence->blocks[i]);
@@ -107,7 +106,7 @@ void reserve_request(struct engine *engine, struct outlet *router, const struct 
     else if (sequence && reserve->attempt == sequence->attempt && !reserve_was_made(sequence))
         reason = REASON_INVALID;
     if (reason == REASON_NONE && sequence && reserve->attempt == sequence->attempt) {
-        /* Said run_queue_before: the same answer. One that has ended meanwhile has said more than that. */
+        /* Said before: the same answer. One that has ended meanwhile has said more than that. */
         if (sequence->handoff.side == HANDOFF_IN)
             post_reserved(engine, router, sequence);
         return;

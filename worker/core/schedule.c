@@ -6,10 +6,10 @@
 #include "worker/core/retire.h"
 #include "worker/core/run_queue.h"
 
-struct budget {
-    uint32_t n_tokens;
+/* What is left of the step that is planned. */
+struct room {
+    uint32_t n_prompt; /* tokens of prompts */
     uint32_t n_rows;
-    bool preempted; /* somebody made room in this plan: admit nobody */
 };
 
 static uint32_t min_u32(uint32_t a, uint32_t b) {
@@ -40,7 +40,7 @@ static void preempt(struct engine *engine, struct sequence *sequence, const stru
 }
 
 /* A block for the token that is computed next. Answers false when the sequence had to go itself. */
-static bool grow(struct engine *engine, struct sequence *sequence, struct budget *budget) {
+static bool grow(struct engine *engine, struct sequence *sequence) {
     uint32_t n_need = engine_blocks_for(engine, sequence->n_tokens);
     while (sequence->n_blocks < n_need) {
         uint32_t n = sequence->n_blocks;
@@ -52,7 +52,6 @@ static bool grow(struct engine *engine, struct sequence *sequence, struct budget
             break;
         }
         struct sequence *victim = newest_running(engine);
-        budget->preempted = true;
         preempt(engine, victim, sequence, "blocks",
                 n_need - n - prefix_cache_available(&engine->cache));
         if (victim == sequence)
@@ -61,9 +60,11 @@ static bool grow(struct engine *engine, struct sequence *sequence, struct budget
     return true;
 }
 
-static void add_row(struct engine *engine, struct sequence *sequence, struct budget *budget) {
-    uint32_t n = min_u32(sequence->n_tokens - sequence->n_computed, budget->n_tokens);
-    ASSERT(n > 0 && budget->n_rows > 0);
+static void add_row(struct engine *engine, struct sequence *sequence, struct room *room) {
+    bool decodes = sequence->queue == QUEUE_DECODE;
+    uint32_t n = decodes ? 1 : min_u32(sequence->n_tokens - sequence->n_computed, room->n_prompt);
+    ASSERT(n > 0 && room->n_rows > 0);
+    ASSERT(!decodes || sequence->n_tokens - sequence->n_computed == 1);
     if (!sequence->has_run)
         note_sequence(engine, NOTE_SCHEDULED, sequence, NULL,
                       (engine->now_ns - sequence->ready_ns) / 1000, sequence->cached_tokens);
@@ -79,13 +80,13 @@ static void add_row(struct engine *engine, struct sequence *sequence, struct bud
     };
     sequence->in_step = true;
     sequence->n_in_step = sequence->n_computed + n;
-    budget->n_tokens -= n;
-    budget->n_rows--;
+    room->n_prompt -= decodes ? 0 : n;
+    room->n_rows--;
 }
 
 /* Rows for the first n_max sequences that decode. Blocks come first and rows after, because growing
  * may preempt a sequence that was picked already. */
-static void plan_decode(struct engine *engine, struct budget *budget, uint32_t n_max) {
+static void plan_decode(struct engine *engine, struct room *room, uint32_t n_max) {
     struct schedule *schedule = &engine->schedule;
     bool rotate = schedule->n_decode > n_max;
     uint32_t n_picks = 0;
@@ -96,14 +97,14 @@ static void plan_decode(struct engine *engine, struct budget *budget, uint32_t n
     }
     for (uint32_t i = 0; i < n_picks; i++) {
         struct sequence *sequence = &engine->sequences.slots[schedule->picks[i]];
-        if (sequence->queue == QUEUE_DECODE && !grow(engine, sequence, budget))
+        if (sequence->queue == QUEUE_DECODE && !grow(engine, sequence))
             continue;
     }
     for (uint32_t i = 0; i < n_picks; i++) {
         struct sequence *sequence = &engine->sequences.slots[schedule->picks[i]];
         if (sequence->queue != QUEUE_DECODE)
             continue;
-        add_row(engine, sequence, budget);
+        add_row(engine, sequence, room);
         if (rotate) {
             list_remove(&sequence->at);
             list_push_back(&schedule->decode, &sequence->at);
@@ -150,9 +151,7 @@ static enum status admit(struct engine *engine, struct sequence *sequence) {
     uint32_t n_need = engine_blocks_for(engine, sequence->n_tokens);
     uint32_t n_max = (sequence->n_tokens - 1) / engine->config.block_tokens;
     uint32_t n_hits = match_prefix(engine, sequence, n_max, &last, &n_unused);
-    bool alone = engine->schedule.n_prefill + engine->schedule.n_decode == 0;
-    uint32_t n_spare = alone ? 0 : engine->schedule.n_decode;
-    uint32_t n_wanted = n_need - n_hits + n_unused + n_spare;
+    uint32_t n_wanted = n_need - n_hits + n_unused + engine->schedule.n_decode;
     uint32_t n_available = prefix_cache_available(&engine->cache);
     if (n_wanted > n_available) {
         sequence->n_missing = n_wanted - n_available;
@@ -175,6 +174,8 @@ static enum status admit(struct engine *engine, struct sequence *sequence) {
     sequence->hashed = last;
     sequence->n_computed = n_hits * engine->config.block_tokens;
     count_prefix(engine, sequence, sequence->n_computed);
+    if (n_hits > 0 && sequence->handoff.side == HANDOFF_OUT)
+        engine->pump_due = true; /* what was computed before may leave now */
     run_queue_prefill(engine, sequence);
     return STATUS_OK;
 }
@@ -190,8 +191,8 @@ static struct sequence *next_waiting(struct engine *engine) {
     return unchanged && !alone ? NULL : sequence;
 }
 
-static void plan_waiting(struct engine *engine, struct budget *budget) {
-    while (budget->n_tokens > 0 && budget->n_rows > 0 && !run_queue_is_full(engine)) {
+static void plan_waiting(struct engine *engine, struct room *room) {
+    while (room->n_prompt > 0 && room->n_rows > 0 && !run_queue_is_full(engine)) {
         struct sequence *sequence = next_waiting(engine);
         if (!sequence)
             return;
@@ -202,15 +203,15 @@ static void plan_waiting(struct engine *engine, struct budget *budget) {
         /* Nobody overtakes the first: a long prompt would wait for ever. */
         if (admit(engine, sequence) != STATUS_OK)
             return;
-        add_row(engine, sequence, budget);
+        add_row(engine, sequence, room);
     }
 }
 
-static void plan_prefill(struct engine *engine, struct budget *budget) {
+static void plan_prefill(struct engine *engine, struct room *room) {
     list_each(link, &engine->schedule.prefill) {
-        if (budget->n_tokens == 0 || budget->n_rows == 0)
+        if (room->n_prompt == 0 || room->n_rows == 0)
             return;
-        add_row(engine, list_entry(link, struct sequence, at), budget);
+        add_row(engine, list_entry(link, struct sequence, at), room);
     }
 }
 
@@ -227,9 +228,9 @@ static void make_way(struct engine *engine) {
 }
 
 /* How many rows decode may take: all, unless prompts would get nothing at all. */
-static uint32_t decode_share(struct engine *engine, const struct budget *budget) {
+static uint32_t decode_share(struct engine *engine, const struct room *room) {
     struct schedule *schedule = &engine->schedule;
-    uint32_t n_max = min_u32(budget->n_rows, budget->n_tokens);
+    uint32_t n_max = room->n_rows;
     bool pending =
         !list_empty(&schedule->prefill) || (!run_queue_is_full(engine) && next_waiting(engine));
     if (!pending || schedule->n_decode < n_max)
@@ -240,17 +241,25 @@ static uint32_t decode_share(struct engine *engine, const struct budget *budget)
     return schedule->prefill_turn ? 0 : 1;
 }
 
+/* The prompts' share: the budget, as far as the step's arrays hold it beside the rows that decode. */
+static uint32_t prompt_share(const struct engine *engine) {
+    const struct engine_config *config = &engine->config;
+    uint32_t most =
+        config->chunk_tokens > config->max_batch ? config->chunk_tokens : config->max_batch;
+    return min_u32(engine->budget, most - engine->n_rows);
+}
+
 void schedule_plan(struct engine *engine) {
-    struct budget budget = {.n_tokens = engine->budget, .n_rows = engine->config.max_batch};
+    struct room room = {.n_rows = engine->config.max_batch};
     engine->n_rows = 0;
     make_way(engine);
-    plan_decode(engine, &budget, decode_share(engine, &budget));
-    plan_prefill(engine, &budget);
-    if (!budget.preempted)
-        plan_waiting(engine, &budget);
-    /* Never an empty step while something could run: nobody might call again run_queue_before an event. */
+    plan_decode(engine, &room, decode_share(engine, &room));
+    room.n_prompt = prompt_share(engine);
+    plan_prefill(engine, &room);
+    plan_waiting(engine, &room);
+    /* Never an empty step while something could run: nobody might call again before an event. */
     if (engine->n_rows == 0)
-        plan_decode(engine, &budget, min_u32(budget.n_rows, budget.n_tokens));
+        plan_decode(engine, &room, room.n_rows);
     if (engine->n_rows == 0)
-        plan_waiting(engine, &budget);
+        plan_waiting(engine, &room);
 }

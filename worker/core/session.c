@@ -32,7 +32,7 @@ void session_hello(struct engine *engine, uint32_t link, const struct message *m
     const struct hello *hello = &message->u.hello;
     struct outlet *outlet = outlet_find(&engine->outlets, link);
     if (outlet && outlet->kind == OUTLET_ROUTER && outlet->session == hello->session)
-        return; /* said run_queue_before */
+        return; /* said before */
     if (outlet && outlet->kind != OUTLET_ROUTER) {
         post_reset(engine, link, hello->session, REASON_INVALID);
         return;
@@ -121,7 +121,7 @@ static void submit_request(struct engine *engine, struct outlet *outlet,
         return;
     }
     if (reason == REASON_NONE && sequence)
-        return; /* said run_queue_before */
+        return; /* said before */
     if (reason == REASON_NONE && sequence_check_submit(submit, engine->config.n_vocab) != STATUS_OK)
         reason = REASON_INVALID;
     if (reason == REASON_NONE && submit->phase == PHASE_DECODE)

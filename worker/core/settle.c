@@ -19,7 +19,11 @@ void settle_link_lost(struct engine *engine, struct outlet *outlet) {
 }
 
 void settle_event(struct engine *engine) {
-    if (engine->flush_due && !engine->in_flight)
+    if (engine->pump_due) {
+        engine->pump_due = false;
+        handoff_out_pump_all(engine);
+    }
+    if (engine->flush_due)
         flush_all(engine);
     while (engine->outlets.n_broken > 0) {
         for (uint32_t i = 0; i < engine->outlets.n_outlets; i++) {

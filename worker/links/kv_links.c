@@ -17,7 +17,9 @@ void kv_links_init(struct kv_links *kv, struct bus *bus, const struct kv_links_s
         .bus = bus,
         .self = *self,
         .kv_transport = kv_transport,
-        .options = {.ring_bytes = (uint64_t)aligned * KV_LINKS_CREDITS, .chunk_bytes = aligned},
+        .options = {.ring_bytes = (uint64_t)aligned * KV_LINKS_CREDITS,
+                    .first_bytes = (uint64_t)aligned * ENGINE_CREDITS,
+                    .chunk_bytes = aligned},
         .pool = *pool,
     };
 }
@@ -60,8 +62,10 @@ static void take_answer(struct kv_links *kv, uint64_t now_ns, struct kv_link *pe
             kv_link_drop(kv, now_ns, peer, "it acknowledges what was never sent");
             return;
         }
-        if (message->u.chunk_ack.transfer_id == 0)
+        if (message->u.chunk_ack.transfer_id == 0) {
+            engine_kv_room(kv->engine, now_ns);
             return;
+        }
         break;
     case MESSAGE_ABORT:
         if (message->u.transfer_end.transfer_id == 0) {
@@ -141,13 +145,27 @@ void kv_links_close(struct kv_links *kv, uint32_t link) {
     kv_link_forget(peer);
 }
 
+/* Twice the ring, where the core's window is larger than it and memory is left. */
+static bool grow_ring(const struct kv_links *kv, struct kv_link *peer) {
+    const struct stage *stage = &peer->sender->stage;
+    uint64_t n_used = 2 * stage->n_used < stage->n_bytes ? 2 * stage->n_used : stage->n_bytes;
+    uint64_t n_all = n_used - stage->n_used;
+    for (uint32_t i = 0; i < KV_LINKS_MAX; i++)
+        n_all += kv->links[i].sender ? kv->links[i].sender->stage.n_used : 0;
+    return n_used > stage->n_used && n_all <= KV_LINKS_BYTES_MAX &&
+           transport_grow(peer->sender, n_used) == STATUS_OK;
+}
+
 enum status kv_links_push(struct kv_links *kv, uint32_t link, struct chunk *chunk,
                           const uint32_t *blocks) {
     struct kv_link *peer = kv_link_find(kv, link_on_bus(link));
     if (!peer || !peer->sender)
         return STATUS_CLOSED;
     struct message message = {.type = MESSAGE_CHUNK};
-    TRY(transport_push(peer->sender, &kv->pool, chunk, blocks));
+    enum status status = transport_push(peer->sender, &kv->pool, chunk, blocks);
+    if (status == STATUS_BUSY && grow_ring(kv, peer))
+        status = transport_push(peer->sender, &kv->pool, chunk, blocks);
+    TRY(status);
     message.u.chunk = *chunk;
     TRY(bus_send(kv->bus, peer->link, &message));
     transport_sent(peer->sender, chunk);

@@ -5,7 +5,8 @@
  * and its transport's offer; the decode worker answers KV_WELCOME with the transport that both can
  * use and how many chunks may be on the way, or ABORT. Only then does the core hear of the link.
  * An ABORT or CHUNK_ACK with transfer_id 0 is between the two shells: it is about the link.
- * Engine thread only; the table is fixed, a link's ring is taken when it is made. */
+ * Engine thread only; the table is fixed. A link's ring has room for ENGINE_CREDITS chunks when it
+ * is made, and for twice as many each time that the core's window has grown past it. */
 #pragma once
 
 #include "base/status.h"
@@ -20,7 +21,8 @@ struct bus_event;
 struct engine;
 
 #define KV_LINKS_MAX          128
-#define KV_LINKS_CREDITS      16 /* chunks on the way on one link */
+#define KV_LINKS_CREDITS      64 /* chunks on the way on one link, ENGINE_CREDITS of them at first */
+#define KV_LINKS_BYTES_MAX    (1ull << 30) /* of all rings: up to here they grow beyond the first */
 #define KV_LINKS_HANDSHAKE_NS 3000000000ull
 #define KV_LINKS_ALIVE_NS     1000000000ull
 

@@ -102,6 +102,8 @@ static void *watch(void *arg) {
         if (poll(polled, 2, -1) < 0)
             continue;
         if (polled[1].revents && atomic_load(follow->stop) > 0) {
+            struct rank_message bye = {.type = RANK_BYE};
+            (void)!rank_wire_send(follow->fd, &bye, NULL, 0); /* or it would be a rank lost */
             log_info("follower ends: a stop was requested", "ranks=%u", follow->terms.n_here);
             exit_now(EXIT_SUCCESS);
         }

@@ -2,6 +2,7 @@
 
 #include "base/assert.h"
 #include "base/cores.h"
+#include "base/dump.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -30,6 +31,7 @@ static enum status map(struct group_memory *group, size_t board_at) {
     void *memory = mmap(NULL, group->n_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, group->fd, 0);
     if (memory == MAP_FAILED)
         return STATUS_NOMEM;
+    dump_leave_out(memory, group->n_bytes); /* the batches' tokens */
     group->memory = memory;
     group->collectives = memory;
     group->board = (struct board *)(void *)((unsigned char *)memory + board_at);

@@ -1,5 +1,6 @@
 #include "worker/ranks/leader.h"
 
+#include "base/dump.h"
 #include "base/exit.h"
 #include "base/log.h"
 
@@ -15,7 +16,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define JOIN_S 5 /* who connects and says nothing keeps the others waiting for this long */
+#define STOP_MS 1000 /* a stop of all processes reaches them one after the other */
+#define JOIN_S  5    /* who connects and says nothing keeps the others waiting for this long */
 
 static const char *ranks_text(const struct follower *follower, char text[32]) {
     snprintf(text, 32, follower->n_ranks > 1 ? "%u-%u" : "%u", follower->rank_begin,
@@ -125,6 +127,7 @@ static enum status map_pool(struct leader *leader, uint32_t rank, const struct r
     void *memory = mmap(NULL, (size_t)pool->n_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (memory == MAP_FAILED)
         return STATUS_NOMEM;
+    dump_leave_out(memory, (size_t)pool->n_bytes);
     leader->pools[rank].memory = memory;
     leader->pools[rank].n_bytes = (size_t)pool->n_bytes;
     *kv = (struct transport_rank){.base = memory,
@@ -163,7 +166,9 @@ static enum status await_one(struct leader *leader, const struct follower *follo
     enum status status = rank_wire_receive(follower->fd, &message, fds, &n_fds);
     if (status != STATUS_OK)
         return error_set(error, STATUS_CLOSED, "it ended while it loaded");
-    if (message.type == RANK_READY)
+    if (message.type == RANK_BYE)
+        status = error_set(error, STATUS_CLOSED, "it was stopped while it loaded");
+    else if (message.type == RANK_READY)
         status = take_ready(leader, follower, &message.u.ready, fds, n_fds, numerics, kv, error);
     else if (message.type == RANK_FAILED && (unsigned)message.u.failed.status < STATUS_COUNT &&
              message.u.failed.status != STATUS_OK)
@@ -174,8 +179,35 @@ static enum status await_one(struct leader *leader, const struct follower *follo
     return status;
 }
 
+static const atomic_uint *stops; /* main's; NULL: nobody asks */
+
+void leader_heed_stops(const atomic_uint *n_stops) {
+    stops = n_stops;
+}
+
+/* Whether the follower said goodbye, as one does that was asked to end, and so were we. */
+static bool was_stopped(const struct follower *follower) {
+    struct rank_message message;
+    int fds[COMM_RANKS_MAX];
+    uint32_t n_fds = 0;
+    if (!stops || rank_wire_receive(follower->fd, &message, fds, &n_fds) != STATUS_OK)
+        return false;
+    rank_wire_close(fds, n_fds);
+    for (unsigned ms = 0; message.type == RANK_BYE && ms < STOP_MS; ms++) {
+        if (atomic_load(stops) > 0)
+            return true;
+        poll(NULL, 0, 1);
+    }
+    return false;
+}
+
 _Noreturn static void end_with(const struct follower *follower) {
     char text[32];
+    if (was_stopped(follower)) {
+        log_info("ranks were stopped with the worker: it ends", "ranks=%s pid=%d",
+                 ranks_text(follower, text), (int)follower->pid);
+        exit_now(EXIT_SUCCESS);
+    }
     log_error("rank lost: the worker ends", "ranks=%s pid=%d", ranks_text(follower, text),
               (int)follower->pid);
     exit_now(EXIT_FAILURE);

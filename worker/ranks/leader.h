@@ -13,6 +13,7 @@
 #include "worker/ranks/rank_wire.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -42,6 +43,10 @@ struct leader_options {
     const uint8_t *model_fp; /* borrowed (32) */
     const struct group_memory *memory;
 };
+
+/* Before leader_open(), once: how often this process was asked to end. Where a follower was asked,
+ * too, and went first, the process then ends with 0 and not as one that lost a rank. */
+void leader_heed_stops(const atomic_uint *n_stops);
 
 /* Listens and waits until all ranks have somebody. STATUS_CLOSED: a signal came meanwhile, or a
  * follower left; statuses of rank_wire.h. The caller calls leader_close() in every case. */

@@ -5,6 +5,7 @@
 
 #include "base/assert.h"
 #include "base/checked.h"
+#include "base/dump.h"
 #include "base/exit.h"
 #include "base/log.h"
 #include "kernels/kernels.h"
@@ -25,7 +26,10 @@ static void *memory_take(const struct rank *rank, size_t n_bytes) {
     if (rank->kernels)
         return rank->kernels->alloc(rank->ctx, n_bytes);
     void *memory = mmap(NULL, n_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    return memory == MAP_FAILED ? NULL : memory;
+    if (memory == MAP_FAILED)
+        return NULL;
+    dump_leave_out(memory, n_bytes);
+    return memory;
 }
 
 static void memory_give(const struct rank *rank, void *memory, size_t n_bytes) {
@@ -46,7 +50,10 @@ static void *kv_take(struct rank *rank, bool shared) {
         fcntl(rank->kv_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
         return NULL;
     void *memory = mmap(NULL, rank->kv_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, rank->kv_fd, 0);
-    return memory == MAP_FAILED ? NULL : memory;
+    if (memory == MAP_FAILED)
+        return NULL;
+    dump_leave_out(memory, rank->kv_bytes);
+    return memory;
 }
 
 static void kv_give(struct rank *rank) {

@@ -2,16 +2,15 @@
 
 #include "base/clock.h"
 #include "worker/core/engine.h"
-#include "worker/step/estimate.h"
+#include "worker/step/budget.h"
 #include "worker/step/receive.h"
 
 #define LOOK_NS (5 * NS_PER_MS) /* in a long step the links are looked at this often */
 
-void emit_begin(struct emit *emit, struct engine *engine, const struct estimate *estimate,
-                uint32_t n_tokens) {
-    emit->n_tokens = n_tokens;
+void emit_begin(struct emit *emit, struct engine *engine, const struct budget *budget,
+                const struct plan *plan) {
     emit->begin_ns = clock_now_ns();
-    engine_step_begin(engine, emit->begin_ns, estimate_us(estimate, n_tokens));
+    engine_step_begin(engine, emit->begin_ns, budget_us(budget, plan->n_tokens));
 }
 
 void emit_layers(void *context, uint32_t layer_begin, uint32_t layer_end) {
@@ -22,16 +21,15 @@ void emit_layers(void *context, uint32_t layer_begin, uint32_t layer_end) {
         receive_messages(receive); /* credits for chunks, cancels, pings */
 }
 
-void emit_end(const struct emit *emit, struct engine *engine, struct estimate *estimate,
-              const struct sampled *sampled) {
+void emit_end(const struct emit *emit, struct engine *engine, struct budget *budget,
+              const struct plan *plan, const struct sampled *sampled) {
     uint64_t now_ns = clock_now_ns();
-    estimate_learn(estimate, emit->n_tokens, (now_ns - emit->begin_ns) / NS_PER_US);
-    if (emit->n_tokens >= 16)
-        emit_budget(emit, engine, estimate);
+    budget_learn(budget, plan->n_tokens, plan->n_prompt, (now_ns - emit->begin_ns) / NS_PER_US);
+    emit_budget(engine, budget);
     engine_step_end(engine, now_ns, sampled);
 }
 
-void emit_budget(const struct emit *emit, struct engine *engine, const struct estimate *estimate) {
-    if (emit->chunk_tokens > 0)
-        engine_budget(engine, estimate_tokens(estimate, emit->chunk_tokens, ESTIMATE_STEP_US_GOAL));
+void emit_budget(struct engine *engine, const struct budget *budget) {
+    if (budget->most > 0)
+        engine_budget(engine, budget->n_tokens);
 }

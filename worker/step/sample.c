@@ -2,6 +2,7 @@
 
 #include "base/assert.h"
 #include "base/checked.h"
+#include "base/dump.h"
 #include "base/random.h"
 #include "worker/core/engine.h"
 #include "worker/step/batch.h"
@@ -28,6 +29,7 @@ static enum status take_seen(struct sample *sample) {
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED)
         return STATUS_NOMEM;
+    dump_leave_out(memory, (size_t)n_bytes); /* the tokens of every sequence */
     sample->seen_memory = memory;
     sample->seen_bytes = (size_t)n_bytes;
     for (uint32_t i = 0; i < options->max_slots; i++) {

@@ -29,7 +29,7 @@ static enum turn batch(struct stepper *stepper) {
 }
 
 static enum turn forward(struct stepper *stepper) {
-    emit_begin(&stepper->emit, stepper->receive.engine, &stepper->estimate, stepper->plan.n_tokens);
+    emit_begin(&stepper->emit, stepper->receive.engine, &stepper->budget, &stepper->plan);
     forward_run(&stepper->forward, &stepper->batch, emit_layers, &stepper->receive);
     return TURN_NEXT;
 }
@@ -41,7 +41,8 @@ static enum turn sample(struct stepper *stepper) {
 }
 
 static enum turn emit(struct stepper *stepper) {
-    emit_end(&stepper->emit, stepper->receive.engine, &stepper->estimate, stepper->sample.sampled);
+    emit_end(&stepper->emit, stepper->receive.engine, &stepper->budget, &stepper->plan,
+             stepper->sample.sampled);
     return TURN_NEXT;
 }
 
@@ -100,8 +101,8 @@ static enum status open_all(struct stepper *stepper, const struct step_options *
         sample_init(&stepper->sample, &sample_options) != STATUS_OK)
         return error_set(error, STATUS_NOMEM, "no memory for batches of %u tokens",
                          sizes->max_tokens);
-    stepper->emit.chunk_tokens = facts->forced ? 0 : options->chunk_tokens;
-    calibrate_run(&stepper->forward, &stepper->batch, options->chunk_tokens, &stepper->estimate);
+    budget_init(&stepper->budget, facts->forced ? 0 : options->chunk_tokens, BUDGET_STEP_US_GOAL);
+    calibrate_run(&stepper->forward, &stepper->batch, &stepper->budget);
     return STATUS_OK;
 }
 

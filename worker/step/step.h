@@ -7,8 +7,8 @@
 #include "base/status.h"
 #include "worker/core/engine.h"
 #include "worker/step/batch.h"
+#include "worker/step/budget.h"
 #include "worker/step/emit.h"
-#include "worker/step/estimate.h"
 #include "worker/step/forward.h"
 #include "worker/step/receive.h"
 #include "worker/step/sample.h"
@@ -25,7 +25,7 @@ struct stepper {
     struct forward forward;
     struct batch batch;
     struct sample sample;
-    struct estimate estimate;
+    struct budget budget;
     struct emit emit;
     struct receive receive;              /* the owner fills it before the first step_run() */
     struct plan plan;                    /* of the step that runs */

@@ -102,6 +102,8 @@ static enum status sender_open(const struct transport_options *options,
     local->head.memory = bytes;
     local->ring = ring;
     stage_init(&local->head.stage, options->ring_bytes);
+    if (options->first_bytes > 0)
+        stage_use(&local->head.stage, options->first_bytes);
     if (ring_enter(ring) != STATUS_OK) {
         sender_close(&local->head);
         return error_set(error, STATUS_LIMIT, "local: %d links are the most", RINGS_MAX);

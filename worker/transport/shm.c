@@ -2,9 +2,10 @@
  *
  * The receiver opens it through /proc/PID/fd/N, which the kernel grants to processes of the same
  * user; where it does not (another container, hidden /proc), the two fall back to tcp. The ring's
- * size is sealed and its pages are there before it is offered, so that no access can raise SIGBUS;
- * its name holds 128 random bits, so that a number used again by another process is noticed.
+ * size is sealed before it is offered, and the pages of its used part are there before a chunk lies
+ * in them, so that no access can raise SIGBUS; its name holds 128 random bits, so that a number used again by another process is noticed.
  * Nothing is left behind when either side dies. */
+#include "base/dump.h"
 #include "base/random.h"
 #include "proto/message.h"
 #include "worker/transport/transport.h"
@@ -56,25 +57,34 @@ static void sender_close(struct transport_sender *sender) {
     free(shm);
 }
 
+static enum status take_pages(const struct shm_sender *shm, uint64_t n_used) {
+    int refused;
+    do {
+        refused = posix_fallocate(shm->fd, 0, (off_t)n_used);
+    } while (refused == EINTR);
+    errno = refused;
+    return refused ? STATUS_NOMEM : STATUS_OK;
+}
+
+static enum status sender_grow(struct transport_sender *sender, uint64_t n_used) {
+    return take_pages((struct shm_sender *)sender, n_used);
+}
+
 static enum status make_ring(struct shm_sender *shm) {
     char name[64];
     ring_name(&shm->address, name, sizeof name);
     shm->fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (shm->fd < 0)
         return STATUS_IO;
-    int refused;
-    do {
-        refused = posix_fallocate(shm->fd, 0, (off_t)shm->address.n_bytes);
-    } while (refused == EINTR);
-    if (refused) {
-        errno = refused;
-        return STATUS_NOMEM;
-    }
+    if (ftruncate(shm->fd, (off_t)shm->address.n_bytes) != 0)
+        return STATUS_IO;
+    TRY(take_pages(shm, shm->head.stage.n_used));
     if (fcntl(shm->fd, F_ADD_SEALS, SEALS) != 0)
         return STATUS_IO;
     void *ring = mmap(NULL, shm->address.n_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, shm->fd, 0);
     if (ring == MAP_FAILED)
         return STATUS_NOMEM;
+    dump_leave_out(ring, shm->address.n_bytes);
     shm->head.memory = ring;
     shm->address.fd = (uint32_t)shm->fd;
     return STATUS_OK;
@@ -91,6 +101,8 @@ static enum status sender_open(const struct transport_options *options,
                                     .n_bytes = options->ring_bytes,
                                     .token = {random_seed(), random_seed()}};
     stage_init(&shm->head.stage, options->ring_bytes);
+    if (options->first_bytes > 0)
+        stage_use(&shm->head.stage, options->first_bytes);
     enum status status = make_ring(shm);
     if (status != STATUS_OK) {
         int refused = errno;
@@ -159,6 +171,7 @@ static enum status receiver_open(const uint8_t *bytes, uint32_t n, struct transp
     close(fd);
     if (ring == MAP_FAILED)
         return error_set(error, STATUS_NOMEM, "shm: mapping the ring: %s", strerror(refused));
+    dump_leave_out(ring, address.n_bytes);
     struct transport_receiver *receiver = calloc(1, sizeof *receiver);
     if (!receiver) {
         munmap(ring, address.n_bytes);
@@ -180,6 +193,7 @@ const struct transport transport_shm = {
     .reaches = reaches,
     .sender_open = sender_open,
     .sender_close = sender_close,
+    .sender_grow = sender_grow,
     .offer = offer,
     .receiver_open = receiver_open,
     .receiver_close = receiver_close,

@@ -2,7 +2,8 @@
  *
  * Positions count bytes since the ring was made and never wrap; a position's place in the ring is
  * position % n_bytes. A piece lies in one run. Pieces are given back in the order they were put, by
- * the position behind the last one that was read. Pure. Engine thread only. */
+ * the position behind the last one that was read. Pieces lie in the first n_used bytes of each lap,
+ * so that the rest of the ring need not be there yet. Pure. Engine thread only. */
 #pragma once
 
 #include "base/status.h"
@@ -13,11 +14,15 @@
 
 struct stage {
     uint64_t n_bytes; /* of the ring; a multiple of STAGE_ALIGNMENT */
+    uint64_t n_used;  /* of them; a multiple of STAGE_ALIGNMENT, which only grows */
     uint64_t head;    /* behind the newest piece */
     uint64_t tail;    /* before the oldest piece that is still read */
 };
 
-void stage_init(struct stage *stage, uint64_t n_bytes);
+void stage_init(struct stage *stage, uint64_t n_bytes); /* all of it is used */
+
+/* From now on so many bytes of the ring, n_bytes at most, are used. */
+void stage_use(struct stage *stage, uint64_t n_used);
 
 /* Where a piece of n bytes would begin. STATUS_BUSY: not until something is given back.
  * STATUS_LIMIT: never. */

@@ -25,6 +25,8 @@ static enum status sender_open(const struct transport_options *options,
     *made = (struct transport_sender){
         .transport = &transport_tcp, .memory = malloc(options->chunk_bytes), .rides = true};
     stage_init(&made->stage, options->ring_bytes);
+    if (options->first_bytes > 0)
+        stage_use(&made->stage, options->first_bytes);
     if (!made->memory) {
         sender_close(made);
         return error_set(error, STATUS_NOMEM, "tcp: no memory for a chunk of %u bytes",

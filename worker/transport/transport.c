@@ -261,6 +261,14 @@ void transport_sent(struct transport_sender *sender, const struct chunk *chunk) 
     stage_put(&sender->stage, chunk->where, chunk->n_bytes);
 }
 
+enum status transport_grow(struct transport_sender *sender, uint64_t n_used) {
+    ASSERT(n_used > sender->stage.n_used);
+    if (sender->transport->sender_grow)
+        TRY(sender->transport->sender_grow(sender, n_used));
+    stage_use(&sender->stage, n_used);
+    return STATUS_OK;
+}
+
 enum status transport_acked(struct transport_sender *sender, uint64_t where) {
     return stage_release(&sender->stage, where);
 }

@@ -34,6 +34,7 @@ struct transport_place {
 
 struct transport_options {
     uint64_t ring_bytes;  /* most bytes on the way to one peer; a multiple of STAGE_ALIGNMENT */
+    uint64_t first_bytes; /* of them at first, until transport_grow(); the same; 0: all */
     uint32_t chunk_bytes; /* most bytes of one chunk, at most ring_bytes */
 };
 
@@ -58,10 +59,14 @@ struct transport {
 
     bool (*reaches)(const struct transport_place *from, const struct transport_place *to);
 
-    /* Takes all memory of the link. STATUS_NOMEM, STATUS_IO. On success the caller owns *sender. */
+    /* Takes the link's memory, of the ring the first_bytes. STATUS_NOMEM, STATUS_IO. On success the caller owns *sender. */
     NODISCARD enum status (*sender_open)(const struct transport_options *options,
                                          struct transport_sender **sender, struct error *error);
     void (*sender_close)(struct transport_sender *sender);
+
+    /* Takes memory for the first n_used bytes of the ring, more than before. STATUS_NOMEM: nothing
+     * has changed. NULL: there is nothing to take. */
+    enum status (*sender_grow)(struct transport_sender *sender, uint64_t n_used);
 
     /* Writes what the receiver needs to find us and answers its length. */
     uint32_t (*offer)(const struct transport_sender *sender, uint8_t offer[TRANSPORT_OFFER_MAX]);
@@ -127,6 +132,10 @@ bool transport_kv_valid(const struct transport_kv *kv);
 NODISCARD enum status transport_push(struct transport_sender *sender, const struct transport_kv *kv,
                                      struct chunk *chunk, const uint32_t *blocks);
 void transport_sent(struct transport_sender *sender, const struct chunk *chunk);
+
+/* So many bytes may be on the way from now on: more than before, at most the options' ring_bytes.
+ * STATUS_NOMEM: it stays as it was. */
+NODISCARD enum status transport_grow(struct transport_sender *sender, uint64_t n_used);
 
 /* The peer has read up to `where`. STATUS_CORRUPT: it says so of what was never sent. */
 NODISCARD enum status transport_acked(struct transport_sender *sender, uint64_t where);

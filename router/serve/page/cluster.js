@@ -1,7 +1,7 @@
 // The live picture of the cluster, from /admin/events.
 
 const ROLES = { prefill: "Prefill", decode: "Decode", mixed: "Prefill and decode" };
-const STATES = { ready: "good", gone: "bad", refused: "bad", suspect: "bad" }; // the others: busy
+const STATES = { ready: "good", gone: "bad", refused: "bad", suspect: "bad", aside: "bad" }; // the others: busy
 const GONE_MS = 8000; // so long a worker that is gone is still shown
 const CHANGES_MAX = 40;
 const MINUTE = 60; // samples of the curve, one a second

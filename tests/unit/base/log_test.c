@@ -222,8 +222,8 @@ START_TEST(long_line_is_cut_and_still_ends) {
     int in = pipe_stderr();
     memset(line, 'x', sizeof line);
     log_writer_start();
-    log_writer_put(line, sizeof line);
-    log_writer_put("short\n", 6);
+    log_writer_put(line, sizeof line, LOG_ORDINARY);
+    log_writer_put("short\n", 6, LOG_ORDINARY);
     ck_assert(log_writer_flush(10000));
     ssize_t n = read(in, got, sizeof got);
     ck_assert_int_eq(n, LOG_LINE_MAX + 6);

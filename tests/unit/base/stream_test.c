@@ -42,7 +42,8 @@ static void on_gone(void *user, enum status status) {
     gone_status = status;
 }
 
-static const struct stream_events events = {on_data, on_drained, on_gone};
+static const struct stream_events events = {
+    .data = on_data, .drained = on_drained, .gone = on_gone};
 
 static void on_accept(void *user, int fd) {
     (void)user;

@@ -208,6 +208,89 @@ START_TEST(clients_need_a_certificate_where_an_authority_is_named) {
 }
 END_TEST
 
+/* A client may send certificates of 32 KiB in all. */
+START_TEST(a_chain_of_client_certificates_has_a_bound) {
+    struct error error = {0};
+    const struct tls_server_config config = {
+        .cert = rig.cert, .key = rig.key, .client_ca = rig.ca, .n_streams_max = 4};
+    tls_context_free(rig.context);
+    ck_assert_int_eq(tls_server_new(rig.loop, &config, &rig.context, &error), STATUS_OK);
+    SSL_CTX_set_max_proto_version(rig.client, TLS1_2_VERSION);
+    int n_bytes = i2d_X509(rig.root.cert, NULL) + 3; /* each with its length */
+    for (unsigned i = 0; i < 2; i++) {
+        rig_connect();
+        SSL_use_certificate(rig.ssl, rig.other.cert);
+        SSL_use_PrivateKey(rig.ssl, rig.other.key);
+        for (int n = 0; n < (i == 0 ? 30000 : 40000); n += n_bytes)
+            ck_assert_int_eq(SSL_add1_chain_cert(rig.ssl, rig.root.cert), 1);
+        int outcome = rig_handshake();
+        if (i == 0) {
+            ck_assert_int_eq(outcome, SSL_ERROR_NONE);
+        } else {
+            ck_assert_int_ne(outcome, SSL_ERROR_NONE);
+            rig_wait_gone();
+            ck_assert_ptr_null(stream_protocol(rig.stream));
+        }
+        rig_hang_up();
+    }
+}
+END_TEST
+
+static unsigned n_over;
+
+static void on_over(void *user, enum status status) {
+    (void)user;
+    ck_assert_int_eq(status, STATUS_IO);
+    n_over++;
+}
+
+static void on_none(void *user, const char *bytes, size_t n) {
+    (void)user, (void)bytes, (void)n;
+    ck_abort_msg("nobody has said anything");
+}
+
+/* Handshakes that wait when the context ends are over, not open. */
+START_TEST(handshakes_that_wait_end_with_their_context) {
+    enum { MANY = 64 };
+    static const struct stream_events events = {.data = on_none, .gone = on_over};
+    struct stream *streams[MANY];
+    SSL *clients[MANY];
+    int fds[MANY][2];
+    struct error error = {0};
+    struct tls_identity strong =
+        tls_make((struct tls_wish){.name = "localhost", .issuer = &rig.root, .rsa_bits = 4096});
+    tls_write_certs(rig.folder, "cert.pem", (X509 *[]){strong.cert, NULL});
+    tls_write_key(rig.folder, "key.pem", strong.key, NULL, 0600);
+    const struct tls_server_config config = {
+        .cert = rig.cert, .key = rig.key, .n_streams_max = MANY};
+    tls_context_free(rig.context);
+    ck_assert_int_eq(tls_server_new(rig.loop, &config, &rig.context, &error), STATUS_OK);
+    n_over = 0;
+    for (unsigned i = 0; i < MANY; i++) {
+        ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds[i]), 0);
+        clients[i] = SSL_new(rig.client);
+        SSL_set_fd(clients[i], fds[i][1]);
+        SSL_set_connect_state(clients[i]);
+        SSL_do_handshake(clients[i]);
+        ck_assert_int_eq(
+            stream_new_tls(rig.loop, fds[i][0], rig.context, &events, NULL, &streams[i]),
+            STATUS_OK);
+    }
+    rig_turn(); /* each has its job: a quarter of a second of signatures */
+    tls_context_free(rig.context);
+    rig.context = NULL;
+    ck_assert_uint_gt(n_over, 0);
+    for (unsigned i = 0; i < MANY; i++) {
+        ck_assert_ptr_null(stream_protocol(streams[i]));
+        stream_close(streams[i]);
+        SSL_free(clients[i]);
+        close(fds[i][1]);
+    }
+    rig_turn();
+    tls_identity_fini(&strong);
+}
+END_TEST
+
 /* --- our own client ------------------------------------------------------------------------- */
 
 static struct client {
@@ -229,7 +312,7 @@ static void client_gone(void *user, enum status status) {
     client.gone = status;
 }
 
-static const struct stream_events client_events = {client_data, NULL, client_gone};
+static const struct stream_events client_events = {.data = client_data, .gone = client_gone};
 
 /* Our client against our server, over the sockets of the rig. */
 static void dial(const struct tls_client_config *config, const char *host) {
@@ -298,6 +381,28 @@ START_TEST(our_client_refuses_others_and_says_why) {
 }
 END_TEST
 
+/* A star stands for a whole label (RFC 6125, 6.4.3). */
+START_TEST(our_client_takes_no_star_within_a_label) {
+    static const struct {
+        const char *name;
+        bool passes;
+    } rows[] = {{"*.example.test", true}, {"f*.example.test", false}};
+    const struct tls_client_config config = {.ca = rig.ca};
+    for (unsigned i = 0; i < 2; i++) {
+        struct error error = {0};
+        struct tls_identity leaf =
+            tls_make((struct tls_wish){.name = rows[i].name, .issuer = &rig.root});
+        tls_write_certs(rig.folder, "cert.pem", (X509 *[]){leaf.cert, NULL});
+        tls_write_key(rig.folder, "key.pem", leaf.key, NULL, 0600);
+        ck_assert_int_eq(tls_context_reload(rig.context, &error), STATUS_OK);
+        dial(&config, "foo.example.test");
+        ck_assert_uint_eq(client.n_gone, !rows[i].passes);
+        hang_up();
+        tls_identity_fini(&leaf);
+    }
+}
+END_TEST
+
 void suite_add(TCase *tests) {
     tcase_add_checked_fixture(tests, rig_up, rig_down);
     tcase_add_test(tests, a_file_that_does_not_serve_is_named_with_the_reason);
@@ -305,6 +410,9 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, a_reload_is_for_new_streams_and_a_bad_one_changes_nothing);
     tcase_add_test(tests, the_whole_chain_is_sent);
     tcase_add_test(tests, clients_need_a_certificate_where_an_authority_is_named);
+    tcase_add_test(tests, handshakes_that_wait_end_with_their_context);
+    tcase_add_test(tests, a_chain_of_client_certificates_has_a_bound);
+    tcase_add_test(tests, our_client_takes_no_star_within_a_label);
     tcase_add_test(tests, our_client_believes_names_and_addresses_that_its_roots_vouch_for);
     tcase_add_test(tests, our_client_refuses_others_and_says_why);
 }

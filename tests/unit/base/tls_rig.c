@@ -31,7 +31,8 @@ static void on_gone(void *user, enum status status) {
     rig.gone = status;
 }
 
-static const struct stream_events events = {on_data, on_drained, on_gone};
+static const struct stream_events events = {
+    .data = on_data, .drained = on_drained, .gone = on_gone};
 
 void rig_up(void) {
     static char folder[] = "/tmp/tandem-tls-XXXXXX";

@@ -61,6 +61,45 @@ START_TEST(older_versions_are_refused) {
 }
 END_TEST
 
+/* TLS 1.2 with a key exchange or a cipher that one may not use any more. */
+START_TEST(old_ciphers_are_refused) {
+    static const struct {
+        const char *ciphers;
+        bool passes;
+    } rows[] = {{"ECDHE-ECDSA-AES128-GCM-SHA256", true},
+                {"ECDHE-ECDSA-CHACHA20-POLY1305", true},
+                {"ECDHE-ECDSA-AES128-SHA:ECDHE-ECDSA-AES256-SHA384", false},
+                {"AES128-SHA:AES128-GCM-SHA256:AES256-SHA256", false},
+                {"ECDHE-ECDSA-AES128-CCM", false}};
+    offer_version(TLS1_2_VERSION);
+    SSL_CTX_set_security_level(rig.client, 0);
+    for (unsigned i = 0; i < sizeof rows / sizeof *rows; i++) {
+        rig_connect();
+        ck_assert_int_eq(SSL_set_cipher_list(rig.ssl, rows[i].ciphers), 1);
+        ck_assert_int_eq(rig_handshake(), rows[i].passes ? SSL_ERROR_NONE : SSL_ERROR_SSL);
+        if (!rows[i].passes)
+            rig_wait_gone();
+        rig_hang_up();
+    }
+    ck_assert_uint_eq(tls_context_counts(rig.context).n_failed, 3);
+}
+END_TEST
+
+/* Its handshake is not computed. */
+START_TEST(a_client_that_hung_up_before_its_turn_costs_no_signature) {
+    rig_connect();
+    SSL_do_handshake(rig.ssl); /* its first words are on their way */
+    ck_assert_int_eq(shutdown(rig.fd, SHUT_WR), 0);
+    rig_wait_gone();
+    ck_assert_int_eq(rig.gone, STATUS_IO);
+    ck_assert_ptr_nonnull(strstr(stream_problem(rig.stream), "hung up before its turn"));
+    ck_assert_uint_eq(tls_context_counts(rig.context).n_failed, 1);
+    char byte;
+    ck_assert_int_le(recv(rig.fd, &byte, 1, MSG_DONTWAIT), 0); /* not a word came back */
+    rig_hang_up();
+}
+END_TEST
+
 START_TEST(the_server_chooses_the_protocol_by_its_own_order) {
     static const struct {
         const char *offer;
@@ -341,6 +380,17 @@ START_TEST(what_waits_inside_is_delivered_after_a_pause) {
 }
 END_TEST
 
+/* The first piece ends within the second record, and the socket has no byte more. */
+START_TEST(the_rest_of_a_record_needs_no_byte_of_the_socket) {
+    static char block[10000];
+    connect_version(TLS1_3_VERSION);
+    for (unsigned i = 0; i < 2; i++)
+        ck_assert_int_eq(rig_write(block, sizeof block), SSL_ERROR_NONE);
+    rig_wait_data(2 * sizeof block);
+    ck_assert_uint_eq(rig.n_data, 2);
+}
+END_TEST
+
 START_TEST(key_updates_do_not_disturb) {
     char text[8] = "";
     connect_version(TLS1_3_VERSION);
@@ -486,6 +536,8 @@ void suite_add(TCase *tests) {
     tcase_add_checked_fixture(tests, rig_up, rig_down);
     tcase_add_loop_test(tests, both_versions_carry_bytes_both_ways, 0, N_VERSIONS);
     tcase_add_test(tests, older_versions_are_refused);
+    tcase_add_test(tests, old_ciphers_are_refused);
+    tcase_add_test(tests, a_client_that_hung_up_before_its_turn_costs_no_signature);
     tcase_add_test(tests, the_server_chooses_the_protocol_by_its_own_order);
     tcase_add_loop_test(tests, sessions_are_resumed_by_tickets, 0, N_VERSIONS);
     tcase_add_test(tests, a_handshake_does_not_hold_the_loop);
@@ -496,6 +548,7 @@ void suite_add(TCase *tests) {
     tcase_add_loop_test(tests, large_output_waits_for_a_slow_reader_and_drains, 0, N_VERSIONS);
     tcase_add_test(tests, a_part_of_a_record_is_progress);
     tcase_add_test(tests, a_paused_stream_shakes_hands_but_delivers_nothing);
+    tcase_add_test(tests, the_rest_of_a_record_needs_no_byte_of_the_socket);
     tcase_add_test(tests, what_waits_inside_is_delivered_after_a_pause);
     tcase_add_test(tests, key_updates_do_not_disturb);
     tcase_add_test(tests, what_is_written_before_the_handshake_is_sent_after_it);

@@ -1,9 +1,11 @@
 #include "tests/unit/proto/bus_rig.h"
 
+#include "proto/bus_internal.h"
 #include "tests/support/suite.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/timerfd.h>
 
 char folder[64];
 char endpoint[128];
@@ -33,11 +35,20 @@ struct bus *open_bus_as(struct bus_config config) {
     struct bus *bus = NULL;
     enum status status = bus_new(&config, &bus, &error);
     ck_assert_msg(status == STATUS_OK, "%s", error.text);
+    struct itimerspec never = {0};
+    if (config.connect_ms == 0)
+        ck_assert_int_eq(timerfd_settime(bus->timer_fd, 0, &never, NULL), 0);
     return bus;
 }
 
 struct bus *open_bus(void) {
     return open_bus_as((struct bus_config){.queue_bulk = 1024});
+}
+
+void close_bus(struct bus *bus) {
+    bus_audit(bus);
+    ck_assert_uint_eq(bus->stats.n_missed_wakeups, 0);
+    bus_free(bus);
 }
 
 uint32_t listen_at(struct bus *bus, const char *where) {

@@ -16,8 +16,12 @@ void bus_rig_setup(void);
 void bus_rig_teardown(void);
 
 void make_keys(const char *name, struct keys *made);
+/* Without the tick that repairs lost wake-ups, so that a test would wait for ever where one is lost;
+ * with it where connect_ms is set. */
 struct bus *open_bus_as(struct bus_config config);
 struct bus *open_bus(void);
+/* Frees a bus of open_bus_as(), after a look whether it lost a wake-up. */
+void close_bus(struct bus *bus);
 uint32_t listen_at(struct bus *bus, const char *where);
 uint32_t connect_to(struct bus *bus, const char *where);
 

@@ -49,8 +49,8 @@ START_TEST(messages_go_both_ways_over_ipc) {
     struct bus *router = open_bus();
     listen_at(worker, endpoint);
     talk(worker, router, endpoint);
-    bus_free(router);
-    bus_free(worker);
+    close_bus(router);
+    close_bus(worker);
 }
 END_TEST
 
@@ -59,8 +59,8 @@ START_TEST(messages_go_both_ways_over_tcp) {
     struct bus *router = open_bus();
     uint32_t listener = listen_at(worker, "tcp://127.0.0.1:0");
     talk(worker, router, bus_endpoint(worker, listener));
-    bus_free(router);
-    bus_free(worker);
+    close_bus(router);
+    close_bus(worker);
 }
 END_TEST
 
@@ -73,8 +73,8 @@ START_TEST(messages_go_both_ways_with_keys) {
     struct bus_stats stats;
     bus_stats(worker, &stats);
     ck_assert_uint_eq(stats.n_key_refused, 0);
-    bus_free(router);
-    bus_free(worker);
+    close_bus(router);
+    close_bus(worker);
 }
 END_TEST
 
@@ -90,7 +90,7 @@ START_TEST(the_ipc_socket_is_private_whatever_the_umask) {
     snprintf(run, sizeof run, "%s/run", folder);
     ck_assert_int_eq(stat(run, &there), 0);
     ck_assert_uint_eq(there.st_mode & 0777, 0700);
-    bus_free(worker);
+    close_bus(worker);
 }
 END_TEST
 
@@ -102,12 +102,12 @@ START_TEST(a_second_listener_does_not_take_the_place_of_a_living_one) {
     ck_assert_int_eq(bus_bind(thief, endpoint, &listener, &error), STATUS_EXISTS);
     struct bus *router = open_bus();
     talk(worker, router, endpoint);
-    bus_free(router);
-    bus_free(thief);
-    bus_free(worker);
+    close_bus(router);
+    close_bus(thief);
+    close_bus(worker);
     struct bus *next = open_bus();
     listen_at(next, endpoint);
-    bus_free(next);
+    close_bus(next);
 }
 END_TEST
 
@@ -133,7 +133,7 @@ START_TEST(addresses_beyond_loopback_want_keys_and_say_how) {
                                         "tcp://127.0.0.1:x"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         ck_assert_int_ne(bus_bind(bus, wrong[i], &made, &error), STATUS_OK);
-    bus_free(bus);
+    close_bus(bus);
 }
 END_TEST
 
@@ -184,8 +184,8 @@ START_TEST(a_reader_that_stops_makes_the_connecting_side_busy_and_loses_nothing)
     struct bus *router = open_bus_as((struct bus_config){.queue_bulk = 10});
     listen_at(worker, endpoint);
     stop_and_go(router, connect_to(router, endpoint), worker);
-    bus_free(router);
-    bus_free(worker);
+    close_bus(router);
+    close_bus(worker);
 }
 END_TEST
 
@@ -197,8 +197,8 @@ START_TEST(a_reader_that_stops_makes_the_bound_side_busy_and_loses_nothing) {
     send_ping(router, connect_to(router, endpoint), 1);
     expect_ping(worker, 1, &event);
     stop_and_go(worker, event.link, router);
-    bus_free(router);
-    bus_free(worker);
+    close_bus(router);
+    close_bus(worker);
 }
 END_TEST
 
@@ -235,8 +235,8 @@ START_TEST(a_cancel_takes_back_what_still_waits) {
             ck_assert_uint_ne(event.message->u.submit.req.lo, last);
         }
     }
-    bus_free(router);
-    bus_free(worker);
+    close_bus(router);
+    close_bus(worker);
 }
 END_TEST
 
@@ -302,7 +302,7 @@ START_TEST(a_killed_peer_is_noticed_and_its_next_incarnation_is_a_new_link) {
     kill_and_reap(child);
     close(starts[0]);
     close(starts[1]);
-    bus_free(router);
+    close_bus(router);
 }
 END_TEST
 
@@ -317,14 +317,16 @@ START_TEST(the_bound_side_hears_of_a_closed_peer_with_its_next_send) {
     uint32_t back = event.link;
     bus_close(router, link);
     struct message message = ping(2);
-    while (bus_send(worker, back, &message) == STATUS_OK)
+    /* Read too: a sender alone fills its queues and is then told nothing. */
+    while (bus_receive(worker, &event) != STATUS_OK) {
+        (void)!bus_send(worker, back, &message);
         (void)!bus_wait(worker, PATIENCE_NS / 100);
-    next_event(worker, &event);
+    }
     ck_assert_int_eq(event.kind, BUS_LOST);
     ck_assert_uint_eq(event.link, back);
     ck_assert_int_eq(bus_receive(worker, &event), STATUS_BUSY); /* once */
-    bus_free(router);
-    bus_free(worker);
+    close_bus(router);
+    close_bus(worker);
 }
 END_TEST
 
@@ -336,7 +338,7 @@ START_TEST(a_connect_to_nobody_is_lost_in_the_end) {
     next_event(router, &event);
     ck_assert_int_eq(event.kind, BUS_LOST);
     ck_assert_uint_eq(event.link, link);
-    bus_free(router);
+    close_bus(router);
 }
 END_TEST
 
@@ -349,8 +351,8 @@ START_TEST(links_may_be_made_before_their_listener) {
     ck_assert_int_eq(bus_receive(router, &event), STATUS_BUSY);
     listen_at(worker, endpoint);
     expect_ping(worker, 1, &event);
-    bus_free(router);
-    bus_free(worker);
+    close_bus(router);
+    close_bus(worker);
 }
 END_TEST
 
@@ -393,13 +395,8 @@ START_TEST(the_descriptor_tells_of_everything) {
         if (fds[1].revents)
             bus_dispatch(router, 1 + n_sent % 5, 0, count_event, &n_back);
     }
-    struct bus_stats stats;
-    bus_stats(worker, &stats);
-    ck_assert_uint_eq(stats.n_missed_wakeups, 0);
-    bus_stats(router, &stats);
-    ck_assert_uint_eq(stats.n_missed_wakeups, 0);
-    bus_free(router);
-    bus_free(worker);
+    close_bus(router);
+    close_bus(worker);
 }
 END_TEST
 
@@ -421,8 +418,8 @@ START_TEST(after_its_time_one_event_is_handed_over_and_the_rest_later) {
         if (fds[1].revents)
             ck_assert_uint_le(bus_dispatch(router, 1000, 1, count_event, &n_back), 1);
     }
-    bus_free(router);
-    bus_free(worker);
+    close_bus(router);
+    close_bus(worker);
 }
 END_TEST
 
@@ -455,8 +452,8 @@ START_TEST(chunks_travel_on_a_kv_bus) {
         }
     }
     free(bytes);
-    bus_free(from);
-    bus_free(to);
+    close_bus(from);
+    close_bus(to);
 }
 END_TEST
 
@@ -513,8 +510,8 @@ START_TEST(two_threads_talk) {
                (double)rounds_ns[n / 2] / 1e3, (double)rounds_ns[n - n / 100] / 1e3);
     }
     free(rounds_ns);
-    bus_free(router);
-    bus_free(worker);
+    close_bus(router);
+    close_bus(worker);
 }
 END_TEST
 

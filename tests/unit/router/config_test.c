@@ -22,6 +22,7 @@ static const struct option_value values[] = {
     {"policy", "two_choices", "router"},
     {"queue", "37", "router"},
     {"max-sequences", "41", "router"},
+    {"roles", "fixed", "router"},
     {"local-prefill-tokens", "43", "router"},
     {"keys", "/keys-47", "cluster"},
     {"api-keys", "/api-keys-53", "router"},
@@ -37,6 +38,7 @@ static const struct option_value values[] = {
     {"ping", "149ms", "router"},
     {"max-body", "97K", "router"},
     {"body-memory", "1009K", "router"},
+    {"output-memory", "1013K", "router"},
     {"max-connections", "101", "router"},
     {"max-streams", "149", "router"},
     {"http2-ping", "151ms", "router"},
@@ -87,6 +89,7 @@ static void check_all(const struct config *config) {
     ck_assert_uint_eq(config->default_max_tokens, 23);
     ck_assert_uint_eq(config->queue, 37);
     ck_assert_uint_eq(config->max_sequences, 41);
+    ck_assert_int_eq(config->roles, ROLES_FIXED);
     ck_assert_uint_eq(config->local_prefill_tokens, 43);
     ck_assert_uint_eq(config->text_threads, 83);
     ck_assert_uint_eq(config->max_connections, 101);
@@ -94,6 +97,7 @@ static void check_all(const struct config *config) {
     ck_assert_uint_eq(config->ping_ns, 151 * NS_PER_MS);
     ck_assert_uint_eq(config->max_body, 97 * 1024);
     ck_assert_uint_eq(config->body_memory, 1009 * 1024);
+    ck_assert_uint_eq(config->output_memory, 1013 * 1024);
     ck_assert_uint_eq(config->deadline_ns, 89 * NS_PER_MS);
     ck_assert_uint_eq(config->silence_ns, 149 * NS_PER_MS);
     ck_assert_uint_eq(config->idle_ns, 103 * NS_PER_MS);

@@ -166,6 +166,63 @@ START_TEST(a_name_of_routers_has_a_port) {
 }
 END_TEST
 
+/* A worker that is right but for one option, which is given last; says whether it is taken. */
+static bool is_taken(const char *name, const char *value, const char *words) {
+    struct option_args args;
+    struct config config;
+    struct buf errors;
+    struct option_value given[] = {{"model", "hash", NULL},
+                                   {"name", "w0", NULL},
+                                   {"routers", "ipc:///run/r", NULL},
+                                   {"endpoint", "ipc:///run/e", NULL}};
+    for (size_t i = 0; i < 4; i++)
+        if (strcmp(given[i].name, name) == 0)
+            given[i].value = value;
+    option_args_flags(&args, given, 4);
+    bool taken = read_args(&config, &args, &errors) == STATUS_OK;
+    buf_putc(&errors, 0);
+    ck_assert_msg(taken || (strstr(errors.data, name) && strstr(errors.data, words)), "%s: %s",
+                  value, errors.data);
+    ck_assert_msg(taken || strchr(errors.data, '\n') == errors.data + errors.n - 2, "%s",
+                  errors.data);
+    config_fini(&config);
+    buf_fini(&errors);
+    return taken;
+}
+
+START_TEST(names_are_text_that_a_path_can_hold) {
+    char longest[65];
+    memset(longest, 'n', 64);
+    longest[64] = 0;
+    ck_assert(!is_taken("name", longest, "1 to 63 bytes"));
+    longest[63] = 0;
+    ck_assert(is_taken("name", longest, ""));
+    ck_assert(is_taken("name", "decode 0.\xc3\xa4-\xc2\xa0", ""));
+    ck_assert(!is_taken("name", "", "is needed"));
+    ck_assert(!is_taken("name", "a/b", "must not contain"));
+    ck_assert(!is_taken("name", "/", "must not contain"));
+    ck_assert(!is_taken("name", "a\nb", "must not contain"));
+    ck_assert(!is_taken("name", "a\x1f", "must not contain"));
+    ck_assert(!is_taken("name", "a\x7f", "must not contain"));
+    ck_assert(!is_taken("name", "a\xc2\x9f", "must not contain")); /* U+009F */
+    ck_assert(!is_taken("name", "a\xff", "UTF-8"));
+}
+END_TEST
+
+START_TEST(routers_that_could_never_be_reached_are_refused) {
+    ck_assert(is_taken("routers", "tcp://127.0.0.1:7001", ""));
+    ck_assert(is_taken("routers", "dns://routers:7001", ""));
+    ck_assert(is_taken("routers", "ipc:///run/a,tcp://localhost:1,dns://b:2", ""));
+    ck_assert(!is_taken("routers", "foo", "foo: neither"));
+    ck_assert(!is_taken("routers", "ipc:///run/a,http://b:1", "http://b:1: neither"));
+    ck_assert(!is_taken("routers", "ipc://relative", "absolute"));
+    ck_assert(!is_taken("routers", "tcp://127.0.0.1", "host:port"));
+    ck_assert(!is_taken("routers", "tcp://127.0.0.1:x", "not a port"));
+    ck_assert(!is_taken("routers", "tcp://10.1.2.3:7001", "no keys"));
+    ck_assert(!is_taken("routers", "dns://routers", "dns://NAME:PORT"));
+}
+END_TEST
+
 START_TEST(every_word_of_a_choice_is_what_it_says) {
     static const struct {
         const char *option, *word;
@@ -198,6 +255,8 @@ END_TEST
 
 void suite_add(TCase *tests) {
     tcase_add_test(tests, a_name_of_routers_has_a_port);
+    tcase_add_test(tests, names_are_text_that_a_path_can_hold);
+    tcase_add_test(tests, routers_that_could_never_be_reached_are_refused);
     tcase_add_test(tests, every_option_arrives_where_it_belongs);
     tcase_add_test(tests, so_it_does_from_each_section_of_a_file);
     tcase_add_test(tests, every_word_of_a_choice_is_what_it_says);

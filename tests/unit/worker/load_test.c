@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 const char *const suite_name = "worker load";
 const double suite_timeout_s = 120;
@@ -50,6 +51,37 @@ START_TEST(a_missing_or_misshapen_tensor_is_refused_by_its_name) {
         ck_assert_int_eq(try_load(tiny, "ref", &error), STATUS_CORRUPT);
         ck_assert_msg(strstr(error.text, names[i]) != NULL, "%s", error.text);
     }
+}
+END_TEST
+
+/* While the ranks are opened somebody makes the file shorter: what lies behind its end cannot be read
+ * any more, so it is noticed before the weights are packed. */
+START_TEST(a_file_that_shrinks_after_it_was_opened_is_noticed_before_it_is_read) {
+    struct model *model;
+    struct forward forward;
+    struct error error;
+    struct buf file;
+    char path[] = "/tmp/tandem-shrinks-XXXXXX";
+    buf_init(&file, 0);
+    tiny_gguf_write(&file, &(struct tiny_gguf){.format = "f16", .seed = 1});
+    int fd = mkstemp(path);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(write(fd, file.data, file.n), (ssize_t)file.n);
+    ck_assert_int_eq(model_open(path, NULL, &model, &error), STATUS_OK);
+    ck_assert_int_eq(ftruncate(fd, (off_t)file.n - 1), 0);
+    close(fd);
+    struct rank_options options = {.model = model,
+                                   .backend = "ref",
+                                   .n_threads = 1,
+                                   .max_tokens = 16,
+                                   .max_seqs = 2,
+                                   .n_blocks = 8};
+    ck_assert_int_ne(forward_open(&forward, &options, &error), STATUS_OK);
+    ck_assert_ptr_nonnull(strstr(error.text, path));
+    forward_close(&forward);
+    model_close(model);
+    unlink(path);
+    buf_fini(&file);
 }
 END_TEST
 
@@ -130,6 +162,30 @@ START_TEST(sizes_have_defaults_that_fit_and_take_what_is_asked_for) {
     ck_assert_uint_ge(sizes.max_seqs, sizes.max_batch);
     ck_assert_uint_ge(sizes.chunk_bytes, bytes.facts.block_bytes);
     ck_assert_uint_eq(bytes.kv_per_token, 2u * 2 * 32 * 2); /* layers, k and v, dims, bytes */
+    /* Rows by default: one for each 256 tokens of KV, 64 to 256, and their scratch with them. */
+    const struct {
+        uint32_t n_blocks, max_batch;
+    } rows[] = {{1, 64},         {65 * 16 - 1, 64}, {65 * 16, 65}, {256 * 16 - 1, 255},
+                {256 * 16, 256}, {9999, 256}};
+    size_t scratch = 0;
+    for (unsigned i = 0; i < sizeof rows / sizeof *rows; i++) {
+        config.kv_blocks = rows[i].n_blocks;
+        ck_assert_int_eq(memory_sizes(&config, model, &sizes, &bytes, &error), STATUS_OK);
+        ck_assert_uint_eq(sizes.max_batch, rows[i].max_batch);
+        ck_assert_uint_eq(sizes.n_blocks, rows[i].n_blocks);
+        ck_assert_uint_eq(sizes.max_seqs, 4 * rows[i].max_batch);
+        ck_assert_uint_eq(sizes.chunk_tokens, 512);
+        ck_assert_uint_ge(bytes.scratch, scratch);
+        scratch = bytes.scratch;
+    }
+    size_t of_256 = scratch;
+    config.max_batch = 64;
+    ck_assert_int_eq(memory_sizes(&config, model, &sizes, &bytes, &error), STATUS_OK);
+    ck_assert_uint_eq(sizes.max_batch, 64);
+    ck_assert_uint_lt(bytes.scratch, of_256);
+    config.max_batch = 600; /* a step holds all its rows */
+    ck_assert_int_eq(memory_sizes(&config, model, &sizes, &bytes, &error), STATUS_OK);
+    ck_assert_uint_eq(sizes.chunk_tokens, 600);
     config.kv_blocks = 10;
     config.max_batch = 7;
     config.chunk_tokens = 32;
@@ -225,6 +281,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, a_device_gives_all_that_fits_and_says_when_nothing_does);
     tcase_add_test(tests, what_is_for_a_device_is_checked);
     tcase_add_test(tests, a_missing_or_misshapen_tensor_is_refused_by_its_name);
+    tcase_add_test(tests, a_file_that_shrinks_after_it_was_opened_is_noticed_before_it_is_read);
     tcase_add_test(tests, an_unknown_backend_is_refused_by_its_name);
     tcase_add_test(tests, what_was_measured_is_what_is_taken);
     tcase_add_test(tests, every_mistake_in_the_options_is_said_at_once);

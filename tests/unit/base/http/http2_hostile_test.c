@@ -282,10 +282,55 @@ START_TEST(half_a_preface_is_no_http2) {
 }
 END_TEST
 
+/* One ping of a flood counts as any other, however long the connection was quiet before. */
+START_TEST(a_quiet_time_saves_up_no_flood) {
+    config.useless_frame_rate = 1e6;
+    wire_begin();
+    peer_frame(&out, PEER_PING, 0, 0, "12345678", 8);
+    while (peer.n_ping_acks == 0)
+        wire_turn(SIZE_MAX);
+    uint64_t began_ns = clock_now_ns();
+    while (clock_now_ns() - began_ns < 50 * NS_PER_MS) /* 50,000 frames' worth */
+        wire_turn(SIZE_MAX);
+    many(800, PEER_PING, 0, 0, "12345678", 8); /* less than one read */
+    wire_await_close();
+    ck_assert_uint_eq(peer.goaway_code, CALM);
+    wire_stop();
+}
+END_TEST
+
+/* Fields behind a body are counted and dropped; too many end the connection. */
+START_TEST(trailers_of_a_request_have_a_bound) {
+    config.limits.head_bytes = config.limits.line_bytes = 1024;
+    for (unsigned i = 0; i < 2; i++) {
+        struct buf lines = {0};
+        static char value[801];
+        memset(value, 'v', 800);
+        if (i == 0)
+            wire_begin();
+        uint32_t id = 2 * i + 1;
+        peer_request(&out, id, "POST", "/x", NULL, false);
+        peer_frame(&out, PEER_DATA, 0, id, "body", 4);
+        for (unsigned k = 0; k < (i == 0 ? 5 : 12); k++)
+            peer_field(&lines, "x-trailer", value);
+        peer_frame(&out, PEER_HEADERS, PEER_END_HEADERS | PEER_END_STREAM, id, lines.data, lines.n);
+        buf_fini(&lines);
+        if (i == 0)
+            wire_await_reply(id);
+    }
+    wire_await_close();
+    ck_assert_uint_eq(peer.goaway_code, CALM);
+    ck_assert_uint_eq(n_handled, 1);
+    wire_stop();
+}
+END_TEST
+
 void suite_add(TCase *tests) {
     tcase_add_checked_fixture(tests, rig_setup, rig_teardown);
     tcase_add_loop_test(tests, an_attack_ends_the_connection_and_nothing_else, 0, N_ATTACKS);
     tcase_add_loop_test(tests, a_wrong_request_costs_its_stream, 0, N_MISTAKES);
+    tcase_add_test(tests, a_quiet_time_saves_up_no_flood);
+    tcase_add_test(tests, trailers_of_a_request_have_a_bound);
     tcase_add_test(tests, a_head_too_large_is_a_431);
     tcase_add_test(tests, a_head_that_does_not_end_in_time_ends_the_connection);
     tcase_add_test(tests, a_client_without_settings_is_closed);

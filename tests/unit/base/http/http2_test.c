@@ -277,6 +277,71 @@ START_TEST(a_busy_client_is_not_a_flood) {
 }
 END_TEST
 
+/* What streams had waiting when they were reset is room for others again. */
+START_TEST(the_output_of_a_reset_stream_is_room_for_others) {
+    config.output_bytes_max = 1000;
+    wire_begin();
+    peer_setting(&out, 4, 0);
+    static char bytes[1000];
+    struct exchange_reply reply = {.status = 200};
+    for (uint32_t i = 0; i < 5; i++) {
+        wire_get(2 * i + 1, "/stream");
+        while (n_held <= i)
+            wire_turn(SIZE_MAX);
+        ck_assert_int_eq(exchange_begin_stream(exchanges, held[i], &reply), STATUS_OK);
+        ck_assert_int_eq(exchange_write(exchanges, held[i], bytes, i < 4 ? 1000 : 100), STATUS_OK);
+    }
+    ck_assert_int_eq(exchange_write(exchanges, held[4], bytes, 800), STATUS_BUSY);
+    for (uint32_t i = 0; i < 4; i++)
+        peer_frame_u32(&out, PEER_RST_STREAM, 0, 2 * i + 1, 8);
+    while (n_gone < 4)
+        wire_turn(SIZE_MAX);
+    ck_assert_int_eq(exchange_write(exchanges, held[4], bytes, 800), STATUS_OK);
+    wire_stop();
+}
+END_TEST
+
+START_TEST(an_idle_client_is_not_asked_whether_it_is_there) {
+    config.ping_ns = 20 * NS_PER_MS;
+    wire_begin();
+    wire_get(1, "/x");
+    wire_await_reply(1);
+    uint64_t began_ns = clock_now_ns();
+    while (clock_now_ns() - began_ns < 200 * NS_PER_MS)
+        wire_turn(SIZE_MAX);
+    ck_assert(!closed);
+    ck_assert_uint_eq(peer.n_pings, 0);
+    wire_stop();
+}
+END_TEST
+
+START_TEST(idleness_begins_with_the_end_of_the_last_stream) {
+    config.idle_ns = 300 * NS_PER_MS;
+    wire_begin();
+    wire_get(1, "/wait");
+    uint64_t began_ns = clock_now_ns();
+    while (n_held == 0 || clock_now_ns() - began_ns < 250 * NS_PER_MS)
+        wire_turn(SIZE_MAX);
+    struct exchange_reply reply = {.status = 200, .body = "r", .n_body = 1};
+    uint64_t ended_ns = clock_now_ns();
+    ck_assert_int_eq(exchange_reply(exchanges, held[0], &reply), STATUS_OK);
+    wire_await_reply(1);
+    wire_await_close();
+    ck_assert_uint_ge(clock_now_ns() - ended_ns, 290 * NS_PER_MS);
+    wire_stop();
+}
+END_TEST
+
+START_TEST(a_body_that_has_ended_is_not_asked_for) {
+    wire_begin();
+    peer_request(&out, 1, "POST", "/x", "expect: 100-continue\n", true);
+    wire_await_reply(1);
+    ck_assert_uint_eq(peer_stream(&peer, 1)->n_heads, 1);
+    ck_assert_uint_eq(peer_stream(&peer, 1)->status, 200);
+    wire_stop();
+}
+END_TEST
+
 void suite_add(TCase *tests) {
     tcase_add_checked_fixture(tests, rig_setup, rig_teardown);
     tcase_add_test(tests, settings_are_exchanged_and_pings_answered);
@@ -290,6 +355,10 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, a_window_that_stays_shut_is_a_stall_of_its_stream_alone);
     tcase_add_test(tests, output_is_bounded_for_all_streams_together);
     tcase_add_test(tests, streams_share_the_connection_fairly);
+    tcase_add_test(tests, the_output_of_a_reset_stream_is_room_for_others);
+    tcase_add_test(tests, an_idle_client_is_not_asked_whether_it_is_there);
+    tcase_add_test(tests, idleness_begins_with_the_end_of_the_last_stream);
+    tcase_add_test(tests, a_body_that_has_ended_is_not_asked_for);
     tcase_add_test(tests, a_drain_loses_nothing_that_is_on_its_way);
     tcase_add_test(tests, an_idle_connection_is_ended_politely);
     tcase_add_test(tests, a_silent_client_is_asked_and_closed);

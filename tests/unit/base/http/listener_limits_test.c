@@ -2,8 +2,10 @@
 
 #include "base/clock.h"
 #include "base/random.h"
+#include "base/stream.h"
 
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -330,6 +332,61 @@ START_TEST(freeing_the_listener_tells_those_that_wait) {
 }
 END_TEST
 
+/* Descriptors run out before connections do: who waits for nothing makes room all the same. */
+START_TEST(idle_clients_make_room_when_descriptors_run_out) {
+    struct rlimit before, limit;
+    rig_start();
+    int idle = dial(GET("/x"));
+    read_until_text(idle, "/x");
+    int next = dup(idle); /* the number that the next client's socket gets */
+    ck_assert_int_ge(next, 0);
+    close(next);
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
+    limit = before;
+    limit.rlim_cur = (rlim_t)next + 1;
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    int fd = dial(GET("/served"));
+    read_until_text(fd, "/served");
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
+    ck_assert_uint_eq(listener_counts(listener).n_evicted, 1);
+    close(fd);
+    close(idle);
+}
+END_TEST
+
+static unsigned n_to_fail;
+
+static enum status fail_some(struct loop *on, int with, struct tls_context *tls,
+                             const struct stream_events *events, void *user,
+                             struct stream **stream) {
+    (void)tls;
+    if (n_to_fail == 0)
+        return stream_new(on, with, events, user, stream);
+    n_to_fail--;
+    return STATUS_NOMEM;
+}
+
+START_TEST(a_connection_that_cannot_begin_leaves_its_slot) {
+    static char some_context;
+    config.n_connections_max = 3;
+    config.tls = (struct tls_context *)(void *)&some_context;
+    config.tls_stream = fail_some;
+    n_to_fail = 5;
+    rig_start();
+    for (unsigned i = 0; i < 5; i++) {
+        int fd = dial("");
+        read_until(fd, SIZE_MAX);
+        ck_assert(ended);
+        close(fd);
+    }
+    ck_assert_uint_eq(n_to_fail, 0);
+    int a = dial(GET("/wait")), b = dial(GET("/wait"));
+    turn_until(&n_held, 2);
+    close(a);
+    close(b);
+}
+END_TEST
+
 void suite_add(TCase *tests) {
     tcase_add_checked_fixture(tests, rig_setup, rig_teardown);
     tcase_add_test(tests, a_client_that_leaves_while_it_waits_is_noticed);
@@ -341,6 +398,8 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, a_stream_that_is_not_read_is_bounded_and_drains);
     tcase_add_test(tests, who_was_refused_within_a_turn_is_called_again);
     tcase_add_test(tests, a_stream_that_is_never_read_is_closed);
+    tcase_add_test(tests, idle_clients_make_room_when_descriptors_run_out);
+    tcase_add_test(tests, a_connection_that_cannot_begin_leaves_its_slot);
     tcase_add_test(tests, a_full_pool_gives_up_idle_clients_and_lets_others_wait);
     tcase_add_test(tests, requests_have_a_bound_of_their_own);
     tcase_add_test(tests, draining_ends_each_connection_with_its_reply);

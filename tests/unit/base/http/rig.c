@@ -50,6 +50,8 @@ static void gate(void *user, struct exchange *exchange) {
         exchange->body_max = 10;
     } else if (strcmp(exchange->path, "/talk") == 0) {
         exchange->body_piece = on_piece;
+    } else if (strcmp(exchange->path, "/probe") == 0) {
+        exchange->is_probe = true;
     }
 }
 
@@ -71,6 +73,17 @@ static void handle(void *user, struct exchange *exchange) {
         ck_assert_int_eq(exchange_begin_stream(exchanges, exchange->id, &head), STATUS_OK);
     } else if (strcmp(exchange->path, "/abort") == 0) {
         ck_assert_int_eq(exchange_abort(exchanges, exchange->id), STATUS_OK);
+    } else if (strcmp(exchange->path, "/watch") == 0) {
+        enum status status = exchanges_watch(exchanges, exchange);
+        struct exchange_reply reply = {.status = status == STATUS_OK ? 200 : 429};
+        if (status == STATUS_OK)
+            ck_assert_int_eq(exchange_begin_stream(exchanges, exchange->id, &reply), STATUS_OK);
+        else
+            ck_assert_int_eq(exchange_reply(exchanges, exchange->id, &reply), STATUS_OK);
+    } else if (strcmp(exchange->path, "/page") == 0) {
+        static char page[PAGE_BYTES];
+        struct exchange_reply reply = {.status = 200, .body = page, .n_body = sizeof page};
+        ck_assert_int_eq(exchange_reply(exchanges, exchange->id, &reply), STATUS_OK);
     } else if (strcmp(exchange->path, "/big") == 0) {
         char *big = malloc(8 << 20);
         memset(big, 'b', 8 << 20);

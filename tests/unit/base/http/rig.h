@@ -7,6 +7,8 @@
 #include "base/loop.h"
 #include "tests/support/suite.h"
 
+#define PAGE_BYTES 50000u
+
 #define GET(path) "GET " path " HTTP/1.1\r\nHost: h\r\n\r\n"
 
 extern struct loop *loop;
@@ -24,8 +26,8 @@ extern bool ended;        /* and whether the server closed */
 void rig_setup(void);
 void rig_teardown(void);
 
-/* The gate refuses /no with 401 and lets /small take 10 bytes. Serves: /wait and /stream are held,
- * /take keeps the body and no more, /talk echoes its body piece by piece, /big answers 8 MiB, /abort breaks off, the rest is an echo. */
+/* The gate refuses /no with 401, lets /small take 10 bytes, and takes /probe for a probe. Serves: /wait and /stream are held,
+ * /take keeps the body and no more, /talk echoes its body piece by piece, /watch becomes a watch or a 429, /page answers PAGE_BYTES, /big 8 MiB, /abort breaks off, the rest is an echo. */
 void rig_start(void);
 
 int dial_with(int receive_bytes); /* SO_RCVBUF; 0: the default */

@@ -299,6 +299,49 @@ START_TEST(marks_are_done_with_the_graph_and_never_before) {
 }
 END_TEST
 
+/* Memory for what is recorded begins with 64 KiB: the last sizes within it, the first beyond, and so on. */
+START_TEST(steps_of_many_launches_are_recorded_whole) {
+    static const uint32_t sizes[] = {1365, 1366, 2731, 6000}; /* 48 bytes each */
+    struct subject subject = open_subject(false);
+    float *x = numbers(&subject, 1.0f), *out = numbers(&subject, 0.0f), expected = 0.0f;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (uint32_t step = 1; step <= 3; step++) {
+            begin(&subject, 1, step);
+            for (uint32_t j = 0; j < sizes[i]; j++)
+                add(&subject, out, x);
+            subject_end(&subject);
+            check(&subject, out, expected += (float)sizes[i]);
+            ck_assert_uint_eq(n_launched, 2 * i + step - 1);
+        }
+    subject_close(&subject);
+}
+END_TEST
+
+/* Events of a failed device count as done: its layers must not be reported as done. */
+START_TEST(marked_reports_that_the_device_failed) {
+    struct subject subject = open_subject(false);
+    const struct kernels *k = subject.kernels;
+    float *x = numbers(&subject, 1.0f), *out = numbers(&subject, 0.0f), host[N];
+    for (int fails = 0; fails < 2; fails++) {
+        begin(&subject, 1, 1);
+        add(&subject, out, x);
+        k->mark(subject.ctx, 1);
+        if (fails) /* no memory of the device */
+            real->fill(subject.ctx->main.stream, host, 0, sizeof host);
+        ck_assert_int_eq(real->wait(subject.ctx->main.stream), fails ? STATUS_IO : STATUS_OK);
+        add(&subject, out, x);
+        k->mark(subject.ctx, 2);
+        for (uint32_t n = 0, now = 0; n < 4 + 100 * !fails && now < 2; n++) {
+            now = k->marked(subject.ctx);
+            ck_assert(fails ? now == UINT32_MAX : now <= 2);
+        }
+        ck_assert_int_eq(k->step_end(subject.ctx), fails ? STATUS_IO : STATUS_OK);
+        ck_assert_uint_eq(k->marked(subject.ctx), fails ? UINT32_MAX : 2);
+    }
+    subject_close(&subject);
+}
+END_TEST
+
 START_TEST(a_device_that_makes_no_graph_is_asked_once_for_the_same) {
     struct subject subject = open_subject(false);
     float *x = numbers(&subject, 1.0f), *y = numbers(&subject, 2.0f),
@@ -347,6 +390,8 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, other_launches_in_a_step_of_the_same_shape_are_done_as_called);
     tcase_add_test(tests, what_is_asked_for_within_a_step_is_there);
     tcase_add_test(tests, marks_are_done_with_the_graph_and_never_before);
+    tcase_add_test(tests, steps_of_many_launches_are_recorded_whole);
+    tcase_add_test(tests, marked_reports_that_the_device_failed);
     tcase_add_test(tests, a_device_that_makes_no_graph_is_asked_once_for_the_same);
     tcase_add_test(tests, more_shapes_than_there_are_graphs_replace_the_oldest);
 }

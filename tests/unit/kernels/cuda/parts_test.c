@@ -7,6 +7,7 @@
 #include "tests/support/suite.h"
 
 #include <check.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -84,6 +85,15 @@ START_TEST(attention_in_parts_has_the_bits_of_the_reference) {
 }
 END_TEST
 
+/* A tile is not cut: contexts have room for one. */
+START_TEST(less_room_than_a_tile_wants_ends_the_process) {
+    size_t n_heads = shapes[_i].n_heads, n_floats = (LAST / ATTEND_CHUNK + 1) * n_heads * (DIM + 2);
+    float *out = malloc(TOKENS * n_heads * DIM * sizeof *out);
+    attend("cuda-emu", _i, shapes[_i].least * n_floats - 1, out);
+    free(out);
+}
+END_TEST
+
 /* A tile of 64 queries is not cut: contexts of half a million tokens have room for the tokens of one. */
 START_TEST(a_long_context_has_room_for_a_tile) {
     const struct kernels *kernels = kernels_find("cuda-emu");
@@ -101,4 +111,6 @@ END_TEST
 void suite_add(TCase *tests) {
     tcase_add_test(tests, a_long_context_has_room_for_a_tile);
     tcase_add_loop_test(tests, attention_in_parts_has_the_bits_of_the_reference, 0, 2);
+    tcase_add_loop_test_raise_signal(tests, less_room_than_a_tile_wants_ends_the_process, SIGABRT,
+                                     0, 2);
 }

@@ -189,30 +189,39 @@ static void put_docs(struct buf *out) {
     buf_puts(out, ".\n");
 }
 
-/* Run with FIELDS_WRITE=FILE it writes what should stand between the two marks. */
+/* Writes a document again with `wanted` between its marks; [from, until) is what stands there now. */
+static void splice(const char *path, const struct buf *document, const char *from,
+                   const char *until, const struct buf *wanted) {
+    FILE *file = fopen(path, "w");
+    ck_assert_msg(file != NULL, "%s cannot be written", path);
+    fwrite(document->data, 1, (size_t)(from - document->data), file);
+    fwrite(wanted->data, 1, wanted->n, file);
+    fputs(until, file);
+    ck_assert_int_eq(fclose(file), 0);
+}
+
+/* With FIELDS_WRITE=FILE in the environment that document is written again between its marks. */
 START_TEST(the_documentation_says_what_the_table_says) {
     static const char begin[] = "<!-- fields: from router/api/field_table.c -->\n";
     static const char end[] = "<!-- end of fields -->";
+    const char *to = getenv("FIELDS_WRITE");
+    const char *path = to ? to : SOURCE_DIR "/docs/http-api.md";
     struct error error;
     struct buf wanted, docs;
     buf_init(&wanted, 0);
     buf_init(&docs, 0);
     put_docs(&wanted);
-    const char *to = getenv("FIELDS_WRITE");
-    FILE *file = to ? fopen(to, "w") : NULL;
-    if (file) {
-        fwrite(wanted.data, 1, wanted.n, file);
-        fclose(file);
-    }
-    ck_assert_int_eq(file_read(SOURCE_DIR "/docs/http-api.md", 1u << 20, &docs, &error), STATUS_OK);
+    ck_assert_int_eq(file_read(path, 1u << 20, &docs, &error), STATUS_OK);
     buf_putc(&docs, 0);
     const char *from = strstr(docs.data, begin);
     const char *until = from ? strstr(from, end) : NULL;
     ck_assert_ptr_nonnull(until);
     from += sizeof begin - 1;
-    ck_assert_msg((size_t)(until - from) == wanted.n && memcmp(from, wanted.data, wanted.n) == 0,
-                  "docs/http-api.md does not say what field_table.c says: FIELDS_WRITE=FILE "
-                  "test_router_api_fields writes it");
+    bool same = (size_t)(until - from) == wanted.n && memcmp(from, wanted.data, wanted.n) == 0;
+    if (to)
+        splice(path, &docs, from, until, &wanted);
+    ck_assert_msg(same || to, "docs/http-api.md does not say what field_table.c says: "
+                              "FIELDS_WRITE=docs/http-api.md test_router_api_fields writes it");
     buf_fini(&wanted);
     buf_fini(&docs);
 }

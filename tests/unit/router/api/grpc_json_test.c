@@ -1,6 +1,7 @@
 /* A request over gRPC as the JSON of its HTTP twin. */
 #include "base/arena.h"
 #include "base/buf.h"
+#include "proto/message.h"
 #include "router/api/field_table.h"
 #include "router/api/grpc.h"
 #include "tests/support/suite.h"
@@ -151,6 +152,25 @@ START_TEST(a_map_has_each_key_once) {
 END_TEST
 
 /* Bytes of nothing but empty parts take far more memory than they are: that has a bound. */
+START_TEST(a_map_has_a_bound) {
+    request from;
+    static Tandem__V1__GenerateRequest__LogitBiasEntry entries[MESSAGE_BIAS_MAX + 1];
+    static Tandem__V1__GenerateRequest__LogitBiasEntry *list[MESSAGE_BIAS_MAX + 1];
+    tandem__v1__generate_request__init(&from);
+    for (unsigned i = 0; i <= MESSAGE_BIAS_MAX; i++) {
+        tandem__v1__generate_request__logit_bias_entry__init(&entries[i]);
+        entries[i].key = i;
+        list[i] = &entries[i];
+    }
+    from.logit_bias = list;
+    from.n_logit_bias = MESSAGE_BIAS_MAX;
+    ck_assert_int_eq(put(&from.base), STATUS_OK);
+    from.n_logit_bias = MESSAGE_BIAS_MAX + 1;
+    ck_assert_int_eq(put(&from.base), STATUS_INVALID);
+    ck_assert_str_eq(error.field, "logit_bias");
+}
+END_TEST
+
 START_TEST(many_empty_parts_are_a_message_too_large) {
     struct arena arena;
     struct api_error told = {0};
@@ -230,6 +250,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, json_of_the_client_stays_within_its_member);
     tcase_add_test(tests, what_json_cannot_hold_is_refused_by_name);
     tcase_add_test(tests, a_map_has_each_key_once);
+    tcase_add_test(tests, a_map_has_a_bound);
     tcase_add_test(tests, many_empty_parts_are_a_message_too_large);
     tcase_add_test(tests, every_field_that_http_serves_has_its_place);
 }

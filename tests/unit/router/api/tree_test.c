@@ -2,8 +2,13 @@
 #include "router/api/json_tree.h"
 #include "tests/support/suite.h"
 
+#include <malloc.h>
 #include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 const char *const suite_name = "router_tree";
 const double suite_timeout_s = 120;
@@ -178,6 +183,44 @@ START_TEST(threads_share_the_bound_and_nothing_else) {
 }
 END_TEST
 
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+static size_t process_bytes(void) {
+    unsigned long n_pages = 0;
+    FILE *file = fopen("/proc/self/statm", "re");
+    ck_assert_ptr_nonnull(file);
+    ck_assert_int_eq(fscanf(file, "%lu", &n_pages), 1);
+    fclose(file);
+    return (size_t)n_pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+/* At every size of the address space: what lacks is memory, and not room in the bound. */
+START_TEST(a_full_address_space_is_no_memory) {
+    struct buf text;
+    struct rlimit before, limit;
+    unsigned n_short = 0;
+    repeat(&text, "[]", 60000, false); /* about 6.5 MiB of a tree */
+    json_tree_init(BOUND);
+    free(malloc(1)); /* the heap is there */
+    ck_assert_int_eq(getrlimit(RLIMIT_AS, &before), 0);
+    for (size_t kib = 0; kib < 12u << 10; kib += 256) {
+        struct json_tree *tree = NULL;
+        json_t *root = NULL;
+        limit = before;
+        limit.rlim_cur = process_bytes() + kib * 1024;
+        ck_assert_int_eq(setrlimit(RLIMIT_AS, &limit), 0);
+        enum status status = parse(text.data, text.n, &tree, &root);
+        setrlimit(RLIMIT_AS, &before);
+        ck_assert_msg(status == STATUS_OK || status == STATUS_NOMEM, "%zu KiB: %s: %s", kib,
+                      status_name(status), error.text);
+        n_short += status == STATUS_NOMEM;
+        json_tree_free(tree);
+        malloc_trim(0);
+    }
+    ck_assert_uint_gt(n_short, 3);
+    buf_fini(&text);
+}
+END_TEST
+#endif
+
 void suite_add(TCase *tests) {
     tcase_add_test(tests, a_tree_is_what_the_text_says_and_leaves_nothing);
     tcase_add_test(tests, counting_refuses_only_what_would_not_fit);
@@ -185,4 +228,9 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, all_trees_together_have_a_bound);
     tcase_add_test(tests, a_broken_text_gives_everything_back);
     tcase_add_test(tests, threads_share_the_bound_and_nothing_else);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    tcase_add_test(tests, a_full_address_space_is_no_memory);
+#else
+    suite_skip("a_full_address_space_is_no_memory", "a sanitizer needs all of it");
+#endif
 }

@@ -1,4 +1,4 @@
-/* The sequences of one call come in together. */
+/* The sequences of one call come in together, and what waits goes as soon as there is room. */
 #include "tests/support/suite.h"
 #include "tests/unit/router/core/fake.h"
 
@@ -112,9 +112,31 @@ START_TEST(places_are_counted_in_pairs) {
 }
 END_TEST
 
+START_TEST(who_waits_goes_when_a_submit_is_counted_by_the_worker_itself) {
+    struct router_config config = fake_config();
+    fake_open(&fake, &config);
+    struct welcome welcome = fake_welcome("w", ROLE_MIXED);
+    welcome.max_seqs = 2;
+    welcome.load.n_running = 1; /* another router's */
+    uint32_t w = fake_join(&fake, &welcome);
+    ck_assert_int_eq(fake_ask(&fake, 0, 5, 4), STATUS_OK);
+    ck_assert_int_eq(fake_ask(&fake, 1, 5, 4), STATUS_OK);
+    ck_assert_uint_eq(fake_stats(&fake).n_queued, 1);
+    struct submit submit = fake_submitted(&fake, w);
+    uint32_t token = fake_token(0);
+    struct step_entry entry = {.req = submit.req, .attempt = 1, .n_tokens = 1, .tokens = &token};
+    struct message message = {.type = MESSAGE_STEP};
+    message.u.step = (struct step){.n = 1, .entries = &entry, .load.n_running = 1};
+    fake_says(&fake, w, message); /* the other one has ended: no figure has fallen */
+    ck_assert_uint_eq(fake_stats(&fake).n_queued, 0);
+    fake_close(&fake);
+}
+END_TEST
+
 void suite_add(TCase *tests) {
     tcase_add_test(tests, a_call_s_sequences_are_all_let_in_or_leave_no_trace);
     tcase_add_test(tests, the_longest_wait_is_told_and_ends_with_it);
     tcase_add_test(tests, one_bad_sequence_keeps_its_call_out);
     tcase_add_test(tests, places_are_counted_in_pairs);
+    tcase_add_test(tests, who_waits_goes_when_a_submit_is_counted_by_the_worker_itself);
 }

@@ -519,6 +519,10 @@ START_TEST(hostile_worker_messages_change_nothing) {
     ck_assert_int_eq(fake_ask(&fake, 0, 5, 4), STATUS_OK);
     struct submit submit = *submitted(w);
     fake_step(&fake, w, &submit, 0, 40, FINISH_NONE); /* more than was asked for */
+    fake_expect(&fake, 0, 0);
+    submit = *submitted(w);
+    ck_assert_uint_eq(submit.attempt, 2);
+    fake_step(&fake, w, &submit, 0, 4, FINISH_NONE);
     fake_expect(&fake, 0, 4);
     ck_assert_int_eq(fake.users[0].end.finish, FINISH_LENGTH);
     struct submit unknown = {.req = {.hi = 77, .lo = 0xffffffffffffffff}, .attempt = 1};

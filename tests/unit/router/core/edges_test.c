@@ -156,9 +156,10 @@ START_TEST(blocks_of_an_older_attempt_submit_nothing) {
     fake_pass(&fake, 100 * NS_PER_MS, 1u << p | 1u << d);
     asked = fake_last(&fake, MESSAGE_RESERVE, d);
     if (!asked || asked->message.u.reserve.attempt == 1) {
-        /* No prefill worker was there meanwhile: decoded where it was; lose that one as well. */
+        /* No prefill worker was there meanwhile: decoded where it was; not for long. */
         struct submit submit = fake_submitted(&fake, d);
-        fake_fails(&fake, d, &submit, REASON_TRANSFER);
+        fake_refuses(&fake, d, &submit, REASON_BUSY);
+        fake_pass(&fake, 100 * NS_PER_MS, 1u << p | 1u << d);
         asked = fake_last(&fake, MESSAGE_RESERVE, d);
     }
     uint32_t attempt = asked->message.u.reserve.attempt;
@@ -252,6 +253,44 @@ START_TEST(a_replayed_request_goes_before_those_that_came_later) {
 }
 END_TEST
 
+START_TEST(too_long_for_the_last_request_of_its_place_is_not_too_long_for_the_next) {
+    open_default();
+    uint32_t a = fake_worker(&fake, "a", ROLE_MIXED);
+    ck_assert_int_eq(fake_ask(&fake, 0, 20, 8), STATUS_OK);
+    struct submit submit = fake_submitted(&fake, a);
+    fake_refuses(&fake, a, &submit, REASON_TOO_LONG);
+    ck_assert_int_eq(fake.users[0].end.kind, END_REFUSED);
+    ck_assert_int_eq(fake.users[0].end.status, STATUS_LIMIT);
+    ck_assert_int_eq(fake_ask(&fake, 1, 5, 8), STATUS_OK);
+    ck_assert_uint_eq(fake_count(&fake, MESSAGE_SUBMIT, a), 2);
+    ck_assert_uint_eq(fake.users[1].n_ends, 0);
+    fake_close(&fake);
+}
+END_TEST
+
+START_TEST(no_more_tokens_are_cached_than_the_prompt_has) {
+    static const uint32_t says[] = {4, 5, 1000}, counts[] = {4, 5, 5};
+    for (int i = 0; i < 3; i++) {
+        open_default();
+        uint32_t a = fake_worker(&fake, "a", ROLE_MIXED), token = fake_token(0);
+        ck_assert_int_eq(fake_ask(&fake, 0, 5, 1), STATUS_OK);
+        struct submit submit = fake_submitted(&fake, a);
+        struct step_entry entry = {.req = submit.req,
+                                   .attempt = submit.attempt,
+                                   .n_tokens = 1,
+                                   .tokens = &token,
+                                   .finish = FINISH_LENGTH,
+                                   .cached_tokens = says[i]};
+        struct message message = {.type = MESSAGE_STEP};
+        message.u.step = (struct step){.n = 1, .entries = &entry};
+        fake_says(&fake, a, message);
+        ck_assert_uint_eq(fake.users[0].n_ends, 1);
+        ck_assert_uint_eq(fake.users[0].end.cached_tokens, counts[i]);
+        fake_close(&fake);
+    }
+}
+END_TEST
+
 void suite_add(TCase *tests) {
     tcase_add_test(tests, an_old_end_ends_nothing);
     tcase_add_test(tests, one_missing_digest_replays_nothing);
@@ -266,4 +305,6 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, logits_that_are_no_numbers_are_an_error_to_the_client);
     tcase_add_test(tests, no_more_requests_than_there_is_memory_for);
     tcase_add_test(tests, a_replayed_request_goes_before_those_that_came_later);
+    tcase_add_test(tests, too_long_for_the_last_request_of_its_place_is_not_too_long_for_the_next);
+    tcase_add_test(tests, no_more_tokens_are_cached_than_the_prompt_has);
 }

@@ -96,7 +96,9 @@ struct router_config fake_config(void) {
         .max_queue = FAKE_USERS,
         .max_workers = FAKE_SLOTS,
         .max_prompt = FAKE_PROMPT,
+        .n_vocab = FAKE_VOCAB,
         .policy = "least_load",
+        .roles = ROLES_FIXED, /* roles_test.c has the others */
         .no_worker_wait_ns = 5 * NS_PER_S,
         .hang_ns_min = NS_PER_S,
     };

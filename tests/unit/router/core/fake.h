@@ -8,10 +8,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define FAKE_SLOTS    8
+#define FAKE_SLOTS    12
 #define FAKE_MESSAGES 512
 #define FAKE_USERS    64
 #define FAKE_PROMPT   40
+#define FAKE_VOCAB    2000
 #define FAKE_NEW      64
 #define FAKE_NOTES    64
 

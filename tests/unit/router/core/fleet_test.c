@@ -308,7 +308,7 @@ START_TEST(names_that_answer_nothing_give_their_slots_up) {
     }
     struct welcome late = fake_welcome("late", ROLE_MIXED);
     announce(&late);
-    ck_assert_ptr_nonnull(fake_note(&fake, "no room for another worker name=late workers=8"));
+    ck_assert_ptr_nonnull(fake_note(&fake, "no room for another worker name=late workers=12"));
     for (int second = 0; second < 3; second++) { /* they go on announcing themselves */
         fake_pass(&fake, NS_PER_S, 1u << good);
         for (uint32_t i = 0; i < FAKE_SLOTS - 1; i++)

@@ -4,6 +4,7 @@
 #include "router/serve/api_keys.h"
 #include "tests/support/suite.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,15 +14,20 @@
 const char *const suite_name = "router_keys";
 const double suite_timeout_s = 60;
 
-static enum status load(const char *text, struct api_keys **keys, struct error *error) {
+static enum status load_bytes(const char *text, size_t n, struct api_keys **keys,
+                              struct error *error) {
     char path[] = "/tmp/tandem-keys-XXXXXX";
     int fd = mkstemp(path);
     ck_assert_int_ge(fd, 0);
-    ck_assert_int_eq((int)write(fd, text, strlen(text)), (int)strlen(text));
+    ck_assert_int_eq(write(fd, text, n), n);
     close(fd);
     enum status status = api_keys_load(path, true, keys, error);
     unlink(path);
     return status;
+}
+
+static enum status load(const char *text, struct api_keys **keys, struct error *error) {
+    return load_bytes(text, strlen(text), keys, error);
 }
 
 START_TEST(keys_are_lines_without_comments_and_blanks) {
@@ -68,7 +74,7 @@ START_TEST(a_file_without_keys_is_an_error) {
     struct api_keys *keys = NULL;
     struct error error;
     ck_assert_int_eq(load("# nobody\n", &keys, &error), STATUS_INVALID);
-    ck_assert_int_eq(api_keys_load("/nonexistent/keys", false, &keys, &error), STATUS_IO);
+    ck_assert_int_eq(api_keys_load("/nonexistent/keys", false, &keys, &error), STATUS_NOT_FOUND);
     ck_assert_ptr_nonnull(strstr(error.text, "/nonexistent/keys"));
     char *line = malloc(API_KEY_BYTES_MAX + 3);
     memset(line, 'k', API_KEY_BYTES_MAX + 1);
@@ -76,6 +82,67 @@ START_TEST(a_file_without_keys_is_an_error) {
     ck_assert_int_eq(load(line, &keys, &error), STATUS_LIMIT);
     free(line);
     ck_assert_ptr_null(keys);
+}
+END_TEST
+
+START_TEST(bytes_that_no_key_has_are_refused_by_their_line) {
+    struct api_keys *keys = NULL;
+    struct error error = {0};
+    char text[64];
+    for (int byte = 1; byte < 256; byte++) {
+        if (strchr(" \t\r\n", byte))
+            continue;
+        snprintf(text, sizeof text, "fine\nsesa%cme\n", byte);
+        enum status status = load(text, &keys, &error);
+        ck_assert_msg(status == (byte >= '!' && byte <= '~' ? STATUS_OK : STATUS_INVALID), "%d",
+                      byte);
+        if (status == STATUS_OK)
+            api_keys_free(keys);
+        else
+            ck_assert(strstr(error.text, ": line 2: ") && !strstr(error.text, "sesa"));
+        keys = NULL;
+    }
+    ck_assert_int_eq(load_bytes("fine\n#\0\n", 8, &keys, &error), STATUS_INVALID);
+    ck_assert_int_eq(load_bytes("fine\0sesame\n", 12, &keys, &error), STATUS_INVALID);
+    ck_assert_int_eq(load("# M\xc3\xbcller's\nfine\n", &keys, &error), STATUS_OK);
+    api_keys_free(keys);
+}
+END_TEST
+
+START_TEST(a_fifo_and_a_file_without_end_are_refused) {
+    char folder[] = "/tmp/tandem-keys-XXXXXX", path[64];
+    struct api_keys *keys = NULL;
+    struct error error = {0};
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/fifo", folder);
+    ck_assert_int_eq(mkfifo(path, 0600), 0);
+    ck_assert_int_eq(api_keys_load(path, false, &keys, &error), STATUS_IO);
+    ck_assert_ptr_nonnull(strstr(error.text, path));
+    ck_assert_int_eq(unlink(path), 0);
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    ck_assert_int_eq(ftruncate(fd, 1ll << 40), 0); /* zeros: one line of a terabyte */
+    close(fd);
+    ck_assert_int_eq(api_keys_load(path, false, &keys, &error), STATUS_LIMIT);
+    unlink(path);
+    rmdir(folder);
+}
+END_TEST
+
+START_TEST(one_key_for_clients_and_administrators_is_found) {
+    struct api_keys *clients = NULL, *admins = NULL;
+    struct error error = {0};
+    ck_assert_int_eq(load("one concurrent=2\ntwo\n", &clients, &error), STATUS_OK);
+    ck_assert_int_eq(load("three\n\n  two\n", &admins, &error), STATUS_OK);
+    ck_assert_int_eq(api_keys_apart(clients, NULL, &error), STATUS_OK);
+    ck_assert_int_eq(api_keys_apart(NULL, admins, &error), STATUS_OK);
+    ck_assert_int_eq(api_keys_apart(clients, admins, &error), STATUS_INVALID);
+    ck_assert(strstr(error.text, ": line 3: ") && strstr(error.text, ", line 2: "));
+    ck_assert_ptr_null(strstr(error.text, "two"));
+    api_keys_free(admins);
+    ck_assert_int_eq(load("tw\ntwoo\n", &admins, &error), STATUS_OK);
+    ck_assert_int_eq(api_keys_apart(clients, admins, &error), STATUS_OK);
+    api_keys_free(clients);
+    api_keys_free(admins);
 }
 END_TEST
 
@@ -130,6 +197,15 @@ START_TEST(a_quota_bounds_calls_at_a_time_and_by_the_minute) {
 }
 END_TEST
 
+static enum status reload(struct api_keys *keys, struct error *error) {
+    struct api_keys *fresh = NULL;
+    enum status status = api_keys_load_again(keys, &fresh, error);
+    if (status == STATUS_OK)
+        api_keys_replace(keys, &fresh);
+    ck_assert_ptr_null(fresh);
+    return status;
+}
+
 static void rewrite(const char *path, const char *text) {
     FILE *file = fopen(path, "we");
     ck_assert_ptr_nonnull(file);
@@ -155,10 +231,10 @@ START_TEST(keys_are_read_again_under_calls_that_run) {
     ck_assert_int_eq(quota_take(salted, now_ns, &wait_ms), STATUS_OK);
     ck_assert_int_eq(quota_take(goes, now_ns, &wait_ms), STATUS_OK);
     rewrite(path, "stays concurrent=none\n");
-    ck_assert_int_eq(api_keys_reload(keys, &error), STATUS_INVALID);
+    ck_assert_int_eq(reload(keys, &error), STATUS_INVALID);
     ck_assert(api_keys_has(keys, "goes") && api_keys_quota(keys, "stays") == stays);
     rewrite(path, "stays concurrent=2\nsalted concurrent=1 cache-salt=b\ncomes\n");
-    ck_assert_int_eq(api_keys_reload(keys, &error), STATUS_OK);
+    ck_assert_int_eq(reload(keys, &error), STATUS_OK);
     ck_assert(api_keys_has(keys, "comes") && !api_keys_has(keys, "goes"));
     ck_assert_ptr_eq(api_keys_quota(keys, "stays"), stays);
     ck_assert_int_eq(quota_take(stays, now_ns, &wait_ms), STATUS_OK); /* the second of two */
@@ -186,6 +262,29 @@ static enum status read_config(char **argv, int argc, struct buf *errors) {
     return status;
 }
 
+static bool is_taken(char *flag) {
+    struct buf errors;
+    char *argv[] = {"tandem-router", "--model=hash", "--policy=two_choices",
+                    "--queue=7",     flag,           NULL};
+    bool taken = read_config(argv, 5, &errors) == STATUS_OK;
+    ck_assert(taken == (errors.n == 0));
+    buf_fini(&errors);
+    return taken;
+}
+
+START_TEST(names_and_times_that_cannot_work_are_refused) {
+    ck_assert(is_taken("--name=r 1") && !is_taken("--name=r/1") && !is_taken("--name=r\n1"));
+    ck_assert(!is_taken("--name="));
+    ck_assert(is_taken("--http2-ping=0") && is_taken("--http2-ping=100ms"));
+    ck_assert(!is_taken("--http2-ping=1ns") && !is_taken("--http2-ping=99ms"));
+    ck_assert(is_taken("--ping=0") && is_taken("--ping=100ms") && !is_taken("--ping=99ms"));
+    ck_assert(is_taken("--idle-timeout=100ms") && !is_taken("--idle-timeout=99ms"));
+    ck_assert(is_taken("--head-timeout=100ms") && !is_taken("--head-timeout=99ms"));
+    ck_assert(is_taken("--body-timeout=100ms") && !is_taken("--body-timeout=99ms"));
+    ck_assert(is_taken("--stall-timeout=100ms") && !is_taken("--stall-timeout=0"));
+}
+END_TEST
+
 START_TEST(mistakes_in_options_are_all_named) {
     struct buf errors;
     char *good[] = {"tandem-router", "--model=hash", "--policy=two_choices", "--queue=7", NULL};
@@ -203,8 +302,12 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, keys_are_lines_without_comments_and_blanks);
     tcase_add_test(tests, a_file_that_others_may_change_or_read_is_refused);
     tcase_add_test(tests, a_file_without_keys_is_an_error);
+    tcase_add_test(tests, bytes_that_no_key_has_are_refused_by_their_line);
+    tcase_add_test(tests, a_fifo_and_a_file_without_end_are_refused);
+    tcase_add_test(tests, one_key_for_clients_and_administrators_is_found);
     tcase_add_test(tests, words_behind_a_key_are_its_limits);
     tcase_add_test(tests, a_quota_bounds_calls_at_a_time_and_by_the_minute);
     tcase_add_test(tests, keys_are_read_again_under_calls_that_run);
+    tcase_add_test(tests, names_and_times_that_cannot_work_are_refused);
     tcase_add_test(tests, mistakes_in_options_are_all_named);
 }

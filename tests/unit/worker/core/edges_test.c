@@ -335,6 +335,45 @@ START_TEST(a_receiver_keeps_a_block_for_each_that_it_decodes) {
 }
 END_TEST
 
+/* Cached blocks that a reservation takes are no room for those that decode. */
+START_TEST(a_reservation_counts_the_cached_blocks_that_it_takes) {
+    struct rig *rig = small_rig(19, 16);
+    struct call *known = rig_call(rig, 4 * RIG_BLOCK, 2);
+    rig_both(rig, 0, known);
+    rig_run(rig, 100);
+    ck_assert_uint_eq(pair_pool(rig, 0)->counts[KV_CACHED], 4);
+    for (int i = 0; i < 2; i++)
+        rig_both(rig, 0, rig_call(rig, 20, 30)); /* two blocks each, and soon a third */
+    rig_step(rig, 0);
+    rig_step(rig, 0);
+    static const uint32_t n_blocks[] = {11, 10}; /* of 12 that nobody holds, two are kept */
+    for (int i = 0; i < 2; i++) {
+        struct call *call = rig_call(rig, n_blocks[i] * RIG_BLOCK, 5);
+        memcpy(call->ids, known->ids, 4 * RIG_BLOCK * sizeof *call->ids);
+        rig_reserve(rig, 0, call);
+        ck_assert(call->reserved == (i == 1));
+        ck_assert_uint_eq(call->reserved_cached, i == 1 ? 4 * RIG_BLOCK : 0);
+    }
+    rig_check(rig);
+    rig_free(rig);
+}
+END_TEST
+
+START_TEST(a_reservation_may_take_all_blocks_of_an_idle_worker) {
+    struct rig *rig = small_rig(20, 4);
+    struct call *known = rig_call(rig, 2 * RIG_BLOCK, 2);
+    rig_both(rig, 0, known);
+    rig_run(rig, 100);
+    struct call *call = rig_call(rig, 4 * RIG_BLOCK - 1, 1);
+    memcpy(call->ids, known->ids, 2 * RIG_BLOCK * sizeof *call->ids);
+    rig_reserve(rig, 0, call);
+    ck_assert(call->reserved);
+    ck_assert_uint_eq(call->reserved_cached, 2 * RIG_BLOCK);
+    rig_check(rig);
+    rig_free(rig);
+}
+END_TEST
+
 START_TEST(a_cancel_of_an_older_attempt_ends_nothing) {
     struct rig *rig = small_rig(18, 64);
     struct call *call = rig_call(rig, 20, 30);
@@ -368,4 +407,6 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, a_chunk_behind_the_reservation_is_not_written);
     tcase_add_test(tests, a_receiver_keeps_a_block_for_each_that_it_decodes);
     tcase_add_test(tests, a_cancel_of_an_older_attempt_ends_nothing);
+    tcase_add_test(tests, a_reservation_counts_the_cached_blocks_that_it_takes);
+    tcase_add_test(tests, a_reservation_may_take_all_blocks_of_an_idle_worker);
 }

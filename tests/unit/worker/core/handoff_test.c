@@ -66,6 +66,67 @@ START_TEST(credits_bound_the_chunks_in_flight) {
 }
 END_TEST
 
+/* Nothing waits for a tick: what makes room wakes what needs it. */
+START_TEST(credits_of_a_transfer_that_is_given_up_go_to_the_next_at_once) {
+    struct rig *rig = pair_new(5, 1);
+    struct call *first = pair_hand_over(rig, 40, 5);
+    struct call *second = pair_hand_over(rig, 40, 5);
+    while (!rig->pipes[0].announced)
+        rig_deliver_all(rig);
+    while (rig_step(rig, P))
+        ;
+    struct pipe *pipe = &rig->pipes[0];
+    ck_assert_uint_eq(pipe->n_to_d, 1);
+    rig_cancel(rig, P, first);
+    ck_assert_uint_eq(pipe->n_to_d, 3); /* its chunk, its end, and the other one's first chunk */
+    ck_assert_int_eq(pipe->to_d[2].message.type, MESSAGE_CHUNK);
+    rig_run(rig, 1000);
+    rig_expect_done(second, 5, FINISH_LENGTH);
+    rig_free(rig);
+}
+END_TEST
+
+START_TEST(cached_blocks_leave_before_the_step_computes) {
+    struct rig *rig = pair_new(6, 8);
+    struct call *first = rig_call(rig, 100, 2);
+    rig_both(rig, P, first);
+    rig_run(rig, 100);
+    struct call *again = rig_call(rig, 100, 5);
+    memcpy(again->ids, first->ids, 100 * sizeof first->ids[0]);
+    rig_reserve(rig, D, again);
+    rig_prefill(rig, P, D, again);
+    rig_decode(rig, D, P, again);
+    rig_deliver_all(rig);
+    ck_assert(rig_plan(rig, P));
+    ck_assert_uint_gt(rig->pipes[0].n_to_d, 0);
+    while (rig_layer(rig, P))
+        ;
+    rig_end(rig, P);
+    rig_run(rig, 100);
+    rig_expect_done(again, 5, FINISH_LENGTH);
+    rig_free(rig);
+}
+END_TEST
+
+START_TEST(room_in_the_shell_is_used_at_once) {
+    struct rig *rig = pair_new(7, 8);
+    struct call *call = pair_hand_over(rig, 100, 5);
+    rig_deliver_all(rig);
+    rig->queue_max = 1;
+    while (rig_step(rig, P))
+        ;
+    struct pipe *pipe = &rig->pipes[0];
+    ck_assert_uint_eq(pipe->n_to_d, 1);
+    ck_assert(rig_deliver(rig, pipe, true));
+    engine_kv_room(rig->workers[P].engine, rig->now_ns);
+    ck_assert_uint_eq(pipe->n_to_d, 1);
+    rig->queue_max = RIG_QUEUE;
+    rig_run(rig, 1000);
+    rig_expect_done(call, 5, FINISH_LENGTH);
+    rig_free(rig);
+}
+END_TEST
+
 START_TEST(a_commit_before_submit_waits_for_it) {
     struct rig *rig = pair_new(4, 8);
     struct call *call = rig_call(rig, 50, 10);
@@ -270,6 +331,9 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, tokens_are_right_with_every_number_of_credits_and_chunk_size);
     tcase_add_test(tests, layers_leave_while_the_step_computes);
     tcase_add_test(tests, credits_bound_the_chunks_in_flight);
+    tcase_add_test(tests, credits_of_a_transfer_that_is_given_up_go_to_the_next_at_once);
+    tcase_add_test(tests, cached_blocks_leave_before_the_step_computes);
+    tcase_add_test(tests, room_in_the_shell_is_used_at_once);
     tcase_add_test(tests, a_commit_before_submit_waits_for_it);
     tcase_add_test(tests, a_submit_without_reservation_is_refused);
     tcase_add_test(tests, reserve_and_submit_said_twice_are_one);

@@ -54,6 +54,11 @@ void rig_free(struct rig *rig) {
     free(rig);
 }
 
+/* Decode rows are bounded by max_batch alone. */
+static uint32_t rig_step_tokens(const struct engine_config *config) {
+    return config->chunk_tokens > config->max_batch ? config->chunk_tokens : config->max_batch;
+}
+
 struct worker *rig_add(struct rig *rig, struct engine_config config) {
     struct worker *worker = &rig->workers[rig->n_workers];
     *worker = (struct worker){.rig = rig, .index = rig->n_workers++, .n_blocks = config.n_blocks};
@@ -61,7 +66,7 @@ struct worker *rig_add(struct rig *rig, struct engine_config config) {
     snprintf(config.name, sizeof config.name, "worker%u", worker->index);
     config.incarnation = worker->incarnation;
     worker->kv = calloc((size_t)RIG_LAYERS * config.n_blocks * RIG_BLOCK, sizeof *worker->kv);
-    worker->entries = calloc(config.chunk_tokens, sizeof *worker->entries);
+    worker->entries = calloc(rig_step_tokens(&config), sizeof *worker->entries);
     struct engine_sink sink = rig_sink(worker);
     ck_assert_int_eq(engine_new(&config, &sink, &worker->engine), STATUS_OK);
     return worker;
@@ -212,7 +217,8 @@ bool rig_plan(struct rig *rig, uint32_t w) {
     if (worker->idle)
         return false;
     ck_assert_uint_le(worker->plan.n_rows, worker->engine->config.max_batch);
-    ck_assert_uint_le(worker->plan.n_tokens, worker->engine->config.chunk_tokens);
+    ck_assert_uint_le(worker->plan.n_tokens, rig_step_tokens(&worker->engine->config));
+    ck_assert_uint_le(worker->plan.n_prompt, worker->engine->budget);
     uint32_t n = 0;
     for (uint32_t i = 0; i < worker->plan.n_rows; i++) {
         const struct plan_row *row = &worker->plan.rows[i];

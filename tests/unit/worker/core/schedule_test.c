@@ -121,6 +121,49 @@ START_TEST(prompts_advance_beside_decodes_that_could_take_every_token) {
 }
 END_TEST
 
+/* `n_decode` rows that decode, then a prompt of 40: answers what its first step computes. */
+static struct plan plan_beside(struct engine_config config, uint32_t budget, uint32_t n_decode) {
+    struct rig *rig = rig_new(7);
+    config.n_blocks = 512;
+    struct worker *worker = rig_add(rig, config);
+    rig_hello(rig, 0);
+    for (uint32_t i = 0; i < n_decode; i++)
+        rig_both(rig, 0, rig_call(rig, 1, 400));
+    for (uint32_t i = 0; i < n_decode; i++)
+        rig_step(rig, 0);
+    engine_budget(worker->engine, budget);
+    rig_both(rig, 0, rig_call(rig, 40, 5));
+    ck_assert(rig_plan(rig, 0));
+    struct plan plan = worker->plan;
+    ck_assert_uint_eq(plan.n_tokens - plan.n_prompt, n_decode);
+    rig_free(rig);
+    return plan;
+}
+
+START_TEST(the_budget_is_of_prompts_and_rows_that_decode_have_max_batch) {
+    struct engine_config config = rig_config();
+    config.chunk_tokens = 64;
+    config.max_batch = 16;
+    struct plan plan = plan_beside(config, 12, 15); /* more rows than the budget has tokens */
+    ck_assert_uint_eq(plan.n_rows, 16);
+    ck_assert_uint_eq(plan.n_prompt, 12);
+    plan = plan_beside(config, 12, 16); /* the prompt waits for a row */
+    ck_assert_uint_eq(plan.n_rows, 16);
+    ck_assert_uint_eq(plan.n_prompt, 0);
+    config.chunk_tokens = 20; /* the step's arrays hold no more */
+    plan = plan_beside(config, 20, 15);
+    ck_assert_uint_eq(plan.n_rows, 16);
+    ck_assert_uint_eq(plan.n_prompt, 5);
+    config.chunk_tokens = 8; /* nor fewer than max_batch */
+    plan = plan_beside(config, 8, 15);
+    ck_assert_uint_eq(plan.n_rows, 16);
+    ck_assert_uint_eq(plan.n_prompt, 1);
+    plan = plan_beside(config, 8, 3);
+    ck_assert_uint_eq(plan.n_rows, 4);
+    ck_assert_uint_eq(plan.n_prompt, 8);
+}
+END_TEST
+
 START_TEST(better_priority_runs_first_and_takes_blocks_from_worse) {
     struct rig *rig = rig_new(6);
     struct engine_config config = rig_config();
@@ -321,6 +364,63 @@ START_TEST(broken_submits_are_refused_with_a_reason) {
 }
 END_TEST
 
+/* Room for one row: a batch of 1 that hand-offs have filled. */
+START_TEST(a_prompt_and_an_answer_take_turns_where_one_row_fits) {
+    struct rig *rig = rig_new(15);
+    struct worker *worker = rig_add(rig, rig_config());
+    rig_hello(rig, 0);
+    struct call *answer = rig_call(rig, 1, 100), *prompt = rig_call(rig, 10, 5);
+    rig_both(rig, 0, answer);
+    rig_step(rig, 0);
+    rig_step(rig, 0);
+    ck_assert_uint_eq(answer->n_got, 2);
+    engine_budget(worker->engine, 1);
+    rig_both(rig, 0, prompt);
+    ck_assert(rig_step(rig, 0));
+    ck_assert_uint_eq(worker->plan.n_rows, 2);
+    worker->engine->config.max_batch = 1;
+    for (uint32_t i = 1; i <= 17; i++) {
+        ck_assert_uint_eq(prompt->n_got, 0);
+        ck_assert(rig_step(rig, 0));
+        ck_assert_uint_eq(worker->plan.n_tokens, 1);
+        ck_assert_uint_ge(answer->n_got, 3 + i / 2);
+        ck_assert_uint_le(answer->n_got, 3 + (i + 1) / 2);
+    }
+    ck_assert_uint_eq(prompt->n_got, 1); /* ten turns of one token */
+    rig_run(rig, 400);
+    rig_expect_done(answer, 100, FINISH_LENGTH);
+    rig_expect_done(prompt, 5, FINISH_LENGTH);
+    rig_free(rig);
+}
+END_TEST
+
+/* Full blocks only are given back, and all of them are kept for their names: still they are room. */
+START_TEST(blocks_that_become_cached_wake_who_waits_for_blocks) {
+    struct rig *rig = rig_new(16);
+    struct engine_config config = rig_config();
+    config.n_blocks = 9;
+    struct worker *worker = rig_add(rig, config);
+    rig_hello(rig, 0);
+    struct call *goes_on = rig_call(rig, 1, 15), *ends = rig_call(rig, 5 * RIG_BLOCK - 1, 2);
+    rig_both(rig, 0, goes_on);
+    rig_both(rig, 0, ends);
+    while (goes_on->n_got == 0 || ends->n_got == 0)
+        ck_assert(rig_step(rig, 0));
+    struct call *waits = rig_call(rig, 4 * RIG_BLOCK, 2);
+    rig_both(rig, 0, waits);
+    while (ends->finish == FINISH_NONE)
+        ck_assert(rig_step(rig, 0));
+    ck_assert_uint_eq(worker->engine->schedule.n_waiting, 1);
+    ck_assert_uint_eq(worker->engine->pool.counts[KV_CACHED], 5);
+    ck_assert(rig_step(rig, 0));
+    ck_assert_uint_eq(worker->engine->schedule.n_waiting, 0);
+    ck_assert_int_eq(goes_on->finish, FINISH_NONE);
+    rig_run(rig, 100);
+    rig_expect_done(waits, 2, FINISH_LENGTH);
+    rig_free(rig);
+}
+END_TEST
+
 void suite_add(TCase *tests) {
     tcase_add_test(tests, one_sequence_answers_what_its_prompt_says);
     tcase_add_test(tests, each_layer_of_a_step_is_progress);
@@ -328,6 +428,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, a_pool_of_a_quarter_preempts_and_still_answers_right);
     tcase_add_test(tests, a_sequence_may_fill_the_whole_pool_but_no_more);
     tcase_add_test(tests, prompts_advance_beside_decodes_that_could_take_every_token);
+    tcase_add_test(tests, the_budget_is_of_prompts_and_rows_that_decode_have_max_batch);
     tcase_add_test(tests, better_priority_runs_first_and_takes_blocks_from_worse);
     tcase_add_test(tests, a_known_prompt_is_computed_but_for_its_last_block);
     tcase_add_test(tests, prefixes_are_shared_while_both_run);
@@ -336,4 +437,6 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, unusable_numbers_end_the_sequence_with_an_error);
     tcase_add_test(tests, a_request_cancelled_during_its_step_keeps_its_blocks_until_the_end);
     tcase_add_test(tests, broken_submits_are_refused_with_a_reason);
+    tcase_add_test(tests, a_prompt_and_an_answer_take_turns_where_one_row_fits);
+    tcase_add_test(tests, blocks_that_become_cached_wake_who_waits_for_blocks);
 }

@@ -455,6 +455,117 @@ START_TEST(another_routers_request_cannot_be_touched) {
 }
 END_TEST
 
+/* The ids of an ended one stay for Resend, until the router has forgotten it or the process ends. */
+START_TEST(a_drain_that_is_over_fails_nothing_that_has_ended) {
+    struct rig *rig = new_rig(15);
+    struct worker *worker = &rig->workers[0];
+    struct call *ended = rig_call(rig, 20, 3), *running = rig_call(rig, 20, 30);
+    rig_both(rig, 0, ended);
+    rig_both(rig, 0, running);
+    for (int i = 0; i < 3; i++)
+        rig_step(rig, 0);
+    rig_expect_done(ended, 3, FINISH_LENGTH);
+    order(rig, DRAIN_STOP, 1000);
+    rig_tick(rig, 1000);
+    ck_assert(running->failed);
+    ck_assert_int_eq(running->reason, REASON_DRAINING);
+    ck_assert_uint_eq(worker->engine->sequences.n_used, 1);
+    ended->finish = FINISH_NONE;
+    rig_resend(rig, 0, ended, 0);
+    rig_expect_done(ended, 3, FINISH_LENGTH);
+    rig_free(rig);
+}
+END_TEST
+
+START_TEST(the_shortest_deadline_of_a_drain_counts) {
+    static const uint32_t ms[][2] = {{1000, 3000}, {3000, 1000}};
+    for (int i = 0; i < 2; i++) {
+        struct rig *rig = new_rig(16);
+        struct call *call = rig_call(rig, 20, 300);
+        rig_both(rig, 0, call);
+        rig_step(rig, 0);
+        order(rig, DRAIN_STOP, ms[i][0]);
+        order(rig, DRAIN_STOP, ms[i][1]);
+        rig_tick(rig, 999);
+        ck_assert(!call->failed);
+        rig_tick(rig, 1);
+        ck_assert(call->failed);
+        rig_free(rig);
+    }
+}
+END_TEST
+
+START_TEST(forgetting_an_older_attempt_ends_nothing) {
+    struct rig *rig = new_rig(17);
+    struct call *call = rig_call(rig, 20, 30);
+    call->attempt = 2;
+    rig_both(rig, 0, call);
+    rig_step(rig, 0);
+    call->attempt = 1;
+    rig_forget(rig, 0, call);
+    call->attempt = 2;
+    rig_run(rig, 100);
+    rig_expect_done(call, 30, FINISH_LENGTH);
+    rig_free(rig);
+}
+END_TEST
+
+START_TEST(a_second_hello_of_a_link_ends_what_the_first_one_began) {
+    struct rig *rig = new_rig(18);
+    struct worker *worker = &rig->workers[0];
+    struct call *call = rig_call(rig, 20, 30);
+    rig_both(rig, 0, call);
+    rig_step(rig, 0);
+    struct message message = {.type = MESSAGE_HELLO, .session = 77};
+    message.u.hello = (struct hello){.major = PROTO_MAJOR, .router_id = 900, .session = 77};
+    engine_message(worker->engine, rig->now_ns, rig_link(0), &message);
+    rig_check(rig);
+    ck_assert_uint_eq(worker->n_welcomes, 2);
+    ck_assert_uint_eq(worker->n_closed, 0);
+    ck_assert(engine_idle(worker->engine));
+    ck_assert_uint_eq(worker->engine->pool.counts[KV_USED], 0);
+    ck_assert(!rig_step(rig, 0));
+    ck_assert_uint_eq(call->n_got, 1);
+    rig_tick(rig, 6000); /* one session is left, and its lease is the second router's */
+    ck_assert_uint_eq(worker->n_closed, 1);
+    rig_free(rig);
+}
+END_TEST
+
+START_TEST(a_tombstone_remembers_the_highest_attempt) {
+    static struct tombstones tombstones;
+    struct request_id req = {1, 5};
+    ck_assert_int_eq(tombstones_init(&tombstones, 1), STATUS_OK);
+    tombstones_add(&tombstones, req, 1);
+    ck_assert(!tombstones_has(&tombstones, req, 2));
+    tombstones_add(&tombstones, req, 3);
+    ck_assert(tombstones_has(&tombstones, req, 2));
+    ck_assert(tombstones_has(&tombstones, req, 3));
+    ck_assert(!tombstones_has(&tombstones, req, 4));
+    tombstones_add(&tombstones, req, 2);
+    ck_assert(tombstones_has(&tombstones, req, 3));
+    ck_assert_uint_eq(tombstones.attempts.n_used, 1);
+    tombstones_fini(&tombstones);
+}
+END_TEST
+
+/* Requests that are remembered again take no second place of the ring. */
+START_TEST(a_tombstone_goes_when_1024_younger_ones_have_come) {
+    static struct tombstones tombstones;
+    ck_assert_int_eq(tombstones_init(&tombstones, 1), STATUS_OK);
+    tombstones_add(&tombstones, (struct request_id){1, 0}, 1);
+    for (uint64_t i = 1; i < TOMBSTONES_MAX; i++) {
+        tombstones_add(&tombstones, (struct request_id){1, i}, 1);
+        tombstones_add(&tombstones, (struct request_id){1, i}, 2);
+    }
+    ck_assert(tombstones_has(&tombstones, (struct request_id){1, 0}, 1));
+    tombstones_add(&tombstones, (struct request_id){1, TOMBSTONES_MAX}, 1);
+    ck_assert(!tombstones_has(&tombstones, (struct request_id){1, 0}, 1));
+    ck_assert(tombstones_has(&tombstones, (struct request_id){1, 1}, 2));
+    tombstones_fini(&tombstones);
+}
+END_TEST
+
 void suite_add(TCase *tests) {
     tcase_add_test(tests, a_hello_is_welcomed_once);
     tcase_add_test(tests, a_busy_welcome_comes_later_and_first);
@@ -476,4 +587,10 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, a_draining_worker_takes_nothing_new_and_finishes_what_it_has);
     tcase_add_test(tests, a_drain_is_taken_back_unless_the_process_ends);
     tcase_add_test(tests, another_routers_request_cannot_be_touched);
+    tcase_add_test(tests, a_drain_that_is_over_fails_nothing_that_has_ended);
+    tcase_add_test(tests, the_shortest_deadline_of_a_drain_counts);
+    tcase_add_test(tests, forgetting_an_older_attempt_ends_nothing);
+    tcase_add_test(tests, a_second_hello_of_a_link_ends_what_the_first_one_began);
+    tcase_add_test(tests, a_tombstone_remembers_the_highest_attempt);
+    tcase_add_test(tests, a_tombstone_goes_when_1024_younger_ones_have_come);
 }

@@ -128,6 +128,19 @@ START_TEST(every_rank_takes_every_step_whole_and_once) {
 }
 END_TEST
 
+START_TEST(a_board_of_other_sizes_does_not_fit) {
+    struct board *board = board_new();
+    struct board_sizes others[4] = {sizes, sizes, sizes, sizes};
+    others[0].n_ranks++;
+    others[1].max_tokens--;
+    others[2].max_seqs++;
+    others[3].max_blocks++;
+    for (int i = 0; i < 4; i++)
+        ck_assert(!board_fits(board, &others[i]));
+    free(board);
+}
+END_TEST
+
 START_TEST(sizes_that_memory_cannot_be_are_refused) {
     struct board_sizes huge = {
         .n_ranks = 2, .max_tokens = UINT32_MAX, .max_seqs = UINT32_MAX, .max_blocks = UINT32_MAX};
@@ -138,5 +151,6 @@ END_TEST
 
 void suite_add(TCase *tests) {
     tcase_add_test(tests, every_rank_takes_every_step_whole_and_once);
+    tcase_add_test(tests, a_board_of_other_sizes_does_not_fit);
     tcase_add_test(tests, sizes_that_memory_cannot_be_are_refused);
 }

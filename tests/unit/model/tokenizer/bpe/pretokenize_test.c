@@ -254,7 +254,7 @@ START_TEST(a_pattern_that_never_ends_is_stopped) {
                      STATUS_OK);
     ck_assert_int_eq(pretokenize(&pretokenizer, &scratch, (struct span){text, sizeof text}, true,
                                  write_piece, &out),
-                     STATUS_LIMIT);
+                     STATUS_INVALID);
     pretokenize_scratch_fini(&scratch);
     pretokenizer_fini(&pretokenizer);
     buf_fini(&out);

@@ -1,0 +1,231 @@
+/* The bus's bounds (links, queued bytes) and the tick that finds what a wake-up did not tell. */
+#include "proto/bus_internal.h"
+#include "tests/support/suite.h"
+#include "tests/unit/proto/bus_rig.h"
+
+#include <poll.h>
+#include <unistd.h>
+
+const char *const suite_name = "bus_bounds";
+const double suite_timeout_s = 20;
+
+static struct bus_link *link_at(struct bus *bus, uint32_t number) {
+    struct bus_link *link = link_find(bus, number);
+    ck_assert_ptr_nonnull(link);
+    return link;
+}
+
+/* A link to nobody whose room inside libzmq is taken: what is sent from now on waits in our queues. */
+static uint32_t full_link(struct bus *bus) {
+    struct bus_stats stats;
+    uint32_t link = connect_to(bus, endpoint);
+    do {
+        send_ping(bus, link, 1);
+        bus_stats(bus, &stats);
+    } while (stats.n_queued == 0);
+    return link;
+}
+
+START_TEST(a_full_table_keeps_the_links_that_spoke_lately) {
+    struct bus *worker = open_bus_as((struct bus_config){.max_links = 2});
+    struct bus *routers[3];
+    struct bus_event event;
+    struct bus_stats stats;
+    uint32_t links[2], ours[3];
+    listen_at(worker, endpoint);
+    for (uint32_t i = 0; i < 3; i++) {
+        routers[i] = open_bus();
+        ours[i] = connect_to(routers[i], endpoint);
+        send_ping(routers[i], ours[i], i);
+        if (i == 2)
+            break;
+        expect_ping(worker, i, &event);
+        links[i] = event.link;
+    }
+    do { /* the third is not answered, and neither of the two is lost for it */
+        ck_assert_int_eq(bus_receive(worker, &event), STATUS_BUSY);
+        (void)!bus_wait(worker, PATIENCE_NS);
+        bus_stats(worker, &stats);
+    } while (stats.n_unanswered == 0);
+    ck_assert_uint_eq(stats.n_links, 2);
+    for (uint32_t i = 0; i < 2; i++) {
+        send_ping(routers[i], ours[i], 7 + i);
+        expect_ping(worker, 7 + i, &event);
+        ck_assert_uint_eq(event.link, links[i]);
+    }
+    for (uint32_t i = 0; i < 3; i++)
+        close_bus(routers[i]);
+    close_bus(worker);
+}
+END_TEST
+
+START_TEST(a_full_table_gives_up_a_link_that_is_silent_for_a_minute_and_its_owner_hears_of_it) {
+    struct bus *worker = open_bus_as((struct bus_config){.max_links = 1});
+    struct bus *router = open_bus();
+    struct bus_event event;
+    uint32_t link;
+    listen_at(worker, endpoint);
+    send_ping(router, connect_to(router, endpoint), 1);
+    expect_ping(worker, 1, &event);
+    uint32_t silent = event.link;
+    ck_assert_int_eq(bus_receive(worker, &event), STATUS_BUSY);
+    struct pollfd fd = {.fd = bus_fd(worker), .events = POLLIN};
+    link_at(worker, silent)->heard_ns = clock_now_ns() - 59 * NS_PER_S;
+    ck_assert_int_eq(bus_connect(worker, endpoint, &link, &error), STATUS_LIMIT);
+    ck_assert_int_eq(bus_receive(worker, &event), STATUS_BUSY);
+    link_at(worker, silent)->heard_ns = clock_now_ns() - 61 * NS_PER_S;
+    ck_assert_int_eq(bus_connect(worker, endpoint, &link, &error), STATUS_LIMIT);
+    ck_assert_int_eq(poll(&fd, 1, 0), 1); /* at once, without an event of libzmq */
+    next_event(worker, &event);
+    ck_assert_int_eq(event.kind, BUS_LOST);
+    ck_assert_uint_eq(event.link, silent);
+    ck_assert_int_eq(bus_connect(worker, endpoint, &link, &error), STATUS_OK);
+    close_bus(router);
+    close_bus(worker);
+}
+END_TEST
+
+START_TEST(what_waits_for_a_link_is_bounded_in_bytes) {
+    struct bus *router = open_bus_as((struct bus_config){.queue_bytes = 1000});
+    struct message message = ping(2);
+    uint32_t link = full_link(router);
+    size_t item = link_at(router, link)->queued_bytes;
+    size_t n = 1;
+    while (bus_send(router, link, &message) == STATUS_OK)
+        n++;
+    ck_assert_uint_eq(link_at(router, link)->queued_bytes, n * item);
+    ck_assert_uint_eq(n, 1000 / item);
+    close_bus(router);
+
+    router = open_bus_as((struct bus_config){.queue_bytes = 3 * item});
+    link = full_link(router);
+    ck_assert_int_eq(bus_send(router, link, &message), STATUS_OK);
+    ck_assert_int_eq(bus_send(router, link, &message), STATUS_OK);
+    ck_assert_int_eq(bus_send(router, link, &message), STATUS_BUSY);
+    close_bus(router);
+}
+END_TEST
+
+START_TEST(a_cancel_takes_back_nothing_of_a_later_attempt) {
+    struct bus *router = open_bus();
+    struct bus_stats stats;
+    uint32_t tokens[] = {4, 5};
+    uint32_t link = full_link(router);
+    struct message submit = {.type = MESSAGE_SUBMIT};
+    submit.u.submit.req = (struct request_id){7, 1};
+    submit.u.submit.attempt = 2;
+    submit.u.submit.n_prompt = submit.u.submit.n_tokens = 2;
+    submit.u.submit.tokens = tokens;
+    sampling_init(&submit.u.submit.sampling);
+    ck_assert_int_eq(bus_send(router, link, &submit), STATUS_OK);
+    struct message cancel = {.type = MESSAGE_CANCEL};
+    cancel.u.cancel.req = submit.u.submit.req;
+    cancel.u.cancel.attempt = 1;
+    ck_assert_int_eq(bus_send(router, link, &cancel), STATUS_OK);
+    bus_stats(router, &stats);
+    ck_assert_uint_eq(stats.n_queued, 3); /* a ping, the submit, the cancel */
+    ck_assert_uint_eq(link_at(router, link)->bulk.n, 1);
+    cancel.u.cancel.attempt = 2;
+    ck_assert_int_eq(bus_send(router, link, &cancel), STATUS_OK);
+    ck_assert_uint_eq(link_at(router, link)->bulk.n, 0);
+    close_bus(router);
+}
+END_TEST
+
+/* Room that libzmq told of while nobody listened, which no product code does. */
+START_TEST(the_tick_sends_what_waits_although_no_wake_up_told_of_room) {
+    struct bus *worker = open_bus();
+    struct bus *router = open_bus_as((struct bus_config){.queue_bulk = 1024, .connect_ms = 60000});
+    struct bus_event event;
+    struct bus_stats stats;
+    uint64_t n_came = 0;
+    uint32_t link = full_link(router);
+    ck_assert_int_eq(bus_receive(router, &event), STATUS_BUSY);
+    listen_at(worker, endpoint);
+    while (!bus_is_up(router, link) || !list_empty(&router->ready)) {
+        (void)!bus_wait(router, PATIENCE_NS);
+        if (bus_receive(router, &event) == STATUS_OK)
+            ck_abort_msg("nothing is sent that way");
+    }
+    static uint32_t tokens[32768];
+    struct message submit = {.type = MESSAGE_SUBMIT};
+    submit.u.submit.n_prompt = submit.u.submit.n_tokens = 32768;
+    submit.u.submit.tokens = tokens;
+    sampling_init(&submit.u.submit.sampling);
+    for (uint64_t lo = 1; link_at(router, link)->bulk.n < 2; lo++) {
+        submit.u.submit.req = (struct request_id){7, lo};
+        ck_assert_int_eq(bus_send(router, link, &submit), STATUS_OK);
+    }
+    list_remove(
+        &link_socket(router, link_at(router, link))->ready); /* as if it had been looked at */
+    while (bus_stats(router, &stats), n_came < stats.n_sent) {
+        next_event(worker, &event);
+        n_came++;
+    }
+    int events = 0;
+    size_t n = sizeof events;
+    void *zmq = link_socket(router, link_at(router, link))->zmq;
+    ck_assert_int_eq(zmq_getsockopt(zmq, ZMQ_EVENTS, &events, &n), 0);
+    ck_assert_int_ne(events & ZMQ_POLLOUT, 0);
+    ck_assert_uint_ge(stats.n_queued, 2);
+    while (stats.n_queued > 0) {
+        ck_assert_int_eq(bus_receive(router, &event), STATUS_BUSY);
+        (void)!bus_wait(router, PATIENCE_NS);
+        bus_stats(router, &stats);
+    }
+    close_bus(router);
+    close_bus(worker);
+}
+END_TEST
+
+/* Each kind of lost wake-up, made by hand. */
+START_TEST(a_lost_wake_up_is_counted) {
+    struct bus *bus = open_bus();
+    struct bus_event event;
+    uint64_t n = 0;
+    listen_at(bus, "tcp://127.0.0.1:0"); /* where nobody comes */
+    uint32_t link = full_link(bus);      /* a queue that waits, at a socket of its own */
+    struct bus_socket *socket = &link_at(bus, link)->socket;
+    while (bus_receive(bus, &event) == STATUS_OK)
+        continue;
+    bus_audit(bus);
+    ck_assert_uint_eq(bus->stats.n_missed_wakeups, n);
+    ck_assert(list_empty(&socket->ready));
+
+    bus->listeners[0].socket.is_unread = true;
+    bus_audit(bus);
+    ck_assert_uint_eq(bus->stats.n_missed_wakeups, ++n);
+    socket->is_unread = true;
+    bus_audit(bus);
+    ck_assert_uint_eq(bus->stats.n_missed_wakeups, ++n);
+    socket->is_unflushed = true;
+    bus_audit(bus);
+    ck_assert_uint_eq(bus->stats.n_missed_wakeups, ++n);
+    bus->is_kicked = true;
+    bus_audit(bus);
+    ck_assert_uint_eq(bus->stats.n_missed_wakeups, ++n);
+    bus->is_kicked = false;
+
+    (void)!bus_fd(bus);
+    bus_mark(bus, socket); /* and the kick is forgotten */
+    uint64_t ignored;
+    ck_assert_int_eq(read(bus->kick_fd, &ignored, sizeof ignored), sizeof ignored);
+    bus->is_kicked = false;
+    ck_assert_uint_eq(bus_dispatch(bus, 1, 0, NULL, NULL), 0);
+    ck_assert_uint_eq(bus->stats.n_missed_wakeups, ++n);
+    bus_audit(bus);
+    ck_assert_uint_eq(bus->stats.n_missed_wakeups, n);
+    bus_free(bus);
+}
+END_TEST
+
+void suite_add(TCase *tests) {
+    tcase_add_checked_fixture(tests, bus_rig_setup, bus_rig_teardown);
+    tcase_add_test(tests, a_full_table_keeps_the_links_that_spoke_lately);
+    tcase_add_test(
+        tests, a_full_table_gives_up_a_link_that_is_silent_for_a_minute_and_its_owner_hears_of_it);
+    tcase_add_test(tests, what_waits_for_a_link_is_bounded_in_bytes);
+    tcase_add_test(tests, a_cancel_takes_back_nothing_of_a_later_attempt);
+    tcase_add_test(tests, the_tick_sends_what_waits_although_no_wake_up_told_of_room);
+    tcase_add_test(tests, a_lost_wake_up_is_counted);
+}

@@ -1,0 +1,150 @@
+/* What ends with a worker's time aside, who is excused, and who waits meanwhile. */
+#include "tests/unit/router/core/trust_rig.h"
+
+const char *const suite_name = "router_trust_ends";
+const double suite_timeout_s = 60;
+
+START_TEST(failures_from_before_a_time_aside_do_not_count_after_it) {
+    open_two();
+    for (uint32_t user = 0; user < 3; user++)
+        fail_one(user, a, REASON_LEASE);
+    ck_assert_int_eq(standing_of(a), STANDING_ASIDE);
+    pass_ms(1000);
+    answer_one(10, a);
+    fail_one(11, a, REASON_LEASE);
+    ck_assert_int_eq(standing_of(a), STANDING_GOOD);
+    fake_close(&fake);
+}
+END_TEST
+
+static void both_fail(uint32_t user) {
+    ck_assert_uint_eq(ask_at(user, a), a);
+    fails(a, REASON_NUMERICS);
+    fails(b, REASON_NUMERICS);
+    ck_assert_int_eq(fake.users[user].end.status, STATUS_CORRUPT);
+}
+
+START_TEST(excused_again_after_a_good_answer) {
+    open_two();
+    both_fail(0);
+    answer_one(1, a);
+    answer_one(2, b);
+    both_fail(3);
+    ck_assert_int_eq(standing_of(a), STANDING_GOOD);
+    ck_assert_int_eq(standing_of(b), STANDING_GOOD);
+    fake_close(&fake);
+}
+END_TEST
+
+START_TEST(a_time_aside_that_was_excused_is_not_doubled) {
+    open_two();
+    both_fail(0);
+    fail_one(1, a, REASON_NUMERICS);
+    ck_assert_ptr_nonnull(strstr(fake_note(&fake, "worker put aside"), "for_ms=1000"));
+    fake_close(&fake);
+}
+END_TEST
+
+START_TEST(a_request_that_was_lost_elsewhere_tries_no_worker) {
+    open_two();
+    fail_one(0, a, REASON_NUMERICS);
+    pass_ms(1000);
+    ck_assert_int_eq(standing_of(a), STANDING_TRIAL);
+    ck_assert_uint_eq(ask_at(1, b), b);
+    fails(b, REASON_LEASE);
+    ck_assert_uint_eq(fake_submitted(&fake, b).attempt, 2);
+    fake_close(&fake);
+}
+END_TEST
+
+static void hangs(const struct welcome *welcome) {
+    fake_forget_sent(&fake);
+    uint32_t n_fenced = (uint32_t)fake_stats(&fake).n_fenced;
+    fake_pass(&fake, 1150 * NS_PER_MS, 1u << b);
+    ck_assert_uint_eq(fake_stats(&fake).n_fenced, n_fenced + 1);
+    struct message message = {.type = MESSAGE_WELCOME};
+    message.u.welcome = *welcome;
+    fake_says(&fake, a, message);
+}
+
+START_TEST(silent_twice_puts_aside_unless_an_answer_came_between) {
+    struct router_config config = fake_config();
+    fake_open(&fake, &config);
+    struct welcome welcome = fake_welcome("a", ROLE_MIXED);
+    a = fake_join(&fake, &welcome);
+    b = fake_worker(&fake, "b", ROLE_MIXED);
+    hangs(&welcome);
+    answer_one(0, a);
+    hangs(&welcome);
+    ck_assert_int_eq(standing_of(a), STANDING_GOOD);
+    hangs(&welcome);
+    ck_assert_int_eq(standing_of(a), STANDING_ASIDE);
+    fake_close(&fake);
+}
+END_TEST
+
+/* Each has a place for one sequence, or a for n. */
+static void open_small(uint32_t n) {
+    struct router_config config = fake_config();
+    fake_open(&fake, &config);
+    struct welcome welcome = fake_welcome("a", ROLE_MIXED);
+    welcome.max_seqs = n;
+    a = fake_join(&fake, &welcome);
+    welcome = fake_welcome("b", ROLE_MIXED);
+    welcome.max_seqs = 1;
+    b = fake_join(&fake, &welcome);
+}
+
+START_TEST(who_waits_for_a_worker_goes_elsewhere_at_once_when_it_is_put_aside) {
+    open_small(1);
+    beat_with(b, (struct load){.step_us_expected = UINT32_MAX});
+    ck_assert_uint_eq(ask(0), a);
+    fake_forget_sent(&fake);
+    ck_assert_int_eq(fake_ask(&fake, 1, 5, 1), STATUS_OK);
+    ck_assert_uint_eq(fake_count(&fake, MESSAGE_SUBMIT, UINT32_MAX), 0);
+    beat_with(a, (struct load){.step_us_expected = UINT32_MAX});
+    ck_assert_uint_eq(fake_count(&fake, MESSAGE_SUBMIT, b), 1);
+    fake_close(&fake);
+}
+END_TEST
+
+START_TEST(who_waits_goes_to_a_worker_at_once_when_it_is_trusted_again) {
+    open_small(2);
+    beat_with(a, (struct load){.step_us_expected = UINT32_MAX});
+    pass_ms(1000);
+    ck_assert_int_eq(standing_of(a), STANDING_TRIAL);
+    beat_with(b, (struct load){.n_running = 1}); /* full */
+    ck_assert_int_eq(fake_ask(&fake, 0, 5, TRUST_TRIAL_TOKENS + 8), STATUS_OK);
+    struct submit submit = fake_submitted(&fake, a);
+    fake_step(&fake, a, &submit, 0, TRUST_TRIAL_TOKENS - 1, FINISH_NONE);
+    fake_forget_sent(&fake);
+    ck_assert_int_eq(fake_ask(&fake, 1, 5, 1), STATUS_OK);
+    ck_assert_uint_eq(fake_count(&fake, MESSAGE_SUBMIT, UINT32_MAX), 0);
+    fake_step(&fake, a, &submit, TRUST_TRIAL_TOKENS - 1, 1, FINISH_NONE);
+    ck_assert_uint_eq(fake_count(&fake, MESSAGE_SUBMIT, a), 1);
+    fake_close(&fake);
+}
+END_TEST
+
+START_TEST(one_that_avoids_a_worker_does_not_hold_up_those_behind_it) {
+    open_small(1);
+    uint32_t first = ask(0), second = first == a ? b : a;
+    struct submit submit = fake_submitted(&fake, first);
+    ck_assert_uint_eq(ask(1), second);
+    fake_fails(&fake, first, &submit, REASON_LEASE);
+    ck_assert_uint_eq(fake_count(&fake, MESSAGE_SUBMIT, first), 0); /* it waits for the other */
+    ck_assert_uint_eq(ask(2), first);
+    fake_close(&fake);
+}
+END_TEST
+
+void suite_add(TCase *tests) {
+    tcase_add_test(tests, failures_from_before_a_time_aside_do_not_count_after_it);
+    tcase_add_test(tests, excused_again_after_a_good_answer);
+    tcase_add_test(tests, a_time_aside_that_was_excused_is_not_doubled);
+    tcase_add_test(tests, a_request_that_was_lost_elsewhere_tries_no_worker);
+    tcase_add_test(tests, silent_twice_puts_aside_unless_an_answer_came_between);
+    tcase_add_test(tests, who_waits_for_a_worker_goes_elsewhere_at_once_when_it_is_put_aside);
+    tcase_add_test(tests, who_waits_goes_to_a_worker_at_once_when_it_is_trusted_again);
+    tcase_add_test(tests, one_that_avoids_a_worker_does_not_hold_up_those_behind_it);
+}

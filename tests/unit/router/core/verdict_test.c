@@ -1,0 +1,254 @@
+/* Whose fault a failure is: verdicts on which two workers agree, tokens and figures that cannot be, and
+ * silence that a worker's own word explains. */
+#include "tests/unit/router/core/trust_rig.h"
+
+const char *const suite_name = "router_verdict";
+const double suite_timeout_s = 60;
+
+START_TEST(unusable_numbers_are_final_when_another_worker_agrees_and_both_are_excused) {
+    open_two();
+    uint32_t first = ask(0), second = first == a ? b : a;
+    fails(first, REASON_NUMERICS);
+    ck_assert_uint_eq(fake.users[0].n_ends, 0);
+    ck_assert_int_eq(standing_of(first), STANDING_ASIDE);
+    fails(second, REASON_NUMERICS);
+    ck_assert_int_eq(fake.users[0].end.status, STATUS_CORRUPT);
+    ck_assert_int_eq(fake.users[0].end.reason, REASON_NUMERICS);
+    ck_assert_int_eq(standing_of(first), STANDING_GOOD);
+    ck_assert_int_eq(standing_of(second), STANDING_GOOD);
+    ck_assert_str_eq(fake_note(&fake, "worker no longer"),
+                     first == a
+                         ? "worker no longer put aside name=a reason=another_agrees after_ms=1000"
+                         : "worker no longer put aside name=b reason=another_agrees after_ms=1000");
+    fake_close(&fake);
+}
+END_TEST
+
+START_TEST(excused_once_between_two_good_answers) {
+    open_two();
+    for (uint32_t user = 0; user < 2; user++) {
+        uint32_t first = ask(user), second = first == a ? b : a;
+        fails(first, REASON_NUMERICS);
+        fails(second, REASON_NUMERICS);
+        ck_assert_int_eq(fake.users[user].end.status, STATUS_CORRUPT);
+    }
+    ck_assert_int_eq(standing_of(a), STANDING_ASIDE);
+    ck_assert_int_eq(standing_of(b), STANDING_ASIDE);
+    fake_close(&fake);
+}
+END_TEST
+
+START_TEST(one_workers_refusal_as_invalid_is_tried_elsewhere) {
+    open_two();
+    uint32_t first = ask(0), second = first == a ? b : a;
+    struct submit submit = fake_submitted(&fake, first);
+    fake_refuses(&fake, first, &submit, REASON_INVALID);
+    answer(second);
+    ck_assert_int_eq(fake.users[0].end.kind, END_DONE);
+    first = ask(1), second = first == a ? b : a;
+    submit = fake_submitted(&fake, first);
+    fake_refuses(&fake, first, &submit, REASON_INVALID);
+    submit = fake_submitted(&fake, second);
+    fake_refuses(&fake, second, &submit, REASON_INVALID);
+    ck_assert_int_eq(fake.users[1].end.status, STATUS_INVALID);
+    fake_close(&fake);
+}
+END_TEST
+
+START_TEST(different_verdicts_are_no_agreement) {
+    struct router_config config = fake_config();
+    fake_open(&fake, &config);
+    a = fake_worker(&fake, "a", ROLE_MIXED);
+    b = fake_worker(&fake, "b", ROLE_MIXED);
+    fake_worker(&fake, "c", ROLE_MIXED);
+    uint32_t at = ask(0);
+    fails(at, REASON_NUMERICS);
+    at = fake_last(&fake, MESSAGE_SUBMIT, UINT32_MAX)->slot;
+    struct submit submit = fake_submitted(&fake, at);
+    fake_refuses(&fake, at, &submit, REASON_INVALID);
+    ck_assert_uint_eq(fake.users[0].n_ends, 0);
+    at = fake_last(&fake, MESSAGE_SUBMIT, UINT32_MAX)->slot;
+    answer(at);
+    ck_assert_int_eq(fake.users[0].end.kind, END_DONE);
+    fake_close(&fake);
+}
+END_TEST
+
+/* --- what cannot be --------------------------------------------------------------------------- */
+
+static void say(uint32_t slot, struct step_entry entry) {
+    struct message message = {.type = MESSAGE_STEP};
+    message.u.step = (struct step){.n = 1, .entries = &entry};
+    message.u.step.load.progress = ++fake.progress[slot];
+    fake_says(&fake, slot, message);
+}
+
+struct odd {
+    uint32_t first_index, n, last_id;
+    enum finish finish;
+    bool fails;
+};
+
+/* The answer is to have 4 tokens; ids are below FAKE_VOCAB. */
+static const struct odd odd[] = {
+    {0, 2, FAKE_VOCAB - 1, FINISH_NONE, false},
+    {0, 2, FAKE_VOCAB, FINISH_NONE, true},
+    {0, 2, UINT32_MAX, FINISH_NONE, true},
+    {0, 4, 7, FINISH_NONE, false},
+    {0, 5, 7, FINISH_NONE, true},
+    {4, 1, 7, FINISH_NONE, true},
+    {5, 0, 7, FINISH_NONE, true},
+    {UINT32_MAX, 2, 7, FINISH_NONE, true},
+    {0, 0, 7, FINISH_STOP, true},
+    {0, 1, 7, FINISH_STOP, false},
+    {0, 3, 7, FINISH_LENGTH, true},
+    {0, 4, 7, FINISH_LENGTH, false},
+};
+
+START_TEST(tokens_that_cannot_be_reach_no_client_and_put_their_worker_aside) {
+    for (uint32_t i = 0; i < sizeof odd / sizeof *odd; i++) {
+        open_two();
+        ck_assert_int_eq(fake_ask(&fake, 0, 5, 4), STATUS_OK);
+        uint32_t at = fake_last(&fake, MESSAGE_SUBMIT, UINT32_MAX)->slot;
+        struct submit submit = fake_submitted(&fake, at);
+        uint32_t tokens[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+        if (odd[i].n > 0)
+            tokens[odd[i].n - 1] = odd[i].last_id;
+        say(at, (struct step_entry){.req = submit.req,
+                                    .attempt = 1,
+                                    .first_index = odd[i].first_index,
+                                    .n_tokens = odd[i].n,
+                                    .tokens = tokens,
+                                    .finish = odd[i].finish});
+        ck_assert_msg(fake.users[0].n_got == (odd[i].fails ? 0 : odd[i].n), "row %u", i);
+        ck_assert_int_eq(standing_of(at), odd[i].fails ? STANDING_ASIDE : STANDING_GOOD);
+        ck_assert_uint_eq(fake_stats(&fake).n_replays, odd[i].fails);
+        fake_close(&fake);
+    }
+}
+END_TEST
+
+START_TEST(an_answer_may_end_where_the_context_does) {
+    for (uint32_t n = 2; n <= 3; n++) {
+        struct router_config config = fake_config();
+        fake_open(&fake, &config);
+        struct welcome welcome = fake_welcome("a", ROLE_MIXED);
+        welcome.context = 8;
+        a = fake_join(&fake, &welcome);
+        ck_assert_int_eq(fake_ask(&fake, 0, 5, 8), STATUS_OK);
+        struct submit submit = fake_submitted(&fake, a);
+        fake_step(&fake, a, &submit, 0, n, FINISH_LENGTH);
+        ck_assert_uint_eq(fake.users[0].n_ends, n == 3);
+        fake_close(&fake);
+    }
+}
+END_TEST
+
+START_TEST(ids_beyond_the_vocabulary_beside_the_logprobs_count_too) {
+    for (uint32_t id = FAKE_VOCAB - 1; id <= FAKE_VOCAB; id++) {
+        open_two();
+        struct request_spec spec = fake_spec(&fake, 0, 5, 4);
+        spec.sampling.want_logprobs = true;
+        ck_assert_int_eq(fake_ask_spec(&fake, 0, spec), STATUS_OK);
+        uint32_t at = fake_last(&fake, MESSAGE_SUBMIT, UINT32_MAX)->slot, token = 7;
+        struct submit submit = fake_submitted(&fake, at);
+        struct token_logprobs logprobs = {.n_top = 2, .top_ids = {1, id}};
+        say(at, (struct step_entry){.req = submit.req,
+                                    .attempt = 1,
+                                    .n_tokens = 1,
+                                    .tokens = &token,
+                                    .logprobs = &logprobs});
+        ck_assert_uint_eq(fake.users[0].n_got, id < FAKE_VOCAB);
+        fake_close(&fake);
+    }
+}
+END_TEST
+
+START_TEST(figures_that_cannot_be_put_a_worker_aside) {
+    open_two();
+    beat_with(a, (struct load){.step_us_expected = TRUST_STEP_US_MAX,
+                               .blocks_total = 5,
+                               .blocks_free = 1,
+                               .blocks_used = 1,
+                               .blocks_reserved = 1,
+                               .blocks_quarantined = 1,
+                               .blocks_cached = 1});
+    ck_assert_int_eq(standing_of(a), STANDING_GOOD);
+    beat_with(a, (struct load){.step_us_expected = TRUST_STEP_US_MAX + 1});
+    ck_assert_int_eq(standing_of(a), STANDING_ASIDE);
+    beat_with(a, (struct load){.step_us_expected = TRUST_STEP_US_MAX + 1});
+    ck_assert_uint_eq(fake_count_notes(&fake, "worker put aside"), 1);
+    ck_assert_ptr_nonnull(
+        strstr(fake_note(&fake, "worker put aside"), "reason=impossible_figures"));
+    beat_with(b, (struct load){.blocks_total = 5, .blocks_free = UINT32_MAX, .blocks_used = 3});
+    ck_assert_int_eq(standing_of(b), STANDING_ASIDE);
+    fake_close(&fake);
+}
+END_TEST
+
+/* How long `a` may be silent now. */
+static uint64_t silence_ms(void) {
+    uint64_t ms = 0;
+    while (fake_stats(&fake).n_fenced == 0 && ms < 100000) {
+        fake_forget_sent(&fake);
+        fake_pass(&fake, 50 * NS_PER_MS, 1u << b);
+        ms += 50;
+    }
+    return ms;
+}
+
+static uint64_t fenced_after_ms(uint32_t step_us) {
+    open_two();
+    beat_with(a, (struct load){.step_us_expected = step_us});
+    uint64_t ms = silence_ms();
+    fake_close(&fake);
+    return ms;
+}
+
+START_TEST(silence_may_last_a_minute_at_most_whatever_a_worker_says) {
+    ck_assert_uint_eq(fenced_after_ms(TRUST_STEP_US_MAX), 60050);
+    ck_assert_uint_eq(fenced_after_ms(TRUST_STEP_US_MAX + 1), 1050); /* not believed */
+    ck_assert_uint_eq(fenced_after_ms(UINT32_MAX), 1050);
+}
+END_TEST
+
+START_TEST(a_beat_that_comes_twice_does_not_shorten_a_step) {
+    open_two();
+    struct message first = {.type = MESSAGE_BEAT};
+    first.u.beat.load = (struct load){.progress = ++fake.progress[a], .step_us_expected = 20000};
+    fake_says(&fake, a, first);
+    beat_with(a, (struct load){.step_us_expected = 2000000});
+    fake_says(&fake, a, first);
+    ck_assert_uint_eq(silence_ms(), 8050);
+    fake_close(&fake);
+}
+END_TEST
+
+START_TEST(the_last_live_worker_that_lies_is_not_fenced) {
+    struct router_config config = fake_config();
+    fake_open(&fake, &config);
+    a = fake_worker(&fake, "a", ROLE_MIXED);
+    beat_with(a, (struct load){.step_us_expected = UINT32_MAX});
+    ck_assert_uint_eq(ask(0), a);
+    fake_pass(&fake, 10 * NS_PER_S, 0);
+    ck_assert_uint_eq(fake_stats(&fake).n_fenced, 0);
+    answer(a);
+    ck_assert_int_eq(fake.users[0].end.kind, END_DONE);
+    fake_close(&fake);
+}
+END_TEST
+
+void suite_add(TCase *tests) {
+    tcase_add_test(tests,
+                   unusable_numbers_are_final_when_another_worker_agrees_and_both_are_excused);
+    tcase_add_test(tests, excused_once_between_two_good_answers);
+    tcase_add_test(tests, one_workers_refusal_as_invalid_is_tried_elsewhere);
+    tcase_add_test(tests, different_verdicts_are_no_agreement);
+    tcase_add_test(tests, tokens_that_cannot_be_reach_no_client_and_put_their_worker_aside);
+    tcase_add_test(tests, an_answer_may_end_where_the_context_does);
+    tcase_add_test(tests, ids_beyond_the_vocabulary_beside_the_logprobs_count_too);
+    tcase_add_test(tests, figures_that_cannot_be_put_a_worker_aside);
+    tcase_add_test(tests, silence_may_last_a_minute_at_most_whatever_a_worker_says);
+    tcase_add_test(tests, a_beat_that_comes_twice_does_not_shorten_a_step);
+    tcase_add_test(tests, the_last_live_worker_that_lies_is_not_fenced);
+}
