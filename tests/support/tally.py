@@ -10,8 +10,8 @@ A step is a line `name<TAB>time limit in s<TAB>shell command[<TAB>kind]`. The ki
 JOBS is the number of cores to fill (default: all). A step's output is searched for the closing lines of Check ("100%:
 Checks: 3, Failures: 0, Errors: 0"), for "N passed, M failed[, K skipped]", and for "compared N" or "tried N": several count together.
 What is compared or tried is part of a test and not one. A failure is also: a step that exits non-zero and counted none, one that counted
-nothing at all, and a suite of no tests. Lines that begin with SKIPPED are shown. The last lines are the ten slowest steps, the number
-of programs and comparisons and, alone, "N passed, M failed, K skipped", in tests.
+nothing at all, and a suite of no tests. Lines that begin with SKIPPED are shown. The last lines are the ten slowest steps, the steps that
+failed with the end of their output, the number of programs and comparisons and, alone, "N passed, M failed, K skipped", in tests.
 """
 import os
 import re
@@ -29,6 +29,7 @@ COMPARED = re.compile(r"^(?:\d+: )?(?:compared|tried) (\d+)\b", re.M)
 HALVES = {"computes": 2, "waits": 1}  # of a core, that a step of the kind takes
 KINDS = ("", *HALVES)
 N_SLOWEST = 10
+N_REPEATED = 20  # lines of a failed step's output that are printed again at the end
 
 
 @dataclass
@@ -105,6 +106,7 @@ class Report:
 
     def __init__(self, logs: Path):
         self.logs, self.total, self.done, self.lock = logs, Counts(), [], threading.Lock()
+        self.failed = []  # the steps that failed, each with the end of its output
 
     def take(self, step: Step) -> None:
         began = time.monotonic()
@@ -125,12 +127,16 @@ class Report:
                 print(f"    {counts.why}")
             if counts.failed:
                 print("\n".join("    | " + line for line in text.splitlines()[-60:]), flush=True)
+                self.failed.append((step.name, text.splitlines()[-N_REPEATED:]))
 
     def close(self) -> int:
         """Prints the last lines; the exit status."""
         print("slowest:")
         for step in sorted(self.done, key=lambda step: -step.seconds)[:N_SLOWEST]:
             print(f"    {step.name:28} {step.seconds:7.1f} s {step.kind or 'alone'}")
+        for name, lines in self.failed:  # again: who reads the end of a log shall not need its beginning
+            print(f"FAILED {name}")
+            print("\n".join("    | " + line for line in lines))
         total = self.total
         print(f"{len(self.done)} programs, {total.passed + total.failed + total.skipped} tests, {total.compared} comparisons")
         print(f"{total.passed} passed, {total.failed} failed, {total.skipped} skipped")

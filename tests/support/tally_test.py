@@ -74,6 +74,15 @@ def a_step_past_its_limit_fails_and_leaves_nothing():
     assert code == 1 and lines[-1] == "1 passed, 1 failed, 0 skipped" and time.monotonic() - began < 100, lines
 
 
+def what_failed_is_told_again_at_the_end():
+    long = "for i in $(seq 100); do echo line $i; done; "
+    code, lines = run_steps(("a", "5", long + "echo '1 passed, 1 failed, 0 skipped'; exit 1"), ("b", "5", "echo '1 passed, 0 failed, 0 skipped'"))
+    at = lines.index("FAILED a")
+    assert code == 1 and at > lines.index("slowest:"), lines
+    told = lines[at + 1:-2]
+    assert told == [f"    | line {i}" for i in range(82, 101)] + ["    | 1 passed, 1 failed, 0 skipped"], told
+
+
 def meet(folder, mine, other):
     """A command that ends when the other step has begun as well."""
     return f"touch {folder}/{mine}; while [ ! -e {folder}/{other} ]; do sleep 0.01; done; echo '1 passed, 0 failed, 0 skipped'"
@@ -125,6 +134,7 @@ def main() -> int:
     facts = {name: lambda case=case: counts_of(case) for name, case in CASES.items()}
     facts.update({f.__name__: f for f in (only_skipped_says_so, nothing_but_skipped_is_no_success,
                                           the_last_lines_tell_programs_tests_and_comparisons,
+                                          what_failed_is_told_again_at_the_end,
                                           a_step_past_its_limit_fails_and_leaves_nothing,
                                           steps_run_beside_each_other_only_where_they_may, alone_comes_last,
                                           what_computes_gives_way_to_what_waits, the_slowest_are_told,
