@@ -51,19 +51,19 @@ def run_steps(*steps):
 
 
 def only_skipped_says_so():
-    code, lines = run_steps(("a", "5", "echo '0 passed, 0 failed, 3 skipped'"), ("b", "5", "echo '1 passed, 0 failed, 0 skipped'"))
+    code, lines = run_steps(("a", "60", "echo '0 passed, 0 failed, 3 skipped'"), ("b", "60", "echo '1 passed, 0 failed, 0 skipped'"))
     assert code == 0 and " SKIPPED " in lines[0] and " ok " in lines[1], lines
     assert lines[-1] == "1 passed, 0 failed, 3 skipped", lines
 
 
 def nothing_but_skipped_is_no_success():
-    code, lines = run_steps(("a", "5", "echo '0 passed, 0 failed, 3 skipped'"))
+    code, lines = run_steps(("a", "60", "echo '0 passed, 0 failed, 3 skipped'"))
     assert code == 1, lines
 
 
 def the_last_lines_tell_programs_tests_and_comparisons():
-    code, lines = run_steps(("a", "5", "echo compared 40 strings; echo '2 passed, 0 failed, 1 skipped'"),
-                            ("b", "5", "echo compared 2; echo '100%: Checks: 3, Failures: 0, Errors: 0'"))
+    code, lines = run_steps(("a", "60", "echo compared 40 strings; echo '2 passed, 0 failed, 1 skipped'"),
+                            ("b", "60", "echo compared 2; echo '100%: Checks: 3, Failures: 0, Errors: 0'"))
     assert code == 0, lines
     assert lines[-2:] == ["2 programs, 6 tests, 42 comparisons", "5 passed, 0 failed, 1 skipped"], lines
 
@@ -76,7 +76,8 @@ def a_step_past_its_limit_fails_and_leaves_nothing():
 
 def what_failed_is_told_again_at_the_end():
     long = "for i in $(seq 100); do echo line $i; done; "
-    code, lines = run_steps(("a", "5", long + "echo '1 passed, 1 failed, 0 skipped'; exit 1"), ("b", "5", "echo '1 passed, 0 failed, 0 skipped'"))
+    code, lines = run_steps(("a", "60", long + "echo '1 passed, 1 failed, 0 skipped'; exit 1"),
+                            ("b", "60", "echo '1 passed, 0 failed, 0 skipped'"))
     at = lines.index("FAILED a")
     assert code == 1 and at > lines.index("slowest:"), lines
     told = lines[at + 1:-2]
@@ -97,15 +98,17 @@ def steps_run_beside_each_other_only_where_they_may():
         assert code == 0, lines
         code, lines = run_steps(("f", "1", meet(folder, "f", "g")), ("g", "1", meet(folder, "g", "f"), "waits"))
         assert lines[-1] == "1 passed, 1 failed, 0 skipped", lines
-        code, lines = run_steps(*((f"i{n}", "1", meet(folder, f"i{n}", "j"), "computes") for n in range(2)),
-                                ("j", "5", f"touch {folder}/j; echo '1 passed, 0 failed, 0 skipped'", "computes"))
-        assert lines[-1] == "1 passed, 2 failed, 0 skipped", lines
+        # Two fill both cores: the third begins when one of them has ended, and neither ends before both have looked.
+        code, lines = run_steps(*((f"i{n}", "60", f"{meet(folder, f'i{n}', f'i{1 - n}')}; sleep 0.3; [ ! -e {folder}/j ] && "
+                                   f"{meet(folder, f'k{n}', f'k{1 - n}')}", "computes") for n in range(2)),
+                                ("j", "60", f"touch {folder}/j; echo '1 passed, 0 failed, 0 skipped'", "computes"))
+        assert code == 0 and lines[-1] == "5 passed, 0 failed, 0 skipped", lines
 
 
 def alone_comes_last():
     with tempfile.TemporaryDirectory() as folder:
-        code, lines = run_steps(("a", "5", f"cat {folder}/b && echo '1 passed, 0 failed, 0 skipped'"),
-                                ("b", "5", f"touch {folder}/b; echo '1 passed, 0 failed, 0 skipped'", "waits"))
+        code, lines = run_steps(("a", "60", f"cat {folder}/b && echo '1 passed, 0 failed, 0 skipped'"),
+                                ("b", "60", f"touch {folder}/b; echo '1 passed, 0 failed, 0 skipped'", "waits"))
         assert code == 0, lines
 
 
@@ -114,19 +117,19 @@ def what_computes_gives_way_to_what_waits():
 
     def at(nice):
         return f"[ $(nice) = {min(nice, 19)} ] && echo '1 passed, 0 failed, 0 skipped'"
-    code, lines = run_steps(("a", "5", at(own + 10), "computes"), ("b", "5", at(own), "waits"), ("c", "5", at(own)))
+    code, lines = run_steps(("a", "60", at(own + 10), "computes"), ("b", "60", at(own), "waits"), ("c", "60", at(own)))
     assert code == 0, lines
 
 
 def the_slowest_are_told():
-    steps = [(f"s{n}", "5", f"sleep {0.3 if n == 4 else 0}; echo '1 passed, 0 failed, 0 skipped'", "waits") for n in range(12)]
+    steps = [(f"s{n}", "60", f"sleep {2 if n == 4 else 0}; echo '1 passed, 0 failed, 0 skipped'", "waits") for n in range(12)]
     code, lines = run_steps(*steps)
     first = lines.index("slowest:") + 1
     assert code == 0 and lines[first].split()[0] == "s4" and lines[first + 10].startswith("12 programs"), lines
 
 
 def an_unknown_kind_is_refused():
-    code, lines = run_steps(("a", "5", "echo '1 passed, 0 failed, 0 skipped'", "beside"))
+    code, lines = run_steps(("a", "60", "echo '1 passed, 0 failed, 0 skipped'", "beside"))
     assert code == 1 and not lines, lines
 
 
