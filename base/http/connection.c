@@ -129,6 +129,8 @@ enum status connection_become(struct connection *connection, const struct protoc
     enum status status = speak(connection, protocol);
     if (status != STATUS_OK)
         connection_close(connection);
+    else if (connection->host->draining)
+        protocol->drain(connection);
     return status;
 }
 

@@ -343,6 +343,12 @@ static void read_next(struct http1_connection *http1) {
     enter(http1, STATE_READING);
 }
 
+/* Whose reply was out, but not yet followed by reading on, when the drain began. */
+static void end_if_drained(struct http1_connection *http1) {
+    if (http1->host->draining && connection_is_idle(http1->connection))
+        connection_close(http1->connection);
+}
+
 static bool reads(const struct http1_connection *http1) {
     return is_open(http1) && (http1->state == STATE_READING || http1->state == STATE_SKIP);
 }
@@ -437,7 +443,7 @@ static void conn_drained(struct connection *connection) {
     struct http1_connection *http1 = connection->state;
     bool refused = http1->refused;
     http1->refused = false;
-    if (http1->state == STATE_ENDED)
+    if (http1->state == STATE_ENDED || http1->host->draining)
         connection_kick(connection);
     if (refused && http1->state == STATE_BUSY && http1->exchange.drained)
         http1->exchange.drained(&http1->exchange);
@@ -462,6 +468,8 @@ static void conn_turn(struct connection *connection) {
     read_next(http1);
     if (http1->forget && http1->state == STATE_BUSY)
         forget_request(http1);
+    if (http1->input.n == 0)
+        end_if_drained(http1);
     if (http1->state != STATE_READING || http1->input.n == 0)
         return;
     size_t used = feed(http1, http1->input.data, http1->input.n);

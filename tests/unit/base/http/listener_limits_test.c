@@ -235,26 +235,6 @@ START_TEST(requests_have_a_bound_of_their_own) {
 }
 END_TEST
 
-START_TEST(draining_ends_each_connection_with_its_reply) {
-    rig_start();
-    int busy = dial(GET("/wait"));
-    int idle = dial(GET("/x"));
-    read_until_text(idle, "/x");
-    turn_until(&n_held, 1);
-    listener_drain(listener);
-    read_until(idle, SIZE_MAX);
-    ck_assert_uint_eq(got.n, 0);
-    struct exchange_reply reply = {.status = 200, .body = "bye", .n_body = 3};
-    ck_assert_int_eq(exchange_reply(exchanges, held[0], &reply), STATUS_OK);
-    read_until(busy, SIZE_MAX);
-    ck_assert_ptr_nonnull(strstr(got.data, "Connection: close\r\n\r\nbye"));
-    close(busy);
-    close(idle);
-    while (listener_counts(listener).n_open > 0)
-        loop_turn(loop, true);
-}
-END_TEST
-
 /* Random clients do random things; the sanitizers and the counts say whether all was given back. */
 START_TEST(a_storm_of_rude_clients_leaves_nothing_behind) {
     static const char *const texts[] = {
@@ -402,7 +382,6 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, a_connection_that_cannot_begin_leaves_its_slot);
     tcase_add_test(tests, a_full_pool_gives_up_idle_clients_and_lets_others_wait);
     tcase_add_test(tests, requests_have_a_bound_of_their_own);
-    tcase_add_test(tests, draining_ends_each_connection_with_its_reply);
     tcase_add_test(tests, a_storm_of_rude_clients_leaves_nothing_behind);
     tcase_add_test(tests, freeing_the_listener_tells_those_that_wait);
 }
