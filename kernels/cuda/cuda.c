@@ -64,8 +64,9 @@ static void name_numerics(struct kernels_ctx *ctx) {
     struct device_facts facts;
     ctx->kind->facts(ctx->device, &facts);
     if (ctx->fast)
-        snprintf(ctx->numerics, sizeof ctx->numerics, "%s; products by mma16 of %s %u",
-                 NUMERICS_TEXT, ctx->kind->name, facts.capability);
+        snprintf(ctx->numerics, sizeof ctx->numerics,
+                 "%s; products by mma16 of %s %u; attend by mma16 s256", NUMERICS_TEXT,
+                 ctx->kind->name, facts.capability);
     else
         snprintf(ctx->numerics, sizeof ctx->numerics, "%s", NUMERICS_TEXT);
 }

@@ -28,6 +28,13 @@ struct cuda_tray {
     size_t used;
 };
 
+/* Tiles of a step for attention on tensor cores: first those of sequences with one token. */
+struct cuda_spans {
+    const struct gpu_tile *tiles; /* on the device */
+    uint32_t n_tiles;
+    uint32_t n_split; /* of them: see struct gpu_attend */
+};
+
 /* A step's arrays on the device and what the host has to know of them. */
 struct cuda_step {
     struct cuda_tray tray;
@@ -40,8 +47,9 @@ struct cuda_step {
     uint32_t n_chunks;    /* of attention: what its launches are made for; 0: as positions say */
     uint32_t tile_tokens; /* tokens of a tile; 0: a token has several */
     uint32_t tiles_per_token;
-    uint32_t few; /* struct gpu_attend's */
-    bool alone;   /* each query is a tile */
+    uint32_t few;            /* struct gpu_attend's */
+    bool alone;              /* each query is a tile */
+    struct cuda_spans spans; /* of fast numerics */
 };
 
 #define MARKS_MAX 128
@@ -112,7 +120,7 @@ struct kernels_ctx {
     struct cuda_lane main; /* what operations are put into */
     struct kernels_limits limits;
     bool fast;          /* products are those of 16-bit tensor cores */
-    char numerics[128]; /* the context's text */
+    char numerics[160]; /* the context's text */
 
     struct cuda_lane beside;      /* KV for other workers, while the main stream computes */
     struct device_event *settled; /* owned: all of the main stream, before KV outside of a step */
@@ -196,6 +204,15 @@ NODISCARD enum status cuda_step_open(struct kernels_ctx *ctx, struct error *erro
 void cuda_step_close(struct kernels_ctx *ctx);
 void cuda_step_begin(struct kernels_ctx *ctx, struct kernels_step *step);
 NODISCARD enum status cuda_step_end(struct kernels_ctx *ctx);
+
+/* cuda/spans.c: attention of fast numerics, on tensor cores. */
+/* Bytes of a step's tray. */
+size_t cuda_spans_bytes(const struct kernels_limits *limits);
+/* Lists the tiles of a step's first n_seqs sequences, which have n_tokens: at a place of the tray that follows from n_tokens. */
+void cuda_spans_list(struct kernels_ctx *ctx, uint32_t n_tokens, uint32_t n_seqs);
+/* Whether keys and values of this format, for the context's heads, are for it; and then all launches of a layer. */
+bool cuda_spans_take(const struct kernels_ctx *ctx, const struct kernels_kv *kv);
+void cuda_spans_attend(struct kernels_ctx *ctx, struct gpu_attend *attend);
 
 /* cuda/graph.c */
 /* From now on launches are recorded, until cuda_flush(). */

@@ -102,6 +102,12 @@ struct gpu_tile {
 };
 #define GPU_QUERIES 64
 
+/* Attention on tensor cores: the sizes of heads that it takes, positions whose keys have one largest score, and queries of a
+ * tile whose spans are split over blocks. */
+#define GPU_TENSOR_HEADS(X) X(64) X(80) X(96) X(128) X(256)
+#define GPU_SPAN            256
+#define GPU_SPLIT_QUERIES   16
+
 /* Id and position of a token that only fills a step up: embed, rope_kv and attend leave it out. */
 #define GPU_NO_TOKEN UINT32_MAX
 
@@ -208,6 +214,9 @@ struct gpu_rope_kv {
     struct gpu_heads heads;
 };
 
+/* attend() takes tiles of whole tokens in their order. attend_tensor() takes any tiles of at most GPU_QUERIES queries, of
+ * which the first n_few are split: their spans' results lie by tile, key head, query of `few` (at least those of such a tile)
+ * and span of n_chunks, those of max_context; nothing of a launch depends on the positions. */
 struct gpu_attend {
     struct gpu_batch batch;
     struct gpu_heads heads;
@@ -222,7 +231,7 @@ struct gpu_attend {
     uint32_t n_chunks; /* of 256 positions: as many as the longest of them has */
     float scale;
     uint32_t window;
-    uint32_t few; /* 1, 4, 8, 16; or 0 */
+    uint32_t few; /* 1, 4, 8, 16, or 0; for attend_tensor() at most GPU_SPLIT_QUERIES */
     const float *alibi;
     /* By chunk and query (n_chunks, token_end - token_begin, n_heads): the largest score and the sum of the
      * weights; and the weighted values (.., head_dim). */
@@ -297,7 +306,8 @@ struct gpu_sample {
     X(moe_route, gpu_moe_route)                                                                    \
     X(moe_add, gpu_moe_add)                                                                        \
     X(rope_kv, gpu_rope_kv)                                                                        \
-    X(attend, gpu_attend)
+    X(attend, gpu_attend)                                                                          \
+    X(attend_tensor, gpu_attend)
 #define GPU_LAUNCHES(X) GPU_OPERATIONS(X) X(sample, gpu_sample)
 
 struct gpu_launches {

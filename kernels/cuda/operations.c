@@ -201,6 +201,10 @@ void cuda_attend(struct kernels_ctx *ctx, float *out, const float *qkv,
                                 .alibi = alibi,
                                 .window = window,
                                 .few = ctx->step.few};
+    if (cuda_spans_take(ctx, kv)) {
+        cuda_spans_attend(ctx, &attend);
+        return;
+    }
     for (uint32_t begin = 0; begin < ctx->step.n_tiles; begin += attend.n_tiles) {
         attend.n_tiles = take_tiles(ctx, &attend, begin, ctx->step.seq_begin);
         attend.tiles = ctx->step.tiles + begin;

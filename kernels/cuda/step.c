@@ -32,6 +32,8 @@ enum status cuda_step_open(struct kernels_ctx *ctx, struct error *error) {
     size_t n_tiles = (size_t)limits->max_tokens * step->tiles_per_token +
                      (size_t)BLOCKS_FEW * heads_in_group(limits);
     size_t n_bytes = words * sizeof(uint32_t) + n_tiles * sizeof(struct gpu_tile) + 64 * 16;
+    if (ctx->fast)
+        n_bytes += cuda_spans_bytes(limits);
     if (cuda_tray_open(ctx, &step->tray, n_bytes) != STATUS_OK)
         return error_set(error, STATUS_NOMEM, "no memory for the arrays of a step");
     for (uint32_t i = 0; i < MARKS_MAX; i++)
@@ -204,6 +206,8 @@ void cuda_step_begin(struct kernels_ctx *ctx, struct kernels_step *step) {
     to->n_chunks = sizes.shape.n_chunks;
     choose_few(to, &sizes, &ctx->limits);
     fill_tray(to, step, &sizes, heads_in_group(&ctx->limits));
+    if (ctx->fast)
+        cuda_spans_list(ctx, sizes.shape.n_tokens, sizes.n_seqs);
     ctx->kind->copy_in(ctx->main.stream, to->tray.memory, to->tray.pinned, to->tray.used);
     if (sizes.shape.n_chunks > 0)
         cuda_graph_open(ctx, &sizes.shape);

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What nvcc makes of the kernels: every file of kernels/cuda/gpu for each architecture, without a warning, without a spill and
-without a stack but for those listed here; and in the machine code the instructions that a kernel lives on, and none that
-read or write its stack.
+without a stack but for those listed here; and in the machine code the instructions that a kernel lives on, none that
+read or write its stack, and loops no longer than they may be.
 
 usage: sass.py [--registers FILE]      FILE: for kbench --plan, a line a kernel: architecture, name, registers, bytes that a
                                        thread's code loads, registers that they fill, bytes that it copies into shared memory
@@ -37,8 +37,15 @@ MUST = {
     "wide_kernel": ("LDG.E.NA.128.CONSTANT", "LDS.128"),
     "attend_few_kernel": ("LDGSTS.E.BYPASS.128", "LDS.128", "SHFL.BFLY"),
     "attend_many_kernel": ("LDG.E.128", "LDS.128", "STS.128"),
+    "attend_tensor_kernel": ("HMMA.16816.F32", "LDSM.16.MT88.4", "LDGSTS.E.BYPASS.128", "SHFL.BFLY"),
     "quantize_kernel": ("SHFL.BFLY",),
     "norm_kernel": ("SHFL.BFLY", "LDS"),
+}
+# The innermost loop with mma of a kernel with these template arguments: at most so many instructions, and so many mma. That of
+# attention is 64 keys by 16 queries of a warp and 128 dimensions, with copies, masks and ALiBi.
+LOOPS = {
+    ("attend_tensor_kernel", "ILi4ELi128E"): (1200, 128),
+    ("attend_tensor_kernel", "ILi1ELi128E"): (1200, 128),
 }
 # No stack, nothing in double precision (many times slower, and seldom meant), and no sum or product that keeps denormals
 # (the CPU flushes them; an FFMA without FTZ is a step of an IEEE division).
@@ -60,12 +67,24 @@ class Kernel:
     stack: int = 0
     spilled: int = 0
     code: Counter = field(default_factory=Counter)  # instructions, by their full names
+    lines: list = field(default_factory=list)  # (address, name, the text behind it), in their order
 
     @property
     def short(self):
         """few_kernel of _ZN8gpu_cuda10few_kernelILi4E..."""
         match = re.match(r"_ZN8gpu_cuda(\d+)", self.name)
         return self.name[match.end():match.end() + int(match[1])] if match else self.name
+
+    def loop(self):
+        """(instructions, mma) of the shortest loop with mma in it, or None."""
+        loops = []
+        for end, name, text in self.lines:
+            to = re.search(r"(0x[0-9a-f]+)$", text)
+            if name.startswith("BRA") and to and int(to[1], 16) < end:
+                names = [n for at, n, _ in self.lines if int(to[1], 16) <= at <= end]
+                n_mma = sum(n.startswith(("HMMA", "IMMA")) for n in names)
+                loops += [(len(names), n_mma)] if n_mma else []
+        return min(loops, default=None)
 
     def loads(self, kind):
         """(bytes, registers that they fill) of all instructions of a kind in the code of a thread."""
@@ -126,12 +145,13 @@ def read_ptxas(text):
 
 
 def read_sass(text, kernels):
-    code = None
+    kernel = None
     for line in text.splitlines():
         if match := re.search(r"Function : (\S+)", line):
-            code = kernels[match[1]].code if match[1] in kernels else Counter()
-        elif code is not None and (match := re.match(r"\s+/\*[0-9a-f]{4,6}\*/\s+(?:@!?U?P\w+ +)?([A-Z][\w.]*)", line)):
-            code[match[1]] += 1
+            kernel = kernels.get(match[1], Kernel(match[1]))
+        elif kernel and (match := re.match(r"\s+/\*([0-9a-f]{4,6})\*/\s+(?:@!?U?P\w+ +)?([A-Z][\w.]*)\s*(.*?)\s*;", line)):
+            kernel.code[match[2]] += 1
+            kernel.lines.append((int(match[1], 16), match[2], match[3]))
 
 
 def compile_one(nvcc, dumper, source, arch, folder):
@@ -160,6 +180,11 @@ def problems_of(kernel, arch, dumped):
     for wanted in MUST.get(kernel.short, ()):
         if not any(name.startswith(wanted) for name in kernel.code):
             yield f"has no {wanted}"
+    for (short, arguments), (most_code, n_mma) in LOOPS.items():
+        if kernel.short == short and arguments in kernel.name:
+            n, found = kernel.loop() or (0, 0)
+            if n > most_code or found != n_mma:
+                yield f"its loop has {n} instructions and {found} mma; {most_code} and {n_mma} are allowed"
     for name in sorted(kernel.code):
         unwanted = DENORMALS.match(name) or (STACK.match(name) and not most)
         if unwanted or (DOUBLES.match(name) and kernel.short not in DOUBLES_BY_DEFINITION):
@@ -178,7 +203,7 @@ def report(results, dumped):
         print(f"{'FAILED ' if problems else 'ok     '} {source.name} sm_{arch}: {len(kernels)} kernels, "
               f"{min(registers)} to {max(registers)} registers", *problems, sep="\n        " if problems else "")
         failed += bool(problems)
-    gone = sorted((set(MUST) | {name for name, _ in STACK_MOST}) - seen)
+    gone = sorted((set(MUST) | {name for name, _ in [*STACK_MOST, *LOOPS]}) - seen)
     if gone:
         print(f"FAILED  rows of the tables name no kernel: {', '.join(gone)}")
     return len(results) - failed, failed + bool(gone)

@@ -289,6 +289,10 @@ void store_release(uint32_t *to, uint32_t value) {
     *to = value;
 }
 
+float max_nan(float a, float b) {
+    return isnan(a) || isnan(b) ? NAN : fmaxf(a, b);
+}
+
 uint32_t half2_sub(uint32_t a, uint32_t b) {
     uint32_t low = to_half((double)half_at(a, 0) - (double)half_at(b, 0));
     uint32_t high = to_half((double)half_at(a, 1) - (double)half_at(b, 1));

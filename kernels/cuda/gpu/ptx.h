@@ -127,6 +127,12 @@ PTX void griddep_wait() {
 #endif
 }
 
+/* The larger one; NaN where one is. */
+PTX float max_nan(float a, float b) {
+    float d;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(d) : "f"(a), "f"(b));
+    return d;
+}
 PTX uint32_t half2_sub(uint32_t a, uint32_t b) {
     uint32_t d;
     asm("sub.rn.f16x2 %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));
@@ -175,6 +181,7 @@ static inline void griddep_launch() {
 static inline void griddep_wait() {
     emu_griddep_wait();
 }
+float max_nan(float a, float b);
 uint32_t half2_sub(uint32_t a, uint32_t b);
 uint32_t half2_fma(uint32_t a, uint32_t b, uint32_t c);
 uint32_t half2_of(float low, float high);
