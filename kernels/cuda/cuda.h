@@ -33,6 +33,8 @@ struct cuda_spans {
     const struct gpu_tile *tiles; /* on the device */
     uint32_t n_tiles;
     uint32_t n_split; /* of them: see struct gpu_attend */
+    bool
+        serves; /* the context's last attention was on them: nothing of a step depends on how far its sequences are */
 };
 
 /* A step's arrays on the device and what the host has to know of them. */
@@ -67,7 +69,7 @@ struct cuda_marks {
 struct cuda_shape {
     uint32_t n_tokens;
     uint32_t n_rows;
-    uint32_t n_chunks;
+    uint32_t n_chunks;     /* of attention; 1 where cuda_spans.serves */
     uint32_t has_variants; /* 0 or 1 */
 };
 
@@ -211,7 +213,7 @@ size_t cuda_spans_bytes(const struct kernels_limits *limits);
 /* Lists the tiles of a step's first n_seqs sequences, which have n_tokens: at a place of the tray that follows from n_tokens. */
 void cuda_spans_list(struct kernels_ctx *ctx, uint32_t n_tokens, uint32_t n_seqs);
 /* Whether keys and values of this format, for the context's heads, are for it; and then all launches of a layer. */
-bool cuda_spans_take(const struct kernels_ctx *ctx, const struct kernels_kv *kv);
+bool cuda_spans_take(struct kernels_ctx *ctx, const struct kernels_kv *kv);
 void cuda_spans_attend(struct kernels_ctx *ctx, struct gpu_attend *attend);
 
 /* cuda/graph.c */

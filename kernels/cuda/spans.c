@@ -49,10 +49,8 @@ void cuda_spans_list(struct kernels_ctx *ctx, uint32_t n_tokens, uint32_t n_seqs
     ASSERT(n * sizeof *tiles <= n_bytes);
 }
 
-bool cuda_spans_take(const struct kernels_ctx *ctx, const struct kernels_kv *kv) {
-    if (!ctx->fast || kv->format != KV_F16)
-        return false;
-    switch (kv->head_dim) {
+static bool has_kernels(uint32_t head_dim) {
+    switch (head_dim) {
 #define X(dim) case dim:
         GPU_TENSOR_HEADS(X)
 #undef X
@@ -60,6 +58,11 @@ bool cuda_spans_take(const struct kernels_ctx *ctx, const struct kernels_kv *kv)
     default:
         return false;
     }
+}
+
+bool cuda_spans_take(struct kernels_ctx *ctx, const struct kernels_kv *kv) {
+    ctx->step.spans.serves = ctx->fast && kv->format == KV_F16 && has_kernels(kv->head_dim);
+    return ctx->step.spans.serves;
 }
 
 void cuda_spans_attend(struct kernels_ctx *ctx, struct gpu_attend *attend) {

@@ -98,11 +98,14 @@ static struct sizes sizes_of(const struct kernels_ctx *ctx, const struct kernels
     if (ctx->graphs.off)
         return sizes;
     n_seqs = filled_rows(n_seqs, most);
-    struct cuda_shape shape = {n_seqs, 0, n_chunks, has_variants};
+    bool serves = ctx->step.spans.serves;
+    struct cuda_shape shape = {n_seqs, 0, serves ? 1 : n_chunks, has_variants};
     if (step->n_rows > 0)
         shape.n_rows = filled_rows(step->n_rows, limits->max_seqs);
     uint32_t stride = n_chunks * per_chunk;
-    return (struct sizes){shape, n_seqs, stride < n_blocks ? stride : n_blocks, n_chunks};
+    if (serves || stride > n_blocks)
+        stride = n_blocks;
+    return (struct sizes){shape, n_seqs, stride, n_chunks};
 }
 
 /* The host's array of n numbers becomes the device's, filled up to n_all; answers where it lies in the tray. */
@@ -158,7 +161,7 @@ static void choose_few(struct cuda_step *to, const struct sizes *sizes,
                        const struct kernels_limits *limits) {
     uint32_t group = heads_in_group(limits);
     size_t n_blocks = (size_t)sizes->shape.n_tokens * sizes->n_chunks * limits->n_kv_heads;
-    to->alone = n_blocks > 0 && n_blocks < BLOCKS_FEW;
+    to->alone = n_blocks > 0 && n_blocks < BLOCKS_FEW && !to->spans.serves;
     to->few = group == 1 || to->alone ? 1 : group <= 4 ? 4 : group <= 8 ? 8 : group <= 16 ? 16 : 0;
 }
 
@@ -203,7 +206,7 @@ void cuda_step_begin(struct kernels_ctx *ctx, struct kernels_step *step) {
     cuda_beside_join(ctx);
     ctx->in_step = true;
     to->tray.used = 0;
-    to->n_chunks = sizes.shape.n_chunks;
+    to->n_chunks = sizes.shape.n_chunks > 0 ? sizes.n_chunks : 0;
     choose_few(to, &sizes, &ctx->limits);
     fill_tray(to, step, &sizes, heads_in_group(&ctx->limits));
     if (ctx->fast)

@@ -1,0 +1,144 @@
+/* Steps of fast numerics that decode, on the emulated device: a graph for each number of rows that steps are filled up to, made
+ * at the second step of such, and none later, however far the sequences grow. Heads that have no kernels for it take
+ * graphs by context. */
+#include "kernels/cuda/cuda.h"
+#include "tests/support/kernels_subject.h"
+#include "tests/support/suite.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char *const suite_name = "cuda_spans";
+const double suite_timeout_s = 300;
+
+enum { SEQS = 256, CONTEXT = 8192, WINDOW = 20, BLOCKS = CONTEXT / KV_BLOCK_TOKENS };
+
+static const struct device_kind *real;
+static uint32_t n_made, n_launched;
+
+static struct device_graph *end_counted(struct device_stream *stream) {
+    n_made++;
+    return real->graph_end(stream);
+}
+
+static void launch_counted(struct device_graph *graph, struct device_stream *stream) {
+    n_launched++;
+    real->graph_launch(graph, stream);
+}
+
+static struct subject open_subject(const struct kernels_limits *limits, bool no_graphs) {
+    static struct device_kind counted;
+    struct subject subject = {.kernels = kernels_find("cuda-emu-fast"), .n_threads = 1};
+    struct kernels_options options = {.n_threads = 1, .no_graphs = no_graphs, .limits = *limits};
+    struct error error = {0};
+    ck_assert_int_eq(subject.kernels->open(&options, &subject.ctx, &error), STATUS_OK);
+    real = subject.ctx->kind;
+    counted = *real;
+    counted.graph_end = end_counted;
+    counted.graph_launch = launch_counted;
+    subject.ctx->kind = &counted;
+    n_made = n_launched = 0;
+    return subject;
+}
+
+/* Attention of n sequences with one token each at `position`, whose blocks are those of the first window of all. */
+static void attend(const struct subject *subject, const struct kernels_kv *kv, uint32_t n,
+                   uint32_t position, float *qkv, float *out) {
+    static uint32_t ids[SEQS], positions[SEQS], seq_begin[SEQS + 1], tables[SEQS * BLOCKS];
+    uint32_t stride = position / KV_BLOCK_TOKENS + 1;
+    for (uint32_t i = 0; i < n; i++) {
+        positions[i] = position;
+        seq_begin[i + 1] = i + 1;
+        for (uint32_t b = 0; b < stride; b++) {
+            bool is_seen = (b + 1) * KV_BLOCK_TOKENS + WINDOW > position + 1;
+            tables[i * stride + b] = is_seen ? b % 3 : UINT32_MAX;
+        }
+    }
+    struct kernels_batch batch = {.n_tokens = n,
+                                  .n_seqs = n,
+                                  .ids = ids,
+                                  .positions = positions,
+                                  .seq_begin = seq_begin,
+                                  .block_tables = tables,
+                                  .block_table_stride = stride};
+    struct kernels_step step = subject_begin(subject, &batch, ids, n);
+    subject->kernels->attend(subject->ctx, out, qkv, &step.batch, kv, 0.3f, NULL, WINDOW);
+    subject_end(subject);
+}
+
+struct arrays {
+    struct kernels_kv kv;
+    float *qkv;
+    float *out;
+};
+
+static struct arrays place(struct subject *subject, uint32_t dim, uint32_t n) {
+    size_t block_bytes = (size_t)2 * dim * KV_BLOCK_TOKENS * 2;
+    struct random random = {dim};
+    float *qkv = malloc((size_t)n * 4 * dim * sizeof *qkv);
+    uint16_t *cache = malloc(3 * block_bytes);
+    for (size_t i = 0; i < 3 * block_bytes / 2; i++)
+        cache[i] = (uint16_t)(0x3000 + random_below(&random, 0xc00)); /* 1/8 to 1 */
+    fill_random(&random, qkv, (size_t)n * 4 * dim);
+    struct arrays arrays = {
+        .kv = {subject_bytes(subject, cache, 3 * block_bytes), block_bytes, 1, dim, KV_F16},
+        .qkv = subject_floats(subject, qkv, (size_t)n * 4 * dim),
+        .out = subject_floats(subject, NULL, (size_t)n * 2 * dim)};
+    free(qkv);
+    free(cache);
+    return arrays;
+}
+
+START_TEST(no_graph_is_made_while_sequences_grow) {
+    const struct kernels_limits limits = {SEQS, SEQS, CONTEXT, 64, 64, 2, 1, 64};
+    static const uint32_t rows[] = {1, 3, 8, 41, SEQS};
+    enum { N_ROWS = sizeof rows / sizeof *rows };
+    struct subject subject = open_subject(&limits, false);
+    struct arrays arrays = place(&subject, 64, SEQS);
+    attend(&subject, &arrays.kv, 2, 0, arrays.qkv, arrays.out); /* tells what attention is */
+    for (uint32_t i = 0; i < N_ROWS; i++)
+        for (uint32_t time = 0; time < 2; time++)
+            attend(&subject, &arrays.kv, rows[i], time, arrays.qkv, arrays.out);
+    ck_assert_uint_eq(n_made, N_ROWS);
+    ck_assert_uint_eq(n_launched, N_ROWS);
+    n_launched = 0;
+    uint32_t n = 0;
+    for (uint32_t position = 2; position < CONTEXT; position += 273, n++)
+        attend(&subject, &arrays.kv, rows[n % N_ROWS], position, arrays.qkv, arrays.out);
+    attend(&subject, &arrays.kv, SEQS, CONTEXT - 1, arrays.qkv, arrays.out);
+    ck_assert_uint_eq(n_made, N_ROWS);
+    ck_assert_uint_eq(n_launched, n + 1);
+    subject_close(&subject);
+}
+END_TEST
+
+/* dim 64: by spans; 72: by the exact kernels. */
+START_TEST(graphs_have_the_bits_of_launches_at_every_length) {
+    enum { N = 3 };
+    static const uint32_t positions[] = {0, 17, 255, 256, 300, 511, 512, 2047, 2048, 8191};
+    uint32_t dim = _i ? 72 : 64;
+    const struct kernels_limits limits = {N, N, CONTEXT, 64, 64, 2, 1, dim};
+    float out[2][N * 2 * 72];
+    for (size_t i = 0; i < sizeof positions / sizeof *positions; i++) {
+        struct subject subject = open_subject(&limits, false);
+        struct arrays arrays = place(&subject, dim, N);
+        for (uint32_t time = 0; time < 4; time++)
+            attend(&subject, &arrays.kv, N, positions[i], arrays.qkv, arrays.out);
+        ck_assert_uint_eq(n_made, 1);
+        subject_read(&subject, out[0], arrays.out, sizeof(float) * N * 2 * dim);
+        subject_close(&subject);
+        subject = open_subject(&limits, true);
+        arrays = place(&subject, dim, N);
+        attend(&subject, &arrays.kv, N, positions[i], arrays.qkv, arrays.out);
+        ck_assert_uint_eq(n_made, 0);
+        subject_read(&subject, out[1], arrays.out, sizeof(float) * N * 2 * dim);
+        subject_close(&subject);
+        ck_assert_mem_eq(out[0], out[1], sizeof(float) * N * 2 * dim);
+    }
+}
+END_TEST
+
+void suite_add(TCase *tests) {
+    tcase_add_test(tests, no_graph_is_made_while_sequences_grow);
+    tcase_add_loop_test(tests, graphs_have_the_bits_of_launches_at_every_length, 0, 2);
+}
