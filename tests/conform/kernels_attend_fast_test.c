@@ -1,7 +1,6 @@
 /* Attention of backends with fast numerics, on tensor cores: near to softmax in double precision, and for each query the same
- * bits by prefill in any chunks, by decode, alone or beside others, and with its spans split over any number of
- * blocks. Slots that were never written hold NaN, and there is no block where nothing may be looked at. Keys and values of
- * 32 bits, and heads of other sizes, have the reference's bits. */
+ * bits by prefill in any chunks, by decode, alone or beside others. Slots that were never written hold NaN, and there is no
+ * block where nothing may be looked at. Keys and values of 32 bits, and heads of other sizes, have the reference's bits. */
 #include "kernels/half.h"
 #include "tests/support/kernels_subject.h"
 #include "tests/support/suite.h"
@@ -60,8 +59,8 @@ static size_t block_bytes(const struct shape *shape) {
            kv_format_bytes(shape->format);
 }
 
-static void *new_cache(const struct shape *shape, uint32_t n_blocks) {
-    size_t n_bytes = n_blocks * block_bytes(shape);
+static void *new_cache(const struct shape *shape) {
+    size_t n_bytes = N_BLOCKS * block_bytes(shape);
     char *cache = malloc(n_bytes);
     for (size_t at = 0; at < n_bytes; at += kv_format_bytes(shape->format))
         if (shape->format == KV_F32)
@@ -112,7 +111,7 @@ struct placed {
 };
 
 static struct placed scene_place(const struct scene *scene, struct subject *subject) {
-    void *cache = new_cache(&scene->shape, N_BLOCKS);
+    void *cache = new_cache(&scene->shape);
     struct placed placed = {
         .qkv = subject_floats(subject, NULL, N_TOKENS * scene->width),
         .result = subject_floats(subject, NULL, N_TOKENS * scene->out_width),
@@ -362,93 +361,9 @@ START_TEST(tiles_that_there_is_no_room_for_come_later) {
 }
 END_TEST
 
-enum { MANY = 80, MANY_BLOCKS = 48, MANY_TOKENS = MANY_BLOCKS * KV_BLOCK_TOKENS, MANY_HEADS = 16 };
-
-/* n queries of a sequence, each as a sequence of its own. */
-static void decode_many(struct subject *subject, const struct kernels_kv *kv,
-                        const uint32_t *positions, uint32_t n, const float *qkv, float *out) {
-    static const uint32_t ids[MANY];
-    uint32_t seq_begin[MANY + 1], tables[MANY * MANY_BLOCKS];
-    size_t width = (size_t)MANY_HEADS * kv->head_dim;
-    float *at_qkv = subject_floats(subject, NULL, n * 3 * width);
-    float *at_out = subject_floats(subject, NULL, n * width);
-    for (uint32_t i = 0; i < n * MANY_BLOCKS; i++)
-        tables[i] = i % MANY_BLOCKS;
-    for (uint32_t i = 0; i <= n; i++)
-        seq_begin[i] = i;
-    for (uint32_t i = 0; i < n; i++)
-        subject_write(subject, at_qkv + i * 3 * width, qkv + positions[i] * 3 * width,
-                      3 * width * sizeof *qkv);
-    struct kernels_batch batch = {.n_tokens = n,
-                                  .n_seqs = n,
-                                  .ids = ids,
-                                  .positions = positions,
-                                  .seq_begin = seq_begin,
-                                  .block_tables = tables,
-                                  .block_table_stride = MANY_BLOCKS};
-    struct kernels_step step = subject_begin(subject, &batch, NULL, 0);
-    subject->kernels->attend(subject->ctx, at_out, at_qkv, &step.batch, kv, 0.125f, NULL, 0);
-    subject_end(subject);
-    subject_read(subject, out, at_out, n * width * sizeof *out);
-}
-
-/* One, two or all spans of a query are a block's: by how many others there are. */
-START_TEST(spans_are_joined_alike_however_they_are_split) {
-    enum { dim = 64, width = MANY_HEADS * dim };
-    static const uint32_t counts[] = {1, 36, MANY};
-    const struct kernels_limits limits = {MANY_TOKENS, MANY,       MANY_TOKENS, 64,
-                                          64,          MANY_HEADS, MANY_HEADS,  dim};
-    const struct shape shape = {.n_kv_heads = MANY_HEADS, .head_dim = dim, .format = KV_F16};
-    struct random random = {17};
-    struct subject subject;
-    uint32_t positions[MANY_TOKENS], tables[MANY_BLOCKS], seq_begin[] = {0, MANY_TOKENS};
-    static const uint32_t ids[MANY_TOKENS];
-    float *qkv = malloc(sizeof(float) * MANY_TOKENS * 3 * width);
-    float *whole = malloc(sizeof(float) * MANY_TOKENS * width);
-    float *out = malloc(sizeof(float) * MANY * width);
-    fill_random(&random, qkv, (size_t)MANY_TOKENS * 3 * width);
-    for (uint32_t i = 0; subject_next(&subject, &i, &limits); subject_close(&subject)) {
-        if (subject_is_exact(&subject))
-            continue;
-        for (uint32_t t = 0; t < MANY_TOKENS; t++)
-            positions[t] = t;
-        for (uint32_t b = 0; b < MANY_BLOCKS; b++)
-            tables[b] = b;
-        void *cache = new_cache(&shape, MANY_BLOCKS);
-        struct kernels_kv kv = {subject_bytes(&subject, cache, MANY_BLOCKS * block_bytes(&shape)),
-                                block_bytes(&shape), MANY_HEADS, dim, KV_F16};
-        free(cache);
-        float *at_qkv = subject_floats(&subject, qkv, (size_t)MANY_TOKENS * 3 * width);
-        float *at_out = subject_floats(&subject, NULL, (size_t)MANY_TOKENS * width);
-        struct kernels_batch batch = {MANY_TOKENS, 1,      ids,         positions,
-                                      seq_begin,   tables, MANY_BLOCKS, NULL};
-        struct rope rope = {.layout = ROPE_NONE, .n_variants = 1};
-        struct kernels_step step = subject_begin(&subject, &batch, NULL, 0);
-        subject.kernels->rope_kv(subject.ctx, at_qkv, &step.batch, &rope, &kv);
-        subject.kernels->attend(subject.ctx, at_out, at_qkv, &step.batch, &kv, 0.125f, NULL, 0);
-        subject_end(&subject);
-        subject_read(&subject, whole, at_out, sizeof(float) * MANY_TOKENS * width);
-        for (uint32_t q = 0; q < MANY; q++)
-            positions[q] = MANY_TOKENS - 1 - q * 9;
-        for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
-            decode_many(&subject, &kv, positions, counts[c], qkv, out);
-            for (uint32_t q = 0; q < counts[c]; q++)
-                ck_assert_msg(memcmp(out + (size_t)q * width, whole + (size_t)positions[q] * width,
-                                     sizeof(float) * width) == 0,
-                              "%s: query %u of %u, at %u, has not the bits of prefill",
-                              subject.kernels->name, q, counts[c], positions[q]);
-        }
-    }
-    free(qkv);
-    free(whole);
-    free(out);
-}
-END_TEST
-
 void suite_add(TCase *tests) {
     tcase_add_loop_test(tests, a_query_has_its_bits_however_it_comes, 0, N_SHAPES);
     tcase_add_loop_test(tests, what_is_not_for_tensor_cores_has_the_bits_of_the_reference, 0,
                         N_EXACT);
     tcase_add_test(tests, tiles_that_there_is_no_room_for_come_later);
-    tcase_add_test(tests, spans_are_joined_alike_however_they_are_split);
 }

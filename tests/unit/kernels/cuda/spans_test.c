@@ -2,6 +2,7 @@
  * at the second step of such, and none later, however far the sequences grow. Heads that have no kernels for it take
  * graphs by context. */
 #include "kernels/cuda/cuda.h"
+#include "kernels/half.h"
 #include "tests/support/kernels_subject.h"
 #include "tests/support/suite.h"
 
@@ -72,16 +73,23 @@ struct arrays {
     float *out;
 };
 
-static struct arrays place(struct subject *subject, uint32_t dim, uint32_t n) {
-    size_t block_bytes = (size_t)2 * dim * KV_BLOCK_TOKENS * 2;
+static struct arrays place(struct subject *subject, uint32_t dim, enum kv_format format,
+                           uint32_t n) {
+    size_t n_numbers = (size_t)3 * 2 * dim * KV_BLOCK_TOKENS; /* of three blocks */
+    size_t block_bytes = n_numbers / 3 * kv_format_bytes(format);
     struct random random = {dim};
     float *qkv = malloc((size_t)n * 4 * dim * sizeof *qkv);
-    uint16_t *cache = malloc(3 * block_bytes);
-    for (size_t i = 0; i < 3 * block_bytes / 2; i++)
-        cache[i] = (uint16_t)(0x3000 + random_below(&random, 0xc00)); /* 1/8 to 1 */
+    void *cache = malloc(3 * block_bytes);
+    for (size_t i = 0; i < n_numbers; i++) {
+        uint16_t half = (uint16_t)(0x3000 + random_below(&random, 0xc00)); /* 1/8 to 1 */
+        if (format == KV_F32)
+            ((float *)cache)[i] = half_to_float(half);
+        else
+            ((uint16_t *)cache)[i] = half;
+    }
     fill_random(&random, qkv, (size_t)n * 4 * dim);
     struct arrays arrays = {
-        .kv = {subject_bytes(subject, cache, 3 * block_bytes), block_bytes, 1, dim, KV_F16},
+        .kv = {subject_bytes(subject, cache, 3 * block_bytes), block_bytes, 1, dim, format},
         .qkv = subject_floats(subject, qkv, (size_t)n * 4 * dim),
         .out = subject_floats(subject, NULL, (size_t)n * 2 * dim)};
     free(qkv);
@@ -94,7 +102,7 @@ START_TEST(no_graph_is_made_while_sequences_grow) {
     static const uint32_t rows[] = {1, 3, 8, 41, SEQS};
     enum { N_ROWS = sizeof rows / sizeof *rows };
     struct subject subject = open_subject(&limits, false);
-    struct arrays arrays = place(&subject, 64, SEQS);
+    struct arrays arrays = place(&subject, 64, KV_F16, SEQS);
     attend(&subject, &arrays.kv, 2, 0, arrays.qkv, arrays.out); /* tells what attention is */
     for (uint32_t i = 0; i < N_ROWS; i++)
         for (uint32_t time = 0; time < 2; time++)
@@ -121,14 +129,14 @@ START_TEST(graphs_have_the_bits_of_launches_at_every_length) {
     float out[2][N * 2 * 72];
     for (size_t i = 0; i < sizeof positions / sizeof *positions; i++) {
         struct subject subject = open_subject(&limits, false);
-        struct arrays arrays = place(&subject, dim, N);
+        struct arrays arrays = place(&subject, dim, KV_F16, N);
         for (uint32_t time = 0; time < 4; time++)
             attend(&subject, &arrays.kv, N, positions[i], arrays.qkv, arrays.out);
         ck_assert_uint_eq(n_made, 1);
         subject_read(&subject, out[0], arrays.out, sizeof(float) * N * 2 * dim);
         subject_close(&subject);
         subject = open_subject(&limits, true);
-        arrays = place(&subject, dim, N);
+        arrays = place(&subject, dim, KV_F16, N);
         attend(&subject, &arrays.kv, N, positions[i], arrays.qkv, arrays.out);
         ck_assert_uint_eq(n_made, 0);
         subject_read(&subject, out[1], arrays.out, sizeof(float) * N * 2 * dim);
@@ -138,7 +146,27 @@ START_TEST(graphs_have_the_bits_of_launches_at_every_length) {
 }
 END_TEST
 
+/* Attention of 32 bits, by the exact kernels, behind some by spans. */
+START_TEST(a_context_of_both_kinds_is_right) {
+    enum { N = 2, DIM = 64 };
+    const struct kernels_limits limits = {N, N, CONTEXT, 64, 64, 2, 1, DIM};
+    float out[2][N * 2 * DIM];
+    for (int no_graphs = 0; no_graphs < 2; no_graphs++) {
+        struct subject subject = open_subject(&limits, no_graphs);
+        struct arrays half = place(&subject, DIM, KV_F16, N);
+        struct arrays whole = place(&subject, DIM, KV_F32, N);
+        for (uint32_t time = 0; time < 3; time++)
+            attend(&subject, &half.kv, N, 5, half.qkv, half.out);
+        attend(&subject, &whole.kv, N, 3000, whole.qkv, whole.out);
+        subject_read(&subject, out[no_graphs], whole.out, sizeof out[0]);
+        subject_close(&subject);
+    }
+    ck_assert_mem_eq(out[0], out[1], sizeof out[0]);
+}
+END_TEST
+
 void suite_add(TCase *tests) {
     tcase_add_test(tests, no_graph_is_made_while_sequences_grow);
     tcase_add_loop_test(tests, graphs_have_the_bits_of_launches_at_every_length, 0, 2);
+    tcase_add_test(tests, a_context_of_both_kinds_is_right);
 }
