@@ -23,19 +23,44 @@ static void disown(struct router *router, struct slot *slot, const struct reques
         fleet_cancel(router, slot, attempt, REASON_UNKNOWN);
 }
 
+/* What grows at its worker while an attempt in this state gets nearer to its next token. One that
+ * is queued waits for others: whatever is computed or handed over there. */
+static uint64_t work_for(const struct load *load, enum sequence_state state) {
+    switch (state) {
+    case SEQUENCE_WAITING:
+        return load->n_steps + load->handoff_bytes;
+    case SEQUENCE_SENDING:
+        return load->handoff_bytes;
+    default:
+        return load->n_prompt_tokens;
+    }
+}
+
+/* Nothing can run there before a hand-over is over, which has bounds of its own. */
+static bool only_hands_over(const struct slot *slot, const struct digest *digest) {
+    if (slot->load.n_running > 0)
+        return false;
+    bool hands_over = slot->load.blocks_reserved > 0;
+    for (uint32_t i = 0; i < digest->n && !hands_over; i++) {
+        enum sequence_state state = digest->entries[i].state;
+        hands_over =
+            state == SEQUENCE_RESERVED || state == SEQUENCE_FILLING || state == SEQUENCE_SENDING;
+    }
+    return hands_over;
+}
+
 /* Is this attempt getting somewhere, though no token has come? */
 static bool advances(const struct slot *slot, struct request *req, struct part *part,
-                     const struct digest_entry *entry) {
+                     const struct digest_entry *entry, bool waits_for_blocks) {
     bool changed = part->last_state != entry->state;
     part->last_state = (uint8_t)entry->state;
-    uint64_t work =
-        entry->state == SEQUENCE_SENDING ? slot->load.handoff_bytes : slot->load.n_prompt_tokens;
+    uint64_t work = work_for(&slot->load, entry->state);
     bool worked = work != part->work_seen;
     part->work_seen = work;
     switch (entry->state) {
     case SEQUENCE_WAITING:
         req->computing = true; /* after a preemption its tokens are computed again */
-        return true;
+        return changed || worked || waits_for_blocks;
     case SEQUENCE_RUNNING:
         return changed || (req->computing && worked);
     case SEQUENCE_SENDING:
@@ -45,7 +70,8 @@ static bool advances(const struct slot *slot, struct request *req, struct part *
     }
 }
 
-static void read_entry(struct router *router, struct slot *slot, const struct digest_entry *entry) {
+static void read_entry(struct router *router, struct slot *slot, const struct digest_entry *entry,
+                       bool waits_for_blocks) {
     if (entry->req.hi != router->config.router_id)
         return;
     struct request *req = request_find(&router->requests, entry->req.lo);
@@ -58,7 +84,7 @@ static void read_entry(struct router *router, struct slot *slot, const struct di
     part->listed = true;
     part->n_missing = 0;
     part_reflected(router, slot, part);
-    if (advances(slot, req, part, entry))
+    if (advances(slot, req, part, entry, waits_for_blocks))
         req->advanced_ns = router->now_ns;
     if (part == &req->decode && entry->next_index > req->n_emitted &&
         req->state == REQUEST_RUNNING &&
@@ -81,8 +107,9 @@ static void check_listed(struct router *router, struct slot *slot, struct reques
 }
 
 void digest_read(struct router *router, struct slot *slot, const struct digest *digest) {
+    bool waits_for_blocks = only_hands_over(slot, digest);
     for (uint32_t i = 0; i < digest->n; i++)
-        read_entry(router, slot, &digest->entries[i]);
+        read_entry(router, slot, &digest->entries[i], waits_for_blocks);
     list_each_entry(to_decode, &slot->decodes, struct request, decode.link) {
         check_listed(router, slot, to_decode, &to_decode->decode, digest->seen_seq);
     }

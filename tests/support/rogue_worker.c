@@ -10,6 +10,7 @@
  *   invalid      refuses each request as invalid
  *   hung         beats without progress, and answers nothing
  *   stuck        the same with progress
+ *   queued       the same, and lists each request as queued, once a second
  *   slow         makes progress with its tokens alone: one in two seconds
  *   ids          answers at once with token ids beyond the vocabulary
  *   lengths      answers at once with more tokens than were asked for
@@ -29,6 +30,7 @@
 #define TOKENS      8192
 #define BEAT_NS     (100 * NS_PER_MS)
 #define ANNOUNCE_NS (1 * NS_PER_S)
+#define DIGEST_NS   (1 * NS_PER_S)
 #define TOKEN_NS    (2 * NS_PER_S)
 
 enum kind {
@@ -37,6 +39,7 @@ enum kind {
     KIND_INVALID,
     KIND_HUNG,
     KIND_STUCK,
+    KIND_QUEUED,
     KIND_SLOW,
     KIND_IDS,
     KIND_LENGTHS,
@@ -45,10 +48,11 @@ enum kind {
     KINDS
 };
 
-static const char *const names[KINDS] = {"numerics", "transfer", "invalid", "hung",  "stuck",
-                                         "slow",     "ids",      "lengths", "steps", "unreachable"};
+static const char *const names[KINDS] = {"numerics", "transfer", "invalid",    "hung",
+                                         "stuck",    "queued",   "slow",       "ids",
+                                         "lengths",  "steps",    "unreachable"};
 
-/* A request that the slow one works on. */
+/* A request that the slow one works on, or the queued one only lists. */
 struct job {
     bool used;
     struct attempt_id attempt;
@@ -66,7 +70,8 @@ struct rogue {
     uint64_t session;
     uint32_t gen;
     uint64_t progress;
-    uint64_t t_ns; /* of the last PING */
+    uint64_t t_ns;     /* of the last PING */
+    uint64_t seen_seq; /* of the last SUBMIT */
     struct welcome welcome;
     char endpoint[MESSAGE_ENDPOINT_MAX];
     struct job jobs[JOBS];
@@ -195,6 +200,30 @@ static void go_on(struct rogue *rogue, struct job *job) {
          job->used ? FINISH_NONE : FINISH_LENGTH);
 }
 
+static void forget(struct rogue *rogue, const struct cancel *cancel) {
+    for (uint32_t i = 0; i < JOBS; i++) {
+        struct job *job = &rogue->jobs[i];
+        if (job->used && job->attempt.req.lo == cancel->req.lo &&
+            job->attempt.attempt <= cancel->attempt)
+            job->used = false;
+    }
+}
+
+static void list_queued(struct rogue *rogue) {
+    static struct digest_entry entries[JOBS];
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < JOBS; i++) {
+        const struct job *job = &rogue->jobs[i];
+        if (job->used)
+            entries[n++] = (struct digest_entry){.req = job->attempt.req,
+                                                 .attempt = job->attempt.attempt,
+                                                 .state = SEQUENCE_WAITING};
+    }
+    struct message message = {.type = MESSAGE_DIGEST};
+    message.u.digest = (struct digest){.seen_seq = rogue->seen_seq, .n = n, .entries = entries};
+    say(rogue, &message);
+}
+
 static void take_submit(struct rogue *rogue, const struct submit *submit) {
     switch (rogue->kind) {
     case KIND_NUMERICS:
@@ -207,6 +236,7 @@ static void take_submit(struct rogue *rogue, const struct submit *submit) {
         refuse(rogue, submit);
         return;
     case KIND_SLOW:
+    case KIND_QUEUED:
         begin_slowly(rogue, submit);
         return;
     case KIND_IDS:
@@ -249,7 +279,12 @@ static void take(struct rogue *rogue, const struct bus_event *event) {
                                              .lease_ms = 10000};
         say(rogue, &reply);
         return;
+    case MESSAGE_CANCEL:
+        if (rogue->kind == KIND_QUEUED)
+            forget(rogue, &message->u.cancel);
+        return;
     case MESSAGE_SUBMIT:
+        rogue->seen_seq = message->seq;
         take_submit(rogue, &message->u.submit);
         return;
     default:
@@ -293,7 +328,7 @@ static void fill_welcome(struct rogue *rogue, const struct model *model, const c
 }
 
 static void work(struct rogue *rogue) {
-    uint64_t beat_ns = 0, announce_ns = 0;
+    uint64_t beat_ns = 0, announce_ns = 0, digest_ns = 0;
     while (!is_stopped) {
         uint64_t now_ns = clock_now_ns();
         if (now_ns >= announce_ns) {
@@ -304,7 +339,11 @@ static void work(struct rogue *rogue) {
             beat(rogue);
             beat_ns = now_ns + BEAT_NS;
         }
-        for (uint32_t i = 0; i < JOBS; i++) {
+        if (rogue->kind == KIND_QUEUED && now_ns >= digest_ns) {
+            list_queued(rogue);
+            digest_ns = now_ns + DIGEST_NS;
+        }
+        for (uint32_t i = 0; i < JOBS && rogue->kind == KIND_SLOW; i++) {
             if (rogue->jobs[i].used && now_ns >= rogue->jobs[i].due_ns)
                 go_on(rogue, &rogue->jobs[i]);
         }

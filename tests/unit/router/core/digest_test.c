@@ -56,6 +56,34 @@ static void pass(uint32_t slot, const struct submit *submit, uint32_t n_halves, 
     }
 }
 
+/* The same for one that is queued, with another router's in some state beside it; in each half
+ * second the worker's figures rise by `rise`'s counts, and its other figures are those. */
+static void pass_queued(uint32_t slot, const struct submit *submit, uint32_t n_halves,
+                        struct load rise, enum sequence_state beside) {
+    static struct load load;
+    for (uint32_t i = 0; i < n_halves && fake_stats(&fake).n_replays == 0; i++) {
+        fake.now_ns += NS_PER_S / 2;
+        load.n_steps += rise.n_steps;
+        load.handoff_bytes += rise.handoff_bytes;
+        load.progress = ++fake.progress[slot];
+        load.n_running = rise.n_running;
+        load.n_waiting = 1;
+        load.blocks_total = 8;
+        load.blocks_reserved = rise.blocks_reserved;
+        struct message message = {.type = MESSAGE_BEAT};
+        message.u.beat.load = load;
+        fake_says(&fake, slot, message);
+        struct digest_entry entries[] = {
+            {.req = submit->req, .attempt = submit->attempt, .state = SEQUENCE_WAITING},
+            {.req = {.hi = submit->req.hi + 1, .lo = 1}, .attempt = 1, .state = beside}};
+        message = (struct message){.type = MESSAGE_DIGEST};
+        message.u.digest = (struct digest){.seen_seq = UINT64_MAX - 1, .n = 2, .entries = entries};
+        fake_says(&fake, slot, message);
+        router_tick(fake.router, fake.now_ns);
+        fake_forget_sent(&fake);
+    }
+}
+
 START_TEST(missing_listed_missing_loses_nothing) {
     struct submit submit;
     uint32_t a = open_with_request(&submit);
@@ -109,7 +137,59 @@ START_TEST(a_preempted_stream_is_computed_again_for_as_long_as_that_takes) {
 }
 END_TEST
 
+/* Its first digest is news; REPLAY_PATIENCE_NS later it is replaced, and not before. */
+START_TEST(a_queued_request_is_replaced_where_nothing_gets_on) {
+    struct submit submit;
+    uint32_t a = open_with_request(&submit);
+    pass_queued(a, &submit, 6, (struct load){0}, SEQUENCE_WAITING);
+    ck_assert_uint_eq(fake_stats(&fake).n_replays, 0);
+    pass_queued(a, &submit, 1, (struct load){0}, SEQUENCE_WAITING);
+    ck_assert_uint_eq(fake_stats(&fake).n_replays, 1);
+    fake_close(&fake);
+}
+END_TEST
+
+START_TEST(a_queued_request_waits_while_others_get_on) {
+    static const struct load rises[] = {{.n_steps = 1, .n_running = 1},
+                                        {.handoff_bytes = 1, .n_running = 1}};
+    struct submit submit;
+    uint32_t a = open_with_request(&submit);
+    pass_queued(a, &submit, 20, rises[_i], SEQUENCE_RUNNING);
+    ck_assert_uint_eq(fake_stats(&fake).n_replays, 0);
+    pass_queued(a, &submit, 5, (struct load){.n_running = 1}, SEQUENCE_RUNNING);
+    ck_assert_uint_eq(fake_stats(&fake).n_replays, 0);
+    pass_queued(a, &submit, 1, (struct load){.n_running = 1}, SEQUENCE_RUNNING);
+    ck_assert_uint_eq(fake_stats(&fake).n_replays, 1);
+    fake_close(&fake);
+}
+END_TEST
+
+/* Blocks that wait for a hand-over are no fault of the worker; but who could run something has to. */
+START_TEST(a_queued_request_waits_behind_hand_overs_where_nothing_can_run) {
+    static const struct {
+        uint32_t blocks_reserved;
+        enum sequence_state beside;
+    } rows[] = {{1, SEQUENCE_WAITING},
+                {0, SEQUENCE_RESERVED},
+                {0, SEQUENCE_FILLING},
+                {0, SEQUENCE_SENDING}};
+    struct submit submit;
+    uint32_t a = open_with_request(&submit);
+    struct load load = {.blocks_reserved = rows[_i].blocks_reserved};
+    pass_queued(a, &submit, 20, load, rows[_i].beside);
+    ck_assert_uint_eq(fake_stats(&fake).n_replays, 0);
+    load.n_running = 1;
+    pass_queued(a, &submit, 6, load, rows[_i].beside);
+    ck_assert_uint_eq(fake_stats(&fake).n_replays, 1);
+    fake_close(&fake);
+}
+END_TEST
+
 void suite_add(TCase *tests) {
+    tcase_add_test(tests, a_queued_request_is_replaced_where_nothing_gets_on);
+    tcase_add_loop_test(tests, a_queued_request_waits_while_others_get_on, 0, 2);
+    tcase_add_loop_test(tests, a_queued_request_waits_behind_hand_overs_where_nothing_can_run, 0,
+                        4);
     tcase_add_test(tests, missing_listed_missing_loses_nothing);
     tcase_add_test(tests, a_prompt_that_is_computed_for_long_is_not_replaced);
     tcase_add_test(tests, a_stream_that_stands_still_is_replaced_while_others_prompts_are_computed);

@@ -223,7 +223,7 @@ void fake_says(struct fake *fake, uint32_t slot, struct message message) {
 
 void fake_beat(struct fake *fake, uint32_t slot) {
     struct message message = {.type = MESSAGE_BEAT};
-    message.u.beat.load.progress = ++fake->progress[slot];
+    message.u.beat.load.progress = message.u.beat.load.n_steps = ++fake->progress[slot];
     fake_says(fake, slot, message);
 }
 

@@ -82,7 +82,7 @@ void fake_forget_sent(struct fake *fake);
 
 /* A worker speaks; session is filled in. */
 void fake_says(struct fake *fake, uint32_t slot, struct message message);
-void fake_beat(struct fake *fake, uint32_t slot);
+void fake_beat(struct fake *fake, uint32_t slot); /* it ended a step meanwhile */
 void fake_step(struct fake *fake, uint32_t slot, const struct submit *submit, uint32_t first_index,
                uint32_t n_tokens, enum finish finish);
 void fake_reserved(struct fake *fake, uint32_t slot, uint32_t gen, uint32_t cached_tokens);

@@ -335,7 +335,7 @@ START_TEST(digest_that_is_ahead_is_asked_for_the_rest) {
 }
 END_TEST
 
-START_TEST(attempt_that_stands_still_is_replaced_a_queued_one_is_not) {
+START_TEST(attempt_that_stands_still_is_replaced_one_queued_behind_steps_is_not) {
     open_default();
     uint32_t w = fake_worker(&fake, "w", ROLE_MIXED);
     ck_assert_int_eq(fake_ask(&fake, 0, 5, 8), STATUS_OK);
@@ -565,7 +565,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, request_missing_from_covering_digests_is_replayed);
     tcase_add_test(tests, orphans_of_a_digest_are_cancelled_or_forgotten);
     tcase_add_test(tests, digest_that_is_ahead_is_asked_for_the_rest);
-    tcase_add_test(tests, attempt_that_stands_still_is_replaced_a_queued_one_is_not);
+    tcase_add_test(tests, attempt_that_stands_still_is_replaced_one_queued_behind_steps_is_not);
     tcase_add_test(tests, silence_of_the_only_worker_is_not_the_attempts_fault);
     tcase_add_test(tests, three_losses_in_a_row_run_alone_and_a_token_resets_the_count);
     tcase_add_test(tests, others_move_away_from_the_one_that_runs_alone);
