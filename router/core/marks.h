@@ -26,6 +26,7 @@ struct trust {
     uint8_t answers; /* the last TRUST_ANSWERS, the youngest in bit 0; set: failed */
     bool hung;       /* once, and no good answer since */
     bool excused;    /* a mark was taken back, and no good answer came since */
+    bool proved;     /* its last answer was good */
     bool is_aside;   /* or on trial */
     uint32_t n_trials; /* attempts there of this epoch, while it is aside */
     uint64_t until_ns; /* aside until then */

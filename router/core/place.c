@@ -61,6 +61,18 @@ static bool has_room(const struct router *router, const struct slot *slot) {
     return slot_sequences(slot) < slot->welcome.max_seqs && slot->busy_until_ns <= router->now_ns;
 }
 
+/* An attempt that brought nothing may have cost seconds already: the next one goes where the last
+ * answer was good, if such a worker has room, before any of which nothing is known yet. */
+static uint32_t keep_proved(const struct router *router, uint32_t n) {
+    struct policy_candidate *all = router->candidates;
+    uint32_t n_proved = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        if (router->fleet.slots[all[i].slot].trust.proved)
+            all[n_proved++] = all[i];
+    }
+    return n_proved > 0 ? n_proved : n;
+}
+
 /* What the search found, beside a choice. */
 struct found {
     uint32_t slot;     /* SLOT_NONE: nobody */
@@ -101,6 +113,8 @@ static struct found search_slot(struct router *router, const struct request *req
     }
     if (n == 0)
         return found;
+    if (req->n_losses > 0)
+        n = keep_proved(router, n);
     struct policy_query query = {
         .stage = search.stage,
         .candidates = router->candidates,
@@ -162,6 +176,12 @@ static enum turn nobody_fits(struct router *router, struct request *req, bool cl
     return TURN_ENDED;
 }
 
+static bool is_better_alone(const struct slot *slot, const struct slot *best) {
+    if (slot->trust.proved != best->trust.proved)
+        return slot->trust.proved;
+    return slot->n_assigned < best->n_assigned;
+}
+
 /* Three losses in a row: it may be what kills workers. It gets one to itself; others move away. */
 static enum turn place_alone(struct router *router, struct request *req, bool exact) {
     if (router->alone != SLOT_NONE) {
@@ -171,7 +191,7 @@ static enum turn place_alone(struct router *router, struct request *req, bool ex
     struct slot *best = NULL;
     fleet_each(slot, &router->fleet) {
         if (fits(router, slot, req) && (!exact || same_numerics(slot, req)) &&
-            (!best || slot->n_assigned < best->n_assigned))
+            (!best || is_better_alone(slot, best)))
             best = slot;
     }
     if (!best)

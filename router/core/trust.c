@@ -36,6 +36,7 @@ static void put_aside(struct router *router, struct slot *slot, const char *why)
     if (trust->for_ns > TRUST_ASIDE_NS_MAX)
         trust->for_ns = TRUST_ASIDE_NS_MAX;
     trust->is_aside = true;
+    trust->proved = false;
     trust->until_ns = router->now_ns + trust->for_ns;
     trust->why = why;
     note_worker(router, NOTE_ASIDE, slot, why, n_failed(trust), trust->for_ns / NS_PER_MS);
@@ -78,6 +79,7 @@ void trust_failed(struct router *router, struct request *req, struct slot *slot,
     if (agrees)
         excuse_first(router, req);
     req->blamed = slot->number;
+    trust->proved = false;
     if (part->epoch != trust->epoch) { /* it was judged since */
         req->blamed_serial = trust->serial - 1;
         return;
@@ -97,6 +99,7 @@ void trust_hung(struct router *router, struct slot *slot) {
     if (trust->hung || trust->is_aside)
         put_aside(router, slot, "hung");
     trust->hung = true;
+    trust->proved = false;
 }
 
 void trust_answered(struct router *router, struct part *part) {
@@ -107,6 +110,7 @@ void trust_answered(struct router *router, struct part *part) {
     trust->serial++;
     trust->answers = (uint8_t)(trust->answers << 1 & ANSWERS_MASK);
     trust->hung = false;
+    trust->proved = true;
     trust->excused = false;
     if (trust->is_aside)
         end_aside(router, slot, "answered");

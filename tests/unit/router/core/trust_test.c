@@ -267,6 +267,43 @@ START_TEST(who_runs_alone_gets_a_worker_that_did_not_fail_it_though_it_is_the_fu
 }
 END_TEST
 
+/* The third worker is the emptiest, nothing is known of it, and it gets request 1; a has answered,
+ * and is busier. */
+static uint32_t open_one_proved(void) {
+    open_two();
+    answer_one(0, a);
+    uint32_t c = fake_worker(&fake, "c", ROLE_MIXED);
+    beat_with(a, (struct load){.n_running = 4});
+    beat_with(b, (struct load){.n_running = 1});
+    fake_forget_sent(&fake);
+    ck_assert_uint_eq(ask(1), c);
+    beat_with(c, (struct load){.n_running = 1});
+    return c;
+}
+
+START_TEST(what_brought_nothing_goes_to_a_worker_whose_last_answer_was_good) {
+    uint32_t at = open_one_proved();
+    fails(at, REASON_LEASE);
+    ck_assert_uint_eq(fake_last(&fake, MESSAGE_SUBMIT, UINT32_MAX)->slot, a);
+    ck_assert_uint_ne(ask(2), a); /* others go where the least is to do */
+    fake_close(&fake);
+}
+END_TEST
+
+START_TEST(a_failure_takes_the_proof_away) {
+    uint32_t at = open_one_proved();
+    ck_assert_uint_eq(ask_at(2, a), a);
+    fails(a, REASON_LEASE);
+    beat_with(a, (struct load){.n_running = 4});
+    beat_with(b, (struct load){.n_running = 1});
+    struct submit first = {.req = {.hi = 77, .lo = fake.users[1].name}, .attempt = 1};
+    fake_forget_sent(&fake);
+    fake_fails(&fake, at, &first, REASON_LEASE);
+    ck_assert_uint_eq(fake_last(&fake, MESSAGE_SUBMIT, UINT32_MAX)->slot, b);
+    fake_close(&fake);
+}
+END_TEST
+
 START_TEST(a_replay_that_waits_for_another_worker_keeps_nobody_back) {
     struct router_config config = fake_config();
     fake_open(&fake, &config);
@@ -360,6 +397,8 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, what_a_hang_cost_is_not_given_to_the_same_worker_again);
     tcase_add_test(tests,
                    who_runs_alone_gets_a_worker_that_did_not_fail_it_though_it_is_the_fullest);
+    tcase_add_test(tests, what_brought_nothing_goes_to_a_worker_whose_last_answer_was_good);
+    tcase_add_test(tests, a_failure_takes_the_proof_away);
     tcase_add_test(tests, a_replay_that_waits_for_another_worker_keeps_nobody_back);
     tcase_add_test(tests, room_at_a_worker_that_is_put_aside_counts_only_where_all_are);
     tcase_add_test(tests, who_waits_is_looked_at_when_a_worker_may_be_tried_again);
