@@ -29,6 +29,7 @@ static const struct {
     bool tied_head;
     bool hub;   /* a hub checkpoint's names and shapes, else a GGUF file */
     bool brief; /* taken too where only few can be */
+    bool large_heads;
 } models[] = {
     {"hash", NULL, .tied_head = false},
     {"llama", "f32", .tied_head = true},
@@ -51,6 +52,7 @@ static const struct {
     {"chatglm", "gptq4", .hub = true},
     {"baichuan", "gptq4", .hub = true},
     {"baichuan", "f32", .hub = true},
+    {"llama", "f16", .large_heads = true},
 };
 enum { N_MODELS = sizeof models / sizeof *models };
 
@@ -69,8 +71,10 @@ static struct model *open_model(int which) {
     }
     if (models[which].hub)
         return tiny_hub_open(models[which].family, models[which].format);
-    return tiny_gguf_open(&(struct tiny_gguf){
-        .format = models[which].format, .seed = 42, .tied_head = models[which].tied_head});
+    return tiny_gguf_open(&(struct tiny_gguf){.format = models[which].format,
+                                              .seed = 42,
+                                              .tied_head = models[which].tied_head,
+                                              .large_heads = models[which].large_heads});
 }
 
 static void setup_open_for(struct setup *setup, int which, const char *backend,

@@ -12,10 +12,10 @@ enum { N_LAYERS = 2 };
 
 static const struct shape {
     uint32_t dim, n_heads, n_kv_heads, head_dim, ffn_dim;
-} shapes[3] = {{96, 3, 1, 32, 160}, {256, 8, 2, 32, 416}, {45, 8, 2, 10, 43}};
+} shapes[4] = {{96, 3, 1, 32, 160}, {256, 8, 2, 32, 416}, {45, 8, 2, 10, 43}, {96, 4, 2, 64, 160}};
 
 static const struct shape *shape_of(const struct tiny_gguf *tiny) {
-    return &shapes[tiny->odd ? 2 : tiny->wide];
+    return &shapes[tiny->odd ? 2 : tiny->large_heads ? 3 : tiny->wide];
 }
 
 struct tensor_spec {
@@ -150,7 +150,7 @@ static void put_values(struct gguf_builder *builder, const struct tiny_gguf *tin
     gguf_builder_u32(builder, "llama.context_length", tiny->context ? tiny->context : 512);
     gguf_builder_u32(builder, "llama.attention.head_count", shape->n_heads);
     gguf_builder_u32(builder, "llama.attention.head_count_kv", shape->n_kv_heads);
-    if (tiny->odd) { /* else what the heads share of the width */
+    if (tiny->odd || tiny->large_heads) { /* else what the heads share of the width */
         gguf_builder_u32(builder, "llama.attention.key_length", shape->head_dim);
         gguf_builder_u32(builder, "llama.attention.value_length", shape->head_dim);
     }

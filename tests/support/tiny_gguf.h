@@ -16,6 +16,7 @@ struct tiny_gguf {
     bool tied_head;
     bool wide;             /* the one for several ranks */
     bool odd;              /* the one of odd sizes: "f32", "f16" and "bf16" alone */
+    bool large_heads;      /* the one with heads of 64, which attention on tensor cores takes */
     uint32_t context;      /* 0: 512 */
     const char *without;   /* a tensor that is left out, or NULL */
     const char *one_short; /* a tensor that has a row less than it should, or NULL */
