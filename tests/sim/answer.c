@@ -67,6 +67,7 @@ void answer_tokens(struct sim *sim, uint32_t router, uint64_t user, const struct
         take_token(sim, client, run, i);
     judge_tokens(sim, client, run);
     client->losses.n = 0;
+    client->still_ns = sim->now_ns;
     client->attempt.token = client->attempt.number;
     if (sim->speaker != client->attempt.decode && sim->speaker != client->attempt.prefill) {
         sim_fail(sim, "client %llu: tokens from worker %u, which has no part in attempt %u",

@@ -32,6 +32,7 @@ static enum status on_send(void *context, uint32_t link, const struct message *m
     judge_worker_says(sim, back->node, message);
     calm_worker_says(sim, back->node, message);
     struct message copy = *message;
+    sick_says(sim, back->node, &copy);
     if (conn->shm && message->type == MESSAGE_CHUNK_ACK)
         copy.u.chunk_ack.where = conn->consumed;
     enum status status = net_send(sim, i, end_of(conn, back->node, link), &copy, sim->options.hwm);
@@ -49,7 +50,9 @@ static enum status on_open_kv(void *context, const struct peer *peer, uint32_t *
     struct node *self = &sim->nodes[back->node], *other = &sim->nodes[to];
     *link = self->next_link++;
     uint32_t conn = net_open(sim, back->node, *link, to, true);
-    if (!other->up || other->incarnation != peer->incarnation) {
+    bool reaches =
+        !sick_is(sim, to, SICK_UNREACHABLE) && !sick_is(sim, back->node, SICK_UNREACHABLE);
+    if (!reaches || !other->up || other->incarnation != peer->incarnation) {
         sim->conns[conn].closed[1] = true;
         net_break(sim, conn, sim->options.delay_ns);
         return STATUS_OK;
@@ -203,7 +206,9 @@ void back_start(struct sim *sim, uint32_t i) {
         return;
     }
     node->tick_ns = UINT64_MAX;
-    sim_trouble(sim, i, i, sim->now_ns);
+    bool is_sick = sim->options.sick != SICK_NONE && sim->phase == RUN_SAFETY &&
+                   i + 1 == SIM_ROUTERS + sim->options.n_workers;
+    sim_trouble(sim, i, i, is_sick ? UINT64_MAX / 4 : sim->now_ns);
     sim_at(sim, sim->now_ns, (struct event){.type = EVENT_SPEAK, .node = i, .c = node->epoch});
     back_after(sim, i);
 }
@@ -212,6 +217,8 @@ void back_message(struct sim *sim, uint32_t i, uint32_t c, uint32_t link,
                   const struct message *message) {
     struct conn *conn = &sim->conns[c];
     struct engine *engine = sim->nodes[i].engine;
+    if (sick_takes(sim, i, c, message))
+        return;
     if (message->type == MESSAGE_CHUNK_ACK)
         conn->is_full = false;
     if (conn->shm && message->type == MESSAGE_CHUNK_ACK) {
@@ -327,8 +334,9 @@ static void sample_row(struct sim *sim, uint32_t i, const struct plan_row *row,
     sampled->id = choose(sim, i, row, &view);
     if (view.sampling->want_logprobs)
         sampled->logprobs.logprob = oracle_logprob(sampled->id);
-    if (sim->options.weights[KIND_SPOIL] == 0 || sim->phase != RUN_SAFETY ||
-        random_below(&sim->draws.nodes, SPOILT_OF) != 0)
+    bool spoils = sim->options.weights[KIND_SPOIL] > 0 && sim->phase == RUN_SAFETY &&
+                  random_below(&sim->draws.nodes, SPOILT_OF) == 0;
+    if (!spoils && !sick_is(sim, i, SICK_NUMERICS))
         return;
     struct client *client = client_of_seed(sim, view.sampling->seed);
     sampled->valid = false;
@@ -401,7 +409,9 @@ static void begin_step(struct sim *sim, uint32_t i) {
     uint64_t lasts = usual * node->slow + draw_about(&sim->draws.nodes, usual / 4);
     if (node->stolen_until_ns > sim->now_ns)
         lasts *= node->stolen_factor;
-    uint64_t said = announced(sim, node, usual, lasts);
+    bool hides = sick_is(sim, i, SICK_SLOW);
+    uint64_t said = hides ? usual : announced(sim, node, usual, lasts);
+    lasts *= hides ? sim->options.sick_factor : 1;
     /* A router waits three and a half times what was said, even for one that died in it. */
     if (lasts > NS_PER_S)
         node->long_until_ns = sim->now_ns + (2 * lasts > 7 * said ? lasts : 7 * said / 2);

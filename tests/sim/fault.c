@@ -319,6 +319,7 @@ void fault_strike(struct sim *sim) {
  * stands in the heap in its order. */
 void fault_heal(struct sim *sim) {
     sim_trace(sim, "everything is healed");
+    sick_heal(sim);
     memset(sim->blocked_until_ns, 0, sizeof sim->blocked_until_ns);
     memset(sim->eaters, 0, sizeof sim->eaters);
     for (uint32_t i = 0; i < SIM_NODES; i++) {

@@ -142,6 +142,9 @@ void judge_error(struct sim *sim, const struct client *client, const struct requ
     default:
         break;
     }
+    bool workers_fault = end->status == STATUS_IO || end->status == STATUS_CORRUPT;
+    if (sim->options.sick != SICK_NONE && workers_fault) /* two are healthy */
+        right = false;
     if (sim->phase >= RUN_PROBE && end->status != STATUS_LIMIT)
         right = false;
     if ((end->kind == END_REFUSED) != (client->n_got == 0) && end->status != STATUS_TIMEOUT)

@@ -10,9 +10,10 @@
 
 /* A router counts its own delays of the last ten seconds, and knows seconds only roughly: one that
  * is younger counts for sure, one that is older surely not. */
-#define REMEMBERED_NS (8 * NS_PER_S)
-#define FORGOTTEN_NS  (12 * NS_PER_S)
-#define PATIENCE_NS   (1500 * NS_PER_MS) /* between a trouble and what a router makes of it */
+#define REMEMBERED_NS    (8 * NS_PER_S)
+#define FORGOTTEN_NS     (12 * NS_PER_S)
+#define STEP_US_BELIEVED 15000000u          /* a longer one cannot be */
+#define PATIENCE_NS      (1500 * NS_PER_MS) /* between a trouble and what a router makes of it */
 
 static uint32_t numerics_of(const struct sim *sim, uint32_t node) {
     return sim->options.numerics[node - SIM_ROUTERS];
@@ -159,6 +160,7 @@ static void placed(struct sim *sim, struct client *client, uint32_t number, uint
                  number, client->attempt.number);
         return;
     }
+    client->still_ns = sim->now_ns;
     judge_order(sim, client, to);
     judge_replacement(sim, client, slot);
     uint32_t numerics = numerics_of(sim, to);
@@ -222,6 +224,7 @@ static void submitted(struct sim *sim, struct client *client) {
 static void judge_submit(struct sim *sim, uint32_t router, uint32_t slot, uint32_t to,
                          const struct submit *submit) {
     struct client *client = client_of_request(sim, router, submit->req.lo);
+    sick_submitted(sim, router, to, submit->phase);
     if (to - SIM_ROUTERS == sim->options.other_model)
         sim_fail(sim, "a request went to a worker of another model");
     if (!client) {
@@ -251,6 +254,8 @@ static uint64_t bound_ns(const struct sim *sim, uint32_t router, const struct wo
                          uint64_t memory_ns) {
     const struct node *node = &sim->nodes[router];
     uint64_t bound = NS_PER_S, steps = 4 * (uint64_t)view->load.step_us_expected * NS_PER_US;
+    if (view->load.step_us_expected > STEP_US_BELIEVED)
+        steps = 0;
     bound = steps > bound ? steps : bound;
     for (uint32_t i = 0; i < 8; i++) {
         uint64_t delay = 10 * node->judged.delays[i].ns;
@@ -371,6 +376,7 @@ void judge_router_after(struct sim *sim, uint32_t i) {
         sim_saw(sim, SIGHT_ALONE);
     judge_alone(sim, i);
     judge_fleet(sim, i);
+    sick_judge(sim, i);
     for (uint32_t slot = 0; slot < router->fleet.n_seen; slot++) {
         const struct slot *at = &router->fleet.slots[slot];
         if (slot_in_session(at) && (node->judged.progress[slot] != at->load.progress ||

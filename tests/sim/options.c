@@ -125,6 +125,7 @@ void options_draw(struct sim *sim) {
         options->loss = options->duplicate = options->reorder = options->garble = 0;
         sim_saw(sim, SIGHT_CALM);
     }
+    sick_draw(sim);
     draw_clocks(sim);
     if (options->weights[KIND_BUSY] == 0)
         options->hwm = 256;

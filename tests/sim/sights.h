@@ -80,7 +80,18 @@
     X(CHOICES, "a call had several choices")                                                       \
     X(LOGPROBS, "log-probabilities came")                                                          \
     X(LONELY, "a request was alone in a calm cluster")                                             \
-    X(CALM, "a run without faults")
+    X(CALM, "a run without faults")                                                                \
+    X(SICK_NUMERICS, "one worker's numbers were never usable")                                     \
+    X(SICK_TRANSFER, "one worker failed each request for its transfer")                            \
+    X(SICK_HUNG, "one worker beat without progress")                                               \
+    X(SICK_STUCK, "one worker answered nothing")                                                   \
+    X(SICK_QUEUED, "one worker only listed what it got")                                           \
+    X(SICK_SLOW, "one worker's steps took many times as long as it said")                          \
+    X(SICK_IDS, "one worker answered with ids beyond the vocabulary")                              \
+    X(SICK_STEPS, "one worker announced steps of more than an hour")                               \
+    X(SICK_UNREACHABLE, "no KV reached one worker")                                                \
+    X(PUT_ASIDE, "a sick worker was put aside")                                                    \
+    X(PAIR_AVOIDED, "a sick worker's pairs were avoided")
 
 #define SIGHT_ENUM(name, text) SIGHT_##name,
 enum sight { SIGHTS(SIGHT_ENUM) SIGHT_COUNT };

@@ -13,6 +13,7 @@
 #include "router/core/router.h"
 #include "tests/sim/kind.h"
 #include "tests/sim/oracle.h"
+#include "tests/sim/sick.h"
 #include "tests/sim/sights.h"
 #include "worker/core/engine.h"
 #include "worker/step/budget.h"
@@ -147,6 +148,8 @@ struct options {
     uint32_t loss, duplicate, reorder, garble; /* of 1000 messages; 0: none */
     uint32_t cancel_percent, stop_percent, deadline_percent;
     uint32_t shm_percent;
+    enum sick sick;       /* what is wrong with the last worker; then nothing else is */
+    uint64_t sick_factor; /* how many times as long its steps take as it says, if it is slow */
 };
 
 /* A process's own clock: true time, times its rate, and an offset. */
@@ -198,6 +201,8 @@ struct node {
         uint64_t down_since_ns; /* no worker was ready since; 0: there is one (its own clock) */
         uint64_t n_inexact;
         uint64_t n_fenced;
+        uint32_t n_sick;              /* requests submitted to the sick worker, */
+        uint64_t sick_ns;             /* and when the first one was */
         uint64_t moved_ns[SIM_SLOTS]; /* when the worker's progress last rose (its own clock) */
         uint64_t progress[SIM_SLOTS];
         uint64_t session[SIM_SLOTS];
@@ -237,6 +242,7 @@ struct client {
     uint64_t seed;
     float temperature;
     uint64_t deadline_ns;         /* by its router's clock */
+    uint64_t still_ns;            /* its attempt began, or brought its last token */
     struct oracle oracle;         /* after what it has got */
     struct {                      /* what its router did for it so far */
         uint32_t number;          /* attempt; 0: none yet */
