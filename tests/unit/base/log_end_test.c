@@ -371,12 +371,17 @@ static void interrupt_the_writing(void) {
         log_words("line");
 }
 
+/* The lines before it are lost when the signal came while the mutex was held: it stands alone. */
 START_TEST(signal_handler_says_the_reason_wherever_it_interrupts) {
+    static const char last[] = "the reason\n";
     int ends[2];
     kinds[_i].open(ends);
     end_child(ends, interrupt_the_writing, true, READER_READS);
     ck_assert_int_eq(end.code, EXIT_CONFIG);
-    ck_assert_str_eq(end.text + end.n - strlen("\nthe reason\n"), "\nthe reason\n");
+    ck_assert_uint_ge(end.n, strlen(last));
+    size_t at = end.n - strlen(last);
+    ck_assert_str_eq(end.text + at, last);
+    ck_assert(at == 0 || end.text[at - 1] == '\n');
 }
 END_TEST
 

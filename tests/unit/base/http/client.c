@@ -7,8 +7,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-static const char *next_line(const char *at) {
-    const char *end = strstr(at, "\r\n");
+static const char *next_line(const char *at, const char *stop) {
+    const char *end = memmem(at, (size_t)(stop - at), "\r\n", 2);
     return end ? end + 2 : NULL;
 }
 
@@ -53,7 +53,8 @@ static void http1_take(struct client *client, const char *bytes, size_t n) {
 /* Reads one reply at `at`; NULL: it is not complete. */
 static const char *http1_parse(struct client *client, const char *at, bool head_only,
                                struct reply *reply) {
-    const char *end = strstr(at, "\r\n\r\n");
+    const char *stop = client->in.data + client->in.n;
+    const char *end = memmem(at, (size_t)(stop - at), "\r\n\r\n", 4);
     bool chunked = false;
     size_t length = 0;
     *reply = (struct reply){0};
@@ -62,9 +63,9 @@ static const char *http1_parse(struct client *client, const char *at, bool head_
     if (!end)
         return NULL;
     reply->status = (unsigned)strtoul(at + strlen("HTTP/1.1 "), NULL, 10);
-    for (at = next_line(at); at < end + 2; at = next_line(at)) {
-        const char *colon = strchr(at, ':');
-        for (const char *c = at; c < next_line(at) - 2; c++)
+    for (at = next_line(at, stop); at < end + 2; at = next_line(at, stop)) {
+        const char *colon = strchr(at, ':'), *line_end = next_line(at, stop) - 2;
+        for (const char *c = at; c < line_end; c++)
             buf_putc(&client->head, c < colon ? (char)tolower(*c) : *c);
         buf_putc(&client->head, '\n');
         chunked |= strncasecmp(at, "transfer-encoding: chunked", 26) == 0;
@@ -74,11 +75,10 @@ static const char *http1_parse(struct client *client, const char *at, bool head_
     at = end + 4;
     if (reply->status == 100)
         return http1_parse(client, at, head_only, reply);
-    const char *stop = client->in.data + client->in.n;
     if (head_only)
         length = 0;
     while (chunked) {
-        const char *line = next_line(at);
+        const char *line = next_line(at, stop);
         size_t n = line ? strtoul(at, NULL, 16) : 0;
         if (!line || (size_t)(stop - line) < n + 2)
             return NULL;
@@ -88,12 +88,13 @@ static const char *http1_parse(struct client *client, const char *at, bool head_
             return at;
     }
     size_t n = (size_t)(stop - at) < length ? (size_t)(stop - at) : length;
-    buf_append(&client->body, at, n);
+    if (n == length || client->closed) /* not with each piece again */
+        buf_append(&client->body, at, n);
     return n == length ? at + n : NULL;
 }
 
 static void http1_reply(struct client *client, unsigned number, struct reply *reply) {
-    const char *at = client->in.data ? client->in.data : "";
+    const char *at = client->in.data;
     *reply = (struct reply){.status = 0};
     for (unsigned i = 1; at && i <= number; i++)
         at = http1_parse(client, at, false, reply);
