@@ -367,7 +367,8 @@ START_TEST(a_field_of_ours_cannot_be_split) {
 END_TEST
 
 START_TEST(draining_ends_the_connection_with_its_reply) {
-    config.head_ns = 300 * NS_PER_MS; /* which the client of HTTP/2, who answers no ping, waits for */
+    /* The client of HTTP/2, who answers no ping, is given up after this. */
+    config.head_ns = 300 * NS_PER_MS;
     begin(_i);
     unsigned id = hold("/wait");
     listener_drain(listener);
