@@ -220,12 +220,18 @@ def undisturbed(cluster, requests, expected):
 
 
 def faults(cluster, n, signals, seed):
+    """n workers that run something are killed or stopped, drawn; the last is the busiest, which surely runs on."""
     chance = random.Random(seed)
-    for _ in range(n):
+
+    def busy():
+        ready = [w for w in cluster.workers() if w["state"] == "ready"]
+        return len(ready) == N_WORKERS and [w for w in ready if w["sequences"]["running"]]
+
+    for i in range(n):
         time.sleep(2)
-        ready = eventually(lambda: len(w := [w for w in cluster.workers() if w["state"] == "ready"]) == N_WORKERS and w,
-                           60, "four workers ready")
-        victim = chance.choice(ready)["pid"]
+        running = eventually(busy, 60, "four workers ready, one of them running something")
+        last = max(running, key=lambda w: w["sequences"]["running"])
+        victim = (last if i == n - 1 else chance.choice(running))["pid"]
         os.kill(victim, signals[0])
         if len(signals) > 1:
             time.sleep(5)
