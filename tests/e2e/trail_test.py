@@ -75,8 +75,14 @@ def a_request_is_followed():
 def each_choice_has_its_own_id():
     with Cluster("--log-level", "debug", "--mixed", 1) as cluster:
         done = ask(cluster, {**BODY, "n": 3, "seed": 1, "temperature": 1})
+
+        def told():  # each program writes its log at its own time
+            lines = lines_of(cluster)
+            names = [line["request"] for line in lines if line["msg"] == "sequence done" and line["id"] == done["id"]]
+            submitted = [count(lines, msg="submitted", phase="both", request=name) for name in names]
+            return names if len(names) == 3 and all(submitted) else None
+        names = eventually(told, 10, "three sequences in both logs")
         lines = lines_of(cluster)
-    names = [line["request"] for line in lines if line["msg"] == "sequence done" and line["id"] == done["id"]]
     assert len(set(names)) == 3 and names[0] == done["request"], names
     for name in names:
         assert count(lines, msg="submitted", phase="both", request=name) == 1, name
