@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -148,8 +149,12 @@ void file_map_drop(const struct file_map *map) {
 static char guard_line[320];
 static size_t guard_bytes;
 
+/* Several threads may read the lost bytes at once: the first tells it, the others wait for the end. */
 static void on_lost_bytes(int signal) {
+    static atomic_flag told = ATOMIC_FLAG_INIT;
     (void)signal;
+    while (atomic_flag_test_and_set(&told))
+        pause();
     log_writer_last(guard_line, guard_bytes);
     _exit(EXIT_IO);
 }
