@@ -11,15 +11,16 @@ from cluster import ROOT, Cluster, Tally, post_json, real_model
 sys.path.insert(0, str(ROOT))
 from tests.models.prompts import prompt_text  # noqa: E402
 
-N_PROMPTS, N_TOKENS = 16, 24
+N_PROMPTS, N_TOKENS = 10, 24
+STEP = 75  # a prompt is so much longer than the one before it
 
 
 def requests(cluster, n_tokens):
-    """16 requests: prompts of 1 to about 700 tokens, every second one sampled."""
+    """Requests with prompts of 1 to about 700 tokens, every second one sampled."""
     chance = random.Random(5)
     bodies = []
     for i in range(N_PROMPTS):
-        ids = post_json(cluster.port, "/tokenize", {"prompt": prompt_text(40 * i + 1)})["tokens"][:1 + 45 * i]
+        ids = post_json(cluster.port, "/tokenize", {"prompt": prompt_text(STEP * i + 1)})["tokens"][:1 + STEP * i]
         bodies.append({"prompt": ids, "max_tokens": n_tokens, "ignore_eos": True, "logprobs": 3,
                        "return_token_ids": True, "seed": chance.randrange(1 << 40),
                        "temperature": 0 if i % 2 else 0.9, "top_p": 0.95, "top_k": 40 * (i % 3)})
@@ -63,11 +64,11 @@ def case(model, expected, args, together=True, twice=False, want_handoffs=None):
 
 
 def short_of_blocks(model):
-    """A pool of a quarter of what 16 long answers need at once, against a roomy one."""
-    n_tokens = 128
+    """A pool of a quarter of what the long answers need at once, against a roomy one."""
+    n_tokens = 96
     with Cluster("--mixed", 1, model=model) as cluster:
         expected = run_all(cluster, True, n_tokens)
-    need = sum((1 + 45 * i + n_tokens + 15) // 16 for i in range(N_PROMPTS))
+    need = sum((1 + STEP * i + n_tokens + 15) // 16 for i in range(N_PROMPTS))
     with Cluster("--mixed", 1, "--kv-blocks", need // 4, model=model) as cluster:
         compare(run_all(cluster, True, n_tokens), expected)
         preemptions = sum(w["preemptions"] for w in cluster.quiet()["workers"])

@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
 """Our logits on the real model against llama.cpp's answers (tests/data/smollm2_oracle.json, made by
-tests/models/make_smollm2_oracle.py) and against a float64 model of the dequantized weights."""
+tests/models/make_smollm2_oracle.py) and against a float64 model of the dequantized weights.
+
+usage: logits_test.py [--full]     without it every third prompt
+"""
 import json
 import subprocess
 import sys
@@ -8,7 +11,7 @@ import sys
 from cluster import ROOT, TOOLS, Cluster, Skip, Tally, post_json, real_model
 
 sys.path.insert(0, str(ROOT))
-ORACLE = json.loads((ROOT / "tests/data/smollm2_oracle.json").read_text())["prompts"]
+ORACLE = json.loads((ROOT / "tests/data/smollm2_oracle.json").read_text())["prompts"][::1 if "--full" in sys.argv else 3]
 # llama.cpp's two best logits closer than TIE: either may be chosen. Rounding activations to 8 bits makes
 # errors of 0.1 in a logit of this model, in llama.cpp as in ours (and fed token by token instead of in one batch it
 # parts from itself at gaps up to 0.2), so a few prompts may part at a wider gap; far beyond it none may.

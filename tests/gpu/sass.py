@@ -7,8 +7,12 @@ usage: sass.py [--registers FILE]      FILE: for kbench --plan, a line a kernel:
                                        thread's code loads, registers that they fill, bytes that it copies into shared memory
 
 Needs no GPU. nvcc is $TANDEM_NVCC, that of the path, or of /usr/local/cuda; cuobjdump and nvdisasm beside it, on the path, or
-of the PyPI packages nvidia-cuda-cuobjdump and nvidia-cuda-nvdisasm.
+of the PyPI packages nvidia-cuda-cuobjdump and nvidia-cuda-nvdisasm. What they print of a file is kept in $TANDEM_CACHE until
+the file, one that it includes, a flag or the compiler changes; it is read anew each time.
 """
+import gzip
+import hashlib
+import json
 import os
 import re
 import shutil
@@ -16,12 +20,14 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+KEPT = Path(os.environ.get("TANDEM_CACHE") or Path.home() / ".cache/tandem") / "sass"
 
 # What a kernel lives on, and cannot have lost by a change that only looked harmless: products on tensor cores, loads of 16
 # bytes, copies into shared memory that go by no register; the beginnings of their names. A kernel without a row must only
@@ -154,18 +160,63 @@ def read_sass(text, kernels):
             kernel.lines.append((int(match[1], 16), match[2], match[3]))
 
 
-def compile_one(nvcc, dumper, source, arch, folder):
+def with_includes(source, seen):
+    """The file and all of ours that it includes, by whatever way."""
+    if source not in seen and source.is_file():
+        seen.add(source)
+        for name in re.findall(r'^\s*#\s*include\s+"(.+?)"', source.read_text(), re.M):
+            with_includes(ROOT / name, seen)
+            with_includes((source.parent / name).resolve(), seen)
+    return seen
+
+
+def printed(command, source):
+    """{code, compiler, sass} of one file: the exit status and text of the compiler, and the machine code, "" without a dumper."""
+    def run():
+        with tempfile.TemporaryDirectory() as folder:
+            cubin = Path(folder) / "cubin"
+            done = subprocess.run([*command[0], source, "-o", cubin], capture_output=True, text=True)
+            sass = ""
+            if done.returncode == 0 and command[1]:
+                sass = subprocess.run([command[1], "-sass", cubin], capture_output=True, text=True, check=True).stdout
+            return {"code": done.returncode, "compiler": done.stderr + done.stdout, "sass": sass}
+
+    key = hashlib.sha256(repr(command).replace(str(ROOT), "").encode())
+    for tool in (command[0][0], command[1]):
+        key.update(subprocess.run([tool, "--version"], capture_output=True).stdout if tool else b"none")
+    for path in sorted(with_includes(source, set())):
+        key.update(str(path.relative_to(ROOT)).encode() + b"\0" + path.read_bytes() + b"\0")
+    kept = KEPT / f"{key.hexdigest()}.json.gz"
+    try:
+        return json.loads(gzip.decompress(kept.read_bytes()))
+    except (OSError, EOFError, ValueError):
+        pass
+    result = run()
+    if result["code"] == 0:
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        fresh = kept.with_suffix(f".{os.getpid()}")
+        fresh.write_bytes(gzip.compress(json.dumps(result).encode(), 4))
+        fresh.rename(kept)
+    return result
+
+
+def forget_old(days=30):
+    """Removes what was kept for longer, whether it is of use or not."""
+    for kept in KEPT.glob("*"):
+        if kept.stat().st_mtime < time.time() - days * 86400:
+            kept.unlink(missing_ok=True)
+
+
+def compile_one(nvcc, dumper, source, arch):
     """(what the compiler complained of, or None; the kernels)"""
     flags, _ = flags_of_the_build()
-    cubin = folder / f"{source.stem}.{arch}.cubin"
-    done = subprocess.run([nvcc, *flags, f"-gencode=arch=compute_{arch},code=sm_{arch}", f"-I{ROOT}", "-Xptxas", "-v", "-cubin",
-                           source, "-o", cubin], capture_output=True, text=True)
-    text = done.stderr + done.stdout
-    if done.returncode != 0:
-        return text[-3000:], {}
-    kernels = read_ptxas(text)
-    if dumper and kernels:
-        read_sass(subprocess.run([dumper, "-sass", cubin], capture_output=True, text=True, check=True).stdout, kernels)
+    compiler = [nvcc, *flags, f"-gencode=arch=compute_{arch},code=sm_{arch}", f"-I{ROOT}", "-Xptxas", "-v", "-cubin"]
+    done = printed((compiler, dumper), source)
+    if done["code"] != 0:
+        return done["compiler"][-3000:], {}
+    kernels = read_ptxas(done["compiler"])
+    if kernels and done["sass"]:
+        read_sass(done["sass"], kernels)
     return None, kernels
 
 
@@ -215,8 +266,9 @@ def main():
         skip("there is no nvcc")
     dumper = find_dumper(nvcc)
     sources, (_, archs) = sorted((ROOT / "kernels/cuda/gpu").glob("*.cu")), flags_of_the_build()
-    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(os.cpu_count()) as pool:
-        each = {(source, arch): pool.submit(compile_one, nvcc, dumper, source, arch, Path(folder))
+    forget_old()
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        each = {(source, arch): pool.submit(compile_one, nvcc, dumper, source, arch)
                 for arch in archs for source in sources}
         results = {key: one.result() for key, one in each.items()}
     passed, failed = report(results, dumper is not None)
