@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -84,6 +85,20 @@ static void leave(void) {
     _exit(7); /* before the leak checker, which cannot look at a thread that is being traced */
 }
 
+/* Once it waits for lines: stopped before, it might hold the log's mutex for ever. */
+static void await_sleep(int tid) {
+    char path[64], stat[256], state = 0;
+    snprintf(path, sizeof path, "/proc/self/task/%d/stat", tid);
+    while (state != 'S') {
+        FILE *file = fopen(path, "r");
+        if (!file || !fgets(stat, sizeof stat, file))
+            _exit(97);
+        fclose(file);
+        state = strrchr(stat, ')')[2];
+        sched_yield();
+    }
+}
+
 static void run_child(int err, int told, int go, void (*act)(void)) {
     int known[64];
     unsigned n_known = 0;
@@ -93,6 +108,7 @@ static void run_child(int err, int told, int go, void (*act)(void)) {
     find_threads(known, &n_known);
     log_writer_start();
     int tid = find_threads(known, &n_known);
+    await_sleep(tid);
     if (write(told, &tid, sizeof tid) != sizeof tid || read(go, &byte, 1) != 1)
         _exit(99);
     close(told);
