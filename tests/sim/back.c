@@ -359,6 +359,7 @@ static void end_step(struct sim *sim, uint32_t k) {
         budget_learn(&node->budget, node->plan.n_tokens, node->plan.n_prompt,
                      (now_ns - node->step_begin_ns) / NS_PER_US);
         engine_budget(node->engine, node->budget.n_tokens);
+        heavy_judge(sim, k);
     }
     engine_step_end(node->engine, now_ns, sampled);
 }
@@ -405,8 +406,10 @@ static void begin_step(struct sim *sim, uint32_t i) {
     node->in_step = true;
     node->n_steps++;
     node->step_begin_ns = sim_clock(sim, i);
-    uint64_t usual = sim->options.step_ns + node->plan.n_tokens * (sim->options.step_ns / 16);
+    uint64_t usual = sim->options.step_ns + node->plan.n_tokens * sim->options.token_ns;
     uint64_t lasts = usual * node->slow + draw_about(&sim->draws.nodes, usual / 4);
+    node->heavy.budget = node->budget.n_tokens;
+    node->heavy.slowed = node->slow > 1 || node->stolen_until_ns > sim->now_ns;
     if (node->stolen_until_ns > sim->now_ns)
         lasts *= node->stolen_factor;
     bool hides = sick_is(sim, i, SICK_SLOW);

@@ -117,6 +117,7 @@ void options_draw(struct sim *sim) {
     draw_sizes(random, options);
     draw_workers(random, options);
     draw_weights(random, options);
+    options->token_ns = options->step_ns / 16;
     apply_limits(options, &sim->limits);
     draw_numerics(random, options);
     draw_links(random, options);
@@ -126,6 +127,7 @@ void options_draw(struct sim *sim) {
         sim_saw(sim, SIGHT_CALM);
     }
     sick_draw(sim);
+    heavy_draw(sim);
     draw_clocks(sim);
     if (options->weights[KIND_BUSY] == 0)
         options->hwm = 256;

@@ -90,6 +90,8 @@
     X(SICK_IDS, "one worker answered with ids beyond the vocabulary")                              \
     X(SICK_STEPS, "one worker announced steps of more than an hour")                               \
     X(SICK_UNREACHABLE, "no KV reached one worker")                                                \
+    X(HEAVY, "steps had a large fixed part")                                                       \
+    X(SMALL_STEPS, "a slow worker made such steps smaller")                                        \
     X(PUT_ASIDE, "a sick worker was put aside")                                                    \
     X(PAIR_AVOIDED, "a sick worker's pairs were avoided")
 

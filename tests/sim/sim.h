@@ -11,6 +11,7 @@
 #include "base/random.h"
 #include "proto/codec.h"
 #include "router/core/router.h"
+#include "tests/sim/heavy.h"
 #include "tests/sim/kind.h"
 #include "tests/sim/oracle.h"
 #include "tests/sim/sick.h"
@@ -133,7 +134,8 @@ struct options {
     enum roles roles_by;
     uint32_t local_prefill_tokens;
     const char *policy;
-    uint64_t step_ns;  /* of a step, and per token */
+    uint64_t step_ns;  /* of a step, */
+    uint64_t token_ns; /* and of each of its tokens */
     uint64_t delay_ns; /* least; mean of the rest is the same again */
     uint64_t fault_ns; /* mean time between faults; 0: none */
     uint64_t client_ns;
@@ -149,6 +151,7 @@ struct options {
     uint32_t cancel_percent, stop_percent, deadline_percent;
     uint32_t shm_percent;
     enum sick sick;       /* what is wrong with the last worker; then nothing else is */
+    bool heavy;           /* steps have a large fixed part (heavy.h) */
     uint64_t sick_factor; /* how many times as long its steps take as it says, if it is slow */
 };
 
@@ -190,6 +193,12 @@ struct node {
     uint64_t
         long_until_ns; /* the end of its last step of over a second, or of a router's patience with that */
     struct budget budget;
+    struct {             /* in runs with heavy steps (heavy.h) */
+        uint32_t budget; /* of prompts, when the step was planned */
+        bool slowed;     /* something else had the CPU when it began */
+        uint32_t n_well;
+        uint32_t n_small;
+    } heavy;
     bool draining;
     struct judge_tomb tombs[JUDGE_TOMBS]; /* workers: a ring */
     uint32_t n_tombs;
