@@ -3,8 +3,11 @@
 without a stack but for those listed here; and in the machine code the instructions that a kernel lives on, none that
 read or write its stack, and loops no longer than they may be.
 
-usage: sass.py [--registers FILE]      FILE: for kbench --plan, a line a kernel: architecture, name, registers, bytes that a
-                                       thread's code loads, registers that they fill, bytes that it copies into shared memory
+usage: sass.py [--registers FILE] [--changed BASE --seconds S]
+    FILE: for kbench --plan, a line a kernel: architecture, name, registers, bytes that a thread's code loads, registers that
+          they fill, bytes that it copies into shared memory
+    BASE: first the files that differ from that commit, then the others, in an order that the commit decides; none is begun
+          after S seconds
 
 Needs no GPU. nvcc is $TANDEM_NVCC, that of the path, or of /usr/local/cuda; cuobjdump and nvdisasm beside it, on the path, or
 of the PyPI packages nvidia-cuda-cuobjdump and nvidia-cuda-nvdisasm. What they print of a file is kept in $TANDEM_CACHE until
@@ -242,8 +245,35 @@ def problems_of(kernel, arch, dumped):
             yield f"has {kernel.code[name]} {name}"
 
 
-def report(results, dumped):
-    """Prints a line a file and architecture; (passed, failed)."""
+def in_turn(base):
+    """All (source, architecture): what differs from the commit `base` first."""
+    _, archs = flags_of_the_build()
+
+    def git(*words):
+        return subprocess.run(["git", "-C", ROOT, *words], check=True, capture_output=True, text=True).stdout
+    every = [(source, arch) for arch in archs for source in sorted((ROOT / "kernels/cuda/gpu").glob("*.cu"))]
+    if not base:
+        return every
+    differ = {(ROOT / name).resolve() for name in git("diff", "--name-only", base).split()}
+    head = git("rev-parse", "HEAD")
+
+    def place(pair):
+        return (not with_includes(pair[0], set()) & differ, hashlib.sha256(f"{head}{pair}".encode()).digest())
+    return sorted(every, key=place)
+
+
+def compile_all(nvcc, dumper, pairs, seconds):
+    """{(source, architecture): what compile_one() says}; None of those that nobody began in time."""
+    end = time.monotonic() + seconds
+
+    def one(pair):
+        return compile_one(nvcc, dumper, *pair) if time.monotonic() < end else None
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return dict(zip(pairs, pool.map(one, pairs)))
+
+
+def report(results, dumped, is_whole):
+    """Prints a line a file and architecture; (passed, failed). is_whole: all of them were looked at."""
     failed, seen = 0, set()
     for (source, arch), (complaint, kernels) in results.items():
         problems = [complaint] if complaint else []
@@ -255,9 +285,14 @@ def report(results, dumped):
               f"{min(registers)} to {max(registers)} registers", *problems, sep="\n        " if problems else "")
         failed += bool(problems)
     gone = sorted((set(MUST) | {name for name, _ in [*STACK_MOST, *LOOPS]}) - seen)
-    if gone:
+    if gone and is_whole:
         print(f"FAILED  rows of the tables name no kernel: {', '.join(gone)}")
-    return len(results) - failed, failed + bool(gone)
+    return len(results) - failed, failed + (bool(gone) and is_whole)
+
+
+def option(name):
+    """The word behind it on the command line, or None."""
+    return sys.argv[sys.argv.index(name) + 1] if name in sys.argv else None
 
 
 def main():
@@ -265,15 +300,14 @@ def main():
     if not nvcc:
         skip("there is no nvcc")
     dumper = find_dumper(nvcc)
-    sources, (_, archs) = sorted((ROOT / "kernels/cuda/gpu").glob("*.cu")), flags_of_the_build()
     forget_old()
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        each = {(source, arch): pool.submit(compile_one, nvcc, dumper, source, arch)
-                for arch in archs for source in sources}
-        results = {key: one.result() for key, one in each.items()}
-    passed, failed = report(results, dumper is not None)
-    if "--registers" in sys.argv:
-        with open(sys.argv[sys.argv.index("--registers") + 1], "w") as table:
+    pairs = in_turn(option("--changed"))
+    done = compile_all(nvcc, dumper, pairs, float(option("--seconds") or "inf"))
+    results = {pair: one for pair, one in done.items() if one}
+    passed, failed = report(results, dumper is not None, len(results) == len(pairs))
+    print(f"{len(results)} of {len(pairs)} files and architectures")
+    if option("--registers"):
+        with open(option("--registers"), "w") as table:
             for (_, arch), (_, kernels) in results.items():
                 for kernel in kernels.values():
                     n_bytes, n_registers = kernel.loads("LDG.")

@@ -41,6 +41,11 @@ static bool lists(const char *names, const char *name) {
     return false;
 }
 
+bool subject_is_wanted(const char *backend) {
+    const char *only = getenv("TANDEM_SUBJECT");
+    return !only || lists(only, backend) || strcmp(backend, "ref") == 0;
+}
+
 /* The isa-th set that the backend names; NULL past the last one. */
 static const char *isa_of(const struct kernels *kernels, uint32_t isa) {
     for (uint32_t i = 0; kernels->isas && kernels->isas[i]; i++)
@@ -55,8 +60,7 @@ bool subject_next(struct subject *subject, uint32_t *index, const struct kernels
         const struct kernels *kernels = kernels_table[i / (ISAS_MAX * N_THREADS)];
         if (!kernels)
             return false;
-        const char *only = getenv("TANDEM_SUBJECT");
-        if (only && !lists(only, kernels->name) && strcmp(kernels->name, "ref") != 0)
+        if (!subject_is_wanted(kernels->name))
             continue;
         uint32_t isa = i / N_THREADS % ISAS_MAX;
         if (kernels->isas ? !isa_of(kernels, isa) : i % (ISAS_MAX * N_THREADS) != 0)

@@ -17,9 +17,12 @@ struct subject {
     struct subject_array *arrays; /* owned: see subject_bytes() */
 };
 
+/* With TANDEM_SUBJECT in the environment there are the backends that it names, separated by commas,
+ * and the reference alone. */
+bool subject_is_wanted(const char *backend);
+
 /* Opens the index-th subject; false past the last one. A combination that this machine cannot run
- * is named on standard output once and skipped; with TANDEM_SUBJECT in the environment there are
- * the backends that it names, separated by commas, and the reference alone. Close it with subject_close. */
+ * is named on standard output once and skipped. Close it with subject_close. */
 bool subject_next(struct subject *subject, uint32_t *index, const struct kernels_limits *limits);
 void subject_close(struct subject *subject);
 

@@ -70,6 +70,8 @@ build emu --target $(printf '%s\n' "$names" | grep -v '^sim$' | sed 's/^/test_/'
 for name in $names; do
     case $name in
     *_watched) subject="" ;; # has its own
+    conform_kernels_attend_fast | conform_kernels_attend_split | conform_kernels_rounded_ints) continue ;; # of fast numerics alone
+    conform_kernels_attend) subject="TANDEM_SUBJECT=cpu " ;; # the emulated one is watched
     *) subject="TANDEM_SUBJECT=cpu,cuda-emu-fast " ;;
     esac
     computes "emu/$name" 900 "${subject}ctest --preset emu --no-tests=error -R '^$name\$' -V"
@@ -78,12 +80,12 @@ done
 # say of the kernels, the suites say; of the workers, far_test.py on the backend far.
 computes gpu/rehearse 900 "tests/gpu/run --rehearse --out '$out/gpu'"
 
-# Of the records of what was changed lately, as many as two minutes allow; all of them in --full.
+# Of the records of what was changed lately, as many as a minute allows; all of them in --full.
 base=$(git rev-parse -q --verify HEAD~20) || base=$(git rev-list --max-parents=0 HEAD | tail -n 1)
-computes mutants/changed 900 "tests/mutants/run --changed $base --jobs 1 --seconds 120"
+computes mutants/changed 900 "tests/mutants/run --changed $base --jobs 1 --seconds 60"
 
 # What computes in one process, without daemons or clocks.
-computes gpu/sass 600 "$python tests/gpu/sass.py"
+computes gpu/sass 600 "$python tests/gpu/sass.py$([ "$mode" = full ] || echo " --changed $base --seconds 80")"
 for oracle in tokenizer tokenizer_files spm template export; do
     computes "e2e/${oracle}_oracle" 600 "TANDEM_TEST_MODEL='$model' $python tests/e2e/${oracle}_oracle.py"
 done
