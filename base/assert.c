@@ -1,6 +1,6 @@
 #include "base/assert.h"
 
-#include "base/log_writer.h"
+#include "base/log/log_writer.h"
 
 #include <stdio.h>
 #include <stdlib.h>

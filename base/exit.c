@@ -1,7 +1,7 @@
 #include "base/exit.h"
 
-#include "base/log.h"
-#include "base/log_writer.h"
+#include "base/log/log.h"
+#include "base/log/log_writer.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 #include "base/file.h"
 
 #include "base/buf.h"
-#include "base/log_writer.h"
+#include "base/log/log_writer.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/buf.h"
-#include "base/log.h"
+#include "base/log/log.h"
 #include "base/options.h"
 #include "base/status.h"
 #include "router/core/router.h"

@@ -2,7 +2,7 @@
  * once at start. */
 #pragma once
 
-#include "base/log.h"
+#include "base/log/log.h"
 #include "base/options.h"
 #include "base/status.h"
 #include "proto/message.h"

@@ -1,7 +1,7 @@
 #include "worker/loading.h"
 
 #include "base/clock.h"
-#include "base/log.h"
+#include "base/log/log.h"
 #include "base/notify.h"
 #include "proto/bus.h"
 #include "worker/links/links.h"

@@ -2,8 +2,8 @@
 
 #include "base/assert.h"
 #include "base/clock.h"
-#include "base/log.h"
-#include "base/note.h"
+#include "base/log/log.h"
+#include "base/log/note.h"
 #include "base/notify.h"
 #include "base/random.h"
 #include "model/model.h"

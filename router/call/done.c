@@ -1,8 +1,8 @@
 #include "router/call/done.h"
 
 #include "base/clock.h"
-#include "base/log.h"
-#include "base/note.h"
+#include "base/log/log.h"
+#include "base/log/note.h"
 #include "router/api/errors.h"
 #include "router/call/call.h"
 #include "router/call/meter.h"

@@ -3,7 +3,7 @@
 #include "base/allocator.h"
 #include "base/assert.h"
 #include "base/clock.h"
-#include "base/log_writer.h"
+#include "base/log/log_writer.h"
 #include "base/metrics.h"
 #include "base/process.h"
 #include "router/api/json_tree.h"

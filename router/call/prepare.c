@@ -2,7 +2,7 @@
 
 #include "base/clock.h"
 #include "base/http/exchange.h"
-#include "base/log.h"
+#include "base/log/log.h"
 #include "router/call/call.h"
 #include "router/call/quota.h"
 #include "router/call/serving.h"

@@ -1,7 +1,7 @@
 /* router/core/note.h: what the router's core tells the log of its workers and requests. */
 #pragma once
 
-#include "base/note.h"
+#include "base/log/note.h"
 
 #include <stdint.h>
 

@@ -2,9 +2,9 @@
 
 #include "base/assert.h"
 #include "base/clock.h"
-#include "base/log.h"
+#include "base/log/log.h"
+#include "base/log/note.h"
 #include "base/loop.h"
-#include "base/note.h"
 #include "proto/bus.h"
 #include "router/call/calls.h"
 #include "router/call/serving.h"

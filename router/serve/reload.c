@@ -1,7 +1,7 @@
 #include "router/serve/reload.h"
 
 #include "base/error.h"
-#include "base/log.h"
+#include "base/log/log.h"
 #include "base/tls.h"
 #include "router/serve/api_keys.h"
 #include "router/serve/server.h"

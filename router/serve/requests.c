@@ -1,6 +1,6 @@
 /* GET /admin/requests: the calls that live now and where each of their sequences is. */
 #include "base/clock.h"
-#include "base/note.h"
+#include "base/log/note.h"
 #include "router/api/json_put.h"
 #include "router/api/openai.h"
 #include "router/call/call.h"

@@ -2,7 +2,7 @@
 #include "tests/sim/sim.h"
 
 #include "base/assert.h"
-#include "base/note.h"
+#include "base/log/note.h"
 #include "tests/sim/judge.h"
 
 #include <stdlib.h>

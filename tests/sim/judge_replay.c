@@ -2,7 +2,7 @@
  * whose tokens a router takes, and that no time ends late. */
 #include "tests/sim/judge.h"
 
-#include "base/note.h"
+#include "base/log/note.h"
 #include "router/core/core.h"
 #include "router/core/note.h"
 #include "router/core/replay.h"

@@ -5,8 +5,8 @@
 #include "tools/lib/sse_client.h"
 
 #include "base/exit.h"
-#include "base/log.h"
-#include "base/log_writer.h"
+#include "base/log/log.h"
+#include "base/log/log_writer.h"
 
 #include <jansson.h>
 #include <signal.h>

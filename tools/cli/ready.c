@@ -5,7 +5,7 @@
 #include "tools/cli/supervise.h"
 
 #include "base/clock.h"
-#include "base/log_writer.h"
+#include "base/log/log_writer.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -1,7 +1,7 @@
 #include "tools/cli/screen.h"
 
-#include "base/log.h"
-#include "base/log_writer.h"
+#include "base/log/log.h"
+#include "base/log/log_writer.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "base/descriptors.h"
 #include "base/exit.h"
-#include "base/log_writer.h"
+#include "base/log/log_writer.h"
 
 #include <argp.h>
 #include <dirent.h>

@@ -7,7 +7,7 @@
  * few numbers costs one meeting. For many, each rank adds up one slice of all the places and the
  * ranks meet once more to copy the slices; the order of additions, rank 0 first, is the same. */
 #include "base/assert.h"
-#include "base/log.h"
+#include "base/log/log.h"
 #include "worker/comm/comm.h"
 #include "worker/comm/gate.h"
 

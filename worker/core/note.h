@@ -2,7 +2,7 @@
  * decides about each request, with the reason. */
 #pragma once
 
-#include "base/note.h"
+#include "base/log/note.h"
 #include "proto/message.h"
 
 struct engine;

@@ -2,7 +2,7 @@
  * only. */
 #pragma once
 
-#include "base/log.h"
+#include "base/log/log.h"
 #include "worker/links/kv_links.h"
 
 /* The link with this number on the bus, or NULL. */

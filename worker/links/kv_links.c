@@ -1,6 +1,6 @@
 #include "worker/links/kv_links.h"
 
-#include "base/log.h"
+#include "base/log/log.h"
 #include "proto/bus.h"
 #include "worker/core/engine.h"
 #include "worker/links/kv_hello.h"

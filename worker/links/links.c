@@ -1,7 +1,7 @@
 #include "worker/links/links.h"
 
 #include "base/assert.h"
-#include "base/log.h"
+#include "base/log/log.h"
 #include "proto/bus.h"
 #include "proto/keys.h"
 #include "worker/links/names.h"

@@ -2,7 +2,7 @@
 
 #include "base/clock.h"
 #include "base/dns.h"
-#include "base/log.h"
+#include "base/log/log.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 
 #include "base/error.h"
 #include "base/exit.h"
-#include "base/log.h"
+#include "base/log/log.h"
 #include "base/notify.h"
 #include "model/model.h"
 #include "worker/ranks/group.h"

@@ -2,7 +2,7 @@
 
 #include "base/dump.h"
 #include "base/exit.h"
-#include "base/log.h"
+#include "base/log/log.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -7,7 +7,7 @@
 #include "base/checked.h"
 #include "base/dump.h"
 #include "base/exit.h"
-#include "base/log.h"
+#include "base/log/log.h"
 #include "kernels/kernels.h"
 #include "model/model.h"
 #include "worker/ranks/staged.h"

@@ -2,7 +2,7 @@
 
 #include "base/assert.h"
 #include "base/checked.h"
-#include "base/log.h"
+#include "base/log/log.h"
 #include "kernels/kernels.h"
 #include "kernels/quant/quant.h"
 #include "worker/family/slots.h"

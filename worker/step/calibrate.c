@@ -1,7 +1,7 @@
 #include "worker/step/calibrate.h"
 
 #include "base/clock.h"
-#include "base/log.h"
+#include "base/log/log.h"
 #include "worker/core/engine.h"
 #include "worker/step/batch.h"
 #include "worker/step/budget.h"

@@ -2,7 +2,7 @@
 
 #include "base/assert.h"
 #include "base/exit.h"
-#include "base/log.h"
+#include "base/log/log.h"
 #include "model/checkpoint/checkpoint.h"
 #include "model/model.h"
 #include "worker/family/shard.h"

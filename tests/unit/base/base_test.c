@@ -5,9 +5,9 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/list.h"
-#include "base/log.h"
+#include "base/log/log.h"
+#include "base/log/note.h"
 #include "base/map.h"
-#include "base/note.h"
 #include "base/random.h"
 #include "base/utf8.h"
 

@@ -2,7 +2,7 @@
  * the oracle names must come back, whatever carries the KV, and strangers on the KV link are kept
  * out. */
 #include "base/buf.h"
-#include "base/log.h"
+#include "base/log/log.h"
 #include "base/random.h"
 #include "proto/bus.h"
 #include "tests/support/suite.h"

@@ -1,6 +1,6 @@
 #include "tests/unit/router/core/fake.h"
 
-#include "base/note.h"
+#include "base/log/note.h"
 
 #include <check.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* What an engine does to the world: to routers at once, to other workers by way of a queue. */
 #include "tests/unit/worker/core/rig.h"
 
-#include "base/note.h"
+#include "base/log/note.h"
 
 #include <stdio.h>
 #include <stdlib.h>

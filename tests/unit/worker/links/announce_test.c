@@ -1,6 +1,6 @@
 /* Announcements, and what is looked at by the clock: by a fake core and a router made of a bus. */
 #include "base/clock.h"
-#include "base/log.h"
+#include "base/log/log.h"
 #include "proto/bus.h"
 #include "tests/support/suite.h"
 #include "tests/unit/worker/links/fake_engine.h"

@@ -2,7 +2,7 @@
  * the core a fake, the clock the test's own. */
 #include "worker/links/kv_links.h"
 
-#include "base/log.h"
+#include "base/log/log.h"
 #include "proto/bus.h"
 #include "tests/support/suite.h"
 #include "tests/unit/worker/links/fake_engine.h"

@@ -1,6 +1,6 @@
 /* What a leader and a follower believe of each other's messages while they find together: each wrong
  * one is refused, before anything of it is used. */
-#include "base/log.h"
+#include "base/log/log.h"
 #include "tests/support/suite.h"
 #include "worker/ranks/follow.h"
 #include "worker/ranks/leader.h"

@@ -1,11 +1,11 @@
-/* base/log.h: logfmt lines on standard error, which nobody waits for (log_writer.h).
+/* base/log/log.h: logfmt lines on standard error, which nobody waits for (log_writer.h).
  *
  * The message is a constant that can be grepped; data follows as key=value. Values that come from
  * outside go through log_text(), so that nothing can forge a line. Rooms of floors 0 and 1 return
  * errors and log nothing above debug. Any thread. */
 #pragma once
 
-#include "base/log_format.h"
+#include "base/log/log_format.h"
 
 #include <stdbool.h>
 #include <stddef.h>

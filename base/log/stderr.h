@@ -1,4 +1,4 @@
-/* base/stderr.h: writes to standard error by a caller that must not wait for ever.
+/* base/log/stderr.h: writes to standard error by a caller that must not wait for ever.
  *
  * The flag O_NONBLOCK belongs to the open file, which we share with whoever started us, and poll()
  * before write() is no promise, because others may fill the pipe between the two. So a pipe or a

@@ -1,10 +1,10 @@
-/* base/note.h: what a pure core has to say for the log: a constant message with named values.
+/* base/log/note.h: what a pure core has to say for the log: a constant message with named values.
  *
  * The cores of router and worker read no clock and write nothing; they hand notes to their shell,
  * which logs them with note_log(). Each core has a table of its kinds, one row for each. */
 #pragma once
 
-#include "base/log.h"
+#include "base/log/log.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-#include "base/stderr.h"
+#include "base/log/stderr.h"
 
 #include "base/clock.h"
 

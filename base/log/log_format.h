@@ -1,4 +1,5 @@
-/* base/log_format.h: how a log line reads. For log.c and log_writer.c; others include base/log.h. */
+/* base/log/log_format.h: how a log line reads. For log.c and log_writer.c; others include
+ * base/log/log.h. */
 #pragma once
 
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-/* base/log_writer.h: lines for standard error that never make their writer wait.
+/* base/log/log_writer.h: lines for standard error that never make their writer wait.
  *
  * Standard error may be a terminal that somebody stopped, a pipe whose reader sleeps, a full disk.
  * A thread of its own writes there with write(2), from a ring that any thread puts lines into; when

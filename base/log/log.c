@@ -1,6 +1,6 @@
-#include "base/log.h"
+#include "base/log/log.h"
 
-#include "base/log_writer.h"
+#include "base/log/log_writer.h"
 
 #include <stdarg.h>
 #include <stdatomic.h>

@@ -1,4 +1,4 @@
-#include "base/log_format.h"
+#include "base/log/log_format.h"
 
 #include "base/clock.h"
 

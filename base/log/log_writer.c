@@ -1,9 +1,9 @@
-#include "base/log_writer.h"
+#include "base/log/log_writer.h"
 
 #include "base/clock.h"
-#include "base/log_format.h"
+#include "base/log/log_format.h"
+#include "base/log/stderr.h"
 #include "base/signals.h"
-#include "base/stderr.h"
 
 #include <errno.h>
 #include <limits.h>

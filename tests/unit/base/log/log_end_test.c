@@ -1,6 +1,6 @@
 #include "base/exit.h"
-#include "base/log.h"
-#include "base/log_writer.h"
+#include "base/log/log.h"
+#include "base/log/log_writer.h"
 #include "tests/support/suite.h"
 
 #include <dirent.h>

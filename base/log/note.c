@@ -1,4 +1,4 @@
-#include "base/note.h"
+#include "base/log/note.h"
 
 #include <inttypes.h>
 #include <stdio.h>
