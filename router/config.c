@@ -3,7 +3,7 @@
 #include "base/allocator.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/options.h"
+#include "base/options/options.h"
 #include "proto/keys.h"
 #include "proto/message.h"
 #include "router/core/policy/policy.h"

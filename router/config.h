@@ -3,7 +3,7 @@
 
 #include "base/buf.h"
 #include "base/log/log.h"
-#include "base/options.h"
+#include "base/options/options.h"
 #include "base/status.h"
 #include "router/core/router.h"
 

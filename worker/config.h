@@ -3,7 +3,7 @@
 #pragma once
 
 #include "base/log/log.h"
-#include "base/options.h"
+#include "base/options/options.h"
 #include "base/status.h"
 #include "proto/message.h"
 

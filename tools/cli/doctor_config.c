@@ -1,7 +1,7 @@
 /* The configuration: both daemons read it and say what they have read, or what is wrong. */
 #include "tools/cli/doctor.h"
 
-#include "base/options.h"
+#include "base/options/options.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,8 +1,8 @@
-#include "base/options.h"
+#include "base/options/options.h"
 
 #include "base/assert.h"
 #include "base/exit.h"
-#include "base/options_internal.h"
+#include "base/options/options_internal.h"
 
 #include <argp.h>
 #include <ctype.h>

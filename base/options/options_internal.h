@@ -1,7 +1,8 @@
-/* base/options_internal.h: what options.c, options_set.c, options_parse.c and options_file.c share. */
+/* base/options/options_internal.h: what options.c, options_set.c, options_parse.c and
+ * options_file.c share. */
 #pragma once
 
-#include "base/options.h"
+#include "base/options/options.h"
 
 /* Higher goes before lower. */
 enum options_rank {

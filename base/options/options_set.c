@@ -1,5 +1,5 @@
 /* One option takes a value: parsed, within its bounds, and kept unless one of higher rank is there. */
-#include "base/options_internal.h"
+#include "base/options/options_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* base/options.h: one table per program becomes flags, TANDEM_* variables and keys of INI files.
+/* base/options/options.h: one table per program becomes flags, TANDEM_* variables and keys of INI
+ * files.
  *
  * An option "kv-blocks" is the flag --kv-blocks, the variable TANDEM_KV_BLOCKS and the key
  * kv_blocks. A flag goes before the environment, that before the file (--config FILE, which every

@@ -1,4 +1,4 @@
-#include "base/options_internal.h"
+#include "base/options/options_internal.h"
 
 #include <errno.h>
 #include <ini.h>
