@@ -1,5 +1,5 @@
 /* Addresses: which are allowed without keys, and what an ipc:// bind needs on disk. */
-#include "base/tcp.h"
+#include "base/net/tcp.h"
 #include "proto/bus_internal.h"
 
 #include <errno.h>

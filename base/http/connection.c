@@ -1,7 +1,7 @@
 #include "base/http/connection.h"
 
 #include "base/buf.h"
-#include "base/stream.h"
+#include "base/net/stream.h"
 
 #include <stdlib.h>
 

@@ -7,7 +7,7 @@
 
 #include "base/http/host.h"
 #include "base/list.h"
-#include "base/loop.h"
+#include "base/net/loop.h"
 #include "base/status.h"
 
 #include <stdbool.h>

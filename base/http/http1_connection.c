@@ -1,7 +1,7 @@
 #include "base/assert.h"
 #include "base/http/connection.h"
 #include "base/http/http1.h"
-#include "base/stream.h"
+#include "base/net/stream.h"
 
 #include <stdio.h>
 #include <string.h>

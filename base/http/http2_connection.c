@@ -1,7 +1,7 @@
 #include "base/clock.h"
 #include "base/http/http2_reply.h"
 #include "base/http/http2_request.h"
-#include "base/stream.h"
+#include "base/net/stream.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 #include "base/http/http2_reply.h"
 
 #include "base/assert.h"
-#include "base/stream.h"
+#include "base/net/stream.h"
 
 #include <stdio.h>
 #include <string.h>

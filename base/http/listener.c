@@ -3,9 +3,9 @@
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/http/connection.h"
-#include "base/loop.h"
+#include "base/net/loop.h"
+#include "base/net/tcp.h"
 #include "base/random.h"
-#include "base/tcp.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,9 +5,9 @@
 #pragma once
 
 #include "base/http/listener.h"
-#include "base/loop.h"
+#include "base/net/loop.h"
+#include "base/net/tls.h"
 #include "base/status.h"
-#include "base/tls.h"
 #include "router/core/stage.h"
 
 #include <stdbool.h>

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "base/list.h"
-#include "base/loop.h"
+#include "base/net/loop.h"
 #include "base/random.h"
 #include "router/api/ask.h"
 #include "router/api/retry.h"

@@ -4,7 +4,7 @@
 #include "base/http/exchange.h"
 #include "base/http/sse.h"
 #include "base/list.h"
-#include "base/loop.h"
+#include "base/net/loop.h"
 #include "router/api/openai.h"
 #include "router/core/router.h"
 #include "router/serve/api.h"

@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "base/http/exchange.h"
 #include "base/list.h"
-#include "base/loop.h"
+#include "base/net/loop.h"
 #include "router/api/grpc.h"
 #include "router/serve/grpc_question.h"
 #include "router/serve/routes.h"

@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "base/log/log.h"
 #include "base/log/note.h"
-#include "base/loop.h"
+#include "base/net/loop.h"
 #include "proto/bus.h"
 #include "router/call/calls.h"
 #include "router/call/serving.h"

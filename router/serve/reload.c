@@ -2,7 +2,7 @@
 
 #include "base/error.h"
 #include "base/log/log.h"
-#include "base/tls.h"
+#include "base/net/tls.h"
 #include "router/serve/api_keys.h"
 #include "router/serve/server.h"
 

@@ -2,7 +2,7 @@
 
 #include "base/clock.h"
 #include "base/http/listener.h"
-#include "base/loop.h"
+#include "base/net/loop.h"
 #include "base/notify.h"
 #include "router/call/serving.h"
 #include "router/core/router.h"

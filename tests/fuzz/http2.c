@@ -2,7 +2,7 @@
  * a closed connection, and every exchange is given back. */
 #include "base/assert.h"
 #include "base/http/connection.h"
-#include "base/loop.h"
+#include "base/net/loop.h"
 
 #include <fcntl.h>
 #include <stdint.h>

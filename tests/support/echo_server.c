@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/http/listener.h"
 #include "base/http/sse.h"
-#include "base/loop.h"
+#include "base/net/loop.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "base/error.h"
-#include "base/loop.h"
+#include "base/net/loop.h"
 #include "tools/bench/core/record.h"
 #include "tools/bench/core/workload.h"
 

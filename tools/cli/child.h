@@ -6,7 +6,7 @@
 #pragma once
 
 #include "base/error.h"
-#include "base/loop.h"
+#include "base/net/loop.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,8 +1,8 @@
 /* Files that a start reads, by the functions that the daemons read them with. */
 #include "tools/cli/doctor.h"
 
-#include "base/loop.h"
-#include "base/tls.h"
+#include "base/net/loop.h"
+#include "base/net/tls.h"
 #include "model/model.h"
 #include "proto/keys.h"
 #include "router/serve/api_keys.h"

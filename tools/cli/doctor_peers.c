@@ -6,8 +6,8 @@
 #include "tools/lib/http_fetch.h"
 
 #include "base/clock.h"
-#include "base/loop.h"
-#include "base/tcp.h"
+#include "base/net/loop.h"
+#include "base/net/tcp.h"
 #include "proto/bus.h"
 #include "proto/keys.h"
 

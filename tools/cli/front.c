@@ -1,7 +1,7 @@
 #include "tools/cli/front.h"
 
-#include "base/loop.h"
-#include "base/tcp.h"
+#include "base/net/loop.h"
+#include "base/net/tcp.h"
 
 #include <arpa/inet.h>
 #include <stdbool.h>

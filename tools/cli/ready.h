@@ -5,7 +5,7 @@
 #include "tools/lib/http_client.h"
 
 #include "base/buf.h"
-#include "base/loop.h"
+#include "base/net/loop.h"
 #include "base/patience.h"
 
 #include <stdbool.h>

@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "base/exit.h"
-#include "base/loop.h"
+#include "base/net/loop.h"
 
 #include <langinfo.h>
 #include <locale.h>

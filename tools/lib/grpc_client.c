@@ -2,7 +2,7 @@
 
 #include "base/assert.h"
 #include "base/buf.h"
-#include "base/stream.h"
+#include "base/net/stream.h"
 #include "tools/lib/http_dial.h"
 
 #include <nghttp2/nghttp2.h>

@@ -1,4 +1,4 @@
-/* tools/lib/grpc_client.h: a gRPC client for our own tools, on base/loop and nghttp2.
+/* tools/lib/grpc_client.h: a gRPC client for our own tools, on base/net/loop and nghttp2.
  *
  * One `struct grpc_client` is one connection of HTTP/2, by prior knowledge or ALPN, kept open between
  * calls. One call at a time, with one message; answers come as messages, then the end. Framing:
@@ -6,7 +6,7 @@
 #pragma once
 
 #include "base/error.h"
-#include "base/loop.h"
+#include "base/net/loop.h"
 #include "tools/lib/http_url.h"
 
 #include <stddef.h>

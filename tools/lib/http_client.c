@@ -3,7 +3,7 @@
 #include "base/assert.h"
 #include "base/buf.h"
 #include "base/clock.h"
-#include "base/stream.h"
+#include "base/net/stream.h"
 #include "tools/lib/http_dial.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* tools/lib/http_client.h: an HTTP/1.1 client for our own tools, on base/loop.
+/* tools/lib/http_client.h: an HTTP/1.1 client for our own tools, on base/net/loop.
  *
  * One `struct http_client` is one connection, kept open between requests. One request at a time.
  * The answer comes as events: status, pieces of the body as they arrive, the end. Loop
@@ -6,7 +6,7 @@
 #pragma once
 
 #include "base/error.h"
-#include "base/loop.h"
+#include "base/net/loop.h"
 #include "tools/lib/http_url.h"
 
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 #include "tools/lib/http_dial.h"
 
-#include "base/loop.h"
-#include "base/tls.h"
+#include "base/net/loop.h"
+#include "base/net/tls.h"
 
 #include <errno.h>
 #include <netdb.h>

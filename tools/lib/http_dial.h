@@ -1,7 +1,7 @@
 /* tools/lib/http_dial.h: a connection to a server is made, plain or with TLS. Loop thread only. */
 #pragma once
 
-#include "base/stream.h"
+#include "base/net/stream.h"
 #include "tools/lib/http_url.h"
 
 struct loop;

@@ -1,6 +1,6 @@
 #include "tools/lib/http_url.h"
 
-#include "base/tls.h"
+#include "base/net/tls.h"
 
 #include <string.h>
 

@@ -1,8 +1,8 @@
 #include "worker/links/names.h"
 
 #include "base/clock.h"
-#include "base/dns.h"
 #include "base/log/log.h"
+#include "base/net/dns.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* worker/links/names.h: routers that are told by name: dns://NAME:PORT is every address behind the name.
  *
- * The names are asked for again all the time (base/dns.h), so that routers come, go and move while we
- * run. Engine thread only. */
+ * The names are asked for again all the time (base/net/dns.h), so that routers come, go and move
+ * while we run. Engine thread only. */
 #pragma once
 
 #include "base/error.h"

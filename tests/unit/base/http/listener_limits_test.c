@@ -1,8 +1,8 @@
 #include "tests/unit/base/http/rig.h"
 
 #include "base/clock.h"
+#include "base/net/stream.h"
 #include "base/random.h"
-#include "base/stream.h"
 
 #include <string.h>
 #include <sys/resource.h>

@@ -4,7 +4,7 @@
 
 #include "base/buf.h"
 #include "base/http/listener.h"
-#include "base/loop.h"
+#include "base/net/loop.h"
 #include "tests/support/suite.h"
 
 #define PAGE_BYTES 50000u

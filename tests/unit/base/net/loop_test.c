@@ -1,4 +1,4 @@
-#include "base/loop.h"
+#include "base/net/loop.h"
 
 #include "base/clock.h"
 #include "tests/support/suite.h"

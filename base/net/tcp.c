@@ -1,7 +1,7 @@
-#include "base/tcp.h"
+#include "base/net/tcp.h"
 
 #include "base/clock.h"
-#include "base/loop.h"
+#include "base/net/loop.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -1,7 +1,8 @@
-/* base/tls_internal.h: what base/tls.c (files, settings) and base/tls_stream.c (bytes) share. */
+/* base/net/tls_internal.h: what base/net/tls.c (files, settings) and base/net/tls_stream.c (bytes)
+ * share. */
 #pragma once
 
-#include "base/tls.h"
+#include "base/net/tls.h"
 
 #include <openssl/ssl.h>
 

@@ -1,10 +1,11 @@
-/* base/tls.h: TLS 1.2 and 1.3 on streams: what a server shows, what a client trusts.
+/* base/net/tls.h: TLS 1.2 and 1.3 on streams: what a server shows, what a client trusts.
  *
- * Only base/tls.c and base/tls_stream.c know OpenSSL. A context belongs to the loop's thread and
- * outlives the listeners that use it; streams that are open keep what they began with. Handshakes
- * of a server run on a thread of the context's own, since one signature of a long RSA key takes
- * milliseconds: no event loop waits for them. There is no renegotiation, no compression and no
- * early data; session tickets are on, their keys live as long as the files that were read. */
+ * Only base/net/tls.c and base/net/tls_stream.c know OpenSSL. A context belongs to the loop's
+ * thread and outlives the listeners that use it; streams that are open keep what they began with.
+ * Handshakes of a server run on a thread of the context's own, since one signature of a long RSA
+ * key takes milliseconds: no event loop waits for them. There is no renegotiation, no compression
+ * and no early data; session tickets are on, their keys live as long as the files that
+ * were read. */
 #pragma once
 
 #include "base/error.h"

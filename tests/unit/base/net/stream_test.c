@@ -1,8 +1,8 @@
-#include "base/stream.h"
+#include "base/net/stream.h"
 
 #include "base/buf.h"
-#include "base/loop.h"
-#include "base/tcp.h"
+#include "base/net/loop.h"
+#include "base/net/tcp.h"
 #include "tests/support/suite.h"
 
 #include <arpa/inet.h>

@@ -1,11 +1,11 @@
-/* tests/unit/base/tls_rig.h: one TLS stream of ours and an OpenSSL client on the other end of its
- * socket, both on this thread. */
+/* tests/unit/base/net/tls_rig.h: one TLS stream of ours and an OpenSSL client on the other end of
+ * its socket, both on this thread. */
 #pragma once
 
 #include "base/buf.h"
-#include "base/loop.h"
-#include "base/stream.h"
-#include "base/tls.h"
+#include "base/net/loop.h"
+#include "base/net/stream.h"
+#include "base/net/tls.h"
 #include "tests/support/tls_files.h"
 
 #include <openssl/ssl.h>

@@ -1,4 +1,4 @@
-/* base/pool.h: a few threads for work that would hold up the event loop: tokenizing, templates.
+/* base/net/pool.h: a few threads for work that would hold up the event loop: tokenizing, templates.
  *
  * Locking: `queue`, `finished` and a job's `is_queued` are guarded by one mutex; a job belongs to the thread that runs
  * it between them. Jobs are submitted on the loop's thread, run on one of the pool's, and come

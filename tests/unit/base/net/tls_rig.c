@@ -1,4 +1,4 @@
-#include "tests/unit/base/tls_rig.h"
+#include "tests/unit/base/net/tls_rig.h"
 
 #include <check.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-#include "base/dns.h"
+#include "base/net/dns.h"
 
 #include "base/assert.h"
 #include "base/clock.h"

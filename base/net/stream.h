@@ -1,4 +1,5 @@
-/* base/stream.h: a connected socket on a loop: bytes in by callback, bytes out by one send a turn.
+/* base/net/stream.h: a connected socket on a loop: bytes in by callback, bytes out by one send a
+ * turn.
  *
  * What is written during a turn is sent together before the loop sleeps. Nothing is freed inside a
  * callback: stream_close() marks, and the reaper closes and frees before the next sleep; after it

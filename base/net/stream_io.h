@@ -1,11 +1,12 @@
-/* base/stream_io.h: the seam below a stream: how its bytes reach the socket, plain or enciphered.
+/* base/net/stream_io.h: the seam below a stream: how its bytes reach the socket, plain or
+ * enciphered.
  *
  * A member is a table of functions and a state of its own; it records in the stream's port what it
  * waits for, and the stream watches the socket for that. Loop's thread only. */
 #pragma once
 
+#include "base/net/stream.h"
 #include "base/status.h"
-#include "base/stream.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 #include "tests/support/suite.h"
-#include "tests/unit/base/tls_rig.h"
+#include "tests/unit/base/net/tls_rig.h"
 
 #include <fcntl.h>
 #include <openssl/err.h>

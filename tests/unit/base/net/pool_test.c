@@ -1,7 +1,7 @@
-/* base/pool: jobs run in order on other threads, come back on the loop's, and are bounded in number. */
-#include "base/pool.h"
+/* base/net/pool: jobs run in order on other threads, come back on the loop's, and are bounded in number. */
+#include "base/net/pool.h"
 
-#include "base/loop.h"
+#include "base/net/loop.h"
 #include "tests/support/suite.h"
 
 #include <pthread.h>

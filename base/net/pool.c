@@ -1,7 +1,7 @@
-#include "base/pool.h"
+#include "base/net/pool.h"
 
 #include "base/assert.h"
-#include "base/loop.h"
+#include "base/net/loop.h"
 #include "base/signals.h"
 
 #include <pthread.h>

@@ -1,4 +1,4 @@
-/* base/loop.h: one event loop: timers, file descriptors, signals, deferred work, wake-ups.
+/* base/net/loop.h: one event loop: timers, file descriptors, signals, deferred work, wake-ups.
  *
  * The only file that knows libevent. One thread owns a loop and everything made on it;
  * only loop_wakeup_signal() and loop_stop() may be called from others. A turn is: run the kicks,

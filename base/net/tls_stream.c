@@ -1,7 +1,7 @@
 #include "base/assert.h"
-#include "base/pool.h"
-#include "base/stream_io.h"
-#include "base/tls_internal.h"
+#include "base/net/pool.h"
+#include "base/net/stream_io.h"
+#include "base/net/tls_internal.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

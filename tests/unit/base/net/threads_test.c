@@ -1,5 +1,5 @@
-#include "base/loop.h"
-#include "base/pool.h"
+#include "base/net/loop.h"
+#include "base/net/pool.h"
 #include "tests/support/suite.h"
 
 #include <pthread.h>

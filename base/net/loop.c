@@ -1,4 +1,4 @@
-#include "base/loop.h"
+#include "base/net/loop.h"
 
 #include "base/assert.h"
 #include "base/clock.h"

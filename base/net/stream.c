@@ -1,8 +1,8 @@
-#include "base/stream.h"
+#include "base/net/stream.h"
 
 #include "base/buf.h"
-#include "base/loop.h"
-#include "base/stream_io.h"
+#include "base/net/loop.h"
+#include "base/net/stream_io.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
-#include "base/tls.h"
+#include "base/net/tls.h"
 
 #include "base/buf.h"
 #include "base/file.h"
-#include "base/pool.h"
-#include "base/tls_internal.h"
+#include "base/net/pool.h"
+#include "base/net/tls_internal.h"
 
 #include <openssl/err.h>
 #include <openssl/pem.h>

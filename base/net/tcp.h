@@ -1,4 +1,4 @@
-/* base/tcp.h: listening sockets on a loop. Loop's thread only. */
+/* base/net/tcp.h: listening sockets on a loop. Loop's thread only. */
 #pragma once
 
 #include "base/error.h"

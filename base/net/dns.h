@@ -1,4 +1,4 @@
-/* base/dns.h: the addresses behind names, asked for again and again by a thread of its own.
+/* base/net/dns.h: the addresses behind names, asked for again and again by a thread of its own.
  *
  * Every DNS_EVERY_NS all names are asked for (c-ares: /etc/hosts, then the servers and search domains
  * of /etc/resolv.conf, read anew each time), IPv4 and IPv6 apart: whatever fails to be answered keeps
