@@ -1,10 +1,10 @@
 /* Models as they lie on hubs: a folder of config.json, safetensors, tokenizer and chat template. */
 #include "base/buf.h"
 #include "base/file.h"
+#include "base/json/json_text.h"
 #include "model/checkpoint/checkpoint.h"
 #include "model/config/config_hub.h"
 #include "model/dummy.h"
-#include "model/json/json_text.h"
 #include "model/model_parts.h"
 #include "model/tokenizer/files/tokenizer_bytes.h"
 

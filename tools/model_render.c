@@ -2,9 +2,9 @@
 
 #include "base/exit.h"
 #include "base/file.h"
+#include "base/json/json_get.h"
 #include "base/span.h"
 #include "model/hub.h"
-#include "model/json/json_get.h"
 #include "model/model.h"
 #include "model/template/template.h"
 #include "model/template/template_request.h"

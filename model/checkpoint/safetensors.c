@@ -1,8 +1,8 @@
 #include "model/checkpoint/safetensors.h"
 
+#include "base/json/json_text.h"
 #include "base/random.h"
 #include "base/span.h"
-#include "model/json/json_text.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -2,7 +2,7 @@
 #include "model/checkpoint/safetensors.h"
 
 #include "base/checked.h"
-#include "model/json/json_text.h"
+#include "base/json/json_text.h"
 
 #include <inttypes.h>
 #include <jansson.h>

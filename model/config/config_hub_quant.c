@@ -1,9 +1,9 @@
 /* How a checkpoint was quantized: quantization_config in config.json, or quantize_config.json
  * (AutoGPTQ) and quant_config.json (AutoAWQ) of older quantizers. Where both are there config.json
  * wins, and they must not contradict each other. Which layers are quantized the tensors say. */
+#include "base/json/json_get.h"
 #include "model/config/config.h"
 #include "model/config/config_hub.h"
-#include "model/json/json_get.h"
 
 #include <jansson.h>
 #include <string.h>

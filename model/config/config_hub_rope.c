@@ -1,9 +1,9 @@
 /* Rotary embeddings in config.json: rope_theta with rope_scaling (either spelling of its type), or
  * rope_parameters, which holds both. What the numbers mean: transformers' modeling_rope_utils.py;
  * YaRN: Peng et al. 2023. */
+#include "base/json/json_get.h"
 #include "model/config/config.h"
 #include "model/config/config_hub.h"
-#include "model/json/json_get.h"
 
 #include <jansson.h>
 #include <math.h>

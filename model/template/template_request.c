@@ -1,6 +1,6 @@
 #include "model/template/template_request.h"
 
-#include "model/json/json_get.h"
+#include "base/json/json_get.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  * OpenAI's own). Pure; any thread. */
 #pragma once
 
-#include "model/json/json_get.h"
+#include "base/json/json_get.h"
 #include "router/api/ask.h"
 #include "router/api/errors.h"
 

@@ -1,6 +1,6 @@
 #include "router/api/json_tree.h"
 
-#include "model/json/json_get.h"
+#include "base/json/json_get.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,7 +1,7 @@
 /* What `tandem status` and `tandem drain` use; guard.h says who may. */
 #include "base/clock.h"
 #include "base/http/exchange.h"
-#include "model/json/json_get.h"
+#include "base/json/json_get.h"
 #include "router/api/openai.h"
 #include "router/call/serving.h"
 #include "router/core/router.h"

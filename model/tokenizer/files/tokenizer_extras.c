@@ -1,8 +1,8 @@
 #include "model/tokenizer/files/tokenizer_extras.h"
 
 #include "base/file.h"
-#include "model/json/json_get.h"
-#include "model/json/json_text.h"
+#include "base/json/json_get.h"
+#include "base/json/json_text.h"
 #include "model/tokenizer/vocabulary/vocabulary.h"
 
 #include <jansson.h>

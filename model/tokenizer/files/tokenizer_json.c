@@ -1,7 +1,7 @@
 /* tokenizer.json of Hugging Face's tokenizers (0.13 to 0.23): BPE models. */
 #include "base/buf.h"
-#include "model/json/json_get.h"
-#include "model/json/json_text.h"
+#include "base/json/json_get.h"
+#include "base/json/json_text.h"
 #include "model/tokenizer/files/token_table.h"
 #include "model/tokenizer/files/tokenizer_extras.h"
 #include "model/tokenizer/files/tokenizer_files.h"

@@ -1,6 +1,6 @@
 #include "model/tokenizer/files/tokenizer_json_steps.h"
 
-#include "model/json/json_get.h"
+#include "base/json/json_get.h"
 #include "model/tokenizer/bpe/normalize.h"
 #include "model/tokenizer/bpe/pretokenize.h"
 #include "model/tokenizer/files/decode.h"

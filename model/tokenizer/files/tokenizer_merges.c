@@ -1,7 +1,7 @@
 /* vocab.json and merges.txt, as GPT-2 was published with (openai/gpt-2, transformers). */
 #include "base/buf.h"
 #include "base/file.h"
-#include "model/json/json_text.h"
+#include "base/json/json_text.h"
 #include "model/tokenizer/files/token_table.h"
 #include "model/tokenizer/files/tokenizer_extras.h"
 #include "model/tokenizer/files/tokenizer_files.h"

@@ -1,5 +1,5 @@
 #include "base/buf.h"
-#include "model/json/json_get.h"
+#include "base/json/json_get.h"
 #include "model/template/template_request.h"
 #include "tests/support/suite.h"
 

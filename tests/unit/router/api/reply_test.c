@@ -1,5 +1,5 @@
 /* Every kind of directly written reply is parsed back and compared. */
-#include "model/json/json_get.h"
+#include "base/json/json_get.h"
 #include "router/api/dialect.h"
 #include "tests/support/suite.h"
 

@@ -1,11 +1,11 @@
-#include "model/json/json_get.h"
+#include "base/json/json_get.h"
 
 #include "tests/support/suite.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-const char *const suite_name = "model_json_get";
+const char *const suite_name = "base_json_get";
 const double suite_timeout_s = 60;
 
 static enum status parse_bytes(const char *bytes, size_t n) {

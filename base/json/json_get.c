@@ -1,6 +1,6 @@
-#include "model/json/json_get.h"
+#include "base/json/json_get.h"
 
-#include "model/json/json_text.h"
+#include "base/json/json_text.h"
 
 #include <float.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-#include "model/json/json_text.h"
+#include "base/json/json_text.h"
 
 #include "base/buf.h"
 #include "base/file.h"

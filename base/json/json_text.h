@@ -1,4 +1,4 @@
-/* model/json/json_text.h: JSON from model files, read within written bounds.
+/* base/json/json_text.h: JSON from model files, read within written bounds.
  *
  * The text is counted before it is parsed: depth and number of values are known to be small before
  * anything is allocated for them. Keys that repeat are refused. */

@@ -1,4 +1,4 @@
-/* model/json/json_get.h: typed reading of JSON objects: requests and the files of models.
+/* base/json/json_get.h: typed reading of JSON objects: requests and the files of models.
  *
  * Getters read one member of an object. An absent member and a null one are the same: json_get_*
  * returns STATUS_OK and keeps what the result held, json_need_* says that it is missing. A wrong
