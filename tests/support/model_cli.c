@@ -1,9 +1,9 @@
 /* tests/support/model_cli.c: `tandem model tokenize`, `detokenize`, `render` and `export-tokenizer`
  * on their own, for the oracles. */
 #include "model/tokenizer/tokenizer.h"
-#include "tools/model_export.h"
-#include "tools/model_render.h"
-#include "tools/model_tokenize.h"
+#include "tools/cli/model/model_export.h"
+#include "tools/cli/model/model_render.h"
+#include "tools/cli/model/model_tokenize.h"
 
 #include <string.h>
 

@@ -1,0 +1,288 @@
+#include "tools/cli/chat/chat_input.h"
+#include "tools/cli/cli.h"
+#include "tools/lib/args.h"
+#include "tools/lib/http_client.h"
+#include "tools/lib/sse_client.h"
+
+#include "base/exit.h"
+#include "base/log/log.h"
+#include "base/log/log_writer.h"
+
+#include <jansson.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct chat {
+    const char *server;
+    struct http_trust trust;
+    struct http_url url; /* owned */
+    const char *api_key;
+    const char *system;
+    struct buf prompt;  /* the words of the command line; empty: none were given */
+    bool reads_input;   /* one of them was "-" */
+    long max_tokens;    /* 0: the server's */
+    double temperature; /* negative: the server's */
+    struct loop *loop;
+    struct loop_timer *end; /* owned */
+    struct http_client *client;
+    struct sse_client sse;
+    json_t *messages;  /* owned: the conversation */
+    struct buf answer; /* of this turn */
+    struct buf raw;    /* an error's body */
+    int http_status;
+    enum status status;
+    struct error error;
+    bool stopped; /* by Ctrl-C, in this turn */
+};
+
+static void read_max_tokens(const struct args_given *given) {
+    char *end = NULL;
+    long *n = given->at;
+    *n = strtol(given->text, &end, 10);
+    if (*end || *n < 1)
+        argp_error(given->state, "--max-tokens: \"%s\" is not a positive number", given->text);
+}
+
+static void read_temperature(const struct args_given *given) {
+    char *end = NULL;
+    double *value = given->at;
+    *value = strtod(given->text, &end);
+    if (*end || !(*value >= 0 && *value <= 2))
+        argp_error(given->state, "--temperature: \"%s\" is not between 0 and 2", given->text);
+}
+
+/* "-" among the words stands for standard input. */
+static void read_word(const struct args_given *given) {
+    struct chat *chat = given->into;
+    if (chat->prompt.n > 0)
+        buf_putc(&chat->prompt, ' ');
+    if (strcmp(given->text, "-") != 0)
+        buf_puts(&chat->prompt, given->text);
+    else if (chat->reads_input)
+        argp_error(given->state, "\"-\" is given twice: standard input is read once");
+    else if (chat_input_all(&chat->prompt, &chat->error) == STATUS_OK)
+        chat->reads_input = true;
+    else
+        argp_error(given->state, "%s", chat->error.text);
+}
+
+#define AT(member) offsetof(struct chat, member)
+static const struct args_row rows[] = {
+    {"server", "URL", args_text, AT(server),
+     .help = "the server (default: TANDEM_SERVER or port 8000 here)"},
+    {"api-key", "KEY", args_text, AT(api_key), .help = "default: OPENAI_API_KEY"},
+    {"system", "TEXT", args_text, AT(system), .help = "the system message"},
+    {"max-tokens", "N", read_max_tokens, AT(max_tokens), .help = "end the answer after N tokens"},
+    {"temperature", "T", read_temperature, AT(temperature), .help = "0 is greedy"},
+    {NULL, "PROMPT", read_word, .flags = ARGS_REPEATS},
+    {0}};
+
+static void on_event(void *user, const char *data, size_t n) {
+    struct chat *chat = user;
+    json_t *root = json_loadb(data, n, 0, NULL);
+    json_t *error = json_object_get(root, "error");
+    const char *text = json_string_value(json_object_get(
+        json_object_get(json_array_get(json_object_get(root, "choices"), 0), "delta"), "content"));
+    if (error)
+        chat->status = error_set(&chat->error, STATUS_IO, "%s",
+                                 json_string_value(json_object_get(error, "message")));
+    if (text) {
+        fputs(text, stdout);
+        fflush(stdout);
+        buf_puts(&chat->answer, text);
+    }
+    json_decref(root);
+}
+
+static void on_body(void *user, const char *bytes, size_t n) {
+    struct chat *chat = user;
+    if (chat->raw.n + n < 1u << 20)
+        buf_append(&chat->raw, bytes, n);
+    sse_client_feed(&chat->sse, bytes, n);
+}
+
+static void on_end(void *user, enum status status, int http_status, const struct error *error) {
+    struct chat *chat = user;
+    chat->http_status = http_status;
+    if (status != STATUS_OK) {
+        chat->status = status;
+        chat->error = *error;
+    }
+    loop_stop(chat->loop);
+}
+
+/* Ends the answer, not the conversation: the server sees the connection go and stops. */
+static void on_interrupt(void *user, unsigned number) {
+    struct chat *chat = user;
+    (void)number;
+    chat->stopped = true;
+    http_client_abort(chat->client);
+    loop_timer_after(chat->end, 0); /* once the connection is closed, at this turn's end */
+}
+
+static void on_stopped(void *user) {
+    struct chat *chat = user;
+    loop_stop(chat->loop);
+}
+
+static void explain_refusal(struct chat *chat) {
+    json_t *root = json_loadb(chat->raw.data ? chat->raw.data : "", chat->raw.n, 0, NULL);
+    const char *message =
+        json_string_value(json_object_get(json_object_get(root, "error"), "message"));
+    chat->status = error_set(&chat->error, STATUS_IO, "HTTP status %d: %s", chat->http_status,
+                             message ? message : "no reason given");
+    json_decref(root);
+}
+
+static json_t *message_of(const char *role, const char *text) {
+    return json_pack("{s:s, s:s}", "role", role, "content", text);
+}
+
+/* Adds `text` to the conversation, streams the answer, adds that too. */
+static enum status ask(struct chat *chat, const char *text) {
+    if (json_array_append_new(chat->messages, message_of("user", text)) != 0)
+        return error_set(&chat->error, STATUS_INVALID, "the text is not valid UTF-8");
+    json_t *body = json_pack("{s:O, s:b}", "messages", chat->messages, "stream", 1);
+    if (chat->max_tokens)
+        json_object_set_new(body, "max_tokens", json_integer(chat->max_tokens));
+    if (chat->temperature >= 0)
+        json_object_set_new(body, "temperature", json_real(chat->temperature));
+    char *json = body ? json_dumps(body, JSON_COMPACT) : NULL;
+    json_decref(body);
+    if (!json)
+        return error_set(&chat->error, STATUS_NOMEM, "out of memory");
+    chat->status = STATUS_OK;
+    chat->stopped = false;
+    buf_clear(&chat->answer);
+    buf_clear(&chat->raw);
+    sse_client_reset(&chat->sse);
+    struct http_events events = {on_body, on_end, chat};
+    struct http_ask ask = {
+        .method = "POST", .path = "/v1/chat/completions", .api_key = chat->api_key, .body = json};
+    http_client_start(chat->client, &ask, &events);
+    free(json);
+    loop_run(chat->loop);
+    if (!chat->stopped && chat->status == STATUS_OK && chat->http_status != 200)
+        explain_refusal(chat);
+    if (chat->answer.n > 0 || chat->stopped)
+        putchar('\n');
+    buf_append(&chat->answer, "", 1);
+    if (chat->status == STATUS_OK)
+        json_array_append_new(chat->messages, message_of("assistant", chat->answer.data));
+    else /* it was not answered: the next turn does not tell it again */
+        json_array_remove(chat->messages, json_array_size(chat->messages) - 1);
+    return chat->status;
+}
+
+static void set_system(struct chat *chat, const char *text) {
+    const json_t *first = json_array_get(chat->messages, 0);
+    const char *role = json_string_value(json_object_get(first, "role"));
+    if (role && strcmp(role, "system") == 0)
+        json_array_remove(chat->messages, 0);
+    if (text[0])
+        json_array_insert_new(chat->messages, 0, message_of("system", text));
+}
+
+/* A line that begins with a slash is for us. False: the conversation ends. */
+static bool command(struct chat *chat, const char *line) {
+    if (strcmp(line, "/exit") == 0 || strcmp(line, "/quit") == 0)
+        return false;
+    if (strcmp(line, "/clear") == 0) {
+        json_array_clear(chat->messages);
+        if (chat->system)
+            set_system(chat, chat->system);
+        fputs("The conversation begins anew.\n", stderr);
+    } else if (strncmp(line, "/system", 7) == 0 && (line[7] == ' ' || line[7] == 0)) {
+        chat->system = NULL;
+        set_system(chat, line[7] ? line + 8 : "");
+    } else {
+        fputs("/clear         forget what was said\n"
+              "/system TEXT   the system message from here on; without TEXT: none\n"
+              "/exit          end, as Ctrl-D does\n"
+              "/help          this list\n"
+              "Ctrl-C ends an answer; arrow keys edit the line and go back to earlier ones.\n",
+              stderr);
+    }
+    return true;
+}
+
+/* What cannot be answered is said, and the conversation goes on. */
+static enum status converse(struct chat *chat) {
+    struct chat_input *input = NULL;
+    if (chat_input_new(&input) != STATUS_OK)
+        return error_set(&chat->error, STATUS_NOMEM, "out of memory");
+    fputs("/help lists commands\n", stderr);
+    const char *line;
+    for (enum chat_turn turn; (turn = chat_input_line(input, &line)) != CHAT_END;) {
+        if (turn == CHAT_NOTHING || line[0] == 0)
+            continue;
+        if (line[0] == '/') {
+            if (!command(chat, line))
+                break;
+        } else if (ask(chat, line) != STATUS_OK) {
+            log_words("error: %s", chat->error.text);
+        }
+        (void)log_writer_flush(100); /* before the next prompt */
+    }
+    chat_input_free(input);
+    return STATUS_OK;
+}
+
+static enum status talk(struct chat *chat) {
+    struct loop_watch *interrupt = NULL;
+    if (chat->prompt.n == 0 && !chat->reads_input && isatty(STDIN_FILENO)) {
+        TRY(loop_signal_new(chat->loop, SIGINT, on_interrupt, chat, &interrupt));
+        enum status status = converse(chat);
+        loop_watch_free(interrupt);
+        return status;
+    }
+    if (chat->prompt.n == 0 && !chat->reads_input)
+        TRY(chat_input_all(&chat->prompt, &chat->error));
+    if (chat->prompt.n == 0)
+        return error_set(&chat->error, STATUS_INVALID, "there is no prompt");
+    buf_append(&chat->prompt, "", 1);
+    return ask(chat, chat->prompt.data);
+}
+
+int cli_chat(int argc, char **argv) {
+    static const struct args args = {
+        "[PROMPT...]",
+        "Asks a running server and streams the answer. PROMPT may be several words; \"-\" "
+        "among "
+        "them stands for standard input. Without PROMPT: a conversation on a terminal, else "
+        "all of standard input is the prompt.",
+        .parts = {{rows, 0}, {http_trust_rows, AT(trust)}}};
+    struct chat chat = {.temperature = -1, .api_key = getenv("OPENAI_API_KEY")};
+    buf_init(&chat.prompt, 0);
+    args_parse(&args, argc, argv, &chat);
+    if (http_url_open(cli_server(chat.server), &chat.trust, &chat.url, &chat.error) != STATUS_OK) {
+        buf_fini(&chat.prompt);
+        return cli_fail(EXIT_CONFIG, "%s", chat.error.text);
+    }
+    sse_client_init(&chat.sse, on_event, &chat);
+    buf_init(&chat.answer, 0);
+    buf_init(&chat.raw, 0);
+    chat.messages = json_array();
+    if (chat.system)
+        set_system(&chat, chat.system);
+    enum status status = loop_new(&chat.loop);
+    if (status == STATUS_OK)
+        status = loop_timer_new(chat.loop, on_stopped, &chat, &chat.end);
+    if (status == STATUS_OK)
+        status = http_client_new(chat.loop, &chat.url, &chat.client);
+    if (status == STATUS_OK)
+        status = talk(&chat);
+    http_client_free(chat.client);
+    http_url_close(&chat.url);
+    loop_timer_free(chat.end);
+    loop_free(chat.loop);
+    json_decref(chat.messages);
+    sse_client_fini(&chat.sse);
+    buf_fini(&chat.answer);
+    buf_fini(&chat.raw);
+    buf_fini(&chat.prompt);
+    return status == STATUS_OK ? 0 : cli_fail(1, "%s", chat.error.text);
+}

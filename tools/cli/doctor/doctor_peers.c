@@ -1,0 +1,363 @@
+/* Who listens where: ports of this host, the routers and workers of the configuration. */
+#include "tools/cli/doctor/doctor.h"
+
+#include "tools/cli/cli.h"
+#include "tools/cli/doctor/holder.h"
+#include "tools/lib/http_fetch.h"
+
+#include "base/clock.h"
+#include "base/net/loop.h"
+#include "base/net/tcp.h"
+#include "proto/bus.h"
+#include "proto/keys.h"
+
+#include <jansson.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define ANSWER_S   3.0
+#define CONNECT_MS 1000u
+
+/* --- ports ---------------------------------------------------------------------------------- */
+
+static void ignore(void *user, int fd) {
+    (void)user;
+    close(fd);
+}
+
+/* "HOST:PORT" of tcp://HOST:PORT, where the last port may be "*". */
+static bool split(const char *address, char host[VALUE_MAX], char port[8]) {
+    const char *colon = strrchr(address, ':');
+    if (!colon || strlen(colon + 1) > 5)
+        return false;
+    snprintf(port, 8, "%s", colon + 1);
+    snprintf(host, VALUE_MAX, "%.*s", (int)(colon - address), address);
+    size_t n = strlen(host);
+    if (host[0] == '[' && host[n - 1] == ']') {
+        memmove(host, host + 1, n - 2);
+        host[n - 2] = '\0';
+    }
+    return true;
+}
+
+static struct addrinfo *resolve(const char *host, const char *port) {
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_family = AF_UNSPEC};
+    struct addrinfo *list = NULL;
+    return getaddrinfo(host, port, &hints, &list) == 0 ? list : NULL;
+}
+
+/* An address is ours when a socket can be bound to it. */
+bool doctor_is_elsewhere(const char *endpoint) {
+    char host[VALUE_MAX], port[8];
+    if (strncmp(endpoint, "tcp://", 6) != 0 || !split(endpoint + 6, host, port) ||
+        strcmp(host, "*") == 0 || host[0] == '\0')
+        return false;
+    struct addrinfo *list = resolve(host, "0");
+    bool is_ours = list == NULL; /* a name that nobody knows is looked at elsewhere */
+    for (struct addrinfo *at = list; at && !is_ours; at = at->ai_next) {
+        int fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        is_ours = fd >= 0 && bind(fd, at->ai_addr, at->ai_addrlen) == 0;
+        if (fd >= 0)
+            close(fd);
+    }
+    if (list)
+        freeaddrinfo(list);
+    return !is_ours;
+}
+
+/* Can `program` listen at HOST:PORT, or does it already? True: it does. */
+static bool look_at_port(struct doctor *doctor, const char *address, const char *program,
+                         const char *fix) {
+    struct loop *loop = NULL;
+    struct tcp_listener *listener = NULL;
+    struct error error;
+    struct holder holder;
+    char host[VALUE_MAX], port[8] = "";
+    if (strncmp(address, "fd:", 3) == 0) {
+        findings_add(&doctor->findings, FINDING_OK, "port", NULL,
+                     "%s: systemd's socket hands it over", address);
+        return false;
+    }
+    if (loop_new(&loop) != STATUS_OK)
+        return false;
+    enum status status = tcp_listen(loop, address, ignore, NULL, &listener, &error);
+    tcp_listener_free(listener);
+    loop_free(loop);
+    if (status == STATUS_OK) {
+        findings_add(&doctor->findings, FINDING_OK, "port", NULL, "%s is free for %s", address,
+                     program);
+        return false;
+    }
+    split(address, host, port);
+    bool is_held = status == STATUS_EXISTS && holder_find(port, &holder);
+    if (is_held && strcmp(holder.program, program) == 0) {
+        findings_add(&doctor->findings, FINDING_OK, "port", NULL, "%s: %s (pid %d) listens there",
+                     address, program, (int)holder.pid);
+        return true;
+    }
+    if (is_held)
+        findings_add(&doctor->findings, FINDING_FAULT, "port", fix, "%s is held by %s (pid %d)",
+                     address, holder.program, (int)holder.pid);
+    else if (status == STATUS_EXISTS)
+        findings_add(&doctor->findings, FINDING_FAULT, "port", fix,
+                     "%s is held by a process that this user may not see", address);
+    else
+        findings_add(&doctor->findings, FINDING_FAULT, "port",
+                     status == STATUS_DENIED
+                         ? "a port above 1023, or tandem-router.socket of systemd"
+                         : "HOST:PORT of this host, such as 127.0.0.1:8000",
+                     "%s", error.text);
+    return false;
+}
+
+/* An endpoint beyond this host wants keys, as the bus does. */
+static void look_at_endpoint(struct doctor *doctor, const struct settings *settings,
+                             const char *key, const char *program) {
+    char endpoint[VALUE_MAX], keys[VALUE_MAX], host[VALUE_MAX], port[8];
+    if (!settings_get(settings, key, endpoint) || strncmp(endpoint, "tcp://", 6) != 0 ||
+        !split(endpoint + 6, host, port))
+        return;
+    settings_get(settings, "keys", keys);
+    if (!keys[0] && !tcp_is_loopback(host))
+        findings_add(&doctor->findings, FINDING_FAULT, "cluster keys",
+                     "tandem keys DIR, and keys = DIR in [cluster]",
+                     "%s: not a loopback address, and there are no keys", endpoint);
+    if (strcmp(port, "0") != 0 && strcmp(port, "*") != 0 && !doctor_is_elsewhere(endpoint))
+        (void)look_at_port(doctor, endpoint + 6, program,
+                           "stop that process, or take another port in this endpoint");
+}
+
+/* --- does somebody listen? ------------------------------------------------------------------ */
+
+/* Like a daemon of this configuration would: with its keys, and saying nothing. NULL: somebody
+ * answers; else why not, constant text. */
+static const char *connect_once(const char *endpoint, const struct keys *keys) {
+    const struct bus_config config = {
+        .kind = BUS_CONTROL, .keys = keys, .max_links = 1, .connect_ms = CONNECT_MS};
+    struct bus *bus = NULL;
+    struct bus_event event;
+    struct error error;
+    uint32_t link;
+    if (strncmp(endpoint, "ipc://", 6) == 0 && !holder_listens(endpoint + 6))
+        return BUS_WHY_NOBODY; /* known at once */
+    if (bus_new(&config, &bus, &error) != STATUS_OK)
+        return "no memory";
+    const char *why = BUS_WHY_NOBODY;
+    enum status status = bus_connect(bus, endpoint, &link, &error);
+    while (status == STATUS_OK && why && !bus_is_up(bus, link)) {
+        status = bus_wait(bus, 2 * CONNECT_MS * NS_PER_MS);
+        if (bus_receive(bus, &event) == STATUS_OK && event.kind == BUS_LOST) {
+            why = event.why;
+            break;
+        }
+    }
+    if (status == STATUS_OK && bus_is_up(bus, link))
+        why = NULL;
+    bus_free(bus);
+    return why;
+}
+
+/* dns://NAME:PORT: one of the addresses behind the name will do. */
+static const char *connect_to_name(const char *address, const struct keys *keys) {
+    char host[VALUE_MAX], port[8], numeric[80], endpoint[128];
+    const char *why = "no address behind the name";
+    struct addrinfo *list = split(address, host, port) ? resolve(host, port) : NULL;
+    for (struct addrinfo *at = list; at && why; at = at->ai_next) {
+        if (getnameinfo(at->ai_addr, at->ai_addrlen, numeric, sizeof numeric, NULL, 0,
+                        NI_NUMERICHOST) != 0)
+            continue;
+        bool is_v6 = at->ai_family == AF_INET6;
+        snprintf(endpoint, sizeof endpoint, "tcp://%s%s%s:%s", is_v6 ? "[" : "", numeric,
+                 is_v6 ? "]" : "", port);
+        why = connect_once(endpoint, keys);
+    }
+    if (list)
+        freeaddrinfo(list);
+    return why;
+}
+
+static const char *try_to_connect(const struct settings *settings, const char *endpoint) {
+    struct keys keys;
+    struct error error;
+    char folder[VALUE_MAX];
+    bool has_keys = settings_get(settings, "keys", folder) && folder[0] &&
+                    keys_load(folder, &keys, &error) == STATUS_OK;
+    const char *why = strncmp(endpoint, "dns://", 6) == 0
+                          ? connect_to_name(endpoint + 6, has_keys ? &keys : NULL)
+                          : connect_once(endpoint, has_keys ? &keys : NULL);
+    if (has_keys)
+        keys_wipe(&keys);
+    return why;
+}
+
+static bool has_other_keys(const char *why) {
+    return strcmp(why, BUS_WHY_HANDSHAKE) == 0 || strcmp(why, BUS_WHY_BROKEN_OFF) == 0;
+}
+
+static void tell_of_peer(struct doctor *doctor, const char *subject, const char *who,
+                         const char *endpoint, const char *why, const char *fix) {
+    if (!why)
+        findings_add(&doctor->findings, FINDING_OK, subject, NULL, "%s%s: it answers", who,
+                     endpoint);
+    else if (has_other_keys(why))
+        findings_add(&doctor->findings, FINDING_FAULT, subject,
+                     "the same keys = DIR on both sides, of one `tandem keys`, or none",
+                     "%s%s: somebody listens, and has other keys (%s)", who, endpoint, why);
+    else
+        findings_add(&doctor->findings, FINDING_WARNING, subject, fix, "%s%s: nobody answers (%s)",
+                     who, endpoint, why);
+}
+
+static void look_at_routers(struct doctor *doctor) {
+    char all[VALUE_MAX], seen[VALUE_MAX] = "", endpoint[VALUE_MAX];
+    for (unsigned i = 0; i < doctor->n_workers && doctor->source.config; i++) {
+        if (!settings_get(&doctor->workers[i], "routers", all) || strcmp(all, seen) == 0)
+            continue; /* as the worker before it */
+        memcpy(seen, all, sizeof seen);
+        for (unsigned at = 0; settings_next(&doctor->workers[i], "routers", &at, endpoint);)
+            tell_of_peer(doctor, "routers", "", endpoint,
+                         try_to_connect(&doctor->workers[i], endpoint),
+                         "start tandem-router there, or correct `routers` in [worker]");
+    }
+}
+
+static void look_at_remote_workers(struct doctor *doctor) {
+    char endpoint[VALUE_MAX], who[100];
+    for (unsigned i = 0; i < doctor->n_workers; i++) {
+        const struct settings *worker = &doctor->workers[i];
+        if (!settings_get(worker, "endpoint", endpoint) || !doctor_is_elsewhere(endpoint))
+            continue;
+        snprintf(who, sizeof who, "%s on another host, ", worker->name);
+        tell_of_peer(doctor, "workers", who, endpoint, try_to_connect(worker, endpoint),
+                     "start it there, or open the port between the hosts");
+    }
+}
+
+/* --- a router that runs --------------------------------------------------------------------- */
+
+/* NULL: it does not answer, or not with JSON. */
+static json_t *fetch(const struct http_url *url, const struct cli_target *target, const char *path,
+                     int *http_status, struct error *error) {
+    const struct http_ask ask = {.method = "GET", .path = path, .api_key = target->key};
+    json_t *root = NULL;
+    (void)!http_fetch_json(url, &ask, ANSWER_S, http_status, &root, error);
+    return root;
+}
+
+static const char *text_of(const json_t *object, const char *key) {
+    const char *text = json_string_value(json_object_get(object, key));
+    return text ? text : "";
+}
+
+static const char *fix_of_refusal(const char *reason) {
+    if (strstr(reason, "name"))
+        return "end one of the two workers of this name";
+    if (strstr(reason, "protocol"))
+        return "run one version of Tandem on all hosts";
+    return "give router and workers the same model, the same files";
+}
+
+static void look_at_served_workers(struct doctor *doctor, const json_t *workers) {
+    size_t at;
+    json_t *row;
+    unsigned n = 0;
+    json_array_foreach(workers, at, row) {
+        const char *state = text_of(row, "state"), *reason = text_of(row, "reason");
+        n++;
+        doctor->n_ready += strcmp(state, "ready") == 0;
+        if (strcmp(state, "refused") == 0 || strcmp(state, "waiting") == 0)
+            findings_add(&doctor->findings, FINDING_FAULT, "workers", fix_of_refusal(reason),
+                         "%s is %s by the router: %s", text_of(row, "name"), state, reason);
+        else if (strcmp(state, "aside") == 0 || strcmp(state, "trial") == 0)
+            findings_add(&doctor->findings, FINDING_WARNING, "workers",
+                         "look at its log and its device: it keeps failing",
+                         "%s is put aside by the router: %s", text_of(row, "name"), reason);
+        else if (strcmp(state, "suspect") == 0)
+            findings_add(&doctor->findings, FINDING_WARNING, "workers",
+                         "look at its log and its host's load", "%s does not answer the router",
+                         text_of(row, "name"));
+    }
+    findings_add(&doctor->findings, doctor->n_ready > 0 ? FINDING_OK : FINDING_WARNING, "workers",
+                 doctor->n_ready > 0 ? NULL : "start tandem-worker with this router in `routers`",
+                 "the router has met %u, %u of them ready", n, doctor->n_ready);
+    for (unsigned i = 0; i < doctor->n_workers && doctor->n_ready > 0; i++) {
+        bool is_there = !doctor->workers[i].name[0];
+        json_array_foreach(workers, at, row) is_there |=
+            strcmp(text_of(row, "name"), doctor->workers[i].name) == 0;
+        if (!is_there)
+            findings_add(&doctor->findings, FINDING_WARNING, "workers",
+                         "start it: systemctl start tandem-worker@NAME; its log says why it ended",
+                         "%s of the configuration has not come to the router",
+                         doctor->workers[i].name);
+    }
+}
+
+static void look_at_server(struct doctor *doctor, const char *server) {
+    struct http_url url = {0};
+    struct error error = {0};
+    int http_status = 0;
+    struct http_trust trust = doctor->target.trust;
+    trust.insecure |= !doctor->target.server; /* our own port: its certificate names others */
+    if (http_url_open(server, &trust, &url, &error) != STATUS_OK) {
+        findings_add(&doctor->findings, FINDING_FAULT, "server", "--server http://HOST:PORT", "%s",
+                     error.text);
+        return;
+    }
+    json_t *version = fetch(&url, &doctor->target, "/version", &http_status, &error);
+    const char *said = text_of(version, "version");
+    if (!said[0])
+        findings_add(&doctor->findings, FINDING_FAULT, "server",
+                     "is it a Tandem router, and does it hang? journalctl -u tandem-router",
+                     "%s: %s", server, error.text[0] ? error.text : "it does not say its version");
+    else if (strcmp(said, TANDEM_VERSION) != 0)
+        findings_add(&doctor->findings, FINDING_WARNING, "server",
+                     "restart it: it runs a program of another version",
+                     "%s: tandem-router %s, and this is %s", server, said, TANDEM_VERSION);
+    else
+        findings_add(&doctor->findings, FINDING_OK, "server", NULL, "%s: tandem-router %s", server,
+                     said);
+    doctor->is_up = said[0] != '\0';
+    json_t *status = fetch(&url, &doctor->target, "/admin/status", &http_status, &error);
+    if (doctor->is_up && (http_status == 401 || http_status == 403))
+        findings_add(&doctor->findings, FINDING_OK, "workers", NULL,
+                     "not looked at: the router wants an admin key (--admin-key-file FILE)");
+    else if (json_is_array(json_object_get(status, "workers")))
+        look_at_served_workers(doctor, json_object_get(status, "workers"));
+    json_decref(status);
+    json_decref(version);
+    http_url_close(&url);
+}
+
+void doctor_look_at_peers(struct doctor *doctor) {
+    char value[VALUE_MAX], server[VALUE_MAX + 16], host[VALUE_MAX], port[8];
+    bool listens = false;
+    if (settings_get(&doctor->router, "listen", value)) {
+        listens = look_at_port(doctor, value, "tandem-router",
+                               "stop that process, or choose another: listen = HOST:PORT in "
+                               "[router] (--listen)");
+        char cert[VALUE_MAX];
+        bool is_tls = settings_get(&doctor->router, "tls_cert", cert) && cert[0];
+        split(value, host, port);
+        bool is_any = host[0] == '\0' || strcmp(host, "*") == 0 || strcmp(host, "0.0.0.0") == 0;
+        bool is_v6 = strchr(host, ':') != NULL;
+        snprintf(server, sizeof server, "%s://%s%s%s:%s", is_tls ? "https" : "http",
+                 is_v6 ? "[" : "", is_any ? "127.0.0.1" : host, is_v6 ? "]" : "", port);
+    }
+    look_at_endpoint(doctor, &doctor->router, "announce", "tandem-router");
+    for (unsigned i = 0; i < doctor->n_workers; i++) {
+        const struct settings *worker = &doctor->workers[i];
+        look_at_endpoint(doctor, worker, "endpoint", "tandem-worker");
+        if (settings_get(worker, "admin", value) && value[0])
+            (void)look_at_port(doctor, value, "tandem-worker",
+                               "stop that process, or choose another: admin = HOST:PORT");
+    }
+    if (doctor->target.server)
+        look_at_server(doctor, doctor->target.server);
+    else if (listens)
+        look_at_server(doctor, server);
+    look_at_routers(doctor);
+    look_at_remote_workers(doctor);
+}

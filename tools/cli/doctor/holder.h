@@ -1,0 +1,16 @@
+/* tools/cli/doctor/holder.h: which process of this host listens where, by /proc. Any thread. */
+#pragma once
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+struct holder {
+    pid_t pid;
+    char program[32]; /* the name that the kernel has, at most 15 bytes */
+};
+
+/* Who listens on this TCP port (decimal). False: nobody, or a process of another user. */
+bool holder_find(const char *port, struct holder *holder);
+
+/* Does somebody listen on the socket at this path? Looks without connecting. */
+bool holder_listens(const char *path);

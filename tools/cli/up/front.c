@@ -1,0 +1,91 @@
+#include "tools/cli/up/front.h"
+
+#include "base/net/loop.h"
+#include "base/net/tcp.h"
+
+#include <arpa/inet.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static bool is_port(const char *text) {
+    size_t n = strlen(text);
+    return n > 0 && n <= 5 && strspn(text, "0123456789") == n && strtoul(text, NULL, 10) <= 65535;
+}
+
+/* As it stands in HOST:PORT: IPv6 in brackets. */
+static enum status write_host(const char *host, char out[FRONT_MAX], struct error *error) {
+    struct in6_addr bytes;
+    bool is_bare6 = inet_pton(AF_INET6, host, &bytes) == 1;
+    size_t n = strlen(host);
+    bool has_brackets = n > 2 && host[0] == '[' && host[n - 1] == ']';
+    if (n == 0 || n > 255 || (!is_bare6 && !has_brackets && strpbrk(host, ":[]/")))
+        return error_set(error, STATUS_INVALID, "--host: \"%s\" is not a name or an address", host);
+    snprintf(out, FRONT_MAX, is_bare6 ? "[%s]" : "%s", host);
+    return STATUS_OK;
+}
+
+enum status front_fold(const struct front_flags *flags, const char *otherwise,
+                       char address[FRONT_MAX], struct error *error) {
+    char host[FRONT_MAX];
+    const char *base = flags->listen ? flags->listen : otherwise;
+    if (strncmp(base, "fd:", 3) == 0 && (flags->host || flags->port)) {
+        if (flags->listen)
+            return error_set(error, STATUS_INVALID, "--listen %s and %s: one or the other", base,
+                             flags->host ? "--host" : "--port");
+        base = "127.0.0.1:8000";
+    }
+    const char *colon = strrchr(base, ':');
+    snprintf(host, sizeof host, "%.*s", colon ? (int)(colon - base) : 0, base);
+    if (!colon && !flags->host && !flags->port) {
+        snprintf(address, FRONT_MAX, "%s", base);
+        return STATUS_OK;
+    }
+    if (flags->port && !is_port(flags->port))
+        return error_set(error, STATUS_INVALID, "--port: \"%s\" is not a number from 0 to 65535",
+                         flags->port);
+    if (flags->host)
+        TRY(write_host(flags->host, host, error));
+    snprintf(address, FRONT_MAX, "%.256s:%.16s", host,
+             flags->port ? flags->port
+             : colon     ? colon + 1
+                         : "8000");
+    if (flags->listen && strcmp(address, flags->listen) != 0)
+        return error_set(error, STATUS_INVALID, "--listen %s and %s %s contradict each other",
+                         flags->listen, flags->host ? "--host" : "--port",
+                         flags->host ? flags->host : flags->port);
+    return STATUS_OK;
+}
+
+/* A connection that comes in that moment is closed. */
+static void on_accept(void *user, int fd) {
+    (void)user;
+    close(fd);
+}
+
+enum status front_check(const struct front_flags *flags, const char *address, struct error *error) {
+    struct loop *loop;
+    struct tcp_listener *listener = NULL;
+    if (strncmp(address, "fd:", 3) == 0)
+        return STATUS_OK; /* the router's to take */
+    if (loop_new(&loop) != STATUS_OK)
+        return error_set(error, STATUS_NOMEM, "cannot make an event loop");
+    enum status status = tcp_listen(loop, address, on_accept, NULL, &listener, error);
+    tcp_listener_free(listener);
+    loop_free(loop);
+    if (status == STATUS_OK)
+        return STATUS_OK;
+    if (is_port(address))
+        return error_set(
+            error, status,
+            "--listen: \"%s\" is not HOST:PORT or [IPV6]:PORT (a port alone: --port %s)", address,
+            address);
+    error_prefix(error, "%s",
+                 !flags->host && !flags->port ? "--listen"
+                 : !flags->port               ? "--host"
+                 : !flags->host               ? "--port"
+                                              : "--host, --port");
+    return status;
+}

@@ -1,0 +1,22 @@
+/* tools/cli/up/screen.h: lines for people on standard error, and below them one that is redrawn.
+ *
+ * Where standard error is a terminal, the line of screen_status() is taken away before each other
+ * line and put below it again; elsewhere there is none. All of it goes through log_writer.h: nobody
+ * waits for a terminal. One thread. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Does standard error redraw? Looked at once: a terminal, and not a dumb one ($TERM). */
+bool screen_redraws(void);
+
+/* The terminal's width in columns; 80 where it does not say. */
+size_t screen_width(void);
+
+/* One line that stays. */
+void screen_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* The line below all others, of at most the terminal's width; "": none. Nothing where
+ * screen_redraws() is false. */
+void screen_status(const char *text);
