@@ -4,6 +4,7 @@
 #include "base/log/log_writer.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,15 @@ int exit_with(int code, const char *lines) {
         lines += n + (lines[n] == '\n');
     }
     return code;
+}
+
+int exit_fail(int code, const char *format, ...) {
+    char text[2048];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    return exit_with(code, text);
 }
 
 void exit_now(int code) {

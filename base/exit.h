@@ -8,6 +8,9 @@
  * `tandem up` read, and answers `code`. */
 int exit_with(int code, const char *lines);
 
+/* The same, of a text that is formatted; cut after 2,047 bytes. */
+int exit_fail(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
 /* From now on the program does not end with 0 when standard output could not be written (a full
  * disk). For a program's main, once. */
 void exit_checks_stdout(void);

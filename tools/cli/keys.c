@@ -1,4 +1,4 @@
-#include "tools/cli/cli.h"
+#include "tools/cli/keys.h"
 
 #include "base/exit.h"
 #include "proto/keys.h"
@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-int cli_keys(int argc, char **argv) {
+int keys_command(int argc, char **argv) {
     struct error error;
     if (argc != 2 || argv[1][0] == '-') {
         FILE *out = argc == 2 && strcmp(argv[1], "--help") == 0 ? stdout : stderr;
@@ -18,7 +18,7 @@ int cli_keys(int argc, char **argv) {
         return out == stdout ? 0 : EXIT_CONFIG;
     }
     if (keys_make(argv[1], &error) != STATUS_OK)
-        return cli_fail(1, "%s", error.text);
+        return exit_fail(1, "%s", error.text);
     printf("%s\n", argv[1]);
     return 0;
 }

@@ -1,5 +1,11 @@
 /* tools/cli/main.c: `tandem COMMAND ...` */
-#include "tools/cli/cli.h"
+#include "tools/cli/chat/chat.h"
+#include "tools/cli/doctor/doctor.h"
+#include "tools/cli/keys.h"
+#include "tools/cli/model/model.h"
+#include "tools/cli/status.h"
+#include "tools/cli/top/top.h"
+#include "tools/cli/up/up.h"
 
 #include "base/exit.h"
 
@@ -11,14 +17,14 @@ static const struct {
     int (*run)(int argc, char **argv);
     const char *help;
 } commands[] = {
-    {"up", cli_up, "a whole cluster in the foreground: router, prefill and decode workers"},
-    {"chat", cli_chat, "ask a running server, the answer streamed"},
-    {"status", cli_status, "routers and workers of a running server [--json]"},
-    {"top", cli_top, "a live view of a running server, on a terminal or as lines"},
-    {"drain", cli_drain, "ask a worker to finish its work and take no more"},
-    {"doctor", cli_doctor, "look at all that a start needs, and say how to mend what is wrong"},
-    {"keys", cli_keys, "make the cluster's CURVE keys in a folder"},
-    {"model", cli_model,
+    {"up", up_command, "a whole cluster in the foreground: router, prefill and decode workers"},
+    {"chat", chat_command, "ask a running server, the answer streamed"},
+    {"status", status_command, "routers and workers of a running server [--json]"},
+    {"top", top_command, "a live view of a running server, on a terminal or as lines"},
+    {"drain", status_drain_command, "ask a worker to finish its work and take no more"},
+    {"doctor", doctor_command, "look at all that a start needs, and say how to mend what is wrong"},
+    {"keys", keys_command, "make the cluster's CURVE keys in a folder"},
+    {"model", model_command,
      "what is in a model: info, tokenize, detokenize, render, export-tokenizer"},
 };
 #define N_COMMANDS (sizeof commands / sizeof *commands)
@@ -50,5 +56,5 @@ int main(int argc, char **argv) {
         return commands[i].run(argc - 1, argv + 1);
     }
     print_help(stderr);
-    return name[0] ? cli_fail(EXIT_CONFIG, "unknown command \"%s\"", name) : EXIT_CONFIG;
+    return name[0] ? exit_fail(EXIT_CONFIG, "unknown command \"%s\"", name) : EXIT_CONFIG;
 }

@@ -1,4 +1,4 @@
-#include "tools/cli/cli.h"
+#include "tools/cli/status.h"
 
 #include "tools/cli/target.h"
 #include "tools/lib/args.h"
@@ -39,7 +39,7 @@ static json_t *request(struct ask *ask, const char *method, const char *path, co
     const struct http_ask what = {
         .method = method, .path = path, .api_key = ask->target.key, .body = body};
     enum status status =
-        http_url_open(cli_server(ask->target.server), &ask->target.trust, &url, &error);
+        http_url_open(target_server(ask->target.server), &ask->target.trust, &url, &error);
     if (status == STATUS_OK)
         status = target_find_key(&ask->target, &error);
     if (status == STATUS_OK)
@@ -51,10 +51,10 @@ static json_t *request(struct ask *ask, const char *method, const char *path, co
     const char *message =
         json_string_value(json_object_get(json_object_get(root, "error"), "message"));
     if (status != STATUS_OK)
-        cli_fail(1, "%s", error.text);
+        exit_fail(1, "%s", error.text);
     else
-        cli_fail(1, "%s%s: HTTP status %d: %s", cli_server(ask->target.server), path, code,
-                 message ? message : "no Tandem server?");
+        exit_fail(1, "%s%s: HTTP status %d: %s", target_server(ask->target.server), path, code,
+                  message ? message : "no Tandem server?");
     json_decref(root);
     return NULL;
 }
@@ -101,14 +101,14 @@ static void print_tables(const json_t *root) {
     }
 }
 
-int cli_status(int argc, char **argv) {
+int status_command(int argc, char **argv) {
     static const struct args args = {
         "", "Routers and workers of a running server.",
         .parts = {{rows, 0}, {target_rows, AT(target)}, {http_trust_rows, AT(target.trust)}}};
     struct ask ask = {0};
     args_parse(&args, argc, argv, &ask);
     if (ask.worker)
-        return cli_fail(EXIT_CONFIG, "status takes no argument (\"%s\")", ask.worker);
+        return exit_fail(EXIT_CONFIG, "status takes no argument (\"%s\")", ask.worker);
     json_t *root = request(&ask, "GET", "/admin/status", NULL);
     if (!root)
         return 1;
@@ -124,23 +124,23 @@ int cli_status(int argc, char **argv) {
 
 static int order_worker(struct ask *ask) {
     if (!ask->worker)
-        return cli_fail(EXIT_CONFIG, "which worker? (tandem status lists them)");
+        return exit_fail(EXIT_CONFIG, "which worker? (tandem status lists them)");
     if (ask->undo && ask->exits)
-        return cli_fail(EXIT_CONFIG, "--undo and --exit exclude each other");
+        return exit_fail(EXIT_CONFIG, "--undo and --exit exclude each other");
     json_t *body = json_pack("{s:s}", "worker", ask->worker);
     if (body && ask->exits)
         json_object_set_new(body, "exit", json_true());
     char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
     json_decref(body);
     if (!text)
-        return cli_fail(EXIT_CONFIG, "the worker's name is not valid UTF-8");
+        return exit_fail(EXIT_CONFIG, "the worker's name is not valid UTF-8");
     json_t *root = request(ask, "POST", ask->undo ? "/admin/resume" : "/admin/drain", text);
     free(text);
     json_decref(root);
     return root ? 0 : 1;
 }
 
-int cli_drain(int argc, char **argv) {
+int status_drain_command(int argc, char **argv) {
     static const struct args args = {"WORKER", "Asks a worker to finish its work and take no more.",
                                      .parts = {{rows, 0},
                                                {drain_rows, 0},

@@ -17,6 +17,11 @@ const struct args_row target_rows[] = {
              "itself)"},
     {0}};
 
+const char *target_server(const char *option) {
+    const char *from_env = getenv("TANDEM_SERVER");
+    return option ? option : from_env && from_env[0] ? from_env : "http://127.0.0.1:8000";
+}
+
 /* A key is never an argument: others on this host could read it there. */
 enum status target_find_key(struct cli_target *target, struct error *error) {
     const char *from_env = getenv("TANDEM_ADMIN_KEY");

@@ -15,6 +15,9 @@ struct cli_target {
 /* The options --server and --admin-key-file; those of `trust` are http_trust_rows. */
 extern const struct args_row target_rows[];
 
+/* The server's address: the option's value, else $TANDEM_SERVER, else the usual address. */
+const char *target_server(const char *option);
+
 /* Reads the key from its file, else from TANDEM_ADMIN_KEY; without both there is none.
  * STATUS_INVALID, STATUS_LIMIT and file_read()'s errors name the file or the variable. */
 NODISCARD enum status target_find_key(struct cli_target *target, struct error *error);

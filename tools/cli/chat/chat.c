@@ -1,5 +1,7 @@
+#include "tools/cli/chat/chat.h"
+
 #include "tools/cli/chat/chat_input.h"
-#include "tools/cli/cli.h"
+#include "tools/cli/target.h"
 #include "tools/lib/args.h"
 #include "tools/lib/http_client.h"
 #include "tools/lib/sse_client.h"
@@ -247,7 +249,7 @@ static enum status talk(struct chat *chat) {
     return ask(chat, chat->prompt.data);
 }
 
-int cli_chat(int argc, char **argv) {
+int chat_command(int argc, char **argv) {
     static const struct args args = {
         "[PROMPT...]",
         "Asks a running server and streams the answer. PROMPT may be several words; \"-\" "
@@ -258,9 +260,10 @@ int cli_chat(int argc, char **argv) {
     struct chat chat = {.temperature = -1, .api_key = getenv("OPENAI_API_KEY")};
     buf_init(&chat.prompt, 0);
     args_parse(&args, argc, argv, &chat);
-    if (http_url_open(cli_server(chat.server), &chat.trust, &chat.url, &chat.error) != STATUS_OK) {
+    if (http_url_open(target_server(chat.server), &chat.trust, &chat.url, &chat.error) !=
+        STATUS_OK) {
         buf_fini(&chat.prompt);
-        return cli_fail(EXIT_CONFIG, "%s", chat.error.text);
+        return exit_fail(EXIT_CONFIG, "%s", chat.error.text);
     }
     sse_client_init(&chat.sse, on_event, &chat);
     buf_init(&chat.answer, 0);
@@ -284,5 +287,5 @@ int cli_chat(int argc, char **argv) {
     buf_fini(&chat.answer);
     buf_fini(&chat.raw);
     buf_fini(&chat.prompt);
-    return status == STATUS_OK ? 0 : cli_fail(1, "%s", chat.error.text);
+    return status == STATUS_OK ? 0 : exit_fail(1, "%s", chat.error.text);
 }

@@ -1,6 +1,7 @@
 /* `tandem doctor`: looks at everything that a start needs, and says how to mend what is wrong. */
 #include "tools/cli/doctor/doctor.h"
-#include "tools/cli/cli.h"
+
+#include "tools/cli/doctor/doctor_parts.h"
 #include "tools/lib/args.h"
 
 #include "base/exit.h"
@@ -32,7 +33,7 @@ static void look(struct doctor *doctor) {
     doctor_look_at_host(doctor);
 }
 
-int cli_doctor(int argc, char **argv) {
+int doctor_command(int argc, char **argv) {
     static const struct args args = {
         "[MODEL]",
         "Looks at everything that a start of the daemons needs: configuration, model, memory, "
@@ -53,7 +54,7 @@ int cli_doctor(int argc, char **argv) {
     if (!doctor->target.server && server && server[0])
         doctor->target.server = server;
     if (target_find_key(&doctor->target, &error) != STATUS_OK)
-        return cli_fail(EXIT_CONFIG, "%s", error.text);
+        return exit_fail(EXIT_CONFIG, "%s", error.text);
     look(doctor);
     const char *no_color = getenv("NO_COLOR");
     bool on_terminal = isatty(STDOUT_FILENO);

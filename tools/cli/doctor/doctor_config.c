@@ -1,5 +1,5 @@
 /* The configuration: both daemons read it and say what they have read, or what is wrong. */
-#include "tools/cli/doctor/doctor.h"
+#include "tools/cli/doctor/doctor_parts.h"
 
 #include "base/options/options.h"
 

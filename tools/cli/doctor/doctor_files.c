@@ -1,5 +1,5 @@
 /* Files that a start reads, by the functions that the daemons read them with. */
-#include "tools/cli/doctor/doctor.h"
+#include "tools/cli/doctor/doctor_parts.h"
 
 #include "base/net/loop.h"
 #include "base/net/tls.h"

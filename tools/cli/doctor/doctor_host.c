@@ -1,5 +1,5 @@
 /* This host: what it computes with, and the limits that it sets. */
-#include "tools/cli/doctor/doctor.h"
+#include "tools/cli/doctor/doctor_parts.h"
 
 #include "kernels/cpu/path.h"
 

@@ -1,5 +1,5 @@
 /* What the workers' models take here, by their own plans. */
-#include "tools/cli/doctor/doctor.h"
+#include "tools/cli/doctor/doctor_parts.h"
 
 #include <jansson.h>
 #include <stdlib.h>

@@ -1,7 +1,6 @@
 /* Who listens where: ports of this host, the routers and workers of the configuration. */
-#include "tools/cli/doctor/doctor.h"
+#include "tools/cli/doctor/doctor_parts.h"
 
-#include "tools/cli/cli.h"
 #include "tools/cli/doctor/holder.h"
 #include "tools/lib/http_fetch.h"
 

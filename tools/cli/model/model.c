@@ -1,4 +1,5 @@
-#include "tools/cli/cli.h"
+#include "tools/cli/model/model.h"
+
 #include "tools/lib/args.h"
 
 #include "tools/cli/model/model_export.h"
@@ -44,7 +45,7 @@ static int info(const struct arguments *arguments) {
     struct error error;
     struct model_options how = {.dummy = arguments->dummy, .any_tokenizer = true};
     if (model_open(arguments->at[0], &how, &model, &error) != STATUS_OK)
-        return cli_fail(EXIT_CONFIG, "%s", error.text);
+        return exit_fail(EXIT_CONFIG, "%s", error.text);
     model_info_print(model, arguments->json, stdout);
     model_close(model);
     return 0;
@@ -115,11 +116,11 @@ static int run(const struct command *command, int argc, char **argv) {
     struct arguments arguments = {0};
     args_parse(&args, argc, argv, &arguments);
     if (!arguments.at[command->n_wanted - 1])
-        return cli_fail(EXIT_CONFIG, "%s", command->missing);
+        return exit_fail(EXIT_CONFIG, "%s", command->missing);
     return command->run(&arguments);
 }
 
-int cli_model(int argc, char **argv) {
+int model_command(int argc, char **argv) {
     static const char usage[] =
         "usage: tandem model info MODEL [--json] [--load-format auto|dummy]\n"
         "       tandem model tokenize MODEL [--no-special] [--parse-special]\n"

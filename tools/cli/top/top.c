@@ -1,5 +1,6 @@
 /* `tandem top`: asks a server again and again, and shows what it says (top_view, top_layout). */
-#include "tools/cli/cli.h"
+#include "tools/cli/top/top.h"
+
 #include "tools/cli/target.h"
 #include "tools/cli/top/top_layout.h"
 #include "tools/cli/top/top_terminal.h"
@@ -145,7 +146,7 @@ static void end_round(struct top *top) {
     bool is_lost = top->view->lost_ns != 0;
     top->n_rounds += !is_lost;
     if (top->once && is_lost)
-        end(top, cli_fail(1, "%s: %s", top->view->server, top->view->trouble));
+        end(top, exit_fail(1, "%s: %s", top->view->server, top->view->trouble));
     else if (top->on_screen && !top->look.is_paused)
         draw(top);
     else if (!top->on_screen && (!top->once || top->n_rounds == 2))
@@ -332,7 +333,7 @@ static enum status open_all(struct top *top) {
     top->view = calloc(1, sizeof *top->view);
     if (!top->view)
         return STATUS_NOMEM;
-    top_view_init(top->view, cli_server(top->target.server));
+    top_view_init(top->view, target_server(top->target.server));
     TRY(loop_new(&top->loop));
     TRY(loop_timer_new(top->loop, begin_round, top, &top->next));
     TRY(loop_timer_new(top->loop, on_limit, top, &top->limit));
@@ -361,7 +362,7 @@ static void close_all(struct top *top) {
     free(top->view);
 }
 
-int cli_top(int argc, char **argv) {
+int top_command(int argc, char **argv) {
     static const struct args args = {
         "",
         "A live view of a running server: its workers, queue, tokens per second, times to "
@@ -377,10 +378,10 @@ int cli_top(int argc, char **argv) {
     buf_init(&top.status.answer, 16u << 20);
     buf_init(&top.metrics.answer, 16u << 20);
     if (target_find_key(&top.target, &error) != STATUS_OK ||
-        http_url_open(cli_server(top.target.server), &top.target.trust, &top.url, &error) !=
+        http_url_open(target_server(top.target.server), &top.target.trust, &top.url, &error) !=
             STATUS_OK) {
         target_forget(&top.target);
-        return cli_fail(EXIT_CONFIG, "%s", error.text);
+        return exit_fail(EXIT_CONFIG, "%s", error.text);
     }
     enum status status = open_all(&top);
     if (status == STATUS_OK) {
@@ -390,5 +391,5 @@ int cli_top(int argc, char **argv) {
         loop_run(top.loop);
     }
     close_all(&top);
-    return status == STATUS_OK ? top.code : cli_fail(1, "cannot begin: %s", status_name(status));
+    return status == STATUS_OK ? top.code : exit_fail(1, "cannot begin: %s", status_name(status));
 }

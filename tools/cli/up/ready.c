@@ -1,10 +1,10 @@
 #include "tools/cli/up/ready.h"
 
-#include "tools/cli/cli.h"
 #include "tools/cli/up/screen.h"
 #include "tools/cli/up/supervise.h"
 
 #include "base/clock.h"
+#include "base/exit.h"
 #include "base/log/log_writer.h"
 
 #include <errno.h>
@@ -106,7 +106,7 @@ void ready_all(struct ready *ready) {
         http_client_new(ready->loop, &ready->url, &ready->probe) != STATUS_OK ||
         loop_timer_new(ready->loop, probe, ready, &ready->again) != STATUS_OK ||
         loop_timer_new(ready->loop, print_ready, ready, &ready->print) != STATUS_OK) {
-        cli_fail(1, "cannot ask the router whether it is ready");
+        exit_fail(1, "cannot ask the router whether it is ready");
         return;
     }
     ready->probing = true;

@@ -1,4 +1,4 @@
-#include "tools/cli/cli.h"
+#include "tools/cli/up/up.h"
 
 #include "tools/cli/sibling.h"
 #include "tools/cli/up/front.h"
@@ -277,8 +277,9 @@ static enum status open_all(struct up *up, struct error *error) {
 static int up_run(struct up *up) {
     struct error error;
     if (check_limit(up, &error) != STATUS_OK)
-        return cli_fail(EXIT_CONFIG, "%s", error.text);
-    int code = open_all(up, &error) == STATUS_OK ? wait_for_all(up) : cli_fail(1, "%s", error.text);
+        return exit_fail(EXIT_CONFIG, "%s", error.text);
+    int code =
+        open_all(up, &error) == STATUS_OK ? wait_for_all(up) : exit_fail(1, "%s", error.text);
     supervisor_free(up->supervisor);
     ready_fini(&up->ready);
     loop_free(up->loop);
@@ -326,15 +327,15 @@ static int check_gpus(struct up *up) {
     if (!value_of(up, "gpus"))
         return 0;
     if (!count_of(up, "gpus", &up->n_gpus) || up->n_gpus == 0)
-        return cli_fail(EXIT_CONFIG, "--gpus: \"%s\" is not a number from 1 to 64",
-                        value_of(up, "gpus"));
+        return exit_fail(EXIT_CONFIG, "--gpus: \"%s\" is not a number from 1 to 64",
+                         value_of(up, "gpus"));
     if (passed_value(&up->passed, "devices"))
-        return cli_fail(EXIT_CONFIG, "--gpus and --devices contradict each other");
+        return exit_fail(EXIT_CONFIG, "--gpus and --devices contradict each other");
     for (unsigned r = 0; r < N_ROLES; r++) {
         const char *tp = up->n_of[r] > 0 ? tp_of(up, roles[r]) : NULL;
         if (tp && strtoul(tp, NULL, 10) > up->n_gpus)
-            return cli_fail(EXIT_CONFIG, "--gpus %u: fewer than the %s ranks of a worker",
-                            up->n_gpus, tp);
+            return exit_fail(EXIT_CONFIG, "--gpus %u: fewer than the %s ranks of a worker",
+                             up->n_gpus, tp);
     }
     return 0;
 }
@@ -342,7 +343,7 @@ static int check_gpus(struct up *up) {
 /* The numbers of workers, checked. */
 static int count_workers(struct up *up) {
     if (!value_of(up, "model") && !value_of(up, "config") && !getenv("TANDEM_MODEL"))
-        return cli_fail(
+        return exit_fail(
             EXIT_CONFIG,
             "a model is needed: tandem up MODEL (a .gguf file, a model folder, ORG/NAME of "
             "a hub's cache, or \"hash\")");
@@ -351,22 +352,22 @@ static int count_workers(struct up *up) {
         const struct passed_flag *flag = &up->passed.given[i];
         if (strcmp(up->passed.all[flag->option].name, "model") == 0 &&
             strcmp(flag->value, model) != 0)
-            return cli_fail(EXIT_CONFIG, "one model is served: %s, or %s?", flag->value, model);
+            return exit_fail(EXIT_CONFIG, "one model is served: %s, or %s?", flag->value, model);
     }
     bool is_given = false;
     for (unsigned r = 0; r < N_ROLES; r++) {
         if (!count_of(up, roles[r], &up->n_of[r]))
-            return cli_fail(EXIT_CONFIG,
-                            "--prefill, --decode and --mixed take numbers from 0 to 64");
+            return exit_fail(EXIT_CONFIG,
+                             "--prefill, --decode and --mixed take numbers from 0 to 64");
         is_given |= value_of(up, roles[r]) != NULL;
         up->n_workers += up->n_of[r];
     }
     if (up->n_workers > 64)
-        return cli_fail(EXIT_CONFIG, "at most 64 workers");
+        return exit_fail(EXIT_CONFIG, "at most 64 workers");
     if (up->n_workers > 0)
         return 0;
     if (is_given)
-        return cli_fail(EXIT_CONFIG, "no worker at all: give --prefill, --decode or --mixed");
+        return exit_fail(EXIT_CONFIG, "no worker at all: give --prefill, --decode or --mixed");
     up->n_of[0] = up->n_of[1] = 1; /* prefill and decode */
     up->n_workers = 2;
     return 0;
@@ -374,7 +375,7 @@ static int count_workers(struct up *up) {
 
 static int refuse(int code, struct buf *errors, const struct error *error) {
     buf_putc(errors, 0);
-    return cli_fail(code, "%s", errors->n > 1 ? errors->data : error->text);
+    return exit_fail(code, "%s", errors->n > 1 ? errors->data : error->text);
 }
 
 /* What the flags and the file say together, before anything is started. */
@@ -415,7 +416,7 @@ static int read_all(struct up *up, int argc, char **argv) {
     return code;
 }
 
-int cli_up(int argc, char **argv) {
+int up_command(int argc, char **argv) {
     static struct up up;
     int code = read_all(&up, argc, argv);
     if (code == 0)
