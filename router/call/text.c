@@ -1,8 +1,8 @@
 #include "router/call/text.h"
 
 #include "model/model.h"
-#include "model/prefix.h"
 #include "model/tokenizer/tokenizer.h"
+#include "proto/prefix.h"
 
 #include <pthread.h>
 #include <stdlib.h>

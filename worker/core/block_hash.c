@@ -1,6 +1,6 @@
 #include "worker/core/block_hash.h"
 
-#include "model/prefix.h"
+#include "proto/prefix.h"
 
 _Static_assert(BLOCK_HASH_TOKENS == PREFIX_BLOCK_TOKENS, "blocks are the prefix cache's");
 

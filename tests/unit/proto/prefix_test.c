@@ -1,8 +1,8 @@
 #include "tests/support/suite.h"
 
-#include "model/prefix.h"
+#include "proto/prefix.h"
 
-const char *const suite_name = "model_prefix";
+const char *const suite_name = "prefix";
 const double suite_timeout_s = 60;
 
 static const struct prefix_key key = {{1, 2, 3}};

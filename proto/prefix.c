@@ -1,4 +1,4 @@
-#include "model/prefix.h"
+#include "proto/prefix.h"
 
 #include <string.h>
 #include <xxhash.h>

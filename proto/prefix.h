@@ -1,4 +1,4 @@
-/* model/prefix.h: names of full blocks of tokens, for the prefix cache. Pure.
+/* proto/prefix.h: names of full blocks of tokens, for the prefix cache. Pure.
  *
  * A block's hash covers all tokens up to its end, because it covers the hash before it: equal
  * hashes mean equal prefixes. XXH3-128 (xxHash 0.8) over, in this order and little-endian: the
