@@ -6,12 +6,12 @@
  * scales positive. */
 #include "base/arena.h"
 #include "base/checked.h"
+#include "base/fingerprint.h"
 #include "base/map.h"
 #include "base/random.h"
 #include "base/span.h"
 #include "model/checkpoint/checkpoint.h"
 #include "model/config/config.h"
-#include "model/fingerprint.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,10 +1,10 @@
 #include "model/model.h"
 
 #include "base/file.h"
+#include "base/fingerprint.h"
 #include "base/span.h"
 #include "model/checkpoint/checkpoint.h"
 #include "model/checkpoint/gguf.h"
-#include "model/fingerprint.h"
 #include "model/hub.h"
 #include "model/model_parts.h"
 #include "model/textless.h"

@@ -1,9 +1,9 @@
 /* The members over files: thin shells around the readers. */
 #include "model/checkpoint/checkpoint.h"
 
+#include "base/fingerprint.h"
 #include "model/checkpoint/gguf.h"
 #include "model/checkpoint/safetensors.h"
-#include "model/fingerprint.h"
 
 #define SAMPLE_BYTES ((uint64_t)64)
 

@@ -1,7 +1,7 @@
 /* Makes tokenizers of kind spm from their parts, whatever file these come from. */
 #include "model/tokenizer/files/spm_tokenizer.h"
 
-#include "model/fingerprint.h"
+#include "base/fingerprint.h"
 #include "model/tokenizer/files/tokenizer_parts.h"
 #include "model/tokenizer/tokenizer_kinds.h"
 

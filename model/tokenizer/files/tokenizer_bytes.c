@@ -1,6 +1,6 @@
 #include "model/tokenizer/files/tokenizer_bytes.h"
 
-#include "model/fingerprint.h"
+#include "base/fingerprint.h"
 #include "model/tokenizer/tokenizer.h"
 
 #include <stdio.h>

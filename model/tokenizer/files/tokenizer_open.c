@@ -1,5 +1,5 @@
 /* Builds tokenizers of kind bpe from their parts. */
-#include "model/fingerprint.h"
+#include "base/fingerprint.h"
 #include "model/tokenizer/bpe/alphabet.h"
 #include "model/tokenizer/bpe/pretokenize_names.h"
 #include "model/tokenizer/files/tokenizer_parts.h"

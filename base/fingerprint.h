@@ -1,5 +1,5 @@
-/* model/fingerprint.h: 32 bytes that are equal for equal content: XXH3-128 (xxHash 0.8) with the seeds 0 and 1,
- * one behind the other, as canonical bytes. Pure; one owner thread. */
+/* base/fingerprint.h: 32 bytes that are equal for equal content: XXH3-128 (xxHash 0.8) with the
+ * seeds 0 and 1, one behind the other, as canonical bytes. Pure; one owner thread. */
 #pragma once
 
 #include "base/status.h"

@@ -1,4 +1,4 @@
-#include "model/fingerprint.h"
+#include "base/fingerprint.h"
 
 #include <string.h>
 #include <xxhash.h>
