@@ -1,6 +1,6 @@
 #include "model/generation.h"
 
-#include "model/checkpoint/gguf.h"
+#include "model/gguf/gguf.h"
 
 #include <jansson.h>
 #include <math.h>

@@ -4,7 +4,7 @@
 #include "base/fingerprint.h"
 #include "base/span.h"
 #include "model/checkpoint/checkpoint.h"
-#include "model/checkpoint/gguf.h"
+#include "model/gguf/gguf.h"
 #include "model/hub.h"
 #include "model/model_parts.h"
 #include "model/textless.h"
@@ -19,7 +19,7 @@ static enum status fill_from_gguf(struct model *model, const char *path, struct 
     struct model_config *config = &model->config;
     struct gguf *gguf;
     TRY(gguf_open(path, &gguf, error));
-    model->checkpoint = checkpoint_from_gguf(gguf);
+    TRY(checkpoint_from_gguf(gguf, &model->checkpoint, error));
     model->gguf = gguf;
     /* The numbers are checked before anything is allocated by them. */
     TRY(config_from_gguf(gguf, config, error));

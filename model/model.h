@@ -9,10 +9,10 @@
 #include "base/error.h"
 #include "base/interval.h"
 #include "base/status.h"
-#include "model/checkpoint/tensor.h"
 #include "model/config/config.h"
 #include "model/generation.h"
 #include "model/template/template.h"
+#include "model/tensor.h"
 #include "model/tokenizer/tokenizer.h"
 
 #include <stdbool.h>

@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 #include "base/status.h"
-#include "model/checkpoint/tensor.h"
+#include "model/tensor.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -52,8 +52,9 @@ struct checkpoint {
 
 /* Each gives an open checkpoint that the caller ends with checkpoint->kind->close(). */
 
-/* Takes the open file over. */
-struct checkpoint *checkpoint_from_gguf(struct gguf *gguf);
+/* Takes the open file over, and closes it when there is no memory: STATUS_NOMEM. */
+NODISCARD enum status checkpoint_from_gguf(struct gguf *gguf, struct checkpoint **checkpoint,
+                                           struct error *error);
 
 /* A .safetensors file, or a folder with some (model/checkpoint/safetensors.h). */
 NODISCARD enum status checkpoint_from_safetensors(const char *path, struct checkpoint **checkpoint,

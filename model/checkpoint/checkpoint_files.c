@@ -2,10 +2,26 @@
 #include "model/checkpoint/checkpoint.h"
 
 #include "base/fingerprint.h"
-#include "model/checkpoint/gguf.h"
 #include "model/checkpoint/safetensors.h"
+#include "model/gguf/gguf.h"
+
+#include <stdlib.h>
 
 #define SAMPLE_BYTES ((uint64_t)64)
+
+/* A GGUF file holds a tokenizer as well, whose readers know nothing of this seam. */
+struct gguf_checkpoint {
+    struct checkpoint head;
+    struct gguf *gguf; /* owned */
+};
+
+static struct gguf *gguf_of(const struct checkpoint *checkpoint) {
+    return ((const struct gguf_checkpoint *)checkpoint)->gguf;
+}
+
+static struct safetensors *safetensors_of(const struct checkpoint *checkpoint) {
+    return (struct safetensors *)checkpoint;
+}
 
 /* Three samples of each of the tensors: reading all bytes would cost as much as loading them. */
 static void hash_samples(const struct checkpoint *checkpoint, struct fingerprint *fingerprint) {
@@ -23,7 +39,7 @@ static void hash_samples(const struct checkpoint *checkpoint, struct fingerprint
  * key, a type or their training differ in this; a few changed weights in the midst of a tensor may
  * not show, which nobody does by accident. */
 static void gguf_member_hash(const struct checkpoint *checkpoint, struct fingerprint *fingerprint) {
-    const struct gguf *gguf = (const struct gguf *)checkpoint;
+    const struct gguf *gguf = gguf_of(checkpoint);
     fingerprint_add(fingerprint, &gguf->n_bytes, sizeof gguf->n_bytes);
     fingerprint_add(fingerprint, gguf->bytes, gguf->data_offset);
     hash_samples(checkpoint, fingerprint);
@@ -31,7 +47,7 @@ static void gguf_member_hash(const struct checkpoint *checkpoint, struct fingerp
 
 static void safetensors_member_hash(const struct checkpoint *checkpoint,
                                     struct fingerprint *fingerprint) {
-    const struct safetensors *files = (const struct safetensors *)checkpoint;
+    const struct safetensors *files = safetensors_of(checkpoint);
     for (uint32_t i = 0; i < files->n_files; i++) {
         const struct safetensors_file *file = &files->files[i];
         fingerprint_add(fingerprint, &file->n_bytes, sizeof file->n_bytes);
@@ -48,26 +64,32 @@ static void gguf_drop_pages(const struct gguf *gguf) {
     file_map_drop(&gguf->file);
 }
 
+static void gguf_member_close(struct checkpoint *checkpoint) {
+    gguf_close(gguf_of(checkpoint));
+    free(checkpoint);
+}
+
+static void safetensors_member_close(struct checkpoint *checkpoint) {
+    safetensors_close(safetensors_of(checkpoint));
+}
+
 /* The hooks of a kind that only hand on to its reader, and its table. */
 #define KIND_OF_FILES(type, find_tensor)                                                           \
     static const struct tensor *type##_member_find(const struct checkpoint *checkpoint,            \
                                                    const char *name) {                             \
-        return find_tensor((const struct type *)checkpoint, name);                                 \
+        return find_tensor(type##_of(checkpoint), name);                                           \
     }                                                                                              \
     static const struct tensor *type##_member_nth(const struct checkpoint *checkpoint,             \
                                                   uint32_t n) {                                    \
-        const struct type *files = (const struct type *)checkpoint;                                \
+        const struct type *files = type##_of(checkpoint);                                          \
         return n < files->n_tensors ? &files->tensors[n] : NULL;                                   \
     }                                                                                              \
     static enum status type##_member_check(const struct checkpoint *checkpoint,                    \
                                            struct error *error) {                                  \
-        return type##_check((const struct type *)checkpoint, error);                               \
+        return type##_check(type##_of(checkpoint), error);                                         \
     }                                                                                              \
     static void type##_member_drop(const struct checkpoint *checkpoint) {                          \
-        type##_drop_pages((const struct type *)checkpoint);                                        \
-    }                                                                                              \
-    static void type##_member_close(struct checkpoint *checkpoint) {                               \
-        type##_close((struct type *)checkpoint);                                                   \
+        type##_drop_pages(type##_of(checkpoint));                                                  \
     }                                                                                              \
     static const struct checkpoint_kind kind_##type = {                                            \
         .name = #type,                                                                             \
@@ -81,9 +103,17 @@ static void gguf_drop_pages(const struct gguf *gguf) {
 KIND_OF_FILES(gguf, gguf_tensor)
 KIND_OF_FILES(safetensors, safetensors_find)
 
-struct checkpoint *checkpoint_from_gguf(struct gguf *gguf) {
-    gguf->head.kind = &kind_gguf;
-    return &gguf->head;
+enum status checkpoint_from_gguf(struct gguf *gguf, struct checkpoint **checkpoint,
+                                 struct error *error) {
+    struct gguf_checkpoint *made = calloc(1, sizeof *made);
+    if (!made) {
+        enum status status = error_set(error, STATUS_NOMEM, "%s: no memory", gguf->name);
+        gguf_close(gguf);
+        return status;
+    }
+    *made = (struct gguf_checkpoint){.head.kind = &kind_gguf, .gguf = gguf};
+    *checkpoint = &made->head;
+    return STATUS_OK;
 }
 
 enum status checkpoint_from_safetensors(const char *path, struct checkpoint **checkpoint,

@@ -14,7 +14,7 @@
 #include "base/map.h"
 #include "base/status.h"
 #include "model/checkpoint/checkpoint.h"
-#include "model/checkpoint/tensor.h"
+#include "model/tensor.h"
 
 #include <stddef.h>
 #include <stdint.h>

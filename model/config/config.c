@@ -1,6 +1,6 @@
 #include "model/config/config.h"
 
-#include "model/checkpoint/gguf.h"
+#include "model/gguf/gguf.h"
 #include "model/tokenizer/tokenizer.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 /* What every chat template must do, whatever its language. A new member needs a sample here. */
 #include "tests/support/suite.h"
 
-#include "model/checkpoint/gguf.h"
+#include "model/gguf/gguf.h"
 #include "model/template/template.h"
 #include "model/tokenizer/tokenizer.h"
 #include "tests/support/gguf_builder.h"

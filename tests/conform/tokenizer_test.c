@@ -3,7 +3,7 @@
 
 #include "base/random.h"
 #include "base/utf8.h"
-#include "model/checkpoint/gguf.h"
+#include "model/gguf/gguf.h"
 #include "model/tokenizer/detokenize.h"
 #include "model/tokenizer/files/spm_tokenizer.h"
 #include "model/tokenizer/files/tokenizer_extras.h"

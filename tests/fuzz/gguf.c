@@ -1,5 +1,5 @@
 /* Any bytes as a GGUF file: header, tensor table, config, tokenizer, chat template. */
-#include "model/checkpoint/gguf.h"
+#include "model/gguf/gguf.h"
 #include "model/config/config.h"
 #include "model/template/template.h"
 #include "model/tokenizer/tokenizer.h"

@@ -2,7 +2,7 @@
  * byte chooses flags and the cuts of the detokenizer's test. */
 #include "model/tokenizer/tokenizer.h"
 #include "base/utf8.h"
-#include "model/checkpoint/gguf.h"
+#include "model/gguf/gguf.h"
 #include "model/tokenizer/detokenize.h"
 #include "tests/support/gguf_builder.h"
 

@@ -1,7 +1,7 @@
 /* SentencePiece vocabularies in GGUF files: tokenizer.ggml.model "llama", read as llama.cpp reads
  * them (llama-vocab.cpp): always BPE, no table of replacements, user-defined tokens are cut out of
  * the text first, and what follows a special token begins with a blank as a text does. */
-#include "model/checkpoint/gguf.h"
+#include "model/gguf/gguf.h"
 #include "model/tokenizer/files/spm_tokenizer.h"
 
 #include <ctype.h>

@@ -1,6 +1,6 @@
 /* Which of a folder's files holds the tokenizer. */
 #include "base/file.h"
-#include "model/checkpoint/gguf.h"
+#include "model/gguf/gguf.h"
 #include "model/tokenizer/files/tokenizer_extras.h"
 #include "model/tokenizer/files/tokenizer_files.h"
 #include "model/tokenizer/tokenizer.h"

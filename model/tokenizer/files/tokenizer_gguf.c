@@ -1,5 +1,5 @@
 /* A tokenizer from the tokenizer.ggml.* keys of a GGUF file (ggml-org/ggml docs/gguf.md). */
-#include "model/checkpoint/gguf.h"
+#include "model/gguf/gguf.h"
 #include "model/tokenizer/bpe/pretokenize_names.h"
 #include "model/tokenizer/files/spm_tokenizer.h"
 #include "model/tokenizer/tokenizer.h"

@@ -1,7 +1,7 @@
 /* A model's own sampling defaults. */
 #include "model/generation.h"
 
-#include "model/checkpoint/gguf.h"
+#include "model/gguf/gguf.h"
 #include "tests/support/gguf_builder.h"
 #include "tests/support/suite.h"
 

@@ -3,7 +3,7 @@
 #include "tools/cli/model/model_export.h"
 
 #include "base/exit.h"
-#include "model/checkpoint/gguf.h"
+#include "model/gguf/gguf.h"
 #include "model/model.h"
 #include "model/tokenizer/bpe/pretokenize_names.h"
 

@@ -1,6 +1,6 @@
 #include "tests/support/suite.h"
 
-#include "model/checkpoint/gguf.h"
+#include "model/gguf/gguf.h"
 #include "model/template/template.h"
 #include "model/tokenizer/tokenizer.h"
 #include "tests/support/gguf_builder.h"

@@ -2,7 +2,7 @@
 #include "tests/support/suite.h"
 
 #include "base/random.h"
-#include "model/checkpoint/gguf.h"
+#include "model/gguf/gguf.h"
 #include "model/tokenizer/tokenizer.h"
 #include "tests/support/gguf_builder.h"
 

@@ -1,4 +1,4 @@
-/* model/checkpoint/tensor.h: a tensor of a checkpoint, whatever file it lies in. Plain data,
+/* model/tensor.h: a tensor of a checkpoint, whatever file it lies in. Plain data,
  * read-only. */
 #pragma once
 

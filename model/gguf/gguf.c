@@ -1,8 +1,8 @@
-#include "model/checkpoint/gguf.h"
+#include "model/gguf/gguf.h"
 
 #include "base/checked.h"
 #include "base/random.h"
-#include "model/checkpoint/gguf_cursor.h"
+#include "model/gguf/gguf_cursor.h"
 
 #include <inttypes.h>
 #include <stdio.h>

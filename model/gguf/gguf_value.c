@@ -1,7 +1,7 @@
 /* What a GGUF header holds, by name: tensors, and values with typed getters. */
 #include "base/assert.h"
-#include "model/checkpoint/gguf.h"
-#include "model/checkpoint/gguf_cursor.h"
+#include "model/gguf/gguf.h"
+#include "model/gguf/gguf_cursor.h"
 
 #include <inttypes.h>
 #include <string.h>

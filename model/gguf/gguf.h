@@ -1,4 +1,4 @@
-/* model/checkpoint/gguf.h: reads GGUF files, versions 2 and 3 (format: ggml-org/ggml docs/gguf.md).
+/* model/gguf/gguf.h: reads GGUF files, versions 2 and 3 (format: ggml-org/ggml docs/gguf.md).
  *
  * A file is data from a stranger: every length, count, offset and product is checked against the
  * file before it is used, and whatever contradicts itself is refused with one line that says where.
@@ -12,8 +12,7 @@
 #include "base/map.h"
 #include "base/span.h"
 #include "base/status.h"
-#include "model/checkpoint/checkpoint.h"
-#include "model/checkpoint/tensor.h"
+#include "model/tensor.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -63,7 +62,6 @@ struct gguf_value {
 };
 
 struct gguf {
-    struct checkpoint head;     /* its end of the seam */
     char name[256];             /* the file's path for messages, cut at the front if longer */
     const unsigned char *bytes; /* the whole file */
     uint64_t n_bytes;

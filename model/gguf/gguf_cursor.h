@@ -1,4 +1,4 @@
-/* model/checkpoint/gguf_cursor.h: a checked walk over the bytes of a GGUF header. Private to
+/* model/gguf/gguf_cursor.h: a checked walk over the bytes of a GGUF header. Private to
  * gguf*.c.
  *
  * Every read says first whether the bytes are there; a failed read fills the error with the file's
@@ -6,7 +6,7 @@
 #pragma once
 
 #include "base/map.h"
-#include "model/checkpoint/gguf.h"
+#include "model/gguf/gguf.h"
 
 struct gguf_cursor {
     struct gguf *gguf;

@@ -1,7 +1,7 @@
 /* Row M01 of the catalogue of hostile input, and what a good file gives. */
 #include "tests/support/suite.h"
 
-#include "model/checkpoint/gguf.h"
+#include "model/gguf/gguf.h"
 #include "tests/support/gguf_builder.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#include "model/checkpoint/gguf_cursor.h"
+#include "model/gguf/gguf_cursor.h"
 
 #include "base/checked.h"
 
