@@ -3,11 +3,11 @@
 #include "base/file.h"
 #include "base/fingerprint.h"
 #include "base/span.h"
-#include "model/checkpoint/checkpoint.h"
 #include "model/gguf/gguf.h"
-#include "model/hub.h"
 #include "model/model_parts.h"
 #include "model/textless.h"
+#include "model/weights/checkpoint/checkpoint.h"
+#include "model/weights/hub.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -9,11 +9,11 @@
 #include "base/error.h"
 #include "base/interval.h"
 #include "base/status.h"
-#include "model/config/config.h"
 #include "model/generation.h"
 #include "model/template/template.h"
 #include "model/tensor.h"
 #include "model/tokenizer/tokenizer.h"
+#include "model/weights/config/config.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -2,11 +2,11 @@
 #include "base/buf.h"
 #include "base/file.h"
 #include "base/json/json_text.h"
-#include "model/checkpoint/checkpoint.h"
-#include "model/config/config_hub.h"
-#include "model/dummy.h"
 #include "model/model_parts.h"
 #include "model/tokenizer/files/tokenizer_bytes.h"
+#include "model/weights/checkpoint/checkpoint.h"
+#include "model/weights/config/config_hub.h"
+#include "model/weights/dummy.h"
 
 #include <jansson.h>
 #include <limits.h>

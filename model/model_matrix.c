@@ -4,7 +4,7 @@
 
 #include "base/random.h"
 #include "base/span.h"
-#include "model/checkpoint/checkpoint.h"
+#include "model/weights/checkpoint/checkpoint.h"
 
 #include <inttypes.h>
 #include <stdio.h>

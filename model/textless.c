@@ -1,7 +1,7 @@
 #include "model/textless.h"
 
-#include "model/config/config.h"
 #include "model/tokenizer/tokenizer.h"
+#include "model/weights/config/config.h"
 
 #include <stdbool.h>
 #include <stdlib.h>

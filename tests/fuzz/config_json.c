@@ -1,8 +1,8 @@
 /* Any texts as config.json, generation_config.json and quantize_config.json, divided by bytes of
  * zero. What is accepted must pass the check of the whole. */
 #include "base/json/json_text.h"
-#include "model/config/config.h"
-#include "model/config/config_hub.h"
+#include "model/weights/config/config.h"
+#include "model/weights/config/config_hub.h"
 
 #include <stdlib.h>
 #include <string.h>

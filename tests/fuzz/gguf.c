@@ -1,8 +1,8 @@
 /* Any bytes as a GGUF file: header, tensor table, config, tokenizer, chat template. */
 #include "model/gguf/gguf.h"
-#include "model/config/config.h"
 #include "model/template/template.h"
 #include "model/tokenizer/tokenizer.h"
+#include "model/weights/config/config.h"
 
 #include <stdlib.h>
 

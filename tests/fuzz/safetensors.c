@@ -1,5 +1,5 @@
 /* Any bytes as a safetensors file: header, tensor table, lookups. */
-#include "model/checkpoint/safetensors.h"
+#include "model/weights/checkpoint/safetensors.h"
 
 #include <stdlib.h>
 

@@ -8,7 +8,7 @@
  * the embedding go over the ranks. Engine thread of the rank only. */
 #pragma once
 
-#include "model/config/config.h"
+#include "model/weights/config/config.h"
 #include "worker/family/constants.h"
 #include "worker/family/decoder_names.h"
 #include "worker/family/family.h"

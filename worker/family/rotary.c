@@ -1,6 +1,6 @@
 #include "worker/family/rotary.h"
 
-#include "model/config/config.h"
+#include "model/weights/config/config.h"
 #include "worker/family/family.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 #include "worker/family/shard.h"
 
-#include "model/config/config.h"
+#include "model/weights/config/config.h"
 
 #define VOCAB_UNIT 16u /* rows that are packed together */
 

@@ -3,8 +3,8 @@
 #include "base/assert.h"
 #include "base/exit.h"
 #include "base/log/log.h"
-#include "model/checkpoint/checkpoint.h"
 #include "model/model.h"
+#include "model/weights/checkpoint/checkpoint.h"
 #include "worker/family/shard.h"
 #include "worker/step/batch.h"
 

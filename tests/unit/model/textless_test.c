@@ -1,8 +1,8 @@
 /* Which ids no answer may hold. */
 #include "model/textless.h"
 
-#include "model/config/config.h"
 #include "model/tokenizer/tokenizer.h"
+#include "model/weights/config/config.h"
 #include "tests/support/suite.h"
 
 #include <stdlib.h>

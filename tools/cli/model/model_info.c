@@ -1,7 +1,7 @@
 #include "tools/cli/model/model_info.h"
 
-#include "model/checkpoint/checkpoint.h"
 #include "model/model.h"
+#include "model/weights/checkpoint/checkpoint.h"
 
 #include <jansson.h>
 #include <string.h>

@@ -4,10 +4,10 @@
 #include "base/file.h"
 #include "base/json/json_get.h"
 #include "base/span.h"
-#include "model/hub.h"
 #include "model/model.h"
 #include "model/template/template.h"
 #include "model/template/template_request.h"
+#include "model/weights/hub.h"
 
 #include <jansson.h>
 #include <stdlib.h>

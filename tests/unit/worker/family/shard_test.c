@@ -1,7 +1,7 @@
 /* How a model is cut over ranks, and what positions are made of. */
 #include "worker/family/shard.h"
 
-#include "model/config/config.h"
+#include "model/weights/config/config.h"
 #include "tests/support/suite.h"
 #include "worker/family/family.h"
 #include "worker/family/rotary.h"

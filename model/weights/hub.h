@@ -1,4 +1,5 @@
-/* model/hub.h: what a model's path stands for: a file, a folder, or a place in a hub's cache.
+/* model/weights/hub.h: what a model's path stands for: a file, a folder, or a place in a hub's
+ * cache.
  *
  * Clients of the Hugging Face hub keep what they fetched as CACHE/models--ORG--NAME: `snapshots` has a
  * folder of links for each commit, `refs/main` holds the name of the one that the main branch had, and

@@ -1,8 +1,8 @@
 /* config.json of Llama and what is built like it: Mistral, Qwen2, Qwen3 and their mixtures of
  * experts (keys: transformers' configuration_*.py; absent keys mean what they mean there). */
 #include "base/json/json_get.h"
-#include "model/config/config.h"
-#include "model/config/config_hub.h"
+#include "model/weights/config/config.h"
+#include "model/weights/config/config_hub.h"
 
 #include <jansson.h>
 #include <string.h>

@@ -1,6 +1,6 @@
-/* model/config/config_hub.h: a model's numbers from the JSON files that lie beside hub checkpoints:
- * config.json, generation_config.json, and quantize_config.json or quant_config.json of older
- * quantizers. Start-up only. */
+/* model/weights/config/config_hub.h: a model's numbers from the JSON files that lie beside hub
+ * checkpoints: config.json, generation_config.json, and quantize_config.json or quant_config.json
+ * of older quantizers. Start-up only. */
 #pragma once
 
 #include "base/error.h"

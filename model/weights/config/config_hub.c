@@ -1,9 +1,9 @@
-#include "model/config/config_hub.h"
+#include "model/weights/config/config_hub.h"
 
 #include "base/file.h"
 #include "base/json/json_get.h"
 #include "base/json/json_text.h"
-#include "model/config/config.h"
+#include "model/weights/config/config.h"
 
 #include <jansson.h>
 #include <stdio.h>

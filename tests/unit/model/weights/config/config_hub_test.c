@@ -2,8 +2,8 @@
  * refused with. A case is a family's file with some keys put over it. */
 #include "tests/support/suite.h"
 
-#include "model/config/config.h"
-#include "model/config/config_hub.h"
+#include "model/weights/config/config.h"
+#include "model/weights/config/config_hub.h"
 
 #include <jansson.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* model/checkpoint/checkpoint.h: the seam of where a model's tensors lie: a GGUF file, safetensors
- * files, or nowhere (dummy: made when asked for).
+/* model/weights/checkpoint/checkpoint.h: the seam of where a model's tensors lie: a GGUF file,
+ * safetensors files, or nowhere (dummy: made when asked for).
  *
  * A member embeds struct checkpoint first. Tensors are read-only and live as long as the
  * checkpoint. Their data need not be aligned to anything: a safetensors header may have any length,
@@ -56,6 +56,6 @@ struct checkpoint {
 NODISCARD enum status checkpoint_from_gguf(struct gguf *gguf, struct checkpoint **checkpoint,
                                            struct error *error);
 
-/* A .safetensors file, or a folder with some (model/checkpoint/safetensors.h). */
+/* A .safetensors file, or a folder with some (model/weights/checkpoint/safetensors.h). */
 NODISCARD enum status checkpoint_from_safetensors(const char *path, struct checkpoint **checkpoint,
                                                   struct error *error);

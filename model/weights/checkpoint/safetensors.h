@@ -1,6 +1,6 @@
-/* model/checkpoint/safetensors.h: reads safetensors files, alone or as the shards of a folder
- * (format: huggingface/safetensors README: 8 bytes of header length, little-endian; a JSON header
- * of dtype, shape and data_offsets by name; the tensors' bytes without gaps).
+/* model/weights/checkpoint/safetensors.h: reads safetensors files, alone or as the shards of a
+ * folder (format: huggingface/safetensors README: 8 bytes of header length, little-endian; a JSON
+ * header of dtype, shape and data_offsets by name; the tensors' bytes without gaps).
  *
  * Files are data from strangers: lengths, offsets and products are checked before they are used;
  * gaps, overlaps and names that are there twice are refused with one line that names tensor and
@@ -13,8 +13,8 @@
 #include "base/file.h"
 #include "base/map.h"
 #include "base/status.h"
-#include "model/checkpoint/checkpoint.h"
 #include "model/tensor.h"
+#include "model/weights/checkpoint/checkpoint.h"
 
 #include <stddef.h>
 #include <stdint.h>

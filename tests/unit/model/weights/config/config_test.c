@@ -1,9 +1,9 @@
 /* Row M04 of the catalogue of hostile input, and what a good file gives. */
 #include "tests/support/suite.h"
 
-#include "model/config/config.h"
 #include "model/gguf/gguf.h"
 #include "model/tokenizer/tokenizer.h"
+#include "model/weights/config/config.h"
 #include "tests/support/gguf_builder.h"
 
 #include <math.h>

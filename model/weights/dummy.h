@@ -1,5 +1,5 @@
-/* model/dummy.h: tensors that lie nowhere: each that is asked for exists, with the shape it is asked
- * for and pseudo-random values, and costs next to no memory.
+/* model/weights/dummy.h: tensors that lie nowhere: each that is asked for exists, with the shape it
+ * is asked for and pseudo-random values, and costs next to no memory.
  *
  * Start-up only, one thread: making a tensor changes the checkpoint. */
 #pragma once

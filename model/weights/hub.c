@@ -1,4 +1,4 @@
-#include "model/hub.h"
+#include "model/weights/hub.h"
 
 #include "base/buf.h"
 #include "base/file.h"

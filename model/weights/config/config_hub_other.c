@@ -1,8 +1,8 @@
 /* config.json of families with keys of their own: Qwen (the first), ChatGLM 2 and 3, Baichuan 1 and
  * 2 (keys and rules: the publishers' modeling and configuration files). */
 #include "base/json/json_get.h"
-#include "model/config/config.h"
-#include "model/config/config_hub.h"
+#include "model/weights/config/config.h"
+#include "model/weights/config/config_hub.h"
 
 static enum status read_eps(const struct json_get *keys, const char *key,
                             struct model_config *config) {

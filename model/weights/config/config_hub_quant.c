@@ -2,8 +2,8 @@
  * (AutoGPTQ) and quant_config.json (AutoAWQ) of older quantizers. Where both are there config.json
  * wins, and they must not contradict each other. Which layers are quantized the tensors say. */
 #include "base/json/json_get.h"
-#include "model/config/config.h"
-#include "model/config/config_hub.h"
+#include "model/weights/config/config.h"
+#include "model/weights/config/config_hub.h"
 
 #include <jansson.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 /* The members over files: thin shells around the readers. */
-#include "model/checkpoint/checkpoint.h"
+#include "model/weights/checkpoint/checkpoint.h"
 
 #include "base/fingerprint.h"
-#include "model/checkpoint/safetensors.h"
 #include "model/gguf/gguf.h"
+#include "model/weights/checkpoint/safetensors.h"
 
 #include <stdlib.h>
 

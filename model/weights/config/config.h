@@ -1,4 +1,4 @@
-/* model/config/config.h: what the engine needs to know of a model, checked as a whole.
+/* model/weights/config/config.h: what the engine needs to know of a model, checked as a whole.
  *
  * Plain numbers, read once from a model's files and then read-only. config_check() has passed on
  * every struct model_config that model_open() hands out, so sizes computed from it fit into 64 bits

@@ -2,8 +2,8 @@
  * rope_parameters, which holds both. What the numbers mean: transformers' modeling_rope_utils.py;
  * YaRN: Peng et al. 2023. */
 #include "base/json/json_get.h"
-#include "model/config/config.h"
-#include "model/config/config_hub.h"
+#include "model/weights/config/config.h"
+#include "model/weights/config/config_hub.h"
 
 #include <jansson.h>
 #include <math.h>

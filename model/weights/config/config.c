@@ -1,4 +1,4 @@
-#include "model/config/config.h"
+#include "model/weights/config/config.h"
 
 #include "model/gguf/gguf.h"
 #include "model/tokenizer/tokenizer.h"

@@ -1,8 +1,8 @@
 /* What a model's path stands for: files, folders, a hub's cache. */
 #include "tests/support/suite.h"
 
-#include "model/hub.h"
 #include "model/model.h"
+#include "model/weights/hub.h"
 #include "tests/support/gguf_builder.h"
 
 #include <stdio.h>

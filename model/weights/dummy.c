@@ -1,4 +1,4 @@
-#include "model/dummy.h"
+#include "model/weights/dummy.h"
 
 /* A pool of each kind of content is 16 MiB of a memfd, mapped one behind the other into address
  * space as long as the longest tensor; tensors begin at different places of it. Logits of such a
@@ -10,8 +10,8 @@
 #include "base/map.h"
 #include "base/random.h"
 #include "base/span.h"
-#include "model/checkpoint/checkpoint.h"
-#include "model/config/config.h"
+#include "model/weights/checkpoint/checkpoint.h"
+#include "model/weights/config/config.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-#include "model/checkpoint/safetensors.h"
+#include "model/weights/checkpoint/safetensors.h"
 
 #include "base/json/json_text.h"
 #include "base/random.h"

@@ -1,7 +1,7 @@
 /* Row M02 of the catalogue of hostile input, and what good files and folders give. */
 #include "tests/support/suite.h"
 
-#include "model/checkpoint/safetensors.h"
+#include "model/weights/checkpoint/safetensors.h"
 #include "tests/support/safetensors_builder.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* The header of one safetensors file. */
-#include "model/checkpoint/safetensors.h"
+#include "model/weights/checkpoint/safetensors.h"
 
 #include "base/checked.h"
 #include "base/json/json_text.h"

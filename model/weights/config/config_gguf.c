@@ -2,8 +2,8 @@
  * Of llama's kin the converter permutes Q and K so that rotation takes neighbours; of the others it
  * leaves them half-split. */
 #include "base/span.h"
-#include "model/config/config.h"
 #include "model/gguf/gguf.h"
+#include "model/weights/config/config.h"
 
 #include <math.h>
 #include <stdio.h>
