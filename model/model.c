@@ -5,7 +5,7 @@
 #include "base/span.h"
 #include "model/gguf/gguf.h"
 #include "model/model_parts.h"
-#include "model/textless.h"
+#include "model/text/textless.h"
 #include "model/weights/checkpoint/checkpoint.h"
 #include "model/weights/hub.h"
 

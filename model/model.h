@@ -9,10 +9,10 @@
 #include "base/error.h"
 #include "base/interval.h"
 #include "base/status.h"
-#include "model/generation.h"
-#include "model/template/template.h"
 #include "model/tensor.h"
-#include "model/tokenizer/tokenizer.h"
+#include "model/text/generation.h"
+#include "model/text/template/template.h"
+#include "model/text/tokenizer/tokenizer.h"
 #include "model/weights/config/config.h"
 
 #include <stdbool.h>

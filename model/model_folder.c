@@ -3,7 +3,7 @@
 #include "base/file.h"
 #include "base/json/json_text.h"
 #include "model/model_parts.h"
-#include "model/tokenizer/files/tokenizer_bytes.h"
+#include "model/text/tokenizer/files/tokenizer_bytes.h"
 #include "model/weights/checkpoint/checkpoint.h"
 #include "model/weights/config/config_hub.h"
 #include "model/weights/dummy.h"

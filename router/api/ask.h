@@ -9,8 +9,8 @@
 #include "base/interval.h"
 #include "base/span.h"
 #include "base/status.h"
-#include "model/template/template_request.h"
-#include "model/tokenizer/vocabulary/ids.h"
+#include "model/text/template/template_request.h"
+#include "model/text/tokenizer/vocabulary/ids.h"
 #include "proto/message.h"
 
 #include <jansson.h>

@@ -1,7 +1,7 @@
 #include "router/api/fields.h"
 
 #include "base/assert.h"
-#include "model/generation.h"
+#include "model/text/generation.h"
 #include "router/api/field_table.h"
 
 #include <stdio.h>

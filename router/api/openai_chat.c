@@ -1,5 +1,5 @@
 /* OpenAI's chat completions: messages in, one assistant message per choice out. */
-#include "model/generation.h"
+#include "model/text/generation.h"
 #include "router/api/fields.h"
 #include "router/api/json_put.h"
 #include "router/api/openai.h"

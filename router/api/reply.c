@@ -1,6 +1,6 @@
 #include "router/api/reply.h"
 
-#include "model/tokenizer/detokenize.h"
+#include "model/text/tokenizer/detokenize.h"
 #include "router/api/json_put.h"
 
 #include <string.h>

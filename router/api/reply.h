@@ -6,7 +6,7 @@
 
 #include "base/buf.h"
 #include "base/span.h"
-#include "model/tokenizer/tokenizer.h"
+#include "model/text/tokenizer/tokenizer.h"
 #include "router/api/ask.h"
 
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 #include "router/call/text.h"
 
 #include "model/model.h"
-#include "model/tokenizer/tokenizer.h"
+#include "model/text/tokenizer/tokenizer.h"
 #include "proto/prefix.h"
 
 #include <pthread.h>

@@ -9,9 +9,9 @@
 #include "base/map.h"
 #include "base/span.h"
 #include "base/status.h"
-#include "model/template/template.h"
-#include "model/tokenizer/detokenize.h"
-#include "model/tokenizer/vocabulary/ids.h"
+#include "model/text/template/template.h"
+#include "model/text/tokenizer/detokenize.h"
+#include "model/text/tokenizer/vocabulary/ids.h"
 
 #include <stdbool.h>
 #include <stdint.h>

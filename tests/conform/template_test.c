@@ -2,8 +2,8 @@
 #include "tests/support/suite.h"
 
 #include "model/gguf/gguf.h"
-#include "model/template/template.h"
-#include "model/tokenizer/tokenizer.h"
+#include "model/text/template/template.h"
+#include "model/text/tokenizer/tokenizer.h"
 #include "tests/support/gguf_builder.h"
 
 #include <string.h>

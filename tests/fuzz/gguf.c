@@ -1,7 +1,7 @@
 /* Any bytes as a GGUF file: header, tensor table, config, tokenizer, chat template. */
 #include "model/gguf/gguf.h"
-#include "model/template/template.h"
-#include "model/tokenizer/tokenizer.h"
+#include "model/text/template/template.h"
+#include "model/text/tokenizer/tokenizer.h"
 #include "model/weights/config/config.h"
 
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* Any bytes as a template, rendered for a small request. What comes out is valid UTF-8 whose marks
  * cover it, and the same template says the same again. */
-#include "model/template/jinja/jinja.h"
+#include "model/text/template/jinja/jinja.h"
 #include "base/utf8.h"
-#include "model/template/template.h"
+#include "model/text/template/template.h"
 
 #include <stdlib.h>
 #include <string.h>

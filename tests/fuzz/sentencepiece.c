@@ -1,9 +1,9 @@
 /* Any bytes as a tokenizer.model, and a text for it: the first byte is the text's length. A model
  * that opens gives ids of its own for valid text, never a control token's, and text for any ids. */
 #include "base/utf8.h"
-#include "model/tokenizer/detokenize.h"
-#include "model/tokenizer/files/spm_tokenizer.h"
-#include "model/tokenizer/files/tokenizer_extras.h"
+#include "model/text/tokenizer/detokenize.h"
+#include "model/text/tokenizer/files/spm_tokenizer.h"
+#include "model/text/tokenizer/files/tokenizer_extras.h"
 
 #include <stdlib.h>
 

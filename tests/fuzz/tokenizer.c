@@ -1,9 +1,9 @@
 /* Any bytes as text: what is valid UTF-8 comes back byte for byte, the rest is refused. The first
  * byte chooses flags and the cuts of the detokenizer's test. */
-#include "model/tokenizer/tokenizer.h"
+#include "model/text/tokenizer/tokenizer.h"
 #include "base/utf8.h"
 #include "model/gguf/gguf.h"
-#include "model/tokenizer/detokenize.h"
+#include "model/text/tokenizer/detokenize.h"
 #include "tests/support/gguf_builder.h"
 
 #include <stdlib.h>

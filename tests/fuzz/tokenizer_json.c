@@ -2,10 +2,10 @@
  * opens must encode every text of a list without ever giving a control token that was not asked
  * for, and decode what it gave, and every id, to valid UTF-8. */
 #include "base/utf8.h"
-#include "model/tokenizer/detokenize.h"
-#include "model/tokenizer/files/tokenizer_extras.h"
-#include "model/tokenizer/files/tokenizer_files.h"
-#include "model/tokenizer/tokenizer.h"
+#include "model/text/tokenizer/detokenize.h"
+#include "model/text/tokenizer/files/tokenizer_extras.h"
+#include "model/text/tokenizer/files/tokenizer_files.h"
+#include "model/text/tokenizer/tokenizer.h"
 
 #include <jansson.h>
 #include <stdlib.h>

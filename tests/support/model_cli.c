@@ -1,6 +1,6 @@
 /* tests/support/model_cli.c: `tandem model tokenize`, `detokenize`, `render` and `export-tokenizer`
  * on their own, for the oracles. */
-#include "model/tokenizer/tokenizer.h"
+#include "model/text/tokenizer/tokenizer.h"
 #include "tools/cli/model/model_export.h"
 #include "tools/cli/model/model_render.h"
 #include "tools/cli/model/model_tokenize.h"

@@ -1,6 +1,6 @@
 #include "tests/support/spm_builder.h"
 
-#include "model/tokenizer/vocabulary/vocabulary.h"
+#include "model/text/tokenizer/vocabulary/vocabulary.h"
 
 #include <stdio.h>
 #include <stdlib.h>

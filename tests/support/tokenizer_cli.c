@@ -5,8 +5,8 @@
  * with its ids, or a list of ids, answered with their text, made one id at a time. --special: the
  * ids with what the model puts around a text; --parse-special: special tokens' texts
  * become them. */
-#include "model/tokenizer/detokenize.h"
-#include "model/tokenizer/tokenizer.h"
+#include "model/text/tokenizer/detokenize.h"
+#include "model/text/tokenizer/tokenizer.h"
 
 #include <jansson.h>
 #include <stdio.h>

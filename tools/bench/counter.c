@@ -1,7 +1,7 @@
 #include "tools/bench/counter.h"
 
 #include "model/model.h"
-#include "model/tokenizer/tokenizer.h"
+#include "model/text/tokenizer/tokenizer.h"
 #include "tools/lib/http_fetch.h"
 
 #include <jansson.h>

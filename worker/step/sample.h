@@ -35,7 +35,7 @@ struct sample_options {
     uint32_t n_vocab;              /* 0: the family names its tokens itself, nothing is sampled */
     uint32_t n_ends;               /* the model's own end tokens */
     const uint32_t *ends;          /* copied */
-    uint32_t n_barred;             /* ids that are never drawn (model/textless.h) */
+    uint32_t n_barred;             /* ids that are never drawn (model/text/textless.h) */
     const struct interval *barred; /* copied */
 };
 

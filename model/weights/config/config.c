@@ -1,7 +1,7 @@
 #include "model/weights/config/config.h"
 
 #include "model/gguf/gguf.h"
-#include "model/tokenizer/tokenizer.h"
+#include "model/text/tokenizer/tokenizer.h"
 
 #include <math.h>
 #include <string.h>

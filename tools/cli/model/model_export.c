@@ -5,7 +5,7 @@
 #include "base/exit.h"
 #include "model/gguf/gguf.h"
 #include "model/model.h"
-#include "model/tokenizer/bpe/pretokenize_names.h"
+#include "model/text/tokenizer/bpe/pretokenize_names.h"
 
 #include <errno.h>
 #include <jansson.h>

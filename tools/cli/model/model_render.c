@@ -5,8 +5,8 @@
 #include "base/json/json_get.h"
 #include "base/span.h"
 #include "model/model.h"
-#include "model/template/template.h"
-#include "model/template/template_request.h"
+#include "model/text/template/template.h"
+#include "model/text/template/template_request.h"
 #include "model/weights/hub.h"
 
 #include <jansson.h>

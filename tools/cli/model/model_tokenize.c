@@ -3,8 +3,8 @@
 #include "base/buf.h"
 #include "base/exit.h"
 #include "model/model.h"
-#include "model/tokenizer/detokenize.h"
-#include "model/tokenizer/tokenizer.h"
+#include "model/text/tokenizer/detokenize.h"
+#include "model/text/tokenizer/tokenizer.h"
 
 #include <jansson.h>
 #include <stdlib.h>

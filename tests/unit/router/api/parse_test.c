@@ -1,4 +1,4 @@
-#include "model/generation.h"
+#include "model/text/generation.h"
 #include "router/api/dialect.h"
 #include "tests/support/suite.h"
 

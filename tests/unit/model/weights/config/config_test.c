@@ -2,7 +2,7 @@
 #include "tests/support/suite.h"
 
 #include "model/gguf/gguf.h"
-#include "model/tokenizer/tokenizer.h"
+#include "model/text/tokenizer/tokenizer.h"
 #include "model/weights/config/config.h"
 #include "tests/support/gguf_builder.h"
 

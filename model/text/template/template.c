@@ -1,0 +1,65 @@
+#include "model/text/template/template.h"
+
+#include "model/text/template/jinja/jinja.h"
+#include "model/text/template/template_kinds.h"
+
+#include <stdlib.h>
+
+static const struct template_kind *const kinds[] = {
+    &template_kind_jinja, &template_kind_chatml, &template_kind_chatglm, &template_kind_baichuan};
+
+enum status template_choose(struct template *chosen, const struct template_source *source,
+                            struct error *error) {
+    struct template opened = {0};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        if (!kinds[i]->recognise(source))
+            continue;
+        opened.kind = kinds[i];
+        enum status status = kinds[i]->open(&opened, source, error);
+        if (status != STATUS_OK) {
+            template_fini(&opened);
+            return status;
+        }
+        break;
+    }
+    *chosen = opened;
+    return STATUS_OK;
+}
+
+void template_fini(struct template *chosen) {
+    if (!chosen)
+        return;
+    jinja_free(chosen->program);
+    *chosen = (struct template){0};
+}
+
+const struct template_kind *template_nth_kind(size_t n) {
+    return n < sizeof kinds / sizeof *kinds ? kinds[n] : NULL;
+}
+
+void template_chatml(struct template *chosen) {
+    *chosen = (struct template){.kind = &template_kind_chatml};
+}
+
+enum status template_render(const struct template *chosen, const struct template_input *input,
+                            struct template_prompt *prompt, struct error *error) {
+    struct template_prompt made = {0};
+    if (!chosen->kind && chosen->refusal[0])
+        return error_set(error, STATUS_UNSUPPORTED, "the model's chat template cannot be used: %s",
+                         chosen->refusal);
+    if (!chosen->kind)
+        return error_set(error, STATUS_UNSUPPORTED, "the model has no chat template");
+    if (input->n_messages == 0)
+        return error_field(error, STATUS_INVALID, "messages", "there is no message");
+    if (input->n_messages > TEMPLATE_MESSAGES_MAX)
+        return error_field(error, STATUS_LIMIT, "messages", "%zu messages, at most %u are taken",
+                           input->n_messages, TEMPLATE_MESSAGES_MAX);
+    error_set(error, STATUS_NOMEM, "no memory for the prompt"); /* what adding segments says */
+    enum status status = chosen->kind->render(chosen, input, &made, error);
+    if (status != STATUS_OK) {
+        template_prompt_fini(&made);
+        return status;
+    }
+    *prompt = made;
+    return STATUS_OK;
+}

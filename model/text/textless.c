@@ -1,0 +1,53 @@
+#include "model/text/textless.h"
+
+#include "model/text/tokenizer/tokenizer.h"
+#include "model/weights/config/config.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+
+/* A gap of the tokenizer's files is an unused token without bytes (token_table.h). */
+static bool has_text(const struct tokenizer *tokenizer, uint32_t id) {
+    const struct vocabulary *vocabulary = &tokenizer->vocabulary;
+    return id < vocabulary->n_tokens &&
+           (vocabulary->kinds[id] != TOKEN_UNUSED || vocabulary_bytes(vocabulary, id).n > 0);
+}
+
+static bool is_end(const struct model_config *config, uint32_t id) {
+    for (uint32_t i = 0; i < config->n_stop_ids; i++)
+        if (config->stop_ids[i] == id)
+            return true;
+    return false;
+}
+
+/* Writes the intervals unless `out` is NULL; gives their number. */
+static uint32_t list(const struct model_config *config, const struct tokenizer *tokenizer,
+                     struct interval *out) {
+    uint32_t n = 0;
+    bool is_open = false;
+    for (uint32_t id = 0; id < config->n_vocab; id++) {
+        bool is_textless = !has_text(tokenizer, id) && !is_end(config, id);
+        if (is_textless && !is_open && out)
+            out[n].begin = id;
+        if (is_textless && out)
+            out[is_open ? n - 1 : n].end = id + 1;
+        n += is_textless && !is_open;
+        is_open = is_textless;
+    }
+    return n;
+}
+
+enum status textless_find(const struct model_config *config, const struct tokenizer *tokenizer,
+                          struct interval **ids, uint32_t *n) {
+    uint32_t n_found = list(config, tokenizer, NULL);
+    struct interval *found = NULL;
+    if (n_found > 0) {
+        found = calloc(n_found, sizeof *found);
+        if (!found)
+            return STATUS_NOMEM;
+        list(config, tokenizer, found);
+    }
+    *ids = found;
+    *n = n_found;
+    return STATUS_OK;
+}

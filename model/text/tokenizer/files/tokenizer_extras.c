@@ -1,0 +1,225 @@
+#include "model/text/tokenizer/files/tokenizer_extras.h"
+
+#include "base/file.h"
+#include "base/json/json_get.h"
+#include "base/json/json_text.h"
+#include "model/text/tokenizer/vocabulary/vocabulary.h"
+
+#include <jansson.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct tokenizer_extras_files {
+    json_t *config;  /* tokenizer_config.json */
+    json_t *special; /* special_tokens_map.json */
+    json_t *added;   /* added_tokens.json */
+};
+
+static enum status load_if_there(const char *folder, const char *name, json_t **root,
+                                 struct error *error) {
+    char path[PATH_MAX];
+    if (!file_is_there(folder, name, path, sizeof path))
+        return STATUS_OK;
+    return json_text_load(path, &json_limits_tokenizer, root, error);
+}
+
+/* "<s>", {"content": "<s>", ...} or null; anything else is a mistake. */
+static enum status read_text(const json_t *root, const char *key, struct span *text,
+                             struct error *error) {
+    const json_t *value = json_object_get(root, key);
+    if (json_is_object(value))
+        value = json_object_get(value, "content");
+    if (!value || json_is_null(value) || text->n > 0)
+        return STATUS_OK;
+    if (!json_is_string(value))
+        return error_field(error, STATUS_CORRUPT, key, "%s is not text", key);
+    *text = (struct span){json_string_value(value), json_string_length(value)};
+    return STATUS_OK;
+}
+
+static enum status read_answer(const json_t *root, const char *key, enum tokenizer_answer *answer,
+                               struct error *error) {
+    const struct json_get get = json_get_part(root, error);
+    bool is_yes = false;
+    TRY(json_get_bool(&get, key, &is_yes));
+    if (json_get_member(&get, key))
+        *answer = is_yes ? ANSWER_YES : ANSWER_NO;
+    return STATUS_OK;
+}
+
+enum status tokenizer_added_flags(const struct json_get *token, uint8_t *flags) {
+    static const struct {
+        const char *name;
+        uint8_t flag;
+    } rows[] = {{"single_word", TOKEN_SINGLE_WORD},
+                {"lstrip", TOKEN_STRIPS_LEFT},
+                {"rstrip", TOKEN_STRIPS_RIGHT},
+                {"normalized", TOKEN_NORMALIZED}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        bool is_set = *flags & rows[i].flag;
+        TRY(json_get_bool(token, rows[i].name, &is_set));
+        *flags = (uint8_t)(is_set ? *flags | rows[i].flag : *flags & ~rows[i].flag);
+    }
+    return STATUS_OK;
+}
+
+static int by_id(const void *left, const void *right) {
+    uint32_t a = ((const struct tokenizer_added *)left)->id;
+    uint32_t b = ((const struct tokenizer_added *)right)->id;
+    return a < b ? -1 : a > b;
+}
+
+static enum status extras_sort(struct tokenizer_extras *extras, struct error *error) {
+    qsort(extras->added, extras->n_added, sizeof *extras->added, by_id);
+    for (size_t i = 1; i < extras->n_added; i++)
+        if (extras->added[i].id == extras->added[i - 1].id)
+            return error_set(error, STATUS_CORRUPT, "token %u is there twice", extras->added[i].id);
+    return STATUS_OK;
+}
+
+static enum status extras_add(struct tokenizer_extras *extras, struct tokenizer_added added,
+                              struct error *error) {
+    if (added.content.n == 0 || added.content.n > VOCABULARY_BYTES_MAX)
+        return error_set(error, STATUS_CORRUPT, "added token %u has %zu bytes, not 1 to %u",
+                         added.id, added.content.n, VOCABULARY_BYTES_MAX);
+    if (extras->n_added == TOKENIZER_ADDED_MAX)
+        return error_set(error, STATUS_LIMIT, "more than %u added tokens", TOKENIZER_ADDED_MAX);
+    extras->added[extras->n_added++] = added;
+    return STATUS_OK;
+}
+
+/* {"151643": {"content": "<|endoftext|>", "special": true, ...}, ...} */
+static enum status read_decoder(struct tokenizer_extras *extras, const json_t *decoder,
+                                struct error *error) {
+    const char *key;
+    json_t *token;
+    json_object_foreach((json_t *)decoder, key, token) {
+        const struct json_get get = json_get_part(token, error);
+        struct tokenizer_added added = {0};
+        char *end;
+        unsigned long id = strtoul(key, &end, 10);
+        if (*key < '0' || *key > '9' || *end || id >= VOCABULARY_TOKENS_MAX)
+            return error_field(error, STATUS_CORRUPT, "added_tokens_decoder",
+                               "added_tokens_decoder: \"%.32s\" is no token id", key);
+        added.id = (uint32_t)id;
+        TRY(read_text(token, "content", &added.content, error));
+        TRY(json_get_bool(&get, "special", &added.is_special));
+        TRY(tokenizer_added_flags(&get, &added.flags));
+        TRY(extras_add(extras, added, error));
+    }
+    return extras_sort(extras, error);
+}
+
+static bool is_listed(const json_t *list, struct span text) {
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *item = json_array_get(list, i);
+        if (json_is_object(item))
+            item = json_object_get(item, "content");
+        if (json_is_string(item) && span_is(text, json_string_value(item)))
+            return true;
+    }
+    return false;
+}
+
+/* added_tokens.json: {"<|im_end|>": 32000, ...} */
+static enum status read_added(struct tokenizer_extras *extras, json_t *root, struct error *error) {
+    const char *key;
+    json_t *value;
+    size_t n_known = extras->n_added;
+    json_object_foreach(root, key, value) {
+        struct span content = {key, strlen(key)};
+        json_int_t id = json_is_integer(value) ? json_integer_value(value) : -1;
+        if (id < 0 || id >= VOCABULARY_TOKENS_MAX)
+            return error_set(error, STATUS_CORRUPT, "token \"%.64s\" has no id", key);
+        struct tokenizer_added added = {.id = (uint32_t)id, .content = content};
+        if (bsearch(&added, extras->added, n_known, sizeof added, by_id))
+            continue;
+        TRY(extras_add(extras, added, error));
+    }
+    return extras_sort(extras, error);
+}
+
+/* Tokens that a file names as special are, whether or not they say so themselves. */
+static void mark_named(struct tokenizer_extras *extras) {
+    static const char key[] = "additional_special_tokens";
+    const json_t *lists[] = {json_object_get(extras->files->config, key),
+                             json_object_get(extras->files->special, key)};
+    const struct span ends[] = {extras->bos, extras->eos, extras->unk, extras->pad};
+    for (size_t i = 0; i < extras->n_added; i++) {
+        struct tokenizer_added *added = &extras->added[i];
+        added->is_special |=
+            is_listed(lists[0], added->content) || is_listed(lists[1], added->content);
+        for (size_t j = 0; j < sizeof ends / sizeof *ends; j++)
+            added->is_special |= span_equal(ends[j], added->content);
+    }
+}
+
+static enum status read_ends(struct tokenizer_extras *extras, const json_t *root,
+                             struct error *error) {
+    TRY(read_text(root, "bos_token", &extras->bos, error));
+    TRY(read_text(root, "eos_token", &extras->eos, error));
+    TRY(read_text(root, "unk_token", &extras->unk, error));
+    return read_text(root, "pad_token", &extras->pad, error);
+}
+
+static enum status read_config(struct tokenizer_extras *extras, const json_t *config,
+                               struct error *error) {
+    TRY(read_ends(extras, config, error));
+    TRY(read_text(config, "tokenizer_class", &extras->class, error));
+    TRY(read_answer(config, "add_bos_token", &extras->add_bos, error));
+    TRY(read_answer(config, "add_eos_token", &extras->add_eos, error));
+    TRY(read_answer(config, "legacy", &extras->legacy, error));
+    const struct json_get get = json_get_part(config, error);
+    struct json_get decoder;
+    TRY(json_get_object(&get, "added_tokens_decoder", &decoder));
+    return decoder.object ? read_decoder(extras, decoder.object, error) : STATUS_OK;
+}
+
+static enum status read_all(struct tokenizer_extras *extras, const char *folder,
+                            struct error *error) {
+    struct tokenizer_extras_files *files = extras->files;
+    TRY(load_if_there(folder, "tokenizer_config.json", &files->config, error));
+    TRY(load_if_there(folder, "special_tokens_map.json", &files->special, error));
+    TRY(load_if_there(folder, "added_tokens.json", &files->added, error));
+    size_t n_decoder = json_object_size(json_object_get(files->config, "added_tokens_decoder"));
+    size_t n = n_decoder + json_object_size(files->added);
+    extras->added = calloc(n + 1, sizeof *extras->added);
+    if (!extras->added)
+        return error_set(error, STATUS_NOMEM, "%s: no memory for the added tokens", folder);
+    TRY(error_within(error, read_config(extras, files->config, error), "%s/tokenizer_config.json",
+                     folder));
+    TRY(error_within(error, read_ends(extras, files->special, error), "%s/special_tokens_map.json",
+                     folder));
+    TRY(error_within(error, read_added(extras, files->added, error), "%s/added_tokens.json",
+                     folder));
+    mark_named(extras);
+    return STATUS_OK;
+}
+
+enum status tokenizer_extras_init(struct tokenizer_extras *extras, const char *folder,
+                                  struct error *error) {
+    *extras = (struct tokenizer_extras){0};
+    extras->files = calloc(1, sizeof *extras->files);
+    if (!extras->files)
+        return error_set(error, STATUS_NOMEM, "%s: no memory", folder);
+    enum status status = read_all(extras, folder, error);
+    if (status != STATUS_OK) {
+        tokenizer_extras_fini(extras);
+        return status;
+    }
+    return STATUS_OK;
+}
+
+void tokenizer_extras_fini(struct tokenizer_extras *extras) {
+    if (!extras)
+        return;
+    if (extras->files) {
+        json_decref(extras->files->config);
+        json_decref(extras->files->special);
+        json_decref(extras->files->added);
+    }
+    free(extras->files);
+    free(extras->added);
+    *extras = (struct tokenizer_extras){0};
+}
