@@ -26,7 +26,7 @@ static enum status fill_from_gguf(struct model *model, const char *path, struct 
     config_name_from_path(config, path);
     generation_from_gguf(gguf, &model->generation);
     TRY(tokenizer_open_gguf(gguf, &model->tokenizer, error));
-    config_add_stops(config, gguf, model->tokenizer);
+    model_add_stops(model);
     TRY(gguf_string(gguf, "tokenizer.chat_template", &model->template_source, error));
     return model_choose_template(model, error);
 }
@@ -60,8 +60,8 @@ static enum status finish(struct model *model, const char *path, struct error *e
             n_tokens, n_tokens - 1, config->n_vocab);
     memcpy(config->tokenizer_fingerprint, model->tokenizer->fingerprint,
            sizeof config->tokenizer_fingerprint);
-    if (textless_find(config, model->tokenizer, &model->textless, &model->n_textless) !=
-            STATUS_OK ||
+    struct textless_model ids = {config->n_vocab, config->n_stop_ids, config->stop_ids};
+    if (textless_find(model->tokenizer, ids, &model->textless, &model->n_textless) != STATUS_OK ||
         fingerprint_begin(&fingerprint) != STATUS_OK)
         return error_set(error, STATUS_NOMEM, "%s: no memory", path);
     checkpoint->kind->hash(checkpoint, &fingerprint);

@@ -137,6 +137,6 @@ enum status model_fill_folder(struct model *model, const char *path,
         config->bos_id = model->tokenizer->bos_id;
     if (config->eos_id == CONFIG_NO_TOKEN && model->tokenizer->eos_id < config->n_vocab)
         config->eos_id = model->tokenizer->eos_id;
-    config_add_stops(config, NULL, model->tokenizer);
+    model_add_stops(model);
     return STATUS_OK;
 }

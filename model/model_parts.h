@@ -17,6 +17,10 @@ struct model_extras {
  * one that cannot be used; chats are told why. */
 NODISCARD enum status model_choose_template(struct model *model, struct error *error);
 
+/* Fills the config's stop_ids: eos_id, the end-of-turn ids of a GGUF file, and the tokens that are
+ * known to end a turn by their names. */
+void model_add_stops(struct model *model);
+
 /* Opens a folder, or a dummy of one, into a zeroed model. */
 NODISCARD enum status model_fill_folder(struct model *model, const char *path,
                                         const struct model_options *options, struct error *error);

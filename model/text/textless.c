@@ -1,7 +1,6 @@
 #include "model/text/textless.h"
 
 #include "model/text/tokenizer/tokenizer.h"
-#include "model/weights/config/config.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -13,20 +12,20 @@ static bool has_text(const struct tokenizer *tokenizer, uint32_t id) {
            (vocabulary->kinds[id] != TOKEN_UNUSED || vocabulary_bytes(vocabulary, id).n > 0);
 }
 
-static bool is_end(const struct model_config *config, uint32_t id) {
-    for (uint32_t i = 0; i < config->n_stop_ids; i++)
-        if (config->stop_ids[i] == id)
+static bool is_end(const struct textless_model *model, uint32_t id) {
+    for (uint32_t i = 0; i < model->n_stop_ids; i++)
+        if (model->stop_ids[i] == id)
             return true;
     return false;
 }
 
 /* Writes the intervals unless `out` is NULL; gives their number. */
-static uint32_t list(const struct model_config *config, const struct tokenizer *tokenizer,
+static uint32_t list(const struct tokenizer *tokenizer, const struct textless_model *model,
                      struct interval *out) {
     uint32_t n = 0;
     bool is_open = false;
-    for (uint32_t id = 0; id < config->n_vocab; id++) {
-        bool is_textless = !has_text(tokenizer, id) && !is_end(config, id);
+    for (uint32_t id = 0; id < model->n_vocab; id++) {
+        bool is_textless = !has_text(tokenizer, id) && !is_end(model, id);
         if (is_textless && !is_open && out)
             out[n].begin = id;
         if (is_textless && out)
@@ -37,15 +36,15 @@ static uint32_t list(const struct model_config *config, const struct tokenizer *
     return n;
 }
 
-enum status textless_find(const struct model_config *config, const struct tokenizer *tokenizer,
+enum status textless_find(const struct tokenizer *tokenizer, struct textless_model model,
                           struct interval **ids, uint32_t *n) {
-    uint32_t n_found = list(config, tokenizer, NULL);
+    uint32_t n_found = list(tokenizer, &model, NULL);
     struct interval *found = NULL;
     if (n_found > 0) {
         found = calloc(n_found, sizeof *found);
         if (!found)
             return STATUS_NOMEM;
-        list(config, tokenizer, found);
+        list(tokenizer, &model, found);
     }
     *ids = found;
     *n = n_found;

@@ -12,11 +12,16 @@
 
 #include <stdint.h>
 
-struct model_config;
 struct tokenizer;
 
+/* What the tokenizer does not know of a model. Borrowed. */
+struct textless_model {
+    uint32_t n_vocab;
+    uint32_t n_stop_ids;
+    const uint32_t *stop_ids; /* (n_stop_ids) ids that end an answer */
+};
+
 /* Fills *ids (owned by the caller; NULL where there is none) with the n intervals of textless ids.
- * The config's n_vocab and stop ids must be final. STATUS_NOMEM. Pure. */
-NODISCARD enum status textless_find(const struct model_config *config,
-                                    const struct tokenizer *tokenizer, struct interval **ids,
-                                    uint32_t *n);
+ * STATUS_NOMEM. Pure. */
+NODISCARD enum status textless_find(const struct tokenizer *tokenizer, struct textless_model model,
+                                    struct interval **ids, uint32_t *n);

@@ -1,8 +1,5 @@
 #include "model/weights/config/config.h"
 
-#include "model/gguf/gguf.h"
-#include "model/text/tokenizer/tokenizer.h"
-
 #include <math.h>
 #include <string.h>
 
@@ -86,32 +83,6 @@ void config_add_stop(struct model_config *config, uint32_t id) {
         if (config->stop_ids[i] == id)
             return;
     config->stop_ids[config->n_stop_ids++] = id;
-}
-
-void config_add_stops(struct model_config *config, const struct gguf *gguf,
-                      const struct tokenizer *tokenizer) {
-    static const char *const keys[] = {"tokenizer.ggml.eot_token_id",
-                                       "tokenizer.ggml.eom_token_id"};
-    /* Files often name one end only, while the model was trained with several. */
-    static const char *const names[] = {"<|im_end|>", "<|endoftext|>",   "<|eot_id|>",
-                                        "<|eom_id|>", "<|end_of_text|>", "<|end|>",
-                                        "</s>",       "<end_of_turn>",   "<|endofturn|>"};
-    /* Ends of a turn in ChatGLM's form, where other models may know the words otherwise. */
-    static const char *const glm_names[] = {"<|user|>", "<|observation|>"};
-    struct error ignored;
-    config_add_stop(config, config->eos_id);
-    for (size_t i = 0; gguf && i < sizeof keys / sizeof *keys; i++) {
-        uint32_t id = CONFIG_NO_TOKEN;
-        if (gguf_u32(gguf, keys[i], &id, &ignored) == STATUS_OK)
-            config_add_stop(config, id);
-    }
-    if (config->eos_id == CONFIG_NO_TOKEN)
-        return;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        config_add_stop(config, vocabulary_find_special(&tokenizer->vocabulary, span_of(names[i])));
-    for (size_t i = 0; strcmp(config->family, "chatglm") == 0 && i < 2; i++)
-        config_add_stop(config,
-                        vocabulary_find_special(&tokenizer->vocabulary, span_of(glm_names[i])));
 }
 
 void config_set_name(struct model_config *config, const char *text, size_t n) {

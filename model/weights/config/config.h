@@ -118,18 +118,12 @@ static inline bool config_is_moe_layer(const struct model_config *config, uint32
 NODISCARD enum status config_check(const struct model_config *config, struct error *error);
 
 struct gguf;
-struct tokenizer;
 
 /* Reads and checks the numbers of a GGUF file (ggml-org/ggml docs/gguf.md); stop ids and
- * fingerprints come later (config_add_stops, model_open). STATUS_UNSUPPORTED for an architecture or
+ * fingerprints come later (model_open). STATUS_UNSUPPORTED for an architecture or
  * a feature of it that is not served. Allocates nothing. */
 NODISCARD enum status config_from_gguf(const struct gguf *gguf, struct model_config *config,
                                        struct error *error);
-
-/* Fills stop_ids: eos_id, the file's end-of-turn ids, and the tokens that are known to end a turn
- * by their names. gguf may be NULL. */
-void config_add_stops(struct model_config *config, const struct gguf *gguf,
-                      const struct tokenizer *tokenizer);
 
 /* One more id that ends an answer, unless it is there already or beyond the vocabulary. */
 void config_add_stop(struct model_config *config, uint32_t id);

@@ -32,7 +32,7 @@ NODISCARD enum status config_hub_load(const char *path, struct config_hub *hub,
 void config_hub_fini(struct config_hub *hub); /* fine on a zeroed one */
 
 /* Reads and checks the numbers. Fills stop_ids from eos_token_id; names and fingerprints come later
- * (config_add_stops, model_open). STATUS_INVALID for a value of a wrong type or out of range,
+ * (model_open). STATUS_INVALID for a value of a wrong type or out of range,
  * STATUS_UNSUPPORTED for a class, a quantization or a feature that is not served; both name file
  * and key. */
 NODISCARD enum status config_from_hub(const struct config_hub *hub, struct model_config *config,

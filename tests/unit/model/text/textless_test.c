@@ -2,7 +2,6 @@
 #include "model/text/textless.h"
 
 #include "model/text/tokenizer/tokenizer.h"
-#include "model/weights/config/config.h"
 #include "tests/support/suite.h"
 
 #include <stdlib.h>
@@ -25,14 +24,11 @@ static void open_tokenizer(struct tokenizer *tokenizer) {
 
 static uint32_t find(uint32_t n_vocab, uint32_t end, struct interval **ids) {
     struct tokenizer tokenizer;
-    struct model_config *config = calloc(1, sizeof *config);
     uint32_t n = 99;
     open_tokenizer(&tokenizer);
-    config->n_vocab = n_vocab;
-    config_add_stop(config, end);
-    ck_assert_int_eq(textless_find(config, &tokenizer, ids, &n), STATUS_OK);
+    struct textless_model model = {n_vocab, 1, &end};
+    ck_assert_int_eq(textless_find(&tokenizer, model, ids, &n), STATUS_OK);
     vocabulary_fini(&tokenizer.vocabulary);
-    free(config);
     return n;
 }
 
