@@ -13,13 +13,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define EXTRAS_BYTES_MAX ((size_t)1 << 30)
-
 static enum status fill_from_gguf(struct model *model, const char *path, struct error *error) {
     struct model_config *config = &model->config;
     struct gguf *gguf;
     TRY(gguf_open(path, &gguf, error));
-    TRY(checkpoint_from_gguf(gguf, &model->checkpoint, error));
+    TRY(checkpoint_from_gguf(gguf, &model->tensors.checkpoint, error));
+    model->tensors.any_format = true;
     model->gguf = gguf;
     /* The numbers are checked before anything is allocated by them. */
     TRY(config_from_gguf(gguf, config, error));
@@ -49,7 +48,7 @@ static enum status fill_hash(struct model *model, struct error *error) {
 /* What all models from files have, once their parts are there. */
 static enum status finish(struct model *model, const char *path, struct error *error) {
     struct model_config *config = &model->config;
-    const struct checkpoint *checkpoint = model->checkpoint;
+    const struct checkpoint *checkpoint = model->tensors.checkpoint;
     struct fingerprint fingerprint;
     uint32_t n_tokens = tokenizer_n_tokens(model->tokenizer);
     /* Ids past the embedding's rows would be read from beyond its end. */
@@ -109,14 +108,10 @@ enum status model_open(const char *path, const struct model_options *options, st
                        struct error *error) {
     static const struct model_options defaults;
     struct model *opened = calloc(1, sizeof *opened);
-    struct model_extras *extras = calloc(1, sizeof *extras);
-    if (!opened || !extras) {
+    if (!opened || tensors_init(&opened->tensors, &opened->config) != STATUS_OK) {
         free(opened);
-        free(extras);
         return error_set(error, STATUS_NOMEM, "%s: no memory", path);
     }
-    arena_init(&extras->arena, EXTRAS_BYTES_MAX);
-    opened->extras = extras;
     enum status status = model_fill(opened, path, options ? options : &defaults, error);
     if (status != STATUS_OK)
         model_close(opened);
@@ -150,15 +145,12 @@ void model_close(struct model *model) {
     template_fini(&model->template);
     tokenizer_close(model->tokenizer);
     free(model->textless);
-    if (model->checkpoint)
-        model->checkpoint->kind->close(model->checkpoint);
-    arena_fini(&model->extras->arena);
-    free(model->extras);
+    tensors_fini(&model->tensors);
     buf_fini(&model->template_text);
     free(model);
 }
 
 enum status model_check_files(const struct model *model, struct error *error) {
-    const struct checkpoint *checkpoint = model->checkpoint;
+    const struct checkpoint *checkpoint = model->tensors.checkpoint;
     return checkpoint ? checkpoint->kind->check(checkpoint, error) : STATUS_OK;
 }

@@ -92,7 +92,7 @@ static enum status check_embedding(const struct model *model, const char *path,
                                         "transformer.embedding.word_embeddings.weight"};
     const struct model_config *config = &model->config;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const struct tensor *tensor = model_find_tensor(model, names[i]);
+        const struct tensor *tensor = tensors_find(&model->tensors, names[i]);
         if (tensor && (tensor->n_dims != 2 || tensor->shape[0] != config->n_vocab ||
                        tensor->shape[1] != config->dim))
             return error_field(error, STATUS_CORRUPT, names[i],
@@ -128,9 +128,9 @@ enum status model_fill_folder(struct model *model, const char *path,
     TRY(open_config(model, path, folder, error));
     config_name_from_path(config, realpath(folder, absolute) ? absolute : folder);
     if (options->dummy)
-        TRY(dummy_open(config, options->seed, &model->checkpoint, error));
+        TRY(dummy_open(config, options->seed, &model->tensors.checkpoint, error));
     else
-        TRY(checkpoint_from_safetensors(folder, &model->checkpoint, error));
+        TRY(checkpoint_from_safetensors(folder, &model->tensors.checkpoint, error));
     TRY(check_embedding(model, path, error));
     TRY(open_text(model, folder, options, error));
     if (config->bos_id == CONFIG_NO_TOKEN && model->tokenizer->bos_id < config->n_vocab)

@@ -111,8 +111,9 @@ static enum status qkv(const struct lister *list, struct decoder_layer *layer, u
 static enum status cut_unit(const struct lister *list, const char *name, uint32_t n_inputs,
                             uint32_t *unit) {
     uint32_t n_ranks = list->decoder->shard.n_ranks;
-    struct model_matrix matrix;
-    TRY(model_matrix(list->model, name, list->decoder->config.dim, n_inputs, &matrix, list->error));
+    struct tensor_matrix matrix;
+    TRY(tensors_matrix(&list->model->tensors, name, list->decoder->config.dim, n_inputs, &matrix,
+                       list->error));
     const struct quant_format *format = quant_find(matrix.format);
     uint32_t units[] = {matrix.group, format ? format->block : 0, CUT_UNIT};
     *unit = 1;
@@ -155,9 +156,9 @@ static enum status inner_of(const struct lister *list, const char *down, uint32_
  * were made for 16-bit ones, whose gate and up therefore stand apart. */
 static enum status stands_apart(const struct lister *list, const struct slot_rows *rows,
                                 bool *apart) {
-    struct model_matrix matrix;
-    TRY(model_matrix(list->model, rows->stem, rows->n_all, list->decoder->config.dim, &matrix,
-                     list->error));
+    struct tensor_matrix matrix;
+    TRY(tensors_matrix(&list->model->tensors, rows->stem, rows->n_all, list->decoder->config.dim,
+                       &matrix, list->error));
     const struct quant_format *format = quant_find(matrix.format);
     *apart = format && format->fine;
     return STATUS_OK;

@@ -43,7 +43,7 @@ static enum status add(struct slots *slots, const char *name, struct slot **slot
     return STATUS_OK;
 }
 
-static struct weight_tensor tensor_of(const struct model_matrix *matrix) {
+static struct weight_tensor tensor_of(const struct tensor_matrix *matrix) {
     const struct tensor *scales = matrix->scales, *zeros = matrix->zeros;
     return (struct weight_tensor){
         .format = matrix->format,
@@ -70,8 +70,9 @@ enum status slots_matrix(struct slots *slots, const struct model *model, struct 
     if (!parts || !tensors)
         return no_memory(error);
     for (uint32_t i = 0; i < n_parts; i++) {
-        struct model_matrix matrix;
-        TRY(model_matrix(model, rows[i].stem, rows[i].n_all, inputs->n_all, &matrix, error));
+        struct tensor_matrix matrix;
+        TRY(tensors_matrix(&model->tensors, rows[i].stem, rows[i].n_all, inputs->n_all, &matrix,
+                           error));
         tensors[i] = tensor_of(&matrix);
         parts[i] = (struct weight_part){.tensor = &tensors[i],
                                         .row_begin = rows[i].row_begin,
@@ -92,11 +93,11 @@ enum status slots_matrix(struct slots *slots, const struct model *model, struct 
 enum status slots_mergeable(const struct model *model, const struct slot_rows *rows,
                             uint32_t n_parts, uint32_t n_inputs, bool *mergeable,
                             struct error *error) {
-    struct model_matrix first, other;
+    struct tensor_matrix first, other;
     *mergeable = true;
-    TRY(model_matrix(model, rows[0].stem, rows[0].n_all, n_inputs, &first, error));
+    TRY(tensors_matrix(&model->tensors, rows[0].stem, rows[0].n_all, n_inputs, &first, error));
     for (uint32_t i = 1; i < n_parts; i++) {
-        TRY(model_matrix(model, rows[i].stem, rows[i].n_all, n_inputs, &other, error));
+        TRY(tensors_matrix(&model->tensors, rows[i].stem, rows[i].n_all, n_inputs, &other, error));
         bool same = strcmp(first.format, other.format) == 0 && first.group == other.group &&
                     !first.group_of == !other.group_of;
         if (same && first.group_of)
@@ -131,7 +132,7 @@ enum status slots_vector(struct slots *slots, const struct model *model, const f
                          const char *name, uint32_t n, struct error *error) {
     struct slot_piece *pieces;
     const struct tensor *tensor;
-    TRY(model_tensor(model, name, 0, n, &tensor, error));
+    TRY(tensors_get(&model->tensors, name, 0, n, &tensor, error));
     TRY(add_vector(slots, name, vector, n, 1, &pieces, error));
     pieces[0] = piece_of(tensor);
     pieces[0].n = n;
@@ -147,9 +148,9 @@ enum status slots_bias(struct slots *slots, const struct model *model, const flo
     for (uint32_t i = 0; i < n_parts; i++) {
         const struct tensor *tensor;
         snprintf(name, sizeof name, "%s.bias", rows[i].stem);
-        if (!required && !model_find_tensor(model, name))
+        if (!required && !tensors_find(&model->tensors, name))
             continue;
-        TRY(model_tensor(model, name, 0, rows[i].n_all, &tensor, error));
+        TRY(tensors_get(&model->tensors, name, 0, rows[i].n_all, &tensor, error));
         if (!pieces)
             TRY(add_vector(slots, name, vector, n, n_parts, &pieces, error));
         pieces[i] = piece_of(tensor);

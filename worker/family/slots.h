@@ -70,7 +70,7 @@ struct slot_inputs {
     uint32_t n;
 };
 
-/* A matrix of rows of one or several layers. Statuses of model_matrix(), and STATUS_NOMEM,
+/* A matrix of rows of one or several layers. Statuses of tensors_matrix(), and STATUS_NOMEM,
  * STATUS_LIMIT. */
 NODISCARD enum status slots_matrix(struct slots *slots, const struct model *model,
                                    struct weight *weight, const struct slot_rows *rows,

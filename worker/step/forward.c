@@ -166,13 +166,13 @@ enum kv_format forward_kv_format(const struct model *model, const char *dtype) {
     bool any = false;
     if (strcmp(dtype, "auto") != 0)
         return strcmp(dtype, "f32") == 0 ? KV_F32 : KV_F16;
-    if (model->checkpoint && model->checkpoint->kind->make) /* its tensors come when asked for */
+    if (tensors_are_dummy(&model->tensors)) /* its tensors come when asked for */
         return strcmp(model->config.dtype, "f32") == 0 &&
                        model->config.quant.method == CONFIG_METHOD_NONE
                    ? KV_F32
                    : KV_F16;
     const struct tensor *tensor;
-    for (uint32_t i = 0; (tensor = model_nth_tensor(model, i)) != NULL; i++) {
+    for (uint32_t i = 0; (tensor = tensors_nth(&model->tensors, i)) != NULL; i++) {
         if (tensor->n_dims < 2)
             continue;
         if (strcmp(tensor->format, "f32") != 0)

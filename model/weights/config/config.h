@@ -120,8 +120,8 @@ NODISCARD enum status config_check(const struct model_config *config, struct err
 struct gguf;
 
 /* Reads and checks the numbers of a GGUF file (ggml-org/ggml docs/gguf.md); stop ids and
- * fingerprints come later (model_open). STATUS_UNSUPPORTED for an architecture or
- * a feature of it that is not served. Allocates nothing. */
+ * fingerprints come later (model_open). STATUS_UNSUPPORTED for an architecture or a feature of it
+ * that is not served. Allocates nothing. */
 NODISCARD enum status config_from_gguf(const struct gguf *gguf, struct model_config *config,
                                        struct error *error);
 

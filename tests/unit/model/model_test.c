@@ -39,16 +39,19 @@ static void open_made(size_t data_at, char byte, uint32_t context, uint8_t finge
     unlink(path);
     ck_assert_msg(status == STATUS_OK, "%s", error.text);
     const struct tensor *tensor;
-    ck_assert_int_eq(model_tensor(model, "token_embd.weight", 261, 32, &tensor, &error), STATUS_OK);
+    ck_assert_int_eq(tensors_get(&model->tensors, "token_embd.weight", 261, 32, &tensor, &error),
+                     STATUS_OK);
     ck_assert_int_eq(((const char *)tensor->data)[data_at], byte);
-    ck_assert_int_eq(model_tensor(model, "output_norm.weight", 0, 32, &tensor, &error), STATUS_OK);
-    ck_assert_int_eq(model_tensor(model, "output_norm.weight", 32, 1, &tensor, &error),
+    ck_assert_int_eq(tensors_get(&model->tensors, "output_norm.weight", 0, 32, &tensor, &error),
+                     STATUS_OK);
+    ck_assert_int_eq(tensors_get(&model->tensors, "output_norm.weight", 32, 1, &tensor, &error),
                      STATUS_CORRUPT);
-    ck_assert_int_eq(model_tensor(model, "output_norm.weight", 0, 31, &tensor, &error),
+    ck_assert_int_eq(tensors_get(&model->tensors, "output_norm.weight", 0, 31, &tensor, &error),
                      STATUS_CORRUPT);
-    ck_assert_int_eq(model_tensor(model, "absent", 0, 32, &tensor, &error), STATUS_NOT_FOUND);
-    ck_assert_ptr_nonnull(model_nth_tensor(model, 1));
-    ck_assert_ptr_null(model_nth_tensor(model, 2));
+    ck_assert_int_eq(tensors_get(&model->tensors, "absent", 0, 32, &tensor, &error),
+                     STATUS_NOT_FOUND);
+    ck_assert_ptr_nonnull(tensors_nth(&model->tensors, 1));
+    ck_assert_ptr_null(tensors_nth(&model->tensors, 2));
     ck_assert_uint_eq(model->config.n_stop_ids, 2);
     ck_assert_uint_eq(model->config.stop_ids[0], 260);
     ck_assert_uint_eq(model->config.stop_ids[1], 258);
@@ -83,8 +86,8 @@ START_TEST(hash_opens_without_files) {
     ck_assert_uint_eq(model->config.eos_id, CONFIG_NO_TOKEN);
     ck_assert_uint_eq(model->config.n_stop_ids, 0);
     ck_assert_str_eq(model->template.kind->name, "chatml");
-    ck_assert_ptr_null(model_find_tensor(model, "token_embd.weight"));
-    ck_assert_ptr_null(model_nth_tensor(model, 0));
+    ck_assert_ptr_null(tensors_find(&model->tensors, "token_embd.weight"));
+    ck_assert_ptr_null(tensors_nth(&model->tensors, 0));
 
     struct template_message hi = {.role = TEMPLATE_USER, .content = SPAN("hi")};
     struct template_input input = {.messages = &hi, .n_messages = 1, .add_generation_prompt = true};
@@ -140,11 +143,12 @@ START_TEST(smollm2_is_what_its_card_says) {
     ck_assert_uint_eq(config->eos_id, 2);
     ck_assert_uint_eq(config->n_stop_ids, 2);
     ck_assert_uint_eq(config->stop_ids[1], 0);
-    ck_assert_int_eq(model_tensor(model, "token_embd.weight", 49152, 576, &tensor, &error),
+    ck_assert_int_eq(tensors_get(&model->tensors, "token_embd.weight", 49152, 576, &tensor, &error),
                      STATUS_OK);
     ck_assert_str_eq(tensor->format, "q8_0");
-    ck_assert_int_eq(model_tensor(model, "blk.29.ffn_down.weight", 576, 1536, &tensor, &error),
-                     STATUS_OK);
+    ck_assert_int_eq(
+        tensors_get(&model->tensors, "blk.29.ffn_down.weight", 576, 1536, &tensor, &error),
+        STATUS_OK);
     ck_assert_str_eq(tensor->format, "q4_1");
     ck_assert_str_eq(model->template.kind->name, "jinja");
     model_close(model);

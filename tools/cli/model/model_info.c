@@ -50,7 +50,7 @@ static void count_format(struct sums *sums, const char *format) {
 static struct sums add_up(const struct model *model) {
     struct sums sums = {0};
     const struct tensor *tensor;
-    for (; (tensor = model_nth_tensor(model, sums.n_tensors)); sums.n_tensors++) {
+    for (; (tensor = tensors_nth(&model->tensors, sums.n_tensors)); sums.n_tensors++) {
         sums.n_bytes += tensor->n_bytes;
         sums.n_weights += n_weights(&model->config, tensor);
         count_format(&sums, tensor->format);
@@ -80,7 +80,7 @@ static uint64_t kv_bytes(const struct model_config *config) {
 }
 
 static const char *kind_name(const struct model *model) {
-    return model->checkpoint ? model->checkpoint->kind->name : "none";
+    return model->tensors.checkpoint ? model->tensors.checkpoint->kind->name : "none";
 }
 
 static void print_rope(const struct model_config *config, FILE *out) {

@@ -70,16 +70,16 @@ static struct model *open_folder(struct folder *folder) {
 
 static void matrix_fails(const struct model *model, const char *stem, uint64_t n, uint64_t k,
                          enum status status, const char *says) {
-    struct model_matrix matrix;
+    struct tensor_matrix matrix;
     struct error error;
-    enum status got = model_matrix(model, stem, n, k, &matrix, &error);
+    enum status got = tensors_matrix(&model->tensors, stem, n, k, &matrix, &error);
     ck_assert_msg(got == status && strstr(error.text, says), "%s, \"%s\"", status_name(got),
                   error.text);
 }
 
 START_TEST(plain_layers_are_found_by_shape) {
     struct folder folder;
-    struct model_matrix matrix;
+    struct tensor_matrix matrix;
     struct error error;
     const struct tensor *tensor;
     folder_init(&folder, "");
@@ -90,13 +90,13 @@ START_TEST(plain_layers_are_found_by_shape) {
     ck_assert_str_eq(model->config.family, "llama");
     ck_assert_str_eq(model->tokenizer->kind->name, "bytes");
     ck_assert_ptr_null(model->template.kind);
-    ck_assert_int_eq(model_matrix(model, "x", 8, 64, &matrix, &error), STATUS_OK);
+    ck_assert_int_eq(tensors_matrix(&model->tensors, "x", 8, 64, &matrix, &error), STATUS_OK);
     ck_assert_str_eq(matrix.format, "bf16");
     ck_assert_uint_eq(matrix.n, 8);
     ck_assert_uint_eq(matrix.k, 64);
-    ck_assert_ptr_eq(matrix.values, model_find_tensor(model, "x.weight"));
+    ck_assert_ptr_eq(matrix.values, tensors_find(&model->tensors, "x.weight"));
     ck_assert_ptr_null(matrix.scales);
-    ck_assert_int_eq(model_tensor(model, "x.bias", 0, 8, &tensor, &error), STATUS_OK);
+    ck_assert_int_eq(tensors_get(&model->tensors, "x.bias", 0, 8, &tensor, &error), STATUS_OK);
     matrix_fails(model, "x", 64, 8, STATUS_CORRUPT, "tensor x.weight is (8, 64), not (64, 8)");
     matrix_fails(model, "y", 8, 64, STATUS_NOT_FOUND, "tensor y.weight is missing");
     matrix_fails(model, "odd", 8, 64, STATUS_UNSUPPORTED, "tensor odd.weight has dtype F64");
@@ -128,7 +128,7 @@ START_TEST(gptq_layers_know_their_groups) {
     int32_t shuffled[64];
     int32_t beyond[64] = {2};
     struct folder folder;
-    struct model_matrix matrix;
+    struct tensor_matrix matrix;
     struct error error;
     for (int i = 0; i < 64; i++) {
         up[i] = i / 32;
@@ -145,20 +145,23 @@ START_TEST(gptq_layers_know_their_groups) {
     struct model *model = open_folder(&folder);
     static const char *const counted[] = {"absent", "zero", "up"};
     for (int i = 0; i < 3; i++) {
-        ck_assert_int_eq(model_matrix(model, counted[i], 16, 64, &matrix, &error), STATUS_OK);
+        ck_assert_int_eq(tensors_matrix(&model->tensors, counted[i], 16, 64, &matrix, &error),
+                         STATUS_OK);
         ck_assert_str_eq(matrix.format, "gptq4");
         ck_assert_uint_eq(matrix.group, 32);
         ck_assert_ptr_nonnull(matrix.scales);
         ck_assert_ptr_nonnull(matrix.zeros);
         ck_assert_ptr_null(matrix.group_of);
     }
-    ck_assert_int_eq(model_matrix(model, "shuffled", 16, 64, &matrix, &error), STATUS_OK);
+    ck_assert_int_eq(tensors_matrix(&model->tensors, "shuffled", 16, 64, &matrix, &error),
+                     STATUS_OK);
     ck_assert_mem_eq(matrix.group_of, shuffled, sizeof shuffled);
     const int32_t *first = matrix.group_of;
-    ck_assert_int_eq(model_matrix(model, "shuffled", 16, 64, &matrix, &error), STATUS_OK);
+    ck_assert_int_eq(tensors_matrix(&model->tensors, "shuffled", 16, 64, &matrix, &error),
+                     STATUS_OK);
     ck_assert_ptr_eq(matrix.group_of, first); /* ranks ask many times: there is one copy */
     /* The tensors decide what is quantized. */
-    ck_assert_int_eq(model_matrix(model, "plain", 16, 64, &matrix, &error), STATUS_OK);
+    ck_assert_int_eq(tensors_matrix(&model->tensors, "plain", 16, 64, &matrix, &error), STATUS_OK);
     ck_assert_str_eq(matrix.format, "f16");
     matrix_fails(model, "beyond", 16, 64, STATUS_CORRUPT,
                  "beyond.g_idx has group 2 for input 0, but there are 2");
@@ -172,14 +175,14 @@ END_TEST
 
 START_TEST(awq_layers_are_packed_along_the_outputs) {
     struct folder folder;
-    struct model_matrix matrix;
+    struct tensor_matrix matrix;
     struct error error;
     folder_init(&folder, AWQ);
     safetensors_builder_add(&folder.builder, "x.qweight", "I32", 4, 64, 2, NULL);
     safetensors_builder_add(&folder.builder, "x.qzeros", "I32", 4, 2, 2, NULL);
     safetensors_builder_add(&folder.builder, "x.scales", "F16", 2, 2, 16, NULL);
     struct model *model = open_folder(&folder);
-    ck_assert_int_eq(model_matrix(model, "x", 16, 64, &matrix, &error), STATUS_OK);
+    ck_assert_int_eq(tensors_matrix(&model->tensors, "x", 16, 64, &matrix, &error), STATUS_OK);
     ck_assert_str_eq(matrix.format, "awq");
     ck_assert_uint_eq(matrix.group, 32);
     ck_assert_ptr_null(matrix.group_of);
@@ -331,14 +334,15 @@ static void ask_layer(const struct model *model, uint32_t layer) {
         {"mlp.gate_proj", 29568, 8192},   {"mlp.up_proj", 29568, 8192},
         {"mlp.down_proj", 8192, 29568},
     };
-    struct model_matrix matrix;
+    struct tensor_matrix matrix;
     const struct tensor *tensor;
     struct error error;
     char name[128];
     for (size_t i = 0; i < sizeof matrices / sizeof *matrices; i++) {
         snprintf(name, sizeof name, "model.layers.%u.%s", layer, matrices[i].stem);
-        ck_assert_int_eq(model_matrix(model, name, matrices[i].n, matrices[i].k, &matrix, &error),
-                         STATUS_OK);
+        ck_assert_int_eq(
+            tensors_matrix(&model->tensors, name, matrices[i].n, matrices[i].k, &matrix, &error),
+            STATUS_OK);
         ck_assert_str_eq(matrix.format, "bf16");
         const unsigned char *data = matrix.values->data;
         ck_assert_uint_eq(matrix.values->n_bytes, 2ull * matrices[i].n * matrices[i].k);
@@ -347,13 +351,13 @@ static void ask_layer(const struct model *model, uint32_t layer) {
         ck_assert_uint_ne(data[1] & 0x7f, 0x7f);
     }
     snprintf(name, sizeof name, "model.layers.%u.input_layernorm.weight", layer);
-    ck_assert_int_eq(model_tensor(model, name, 0, 8192, &tensor, &error), STATUS_OK);
+    ck_assert_int_eq(tensors_get(&model->tensors, name, 0, 8192, &tensor, &error), STATUS_OK);
     ck_assert_mem_eq(tensor->data, "\x80\x3f\x80\x3f", 4);
 }
 
 START_TEST(dummy_of_72_billion_costs_next_to_nothing) {
     struct folder folder;
-    struct model_matrix matrix;
+    struct tensor_matrix matrix;
     struct error error;
     folder_init(&folder, "");
     long before = resident_kb();
@@ -363,12 +367,13 @@ START_TEST(dummy_of_72_billion_costs_next_to_nothing) {
     ck_assert_uint_eq(tokenizer_n_tokens(model->tokenizer), 152064);
     ck_assert(span_is(tokenizer_bytes(model->tokenizer, 65), "A"));
     ck_assert(span_is(tokenizer_bytes(model->tokenizer, 152063), "<251ff>"));
-    ck_assert_int_eq(model_matrix(model, "lm_head", 152064, 8192, &matrix, &error), STATUS_OK);
+    ck_assert_int_eq(tensors_matrix(&model->tensors, "lm_head", 152064, 8192, &matrix, &error),
+                     STATUS_OK);
     uint64_t n_bytes = 0;
     const struct tensor *tensor;
     for (uint32_t layer = 0; layer < model->config.n_layers; layer++)
         ask_layer(model, layer);
-    for (uint32_t i = 0; (tensor = model_nth_tensor(model, i)); i++)
+    for (uint32_t i = 0; (tensor = tensors_nth(&model->tensors, i)); i++)
         n_bytes += tensor->n_bytes;
     ck_assert_uint_gt(n_bytes, 100ull << 30);
     ck_assert_int_lt(resident_kb() - before, 128 << 10);
@@ -385,10 +390,10 @@ START_TEST(dummy_is_the_same_for_the_same_seed) {
     struct model *one = open_dummy(&folder, config_text, "", 1);
     struct model *same = open_dummy(&folder, config_text, "", 1);
     struct model *two = open_dummy(&folder, config_text, "", 2);
-    ck_assert_int_eq(model_tensor(one, "a.weight", 64, 64, &a, &error), STATUS_OK);
-    ck_assert_int_eq(model_tensor(one, "b.weight", 64, 64, &other, &error), STATUS_OK);
-    ck_assert_int_eq(model_tensor(same, "a.weight", 64, 64, &b, &error), STATUS_OK);
-    ck_assert_int_eq(model_tensor(two, "a.weight", 64, 64, &c, &error), STATUS_OK);
+    ck_assert_int_eq(tensors_get(&one->tensors, "a.weight", 64, 64, &a, &error), STATUS_OK);
+    ck_assert_int_eq(tensors_get(&one->tensors, "b.weight", 64, 64, &other, &error), STATUS_OK);
+    ck_assert_int_eq(tensors_get(&same->tensors, "a.weight", 64, 64, &b, &error), STATUS_OK);
+    ck_assert_int_eq(tensors_get(&two->tensors, "a.weight", 64, 64, &c, &error), STATUS_OK);
     ck_assert_str_eq(a->format, "f16");
     ck_assert_mem_eq(a->data, b->data, a->n_bytes);
     ck_assert_mem_ne(a->data, c->data, a->n_bytes);
@@ -396,9 +401,9 @@ START_TEST(dummy_is_the_same_for_the_same_seed) {
     ck_assert_mem_eq(one->config.fingerprint, same->config.fingerprint, 32);
     ck_assert_mem_ne(one->config.fingerprint, two->config.fingerprint, 32);
     /* Asked again it is the same tensor, and has to be of the same shape. */
-    ck_assert_int_eq(model_tensor(one, "a.weight", 64, 64, &b, &error), STATUS_OK);
+    ck_assert_int_eq(tensors_get(&one->tensors, "a.weight", 64, 64, &b, &error), STATUS_OK);
     ck_assert_ptr_eq(a, b);
-    ck_assert_int_eq(model_tensor(one, "a.weight", 32, 64, &b, &error), STATUS_CORRUPT);
+    ck_assert_int_eq(tensors_get(&one->tensors, "a.weight", 32, 64, &b, &error), STATUS_CORRUPT);
     model_close(one);
     model_close(same);
     model_close(two);
@@ -408,20 +413,23 @@ END_TEST
 
 START_TEST(dummy_is_quantized_as_its_config_says) {
     struct folder folder;
-    struct model_matrix matrix;
+    struct tensor_matrix matrix;
     struct error error;
     folder_init(&folder, "");
     struct model *model = open_dummy(&folder, config_text, GPTQ, 1);
-    ck_assert_int_eq(model_matrix(model, "x.q_proj", 16, 64, &matrix, &error), STATUS_OK);
+    ck_assert_int_eq(tensors_matrix(&model->tensors, "x.q_proj", 16, 64, &matrix, &error),
+                     STATUS_OK);
     ck_assert_str_eq(matrix.format, "gptq4");
     ck_assert_mem_eq(matrix.zeros->data, "\x77\x77\x77\x77", 4);
     ck_assert_uint_eq(matrix.scales->shape[0], 2);
-    ck_assert_int_eq(model_matrix(model, "lm_head", 300, 64, &matrix, &error), STATUS_OK);
+    ck_assert_int_eq(tensors_matrix(&model->tensors, "lm_head", 300, 64, &matrix, &error),
+                     STATUS_OK);
     ck_assert_str_eq(matrix.format, "f16");
     matrix_fails(model, "y", 12, 64, STATUS_CORRUPT, "12 outputs");
     model_close(model);
     model = open_dummy(&folder, config_text, AWQ, 1);
-    ck_assert_int_eq(model_matrix(model, "x.q_proj", 16, 64, &matrix, &error), STATUS_OK);
+    ck_assert_int_eq(tensors_matrix(&model->tensors, "x.q_proj", 16, 64, &matrix, &error),
+                     STATUS_OK);
     ck_assert_str_eq(matrix.format, "awq");
     ck_assert_mem_eq(matrix.zeros->data, "\x88\x88\x88\x88", 4);
     model_close(model);

@@ -1,27 +1,62 @@
 /* Tensors of a model by name and shape, and the linear layers that they make up (layouts: AutoAWQ's
  * gemm.py and packing_utils.py; AutoGPTQ's and GPTQModel's qlinear modules). */
-#include "model/model_parts.h"
+#include "model/weights/tensors.h"
 
+#include "base/arena.h"
 #include "base/random.h"
 #include "base/span.h"
 #include "model/weights/checkpoint/checkpoint.h"
+#include "model/weights/config/config.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-const struct tensor *model_find_tensor(const struct model *model, const char *name) {
-    const struct checkpoint *checkpoint = model->checkpoint;
+#define ORDERS_BYTES_MAX ((size_t)1 << 30)
+#define ORDERS_LISTS     2048u /* a model has an order or more for each layer */
+
+/* What was found out about a g_idx: ranks ask for each layer, and each several times. */
+struct tensors_order {
+    const struct tensor *tensor;
+    const int32_t *group_of; /* NULL: i / group */
+    struct tensors_order *next;
+};
+
+struct tensors_orders {
+    struct arena arena;
+    struct tensors_order *lists[ORDERS_LISTS]; /* in the arena: act-orders by their tensor */
+};
+
+enum status tensors_init(struct tensors *tensors, const struct model_config *config) {
+    struct tensors_orders *orders = calloc(1, sizeof *orders);
+    if (!orders)
+        return STATUS_NOMEM;
+    arena_init(&orders->arena, ORDERS_BYTES_MAX);
+    *tensors = (struct tensors){.config = config, .orders = orders};
+    return STATUS_OK;
+}
+
+void tensors_fini(struct tensors *tensors) {
+    if (tensors->checkpoint)
+        tensors->checkpoint->kind->close(tensors->checkpoint);
+    if (tensors->orders)
+        arena_fini(&tensors->orders->arena);
+    free(tensors->orders);
+}
+
+bool tensors_are_dummy(const struct tensors *tensors) {
+    return tensors->checkpoint && tensors->checkpoint->kind->make;
+}
+
+const struct tensor *tensors_find(const struct tensors *tensors, const char *name) {
+    const struct checkpoint *checkpoint = tensors->checkpoint;
     return checkpoint ? checkpoint->kind->find(checkpoint, name) : NULL;
 }
 
-const struct tensor *model_nth_tensor(const struct model *model, uint32_t n) {
-    const struct checkpoint *checkpoint = model->checkpoint;
+const struct tensor *tensors_nth(const struct tensors *tensors, uint32_t n) {
+    const struct checkpoint *checkpoint = tensors->checkpoint;
     return checkpoint ? checkpoint->kind->nth(checkpoint, n) : NULL;
-}
-
-static bool is_dummy(const struct model *model) {
-    return model->checkpoint && model->checkpoint->kind->make;
 }
 
 /* "(64, 32)" */
@@ -34,8 +69,8 @@ static const char *show_shape(char *text, size_t size, const uint64_t *shape, ui
     return text;
 }
 
-static bool is_weight_format(const struct model *model, const char *format) {
-    return model->gguf || strcmp(format, "f32") == 0 || strcmp(format, "f16") == 0 ||
+static bool is_weight_format(const struct tensors *tensors, const char *format) {
+    return tensors->any_format || strcmp(format, "f32") == 0 || strcmp(format, "f16") == 0 ||
            strcmp(format, "bf16") == 0;
 }
 
@@ -48,36 +83,36 @@ static const char *show_dtype(char text[16], const char *format) {
     return text;
 }
 
-static enum status check_format(const struct model *model, const struct checkpoint_want *want,
+static enum status check_format(const struct tensors *tensors, const struct checkpoint_want *want,
                                 const struct tensor *tensor, struct error *error) {
     if (want->format ? strcmp(tensor->format, want->format) == 0
-                     : is_weight_format(model, tensor->format))
+                     : is_weight_format(tensors, tensor->format))
         return STATUS_OK;
     char is[16];
     char wanted[16];
     return error_field(error, STATUS_UNSUPPORTED, want->name, "%s: tensor %s has dtype %s, not %s",
-                       model->config.name, want->name, show_dtype(is, tensor->format),
+                       tensors->config->name, want->name, show_dtype(is, tensor->format),
                        want->format ? show_dtype(wanted, want->format) : "F32, F16 or BF16");
 }
 
-static enum status get(const struct model *model, const struct checkpoint_want *want,
+static enum status get(const struct tensors *tensors, const struct checkpoint_want *want,
                        const struct tensor **tensor, struct error *error) {
-    const struct tensor *found = model_find_tensor(model, want->name);
-    if (!found && is_dummy(model))
-        return model->checkpoint->kind->make(model->checkpoint, want, tensor, error);
+    const struct tensor *found = tensors_find(tensors, want->name);
+    if (!found && tensors_are_dummy(tensors))
+        return tensors->checkpoint->kind->make(tensors->checkpoint, want, tensor, error);
     if (!found)
         return error_field(error, STATUS_NOT_FOUND, want->name, "%s: tensor %s is missing",
-                           model->config.name, want->name);
+                           tensors->config->name, want->name);
     if (found->n_dims != want->n_dims ||
         memcmp(found->shape, want->shape, sizeof found->shape) != 0) {
         char is[96];
         char wanted[96];
         return error_field(error, STATUS_CORRUPT, want->name, "%s: tensor %s is %s, not %s",
-                           model->config.name, want->name,
+                           tensors->config->name, want->name,
                            show_shape(is, sizeof is, found->shape, found->n_dims),
                            show_shape(wanted, sizeof wanted, want->shape, want->n_dims));
     }
-    TRY(check_format(model, want, found, error));
+    TRY(check_format(tensors, want, found, error));
     *tensor = found;
     return STATUS_OK;
 }
@@ -91,15 +126,15 @@ static struct checkpoint_want want_of(const char *name, const char *format, uint
     return want;
 }
 
-enum status model_tensor(const struct model *model, const char *name, uint64_t n_rows,
-                         uint64_t n_columns, const struct tensor **tensor, struct error *error) {
+enum status tensors_get(const struct tensors *tensors, const char *name, uint64_t n_rows,
+                        uint64_t n_columns, const struct tensor **tensor, struct error *error) {
     struct checkpoint_want want = want_of(name, NULL, n_rows, n_columns);
-    return get(model, &want, tensor, error);
+    return get(tensors, &want, tensor, error);
 }
 
 /* A layer that is being put together. */
 struct layer {
-    const struct model *model;
+    const struct tensors *tensors;
     const char *stem;
     uint32_t n;
     uint32_t k;
@@ -115,17 +150,17 @@ static const char *part_name(struct layer *layer, const char *suffix) {
 static enum status get_part(struct layer *layer, const char *suffix, const char *format,
                             uint64_t n_rows, uint64_t n_columns, const struct tensor **tensor) {
     struct checkpoint_want want = want_of(part_name(layer, suffix), format, n_rows, n_columns);
-    return get(layer->model, &want, tensor, layer->error);
+    return get(layer->tensors, &want, tensor, layer->error);
 }
 
 static enum status uneven(struct layer *layer, const char *what, uint32_t size, uint32_t unit) {
     return error_field(layer->error, STATUS_CORRUPT, layer->stem,
                        "%s: layer %s has %u %s, no multiple of %u as its quantization needs",
-                       layer->model->config.name, layer->stem, size, what, unit);
+                       layer->tensors->config->name, layer->stem, size, what, unit);
 }
 
-static enum status get_awq(struct layer *layer, struct model_matrix *matrix) {
-    uint32_t group = layer->model->config.quant.group;
+static enum status get_awq(struct layer *layer, struct tensor_matrix *matrix) {
+    uint32_t group = layer->tensors->config->quant.group;
     matrix->format = "awq";
     matrix->group = group ? group : layer->k;
     if (layer->n % 8 != 0)
@@ -144,16 +179,9 @@ static int32_t item(const struct tensor *tensor, uint32_t i) {
     return value;
 }
 
-/* What was found out about a g_idx: ranks ask for each layer, and each several times. */
-struct model_order {
-    const struct tensor *tensor;
-    const int32_t *group_of; /* NULL: i / group */
-    struct model_order *next;
-};
-
 /* Its numbers, every one checked: a copy, since the file's own need not be aligned, nor stay. */
-static enum status read_order(struct layer *layer, const struct model_matrix *matrix,
-                              uint32_t n_groups, struct model_order *order) {
+static enum status read_order(struct layer *layer, const struct tensor_matrix *matrix,
+                              uint32_t n_groups, struct tensors_order *order) {
     bool counts_up = true;
     bool all_zero = true;
     for (uint32_t i = 0; i < layer->k; i++) {
@@ -163,44 +191,44 @@ static enum status read_order(struct layer *layer, const struct model_matrix *ma
     }
     if (counts_up || all_zero)
         return STATUS_OK;
-    int32_t *copy = arena_alloc(&layer->model->extras->arena, (size_t)layer->k * sizeof *copy);
+    int32_t *copy = arena_alloc(&layer->tensors->orders->arena, (size_t)layer->k * sizeof *copy);
     if (!copy)
         return error_set(layer->error, STATUS_NOMEM, "%s: no memory for tensor %s",
-                         layer->model->config.name, layer->name);
+                         layer->tensors->config->name, layer->name);
     memcpy(copy, order->tensor->data, (size_t)layer->k * sizeof *copy);
     for (uint32_t i = 0; i < layer->k; i++)
         if (copy[i] < 0 || (uint32_t)copy[i] >= n_groups)
             return error_field(layer->error, STATUS_CORRUPT, layer->name,
                                "%s: tensor %s has group %d for input %u, but there are %u",
-                               layer->model->config.name, layer->name, copy[i], i, n_groups);
+                               layer->tensors->config->name, layer->name, copy[i], i, n_groups);
     order->group_of = copy;
     return STATUS_OK;
 }
 
 /* Which group each input belongs to, where that is not i / group. Writers that do not reorder leave
  * g_idx out, count it up, or leave it all zero. */
-static enum status read_groups(struct layer *layer, struct model_matrix *matrix,
+static enum status read_groups(struct layer *layer, struct tensor_matrix *matrix,
                                uint32_t n_groups) {
-    const struct model *model = layer->model;
+    const struct tensors *tensors = layer->tensors;
     const struct tensor *tensor;
-    if (!model_find_tensor(model, part_name(layer, "g_idx"))) {
-        if (model->config.quant.act_order && !is_dummy(model))
+    if (!tensors_find(tensors, part_name(layer, "g_idx"))) {
+        if (tensors->config->quant.act_order && !tensors_are_dummy(tensors))
             return error_field(layer->error, STATUS_NOT_FOUND, layer->name,
-                               "%s: tensor %s is missing, which desc_act needs", model->config.name,
-                               layer->name);
+                               "%s: tensor %s is missing, which desc_act needs",
+                               tensors->config->name, layer->name);
         return STATUS_OK;
     }
     TRY(get_part(layer, "g_idx", "i32", 0, layer->k, &tensor));
-    struct model_order **list = &model->extras->orders[mix64((uintptr_t)tensor) % MODEL_ORDERS];
-    struct model_order *order = *list;
+    struct tensors_order **list = &tensors->orders->lists[mix64((uintptr_t)tensor) % ORDERS_LISTS];
+    struct tensors_order *order = *list;
     while (order && order->tensor != tensor)
         order = order->next;
     if (!order) {
-        order = arena_alloc(&model->extras->arena, sizeof *order);
+        order = arena_alloc(&tensors->orders->arena, sizeof *order);
         if (!order)
             return error_set(layer->error, STATUS_NOMEM, "%s: no memory for tensor %s",
-                             model->config.name, layer->name);
-        *order = (struct model_order){.tensor = tensor, .next = *list};
+                             tensors->config->name, layer->name);
+        *order = (struct tensors_order){.tensor = tensor, .next = *list};
         TRY(read_order(layer, matrix, n_groups, order));
         *list = order;
     }
@@ -208,9 +236,9 @@ static enum status read_groups(struct layer *layer, struct model_matrix *matrix,
     return STATUS_OK;
 }
 
-static enum status get_gptq(struct layer *layer, struct model_matrix *matrix) {
+static enum status get_gptq(struct layer *layer, struct tensor_matrix *matrix) {
     static const char *const formats[2][2] = {{"gptq4", "gptq4_v2"}, {"gptq8", "gptq8_v2"}};
-    const struct model_config *config = &layer->model->config;
+    const struct model_config *config = layer->tensors->config;
     uint32_t per_word = 32 / config->quant.bits;
     matrix->format = formats[config->quant.bits == 8][config->quant.zero_as_is];
     matrix->group = config->quant.group ? config->quant.group : layer->k;
@@ -237,32 +265,32 @@ static bool is_left_plain(const char *stem) {
 
 /* The tensors decide, since quantizers may leave any layer out. */
 static bool is_quantized(struct layer *layer) {
-    const struct model *model = layer->model;
-    if (is_dummy(model))
-        return model->config.quant.method != CONFIG_METHOD_NONE && !is_left_plain(layer->stem);
-    return model_find_tensor(model, part_name(layer, "qweight")) != NULL;
+    const struct tensors *tensors = layer->tensors;
+    if (tensors_are_dummy(tensors))
+        return tensors->config->quant.method != CONFIG_METHOD_NONE && !is_left_plain(layer->stem);
+    return tensors_find(tensors, part_name(layer, "qweight")) != NULL;
 }
 
 static enum status check_sizes(const struct layer *layer, uint64_t n, uint64_t k) {
     if (n == 0 || k == 0 || n > INT32_MAX || k > INT32_MAX)
         return error_field(layer->error, STATUS_LIMIT, layer->stem,
                            "%s: layer %s of %" PRIu64 " outputs and %" PRIu64 " inputs",
-                           layer->model->config.name, layer->stem, n, k);
+                           layer->tensors->config->name, layer->stem, n, k);
     if (strlen(layer->stem) + sizeof ".qweight" > TENSOR_NAME_MAX)
         return error_field(layer->error, STATUS_LIMIT, layer->stem,
-                           "%s: the name of layer %.128s is too long", layer->model->config.name,
+                           "%s: the name of layer %.128s is too long", layer->tensors->config->name,
                            layer->stem);
     return STATUS_OK;
 }
 
-enum status model_matrix(const struct model *model, const char *stem, uint64_t n, uint64_t k,
-                         struct model_matrix *matrix, struct error *error) {
+enum status tensors_matrix(const struct tensors *tensors, const char *stem, uint64_t n, uint64_t k,
+                           struct tensor_matrix *matrix, struct error *error) {
     struct layer layer = {
-        .model = model, .stem = stem, .n = (uint32_t)n, .k = (uint32_t)k, .error = error};
-    struct model_matrix made = {.n = layer.n, .k = layer.k};
+        .tensors = tensors, .stem = stem, .n = (uint32_t)n, .k = (uint32_t)k, .error = error};
+    struct tensor_matrix made = {.n = layer.n, .k = layer.k};
     TRY(check_sizes(&layer, n, k));
     if (is_quantized(&layer)) {
-        switch (model->config.quant.method) {
+        switch (tensors->config->quant.method) {
         case CONFIG_METHOD_AWQ:
             TRY(get_awq(&layer, &made));
             break;
@@ -272,7 +300,7 @@ enum status model_matrix(const struct model *model, const char *stem, uint64_t n
         case CONFIG_METHOD_NONE:
             return error_field(error, STATUS_CORRUPT, layer.name,
                                "%s: tensor %s is there, but config.json has no quantization_config",
-                               model->config.name, layer.name);
+                               tensors->config->name, layer.name);
         }
     } else {
         TRY(get_part(&layer, "weight", NULL, n, k, &made.values));
