@@ -4,18 +4,24 @@
 usage: tally.py STEPS_FILE LOG_FOLDER [JOBS]
 
 A step is a line `name<TAB>time limit in s<TAB>shell command[<TAB>kind]`. The kind says what it may run beside:
-    computes   takes a core all the time; runs at low priority, so that what waits beside it is woken at once
+    computes   takes a core all the time and knows no clock; runs at low priority, so that what waits beside it is woken at once
+    works      takes a core, and has clocks: many processes, a browser, a model that loads
     waits      takes half a core at most: daemons and clocks
-    (none)     runs alone, after all others
-JOBS is the number of cores to fill (default: all). A step's output is searched for the closing lines of Check ("100%:
+    alone      runs alone, after all others; so does a step without a kind
+JOBS is the number of cores to fill (default: all). TANDEM_BUILT, where it is set, says how long builds took, and is printed at the
+end. What a step leaves running is a failure that names it (contained.py).
+
+A step with clocks that failed runs once more, alone, at the end. Where it passes then it is FLAKY: its first log is kept beside the
+second, NAME.first.log. One flaky step is told, two fail the run. Where more than three failed, none is run again.
+ A step's output is searched for the closing lines of Check ("100%:
 Checks: 3, Failures: 0, Errors: 0"), for "N passed, M failed[, K skipped]", and for "compared N" or "tried N": several count together.
 What is compared or tried is part of a test and not one. A failure is also: a step that exits non-zero and counted none, one that counted
 nothing at all, and a suite of no tests. Lines that begin with SKIPPED are shown. The last lines are the ten slowest steps, the steps that
-failed with the end of their output, the number of programs and comparisons and, alone, "N passed, M failed, K skipped", in tests.
+failed with the end of their output, the flaky ones, the seconds of each kind, the number of programs and comparisons and, alone, "N
+passed, M failed, K skipped", in tests.
 """
 import os
 import re
-import signal
 import subprocess
 import sys
 import threading
@@ -23,11 +29,18 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import contained
+
 CHECK = re.compile(r"^(?:\d+: )?\d+%: Checks: (\d+), Failures: (\d+), Errors: (\d+)", re.M)
 PLAIN = re.compile(r"^(?:\d+: )?(?:\w+: )?(\d+) passed, (\d+) failed(?:, (\d+) skipped)?\s*$", re.M)
 COMPARED = re.compile(r"^(?:\d+: )?(?:compared|tried) (\d+)\b", re.M)
-HALVES = {"computes": 2, "waits": 1}  # of a core, that a step of the kind takes
-KINDS = ("", *HALVES)
+LEFT = re.compile(r"^left behind: .*", re.M)
+HALVES = {"computes": 2, "works": 2, "waits": 1}  # of a core, that a step of the kind takes
+WITH_CLOCKS = ("works", "waits")
+KINDS = (*HALVES, "alone")
+N_AGAIN = 3  # steps that failed, at most, for which a second run is worth its time
+N_FLAKY = 1  # that a run may have and pass
+BUILT = os.environ.pop("TANDEM_BUILT", "")  # and no step sees it
 N_SLOWEST = 10
 N_REPEATED = 20  # lines of a failed step's output that are printed again at the end
 
@@ -46,6 +59,9 @@ class Counts:
         self.skipped += other.skipped
         self.compared += other.compared
 
+    def take_back(self, other: "Counts") -> None:
+        self.add(Counts(-other.passed, -other.failed, -other.skipped, -other.compared))
+
     def mark(self) -> str:
         if self.failed:
             return "FAILED"
@@ -63,6 +79,9 @@ def count(text: str, code: int) -> Counts:
             counts.why = "a suite has no tests"
     for good, bad, skip in PLAIN.findall(text):
         counts.add(Counts(int(good), int(bad), int(skip or 0)))
+    if code == contained.LEFT:
+        counts.failed += 1
+        counts.why = "; ".join(LEFT.findall(text))
     if code != 0 and counts.failed == 0:
         counts.failed += 1
         counts.why = f"exit status {code}, and no failure was counted"
@@ -74,19 +93,11 @@ def count(text: str, code: int) -> Counts:
 
 def run(command: str, limit_s: float, log: Path, nice: int) -> tuple[str, int]:
     with log.open("wb") as out:
-        child = subprocess.Popen(["nice", "-n", str(nice), "bash", "-c", command], stdout=out, stderr=subprocess.STDOUT,
-                                 stdin=subprocess.DEVNULL, start_new_session=True)
-        try:
-            code = child.wait(limit_s)
-        except subprocess.TimeoutExpired:
-            code = 124
+        # A process group and no session: priorities count among processes of one session alone (sched(7), autogroups).
+        code = subprocess.run([sys.executable, contained.__file__, str(limit_s), "nice", "-n", str(nice), "bash", "-c", command],
+                              stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, process_group=0).returncode
+        if code == contained.LATE:
             out.write(f"\nstopped after its limit of {limit_s:.0f} s\n".encode())
-        # Nothing that a step started may outlive it.
-        try:
-            os.killpg(child.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
-        child.wait()
     return log.read_text(errors="replace"), code
 
 
@@ -95,7 +106,7 @@ class Step:
 
     def __init__(self, line: str):
         self.name, limit_s, self.command, *kind = line.split("\t")
-        self.limit_s, self.kind = float(limit_s), kind[0] if kind else ""
+        self.limit_s, self.kind = float(limit_s), kind[0] if kind else "alone"
         if self.kind not in KINDS:
             sys.exit(f"{self.name}: there is no kind of steps {self.kind!r}")
         self.seconds = 0.0
@@ -106,12 +117,16 @@ class Report:
 
     def __init__(self, logs: Path):
         self.logs, self.total, self.done, self.lock = logs, Counts(), [], threading.Lock()
-        self.failed = []  # the steps that failed, each with the end of its output
+        self.began = time.monotonic()
+        self.failed: list[tuple[Step, Counts, list[str]]] = []  # each with the end of its output
+        self.flaky: list[tuple[Step, list[str]]] = []  # each with the end of its first output
+
+    def log(self, step: Step, end: str = "") -> Path:
+        return self.logs / f"{step.name.replace('/', '-')}{end}.log"
 
     def take(self, step: Step) -> None:
         began = time.monotonic()
-        text, code = run(step.command, step.limit_s, self.logs / f"{step.name.replace('/', '-')}.log",
-                         10 if step.kind == "computes" else 0)
+        text, code = run(step.command, step.limit_s, self.log(step), 10 if step.kind == "computes" else 0)
         step.seconds = time.monotonic() - began
         counts = count(text, code)
         with self.lock:
@@ -127,37 +142,62 @@ class Report:
                 print(f"    {counts.why}")
             if counts.failed:
                 print("\n".join("    | " + line for line in text.splitlines()[-60:]), flush=True)
-                self.failed.append((step.name, text.splitlines()[-N_REPEATED:]))
+                self.failed.append((step, counts, text.splitlines()[-N_REPEATED:]))
+
+    def try_again(self) -> None:
+        """Runs what failed and has clocks once more. Nothing else may run."""
+        first, self.failed = self.failed, []
+        worth = len(first) <= N_AGAIN
+        for step, counts, lines in first:
+            if not worth or step.kind == "computes":
+                self.failed.append((step, counts, lines))
+                continue
+            print(f"once more, alone: {step.name}", flush=True)
+            self.total.take_back(counts)
+            self.log(step).rename(self.log(step, ".first"))
+            n_failed = len(self.failed)
+            self.take(step)
+            if len(self.failed) == n_failed:
+                self.flaky.append((step, lines))
 
     def close(self) -> int:
         """Prints the last lines; the exit status."""
         print("slowest:")
         for step in sorted(self.done, key=lambda step: -step.seconds)[:N_SLOWEST]:
-            print(f"    {step.name:28} {step.seconds:7.1f} s {step.kind or 'alone'}")
-        for name, lines in self.failed:  # again: who reads the end of a log shall not need its beginning
-            print(f"FAILED {name}")
+            print(f"    {step.name:28} {step.seconds:7.1f} s {step.kind}")
+        # Again: who reads the end of a log shall not need its beginning.
+        for mark, step, lines in [("FLAKY", *pair) for pair in self.flaky] + [("FAILED", f[0], f[2]) for f in self.failed]:
+            print(f"{mark} {step.name}")
             print("\n".join("    | " + line for line in lines))
+        by_kind = {kind: sum(step.seconds for step in self.done if step.kind == kind) for kind in KINDS}
+        if BUILT:
+            print(f"built: {BUILT}")
+        print(", ".join(f"{kind} {seconds:.0f} s" for kind, seconds in by_kind.items())
+              + f"; together {time.monotonic() - self.began:.0f} s")
+        names = "".join(f"{', ' if i else ': '}{step.name}" for i, (step, _) in enumerate(self.flaky))
+        print(f"{len(self.flaky)} flaky{names}")
         total = self.total
-        print(f"{len(self.done)} programs, {total.passed + total.failed + total.skipped} tests, {total.compared} comparisons")
+        print(f"{len({step.name for step in self.done})} programs, {total.passed + total.failed + total.skipped} tests,"
+              f" {total.compared} comparisons")
         print(f"{total.passed} passed, {total.failed} failed, {total.skipped} skipped")
-        return 1 if total.failed or total.passed == 0 else 0
+        return 1 if total.failed or total.passed == 0 or len(self.flaky) > N_FLAKY else 0
 
 
 class Lanes:
-    """Starts steps as cores become free. While both kinds are left, half of the machine is for what waits."""
+    """Starts steps as cores become free. While both are left, half of the machine is for what has clocks."""
 
     def __init__(self, report: Report, jobs: int):
         self.report, self.jobs = report, jobs
         self.changed = threading.Condition()
-        self.running = {"computes": 0, "waits": 0}
+        self.halves = {True: 0, False: 0}  # that what runs takes; with clocks, without
 
-    def next_kind(self, left: dict[str, list[Step]]) -> str | None:
-        """Which kind may start now; None: one that runs must end first."""
-        free = 2 * self.jobs - sum(HALVES[kind] * n for kind, n in self.running.items())
-        wanted = ("waits", "computes") if self.running["waits"] < self.jobs else ("computes", "waits")
-        for kind in wanted:
-            if left[kind] and free >= HALVES[kind]:
-                return kind
+    def next(self, left: dict[bool, list[Step]]) -> Step | None:
+        """What may start now; None: one that runs must end first."""
+        free = 2 * self.jobs - sum(self.halves.values())
+        first = self.halves[True] < self.jobs
+        for clocks in (first, not first):
+            if left[clocks] and free >= HALVES[left[clocks][0].kind]:
+                return left[clocks].pop(0)
         return None
 
     def run(self, step: Step) -> None:
@@ -165,33 +205,35 @@ class Lanes:
             self.report.take(step)
         finally:
             with self.changed:
-                self.running[step.kind] -= 1
+                self.halves[step.kind in WITH_CLOCKS] -= HALVES[step.kind]
                 self.changed.notify()
 
     def fill(self, steps: list[Step]) -> None:
-        left = {kind: [step for step in steps if step.kind == kind] for kind in self.running}
+        left = {clocks: [step for step in steps if (step.kind in WITH_CLOCKS) == clocks] for clocks in (True, False)}
         threads = []
         while any(left.values()):
             with self.changed:
-                while not (kind := self.next_kind(left)):
+                while not (step := self.next(left)):
                     self.changed.wait()
-                self.running[kind] += 1
-            threads.append(threading.Thread(target=self.run, args=(left[kind].pop(0),)))
+                self.halves[step.kind in WITH_CLOCKS] += HALVES[step.kind]
+            threads.append(threading.Thread(target=self.run, args=(step,)))
             threads[-1].start()
         for thread in threads:
             thread.join()
 
 
 def main() -> int:
+    contained.end_with_parent()
     steps = [Step(line) for line in Path(sys.argv[1]).read_text().splitlines() if line.strip()]
     logs = Path(sys.argv[2])
     jobs = int(sys.argv[3]) if len(sys.argv) > 3 else os.cpu_count() or 1
     logs.mkdir(parents=True, exist_ok=True)
     report = Report(logs)
-    Lanes(report, jobs).fill([step for step in steps if step.kind])
+    Lanes(report, jobs).fill([step for step in steps if step.kind != "alone"])
     for step in steps:
-        if not step.kind:
+        if step.kind == "alone":
             report.take(step)
+    report.try_again()
     return report.close()
 
 

@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
 """What tally.py counts, and what it must not take for a pass. Prints "N passed, M failed, 0 skipped"."""
+import contextlib
+import io
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -41,12 +44,12 @@ def counts_of(case):
     assert (got.passed, got.failed, got.skipped, got.compared) == wanted, (got, wanted)
 
 
-def run_steps(*steps):
+def run_steps(*steps, jobs=2):
     """(exit status, printed lines) of tally.py on these steps."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "steps"
         file.write_text("".join("\t".join(step) + "\n" for step in steps))
-        done = subprocess.run([sys.executable, tally.__file__, file, Path(folder) / "logs", "2"], capture_output=True, text=True)
+        done = subprocess.run([sys.executable, tally.__file__, file, Path(folder) / "logs", str(jobs)], capture_output=True, text=True)
         return done.returncode, done.stdout.splitlines()
 
 
@@ -65,7 +68,8 @@ def the_last_lines_tell_programs_tests_and_comparisons():
     code, lines = run_steps(("a", "60", "echo compared 40 strings; echo '2 passed, 0 failed, 1 skipped'"),
                             ("b", "60", "echo compared 2; echo '100%: Checks: 3, Failures: 0, Errors: 0'"))
     assert code == 0, lines
-    assert lines[-2:] == ["2 programs, 6 tests, 42 comparisons", "5 passed, 0 failed, 1 skipped"], lines
+    assert lines[-3:] == ["0 flaky", "2 programs, 6 tests, 42 comparisons", "5 passed, 0 failed, 1 skipped"], lines
+    assert lines[-4].startswith("computes 0 s, works 0 s, waits 0 s, alone "), lines
 
 
 def a_step_past_its_limit_fails_and_leaves_nothing():
@@ -74,13 +78,91 @@ def a_step_past_its_limit_fails_and_leaves_nothing():
     assert code == 1 and lines[-1] == "1 passed, 1 failed, 0 skipped" and time.monotonic() - began < 100, lines
 
 
+GOOD = "echo '1 passed, 0 failed, 0 skipped'"
+BAD = "echo '0 passed, 1 failed, 0 skipped'; exit 1"
+
+
+def what_is_left_behind_is_named_and_killed():
+    """In a session of its own as well, and where its parent has ended."""
+    with tempfile.TemporaryDirectory() as folder:
+        code, lines = run_steps(("a", "60", f"setsid sleep 611 & echo $! >{folder}/pid; {GOOD}", "computes"), ("b", "60", GOOD))
+        assert code == 1 and lines[-1] == "2 passed, 1 failed, 0 skipped", lines
+        pid = int((Path(folder) / "pid").read_text())
+        assert any(re.fullmatch(rf"    left behind: {pid} sleep 611 ?", line) for line in lines), lines
+        assert not Path(f"/proc/{pid}").exists()
+
+
+def what_ends_by_itself_is_not_left_behind():
+    code, lines = run_steps(("a", "60", f"setsid sleep 0.5 & {GOOD}"))
+    assert code == 0, lines
+
+
+def nothing_is_left_where_the_tally_is_killed():
+    with tempfile.TemporaryDirectory() as folder:
+        file, pid = Path(folder) / "steps", Path(folder) / "pid"
+        file.write_text(f"a\t60\tsetsid sleep 612 & echo $! >{pid}.new; mv {pid}.new {pid}; wait\twaits\n")
+        child = subprocess.Popen([sys.executable, tally.__file__, file, Path(folder) / "logs"], stdout=subprocess.DEVNULL)
+        wait_for(pid.exists)
+        child.kill()
+        child.wait()
+        wait_for(lambda: not Path(f"/proc/{pid.read_text().strip()}").exists())
+
+
+def wait_for(condition):
+    end = time.monotonic() + 60
+    while True:
+        late = time.monotonic() > end
+        if condition():
+            return
+        assert not late, "not within 60 s"
+        time.sleep(0.01)
+
+
+def fails_once(folder, name):
+    """A command that fails the first time."""
+    return f"[ -e {folder}/{name} ] && {GOOD} || {{ touch {folder}/{name}; echo the first time; {BAD}; }}"
+
+
+def one_flaky_step_is_told_and_two_fail():
+    with tempfile.TemporaryDirectory() as folder:
+        code, lines = run_steps(("a", "60", fails_once(folder, "a"), "waits"), ("b", "60", GOOD, "computes"))
+        assert code == 0 and lines[-3] == "1 flaky: a" and lines[-1] == "2 passed, 0 failed, 0 skipped", lines
+        assert lines[lines.index("FLAKY a") + 1] == "    | the first time", lines
+        code, lines = run_steps(("c", "60", fails_once(folder, "c"), "works"), ("d", "60", fails_once(folder, "d")))
+        assert code == 1 and lines[-3] == "2 flaky: c, d" and lines[-1] == "2 passed, 0 failed, 0 skipped", lines
+
+
+def both_logs_of_a_flaky_step_are_kept():
+    with tempfile.TemporaryDirectory() as folder:
+        file, logs = Path(folder) / "steps", Path(folder) / "logs"
+        file.write_text(f"e/a\t60\t{fails_once(folder, 'a')}\twaits\n")
+        subprocess.run([sys.executable, tally.__file__, file, logs], capture_output=True)
+        assert (logs / "e-a.first.log").read_text().startswith("the first time"), list(logs.iterdir())
+        assert (logs / "e-a.log").read_text().startswith("1 passed"), list(logs.iterdir())
+
+
+def what_fails_twice_or_only_computes_has_failed():
+    with tempfile.TemporaryDirectory() as folder:
+        code, lines = run_steps(("a", "60", BAD, "waits"), ("b", "60", GOOD))
+        assert code == 1 and lines[-3] == "0 flaky" and lines[-1] == "1 passed, 1 failed, 0 skipped", lines
+        code, lines = run_steps(("a", "60", fails_once(folder, "a"), "computes"), ("b", "60", GOOD))
+        assert code == 1 and lines[-3] == "0 flaky" and lines[-1] == "1 passed, 1 failed, 0 skipped", lines
+
+
+def of_many_that_failed_none_runs_again():
+    with tempfile.TemporaryDirectory() as folder:
+        for n, want in ((3, "0 failed"), (4, "4 failed")):
+            code, lines = run_steps(*((f"s{n}{i}", "60", fails_once(folder, f"s{n}{i}"), "waits") for i in range(n)), ("g", "60", GOOD))
+            assert code == 1 and want in lines[-1], lines
+
+
 def what_failed_is_told_again_at_the_end():
     long = "for i in $(seq 100); do echo line $i; done; "
     code, lines = run_steps(("a", "60", long + "echo '1 passed, 1 failed, 0 skipped'; exit 1"),
                             ("b", "60", "echo '1 passed, 0 failed, 0 skipped'"))
     at = lines.index("FAILED a")
     assert code == 1 and at > lines.index("slowest:"), lines
-    told = lines[at + 1:-2]
+    told = lines[at + 1:-4]
     assert told == [f"    | line {i}" for i in range(82, 101)] + ["    | 1 passed, 1 failed, 0 skipped"], told
 
 
@@ -96,8 +178,12 @@ def steps_run_beside_each_other_only_where_they_may():
         code, lines = run_steps(("c", "60", meet(folder, "c", "e"), "waits"), ("d", "60", meet(folder, "d", "c"), "waits"),
                                 ("e", "60", meet(folder, "e", "d"), "computes"))
         assert code == 0, lines
-        code, lines = run_steps(("f", "1", meet(folder, "f", "g")), ("g", "1", meet(folder, "g", "f"), "waits"))
+        code, lines = run_steps(("f", "1", meet(folder, "f", "g")), ("g", "1", meet(folder, "g", "f"), "computes"))
         assert lines[-1] == "1 passed, 1 failed, 0 skipped", lines
+        # One that works takes a core, as one that computes does: the second of them begins when the first has ended.
+        code, lines = run_steps(*((f"w{n}", "60", f"[ ! -e {folder}/w ] && touch {folder}/w && sleep 0.5 && rm {folder}/w && "
+                                   "echo '1 passed, 0 failed, 0 skipped'", "works") for n in range(2)), jobs=1)
+        assert code == 0 and lines[-1] == "2 passed, 0 failed, 0 skipped", lines
         # Two fill both cores: the third begins when one of them has ended, and neither ends before both have looked.
         code, lines = run_steps(*((f"i{n}", "60", f"{meet(folder, f'i{n}', f'i{1 - n}')}; sleep 0.3; [ ! -e {folder}/j ] && "
                                    f"{meet(folder, f'k{n}', f'k{1 - n}')}", "computes") for n in range(2)),
@@ -117,15 +203,31 @@ def what_computes_gives_way_to_what_waits():
 
     def at(nice):
         return f"[ $(nice) = {min(nice, 19)} ] && echo '1 passed, 0 failed, 0 skipped'"
-    code, lines = run_steps(("a", "60", at(own + 10), "computes"), ("b", "60", at(own), "waits"), ("c", "60", at(own)))
+    code, lines = run_steps(("a", "60", at(own + 10), "computes"), ("b", "60", at(own), "waits"), ("c", "60", at(own)),
+                            ("d", "60", at(own), "works"))
+    assert code == 0, lines
+
+
+def priorities_count_among_all_steps():
+    """The kernel shares the machine among sessions first, whatever the priorities in them: all steps are of the tally's own."""
+    same = f"[ $(ps -o sid= -p $$) = {os.getsid(0)} ] && {GOOD}"
+    code, lines = run_steps(("a", "60", same, "computes"), ("b", "60", same, "waits"))
     assert code == 0, lines
 
 
 def the_slowest_are_told():
-    steps = [(f"s{n}", "60", f"sleep {2 if n == 4 else 0}; echo '1 passed, 0 failed, 0 skipped'", "waits") for n in range(12)]
-    code, lines = run_steps(*steps)
+    report = tally.Report(Path("unused"))
+    for n in range(12):
+        report.done.append(tally.Step(f"s{n}\t60\ttrue\twaits"))
+        report.done[n].seconds = 9.0 if n == 4 else n / 8
+    report.total.passed = 1
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        assert report.close() == 0
+    lines = printed.getvalue().splitlines()
     first = lines.index("slowest:") + 1
-    assert code == 0 and lines[first].split()[0] == "s4" and lines[first + 10].startswith("12 programs"), lines
+    assert [line.split()[0] for line in lines[first:first + 3]] == ["s4", "s11", "s10"], lines
+    assert lines[first + 10].startswith("computes 0 s, works 0 s, waits 17 s"), lines
 
 
 def an_unknown_kind_is_refused():
@@ -141,6 +243,10 @@ def main() -> int:
                                           a_step_past_its_limit_fails_and_leaves_nothing,
                                           steps_run_beside_each_other_only_where_they_may, alone_comes_last,
                                           what_computes_gives_way_to_what_waits, the_slowest_are_told,
+                                          what_is_left_behind_is_named_and_killed, what_ends_by_itself_is_not_left_behind,
+                                          nothing_is_left_where_the_tally_is_killed, one_flaky_step_is_told_and_two_fail,
+                                          both_logs_of_a_flaky_step_are_kept, what_fails_twice_or_only_computes_has_failed,
+                                          of_many_that_failed_none_runs_again, priorities_count_among_all_steps,
                                           an_unknown_kind_is_refused)})
     n_failed = 0
     for name, fact in facts.items():
