@@ -54,70 +54,70 @@ def bad_input(cluster):
 
 def a_line_is_edited(cluster):
     """Left arrow and backspace edit, the up arrow brings the last line back: the server sees equal prompts."""
-    terminal = Talk(cluster, "--max-tokens", "3", "--temperature", "0")
-    terminal.expect("/help")
-    n = len(prompts_of_the_server(cluster))
-    terminal.expect("> ")
-    terminal.type("/system\r")
-    terminal.expect("> ")
-    terminal.type("abXYc\x1b[D\x7f\x7fé\r")  # abéc
-    eventually(lambda: len(prompts_of_the_server(cluster)) == n + 1, 30, "the first turn")
-    terminal.expect("> ")
-    terminal.type("/clear\r")
-    terminal.expect("begins anew")
-    terminal.expect("> ")
-    terminal.type("\x1b[A\x1b[A\r")  # past /clear, to the line
-    eventually(lambda: len(prompts_of_the_server(cluster)) == n + 2, 30, "the second turn")
-    first, second = prompts_of_the_server(cluster)[-2:]
-    assert first == second, (first, second)
-    plain = chat(cluster, "abéc")
-    assert plain[0] == 0 and prompts_of_the_server(cluster)[-1] == first
-    terminal.expect("> ")
-    terminal.type("/help\r")
-    terminal.expect("/system TEXT")
-    terminal.expect("> ")
-    terminal.type("\x04")
-    assert terminal.end() == 0
-    assert terminal.read().endswith("\n"), repr(terminal.text)
+    with Talk(cluster, "--max-tokens", "3", "--temperature", "0") as terminal:
+        terminal.expect("/help")
+        n = len(prompts_of_the_server(cluster))
+        terminal.expect("> ")
+        terminal.type("/system\r")
+        terminal.expect("> ")
+        terminal.type("abXYc\x1b[D\x7f\x7fé\r")  # abéc
+        eventually(lambda: len(prompts_of_the_server(cluster)) == n + 1, 30, "the first turn")
+        terminal.expect("> ")
+        terminal.type("/clear\r")
+        terminal.expect("begins anew")
+        terminal.expect("> ")
+        terminal.type("\x1b[A\x1b[A\r")  # past /clear, to the line
+        eventually(lambda: len(prompts_of_the_server(cluster)) == n + 2, 30, "the second turn")
+        first, second = prompts_of_the_server(cluster)[-2:]
+        assert first == second, (first, second)
+        plain = chat(cluster, "abéc")
+        assert plain[0] == 0 and prompts_of_the_server(cluster)[-1] == first
+        terminal.expect("> ")
+        terminal.type("/help\r")
+        terminal.expect("/system TEXT")
+        terminal.expect("> ")
+        terminal.type("\x04")
+        assert terminal.end() == 0
+        assert terminal.read().endswith("\n"), repr(terminal.text)
 
 
 def ctrl_c_ends_the_answer(cluster):
     """And not the conversation; at the prompt it drops what was typed."""
-    terminal = Talk(cluster, "--max-tokens", "5000")
-    terminal.expect("> ")
-    terminal.type("long\r")
-    eventually(lambda: any(w["sequences"]["running"] for w in cluster.workers()), 30, "the answer")
-    time.sleep(0.2)
-    terminal.type("\x03")
-    terminal.expect("> ")
-    cluster.quiet(10)
-    terminal.type("never sent\x03")
-    terminal.expect("> ")
-    n = len(prompts_of_the_server(cluster))
-    terminal.type("/exit\r")
-    assert terminal.end() == 0
-    assert len(prompts_of_the_server(cluster)) == n
+    with Talk(cluster, "--max-tokens", "5000") as terminal:
+        terminal.expect("> ")
+        terminal.type("long\r")
+        eventually(lambda: any(w["sequences"]["running"] for w in cluster.workers()), 30, "the answer")
+        time.sleep(0.2)
+        terminal.type("\x03")
+        terminal.expect("> ")
+        cluster.quiet(10)
+        terminal.type("never sent\x03")
+        terminal.expect("> ")
+        n = len(prompts_of_the_server(cluster))
+        terminal.type("/exit\r")
+        assert terminal.end() == 0
+        assert len(prompts_of_the_server(cluster)) == n
 
 
 def an_error_ends_no_conversation(cluster):
     """What was not answered is not told again with the next turn."""
-    terminal = Talk(cluster, "--max-tokens", "3", "--temperature", "0")
-    terminal.expect("> ")
-    drain = [BIN / "tandem", "drain", "--server", cluster.url, "mixed0"]
-    subprocess.run(drain, check=True, capture_output=True)
-    terminal.type("hi\r")
-    terminal.expect("error: HTTP status 503")
-    terminal.expect("> ")
-    subprocess.run([*drain, "--undo"], check=True, capture_output=True)
-    eventually(lambda: cluster.workers()[0]["state"] == "ready", 30, "the worker back")
-    n = len(prompts_of_the_server(cluster))
-    terminal.type("hi\r")
-    eventually(lambda: len(prompts_of_the_server(cluster)) == n + 1, 30, "the answer")
-    assert chat(cluster, "hi")[0] == 0
-    assert len(set(prompts_of_the_server(cluster)[-2:])) == 1
-    terminal.expect("> ")
-    terminal.type("/exit\r")
-    assert terminal.end() == 0
+    with Talk(cluster, "--max-tokens", "3", "--temperature", "0") as terminal:
+        terminal.expect("> ")
+        drain = [BIN / "tandem", "drain", "--server", cluster.url, "mixed0"]
+        subprocess.run(drain, check=True, capture_output=True)
+        terminal.type("hi\r")
+        terminal.expect("error: HTTP status 503")
+        terminal.expect("> ")
+        subprocess.run([*drain, "--undo"], check=True, capture_output=True)
+        eventually(lambda: cluster.workers()[0]["state"] == "ready", 30, "the worker back")
+        n = len(prompts_of_the_server(cluster))
+        terminal.type("hi\r")
+        eventually(lambda: len(prompts_of_the_server(cluster)) == n + 1, 30, "the answer")
+        assert chat(cluster, "hi")[0] == 0
+        assert len(set(prompts_of_the_server(cluster)[-2:])) == 1
+        terminal.expect("> ")
+        terminal.type("/exit\r")
+        assert terminal.end() == 0
 
 
 def main():

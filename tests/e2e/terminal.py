@@ -2,12 +2,13 @@
 import os
 import pty
 import select
+import signal
 
 from cluster import BIN, eventually
 
 
 class Terminal:
-    """One of our programs; .text is what it wrote since somebody emptied it."""
+    """One of our programs, as a context manager: nothing of it is left afterwards. .text is what it wrote since somebody emptied it."""
 
     def __init__(self, program, *args, **env):
         self.pid, self.fd = pty.fork()
@@ -15,6 +16,16 @@ class Terminal:
             os.environ.update({"LC_ALL": "C.UTF-8", **env})
             os.execv(BIN / program, [program, *args])
         self.text = ""
+        self.ended = False
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, value, trace):
+        if not self.ended:
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+        os.close(self.fd)
 
     def read(self):
         while select.select([self.fd], [], [], 0.05)[0]:
@@ -35,5 +46,6 @@ class Terminal:
         def ended():
             self.read()
             pid, status = os.waitpid(self.pid, os.WNOHANG)
+            self.ended = pid != 0
             return (os.waitstatus_to_exitcode(status),) if pid else None
         return eventually(ended, 30, "the end")[0]

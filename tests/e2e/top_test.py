@@ -83,58 +83,58 @@ def key_file():
 
 
 def a_screen_with_keys(cluster):
-    terminal = Screen(cluster.url)
-    terminal.expect(r"decode0 +decode +ready", "the table")
-    terminal.type("?")
-    terminal.expect(r"reverse the order", "help")
-    terminal.type("?s")
-    terminal.expect(r"sort: name", "another order")
-    terminal.type("S")
-    terminal.expect(r"sort: role", "the order before")
-    terminal.type("p")
-    terminal.expect(r"PAUSED", "a pause")
-    terminal.type(" ")
-    terminal.resize(40, 12)
-    terminal.expect(r"STATE +RUN +KV", "a narrow screen")
-    terminal.resize(120, 30)
-    terminal.expect(r"PROMPT/S +NOTE", "a wide screen")
-    terminal.type("q")
-    assert terminal.end() == 0
-    assert "\x1b[?1049l" in terminal.text, "the terminal's own screen comes back"
+    with Screen(cluster.url) as terminal:
+        terminal.expect(r"decode0 +decode +ready", "the table")
+        terminal.type("?")
+        terminal.expect(r"reverse the order", "help")
+        terminal.type("?s")
+        terminal.expect(r"sort: name", "another order")
+        terminal.type("S")
+        terminal.expect(r"sort: role", "the order before")
+        terminal.type("p")
+        terminal.expect(r"PAUSED", "a pause")
+        terminal.type(" ")
+        terminal.resize(40, 12)
+        terminal.expect(r"STATE +RUN +KV", "a narrow screen")
+        terminal.resize(120, 30)
+        terminal.expect(r"PROMPT/S +NOTE", "a wide screen")
+        terminal.type("q")
+        assert terminal.end() == 0
+        assert "\x1b[?1049l" in terminal.text, "the terminal's own screen comes back"
 
 
 def no_color(cluster):
-    colored, bare = Screen(cluster.url), Screen(cluster.url, NO_COLOR="1")
-    for terminal in (colored, bare):
-        terminal.expect(r"decode0 +decode +ready", "the table")
-    has_color = [re.search(r"\x1b\[[0-9;]*3[0-7]m", terminal.read() + terminal.text) is not None for terminal in (colored, bare)]
-    for terminal in (colored, bare):
-        os.kill(terminal.pid, signal.SIGTERM)
-        assert terminal.end() == 0
+    with Screen(cluster.url) as colored, Screen(cluster.url, NO_COLOR="1") as bare:
+        for terminal in (colored, bare):
+            terminal.expect(r"decode0 +decode +ready", "the table")
+        has_color = [re.search(r"\x1b\[[0-9;]*3[0-7]m", terminal.read() + terminal.text) is not None for terminal in (colored, bare)]
+        for terminal in (colored, bare):
+            os.kill(terminal.pid, signal.SIGTERM)
+            assert terminal.end() == 0
     assert has_color == [True, False], has_color
 
 
 def unknown_terminals_get_lines(cluster):
-    terminal = Screen(cluster.url, TERM="no-such-terminal")
-    terminal.expect(r"Printing lines|decode0 +decode +ready", "lines", redraw=False)
-    terminal.expect(r"decode0 +decode +ready", "lines", redraw=False)
-    os.kill(terminal.pid, signal.SIGINT)
-    assert terminal.end() == 0
+    with Screen(cluster.url, TERM="no-such-terminal") as terminal:
+        terminal.expect(r"Printing lines|decode0 +decode +ready", "lines", redraw=False)
+        terminal.expect(r"decode0 +decode +ready", "lines", redraw=False)
+        os.kill(terminal.pid, signal.SIGINT)
+        assert terminal.end() == 0
 
 
 def a_server_goes_and_comes(cluster):
-    terminal = Screen(cluster.url)
-    terminal.expect(r"decode0 +decode +ready", "the table")
-    worker = next(w for w in cluster.workers() if w["name"] == "decode0")
-    os.kill(worker["pid"], signal.SIGKILL)
-    terminal.expect(r"worker decode0 is gone", "a dead worker")
-    os.kill(cluster.router_pid(), signal.SIGSTOP)
-    terminal.expect(r"no answer within 2 s", "a router that hangs")
-    os.kill(cluster.router_pid(), signal.SIGCONT)
-    terminal.expect(r"the server answers again", "a router that goes on")
-    terminal.expect(r"decode0 +decode +ready", "its workers")
-    terminal.type("q")
-    assert terminal.end() == 0
+    with Screen(cluster.url) as terminal:
+        terminal.expect(r"decode0 +decode +ready", "the table")
+        worker = next(w for w in cluster.workers() if w["name"] == "decode0")
+        os.kill(worker["pid"], signal.SIGKILL)
+        terminal.expect(r"worker decode0 is gone", "a dead worker")
+        os.kill(cluster.router_pid(), signal.SIGSTOP)
+        terminal.expect(r"no answer within 2 s", "a router that hangs")
+        os.kill(cluster.router_pid(), signal.SIGCONT)
+        terminal.expect(r"the server answers again", "a router that goes on")
+        terminal.expect(r"decode0 +decode +ready", "its workers")
+        terminal.type("q")
+        assert terminal.end() == 0
 
 
 def main():
