@@ -1,9 +1,14 @@
 # How the CUDA kernels (.cu) are compiled by the C++ compiler. Arithmetic is optimised in every build type, as in
-# kernels/. A local that a kernel did not set is poison and not zero.
+# kernels/; under sanitizers less, for compiling them takes most of that build's time. A local that a kernel did not set
+# is poison and not zero.
 function(tandem_kernel_files name options)
+  set(optimised -O2)
+  if(SANITIZE)
+    set(optimised -O1)
+  endif()
   target_link_libraries(${name} PRIVATE tandem_flags)
   set_target_properties(${name} PROPERTIES KERNEL_OPTIONS
-    "-O2;-Wno-unknown-pragmas;-ftrivial-auto-var-init=pattern;${options}")
+    "${optimised};-Wno-unknown-pragmas;-ftrivial-auto-var-init=pattern;${options}")
   foreach(source ${ARGN}) # a file may stand in several targets, whose options differ
     set(language)
     if(source MATCHES "\\.cu$")

@@ -88,8 +88,10 @@ START_TEST(large_buf_keeps_its_bytes_and_leaves_no_memory) {
     }
     ck_assert_int_eq(buf_status(&buf), STATUS_OK);
     ck_assert_uint_eq(strlen(buf.data), buf.n);
-    for (size_t at = 0; at < buf.n; at++)
-        ck_assert_int_eq(buf.data[at], (int)('a' + at / PIECE % 26));
+    size_t n_right = 0;
+    while (n_right < buf.n && buf.data[n_right] == (char)('a' + n_right / PIECE % 26))
+        n_right++;
+    ck_assert_uint_eq(n_right, buf.n);
     char *data = buf.data;
     ck_assert_int_eq(mincore(data, 1, &resident), 0);
     buf_fini(&buf);
