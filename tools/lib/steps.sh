@@ -1,120 +1,106 @@
 # shellcheck shell=bash disable=SC2154 # the variables named below come from tools/check
-# tools/lib/steps.sh: what the whole check runs beside the dev build's tests; sourced by tools/check,
-# which defines the kinds of steps, build(), mode, root, cache and out.
-
-computes tidy 300 "tools/tidy"
-[ "$mode" != full ] || alone analyze 2400 "tools/tidy --analyze"
-computes hardening 60 "tools/lints/hardening build/release/bin"
-computes core_symbols 60 "tools/lints/core_symbols build/release"
-
-# Races: whatever has threads of its own, and the daemons.
-tsan_tests="base_threads base_loop base_tls conform_comm conform_kernels bus worker_admin worker_board worker_rank worker_shell"
-# shellcheck disable=SC2046,SC2086 # names, separated by blanks
-build tsan --target $(printf 'test_%s ' $tsan_tests) tandem tandem-router tandem-worker hash_check
-for name in $tsan_tests; do
-    computes "tsan/$name" 900 "ctest --preset tsan --no-tests=error -R '^$name\$' -V"
-done
-
-# Every fuzz target for a while on top of its corpus; what it finds stays in build/check/fuzz.
-build fuzz --target fuzzers
-# libFuzzer's own figure becomes a count; a target that tried nothing has failed.
-fuzz_count="tee /dev/stderr | awk '/^stat::number_of_executed_units:/ {n = \$2} END {print \"tried \" n+0 \" inputs\"; print (n > 0) \" passed, \" (n == 0) \" failed, 0 skipped\"}'"
-fuzz_s=5
-[ "$mode" = full ] && fuzz_s=1200
-for target in build/fuzz/fuzz/fuzz_*; do
-    name=$(basename "$target")
-    mkdir -p "$out/fuzz/$name"
-    computes "$name" $((fuzz_s + 120)) "set -o pipefail; cd '$out/fuzz/$name' && '$root/$target' -max_total_time=$fuzz_s -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 . '$root/tests/fuzz/corpus/${name#fuzz_}' 2>&1 | $fuzz_count"
-done
+# tools/lib/steps.sh: the gate, which both `tools/check` and `tools/check --full` run; sourced by tools/check, which defines the
+# kinds of steps, build(), dev_test(), fast, mode, root, cache and out. What judges time, takes long or draws its input anew each time is in
+# tools/lib/full.sh. Within a kind steps begin in the order in which they stand here: long ones first.
 
 model=$(tools/fetch-model smollm2 2>"$out/fetch-model.log") || model=""
-venv=$cache/check-venv
-nvcc_reads="" # what looks into nvcc's code, where there is one
-! [ -x "${TANDEM_NVCC:-$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)}" ] || nvcc_reads="nvidia-cuda-cuobjdump==13.5.37 nvidia-cuda-nvdisasm==13.5.37"
-# shellcheck disable=SC2086 # names, separated by blanks
-python_venv "$venv" numpy==2.2.6 gguf==0.19.0 tokenizers tiktoken sentencepiece==0.2.1 jinja2 openai h2==4.4.1 "httpx[http2]==0.28.1" \
-    grpcio==1.76.0 grpcio-tools==1.76.0 grpcio-health-checking==1.76.0 grpcio-reflection==1.76.0 kubernetes-validate==1.37.0 \
-    $nvcc_reads \
-    >"$out/venv.log" 2>&1 || true
-# The gateways' client needs a newer protobuf than grpcio's tools take (tests/e2e/grpc_vllm_test.py finds this by its name).
-python_venv "$cache/smg-venv" smg-grpc-proto==0.4.28 >"$out/smg-venv.log" 2>&1 || true
-# promtool and a Prometheus for tests/e2e/boards_test.py.
-unpack_package "$cache/prometheus" prometheus >"$out/prometheus.log" 2>&1 || true
-PATH="$PATH:$cache/prometheus/usr/bin"
 python=$venv/bin/python
 [ -x "$python" ] || python=python3
 export TANDEM_TEST_MODEL="$model"
 
-e2e() { "$1" "e2e/$2${5:+/$5}" "$3" "TANDEM_TEST_MODEL='$model' $python tests/e2e/$2.py ${4:-}"; } # KIND NAME LIMIT [ARGS [AS]]
-for script in tests/e2e/*_test.py; do
-    name=$(basename "$script" .py)
-    case $name in
-    logits_test) e2e computes "$name" 900 "$([ "$mode" != full ] || echo --full)" ;;
-    far_test | invariance_test) e2e computes "$name" 900 ;;
-    bench_test | busy_test | cancel_test) e2e alone "$name" 900 ;; # they measure time, or take all cores
-    *) e2e waits "$name" 900 ;;
-    esac
+# The numbers and the texts: all fast suites under sanitizers with the fuzzers' corpora, and of the slow ones those of what runs
+# on CPUs; the simulator on seeds that stand in the tree; oracles that are quick.
+sim=build/release/tests/sim/sim
+computes release/sim "$sim --file tests/sim/seeds.txt --seed 1 --seeds 600 --sights --jobs 1"
+for name in conform_family conform_kernels conform_kernels_weight conform_kernels_attend worker_rank conform_kernels_moe \
+    conform_kernels_sample conform_kernels_floats worker_core_stress $fast; do
+    dev_test "$name"
 done
-
-waits package/kubernetes 300 "$python tests/package/kubernetes_test.py"
-waits package/slurm 300 "$python tests/package/slurm_test.py"
-
-# The numbers must be the same bits in an optimised build too. Of the emulated backends each suite runs once: the exact one with
-# each access of its kernels looked at, the fast one plain; what is theirs alone ran in the dev build.
-emulated="tandem tandem-router tandem-worker gpu_bits kbench sim"
-# shellcheck disable=SC2086 # names, separated by blanks
-build emu --target $emulated
-names=$(tests_of emu | grep -E '^(conform|kernels|family|transport|sim)' | grep -vE '^(conform_device|kernels_cuda|.*_seed[0-9])')
-# shellcheck disable=SC2046 # names, separated by blanks
-build emu --target $(printf '%s\n' "$names" | grep -v '^sim$' | sed 's/^/test_/')
-for name in $names; do
-    case $name in
-    *_watched) subject="" ;; # has its own
-    conform_kernels_attend_fast | conform_kernels_attend_split | conform_kernels_rounded_ints) continue ;; # of fast numerics alone
-    conform_kernels_attend) subject="TANDEM_SUBJECT=cpu " ;; # the emulated one is watched
-    *) subject="TANDEM_SUBJECT=cpu,cuda-emu-fast " ;;
-    esac
-    computes "emu/$name" 900 "${subject}ctest --preset emu --no-tests=error -R '^$name\$' -V"
+for name in router_tree base_allocator; do # of memory, which sanitizers spread
+    computes "release/$name" "ctest --preset release --no-tests=error -R '^$name\$' -V"
 done
-# What is done on a machine with a GPU, on the emulated one: bits of real shapes, whole models. Not under sanitizers: what they
-# say of the kernels, the suites say; of the workers, far_test.py on the backend far.
-computes gpu/rehearse 900 "tests/gpu/run --rehearse --out '$out/gpu'"
-
-# Of the records of what was changed lately, as many as a minute allows; all of them in --full.
-base=$(git rev-parse -q --verify HEAD~20) || base=$(git rev-list --max-parents=0 HEAD | tail -n 1)
-computes mutants/changed 900 "tests/mutants/run --changed $base --jobs 1 --seconds 60"
-
-# What computes in one process, without daemons or clocks.
-computes gpu/sass 600 "$python tests/gpu/sass.py$([ "$mode" = full ] || echo " --changed $base --seconds 80")"
-for oracle in tokenizer tokenizer_files spm template export; do
-    computes "e2e/${oracle}_oracle" 600 "TANDEM_TEST_MODEL='$model' $python tests/e2e/${oracle}_oracle.py"
+works release/base_loop "ctest --preset release --no-tests=error -R '^base_loop\$' -V"
+computes models/broken "$python tests/models/broken_test.py"
+computes models/mutants "$python tests/models/families_test.py --mutants"
+for oracle in template tokenizer export; do
+    computes "e2e/${oracle}_oracle" "$python tests/e2e/${oracle}_oracle.py"
 done
-# Tiny checkpoints of every family and format; the mutants show that their cases can fail.
-computes models/mutants 300 "$python tests/models/families_test.py --mutants"
-computes models/families $([ "$mode" = full ] && echo 3600 || echo 900) "$python tests/models/families_test.py$([ "$mode" = full ] && echo ' --full' || true)"
-computes models/broken 300 "$python tests/models/broken_test.py"
-computes models/reference 900 "$python tests/models/reference_test.py$([ "$mode" = full ] && echo ' --full' || true)"
+computes hardening "tools/lints/hardening build/release/bin"
+computes core_symbols "tools/lints/core_symbols build/release"
 
-# The daemons themselves under sanitizers: any report of any child is a failure (tests/e2e/sanitizers.py).
-sanitized() { "${4:-waits}" "$1/$2" 600 "TANDEM_BUILD=$1 TANDEM_TEST_MODEL='' $python tests/e2e/$2.py ${3:-}"; }
-sanitized dev api_test
-sanitized dev daemons_test
-sanitized dev grpc_test
-sanitized dev grpc_vllm_test
-sanitized dev tls_test
-sanitized dev hostile_test
-sanitized dev tp_test
-sanitized dev failover_test "--kills 4 --stops 1"
-sanitized dev sick_test "--requests 40"
-sanitized tsan failover_test "--kills 3 --stops 1" alone
+# Whole clusters: what stands here is in the gate, every other script of tests/e2e/ in --full.
+e2e() { step "$1" "e2e/$2" "$python tests/e2e/$2.py ${3:-}"; } # KIND NAME [ARGUMENTS]
+in_gate=" "
+gate() { # KIND NAMES...
+    local kind=$1 name
+    shift
+    for name in "$@"; do
+        e2e "$kind" "$name"
+        in_gate="$in_gate$name "
+    done
+}
+# The daemons themselves under sanitizers: any report of any child is a failure (tests/e2e/sanitizers.py). No real model there.
+sanitized() { step "$1" "$2/$3" "TANDEM_BUILD=$2 TANDEM_TEST_MODEL=/nonexistent $python tests/e2e/$3.py ${4:-}"; } # KIND BUILD NAME [ARGUMENTS]
+e2e waits failover_test "--kills 4 --stops 1"
+in_gate="${in_gate}failover_test "
+sanitized works dev api_test
+gate works api_test waiting_test tp_test
+sanitized works dev failover_test "--kills 2 --stops 1"
+gate works grpc_test up_test bad_input_test prompt_test page_test log_test
+gate waits service_test daemons_test answers_test grpc_wire_test
+sanitized waits dev grpc_test
+sanitized waits dev tls_test
+gate waits http2_test doctor_test events_test one_model_test
+sanitized waits dev hostile_test
+gate waits tls_test admin_test top_test chat_test trail_test grpc_vllm_test sanitizers_test manual_test
+gate computes formats_test weights_test
+waits package/slurm "$python tests/package/slurm_test.py"
+waits package/kubernetes "$python tests/package/kubernetes_test.py"
 
-if [ "$mode" = full ]; then
-    alone sim/long 7200 "build/emu/tests/sim/sim --seed 1000000 --seeds 10000 --fresh 20000 --sights --jobs 2"
-    e2e alone failover_test 5400 "--kills 200 --stops 30" long
-    e2e alone real_failover_test 5400 "--kills 60 --stops 10" long
-    e2e alone far_test 1800 "cuda-emu real" real
-    alone tsan/failover_long 3600 "TANDEM_BUILD=tsan $python tests/e2e/failover_test.py --kills 40 --stops 5"
-    alone package 3600 "tools/package >&2 && $python tests/package/installed_test.py"
-    alone package/container 3600 "$python tests/package/container_test.py"
-    alone mutants 14400 "tests/mutants/run --jobs 2"
+# What changed lately gets more: in commits of the twelve hours before HEAD's own date, so that whoever checks this commit runs
+# the same. The cheapest are taken, until they come to four minutes of two cores.
+newest=$(git log -1 --format=%ct)
+touched=$(git log --since=$((newest - 43200)) --format= --name-only -m | sort -u)
+touches() { grep -qE "^($1)" <<<"$touched"; }
+more=""
+extra() { more="$more$1 $2"$'\n'; } # SECONDS OF A CORE, NAME; the functions extra_NAME say what it is
+extra_tidy() { computes tidy "tools/tidy --jobs 1 $(grep '\.c$' <<<"$touched" | tr '\n' ' ')"; }
+extra_families() { computes models/families "$python tests/models/families_test.py"; }
+extra_spm() { computes e2e/spm_oracle "$python tests/e2e/spm_oracle.py"; }
+extra_files() { computes e2e/tokenizer_files_oracle "$python tests/e2e/tokenizer_files_oracle.py"; }
+tsan_tests="base_threads base_loop base_tls conform_comm conform_kernels bus worker_admin worker_board worker_rank worker_shell"
+tsan() { # NAMES...: these tests of the tsan build
+    local name
+    # shellcheck disable=SC2046 # names, separated by blanks
+    build tsan --target $(printf 'test_%s ' "$@")
+    for name in "$@"; do works "tsan/$name" "ctest --preset tsan --no-tests=error -R '^$name\$' -V"; done
+}
+extra_tsan() { tsan base_threads base_loop bus worker_board conform_comm worker_shell; }
+# The kernels' suites on the emulated device, with each access of a kernel looked at.
+emulated() { # NAMES...
+    local name
+    # shellcheck disable=SC2046 # names, separated by blanks
+    build emu --target $(printf 'test_%s ' "$@")
+    for name in "$@"; do computes "emu/$name" "ctest --preset emu --no-tests=error -R '^$name\$' -V"; done
+}
+extra_emu() { emulated conform_kernels_weight_watched conform_kernels_floats_watched conform_kernels_sample_watched; }
+extra_emu_moe() { emulated conform_kernels_moe_watched; }
+extra_emu_products() { emulated conform_kernels_watched conform_kernels_rounded_ints_watched; }
+extra_emu_attend() { emulated conform_kernels_attend_watched; }
+if [ "$mode" != full ]; then
+    n_c=$(grep -c '\.c$' <<<"$touched" || true)
+    [ "$n_c" = 0 ] || extra $((n_c / 8 + 1)) tidy
+    ! touches 'kernels/|worker/family/' || extra 210 emu
+    ! touches 'kernels/cuda/' || { extra 215 emu_moe && extra 220 emu_products && extra 225 emu_attend; }
+    ! touches 'model/|kernels/|worker/family/' || extra 60 families
+    ! touches 'model/text/' || { extra 65 spm && extra 45 files; }
+    ! touches 'base/net/|worker/comm/|worker/ranks/|proto/bus' || extra 60 tsan
+    left_s=480
+    mapfile -t more < <(sort -n <<<"$more")
+    for line in "${more[@]}"; do
+        seconds=${line% *}
+        [ -n "$line" ] && [ "$seconds" -le "$left_s" ] || continue
+        left_s=$((left_s - seconds))
+        "extra_${line#* }"
+    done
 fi
