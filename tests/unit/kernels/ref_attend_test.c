@@ -231,9 +231,11 @@ START_TEST(attention_is_softmax_over_rotated_keys) {
         for (uint32_t h = 0; h < test->n_heads; h++) {
             double expected[HEAD_DIM_MAX];
             exact_head(&scene, t, h, expected);
+            const float *got = out + ((size_t)t * test->n_heads + h) * dim;
             for (uint32_t d = 0; d < dim; d++)
-                ck_assert_double_eq_tol((double)out[((size_t)t * test->n_heads + h) * dim + d],
-                                        expected[d], allowed);
+                if (!(fabs((double)got[d] - expected[d]) <= allowed))
+                    ck_abort_msg("token %u, head %u: %g at %u, exactly %g", t, h, (double)got[d], d,
+                                 expected[d]);
         }
     free(out);
     scene_fini(&scene);
