@@ -1,7 +1,6 @@
 /* Arithmetic as Python's, but for integers beyond 64 bits, which are refused. */
 #include "model/text/template/jinja/builtin/jinja_arith.h"
 
-#include "model/text/template/jinja/builtin/jinja_format.h"
 #include "model/text/template/jinja/value/jinja_box.h"
 #include "model/text/template/jinja/value/jinja_run.h"
 #include "model/text/template/jinja/value/jinja_text.h"
@@ -188,8 +187,6 @@ enum status jinja_arith(struct jinja_run *run, enum jinja_op op, struct jinja_va
         return repeat(run, a, jinja_integer(b), value);
     if (op == JINJA_MUL && is_sequence(b) && jinja_is_integral(a))
         return repeat(run, b, jinja_integer(a), value);
-    if (op == JINJA_MOD && jinja_is_string(a))
-        return jinja_format_percent(run, a, b, value);
     struct jinja_value missing = a.kind == JINJA_UNDEFINED ? a : b;
     if (missing.kind == JINJA_UNDEFINED)
         return jinja_fail_undefined(run, missing);

@@ -1,5 +1,4 @@
 /* Filters that give lists and their parts. */
-#include "model/text/template/jinja/builtin/jinja_arith.h"
 #include "model/text/template/jinja/builtin/jinja_builtin.h"
 #include "model/text/template/jinja/builtin/jinja_get.h"
 #include "model/text/template/jinja/builtin/jinja_string.h"
@@ -163,45 +162,6 @@ JINJA_BUILTIN(unique) {
     return STATUS_OK;
 }
 
-JINJA_BUILTIN(sum) {
-    const struct jinja_list *items;
-    struct jinja_value total = jinja_given(bound[1]) ? bound[1] : jinja_int(0);
-    TRY(jinja_items_of(run, self, &items));
-    for (size_t i = 0; i < items->n; i++) {
-        struct jinja_value item = items->items[i];
-        if (jinja_is_some(bound[0]))
-            TRY(jinja_get_path(run, item, bound[0], &item));
-        if (jinja_is_string(item))
-            return jinja_fail(run, STATUS_INVALID, "sum does not take strings");
-        TRY(jinja_arith(run, JINJA_ADD, total, item, &total));
-    }
-    *value = total;
-    return STATUS_OK;
-}
-
-/* Lists of so many items; the last one filled up if there is something to fill with. */
-JINJA_BUILTIN(batch) {
-    const struct jinja_list *items;
-    struct jinja_list *batches;
-    struct jinja_list *part = NULL;
-    if (!jinja_is_integral(bound[0]) || jinja_integer(bound[0]) < 1)
-        return jinja_fail(run, STATUS_INVALID, "batch needs a number above 0");
-    uint64_t size = (uint64_t)jinja_integer(bound[0]);
-    TRY(jinja_items_of(run, self, &items));
-    TRY(jinja_list_new(run, 0, &batches));
-    for (size_t i = 0; i < items->n; i++) {
-        if (!part || part->n == size) {
-            TRY(jinja_list_new(run, 0, &part));
-            TRY(jinja_list_push(run, batches, jinja_list_value(JINJA_LIST, part)));
-        }
-        TRY(jinja_list_push(run, part, items->items[i]));
-    }
-    while (part && part->n < size && jinja_is_some(bound[1]))
-        TRY(jinja_list_push(run, part, bound[1]));
-    *value = jinja_list_value(JINJA_ITERATOR, batches);
-    return STATUS_OK;
-}
-
 const struct jinja_builtin jinja_box_filters[] = {
     {"list", {0}, 0, JINJA_NAMED, to_list},
     {"first", {0}, 0, JINJA_NAMED, first},
@@ -213,7 +173,5 @@ const struct jinja_builtin jinja_box_filters[] = {
     {"min", {"case_sensitive", "attribute"}, 0, JINJA_NAMED, minimum},
     {"max", {"case_sensitive", "attribute"}, 0, JINJA_NAMED, maximum},
     {"unique", {"case_sensitive", "attribute"}, 0, JINJA_NAMED, unique},
-    {"sum", {"attribute", "start"}, 0, JINJA_NAMED, sum},
-    {"batch", {"linecount", "fill_with"}, 1, JINJA_NAMED, batch},
     {0},
 };

@@ -18,16 +18,6 @@ JINJA_BUILTIN(use_default) {
     return STATUS_OK;
 }
 
-JINJA_BUILTIN(attr) {
-    if (!jinja_is_string(bound[0]))
-        return jinja_fail(run, STATUS_INVALID, "attr needs a name");
-    if (self.kind == JINJA_DICT || self.kind == JINJA_UNDEFINED) {
-        *value = jinja_undefined("an attribute");
-        return STATUS_OK; /* entries of a dict are none */
-    }
-    return jinja_get_attr(run, self, jinja_span(bound[0]), value);
-}
-
 /* The arguments behind the first n. */
 static struct jinja_args rest_of(const struct jinja_args *args, size_t n) {
     struct jinja_args rest = *args;
@@ -143,7 +133,6 @@ CHOOSE(reject_by, true, false)
 static const struct jinja_builtin choice_filters[] = {
     {"default", {"default_value", "boolean"}, 0, JINJA_NAMED, use_default},
     {"d", {"default_value", "boolean"}, 0, JINJA_NAMED, use_default},
-    {"attr", {"name"}, 1, JINJA_NAMED, attr},
     {"map", {0}, 0, JINJA_ANY, map},
     {"select", {0}, 0, JINJA_ANY, select_items},
     {"reject", {0}, 0, JINJA_ANY, reject_items},

@@ -1,5 +1,4 @@
-/* '...'.format(...) and '...' % ...: Python's two mini-languages, as far as text, integers and
- * fixed decimals go. */
+/* '...'.format(...): Python's mini-language, as far as text, integers and fixed decimals go. */
 #include "model/text/template/jinja/builtin/jinja_format.h"
 
 #include "model/text/template/jinja/builtin/jinja_builtin.h"
@@ -232,102 +231,5 @@ enum status jinja_format_method(struct jinja_run *run, struct jinja_value self,
     }
     TRY(jinja_text_done(run, &text, value));
     value->is_safe = self.is_safe;
-    return STATUS_OK;
-}
-
-/* The values behind %: a tuple's one after the other, a dict's by name, or one alone. */
-struct percent {
-    struct jinja_value values;
-    size_t n_taken;
-};
-
-static enum status format_take(struct jinja_run *run, struct percent *percent, struct span name,
-                               struct jinja_value *value) {
-    if (name.bytes) {
-        if (percent->values.kind != JINJA_DICT)
-            return jinja_fail(run, STATUS_INVALID, "a format with names needs a dict");
-        TRY(jinja_dict_get_name(run, percent->values.dict, name, value));
-        return jinja_given(*value) ? STATUS_OK : broken(run);
-    }
-    if (percent->values.kind != JINJA_TUPLE) {
-        *value = percent->values;
-        return percent->n_taken++ == 0 ? STATUS_OK : broken(run);
-    }
-    if (percent->n_taken == percent->values.list->n)
-        return jinja_fail(run, STATUS_INVALID, "a format has too few values");
-    *value = percent->values.list->items[percent->n_taken++];
-    return STATUS_OK;
-}
-
-/* %[(name)][flags][width][.precision]type at bytes[*at], behind the sign. */
-static enum status put_percent(struct jinja_run *run, struct jinja_text *text,
-                               const struct jinja_string *format, struct percent *percent,
-                               size_t *at) {
-    struct field field = {.fill = {.bytes = " ", .n = 1}, .precision = -1, .align = '>'};
-    struct span name = {0};
-    struct jinja_value value = {0};
-    const char *bytes = format->bytes;
-    if (*at < format->n && bytes[*at] == '(') {
-        const char *end = memchr(bytes + *at, ')', format->n - *at);
-        if (!end)
-            return broken(run);
-        name = (struct span){bytes + *at + 1, (size_t)(end - bytes) - *at - 1};
-        *at = (size_t)(end - bytes) + 1;
-    }
-    for (; *at < format->n && bytes[*at] && strchr("-+ 0#", bytes[*at]); ++*at) {
-        if (bytes[*at] == '-')
-            field.align = '<';
-        else if (bytes[*at] == '0' && field.align != '<') {
-            field.align = '=';
-            field.fill = (struct jinja_string){.bytes = "0", .n = 1};
-        } else if (bytes[*at] == '+' || bytes[*at] == ' ')
-            field.sign = bytes[*at];
-    }
-    *at = read_number(bytes, format->n, *at, &field.width);
-    if (*at < format->n && bytes[*at] == '.')
-        *at = read_number(bytes, format->n, *at + 1, &field.precision);
-    if (*at >= format->n || !bytes[*at] || !strchr("sdifFxXr", bytes[*at]))
-        return broken(run);
-    field.type = bytes[(*at)++];
-    TRY(format_take(run, percent, name, &value));
-    if ((field.type == 'd' || field.type == 'i') && value.kind == JINJA_FLOAT)
-        value =
-            jinja_int((int64_t)(value.number > -9e18 && value.number < 9e18 ? value.number : 0));
-    if (field.type == 's' || field.type == 'r') {
-        field.fill = (struct jinja_string){.bytes = " ", .n = 1};
-        if (field.precision >= 0 && field.align != '<')
-            return jinja_fail(run, STATUS_UNSUPPORTED, "a format is not supported");
-        if (field.align == '=')
-            field.align = '>';
-    }
-    return put_formatted(run, text, &field, value);
-}
-
-enum status jinja_format_percent(struct jinja_run *run, struct jinja_value format,
-                                 struct jinja_value values, struct jinja_value *value) {
-    const struct jinja_string *string = format.string;
-    struct percent percent = {.values = values};
-    struct jinja_text text = {0};
-    for (size_t at = 0; at < string->n;) {
-        const char *sign = memchr(string->bytes + at, '%', string->n - at);
-        size_t end = sign ? (size_t)(sign - string->bytes) : string->n;
-        TRY(jinja_charge(run, 1));
-        TRY(jinja_put_slice(run, &text, string, at, end));
-        at = end + 1;
-        if (at < string->n && string->bytes[at] == '%') {
-            TRY(jinja_put_slice(run, &text, string, at, at + 1));
-            at++;
-        } else if (sign) {
-            TRY(put_percent(run, &text, string, &percent, &at));
-        }
-    }
-    bool has_rest = values.kind == JINJA_TUPLE
-                        ? percent.n_taken < values.list->n
-                        : percent.n_taken == 0 && values.kind != JINJA_UNDEFINED &&
-                              values.kind != JINJA_DICT && values.kind != JINJA_LIST;
-    if (has_rest)
-        return jinja_fail(run, STATUS_INVALID, "a format has too many values");
-    TRY(jinja_text_done(run, &text, value));
-    value->is_safe = format.is_safe;
     return STATUS_OK;
 }

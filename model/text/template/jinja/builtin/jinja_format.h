@@ -7,10 +7,6 @@
 struct jinja_args;
 struct jinja_run;
 
-/* format % values, as in Python. */
-NODISCARD enum status jinja_format_percent(struct jinja_run *run, struct jinja_value format,
-                                           struct jinja_value values, struct jinja_value *value);
-
 /* '{} {name} {0:>4}'.format(...): fields of Python's mini-language without attributes. */
 enum status jinja_format_method(struct jinja_run *run, struct jinja_value self,
                                 const struct jinja_value *bound, const struct jinja_args *args,

@@ -1,7 +1,6 @@
-/* Methods: of strings, which stand in files of their own, of dicts, lists and loops. */
+/* Methods: of strings, which stand in files of their own, of dicts and loops. */
 #include "model/text/template/jinja/builtin/jinja_builtin.h"
 #include "model/text/template/jinja/value/jinja_box.h"
-#include "model/text/template/jinja/value/jinja_compare.h"
 #include "model/text/template/jinja/value/jinja_run.h"
 #include "model/text/template/jinja/value/jinja_value.h"
 
@@ -34,49 +33,11 @@ JINJA_BUILTIN(dict_values) {
     return dict_view(run, self.dict->values, self.dict->n, value);
 }
 
-JINJA_BUILTIN(copy_value) {
-    *value = self; /* nothing can change it */
-    return STATUS_OK;
-}
-
 static const struct jinja_builtin dict_methods[] = {
     {"get", {"key", "default"}, 1, JINJA_POSITIONAL, dict_get},
     {"items", {0}, 0, JINJA_NAMED, dict_items},
     {"keys", {0}, 0, JINJA_NAMED, dict_keys},
     {"values", {0}, 0, JINJA_NAMED, dict_values},
-    {"copy", {0}, 0, JINJA_NAMED, copy_value},
-    {0},
-};
-
-/* ---- lists ---- */
-
-JINJA_BUILTIN(list_count) {
-    int64_t n = 0;
-    for (size_t i = 0; i < self.list->n; i++) {
-        bool equal;
-        TRY(jinja_equal(run, self.list->items[i], bound[0], &equal));
-        n += equal;
-    }
-    *value = jinja_int(n);
-    return STATUS_OK;
-}
-
-JINJA_BUILTIN(list_index) {
-    for (size_t i = 0; i < self.list->n; i++) {
-        bool equal;
-        TRY(jinja_equal(run, self.list->items[i], bound[0], &equal));
-        if (!equal)
-            continue;
-        *value = jinja_int((int64_t)i);
-        return STATUS_OK;
-    }
-    return jinja_fail(run, STATUS_INVALID, "a value is not in the list");
-}
-
-static const struct jinja_builtin list_methods[] = {
-    {"count", {"value"}, 1, JINJA_POSITIONAL, list_count},
-    {"index", {"value"}, 1, JINJA_POSITIONAL, list_index},
-    {"copy", {0}, 0, JINJA_NAMED, copy_value},
     {0},
 };
 
@@ -89,20 +50,7 @@ JINJA_BUILTIN(loop_cycle) {
     return STATUS_OK;
 }
 
-JINJA_BUILTIN(loop_changed) {
-    struct jinja_list *list;
-    bool equal = false;
-    TRY(jinja_list_of(run, args->values, args->n, &list));
-    struct jinja_value seen = jinja_list_value(JINJA_TUPLE, list);
-    if (jinja_given(*self.loop->changed))
-        TRY(jinja_equal(run, *self.loop->changed, seen, &equal));
-    *self.loop->changed = seen;
-    *value = jinja_bool(!equal);
-    return STATUS_OK;
-}
-
-static const struct jinja_builtin loop_methods[] = {
-    {"cycle", {0}, 0, JINJA_ANY, loop_cycle}, {"changed", {0}, 0, JINJA_ANY, loop_changed}, {0}};
+static const struct jinja_builtin loop_methods[] = {{"cycle", {0}, 0, JINJA_ANY, loop_cycle}, {0}};
 
 const struct jinja_builtin *jinja_find_method(enum jinja_kind kind, struct span name) {
     const struct jinja_builtin *found;
@@ -112,11 +60,6 @@ const struct jinja_builtin *jinja_find_method(enum jinja_kind kind, struct span 
         return found ? found : jinja_find_in(jinja_split_methods, name);
     case JINJA_DICT:
         return jinja_find_in(dict_methods, name);
-    case JINJA_LIST:
-        return jinja_find_in(list_methods, name);
-    case JINJA_TUPLE:
-        found = jinja_find_in(list_methods, name);
-        return found && found->call != copy_value ? found : NULL;
     case JINJA_LOOP:
         return jinja_find_in(loop_methods, name);
     default:

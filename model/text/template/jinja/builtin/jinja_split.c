@@ -35,51 +35,6 @@ static enum status split_blanks(struct jinja_run *run, struct jinja_value self, 
     return STATUS_OK;
 }
 
-static enum status rsplit_blanks(struct jinja_run *run, struct jinja_value self, int64_t n_max,
-                                 struct jinja_list *list) {
-    const char *bytes = self.string->bytes;
-    size_t end = jinja_trim_space(bytes, self.string->n);
-    while (end > 0) {
-        size_t begin = end;
-        if (n_max >= 0 && list->n == (size_t)n_max) {
-            TRY(push_slice(run, list, self, 0, end));
-            break;
-        }
-        while (begin > 0) {
-            size_t at = begin - 1;
-            while (at > 0 && ((unsigned char)bytes[at] & 0xc0) == 0x80)
-                at--;
-            if (jinja_is_space(jinja_char_at(bytes + at)))
-                break;
-            begin = at;
-        }
-        TRY(push_slice(run, list, self, begin, end));
-        end = jinja_trim_space(bytes, begin);
-    }
-    jinja_list_reverse(list);
-    return STATUS_OK;
-}
-
-static enum status rsplit_at(struct jinja_run *run, struct jinja_value self,
-                             const struct jinja_string *separator, int64_t n_max,
-                             struct jinja_list *list) {
-    const struct jinja_string *string = self.string;
-    size_t end = string->n;
-    for (size_t at = end; at >= separator->n && n_max != 0;) {
-        if (memcmp(string->bytes + at - separator->n, separator->bytes, separator->n) != 0) {
-            at--;
-            continue;
-        }
-        TRY(push_slice(run, list, self, at, end));
-        at -= separator->n;
-        end = at;
-        n_max--;
-    }
-    TRY(push_slice(run, list, self, 0, end));
-    jinja_list_reverse(list);
-    return STATUS_OK;
-}
-
 static enum status split_at(struct jinja_run *run, struct jinja_value self,
                             const struct jinja_string *separator, int64_t n_max,
                             struct jinja_list *list) {
@@ -99,29 +54,23 @@ static enum status split_at(struct jinja_run *run, struct jinja_value self,
 
 /* str.split(): at blanks when separator is ABSENT or none. */
 static enum status split_text(struct jinja_run *run, struct jinja_value self,
-                              struct jinja_value separator, int64_t n_max, bool from_end,
+                              struct jinja_value separator, int64_t n_max,
                               struct jinja_value *value) {
     struct jinja_list *list;
     TRY(jinja_charge(run, self.string->n / 64));
     TRY(jinja_list_new(run, 0, &list));
     if (!jinja_is_some(separator))
-        TRY(from_end ? rsplit_blanks(run, self, n_max, list)
-                     : split_blanks(run, self, n_max, list));
+        TRY(split_blanks(run, self, n_max, list));
     else if (!jinja_is_string(separator) || separator.string->n == 0)
         return jinja_fail(run, STATUS_INVALID, "split needs a separator that is a string");
     else
-        TRY(from_end ? rsplit_at(run, self, separator.string, n_max, list)
-                     : split_at(run, self, separator.string, n_max, list));
+        TRY(split_at(run, self, separator.string, n_max, list));
     *value = jinja_list_value(JINJA_LIST, list);
     return STATUS_OK;
 }
 
 JINJA_BUILTIN(split) {
-    return split_text(run, self, bound[0], jinja_integer_or(bound[1], -1), false, value);
-}
-
-JINJA_BUILTIN(rsplit) {
-    return split_text(run, self, bound[0], jinja_integer_or(bound[1], -1), true, value);
+    return split_text(run, self, bound[0], jinja_integer_or(bound[1], -1), value);
 }
 
 /* Length of the line break at `at`, as str.splitlines() knows them; 0 when there is none. */
@@ -157,40 +106,6 @@ enum status jinja_split_lines(struct jinja_run *run, struct jinja_value self, bo
     return STATUS_OK;
 }
 
-JINJA_BUILTIN(splitlines) {
-    return jinja_split_lines(run, self, jinja_true(bound[0]), value);
-}
-
-/* (before, separator, after); the whole at one side when it is not there. */
-static enum status part(struct jinja_run *run, struct jinja_value self,
-                        struct jinja_value separator, bool from_end, struct jinja_value *value) {
-    struct jinja_value found;
-    struct jinja_value empty;
-    struct jinja_list *list;
-    if (!jinja_is_string(separator))
-        return jinja_fail(run, STATUS_INVALID, "partition needs a string");
-    TRY(split_text(run, self, separator, 1, from_end, &found));
-    TRY(jinja_string_new(run, "", 0, false, &empty));
-    struct jinja_value parts[] = {empty, empty, empty};
-    bool is_whole = found.list->n == 1;
-    parts[is_whole && from_end ? 2 : 0] = found.list->items[0];
-    if (!is_whole) {
-        parts[1] = separator;
-        parts[2] = found.list->items[1];
-    }
-    TRY(jinja_list_of(run, parts, 3, &list));
-    *value = jinja_list_value(JINJA_TUPLE, list);
-    return STATUS_OK;
-}
-
-JINJA_BUILTIN(partition) {
-    return part(run, self, bound[0], false, value);
-}
-
-JINJA_BUILTIN(rpartition) {
-    return part(run, self, bound[0], true, value);
-}
-
 JINJA_BUILTIN(join) {
     const struct jinja_list *items;
     struct jinja_text text = {0};
@@ -208,10 +123,6 @@ JINJA_BUILTIN(join) {
 
 const struct jinja_builtin jinja_split_methods[] = {
     {"split", {"sep", "maxsplit"}, 0, JINJA_NAMED, split},
-    {"rsplit", {"sep", "maxsplit"}, 0, JINJA_NAMED, rsplit},
-    {"splitlines", {"keepends"}, 0, JINJA_NAMED, splitlines},
-    {"partition", {"sep"}, 1, JINJA_POSITIONAL, partition},
-    {"rpartition", {"sep"}, 1, JINJA_POSITIONAL, rpartition},
     {"join", {"iterable"}, 1, JINJA_POSITIONAL, join},
     {0},
 };

@@ -103,57 +103,6 @@ CASE(lower, JINJA_LOWER)
 CASE(title, JINJA_TITLE)
 CASE(capitalize, JINJA_CAPITALIZE)
 
-bool jinja_has_case(const struct jinja_string *string, bool upper) {
-    bool any = false;
-    for (size_t at = 0; at < string->n; at += jinja_char_size(string->bytes + at)) {
-        uint32_t point = jinja_char_at(string->bytes + at);
-        if (!is_cased(point))
-            continue;
-        bool is_upper = utf8proc_tolower((utf8proc_int32_t)point) != (utf8proc_int32_t)point;
-        if (is_upper != upper)
-            return false;
-        any = true;
-    }
-    return any;
-}
-
-/* ---- kinds of characters ---- */
-
-static bool is_digit(uint32_t point) {
-    return utf8proc_category((utf8proc_int32_t)point) == UTF8PROC_CATEGORY_ND;
-}
-
-static bool is_alpha(uint32_t point) {
-    utf8proc_category_t category = utf8proc_category((utf8proc_int32_t)point);
-    return category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_LO;
-}
-
-bool jinja_is_alnum(uint32_t point) {
-    utf8proc_category_t category = utf8proc_category((utf8proc_int32_t)point);
-    return is_alpha(point) || category == UTF8PROC_CATEGORY_ND ||
-           category == UTF8PROC_CATEGORY_NL || category == UTF8PROC_CATEGORY_NO;
-}
-
-static bool all_are(const struct jinja_string *string, bool (*is_it)(uint32_t)) {
-    for (size_t at = 0; at < string->n; at += jinja_char_size(string->bytes + at))
-        if (!is_it(jinja_char_at(string->bytes + at)))
-            return false;
-    return string->n > 0;
-}
-
-#define IS(name, fact)                                                                             \
-    JINJA_BUILTIN(name) {                                                                          \
-        TRY(jinja_charge(run, self.string->n / 64));                                               \
-        *value = jinja_bool(fact);                                                                 \
-        return STATUS_OK;                                                                          \
-    }
-IS(digit_only, all_are(self.string, is_digit))
-IS(alpha_only, all_are(self.string, is_alpha))
-IS(alnum_only, all_are(self.string, jinja_is_alnum))
-IS(space_only, all_are(self.string, jinja_is_space))
-IS(upper_only, jinja_has_case(self.string, true))
-IS(lower_only, jinja_has_case(self.string, false))
-
 /* ---- searching ---- */
 
 static enum status need_string(struct jinja_run *run, struct jinja_value value) {
@@ -201,67 +150,6 @@ EDGE(endswith, edge, true)
 EDGE(removeprefix, remove_edge, false)
 EDGE(removesuffix, remove_edge, true)
 
-/* Offset in bytes of the first or last occurrence; SIZE_MAX when there is none. */
-static size_t search(const struct jinja_string *string, const struct jinja_string *part,
-                     bool from_end) {
-    if (part->n > string->n)
-        return SIZE_MAX;
-    if (part->n == 0)
-        return from_end ? string->n : 0;
-    if (!from_end) {
-        const char *hit = memmem(string->bytes, string->n, part->bytes, part->n);
-        return hit ? (size_t)(hit - string->bytes) : SIZE_MAX;
-    }
-    for (size_t at = string->n - part->n + 1; at-- > 0;)
-        if (memcmp(string->bytes + at, part->bytes, part->n) == 0)
-            return at;
-    return SIZE_MAX;
-}
-
-static enum status find_char(struct jinja_run *run, struct jinja_value self,
-                             struct jinja_value part, bool from_end, bool must_be,
-                             struct jinja_value *value) {
-    TRY(need_string(run, part));
-    TRY(jinja_charge(run, self.string->n / 64));
-    size_t at = search(self.string, part.string, from_end);
-    if (at == SIZE_MAX && must_be)
-        return jinja_fail(run, STATUS_INVALID, "a substring is not found");
-    int64_t n = at == SIZE_MAX ? -1 : 0;
-    for (size_t i = 0; at != SIZE_MAX && i < at; i++)
-        n += ((unsigned char)self.string->bytes[i] & 0xc0) != 0x80;
-    *value = jinja_int(n);
-    return STATUS_OK;
-}
-
-#define FIND(name, from_end, must_be)                                                              \
-    JINJA_BUILTIN(name) {                                                                          \
-        return find_char(run, self, bound[0], from_end, must_be, value);                           \
-    }
-FIND(find, false, false)
-FIND(rfind, true, false)
-FIND(find_index, false, true)
-
-JINJA_BUILTIN(count) {
-    const struct jinja_string *string = self.string;
-    size_t n = 0;
-    TRY(need_string(run, bound[0]));
-    const struct jinja_string *part = bound[0].string;
-    if (part->n == 0) {
-        TRY(jinja_count_chars(run, string, &n));
-        *value = jinja_int((int64_t)n + 1);
-        return STATUS_OK;
-    }
-    TRY(jinja_charge(run, string->n / 64));
-    for (size_t at = 0; at < string->n; n++) {
-        const char *hit = memmem(string->bytes + at, string->n - at, part->bytes, part->n);
-        if (!hit)
-            break;
-        at = (size_t)(hit - string->bytes) + part->n;
-    }
-    *value = jinja_int((int64_t)n);
-    return STATUS_OK;
-}
-
 enum status jinja_replace(struct jinja_run *run, struct jinja_value self, struct jinja_value old,
                           struct jinja_value new, int64_t n_max, struct jinja_value *value) {
     const struct jinja_string *string = self.string;
@@ -305,25 +193,12 @@ const struct jinja_builtin jinja_string_methods[] = {
     {"rstrip", {"chars"}, 0, JINJA_POSITIONAL, rstrip},
     {"upper", {0}, 0, JINJA_NAMED, upper},
     {"lower", {0}, 0, JINJA_NAMED, lower},
-    {"casefold", {0}, 0, JINJA_NAMED, lower},
     {"title", {0}, 0, JINJA_NAMED, title},
     {"capitalize", {0}, 0, JINJA_NAMED, capitalize},
-    {"isdigit", {0}, 0, JINJA_NAMED, digit_only},
-    {"isdecimal", {0}, 0, JINJA_NAMED, digit_only},
-    {"isnumeric", {0}, 0, JINJA_NAMED, digit_only},
-    {"isalpha", {0}, 0, JINJA_NAMED, alpha_only},
-    {"isalnum", {0}, 0, JINJA_NAMED, alnum_only},
-    {"isspace", {0}, 0, JINJA_NAMED, space_only},
-    {"isupper", {0}, 0, JINJA_NAMED, upper_only},
-    {"islower", {0}, 0, JINJA_NAMED, lower_only},
     {"startswith", {"prefix"}, 1, JINJA_POSITIONAL, startswith},
     {"endswith", {"suffix"}, 1, JINJA_POSITIONAL, endswith},
     {"removeprefix", {"prefix"}, 1, JINJA_POSITIONAL, removeprefix},
     {"removesuffix", {"suffix"}, 1, JINJA_POSITIONAL, removesuffix},
-    {"find", {"sub"}, 1, JINJA_POSITIONAL, find},
-    {"rfind", {"sub"}, 1, JINJA_POSITIONAL, rfind},
-    {"index", {"sub"}, 1, JINJA_POSITIONAL, find_index},
-    {"count", {"sub"}, 1, JINJA_POSITIONAL, count},
     {"replace", {"old", "new", "count"}, 2, JINJA_POSITIONAL, replace},
     {"format", {0}, 0, JINJA_ANY, jinja_format_method},
     {0},

@@ -19,13 +19,7 @@ enum jinja_case { JINJA_UPPER, JINJA_LOWER, JINJA_TITLE, JINJA_CAPITALIZE };
 NODISCARD enum status jinja_change_case(struct jinja_run *run, struct jinja_value self,
                                         enum jinja_case change, struct jinja_value *value);
 
-/* Whether it has letters with case, and all of them are upper (or lower) ones. */
-bool jinja_has_case(const struct jinja_string *string, bool upper);
-
-/* A letter, a digit or another number, as str.isalnum() for one character. */
-bool jinja_is_alnum(uint32_t point);
-
-/* str.splitlines(): jinja_split.c. */
+/* A list of the lines, as str.splitlines() knows them: jinja_split.c. */
 NODISCARD enum status jinja_split_lines(struct jinja_run *run, struct jinja_value self,
                                         bool keep_ends, struct jinja_value *value);
 

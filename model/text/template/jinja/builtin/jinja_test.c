@@ -34,26 +34,6 @@ TEST(is_mapping, self.kind == JINJA_DICT)
 TEST(is_sequence_test, is_sequence(self))
 TEST(is_iterable, is_sequence(self) || self.kind == JINJA_ITERATOR || self.kind == JINJA_VIEW ||
                       self.kind == JINJA_LOOP)
-TEST(is_callable,
-     self.kind == JINJA_MACRO || self.kind == JINJA_METHOD || self.kind == JINJA_UNDEFINED)
-TEST(is_escaped, self.kind == JINJA_STRING && self.is_safe)
-
-static enum status has_case(struct jinja_run *run, struct jinja_value self, bool upper,
-                            struct jinja_value *value) {
-    const struct jinja_string *string;
-    TRY(jinja_to_string(run, self, &string));
-    TRY(jinja_charge(run, string->n / 64));
-    *value = jinja_bool(jinja_has_case(string, upper));
-    return STATUS_OK;
-}
-
-JINJA_BUILTIN(is_lower) {
-    return has_case(run, self, false, value);
-}
-
-JINJA_BUILTIN(is_upper) {
-    return has_case(run, self, true, value);
-}
 
 /* self % divisor == rest */
 static enum status divides(struct jinja_run *run, struct jinja_value self,
@@ -71,10 +51,6 @@ JINJA_BUILTIN(is_odd) {
 
 JINJA_BUILTIN(is_even) {
     return divides(run, self, jinja_int(2), 0, value);
-}
-
-JINJA_BUILTIN(is_divisible) {
-    return divides(run, self, bound[0], 0, value);
 }
 
 JINJA_BUILTIN(is_equal) {
@@ -109,19 +85,6 @@ JINJA_BUILTIN(is_in) {
     return STATUS_OK;
 }
 
-/* The same object: for what has no identity here, the same kind and value. */
-JINJA_BUILTIN(is_same) {
-    if (self.kind != bound[0].kind) {
-        *value = jinja_bool(false);
-        return STATUS_OK;
-    }
-    if (self.kind == JINJA_LIST || self.kind == JINJA_TUPLE || self.kind == JINJA_DICT) {
-        *value = jinja_bool(self.list == bound[0].list);
-        return STATUS_OK;
-    }
-    return is_equal(run, self, bound, args, value);
-}
-
 const struct jinja_builtin *jinja_find_test(const char *name) {
     static const struct jinja_builtin tests[] = {
         {"defined", {0}, 0, JINJA_NAMED, is_defined},
@@ -137,13 +100,8 @@ const struct jinja_builtin *jinja_find_test(const char *name) {
         {"mapping", {0}, 0, JINJA_NAMED, is_mapping},
         {"sequence", {0}, 0, JINJA_NAMED, is_sequence_test},
         {"iterable", {0}, 0, JINJA_NAMED, is_iterable},
-        {"callable", {0}, 0, JINJA_NAMED, is_callable},
-        {"escaped", {0}, 0, JINJA_NAMED, is_escaped},
-        {"lower", {0}, 0, JINJA_NAMED, is_lower},
-        {"upper", {0}, 0, JINJA_NAMED, is_upper},
         {"odd", {0}, 0, JINJA_NAMED, is_odd},
         {"even", {0}, 0, JINJA_NAMED, is_even},
-        {"divisibleby", {"num"}, 1, JINJA_NAMED, is_divisible},
         {"eq", {"other"}, 1, JINJA_NAMED, is_equal},
         {"==", {"other"}, 1, JINJA_NAMED, is_equal},
         {"equalto", {"other"}, 1, JINJA_NAMED, is_equal},
@@ -160,7 +118,6 @@ const struct jinja_builtin *jinja_find_test(const char *name) {
         {"le", {"other"}, 1, JINJA_NAMED, is_most},
         {"<=", {"other"}, 1, JINJA_NAMED, is_most},
         {"in", {"seq"}, 1, JINJA_NAMED, is_in},
-        {"sameas", {"other"}, 1, JINJA_NAMED, is_same},
         {0},
     };
     return jinja_find_in(tests, span_of(name));

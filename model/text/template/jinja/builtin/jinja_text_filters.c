@@ -1,7 +1,5 @@
 /* Filters that give text or numbers. */
-#include "model/text/template/jinja/builtin/jinja_arith.h"
 #include "model/text/template/jinja/builtin/jinja_builtin.h"
-#include "model/text/template/jinja/builtin/jinja_format.h"
 #include "model/text/template/jinja/builtin/jinja_get.h"
 #include "model/text/template/jinja/builtin/jinja_string.h"
 #include "model/text/template/jinja/value/jinja_box.h"
@@ -12,7 +10,6 @@
 
 #include <errno.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,18 +32,6 @@ JINJA_BUILTIN(string) {
 JINJA_BUILTIN(safe) {
     TRY(soft_string(run, &self));
     self.is_safe = true;
-    *value = self;
-    return STATUS_OK;
-}
-
-JINJA_BUILTIN(escape) {
-    struct jinja_text text = {0};
-    TRY(soft_string(run, &self));
-    if (!self.is_safe) {
-        TRY(jinja_put_escaped(run, &text, self.string, jinja_escape_html, NULL));
-        TRY(jinja_text_done(run, &text, &self));
-        self.is_safe = true;
-    }
     *value = self;
     return STATUS_OK;
 }
@@ -157,35 +142,10 @@ JINJA_BUILTIN(join) {
     return jinja_text_done(run, &text, value);
 }
 
-JINJA_BUILTIN(format) {
-    struct jinja_list *list;
-    TRY(soft_string(run, &self));
-    TRY(jinja_list_of(run, args->values, args->n, &list));
-    if (args->n_named > 0)
-        return jinja_fail(run, STATUS_UNSUPPORTED, "format with names is not supported");
-    return jinja_format_percent(run, self, jinja_list_value(JINJA_TUPLE, list), value);
-}
-
 JINJA_BUILTIN(length) {
     size_t n;
     TRY(jinja_length(run, self, &n));
     *value = jinja_int((int64_t)n);
-    return STATUS_OK;
-}
-
-/* Runs of letters, digits and underscores. */
-JINJA_BUILTIN(wordcount) {
-    int64_t n = 0;
-    bool was_word = false;
-    TRY(soft_string(run, &self));
-    TRY(jinja_charge(run, self.string->n / 64));
-    for (size_t at = 0; at < self.string->n; at += jinja_char_size(self.string->bytes + at)) {
-        uint32_t point = jinja_char_at(self.string->bytes + at);
-        bool is_word = point == '_' || jinja_is_alnum(point);
-        n += is_word && !was_word;
-        was_word = is_word;
-    }
-    *value = jinja_int(n);
     return STATUS_OK;
 }
 
@@ -277,52 +237,12 @@ JINJA_BUILTIN(to_float) {
     return STATUS_OK;
 }
 
-JINJA_BUILTIN(absolute) {
-    if (!jinja_is_number(self))
-        return jinja_fail_kind(run, "abs takes a number", self);
-    if (self.kind == JINJA_FLOAT)
-        *value = jinja_float(fabs(self.number));
-    else if (jinja_integer(self) >= 0)
-        *value = jinja_int(jinja_integer(self));
-    else
-        return jinja_arith(run, JINJA_SUB, jinja_int(0), self, value);
-    value->is_plain = self.is_plain;
-    return STATUS_OK;
-}
-
-/* Halves go to the even neighbour, as in Python; by way of the decimal digits. */
-JINJA_BUILTIN(round_number) {
-    int64_t precision = jinja_integer_or(bound[0], 0);
-    if (!jinja_is_number(self))
-        return jinja_fail_kind(run, "round takes a number", self);
-    if (precision < 0 || precision > 15)
-        return jinja_fail(run, STATUS_UNSUPPORTED, "round takes 0 to 15 digits");
-    double number = jinja_double(self);
-    double scale = pow(10, (double)precision);
-    bool is_ceil = jinja_is_text(bound[1], "ceil");
-    if (is_ceil || jinja_is_text(bound[1], "floor")) {
-        *value = jinja_float((is_ceil ? ceil(number * scale) : floor(number * scale)) / scale);
-        if (precision == 0 && self.kind != JINJA_FLOAT)
-            *value = jinja_float(number);
-    } else if (self.kind != JINJA_FLOAT) {
-        *value = jinja_int(jinja_integer(self));
-    } else {
-        char digits[400];
-        snprintf(digits, sizeof digits, "%.*f", (int)precision, number);
-        *value = jinja_float(isfinite(number) ? strtod(digits, NULL) : number);
-    }
-    value->is_plain = self.is_plain;
-    return STATUS_OK;
-}
-
 const struct jinja_builtin jinja_text_filters[] = {
     {"trim", {"chars"}, 0, JINJA_NAMED, trim},
     {"length", {0}, 0, JINJA_NAMED, length},
     {"count", {0}, 0, JINJA_NAMED, length},
     {"string", {0}, 0, JINJA_NAMED, string},
     {"safe", {0}, 0, JINJA_NAMED, safe},
-    {"e", {0}, 0, JINJA_NAMED, escape},
-    {"escape", {0}, 0, JINJA_NAMED, escape},
     {"join", {"d", "attribute"}, 0, JINJA_NAMED, join},
     {"replace", {"old", "new", "count"}, 2, JINJA_NAMED, replace},
     {"upper", {0}, 0, JINJA_NAMED, upper},
@@ -330,11 +250,7 @@ const struct jinja_builtin jinja_text_filters[] = {
     {"title", {0}, 0, JINJA_NAMED, title},
     {"capitalize", {0}, 0, JINJA_NAMED, capitalize},
     {"indent", {"width", "first", "blank"}, 0, JINJA_NAMED, indent},
-    {"format", {0}, 0, JINJA_ANY, format},
-    {"wordcount", {0}, 0, JINJA_NAMED, wordcount},
     {"int", {"default", "base"}, 0, JINJA_NAMED, to_int},
     {"float", {"default"}, 0, JINJA_NAMED, to_float},
-    {"abs", {0}, 0, JINJA_NAMED, absolute},
-    {"round", {"precision", "method"}, 0, JINJA_NAMED, round_number},
     {0},
 };

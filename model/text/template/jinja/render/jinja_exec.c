@@ -82,7 +82,6 @@ static enum status exec_for(struct jinja_run *run, struct jinja_scope *scope,
         return jinja_exec(run, scope, node->e);
     TRY(jinja_scope_new(run, scope, &inner));
     TRY(jinja_alloc(run, 1, sizeof *loop, &loop));
-    TRY(jinja_alloc(run, 1, sizeof *loop->changed, &loop->changed));
     loop->items = items;
     for (size_t i = 0; i < items->n; i++) {
         TRY(jinja_charge(run, 1));

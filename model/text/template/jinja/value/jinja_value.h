@@ -80,7 +80,6 @@ struct jinja_loop {
     const struct jinja_list *items;
     size_t index; /* from 0 */
     unsigned depth;
-    struct jinja_value *changed; /* what loop.changed() saw last */
 };
 
 struct jinja_macro {
