@@ -206,9 +206,10 @@ const char *options_source(const struct options *options, const char *name) {
 
 void options_complain(const struct options *options, const char *name, const char *what,
                       struct buf *errors) {
-    const char *where = options_find_row(options, name)->where;
-    if (where && strncmp(where, "--", 2) != 0)
-        buf_printf(errors, "%s: %s: %s\n", where, name, what);
+    const struct options_value *value = options_find_row(options, name);
+    if (value->rank > RANK_DEFAULT)
+        options_begin_error(errors, value->where, name);
     else
-        buf_printf(errors, "--%s: %s\n", name, what);
+        buf_printf(errors, "--%s: ", name);
+    buf_printf(errors, "%s\n", what);
 }

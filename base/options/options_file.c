@@ -1,18 +1,15 @@
 #include "base/options/options_internal.h"
 
 #include <errno.h>
-#include <ini.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define SECTION_MAX  49 /* libinih cuts longer names in silence */
+#define SECTION_MAX  49 /* bytes of a section's name */
 #define SECTIONS_MAX 256
 #define ERRORS_MAX   32 /* a file that is not an INI file should not flood the terminal */
+#define BLANKS       " \t\r"
 
-/* libinih gives its handler no line number, cuts lines and section names in silence and never
- * tells of an empty section. So every line passes through here first: we count it, check what
- * libinih would not, and give it an empty line in place of what must not be read. */
 struct reader {
     struct options *options;
     const char *path;
@@ -93,9 +90,7 @@ static size_t kind_length(const char *section) {
     return strcspn(section, ".");
 }
 
-static int on_key(void *user, const char *section, const char *key, const char *value) {
-    (void)section; /* ours is the whole name, and the same */
-    struct reader *reader = user;
+static void take_key(struct reader *reader, const char *key, const char *value) {
     struct options *options = reader->options;
     const struct options_program *program = options->program;
     unsigned at = 0;
@@ -107,24 +102,23 @@ static int on_key(void *user, const char *section, const char *key, const char *
     if (at == program->n_options) {
         if (!shared || options_word(program->other_keys, key, strlen(key)) < 0)
             unknown_key(reader, key);
-        return 1;
+        return;
     }
     const struct option_spec *option = &program->table[at];
     if (options_word(option->sections, reader->section, kind_length(reader->section)) < 0) {
         COMPLAIN(reader, "key \"%s\" does not belong in [%s]\n", key, reader->section);
-        return 1;
+        return;
     }
     if (reader->seen_keys[at] && option->type != OPTION_LIST) {
-        COMPLAIN(reader, "key \"%s\" stands in line %u already\n", key, reader->seen_keys[at]);
-        return 1;
+        COMPLAIN(reader, "key \"%s\" is already set in line %u\n", key, reader->seen_keys[at]);
+        return;
     }
     reader->seen_keys[at] = reader->line;
     if (reader->rank == RANK_NONE)
-        return 1;
+        return;
     char where[512];
     snprintf(where, sizeof where, "%s:%u", reader->path, reader->line);
     options_set(options, at, reader->rank, value, where);
-    return 1;
 }
 
 /* RANK_INSTANCE for our own [worker.NAME], RANK_NONE for another's. */
@@ -196,69 +190,67 @@ static bool read_line(struct reader *reader, bool *bad) {
     if (byte == EOF && n == 0 && !*bad)
         return false;
     reader->line++;
-    while (n > 0 && (reader->text[n - 1] == '\r' || reader->text[n - 1] == ' ' ||
-                     reader->text[n - 1] == '\t'))
+    while (n > 0 && strchr(BLANKS, reader->text[n - 1]))
         n--;
     reader->text[n] = 0;
     return true;
 }
 
-/* Does libinih get this line as it is? */
-static bool check_line(struct reader *reader, bool bad) {
+/* "[section]", with nothing behind it. */
+static void read_section(struct reader *reader, const char *at) {
+    const char *end = strchr(at, ']');
+    if (end && end[1 + strspn(end + 1, BLANKS)] == 0) {
+        enter_section(reader, at + 1, (size_t)(end - at - 1));
+        return;
+    }
+    reader->skip = true;
+    COMPLAIN(reader, "expected [section] and nothing behind it\n");
+}
+
+/* "key = value" or "key: value", with blanks around both. */
+static void read_key(struct reader *reader, char *key) {
+    size_t n = strcspn(key, "=:");
+    if (n == 0 || key[n] == 0) {
+        COMPLAIN(reader, "expected key = value\n");
+        return;
+    }
+    const char *value = key + n + 1 + strspn(key + n + 1, BLANKS);
+    while (n > 0 && strchr(BLANKS, key[n - 1]))
+        n--;
+    key[n] = 0;
+    take_key(reader, key, value);
+}
+
+/* One line of the file; a comment begins where a line begins. */
+static void take_line(struct reader *reader, bool bad) {
     if (bad) {
         COMPLAIN(reader, "a line has at most %d bytes and no control bytes\n", OPTIONS_LINE_MAX);
-        return false;
+        return;
     }
-    const char *at = reader->text;
+    char *at = reader->text;
     if (reader->line == 1 && strncmp(at, "\xef\xbb\xbf", 3) == 0)
         at += 3;
-    at += strspn(at, " \t");
+    at += strspn(at, BLANKS);
     if (*at == 0 || *at == ';' || *at == '#')
-        return false;
+        return;
     if (*at == '[') {
-        const char *end = strchr(at, ']');
-        if (end && end[1 + strspn(end + 1, " \t")] == 0) {
-            enter_section(reader, at + 1, (size_t)(end - at - 1));
-            return !reader->skip;
-        }
-        reader->skip = true;
-        COMPLAIN(reader, "expected [section] and nothing behind it\n");
-        return false;
+        read_section(reader, at);
+        return;
     }
     if (!reader->section[0] && !reader->skip) {
         COMPLAIN(reader, "expected a [section] first\n");
         reader->skip = true;
     }
-    if (reader->skip)
-        return false;
-    if (*at == '=' || *at == ':' || !strpbrk(at, "=:")) {
-        COMPLAIN(reader, "expected key = value\n");
-        return false;
-    }
-    return true;
-}
-
-static char *next_line(char *out, int size, void *stream) {
-    struct reader *reader = stream;
-    bool bad;
-    if (!read_line(reader, &bad))
-        return NULL;
-    size_t n = check_line(reader, bad) ? strlen(reader->text) : 0;
-    if (n + 2 > (size_t)size) /* cannot be: ini_max_line has room for OPTIONS_LINE_MAX */
-        n = 0;
-    memcpy(out, reader->text, n);
-    out[n] = '\n';
-    out[n + 1] = 0;
-    return out;
+    if (!reader->skip)
+        read_key(reader, at);
 }
 
 /* Reads the whole file; the caller frees what the reader saw. */
 static void read_file(struct reader *reader) {
-    ini_allow_multiline = false;
-    ini_allow_inline_comments = false;
-    ini_max_line = OPTIONS_LINE_MAX + 4;
-    int rc = ini_parse_stream(next_line, reader, on_key, reader);
-    if (rc < 0 || ferror(reader->file))
+    bool bad;
+    while (read_line(reader, &bad))
+        take_line(reader, bad);
+    if (ferror(reader->file))
         buf_printf(reader->options->errors, "%s: cannot read it\n", reader->path);
     if (reader->n_errors > ERRORS_MAX)
         buf_printf(reader->options->errors, "%s: and %u more\n", reader->path,

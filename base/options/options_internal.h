@@ -43,6 +43,10 @@ void options_drop(struct options_value *value);
 void options_set(struct options *options, unsigned at, enum options_rank rank, const char *text,
                  const char *where);
 
+/* Begins the line of a mistake: "--tp: " and "TANDEM_TP: " name the option by themselves, behind
+ * "tandem.ini:14: " its name follows. */
+void options_begin_error(struct buf *errors, const char *where, const char *name);
+
 /* Is `word` of n bytes one of the blank-separated `words`? Its index, or -1. */
 int options_word(const char *words, const char *word, size_t n);
 

@@ -59,6 +59,12 @@ static const char *bound_text(const struct option_spec *option, uint64_t bound, 
     return out;
 }
 
+void options_begin_error(struct buf *errors, const char *where, const char *name) {
+    buf_printf(errors, "%s: ", where);
+    if (strchr(where, ':'))
+        buf_printf(errors, "%s: ", name);
+}
+
 static bool in_bounds(struct options *options, const struct option_spec *option, uint64_t number,
                       const char *text, const char *where) {
     char least[40], most[40];
@@ -67,13 +73,28 @@ static bool in_bounds(struct options *options, const struct option_spec *option,
     if (!numeric || (number >= option->min && (option->max == 0 || number <= option->max)))
         return true;
     bound_text(option, option->min, least, sizeof least);
+    options_begin_error(options->errors, where, option->name);
     if (option->max)
-        buf_printf(options->errors, "%s: %s must be %s to %s, not \"%s\"\n", where, option->name,
-                   least, bound_text(option, option->max, most, sizeof most), text);
+        buf_printf(options->errors, "%s is out of range (%s..%s)\n", text, least,
+                   bound_text(option, option->max, most, sizeof most));
     else
-        buf_printf(options->errors, "%s: %s must be at least %s, not \"%s\"\n", where, option->name,
-                   least, text);
+        buf_printf(options->errors, "%s is out of range (at least %s)\n", text, least);
     return false;
+}
+
+/* Reads the text as the option's type; else says what it has to be. */
+static bool parse_value(struct options *options, const struct option_spec *option, const char *text,
+                        const char *where, uint64_t *number) {
+    struct buf expected;
+    buf_init(&expected, 0);
+    bool parsed = options_parse(option, text, number, &expected);
+    if (!parsed) {
+        options_begin_error(options->errors, where, option->name);
+        buf_printf(options->errors, "\"%s\" is not %s\n", text,
+                   expected.data ? expected.data : "a value of it");
+    }
+    buf_fini(&expected);
+    return parsed;
 }
 
 void options_set(struct options *options, unsigned at, enum options_rank rank, const char *text,
@@ -81,16 +102,8 @@ void options_set(struct options *options, unsigned at, enum options_rank rank, c
     const struct option_spec *option = options_spec(options, at);
     struct options_value *value = &options->values[at];
     uint64_t number = 0;
-    struct buf expected;
-    buf_init(&expected, 0);
-    bool parsed = options_parse(option, text, &number, &expected);
-    if (!parsed)
-        buf_printf(options->errors, "%s: %s must be %s, not \"%s\"\n", where, option->name,
-                   expected.data ? expected.data : "something else", text);
-    buf_fini(&expected);
-    if (!parsed)
-        return;
-    if (!in_bounds(options, option, number, text, where) || rank < value->rank)
+    if (!parse_value(options, option, text, where, &number) ||
+        !in_bounds(options, option, number, text, where) || rank < value->rank)
         return;
     if (rank > value->rank || option->type != OPTION_LIST)
         options_drop(value);
@@ -102,6 +115,8 @@ void options_set(struct options *options, unsigned at, enum options_rank rank, c
     value->where = strdup(where);
     unsigned most = option->max ? (unsigned)option->max : OPTIONS_LIST_MAX;
     if (!value->text || !value->where ||
-        (option->type == OPTION_LIST && !split_list(value, text, most)))
-        buf_printf(options->errors, "%s: %s takes at most %u entries\n", where, option->name, most);
+        (option->type == OPTION_LIST && !split_list(value, text, most))) {
+        options_begin_error(options->errors, where, option->name);
+        buf_printf(options->errors, "more than %u entries\n", most);
+    }
 }

@@ -5,7 +5,7 @@
 # shellcheck disable=SC2034 # read where this file is sourced
 build_packages="build-essential cmake ninja-build pkg-config ccache ca-certificates python3 python3-venv
   python3-pip libevent-dev libzmq3-dev libsodium-dev libprotobuf-c-dev protobuf-c-compiler
-  protobuf-compiler libjansson-dev libpcre2-dev libutf8proc-dev libxxhash-dev libinih-dev
+  protobuf-compiler libjansson-dev libpcre2-dev libutf8proc-dev libxxhash-dev
   libssl-dev libedit-dev libncurses-dev libc-ares-dev libnghttp2-dev zlib1g-dev libjemalloc-dev openssl check curl"
 # clang alone brings no sanitizer and no fuzzer: libclang-rt-dev has their libraries.
 # shellcheck disable=SC2034

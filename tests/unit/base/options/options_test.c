@@ -129,7 +129,7 @@ START_TEST(own_instance_goes_before_the_common_section) {
 END_TEST
 
 START_TEST(types_are_read_with_their_units) {
-    ck_assert_int_eq(read_options("[worker]\nmemory = 16KiB\ngrace=250ms\nrole = decode\n"
+    ck_assert_int_eq(read_options("[worker]\nmemory = 16KiB\ngrace=250ms\nrole\t: \tdecode\t\n"
                                   "listen = http://h:1/x ; y # z\n",
                                   "--fast", NULL, NULL),
                      STATUS_OK);
@@ -215,13 +215,15 @@ START_TEST(each_mistake_is_named_with_file_and_line) {
         {"[worker]\nkv_block = 1\n", ":2: unknown key \"kv_block\" in [worker] (did you mean "
                                      "\"kv_blocks\"?)"},
         {"[worker]\nzzzzzzzzzzzz = 1\n", ":2: unknown key \"zzzzzzzzzzzz\" in [worker]\n"},
-        {"[worker]\n\nkv_blocks = x\n", ":3: kv-blocks must be a whole number, not \"x\""},
-        {"[worker]\nkv_blocks = 0\n", ":2: kv-blocks must be 1 to 1000, not \"0\""},
-        {"[worker]\nkv_blocks = 1001\n", ":2: kv-blocks must be 1 to 1000"},
-        {"[worker]\nkv_blocks = -1\n", ":2: kv-blocks must be a whole number"},
-        {"[worker]\nkv_blocks = 99999999999999999999\n", ":2: kv-blocks must be a whole number"},
-        {"[worker]\nkv_blocks = 5 ; five\n", ":2: kv-blocks must be a whole number"},
-        {"[worker]\nkv_blocks = 1\nkv_blocks = 2\n", ":3: key \"kv_blocks\" stands in line 2"},
+        {"[worker]\n\nkv_blocks = x\n", ":3: kv-blocks: \"x\" is not a whole number"},
+        {"[worker]\nkv_blocks = 0\n", ":2: kv-blocks: 0 is out of range (1..1000)\n"},
+        {"[worker]\nkv_blocks = 1001\n", ":2: kv-blocks: 1001 is out of range (1..1000)\n"},
+        {"[worker]\nkv_blocks = -1\n", ":2: kv-blocks: \"-1\" is not a whole number"},
+        {"[worker]\nkv_blocks = 99999999999999999999\n",
+         ":2: kv-blocks: \"99999999999999999999\" is not a whole number"},
+        {"[worker]\nkv_blocks = 5 ; five\n", ":2: kv-blocks: \"5 ; five\" is not a whole number"},
+        {"[worker]\nkv_blocks = 1\nkv_blocks = 2\n",
+         ":3: key \"kv_blocks\" is already set in line 2"},
         {"[worker]\nfast = 1\n[cluster]\n[worker]\nfast = 1\n",
          ":4: section [worker] is there twice"},
         {"[cluster]\nkv_blocks = 1\n", ":2: key \"kv_blocks\" does not belong in [cluster]"},
@@ -235,19 +237,19 @@ START_TEST(each_mistake_is_named_with_file_and_line) {
         {"fast = 1\n", ":1: expected a [section] first"},
         {"[worker]\nfast\n", ":2: expected key = value"},
         {"[worker]\n= 1\n", ":2: expected key = value"},
-        {"[worker]\nfast = maybe\n", ":2: fast must be yes or no"},
-        {"[worker]\nrole = boss\n", ":2: role must be one of: mixed prefill decode"},
-        {"[worker]\nrole =\n", ":2: role must be one of"},
-        {"[worker]\npace = fast\n", ":2: pace must be one of: auto slow quick, not \"fast\""},
-        {"[worker]\npeer = a,b,c,d\n", ":2: peer takes at most 3 entries"},
-        {"[worker]\ngrace = 10\n", ":2: grace must be a time with its unit"},
-        {"[worker]\ngrace = 1us\n", ":2: grace must be at least 0.001 s"},
-        {"[worker]\nmemory = 16XB\n", ":2: memory must be a size"},
-        {"[worker]\nmemory = 99999999999G\n", ":2: memory must be a size"},
+        {"[worker]\nfast = maybe\n", ":2: fast: \"maybe\" is not yes or no"},
+        {"[worker]\nrole = boss\n", ":2: role: \"boss\" is not one of: mixed prefill decode"},
+        {"[worker]\nrole =\n", ":2: role: \"\" is not one of"},
+        {"[worker]\npace = fast\n", ":2: pace: \"fast\" is not one of: auto slow quick\n"},
+        {"[worker]\npeer = a,b,c,d\n", ":2: peer: more than 3 entries\n"},
+        {"[worker]\ngrace = 10\n", ":2: grace: \"10\" is not a time with its unit"},
+        {"[worker]\ngrace = 1us\n", ":2: grace: 1us is out of range (at least 0.001 s)\n"},
+        {"[worker]\nmemory = 16XB\n", ":2: memory: \"16XB\" is not a size"},
+        {"[worker]\nmemory = 99999999999G\n", ":2: memory: \"99999999999G\" is not a size"},
         {"[worker]\nlisten = a\033b\n", ":2: a line has at most 4096 bytes and no control bytes"},
         {"[worker.d1]\nkv_blok = 1\n", ":2: unknown key"}, /* another's section is checked too */
         {"[worker]\nlisten = a\n  fast = x\n",
-         ":3: fast must be yes or no"}, /* not a continuation */
+         ":3: fast: \"x\" is not yes or no"}, /* not a continuation */
     };
     for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
         ck_assert_msg(read_options(cases[i].file, NULL, NULL, NULL) == STATUS_INVALID, "case %u",
@@ -263,8 +265,8 @@ END_TEST
 START_TEST(all_mistakes_are_shown_together) {
     ck_assert_int_eq(read_options("[worker]\nfast = x\nkv_blok = 1\n", "--kv-blocks=0", NULL, NULL),
                      STATUS_INVALID);
-    ck_assert_ptr_nonnull(strstr(errors.data, "--kv-blocks: kv-blocks must be 1 to 1000"));
-    ck_assert_ptr_nonnull(strstr(errors.data, ":2: fast must be"));
+    ck_assert_ptr_nonnull(strstr(errors.data, "--kv-blocks: 0 is out of range (1..1000)\n"));
+    ck_assert_ptr_nonnull(strstr(errors.data, ":2: fast: \""));
     ck_assert_ptr_nonnull(strstr(errors.data, ":3: unknown key"));
 }
 END_TEST
