@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Writes the seeds of the fuzz targets gguf, tokenizer, sentencepiece and jinja into tests/fuzz/corpus/ (committed).
+"""Writes the seeds of the fuzz targets gguf, tokenizer, sentencepiece, jinja and grammar_* into tests/fuzz/corpus/ (committed).
 
 Small files that reach every part of the readers: good ones, and ones wrong in one place.
 """
+import ast
+import re
 import struct
 import sys
 from pathlib import Path
@@ -247,9 +249,27 @@ JINJA.update({f"refused_{i:02d}": line.encode() for i, line in enumerate(jinja_s
 JINJA.update({f"hostile_{name}": source for name, source in jinja_snippets.HOSTILE.items() if len(source) < 20000})
 
 
+def rows(name, begin):
+    """What stands first in each row of a unit suite's table: (the constant before it, or "", and the string)."""
+    source = (CORPUS.parent.parent / "unit/model/text/grammar" / name).read_text()
+    table = source[source.index(begin):]
+    table = table[:table.index("\n};")]
+    found = re.findall(r'^    \{(\w*),?((?:\s*"(?:[^"\\]|\\.)*")+),', table, re.M)
+    return [(kind, ast.literal_eval("(" + row + ")").encode("latin-1")) for kind, row in found]
+
+
+# What the unit suites of grammars take and refuse.
+GRAMMARS = {"json_schema": rows("schema_test.c", " rows[] = {") + rows("schema_test.c", "mistakes[] = {"),
+            "regex": rows("regex_test.c", " rows[] = {") + rows("regex_test.c", "mistakes[] = {")}
+for notation in ("gbnf", "ebnf", "lark"):
+    GRAMMARS[notation] = rows("notation_test.c", f"{notation}_rows[] = {{") + [
+        row for row in rows("notation_test.c", "mistakes[] = {") if row[0] == "GRAMMAR_" + notation.upper()]
+GRAMMARS = {notation: {f"row_{i:02d}": line for i, (_, line) in enumerate(lines)} for notation, lines in GRAMMARS.items()}
+
+
 def main():
-    for name, seeds in (("gguf", GGUF), ("tokenizer", TOKENIZER), ("sentencepiece", SENTENCEPIECE),
-                        ("jinja", JINJA)):
+    for name, seeds in (("gguf", GGUF), ("tokenizer", TOKENIZER), ("sentencepiece", SENTENCEPIECE), ("jinja", JINJA),
+                        *((f"grammar_{notation}", seeds) for notation, seeds in GRAMMARS.items())):
         folder = CORPUS / name
         folder.mkdir(parents=True, exist_ok=True)
         for seed, content in seeds.items():

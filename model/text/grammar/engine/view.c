@@ -1,0 +1,187 @@
+#include "model/text/grammar/engine/view.h"
+
+#include "model/text/grammar/vocabulary.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#define PATHS_MAX 256u /* beyond, exits are no summary any more */
+
+/* A view that is being made: a walk of the whole trie. */
+struct making {
+    struct machine *machine;
+    const struct grammar_vocabulary *vocabulary;
+    uint32_t *sets;          /* owned (n_bytes_max + 1): by depth */
+    uint16_t *costs;         /* owned, beside */
+    struct view_exit *exits; /* owned (n_exits) */
+    uint32_t n_exits;
+    uint32_t exits_size;
+    uint32_t path_sets[PATHS_MAX];
+    uint32_t paths[PATHS_MAX];
+    uint32_t n_paths;
+    uint32_t *tokens; /* owned (n_inside of n_tokens) in the trie's order, with their costs */
+    uint16_t *token_costs;
+    uint32_t n_inside;
+    uint32_t cost_max;
+    bool overflows;
+};
+
+static void making_fini(struct making *making) {
+    free(making->sets);
+    free(making->costs);
+    free(making->exits);
+    free(making->tokens);
+    free(making->token_costs);
+}
+
+static enum status making_init(struct making *making, struct machine *machine,
+                               const struct grammar_vocabulary *vocabulary) {
+    *making = (struct making){.machine = machine, .vocabulary = vocabulary};
+    making->sets = calloc(vocabulary->n_bytes_max + 1, sizeof *making->sets);
+    making->costs = calloc(vocabulary->n_bytes_max + 1, sizeof *making->costs);
+    making->tokens = malloc(((size_t)vocabulary->n_tokens + 1) * sizeof *making->tokens);
+    making->token_costs = malloc(((size_t)vocabulary->n_tokens + 1) * sizeof *making->token_costs);
+    if (!making->sets || !making->costs || !making->tokens || !making->token_costs) {
+        making_fini(making);
+        return STATUS_NOMEM;
+    }
+    return STATUS_OK;
+}
+
+static enum status add_exit(struct making *making, uint32_t node, uint32_t set, uint16_t cost) {
+    uint32_t path = 0;
+    while (path < making->n_paths && making->path_sets[path] != set)
+        path++;
+    if (path == PATHS_MAX) {
+        making->overflows = true;
+        return STATUS_OK;
+    }
+    if (path == making->n_paths) {
+        making->path_sets[path] = set;
+        making->paths[making->n_paths++] = node;
+    }
+    if (making->n_exits == making->exits_size) {
+        uint32_t size = making->exits_size ? making->exits_size * 2 : 1024;
+        struct view_exit *grown = realloc(making->exits, size * sizeof *grown);
+        if (!grown)
+            return STATUS_NOMEM;
+        making->exits = grown;
+        making->exits_size = size;
+    }
+    making->exits[making->n_exits++] =
+        (struct view_exit){.node = node, .path = (uint16_t)path, .cost = cost};
+    return STATUS_OK;
+}
+
+static void add_inside(struct making *making, uint32_t token, uint16_t cost) {
+    if (cost > making->cost_max)
+        making->cost_max = cost;
+    for (; token != GRAMMAR_TOKEN_NONE; token = making->vocabulary->same[token]) {
+        making->tokens[making->n_inside] = token;
+        making->token_costs[making->n_inside++] = cost;
+    }
+}
+
+static enum status walk(struct making *making, uint32_t from) {
+    struct automaton *automaton = &making->machine->automaton;
+    const struct grammar_vocabulary *vocabulary = making->vocabulary;
+    making->sets[0] = from;
+    making->costs[0] = 0;
+    for (uint32_t i = 1; i < vocabulary->n_nodes && !making->overflows;) {
+        const struct token_node *node = &vocabulary->nodes[i];
+        uint32_t before = making->sets[node->depth - 1];
+        uint32_t to;
+        TRY(automaton_step(automaton, before, node->byte, &to));
+        if (to == SET_DEAD) {
+            i = node->skip;
+            continue;
+        }
+        const struct set *set = &automaton->sets[to];
+        bool goes_on = set->takes_text || set->n_tokens > 0;
+        bool costs = automaton->sets[before].counts && !set_is_end(set);
+        uint16_t cost = (uint16_t)(making->costs[node->depth - 1] + costs);
+        making->sets[node->depth] = to;
+        making->costs[node->depth] = cost;
+        if (node->token != GRAMMAR_TOKEN_NONE && goes_on)
+            add_inside(making, node->token, cost);
+        /* A leaf that is inside anyhow tells nothing more. */
+        if ((set->accepts || set->n_calls > 0) && !(goes_on && node->skip == i + 1))
+            TRY(add_exit(making, i, to, cost));
+        i = set->takes_text ? i + 1 : node->skip;
+    }
+    return STATUS_OK;
+}
+
+/* Tokens in rising cost: counting sort. */
+static void sort_by_cost(const struct making *making, struct view *view) {
+    for (uint32_t i = 0; i < making->n_inside; i++)
+        view->ends[making->token_costs[i]]++;
+    uint32_t sum = 0;
+    for (uint32_t cost = 0; cost <= view->cost_max; cost++) {
+        uint32_t n = view->ends[cost];
+        view->ends[cost] = sum;
+        sum += n;
+    }
+    for (uint32_t i = 0; i < making->n_inside; i++)
+        view->tokens[view->ends[making->token_costs[i]]++] = making->tokens[i];
+}
+
+static struct view *pack(const struct making *making) {
+    uint32_t n_words = (making->vocabulary->n_tokens + 31) / 32;
+    bool has_costs = making->cost_max > 0;
+    size_t n_exits = making->n_exits * sizeof(struct view_exit);
+    size_t n_paths = making->n_paths * sizeof(uint32_t);
+    size_t n_bits = n_words * sizeof(uint32_t);
+    size_t n_tokens = has_costs ? making->n_inside * sizeof(uint32_t) : 0;
+    size_t n_ends = has_costs ? (making->cost_max + 1) * sizeof(uint32_t) : 0;
+    struct view *view =
+        store_item_new(sizeof *view + n_exits + n_paths + n_bits + n_tokens + n_ends);
+    if (!view)
+        return NULL;
+    char *at = (char *)(view + 1);
+    view->exits = (struct view_exit *)(void *)at;
+    view->paths = (uint32_t *)(void *)(at + n_exits);
+    view->bits = (uint32_t *)(void *)(at + n_exits + n_paths);
+    view->tokens = has_costs ? (uint32_t *)(void *)(at + n_exits + n_paths + n_bits) : NULL;
+    view->ends =
+        has_costs ? (uint32_t *)(void *)(at + n_exits + n_paths + n_bits + n_tokens) : NULL;
+    view->n_exits = making->n_exits;
+    view->n_paths = making->n_paths;
+    view->n_inside = making->n_inside;
+    view->cost_max = making->cost_max;
+    if (n_exits > 0)
+        memcpy(view->exits, making->exits, n_exits);
+    memcpy(view->paths, making->paths, n_paths);
+    for (uint32_t i = 0; i < making->n_inside; i++)
+        view->bits[making->tokens[i] / 32] |= 1u << making->tokens[i] % 32;
+    if (has_costs)
+        sort_by_cost(making, view);
+    return view;
+}
+
+enum status view_of(struct machine *machine, uint32_t set, struct grammar_vocabulary *vocabulary,
+                    const uint64_t grammar[2], struct view **view) {
+    const struct set *of = &machine->automaton.sets[set];
+    bool is_shared = of->shared[0] != 0 || of->shared[1] != 0;
+    uint64_t fields[5] = {is_shared ? 1 : 2, is_shared ? of->shared[0] : of->hash[0],
+                          is_shared ? of->shared[1] : of->hash[1], is_shared ? 0 : grammar[0],
+                          is_shared ? 0 : grammar[1]};
+    XXH128_hash_t hash = XXH3_128bits(fields, sizeof fields);
+    uint64_t key[2] = {hash.low64, hash.high64};
+    *view = store_get(&vocabulary->store, key);
+    if (*view)
+        return STATUS_OK;
+    struct making making;
+    TRY(making_init(&making, machine, vocabulary));
+    enum status status = walk(&making, set);
+    if (status == STATUS_OK && !making.overflows) {
+        *view = pack(&making);
+        if (*view)
+            store_put(&vocabulary->store, key, *view);
+        else
+            status = STATUS_NOMEM;
+    }
+    making_fini(&making);
+    return status;
+}

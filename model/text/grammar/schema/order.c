@@ -1,0 +1,60 @@
+/* The place of each schema in the document: what is written must follow from the text alone, not from
+ * where the parser's memory lies. */
+#include "model/text/grammar/schema/schema.h"
+
+#include "base/assert.h"
+
+#include <stdlib.h>
+
+static uint32_t count_objects(const json_t *at) {
+    uint32_t n = json_is_object(at);
+    const char *key;
+    json_t *value;
+    size_t i;
+    if (json_is_object(at))
+        json_object_foreach((json_t *)(uintptr_t)at, key, value) n += count_objects(value);
+    else if (json_is_array(at))
+        json_array_foreach(at, i, value) n += count_objects(value);
+    return n;
+}
+
+static struct order_slot *slot_of(const struct schema *schema, const json_t *node) {
+    uint32_t mask = schema->n_order_slots - 1;
+    uint32_t at = (uint32_t)((uintptr_t)node >> 4) * 0x9e3779b1u & mask;
+    while (schema->order_slots[at].node && schema->order_slots[at].node != node)
+        at = (at + 1) & mask;
+    return &schema->order_slots[at];
+}
+
+static void number_objects(struct schema *schema, const json_t *at, uint32_t *next) {
+    const char *key;
+    json_t *value;
+    size_t i;
+    if (json_is_object(at)) {
+        *slot_of(schema, at) = (struct order_slot){.node = at, .number = (*next)++};
+        json_object_foreach((json_t *)(uintptr_t)at, key, value)
+            number_objects(schema, value, next);
+    } else if (json_is_array(at)) {
+        json_array_foreach(at, i, value) number_objects(schema, value, next);
+    }
+}
+
+enum status schema_order(struct schema *schema) {
+    uint32_t n = count_objects(schema->root);
+    uint32_t next = 0;
+    schema->n_order_slots = 16;
+    while (schema->n_order_slots < n * 2)
+        schema->n_order_slots *= 2;
+    schema->order_slots = calloc(schema->n_order_slots, sizeof *schema->order_slots);
+    if (!schema->order_slots)
+        return error_set(schema->error, STATUS_NOMEM, "out of memory");
+    number_objects(schema, schema->root, &next);
+    program_work(schema->program, n);
+    return program_status(schema->program, schema->error);
+}
+
+uint32_t schema_number(const struct schema *schema, const json_t *node) {
+    const struct order_slot *slot = slot_of(schema, node);
+    ASSERT(slot->node == node);
+    return slot->number;
+}

@@ -1,0 +1,168 @@
+/* Bounds of compilers and states, and grammars of several threads. */
+#include "model/text/grammar/grammar.h"
+
+#include "tests/support/grammar_check.h"
+#include "tests/support/suite.h"
+
+#include <check.h>
+#include <pthread.h>
+#include <stdint.h>
+
+const char *const suite_name = "model grammar limits";
+const double suite_timeout_s = 60;
+
+START_TEST(bounds_have_their_errors_at_n_and_n_plus_1) {
+    struct grammar_limits limits = grammar_limits;
+    struct grammar_part part = {.kind = GRAMMAR_TEXT, .text = SPAN("0123456789")};
+    struct grammar *grammar;
+    struct error error = {0};
+    limits.n_bytes = 11;
+    ck_assert_int_eq(grammar_compile(&part, NULL, &limits, &grammar, &error), STATUS_OK);
+    grammar_unref(grammar);
+    limits.n_bytes = 10;
+    ck_assert_int_eq(grammar_compile(&part, NULL, &limits, &grammar, &error), STATUS_LIMIT);
+    ck_assert_str_eq(error.text, "the grammar has over 10 bytes");
+    limits = grammar_limits;
+    limits.n_nodes = 13; /* one that nothing uses, start and end, ten */
+    ck_assert_int_eq(grammar_compile(&part, NULL, &limits, &grammar, &error), STATUS_OK);
+    grammar_unref(grammar);
+    limits.n_nodes = 12;
+    ck_assert_int_eq(grammar_compile(&part, NULL, &limits, &grammar, &error), STATUS_LIMIT);
+    ck_assert_str_eq(error.text, "the grammar is too large: more than its nodes");
+    limits = grammar_limits;
+    struct grammar_part inner = {.kind = GRAMMAR_SEQUENCE, .parts = &part, .n = 1};
+    limits.depth = 2;
+    ck_assert_int_eq(grammar_compile(&inner, NULL, &limits, &grammar, &error), STATUS_OK);
+    grammar_unref(grammar);
+    limits.depth = 1;
+    ck_assert_int_eq(grammar_compile(&inner, NULL, &limits, &grammar, &error), STATUS_LIMIT);
+    limits = grammar_limits;
+    limits.n_steps = 5;
+    ck_assert_int_eq(grammar_compile(&part, NULL, &limits, &grammar, &error), STATUS_LIMIT);
+    ck_assert_str_eq(error.text, "the grammar is too large: more than its steps of work");
+}
+END_TEST
+
+START_TEST(a_catastrophic_pattern_ends_at_the_bound_of_memory) {
+    struct grammar_limits limits = grammar_limits;
+    struct grammar_part part = {.kind = GRAMMAR_REGEX, .text = SPAN("(a|b)*a(a|b){30}c")};
+    struct grammar *grammar;
+    struct grammar_state *state;
+    struct error error = {0};
+    enum status status = STATUS_OK;
+    uint32_t noise = 1;
+    limits.n_bytes_kept = (size_t)1 << 20;
+    ck_assert_int_eq(grammar_compile(&part, NULL, &limits, &grammar, &error), STATUS_OK);
+    ck_assert_int_eq(grammar_state_new(grammar, 0, &state), STATUS_OK);
+    for (unsigned i = 0; i < 100000 && status == STATUS_OK; i++) {
+        size_t n;
+        noise = noise * 1664525 + 1013904223;
+        status = grammar_follow(state, noise >> 31 ? SPAN("a") : SPAN("b"), &n);
+    }
+    ck_assert_int_eq(status, STATUS_LIMIT);
+    ck_assert_uint_le(grammar_figures(grammar).n_bytes, (size_t)3 << 20);
+    grammar_state_free(state);
+    grammar_unref(grammar);
+}
+END_TEST
+
+START_TEST(frames_that_no_state_has_are_dropped) {
+    struct grammar_limits limits = grammar_limits;
+    struct grammar_part part = {.kind = GRAMMAR_REGEX, .text = SPAN("[a-z]{9000,90000}")};
+    struct grammar *grammar;
+    struct grammar_state *state;
+    struct grammar_state *other;
+    struct error error = {0};
+    uint64_t before[2];
+    uint64_t after[2];
+    limits.n_frames = 64;
+    ck_assert_int_eq(grammar_compile(&part, NULL, &limits, &grammar, &error), STATUS_OK);
+    ck_assert_int_eq(grammar_state_new(grammar, 3, &state), STATUS_OK);
+    ck_assert_int_eq(grammar_state_new(grammar, 3, &other), STATUS_OK);
+    size_t n;
+    ck_assert_int_eq(grammar_follow(other, SPAN("abc"), &n), STATUS_OK);
+    grammar_state_key(other, before);
+    for (unsigned i = 0; i < 9000; i++) {
+        ck_assert(!grammar_may_end(state));
+        ck_assert_int_eq(grammar_follow(state, SPAN("a"), &n), STATUS_OK);
+    }
+    ck_assert(grammar_may_end(state));
+    ck_assert_uint_le(grammar_figures(grammar).n_frames, 64);
+    grammar_state_key(other, after);
+    ck_assert(memcmp(before, after, sizeof before) == 0);
+    grammar_state_free(state);
+    grammar_state_free(other);
+    grammar_unref(grammar);
+}
+END_TEST
+
+/* A user of a grammar on a thread of its own: goes on, goes back, copies, begins anew. */
+static void *use(void *argument) {
+    struct grammar_state *state;
+    struct grammar_state *copy;
+    uintptr_t n_wrong = grammar_state_new(argument, 3, &state) != STATUS_OK;
+    for (unsigned round = 0; n_wrong == 0 && round < 3; round++) {
+        for (unsigned i = 0; i < 100; i++) {
+            size_t n;
+            n_wrong += grammar_may_end(state);
+            n_wrong += grammar_follow(state, SPAN("abc"), &n) != STATUS_OK;
+            n_wrong += grammar_follow(state, SPAN("abc"), &n) != STATUS_OK;
+            n_wrong += grammar_back(state, 1) != STATUS_OK;
+            n_wrong += grammar_state_copy(state, &copy) != STATUS_OK;
+            grammar_state_free(copy);
+        }
+        n_wrong += !grammar_may_end(state);
+        grammar_reset(state);
+    }
+    grammar_state_free(state);
+    return (void *)n_wrong;
+}
+
+START_TEST(threads_share_a_grammar) {
+    struct grammar_limits limits = grammar_limits;
+    struct grammar_part part = {.kind = GRAMMAR_REGEX, .text = SPAN("[a-z]{300,90000}")};
+    struct grammar *grammar;
+    struct error error = {0};
+    pthread_t threads[3];
+    limits.n_frames = 128;
+    ck_assert_int_eq(grammar_compile(&part, NULL, &limits, &grammar, &error), STATUS_OK);
+    for (unsigned i = 0; i < 3; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, use, grammar), 0);
+    for (unsigned i = 0; i < 3; i++) {
+        void *n_wrong;
+        ck_assert_int_eq(pthread_join(threads[i], &n_wrong), 0);
+        ck_assert_ptr_null(n_wrong);
+    }
+    grammar_unref(grammar);
+}
+END_TEST
+
+START_TEST(too_many_readings_are_an_error) {
+    struct grammar_limits limits = grammar_limits;
+    struct grammar_part inner = {.kind = GRAMMAR_REGEX, .text = SPAN("a|aa|aaa|aaaa|aaaaa")};
+    struct grammar_part part = {
+        .kind = GRAMMAR_REPEAT, .parts = &inner, .n = 1, .min = 0, .max = 5000};
+    struct grammar *grammar;
+    struct grammar_state *state;
+    struct error error = {0};
+    enum status status = STATUS_OK;
+    limits.n_threads = 16;
+    ck_assert_int_eq(grammar_compile(&part, NULL, &limits, &grammar, &error), STATUS_OK);
+    ck_assert_int_eq(grammar_state_new(grammar, 0, &state), STATUS_OK);
+    for (unsigned i = 0; i < 1000 && status == STATUS_OK; i++) {
+        size_t n;
+        status = grammar_follow(state, SPAN("a"), &n);
+    }
+    ck_assert_int_eq(status, STATUS_LIMIT);
+    grammar_state_free(state);
+    grammar_unref(grammar);
+}
+END_TEST
+
+void suite_add(TCase *tests) {
+    tcase_add_test(tests, bounds_have_their_errors_at_n_and_n_plus_1);
+    tcase_add_test(tests, a_catastrophic_pattern_ends_at_the_bound_of_memory);
+    tcase_add_test(tests, frames_that_no_state_has_are_dropped);
+    tcase_add_test(tests, threads_share_a_grammar);
+    tcase_add_test(tests, too_many_readings_are_an_error);
+}
