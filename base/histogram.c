@@ -1,7 +1,6 @@
 #include "base/histogram.h"
 
 #include <math.h>
-#include <string.h>
 
 #define N_SUB (1u << HISTOGRAM_SUB_BITS)
 
@@ -40,25 +39,6 @@ void histogram_record(struct histogram *histogram, uint64_t value) {
     unsigned bucket = bucket_of(value);
     histogram->counts[bucket]++;
     histogram->above[bucket] += (double)(value - bucket_first(bucket));
-}
-
-void histogram_merge(struct histogram *into, const struct histogram *from) {
-    if (from->n == 0)
-        return;
-    if (into->n == 0 || from->min < into->min)
-        into->min = from->min;
-    if (from->max > into->max)
-        into->max = from->max;
-    into->n += from->n;
-    into->sum += from->sum;
-    for (unsigned i = 0; i < HISTOGRAM_N_BUCKETS; i++) {
-        into->counts[i] += from->counts[i];
-        into->above[i] += from->above[i];
-    }
-}
-
-void histogram_clear(struct histogram *histogram) {
-    memset(histogram, 0, sizeof *histogram);
 }
 
 double histogram_mean(const struct histogram *histogram) {

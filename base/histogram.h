@@ -22,8 +22,6 @@ struct histogram {
 };
 
 void histogram_record(struct histogram *histogram, uint64_t value);
-void histogram_merge(struct histogram *into, const struct histogram *from);
-void histogram_clear(struct histogram *histogram);
 
 double histogram_mean(const struct histogram *histogram); /* 0 when empty */
 

@@ -145,6 +145,13 @@ void connection_close(struct connection *connection) {
     connection_kick(connection);
 }
 
+void connection_drain(struct connection *connection) {
+    if (connection_is_idle(connection))
+        stream_read_now(connection->stream); /* it may speak another protocol after that */
+    if (connection->end == CONNECTION_OPEN)
+        connection->protocol->drain(connection);
+}
+
 bool connection_is_idle(const struct connection *connection) {
     return connection->end == CONNECTION_OPEN && stream_pending(connection->stream) == 0 &&
            connection->protocol->is_idle(connection);
@@ -169,8 +176,10 @@ void connection_check_time(struct connection *connection, uint64_t now_ns) {
         connection->host->counts.n_timeouts++;
         connection_close(connection);
     } else if (config->tls && !stream_protocol(connection->stream)) {
-        if (host_passed(now_ns, connection->opened_ns, config->head_ns)) {
-            connection->host->counts.n_timeouts++;
+        bool drains = connection->host->draining;
+        if (host_passed(now_ns, connection->opened_ns,
+                        drains ? config->first_ns : config->head_ns)) {
+            connection->host->counts.n_timeouts += !drains;
             connection_close(connection);
         }
     } else if (connection->end == CONNECTION_OPEN) {

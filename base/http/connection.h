@@ -71,6 +71,10 @@ void connection_close(struct connection *connection);
 /* Closes or refuses what has run out of time. */
 void connection_check_time(struct connection *connection, uint64_t now_ns);
 
+/* The listener drains: what has come is read first, so that a request is answered that the client
+ * has sent already. */
+void connection_drain(struct connection *connection);
+
 /* No request is being read or answered: may be closed at any time. */
 bool connection_is_idle(const struct connection *connection);
 

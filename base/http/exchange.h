@@ -73,7 +73,6 @@ struct exchange {
 
     /* The handler's own; zero at first. */
     void *user;
-    uint64_t tag;
     exchange_fn *gone;    /* the client left before the reply's end: cancel; the id ends with it */
     exchange_fn *drained; /* after exchange_write() was busy: all output was taken, it goes on */
 

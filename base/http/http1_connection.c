@@ -343,9 +343,13 @@ static void read_next(struct http1_connection *http1) {
     enter(http1, STATE_READING);
 }
 
-/* Whose reply was out, but not yet followed by reading on, when the drain began. */
+/* While all drains: nobody waits for an answer here. On a connection that is new its first bytes are
+ * on their way. */
 static void end_if_drained(struct http1_connection *http1) {
-    if (http1->host->draining && connection_is_idle(http1->connection))
+    const struct connection_host *host = http1->host;
+    if (host->draining && connection_is_idle(http1->connection) &&
+        (http1->used ||
+         host_passed(loop_now_ns(host->loop), http1->since_ns, host->config.first_ns)))
         connection_close(http1->connection);
 }
 
@@ -469,7 +473,7 @@ static void conn_turn(struct connection *connection) {
     if (http1->forget && http1->state == STATE_BUSY)
         forget_request(http1);
     if (http1->input.n == 0)
-        end_if_drained(http1);
+        end_if_drained(http1); /* its reply was out, but not yet followed by reading on */
     if (http1->state != STATE_READING || http1->input.n == 0)
         return;
     size_t used = feed(http1, http1->input.data, http1->input.n);
@@ -492,6 +496,10 @@ static void conn_check_time(struct connection *connection, uint64_t now_ns) {
     const struct listener_config *config = &http1->host->config;
     if (stream_pending(connection->stream) > 0 || !reads(http1))
         return;
+    if (!http1->used)
+        end_if_drained(http1);
+    if (!is_open(http1))
+        return;
     if (!http1_started(&http1->parser)) {
         if (host_passed(now_ns, http1->since_ns, config->idle_ns))
             connection_close(connection);
@@ -513,8 +521,7 @@ static bool conn_is_idle(const struct connection *connection) {
 
 /* Who is being answered is closed with its reply. */
 static void conn_drain(struct connection *connection) {
-    if (connection_is_idle(connection))
-        connection_close(connection);
+    end_if_drained(connection->state);
 }
 
 static void conn_close(struct connection *connection) {

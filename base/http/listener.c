@@ -19,6 +19,7 @@ const struct listener_config listener_config_default = {
     .n_watches_max = 1024,
     .n_watches_of_each = 32,
     .idle_ns = 75 * NS_PER_S,
+    .first_ns = 2 * NS_PER_S,
     .head_ns = 10 * NS_PER_S,
     .body_ns = 30 * NS_PER_S,
     .body_total_ns = 120 * NS_PER_S,
@@ -76,8 +77,11 @@ static void release(struct connection_host *host, struct connection *connection)
         tcp_listener_pause(listener->tcp, false);
 }
 
-/* Closes the oldest connection that waits for nothing; false: there is none. */
+/* Closes the oldest connection that waits for nothing; false: there is none. While all drains each
+ * may be one whose request has come and is not read yet. */
 static bool evict(struct listener *listener) {
+    if (listener->host.draining)
+        return false;
     list_each_entry(connection, &listener->live, struct connection, link) {
         if (connection_is_idle(connection)) {
             listener->host.counts.n_evicted++;
@@ -130,13 +134,11 @@ static void on_sweep(void *user) {
 /* Each connection is looked at this often, so its times are kept to a quarter of the shortest. */
 static uint64_t sweep_interval(const struct listener_config *config) {
     uint64_t least = NS_PER_S * 4;
-    const uint64_t times[] = {config->idle_ns,
-                              config->head_ns,
-                              config->body_ns,
-                              config->body_total_ns,
-                              config->stall_ns,
-                              config->linger_ns,
-                              config->ping_ns ? config->ping_ns : UINT64_MAX};
+    const uint64_t times[] = {
+        config->idle_ns,       config->first_ns,
+        config->head_ns,       config->body_ns,
+        config->body_total_ns, config->stall_ns,
+        config->linger_ns,     config->ping_ns ? config->ping_ns : UINT64_MAX};
     for (unsigned i = 0; i < sizeof times / sizeof *times; i++)
         if (times[i] < least)
             least = times[i];
@@ -227,9 +229,8 @@ void listener_hold(struct listener *listener, bool held) {
 
 void listener_drain(struct listener *listener) {
     listener->host.draining = true;
-    tcp_listener_pause(listener->tcp, true);
-    list_each_entry(connection, &listener->live, struct connection, link) {
-        if (connection->end == CONNECTION_OPEN)
-            connection->protocol->drain(connection);
+    tcp_listener_finish(listener->tcp);
+    list_each(link, &listener->live) {
+        connection_drain(list_entry(link, struct connection, link));
     }
 }

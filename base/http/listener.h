@@ -26,6 +26,7 @@ struct listener_config {
     uint32_t n_watches_max;     /* further ones that are watches */
     uint32_t n_watches_of_each; /* watches of one connection */
     uint64_t idle_ns;           /* between requests, and before the first */
+    uint64_t first_ns;          /* while all drains: from a connection's begin to its first byte */
     uint64_t head_ns;           /* from a request's first byte to the end of its head */
     uint64_t body_ns;           /* of a body without any progress */
     uint64_t body_total_ns;     /* from a request's head to the end of its body */
@@ -104,6 +105,7 @@ size_t listener_output_bytes(const struct listener *listener);
 /* While held, new clients wait in the socket's queue. For one that has no connection yet. */
 void listener_hold(struct listener *listener, bool held);
 
-/* Accepts no more, closes what is idle, and makes each reply its connection's last. Done when
- * listener_counts().n_open is 0. */
+/* Accepts who waits and closes the socket, but where it is held or the pool is full; closes what is
+ * idle, and makes each reply its connection's last. Who has sent a request by now is answered, and
+ * whose connection is new has `first_ns` to send one. Done when listener_counts().n_open is 0. */
 void listener_drain(struct listener *listener);

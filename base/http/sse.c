@@ -1,18 +1,14 @@
 #include "base/http/sse.h"
 
-#include "base/assert.h"
-
-#include <string.h>
-
-void sse_event(struct buf *out, const char *data, size_t n) {
-    ASSERT(!memchr(data, '\n', n) && !memchr(data, '\r', n));
-    sse_begin(out);
-    buf_append(out, data, n);
-    sse_end(out);
-}
-
 void sse_begin(struct buf *out) {
     buf_append(out, "data: ", 6);
+}
+
+void sse_begin_named(const char *name, struct buf *out) {
+    buf_puts(out, "event: ");
+    buf_puts(out, name);
+    buf_putc(out, '\n');
+    sse_begin(out);
 }
 
 void sse_end(struct buf *out) {

@@ -4,16 +4,15 @@
 
 #include "base/buf.h"
 
-#include <stddef.h>
-
 #define SSE_CONTENT_TYPE "text/event-stream; charset=utf-8"
 
-/* "data: JSON\n\n". The data is compact JSON: it holds no line break (asserted). */
-void sse_event(struct buf *out, const char *data, size_t n);
-
-/* The same in two halves, for data that is written straight into the buffer between them. */
+/* "data: JSON\n\n" in two halves: the data is written straight into the buffer between them, compact
+ * JSON, so that it holds no line break. */
 void sse_begin(struct buf *out);
 void sse_end(struct buf *out);
+
+/* The same of an event with a name, a constant: "event: NAME\ndata: JSON\n\n". */
+void sse_begin_named(const char *name, struct buf *out);
 
 /* "data: [DONE]\n\n": the last event. */
 void sse_done(struct buf *out);

@@ -334,6 +334,10 @@ void stream_pause(struct stream *stream, bool paused) {
         loop_kick_add(stream->loop, &stream->flush);
 }
 
+void stream_read_now(struct stream *stream) {
+    on_watch(stream, LOOP_READ);
+}
+
 void stream_shutdown(struct stream *stream) {
     if (stream->closed || stream->shutting)
         return;

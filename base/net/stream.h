@@ -55,6 +55,10 @@ uint64_t stream_progress_ns(const struct stream *stream);
 /* While paused no data comes, but a peer that closes or resets is still noticed. */
 void stream_pause(struct stream *stream, bool paused);
 
+/* Reads what has come, up to one read, now and not when the loop finds it: `data` or `gone` may be
+ * called before this returns. */
+void stream_read_now(struct stream *stream);
+
 /* Ends our side once all is sent; the peer's side stays readable. */
 void stream_shutdown(struct stream *stream);
 

@@ -6,6 +6,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -37,6 +38,8 @@ struct tcp_listener {
 
 static void watch_again(struct tcp_listener *listener) {
     bool on = !listener->paused && !listener->exhausted;
+    if (!listener->watch) /* finished */
+        return;
     (void)!loop_watch_set(listener->watch, on ? LOOP_READ : 0);
 }
 
@@ -60,10 +63,9 @@ static void rest(struct tcp_listener *listener) {
     loop_timer_after(listener->retry, has_help ? 0 : RETRY_NS);
 }
 
-static void on_readable(void *user, unsigned events) {
-    (void)events;
-    struct tcp_listener *listener = user;
-    for (unsigned i = 0; i < ACCEPTS_PER_TURN && !listener->paused; i++) {
+/* Until none waits or n_max were accepted. */
+static void accept_some(struct tcp_listener *listener, unsigned n_max) {
+    for (unsigned i = 0; i < n_max && !listener->paused; i++) {
         int fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd >= 0) {
             listener->fn(listener->user, fd);
@@ -77,6 +79,11 @@ static void on_readable(void *user, unsigned events) {
         }
         return;
     }
+}
+
+static void on_readable(void *user, unsigned events) {
+    (void)events;
+    accept_some(user, ACCEPTS_PER_TURN);
 }
 
 /* What is accepted inherits these from the listening socket, which spares three calls for each. */
@@ -251,6 +258,16 @@ uint16_t tcp_listener_port(const struct tcp_listener *listener) {
 void tcp_listener_pause(struct tcp_listener *listener, bool paused) {
     listener->paused = paused;
     watch_again(listener);
+}
+
+void tcp_listener_finish(struct tcp_listener *listener) {
+    if (!listener->watch)
+        return;
+    accept_some(listener, UINT_MAX);
+    loop_watch_free(listener->watch);
+    listener->watch = NULL;
+    close(listener->fd);
+    listener->fd = -1;
 }
 
 void tcp_listener_tell_exhausted(struct tcp_listener *listener, bool (*fn)(void *user)) {

@@ -32,6 +32,11 @@ bool tcp_listener_is_loopback(const struct tcp_listener *listener);
 void tcp_listener_pause(struct tcp_listener *listener, bool paused);
 uint64_t tcp_listener_n_exhausted(const struct tcp_listener *listener);
 
+/* Hands over each connection that waits, unless it is paused, and closes the socket: who comes later
+ * is refused by the system, or waits for another process that has the same socket ("fd:N"). So is
+ * who waits while it is paused or out of descriptors. Twice is once. */
+void tcp_listener_finish(struct tcp_listener *listener);
+
 /* fn(user), as given to tcp_listen(), is called each time that happens, to close descriptors that it
  * can do without before the loop sleeps: true when it closes any, and the pause is left out. */
 void tcp_listener_tell_exhausted(struct tcp_listener *listener, bool (*fn)(void *user));

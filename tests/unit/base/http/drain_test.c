@@ -1,5 +1,9 @@
+#include "base/clock.h"
 #include "tests/unit/base/http/rig.h"
 
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -18,6 +22,141 @@ static void turn_until_all_are_closed(void) {
 static void put(int fd, const char *text) {
     ck_assert_int_eq(send(fd, text, strlen(text), 0), (ssize_t)strlen(text));
 }
+
+/* A whole request in the kernel's queue, of a connection that was never looked at. */
+START_TEST(who_waits_to_be_accepted_is_answered) {
+    rig_start();
+    int fds[16];
+    for (unsigned i = 0; i < 16; i++)
+        fds[i] = dial(GET("/x"));
+    listener_drain(listener);
+    for (unsigned i = 0; i < 16; i++) {
+        read_until(fds[i], SIZE_MAX);
+        ck_assert_ptr_nonnull(strstr(got.data, "Connection: close\r\n\r\n/x"));
+        close(fds[i]);
+    }
+    turn_until_all_are_closed();
+    ck_assert_uint_eq(listener_counts(listener).n_accepted, 16);
+}
+END_TEST
+
+/* The pool has room for 16: they are answered, and nobody is closed to make room. */
+START_TEST(who_finds_no_room_is_not_accepted) {
+    rig_start();
+    int fds[17];
+    for (unsigned i = 0; i < 17; i++)
+        fds[i] = dial(GET("/x"));
+    listener_drain(listener);
+    for (unsigned i = 0; i < 17; i++) {
+        char byte;
+        if (i < 16)
+            read_until_text(fds[i], "/x");
+        else
+            ck_assert_int_lt(recv(fds[i], &byte, 1, 0), 1);
+        close(fds[i]);
+    }
+    turn_until_all_are_closed();
+    ck_assert_uint_eq(listener_counts(listener).n_evicted, 0);
+}
+END_TEST
+
+/* Their socket is another process's, too, which will serve them. */
+START_TEST(who_is_held_is_not_accepted) {
+    rig_start();
+    listener_hold(listener, true);
+    int fd = dial(GET("/x"));
+    listener_drain(listener);
+    loop_turn(loop, false);
+    ck_assert_uint_eq(listener_counts(listener).n_accepted, 0);
+    close(fd);
+}
+END_TEST
+
+START_TEST(who_comes_after_a_drain_is_refused) {
+    rig_start();
+    struct sockaddr_in to = {.sin_family = AF_INET,
+                             .sin_port = htons(listener_port(listener)),
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    listener_drain(listener);
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    ck_assert_int_eq(connect(fd, (struct sockaddr *)&to, sizeof to), -1);
+    ck_assert_int_eq(errno, ECONNREFUSED);
+    close(fd);
+    listener_hold(listener, false); /* there is nothing left to hold */
+    ck_assert_uint_eq(listener_port(listener), ntohs(to.sin_port));
+}
+END_TEST
+
+/* It was idle as far as we knew, but its next request had come. */
+START_TEST(what_has_come_and_was_not_read_is_answered) {
+    rig_start();
+    int fd = dial(GET("/first"));
+    read_until_text(fd, "/first");
+    loop_turn(loop, false);
+    put(fd, GET("/second"));
+    listener_drain(listener);
+    read_until(fd, SIZE_MAX);
+    ck_assert_ptr_nonnull(strstr(got.data, "Connection: close\r\n\r\n/second"));
+    close(fd);
+    turn_until_all_are_closed();
+}
+END_TEST
+
+/* Between accepting and a client's first byte lies its way to us. */
+START_TEST(a_new_connection_has_time_for_its_request) {
+    rig_start();
+    int fd = dial("");
+    while (listener_counts(listener).n_accepted < 1)
+        loop_turn(loop, true);
+    listener_drain(listener);
+    for (unsigned i = 0; i < 5; i++)
+        loop_turn(loop, false);
+    ck_assert_uint_eq(listener_counts(listener).n_open, 1);
+    put(fd, GET("/x"));
+    read_until(fd, SIZE_MAX);
+    ck_assert_ptr_nonnull(strstr(got.data, "Connection: close\r\n\r\n/x"));
+    close(fd);
+    turn_until_all_are_closed();
+}
+END_TEST
+
+START_TEST(a_new_connection_without_a_request_is_closed_in_time) {
+    config.first_ns = 100 * NS_PER_MS;
+    rig_start();
+    int fd = dial("");
+    uint64_t began_ns = clock_now_ns();
+    while (listener_counts(listener).n_accepted < 1)
+        loop_turn(loop, true);
+    listener_drain(listener);
+    turn_until_all_are_closed();
+    uint64_t took_ns = clock_now_ns() - began_ns;
+    ck_assert_uint_gt(took_ns, 100 * NS_PER_MS);
+    ck_assert_uint_lt(took_ns, 10 * NS_PER_S); /* long before it is called idle */
+    ck_assert_uint_eq(listener_counts(listener).n_timeouts, 0);
+    close(fd);
+}
+END_TEST
+
+/* One that has had its time when the drain begins gets no more. */
+START_TEST(an_old_connection_without_a_request_is_closed_at_once) {
+    config.first_ns = NS_PER_MS;
+    rig_start();
+    int fd = dial("");
+    while (listener_counts(listener).n_accepted < 1)
+        loop_turn(loop, true);
+    uint64_t began_ns = clock_now_ns();
+    while (clock_now_ns() < began_ns + 3 * NS_PER_MS)
+        loop_turn(loop, false);
+    int other = dial(GET("/x")); /* the loop's clock goes with what happens */
+    read_until_text(other, "/x");
+    listener_drain(listener);
+    for (unsigned i = 0; i < 3; i++)
+        loop_turn(loop, false);
+    ck_assert_uint_eq(listener_counts(listener).n_open, 0);
+    close(other);
+    close(fd);
+}
+END_TEST
 
 START_TEST(draining_ends_each_connection_with_its_reply) {
     rig_start();
@@ -120,16 +259,12 @@ START_TEST(a_small_reply_that_is_not_read_yet_ends_the_connection_when_it_is) {
 }
 END_TEST
 
-/* Who had sent the first bytes of HTTP/2's preface is told, as everybody else who speaks it. */
-START_TEST(a_connection_that_becomes_http2_while_all_drains_is_told) {
-    rig_start();
-    int fd = dial("PRI * HT");
-    while (listener_counts(listener).bytes_in < 8)
-        loop_turn(loop, true);
-    listener_drain(listener);
-    put(fd, "TP/2.0\r\n\r\nSM\r\n\r\n");
+static void put_settings(int fd) {
     static const char settings[] = {0, 0, 0, 4, 0, 0, 0, 0, 0};
     ck_assert_int_eq(send(fd, settings, sizeof settings, 0), (ssize_t)sizeof settings);
+}
+
+static void read_goaway(int fd) {
     static const char goaway[] = {0, 0, 8, 7, 0, 0, 0, 0, 0, 0x7f}; /* RFC 9113, 6.8 */
     char seen[256];
     size_t n = 0;
@@ -139,6 +274,30 @@ START_TEST(a_connection_that_becomes_http2_while_all_drains_is_told) {
         ck_assert_int_ne(more, 0);
         n += more > 0 ? (size_t)more : 0;
     }
+}
+
+/* Who had sent the first bytes of HTTP/2's preface is told, as everybody else who speaks it. */
+START_TEST(a_connection_that_becomes_http2_while_all_drains_is_told) {
+    rig_start();
+    int fd = dial("PRI * HT");
+    while (listener_counts(listener).bytes_in < 8)
+        loop_turn(loop, true);
+    listener_drain(listener);
+    put(fd, "TP/2.0\r\n\r\nSM\r\n\r\n");
+    put_settings(fd);
+    read_goaway(fd);
+    close(fd);
+    turn_until_all_are_closed();
+}
+END_TEST
+
+/* And so is who had sent all of it, to a socket that nobody had accepted yet. */
+START_TEST(a_connection_over_http2_that_waits_to_be_accepted_is_told) {
+    rig_start();
+    int fd = dial("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+    put_settings(fd);
+    listener_drain(listener);
+    read_goaway(fd);
     close(fd);
     turn_until_all_are_closed();
 }
@@ -146,6 +305,15 @@ END_TEST
 
 void suite_add(TCase *tests) {
     tcase_add_checked_fixture(tests, rig_setup, rig_teardown);
+    tcase_add_test(tests, who_waits_to_be_accepted_is_answered);
+    tcase_add_test(tests, who_finds_no_room_is_not_accepted);
+    tcase_add_test(tests, who_is_held_is_not_accepted);
+    tcase_add_test(tests, who_comes_after_a_drain_is_refused);
+    tcase_add_test(tests, what_has_come_and_was_not_read_is_answered);
+    tcase_add_test(tests, a_new_connection_has_time_for_its_request);
+    tcase_add_test(tests, a_new_connection_without_a_request_is_closed_in_time);
+    tcase_add_test(tests, an_old_connection_without_a_request_is_closed_at_once);
+    tcase_add_test(tests, a_connection_over_http2_that_waits_to_be_accepted_is_told);
     tcase_add_test(tests, draining_ends_each_connection_with_its_reply);
     tcase_add_test(tests, a_drain_right_behind_a_reply_ends_the_connection);
     tcase_add_test(tests, what_was_sent_ahead_is_answered_before_the_end);

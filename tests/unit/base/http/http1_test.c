@@ -438,7 +438,9 @@ END_TEST
 START_TEST(events_are_written_as_every_client_reads_them) {
     struct buf out;
     buf_init(&out, 0);
-    sse_event(&out, "{\"a\":1}", 7);
+    sse_begin(&out);
+    buf_puts(&out, "{\"a\":1}");
+    sse_end(&out);
     sse_ping(&out);
     sse_done(&out);
     ck_assert_str_eq(out.data, "data: {\"a\":1}\n\n: ping\n\ndata: [DONE]\n\n");

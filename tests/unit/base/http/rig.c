@@ -19,7 +19,7 @@ struct buf taken;
 
 static void on_gone(struct exchange *exchange) {
     n_gone++;
-    gone_tag = exchange->tag;
+    gone_tag = (uintptr_t)exchange->user;
     /* The id is dead already: late calls find nothing, and nothing happens. */
     ck_assert_int_eq(exchange_end(exchanges, exchange->id, NULL, 0), STATUS_NOT_FOUND);
     ck_assert_int_eq(exchange_abort(exchanges, exchange->id), STATUS_NOT_FOUND);
@@ -60,7 +60,7 @@ static void handle(void *user, struct exchange *exchange) {
     n_handled++;
     exchange->gone = on_gone;
     exchange->drained = on_drained;
-    exchange->tag = n_handled;
+    exchange->user = (void *)(uintptr_t)n_handled;
     if (strcmp(exchange->path, "/wait") == 0 || strcmp(exchange->path, "/stream") == 0) {
         held[n_held++ % 64] = exchange->id;
     } else if (strcmp(exchange->path, "/take") == 0) {
