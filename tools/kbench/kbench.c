@@ -1,7 +1,5 @@
 /* tools/kbench/kbench.c: how fast the kernels are, beside what the machine can do. */
-#include "base/clock.h"
 #include "base/exit.h"
-#include "tools/kbench/model.h"
 #include "tools/kbench/parts.h"
 #include "tools/kbench/plan.h"
 
@@ -9,8 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define SAMPLES 31
 
 struct options {
     const char *backend;
@@ -79,41 +75,6 @@ static void time_shapes(const struct subject *subject, const char *format) {
     machine_fini(&machine);
 }
 
-static void time_steps(struct model *model, const char *name, uint32_t n_seqs, uint32_t n_tokens,
-                       uint32_t position, int n_samples) {
-    double samples[SAMPLES];
-    double seconds[MODEL_OPS];
-    model_step(model, n_seqs, n_tokens, position);
-    model_times(model, seconds);
-    for (int i = 0; i < n_samples; i++) {
-        uint64_t begin = clock_now_ns();
-        model_step(model, n_seqs, n_tokens, position);
-        samples[i] = (double)(clock_now_ns() - begin) * 1e-9;
-    }
-    model_times(model, seconds);
-    double typical = machine_median(samples, (size_t)n_samples);
-    printf("%-28s %9.3f ms %9.0f tokens/s   best %9.3f ms\n   ", name, typical * 1e3,
-           n_seqs * n_tokens / typical, samples[0] * 1e3);
-    for (int i = 0; i < MODEL_OPS; i++)
-        printf(" %s %.3f", model_op_names[i], seconds[i] * 1e3 / n_samples);
-    printf("\n");
-    fflush(stdout);
-}
-
-static int time_model(const struct subject *subject) {
-    struct model *model = model_open(&model_smollm2, subject, 16, 1024, 512);
-    if (!model)
-        return EXIT_FAILURE;
-    printf("%s, random weights\n", model_smollm2.name);
-    time_steps(model, "decode, 1 at 64", 1, 1, 64, SAMPLES);
-    time_steps(model, "decode, 1 at 512", 1, 1, 512, SAMPLES);
-    time_steps(model, "decode, 16 at 64", 16, 1, 64, SAMPLES);
-    time_steps(model, "decode, 16 at 512", 16, 1, 512, SAMPLES);
-    time_steps(model, "prefill, 512", 1, 512, 0, 5);
-    model_close(model);
-    return EXIT_SUCCESS;
-}
-
 static void time_attention(const struct subject *subject) {
     static const struct attend_shape shapes[] = {
         {32, 8, 128, 1, 1, 2000, KV_F16},  {32, 8, 128, 1, 1, 2000, KV_F32},
@@ -156,8 +117,8 @@ static bool is_wanted(const struct options *options, const char *what) {
 
 static void usage(FILE *to) {
     fprintf(to, "kbench [--backend cpu] [--isa scalar|avx2|avx512] [--threads N] "
-                "[--only shapes|attend|moe|model] [--format NAME]\n"
-                "       kbench --plan [--device a100|h100|h200] [--code FILE] [--only PART]\n"
+                "[--only shapes|attend|moe] [--format NAME]\n"
+                "       kbench --plan [--device NAME] [--code FILE] [--only PART]\n"
                 "Times the kernels against the machine's read bandwidth and integer peak; --plan "
                 "prints what the CUDA\n"
                 "backend launches at the shapes of the reference models (FILE: of "
@@ -223,5 +184,5 @@ int main(int argc, char **argv) {
         time_attention(&subject);
     if (is_wanted(&options, "moe"))
         time_mixture(&subject);
-    return is_wanted(&options, "model") ? time_model(&subject) : EXIT_SUCCESS;
+    return EXIT_SUCCESS;
 }
