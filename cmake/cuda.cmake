@@ -9,6 +9,8 @@ function(tandem_cuda_objects target)
   foreach(arch ${TANDEM_CUDA_ARCHITECTURES})
     list(APPEND flags -gencode=arch=compute_${arch},code=sm_${arch})
   endforeach()
+  list(GET TANDEM_CUDA_ARCHITECTURES 0 least) # newer devices' drivers compile it
+  list(APPEND flags -gencode=arch=compute_${least},code=compute_${least})
   foreach(source ${ARGN})
     get_filename_component(name ${source} NAME_WE)
     set(object ${CMAKE_CURRENT_BINARY_DIR}/cuda/${name}.o)

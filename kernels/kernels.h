@@ -106,6 +106,9 @@ struct kernels_options {
     const char *isa;    /* NULL: best; else one of the backend's isas, for tests */
     uint32_t device;    /* ordinal, where the backend computes on one */
     bool no_graphs;     /* there each operation is launched by itself, though steps repeat */
+    uint32_t n_ranks;   /* of the context's group; 0 is 1 */
+    size_t together;    /* numbers of a sum over its ranks, mostly */
+    uint32_t wait_ms;   /* for a rank that is late; 0: as long as the backend thinks right */
     struct kernels_limits limits;
 };
 
@@ -113,7 +116,7 @@ struct kernels_options {
 struct kernels_batch {
     uint32_t n_tokens;            /* T */
     uint32_t n_seqs;              /* B */
-    const uint32_t *ids;          /* (T) token ids */
+    const uint32_t *ids;          /* (T) token ids; NULL in step_begin() of a step ahead */
     const uint32_t *positions;    /* (T) position of each token in its sequence */
     const uint32_t *seq_begin;    /* (B + 1) first token of each sequence in the step */
     const uint32_t *block_tables; /* (B, block_table_stride) block numbers of each sequence */
@@ -179,6 +182,9 @@ struct kernels_ctx;
 
 struct kernels {
     const char *name;
+    /* "exact": the bits of the backends ref and cpu; "fast": near them, what its device does best. Name and this are the key of a
+     * row. */
+    const char *numerics_kind;
     const char *const *isas; /* what options.isa may name, NULL-terminated; NULL: nothing */
 
     NODISCARD enum status (*open)(const struct kernels_options *options, struct kernels_ctx **ctx,
@@ -296,6 +302,35 @@ struct kernels {
      * returns. */
     void (*sample)(struct kernels_ctx *ctx, float *logits, uint32_t n_rows, uint32_t n_vocab,
                    const struct sample_params *params, struct sample_result *results);
+
+    /* One step ahead; all three NULL where there is no such thing. sample_begin(): as sample(), of all
+     * rows of the running step, but it only begins; what the parameters point to may change once it
+     * has returned. STATUS_BUSY: too much at once, nothing was begun.
+     * After it step_begin() may come in place of step_end(), with ids NULL: token i of the step ahead
+     * is the one that row i chooses; where that result is not valid nothing it computes means anything.
+     * What else the running step computes is done before. Marks are the step's ahead from then on, and
+     * put_beside() and get_beside() heed both.
+     * sample_done(): whether the results of the oldest sample_begin() are there; never waits.
+     * sample_end(): waits for them and for nothing that was begun later. STATUS_IO: the device failed,
+     * and they mean nothing. At most two are begun and not ended; none when step_end() comes. */
+    NODISCARD enum status (*sample_begin)(struct kernels_ctx *ctx, float *logits, uint32_t n_rows,
+                                          uint32_t n_vocab, const struct sample_params *params);
+    bool (*sample_done)(struct kernels_ctx *ctx);
+    NODISCARD enum status (*sample_end)(struct kernels_ctx *ctx, struct sample_result *results);
+
+    /* Ranks of a tensor-parallel group, each a context with a device of its own; all three NULL where sums go through the
+     * host. Opened with n_ranks (2 or more), each context meets the others of this process (all, by rank, of the same options but for the device), while none
+     * of them computes; n_ranks 0: it leaves them again, and so it does at its end. STATUS_UNSUPPORTED: the
+     * devices do not reach each other, and the context has met nobody.
+     * sum(): x (n) becomes the sum of all ranks' x, in their order. gather(): columns [column_begin, column_begin + n_columns) of
+     * out (n_rows, out_stride) on rank 0 become this rank's part (n_rows, n_columns); out is NULL on the others. All ranks call
+     * the same in the same order; a rank that asks for something else, or does not come in time, is a failure of the
+     * devices of all that wait for it. A step of a group is done when each rank's thread waits for its own. */
+    NODISCARD enum status (*meet)(struct kernels_ctx *ctx, uint32_t rank, uint32_t n_ranks,
+                                  struct kernels_ctx *const *all, struct error *error);
+    void (*sum)(struct kernels_ctx *ctx, float *x, size_t n);
+    void (*gather)(struct kernels_ctx *ctx, float *out, size_t out_stride, const float *part,
+                   size_t n_rows, size_t column_begin, size_t n_columns);
 };
 
 /* Declares a backend's function for `op`: parameters and contract are those of the table. */
@@ -320,6 +355,7 @@ static inline bool kernels_on_host(const struct kernels *kernels) {
     return !kernels->free_bytes;
 }
 
-/* The table of backends; NULL when there is none of that name. Walked by tests/conform. */
-const struct kernels *kernels_find(const char *name);
+/* The row of a label: NAME:NUMERICS ("cuda:exact"), or NAME, whose first row it is then ("cuda" is "cuda:fast"); NULL when there is
+ * none. The table is walked by tests/conform. */
+const struct kernels *kernels_find(const char *label);
 extern const struct kernels *const kernels_table[]; /* NULL-terminated */

@@ -31,7 +31,10 @@ struct sample_params {
     const float *bias;           /* borrowed: added to the logit; -INFINITY bans the token */
     uint32_t n_allowed;          /* 0: all; else only these may be chosen */
     const uint32_t *allowed_ids; /* borrowed, distinct */
-    uint32_t n_barred;           /* ids that are never chosen and never among the best, whatever */
+    const uint32_t
+        *allowed_bits; /* NULL: all; else only ids whose bit is set may be chosen, as well:
+                                     borrowed (sampling_bit_words(n_vocab)), bit id % 32 of word id / 32 */
+    uint32_t n_barred; /* ids that are never chosen and never among the best, whatever */
     const struct interval *barred; /* the above says; borrowed, ascending, below n_vocab */
     uint32_t n_top;                /* logprobs wanted: best n_top tokens, 0..SAMPLE_TOP_MAX */
     bool want_logprob;
@@ -106,7 +109,17 @@ static inline bool sampling_wants_seen(const struct sample_params *params) {
 
 /* Does anything change the logits before the choice? */
 EVERYWHERE bool sampling_has_edits(const struct sample_params *params) {
-    return params->n_bias != 0 || params->n_allowed != 0 || params->n_seen != 0;
+    return params->n_bias != 0 || params->n_allowed != 0 || params->n_seen != 0 ||
+           params->allowed_bits;
+}
+
+/* Words of a mask over so many ids. */
+EVERYWHERE uint32_t sampling_bit_words(uint32_t n_vocab) {
+    return n_vocab / 32 + (n_vocab % 32 != 0);
+}
+
+EVERYWHERE bool sampling_has_bit(const uint32_t *bits, uint32_t id) {
+    return bits[id / 32] >> id % 32 & 1;
 }
 
 /* Takes the barred ids out of the choice: no edit brings back what is -INFINITY. */
@@ -123,8 +136,18 @@ EVERYWHERE float sampling_penalised(const struct sample_params *params, float x,
     return count > 0 ? x - params->presence : x;
 }
 
-/* Applies repetition, frequency and presence, then bias, then the allowed set. Ids at or above
- * n_vocab are ignored. allowed: scratch (n_vocab). */
+/* Takes out what no bit allows. */
+static inline void sampling_mask(float *logits, uint32_t n_vocab, const uint32_t *bits) {
+    for (uint32_t begin = 0; begin < n_vocab; begin += 32) {
+        uint32_t n = n_vocab - begin < 32 ? n_vocab - begin : 32;
+        for (uint32_t i = 0; bits[begin / 32] != UINT32_MAX && i < n; i++)
+            if (!sampling_has_bit(bits, begin + i))
+                logits[begin + i] = -INFINITY;
+    }
+}
+
+/* Applies repetition, frequency and presence, then bias, then the allowed set and the allowed bits. Ids at
+ * or above n_vocab are ignored. allowed: scratch (n_vocab). */
 static inline void sampling_edit(float *logits, uint32_t n_vocab,
                                  const struct sample_params *params, float *allowed) {
     for (uint32_t i = 0; i < params->n_seen; i++) {
@@ -135,6 +158,8 @@ static inline void sampling_edit(float *logits, uint32_t n_vocab,
     for (uint32_t i = 0; i < params->n_bias; i++)
         if (params->bias_ids[i] < n_vocab)
             logits[params->bias_ids[i]] += params->bias[i];
+    if (params->allowed_bits)
+        sampling_mask(logits, n_vocab, params->allowed_bits);
     if (params->n_allowed == 0)
         return;
     uint32_t n_allowed = params->n_allowed < n_vocab ? params->n_allowed : n_vocab;

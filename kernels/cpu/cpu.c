@@ -131,6 +131,7 @@ static const char *const isas[] = {"scalar", "avx2", "avx512", NULL};
 
 const struct kernels kernels_cpu = {
     .name = "cpu",
+    .numerics_kind = "exact",
     .isas = isas,
     .open = cpu_open,
     .close = cpu_close,

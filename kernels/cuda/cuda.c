@@ -1,5 +1,7 @@
 #include "kernels/cuda/cuda.h"
 
+#include "base/random.h"
+
 #include "kernels/limits.h"
 #include "kernels/numbers.h"
 #include "kernels/quant/order.h"
@@ -20,9 +22,14 @@ static void cuda_close(struct kernels_ctx *ctx) {
         cuda_graphs_close(ctx);
         cuda_experts_close(ctx);
         cuda_step_close(ctx);
+        cuda_ahead_close(ctx);
         cuda_sampler_close(ctx);
         cuda_free_ints(ctx, &ctx->ints);
         cuda_dealloc(ctx, ctx->attend, 0);
+        cuda_dealloc(ctx, ctx->parts, 0);
+        cuda_dealloc(ctx, ctx->pairs, 0);
+        cuda_dealloc(ctx, ctx->groups, 0);
+        cuda_ranks_close(ctx);
         cuda_beside_close(ctx);
         cuda_lane_close(ctx, &ctx->main);
         ctx->kind->close(ctx->device);
@@ -40,10 +47,28 @@ static size_t attend_floats(const struct kernels_limits *limits) {
     return all < most ? all : most;
 }
 
+/* Slices of products of up to 64 rows, at most 64 MiB: what has more is added up where it is computed. */
+#define PARTS_FLOATS (16u << 20)
+
+static enum status open_parts(struct kernels_ctx *ctx, struct error *error) {
+    const struct kernels_limits *limits = &ctx->limits;
+    size_t rows = limits->max_tokens < TENSOR_FEW ? limits->max_tokens : TENSOR_FEW;
+    size_t n_slices = limits->max_dim / TENSOR_SLICE + 1;
+    size_t most = rows * n_slices * ((size_t)limits->max_dim + GPU_OUTPUTS);
+    ctx->parts_floats = most < PARTS_FLOATS ? most : PARTS_FLOATS;
+    ctx->parts = cuda_alloc(ctx, ctx->parts_floats * sizeof *ctx->parts);
+    ctx->pairs = cuda_alloc(ctx, ctx->ints_rows / 2 * sizeof *ctx->pairs);
+    ctx->groups = cuda_alloc(ctx, (ctx->ints_rows / 2 + EXPERTS_MAX) * sizeof *ctx->groups);
+    if (!ctx->parts || !ctx->pairs || !ctx->groups)
+        return error_set(error, STATUS_NOMEM, "the device has no memory for parts of products");
+    return STATUS_OK;
+}
+
 static enum status open_device(struct kernels_ctx *ctx, uint32_t ordinal, struct error *error) {
     const struct kernels_limits *limits = &ctx->limits;
     TRY(ctx->kind->open(ordinal, &ctx->device, error));
     ctx->kind->use(ctx->device);
+    ctx->kind->facts(ctx->device, &ctx->facts);
     enum status status = cuda_lane_open(ctx, &ctx->main, STAGE_BYTES);
     ctx->attend_floats = attend_floats(limits);
     ctx->attend = cuda_alloc(ctx, ctx->attend_floats * sizeof(float));
@@ -54,21 +79,64 @@ static enum status open_device(struct kernels_ctx *ctx, uint32_t ordinal, struct
     if (cuda_reserve(ctx, order_filled(limits->max_dim)) != STATUS_OK)
         return error_set(error, STATUS_NOMEM, "the device has no memory for rows of %u inputs",
                          limits->max_dim);
+    if (ctx->fast)
+        TRY(open_parts(ctx, error));
     TRY(cuda_beside_open(ctx, error));
     TRY(cuda_sampler_open(ctx, error));
-    return cuda_step_open(ctx, error);
+    TRY(cuda_step_open(ctx, error));
+    return cuda_ahead_open(ctx, error);
 }
 
-/* How tensor cores round inside of an mma differs from generation to generation. */
-static void name_numerics(struct kernels_ctx *ctx) {
-    struct device_facts facts;
-    ctx->kind->facts(ctx->device, &facts);
-    if (ctx->fast)
-        snprintf(ctx->numerics, sizeof ctx->numerics,
-                 "%s; products by mma16 of %s %u; attend by mma16 s256", NUMERICS_TEXT,
-                 ctx->kind->name, facts.capability);
-    else
-        snprintf(ctx->numerics, sizeof ctx->numerics, "%s", NUMERICS_TEXT);
+/* A digest of what the device's tensor cores make of fixed operands: devices of the same one round alike. */
+static enum status probe_device(struct kernels_ctx *ctx, uint64_t *digest, struct error *error) {
+    float results[GPU_PROBES];
+    struct gpu_probe probe = {cuda_alloc(ctx, sizeof results)};
+    if (!probe.out)
+        return error_set(error, STATUS_NOMEM, "the device has no memory for a probe");
+    ctx->gpu->probe(ctx->main.stream, &probe);
+    enum status status = cuda_from_device(ctx, &ctx->main, results, probe.out, sizeof results);
+    cuda_dealloc(ctx, probe.out, sizeof results);
+    if (status != STATUS_OK)
+        return error_set(error, status, "the device failed at its first kernel: %s",
+                         ctx->kind->failure(ctx->device));
+    *digest = 0;
+    for (uint32_t i = 0; i < GPU_PROBES; i++)
+        *digest = mix64(*digest ^ float_bits(results[i]));
+    return STATUS_OK;
+}
+
+/* Whether the device has wgmma, and it adds up as mma.sync does. */
+static enum status probe_warpgroup(struct kernels_ctx *ctx, struct error *error) {
+    uint32_t n_unlike[GPU_WARPGROUPS], all = 0;
+    if (ctx->facts.capability != 90)
+        return STATUS_OK;
+    struct gpu_probe_warpgroup probe = {cuda_alloc(ctx, sizeof n_unlike)};
+    if (!probe.n_unlike)
+        return error_set(error, STATUS_NOMEM, "the device has no memory for a probe");
+    ctx->gpu->probe_warpgroup(ctx->main.stream, &probe);
+    enum status status =
+        cuda_from_device(ctx, &ctx->main, n_unlike, probe.n_unlike, sizeof n_unlike);
+    cuda_dealloc(ctx, probe.n_unlike, sizeof n_unlike);
+    if (status != STATUS_OK)
+        return error_set(error, status, "the device failed at its probe of wgmma: %s",
+                         ctx->kind->failure(ctx->device));
+    for (uint32_t i = 0; i < GPU_WARPGROUPS; i++)
+        all |= n_unlike[i];
+    ctx->wgmma = all == 0;
+    return STATUS_OK;
+}
+
+static enum status name_numerics(struct kernels_ctx *ctx, struct error *error) {
+    uint64_t digest = 0;
+    snprintf(ctx->numerics, sizeof ctx->numerics, "%s", NUMERICS_TEXT);
+    if (!ctx->fast)
+        return STATUS_OK;
+    TRY(probe_device(ctx, &digest, error));
+    TRY(probe_warpgroup(ctx, error));
+    snprintf(ctx->numerics, sizeof ctx->numerics,
+             "%s; mma16 %016llx: products s1024, attend s256, norm t512", NUMERICS_TEXT,
+             (unsigned long long)digest);
+    return STATUS_OK;
 }
 
 static enum status open_with(const struct device_kind *kind, const struct gpu_launches *gpu,
@@ -82,13 +150,17 @@ static enum status open_with(const struct device_kind *kind, const struct gpu_la
     made->gpu = gpu;
     made->fast = fast;
     made->limits = options->limits;
-    made->graphs.off = options->no_graphs;
+    made->ranks.no_graphs = options->no_graphs;
+    made->graphs.off = options->no_graphs || options->n_ranks > 1; /* until they have met */
     enum status status = open_device(made, options->device, error);
+    if (status == STATUS_OK)
+        status = name_numerics(made, error);
+    if (status == STATUS_OK)
+        status = cuda_ranks_open(made, options, error);
     if (status != STATUS_OK) {
         cuda_close(made);
         return status;
     }
-    name_numerics(made);
     *ctx = made;
     return STATUS_OK;
 }
@@ -120,6 +192,7 @@ static const char *cuda_numerics(const struct kernels_ctx *ctx) {
     }                                                                                              \
     const struct kernels row = {                                                                   \
         .name = name_text,                                                                         \
+        .numerics_kind = (fast) ? "fast" : "exact",                                                \
         .open = row##_open,                                                                        \
         .close = cuda_close,                                                                       \
         .numerics = cuda_numerics,                                                                 \
@@ -147,13 +220,19 @@ static const char *cuda_numerics(const struct kernels_ctx *ctx) {
         .attend = cuda_attend,                                                                     \
         .gather_rows = cuda_gather_rows,                                                           \
         .sample = cuda_sample,                                                                     \
+        .sample_begin = cuda_sample_begin,                                                         \
+        .sample_done = cuda_sample_done,                                                           \
+        .sample_end = cuda_sample_end,                                                             \
+        .meet = cuda_meet,                                                                         \
+        .sum = cuda_sum,                                                                           \
+        .gather = cuda_gather,                                                                     \
     }
 
 #ifdef TANDEM_CUDA
-CUDA_BACKEND(kernels_cuda, "cuda", device_cuda, launches_cuda, false);
-CUDA_BACKEND(kernels_cuda_fast, "cuda-fast", device_cuda, launches_cuda, true);
+CUDA_BACKEND(kernels_cuda_fast, "cuda", device_cuda, launches_cuda, true);
+CUDA_BACKEND(kernels_cuda_exact, "cuda", device_cuda, launches_cuda, false);
 #endif
 #ifdef TANDEM_EMU
-CUDA_BACKEND(kernels_cuda_emu, "cuda-emu", device_emu, launches_emu, false);
-CUDA_BACKEND(kernels_cuda_emu_fast, "cuda-emu-fast", device_emu, launches_emu, true);
+CUDA_BACKEND(kernels_cuda_emu_fast, "cuda-emu", device_emu, launches_emu, true);
+CUDA_BACKEND(kernels_cuda_emu_exact, "cuda-emu", device_emu, launches_emu, false);
 #endif

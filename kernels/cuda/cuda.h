@@ -103,6 +103,17 @@ struct cuda_experts {
     struct gpu_matrix *host;   /* owned (n) */
     struct gpu_matrix *device; /* owned */
     uint32_t n;
+    bool
+        is_uniform; /* all are stored alike, so that one kernel takes them: in fast numerics, on tensor cores */
+    bool is_ordered; /* some have an order of inputs of their own */
+};
+
+/* Which rows the context's integers are rounded from: a product of the same ones takes them as they are. */
+struct cuda_rounded {
+    const float *x; /* NULL: unknown */
+    uint32_t n_rows;
+    uint32_t k;
+    enum weight_format format; /* WEIGHT_I4G for all integers */
 };
 
 /* Memory for choosing the tokens of some rows at a time. */
@@ -115,13 +126,48 @@ struct cuda_sampler {
     struct gpu_sampled *pinned;  /* owned (rows_max): of the host */
 };
 
+/* What the next operation may be computed with, and is launched by itself otherwise: the last norm (n_rows 0: none), and in fast
+ * numerics what a product has left, which is before the norm, or attention. */
+struct cuda_held {
+    struct gpu_sum sum;
+    struct gpu_norm norm;
+    struct gpu_attend join; /* n_tiles 0: there is none */
+};
+
+/* Tokens that were chosen and not read yet. */
+struct cuda_choice {
+    struct gpu_sampled *results;  /* owned, pinned (rows_max) */
+    struct sample_params *params; /* owned (rows_max): what was asked for, but for its arrays */
+    struct device_event *there;   /* owned: the results are */
+    uint32_t n_rows;
+};
+
+/* Steps ahead: see cuda/ahead.c. */
+struct cuda_ahead {
+    struct device_stream *watch; /* owned: to wait for an event of the main stream by itself */
+    unsigned char *step_spare;   /* owned, pinned: in turn with the step's tray */
+    unsigned char *sample_spare; /* the same, with the sampler's */
+    struct cuda_choice choices[2];
+    uint32_t first; /* of those that were not read */
+    uint32_t n;
+};
+
+/* Ranks of the process, each a context: see cuda/ranks.c. */
+struct cuda_ranks {
+    struct gpu_room *room;           /* owned, on the device, where there is a group */
+    struct gpu_group_of_ranks group; /* n_ranks 0: the context has not met the others */
+    bool no_graphs;                  /* though it has */
+};
+
 struct kernels_ctx {
     const struct device_kind *kind;
     const struct gpu_launches *gpu;
     struct device *device; /* owned */
     struct cuda_lane main; /* what operations are put into */
     struct kernels_limits limits;
-    bool fast;          /* products are those of 16-bit tensor cores */
+    struct device_facts facts;
+    bool fast;          /* products are those of 16-bit tensor cores, */
+    bool wgmma;         /* which the device's wgmma computes with the same bits */
     char numerics[160]; /* the context's text */
 
     struct cuda_lane beside;      /* KV for other workers, while the main stream computes */
@@ -139,13 +185,19 @@ struct kernels_ctx {
     struct cuda_step step;
     struct cuda_marks marks;
     struct cuda_graphs graphs;
-    struct gpu_norm
-        held; /* the last norm, while it waits for the next launch; n_rows 0: none does */
+    struct cuda_held held;
+    struct cuda_rounded rounded;
+    float *parts; /* owned (parts_floats): of slices, in fast numerics */
+    size_t parts_floats;
+    uint32_t *pairs;          /* owned (ints_rows / 2): of rows and experts, in fast numerics */
+    struct gpu_group *groups; /* owned (ints_rows / 2 + EXPERTS_MAX) */
 
     struct cuda_experts *experts; /* owned (n_experts) */
     uint32_t n_experts;
 
     struct cuda_sampler sampler;
+    struct cuda_ahead ahead;
+    struct cuda_ranks ranks;
 };
 
 /* cuda/lane.c */
@@ -226,14 +278,36 @@ void cuda_graphs_close(struct kernels_ctx *ctx);
 void cuda_mark(struct kernels_ctx *ctx, uint32_t number);
 uint32_t cuda_marked(struct kernels_ctx *ctx);
 
-/* A norm waits for the next launch, or cuda_flush(): then a product of its rows has them as integers from it
- * (cuda_norm_quantizes(): whether it has). */
+/* cuda/held.c */
+/* Launches what is held. */
+void cuda_release(struct kernels_ctx *ctx);
 void cuda_hold_norm(struct kernels_ctx *ctx, const struct gpu_norm *norm);
+void cuda_hold_sum(struct kernels_ctx *ctx, const struct gpu_sum *sum);
+void cuda_hold_join(struct kernels_ctx *ctx, const struct gpu_attend *join);
+/* Whether the held norm writes the rows of a product as integers, too: launched with that. */
 bool cuda_norm_quantizes(struct kernels_ctx *ctx, const struct gpu_quantize *quantize);
+/* Rounds the rows of a product on tensor cores, with what is held where that ends in them. */
+void cuda_round_rows(struct kernels_ctx *ctx, const struct gpu_round_rows *round);
+/* n floats at `out` are written by what launches that keep rounded rows do, or by what is held: rows that were rounded from them
+ * are others. */
+void cuda_forget_rounded(struct kernels_ctx *ctx, const float *out, size_t n);
+/* The sum that is held where its rows are `qkv`: it is no longer. */
+struct gpu_sum cuda_take_sum(struct kernels_ctx *ctx, const float *qkv);
+
 /* Into the main stream, or a record. The struct is copied. */
 #define X(name, type) void cuda_launch_##name(struct kernels_ctx *ctx, const struct type *what);
 GPU_OPERATIONS(X)
 #undef X
+
+/* At most `most` of the product's rows, from `row` on. */
+static inline struct gpu_linear cuda_rows_of(const struct gpu_linear *linear, uint32_t row,
+                                             uint32_t most) {
+    struct gpu_linear part = *linear;
+    part.x = linear->x + (size_t)row * linear->choice.matrix.k;
+    part.out = linear->out + row * linear->out_stride;
+    part.n_rows = linear->n_rows - row < most ? linear->n_rows - row : most;
+    return part;
+}
 
 /* cuda/operations.c */
 void cuda_embed(struct kernels_ctx *ctx, float *out, const struct weight *table,
@@ -257,6 +331,16 @@ void cuda_attend(struct kernels_ctx *ctx, float *out, const float *qkv,
                  const struct kernels_batch *batch, const struct kernels_kv *kv, float scale,
                  const float *alibi, uint32_t window);
 
+/* cuda/tensor.c */
+/* Fast numerics: rounds linear->x and multiplies, as many rows at a time as there is room for. */
+void cuda_linear_tensor(struct kernels_ctx *ctx, const struct gpu_linear *linear);
+
+/* The shape of a product of n_rows rows by each of n_groups matrices like linear's; parts: whether slices may go to different
+ * blocks. */
+struct gpu_tensor_shape cuda_tensor_shape(const struct kernels_ctx *ctx,
+                                          const struct gpu_linear *linear, uint32_t n_rows,
+                                          uint32_t n_groups, bool parts);
+
 /* cuda/experts.c */
 void cuda_experts_close(struct kernels_ctx *ctx);
 void cuda_moe_route(struct kernels_ctx *ctx, uint32_t *ids, float *weights, const float *logits,
@@ -271,3 +355,34 @@ NODISCARD enum status cuda_sampler_open(struct kernels_ctx *ctx, struct error *e
 void cuda_sampler_close(struct kernels_ctx *ctx);
 void cuda_sample(struct kernels_ctx *ctx, float *logits, uint32_t n_rows, uint32_t n_vocab,
                  const struct sample_params *params, struct sample_result *results);
+/* Parameters of rows from the first on go to the tray, as many as fit; answers how many. */
+uint32_t cuda_sample_prepare(struct kernels_ctx *ctx, struct gpu_sample *what, const float *logits,
+                             const struct sample_params *params, uint32_t n_rows, uint32_t n_vocab);
+/* Chooses for these rows; the results come to pinned memory. */
+void cuda_sample_launch(struct kernels_ctx *ctx, const struct gpu_sample *what,
+                        struct gpu_sampled *results);
+void cuda_sample_result(const struct gpu_sampled *got, const struct sample_params *params,
+                        struct sample_result *result);
+
+/* cuda/ranks.c */
+NODISCARD enum status cuda_ranks_open(struct kernels_ctx *ctx,
+                                      const struct kernels_options *options, struct error *error);
+void cuda_ranks_close(struct kernels_ctx *ctx);
+NODISCARD enum status cuda_meet(struct kernels_ctx *ctx, uint32_t rank, uint32_t n_ranks,
+                                struct kernels_ctx *const *all, struct error *error);
+void cuda_sum(struct kernels_ctx *ctx, float *x, size_t n);
+void cuda_gather(struct kernels_ctx *ctx, float *out, size_t out_stride, const float *part,
+                 size_t n_rows, size_t column_begin, size_t n_columns);
+
+/* cuda/ahead.c */
+NODISCARD enum status cuda_ahead_open(struct kernels_ctx *ctx, struct error *error);
+void cuda_ahead_close(struct kernels_ctx *ctx);
+NODISCARD enum status cuda_sample_begin(struct kernels_ctx *ctx, float *logits, uint32_t n_rows,
+                                        uint32_t n_vocab, const struct sample_params *params);
+bool cuda_sample_done(struct kernels_ctx *ctx);
+NODISCARD enum status cuda_sample_end(struct kernels_ctx *ctx, struct sample_result *results);
+/* Before the arrays of a step are filled: pinned memory for them that nothing reads, while the step before runs where
+ * `is_ahead`; else once that is done. */
+void cuda_ahead_turn(struct kernels_ctx *ctx, bool is_ahead);
+/* The first n of `ids` (on the device) become the tokens that were chosen last. */
+void cuda_ahead_ids(struct kernels_ctx *ctx, const uint32_t *ids, uint32_t n);

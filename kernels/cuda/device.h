@@ -61,6 +61,11 @@ struct device_kind {
                                    struct device_handle *handle);
     void *(*adopt)(struct device *device, const struct device_handle *handle);
     void (*release)(struct device *device, void *memory);
+    /* Memory of alloc() of another device of this process, as kernels of this one reach it; NULL: the two have no way to each
+     * other. Ends with unreach(), when no stream uses it. Nothing orders the streams of the two but what kernels tell each other
+     * (load_acquire() of gpu/ptx.h). */
+    void *(*reach)(struct device *device, struct device *other, void *memory);
+    void (*unreach)(struct device *device, void *memory); /* what reach() answered */
     /* Memory of the host that copies need not stage; NULL when there is none. */
     void *(*pinned_alloc)(struct device *device, size_t n_bytes);
     void (*pinned_free)(struct device *device, void *memory);

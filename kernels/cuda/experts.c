@@ -30,23 +30,33 @@ void cuda_moe_route(struct kernels_ctx *ctx, uint32_t *ids, float *weights, cons
                                                            .normalise = normalise});
 }
 
-static struct gpu_matrix *add_table(struct kernels_ctx *ctx, const struct gpu_matrix *matrices,
-                                    uint32_t n) {
+/* Whether the same kernel takes both: their numbers are stored alike, whatever their inputs. */
+static bool are_alike(const struct gpu_matrix *a, const struct gpu_matrix *b) {
+    return a->format == b->format && a->n == b->n && a->wide == b->wide && a->zeros == b->zeros &&
+           a->groups_per_scale == b->groups_per_scale && !a->mins == !b->mins;
+}
+
+static const struct cuda_experts *add_table(struct kernels_ctx *ctx,
+                                            const struct gpu_matrix *matrices, uint32_t n) {
     struct cuda_experts *list = realloc(ctx->experts, (ctx->n_experts + 1) * sizeof *ctx->experts);
     ASSERT(list); /* once a layer, some kilobytes */
     ctx->experts = list;
-    struct cuda_experts made = {.host = malloc(n * sizeof *made.host), .n = n};
+    struct cuda_experts made = {.host = malloc(n * sizeof *made.host), .n = n, .is_uniform = true};
     made.device = cuda_alloc(ctx, n * sizeof *made.device);
     ASSERT(made.host && made.device);
     memcpy(made.host, matrices, n * sizeof *made.host);
+    for (uint32_t i = 0; i < n; i++) {
+        made.is_uniform &= are_alike(&matrices[i], &matrices[0]);
+        made.is_ordered |= matrices[i].order != NULL;
+    }
     cuda_put(ctx, made.device, made.host, n * sizeof *made.host);
-    ctx->experts[ctx->n_experts++] = made;
-    return made.device;
+    ctx->experts[ctx->n_experts] = made;
+    return &ctx->experts[ctx->n_experts++];
 }
 
 /* The experts' matrices on the device; in *shape the widest of them. */
-static const struct gpu_matrix *table_of(struct kernels_ctx *ctx, const struct weight *weights,
-                                         uint32_t n, struct gpu_matrix *shape) {
+static const struct cuda_experts *table_of(struct kernels_ctx *ctx, const struct weight *weights,
+                                           uint32_t n, struct gpu_matrix *shape) {
     struct gpu_matrix matrices[EXPERTS_MAX];
     for (uint32_t i = 0; i < n; i++) {
         matrices[i] = cuda_matrix(&weights[i]);
@@ -56,7 +66,7 @@ static const struct gpu_matrix *table_of(struct kernels_ctx *ctx, const struct w
     for (uint32_t i = 0; i < ctx->n_experts; i++)
         if (ctx->experts[i].n == n &&
             memcmp(ctx->experts[i].host, matrices, n * sizeof *matrices) == 0)
-            return ctx->experts[i].device;
+            return &ctx->experts[i];
     return add_table(ctx, matrices, n);
 }
 
@@ -71,9 +81,66 @@ struct product {
     enum epilogue epilogue;
 };
 
-static void multiply(struct kernels_ctx *ctx, const struct product *product, const uint32_t *ids,
-                     uint32_t n_pairs) {
+static void multiply(struct kernels_ctx *ctx, const struct product *product,
+                     const struct gpu_linear *linear) {
     const struct weight *first = &product->weights[0];
+    struct gpu_linear part = *linear;
+    if (first->format != WEIGHT_I4G && first->format != WEIGHT_I8G) {
+        cuda_launch_linear_floats(ctx, &part);
+        return;
+    }
+    part.fine = numbers_fine(first, product->epilogue);
+    cuda_linear_ints(ctx, &part);
+}
+
+/* Rows of a group: about as many as an expert has, so that most experts are one group. */
+static uint32_t rows_of_group(const struct kernels_ctx *ctx, const struct gpu_linear *linear,
+                              uint32_t n_experts, struct gpu_tensor_shape *shape) {
+    uint32_t n_used = linear->n_rows < n_experts ? linear->n_rows : n_experts;
+    uint32_t n_each = (linear->n_rows + n_used - 1) / n_used;
+    *shape = cuda_tensor_shape(ctx, linear, n_each, n_used, false);
+    return shape->rows;
+}
+
+/* Fast numerics, on tensor cores: the pairs of each expert stand together in groups, which all but the first product of a wave
+ * find made (plan). */
+static void multiply_groups(struct kernels_ctx *ctx, const struct product *product,
+                            const struct cuda_experts *experts, const struct gpu_linear *linear,
+                            struct gpu_moe_plan *plan) {
+    struct gpu_tensor tensor = {.linear = *linear};
+    uint32_t n_pairs = linear->n_rows;
+    uint32_t rows = rows_of_group(ctx, linear, product->n_experts, &tensor.shape);
+    if (plan->rows != rows) {
+        uint32_t n_used = n_pairs < product->n_experts ? n_pairs : product->n_experts;
+        uint32_t n_most = n_used + n_pairs / rows;
+        *plan = (struct gpu_moe_plan){.ids = linear->choice.ids,
+                                      .pairs = ctx->pairs,
+                                      .groups = ctx->groups,
+                                      .n_pairs = n_pairs,
+                                      .n_experts = product->n_experts,
+                                      .rows = rows,
+                                      .n_groups = n_most < n_pairs ? n_most : n_pairs};
+        cuda_launch_moe_plan(ctx, plan);
+    }
+    bool by_pair = experts->is_ordered; /* a row once for each expert */
+    cuda_round_rows(ctx,
+                    &(struct gpu_round_rows){.matrix = linear->choice.matrix,
+                                             .to = ctx->ints,
+                                             .x = linear->x,
+                                             .table = by_pair ? linear->choice.table : NULL,
+                                             .ids = by_pair ? linear->choice.ids : NULL,
+                                             .n_rows = by_pair ? n_pairs : n_pairs / linear->share,
+                                             .share = by_pair ? linear->share : 1});
+    tensor.linear.ints = ctx->ints;
+    tensor.groups = (struct gpu_groups){.list = ctx->groups,
+                                        .pairs = ctx->pairs,
+                                        .n = plan->n_groups,
+                                        .x_share = by_pair ? 1 : linear->share};
+    cuda_launch_linear_tensor(ctx, &tensor);
+}
+
+static void multiply_chosen(struct kernels_ctx *ctx, const struct product *product,
+                            const uint32_t *ids, uint32_t n_pairs, struct gpu_moe_plan *plan) {
     struct gpu_linear linear = {.choice.ids = ids,
                                 .x = product->x,
                                 .out = product->out,
@@ -81,14 +148,13 @@ static void multiply(struct kernels_ctx *ctx, const struct product *product, con
                                 .n_rows = n_pairs,
                                 .share = product->share,
                                 .epilogue = product->epilogue};
-    linear.choice.table =
+    const struct cuda_experts *experts =
         table_of(ctx, product->weights, product->n_experts, &linear.choice.matrix);
-    if (first->format != WEIGHT_I4G && first->format != WEIGHT_I8G) {
-        cuda_launch_linear_floats(ctx, &linear);
-        return;
-    }
-    linear.fine = numbers_fine(first, product->epilogue);
-    cuda_linear_ints(ctx, &linear);
+    linear.choice.table = experts->device;
+    if (ctx->fast && experts->is_uniform && linear.choice.matrix.format != WEIGHT_F32)
+        multiply_groups(ctx, product, experts, &linear, plan);
+    else
+        multiply(ctx, product, &linear);
 }
 
 void cuda_moe_ffn(struct kernels_ctx *ctx, float *out, const float *x, const uint32_t *ids,
@@ -108,8 +174,9 @@ void cuda_moe_ffn(struct kernels_ctx *ctx, float *out, const float *x, const uin
         struct product up = {gate_up, n_experts, x + (size_t)row * dim, n_active,
                              inner,   inner_dim, EPILOGUE_SILU_MUL};
         struct product back = {down, n_experts, inner, 1, outer, dim, EPILOGUE_NONE};
-        multiply(ctx, &up, chosen, rows * n_active);
-        multiply(ctx, &back, chosen, rows * n_active);
+        struct gpu_moe_plan plan = {0};
+        multiply_chosen(ctx, &up, chosen, rows * n_active, &plan);
+        multiply_chosen(ctx, &back, chosen, rows * n_active, &plan);
         cuda_launch_moe_add(ctx, &(struct gpu_moe_add){.out = out + (size_t)row * dim,
                                                        .outer = outer,
                                                        .ids = chosen,

@@ -75,16 +75,13 @@ static bool is_next(const struct cuda_graph *graph, size_t at, const struct reco
            memcmp(next + sizeof *record, what, record->n_bytes) == 0;
 }
 
-static void release_norm(struct kernels_ctx *ctx) {
-    struct gpu_norm norm = ctx->held;
-    ctx->held.n_rows = 0;
-    if (norm.n_rows > 0)
-        cuda_launch_norm(ctx, &norm);
-}
+static bool keeps_rounded(void (*run)(struct kernels_ctx *ctx, const void *what));
 
 static void put(struct kernels_ctx *ctx, void (*run)(struct kernels_ctx *ctx, const void *what),
                 const void *what, size_t n_bytes) {
-    release_norm(ctx);
+    cuda_release(ctx);
+    if (!keeps_rounded(run))
+        ctx->rounded.x = NULL;
     struct cuda_graphs *graphs = &ctx->graphs;
     struct cuda_graph *graph = graphs->open;
     struct record record = {run, n_bytes};
@@ -119,6 +116,12 @@ static void put(struct kernels_ctx *ctx, void (*run)(struct kernels_ctx *ctx, co
 GPU_OPERATIONS(X)
 #undef X
 
+/* Whether a launch leaves the rounded rows, and the rows that they are of, as they are. */
+static bool keeps_rounded(void (*run)(struct kernels_ctx *ctx, const void *what)) {
+    return run == run_linear_tensor || run == run_linear_floats || run == run_moe_route ||
+           run == run_moe_plan || run == run_mark;
+}
+
 _Static_assert(sizeof(struct rope) == 4 * sizeof(uint32_t) + 5 * sizeof(void *), "no padding");
 
 void cuda_mark(struct kernels_ctx *ctx, uint32_t number) {
@@ -152,31 +155,6 @@ void cuda_graph_open(struct kernels_ctx *ctx, const struct cuda_shape *shape) {
     graphs->mark = 0;
 }
 
-void cuda_hold_norm(struct kernels_ctx *ctx, const struct gpu_norm *norm) {
-    release_norm(ctx);
-    ctx->held = *norm;
-}
-
-static bool is_aligned(const void *p) {
-    return (uintptr_t)p % 16 == 0;
-}
-
-/* Rows of a norm, as they lie. */
-bool cuda_norm_quantizes(struct kernels_ctx *ctx, const struct gpu_quantize *quantize) {
-    const struct gpu_matrix *matrix = &quantize->choice.matrix;
-    struct gpu_norm *norm = &ctx->held;
-    if (norm->n_rows == 0 || norm->n_rows != quantize->n_rows || norm->out != quantize->x ||
-        norm->dim != matrix->k || norm->dim != matrix->k_stored || matrix->order ||
-        quantize->choice.table || !is_aligned(norm->out) || !is_aligned(norm->x) ||
-        !is_aligned(norm->gain))
-        return false;
-    norm->quantizes = true;
-    norm->fine = quantize->fine;
-    norm->ints = quantize->to;
-    release_norm(ctx);
-    return true;
-}
-
 static void capture(struct kernels_ctx *ctx, struct cuda_graph *graph) {
     ctx->kind->graph_begin(ctx->main.stream);
     run_records(ctx, graph, false);
@@ -186,9 +164,10 @@ static void capture(struct kernels_ctx *ctx, struct cuda_graph *graph) {
 
 void cuda_flush(struct kernels_ctx *ctx) {
     struct cuda_graphs *graphs = &ctx->graphs;
-    release_norm(ctx);
+    cuda_release(ctx);
     struct cuda_graph *graph = graphs->open;
-    graphs->open = NULL; /* what comes now goes into the stream at once */
+    ctx->rounded.x = NULL; /* anything may come to lie there */
+    graphs->open = NULL;   /* what comes now goes into the stream at once */
     if (!graph || graphs->at == 0)
         return;
     if (!graphs->same || graphs->at < graph->n_bytes) {

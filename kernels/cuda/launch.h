@@ -36,6 +36,7 @@ struct gpu_matrix {
     uint32_t n_padded; /* a multiple of GPU_OUTPUTS */
     uint32_t k;
     uint32_t k_stored;
+    uint32_t n_scales;
     uint32_t
         groups_per_scale; /* groups of 32 that share one; 0: each half of a group has its own */
     enum weight_format format;
@@ -43,7 +44,7 @@ struct gpu_matrix {
     bool wide;
     bool zeros; /* minima are scale * (zero_base - zero) */
     bool fine;
-    bool unused;
+    bool unused[5];
 };
 #define GPU_OUTPUTS 64
 
@@ -56,9 +57,8 @@ struct gpu_choice {
 };
 
 /* Rows of activations as integers: row r of the first term, or of both terms, first at 2 r. In fast numerics the
- * same memory takes half as many rows of 16-bit floats: q (inputs / 8, rows, 8), scales (rows) what their
- * products are multiplied by. For matrices of integers each 16 inputs of a row stand in another order, the even ones
- * first. */
+ * same memory takes half as many rows of 16-bit floats: q (rows, chunks of inputs, 16 pieces of 8), in the order of
+ * gpu/tensor.h; scales (rows, slices) what the sums of their products are multiplied by. */
 struct gpu_ints {
     int8_t *q;     /* (rows, n_groups * 32) */
     float *scales; /* (rows, n_groups) */
@@ -90,6 +90,74 @@ struct gpu_linear {
     enum epilogue epilogue;
     bool fine;
     bool unused[3];
+};
+
+/* Products on 16-bit tensor cores (gpu/tensor.h): inputs of a slice, which is a chain of sums of its own, and of a chunk. */
+#define TENSOR_SLICE 1024
+#define TENSOR_CHUNK 128
+#define TENSOR_FEW   64 /* rows of the largest block that is not of `many` */
+
+/* How a product is cut into blocks; no bit of its results depends on it. */
+struct gpu_tensor_shape {
+    uint32_t rows;    /* of a block: 8, 16, 32 or 64; `many`: 64 or 128 */
+    uint32_t warps_n; /* of a block, each with 16 outputs, times */
+    uint32_t warps_k; /* those with other slices; both: up to 8 */
+    uint32_t slices;  /* of a block; all where there are no parts */
+    bool many;        /* tiles of 128 outputs; the numbers below `rows` mean nothing */
+    bool wgmma;       /* these by wgmma, on a device that gpu_probe_warpgroup was asked of */
+    bool unused[6];
+};
+
+/* What a product has left to the kernel behind it: the sums of its slices, which are added up in rising order. */
+struct gpu_sum {
+    const float *parts; /* (n_slices, n_rows, n_padded); NULL: there are none */
+    const float *scale; /* of the outputs, or NULL */
+    const float *bias;  /* the same */
+    float *out;         /* rows out_stride apart */
+    size_t out_stride;
+    uint32_t n_slices;
+    uint32_t n_rows;
+    uint32_t n;
+    uint32_t n_padded;
+    enum epilogue epilogue;
+    uint32_t unused;
+};
+
+/* Rows of activations as a matrix wants them (gpu/tensor.h): `to` takes x (n_rows, k), or what `sum` comes to with its epilogue
+ * EPILOGUE_SILU_MUL, where it has parts. */
+struct gpu_round_rows {
+    struct gpu_matrix matrix;
+    struct gpu_ints to;
+    const float *x;
+    struct gpu_sum sum;
+    const struct gpu_matrix
+        *table; /* row i stands in the order of table[ids[i]]; NULL: of `matrix` */
+    const uint32_t *ids;
+    uint32_t n_rows;
+    uint32_t share; /* neighbouring rows that read the same row of x */
+};
+
+/* Pairs of a row and one of its experts that one block takes: `n` of gpu_groups.pairs from `first` on, all of one expert. */
+struct gpu_group {
+    uint32_t expert; /* of choice.table */
+    uint32_t first;
+    uint32_t n; /* 0: nothing */
+};
+
+/* Rows of a product with matrices by table; list NULL: all rows in their order, by one matrix. */
+struct gpu_groups {
+    const struct gpu_group *list; /* (n) of at most gpu_tensor_shape.rows pairs each */
+    const uint32_t *pairs;        /* (n_rows): which row of the results, ordered by expert */
+    uint32_t n;
+    uint32_t x_share; /* pair p reads row p / x_share of the rounded rows */
+};
+
+struct gpu_tensor {
+    struct gpu_linear linear;
+    struct gpu_groups groups;
+    float
+        *parts; /* (slices, n_rows, n_padded) what the slices come to; or NULL: they are added up */
+    struct gpu_tensor_shape shape;
 };
 
 /* Queries of one sequence that read the same keys: up to GPU_QUERIES of one head of keys. */
@@ -160,6 +228,20 @@ struct gpu_norm {
     struct gpu_ints ints;
 };
 
+/* Inputs of the longest row that norm_rows() rounds: those that fit shared memory. */
+#define GPU_NORM_ROUNDS 16384
+
+/* The norm of fast numerics: of x, or (sum.parts) of what the sum comes to, which is out_stride = dim wide; and its rows
+ * rounded as `matrix` wants them. */
+struct gpu_norm_rows {
+    struct gpu_norm norm;
+    struct gpu_sum sum;
+    struct gpu_matrix matrix;
+    struct gpu_ints to;
+    bool rounds;
+    bool unused[7];
+};
+
 struct gpu_silu_mul {
     float *out;
     const float *gate;
@@ -194,6 +276,17 @@ struct gpu_moe_route {
     bool unused[3];
 };
 
+/* Pairs of ids (n_pairs) by expert, and groups of at most `rows` of them: n_groups, as many as there can be. */
+struct gpu_moe_plan {
+    const uint32_t *ids;
+    uint32_t *pairs;
+    struct gpu_group *groups;
+    uint32_t n_pairs;
+    uint32_t n_experts;
+    uint32_t rows;
+    uint32_t n_groups;
+};
+
 /* outer: (n_rows * n_active, dim), one row a pair. */
 struct gpu_moe_add {
     float *out;
@@ -208,6 +301,7 @@ struct gpu_moe_add {
 
 struct gpu_rope_kv {
     float *qkv;
+    struct gpu_sum sum; /* whose out is qkv, or without parts */
     struct gpu_batch batch;
     struct rope rope;
     struct gpu_kv kv;
@@ -215,7 +309,7 @@ struct gpu_rope_kv {
 };
 
 /* attend() takes tiles of whole tokens in their order. attend_tensor() takes any tiles of at most GPU_QUERIES queries, of
- * which the first n_few are split: their spans' results lie by tile, key head, query of `few` (at least those of such a tile)
+ * which the first n_few are split, for join_spans(): their spans' results lie by tile, key head, query of `few` (at least those of such a tile)
  * and span of n_chunks, those of max_context; nothing of a launch depends on the positions. */
 struct gpu_attend {
     struct gpu_batch batch;
@@ -238,6 +332,14 @@ struct gpu_attend {
     float *maxima;
     float *totals;
     float *sums;
+};
+
+/* Spans of split tiles joined, of all the step's tokens, each of which is a sequence; and rounded as `matrix` wants them.
+ * head_dim is a multiple of 32. */
+struct gpu_join_rows {
+    struct gpu_attend join;
+    struct gpu_matrix matrix;
+    struct gpu_ints to;
 };
 
 #ifndef __cplusplus
@@ -288,8 +390,80 @@ struct gpu_sample {
     float *sums;
 };
 
+/* What tensor cores make of fixed operands. */
+struct gpu_probe {
+    float *out; /* (GPU_PROBES) */
+};
+#define GPU_PROBES 1024
+
+/* Whether wgmma makes the same of them as mma.sync: in how many sums of a thread they differ, threads of all blocks. For a device
+ * of compute capability 9.0. */
+struct gpu_probe_warpgroup {
+    uint32_t *n_unlike; /* (GPU_WARPGROUPS) */
+};
+#define GPU_WARPGROUPS 512
+
+/* What a block of a rank tells the same block of another one. */
+struct gpu_told {
+    uint32_t turn; /* written last */
+    uint32_t operation;
+    uint32_t n;     /* numbers of a sum, rows of a gather: the same for all ranks */
+    uint32_t begin; /* of a gather: the rank's columns */
+    uint32_t columns;
+    uint32_t unused[3];
+};
+#define GPU_RANKS       16
+#define GPU_RANK_BLOCKS 64 /* of an operation, at most */
+
+/* Memory of a rank's device that the other ranks' devices reach: the stages lie behind it. */
+struct gpu_room {
+    uint32_t turn;     /* operations that are done: the device's own */
+    uint32_t n_blocks; /* of the running one that are done: the same */
+    uint32_t unused[14];
+    struct gpu_told told[2][2][GPU_RANKS][GPU_RANK_BLOCKS]; /* by turn, meeting, who tells, block */
+};
+
+/* The group of a rank, as its device reaches it. Turns take two stages of a rank by turns: one that is a turn ahead writes beside
+ * what a slow rank still reads, and it cannot be two ahead, since the turn between waits for all. */
+struct gpu_group_of_ranks {
+    struct gpu_room *
+        rooms[GPU_RANKS]; /* (n_ranks), its own among them; behind each float stages[2][n_floats] */
+    uint64_t wait_ns;     /* for a rank that is late */
+    uint32_t rank;
+    uint32_t n_ranks;
+    uint32_t n_floats; /* of a stage: a multiple of 4 */
+    uint32_t unused;
+};
+
+/* x (n) becomes the sum over the ranks, in their order; n is at most a stage's, and the same for all. */
+struct gpu_sum_ranks {
+    struct gpu_group_of_ranks group;
+    float *x;
+    uint32_t n;
+    uint32_t whole; /* x begins at 16 bytes, and n is a multiple of 4 */
+};
+
+/* The ranks' parts (n_rows, n_columns) become columns from `begin` on of out (n_rows, out_stride), which rank 0 has. */
+struct gpu_gather_ranks {
+    struct gpu_group_of_ranks group;
+    const float *part;
+    float *out; /* NULL: of another rank */
+    size_t out_stride;
+    uint32_t n_rows;
+    uint32_t n_columns;
+    uint32_t begin;
+    uint32_t unused;
+};
+
+/* ids[i] becomes the token that was chosen for row i, GPU_NO_TOKEN where there is none to choose. */
+struct gpu_take_chosen {
+    uint32_t *ids;
+    const struct gpu_sampled *results; /* (n) */
+    uint32_t n;
+};
+
 /* What launches there are, with the struct that each takes: those of the operations of a step, which may be recorded
- * (cuda_launch_NAME() of cuda.h), and the choice of tokens. */
+ * (cuda_launch_NAME() of cuda.h), and the choice of tokens with what a step ahead takes of it. */
 #define GPU_OPERATIONS(X)                                                                          \
     X(embed, gpu_embed)                                                                            \
     X(norm, gpu_norm)                                                                              \
@@ -299,16 +473,24 @@ struct gpu_sample {
     X(quantize, gpu_quantize)                                                                      \
     X(linear_ints, gpu_linear)                                                                     \
     X(linear_floats, gpu_linear)                                                                   \
-    X(round_floats, gpu_quantize)                                                                  \
-    X(linear_tensor, gpu_linear)                                                                   \
-    X(round_for_ints, gpu_quantize)                                                                \
-    X(linear_tensor_ints, gpu_linear)                                                              \
+    X(round_rows, gpu_round_rows)                                                                  \
+    X(norm_rows, gpu_norm_rows)                                                                    \
+    X(sum_rows, gpu_sum)                                                                           \
+    X(linear_tensor, gpu_tensor)                                                                   \
     X(moe_route, gpu_moe_route)                                                                    \
+    X(moe_plan, gpu_moe_plan)                                                                      \
     X(moe_add, gpu_moe_add)                                                                        \
     X(rope_kv, gpu_rope_kv)                                                                        \
     X(attend, gpu_attend)                                                                          \
-    X(attend_tensor, gpu_attend)
-#define GPU_LAUNCHES(X) GPU_OPERATIONS(X) X(sample, gpu_sample)
+    X(attend_tensor, gpu_attend)                                                                   \
+    X(join_spans, gpu_attend)                                                                      \
+    X(join_rows, gpu_join_rows)                                                                    \
+    X(sum_ranks, gpu_sum_ranks)                                                                    \
+    X(gather_ranks, gpu_gather_ranks)
+#define GPU_LAUNCHES(X)                                                                            \
+    GPU_OPERATIONS(X)                                                                              \
+    X(sample, gpu_sample)                                                                          \
+    X(take_chosen, gpu_take_chosen) X(probe, gpu_probe) X(probe_warpgroup, gpu_probe_warpgroup)
 
 struct gpu_launches {
 #define X(name, type) void (*name)(struct device_stream * stream, const struct type *what);

@@ -58,47 +58,17 @@ void cuda_linear_ints(struct kernels_ctx *ctx, const struct gpu_linear *linear) 
     cuda_launch_linear_ints(ctx, &product);
 }
 
-/* At most `most` of the product's rows, from `row` on. */
-static struct gpu_linear rows_from(const struct gpu_linear *linear, uint32_t row, uint32_t most) {
-    struct gpu_linear part = *linear;
-    part.x = linear->x + (size_t)row * linear->choice.matrix.k;
-    part.out = linear->out + row * linear->out_stride;
-    part.n_rows = linear->n_rows - row < most ? linear->n_rows - row : most;
-    return part;
-}
-
 /* As many rows at a time as there is room for their integers. */
 static void linear_in_parts(struct kernels_ctx *ctx, const struct gpu_linear *linear) {
     uint32_t terms = linear->fine ? 2 : 1, most = ctx->ints_rows / terms;
     for (uint32_t row = 0; row < linear->n_rows; row += most) {
-        struct gpu_linear part = rows_from(linear, row, most);
+        struct gpu_linear part = cuda_rows_of(linear, row, most);
         cuda_linear_ints(ctx, &part);
     }
 }
 
 static bool is_integers(const struct gpu_matrix *matrix) {
     return matrix->format == WEIGHT_I4G || matrix->format == WEIGHT_I8G;
-}
-
-/* Fast numerics: on 16-bit tensor cores, as many rows at a time as there is room for rounded. */
-static void linear_rounded(struct kernels_ctx *ctx, const struct gpu_linear *linear) {
-    uint32_t most = ctx->ints_rows / 2;
-    bool ints = is_integers(&linear->choice.matrix);
-    ASSERT(linear->choice.matrix.k_stored <= ctx->ints.n_groups * GROUP);
-    for (uint32_t row = 0; row < linear->n_rows; row += most) {
-        struct gpu_linear part = rows_from(linear, row, most);
-        part.fine = false;
-        part.ints = ctx->ints;
-        const struct gpu_quantize round = {
-            .choice = part.choice, .to = ctx->ints, .x = part.x, .n_rows = part.n_rows, .share = 1};
-        if (ints) {
-            cuda_launch_round_for_ints(ctx, &round);
-            cuda_launch_linear_tensor_ints(ctx, &part);
-        } else {
-            cuda_launch_round_floats(ctx, &round);
-            cuda_launch_linear_tensor(ctx, &part);
-        }
-    }
 }
 
 void cuda_linear(struct kernels_ctx *ctx, float *out, size_t out_stride, const float *x,
@@ -115,12 +85,14 @@ void cuda_linear(struct kernels_ctx *ctx, float *out, size_t out_stride, const f
     if (n_rows == 0)
         return;
     if (ctx->fast && weight->format != WEIGHT_F32) {
-        linear_rounded(ctx, &linear);
+        cuda_linear_tensor(ctx, &linear);
+        cuda_forget_rounded(ctx, out, (n_rows - 1) * out_stride + weight->n);
         return;
     }
     if (!is_integers(&linear.choice.matrix)) {
         linear.fine = false;
         cuda_launch_linear_floats(ctx, &linear);
+        cuda_forget_rounded(ctx, out, (n_rows - 1) * out_stride + weight->n);
         return;
     }
     ASSERT(weight->k_stored / GROUP <= ctx->ints.n_groups);
@@ -154,6 +126,7 @@ void cuda_rope_kv(struct kernels_ctx *ctx, float *qkv, const struct kernels_batc
                   const struct rope *rope, const struct kernels_kv *kv) {
     if (batch->n_tokens > 0)
         cuda_launch_rope_kv(ctx, &(struct gpu_rope_kv){.qkv = qkv,
+                                                       .sum = cuda_take_sum(ctx, qkv),
                                                        .batch = batch_of(ctx, batch),
                                                        .rope = *rope,
                                                        .kv = kv_of(kv),

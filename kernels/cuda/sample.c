@@ -16,10 +16,14 @@ static uint32_t count_blocks(uint32_t n_vocab) {
     return (n_vocab + SAMPLING_BLOCK - 1) / SAMPLING_BLOCK;
 }
 
+static size_t mask_bytes(uint32_t n_vocab) {
+    return cuda_tray_bytes(sampling_bit_words(n_vocab) * sizeof(uint32_t));
+}
+
 /* The most that the parameters of one row take: of each array, an entry an id. */
 static size_t row_bytes(uint32_t n_vocab) {
     size_t ids = cuda_tray_bytes(n_vocab * sizeof(uint32_t));
-    return 6 * ids + cuda_tray_bytes(n_vocab * sizeof(struct interval));
+    return 6 * ids + cuda_tray_bytes(n_vocab * sizeof(struct interval)) + mask_bytes(n_vocab);
 }
 
 enum status cuda_sampler_open(struct kernels_ctx *ctx, struct error *error) {
@@ -74,7 +78,8 @@ static bool fits(const struct cuda_tray *tray, const struct sample_params *param
     size_t n_bytes = 2 * cuda_tray_bytes(params->n_seen * sizeof(uint32_t)) +
                      2 * cuda_tray_bytes(params->n_bias * sizeof(uint32_t)) +
                      2 * cuda_tray_bytes(n_allowed * sizeof(uint32_t)) +
-                     cuda_tray_bytes(params->n_barred * sizeof *params->barred);
+                     cuda_tray_bytes(params->n_barred * sizeof *params->barred) +
+                     (params->allowed_bits ? mask_bytes(n_vocab) : 0);
     return tray->used + n_bytes <= tray->n_bytes;
 }
 
@@ -96,13 +101,15 @@ static struct gpu_sample_row send_row(struct cuda_tray *tray, const struct sampl
         (void)cuda_tray_send(tray, &to->allowed_ids, params->allowed_ids, n_bytes);
         (void)cuda_tray_take(tray, n_bytes, &row.allowed);
     }
+    if (params->allowed_bits)
+        (void)cuda_tray_send(tray, &to->allowed_bits, params->allowed_bits,
+                             sampling_bit_words(n_vocab) * sizeof *params->allowed_bits);
     if (params->n_barred > 0)
         (void)cuda_tray_send(tray, &to->barred, params->barred,
                              params->n_barred * sizeof *params->barred);
     return row;
 }
 
-/* Parameters of rows from the first on, as many as fit; answers how many. */
 static uint32_t send_rows(struct cuda_sampler *sampler, struct gpu_sample *what,
                           const struct sample_params *params, uint32_t n_rows) {
     struct cuda_tray *tray = &sampler->tray;
@@ -122,7 +129,37 @@ static uint32_t send_rows(struct cuda_sampler *sampler, struct gpu_sample *what,
     return n;
 }
 
-static void take_result(const struct gpu_sampled *got, const struct sample_params *params,
+uint32_t cuda_sample_prepare(struct kernels_ctx *ctx, struct gpu_sample *what, const float *logits,
+                             const struct sample_params *params, uint32_t n_rows,
+                             uint32_t n_vocab) {
+    struct cuda_sampler *sampler = &ctx->sampler;
+    uint32_t n_blocks = count_blocks(n_vocab);
+    size_t n_known = (size_t)sampler->rows_max * n_blocks;
+    ASSERT(n_vocab <= ctx->limits.n_vocab);
+    *what = (struct gpu_sample){.logits = logits,
+                                .results = sampler->results,
+                                .n_vocab = n_vocab,
+                                .n_blocks = n_blocks,
+                                .scratch = sampler->scratch,
+                                .best = sampler->blocks};
+    what->best_copied = what->best + n_known;
+    what->sums = (float *)(void *)(what->best_copied + n_known);
+    what->log_sums = what->sums + n_known;
+    return what->n_rows = send_rows(sampler, what, params, n_rows);
+}
+
+void cuda_sample_launch(struct kernels_ctx *ctx, const struct gpu_sample *what,
+                        struct gpu_sampled *results) {
+    const struct cuda_sampler *sampler = &ctx->sampler;
+    size_t n_bytes = what->n_rows * sizeof *results;
+    memset(results, 0, n_bytes); /* of a device that fails */
+    ctx->kind->copy_in(ctx->main.stream, sampler->tray.memory, sampler->tray.pinned,
+                       sampler->tray.used);
+    ctx->gpu->sample(ctx->main.stream, what);
+    ctx->kind->copy_out(ctx->main.stream, results, sampler->results, n_bytes);
+}
+
+void cuda_sample_result(const struct gpu_sampled *got, const struct sample_params *params,
                         struct sample_result *result) {
     double log_total = (double)got->max;
     *result = (struct sample_result){.valid = got->valid, .id = got->id};
@@ -140,32 +177,19 @@ static void take_result(const struct gpu_sampled *got, const struct sample_param
 
 void cuda_sample(struct kernels_ctx *ctx, float *logits, uint32_t n_rows, uint32_t n_vocab,
                  const struct sample_params *params, struct sample_result *results) {
-    struct cuda_sampler *sampler = &ctx->sampler;
-    uint32_t n_blocks = count_blocks(n_vocab), saved = numbers_enter(), n;
-    ASSERT(n_vocab <= ctx->limits.n_vocab);
+    struct gpu_sampled *pinned = ctx->sampler.pinned;
+    struct gpu_sample what;
+    uint32_t saved = numbers_enter(), n;
+    ASSERT(ctx->ahead.n == 0);
     ctx->kind->use(ctx->device); /* KV of another rank's was perhaps copied since the step began */
     cuda_flush(ctx);
     for (uint32_t row = 0; row < n_rows; row += n) {
-        struct gpu_sample what = {.logits = logits + (size_t)row * n_vocab,
-                                  .results = sampler->results,
-                                  .n_vocab = n_vocab,
-                                  .n_blocks = n_blocks,
-                                  .scratch = sampler->scratch};
-        size_t n_known = (size_t)sampler->rows_max * n_blocks;
-        what.best = sampler->blocks;
-        what.best_copied = what.best + n_known;
-        what.sums = (float *)(void *)(what.best_copied + n_known);
-        what.log_sums = what.sums + n_known;
-        n = what.n_rows = send_rows(sampler, &what, params + row, n_rows - row);
-        memset(sampler->pinned, 0, n * sizeof *sampler->pinned); /* of a device that fails */
-        ctx->kind->copy_in(ctx->main.stream, sampler->tray.memory, sampler->tray.pinned,
-                           sampler->tray.used);
-        ctx->gpu->sample(ctx->main.stream, &what);
-        ctx->kind->copy_out(ctx->main.stream, sampler->pinned, sampler->results,
-                            n * sizeof *sampler->pinned);
+        n = cuda_sample_prepare(ctx, &what, logits + (size_t)row * n_vocab, params + row,
+                                n_rows - row, n_vocab);
+        cuda_sample_launch(ctx, &what, pinned);
         (void)ctx->kind->wait(ctx->main.stream);
         for (uint32_t i = 0; i < n; i++)
-            take_result(&sampler->pinned[i], &params[row + i], &results[row + i]);
+            cuda_sample_result(&pinned[i], &params[row + i], &results[row + i]);
     }
     numbers_leave(saved);
 }

@@ -82,6 +82,10 @@ void cuda_spans_attend(struct kernels_ctx *ctx, struct gpu_attend *attend) {
         attend->maxima = ctx->attend + attend->n_tiles * places * heads->head_dim;
         attend->totals = attend->maxima + attend->n_tiles * places;
         cuda_launch_attend_tensor(ctx, attend);
+        if (attend->n_tiles == spans->n_tiles)
+            cuda_hold_join(ctx, attend);
+        else
+            cuda_launch_join_spans(ctx, attend);
     }
     attend->tiles = spans->tiles + spans->n_split;
     attend->n_tiles = spans->n_tiles - spans->n_split;

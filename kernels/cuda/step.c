@@ -171,6 +171,9 @@ static void fill_tray(struct cuda_step *to, struct kernels_step *step, const str
     struct kernels_batch *batch = &step->batch;
     struct cuda_tray *tray = &to->tray;
     uint32_t n_tokens = sizes->shape.n_tokens, n_seqs = sizes->n_seqs, n_real = batch->n_seqs;
+    bool has_ids = batch->ids != NULL;
+    if (!has_ids)
+        batch->ids = batch->positions; /* none of them is taken */
     uint32_t *seq_begin = send_array(tray, &batch->seq_begin, n_real + 1, n_seqs + 1, 0);
     for (uint32_t i = n_real + 1; i <= n_seqs; i++)
         seq_begin[i] = seq_begin[i - 1] + 1;
@@ -185,7 +188,7 @@ static void fill_tray(struct cuda_step *to, struct kernels_step *step, const str
     for (uint32_t seq = 0; seq < n_seqs; seq++)
         for (uint32_t t = seq_begin[seq]; t < seq_begin[seq + 1]; t++)
             seq_of[t] = seq;
-    (void)send_array(tray, &batch->ids, batch->n_tokens, n_tokens, GPU_NO_TOKEN);
+    (void)send_array(tray, &batch->ids, has_ids ? batch->n_tokens : 0, n_tokens, GPU_NO_TOKEN);
     send_tables(tray, batch, n_seqs, sizes->table_stride);
     (void)send_array(tray, &batch->variants, n_real, n_seqs, 0);
     (void)send_array(tray, &step->rows, step->n_rows, sizes->shape.n_rows, 0);
@@ -197,12 +200,13 @@ static void fill_tray(struct cuda_step *to, struct kernels_step *step, const str
 void cuda_step_begin(struct kernels_ctx *ctx, struct kernels_step *step) {
     struct cuda_step *to = &ctx->step;
     const struct sizes sizes = sizes_of(ctx, step);
+    uint32_t n_chosen = step->batch.ids ? 0 : step->batch.n_tokens;
     ASSERT(step->batch.n_tokens <= ctx->limits.max_tokens);
     ASSERT(step->batch.n_seqs <= ctx->limits.max_seqs);
     ctx->kind->use(ctx->device);
     cuda_flush(ctx);
     ctx->marks.n = ctx->marks.done = 0;
-    (void)ctx->kind->wait(ctx->main.stream); /* the last step's arrays are read */
+    cuda_ahead_turn(ctx, n_chosen > 0);
     cuda_beside_join(ctx);
     ctx->in_step = true;
     to->tray.used = 0;
@@ -212,6 +216,7 @@ void cuda_step_begin(struct kernels_ctx *ctx, struct kernels_step *step) {
     if (ctx->fast)
         cuda_spans_list(ctx, sizes.shape.n_tokens, sizes.n_seqs);
     ctx->kind->copy_in(ctx->main.stream, to->tray.memory, to->tray.pinned, to->tray.used);
+    cuda_ahead_ids(ctx, step->batch.ids, n_chosen);
     if (sizes.shape.n_chunks > 0)
         cuda_graph_open(ctx, &sizes.shape);
 }

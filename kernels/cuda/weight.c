@@ -82,6 +82,7 @@ struct gpu_matrix cuda_matrix(const struct weight *weight) {
         .n_padded = padded(weight->n),
         .k = weight->k,
         .k_stored = weight->k_stored,
+        .n_scales = count_scales(weight),
         .groups_per_scale = ints ? weight->group / GROUP : 0,
         .format = weight->format,
         .wide = is_wide(weight),

@@ -67,6 +67,7 @@ static void ref_norm(struct kernels_ctx *ctx, float *out, const float *x, const 
 
 const struct kernels kernels_ref = {
     .name = "ref",
+    .numerics_kind = "exact",
     .open = ref_open,
     .close = ref_close,
     .numerics = host_numerics,

@@ -386,6 +386,50 @@ START_TEST(threads_have_streams_of_their_own) {
 }
 END_TEST
 
+/* The other device is another one of the machine, where there are several; else the same, opened once more. */
+START_TEST(memory_of_another_device_is_reached) {
+    device_member_open(_i);
+    unsigned char bytes[N], got[N];
+    struct device *other;
+    struct error error;
+    if (kind->open(1, &other, &error) != STATUS_OK)
+        ck_assert_int_eq(kind->open(0, &other, &error), STATUS_OK);
+    kind->use(other);
+    struct device_stream *others = kind->stream_make(other);
+    unsigned char *theirs = kind->alloc(other, N);
+    ck_assert(others && theirs);
+    kind->fill(others, theirs, 0x5a, N);
+    ck_assert_int_eq(kind->wait(others), STATUS_OK);
+    kind->use(device);
+    unsigned char *reached = kind->reach(device, other, theirs);
+    if (!reached) {
+        printf("skipped: the devices do not reach each other\n");
+    } else {
+        device_member_down(got, reached, N);
+        ck_assert(is_all(got, 0x5a, N));
+        kind->fill(stream, reached + 1, 0xa5, N - 2);
+        ck_assert_int_eq(kind->wait(stream), STATUS_OK);
+        kind->use(other);
+        unsigned char *pinned = kind->pinned_alloc(other, N);
+        kind->copy_out(others, pinned, theirs, N);
+        ck_assert_int_eq(kind->wait(others), STATUS_OK);
+        memcpy(bytes, pinned, N);
+        kind->pinned_free(other, pinned);
+        ck_assert(bytes[0] == 0x5a && is_all(bytes + 1, 0xa5, N - 2) && bytes[N - 1] == 0x5a);
+        kind->use(device);
+        kind->unreach(device, reached);
+    }
+    ck_assert_ptr_null(kind->failure(device));
+    kind->use(other);
+    kind->dealloc(other, theirs);
+    ck_assert_ptr_null(kind->failure(other));
+    kind->stream_free(others);
+    kind->close(other);
+    kind->use(device);
+    device_member_close();
+}
+END_TEST
+
 void suite_add(TCase *tests) {
     DEVICE_MEMBER_TEST(tests, it_tells_what_it_is);
     DEVICE_MEMBER_TEST(tests, a_device_that_is_not_there_is_refused_with_a_reason);
@@ -403,4 +447,5 @@ void suite_add(TCase *tests) {
     DEVICE_MEMBER_TEST(tests, a_broken_recording_is_NULL_and_the_device_goes_on);
     DEVICE_MEMBER_TEST(tests, the_first_failure_stays);
     DEVICE_MEMBER_TEST(tests, threads_have_streams_of_their_own);
+    DEVICE_MEMBER_TEST(tests, memory_of_another_device_is_reached);
 }

@@ -1,5 +1,6 @@
 /* Families whose decode steps are launched as graphs, on the emulated device: the logits of every step are those without
- * graphs, bit for bit, while sequences come and go and grow over a chunk of attention. */
+ * graphs, bit for bit, while sequences come and go and grow over a chunk of attention. So are those of two ranks whose devices
+ * add up by themselves, against ranks whose sums go through the host. */
 #include "kernels/cuda/cuda.h"
 #include "model/model.h"
 #include "tests/support/suite.h"
@@ -58,10 +59,18 @@ struct run {
     struct batch batch;
     struct device_kind counted;
     uint32_t n_done[N_SEQS];
+    uint32_t n_layers; /* that the running step has told of, in their order */
     uint32_t blocks[N_SEQS][CONTEXT / KV_BLOCK_TOKENS];
 };
 
-static void run_open(struct run *run, int which, bool no_graphs) {
+/* How a model's steps are computed. */
+struct way {
+    bool no_graphs;
+    uint32_t n_ranks;
+    enum sums sums;
+};
+
+static void run_open(struct run *run, int which, const struct way *way) {
     struct error error = {0};
     *run = (struct run){0};
     run->model =
@@ -70,8 +79,11 @@ static void run_open(struct run *run, int which, bool no_graphs) {
                   .format = models[which].format, .seed = 42, .large_heads = models[which].is_fast})
             : tiny_hub_open(models[which].family, models[which].format);
     struct rank_options options = {.model = run->model,
-                                   .backend = models[which].is_fast ? "cuda-emu-fast" : "cuda-emu",
-                                   .no_graphs = no_graphs,
+                                   .backend =
+                                       models[which].is_fast ? "cuda-emu:fast" : "cuda-emu:exact",
+                                   .no_graphs = way->no_graphs,
+                                   .n_ranks = way->n_ranks,
+                                   .sums = way->sums,
                                    .n_threads = 1,
                                    .max_tokens = MAX_TOKENS,
                                    .max_seqs = 16,
@@ -79,6 +91,9 @@ static void run_open(struct run *run, int which, bool no_graphs) {
                                    .n_blocks = N_BLOCKS};
     enum status status = forward_open(&run->forward, &options, &error);
     ck_assert_msg(status == STATUS_OK, "%s", error.text);
+    if (way->n_ranks > 1)
+        ck_assert_str_eq(run->forward.rank.staged->kind->name,
+                         way->sums == SUMS_DEVICE ? "device" : "staged");
     ck_assert_int_eq(batch_init(&run->batch, MAX_TOKENS, 16, CONTEXT), STATUS_OK);
     for (uint32_t s = 0, next = 0; s < N_SEQS; s++)
         for (uint32_t b = 0; b <= (prompts[s].begin + prompts[s].n + N_STEPS) / KV_BLOCK_TOKENS;
@@ -97,6 +112,14 @@ static void run_close(struct run *run) {
     model_close(run->model);
 }
 
+/* At their end, or before. */
+static void tell_layers(void *context, uint32_t begin, uint32_t end) {
+    struct run *run = context;
+    ck_assert_uint_eq(begin, run->n_layers);
+    ck_assert_uint_ge(end, begin);
+    run->n_layers = end;
+}
+
 /* Computes the next tokens of the sequences; logits of the last one of each go to `out`. Answers behind them. */
 static float *advance(struct run *run, uint32_t from, uint32_t to, uint32_t n_tokens, float *out) {
     uint32_t n_vocab = run->forward.rank.model->facts.n_vocab, ids[MAX_TOKENS];
@@ -113,7 +136,9 @@ static float *advance(struct run *run, uint32_t from, uint32_t to, uint32_t n_to
         run->n_done[s] += n_tokens;
     }
     batch_build(&run->batch, &plan);
-    forward_run(&run->forward, &run->batch, NULL, NULL);
+    run->n_layers = 0;
+    forward_run(&run->forward, &run->batch, tell_layers, run);
+    ck_assert_uint_eq(run->n_layers, run->forward.rank.model->facts.n_layers);
     forward_end(&run->forward);
     size_t n = (size_t)(to - from) * n_vocab;
     run->forward.rank.kernels->get(run->forward.rank.ctx, out, run->forward.rank.logits,
@@ -122,9 +147,9 @@ static float *advance(struct run *run, uint32_t from, uint32_t to, uint32_t n_to
 }
 
 /* All logits of the prompts and steps, one after the other; the caller frees them. */
-static float *decode(int which, bool no_graphs, size_t *n_floats, uint32_t *n_graphs) {
+static float *decode(int which, const struct way *way, size_t *n_floats, uint32_t *n_graphs) {
     struct run run;
-    run_open(&run, which, no_graphs);
+    run_open(&run, which, way);
     size_t n_vocab = run.forward.rank.model->facts.n_vocab;
     float *all = malloc((N_SEQS + N_STEPS * N_SEQS) * n_vocab * sizeof *all), *at = all;
     ck_assert_ptr_nonnull(all);
@@ -141,23 +166,59 @@ static float *decode(int which, bool no_graphs, size_t *n_floats, uint32_t *n_gr
     return all;
 }
 
-START_TEST(graphs_have_the_bits_of_launches) {
+static void compare(int which, const struct way ways[2]) {
     size_t n[2];
     uint32_t n_graphs[2];
-    float *plain = decode(_i, true, &n[0], &n_graphs[0]);
-    float *graphs = decode(_i, false, &n[1], &n_graphs[1]);
+    float *plain = decode(which, &ways[0], &n[0], &n_graphs[0]);
+    float *graphs = decode(which, &ways[1], &n[1], &n_graphs[1]);
     ck_assert_uint_eq(n[0], n[1]);
     ck_assert_uint_eq(n_graphs[0], 0);
     /* All but the first step of each shape: 1, 2 and 4 tokens and one chunk, 1, 4 and 8 tokens and two; or rows alone. */
-    ck_assert_uint_eq(n_graphs[1], N_STEPS - (models[_i].is_fast ? 4 : 6));
+    ck_assert_uint_eq(n_graphs[1], N_STEPS - (models[which].is_fast ? 4 : 6));
     for (size_t i = 0; i < n[0]; i++)
         ck_assert_msg(memcmp(&plain[i], &graphs[i], sizeof *plain) == 0, "%s %s: logit %zu",
-                      models[_i].family, models[_i].format, i);
+                      models[which].family, models[which].format, i);
     free(plain);
     free(graphs);
+}
+
+START_TEST(graphs_have_the_bits_of_launches) {
+    static const struct way ways[2] = {{.no_graphs = true, .n_ranks = 1}, {.n_ranks = 1}};
+    compare(_i, ways);
+}
+END_TEST
+
+START_TEST(devices_that_add_up_have_the_bits_of_the_host) {
+    static const struct way ways[2] = {{.n_ranks = 2, .sums = SUMS_HOST},
+                                       {.n_ranks = 2, .sums = SUMS_DEVICE}};
+    compare(_i, ways);
+}
+END_TEST
+
+/* Where the devices are to add up and there are none. */
+START_TEST(devices_that_cannot_add_up_are_refused_where_they_must) {
+    struct forward forward;
+    struct error error = {0};
+    struct model *model = tiny_hub_open("qwen2_moe", "awq");
+    const struct rank_options options = {.model = model,
+                                         .backend = "cpu",
+                                         .n_threads = 1,
+                                         .n_ranks = 2,
+                                         .sums = SUMS_DEVICE,
+                                         .max_tokens = MAX_TOKENS,
+                                         .max_seqs = 16,
+                                         .context_max = CONTEXT,
+                                         .n_blocks = N_BLOCKS};
+    ck_assert_int_eq(forward_open(&forward, &options, &error), STATUS_UNSUPPORTED);
+    ck_assert_str_eq(error.field, "sums");
+    ck_assert_ptr_nonnull(strstr(error.text, "the ranks compute on the host"));
+    model_close(model);
 }
 END_TEST
 
 void suite_add(TCase *tests) {
+    tcase_add_test(tests, devices_that_cannot_add_up_are_refused_where_they_must);
     tcase_add_loop_test(tests, graphs_have_the_bits_of_launches, 0, N_MODELS);
+    tcase_add_loop_test(tests, devices_that_add_up_have_the_bits_of_the_host, 1,
+                        N_MODELS); /* heads of the first cannot be cut */
 }

@@ -248,7 +248,7 @@ END_TEST
 
 /* On the emulated device a copy from memory of the host is a failure. */
 START_TEST(whoever_reads_from_a_device_that_failed_is_told) {
-    const struct kernels *kernels = kernels_find("cuda-emu");
+    const struct kernels *kernels = kernels_find("cuda-emu:exact");
     struct kernels_options options = {.n_threads = 1, .limits = limits};
     struct kernels_ctx *ctx;
     struct error error;

@@ -1,11 +1,12 @@
 /* Mixtures of experts and the gates around them: every backend, instruction set and number of
  * threads gives the bits of the reference, whatever other rows stand beside a row, and looks at no
- * expert that nobody chose. */
+ * expert that nobody chose. Fast numerics are near to it, with bits of their own beside any rows. */
 #include "kernels/limits.h"
 #include "kernels/numbers.h"
 #include "tests/support/kernels_subject.h"
 #include "tests/support/suite.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,15 +54,21 @@ struct moe_case {
 };
 
 static const struct moe_case cases[] = {
-    {"f32", "f32", 8, 2, 64, 32},     {"f16", "f16", 16, 4, 96, 64},
-    {"bf16", "bf16", 8, 3, 64, 96},   {"q4_1", "q4_0", 60, 4, 64, 32},
-    {"q8_0", "q8_0", 8, 8, 160, 64},  {"q4_0", "q8_0", 64, 8, 256, 128},
-    {"bf16", "q4_1", 3, 3, 32, 32},   {"f32", "f16", 1, 1, 64, 160},
-    {"q8_0", "f32", 100, 70, 32, 32}, {"f32", "f16", 5, 2, 45, 43},
-    {"bf16", "bf16", 4, 3, 45, 43},   {"gptq4", "gptq4", 6, 3, 136, 88},
-    {"awq", "gptq8", 5, 2, 200, 100}, {"gptq4", "gptq8", 5, 2, 1024, 64},
+    {"f32", "f32", 8, 2, 64, 32},       {"f16", "f16", 16, 4, 96, 64},
+    {"bf16", "bf16", 8, 3, 64, 96},     {"q4_1", "q4_0", 60, 4, 64, 32},
+    {"q8_0", "q8_0", 8, 8, 160, 64},    {"q4_0", "q8_0", 64, 8, 256, 128},
+    {"bf16", "q4_1", 3, 3, 32, 32},     {"f32", "f16", 1, 1, 64, 160},
+    {"q8_0", "f32", 100, 70, 32, 32},   {"f32", "f16", 5, 2, 45, 43},
+    {"bf16", "bf16", 4, 3, 45, 43},     {"gptq4", "gptq4", 6, 3, 136, 88},
+    {"awq", "gptq8", 5, 2, 200, 100},   {"gptq4", "gptq8", 5, 2, 1024, 64},
+    {"f16", "f16", 1, 1, 64, 128},      {"gptq4", "gptq4", 4, 2, 128, 64},
+    {"gptq4", "gptq4", 5, 2, 128, 128},
 };
 #define N_CASES ((int)(sizeof cases / sizeof cases[0]))
+#define UNLIKE  (&cases[N_CASES - 1]) /* some of its experts have scales of fewer inputs */
+#define ORDERED                                                                                    \
+    (&cases[N_CASES - 2]) /* some have an order of inputs, and are stored like the others */
+#define SINGLE (&cases[N_CASES - 3])
 
 /* A mixture and what the reference makes of each row alone. */
 struct scene {
@@ -203,11 +210,22 @@ static void scene_init(struct scene *scene, const struct moe_case *test) {
                        .weights = calloc(n_pairs, sizeof(float)),
                        .expected = malloc(ROWS_MAX * dim * sizeof(float))};
     for (uint32_t e = 0; e < test->n_experts; e++) {
+        if (test == UNLIKE && e % 3 == 1) {
+            scene->tensors[2 * e] =
+                random_grouped_tensor(&random, test->gate_up, 2 * test->expert_dim, test->dim, 32);
+            scene->tensors[2 * e + 1] =
+                random_grouped_tensor(&random, test->down, test->dim, test->expert_dim, 32);
+            continue;
+        }
         scene->tensors[2 * e] =
             random_tensor(&random, test->gate_up, 2 * test->expert_dim, test->dim);
         scene->tensors[2 * e + 1] = random_tensor(&random, test->down, test->dim, test->expert_dim);
-        for (uint32_t i = 0; e % 2 && i < 2; i++)
-            draw_groups(&random, &scene->tensors[2 * e + i]);
+        for (uint32_t i = 0; e % 2 && i < 2; i++) {
+            if (test == ORDERED)
+                random_order(&random, &scene->tensors[2 * e + i]);
+            else
+                draw_groups(&random, &scene->tensors[2 * e + i]);
+        }
     }
     fill_random(&random, scene->x, ROWS_MAX * dim);
     float *logits = malloc((size_t)ROWS_MAX * test->n_experts * sizeof *logits);
@@ -260,6 +278,73 @@ START_TEST(a_row_of_a_mixture_has_the_same_bits_beside_any_others) {
         subject_close(&subject);
     }
     free(out);
+    scene_fini(&scene);
+}
+END_TEST
+
+#define NEAR 0.03 /* of the numbers' size: of integers the reference rounds activations to 8 bits */
+
+START_TEST(a_row_of_a_mixture_in_fast_numerics_is_near_and_has_the_same_bits_beside_any_others) {
+    static const uint32_t sizes[] = {1, 3, 17};
+    struct scene scene;
+    struct subject subject;
+    scene_init(&scene, &cases[_i]);
+    size_t dim = scene.test->dim;
+    uint32_t most = is_long(ROWS_MAX, scene.test->n_active) ? 8 : ROWS_MAX;
+    float *all = malloc(ROWS_MAX * dim * sizeof *all),
+          *some = malloc(ROWS_MAX * dim * sizeof *some);
+    for (uint32_t i = 0; subject_next(&subject, &i, &limits); subject_close(&subject)) {
+        if (has_reference_numbers(&subject))
+            continue;
+        struct experts experts = experts_pack(&scene, &subject);
+        double off = 0, square = 0;
+        run_rows(&scene, &subject, &experts, 0, most, all);
+        for (size_t n = 0; n < most * dim; n++) {
+            double expected = (double)scene.expected[n], by = (double)all[n] - expected;
+            off += by * by;
+            square += expected * expected;
+        }
+        ck_assert_msg(sqrt(off) <= NEAR * sqrt(square),
+                      "%s, case %d: %g of the reference's size off", subject.kernels->name, _i,
+                      sqrt(off / square));
+        for (size_t s = 0; s < sizeof sizes / sizeof sizes[0] && sizes[s] <= most; s++) {
+            uint32_t shift = ((uint32_t)s * 11 + (uint32_t)_i * 7) % (most + 1 - sizes[s]);
+            run_rows(&scene, &subject, &experts, shift, sizes[s], some);
+            for (uint32_t row = 0; row < sizes[s]; row++)
+                compare(&subject, scene.test->gate_up, some + row * dim, all + (shift + row) * dim,
+                        dim * sizeof *some);
+        }
+        experts_free(&scene, &subject, &experts);
+    }
+    free(all);
+    free(some);
+    scene_fini(&scene);
+}
+END_TEST
+
+/* So many of one expert that its first product takes blocks of more rows than its second. */
+START_TEST(many_rows_in_fast_numerics_have_the_bits_of_fewer) {
+    enum { m = 70 };
+    struct kernels_limits large = limits;
+    large.max_tokens = m;
+    struct scene scene;
+    struct subject subject;
+    scene_init(&scene, SINGLE);
+    size_t dim = scene.test->dim;
+    float *many = malloc(m * dim * sizeof *many), *fewer = malloc(ROWS_MAX * dim * sizeof *fewer);
+    for (uint32_t i = 0; subject_next(&subject, &i, &large); subject_close(&subject)) {
+        if (has_reference_numbers(&subject))
+            continue;
+        struct experts experts = experts_pack(&scene, &subject);
+        run_rows(&scene, &subject, &experts, 0, ROWS_MAX, fewer);
+        run_rows(&scene, &subject, &experts, 0, m, many);
+        for (uint32_t row = 0; row < m; row++)
+            compare(&subject, scene.test->gate_up, many + row * dim, fewer + row % ROWS_MAX * dim,
+                    dim * sizeof *many);
+        experts_free(&scene, &subject, &experts);
+    }
+    free(many);
+    free(fewer);
     scene_fini(&scene);
 }
 END_TEST
@@ -394,6 +479,10 @@ END_TEST
 
 void suite_add(TCase *tests) {
     tcase_add_loop_test(tests, a_row_of_a_mixture_has_the_same_bits_beside_any_others, 0, N_CASES);
+    tcase_add_loop_test(
+        tests, a_row_of_a_mixture_in_fast_numerics_is_near_and_has_the_same_bits_beside_any_others,
+        0, N_CASES);
+    tcase_add_test(tests, many_rows_in_fast_numerics_have_the_bits_of_fewer);
     tcase_add_test(tests, many_rows_are_taken_in_turns);
     tcase_add_loop_test(tests, routes_are_those_of_the_reference, 0, 12);
     tcase_add_test(tests, a_row_that_is_not_a_number_still_has_experts);

@@ -51,6 +51,8 @@ START_TEST(choices_are_those_of_the_reference) {
             for (uint32_t t = 0; t < results[r].n_top; t++)
                 ck_assert(
                     !intervals_hold(random_barred, params[r].n_barred, results[r].top_ids[t]));
+            ck_assert(!results[r].valid || !params[r].allowed_bits ||
+                      sampling_has_bit(params[r].allowed_bits, results[r].id));
             ck_assert(!results[r].valid ||
                       !intervals_hold(random_barred, params[r].n_barred, results[r].id));
             ck_assert_mem_eq(results[r].top_ids, expected[r].top_ids, sizeof expected[r].top_ids);
@@ -216,6 +218,57 @@ START_TEST(rows_with_an_edit_for_every_id_are_as_the_reference_has_them) {
 }
 END_TEST
 
+/* What a mask leaves is what edits leave, too: ends that are banned, biases, allowed ids. Logprobs are those without
+ * it. */
+START_TEST(masks_join_bans_and_allowed_ids) {
+    enum { n = 70, id = 65 };
+    static const uint32_t bits[3] = {0, 1u << 7, 1u << 1 | 1u << 2 | 0xffffffc0}; /* 39, 65, 66 */
+    static const uint32_t ids[] = {66, 3, 65}, two[] = {39, 66};
+    static const float bias[] = {-INFINITY, 100.0f, 0.0f};
+    static const struct interval barred[] = {{39, 40}};
+    struct kernels_limits limits = sampling_limits;
+    float logits[n] = {[3] = 5.0f, [39] = 2.0f, [66] = 1.0f};
+    struct subject subject;
+    limits.n_vocab = n;
+    for (uint32_t i = 0; subject_next_exact(&subject, &i, &limits);) {
+        struct sample_params params[] = {
+            {.allowed_bits = bits},
+            {.allowed_bits = bits, .n_barred = 1, .barred = barred},
+            {.allowed_bits = bits,
+             .n_barred = 1,
+             .barred = barred,
+             .n_bias = 3,
+             .bias_ids = ids,
+             .bias = bias},
+            {.allowed_bits = bits, .n_allowed = 3, .allowed_ids = ids},
+            {.allowed_bits = bits, .n_allowed = 1, .allowed_ids = ids + 1},
+            {.allowed_bits = bits, .n_seen = 2, .seen_ids = two, .seen_counts = two},
+            {.allowed_bits = bits, .n_top = 1, .want_logprob = true},
+            {.n_top = 1, .want_logprob = true}};
+        enum { rows = sizeof params / sizeof *params };
+        static const uint32_t expected[rows] = {39, 66, id, 66, 0, id, 39, 3};
+        struct sample_result results[rows];
+        float all[rows * n];
+        for (int r = 0; r < rows; r++) {
+            memcpy(all + r * n, logits, sizeof logits);
+            params[r].top_p = params[r].repetition = 1.0f;
+            params[r].presence = 3.0f;
+        }
+        for (int r = 0; r < rows; r += 4) /* the limits hold eight rows */
+            subject.kernels->sample(subject.ctx, subject_floats(&subject, all + r * n, 4 * n), 4, n,
+                                    params + r, results + r);
+        for (int r = 0; r < rows; r++) {
+            ck_assert_int_eq(results[r].valid, r != 4);
+            ck_assert_uint_eq(results[r].id, expected[r]);
+        }
+        ck_assert_uint_eq(results[6].top_ids[0], 3);
+        ck_assert_float_eq(results[6].top_logprobs[0], results[7].logprob);
+        ck_assert_float_eq_tol(results[6].logprob, results[7].logprob - 3.0f, 1e-5f);
+        subject_close(&subject);
+    }
+}
+END_TEST
+
 /* Blocks of ids are more than a block of a GPU has threads, and the best more than one of its lists holds. */
 START_TEST(a_large_vocabulary_is_as_the_reference_has_it) {
     enum { n = 140001, rows = 3 };
@@ -286,6 +339,7 @@ END_TEST
 void suite_add(TCase *tests) {
     tcase_add_loop_test(tests, the_best_are_as_many_as_asked_for_where_few_stand_apart, 0, 24);
     tcase_add_test(tests, zeros_of_any_kind_are_equal);
+    tcase_add_test(tests, masks_join_bans_and_allowed_ids);
     tcase_add_test(tests, rows_with_an_edit_for_every_id_are_as_the_reference_has_them);
     tcase_add_loop_test(tests, a_large_vocabulary_is_as_the_reference_has_it, 0, 2);
     tcase_add_loop_test(tests, choices_are_those_of_the_reference, 0, 150);

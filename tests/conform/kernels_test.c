@@ -1,6 +1,5 @@
-/* Every backend of kernels_table, every instruction set this machine has and one to three threads
- * give the bits of the reference, wherever a row stands and however a prompt is cut. One with other
- * numerics is near the reference, and gives a row its own bits wherever it stands. */
+/* Every backend of kernels_table, every instruction set this machine has and one to three threads give the bits of the reference,
+ * wherever a row is and however a prompt is cut. One with other numerics is near it, and gives a row its own bits anywhere. */
 #include "kernels/numbers.h"
 #include "kernels/quant/quant.h"
 #include "tests/support/kernels_subject.h"
@@ -15,7 +14,6 @@ const char *const suite_name = "conform_kernels";
 const double suite_timeout_s = 600;
 
 #define ROWS_MAX 33
-
 static const uint32_t batch_sizes[] = {1, 2, 3, 4, 8, 15, 16, 17, 33};
 #define N_BATCH_SIZES (sizeof batch_sizes / sizeof batch_sizes[0])
 
@@ -574,8 +572,10 @@ START_TEST(a_product_behind_a_norm_is_of_its_own_rows) {
         for (int j = 0; j < 4; j++)
             subject_read(&subject, to[j], out[j], n_out * sizeof(float));
         subject_read(&subject, to[4], normed, sizeof(float) * rows * k);
-        for (int j = subject_is_exact(&subject) ? 0 : 4; i > 1 && j < 5; j++)
+        for (int j = 0; i > 1 && subject_is_exact(&subject) && j < 5; j++)
             compare(&subject, "behind a norm", got[j], expected[j], j < 4 ? n_out : rows * k);
+        if (i > 1 && !subject_is_exact(&subject))
+            subject_expect_near(&subject, "a norm", got[4], expected[4], rows * k);
         subject_unpack(&subject, &weight, n_bytes);
     }
     tensor_free(&tensor);

@@ -14,6 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define NEAR_ONE  30   /* times the bound of all: one number */
+#define NEAR_NORM 1e-6 /* the order of additions alone */
+
 static const struct kernels_limits limits = {.max_tokens = 320,
                                              .max_seqs = 16,
                                              .max_context = 1200,
@@ -60,6 +63,48 @@ void pair_compare(struct pair *pair, const char *what, const float *got, const f
     free(b);
 }
 
+void pair_compare_near(struct pair *pair, const char *what, const float *got, const float *want,
+                       size_t n, double bound) {
+    float *a = malloc(n * sizeof *a), *b = malloc(n * sizeof *b);
+    size_t n_other = 0, first = 0;
+    double square = 0, error = 0, farthest = 0;
+    if (!a || !b)
+        abort();
+    pair->got.kernels->get(pair->got.ctx, a, got, n * sizeof *a);
+    pair->want.kernels->get(pair->want.ctx, b, want, n * sizeof *b);
+    side_end_step(&pair->got);
+    for (size_t i = 0; i < n; i++)
+        square += (double)b[i] * (double)b[i];
+    double size = sqrt(square / (double)n);
+    for (size_t i = n; i-- > 0;) {
+        double off = fabs((double)a[i] - (double)b[i]);
+        error += off * off;
+        farthest = off > farthest ? off : farthest;
+        if (!(off <= NEAR_ONE * bound * (size + fabs((double)b[i])))) {
+            n_other++;
+            first = i;
+        }
+    }
+    bool is_near = sqrt(error / (double)n) <= bound * size && n_other == 0;
+    pair->n_compared++;
+    pair->n_different += !is_near;
+    printf("%s %s: error %.2e, farthest %.2e\n", is_near ? "near" : "TOO FAR", what,
+           sqrt(error / (double)n) / size, farthest / size);
+    if (n_other > 0)
+        printf("%zu of %zu, the first at %zu: %a, not %a\n", n_other, n, first, (double)a[first],
+               (double)b[first]);
+    free(a);
+    free(b);
+}
+
+void pair_compare_norm(struct pair *pair, const char *what, const float *got, const float *want,
+                       size_t n) {
+    if (pair->near)
+        pair_compare_near(pair, what, got, want, n, NEAR_NORM);
+    else
+        pair_compare(pair, what, got, want, n);
+}
+
 void pair_clear(struct pair *pair) {
     side_clear(&pair->got);
     side_clear(&pair->want);
@@ -77,7 +122,7 @@ static void check_norms(struct pair *pair) {
                                 side_floats(side, gain, dim), 1e-5f, rows, dim);
         });
         snprintf(what, sizeof what, "norm %u x %u", rows, dim);
-        pair_compare(pair, what, out_of[0], out_of[1], (size_t)rows * dim);
+        pair_compare_norm(pair, what, out_of[0], out_of[1], (size_t)rows * dim);
         pair_clear(pair);
         free(x);
         free(gain);
@@ -379,10 +424,10 @@ static void check_choice(struct pair *pair, uint32_t n_vocab, uint32_t row,
         return;
     pair->n_different++;
     printf("DIFFERENT sample of %u ids, row %u: temperature %g, top_k %u, top_p %g, min_p %g, "
-           "uniform %a, %u seen, %u biased, %u allowed, %u barred\n",
+           "uniform %a, %u seen, %u biased, %u allowed, %u barred, %s\n",
            n_vocab, row, (double)params->temperature, params->top_k, (double)params->top_p,
            (double)params->min_p, (double)params->uniform, params->n_seen, params->n_bias,
-           params->n_allowed, params->n_barred);
+           params->n_allowed, params->n_barred, params->allowed_bits ? "masked" : "no mask");
     print_choice(pair->got.kernels->name, got);
     print_choice(pair->want.kernels->name, want);
 }
@@ -434,7 +479,7 @@ static void check_others(struct pair *pair, const char *const backends[2], bool 
 }
 
 int main(int argc, char **argv) {
-    const char *backend = argc > 1 ? argv[1] : "cuda", *against = argc > 2 ? argv[2] : "cpu";
+    const char *backend = argc > 1 ? argv[1] : "cuda:exact", *against = argc > 2 ? argv[2] : "cpu";
     bool quick = argc > 3 && strcmp(argv[3], "quick") == 0;
     const char *const backends[] = {backend, against};
     struct pair pair = {.random = {1}, .limits = limits};

@@ -19,6 +19,12 @@ float *pair_floats(struct pair *pair, size_t n);
 /* Counts `what` as the same or not, and prints the first number of the n that differs. */
 void pair_compare(struct pair *pair, const char *what, const float *got, const float *want,
                   size_t n);
+/* The same of numbers that are near: within `bound` of their size, and none of them far beyond. */
+void pair_compare_near(struct pair *pair, const char *what, const float *got, const float *want,
+                       size_t n, double bound);
+/* Norms: fast numerics add the squares in another order. */
+void pair_compare_norm(struct pair *pair, const char *what, const float *got, const float *want,
+                       size_t n);
 void pair_clear(struct pair *pair); /* gives the arrays of both sides back */
 
 /* Runs the same statement for both sides: `side` is the one, `out` its output. */

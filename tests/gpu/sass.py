@@ -33,14 +33,19 @@ ROOT = Path(__file__).resolve().parents[2]
 KEPT = Path(os.environ.get("TANDEM_CACHE") or Path.home() / ".cache/tandem") / "sass"
 
 # What a kernel lives on, and cannot have lost by a change that only looked harmless: products on tensor cores, loads of 16
-# bytes, copies into shared memory that go by no register; the beginnings of their names. A kernel without a row must only
-# have no spill.
+# bytes, copies into shared memory that go by no register; the beginnings of their names. A row's words are the kernel's name,
+# and where it has several forms a part of its mangled name, and an architecture. A kernel without a row must only have no spill.
 MUST = {
     "ints_kernel": ("IMMA.16832.S8.S8", "LDSM.16.M88.4", "LDGSTS.E.BYPASS.128"),
     "mid_kernel": ("IMMA.16832.S8.S8", "LDSM.16.M88.4", "LDGSTS.E.BYPASS.128"),
     "few_kernel": ("IDP.4A", "LDGSTS.E.BYPASS.128", "LDS.128"),
-    "tensor_kernel": ("HMMA.16816.F32", "LDSM.16.M88.4", "LDGSTS.E.BYPASS.128"),
-    "tensor_ints_kernel": ("HMMA.16816.F32", "LDSM.16.M88.4", "LDGSTS.E.BYPASS.128", "HFMA2"),
+    "tensor_few_kernel": ("HMMA.16816.F32", "LDSM.16.M88.4", "LDGSTS.E.BYPASS.128"),
+    "tensor_many_kernel ELb0EEEEEv": ("HMMA.16816.F32", "LDSM.16.M88.4", "LDGSTS.E.BYPASS.128"),
+    "tensor_many_kernel Li64ELb1EEEEEv 90a": ("HGMMA.64x64x16.F32", "LDGSTS.E.BYPASS.128", "USETMAXREG"),
+    "tensor_many_kernel Li128ELb1EEEEEv 90a": ("HGMMA.64x128x16.F32", "LDGSTS.E.BYPASS.128", "USETMAXREG"),
+    "norm_rows_kernel": ("SHFL.BFLY", "LDG.E.128"),
+    "probe_kernel": ("HMMA.16816.F32",),
+    "probe_warpgroup_kernel PjE 90a": ("HMMA.16816.F32", "HGMMA.64x64x16.F32"),
     "thin_kernel": ("LDGSTS.E.BYPASS.128", "LDS.128"),
     "some_kernel": ("LDGSTS.E.BYPASS.128", "LDS.128"),
     "wide_kernel": ("LDG.E.NA.128.CONSTANT", "LDS.128"),
@@ -51,8 +56,22 @@ MUST = {
     "norm_kernel": ("SHFL.BFLY", "LDS"),
 }
 # The innermost loop with mma of a kernel with these template arguments: at most so many instructions, and so many mma. That of
-# attention is 64 keys by 16 queries of a warp and 128 dimensions, with copies, masks and ALiBi.
+# attention is 64 keys by 16 queries of a warp and 128 dimensions, with copies, masks and ALiBi. Products of few rows (8, 16, 32, 64)
+# have 2 KiB of 4-bit weights of a warp in a loop, and half of that for 64 rows; those of 16-bit floats 4 KiB. Tiles of many
+# rows have 32 outputs by 64 rows of a warp and 128 inputs; by wgmma 16 outputs by 128 rows, of which a mma is 16 inputs. No
+# such loop reads or writes a stack.
+AWQ, HALF = "ints_storedILb1ELb0EthEELb1EEE", "form_floatsIL13weight_format1EEE"
 LOOPS = {
+    ("tensor_few_kernel", AWQ + "Li1ELb0E"): (360, 16),
+    ("tensor_few_kernel", AWQ + "Li2ELb0E"): (400, 32),
+    ("tensor_few_kernel", AWQ + "Li4ELb0E"): (500, 64),
+    ("tensor_few_kernel", AWQ + "Li8ELb0E"): (330, 64),
+    ("tensor_few_kernel", HALF + "Li1ELb0E"): (160, 8),
+    ("tensor_few_kernel", HALF + "Li8ELb0E"): (240, 64),
+    ("tensor_many_kernel", AWQ + "Li128ELb0E"): (724, 128),
+    ("tensor_many_kernel", HALF + "Li128ELb0E"): (409, 128),
+    ("tensor_many_kernel", AWQ + "Li128ELb1E", "90a"): (200, 8),
+    ("tensor_many_kernel", HALF + "Li128ELb1E", "90a"): (120, 8),
     ("attend_tensor_kernel", "ILi4ELi128E"): (1200, 128),
     ("attend_tensor_kernel", "ILi1ELi128E"): (1200, 128),
 }
@@ -65,8 +84,10 @@ DOUBLES_BY_DEFINITION = {"choose_kernel", "top_kernel"}  # the sums of a softmax
 
 # Bytes of stack that a kernel may have for an architecture: ptxas 13.0 keeps choose_kernel below the registers of one more
 # block of sm_80 and pays with 4 words a thread. Blocks of 14
-# warps leave mid_kernel 128 registers there, which two of its forms of 8 bits pass by a few words.
-STACK_MOST = {("mid_kernel", "80"): 24, ("choose_kernel", "80"): 24}
+# warps leave mid_kernel 128 registers there, which two of its forms of 8 bits pass by a few words. Tiles of many rows have 128
+# accumulators a thread; what else there is of a slice goes to the stack at its ends, but never in its loop.
+STACK_MOST = {("mid_kernel", "80"): 24, ("choose_kernel", "80"): 24, ("join_rows_kernel", "80"): 8,
+              ("tensor_many_kernel", "80"): 112, ("tensor_many_kernel", "90a"): 112}
 
 
 @dataclass
@@ -84,15 +105,19 @@ class Kernel:
         match = re.match(r"_ZN8gpu_cuda(\d+)", self.name)
         return self.name[match.end():match.end() + int(match[1])] if match else self.name
 
+    def is_of(self, words, arch):
+        """Whether a row with these words is of this kernel, for this architecture."""
+        return self.short == words[0] and all(part in self.name for part in words[1:2]) and words[2:] in ([], [arch])
+
     def loop(self):
-        """(instructions, mma) of the shortest loop with mma in it, or None."""
+        """(instructions, mma, those that read or write the stack) of the shortest loop with mma in it, or None."""
         loops = []
         for end, name, text in self.lines:
             to = re.search(r"(0x[0-9a-f]+)$", text)
             if name.startswith("BRA") and to and int(to[1], 16) < end:
                 names = [n for at, n, _ in self.lines if int(to[1], 16) <= at <= end]
-                n_mma = sum(n.startswith(("HMMA", "IMMA")) for n in names)
-                loops += [(len(names), n_mma)] if n_mma else []
+                n_mma = sum(n.startswith(("HMMA", "IMMA", "HGMMA")) for n in names)
+                loops += [(len(names), n_mma, sum(bool(STACK.match(n)) for n in names))] if n_mma else []
         return min(loops, default=None)
 
     def loads(self, kind):
@@ -231,14 +256,16 @@ def problems_of(kernel, arch, dumped):
         return
     if not kernel.code:
         yield "no machine code was found"
-    for wanted in MUST.get(kernel.short, ()):
-        if not any(name.startswith(wanted) for name in kernel.code):
-            yield f"has no {wanted}"
-    for (short, arguments), (most_code, n_mma) in LOOPS.items():
-        if kernel.short == short and arguments in kernel.name:
-            n, found = kernel.loop() or (0, 0)
-            if n > most_code or found != n_mma:
-                yield f"its loop has {n} instructions and {found} mma; {most_code} and {n_mma} are allowed"
+    for row, all_wanted in MUST.items():
+        for wanted in all_wanted if kernel.is_of(row.split(), arch) else ():
+            if not any(name.startswith(wanted) for name in kernel.code):
+                yield f"has no {wanted}"
+    n, n_mma, n_stack = kernel.loop() or (0, 0, 0)
+    if n_stack:
+        yield f"its loop has {n_stack} instructions that read or write the stack"
+    for row, (most_code, wanted_mma) in LOOPS.items():
+        if kernel.is_of(list(row), arch) and (n > most_code or n_mma != wanted_mma):
+            yield f"its loop has {n} instructions and {n_mma} mma; {most_code} and {wanted_mma} are allowed"
     for name in sorted(kernel.code):
         unwanted = DENORMALS.match(name) or (STACK.match(name) and not most)
         if unwanted or (DOUBLES.match(name) and kernel.short not in DOUBLES_BY_DEFINITION):
@@ -284,7 +311,7 @@ def report(results, dumped, is_whole):
         print(f"{'FAILED ' if problems else 'ok     '} {source.name} sm_{arch}: {len(kernels)} kernels, "
               f"{min(registers)} to {max(registers)} registers", *problems, sep="\n        " if problems else "")
         failed += bool(problems)
-    gone = sorted((set(MUST) | {name for name, _ in [*STACK_MOST, *LOOPS]}) - seen)
+    gone = sorted(({row.split()[0] for row in MUST} | {row[0] for row in [*STACK_MOST, *LOOPS]}) - seen)
     if gone and is_whole:
         print(f"FAILED  rows of the tables name no kernel: {', '.join(gone)}")
     return len(results) - failed, failed + (bool(gone) and is_whole)

@@ -4,7 +4,8 @@
  * distance behind. Operations add that distance to each pointer, put() and get() too. So whoever
  * reads or writes such memory himself dies there, and an operation that is given other memory, or a
  * batch outside of a step, aborts with its name. A step's arrays are copies with counts of their own
- * and hold nonsense once it has ended. Marks are answered late, one for two questions.
+ * and hold nonsense once it has ended. Marks are answered late, one for two questions; what
+ * sample_begin() chose at the third.
  *
  * TANDEM_FAR_FAIL_STEP=N makes the device fail in step N. */
 #include "kernels/kernels.h"
@@ -19,6 +20,8 @@
 #define FREE_BYTES (256ull << 20)
 #define PAGE       4096u
 #define POISON     0xee
+
+#define FAR_CHOICE_MAX 12 /* rows that sample_begin() takes */
 
 extern const struct kernels kernels_ref, kernels_far;
 
@@ -40,6 +43,13 @@ struct arrays {
     uint32_t *rows;
 };
 
+/* What a sample_begin() chose and nobody has read. */
+struct choice {
+    struct sample_result *results; /* owned (max_seqs) */
+    uint32_t n;
+    uint32_t n_asked;
+};
+
 struct kernels_ctx {
     struct kernels_ctx *ref; /* owned: of that backend */
     struct kernels_limits limits;
@@ -52,6 +62,9 @@ struct kernels_ctx {
     uint32_t mark;
     uint32_t answered;
     bool asked;
+    struct choice choices[2]; /* the older one first */
+    uint32_t n_choices;
+    bool has_chosen; /* in the running step */
 };
 
 _Noreturn __attribute__((format(printf, 2, 3))) static void die(const char *operation,
@@ -127,6 +140,8 @@ static void far_close(struct kernels_ctx *ctx) {
     while (ctx->pieces)
         far_dealloc(ctx, ctx->pieces->far, ctx->pieces->n_bytes);
     kernels_ref.close(ctx->ref);
+    for (int i = 0; i < 2; i++)
+        free(ctx->choices[i].results);
     free(ctx);
 }
 
@@ -161,6 +176,9 @@ static enum status far_open(const struct kernels_options *options, struct kernel
         .variants = array_of(made, limits->max_seqs),
         .rows = array_of(made, limits->max_seqs),
     };
+    for (int i = 0; i < 2; i++)
+        if (!(made->choices[i].results = calloc(limits->max_seqs, sizeof(struct sample_result))))
+            abort();
     *ctx = made;
     return STATUS_OK;
 }
@@ -211,17 +229,31 @@ static uint32_t padded(uint32_t n, uint32_t unit, uint32_t n_max) {
     return n < n_max ? n : n_max;
 }
 
+/* The ids of a step ahead. */
+static void take_chosen(const struct kernels_ctx *ctx, const struct kernels_batch *batch) {
+    const struct choice *choice = &ctx->choices[0];
+    uint32_t *ids = near_of(ctx, "step_begin", ctx->arrays.ids, batch->n_tokens * sizeof *ids);
+    if (choice->n != batch->n_tokens || batch->n_seqs != batch->n_tokens)
+        die("step_begin", "%u tokens after %u were chosen", batch->n_tokens, choice->n);
+    for (uint32_t i = 0; i < choice->n; i++)
+        ids[i] = choice->results[i].valid ? choice->results[i].id : UINT32_MAX;
+}
+
 static void far_step_begin(struct kernels_ctx *ctx, struct kernels_step *step) {
     const struct kernels_limits *limits = &ctx->limits;
     const struct arrays *arrays = &ctx->arrays;
     struct kernels_batch *batch = &step->batch, *real = &ctx->real;
-    if (ctx->in_step)
-        die("step_begin", "the last step has not ended");
+    if (batch->ids ? ctx->in_step : !ctx->in_step || !ctx->has_chosen || ctx->n_choices != 1)
+        die("step_begin", "the last step has not ended, or has not chosen");
     ctx->in_step = true;
+    ctx->has_chosen = false;
     ctx->n_steps++;
     ctx->mark = ctx->answered = 0;
     *real = *batch;
-    real->ids = take(ctx, arrays->ids, limits->max_tokens, batch->ids, batch->n_tokens);
+    real->ids =
+        take(ctx, arrays->ids, limits->max_tokens, batch->ids, batch->ids ? batch->n_tokens : 0);
+    if (!batch->ids)
+        take_chosen(ctx, batch);
     real->positions =
         take(ctx, arrays->positions, limits->max_tokens, batch->positions, batch->n_tokens);
     real->seq_begin = take(ctx, arrays->seq_begin, (size_t)limits->max_seqs + 1, batch->seq_begin,
@@ -253,7 +285,9 @@ static enum status far_step_end(struct kernels_ctx *ctx) {
     const struct kernels_limits *limits = &ctx->limits;
     if (!ctx->in_step)
         die("step_end", "no step has begun");
-    ctx->in_step = false;
+    if (ctx->n_choices > 0)
+        die("step_end", "nobody has read what was chosen");
+    ctx->in_step = ctx->has_chosen = false;
     (void)take(ctx, arrays->ids, limits->max_tokens, NULL, 0);
     (void)take(ctx, arrays->positions, limits->max_tokens, NULL, 0);
     (void)take(ctx, arrays->rows, limits->max_seqs, NULL, 0);
@@ -442,8 +476,41 @@ static void far_sample(struct kernels_ctx *ctx, float *logits, uint32_t n_rows, 
                        n_vocab, params, results);
 }
 
+static enum status far_sample_begin(struct kernels_ctx *ctx, float *logits, uint32_t n_rows,
+                                    uint32_t n_vocab, const struct sample_params *params) {
+    struct choice *choice = &ctx->choices[ctx->n_choices];
+    if (!ctx->in_step || ctx->has_chosen || ctx->n_choices == 2)
+        die("sample_begin", "%u are begun and not ended", ctx->n_choices);
+    if (n_rows > FAR_CHOICE_MAX)
+        return STATUS_BUSY;
+    far_sample(ctx, logits, n_rows, n_vocab, params, choice->results);
+    choice->n = n_rows;
+    choice->n_asked = 0;
+    ctx->n_choices++;
+    ctx->has_chosen = true;
+    return STATUS_OK;
+}
+
+static bool far_sample_done(struct kernels_ctx *ctx) {
+    if (ctx->n_choices == 0)
+        die("sample_done", "nothing was begun");
+    return has_failed(ctx) || ++ctx->choices[0].n_asked > 2;
+}
+
+static enum status far_sample_end(struct kernels_ctx *ctx, struct sample_result *results) {
+    if (ctx->n_choices == 0)
+        die("sample_end", "nothing was begun");
+    struct choice oldest = ctx->choices[0];
+    memcpy(results, oldest.results, oldest.n * sizeof *results);
+    ctx->choices[0] = ctx->choices[1];
+    ctx->choices[1] = oldest;
+    ctx->n_choices--;
+    return has_failed(ctx) ? STATUS_IO : STATUS_OK;
+}
+
 const struct kernels kernels_far = {
     .name = "far",
+    .numerics_kind = "exact",
     .open = far_open,
     .close = far_close,
     .numerics = far_numerics,
@@ -471,4 +538,7 @@ const struct kernels kernels_far = {
     .attend = far_attend,
     .gather_rows = far_gather_rows,
     .sample = far_sample,
+    .sample_begin = far_sample_begin,
+    .sample_done = far_sample_done,
+    .sample_end = far_sample_end,
 };

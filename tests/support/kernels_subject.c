@@ -41,9 +41,16 @@ static bool lists(const char *names, const char *name) {
     return false;
 }
 
-bool subject_is_wanted(const char *backend) {
+const char *subject_label(const struct kernels *kernels) {
+    static char label[32];
+    snprintf(label, sizeof label, "%s:%s", kernels->name, kernels->numerics_kind);
+    return label;
+}
+
+bool subject_is_wanted(const struct kernels *kernels) {
     const char *only = getenv("TANDEM_SUBJECT");
-    return !only || lists(only, backend) || strcmp(backend, "ref") == 0;
+    return !only || lists(only, kernels->name) || lists(only, subject_label(kernels)) ||
+           strcmp(kernels->name, "ref") == 0;
 }
 
 /* The isa-th set that the backend names; NULL past the last one. */
@@ -60,7 +67,7 @@ bool subject_next(struct subject *subject, uint32_t *index, const struct kernels
         const struct kernels *kernels = kernels_table[i / (ISAS_MAX * N_THREADS)];
         if (!kernels)
             return false;
-        if (!subject_is_wanted(kernels->name))
+        if (!subject_is_wanted(kernels))
             continue;
         uint32_t isa = i / N_THREADS % ISAS_MAX;
         if (kernels->isas ? !isa_of(kernels, isa) : i % (ISAS_MAX * N_THREADS) != 0)

@@ -17,9 +17,12 @@ struct subject {
     struct subject_array *arrays; /* owned: see subject_bytes() */
 };
 
-/* With TANDEM_SUBJECT in the environment there are the backends that it names, separated by commas,
+/* NAME:NUMERICS, what kernels_find() takes; the text lasts until the next call. */
+const char *subject_label(const struct kernels *kernels);
+
+/* With TANDEM_SUBJECT in the environment there are the backends that it names (NAME or NAME:NUMERICS), separated by commas,
  * and the reference alone. */
-bool subject_is_wanted(const char *backend);
+bool subject_is_wanted(const struct kernels *kernels);
 
 /* Opens the index-th subject; false past the last one. A combination that this machine cannot run
  * is named on standard output once and skipped. Close it with subject_close. */

@@ -1,5 +1,7 @@
 #include "tests/support/random_sampling.h"
 
+#include "base/assert.h"
+
 #include <math.h>
 
 static const uint32_t seen_ids[] = {1, 5, 9, 1000000, 40};
@@ -11,6 +13,23 @@ static const uint32_t allowed_ids[] = {3, 200, 5, 64, 1000000, 63};
 /* Within a block, over a border of blocks, whole blocks, and the end of a vocabulary. */
 const struct interval random_barred[RANDOM_BARRED] = {
     {0, 3}, {5, 6}, {60, 130}, {250, 260}, {512, 1000}};
+
+enum { MASKS = 6, MASK_WORDS = RANDOM_VOCAB_MAX / 32 };
+
+/* Nothing, one id, one in a thousand, half, all but one in a hundred, all; and bits beyond the vocabulary. */
+static const uint32_t *random_mask(struct random *random) {
+    static uint32_t masks[MASKS][MASK_WORDS];
+    if (masks[5][0] == 0) {
+        static const uint64_t chances[MASKS] = {0, 0, 1, 500, 990, 1000}; /* of a thousand */
+        struct random own = {42};
+        for (uint32_t kind = 1; kind < MASKS; kind++)
+            for (uint32_t id = 0; id < RANDOM_VOCAB_MAX; id++)
+                if (random_below(&own, 1000) < chances[kind])
+                    masks[kind][id / 32] |= 1u << id % 32;
+        masks[1][0] = 1u << 9;
+    }
+    return masks[random_below(random, 32) == 0 ? 0 : 1 + random_below(random, MASKS - 1)];
+}
 
 struct sample_params random_sampling(struct random *random, uint32_t n_vocab) {
     static const float temperatures[] = {0.0f, 0.3f, 1.0f, 5.0f, 1e-7f};
@@ -45,6 +64,9 @@ struct sample_params random_sampling(struct random *random, uint32_t n_vocab) {
         params.n_allowed = 6;
         params.allowed_ids = allowed_ids;
     }
+    ASSERT(n_vocab <= RANDOM_VOCAB_MAX);
+    if (random_below(random, 2) == 0)
+        params.allowed_bits = random_mask(random);
     params.barred = random_barred;
     while (random_below(random, 2) == 0 && params.n_barred < RANDOM_BARRED &&
            random_barred[params.n_barred].end <= n_vocab)

@@ -5,6 +5,7 @@
 #include "kernels/kernels.h"
 #include "tools/kbench/shapes.h"
 #include "tools/kbench/tensor.h"
+#include "worker/device/device.h"
 
 #include <dlfcn.h>
 #include <math.h>
@@ -12,16 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* From the makers' data sheets: dense rates, memory of the SXM modules. */
-struct gpu {
-    const char *name, *arch;
-    uint32_t n_sms;
-    double bytes_s, int8_s, fp32_s;
-    size_t shared_bytes; /* of an SM, for blocks */
-};
-static const struct gpu gpus[] = {{"a100", "80", 108, 2.04e12, 624e12, 19.5e12, 164 * 1024},
-                                  {"h100", "90a", 132, 3.35e12, 1979e12, 67e12, 228 * 1024},
-                                  {"h200", "90a", 132, 4.8e12, 1979e12, 67e12, 228 * 1024}};
 #define SM_THREADS   2048
 #define SM_BLOCKS    32
 #define SM_REGISTERS 65536
@@ -66,7 +57,7 @@ struct code {
 };
 
 struct plan {
-    const struct gpu *gpu;
+    const struct device *gpu;
     const struct shape *shape;
     const struct kernels *kernels;
     struct kernels_ctx *ctx;
@@ -119,7 +110,7 @@ static void print_short_name(const char *symbol) {
         printf("    %-16s", symbol);
 }
 
-static uint32_t blocks_of_sm(const struct gpu *gpu, const struct emu_seen *launch,
+static uint32_t blocks_of_sm(const struct device *gpu, const struct emu_seen *launch,
                              const struct code *code) {
     uint32_t n_threads = launch->block[0] * launch->block[1] * launch->block[2];
     uint32_t n = SM_THREADS / n_threads < SM_BLOCKS ? SM_THREADS / n_threads : SM_BLOCKS;
@@ -146,7 +137,7 @@ static double under_way(const struct emu_seen *launch, const struct code *code, 
 
 static void seen(void *context, const struct emu_seen *launch) {
     struct plan *plan = context;
-    const struct gpu *gpu = plan->gpu;
+    const struct device *gpu = plan->gpu;
     Dl_info info = {0};
     const char *symbol = "?";
     void *address;
@@ -162,7 +153,7 @@ static void seen(void *context, const struct emu_seen *launch) {
     if (n >= gpu->n_sms && n < at_once) /* an SM with fewer blocks than it holds is not idle */
         busy = n / (ceil(n / gpu->n_sms) * gpu->n_sms);
     double of_each = fmin(of_sm, ceil(n / gpu->n_sms)),
-           wanted = gpu->bytes_s * LATENCY_S / gpu->n_sms;
+           wanted = gpu->read_bytes_s * LATENCY_S / gpu->n_sms;
     plan->n_launches++;
     print_short_name(symbol);
     printf(" CTAs %6.0f x %4u threads  shared %6.1f KiB", n,
@@ -182,9 +173,9 @@ static void seen(void *context, const struct emu_seen *launch) {
 }
 
 static void end_operation(struct plan *plan, const char *name) {
-    const struct gpu *gpu = plan->gpu;
-    double memory = plan->bytes / gpu->bytes_s;
-    double compute = plan->floats / gpu->fp32_s + plan->ints / gpu->int8_s;
+    const struct device *gpu = plan->gpu;
+    double memory = plan->bytes / gpu->read_bytes_s;
+    double compute = plan->floats / gpu->float_ops_s + plan->ints / gpu->int8_ops_s;
     if (plan->kernels->step_end(plan->ctx) != STATUS_OK)
         plan->failed = true;
     printf("  %-8s %9.3f MB  at best %8.2f us by %s\n", name, plan->bytes * 1e-6,
@@ -333,17 +324,16 @@ int plan_print(const char *device, const char *code, const char *only) {
     static struct plan plan;
     struct emu_watch watch = {seen, &plan};
     bool good = true;
-    for (size_t i = 0; i < sizeof gpus / sizeof *gpus; i++)
-        plan.gpu = strcmp(gpus[i].name, device) == 0 ? &gpus[i] : plan.gpu;
+    plan.gpu = device_find(device);
     if (!plan.gpu) {
-        fprintf(stderr, "kbench: --device: '%s' is none of a100, h100, h200\n", device);
+        fprintf(stderr, "kbench: --device: '%s' is none of %s\n", device, device_names());
         return EXIT_CONFIG;
     }
     if (code && !read_codes(&plan, code)) {
         fprintf(stderr, "kbench: --code: '%s' is no file of tests/gpu/sass.py --registers\n", code);
         return EXIT_CONFIG;
     }
-    plan.kernels = kernels_find("cuda-emu");
+    plan.kernels = kernels_find("cuda-emu:exact");
     setenv("TANDEM_EMU_MEMORY", "16g", 0);
     emu_watch_launches(&watch);
     for (size_t i = 0; good && i < sizeof shapes / sizeof *shapes; i++) {

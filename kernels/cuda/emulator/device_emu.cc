@@ -61,9 +61,9 @@ static void emu_facts(const struct device *device, struct device_facts *facts) {
     *facts = {};
     snprintf(facts->name, sizeof facts->name, "emulated GPU");
     facts->n_sms = 4;
-    facts->capability = 80;
+    facts->capability = emu_capability();
     facts->total_bytes = device->n_bytes;
-    facts->shared_bytes = EMU_SHARED_MAX;
+    facts->shared_bytes = emu_shared_max();
 }
 
 static uint64_t emu_free_bytes(const struct device *device) {
@@ -132,6 +132,8 @@ const struct device_kind device_emu = {
     .share = emu_share,
     .adopt = emu_adopt,
     .release = emu_release,
+    .reach = emu_reach,
+    .unreach = emu_unreach,
     .pinned_alloc = emu_pinned_alloc,
     .pinned_free = emu_pinned_free,
     .stream_make = emu_stream_make,

@@ -89,6 +89,8 @@ void emu_run_all(struct device_stream *stream);
 enum status emu_share(struct device *device, void *memory, struct device_handle *handle);
 void *emu_adopt(struct device *device, const struct device_handle *handle);
 void emu_release(struct device *device, void *memory);
+void *emu_reach(struct device *device, struct device *other, void *memory);
+void emu_unreach(struct device *device, void *memory);
 struct device_stream *emu_stream_make(struct device *device);
 void emu_stream_free(struct device_stream *stream);
 void emu_copy_in(struct device_stream *stream, void *to, const void *from, size_t n_bytes);

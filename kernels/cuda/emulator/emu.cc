@@ -4,6 +4,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #define SPINS_MAX (1 << 20) /* yields in a row while nothing else happens */
 
@@ -17,9 +18,9 @@ using namespace emu;
 namespace {
 
 const char *name_of(enum emu_operation what) {
-    static const char *const names[] = {"nothing",  "shfl",     "ballot",
-                                        "syncwarp", "ldmatrix", "ldmatrix.trans",
-                                        "mma.f16",  "mma.bf16", "mma.s8"};
+    static const char *const names[] = {"nothing",  "shfl",           "ballot",  "syncwarp",
+                                        "ldmatrix", "ldmatrix.trans", "mma.f16", "mma.bf16",
+                                        "mma.s8",   "wgmma"};
     return names[what];
 }
 
@@ -113,6 +114,8 @@ void emu::entry() {
     const thread &t = self();
     if (t.n_waited < t.groups.size() || t.n_come < t.copies.size())
         emu_fail("ends with copies that it did not wait for");
+    if (!t.products.empty())
+        emu_fail("ends with products that it did not wait for");
     if (m->launch->ahead && !t.waited)
         emu_fail("ends without griddep_wait()");
     block *b = m->in;
@@ -148,6 +151,7 @@ size_t emu_shared_bytes(void) {
 void emu_barrier(int line) {
     block *b = m->in;
     self().line = line;
+    self().exposed |= self().unfenced;
     if (++b->n_waiting + b->n_done < m->n) {
         leave(AT_BARRIER);
         return;
@@ -218,6 +222,12 @@ void emu_spin(void) {
     }
 }
 
+void emu_pause(void) {
+    if (++m->n_pauses % 64 == 0)
+        usleep(50);
+    m->n_spins = 0;
+}
+
 void emu_count_ldmatrix(uint32_t n_conflicts) {
     m->figures.n_ldmatrix++;
     m->figures.n_bank_conflicts += n_conflicts;
@@ -235,6 +245,7 @@ void emu_copy_commit(void) {
 }
 
 static void finish_copy(const struct emu_copy *copy) {
+    self().unfenced = true;
     if (copy->n > 0)
         emu_touch(copy->from, copy->n, EMU_READ);
     emu_touch(copy->to, 16, EMU_WRITE);
@@ -243,7 +254,8 @@ static void finish_copy(const struct emu_copy *copy) {
         return;
     }
     memset(copy->to, 0, 16);
-    memcpy(copy->to, copy->from, copy->n);
+    if (copy->n > 0)
+        memcpy(copy->to, copy->from, copy->n);
 }
 
 /* The bytes arrive as late as they may: here. */

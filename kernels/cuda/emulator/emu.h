@@ -80,12 +80,16 @@ extern __thread struct emu_place emu_now;
 #define blockDim  emu_now.block_dim
 #define gridDim   emu_now.grid_dim
 
-/* Bytes that a block may have: as many as of GPUs that the kernels are compiled for the smallest one gives (sm_80). */
-#define EMU_SHARED_MAX (163 * 1024)
+/* What is emulated, as CUDA counts: 80, the smallest that the kernels are compiled for, or 90 where $TANDEM_EMU_CAPABILITY says so; and
+ * the bytes of shared memory that a block may have there. */
+uint32_t emu_capability(void);
+size_t emu_shared_max(void);
+#define EMU_SHARED_MOST (227 * 1024) /* of all */
 
 /* The block's shared memory; fails when the launch gave less than the struct needs. */
 unsigned char *emu_shared(size_t n_bytes);
 #define SHARED(type, name) type &name = *reinterpret_cast<type *>(emu_shared(sizeof(type)))
+#define SHARED_BYTES(name) unsigned char *name = emu_shared(0)
 
 /* Puts a launch into the stream; `what` (the kernel and its arguments) is copied. With `together` all its
  * blocks are alive at once; with `ahead` each of its threads calls griddep_wait(). */
@@ -142,7 +146,8 @@ static inline int __all_sync(uint32_t mask, int predicate) {
     return emu_ballot(mask, predicate != 0) == mask;
 }
 
-void emu_copy_wait(uint32_t n_left); /* cp.async.wait_group: gpu/ptx.h */
+void emu_copy_wait(uint32_t n_left);    /* cp.async.wait_group: gpu/ptx.h */
+void emu_product_wait(uint32_t n_left); /* wgmma.wait_group */
 void emu_griddep_wait(void);
 
 template <typename T> static inline T __ldg(const T *from) {

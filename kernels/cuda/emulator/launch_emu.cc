@@ -5,6 +5,7 @@
 #include <atomic>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <xmmintrin.h>
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -19,7 +20,7 @@
 #endif
 
 #define GUARD       128 /* bytes behind shared memory that nobody may write */
-#define SHARED_ROOM (EMU_SHARED_MAX + 1024)
+#define SHARED_ROOM (EMU_SHARED_MOST + 1024)
 #define MXCSR_FLUSH 0x8040u /* flush-to-zero and denormals-are-zero */
 
 using namespace emu;
@@ -94,7 +95,8 @@ void prepare_threads(block *b, bool left) {
         t.at = READY;
         t.index = {i % d.x, i / d.x % d.y, i / (d.x * d.y)};
         forget_copies(t);
-        t.waited = false;
+        forget_products(t);
+        t.waited = t.unfenced = t.exposed = false;
     }
 }
 
@@ -166,6 +168,15 @@ uint64_t n_blocks_of(const struct emu_launch *launch) {
 
 } // namespace
 
+uint32_t emu_capability(void) {
+    const char *asked = getenv("TANDEM_EMU_CAPABILITY");
+    return asked && strcmp(asked, "90") == 0 ? 90 : 80;
+}
+
+size_t emu_shared_max(void) {
+    return emu_capability() < 90 ? 163 * 1024 : EMU_SHARED_MOST;
+}
+
 const char *emu_launch_refused(const struct emu_launch *launch) {
     uint3 b = launch->block, g = launch->grid;
     uint64_t n_threads = (uint64_t)b.x * b.y * b.z;
@@ -173,7 +184,7 @@ const char *emu_launch_refused(const struct emu_launch *launch) {
         return "the block has no threads or more than 1024";
     if (n_blocks_of(launch) == 0 || g.y > 65535 || g.z > 65535 || n_blocks_of(launch) > 0x7fffffff)
         return "the grid is empty or too large";
-    if (launch->shared_bytes > EMU_SHARED_MAX)
+    if (launch->shared_bytes > emu_shared_max())
         return "more shared memory than a block may have";
     if (launch->together && n_blocks_of(launch) > EMU_TOGETHER_MAX)
         return "more blocks than can be alive together";

@@ -47,6 +47,7 @@ enum emu_operation {
     EMU_MMA_F16,
     EMU_MMA_BF16,
     EMU_MMA_S8,
+    EMU_WGMMA,
 };
 struct emu_meeting {
     void *operand[EMU_WARP];
@@ -59,6 +60,8 @@ void emu_count_ldmatrix(uint32_t n_conflicts);
 size_t emu_shared_bytes(void);
 /* From a loop that waits for a value of another thread: lets the others run. */
 void emu_spin(void);
+/* The same for a value of another device's thread, which takes its time: some of it is left to that. */
+void emu_pause(void);
 
 /* cp.async of the running thread: 16 bytes, of which `n` come from memory and the others are zero. */
 struct emu_copy {
@@ -69,6 +72,19 @@ struct emu_copy {
 void emu_copy_begin(const struct emu_copy *copy);
 void emu_copy_commit(void);
 /* emu_copy_wait() in emu.h: until at most so many groups are under way. */
+
+/* wgmma of the running thread: d (64, n) += A (64, 16) B (16, n), of which each warp does its own 16 rows (warpgroup.cc). */
+struct emu_product {
+    float *d;          /* the thread's: (n / 2) */
+    const uint32_t *a; /* its four pairs, or A by a descriptor */
+    bool has_a, bf16;
+    uint64_t a_at, b_at;
+    int n;
+};
+/* emu_product_wait() in emu.h: until at most so many groups are under way. */
+
+/* Fails where no 16 bytes of shared memory begin; `what` is the instruction. */
+void emu_must_be_shared(const void *p, const char *what);
 
 /* The checker of accesses (race.cc) puts itself here where it is linked; else NULL. */
 enum emu_access { EMU_READ, EMU_WRITE, EMU_ATOMIC };

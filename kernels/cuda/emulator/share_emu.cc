@@ -1,4 +1,4 @@
-/* Memory of an emulated device in another process: the handle says which memfd of which process holds it. The other
+/* Memory of an emulated device in another process, or on another device of this one: the handle says which memfd of which process holds it. The other
  * opens it through /proc/PID/fd/N; the file's number and bytes tell it from another one that came later. */
 #include "kernels/cuda/emulator/device_emu.h"
 
@@ -78,4 +78,24 @@ void emu_release(struct device *device, void *memory) {
     const char *wrong = arena_return(device->arena, memory);
     if (wrong)
         emu_device_fail(device, "%s", wrong);
+}
+
+/* The other device's piece moves to a memfd, which this one maps: each opens and closes its own addresses. */
+void *emu_reach(struct device *device, struct device *other, void *memory) {
+    struct arena_share share;
+    if (device == other)
+        return memory;
+    {
+        std::lock_guard<std::mutex> lock(other->lock);
+        if (other->failed || arena_lend(other->arena, memory, &share) != STATUS_OK)
+            return nullptr;
+    }
+    std::lock_guard<std::mutex> lock(device->lock);
+    emu_check_use(device);
+    emu_break_captures(device);
+    return device->failed ? nullptr : arena_borrow(device->arena, &share);
+}
+
+void emu_unreach(struct device *device, void *memory) {
+    emu_release(device, memory);
 }

@@ -21,6 +21,12 @@ struct thread {
     std::vector<size_t> groups;          /* committed ones: how many copies there were then */
     size_t n_come, n_waited;             /* copies that have come, groups that were waited for */
     bool waited;                         /* for the kernels before this one */
+    /* wgmma, in order: products that were not done yet, and committed groups, as above */
+    std::vector<struct emu_product> products;
+    std::vector<size_t> product_groups;
+    size_t n_multiplied;
+    /* Copies of the thread have come since its last fence for wgmma; and a barrier lies behind them. */
+    bool unfenced, exposed;
 };
 
 struct warp {
@@ -50,7 +56,7 @@ struct machine {
     uint64_t seed;
     uint32_t n;       /* threads of a block */
     uint32_t n_alive; /* blocks that run now: 1, or all of the grid */
-    uint32_t n_epochs, n_spins;
+    uint32_t n_epochs, n_spins, n_pauses;
     block *in;    /* of the thread that runs */
     uint32_t now; /* its number there */
     fiber home;   /* of the launching thread */
@@ -85,6 +91,12 @@ static inline void forget_copies(thread &t) {
     t.copies.clear();
     t.groups.clear();
     t.n_come = t.n_waited = 0;
+}
+
+static inline void forget_products(thread &t) {
+    t.products.clear();
+    t.product_groups.clear();
+    t.n_multiplied = 0;
 }
 
 /* Where a CUDA thread begins. */

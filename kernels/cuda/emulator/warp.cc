@@ -1,12 +1,14 @@
 /* The instructions of a warp: shuffles, ballot, and those of gpu/ptx.h from the PTX ISA's tables of which
  * lane holds which element. Group is lane / 4 there, t is lane % 4. */
 #include "kernels/cuda/emulator/machine.h"
+#include "kernels/cuda/emulator/tensor_cores.h"
 #include "kernels/cuda/gpu/gpu.h"
-#include "kernels/half.h"
 
-#include <xmmintrin.h>
+#include <time.h>
 
 #define ALL 0xffffffffu
+
+using namespace emu;
 
 namespace {
 
@@ -63,38 +65,23 @@ struct mma_f16 {
     const uint32_t *a, *b;
 };
 
-float half_at(uint32_t pair, int i) {
-    return half_to_float((uint16_t)(pair >> 16 * i));
-}
-
-float bf16_at(uint32_t pair, int i) {
-    return bf16_to_float((uint16_t)(pair >> 16 * i));
-}
-
 template <float (*AT)(uint32_t pair, int i)> void act_f16(const struct emu_meeting *meeting) {
-    uint32_t saved = _mm_getcsr();
-    _mm_setcsr(saved & ~0x8040u); /* tensor cores know denormals */
-    float a[16][16], b[16][8];
+    with_denormals denormals;
+    float a[16][16], b[8][16];
     for (int lane = 0; lane < EMU_WARP; lane++) {
         const mma_f16 *of = (const mma_f16 *)meeting->operand[lane];
         int group = lane / 4, t = lane % 4;
-        for (int r = 0; r < 4; r++)
-            for (int i = 0; i < 2; i++)
-                a[group + r % 2 * 8][t * 2 + i + r / 2 * 8] = AT(of->a[r], i);
+        take_a<AT>(a, lane, of->a);
         for (int r = 0; r < 2; r++)
             for (int i = 0; i < 2; i++)
-                b[t * 2 + i + r * 8][group] = AT(of->b[r], i);
+                b[group][t * 2 + i + r * 8] = AT(of->b[r], i);
     }
     for (int lane = 0; lane < EMU_WARP; lane++)
         for (int i = 0; i < 4; i++) {
             int row = lane / 4 + i / 2 * 8, column = lane % 4 * 2 + i % 2;
             float *d = &((mma_f16 *)meeting->operand[lane])->d[i];
-            double sum = (double)*d;
-            for (int k = 0; k < 16; k++)
-                sum += (double)a[row][k] * (double)b[k][column];
-            *d = (float)sum;
+            *d = dot_16(*d, a[row], b[column]);
         }
-    _mm_setcsr(saved);
 }
 
 /* A: (16, 32), B: (32, 8), D: (16, 8). */
@@ -169,14 +156,6 @@ template <bool TRANS> void act_ldmatrix(const struct emu_meeting *meeting) {
     }
 }
 
-void must_be_shared(const void *p, const char *what) {
-    const unsigned char *at = (const unsigned char *)p, *shared = emu_shared(0);
-    if ((uintptr_t)p % 16 != 0)
-        emu_fail("%s at %p, which is not a multiple of 16", what, p);
-    if (at < shared || at + 16 > shared + emu_shared_bytes())
-        emu_fail("%s at %p, outside of shared memory", what, p);
-}
-
 /* Rounds once: no sum or product of binary16 numbers that double rounds is near a tie of binary16. */
 uint16_t to_half(double x) {
     _Float16 h = (_Float16)x;
@@ -186,6 +165,14 @@ uint16_t to_half(double x) {
 }
 
 } // namespace
+
+void emu_must_be_shared(const void *p, const char *what) {
+    const unsigned char *at = (const unsigned char *)p, *shared = emu_shared(0);
+    if ((uintptr_t)p % 16 != 0)
+        emu_fail("%s at %p, which is not a multiple of 16", what, p);
+    if (at < shared || at + 16 > shared + emu_shared_bytes())
+        emu_fail("%s at %p, outside of shared memory", what, p);
+}
 
 void emu_warp_sync(uint32_t mask) {
     emu_meet(mask, EMU_SYNCWARP, nullptr, nullptr);
@@ -231,20 +218,20 @@ void mma_m16n8k32_s8_s32_from(int32_t d[4], const uint32_t a[4], const uint32_t 
 
 void ldmatrix_x4(uint32_t r[4], const void *row) {
     matrix of = {r, row};
-    must_be_shared(row, "ldmatrix");
+    emu_must_be_shared(row, "ldmatrix");
     emu_touch(row, 16, EMU_READ);
     emu_meet(ALL, EMU_LDMATRIX, &of, act_ldmatrix<false>);
 }
 
 void ldmatrix_x4_trans(uint32_t r[4], const void *row) {
     matrix of = {r, row};
-    must_be_shared(row, "ldmatrix.trans");
+    emu_must_be_shared(row, "ldmatrix.trans");
     emu_touch(row, 16, EMU_READ);
     emu_meet(ALL, EMU_LDMATRIX_TRANS, &of, act_ldmatrix<true>);
 }
 
 void cp_async_16(void *to, const void *from, uint32_t n) {
-    must_be_shared(to, "cp.async");
+    emu_must_be_shared(to, "cp.async");
     if (n > 16 || (n > 0 && (uintptr_t)from % 16 != 0))
         emu_fail("cp.async of %u bytes from %p", n, from);
     emu_touch(to, 16, EMU_WRITE);
@@ -281,12 +268,26 @@ uint4 load_stream_16(const void *from) {
 uint32_t load_acquire(const uint32_t *from) {
     emu_spin();
     emu_touch(from, sizeof *from, EMU_ATOMIC);
-    return *from;
+    return __atomic_load_n(from, __ATOMIC_ACQUIRE); /* another device's thread may write it */
 }
 
 void store_release(uint32_t *to, uint32_t value) {
     emu_touch_atomic(to, sizeof *to);
-    *to = value;
+    __atomic_store_n(to, value, __ATOMIC_RELEASE);
+}
+
+uint64_t clock_ns() {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+void pause_a_moment() {
+    emu_pause();
+}
+
+void give_up(const char *why) {
+    emu_fail("%s", why);
 }
 
 float max_nan(float a, float b) {

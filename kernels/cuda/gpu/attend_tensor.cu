@@ -4,14 +4,7 @@
 namespace GPU_NAMESPACE {
 
 #define WHOLE_WARPS  (GPU_QUERIES / 16)
-#define JOIN_WARPS   4
 #define SPLIT_BLOCKS 1024 /* that a launch is split into: more than a GPU has places for */
-
-/* Where the sums of a query of a split tile lie, span after span. */
-__device__ __forceinline__ size_t split_place(const gpu_attend &what, uint32_t tile,
-                                              uint32_t kv_head, uint32_t i) {
-    return (((size_t)tile * what.heads.n_kv_heads + kv_head) * what.few + i) * what.n_chunks;
-}
 
 /* Two dimensions from d on of the sums of a span, or of all, for the lane's query j: to (.., dim). */
 template <typename SHAPE>
@@ -73,7 +66,7 @@ __device__ __forceinline__ void store_all(const gpu_attend &what, const gpu_tile
 }
 
 /* Grid: tiles, key heads and the parts of their values, and where SPLIT some blocks that take the spans of a tile by
- * turns and leave them to join_spans_kernel. Keys of a block are copied while values of the block before are added, and its
+ * turns and leave them to attend_join.cu. Keys of a block are copied while values of the block before are added, and its
  * values while its scores are made. */
 template <typename SHAPE, bool SPLIT>
 __global__ void __launch_bounds__(SHAPE::n_threads, SPLIT ? 1 : 2)
@@ -143,49 +136,6 @@ __global__ void __launch_bounds__(SHAPE::n_threads, SPLIT ? 1 : 2)
         store_all(what, tile, queries, all, kv_head, part);
 }
 
-/* Grid: queries of split tiles, key heads; a warp each. Joins a query's spans in rising order. */
-template <int DIM>
-__global__ void __launch_bounds__(JOIN_WARPS *WARP) join_spans_kernel(gpu_attend what) {
-    const int PAIRS = (DIM / 2 + WARP - 1) / WARP;
-    const uint32_t lane = threadIdx.x % WARP;
-    const uint32_t number = blockIdx.x * JOIN_WARPS + threadIdx.x / WARP;
-    const uint32_t at = number / what.few, i = number % what.few;
-    const gpu_tile tile = at < what.n_few ? what.tiles[at] : gpu_tile{};
-    const tile_row row = find_row(what, tile, blockIdx.y, i);
-    const uint32_t position = i < tile.n ? what.batch.positions[row.token] : GPU_NO_TOKEN;
-    griddep_launch();
-    griddep_wait();
-    if (position == GPU_NO_TOKEN)
-        return; /* the whole warp */
-    const size_t place = split_place(what, at, blockIdx.y, i);
-    const float factor = what.scale * LOG2_E;
-    const uint32_t end = position / GPU_SPAN + 1;
-    float max = -INFINITY, total = 0.0f;
-    float2 all[PAIRS] = {};
-#pragma unroll 4
-    for (uint32_t span = first_seen(what, position) / GPU_SPAN; span < end; span++) {
-        const float2 *sums = (const float2 *)(what.sums + (place + span) * DIM);
-        span_join join =
-            join_span(max, total, what.maxima[place + span], what.totals[place + span], factor);
-#pragma unroll
-        for (int p = 0; p < PAIRS; p++) {
-            uint32_t pair = p * WARP + lane;
-            if (pair >= DIM / 2)
-                continue;
-            float2 two = sums[pair];
-            all[p].x = fmaf(all[p].x, join.keep, two.x * join.add);
-            all[p].y = fmaf(all[p].y, join.keep, two.y * join.add);
-        }
-    }
-    float2 *out = (float2 *)(what.out + ((size_t)row.token * what.heads.n_heads + row.head) * DIM);
-    const float inverse = 1.0f / total;
-#pragma unroll
-    for (int p = 0; p < PAIRS; p++)
-        if (p * WARP + lane < DIM / 2)
-            out[p * WARP + lane] =
-                make_float2(joined(all[p].x, inverse), joined(all[p].y, inverse));
-}
-
 /* Blocks that take the spans of a tile by turns: as many for every context. */
 static uint32_t turns_of(const gpu_attend *what, uint32_t blocks) {
     uint32_t turns = pieces_of(SPLIT_BLOCKS, what->n_few * blocks);
@@ -196,13 +146,10 @@ template <int DIM> static void attend_dim(struct device_stream *stream, const gp
     typedef attend_shape<1, DIM> split;
     typedef attend_shape<WHOLE_WARPS, DIM> whole;
     uint32_t n_kv = what->heads.n_kv_heads, blocks = n_kv * split::n_parts;
-    if (what->n_few > 0) {
+    if (what->n_few > 0)
         gpu_launch_ahead(stream, dim3(what->n_few, blocks, turns_of(what, blocks)),
                          dim3(split::n_threads), sizeof(attend_memory<split>),
                          attend_tensor_kernel<split, true>, *what);
-        gpu_launch_ahead(stream, dim3(pieces_of(what->n_few * what->few, JOIN_WARPS), n_kv),
-                         dim3(JOIN_WARPS * WARP), 0, join_spans_kernel<DIM>, *what);
-    }
     if (what->n_few < what->n_tiles) {
         gpu_attend rest = *what;
         rest.tiles += what->n_few;

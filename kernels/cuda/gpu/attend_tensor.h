@@ -4,7 +4,7 @@
  * the dimensions, weighted values such chains over the keys of a span.
  *
  * What a query does not see weighs 0, and its values are finite: what they add is nothing. 2^x is a polynomial: the
- * same on every GPU. Included by attend_tensor.cu alone. */
+ * same on every GPU. Included by attend_tensor.cu and attend_join.cu. */
 #pragma once
 
 #include "kernels/cuda/gpu/attend.h"
@@ -324,6 +324,12 @@ template <typename SHAPE> __device__ __forceinline__ void span_end(span_sums<SHA
 #pragma unroll
         for (int width = 1; width < 4; width *= 2)
             sums.total[j] += __shfl_xor_sync(FULL_WARP, sums.total[j], width);
+}
+
+/* Where the sums of a query of a split tile lie, span after span. */
+__device__ __forceinline__ size_t split_place(const gpu_attend &what, uint32_t tile,
+                                              uint32_t kv_head, uint32_t i) {
+    return (((size_t)tile * what.heads.n_kv_heads + kv_head) * what.few + i) * what.n_chunks;
 }
 
 /* A span comes to those before it: what these, and its own sums, are multiplied by. */

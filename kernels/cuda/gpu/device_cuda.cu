@@ -184,6 +184,22 @@ static void device_release(struct device *device, void *memory) {
         is_fine(device, cudaIpcCloseMemHandle(memory), "releasing another process's memory");
 }
 
+static void *device_reach(struct device *device, struct device *other, void *memory) {
+    int can = 0;
+    if (device->ordinal == other->ordinal)
+        return memory;
+    cudaError_t answer = cudaDeviceCanAccessPeer(&can, device->ordinal, other->ordinal);
+    if (answer == cudaSuccess && can)
+        answer = cudaDeviceEnablePeerAccess(other->ordinal, 0);
+    cudaGetLastError(); /* having no way is no failure of the device */
+    bool open = answer == cudaSuccess || answer == cudaErrorPeerAccessAlreadyEnabled;
+    return can && open ? memory : NULL;
+}
+
+static void device_unreach(struct device *device, void *memory) {
+    (void)device, (void)memory; /* the way stays open: other memory may use it */
+}
+
 static void *device_pinned_alloc(struct device *device, size_t n_bytes) {
     void *memory = NULL;
     (void)device;
@@ -351,6 +367,8 @@ const struct device_kind device_cuda = {
     device_share,
     device_adopt,
     device_release,
+    device_reach,
+    device_unreach,
     device_pinned_alloc,
     device_pinned_free,
     device_stream_make,

@@ -83,6 +83,72 @@ void moe_route(struct device_stream *stream, const gpu_moe_route *what) {
                      what->normalise);
 }
 
+#define PLAN_THREADS 1024
+
+/* Expert e and part p of the pairs: thread p * n_experts + e. */
+struct plan_shared {
+    uint32_t
+        counts[PLAN_THREADS]; /* of an expert's pairs in a part; then those in the parts before */
+    uint32_t n_pairs[EXPERTS_MAX];
+    uint32_t first_pair[EXPERTS_MAX]; /* of an expert among all pairs, and its first group */
+    uint32_t first_group[EXPERTS_MAX];
+};
+
+/* One block: the pairs of each expert in rising order, then groups of at most `rows` of them. */
+__global__ void __launch_bounds__(PLAN_THREADS) plan_kernel(gpu_moe_plan what) {
+    SHARED(plan_shared, s);
+    const uint32_t n_parts = PLAN_THREADS / what.n_experts, thread = threadIdx.x;
+    const uint32_t expert = thread % what.n_experts, part = thread / what.n_experts;
+    const uint32_t each = (what.n_pairs + n_parts - 1) / n_parts;
+    uint32_t begin = part * each, end = begin + each, n = 0;
+    begin = begin < what.n_pairs ? begin : what.n_pairs;
+    end = end < what.n_pairs ? end : what.n_pairs;
+    const bool works = part < n_parts;
+    griddep_launch();
+    griddep_wait();
+    for (uint32_t i = begin; works && i < end; i++)
+        n += what.ids[i] == expert;
+    if (works)
+        s.counts[thread] = n;
+    __syncthreads();
+    if (thread < what.n_experts) {
+        uint32_t sum = 0;
+        for (uint32_t p = 0; p < n_parts; p++) {
+            uint32_t own = s.counts[p * what.n_experts + thread];
+            s.counts[p * what.n_experts + thread] = sum;
+            sum += own;
+        }
+        s.n_pairs[thread] = sum;
+    }
+    __syncthreads();
+    if (thread == 0) {
+        uint32_t first_pair = 0, first_group = 0;
+        for (uint32_t e = 0; e < what.n_experts; e++) {
+            s.first_pair[e] = first_pair, s.first_group[e] = first_group;
+            first_pair += s.n_pairs[e];
+            first_group += (s.n_pairs[e] + what.rows - 1) / what.rows;
+        }
+        for (uint32_t g = first_group; g < what.n_groups; g++)
+            what.groups[g] = gpu_group{0, 0, 0};
+    }
+    __syncthreads();
+    uint32_t to = works ? s.first_pair[expert] + s.counts[thread] : 0;
+    for (uint32_t i = begin; works && i < end; i++)
+        if (what.ids[i] == expert)
+            what.pairs[to++] = i;
+    if (thread < what.n_experts)
+        for (uint32_t i = 0, g = s.first_group[thread]; i < s.n_pairs[thread];
+             i += what.rows, g++) {
+            uint32_t left = s.n_pairs[thread] - i;
+            what.groups[g] =
+                gpu_group{thread, s.first_pair[thread] + i, left < what.rows ? left : what.rows};
+        }
+}
+
+void moe_plan(struct device_stream *stream, const gpu_moe_plan *what) {
+    gpu_launch_ahead(stream, dim3(1), dim3(PLAN_THREADS), sizeof(plan_shared), plan_kernel, *what);
+}
+
 #define ADD_THREADS 256
 
 struct add_shared {

@@ -3,6 +3,7 @@
  * fiber. Each compilation lies in a namespace of its own, so that both can be linked together. What
  * plain C++ cannot say has one spelling here:
  *   SHARED(type, name)    the block's shared memory, one struct; its size is the launch's
+ *   SHARED_BYTES(name)    the same as bytes, as many as the launch gives
  *   gpu_launch(stream, grid, block, shared_bytes, kernel, arguments...), gpu_launch_together(the same),
  *   gpu_launch_ahead(the same)
  * Tensor-core and copy instructions are the inline functions of ptx.h.
@@ -20,8 +21,9 @@
 #include <cuda_runtime.h>
 #define GPU_NAMESPACE gpu_cuda
 #define SHARED(type, name)                                                                         \
-    extern __shared__ __align__(128) unsigned char shared_bytes[];                                 \
+    extern __shared__ __align__(1024) unsigned char shared_bytes[];                                \
     type &name = *reinterpret_cast<type *>(shared_bytes)
+#define SHARED_BYTES(name) extern __shared__ __align__(1024) unsigned char name[]
 bool device_cuda_works(const struct device_stream *stream); /* false once its device has failed */
 bool device_cuda_overlaps(
     const struct device_stream *stream); /* its device knows gpu_launch_ahead() */
@@ -43,7 +45,7 @@ static inline size_t gpu_shared_bytes(const struct device_stream *stream) {
     return device_cuda_shared_bytes(stream);
 #else
     (void)stream;
-    return EMU_SHARED_MAX;
+    return emu_shared_max();
 #endif
 }
 
@@ -101,7 +103,7 @@ static void gpu_launch_together(struct device_stream *stream, dim3 grid, dim3 bl
 }
 
 /* The same for a kernel that may begin while those before it run: it calls griddep_launch(), may fetch what
- * no kernel writes (weights, tables, the arrays of a step), and each of its threads calls griddep_wait()
+ * no kernel writes (weights, tables, the arrays of a step but for its ids), and each of its threads calls griddep_wait()
  * before it touches anything else, and before it ends. */
 template <typename... P, typename... A>
 static void gpu_launch_ahead(struct device_stream *stream, dim3 grid, dim3 block,

@@ -23,14 +23,15 @@ static inline auto ints_with_numbers(const gpu_matrix &w, const WITH &with) {
         return with(ints_stored<FOUR, false, float, float>());
     return with(ints_stored<FOUR, false, uint16_t, uint16_t>());
 }
-template <typename WITH> static inline auto ints_with(const gpu_matrix &w, const WITH &with) {
-    if (w.format == WEIGHT_I4G)
-        return ints_with_numbers<true>(w, with);
+template <typename WITH> static inline auto ints_with_8(const gpu_matrix &w, const WITH &with) {
     if (w.groups_per_scale > 0)
         return ints_with_numbers<false>(w, with);
     if (w.wide)
         return with(ints_stored<false, true, float, float>());
     return with(ints_stored<false, true, uint16_t, uint16_t>());
+}
+template <typename WITH> static inline auto ints_with(const gpu_matrix &w, const WITH &with) {
+    return w.format == WEIGHT_I4G ? ints_with_numbers<true>(w, with) : ints_with_8(w, with);
 }
 
 /* A GPU turns integers into floats at a fraction of the rate of its sums, which would limit a product. So an mma begins

@@ -19,4 +19,14 @@ void linear_mid(struct device_stream *stream, const gpu_linear *what);
 void linear_some(struct device_stream *stream, const gpu_linear *what);
 void linear_wide(struct device_stream *stream, const gpu_linear *what);
 
+/* Parts of linear_tensor(): few rows, of one matrix or by expert, or many, by how the matrix is stored. */
+void tensor_few_floats(struct device_stream *stream, const gpu_tensor *what);
+void tensor_few_4(struct device_stream *stream, const gpu_tensor *what);
+void tensor_few_8(struct device_stream *stream, const gpu_tensor *what);
+void tensor_experts_floats(struct device_stream *stream, const gpu_tensor *what);
+void tensor_experts_4(struct device_stream *stream, const gpu_tensor *what);
+void tensor_experts_8(struct device_stream *stream, const gpu_tensor *what);
+void tensor_many_floats(struct device_stream *stream, const gpu_tensor *what);
+void tensor_many_ints(struct device_stream *stream, const gpu_tensor *what);
+
 } // namespace GPU_NAMESPACE

@@ -1,5 +1,6 @@
 /* Norms and rotation of q and k, and k and v into their blocks: a warp a head of a token. */
 #include "kernels/cuda/gpu/kernels.h"
+#include "kernels/cuda/gpu/sum_rows.h"
 #include "kernels/limits.h"
 
 namespace GPU_NAMESPACE {
@@ -39,6 +40,18 @@ __device__ __forceinline__ void load_pieces(float to[PIECES], const float *from,
 #pragma unroll
     for (uint32_t j = 0; j < PIECES; j++)
         to[j] = lane + j * WARP < n ? from[lane + j * WARP] : 0.0f;
+}
+
+/* The same of what a product has left. */
+template <uint32_t PIECES>
+__device__ __forceinline__ void sum_pieces(float to[PIECES], const gpu_sum &sum, uint32_t row,
+                                           uint32_t first, uint32_t n, uint32_t lane) {
+#pragma unroll
+    for (uint32_t j = 0; j < PIECES; j++) {
+        to[j] = 0.0f;
+        if (lane + j * WARP < n)
+            sum_slices<1>(&to[j], sum, row, first + lane + j * WARP);
+    }
 }
 
 /* (a, b) -> (a cos - b sin, b cos + a sin), each as one product and one FMA. */
@@ -92,7 +105,7 @@ __device__ __forceinline__ void load_needs(rope_needs<PIECES> &to, const gpu_bat
 
 template <uint32_t PIECES>
 __global__ void __launch_bounds__(ROPE_WARPS *WARP)
-    rope_kernel(float *qkv, gpu_batch batch, rope rope, gpu_kv kv, gpu_heads heads) {
+    rope_kernel(float *qkv, gpu_sum sum, gpu_batch batch, rope rope, gpu_kv kv, gpu_heads heads) {
     typedef rope_shared<PIECES> shared;
     SHARED(shared, s);
     uint32_t lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, t = blockIdx.x;
@@ -109,7 +122,10 @@ __global__ void __launch_bounds__(ROPE_WARPS *WARP)
     griddep_wait();
     if (!here)
         return;
-    load_pieces<PIECES>(mine, from, dim, lane);
+    if (sum.parts)
+        sum_pieces<PIECES>(mine, sum, t, h * dim, dim, lane);
+    else
+        load_pieces<PIECES>(mine, from, dim, lane);
 #pragma unroll
     for (uint32_t j = 0; j < PIECES; j++)
         x[lane + j * WARP] = mine[j];
@@ -119,9 +135,10 @@ __global__ void __launch_bounds__(ROPE_WARPS *WARP)
             norm_head<PIECES>(x, needs.gains, rope.norm_eps, dim, lane);
         if (rope.layout != ROPE_NONE)
             rotate_head<needs.pairs>(x, rope, needs.cosines, needs.sines, lane);
+    }
+    if (!is_v || sum.parts)
         for (uint32_t i = lane; i < dim; i += WARP)
             from[i] = is_q && rope.q_scale ? x[i] * needs.q_scale : x[i];
-    }
     if (is_q)
         return;
     uint32_t slot = position % KV_BLOCK_TOKENS, head = h - heads.n_heads; /* of k, then of v */
@@ -138,7 +155,7 @@ static void rope_launch(struct device_stream *stream, const gpu_rope_kv *what) {
     uint32_t n_all = what->heads.n_heads + 2 * what->heads.n_kv_heads;
     gpu_launch_ahead(stream, dim3(what->batch.n_tokens, pieces_of(n_all, ROPE_WARPS)),
                      dim3(ROPE_WARPS * WARP), sizeof(rope_shared<PIECES>), rope_kernel<PIECES>,
-                     what->qkv, what->batch, what->rope, what->kv, what->heads);
+                     what->qkv, what->sum, what->batch, what->rope, what->kv, what->heads);
 }
 
 void rope_kv(struct device_stream *stream, const gpu_rope_kv *what) {

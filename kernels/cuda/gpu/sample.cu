@@ -125,8 +125,12 @@ __global__ void __launch_bounds__(CHOOSE_THREADS) edit_kernel(gpu_sample what) {
     for (uint32_t i = threadIdx.x; i < params.n_bias; i += CHOOSE_THREADS)
         x[params.bias_ids[i]] += params.bias[i];
     __syncthreads();
+    for (uint32_t i = threadIdx.x; params.allowed_bits && i < what.n_vocab; i += CHOOSE_THREADS)
+        if (!sampling_has_bit(params.allowed_bits, i))
+            x[i] = -INFINITY;
     if (params.n_allowed == 0)
         return; /* the whole block */
+    __syncthreads();
     for (uint32_t i = threadIdx.x; i < params.n_allowed; i += CHOOSE_THREADS)
         if (params.allowed_ids[i] < what.n_vocab)
             own.allowed[i] = x[params.allowed_ids[i]];

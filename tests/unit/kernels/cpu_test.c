@@ -135,6 +135,11 @@ START_TEST(all_paths_claim_the_numbers_of_the_reference) {
         ck_assert_msg(is_listed, "%s is not among the cpu backend's isas", (*path)->name);
     }
     ck_assert_ptr_eq(kernels_find("cpu"), &kernels_cpu);
+    ck_assert_ptr_eq(kernels_find("cpu:exact"), &kernels_cpu);
+    ck_assert_ptr_null(kernels_find("cpu:fast"));
+    ck_assert_ptr_null(kernels_find("cp"));
+    ck_assert_ptr_null(kernels_find("cpus"));
+    ck_assert_ptr_null(kernels_find(""));
     ck_assert_ptr_null(kernels_find("gpu"));
     subject_close(&ref);
 }

@@ -205,6 +205,25 @@ START_TEST(only_allowed_tokens_are_chosen) {
 }
 END_TEST
 
+START_TEST(a_mask_leaves_its_tokens_and_none_makes_no_choice) {
+    float logits[VOCAB];
+    uint32_t bits[(VOCAB + 31) / 32] = {0};
+    random_logits(4, logits);
+    struct sample_params params = plain();
+    params.allowed_bits = bits;
+    bits[VOCAB / 32] = VOCAB % 32 ? UINT32_MAX << VOCAB % 32 : 0; /* beyond the vocabulary */
+    ck_assert(!sample_one(logits, &params).valid);
+    for (uint32_t id = 0; id < VOCAB; id++) {
+        bits[id / 32] |= 1u << id % 32;
+        params.uniform = (float)id / VOCAB;
+        struct sample_result result = sample_one(logits, &params);
+        ck_assert(result.valid);
+        ck_assert_uint_eq(result.id, id);
+        bits[id / 32] &= ~(1u << id % 32);
+    }
+}
+END_TEST
+
 START_TEST(logprobs_are_of_the_models_own_logits) {
     float logits[VOCAB];
     random_logits(6, logits);
@@ -325,6 +344,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, a_token_at_a_bound_is_kept_and_none_behind_it);
     tcase_add_test(tests, penalties_bias_and_bans_edit_the_logits);
     tcase_add_test(tests, only_allowed_tokens_are_chosen);
+    tcase_add_test(tests, a_mask_leaves_its_tokens_and_none_makes_no_choice);
     tcase_add_test(tests, logprobs_are_of_the_models_own_logits);
     tcase_add_test(tests, barred_ids_are_neither_chosen_nor_named_but_count_in_the_logprobs);
     tcase_add_test(tests, a_row_without_a_choice_is_not_valid);

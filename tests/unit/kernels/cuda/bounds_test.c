@@ -58,7 +58,7 @@ static const struct {
 START_TEST(a_step_that_is_filled_up_keeps_within_the_limits) {
     const struct kernels_limits limits = {
         fills[_i].max_tokens, fills[_i].max_seqs, CONTEXT, 64, 64, 1, 1, 64};
-    struct subject subject = open_subject("cuda-emu", &limits);
+    struct subject subject = open_subject("cuda-emu:exact", &limits);
     struct kernels_step step = begin(&subject, fills[_i].n, 1);
     ck_assert_uint_eq(step.batch.n_tokens, fills[_i].n_tokens);
     ck_assert_uint_eq(step.batch.n_seqs, fills[_i].n_tokens);
@@ -72,7 +72,7 @@ END_TEST
 START_TEST(the_largest_step_has_room) {
     enum { TOKENS = 1001, LONG = 1 << 16, STRIDE = LONG / KV_BLOCK_TOKENS };
     const struct kernels_limits limits = {TOKENS, SEQS_MAX, LONG, 64, 64, 8, 1, 64};
-    struct subject subject = open_subject("cuda-emu", &limits);
+    struct subject subject = open_subject("cuda-emu:exact", &limits);
     uint32_t ids[TOKENS], positions[TOKENS], rows[SEQS_MAX], got[TOKENS];
     uint32_t seq_begin[SEQS_MAX + 1], variants[SEQS_MAX];
     size_t n_table = (size_t)SEQS_MAX * STRIDE;
@@ -157,7 +157,7 @@ START_TEST(tiles_of_single_queries_have_room) {
         size_t n = (size_t)sizes[i] * HEADS * DIM;
         float *expected = malloc(2 * n * sizeof *expected), *got = expected + n;
         attend("ref", sizes[i], expected);
-        attend("cuda-emu", sizes[i], got);
+        attend("cuda-emu:exact", sizes[i], got);
         ck_assert_msg(memcmp(got, expected, n * sizeof *got) == 0, "%u tokens", sizes[i]);
         free(expected);
     }
@@ -185,32 +185,36 @@ static void count_waves(struct subject *subject) {
 }
 
 /* Ids that a row's parameters name, of each kind. Of the vocabulary's 64 all arrays have room for eight times 64 ids:
- * two of 32 bits for what was seen, biased or allowed each, and an interval for what is barred. */
+ * two of 32 bits for what was seen, biased or allowed each, and an interval for what is barred; and 64 bytes
+ * for a mask. */
 struct choice {
-    uint32_t n_seen, n_bias, n_allowed, n_barred;
+    uint32_t n_seen, n_bias, n_allowed, n_barred, n_masks;
 };
 
 static const struct {
     struct choice rows[CHOICES];
     uint32_t first; /* rows of the first wave */
 } choices[] = {
-    {{{64, 64, 64, 64}, {0, 0, 0, 0}, {0, 0, 1, 0}, {0, 0, 0, 0}}, 2},
-    {{{64, 64, 72, 64}, {0, 0, 0, 0}, {0, 0, 0, 1}, {0, 0, 0, 0}}, 2},
-    {{{64, 64, 64, 0}, {64, 0, 0, 0}, {0, 0, 0, 0}, {0, 0, 0, 0}}, 4},
-    {{{64, 64, 64, 1}, {64, 0, 0, 0}, {0, 0, 0, 0}, {0, 0, 0, 0}}, 1},
-    {{{64, 64, 64, 0}, {0, 64, 0, 0}, {0, 0, 0, 0}, {0, 0, 0, 0}}, 4},
-    {{{64, 64, 64, 1}, {0, 64, 0, 0}, {0, 0, 0, 0}, {0, 0, 0, 0}}, 1},
-    {{{64, 64, 64, 0}, {0, 0, 64, 0}, {0, 0, 0, 0}, {0, 0, 0, 0}}, 4},
-    {{{64, 64, 64, 1}, {0, 0, 64, 0}, {0, 0, 0, 0}, {0, 0, 0, 0}}, 1},
-    {{{64, 64, 64, 0}, {0, 0, 0, 64}, {0, 0, 0, 0}, {0, 0, 0, 0}}, 4},
-    {{{64, 64, 64, 8}, {0, 0, 0, 64}, {0, 0, 0, 0}, {0, 0, 0, 0}}, 1},
-    {{{0, 0, 64, 0}, {0, 0, 64, 0}, {0, 0, 64, 0}, {0, 0, 64, 0}}, 4},
-    {{{0, 0, 48, 8}, {0, 0, 64, 0}, {0, 0, 64, 0}, {0, 0, 64, 16}}, 3},
+    {{{64, 64, 64, 64, 1}, {0, 0, 0, 0, 0}, {0, 0, 1, 0, 0}, {0, 0, 0, 0, 0}}, 2},
+    {{{64, 64, 72, 64, 1}, {0, 0, 0, 0, 0}, {0, 0, 0, 1, 0}, {0, 0, 0, 0, 0}}, 2},
+    {{{64, 64, 64, 0, 1}, {64, 0, 0, 0, 0}, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}}, 4},
+    {{{64, 64, 64, 1, 1}, {64, 0, 0, 0, 0}, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}}, 1},
+    {{{64, 64, 64, 0, 1}, {0, 64, 0, 0, 0}, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}}, 4},
+    {{{64, 64, 64, 1, 1}, {0, 64, 0, 0, 0}, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}}, 1},
+    {{{64, 64, 64, 0, 1}, {0, 0, 64, 0, 0}, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}}, 4},
+    {{{64, 64, 64, 1, 1}, {0, 0, 64, 0, 0}, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}}, 1},
+    {{{64, 64, 64, 0, 1}, {0, 0, 0, 64, 0}, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}}, 4},
+    {{{64, 64, 64, 8, 1}, {0, 0, 0, 64, 0}, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}}, 1},
+    {{{0, 0, 64, 0, 1}, {0, 0, 64, 0, 0}, {0, 0, 64, 0, 0}, {0, 0, 64, 0, 0}}, 4},
+    {{{0, 0, 48, 8, 1}, {0, 0, 64, 0, 0}, {0, 0, 64, 0, 0}, {0, 0, 64, 16, 0}}, 3},
+    {{{64, 64, 64, 64, 0}, {0, 0, 0, 0, 1}, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}}, 4},
+    {{{64, 64, 64, 64, 1}, {0, 0, 0, 0, 1}, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}}, 1},
 };
 
 static uint32_t all_ids[IDS_MAX], counts[VOCAB]; /* the last ids are none of the vocabulary */
 static float biases[VOCAB];
 static struct interval barred[VOCAB];
+static const uint32_t mask[VOCAB / 32] = {0x0ff0f00f, 0x12345678};
 
 static void fill_params(struct sample_params *params, const struct choice *choice) {
     for (uint32_t i = 0; i < VOCAB; i++) {
@@ -235,7 +239,8 @@ static void fill_params(struct sample_params *params, const struct choice *choic
                                      .n_allowed = choice->n_allowed,
                                      .allowed_ids = all_ids,
                                      .n_barred = choice->n_barred,
-                                     .barred = barred};
+                                     .barred = barred,
+                                     .allowed_bits = choice->n_masks ? mask : NULL};
 }
 
 /* Tokens that the backend chooses; of the emulated one the launches are counted, of at most so many rows. */
@@ -263,7 +268,7 @@ static void choose(const char *backend, const struct choice *rows, uint32_t rows
 static void check_choices(const struct choice *rows, uint32_t rows_max) {
     struct sample_result expected[CHOICES], got[CHOICES];
     choose("ref", rows, 0, expected);
-    choose("cuda-emu", rows, rows_max, got);
+    choose("cuda-emu:exact", rows, rows_max, got);
     for (uint32_t i = 0; i < CHOICES; i++) {
         ck_assert_int_eq(got[i].valid, expected[i].valid);
         ck_assert_uint_eq(got[i].id, expected[i].id);
@@ -281,7 +286,7 @@ END_TEST
 /* A large vocabulary has scratch memory for few rows: here for so many. */
 START_TEST(rows_that_choose_go_in_waves_of_the_scratch_memory) {
     static const struct choice rows[CHOICES] = {
-        {0, 0, 64, 0}, {64, 0, 0, 0}, {0, 64, 0, 0}, {0, 0, 0, 8}};
+        {0, 0, 64, 0, 0}, {64, 0, 0, 0, 1}, {0, 64, 0, 0, 0}, {0, 0, 0, 8, 1}};
     for (uint32_t most = 1; most <= CHOICES; most++) {
         check_choices(rows, most);
         uint32_t n = 0;
@@ -300,7 +305,7 @@ enum { N = 64 };
 START_TEST(more_marks_than_the_ring_holds_are_answered_in_their_order) {
     static const uint32_t sizes[] = {MARKS_MAX - 1, MARKS_MAX, MARKS_MAX + 1, 3 * MARKS_MAX + 1};
     const struct kernels_limits limits = {2, 2, 64, 64, 64, 1, 1, DIM};
-    struct subject subject = open_subject("cuda-emu", &limits);
+    struct subject subject = open_subject("cuda-emu:exact", &limits);
     const struct kernels *k = subject.kernels;
     float ones[N], *out = subject_floats(&subject, NULL, N), host[N], expected = 0.0f;
     for (uint32_t i = 0; i < N; i++)
@@ -332,7 +337,7 @@ END_TEST
 START_TEST(bytes_at_the_borders_of_pinned_memory_come_whole) {
     static const size_t stages[] = {STAGE_BYTES, BESIDE_BYTES};
     const struct kernels_limits limits = {2, 2, 64, 64, 64, 1, 1, DIM};
-    struct subject subject = open_subject("cuda-emu", &limits);
+    struct subject subject = open_subject("cuda-emu:exact", &limits);
     const struct kernels *k = subject.kernels;
     for (int beside = 0; beside < 2; beside++)
         for (int i = 0; i < 4; i++) {

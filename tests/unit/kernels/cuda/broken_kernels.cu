@@ -2,6 +2,8 @@
 
 #include "kernels/cuda/gpu/gpu.h"
 
+#include <math.h>
+
 using namespace GPU_NAMESPACE;
 
 #define FULL 0xffffffffu
@@ -242,6 +244,35 @@ static __global__ void waits(float *out, const float *in) {
     out[threadIdx.x] = in[threadIdx.x];
 }
 
+enum product_mistake { PRODUCT_UNFENCED, PRODUCT_UNWAITED, PRODUCT_EARLY, PRODUCT_OTHERS };
+
+/* 64 by 64 by 16, of the first two warps of a warpgroup. */
+struct product_shared {
+    alignas(1024) uint4 b[64][8];
+    uint4 a[2][64];
+};
+
+template <product_mistake MISTAKE> static __global__ void multiplies(float *out, const float *in) {
+    SHARED(product_shared, s);
+    float d[32] = {};
+    for (uint32_t i = threadIdx.x; i < 64 * 10; i += 64)
+        cp_async_16(&s.b[0][0] + i, in + i % 16 * 4);
+    cp_async_commit();
+    cp_async_wait<0>();
+    if (MISTAKE != PRODUCT_UNFENCED)
+        wgmma_publish();
+    __syncthreads();
+    uint32_t first = MISTAKE == PRODUCT_OTHERS && threadIdx.x % 32 == 7 ? 8 : 0;
+    wgmma_fence();
+    wgmma_ab<64, false>(d, wgmma_plain(&s.a[0][0], 64 * 16), wgmma_swizzled(&s.b[first][0]));
+    wgmma_commit();
+    if (MISTAKE == PRODUCT_EARLY)
+        d[0] = NAN; /* which the product is added to */
+    if (MISTAKE != PRODUCT_UNWAITED)
+        wgmma_wait<0>();
+    out[threadIdx.x] = d[0];
+}
+
 template <kernel *KERNEL, unsigned N_BLOCKS = 1, size_t SHARED_BYTES = sizeof(broken_shared)>
 static void launch(struct device_stream *stream, float *out, const float *in) {
     gpu_launch(stream, dim3(N_BLOCKS), dim3(64), SHARED_BYTES, KERNEL, out, in);
@@ -251,6 +282,11 @@ template <kernel *KERNEL>
 static void launch_ahead(struct device_stream *stream, float *out, const float *in) {
     gpu_launch(stream, dim3(1), dim3(64), sizeof(broken_shared), waits, out, in);
     gpu_launch_ahead(stream, dim3(1), dim3(64), sizeof(broken_shared), KERNEL, out, in);
+}
+
+template <product_mistake MISTAKE>
+static void launch_product(struct device_stream *stream, float *out, const float *in) {
+    launch<multiplies<MISTAKE>, 1, sizeof(product_shared)>(stream, out, in);
 }
 
 static void host_memory(struct device_stream *stream, float *out, const float *) {
@@ -319,6 +355,13 @@ const struct broken_kernel broken_kernels[] = {
     {"reads_before_wait", launch_ahead<reads_before_wait>, "reads before griddep_wait()", NULL,
      NULL},
     {"copies_before_wait", launch_ahead<copies_before_wait>, "reads before griddep_wait()", NULL,
+     NULL},
+    {"product_unfenced", launch_product<PRODUCT_UNFENCED>, "are not fenced", "are not fenced",
+     NULL},
+    {"product_unwaited", launch_product<PRODUCT_UNWAITED>, "products that it did not wait for",
+     "products that it did not wait for", NULL},
+    {"product_early", launch_product<PRODUCT_EARLY>, "", "", NULL},
+    {"product_others", launch_product<PRODUCT_OTHERS>, "different products", "different products",
      NULL},
     {"host_memory", host_memory, FOREIGN, NULL, NULL},
     {"many_threads", many_threads, "more than 1024", "more than 1024", NULL},

@@ -42,7 +42,7 @@ static void free_counted(struct device_graph *graph) {
 /* The context of the backend, whose device counts from now on. */
 static struct subject open_subject(bool no_graphs) {
     static struct device_kind counted;
-    struct subject subject = {.kernels = kernels_find("cuda-emu"), .n_threads = 1};
+    struct subject subject = {.kernels = kernels_find("cuda-emu:exact"), .n_threads = 1};
     struct kernels_options options = {.n_threads = 1, .no_graphs = no_graphs, .limits = limits};
     struct error error = {0};
     ck_assert_int_eq(subject.kernels->open(&options, &subject.ctx, &error), STATUS_OK);

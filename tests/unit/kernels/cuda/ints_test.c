@@ -40,14 +40,9 @@ static void quantize_counted(struct device_stream *stream, const struct gpu_quan
     real->quantize(stream, what);
 }
 
-static void floats_counted(struct device_stream *stream, const struct gpu_quantize *what) {
+static void rows_counted(struct device_stream *stream, const struct gpu_round_rows *what) {
     count_rows(2 * what->n_rows);
-    real->round_floats(stream, what);
-}
-
-static void for_ints_counted(struct device_stream *stream, const struct gpu_quantize *what) {
-    count_rows(2 * what->n_rows);
-    real->round_for_ints(stream, what);
+    real->round_rows(stream, what);
 }
 
 /* A context with room for so many rows of integers (0: as it is), whose launches are counted. */
@@ -72,14 +67,13 @@ static struct subject open_subject(const char *backend, uint32_t n_rows) {
     counted = *real;
     counted.norm = norm_counted;
     counted.quantize = quantize_counted;
-    counted.round_floats = floats_counted;
-    counted.round_for_ints = for_ints_counted;
+    counted.round_rows = rows_counted;
     ctx->gpu = &counted;
     n_rounded = n_norms = 0;
     return subject;
 }
 
-static const char *const backends[] = {"cuda-emu", "cuda-emu-fast"};
+static const char *const backends[] = {"cuda-emu:exact", "cuda-emu:fast"};
 static const char *const formats[] = {"q4_0", "q8_0", "f16"}; /* q8_0: in two terms */
 
 /* The products of n rows. */
@@ -203,7 +197,7 @@ START_TEST(pairs_of_experts_are_rounded_in_waves_that_fit) {
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         struct rows rows = {sizes[i].n, sizes[i].n_active, 0, EXPERTS, false};
         mix_once("ref", 0, "q8_0", false, &rows, expected);
-        mix_once("cuda-emu", ROOM, "q8_0", false, &rows, got);
+        mix_once("cuda-emu:exact", ROOM, "q8_0", false, &rows, got);
         ck_assert_uint_eq(n_rounded, 2 * sizes[i].waves);
         ck_assert_mem_eq(got, expected, rows.n * DIM * sizeof *got);
     }
@@ -217,7 +211,7 @@ START_TEST(a_norm_does_not_round_for_a_mixture) {
     for (uint32_t first = 0; first < 2; first++) {
         struct rows rows = {5, 1, first, EXPERTS, true};
         mix_once("ref", 0, "gptq4", true, &rows, expected);
-        mix_once("cuda-emu", 0, "gptq4", true, &rows, got);
+        mix_once("cuda-emu:exact", 0, "gptq4", true, &rows, got);
         ck_assert_uint_eq(n_norms, 0);
         ck_assert_mem_eq(got, expected, rows.n * DIM * sizeof *got);
     }
@@ -226,7 +220,7 @@ END_TEST
 
 /* A mixture of the first experts of another one has a table of its own length. */
 START_TEST(a_table_of_experts_is_of_its_length) {
-    struct subject ref = open_subject("ref", 0), subject = open_subject("cuda-emu", 0);
+    struct subject ref = open_subject("ref", 0), subject = open_subject("cuda-emu:exact", 0);
     struct mixture expected_of, mixture;
     pack_mixture(&expected_of, &ref, "q4_0", false);
     pack_mixture(&mixture, &subject, "q4_0", false);
@@ -283,7 +277,7 @@ START_TEST(a_norm_rounds_where_all_its_rows_begin_at_16_bytes) {
     float expected[ROWS_MAX * OUTPUTS], got[ROWS_MAX * OUTPUTS];
     for (size_t i = 0; i < sizeof shifts / sizeof *shifts; i++) {
         multiply_normed("ref", format, &shifts[i], expected);
-        multiply_normed("cuda-emu", format, &shifts[i], got);
+        multiply_normed("cuda-emu:exact", format, &shifts[i], got);
         ck_assert_mem_eq(got, expected, 3 * OUTPUTS * sizeof *got);
         ck_assert_uint_eq(n_rounded, 1);
         ck_assert_uint_eq(n_norms, (shifts[i].x + shifts[i].gain + shifts[i].out) % 4 == 0);

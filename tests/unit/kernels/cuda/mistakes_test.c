@@ -17,7 +17,7 @@ enum { TOKENS = 9, SEQS = 5, DIM = 64, VOCAB = 48 };
 static const struct kernels_limits limits = {TOKENS, SEQS, 64, DIM, VOCAB, 1, 1, 8};
 
 static struct subject open_with(const struct kernels_limits *of) {
-    struct subject subject = {.kernels = kernels_find("cuda-emu"), .n_threads = 1};
+    struct subject subject = {.kernels = kernels_find("cuda-emu:exact"), .n_threads = 1};
     struct kernels_options options = {.n_threads = 1, .limits = *of};
     struct error error = {0};
     ck_assert_int_eq(subject.kernels->open(&options, &subject.ctx, &error), STATUS_OK);

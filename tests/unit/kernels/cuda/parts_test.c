@@ -77,7 +77,7 @@ START_TEST(attention_in_parts_has_the_bits_of_the_reference) {
     attend("ref", _i, 0, expected);
     for (uint32_t n = TOKENS; n >= shapes[_i].least; n--) {
         memset(got, 0, n_out * sizeof *got);
-        attend("cuda-emu", _i, n < TOKENS ? n * per_token : 0, got);
+        attend("cuda-emu:exact", _i, n < TOKENS ? n * per_token : 0, got);
         ck_assert_msg(memcmp(got, expected, n_out * sizeof *got) == 0, "%u tokens at a time", n);
     }
     free(expected);
@@ -89,14 +89,14 @@ END_TEST
 START_TEST(less_room_than_a_tile_wants_ends_the_process) {
     size_t n_heads = shapes[_i].n_heads, n_floats = (LAST / ATTEND_CHUNK + 1) * n_heads * (DIM + 2);
     float *out = malloc(TOKENS * n_heads * DIM * sizeof *out);
-    attend("cuda-emu", _i, shapes[_i].least * n_floats - 1, out);
+    attend("cuda-emu:exact", _i, shapes[_i].least * n_floats - 1, out);
     free(out);
 }
 END_TEST
 
 /* A tile of 64 queries is not cut: contexts of half a million tokens have room for the tokens of one. */
 START_TEST(a_long_context_has_room_for_a_tile) {
-    const struct kernels *kernels = kernels_find("cuda-emu");
+    const struct kernels *kernels = kernels_find("cuda-emu:exact");
     struct kernels_options options = {.n_threads = 1,
                                       .limits = {GPU_QUERIES, 1, 1 << 19, 64, 64, 4, 4, 256}};
     struct kernels_ctx *ctx;

@@ -29,7 +29,7 @@ static void launch_counted(struct device_graph *graph, struct device_stream *str
 
 static struct subject open_subject(const struct kernels_limits *limits, bool no_graphs) {
     static struct device_kind counted;
-    struct subject subject = {.kernels = kernels_find("cuda-emu-fast"), .n_threads = 1};
+    struct subject subject = {.kernels = kernels_find("cuda-emu:fast"), .n_threads = 1};
     struct kernels_options options = {.n_threads = 1, .no_graphs = no_graphs, .limits = *limits};
     struct error error = {0};
     ck_assert_int_eq(subject.kernels->open(&options, &subject.ctx, &error), STATUS_OK);

@@ -1,0 +1,105 @@
+/* kernels/cuda/ranks.c: what ranks of one process, each with a device, compute together (gpu/ranks.cu): the room that a rank's
+ * device keeps for it, the way to the others' rooms, and the operations. */
+#include "base/assert.h"
+#include "kernels/cuda/cuda.h"
+
+#include <string.h>
+
+#define STAGE_FLOATS (2u << 20) /* more numbers are added up in parts */
+#define WAIT_MS      20000      /* for a rank that is late, where options do not say */
+
+static size_t room_bytes(const struct cuda_ranks *ranks) {
+    return sizeof(struct gpu_room) + 2 * (size_t)ranks->group.n_floats * sizeof(float);
+}
+
+enum status cuda_ranks_open(struct kernels_ctx *ctx, const struct kernels_options *options,
+                            struct error *error) {
+    struct cuda_ranks *ranks = &ctx->ranks;
+    if (options->n_ranks <= 1)
+        return STATUS_OK;
+    size_t n = options->together < STAGE_FLOATS ? options->together : STAGE_FLOATS;
+    if (n < options->limits.n_vocab)
+        n = options->limits.n_vocab; /* a row of what is gathered */
+    ranks->group.n_floats = ((uint32_t)n + 3) / 4 * 4;
+    ranks->group.wait_ns = (options->wait_ms > 0 ? options->wait_ms : WAIT_MS) * 1000000ull;
+    ranks->room = cuda_alloc(ctx, room_bytes(ranks));
+    if (!ranks->room)
+        return error_set(error, STATUS_NOMEM, "the device has no memory for sums of %u ranks",
+                         options->n_ranks);
+    return STATUS_OK;
+}
+
+/* To a rank that computes by itself. */
+static void leave(struct kernels_ctx *ctx) {
+    struct gpu_group_of_ranks *group = &ctx->ranks.group;
+    for (uint32_t rank = 0; rank < group->n_ranks; rank++)
+        if (rank != group->rank && group->rooms[rank])
+            ctx->kind->unreach(ctx->device, group->rooms[rank]);
+    memset(group->rooms, 0, sizeof group->rooms);
+    group->n_ranks = 0;
+}
+
+void cuda_ranks_close(struct kernels_ctx *ctx) {
+    ctx->kind->use(ctx->device);
+    leave(ctx);
+    cuda_dealloc(ctx, ctx->ranks.room, 0);
+}
+
+enum status cuda_meet(struct kernels_ctx *ctx, uint32_t rank, uint32_t n_ranks,
+                      struct kernels_ctx *const *all, struct error *error) {
+    struct gpu_group_of_ranks *group = &ctx->ranks.group;
+    ASSERT(n_ranks == 0 || (rank < n_ranks && all[rank] == ctx && ctx->ranks.room));
+    ctx->kind->use(ctx->device);
+    cuda_flush(ctx);
+    leave(ctx);
+    ctx->graphs.off = ctx->ranks.no_graphs || n_ranks == 0;
+    if (n_ranks > GPU_RANKS)
+        return error_set(error, STATUS_UNSUPPORTED, "more than %d devices", GPU_RANKS);
+    group->rank = rank;
+    group->n_ranks = n_ranks;
+    for (uint32_t i = 0; i < n_ranks; i++) {
+        const struct cuda_ranks *other = &all[i]->ranks;
+        ASSERT(all[i]->kind == ctx->kind && other->group.n_floats == group->n_floats);
+        group->rooms[i] =
+            i == rank ? other->room : ctx->kind->reach(ctx->device, all[i]->device, other->room);
+        if (!group->rooms[i]) {
+            leave(ctx);
+            ctx->graphs.off = true;
+            return error_set(error, STATUS_UNSUPPORTED,
+                             "the device of rank %u does not reach that of rank %u", rank, i);
+        }
+    }
+    return STATUS_OK;
+}
+
+void cuda_sum(struct kernels_ctx *ctx, float *x, size_t n) {
+    const struct gpu_group_of_ranks *group = &ctx->ranks.group;
+    ASSERT(group->n_ranks > 0);
+    cuda_forget_rounded(ctx, x, n);
+    for (size_t at = 0, next; at < n; at = next) {
+        next = n - at < group->n_floats ? n : at + group->n_floats;
+        struct gpu_sum_ranks sum = {.group = *group, .x = x + at, .n = (uint32_t)(next - at)};
+        sum.whole = (uintptr_t)sum.x % 16 == 0 && sum.n % 4 == 0;
+        cuda_launch_sum_ranks(ctx, &sum);
+    }
+}
+
+void cuda_gather(struct kernels_ctx *ctx, float *out, size_t out_stride, const float *part,
+                 size_t n_rows, size_t column_begin, size_t n_columns) {
+    const struct gpu_group_of_ranks *group = &ctx->ranks.group;
+    ASSERT(group->n_ranks > 0 && (out != NULL) == (group->rank == 0));
+    ASSERT(out_stride > 0 && out_stride <= group->n_floats);
+    ASSERT(column_begin <= out_stride && n_columns <= out_stride - column_begin);
+    size_t most = group->n_floats / out_stride;
+    for (size_t row = 0, next; row < n_rows; row = next) {
+        next = n_rows - row < most ? n_rows : row + most;
+        cuda_launch_gather_ranks(
+            ctx, &(struct gpu_gather_ranks){.group = *group,
+                                            .part = part + row * n_columns,
+                                            .out = out ? out + row * out_stride : NULL,
+                                            .out_stride = out_stride,
+                                            .n_rows = (uint32_t)(next - row),
+                                            .n_columns = (uint32_t)n_columns,
+                                            .begin = (uint32_t)column_begin});
+    }
+}

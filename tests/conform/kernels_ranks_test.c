@@ -1,0 +1,333 @@
+/* What ranks compute together on devices of their own (meet, sum and gather of struct kernels), over the backends that have it: the sums
+ * are those of the ranks' order, bit for bit, whatever their length and the number of ranks; columns lie where they belong; and a
+ * rank that is late, or asks for something else, is a failure of those that wait for it. */
+#include "base/random.h"
+#include "kernels/kernels.h"
+#include "tests/support/kernels_subject.h"
+#include "tests/support/suite.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *const suite_name = "kernels_ranks";
+const double suite_timeout_s = 240;
+
+enum { N_VOCAB = 613, STAGE = 4096, RANKS_MOST = 8 };
+
+struct group;
+
+/* A rank: what it computes with, and what came of it. */
+struct member {
+    struct group *group;
+    struct kernels_ctx *ctx;
+    uint32_t rank;
+    bool is_right;
+    enum status status;
+    pthread_t thread;
+};
+
+struct group {
+    const struct kernels *kernels;
+    uint32_t n;
+    struct member members[RANKS_MOST];
+    void (*lives)(struct member *member);
+};
+
+/* What a rank brings: large and small, so that another order of adding gives other bits. */
+static float number(uint32_t rank, uint32_t turn, size_t i) {
+    uint64_t bits = mix64(((uint64_t)rank << 56) ^ ((uint64_t)turn << 32) ^ i);
+    return ((bits & 7) == 0 ? 1e6f : 1.0f) * ((float)(bits >> 40) / 8388608.0f - 1.0f);
+}
+
+static float sum_of(uint32_t n_ranks, uint32_t turn, size_t i) {
+    float sum = number(0, turn, i);
+    for (uint32_t rank = 1; rank < n_ranks; rank++)
+        sum += number(rank, turn, i);
+    return sum;
+}
+
+static void group_open(struct group *group, const struct kernels *kernels, uint32_t n,
+                       uint32_t wait_ms) {
+    struct error error;
+    struct kernels_ctx *all[RANKS_MOST];
+    *group = (struct group){.kernels = kernels, .n = n};
+    for (uint32_t rank = 0; rank < n; rank++) {
+        const struct kernels_options options = {.n_threads = 1,
+                                                .device = rank,
+                                                .n_ranks = n,
+                                                .together = STAGE,
+                                                .wait_ms = wait_ms,
+                                                .limits = {1, 1, 16, 32, N_VOCAB, 1, 1, 16}};
+        ck_assert_int_eq(kernels->open(&options, &all[rank], &error), STATUS_OK);
+        group->members[rank] = (struct member){.group = group, .ctx = all[rank], .rank = rank};
+    }
+    for (uint32_t rank = 0; rank < n; rank++)
+        ck_assert_int_eq(kernels->meet(all[rank], rank, n, all, &error), STATUS_OK);
+}
+
+static void *run(void *arg) {
+    struct member *member = arg;
+    member->is_right = true;
+    member->group->lives(member);
+    return NULL;
+}
+
+static void group_run(struct group *group, void (*lives)(struct member *member)) {
+    group->lives = lives;
+    for (uint32_t rank = 0; rank < group->n; rank++)
+        ck_assert_int_eq(
+            pthread_create(&group->members[rank].thread, NULL, run, &group->members[rank]), 0);
+    for (uint32_t rank = 0; rank < group->n; rank++)
+        pthread_join(group->members[rank].thread, NULL);
+}
+
+static void group_close(struct group *group) {
+    for (uint32_t rank = 0; rank < group->n; rank++)
+        group->kernels->close(group->members[rank].ctx);
+}
+
+/* One, some that are no four, as many as every rank adds up alone and one more, a stage and one more, and several of these. */
+static const size_t lengths[] = {1, 577, 16, 0, STAGE, STAGE + 1, 4 * STAGE + 3};
+enum { N_LENGTHS = sizeof lengths / sizeof *lengths, N_MOST = 4 * STAGE + 4 };
+
+/* The numbers behind the sum stay as they are; so do those before it. `first`: where it begins. */
+static bool sum_is_right(const struct member *member, float *at, size_t first, size_t n,
+                         uint32_t turn) {
+    const struct kernels *k = member->group->kernels;
+    static _Thread_local float x[N_MOST + 2];
+    for (size_t i = 0; i < n + first + 1; i++)
+        x[i] = number(member->rank, turn, i);
+    k->put(member->ctx, at, x, (n + first + 1) * sizeof *x);
+    k->sum(member->ctx, at + first, n);
+    k->get(member->ctx, x, at, (n + first + 1) * sizeof *x);
+    for (size_t i = 0; i < n + first + 1; i++) {
+        bool summed = i >= first && i < first + n;
+        float right = summed ? sum_of(member->group->n, turn, i) : number(member->rank, turn, i);
+        if (memcmp(&x[i], &right, sizeof right) != 0)
+            return false;
+    }
+    return true;
+}
+
+static void add_up(struct member *member) {
+    const struct kernels *k = member->group->kernels;
+    float *at = k->alloc(member->ctx, (N_MOST + 2) * sizeof(float));
+    for (uint32_t turn = 0; turn < 2 * N_LENGTHS; turn++)
+        member->is_right &=
+            sum_is_right(member, at, turn % 3 == 1, lengths[turn % N_LENGTHS], turn);
+    k->dealloc(member->ctx, at, (N_MOST + 2) * sizeof(float));
+}
+
+START_TEST(sums_have_the_bits_of_the_ranks_order) {
+    static const uint32_t sizes[] = {2, 3, 4, 8};
+    for (uint32_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        struct group group;
+        group_open(&group, kernels_table[_i], sizes[i], 0);
+        group_run(&group, add_up);
+        for (uint32_t rank = 0; rank < group.n; rank++)
+            ck_assert_msg(group.members[rank].is_right, "rank %u of %u", rank, group.n);
+        group_close(&group);
+    }
+}
+END_TEST
+
+/* Steps without a look at what they come to: sums one behind the other, each of the last one's, on the same arrays. */
+enum { N_CHAIN = 40, CHAIN_FLOATS = 1500 };
+
+static void chain(struct member *member) {
+    const struct kernels *k = member->group->kernels;
+    static _Thread_local float x[CHAIN_FLOATS];
+    const uint32_t n = member->group->n;
+    float *at = k->alloc(member->ctx, sizeof x);
+    for (size_t i = 0; i < CHAIN_FLOATS; i++)
+        x[i] = number(member->rank, 0, i);
+    k->put(member->ctx, at, x, sizeof x);
+    for (uint32_t turn = 0; turn < N_CHAIN; turn++)
+        k->sum(member->ctx, at, turn % 2 ? CHAIN_FLOATS : CHAIN_FLOATS / 2);
+    k->get(member->ctx, x, at, sizeof x);
+    for (size_t i = 0; i < CHAIN_FLOATS; i++) {
+        float right = number(member->rank, 0, i);
+        for (uint32_t turn = 0; turn < N_CHAIN; turn++) {
+            if (turn % 2 == 0 && i >= CHAIN_FLOATS / 2)
+                continue;
+            bool first = turn == 0 || (turn == 1 && i >= CHAIN_FLOATS / 2);
+            float sum = first ? number(0, 0, i) : right;
+            for (uint32_t rank = 1; rank < n; rank++)
+                sum += first ? number(rank, 0, i) : right;
+            right = sum;
+        }
+        member->is_right &= memcmp(&x[i], &right, sizeof right) == 0;
+    }
+    k->dealloc(member->ctx, at, sizeof x);
+}
+
+START_TEST(sums_of_sums_wait_for_each_other) {
+    for (uint32_t n = 2; n <= 4; n++) {
+        struct group group;
+        group_open(&group, kernels_table[_i], n, 0);
+        group_run(&group, chain);
+        for (uint32_t rank = 0; rank < n; rank++)
+            ck_assert_msg(group.members[rank].is_right, "rank %u of %u", rank, n);
+        group_close(&group);
+    }
+}
+END_TEST
+
+/* Long enough that each rank adds up a slice. Such a context has larger stages. */
+enum { N_LONG = (128 << 10) + 5 };
+
+static void add_up_slices(struct member *member) {
+    const struct kernels *k = member->group->kernels;
+    const size_t n_bytes = (N_LONG + 1) * sizeof(float);
+    float *x = malloc(n_bytes), *at = k->alloc(member->ctx, n_bytes);
+    for (uint32_t turn = 0; turn < 3; turn++) {
+        size_t n = N_LONG - (turn == 1); /* a multiple of four, too */
+        for (size_t i = 0; i <= N_LONG; i++)
+            x[i] = number(member->rank, turn, i);
+        k->put(member->ctx, at, x, n_bytes);
+        k->sum(member->ctx, at, n);
+        k->get(member->ctx, x, at, n_bytes);
+        for (size_t i = 0; i <= N_LONG; i++)
+            member->is_right &=
+                x[i] == (i < n ? sum_of(member->group->n, turn, i) : number(member->rank, turn, i));
+    }
+    k->dealloc(member->ctx, at, n_bytes);
+    free(x);
+}
+
+START_TEST(long_sums_are_shared_out) {
+    for (uint32_t n = 2; n <= 3; n++) {
+        struct group group = {.kernels = kernels_table[_i], .n = n};
+        struct kernels_ctx *all[RANKS_MOST];
+        struct error error;
+        for (uint32_t rank = 0; rank < n; rank++) {
+            const struct kernels_options options = {.n_threads = 1,
+                                                    .device = rank,
+                                                    .n_ranks = n,
+                                                    .together = N_LONG,
+                                                    .limits = {1, 1, 16, 32, 32, 1, 1, 16}};
+            ck_assert_int_eq(group.kernels->open(&options, &all[rank], &error), STATUS_OK);
+            group.members[rank] = (struct member){.group = &group, .ctx = all[rank], .rank = rank};
+        }
+        for (uint32_t rank = 0; rank < n; rank++)
+            ck_assert_int_eq(group.kernels->meet(all[rank], rank, n, all, &error), STATUS_OK);
+        group_run(&group, add_up_slices);
+        for (uint32_t rank = 0; rank < n; rank++)
+            ck_assert_msg(group.members[rank].is_right, "rank %u of %u", rank, n);
+        group_close(&group);
+    }
+}
+END_TEST
+
+/* Columns that differ in number, one rank with none, and a column that nobody has; more rows than a stage has room for. */
+static const size_t columns_of[4] = {200, 1, 0, 411};
+enum { N_ROWS = 2 * (STAGE / N_VOCAB) + 1 };
+
+static void bring_columns(struct member *member) {
+    const struct kernels *k = member->group->kernels;
+    const size_t columns = columns_of[member->rank], n_out = (size_t)N_ROWS * N_VOCAB;
+    const size_t n_part = N_ROWS * columns + 1;
+    float *part = malloc(n_part * sizeof *part), *out = malloc(n_out * sizeof *out);
+    float *at_part = k->alloc(member->ctx, n_part * sizeof *part);
+    float *at_out = k->alloc(member->ctx, n_out * sizeof *out);
+    size_t begin = 0;
+    for (uint32_t rank = 0; rank < member->rank; rank++)
+        begin += columns_of[rank];
+    for (uint32_t turn = 0; turn < 3; turn++) {
+        for (size_t i = 0; i < n_part; i++)
+            part[i] = number(member->rank, turn, i);
+        k->put(member->ctx, at_part, part, n_part * sizeof *part);
+        k->gather(member->ctx, member->rank == 0 ? at_out : NULL, N_VOCAB, at_part, N_ROWS, begin,
+                  columns);
+    }
+    k->get(member->ctx, out, at_out, n_out * sizeof *out);
+    for (size_t row = 0; row < N_ROWS && member->rank == 0; row++) {
+        const float *at = out + row * N_VOCAB;
+        for (uint32_t rank = 0; rank < 4; at += columns_of[rank], rank++)
+            for (size_t c = 0; c < columns_of[rank]; c++)
+                member->is_right &= at[c] == number(rank, 2, row * columns_of[rank] + c);
+        member->is_right &= at[0] == 0.0f; /* nobody's, as alloc() made it */
+    }
+    k->dealloc(member->ctx, at_part, n_part * sizeof *part);
+    k->dealloc(member->ctx, at_out, n_out * sizeof *out);
+    free(part);
+    free(out);
+}
+
+START_TEST(columns_of_all_ranks_come_to_the_first) {
+    struct group group;
+    group_open(&group, kernels_table[_i], 4, 0);
+    group_run(&group, bring_columns);
+    for (uint32_t rank = 0; rank < group.n; rank++)
+        ck_assert_msg(group.members[rank].is_right, "rank %u", rank);
+    group_close(&group);
+}
+END_TEST
+
+/* Rank 1 does nothing, or adds up one number more. */
+static void wait_for_nobody(struct member *member) {
+    const struct kernels *k = member->group->kernels;
+    float *at = k->alloc(member->ctx, 256 * sizeof *at);
+    if (member->rank != 1)
+        k->sum(member->ctx, at, 100);
+    member->status = k->step_end(member->ctx);
+    k->dealloc(member->ctx, at, 256 * sizeof *at);
+}
+
+static void disagree(struct member *member) {
+    const struct kernels *k = member->group->kernels;
+    float *at = k->alloc(member->ctx, 256 * sizeof *at);
+    k->sum(member->ctx, at, 100 + member->rank % 2);
+    member->status = k->step_end(member->ctx);
+    k->dealloc(member->ctx, at, 256 * sizeof *at);
+}
+
+START_TEST(a_late_rank_and_another_operation_are_failures) {
+    struct group group;
+    group_open(&group, kernels_table[_i], 3, 300);
+    group_run(&group, wait_for_nobody);
+    for (uint32_t rank = 0; rank < 3; rank++)
+        ck_assert_int_eq(group.members[rank].status, rank == 1 ? STATUS_OK : STATUS_IO);
+    group_close(&group);
+    group_open(&group, kernels_table[_i], 2, 0);
+    group_run(&group, disagree);
+    for (uint32_t rank = 0; rank < 2; rank++)
+        ck_assert_int_eq(group.members[rank].status, STATUS_IO);
+    group_close(&group);
+}
+END_TEST
+
+/* A group that has parted can meet again, in another order; one of another size cannot. */
+START_TEST(ranks_part_and_meet_again) {
+    struct group group;
+    struct kernels_ctx *all[2];
+    struct error error;
+    group_open(&group, kernels_table[_i], 2, 0);
+    for (uint32_t rank = 0; rank < 2; rank++) {
+        ck_assert_int_eq(group.kernels->meet(group.members[rank].ctx, rank, 0, NULL, &error),
+                         STATUS_OK);
+        all[1 - rank] = group.members[rank].ctx;
+    }
+    for (uint32_t rank = 0; rank < 2; rank++) {
+        group.members[rank].ctx = all[rank];
+        ck_assert_int_eq(group.kernels->meet(all[rank], rank, 2, all, &error), STATUS_OK);
+    }
+    group_run(&group, add_up);
+    ck_assert(group.members[0].is_right && group.members[1].is_right);
+    group_close(&group);
+}
+END_TEST
+
+void suite_add(TCase *tests) {
+    for (int i = 0; kernels_table[i]; i++) {
+        if (!kernels_table[i]->meet)
+            continue;
+        tcase_add_loop_test(tests, sums_have_the_bits_of_the_ranks_order, i, i + 1);
+        tcase_add_loop_test(tests, sums_of_sums_wait_for_each_other, i, i + 1);
+        tcase_add_loop_test(tests, long_sums_are_shared_out, i, i + 1);
+        tcase_add_loop_test(tests, columns_of_all_ranks_come_to_the_first, i, i + 1);
+        tcase_add_loop_test(tests, a_late_rank_and_another_operation_are_failures, i, i + 1);
+        tcase_add_loop_test(tests, ranks_part_and_meet_again, i, i + 1);
+    }
+}
