@@ -97,6 +97,9 @@ static enum status put_field(struct encoder *encoder, const struct field *field,
     case FIELD_DATA:
         put_bytes(to, from, *from_n);
         return *from_n <= field->bound ? STATUS_OK : STATUS_LIMIT;
+    case FIELD_BLOB:
+        put_bytes(to, field_pointer(from), *from_n);
+        return *from_n <= field->bound ? STATUS_OK : STATUS_LIMIT;
     case FIELD_REQUEST:
         *(uint64_t *)to = ((const struct request_id *)from)->hi;
         *(uint64_t *)field_slot(wire, field->wire_n) = ((const struct request_id *)from)->lo;

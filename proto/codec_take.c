@@ -123,6 +123,9 @@ static bool take_field(struct decoder *decoder, const struct shape *shape,
         return take_bytes(decoder, from, to, bound, name);
     case FIELD_DATA:
         return take_data(decoder, from, to, to_n, bound, name);
+    case FIELD_BLOB:
+        field_point(to, ((const ProtobufCBinaryData *)from)->data);
+        return take_count(decoder, ((const ProtobufCBinaryData *)from)->len, bound, to_n, name);
     case FIELD_REQUEST:
         return take_request(decoder, *(const uint64_t *)from,
                             *(const uint64_t *)field_at(wire, field->wire_n), to, name);

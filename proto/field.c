@@ -33,6 +33,7 @@ _Static_assert(sizeof(enum reason) == sizeof(uint32_t), "rows of enums are read 
 #define NAME(m, size)                   {ROW(TEXT, m), .bound = size, .is_required = true},
 #define BYTES(m, size)                  {ROW(BYTES, m), .bound = size},
 #define DATA(m, n, size)                {ROW(DATA, m), OURS_N(n), .bound = size},
+#define BLOB(m, n, max)                 {ROW(BLOB, m), OURS_N(n), .bound = max},
 #define REQUEST(m)                      {#m, FIELD_REQUEST, OURS(m), WIRE(m##_hi), WIRE_N(m##_lo)},
 #define NESTED(type, m)                 {ROW(NESTED, m), .shape = type##_shape},
 #define REQUIRED(type, m)               {ROW(NESTED, m), .is_required = true, .shape = type##_shape},

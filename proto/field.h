@@ -25,6 +25,7 @@ enum field_kind {
     FIELD_TEXT,
     FIELD_BYTES,
     FIELD_DATA,
+    FIELD_BLOB,
     FIELD_REQUEST,
     FIELD_NESTED,
     FIELD_OPTIONAL,

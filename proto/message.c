@@ -12,6 +12,7 @@ static const char *const reason_names[REASON_COUNT] = {
     [REASON_DRAINING] = "draining", [REASON_CANCELLED] = "cancelled",
     [REASON_TRANSFER] = "transfer", [REASON_LEASE] = "lease",
     [REASON_MISMATCH] = "mismatch", [REASON_NUMERICS] = "numerics",
+    [REASON_GRAMMAR] = "grammar",
 };
 
 static const struct {

@@ -48,7 +48,10 @@
 #include <stdint.h>
 
 #define PROTO_MAJOR 1
-#define PROTO_MINOR 1 /* 1: RESET says why a worker is refused; ANNOUNCE: role, loading */
+#define PROTO_MINOR 2 /* 1: RESET says why a worker is refused; ANNOUNCE: role, loading */
+
+/* From this minor version on a request may have a grammar; an older worker would pass over it. */
+#define PROTO_MINOR_GRAMMAR 2
 
 #define MESSAGE_NAME_MAX     64         /* bytes with NUL: worker, router and model names */
 #define MESSAGE_ENDPOINT_MAX 256        /* bytes with NUL */
@@ -61,6 +64,7 @@
 #define MESSAGE_BIAS_MAX     1024
 #define MESSAGE_ALLOWED_MAX  1024
 #define MESSAGE_TOP_MAX      20 /* best tokens beside the sampled one */
+#define MESSAGE_GRAMMAR_MAX  65536
 #define FINGERPRINT_BYTES    32
 
 enum message_type {
@@ -107,6 +111,7 @@ enum reason {
     REASON_LEASE,     /* a lease ran out */
     REASON_MISMATCH,  /* another protocol, model, tokenizer, layout */
     REASON_NUMERICS,  /* NaN or no token left to choose */
+    REASON_GRAMMAR,   /* it leaves no token, or cannot be followed */
     REASON_COUNT
 };
 const char *reason_name(enum reason reason);
@@ -173,6 +178,7 @@ struct token_logprobs {
 #define NAME(name, size)                      char name[size];
 #define BYTES(name, size)                     uint8_t name[size];
 #define DATA(name, n, size)                   uint8_t name[size]; uint32_t n;
+#define BLOB(name, n, max)                    uint32_t n; const uint8_t *name;
 #define REQUEST(name)                         struct request_id name;
 #define NESTED(type, name)                    struct type name;
 #define REQUIRED(type, name)                  struct type name;

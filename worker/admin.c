@@ -26,23 +26,30 @@
 
 /* Figures that are exported. */
 #define AT(member) METRIC_AT(struct figures, member)
+#define NOT_AHEAD(reason, repeat)                                                                  \
+    {                                                                                              \
+        "tandem_worker_steps_not_ahead_total",                                                     \
+            "steps whose results the next one waited for, by reason", METRIC_COUNTER,              \
+            AT(repeats.n[repeat]), .labels = (const struct metric_label[]){{"reason", reason}},    \
+                                   .n_labels = 1                                                   \
+    }
 static const struct metric_row rows[] = {
     {"tandem_worker_chunk_tokens", "tokens of a step that fit its time, as measured so far",
      METRIC_GAUGE, AT(chunk_tokens)},
     {"tandem_worker_blocks", "KV blocks of the pool", METRIC_GAUGE, AT(load.blocks_total)},
-    {"tandem_worker_blocks_free", "KV blocks that nobody holds", METRIC_GAUGE,
-     AT(load.blocks_free)},
+    {"tandem_worker_blocks_free", "free KV blocks", METRIC_GAUGE, AT(load.blocks_free)},
     {"tandem_worker_blocks_used", "KV blocks of running sequences", METRIC_GAUGE,
      AT(load.blocks_used)},
     {"tandem_worker_blocks_reserved", "KV blocks waiting for a hand-off", METRIC_GAUGE,
      AT(load.blocks_reserved)},
-    {"tandem_worker_blocks_quarantined", "KV blocks not yet safe", METRIC_GAUGE,
+    {"tandem_worker_blocks_quarantined",
+     "KV blocks in quarantine: a lost peer might still write there", METRIC_GAUGE,
      AT(load.blocks_quarantined)},
-    {"tandem_worker_blocks_cached", "KV blocks of prefixes nobody uses", METRIC_GAUGE,
-     AT(load.blocks_cached)},
+    {"tandem_worker_blocks_cached", "KV blocks of cached prefixes that no sequence uses",
+     METRIC_GAUGE, AT(load.blocks_cached)},
     {"tandem_worker_sequences_running", "sequences that compute", METRIC_GAUGE, AT(load.n_running)},
     {"tandem_worker_sequences_waiting", "sequences that wait", METRIC_GAUGE, AT(load.n_waiting)},
-    {"tandem_worker_prefill_tokens_queued", "prompt tokens to do", METRIC_GAUGE,
+    {"tandem_worker_prefill_tokens_queued", "prompt tokens not computed yet", METRIC_GAUGE,
      AT(load.prefill_tokens_queued)},
     {"tandem_worker_tokens_per_second", "tokens of the last second", METRIC_GAUGE,
      AT(load.tokens_per_s)},
@@ -51,9 +58,10 @@ static const struct metric_row rows[] = {
     {"tandem_worker_tokens_total", "tokens generated", METRIC_COUNTER, AT(load.n_tokens)},
     {"tandem_worker_prompt_tokens_total", "prompt tokens computed", METRIC_COUNTER,
      AT(load.n_prompt_tokens)},
-    {"tandem_worker_prefix_queries_total", "tokens looked up in the cache", METRIC_COUNTER,
-     AT(load.prefix_queries)},
-    {"tandem_worker_prefix_hits_total", "tokens found there", METRIC_COUNTER, AT(load.prefix_hits)},
+    {"tandem_worker_prefix_queries_total", "prompt tokens looked up in the prefix cache",
+     METRIC_COUNTER, AT(load.prefix_queries)},
+    {"tandem_worker_prefix_hits_total", "prompt tokens found in the prefix cache", METRIC_COUNTER,
+     AT(load.prefix_hits)},
     {"tandem_worker_preemptions_total", "sequences put back for lack of blocks", METRIC_COUNTER,
      AT(load.n_preemptions)},
     {"tandem_worker_handoffs_in_total", "hand-offs taken", METRIC_COUNTER, AT(load.n_handoffs_in)},
@@ -61,8 +69,20 @@ static const struct metric_row rows[] = {
      AT(load.n_handoffs_out)},
     {"tandem_worker_handoff_bytes_total", "bytes of KV handed over", METRIC_COUNTER,
      AT(load.handoff_bytes)},
-    {"tandem_worker_stale_dropped_total", "messages of what is over", METRIC_COUNTER,
+    {"tandem_worker_stale_dropped_total",
+     "messages dropped because their session or attempt had ended", METRIC_COUNTER,
      AT(load.n_stale_dropped)},
+    {"tandem_worker_steps_ahead_total", "steps that began before the one before was read",
+     METRIC_COUNTER, AT(repeats.n[REPEAT_GRANTED])},
+    NOT_AHEAD("prompt", REPEAT_PROMPT),
+    NOT_AHEAD("left", REPEAT_LEFT),
+    NOT_AHEAD("full", REPEAT_FULL),
+    NOT_AHEAD("history", REPEAT_HISTORY),
+    NOT_AHEAD("others", REPEAT_OTHERS),
+    NOT_AHEAD("waiting", REPEAT_WAITING),
+    NOT_AHEAD("blocks", REPEAT_BLOCKS),
+    {"tandem_worker_tokens_dropped_total", "tokens computed behind the end of their answer",
+     METRIC_COUNTER, AT(repeats.n_dropped)},
 };
 
 /* The longest turns of this thread's loop, in seconds. */
@@ -182,7 +202,7 @@ static enum status open_all(struct admin *admin, const char *address, const char
     const struct metric_label labels[] = {{"engine", name}, {"model_name", model}};
     TRY(loop_new(&admin->loop));
     TRY(listen_on(admin, address, error));
-    TRY(metrics_new(64, &admin->metrics));
+    TRY(metrics_new(96, &admin->metrics));
     metrics_add_rows(admin->metrics, rows, N(rows), labels, 2, admin->series);
     metrics_add_rows(admin->metrics, turn_rows, N(turn_rows), NULL, 0, admin->turns);
     process_add_rows(admin->metrics, admin->process);

@@ -12,8 +12,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Names of the table, each once: its rows lie together. */
 static const char *backend_word(unsigned at) {
-    return kernels_table[at] ? kernels_table[at]->name : NULL;
+    for (size_t i = 0; kernels_table[i]; i++)
+        if ((i == 0 || strcmp(kernels_table[i]->name, kernels_table[i - 1]->name) != 0) &&
+            at-- == 0)
+            return kernels_table[i]->name;
+    return NULL;
 }
 
 static const char *transport_word(unsigned at) {
@@ -40,18 +45,22 @@ static const struct option_spec table[] = {
              "address behind the name, asked for again every 2 s)",
      .max = LINKS_ROUTERS_MAX},
     {"dns-server", OPTION_STRING, AT(dns_server), NULL, "worker", "ADDRESS",
-     .help =
-         "who is asked for names, IP or IP:PORT, several with commas; default: /etc/resolv.conf"},
+     .help = "DNS servers, IP or IP:PORT, several with commas; default: those of /etc/resolv.conf"},
     {"endpoint", OPTION_STRING, AT(endpoint), NULL, "worker", "ENDPOINT",
      .help = "where routers connect to (ipc://FOLDER/NAME, tcp://ADDRESS:PORT or "
              "tcp://INTERFACE:PORT)"},
     {"kv-endpoint", OPTION_STRING, AT(kv_endpoint), NULL, "worker", "ENDPOINT",
      .help =
-         "where prefill workers connect to; default: beside the endpoint (ipc), any port (tcp)"},
+         "where prefill workers connect to; default: next to the endpoint (ipc), any port (tcp)"},
     {"keys", OPTION_STRING, AT(keys), NULL, "cluster", "DIR",
      .help = "the cluster's CURVE keys; needed beyond this host"},
     {"backend", OPTION_WORD, AT(backend), "cpu", "worker", "NAME", .help = "what computes",
      .words = backend_word},
+    {"numerics", OPTION_WORD, AT(numerics), "auto", "worker", NULL,
+     .help = "exact: the bits of a CPU worker, whose streams it then takes over; fast: what a GPU "
+             "does best; auto: fast where the "
+             "backend can",
+     .choices = "auto exact fast"},
     {"devices", OPTION_UINT, AT(devices), "0", "worker", "N",
      .help = "ordinal of the GPU that the backend computes on; of several ranks, the first one's",
      .max = 63},
@@ -59,9 +68,17 @@ static const struct option_spec table[] = {
      .help = "part of the GPU's free memory that is used, above 0 and at most 1"},
     {"cuda-graphs", OPTION_BOOL, AT(cuda_graphs), "yes", "worker", NULL,
      .help = "on a GPU, steps that decode are launched as one graph instead of kernel by kernel"},
+    {"steps-ahead", OPTION_BOOL, AT(steps_ahead), "yes", "worker", NULL,
+     .help = "on a GPU, a step that decodes begins before the one before it was read, where it is "
+             "the same again; of one rank"},
     {"tp", OPTION_UINT, AT(tp), "1", "worker", "N",
      .help = "tensor-parallel size: how many ranks share the model", .min = 1,
      .max = COMM_RANKS_MAX},
+    {"sums", OPTION_CHOICE, AT(sums), "auto", "worker", NULL,
+     .help = "where sums over the ranks are taken: by the GPUs, which must reach each other's "
+             "memory, or "
+             "by the host; auto: by the GPUs where they can",
+     .choices = "auto device host"},
     {"ranks-here", OPTION_UINT, AT(ranks_here), "0", "worker", "N",
      .help = "ranks that this process holds; 0: all, of a follower all that are left",
      .max = COMM_RANKS_MAX},
@@ -102,7 +119,8 @@ static const struct option_spec table[] = {
     {"json", OPTION_BOOL, AT(json), NULL, NULL, NULL,
      .help = "of --dry-run: as JSON, alone on the output"},
     {"device", OPTION_STRING, AT(device), NULL, NULL, "NAME",
-     .help = "of --dry-run: a100-40, a100-80, l20, h100, h200 or bytes; default: this host"},
+     .help = "of --dry-run: a100-40, a100-80, l20, h100, h200 (with the times of steps there) or "
+             "bytes; default: this host"},
 };
 
 const struct options_program config_program = {
@@ -137,6 +155,19 @@ static void check_ranks(const struct config *config, struct buf *errors) {
             "is for workers that hold fewer ranks (--ranks-here) than there are (--tp)", errors);
     if (config->rank_listen[0])
         check_address(errors, options, "rank-listen", config->rank_listen);
+}
+
+/* The backend's row for the numerics that are wanted. */
+static void find_kernels(struct config *config, struct buf *errors) {
+    bool is_auto = strcmp(config->numerics, "auto") == 0;
+    snprintf(config->kernels, sizeof config->kernels, "%s%s%s", config->backend, is_auto ? "" : ":",
+             is_auto ? "" : config->numerics);
+    if (!kernels_find(config->kernels)) {
+        char why[96];
+        snprintf(why, sizeof why, "the backend %s has no %s numerics", config->backend,
+                 config->numerics);
+        options_complain(config->options, "numerics", why, errors);
+    }
 }
 
 /* What is for devices, where the backend computes on one. */
@@ -212,6 +243,7 @@ enum status config_read(struct config *config, int argc, char **argv, struct buf
     TRY(options_new(&config_program, argc, argv, config, &config->options, errors));
     if (!config->kv_endpoint[0])
         config->kv_endpoint = kv_endpoint_beside(config, config->endpoint);
+    find_kernels(config, errors);
     check_device(config, errors);
     check(config, errors);
     return errors->n > 0 ? STATUS_INVALID : STATUS_OK;

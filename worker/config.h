@@ -16,11 +16,14 @@ struct config {
     enum worker_role role;
     const char *model;          /* path, or "hash" */
     unsigned dummy;             /* load-format: 1 where the weights are made up */
-    const char *backend;        /* row of kernels_table */
+    const char *backend;        /* name of rows of kernels_table */
+    const char *numerics;       /* "auto", "exact" or "fast" */
+    char kernels[32];           /* label of a row of kernels_table: of both */
     uint32_t devices;           /* ordinal of the one that the backend computes on */
     const char *gpu_memory;     /* as it was given */
     double memory_share;        /* gpu_memory: of a device's free memory, above 0 and at most 1 */
     bool cuda_graphs;           /* steps that decode are launched as one */
+    bool steps_ahead;           /* a step may begin before the one before it was read */
     uint32_t tp;                /* ranks of the tensor-parallel group */
     uint32_t ranks_here;        /* 0: all */
     const char *rank_listen;    /* where followers come to, or "" */
@@ -41,6 +44,7 @@ struct config {
     uint32_t threads;         /* 0: one per core */
     uint32_t step_us;
     uint64_t drain_ns; /* running sequences may take this long after a requested stop */
+    unsigned sums;     /* enum sums of worker/ranks/rank.h */
     enum log_level log_level;
     bool dry_run;
     bool json;

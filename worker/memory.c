@@ -1,8 +1,11 @@
 #include "worker/memory.h"
 
+#include "base/buf.h"
 #include "model/model.h"
 #include "worker/config.h"
+#include "worker/device/device.h"
 #include "worker/step/forward.h"
+#include "worker/times.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -17,7 +20,6 @@
 #define PLAN_TOKENS          2048u      /* a plan fits when this many tokens of KV do */
 #define BLOCKS_MAX           (1u << 26) /* as --kv-blocks */
 #define MIB                  (1ull << 20)
-#define GIB                  (1ull << 30)
 
 /* The number behind `key` in a file of "key: number kB" lines, in bytes; 0 when there is none. */
 static uint64_t meminfo(const char *key) {
@@ -84,7 +86,7 @@ static enum status least_free(const struct config *config, const struct kernels 
  * activations; on the host what a program that is not alone there may take. */
 static enum status default_blocks(const struct config *config, const struct forward_bytes *bytes,
                                   uint32_t *n_blocks, struct error *error) {
-    const struct kernels *kernels = bytes->facts.forced ? NULL : kernels_find(config->backend);
+    const struct kernels *kernels = bytes->facts.forced ? NULL : kernels_find(config->kernels);
     uint32_t least = PLAN_TOKENS / KV_BLOCK_TOKENS;
     bool on_device = kernels && !kernels_on_host(kernels);
     uint64_t n_free, fixed = (uint64_t)bytes->weights + bytes->scratch;
@@ -122,7 +124,7 @@ static enum status sizes_for_batch(const struct config *config, const struct mod
     if (found.chunk_tokens == 0)
         found.chunk_tokens = n_rows > CHUNK_TOKENS_DEFAULT ? n_rows : CHUNK_TOKENS_DEFAULT;
     struct rank_options options = {.model = model,
-                                   .backend = config->backend,
+                                   .backend = config->kernels,
                                    .max_tokens =
                                        found.chunk_tokens > n_rows ? found.chunk_tokens : n_rows,
                                    .max_seqs = n_rows,
@@ -159,15 +161,8 @@ enum status memory_sizes(const struct config *config, const struct model *model,
 
 static enum status device_bytes(const struct config *config, uint64_t *n_bytes,
                                 struct error *error) {
-    static const struct {
-        const char *name;
-        uint64_t n_bytes;
-    } devices[] = {{"a100-40", 40 * GIB},
-                   {"a100-80", 80 * GIB},
-                   {"l20", 48 * GIB},
-                   {"h100", 80 * GIB},
-                   {"h200", 141 * GIB}};
-    const struct kernels *kernels = kernels_find(config->backend);
+    const struct kernels *kernels = kernels_find(config->kernels);
+    const struct device *known = device_find(config->device);
     const char *device = config->device;
     char *end;
     if (!device[0] && kernels && !kernels_on_host(kernels))
@@ -176,19 +171,16 @@ static enum status device_bytes(const struct config *config, uint64_t *n_bytes,
         *n_bytes = meminfo("MemTotal:");
         return STATUS_OK;
     }
-    for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
-        if (strcmp(device, devices[i].name) != 0)
-            continue;
-        *n_bytes = devices[i].n_bytes;
-        return STATUS_OK;
-    }
-    *n_bytes = strtoull(device, &end, 10);
-    if (device[0] < '0' || device[0] > '9' || *end)
+    *n_bytes = known ? known->memory_bytes : strtoull(device, &end, 10);
+    if (!known && (device[0] < '0' || device[0] > '9' || *end))
         return error_field(error, STATUS_INVALID, "device",
-                           "--device %s: not one of a100-40, a100-80, l20, h100, h200, nor a "
-                           "number of bytes",
-                           device);
+                           "--device %s: not one of %s, nor a number of bytes", device,
+                           device_names());
     return STATUS_OK;
+}
+
+static double mib(uint64_t n_bytes) {
+    return (double)n_bytes / (1u << 20);
 }
 
 enum status memory_print(const struct config *config, const struct model *model,
@@ -196,6 +188,7 @@ enum status memory_print(const struct config *config, const struct model *model,
     struct worker_sizes sizes;
     struct forward_bytes bytes;
     uint64_t device;
+    struct buf times;
     TRY(device_bytes(config, &device, error));
     TRY(memory_sizes(config, model, &sizes, &bytes, error));
     uint64_t room = (uint64_t)((double)device * config->memory_share);
@@ -205,16 +198,22 @@ enum status memory_print(const struct config *config, const struct model *model,
     if (config->device[0] && config->kv_blocks == 0) /* a device is the worker's alone */
         n_blocks = room > fixed ? (room - fixed) / bytes.kv_per_token / KV_BLOCK_TOKENS : 0;
     uint64_t n_tokens = n_blocks * KV_BLOCK_TOKENS;
+    buf_init(&times, 65536);
+    times_append(&times, config, model, &bytes);
     if (config->json)
         printf("{\"weights_bytes\":%zu,\"kv_bytes_per_token\":%zu,\"scratch_bytes\":%zu,"
                "\"blocks\":%" PRIu64 ",\"tokens\":%" PRIu64 ",\"fits\":%s,"
-               "\"available_bytes\":%" PRIu64 "}\n",
+               "\"available_bytes\":%" PRIu64 "%s}\n",
                bytes.weights, bytes.kv_per_token, bytes.scratch, n_blocks, n_tokens,
-               fits ? "true" : "false", memory_available());
+               fits ? "true" : "false", memory_available(), times.n > 0 ? times.data : "");
     else
-        printf("%sweights %zu bytes, KV %zu bytes per token, scratch %zu bytes; %" PRIu64
-               " blocks for %" PRIu64 " tokens; %s\n",
-               config->tp > 1 ? "each rank: " : "", bytes.weights, bytes.kv_per_token,
-               bytes.scratch, n_blocks, n_tokens, fits ? "fits" : "does not fit");
-    return STATUS_OK;
+        printf("%sweights %.1f MiB, KV %.1f KiB per token, scratch %.1f MiB; %" PRIu64
+               " blocks for %" PRIu64 " tokens (%.1f MiB); %s\n%s",
+               config->tp > 1 ? "each rank: " : "", mib(bytes.weights),
+               1024 * mib(bytes.kv_per_token), mib(bytes.scratch), n_blocks, n_tokens,
+               (double)n_tokens * mib(bytes.kv_per_token), fits ? "fits" : "does not fit",
+               times.n > 0 ? times.data : "");
+    enum status status = buf_status(&times);
+    buf_fini(&times);
+    return status;
 }

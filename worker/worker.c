@@ -8,6 +8,7 @@
 #include "base/random.h"
 #include "model/model.h"
 #include "proto/bus.h"
+#include "proto/host.h"
 #include "worker/loading.h"
 #include "worker/memory.h"
 
@@ -22,18 +23,6 @@
 #define ROUTER_LEASE_NS (5 * NS_PER_S)
 #define MAX_LINKS       256
 #define DRAIN_EXTRA_S   10 /* what a stop takes besides the answers that run */
-
-/* Equal on one machine until it boots again. */
-static uint64_t host_of_this_machine(void) {
-    char id[64] = "";
-    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
-    if (!file)
-        return random_seed(); /* unknown: nobody is on our host then */
-    if (!fgets(id, sizeof id, file))
-        id[0] = '\0';
-    fclose(file);
-    return XXH3_64bits(id, strlen(id));
-}
 
 static void fingerprint(uint8_t out[FINGERPRINT_BYTES], const void *bytes, size_t n) {
     for (unsigned half = 0; half < 2; half++) {
@@ -97,8 +86,7 @@ static void fill_layout_fp(const struct worker *worker, const struct model *mode
     fingerprint(out, &whole, sizeof whole);
 }
 
-static enum status open_step(struct worker *worker, const struct model *model,
-                             struct error *error) {
+static enum status open_step(struct worker *worker, struct model *model, struct error *error) {
     const struct config *config = worker->config;
     struct forward_bytes bytes;
     struct worker_sizes *sizes = &worker->sizes;
@@ -107,7 +95,7 @@ static enum status open_step(struct worker *worker, const struct model *model,
         sizes->chunk_tokens > sizes->max_batch ? sizes->chunk_tokens : sizes->max_batch;
     struct step_options options = {
         .forward = {.model = model,
-                    .backend = config->backend,
+                    .backend = config->kernels,
                     .device = config->devices,
                     .no_graphs = !config->cuda_graphs,
                     .n_threads = config->threads,
@@ -118,10 +106,13 @@ static enum status open_step(struct worker *worker, const struct model *model,
                     .step_us = config->step_us,
                     .n_ranks = config->tp,
                     .n_here = config->ranks_here,
+                    .sums = (enum sums)config->sums,
                     .rank_listen = config->rank_listen,
                     .kv_format = forward_kv_format(model, config->kv_dtype)},
         .chunk_tokens = sizes->chunk_tokens,
-        .max_slots = sizes->max_seqs};
+        .max_slots = sizes->max_seqs,
+        .no_steps_ahead = !config->steps_ahead,
+        .tokenizer = &model->tokenizer};
     return step_open(&worker->stepper, &options, error);
 }
 
@@ -156,6 +147,12 @@ static enum status sink_take_chunk(void *context, uint32_t link, const struct ch
                                    const uint32_t *blocks) {
     struct worker *worker = context;
     return kv_links_take(&worker->kv_links, link, chunk, blocks);
+}
+
+static enum status sink_constrain(void *context, uint32_t slot, uint64_t serial,
+                                  const struct submit *submit) {
+    struct worker *worker = context;
+    return constraint_open(&worker->stepper.constraint, slot, serial, submit);
 }
 
 static void sink_note(void *context, const struct note *note) {
@@ -203,6 +200,8 @@ static enum status open_engine(struct worker *worker, const struct model *model,
                                         .push_chunk = sink_push_chunk,
                                         .take_chunk = sink_take_chunk,
                                         .note = sink_note};
+    if (constraint_fd(&worker->stepper.constraint) >= 0)
+        worker->sink.constrain = sink_constrain;
     enum status status = engine_new(&config, &worker->sink, &worker->engine);
     return status == STATUS_OK
                ? status
@@ -244,7 +243,7 @@ static struct links_self self_of(const struct worker *worker) {
 }
 
 /* Routers learn that we load; what loads is on this thread. */
-static enum status load(struct worker *worker, const struct model *model, struct error *error) {
+static enum status load(struct worker *worker, struct model *model, struct error *error) {
     struct links_self self = self_of(worker);
     struct loading *loading;
     TRY(loading_begin(&worker->links, &self, &loading, error));
@@ -344,6 +343,7 @@ static enum status end_outlived(const struct worker *worker, const struct reset 
 enum status worker_run(struct worker *worker, const atomic_uint *stop, int wake_fd,
                        struct error *error) {
     const bool *draining = &worker->stepper.receive.heartbeat.draining;
+    const int wake_fds[] = {wake_fd, constraint_fd(&worker->stepper.constraint)};
     for (;;) {
         bool worked = step_run(&worker->stepper);
         bool ends = atomic_load(stop) > 0 || engine_is_ending(worker->engine);
@@ -355,6 +355,6 @@ enum status worker_run(struct worker *worker, const atomic_uint *stop, int wake_
         if (other)
             return end_outlived(worker, other, error);
         if (!worked)
-            receive_wait(&worker->stepper.receive, wake_fd, worker->drain_until_ns);
+            receive_wait(&worker->stepper.receive, wake_fds, worker->drain_until_ns);
     }
 }

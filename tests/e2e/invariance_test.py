@@ -11,16 +11,16 @@ from cluster import ROOT, Cluster, Tally, post_json, real_model
 sys.path.insert(0, str(ROOT))
 from tests.models.prompts import prompt_text  # noqa: E402
 
-N_PROMPTS, N_TOKENS = 10, 24
-STEP = 75  # a prompt is so much longer than the one before it
+N_PROMPTS, N_TOKENS = 6, 20
+STEP = 135  # a prompt is so much longer than the one before it
 
 
-def requests(cluster, n_tokens):
+def requests(cluster, n_tokens, n_prompts=N_PROMPTS, step=STEP):
     """Requests with prompts of 1 to about 700 tokens, every second one sampled."""
     chance = random.Random(5)
     bodies = []
-    for i in range(N_PROMPTS):
-        ids = post_json(cluster.port, "/tokenize", {"prompt": prompt_text(STEP * i + 1)})["tokens"][:1 + STEP * i]
+    for i in range(n_prompts):
+        ids = post_json(cluster.port, "/tokenize", {"prompt": prompt_text(step * i + 1)})["tokens"][:1 + step * i]
         bodies.append({"prompt": ids, "max_tokens": n_tokens, "ignore_eos": True, "logprobs": 3,
                        "return_token_ids": True, "seed": chance.randrange(1 << 40),
                        "temperature": 0 if i % 2 else 0.9, "top_p": 0.95, "top_k": 40 * (i % 3)})
@@ -33,9 +33,9 @@ def answer(port, body):
     return choice["token_ids"], json.dumps([logprobs["token_logprobs"], logprobs["top_logprobs"]])
 
 
-def run_all(cluster, together, n_tokens=N_TOKENS):
-    bodies = requests(cluster, n_tokens)
-    with ThreadPoolExecutor(N_PROMPTS if together else 1) as pool:
+def run_all(cluster, together, n_tokens=N_TOKENS, **prompts):
+    bodies = requests(cluster, n_tokens, **prompts)
+    with ThreadPoolExecutor(len(bodies) if together else 1) as pool:
         return list(pool.map(lambda body: answer(cluster.port, body), bodies))
 
 
@@ -65,12 +65,12 @@ def case(model, expected, args, together=True, twice=False, want_handoffs=None):
 
 def short_of_blocks(model):
     """A pool of a quarter of what the long answers need at once, against a roomy one."""
-    n_tokens = 96
+    n_tokens, n_prompts, step = 96, 10, 75  # so many that some have to give way
     with Cluster("--mixed", 1, model=model) as cluster:
-        expected = run_all(cluster, True, n_tokens)
-    need = sum((1 + STEP * i + n_tokens + 15) // 16 for i in range(N_PROMPTS))
+        expected = run_all(cluster, True, n_tokens, n_prompts=n_prompts, step=step)
+    need = sum((1 + step * i + n_tokens + 15) // 16 for i in range(n_prompts))
     with Cluster("--mixed", 1, "--kv-blocks", need // 4, model=model) as cluster:
-        compare(run_all(cluster, True, n_tokens), expected)
+        compare(run_all(cluster, True, n_tokens, n_prompts=n_prompts, step=step), expected)
         preemptions = sum(w["preemptions"] for w in cluster.quiet()["workers"])
         assert preemptions > 0, "no preemption: the pool was not short"
     return f"{need // 4} blocks, {preemptions} preemptions"

@@ -49,6 +49,14 @@ def plans(name):
     with tempfile.TemporaryDirectory() as folder:
         reference.write(name, folder)
         found = {tp: plan(folder, tp, "h200") for tp in sizes}
+        for tp, answer in found.items():
+            steps = {(one["efficiencies"], one["step"]): one for one in answer["steps"]}
+            alone = steps["limit", "decode of 1 at 512"]
+            # Reading a dense model's weights once bounds a token; of experts only some are read.
+            floor = answer["weights_bytes"] / 4.28e9 * (0.8 if "A14B" not in name else 0.1)
+            assert floor < alone["ms_per_token"] < 1.1 * answer["weights_bytes"] / 4.28e9, (floor, alone)
+            assert alone["ms_per_token"] < steps["tandem-exact", "decode of 1 at 512"]["ms_per_token"], steps
+            assert ("sums" in alone["terms_ms"]) == (tp > 1), alone
         for smaller, larger in zip(sizes, sizes[1:]):
             assert found[larger]["weights_bytes"] < found[smaller]["weights_bytes"], found
             assert found[larger]["kv_bytes_per_token"] <= found[smaller]["kv_bytes_per_token"], found

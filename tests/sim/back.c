@@ -1,4 +1,4 @@
-/* A worker's shell: links, the step loop, and the `hash` model over KV that is really stored. */
+/* A worker's shell: links, and what the clock makes due. Its steps: device.c. */
 #include "tests/sim/sim.h"
 
 #include "base/assert.h"
@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define UNSAID_NS    (700 * NS_PER_MS)
-#define SPOILT_OF    4000 /* one choice of so many, where the model's numbers may be unusable */
 #define LATE_TURN_NS (150 * NS_PER_MS)
 
 struct back {
@@ -184,6 +182,7 @@ void back_start(struct sim *sim, uint32_t i) {
     node->epoch++;
     node->incarnation = random_next(&sim->draws.nodes) | 1;
     node->in_step = false;
+    memset(node->flights, 0, sizeof node->flights);
     node->n_inbox = 0;
     memset(node->tombs, 0, sizeof node->tombs);
     node->draining = false;
@@ -269,170 +268,12 @@ void back_kv_ready(struct sim *sim, const struct event *event) {
                               .c = conn->generation});
 }
 
-/* The entry of position `at`, as the four layers say together. */
-static uint64_t read_entry(const struct node *node, const uint32_t *blocks, uint32_t at) {
-    uint64_t entry = 0;
-    for (uint32_t layer = 0; layer < SIM_LAYERS; layer++)
-        entry ^= *chunk_entry(node, layer, blocks[at / SIM_TOKENS], at % SIM_TOKENS);
-    return entry;
-}
-
-static uint64_t start_of(const struct sequence_view *view, const struct plan_row *row) {
-    return oracle_start((uint32_t)(view->sampling->seed >> 16 & 0xff), row->variant);
-}
-
-static void compute_row(const struct node *node, const struct plan_row *row, uint32_t layer_begin,
-                        uint32_t layer_end) {
-    struct sequence_view view;
-    engine_sequence(node->engine, row->slot, &view);
-    uint64_t entry =
-        row->begin > 0 ? read_entry(node, row->blocks, row->begin - 1) : start_of(&view, row);
-    for (uint32_t i = 0; i < row->n_tokens; i++) {
-        entry = oracle_entry(entry, row->ids[i]);
-        uint32_t at = row->begin + i;
-        for (uint32_t layer = layer_begin; layer < layer_end; layer++) {
-            uint64_t value = mix64(entry + layer + 1);
-            if (layer == SIM_LAYERS - 1)
-                value = entry ^ mix64(entry + 1) ^ mix64(entry + 2) ^ mix64(entry + 3);
-            *chunk_entry(node, layer, row->blocks[at / SIM_TOKENS], at % SIM_TOKENS) = value;
-        }
-    }
-}
-
-/* The next token, from what stands in the blocks; which must be what the ids say,
- * layer by layer. */
-static uint32_t choose(struct sim *sim, uint32_t i, const struct plan_row *row,
-                       const struct sequence_view *view) {
-    const struct node *node = &sim->nodes[i];
-    uint64_t fold = 0, entry = start_of(view, row);
-    for (uint32_t at = 0; at < row->begin + row->n_tokens; at++) {
-        uint64_t stored = read_entry(node, row->blocks, at);
-        entry = oracle_entry(entry, view->ids[at]);
-        if (stored != entry) {
-            sim_fail(sim, "worker %u: position %u of slot %u (row %u+%u, block %u) is not its own",
-                     i, at, row->slot, row->begin, row->n_tokens, row->blocks[at / SIM_TOKENS]);
-            break;
-        }
-        fold = mix64(fold ^ stored);
-    }
-    uint32_t numerics = sim->options.numerics[i - SIM_ROUTERS];
-    uint32_t index = view->n_tokens - view->n_prompt;
-    if (row->variant > 0)
-        sim_saw(sim, SIGHT_VARIANT);
-    if (view->ban_ends && view->sampling->n_stop_ids > 0 &&
-        oracle_choose(fold, numerics, view->sampling, index, false) !=
-            oracle_choose(fold, numerics, view->sampling, index, true))
-        sim_saw(sim, SIGHT_STOP_BANNED);
-    return oracle_choose(fold, numerics, view->sampling, index, view->ban_ends);
-}
-
-static void sample_row(struct sim *sim, uint32_t i, const struct plan_row *row,
-                       struct sampled *sampled) {
-    struct sequence_view view;
-    engine_sequence(sim->nodes[i].engine, row->slot, &view);
-    sampled->valid = true;
-    sampled->id = choose(sim, i, row, &view);
-    if (view.sampling->want_logprobs)
-        sampled->logprobs.logprob = oracle_logprob(sampled->id);
-    bool spoils = sim->options.weights[KIND_SPOIL] > 0 && sim->phase == RUN_SAFETY &&
-                  random_below(&sim->draws.nodes, SPOILT_OF) == 0;
-    if (!spoils && !sick_is(sim, i, SICK_NUMERICS))
-        return;
-    struct client *client = client_of_seed(sim, view.sampling->seed);
-    sampled->valid = false;
-    if (client)
-        client->spoilt_by |= 1u << i;
-}
-
-static void end_step(struct sim *sim, uint32_t k) {
-    struct node *node = &sim->nodes[k];
-    static struct sampled sampled[4096];
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < node->plan.n_rows; i++) {
-        if (node->plan.rows[i].sample)
-            sample_row(sim, k, &node->plan.rows[i], &sampled[n++]);
-    }
-    node->in_step = false;
-    uint64_t now_ns = sim_clock(sim, k);
-    time_stepped(sim, now_ns - node->step_begin_ns);
-    if (sim->options.learns) {
-        budget_learn(&node->budget, node->plan.n_tokens, node->plan.n_prompt,
-                     (now_ns - node->step_begin_ns) / NS_PER_US);
-        engine_budget(node->engine, node->budget.n_tokens);
-        heavy_judge(sim, k);
-    }
-    engine_step_end(node->engine, now_ns, sampled);
-}
-
-void back_layers(struct sim *sim, const struct event *event) {
-    struct node *node = &sim->nodes[event->node];
-    if (!node->up || event->c != (node->epoch << 32 | node->n_steps) || !node->in_step)
-        return;
-    uint32_t groups = sim->options.layer_groups;
-    uint32_t begin = SIM_LAYERS * event->a / groups, end = SIM_LAYERS * (event->a + 1) / groups;
-    for (uint32_t i = 0; i < node->plan.n_rows; i++)
-        compute_row(node, &node->plan.rows[i], begin, end);
-    engine_layers_done(node->engine, sim_clock(sim, event->node), begin, end);
-    if (event->a + 1 == groups) {
-        end_step(sim, event->node);
-        net_inbox(sim, event->node);
-    }
-}
-
-/* What the worker says of a step, which is right, out of date or wrong. */
-static uint64_t announced(struct sim *sim, struct node *node, uint64_t usual, uint64_t lasts) {
-    if (sim->options.learns)
-        return (uint64_t)budget_us(&node->budget, node->plan.n_tokens) * NS_PER_US;
-    if (sim->options.weights[KIND_ESTIMATE] > 0 && draw_chance(&sim->draws.nodes, 50))
-        return usual;
-    bool stolen = node->stolen_until_ns > sim->now_ns; /* nobody knows that before */
-    return stolen ? usual * node->slow : lasts;
-}
-
 /* Somebody else has the CPU: the next turn comes late, but not so late that it is a hang. */
-static void turn_late(struct sim *sim, struct node *node) {
+void back_turn_late(struct sim *sim, struct node *node) {
     if (node->stolen_until_ns <= sim->now_ns || node->paused_until_ns > sim->now_ns)
         return;
     if (draw_chance(&sim->draws.nodes, 25))
         node->paused_until_ns = sim->now_ns + random_below(&sim->draws.nodes, LATE_TURN_NS);
-}
-
-static void begin_step(struct sim *sim, uint32_t i) {
-    struct node *node = &sim->nodes[i];
-    judge_plan(sim, i);
-    time_planned(sim, i);
-    if (node->plan.n_rows == 0)
-        return;
-    node->in_step = true;
-    node->n_steps++;
-    node->step_begin_ns = sim_clock(sim, i);
-    uint64_t usual = sim->options.step_ns + node->plan.n_tokens * sim->options.token_ns;
-    uint64_t lasts = usual * node->slow + draw_about(&sim->draws.nodes, usual / 4);
-    node->heavy.budget = node->budget.n_tokens;
-    node->heavy.slowed = node->slow > 1 || node->stolen_until_ns > sim->now_ns;
-    if (node->stolen_until_ns > sim->now_ns)
-        lasts *= node->stolen_factor;
-    bool hides = sick_is(sim, i, SICK_SLOW);
-    uint64_t said = hides ? usual : announced(sim, node, usual, lasts);
-    lasts *= hides ? sim->options.sick_factor : 1;
-    /* A router waits three and a half times what was said, even for one that died in it. */
-    if (lasts > NS_PER_S)
-        node->long_until_ns = sim->now_ns + (2 * lasts > 7 * said ? lasts : 7 * said / 2);
-    /* A step that takes far longer than was said is a hang to whoever waits. */
-    if (lasts > UNSAID_NS && 2 * lasts > 7 * said)
-        sim_trouble(sim, i, i, sim->now_ns + lasts);
-    else if (lasts > NS_PER_S)
-        sim_saw(sim, SIGHT_LONG_STEP);
-    sim_trace(sim, "worker %u: %u tokens take %llu ms, it says %llu ms", i, node->plan.n_tokens,
-              (unsigned long long)(lasts / NS_PER_MS), (unsigned long long)(said / NS_PER_MS));
-    engine_step_begin(node->engine, node->step_begin_ns, (uint32_t)(said / NS_PER_US));
-    uint32_t groups = sim->options.layer_groups;
-    for (uint32_t g = 0; g < groups; g++)
-        sim_at(
-            sim, sim->now_ns + lasts * (g + 1) / groups,
-            (struct event){
-                .type = EVENT_LAYERS, .node = i, .a = g, .c = node->epoch << 32 | node->n_steps});
-    turn_late(sim, node);
 }
 
 void back_tick(struct sim *sim, uint32_t i) {
@@ -447,7 +288,7 @@ void back_tick(struct sim *sim, uint32_t i) {
     }
     if (engine_deadline(node->engine) <= sim_clock(sim, i))
         sim_fail(sim, "worker %u asks for a tick again at once", i);
-    turn_late(sim, node);
+    back_turn_late(sim, node);
 }
 
 void back_after(struct sim *sim, uint32_t i) {
@@ -455,7 +296,7 @@ void back_after(struct sim *sim, uint32_t i) {
     if (!node->up)
         return;
     if (!node->in_step)
-        begin_step(sim, i);
+        device_step(sim, i);
     calm_worker_after(sim, i);
     if (node->in_step && !sim->options.messages_in_step)
         return; /* the step's end does what a tick does */

@@ -2,6 +2,7 @@
 #include "tests/sim/sim.h"
 
 #include "tests/sim/judge.h"
+#include "tests/sim/late.h"
 #include "worker/core/block_hash.h"
 
 #include <string.h>
@@ -61,6 +62,8 @@ static struct sampling sampling_of(struct client *client) {
                                 .repetition = 1,
                                 .top_p = 1,
                                 .want_logprobs = client->want_logprobs};
+    if (client->penalised)
+        sampling.presence = 1; /* the model's choice does not heed it: the worker's plans do */
     if (client->stops) {
         sampling.n_stop_ids = 1;
         sampling.stop_ids = &client->stop_id;
@@ -84,6 +87,7 @@ static void make_plans(struct sim *sim, struct client *client) {
     struct random *random = &sim->draws.clients;
     const struct options *options = &sim->options;
     client->want_logprobs = draw_chance(random, 20);
+    client->penalised = options->late && late_penalised(client->seed);
     if (draw_chance(random, options->stop_percent)) {
         client->stop_id = foretell(client, (uint32_t)random_below(random, client->max_new));
         client->stops = true;

@@ -40,7 +40,7 @@ void heavy_judge(struct sim *sim, uint32_t i) {
     node->heavy.n_well++;
     if (2 * node->budget.n_fits >= node->budget.most)
         node->heavy.n_small = 0;
-    else if (node->plan.n_prompt >= node->heavy.budget)
+    else if (node->flights[0].plan.n_prompt >= node->heavy.budget)
         node->heavy.n_small++;
     if (node->heavy.n_small > HEAVY_SMALL && node->heavy.n_well > HEAVY_WELL)
         sim_fail(sim,

@@ -11,6 +11,10 @@ void judge_router_over(struct sim *sim, uint32_t router); /* its figures, before
 
 /* judge_worker.c: who runs, who waits, who is preempted. Calls engine_plan() for the node. */
 void judge_plan(struct sim *sim, uint32_t node);
+/* judge_ahead.c: calls engine_repeat() for the node: is it the same plan, or is there a reason? */
+enum repeat judge_repeat(struct sim *sim, uint32_t node, struct plan *plan);
+/* Around engine_step_end(): what was computed for nobody. */
+void judge_late(struct sim *sim, uint32_t node, uint64_t n_dropped);
 void judge_worker_says(struct sim *sim, uint32_t node, const struct message *message);
 struct judge_eye {
     uint32_t n_reserved; /* blocks before the message */
@@ -63,6 +67,7 @@ void time_sent(struct sim *sim, uint64_t delay_ns, bool kv);
 void time_stepped(struct sim *sim, uint64_t ns);
 void time_tokens(struct sim *sim, const struct client *client);
 void time_planned(struct sim *sim, uint32_t node);
+void time_repeated(struct sim *sim, uint32_t node, const struct plan *plan); /* a step ahead */
 
 /* judge_calm.c: in a run without faults nothing is found late, or done again */
 void calm_begin(struct sim *sim); /* after options_draw() */

@@ -266,7 +266,7 @@ void calm_busy(struct sim *sim, uint32_t node) {
 static bool may_push(const struct engine *engine, const struct sequence *sequence, uint32_t group) {
     const struct handoff *handoff = &sequence->handoff;
     uint32_t n_tokens = sequence->n_computed;
-    if (sequence->in_step && engine->groups[group + 1] <= engine->layers_ready)
+    if (sequence->n_steps > 0 && engine->groups[group + 1] <= engine->layers_ready)
         n_tokens = sequence->n_in_step;
     bool all = sequence->state == SEQUENCE_SENDING || n_tokens == sequence->n_tokens;
     uint32_t n_ready = all ? handoff->n_blocks : n_tokens / engine->config.block_tokens;

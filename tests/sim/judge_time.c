@@ -80,8 +80,9 @@ struct counted {
 static struct counted count_rows(struct node *node) {
     const struct engine *engine = node->engine;
     struct counted counted = {0};
-    for (uint32_t i = 0; i < node->plan.n_rows; i++) {
-        const struct plan_row *row = &node->plan.rows[i];
+    const struct plan *plan = &node->flights[0].plan;
+    for (uint32_t i = 0; i < plan->n_rows; i++) {
+        const struct plan_row *row = &plan->rows[i];
         if (row->slot < SIM_SEQS)
             node->starved.decodes[row->slot] = 0;
         if (engine->sequences.slots[row->slot].queue != QUEUE_PREFILL)
@@ -98,7 +99,7 @@ static void judge_turns(struct sim *sim, uint32_t i, const struct counted *count
     const struct engine *engine = node->engine;
     for (uint32_t k = 0; k < engine->config.max_seqs && k < SIM_SEQS; k++) {
         const struct sequence *sequence = &engine->sequences.slots[k];
-        if (sequence->queue != QUEUE_DECODE || sequence->in_step)
+        if (sequence->queue != QUEUE_DECODE || sequence->n_steps > 0)
             node->starved.decodes[k] = 0;
         else if (++node->starved.decodes[k] > 2 * engine->config.max_seqs + 2)
             sim_fail(sim, "worker %u leaves slot %u out of %u steps", i, k,
@@ -111,11 +112,11 @@ static void judge_turns(struct sim *sim, uint32_t i, const struct counted *count
 }
 
 /* The first of the waiting is let in where all it needs is free. */
-static void judge_entry(struct sim *sim, uint32_t i, const struct counted *counted) {
-    const struct node *node = &sim->nodes[i];
-    struct engine *engine = node->engine;
+static void judge_entry(struct sim *sim, uint32_t i, const struct plan *plan,
+                        const struct counted *counted) {
+    struct engine *engine = sim->nodes[i].engine;
     const struct schedule *schedule = &engine->schedule;
-    if (schedule->n_waiting == 0 || node->plan.n_rows >= engine->config.max_batch ||
+    if (schedule->n_waiting == 0 || plan->n_rows >= engine->config.max_batch ||
         schedule->n_prefill + schedule->n_decode >= engine->config.max_batch ||
         counted->n_prompt_tokens >= engine->budget)
         return;
@@ -124,7 +125,7 @@ static void judge_entry(struct sim *sim, uint32_t i, const struct counted *count
     uint32_t n_most = engine->config.chunk_tokens > engine->config.max_batch
                           ? engine->config.chunk_tokens
                           : engine->config.max_batch;
-    if (node->plan.n_tokens < n_most && n_need <= prefix_cache_available(&engine->cache))
+    if (plan->n_tokens < n_most && n_need <= prefix_cache_available(&engine->cache))
         sim_fail(sim, "worker %u lets slot %u wait though its %u blocks are free", i, first->slot,
                  n_need);
 }
@@ -132,5 +133,9 @@ static void judge_entry(struct sim *sim, uint32_t i, const struct counted *count
 void time_planned(struct sim *sim, uint32_t i) {
     struct counted counted = count_rows(&sim->nodes[i]);
     judge_turns(sim, i, &counted);
-    judge_entry(sim, i, &counted);
+    judge_entry(sim, i, &sim->nodes[i].flights[0].plan, &counted);
+}
+
+void time_repeated(struct sim *sim, uint32_t i, const struct plan *plan) {
+    judge_entry(sim, i, plan, &(struct counted){0});
 }

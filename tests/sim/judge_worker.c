@@ -122,7 +122,7 @@ void judge_plan(struct sim *sim, uint32_t i) {
     bool quiet = engine->schedule.n_waiting == 0 && engine->schedule.n_decode == 0;
     if (!quiet)
         look(engine, &was);
-    engine_plan(node->engine, now_ns, &node->plan);
+    engine_plan(node->engine, now_ns, &node->flights[0].plan);
     if (quiet)
         return;
     look(engine, &is);

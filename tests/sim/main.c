@@ -3,11 +3,15 @@
  *   sim --seed N --seeds M [--fresh F] [--base B] [--file SEEDS] [--jobs J] [--sights] [--seconds
  * S] sim --seed N [--events K] [--routers R] [--workers W] [--clients C] [--without KIND,...]
  *       [--verbose] [--until EVENT]
+ *   sim --hashes --seed N --seeds M [--file SEEDS]
  *
  * Runs the seeds of the file, then N .. N+M-1, then F new ones from base B (from the time, unless
  * given). The first that fails is run again with less and less; what is left is printed with its
  * last 200 events and the command that repeats it. With --sights a path that no seed reached is a
- * failure. Ends with "N passed, M failed, K skipped" and exits 1 if any failed. */
+ * failure. Ends with "N passed, M failed, K skipped" and exits 1 if any failed.
+ *
+ * With --hashes each seed is one line, "SEED EVENTS HASH": its number of events and the hash over
+ * all of them. A change that must not touch any decision leaves every line as it is. */
 #include "tests/sim/campaign.h"
 
 #include <stdlib.h>
@@ -20,7 +24,7 @@ struct arguments {
     uint64_t seed, n_seeds, n_fresh, base, until;
     struct limits limits;
     uint32_t n_jobs;
-    bool verbose, sights, no_shrink;
+    bool verbose, sights, no_shrink, hashes;
     const char *file;
     double seconds;
 };
@@ -100,6 +104,8 @@ static bool parse(int argc, char **argv, struct arguments *arguments) {
             arguments->sights = true;
         else if (!strcmp(argv[i], "--no-shrink"))
             arguments->no_shrink = true;
+        else if (!strcmp(argv[i], "--hashes"))
+            arguments->hashes = true;
         else if (i + 1 < argc && parse_value(arguments, argv[i], argv[i + 1]))
             i++;
         else
@@ -233,6 +239,28 @@ static void print_counts(const struct counts *counts, double seconds) {
 #undef N
 }
 
+/* A line for each seed; 1 when one of them failed, which its line then says. */
+static int print_hashes(const struct arguments *arguments) {
+    static struct sights sights;
+    struct campaign campaign;
+    bool failed = false;
+    struct sim *sim = calloc(1, sizeof *sim);
+    if (!sim || !gather(arguments, &campaign))
+        return 2;
+    for (uint64_t i = 0; i < campaign.n_runs; i++) {
+        sim->sights = &sights;
+        sim_run(sim, campaign.runs[i].seed, &campaign.runs[i].limits, 0, false);
+        printf("%llu %llu %016llx%s%s\n", (unsigned long long)campaign.runs[i].seed,
+               (unsigned long long)sim->counts.events, (unsigned long long)sim->trace_hash,
+               sim->failure[0] ? " failed: " : "", sim->failure);
+        failed |= sim->failure[0] != '\0';
+        sim_fini(sim);
+    }
+    free((void *)campaign.runs);
+    free(sim);
+    return failed ? 1 : 0;
+}
+
 static int run_campaign(const struct arguments *arguments) {
     static struct campaign_result result;
     struct campaign campaign;
@@ -269,12 +297,13 @@ int main(int argc, char **argv) {
                 "usage: sim --seed N --seeds M [--fresh F] [--base B] [--file SEEDS] [--jobs J] "
                 "[--sights] [--no-shrink] [--seconds S]\n"
                 "       sim --seed N [--events K] [--routers R] [--workers W] [--clients C] "
-                "[--without KIND,...] [--verbose] [--until EVENT]\n");
+                "[--without KIND,...] [--verbose] [--until EVENT]\n"
+                "       sim --hashes --seed N --seeds M [--file SEEDS]\n");
         return 2;
     }
     if (arguments.verbose || arguments.until > 0) {
         struct seed_run run = {arguments.seed, arguments.limits};
         return show(&run, arguments.until) ? 1 : 0;
     }
-    return run_campaign(&arguments);
+    return arguments.hashes ? print_hashes(&arguments) : run_campaign(&arguments);
 }

@@ -1,6 +1,8 @@
 /* What a seed allows: each draws its own cluster, its own load and its own kinds of fault. */
 #include "tests/sim/sim.h"
 
+#include "tests/sim/late.h"
+
 #include <string.h>
 
 static const char *const policies[] = {"round_robin", "least_load", "two_choices",
@@ -83,7 +85,7 @@ static void draw_sizes(struct random *random, struct options *options) {
         .n_routers = draw_chance(random, 25) ? 2 : 1,
         .n_workers = (uint32_t)draw_between(random, draw_chance(random, 10) ? 1 : 2, SIM_WORKERS),
         .max_seqs = (uint32_t)draw_between(random, 2, 40),
-        .max_batch = (uint32_t)draw_between(random, 1, 24),
+        .max_batch = (uint32_t)draw_between(random, 1, SIM_BATCH),
         .chunk_tokens = (uint32_t)draw_between(random, 1, 4) * 24,
         .chunk_bytes = SIM_BLOCK_BYTES * (uint32_t)draw_between(random, 1, 24),
         .layer_groups = 1u << random_below(random, 3),
@@ -128,6 +130,7 @@ void options_draw(struct sim *sim) {
     }
     sick_draw(sim);
     heavy_draw(sim);
+    late_draw(sim);
     draw_clocks(sim);
     if (options->weights[KIND_BUSY] == 0)
         options->hwm = 256;

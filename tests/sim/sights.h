@@ -92,6 +92,19 @@
     X(SICK_UNREACHABLE, "no KV reached one worker")                                                \
     X(HEAVY, "steps had a large fixed part")                                                       \
     X(SMALL_STEPS, "a slow worker made such steps smaller")                                        \
+    X(AHEAD, "a step began before the results of the one before were read")                        \
+    X(AHEAD_OVER, "a step ahead was over before that")                                             \
+    X(AHEAD_ENDED, "a step ahead computed for an answer that had ended")                           \
+    X(AHEAD_LEFT, "a step ahead computed for one that was given up")                               \
+    X(AHEAD_GREW, "a step ahead needed a block")                                                   \
+    X(AHEAD_STOOD, "a step went ahead though somebody waits who cannot come in")                   \
+    X(REPEAT_PROMPT, "no step ahead: a prompt is computed")                                        \
+    X(REPEAT_LEFT, "no step ahead: one of its sequences has left")                                 \
+    X(REPEAT_FULL, "no step ahead: an answer ends by count")                                       \
+    X(REPEAT_HISTORY, "no step ahead: a choice depends on the last one")                           \
+    X(REPEAT_OTHERS, "no step ahead: somebody else decodes too")                                   \
+    X(REPEAT_WAITING, "no step ahead: somebody may come in")                                       \
+    X(REPEAT_BLOCKS, "no step ahead: no block is left")                                            \
     X(PUT_ASIDE, "a sick worker was put aside")                                                    \
     X(PAIR_AVOIDED, "a sick worker's pairs were avoided")
 

@@ -3,6 +3,7 @@
 #include "tests/sim/sim.h"
 
 #include "tests/sim/judge.h"
+#include "tests/sim/late.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
@@ -221,7 +222,10 @@ static void dispatch(struct sim *sim, const struct event *event) {
         tick(sim, event);
         return;
     case EVENT_LAYERS:
-        back_layers(sim, event);
+        device_layers(sim, event);
+        return;
+    case EVENT_RESULTS:
+        device_results(sim, event);
         return;
     case EVENT_CLIENT:
         client_comes(sim);
@@ -286,7 +290,8 @@ static void seed_draws(struct sim *sim) {
                                 .faults = {random_next(&seed)},
                                 .clients = {random_next(&seed)},
                                 .net = {random_next(&seed)},
-                                .nodes = {random_next(&seed)}};
+                                .nodes = {random_next(&seed)},
+                                .late = {mix64(sim->seed ^ LATE_SALT)}};
 }
 
 static void begin(struct sim *sim) {

@@ -39,6 +39,7 @@
 #define SIM_INBOX       1024
 #define SIM_EATERS      4
 #define SIM_SEQS        64  /* more than max_seqs */
+#define SIM_BATCH       24  /* rows of a step, at most */
 #define JUDGE_TOMBS     128 /* fewer than a worker remembers */
 #define SIM_PREFIX_KEY  7
 #define SIM_NO_NODE     UINT32_MAX
@@ -61,6 +62,7 @@ enum event_type {
     EVENT_RESTART,  /* a: node */
     EVENT_RESUME,   /* node: it was paused; c: for how long */
     EVENT_PHASE,    /* the next phase of the run */
+    EVENT_RESULTS,  /* node: worker, c: epoch and step: its host reads what was chosen */
     EVENT_TYPES
 };
 
@@ -147,6 +149,7 @@ struct options {
     bool overtake; /* routers let CANCEL and PING overtake, CANCEL removes what it cancels */
     bool messages_in_step; /* the shell hands messages over while a step runs */
     bool learns;           /* workers announce what worker/step/budget.c learnt */
+    bool late;             /* steps go ahead: results are read up to a step late (late.h) */
     uint32_t loss, duplicate, reorder, garble; /* of 1000 messages; 0: none */
     uint32_t cancel_percent, stop_percent, deadline_percent;
     uint32_t shm_percent;
@@ -167,6 +170,19 @@ struct judge_tomb {
     uint32_t attempt;
 };
 
+/* A step that was planned and has not ended: its worker's device computes it now or later, or has. */
+struct flight {
+    struct plan plan;        /* without rows: there is none */
+    uint64_t number;         /* of its worker's steps */
+    uint64_t begin_ns;       /* it was its turn (true time) */
+    uint64_t lasts_ns;       /* on the device */
+    uint64_t said_ns;        /* what the worker says of it */
+    bool slowed;             /* something else had the CPU when it was planned */
+    bool computed;           /* its results can be read */
+    uint32_t ids[SIM_BATCH]; /* of a step ahead: what the step before chose */
+    struct sampled sampled[SIM_BATCH];
+};
+
 struct node {
     bool up;
     uint64_t epoch; /* rises with every start */
@@ -183,13 +199,14 @@ struct node {
     uint32_t next_link;               /* workers */
     uint64_t *kv;                     /* workers: owned (layers, blocks, tokens) */
     uint32_t n_blocks;
-    uint32_t context; /* workers: most tokens of a sequence */
-    struct plan plan;
+    uint32_t context;         /* workers: most tokens of a sequence */
+    struct flight flights[2]; /* workers: the older one first */
     bool in_step;
     struct event inbox[SIM_INBOX]; /* packets that came during a step */
     uint32_t n_inbox;
     uint64_t n_steps;
-    uint64_t step_begin_ns;
+    uint64_t step_begin_ns; /* or the end of the one before, if that came later */
+    bool measures;          /* that is when the device began with it */
     uint64_t
         long_until_ns; /* the end of its last step of over a second, or of a router's patience with that */
     struct budget budget;
@@ -242,6 +259,7 @@ struct client {
     bool stopped;       /* it came */
     bool stop_due;
     bool want_logprobs;
+    bool penalised; /* its choices depend on the ids before them: the worker has to know those */
     bool cancel_due;
     uint32_t spoilt_by; /* bit per node: the model's numbers were unusable there once */
     bool probe;
@@ -293,7 +311,7 @@ struct limits {
 
 /* Each part of a run draws its own numbers, so that taking one away changes the others little. */
 struct draws {
-    struct random options, faults, clients, net, nodes;
+    struct random options, faults, clients, net, nodes, late;
 };
 
 /* The request that is alone in a calm cluster; serial 0: there is none (judge_time.c). */
@@ -418,9 +436,14 @@ void back_start(struct sim *sim, uint32_t node);
 void back_message(struct sim *sim, uint32_t node, uint32_t conn, uint32_t link,
                   const struct message *message);
 void back_kv_ready(struct sim *sim, const struct event *event);
-void back_layers(struct sim *sim, const struct event *event);
 void back_tick(struct sim *sim, uint32_t node);
+void back_turn_late(struct sim *sim, struct node *node); /* perhaps: where a CPU is stolen */
 void back_after(struct sim *sim, uint32_t node);
+
+/* device.c: a worker's steps: what is computed, and when its host knows */
+void device_step(struct sim *sim, uint32_t node); /* plans one, when none is in flight */
+void device_layers(struct sim *sim, const struct event *event);
+void device_results(struct sim *sim, const struct event *event);
 
 /* chunk.c: KV bytes, riding along or through a ring */
 enum status chunk_push(struct sim *sim, uint32_t node, uint32_t conn, uint32_t end,

@@ -88,6 +88,12 @@ static void *ids(struct maker *maker, uint32_t n) {
     return made;
 }
 
+static void *blob(struct maker *maker, uint32_t n) {
+    uint8_t *made = array(maker, n, 1);
+    bytes(maker->random, made, n);
+    return made;
+}
+
 static void *numbers(struct maker *maker, uint32_t n) {
     float *made = array(maker, n, sizeof *made);
     for (uint32_t i = 0; i < n; i++)
@@ -168,6 +174,10 @@ static void fill_field(struct maker *maker, const struct field *field, void *our
     case FIELD_DATA:
         *n = count(random, field->bound);
         bytes(random, to, *n);
+        return;
+    case FIELD_BLOB:
+        *n = count_paid(maker, field->bound, 1);
+        field_point(to, blob(maker, *n));
         return;
     case FIELD_REQUEST:
         *(struct request_id *)to = request(random);
@@ -303,6 +313,8 @@ static bool field_equal(const struct field *field, const void *ours_a, const voi
         return same(a, b, field->bound);
     case FIELD_DATA:
         return *n == *n_b && same(a, b, *n);
+    case FIELD_BLOB:
+        return *n == *n_b && arrays_equal(a, b, *n);
     case FIELD_REQUEST:
         return request_id_equal(*(const struct request_id *)a, *(const struct request_id *)b);
     case FIELD_NESTED:

@@ -39,11 +39,13 @@ struct comm_kind {
                                   struct error *error);
     void (*close)(struct comm *comm); /* never NULL */
 
-    /* x (n) becomes the sum of all ranks' x. */
+    /* x (n, in memory of the host: a rank on a device copies it there first, ranks/staged.h) becomes
+     * the sum of all ranks' x. */
     NODISCARD enum status (*all_reduce)(struct comm *comm, float *x, size_t n);
 
     /* Columns [column_begin, column_begin + n_columns) of out (n_rows, out_stride) on rank 0 become
-     * this rank's part (n_rows, n_columns); out is NULL on the other ranks. */
+     * this rank's part (n_rows, n_columns); out is NULL on the other ranks. Both lie in memory of the
+     * host. */
     NODISCARD enum status (*gather)(struct comm *comm, float *out, size_t out_stride,
                                     const float *part, size_t n_rows, size_t column_begin,
                                     size_t n_columns);

@@ -2,6 +2,7 @@
 
 #include "base/assert.h"
 #include "worker/core/block_hash.h"
+#include "worker/core/constrain.h"
 #include "worker/core/engine_state.h"
 #include "worker/core/figures.h"
 #include "worker/core/flush.h"
@@ -59,11 +60,12 @@ static enum status allocate(struct engine *engine) {
     engine->schedule.picks = calloc(config->max_batch, sizeof *engine->schedule.picks);
     engine->quarantine = calloc(config->n_blocks, sizeof *engine->quarantine);
     engine->rows = calloc(config->max_batch, sizeof *engine->rows);
+    engine->rows_ahead = calloc(config->max_batch, sizeof *engine->rows_ahead);
     engine->entries = calloc(MESSAGE_ENTRIES_MAX, sizeof *engine->entries);
     engine->entry_slots = calloc(MESSAGE_ENTRIES_MAX, sizeof *engine->entry_slots);
     engine->digest = calloc(config->max_seqs, sizeof *engine->digest);
-    if (!engine->schedule.picks || !engine->quarantine || !engine->rows || !engine->entries ||
-        !engine->entry_slots || !engine->digest)
+    if (!engine->schedule.picks || !engine->quarantine || !engine->rows || !engine->rows_ahead ||
+        !engine->entries || !engine->entry_slots || !engine->digest)
         return STATUS_NOMEM;
     return STATUS_OK;
 }
@@ -81,6 +83,7 @@ enum status engine_new(const struct engine_config *config, const struct engine_s
     /* Nobody may need more than the whole pool: then the oldest can always go on. */
     uint64_t n_pool = (uint64_t)config->n_blocks * config->block_tokens;
     engine->context = n_pool < config->context ? (uint32_t)n_pool : config->context;
+    list_init(&engine->schedule.held);
     list_init(&engine->schedule.waiting);
     list_init(&engine->schedule.prefill);
     list_init(&engine->schedule.decode);
@@ -109,6 +112,7 @@ void engine_free(struct engine *engine) {
     free(engine->schedule.picks);
     free(engine->quarantine);
     free(engine->rows);
+    free(engine->rows_ahead);
     free(engine->entries);
     free(engine->entry_slots);
     free(engine->digest);
@@ -157,6 +161,17 @@ void engine_kv_open(struct engine *engine, uint64_t now_ns, uint32_t link, const
 void engine_kv_room(struct engine *engine, uint64_t now_ns) {
     engine->now_ns = now_ns;
     engine->pump_due = true;
+    settle_event(engine);
+}
+
+void engine_constrained(struct engine *engine, uint64_t now_ns, uint32_t slot, uint64_t serial,
+                        enum status status) {
+    ASSERT(slot < engine->sequences.n_slots);
+    struct sequence *sequence = &engine->sequences.slots[slot];
+    engine->now_ns = now_ns;
+    if (sequence->serial != serial || !sequence->awaits_grammar)
+        return; /* given up meanwhile */
+    constrain_end(engine, sequence, status);
     settle_event(engine);
 }
 
@@ -220,15 +235,16 @@ void engine_turn(struct engine *engine) {
     engine->figures.progress++;
 }
 
-void engine_sequence(const struct engine *engine, uint32_t slot, struct sequence_view *view) {
+void engine_sequence(const struct engine *engine, uint32_t slot, uint32_t n_tokens,
+                     struct sequence_view *view) {
     ASSERT(slot < engine->sequences.n_slots);
     const struct sequence *sequence = &engine->sequences.slots[slot];
     *view = (struct sequence_view){
         .ids = sequence->ids,
-        .n_tokens = sequence->n_tokens,
+        .n_tokens = n_tokens,
         .n_prompt = sequence->n_prompt,
         .sampling = &sequence->sampling,
-        .ban_ends = sequence_bans_ends(sequence),
+        .ban_ends = sequence_bans_ends(sequence, n_tokens),
         .serial = sequence->serial,
     };
 }

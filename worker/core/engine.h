@@ -60,7 +60,8 @@ struct plan_row {
     uint32_t slot;
     uint32_t begin; /* position of the first token computed */
     uint32_t n_tokens;
-    const uint32_t *ids;    /* borrowed: the tokens to compute (n_tokens) */
+    const uint32_t *ids;    /* borrowed: the tokens to compute (n_tokens); NULL of a step ahead: the
+                               one that the row of this number chooses in the step before */
     const uint32_t *blocks; /* borrowed: the sequence's block table, covers begin + n_tokens */
     uint32_t variant;       /* of the sequence: below n_variants */
     bool sample;            /* the last token's logits choose the next token */
@@ -70,14 +71,32 @@ struct plan {
     uint32_t n_rows;
     uint32_t n_tokens;
     uint32_t n_prompt;     /* of them of rows that do not decode yet */
-    struct plan_row *rows; /* owned by the engine, valid until the next engine_plan() */
+    struct plan_row *rows; /* owned by the engine, valid until the step's engine_step_end() */
 };
 
-/* What sampling needs to know of a sequence, beside its ids. */
+/* Why the running step is not followed by the same one before its results are known. */
+enum repeat {
+    REPEAT_GRANTED,
+    REPEAT_PROMPT,  /* a prompt is computed, or has more to compute */
+    REPEAT_LEFT,    /* one of its sequences has ended or was given up */
+    REPEAT_FULL,    /* the token that it chooses is a sequence's last one, whichever it is */
+    REPEAT_HISTORY, /* a choice depends on the ids before it: penalties, a grammar */
+    REPEAT_OTHERS,  /* somebody else decodes too: by turns, or has just come in */
+    REPEAT_WAITING, /* somebody waits who may come in */
+    REPEAT_BLOCKS,  /* there is no block for a next position */
+    REPEAT_REASONS
+};
+
+struct engine_repeats {
+    uint64_t n[REPEAT_REASONS]; /* answers of engine_repeat() */
+    uint64_t n_dropped;         /* tokens that steps computed behind their sequence's end */
+};
+
+/* What choosing a sequence's next token needs to know of it. */
 struct sequence_view {
     const uint32_t *ids; /* (n_tokens) prompt and output */
-    uint32_t n_tokens;
-    uint32_t n_prompt; /* the real prompt; ids beyond it are output */
+    uint32_t n_tokens;   /* before the one that is chosen */
+    uint32_t n_prompt;   /* the real prompt; ids beyond it are output */
     const struct sampling *sampling;
     bool ban_ends;   /* min_new not reached: ends and stop ids may not be chosen */
     uint64_t serial; /* changes when the slot gets another sequence */
@@ -85,7 +104,8 @@ struct sequence_view {
 
 struct sampled {
     uint32_t id;
-    bool valid; /* false: the numbers were unusable; the sequence ends with FINISH_ERROR */
+    bool valid;    /* false: the numbers were unusable; the sequence ends with FINISH_ERROR */
+    bool is_stuck; /* not valid because its grammar leaves no token: it fails alone */
     struct token_logprobs logprobs; /* filled if the sequence wants them */
 };
 
@@ -107,6 +127,11 @@ struct engine_sink {
      * so when this returns nobody writes there any more. STATUS_CORRUPT, STATUS_CLOSED. */
     enum status (*take_chunk)(void *context, uint32_t link, const struct chunk *chunk,
                               const uint32_t *blocks);
+    /* A Submit with a grammar has come, for the sequence `serial` in the slot: what follows it is made
+     * ready. STATUS_OK: it is; STATUS_BUSY: it will be, engine_constrained() tells; STATUS_NOMEM: no
+     * room for it now; else it never will be. NULL: no grammar is served. */
+    enum status (*constrain)(void *context, uint32_t slot, uint64_t serial,
+                             const struct submit *submit);
     void (*note)(void *context, const struct note *note); /* for the log; may be NULL */
 };
 
@@ -133,6 +158,11 @@ void engine_kv_room(struct engine *engine, uint64_t now_ns);
 void engine_tick(struct engine *engine, uint64_t now_ns);
 uint64_t engine_deadline(const struct engine *engine);
 
+/* What `constrain` answered STATUS_BUSY to is ready: STATUS_OK; or never will be. Of a sequence that has
+ * left the slot nothing happens. */
+void engine_constrained(struct engine *engine, uint64_t now_ns, uint32_t slot, uint64_t serial,
+                        enum status status);
+
 /* How many tokens of prompts the coming plans may compute, beside all rows that decode: at least 1,
  * at most the config's chunk_tokens, which it is at first. The shell knows how long steps take. */
 void engine_budget(struct engine *engine, uint32_t n_prompt);
@@ -144,19 +174,31 @@ uint32_t engine_chunk_tokens(const struct engine *engine); /* the budget in forc
  * if its request is cancelled meanwhile. */
 void engine_plan(struct engine *engine, uint64_t now_ns, struct plan *plan);
 
-/* Before the forward pass: how long it will take, so that long steps do not look hung. */
+/* Once a step is in flight and none is ahead of it: the step after it where that is the same again,
+ * one position further, whatever this one chooses. Of the two now in flight the older one ends first;
+ * no plan is made before both did. What ends or is given up meanwhile keeps its slot, ids and blocks
+ * until the last step that computes it, whose results for it are dropped. Refused: the answer says
+ * why, and the plan has no rows. */
+enum repeat engine_repeat(struct engine *engine, uint64_t now_ns, struct plan *plan);
+const char *engine_repeat_name(enum repeat repeat); /* for logs and metrics */
+const struct engine_repeats *engine_repeats(const struct engine *engine);
+
+/* Before the forward pass of the newest plan: how long it will take, so that long steps do not look
+ * hung. A step ahead is announced when it is the only one. */
 void engine_step_begin(struct engine *engine, uint64_t now_ns, uint32_t us_expected);
 
 /* During the forward pass, in rising order: these layers of the plan's tokens are in the KV
- * pool. */
+ * pool. Of two steps in flight, the older one's. */
 void engine_layers_done(struct engine *engine, uint64_t now_ns, uint32_t layer_begin,
                         uint32_t layer_end);
 
-/* After it: sampled[i] belongs to the i-th row with `sample`. Appends tokens, ends sequences,
- * commits hand-offs, sends one STEP per router. */
+/* After the older step in flight: sampled[i] belongs to its i-th row with `sample`. Appends tokens,
+ * ends sequences, commits hand-offs, sends one STEP per router. */
 void engine_step_end(struct engine *engine, uint64_t now_ns, const struct sampled *sampled);
 
-void engine_sequence(const struct engine *engine, uint32_t slot, struct sequence_view *view);
+/* The sequence in `slot` as the row of a plan sees it that ends with the n_tokens-th of its tokens. */
+void engine_sequence(const struct engine *engine, uint32_t slot, uint32_t n_tokens,
+                     struct sequence_view *view);
 
 void engine_load(const struct engine *engine, struct load *load);
 void engine_drain(struct engine *engine, uint64_t now_ns); /* its process ends */

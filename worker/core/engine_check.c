@@ -38,15 +38,16 @@ static const char *check_sequence(const struct engine *engine, const struct sequ
         return "a request does not lead to its sequence";
     if (sequence->dead != (sequence->outlet == OUTLET_NONE))
         return "a sequence belongs to nobody";
-    if (sequence->dead && !sequence->in_step)
+    if (sequence->dead && sequence->n_steps == 0)
         return "a sequence was given up and not emptied";
-    if (sequence->in_step && !engine->in_flight)
-        return "a sequence waits for a step that is over";
-    if (sequence->state == SEQUENCE_ENDED && (sequence->n_blocks > 0 || handoff->side))
+    if (sequence->state == SEQUENCE_ENDED && sequence->n_steps == 0 &&
+        (sequence->n_blocks > 0 || handoff->side))
         return "a sequence that ended holds blocks";
-    if ((sequence->state == SEQUENCE_WAITING) != (sequence->queue == QUEUE_WAITING) &&
-        !sequence->dead)
+    bool waits = sequence->queue == QUEUE_HELD || sequence->queue == QUEUE_WAITING;
+    if ((sequence->state == SEQUENCE_WAITING) != waits && !sequence->dead)
         return "a sequence's state and queue differ";
+    if (sequence->awaits_grammar ? sequence->queue > QUEUE_HELD : sequence->queue == QUEUE_HELD)
+        return "a sequence is held without a reason, or runs without its grammar";
     if (sequence->queue == QUEUE_DECODE && sequence->n_tokens - sequence->n_computed != 1)
         return "a sequence decodes and has more than one token to compute";
     if (handoff->side != HANDOFF_NONE) {
@@ -58,16 +59,43 @@ static const char *check_sequence(const struct engine *engine, const struct sequ
     return NULL;
 }
 
+/* Rows of a step that name this sequence; UINT32_MAX: it does not hold what one of them writes. */
+static uint32_t count_rows(const struct engine *engine, const struct sequence *sequence,
+                           const struct plan_row *rows, uint32_t n_rows) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < n_rows; i++) {
+        if (rows[i].slot != sequence->slot)
+            continue;
+        if (rows[i].blocks != sequence->blocks ||
+            rows[i].begin + rows[i].n_tokens > sequence->n_blocks * engine->config.block_tokens)
+            return UINT32_MAX;
+        n++;
+    }
+    return n;
+}
+
+static const char *check_steps(const struct engine *engine, const struct sequence *sequence) {
+    uint32_t n = count_rows(engine, sequence, engine->rows, engine->n_rows);
+    uint32_t n_ahead = count_rows(engine, sequence, engine->rows_ahead, engine->n_rows_ahead);
+    if (n == UINT32_MAX || n_ahead == UINT32_MAX)
+        return "a step writes to blocks that its sequence does not hold";
+    if (n + n_ahead != sequence->n_steps)
+        return "a sequence counts other steps than those that compute it";
+    return NULL;
+}
+
 static const char *check_sequences(const struct engine *engine, uint32_t *holders) {
     uint32_t n_used = 0;
     uint32_t n_handoffs = 0;
-    uint32_t n_queue[4] = {0};
+    uint32_t n_queue[QUEUE_DECODE + 1] = {0};
     uint32_t n_queued = 0;
     for (uint32_t i = 0; i < engine->sequences.n_slots; i++) {
         const struct sequence *sequence = &engine->sequences.slots[i];
         if (sequence->serial == 0) {
             if (sequence->n_blocks > 0)
                 return "a free slot holds blocks";
+            if (check_steps(engine, sequence))
+                return "a step computes a free slot";
             continue;
         }
         n_used++;
@@ -75,6 +103,8 @@ static const char *check_sequences(const struct engine *engine, uint32_t *holder
         n_queue[sequence->queue]++;
         n_queued += sequence->n_queued;
         const char *wrong = check_sequence(engine, sequence);
+        if (!wrong)
+            wrong = check_steps(engine, sequence);
         if (!wrong)
             wrong = check_blocks(engine, sequence, holders);
         if (wrong)
@@ -85,7 +115,7 @@ static const char *check_sequences(const struct engine *engine, uint32_t *holder
         return "the count of slots is wrong";
     if (n_handoffs != engine->handoffs.n_used)
         return "a hand-off belongs to no sequence";
-    if (n_queue[QUEUE_WAITING] != schedule->n_waiting ||
+    if (n_queue[QUEUE_HELD] != schedule->n_held || n_queue[QUEUE_WAITING] != schedule->n_waiting ||
         n_queue[QUEUE_PREFILL] != schedule->n_prefill ||
         n_queue[QUEUE_DECODE] != schedule->n_decode || n_queued != schedule->n_queued)
         return "the scheduler's counts are wrong";
@@ -134,7 +164,8 @@ const char *engine_check(const struct engine *engine) {
     const char *wrong = kv_pool_check(&engine->pool);
     if (!wrong)
         wrong = prefix_cache_check(&engine->cache);
-    if (!wrong && (length(&schedule->waiting) != schedule->n_waiting ||
+    if (!wrong && (length(&schedule->held) != schedule->n_held ||
+                   length(&schedule->waiting) != schedule->n_waiting ||
                    length(&schedule->prefill) != schedule->n_prefill ||
                    length(&schedule->decode) != schedule->n_decode))
         wrong = "the scheduler's lists and counts differ";

@@ -12,9 +12,11 @@
 #define ENGINE_RETRY_NS 1000000ull /* after BUSY */
 
 struct schedule {
+    struct list held;    /* their grammars are not ready */
     struct list waiting; /* by priority, then arrival */
     struct list prefill; /* running, prompt not computed yet */
     struct list decode;  /* running, one token a step; those served last stand at the back */
+    uint32_t n_held;
     uint32_t n_waiting;
     uint32_t n_prefill;
     uint32_t n_decode;
@@ -49,12 +51,19 @@ struct engine {
     uint32_t n_quarantine; /* of `quarantine` */
     uint32_t *quarantine;  /* owned (n_blocks) */
 
-    /* the step in flight */
+    /* the step in flight; of two, the older one */
     struct plan_row *rows; /* owned (max_batch) */
     uint32_t n_rows;
     bool in_flight;
     uint32_t layers_ready;
-    uint64_t step_begin_ns;
+    uint64_t step_begin_ns; /* or the end of the step before it, if that came later */
+
+    /* the step ahead (repeat.c) */
+    struct plan_row *rows_ahead; /* owned (max_batch) */
+    uint32_t n_rows_ahead;       /* 0: there is none */
+    uint32_t us_ahead;           /* how long it will take */
+    enum repeat repeat_said;     /* the last answer that differed from the one before */
+    struct engine_repeats repeats;
 
     /* what is sent */
     struct step_entry *entries;  /* owned (MESSAGE_ENTRIES_MAX) */

@@ -40,12 +40,20 @@ void engine_plan(struct engine *engine, uint64_t now_ns, struct plan *plan) {
     settle_event(engine);
 }
 
-void engine_step_begin(struct engine *engine, uint64_t now_ns, uint32_t us_expected) {
-    engine->now_ns = now_ns;
-    engine->step_begin_ns = now_ns;
+/* Routers hear how long the step will take that nothing stands before any more. */
+static void announce(struct engine *engine, uint32_t us_expected) {
+    engine->step_begin_ns = engine->now_ns;
     engine->figures.step_us_expected = us_expected;
     if (us_expected >= LONG_STEP_US)
         flush_beats(engine);
+}
+
+void engine_step_begin(struct engine *engine, uint64_t now_ns, uint32_t us_expected) {
+    engine->now_ns = now_ns;
+    if (engine->n_rows_ahead > 0)
+        engine->us_ahead = us_expected; /* said when it is its turn */
+    else
+        announce(engine, us_expected);
     settle_event(engine);
 }
 
@@ -65,11 +73,15 @@ void engine_layers_done(struct engine *engine, uint64_t now_ns, uint32_t layer_b
 static void take_token(struct engine *engine, struct sequence *sequence,
                        const struct sampled *sampled) {
     outlet_mark(&engine->outlets, sequence);
+    if (!sampled->valid && sampled->is_stuck) {
+        retire_fail(engine, sequence, REASON_GRAMMAR);
+        return;
+    }
     if (!sampled->valid) {
         retire_end(engine, sequence, FINISH_ERROR);
         return;
     }
-    bool banned = sequence_bans_ends(sequence);
+    bool banned = sequence_bans_ends(sequence, sequence->n_tokens);
     sequence_append(sequence, sampled->id,
                     sequence->sampling.want_logprobs ? &sampled->logprobs : NULL);
     engine->figures.n_tokens++;
@@ -91,18 +103,29 @@ static void take_token(struct engine *engine, struct sequence *sequence,
     }
 }
 
-/* The row's tokens are in the KV pool. Answers NULL for a sequence given up meanwhile. */
+/* A step is over that still computed a sequence which had ended, or was given up. */
+static void let_go(struct engine *engine, struct sequence *sequence) {
+    engine->repeats.n_dropped += sequence->state == SEQUENCE_ENDED;
+    if (sequence->n_steps > 0)
+        return; /* the step ahead computes it too */
+    sequence_give_blocks(sequence, &engine->cache);
+    if (!sequence->dead)
+        return;
+    sequence->dead = false;
+    sequence_give(&engine->sequences, sequence);
+}
+
+/* The row's tokens are in the KV pool. Answers NULL where nobody wants the next one: the sequence
+ * was given up meanwhile, or ended with the step before. */
 static struct sequence *finish_row(struct engine *engine, const struct plan_row *row) {
     struct sequence *sequence = &engine->sequences.slots[row->slot];
-    ASSERT(sequence->in_step);
-    sequence->in_step = false;
-    sequence->n_computed = row->begin + row->n_tokens;
-    if (sequence->dead) {
-        sequence->dead = false;
-        sequence_give_blocks(sequence, &engine->cache);
-        sequence_give(&engine->sequences, sequence);
+    ASSERT(sequence->n_steps > 0);
+    sequence->n_steps--;
+    if (sequence->dead || sequence->state == SEQUENCE_ENDED) {
+        let_go(engine, sequence);
         return NULL;
     }
+    sequence->n_computed = row->begin + row->n_tokens;
     if (sequence->queue == QUEUE_PREFILL)
         engine->figures.n_prompt_tokens += row->n_tokens;
     sequence_name_blocks(sequence, &engine->cache, engine->config.prefix_key);
@@ -110,11 +133,20 @@ static struct sequence *finish_row(struct engine *engine, const struct plan_row 
     return sequence;
 }
 
+/* The step is over; one that is ahead is the next. */
+static void turn_steps(struct engine *engine) {
+    struct plan_row *rows = engine->rows;
+    engine->rows = engine->rows_ahead;
+    engine->n_rows = engine->n_rows_ahead;
+    engine->rows_ahead = rows;
+    engine->n_rows_ahead = 0;
+    engine->in_flight = engine->n_rows > 0;
+    engine->layers_ready = 0;
+}
+
 void engine_step_end(struct engine *engine, uint64_t now_ns, const struct sampled *sampled) {
     ASSERT(engine->in_flight);
     engine->now_ns = now_ns;
-    engine->in_flight = false;
-    engine->layers_ready = 0;
     uint32_t n_sampled = 0;
     for (uint32_t i = 0; i < engine->n_rows; i++) {
         const struct plan_row *row = &engine->rows[i];
@@ -123,7 +155,9 @@ void engine_step_end(struct engine *engine, uint64_t now_ns, const struct sample
         if (sequence && token)
             take_token(engine, sequence, token);
     }
-    engine->n_rows = 0;
     figures_step(engine);
+    turn_steps(engine);
+    if (engine->in_flight)
+        announce(engine, engine->us_ahead);
     settle_tick(engine);
 }

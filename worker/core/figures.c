@@ -39,6 +39,6 @@ void figures_load(const struct engine *engine, struct load *load) {
     load->blocks_quarantined = pool->counts[KV_QUARANTINED];
     load->blocks_cached = pool->counts[KV_CACHED];
     load->n_running = engine->schedule.n_prefill + engine->schedule.n_decode;
-    load->n_waiting = engine->schedule.n_waiting;
+    load->n_waiting = engine->schedule.n_waiting + engine->schedule.n_held;
     load->prefill_tokens_queued = engine->schedule.n_queued;
 }

@@ -2,12 +2,12 @@
 
 #include "base/assert.h"
 #include "worker/core/block_hash.h"
+#include "worker/core/constrain.h"
 #include "worker/core/handoff.h"
 #include "worker/core/note.h"
 #include "worker/core/post.h"
 #include "worker/core/reserve.h"
 #include "worker/core/retire.h"
-#include "worker/core/run_queue.h"
 
 #include <string.h>
 
@@ -19,7 +19,7 @@ static bool cell_is_set(const uint64_t *cells, uint32_t cell) {
 static void activate(struct engine *engine, struct sequence *sequence) {
     struct handoff *handoff = &sequence->handoff;
     const struct commit *commit = &handoff->commit;
-    bool banned = sequence_bans_ends(sequence);
+    bool banned = sequence_bans_ends(sequence, sequence->n_tokens);
     sequence->n_computed = sequence->n_tokens;
     sequence->cached_tokens = commit->cached_tokens;
     sequence_name_blocks(sequence, &engine->cache, engine->config.prefix_key);
@@ -30,7 +30,9 @@ static void activate(struct engine *engine, struct sequence *sequence) {
         finish = retire_reason(engine, sequence, banned);
     outlet_mark(&engine->outlets, sequence);
     if (finish == FINISH_NONE) {
-        run_queue_decode(engine, sequence);
+        constrain_enter(engine, sequence);
+        if (sequence->awaits_grammar)
+            engine->flush_due = true; /* its first token waits for no step */
         return;
     }
     retire_end(engine, sequence, finish);
@@ -117,6 +119,8 @@ void handoff_in_submit(struct engine *engine, struct outlet *router, const struc
         else if (handoff->outlet != OUTLET_NONE &&
                  !handoff_is_peer(handoff, &engine->outlets.outlets[handoff->outlet]))
             reason = REASON_TRANSFER;
+        else
+            reason = constrain_begin(engine, sequence, submit);
     }
     if (reason != REASON_NONE) {
         note_submit_refused(engine, router, submit, reason);

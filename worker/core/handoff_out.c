@@ -96,7 +96,7 @@ static uint32_t ready_blocks(const struct engine *engine, const struct sequence 
     if (sequence->state == SEQUENCE_SENDING)
         return handoff->n_blocks;
     uint32_t n_tokens = sequence->n_computed;
-    if (sequence->in_step && engine->groups[group + 1] <= engine->layers_ready)
+    if (sequence->n_steps > 0 && engine->groups[group + 1] <= engine->layers_ready)
         n_tokens = sequence->n_in_step;
     if (n_tokens == sequence->n_tokens)
         return handoff->n_blocks;

@@ -5,6 +5,7 @@
 
 static const struct note_kind kinds[ENGINE_NOTES] = {
     [NOTE_SESSION_OVER] = {"router's session is over", LOG_WARN, "router", {"silent_ms"}},
+    [NOTE_ROUTER_LEFT] = {"router has left", LOG_INFO, "router", {"silent_ms"}},
     [NOTE_SESSION_REFUSED] = {"router refuses this worker", LOG_WARN, "router", {0}},
     [NOTE_PEER_DROPPED] = {"KV link given up", LOG_INFO, "peer", {"in_flight"}},
     [NOTE_RESERVED] = {"reserved", LOG_DEBUG, "router", {"tokens", "cached_tokens"}},
@@ -14,6 +15,7 @@ static const struct note_kind kinds[ENGINE_NOTES] = {
     [NOTE_BLOCKED] = {"waits for blocks", LOG_DEBUG, "router", {"blocks_missing"}},
     [NOTE_SCHEDULED] = {"scheduled", LOG_DEBUG, "router", {"waited_us", "cached_tokens"}},
     [NOTE_PREEMPTED] = {"preempted", LOG_DEBUG, "router", {"blocks_missing"}},
+    [NOTE_NOT_AHEAD] = {"no step ahead", LOG_DEBUG, "router", {"rows"}},
     [NOTE_FIRST_TOKEN] = {"first token", LOG_DEBUG, "router", {"index", "after_us"}},
     [NOTE_HANDED_OVER] = {"handed over", LOG_DEBUG, "peer", {"tokens", "transfer_us"}},
     [NOTE_TRANSFER_ENDED] = {"transfer ended", LOG_DEBUG, "peer", {"tokens", "transfer_us"}},

@@ -11,6 +11,7 @@ struct sequence;
 
 enum engine_note {
     NOTE_SESSION_OVER,    /* with a router that did not end it: its requests are dropped */
+    NOTE_ROUTER_LEFT,     /* the same with nothing to drop: it ended, as one does that is stopped */
     NOTE_SESSION_REFUSED, /* a router gives this worker nothing */
     NOTE_PEER_DROPPED,    /* a KV link is given up */
 
@@ -22,6 +23,7 @@ enum engine_note {
     NOTE_BLOCKED,         /* it is the next to run and does not fit (blocks_missing) */
     NOTE_SCHEDULED,       /* in a step for the first time (waited_us, cached_tokens) */
     NOTE_PREEMPTED,       /* for another or itself (blocks_missing) */
+    NOTE_NOT_AHEAD,       /* for its sake the next step waits for this one's results (rows) */
     NOTE_FIRST_TOKEN,     /* sampled here (index, after_us of Submit) */
     NOTE_HANDED_OVER,     /* the transfer is committed (tokens, transfer_us) */
     NOTE_TRANSFER_ENDED,  /* otherwise (tokens, transfer_us) */

@@ -1,6 +1,5 @@
 #include "worker/core/retire.h"
 
-#include "base/assert.h"
 #include "worker/core/handoff.h"
 #include "worker/core/note.h"
 #include "worker/core/post.h"
@@ -21,7 +20,7 @@ void retire_drop(struct engine *engine, struct sequence *sequence, enum reason r
     list_remove(&sequence->dirty);
     sequence_unname(&engine->sequences, sequence);
     sequence->outlet = OUTLET_NONE;
-    if (sequence->in_step) {
+    if (sequence->n_steps > 0) {
         /* The forward pass still reads its ids and writes its blocks. */
         sequence->dead = true;
         return;
@@ -36,11 +35,11 @@ void retire_fail(struct engine *engine, struct sequence *sequence, enum reason r
 }
 
 void retire_end(struct engine *engine, struct sequence *sequence, enum finish finish) {
-    ASSERT(!sequence->in_step);
     handoff_end(engine, sequence, REASON_NUMERICS);
     if (sequence->queue != QUEUE_NONE)
         run_queue_remove(engine, sequence);
-    sequence_give_blocks(sequence, &engine->cache);
+    if (sequence->n_steps == 0) /* else the step ahead still writes them: they go at its end */
+        sequence_give_blocks(sequence, &engine->cache);
     sequence->finish = finish;
     sequence->state = SEQUENCE_ENDED;
     note_sequence(engine, NOTE_ENDED, sequence, NULL, sequence_n_output(sequence), 0);
@@ -57,10 +56,13 @@ enum finish retire_reason(const struct engine *engine, const struct sequence *se
                           bool banned) {
     const struct sampling *sampling = &sequence->sampling;
     uint32_t id = sequence->ids[sequence->n_tokens - 1];
+    bool is_end = is_among(id, engine->config.ends, engine->config.n_ends);
+    /* A grammar lets one come only where the answer is whole, and where it must, whatever else says. */
+    if (is_end && sampling->n_grammar > 0)
+        return FINISH_STOP;
     if (!banned && is_among(id, sampling->stop_ids, sampling->n_stop_ids))
         return FINISH_STOP;
-    if (!banned && !sampling->ignore_eos &&
-        is_among(id, engine->config.ends, engine->config.n_ends))
+    if (!banned && !sampling->ignore_eos && is_end)
         return FINISH_STOP;
     if (sequence_n_output(sequence) >= sampling->max_new || sequence->n_tokens >= engine->context)
         return FINISH_LENGTH;

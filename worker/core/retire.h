@@ -11,7 +11,7 @@ void retire_drop(struct engine *engine, struct sequence *sequence, enum reason r
 /* Tells the router that the attempt cannot go on here, and drops it. */
 void retire_fail(struct engine *engine, struct sequence *sequence, enum reason reason);
 
-/* The answer is complete: blocks go, ids stay until FORGET. */
+/* The answer is complete: blocks go, at the end of a step that computes it; ids stay until FORGET. */
 void retire_end(struct engine *engine, struct sequence *sequence, enum finish finish);
 
 /* What the token just appended ends the sequence with; `banned`: it was not allowed to stop. */

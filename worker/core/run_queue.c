@@ -3,7 +3,8 @@
 #include "base/assert.h"
 
 void run_queue_account(struct engine *engine, struct sequence *sequence) {
-    bool queued = sequence->queue == QUEUE_WAITING || sequence->queue == QUEUE_PREFILL;
+    bool queued = sequence->queue == QUEUE_HELD || sequence->queue == QUEUE_WAITING ||
+                  sequence->queue == QUEUE_PREFILL;
     uint32_t n = queued ? sequence->n_tokens - sequence->n_computed : 0;
     engine->schedule.n_queued += n - sequence->n_queued;
     sequence->n_queued = n;
@@ -14,7 +15,9 @@ static void enter(struct engine *engine, struct sequence *sequence, enum queue q
     if (sequence->ready_ns == 0)
         sequence->ready_ns = engine->now_ns;
     sequence->queue = queue;
-    sequence->state = queue == QUEUE_WAITING ? SEQUENCE_WAITING : SEQUENCE_RUNNING;
+    bool waits = queue == QUEUE_HELD || queue == QUEUE_WAITING;
+    sequence->state = waits ? SEQUENCE_WAITING : SEQUENCE_RUNNING;
+    engine->schedule.n_held += queue == QUEUE_HELD;
     engine->schedule.n_waiting += queue == QUEUE_WAITING;
     engine->schedule.n_prefill += queue == QUEUE_PREFILL;
     engine->schedule.n_decode += queue == QUEUE_DECODE;
@@ -22,6 +25,7 @@ static void enter(struct engine *engine, struct sequence *sequence, enum queue q
 }
 
 void run_queue_remove(struct engine *engine, struct sequence *sequence) {
+    engine->schedule.n_held -= sequence->queue == QUEUE_HELD;
     engine->schedule.n_waiting -= sequence->queue == QUEUE_WAITING;
     engine->schedule.n_prefill -= sequence->queue == QUEUE_PREFILL;
     engine->schedule.n_decode -= sequence->queue == QUEUE_DECODE;
@@ -34,6 +38,13 @@ bool run_queue_before(const struct sequence *a, const struct sequence *b) {
     if (a->priority != b->priority)
         return a->priority < b->priority;
     return a->arrival < b->arrival;
+}
+
+void run_queue_hold(struct engine *engine, struct sequence *sequence) {
+    if (sequence->arrival == 0)
+        sequence->arrival = ++engine->schedule.n_arrivals;
+    list_push_back(&engine->schedule.held, &sequence->at);
+    enter(engine, sequence, QUEUE_HELD);
 }
 
 void run_queue_wait(struct engine *engine, struct sequence *sequence) {

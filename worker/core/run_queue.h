@@ -1,10 +1,13 @@
-/* worker/core/run_queue.h: where a sequence stands: waiting, computing its prompt, or decoding.
+/* worker/core/run_queue.h: where a sequence stands: held, waiting, computing its prompt, or decoding.
  *
  * Those that wait stand by priority, then arrival. The lists and their counts lie in
  * engine->schedule; schedule.c chooses from them. Engine thread only. */
 #pragma once
 
 #include "worker/core/engine_state.h"
+
+/* Its grammar is not ready: out of all steps until it is. */
+void run_queue_hold(struct engine *engine, struct sequence *sequence);
 
 /* A new sequence, or one that was preempted, waits for its turn. */
 void run_queue_wait(struct engine *engine, struct sequence *sequence);

@@ -31,7 +31,7 @@ static struct sequence *newest_running(struct engine *engine) {
 
 static void preempt(struct engine *engine, struct sequence *sequence, const struct sequence *other,
                     const char *reason, uint32_t n_missing) {
-    ASSERT(!sequence->in_step);
+    ASSERT(sequence->n_steps == 0);
     note_preempted(engine, sequence, other, reason, n_missing);
     run_queue_remove(engine, sequence);
     sequence_give_blocks(sequence, &engine->cache);
@@ -78,7 +78,7 @@ static void add_row(struct engine *engine, struct sequence *sequence, struct roo
         .variant = sequence->variant,
         .sample = sequence->n_computed + n == sequence->n_tokens,
     };
-    sequence->in_step = true;
+    sequence->n_steps = 1;
     sequence->n_in_step = sequence->n_computed + n;
     room->n_prompt -= decodes ? 0 : n;
     room->n_rows--;
@@ -215,16 +215,27 @@ static void plan_prefill(struct engine *engine, struct room *room) {
     }
 }
 
-/* A waiting sequence that did not fit takes the place of one whose priority is worse. */
-static void make_way(struct engine *engine) {
+/* A waiting sequence that did not fit takes the place of one whose priority is worse: that one, or
+ * NULL. */
+static struct sequence *find_victim(struct engine *engine) {
     struct list *first = list_first(&engine->schedule.waiting);
     if (!first)
-        return;
-    struct sequence *sequence = list_entry(first, struct sequence, at);
+        return NULL;
+    const struct sequence *sequence = list_entry(first, struct sequence, at);
     struct sequence *victim = sequence->blocked ? newest_running(engine) : NULL;
-    if (!victim || victim->priority <= sequence->priority)
+    return victim && victim->priority > sequence->priority ? victim : NULL;
+}
+
+static void make_way(struct engine *engine) {
+    struct sequence *victim = find_victim(engine);
+    if (!victim)
         return;
-    preempt(engine, victim, sequence, "priority", sequence->n_missing);
+    const struct sequence *first = list_entry(engine->schedule.waiting.next, struct sequence, at);
+    preempt(engine, victim, first, "priority", first->n_missing);
+}
+
+bool schedule_admits(struct engine *engine) {
+    return find_victim(engine) || (!run_queue_is_full(engine) && next_waiting(engine));
 }
 
 /* How many rows decode may take: all, unless prompts would get nothing at all. */

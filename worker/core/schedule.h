@@ -12,3 +12,6 @@
 
 /* Fills engine->rows. */
 void schedule_plan(struct engine *engine);
+
+/* Whether a plan made now would try to let in the first of the waiting. */
+bool schedule_admits(struct engine *engine);

@@ -145,13 +145,15 @@ enum status sequence_check_submit(const struct submit *submit, uint32_t n_vocab)
     if ((submit->phase == PHASE_BOTH) == submit->has_xfer || submit->phase > PHASE_BOTH)
         return STATUS_INVALID;
     if (sampling->n_stop_ids > MESSAGE_STOP_IDS_MAX || sampling->n_bias > MESSAGE_BIAS_MAX ||
-        sampling->n_allowed > MESSAGE_ALLOWED_MAX || sampling->n_top > MESSAGE_TOP_MAX)
+        sampling->n_allowed > MESSAGE_ALLOWED_MAX || sampling->n_top > MESSAGE_TOP_MAX ||
+        sampling->n_grammar > MESSAGE_GRAMMAR_MAX)
         return STATUS_INVALID;
     /* Stop ids only compare, so one outside the vocabulary is harmless; the others are indexes. */
     if (!ids_valid(sampling->stop_ids, sampling->n_stop_ids, 0) ||
         !ids_valid(sampling->bias_ids, sampling->n_bias, n_vocab) ||
         !ids_valid(sampling->allowed_ids, sampling->n_allowed, n_vocab) ||
-        (sampling->n_bias > 0 && !sampling->bias))
+        (sampling->n_bias > 0 && !sampling->bias) ||
+        (sampling->n_grammar > 0 && !sampling->grammar))
         return STATUS_INVALID;
     return STATUS_OK;
 }
@@ -188,6 +190,7 @@ void sequence_fill(struct sequence_table *table, struct sequence *sequence,
     sampling->bias_ids = arrays->bias_ids;
     sampling->bias = arrays->bias;
     sampling->allowed_ids = arrays->allowed_ids;
+    sampling->grammar = NULL; /* the message's */
 }
 
 void sequence_name_blocks(struct sequence *sequence, struct prefix_cache *cache, uint64_t key) {
@@ -218,6 +221,7 @@ void sequence_append(struct sequence *sequence, uint32_t id,
         sequence->logprobs_from = sequence->n_tokens - SEQUENCE_LOGPROBS_MAX;
 }
 
-bool sequence_bans_ends(const struct sequence *sequence) {
-    return sequence_n_output(sequence) < sequence->sampling.min_new;
+bool sequence_bans_ends(const struct sequence *sequence, uint32_t n_tokens) {
+    uint32_t n_output = n_tokens > sequence->n_prompt ? n_tokens - sequence->n_prompt : 0;
+    return n_output < sequence->sampling.min_new;
 }

@@ -51,7 +51,7 @@ struct handoff {
 };
 
 /* Which of the scheduler's lists a sequence is in. */
-enum queue { QUEUE_NONE, QUEUE_WAITING, QUEUE_PREFILL, QUEUE_DECODE };
+enum queue { QUEUE_NONE, QUEUE_HELD, QUEUE_WAITING, QUEUE_PREFILL, QUEUE_DECODE };
 
 struct sequence {
     struct list at;         /* in the free list or one of the scheduler's */
@@ -60,10 +60,10 @@ struct sequence {
     struct list of_link;    /* in its KV link's transfers, or among those without a link */
     struct list leased;     /* in the engine's list of leases */
     uint32_t slot;
-    uint64_t serial; /* changes when the slot gets another sequence */
-    bool in_step;    /* a row of the step in flight */
-    bool dead;       /* given up during a step: emptied at its end */
-    uint32_t outlet; /* its router's */
+    uint64_t serial;  /* changes when the slot gets another sequence */
+    uint32_t n_steps; /* in flight that compute it: 0, 1, or 2 with the step ahead */
+    bool dead;        /* given up during a step: emptied when n_steps is 0 */
+    uint32_t outlet;  /* its router's */
 
     struct request_id req;
     uint32_t attempt;
@@ -85,11 +85,12 @@ struct sequence {
     uint32_t n_missing;    /* blocks that it lacked when it last did not fit */
     uint64_t pool_version; /* of the pool when it last did not fit */
     bool blocked;          /* it did not fit then */
+    bool awaits_grammar;   /* its next token cannot be chosen yet: in QUEUE_HELD, or not in any */
 
     uint32_t n_prompt;
     uint32_t n_tokens;      /* ids: prompt and output */
     uint32_t n_computed;    /* positions whose KV is in the blocks */
-    uint32_t n_in_step;     /* that, when the step in flight is done */
+    uint32_t n_in_step;     /* that, when the step is done that was planned last */
     uint32_t n_sent;        /* ids the router has been sent, or knows */
     uint32_t cached_tokens; /* of the prompt, found in the prefix cache */
     bool counted;           /* its prompt is in the figures of the prefix cache */
@@ -99,7 +100,7 @@ struct sequence {
     uint32_t n_hashed;     /* blocks whose names are known */
     struct map_key hashed; /* name of the last of them */
 
-    struct sampling sampling;
+    struct sampling sampling;        /* without the grammar's bytes: the shell has them */
     struct token_logprobs *logprobs; /* owned by the table (SEQUENCE_LOGPROBS_MAX): by position */
     uint32_t logprobs_from;          /* first position that has them */
     struct handoff handoff;
@@ -163,8 +164,8 @@ void sequence_give_blocks(struct sequence *sequence, struct prefix_cache *cache)
 /* Appends the next token with its logprobs (NULL: none). There is room. */
 void sequence_append(struct sequence *sequence, uint32_t id, const struct token_logprobs *logprobs);
 
-/* May the next token not end the answer? */
-bool sequence_bans_ends(const struct sequence *sequence);
+/* May the token behind the first n_tokens not end the answer? */
+bool sequence_bans_ends(const struct sequence *sequence, uint32_t n_tokens);
 
 static inline uint32_t sequence_n_output(const struct sequence *sequence) {
     return sequence->n_tokens > sequence->n_prompt ? sequence->n_tokens - sequence->n_prompt : 0;

@@ -1,5 +1,6 @@
 #include "worker/core/session.h"
 
+#include "worker/core/constrain.h"
 #include "worker/core/flush.h"
 #include "worker/core/handoff_in.h"
 #include "worker/core/handoff_out.h"
@@ -7,7 +8,6 @@
 #include "worker/core/post.h"
 #include "worker/core/reserve.h"
 #include "worker/core/retire.h"
-#include "worker/core/run_queue.h"
 
 #include <string.h>
 
@@ -99,8 +99,13 @@ static enum reason submit_new(struct engine *engine, struct outlet *outlet,
             return status == STATUS_INVALID ? REASON_INVALID : REASON_TRANSFER;
         }
     }
+    enum reason reason = constrain_begin(engine, sequence, submit);
+    if (reason != REASON_NONE) {
+        retire_drop(engine, sequence, REASON_NONE);
+        return reason;
+    }
     note_sequence(engine, NOTE_SUBMITTED, sequence, NULL, submit->n_prompt, submit->n_tokens);
-    run_queue_wait(engine, sequence);
+    constrain_enter(engine, sequence);
     return REASON_NONE;
 }
 

@@ -18,6 +18,14 @@ void settle_link_lost(struct engine *engine, struct outlet *outlet) {
     outlet_give(&engine->outlets, outlet);
 }
 
+/* What is told of a broken outlet. A router that took its leave with all done loses nobody's work. */
+static enum engine_note note_of_end(const struct engine *engine, const struct outlet *outlet) {
+    if (outlet->kind != OUTLET_ROUTER)
+        return NOTE_PEER_DROPPED;
+    bool is_silent = engine->now_ns - outlet->heard_ns >= engine->config.router_lease_ns;
+    return list_empty(&outlet->sequences) && !is_silent ? NOTE_ROUTER_LEFT : NOTE_SESSION_OVER;
+}
+
 void settle_event(struct engine *engine) {
     if (engine->pump_due) {
         engine->pump_due = false;
@@ -32,9 +40,7 @@ void settle_event(struct engine *engine) {
                 continue;
             uint32_t link = outlet->link;
             if (outlet->why_broken)
-                note_outlet(engine,
-                            outlet->kind == OUTLET_ROUTER ? NOTE_SESSION_OVER : NOTE_PEER_DROPPED,
-                            outlet, outlet->why_broken);
+                note_outlet(engine, note_of_end(engine, outlet), outlet, outlet->why_broken);
             settle_link_lost(engine, outlet);
             engine->sink.close_link(engine->sink.context, link);
         }

@@ -145,7 +145,7 @@ static void announce_to(struct links *links, struct announced *announced,
 
 static const char *hint_of(const char *why) {
     if (why == NULL || strcmp(why, BUS_WHY_NOBODY) == 0)
-        return "nobody listens there: is the router up, and is this its --announce?";
+        return "no process listens there: is the router up, and is this its --announce?";
     if (strcmp(why, BUS_WHY_HANDSHAKE) == 0 || strcmp(why, BUS_WHY_BROKEN_OFF) == 0)
         return "its --keys are others, or only one of us has keys";
     return "the connection does not last";

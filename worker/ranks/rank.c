@@ -144,7 +144,9 @@ static enum status open_kernels(struct rank *rank, const struct rank_options *op
         .n_threads = options->n_threads,
         .isa = options->isa,
         .device = options->device + options->rank,
-        .no_graphs = options->no_graphs || options->n_ranks > 1, /* ranks meet within a step */
+        .no_graphs = options->no_graphs,
+        .n_ranks = options->n_ranks,
+        .together = (size_t)options->max_tokens * facts->dim,
         .limits = {.max_tokens = options->max_tokens,
                    .max_seqs = options->max_seqs,
                    .max_context = facts->context,
@@ -278,7 +280,10 @@ void rank_run(struct rank *rank, const struct kernels_batch *batch, const uint32
 }
 
 void rank_end(const struct rank *rank) {
-    enum status status = rank->kernels ? rank->kernels->step_end(rank->ctx) : STATUS_OK;
+    rank_check(rank, rank->kernels ? rank->kernels->step_end(rank->ctx) : STATUS_OK);
+}
+
+void rank_check(const struct rank *rank, enum status status) {
     if (status == STATUS_OK)
         return;
     log_error("the device failed: the worker ends", "backend=%s why=%s", rank->kernels->name,

@@ -19,10 +19,13 @@ struct comm;
 struct kernels_batch;
 struct model;
 
+/* Where sums over the ranks are taken: where it goes fastest, by the devices themselves or not at all, by the host. */
+enum sums { SUMS_AUTO, SUMS_DEVICE, SUMS_HOST };
+
 /* How a model is opened: one of its ranks here, all of them by worker/step/forward.h. */
 struct rank_options {
     const struct model *model; /* borrowed while it is opened */
-    const char *backend;       /* row of kernels_table */
+    const char *backend;       /* label of a row of kernels_table */
     const char *isa;           /* NULL: best */
     uint32_t device;           /* ordinal of rank 0's, if there are any; rank r's is r more */
     bool no_graphs;            /* see struct kernels_options */
@@ -34,6 +37,7 @@ struct rank_options {
     uint32_t n_blocks;         /* KV blocks */
     enum kv_format kv_format;
     uint32_t step_us;
+    enum sums sums; /* of forward.h */
     /* one rank's own */
     uint32_t rank;
     bool kv_shared;    /* the KV pool is a memfd, for another process to map */
@@ -90,9 +94,12 @@ void rank_run(struct rank *rank, const struct kernels_batch *batch, const uint32
               void (*layers_done)(void *context, uint32_t layer_begin, uint32_t layer_end),
               void *context);
 
-/* Waits for all operations of the step. A device that failed ends the process, with a line: it holds
- * nothing that routers cannot replay elsewhere. */
+/* Waits for all operations of the step, and of one that is ahead. */
 void rank_end(const struct rank *rank);
+
+/* Anything but STATUS_OK is a device that failed: that ends the process, with a line, for it holds
+ * nothing that routers cannot replay elsewhere. rank_end() does so. */
+void rank_check(const struct rank *rank, enum status status);
 
 /* Whether a rank's operations still run when rank_run() returns, so that its layers are marked. */
 bool rank_marks(const struct rank *rank);

@@ -44,7 +44,7 @@ struct rank_terms {
     uint32_t n_blocks;
     enum kv_format kv_format;
     struct group_sizes sizes; /* of the memory whose descriptor comes along */
-    char backend[16];
+    char backend[16];         /* label of a row of kernels_table */
 };
 
 /* One rank's KV pool; its descriptor comes along. */

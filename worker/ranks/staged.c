@@ -71,6 +71,36 @@ static const struct comm_kind comm_staged = {
     .health = staged_health,
 };
 
+static enum status device_all_reduce(struct comm *comm, float *x, size_t n) {
+    struct staged *staged = (struct staged *)comm;
+    staged->kernels->sum(staged->ctx, x, n);
+    return STATUS_OK;
+}
+
+static enum status device_gather(struct comm *comm, float *out, size_t out_stride,
+                                 const float *part, size_t n_rows, size_t column_begin,
+                                 size_t n_columns) {
+    struct staged *staged = (struct staged *)comm;
+    staged->kernels->gather(staged->ctx, out, out_stride, part, n_rows, column_begin, n_columns);
+    return STATUS_OK;
+}
+
+static const struct comm_kind comm_of_devices = {
+    .name = "device",
+    .ranks_max = COMM_RANKS_MAX,
+    .close = staged_close,
+    .all_reduce = device_all_reduce,
+    .gather = device_gather,
+    .barrier = staged_barrier,
+    .abort = staged_abort,
+    .health = staged_health,
+};
+
+void comm_staged_meet(struct comm *comm) {
+    ASSERT(comm->kind == &comm_staged);
+    comm->kind = &comm_of_devices;
+}
+
 enum status comm_staged_open(struct comm *inner, const struct kernels *kernels,
                              struct kernels_ctx *ctx, size_t n_floats, struct comm **made,
                              struct error *error) {

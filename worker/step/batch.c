@@ -56,6 +56,7 @@ static uint32_t stride_of(const struct plan *plan) {
 void batch_build(struct batch *batch, const struct plan *plan) {
     uint32_t stride = stride_of(plan);
     uint32_t n_tokens = 0;
+    bool is_ahead = plan->n_rows > 0 && !plan->rows[0].ids;
     ASSERT(plan->n_rows <= batch->max_seqs);
     ASSERT(plan->n_tokens <= batch->max_tokens);
     ASSERT(stride <= batch->max_blocks);
@@ -65,7 +66,9 @@ void batch_build(struct batch *batch, const struct plan *plan) {
         ASSERT(row->n_tokens > 0 && row->n_tokens <= batch->max_tokens - n_tokens);
         batch->seq_begin[i] = n_tokens;
         batch->variants[i] = row->variant;
-        memcpy(batch->ids + n_tokens, row->ids, row->n_tokens * sizeof(uint32_t));
+        ASSERT((row->ids == NULL) == is_ahead);
+        if (!is_ahead)
+            memcpy(batch->ids + n_tokens, row->ids, row->n_tokens * sizeof(uint32_t));
         for (uint32_t t = 0; t < row->n_tokens; t++)
             batch->positions[n_tokens + t] = row->begin + t;
         memcpy(batch->block_tables + (size_t)i * stride, row->blocks,
@@ -81,7 +84,7 @@ void batch_build(struct batch *batch, const struct plan *plan) {
     batch->view = (struct kernels_batch){
         .n_tokens = n_tokens,
         .n_seqs = plan->n_rows,
-        .ids = batch->ids,
+        .ids = is_ahead ? NULL : batch->ids,
         .positions = batch->positions,
         .seq_begin = batch->seq_begin,
         .block_tables = batch->block_tables,

@@ -10,7 +10,12 @@
 void emit_begin(struct emit *emit, struct engine *engine, const struct budget *budget,
                 const struct plan *plan) {
     emit->begin_ns = clock_now_ns();
+    emit->measures = true;
     engine_step_begin(engine, emit->begin_ns, budget_us(budget, plan->n_tokens));
+}
+
+void emit_begin_ahead(struct engine *engine, const struct budget *budget, const struct plan *plan) {
+    engine_step_begin(engine, clock_now_ns(), budget_us(budget, plan->n_tokens));
 }
 
 void emit_layers(void *context, uint32_t layer_begin, uint32_t layer_end) {
@@ -21,10 +26,13 @@ void emit_layers(void *context, uint32_t layer_begin, uint32_t layer_end) {
         receive_messages(receive); /* credits for chunks, cancels, pings */
 }
 
-void emit_end(const struct emit *emit, struct engine *engine, struct budget *budget,
-              const struct plan *plan, const struct sampled *sampled) {
+void emit_end(struct emit *emit, struct engine *engine, struct budget *budget,
+              const struct plan *plan, const struct sampled *sampled, bool as_it_came) {
     uint64_t now_ns = clock_now_ns();
-    budget_learn(budget, plan->n_tokens, plan->n_prompt, (now_ns - emit->begin_ns) / NS_PER_US);
+    if (emit->measures)
+        budget_learn(budget, plan->n_tokens, plan->n_prompt, (now_ns - emit->begin_ns) / NS_PER_US);
+    emit->begin_ns = now_ns;
+    emit->measures = as_it_came;
     emit_budget(engine, budget);
     engine_step_end(engine, now_ns, sampled);
 }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "proto/message.h"
+#include "worker/core/engine.h"
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -12,6 +13,7 @@
 
 struct figures {
     struct load load;
+    struct engine_repeats repeats;
     uint32_t chunk_tokens; /* the step budget in force */
     bool draining;
     uint64_t at_ns; /* when they were published */

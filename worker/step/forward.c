@@ -6,6 +6,7 @@
 #include "model/model.h"
 #include "model/weights/checkpoint/checkpoint.h"
 #include "worker/family/shard.h"
+#include "worker/ranks/staged.h"
 #include "worker/step/batch.h"
 
 #include <stdlib.h>
@@ -118,6 +119,62 @@ static enum status check_pools(const struct forward *forward, const struct rank_
     return STATUS_OK;
 }
 
+static const struct rank *rank_here(const struct forward *forward, uint32_t rank) {
+    return rank == 0 ? &forward->rank : &forward->others.threads[rank - 1].rank;
+}
+
+/* The devices of all ranks meet. After a failure none of them has. */
+static enum status meet(struct forward *forward, uint32_t n_ranks, struct error *error) {
+    const struct kernels *kernels = forward->rank.kernels;
+    struct kernels_ctx *all[COMM_RANKS_MAX];
+    enum status status = STATUS_OK;
+    uint32_t n_met = 0;
+    for (uint32_t rank = 0; rank < n_ranks; rank++)
+        all[rank] = rank_here(forward, rank)->ctx;
+    while (status == STATUS_OK && n_met < n_ranks) {
+        status = kernels->meet(all[n_met], n_met, n_ranks, all, error);
+        n_met += status == STATUS_OK;
+    }
+    struct error none;
+    for (uint32_t rank = 0; status != STATUS_OK && rank < n_met; rank++)
+        (void)!kernels->meet(all[rank], rank, 0, NULL, &none);
+    for (uint32_t rank = 0; status == STATUS_OK && rank < n_ranks; rank++)
+        comm_staged_meet(rank_here(forward, rank)->staged);
+    return status;
+}
+
+/* Where devices may add up and can, they do from then on; else `why` says what keeps them from it. */
+static enum status let_devices_add(struct forward *forward, const struct rank_options *options,
+                                   uint32_t n_here, struct error *why) {
+    const struct kernels *kernels = forward->rank.kernels;
+    if (!kernels || kernels_on_host(kernels))
+        return error_set(why, STATUS_UNSUPPORTED, "the ranks compute on the host");
+    if (options->sums == SUMS_HOST)
+        return error_set(why, STATUS_UNSUPPORTED, "so it was asked for");
+    if (n_here < options->n_ranks)
+        return error_set(why, STATUS_UNSUPPORTED, "some ranks are in other processes");
+    if (!kernels->meet)
+        return error_set(why, STATUS_UNSUPPORTED, "the backend \"%s\" cannot", kernels->name);
+    TRY(meet(forward, options->n_ranks, why));
+    forward->devices_add = true;
+    return STATUS_OK;
+}
+
+static enum status choose_sums(struct forward *forward, const struct rank_options *options,
+                               uint32_t n_here, struct error *error) {
+    struct error why = {0};
+    char text[ERROR_TEXT_MAX];
+    enum status status = let_devices_add(forward, options, n_here, &why);
+    if (status != STATUS_OK && options->sums == SUMS_DEVICE)
+        return error_field(error, status, "sums", "the devices cannot add up: %s", why.text);
+    if (status == STATUS_OK)
+        log_info("the devices add up over the ranks", "ranks=%u", options->n_ranks);
+    else if (forward->rank.kernels && !kernels_on_host(forward->rank.kernels))
+        log_info("sums over the ranks go through the host", "ranks=%u why=%s", options->n_ranks,
+                 log_text(text, sizeof text, why.text));
+    return STATUS_OK;
+}
+
 static enum status open_group(struct forward *forward, const struct rank_options *options,
                               struct error *error) {
     uint32_t n_here = n_here_of(options);
@@ -129,6 +186,7 @@ static enum status open_group(struct forward *forward, const struct rank_options
     if (n_here < options->n_ranks)
         TRY(gather(forward, options, &sizes, n_here, error));
     TRY(open_ranks(forward, options, n_here, error));
+    TRY(choose_sums(forward, options, n_here, error));
     for (uint32_t i = 0; i + 1 < n_here; i++)
         forward->kv_of_ranks[i + 1] = rank_kv_of(&forward->others.threads[i].rank);
     rank_numerics(&forward->rank, numerics, sizeof numerics);
@@ -195,41 +253,89 @@ _Noreturn static void end_without_ranks(const struct forward *forward) {
     exit_now(EXIT_FAILURE);
 }
 
-/* The operations run elsewhere: their layers are done as their marks are. A graph's are done all at once: whoever
- * waits for messages between layers gets his turn without one. */
-static void follow_marks(const struct forward *forward,
-                         void (*layers_done)(void *context, uint32_t layer_begin,
-                                             uint32_t layer_end),
+/* Nothing is there yet: whoever waits for messages between layers gets his turn. */
+static void look_again(forward_layers *layers_done, void *context, uint32_t n_done) {
+    nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
+    layers_done(context, n_done, n_done);
+}
+
+/* The operations run elsewhere: their layers are done as their marks are. A graph's are done all at once. */
+static void follow_marks(const struct forward *forward, forward_layers *layers_done,
                          void *context) {
     uint32_t n_layers = forward->rank.model->facts.n_layers, n_done = 0;
     while (n_done < n_layers) {
         uint32_t marked = forward->rank.kernels->marked(forward->rank.ctx);
         if (marked == UINT32_MAX)
             forward_end(forward); /* the device failed: the process ends there */
-        ASSERT(marked <= n_layers);
+        marked = marked < n_layers ? marked : n_layers; /* or of the step's end */
         if (marked == n_done)
-            nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
-        layers_done(context, n_done, marked);
+            look_again(layers_done, context, n_done);
+        else
+            layers_done(context, n_done, marked);
         n_done = marked;
     }
 }
 
-void forward_run(struct forward *forward, const struct batch *batch,
-                 void (*layers_done)(void *context, uint32_t layer_begin, uint32_t layer_end),
-                 void *context) {
+/* Devices that add up go on only together, and may do so only while somebody waits for each: this one is waited for here, up to
+ * the mark behind all that its step computes. Nobody is told of layers meanwhile, for other threads work with the others. */
+static void await_end(const struct forward *forward) {
+    const struct rank *rank = &forward->rank;
+    uint32_t marked = 0, end = rank->model->facts.n_layers + 1;
+    while (marked < end) {
+        marked = rank->kernels->marked(rank->ctx);
+        if (marked == UINT32_MAX)
+            forward_end(forward); /* the device failed: the process ends there */
+        if (marked < end)
+            nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
+    }
+}
+
+bool forward_launches(const struct forward *forward) {
+    return forward->n_ranks == 1 && rank_marks(&forward->rank);
+}
+
+void forward_begin(struct forward *forward, const struct batch *batch, forward_layers *layers_done,
+                   void *context) {
     struct board_step step = {.batch = batch->view, .rows = batch->rows, .n_rows = batch->n_rows};
     bool several = forward->n_ranks > 1;
     if (several && !board_publish(forward->memory.board, &step, &forward->patience))
         end_without_ranks(forward);
     rank_run(&forward->rank, &step.batch, step.rows, step.n_rows, layers_done, context);
+    if (forward->devices_add && layers_done)
+        forward->rank.kernels->mark(forward->rank.ctx, forward->rank.model->facts.n_layers + 1);
     if (several && forward->comm->kind->health(forward->comm) != STATUS_OK)
         end_without_ranks(forward);
+}
+
+void forward_follow(struct forward *forward, forward_layers *layers_done, void *context) {
     if (!layers_done || !rank_marks(&forward->rank))
         return;
+    if (forward->devices_add)
+        await_end(forward);
     /* KV of all devices is copied from this thread: not while others give them work. */
-    if (several && !board_settled(forward->memory.board, &forward->patience))
+    if (forward->n_ranks > 1 && !board_settled(forward->memory.board, &forward->patience))
         end_without_ranks(forward);
     follow_marks(forward, layers_done, context);
+}
+
+void forward_run(struct forward *forward, const struct batch *batch, forward_layers *layers_done,
+                 void *context) {
+    forward_begin(forward, batch, layers_done, context);
+    forward_follow(forward, layers_done, context);
+}
+
+bool forward_goes_ahead(const struct forward *forward) {
+    return forward_launches(forward) && forward->rank.kernels->sample_begin;
+}
+
+bool forward_await_choice(struct forward *forward, forward_layers *layers_done, void *context) {
+    const struct kernels *kernels = forward->rank.kernels;
+    bool waited = false;
+    while (!kernels->sample_done(forward->rank.ctx)) {
+        waited = true;
+        look_again(layers_done, context, 0);
+    }
+    return waited;
 }
 
 void forward_end(const struct forward *forward) {

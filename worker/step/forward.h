@@ -28,6 +28,8 @@ struct forward {
     struct comm *comm;          /* owned: rank 0's end */
     struct gate_patience patience;
     uint32_t n_ranks;
+    bool
+        devices_add; /* sums over the ranks are the devices' own: none of them goes on without the others */
     struct transport_rank kv_of_ranks[COMM_RANKS_MAX]; /* (n_ranks) borrowed: all KV pools */
 };
 
@@ -55,13 +57,28 @@ enum kv_format forward_kv_format(const struct model *model, const char *dtype);
  * goes from worker to worker. 64 bits, for it may be more than a chunk can hold. */
 uint64_t forward_block_bytes(const struct family_facts *facts);
 
+/* Called when these layers are in the KV pools of all ranks, in rising order; on a device also with
+ * none (begin is end), while something is waited for. */
+typedef void forward_layers(void *context, uint32_t layer_begin, uint32_t layer_end);
+
 /* Runs the batch; logits or forced of its rows are then filled, for the kernels' sample() or, after
- * forward_end(), for their get(). layers_done may be NULL; it is called when these layers are in the
- * KV pools of all ranks, and always before forward_run() returns; on a device also with none (begin is
- * end), while layers are waited for. */
-void forward_run(struct forward *forward, const struct batch *batch,
-                 void (*layers_done)(void *context, uint32_t layer_begin, uint32_t layer_end),
+ * forward_end(), for their get(). layers_done may be NULL. */
+void forward_run(struct forward *forward, const struct batch *batch, forward_layers *layers_done,
                  void *context);
+
+/* Its two halves. forward_begin() computes the batch, or on a device begins to: forward_launches()
+ * says so, and that it does not wait for other ranks. forward_follow() waits until its layers are
+ * done. */
+bool forward_launches(const struct forward *forward);
+void forward_begin(struct forward *forward, const struct batch *batch, forward_layers *layers_done,
+                   void *context);
+void forward_follow(struct forward *forward, forward_layers *layers_done, void *context);
+
+/* Where steps go ahead (the kernels' sample_begin()): instead of forward_follow(), waits until the
+ * step's tokens are chosen, and tells of no layers. Answers whether it waited: then the caller sees
+ * the step's end as it comes. */
+bool forward_goes_ahead(const struct forward *forward);
+bool forward_await_choice(struct forward *forward, forward_layers *layers_done, void *context);
 
 /* Ends the step that forward_run() began, when nothing more is computed with its results. A device
  * that failed ends the process, with a line that says so. */

@@ -16,6 +16,7 @@ static uint64_t earlier(uint64_t a, uint64_t b) {
 static void publish(const struct heartbeat *heartbeat, const struct engine *engine,
                     uint64_t now_ns) {
     struct figures figures = {.chunk_tokens = engine_chunk_tokens(engine),
+                              .repeats = *engine_repeats(engine),
                               .draining = heartbeat->draining,
                               .at_ns = now_ns};
     engine_load(engine, &figures.load);

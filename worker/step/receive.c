@@ -35,10 +35,11 @@ void receive_messages(struct receive *receive) {
                   receive->looked_ns);
 }
 
-void receive_wait(const struct receive *receive, int wake_fd, uint64_t until_ns) {
+void receive_wait(const struct receive *receive, const int wake_fds[2], uint64_t until_ns) {
     struct pollfd fds[] = {{.fd = bus_fd(receive->links->control), .events = POLLIN},
                            {.fd = bus_fd(receive->links->kv), .events = POLLIN},
-                           {.fd = wake_fd, .events = POLLIN}};
+                           {.fd = wake_fds[0], .events = POLLIN},
+                           {.fd = wake_fds[1], .events = POLLIN}};
     uint64_t now_ns = clock_now_ns();
     uint64_t due_ns =
         heartbeat_deadline(&receive->heartbeat, receive->links, receive->kv_links, receive->engine);
@@ -46,5 +47,5 @@ void receive_wait(const struct receive *receive, int wake_fd, uint64_t until_ns)
     uint64_t left_ns = due_ns > now_ns ? due_ns - now_ns : 0;
     struct timespec left = {.tv_sec = (time_t)(left_ns / NS_PER_S),
                             .tv_nsec = (long)(left_ns % NS_PER_S)};
-    (void)ppoll(fds, 3, &left, NULL); /* an interrupted sleep is a turn like any other */
+    (void)ppoll(fds, 4, &left, NULL); /* an interrupted sleep is a turn like any other */
 }

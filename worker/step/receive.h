@@ -21,5 +21,6 @@ struct receive {
  * start of every turn, and between layers of a long step, so that control is never late. */
 void receive_messages(struct receive *receive);
 
-/* Sleeps until something comes, something is due, wake_fd is readable, or it is until_ns. */
-void receive_wait(const struct receive *receive, int wake_fd, uint64_t until_ns);
+/* Sleeps until something comes, something is due, one of wake_fds is readable (-1: none), or it is
+ * until_ns. */
+void receive_wait(const struct receive *receive, const int wake_fds[2], uint64_t until_ns);

@@ -6,6 +6,7 @@
 #include "base/random.h"
 #include "worker/core/engine.h"
 #include "worker/step/batch.h"
+#include "worker/step/constraint.h"
 #include "worker/step/forward.h"
 
 #include <math.h>
@@ -174,13 +175,20 @@ void sample_prepare(struct sample *sample, uint32_t row, uint32_t slot,
         params->seen_ids = seen->ids;
         params->seen_counts = seen->counts;
     }
-    if (view->ban_ends)
+    if (sampling->n_grammar > 0)
+        constraint_mask(sample->options.constraint, row, slot, view, params);
+    else if (view->ban_ends)
         ban_ends(sample, row, sampling, params);
 }
 
-static void give_result(struct sampled *sampled, const struct sample_result *result) {
+static void give_result(const struct sample *sample, uint32_t row) {
+    const struct sample_params *params = &sample->params[row];
+    const struct sample_result *result = &sample->results[row];
+    struct sampled *sampled = &sample->sampled[row];
     uint32_t n_top = result->n_top;
     *sampled = (struct sampled){.id = result->id, .valid = result->valid};
+    sampled->is_stuck = !result->valid && params->allowed_bits &&
+                        !constraint_leaves_any(sample->options.constraint, params);
     sampled->logprobs.logprob = result->logprob;
     sampled->logprobs.n_top = n_top;
     memcpy(sampled->logprobs.top_ids, result->top_ids, n_top * sizeof result->top_ids[0]);
@@ -195,22 +203,59 @@ static void give_forced(struct sampled *sampled, uint32_t id, bool want_top) {
     sampled->logprobs.top_ids[0] = id;
 }
 
-void sample_run(struct sample *sample, const struct engine *engine, struct forward *forward,
-                const struct batch *batch) {
+/* The parameters of all rows; of those of a step ahead the last id is not known. */
+static void prepare_rows(struct sample *sample, const struct engine *engine,
+                         const struct batch *batch) {
     ASSERT(batch->n_rows <= sample->options.max_seqs);
     for (uint32_t row = 0; row < batch->n_rows; row++) {
         struct sequence_view view;
-        engine_sequence(engine, batch->slots[row], &view);
-        if (forward->rank.forced)
-            give_forced(&sample->sampled[row], forward->rank.forced[row],
-                        view.sampling->want_logprobs && view.sampling->n_top > 0);
-        else
-            sample_prepare(sample, row, batch->slots[row], &view);
+        uint32_t n_tokens = batch->positions[batch->rows[row]] + 1;
+        engine_sequence(engine, batch->slots[row], n_tokens, &view);
+        sample_prepare(sample, row, batch->slots[row], &view);
+        ASSERT(batch->view.ids || sample->params[row].n_seen == 0);
     }
-    if (forward->rank.forced || batch->n_rows == 0)
+}
+
+static void force_rows(struct sample *sample, const struct engine *engine, const uint32_t *forced,
+                       const struct batch *batch) {
+    for (uint32_t row = 0; row < batch->n_rows; row++) {
+        struct sequence_view view;
+        engine_sequence(engine, batch->slots[row], batch->positions[batch->rows[row]] + 1, &view);
+        give_forced(&sample->sampled[row], forced[row],
+                    view.sampling->want_logprobs && view.sampling->n_top > 0);
+    }
+}
+
+static void give_results(struct sample *sample, uint32_t n_rows) {
+    for (uint32_t row = 0; row < n_rows; row++)
+        give_result(sample, row);
+}
+
+void sample_run(struct sample *sample, const struct engine *engine, struct forward *forward,
+                const struct batch *batch) {
+    const struct rank *rank = &forward->rank;
+    if (rank->forced) {
+        force_rows(sample, engine, rank->forced, batch);
         return;
-    forward->rank.kernels->sample(forward->rank.ctx, forward->rank.logits, batch->n_rows,
-                                  sample->options.n_vocab, sample->params, sample->results);
-    for (uint32_t row = 0; row < batch->n_rows; row++)
-        give_result(&sample->sampled[row], &sample->results[row]);
+    }
+    if (batch->n_rows == 0)
+        return;
+    prepare_rows(sample, engine, batch);
+    rank->kernels->sample(rank->ctx, rank->logits, batch->n_rows, sample->options.n_vocab,
+                          sample->params, sample->results);
+    give_results(sample, batch->n_rows);
+}
+
+bool sample_begin(struct sample *sample, const struct engine *engine, struct forward *forward,
+                  const struct batch *batch) {
+    const struct rank *rank = &forward->rank;
+    prepare_rows(sample, engine, batch);
+    return rank->kernels->sample_begin(rank->ctx, rank->logits, batch->n_rows,
+                                       sample->options.n_vocab, sample->params) == STATUS_OK;
+}
+
+void sample_take(struct sample *sample, struct forward *forward, uint32_t n_rows) {
+    const struct rank *rank = &forward->rank;
+    rank_check(rank, rank->kernels->sample_end(rank->ctx, sample->results));
+    give_results(sample, n_rows);
 }

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 struct batch;
+struct constraint;
 struct engine;
 struct forward;
 struct sampled;
@@ -37,6 +38,7 @@ struct sample_options {
     const uint32_t *ends;          /* copied */
     uint32_t n_barred;             /* ids that are never drawn (model/text/textless.h) */
     const struct interval *barred; /* copied */
+    struct constraint *constraint; /* borrowed; NULL: no sequence has a grammar */
 };
 
 struct sample {
@@ -69,3 +71,10 @@ void sample_prepare(struct sample *sample, uint32_t row, uint32_t slot,
 /* Chooses the next token of each row of the batch; sample->sampled is then filled. */
 void sample_run(struct sample *sample, const struct engine *engine, struct forward *forward,
                 const struct batch *batch);
+
+/* The same in two halves, where steps go ahead: begun, right behind the step's operations, and taken,
+ * of n_rows rows, which waits for what was begun first. False: it is too much for once, and nothing was
+ * begun. */
+NODISCARD bool sample_begin(struct sample *sample, const struct engine *engine,
+                            struct forward *forward, const struct batch *batch);
+void sample_take(struct sample *sample, struct forward *forward, uint32_t n_rows);

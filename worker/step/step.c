@@ -12,10 +12,25 @@ enum turn { TURN_NEXT, TURN_IDLE };
 
 static enum turn receive(struct stepper *stepper) {
     receive_messages(&stepper->receive);
+    if (stepper->constraint.slots)
+        constraint_look(&stepper->constraint, stepper->receive.engine, stepper->receive.looked_ns);
     return TURN_NEXT;
 }
 
+/* A step that was begun ahead is the next. */
+static void take_ahead(struct stepper *stepper) {
+    stepper->plan = stepper->ahead;
+    stepper->ahead.n_rows = 0;
+    stepper->is_begun = true;
+    stepper->is_chosen = stepper->ahead_is_chosen;
+}
+
 static enum turn schedule(struct stepper *stepper) {
+    if (stepper->ahead.n_rows > 0) {
+        take_ahead(stepper);
+        return TURN_NEXT;
+    }
+    stepper->is_begun = stepper->is_chosen = false;
     engine_plan(stepper->receive.engine, stepper->receive.looked_ns, &stepper->plan);
     if (stepper->plan.n_rows > 0)
         return TURN_NEXT;
@@ -24,25 +39,73 @@ static enum turn schedule(struct stepper *stepper) {
 }
 
 static enum turn batch(struct stepper *stepper) {
-    batch_build(&stepper->batch, &stepper->plan);
+    if (!stepper->is_begun)
+        batch_build(&stepper->batch, &stepper->plan);
+    return TURN_NEXT;
+}
+
+static void begin(struct stepper *stepper) {
+    emit_begin(&stepper->emit, stepper->receive.engine, &stepper->budget, &stepper->plan);
+    forward_begin(&stepper->forward, &stepper->batch, emit_layers, &stepper->receive);
+    stepper->is_begun = true;
+}
+
+static bool choose(struct stepper *stepper) {
+    return sample_begin(&stepper->sample, stepper->receive.engine, &stepper->forward,
+                        &stepper->batch);
+}
+
+/* The step behind the running one, where that is the same again. The batch is the kernels' already. */
+static void go_ahead(struct stepper *stepper) {
+    struct engine *engine = stepper->receive.engine;
+    bool decodes = stepper->plan.n_prompt == 0;
+    if (!stepper->is_chosen)
+        stepper->is_chosen = decodes && choose(stepper);
+    if (decodes && !stepper->is_chosen)
+        return; /* too many rows or parameters for once */
+    if (engine_repeat(engine, clock_now_ns(), &stepper->ahead) != REPEAT_GRANTED)
+        return;
+    ASSERT(stepper->is_chosen);
+    batch_build(&stepper->batch, &stepper->ahead);
+    emit_begin_ahead(engine, &stepper->budget, &stepper->ahead);
+    forward_begin(&stepper->forward, &stepper->batch, emit_layers, &stepper->receive);
+    stepper->ahead_is_chosen = choose(stepper);
+}
+
+/* What a device computes begins here, and waits below. */
+static enum turn launch(struct stepper *stepper) {
+    if (!stepper->is_begun && forward_launches(&stepper->forward))
+        begin(stepper);
+    if (stepper->goes_ahead)
+        go_ahead(stepper);
     return TURN_NEXT;
 }
 
 static enum turn forward(struct stepper *stepper) {
-    emit_begin(&stepper->emit, stepper->receive.engine, &stepper->budget, &stepper->plan);
-    forward_run(&stepper->forward, &stepper->batch, emit_layers, &stepper->receive);
+    if (!stepper->is_begun)
+        begin(stepper);
+    stepper->as_it_came = true;
+    if (stepper->is_chosen) /* nothing of it is handed over: no layer is waited for */
+        stepper->as_it_came =
+            forward_await_choice(&stepper->forward, emit_layers, &stepper->receive);
+    else
+        forward_follow(&stepper->forward, emit_layers, &stepper->receive);
     return TURN_NEXT;
 }
 
 static enum turn sample(struct stepper *stepper) {
-    sample_run(&stepper->sample, stepper->receive.engine, &stepper->forward, &stepper->batch);
-    forward_end(&stepper->forward);
+    if (stepper->is_chosen)
+        sample_take(&stepper->sample, &stepper->forward, stepper->plan.n_rows);
+    else
+        sample_run(&stepper->sample, stepper->receive.engine, &stepper->forward, &stepper->batch);
+    if (stepper->ahead.n_rows == 0)
+        forward_end(&stepper->forward);
     return TURN_NEXT;
 }
 
 static enum turn emit(struct stepper *stepper) {
     emit_end(&stepper->emit, stepper->receive.engine, &stepper->budget, &stepper->plan,
-             stepper->sample.sampled);
+             stepper->sample.sampled, stepper->as_it_came);
     return TURN_NEXT;
 }
 
@@ -50,7 +113,7 @@ static const struct {
     const char *name; /* as in ARCHITECTURE.md, and the label of its time */
     enum turn (*run)(struct stepper *stepper);
 } way[] = {
-    {"receive", receive}, {"schedule", schedule}, {"batch", batch},
+    {"receive", receive}, {"schedule", schedule}, {"batch", batch}, {"launch", launch},
     {"forward", forward}, {"sample", sample},     {"emit", emit},
 };
 
@@ -82,6 +145,22 @@ bool step_run(struct stepper *stepper) {
     return true;
 }
 
+static enum status open_constraint(struct stepper *stepper, const struct step_options *options,
+                                   struct error *error) {
+    const struct sample_options *sample = &stepper->sample.options;
+    struct constraint_options constraint = {.max_rows = sample->max_seqs,
+                                            .max_slots = sample->max_slots,
+                                            .n_vocab = sample->n_vocab,
+                                            .n_ends = sample->n_ends,
+                                            .ends = sample->ends};
+    if (sample->n_vocab == 0 || !options->tokenizer)
+        return STATUS_OK; /* tokens are named, not chosen; or nobody asks for grammars */
+    constraint.tokenizer = *options->tokenizer;
+    *options->tokenizer = NULL;
+    enum status status = constraint_init(&stepper->constraint, &constraint);
+    return status == STATUS_OK ? status : error_set(error, status, "no memory for grammars");
+}
+
 static enum status open_all(struct stepper *stepper, const struct step_options *options,
                             struct error *error) {
     const struct rank_options *sizes = &options->forward;
@@ -95,12 +174,15 @@ static enum status open_all(struct stepper *stepper, const struct step_options *
                                             .n_ends = model->config.n_stop_ids,
                                             .ends = model->config.stop_ids,
                                             .n_barred = model->n_textless,
-                                            .barred = model->textless};
+                                            .barred = model->textless,
+                                            .constraint = &stepper->constraint};
     if (batch_init(&stepper->batch, sizes->max_tokens, sizes->max_seqs, sizes->context_max) !=
             STATUS_OK ||
         sample_init(&stepper->sample, &sample_options) != STATUS_OK)
         return error_set(error, STATUS_NOMEM, "no memory for batches of %u tokens",
                          sizes->max_tokens);
+    stepper->goes_ahead = !options->no_steps_ahead && forward_goes_ahead(&stepper->forward);
+    TRY(open_constraint(stepper, options, error));
     budget_init(&stepper->budget, facts->forced ? 0 : options->chunk_tokens, BUDGET_STEP_US_GOAL);
     calibrate_run(&stepper->forward, &stepper->batch, &stepper->budget);
     return STATUS_OK;
@@ -116,6 +198,7 @@ enum status step_open(struct stepper *stepper, const struct step_options *option
 }
 
 void step_close(struct stepper *stepper) {
+    constraint_fini(&stepper->constraint);
     sample_fini(&stepper->sample);
     batch_fini(&stepper->batch);
     forward_close(&stepper->forward);

@@ -8,6 +8,7 @@
 #include "worker/core/engine.h"
 #include "worker/step/batch.h"
 #include "worker/step/budget.h"
+#include "worker/step/constraint.h"
 #include "worker/step/emit.h"
 #include "worker/step/forward.h"
 #include "worker/step/receive.h"
@@ -16,7 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define STEP_STAGES 6
+#define STEP_STAGES 7
 
 struct metric;
 
@@ -25,18 +26,27 @@ struct stepper {
     struct forward forward;
     struct batch batch;
     struct sample sample;
+    struct constraint constraint; /* all zero: no grammar is served */
     struct budget budget;
     struct emit emit;
-    struct receive receive;              /* the owner fills it before the first step_run() */
-    struct plan plan;                    /* of the step that runs */
+    struct receive receive; /* the owner fills it before the first step_run() */
+    struct plan plan;       /* of the step that runs */
+    struct plan ahead;      /* of the one that was begun behind it; no rows: none was */
+    bool goes_ahead;        /* the backend can, and nobody has switched it off */
+    bool is_begun;          /* the step that runs: on a device, or ahead */
+    bool is_chosen;         /* its tokens come by sample_take(); and of the one ahead */
+    bool ahead_is_chosen;
+    bool as_it_came;                     /* the last step's results were waited for */
     struct metric *seconds[STEP_STAGES]; /* borrowed histograms; NULL: nobody reads them */
     struct metric *tokens;               /* the same: computed in a step */
 };
 
 struct step_options {
     struct rank_options forward;
-    uint32_t chunk_tokens; /* most of a step's prompts */
-    uint32_t max_slots;    /* sequences held, waiting ones included */
+    uint32_t chunk_tokens;        /* most of a step's prompts */
+    uint32_t max_slots;           /* sequences held, waiting ones included */
+    bool no_steps_ahead;          /* each step waits for the results of the one before */
+    struct tokenizer **tokenizer; /* it is taken, and NULL afterwards; NULL itself: no grammars */
 };
 
 /* Loads the model and measures how fast it is computed. Statuses of forward_open(). */

@@ -165,6 +165,12 @@ START_TEST(senders_cannot_go_past_the_bounds) {
     message = (struct message){.type = MESSAGE_SUBMIT};
     message.u.submit.n_tokens = MESSAGE_TOKENS_MAX + 1;
     ck_assert_int_eq(codec_encode(&codec, &message, &frames), STATUS_LIMIT);
+    static const uint8_t grammar[MESSAGE_GRAMMAR_MAX + 1];
+    message.u.submit = (struct submit){.req = {1, 1}, .sampling = {.grammar = grammar}};
+    message.u.submit.sampling.n_grammar = MESSAGE_GRAMMAR_MAX;
+    ck_assert_int_eq(codec_encode(&codec, &message, &frames), STATUS_OK);
+    message.u.submit.sampling.n_grammar++;
+    ck_assert_int_eq(codec_encode(&codec, &message, &frames), STATUS_LIMIT);
     message = (struct message){.type = MESSAGE_SUBMIT};
     message.u.submit.sampling.temperature = NAN;
     ck_assert_int_eq(codec_encode(&codec, &message, &frames), STATUS_INVALID);
@@ -264,6 +270,19 @@ START_TEST(hostile_bodies_are_refused_within_the_memory_budget) {
     frames = crafted(MESSAGE_STEP, body, n);
     ck_assert_int_ne(decoded(&frames), STATUS_OK);
     free(body);
+}
+END_TEST
+
+START_TEST(a_grammar_has_a_bound) {
+    static uint8_t body[9 + 2 + MESSAGE_GRAMMAR_MAX + 1] = {0x10, 1, 0x5a, 0x85, 0x80, 4,
+                                                            0x9a, 1, 0x80, 0x80, 4};
+    struct frames frames = crafted(MESSAGE_SUBMIT, body, sizeof body - 1);
+    ck_assert_int_eq(decoded(&frames), STATUS_OK);
+    body[3]++;
+    body[8]++;
+    frames = crafted(MESSAGE_SUBMIT, body, sizeof body);
+    ck_assert_int_eq(decoded(&frames), STATUS_LIMIT);
+    ck_assert_str_eq(error.field, "grammar");
 }
 END_TEST
 
@@ -477,6 +496,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, headers_are_checked);
     tcase_add_test(tests, a_longer_header_of_a_later_minor_version_is_skipped);
     tcase_add_test(tests, hostile_bodies_are_refused_within_the_memory_budget);
+    tcase_add_test(tests, a_grammar_has_a_bound);
     tcase_add_test(tests, bad_fields_are_named);
     tcase_add_test(tests, cost_of_a_step);
     tcase_add_test(tests, more_top_logprobs_than_came_are_named_before_they_are_read);

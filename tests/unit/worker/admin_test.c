@@ -98,6 +98,26 @@ START_TEST(metrics_say_what_the_engine_published_last) {
 }
 END_TEST
 
+START_TEST(every_answer_of_steps_ahead_is_counted_by_its_name) {
+    struct admin *admin = open_admin();
+    struct figures figures = {.repeats.n_dropped = 99, .at_ns = clock_now_ns()};
+    char line[256];
+    for (enum repeat repeat = 0; repeat < REPEAT_REASONS; repeat++)
+        figures.repeats.n[repeat] = 50 + repeat;
+    figures_publish(&box, &figures);
+    const char *text = get(admin, "/metrics");
+    for (enum repeat repeat = REPEAT_GRANTED + 1; repeat < REPEAT_REASONS; repeat++) {
+        snprintf(line, sizeof line, "reason=\"%s\"} %u\n", engine_repeat_name(repeat), 50 + repeat);
+        ck_assert_msg(strstr(text, line) != NULL, "%s", line);
+    }
+    ck_assert_ptr_nonnull(strstr(text, "tandem_worker_steps_ahead_total{engine=\"w0\""));
+    ck_assert_ptr_nonnull(strstr(text, "\"} 50\n"));
+    ck_assert_ptr_nonnull(strstr(text, "tandem_worker_tokens_dropped_total{engine=\"w0\""));
+    ck_assert_ptr_nonnull(strstr(text, "\"} 99\n"));
+    close_admin(admin);
+}
+END_TEST
+
 START_TEST(every_stage_of_a_step_has_its_time) {
     struct admin *admin = open_admin();
     char line[256];
@@ -201,6 +221,7 @@ END_TEST
 
 void suite_add(TCase *tests) {
     tcase_add_test(tests, metrics_say_what_the_engine_published_last);
+    tcase_add_test(tests, every_answer_of_steps_ahead_is_counted_by_its_name);
     tcase_add_test(tests, every_stage_of_a_step_has_its_time);
     tcase_add_test(tests, tokens_of_steps_are_counted_under_vllms_name);
     tcase_add_test(tests, health_follows_the_engine);

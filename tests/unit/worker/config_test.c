@@ -4,6 +4,7 @@
 #include "worker/links/names.h"
 
 #include "base/clock.h"
+#include "kernels/kernels.h"
 #include "tests/support/option_values.h"
 #include "tests/support/suite.h"
 
@@ -25,10 +26,13 @@ static const struct option_value values[] = {
     {"kv-endpoint", "ipc:///kv-37", "worker"},
     {"keys", "/keys-41", "cluster"},
     {"backend", "ref", "worker"},
+    {"numerics", "exact", "worker"},
     {"devices", "43", "worker"},
     {"gpu-memory", "0.625", "worker"},
     {"cuda-graphs", "no", "worker"},
+    {"steps-ahead", "no", "worker"},
     {"tp", "7", "worker"},
+    {"sums", "host", "worker"},
     {"ranks-here", "5", "worker"},
     {"rank-listen", "ipc:///ranks-47", "worker"},
     {"follow", "ipc:///leader-53", "worker"},
@@ -67,6 +71,8 @@ static void check_texts(const struct config *config) {
     ck_assert_str_eq(config->kv_endpoint, "ipc:///kv-37");
     ck_assert_str_eq(config->keys, "/keys-41");
     ck_assert_str_eq(config->backend, "ref");
+    ck_assert_str_eq(config->numerics, "exact");
+    ck_assert_str_eq(config->kernels, "ref:exact");
     ck_assert_str_eq(config->gpu_memory, "0.625");
     ck_assert_str_eq(config->rank_listen, "ipc:///ranks-47");
     ck_assert_str_eq(config->follow, "ipc:///leader-53");
@@ -82,8 +88,9 @@ static void check_all(const struct config *config) {
     ck_assert_int_eq(config->role, ROLE_DECODE);
     ck_assert_uint_eq(config->tp, 7);
     ck_assert_uint_eq(config->devices, 43);
-    ck_assert(config->memory_share == 0.625 && !config->cuda_graphs);
+    ck_assert(config->memory_share == 0.625 && !config->cuda_graphs && !config->steps_ahead);
     ck_assert_uint_eq(config->ranks_here, 5);
+    ck_assert_uint_eq(config->sums, 2);
     ck_assert_uint_eq(config->threads, 59);
     ck_assert_uint_eq(config->kv_blocks, 61);
     ck_assert_uint_eq(config->chunk_tokens, 67);
@@ -234,17 +241,22 @@ START_TEST(every_word_of_a_choice_is_what_it_says) {
         {"kv-transport", "auto", 0},     {"kv-transport", "local", 0},
         {"kv-transport", "shm", 0},      {"kv-transport", "tcp", 0},
         {"backend", "cpu", 0},           {"backend", "ref", 0},
+        {"numerics", "auto", 0},         {"numerics", "exact", 0},
     };
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         struct config config;
         struct buf errors;
         ck_assert_int_eq(read_plan(&config, words[i].option, words[i].word, &errors), STATUS_OK);
-        ck_assert(config.dry_run && !config.json && !config.dummy && config.cuda_graphs);
+        ck_assert(config.dry_run && !config.json && !config.dummy && config.cuda_graphs &&
+                  config.steps_ahead);
         ck_assert_int_eq(config.role, words[i].role);
         if (strcmp(words[i].option, "kv-dtype") == 0)
             ck_assert_str_eq(config.kv_dtype, words[i].word);
         if (strcmp(words[i].option, "backend") == 0)
             ck_assert_str_eq(config.backend, words[i].word);
+        if (strcmp(words[i].option, "numerics") == 0)
+            ck_assert_str_eq(config.numerics, words[i].word);
+        ck_assert_ptr_nonnull(kernels_find(config.kernels));
         if (strcmp(words[i].option, "kv-transport") == 0)
             ck_assert_str_eq(config.kv_transport, words[i].word);
         config_fini(&config);
@@ -253,7 +265,19 @@ START_TEST(every_word_of_a_choice_is_what_it_says) {
 }
 END_TEST
 
+START_TEST(numerics_that_a_backend_has_not_are_refused) {
+    struct config config;
+    struct buf errors;
+    ck_assert_int_eq(read_plan(&config, "numerics", "fast", &errors), STATUS_INVALID);
+    ck_assert_ptr_nonnull(strstr(errors.data, "--numerics"));
+    ck_assert_ptr_nonnull(strstr(errors.data, "the backend cpu"));
+    config_fini(&config);
+    buf_fini(&errors);
+}
+END_TEST
+
 void suite_add(TCase *tests) {
+    tcase_add_test(tests, numerics_that_a_backend_has_not_are_refused);
     tcase_add_test(tests, a_name_of_routers_has_a_port);
     tcase_add_test(tests, names_are_text_that_a_path_can_hold);
     tcase_add_test(tests, routers_that_could_never_be_reached_are_refused);

@@ -216,7 +216,7 @@ START_TEST(a_device_gives_all_that_fits_and_says_when_nothing_does) {
     }
     buf_init(&errors, 0);
     ck_assert_int_eq(read_config(&config, &errors, "--dry-run", "--model=x.gguf"), STATUS_OK);
-    config.backend = "far";
+    strcpy(config.kernels, "far");
     ck_assert_int_eq(memory_sizes(&config, model, &sizes, &bytes, &error), STATUS_OK);
     uint64_t taken = (uint64_t)sizes.n_blocks * KV_BLOCK_TOKENS * bytes.kv_per_token +
                      bytes.weights + bytes.scratch;

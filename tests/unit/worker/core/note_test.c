@@ -220,6 +220,24 @@ START_TEST(a_better_priority_is_a_reason_of_its_own) {
 }
 END_TEST
 
+/* A stop that went well warns of nothing; lost work is worth a warning. */
+START_TEST(a_router_that_ends_is_warned_of_only_where_work_is_lost) {
+    for (int with_work = 0; with_work < 2; with_work++) {
+        struct rig *rig = rig_new(4);
+        struct worker *worker = rig_add(rig, rig_config());
+        rig_hello(rig, 0);
+        if (with_work)
+            rig_both(rig, 0, rig_call(rig, 20, 30));
+        worker->routers_gone = true;
+        rig_tick(rig, 400);
+        ck_assert_ptr_nonnull(strstr(
+            worker->note, with_work ? "router's session is over router=router reason=cannot_send"
+                                    : "router has left router=router reason=cannot_send"));
+        rig_free(rig);
+    }
+}
+END_TEST
+
 void suite_add(TCase *tests) {
     tcase_add_test(tests, a_request_handed_over_is_followed_through_both_workers);
     tcase_add_test(tests, a_hand_over_that_the_router_learns_of_first_is_one_all_the_same);
@@ -227,6 +245,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, what_is_refused_is_noted_with_its_reason);
     tcase_add_test(tests, a_reservation_that_nobody_uses_ends_with_its_reason);
     tcase_add_test(tests, a_transfer_that_breaks_says_why_on_both_sides);
+    tcase_add_test(tests, a_router_that_ends_is_warned_of_only_where_work_is_lost);
     tcase_add_test(tests, a_preemption_names_the_one_it_is_for);
     tcase_add_test(tests, a_better_priority_is_a_reason_of_its_own);
 }

@@ -54,11 +54,6 @@ void rig_free(struct rig *rig) {
     free(rig);
 }
 
-/* Decode rows are bounded by max_batch alone. */
-static uint32_t rig_step_tokens(const struct engine_config *config) {
-    return config->chunk_tokens > config->max_batch ? config->chunk_tokens : config->max_batch;
-}
-
 struct worker *rig_add(struct rig *rig, struct engine_config config) {
     struct worker *worker = &rig->workers[rig->n_workers];
     *worker = (struct worker){.rig = rig, .index = rig->n_workers++, .n_blocks = config.n_blocks};
@@ -66,7 +61,7 @@ struct worker *rig_add(struct rig *rig, struct engine_config config) {
     snprintf(config.name, sizeof config.name, "worker%u", worker->index);
     config.incarnation = worker->incarnation;
     worker->kv = calloc((size_t)RIG_LAYERS * config.n_blocks * RIG_BLOCK, sizeof *worker->kv);
-    worker->entries = calloc(rig_step_tokens(&config), sizeof *worker->entries);
+    worker->entries = calloc(rig_tokens(&config), sizeof *worker->entries);
     struct engine_sink sink = rig_sink(worker);
     ck_assert_int_eq(engine_new(&config, &sink, &worker->engine), STATUS_OK);
     return worker;
@@ -191,100 +186,6 @@ void rig_resend(struct rig *rig, uint32_t w, struct call *call, uint32_t from) {
     struct message message = {.type = MESSAGE_RESEND};
     message.u.resend = (struct resend){call->req, call->attempt, from};
     rig_send(rig, w, (uint32_t)(call->req.hi - 500), &message);
-}
-
-/* What nobody holds is overwritten, so that using it anyway shows in the tokens. */
-static void poison_free(struct worker *worker) {
-    for (uint32_t b = 0; b < worker->n_blocks; b++)
-        if (worker->engine->pool.states[b] == KV_FREE)
-            for (uint32_t l = 0; l < RIG_LAYERS; l++)
-                memset(rig_cell(worker, l, b), 0xdb, RIG_BLOCK * 8);
-}
-
-static uint64_t read_entry(const struct worker *worker, const uint32_t *blocks, uint32_t at) {
-    uint64_t e = 0;
-    for (uint32_t l = 0; l < RIG_LAYERS; l++)
-        e ^= rig_cell(worker, l, blocks[at / RIG_BLOCK])[at % RIG_BLOCK];
-    return e;
-}
-
-bool rig_plan(struct rig *rig, uint32_t w) {
-    struct worker *worker = &rig->workers[w];
-    poison_free(worker);
-    engine_plan(worker->engine, rig->now_ns, &worker->plan);
-    worker->idle = worker->plan.n_rows == 0;
-    worker->n_layers_done = 0;
-    if (worker->idle)
-        return false;
-    ck_assert_uint_le(worker->plan.n_rows, worker->engine->config.max_batch);
-    ck_assert_uint_le(worker->plan.n_tokens, rig_step_tokens(&worker->engine->config));
-    ck_assert_uint_le(worker->plan.n_prompt, worker->engine->budget);
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < worker->plan.n_rows; i++) {
-        const struct plan_row *row = &worker->plan.rows[i];
-        uint64_t e = row->begin > 0 ? read_entry(worker, row->blocks, row->begin - 1) : 0;
-        for (uint32_t t = 0; t < row->n_tokens; t++) {
-            e = mix64(e ^ ((uint64_t)row->ids[t] + 1));
-            worker->entries[n++] = e;
-        }
-    }
-    worker->max_rows =
-        worker->plan.n_rows > worker->max_rows ? worker->plan.n_rows : worker->max_rows;
-    engine_step_begin(worker->engine, rig->now_ns, 100);
-    return true;
-}
-
-bool rig_layer(struct rig *rig, uint32_t w) {
-    struct worker *worker = &rig->workers[w];
-    uint32_t layer = worker->n_layers_done;
-    if (layer == RIG_LAYERS)
-        return false;
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < worker->plan.n_rows; i++) {
-        const struct plan_row *row = &worker->plan.rows[i];
-        for (uint32_t t = 0; t < row->n_tokens; t++) {
-            uint64_t e = worker->entries[n++];
-            uint64_t value = mix64(e + layer + 1);
-            if (layer == RIG_LAYERS - 1)
-                value = e ^ mix64(e + 1) ^ mix64(e + 2) ^ mix64(e + 3);
-            uint32_t at = row->begin + t;
-            rig_cell(worker, layer, row->blocks[at / RIG_BLOCK])[at % RIG_BLOCK] = value;
-        }
-    }
-    worker->n_layers_done++;
-    engine_layers_done(worker->engine, rig->now_ns, layer, layer + 1);
-    return true;
-}
-
-void rig_end(struct rig *rig, uint32_t w) {
-    struct worker *worker = &rig->workers[w];
-    struct sampled sampled[256] = {0};
-    uint32_t n = 0;
-    while (rig_layer(rig, w))
-        ;
-    for (uint32_t i = 0; i < worker->plan.n_rows; i++) {
-        const struct plan_row *row = &worker->plan.rows[i];
-        struct sequence_view view;
-        if (!row->sample)
-            continue;
-        engine_sequence(worker->engine, row->slot, &view);
-        uint64_t s = 0;
-        for (uint32_t t = 0; t < row->begin + row->n_tokens; t++)
-            s = mix64(s ^ read_entry(worker, row->blocks, t));
-        uint32_t id = 256 + (uint32_t)(s % 65280);
-        sampled[n++] =
-            (struct sampled){.id = id, .valid = true, .logprobs = {.logprob = -(float)(id % 97)}};
-    }
-    rig->now_ns += 100000;
-    worker->n_steps++;
-    engine_step_end(worker->engine, rig->now_ns, sampled);
-}
-
-bool rig_step(struct rig *rig, uint32_t w) {
-    if (!rig_plan(rig, w))
-        return false;
-    rig_end(rig, w);
-    return true;
 }
 
 static void announce_pipe(struct rig *rig, struct pipe *pipe) {

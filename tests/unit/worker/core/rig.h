@@ -70,11 +70,15 @@ struct worker {
     uint64_t *kv; /* (RIG_LAYERS, n_blocks, RIG_BLOCK) */
     uint32_t n_blocks;
     uint64_t incarnation;
-    struct plan plan;
+    struct plan plan;       /* of the step in flight, the older one of two */
+    struct plan ahead;      /* without rows: there is one only */
     uint32_t n_layers_done; /* of the step in flight */
     uint64_t *entries;      /* of its tokens */
+    bool repeats;           /* rig_step() goes ahead where it may */
+    uint32_t n_spoilt;      /* so many tokens come of unusable numbers */
     bool idle;              /* the last plan was empty */
     uint32_t busy;          /* so many sends to routers answer BUSY */
+    bool routers_gone;      /* sends to routers answer CLOSED */
     uint32_t lose_steps;    /* so many STEPs vanish */
     uint32_t n_steps, n_welcomes, n_beats, n_digests, n_resets;
     uint32_t max_rows, max_tokens;
@@ -82,6 +86,10 @@ struct worker {
     struct digest_entry digest[256];
     uint32_t n_digest;
     struct load load;
+    enum status constrain;                    /* what a grammar is answered with */
+    uint32_t n_constrained, constrained_slot; /* grammars that came; where the last one belongs */
+    uint64_t constrained_serial;
+    bool is_stuck; /* no row has a token */
     uint32_t n_closed;
     char note[200];             /* its last one that is more than debug */
     char notes[RIG_NOTES][200]; /* its last ones of any level, the n-th at n modulo RIG_NOTES */
@@ -114,6 +122,9 @@ struct engine_config rig_config(void);
 struct engine_sink rig_sink(struct worker *worker);
 uint64_t *rig_cell(const struct worker *worker, uint32_t layer, uint32_t block);
 
+/* Most tokens of a step: decode rows are bounded by max_batch alone. */
+uint32_t rig_tokens(const struct engine_config *config);
+
 struct rig *rig_new(uint64_t seed);
 void rig_free(struct rig *rig);
 struct worker *rig_add(struct rig *rig, struct engine_config config);
@@ -137,9 +148,10 @@ void rig_resend(struct rig *rig, uint32_t w, struct call *call, uint32_t from);
 /* Whether a worker noted this, word for word; what it noted before `from` does not count. */
 bool rig_noted(const struct worker *worker, uint32_t from, const char *text);
 
-/* A whole step, or its parts: plan, one layer, end. rig_plan() answers false when idle. */
+/* A whole step, or its parts: plan, one ahead, one layer, end. rig_plan() answers false when idle. */
 bool rig_step(struct rig *rig, uint32_t w);
 bool rig_plan(struct rig *rig, uint32_t w);
+enum repeat rig_repeat(struct rig *rig, uint32_t w);
 bool rig_layer(struct rig *rig, uint32_t w); /* false: all layers are done */
 void rig_end(struct rig *rig, uint32_t w);
 

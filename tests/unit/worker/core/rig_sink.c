@@ -146,6 +146,8 @@ static enum status sink_send(void *context, uint32_t link, const struct message 
     struct worker *worker = context;
     struct rig *rig = worker->rig;
     if (link < RIG_FIRST_KV_LINK) {
+        if (worker->routers_gone)
+            return STATUS_CLOSED;
         if (worker->busy > 0) {
             worker->busy--;
             return STATUS_BUSY;
@@ -275,6 +277,16 @@ bool rig_noted(const struct worker *worker, uint32_t from, const char *text) {
     return false;
 }
 
+static enum status sink_constrain(void *context, uint32_t slot, uint64_t serial,
+                                  const struct submit *submit) {
+    struct worker *worker = context;
+    ck_assert(submit->sampling.n_grammar > 0 && submit->sampling.grammar);
+    worker->n_constrained++;
+    worker->constrained_slot = slot;
+    worker->constrained_serial = serial;
+    return worker->constrain;
+}
+
 struct engine_sink rig_sink(struct worker *worker) {
     return (struct engine_sink){
         .context = worker,
@@ -283,6 +295,7 @@ struct engine_sink rig_sink(struct worker *worker) {
         .close_link = sink_close_link,
         .push_chunk = sink_push_chunk,
         .take_chunk = sink_take_chunk,
+        .constrain = sink_constrain,
         .note = sink_note,
     };
 }

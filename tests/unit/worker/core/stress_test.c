@@ -94,7 +94,19 @@ struct faults {
     bool busy, cut, lose, corrupt, cancel, hello, small;
 };
 
-static void random_event(struct drive *drive, const struct faults *faults) {
+/* A part of a worker's step, so that others come between. Draws of their own say when a step goes
+ * ahead. */
+static void advance(struct rig *rig, uint32_t w, struct random *ahead) {
+    struct worker *worker = &rig->workers[w];
+    if (!worker->engine->in_flight)
+        rig_plan(rig, w);
+    else if (worker->repeats && worker->ahead.n_rows == 0 && random_below(ahead, 4) == 0)
+        (void)rig_repeat(rig, w);
+    else if (!rig_layer(rig, w))
+        rig_end(rig, w);
+}
+
+static void random_event(struct drive *drive, const struct faults *faults, struct random *ahead) {
     struct rig *rig = drive->rig;
     uint32_t w = (uint32_t)random_below(&rig->random, rig->n_workers);
     struct worker *worker = &rig->workers[w];
@@ -102,11 +114,7 @@ static void random_event(struct drive *drive, const struct faults *faults) {
     if (dice < 300) {
         drive_call(drive, (uint32_t)random_below(&rig->random, rig->n_calls));
     } else if (dice < 600) {
-        /* A step in parts, so that others come between. */
-        if (!worker->engine->in_flight)
-            rig_plan(rig, w);
-        else if (!rig_layer(rig, w))
-            rig_end(rig, w);
+        advance(rig, w, ahead);
     } else if (dice < 900 && rig->n_pipes > 0) {
         uint32_t n = rig->n_pipes < 12 ? rig->n_pipes : 12; /* the newest */
         struct pipe *pipe = &rig->pipes[rig->n_pipes - 1 - random_below(&rig->random, n)];
@@ -135,6 +143,8 @@ static void random_event(struct drive *drive, const struct faults *faults) {
     }
 }
 
+static uint64_t n_repeats[REPEAT_REASONS]; /* of all seeds */
+
 static void run_seed(uint64_t seed) {
     struct rig *rig = rig_new(seed);
     struct random *random = &rig->random;
@@ -156,6 +166,9 @@ static void run_seed(uint64_t seed) {
     }
     rig_hello(rig, 0);
     struct drive drive = {.rig = rig};
+    struct random ahead = {.state = mix64(seed ^ 0xa4ead)};
+    for (uint32_t w = 0; w < RIG_WORKERS; w++)
+        rig->workers[w].repeats = random_below(&ahead, 2);
     for (uint32_t i = 0; i < 24; i++) {
         struct call *call = rig_call(rig, 1 + (uint32_t)random_below(random, 120),
                                      1 + (uint32_t)random_below(random, 60));
@@ -167,9 +180,10 @@ static void run_seed(uint64_t seed) {
         call->salt = random_below(random, 2);
         call->priority = (uint32_t)random_below(random, 3);
         call->sampling.want_logprobs = random_below(random, 2);
+        call->sampling.presence = random_below(&ahead, 8) == 0;
     }
     for (uint32_t i = 0; i < 6000; i++) {
-        random_event(&drive, &faults);
+        random_event(&drive, &faults, &ahead);
         rig_check(rig);
     }
     /* Faults stop: everything must end, exactly, and nothing may be left. */
@@ -177,7 +191,7 @@ static void run_seed(uint64_t seed) {
     rig->corrupt = 0;
     for (uint32_t w = 0; w < rig->n_workers; w++) {
         rig->workers[w].lose_steps = 0;
-        if (rig->workers[w].engine->in_flight)
+        while (rig->workers[w].engine->in_flight)
             rig_end(rig, w);
     }
     uint32_t n_open = 24;
@@ -199,6 +213,9 @@ static void run_seed(uint64_t seed) {
         rig_expect_done(&rig->calls[i], rig->calls[i].sampling.max_new, FINISH_LENGTH);
     rig_run(rig, 100);
     for (uint32_t w = 0; w < rig->n_workers; w++) {
+        const struct engine_repeats *repeats = engine_repeats(rig->workers[w].engine);
+        for (enum repeat repeat = 0; repeat < REPEAT_REASONS; repeat++)
+            n_repeats[repeat] += repeats->n[repeat];
         const struct kv_pool *pool = &rig->workers[w].engine->pool;
         ck_assert(engine_idle(rig->workers[w].engine));
         ck_assert_uint_eq(pool->counts[KV_FREE] + pool->counts[KV_CACHED], pool->n_blocks);
@@ -216,6 +233,8 @@ START_TEST(whatever_fails_every_answer_is_right_and_nothing_is_left) {
     uint64_t n = n_seeds ? strtoull(n_seeds, NULL, 10) : 40;
     for (uint64_t seed = 1; seed <= n; seed++)
         run_seed(seed);
+    for (enum repeat repeat = 0; repeat < REPEAT_REASONS; repeat++)
+        ck_assert_msg(n < 40 || n_repeats[repeat] > 0, "never: %s", engine_repeat_name(repeat));
 }
 END_TEST
 

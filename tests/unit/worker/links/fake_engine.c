@@ -45,6 +45,12 @@ void engine_load(const struct engine *engine, struct load *load) {
     memset(load, 0, sizeof *load);
 }
 
+const struct engine_repeats *engine_repeats(const struct engine *engine) {
+    static const struct engine_repeats none;
+    (void)engine;
+    return &none;
+}
+
 uint32_t engine_chunk_tokens(const struct engine *engine) {
     (void)engine;
     return 0;
