@@ -73,13 +73,17 @@ static const struct option_spec table[] = {
      .help = "one key a line; then /admin/ needs one. Without: no key there from this host, and "
              "none will do where there are api-keys"},
     {"allow-host", OPTION_LIST, AT(hosts), NULL, "router", "NAME",
-     .help = "names of this server beside localhost and addresses, where it listens on a loopback "
-             "address: requests for others are refused",
+     .help = "names of this server in addition to localhost and addresses, where it listens on a "
+             "loopback address: requests for others are refused",
      .max = 64},
     {"cors-origins", OPTION_LIST, AT(origins), NULL, "router", "ORIGIN",
      .help = "pages of these origins may read answers; default: none but our own", .max = 64},
     {"page", OPTION_CHOICE, AT(no_page), "on", "router", NULL,
      .help = "the chat page at /, with the cluster's picture", .choices = "on off"},
+    {"siblings", OPTION_BOOL, AT(siblings), NULL, NULL, NULL,
+     .help =
+         "of `tandem up`: its workers are children of the process that started this router, and "
+         "POST /admin/kill kills one of them"},
     {"text-threads", OPTION_UINT, AT(text_threads), "2", "router", "N",
      .help = "threads for long bodies, templates, tokenizing", .min = 1, .max = 256},
     {"deadline", OPTION_DURATION, AT(deadline_ns), "0", "router", NULL,

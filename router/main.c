@@ -14,9 +14,13 @@
 #include "base/notify.h"
 #include "base/random.h"
 #include "model/model.h"
+#include "model/text/template/tool_format.h"
+#include "model/text/tokenizer/tokenizer.h"
+#include "proto/host.h"
 #include "proto/keys.h"
 #include "router/api/json_tree.h"
 #include "router/call/calls.h"
+#include "router/call/formats.h"
 #include "router/call/meter.h"
 #include "router/call/pulse.h"
 #include "router/call/serving.h"
@@ -64,6 +68,13 @@ struct program {
 
 /* --- pieces up ------------------------------------------------------------------------------ */
 
+/* Whether the marks of the model's calls are special tokens. */
+static bool has_special_marks(const struct model *model) {
+    const struct tool_format *format = model->template.tool_format;
+    uint32_t mark = format ? tokenizer_find(model->tokenizer, format->mark) : TOKEN_NONE;
+    return mark != TOKEN_NONE && tokenizer_is_special(model->tokenizer, mark);
+}
+
 static enum status open_model(struct program *program, struct error *error) {
     struct serving *serving = &program->server.serving;
     const struct config *config = &program->config;
@@ -77,7 +88,9 @@ static enum status open_model(struct program *program, struct error *error) {
                                           .n_textless = program->model->n_textless,
                                           .textless = program->model->textless,
                                           .prompt_max = serving->context,
-                                          .max_new = config->default_max_tokens};
+                                          .max_new = config->default_max_tokens,
+                                          .tool_format = program->model->template.tool_format};
+    serving->limits.tool_marks_special = has_special_marks(program->model);
     if (!config->no_generation) {
         const struct generation *generation = &program->model->generation;
         char shown[ERROR_TEXT_MAX + 64];
@@ -164,6 +177,7 @@ static enum status open_workers(struct program *program, struct error *error) {
     TRY(status);
     TRY(open_core(program, prefix_seed, error));
     if (text_new(program->model, prefix_seed, &serving->text) != STATUS_OK ||
+        formats_new(&serving->formats) != STATUS_OK ||
         calls_new(serving, config->max_sequences, &serving->calls) != STATUS_OK ||
         pool_new(serving->loop, config->text_threads, config->max_sequences, &serving->pool) !=
             STATUS_OK)
@@ -319,6 +333,10 @@ static enum status open_all(struct program *program, struct error *error) {
     struct server *server = &program->server;
     struct serving *serving = &server->serving;
     server->name = program->config.name;
+    server->has_siblings = program->config.siblings;
+    server->host = host_of_this_machine();
+    if (gethostname(server->host_name, sizeof server->host_name - 1) != 0)
+        snprintf(server->host_name, sizeof server->host_name, "this host");
     server->has_no_page = program->config.no_page;
     serving->deadline_ns = program->config.deadline_ns;
     server->created_s = clock_unix_s();
@@ -352,6 +370,7 @@ static void close_all(struct program *program) {
     meter_free(serving->meter);
     metrics_free(server->metrics);
     text_free(serving->text);
+    formats_free(serving->formats);
     api_keys_free(server->keys);
     api_keys_free(server->admin_keys);
     model_close(program->model);
@@ -389,7 +408,7 @@ static int serve(struct program *program) {
              link_endpoint(server->link), log_text(shown[1], sizeof shown[1], serving->model),
              (int)getpid());
     if (!server->keys && !server->guard.is_loopback)
-        log_warn("no API keys: everybody who reaches this address can use the model",
+        log_warn("no API keys: every client that reaches this address can use the model",
                  "listen=%s option=--api-keys",
                  log_text(shown[0], sizeof shown[0], program->config.listen));
     tell_ready(program);

@@ -32,6 +32,8 @@ void ask_fini(struct ask *ask) {
     free(ask->prompts);
     ask->prompts = NULL;
     ask->n_prompts = 0;
+    grammar_unref(ask->calls_grammar);
+    ask->calls_grammar = NULL;
     arena_fini(&ask->arena);
 }
 

@@ -9,6 +9,7 @@
 #include "base/interval.h"
 #include "base/span.h"
 #include "base/status.h"
+#include "model/text/grammar/grammar.h"
 #include "model/text/template/template_request.h"
 #include "model/text/tokenizer/vocabulary/ids.h"
 #include "proto/message.h"
@@ -29,6 +30,7 @@
 #define ASK_TEMPERATURE_MAX 100.0
 
 struct json_tree;
+struct tool_format;
 
 /* What a request is checked against. Borrowed, read-only, any thread. */
 struct ask_limits {
@@ -39,6 +41,8 @@ struct ask_limits {
     uint32_t prompt_max;                 /* ids of one prompt */
     const struct generation *generation; /* what holds where a request is silent; NULL: nothing */
     uint32_t max_new; /* tokens of an answer where a request is silent; 0: the dialect's own */
+    const struct tool_format *tool_format; /* of the model's calls; NULL: none that is known */
+    bool tool_marks_special;               /* its marks are special tokens, which no text spells */
 };
 
 /* One prompt: text, ids or a conversation. */
@@ -73,6 +77,11 @@ struct ask {
     bool has_seed;
     struct sampling sampling; /* seed and max_new are set at admission where absent; ids are of the
                                  arena */
+    const struct grammar_part
+        *format;           /* what the answer must look like, of the arena; NULL: anything */
+    char format_field[64]; /* that says so */
+    bool calls; /* the answer may call tools; then `format` says how it is read (tools.h) */
+    struct grammar *calls_grammar;    /* owned: that, compiled; or NULL */
     struct span stops[ASK_STOPS_MAX]; /* of the arena */
     uint32_t n_stops;
     bool include_stop;

@@ -1,7 +1,7 @@
 /* router/api/dialect.h: the seam between HTTP and serving: a dialect turns a call into an ask, and
- * what was generated into its reply. A new dialect is a file and a row of the table in
- * router/serve/api.c; it brings its form (content types, errors, how a stream begins and ends) or
- * shares the one of its family. */
+ * what was generated into its reply; or it answers at once. A new dialect is a file that defines
+ * dialect_NAME and the row NAME of the table in router/serve/api.c; it brings its form (content
+ * types, errors, how a stream begins and ends) or shares the one of its family. */
 #pragma once
 
 #include "base/buf.h"
@@ -14,6 +14,7 @@
 
 #include <stdbool.h>
 
+struct endpoint_request;
 struct exchange;
 struct server;
 
@@ -75,8 +76,8 @@ struct dialect {
     bool is_probe;   /* is answered when all places of requests are taken, too */
     size_t body_max; /* bytes; 0: what the listener takes */
 
-    /* Answers at once, on the loop's thread. `rest` is the path's last segment, or "". */
-    void (*answer)(struct server *server, struct exchange *exchange, const char *rest);
+    /* Answers at once, on the loop's thread, by what router/serve/endpoint.h has. */
+    void (*answer)(struct server *server, const struct endpoint_request *request);
     /* Or NULL: answer() comes before the body, which this takes as it comes, so that client and server
      * may talk in turns; not called once the reply is complete. */
     void (*piece)(struct exchange *exchange, const char *bytes, size_t n, bool end);
@@ -110,3 +111,4 @@ struct dialect {
     }
 
 extern const struct dialect dialect_chat, dialect_completions, dialect_tokenize, dialect_detokenize;
+extern const struct dialect dialect_messages, dialect_count_tokens;

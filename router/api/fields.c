@@ -3,6 +3,7 @@
 #include "base/assert.h"
 #include "model/text/generation.h"
 #include "router/api/field_table.h"
+#include "router/api/format.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -279,15 +280,7 @@ static enum status check_names(const struct json_get *get, unsigned route, struc
 
 /* Fields of which only a few values are served. */
 static enum status refuse_values(const struct json_get *get) {
-    struct json_get format;
-    struct span type = SPAN("text");
     int64_t interval = 1;
-    TRY(json_get_object(get, "response_format", &format));
-    TRY(json_get_text(&format, "type", 64, &type));
-    if (!span_is(type, "text"))
-        return json_get_fail(get, STATUS_UNSUPPORTED, "response_format",
-                             "of type `%.*s` is not served; only `text` is", span_shown(type),
-                             type.bytes);
     TRY(fields_int(get, "stream_interval", &interval));
     if (interval != 1)
         return json_get_fail(get, STATUS_UNSUPPORTED, "stream_interval", "must be 1 here");
@@ -305,6 +298,7 @@ enum status fields_read(const struct json_get *get, const struct ask_limits *lim
         if (row->at > 0 && (row->served & route))
             TRY(read_row(get, row, limits, ask));
     TRY(read_bias(get, limits, ask));
+    TRY(format_read(get, ask));
     TRY(read_stop(get, ask));
     TRY(read_stream_options(get, ask));
     return check_values(get, limits, ask);

@@ -58,6 +58,7 @@ static enum status parse_as(const struct dialect *twin, const ProtobufCMessageDe
         if (!twin)
             twin = is_chat ? &dialect_chat : &dialect_completions;
         status = twin->parse(&bytes, limits, ask, error);
+        ask->calls = false; /* a reply has the text as it is, with the calls in it */
     }
     buf_fini(&json);
     return status;

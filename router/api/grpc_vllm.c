@@ -25,12 +25,7 @@ static const struct foreign {
     {&vllm__grpc__engine__generate_request__descriptor, 8, "kv_transfer_params_json"},
     {&vllm__grpc__engine__generate_request__descriptor, 10, "media_refs"},
     {&vllm__grpc__engine__generate_request__descriptor, 11, "extra_mm_inputs"},
-    {&vllm__grpc__engine__sampling_params__descriptor, 16, "json_schema"},
-    {&vllm__grpc__engine__sampling_params__descriptor, 17, "regex"},
-    {&vllm__grpc__engine__sampling_params__descriptor, 18, "grammar"},
     {&vllm__grpc__engine__sampling_params__descriptor, 19, "structural_tag"},
-    {&vllm__grpc__engine__sampling_params__descriptor, 20, "json_object"},
-    {&vllm__grpc__engine__sampling_params__descriptor, 21, "choice"},
     {&vllm__grpc__engine__sampling_params__descriptor, 23, "prompt_logprobs"},
 };
 
@@ -74,8 +69,36 @@ static void take_drawing(const params *from, ours *to) {
         SET(to, SEED, seed, from->seed);
 }
 
+/* The answer's form. */
+static void take_constraint(const params *from, ours *to) {
+    static const char any_object[] = "{\"type\":\"json_object\"}";
+    const ProtobufCBinaryData object = {sizeof any_object - 1, (uint8_t *)(uintptr_t)any_object};
+    switch (from->constraint_case) {
+    case VLLM__GRPC__ENGINE__SAMPLING_PARAMS__CONSTRAINT_JSON_SCHEMA:
+        SET(to, JSON_SCHEMA, json_schema, from->json_schema);
+        break;
+    case VLLM__GRPC__ENGINE__SAMPLING_PARAMS__CONSTRAINT_REGEX:
+        SET(to, REGEX, regex, from->regex);
+        break;
+    case VLLM__GRPC__ENGINE__SAMPLING_PARAMS__CONSTRAINT_GRAMMAR:
+        SET(to, GRAMMAR, grammar, from->grammar);
+        break;
+    case VLLM__GRPC__ENGINE__SAMPLING_PARAMS__CONSTRAINT_JSON_OBJECT:
+        if (from->json_object)
+            SET(to, RESPONSE_FORMAT_JSON, response_format_json, object);
+        break;
+    case VLLM__GRPC__ENGINE__SAMPLING_PARAMS__CONSTRAINT_CHOICE:
+        to->n_guided_choice = from->choice->n_choices;
+        to->guided_choice = from->choice->choices;
+        break;
+    default:
+        break;
+    }
+}
+
 static void take_params(const params *from, ours *to) {
     take_drawing(from, to);
+    take_constraint(from, to);
     if (from->_max_tokens_case)
         SET(to, MAX_TOKENS, max_tokens, from->max_tokens);
     SET(to, MIN_TOKENS, min_tokens, from->min_tokens);

@@ -3,8 +3,11 @@
 #include "router/api/fields.h"
 #include "router/api/json_put.h"
 #include "router/api/openai.h"
+#include "router/api/tool_reader.h"
+#include "router/api/tools.h"
 
 #include <string.h>
+#include <xxhash.h>
 
 /* The conversation and all else that a template sees. */
 static enum status read_prompt(const struct json_get *get, struct ask *ask) {
@@ -12,26 +15,6 @@ static enum status read_prompt(const struct json_get *get, struct ask *ask) {
     ask->is_continued = ask->chat.input.continue_final_message;
     if (ask_set_prompts(ask, 1) != STATUS_OK)
         return error_set(get->error, STATUS_NOMEM, "no memory for the messages");
-    return STATUS_OK;
-}
-
-/* Tools are shown to the model, but calling them is not served: the client must say itself that
- * none may be called. */
-static enum status read_tool_choice(const struct json_get *get, const struct ask *ask) {
-    const json_t *choice = json_get_member(get, "tool_choice");
-    if (ask->only_tokens)
-        return STATUS_OK;
-    bool is_none =
-        choice && json_is_string(choice) && strcmp(json_string_value(choice), "none") == 0;
-    bool is_auto =
-        choice && json_is_string(choice) && strcmp(json_string_value(choice), "auto") == 0;
-    if (choice && !is_none && !is_auto)
-        return json_get_fail(get, STATUS_UNSUPPORTED, "tool_choice",
-                             "is not served; only `none` is");
-    if (json_array_size(ask->chat.input.tools) > 0 && !is_none)
-        return json_get_fail(get, STATUS_UNSUPPORTED, "tools",
-                             "can be shown to the model but not called: set `tool_choice` to "
-                             "`none`, or leave them out");
     return STATUS_OK;
 }
 
@@ -65,10 +48,10 @@ enum status openai_read_chat(const json_t *root, const struct ask_limits *limits
     ask->is_chat = true;
     TRY(fields_model(&get, limits, error));
     TRY(read_prompt(&get, ask));
-    TRY(read_tool_choice(&get, ask));
     TRY(read_max_new(&get, limits, ask));
     TRY(read_logprobs(&get, ask));
-    return fields_read(&get, limits, ask);
+    TRY(fields_read(&get, limits, ask));
+    return tools_read(&get, limits, ask);
 }
 
 static enum status parse_chat(const struct span *body, const struct ask_limits *limits,
@@ -135,6 +118,81 @@ static void put_prompt_ids(const struct reply *reply, const struct reply_choice 
     json_put_ids(out, choice->prompt, choice->n_prompt);
 }
 
+/* A call's id: the same however the answer is written. */
+static void put_call_id(const struct reply *reply, const struct reply_choice *choice, uint32_t call,
+                        struct buf *out) {
+    uint64_t name = (uint64_t)choice->index << 32 | call;
+    uint64_t hash = XXH3_64bits_withSeed(reply->id, strlen(reply->id), name);
+    buf_printf(out, "\"id\":\"call_%016llx%08x\"", (unsigned long long)hash, call);
+}
+
+/* "tool_calls":[...] of the pieces; in a chunk an entry goes on with its arguments alone. */
+static void put_calls(const struct reply *reply, const struct reply_choice *choice, bool is_chunk,
+                      struct buf *out) {
+    uint32_t n;
+    const struct tool_piece *pieces = tool_reader_pieces(choice->reader, &n);
+    const char *opens = "\"tool_calls\":[", *closes = "";
+    for (uint32_t i = 0; i < n; i++) {
+        struct span text = tool_reader_text(choice->reader, &pieces[i]);
+        if (pieces[i].kind == TOOL_PIECE_CONTENT)
+            continue;
+        bool begins = pieces[i].kind == TOOL_PIECE_NAME;
+        if (begins || !*closes) {
+            buf_puts(out, closes);
+            buf_puts(out, opens);
+            buf_putc(out, '{');
+            if (is_chunk)
+                json_put_number(out, "index", pieces[i].call);
+            if (begins) {
+                put_call_id(reply, choice, pieces[i].call, out);
+                buf_puts(out, ",\"type\":\"function\",");
+            }
+            buf_puts(out, "\"function\":{");
+            if (begins) {
+                buf_puts(out, "\"name\":");
+                json_put_string(out, text.bytes, text.n);
+                buf_putc(out, ',');
+            }
+            buf_puts(out, "\"arguments\":\"");
+        }
+        if (!begins)
+            json_put_text(out, text.bytes, text.n);
+        opens = ",", closes = "\"}}";
+    }
+    buf_puts(out, closes);
+    if (*closes)
+        buf_putc(out, ']');
+}
+
+/* What is decided of an answer that may call tools: "content" and "tool_calls", as far as there is any; a whole message
+ * has content in any case, and null where it only calls. */
+static void put_pieces(const struct reply *reply, const struct reply_choice *choice,
+                       struct buf *out) {
+    uint32_t n, n_content = 0, n_calls = 0;
+    const struct tool_piece *pieces = tool_reader_pieces(choice->reader, &n);
+    for (uint32_t i = 0; i < n; i++) {
+        n_content += pieces[i].kind == TOOL_PIECE_CONTENT;
+        n_calls += pieces[i].kind != TOOL_PIECE_CONTENT;
+    }
+    bool is_chunk = reply->ask->stream;
+    if (n_content > 0 || (!is_chunk && n_calls == 0)) {
+        buf_puts(out, "\"content\":\"");
+        for (uint32_t i = 0; i < n; i++) {
+            struct span text = tool_reader_text(choice->reader, &pieces[i]);
+            if (pieces[i].kind == TOOL_PIECE_CONTENT)
+                json_put_text(out, text.bytes, text.n);
+        }
+        buf_putc(out, '"');
+    } else if (!is_chunk || choice->is_first) {
+        buf_puts(out, "\"content\":null");
+    }
+    if (n_calls > 0) {
+        if (n_content > 0 || !is_chunk || choice->is_first)
+            buf_putc(out, ',');
+        put_calls(reply, choice, is_chunk, out);
+    }
+}
+
 static void put_chunk(const struct reply *reply, const struct reply_choice *choice,
                       struct buf *out) {
     openai_begin_event(reply, "chat.completion.chunk", out);
@@ -143,7 +201,9 @@ static void put_chunk(const struct reply *reply, const struct reply_choice *choi
     buf_puts(out, ",\"delta\":{");
     if (choice->is_first)
         buf_puts(out, "\"role\":\"assistant\",");
-    if (choice->is_first || choice->text.n > 0 || !choice->has_ended) {
+    if (choice->reader) {
+        put_pieces(reply, choice, out);
+    } else if (choice->is_first || choice->text.n > 0 || !choice->has_ended) {
         buf_puts(out, "\"content\":");
         json_put_string(out, choice->text.bytes, choice->text.n);
     }
@@ -169,8 +229,13 @@ static void put_whole(const struct reply *reply, const struct reply_choice *choi
     for (uint32_t i = 0; i < n; i++) {
         buf_puts(out, i > 0 ? ",{\"index\":" : "{\"index\":");
         json_put_int(out, choices[i].index);
-        buf_puts(out, ",\"message\":{\"role\":\"assistant\",\"content\":");
-        json_put_string(out, choices[i].text.bytes, choices[i].text.n);
+        buf_puts(out, ",\"message\":{\"role\":\"assistant\",");
+        if (choices[i].reader) {
+            put_pieces(reply, &choices[i], out);
+        } else {
+            buf_puts(out, "\"content\":");
+            json_put_string(out, choices[i].text.bytes, choices[i].text.n);
+        }
         buf_putc(out, '}');
         put_logprobs(reply, &choices[i], out);
         buf_putc(out, ',');

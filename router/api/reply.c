@@ -2,6 +2,7 @@
 
 #include "model/text/tokenizer/detokenize.h"
 #include "router/api/json_put.h"
+#include "router/api/tool_reader.h"
 
 #include <string.h>
 
@@ -30,7 +31,10 @@ const char *reply_finish_name(enum finish finish) {
 
 void reply_put_finish(const struct reply_choice *choice, struct buf *out) {
     buf_puts(out, "\"finish_reason\":");
-    json_put_string_or_null(out, choice->has_ended ? reply_finish_name(choice->finish) : NULL);
+    bool calls =
+        choice->reader && tool_reader_n_calls(choice->reader) > 0 && choice->finish == FINISH_STOP;
+    const char *name = calls ? "tool_calls" : reply_finish_name(choice->finish);
+    json_put_string_or_null(out, choice->has_ended ? name : NULL);
     if (!choice->has_ended)
         return;
     buf_puts(out, ",\"stop_reason\":");

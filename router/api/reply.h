@@ -12,6 +12,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct tool_reader;
+
 /* What all pieces of one answer have in common. */
 struct reply {
     const struct ask *ask;             /* borrowed */
@@ -33,6 +35,8 @@ struct reply_choice {
     uint32_t index;
     bool is_first;    /* role and prompt_token_ids come with it */
     struct span text; /* whole characters */
+    const struct tool_reader
+        *reader; /* of an answer that may call tools: its pieces, instead of `text`; or NULL */
     uint32_t n_tokens;
     const uint32_t *tokens;                /* (n_tokens) */
     const struct token_logprobs *logprobs; /* (n_tokens), or NULL */

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "router/api/dialect.h"
+#include "router/api/tool_reader.h"
 #include "router/call/sequence.h"
 
 #include <stdlib.h>
@@ -49,12 +50,33 @@ static enum status read_tokens(const struct answer *answer, struct sequence *seq
     return STATUS_OK;
 }
 
+/* What the text read so far says of an answer that may call tools. `ends`: it is all. */
+static enum status read_calls(const struct answer *answer, struct sequence *sequence, bool ends) {
+    const struct span text = {sequence->text.n > 0 ? sequence->text.data : "", sequence->text.n};
+    if (!answer->ask->calls)
+        return STATUS_OK;
+    if (!sequence->reader)
+        TRY(tool_reader_new(answer->ask->calls_grammar, &sequence->reader));
+    enum status status = tool_reader_push(sequence->reader, text, ends);
+    buf_clear(&sequence->text);
+    return status;
+}
+
+/* Is there something of the answer to show? */
+static bool says_something(const struct sequence *sequence) {
+    uint32_t n = 0;
+    if (sequence->reader)
+        (void)tool_reader_pieces(sequence->reader, &n);
+    return n > 0 || sequence->text.n > 0;
+}
+
 static struct reply_choice describe(const struct answer *answer, const struct sequence *sequence) {
     uint32_t from = sequence->n_written;
     return (struct reply_choice){
         .index = (uint32_t)(sequence - answer->sequences),
         .is_first = sequence->is_first,
         .text = {sequence->text.n > 0 ? sequence->text.data : "", sequence->text.n},
+        .reader = sequence->reader,
         .n_tokens = sequence->n_read - from,
         .tokens = sequence->tokens + sequence->n_prompt + from,
         .logprobs = sequence->logprobs ? sequence->logprobs + from : NULL,
@@ -86,17 +108,21 @@ static void written(const struct answer *answer, struct sequence *sequence) {
     sequence->n_written = sequence->n_read;
     sequence->is_first = false;
     buf_clear(&sequence->text);
+    if (sequence->reader)
+        tool_reader_clear(sequence->reader);
 }
 
 /* The events of one sequence: what it says now, and its end. */
-static void write_events(const struct answer *answer, struct sequence *sequence, struct buf *out) {
+static enum status write_events(const struct answer *answer, struct sequence *sequence,
+                                struct buf *out) {
     const struct dialect_writer *writer = answer->dialect->writer;
     bool ends = !sequence->alive && sequence->end.kind == END_DONE;
     bool has_news = sequence->n_read > sequence->n_written;
     bool shows_ids =
         writer->shows_ids || answer->ask->return_token_ids || answer->ask->sampling.want_logprobs;
     bool has_first = sequence->is_first && (has_news || ends);
-    bool says = sequence->text.n > 0 || has_first || (shows_ids && has_news);
+    TRY(read_calls(answer, sequence, ends));
+    bool says = says_something(sequence) || has_first || (shows_ids && has_news);
     if ((says || ends) && !answer->reply->has_begun && writer->begin)
         writer->begin(answer->reply, out);
     answer->reply->has_begun |= says || ends;
@@ -111,6 +137,7 @@ static void write_events(const struct answer *answer, struct sequence *sequence,
         writer->chunk(answer->reply, &choice, out);
         written(answer, sequence);
     }
+    return STATUS_OK;
 }
 
 enum status answer_read(const struct answer *answer, struct buf *out) {
@@ -123,8 +150,8 @@ enum status answer_read(const struct answer *answer, struct buf *out) {
         if (read_tokens(answer, sequence) != STATUS_OK)
             status = STATUS_CORRUPT;
         answer->reply->n_completion_tokens += sequence->n_read - n_before;
-        if (answer->ask->stream)
-            write_events(answer, sequence, out);
+        if (answer->ask->stream && write_events(answer, sequence, out) != STATUS_OK)
+            status = STATUS_CORRUPT;
         sequence->ended = !sequence->alive;
     }
     return status;
@@ -153,6 +180,10 @@ enum status answer_whole(const struct answer *answer, struct buf *out) {
     if (!choices)
         return STATUS_NOMEM;
     for (uint32_t i = 0; i < answer->n_sequences; i++) {
+        if (read_calls(answer, &answer->sequences[i], true) != STATUS_OK) {
+            free(choices);
+            return STATUS_NOMEM;
+        }
         choices[i] = describe(answer, &answer->sequences[i]);
         describe_end(answer, &answer->sequences[i], &choices[i]);
     }

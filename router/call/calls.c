@@ -5,6 +5,7 @@
 #include "base/http/exchange.h"
 #include "model/model.h"
 #include "router/api/dialect.h"
+#include "router/api/tool_reader.h"
 #include "router/call/call.h"
 #include "router/call/meter.h"
 #include "router/call/prepare.h"
@@ -27,6 +28,7 @@ static void free_call(struct call *call) {
         ASSERT(!sequence->alive);
         call_give_number(calls, sequence);
         text_stream_fini(&sequence->stream);
+        tool_reader_free(sequence->reader);
         buf_fini(&sequence->text);
         free(sequence->tokens);
         free(sequence->logprobs);

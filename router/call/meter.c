@@ -41,6 +41,7 @@ struct figures {
     double kv_usage;
     double turn_wall_s, turn_cpu_s;
     double queue_age_s;
+    double formats_s;
     uint64_t tree_bytes, log_lost;
     uint64_t n_prompt_tokens, n_completion_tokens, n_cached_tokens; /* of ended calls */
     uint64_t n_ended[METER_OUTCOMES];
@@ -129,9 +130,17 @@ static const struct metric_row own_rows[] = {
      AT(now.tls.n_resumed), LABEL("outcome", "resumed")},
     {"tandem_tls_handshakes_total", "TLS handshakes of clients, by their outcome.", METRIC_COUNTER,
      AT(now.tls.n_full), LABEL("outcome", "full")},
+    {"tandem_formats_total", "Forms of answers that requests asked for, by what came of them.",
+     METRIC_COUNTER, AT(now.formats.n_compiled), LABEL("outcome", "compiled")},
+    {"tandem_formats_total", "Forms of answers that requests asked for, by what came of them.",
+     METRIC_COUNTER, AT(now.formats.n_known), LABEL("outcome", "known")},
+    {"tandem_formats_total", "Forms of answers that requests asked for, by what came of them.",
+     METRIC_COUNTER, AT(now.formats.n_refused), LABEL("outcome", "refused")},
+    {"tandem_formats_seconds_total", "Time spent compiling them.", METRIC_COUNTER, AT(formats_s)},
     {"tandem_handshakes_failed_total", "Workers' greetings with other keys or none.",
      METRIC_COUNTER, AT(now.n_handshakes_failed)},
-    {"tandem_log_lines_lost_total", "Log lines nobody took.", METRIC_COUNTER, AT(log_lost)},
+    {"tandem_log_lines_lost_total", "Log lines dropped because standard error took no more.",
+     METRIC_COUNTER, AT(log_lost)},
     {"tandem_kv_transfers_total", "Sequences handed from worker to worker.", METRIC_COUNTER,
      AT(workers.n_handoffs_in)},
     {"tandem_kv_transfer_bytes_total", "KV bytes handed from worker to worker.", METRIC_COUNTER,
@@ -396,6 +405,7 @@ void meter_refresh(struct meter *meter, const struct meter_now *now) {
     figures->queue_age_s = since_ns > 0 && now_ns > since_ns ? seconds(now_ns - since_ns) : 0;
     figures->turn_wall_s = seconds(now->turn.wall_ns);
     figures->turn_cpu_s = seconds(now->turn.cpu_ns);
+    figures->formats_s = seconds(now->formats.ns);
     figures->tree_bytes = json_trees_bytes();
     figures->log_lost = log_writer_lost();
     metric_rows_take(vllm_rows, N(vllm_rows), meter->vllm, figures);

@@ -8,6 +8,7 @@
 #include "base/net/loop.h"
 #include "base/net/tls.h"
 #include "base/status.h"
+#include "router/call/formats.h"
 #include "router/core/stage.h"
 
 #include <stdbool.h>
@@ -57,6 +58,7 @@ struct meter_now {
     uint32_t n_calls;
     struct listener_counts http;
     struct tls_counts tls;
+    struct formats_counts formats;
     size_t body_bytes;
     size_t output_bytes;
     uint64_t n_handshakes_failed;

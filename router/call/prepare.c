@@ -3,7 +3,9 @@
 #include "base/clock.h"
 #include "base/http/exchange.h"
 #include "base/log/log.h"
+#include "router/api/tools.h"
 #include "router/call/call.h"
+#include "router/call/formats.h"
 #include "router/call/quota.h"
 #include "router/call/serving.h"
 
@@ -93,6 +95,10 @@ static enum status prepare(struct call *call) {
     if (call->made == MADE_NOTHING)
         TRY(parse_body(call));
     struct ask *ask = &call->ask;
+    if (ask->format && call->dialect->writer)
+        TRY(formats_check(call->serving->formats, ask, &call->error.error));
+    if (ask->calls && call->dialect->writer)
+        TRY(tools_compile(ask, &call->error.error));
     for (uint32_t i = 0; i < ask->n_prompts; i++) {
         TRY(encode_prompt(call, &ask->prompts[i]));
         cut_front(&ask->prompts[i].ids, ask->truncate);
@@ -226,7 +232,8 @@ static size_t text_bytes(const struct call *call) {
 }
 
 bool prepare_tokenize(struct call *call) {
-    if (call->made != MADE_IDS && text_bytes(call) > TOKENIZE_INLINE_BYTES) {
+    bool is_long = call->ask.format || text_bytes(call) > TOKENIZE_INLINE_BYTES;
+    if (call->made != MADE_IDS && is_long) {
         submit(call);
         return false;
     }

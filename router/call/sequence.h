@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 struct call;
+struct tool_reader;
 
 /* One choice of one prompt: what the core calls a request. */
 struct sequence {
@@ -26,6 +27,8 @@ struct sequence {
     struct token_logprobs *logprobs; /* owned (n_emitted of logprobs_size), or NULL */
     uint32_t logprobs_size;
     struct text_stream stream;
+    struct tool_reader
+        *reader;            /* owned: where the answer may call tools; made with its first text */
     struct buf text;        /* read and not yet written; all of it for plain replies */
     bool is_first;          /* nothing was written yet */
     int stop;               /* the stop string that matched, or -1 */

@@ -14,6 +14,7 @@
 
 struct calls;
 struct exchanges;
+struct formats;
 struct meter;
 struct pool;
 struct router;
@@ -26,6 +27,7 @@ struct serving {
     struct exchanges *exchanges;
     struct pool *pool;
     struct text *text;
+    struct formats *formats; /* any thread */
     struct router *core;
     struct calls *calls;
     struct list crowded; /* of struct call.waits: no memory for their trees now */

@@ -37,6 +37,10 @@ static void fail_by_end(struct call *call, const struct request_end *end) {
         call_refuse(call, end->status);
     else if (end->status == STATUS_INVALID)
         call_fail(call, end->status, NULL, "The workers refuse the request as invalid");
+    else if (end->reason == REASON_GRAMMAR)
+        call_fail(
+            call, STATUS_INVALID, "no_token_left",
+            "No token is left that the answer's form and the request's other bounds let follow");
     else if (end->reason == REASON_NUMERICS)
         call_fail(call, STATUS_CORRUPT, "numerics", "The model's numbers were unusable");
     else

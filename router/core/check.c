@@ -131,7 +131,7 @@ const char *router_check(const struct router *router) {
         stats->n_completed + stats->n_failed + stats->n_cancelled + stats->n_refused + n_used)
         return "requests in are not requests out";
     if (router->alone != SLOT_NONE && router->requests.all[router->alone].state == REQUEST_FREE)
-        return "nobody runs alone, yet a worker is kept";
+        return "no request runs alone, yet a worker is kept for one";
     const char *flaw = check_queue(router);
     return flaw ? flaw : check_fleet(router);
 }

@@ -25,7 +25,7 @@ struct router {
     uint32_t n_waiting;
     struct list ending; /* their outcome is decided: the last stage is due at the event's end */
     uint64_t arrivals;
-    bool pump; /* something may have made room: look at the queue before this event ends */
+    bool queue_due; /* something may have made room: look at the queue before this event ends */
 
     struct fleet fleet;
     const struct policy *policy;

@@ -167,7 +167,7 @@ struct request *dispatch_reserved(struct router *router, struct slot *slot,
         return NULL;
     }
     if (slot->busy_ns > 0)
-        router->pump = true; /* there is room again: the others may go too */
+        router->queue_due = true; /* there is room again: the others may go too */
     slot->busy_ns = 0;
     slot->busy_until_ns = 0;
     slot->probing = false;

@@ -25,7 +25,7 @@ void finish_alone(struct router *router, const struct request *req) {
         return;
     router->alone = SLOT_NONE;
     router->alone_slot = SLOT_NONE;
-    router->pump = true;
+    router->queue_due = true;
 }
 
 void finish_release(struct router *router, struct request *req, uint32_t ended_by) {
@@ -96,7 +96,7 @@ enum turn finish_request(struct router *router, struct request *req) {
     count(&router->stats, req->outcome.kind);
     uint64_t user = req->spec.user;
     request_give(&router->requests, req);
-    router->pump = true;
+    router->queue_due = true;
     router->sink.end(router->sink.context, user, &end);
     return TURN_ENDED;
 }

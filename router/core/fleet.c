@@ -51,7 +51,7 @@ void fleet_set_state(struct router *router, struct slot *slot, enum slot_state s
         fleet->n_ready++;
     if (in_session != slot_in_session(slot))
         fleet->peers_changed = true;
-    router->pump = true;
+    router->queue_due = true;
 }
 
 void fleet_lose(struct router *router, struct slot *slot, enum loss loss) {

@@ -30,7 +30,7 @@ void liveness_load(struct router *router, struct slot *slot, const struct load *
     slot->load = *load;
     trust_figures(router, slot, load);
     if (roomier && router->n_waiting > 0)
-        router->pump = true;
+        router->queue_due = true;
 }
 
 /* The BEAT echoes our PING: what was sent before that PING is in the worker's figures. */

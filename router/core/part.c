@@ -25,7 +25,8 @@ void part_reflected(struct router *router, struct slot *slot, struct part *part)
     if (part->reflected)
         return;
     part->reflected = true;
-    router->pump = router->pump || router->n_waiting > 0; /* what was counted twice is room */
+    /* What was counted twice is room. */
+    router->queue_due = router->queue_due || router->n_waiting > 0;
     ASSERT(slot->n_unreflected > 0);
     ASSERT(slot->tokens_unreflected >= part->n_tokens);
     slot->n_unreflected--;
@@ -42,5 +43,5 @@ void part_leave(struct router *router, struct part *part) {
     part->slot = SLOT_NONE;
     ASSERT(slot->n_assigned > 0);
     slot->n_assigned--;
-    router->pump = true;
+    router->queue_due = true;
 }

@@ -172,7 +172,10 @@ static enum turn nobody_fits(struct router *router, struct request *req, bool cl
             return TURN_WAIT;
         }
     }
-    finish_error(router, req, STATUS_LIMIT, REASON_TOO_LONG);
+    if (trust_known_nowhere(router, req))
+        finish_error(router, req, STATUS_CLOSED, REASON_GRAMMAR);
+    else
+        finish_error(router, req, STATUS_LIMIT, REASON_TOO_LONG);
     return TURN_ENDED;
 }
 

@@ -17,7 +17,7 @@ void queue_add(struct router *router, struct request *req) {
     list_insert_before(at, &req->link);
     req->state = REQUEST_WAITING;
     router->n_waiting++;
-    router->pump = true;
+    router->queue_due = true;
 }
 
 void queue_remove(struct router *router, struct request *req) {

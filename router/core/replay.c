@@ -155,6 +155,9 @@ void replay_rejected(struct router *router, struct slot *slot, struct attempt_id
             return;
         loss = LOSS_FAILED;
         break;
+    case REASON_GRAMMAR: /* the request's own doing, which no worker is blamed for */
+        finish_error(router, req, STATUS_CONFLICT, reason);
+        return;
     case REASON_TOO_LONG:
         req->too_long[slot->number / 64] |= 1ull << (slot->number % 64);
         break;

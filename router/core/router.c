@@ -103,8 +103,8 @@ static void conclude(struct router *router) {
 /* The same, and whoever can go now goes. */
 static void advance(struct router *router) {
     conclude(router);
-    while (router->pump) {
-        router->pump = false;
+    while (router->queue_due) {
+        router->queue_due = false;
         advance_waiting(router);
         conclude(router);
     }
@@ -288,7 +288,7 @@ void router_tick(struct router *router, uint64_t now_ns) {
     while ((i = timers_pop(&router->timers, now_ns)) != UINT32_MAX)
         replay_timer(router, &router->requests.all[i]);
     if (router->n_waiting > 0)
-        router->pump = true;
+        router->queue_due = true;
     settle(router);
     admit_tick(router);
     settle(router);

@@ -204,6 +204,7 @@ struct worker_view {
     const char *why;        /* it is put aside: a constant; NULL: it is not */
     uint64_t aside_ns;      /* for how long still */
     uint64_t heard_ns;      /* last message */
+    const char *endpoint;   /* where it listens; borrowed until the next event */
 };
 /* STATUS_NOT_FOUND for a free slot; slots run from 0 to max_workers - 1. */
 NODISCARD enum status router_worker(const struct router *router, uint32_t slot,

@@ -43,7 +43,7 @@ static void put_aside(struct router *router, struct slot *slot, const char *why)
     trust->answers = 0;
     begin_epoch(trust);
     router->stats.n_put_aside++;
-    router->pump = true; /* who waited for it may go elsewhere */
+    router->queue_due = true; /* who waited for it may go elsewhere */
 }
 
 static void end_aside(struct router *router, struct slot *slot, const char *why) {
@@ -52,7 +52,7 @@ static void end_aside(struct router *router, struct slot *slot, const char *why)
     trust->back_ns = router->now_ns;
     begin_epoch(trust);
     note_worker(router, NOTE_TRUSTED, slot, why, trust->for_ns / NS_PER_MS, 0);
-    router->pump = true;
+    router->queue_due = true;
 }
 
 /* Another worker failed the same request: the mark of the first one is taken back. */
@@ -151,7 +151,13 @@ void trust_tokens(struct router *router, struct part *part, uint32_t n) {
     trust_answered(router, part);
 }
 
+static bool knows_all_of(const struct slot *slot, const struct request *req) {
+    return req->spec.sampling.n_grammar == 0 || slot->welcome.minor >= PROTO_MINOR_GRAMMAR;
+}
+
 bool trust_can_hold(const struct slot *slot, const struct request *req) {
+    if (!knows_all_of(slot, req))
+        return false;
     return slot->state == SLOT_READY && !request_too_long(req, slot->number) &&
            request_n_tokens(req) < slot->welcome.context;
 }
@@ -187,6 +193,14 @@ uint32_t trust_least_badness(const struct router *router, const struct request *
         least = badness < least ? badness : least;
     }
     return least;
+}
+
+bool trust_known_nowhere(const struct router *router, const struct request *req) {
+    fleet_each(slot, &router->fleet) {
+        if (slot->state == SLOT_READY && knows_all_of(slot, req))
+            return false;
+    }
+    return true;
 }
 
 bool trust_another(const struct router *router, const struct request *req) {

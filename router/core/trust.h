@@ -46,6 +46,9 @@ void trust_tokens(struct router *router, struct part *part, uint32_t n);
 /* Room and trust aside, can it take this request? */
 bool trust_can_hold(const struct slot *slot, const struct request *req);
 
+/* No ready worker speaks the minor version that the request needs. */
+bool trust_known_nowhere(const struct router *router, const struct request *req);
+
 /* 0: nothing speaks against it; more is worse. A request prefers the least. */
 uint32_t trust_badness(const struct router *router, const struct request *req,
                        const struct slot *slot);

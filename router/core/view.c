@@ -55,7 +55,8 @@ enum status router_worker(const struct router *router, uint32_t number, struct w
                                  .welcome = slot->welcome,
                                  .load = slot->load,
                                  .n_assigned = slot->n_assigned,
-                                 .heard_ns = slot->heard_ns};
+                                 .heard_ns = slot->heard_ns,
+                                 .endpoint = slot->announce.endpoint};
     if (slot_in_session(slot))
         view_trust(router, slot, view);
     memcpy(view->welcome.name, slot->announce.name, MESSAGE_NAME_MAX);

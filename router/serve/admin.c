@@ -1,22 +1,23 @@
-/* What `tandem status` and `tandem drain` use; guard.h says who may. */
+/* What `tandem status`, `tandem drain` and `tandem kill` use; guard.h says who may. */
 #include "base/clock.h"
 #include "base/http/exchange.h"
 #include "base/json/json_get.h"
+#include "base/log/log.h"
 #include "router/api/openai.h"
 #include "router/call/serving.h"
 #include "router/core/router.h"
+#include "router/serve/endpoint.h"
 #include "router/serve/picture.h"
-#include "router/serve/routes.h"
 #include "router/serve/server.h"
+#include "router/serve/siblings.h"
 
 #include <string.h>
 
-static void answer_status(struct server *server, struct exchange *exchange, const char *rest) {
+static void answer_status(struct server *server, const struct endpoint_request *request) {
     struct buf body;
-    (void)rest;
     buf_init(&body, 0);
     picture_put(server, &body);
-    routes_reply(server, exchange, 200, "application/json", &body);
+    endpoint_reply(server, request, 200, "application/json", &body);
 }
 
 /* {"worker": NAME, "exit": true}; small enough to be read here and now (GUARD_ADMIN_BODY_MAX). */
@@ -42,42 +43,80 @@ static enum status read_order(const struct exchange *exchange, struct order *ord
     return status;
 }
 
-static void answer_order(struct server *server, struct exchange *exchange, enum status status,
-                         const struct order *order, struct api_error *error, const char *json) {
+static void answer_order(struct server *server, const struct endpoint_request *request,
+                         enum status status, const struct order *order, struct api_error *error,
+                         const char *json) {
     if (status == STATUS_NOT_FOUND)
         error_field(&error->error, status, "worker", "There is no worker `%s`", order->worker);
     error->status = status;
     if (status == STATUS_OK)
-        routes_text(server, exchange, 200, json);
+        endpoint_text(server, request, 200, json);
     else
-        routes_error(server, exchange, error);
+        endpoint_error(server, request, error);
 }
 
-static void answer_drain(struct server *server, struct exchange *exchange, const char *rest) {
+static void answer_drain(struct server *server, const struct endpoint_request *request) {
     struct api_error error = {0};
     struct order order = {0};
-    (void)rest;
-    enum status status = read_order(exchange, &order, &error.error);
+    enum status status = read_order(request->exchange, &order, &error.error);
     if (status == STATUS_OK)
         status =
             router_drain_worker(server->serving.core, clock_now_ns(), order.worker, order.exits);
-    answer_order(server, exchange, status, &order, &error, "{\"status\":\"draining\"}");
+    answer_order(server, request, status, &order, &error, "{\"status\":\"draining\"}");
 }
 
-static void answer_resume(struct server *server, struct exchange *exchange, const char *rest) {
+static void answer_resume(struct server *server, const struct endpoint_request *request) {
     struct api_error error = {0};
     struct order order = {0};
-    (void)rest;
-    enum status status = read_order(exchange, &order, &error.error);
+    enum status status = read_order(request->exchange, &order, &error.error);
     if (status == STATUS_OK)
         status = router_resume_worker(server->serving.core, clock_now_ns(), order.worker);
-    answer_order(server, exchange, status, &order, &error, "{\"status\":\"resumed\"}");
+    answer_order(server, request, status, &order, &error, "{\"status\":\"resumed\"}");
+}
+
+/* Its process on this host, when it may be a child of our parent. */
+static enum status find_sibling(const struct server *server, const char *name, uint32_t *pid,
+                                struct error *error) {
+    struct worker_view view;
+    for (uint32_t slot = 0; router_next_worker(server->serving.core, &slot, &view); slot++) {
+        if (strcmp(view.welcome.name, name) != 0)
+            continue;
+        *pid = view.welcome.pid;
+        if (server->has_siblings && view.welcome.host == server->host && *pid > 0)
+            return STATUS_OK;
+        return error_field(error, STATUS_DENIED, "worker",
+                           "`%s` was not started by `tandem up` beside this router: end it on its "
+                           "own host (process %u there)",
+                           name, *pid);
+    }
+    return STATUS_NOT_FOUND;
+}
+
+static void answer_kill(struct server *server, const struct endpoint_request *request) {
+    struct api_error error = {0};
+    struct order order = {0};
+    uint32_t pid = 0;
+    char shown[MESSAGE_NAME_MAX + 8];
+    enum status status = read_order(request->exchange, &order, &error.error);
+    if (status == STATUS_OK)
+        status = find_sibling(server, order.worker, &pid, &error.error);
+    if (status == STATUS_OK)
+        status = siblings_kill(pid, &error.error);
+    if (status == STATUS_DENIED)
+        error.code = "forbidden";
+    if (status == STATUS_OK)
+        log_warn("a worker is killed as asked", "name=%s pid=%u",
+                 log_text(shown, sizeof shown, order.worker), pid);
+    answer_order(server, request, status, &order, &error, "{\"status\":\"killed\"}");
 }
 
 const struct dialect dialect_status =
     DIALECT_ANSWER("status", "GET", "/admin/status", openai_form, answer_status, .is_admin = true);
 const struct dialect dialect_drain =
     DIALECT_ANSWER("drain", "POST", "/admin/drain", openai_form, answer_drain, .is_admin = true,
+                   .body_max = GUARD_ADMIN_BODY_MAX);
+const struct dialect dialect_kill =
+    DIALECT_ANSWER("kill", "POST", "/admin/kill", openai_form, answer_kill, .is_admin = true,
                    .body_max = GUARD_ADMIN_BODY_MAX);
 const struct dialect dialect_resume =
     DIALECT_ANSWER("resume", "POST", "/admin/resume", openai_form, answer_resume, .is_admin = true,

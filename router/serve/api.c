@@ -1,53 +1,57 @@
 #include "router/serve/api.h"
 
-#include "router/api/grpc.h"
-
 #include <stdio.h>
 #include <string.h>
 
-extern const struct dialect dialect_page, dialect_models, dialect_model, dialect_tokenizer_info,
-    dialect_health, dialect_livez, dialect_readyz, dialect_version, dialect_metrics, dialect_status,
-    dialect_events, dialect_requests, dialect_drain, dialect_resume, dialect_grpc_models,
-    dialect_grpc_status, dialect_grpc_health, dialect_grpc_health_watch, dialect_grpc_reflection,
-    dialect_grpc_reflection_alpha, dialect_vllm_health, dialect_vllm_model, dialect_vllm_server,
-    dialect_vllm_loads, dialect_vllm_abort;
+/* What is served: dialect_NAME, of any file. The order is that of the documentation. */
+#define DIALECTS(X)                                                                                \
+    X(chat)                                                                                        \
+    X(completions)                                                                                 \
+    X(messages)                                                                                    \
+    X(count_tokens)                                                                                \
+    X(models)                                                                                      \
+    X(model)                                                                                       \
+    X(tokenize)                                                                                    \
+    X(detokenize)                                                                                  \
+    X(tokenizer_info)                                                                              \
+    X(page)                                                                                        \
+    X(health)                                                                                      \
+    X(ping)                                                                                        \
+    X(livez)                                                                                       \
+    X(readyz)                                                                                      \
+    X(version)                                                                                     \
+    X(metrics)                                                                                     \
+    X(grpc_generate)                                                                               \
+    X(grpc_complete)                                                                               \
+    X(grpc_tokenize)                                                                               \
+    X(grpc_detokenize)                                                                             \
+    X(grpc_models)                                                                                 \
+    X(grpc_status)                                                                                 \
+    X(grpc_health)                                                                                 \
+    X(grpc_health_watch)                                                                           \
+    X(grpc_reflection)                                                                             \
+    X(grpc_reflection_alpha)                                                                       \
+    X(vllm_generate)                                                                               \
+    X(vllm_health)                                                                                 \
+    X(vllm_model)                                                                                  \
+    X(vllm_server)                                                                                 \
+    X(vllm_loads)                                                                                  \
+    X(vllm_abort)                                                                                  \
+    X(status)                                                                                      \
+    X(events)                                                                                      \
+    X(requests)                                                                                    \
+    X(drain)                                                                                       \
+    X(kill)                                                                                        \
+    X(resume)
 
-/* What is served. The order is that of the documentation. */
+#define X(name) extern const struct dialect dialect_##name;
+DIALECTS(X)
+#undef X
+
 static const struct dialect *const table[] = {
-    &dialect_chat,
-    &dialect_completions,
-    &dialect_models,
-    &dialect_model,
-    &dialect_tokenize,
-    &dialect_detokenize,
-    &dialect_tokenizer_info,
-    &dialect_page,
-    &dialect_health,
-    &dialect_livez,
-    &dialect_readyz,
-    &dialect_version,
-    &dialect_metrics,
-    &dialect_grpc_generate,
-    &dialect_grpc_complete,
-    &dialect_grpc_tokenize,
-    &dialect_grpc_detokenize,
-    &dialect_grpc_models,
-    &dialect_grpc_status,
-    &dialect_grpc_health,
-    &dialect_grpc_health_watch,
-    &dialect_grpc_reflection,
-    &dialect_grpc_reflection_alpha,
-    &dialect_vllm_generate,
-    &dialect_vllm_health,
-    &dialect_vllm_model,
-    &dialect_vllm_server,
-    &dialect_vllm_loads,
-    &dialect_vllm_abort,
-    &dialect_status,
-    &dialect_events,
-    &dialect_requests,
-    &dialect_drain,
-    &dialect_resume,
+#define X(name) &dialect_##name,
+    DIALECTS(X)
+#undef X
 };
 #define N_DIALECTS (sizeof table / sizeof table[0])
 
@@ -55,26 +59,24 @@ const struct dialect *api_dialect(unsigned n) {
     return n < N_DIALECTS ? table[n] : NULL;
 }
 
-/* "/v1/models/" takes "/v1/models/x" and, as ids may be ORG/NAME, "/v1/models/x/y": one segment more or several,
- * none of them empty. "/" is itself alone. */
-static bool path_fits(const char *pattern, const char *path, const char **rest) {
-    size_t n = strlen(pattern);
-    *rest = "";
-    if (n == 1 || pattern[n - 1] != '/')
-        return strcmp(pattern, path) == 0;
-    bool has_rest = strncmp(pattern, path, n) == 0 && path[n] != 0;
-    if (!has_rest || path[n] == '/' || strstr(path + n, "//") || path[strlen(path) - 1] == '/')
-        return false;
-    *rest = path + n;
-    return true;
+/* Does the pattern take further segments? "/" is itself alone. */
+static bool takes_more(const char *pattern, size_t n) {
+    return n > 1 && pattern[n - 1] == '/';
 }
 
-const struct dialect *api_at(const char *path) {
-    const char *rest;
-    for (size_t i = 0; i < N_DIALECTS; i++)
-        if (path_fits(table[i]->path, path, &rest))
-            return table[i];
-    return NULL;
+/* "/v1/models/" takes "/v1/models/x" and, as ids may be ORG/NAME, "/v1/models/x/y": one segment more or several,
+ * none of them empty. */
+static bool path_fits(const char *pattern, const char *path) {
+    size_t n = strlen(pattern);
+    if (!takes_more(pattern, n))
+        return strcmp(pattern, path) == 0;
+    bool has_rest = strncmp(pattern, path, n) == 0 && path[n] != 0;
+    return has_rest && path[n] != '/' && !strstr(path + n, "//") && path[strlen(path) - 1] != '/';
+}
+
+const char *api_rest(const struct dialect *dialect, const char *path) {
+    size_t n = strlen(dialect->path);
+    return takes_more(dialect->path, n) ? path + n : "";
 }
 
 const struct dialect_form *api_form(const char *content_type) {
@@ -89,22 +91,28 @@ static bool method_fits(const struct dialect *dialect, const char *method) {
     return strcmp(dialect->method, method) == 0 || (is_get && strcmp(method, "HEAD") == 0);
 }
 
-const struct dialect *api_find(const char *method, const char *path, const char **rest,
-                               char allow[64]) {
-    allow[0] = 0;
-    for (size_t i = 0; i < N_DIALECTS; i++) {
-        if (!path_fits(table[i]->path, path, rest))
-            continue;
-        if (method_fits(table[i], method))
-            return table[i];
-        size_t n = strlen(allow);
-        snprintf(allow + n, 64 - n, "%s%s", n > 0 ? ", " : "",
-                 strcmp(table[i]->method, "GET") == 0 ? "GET, HEAD" : table[i]->method);
-    }
+static void allow_method(const char *method, char allow[64]) {
     size_t n = strlen(allow);
-    if (n > 0)
-        snprintf(allow + n, 64 - n, ", OPTIONS");
-    return NULL;
+    snprintf(allow + n, 64 - n, "%s%s", n > 0 ? ", " : "",
+             strcmp(method, "GET") == 0 ? "GET, HEAD" : method);
+}
+
+void api_find(const char *method, const char *path, struct api_match *match) {
+    *match = (struct api_match){.rest = ""};
+    for (size_t i = 0; i < N_DIALECTS && !match->dialect; i++) {
+        if (!path_fits(table[i]->path, path))
+            continue;
+        if (!match->at_path)
+            match->at_path = table[i];
+        if (method_fits(table[i], method))
+            match->dialect = table[i];
+        else
+            allow_method(table[i]->method, match->allow);
+    }
+    if (match->dialect)
+        match->rest = api_rest(match->dialect, path);
+    else if (match->at_path)
+        allow_method("OPTIONS", match->allow);
 }
 
 /* The path with single slashes, none at its end. */
@@ -120,10 +128,9 @@ static size_t tidy(const char *path, char out[256]) {
 }
 
 static bool is_served(const char *path) {
-    char allow[64];
-    const char *rest;
-    api_find("", path, &rest, allow);
-    return allow[0] != 0;
+    struct api_match match;
+    api_find("", path, &match);
+    return match.at_path;
 }
 
 bool api_near(const char *path, char near[256]) {

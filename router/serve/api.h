@@ -8,8 +8,20 @@
 /* The n-th dialect, or NULL past the last. */
 const struct dialect *api_dialect(unsigned n);
 
-/* The first dialect at a decoded path, whatever the method; or NULL. */
-const struct dialect *api_at(const char *path);
+/* What the table has for a method and a path. All is borrowed for life, but for `rest`, which points
+ * into the path. */
+struct api_match {
+    const struct dialect *dialect; /* for the method and the path; NULL: none */
+    const struct dialect *at_path; /* the first at the path, whichever its method; NULL: none */
+    const char *rest;              /* the segments behind the dialect's path, or "" */
+    char allow[64];                /* without a dialect: the methods that the path has, or "" */
+};
+
+/* Looks a method and a decoded path up. */
+void api_find(const char *method, const char *path, struct api_match *match);
+
+/* The segments of a path that fits the dialect behind the dialect's own, or "". */
+const char *api_rest(const struct dialect *dialect, const char *path);
 
 /* The form of the family that sends bodies of this type (NULL: none was named); where nobody does,
  * that of the table's first row. */
@@ -18,8 +30,3 @@ const struct dialect_form *api_form(const char *content_type);
 /* A path that is served and looks like this one: with /v1 in front (a client's base URL lacks it)
  * or without it, without doubled slashes or one at the end. False: none. */
 bool api_near(const char *path, char near[256]);
-
-/* The dialect for a method and a decoded path; `*rest` points at the last segment where it takes
- * one. NULL when there is none; then `allow` holds the methods of that path, or "". */
-const struct dialect *api_find(const char *method, const char *path, const char **rest,
-                               char allow[64]);

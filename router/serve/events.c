@@ -7,9 +7,8 @@
 #include "base/net/loop.h"
 #include "router/api/openai.h"
 #include "router/core/router.h"
-#include "router/serve/api.h"
+#include "router/serve/endpoint.h"
 #include "router/serve/picture.h"
-#include "router/serve/routes.h"
 #include "router/serve/server.h"
 #include "router/serve/watches.h"
 
@@ -170,21 +169,21 @@ static struct watcher *admit(struct events *events, struct exchange *exchange,
 }
 
 /* A picture at once, and more until the client leaves or the router drains. */
-static void answer_events(struct server *server, struct exchange *exchange, const char *rest) {
+static void answer_events(struct server *server, const struct endpoint_request *request) {
+    struct exchange *exchange = request->exchange;
     struct exchange_reply head = {.status = 200,
                                   .content_type = openai_form.stream_type,
                                   .headers = openai_form.stream_headers,
                                   .n_headers = openai_form.n_stream_headers};
     struct api_error error = {0};
     struct buf event;
-    (void)rest;
     if (strcmp(exchange->method, "HEAD") == 0) {
         exchange_reply(server->serving.exchanges, exchange->id, &head);
         return;
     }
     struct watcher *watcher = admit(server->events, exchange, &error);
     if (!watcher) {
-        routes_error(server, exchange, &error);
+        endpoint_error(server, request, &error);
         return;
     }
     exchange->user = watcher;

@@ -6,8 +6,8 @@
 #include "base/list.h"
 #include "base/net/loop.h"
 #include "router/api/grpc.h"
+#include "router/serve/endpoint.h"
 #include "router/serve/grpc_question.h"
-#include "router/serve/routes.h"
 #include "router/serve/server.h"
 #include "router/serve/watches.h"
 
@@ -56,12 +56,12 @@ GRPC_ANSWER(answer_check, grpc__health__v1__health_check_request__descriptor) {
     if (follows == FOLLOWS_NOTHING) {
         struct api_error error = {.code = "service_not_found"};
         error.status = error_set(&error.error, STATUS_NOT_FOUND, "service: there is no such one");
-        routes_error(server, exchange, &error);
+        endpoint_error(server, request, &error);
         return;
     }
     Grpc__Health__V1__HealthCheckResponse answer = GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__INIT;
     answer.status = state_of(server, follows);
-    grpc_answer(server, exchange, &answer.base);
+    grpc_answer(server, request, &answer.base);
 }
 
 /* --- watching ---------------------------------------------------------------------------------- */
@@ -162,6 +162,7 @@ void health_watches_free(struct health_watches *watches) {
 
 /* The state is told at once, and after each change until the client leaves or the router drains. */
 GRPC_ANSWER(answer_watch, grpc__health__v1__health_check_request__descriptor) {
+    struct exchange *exchange = request->exchange;
     struct exchange_reply head = {.status = 200,
                                   .content_type = grpc_form.stream_type,
                                   .headers = grpc_form.stream_headers,
@@ -173,7 +174,7 @@ GRPC_ANSWER(answer_watch, grpc__health__v1__health_check_request__descriptor) {
         error.status = error_set(&error.error, STATUS_NOMEM, "No memory for the call");
     if (error.status != STATUS_OK || watches_admit(server, exchange, &quota, &error) != STATUS_OK) {
         free(watch);
-        routes_error(server, exchange, &error);
+        endpoint_error(server, request, &error);
         return;
     }
     *watch = (struct watch){.watches = server->watches,

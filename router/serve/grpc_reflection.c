@@ -4,7 +4,7 @@
 #include "base/http/grpc.h"
 #include "proto/grpc_files.h"
 #include "router/api/grpc.h"
-#include "router/serve/routes.h"
+#include "router/serve/endpoint.h"
 #include "router/serve/server.h"
 #include "router/serve/watches.h"
 
@@ -278,7 +278,8 @@ static void take_piece(struct exchange *exchange, const char *bytes, size_t n, b
 }
 
 /* The questions come in pieces behind the head, which is answered at once. */
-static void answer_reflection(struct server *server, struct exchange *exchange, const char *rest) {
+static void answer_reflection(struct server *server, const struct endpoint_request *asked) {
+    struct exchange *exchange = asked->exchange;
     const char *encoding = exchange_header(exchange, "grpc-encoding");
     struct talk *talk = calloc(1, sizeof *talk);
     struct api_error error = {0};
@@ -287,12 +288,11 @@ static void answer_reflection(struct server *server, struct exchange *exchange, 
                                   .content_type = grpc_form.stream_type,
                                   .headers = grpc_form.stream_headers,
                                   .n_headers = grpc_form.n_stream_headers};
-    (void)rest;
     if (!talk)
         error.status = error_set(&error.error, STATUS_NOMEM, "no memory for the call");
     if (error.status != STATUS_OK || watches_admit(server, exchange, &quota, &error) != STATUS_OK) {
         free(talk);
-        routes_error(server, exchange, &error);
+        endpoint_error(server, asked, &error);
         return;
     }
     *talk =

@@ -1,5 +1,4 @@
 /* What gRPC's clients ask about the server itself: models, the cluster's state. */
-#include "base/http/exchange.h"
 #include "router/api/grpc.h"
 #include "router/call/calls.h"
 #include "router/call/serving.h"
@@ -16,7 +15,7 @@ GRPC_ANSWER(answer_models, tandem__v1__list_models_request__descriptor) {
     model.max_model_len = serving_context(&server->serving);
     answer.n_models = 1;
     answer.models = models;
-    grpc_answer(server, exchange, &answer.base);
+    grpc_answer(server, request, &answer.base);
 }
 
 GRPC_ANSWER(answer_status, tandem__v1__get_cluster_status_request__descriptor) {
@@ -26,7 +25,7 @@ GRPC_ANSWER(answer_status, tandem__v1__get_cluster_status_request__descriptor) {
     answer.n_workers = serving_n_workers(&server->serving);
     answer.n_calls = calls_count(server->serving.calls);
     answer.version = grpc_text(TANDEM_VERSION);
-    grpc_answer(server, exchange, &answer.base);
+    grpc_answer(server, request, &answer.base);
 }
 
 const struct dialect dialect_grpc_models =

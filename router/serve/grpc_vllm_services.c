@@ -1,6 +1,5 @@
 /* vllm.grpc.engine.VllmEngine: what gateways ask about the engine beside Generate, and Abort. */
 #include "base/clock.h"
-#include "base/http/exchange.h"
 #include "router/api/grpc.h"
 #include "router/call/calls.h"
 #include "router/call/serving.h"
@@ -19,7 +18,7 @@ GRPC_ANSWER(answer_health, vllm__grpc__engine__health_check_request__descriptor)
     answer.message = grpc_text(answer.healthy             ? "ok"
                                : server->serving.draining ? "draining"
                                                           : "no worker");
-    grpc_answer(server, exchange, &answer.base);
+    grpc_answer(server, request, &answer.base);
 }
 
 GRPC_ANSWER(answer_model, vllm__grpc__engine__get_model_info_request__descriptor) {
@@ -30,7 +29,7 @@ GRPC_ANSWER(answer_model, vllm__grpc__engine__get_model_info_request__descriptor
     answer.max_context_length = serving_context(&server->serving);
     answer.max_req_input_len = (int32_t)answer.max_context_length;
     answer.vocab_size = server->serving.limits.n_tokens;
-    grpc_answer(server, exchange, &answer.base);
+    grpc_answer(server, request, &answer.base);
 }
 
 GRPC_ANSWER(answer_server, vllm__grpc__engine__get_server_info_request__descriptor) {
@@ -41,7 +40,7 @@ GRPC_ANSWER(answer_server, vllm__grpc__engine__get_server_info_request__descript
     answer.uptime_seconds = (double)(clock_now_ns() - server->started_ns) / NS_PER_S;
     answer.server_type = grpc_text("tandem");
     answer.data_parallel_size = 1;
-    grpc_answer(server, exchange, &answer.base);
+    grpc_answer(server, request, &answer.base);
 }
 
 /* What all workers hold, as they said last. */
@@ -77,7 +76,7 @@ GRPC_ANSWER(answer_loads, vllm__grpc__engine__get_loads_request__descriptor) {
     answer.dp_rank_count = 1;
     answer.n_loads = 1;
     answer.loads = loads;
-    grpc_answer(server, exchange, &answer.base);
+    grpc_answer(server, request, &answer.base);
 }
 
 /* Gateways name what they abort: whoever knows a call's id and has a key may end it. */
@@ -87,7 +86,7 @@ GRPC_ANSWER(answer_abort, vllm__grpc__engine__abort_request__descriptor) {
     for (size_t i = 0; i < abort->n_request_ids; i++)
         calls_abort(server->serving.calls, &dialect_vllm_generate,
                     grpc_span(abort->request_ids[i]));
-    grpc_answer(server, exchange, &answer.base);
+    grpc_answer(server, request, &answer.base);
 }
 
 #define VLLM_CALL(call, does)                                                                      \

@@ -8,40 +8,36 @@
 #include "router/call/calls.h"
 #include "router/call/meter.h"
 #include "router/call/serving.h"
+#include "router/serve/endpoint.h"
 #include "router/serve/link.h"
-#include "router/serve/routes.h"
 #include "router/serve/server.h"
 
 #include <stdio.h>
 
 /* Would a request be served now? */
-static void answer_health(struct server *server, struct exchange *exchange, const char *rest) {
-    (void)rest;
+static void answer_health(struct server *server, const struct endpoint_request *request) {
     char text[64];
     snprintf(text, sizeof text, "{\"status\":\"ok\",\"workers\":%u}",
              serving_n_workers(&server->serving));
     if (serving_ready(&server->serving))
-        routes_text(server, exchange, 200, text);
+        endpoint_text(server, request, 200, text);
     else if (server->serving.draining)
-        routes_text(server, exchange, 503, "{\"status\":\"draining\"}");
+        endpoint_text(server, request, 503, "{\"status\":\"draining\"}");
     else
-        routes_text(server, exchange, 503, "{\"status\":\"no worker\"}");
+        endpoint_text(server, request, 503, "{\"status\":\"no worker\"}");
 }
 
 /* This answer is the proof. */
-static void answer_livez(struct server *server, struct exchange *exchange, const char *rest) {
-    (void)rest;
-    routes_text(server, exchange, 200, "{\"status\":\"ok\"}");
+static void answer_livez(struct server *server, const struct endpoint_request *request) {
+    endpoint_text(server, request, 200, "{\"status\":\"ok\"}");
 }
 
-static void answer_version(struct server *server, struct exchange *exchange, const char *rest) {
-    (void)rest;
-    routes_text(server, exchange, 200, "{\"version\":\"" TANDEM_VERSION "\"}");
+static void answer_version(struct server *server, const struct endpoint_request *request) {
+    endpoint_text(server, request, 200, "{\"version\":\"" TANDEM_VERSION "\"}");
 }
 
-static void answer_metrics(struct server *server, struct exchange *exchange, const char *rest) {
+static void answer_metrics(struct server *server, const struct endpoint_request *request) {
     struct buf body;
-    (void)rest;
     buf_init(&body, 0);
     const struct serving *serving = &server->serving;
     const struct meter_now now = {
@@ -49,6 +45,7 @@ static void answer_metrics(struct server *server, struct exchange *exchange, con
         .n_calls = calls_count(serving->calls),
         .http = listener_counts(server->listener),
         .tls = server->tls ? tls_context_counts(server->tls) : (struct tls_counts){0},
+        .formats = formats_counts(serving->formats),
         .body_bytes = exchanges_body_bytes(serving->exchanges),
         .output_bytes = listener_output_bytes(server->listener),
         .n_handshakes_failed = link_handshakes_failed(server->link),
@@ -56,11 +53,14 @@ static void answer_metrics(struct server *server, struct exchange *exchange, con
     };
     meter_refresh(serving->meter, &now);
     metrics_write(server->metrics, &body);
-    routes_reply(server, exchange, 200, METRICS_CONTENT_TYPE, &body);
+    endpoint_reply(server, request, 200, METRICS_CONTENT_TYPE, &body);
 }
 
 const struct dialect dialect_health = DIALECT_ANSWER(
     "health", "GET", "/health", openai_form, answer_health, .is_open = true, .is_probe = true);
+/* As SageMaker and load balancers ask, by habit. */
+const struct dialect dialect_ping = DIALECT_ANSWER(
+    "ping", "GET", "/ping", openai_form, answer_health, .is_open = true, .is_probe = true);
 const struct dialect dialect_livez = DIALECT_ANSWER(
     "livez", "GET", "/livez", openai_form, answer_livez, .is_open = true, .is_probe = true);
 const struct dialect dialect_readyz = DIALECT_ANSWER(

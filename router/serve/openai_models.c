@@ -1,12 +1,24 @@
 /* /v1/models: the one model that is served. Answers while the cluster loads, too. */
 #include "base/http/exchange.h"
+#include "model/text/generation.h"
 #include "router/api/json_put.h"
 #include "router/api/openai.h"
 #include "router/call/serving.h"
-#include "router/serve/routes.h"
+#include "router/serve/endpoint.h"
 #include "router/serve/server.h"
 
 #include <string.h>
+
+/* What holds where a request is silent, by the names that requests have; {} of a model that brings no defaults. */
+static void put_sampling(const struct generation *generation, struct buf *out) {
+    buf_puts(out, "\"sampling\":{");
+    for (unsigned i = 0; generation && i < GENERATION_MAX_NEW; i++)
+        if (generation->has[i])
+            buf_printf(out, "\"%s\":%.9g,", generation_name((enum generation_field)i),
+                       generation->value[i]);
+    json_put_close(out, '}');
+    buf_putc(out, ',');
+}
 
 static void put_model(const struct server *server, struct buf *out) {
     buf_putc(out, '{');
@@ -16,31 +28,31 @@ static void put_model(const struct server *server, struct buf *out) {
     json_put_member(out, "owned_by", "tandem");
     json_put_member(out, "root", server->serving.model);
     json_put_number(out, "max_model_len", serving_context(&server->serving));
+    put_sampling(server->serving.limits.generation, out);
     buf_puts(out, "\"parent\":null,\"permission\":[]}");
 }
 
-static void answer_list(struct server *server, struct exchange *exchange, const char *rest) {
+static void answer_list(struct server *server, const struct endpoint_request *request) {
     struct buf body;
-    (void)rest;
     buf_init(&body, 0);
     buf_puts(&body, "{\"object\":\"list\",\"data\":[");
     put_model(server, &body);
     buf_puts(&body, "]}");
-    routes_reply(server, exchange, 200, "application/json", &body);
+    endpoint_reply(server, request, 200, "application/json", &body);
 }
 
-static void answer_one(struct server *server, struct exchange *exchange, const char *rest) {
-    if (strcmp(rest, server->serving.model) != 0) {
+static void answer_one(struct server *server, const struct endpoint_request *request) {
+    if (strcmp(request->rest, server->serving.model) != 0) {
         struct api_error error = {.code = "model_not_found"};
         error.status = error_field(&error.error, STATUS_NOT_FOUND, "model",
-                                   "The model `%.256s` does not exist", rest);
-        routes_error(server, exchange, &error);
+                                   "The model `%.256s` does not exist", request->rest);
+        endpoint_error(server, request, &error);
         return;
     }
     struct buf body;
     buf_init(&body, 0);
     put_model(server, &body);
-    routes_reply(server, exchange, 200, "application/json", &body);
+    endpoint_reply(server, request, 200, "application/json", &body);
 }
 
 const struct dialect dialect_models =

@@ -3,8 +3,7 @@
 
 #include "base/http/exchange.h"
 #include "router/api/openai.h"
-#include "router/serve/api.h"
-#include "router/serve/routes.h"
+#include "router/serve/endpoint.h"
 #include "router/serve/server.h"
 
 #include <stdio.h>
@@ -16,13 +15,12 @@ static bool is_known(const struct exchange *exchange) {
     return tags && (strcmp(tags, "*") == 0 || strstr(tags, page_tag));
 }
 
-static void answer_page(struct server *server, struct exchange *exchange, const char *rest) {
+static void answer_page(struct server *server, const struct endpoint_request *request) {
     char policy[512];
-    (void)rest;
     if (server->has_no_page) {
         struct api_error error = {0};
         error.status = error_set(&error.error, STATUS_NOT_FOUND, "There is nothing at /");
-        routes_error(server, exchange, &error);
+        endpoint_error(server, request, &error);
         return;
     }
     /* Trusted types that nobody may make: the script cannot read any text as HTML. */
@@ -43,12 +41,12 @@ static void answer_page(struct server *server, struct exchange *exchange, const 
                                    .n_headers = sizeof headers / sizeof *headers,
                                    .body = page_file,
                                    .n_body = page_file_n};
-    if (is_known(exchange)) {
+    if (is_known(request->exchange)) {
         reply.status = 304;
         reply.content_type = NULL;
         reply.n_body = 0;
     }
-    exchange_reply(server->serving.exchanges, exchange->id, &reply);
+    exchange_reply(server->serving.exchanges, request->exchange->id, &reply);
 }
 
 const struct dialect dialect_page =

@@ -8,6 +8,7 @@
 #include "router/serve/server.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 static void put_router(const struct server *server, struct buf *out) {
@@ -47,6 +48,26 @@ static void put_router(const struct server *server, struct buf *out) {
     buf_putc(out, '}');
 }
 
+/* The address of an endpoint of another host: tcp://ADDRESS:PORT without the port; "" where it has none. */
+static void put_address(const char *endpoint, struct buf *out) {
+    const char *begin = strncmp(endpoint, "tcp://", 6) == 0 ? endpoint + 6 : "";
+    const char *end = strrchr(begin, ':');
+    json_put_string(out, begin, end ? (size_t)(end - begin) : 0);
+}
+
+/* Where it runs, and whether /admin/kill would end it. */
+static void put_place(const struct server *server, const struct worker_view *view,
+                      struct buf *out) {
+    bool is_here = view->welcome.host == server->host;
+    json_put_number(out, "pid", view->welcome.pid);
+    buf_puts(out, "\"host\":");
+    if (is_here)
+        json_put_string(out, server->host_name, strlen(server->host_name));
+    else
+        put_address(view->endpoint, out);
+    buf_printf(out, ",\"child\":%s,", is_here && server->has_siblings ? "true" : "false");
+}
+
 static void put_load(const struct load *load, struct buf *out) {
     buf_puts(out, "\"blocks\":{");
     json_put_number(out, "total", load->blocks_total);
@@ -74,7 +95,8 @@ static void put_load(const struct load *load, struct buf *out) {
     json_put_number(out, "step_us_typical", load->step_us_typical);
 }
 
-static void put_worker(const struct worker_view *view, struct buf *out) {
+static void put_worker(const struct server *server, const struct worker_view *view,
+                       struct buf *out) {
     const struct welcome *welcome = &view->welcome;
     const char *role = worker_role_name(welcome->role);
     uint64_t now_ns = clock_now_ns();
@@ -90,7 +112,7 @@ static void put_worker(const struct worker_view *view, struct buf *out) {
         json_put_number(out, "aside_ms", view->aside_ns / NS_PER_MS);
     if (view->state == SLOT_LOADING)
         json_put_number(out, "percent", view->loading);
-    json_put_number(out, "pid", welcome->pid);
+    put_place(server, view, out);
     json_put_member(out, "incarnation", incarnation);
     json_put_member(out, "model", welcome->model);
     json_put_number(out, "tp", welcome->kv.tp);
@@ -112,7 +134,7 @@ void picture_put(const struct server *server, struct buf *out) {
     buf_puts(out, "],\"workers\":[");
     struct worker_view view;
     for (uint32_t slot = 0; router_next_worker(server->serving.core, &slot, &view); slot++) {
-        put_worker(&view, out);
+        put_worker(server, &view, out);
         buf_putc(out, ',');
     }
     json_put_close(out, ']');

@@ -5,7 +5,7 @@
 #include "router/api/openai.h"
 #include "router/call/call.h"
 #include "router/call/serving.h"
-#include "router/serve/routes.h"
+#include "router/serve/endpoint.h"
 #include "router/serve/server.h"
 
 #define SHOWN_MAX 2000u /* sequences: a few milliseconds of the loop's time */
@@ -62,12 +62,11 @@ static void put_call(const struct router *core, const struct call *call, uint64_
     buf_puts(out, "},");
 }
 
-static void answer_requests(struct server *server, struct exchange *exchange, const char *rest) {
+static void answer_requests(struct server *server, const struct endpoint_request *request) {
     const struct serving *serving = &server->serving;
     uint64_t now_ns = clock_now_ns();
     uint32_t n_shown = 0, n_left = 0;
     struct buf body;
-    (void)rest;
     buf_init(&body, 0);
     buf_puts(&body, "{\"requests\":[");
     list_each_entry(call, &serving->calls->every, const struct call, every) {
@@ -81,7 +80,7 @@ static void answer_requests(struct server *server, struct exchange *exchange, co
     buf_putc(&body, ',');
     json_put_number(&body, "left_out", n_left);
     json_put_close(&body, '}');
-    routes_reply(server, exchange, 200, "application/json", &body);
+    endpoint_reply(server, request, 200, "application/json", &body);
 }
 
 const struct dialect dialect_requests = DIALECT_ANSWER(

@@ -1,13 +1,12 @@
 #include "router/serve/routes.h"
 
 #include "base/assert.h"
-#include "base/buf.h"
 #include "base/http/exchange.h"
 #include "router/call/calls.h"
-#include "router/call/client.h"
 #include "router/call/meter.h"
 #include "router/call/serving.h"
 #include "router/serve/api.h"
+#include "router/serve/endpoint.h"
 #include "router/serve/quotas.h"
 #include "router/serve/server.h"
 
@@ -16,58 +15,20 @@
 
 #define GET_BODY_MAX 4096u /* nothing reads it */
 
-/* Admin routes are no page's business. */
-const char *routes_origin(const struct server *server, const struct exchange *exchange) {
-    if (strncmp(exchange->path, "/admin/", 7) == 0)
+/* The configured origin that this request names, or NULL: no other page may read our answers. Admin
+ * routes are not for pages. */
+static const char *origin_of(const struct server *server, const struct exchange *exchange) {
+    if (strncmp(exchange->path, "/admin/", strlen("/admin/")) == 0)
         return NULL;
     return guard_origin(&server->guard, exchange);
 }
 
-/* Who is answered at once, in the form of the dialect whose path it is, whatever the method. */
-static struct client client_of(const struct server *server, const struct exchange *exchange) {
-    const struct dialect *dialect = api_at(exchange->path);
-    const char *type = exchange_header(exchange, "content-type");
-    return (struct client){.exchanges = server->serving.exchanges,
-                           .form = dialect ? dialect->form : api_form(type),
-                           .exchange = exchange->id,
-                           .origin = routes_origin(server, exchange)};
-}
-
-void routes_reply(struct server *server, struct exchange *exchange, unsigned status,
-                  const char *content_type, struct buf *body) {
-    struct client client = client_of(server, exchange);
-    struct api_error error = {.status = buf_status(body)};
-    if (error.status == STATUS_OK) {
-        client_reply(&client, status, content_type ? content_type : client.form->content_type,
-                     body);
-    } else {
-        error.status = error_set(&error.error, STATUS_NOMEM, "No memory for the reply");
-        client_refuse(&client, &server->serving, &error);
-    }
-    buf_fini(body);
-}
-
-void routes_text(struct server *server, struct exchange *exchange, unsigned status,
-                 const char *text) {
-    struct buf body;
-    buf_init(&body, 0);
-    buf_puts(&body, text);
-    routes_reply(server, exchange, status, NULL, &body);
-}
-
-void routes_error(struct server *server, struct exchange *exchange, const struct api_error *error) {
-    struct client client = client_of(server, exchange);
-    client_refuse(&client, &server->serving, error);
-}
-
 /* OPTIONS: what the path takes; a browser's preflight is answered for our own origins alone. */
-static void answer_options(struct server *server, struct exchange *exchange) {
-    char allow[64];
-    const char *rest;
-    api_find("", exchange->path, &rest, allow);
+static void answer_options(struct server *server, const struct endpoint_request *request,
+                           const char *allow) {
     if (allow[0] == 0)
-        snprintf(allow, sizeof allow, "GET, HEAD, POST, OPTIONS"); /* "*" and unknown paths */
-    const char *origin = routes_origin(server, exchange);
+        allow = "GET, HEAD, POST, OPTIONS"; /* "*" and unknown paths */
+    const char *origin = request->origin;
     struct header headers[] = {
         {"Allow", allow},
         {"Access-Control-Allow-Origin", origin ? origin : ""},
@@ -80,10 +41,12 @@ static void answer_options(struct server *server, struct exchange *exchange) {
     struct exchange_reply reply = {.status = 204,
                                    .headers = headers,
                                    .n_headers = origin ? sizeof headers / sizeof *headers : 1};
-    exchange_reply(server->serving.exchanges, exchange->id, &reply);
+    exchange_reply(server->serving.exchanges, request->exchange->id, &reply);
 }
 
-static void refuse_path(struct server *server, struct exchange *exchange, const char *allow) {
+static void refuse_path(struct server *server, const struct endpoint_request *request,
+                        const char *allow) {
+    const struct exchange *exchange = request->exchange;
     struct api_error error = {0};
     if (allow[0] != 0) {
         error.code = "method_not_allowed";
@@ -97,66 +60,72 @@ static void refuse_path(struct server *server, struct exchange *exchange, const 
                                  exchange->path, has_near ? "; did you mean " : "",
                                  has_near ? near : "", has_near ? "?" : "");
     }
-    routes_error(server, exchange, &error);
+    meter_http(server->serving.meter, "none", (unsigned)errors_http(&error));
+    endpoint_error(server, request, &error);
 }
 
-/* A proxy in front may keep strangers from /admin/ by the path as it was sent: other spellings of it
- * are no admin routes. */
-static bool is_hidden_admin(const struct exchange *exchange) {
-    const struct dialect *dialect = exchange->path_as_sent ? NULL : api_at(exchange->path);
-    return dialect && dialect->is_admin;
+/* Refuses a request whose dialect is known, and counts it there. */
+static void refuse(struct server *server, const struct endpoint_request *request,
+                   const struct api_error *error) {
+    meter_http(server->serving.meter, request->dialect->name, (unsigned)errors_http(error));
+    endpoint_error(server, request, error);
+}
+
+/* What the exchange may send, and as what it counts. */
+static void let_in(struct exchange *exchange, const struct dialect *dialect) {
+    size_t body_max = strcmp(dialect->method, "GET") == 0 ? GET_BODY_MAX : dialect->body_max;
+    if (body_max > 0 && body_max < exchange->body_max)
+        exchange->body_max = body_max;
+    exchange->body_piece = dialect->piece;
+    exchange->is_probe = dialect->is_probe;
+    exchange->user = (void *)(uintptr_t)dialect;
 }
 
 void routes_head(void *user, struct exchange *exchange) {
     struct server *server = user;
+    struct api_match match;
     struct api_error error = {0};
-    char allow[64];
-    const char *rest;
+    api_find(exchange->method, exchange->path, &match);
+    const struct endpoint_request request = {
+        .exchange = exchange,
+        .dialect = match.dialect,
+        .form = match.at_path ? match.at_path->form
+                              : api_form(exchange_header(exchange, "content-type")),
+        .rest = match.rest,
+        .origin = origin_of(server, exchange)};
+    /* A proxy in front may keep strangers from /admin/ by the path as it was sent: other spellings of
+     * it are not admin routes. */
+    bool is_hidden = match.at_path && match.at_path->is_admin && !exchange->path_as_sent;
     if (guard_host(&server->guard, exchange, &error) != STATUS_OK) {
-        meter_http(server->serving.meter, "none", 403);
-        routes_error(server, exchange, &error);
-        return;
-    }
-    if (strcmp(exchange->method, "OPTIONS") == 0) {
-        answer_options(server, exchange);
-        return;
-    }
-    const struct dialect *dialect = api_find(exchange->method, exchange->path, &rest, allow);
-    if (is_hidden_admin(exchange)) {
-        dialect = NULL;
-        allow[0] = 0;
-    }
-    if (!dialect) {
-        meter_http(server->serving.meter, "none", allow[0] ? 405 : 404);
-        refuse_path(server, exchange, allow);
-    } else if (guard_request(&server->guard, exchange, dialect, &error) != STATUS_OK) {
-        meter_http(server->serving.meter, dialect->name, (unsigned)errors_http(&error));
-        routes_error(server, exchange, &error);
-    } else if (strcmp(dialect->method, "GET") == 0) {
-        exchange->body_max = GET_BODY_MAX;
-    } else if (dialect->body_max > 0 && dialect->body_max < exchange->body_max) {
-        exchange->body_max = dialect->body_max;
-    }
-    if (dialect && !error.status) {
-        exchange->body_piece = dialect->piece;
-        exchange->is_probe = dialect->is_probe;
+        meter_http(server->serving.meter, "none", (unsigned)errors_http(&error));
+        endpoint_error(server, &request, &error);
+    } else if (strcmp(exchange->method, "OPTIONS") == 0) {
+        answer_options(server, &request, match.allow);
+    } else if (!match.dialect || is_hidden) {
+        refuse_path(server, &request, is_hidden ? "" : match.allow);
+    } else if (guard_request(&server->guard, exchange, match.dialect, &error) != STATUS_OK) {
+        refuse(server, &request, &error);
+    } else {
+        let_in(exchange, match.dialect);
     }
 }
 
 void routes_exchange(void *user, struct exchange *exchange) {
     struct server *server = user;
-    char allow[64];
-    const char *rest = "";
-    const struct dialect *dialect = api_find(exchange->method, exchange->path, &rest, allow);
+    const struct dialect *dialect = exchange->user;
     ASSERT(dialect); /* the gate has found it */
+    exchange->user = NULL;
+    const struct endpoint_request request = {.exchange = exchange,
+                                             .dialect = dialect,
+                                             .form = dialect->form,
+                                             .rest = api_rest(dialect, exchange->path),
+                                             .origin = origin_of(server, exchange)};
     struct quota *quota;
     struct api_error error = {0};
-    if (dialect->answer) {
-        dialect->answer(server, exchange, rest);
-    } else if (quotas_take(server, exchange, &quota, &error) != STATUS_OK) {
-        meter_http(server->serving.meter, dialect->name, (unsigned)errors_http(&error));
-        routes_error(server, exchange, &error);
-    } else {
-        calls_begin(&server->serving, exchange, dialect, routes_origin(server, exchange), quota);
-    }
+    if (dialect->answer)
+        dialect->answer(server, &request);
+    else if (quotas_take(server, exchange, &quota, &error) != STATUS_OK)
+        refuse(server, &request, &error);
+    else
+        calls_begin(&server->serving, exchange, dialect, request.origin, quota);
 }

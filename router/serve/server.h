@@ -25,8 +25,11 @@ struct server {
     struct metrics *metrics;
     struct health_watches *watches;
     struct events *events;
-    bool has_no_page;  /* nothing is served at / */
-    const char *name;  /* this router's */
-    int64_t created_s; /* Unix time of the start */
+    bool has_siblings; /* `tandem up` started it, and workers beside it: /admin/kill is for these */
+    uint64_t host;     /* this machine, as workers name theirs, */
+    char host_name[65]; /* and as people do */
+    bool has_no_page;   /* nothing is served at / */
+    const char *name;   /* this router's */
+    int64_t created_s;  /* Unix time of the start */
     uint64_t started_ns;
 };

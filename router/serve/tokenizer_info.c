@@ -4,7 +4,7 @@
 #include "router/api/openai.h"
 #include "router/call/serving.h"
 #include "router/call/text.h"
-#include "router/serve/routes.h"
+#include "router/serve/endpoint.h"
 #include "router/serve/server.h"
 
 static void put_token_text(const struct tokenizer *tokenizer, uint32_t id, struct buf *out) {
@@ -22,12 +22,11 @@ static void put_bool(bool value, struct buf *out) {
 
 /* What transformers' tokenizer_config.json says, for clients that render and count by themselves
  * (lm-eval's remote tokenizer). Sequences are not padded here: there is no token for it. */
-static void answer_info(struct server *server, struct exchange *exchange, const char *rest) {
+static void answer_info(struct server *server, const struct endpoint_request *request) {
     const struct model *model = text_model(server->serving.text);
     const struct tokenizer *tokenizer = model->tokenizer;
     struct span chat = model->template_source;
     struct buf body;
-    (void)rest;
     buf_init(&body, 0);
     buf_puts(&body, "{\"tokenizer_class\":\"PreTrainedTokenizerFast\",\"bos_token\":");
     put_token_text(tokenizer, tokenizer->bos_id, &body);
@@ -47,7 +46,7 @@ static void answer_info(struct server *server, struct exchange *exchange, const 
     else
         buf_puts(&body, "null");
     buf_putc(&body, '}');
-    routes_reply(server, exchange, 200, "application/json", &body);
+    endpoint_reply(server, request, 200, "application/json", &body);
 }
 
 const struct dialect dialect_tokenizer_info =

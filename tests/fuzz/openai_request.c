@@ -1,6 +1,7 @@
 /* Bodies of every dialect that parses one: the first byte picks the dialect. Whatever is accepted
  * must hold what later stages rely on, and a conversation becomes a prompt or is refused by a
  * template that writes all of it, with every byte of the request as plain text. */
+#include "model/text/template/tool_format.h"
 #include "tests/fuzz/ask_check.h"
 
 #include <stdint.h>
@@ -46,12 +47,15 @@ static void check_prompts(const struct ask *ask) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    static const struct dialect *const dialects[] = {&dialect_chat, &dialect_completions,
-                                                     &dialect_tokenize, &dialect_detokenize};
-    static const struct ask_limits limits = {.model = "m", .n_tokens = 1000, .prompt_max = 64};
+    static const struct dialect *const dialects[] = {&dialect_chat,     &dialect_completions,
+                                                     &dialect_tokenize, &dialect_detokenize,
+                                                     &dialect_messages, &dialect_count_tokens};
+    struct ask_limits limits = {.model = "m", .n_tokens = 1000, .prompt_max = 64};
+    limits.tool_format = tool_format_nth(0);
+    limits.tool_marks_special = size % 2;
     if (size == 0)
         return 0;
-    const struct dialect *dialect = dialects[data[0] % 4];
+    const struct dialect *dialect = dialects[data[0] % 6];
     struct api_error error = {0};
     struct ask ask;
     ask_init(&ask);

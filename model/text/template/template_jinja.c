@@ -29,6 +29,57 @@ static json_t *bare_message(const struct template_message *message) {
     return NULL;
 }
 
+/* Arguments of calls come as text in OpenAI's form, and templates write them as JSON: an object in its place; NULL: it
+ * stays as it is. */
+static json_t *arguments_of(const json_t *call) {
+    const json_t *text = json_object_get(json_object_get(call, "function"), "arguments");
+    json_t *value = NULL;
+    if (json_is_string(text))
+        value = json_loadb(json_string_value(text), json_string_length(text), JSON_ALLOW_NUL, NULL);
+    if (json_is_object(value))
+        return value;
+    json_decref(value);
+    return NULL;
+}
+
+/* A call with these arguments, which are consumed. */
+static json_t *call_with(const json_t *call, json_t *arguments) {
+    json_t *copy = json_copy((json_t *)(uintptr_t)call);
+    json_t *function = json_copy(json_object_get(call, "function"));
+    if (json_object_set_new(function, "arguments", arguments) == 0 &&
+        json_object_set_new(copy, "function", function) == 0)
+        return copy;
+    json_decref(copy);
+    return NULL;
+}
+
+/* Consumes the message, and answers it or one whose calls' arguments are objects; NULL when memory is short. */
+static json_t *with_arguments(json_t *message) {
+    const json_t *calls = json_object_get(message, "tool_calls");
+    json_t *list = json_is_array(calls) ? json_array() : NULL, *copy = NULL;
+    size_t n = 0;
+    for (size_t i = 0; list && i < json_array_size(calls); i++) {
+        const json_t *call = json_array_get(calls, i);
+        json_t *arguments = arguments_of(call);
+        n += arguments != NULL;
+        if (json_array_append_new(list, arguments ? call_with(call, arguments) : keep(call)) != 0) {
+            json_decref(list);
+            json_decref(message);
+            return NULL;
+        }
+    }
+    if (n > 0)
+        copy = json_copy(message);
+    if (n == 0 || json_object_set(copy, "tool_calls", list) != 0) {
+        json_decref(list);
+        json_decref(copy);
+        return n == 0 ? message : (json_decref(message), NULL);
+    }
+    json_decref(list);
+    json_decref(message);
+    return copy;
+}
+
 /* The message as it was sent; but a template that takes no parts gets their texts joined, one that
  * takes nothing else gets a text as the only part (vLLM's "string" and "openai" formats), and one
  * that cannot do without content gets an empty text. */
@@ -59,6 +110,8 @@ static json_t *messages_of(const struct template *chosen, const struct template_
         const json_t *sent = json_array_get(input->json_messages, i);
         json_t *item = sent ? fitting_message(chosen, sent, &input->messages[i])
                             : bare_message(&input->messages[i]);
+        if (item)
+            item = with_arguments(item);
         if (json_array_append_new(list, item) != 0) {
             json_decref(list);
             return NULL;

@@ -3,7 +3,14 @@
  * A policy is asked once per stage (prefill, decode) with the workers that may take the request;
  * who may is place.c's business: nothing here sees a worker that is suspect, draining, full or of
  * another fingerprint. Pure: time does not count, randomness comes from the query. `open` allocates
- * all there will ever be. Router thread only. */
+ * all there will ever be. Router thread only.
+ *
+ * What every policy has to keep, whatever it goes by (tests/conform/policy_test.c asks all of the
+ * table): it looks at the loads, so that with 48 sequences on 8 workers the most and the least loaded
+ * differ by at most 14, also where four requests of five have one prefix; none of 8 equal workers gets
+ * less than a quarter or more than three times its share; a worker that has just come back is not
+ * flooded; prompts of one length spread; and one with `cached` sends a known prefix where it lies while
+ * that worker's load is within its bounds. */
 #pragma once
 
 #include "base/random.h"

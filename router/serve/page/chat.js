@@ -96,13 +96,23 @@ function messages(until) {
   return list;
 }
 
+// Sampling at temperature 1 with nothing cut off makes small models rave: where a model brings no defaults of its own, ours hold here.
+const OURS = { temperature: 0.7, top_p: 0.9 };
+const SAMPLING = [["temperature", "temperature"], ["top-p", "top_p"]]; // a field of the settings, and its name in requests
+const own = new Map(); // a model's id: its own defaults
+
+function defaults() {
+  const brings = own.get($("model").value);
+  return brings && !Object.keys(brings).length ? OURS : {};
+}
+
 function body(until) {
   const asked = {
     model: $("model").value, messages: messages(until), stream: true,
-    stream_options: { include_usage: true, continuous_usage_stats: true },
+    stream_options: { include_usage: true, continuous_usage_stats: true }, ...defaults(),
   };
-  const temperature = tab.get("temperature", ""), most = tab.get("max-tokens", "");
-  if (temperature !== "") asked.temperature = Number(temperature);
+  const most = tab.get("max-tokens", "");
+  for (const [id, name] of SAMPLING) if (tab.get(id, "") !== "") asked[name] = Number(tab.get(id, ""));
   if (most !== "") asked.max_tokens = Number(most);
   return asked;
 }

@@ -3,6 +3,8 @@
 const ROLES = { prefill: "Prefill", decode: "Decode", mixed: "Prefill and decode" };
 const STATES = { ready: "good", gone: "bad", refused: "bad", suspect: "bad", aside: "bad" }; // the others: busy
 const GONE_MS = 8000; // so long a worker that is gone is still shown
+const KILL_TELLS = "Ends its process at once, as a crash would: its answers go on on another worker, and it is started again";
+const FIRST_TOKENS = 5; // a second: a prefill worker that makes more decodes, too
 const CHANGES_MAX = 40;
 const MINUTE = 60; // samples of the curve, one a second
 
@@ -73,9 +75,49 @@ function makeCard(name) {
   card.bar = make("div", { class: "bar", role: "meter", "aria-valuemin": "0", "aria-valuemax": "100" }, card.used, card.cached);
   card.lamp = make("span", { class: "state" }, make("i"), card.state);
   card.kv = make("span");
+  card.place = make("span", { class: "place" });
+  card.drain = make("button", { type: "button", class: "quiet small", onclick: () => order(card, card.isDraining ? "resume" : "drain", name) });
+  card.kill = make("button", { type: "button", class: "quiet small", onclick: () => confirmKill(card, name) }, "Kill");
+  card.problem = make("p", { class: "problem", role: "alert", hidden: true });
   card.append(make("div", { class: "top" }, make("b", {}, name), card.lamp), make("div", { class: "now" }, card.now, card.rate),
-    make("div", { class: "kv" }, card.bar, card.kv));
+    make("div", { class: "kv" }, card.bar, card.kv), make("div", { class: "acts" }, card.place, card.drain, card.kill), card.problem);
   return card;
+}
+
+// Asks the router to drain, resume or kill a worker; a refusal is told on its card.
+async function order(card, what, worker) {
+  card.problem.hidden = true;
+  try {
+    await ask("/admin/" + what, { body: { worker } });
+  } catch (failure) {
+    card.problem.textContent = failure instanceof Refusal ? failure.message : "The server cannot be reached.";
+    card.problem.hidden = false;
+  }
+}
+
+// Said before it is done, and asked for twice: the second click within a few seconds.
+function confirmKill(card, worker) {
+  clearTimeout(card.asked);
+  if (card.kill.textContent === "Kill") {
+    put(card.kill, "Kill now");
+    card.kill.title = KILL_TELLS;
+    card.asked = setTimeout(() => put(card.kill, "Kill"), 4000);
+    return;
+  }
+  put(card.kill, "Kill");
+  order(card, "kill", worker);
+}
+
+function showActs(card, worker) {
+  const place = worker.host ? `pid ${worker.pid} on ${worker.host}` : `pid ${worker.pid}`;
+  card.isDraining = worker.state === "draining";
+  put(card.place, worker.pid ? place : "");
+  card.place.title = card.place.textContent;
+  put(card.drain, card.isDraining ? "Resume" : "Drain");
+  card.drain.title = card.isDraining ? "The worker takes work again" : "The worker ends what it runs, and takes nothing new";
+  card.drain.hidden = !["ready", "draining", "aside", "trial", "suspect"].includes(worker.state);
+  card.kill.hidden = !worker.child || !worker.pid;
+  card.kill.title = KILL_TELLS;
 }
 
 // KV as parts of all blocks: what requests hold, and what is kept for prompts that begin alike.
@@ -89,9 +131,12 @@ function showBar(card, worker) {
   card.cached.style.setProperty("--part", isLoading || !total ? 0 : cached / total);
   card.bar.setAttribute("aria-valuenow", Math.round(100 * held));
   card.bar.setAttribute("aria-label", isLoading ? "Model loaded" : "KV in use");
-  put(card.kv, `${isLoading ? "" : "KV "}${percent} %`);
+  const kept = total ? cached / total : 0;
+  const keptText = kept >= 0.005 ? `, ${number.format(100 * kept)} % kept` : "";
+  put(card.kv, isLoading ? `${percent} %` : `KV ${percent} % held${keptText}`);
   put(card.now, isLoading ? "reads its model" : `${worker.sequences.running} running, ${worker.sequences.waiting} waiting`);
-  card.bar.title = isLoading ? "" : `KV blocks: ${used} in use, ${reserved} reserved, ${cached} cached, of ${total}`;
+  const tells = `KV blocks: ${used} in use, ${reserved} reserved, ${cached} kept for prompts that begin alike, of ${total}`;
+  card.bar.title = card.kv.title = isLoading ? "" : tells;
 }
 
 function showState(card, state, reason) {
@@ -101,12 +146,14 @@ function showState(card, state, reason) {
 }
 
 function showWorker(card, worker, old, seconds) {
-  const tokens = (w) => w.tokens + (worker.role === "prefill" ? w.prompt_tokens : 0);
   showState(card, worker.state, worker.reason);
   showBar(card, worker);
+  showActs(card, worker);
   if (old && old.incarnation === worker.incarnation && seconds >= 0.7) {
-    const now = Math.max(0, (tokens(worker) - tokens(old)) / seconds);
-    put(card.rate, now > 0 ? `${rate(now)} ${worker.role === "prefill" ? "prompt tok/s" : "tok/s"}` : "");
+    const prompt = Math.max(0, (worker.prompt_tokens - old.prompt_tokens) / seconds);
+    const made = Math.max(0, (worker.tokens - old.tokens) / seconds);
+    const reads = worker.role === "prefill" && prompt > 0 ? `${rate(prompt)} prompt tok/s` : "";
+    put(card.rate, made > (reads ? FIRST_TOKENS : 0) ? `${reads.replace(" tok/s", " + ")}${rate(made)} tok/s` : reads);
   }
 }
 
@@ -152,7 +199,8 @@ function showWorkers(picture, seconds) {
   for (const [name, card] of cards) {
     if (card.lastSeen !== now) {
       showState(card, "gone");
-      for (const part of [card.now, card.rate, card.kv]) put(part, "");
+      for (const part of [card.now, card.rate, card.kv, card.place]) put(part, "");
+      card.drain.hidden = card.kill.hidden = true;
       card.used.style.setProperty("--part", 0);
       card.cached.style.setProperty("--part", 0);
     }

@@ -3,12 +3,20 @@
 const IDEAS = ["What is a dog?", "Explain what a KV cache is, in three sentences.", "Write a haiku about two wheels.", "Show quicksort in C."];
 const NARROW = matchMedia("(max-width: 940px)");
 
+// What the settings come to where they are left empty: the model's own defaults, or ours (chat.js).
+function showOwn() {
+  put($("served"), $("model").value || "the model");
+  for (const [id, name] of SAMPLING) $(id).placeholder = String(defaults()[name] ?? own.get($("model").value)?.[name] ?? "the model's own");
+}
+
 async function loadModels() {
   const field = $("model"), chosen = tab.get("model", "");
   try {
     const list = (await (await ask("/v1/models")).json()).data;
     field.replaceChildren(...list.map((m) => make("option", { value: m.id, title: `context of ${number.format(m.max_model_len ?? 0)} tokens` }, m.id)));
     if (list.some((m) => m.id === chosen)) field.value = chosen;
+    for (const { id, sampling } of list) own.set(id, sampling ?? {});
+    showOwn();
     wantKey("key", "", false);
     return true;
   } catch (failure) {
@@ -41,7 +49,7 @@ async function tryKey() {
 
 function keepSettings() {
   const client = keys.client, admin = keys.admin;
-  for (const id of ["system", "temperature", "max-tokens"]) tab.set(id, $(id).value);
+  for (const id of ["system", "temperature", "top-p", "max-tokens"]) tab.set(id, $(id).value);
   keys.client = $("key").value.trim();
   keys.admin = $("admin-key").value.trim();
   tab.set("key", keys.client);
@@ -82,14 +90,17 @@ function listen() {
   $("settings").onclick = (event) => {
     if (event.target === $("settings")) $("settings").close(); // beside the form
   };
-  $("model").onchange = () => tab.set("model", $("model").value);
+  $("model").onchange = () => {
+    tab.set("model", $("model").value);
+    showOwn();
+  };
   $("copy-base").onclick = (event) => copy($("base").textContent, event.target);
   document.onvisibilitychange = () => watch.again();
   for (const button of document.querySelectorAll("[data-show]")) button.onclick = () => view(button.dataset.show);
 }
 
 async function begin() {
-  for (const id of ["system", "temperature", "max-tokens"]) $(id).value = tab.get(id, "");
+  for (const id of ["system", "temperature", "top-p", "max-tokens"]) $(id).value = tab.get(id, "");
   $("key").value = keys.client;
   $("admin-key").value = keys.admin;
   $("key-row").hidden = !keys.client;

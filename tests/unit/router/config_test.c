@@ -33,6 +33,7 @@ static const struct option_value values[] = {
     {"allow-host", "host-61,host-67", "router"},
     {"cors-origins", "http://a-71,http://b-73,http://c-79", "router"},
     {"page", "off", "router"},
+    {"siblings", "yes", NULL},
     {"text-threads", "83", "router"},
     {"deadline", "89ms", "router"},
     {"ping", "149ms", "router"},

@@ -98,13 +98,12 @@ START_TEST(values_that_ask_for_nothing_are_taken) {
         {"typical_p", "1.0", "0.9"},
         {"mirostat", "0", "1"},
         {"top_n_sigma", "-1", "1"},
-        {"grammar", "\"\"", "\"root ::= 'a'\""},
+        {"structural_tag", "\"\"", "{\"type\":\"x\"}"},
         {"lora", "[]", "[{\"id\":0}]"},
         {"modalities", "[\"text\"]", "[\"text\",\"audio\"]"},
         {"function_call", "\"none\"", "\"auto\""},
         {"do_sample", "true", "false"},
         {"use_beam_search", "false", "true"},
-        {"guided_json", "null", "{}"},
     };
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
         struct api_error error;

@@ -211,14 +211,20 @@ START_TEST(every_field_that_http_serves_has_its_place) {
         {"chat_template_kwargs", "template_kwargs_json"},
         {"max_completion_tokens", "max_tokens"},
         {"top_logprobs", "logprobs"},
-        {"stream", NULL},                     /* Generate streams, Complete does not */
-        {"stream_options", NULL},             /* the usage always comes */
-        {"best_of", NULL},                    /* n, and nothing else */
-        {"response_format", NULL},            /* nothing but text is served */
+        {"stream", NULL},         /* Generate streams, Complete does not */
+        {"stream_options", NULL}, /* the usage always comes */
+        {"best_of", NULL},        /* n, and nothing else */
+        {"response_format", "response_format_json"},
+        {"structured_outputs", "response_format_json"}, /* and the words below */
+        {"guided_json", "json_schema"},
+        {"guided_regex", "regex"},
+        {"guided_grammar", "grammar"},
+        {"ebnf", "grammar"},
         {"stream_interval", NULL},            /* nothing but 1 is served */
         {"timeout", NULL},                    /* grpc-timeout */
         {"return_tokens_as_token_ids", NULL}, /* logprobs have both */
         {"return_token_strs", NULL},          /* Tokenize's reply has them */
+        {"parallel_tool_calls", NULL},        /* calls are text of the answer there */
     };
     for (size_t i = 0; field_nth(i); i++) {
         const struct field_row *row = field_nth(i);

@@ -132,8 +132,11 @@ END_TEST
 START_TEST(a_known_field_that_is_not_served_is_named) {
     static const char *const unserved[][2] = {
         {"\"bad_words\":[\"x\"]", "bad_words"},
-        {"\"structured_outputs\":{\"regex\":\"a\"}", "structured_outputs"},
-        {"\"guided_json\":{}", "guided_json"},
+        {"\"structured_outputs\":{\"structural_tag\":\"a\"}", "structured_outputs.structural_tag"},
+        {"\"structured_outputs\":{\"disable_any_whitespace\":true}",
+         "structured_outputs.disable_any_whitespace"},
+        {"\"grammar_lazy\":true", "grammar_lazy"},
+        {"\"response_format\":{\"type\":\"structural_tag\"}", "response_format.type"},
         {"\"logprob_token_ids\":[1]", "logprob_token_ids"},
         {"\"prompt_logprobs\":1", "prompt_logprobs"},
         {"\"kv_transfer_params\":{}", "kv_transfer_params"},
@@ -142,15 +145,16 @@ START_TEST(a_known_field_that_is_not_served_is_named) {
         {"\"suffix\":\"x\"", "suffix"},
         {"\"stream_interval\":5", "stream_interval"},
         {"\"n\":2,\"best_of\":3", "best_of"},
-        {"\"response_format\":{\"type\":\"json_object\"}", "response_format"},
-        {"\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{}}", "response_format"},
     };
     for (size_t d = 0; d < 2; d++)
         for (size_t i = 0; i < sizeof unserved / sizeof unserved[0]; i++)
             refused(both[d], unserved[i][0], STATUS_UNSUPPORTED, unserved[i][1]);
-    refused(&dialect_chat, "\"tools\":[{}]", STATUS_UNSUPPORTED, "tools");
-    refused(&dialect_chat, "\"tools\":[{}],\"tool_choice\":\"auto\"", STATUS_UNSUPPORTED, "tools");
-    refused(&dialect_chat, "\"tool_choice\":\"required\"", STATUS_UNSUPPORTED, "tool_choice");
+    refused(&dialect_chat, "\"tools\":[{}]", STATUS_UNSUPPORTED, "tools[0].type");
+    refused(&dialect_chat,
+            "\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\"}}],"
+            "\"tool_choice\":\"auto\"",
+            STATUS_UNSUPPORTED, "tools"); /* of a model whose calls have no form */
+    refused(&dialect_chat, "\"tool_choice\":\"required\"", STATUS_INVALID, "tool_choice");
     refused(&dialect_chat, "\"echo\":true", STATUS_UNSUPPORTED, "echo");
     refused(&dialect_completions, "\"echo\":true,\"logprobs\":1", STATUS_UNSUPPORTED, "logprobs");
 }

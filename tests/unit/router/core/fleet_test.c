@@ -153,7 +153,7 @@ START_TEST(second_live_worker_of_a_name_is_refused_the_first_goes_on) {
     struct welcome first, second;
     open_rivals(&first, &second);
     ck_assert_int_eq(state_of(1), SLOT_RIVAL);
-    ck_assert_ptr_nonnull(fake_note(&fake, "worker has another one's name name=a"));
+    ck_assert_ptr_nonnull(fake_note(&fake, "worker announces a name that is in use name=a"));
     fake_beat(&fake, 0); /* on its way before it was asked: proves nothing */
     ck_assert_int_eq(state_of(1), SLOT_RIVAL);
     fake_pong(&fake, 0);
@@ -362,8 +362,9 @@ START_TEST(joining_leaving_and_loss_are_told_apart) {
                      "worker left name=c reason=link_lost after_ms=0");
     message = (struct message){.type = MESSAGE_HELLO};
     fake_says(&fake, b, message);
-    ck_assert_str_eq(fake_note(&fake, "message that"),
-                     "message that a worker does not send name=b reason=hello");
+    ck_assert_str_eq(
+        fake_note(&fake, "worker sent"),
+        "worker sent a message of a type that workers do not send name=b reason=hello");
     fake_close(&fake);
 }
 END_TEST

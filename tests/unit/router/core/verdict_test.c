@@ -24,6 +24,52 @@ START_TEST(unusable_numbers_are_final_when_another_worker_agrees_and_both_are_ex
 }
 END_TEST
 
+START_TEST(a_grammar_that_leaves_nothing_ends_its_request_and_blames_no_worker) {
+    open_two();
+    for (uint32_t user = 0; user < 12; user++) {
+        uint32_t first = ask(user);
+        fails(first, REASON_GRAMMAR);
+        ck_assert_uint_eq(fake.users[user].n_ends, 1);
+        ck_assert_int_eq(fake.users[user].end.status, STATUS_CONFLICT);
+        ck_assert_int_eq(fake.users[user].end.reason, REASON_GRAMMAR);
+    }
+    ck_assert_int_eq(standing_of(a), STANDING_GOOD);
+    ck_assert_int_eq(standing_of(b), STANDING_GOOD);
+    fake_close(&fake);
+}
+END_TEST
+
+/* Workers of the last minor version would answer as if there were none. */
+START_TEST(a_grammar_goes_only_where_it_is_known) {
+    struct router_config config = fake_config();
+    fake_open(&fake, &config);
+    struct welcome old = fake_welcome("a", ROLE_MIXED), new = fake_welcome("b", ROLE_MIXED);
+    old.minor = PROTO_MINOR_GRAMMAR - 1;
+    new.minor = PROTO_MINOR_GRAMMAR;
+    a = fake_join(&fake, &old);
+    struct request_spec spec = fake_spec(&fake, 0, 5, 1);
+    spec.sampling.grammar = (const uint8_t *)"g";
+    spec.sampling.n_grammar = 1;
+    ck_assert_int_eq(fake_ask_spec(&fake, 0, spec), STATUS_OK);
+    ck_assert_uint_eq(fake.users[0].n_ends, 1);
+    ck_assert_int_eq(fake.users[0].end.status, STATUS_CLOSED);
+    ck_assert_int_eq(fake.users[0].end.reason, REASON_GRAMMAR);
+    b = fake_join(&fake, &new);
+    beat_with(b, (struct load){.n_running = 8}); /* the other one has nothing to do */
+    for (uint32_t user = 1; user < 5; user++) {
+        spec.user = user;
+        fake_forget_sent(&fake);
+        ck_assert_int_eq(fake_ask_spec(&fake, user, spec), STATUS_OK);
+        ck_assert_uint_eq(fake_last(&fake, MESSAGE_SUBMIT, UINT32_MAX)->slot, b);
+    }
+    spec = fake_spec(&fake, 5, 5, 1);
+    fake_forget_sent(&fake);
+    ck_assert_int_eq(fake_ask_spec(&fake, 5, spec), STATUS_OK);
+    ck_assert_uint_eq(fake_last(&fake, MESSAGE_SUBMIT, UINT32_MAX)->slot, a);
+    fake_close(&fake);
+}
+END_TEST
+
 START_TEST(excused_once_between_two_good_answers) {
     open_two();
     for (uint32_t user = 0; user < 2; user++) {
@@ -241,6 +287,8 @@ END_TEST
 void suite_add(TCase *tests) {
     tcase_add_test(tests,
                    unusable_numbers_are_final_when_another_worker_agrees_and_both_are_excused);
+    tcase_add_test(tests, a_grammar_that_leaves_nothing_ends_its_request_and_blames_no_worker);
+    tcase_add_test(tests, a_grammar_goes_only_where_it_is_known);
     tcase_add_test(tests, excused_once_between_two_good_answers);
     tcase_add_test(tests, one_workers_refusal_as_invalid_is_tried_elsewhere);
     tcase_add_test(tests, different_verdicts_are_no_agreement);

@@ -42,24 +42,26 @@ START_TEST(a_models_id_may_have_a_slash) {
     } cases[] = {{"/v1/models/x", "x"},       {"/v1/models/org/name", "org/name"},
                  {"/v1/models//x", NULL},     {"/v1/models/x/", NULL},
                  {"/v1/models/org//x", NULL}, {"/v1/models/", NULL}};
-    char allow[64];
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const char *rest = "";
-        const struct dialect *dialect = api_find("GET", cases[i].path, &rest, allow);
-        ck_assert_msg((dialect != NULL) == (cases[i].rest != NULL), "%s", cases[i].path);
-        if (cases[i].rest)
-            ck_assert_str_eq(rest, cases[i].rest);
+        struct api_match match;
+        api_find("GET", cases[i].path, &match);
+        ck_assert_msg((match.dialect != NULL) == (cases[i].rest != NULL), "%s", cases[i].path);
+        ck_assert_str_eq(match.rest, cases[i].rest ? cases[i].rest : "");
     }
 }
 END_TEST
 
 START_TEST(the_page_stands_at_its_path_alone) {
-    char allow[64];
-    const char *rest;
-    ck_assert_str_eq(api_find("GET", "/", &rest, allow)->name, "page");
-    ck_assert_ptr_null(api_find("GET", "/x", &rest, allow));
-    ck_assert_ptr_null(api_find("GET", "", &rest, allow));
-    ck_assert_str_eq(allow, "");
+    struct api_match match;
+    api_find("GET", "/", &match);
+    ck_assert_str_eq(match.dialect->name, "page");
+    static const char *const others[] = {"/x", ""};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        api_find("GET", others[i], &match);
+        ck_assert_ptr_null(match.dialect);
+        ck_assert_ptr_null(match.at_path);
+        ck_assert_str_eq(match.allow, "");
+    }
 }
 END_TEST
 

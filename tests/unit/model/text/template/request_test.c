@@ -98,10 +98,10 @@ START_TEST(all_that_was_sent_reaches_the_template) {
            "\"chat_template_kwargs\":{\"enable_thinking\":false},\"reasoning_effort\":\"low\"}",
            "[user]hi NAME=bob EXTRA=[1]"
            "[assistant] CALLS=[{\"type\": \"function\", \"id\": \"c1\", \"function\": "
-           "{\"name\": \"f\", \"arguments\": \"{\\\"b\\\":1,\\\"a\\\":2}\"}}] WHY=because"
+           "{\"name\": \"f\", \"arguments\": {\"b\": 1, \"a\": 2}}}] WHY=because"
            "[tool]42 ID=c1 CACHE=True TOOLS=[{\"z\": 1, \"a\": 1.0}] DOCS=d THINK=False "
            "EFFORT=low");
-    /* Arguments as an object stay one; null at the top means absent. */
+    /* Arguments come as text, which templates see as the object that it is, or as an object; null at the top means absent. */
     expect(
         MIRROR, NULL,
         "{\"messages\":[{\"role\":\"assistant\",\"tool_calls\":[{\"function\":{\"arguments\":"

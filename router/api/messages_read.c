@@ -1,0 +1,397 @@
+#include "router/api/messages_read.h"
+
+#include "base/json/json_get.h"
+#include "model/text/template/template_request.h"
+#include "router/api/json_put.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BLOCKS_MAX 4096u
+
+/* Any value, compact. */
+static void put_value(const json_t *value, struct buf *out) {
+    size_t flags = JSON_ENCODE_ANY | JSON_COMPACT, n = json_dumpb(value, NULL, 0, flags);
+    char *text = malloc(n > 0 ? n : 1);
+    if (text && n > 0 && json_dumpb(value, text, n, flags) == n)
+        buf_append(out, text, n);
+    else
+        out->failed = true;
+    free(text);
+}
+
+static void put_key(const char *name, struct buf *out) {
+    buf_puts(out, ",\"");
+    buf_puts(out, name);
+    buf_puts(out, "\":");
+}
+
+static void put_text_of(const json_t *text, struct buf *out) {
+    json_put_string(out, json_string_value(text), json_string_length(text));
+}
+
+/* --- blocks -------------------------------------------------------------------------------- */
+
+static bool is_type(const json_t *block, const char *type) {
+    const json_t *own = json_object_get(block, "type");
+    return json_is_string(own) && strcmp(json_string_value(own), type) == 0;
+}
+
+static enum status refuse_block(const struct json_get *at, const json_t *block, size_t i) {
+    const char *type = json_string_value(json_object_get(block, "type"));
+    return json_get_fail(at, type ? STATUS_UNSUPPORTED : STATUS_INVALID, "content",
+                         "has a block (number %zu) of type `%.40s`, which is not served here", i,
+                         type ? type : "");
+}
+
+static enum status need_text(const struct json_get *at, const json_t *block, const char *name,
+                             size_t i) {
+    if (json_is_string(json_object_get(block, name)))
+        return STATUS_OK;
+    return json_get_fail(at, STATUS_INVALID, "content",
+                         "has a block (number %zu) whose `%s` is no string", i, name);
+}
+
+/* Content that is a string or blocks of text, as one value of a chat. */
+static enum status put_texts(const struct json_get *at, const char *name, const json_t *content,
+                             struct buf *out) {
+    const json_t *block;
+    size_t i;
+    if (!content || json_is_null(content)) {
+        buf_puts(out, "\"\"");
+        return STATUS_OK;
+    }
+    if (json_is_string(content)) {
+        put_text_of(content, out);
+        return STATUS_OK;
+    }
+    if (!json_is_array(content) || json_array_size(content) > BLOCKS_MAX)
+        return json_get_fail(at, STATUS_INVALID, name, "must be a string or a list of blocks");
+    buf_putc(out, '[');
+    for (i = 0; i < json_array_size(content); i++) {
+        block = json_array_get(content, i);
+        if (!is_type(block, "text"))
+            return refuse_block(at, block, i);
+        TRY(need_text(at, block, "text", i));
+        buf_puts(out, i > 0 ? ",{\"type\":\"text\",\"text\":" : "{\"type\":\"text\",\"text\":");
+        put_text_of(json_object_get(block, "text"), out);
+        buf_putc(out, '}');
+    }
+    buf_putc(out, ']');
+    return STATUS_OK;
+}
+
+/* The results of tools are messages of their own, before the text. */
+static enum status put_results(const struct json_get *at, const json_t *content, struct buf *out) {
+    for (size_t i = 0; i < json_array_size(content); i++) {
+        const json_t *block = json_array_get(content, i);
+        if (!is_type(block, "tool_result"))
+            continue;
+        TRY(need_text(at, block, "tool_use_id", i));
+        buf_puts(out, ",{\"role\":\"tool\",\"tool_call_id\":");
+        put_text_of(json_object_get(block, "tool_use_id"), out);
+        buf_puts(out, ",\"content\":");
+        TRY(put_texts(at, "content", json_object_get(block, "content"), out));
+        buf_putc(out, '}');
+    }
+    return STATUS_OK;
+}
+
+static enum status put_user(const struct json_get *at, const char *role, const json_t *content,
+                            struct buf *out) {
+    bool any = false;
+    TRY(put_results(at, content, out));
+    if (!json_is_array(content)) {
+        buf_printf(out, ",{\"role\":\"%s\",\"content\":", role);
+        TRY(put_texts(at, "content", content, out));
+        buf_putc(out, '}');
+        return STATUS_OK;
+    }
+    for (size_t i = 0; i < json_array_size(content); i++) {
+        const json_t *block = json_array_get(content, i);
+        if (is_type(block, "tool_result"))
+            continue;
+        if (!is_type(block, "text"))
+            return refuse_block(at, block, i);
+        TRY(need_text(at, block, "text", i));
+        if (any)
+            buf_putc(out, ',');
+        else
+            buf_printf(out, ",{\"role\":\"%s\",\"content\":[", role);
+        any = true;
+        buf_puts(out, "{\"type\":\"text\",\"text\":");
+        put_text_of(json_object_get(block, "text"), out);
+        buf_putc(out, '}');
+    }
+    if (any)
+        buf_puts(out, "]}");
+    return STATUS_OK;
+}
+
+/* What an assistant's blocks come to: texts joined, what was thought, and calls; each as JSON, without what is around it. */
+struct said {
+    struct buf text, thoughts, calls;
+};
+
+static enum status say_text(const struct json_get *at, const json_t *block, const char *name,
+                            size_t i, struct buf *to) {
+    TRY(need_text(at, block, name, i));
+    const json_t *text = json_object_get(block, name);
+    json_put_text(to, json_string_value(text), json_string_length(text));
+    return STATUS_OK;
+}
+
+static enum status say_call(const struct json_get *at, const json_t *block, size_t i,
+                            struct buf *to) {
+    const json_t *input = json_object_get(block, "input");
+    TRY(need_text(at, block, "id", i));
+    TRY(need_text(at, block, "name", i));
+    buf_puts(to, to->n > 0 ? ",{\"id\":" : "{\"id\":");
+    put_text_of(json_object_get(block, "id"), to);
+    buf_puts(to, ",\"type\":\"function\",\"function\":{\"name\":");
+    put_text_of(json_object_get(block, "name"), to);
+    buf_puts(to, ",\"arguments\":");
+    if (input)
+        put_value(input, to);
+    else
+        buf_puts(to, "{}");
+    buf_puts(to, "}}");
+    return STATUS_OK;
+}
+
+static enum status say_all(const struct json_get *at, const json_t *content, struct said *said) {
+    for (size_t i = 0; i < json_array_size(content); i++) {
+        const json_t *block = json_array_get(content, i);
+        if (is_type(block, "text"))
+            TRY(say_text(at, block, "text", i, &said->text));
+        else if (is_type(block, "thinking"))
+            TRY(say_text(at, block, "thinking", i, &said->thoughts));
+        else if (is_type(block, "tool_use"))
+            TRY(say_call(at, block, i, &said->calls));
+        else if (!is_type(block, "redacted_thinking"))
+            return refuse_block(at, block, i);
+    }
+    return STATUS_OK;
+}
+
+/* A member behind others, where there is something of it. */
+static void put_said(const char *before, struct buf *said, const char *behind, struct buf *out) {
+    out->failed |= said->failed;
+    if (said->n == 0)
+        return;
+    buf_puts(out, before);
+    buf_append(out, said->data, said->n);
+    buf_puts(out, behind);
+}
+
+static enum status put_assistant(const struct json_get *at, const json_t *content,
+                                 struct buf *out) {
+    struct said said;
+    if (!json_is_array(content)) {
+        buf_puts(out, ",{\"role\":\"assistant\",\"content\":");
+        TRY(put_texts(at, "content", content, out));
+        buf_putc(out, '}');
+        return STATUS_OK;
+    }
+    buf_init(&said.text, 0);
+    buf_init(&said.thoughts, 0);
+    buf_init(&said.calls, 0);
+    enum status status = say_all(at, content, &said);
+    buf_puts(out, ",{\"role\":\"assistant\"");
+    if (said.text.n == 0)
+        buf_puts(out, said.calls.n > 0 ? ",\"content\":null" : ",\"content\":\"\"");
+    put_said(",\"content\":\"", &said.text, "\"", out);
+    put_said(",\"reasoning_content\":\"", &said.thoughts, "\"", out);
+    put_said(",\"tool_calls\":[", &said.calls, "]", out);
+    buf_putc(out, '}');
+    buf_fini(&said.text);
+    buf_fini(&said.thoughts);
+    buf_fini(&said.calls);
+    return status;
+}
+
+static enum status put_message(const struct json_get *at, struct buf *out, bool *is_answer) {
+    struct span role = {0};
+    const json_t *content = json_get_member(at, "content");
+    TRY(json_get_text(at, "role", TEMPLATE_NAME_MAX, &role));
+    if (json_array_size(content) > BLOCKS_MAX)
+        return json_get_fail(at, STATUS_INVALID, "content", "must have at most %u blocks",
+                             BLOCKS_MAX);
+    if (!content)
+        return json_get_fail(at, STATUS_INVALID, "content", "is missing");
+    *is_answer = span_is(role, "assistant");
+    if (*is_answer)
+        return put_assistant(at, content, out);
+    if (span_is(role, "user") || span_is(role, "system"))
+        return put_user(at, span_is(role, "user") ? "user" : "system", content, out);
+    return json_get_fail(at, STATUS_INVALID, "role", "must be `user` or `assistant`");
+}
+
+static enum status put_messages(const struct json_get *get, struct buf *out) {
+    const json_t *list = NULL, *system = json_get_member(get, "system");
+    bool is_answer = false;
+    size_t begin = out->n;
+    TRY(json_get_array(get, "messages", TEMPLATE_MESSAGES_MAX, &list));
+    if (json_array_size(list) == 0)
+        return json_get_fail(get, STATUS_INVALID, "messages", "must have at least one entry");
+    if (system) {
+        buf_puts(out, ",{\"role\":\"system\",\"content\":");
+        TRY(put_texts(get, "system", system, out));
+        buf_putc(out, '}');
+    }
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        char parent[48];
+        snprintf(parent, sizeof parent, "messages[%zu]", i);
+        const struct json_get at = {
+            .object = json_array_get(list, i), .error = get->error, .parent = parent};
+        if (!json_is_object(at.object))
+            return error_field(get->error, STATUS_INVALID, "messages",
+                               "`messages[%zu]` must be an object", i);
+        TRY(put_message(&at, out, &is_answer));
+    }
+    if (out->n == begin)
+        return json_get_fail(get, STATUS_INVALID, "messages", "say nothing");
+    if (!out->failed)
+        out->data[begin] = '['; /* the first comma */
+    buf_putc(out, ']');
+    if (is_answer) /* which is gone on with */
+        buf_puts(out, ",\"continue_final_message\":true,\"add_generation_prompt\":false");
+    return STATUS_OK;
+}
+
+/* --- all else ------------------------------------------------------------------------------ */
+
+static enum status put_tools(const struct json_get *get, struct buf *out) {
+    const json_t *list = NULL;
+    TRY(json_get_array(get, "tools", TEMPLATE_TOOLS_MAX, &list));
+    if (json_array_size(list) == 0)
+        return STATUS_OK;
+    put_key("tools", out);
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        static const char *const members[][2] = {{"name", "name"},
+                                                 {"description", "description"},
+                                                 {"input_schema", "parameters"},
+                                                 {"strict", "strict"}};
+        const json_t *tool = json_array_get(list, i), *type = json_object_get(tool, "type");
+        bool is_custom = !type || json_is_null(type) || is_type(tool, "custom");
+        bool any = false;
+        buf_puts(out, i > 0 ? ",{\"type\":" : "[{\"type\":");
+        if (is_custom)
+            buf_puts(out, "\"function\"");
+        else
+            put_value(type, out); /* refused by its name */
+        buf_puts(out, ",\"function\":{");
+        for (size_t k = 0; k < sizeof members / sizeof *members; k++) {
+            const json_t *value = json_object_get(tool, members[k][0]);
+            if (!value || json_is_null(value))
+                continue;
+            buf_puts(out, any ? ",\"" : "\"");
+            buf_puts(out, members[k][1]);
+            buf_puts(out, "\":");
+            put_value(value, out);
+            any = true;
+        }
+        buf_puts(out, "}}");
+    }
+    buf_putc(out, ']');
+    return STATUS_OK;
+}
+
+static enum status put_choice(const struct json_get *get, struct buf *out) {
+    struct json_get choice;
+    struct span type = {0}, name = {0};
+    bool alone = false;
+    TRY(json_get_object(get, "tool_choice", &choice));
+    if (!choice.object)
+        return STATUS_OK;
+    TRY(json_get_text(&choice, "type", 64, &type));
+    TRY(json_get_text(&choice, "name", ASK_NAME_BYTES_MAX, &name));
+    TRY(json_get_bool(&choice, "disable_parallel_tool_use", &alone));
+    put_key("tool_choice", out);
+    if (span_is(type, "tool") && name.bytes) {
+        buf_puts(out, "{\"type\":\"function\",\"function\":{\"name\":");
+        json_put_string(out, name.bytes, name.n);
+        buf_puts(out, "}}");
+    } else if (span_is(type, "auto") || span_is(type, "any") || span_is(type, "none")) {
+        buf_puts(out, span_is(type, "any")    ? "\"required\""
+                      : span_is(type, "auto") ? "\"auto\""
+                                              : "\"none\"");
+    } else {
+        return json_get_fail(&choice, STATUS_INVALID, "type",
+                             "must be `auto`, `any`, `none`, or `tool` with a `name`");
+    }
+    if (alone)
+        buf_puts(out, ",\"parallel_tool_calls\":false");
+    return STATUS_OK;
+}
+
+/* `output_config.format`, or the older `output_format`. */
+static enum status put_format(const struct json_get *get, struct buf *out) {
+    struct json_get config, format;
+    struct span type = {0};
+    TRY(json_get_object(get, "output_config", &config));
+    TRY(json_get_object(config.object ? &config : get, config.object ? "format" : "output_format",
+                        &format));
+    if (!format.object)
+        return STATUS_OK;
+    TRY(json_get_text(&format, "type", 64, &type));
+    if (!span_is(type, "json_schema"))
+        return json_get_fail(&format, STATUS_UNSUPPORTED, "type", "must be `json_schema`");
+    put_key("response_format", out);
+    buf_puts(out, "{\"type\":\"json_schema\",\"json_schema\":{\"name\":\"output\",\"schema\":");
+    const json_t *schema = json_get_member(&format, "schema");
+    if (!schema)
+        return json_get_fail(&format, STATUS_INVALID, "schema", "is missing");
+    put_value(schema, out);
+    buf_puts(out, "}}");
+    return STATUS_OK;
+}
+
+/* Members that a chat has by another name, or the same; their types are the chat's to check. */
+static void put_others(const struct json_get *get, struct buf *out) {
+    static const char *const others[][2] = {{"model", "model"},
+                                            {"max_tokens", "max_tokens"},
+                                            {"temperature", "temperature"},
+                                            {"top_p", "top_p"},
+                                            {"top_k", "top_k"},
+                                            {"stop_sequences", "stop"},
+                                            {"stream", "stream"},
+                                            {"cache_salt", "cache_salt"},
+                                            {"priority", "priority"},
+                                            {"chat_template_kwargs", "chat_template_kwargs"}};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        const json_t *value = json_get_member(get, others[i][0]);
+        if (!value)
+            continue;
+        put_key(others[i][1], out);
+        put_value(value, out);
+    }
+}
+
+static enum status check(const struct json_get *get, bool counts) {
+    static const char *const unserved[] = {"container", "mcp_servers"};
+    int64_t max_tokens = 0;
+    for (size_t i = 0; i < sizeof unserved / sizeof *unserved; i++)
+        if (json_get_member(get, unserved[i]))
+            return json_get_fail(get, STATUS_UNSUPPORTED, unserved[i], "is not served here");
+    TRY(json_get_int(get, "max_tokens", 1, INT32_MAX, &max_tokens));
+    if (max_tokens == 0 && !counts)
+        return json_get_fail(get, STATUS_INVALID, "max_tokens", "is missing");
+    return STATUS_OK;
+}
+
+enum status messages_read(const json_t *root, bool counts, struct buf *chat, struct error *error) {
+    const struct json_get get = {.object = root, .error = error};
+    TRY(check(&get, counts));
+    buf_puts(chat, "{\"messages\":");
+    TRY(put_messages(&get, chat));
+    TRY(put_tools(&get, chat));
+    TRY(put_choice(&get, chat));
+    TRY(put_format(&get, chat));
+    put_others(&get, chat);
+    buf_putc(chat, '}');
+    return buf_status(chat) == STATUS_OK
+               ? STATUS_OK
+               : error_set(error, STATUS_NOMEM, "no memory for the messages");
+}

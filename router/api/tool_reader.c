@@ -1,0 +1,165 @@
+#include "router/api/tool_reader.h"
+
+#include "base/buf.h"
+#include "model/text/grammar/grammar.h"
+#include "router/api/tools.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct tool_reader {
+    struct grammar_state *state; /* owned; NULL once the text fits no form */
+    struct buf pending;          /* owned: bytes from offset `told` on, of no region yet */
+    uint64_t told;               /* bytes of the answer before `pending` */
+    struct buf blanks;           /* owned: content that is none if a call follows */
+    struct buf name;             /* owned: of the call that begins */
+    struct buf head;             /* owned: what stands before the first call's arguments */
+    struct buf said;             /* owned: the pieces' bytes */
+    struct buf pieces;           /* owned: struct tool_piece */
+    uint32_t n_calls;
+    bool is_open; /* the last call has no end yet */
+};
+
+enum status tool_reader_new(struct grammar *grammar, struct tool_reader **reader) {
+    struct tool_reader *made = calloc(1, sizeof *made);
+    if (!made)
+        return STATUS_NOMEM;
+    buf_init(&made->pending, 0);
+    buf_init(&made->blanks, 0);
+    buf_init(&made->name, 0);
+    buf_init(&made->head, 0);
+    buf_init(&made->said, 0);
+    buf_init(&made->pieces, 0);
+    enum status status = grammar_state_new(grammar, 0, &made->state);
+    if (status == STATUS_OK)
+        status = grammar_watch(made->state);
+    if (status != STATUS_OK) {
+        tool_reader_free(made);
+        return status;
+    }
+    *reader = made;
+    return STATUS_OK;
+}
+
+void tool_reader_free(struct tool_reader *reader) {
+    if (!reader)
+        return;
+    grammar_state_free(reader->state);
+    buf_fini(&reader->pending);
+    buf_fini(&reader->blanks);
+    buf_fini(&reader->name);
+    buf_fini(&reader->head);
+    buf_fini(&reader->said);
+    buf_fini(&reader->pieces);
+    free(reader);
+}
+
+static void add_piece(struct tool_reader *reader, enum tool_piece_kind kind, const char *bytes,
+                      size_t n) {
+    uint32_t call = reader->n_calls > 0 ? reader->n_calls - 1 : 0;
+    const struct tool_piece piece = {.kind = kind, .call = call, .begin = reader->said.n, .n = n};
+    if (n == 0)
+        return;
+    buf_append(&reader->said, bytes, n);
+    buf_append(&reader->pieces, &piece, sizeof piece);
+}
+
+static bool is_blank(char c) {
+    return c == ' ' || c == '\n' || c == '\t' || c == '\r';
+}
+
+/* All but the blanks at its end, which may stand before a call. */
+static void add_content(struct tool_reader *reader, const char *bytes, size_t n) {
+    size_t end = n;
+    while (end > 0 && is_blank(bytes[end - 1]))
+        end--;
+    if (end > 0 && reader->blanks.n > 0) {
+        add_piece(reader, TOOL_PIECE_CONTENT, reader->blanks.data, reader->blanks.n);
+        buf_clear(&reader->blanks);
+    }
+    add_piece(reader, TOOL_PIECE_CONTENT, bytes, end);
+    buf_append(&reader->blanks, bytes + end, n - end);
+}
+
+/* A run of the answer. */
+static void take(struct tool_reader *reader, const struct grammar_span *span) {
+    const char *bytes = reader->pending.data;
+    size_t n = (size_t)(span->end - span->begin);
+    const char *region = span->region ? span->region : "";
+    if (reader->n_calls == 0 && strcmp(region, TOOLS_CONTENT) != 0)
+        buf_append(&reader->head, bytes, n);
+    if (strcmp(region, TOOLS_CONTENT) == 0) {
+        add_content(reader, bytes, n);
+    } else if (strcmp(region, TOOLS_NAME) == 0) {
+        buf_append(&reader->name, bytes, n);
+    } else if (reader->name.n > 0) { /* what stands behind a name ends it */
+        buf_clear(&reader->blanks);
+        reader->n_calls++;
+        reader->is_open = true;
+        add_piece(reader, TOOL_PIECE_NAME, reader->name.data, reader->name.n);
+        buf_clear(&reader->name);
+    }
+    if (strcmp(region, TOOLS_ARGUMENTS) == 0) {
+        add_piece(reader, TOOL_PIECE_ARGUMENTS, bytes, n);
+        reader->is_open = !span->ends;
+    }
+    buf_consume(&reader->pending, n);
+    reader->told = span->end;
+}
+
+/* From here on all is content, and so is a call that has not begun. */
+static void give_up(struct tool_reader *reader) {
+    if (reader->n_calls == 0 && reader->head.n > 0)
+        add_content(reader, reader->head.data, reader->head.n);
+    buf_clear(&reader->name);
+    grammar_state_free(reader->state);
+    reader->state = NULL;
+}
+
+enum status tool_reader_push(struct tool_reader *reader, struct span text, bool is_last) {
+    struct grammar_span span;
+    size_t n_followed = 0;
+    buf_append(&reader->pending, text.bytes, text.n);
+    if (reader->state && grammar_follow(reader->state, text, &n_followed) != STATUS_OK) {
+        while (grammar_next_span(reader->state, true, &span))
+            take(reader, &span);
+        give_up(reader);
+    }
+    while (reader->state && grammar_next_span(reader->state, is_last, &span))
+        take(reader, &span);
+    if ((is_last || !reader->state) && reader->pending.n > 0) {
+        add_content(reader, reader->pending.data, reader->pending.n);
+        buf_clear(&reader->pending);
+    }
+    if (is_last && reader->n_calls == 0)
+        add_piece(reader, TOOL_PIECE_CONTENT, reader->blanks.data, reader->blanks.n);
+    if (is_last)
+        buf_clear(&reader->blanks);
+    bool whole = buf_status(&reader->pending) == STATUS_OK &&
+                 buf_status(&reader->blanks) == STATUS_OK &&
+                 buf_status(&reader->name) == STATUS_OK && buf_status(&reader->head) == STATUS_OK &&
+                 buf_status(&reader->said) == STATUS_OK && buf_status(&reader->pieces) == STATUS_OK;
+    return whole ? STATUS_OK : STATUS_NOMEM;
+}
+
+const struct tool_piece *tool_reader_pieces(const struct tool_reader *reader, uint32_t *n) {
+    *n = (uint32_t)(reader->pieces.n / sizeof(struct tool_piece));
+    return (const struct tool_piece *)(const void *)reader->pieces.data;
+}
+
+struct span tool_reader_text(const struct tool_reader *reader, const struct tool_piece *piece) {
+    return (struct span){reader->said.data + piece->begin, piece->n};
+}
+
+uint32_t tool_reader_n_calls(const struct tool_reader *reader) {
+    return reader->n_calls;
+}
+
+bool tool_reader_is_open(const struct tool_reader *reader) {
+    return reader->is_open;
+}
+
+void tool_reader_clear(struct tool_reader *reader) {
+    buf_clear(&reader->said);
+    buf_clear(&reader->pieces);
+}

@@ -1,0 +1,39 @@
+/* router/api/tool_reader.h: an answer that may call tools, read as it grows: what is its text, and what are calls. By the grammar that
+ * masked it (tools.h). One user at a time. */
+#pragma once
+
+#include "base/span.h"
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct grammar;
+struct tool_reader;
+
+/* A part of an answer that is decided. */
+struct tool_piece {
+    enum tool_piece_kind {
+        TOOL_PIECE_CONTENT,   /* of the text */
+        TOOL_PIECE_NAME,      /* begins a call: its whole name */
+        TOOL_PIECE_ARGUMENTS, /* of the last call */
+    } kind;
+    uint32_t call; /* number, but of content */
+    size_t begin;  /* in the bytes of tool_reader_text() */
+    size_t n;
+};
+
+/* Holds the grammar. STATUS_LIMIT, STATUS_NOMEM. */
+NODISCARD enum status tool_reader_new(struct grammar *grammar, struct tool_reader **reader);
+void tool_reader_free(struct tool_reader *reader); /* NULL is fine */
+
+/* More of the answer, and with is_last its end. Text that fits no form is content. Blanks before a call are no text. STATUS_NOMEM. */
+NODISCARD enum status tool_reader_push(struct tool_reader *reader, struct span text, bool is_last);
+
+/* The pieces since the last clear (n), good until the next push or clear. */
+const struct tool_piece *tool_reader_pieces(const struct tool_reader *reader, uint32_t *n);
+struct span tool_reader_text(const struct tool_reader *reader, const struct tool_piece *piece);
+uint32_t tool_reader_n_calls(const struct tool_reader *reader);
+bool tool_reader_is_open(
+    const struct tool_reader *reader); /* the last call's arguments have not ended */
+void tool_reader_clear(struct tool_reader *reader);

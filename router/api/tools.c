@@ -1,0 +1,189 @@
+#include "router/api/tools.h"
+
+#include "model/text/grammar/grammar.h"
+#include "model/text/grammar/pack.h"
+#include "router/api/tools_form.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static enum status no_memory(const struct json_get *get) {
+    return error_set(get->error, STATUS_NOMEM, "no memory for the request");
+}
+
+/* A name stands in JSON as it is. */
+static bool is_name(struct span name) {
+    for (size_t i = 0; i < name.n; i++) {
+        char c = name.bytes[i];
+        bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+        if (!is_letter && !(c >= '0' && c <= '9') && !strchr("_-.:/", c))
+            return false;
+        if (c == '\0')
+            return false;
+    }
+    return name.n > 0;
+}
+
+static struct tool *find(const struct toolbox *box, struct span name) {
+    for (size_t i = 0; i < box->n; i++)
+        if (box->all[i].name.n == name.n && memcmp(box->all[i].name.bytes, name.bytes, name.n) == 0)
+            return &box->all[i];
+    return NULL;
+}
+
+static enum status read_tool(const struct json_get *get, struct toolbox *box) {
+    struct span type = {0};
+    struct tool tool = {0};
+    struct json_get function;
+    char parent[64];
+    TRY(json_get_text(get, "type", 64, &type));
+    if (!span_is(type, "function"))
+        return json_get_fail(get, STATUS_UNSUPPORTED, "type",
+                             "is `%.*s`, which is not served; `function` is", span_shown(type),
+                             type.bytes ? type.bytes : "");
+    TRY(json_get_object(get, "function", &function));
+    snprintf(parent, sizeof parent, "%s.function", get->parent);
+    function.parent = parent;
+    if (!function.object)
+        return json_get_fail(get, STATUS_INVALID, "function", "is missing");
+    TRY(json_get_text(&function, "name", TOOLS_NAME_MAX, &tool.name));
+    if (!is_name(tool.name))
+        return json_get_fail(&function, STATUS_INVALID, "name",
+                             "must be 1 to %d letters, digits, or of _ - . : /", TOOLS_NAME_MAX);
+    if (find(box, tool.name))
+        return json_get_fail(&function, STATUS_INVALID, "name",
+                             "is the name of an earlier tool, too");
+    TRY(json_get_bool(&function, "strict", &tool.strict));
+    tool.parameters = json_get_member(&function, "parameters");
+    if (tool.parameters && !json_is_object(tool.parameters))
+        return json_get_fail(&function, STATUS_INVALID, "parameters", "must be a JSON schema");
+    box->all[box->n++] = tool;
+    return STATUS_OK;
+}
+
+static enum status read_tools(const struct json_get *get, struct ask *ask, struct toolbox *box) {
+    const json_t *list = ask->chat.input.tools;
+    size_t n = json_array_size(list);
+    box->all = arena_alloc(&ask->arena, (n > 0 ? n : 1) * sizeof *box->all);
+    if (!box->all)
+        return no_memory(get);
+    for (size_t i = 0; i < n; i++) {
+        char parent[32];
+        snprintf(parent, sizeof parent, "tools[%zu]", i);
+        const struct json_get inner = {
+            .object = json_array_get(list, i), .error = get->error, .parent = parent};
+        TRY(read_tool(&inner, box));
+    }
+    return STATUS_OK;
+}
+
+/* The function that `of` names may be called. */
+static enum status allow(const struct json_get *of, const char *field, struct toolbox *box) {
+    struct span type = {0}, name = {0};
+    struct json_get function;
+    TRY(json_get_text(of, "type", 64, &type));
+    TRY(json_get_object(of, "function", &function));
+    TRY(json_get_text(function.object ? &function : of, "name", TOOLS_NAME_MAX, &name));
+    struct tool *tool = name.bytes ? find(box, name) : NULL;
+    if (!span_is(type, "function") || !tool)
+        return error_field(of->error, STATUS_INVALID, field,
+                           "`%s` must name functions of `tools`; `%.*s` is none", field,
+                           span_shown(name), name.bytes ? name.bytes : "");
+    tool->allowed = true;
+    return STATUS_OK;
+}
+
+/* {"type": "allowed_tools", "allowed_tools": {"mode": ..., "tools": [...]}}, or both in the object itself. */
+static enum status read_allowed(const struct json_get *choice, struct toolbox *box) {
+    struct json_get inner;
+    struct span mode = SPAN("auto");
+    const json_t *list = NULL;
+    TRY(json_get_object(choice, "allowed_tools", &inner));
+    inner.parent = "tool_choice.allowed_tools";
+    const struct json_get *from = inner.object ? &inner : choice;
+    TRY(json_get_text(from, "mode", 64, &mode));
+    TRY(json_get_array(from, "tools", TEMPLATE_TOOLS_MAX, &list));
+    if (!span_is(mode, "auto") && !span_is(mode, "required"))
+        return json_get_fail(from, STATUS_INVALID, "mode", "must be `auto` or `required`");
+    if (json_array_size(list) == 0)
+        return json_get_fail(from, STATUS_INVALID, "tools", "must have an entry");
+    box->required = span_is(mode, "required");
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const struct json_get of = {
+            .object = json_array_get(list, i), .error = choice->error, .parent = "tool_choice"};
+        TRY(allow(&of, "tool_choice", box));
+    }
+    return STATUS_OK;
+}
+
+static void allow_all(struct toolbox *box) {
+    for (size_t i = 0; i < box->n; i++)
+        box->all[i].allowed = true;
+}
+
+static enum status read_choice(const struct json_get *get, const json_t *choice,
+                               struct toolbox *box) {
+    struct json_get inner = {.object = choice, .error = get->error, .parent = "tool_choice"};
+    struct span word = SPAN("auto"), type = {0};
+    if (json_is_object(choice)) {
+        TRY(json_get_text(&inner, "type", 64, &type));
+        if (span_is(type, "allowed_tools"))
+            return read_allowed(&inner, box);
+        box->required = true;
+        box->several = false;
+        return allow(&inner, "tool_choice", box);
+    }
+    if (choice)
+        TRY(json_get_text(get, "tool_choice", 64, &word));
+    allow_all(box);
+    box->required = span_is(word, "required");
+    if (!box->required && !span_is(word, "auto"))
+        return json_get_fail(get, STATUS_INVALID, "tool_choice",
+                             "must be `none`, `auto`, `required`, or an object that names "
+                             "functions");
+    if (box->required && box->n == 0)
+        return json_get_fail(get, STATUS_INVALID, "tool_choice", "is `required` without `tools`");
+    return STATUS_OK;
+}
+
+enum status tools_read(const struct json_get *get, const struct ask_limits *limits,
+                       struct ask *ask) {
+    struct toolbox box = {.format = limits->tool_format, .several = true};
+    const struct grammar_part *form = ask->format;
+    const json_t *choice = json_get_member(get, "tool_choice");
+    bool none = json_is_string(choice) && strcmp(json_string_value(choice), "none") == 0;
+    if (ask->only_tokens || none) /* tools are shown to the model, and not called */
+        return STATUS_OK;
+    TRY(json_get_bool(get, "parallel_tool_calls", &box.several));
+    TRY(read_tools(get, ask, &box));
+    TRY(read_choice(get, choice, &box));
+    if (box.n == 0)
+        return STATUS_OK;
+    if (!box.format)
+        return json_get_fail(get, STATUS_UNSUPPORTED, "tools",
+                             "cannot be called: the model's template writes calls in no form that "
+                             "is known here; with `tool_choice` `none` they are only shown to it");
+    if (ask->is_continued)
+        return json_get_fail(get, STATUS_UNSUPPORTED, "tools",
+                             "cannot be called in an answer that goes on in the last message");
+    enum status status = tools_form(ask, limits, &box, form);
+    if (status == STATUS_LIMIT) {
+        box.loose = true;
+        status = tools_form(ask, limits, &box, form);
+    }
+    if (status == STATUS_LIMIT)
+        return json_get_fail(get, STATUS_INVALID, "tools",
+                             "have schemas that are too long together: more than %d bytes without "
+                             "their descriptions",
+                             GRAMMAR_PACKED_MAX);
+    if (status != STATUS_OK)
+        return no_memory(get);
+    ask->calls = true;
+    ask->skip_special = false; /* marks may be special tokens: they are read, and never shown */
+    snprintf(ask->format_field, sizeof ask->format_field, "tools");
+    return STATUS_OK;
+}
+
+enum status tools_compile(struct ask *ask, struct error *error) {
+    return grammar_compile(ask->format, NULL, &grammar_limits, &ask->calls_grammar, error);
+}

@@ -1,0 +1,201 @@
+#include "router/api/tools_form.h"
+
+#include "base/buf.h"
+#include "model/text/grammar/pack.h"
+#include "router/api/json_put.h"
+
+#include <string.h>
+
+/* --- schemas without what is only for readers ---------------------------------------------- */
+
+static bool is_one_of(const char *name, const char *const *names) {
+    for (; *names; names++)
+        if (strcmp(name, *names) == 0)
+            return true;
+    return false;
+}
+
+enum place { IN_SCHEMA, IN_NAMED_SCHEMAS, IN_VALUE };
+
+static enum place place_of(enum place place, const char *key) {
+    static const char *const maps[] = {"properties",  "patternProperties", "$defs",
+                                       "definitions", "dependentSchemas",  NULL};
+    static const char *const values[] = {"enum", "const", "required", "type", NULL};
+    if (place == IN_NAMED_SCHEMAS)
+        return IN_SCHEMA;
+    if (place == IN_VALUE || is_one_of(key, values))
+        return IN_VALUE;
+    return is_one_of(key, maps) ? IN_NAMED_SCHEMAS : IN_SCHEMA;
+}
+
+static void put_schema(const json_t *value, enum place place, struct buf *out) {
+    static const char *const told[] = {"title",    "description", "default",
+                                       "examples", "$comment",    "deprecated",
+                                       "readOnly", "writeOnly",   NULL};
+    const char *key;
+    json_t *entry;
+    size_t i;
+    if (json_is_object(value)) {
+        bool any = false;
+        buf_putc(out, '{');
+        json_object_foreach((json_t *)(uintptr_t)value, key, entry) {
+            if (place == IN_SCHEMA && is_one_of(key, told))
+                continue;
+            if (any)
+                buf_putc(out, ',');
+            any = true;
+            json_put_string(out, key, strlen(key));
+            buf_putc(out, ':');
+            put_schema(entry, place_of(place, key), out);
+        }
+        buf_putc(out, '}');
+    } else if (json_is_array(value)) {
+        buf_putc(out, '[');
+        json_array_foreach((json_t *)(uintptr_t)value, i, entry) {
+            if (i > 0)
+                buf_putc(out, ',');
+            put_schema(entry, place, out);
+        }
+        buf_putc(out, ']');
+    } else if (json_is_string(value)) {
+        json_put_string(out, json_string_value(value), json_string_length(value));
+    } else if (json_is_integer(value)) {
+        json_put_int(out, json_integer_value(value));
+    } else if (json_is_real(value)) {
+        buf_printf(out, "%.17g", json_real_value(value));
+    } else {
+        buf_puts(out, json_is_true(value) ? "true" : json_is_false(value) ? "false" : "null");
+    }
+}
+
+/* --- the form of an answer ----------------------------------------------------------------- */
+
+static struct grammar_part *new_parts(struct ask *ask, size_t n) {
+    struct grammar_part *parts = arena_alloc(&ask->arena, n * sizeof *parts);
+    if (parts)
+        memset(parts, 0, n * sizeof *parts);
+    return parts;
+}
+
+static struct grammar_part text_part(struct span text) {
+    return (struct grammar_part){.kind = GRAMMAR_TEXT, .text = text};
+}
+
+static struct grammar_part list_part(enum grammar_kind kind, const struct grammar_part *parts,
+                                     size_t n) {
+    return (struct grammar_part){.kind = kind, .parts = parts, .n = n};
+}
+
+static enum status put_arguments(struct ask *ask, const struct toolbox *box,
+                                 const struct tool *tool, struct grammar_part *part) {
+    struct buf schema;
+    *part = (struct grammar_part){.kind = GRAMMAR_JSON_OBJECT, .region = SPAN(TOOLS_ARGUMENTS)};
+    if (!tool->parameters || json_object_size(tool->parameters) == 0 ||
+        (box->loose && !tool->strict))
+        return STATUS_OK;
+    part->kind = GRAMMAR_JSON_SCHEMA;
+    part->lenient = !tool->strict;
+    buf_init(&schema, ASK_ARENA_BYTES);
+    put_schema(tool->parameters, IN_SCHEMA, &schema);
+    enum status status = buf_status(&schema);
+    char *copy = status == STATUS_OK ? arena_copy(&ask->arena, schema.data, schema.n) : NULL;
+    part->text = (struct span){copy, schema.n};
+    buf_fini(&schema);
+    return copy ? STATUS_OK : status == STATUS_LIMIT ? status : STATUS_NOMEM;
+}
+
+/* One call of any of the tools: mark, name, arguments. */
+static enum status put_call(struct ask *ask, const struct toolbox *box, bool special,
+                            struct grammar_part *call) {
+    const struct tool_format *format = box->format;
+    const enum grammar_kind marks = special ? GRAMMAR_TOKEN : GRAMMAR_TEXT;
+    struct grammar_part *parts = new_parts(ask, 5), *tools = new_parts(ask, box->n);
+    size_t n = 0;
+    if (!parts || !tools)
+        return STATUS_NOMEM;
+    for (size_t i = 0; i < box->n; i++) {
+        const struct tool *tool = &box->all[i];
+        struct grammar_part *own = tool->allowed ? new_parts(ask, 3) : NULL;
+        if (!tool->allowed)
+            continue;
+        if (!own)
+            return STATUS_NOMEM;
+        own[0] = text_part(tool->name);
+        own[0].region = SPAN(TOOLS_NAME);
+        own[1] = text_part(format->before_arguments);
+        TRY(put_arguments(ask, box, tool, &own[2]));
+        tools[n++] = list_part(GRAMMAR_SEQUENCE, own, 3);
+    }
+    parts[0] = (struct grammar_part){.kind = marks, .text = format->mark};
+    parts[1] = text_part(format->before_name);
+    parts[2] = list_part(GRAMMAR_EITHER, tools, n);
+    parts[3] = text_part(format->behind);
+    parts[4] = (struct grammar_part){.kind = marks, .text = format->end_mark};
+    *call = list_part(GRAMMAR_SEQUENCE, parts, 5);
+    return STATUS_OK;
+}
+
+/* A call or, where there may be several, calls; what stands between two of them may stand behind the last, too, so that all are
+ * one part. */
+static enum status put_calls(struct ask *ask, const struct toolbox *box, bool special,
+                             struct grammar_part *calls) {
+    struct grammar_part *all = new_parts(ask, 1), *each = new_parts(ask, 2);
+    struct grammar_part *between = new_parts(ask, 1);
+    if (!all || !each || !between)
+        return STATUS_NOMEM;
+    *between = text_part(box->format->between);
+    TRY(put_call(ask, box, special, &each[0]));
+    each[1] = (struct grammar_part){.kind = GRAMMAR_REPEAT, .parts = between, .n = 1, .max = 1};
+    *all = list_part(GRAMMAR_SEQUENCE, each, box->several ? 2 : 1);
+    *calls = (struct grammar_part){.kind = GRAMMAR_REPEAT,
+                                   .parts = all,
+                                   .n = 1,
+                                   .min = 1,
+                                   .max = box->several ? GRAMMAR_NO_BOUND : 1};
+    return STATUS_OK;
+}
+
+/* Calls, where they are required. Else a text, or what the request's form says, or calls behind a text. */
+static enum status put_answer(struct ask *ask, const struct toolbox *box, bool special,
+                              const struct grammar_part *form, struct grammar_part *answer) {
+    if (box->required)
+        return put_calls(ask, box, special, answer);
+    struct grammar_part *behind = new_parts(ask, 2), *maybe = new_parts(ask, 1);
+    struct grammar_part *either = new_parts(ask, 2);
+    if (!behind || !maybe || !either)
+        return STATUS_NOMEM;
+    if (form) {
+        either[0] = *form;
+        either[0].region = SPAN(TOOLS_CONTENT);
+        TRY(put_calls(ask, box, special, &either[1]));
+        *answer = list_part(GRAMMAR_EITHER, either, 2);
+        return STATUS_OK;
+    }
+    behind[0] = (struct grammar_part){
+        .kind = GRAMMAR_UNTIL, .text = box->format->mark, .region = SPAN(TOOLS_CONTENT)};
+    TRY(put_calls(ask, box, special, maybe));
+    behind[1] = (struct grammar_part){.kind = GRAMMAR_REPEAT, .parts = maybe, .n = 1, .max = 1};
+    *answer = list_part(GRAMMAR_SEQUENCE, behind, 2);
+    return STATUS_OK;
+}
+
+/* What workers follow, token by token; and what the answer's text is read by: there marks are text, too. */
+enum status tools_form(struct ask *ask, const struct ask_limits *limits, const struct toolbox *box,
+                       const struct grammar_part *form) {
+    struct grammar_part *text = new_parts(ask, 1), masked;
+    struct buf packed;
+    if (!text)
+        return STATUS_NOMEM;
+    TRY(put_answer(ask, box, false, form, text));
+    TRY(put_answer(ask, box, limits->tool_marks_special, form, &masked));
+    buf_init(&packed, GRAMMAR_PACKED_MAX);
+    enum status status = grammar_pack(&masked, &packed);
+    if (status == STATUS_OK) {
+        ask->format = text;
+        ask->sampling.n_grammar = (uint32_t)packed.n;
+        ask->sampling.grammar = (const void *)arena_copy(&ask->arena, packed.data, packed.n);
+        status = ask->sampling.grammar ? STATUS_OK : STATUS_NOMEM;
+    }
+    buf_fini(&packed);
+    return status;
+}

@@ -1,0 +1,29 @@
+/* router/api/tools_form.h: the form of an answer that may call tools, as the parts of a grammar. Pure, any thread. */
+#pragma once
+
+#include "model/text/template/tool_format.h"
+#include "router/api/tools.h"
+
+#include <jansson.h>
+
+/* A function that may be called; all is borrowed from the body. */
+struct tool {
+    struct span name;
+    const json_t *parameters; /* a schema, or NULL: any object */
+    bool strict;
+    bool allowed; /* by tool_choice */
+};
+
+struct toolbox {
+    const struct tool_format *format;
+    struct tool *all; /* of the arena (n) */
+    size_t n;
+    bool required;
+    bool several; /* calls in one answer */
+    bool loose;   /* arguments are any object: the schemas together were too long */
+};
+
+/* Sets ask->format and the bytes of ask->sampling.grammar; `form`: what a text that calls nothing must look like, or NULL.
+ * Schemas go without what is only for readers (titles, descriptions, defaults ...). STATUS_LIMIT where they are longer than a grammar may be; STATUS_NOMEM. */
+NODISCARD enum status tools_form(struct ask *ask, const struct ask_limits *limits,
+                                 const struct toolbox *box, const struct grammar_part *form);

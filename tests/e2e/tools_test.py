@@ -1,0 +1,202 @@
+#!/usr/bin/env python3
+"""Tools that a model calls: a tiny model with the template and marks of Hermes calls what it must, with arguments that are valid by
+jsonschema, at every temperature, whole and streamed to the same, several in an answer or one, and when its worker is killed in
+the middle; what cannot be called is a 400 that names it; calls and their results of earlier turns reach the template."""
+import json
+import os
+import signal
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from cluster import Cluster, Skip, Tally, post_json, request, stream_events
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+TEMPLATE = """{%- for t in tools or [] %}<tools>{{ t | tojson }}</tools>
+{% endfor %}{%- for m in messages %}<|{{ m.role }}|>{{ m.content or '' }}{% for c in m.tool_calls or [] %}
+<tool_call>
+{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}
+</tool_call>{% endfor %}<|endoftext|>{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"""
+MARKS = {"<tool_call>": 257, "</tool_call>": 258}
+WEATHER = {"type": "object", "properties": {"city": {"enum": ["Paris", "Oslo"], "description": "which"}, "days": {"type": "integer", "minimum": 1, "maximum": 9}},
+           "required": ["city", "days"], "additionalProperties": False}
+CLOCK = {"type": "object", "properties": {"zone": {"type": "string", "pattern": "^[A-Z]{3}$"}}, "required": ["zone"], "additionalProperties": False}
+SCHEMAS = {"get_weather": WEATHER, "get": CLOCK}
+TOOLS = [{"type": "function", "function": {"name": name, "description": "does it", "parameters": schema}} for name, schema in SCHEMAS.items()]
+USER = [{"role": "user", "content": "What now?"}]
+
+
+def model(folder, special):
+    """A token a byte, and the marks: special tokens, or tokens of text."""
+    try:
+        from tests.models import checkpoints
+    except ImportError as error:
+        raise Skip(f"the Python package numpy cannot be imported ({error})") from error
+    checkpoints.write(folder, "qwen3", "f32", edit=lambda config, tensors: config.update(max_position_embeddings=2048))
+    tokenizer = json.loads((folder / "tokenizer.json").read_text())
+    for text, number in MARKS.items():
+        tokenizer["added_tokens"].append({**tokenizer["added_tokens"][0], "id": number, "content": text, "special": special})
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+    texts = {"eos_token": "<|endoftext|>", "add_bos_token": False, "chat_template": TEMPLATE}
+    (folder / "tokenizer_config.json").write_text(json.dumps(texts))
+    return folder
+
+
+def body(**fields):
+    return {"messages": USER, "tools": TOOLS, "max_tokens": 150, "temperature": 1, **fields}
+
+
+def bodies():
+    """Required ones, named ones, one of several and several of several; some that are cut."""
+    for i in range(16):
+        choice = ["required", {"type": "function", "function": {"name": ("get", "get_weather")[i // 4 % 2]}}, "required", "auto"][i % 4]
+        yield body(tool_choice=choice, temperature=(0, 1, 2)[i % 3], seed=i, parallel_tool_calls=i % 2 == 0, n=1 + i % 2,
+                   max_tokens=(300, 25)[i % 8 == 7])
+
+
+def whole(port, wanted):
+    return [(c["message"].get("content"), [(t["id"], t["type"], t["function"]["name"], t["function"]["arguments"]) for t in c["message"].get("tool_calls", [])],
+             c["finish_reason"]) for c in post_json(port, "/v1/chat/completions", wanted, timeout=300)["choices"]]
+
+
+def streamed(port, wanted):
+    """As whole(), of the chunks of a stream, put together as clients do."""
+    n = wanted["n"]
+    content, calls, ends = [None] * n, [[] for _ in range(n)], [None] * n
+    for event in stream_events(port, "/v1/chat/completions", {**wanted, "stream": True}, timeout=300):
+        for choice in json.loads(event)["choices"] if event != "[DONE]" else []:
+            i, delta = choice["index"], choice["delta"]
+            if delta.get("content") is not None:
+                content[i] = (content[i] or "") + delta["content"]
+            for part in delta.get("tool_calls", []):
+                if part["index"] == len(calls[i]):
+                    calls[i].append([part["id"], part["type"], part["function"]["name"], ""])
+                assert part["index"] == len(calls[i]) - 1, part
+                calls[i][-1][3] += part["function"]["arguments"]
+            ends[i] = choice["finish_reason"] or ends[i]
+    return [(c, [tuple(call) for call in k], e) for c, k, e in zip(content, calls, ends)]
+
+
+def valid(wanted, got):
+    import jsonschema
+    for content, calls, end in got:
+        choice = wanted["tool_choice"]
+        if choice != "auto":
+            assert content is None, content
+        assert end in ("tool_calls", "length") if choice != "auto" else end in ("tool_calls", "stop", "length"), end
+        assert len(calls) <= 1 or wanted["parallel_tool_calls"] and not isinstance(choice, dict), calls
+        assert len({call[0] for call in calls}) == len(calls)
+        for i, (_, kind, name, arguments) in enumerate(calls):
+            assert kind == "function" and name in SCHEMAS
+            assert not isinstance(choice, dict) or name == choice["function"]["name"]
+            if end == "tool_calls" or i + 1 < len(calls):
+                jsonschema.validate(json.loads(arguments), SCHEMAS[name])
+
+
+def answers(port, ask):
+    with ThreadPoolExecutor(8) as pool:
+        return list(pool.map(lambda wanted: ask(port, wanted), bodies()))
+
+
+def of_a_model(folder):
+    """Every answer is valid, the same whole and streamed, and while workers are killed."""
+    with Cluster("--mixed", 2, model=str(folder)) as cluster:
+        got = answers(cluster.port, whole)
+        for wanted, one in zip(bodies(), got):
+            valid(wanted, one)
+        n_ended = sum(end == "tool_calls" for one in got for _, _, end in one)
+        assert n_ended >= 8, got
+        ids = [[(content, [call[1:] for call in calls], end) for content, calls, end in one] for one in got]
+        again = answers(cluster.port, streamed)
+        assert [[(c, [k[1:] for k in calls], e) for c, calls, e in one] for one in again] == ids, (again, got)
+        with ThreadPoolExecutor(1) as pool:
+            later = pool.submit(answers, cluster.port, streamed)
+            time.sleep(0.5)
+            os.kill(cluster.workers()[0]["pid"], signal.SIGKILL)
+            again = later.result()
+        assert [[(c, [k[1:] for k in calls], e) for c, calls, e in one] for one in again] == ids, (again, got)
+        return f"{n_ended} answers that call"
+
+
+def what_is_refused(folder):
+    cases = [(dict(tools=[{"type": "web_search"}]), "tools[0].type"), (dict(tools=[{"type": "function"}]), "tools[0].function"),
+             (dict(tools=[{"type": "function", "function": {"name": "a b"}}]), "tools[0].function.name"),
+             (dict(tools=TOOLS + TOOLS), "tools[2].function.name"), (dict(tool_choice="often"), "tool_choice"),
+             (dict(tools=[], tool_choice="required"), "tool_choice"),
+             (dict(tool_choice={"type": "function", "function": {"name": "other"}}), "tool_choice"),
+             (dict(tools=[{"type": "function", "function": {"name": "a", "strict": True, "parameters": {"type": "object", "if": {}, "then": False}}}]), "tools"),
+             (dict(parallel_tool_calls="yes"), "parallel_tool_calls")]
+    with Cluster("--mixed", 1, model=str(folder)) as cluster:
+        for fields, field in cases:
+            status, _, reply = request(cluster.port, "POST", "/v1/chat/completions", body(**fields))
+            error = json.loads(reply)["error"]
+            assert status == 400 and error["param"] == field, (fields, status, error)
+        only = {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [{"type": "function", "function": {"name": "get"}}]}}
+        for _, calls, _ in whole(cluster.port, body(tool_choice=only)):
+            assert {call[2] for call in calls} == {"get"}, calls
+        shown = post_json(cluster.port, "/v1/chat/completions", body(tool_choice="none", max_tokens=4))["choices"][0]
+        assert "tool_calls" not in shown["message"] and shown["finish_reason"] in ("stop", "length"), shown
+    with Cluster("--mixed", 1) as cluster:  # hash has no template that knows tools
+        status, _, reply = request(cluster.port, "POST", "/v1/chat/completions", body())
+        assert status == 400 and json.loads(reply)["error"]["param"] == "tools", reply
+
+
+def of_a_client(folder):
+    """openai's package: a whole answer, one put together from a stream, and its call's result in the next turn."""
+    try:
+        import openai
+    except ImportError as error:
+        raise Skip(f"the Python package openai cannot be imported ({error})") from error
+    with Cluster("--mixed", 1, model=str(folder)) as cluster, \
+            openai.OpenAI(base_url=f"http://127.0.0.1:{cluster.port}/v1", api_key="none", max_retries=0, timeout=120) as client:
+        asked = dict(model=client.models.list().data[0].id, messages=USER, tools=TOOLS, tool_choice="required", temperature=0, max_tokens=400,
+                     parallel_tool_calls=False)
+        message = client.chat.completions.create(**asked).choices[0].message
+        call = message.tool_calls[0]
+        assert message.content is None and json.loads(call.function.arguments) is not None
+        with client.chat.completions.stream(**asked) as stream:
+            final = stream.get_final_completion().choices[0]
+        assert final.finish_reason == "tool_calls" and final.message.tool_calls[0].function.arguments == call.function.arguments, final
+        said = [*USER, message.model_dump(exclude_none=True), {"role": "tool", "tool_call_id": call.id, "content": "fine"}]
+        assert client.chat.completions.create(**{**asked, "messages": said, "tool_choice": "auto"}).choices[0].finish_reason
+
+
+def earlier_turns(folder):
+    """Arguments come as text, and the template sees an object."""
+    said = [*USER, {"role": "assistant", "content": None, "tool_calls": [
+        {"id": "call_1", "type": "function", "function": {"name": "get", "arguments": '{"zone": "UTC", "é": [1, null]}'}}]},
+        {"role": "tool", "tool_call_id": "call_1", "content": "12:00"}]
+    with Cluster("--mixed", 1, model=str(folder)) as cluster:
+        got = post_json(cluster.port, "/tokenize", {"messages": said, "add_generation_prompt": False})["tokens"]
+        text = b"".join({257: b"<tool_call>", 258: b"</tool_call>", 256: b"<|endoftext|>"}.get(t, bytes([t]) if t < 256 else b"?") for t in got).decode()
+        assert '<tool_call>\n{"name": "get", "arguments": {"zone": "UTC", "é": [1, null]}}\n</tool_call>' in text, text
+        assert "<|tool|>12:00" in text, text
+
+
+def main():
+    tally = Tally()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        try:
+            import jsonschema  # noqa: F401
+            for special in (False, True):
+                model(folder / f"special-{special}", special)
+        except ImportError as error:
+            tally.skip("tools", f"a Python package cannot be imported ({error})")
+            sys.exit(tally.end())
+        except Skip as skip:
+            tally.skip("tools", str(skip))
+            sys.exit(tally.end())
+        tally.run("marks that are text", of_a_model, folder / "special-False")
+        tally.run("marks that are special tokens", of_a_model, folder / "special-True")
+        tally.run("what cannot be called is refused", what_is_refused, folder / "special-False")
+        tally.run("the openai package", of_a_client, folder / "special-False")
+        tally.run("calls of earlier turns", earlier_turns, folder / "special-False")
+    sys.exit(tally.end())
+
+
+if __name__ == "__main__":
+    main()
