@@ -156,7 +156,7 @@ def tables():
             both = Path(folder) / "grid.csv"
             out = bench("grid", "--target", url, "--input-lengths", "20,30", "--output-lengths", "4,8", "--obo-num", 2,
                         "--num-prompts", 8, f"--csv={both}", "--markdown",
-                        f"--json={Path(folder) / 'grid.json'}", "--html", Path(folder) / "grid.html").stdout
+                        "--json", Path(folder) / "grid.json", "--html", Path(folder) / "grid.html").stdout
             cells = re.findall(r"^\|(\d+)\|(\d+)\|([\d.]+)\|([\d.]+)\|([\d.]+)\|([\d.]+)", out, re.M)
             assert [(c[0], c[1]) for c in cells] == [("20", "4"), ("20", "8"), ("30", "4"), ("30", "8")], out
             for c in cells:  # the last column is the whole time over output tokens, the one before over all
@@ -165,7 +165,7 @@ def tables():
                 assert per_output >= 1000 * (TTFT_S + (o - 1) * ITL_S) / o - 0.01, c
             assert len(both.read_text().splitlines()) == 5, both.read_text()
             page = (Path(folder) / "grid.html").read_text()
-            assert page.count("<svg") == 6 and page.count("<table>") == 2, page
+            assert page.count("<svg") == 9 and page.count("<table>") == 2, page
             side = bench("compare", Path(folder) / "grid.json", Path(folder) / "grid.json", "mistral-7b-awq/vllm").stdout
             assert "C: mistral-7b-awq, vllm 0.2.5" in side and side.count("(x1.00)") == 16, side
             side = bench("compare", "mistral-7b-awq/vllm", "mistral-7b-awq/tgi").stdout

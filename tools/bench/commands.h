@@ -15,3 +15,6 @@ int sweep_command(struct bench_options *options); /* rising request rates */
 
 /* paths: JSON files of loads, grids and sweeps, or published tables by name ("mistral-7b-awq/vllm"). */
 int compare_command(char **paths, int n_paths);
+
+/* Published tables by models of time; argv[0] is what usage lines begin with. */
+int rows_command(int argc, char **argv);

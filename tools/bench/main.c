@@ -28,6 +28,14 @@ static const struct command {
      {.prompt_tokens = 512, .max_tokens = 128, .duration_s = 120, .n_levels = 9}},
 };
 
+/* Commands that ask no server. */
+static const struct {
+    const char *name, *about;
+    int (*run)(int argc, char **argv);
+} offline[] = {
+    {"rows", "the published tables, and what a model of time gives for them", rows_command},
+};
+
 /* The command line as one line, without the key. */
 static char *join(int argc, char **argv) {
     size_t n = 1;
@@ -67,6 +75,12 @@ int main(int argc, char **argv) {
             argv[1] = program;
             return run_command(&commands[i], argc - 1, argv + 1);
         }
+    for (unsigned i = 0; i < sizeof offline / sizeof *offline; i++)
+        if (strcmp(name, offline[i].name) == 0) {
+            snprintf(program, sizeof program, "tandem-bench %s", name);
+            argv[1] = program;
+            return offline[i].run(argc - 1, argv + 1);
+        }
     if (strcmp(name, "--version") == 0) {
         printf("tandem-bench %s\n", TANDEM_VERSION);
         return 0;
@@ -84,6 +98,8 @@ int main(int argc, char **argv) {
     fputs("usage: tandem-bench COMMAND [OPTION...]\n\n", out);
     for (unsigned i = 0; i < sizeof commands / sizeof *commands; i++)
         fprintf(out, "  %-8s %s\n", commands[i].name, commands[i].about);
+    for (unsigned i = 0; i < sizeof offline / sizeof *offline; i++)
+        fprintf(out, "  %-8s %s\n", offline[i].name, offline[i].about);
     fputs("  compare  runs (--json) and published tables side by side: compare FILE|TABLE/SYSTEM "
           "...\n"
           "\n`tandem-bench COMMAND --help` tells more.\n",

@@ -204,6 +204,28 @@ static uint32_t count_lengths(const uint32_t lengths[LENGTHS_MAX]) {
     return n;
 }
 
+/* argp takes a value that may be left out only behind "="; here a blank will do as well: the two words are made one. The
+ * strings that are made last as long as the program. */
+static int join_values(int argc, char **argv) {
+    int n = 0;
+    for (int i = 0; i < argc; i++, n++) {
+        const struct args_row *row = options;
+        const char *next = i + 1 < argc ? argv[i + 1] : NULL;
+        argv[n] = argv[i];
+        while (row->read && !(row->flags & OPTION_ARG_OPTIONAL && strncmp(argv[i], "--", 2) == 0 &&
+                              strcmp(argv[i] + 2, row->name) == 0))
+            row++;
+        char *joined;
+        if (row->read && next && (next[0] != '-' || !next[1]) &&
+            asprintf(&joined, "%s=%s", argv[i], next) > 0) {
+            argv[n] = joined;
+            i++;
+        }
+    }
+    argv[n] = NULL;
+    return n;
+}
+
 enum status options_read(struct bench_options *bench, const char *about, int argc, char **argv,
                          struct error *error) {
     const struct args args = {
@@ -213,7 +235,7 @@ enum status options_read(struct bench_options *bench, const char *about, int arg
     bench->timeout_s = 600;
     bench->silence_s = 120;
     bench->n_vocabulary = 32000;
-    args_parse(&args, argc, argv, bench);
+    args_parse(&args, join_values(argc, argv), argv, bench);
     bench->n_inputs = count_lengths(bench->inputs);
     bench->n_outputs = count_lengths(bench->outputs);
     if (bench->n_outputs == 0) {

@@ -4,6 +4,7 @@
 #include "base/exit.h"
 #include "tools/bench/core/html.h"
 #include "tools/bench/texts.h"
+#include "tools/bench/write.h"
 #include "tools/lib/http_fetch.h"
 
 #include <errno.h>
@@ -223,20 +224,6 @@ enum status session_level(struct session *session, struct level_spec *spec, stru
     return STATUS_OK;
 }
 
-static enum status write_file(const char *option, const char *path, struct buf *text,
-                              struct error *error) {
-    enum status status = buf_status(text);
-    FILE *file = strcmp(path, "-") == 0 ? stdout : fopen(path, "w");
-    if (status != STATUS_OK)
-        status = error_set(error, status, "%s: out of memory", option);
-    else if (!file || fwrite(text->data ? text->data : "", 1, text->n, file) != text->n)
-        status = error_set(error, STATUS_IO, "%s: %s: %s", option, path, strerror(errno));
-    if (file && file != stdout && fclose(file) != 0 && status == STATUS_OK)
-        status = error_set(error, STATUS_IO, "%s: %s: %s", option, path, strerror(errno));
-    buf_clear(text);
-    return status;
-}
-
 static bool is_stdout(const char *path) {
     return path && strcmp(path, "-") == 0;
 }
@@ -265,11 +252,11 @@ static enum status write_reports(struct session *session, const struct table_set
             continue;
         is_said |= is_stdout(path);
         reports[i].make(set, &text);
-        status = write_file(reports[i].option, path, &text, error);
+        status = write_report(reports[i].option, path, &text, error);
     }
     if (status == STATUS_OK && !is_said) {
         tables_markdown(set, &text);
-        status = write_file("standard output", "-", &text, error);
+        status = write_report("standard output", "-", &text, error);
     }
     buf_fini(&text);
     return status;

@@ -5,8 +5,6 @@
 
 #include <stdlib.h>
 
-#define LATE_NS (10 * NS_PER_MS)
-
 const char *mark_text(unsigned marks, char text[MARK_TEXT_MAX]) {
     static const char letters[] = "SPNFOICLXUK";
     unsigned n = 0;
@@ -113,6 +111,7 @@ static void add_ok(struct figures *figures, struct counts *counts, const struct 
     if (record->end_ns > window.end_ns)
         return;
     counts->in_window++;
+    figures->n_in_window++;
     counts->output_in_window += n_output;
     counts->total_in_window += n_output + n_prompt;
     counts->good += is_good(record, slo);
@@ -161,7 +160,7 @@ static unsigned level_marks(const struct figures *figures, double asked_rate) {
         marks |= MARK_OVERLOAD;
     if (figures->cached_share > 0.01)
         marks |= MARK_CACHED;
-    if (figures->late_max_ns > LATE_NS || figures->loop_late_max_ns > LATE_NS)
+    if (figures->late_max_ns > FIGURES_LATE_NS || figures->loop_late_max_ns > FIGURES_LATE_NS)
         marks |= MARK_LATE;
     return marks;
 }

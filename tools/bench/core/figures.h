@@ -6,6 +6,7 @@
  * figures_sweep() and figures_grid(). */
 #pragma once
 
+#include "base/clock.h"
 #include "tools/bench/core/level.h"
 
 /* A distribution in nanoseconds. */
@@ -38,6 +39,9 @@ enum mark {
 #define MARK_TEXT_MAX 16
 const char *mark_text(unsigned marks, char text[MARK_TEXT_MAX]); /* "SF"; "" without any */
 
+/* A client further behind its schedule than this measures itself: MARK_LATE. */
+#define FIGURES_LATE_NS (10 * NS_PER_MS)
+
 struct slo {
     uint64_t ttft_p99_ns; /* 0: not asked for */
     uint64_t itl_p99_ns;
@@ -49,6 +53,7 @@ struct slo {
 struct figures {
     uint32_t n_sent; /* due in the window; the sum of the next three */
     uint32_t n_ok;
+    uint32_t n_in_window; /* of these, which the rates count; the others ended in the drain */
     uint32_t n_incomplete;
     uint32_t n_failed;
     uint32_t n_faults[FAULT_N];

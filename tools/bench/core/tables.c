@@ -12,7 +12,7 @@ static double seconds(double ns) {
     return ns / (double)NS_PER_S;
 }
 
-/* The first line of every report: whether the client itself can be believed. */
+/* The first line of every report: whether the client itself can be believed, and what says that it cannot. */
 static void put_warning(const struct table_set *set, struct buf *out) {
     uint64_t late_ns = 0, loop_ns = 0;
     bool is_late = false;
@@ -22,11 +22,18 @@ static void put_warning(const struct table_set *set, struct buf *out) {
         late_ns = figures->late_max_ns > late_ns ? figures->late_max_ns : late_ns;
         loop_ns = figures->loop_late_max_ns > loop_ns ? figures->loop_late_max_ns : loop_ns;
     }
-    if (is_late)
+    if (!is_late)
+        return;
+    buf_puts(out, "WARNING: this client was behind its own schedule: ");
+    if (late_ns > FIGURES_LATE_NS)
+        buf_printf(out, "requests were sent up to %.1f ms after they were due%s",
+                   ms((double)late_ns), loop_ns > FIGURES_LATE_NS ? ", and " : "");
+    if (loop_ns > FIGURES_LATE_NS)
         buf_printf(out,
-                   "WARNING: this client was behind its own schedule: up to %.1f ms from due to "
-                   "sent, its loop held for up to %.1f ms; rows marked L measure the client.\n\n",
-                   ms((double)late_ns), ms((double)loop_ns));
+                   "its loop was held for up to %.1f ms (other programs on this machine, or too "
+                   "many streams for one core)",
+                   ms((double)loop_ns));
+    buf_puts(out, "; rows marked L measure the client.\n\n");
 }
 
 static void put_failures(const struct table_set *set, struct buf *out) {
@@ -64,14 +71,19 @@ static void put_load(const struct table_set *set, struct buf *out) {
     put_spread(out, "gap between chunks", &f->gap, 1e6);
     put_spread(out, "request latency", &f->latency, 1e6);
     put_spread(out, "latency from due", &f->latency_due, 1e6);
+    buf_printf(out, "\n%u completed, %u failed, %u incomplete", f->n_ok, f->n_failed,
+               f->n_incomplete);
+    if (f->n_in_window < f->n_ok)
+        buf_printf(out, ": %u completed in %.2f s of load, and %u more while it drained.\nThe %u: ",
+                   f->n_in_window, f->window_s, f->n_ok - f->n_in_window, f->n_in_window);
+    else
+        buf_printf(out, " in %.2f s.\nThat is ", f->window_s);
     buf_printf(out,
-               "\n%u completed, %u failed, %u incomplete in %.2f s: %.2f requests/s, %.1f output "
-               "tokens/s, %.1f tokens/s in all; %.1f prompt and %.1f output tokens per request; "
-               "%.1f in flight; late by at most %.2f ms%s%s\n",
-               f->n_ok, f->n_failed, f->n_incomplete, f->window_s, f->requests_per_s,
-               f->output_tokens_per_s, f->total_tokens_per_s, f->prompt_mean, f->output_mean,
-               f->concurrency, ms((double)f->late_max_ns), f->marks ? "; marks " : "",
-               mark_text(f->marks, marks));
+               "%.2f requests/s, %.1f output tokens/s, %.1f tokens/s in all; %.1f in flight.\n"
+               "%.1f prompt and %.1f output tokens per request; late by at most %.2f ms%s%s\n",
+               f->requests_per_s, f->output_tokens_per_s, f->total_tokens_per_s, f->concurrency,
+               f->prompt_mean, f->output_mean, ms((double)f->late_max_ns),
+               f->marks ? "; marks " : "", mark_text(f->marks, marks));
 }
 
 static void put_grid(const struct table_set *set, struct buf *out) {
@@ -159,15 +171,30 @@ static void put_sweep(const struct table_set *set, struct buf *out) {
         buf_printf(out, "\nknee: %s\n", set->rows[set->knee].label);
 }
 
+/* What the letters mean that are there. */
 static void put_legend(const struct table_set *set, struct buf *out) {
+    static const char *const words[] = {"S fewer tokens than asked",
+                                        "P prompt length differs",
+                                        "N fewer requests than asked",
+                                        "F failures",
+                                        "O below 0.75 of the asked rate",
+                                        "I incomplete",
+                                        "C cached",
+                                        "L client late",
+                                        "X cut by the context",
+                                        "U no usage",
+                                        "K limited by KV or slots"};
     unsigned marks = 0;
     for (uint32_t i = 0; i < set->n_rows; i++)
         marks |= set->rows[i].figures.marks;
+    const char *between = "\nmarks: ";
+    for (unsigned i = 0; i < sizeof words / sizeof *words; i++)
+        if (marks & (1u << i)) {
+            buf_printf(out, "%s%s", between, words[i]);
+            between = ", ";
+        }
     if (marks)
-        buf_puts(out, "\nmarks: S fewer tokens than asked, P prompt length differs, N fewer "
-                      "requests than asked, F failures, O below 0.75 of the asked rate, I "
-                      "incomplete, C cached, L client late, X cut by the context, U no usage, "
-                      "K limited by KV or slots\n");
+        buf_putc(out, '\n');
 }
 
 void tables_markdown(const struct table_set *set, struct buf *out) {

@@ -32,7 +32,7 @@ static struct table_set make(enum table table) {
                               .n_rows = 3,
                               .knee = -1,
                               .title = "a <title>",
-                              .environment = "{\"model\":\"m\"}",
+                              .environment = "{\"model\":\"m \\u0022<x>\\\"\",\"cpus\":2}",
                               .first_error = "cut"};
 }
 
@@ -80,12 +80,66 @@ START_TEST(a_late_client_is_the_first_line) {
     struct buf out;
     buf_init(&out, 0);
     tables_markdown(&set, &out);
-    static const char wanted[] = "WARNING: this client was behind its own schedule: up to 25.0 ms";
+    static const char wanted[] =
+        "WARNING: this client was behind its own schedule: requests were sent up to 25.0 ms after "
+        "they were due; rows marked L measure the client.\n";
     ck_assert_int_eq(strncmp(out.data, wanted, sizeof wanted - 1), 0);
+    assert_has(&out, "\nmarks: S fewer tokens than asked, L client late\n");
+    /* The cause is named alone: of 10 ms and one more, and not of 10. */
+    rows[1].figures.late_max_ns = FIGURES_LATE_NS;
+    rows[1].figures.loop_late_max_ns = FIGURES_LATE_NS + 1000000;
+    buf_clear(&out);
+    tables_markdown(&set, &out);
+    static const char held[] =
+        "WARNING: this client was behind its own schedule: its loop was held for up to 11.0 ms (";
+    ck_assert_int_eq(strncmp(out.data, held, sizeof held - 1), 0);
+    rows[1].figures.late_max_ns = 2 * FIGURES_LATE_NS;
+    buf_clear(&out);
+    tables_markdown(&set, &out);
+    assert_has(&out, "schedule: requests were sent up to 20.0 ms after they were due, and its loop "
+                     "was held for up to 11.0 ms (");
     rows[1].figures.marks = 0;
     buf_clear(&out);
     tables_markdown(&set, &out);
     ck_assert_int_ne(strncmp(out.data, "WARNING", 7), 0);
+    buf_fini(&out);
+}
+END_TEST
+
+/* The sums of a load are those that a reader adds up. */
+START_TEST(what_ended_in_the_drain_is_said) {
+    struct table_set set = make(TABLE_LOAD);
+    struct buf out;
+    buf_init(&out, 0);
+    rows[0].figures = (struct figures){
+        .n_sent = 17, .n_ok = 17, .n_in_window = 13, .window_s = 20, .requests_per_s = 0.65};
+    tables_markdown(&set, &out);
+    assert_has(&out, "\n17 completed, 0 failed, 0 incomplete: 13 completed in 20.00 s of load, and "
+                     "4 more while it drained.\n"
+                     "The 13: 0.65 requests/s, ");
+    rows[0].figures.n_in_window = 17;
+    rows[0].figures.requests_per_s = 0.85;
+    buf_clear(&out);
+    tables_markdown(&set, &out);
+    assert_has(&out,
+               "\n17 completed, 0 failed, 0 incomplete in 20.00 s.\nThat is 0.85 requests/s, ");
+    buf_fini(&out);
+}
+END_TEST
+
+/* A sweep's curves begin with the synchronous level's own rate, and leave out the throughput level. */
+START_TEST(curves_of_a_sweep_begin_where_one_asks_alone) {
+    struct table_set set = make(TABLE_SWEEP);
+    struct buf out;
+    buf_init(&out, 0);
+    rows[0].figures.requests_per_s = 0.5;
+    rows[0].figures.output_tokens_per_s = 64;
+    rows[1].figures.output_tokens_per_s = 987;
+    rows[2].figures.output_tokens_per_s = 163;
+    html_page(&set, &out);
+    assert_has(&out, "<title>output tokens/s: 64 at 0.5</title>");
+    assert_has(&out, "<title>output tokens/s: 163 at 1.274</title>");
+    ck_assert_ptr_null(strstr(out.data, "output tokens/s: 987"));
     buf_fini(&out);
 }
 END_TEST
@@ -146,7 +200,9 @@ START_TEST(a_page_has_its_plots_and_needs_nothing_else) {
         unsigned n_plots = 0;
         for (const char *at = strstr(out.data, "<svg"); at; at = strstr(at + 1, "<svg"))
             n_plots++;
-        ck_assert_uint_eq(n_plots, 6);
+        ck_assert_uint_eq(n_plots, 8); /* three curves, two of quantiles, a timeline for each row */
+        assert_has(&out, "class=\"headline\"");
+        assert_has(&out, "<dt>model</dt><dd>m &quot;&lt;x>&quot;</dd><dt>cpus</dt><dd>2</dd></dl>");
         assert_has(&out, "a &lt;title>");
         assert_has(&out, "prefers-color-scheme:dark");
         ck_assert_ptr_null(strstr(out.data, "nan"));
@@ -164,4 +220,6 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, json_has_the_members_that_scripts_read);
     tcase_add_test(tests, csv_has_a_field_for_each_name);
     tcase_add_test(tests, a_page_has_its_plots_and_needs_nothing_else);
+    tcase_add_test(tests, what_ended_in_the_drain_is_said);
+    tcase_add_test(tests, curves_of_a_sweep_begin_where_one_asks_alone);
 }

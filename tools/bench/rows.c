@@ -1,0 +1,142 @@
+/* tools/bench/rows.c: `tandem-bench rows`: the published tables by models of time. */
+#include "base/cores.h"
+#include "base/exit.h"
+#include "base/file.h"
+#include "tools/bench/commands.h"
+#include "tools/bench/rows/fit.h"
+#include "tools/bench/rows/report.h"
+#include "tools/bench/write.h"
+#include "tools/lib/args.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define FILE_MAX (1u << 20)
+
+struct rows_options {
+    const char *table, *system, *efficiencies_path;
+    bool fits;
+    uint32_t n_jobs;
+    const char *json_path, *csv_path, *markdown_path;
+};
+
+static args_read_fn read_path, read_jobs;
+
+#define AT(member) offsetof(struct rows_options, member)
+static const struct args_row rows_args[] = {
+    {"table", "NAME", args_text, AT(table), .help = "of one published table: mistral-7b-awq"},
+    {"system", "NAME", args_text, AT(system), .help = "of one system: \"vllm 0.2.7\""},
+    {"efficiencies", "FILE", args_text, AT(efficiencies_path),
+     .help = "rows of efficiencies in the place of the program's"},
+    {"fit", NULL, args_switch, AT(fits),
+     .help = "fits the published systems' efficiencies and prints them, and nothing else"},
+    {"jobs", "N", read_jobs, AT(n_jobs), .help = "threads (default: all cores)"},
+    {"json", "FILE", read_path, AT(json_path), .help = "JSON; no FILE or -: standard output",
+     .flags = OPTION_ARG_OPTIONAL},
+    {"csv", "FILE", read_path, AT(csv_path), .help = "CSV", .flags = OPTION_ARG_OPTIONAL},
+    {"markdown", "FILE", read_path, AT(markdown_path), .help = "the tables",
+     .flags = OPTION_ARG_OPTIONAL},
+    {0}};
+#undef AT
+
+static void read_path(const struct args_given *given) {
+    *(const char **)given->at = given->text ? given->text : "-";
+}
+
+static void read_jobs(const struct args_given *given) {
+    char *end = NULL;
+    unsigned long value = strtoul(given->text, &end, 10);
+    if (*given->text < '0' || *given->text > '9' || *end || value < 1 || value > ALL_THREADS_MAX)
+        argp_error(given->state, "--jobs: \"%s\" is not a number from 1 to %u", given->text,
+                   ALL_THREADS_MAX);
+    *(uint32_t *)given->at = (uint32_t)value;
+}
+
+static enum status write_all(const struct rows_options *options, const struct all *all,
+                             struct error *error) {
+    const struct {
+        const char *option, *path;
+        void (*make)(const struct all *all, struct buf *out);
+    } reports[] = {
+        {"--json", options->json_path, report_json},
+        {"--csv", options->csv_path, report_csv},
+        {"--markdown", options->markdown_path, report_markdown},
+    };
+    bool is_asked = options->json_path || options->csv_path || options->markdown_path;
+    struct buf text;
+    enum status status = STATUS_OK;
+    buf_init(&text, 0);
+    for (unsigned i = 0; i < sizeof reports / sizeof *reports && status == STATUS_OK; i++) {
+        if (!reports[i].path)
+            continue;
+        reports[i].make(all, &text);
+        status = write_report(reports[i].option, reports[i].path, &text, error);
+    }
+    if (status == STATUS_OK && !is_asked) {
+        report_markdown(all, &text);
+        status = write_report("standard output", "-", &text, error);
+    }
+    buf_fini(&text);
+    return status;
+}
+
+static enum status read_efficiencies(struct all *all, const char *path, struct error *error) {
+    struct buf text;
+    struct error why;
+    buf_init(&text, 0);
+    enum status status = file_read(path, FILE_MAX, &text, error);
+    if (status == STATUS_OK) {
+        status = all_efficiencies(all, text.data ? text.data : "", text.n, &why);
+        if (status != STATUS_OK)
+            status = error_set(error, status, "--efficiencies: %s: %s", path, why.text);
+    }
+    buf_fini(&text);
+    return status;
+}
+
+static enum status print_fits(struct error *error) {
+    struct reference_configuration all[REFERENCE_CONFIGURATIONS_MAX];
+    size_t n = reference_configurations(all);
+    struct buf text;
+    enum status status = STATUS_OK;
+    buf_init(&text, 0);
+    for (unsigned group = 0; group < FIT_GROUPS && status == STATUS_OK; group++) {
+        struct fit_rows rows;
+        status = fit_group(group, all, n, SIZE_MAX, &rows);
+        for (unsigned i = 0; status == STATUS_OK && i < rows.n; i++)
+            efficiencies_write(&rows.rows[i], &text);
+    }
+    if (status == STATUS_OK)
+        status = write_report("standard output", "-", &text, error);
+    else
+        status = error_set(error, status, "the fit failed: %s", status_name(status));
+    buf_fini(&text);
+    return status;
+}
+
+int rows_command(int argc, char **argv) {
+    struct rows_options own = {.n_jobs = cores_usable()};
+    const struct args args = {
+        "",
+        "Puts what a model of time gives beside the published rows: for the systems that made "
+        "them, and for Tandem in their place on a virtual clock. No server is asked.",
+        .parts = {{rows_args, 0}}};
+    struct all all = {0};
+    struct error error;
+    args_parse(&args, argc, argv, &own);
+    if (own.fits)
+        return print_fits(&error) == STATUS_OK ? EXIT_SUCCESS : exit_with(EXIT_FAILURE, error.text);
+    if (all_init(&all, own.table, own.system, &error) != STATUS_OK)
+        return exit_with(EXIT_CONFIG, error.text);
+    int code = EXIT_SUCCESS;
+    if (own.efficiencies_path &&
+        read_efficiencies(&all, own.efficiencies_path, &error) != STATUS_OK)
+        code = exit_with(EXIT_CONFIG, error.text);
+    enum status status = code == EXIT_SUCCESS ? all_predict(&all, own.n_jobs) : STATUS_OK;
+    if (status != STATUS_OK)
+        status = error_set(&error, status, "a row was not predicted: %s", status_name(status));
+    else if (code == EXIT_SUCCESS)
+        status = write_all(&own, &all, &error);
+    all_fini(&all);
+    return status == STATUS_OK ? code : exit_with(EXIT_FAILURE, error.text);
+}
