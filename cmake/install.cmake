@@ -29,6 +29,12 @@ install(FILES deploy/systemd/tandem.target DESTINATION ${units} COMPONENT common
 install(FILES deploy/systemd/tandem.sysusers DESTINATION ${systemd_lib}/sysusers.d RENAME tandem.conf COMPONENT common)
 install(FILES deploy/systemd/tandem.tmpfiles DESTINATION ${systemd_lib}/tmpfiles.d RENAME tandem.conf COMPONENT common)
 install(FILES deploy/tandem.ini DESTINATION ${TANDEM_ETC} COMPONENT common)
+# What operators read and start from: the guides, and examples for dashboards, proxies and schedulers.
+set(shared_docs ${CMAKE_INSTALL_DATADIR}/doc/tandem-common)
+install(FILES README.md docs/bench.md docs/grpc-api.md docs/http-api.md docs/models.md docs/operations.md
+  DESTINATION ${shared_docs} COMPONENT common)
+install(DIRECTORY deploy/grafana deploy/kubernetes deploy/prometheus deploy/proxy deploy/slurm
+  DESTINATION ${shared_docs}/examples COMPONENT common)
 
 find_package(Python3 COMPONENTS Interpreter)
 if(Python3_FOUND AND NOT CMAKE_CROSSCOMPILING AND NOT SANITIZE)

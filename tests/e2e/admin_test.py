@@ -12,6 +12,7 @@ import tempfile
 from pathlib import Path
 
 from cluster import BIN, Cluster, Tally, eventually, hash_answer, post_json, request, stream_events
+from daemons import free_ports
 
 JSON = {"Content-Type": "application/json"}
 
@@ -34,7 +35,7 @@ def no_page_can_drain(cluster):
     drain = {"worker": "mixed0"}
     for headers in ({"Origin": "http://evil.example"}, {"Origin": "null"}, {"Sec-Fetch-Site": "cross-site"},
                     {"Sec-Fetch-Site": "same-site"}, {"Host": "evil.example"}, {"Host": f"evil.example:{cluster.port}"}):
-        for path in ("/admin/drain", "/admin/resume", "/v1/completions"):
+        for path in ("/admin/drain", "/admin/kill", "/admin/resume", "/v1/completions"):
             status, answer = ask(cluster.port, "POST", path, headers, drain)
             assert status == 403 and json.loads(answer)["error"]["code"] == "forbidden", (headers, path, status, answer)
     for path in ("/admin/status", "/v1/models", "/health", "/metrics"):
@@ -50,6 +51,54 @@ def no_page_can_drain(cluster):
     assert set(states(cluster).values()) == {"ready"}, states(cluster)
     for host in ("localhost", f"127.0.0.1:{cluster.port}", "[::1]:80", "proxy.example", "second.example"):
         assert ask(cluster.port, "GET", "/admin/status", {"Host": host})[0] == 200, host
+
+
+def a_worker_is_killed(cluster):
+    """By its name, and what it ran goes on; a process that is no worker's of `tandem up` is none to kill."""
+    old = {w["name"]: w for w in cluster.workers()}
+    assert all(w["child"] and w["host"] == socket.gethostname() and w["pid"] > 0 for w in old.values()), old
+    text = tandem("status", "--server", cluster.url).stdout
+    for worker in old.values():
+        assert re.search(rf"^{worker['name']} .* {worker['pid']}  {re.escape(worker['host'])}$", text, re.M), text
+    done = tandem("kill", "nobody", "--server", cluster.url)
+    assert done.returncode == 1 and "There is no worker `nobody`" in done.stderr, done.stderr
+    assert tandem("kill", "--server", cluster.url).returncode == 78
+    done = tandem("kill", "mixed0", "--server", cluster.url)
+    assert done.returncode == 0, done.stderr
+
+    def another():
+        now = {w["name"]: w["pid"] for w in cluster.workers() if w["state"] == "ready"}
+        return len(now) == 2 and now["mixed0"] != old["mixed0"]["pid"] and now
+    assert eventually(another, 30, "another process")["mixed1"] == old["mixed1"]["pid"]
+
+
+def only_children_are_killed():
+    """Daemons that nobody's `tandem up` started: the router kills none, and says whose it is. With --siblings, no stranger either."""
+    for flags in ((), ("--siblings",)):
+        with tempfile.TemporaryDirectory(prefix="tandem-kill-") as folder:
+            port = free_ports(1)[0]
+            announce = f"ipc://{folder}/announce"
+            router = subprocess.Popen([BIN / "tandem-router", "--model", "hash", "--listen", f"127.0.0.1:{port}", "--announce", announce, *flags],
+                                      stderr=subprocess.DEVNULL)
+            # Its parent is a shell, so it is no sibling of the router.
+            shell = subprocess.Popen(["sh", "-c", f"{BIN}/tandem-worker --name w --model hash --routers {announce} --endpoint ipc://{folder}/w; :"],
+                                     stderr=subprocess.DEVNULL)
+            try:
+                def row():
+                    try:
+                        return json.loads(ask(port, "GET", "/admin/status", {})[1])["workers"]
+                    except OSError:
+                        return []
+                worker = eventually(lambda: [w for w in row() if w["state"] == "ready"], 30, "the worker")[0]
+                assert worker["child"] == bool(flags), worker
+                done = tandem("kill", "w", "--server", f"http://127.0.0.1:{port}")
+                assert done.returncode == 1 and str(worker["pid"]) in done.stderr and "403" in done.stderr, done.stderr
+                assert row()[0]["pid"] == worker["pid"] and shell.poll() is None
+            finally:
+                router.terminate()
+                subprocess.run(["pkill", "-TERM", "-P", str(shell.pid)])
+                router.wait(60)
+                shell.wait(60)
 
 
 def drains_are_taken_back(cluster):
@@ -234,6 +283,7 @@ def a_public_address_is_told():
     with Cluster("--mixed", 1) as cluster:
         assert "no API keys" not in cluster.log_text()
     with Cluster("--mixed", 1, "--listen", "0.0.0.0:0") as cluster:
+        cluster.logged("no API keys")
         told = [line for line in cluster.log_text().splitlines() if "no API keys" in line]
         assert len(told) == 1 and "level=warn" in told[0] and "--api-keys" in told[0], told
         status, answer = ask(cluster.port, "GET", "/admin/status", {})
@@ -245,8 +295,10 @@ def main():
     with Cluster("--mixed", 2, "--step-us", 2000, "--allow-host", "proxy.example",
                  "--allow-host", "second.example") as cluster:
         tally.run("no page can drain", no_page_can_drain, cluster)
+        tally.run("a worker is killed", a_worker_is_killed, cluster)
         tally.run("drains are taken back", drains_are_taken_back, cluster)
         tally.run("a drained worker can end", a_drained_worker_can_end, cluster)
+    tally.run("only children are killed", only_children_are_killed)
     with tempfile.TemporaryDirectory() as folder:
         tally.run("client keys open no admin route", client_keys_open_no_admin_route, folder)
         tally.run("keys are read again", keys_are_read_again, folder)

@@ -129,6 +129,7 @@ def own_defaults_hold(folder):
         assert answer["usage"]["completion_tokens"] == 3, answer["usage"]
     write(temperature=-1, top_p=0.0, min_p=0.5)
     with Cluster("--mixed", "1", model=str(folder)) as cluster:
+        cluster.logged("a sampling default of the model is not used")
         log = cluster.log_text()
         assert log.count("a sampling default of the model is not used") == 1 and "temperature must be" in log, log
         distinct_texts(cluster)

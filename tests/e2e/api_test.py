@@ -4,6 +4,7 @@ time, room or keys are missing."""
 import http.client
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import tempfile
 import threading
 
 import openai_client
-from cluster import BIN, Cluster, Skip, Tally, eventually, get_json, real_model, request, stream_events
+from cluster import BIN, Cluster, Skip, Tally, eventually, get_json, post_json, real_model, request, stream_events
 
 
 def client_checks(tally, label, url, key=None, admin_key=None):
@@ -211,6 +212,16 @@ def keys_have_limits():
             assert cached("other") == 0 and cached("free") == 0 and cached("free") > 0
 
 
+def habits(cluster):
+    """What load balancers and newer clients send by habit: /ping as /health, `verbosity` as a hint that nothing here takes."""
+    assert request(cluster.port, "GET", "/ping")[0] == 200
+    for word in ("low", "medium", "high"):
+        post_json(cluster.port, "/v1/chat/completions", {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 2, "verbosity": word})
+    plan = subprocess.run([BIN / "tandem-worker", "--dry-run", "--model", "hash"], capture_output=True, text=True, timeout=60)
+    assert re.fullmatch(r"weights 0\.0 MiB, KV 0\.0 KiB per token, scratch 0\.0 MiB; 4096 blocks for 65536 tokens \(2\.0 MiB\); fits\n",
+                        plan.stdout), plan
+
+
 def main():
     tally = Tally()
     with Cluster("--prefill", 1, "--decode", 1) as cluster:
@@ -221,6 +232,7 @@ def main():
         tally.run("a full queue is told, and every call is admitted whole or not at all", full_queue_is_told, cluster)
     with Cluster("--prefill", 1, "--decode", 1, "--step-us", 2000) as cluster:
         tally.run("status says what is promised", status_says_what_is_promised, cluster)
+        tally.run("habits", habits, cluster)
         tally.run("callers bound their time", callers_bound_their_time, cluster)
         tally.run("traces are logged", traces_are_logged, cluster)
     tally.run("silent streams are pinged", silent_streams_are_pinged)

@@ -27,7 +27,7 @@ def open_cluster(folder, model):
     ini = Path(folder) / "tandem.ini"
     ini.write_text("[worker]\nadmin = 127.0.0.1:0\n")
     cluster = Cluster("--config", ini, "--mixed", "1", "--chunk-tokens", "512", model=model).__enter__()
-    admin = int(re.search(r"worker ready.* admin=(\d+)", cluster.log_text()).group(1))
+    admin = int(cluster.logged(r"worker ready.* admin=(\d+)").group(1))
     eventually(lambda: chunk_tokens(admin) > 0, 10, "figures on the admin port")
     return cluster, admin
 

@@ -1,9 +1,17 @@
 #!/usr/bin/env python3
 """`tandem chat` as people use it: on a terminal, in pipes, with the URL that other clients take."""
+import contextlib
+import fcntl
+import http.server
+import json
 import re
+import struct
 import subprocess
 import sys
+import termios
+import threading
 import time
+from types import SimpleNamespace
 
 from cluster import BIN, Cluster, Tally, eventually
 from terminal import Terminal
@@ -49,7 +57,11 @@ def bad_input(cluster):
         assert code == 1 and words in err and not out, (words, code, err)
     assert chat(cluster, "-", "-")[0] == 78
     code, _, err = chat(cluster, "hi", server="http://127.0.0.1:9")
-    assert code == 1 and "127.0.0.1:9" in err
+    assert code == 1 and "127.0.0.1:9" in err and err.endswith(": is a server up? tandem up MODEL\n"), err
+    for flags in (("--top-p", "0"), ("--top-p", "1.01"), ("--temperature", "2.01"), ("--temperature", "x")):
+        assert chat(cluster, *flags, "hi")[0] == 78, flags
+    for flags in (("--top-p", "0.001"), ("--top-p", "1"), ("--temperature", "2")):
+        assert chat(cluster, *flags, "hi")[0] == 0, flags
 
 
 def a_line_is_edited(cluster):
@@ -79,6 +91,89 @@ def a_line_is_edited(cluster):
         terminal.type("\x04")
         assert terminal.end() == 0
         assert terminal.read().endswith("\n"), repr(terminal.text)
+
+
+class Recorder(http.server.BaseHTTPRequestHandler):
+    """A server of one model that says what it was asked, and answers with the words that it is given."""
+    protocol_version, sampling, words, asked = "HTTP/1.1", {}, [], []
+
+    def log_message(self, *args):
+        pass
+
+    def send(self, kind, body):
+        self.send_response(200)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_GET(self):
+        model = {"id": "small-model", "object": "model"}
+        if self.sampling is not None:
+            model["sampling"] = self.sampling
+        self.send("application/json", json.dumps({"object": "list", "data": [model]}).encode())
+
+    def do_POST(self):
+        self.asked.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        chunks = [json.dumps({"choices": [{"index": 0, "delta": {"content": word}}]}) for word in self.words]
+        self.send("text/event-stream", "".join(f"data: {c}\n\n" for c in [*chunks, "[DONE]"]).encode())
+
+
+@contextlib.contextmanager
+def recorder(**fields):
+    handler = type("Handler", (Recorder,), {"asked": [], **fields})
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}", handler
+    finally:
+        server.shutdown()
+
+
+def how_it_is_sampled(cluster):
+    """Where the model brings no defaults, ours are sent and told; else nothing is, and what the user chooses goes before both."""
+    def asked(sampling, *flags):
+        with recorder(sampling=sampling, words=["Paris"]) as (url, handler):
+            done = subprocess.run([BIN / "tandem", "chat", "--server", url, *flags, "hi"], capture_output=True, text=True, timeout=60)
+            assert done.returncode == 0 and done.stdout == "Paris\n" and done.stderr == "", done
+            return {k: v for k, v in handler.asked[0].items() if k in ("temperature", "top_p")}
+    assert asked({}) == {"temperature": 0.7, "top_p": 0.9}
+    assert asked({}, "--temperature", "0") == {"temperature": 0, "top_p": 0.9}
+    assert asked({}, "--top-p", "1") == {"temperature": 0.7, "top_p": 1}
+    assert asked({"temperature": 0.6}) == asked(None) == {}
+    assert asked({"top_k": 20}, "--top-p", "0.5") == {"top_p": 0.5}
+    with recorder(sampling={"temperature": 0.6, "top_k": 20}, words=["Paris"]) as (url, handler):
+        with Talk(SimpleNamespace(url=url)) as terminal:
+            terminal.expect(rf"small-model at {url}\s+the model's own: temperature 0.6, top_k 20")
+            terminal.expect("> ")
+            for line, words in (("/temperature 0.25", "temperature 0.25; the model's own"), ("/top-p 2", "no number from 0 to 1"), ("/top-p 0.5", "top_p 0.5")):
+                terminal.type(line + "\r")
+                terminal.expect(re.escape(words))
+                terminal.expect("> ")
+            terminal.type("hi\r")
+            terminal.expect("Paris")
+            assert {k: handler.asked[0].get(k) for k in ("temperature", "top_p")} == {"temperature": 0.25, "top_p": 0.5}
+            terminal.expect("> ")
+            terminal.type("/temperature\r")
+            terminal.expect("top_p 0.5; the model's own")
+            terminal.type("\x04")
+            assert terminal.end() == 0
+
+
+def words_are_whole(cluster):
+    """On a terminal of 80 columns no word is cut; in a pipe nothing is added."""
+    text = " ".join(f"word{i:0{i % 9 + 1}}" for i in range(80)) + "\n\n    code"
+    words = [text[i:i + 3] for i in range(0, len(text), 3)]
+    with recorder(words=words) as (url, _):
+        done = subprocess.run([BIN / "tandem", "chat", "--server", url, "hi"], capture_output=True, text=True, timeout=60)
+        assert done.stdout == text + "\n", done
+        with Talk(SimpleNamespace(url=url), "hi") as terminal:
+            fcntl.ioctl(terminal.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 80, 0, 0))
+            assert terminal.end() == 0
+            lines = terminal.read().replace("\r", "").split("\n")
+            assert lines[:2] == [f"small-model at {url}", "temperature 0.7, top_p 0.9 (the model brings none)"], lines[:2]
+            lines = lines[2:lines.index("")]
+            assert len(lines) > 5 and max(map(len, lines)) <= 80 and " ".join(lines) == text.split("\n")[0], lines
 
 
 def ctrl_c_ends_the_answer(cluster):
@@ -123,7 +218,8 @@ def an_error_ends_no_conversation(cluster):
 def main():
     tally = Tally()
     with Cluster("--mixed", 1, "--step-us", 2000) as cluster:
-        for test in (words_and_pipes, bad_input, a_line_is_edited, ctrl_c_ends_the_answer, an_error_ends_no_conversation):
+        for test in (words_and_pipes, bad_input, a_line_is_edited, how_it_is_sampled, words_are_whole,
+                     ctrl_c_ends_the_answer, an_error_ends_no_conversation):
             tally.run(test.__name__, test, cluster)
     return tally.end()
 

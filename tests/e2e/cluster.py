@@ -8,6 +8,7 @@ import json
 import os
 import random
 import re
+import select
 import signal
 import subprocess
 import sys
@@ -92,11 +93,13 @@ class Cluster:
         self.args = [str(BIN / "tandem"), "up", "--model", model, "--listen", "127.0.0.1:0", *map(str, args)]
         self.env = dict(os.environ, **(env or {}))
         self.own_group = own_group  # as a terminal's foreground job: Ctrl-C reaches all of it
-        self.lines = []
+        self.log = bytearray()
+        self.taking = threading.Lock()  # of the log
 
     def __enter__(self):
         self.process = subprocess.Popen(self.args, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                         env=self.env, process_group=0 if self.own_group else None)
+        self.pipe = self.process.stderr.fileno()
         self.reader = threading.Thread(target=self._read_log, daemon=True)
         self.reader.start()
         line = self.process.stdout.readline()
@@ -110,15 +113,31 @@ class Cluster:
         return self
 
     def _read_log(self):
-        for line in self.process.stderr:
-            self.lines.append(line)
+        while select.select([self.pipe], [], [])[0] and self._take_log():
+            pass
+
+    def _take_log(self):
+        """What lies in the pipe. False: nothing more will."""
+        with self.taking:
+            while select.select([self.pipe], [], [], 0)[0]:
+                data = os.read(self.pipe, 1 << 16)
+                if not data:
+                    return False
+                self.log += data
+        return True
 
     def log_text(self):
-        return "".join(self.lines)
+        """All that was written until now. A daemon's log has a thread of its own: a line may come after what it tells of."""
+        self._take_log()
+        return self.log.decode(errors="replace")
+
+    def logged(self, pattern, seconds=10):
+        """Waits for a line; its match."""
+        return eventually(lambda: re.search(pattern, self.log_text(), re.M), seconds, f"{pattern} in the log")
 
     def __exit__(self, kind, value, trace):
         if kind is not None:
-            print("".join(self.lines[-40:]), flush=True)
+            print("\n".join(self.log_text().splitlines()[-40:]), flush=True)
         self.stop()
 
     def stop(self, timeout=60):
@@ -136,7 +155,7 @@ class Cluster:
         return get_json(self.port, "/admin/status")
 
     def router_pid(self):
-        return int(re.search(r'router ready"? .*pid=(\d+)', self.log_text()).group(1))
+        return int(self.logged(r'router ready"? .*pid=(\d+)').group(1))
 
     def workers(self, role=None):
         return [w for w in self.status()["workers"] if role in (None, w["role"])]
@@ -150,8 +169,9 @@ class Cluster:
         try:
             for _ in range(kills):
                 time.sleep(1)
-                eventually(lambda: sum(w["state"] == "ready" for w in self.workers()) >= n_workers, 60, "all workers ready")
-                os.kill(chance.choice(self.workers())["pid"], signal.SIGKILL)
+                ready = eventually(lambda: len(now := [w for w in self.workers() if w["state"] == "ready"]) >= n_workers and now,
+                                   60, "all workers ready")
+                os.kill(chance.choice(ready)["pid"], signal.SIGKILL)
         finally:
             stop.set()
             for thread in threads:

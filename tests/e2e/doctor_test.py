@@ -67,9 +67,9 @@ class Host:
         return self.write("tandem.ini", "\n".join(lines))
 
 
-def doctor(*args, prefix=(), program=BIN / "tandem"):
+def doctor(*args, prefix=(), program=BIN / "tandem", **environment):
     done = subprocess.run([*prefix, program, "doctor", "--json", *args], capture_output=True, text=True, timeout=120,
-                          env={**os.environ, "TANDEM_ADMIN_KEY": "secret"})
+                          env={**os.environ, "TANDEM_ADMIN_KEY": "secret", **environment})
     assert done.returncode in (0, 1), (done.returncode, done.stderr)
     root = json.loads(done.stdout)
     faults = [f for f in root["findings"] if f["level"] == "fault"]
@@ -88,8 +88,44 @@ def healthy(host):
     assert {"configuration", "model", "memory", "port", "cluster keys", "API keys", "admin keys", "TLS", "sockets", "processor", "GPU",
             "huge pages", "open files", "locked memory", "clock", "shared memory", "routers"} <= seen, seen
     routers = [f for f in findings if f["subject"] == "routers"]
-    assert [f["level"] for f in routers] == ["warning"] and "nobody answers" in routers[0]["seen"], routers
+    assert [f["level"] for f in routers] == ["ok"] and "no answer yet" in routers[0]["seen"], routers
     return f"{len(findings)} findings"
+
+
+def before_the_units_start(host):
+    """/run/NAME is not there yet, and the unit that is installed makes it."""
+    folder = host.folder / "units"
+    folder.mkdir()
+    run = f"/run/{host.folder.name}"
+    config = host.config(router={"announce": f"ipc://{run}/announce"}, worker={"routers": f"ipc://{run}/announce"},
+                         prefill={"endpoint": f"ipc://{run}/prefill0"}, decode={"endpoint": f"ipc://{run}/decode0"})
+    assert {f["subject"] for f in faults(doctor("--config", config))} == {"sockets"}
+    for name, line in (("tandem-router.service", f"RuntimeDirectory=other {host.folder.name}"), ("tandem-worker@.service", "RuntimeDirectory=")):
+        (folder / name).write_text(f"[Service]\n{line}\n")
+    findings = doctor("--config", config, SYSTEMD_UNIT_PATH=str(folder))
+    assert not faults(findings), faults(findings)
+    assert any("the units make it" in f["seen"] for f in findings), findings
+    (folder / "tandem-router.service").write_text(f"[Service]\nRuntimeDirectory={host.folder.name}s\n")
+    assert {f["subject"] for f in faults(doctor("--config", config, SYSTEMD_UNIT_PATH=str(folder)))} == {"sockets"}
+
+
+def several_hosts(host):
+    """The guide's file: interfaces' names, four workers of which some run elsewhere, routers by name."""
+    port, other = free_port(), free_port()
+    config = Path(host.config(router={"announce": f"tcp://0.0.0.0:{free_port()}"},
+                              worker={"routers": "tcp://host1.invalid:7001, tcp://host2.invalid:7001", "kv_endpoint": "tcp://lo:*"},
+                              prefill={"endpoint": f"tcp://lo:{port}"}, decode={"endpoint": f"tcp://lo:{port}"}))
+    config.write_text(config.read_text() + f"[worker.prefill1]\nrole = prefill\nendpoint = tcp://lo:{port}\n"
+                      f"[worker.decode1]\nrole = decode\nendpoint = tcp://lo:{other}\n"
+                      "[worker.decode2]\nrole = decode\nendpoint = tcp://nowhere9:7002\n")
+    findings = doctor("--config", str(config))
+    assert not faults(findings), faults(findings)
+    seen = {f["subject"]: f["seen"] for f in findings}
+    assert seen["memory"].startswith("3 workers: "), seen
+    ports = [f["seen"] for f in findings if f["subject"] == "port" and f["level"] == "ok"]
+    assert f"lo:{port} is free for tandem-worker" in ports and f"lo:{other} is free for tandem-worker" in ports, ports
+    assert ['"nowhere9" is no interface' in f["seen"] for f in findings if f["subject"] == "port" and f["level"] == "warning"] == [True]
+    assert [f["level"] for f in findings if f["subject"] == "routers"] == ["warning", "warning"]
 
 
 def without_a_file(host):
@@ -119,10 +155,18 @@ def planted(host):
         return doctor("--config", host.config(**sections))
 
     yield "an unknown key", "configuration", 'unknown key "lisen" in [router] (did you mean "listen"?)', "man tandem.ini", run(router={"lisen": "x"})
-    yield "a bad value", "configuration", "tandem.ini:22: role must be one of: mixed prefill decode", "man tandem.ini", run(decode={"role": "decoder"})
+    yield "a bad value", "configuration", "tandem.ini:22: role: \"decoder\" is not one of: mixed prefill decode", "man tandem.ini", run(decode={"role": "decoder"})
     yield "no model", "configuration", "model: is needed", "model = PATH", run(cluster={"model": None})
     yield "two workers at one endpoint", "configuration", "prefill0] and [worker.decode0", "endpoint of its own", \
         run(decode={"endpoint": f"ipc://{host.path('prefill0')}"})
+    yield "two workers of this host at one interface", "configuration", "the same endpoint", "endpoint of its own", \
+        run(prefill={"endpoint": "tcp://lo:7002"}, decode={"endpoint": "tcp://lo:7002"})
+    yield "no such interface", "port", '"nowhere9" is no interface', "ip -brief address", run(decode={"endpoint": "tcp://nowhere9:7002"})
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        yield "a taken port of an interface", "port", f"lo:{taken.getsockname()[1]} is held by", "another port in this endpoint", \
+            run(decode={"endpoint": f"tcp://lo:{taken.getsockname()[1]}"})
     yield "no such file", "configuration", "none.ini: cannot read it", "--config", doctor("--config", host.path("none.ini"))
     yield "no model there", "model", "none.gguf", "name a .gguf file", run(cluster={"model": host.path("none.gguf")})
     yield "a broken model", "model", "broken.gguf", "damaged", run(cluster={"model": host.path("broken.gguf")})
@@ -162,7 +206,7 @@ def planted(host):
     for name in ("tandem-router", "tandem-worker"):
         script = f'#!/bin/sh\n[ "$1" = --version ] && echo {name} 9.9.9 && exit\nexec {BIN}/{name} "$@"\n'
         host.write(f"alone/{name}", script, 0o755)
-    yield "programs of two versions", "programs", "beside it lies tandem-router 9.9.9", "of one version", doctor("hash", program=alone / "tandem")
+    yield "programs of two versions", "programs", "the program next to it is tandem-router 9.9.9", "of one version", doctor("hash", program=alone / "tandem")
     yield "too few files", "open files", "30 open files are too few", "LimitNOFILE", \
         doctor("--config", host.config(), prefix=("bash", "-c", 'ulimit -n 30; exec "$@"', "-"))
 
@@ -214,6 +258,7 @@ def a_cluster_that_runs(host):
         findings = doctor("--config", ini)
         assert not faults(findings), faults(findings)
         words = {f["subject"] + " " + f["level"]: f["seen"] for f in findings}
+        assert [f["level"] for f in findings if "decode0" in f["seen"] and f["subject"] == "workers"] == ["warning"], findings
         assert "tandem-router (pid" in words["port ok"] and f"{announce}: it answers" in words["routers ok"], words
         assert "met 1, 1 of them ready" in words["workers ok"] and "decode0" in words["workers warning"], words
         assert "tandem-router" in words["server ok"], words
@@ -237,7 +282,7 @@ def main():
         tally.run("healthy", healthy, host)
         for what, *rest in planted(host):
             tally.run(f"planted: {what}", one_line_each, what, *rest)
-        for test in (warnings, without_a_file, lines_for_people, a_cluster_that_runs):
+        for test in (before_the_units_start, several_hosts, warnings, without_a_file, lines_for_people, a_cluster_that_runs):
             tally.run(test.__name__, test, host)
     return tally.end()
 

@@ -40,6 +40,11 @@ CHAT_EXTRAS = [
         "type": "object", "properties": {"river": {"type": "string"}}, "required": ["river"]}}}], "tool_choice": "none"},
     {"documents": [{"title": "Rivers", "text": "The Rhine ends in the sea."}]},
     {"chat_template_kwargs": {"enable_thinking": False}},
+    {"response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": {"type": "array", "items": {"enum": [1, 22]}}}}},
+    {"json_schema": '{"type": "integer", "minimum": 100, "maximum": 999}'},
+    {"regex": "[A-F]{2,5}"},
+    {"grammar": 'root ::= "left" | "right"'},
+    {"guided_choice": ["yes", "no"]},
 ]
 
 
@@ -127,6 +132,12 @@ def equals_its_twin(port, client, kind, prompt, fields, more=None):
     for name, value in (more or {}).items():
         if name == "tool_choice":
             question.chat.tool_choice = value
+        elif name == "response_format":
+            question.response_format_json = json.dumps(value)
+        elif name == "guided_choice":
+            question.guided_choice.extend(value)
+        elif isinstance(value, str):
+            setattr(question, name, value)
         else:
             setattr(question.chat, f"{name.removeprefix('chat_')}_json", json.dumps(value))
     whole = client.Complete(question)

@@ -113,8 +113,8 @@ def defaults_are_vllms(cluster, client):
 
 def what_is_not_served_is_refused(cluster, client):
     rows = (
-        (question(json_schema="{}"), "json_schema"), (question(regex="a"), "regex"), (question(grammar="a"), "grammar"),
-        (question(json_object=True), "json_object"), (question(choice=pb.ChoiceConstraint(choices=["a"])), "choice"),
+        (question(json_schema="{"), "json_schema"), (question(regex="("), "regex"), (question(grammar="root ::= a"), "grammar"),
+        (question(structural_tag="{}"), "structural_tag"), (question(choice=pb.ChoiceConstraint(choices=[""])), "guided_choice"),
         (question(prompt_logprobs=1), "prompt_logprobs"), (question(logprobs=-1), "logprobs"), (question(n=65), "n"),
         (question(temperature=-1), "temperature"), (question(logit_bias={-1: 1.0}), "logit_bias"), (question(prompt=[]), "prompt"),
         (pb.GenerateRequest(), "prompt"), (pb.GenerateRequest(text="x", kv_transfer_params_json="{}"), "kv_transfer_params_json"),

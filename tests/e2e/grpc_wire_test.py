@@ -105,8 +105,7 @@ def broken_messages_are_refused(cluster):
 
 def router_bytes(cluster):
     """Resident memory of the router."""
-    pid = re.search(r'router ready"? .*pid=(\d+)', cluster.log_text()).group(1)
-    return int(re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text()).group(1)) << 10
+    return int(re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{cluster.router_pid()}/status").read_text()).group(1)) << 10
 
 
 def a_reader_that_stops(cluster, still_s):

@@ -34,6 +34,8 @@ class Client:
         if h2 is None:
             raise Skip("the package h2 is not installed")
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=60)
+        self.since = time.monotonic()
+        self.heard = False  # a byte of the server's
         self.h2 = h2.connection.H2Connection(h2.config.H2Configuration(client_side=True))
         self.h2.initiate_connection()
         self.replies = {}
@@ -73,6 +75,7 @@ class Client:
         if not data:
             self.closed = True
             return
+        self.heard = True
         for event in self.h2.receive_data(self.without_goaway(data)):
             reply = self.replies.get(getattr(event, "stream_id", None))
             if isinstance(event, h2.events.ResponseReceived):
@@ -221,45 +224,80 @@ def a_reset_cancels(cluster):
     client.wait(other)
 
 
+class Load:
+    """Clients that ask four streams at a time, of a router that is told to end meanwhile."""
+
+    def __init__(self, port):
+        self.port = port
+        self.failures = []
+        self.served = []  # the seed of each call
+        self.signalled = None  # when the signal was about to go out
+        self.n_turned_away = 0
+
+    def ask(self, client, seed):
+        streams = [stream_ask(client, seed, 40) for _ in range(4)]
+        while streams and not client.closed:
+            client.take()
+            # What was refused, or lies behind the last stream, may be sent elsewhere.
+            last = client.goaway[1] if client.goaway else 1 << 31
+            streams = [s for s in streams if s <= last and client.replies[s]["reset"] != 7]
+            if all(client.replies[s]["done"] for s in streams):
+                break
+        for stream in streams:
+            reply = client.replies[stream]
+            if ids_of(reply["body"]) != hash_answer(PROMPT + [seed], 40):
+                self.failures.append((stream, reply["status"], reply["reset"], client.goaway, client.heard))
+            self.served.append(seed)
+
+    def talk(self, seed, is_short):
+        """One connection, for one round or until it is told to end. False: nobody took it, which is right behind the signal alone."""
+        try:
+            client = Client(self.port)
+        except OSError:
+            assert self.signalled is not None, "refused before the signal"
+            return False
+        n_failures = len(self.failures)
+        while client.goaway is None and not client.closed:
+            self.ask(client, seed)
+            if is_short:
+                break
+        client.socket.close()
+        if client.heard or self.signalled is None or client.since < self.signalled:
+            return True
+        del self.failures[n_failures:]
+        self.n_turned_away += 1
+        return False
+
+    def run(self, seed, is_short):
+        try:
+            while self.talk(seed, is_short) and is_short:
+                pass
+        except Exception as error:  # noqa: BLE001 - whatever it is, the call failed
+            self.failures.append(repr(error))
+
+
 def drain_under_load(_):
-    """SIGTERM while eight connections ask without pause: whatever was accepted is answered in full."""
+    """SIGTERM while eight connections ask without pause and others come and go: whatever was accepted is answered in full, and who
+    had connected before the signal was. Behind it a client may be refused, or told nothing: not even the server's settings."""
     with Cluster("--mixed", 2) as cluster:
         Client(cluster.port).socket.close()
-        failures, served = [], []
-        stop = threading.Event()
-
-        def load(seed):
-            client = Client(cluster.port)
-            try:
-                while not stop.is_set() and client.goaway is None and not client.closed:
-                    streams = [stream_ask(client, seed, 40) for _ in range(4)]
-                    while streams and not client.closed:
-                        client.take()
-                        # What was refused, or lies behind the last stream, may be sent elsewhere.
-                        last = client.goaway[1] if client.goaway else 1 << 31
-                        streams = [s for s in streams if s <= last and client.replies[s]["reset"] != 7]
-                        if all(client.replies[s]["done"] for s in streams):
-                            break
-                    for stream in streams:
-                        reply = client.replies[stream]
-                        if ids_of(reply["body"]) != hash_answer(PROMPT + [seed], 40):
-                            failures.append((stream, reply["status"], reply["reset"], client.goaway))
-                        served.append(stream)
-            except Exception as error:  # noqa: BLE001 - whatever it is, the call failed
-                failures.append(repr(error))
-
-        threads = [threading.Thread(target=load, args=(i,)) for i in range(8)]
+        loads = [Load(cluster.port) for _ in range(12)]
+        threads = [threading.Thread(target=load.run, args=(i, i >= 8)) for i, load in enumerate(loads)]
         for thread in threads:
             thread.start()
-        eventually(lambda: len(served) > 100, 60, "load")
+        eventually(lambda: all(load.served or load.failures for load in loads) and sum(len(load.served) for load in loads) > 100, 60,
+                   "load")
+        for load in loads:
+            load.signalled = time.monotonic()
         cluster.process.send_signal(signal.SIGTERM)
         for thread in threads:
             thread.join(60)
-        stop.set()
         assert not any(thread.is_alive() for thread in threads)
         cluster.process.wait(60)
+        failures = [failure for load in loads for failure in load.failures]
         assert not failures, (len(failures), failures[:5])
-        return f"{len(served)} calls, 0 failed"
+        return (f"{sum(len(load.served) for load in loads)} calls, 0 failed, {sum(load.n_turned_away for load in loads)} connections "
+                "behind the signal turned away")
 
 
 def memory_of(pid):

@@ -96,7 +96,7 @@ def a_question_is_answered(cluster, page):
     assert re.search(r"TTFT\s[\d.]+ m?s\s+[\d.]+ tok/s\s+150 tokens\s+token limit reached", meta), meta
     sent = json.loads(page.posts[-1])
     assert sent["messages"] == [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "What is a dog?\nSay it."}]
-    assert (sent["model"], sent["temperature"], sent["max_tokens"], sent["stream"]) == ("hash", 0.5, 150, True), sent
+    assert (sent["model"], sent["temperature"], sent["top_p"], sent["max_tokens"], sent["stream"]) == ("hash", 0.5, 0.9, 150, True), sent
     text = page.text(".assistant .text")
     page.reload()
     page.until("!!document.querySelector('.tools')", "the conversation after a reload")
@@ -111,6 +111,62 @@ def a_question_is_answered(cluster, page):
     eventually(lambda: get_json(cluster.port, "/admin/status")["routers"][0]["requests"]["running"] == 0, 20, "its request is cancelled")
     assert page.problems == [], page.problems
     stays_at_home(page, cluster.url)
+
+
+def defaults_are_shown_and_changed(cluster, browser):
+    """A model without sampling defaults of its own is asked at ours, which the settings show; one that brings some is asked at its own."""
+    page = browser.open(cluster.url + "/")
+    page.until("document.querySelector('#served').innerText === 'hash'", "the model's name at the start")
+    placeholders = "['temperature', 'top-p'].map((id) => document.getElementById(id).placeholder).join()"
+    assert page.eval(placeholders) == "0.7,0.9", page.eval(placeholders)
+
+    def sent(question):
+        page.click("#prompt")
+        page.type(question)
+        page.press("Enter")
+        page.until("!!document.querySelector('.assistant:last-child .problem') || document.querySelector('.assistant:last-child .text')?.textContent.length > 0",
+                   "tokens, or a refusal")
+        page.press("Escape")
+        page.until("document.querySelector('#send').getAttribute('aria-label') === 'Send'", "the end")
+        return {k: v for k, v in json.loads(page.posts[-1]).items() if k in ("temperature", "top_p")}
+    assert sent("One") == {"temperature": 0.7, "top_p": 0.9}
+    settings(page, temperature="0", top_p="0.5")
+    assert sent("Two") == {"temperature": 0, "top_p": 0.5}
+    settings(page, temperature="", top_p="")
+    models = json.dumps({"object": "list", "data": [{"id": "own", "object": "model", "sampling": {"temperature": 0.6}}]})
+    page.answer("/v1/models", 200, "application/json", models)
+    page.reload()
+    page.until("document.querySelector('#served').innerText === 'own'", "the other model")
+    assert page.eval(placeholders) == "0.6,the model's own", page.eval(placeholders)
+    assert sent("Three") == {}
+    page.close()
+
+
+def a_worker_has_handles(cluster, browser):
+    """Its process and host, a drain that is taken back, and a kill that is said before it is done."""
+    page = browser.open(cluster.url + "/")
+    page.until("document.querySelectorAll('.worker').length === 4", "four workers")
+    card = "[aria-label=decode1]"
+    old = next(w for w in cluster.workers() if w["name"] == "decode1")
+    page.until(f"document.querySelector('{card} .place').innerText === 'pid {old['pid']} on {old['host']}'", "its process")
+    button = lambda text: f"[...document.querySelectorAll('{card} .acts button')].find((b) => b.innerText === '{text}' && !b.hidden)"
+    state = lambda: next(w["state"] for w in cluster.workers() if w["name"] == "decode1")
+    page.eval(button("Drain") + ".click()")
+    eventually(lambda: state() == "draining", 10, "the drain")
+    page.until(f"!!{button('Resume')}", "the way back")
+    page.eval(button("Resume") + ".click()")
+    eventually(lambda: state() == "ready", 10, "work again")
+    page.until(f"!!{button('Kill')}", "the button")
+    assert "as a crash would" in page.eval(button("Kill") + ".title")
+    page.eval(button("Kill") + ".click()")
+    page.until(f"!!{button('Kill now')}", "it asks")
+    assert next(w["pid"] for w in cluster.workers() if w["name"] == "decode1") == old["pid"]
+    page.eval(button("Kill now") + ".click()")
+    eventually(lambda: any(w["name"] == "decode1" and w["pid"] not in (0, old["pid"]) and w["state"] == "ready" for w in cluster.workers()), 30,
+               "another process")
+    page.until("document.querySelector('#changes').innerText.includes('decode1 is gone')", "the loss is told")
+    assert page.problems == [], page.problems
+    page.close()
 
 
 def a_lost_worker_is_seen(cluster, page):
@@ -154,7 +210,7 @@ def it_fits_and_can_be_read(page):
     assert nameless == [], nameless
     page.click("#prompt")
     seen = []
-    for _ in range(14):
+    for _ in range(24):
         page.press("Tab")
         seen.append(page.eval("document.activeElement.id || document.activeElement.innerText || document.activeElement.tagName"))
     for name in ("open-settings", "fresh", "model", "prompt"):
@@ -258,6 +314,8 @@ def in_a_browser(tally, cluster, browser, folder):
     tally.run("a question is answered", a_question_is_answered, cluster, page)
     tally.run("a lost worker is seen", a_lost_worker_is_seen, cluster, page)
     tally.run("it fits and can be read", it_fits_and_can_be_read, page)
+    tally.run("defaults are shown and changed", defaults_are_shown_and_changed, cluster, browser)
+    tally.run("a worker has handles", a_worker_has_handles, cluster, browser)
     tally.run("Markdown is text", markdown_is_text, cluster, browser)
     tally.run("keys are asked for", keys_are_asked_for, folder, browser)
 

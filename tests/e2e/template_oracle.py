@@ -217,9 +217,21 @@ def takes_null(template):
             return null is not None and ("None" not in null or "None" in (empty or ""))
 
 
+def with_arguments(call):
+    """The call with its arguments as an object, where they are the text of one."""
+    function = call["function"]
+    try:
+        arguments = json.loads(function["arguments"]) if isinstance(function["arguments"], str) else None
+    except ValueError:
+        arguments = None
+    return {**call, "function": {**function, "arguments": arguments}} if isinstance(arguments, dict) else call
+
+
 def fit(template, message):
-    """The message as such a template gets it: texts of parts joined, or a text as the only part, or an empty one
-    where there is none."""
+    """The message as such a template gets it: arguments as objects; texts of parts joined, or a text as the only part, or
+    an empty one where there is none."""
+    if message.get("tool_calls"):
+        message = {**message, "tool_calls": [with_arguments(call) for call in message["tool_calls"]]}
     content = message.get("content")
     if content is None:
         return message if takes_null(template) else {**message, "content": ""}

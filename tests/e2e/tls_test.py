@@ -199,6 +199,7 @@ def bad_files_end_the_start(certificates):
 def expired_is_a_warning(certificates):
     certificates.install("late")
     with Secure(certificates, "--mixed", 1) as cluster:
+        cluster.logged("clients may refuse the certificate")
         told = [line for line in cluster.log_text().splitlines() if "clients may refuse the certificate" in line]
         assert len(told) == 1 and "level=warn" in told[0] and "expired on" in told[0], told
     certificates.install("first")

@@ -8,9 +8,10 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from pathlib import Path
 
-from cluster import BIN, TOOLS, Cluster, Tally, big_config, get_json, post_json, request
+from cluster import BIN, TOOLS, Cluster, Tally, big_config, eventually, get_json, post_json, request
 from daemons import free_ports
 
 
@@ -67,13 +68,14 @@ def mistakes(folder):
         (("hash", "--host", "a:1"), '--host: "a:1" is not a name'),
         (("hash", "--host", "no-such-host.invalid"), '--host: cannot find the address "no-such-host.invalid:8000"'),
         (("hash", "--listen", "127.0.0.1:1", "--port", "2"), "--listen 127.0.0.1:1 and --port 2 contradict each other"),
-        (("hash", "--port", port, "--deadline", "soon"), "--deadline: deadline must be a time"),
-        (("hash", "--port", port, "--backend", "abacus"), "--backend: backend must be one of"),
-        (("hash", "--port", port, "--log-level", "loud"), "--log-level: log-level must be one of"),
+        (("hash", "--port", port, "--deadline", "soon"), "--deadline: \"soon\" is not a time"),
+        (("hash", "--port", port, "--backend", "abacus"), "--backend: \"abacus\" is not one of"),
+        (("hash", "--port", port, "--log-level", "loud"), "--log-level: \"loud\" is not one of"),
         (("hash", "--port", port, "--config", ini), f'{ini}:2: unknown key "dead_line" in [router]'),
         (("hash", "--port", port, "--context", "1"), "--context: 1 token is too few"),
         (("hash", "--port", port, "--served-model-name", "a//b"), "--served-model: has a slash"),
         (("hash", "--port", port, "--tls-cert", "x.pem"), "--tls-key: is needed with tls-cert"),
+        (("hash", "--log-format", "json"), "--log-format: must be one of: auto words logfmt"),
         (("hash", "--gpus", "none"), '--gpus: "none" is not a number from 1 to 64'),
         (("hash", "--gpus", "2", "--devices", "1"), "--gpus and --devices contradict each other"),
         (("hash", "--gpus", "2", "--decode-tp", "3"), "--gpus 2: fewer than the 3 ranks of a worker"),
@@ -193,6 +195,64 @@ def redrawn_line(big):
     assert not [row for row in rows_of(text) if "loading: " in row] and b": loading, " not in text, text[-3000:]
 
 
+def talk(*args):
+    """`tandem up ARGS` on a terminal: an answer, a wrong name, a kill, Ctrl-C. What was written, and the worker's process id."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen([BIN / "tandem", "up", *map(str, args)], stderr=theirs, stdout=subprocess.PIPE, text=True,
+                               env=dict(os.environ, TERM="xterm"))
+    os.close(theirs)
+    parts = []
+
+    def read():
+        while True:
+            try:
+                parts.append(os.read(ours, 65536))
+            except OSError:
+                return
+    reader = threading.Thread(target=read)
+    reader.start()
+    try:
+        url = process.stdout.readline().split()[1]
+        port = int(url.rsplit(":", 1)[1])
+        post_json(port, "/v1/chat/completions", {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 8})
+        request(port, "POST", "/v1/completions", {"model": "x", "prompt": "hi"})
+        worker = next(w for w in get_json(port, "/admin/status")["workers"] if w["name"] == "decode0")
+        done = subprocess.run([BIN / "tandem", "kill", "--server", url, "decode0"], capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+        eventually(lambda: any(w["name"] == "decode0" and w["pid"] != worker["pid"] and w["state"] == "ready"
+                               for w in get_json(port, "/admin/status")["workers"]), 30, "decode0 back")
+        before_stop = len(b"".join(parts))
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait(60)
+        reader.join(30)
+    assert process.returncode == 0, process.returncode
+    text = b"".join(parts)
+    return text, text[before_stop:], worker, url
+
+
+def words_on_a_terminal():
+    text, stop, worker, url = talk("hash", "--port", 0)
+    rows = rows_of(text)
+    assert any(re.fullmatch(r"\d\d:\d\d:\d\d chat 200  \d+\+8 tok  \d+ ms  prefill0 > decode0", row) for row in rows), rows
+    assert any(re.fullmatch(r"\d\d:\d\d:\d\d completions 404  not_found  \d+ ms", row) for row in rows), rows
+    assert any("warning: worker lost: decode0" in row for row in rows), rows
+    assert f"to see an answer go on without its worker: kill -9 {worker['pid']}" in rows, rows
+    assert f"or: tandem kill --server {url} decode0" in rows, rows
+    assert (url + "  2 workers ready  Ctrl-C drains and ends").encode() in text, text
+    assert "ts=" not in text.decode() and max(len(row) for row in rows) < 80, rows
+    assert not re.search(rb"warning|error|level=", stop) and b"draining: " in stop, stop
+    assert not any("Ctrl-C" in row for row in rows), rows  # the line below all others is gone in the end
+
+
+def logfmt_on_a_terminal():
+    """All that the daemons log; and a stop that went well warns of nothing there, either."""
+    text, stop, _, _ = talk("hash", "--port", 0, "--log-format", "logfmt")
+    done = [row for row in rows_of(text) if 'msg="request done"' in row]
+    assert len(done) == 2 and done[0].startswith("ts="), rows_of(text)
+    assert b"level=info" in stop and b"level=warn" not in stop, stop
+
+
 def main():
     tally = Tally()
     with tempfile.TemporaryDirectory(prefix="tandem-up-") as name:
@@ -203,6 +263,8 @@ def main():
         tally.run("a mistake is one line, before anything starts", mistakes, folder)
         tally.run("what is not there is said once", missing_models, folder)
         tally.run("what a hub's cache holds is served", hub_cache, folder)
+        tally.run("words on a terminal", words_on_a_terminal)
+        tally.run("logfmt on a terminal", logfmt_on_a_terminal)
         tally.run("loading is seen in a log", lines_of_progress, big)
         tally.run("loading is seen on a terminal", redrawn_line, big)
     sys.exit(tally.end())

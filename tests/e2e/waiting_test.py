@@ -102,7 +102,7 @@ def nobody_listens(folder):
     announce = f"ipc://{folder}/announce"
     with worker(folder, announce, endpoint=f"ipc://{folder}/w0") as w0:
         w0.says('msg="still waiting for a router"')
-        assert "nobody listens there" in w0.text() and f"router={announce}" in w0.text(), w0.text()
+        assert "no process listens there" in w0.text() and f"router={announce}" in w0.text(), w0.text()
         with router(folder, http, announce):
             eventually(lambda: states(http) == {"w0": "ready"}, 20, "the worker met")
             w0.says('msg="router reached"', 5)

@@ -158,6 +158,64 @@ def ready_workers(container):
         return []
 
 
+def doctor_finds_no_fault(container, *words):
+    """As the guide says, as the daemons' user, and as root: exit code 0 in each state that the guide leads through."""
+    seen = []
+    for user in (("runuser", "-u", "tandem", "--"), ()):
+        text = container.inside(*user, "tandem", "doctor", "--json", check=False)
+        root = json.loads(text)
+        bad = [f for f in root["findings"] if f["level"] == "fault"]
+        assert root["ok"] and not bad, bad
+        seen = [f"{f['subject']}: {f['seen']}" for f in root["findings"]]
+        for word in words:
+            assert any(word in line for line in seen), (word, seen)
+    return seen
+
+
+SEVERAL = """
+[cluster]
+model = hash
+keys = /etc/tandem/keys
+[router]
+announce = tcp://0.0.0.0:7001
+[worker]
+routers = tcp://host1:7001, tcp://host2:7001
+kv_endpoint = tcp://lo:*
+[worker.prefill0]
+role = prefill
+endpoint = tcp://lo:7002
+[worker.decode0]
+role = decode
+endpoint = tcp://lo:7002
+[worker.prefill1]
+role = prefill
+endpoint = tcp://lo:7002
+[worker.decode1]
+role = decode
+endpoint = tcp://lo:7003
+"""
+
+
+def several_hosts_of_the_guide(container):
+    """The file of the guide's section, before and while this host's part runs (host1 is this one)."""
+    hosts, ini = container.root / "etc/hosts", container.root / "etc/tandem/tandem.ini"
+    before = hosts.read_text() if hosts.exists() else None
+    hosts.write_text("127.0.0.1 localhost host1\n192.0.2.2 host2\n")
+    container.inside("systemctl", "stop", "tandem-worker@*", "tandem-router.service", "tandem-router.socket")
+    ini.write_text(SEVERAL)
+    container.inside("tandem", "keys", "/etc/tandem/keys")
+    container.inside("sh", "-c", "chown -R root:tandem /etc/tandem/keys && chmod 750 /etc/tandem/keys && chmod 640 /etc/tandem/keys/*")
+    doctor_finds_no_fault(container, "lo:7002 is free for tandem-worker")
+    container.inside("systemctl", "start", "tandem-router.socket", "tandem-router", "tandem-worker@prefill0")
+    eventually(lambda: ready_workers(container) == ["prefill0"], 60, "the worker of this host")
+    doctor_finds_no_fault(container, "127.0.0.1:8000: tandem-router")
+    container.inside("systemctl", "stop", "tandem-worker@prefill0", "tandem-router")
+    shutil.rmtree(container.root / "etc/tandem/keys")
+    ini.write_text(INI)
+    if before is not None:
+        hosts.write_text(before)
+
+
 def installed(container, packages):
     shutil.rmtree(container.root / "packages", ignore_errors=True)
     (container.root / "packages").mkdir()
@@ -166,6 +224,11 @@ def installed(container, packages):
     container.spawn("sh", "-c", "apt-get update -qq && apt-get install -y -qq --no-install-recommends /packages/*.deb", network=True)
     assert "tandem" in (container.root / "etc/passwd").read_text()
     assert container.spawn("tandem", "--version").strip()
+    shared = container.root / "usr/share/doc/tandem-common"
+    for name in ("operations.md", "examples/grafana/tandem-cluster.json", "examples/prometheus/tandem.rules.yml", "examples/proxy/nginx.conf",
+                 "examples/slurm/tandem.sbatch"):
+        found = list(shared.glob(name + "*"))
+        assert found or (container.root / "etc/dpkg/dpkg.cfg.d").exists(), name
     page = container.root / "usr/share/man/man5/tandem.ini.5.gz"
     assert page.exists() or (container.root / "etc/dpkg/dpkg.cfg.d").exists()  # a slim root takes no manual pages
 
@@ -177,9 +240,11 @@ def started(container):
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "test.conf").write_text("[Service]\nWatchdogSec=3\nStartLimitBurst=50\n")
     container.boot()
+    doctor_finds_no_fault(container, "/run/tandem is not there yet: the units make it")
     container.inside("systemctl", "enable", *UNITS, "tandem.target")
     container.inside("systemctl", "start", "tandem-router.socket", "tandem.target")
     eventually(lambda: ready_workers(container) == ["decode0", "prefill0", "spare"], 60, "all workers ready")
+    doctor_finds_no_fault(container, "127.0.0.1:8000: tandem-router", "it answers")
     assert container.inside("tandem", "chat", "--max-tokens", "20", "hello").strip()
     eventually(lambda: "3 workers" in container.show("tandem-router", "StatusText"), 30, "the router's status line")
     eventually(lambda: "running" in container.show("tandem-worker@decode0", "StatusText"), 30, "the worker's status line")
@@ -321,6 +386,7 @@ def main():
             tally.run("a drained worker ends", drained_worker_ends, container)
             tally.run("wrong configuration", wrong_configuration_is_not_tried_again, container)
             tally.run("a follower is a unit", follower_is_a_unit, container)
+            tally.run("several hosts", several_hosts_of_the_guide, container)
             tally.run("priorities in the journal", journal_has_priorities, container)
             tally.run("upgrade in place", upgraded_in_place, container, packages)
             tally.run("purge", purged, container)

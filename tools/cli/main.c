@@ -22,6 +22,8 @@ static const struct {
     {"status", status_command, "routers and workers of a running server [--json]"},
     {"top", top_command, "a live view of a running server, on a terminal or as lines"},
     {"drain", status_drain_command, "ask a worker to finish its work and take no more"},
+    {"kill", status_kill_command,
+     "kill a worker of `tandem up`, to see its answers go on elsewhere"},
     {"doctor", doctor_command, "look at all that a start needs, and say how to mend what is wrong"},
     {"keys", keys_command, "make the cluster's CURVE keys in a folder"},
     {"model", model_command,

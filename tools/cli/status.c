@@ -14,7 +14,7 @@
 
 struct ask {
     struct cli_target target;
-    const char *worker; /* of drain */
+    const char *worker; /* of drain and kill */
     bool json;
     bool undo, exits; /* of drain */
 };
@@ -51,7 +51,7 @@ static json_t *request(struct ask *ask, const char *method, const char *path, co
     const char *message =
         json_string_value(json_object_get(json_object_get(root, "error"), "message"));
     if (status != STATUS_OK)
-        exit_fail(1, "%s", error.text);
+        exit_fail(1, "%s%s", error.text, target_hint(&error));
     else
         exit_fail(1, "%s%s: HTTP status %d: %s", target_server(ask->target.server), path, code,
                   message ? message : "no Tandem server?");
@@ -81,8 +81,9 @@ static void print_tables(const json_t *root) {
                number(row, "requests", "completed"), number(row, "requests", "failed"),
                number(row, "requests", "cancelled"), number(row, "requests", "refused"));
     }
-    printf("\n%-12s %-8s %-9s %8s %8s %8s %8s %8s %9s %8s\n", "worker", "role", "state", "running",
-           "waiting", "blocks", "used", "cached", "hand-offs", "tokens/s");
+    printf("\n%-12s %-8s %-9s %7s %7s %8s %8s %8s %9s %8s %8s  %s\n", "worker", "role", "state",
+           "running", "waiting", "blocks", "used", "cached", "hand-offs", "tokens/s", "pid",
+           "host");
     json_array_foreach(json_object_get(root, "workers"), i, row) {
         const char *reason = json_string_value(json_object_get(row, "reason"));
         char state[32];
@@ -90,13 +91,15 @@ static void print_tables(const json_t *root) {
         snprintf(state, sizeof state, "%s", text_of(row, "state"));
         if (percent)
             snprintf(state, sizeof state, "load %lld%%", json_integer_value(percent));
-        printf("%-12s %-8s %-9s %8lld %8lld %8lld %8lld %8lld %9lld %8.0f", text_of(row, "name"),
-               text_of(row, "role"), state, number(row, "sequences", "running"),
-               number(row, "sequences", "waiting"), number(row, "blocks", "total"),
+        printf("%-12s %-8s %-9s %7lld %7lld %8lld %8lld %8lld %9lld %8.0f %8lld  %s",
+               text_of(row, "name"), text_of(row, "role"), state,
+               number(row, "sequences", "running"), number(row, "sequences", "waiting"),
+               number(row, "blocks", "total"),
                number(row, "blocks", "used") + number(row, "blocks", "reserved"),
                number(row, "blocks", "cached"),
                number(row, "handoffs", "in") + number(row, "handoffs", "out"),
-               json_number_value(json_object_get(row, "tokens_per_s")));
+               json_number_value(json_object_get(row, "tokens_per_s")), number(row, NULL, "pid"),
+               text_of(row, "host"));
         printf("%s%s\n", reason ? "  " : "", reason ? reason : "");
     }
 }
@@ -122,7 +125,7 @@ int status_command(int argc, char **argv) {
     return 0;
 }
 
-static int order_worker(struct ask *ask) {
+static int order_worker(struct ask *ask, const char *path) {
     if (!ask->worker)
         return exit_fail(EXIT_CONFIG, "which worker? (tandem status lists them)");
     if (ask->undo && ask->exits)
@@ -134,7 +137,7 @@ static int order_worker(struct ask *ask) {
     json_decref(body);
     if (!text)
         return exit_fail(EXIT_CONFIG, "the worker's name is not valid UTF-8");
-    json_t *root = request(ask, "POST", ask->undo ? "/admin/resume" : "/admin/drain", text);
+    json_t *root = request(ask, "POST", path, text);
     free(text);
     json_decref(root);
     return root ? 0 : 1;
@@ -148,5 +151,16 @@ int status_drain_command(int argc, char **argv) {
                                                {http_trust_rows, AT(target.trust)}}};
     struct ask ask = {0};
     args_parse(&args, argc, argv, &ask);
-    return order_worker(&ask);
+    return order_worker(&ask, ask.undo ? "/admin/resume" : "/admin/drain");
+}
+
+int status_kill_command(int argc, char **argv) {
+    static const struct args args = {
+        "WORKER",
+        "Kills a worker of `tandem up` at once, as a crash would: its answers go on on another "
+        "one, and it is started again.",
+        .parts = {{rows, 0}, {target_rows, AT(target)}, {http_trust_rows, AT(target.trust)}}};
+    struct ask ask = {0};
+    args_parse(&args, argc, argv, &ask);
+    return order_worker(&ask, "/admin/kill");
 }

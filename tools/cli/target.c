@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,10 @@ const struct args_row target_rows[] = {
 const char *target_server(const char *option) {
     const char *from_env = getenv("TANDEM_SERVER");
     return option ? option : from_env && from_env[0] ? from_env : "http://127.0.0.1:8000";
+}
+
+const char *target_hint(const struct error *error) {
+    return strstr(error->text, strerror(ECONNREFUSED)) ? ": is a server up? tandem up MODEL" : "";
 }
 
 /* A key is never an argument: others on this host could read it there. */

@@ -18,6 +18,9 @@ extern const struct args_row target_rows[];
 /* The server's address: the option's value, else $TANDEM_SERVER, else the usual address. */
 const char *target_server(const char *option);
 
+/* What may help behind an error of a connection, as ": is a server up? ..."; "": nothing. */
+const char *target_hint(const struct error *error);
+
 /* Reads the key from its file, else from TANDEM_ADMIN_KEY; without both there is none.
  * STATUS_INVALID, STATUS_LIMIT and file_read()'s errors name the file or the variable. */
 NODISCARD enum status target_find_key(struct cli_target *target, struct error *error);

@@ -22,7 +22,7 @@ for script in tests/e2e/*_test.py; do
     [[ "$in_gate" == *" $name "* ]] && continue
     case $name in
     logits_test) e2e computes "$name" --full ;;
-    far_test | invariance_test) e2e computes "$name" ;;
+    far_test | invariance_test | ahead_test | rows_test) e2e computes "$name" ;;
     *) e2e alone "$name" ;; # they judge time, or take all cores
     esac
 done
@@ -45,15 +45,17 @@ done
 # The numbers must be the same bits in an optimised build too. Of the emulated backends each suite runs once: the exact one with
 # each access of its kernels looked at, the fast one plain; what is theirs alone ran in the dev build.
 build emu --target tandem tandem-router tandem-worker gpu_bits kbench sim
-names=$(tests_of emu | grep -E '^(conform|kernels|family|transport|sim)' | grep -vE '^(conform_device|kernels_cuda)')
+names=$(tests_of emu | grep -E '^(conform|kernels|family|transport|sim)' | grep -v '^conform_device' |
+    awk '!/^kernels_cuda/ || /_watched$|_few|_tensor$/')
 # shellcheck disable=SC2046 # names, separated by blanks
-build emu --target $(printf '%s\n' "$names" | grep -vE '^sim$|_seed[0-9]$' | sed 's/^/test_/')
+build emu --target $(printf '%s\n' "$names" | grep -v '^sim$' | sed 's/_seed.$//; s/_wgmma$//; s/^/test_/' | sort -u)
 for name in $names; do
     case $name in
     *_watched) subject="" ;; # has its own
-    conform_kernels_attend_fast* | conform_kernels_attend_split* | conform_kernels_rounded_ints) subject="TANDEM_SUBJECT=cuda-emu-fast " ;;
-    conform_kernels_attend) subject="TANDEM_SUBJECT=cpu " ;; # the emulated one is watched
-    *) subject="TANDEM_SUBJECT=cpu,cuda-emu-fast " ;;
+    *_wgmma) subject="" ;; # they have their own
+    conform_kernels_attend_fast* | conform_kernels_attend_split* | conform_kernels_rounded_ints | conform_kernels_layer) subject="TANDEM_SUBJECT=cuda-emu:fast " ;;
+    conform_kernels_attend) subject="TANDEM_SUBJECT=cpu,cuda-emu:exact " ;; # the watched ones have fewer positions
+    *) subject="TANDEM_SUBJECT=cpu,cuda-emu:fast " ;;
     esac
     computes "emu/$name" "${subject}ctest --preset emu --no-tests=error -R '^$name\$' -V"
 done

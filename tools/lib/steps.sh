@@ -13,7 +13,7 @@ export TANDEM_TEST_MODEL="$model"
 sim=build/release/tests/sim/sim
 computes release/sim "$sim --file tests/sim/seeds.txt --seed 1 --seeds 600 --sights --jobs 1"
 for name in conform_family conform_kernels conform_kernels_weight conform_kernels_attend worker_rank conform_kernels_moe \
-    conform_kernels_sample conform_kernels_floats worker_core_stress $fast; do
+    conform_kernels_sample conform_kernels_floats worker_core_stress conform_family_ahead model_grammar_schema $fast; do
     dev_test "$name"
 done
 for name in router_tree base_allocator; do # of memory, which sanitizers spread
@@ -46,11 +46,12 @@ in_gate="${in_gate}failover_test "
 sanitized works dev api_test
 gate works api_test waiting_test tp_test
 sanitized works dev failover_test "--kills 2 --stops 1"
+gate works structured_test tools_test
 gate works grpc_test up_test bad_input_test prompt_test page_test log_test
 gate waits service_test daemons_test answers_test grpc_wire_test
 sanitized waits dev grpc_test
 sanitized waits dev tls_test
-gate waits http2_test doctor_test events_test one_model_test
+gate waits messages_test proxies_test http2_test doctor_test events_test one_model_test
 sanitized waits dev hostile_test
 gate waits tls_test admin_test top_test chat_test trail_test grpc_vllm_test sanitizers_test manual_test
 gate computes formats_test weights_test

@@ -1,6 +1,8 @@
 #include "tools/cli/chat/chat.h"
 
 #include "tools/cli/chat/chat_input.h"
+#include "tools/cli/chat/chat_model.h"
+#include "tools/cli/chat/wrap.h"
 #include "tools/cli/target.h"
 #include "tools/lib/args.h"
 #include "tools/lib/http_client.h"
@@ -11,10 +13,12 @@
 #include "base/log/log_writer.h"
 
 #include <jansson.h>
+#include <locale.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 struct chat {
@@ -23,10 +27,12 @@ struct chat {
     struct http_url url; /* owned */
     const char *api_key;
     const char *system;
-    struct buf prompt;  /* the words of the command line; empty: none were given */
-    bool reads_input;   /* one of them was "-" */
-    long max_tokens;    /* 0: the server's */
-    double temperature; /* negative: the server's */
+    struct buf prompt; /* the words of the command line; empty: none were given */
+    bool reads_input;  /* one of them was "-" */
+    long max_tokens;   /* 0: the server's */
+    struct chat_model model;
+    struct wrap wrap;
+    struct buf shown; /* what a piece of the answer comes to on the terminal */
     struct loop *loop;
     struct loop_timer *end; /* owned */
     struct http_client *client;
@@ -48,12 +54,25 @@ static void read_max_tokens(const struct args_given *given) {
         argp_error(given->state, "--max-tokens: \"%s\" is not a positive number", given->text);
 }
 
-static void read_temperature(const struct args_given *given) {
+/* False: it is no number from 0 to `most`. */
+static bool read_number(const char *text, double most, double *value) {
     char *end = NULL;
-    double *value = given->at;
-    *value = strtod(given->text, &end);
-    if (*end || !(*value >= 0 && *value <= 2))
+    double number = strtod(text, &end);
+    bool is_one = end != text && !*end && number >= 0 && number <= most;
+    if (is_one)
+        *value = number;
+    return is_one;
+}
+
+static void read_temperature(const struct args_given *given) {
+    if (!read_number(given->text, 2, given->at))
         argp_error(given->state, "--temperature: \"%s\" is not between 0 and 2", given->text);
+}
+
+static void read_top_p(const struct args_given *given) {
+    double *value = given->at;
+    if (!read_number(given->text, 1, value) || *value == 0)
+        argp_error(given->state, "--top-p: \"%s\" is not above 0 and at most 1", given->text);
 }
 
 /* "-" among the words stands for standard input. */
@@ -78,7 +97,11 @@ static const struct args_row rows[] = {
     {"api-key", "KEY", args_text, AT(api_key), .help = "default: OPENAI_API_KEY"},
     {"system", "TEXT", args_text, AT(system), .help = "the system message"},
     {"max-tokens", "N", read_max_tokens, AT(max_tokens), .help = "end the answer after N tokens"},
-    {"temperature", "T", read_temperature, AT(temperature), .help = "0 is greedy"},
+    {"temperature", "T", read_temperature, AT(model.temperature),
+     .help = "0 is greedy (default: the model's own, else 0.7)"},
+    {"top-p", "P", read_top_p, AT(model.top_p),
+     .help = "of the likeliest tokens, those that make up P "
+             "(default: the model's own, else 0.9)"},
     {NULL, "PROMPT", read_word, .flags = ARGS_REPEATS},
     {0}};
 
@@ -92,7 +115,9 @@ static void on_event(void *user, const char *data, size_t n) {
         chat->status = error_set(&chat->error, STATUS_IO, "%s",
                                  json_string_value(json_object_get(error, "message")));
     if (text) {
-        fputs(text, stdout);
+        buf_clear(&chat->shown);
+        wrap_feed(&chat->wrap, text, strlen(text), &chat->shown);
+        fwrite(chat->shown.data, 1, chat->shown.n, stdout);
         fflush(stdout);
         buf_puts(&chat->answer, text);
     }
@@ -143,6 +168,14 @@ static json_t *message_of(const char *role, const char *text) {
     return json_pack("{s:s, s:s}", "role", role, "content", text);
 }
 
+/* The last word, and a line that is not ended. */
+static void end_answer(struct chat *chat) {
+    buf_clear(&chat->shown);
+    wrap_end(&chat->wrap, &chat->shown);
+    fwrite(chat->shown.data, 1, chat->shown.n, stdout);
+    putchar('\n');
+}
+
 /* Adds `text` to the conversation, streams the answer, adds that too. */
 static enum status ask(struct chat *chat, const char *text) {
     if (json_array_append_new(chat->messages, message_of("user", text)) != 0)
@@ -150,8 +183,12 @@ static enum status ask(struct chat *chat, const char *text) {
     json_t *body = json_pack("{s:O, s:b}", "messages", chat->messages, "stream", 1);
     if (chat->max_tokens)
         json_object_set_new(body, "max_tokens", json_integer(chat->max_tokens));
-    if (chat->temperature >= 0)
-        json_object_set_new(body, "temperature", json_real(chat->temperature));
+    double temperature = chat_model_temperature(&chat->model);
+    double top_p = chat_model_top_p(&chat->model);
+    if (temperature >= 0)
+        json_object_set_new(body, "temperature", json_real(temperature));
+    if (top_p >= 0)
+        json_object_set_new(body, "top_p", json_real(top_p));
     char *json = body ? json_dumps(body, JSON_COMPACT) : NULL;
     json_decref(body);
     if (!json)
@@ -170,7 +207,7 @@ static enum status ask(struct chat *chat, const char *text) {
     if (!chat->stopped && chat->status == STATUS_OK && chat->http_status != 200)
         explain_refusal(chat);
     if (chat->answer.n > 0 || chat->stopped)
-        putchar('\n');
+        end_answer(chat);
     buf_append(&chat->answer, "", 1);
     if (chat->status == STATUS_OK)
         json_array_append_new(chat->messages, message_of("assistant", chat->answer.data));
@@ -188,6 +225,22 @@ static void set_system(struct chat *chat, const char *text) {
         json_array_insert_new(chat->messages, 0, message_of("system", text));
 }
 
+/* "/temperature 0.5"; without a number what the model has, or ours, holds again. */
+static void set_sampling(struct chat *chat, const char *text, double most, double *value) {
+    text += strspn(text, " ");
+    if (!text[0])
+        *value = -1;
+    else if (!read_number(text, most, value))
+        fprintf(stderr, "\"%s\" is no number from 0 to %g\n", text, most);
+    chat_model_say_sampling(&chat->model, stderr);
+}
+
+/* The rest of a line that begins with this command, or NULL. */
+static const char *behind(const char *line, const char *command) {
+    size_t n = strlen(command);
+    return strncmp(line, command, n) == 0 && (line[n] == ' ' || !line[n]) ? line + n : NULL;
+}
+
 /* A line that begins with a slash is for us. False: the conversation ends. */
 static bool command(struct chat *chat, const char *line) {
     if (strcmp(line, "/exit") == 0 || strcmp(line, "/quit") == 0)
@@ -200,9 +253,15 @@ static bool command(struct chat *chat, const char *line) {
     } else if (strncmp(line, "/system", 7) == 0 && (line[7] == ' ' || line[7] == 0)) {
         chat->system = NULL;
         set_system(chat, line[7] ? line + 8 : "");
+    } else if (behind(line, "/temperature")) {
+        set_sampling(chat, behind(line, "/temperature"), 2, &chat->model.temperature);
+    } else if (behind(line, "/top-p")) {
+        set_sampling(chat, behind(line, "/top-p"), 1, &chat->model.top_p);
     } else {
         fputs("/clear         forget what was said\n"
               "/system TEXT   the system message from here on; without TEXT: none\n"
+              "/temperature T, /top-p P\n"
+              "               how it is sampled from here on; without a number: the default\n"
               "/exit          end, as Ctrl-D does\n"
               "/help          this list\n"
               "Ctrl-C ends an answer; arrow keys edit the line and go back to earlier ones.\n",
@@ -216,6 +275,7 @@ static enum status converse(struct chat *chat) {
     struct chat_input *input = NULL;
     if (chat_input_new(&input) != STATUS_OK)
         return error_set(&chat->error, STATUS_NOMEM, "out of memory");
+    chat_model_say(&chat->model, target_server(chat->server), stderr);
     fputs("/help lists commands\n", stderr);
     const char *line;
     for (enum chat_turn turn; (turn = chat_input_line(input, &line)) != CHAT_END;) {
@@ -246,7 +306,17 @@ static enum status talk(struct chat *chat) {
     if (chat->prompt.n == 0)
         return error_set(&chat->error, STATUS_INVALID, "there is no prompt");
     buf_append(&chat->prompt, "", 1);
+    if (isatty(STDERR_FILENO))
+        chat_model_say(&chat->model, target_server(chat->server), stderr);
     return ask(chat, chat->prompt.data);
+}
+
+/* Of standard output; 0 where it is no terminal. */
+static unsigned terminal_width(void) {
+    struct winsize size;
+    if (!isatty(STDOUT_FILENO))
+        return 0;
+    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
 int chat_command(int argc, char **argv) {
@@ -257,8 +327,10 @@ int chat_command(int argc, char **argv) {
         "them stands for standard input. Without PROMPT: a conversation on a terminal, else "
         "all of standard input is the prompt.",
         .parts = {{rows, 0}, {http_trust_rows, AT(trust)}}};
-    struct chat chat = {.temperature = -1, .api_key = getenv("OPENAI_API_KEY")};
+    struct chat chat = {.model = {.temperature = -1, .top_p = -1},
+                        .api_key = getenv("OPENAI_API_KEY")};
     buf_init(&chat.prompt, 0);
+    setlocale(LC_CTYPE, ""); /* the width of characters */
     args_parse(&args, argc, argv, &chat);
     if (http_url_open(target_server(chat.server), &chat.trust, &chat.url, &chat.error) !=
         STATUS_OK) {
@@ -268,6 +340,8 @@ int chat_command(int argc, char **argv) {
     sse_client_init(&chat.sse, on_event, &chat);
     buf_init(&chat.answer, 0);
     buf_init(&chat.raw, 0);
+    buf_init(&chat.shown, 0);
+    chat.wrap.width = terminal_width();
     chat.messages = json_array();
     if (chat.system)
         set_system(&chat, chat.system);
@@ -276,6 +350,8 @@ int chat_command(int argc, char **argv) {
         status = loop_timer_new(chat.loop, on_stopped, &chat, &chat.end);
     if (status == STATUS_OK)
         status = http_client_new(chat.loop, &chat.url, &chat.client);
+    if (status == STATUS_OK)
+        status = chat_model_ask(&chat.url, chat.api_key, &chat.model, &chat.error);
     if (status == STATUS_OK)
         status = talk(&chat);
     http_client_free(chat.client);
@@ -287,5 +363,7 @@ int chat_command(int argc, char **argv) {
     buf_fini(&chat.answer);
     buf_fini(&chat.raw);
     buf_fini(&chat.prompt);
-    return status == STATUS_OK ? 0 : exit_fail(1, "%s", chat.error.text);
+    buf_fini(&chat.shown);
+    return status == STATUS_OK ? 0
+                               : exit_fail(1, "%s%s", chat.error.text, target_hint(&chat.error));
 }

@@ -85,7 +85,7 @@ static void compare_versions(struct doctor *doctor, const char *program) {
          !strchr(" \n", out.data[strlen(expected)])))
         findings_add(&doctor->findings, FINDING_FAULT, "programs",
                      "install all programs of one version in one folder",
-                     "this is tandem %s, and beside it lies %.*s", TANDEM_VERSION,
+                     "this is tandem %s, but the program next to it is %.*s", TANDEM_VERSION,
                      out.n > 0 ? (int)strcspn(out.data, "\n") : 7,
                      out.n > 0 ? out.data : "nothing");
     buf_fini(&out);
@@ -106,13 +106,19 @@ static void find_workers(struct doctor *doctor) {
     buf_fini(&names);
 }
 
+/* An interface's name is another address on each host: two workers may have it alike, where they need not be on this one. */
+static bool may_be_apart(const struct settings *worker, const char *endpoint) {
+    return doctor_names_interface(endpoint) && !doctor_is_surely_here(worker);
+}
+
 /* Workers of the file that would take one another's place. */
 static void compare_endpoints(struct doctor *doctor) {
     char a[VALUE_MAX], b[VALUE_MAX];
     for (unsigned i = 0; i < doctor->n_workers; i++)
         for (unsigned j = 0; j < i; j++)
             if (settings_get(&doctor->workers[i], "endpoint", a) &&
-                settings_get(&doctor->workers[j], "endpoint", b) && a[0] && strcmp(a, b) == 0)
+                settings_get(&doctor->workers[j], "endpoint", b) && a[0] && strcmp(a, b) == 0 &&
+                !may_be_apart(&doctor->workers[i], a))
                 findings_add(&doctor->findings, FINDING_FAULT, SUBJECT,
                              "give each [worker.NAME] an endpoint of its own",
                              "%.300s: [worker.%s] and [worker.%s] have the same endpoint", a,

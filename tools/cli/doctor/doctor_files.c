@@ -1,6 +1,8 @@
 /* Files that a start reads, by the functions that the daemons read them with. */
 #include "tools/cli/doctor/doctor_parts.h"
 
+#include "tools/cli/doctor/units.h"
+
 #include "base/net/loop.h"
 #include "base/net/tls.h"
 #include "model/model.h"
@@ -188,9 +190,12 @@ static void look_at_socket(struct doctor *doctor, const char *endpoint, const ch
         findings_add(&doctor->findings, FINDING_FAULT, "sockets",
                      "an absolute path of at most 107 bytes", "%s of %s: no path of a socket",
                      endpoint, whose);
+    else if (access(folder, F_OK) != 0 && units_make_folder(folder))
+        findings_add(&doctor->findings, FINDING_OK, "sockets", NULL,
+                     "%s is not there yet: the units make it at their start", folder);
     else if (access(folder, F_OK) != 0)
         findings_add(&doctor->findings, FINDING_FAULT, "sockets",
-                     "make it: mkdir, or systemd-tmpfiles --create for /run/tandem",
+                     "make it, as the user of the daemons: mkdir",
                      "%s of %s: its folder is not there", endpoint, whose);
     else if (access(folder, W_OK | X_OK) != 0)
         findings_add(&doctor->findings, FINDING_FAULT, "sockets",

@@ -50,6 +50,17 @@ static double plan_of(struct doctor *doctor, const struct settings *worker, doub
     return n_bytes;
 }
 
+/* Another worker of the file has this endpoint, so at most one of the two runs on this host. */
+static bool is_another(const struct doctor *doctor, unsigned i) {
+    char mine[VALUE_MAX], other[VALUE_MAX];
+    if (!settings_get(&doctor->workers[i], "endpoint", mine) || !mine[0])
+        return false;
+    for (unsigned j = 0; j < i; j++)
+        if (settings_get(&doctor->workers[j], "endpoint", other) && strcmp(mine, other) == 0)
+            return true;
+    return false;
+}
+
 void doctor_look_at_memory(struct doctor *doctor) {
     double n_bytes = 0, available = 0;
     unsigned n = 0;
@@ -59,7 +70,8 @@ void doctor_look_at_memory(struct doctor *doctor) {
     for (unsigned i = 0; i < doctor->n_workers; i++) {
         const struct settings *worker = &doctor->workers[i];
         if (!settings_get(worker, "model", value) || !value[0] ||
-            (settings_get(worker, "endpoint", value) && doctor_is_elsewhere(value)))
+            (settings_get(worker, "endpoint", value) && doctor_is_elsewhere(value)) ||
+            is_another(doctor, i))
             continue;
         if (settings_get(worker, "backend", value) && strncmp(value, "cuda", 4) == 0)
             continue; /* weights and KV are the device's */
@@ -73,7 +85,7 @@ void doctor_look_at_memory(struct doctor *doctor) {
         findings_add(&doctor->findings, FINDING_OK, "memory", NULL,
                      "%u worker%s: about %.1f GiB; %.1f GiB are free%s", n, n == 1 ? "" : "s",
                      gib(n_bytes), gib(available),
-                     doctor->n_ready > 0 ? " beside those that run" : "");
+                     doctor->n_ready > 0 ? " in addition to those that run" : "");
     else
         findings_add(&doctor->findings, FINDING_FAULT, "memory",
                      "fewer KV blocks (kv_blocks), fewer workers, or a smaller model",

@@ -21,6 +21,7 @@ struct doctor {
     struct settings router;
     struct settings workers[DOCTOR_WORKERS_MAX]; /* of the file; else one without a name */
     unsigned n_workers;
+    bool any_runs;    /* a daemon of this configuration listens on this host */
     bool is_up;       /* the router of this configuration answers */
     unsigned n_ready; /* workers that it has */
 };
@@ -40,5 +41,28 @@ void doctor_look_at_host(struct doctor *doctor);
 /* Ports, and who has them; is_up and n_ready; routers and workers of the configuration. */
 void doctor_look_at_peers(struct doctor *doctor);
 
-/* Is the endpoint (tcp://HOST:PORT) one of another host? */
+/* Can `program` listen at HOST:PORT, or does it already? True: it does. fix: where another one does. */
+bool doctor_look_at_port(struct doctor *doctor, const char *address, const char *program,
+                         const char *fix);
+
+/* The port of an endpoint of this host by its key ("endpoint"); one beyond this host wants keys, as the bus does. */
+void doctor_look_at_endpoint(struct doctor *doctor, const struct settings *settings,
+                             const char *key, const char *program);
+
+/* Parts of HOST:PORT or [IPV6]:PORT; the port may be "*". False: it is neither. */
+bool doctor_split(const char *address, char host[VALUE_MAX], char port[8]);
+
+struct addrinfo;
+struct addrinfo *doctor_resolve(const char *host, const char *port); /* NULL: nothing found */
+
+/* Is the endpoint (tcp://HOST:PORT) one of another host? An interface of this one's name is here. */
 bool doctor_is_elsewhere(const char *endpoint);
+
+/* Does the endpoint have a name where an address could be? An interface's name stands for another address on each host. */
+bool doctor_names_interface(const char *endpoint);
+
+/* The first IPv4 address of an interface of this host, in numbers. False: it has none. */
+bool doctor_interface_address(const char *name, char numeric[VALUE_MAX]);
+
+/* Its routers can be reached from this host alone, so it runs here. */
+bool doctor_is_surely_here(const struct settings *worker);

@@ -1,12 +1,10 @@
-/* Who listens where: ports of this host, the routers and workers of the configuration. */
+/* The routers and workers of the configuration: who answers. */
 #include "tools/cli/doctor/doctor_parts.h"
 
 #include "tools/cli/doctor/holder.h"
 #include "tools/lib/http_fetch.h"
 
 #include "base/clock.h"
-#include "base/net/loop.h"
-#include "base/net/tcp.h"
 #include "proto/bus.h"
 #include "proto/keys.h"
 
@@ -15,119 +13,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #define ANSWER_S   3.0
 #define CONNECT_MS 1000u
-
-/* --- ports ---------------------------------------------------------------------------------- */
-
-static void ignore(void *user, int fd) {
-    (void)user;
-    close(fd);
-}
-
-/* "HOST:PORT" of tcp://HOST:PORT, where the last port may be "*". */
-static bool split(const char *address, char host[VALUE_MAX], char port[8]) {
-    const char *colon = strrchr(address, ':');
-    if (!colon || strlen(colon + 1) > 5)
-        return false;
-    snprintf(port, 8, "%s", colon + 1);
-    snprintf(host, VALUE_MAX, "%.*s", (int)(colon - address), address);
-    size_t n = strlen(host);
-    if (host[0] == '[' && host[n - 1] == ']') {
-        memmove(host, host + 1, n - 2);
-        host[n - 2] = '\0';
-    }
-    return true;
-}
-
-static struct addrinfo *resolve(const char *host, const char *port) {
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_family = AF_UNSPEC};
-    struct addrinfo *list = NULL;
-    return getaddrinfo(host, port, &hints, &list) == 0 ? list : NULL;
-}
-
-/* An address is ours when a socket can be bound to it. */
-bool doctor_is_elsewhere(const char *endpoint) {
-    char host[VALUE_MAX], port[8];
-    if (strncmp(endpoint, "tcp://", 6) != 0 || !split(endpoint + 6, host, port) ||
-        strcmp(host, "*") == 0 || host[0] == '\0')
-        return false;
-    struct addrinfo *list = resolve(host, "0");
-    bool is_ours = list == NULL; /* a name that nobody knows is looked at elsewhere */
-    for (struct addrinfo *at = list; at && !is_ours; at = at->ai_next) {
-        int fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        is_ours = fd >= 0 && bind(fd, at->ai_addr, at->ai_addrlen) == 0;
-        if (fd >= 0)
-            close(fd);
-    }
-    if (list)
-        freeaddrinfo(list);
-    return !is_ours;
-}
-
-/* Can `program` listen at HOST:PORT, or does it already? True: it does. */
-static bool look_at_port(struct doctor *doctor, const char *address, const char *program,
-                         const char *fix) {
-    struct loop *loop = NULL;
-    struct tcp_listener *listener = NULL;
-    struct error error;
-    struct holder holder;
-    char host[VALUE_MAX], port[8] = "";
-    if (strncmp(address, "fd:", 3) == 0) {
-        findings_add(&doctor->findings, FINDING_OK, "port", NULL,
-                     "%s: systemd's socket hands it over", address);
-        return false;
-    }
-    if (loop_new(&loop) != STATUS_OK)
-        return false;
-    enum status status = tcp_listen(loop, address, ignore, NULL, &listener, &error);
-    tcp_listener_free(listener);
-    loop_free(loop);
-    if (status == STATUS_OK) {
-        findings_add(&doctor->findings, FINDING_OK, "port", NULL, "%s is free for %s", address,
-                     program);
-        return false;
-    }
-    split(address, host, port);
-    bool is_held = status == STATUS_EXISTS && holder_find(port, &holder);
-    if (is_held && strcmp(holder.program, program) == 0) {
-        findings_add(&doctor->findings, FINDING_OK, "port", NULL, "%s: %s (pid %d) listens there",
-                     address, program, (int)holder.pid);
-        return true;
-    }
-    if (is_held)
-        findings_add(&doctor->findings, FINDING_FAULT, "port", fix, "%s is held by %s (pid %d)",
-                     address, holder.program, (int)holder.pid);
-    else if (status == STATUS_EXISTS)
-        findings_add(&doctor->findings, FINDING_FAULT, "port", fix,
-                     "%s is held by a process that this user may not see", address);
-    else
-        findings_add(&doctor->findings, FINDING_FAULT, "port",
-                     status == STATUS_DENIED
-                         ? "a port above 1023, or tandem-router.socket of systemd"
-                         : "HOST:PORT of this host, such as 127.0.0.1:8000",
-                     "%s", error.text);
-    return false;
-}
-
-/* An endpoint beyond this host wants keys, as the bus does. */
-static void look_at_endpoint(struct doctor *doctor, const struct settings *settings,
-                             const char *key, const char *program) {
-    char endpoint[VALUE_MAX], keys[VALUE_MAX], host[VALUE_MAX], port[8];
-    if (!settings_get(settings, key, endpoint) || strncmp(endpoint, "tcp://", 6) != 0 ||
-        !split(endpoint + 6, host, port))
-        return;
-    settings_get(settings, "keys", keys);
-    if (!keys[0] && !tcp_is_loopback(host))
-        findings_add(&doctor->findings, FINDING_FAULT, "cluster keys",
-                     "tandem keys DIR, and keys = DIR in [cluster]",
-                     "%s: not a loopback address, and there are no keys", endpoint);
-    if (strcmp(port, "0") != 0 && strcmp(port, "*") != 0 && !doctor_is_elsewhere(endpoint))
-        (void)look_at_port(doctor, endpoint + 6, program,
-                           "stop that process, or take another port in this endpoint");
-}
 
 /* --- does somebody listen? ------------------------------------------------------------------ */
 
@@ -163,7 +51,7 @@ static const char *connect_once(const char *endpoint, const struct keys *keys) {
 static const char *connect_to_name(const char *address, const struct keys *keys) {
     char host[VALUE_MAX], port[8], numeric[80], endpoint[128];
     const char *why = "no address behind the name";
-    struct addrinfo *list = split(address, host, port) ? resolve(host, port) : NULL;
+    struct addrinfo *list = doctor_split(address, host, port) ? doctor_resolve(host, port) : NULL;
     for (struct addrinfo *at = list; at && why; at = at->ai_next) {
         if (getnameinfo(at->ai_addr, at->ai_addrlen, numeric, sizeof numeric, NULL, 0,
                         NI_NUMERICHOST) != 0)
@@ -196,6 +84,17 @@ static bool has_other_keys(const char *why) {
     return strcmp(why, BUS_WHY_HANDSHAKE) == 0 || strcmp(why, BUS_WHY_BROKEN_OFF) == 0;
 }
 
+/* Would it run on this host? */
+static bool is_of_this_host(const char *endpoint) {
+    char host[VALUE_MAX], port[8];
+    if (strncmp(endpoint, "tcp://", 6) != 0 || !doctor_split(endpoint + 6, host, port))
+        return strncmp(endpoint, "ipc://", 6) == 0;
+    struct addrinfo *list = doctor_resolve(host, port); /* what nobody knows is no host of ours */
+    if (list)
+        freeaddrinfo(list);
+    return list != NULL && !doctor_is_elsewhere(endpoint);
+}
+
 static void tell_of_peer(struct doctor *doctor, const char *subject, const char *who,
                          const char *endpoint, const char *why, const char *fix) {
     if (!why)
@@ -205,9 +104,13 @@ static void tell_of_peer(struct doctor *doctor, const char *subject, const char 
         findings_add(&doctor->findings, FINDING_FAULT, subject,
                      "the same keys = DIR on both sides, of one `tandem keys`, or none",
                      "%s%s: somebody listens, and has other keys (%s)", who, endpoint, why);
+    else if (!doctor->any_runs && is_of_this_host(endpoint))
+        findings_add(&doctor->findings, FINDING_OK, subject, NULL,
+                     "%s%s: no answer yet, and no daemon of this configuration runs here", who,
+                     endpoint);
     else
-        findings_add(&doctor->findings, FINDING_WARNING, subject, fix, "%s%s: nobody answers (%s)",
-                     who, endpoint, why);
+        findings_add(&doctor->findings, FINDING_WARNING, subject, fix, "%s%s: no answer (%s)", who,
+                     endpoint, why);
 }
 
 static void look_at_routers(struct doctor *doctor) {
@@ -334,24 +237,24 @@ void doctor_look_at_peers(struct doctor *doctor) {
     char value[VALUE_MAX], server[VALUE_MAX + 16], host[VALUE_MAX], port[8];
     bool listens = false;
     if (settings_get(&doctor->router, "listen", value)) {
-        listens = look_at_port(doctor, value, "tandem-router",
-                               "stop that process, or choose another: listen = HOST:PORT in "
-                               "[router] (--listen)");
+        listens = doctor_look_at_port(doctor, value, "tandem-router",
+                                      "stop that process, or choose another: listen = HOST:PORT in "
+                                      "[router] (--listen)");
         char cert[VALUE_MAX];
         bool is_tls = settings_get(&doctor->router, "tls_cert", cert) && cert[0];
-        split(value, host, port);
+        doctor_split(value, host, port);
         bool is_any = host[0] == '\0' || strcmp(host, "*") == 0 || strcmp(host, "0.0.0.0") == 0;
         bool is_v6 = strchr(host, ':') != NULL;
         snprintf(server, sizeof server, "%s://%s%s%s:%s", is_tls ? "https" : "http",
                  is_v6 ? "[" : "", is_any ? "127.0.0.1" : host, is_v6 ? "]" : "", port);
     }
-    look_at_endpoint(doctor, &doctor->router, "announce", "tandem-router");
+    doctor_look_at_endpoint(doctor, &doctor->router, "announce", "tandem-router");
     for (unsigned i = 0; i < doctor->n_workers; i++) {
         const struct settings *worker = &doctor->workers[i];
-        look_at_endpoint(doctor, worker, "endpoint", "tandem-worker");
+        doctor_look_at_endpoint(doctor, worker, "endpoint", "tandem-worker");
         if (settings_get(worker, "admin", value) && value[0])
-            (void)look_at_port(doctor, value, "tandem-worker",
-                               "stop that process, or choose another: admin = HOST:PORT");
+            (void)doctor_look_at_port(doctor, value, "tandem-worker",
+                                      "stop that process, or choose another: admin = HOST:PORT");
     }
     if (doctor->target.server)
         look_at_server(doctor, doctor->target.server);

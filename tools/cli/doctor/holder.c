@@ -59,19 +59,22 @@ static void read_name(struct holder *holder) {
         fclose(file);
 }
 
-bool holder_find(const char *port, struct holder *holder) {
+bool holder_find(const char *port, const char *wanted, struct holder *holder) {
     unsigned long inodes[INODES];
     unsigned number = (unsigned)strtoul(port, NULL, 10);
     unsigned n = find_inodes("/proc/net/tcp", number, inodes, 0);
     n = find_inodes("/proc/net/tcp6", number, inodes, n);
     DIR *folder = n > 0 ? opendir("/proc") : NULL;
-    bool found = false;
-    for (struct dirent *entry; folder && !found && (entry = readdir(folder));) {
+    bool found = false, is_wanted = false;
+    for (struct dirent *entry; folder && !is_wanted && (entry = readdir(folder));) {
         if (entry->d_name[0] < '0' || entry->d_name[0] > '9' ||
             !has_inode(entry->d_name, inodes, n))
             continue;
-        holder->pid = (pid_t)strtol(entry->d_name, NULL, 10);
-        read_name(holder);
+        struct holder one = {.pid = (pid_t)strtol(entry->d_name, NULL, 10)};
+        read_name(&one);
+        is_wanted = strcmp(one.program, wanted) == 0;
+        if (!found || is_wanted)
+            *holder = one;
         found = true;
     }
     if (folder)

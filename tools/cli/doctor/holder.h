@@ -9,8 +9,9 @@ struct holder {
     char program[32]; /* the name that the kernel has, at most 15 bytes */
 };
 
-/* Who listens on this TCP port (decimal). False: nobody, or a process of another user. */
-bool holder_find(const char *port, struct holder *holder);
+/* Who listens on this TCP port (decimal); of several (systemd keeps what it hands over) the one whose program is `wanted`.
+ * False: nobody, or a process of another user. */
+bool holder_find(const char *port, const char *wanted, struct holder *holder);
 
 /* Does somebody listen on the socket at this path? Looks without connecting. */
 bool holder_listens(const char *path);

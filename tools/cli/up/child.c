@@ -59,7 +59,7 @@ static void end_line(struct child *child) {
         n + strlen(child->line) + 2 <= sizeof child->errors)
         snprintf(child->errors + n, sizeof child->errors - n, "%s\n", child->line);
     else
-        screen_say("%s", child->line);
+        screen_log(strcmp(child->kind, "router") == 0 ? NULL : child->name, child->line);
 }
 
 /* Answers false at the pipe's end. */

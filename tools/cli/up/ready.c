@@ -18,6 +18,32 @@
 #define PROBE_NS_MAX (32 * NS_PER_MS)
 #define PUT_MS       20
 
+const char *ready_foot(const struct ready *ready, char *text, size_t width) {
+    char names[512];
+    if (supervisor_ends(ready->supervisor))
+        snprintf(text, width, "draining: running answers may end; Ctrl-C again ends at once");
+    else if (!ready->printed)
+        snprintf(text, width, "%s", "");
+    else if (supervisor_waits(ready->supervisor, names, sizeof names))
+        snprintf(text, width, "%s  not ready: %s  Ctrl-C drains and ends", ready->address, names);
+    else
+        snprintf(text, width, "%s  %u worker%s ready  Ctrl-C drains and ends", ready->address,
+                 ready->n_workers, ready->n_workers == 1 ? "" : "s");
+    return text;
+}
+
+static void say_what_to_try(const struct ready *ready) {
+    const struct child *victim = supervisor_victim(ready->supervisor);
+    if (ready->has_page)
+        screen_say("a chat and the cluster's picture: open %s/ in a browser", ready->address);
+    screen_say("OpenAI API at %s/v1", ready->address);
+    screen_say("try: tandem chat --server %s \"What is a dog?\"", ready->address);
+    if (!victim)
+        return;
+    screen_say("to see an answer go on without its worker: kill -9 %d", (int)victim->pid);
+    screen_say("or: tandem kill --server %s %s", ready->address, victim->name);
+}
+
 /* Nobody may be reading, or a terminal may be stopped: the cluster serves, and the line waits. */
 static void print_ready(void *user) {
     struct ready *ready = user;
@@ -33,10 +59,10 @@ static void print_ready(void *user) {
     int n = snprintf(line, sizeof line, "ready %s\n", ready->address);
     if (write(STDOUT_FILENO, line, (size_t)n) < 0)
         screen_say("ready %s (standard output: %s)", ready->address, strerror(errno));
-    if (ready->has_page)
-        screen_say("a chat and the cluster's picture: open %s/ in a browser", ready->address);
-    screen_say("OpenAI API at %s/v1", ready->address);
-    screen_say("try: tandem chat --server %s \"What is a dog?\"", ready->address);
+    say_what_to_try(ready);
+    char foot[512];
+    screen_status(
+        ready_foot(ready, foot, screen_width() < sizeof foot ? screen_width() : sizeof foot));
 }
 
 /* Once a second until the ready line. */

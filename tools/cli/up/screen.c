@@ -1,5 +1,7 @@
 #include "tools/cli/up/screen.h"
 
+#include "tools/cli/up/words.h"
+
 #include "base/log/log.h"
 #include "base/log/log_writer.h"
 
@@ -8,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <time.h>
 #include <unistd.h>
 
 /* ECMA-48: up one line (CUU), to its begin, and all of it erased (EL). */
@@ -15,6 +18,7 @@
 #define TAKE_AWAY UP "\r\x1b[2K"
 
 static char status[512]; /* what stands below; "" */
+static bool uses_words, tells_all;
 
 bool screen_redraws(void) {
     static int known = -1;
@@ -42,6 +46,22 @@ void screen_say(const char *format, ...) {
     }
     log_words(TAKE_AWAY "%s", line);
     log_words("%s", status);
+}
+
+void screen_use_words(bool all) {
+    uses_words = true;
+    tells_all = all;
+}
+
+void screen_log(const char *who, const char *line) {
+    char words[WORDS_LINE_MAX], clock[16];
+    time_t now = time(NULL);
+    struct tm local;
+    if (!uses_words || !words_of(line, who, tells_all, words))
+        screen_say("%s", line);
+    else if (words[0] && localtime_r(&now, &local) &&
+             strftime(clock, sizeof clock, "%H:%M:%S", &local) > 0)
+        screen_say("%s %s", clock, words);
 }
 
 void screen_status(const char *text) {

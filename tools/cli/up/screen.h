@@ -17,6 +17,13 @@ size_t screen_width(void);
 /* One line that stays. */
 void screen_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* Log lines of children are said in words from here on (words.h), with the time of day before them; `all`: even what is of no
+ * interest beyond the log. */
+void screen_use_words(bool all);
+
+/* A line that the child `who` (or NULL) has logged. */
+void screen_log(const char *who, const char *line);
+
 /* The line below all others, of at most the terminal's width; "": none. Nothing where
  * screen_redraws() is false. */
 void screen_status(const char *text);

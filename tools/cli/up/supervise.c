@@ -323,6 +323,17 @@ bool supervisor_waits(const struct supervisor *supervisor, char *names, size_t s
     return n > 0;
 }
 
+const struct child *supervisor_victim(const struct supervisor *supervisor) {
+    for (unsigned i = supervisor->n_children; i-- > 0;)
+        if (supervisor->children[i].pid > 0 && !is_front(supervisor, &supervisor->children[i]))
+            return &supervisor->children[i];
+    return NULL;
+}
+
+bool supervisor_ends(const struct supervisor *supervisor) {
+    return supervisor->ending;
+}
+
 int supervisor_run(struct supervisor *supervisor, const struct supervisor_events *events) {
     supervisor->events = *events;
     for (unsigned i = 0; i < supervisor->n_children; i++)

@@ -21,6 +21,12 @@ struct child *supervisor_add(struct supervisor *supervisor, const char *kind, co
 /* The names of the children that are not ready, with commas between. False: all are. */
 bool supervisor_waits(const struct supervisor *supervisor, char *names, size_t size);
 
+/* The process that `tandem up` would have one kill to see another go on: the last worker that was added and runs. NULL: none. */
+const struct child *supervisor_victim(const struct supervisor *supervisor);
+
+/* Was it told to stop? */
+bool supervisor_ends(const struct supervisor *supervisor);
+
 /* What is heard of children. */
 struct supervisor_events {
     void (*listen)(void *user,

@@ -42,6 +42,9 @@ static const struct {
     {"gpus", "N",
      "each rank of the workers has one of the GPUs 0 to N - 1, in turn (without it: --devices)"},
     {"config", "FILE", "an INI file for everything not given here"},
+    {"log-format", "WORD",
+     "words: a short line a request; logfmt: all that the daemons log; auto: words on a terminal, "
+     "else logfmt (auto)"},
 };
 enum { N_TABLE = sizeof table / sizeof *table, OWN_KEY = 256, PASSED_KEY = 512 };
 
@@ -133,6 +136,7 @@ static enum status add_router(struct up *up) {
     TRY(child_arg(child, "%s/tandem-router", up->programs));
     TRY(child_arg(child, "--listen=%s", up->listen));
     TRY(child_arg(child, "--announce=ipc://%s/announce", up->folder));
+    TRY(child_arg(child, "--siblings"));
     return pass_on(up, child, PASSED_ROUTER);
 }
 
@@ -211,7 +215,8 @@ static void on_listen(void *user, const char *address) {
 static void show_progress(struct up *up, uint64_t now_ns) {
     char text[512];
     size_t width = screen_width() < sizeof text ? screen_width() : sizeof text;
-    screen_status(progress_line(&up->progress, now_ns, text, width));
+    const char *line = progress_line(&up->progress, now_ns, text, width);
+    screen_status(line[0] ? line : ready_foot(&up->ready, text, width));
 }
 
 /* A terminal has one line for all, redrawn; elsewhere each worker has a line every 10 %. */
@@ -236,6 +241,18 @@ static void on_settled(void *user, const char *name, bool is_ready) {
     show_progress(up, now_ns);
     if (is_told && is_ready)
         screen_say("%s", line);
+}
+
+/* 0, or the exit code after a word that is none. */
+static int choose_format(const struct up *up) {
+    const char *word = value_of(up, "log-format"), *level = passed_value(&up->passed, "log-level");
+    bool is_auto = !word || strcmp(word, "auto") == 0,
+         is_words = word && strcmp(word, "words") == 0;
+    if (!is_auto && !is_words && strcmp(word, "logfmt") != 0)
+        return exit_fail(EXIT_CONFIG, "--log-format: must be one of: auto words logfmt");
+    if (is_words || (is_auto && screen_redraws()))
+        screen_use_words(level && strcmp(level, "debug") == 0);
+    return 0;
 }
 
 static int wait_for_all(struct up *up) {
@@ -423,6 +440,8 @@ int up_command(int argc, char **argv) {
         code = count_workers(&up);
     if (code == 0)
         code = check_gpus(&up);
+    if (code == 0)
+        code = choose_format(&up);
     if (code == 0)
         code = check_all(&up);
     if (code == 0) {

@@ -1,8 +1,9 @@
-/* Where `tandem up` lets clients connect, and what it says while workers load. */
+/* Where `tandem up` lets clients connect, what it says while workers load, and a log's lines in words. */
 #include "tests/support/suite.h"
 
 #include "tools/cli/up/front.h"
 #include "tools/cli/up/progress.h"
+#include "tools/cli/up/words.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -137,9 +138,86 @@ START_TEST(all_that_load_are_one_line) {
 }
 END_TEST
 
+#define FRAME(level) "ts=2026-11-25T20:09:07.193Z level=" level " prog=tandem-router "
+#define DONE                                                                                       \
+    FRAME("info")                                                                                  \
+    "msg=\"request done\" id=chatcmpl-1 request=1.1.1 request_id=\"a \\\"b=c\" traceparent= "
+
+START_TEST(lines_of_the_log_become_words) {
+    static const struct {
+        const char *line, *who;
+        bool all;
+        const char *words; /* NULL: it is none of logfmt */
+    } cases[] = {
+        {DONE "dialect=chat outcome=ok status=200 error= stage=finish choices=1 prompt_tokens=31 "
+              "tokens=8 "
+              "cached_tokens=0 replays=0 parse_us=323 tokenize_us=132 admit_us=166 place_us=0 "
+              "dispatch_us=432 "
+              "stream_us=108447 finish_us=0 first_token_us=38375 prefill=prefill0 decode=decode0",
+         NULL, false, "chat 200  31+8 tok  110 ms  prefill0 > decode0"},
+        {DONE "dialect=completions outcome=ok status=200 error= prompt_tokens=31 tokens=8 "
+              "cached_tokens=16 replays=2 "
+              "stream_us=9999499 prefill=mixed0 decode=mixed0",
+         NULL, false,
+         "completions 200  31+8 tok (16 cached)  9999 ms  mixed0  went on after a loss, more than "
+         "once"},
+        {DONE "dialect=chat outcome=error status=404 error=not_found prompt_tokens=0 tokens=0 "
+              "stream_us=0 "
+              "finish_us=500 prefill=\"\" decode=\"\"",
+         NULL, false, "chat 404  not_found  1 ms"},
+        {DONE "dialect=chat outcome=gone status=200 error= prompt_tokens=5 tokens=3 replays=1 "
+              "stream_us=10000000 "
+              "prefill=\"\" decode=decode0",
+         NULL, false, "chat 200  gone  5+3 tok  10.0 s  decode0  went on after a loss"},
+        {FRAME("warn") "msg=\"worker lost\" name=decode0 reason=link_lost after_ms=136 requests=0",
+         NULL, false, "warning: worker lost: decode0, link lost, after 136 ms, requests 0"},
+        {FRAME("error") "msg=\"kv link dropped\" peer=prefill0 why=\"connection \\\"lost\\\"\"",
+         "decode0", false, "error: decode0: kv link dropped: prefill0, connection \"lost\""},
+        {FRAME("info") "msg=\"worker joined\" name=decode0 pid=11031", NULL, false,
+         "decode0 serves"},
+        {FRAME("info") "msg=\"worker joined\" name=decode0 pid=11031", NULL, true,
+         "worker joined: decode0, pid 11031"},
+        {FRAME("info") "msg=\"router ends\" name=router0", NULL, false, ""},
+        {FRAME("debug") "msg=submitted router=router0 waited_us=17 x=", "decode0", true,
+         "decode0: submitted: router0, waited 17 us"},
+        {"decode0 ended with code 137: starting it again", NULL, false, NULL},
+        {"", NULL, false, NULL},
+        {"level=", NULL, false, ""},
+    };
+    char words[WORDS_LINE_MAX];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        bool is_log = words_of(cases[i].line, cases[i].who, cases[i].all, words);
+        ck_assert_msg(is_log == (cases[i].words != NULL), "%zu", i);
+        ck_assert_str_eq(words, cases[i].words ? cases[i].words : "");
+    }
+}
+END_TEST
+
+/* Lines of any length and with any number of pairs, and the bounds of both. */
+START_TEST(long_lines_are_cut) {
+    static char line[8192], words[WORDS_LINE_MAX];
+    for (size_t n = 0; n < sizeof line - 64; n += 501) {
+        int at = snprintf(line, sizeof line, FRAME("warn") "msg=");
+        memset(line + at, 'x', n);
+        line[(size_t)at + n] = '\0';
+        ck_assert(words_of(line, NULL, false, words));
+        size_t n_words = strlen(words), most = WORDS_LINE_MAX - 1;
+        ck_assert_uint_eq(n_words, n + strlen("warning: ") < most ? n + strlen("warning: ") : most);
+    }
+    size_t n = (size_t)snprintf(line, sizeof line, FRAME("warn") "msg=m");
+    for (unsigned i = 0; i < 200; i++)
+        n += (size_t)snprintf(line + n, sizeof line - n, " k%u=%u", i, i);
+    ck_assert(words_of(line, NULL, false, words));
+    ck_assert_ptr_nonnull(strstr(words, "k43 43"));
+    ck_assert_ptr_null(strstr(words, "k44"));
+}
+END_TEST
+
 void suite_add(TCase *tests) {
     tcase_add_test(tests, host_and_port_become_one_address);
     tcase_add_test(tests, an_address_that_cannot_be_had_is_refused_by_its_flag);
     tcase_add_test(tests, a_worker_that_loads_is_a_line_every_ten_percent);
     tcase_add_test(tests, all_that_load_are_one_line);
+    tcase_add_test(tests, lines_of_the_log_become_words);
+    tcase_add_test(tests, long_lines_are_cut);
 }

@@ -1,0 +1,196 @@
+#include "tools/cli/up/words.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PAIRS_MAX 48
+#define TEXT_MAX  1024
+
+/* key=value of a line, in its order; both lie in `text`. */
+struct pairs {
+    char text[TEXT_MAX * 4];
+    const char *keys[PAIRS_MAX], *values[PAIRS_MAX];
+    unsigned n;
+};
+
+struct out {
+    char *text;
+    size_t n;
+};
+
+static void put(struct out *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void put(struct out *out, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    int n = vsnprintf(out->text + out->n, WORDS_LINE_MAX - out->n, format, args);
+    va_end(args);
+    out->n += n > 0 ? (size_t)n : 0;
+    if (out->n >= WORDS_LINE_MAX)
+        out->n = WORDS_LINE_MAX - 1;
+}
+
+/* A value in quotes, without them: \" and \\ stand for themselves, other escapes stay as they are. Answers what follows. */
+static char *unquote(char *at) {
+    char *to = at;
+    for (; *at && *at != '"'; at++) {
+        if (*at == '\\' && (at[1] == '"' || at[1] == '\\'))
+            at++;
+        *to++ = *at;
+    }
+    at += *at == '"';
+    *to = '\0';
+    return at;
+}
+
+/* False: not a line of logfmt as the daemons write it. */
+static bool split(const char *line, struct pairs *pairs) {
+    pairs->n = 0;
+    if (strncmp(line, "ts=", 3) != 0 && strncmp(line, "level=", 6) != 0)
+        return false;
+    snprintf(pairs->text, sizeof pairs->text, "%s", line);
+    for (char *at = pairs->text; *at && pairs->n < PAIRS_MAX;) {
+        char *equals = strchr(at, '=');
+        if (!equals)
+            break;
+        *equals = '\0';
+        pairs->keys[pairs->n] = at;
+        at = equals + 1;
+        if (*at == '"') {
+            pairs->values[pairs->n++] = at + 1;
+            char *end = unquote(at + 1);
+            at = end + (*end == ' ');
+            continue;
+        }
+        pairs->values[pairs->n++] = at;
+        at += strcspn(at, " ");
+        if (*at)
+            *at++ = '\0';
+    }
+    return true;
+}
+
+static const char *value_of(const struct pairs *pairs, const char *key) {
+    for (unsigned i = 0; i < pairs->n; i++)
+        if (strcmp(pairs->keys[i], key) == 0)
+            return pairs->values[i];
+    return "";
+}
+
+static unsigned long number_of(const struct pairs *pairs, const char *key) {
+    return strtoul(value_of(pairs, key), NULL, 10);
+}
+
+static void put_time(struct out *out, unsigned long us) {
+    if (us < 10000000)
+        put(out, "%lu ms", (us + 500) / 1000);
+    else
+        put(out, "%.1f s", (double)us / 1e6);
+}
+
+/* "chat 200  31+8 tok  110 ms  prefill0 > decode0" */
+static void put_request(const struct pairs *pairs, struct out *out) {
+    static const char *const stages[] = {"parse_us",    "tokenize_us", "admit_us", "place_us",
+                                         "dispatch_us", "stream_us",   "finish_us"};
+    const char *error = value_of(pairs, "error"), *outcome = value_of(pairs, "outcome");
+    const char *prefill = value_of(pairs, "prefill"), *decode = value_of(pairs, "decode");
+    unsigned long us = 0, cached = number_of(pairs, "cached_tokens");
+    unsigned long replays = number_of(pairs, "replays");
+    for (unsigned i = 0; i < sizeof stages / sizeof *stages; i++)
+        us += number_of(pairs, stages[i]);
+    put(out, "%s %s", value_of(pairs, "dialect"), value_of(pairs, "status"));
+    if (strcmp(outcome, "ok") != 0)
+        put(out, "  %s", error[0] ? error : outcome);
+    if (number_of(pairs, "prompt_tokens") > 0)
+        put(out, "  %s+%s tok", value_of(pairs, "prompt_tokens"), value_of(pairs, "tokens"));
+    if (cached > 0)
+        put(out, " (%lu cached)", cached);
+    put(out, "  ");
+    put_time(out, us);
+    if (prefill[0] && decode[0] && strcmp(prefill, decode) != 0)
+        put(out, "  %s > %s", prefill, decode);
+    else if (prefill[0] || decode[0])
+        put(out, "  %s", decode[0] ? decode : prefill);
+    if (replays > 0)
+        put(out, "  went on after a loss%s", replays > 1 ? ", more than once" : "");
+}
+
+static bool is_frame(const char *key) {
+    static const char *const keys[] = {"ts", "level", "prog", "msg"};
+    for (unsigned i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (strcmp(keys[i], key) == 0)
+            return true;
+    return false;
+}
+
+static void put_spaced(struct out *out, const char *text, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        put(out, "%c", text[i] == '_' ? ' ' : text[i]);
+}
+
+/* "after 136 ms", "requests 2"; a name, and a reason, speak for themselves. */
+static void put_pair(struct out *out, const char *key, const char *value) {
+    static const char *const alone[] = {"name", "worker", "peer", "router", "why", "reason"};
+    static const struct {
+        const char *end, *unit;
+    } units[] = {{"_ms", " ms"}, {"_us", " us"}, {"_s", " s"}};
+    for (unsigned i = 0; i < sizeof alone / sizeof *alone; i++)
+        if (strcmp(key, alone[i]) == 0) {
+            if (i < 4)
+                put(out, "%s", value);
+            else
+                put_spaced(out, value, strlen(value));
+            return;
+        }
+    size_t n = strlen(key);
+    const char *unit = "";
+    for (unsigned i = 0; i < sizeof units / sizeof *units && !unit[0]; i++) {
+        size_t n_end = strlen(units[i].end);
+        if (n > n_end && strcmp(key + n - n_end, units[i].end) == 0) {
+            unit = units[i].unit;
+            n -= n_end;
+        }
+    }
+    put_spaced(out, key, n);
+    put(out, " %s%s", value, unit);
+}
+
+/* "worker lost: decode0, link lost, after 136 ms" */
+static void put_any(const struct pairs *pairs, const char *who, struct out *out) {
+    const char *between = ": ";
+    if (who)
+        put(out, "%s: ", who);
+    put(out, "%s", value_of(pairs, "msg"));
+    for (unsigned i = 0; i < pairs->n; i++) {
+        if (is_frame(pairs->keys[i]) || !pairs->values[i][0])
+            continue;
+        put(out, "%s", between);
+        put_pair(out, pairs->keys[i], pairs->values[i]);
+        between = ", ";
+    }
+}
+
+bool words_of(const char *line, const char *who, bool all, char words[WORDS_LINE_MAX]) {
+    struct pairs pairs;
+    struct out out = {words, 0};
+    words[0] = '\0';
+    if (!split(line, &pairs))
+        return false;
+    const char *level = value_of(&pairs, "level"), *message = value_of(&pairs, "msg");
+    bool is_bad = strcmp(level, "warn") == 0 || strcmp(level, "error") == 0;
+    if (strcmp(message, "request done") == 0) {
+        put_request(&pairs, &out);
+        return true;
+    }
+    if (strcmp(message, "worker joined") == 0 && !all) {
+        put(&out, "%s serves", value_of(&pairs, "name"));
+        return true;
+    }
+    if (!is_bad && !all)
+        return true;
+    if (is_bad)
+        put(&out, "%s: ", strcmp(level, "warn") == 0 ? "warning" : "error");
+    put_any(&pairs, who, &out);
+    return true;
+}
