@@ -86,6 +86,13 @@ static const struct option_spec table[] = {
          "POST /admin/kill kills one of them"},
     {"text-threads", OPTION_UINT, AT(text_threads), "2", "router", "N",
      .help = "threads for long bodies, templates, tokenizing", .min = 1, .max = 256},
+    {"hang-timeout", OPTION_DURATION, AT(hang_ns), "1s", "router", NULL,
+     .help = "a worker that says nothing for this long, or for four of its steps where these take "
+             "longer, is taken for hung: others go on with its requests, if there are others",
+     .min = TIMEOUT_MIN},
+    {"worker-wait", OPTION_DURATION, AT(worker_wait_ns), "5s", "router", NULL,
+     .help = "where no worker is there, requests wait this long for one, and after a restart so do "
+             "clients in a socket that was handed over"},
     {"deadline", OPTION_DURATION, AT(deadline_ns), "0", "router", NULL,
      .help = "most time for a call, after which it ends with 504; 0: none"},
     {"ping", OPTION_DURATION, AT(silence_ns), "15s", "router", NULL,

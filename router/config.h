@@ -43,6 +43,8 @@ struct config {
     size_t max_body;
     size_t body_memory;
     size_t output_memory;
+    uint64_t hang_ns; /* of a worker's silence, after which it is taken for hung */
+    uint64_t worker_wait_ns;
     uint64_t deadline_ns; /* 0: none */
     uint64_t silence_ns;  /* of a stream, before its ping; 0: none */
     uint64_t idle_ns, head_ns, body_ns, stall_ns;

@@ -145,8 +145,8 @@ static enum status open_core(struct program *program, uint64_t prefix_seed, stru
         .policy = config->policy,
         .roles = config->roles,
         .local_prefill_tokens = config->local_prefill_tokens,
-        .no_worker_wait_ns = 5 * NS_PER_S,
-        .hang_ns_min = NS_PER_S,
+        .no_worker_wait_ns = config->worker_wait_ns,
+        .hang_ns_min = config->hang_ns,
         .prefix_key = prefix_seed,
     };
     snprintf(core.name, sizeof core.name, "%s", server->name);
@@ -257,7 +257,8 @@ static enum status open_front(struct program *program, struct error *error) {
                                    .listen = config->listen,
                                    .is_loopback = listener_is_loopback(server->listener)};
     bool inherited = strncmp(config->listen, "fd:", 3) == 0;
-    if (service_new(serving, inherited ? server->listener : NULL, &program->service) != STATUS_OK)
+    if (service_new(serving, inherited ? server->listener : NULL, config->worker_wait_ns,
+                    &program->service) != STATUS_OK)
         return error_set(error, STATUS_NOMEM, "no memory for a timer");
     return STATUS_OK;
 }

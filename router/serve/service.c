@@ -12,7 +12,6 @@
 #include <string.h>
 
 #define STATUS_NS (5 * NS_PER_S) /* the line of status is at most this old */
-#define HOLD_NS   (5 * NS_PER_S) /* clients wait for the first worker */
 #define LOOK_NS   (10 * NS_PER_MS)
 
 struct service {
@@ -57,14 +56,15 @@ static void on_door(void *user) {
     service->held = NULL;
 }
 
-enum status service_new(struct serving *serving, struct listener *inherited, struct service **out) {
+enum status service_new(struct serving *serving, struct listener *inherited, uint64_t hold_ns,
+                        struct service **out) {
     struct service *service = calloc(1, sizeof *service);
     if (!service)
         return STATUS_NOMEM;
     *service = (struct service){.serving = serving,
                                 .held = inherited,
                                 .watchdog_ns = notify_watchdog_ns(),
-                                .hold_until_ns = clock_now_ns() + HOLD_NS};
+                                .hold_until_ns = clock_now_ns() + hold_ns};
     if (loop_timer_new(serving->loop, on_door, service, &service->door) != STATUS_OK ||
         loop_timer_new(serving->loop, on_watchdog, service, &service->watchdog) != STATUS_OK ||
         loop_timer_new(serving->loop, on_status, service, &service->status_timer) != STATUS_OK) {

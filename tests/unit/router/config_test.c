@@ -8,7 +8,7 @@
 #include "tests/support/suite.h"
 
 const char *const suite_name = "router config";
-const double suite_timeout_s = 30;
+const double suite_timeout_s = 60;
 
 static const struct option_value values[] = {
     {"name", "r-17", "router"},
@@ -35,6 +35,8 @@ static const struct option_value values[] = {
     {"page", "off", "router"},
     {"siblings", "yes", NULL},
     {"text-threads", "83", "router"},
+    {"hang-timeout", "157ms", "router"},
+    {"worker-wait", "163ms", "router"},
     {"deadline", "89ms", "router"},
     {"ping", "149ms", "router"},
     {"max-body", "97K", "router"},
@@ -99,6 +101,8 @@ static void check_all(const struct config *config) {
     ck_assert_uint_eq(config->max_body, 97 * 1024);
     ck_assert_uint_eq(config->body_memory, 1009 * 1024);
     ck_assert_uint_eq(config->output_memory, 1013 * 1024);
+    ck_assert_uint_eq(config->hang_ns, 157 * NS_PER_MS);
+    ck_assert_uint_eq(config->worker_wait_ns, 163 * NS_PER_MS);
     ck_assert_uint_eq(config->deadline_ns, 89 * NS_PER_MS);
     ck_assert_uint_eq(config->silence_ns, 149 * NS_PER_MS);
     ck_assert_uint_eq(config->idle_ns, 103 * NS_PER_MS);
