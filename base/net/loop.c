@@ -13,21 +13,17 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PROBE_NS (100 * NS_PER_MS)
-
 struct loop {
     struct event_base *base; /* owned */
     struct list kicks;       /* to run before the next sleep */
     char *scratch;           /* owned (LOOP_SCRATCH_BYTES) */
     uint64_t now_ns;
     bool in_turn; /* a callback of this turn has run */
-    uint64_t probe_ns;
-    struct loop_timer *probe;
     struct loop_wakeup *stopper;
     atomic_bool stopping;
-    struct window delays, walls, cpus; /* ns: of callbacks, and of turns */
-    uint64_t busy_ns;                  /* of this turn so far */
-    uint64_t cpu_ns;                   /* the thread's, when the last turn ended */
+    struct window walls, cpus; /* ns, of turns */
+    uint64_t busy_ns;          /* of this turn so far */
+    uint64_t cpu_ns;           /* the thread's, when the last turn ended */
 };
 
 struct loop_timer {
@@ -81,14 +77,6 @@ static void note_turn(struct loop *loop, uint64_t now_ns) {
     loop->busy_ns = 0;
 }
 
-static void on_probe(void *user) {
-    struct loop *loop = user;
-    uint64_t now_ns = clock_now_ns();
-    window_note(&loop->delays, now_ns, now_ns > loop->probe_ns ? now_ns - loop->probe_ns : 0);
-    loop->probe_ns = now_ns + PROBE_NS;
-    loop_timer_at(loop->probe, loop->probe_ns);
-}
-
 /* Nothing to do: the wake-up only ends the sleep so that `stopping` is seen. */
 static void on_stop(void *user) {
     (void)user;
@@ -124,13 +112,10 @@ enum status loop_new(struct loop **out) {
     }
     loop->scratch = malloc(LOOP_SCRATCH_BYTES);
     if (!loop->base || !loop->scratch ||
-        loop_timer_new(loop, on_probe, loop, &loop->probe) != STATUS_OK ||
         loop_wakeup_new(loop, on_stop, loop, &loop->stopper) != STATUS_OK) {
         loop_free(loop);
         return STATUS_NOMEM;
     }
-    loop->probe_ns = loop->now_ns + PROBE_NS;
-    loop_timer_at(loop->probe, loop->probe_ns);
     *out = loop;
     return STATUS_OK;
 }
@@ -141,7 +126,6 @@ void loop_free(struct loop *loop) {
     for (unsigned i = 0; i < 8 && !list_empty(&loop->kicks); i++)
         run_kicks(loop);
     loop_wakeup_free(loop->stopper);
-    loop_timer_free(loop->probe);
     if (loop->base)
         event_base_free(loop->base);
     free(loop->scratch);
@@ -154,20 +138,15 @@ void loop_turn(struct loop *loop, bool wait) {
         start_ns = clock_now_ns();
         loop->now_ns = start_ns;
         run_kicks(loop);
-        uint64_t now_ns = clock_now_ns();
-        window_note(&loop->delays, now_ns, now_ns - start_ns);
-        loop->busy_ns += now_ns - start_ns;
+        loop->busy_ns += clock_now_ns() - start_ns;
     }
     note_turn(loop, start_ns ? start_ns : loop->now_ns);
     bool sleep = wait && list_empty(&loop->kicks) && !atomic_load(&loop->stopping);
     loop->in_turn = false;
     int rc = event_base_loop(loop->base, EVLOOP_ONCE | (sleep ? 0 : EVLOOP_NONBLOCK));
     ASSERT(rc >= 0); /* epoll_wait() with our own descriptor cannot fail but by our mistake */
-    if (loop->in_turn) {
-        uint64_t now_ns = clock_now_ns();
-        window_note(&loop->delays, now_ns, now_ns - loop->now_ns);
-        loop->busy_ns += now_ns - loop->now_ns;
-    }
+    if (loop->in_turn)
+        loop->busy_ns += clock_now_ns() - loop->now_ns;
 }
 
 void loop_run(struct loop *loop) {
@@ -187,10 +166,6 @@ char *loop_scratch(struct loop *loop) {
 
 uint64_t loop_now_ns(const struct loop *loop) {
     return loop->now_ns;
-}
-
-uint64_t loop_delay_max_ns(const struct loop *loop, uint64_t now_ns) {
-    return window_most(&loop->delays, now_ns);
 }
 
 struct loop_turn_max loop_turn_max(const struct loop *loop, uint64_t now_ns) {

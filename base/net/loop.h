@@ -36,13 +36,9 @@ void loop_stop(struct loop *loop);
 /* CLOCK_MONOTONIC at the first callback of this turn: cheap, at most a turn old. */
 uint64_t loop_now_ns(const struct loop *loop);
 
-/* The worst delay of the 10 s before now_ns (CLOCK_MONOTONIC; by whole seconds, so of 9 at least):
- * how long a turn's callbacks took, or how late a timer of 100 ms was, whichever is worse. A
- * stopped process counts from the turn after it resumes. */
-uint64_t loop_delay_max_ns(const struct loop *loop, uint64_t now_ns);
-
-/* The longest turn of the same time: its callbacks and the kicks behind them, without the sleep. A
- * turn counts when the next one begins. */
+/* The longest turn of the 10 s before now_ns (CLOCK_MONOTONIC; by whole seconds, so of 9 at least):
+ * its callbacks and the kicks behind them, without the sleep. A turn counts when the next one
+ * begins. */
 struct loop_turn_max {
     uint64_t wall_ns;
     uint64_t cpu_ns; /* of the thread: what a busy machine took from it is not in it */

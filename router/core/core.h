@@ -3,7 +3,6 @@
 
 #include "base/list.h"
 #include "base/random.h"
-#include "base/window.h"
 #include "router/core/policy/policy.h"
 #include "router/core/request.h"
 #include "router/core/router.h"
@@ -17,6 +16,7 @@ struct router {
     struct router_config config;
     struct router_sink sink;
     uint64_t now_ns; /* of the event being handled */
+    uint64_t own_ns; /* the router's own time, on which silence is counted (liveness.h) */
     struct random random;
 
     struct requests requests;
@@ -35,8 +35,7 @@ struct router {
     uint32_t alone; /* index of the request that runs alone, or SLOT_NONE */
     uint32_t alone_slot;
 
-    struct window delays; /* ns, of the shell's loop */
-    uint64_t ping_ns;     /* next one to all workers */
+    uint64_t ping_ns; /* next one to all workers */
 
     struct router_stats stats;
     uint64_t n_turned_away; /* refused before they were admitted; part of stats.n_refused */

@@ -17,9 +17,9 @@ void liveness_load(struct router *router, struct slot *slot, const struct load *
     if (load->progress < slot->load.progress)
         return; /* of a message that came twice: an old step's time must not bound this one's */
     if (load->progress != slot->load.progress) {
-        if (router->now_ns - slot->progress_ns > SILENCE_NOTED_NS)
-            slot->live_since_ns = router->now_ns;
-        slot->progress_ns = router->now_ns;
+        if (router->own_ns - slot->progress_own_ns > SILENCE_NOTED_NS)
+            slot->live_since_own_ns = router->own_ns;
+        slot->progress_own_ns = router->own_ns;
     }
     bool roomier =
         load->blocks_free + load->blocks_cached >
@@ -55,28 +55,14 @@ void liveness_beat(struct router *router, struct slot *slot, const struct beat *
     rival_answered(router, slot, beat->t_ns);
 }
 
-void router_loop_delay(struct router *router, uint64_t delay_ns) {
-    /* Time has gone on by about as much since the last event. */
-    window_note(&router->delays, router->now_ns + delay_ns, delay_ns);
-    rival_delay(router, delay_ns);
-}
-
-/* The part of the bound that the worker's own steps explain. */
-static uint64_t step_bound_ns(const struct router *router, const struct slot *slot) {
+uint64_t liveness_bound_ns(const struct router *router, const struct slot *slot) {
     uint64_t step_us = slot->load.step_us_expected;
     uint64_t steps = step_us <= TRUST_STEP_US_MAX ? 4 * step_us * NS_PER_US : 0;
     return steps > router->config.hang_ns_min ? steps : router->config.hang_ns_min;
 }
 
-uint64_t liveness_bound_ns(const struct router *router, const struct slot *slot) {
-    uint64_t bound = step_bound_ns(router, slot);
-    uint64_t delay = window_most(&router->delays, router->now_ns);
-    delay = delay < UINT64_MAX / 100 ? 10 * delay : UINT64_MAX / 10;
-    return delay > bound ? delay : bound;
-}
-
 bool liveness_overdue(const struct router *router, const struct slot *slot) {
-    return router->now_ns - slot->progress_ns > liveness_bound_ns(router, slot);
+    return router->own_ns - slot->progress_own_ns > liveness_bound_ns(router, slot);
 }
 
 /* Slow is not dead: somebody else must be able to take over. */
@@ -100,7 +86,7 @@ static void tick_rival(struct router *router, struct slot *slot) {
     struct slot *holder = rival_holder(router, slot);
     if (!holder)
         session_join(router, slot);
-    else if (rival_outlasts(router, slot, holder, step_bound_ns(router, holder)))
+    else if (rival_outlasts(router, slot, holder, liveness_bound_ns(router, holder)))
         session_close(router, holder, "superseded"); /* which lets the rival in */
 }
 
@@ -162,12 +148,12 @@ uint64_t liveness_deadline(const struct router *router) {
     fleet_each(slot, &router->fleet) {
         if (slot->state == SLOT_FREE)
             continue;
-        next = earlier(next, router->ping_ns);
+        next = earlier(next, earlier(router->ping_ns, router->now_ns + OWN_NS_MAX));
         if (!slot_in_session(slot))
             continue;
-        uint64_t hung = slot->progress_ns + liveness_bound_ns(router, slot) + 1;
-        if (hung > router->now_ns) /* else it may stay so: the next ping looks again */
-            next = earlier(next, hung);
+        uint64_t hung_own = slot->progress_own_ns + liveness_bound_ns(router, slot) + 1;
+        if (hung_own > router->own_ns) /* else it may stay so: the next tick looks again */
+            next = earlier(next, router->now_ns + (hung_own - router->own_ns));
         if (slot->drain_until_ns != 0)
             next = earlier(next, slot->drain_until_ns);
         if (slot->busy_until_ns > router->now_ns && router->n_waiting > 0)

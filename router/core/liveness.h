@@ -10,6 +10,17 @@ struct router;
 
 #define PING_NS (500 * NS_PER_MS)
 
+/* Silence is counted on the router's own time, which stands still while the router does: from one
+ * event to the next it goes on by OWN_NS_MAX at most, and while there are workers the next tick is
+ * wanted within that. So a machine that pauses makes nobody look hung, and a worker that hangs is
+ * noticed as soon as on any other machine. */
+#define OWN_NS_MAX (100 * NS_PER_MS)
+
+/* Own time for that much time since the event before. */
+static inline uint64_t liveness_own_ns(uint64_t ns) {
+    return ns < OWN_NS_MAX ? ns : OWN_NS_MAX;
+}
+
 /* Figures came with a STEP or BEAT of this worker. */
 void liveness_load(struct router *router, struct slot *slot, const struct load *load);
 
@@ -19,7 +30,8 @@ void liveness_beat(struct router *router, struct slot *slot, const struct beat *
 /* Silent for longer than the bound. */
 bool liveness_overdue(const struct router *router, const struct slot *slot);
 
-/* The time after which a silent worker is taken for hung, from its last progress. */
+/* The own time after which a silent worker is taken for hung, from its last progress: hang_ns_min,
+ * or what its own steps explain. */
 uint64_t liveness_bound_ns(const struct router *router, const struct slot *slot);
 
 /* Pings, fences the hung, drops what no longer announces itself. */

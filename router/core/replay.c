@@ -178,10 +178,11 @@ void replay_rejected(struct router *router, struct slot *slot, struct attempt_id
     replay_lost(router, req, slot, loss);
 }
 
-/* When the attempt stands still for too long. The patience is for live workers: silence of the only
- * one says nothing about the attempt, and what widens the bound for "hung" widens this one. */
-static uint64_t still_at_ns(const struct router *router, const struct request *req) {
-    uint64_t since = req->advanced_ns, patience = REPLAY_PATIENCE_NS;
+/* When the attempt stands still for too long, in own time. The patience is for live workers: silence
+ * of the only one says nothing about the attempt, and what widens the bound for "hung" widens this
+ * one. */
+static uint64_t still_at_own_ns(const struct router *router, const struct request *req) {
+    uint64_t since = req->advanced_own_ns, patience = REPLAY_PATIENCE_NS;
     const struct part *parts[2] = {&req->decode, &req->prefill};
     for (int i = 0; i < 2; i++) {
         if (parts[i]->slot == SLOT_NONE)
@@ -189,9 +190,9 @@ static uint64_t still_at_ns(const struct router *router, const struct request *r
         const struct slot *slot = &router->fleet.slots[parts[i]->slot];
         uint64_t bound = liveness_bound_ns(router, slot);
         patience = bound > patience ? bound : patience;
-        since = slot->live_since_ns > since ? slot->live_since_ns : since;
+        since = slot->live_since_own_ns > since ? slot->live_since_own_ns : since;
         if (liveness_overdue(router, slot))
-            since = router->now_ns;
+            since = router->own_ns;
     }
     return since + patience;
 }
@@ -203,9 +204,9 @@ void replay_timer(struct router *router, struct request *req) {
         return;
     }
     if (req->state == REQUEST_RUNNING || req->state == REQUEST_RESERVING) {
-        uint64_t stalled = still_at_ns(router, req);
+        uint64_t stalled_own = still_at_own_ns(router, req);
         bool no_verdict = req->verdict_ns != 0 && now_ns >= req->verdict_ns;
-        if (no_verdict || now_ns >= stalled) {
+        if (no_verdict || router->own_ns >= stalled_own) {
             struct slot *at =
                 req->decode.slot == SLOT_NONE ? NULL : &router->fleet.slots[req->decode.slot];
             note_request(router, no_verdict ? NOTE_NO_VERDICT : NOTE_REQUEST_STILL, req, at);
@@ -215,10 +216,11 @@ void replay_timer(struct router *router, struct request *req) {
             if (req->state != REQUEST_WAITING)
                 return; /* it ended */
         } else {
-            /* What widens the patience, a delay of our own, is forgotten after a while: it is
+            /* What widens the patience, a worker's long step, may be over sooner than it said: it is
              * looked at again before it would be over. */
-            uint64_t look_ns = now_ns + REPLAY_PATIENCE_NS;
-            timers_pull(&router->timers, req->index, stalled < look_ns ? stalled : look_ns);
+            uint64_t left_ns = stalled_own - router->own_ns;
+            left_ns = left_ns < REPLAY_PATIENCE_NS ? left_ns : REPLAY_PATIENCE_NS;
+            timers_pull(&router->timers, req->index, now_ns + left_ns);
             if (req->verdict_ns != 0)
                 timers_pull(&router->timers, req->index, req->verdict_ns);
         }

@@ -68,13 +68,13 @@ struct request {
     uint32_t cached_tokens;
     uint64_t transfer_id;
     bool handoff;
-    bool has_token;       /* this attempt brought a new token */
-    bool computing;       /* its next token needs a prefill first */
-    uint64_t advanced_ns; /* last sign of life of this attempt */
-    uint64_t hold_ns;     /* not placed again before this */
-    uint64_t unfit_ns;    /* since then all ready workers are too small for it; 0: one was not */
-    uint64_t verdict_ns;  /* prefill worker lost after token 0: decode must speak by then; 0 */
-    uint64_t resend_ns;   /* last RESEND; 0: none */
+    bool has_token;           /* this attempt brought a new token */
+    bool computing;           /* its next token needs a prefill first */
+    uint64_t advanced_own_ns; /* last sign of life of this attempt, in the router's own time */
+    uint64_t hold_ns;         /* not placed again before this */
+    uint64_t unfit_ns;   /* since then all ready workers are too small for it; 0: one was not */
+    uint64_t verdict_ns; /* prefill worker lost after token 0: decode must speak by then; 0 */
+    uint64_t resend_ns;  /* last RESEND; 0: none */
 
     uint32_t n_losses; /* in a row without a new token */
     uint32_t n_replays;

@@ -25,7 +25,8 @@ bool rival_contests(struct router *router, struct slot *slot) {
         return false;
     note_worker(router, NOTE_NAME_CONTESTED, slot, NULL, slot->welcome.pid, 0);
     slot->refusal = REFUSAL_NAME;
-    slot->contested_ns = slot->asked_ns = router->now_ns;
+    slot->contested_ns = router->now_ns;
+    slot->asked_own_ns = router->own_ns;
     fleet_set_state(router, slot, SLOT_RIVAL);
     if (slot_in_session(holder))
         fleet_ping(router, holder);
@@ -40,20 +41,13 @@ void rival_answered(struct router *router, const struct slot *holder, uint64_t t
     }
 }
 
-void rival_delay(struct router *router, uint64_t delay_ns) {
-    for (uint32_t i = 0; i < router->fleet.n_seen; i++) {
-        if (router->fleet.slots[i].state == SLOT_RIVAL)
-            router->fleet.slots[i].asked_ns += delay_ns;
-    }
-}
-
 bool rival_outlasts(const struct router *router, const struct slot *rival,
                     const struct slot *holder, uint64_t bound_ns) {
     ASSERT(rival->state == SLOT_RIVAL);
-    uint64_t now_ns = router->now_ns;
-    if (now_ns < rival->asked_ns || now_ns - rival->asked_ns <= bound_ns)
+    uint64_t own_ns = router->own_ns;
+    if (own_ns - rival->asked_own_ns <= bound_ns)
         return false;
-    return holder->state == SLOT_SUSPECT || now_ns - holder->progress_ns > bound_ns;
+    return holder->state == SLOT_SUSPECT || own_ns - holder->progress_own_ns > bound_ns;
 }
 
 struct slot *rival_heir(const struct router *router, const char *name) {

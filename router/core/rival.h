@@ -23,12 +23,7 @@ bool rival_contests(struct router *router, struct slot *slot);
 /* The worker has answered the PING of this time. */
 void rival_answered(struct router *router, const struct slot *holder, uint64_t t_ns);
 
-/* This loop was late: answers may have come that nobody read, so rivals wait longer. */
-void rival_delay(struct router *router, uint64_t delay_ns);
-
-/* The holder was asked and has answered nothing for as long as its steps may take (`bound_ns`).
- * That this loop was late long ago says nothing here: the rival is the sign that the holder may be
- * gone. */
+/* The holder was asked and has answered nothing for as long as its steps may take (`bound_ns`). */
 bool rival_outlasts(const struct router *router, const struct slot *rival,
                     const struct slot *holder, uint64_t bound_ns);
 

@@ -73,8 +73,10 @@ void router_free(struct router *router) {
 static void begin(struct router *router, uint64_t now_ns) {
     if (router->sink.touched)
         router->sink.touched(router->sink.context);
-    if (now_ns > router->now_ns)
-        router->now_ns = now_ns;
+    if (now_ns <= router->now_ns)
+        return;
+    router->own_ns += liveness_own_ns(now_ns - router->now_ns);
+    router->now_ns = now_ns;
 }
 
 /* Walks the queue in order and advances whoever can go. */

@@ -36,8 +36,8 @@ struct router_config {
     const char *policy;  /* round_robin, least_load, two_choices, prefix_affinity */
     enum roles roles;
     uint32_t local_prefill_tokens;
-    uint64_t no_worker_wait_ns;          /* running requests wait this long for a worker: 5 s */
-    uint64_t hang_ns_min;                /* lower bound of "hung": 1 s */
+    uint64_t no_worker_wait_ns;          /* running requests wait this long for a worker */
+    uint64_t hang_ns_min;                /* lower bound of "hung" */
     uint64_t prefix_key;                 /* seed of the cluster's prefix hashes */
     uint8_t model_fp[FINGERPRINT_BYTES]; /* the router's own: workers of another one are refused */
     uint8_t tokenizer_fp[FINGERPRINT_BYTES];
@@ -144,9 +144,6 @@ void router_link_lost(struct router *router, uint64_t now_ns, uint32_t slot);
 
 void router_tick(struct router *router, uint64_t now_ns);
 uint64_t router_deadline(const struct router *router); /* when router_tick() is wanted, ns */
-
-/* Worst delay of the router's own loop over the last 10 s: part of the bound for "hung". */
-void router_loop_delay(struct router *router, uint64_t delay_ns);
 
 /* Asks a worker by name to drain; with `exits` its process ends once it is empty. Twice is once.
  * STATUS_NOT_FOUND. */

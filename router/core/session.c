@@ -149,8 +149,8 @@ void session_join(struct router *router, struct slot *slot) {
     const struct welcome *welcome = &slot->welcome;
     slot->refusal = REFUSAL_NONE;
     slot->load = welcome->load;
-    slot->progress_ns = router->now_ns;
-    slot->live_since_ns = router->now_ns;
+    slot->progress_own_ns = router->own_ns;
+    slot->live_since_own_ns = router->own_ns;
     slot->busy_until_ns = slot->busy_ns = 0;
     slot->probing = false;
     fleet_set_state(router, slot, welcome->state == WORKER_DRAINING ? SLOT_DRAINING : SLOT_READY);
@@ -169,13 +169,9 @@ void session_welcomed(struct router *router, struct slot *slot, const struct wel
         session_join(router, slot);
 }
 
-static uint64_t silent_ms(const struct router *router, uint64_t since_ns) {
-    return (router->now_ns - since_ns) / NS_PER_MS;
-}
-
 void session_fence(struct router *router, struct slot *slot, enum loss loss, const char *why) {
-    note_worker(router, NOTE_LOST, slot, why, silent_ms(router, slot->progress_ns),
-                slot->n_assigned);
+    uint64_t silent_ns = router->own_ns - slot->progress_own_ns;
+    note_worker(router, NOTE_LOST, slot, why, silent_ns / NS_PER_MS, slot->n_assigned);
     router->stats.n_fenced++;
     fleet_set_state(router, slot, SLOT_SUSPECT);
     slot->n_forgets = 0;
@@ -185,7 +181,7 @@ void session_fence(struct router *router, struct slot *slot, enum loss loss, con
 }
 
 static void note_lost(struct router *router, const struct slot *slot, const char *why) {
-    uint64_t after_ms = silent_ms(router, slot->heard_ns);
+    uint64_t after_ms = (router->now_ns - slot->heard_ns) / NS_PER_MS;
     if (slot->state == SLOT_READY || slot->n_assigned > 0)
         note_worker(router, NOTE_LOST, slot, why, after_ms, slot->n_assigned);
     else

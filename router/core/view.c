@@ -14,7 +14,9 @@ void router_stats(const struct router *router, struct router_stats *stats) {
 uint64_t router_waits_since_ns(const struct router *router) {
     uint64_t since_ns = 0;
     list_each_entry(req, &router->waiting, const struct request, link) {
-        uint64_t one_ns = req->dispatched_ns ? req->advanced_ns : req->admitted_ns;
+        uint64_t one_ns = req->dispatched_ns
+                              ? router->now_ns - (router->own_ns - req->advanced_own_ns)
+                              : req->admitted_ns;
         if (since_ns == 0 || one_ns < since_ns)
             since_ns = one_ns;
     }

@@ -89,10 +89,7 @@ static void on_readable(void *user, unsigned events) {
 
 static void on_timer(void *user) {
     struct link *link = user;
-    struct serving *serving = link->serving;
-    uint64_t now_ns = clock_now_ns();
-    router_loop_delay(serving->core, loop_delay_max_ns(serving->loop, now_ns));
-    router_tick(serving->core, now_ns);
+    router_tick(link->serving->core, clock_now_ns());
 }
 
 static void report_lost(struct link *link) {

@@ -97,12 +97,7 @@ void fault_resume(struct sim *sim, const struct event *event) {
     struct node *node = &sim->nodes[event->node];
     if (!node->up || (uint32_t)node->epoch != event->b || !node->router)
         return;
-    router_loop_delay(node->router, event->c); /* its loop sees how long it was away */
-    if (node->router->now_ns == 0)
-        return; /* nothing had happened yet that it could be late for */
-    uint32_t i = node->judged.n_delays++ % 8;
-    node->judged.delays[i].ns = event->c;
-    node->judged.delays[i].at_ns = sim->now_ns;
+    judge_router_paused(sim, event->node, event->c);
 }
 
 static void block(struct sim *sim, uint32_t from, uint32_t to, uint64_t ns) {

@@ -32,6 +32,7 @@ void judge_router_sends(struct sim *sim, uint32_t router, uint32_t slot,
 void judge_router_closes(struct sim *sim, uint32_t router, uint32_t slot); /* its link */
 void judge_router_hears(struct sim *sim, uint32_t router, const struct message *message);
 void judge_router_after(struct sim *sim, uint32_t router); /* every event */
+void judge_router_paused(struct sim *sim, uint32_t router, uint64_t ns);
 
 /* judge_replay.c: losses, rests, who runs alone, whose tokens count, deadlines */
 struct note;

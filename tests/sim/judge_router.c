@@ -8,11 +8,9 @@
 
 #include <string.h>
 
-/* A router counts its own delays of the last ten seconds, and knows seconds only roughly: one that
- * is younger counts for sure, one that is older surely not. */
-#define REMEMBERED_NS    (8 * NS_PER_S)
-#define FORGOTTEN_NS     (12 * NS_PER_S)
 #define STEP_US_BELIEVED 15000000u          /* a longer one cannot be */
+#define SLACK_NS         (10 * NS_PER_US)   /* timers are rounded up, by nanoseconds */
+#define OWN_NS           (100 * NS_PER_MS)  /* what a pause adds to a router's own time at most */
 #define PATIENCE_NS      (1500 * NS_PER_MS) /* between a trouble and what a router makes of it */
 
 static uint32_t numerics_of(const struct sim *sim, uint32_t node) {
@@ -249,26 +247,39 @@ static void judge_submit(struct sim *sim, uint32_t router, uint32_t slot, uint32
                  (unsigned long long)client->serial);
 }
 
-/* The bound of rule 8, as the router may know it. */
-static uint64_t bound_ns(const struct sim *sim, uint32_t router, const struct worker_view *view,
-                         uint64_t memory_ns) {
+void judge_router_paused(struct sim *sim, uint32_t router, uint64_t ns) {
+    struct node *node = &sim->nodes[router];
+    uint64_t own_ns = (uint64_t)((__int128)ns * (1000000 + node->clock.ppm) / 1000000);
+    node->judged.stood_most_ns += own_ns + SLACK_NS;
+    node->judged.stood_least_ns += own_ns > OWN_NS + SLACK_NS ? own_ns - OWN_NS - SLACK_NS : 0;
+}
+
+/* How long a worker has made no progress in the router's own time: at most, and at least. */
+static uint64_t silent_most_ns(const struct sim *sim, uint32_t router, uint32_t slot) {
     const struct node *node = &sim->nodes[router];
+    return sim_clock(sim, router) - node->judged.moved_ns[slot] -
+           (node->judged.stood_least_ns - node->judged.moved_least_ns[slot]);
+}
+
+static uint64_t silent_least_ns(const struct sim *sim, uint32_t router, uint32_t slot) {
+    const struct node *node = &sim->nodes[router];
+    uint64_t silent_ns = sim_clock(sim, router) - node->judged.moved_ns[slot];
+    uint64_t stood_ns = node->judged.stood_most_ns - node->judged.moved_most_ns[slot];
+    return silent_ns > stood_ns ? silent_ns - stood_ns : 0;
+}
+
+/* The bound of rule 8. */
+static uint64_t bound_ns(const struct worker_view *view) {
     uint64_t bound = NS_PER_S, steps = 4 * (uint64_t)view->load.step_us_expected * NS_PER_US;
     if (view->load.step_us_expected > STEP_US_BELIEVED)
         steps = 0;
-    bound = steps > bound ? steps : bound;
-    for (uint32_t i = 0; i < 8; i++) {
-        uint64_t delay = 10 * node->judged.delays[i].ns;
-        if (node->judged.delays[i].at_ns + memory_ns > sim->now_ns && delay > bound)
-            bound = delay;
-    }
-    return bound;
+    return steps > bound ? steps : bound;
 }
 
 /* Given up for its silence: that was long enough, and it did not only look so. */
 static void judge_silence(struct sim *sim, uint32_t router, uint32_t slot, uint32_t to,
                           uint64_t bound, const char *how) {
-    uint64_t silent_ns = sim_clock(sim, router) - sim->nodes[router].judged.moved_ns[slot];
+    uint64_t silent_ns = silent_most_ns(sim, router, slot);
     if (silent_ns <= bound)
         sim_fail(sim, "router %u %s worker %u after %llu ms, within its bound of %llu ms", router,
                  how, to, (unsigned long long)(silent_ns / NS_PER_MS),
@@ -300,20 +311,18 @@ void judge_router_closes(struct sim *sim, uint32_t router, uint32_t slot) {
 /* Taken for hung, and not because it said so itself. */
 static void judge_fence(struct sim *sim, uint32_t router, uint32_t slot, uint32_t to) {
     const struct node *node = &sim->nodes[router];
-    uint64_t now_ns = sim_clock(sim, router);
     struct worker_view view;
     if (router_worker(node->router, slot, &view) != STATUS_OK)
         return;
     sim_saw(sim, SIGHT_HUNG);
-    judge_silence(sim, router, slot, to, bound_ns(sim, router, &view, REMEMBERED_NS), "fences");
+    judge_silence(sim, router, slot, to, bound_ns(&view), "fences");
     for (uint32_t other = 0; other < SIM_SLOTS; other++) {
         struct worker_view alive;
         if (other == slot || !is_ready(sim, router, other, &alive))
             continue;
         /* One that joined in this very tick lives as far as anybody can know. */
         bool joined = node->router->fleet.slots[other].session != node->judged.session[other];
-        if (joined ||
-            now_ns - node->judged.moved_ns[other] <= bound_ns(sim, router, &alive, FORGOTTEN_NS))
+        if (joined || silent_least_ns(sim, router, other) <= bound_ns(&alive))
             return;
     }
     sim_fail(sim, "router %u fences worker %u, the last that lives", router, to);
@@ -364,6 +373,22 @@ void judge_router_hears(struct sim *sim, uint32_t router, const struct message *
         client->attempt.gen = reserved->gen;
 }
 
+/* After a tick nobody is kept who is silent for longer than his bound, while another one lives:
+ * whatever pauses the router had. */
+static void judge_kept(struct sim *sim, uint32_t router, uint32_t slot) {
+    struct worker_view view, alive;
+    if (!is_ready(sim, router, slot, &view) ||
+        silent_least_ns(sim, router, slot) <= bound_ns(&view) + NS_PER_MS) /* timers are rounded */
+        return;
+    for (uint32_t other = 0; other < SIM_SLOTS; other++) {
+        if (other != slot && is_ready(sim, router, other, &alive) &&
+            silent_most_ns(sim, router, other) <= bound_ns(&alive))
+            sim_fail(sim, "router %u keeps slot %u, silent for %llu ms, though slot %u lives",
+                     router, slot,
+                     (unsigned long long)(silent_least_ns(sim, router, slot) / NS_PER_MS), other);
+    }
+}
+
 void judge_router_after(struct sim *sim, uint32_t i) {
     struct node *node = &sim->nodes[i];
     const struct router *router = node->router;
@@ -384,7 +409,13 @@ void judge_router_after(struct sim *sim, uint32_t i) {
             node->judged.progress[slot] = at->load.progress;
             node->judged.session[slot] = at->session;
             node->judged.moved_ns[slot] = now_ns;
+            node->judged.moved_most_ns[slot] = node->judged.stood_most_ns;
+            node->judged.moved_least_ns[slot] = node->judged.stood_least_ns;
         }
+        if (!slot_in_session(at))
+            node->judged.session[slot] = 0;
+        if (node->judged.ticking)
+            judge_kept(sim, i, slot);
         if (at->state == SLOT_REFUSED)
             sim_saw(sim, SIGHT_MODEL_REFUSED);
         if (at->state == SLOT_RIVAL)

@@ -231,12 +231,10 @@ struct node {
         uint64_t sick_ns;             /* and when the first one was */
         uint64_t moved_ns[SIM_SLOTS]; /* when the worker's progress last rose (its own clock) */
         uint64_t progress[SIM_SLOTS];
-        uint64_t session[SIM_SLOTS];
-        uint64_t peers[SIM_SLOTS]; /* whom it was told of: a sum over them */
-        struct {
-            uint64_t at_ns, ns;
-        } delays[8]; /* its own loop was late: until then it is patient */
-        uint32_t n_delays;
+        uint64_t session[SIM_SLOTS];            /* 0: not in session, as after a fence */
+        uint64_t peers[SIM_SLOTS];              /* whom it was told of: a sum over them */
+        uint64_t stood_most_ns, stood_least_ns; /* how much less its own time is by its pauses */
+        uint64_t moved_most_ns[SIM_SLOTS], moved_least_ns[SIM_SLOTS]; /* the same at moved_ns */
         bool ticking;
     } judged;
 };

@@ -195,28 +195,6 @@ START_TEST(signal_arrives_on_the_loop) {
 }
 END_TEST
 
-static void be_busy(void *user) {
-    uint64_t until_ns = clock_now_ns() + *(uint64_t *)user;
-    while (clock_now_ns() < until_ns)
-        ;
-    loop_stop(loop);
-}
-
-START_TEST(delay_shows_a_callback_that_held_the_loop) {
-    uint64_t busy_ns = 30 * NS_PER_MS;
-    struct loop_timer *timer;
-    ck_assert_int_eq(loop_timer_new(loop, be_busy, &busy_ns, &timer), STATUS_OK);
-    uint64_t before_ns = clock_now_ns();
-    loop_timer_after(timer, NS_PER_MS);
-    loop_run(loop);
-    uint64_t after_ns = clock_now_ns();
-    ck_assert_uint_ge(loop_delay_max_ns(loop, after_ns), busy_ns);
-    ck_assert_uint_ge(loop_delay_max_ns(loop, before_ns + 9 * NS_PER_S), busy_ns);
-    ck_assert_uint_eq(loop_delay_max_ns(loop, after_ns + 10 * NS_PER_S), 0);
-    loop_timer_free(timer);
-}
-END_TEST
-
 static uint64_t cpu_now_ns(void) {
     struct timespec ts;
     ck_assert_int_eq(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts), 0);
@@ -252,10 +230,10 @@ static struct loop_turn_max turn_of(loop_fn *fn, uint64_t *ns) {
 }
 
 START_TEST(longest_turn_shows_what_a_callback_took_and_used) {
-    uint64_t held_ns = 50 * NS_PER_MS, used_ns = 60 * NS_PER_MS;
+    uint64_t held_ns = 50 * NS_PER_MS, used_ns = 60 * NS_PER_MS, began_ns = cpu_now_ns();
     struct loop_turn_max turn = turn_of(be_held, &held_ns);
     ck_assert_uint_ge(turn.wall_ns, held_ns);
-    ck_assert_uint_lt(turn.cpu_ns, held_ns); /* other turns use next to nothing */
+    ck_assert_uint_le(turn.cpu_ns, cpu_now_ns() - began_ns); /* next to nothing */
     turn = turn_of(use_cpu, &used_ns);
     ck_assert_uint_ge(turn.cpu_ns, used_ns);
     ck_assert_uint_ge(turn.wall_ns, used_ns);
@@ -316,7 +294,6 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, kick_that_adds_itself_runs_once_a_turn_without_sleep);
     tcase_add_test(tests, wakeup_from_another_thread_ends_the_sleep);
     tcase_add_test(tests, signal_arrives_on_the_loop);
-    tcase_add_test(tests, delay_shows_a_callback_that_held_the_loop);
     tcase_add_test(tests, longest_turn_shows_what_a_callback_took_and_used);
     tcase_add_test(tests, turns_are_not_added_up);
     tcase_add_test(tests, longest_turn_leaves_after_ten_seconds);

@@ -46,7 +46,7 @@ static void empty_digest(uint32_t slot) {
 /* Time passes while the worker computes n prompt tokens each half second, and says so. */
 static void pass(uint32_t slot, const struct submit *submit, uint32_t n_halves, uint32_t n) {
     for (uint32_t i = 0; i < n_halves; i++) {
-        fake.now_ns += NS_PER_S / 2;
+        fake_pass(&fake, NS_PER_S / 2, 0);
         beat(slot, n);
         digest(slot, submit, SEQUENCE_RUNNING);
         router_tick(fake.router, fake.now_ns);
@@ -62,7 +62,7 @@ static void pass_queued(uint32_t slot, const struct submit *submit, uint32_t n_h
                         struct load rise, enum sequence_state beside) {
     static struct load load;
     for (uint32_t i = 0; i < n_halves && fake_stats(&fake).n_replays == 0; i++) {
-        fake.now_ns += NS_PER_S / 2;
+        fake_pass(&fake, NS_PER_S / 2, 0);
         load.n_steps += rise.n_steps;
         load.handoff_bytes += rise.handoff_bytes;
         load.progress = ++fake.progress[slot];

@@ -288,6 +288,12 @@ void fake_pass(struct fake *fake, uint64_t ns, uint32_t alive) {
     }
 }
 
+void fake_stand_still(struct fake *fake, uint64_t ns) {
+    fake->now_ns += ns;
+    router_tick(fake->router, fake->now_ns);
+    check(fake);
+}
+
 void fake_lose(struct fake *fake, uint32_t slot) {
     fake->open[slot] = false;
     router_link_lost(fake->router, fake->now_ns, slot);

@@ -92,6 +92,8 @@ void fake_fails(struct fake *fake, uint32_t slot, const struct submit *submit, e
 
 /* Lets time pass in steps of at most 50 ms; workers in `alive` (bit mask) beat meanwhile. */
 void fake_pass(struct fake *fake, uint64_t ns, uint32_t alive);
+/* The router itself stands still for that long: nothing happens until its tick at the end. */
+void fake_stand_still(struct fake *fake, uint64_t ns);
 void fake_lose(struct fake *fake, uint32_t slot);
 
 /* The token that index i of user's answer has in these tests. */

@@ -1,0 +1,86 @@
+/* Silence is counted on the router's own time, which stands still while the router does. */
+#include "tests/support/suite.h"
+#include "tests/unit/router/core/fake.h"
+
+const char *const suite_name = "router_own_time";
+const double suite_timeout_s = 60;
+
+static struct fake fake;
+
+static void open_default(void) {
+    struct router_config config = fake_config();
+    fake_open(&fake, &config);
+}
+
+static enum slot_state state_of(uint32_t slot) {
+    struct worker_view view;
+    return router_worker(fake.router, slot, &view) == STATUS_OK ? view.state : SLOT_FREE;
+}
+
+START_TEST(patience_with_an_attempt_is_of_the_routers_own_time) {
+    open_default();
+    uint32_t a = fake_worker(&fake, "a", ROLE_MIXED);
+    ck_assert_int_eq(fake_ask(&fake, 0, 5, 8), STATUS_OK);
+    struct submit first = fake_submitted(&fake, a);
+    fake_stand_still(&fake, 5 * NS_PER_S); /* 100 ms of its own */
+    fake_pass(&fake, 2850 * NS_PER_MS, 1u << a);
+    ck_assert_uint_eq(fake_submitted(&fake, a).attempt, first.attempt);
+    fake_pass(&fake, 50 * NS_PER_MS, 1u << a);
+    ck_assert_uint_gt(fake_submitted(&fake, a).attempt, first.attempt);
+    fake_close(&fake);
+}
+END_TEST
+
+/* Its step was to take 5 s, and is over after three: patience is again what it is for others. */
+START_TEST(patience_with_a_long_step_ends_with_the_step) {
+    open_default();
+    uint32_t a = fake_worker(&fake, "a", ROLE_MIXED);
+    ck_assert_int_eq(fake_ask(&fake, 0, 5, 8), STATUS_OK);
+    struct submit first = fake_submitted(&fake, a);
+    struct message message = {.type = MESSAGE_BEAT};
+    message.u.beat.load = (struct load){.progress = 1, .step_us_expected = 5000000};
+    fake_says(&fake, a, message);
+    fake_pass(&fake, 3050 * NS_PER_MS, 0);
+    fake_pass(&fake, 2900 * NS_PER_MS, 1u << a);
+    ck_assert_uint_eq(fake_submitted(&fake, a).attempt, first.attempt);
+    fake_pass(&fake, 300 * NS_PER_MS, 1u << a);
+    ck_assert_uint_gt(fake_submitted(&fake, a).attempt, first.attempt);
+    fake_close(&fake);
+}
+END_TEST
+
+START_TEST(pause_of_the_router_makes_no_worker_look_hung) {
+    open_default();
+    uint32_t a = fake_worker(&fake, "a", ROLE_MIXED), b = fake_worker(&fake, "b", ROLE_MIXED);
+    fake_pass(&fake, 200 * NS_PER_MS, 1u << b);
+    for (int i = 0; i < 3; i++)
+        fake_stand_still(&fake, 60 * NS_PER_S); /* 100 ms of its own each */
+    fake_pass(&fake, 500 * NS_PER_MS, 1u << b);
+    ck_assert_int_eq(state_of(a), SLOT_READY);
+    ck_assert_uint_eq(fake_stats(&fake).n_fenced, 0);
+    fake_pass(&fake, 50 * NS_PER_MS, 1u << b); /* the hang is noticed no later than without */
+    ck_assert_int_eq(state_of(a), SLOT_SUSPECT);
+    ck_assert_int_eq(state_of(b), SLOT_READY);
+    fake_close(&fake);
+}
+END_TEST
+
+/* Own time stands still from 100 ms on: while somebody is waited for, the next tick comes before. */
+START_TEST(tick_is_wanted_within_what_counts_of_a_pause) {
+    open_default();
+    fake_worker(&fake, "a", ROLE_MIXED);
+    fake_pass(&fake, 10 * NS_PER_MS, 1);
+    ck_assert_uint_le(router_deadline(fake.router), fake.now_ns + 100 * NS_PER_MS);
+    fake.now_ns += 99 * NS_PER_MS;
+    fake_beat(&fake, 0);
+    ck_assert_uint_le(router_deadline(fake.router), fake.now_ns + 100 * NS_PER_MS);
+    fake_close(&fake);
+}
+END_TEST
+
+void suite_add(TCase *tests) {
+    tcase_add_test(tests, patience_with_an_attempt_is_of_the_routers_own_time);
+    tcase_add_test(tests, patience_with_a_long_step_ends_with_the_step);
+    tcase_add_test(tests, pause_of_the_router_makes_no_worker_look_hung);
+    tcase_add_test(tests, tick_is_wanted_within_what_counts_of_a_pause);
+}
