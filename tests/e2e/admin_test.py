@@ -69,7 +69,7 @@ def a_worker_is_killed(cluster):
     def another():
         now = {w["name"]: w["pid"] for w in cluster.workers() if w["state"] == "ready"}
         return len(now) == 2 and now["mixed0"] != old["mixed0"]["pid"] and now
-    assert eventually(another, 30, "another process")["mixed1"] == old["mixed1"]["pid"]
+    assert eventually(another, "another process")["mixed1"] == old["mixed1"]["pid"]
 
 
 def only_children_are_killed():
@@ -89,7 +89,7 @@ def only_children_are_killed():
                         return json.loads(ask(port, "GET", "/admin/status", {})[1])["workers"]
                     except OSError:
                         return []
-                worker = eventually(lambda: [w for w in row() if w["state"] == "ready"], 30, "the worker")[0]
+                worker = eventually(lambda: [w for w in row() if w["state"] == "ready"], "the worker")[0]
                 assert worker["child"] == bool(flags), worker
                 done = tandem("kill", "w", "--server", f"http://127.0.0.1:{port}")
                 assert done.returncode == 1 and str(worker["pid"]) in done.stderr and "403" in done.stderr, done.stderr
@@ -106,15 +106,15 @@ def drains_are_taken_back(cluster):
     for _ in range(2):  # twice is once
         done = tandem("drain", "mixed0", "--server", cluster.url)
         assert done.returncode == 0, done.stderr
-    eventually(lambda: states(cluster) == {"mixed0": "draining", "mixed1": "ready"}, 10, "one drains")
+    eventually(lambda: states(cluster) == {"mixed0": "draining", "mixed1": "ready"}, "one drains")
     assert post_json(cluster.port, "/v1/completions", {"prompt": "x", "max_tokens": 2})
     assert tandem("drain", "mixed1", "--server", cluster.url).returncode == 0
-    eventually(lambda: request(cluster.port, "GET", "/health")[0] == 503, 10, "nobody is left")
+    eventually(lambda: request(cluster.port, "GET", "/health")[0] == 503, "nobody is left")
     pids = {w["pid"] for w in cluster.workers()}
     for name in ("mixed0", "mixed1", "mixed1"):
         done = tandem("drain", "--undo", name, "--server", cluster.url)
         assert done.returncode == 0, done.stderr
-    eventually(lambda: set(states(cluster).values()) == {"ready"}, 10, "both take work again")
+    eventually(lambda: set(states(cluster).values()) == {"ready"}, "both take work again")
     assert {w["pid"] for w in cluster.workers()} == pids
     answers = {post_json(cluster.port, "/v1/completions", {"prompt": "x", "max_tokens": 2})["choices"][0]["text"]
                for _ in range(4)}
@@ -132,7 +132,7 @@ def a_drained_worker_can_end(cluster):
     rest = list(events)
     assert rest[-1] == "[DONE]" and json.loads(rest[-2])["choices"][0]["finish_reason"] == "length", rest[-2:]
     eventually(lambda: (now := {w["name"]: w["pid"] for w in cluster.workers() if w["state"] == "ready"})
-               and set(now) == set(before) and now[busy] != before[busy], 20, "a new process of that name")
+               and set(now) == set(before) and now[busy] != before[busy], "a new process of that name")
     assert not re.search(rf"{busy}.*(signal|status=[1-9])", cluster.log_text()), cluster.log_text()[-2000:]
 
 
@@ -147,7 +147,7 @@ def live_requests_are_listed():
         events = stream_events(cluster.port, "/v1/completions", {"prompt": [5] * 20, "n": 2, "max_tokens": 60,
                                                                  "stream": True})
         first = json.loads(next(events))
-        live = eventually(lambda: [r for r in listed() if min(s["tokens"] for s in r["sequences"]) >= 2], 10, "tokens")
+        live = eventually(lambda: [r for r in listed() if min(s["tokens"] for s in r["sequences"]) >= 2], "tokens")
         assert len(live) == 1 and live[0]["id"] == first["id"], live
         assert live[0]["dialect"] == "completions" and live[0]["stage"] == "stream", live
         assert live[0]["age_ms"] >= 20 and live[0]["slow_client"] is False, live
@@ -157,7 +157,7 @@ def live_requests_are_listed():
             assert sequence["stage"] == "stream" and sequence["decode"] == "decode0", sequence
             assert (sequence["attempts"], sequence["replays"], sequence["prompt_tokens"]) == (1, 0, 20), sequence
         assert len(list(events)) > 0
-        eventually(lambda: listed() == [], 10, "nothing lives")
+        eventually(lambda: listed() == [], "nothing lives")
 
 
 def client_keys_open_no_admin_route(folder):
@@ -209,10 +209,10 @@ def keys_are_read_again(folder):
         assert stream.status == 200 and (status_of("old"), status_of("both"), status_of("new")) == (200, 200, 401)
         write("both\nnew\n")
         os.kill(cluster.router_pid(), signal.SIGHUP)
-        eventually(lambda: (status_of("old"), status_of("both"), status_of("new")) == (401, 200, 200), 20, "the new keys")
+        eventually(lambda: (status_of("old"), status_of("both"), status_of("new")) == (401, 200, 200), "the new keys")
         write("both misspelt=3\n")
         os.kill(cluster.router_pid(), signal.SIGHUP)
-        eventually(lambda: "not reloaded" in cluster.log_text(), 20, "the warning")
+        eventually(lambda: "not reloaded" in cluster.log_text(), "the warning")
         assert status_of("new") == 200 and "both" not in cluster.log_text()
         events = [json.loads(line[6:]) for line in stream.read().split(b"\n") if line.startswith(b"data: {")]
         wire.close()
@@ -232,12 +232,12 @@ def a_key_may_move_and_never_be_in_both_files(folder):
             return ask(cluster.port, "GET", path, {"Authorization": f"Bearer {key}"})[0]
         write("move-clients", "one\ntwo\n")
         os.kill(cluster.router_pid(), signal.SIGHUP)
-        eventually(lambda: cluster.log_text().count("not reloaded") == 2, 20, "two warnings")
+        eventually(lambda: cluster.log_text().count("not reloaded") == 2, "two warnings")
         assert (status_of("/v1/models", "two"), status_of("/admin/status", "two")) == (401, 200)
         write("move-clients", "two\n")
         write("move-admins", "one\n")
         os.kill(cluster.router_pid(), signal.SIGHUP)
-        eventually(lambda: (status_of("/v1/models", "two"), status_of("/admin/status", "one")) == (200, 200), 20, "the keys moved")
+        eventually(lambda: (status_of("/v1/models", "two"), status_of("/admin/status", "one")) == (200, 200), "the keys moved")
         assert (status_of("/v1/models", "one"), status_of("/admin/status", "two")) == (401, 401)
 
 
@@ -265,14 +265,14 @@ def the_log_level_is_read_again(folder):
     write("warn")
     with open(f"{folder}/log", "w") as file, subprocess.Popen([BIN / "tandem-router", "--config", path], stderr=file) as router:
         try:
-            eventually(lives, 20, "the router listens")
+            eventually(lives, "the router listens")
             assert "level=info" not in log()
             write("info")
             router.send_signal(signal.SIGHUP)
-            eventually(lambda: 'msg="reloaded" what=log-level' in log(), 20, "a line of the new level")
+            eventually(lambda: 'msg="reloaded" what=log-level' in log(), "a line of the new level")
             write("loud")
             router.send_signal(signal.SIGHUP)
-            eventually(lambda: "not reloaded" in log(), 20, "the warning")
+            eventually(lambda: "not reloaded" in log(), "the warning")
             assert "loud" in log() and lives()
         finally:
             router.send_signal(signal.SIGTERM)

@@ -54,7 +54,7 @@ class Workers:
             self.admin[name] = port
             self.spawn(name, "tandem-worker", "--name", name, "--role", role, "--routers", announce, "--endpoint",
                        f"ipc://{self.folder}/{name}", "--admin", f"127.0.0.1:{port}", "--threads", 1, *self.args)
-        eventually(self.up, 60, "workers")
+        eventually(self.up, "workers")
         return self
 
     def up(self):
@@ -140,7 +140,7 @@ def answers(folder, model, stops, wanted, roles, ahead):
     with tempfile.TemporaryDirectory(dir=folder) as own, Workers(own, model, roles, *args) as workers:
         for n_rounds in range(1, 9):
             assert plain(ask(workers.port, stops)) == wanted
-            eventually(lambda: workers.held() == 0, 10, "blocks free again")
+            eventually(lambda: workers.held() == 0, "blocks free again")
             time.sleep(0.3)  # its figures are published
             seen = figures(workers, list(roles)[-1])
             if ahead == "no" or all(seen[name] > 0 for name in SEEN if len(roles) == 1 or name != "waiting"):
@@ -185,7 +185,7 @@ def clients_leave(folder, model, stops, wanted):
                 future.result()
             got = [{"choices": f.result()["choices"], "usage": f.result()["usage"]} for f in stay]
         assert plain(got) == wanted
-        eventually(lambda: workers.held() == 0, 10, "blocks free again")
+        eventually(lambda: workers.held() == 0, "blocks free again")
         time.sleep(0.3)
         return f"{len(gone)} left, {workers.figure('w', 'tandem_worker_steps_ahead_total')} steps ahead"
 

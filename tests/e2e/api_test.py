@@ -83,11 +83,10 @@ def status_says_what_is_promised(cluster):
         out = subprocess.run([BIN / "tandem", "status", "--json", "--server", cluster.url], capture_output=True,
                              text=True, check=True).stdout
         return json.loads(out)
-    eventually(lambda: [w["state"] for w in cluster.workers()] == ["ready"] * 2, 10, "both workers ready")
+    eventually(lambda: [w["state"] for w in cluster.workers()] == ["ready"] * 2, "both workers ready")
     stream = stream_events(cluster.port, "/v1/completions", {"prompt": "x" * 40, "max_tokens": 3000})
     next(stream)
-    running = eventually(lambda: (now := told()) and sum(w["tokens_per_s"] for w in now["workers"]) and now,
-                         10, "a rate")
+    running = eventually(lambda: (now := told()) and sum(w["tokens_per_s"] for w in now["workers"]) and now, "a rate")
     assert [len(running[k]) for k in STATUS_KEYS] == [1, 2]
     for kind, keys in STATUS_KEYS.items():
         for row in running[kind]:
@@ -107,7 +106,7 @@ def status_says_what_is_promised(cluster):
     ended = told()
     assert ended["routers"][0]["requests"]["cancelled"] == 1, ended
     assert ended["workers"][0]["pid"] != ended["workers"][1]["pid"], ended
-    eventually(lambda: not any(w["tokens_per_s"] for w in told()["workers"]), 10, "no tokens, no rate")
+    eventually(lambda: not any(w["tokens_per_s"] for w in told()["workers"]), "no tokens, no rate")
 
 
 def running_streams_survive_a_drain():
@@ -173,7 +172,7 @@ def traces_are_logged(cluster):
 
     def done():
         return [line for line in cluster.log_text().splitlines() if "request done" in line and "request_id=traced" in line]
-    eventually(lambda: len(done()) == 6, 10, "six lines")
+    eventually(lambda: len(done()) == 6, "six lines")
     assert sum(f"traceparent={good} " in line for line in done()) == 1, done()
     assert sum("traceparent= " in line for line in done()) == 5, done()
 

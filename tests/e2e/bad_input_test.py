@@ -181,7 +181,7 @@ def requests(tally, cluster):
         status, headers, _ = request(cluster.port, "DELETE", "/v1/models")
         assert status == 405 and "GET" in headers["Allow"]
     tally.run("unknown route and method", unknown_route)
-    tally.run("nothing is held after all that", lambda: cluster.quiet(5) and None)
+    tally.run("nothing is held after all that", lambda: cluster.quiet() and None)
 
 
 def second_signal_ends_at_once():
@@ -189,10 +189,10 @@ def second_signal_ends_at_once():
         connection = socket.create_connection(("127.0.0.1", cluster.port))
         body = b'{"prompt":[1],"max_tokens":2000,"ignore_eos":true}'
         connection.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
-        eventually(lambda: any(w["sequences"]["running"] for w in cluster.workers()), 10, "the answer running")
+        eventually(lambda: any(w["sequences"]["running"] for w in cluster.workers()), "the answer running")
         cluster.process.send_signal(signal.SIGTERM)
         # Two signals of a kind at once would be one.
-        eventually(lambda: "draining" in cluster.log_text(), 10, "the drain begun")
+        eventually(lambda: "draining" in cluster.log_text(), "the drain begun")
         cluster.process.send_signal(signal.SIGTERM)
         cluster.process.wait(10)
         assert not children_of(f"127.0.0.1:{cluster.port}")
@@ -204,7 +204,7 @@ def ctrl_c_lets_answers_finish():
         body = {"prompt": [1, 2, 3], "max_tokens": 200, "ignore_eos": True, "return_token_ids": True}
         asking = threading.Thread(target=lambda: answers.append(post_json(cluster.port, "/v1/completions", body)))
         asking.start()
-        eventually(lambda: any(w["sequences"]["running"] for w in cluster.workers()), 10, "the answer running")
+        eventually(lambda: any(w["sequences"]["running"] for w in cluster.workers()), "the answer running")
         os.killpg(cluster.process.pid, signal.SIGINT)
         asking.join(60)
         assert answers and answers[0]["choices"][0]["token_ids"] == hash_answer([1, 2, 3], 200)
@@ -222,7 +222,7 @@ def accepted_before_the_drain_is_answered():
             assert connection.recv(100).startswith(b"HTTP/1.1 100 ")
             connection.sendall(body[:10])
             cluster.process.send_signal(signal.SIGTERM)
-            eventually(lambda: "draining" in cluster.log_text(), 10, "the drain begun")
+            eventually(lambda: "draining" in cluster.log_text(), "the drain begun")
             connection.sendall(body[10:])
             reply = http.client.HTTPResponse(connection)
             reply.begin()

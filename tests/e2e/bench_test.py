@@ -425,7 +425,7 @@ def over_grpc():
         assert re.search(r"^\| *90 *\| *5 *\|", table, re.M), table
         done = bench("load", "--target", grpc, "--requests", 2, "--model", "nobody", code=1)
         assert "grpc-status 5" in done.stderr and "nobody" in done.stderr, done.stderr
-        cluster.quiet(5)
+        cluster.quiet()
     with tempfile.TemporaryDirectory() as folder:
         certificates = Certificates(folder)
         certificates.sign("only")

@@ -125,7 +125,7 @@ def what_the_new_figures_say(ports):
     def is_counted():
         observed, tokens, steps, prompt, generated = computed()
         return observed == steps and prompt > 4 * generated > 0 and prompt <= tokens <= prompt + generated
-    eventually(is_counted, 10, "the tokens of each step: those of prompts, and one of each sequence that goes on")
+    eventually(is_counted, "the tokens of each step: those of prompts, and one of each sequence that goes on")
     for port in ports:
         held, active, resident, process = (value(port, name) for name in (
             "tandem_memory_allocated_bytes", "tandem_memory_active_bytes", "tandem_memory_resident_bytes",
@@ -145,10 +145,10 @@ def a_request_that_waits_is_seen():
         assert age() == 0
         stream = stream_events(cluster.port, "/v1/completions", long)
         next(stream)
-        first = eventually(age, 10, "a sequence that waits")
-        eventually(lambda: age() > first, 10, "it waits longer")
+        first = eventually(age, "a sequence that waits")
+        eventually(lambda: age() > first, "it waits longer")
         stream.close()
-        eventually(lambda: age() == 0, 10, "nobody waits")
+        eventually(lambda: age() == 0, "nobody waits")
 
 
 def tool(name):
@@ -201,7 +201,7 @@ def a_real_prometheus_answers_every_expression(ports):
                     return [float(r["value"][1]) for r in answer("min_over_time(up[30s]) * count_over_time(up[30s]) >= 3")]
                 except (OSError, AssertionError):  # it is not ready yet
                     return []
-            eventually(lambda: len(up()) == len(ports), 60, "three scrapes of every daemon")
+            eventually(lambda: len(up()) == len(ports), "three scrapes of every daemon")
             asked = board_expressions() + [(name, BOUND.match(rule).group(1)) for name, rule in rule_expressions()]
             silent = [(title, expression) for title, expression in asked if not answer(expression)]
             assert not silent, silent
@@ -221,7 +221,7 @@ def main():
         for _ in range(2):
             list(stream_events(cluster.port, "/v1/completions", {"prompt": "x" * 200, "max_tokens": 20, "ignore_eos": True}))
         post_json(cluster.port, "/v1/completions", {"prompt": "x", "max_tokens": 50000, "ignore_eos": True}, want=504)
-        admin = eventually(lambda: len(found := re.findall(r"worker ready.* admin=(\d+)", cluster.log_text())) == 2 and found, 10, "two ports")
+        admin = eventually(lambda: len(found := re.findall(r"worker ready.* admin=(\d+)", cluster.log_text())) == 2 and found, "two ports")
         ports = [cluster.port] + sorted(map(int, admin))
         tally.run("every expression finds its series", every_expression_finds_its_series, ports)
         tally.run("vLLM's board finds its series", vllms_board_finds_its_series, ports)

@@ -162,13 +162,14 @@ class Page:
             raise Refused(f"{script}: {result['exceptionDetails'].get('exception', {}).get('description')}")
         return result["result"].get("value")
 
-    def until(self, script, what, seconds=20):
+    def until(self, script, what, seconds=60):
         end = time.monotonic() + seconds
         while True:
+            late = time.monotonic() > end  # asked once more after the limit
             value = self.eval(script)
             if value:
                 return value
-            if time.monotonic() > end:
+            if late:
                 raise AssertionError(f"not within {seconds} s: {what}; the page reads:\n{self.text('body')}\n{self.problems}")
             self.browser.take(0.03)
 

@@ -28,7 +28,7 @@ def open_cluster(folder, model):
     ini.write_text("[worker]\nadmin = 127.0.0.1:0\n")
     cluster = Cluster("--config", ini, "--mixed", "1", "--chunk-tokens", "512", model=model).__enter__()
     admin = int(cluster.logged(r"worker ready.* admin=(\d+)").group(1))
-    eventually(lambda: chunk_tokens(admin) > 0, 10, "figures on the admin port")
+    eventually(lambda: chunk_tokens(admin) > 0, "figures on the admin port")
     return cluster, admin
 
 
@@ -61,7 +61,7 @@ def starts_on_a_busy_machine():
                 prompt = f"{n_prompts} " + "and so it went on " * 100
                 post_json(cluster.port, "/v1/completions", {"prompt": prompt, "max_tokens": 1})
                 return chunk_tokens(admin) >= wanted / 2
-            eventually(has_grown, 90, f"chunks of at least half of {wanted:.0f} tokens")
+            eventually(has_grown, f"chunks of at least half of {wanted:.0f} tokens", seconds=90)
             assert "worker lost" not in cluster.log_text()
             return f"{began:.0f} tokens a step at first, {chunk_tokens(admin):.0f} after {n_prompts} prompts, {wanted:.0f} fresh"
         finally:

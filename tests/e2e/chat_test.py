@@ -29,8 +29,8 @@ class Talk(Terminal):
     def __init__(self, cluster, *args):
         super().__init__("tandem", "chat", "--server", cluster.url, *args, TERM="xterm")
 
-    def expect(self, pattern, seconds=30):
-        found = eventually(lambda: re.search(pattern, self.read()), seconds, f"{pattern!r} after {self.text[-300:]!r}")
+    def expect(self, pattern):
+        found = eventually(lambda: re.search(pattern, self.read()), f"{pattern!r} after {self.text[-300:]!r}")
         self.text = self.text[found.end():]
         return found
 
@@ -73,13 +73,13 @@ def a_line_is_edited(cluster):
         terminal.type("/system\r")
         terminal.expect("> ")
         terminal.type("abXYc\x1b[D\x7f\x7fé\r")  # abéc
-        eventually(lambda: len(prompts_of_the_server(cluster)) == n + 1, 30, "the first turn")
+        eventually(lambda: len(prompts_of_the_server(cluster)) == n + 1, "the first turn")
         terminal.expect("> ")
         terminal.type("/clear\r")
         terminal.expect("begins anew")
         terminal.expect("> ")
         terminal.type("\x1b[A\x1b[A\r")  # past /clear, to the line
-        eventually(lambda: len(prompts_of_the_server(cluster)) == n + 2, 30, "the second turn")
+        eventually(lambda: len(prompts_of_the_server(cluster)) == n + 2, "the second turn")
         first, second = prompts_of_the_server(cluster)[-2:]
         assert first == second, (first, second)
         plain = chat(cluster, "abéc")
@@ -181,11 +181,11 @@ def ctrl_c_ends_the_answer(cluster):
     with Talk(cluster, "--max-tokens", "5000") as terminal:
         terminal.expect("> ")
         terminal.type("long\r")
-        eventually(lambda: any(w["sequences"]["running"] for w in cluster.workers()), 30, "the answer")
+        eventually(lambda: any(w["sequences"]["running"] for w in cluster.workers()), "the answer")
         time.sleep(0.2)
         terminal.type("\x03")
         terminal.expect("> ")
-        cluster.quiet(10)
+        cluster.quiet()
         terminal.type("never sent\x03")
         terminal.expect("> ")
         n = len(prompts_of_the_server(cluster))
@@ -204,10 +204,10 @@ def an_error_ends_no_conversation(cluster):
         terminal.expect("error: HTTP status 503")
         terminal.expect("> ")
         subprocess.run([*drain, "--undo"], check=True, capture_output=True)
-        eventually(lambda: cluster.workers()[0]["state"] == "ready", 30, "the worker back")
+        eventually(lambda: cluster.workers()[0]["state"] == "ready", "the worker back")
         n = len(prompts_of_the_server(cluster))
         terminal.type("hi\r")
-        eventually(lambda: len(prompts_of_the_server(cluster)) == n + 1, 30, "the answer")
+        eventually(lambda: len(prompts_of_the_server(cluster)) == n + 1, "the answer")
         assert chat(cluster, "hi")[0] == 0
         assert len(set(prompts_of_the_server(cluster)[-2:])) == 1
         terminal.expect("> ")

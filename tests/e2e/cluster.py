@@ -24,6 +24,10 @@ BUILD = ROOT / "build" / sanitizers.BUILD
 BIN = BUILD / "bin"
 TOOLS = BUILD / "tests"
 sanitizers.watch()
+# How long a test waits for what must come: the limit ends what hangs, and says nothing about how long something may take.
+LIMIT_S = 60
+# A machine that pauses makes no worker look hung, for hand-offs and replays are counted; a test of hanging takes the usual second.
+os.environ.setdefault("TANDEM_HANG_TIMEOUT", "60s")
 
 
 class Skip(Exception):
@@ -74,14 +78,16 @@ def real_model() -> str:
     return str(path)
 
 
-def eventually(predicate, seconds, what):
-    """Waits until predicate() is true; fails after `seconds`, which bounds the wait and is not a target."""
+def eventually(predicate, what, seconds=LIMIT_S):
+    """Waits until predicate() is true, and answers it. It is asked once more after the limit: who stood still meanwhile is not
+    who waits for what never comes."""
     end = time.monotonic() + seconds
     while True:
+        late = time.monotonic() > end
         value = predicate()
         if value:
             return value
-        if time.monotonic() > end:
+        if late:
             raise AssertionError(f"not within {seconds} s: {what}")
         time.sleep(0.02)
 
@@ -131,9 +137,9 @@ class Cluster:
         self._take_log()
         return self.log.decode(errors="replace")
 
-    def logged(self, pattern, seconds=10):
+    def logged(self, pattern):
         """Waits for a line; its match."""
-        return eventually(lambda: re.search(pattern, self.log_text(), re.M), seconds, f"{pattern} in the log")
+        return eventually(lambda: re.search(pattern, self.log_text(), re.M), f"{pattern} in the log")
 
     def __exit__(self, kind, value, trace):
         if kind is not None:
@@ -169,15 +175,24 @@ class Cluster:
         try:
             for _ in range(kills):
                 time.sleep(1)
-                ready = eventually(lambda: len(now := [w for w in self.workers() if w["state"] == "ready"]) >= n_workers and now,
-                                   60, "all workers ready")
+                ready = eventually(lambda: len(now := [w for w in self.workers() if w["state"] == "ready"]) >= n_workers and now, "all workers ready")
                 os.kill(chance.choice(ready)["pid"], signal.SIGKILL)
         finally:
             stop.set()
             for thread in threads:
                 thread.join(120)
 
-    def quiet(self, seconds=10):
+    @contextlib.contextmanager
+    def answering(self, path="/v1/completions", port=None, **body):
+        """While an answer of 60,000 tokens runs, whose client then leaves. The cluster needs --step-us, or it may end before."""
+        events = stream_events(port or self.port, path, {"prompt": "x", "max_tokens": 60000, "ignore_eos": True, **body})
+        next(events)
+        try:
+            yield events
+        finally:
+            events.close()
+
+    def quiet(self):
         """Waits until every ledger is back to zero; answers the status."""
         def at_rest():
             state = self.status()
@@ -194,7 +209,7 @@ class Cluster:
                 if router["requests"]["queued"] or router["requests"]["running"]:
                     return None
             return state
-        return eventually(at_rest, seconds, "all ledgers back to zero")
+        return eventually(at_rest, "all ledgers back to zero")
 
 
 def request(port, method, path, body=None, headers=None, timeout=120):

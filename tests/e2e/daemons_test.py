@@ -115,7 +115,7 @@ def sample_is_accepted(folder):
     router = subprocess.Popen([BIN / "tandem-router", "--config", sample, "--model", "hash", "--listen",
                                f"127.0.0.1:{port}", "--announce", announce], stderr=subprocess.PIPE, text=True)
     try:
-        eventually(lambda: router.poll() is not None or answers(port), 10, "the router of the sample")
+        eventually(lambda: router.poll() is not None or answers(port), "the router of the sample")
         assert router.poll() is None, router.stderr.read()
     finally:
         router.terminate()
@@ -141,7 +141,7 @@ def addresses_that_cannot_be_served(folder):
         worker = subprocess.Popen([BIN / "tandem-worker", "--model", "hash", "--name", "x", "--keys", keys, *router, "--endpoint",
                                    "tcp://lo:0"], stderr=out)
     try:
-        eventually(lambda: "endpoint=tcp://127.0.0.1:" in log.read_text() or worker.poll() is not None, 30, "the worker's line")
+        eventually(lambda: "endpoint=tcp://127.0.0.1:" in log.read_text() or worker.poll() is not None, "the worker's line")
         assert worker.poll() is None, log.read_text()
     finally:
         worker.terminate()
@@ -161,7 +161,7 @@ def all_up(d):
     for name in ("prefill0", "decode0", "decode1"):
         d.start_worker(name)
     for i in range(2):
-        eventually(lambda: d.ready(i) == {"prefill0", "decode0", "decode1"}, 20, f"three workers at router {i}")
+        eventually(lambda: d.ready(i) == {"prefill0", "decode0", "decode1"}, f"three workers at router {i}")
     prompt = list(range(1, 200))
     for port in d.http:
         choice = post_json(port, "/v1/completions", {"prompt": prompt, "max_tokens": 32, "temperature": 0,
@@ -173,7 +173,7 @@ def late_worker(d):
     began = time.monotonic()
     d.start_worker("prefill1")
     for i in range(2):
-        eventually(lambda: "prefill1" in d.ready(i), 10, f"the late worker at router {i}")
+        eventually(lambda: "prefill1" in d.ready(i), f"the late worker at router {i}")
     return f"{time.monotonic() - began:.2f} s after its start"
 
 
@@ -181,12 +181,12 @@ def other_address(d):
     d.processes["decode1"].kill()
     d.processes["decode1"].wait()
     for i in range(2):
-        eventually(lambda: "decode1" not in d.ready(i), 5, "its death seen")
+        eventually(lambda: "decode1" not in d.ready(i), "its death seen")
     d.write(dict(d.endpoints, decode1=free_ports(2)))
     began = time.monotonic()
     d.start_worker("decode1")
     for i in range(2):
-        eventually(lambda: "decode1" in d.ready(i), 10, f"back at router {i}")
+        eventually(lambda: "decode1" in d.ready(i), f"back at router {i}")
     return f"{time.monotonic() - began:.2f} s after its start"
 
 
@@ -200,9 +200,9 @@ def wrong_key(d):
     intruder = d.processes.pop("intruder")
     try:
         for i, port in enumerate(d.http):
-            eventually(lambda: handshakes_failed(port) > before[i], 30, f"its handshake refused by router {i}")
+            eventually(lambda: handshakes_failed(port) > before[i], f"its handshake refused by router {i}")
             said = d.folder / f"router{i}.log"
-            eventually(lambda: re.search('msg="handshakes fail".* n=[1-9]', said.read_text()), 30, f"router {i} says so")
+            eventually(lambda: re.search('msg="handshakes fail".* n=[1-9]', said.read_text()), f"router {i} says so")
         assert intruder.poll() is None, (d.folder / "intruder.log").read_text()
         for i, port in enumerate(d.http):
             workers = get_json(port, "/admin/status")["workers"]
@@ -234,7 +234,7 @@ def killed_under_load(d, n_kills):
             d.processes[name].wait()
             d.start_worker(name)
             for i in range(2):
-                eventually(lambda: len(d.ready(i)) == 4, 20, "four workers again")
+                eventually(lambda: len(d.ready(i)) == 4, "four workers again")
         for check in checks:
             check.send_signal(signal.SIGTERM)
         for check in checks:

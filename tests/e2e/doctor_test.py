@@ -254,7 +254,7 @@ def a_cluster_that_runs(host):
         def is_ready():
             with contextlib.suppress(OSError):
                 return [w["state"] for w in get_json(host.port, "/admin/status")["workers"]] == ["ready"]
-        eventually(is_ready, 60, "the worker")
+        eventually(is_ready, "the worker")
         findings = doctor("--config", ini)
         assert not faults(findings), faults(findings)
         words = {f["subject"] + " " + f["level"]: f["seen"] for f in findings}
@@ -265,7 +265,7 @@ def a_cluster_that_runs(host):
         assert "handshakes fail" not in Path(log).read_text(), Path(log).read_text()
         other = (BIN / "tandem-worker", "--config", ini, "--name", "decode0", "--model", host.path("small"), "--load-format", "dummy")
         with running(log, other):
-            eventually(lambda: any(w["state"] == "refused" for w in get_json(host.port, "/admin/status")["workers"]), 60, "a refusal")
+            eventually(lambda: any(w["state"] == "refused" for w in get_json(host.port, "/admin/status")["workers"]), "a refusal")
             found = faults(doctor("--config", ini))
             assert len(found) == 1 and found[0]["subject"] == "workers" and "decode0 is refused" in found[0]["seen"], found
             assert "the same model" in found[0]["fix"], found

@@ -101,7 +101,7 @@ def watchers_are_bounded(cluster):
     def again():
         with watching(cluster.port) as watcher:
             return watcher.status == 200 and watcher.next()
-    eventually(again, 10, "a place that was given back")
+    eventually(again, "a place that was given back")
     for watcher in watchers:
         watcher.close()
 
@@ -153,7 +153,7 @@ def a_drain_ends_the_streams(cluster):
     assert json.loads(reply["body"].split(b"\n\n")[-2][6:])["routers"][0]["draining"] is True, reply["body"][-300:]
     client.socket.close()
     # Its clients are gone, so the router need not wait for its longest time.
-    eventually(lambda: 'msg="router ends"' in cluster.log_text(), 20, "the router has ended")
+    eventually(lambda: 'msg="router ends"' in cluster.log_text(), "the router has ended")
 
 
 def main():

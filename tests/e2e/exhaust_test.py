@@ -100,7 +100,7 @@ def trees_of_nothing_are_bounded(cluster):
     assert {status for status, _, _ in answers} <= {413, 503} and 413 in {s for s, _, _ in answers}, answers
     assert all("too many values" in a[2].decode() for a in answers if a[0] == 413), answers[0]
     assert peak <= 512, f"the router had {peak:.0f} MiB"
-    eventually(lambda: memory(pid, "VmRSS") < idle + 30, 10, "the memory given back")
+    eventually(lambda: memory(pid, "VmRSS") < idle + 30, "the memory given back")
     return f"{idle:.0f} MiB idle, {peak:.0f} at most, {memory(pid, 'VmRSS'):.0f} after"
 
 
@@ -114,7 +114,7 @@ def trees_wait_for_each_other(cluster):
     peak = memory(pid, "VmHWM")
     assert [status for status, _, _ in answers] == [200] * 4, [(a[0], a[2][:200]) for a in answers]
     assert peak <= 512, f"the router had {peak:.0f} MiB"
-    eventually(lambda: memory(pid, "VmRSS") < idle + 30, 10, "the memory given back")
+    eventually(lambda: memory(pid, "VmRSS") < idle + 30, "the memory given back")
     return f"{peak:.0f} MiB at most"
 
 
@@ -144,7 +144,7 @@ def all_bodies_have_one_budget(cluster):
     finally:
         for connection in held:
             connection.close()
-    eventually(lambda: metric(cluster.port, "tandem_http_body_bytes") == 0, 10, "the budget given back")
+    eventually(lambda: metric(cluster.port, "tandem_http_body_bytes") == 0, "the budget given back")
 
 
 def a_body_that_drips_is_cut_off():
@@ -167,7 +167,7 @@ def least_turn(port, ask):
     """The longest turn of the loop while ask() runs: the least of three tries, for what is long is long each time."""
     turns = []
     while len(turns) < 3 and (not turns or turns[-1] >= TURN_S):
-        eventually(lambda: loop_turn(port) < TURN_S, 30, "a quiet loop")
+        eventually(lambda: loop_turn(port) < TURN_S, "a quiet loop")
         ask()
         turns.append(loop_turn(port))
     return min(turns)

@@ -28,7 +28,7 @@ def disturb(cluster, check, n, signals, pause_s, seed):
     for i in range(n):
         time.sleep(pause_s)
         assert check.poll() is None, "the checker ended early"
-        workers = eventually(lambda: len(ready_workers(cluster)) == 4 and ready_workers(cluster), 30,
+        workers = eventually(lambda: len(ready_workers(cluster)) == 4 and ready_workers(cluster),
                              "four workers ready")
         victim = chance.choice(workers)["pid"]
         os.kill(victim, signals[0])
@@ -55,7 +55,7 @@ def campaign(n, signals, pause_s):
         finally:
             check.kill()
         result = json.loads(out)
-        state = cluster.quiet(20)
+        state = cluster.quiet()
         refused = sum(r["requests"]["refused"] for r in state["routers"])
         assert check.returncode == 0, (result, problems)
         assert refused == 0, state["routers"]
@@ -77,13 +77,13 @@ def stopped_router():
         router = cluster.status()["routers"][0]
         with ThreadPoolExecutor(n_streams) as pool:
             answers = [pool.submit(ask, i) for i in range(n_streams)]
-            eventually(lambda: cluster.status()["routers"][0]["core"]["tokens"] > n_streams * 50, 30, "streams run")
+            eventually(lambda: cluster.status()["routers"][0]["core"]["tokens"] > n_streams * 50, "streams run")
             os.kill(router["pid"], signal.SIGSTOP)
             time.sleep(3)
             os.kill(router["pid"], signal.SIGCONT)
             for answer in answers:
                 answer.result()
-        state = cluster.quiet(20)["routers"][0]
+        state = cluster.quiet()["routers"][0]
         assert state["requests"]["completed"] == n_streams, state
         return f"{n_streams} streams of {n_tokens} tokens, {state['core']['replays']} replays"
 

@@ -95,7 +95,7 @@ class Parts:
 
     def __enter__(self):
         self.spawn("router", "tandem-router", "--listen", "127.0.0.1:0", "--announce", f"ipc://{self.folder}/announce")
-        eventually(lambda: " port=" in self.log("router"), 30, "a router")
+        eventually(lambda: " port=" in self.log("router"), "a router")
         self.port = int(self.log("router").split(" port=")[1].split()[0])
         return self
 
@@ -124,7 +124,7 @@ class Parts:
     def up(self, n):
         def ready():
             return [w for w in get_json(self.port, "/admin/status")["workers"] if w["state"] == "ready"]
-        eventually(lambda: len(ready()) == n, 60, f"{n} workers")
+        eventually(lambda: len(ready()) == n, f"{n} workers")
 
 
 def between(folder, model, wanted, prefill, decode, transport, *more):

@@ -187,7 +187,7 @@ def flood(cluster, n, data, context=None, protocol="http/1.1", seconds=8.0):
     """n connections send `data` and do not read; yields what they cost."""
     pid = cluster.router_pid()
     if is_measured():
-        eventually(lambda: memory(pid, "VmRSS") < ROUTER_MIB / 2, 60, "the memory of what came before given back")
+        eventually(lambda: memory(pid, "VmRSS") < ROUTER_MIB / 2, "the memory of what came before given back")
     idle = memory(pid, "VmRSS")
     reset_peak(pid)
     cost = {"idle": idle}
@@ -281,9 +281,9 @@ def watches_count_in_a_key(cluster):
     try:
         for connection in held:
             connection.sendall(hello() + grpc_call(1, path, b"few"))
-        eventually(lambda: request(cluster.port, "POST", "/v1/completions", ask, few)[0] == 429, 10, "the key used up")
+        eventually(lambda: request(cluster.port, "POST", "/v1/completions", ask, few)[0] == 429, "the key used up")
         held.pop().close()
-        eventually(lambda: request(cluster.port, "POST", "/v1/completions", ask, few)[0] == 200, 10, "a call of the key again")
+        eventually(lambda: request(cluster.port, "POST", "/v1/completions", ask, few)[0] == 200, "a call of the key again")
     finally:
         for connection in held:
             connection.close()
@@ -300,7 +300,7 @@ def probes_answer_when_every_place_is_taken(folder):
                 slow = b"".join(grpc_call(2 * i + 1, b"/grpc.health.v1.Health/Check") for i in range(90))
                 connection.sendall(hello() + slow)
                 held.append(connection)
-            asked = eventually(lambda: request(cluster.port, "GET", "/version")[0] == 503, 10, "every place taken")
+            asked = eventually(lambda: request(cluster.port, "GET", "/version")[0] == 503, "every place taken")
             assert asked
             for _ in range(50):
                 for path in ("/livez", "/readyz", "/health"):
@@ -316,7 +316,7 @@ def probes_answer_when_every_place_is_taken(folder):
         finally:
             for connection in held:
                 connection.close()
-        eventually(lambda: request(cluster.port, "GET", "/version")[0] == 200, 30, "places again")
+        eventually(lambda: request(cluster.port, "GET", "/version")[0] == 200, "places again")
 
 
 def admin_routes_are_as_sent(cluster):
@@ -356,7 +356,7 @@ def main():
             run("reflection with a key", watches, cluster,
                 b"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", b"right")
             run("watches count in a key", watches_count_in_a_key, cluster)
-            eventually(lambda: metric(cluster.port, "tandem_http_output_bytes") == 0 or None, 60, "no output that waits")
+            eventually(lambda: metric(cluster.port, "tandem_http_output_bytes") == 0 or None, "no output that waits")
         certificates = Certificates(folder)
         certificates.sign("server")  # server.crt, server.key
         with Secure(certificates, "--mixed", 1, "--api-keys", keys) as cluster:

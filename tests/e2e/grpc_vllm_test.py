@@ -148,7 +148,7 @@ def the_engine_tells_of_itself(cluster, client):
     assert info.server_type == "tandem" and info.uptime_seconds > 0 and not info.is_paused, info
     stream = client.Generate(question(max_tokens=30000, ignore_eos=True))
     next(stream)
-    eventually(lambda: client.GetLoads(pb.GetLoadsRequest()).loads[0].token_usage > 0, 10, "blocks are in use")
+    eventually(lambda: client.GetLoads(pb.GetLoadsRequest()).loads[0].token_usage > 0, "blocks are in use")
     load = client.GetLoads(pb.GetLoadsRequest()).loads[0]
     assert load.num_running_reqs == load.num_total_reqs == 1 and load.num_waiting_reqs == 0, load
     assert client.GetServerInfo(pb.GetServerInfoRequest()).active_requests == 1
@@ -172,7 +172,7 @@ def a_call_is_aborted_by_its_id(cluster, client):
             assert error.code() == grpc.StatusCode.CANCELLED and "aborted" in error.details(), error
             continue
         raise AssertionError("it went on")
-    eventually(lambda: sum(w["sequences"]["running"] for w in cluster.workers()) == 1, 5, "the aborted are gone, the other is not")
+    eventually(lambda: sum(w["sequences"]["running"] for w in cluster.workers()) == 1, "the aborted are gone, the other is not")
     assert next(streams[0]).chunk.token_ids
     streams[0].cancel()
     cluster.quiet()

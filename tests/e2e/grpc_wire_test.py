@@ -158,11 +158,11 @@ def drain_under_load(_):
             threads = [threading.Thread(target=load, args=(i,)) for i in range(16)]
             for thread in threads:
                 thread.start()
-            eventually(lambda: len(served) > 100, 60, "load")
+            eventually(lambda: len(served) > 100, "load")
             ends.process.send_signal(signal.SIGTERM)
             ends.process.wait(60)
             ended = time.monotonic()
-            eventually(lambda: served[-1] > ended + 0.5, 60, "the other router serves on")
+            eventually(lambda: served[-1] > ended + 0.5, "the other router serves on")
             stop.set()
             for thread in threads:
                 thread.join(60)

@@ -246,12 +246,12 @@ def who_leaves_is_gone(door, cluster):
             wire.send(wire.request(1, "POST", V1, LONG))
             wire.take()
             getattr(wire, leave)()
-            cluster.quiet(20)
+            cluster.quiet()
     with contextlib.closing(door.open()) as wire:
         wire.begin()
         wire.send(wire.request(1, "POST", V1, LONG)[:-20])
         wire.reset()
-    cluster.quiet(20)
+    cluster.quiet()
 
 
 def bytes_one_by_one(door):
@@ -367,7 +367,7 @@ def main() -> int:
             for thread in slow:
                 thread.join()
             for cluster in (plain, secure):
-                tally.run("nothing is held", lambda: cluster.quiet(20) and None)
+                tally.run("nothing is held", lambda: cluster.quiet() and None)
     return tally.end()
 
 

@@ -219,7 +219,7 @@ def a_reset_cancels(cluster):
         client.take()
     client.h2.reset_stream(stream, 8)
     client.push()
-    cluster.quiet(10)
+    cluster.quiet()
     other = client.ask("GET", "/version")
     client.wait(other)
 
@@ -285,7 +285,7 @@ def drain_under_load(_):
         threads = [threading.Thread(target=load.run, args=(i, i >= 8)) for i, load in enumerate(loads)]
         for thread in threads:
             thread.start()
-        eventually(lambda: all(load.served or load.failures for load in loads) and sum(len(load.served) for load in loads) > 100, 60,
+        eventually(lambda: all(load.served or load.failures for load in loads) and sum(len(load.served) for load in loads) > 100,
                    "load")
         for load in loads:
             load.signalled = time.monotonic()
@@ -385,7 +385,7 @@ def streams_survive_their_workers(kills, streams):
         cluster.kill_workers_beside(threads, stop, kills)
         assert not told["wrong"], told["wrong"][:3]
         assert told["streams"] >= streams, told
-        cluster.quiet(20)
+        cluster.quiet()
         return f"{kills} kills, {told['streams']} streams"
 
 
@@ -399,7 +399,7 @@ def main():
     with Cluster("--mixed", 2) as cluster:
         for test in (all_routes, curl, httpx, many_streams_beside_one_that_is_not_read, a_reset_cancels):
             tally.run(test.__name__, test, cluster)
-        tally.run("quiet", lambda: cluster.quiet(10) and None)
+        tally.run("quiet", lambda: cluster.quiet() and None)
     if hpack:
         with Cluster("--mixed", 2, "--stall-timeout", f"{options.stop + 60:.0f}s") as cluster:
             tally.run("a_reader_that_stops", a_reader_that_stops, cluster, options.stop)

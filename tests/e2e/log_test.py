@@ -64,7 +64,7 @@ def sleeping_reader(folder):
                                "--endpoint", f"ipc://{folder}/w0"], stderr=writer)
     os.close(writer)
     try:
-        eventually(lambda: health(port), 20, "the router")
+        eventually(lambda: health(port), "the router")
         ask(port, N_REQUESTS)
         assert health(port)
         text = []
@@ -98,13 +98,13 @@ def stopped_terminal():
     process = subprocess.Popen([BIN / "tandem", "up", "--model", "hash", "--listen", f"127.0.0.1:{port}"], stdout=slave,
                                stderr=slave)
     try:
-        eventually(lambda: health(port), 20, "the cluster")
+        eventually(lambda: health(port), "the cluster")
         ask(port, 200)
         assert health(port)
-        eventually(lambda: pid_of(port, "decode0"), 20, "the worker that is killed")
+        eventually(lambda: pid_of(port, "decode0"), "the worker that is killed")
         dead = pid_of(port, "decode0")
         os.kill(dead, signal.SIGKILL)
-        eventually(lambda: pid_of(port, "decode0") not in (None, dead), 20, "the worker, started again by a loop that nothing holds")
+        eventually(lambda: pid_of(port, "decode0") not in (None, dead), "the worker, started again by a loop that nothing holds")
         shown = b""
         termios.tcflow(slave, termios.TCOON)
         while b"try: tandem chat" not in shown:
@@ -128,7 +128,7 @@ def gone_readers():
         process.stdout.close()
         process.stderr.readline()
         process.stderr.close()
-        eventually(lambda: health(port), 20, "the cluster")
+        eventually(lambda: health(port), "the cluster")
         ask(port, 40)
         assert process.poll() is None and health(port)
         assert end(process) == 0
@@ -142,7 +142,7 @@ def full_disk():
         process = subprocess.Popen([BIN / "tandem", "up", "--model", "hash", "--listen", f"127.0.0.1:{port}"],
                                    stdout=full, stderr=full)
     try:
-        eventually(lambda: health(port), 20, "the cluster")
+        eventually(lambda: health(port), "the cluster")
         ask(port, 40)
         assert end(process) == 0
     finally:

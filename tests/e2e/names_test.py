@@ -67,7 +67,7 @@ class Daemon:
         return "".join(self.lines)
 
     def wait_for(self, pattern):
-        return eventually(lambda: re.search(pattern, self.text()), 60, pattern)
+        return eventually(lambda: re.search(pattern, self.text()), pattern)
 
     def end(self, kill=False):
         if self.process.poll() is None:
@@ -113,7 +113,7 @@ class Scene:
 
     def until_found(self, address):
         began = time.monotonic()
-        eventually(lambda: self.has_worker(address), 60, f"the router at {address} has the worker")
+        eventually(lambda: self.has_worker(address), f"the router at {address} has the worker")
         return time.monotonic() - began
 
 
@@ -138,8 +138,7 @@ def go(scene):
     """One that is not behind the name any more is told nothing: started anew there, it meets no worker."""
     left = [a for a in scene.server.addresses if a != "127.0.0.3"]
     scene.server.addresses = left
-    eventually(lambda: "127.0.0.3" not in [line for line in scene.worker.lines if "behind a name" in line][-1],
-               60, "the worker has heard that 127.0.0.3 is gone")
+    eventually(lambda: "127.0.0.3" not in [line for line in scene.worker.lines if "behind a name" in line][-1], "the worker has heard that 127.0.0.3 is gone")
     scene.stop("127.0.0.3")
     scene.start("127.0.0.3")
     time.sleep(2.2)  # two rounds of announcing

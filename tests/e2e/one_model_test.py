@@ -37,7 +37,7 @@ class Daemons:
     def router(self, key, model="hash"):
         self.start("tandem-router", key, "--model", model, "--name", key, "--listen", "127.0.0.1:0",
                    "--announce", f"ipc://{self.folder}/{key}")
-        self.ports[key] = int(eventually(lambda: field(self.log(key), "router ready", "port"), 20, f"{key} up"))
+        self.ports[key] = int(eventually(lambda: field(self.log(key), "router ready", "port"), f"{key} up"))
 
     def worker(self, key, *args, name=None, model="hash", routers=("r0",)):
         """`key` names the process, its log and its sockets; `name` is what it calls itself."""
@@ -54,8 +54,8 @@ class Daemons:
         rows = [w for w in self.workers(router) if w["pid"] == self.processes[key].pid]
         return " ".join([rows[0]["state"], *([rows[0]["reason"]] if "reason" in rows[0] else [])]) if rows else "-"
 
-    def becomes(self, key, state, router="r0", seconds=15):
-        eventually(lambda: self.state(key, router) == state, seconds, f"{key} {state} at {router}")
+    def becomes(self, key, state, router="r0"):
+        eventually(lambda: self.state(key, router) == state, f"{key} {state} at {router}")
 
     def kill(self, key, how=signal.SIGKILL):
         self.processes[key].send_signal(how)
@@ -127,7 +127,7 @@ def shows_refused(d, key, name, reason):
     said = lines(d.log("r0"), "worker refused", f"name={name} ", f"reason={reason}")
     assert len(said) == 1 and "level=warn" in said[0], said
     assert metric(d, "tandem_router_workers_refused", reason) == 1
-    own = eventually(lambda: lines(d.log(key), "router refuses this worker", f"reason={reason}"), 5, "it is told")
+    own = eventually(lambda: lines(d.log(key), "router refuses this worker", f"reason={reason}"), "it is told")
     assert len(own) == 1 and "level=warn" in own[0], own
 
 
@@ -149,13 +149,13 @@ def wrong_worker_first(d, tiny):
 def pin_outlives_all_workers(d, tiny):
     """Nobody is left but the wrong one, which is restarted too."""
     d.kill("right")
-    eventually(lambda: d.state("right") == "-", 10, "its death seen")
+    eventually(lambda: d.state("right") == "-", "its death seen")
     d.kill("wrong")
     d.worker("wrong", name="w0", model=tiny[0])
     d.becomes("wrong", "refused other_model")
     is_refused_as_nobodys_fault(d, "another model")
     d.kill("wrong")
-    eventually(lambda: not d.workers(), 10, "the dead one no longer shown")
+    eventually(lambda: not d.workers(), "the dead one no longer shown")
     d.stop()
 
 

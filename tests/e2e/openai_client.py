@@ -419,9 +419,12 @@ def running(t):
 
 def wait_for(condition, what):
     """Polls a state that has to come; the bound is only there so that a failure ends."""
-    end = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < end, what
+    end = time.monotonic() + 60
+    while True:
+        late = time.monotonic() > end  # asked once more after the limit
+        if condition():
+            return
+        assert not late, what
         time.sleep(0.02)
 
 

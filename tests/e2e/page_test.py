@@ -86,7 +86,7 @@ def a_question_is_answered(cluster, page):
     assert page.eval("document.querySelector('#prompt').value.split('\\n').length") == 2, "a new line"
     page.type("Say it.")
     page.press("Enter")
-    first = eventually(lambda: length(page), 60, "tokens")
+    first = eventually(lambda: length(page), "tokens")
     page.until(f"document.querySelector('.assistant .text').textContent.length > {first + 60}", "more of them")
     assert page.eval("document.querySelector('#send').getAttribute('aria-label')") == "Stop"
     page.until("/^TTFT .*ms/.test(document.querySelector('.assistant .meta').innerText)", "TTFT")
@@ -108,7 +108,7 @@ def a_question_is_answered(cluster, page):
     page.press("Escape")
     page.until("document.querySelectorAll('.assistant .meta')[1].innerText.includes('stopped')", "the answer stops")
     assert [m["role"] for m in json.loads(page.posts[-1])["messages"]] == ["system", "user", "assistant", "user"]
-    eventually(lambda: get_json(cluster.port, "/admin/status")["routers"][0]["requests"]["running"] == 0, 20, "its request is cancelled")
+    eventually(lambda: get_json(cluster.port, "/admin/status")["routers"][0]["requests"]["running"] == 0, "its request is cancelled")
     assert page.problems == [], page.problems
     stays_at_home(page, cluster.url)
 
@@ -152,17 +152,17 @@ def a_worker_has_handles(cluster, browser):
     button = lambda text: f"[...document.querySelectorAll('{card} .acts button')].find((b) => b.innerText === '{text}' && !b.hidden)"
     state = lambda: next(w["state"] for w in cluster.workers() if w["name"] == "decode1")
     page.eval(button("Drain") + ".click()")
-    eventually(lambda: state() == "draining", 10, "the drain")
+    eventually(lambda: state() == "draining", "the drain")
     page.until(f"!!{button('Resume')}", "the way back")
     page.eval(button("Resume") + ".click()")
-    eventually(lambda: state() == "ready", 10, "work again")
+    eventually(lambda: state() == "ready", "work again")
     page.until(f"!!{button('Kill')}", "the button")
     assert "as a crash would" in page.eval(button("Kill") + ".title")
     page.eval(button("Kill") + ".click()")
     page.until(f"!!{button('Kill now')}", "it asks")
     assert next(w["pid"] for w in cluster.workers() if w["name"] == "decode1") == old["pid"]
     page.eval(button("Kill now") + ".click()")
-    eventually(lambda: any(w["name"] == "decode1" and w["pid"] not in (0, old["pid"]) and w["state"] == "ready" for w in cluster.workers()), 30,
+    eventually(lambda: any(w["name"] == "decode1" and w["pid"] not in (0, old["pid"]) and w["state"] == "ready" for w in cluster.workers()),
                "another process")
     page.until("document.querySelector('#changes').innerText.includes('decode1 is gone')", "the loss is told")
     assert page.problems == [], page.problems
@@ -174,7 +174,7 @@ def a_lost_worker_is_seen(cluster, page):
     page.type("Go on")
     page.press("Enter")
     page.until("document.querySelector('.assistant .text')?.textContent.length > 60", "tokens")
-    busy = eventually(lambda: [w for w in cluster.workers("decode") if w["sequences"]["running"]], 20, "who decodes")[0]
+    busy = eventually(lambda: [w for w in cluster.workers("decode") if w["sequences"]["running"]], "who decodes")[0]
     os.kill(busy["pid"], signal.SIGKILL)
     page.until(f"document.querySelector('#changes').innerText.includes('{busy['name']} is gone')", "the loss is told")
     page.until("document.querySelector('#changes').innerText.includes('went on on another worker')", "the replay is told")
@@ -299,7 +299,7 @@ def it_is_one_small_file(cluster):
     assert request(cluster.port, "GET", "/", headers={"If-None-Match": '"other"'})[0] == 200
     assert request(cluster.port, "HEAD", "/")[0] == 200 and request(cluster.port, "GET", "/x")[0] == 404
     assert request(cluster.port, "POST", "/", {})[0] == 405
-    eventually(lambda: f"open {cluster.url}/ in a browser" in cluster.log_text(), 10, "`tandem up` names it")
+    eventually(lambda: f"open {cluster.url}/ in a browser" in cluster.log_text(), "`tandem up` names it")
     return f"{len(body)} bytes"
 
 

@@ -110,7 +110,7 @@ class Router:
 
     def __enter__(self):
         try:
-            self.port = int(eventually(lambda: field(self.log.read_text(errors="replace"), "router ready", "port"), 30,
+            self.port = int(eventually(lambda: field(self.log.read_text(errors="replace"), "router ready", "port"),
                                        "the router up"))
         except AssertionError:
             self.__exit__()

@@ -47,7 +47,7 @@ def proxy(command, port, log):
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
             return True
     try:
-        eventually(listens, 20, command[0])
+        eventually(listens, command[0])
         yield
     finally:
         process.terminate()

@@ -72,7 +72,7 @@ def inner(command):
         with Cluster("--mixed", "1") as up:
             first = up.workers()[0]["pid"]
             os.kill(first, signal.SIGKILL)
-            eventually(lambda: any(w["state"] == "ready" and w["pid"] != first for w in up.workers()), 60, "its third start")
+            eventually(lambda: any(w["state"] == "ready" and w["pid"] != first for w in up.workers()), "its third start")
     tally.run("runs a child", runs_a_child)
     return tally.end()
 

@@ -77,8 +77,8 @@ class Manager:
     def heard(self, name, pattern):
         return [line for who, line in self.said if who == name and re.fullmatch(pattern, line)]
 
-    def hears(self, name, pattern, seconds=30):
-        return eventually(lambda: self.heard(name, pattern), seconds, f"{name} says {pattern}")
+    def hears(self, name, pattern):
+        return eventually(lambda: self.heard(name, pattern), f"{name} says {pattern}")
 
     def log(self, name):
         return (self.folder / f"{name}.log").read_text()
@@ -119,13 +119,13 @@ def life_is_told():
         manager.hears("worker", "READY=1")
         assert post_json(manager.port, "/v1/completions", {"prompt": [1], "max_tokens": 3, "return_token_ids": True})
         manager.hears("router", r"STATUS=ready: 1 workers, 0 running, 0 waiting")
-        eventually(lambda: len(manager.heard("worker", r"STATUS=ready: \d+ running, \d+ waiting, KV \d+ %")) > 1, 30,
+        eventually(lambda: len(manager.heard("worker", r"STATUS=ready: \d+ running, \d+ waiting, KV \d+ %")) > 1,
                    "the worker's status, again and again")
         n = len(manager.heard("router", "READY=1"))
         manager.signal("router", signal.SIGHUP)
         manager.hears("router", r"RELOADING=1")
         manager.hears("router", r"MONOTONIC_USEC=\d+")
-        eventually(lambda: len(manager.heard("router", "READY=1")) == n + 1, 10, "ready again")
+        eventually(lambda: len(manager.heard("router", "READY=1")) == n + 1, "ready again")
         for name in ("router", "worker"):
             assert manager.end(name) == 0
             manager.hears(name, "STOPPING=1")  # its thread may read what was sent a moment after the process is gone
@@ -138,14 +138,14 @@ def watchdog_is_fed_by_the_loop():
         manager.router(watchdog_s=0.2)
         manager.worker(watchdog_s=0.2)
         for name in ("router", "worker"):
-            eventually(lambda: len(manager.heard(name, "WATCHDOG=1")) > 5, 30, f"{name} feeds its watchdog")
+            eventually(lambda: len(manager.heard(name, "WATCHDOG=1")) > 5, f"{name} feeds its watchdog")
             manager.signal(name, signal.SIGSTOP)
             time.sleep(0.3)  # what was under way
             n = len(manager.heard(name, "WATCHDOG=1"))
             time.sleep(1)
             assert len(manager.heard(name, "WATCHDOG=1")) == n
             manager.signal(name, signal.SIGCONT)
-            eventually(lambda: len(manager.heard(name, "WATCHDOG=1")) > n, 30, f"{name} goes on")
+            eventually(lambda: len(manager.heard(name, "WATCHDOG=1")) > n, f"{name} goes on")
 
 
 def restart_refuses_nobody():
@@ -191,7 +191,7 @@ def upgraded_one_by_one_under_load():
             manager.router(name)
         for name in roles:
             start(name)
-        eventually(lambda: ready() == [sorted(roles)] * 2, 30, "all workers at both routers")
+        eventually(lambda: ready() == [sorted(roles)] * 2, "all workers at both routers")
         stop, wrong, served = threading.Event(), [], []
         def load(i):
             prompt = [1, 2, i + 3]
@@ -212,11 +212,11 @@ def upgraded_one_by_one_under_load():
                 subprocess.run([BIN / "tandem", "drain", "--server", f"http://127.0.0.1:{port}", name, "--exit"], capture_output=True)
             assert manager.processes[name].wait(60) == 0
             start(name)
-            eventually(lambda: ready() == [sorted(roles)] * 2, 30, f"{name} again")
+            eventually(lambda: ready() == [sorted(roles)] * 2, f"{name} again")
         for name in routers:
             assert manager.end(name) == 0
             manager.router(name)
-            eventually(lambda: ready()[routers.index(name)] == sorted(roles), 30, f"{name} again")
+            eventually(lambda: ready()[routers.index(name)] == sorted(roles), f"{name} again")
         stop.set()
         for thread in threads:
             thread.join(60)
@@ -234,12 +234,12 @@ def journal_lines_have_priorities():
         assert any(line.startswith("<6>level=info") for line in lines)
         manager.start("broken", "tandem-router", "--model", "hash", "--listen", "nowhere", journal="stderr")
         assert manager.processes["broken"].wait(30) == 78
-        eventually(lambda: "nowhere" in manager.log("broken"), 10, "the error's line")
+        eventually(lambda: "nowhere" in manager.log("broken"), "the error's line")
         assert re.search("^<3>error: --listen", manager.log("broken"), re.M), manager.log("broken")
         # Standard error was led elsewhere since: the variable alone says nothing.
         manager.start("other", "tandem-router", "--model", "hash", "--listen", "127.0.0.1:0", "--announce", "nowhere", journal="stdin")
         assert manager.processes["other"].wait(30) == 78
-        eventually(lambda: re.search("^error: ", manager.log("other"), re.M), 10, "a line without a priority")
+        eventually(lambda: re.search("^error: ", manager.log("other"), re.M), "a line without a priority")
 
 
 def units_are_valid_and_closed():
@@ -299,7 +299,7 @@ def cores_leave_prompts_and_kv_out():
         processes = [alone, leader, follower]
         try:
             text = Path(name) / "log"
-            eventually(lambda: text.read_text().count("worker ready") == 2 or any(p.poll() is not None for p in processes), 30,
+            eventually(lambda: text.read_text().count("worker ready") == 2 or any(p.poll() is not None for p in processes),
                        "two workers")
             left_out = sum(n for _, n, flags in mappings(alone.pid) if "dd" in flags)
             assert left_out >= 4096 * 16 * plan["kv_bytes_per_token"], (left_out, plan)

@@ -48,4 +48,4 @@ class Terminal:
             pid, status = os.waitpid(self.pid, os.WNOHANG)
             self.ended = pid != 0
             return (os.waitstatus_to_exitcode(status),) if pid else None
-        return eventually(ended, 30, "the end")[0]
+        return eventually(ended, "the end")[0]

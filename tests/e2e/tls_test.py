@@ -137,10 +137,10 @@ def certificates_change_under_streams(cluster):
             thread.start()
         certificates.install("second")
         os.kill(cluster.router_pid(), signal.SIGHUP)
-        eventually(lambda: cluster.common_name() == "second", 20, "the new certificate is shown")
+        eventually(lambda: cluster.common_name() == "second", "the new certificate is shown")
         Path(certificates.path("server.key")).write_text("nothing\n")
         os.kill(cluster.router_pid(), signal.SIGHUP)
-        eventually(lambda: "not reloaded" in cluster.log_text(), 20, "the warning")
+        eventually(lambda: "not reloaded" in cluster.log_text(), "the warning")
         told = [line for line in cluster.log_text().splitlines() if "not reloaded" in line]
         assert len(told) == 1 and "level=warn" in told[0] and "server.key" in told[0], told
         assert cluster.common_name() == "second"
@@ -160,7 +160,7 @@ def clients_show_certificates(certificates):
         with Secure(certificates, "--mixed", 1, "--tls-client-ca", certificates.path("ca.crt")) as cluster:
             known = certificates.context("client")
             # `tandem up` has no certificate: it cannot ask whether the router has met its worker.
-            eventually(lambda: cluster.request("GET", "/readyz", context=known)[0] == 200, 30, "the router meets its worker")
+            eventually(lambda: cluster.request("GET", "/readyz", context=known)[0] == 200, "the router meets its worker")
             assert cluster.complete([3], 4, known) == hash_answer([3], 4)
             stranger = certificates.context()
             stranger.load_cert_chain(other.path("stranger.crt"), other.path("stranger.key"))

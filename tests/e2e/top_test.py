@@ -39,7 +39,7 @@ class Screen(Terminal):
             self.text = ""
             return re.search(pattern, plain(self.read()))
         try:
-            return eventually(seen, 30, what)
+            return eventually(seen, what)
         except AssertionError as reason:
             raise AssertionError(f"{reason}: {pattern!r} in {plain(self.text)[-2000:]!r}") from None
 

@@ -77,7 +77,7 @@ class Parts:
         self.folder, self.model, self.processes, self.n = Path(folder), model, {}, 0
         self.announce = f"ipc://{folder}/announce"
         router = self.spawn("router", "tandem-router", "--listen", "127.0.0.1:0", "--announce", self.announce)
-        self.port = int(eventually(lambda: self.found("router", " port="), 10, "a router")[0])
+        self.port = int(eventually(lambda: self.found("router", " port="), "a router")[0])
         assert router.poll() is None
 
     def spawn(self, name, program, *args):
@@ -117,7 +117,7 @@ class Parts:
                 return {w["name"] for w in get_json(self.port, "/admin/status")["workers"] if w["state"] == "ready"}
             except (OSError, AssertionError):
                 return set()
-        eventually(lambda: set(names) <= state(), 20, f"ready: {names}")
+        eventually(lambda: set(names) <= state(), f"ready: {names}")
 
     def __enter__(self):
         return self
@@ -207,7 +207,7 @@ class Clients:
 
     def more(self, n):
         end = self.n_done + n
-        eventually(lambda: self.errors or self.n_done >= end, 60, f"{n} more answers")
+        eventually(lambda: self.errors or self.n_done >= end, f"{n} more answers")
         assert not self.errors, self.errors
 
     def finish(self):
@@ -295,7 +295,7 @@ def a_follower_that_does_not_fit_is_refused(model, other, folder):
                 caller.connect(str(Path(folder) / "w-ranks"))
                 if junk:
                     caller.send(junk)
-        eventually(lambda: parts.log("w").count("follower refused") >= 5, 10, "junk refused")
+        eventually(lambda: parts.log("w").count("follower refused") >= 5, "junk refused")
         greedy = parts.follower("greedy", "w", here=3)
         code, _ = ended_within(greedy, 10, "the greedy one")
         assert code == 78 and "left" in parts.log("greedy"), (code, parts.log("greedy"))

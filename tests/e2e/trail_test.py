@@ -29,7 +29,7 @@ def done_of(cluster):
 def ask(cluster, body):
     status, _, text = request(cluster.port, "POST", "/v1/completions", body)
     assert status == 200, text
-    return eventually(lambda: done_of(cluster), 10, "the router's line")[-1]
+    return eventually(lambda: done_of(cluster), "the router's line")[-1]
 
 
 def value(text, kind, stage=None):
@@ -50,7 +50,7 @@ def a_request_is_followed():
         def told():
             lines = [line for line in lines_of(cluster) if line.get("request") == name]
             return lines if count(lines, msg="forgotten") == 2 else None
-        lines = eventually(told, 10, "both workers forget the request")
+        lines = eventually(told, "both workers forget the request")
     assert count(lines, prog="tandem-router", msg="request done", id=done["id"]) == 1
     assert count(lines, prog="tandem-router", msg="sequence done", id=done["id"], sequence=0, tokens=5) == 1
     decided = [line for line in lines if line["prog"] == "tandem-router" and line["msg"] in ("placed", "dispatched")]
@@ -81,7 +81,7 @@ def each_choice_has_its_own_id():
             names = [line["request"] for line in lines if line["msg"] == "sequence done" and line["id"] == done["id"]]
             submitted = [count(lines, msg="submitted", phase="both", request=name) for name in names]
             return names if len(names) == 3 and all(submitted) else None
-        names = eventually(told, 10, "three sequences in both logs")
+        names = eventually(told, "three sequences in both logs")
         lines = lines_of(cluster)
     assert len(set(names)) == 3 and names[0] == done["request"], names
     for name in names:
@@ -102,7 +102,7 @@ def the_router_times_its_stages():
         done = ask(cluster, BODY)
         assert request(cluster.port, "POST", "/v1/completions", {**BODY, "n": 0})[0] == 400
         assert request(cluster.port, "POST", "/v1/completions", {**BODY, "max_tokens": 10**6})[0] == 400
-        failed = eventually(lambda: done_of(cluster)[1:] if len(done_of(cluster)) == 3 else None, 10, "three lines")
+        failed = eventually(lambda: done_of(cluster)[1:] if len(done_of(cluster)) == 3 else None, "three lines")
         text = request(cluster.port, "GET", "/metrics")[2].decode()
     assert [key[:-3] for key in done if key.endswith("_us")] == [*WAY, "first_token"], done
     assert done["stage"] == "finish" and [line["stage"] for line in failed] == ["parse", "admit"], failed
@@ -121,7 +121,7 @@ def a_failure_within_a_stream_is_told_as_the_client_saw_it():
         assert request(cluster.port, "POST", "/v1/completions", body)[0] == 504
         status, _, text = request(cluster.port, "POST", "/v1/completions", {**body, "stream": True})
         assert status == 200 and b'"error"' in text, text
-        done = eventually(lambda: done_of(cluster) if len(done_of(cluster)) == 2 else None, 10, "two lines")
+        done = eventually(lambda: done_of(cluster) if len(done_of(cluster)) == 2 else None, "two lines")
         text = request(cluster.port, "GET", "/metrics")[2].decode()
     for line, status in zip(done, ("504", "200")):
         told = {key: line[key] for key in ("outcome", "status", "error", "stage")}
@@ -148,9 +148,9 @@ def stages_are_timed(folder):
         text = request(admin, "GET", "/metrics")[2].decode()
         return text if value(text, "tandem_worker_steps_total") >= 5 else None
     try:
-        eventually(up, 20, "the router")
+        eventually(up, "the router")
         assert request(http, "POST", "/v1/completions", BODY)[0] == 200
-        text = eventually(counted, 10, "the worker's figures")
+        text = eventually(counted, "the worker's figures")
         steps = value(text, "tandem_worker_steps_total")
         assert [value(text, "tandem_step_seconds_count", stage) for stage in STAGES] == [steps] * len(STAGES), text
         seconds = {stage: value(text, "tandem_step_seconds_sum", stage) for stage in STAGES}

@@ -220,7 +220,7 @@ def talk(*args):
         done = subprocess.run([BIN / "tandem", "kill", "--server", url, "decode0"], capture_output=True, text=True, timeout=60)
         assert done.returncode == 0, done.stderr
         eventually(lambda: any(w["name"] == "decode0" and w["pid"] != worker["pid"] and w["state"] == "ready"
-                               for w in get_json(port, "/admin/status")["workers"]), 30, "decode0 back")
+                               for w in get_json(port, "/admin/status")["workers"]), "decode0 back")
         before_stop = len(b"".join(parts))
     finally:
         process.send_signal(signal.SIGINT)

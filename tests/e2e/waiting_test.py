@@ -32,8 +32,8 @@ class Daemon:
     def text(self):
         return self.log.read_text(errors="replace")
 
-    def says(self, words, seconds=20):
-        return eventually(lambda: words in self.text(), seconds, f"{words!r} in {self.log.name}:\n{self.text()}")
+    def says(self, words):
+        return eventually(lambda: words in self.text(), f"{words!r} in {self.log.name}:\n{self.text()}")
 
     def __enter__(self):
         return self
@@ -104,8 +104,8 @@ def nobody_listens(folder):
         w0.says('msg="still waiting for a router"')
         assert "no process listens there" in w0.text() and f"router={announce}" in w0.text(), w0.text()
         with router(folder, http, announce):
-            eventually(lambda: states(http) == {"w0": "ready"}, 20, "the worker met")
-            w0.says('msg="router reached"', 5)
+            eventually(lambda: states(http) == {"w0": "ready"}, "the worker met")
+            w0.says('msg="router reached"')
         assert w0.text().count("still waiting") == 1, w0.text()
 
 
@@ -144,14 +144,14 @@ def loading_is_seen(folder):
     announce = f"ipc://{folder}/announce-load"
     big = big_config(folder, 20)
     with router(folder, http, announce, name="router-load"):
-        eventually(lambda: answers(http), 20, "the router")
+        eventually(lambda: answers(http), "the router")
         w0 = worker(folder, announce, "--load-format", "dummy", "--role", "decode", "--kv-blocks", "128", name="big",
                     model=big, endpoint=f"ipc://{folder}/big-socket")
         with w0:
             def loading():
                 assert w0.process.poll() is None, w0.text()
                 return [w for w in get_json(http, "/admin/status")["workers"] if w["state"] == "loading"]
-            first = eventually(loading, 60, "a worker that loads")[0]
+            first = eventually(loading, "a worker that loads")[0]
             assert first["name"] == "big" and first["role"] == "decode" and 0 <= first["percent"] <= 100, first
             assert request(http, "GET", "/readyz")[0] == 503
             table = subprocess.run([BIN / "tandem", "status", "--server", f"http://127.0.0.1:{http}"],
@@ -164,7 +164,7 @@ def loading_is_seen(folder):
             assert w0.process.wait(20) == 0
             stopped = time.monotonic() - began
             assert 'msg="worker ready"' not in w0.text(), w0.text()
-            eventually(lambda: "big" not in states(http), 20, "it is forgotten")
+            eventually(lambda: "big" not in states(http), "it is forgotten")
     return f"stopped {stopped:.1f} s after SIGTERM"
 
 

@@ -40,7 +40,7 @@ def serve(name, full):
             again = post_json(cluster.port, "/v1/completions", ask, timeout=600)
             assert first["usage"]["completion_tokens"] == 6, first
             assert first["choices"][0]["text"] == again["choices"][0]["text"], (first, again)
-            cluster.quiet(30)
+            cluster.quiet()
 
 
 def plans(name):

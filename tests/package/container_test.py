@@ -103,7 +103,7 @@ def answered(port):
         except (OSError, ValueError):
             return False
         return sum(w["state"] == "ready" for w in workers) == 2
-    eventually(ready, 60, "two workers")
+    eventually(ready, "two workers")
     body = {"prompt": [1, 2, 3], "max_tokens": 8, "ignore_eos": True, "return_token_ids": True}
     status, _, answer = request(port, "POST", "/v1/completions", body)
     assert status == 200 and json.loads(answer)["choices"][0]["token_ids"] == hash_answer([1, 2, 3], 8), answer

@@ -108,8 +108,8 @@ class Container:
 
     def boot(self):
         self.process = self.spawn(boot=True)
-        self.leader = eventually(self._leader, 60, "systemd in the container")
-        eventually(lambda: self.inside("systemctl", "is-system-running", check=False).strip() in ("running", "degraded"), 120, "the boot")
+        self.leader = eventually(self._leader, "systemd in the container")
+        eventually(lambda: self.inside("systemctl", "is-system-running", check=False).strip() in ("running", "degraded"), "the boot", seconds=120)
 
     def _leader(self):
         for status in Path("/proc").glob("[0-9]*/status"):
@@ -207,7 +207,7 @@ def several_hosts_of_the_guide(container):
     container.inside("sh", "-c", "chown -R root:tandem /etc/tandem/keys && chmod 750 /etc/tandem/keys && chmod 640 /etc/tandem/keys/*")
     doctor_finds_no_fault(container, "lo:7002 is free for tandem-worker")
     container.inside("systemctl", "start", "tandem-router.socket", "tandem-router", "tandem-worker@prefill0")
-    eventually(lambda: ready_workers(container) == ["prefill0"], 60, "the worker of this host")
+    eventually(lambda: ready_workers(container) == ["prefill0"], "the worker of this host")
     doctor_finds_no_fault(container, "127.0.0.1:8000: tandem-router")
     container.inside("systemctl", "stop", "tandem-worker@prefill0", "tandem-router")
     shutil.rmtree(container.root / "etc/tandem/keys")
@@ -243,11 +243,11 @@ def started(container):
     doctor_finds_no_fault(container, "/run/tandem is not there yet: the units make it")
     container.inside("systemctl", "enable", *UNITS, "tandem.target")
     container.inside("systemctl", "start", "tandem-router.socket", "tandem.target")
-    eventually(lambda: ready_workers(container) == ["decode0", "prefill0", "spare"], 60, "all workers ready")
+    eventually(lambda: ready_workers(container) == ["decode0", "prefill0", "spare"], "all workers ready")
     doctor_finds_no_fault(container, "127.0.0.1:8000: tandem-router", "it answers")
     assert container.inside("tandem", "chat", "--max-tokens", "20", "hello").strip()
-    eventually(lambda: "3 workers" in container.show("tandem-router", "StatusText"), 30, "the router's status line")
-    eventually(lambda: "running" in container.show("tandem-worker@decode0", "StatusText"), 30, "the worker's status line")
+    eventually(lambda: "3 workers" in container.show("tandem-router", "StatusText"), "the router's status line")
+    eventually(lambda: "running" in container.show("tandem-worker@decode0", "StatusText"), "the worker's status line")
     return container.show("tandem-router", "StatusText")
 
 
@@ -266,20 +266,20 @@ def hung_worker_is_started_again(container):
     process = load(container, 15)
     time.sleep(2)
     container.inside("sh", "-c", f"kill -STOP {before}")
-    eventually(lambda: container.show("tandem-worker@decode0", "MainPID") not in (before, "0"), 60, "the watchdog")
-    eventually(lambda: "decode0" in ready_workers(container), 60, "the worker back")
+    eventually(lambda: container.show("tandem-worker@decode0", "MainPID") not in (before, "0"), "the watchdog")
+    eventually(lambda: "decode0" in ready_workers(container), "the worker back")
     return f"{loaded(process)} streams, all exact"
 
 
 def reload_is_told(container):
     container.inside("systemctl", "reload", "tandem-router")
     assert container.show("tandem-router", "ActiveState") == "active"
-    eventually(lambda: "reloaded" in container.inside("journalctl", "-u", "tandem-router", "-o", "cat"), 10, "the reload's line")
+    eventually(lambda: "reloaded" in container.inside("journalctl", "-u", "tandem-router", "-o", "cat"), "the reload's line")
 
 
 def drained_worker_ends(container):
     container.inside("tandem", "drain", "spare", "--exit")
-    eventually(lambda: container.show("tandem-worker@spare", "ActiveState") == "inactive", 60, "the end")
+    eventually(lambda: container.show("tandem-worker@spare", "ActiveState") == "inactive", "the end")
     assert container.show("tandem-worker@spare", "Result") == "success"
     assert ready_workers(container) == ["decode0", "prefill0"]
 
@@ -297,7 +297,7 @@ def wrong_configuration_is_not_tried_again(container):
     ini = container.root / "etc/tandem/tandem.ini"
     ini.write_text(INI.replace("step_us", "step_uss"))
     container.inside("systemctl", "start", "tandem-worker@spare", check=False)
-    eventually(lambda: container.show("tandem-worker@spare", "ActiveState") == "failed", 30, "the failure")
+    eventually(lambda: container.show("tandem-worker@spare", "ActiveState") == "failed", "the failure")
     assert container.show("tandem-worker@spare", "ExecMainStatus") == "78"
     text = container.inside("journalctl", "-u", "tandem-worker@spare", "-p", "err", "-o", "cat")
     assert "tandem.ini" in text and "step_uss" in text, text
@@ -313,15 +313,15 @@ def follower_is_a_unit(container):
     ini.write_text(WIDE)
     container.inside("systemctl", "stop", "tandem-worker@*")
     container.inside("systemctl", "restart", "tandem-router", leader, follower)
-    eventually(lambda: ready_workers(container) == ["wide"], 60, "the worker of two units")
+    eventually(lambda: ready_workers(container) == ["wide"], "the worker of two units")
     before = [container.show(unit, "MainPID") for unit in (leader, follower)]
     answer = container.inside("tandem", "chat", "--temperature", "0", "--max-tokens", "20", "hello")
     container.inside("sh", "-c", f"kill -KILL {before[1]}")
-    eventually(lambda: not {container.show(unit, "MainPID") for unit in (leader, follower)} & {*before, "0"}, 60, "both started again")
-    eventually(lambda: ready_workers(container) == ["wide"], 60, "the worker back")
+    eventually(lambda: not {container.show(unit, "MainPID") for unit in (leader, follower)} & {*before, "0"}, "both started again")
+    eventually(lambda: ready_workers(container) == ["wide"], "the worker back")
     assert container.inside("tandem", "chat", "--temperature", "0", "--max-tokens", "20", "hello") == answer
     container.inside("systemctl", "stop", leader)
-    eventually(lambda: container.show(follower, "ActiveState") == "inactive", 30, "the follower's end")
+    eventually(lambda: container.show(follower, "ActiveState") == "inactive", "the follower's end")
     assert container.show(follower, "Result") == "success"
     ini.write_text(INI)
     shutil.rmtree(tiny)

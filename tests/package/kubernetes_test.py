@@ -369,7 +369,7 @@ def serves(objects, folder):
         start(router, "tandem-router-abc")
         roles = {start(objects.pods["StatefulSet", t["metadata"]["name"]], t["metadata"]["name"] + "-0"):
                  t["spec"]["template"]["metadata"]["labels"]["app.kubernetes.io/component"] for t in objects.of("StatefulSet")}
-        eventually(lambda: ready() == roles, 60, f"workers {roles}")
+        eventually(lambda: ready() == roles, f"workers {roles}")
         body = {"messages": [{"role": "user", "content": "hello"}], "max_tokens": 5}
         assert request(http, "POST", "/v1/chat/completions", body)[0] == 401
         assert request(http, "POST", "/v1/chat/completions", body, {"Authorization": "Bearer client-key"})[0] == 200

@@ -90,9 +90,9 @@ class Job:
         return {w["name"]: w for w in json.loads(body)["workers"] if w["state"] == "ready"}
 
     def ready(self, names):
-        eventually(lambda: "ready: http://localhost:" in self.text() or self.process.poll() is not None, 60, "the job's line")
+        eventually(lambda: "ready: http://localhost:" in self.text() or self.process.poll() is not None, "the job's line")
         assert self.process.poll() is None, self.text()
-        eventually(lambda: self.workers().keys() == names, 30, f"workers {names}")
+        eventually(lambda: self.workers().keys() == names, f"workers {names}")
 
     def ask(self, n_tokens):
         headers = {"Authorization": f"Bearer {self.keys()['api']}"}
@@ -125,7 +125,7 @@ def serves_and_drains(folder):
         for path in [job.work, *job.work.iterdir()]:
             assert path.stat().st_mode & 0o077 == 0, f"others can read {path.name}"
         os.kill(job.workers()["decode1"]["pid"], signal.SIGKILL)
-        eventually(lambda: job.workers().keys() == {"prefill0", "decode0"}, 30, "the loss")
+        eventually(lambda: job.workers().keys() == {"prefill0", "decode0"}, "the loss")
         job.ask(20)
         assert job.process.poll() is None
         errors = []
@@ -137,7 +137,7 @@ def serves_and_drains(folder):
                 errors.append(error)
         asking = threading.Thread(target=ask)
         asking.start()
-        eventually(lambda: sum(w["sequences"]["running"] for w in job.workers().values()) > 0, 30, "a running answer")
+        eventually(lambda: sum(w["sequences"]["running"] for w in job.workers().values()) > 0, "a running answer")
         job.process.send_signal(signal.SIGUSR1)
         asking.join(60)
         assert not errors, errors
