@@ -65,8 +65,8 @@ class Manager:
                 for line in notify.recv(4096).decode().splitlines():
                     self.said.append((name, line))
 
-    def router(self, name="router", **kwargs):
-        self.start(name, "tandem-router", "--model", "hash", "--name", name, "--listen", "fd:3",
+    def router(self, name="router", wait="60s", **kwargs):
+        self.start(name, "tandem-router", "--model", "hash", "--name", name, "--listen", "fd:3", "--worker-wait", wait,
                    "--announce", f"ipc://{self.folder}/{name}.announce", door=True, **kwargs)
 
     def worker(self, name="worker", *args, routers=("router",), **kwargs):
@@ -82,6 +82,14 @@ class Manager:
 
     def log(self, name):
         return (self.folder / f"{name}.log").read_text()
+
+    def heard_all(self, name, pattern):
+        """As heard(), once what was said until now was read: a word of our own comes behind it."""
+        word = f"X_TEST={len(self.said)}"
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as caller:
+            caller.sendto(word.encode(), str(self.folder / f"{name}.notify"))
+        self.hears(name, word)
+        return self.heard(name, pattern)
 
     def signal(self, name, number):
         self.processes[name].send_signal(number)
@@ -140,10 +148,10 @@ def watchdog_is_fed_by_the_loop():
         for name in ("router", "worker"):
             eventually(lambda: len(manager.heard(name, "WATCHDOG=1")) > 5, f"{name} feeds its watchdog")
             manager.signal(name, signal.SIGSTOP)
-            time.sleep(0.3)  # what was under way
-            n = len(manager.heard(name, "WATCHDOG=1"))
+            os.waitid(os.P_PID, manager.processes[name].pid, os.WSTOPPED)
+            n = len(manager.heard_all(name, "WATCHDOG=1"))
             time.sleep(1)
-            assert len(manager.heard(name, "WATCHDOG=1")) == n
+            assert len(manager.heard_all(name, "WATCHDOG=1")) == n
             manager.signal(name, signal.SIGCONT)
             eventually(lambda: len(manager.heard(name, "WATCHDOG=1")) > n, f"{name} goes on")
 
@@ -164,17 +172,20 @@ def restart_refuses_nobody():
             thread.start()
         manager.router()
         for thread in threads:
-            thread.join(60)
+            thread.join()
         assert len(answers) == 20
         for status, _, answer in answers:
             assert status == 200 and json.loads(answer)["choices"][0]["token_ids"] == hash_answer([1, 2, 3], 20), answer[:200]
 
 
 def without_workers_the_door_opens_too():
+    """After --worker-wait, and not before."""
     with managed() as manager:
-        manager.router()
+        began = time.monotonic()
+        manager.router(wait="2s")
         manager.hears("router", "READY=1")
-        assert request(manager.port, "GET", "/livez", timeout=60)[0] == 200
+        assert request(manager.port, "GET", "/livez")[0] == 200
+        assert time.monotonic() - began >= 2
 
 
 def upgraded_one_by_one_under_load():
