@@ -7,10 +7,12 @@
  * and hold nonsense once it has ended. Marks are answered late, one for two questions; what
  * sample_begin() chose at the third.
  *
- * TANDEM_FAR_FAIL_STEP=N makes the device fail in step N. */
+ * TANDEM_FAR_FAIL_STEP=N makes the device fail in step N, TANDEM_FAR_PACK_MS=N lets each matrix take
+ * so many milliseconds to load. */
 #include "kernels/kernels.h"
 #include "kernels/limits.h"
 
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -321,6 +323,9 @@ static const void *moved(const void *pointer, const void *near, const void *far)
 static enum status far_weight_pack(struct kernels_ctx *ctx, const struct weight_source *source,
                                    void *memory, struct weight *weight, struct error *error) {
     struct error ignored;
+    const char *lasts_ms = getenv("TANDEM_FAR_PACK_MS");
+    if (lasts_ms)
+        poll(NULL, 0, (int)strtol(lasts_ms, NULL, 10));
     void *near = near_of(ctx, "weight_pack", memory, kernels_ref.weight_size(source, &ignored));
     TRY(kernels_ref.weight_pack(ctx->ref, source, near, weight, error));
     weight->data = moved(weight->data, near, memory);
