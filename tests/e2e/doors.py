@@ -79,7 +79,7 @@ class Door:
         connection = socket.socket()
         if receive_bytes:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
-        connection.settimeout(20)
+        connection.settimeout(60)
         connection.connect(("127.0.0.1", self.port))
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if self.context:

@@ -79,7 +79,7 @@ class Secure(Cluster):
         return json.loads(self.request("GET", "/admin/status")[2])
 
     def raw(self):
-        return socket.create_connection(("127.0.0.1", self.port), timeout=30)
+        return socket.create_connection(("127.0.0.1", self.port), timeout=60)
 
     def shake(self, context=None):
         return (context or self.context).wrap_socket(self.raw(), server_hostname="localhost")
