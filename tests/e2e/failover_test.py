@@ -22,33 +22,29 @@ def ready_workers(cluster):
     return [w for w in cluster.workers() if w["state"] == "ready"]
 
 
-def disturb(cluster, check, n, signals, pause_s, seed):
-    """Sends `signals` to a random worker every pause_s until n times done; answers how often it did."""
+def disturb(cluster, check, n, stops, seed):
+    """Kills a random worker every two seconds, n times; or stops it until it is taken for hung."""
     chance = random.Random(seed)
     for i in range(n):
-        time.sleep(pause_s)
+        time.sleep(2)
         assert check.poll() is None, "the checker ended early"
-        workers = eventually(lambda: len(ready_workers(cluster)) == 4 and ready_workers(cluster),
-                             "four workers ready")
+        workers = eventually(lambda: len(now := ready_workers(cluster)) == 4 and now, "four workers ready")
         victim = chance.choice(workers)["pid"]
-        os.kill(victim, signals[0])
-        if len(signals) > 1:
-            time.sleep(5)
+        os.kill(victim, signal.SIGSTOP if stops else signal.SIGKILL)
+        if stops:
             try:
-                os.kill(victim, signals[1])
-            except ProcessLookupError:
-                pass
-    return n
+                eventually(lambda: victim not in [w["pid"] for w in ready_workers(cluster)], "the stopped worker is taken for hung")
+            finally:
+                os.kill(victim, signal.SIGCONT)
 
 
-def campaign(n, signals, pause_s):
-    with Cluster(*CLUSTER) as cluster:
-        seconds = int(n * (pause_s + (5 if len(signals) > 1 else 0)) + 600)
+def campaign(n, stops):
+    with Cluster(*CLUSTER, env={"TANDEM_HANG_TIMEOUT": "1s" if stops else "60s", "TANDEM_WORKER_WAIT": "60s"}) as cluster:
         check = subprocess.Popen([TOOLS / "hash_check", "--target", cluster.url, "--streams", "64", "--tokens", "256",
-                                  "--seconds", str(seconds), "--seed", "7"], stdout=subprocess.PIPE,
+                                  "--seconds", str(100 * n + 600), "--seed", "7"], stdout=subprocess.PIPE,
                                  stderr=subprocess.PIPE, text=True)
         try:
-            disturb(cluster, check, n, signals, pause_s, 11)
+            disturb(cluster, check, n, stops, 11)
             time.sleep(2)
             check.send_signal(signal.SIGTERM)  # start no more, finish what runs
             out, problems = check.communicate(timeout=120)
@@ -94,8 +90,8 @@ def main():
     parser.add_argument("--stops", type=int, default=3)
     options = parser.parse_args()
     tally = Tally()
-    tally.run("killed_workers_cost_no_token", campaign, options.kills, [signal.SIGKILL], 2)
-    tally.run("stopped_workers_cost_no_token", campaign, options.stops, [signal.SIGSTOP, signal.SIGCONT], 2)
+    tally.run("killed_workers_cost_no_token", campaign, options.kills, False)
+    tally.run("stopped_workers_cost_no_token", campaign, options.stops, True)
     tally.run("a_stopped_router_costs_no_logprob", stopped_router)
     sys.exit(tally.end())
 

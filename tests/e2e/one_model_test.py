@@ -34,9 +34,9 @@ class Daemons:
     def log(self, key):
         return (self.folder / f"{key}.log").read_text(errors="replace")
 
-    def router(self, key, model="hash"):
+    def router(self, key, *args, model="hash"):
         self.start("tandem-router", key, "--model", model, "--name", key, "--listen", "127.0.0.1:0",
-                   "--announce", f"ipc://{self.folder}/{key}")
+                   "--announce", f"ipc://{self.folder}/{key}", *args)
         self.ports[key] = int(eventually(lambda: field(self.log(key), "router ready", "port"), f"{key} up"))
 
     def worker(self, key, *args, name=None, model="hash", routers=("r0",)):
@@ -163,7 +163,7 @@ def replaced_model(d, tiny):
     """The file is replaced and the workers are restarted; the router is forgotten, then restarted too."""
     model = d.folder / "served.gguf"
     shutil.copy(tiny[0], model)
-    d.router("r0", model)
+    d.router("r0", model=model)
     d.worker("w0", model=model)
     d.becomes("w0", "ready")
     body = {"prompt": "x", "max_tokens": 8, "temperature": 0}
@@ -177,7 +177,7 @@ def replaced_model(d, tiny):
     d.becomes("w0", "refused other_model")
     is_refused_as_nobodys_fault(d, "another model")
     d.kill("r0", signal.SIGTERM)
-    d.router("r0", model)
+    d.router("r0", model=model)
     d.becomes("w0", "ready")
     status, _, answer = request(d.ports["r0"], "POST", "/v1/completions", body)
     assert status == 200, answer
@@ -192,7 +192,7 @@ def second_of_a_name(d):
     for router in ("r0", "r1"):
         d.becomes("first", "ready", router)
     second = d.worker("second", name="w0", routers=("r0", "r1"))
-    assert second.wait(20) == 78, second.returncode
+    assert second.wait(60) == 78, second.returncode
     last = d.log("second").strip().splitlines()[-1]
     assert "error: name: " in last and "`w0`" in last and f"{d.folder}/first-control" in last, last
     assert d.processes["first"].poll() is None
@@ -224,13 +224,17 @@ def stopped_and_replaced(d):
     """The old one hangs: its successor takes over when it counts as lost, and it ends when it is back."""
     old, new = d.key, "again" if d.key == "first" else "first"
     hung = d.processes[old]
+    for router in ("r0", "r1"):
+        d.kill(router)
+        d.router(router, "--hang-timeout", "3s")
+        d.becomes(old, "ready", router)
     hung.send_signal(signal.SIGSTOP)
     d.worker(new, name="w0", routers=("r0", "r1"))
     for router in ("r0", "r1"):
         d.becomes(new, "ready", router)
         is_served(d, router)
     hung.send_signal(signal.SIGCONT)
-    assert hung.wait(30) == 78, hung.returncode
+    assert hung.wait(60) == 78, hung.returncode
     for router in ("r0", "r1"):
         assert d.state(new, router) == "ready"
         is_served(d, router)
