@@ -206,7 +206,7 @@ def killed_in_mid_stream(folder, model, wanted, doomed, spare):
             with slowed(parts.processes["doomed"]):
                 streams = Streams(parts.port)
                 streams.all_begun()
-            parts.kill("doomed")
+                parts.kill("doomed")
             assert streams.join() == wanted
             replays = metric(parts.port, "tandem_router_replays_total")
             if replays > 0:
