@@ -220,7 +220,8 @@ def main():
     with Cluster("--prefill", 1, "--decode", 1, "--step-us", 1000, env={"TANDEM_ADMIN": "127.0.0.1:0"}) as cluster:
         for _ in range(2):
             list(stream_events(cluster.port, "/v1/completions", {"prompt": "x" * 200, "max_tokens": 20, "ignore_eos": True}))
-        post_json(cluster.port, "/v1/completions", {"prompt": "x", "max_tokens": 50000, "ignore_eos": True, "timeout": 1}, want=504)
+        late = {"prompt": "x", "max_tokens": 50000, "ignore_eos": True, "timeout": 1}
+        post_json(cluster.port, "/v1/completions", late, want=504)
         admin = eventually(lambda: len(found := re.findall(r"worker ready.* admin=(\d+)", cluster.log_text())) == 2 and found, "two ports")
         ports = [cluster.port] + sorted(map(int, admin))
         tally.run("every expression finds its series", every_expression_finds_its_series, ports)

@@ -33,7 +33,7 @@ def disturb(cluster, check, n, stops, seed):
         os.kill(victim, signal.SIGSTOP if stops else signal.SIGKILL)
         if stops:
             try:
-                eventually(lambda: victim not in [w["pid"] for w in ready_workers(cluster)], "the stopped worker is taken for hung")
+                eventually(lambda: victim not in [w["pid"] for w in ready_workers(cluster)], "it is taken for hung")
             finally:
                 os.kill(victim, signal.SIGCONT)
 
