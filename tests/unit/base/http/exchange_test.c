@@ -312,13 +312,14 @@ END_TEST
 
 START_TEST(who_waits_for_a_reply_has_time) {
     config.head_ns = config.body_ns = config.idle_ns = config.stall_ns = 20 * NS_PER_MS;
+    test_clock_stop();
     begin(_i);
     struct client idle;
+    unsigned id = hold("/wait");
     client_open(&idle, &client_protocols[_i], 0);
-    unsigned id = client_get(&client, "/wait");
-    unsigned first = client_get(&idle, "/x");
-    client_await(&idle, first);
-    while (!idle.closed) /* several sweeps have passed when this one is closed */
+    client_await(&idle, client_get(&idle, "/x"));
+    rig_pass(21 * NS_PER_MS);
+    while (!idle.closed) /* the sweep that closes this one has looked at the other before */
         client_turn(&idle);
     ck_assert_ptr_nonnull(exchange_find(exchanges, held[0]));
     struct exchange_reply reply = {.status = 204};
@@ -369,6 +370,7 @@ END_TEST
 START_TEST(draining_ends_the_connection_with_its_reply) {
     /* The client of HTTP/2, who answers no ping, is given up after this. */
     config.head_ns = 300 * NS_PER_MS;
+    test_clock_stop();
     begin(_i);
     unsigned id = hold("/wait");
     listener_drain(listener);
@@ -377,6 +379,7 @@ START_TEST(draining_ends_the_connection_with_its_reply) {
     struct exchange_reply reply = {.status = 200, .body = "bye", .n_body = 3};
     ck_assert_int_eq(exchange_reply(exchanges, held[0], &reply), STATUS_OK);
     ck_assert_str_eq(client_await(&client, id).body, "bye");
+    rig_pass(301 * NS_PER_MS);
     while (!client.closed)
         client_turn(&client);
     client_close(&client);

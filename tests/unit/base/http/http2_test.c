@@ -4,6 +4,7 @@
 #include "base/clock.h"
 
 #include <string.h>
+#include <unistd.h>
 
 const char *const suite_name = "base_http2";
 const double suite_timeout_s = 120;
@@ -232,9 +233,11 @@ END_TEST
 
 START_TEST(an_idle_connection_is_ended_politely) {
     config.idle_ns = 60 * NS_PER_MS;
+    test_clock_stop();
     wire_begin();
     wire_get(1, "/x");
     wire_await_reply(1);
+    rig_pass(61 * NS_PER_MS);
     wire_await_close();
     ck_assert_uint_eq(peer.n_goaways, 1);
     ck_assert_uint_eq(peer.goaway_last, 1);
@@ -246,14 +249,22 @@ END_TEST
 
 START_TEST(a_silent_client_is_asked_and_closed) {
     config.ping_ns = 60 * NS_PER_MS;
+    test_clock_stop();
     wire_begin();
     wire_get(1, "/wait");
+    while (n_held == 0)
+        wire_turn(SIZE_MAX);
+    ck_assert_uint_eq(peer.n_pings, 0);
+    rig_pass(61 * NS_PER_MS);
     while (peer.n_pings == 0)
         wire_turn(SIZE_MAX);
-    ck_assert_uint_eq(n_gone, 0);
     peer_frame(&out, PEER_PING, PEER_ACK, 0, "tandemUP", 8);
+    wire_let_out();
+    rig_pass(61 * NS_PER_MS);
     while (peer.n_pings == 1)
         wire_turn(SIZE_MAX);
+    ck_assert_uint_eq(n_gone, 0);
+    rig_pass(61 * NS_PER_MS);
     wire_await_close(); /* the second question has no answer */
     ck_assert_uint_eq(n_gone, 1);
     ck_assert_uint_eq(listener_counts(listener).n_timeouts, 1);
@@ -302,32 +313,43 @@ START_TEST(the_output_of_a_reset_stream_is_room_for_others) {
 END_TEST
 
 START_TEST(an_idle_client_is_not_asked_whether_it_is_there) {
-    config.ping_ns = 20 * NS_PER_MS;
+    config.ping_ns = config.head_ns = 20 * NS_PER_MS;
+    test_clock_stop();
     wire_begin();
     wire_get(1, "/x");
     wire_await_reply(1);
-    uint64_t began_ns = clock_now_ns();
-    while (clock_now_ns() - began_ns < 200 * NS_PER_MS)
+    int late = dial_until_read("GET /");
+    rig_pass(21 * NS_PER_MS);
+    read_until(late, SIZE_MAX); /* the sweep that refuses this one has looked at the other before */
+    for (unsigned i = 0; i < 5; i++)
         wire_turn(SIZE_MAX);
     ck_assert(!closed);
     ck_assert_uint_eq(peer.n_pings, 0);
+    close(late);
     wire_stop();
 }
 END_TEST
 
 START_TEST(idleness_begins_with_the_end_of_the_last_stream) {
     config.idle_ns = 300 * NS_PER_MS;
+    test_clock_stop();
     wire_begin();
     wire_get(1, "/wait");
-    uint64_t began_ns = clock_now_ns();
-    while (n_held == 0 || clock_now_ns() - began_ns < 250 * NS_PER_MS)
+    while (n_held == 0)
         wire_turn(SIZE_MAX);
+    int idle = dial_until_read(GET("/x"));
+    rig_pass(250 * NS_PER_MS);
     struct exchange_reply reply = {.status = 200, .body = "r", .n_body = 1};
-    uint64_t ended_ns = clock_now_ns();
     ck_assert_int_eq(exchange_reply(exchanges, held[0], &reply), STATUS_OK);
     wire_await_reply(1);
+    rig_pass(51 * NS_PER_MS);
+    read_until(idle, SIZE_MAX); /* the sweep that closes this one has looked at the other before */
+    for (unsigned i = 0; i < 5; i++)
+        wire_turn(SIZE_MAX);
+    ck_assert_uint_eq(peer.n_goaways, 0);
+    rig_pass(250 * NS_PER_MS);
     wire_await_close();
-    ck_assert_uint_ge(clock_now_ns() - ended_ns, 290 * NS_PER_MS);
+    close(idle);
     wire_stop();
 }
 END_TEST

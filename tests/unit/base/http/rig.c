@@ -113,7 +113,14 @@ void rig_start(void) {
     exchanges = listener_exchanges(listener);
 }
 
+void rig_pass(uint64_t ns) {
+    for (unsigned i = 0; i < 5; i++)
+        loop_turn(loop, false);
+    test_clock_pass(ns);
+}
+
 void rig_setup(void) {
+    test_clock_run();
     n_held = n_gone = n_drained = n_handled = n_heads = 0;
     listener = NULL;
     config = listener_config_default;
@@ -144,6 +151,15 @@ int dial_with(int receive_bytes) {
 int dial(const char *text) {
     int fd = dial_with(0);
     ck_assert_int_eq(send(fd, text, strlen(text), 0), (ssize_t)strlen(text));
+    return fd;
+}
+
+int dial_until_read(const char *text) {
+    struct listener_counts before = listener_counts(listener);
+    int fd = dial(text);
+    while (listener_counts(listener).n_accepted == before.n_accepted ||
+           listener_counts(listener).bytes_in < before.bytes_in + strlen(text))
+        loop_turn(loop, true);
     return fd;
 }
 

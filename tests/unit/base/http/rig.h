@@ -6,6 +6,7 @@
 #include "base/http/listener.h"
 #include "base/net/loop.h"
 #include "tests/support/suite.h"
+#include "tests/support/test_clock.h"
 
 #define PAGE_BYTES 50000u
 
@@ -30,8 +31,12 @@ void rig_teardown(void);
  * /take keeps the body and no more, /talk echoes its body piece by piece, /watch becomes a watch or a 429, /page answers PAGE_BYTES, /big 8 MiB, /abort breaks off, the rest is an echo. */
 void rig_start(void);
 
-int dial_with(int receive_bytes); /* SO_RCVBUF; 0: the default */
-int dial(const char *text);       /* and sends it */
+/* Moves the clock that stands, once the server has done what there is to do. */
+void rig_pass(uint64_t ns);
+
+int dial_with(int receive_bytes);      /* SO_RCVBUF; 0: the default */
+int dial(const char *text);            /* and sends it */
+int dial_until_read(const char *text); /* and turns the loop until the server has read it */
 
 /* Turns the loop until the client has read n bytes or the end. */
 void read_until(int fd, size_t n);

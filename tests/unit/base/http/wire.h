@@ -16,6 +16,9 @@ void wire_stop(void);
 /* Sends at most `piece` bytes, turns the loop, reads. */
 void wire_turn(size_t piece);
 
+/* Turns until the server has read all that is written. */
+void wire_let_out(void);
+
 /* A reset of the stream, or a close, is a failure. */
 void wire_await_reply(uint32_t id);
 void wire_await_close(void);
