@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/metrics.h"
 #include "tests/support/suite.h"
+#include "tests/support/test_clock.h"
 #include "worker/step/figures.h"
 #include "worker/step/step.h"
 
@@ -164,6 +165,7 @@ START_TEST(tokens_of_steps_are_counted_under_vllms_name) {
 END_TEST
 
 START_TEST(health_follows_the_engine) {
+    test_clock_stop();
     struct admin *admin = open_admin();
     struct figures figures = {.at_ns = clock_now_ns()};
     figures_publish(&box, &figures);

@@ -2,6 +2,7 @@
 #include "base/log/log.h"
 #include "base/log/log_writer.h"
 #include "tests/support/suite.h"
+#include "tests/support/test_clock.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -158,6 +159,8 @@ static void end_child(int ends[2], void (*act)(void), bool stopped, enum reader 
     pid_t child = fork();
     if (child == 0) {
         close(ends[0]);
+        if (reader == READER_READS) /* sooner or later: it is not given up */
+            test_clock_stop();
         run_child(ends[1], told[1], go[0], act);
     }
     close(told[1]);
