@@ -19,6 +19,7 @@ struct seen {
     uint32_t n_tokens[ASKED_MAX];
     struct cell_end ends[ASKED_MAX];
     uint32_t n_over, n_prompt_most;
+    double n_keys, n_pairs; /* of steps that were no trial */
 };
 
 static void on_tokens(void *context, uint32_t request, uint64_t now_ns, uint32_t n_tokens) {
@@ -41,6 +42,10 @@ static uint64_t on_step(void *context, uint32_t worker, const struct cell_step *
     (void)worker;
     if (step->n_prompt > seen->n_prompt_most)
         seen->n_prompt_most = step->n_prompt;
+    if (!step->is_trial) {
+        seen->n_keys += step->n_keys;
+        seen->n_pairs += step->n_pairs;
+    }
     return STEP_NS;
 }
 
@@ -110,6 +115,9 @@ START_TEST(a_lone_request_takes_its_steps_and_its_messages) {
     ck_assert_uint_eq(counts.n_steps, 21);
     ck_assert_uint_eq(counts.busy_ns, 21 * STEP_NS);
     ck_assert_uint_eq(counts.n_tokens, 1000 + 19);
+    /* Each token looks at itself and at all before it. */
+    ck_assert_double_eq(seen.n_pairs, 1000 * 1001 / 2);
+    ck_assert_double_eq(seen.n_keys, 19 * (1001 + 1019) / 2);
     cell_free(cell);
 }
 END_TEST
