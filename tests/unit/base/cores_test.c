@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 
 const char *const suite_name = "base_cores";
-const double suite_timeout_s = 30;
+const double suite_timeout_s = 60;
 
 static char root[] = "/tmp/tandem-cores-XXXXXX";
 

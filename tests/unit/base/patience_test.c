@@ -8,7 +8,7 @@
 #include <sys/resource.h>
 
 const char *const suite_name = "base_patience";
-const double suite_timeout_s = 10;
+const double suite_timeout_s = 60;
 
 START_TEST(first_line_comes_after_five_seconds_the_next_each_minute) {
     struct patience patience = {0};

@@ -7,7 +7,7 @@
 #include <string.h>
 
 const char *const suite_name = "codec_fields";
-const double suite_timeout_s = 30;
+const double suite_timeout_s = 60;
 
 typedef const ProtobufCFieldDescriptor wire_field;
 

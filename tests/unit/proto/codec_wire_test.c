@@ -6,7 +6,7 @@
 #include <string.h>
 
 const char *const suite_name = "codec_wire";
-const double suite_timeout_s = 30;
+const double suite_timeout_s = 60;
 
 static struct codec codec;
 static struct codec other;

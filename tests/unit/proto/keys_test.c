@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 const char *const suite_name = "keys";
-const double suite_timeout_s = 20;
+const double suite_timeout_s = 60;
 
 static char root[64];
 static char folder[96];

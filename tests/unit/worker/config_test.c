@@ -11,7 +11,7 @@
 #include <string.h>
 
 const char *const suite_name = "worker config";
-const double suite_timeout_s = 30;
+const double suite_timeout_s = 60;
 
 /* --follow silences what does not fit together. Missing is dry-run, which no follower takes:
  * another test has it. */

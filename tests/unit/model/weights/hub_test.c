@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 const char *const suite_name = "model_hub";
-const double suite_timeout_s = 30;
+const double suite_timeout_s = 60;
 
 #define MODEL "models--acme--tiny-1.0--chat"
 

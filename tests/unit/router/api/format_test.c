@@ -9,7 +9,7 @@
 #include <string.h>
 
 const char *const suite_name = "router_api_format";
-const double suite_timeout_s = 30;
+const double suite_timeout_s = 60;
 
 static const struct ask_limits limits = {.model = "m", .n_tokens = 1000, .prompt_max = 4000};
 

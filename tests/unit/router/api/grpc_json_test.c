@@ -11,7 +11,7 @@
 #include <tandem_inference.pb-c.h>
 
 const char *const suite_name = "router_api_grpc_json";
-const double suite_timeout_s = 30;
+const double suite_timeout_s = 60;
 
 typedef Tandem__V1__GenerateRequest request;
 

@@ -5,7 +5,7 @@
 #include "tests/support/suite.h"
 
 const char *const suite_name = "router_formats";
-const double suite_timeout_s = 30;
+const double suite_timeout_s = 60;
 
 /* What a dialect makes of a regular expression; the bytes stand for the packed ones. */
 static struct ask ask_for(const struct grammar_part *part) {

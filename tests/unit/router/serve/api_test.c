@@ -5,7 +5,7 @@
 #include <string.h>
 
 const char *const suite_name = "router_api_paths";
-const double suite_timeout_s = 10;
+const double suite_timeout_s = 60;
 
 START_TEST(a_path_that_is_nearly_served_is_named) {
     static const char *const cases[][2] = {

@@ -6,7 +6,7 @@
 #include <string.h>
 
 const char *const suite_name = "cell net";
-const double suite_timeout_s = 20;
+const double suite_timeout_s = 60;
 
 #define DELAY_NS  (100 * NS_PER_US)
 #define HANGUP_NS NS_PER_MS

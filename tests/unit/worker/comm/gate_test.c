@@ -8,7 +8,7 @@
 #include <signal.h>
 
 const char *const suite_name = "worker gate";
-const double suite_timeout_s = 20;
+const double suite_timeout_s = 60;
 
 START_TEST(a_closed_gate_stays_closed_when_it_is_raised) {
     struct gate gate = {0};

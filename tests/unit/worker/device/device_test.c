@@ -8,7 +8,7 @@
 #include <string.h>
 
 const char *const suite_name = "device";
-const double suite_timeout_s = 30;
+const double suite_timeout_s = 60;
 
 START_TEST(messages_name_every_device) {
     char names[256] = "";

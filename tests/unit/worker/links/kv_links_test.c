@@ -13,7 +13,7 @@
 #include <string.h>
 
 const char *const suite_name = "worker kv links";
-const double suite_timeout_s = 20;
+const double suite_timeout_s = 60;
 
 enum { CHUNK_BYTES = 4096, T0 = 1000000000, A_WHILE = 10000000 };
 

@@ -21,7 +21,7 @@ static uint32_t interrupted_turn(const struct gate *gate) {
 #include <stdlib.h>
 
 const char *const suite_name = "worker board order";
-const double suite_timeout_s = 10;
+const double suite_timeout_s = 60;
 
 static struct board *board;
 

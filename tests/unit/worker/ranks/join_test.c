@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 const char *const suite_name = "worker rank join";
-const double suite_timeout_s = 30;
+const double suite_timeout_s = 60;
 
 enum { SEALED = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL, POOL_BYTES = 8192 };
 

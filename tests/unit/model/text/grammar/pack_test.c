@@ -6,7 +6,7 @@
 #include <string.h>
 
 const char *const suite_name = "model_grammar_pack";
-const double suite_timeout_s = 30;
+const double suite_timeout_s = 60;
 
 static const struct span names[] = {{"left", 4}, {"", 0}, {"right", 5}};
 

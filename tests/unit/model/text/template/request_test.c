@@ -8,7 +8,7 @@
 #include <string.h>
 
 const char *const suite_name = "model_template_request";
-const double suite_timeout_s = 30;
+const double suite_timeout_s = 60;
 
 /* Shows what it gets: a message's role, content and, where they are there, its other members. */
 #define MIRROR                                                                                     \

@@ -7,7 +7,7 @@
 #include <string.h>
 
 const char *const suite_name = "chat_wrap";
-const double suite_timeout_s = 30;
+const double suite_timeout_s = 60;
 
 /* What text in pieces of `n_piece` bytes comes to. */
 static const char *wrapped(const char *text, unsigned width, size_t n_piece, struct buf *out) {

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 const char *const suite_name = "tools_up";
-const double suite_timeout_s = 30;
+const double suite_timeout_s = 60;
 
 #define S 1000000000ull
 
