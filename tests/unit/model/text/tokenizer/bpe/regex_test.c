@@ -116,7 +116,7 @@ START_TEST(pattern_without_bound_ends_within_the_texts_time) {
 END_TEST
 
 START_TEST(time_is_the_texts_however_it_is_cut) {
-    static char text[5000];
+    static char text[300];
     struct regex regex;
     struct regex_scratch scratch;
     unsigned n, n_cuts = 0;
@@ -125,6 +125,7 @@ START_TEST(time_is_the_texts_however_it_is_cut) {
     while (walk(&regex, &scratch, (struct span){text, sizeof text}, &n) == STATUS_NOT_FOUND &&
            n_cuts < 1000)
         n_cuts++;
+    ck_assert_uint_gt(n_cuts, 0);
     ck_assert_uint_lt(n_cuts, 1000);
     ck_assert_int_eq(walk(&regex, &scratch, (struct span){text, sizeof text}, &n), STATUS_INVALID);
     regex_scratch_begin(&scratch);
