@@ -368,7 +368,13 @@ START_TEST(tiles_that_there_is_no_room_for_come_later) {
 }
 END_TEST
 
+START_TEST(there_is_a_backend_of_fast_numerics) {
+    ck_assert(subject_has_fast());
+}
+END_TEST
+
 void suite_add(TCase *tests) {
+    tcase_add_test(tests, there_is_a_backend_of_fast_numerics);
     tcase_add_loop_test(tests, a_query_has_its_bits_however_it_comes, 0, N_SHAPES);
     tcase_add_loop_test(tests, what_is_not_for_tensor_cores_has_the_bits_of_the_reference, 0,
                         N_EXACT);

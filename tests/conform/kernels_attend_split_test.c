@@ -92,6 +92,12 @@ START_TEST(spans_are_joined_alike_however_they_are_split) {
 }
 END_TEST
 
+START_TEST(there_is_a_backend_of_fast_numerics) {
+    ck_assert(subject_has_fast());
+}
+END_TEST
+
 void suite_add(TCase *tests) {
+    tcase_add_test(tests, there_is_a_backend_of_fast_numerics);
     tcase_add_test(tests, spans_are_joined_alike_however_they_are_split);
 }

@@ -202,7 +202,13 @@ START_TEST(large_products_are_those_of_rounded_weights_and_activations) {
 }
 END_TEST
 
+START_TEST(there_is_a_backend_of_fast_numerics) {
+    ck_assert(subject_has_fast());
+}
+END_TEST
+
 void suite_add(TCase *tests) {
+    tcase_add_test(tests, there_is_a_backend_of_fast_numerics);
     int n_formats = 0;
     while (quant_table[n_formats])
         n_formats++;

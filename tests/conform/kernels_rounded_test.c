@@ -170,6 +170,12 @@ START_TEST(products_are_those_of_the_rounded_activations) {
 }
 END_TEST
 
+START_TEST(there_is_a_backend_of_fast_numerics) {
+    ck_assert(subject_has_fast());
+}
+END_TEST
+
 void suite_add(TCase *tests) {
+    tcase_add_test(tests, there_is_a_backend_of_fast_numerics);
     tcase_add_loop_test(tests, products_are_those_of_the_rounded_activations, 0, 2 * N_PRODUCTS);
 }

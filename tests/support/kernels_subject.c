@@ -53,6 +53,14 @@ bool subject_is_wanted(const struct kernels *kernels) {
            strcmp(kernels->name, "ref") == 0;
 }
 
+bool subject_has_fast(void) {
+    for (size_t i = 0; kernels_table[i]; i++)
+        if (strcmp(kernels_table[i]->numerics_kind, "fast") == 0 &&
+            subject_is_wanted(kernels_table[i]))
+            return true;
+    return false;
+}
+
 /* The isa-th set that the backend names; NULL past the last one. */
 static const char *isa_of(const struct kernels *kernels, uint32_t isa) {
     for (uint32_t i = 0; kernels->isas && kernels->isas[i]; i++)

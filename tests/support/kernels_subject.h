@@ -24,6 +24,9 @@ const char *subject_label(const struct kernels *kernels);
  * and the reference alone. */
 bool subject_is_wanted(const struct kernels *kernels);
 
+/* Whether there is a backend of fast numerics to test: a suite that tests these alone would pass without one. */
+bool subject_has_fast(void);
+
 /* Opens the index-th subject; false past the last one. A combination that this machine cannot run
  * is named on standard output once and skipped. Close it with subject_close. */
 bool subject_next(struct subject *subject, uint32_t *index, const struct kernels_limits *limits);
