@@ -8,11 +8,14 @@ from cluster import BIN, eventually
 
 
 class Terminal:
-    """One of our programs, as a context manager: nothing of it is left afterwards. .text is what it wrote since somebody emptied it."""
+    """One of our programs, as a context manager: nothing of it is left afterwards. .text is what it wrote since somebody emptied it.
+    The program does not mind SIGHUP where nohup is true."""
 
-    def __init__(self, program, *args, **env):
+    def __init__(self, program, *args, nohup=False, **env):
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
+            if nohup:
+                signal.signal(signal.SIGHUP, signal.SIG_IGN)
             os.environ.update({"LC_ALL": "C.UTF-8", **env})
             os.execv(BIN / program, [program, *args])
         self.text = ""
@@ -25,10 +28,16 @@ class Terminal:
         if not self.ended:
             os.kill(self.pid, signal.SIGKILL)
             os.waitpid(self.pid, 0)
-        os.close(self.fd)
+        self.hang_up()
+
+    def hang_up(self):
+        """The terminal is gone, as when its window is closed."""
+        if self.fd >= 0:
+            os.close(self.fd)
+        self.fd = -1
 
     def read(self):
-        while select.select([self.fd], [], [], 0.05)[0]:
+        while self.fd >= 0 and select.select([self.fd], [], [], 0.05)[0]:
             try:
                 chunk = os.read(self.fd, 65536)
             except OSError:

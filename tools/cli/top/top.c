@@ -78,6 +78,12 @@ static const struct args_row rows[] = {
 
 /* --- what is shown -------------------------------------------------------------------------- */
 
+static void end(struct top *top, int code) {
+    top->ended = true;
+    top->code = code;
+    loop_stop(top->loop);
+}
+
 static void print_lines(struct top *top) {
     struct top_screen screen;
     struct buf text;
@@ -96,7 +102,8 @@ static void print_lines(struct top *top) {
     }
     if (!was_blank && !top->once)
         putchar('\n');
-    fflush(stdout);
+    if (fflush(stdout) != 0 || ferror(stdout))
+        end(top, 1); /* nobody can read them */
     buf_fini(&text);
     top_screen_fini(&screen);
 }
@@ -110,12 +117,6 @@ static void draw(struct top *top) {
     top->n_shown = top_layout(top->view, &top->look, &screen);
     top_terminal_draw(&screen);
     top_screen_fini(&screen);
-}
-
-static void end(struct top *top, int code) {
-    top->ended = true;
-    top->code = code;
-    loop_stop(top->loop);
 }
 
 /* --- rounds of questions -------------------------------------------------------------------- */
@@ -282,10 +283,11 @@ static bool on_key(struct top *top, enum top_key key) {
 
 static void on_keys(void *user, unsigned events) {
     struct top *top = user;
+    (void)events;
     bool goes_on = true;
     for (enum top_key key; goes_on && (key = top_terminal_key()) != TOP_KEY_NONE;)
         goes_on = on_key(top, key);
-    if (!goes_on || (events & LOOP_GONE))
+    if (!goes_on || top_terminal_is_gone())
         end(top, 0);
     else
         draw(top);

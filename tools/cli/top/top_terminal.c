@@ -3,6 +3,7 @@
 #ifdef TANDEM_CURSES
 
 #include <curses.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -56,6 +57,11 @@ void top_terminal_close(void) {
     endwin();
     delscreen(terminal);
     terminal = NULL;
+}
+
+bool top_terminal_is_gone(void) {
+    struct pollfd keys = {.fd = STDIN_FILENO, .events = POLLIN};
+    return poll(&keys, 1, 0) == 1 && (keys.revents & (POLLHUP | POLLERR | POLLNVAL));
 }
 
 void top_terminal_resized(void) {
@@ -130,6 +136,10 @@ bool top_terminal_open(bool has_color) {
 }
 
 void top_terminal_close(void) {
+}
+
+bool top_terminal_is_gone(void) {
+    return false;
 }
 
 void top_terminal_resized(void) {
