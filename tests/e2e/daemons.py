@@ -1,17 +1,22 @@
 """What tests share that start daemons by hand."""
+import contextlib
+import random
 import socket
+from pathlib import Path
 
 from cluster import request
 
 
 def free_ports(n):
-    sockets = [socket.socket() for _ in range(n)]
-    for s in sockets:
-        s.bind(("127.0.0.1", 0))
-    ports = [s.getsockname()[1] for s in sockets]
-    for s in sockets:
-        s.close()
-    return ports
+    """Ports that nobody listens on, beside those that the kernel gives to connections: so nobody gets one by chance before it is used."""
+    low, high = map(int, Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split())
+    ports = set()
+    while len(ports) < n:
+        port = random.SystemRandom().choice([*range(10000, low), *range(high + 1, 65536)] or range(10000, 65536))
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            ports.add(port)
+    return list(ports)
 
 
 def handshakes_failed(port):

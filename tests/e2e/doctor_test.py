@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 
 from cluster import BIN, Tally, eventually, get_json
+from daemons import free_ports
 from secure import Certificates
 
 LARGE = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 8192, "intermediate_size": 28672,
@@ -18,12 +19,6 @@ LARGE = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_s
          "max_position_embeddings": 4096, "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "torch_dtype": "bfloat16"}
 SMALL = {**LARGE, "hidden_size": 64, "intermediate_size": 64, "num_attention_heads": 4, "num_key_value_heads": 4,
          "num_hidden_layers": 1, "vocab_size": 300}
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class Host:
@@ -40,7 +35,7 @@ class Host:
             (self.folder / name).mkdir()
             self.write(f"{name}/config.json", json.dumps(config))
         subprocess.run([BIN / "tandem", "keys", self.path("keys")], check=True, stdout=subprocess.DEVNULL)
-        self.port = free_port()
+        self.port = free_ports(1)[0]
 
     def path(self, name):
         return str(self.folder / name)
@@ -111,8 +106,8 @@ def before_the_units_start(host):
 
 def several_hosts(host):
     """The guide's file: interfaces' names, four workers of which some run elsewhere, routers by name."""
-    port, other = free_port(), free_port()
-    config = Path(host.config(router={"announce": f"tcp://0.0.0.0:{free_port()}"},
+    port, other = free_ports(2)
+    config = Path(host.config(router={"announce": f"tcp://0.0.0.0:{free_ports(1)[0]}"},
                               worker={"routers": "tcp://host1.invalid:7001, tcp://host2.invalid:7001", "kv_endpoint": "tcp://lo:*"},
                               prefill={"endpoint": f"tcp://lo:{port}"}, decode={"endpoint": f"tcp://lo:{port}"}))
     config.write_text(config.read_text() + f"[worker.prefill1]\nrole = prefill\nendpoint = tcp://lo:{port}\n"
@@ -243,7 +238,7 @@ def running(log, *commands):
 
 def a_cluster_that_runs(host):
     """Peers over TCP with keys: asked as a daemon would, without a word in their logs."""
-    announce, log = f"tcp://127.0.0.1:{free_port()}", host.path("log")
+    announce, log = f"tcp://127.0.0.1:{free_ports(1)[0]}", host.path("log")
     plain = {"tls_cert": None, "tls_key": None, "admin_keys": None, "api_keys": None, "announce": announce}
 
     def config(**cluster):
@@ -255,9 +250,14 @@ def a_cluster_that_runs(host):
             with contextlib.suppress(OSError):
                 return [w["state"] for w in get_json(host.port, "/admin/status")["workers"]] == ["ready"]
         eventually(is_ready, "the worker")
-        findings = doctor("--config", ini)
-        assert not faults(findings), faults(findings)
-        words = {f["subject"] + " " + f["level"]: f["seen"] for f in findings}
+
+        def all_answer():
+            """It waits 3 s for each, and says of who did not answer by then what it says of who is not there."""
+            findings = doctor("--config", ini)
+            assert not faults(findings), faults(findings)
+            words = {f["subject"] + " " + f["level"]: f["seen"] for f in findings}
+            return (findings, words) if "it answers" in words.get("routers ok", "") and "server ok" in words else None
+        findings, words = eventually(all_answer, "both daemons answer")
         assert [f["level"] for f in findings if "decode0" in f["seen"] and f["subject"] == "workers"] == ["warning"], findings
         assert "tandem-router (pid" in words["port ok"] and f"{announce}: it answers" in words["routers ok"], words
         assert "met 1, 1 of them ready" in words["workers ok"] and "decode0" in words["workers warning"], words
@@ -266,11 +266,12 @@ def a_cluster_that_runs(host):
         other = (BIN / "tandem-worker", "--config", ini, "--name", "decode0", "--model", host.path("small"), "--load-format", "dummy")
         with running(log, other):
             eventually(lambda: any(w["state"] == "refused" for w in get_json(host.port, "/admin/status")["workers"]), "a refusal")
-            found = faults(doctor("--config", ini))
+            found = eventually(lambda: faults(doctor("--config", ini)), "a fault")
             assert len(found) == 1 and found[0]["subject"] == "workers" and "decode0 is refused" in found[0]["seen"], found
             assert "the same model" in found[0]["fix"], found
         subprocess.run([BIN / "tandem", "keys", host.path("others")], check=True, stdout=subprocess.DEVNULL)
-        found = [f for f in faults(doctor("--config", config(keys=host.path("others")))) if f["subject"] == "routers"]
+        wrong = config(keys=host.path("others"))
+        found = eventually(lambda: [f for f in faults(doctor("--config", wrong)) if f["subject"] == "routers"], "other keys")
         assert len(found) == 1 and "other keys" in found[0]["seen"], found
         assert "tandem keys" in found[0]["fix"], found
 
