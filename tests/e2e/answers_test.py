@@ -10,7 +10,7 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from cluster import BIN, ROOT, Cluster, Tally, eventually, hash_answer, post_json, request, stream_events
+from cluster import BIN, ROOT, Cluster, Tally, eventually, hash_answer, post_json, request, stopped, stream_events
 
 CHECKPOINTS = ROOT / "tests" / "models" / "checkpoints.py"
 N_CHATS = 40
@@ -244,9 +244,16 @@ def all_or_none():
     different times."""
     with Cluster("--mixed", "1", "--queue", "10", "--step-us", "20000", "--max-batch", "16") as cluster:
         before = cluster.status()["routers"][0]["requests"]
+
+        def all_came():
+            now = cluster.status()["routers"][0]["requests"]
+            return now["queued"] + now["running"] + now["refused"] - before["refused"] == 24 * 64
         with ThreadPoolExecutor(24) as pool:
-            replies = list(pool.map(lambda i: request(cluster.port, "POST", "/v1/completions",
-                                                      {"prompt": "x" * (i + 1), "max_tokens": 20, "n": 64}), range(24)))
+            with stopped(cluster.workers()[0]["pid"]):
+                replies = pool.map(lambda i: request(cluster.port, "POST", "/v1/completions",
+                                                     {"prompt": "x" * (i + 1), "max_tokens": 20, "n": 64}), range(24))
+                eventually(all_came, "24 calls, refused or kept")
+            replies = list(replies)
         cluster.quiet()
         after = cluster.status()["routers"][0]["requests"]
         counts = {k: after[k] - before[k] for k in ("completed", "failed", "cancelled", "refused")}

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The HTTP API of a whole cluster: what any client may rely on (openai_client.py), and what the router answers when
 time, room or keys are missing."""
+import contextlib
 import http.client
 import json
 import os
@@ -12,7 +13,7 @@ import tempfile
 import threading
 
 import openai_client
-from cluster import BIN, Cluster, Skip, Tally, eventually, get_json, post_json, real_model, request, stream_events
+from cluster import BIN, Cluster, Skip, Tally, eventually, get_json, post_json, real_model, request, stopped, stream_events
 
 
 def client_checks(tally, label, url, key=None, admin_key=None):
@@ -26,12 +27,22 @@ def client_checks(tally, label, url, key=None, admin_key=None):
         tally.run(f"{label}: {check.__name__}", run)
 
 
+def to_its_deadline(cluster, body):
+    """The events of a stream that its deadline ends; one that ends before its first token is a plain 504, and is asked again."""
+    def begun():
+        try:
+            return list(stream_events(cluster.port, "/v1/completions", body))
+        except AssertionError as error:
+            assert error.args[0][0] == 504, error
+    return eventually(begun, "a first token before the deadline")
+
+
 def deadline_ends_calls(cluster):
     long = {"prompt": "x", "max_tokens": 30000, "ignore_eos": True}
     status, _, body = request(cluster.port, "POST", "/v1/completions", long)
     error = json.loads(body)["error"]
     assert status == 504 and error["code"] == "deadline_exceeded", (status, error)
-    events = list(stream_events(cluster.port, "/v1/completions", long))
+    events = to_its_deadline(cluster, long)
     assert events[-1] == "[DONE]" and len(events) > 2, events[-3:]
     assert json.loads(events[-2])["error"]["code"] == "deadline_exceeded", events[-2]
     assert all("error" not in json.loads(event) for event in events[:-2])
@@ -39,15 +50,22 @@ def deadline_ends_calls(cluster):
 
 
 def full_queue_is_told(cluster):
+    """The worker stands still until the router has told or kept each call."""
     answers = []
 
     def ask():
         status, headers, body = request(cluster.port, "POST", "/v1/completions",
                                         {"prompt": "y", "max_tokens": 100, "n": 8})
         answers.append((status, headers.get("Retry-After"), json.loads(body)))
+
+    def all_came():
+        kept = cluster.status()["routers"][0]["requests"]
+        return 8 * len(answers) + kept["queued"] + kept["running"] == 8 * 40
     threads = [threading.Thread(target=ask) for _ in range(40)]
-    for thread in threads:
-        thread.start()
+    with stopped(cluster.workers()[0]["pid"]):
+        for thread in threads:
+            thread.start()
+        eventually(all_came, "40 calls, refused or kept")
     for thread in threads:
         thread.join()
     refused = [a for a in answers if a[0] == 429]
@@ -84,9 +102,13 @@ def status_says_what_is_promised(cluster):
                              text=True, check=True).stdout
         return json.loads(out)
     eventually(lambda: [w["state"] for w in cluster.workers()] == ["ready"] * 2, "both workers ready")
-    stream = stream_events(cluster.port, "/v1/completions", {"prompt": "x" * 40, "max_tokens": 3000})
-    next(stream)
-    running = eventually(lambda: (now := told()) and sum(w["tokens_per_s"] for w in now["workers"]) and now, "a rate")
+
+    def all_told():
+        now = told()
+        out, into = (sum(w["handoffs"][way] for w in now["workers"]) for way in ("out", "in"))
+        return now if out and into and any(w["tokens_per_s"] for w in now["workers"]) else None
+    with cluster.answering(prompt="x" * 40):
+        running = eventually(all_told, "a hand-off and a rate")
     assert [len(running[k]) for k in STATUS_KEYS] == [1, 2]
     for kind, keys in STATUS_KEYS.items():
         for row in running[kind]:
@@ -101,7 +123,6 @@ def status_says_what_is_promised(cluster):
     assert workers["prefill"]["handoffs"]["out"] == workers["decode"]["handoffs"]["in"] == 1, workers
     assert workers["decode"]["handoffs"]["bytes"] > 0 and workers["decode"]["blocks"]["used"] > 0, workers
     assert workers["decode"]["sequences"] == {"running": 1, "waiting": 0}, workers
-    stream.close()
     cluster.quiet()
     ended = told()
     assert ended["routers"][0]["requests"]["cancelled"] == 1, ended
@@ -132,19 +153,31 @@ def cors_is_for_listed_origins_alone():
 
 
 def silent_streams_are_pinged():
-    with Cluster("--mixed", 1, "--step-us", 400000, "--ping", "100ms") as cluster:
-        ask = {"prompt": [1, 2, 3], "max_tokens": 3, "ignore_eos": True}
-        connection = http.client.HTTPConnection("127.0.0.1", cluster.port, timeout=60)
-        connection.request("POST", "/v1/completions", json.dumps(dict(ask, stream=True)))
-        lines = connection.getresponse().read().decode().split("\n")
-        assert lines[0] == ": ping" and lines[1] == "", lines[:4]
+    """While the worker stands still, pings are all that comes, before the first token and behind it; a plain answer has none."""
+    with Cluster("--mixed", 1, "--step-us", 2000, "--ping", "100ms") as cluster, contextlib.ExitStack() as wires:
+        pid = cluster.workers()[0]["pid"]
+
+        def asked(n, stream):
+            wire = wires.enter_context(contextlib.closing(http.client.HTTPConnection("127.0.0.1", cluster.port, timeout=60)))
+            body = {"prompt": [1, 2, 3], "max_tokens": n, "ignore_eos": True, "stream": stream}
+            wire.request("POST", "/v1/completions", json.dumps(body))
+            return wire
+
+        def comes(reply, start):
+            while not (line := reply.readline()).startswith(start):
+                assert line, f"no {start} before the end"
+        with stopped(pid):
+            plain, short, long = asked(3, False), asked(3, True).getresponse(), asked(60000, True).getresponse()
+            assert short.readline() == long.readline() == b": ping\n"
+        comes(long, b"data: ")
+        with stopped(pid):
+            comes(long, b": ping")
+        comes(long, b"data: ")
+        lines = short.read().decode().split("\n")
         assert "data: [DONE]" in lines and not any("error" in line for line in lines), lines
-        first = next(i for i, line in enumerate(lines) if line.startswith("data: "))
-        assert ": ping" in lines[first:], lines
         assert all(line == "" or line == ": ping" or line.startswith("data: ") for line in lines), lines
-        status, _, body = request(cluster.port, "POST", "/v1/completions", ask)
-        assert status == 200 and json.loads(body)["usage"]["completion_tokens"] == 3, body
-        return f"{lines.count(': ping')} pings in a stream of three tokens"
+        answer = plain.getresponse()
+        assert answer.status == 200 and json.loads(answer.read())["usage"]["completion_tokens"] == 3
 
 
 def callers_bound_their_time(cluster):
@@ -154,7 +187,7 @@ def callers_bound_their_time(cluster):
         status, _, body = request(cluster.port, "POST", "/v1/completions", dict(long, **extra), headers)
         assert status == 504 and json.loads(body)["error"]["code"] == "deadline_exceeded", (status, body)
         cluster.quiet()  # workers have stopped, and their blocks are free
-    events = list(stream_events(cluster.port, "/v1/completions", dict(long, timeout=0.2)))
+    events = to_its_deadline(cluster, dict(long, timeout=0.5))
     assert events[-1] == "[DONE]" and json.loads(events[-2])["error"]["code"] == "deadline_exceeded", events[-2:]
     for bad in ("", "x", "-1", "0", "1e9", "nan", "5s", "0x10"):
         status, _, body = request(cluster.port, "POST", "/v1/completions", long, {"x-request-timeout": bad})
@@ -190,17 +223,19 @@ def keys_have_limits():
                 status, headers, body = answer
                 assert status == 429 and json.loads(body)["error"]["code"] == "rate_limit_exceeded", (status, body)
                 return int(headers["Retry-After"])
-            answers = []
-            threads = [threading.Thread(target=lambda: answers.append(ask("two", 100))) for _ in range(6)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-            assert sorted(a[0] for a in answers) == [200] * 2 + [429] * 4, [a[0] for a in answers]
-            assert all(told(a) == 1 for a in answers if a[0] == 429)
-            assert ask("two")[0] == 200  # they were given back
-            assert [ask("three")[0] for _ in range(3)] == [200] * 3
-            assert 15 <= told(ask("three")) <= 20
+            wires = [http.client.HTTPConnection("127.0.0.1", cluster.port, timeout=60) for _ in range(6)]
+            for wire in wires:
+                body = {"prompt": "x", "max_tokens": 60000, "ignore_eos": True, "stream": True}
+                wire.request("POST", "/v1/completions", json.dumps(body), {"x-api-key": "two"})
+            replies = [wire.getresponse() for wire in wires]
+            assert sorted(r.status for r in replies) == [200] * 2 + [429] * 4, [r.status for r in replies]
+            assert all(told((r.status, r.headers, r.read())) == 1 for r in replies if r.status == 429)
+            for wire in wires:
+                wire.close()
+            eventually(lambda: ask("two")[0] == 200, "they were given back")
+            answers = [ask("three") for _ in range(8)]
+            assert [a[0] for a in answers[:3]] == [200] * 3
+            assert all(1 <= told(a) <= 20 for a in answers if a[0] != 200) and any(a[0] == 429 for a in answers)
             assert request(cluster.port, "GET", "/v1/models", None, {"x-api-key": "three"})[0] == 200
             assert [ask("free")[0] for _ in range(5)] == [200] * 5
             prompt = list(range(200))
@@ -223,11 +258,11 @@ def habits(cluster):
 
 def main():
     tally = Tally()
-    with Cluster("--prefill", 1, "--decode", 1) as cluster:
+    with Cluster("--prefill", 1, "--decode", 1, "--step-us", 2000) as cluster:
         client_checks(tally, "hash", cluster.url)
-    with Cluster("--mixed", 1, "--step-us", 1000, "--max-batch", 16, "--queue", 64,
-                 env={"TANDEM_DEADLINE": "3s"}) as cluster:
+    with Cluster("--mixed", 1, "--step-us", 1000, env={"TANDEM_DEADLINE": "1s"}) as cluster:
         tally.run("a deadline ends calls with 504 or an error event", deadline_ends_calls, cluster)
+    with Cluster("--mixed", 1, "--step-us", 1000, "--max-batch", 16, "--queue", 64) as cluster:
         tally.run("a full queue is told, and every call is admitted whole or not at all", full_queue_is_told, cluster)
     with Cluster("--prefill", 1, "--decode", 1, "--step-us", 2000) as cluster:
         tally.run("status says what is promised", status_says_what_is_promised, cluster)
@@ -243,7 +278,7 @@ def main():
         keys.flush()
         admins.write("secret-three\n")
         admins.flush()
-        with Cluster("--mixed", 1, "--api-keys", keys.name, "--admin-keys", admins.name) as cluster:
+        with Cluster("--mixed", 1, "--step-us", 2000, "--api-keys", keys.name, "--admin-keys", admins.name) as cluster:
             client_checks(tally, "with a key", cluster.url, "secret-two", "secret-three")
 
     def with_the_real_model():

@@ -9,10 +9,9 @@ import socket
 import subprocess
 import sys
 import tempfile
-import threading
 from pathlib import Path
 
-from cluster import BIN, Cluster, Tally, eventually, hash_answer, post_json, real_model, request
+from cluster import BIN, Cluster, Tally, eventually, hash_answer, post_json, real_model, request, stream_events
 
 
 def run(*args, timeout=60):
@@ -185,30 +184,30 @@ def requests(tally, cluster):
 
 
 def second_signal_ends_at_once():
-    with Cluster("--mixed", 1, "--step-us", 50000) as cluster:
+    with Cluster("--mixed", 1, "--step-us", 50000, "--drain", "600s") as cluster:
         connection = socket.create_connection(("127.0.0.1", cluster.port))
-        body = b'{"prompt":[1],"max_tokens":2000,"ignore_eos":true}'
+        body = b'{"prompt":[1],"max_tokens":60000,"ignore_eos":true}'
         connection.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
         eventually(lambda: any(w["sequences"]["running"] for w in cluster.workers()), "the answer running")
         cluster.process.send_signal(signal.SIGTERM)
         # Two signals of a kind at once would be one.
         eventually(lambda: "draining" in cluster.log_text(), "the drain begun")
         cluster.process.send_signal(signal.SIGTERM)
-        cluster.process.wait(10)
+        cluster.process.wait(60)
         assert not children_of(f"127.0.0.1:{cluster.port}")
 
 
 def ctrl_c_lets_answers_finish():
     with Cluster("--prefill", 1, "--decode", 1, "--step-us", 5000, own_group=True) as cluster:
-        answers = []
         body = {"prompt": [1, 2, 3], "max_tokens": 200, "ignore_eos": True, "return_token_ids": True}
-        asking = threading.Thread(target=lambda: answers.append(post_json(cluster.port, "/v1/completions", body)))
-        asking.start()
-        eventually(lambda: any(w["sequences"]["running"] for w in cluster.workers()), "the answer running")
+        events = stream_events(cluster.port, "/v1/completions", body)
+        first = next(events)
         os.killpg(cluster.process.pid, signal.SIGINT)
-        asking.join(60)
-        assert answers and answers[0]["choices"][0]["token_ids"] == hash_answer([1, 2, 3], 200)
-        assert cluster.process.wait(20) == 0
+        *rest, end = events
+        assert end == "[DONE]"
+        ids = [i for event in (first, *rest) for choice in json.loads(event)["choices"] for i in choice["token_ids"]]
+        assert ids == hash_answer([1, 2, 3], 200)
+        assert cluster.process.wait(60) == 0
         assert not children_of(f"127.0.0.1:{cluster.port}")
 
 
@@ -229,7 +228,7 @@ def accepted_before_the_drain_is_answered():
             answer = json.loads(reply.read())
             assert reply.status == 200, answer
         assert answer["choices"][0]["token_ids"] == hash_answer([1, 2, 3], 50)
-        assert cluster.process.wait(20) == 0
+        assert cluster.process.wait(60) == 0
 
 
 def main():

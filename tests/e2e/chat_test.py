@@ -178,7 +178,7 @@ def words_are_whole(cluster):
 
 def ctrl_c_ends_the_answer(cluster):
     """And not the conversation; at the prompt it drops what was typed."""
-    with Talk(cluster, "--max-tokens", "5000") as terminal:
+    with Talk(cluster, "--max-tokens", "60000") as terminal:
         terminal.expect("> ")
         terminal.type("long\r")
         eventually(lambda: any(w["sequences"]["running"] for w in cluster.workers()), "the answer")

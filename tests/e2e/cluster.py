@@ -212,6 +212,16 @@ class Cluster:
         return eventually(at_rest, "all ledgers back to zero")
 
 
+@contextlib.contextmanager
+def stopped(pid):
+    """While a process stands still, what is to come meanwhile is waited for."""
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
 def request(port, method, path, body=None, headers=None, timeout=120):
     """(status, headers, bytes). body: bytes, str, or an object sent as JSON."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)

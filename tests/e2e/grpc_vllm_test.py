@@ -146,7 +146,7 @@ def the_engine_tells_of_itself(cluster, client):
     assert client.HealthCheck(pb.HealthCheckRequest()).healthy
     info = client.GetServerInfo(pb.GetServerInfoRequest())
     assert info.server_type == "tandem" and info.uptime_seconds > 0 and not info.is_paused, info
-    stream = client.Generate(question(max_tokens=30000, ignore_eos=True))
+    stream = client.Generate(question(max_tokens=60000, ignore_eos=True))
     next(stream)
     eventually(lambda: client.GetLoads(pb.GetLoadsRequest()).loads[0].token_usage > 0, "blocks are in use")
     load = client.GetLoads(pb.GetLoadsRequest()).loads[0]
@@ -158,7 +158,7 @@ def the_engine_tells_of_itself(cluster, client):
 
 
 def a_call_is_aborted_by_its_id(cluster, client):
-    requests = [question(max_tokens=30000, ignore_eos=True) for _ in range(3)]
+    requests = [question(max_tokens=60000, ignore_eos=True) for _ in range(3)]
     for request, name in zip(requests, ("one", "two", "two")):
         request.request_id = name
     streams = [client.Generate(request) for request in requests]
@@ -197,7 +197,7 @@ def many_at_once(cluster, client):
 
 def main() -> int:
     tally = Tally()
-    with Cluster("--mixed", 2) as cluster, grpc.insecure_channel(f"127.0.0.1:{cluster.port}") as wire:
+    with Cluster("--mixed", 2, "--step-us", 1000) as cluster, grpc.insecure_channel(f"127.0.0.1:{cluster.port}") as wire:
         for test in (calls_equal_their_twins, defaults_are_vllms, what_is_not_served_is_refused, the_engine_tells_of_itself,
                      a_call_is_aborted_by_its_id, many_at_once):
             tally.run(test.__name__, test, cluster, services.VllmEngineStub(wire))

@@ -5,18 +5,16 @@ usage: grpc_wire_test.py [--still S]    S: how long a reader stops
 """
 import argparse
 import queue
-import re
 import signal
 import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
 
 import http2_test
-import sanitizers
 from cluster import BIN, Cluster, Tally, eventually, hash_answer
 from grpc_client import Inference, ask, channel, grpc, health_pb2, health_pb2_grpc, pb
+from http2_test import router_bytes
 
 PROMPT = [3, 1, 4, 1, 5, 9, 2, 6]
 SERVING, NOT_SERVING = health_pb2.HealthCheckResponse.SERVING, health_pb2.HealthCheckResponse.NOT_SERVING
@@ -103,11 +101,6 @@ def broken_messages_are_refused(cluster):
     return f"{len(rows)} messages"
 
 
-def router_bytes(cluster):
-    """Resident memory of the router."""
-    return int(re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{cluster.router_pid()}/status").read_text()).group(1)) << 10
-
-
 def a_reader_that_stops(cluster, still_s):
     """G7: streams of a client that reads nothing wait in bounded memory, while its neighbours' go on; then they are whole."""
     client = Client(cluster.port)
@@ -116,14 +109,13 @@ def a_reader_that_stops(cluster, still_s):
     client.blind.update(shut)
     with channel(cluster) as wire:
         inference = Inference(wire)
-        before, until, n, most = router_bytes(cluster), time.monotonic() + still_s, 0, 0
+        before, until, n, most = router_bytes(cluster, "memory_allocated"), time.monotonic() + still_s, 0, 0
         while time.monotonic() < until:  # nothing is read from the client's socket
             prompt = [7, n]
             ids = [t for r in inference.Generate(ask("ids", prompt, {"max_tokens": 20})) for t in r.token_ids]
             assert ids == hash_answer(prompt, 20)
-            n, most = n + 1, max(most, router_bytes(cluster))
-    quarantine = 0 if sanitizers.BUILD == "release" else 256 << 20  # AddressSanitizer keeps that much of what was freed
-    assert most - before < (32 << 20) + quarantine, (before, most)
+            n, most = n + 1, max(most, router_bytes(cluster, "memory_allocated"))
+    assert most - before < (32 << 20), (before, most)
     client.blind.clear()
     client.h2.increment_flow_control_window(1 << 30)
     client.h2.increment_flow_control_window(1 << 24, shut[0])

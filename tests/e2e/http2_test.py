@@ -13,7 +13,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from statistics import median
 
-from cluster import BUILD, Cluster, Skip, Tally, eventually, hash_answer, request
+from cluster import Cluster, Skip, Tally, eventually, hash_answer, request
 from doors import WINDOW, Door, frame, hpack, setting
 
 try:
@@ -300,10 +300,10 @@ def drain_under_load(_):
                 "behind the signal turned away")
 
 
-def memory_of(pid):
-    """Resident bytes."""
-    with open(f"/proc/{pid}/statm", encoding="ascii") as file:
-        return int(file.read().split()[1]) * 4096
+def router_bytes(cluster, what):
+    """Of the router's own ledger; its allocator keeps none under sanitizers."""
+    found = re.search(rf"^tandem_{what}_bytes (\S+)$", request(cluster.port, "GET", "/metrics")[2].decode(), re.M)
+    return int(float(found[1])) if found else 0
 
 
 def rounds_of_64(door, seconds):
@@ -329,10 +329,9 @@ def rounds_of_64(door, seconds):
 def a_reader_that_stops(cluster, seconds):
     """A client asks for 8 streams, opens all windows and stops reading its socket. What the router keeps for it has a bound, 64
     streams of another client go on, and when it reads again it gets every token."""
-    pid = cluster.router_pid()
     door = Door(cluster.port, 2)
     before = rounds_of_64(door, min(seconds, 10) / 2)
-    n, rss, most_rss, most_output = 5000, memory_of(pid), 0, 0
+    n, before_bytes, most, most_output = 5000, router_bytes(cluster, "memory_allocated"), 0, 0
     with contextlib.closing(door.open(receive_bytes=4096)) as wire, ThreadPoolExecutor() as pool:
         wire.obliging = False
         wire.begin()
@@ -340,20 +339,21 @@ def a_reader_that_stops(cluster, seconds):
         for i in range(8):
             body = {"prompt": PROMPT + [i], "max_tokens": n, "ignore_eos": True, "stream": True, "return_token_ids": True}
             wire.send(wire.request(2 * i + 1, "POST", "/v1/completions", json.dumps(body).encode()))
+        eventually(lambda: router_bytes(cluster, "http_output") > (512 << 10), "what is not read waits")
         others = pool.submit(rounds_of_64, door, seconds)
         while not others.done():
-            text = request(cluster.port, "GET", "/metrics")[2].decode()
-            most_output = max(most_output, int(re.search(r"^tandem_http_output_bytes (\d+)$", text, re.M).group(1)))
-            most_rss = max(most_rss, memory_of(pid))
+            most_output = max(most_output, router_bytes(cluster, "http_output"))
+            most = max(most, router_bytes(cluster, "memory_allocated"))
             time.sleep(0.1)
         after = others.result()
-        # 4 times 256 KiB for all streams of a connection, a share of that for each, 64 KiB for the socket; the others' share.
-        assert (512 << 10) < most_output < (1536 << 10), most_output
-        assert most_rss - rss < (16 << 20) or BUILD.name != "release", (rss, most_rss)
+        # 4 times 256 KiB for all streams of a connection, a share of that for each, 64 KiB for the socket; as much for the others
+        # when their client is late; all that is asked for would be tens of MiB.
+        assert most_output < (3 << 20), most_output
+        assert most - before_bytes < (16 << 20), (before_bytes, most)
         wire.wait(lambda: all(wire.settled(2 * i + 1) for i in range(8)))
         for i in range(8):
             assert ids_of(wire.body(2 * i + 1)) == hash_answer(PROMPT + [i], n), i
-    return (f"{most_output >> 10} KiB kept, the router grew from {rss >> 20} to {most_rss >> 20} MiB; a round of 64 streams took "
+    return (f"{most_output >> 10} KiB kept, the heap grew from {before_bytes >> 10} to {most >> 10} KiB; a round of 64 streams took "
             f"{median(before):.3f} s before ({len(before)} rounds), {median(after):.3f} s beside it ({len(after)} rounds)")
 
 

@@ -24,7 +24,7 @@ N_REQUESTS = 2000  # of about 400 bytes each in the log: more than a pipe and th
 
 def health(port):
     try:
-        return request(port, "GET", "/health", timeout=10)[0] == 200
+        return request(port, "GET", "/health", timeout=60)[0] == 200
     except OSError:
         return False
 
@@ -34,7 +34,7 @@ def ask(port, n):
 
     def some():
         for _ in range(n // 4):
-            status, _, body = request(port, "POST", "/v1/completions", BODY, timeout=30)
+            status, _, body = request(port, "POST", "/v1/completions", BODY, timeout=60)
             if status != 200:
                 connection_errors.append((status, body[:200]))
     threads = [threading.Thread(target=some) for _ in range(4)]
@@ -48,7 +48,7 @@ def ask(port, n):
 def end(process):
     process.send_signal(signal.SIGTERM)
     try:
-        return process.wait(30)
+        return process.wait(60)
     finally:
         process.kill()
 
@@ -72,7 +72,7 @@ def sleeping_reader(folder):
         drain.start()
         ask(port, 4)  # the report does not need them; the lines behind it show that the log goes on
         assert [end(worker), end(router)] == [0, 0]
-        drain.join(20)
+        drain.join(60)
     finally:
         router.kill()
         worker.kill()
@@ -80,10 +80,10 @@ def sleeping_reader(folder):
     lost = [int(line.split(" n=")[1]) for line in lines if 'msg="log lines lost"' in line and "prog=tandem-router" in line]
     done = sum('msg="request done"' in line for line in lines)
     assert all(line.startswith("ts=") for line in lines), [line for line in lines if not line.startswith("ts=")][:3]
-    assert len(lost) == 1 and lost[0] > 0, lost
-    assert done + lost[0] == N_REQUESTS + 4, (done, lost)
+    assert lost and min(lost) > 0, lost  # once more for each time that the reader came late
+    assert done + sum(lost) == N_REQUESTS + 4, (done, lost)
     assert any('msg="router ends"' in line for line in lines)
-    return f"{lost[0]} lines lost, {done} request lines"
+    return f"{sum(lost)} lines lost, {done} request lines"
 
 
 def pid_of(port, name):
@@ -159,10 +159,10 @@ def output_must_be_written():
                         ["tandem-router", "--version"], ["tandem-worker", "--help"],
                         ["tandem-worker", "--dry-run", "--json", "--model", "hash"]):
             done = subprocess.run([BIN / command[0], *command[1:]], stdout=full, stderr=subprocess.PIPE, text=True,
-                                  timeout=30)
+                                  timeout=60)
             assert done.returncode == 1, (command, done.returncode, done.stderr)
             assert "error: standard output: No space left on device" in done.stderr, (command, done.stderr)
-            good = subprocess.run([BIN / command[0], *command[1:]], capture_output=True, text=True, timeout=30)
+            good = subprocess.run([BIN / command[0], *command[1:]], capture_output=True, text=True, timeout=60)
             assert good.returncode == 0 and good.stdout and not good.stderr, (command, good)
 
 
@@ -184,7 +184,7 @@ def each_error_once(folder):
         code, errors, last = errors_of("--model", "hash", "--kv-blocks", "many", "--threads", "lots", "--prefill", "3")
         assert code == 78 and len(errors) == 2 and errors[1] == last, errors
         assert "--kv-blocks" in errors[0] and "--threads" in errors[1], errors
-    done = subprocess.run([BIN / "tandem-worker"], capture_output=True, text=True, timeout=30)
+    done = subprocess.run([BIN / "tandem-worker"], capture_output=True, text=True, timeout=60)
     assert done.returncode == 78, done
     assert 'error: --model: is needed: a .gguf file, a model folder, or "hash"' in done.stderr.splitlines(), done.stderr
 

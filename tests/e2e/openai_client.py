@@ -430,7 +430,7 @@ def wait_for(condition, what):
 
 @check
 def c16_a_client_that_leaves_ends_its_work(t):
-    body = json.dumps({"prompt": "x", "max_tokens": 30000 if t.is_hash else 4000, "stream": True, "ignore_eos": True})
+    body = json.dumps({"prompt": "x", "max_tokens": 60000 if t.is_hash else 4000, "stream": True, "ignore_eos": True})
     key = f"Authorization: Bearer {t.key}\r\n" if t.key else ""
     head = f"POST {COMPLETIONS} HTTP/1.1\r\nHost: localhost\r\n{key}Content-Length: {len(body)}\r\n\r\n"
     wait_for(lambda: running(t) == 0, "others are running")

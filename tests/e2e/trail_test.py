@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 from cluster import BIN, Cluster, Tally, eventually, request
@@ -103,30 +104,39 @@ def the_router_times_its_stages():
         assert request(cluster.port, "POST", "/v1/completions", {**BODY, "n": 0})[0] == 400
         assert request(cluster.port, "POST", "/v1/completions", {**BODY, "max_tokens": 10**6})[0] == 400
         failed = eventually(lambda: done_of(cluster)[1:] if len(done_of(cluster)) == 3 else None, "three lines")
-        text = request(cluster.port, "GET", "/metrics")[2].decode()
+
+        def counted():
+            text = request(cluster.port, "GET", "/metrics")[2].decode()
+            return text if value(text, "tandem_worker_steps_total") >= 1 <= value(text, "tandem_kv_transfers_total") else None
+        text = eventually(counted, "the workers' figures")
     assert [key[:-3] for key in done if key.endswith("_us")] == [*WAY, "first_token"], done
     assert done["stage"] == "finish" and [line["stage"] for line in failed] == ["parse", "admit"], failed
     spent = {stage: int(done[stage + "_us"]) for stage in WAY}
     assert spent["dispatch"] > 0, spent  # the decode worker is asked first
     assert spent["stream"] > 0 and sum(spent.values()) >= int(done["first_token_us"]), done
-    assert value(text, "tandem_kv_transfers_total") == 1 and value(text, "tandem_worker_steps_total") >= 1, text
+    assert value(text, "tandem_kv_transfers_total") == 1, text
     counts = [value(text, "tandem_stage_seconds_count", stage) for stage in WAY]
     assert counts == [3, 2, 2, 1, 1, 1, 3], counts
 
 
 def a_failure_within_a_stream_is_told_as_the_client_saw_it():
     """Log and metrics say one status: 504 for a plain reply, 200 where the error came behind one."""
+    statuses = []
     with Cluster("--mixed", 1, "--step-us", "20000", "--deadline", "500ms") as cluster:
-        body = {**BODY, "max_tokens": 200}
-        assert request(cluster.port, "POST", "/v1/completions", body)[0] == 504
-        status, _, text = request(cluster.port, "POST", "/v1/completions", {**body, "stream": True})
-        assert status == 200 and b'"error"' in text, text
-        done = eventually(lambda: done_of(cluster) if len(done_of(cluster)) == 2 else None, "two lines")
+        def ended(stream, wanted):
+            """A call that its deadline met behind its first token; on a machine that pauses, that may take some."""
+            status, _, text = request(cluster.port, "POST", "/v1/completions", {**BODY, "max_tokens": 200, "stream": stream})
+            statuses.append(str(status))
+            line = eventually(lambda: done_of(cluster)[len(statuses) - 1:], "its line")[0]
+            assert b'"error"' in text and line["status"] == str(status), (text, line)
+            return line if line["stage"] == "stream" and status == wanted else None
+        done = [eventually(lambda: ended(False, 504), "a plain call"), eventually(lambda: ended(True, 200), "a stream")]
         text = request(cluster.port, "GET", "/metrics")[2].decode()
-    for line, status in zip(done, ("504", "200")):
-        told = {key: line[key] for key in ("outcome", "status", "error", "stage")}
-        assert told == {"outcome": "error", "status": status, "error": "timeout", "stage": "stream"}, line
-        assert f'tandem_http_requests_total{{dialect="completions",code="{status}"}} 1\n' in text, text
+    for line in done:
+        told = {key: line[key] for key in ("outcome", "error", "stage")}
+        assert told == {"outcome": "error", "error": "timeout", "stage": "stream"}, line
+        n = statuses.count(line["status"])
+        assert f'tandem_http_requests_total{{dialect="completions",code="{line["status"]}"}} {n}\n' in text, text
 
 
 def stages_are_timed(folder):
@@ -134,7 +144,7 @@ def stages_are_timed(folder):
     announce = f"ipc://{folder}/announce"
     daemons = [subprocess.Popen([BIN / "tandem-router", "--model", "hash", "--listen", f"127.0.0.1:{http}",
                                  "--announce", announce], stderr=subprocess.DEVNULL),
-               subprocess.Popen([BIN / "tandem-worker", "--model", "hash", "--step-us", "2000", "--name", "w0",
+               subprocess.Popen([BIN / "tandem-worker", "--model", "hash", "--step-us", "50000", "--name", "w0",
                                  "--routers", announce, "--endpoint", f"ipc://{folder}/w0",
                                  "--admin", f"127.0.0.1:{admin}"], stderr=subprocess.DEVNULL)]
 
@@ -149,17 +159,18 @@ def stages_are_timed(folder):
         return text if value(text, "tandem_worker_steps_total") >= 5 else None
     try:
         eventually(up, "the router")
+        began = time.monotonic()
         assert request(http, "POST", "/v1/completions", BODY)[0] == 200
         text = eventually(counted, "the worker's figures")
         steps = value(text, "tandem_worker_steps_total")
         assert [value(text, "tandem_step_seconds_count", stage) for stage in STAGES] == [steps] * len(STAGES), text
         seconds = {stage: value(text, "tandem_step_seconds_sum", stage) for stage in STAGES}
-        assert seconds["forward"] >= steps * 0.002, seconds
-        assert all(0 < seconds[stage] < seconds["forward"] for stage in STAGES if stage != "forward"), seconds
+        assert seconds["forward"] >= steps * 0.05 and min(seconds.values()) > 0, seconds
+        assert sum(seconds.values()) <= time.monotonic() - began, seconds  # no time is in two stages
     finally:
         for daemon in daemons:
             daemon.terminate()
-            daemon.wait(30)
+            daemon.wait(60)
 
 
 def main():

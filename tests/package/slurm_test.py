@@ -137,7 +137,7 @@ def serves_and_drains(folder):
                 errors.append(error)
         asking = threading.Thread(target=ask)
         asking.start()
-        eventually(lambda: sum(w["sequences"]["running"] for w in job.workers().values()) > 0, "a running answer")
+        eventually(lambda: not asking.is_alive() or any(w["sequences"]["running"] for w in job.workers().values()), "it runs")
         job.process.send_signal(signal.SIGUSR1)
         asking.join(60)
         assert not errors, errors
@@ -157,7 +157,7 @@ def mistakes_are_told(folder):
     for i, (env, words) in enumerate((({"MODEL": ""}, "MODEL"), ({"PREFILL": "3"}, "PREFILL=3"))):
         (folder / str(i)).mkdir()
         with Job(folder / str(i), **env) as job:
-            assert job.process.wait(30) == 1 and words in job.text(), job.text()
+            assert job.process.wait(60) == 1 and words in job.text(), job.text()
     for i, (env, log, words) in enumerate((({"NET": "192.168."}, "worker-0.log", "NET=192.168."),
                                            ({"MODEL": "/no/such"}, "router.log", "/no/such"),
                                            ({"OPTIONS": "--no-such=1"}, "worker-0.log", "no-such"))):
