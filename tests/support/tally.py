@@ -9,7 +9,8 @@ A step is a line `name<TAB>time limit in s<TAB>shell command[<TAB>kind]`. The ki
     waits      takes half a core at most: daemons and clocks
     alone      runs alone, after all others; so does a step without a kind
 JOBS is the number of cores to fill (default: all). TANDEM_BUILT, where it is set, says how long builds took, and is printed at the
-end. What a step leaves running is a failure that names it (contained.py).
+end. What a step leaves running is a failure that names it (contained.py). TANDEM_SKIPS, where it is set, is a file of what may be
+skipped, a line `step<TAB>what its line says<TAB>why`, two regular expressions for the whole of each: any other skip is a failure.
 
 A step with clocks that failed runs once more, alone, at the end. Where it passes then it is FLAKY: its first log is kept beside the
 second, NAME.first.log. One flaky step is told, two fail the run. Where more than three failed, none is run again.
@@ -35,12 +36,14 @@ CHECK = re.compile(r"^(?:\d+: )?\d+%: Checks: (\d+), Failures: (\d+), Errors: (\
 PLAIN = re.compile(r"^(?:\d+: )?(?:\w+: )?(\d+) passed, (\d+) failed(?:, (\d+) skipped)?\s*$", re.M)
 COMPARED = re.compile(r"^(?:\d+: )?(?:compared|tried) (\d+)\b", re.M)
 LEFT = re.compile(r"^left behind: .*", re.M)
+SKIPPED = re.compile(r"^(?:\d+: )?(SKIPPED.*)", re.M)
 HALVES = {"computes": 2, "works": 2, "waits": 1}  # of a core, that a step of the kind takes
 WITH_CLOCKS = ("works", "waits")
 KINDS = (*HALVES, "alone")
 N_AGAIN = 3  # steps that failed, at most, for which a second run is worth its time
 N_FLAKY = 1  # that a run may have and pass
 BUILT = os.environ.pop("TANDEM_BUILT", "")  # and no step sees it
+SKIPS = os.environ.pop("TANDEM_SKIPS", "")
 N_SLOWEST = 10
 N_REPEATED = 20  # lines of a failed step's output that are printed again at the end
 
@@ -81,7 +84,7 @@ def count(text: str, code: int) -> Counts:
         counts.add(Counts(int(good), int(bad), int(skip or 0)))
     if code == contained.LEFT:
         counts.failed += 1
-        counts.why = "; ".join(LEFT.findall(text))
+        counts.why = "; ".join(LEFT.findall(text)) or f"exit status {code}"
     if code != 0 and counts.failed == 0:
         counts.failed += 1
         counts.why = f"exit status {code}, and no failure was counted"
@@ -89,6 +92,27 @@ def count(text: str, code: int) -> Counts:
         counts.failed += 1
         counts.why = "nothing was counted: no tests were found, or none ran"
     return counts
+
+
+def read_skips(path: str) -> list[tuple[re.Pattern, re.Pattern]] | None:
+    """Steps, and what may be skipped there. None: whatever it is."""
+    if not path:
+        return None
+    rows = [line.split("\t") for line in Path(path).read_text().splitlines() if line and not line.startswith("#")]
+    if wrong := [row for row in rows if len(row) != 3]:
+        sys.exit(f"{path}: not three columns: {wrong[0]}")
+    return [(re.compile(step), re.compile(words)) for step, words, _ in rows]
+
+
+def judge_skips(counts: Counts, name: str, text: str, skips: list[tuple[re.Pattern, re.Pattern]] | None) -> None:
+    """Counts a skip as a failure that is not among those which may be."""
+    if skips is None or not counts.skipped:
+        return
+    lines = SKIPPED.findall(text)
+    wrong = [line for line in lines if not any(step.fullmatch(name) and words.fullmatch(line) for step, words in skips)]
+    if wrong or not lines:
+        counts.failed += 1
+        counts.why = f"tests/support/skips.txt does not list: {wrong[0]}" if wrong else "what was skipped has no line that says why"
 
 
 def run(command: str, limit_s: float, log: Path, nice: int) -> tuple[str, int]:
@@ -117,7 +141,7 @@ class Report:
 
     def __init__(self, logs: Path):
         self.logs, self.total, self.done, self.lock = logs, Counts(), [], threading.Lock()
-        self.began = time.monotonic()
+        self.began, self.skips = time.monotonic(), read_skips(SKIPS)
         self.failed: list[tuple[Step, Counts, list[str]]] = []  # each with the end of its output
         self.flaky: list[tuple[Step, list[str]]] = []  # each with the end of its first output
 
@@ -129,15 +153,15 @@ class Report:
         text, code = run(step.command, step.limit_s, self.log(step), 10 if step.kind == "computes" else 0)
         step.seconds = time.monotonic() - began
         counts = count(text, code)
+        judge_skips(counts, step.name, text, self.skips)
         with self.lock:
             self.total.add(counts)
             self.done.append(step)
             compared = f", compared {counts.compared}" if counts.compared else ""
             print(f"{step.name:28} {counts.mark():7} {counts.passed:6} passed {counts.failed:4} failed {counts.skipped:4} skipped"
                   f" {step.seconds:7.1f} s{compared}", flush=True)
-            for line in text.splitlines():
-                if re.match(r"(?:\d+: )?SKIPPED", line):
-                    print(f"    {line}")
+            for line in SKIPPED.findall(text):
+                print(f"    {line}")
             if counts.why:
                 print(f"    {counts.why}")
             if counts.failed:

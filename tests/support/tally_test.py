@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What tally.py counts, and what it must not take for a pass. Prints "N passed, M failed, 0 skipped"."""
+"""What tally.py counts, and what it must not take for a pass; noisy.py. Prints "N passed, M failed, K skipped"."""
 import contextlib
 import io
 import os
@@ -8,9 +8,11 @@ import subprocess
 import sys
 import tempfile
 import time
+import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
+import noisy  # noqa: E402
 import tally  # noqa: E402
 
 # output, exit status, (passed, failed, skipped, compared)
@@ -232,6 +234,36 @@ def the_slowest_are_told():
     assert lines[first + 10].startswith("computes 0 s, works 0 s, waits 17 s"), lines
 
 
+def only_what_is_listed_may_be_skipped():
+    with tempfile.NamedTemporaryFile("w") as file:
+        file.write("# step, words, why\na/.*\tSKIPPED x: no .* here\tit is for others\n")
+        file.flush()
+        skips = tally.read_skips(file.name)
+    for name, text, n_failed in (("a/b", "7: SKIPPED x: no y here\n", 0), ("a/b", "SKIPPED x: no y here, or there\n", 1), ("a/b", "", 1),
+                                 ("b/a/b", "SKIPPED x: no y here\n", 1), ("a/b", "SKIPPED x: no y here\nSKIPPED z: why\n", 1)):
+        counts = tally.Counts(passed=1, skipped=1)
+        tally.judge_skips(counts, name, text, skips)
+        assert counts.failed == n_failed and (counts.why != "") == (n_failed > 0), (name, text, counts)
+    counts = tally.Counts(passed=1)
+    tally.judge_skips(counts, "b", "SKIPPED in other words\n", skips)  # which counted nothing
+    tally.judge_skips(counts, "b", "", skips)
+    assert counts.failed == 0, counts
+
+
+def a_noisy_machine_stands_still_and_hands_the_status_on():
+    """The longest time between two looks at the clock is that of a pause."""
+    look = """import sys, time
+end, last, gap = time.monotonic() + 3, time.monotonic(), 0
+while (now := time.monotonic()) < end:
+    last, gap = now, max(gap, now - last)
+sys.exit(5 if gap > 0.29 else 6)"""
+    done = subprocess.run([sys.executable, noisy.__file__, "--every", "0.3", "--pause", "0.3,0.4", sys.executable, "-c", look],
+                          capture_output=True, text=True)
+    if done.returncode == noisy.NONE:
+        raise unittest.SkipTest(done.stderr.strip())
+    assert done.returncode == 5 and "noisy: seed 1, 1 cores, " in done.stderr, done
+
+
 def an_unknown_kind_is_refused():
     code, lines = run_steps(("a", "60", "echo '1 passed, 0 failed, 0 skipped'", "beside"))
     assert code == 1 and not lines, lines
@@ -249,15 +281,19 @@ def main() -> int:
                                           nothing_is_left_where_the_tally_is_killed, one_flaky_step_is_told_and_two_fail,
                                           both_logs_of_a_flaky_step_are_kept, what_fails_twice_or_only_computes_has_failed,
                                           of_many_that_failed_none_runs_again, priorities_count_among_all_steps,
-                                          an_unknown_kind_is_refused)})
-    n_failed = 0
+                                          only_what_is_listed_may_be_skipped,
+                                          a_noisy_machine_stands_still_and_hands_the_status_on, an_unknown_kind_is_refused)})
+    n_failed = n_skipped = 0
     for name, fact in facts.items():
         try:
             fact()
+        except unittest.SkipTest as why:
+            n_skipped += 1
+            print(f"SKIPPED {name}: {why}")
         except AssertionError as why:
             n_failed += 1
             print(f"FAILED  {name}: {why}")
-    print(f"{len(facts) - n_failed} passed, {n_failed} failed, 0 skipped")
+    print(f"{len(facts) - n_failed - n_skipped} passed, {n_failed} failed, {n_skipped} skipped")
     return 1 if n_failed else 0
 
 

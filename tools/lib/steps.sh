@@ -88,7 +88,7 @@ extra_emu() { emulated conform_kernels_weight_watched conform_kernels_floats_wat
 extra_emu_moe() { emulated conform_kernels_moe_watched; }
 extra_emu_products() { emulated conform_kernels_watched conform_kernels_rounded_ints_watched; }
 extra_emu_attend() { emulated conform_kernels_attend_watched; }
-if [ "$mode" != full ]; then
+if [ "$mode" = normal ]; then
     n_c=$(grep -c '\.c$' <<<"$touched" || true)
     [ "$n_c" = 0 ] || extra $((n_c / 8 + 1)) tidy
     ! touches 'kernels/|worker/family/' || extra 210 emu
