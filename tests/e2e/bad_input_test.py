@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Bad input: one clear line or one error object each, the right exit code, nothing left running."""
+import contextlib
 import http.client
 import json
 import os
@@ -184,17 +185,28 @@ def requests(tally, cluster):
 
 
 def second_signal_ends_at_once():
-    with Cluster("--mixed", 1, "--step-us", 50000, "--drain", "600s") as cluster:
-        connection = socket.create_connection(("127.0.0.1", cluster.port))
-        body = b'{"prompt":[1],"max_tokens":60000,"ignore_eos":true}'
-        connection.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
-        eventually(lambda: any(w["sequences"]["running"] for w in cluster.workers()), "the answer running")
+    """One signal gives answers 600 s, which are 12,000 tokens here."""
+    with Cluster("--mixed", 1, "--step-us", 50000, "--drain", "600s") as cluster, cluster.answering() as events:
         cluster.process.send_signal(signal.SIGTERM)
         # Two signals of a kind at once would be one.
         eventually(lambda: "draining" in cluster.log_text(), "the drain begun")
         cluster.process.send_signal(signal.SIGTERM)
+        with contextlib.suppress(http.client.HTTPException, OSError):
+            for n_more, _ in enumerate(events):
+                assert n_more < 400, "the answer goes on"
         cluster.process.wait(60)
         assert not children_of(f"127.0.0.1:{cluster.port}")
+
+
+def answers_get_the_time_of_the_option():
+    """Longer than `tandem up` gives children that ask for no time."""
+    with Cluster("--mixed", 1, "--step-us", 50000, "--drain", "600s") as cluster:
+        events = stream_events(cluster.port, "/v1/completions", {"prompt": [1], "max_tokens": 900, "ignore_eos": True})
+        next(events)
+        cluster.process.send_signal(signal.SIGTERM)
+        *_, end = events
+        assert end == "[DONE]", end
+        assert cluster.process.wait(60) == 0
 
 
 def ctrl_c_lets_answers_finish():
@@ -252,6 +264,7 @@ def main():
         tally.run("Ctrl-C lets answers finish", ctrl_c_lets_answers_finish)
         tally.run("what was accepted before the drain is answered", accepted_before_the_drain_is_answered)
         tally.run("a second signal ends at once", second_signal_ends_at_once)
+        tally.run("answers get the time of the option", answers_get_the_time_of_the_option)
     sys.exit(tally.end())
 
 

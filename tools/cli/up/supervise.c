@@ -19,7 +19,7 @@
 #define CHILDREN_MAX   66
 #define BACKOFF_NS_MIN (100 * NS_PER_MS)
 #define BACKOFF_NS_MAX (5 * NS_PER_S)
-#define DRAIN_NS_MAX   (40 * NS_PER_S)
+#define DRAIN_NS       (40 * NS_PER_S) /* unless a child asks for more */
 
 struct restart {
     struct supervisor *supervisor;
@@ -37,7 +37,8 @@ struct supervisor {
     struct loop_watch *notify_watch;
     struct loop_watch *signals[3];
     struct loop_timer *drain_timer;
-    unsigned n_stops; /* how often we were asked to stop */
+    uint64_t end_by_ns; /* what runs on then is killed */
+    unsigned n_stops;   /* how often we were asked to stop */
     bool ending;
     int exit_code;
     char last_errors[CHILD_ERRORS_MAX]; /* why it ends: said last */
@@ -79,12 +80,21 @@ static void ask_to_end(struct supervisor *supervisor) {
         loop_stop(supervisor->loop);
 }
 
+/* Children have this long to end, or as long as they were given before. */
+static void wait_for_end(struct supervisor *supervisor, uint64_t ns) {
+    uint64_t now_ns = clock_now_ns();
+    if (now_ns + ns <= supervisor->end_by_ns)
+        return;
+    supervisor->end_by_ns = now_ns + ns;
+    loop_timer_after(supervisor->drain_timer, ns);
+}
+
 static void end_all(struct supervisor *supervisor, int exit_code, const char *errors) {
     if (!supervisor->ending) {
         supervisor->ending = true;
         supervisor->exit_code = exit_code;
         snprintf(supervisor->last_errors, sizeof supervisor->last_errors, "%s", errors);
-        loop_timer_after(supervisor->drain_timer, DRAIN_NS_MAX);
+        wait_for_end(supervisor, DRAIN_NS);
     }
     ask_to_end(supervisor);
 }
@@ -194,13 +204,15 @@ static bool all_ready(const struct supervisor *supervisor) {
 
 static void take_notice(struct supervisor *supervisor, struct child *child, char *text) {
     const struct supervisor_events *events = &supervisor->events;
-    uint64_t n_done, n_all;
+    uint64_t n_done, n_all, extend_us;
     char *save = NULL;
     for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
         if (strncmp(line, "LISTEN=", 7) == 0)
             events->listen(events->user, line + 7);
         if (sscanf(line, "X_TANDEM_LOADED=%" SCNu64 "/%" SCNu64, &n_done, &n_all) == 2)
             events->loaded(events->user, child->name, n_done, n_all);
+        if (supervisor->ending && sscanf(line, "EXTEND_TIMEOUT_USEC=%" SCNu64, &extend_us) == 1)
+            wait_for_end(supervisor, extend_us * NS_PER_US);
         if (strcmp(line, "READY=1") == 0) {
             child->ready = true;
             child->was_ready = true;

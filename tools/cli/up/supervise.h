@@ -3,7 +3,9 @@
  * A child that dies is started again: at once if it had been ready, else after 100 ms, doubling to
  * 5 s. One that exits with 78, or dies before any child of its kind was ever ready, ends the whole.
  * SIGINT or SIGTERM drains: children of the kind that was added first (the router), and once they
- * are gone the others, which serve it until then. A second signal ends all at once. */
+ * are gone the others, which serve it until then. What has not ended after 40 s, or the time that a
+ * child asks for meanwhile (EXTEND_TIMEOUT_USEC, from its option `drain`), is killed. A second
+ * signal ends all at once. */
 #pragma once
 
 #include "tools/cli/up/child.h"
