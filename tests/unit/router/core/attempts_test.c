@@ -9,11 +9,6 @@ const double suite_timeout_s = 60;
 
 static struct fake fake;
 
-static void open_default(void) {
-    struct router_config config = fake_config();
-    fake_open(&fake, &config);
-}
-
 static struct submit reserved_for(uint32_t slot) {
     const struct fake_message *asked = fake_last(&fake, MESSAGE_RESERVE, slot);
     ck_assert_ptr_nonnull(asked);
@@ -22,7 +17,7 @@ static struct submit reserved_for(uint32_t slot) {
 }
 
 START_TEST(a_name_that_is_over_reaches_no_later_request) {
-    open_default();
+    fake_open_default(&fake);
     uint32_t a = fake_worker(&fake, "a", ROLE_MIXED);
     ck_assert_int_eq(fake_ask(&fake, 0, 5, 8), STATUS_OK);
     struct submit old = fake_submitted(&fake, a);
@@ -42,7 +37,7 @@ END_TEST
 START_TEST(a_stop_behind_what_was_emitted_adds_no_tokens) {
     static const uint32_t at[] = {2, 3, 4}, n_emitted[] = {2, 3, 3};
     for (int i = 0; i < 3; i++) {
-        open_default();
+        fake_open_default(&fake);
         uint32_t a = fake_worker(&fake, "a", ROLE_MIXED);
         ck_assert_int_eq(fake_ask(&fake, 0, 5, 8), STATUS_OK);
         struct submit submit = fake_submitted(&fake, a);
@@ -58,7 +53,7 @@ END_TEST
 START_TEST(no_more_tokens_are_handed_over_as_cached_than_there_are) {
     static const uint32_t says[] = {32, 33, 34}, passed_on[] = {32, 33, 33};
     for (int i = 0; i < 3; i++) {
-        open_default();
+        fake_open_default(&fake);
         uint32_t p = fake_worker(&fake, "p", ROLE_PREFILL);
         uint32_t d = fake_worker(&fake, "d", ROLE_DECODE);
         ck_assert_int_eq(fake_ask(&fake, 0, 33, 8), STATUS_OK);
@@ -80,7 +75,7 @@ START_TEST(a_worker_is_told_how_many_milliseconds_are_left) {
                 {UINT32_MAX * NS_PER_MS, UINT32_MAX},
                 {(UINT32_MAX + 5ull) * NS_PER_MS, UINT32_MAX}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        open_default();
+        fake_open_default(&fake);
         uint32_t a = fake_worker(&fake, "a", ROLE_MIXED);
         struct request_spec spec = fake_spec(&fake, 0, 5, 8);
         spec.deadline_ns = fake.now_ns + rows[i].left_ns;
@@ -93,7 +88,7 @@ END_TEST
 
 /* A deadline between two looks at an attempt that lives. */
 START_TEST(a_deadline_is_kept_whatever_else_woke_its_request) {
-    open_default();
+    fake_open_default(&fake);
     uint32_t a = fake_worker(&fake, "a", ROLE_MIXED), n_tokens = 0;
     struct request_spec spec = fake_spec(&fake, 0, 5, 64);
     spec.deadline_ns = fake.now_ns + 10 * NS_PER_S;
@@ -114,7 +109,7 @@ START_TEST(a_deadline_is_kept_whatever_else_woke_its_request) {
 END_TEST
 
 START_TEST(a_request_that_is_over_has_no_time_to_come) {
-    open_default();
+    fake_open_default(&fake);
     uint32_t a = fake_worker(&fake, "a", ROLE_MIXED);
     struct request_spec spec = fake_spec(&fake, 0, 5, 8);
     spec.deadline_ns = fake.now_ns + NS_PER_S;
@@ -131,7 +126,7 @@ END_TEST
 /* 20, 40, 80 ms and never more; then at once again where it had room. */
 START_TEST(a_worker_without_room_is_left_alone_for_twice_as_long_each_time) {
     static const uint32_t rests_ms[] = {20, 40, 80, 80};
-    open_default();
+    fake_open_default(&fake);
     fake_worker(&fake, "p", ROLE_PREFILL);
     uint32_t d = fake_worker(&fake, "d", ROLE_DECODE);
     fake_pass(&fake, 50 * NS_PER_MS, 3);
@@ -153,7 +148,7 @@ START_TEST(a_worker_without_room_is_left_alone_for_twice_as_long_each_time) {
 END_TEST
 
 START_TEST(refusals_of_requests_in_flight_count_as_one) {
-    open_default();
+    fake_open_default(&fake);
     fake_worker(&fake, "p", ROLE_PREFILL);
     uint32_t d = fake_worker(&fake, "d", ROLE_DECODE);
     fake_pass(&fake, 50 * NS_PER_MS, 3);
@@ -170,7 +165,7 @@ START_TEST(refusals_of_requests_in_flight_count_as_one) {
 END_TEST
 
 START_TEST(cached_tokens_are_those_of_the_first_attempt) {
-    open_default();
+    fake_open_default(&fake);
     uint32_t p = fake_worker(&fake, "p", ROLE_PREFILL), d = fake_worker(&fake, "d", ROLE_DECODE);
     ck_assert_int_eq(fake_ask(&fake, 0, 33, 8), STATUS_OK);
     fake_reserved(&fake, d, 9, 16);
@@ -198,7 +193,7 @@ END_TEST
 
 /* Whoever is hung himself can take nothing over. */
 START_TEST(of_two_hung_workers_none_is_put_out) {
-    open_default();
+    fake_open_default(&fake);
     fake_worker(&fake, "a", ROLE_MIXED);
     fake_worker(&fake, "b", ROLE_MIXED);
     fake_pass(&fake, 5 * NS_PER_S, 0);
@@ -233,7 +228,7 @@ END_TEST
 
 /* By its slot the first one would be taken, which computes for two others. */
 START_TEST(a_request_runs_alone_where_fewest_must_move_away) {
-    open_default();
+    fake_open_default(&fake);
     uint32_t a = fake_worker(&fake, "a", ROLE_MIXED);
     for (uint32_t user = 1; user < 3; user++)
         ck_assert_int_eq(fake_ask(&fake, user, 5, 8), STATUS_OK);

@@ -8,11 +8,6 @@ const double suite_timeout_s = 60;
 
 static struct fake fake;
 
-static void open_default(void) {
-    struct router_config config = fake_config();
-    fake_open(&fake, &config);
-}
-
 static const struct submit *submitted(uint32_t slot) {
     const struct fake_message *message = fake_last(&fake, MESSAGE_SUBMIT, slot);
     ck_assert_ptr_nonnull(message);
@@ -28,7 +23,7 @@ static void hand_over(uint32_t p, uint32_t d) {
 }
 
 START_TEST(announced_worker_gets_hello_and_is_ready_after_welcome) {
-    open_default();
+    fake_open_default(&fake);
     struct welcome welcome = fake_welcome("w", ROLE_MIXED);
     struct announce announce = {.incarnation = welcome.incarnation};
     memcpy(announce.name, welcome.name, sizeof announce.name);
@@ -48,7 +43,7 @@ END_TEST
 
 /* A shell that sets its timer after each of these misses no deadline. */
 START_TEST(each_event_tells_that_the_deadline_may_be_another) {
-    open_default();
+    fake_open_default(&fake);
     uint32_t n = fake.n_touched;
     uint32_t w = fake_worker(&fake, "w", ROLE_MIXED);
     ck_assert_uint_gt(fake.n_touched, n);
@@ -68,7 +63,7 @@ START_TEST(each_event_tells_that_the_deadline_may_be_another) {
 END_TEST
 
 START_TEST(words_of_another_session_are_dropped_and_counted) {
-    open_default();
+    fake_open_default(&fake);
     uint32_t w = fake_worker(&fake, "w", ROLE_MIXED);
     ck_assert_int_eq(fake_ask(&fake, 0, 5, 4), STATUS_OK);
     struct message message = {.type = MESSAGE_FAILED, .session = fake.session[w] + 1};
@@ -81,7 +76,7 @@ START_TEST(words_of_another_session_are_dropped_and_counted) {
 END_TEST
 
 START_TEST(other_models_tokenizers_and_versions_are_refused) {
-    open_default();
+    fake_open_default(&fake);
     fake_worker(&fake, "good", ROLE_MIXED);
     struct welcome flawed[3];
     for (int i = 0; i < 3; i++)
@@ -117,7 +112,7 @@ static uint32_t join_other_model(const char *name) {
 
 /* The router's model is its own, whoever comes first and however long nobody else comes. */
 START_TEST(other_model_that_comes_first_serves_nothing_and_keeps_nobody_out) {
-    open_default();
+    fake_open_default(&fake);
     uint32_t wrong = join_other_model("w0");
     ck_assert(!router_ready(fake.router));
     ck_assert_int_eq(fake_ask(&fake, 0, 5, 4), STATUS_CLOSED);
@@ -135,7 +130,7 @@ END_TEST
 
 /* A model replaced and its workers restarted, while the router was forgotten. */
 START_TEST(the_pin_outlives_the_last_worker) {
-    open_default();
+    fake_open_default(&fake);
     uint32_t right = fake_worker(&fake, "w0", ROLE_MIXED);
     fake_lose(&fake, right);
     join_other_model("w0");
@@ -149,7 +144,7 @@ START_TEST(the_pin_outlives_the_last_worker) {
 END_TEST
 
 START_TEST(reserve_comes_first_and_its_answer_releases_submit_to_both) {
-    open_default();
+    fake_open_default(&fake);
     uint32_t p = fake_worker(&fake, "p", ROLE_PREFILL), d = fake_worker(&fake, "d", ROLE_DECODE);
     ck_assert_int_eq(fake_ask(&fake, 0, 33, 8), STATUS_OK);
     ck_assert_uint_eq(fake_count(&fake, MESSAGE_RESERVE, d), 1);
@@ -167,7 +162,7 @@ START_TEST(reserve_comes_first_and_its_answer_releases_submit_to_both) {
 END_TEST
 
 START_TEST(handed_over_stream_takes_token_0_once_and_ends_once) {
-    open_default();
+    fake_open_default(&fake);
     uint32_t p = fake_worker(&fake, "p", ROLE_PREFILL), d = fake_worker(&fake, "d", ROLE_DECODE);
     hand_over(p, d);
     struct submit submit = *submitted(d);
@@ -192,7 +187,7 @@ START_TEST(handed_over_stream_takes_token_0_once_and_ends_once) {
 END_TEST
 
 START_TEST(end_with_token_0_ends_the_stream_and_cancels_decode) {
-    open_default();
+    fake_open_default(&fake);
     uint32_t p = fake_worker(&fake, "p", ROLE_PREFILL), d = fake_worker(&fake, "d", ROLE_DECODE);
     hand_over(p, d);
     struct submit submit = *submitted(d);
@@ -205,7 +200,7 @@ START_TEST(end_with_token_0_ends_the_stream_and_cancels_decode) {
 END_TEST
 
 START_TEST(gap_is_asked_for_and_nothing_is_repeated) {
-    open_default();
+    fake_open_default(&fake);
     uint32_t w = fake_worker(&fake, "w", ROLE_MIXED);
     ck_assert_int_eq(fake_ask(&fake, 0, 5, 16), STATUS_OK);
     struct submit submit = *submitted(w);
@@ -236,7 +231,7 @@ START_TEST(small_prompts_and_mixed_workers_are_served_by_one_worker) {
     ck_assert_int_eq(fake_ask(&fake, 1, 17, 4), STATUS_OK);
     ck_assert_uint_eq(fake_count(&fake, MESSAGE_RESERVE, d), 1);
     fake_close(&fake);
-    open_default();
+    fake_open_default(&fake);
     fake_worker(&fake, "p", ROLE_PREFILL);
     uint32_t m = fake_worker(&fake, "m", ROLE_MIXED);
     ck_assert_int_eq(fake_ask(&fake, 0, 33, 4), STATUS_OK);
@@ -246,12 +241,12 @@ START_TEST(small_prompts_and_mixed_workers_are_served_by_one_worker) {
 END_TEST
 
 START_TEST(roles_are_preferences) {
-    open_default();
+    fake_open_default(&fake);
     uint32_t p = fake_worker(&fake, "p", ROLE_PREFILL);
     ck_assert_int_eq(fake_ask(&fake, 0, 33, 4), STATUS_OK);
     ck_assert_uint_eq(submitted(p)->phase, PHASE_BOTH);
     fake_close(&fake);
-    open_default();
+    fake_open_default(&fake);
     uint32_t d = fake_worker(&fake, "d", ROLE_DECODE);
     ck_assert_int_eq(fake_ask(&fake, 0, 33, 4), STATUS_OK);
     ck_assert_uint_eq(submitted(d)->phase, PHASE_BOTH);
@@ -260,7 +255,7 @@ START_TEST(roles_are_preferences) {
 END_TEST
 
 START_TEST(unequal_layouts_never_pair) {
-    open_default();
+    fake_open_default(&fake);
     struct welcome p = fake_welcome("p", ROLE_PREFILL);
     p.kv.n_layers = 5;
     fake_join(&fake, &p);
@@ -276,7 +271,7 @@ START_TEST(unequal_layouts_never_pair) {
 END_TEST
 
 START_TEST(unequal_tensor_parallel_sizes_pair_where_there_is_no_equal_one_and_are_counted) {
-    open_default();
+    fake_open_default(&fake);
     struct welcome other = fake_welcome("p", ROLE_PREFILL);
     other.kv.tp = 2;
     other.numerics_fp[0] = 1;
@@ -298,7 +293,7 @@ START_TEST(unequal_tensor_parallel_sizes_pair_where_there_is_no_equal_one_and_ar
 END_TEST
 
 START_TEST(without_workers_new_requests_are_refused_at_once) {
-    open_default();
+    fake_open_default(&fake);
     ck_assert_int_eq(fake_ask(&fake, 0, 5, 4), STATUS_CLOSED);
     uint32_t w = fake_worker(&fake, "w", ROLE_MIXED);
     ck_assert_int_eq(fake_ask(&fake, 0, FAKE_PROMPT + 1, 4), STATUS_LIMIT);
@@ -337,7 +332,7 @@ START_TEST(queue_is_bounded_and_fair) {
 END_TEST
 
 START_TEST(lower_priority_numbers_go_first) {
-    open_default();
+    fake_open_default(&fake);
     struct welcome welcome = fake_welcome("w", ROLE_MIXED);
     welcome.max_seqs = 1;
     uint32_t w = fake_join(&fake, &welcome);
@@ -357,7 +352,7 @@ START_TEST(lower_priority_numbers_go_first) {
 END_TEST
 
 START_TEST(deadline_refuses_in_the_queue_and_fails_a_running_one) {
-    open_default();
+    fake_open_default(&fake);
     struct welcome welcome = fake_welcome("w", ROLE_MIXED);
     welcome.max_seqs = 1;
     uint32_t w = fake_join(&fake, &welcome);
@@ -379,7 +374,7 @@ START_TEST(deadline_refuses_in_the_queue_and_fails_a_running_one) {
 END_TEST
 
 START_TEST(refused_reservation_tries_elsewhere_or_waits) {
-    open_default();
+    fake_open_default(&fake);
     fake_worker(&fake, "p", ROLE_PREFILL);
     uint32_t d = fake_worker(&fake, "d", ROLE_DECODE), e = fake_worker(&fake, "e", ROLE_DECODE);
     ck_assert_int_eq(fake_ask(&fake, 0, 33, 4), STATUS_OK);
@@ -420,7 +415,7 @@ START_TEST(nobody_slips_past_a_refused_reservation) {
 END_TEST
 
 START_TEST(too_long_for_all_is_refused) {
-    open_default();
+    fake_open_default(&fake);
     uint32_t w = fake_worker(&fake, "w", ROLE_MIXED);
     ck_assert_int_eq(fake_ask(&fake, 0, 33, 4), STATUS_OK);
     fake_refuses(&fake, w, submitted(w), REASON_TOO_LONG);
@@ -431,7 +426,7 @@ START_TEST(too_long_for_all_is_refused) {
 END_TEST
 
 START_TEST(client_cancel_and_stop_end_at_once_and_cancel_the_work) {
-    open_default();
+    fake_open_default(&fake);
     uint32_t w = fake_worker(&fake, "w", ROLE_MIXED);
     ck_assert_int_eq(fake_ask(&fake, 0, 5, 8), STATUS_OK);
     ck_assert_int_eq(fake_ask(&fake, 1, 5, 8), STATUS_OK);
@@ -451,7 +446,7 @@ START_TEST(client_cancel_and_stop_end_at_once_and_cancel_the_work) {
 END_TEST
 
 START_TEST(own_submits_count_as_load_until_the_worker_reports_them) {
-    open_default();
+    fake_open_default(&fake);
     fake_worker(&fake, "a", ROLE_MIXED);
     fake_worker(&fake, "b", ROLE_MIXED);
     for (uint32_t user = 0; user < 16; user++)
@@ -463,7 +458,7 @@ START_TEST(own_submits_count_as_load_until_the_worker_reports_them) {
 END_TEST
 
 START_TEST(draining_worker_gets_no_work_and_its_streams_finish_or_move) {
-    open_default();
+    fake_open_default(&fake);
     uint32_t a = fake_worker(&fake, "a", ROLE_MIXED);
     ck_assert_int_eq(fake_ask(&fake, 0, 5, 8), STATUS_OK);
     ck_assert_int_eq(fake_ask(&fake, 1, 5, 8), STATUS_OK);
@@ -498,7 +493,7 @@ START_TEST(draining_worker_gets_no_work_and_its_streams_finish_or_move) {
 END_TEST
 
 START_TEST(choices_of_one_call_are_sequences_of_their_own) {
-    open_default();
+    fake_open_default(&fake);
     uint32_t w = fake_worker(&fake, "w", ROLE_MIXED);
     for (uint32_t choice = 0; choice < 3; choice++) {
         struct request_spec spec = fake_spec(&fake, choice, 5, 4);
@@ -514,7 +509,7 @@ START_TEST(choices_of_one_call_are_sequences_of_their_own) {
 END_TEST
 
 START_TEST(hostile_worker_messages_change_nothing) {
-    open_default();
+    fake_open_default(&fake);
     uint32_t w = fake_worker(&fake, "w", ROLE_MIXED);
     ck_assert_int_eq(fake_ask(&fake, 0, 5, 4), STATUS_OK);
     struct submit submit = *submitted(w);

@@ -10,11 +10,6 @@ const double suite_timeout_s = 60;
 
 static struct fake fake;
 
-static void open_default(void) {
-    struct router_config config = fake_config();
-    fake_open(&fake, &config);
-}
-
 /* A digest that lists nothing and covers all that was sent. */
 static void empty_digest(uint32_t slot) {
     struct message message = {.type = MESSAGE_DIGEST};
@@ -23,7 +18,7 @@ static void empty_digest(uint32_t slot) {
 }
 
 START_TEST(an_old_end_ends_nothing) {
-    open_default();
+    fake_open_default(&fake);
     uint32_t a = fake_worker(&fake, "a", ROLE_MIXED);
     ck_assert_int_eq(fake_ask(&fake, 0, 5, 8), STATUS_OK);
     struct submit submit = fake_submitted(&fake, a);
@@ -39,7 +34,7 @@ START_TEST(an_old_end_ends_nothing) {
 END_TEST
 
 START_TEST(one_missing_digest_replays_nothing) {
-    open_default();
+    fake_open_default(&fake);
     uint32_t a = fake_worker(&fake, "a", ROLE_MIXED);
     ck_assert_int_eq(fake_ask(&fake, 0, 5, 8), STATUS_OK);
     empty_digest(a);
@@ -51,7 +46,7 @@ START_TEST(one_missing_digest_replays_nothing) {
 END_TEST
 
 START_TEST(too_long_for_a_worker_is_not_too_long_for_the_next_one_of_its_slot) {
-    open_default();
+    fake_open_default(&fake);
     uint32_t a = fake_worker(&fake, "a", ROLE_MIXED);
     ck_assert_int_eq(fake_ask(&fake, 0, 5, 8), STATUS_OK);
     uint32_t b = fake_worker(&fake, "b", ROLE_MIXED);
@@ -70,7 +65,7 @@ START_TEST(too_long_for_a_worker_is_not_too_long_for_the_next_one_of_its_slot) {
 END_TEST
 
 START_TEST(a_sequence_goes_where_its_context_fits) {
-    open_default();
+    fake_open_default(&fake);
     struct welcome small = fake_welcome("small", ROLE_MIXED);
     small.context = 10;
     uint32_t s = fake_join(&fake, &small);
@@ -86,7 +81,7 @@ START_TEST(a_sequence_goes_where_its_context_fits) {
 END_TEST
 
 START_TEST(prompts_as_long_as_the_context_are_refused_at_once) {
-    open_default();
+    fake_open_default(&fake);
     struct welcome small = fake_welcome("small", ROLE_MIXED);
     small.context = 10;
     fake_join(&fake, &small);
@@ -100,7 +95,7 @@ END_TEST
 /* The equal worker comes second by order and has more to do: nothing but its numerics speaks for
  * it. */
 START_TEST(a_stream_continues_where_the_numerics_are_its_own) {
-    open_default();
+    fake_open_default(&fake);
     uint32_t a = fake_worker(&fake, "a", ROLE_MIXED);
     ck_assert_int_eq(fake_ask(&fake, 0, 5, 8), STATUS_OK);
     struct submit submit = fake_submitted(&fake, a);
@@ -121,7 +116,7 @@ START_TEST(a_stream_continues_where_the_numerics_are_its_own) {
 END_TEST
 
 START_TEST(numerics_are_compared_to_the_last_byte) {
-    open_default();
+    fake_open_default(&fake);
     struct welcome other = fake_welcome("other", ROLE_PREFILL);
     other.numerics_fp[FINGERPRINT_BYTES - 1] = 1;
     uint32_t o = fake_join(&fake, &other);
@@ -143,7 +138,7 @@ START_TEST(numerics_are_compared_to_the_last_byte) {
 END_TEST
 
 START_TEST(blocks_of_an_older_attempt_submit_nothing) {
-    open_default();
+    fake_open_default(&fake);
     uint32_t p = fake_worker(&fake, "p", ROLE_PREFILL);
     uint32_t d = fake_worker(&fake, "d", ROLE_DECODE);
     ck_assert_int_eq(fake_ask(&fake, 0, 33, 8), STATUS_OK);
@@ -175,7 +170,7 @@ START_TEST(blocks_of_an_older_attempt_submit_nothing) {
 END_TEST
 
 START_TEST(a_token_forgets_all_losses_before_it) {
-    open_default();
+    fake_open_default(&fake);
     uint32_t a = fake_worker(&fake, "a", ROLE_MIXED);
     ck_assert_int_eq(fake_ask(&fake, 0, 5, 8), STATUS_OK);
     struct submit submit = fake_submitted(&fake, a);
@@ -198,7 +193,7 @@ START_TEST(a_token_forgets_all_losses_before_it) {
 END_TEST
 
 START_TEST(a_late_failure_of_an_older_attempt_costs_the_newer_nothing) {
-    open_default();
+    fake_open_default(&fake);
     uint32_t a = fake_worker(&fake, "a", ROLE_MIXED);
     ck_assert_int_eq(fake_ask(&fake, 0, 5, 8), STATUS_OK);
     struct submit first = fake_submitted(&fake, a);
@@ -213,7 +208,7 @@ START_TEST(a_late_failure_of_an_older_attempt_costs_the_newer_nothing) {
 END_TEST
 
 START_TEST(logits_that_are_no_numbers_are_an_error_to_the_client) {
-    open_default();
+    fake_open_default(&fake);
     uint32_t a = fake_worker(&fake, "a", ROLE_MIXED);
     ck_assert_int_eq(fake_ask(&fake, 0, 5, 8), STATUS_OK);
     struct submit submit = fake_submitted(&fake, a);
@@ -238,7 +233,7 @@ START_TEST(no_more_requests_than_there_is_memory_for) {
 END_TEST
 
 START_TEST(a_replayed_request_goes_before_those_that_came_later) {
-    open_default();
+    fake_open_default(&fake);
     struct welcome narrow = fake_welcome("a", ROLE_MIXED);
     narrow.max_seqs = 1;
     uint32_t a = fake_join(&fake, &narrow);
@@ -254,7 +249,7 @@ START_TEST(a_replayed_request_goes_before_those_that_came_later) {
 END_TEST
 
 START_TEST(too_long_for_the_last_request_of_its_place_is_not_too_long_for_the_next) {
-    open_default();
+    fake_open_default(&fake);
     uint32_t a = fake_worker(&fake, "a", ROLE_MIXED);
     ck_assert_int_eq(fake_ask(&fake, 0, 20, 8), STATUS_OK);
     struct submit submit = fake_submitted(&fake, a);
@@ -271,7 +266,7 @@ END_TEST
 START_TEST(no_more_tokens_are_cached_than_the_prompt_has) {
     static const uint32_t says[] = {4, 5, 1000}, counts[] = {4, 5, 5};
     for (int i = 0; i < 3; i++) {
-        open_default();
+        fake_open_default(&fake);
         uint32_t a = fake_worker(&fake, "a", ROLE_MIXED), token = fake_token(0);
         ck_assert_int_eq(fake_ask(&fake, 0, 5, 1), STATUS_OK);
         struct submit submit = fake_submitted(&fake, a);

@@ -120,6 +120,11 @@ void fake_open(struct fake *fake, const struct router_config *config) {
     ck_assert_int_eq(router_new(config, &sink, &fake->router), STATUS_OK);
 }
 
+void fake_open_default(struct fake *fake) {
+    struct router_config config = fake_config();
+    fake_open(fake, &config);
+}
+
 void fake_close(struct fake *fake) {
     check(fake);
     router_free(fake->router);
@@ -324,6 +329,11 @@ const char *fake_note(const struct fake *fake, const char *begin) {
         if (strncmp(fake->notes[i], begin, strlen(begin)) == 0)
             return fake->notes[i];
     return NULL;
+}
+
+enum slot_state fake_state(const struct fake *fake, uint32_t slot) {
+    struct worker_view view;
+    return router_worker(fake->router, slot, &view) == STATUS_OK ? view.state : SLOT_FREE;
 }
 
 void fake_pong(struct fake *fake, uint32_t slot) {

@@ -56,6 +56,7 @@ struct fake {
 /* A config to change before fake_open(). */
 struct router_config fake_config(void);
 void fake_open(struct fake *fake, const struct router_config *config);
+void fake_open_default(struct fake *fake);
 void fake_close(struct fake *fake); /* checks the ledgers once more */
 
 /* A welcome with the usual fingerprints; change it before fake_join(). */
@@ -104,6 +105,8 @@ const char *fake_decision(const struct fake *fake, uint32_t back);
 /* The last note that begins so, or NULL; and how many do. */
 const char *fake_note(const struct fake *fake, const char *begin);
 uint32_t fake_count_notes(const struct fake *fake, const char *begin);
+/* SLOT_FREE where no worker is. */
+enum slot_state fake_state(const struct fake *fake, uint32_t slot);
 /* The worker answers the last PING it was sent. */
 void fake_pong(struct fake *fake, uint32_t slot);
 struct router_stats fake_stats(const struct fake *fake);

@@ -10,19 +10,10 @@ const double suite_timeout_s = 60;
 
 static struct fake fake;
 
-static void open_default(void) {
-    struct router_config config = fake_config();
-    fake_open(&fake, &config);
-}
-
 static struct worker_view view_of(uint32_t slot) {
     struct worker_view view = {.state = SLOT_FREE};
     (void)!router_worker(fake.router, slot, &view);
     return view;
-}
-
-static enum slot_state state_of(uint32_t slot) {
-    return view_of(slot).state;
 }
 
 static void announce(const struct welcome *welcome) {
@@ -39,7 +30,7 @@ static const struct reset *told(uint32_t slot) {
 /* --- refused ---------------------------------------------------------------------------------- */
 
 START_TEST(refused_worker_is_told_why_shown_and_noted_once) {
-    open_default();
+    fake_open_default(&fake);
     struct welcome other = fake_welcome("w0", ROLE_MIXED);
     other.tokenizer_fp[31] = 1;
     other.pid = 17;
@@ -57,7 +48,7 @@ START_TEST(refused_worker_is_told_why_shown_and_noted_once) {
         fake_pass(&fake, NS_PER_S, 0);
         announce(&other);
     }
-    ck_assert_int_eq(state_of(slot), SLOT_REFUSED);
+    ck_assert_int_eq(fake_state(&fake, slot), SLOT_REFUSED);
     ck_assert_uint_eq(fake_count_notes(&fake, "worker refused"), 1);
     ck_assert_uint_eq(fake_count(&fake, MESSAGE_HELLO, slot), 1);
     fake_close(&fake);
@@ -65,18 +56,18 @@ START_TEST(refused_worker_is_told_why_shown_and_noted_once) {
 END_TEST
 
 START_TEST(refused_worker_is_shown_until_it_falls_silent_link_or_not) {
-    open_default();
+    fake_open_default(&fake);
     struct welcome other = fake_welcome("w0", ROLE_MIXED);
     other.model_fp[0] = 1;
     uint32_t slot = fake_join(&fake, &other);
     fake_lose(&fake, slot);
-    ck_assert_int_eq(state_of(slot), SLOT_REFUSED);
+    ck_assert_int_eq(fake_state(&fake, slot), SLOT_REFUSED);
     announce(&other);
-    ck_assert_int_eq(state_of(slot), SLOT_REFUSED);
+    ck_assert_int_eq(fake_state(&fake, slot), SLOT_REFUSED);
     fake_pass(&fake, 2900 * NS_PER_MS, 0);
-    ck_assert_int_eq(state_of(slot), SLOT_REFUSED);
+    ck_assert_int_eq(fake_state(&fake, slot), SLOT_REFUSED);
     fake_pass(&fake, 700 * NS_PER_MS, 0);
-    ck_assert_int_eq(state_of(slot), SLOT_FREE);
+    ck_assert_int_eq(fake_state(&fake, slot), SLOT_FREE);
     fake_close(&fake);
 }
 END_TEST
@@ -85,7 +76,7 @@ START_TEST(every_refusal_has_its_reason) {
     static const enum refusal expected[] = {REFUSAL_PROTOCOL, REFUSAL_MODEL,  REFUSAL_TOKENIZER,
                                             REFUSAL_LIMITS,   REFUSAL_LIMITS, REFUSAL_LIMITS,
                                             REFUSAL_IDENTITY};
-    open_default();
+    fake_open_default(&fake);
     for (uint32_t i = 0; i < sizeof expected / sizeof *expected; i++) {
         char name[16];
         snprintf(name, sizeof name, "w%u", i);
@@ -103,7 +94,7 @@ START_TEST(every_refusal_has_its_reason) {
         flawed->incarnation += i == 6;
         fake_says(&fake, i, message);
         ck_assert_int_eq(view_of(i).refusal, expected[i]);
-        ck_assert_int_eq(state_of(i), SLOT_REFUSED);
+        ck_assert_int_eq(fake_state(&fake, i), SLOT_REFUSED);
         /* Who speaks another language, or is not the one that is meant, is told nothing. */
         bool is_told = expected[i] != REFUSAL_PROTOCOL && expected[i] != REFUSAL_IDENTITY;
         ck_assert_int_eq(told(i) != NULL, is_told);
@@ -115,7 +106,7 @@ START_TEST(every_refusal_has_its_reason) {
 END_TEST
 
 START_TEST(another_worker_at_an_endpoint_is_looked_at_again_later) {
-    open_default();
+    fake_open_default(&fake);
     struct welcome welcome = fake_welcome("w0", ROLE_MIXED);
     announce(&welcome);
     struct message message = {.type = MESSAGE_WELCOME};
@@ -129,7 +120,7 @@ START_TEST(another_worker_at_an_endpoint_is_looked_at_again_later) {
     ck_assert_uint_eq(fake_count(&fake, MESSAGE_HELLO, 0), 1);
     fake_pass(&fake, NS_PER_S, 0);
     ck_assert_uint_eq(fake_join(&fake, &welcome), 0);
-    ck_assert_int_eq(state_of(0), SLOT_READY);
+    ck_assert_int_eq(fake_state(&fake, 0), SLOT_READY);
     fake_close(&fake);
 }
 END_TEST
@@ -138,7 +129,7 @@ END_TEST
 
 /* A READY worker "a" in slot 0 with a request, and another of its name in slot 1. */
 static void open_rivals(struct welcome *first, struct welcome *second) {
-    open_default();
+    fake_open_default(&fake);
     *first = fake_welcome("a", ROLE_MIXED);
     *second = fake_welcome("a", ROLE_MIXED);
     ck_assert_uint_eq(fake_join(&fake, first), 0);
@@ -152,12 +143,12 @@ static void open_rivals(struct welcome *first, struct welcome *second) {
 START_TEST(second_live_worker_of_a_name_is_refused_the_first_goes_on) {
     struct welcome first, second;
     open_rivals(&first, &second);
-    ck_assert_int_eq(state_of(1), SLOT_RIVAL);
+    ck_assert_int_eq(fake_state(&fake, 1), SLOT_RIVAL);
     ck_assert_ptr_nonnull(fake_note(&fake, "worker announces a name that is in use name=a"));
     fake_beat(&fake, 0); /* on its way before it was asked: proves nothing */
-    ck_assert_int_eq(state_of(1), SLOT_RIVAL);
+    ck_assert_int_eq(fake_state(&fake, 1), SLOT_RIVAL);
     fake_pong(&fake, 0);
-    ck_assert_int_eq(state_of(1), SLOT_REFUSED);
+    ck_assert_int_eq(fake_state(&fake, 1), SLOT_REFUSED);
     ck_assert_int_eq(view_of(1).refusal, REFUSAL_NAME);
     ck_assert_int_eq(told(1)->refusal, REFUSAL_NAME);
     ck_assert_uint_eq(told(1)->incarnation, first.incarnation);
@@ -171,7 +162,7 @@ START_TEST(second_live_worker_of_a_name_is_refused_the_first_goes_on) {
     ck_assert_uint_eq(fake_count(&fake, MESSAGE_HELLO, 1), 1);
     ck_assert_uint_eq(fake_count(&fake, MESSAGE_HELLO, 0), 1);
     ck_assert_uint_eq(fake_count(&fake, MESSAGE_SUBMIT, 1), 0);
-    ck_assert_int_eq(state_of(0), SLOT_READY);
+    ck_assert_int_eq(fake_state(&fake, 0), SLOT_READY);
     ck_assert_uint_eq(fake_stats(&fake).n_fenced, 0);
     ck_assert_uint_eq(fake_stats(&fake).n_replays, 0);
     fake_close(&fake);
@@ -184,7 +175,7 @@ START_TEST(a_refused_name_is_free_again_when_its_holder_is_gone) {
     fake_pong(&fake, 0);
     fake_lose(&fake, 0);
     ck_assert_int_eq(fake_join(&fake, &second), 1);
-    ck_assert_int_eq(state_of(1), SLOT_READY);
+    ck_assert_int_eq(fake_state(&fake, 1), SLOT_READY);
     fake_close(&fake);
 }
 END_TEST
@@ -194,8 +185,8 @@ START_TEST(restart_takes_over_at_once_when_the_link_is_lost) {
     struct welcome first, second;
     open_rivals(&first, &second);
     fake_lose(&fake, 0);
-    ck_assert_int_eq(state_of(0), SLOT_FREE);
-    ck_assert_int_eq(state_of(1), SLOT_READY);
+    ck_assert_int_eq(fake_state(&fake, 0), SLOT_FREE);
+    ck_assert_int_eq(fake_state(&fake, 1), SLOT_READY);
     ck_assert_ptr_nonnull(fake_note(&fake, "worker lost name=a reason=link_lost"));
     fake_pass(&fake, 50 * NS_PER_MS, 2);
     ck_assert_uint_eq(fake_count(&fake, MESSAGE_SUBMIT, 1), 1); /* its request goes on there */
@@ -208,77 +199,77 @@ START_TEST(restart_takes_over_when_the_old_one_counts_as_lost) {
     struct welcome first, second;
     open_rivals(&first, &second);
     fake_pass(&fake, 900 * NS_PER_MS, 2);
-    ck_assert_int_eq(state_of(1), SLOT_RIVAL);
+    ck_assert_int_eq(fake_state(&fake, 1), SLOT_RIVAL);
     fake_pass(&fake, 200 * NS_PER_MS, 2);
-    ck_assert_int_eq(state_of(1), SLOT_READY);
-    ck_assert_int_eq(state_of(0), SLOT_FREE);
+    ck_assert_int_eq(fake_state(&fake, 1), SLOT_READY);
+    ck_assert_int_eq(fake_state(&fake, 0), SLOT_FREE);
     ck_assert(!fake.open[0]);
     ck_assert_ptr_nonnull(fake_note(&fake, "worker lost name=a reason=superseded"));
     ck_assert_uint_eq(fake_count(&fake, MESSAGE_SUBMIT, 1), 1);
     /* It comes back to life: now it is the one too many. */
     fake_pass(&fake, 600 * NS_PER_MS, 2);
     ck_assert_uint_eq(fake_join(&fake, &first), 0);
-    ck_assert_int_eq(state_of(0), SLOT_RIVAL);
+    ck_assert_int_eq(fake_state(&fake, 0), SLOT_RIVAL);
     fake_pong(&fake, 1);
-    ck_assert_int_eq(state_of(0), SLOT_REFUSED);
+    ck_assert_int_eq(fake_state(&fake, 0), SLOT_REFUSED);
     ck_assert_uint_eq(told(0)->incarnation, second.incarnation);
-    ck_assert_int_eq(state_of(1), SLOT_READY);
+    ck_assert_int_eq(fake_state(&fake, 1), SLOT_READY);
     fake_close(&fake);
 }
 END_TEST
 
 /* Answers that came while this router stood still are read first. */
 START_TEST(restart_waits_for_its_name_in_the_routers_own_time) {
-    open_default();
+    fake_open_default(&fake);
     struct welcome first = fake_welcome("a", ROLE_MIXED), second = fake_welcome("a", ROLE_MIXED);
     fake_join(&fake, &first);
     fake_pass(&fake, 600 * NS_PER_MS, 1);
     fake_join(&fake, &second);
     fake_stand_still(&fake, 5 * NS_PER_S); /* 100 ms of its own */
-    ck_assert_int_eq(state_of(1), SLOT_RIVAL);
+    ck_assert_int_eq(fake_state(&fake, 1), SLOT_RIVAL);
     fake_pass(&fake, 900 * NS_PER_MS, 2);
-    ck_assert_int_eq(state_of(1), SLOT_RIVAL);
+    ck_assert_int_eq(fake_state(&fake, 1), SLOT_RIVAL);
     fake_pass(&fake, 50 * NS_PER_MS, 2);
-    ck_assert_int_eq(state_of(1), SLOT_READY);
-    ck_assert_int_eq(state_of(0), SLOT_FREE);
+    ck_assert_int_eq(fake_state(&fake, 1), SLOT_READY);
+    ck_assert_int_eq(fake_state(&fake, 0), SLOT_FREE);
     fake_close(&fake);
 }
 END_TEST
 
 /* The only worker is not fenced, however long it is silent: its double comes, and it is asked. */
 START_TEST(silent_holder_has_time_to_answer_from_when_its_double_comes) {
-    open_default();
+    fake_open_default(&fake);
     struct welcome first = fake_welcome("a", ROLE_MIXED), second = fake_welcome("a", ROLE_MIXED);
     fake_join(&fake, &first);
     fake_pass(&fake, 5 * NS_PER_S, 0);
     fake_join(&fake, &second);
     fake_pass(&fake, 1000 * NS_PER_MS, 2);
-    ck_assert_int_eq(state_of(1), SLOT_RIVAL);
+    ck_assert_int_eq(fake_state(&fake, 1), SLOT_RIVAL);
     fake_pass(&fake, 50 * NS_PER_MS, 2);
-    ck_assert_int_eq(state_of(1), SLOT_READY);
+    ck_assert_int_eq(fake_state(&fake, 1), SLOT_READY);
     fake_close(&fake);
 }
 END_TEST
 
 /* One that hangs when its double comes still has the time that everybody has. */
 START_TEST(fenced_worker_keeps_its_name_for_as_long_as_a_hang_takes) {
-    open_default();
+    fake_open_default(&fake);
     struct welcome first = fake_welcome("a", ROLE_MIXED), second = fake_welcome("a", ROLE_MIXED);
     fake_join(&fake, &first);
     uint32_t b = fake_worker(&fake, "b", ROLE_MIXED);
     fake_pass(&fake, 1100 * NS_PER_MS, 1u << b);
-    ck_assert_int_eq(state_of(0), SLOT_SUSPECT);
+    ck_assert_int_eq(fake_state(&fake, 0), SLOT_SUSPECT);
     ck_assert_ptr_nonnull(fake_note(&fake, "worker lost name=a reason=hung after_ms=10"));
     uint32_t rival = fake_join(&fake, &second);
-    ck_assert_int_eq(state_of(rival), SLOT_RIVAL);
+    ck_assert_int_eq(fake_state(&fake, rival), SLOT_RIVAL);
     fake_pass(&fake, 500 * NS_PER_MS, 1u << b);
     struct message message = {.type = MESSAGE_WELCOME};
     message.u.welcome = first;
     fake_says(&fake, 0, message);
-    ck_assert_int_eq(state_of(0), SLOT_READY);
+    ck_assert_int_eq(fake_state(&fake, 0), SLOT_READY);
     fake_pass(&fake, 550 * NS_PER_MS, 1u << b | 1u);
     fake_pong(&fake, 0);
-    ck_assert_int_eq(state_of(rival), SLOT_REFUSED);
+    ck_assert_int_eq(fake_state(&fake, rival), SLOT_REFUSED);
     fake_close(&fake);
 }
 END_TEST
@@ -287,9 +278,9 @@ START_TEST(a_rival_that_dies_leaves_no_trace) {
     struct welcome first, second;
     open_rivals(&first, &second);
     fake_lose(&fake, 1);
-    ck_assert_int_eq(state_of(1), SLOT_FREE);
+    ck_assert_int_eq(fake_state(&fake, 1), SLOT_FREE);
     fake_pong(&fake, 0);
-    ck_assert_int_eq(state_of(0), SLOT_READY);
+    ck_assert_int_eq(fake_state(&fake, 0), SLOT_READY);
     ck_assert_ptr_null(told(UINT32_MAX));
     fake_close(&fake);
 }
@@ -309,7 +300,7 @@ END_TEST
 /* --- slots ------------------------------------------------------------------------------------ */
 
 START_TEST(names_that_answer_nothing_give_their_slots_up) {
-    open_default();
+    fake_open_default(&fake);
     uint32_t good = fake_worker(&fake, "good", ROLE_MIXED);
     struct welcome ghosts[FAKE_SLOTS - 1];
     for (uint32_t i = 0; i < FAKE_SLOTS - 1; i++) {
@@ -328,15 +319,15 @@ START_TEST(names_that_answer_nothing_give_their_slots_up) {
     }
     uint32_t slot = fake_join(&fake, &late);
     ck_assert_uint_ne(slot, UINT32_MAX);
-    ck_assert_int_eq(state_of(slot), SLOT_READY);
-    ck_assert_int_eq(state_of(good), SLOT_READY);
+    ck_assert_int_eq(fake_state(&fake, slot), SLOT_READY);
+    ck_assert_int_eq(fake_state(&fake, good), SLOT_READY);
     ck_assert_uint_eq(fake_count_notes(&fake, "no room"), 1);
     fake_close(&fake);
 }
 END_TEST
 
 START_TEST(ready_workers_never_give_their_slots_up) {
-    open_default();
+    fake_open_default(&fake);
     for (uint32_t i = 0; i < FAKE_SLOTS; i++) {
         char name[16];
         snprintf(name, sizeof name, "w%u", i);
@@ -346,7 +337,7 @@ START_TEST(ready_workers_never_give_their_slots_up) {
     struct welcome late = fake_welcome("late", ROLE_MIXED);
     ck_assert_uint_eq(fake_join(&fake, &late), UINT32_MAX);
     for (uint32_t i = 0; i < FAKE_SLOTS; i++)
-        ck_assert_int_eq(state_of(i), SLOT_READY);
+        ck_assert_int_eq(fake_state(&fake, i), SLOT_READY);
     fake_close(&fake);
 }
 END_TEST
@@ -354,7 +345,7 @@ END_TEST
 /* --- what the log hears ----------------------------------------------------------------------- */
 
 START_TEST(joining_leaving_and_loss_are_told_apart) {
-    open_default();
+    fake_open_default(&fake);
     struct welcome welcome = fake_welcome("a", ROLE_MIXED);
     welcome.pid = 4;
     uint32_t a = fake_join(&fake, &welcome);
@@ -389,7 +380,7 @@ static void beats(uint32_t worker, enum worker_state state) {
 }
 
 START_TEST(a_drain_can_be_taken_back) {
-    open_default();
+    fake_open_default(&fake);
     uint32_t a = fake_worker(&fake, "a", ROLE_MIXED);
     struct worker_view view;
     ck_assert_int_eq(router_resume_worker(fake.router, fake.now_ns, "nobody"), STATUS_NOT_FOUND);

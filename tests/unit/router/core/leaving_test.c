@@ -10,17 +10,6 @@ const double suite_timeout_s = 60;
 
 static struct fake fake;
 
-static void open_default(void) {
-    struct router_config config = fake_config();
-    fake_open(&fake, &config);
-}
-
-static enum slot_state state_of(uint32_t slot) {
-    struct worker_view view = {.state = SLOT_FREE};
-    (void)!router_worker(fake.router, slot, &view);
-    return view.state;
-}
-
 static struct submit reserved_for(uint32_t slot) {
     const struct fake_message *asked = fake_last(&fake, MESSAGE_RESERVE, slot);
     ck_assert_ptr_nonnull(asked);
@@ -41,14 +30,14 @@ static void reset(uint32_t slot) {
 }
 
 START_TEST(a_worker_that_refuses_because_it_drains_gets_nothing_more) {
-    open_default();
+    fake_open_default(&fake);
     uint32_t a = fake_worker(&fake, "a", ROLE_MIXED), b = fake_worker(&fake, "b", ROLE_MIXED);
     ck_assert_int_eq(fake_ask(&fake, 0, 5, 8), STATUS_OK);
     uint32_t drains = fake_last(&fake, MESSAGE_SUBMIT, UINT32_MAX)->slot;
     uint32_t other = drains == a ? b : a;
     struct submit submit = fake_submitted(&fake, drains);
     fake_refuses(&fake, drains, &submit, REASON_DRAINING);
-    ck_assert_int_eq(state_of(drains), SLOT_DRAINING);
+    ck_assert_int_eq(fake_state(&fake, drains), SLOT_DRAINING);
     for (uint32_t user = 1; user < 4; user++)
         ck_assert_int_eq(fake_ask(&fake, user, 5, 8), STATUS_OK);
     ck_assert_uint_eq(fake_count(&fake, MESSAGE_SUBMIT, other), 4);
@@ -68,7 +57,7 @@ static void pass_with_tokens(const struct submit *submit, uint32_t slot, uint32_
 }
 
 START_TEST(asking_again_does_not_lengthen_a_drain) {
-    open_default();
+    fake_open_default(&fake);
     uint32_t a = fake_worker(&fake, "a", ROLE_MIXED), n_tokens = 0;
     ck_assert_int_eq(fake_ask(&fake, 0, 5, 64), STATUS_OK);
     struct submit submit = fake_submitted(&fake, a);
@@ -88,13 +77,14 @@ START_TEST(asking_again_does_not_lengthen_a_drain) {
 END_TEST
 
 START_TEST(a_drain_that_found_no_other_worker_moves_its_streams_when_one_has_come) {
-    open_default();
+    fake_open_default(&fake);
     uint32_t a = fake_worker(&fake, "a", ROLE_MIXED), n_tokens = 0;
     ck_assert_int_eq(fake_ask(&fake, 0, 5, 64), STATUS_OK);
     struct submit submit = fake_submitted(&fake, a);
     ck_assert_int_eq(router_drain_worker(fake.router, fake.now_ns, "a", false), STATUS_OK);
     pass_with_tokens(&submit, a, 1u << a, 34, &n_tokens);
-    ck_assert_int_eq(state_of(a), SLOT_DRAINING); /* though its beats say that it is ready */
+    ck_assert_int_eq(fake_state(&fake, a),
+                     SLOT_DRAINING); /* though its beats say that it is ready */
     uint32_t b = fake_worker(&fake, "b", ROLE_MIXED);
     fake_step(&fake, a, &submit, n_tokens++, 1, FINISH_NONE);
     fake_pass(&fake, 1050 * NS_PER_MS, 1u << a | 1u << b);
@@ -104,7 +94,7 @@ START_TEST(a_drain_that_found_no_other_worker_moves_its_streams_when_one_has_com
 END_TEST
 
 START_TEST(a_request_that_was_refused_for_room_is_looked_at_when_the_rest_is_over) {
-    open_default();
+    fake_open_default(&fake);
     fake_worker(&fake, "p", ROLE_PREFILL);
     uint32_t d = fake_worker(&fake, "d", ROLE_DECODE);
     fake_pass(&fake, 50 * NS_PER_MS, 3);
@@ -120,7 +110,7 @@ START_TEST(a_request_that_was_refused_for_room_is_looked_at_when_the_rest_is_ove
 END_TEST
 
 START_TEST(nobody_is_woken_for_a_worker_without_room_when_nobody_waits) {
-    open_default();
+    fake_open_default(&fake);
     fake_worker(&fake, "p", ROLE_PREFILL);
     uint32_t d = fake_worker(&fake, "d", ROLE_DECODE);
     fake_pass(&fake, 50 * NS_PER_MS, 3);
@@ -134,7 +124,7 @@ START_TEST(nobody_is_woken_for_a_worker_without_room_when_nobody_waits) {
 END_TEST
 
 START_TEST(a_new_session_does_not_inherit_that_the_worker_had_no_room) {
-    open_default();
+    fake_open_default(&fake);
     fake_worker(&fake, "p", ROLE_PREFILL);
     struct welcome welcome = fake_welcome("d", ROLE_DECODE);
     uint32_t d = fake_join(&fake, &welcome);
@@ -155,7 +145,7 @@ START_TEST(a_new_session_does_not_inherit_that_the_worker_had_no_room) {
 END_TEST
 
 START_TEST(the_others_are_told_who_left) {
-    open_default();
+    fake_open_default(&fake);
     uint32_t a = fake_worker(&fake, "a", ROLE_MIXED), b = fake_worker(&fake, "b", ROLE_MIXED);
     ck_assert_uint_eq(fake_last(&fake, MESSAGE_PEERS, a)->message.u.peers.n, 2);
     fake_forget_sent(&fake);
@@ -173,7 +163,7 @@ END_TEST
 
 /* It did not run there: however many die while they are asked for blocks, it is not suspect. */
 START_TEST(deaths_of_workers_that_were_only_asked_for_blocks_are_no_losses) {
-    open_default();
+    fake_open_default(&fake);
     fake_worker(&fake, "p", ROLE_PREFILL);
     for (uint32_t i = 0; i < 6; i++) {
         char name[16];
@@ -194,7 +184,7 @@ END_TEST
 
 /* The worker is found hung in the tick in which the request's time is over: it had been lost. */
 START_TEST(a_death_comes_before_a_deadline_of_the_same_tick) {
-    open_default();
+    fake_open_default(&fake);
     uint32_t a = fake_worker(&fake, "a", ROLE_MIXED);
     struct request_spec spec = fake_spec(&fake, 0, 5, 8);
     spec.deadline_ns = fake.now_ns + 1020 * NS_PER_MS;
@@ -223,7 +213,7 @@ static void beat_with(uint32_t slot, uint32_t n_running, uint64_t t_ns) {
 
 /* A worker of three sequences. */
 START_TEST(what_a_worker_counts_already_is_not_counted_again) {
-    open_default();
+    fake_open_default(&fake);
     struct welcome welcome = fake_welcome("a", ROLE_MIXED);
     welcome.max_seqs = 3;
     uint32_t a = fake_join(&fake, &welcome);
@@ -279,13 +269,13 @@ END_TEST
 
 /* The process that was told to drain has another session: it begins anew. */
 START_TEST(a_drain_ends_with_its_session) {
-    open_default();
+    fake_open_default(&fake);
     struct welcome welcome = fake_welcome("a", ROLE_MIXED);
     uint32_t a = fake_join(&fake, &welcome), b = fake_worker(&fake, "b", ROLE_MIXED), n_tokens = 0;
     ck_assert_int_eq(router_drain_worker(fake.router, fake.now_ns, "a", false), STATUS_OK);
     reset(a);
     welcome_again(a, &welcome);
-    ck_assert_int_eq(state_of(a), SLOT_READY);
+    ck_assert_int_eq(fake_state(&fake, a), SLOT_READY);
     fake_lose(&fake, b);
     ck_assert_int_eq(fake_ask(&fake, 0, 5, 64), STATUS_OK);
     struct submit submit = fake_submitted(&fake, a);

@@ -8,13 +8,8 @@ const double suite_timeout_s = 60;
 
 static struct fake fake;
 
-static void open_default(void) {
-    struct router_config config = fake_config();
-    fake_open(&fake, &config);
-}
-
 START_TEST(worker_that_loads_is_shown_without_a_link_until_it_is_ready) {
-    open_default();
+    fake_open_default(&fake);
     struct worker_view view;
     struct welcome welcome = fake_welcome("w", ROLE_DECODE);
     struct announce announce = {
@@ -48,7 +43,7 @@ END_TEST
 
 /* No link: nobody else says that it is gone. */
 START_TEST(worker_that_loads_and_falls_silent_is_forgotten) {
-    open_default();
+    fake_open_default(&fake);
     struct worker_view view;
     struct announce announce = {.incarnation = 7, .name = "w", .loading = 1};
     router_announce(fake.router, fake.now_ns, &announce);

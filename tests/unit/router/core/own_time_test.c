@@ -7,18 +7,8 @@ const double suite_timeout_s = 60;
 
 static struct fake fake;
 
-static void open_default(void) {
-    struct router_config config = fake_config();
-    fake_open(&fake, &config);
-}
-
-static enum slot_state state_of(uint32_t slot) {
-    struct worker_view view;
-    return router_worker(fake.router, slot, &view) == STATUS_OK ? view.state : SLOT_FREE;
-}
-
 START_TEST(patience_with_an_attempt_is_of_the_routers_own_time) {
-    open_default();
+    fake_open_default(&fake);
     uint32_t a = fake_worker(&fake, "a", ROLE_MIXED);
     ck_assert_int_eq(fake_ask(&fake, 0, 5, 8), STATUS_OK);
     struct submit first = fake_submitted(&fake, a);
@@ -33,7 +23,7 @@ END_TEST
 
 /* Its step was to take 5 s, and is over after three: patience is again what it is for others. */
 START_TEST(patience_with_a_long_step_ends_with_the_step) {
-    open_default();
+    fake_open_default(&fake);
     uint32_t a = fake_worker(&fake, "a", ROLE_MIXED);
     ck_assert_int_eq(fake_ask(&fake, 0, 5, 8), STATUS_OK);
     struct submit first = fake_submitted(&fake, a);
@@ -50,24 +40,24 @@ START_TEST(patience_with_a_long_step_ends_with_the_step) {
 END_TEST
 
 START_TEST(pause_of_the_router_makes_no_worker_look_hung) {
-    open_default();
+    fake_open_default(&fake);
     uint32_t a = fake_worker(&fake, "a", ROLE_MIXED), b = fake_worker(&fake, "b", ROLE_MIXED);
     fake_pass(&fake, 200 * NS_PER_MS, 1u << b);
     for (int i = 0; i < 3; i++)
         fake_stand_still(&fake, 60 * NS_PER_S); /* 100 ms of its own each */
     fake_pass(&fake, 500 * NS_PER_MS, 1u << b);
-    ck_assert_int_eq(state_of(a), SLOT_READY);
+    ck_assert_int_eq(fake_state(&fake, a), SLOT_READY);
     ck_assert_uint_eq(fake_stats(&fake).n_fenced, 0);
     fake_pass(&fake, 50 * NS_PER_MS, 1u << b); /* the hang is noticed no later than without */
-    ck_assert_int_eq(state_of(a), SLOT_SUSPECT);
-    ck_assert_int_eq(state_of(b), SLOT_READY);
+    ck_assert_int_eq(fake_state(&fake, a), SLOT_SUSPECT);
+    ck_assert_int_eq(fake_state(&fake, b), SLOT_READY);
     fake_close(&fake);
 }
 END_TEST
 
 /* Own time stands still from 100 ms on: while somebody is waited for, the next tick comes before. */
 START_TEST(tick_is_wanted_within_what_counts_of_a_pause) {
-    open_default();
+    fake_open_default(&fake);
     fake_worker(&fake, "a", ROLE_MIXED);
     fake_pass(&fake, 10 * NS_PER_MS, 1);
     ck_assert_uint_le(router_deadline(fake.router), fake.now_ns + 100 * NS_PER_MS);
@@ -78,9 +68,57 @@ START_TEST(tick_is_wanted_within_what_counts_of_a_pause) {
 }
 END_TEST
 
+START_TEST(requests_without_a_worker_wait_as_long_as_the_option_says) {
+    static const uint64_t waits[] = {0, 1, 7 * NS_PER_S};
+    for (unsigned i = 0; i < 3; i++) {
+        struct router_config config = fake_config();
+        config.no_worker_wait_ns = waits[i];
+        fake_open(&fake, &config);
+        uint32_t a = fake_worker(&fake, "a", ROLE_MIXED);
+        ck_assert_int_eq(fake_ask(&fake, 0, 5, 8), STATUS_OK);
+        fake_lose(&fake, a);
+        if (waits[i] > 0) {
+            fake_pass(&fake, waits[i] - 1, 0);
+            ck_assert_uint_eq(fake.users[0].n_ends, 0);
+            ck_assert_uint_eq(router_deadline(fake.router), ++fake.now_ns);
+        }
+        router_tick(fake.router, fake.now_ns);
+        ck_assert_uint_eq(fake.users[0].n_ends, 1);
+        ck_assert_int_eq(fake.users[0].end.status, STATUS_CLOSED);
+        fake_close(&fake);
+    }
+}
+END_TEST
+
+START_TEST(silence_past_the_timeout_is_a_hang) {
+    static const uint64_t timeouts[] = {100 * NS_PER_MS, 2 * NS_PER_S};
+    for (unsigned i = 0; i < 2; i++) {
+        struct router_config config = fake_config();
+        config.hang_ns_min = timeouts[i];
+        fake_open(&fake, &config);
+        uint32_t a = fake_worker(&fake, "a", ROLE_MIXED), b = fake_worker(&fake, "b", ROLE_MIXED);
+        fake_beat(&fake, a);
+        uint64_t heard_ns = fake.now_ns;
+        while (fake.now_ns + 50 * NS_PER_MS < heard_ns + timeouts[i])
+            fake_pass(&fake, 50 * NS_PER_MS, 1u << b);
+        fake.now_ns = heard_ns + timeouts[i];
+        fake_beat(&fake, b);
+        router_tick(fake.router, fake.now_ns);
+        ck_assert_uint_eq(fake_stats(&fake).n_fenced, 0);
+        fake.now_ns++;
+        router_tick(fake.router, fake.now_ns);
+        ck_assert_uint_eq(fake_stats(&fake).n_fenced, 1);
+        ck_assert_int_ne(fake_state(&fake, a), SLOT_READY);
+        fake_close(&fake);
+    }
+}
+END_TEST
+
 void suite_add(TCase *tests) {
     tcase_add_test(tests, patience_with_an_attempt_is_of_the_routers_own_time);
     tcase_add_test(tests, patience_with_a_long_step_ends_with_the_step);
     tcase_add_test(tests, pause_of_the_router_makes_no_worker_look_hung);
+    tcase_add_test(tests, requests_without_a_worker_wait_as_long_as_the_option_says);
+    tcase_add_test(tests, silence_past_the_timeout_is_a_hang);
     tcase_add_test(tests, tick_is_wanted_within_what_counts_of_a_pause);
 }

@@ -8,20 +8,10 @@ const double suite_timeout_s = 60;
 
 static struct fake fake;
 
-static void open_default(void) {
-    struct router_config config = fake_config();
-    fake_open(&fake, &config);
-}
-
 static struct submit hand_over(uint32_t d) {
     ck_assert_int_eq(fake_ask(&fake, 0, 33, 8), STATUS_OK);
     fake_reserved(&fake, d, 9, 0);
     return fake_submitted(&fake, d);
-}
-
-static enum slot_state state_of(uint32_t slot) {
-    struct worker_view view;
-    return router_worker(fake.router, slot, &view) == STATUS_OK ? view.state : SLOT_FREE;
 }
 
 static void welcome_again(uint32_t slot, const struct welcome *welcome) {
@@ -44,7 +34,7 @@ static void digest(uint32_t slot, uint64_t seen_seq, const struct digest_entry *
 
 /* Asked while the large worker is the only one; a small one is ready when that dies. */
 static uint32_t stream_too_long_for_the_rest(void) {
-    open_default();
+    fake_open_default(&fake);
     uint32_t large = fake_worker(&fake, "large", ROLE_MIXED);
     ck_assert_int_eq(fake_ask(&fake, 0, 30, 8), STATUS_OK);
     struct submit first = fake_submitted(&fake, large);
@@ -77,7 +67,7 @@ START_TEST(stream_too_long_for_all_that_are_left_ends_after_its_wait) {
 END_TEST
 
 START_TEST(stream_goes_on_with_prompt_and_what_was_emitted) {
-    open_default();
+    fake_open_default(&fake);
     uint32_t a = fake_worker(&fake, "a", ROLE_MIXED);
     ck_assert_int_eq(fake_ask(&fake, 0, 5, 8), STATUS_OK);
     struct submit first = fake_submitted(&fake, a);
@@ -102,7 +92,7 @@ END_TEST
 
 /* A backlog's oldest tokens may come without logprobs: they are computed again, not made up. */
 START_TEST(tokens_without_wanted_logprobs_are_replayed) {
-    open_default();
+    fake_open_default(&fake);
     uint32_t a = fake_worker(&fake, "a", ROLE_MIXED);
     struct request_spec spec = fake_spec(&fake, 0, 5, 8);
     spec.sampling.want_logprobs = true;
@@ -142,7 +132,7 @@ START_TEST(tokens_without_wanted_logprobs_are_replayed) {
 END_TEST
 
 START_TEST(late_words_of_an_old_attempt_are_dropped) {
-    open_default();
+    fake_open_default(&fake);
     uint32_t a = fake_worker(&fake, "a", ROLE_MIXED);
     ck_assert_int_eq(fake_ask(&fake, 0, 5, 8), STATUS_OK);
     struct submit first = fake_submitted(&fake, a);
@@ -159,7 +149,7 @@ START_TEST(late_words_of_an_old_attempt_are_dropped) {
 END_TEST
 
 START_TEST(hung_worker_loses_its_session_only_and_comes_back) {
-    open_default();
+    fake_open_default(&fake);
     struct welcome hung = fake_welcome("a", ROLE_MIXED);
     uint32_t a = fake_join(&fake, &hung);
     ck_assert_int_eq(fake_ask(&fake, 0, 5, 8), STATUS_OK);
@@ -167,7 +157,7 @@ START_TEST(hung_worker_loses_its_session_only_and_comes_back) {
     uint32_t b = fake_worker(&fake, "b", ROLE_MIXED);
     uint64_t session = fake.session[a];
     fake_pass(&fake, 1100 * NS_PER_MS, 1u << b);
-    ck_assert_int_eq(state_of(a), SLOT_SUSPECT);
+    ck_assert_int_eq(fake_state(&fake, a), SLOT_SUSPECT);
     ck_assert_uint_eq(fake_stats(&fake).n_fenced, 1);
     ck_assert_uint_ne(fake.session[a], session); /* a new HELLO is on its way */
     fake_pass(&fake, 50 * NS_PER_MS, 1u << b);
@@ -179,40 +169,40 @@ START_TEST(hung_worker_loses_its_session_only_and_comes_back) {
     fake_says(&fake, a, late);
     ck_assert_uint_eq(fake_stats(&fake).n_stale_dropped, 1);
     welcome_again(a, &hung);
-    ck_assert_int_eq(state_of(a), SLOT_READY);
+    ck_assert_int_eq(fake_state(&fake, a), SLOT_READY);
     fake_close(&fake);
 }
 END_TEST
 
 START_TEST(slow_is_not_dead) {
-    open_default();
+    fake_open_default(&fake);
     uint32_t a = fake_worker(&fake, "a", ROLE_MIXED), b = fake_worker(&fake, "b", ROLE_MIXED);
     struct message message = {.type = MESSAGE_BEAT};
     message.u.beat.load = (struct load){.progress = 1, .step_us_expected = 500000};
     fake_says(&fake, a, message);
     fake_pass(&fake, 1900 * NS_PER_MS, 1u << b);
-    ck_assert_int_eq(state_of(a), SLOT_READY); /* a step of 500 ms: bound 2 s */
+    ck_assert_int_eq(fake_state(&fake, a), SLOT_READY); /* a step of 500 ms: bound 2 s */
     fake_pass(&fake, 300 * NS_PER_MS, 1u << b);
-    ck_assert_int_eq(state_of(a), SLOT_SUSPECT);
+    ck_assert_int_eq(fake_state(&fake, a), SLOT_SUSPECT);
     fake_close(&fake);
 }
 END_TEST
 
 START_TEST(last_live_worker_is_not_fenced_for_slowness) {
-    open_default();
+    fake_open_default(&fake);
     uint32_t a = fake_worker(&fake, "a", ROLE_MIXED);
     fake_pass(&fake, 60 * NS_PER_S, 0);
-    ck_assert_int_eq(state_of(a), SLOT_READY);
+    ck_assert_int_eq(fake_state(&fake, a), SLOT_READY);
     uint32_t b = fake_worker(&fake, "b", ROLE_MIXED);
     fake_pass(&fake, 100 * NS_PER_MS, 1u << b);
-    ck_assert_int_eq(state_of(a), SLOT_SUSPECT);
-    ck_assert_int_eq(state_of(b), SLOT_READY);
+    ck_assert_int_eq(fake_state(&fake, a), SLOT_SUSPECT);
+    ck_assert_int_eq(fake_state(&fake, b), SLOT_READY);
     fake_close(&fake);
 }
 END_TEST
 
 START_TEST(prefill_workers_death_before_token_0_is_replayed) {
-    open_default();
+    fake_open_default(&fake);
     uint32_t p = fake_worker(&fake, "p", ROLE_PREFILL), d = fake_worker(&fake, "d", ROLE_DECODE);
     hand_over(d);
     fake_lose(&fake, p);
@@ -225,7 +215,7 @@ START_TEST(prefill_workers_death_before_token_0_is_replayed) {
 END_TEST
 
 START_TEST(prefill_workers_death_after_commit_changes_nothing) {
-    open_default();
+    fake_open_default(&fake);
     uint32_t p = fake_worker(&fake, "p", ROLE_PREFILL), d = fake_worker(&fake, "d", ROLE_DECODE);
     struct submit submit = hand_over(d);
     fake_step(&fake, p, &submit, 0, 1, FINISH_NONE);
@@ -241,7 +231,7 @@ START_TEST(prefill_workers_death_after_commit_changes_nothing) {
 END_TEST
 
 START_TEST(uncommitted_handoff_of_a_dead_worker_is_replayed_with_token_0) {
-    open_default();
+    fake_open_default(&fake);
     uint32_t p = fake_worker(&fake, "p", ROLE_PREFILL), d = fake_worker(&fake, "d", ROLE_DECODE);
     struct submit submit = hand_over(d);
     fake_step(&fake, p, &submit, 0, 1, FINISH_NONE);
@@ -257,7 +247,7 @@ START_TEST(uncommitted_handoff_of_a_dead_worker_is_replayed_with_token_0) {
 END_TEST
 
 START_TEST(request_missing_from_covering_digests_is_replayed) {
-    open_default();
+    fake_open_default(&fake);
     uint32_t w = fake_worker(&fake, "w", ROLE_MIXED);
     ck_assert_int_eq(fake_ask(&fake, 0, 5, 8), STATUS_OK);
     const struct fake_message *sent = fake_last(&fake, MESSAGE_SUBMIT, w);
@@ -274,7 +264,7 @@ START_TEST(request_missing_from_covering_digests_is_replayed) {
 END_TEST
 
 START_TEST(orphans_of_a_digest_are_cancelled_or_forgotten) {
-    open_default();
+    fake_open_default(&fake);
     uint32_t w = fake_worker(&fake, "w", ROLE_MIXED);
     struct digest_entry orphan = {
         .req = {.hi = 77, .lo = 12345}, .attempt = 3, .state = SEQUENCE_RUNNING};
@@ -294,7 +284,7 @@ START_TEST(orphans_of_a_digest_are_cancelled_or_forgotten) {
 END_TEST
 
 START_TEST(digest_that_is_ahead_is_asked_for_the_rest) {
-    open_default();
+    fake_open_default(&fake);
     uint32_t w = fake_worker(&fake, "w", ROLE_MIXED);
     ck_assert_int_eq(fake_ask(&fake, 0, 5, 8), STATUS_OK);
     struct submit submit = fake_submitted(&fake, w);
@@ -310,7 +300,7 @@ START_TEST(digest_that_is_ahead_is_asked_for_the_rest) {
 END_TEST
 
 START_TEST(attempt_that_stands_still_is_replaced_one_queued_behind_steps_is_not) {
-    open_default();
+    fake_open_default(&fake);
     uint32_t w = fake_worker(&fake, "w", ROLE_MIXED);
     ck_assert_int_eq(fake_ask(&fake, 0, 5, 8), STATUS_OK);
     struct submit submit = fake_submitted(&fake, w);
@@ -332,7 +322,7 @@ START_TEST(attempt_that_stands_still_is_replaced_one_queued_behind_steps_is_not)
 END_TEST
 
 START_TEST(silence_of_the_only_worker_is_not_the_attempts_fault) {
-    open_default();
+    fake_open_default(&fake);
     uint32_t w = fake_worker(&fake, "w", ROLE_MIXED);
     ck_assert_int_eq(fake_ask(&fake, 0, 5, 8), STATUS_OK);
     struct submit submit = fake_submitted(&fake, w);
@@ -347,7 +337,7 @@ START_TEST(silence_of_the_only_worker_is_not_the_attempts_fault) {
 END_TEST
 
 START_TEST(three_losses_in_a_row_run_alone_and_a_token_resets_the_count) {
-    open_default();
+    fake_open_default(&fake);
     uint32_t a = fake_worker(&fake, "a", ROLE_MIXED);
     ck_assert_int_eq(fake_ask(&fake, 0, 5, 8), STATUS_OK);
     for (uint32_t i = 0; i < 3; i++) {
@@ -372,7 +362,7 @@ START_TEST(three_losses_in_a_row_run_alone_and_a_token_resets_the_count) {
 END_TEST
 
 START_TEST(others_move_away_from_the_one_that_runs_alone) {
-    open_default();
+    fake_open_default(&fake);
     uint32_t a = fake_worker(&fake, "a", ROLE_MIXED), b = fake_worker(&fake, "b", ROLE_MIXED);
     for (uint32_t user = 0; user < 4; user++)
         ck_assert_int_eq(fake_ask(&fake, user, 5, 8), STATUS_OK);
@@ -392,7 +382,7 @@ START_TEST(others_move_away_from_the_one_that_runs_alone) {
 END_TEST
 
 START_TEST(poisoned_request_is_refused_when_its_own_worker_dies) {
-    open_default();
+    fake_open_default(&fake);
     static const char *const names[] = {"a", "b", "c", "d", "e"};
     fake_worker(&fake, names[0], ROLE_MIXED);
     ck_assert_int_eq(fake_ask(&fake, 0, 5, 8), STATUS_OK);
@@ -413,7 +403,7 @@ END_TEST
 
 /* A host with four workers goes down: their ends are noticed one after the other. */
 START_TEST(deaths_at_the_same_time_are_one_loss) {
-    open_default();
+    fake_open_default(&fake);
     static const char *const names[] = {"a", "b", "c", "d"};
     uint32_t slots[4];
     for (uint32_t i = 0; i < 4; i++)
@@ -437,7 +427,7 @@ START_TEST(deaths_at_the_same_time_are_one_loss) {
 END_TEST
 
 START_TEST(eight_losses_in_a_row_end_with_an_error) {
-    open_default();
+    fake_open_default(&fake);
     uint32_t a = fake_worker(&fake, "a", ROLE_MIXED);
     ck_assert_int_eq(fake_ask(&fake, 0, 5, 8), STATUS_OK);
     for (uint32_t i = 0; i < 8; i++) {
@@ -452,7 +442,7 @@ START_TEST(eight_losses_in_a_row_end_with_an_error) {
 END_TEST
 
 START_TEST(running_requests_wait_for_a_worker_then_fail) {
-    open_default();
+    fake_open_default(&fake);
     uint32_t a = fake_worker(&fake, "a", ROLE_MIXED);
     ck_assert_int_eq(fake_ask(&fake, 0, 5, 8), STATUS_OK);
     struct submit submit = fake_submitted(&fake, a);
@@ -472,7 +462,7 @@ START_TEST(running_requests_wait_for_a_worker_then_fail) {
 END_TEST
 
 START_TEST(replays_prefer_equal_numerics_and_count_the_others) {
-    open_default();
+    fake_open_default(&fake);
     uint32_t a = fake_worker(&fake, "a", ROLE_MIXED);
     ck_assert_int_eq(fake_ask(&fake, 0, 5, 8), STATUS_OK);
     struct submit submit = fake_submitted(&fake, a);
@@ -494,13 +484,13 @@ START_TEST(replays_prefer_equal_numerics_and_count_the_others) {
 END_TEST
 
 START_TEST(reset_by_a_worker_is_a_new_session_not_a_death) {
-    open_default();
+    fake_open_default(&fake);
     struct welcome welcome = fake_welcome("a", ROLE_MIXED);
     uint32_t a = fake_join(&fake, &welcome);
     ck_assert_int_eq(fake_ask(&fake, 0, 5, 8), STATUS_OK);
     struct message message = {.type = MESSAGE_RESET};
     fake_says(&fake, a, message);
-    ck_assert_int_eq(state_of(a), SLOT_SUSPECT);
+    ck_assert_int_eq(fake_state(&fake, a), SLOT_SUSPECT);
     welcome_again(a, &welcome);
     ck_assert_uint_eq(fake_submitted(&fake, a).attempt, 2);
     ck_assert_uint_eq(fake_stats(&fake).n_replays, 0);
@@ -509,7 +499,7 @@ START_TEST(reset_by_a_worker_is_a_new_session_not_a_death) {
 END_TEST
 
 START_TEST(half_open_link_is_opened_afresh_while_its_worker_announces) {
-    open_default();
+    fake_open_default(&fake);
     struct announce announce = {.name = "a", .incarnation = 5};
     router_announce(fake.router, fake.now_ns, &announce);
     fake_pass(&fake, 2100 * NS_PER_MS, 0);
@@ -517,7 +507,7 @@ START_TEST(half_open_link_is_opened_afresh_while_its_worker_announces) {
     ck_assert_uint_eq(fake.n_opened, 2);
     ck_assert_uint_eq(fake.n_closed, 1);
     fake_pass(&fake, 21 * NS_PER_S, 0); /* and is given up when it falls silent */
-    ck_assert_int_eq(state_of(0), SLOT_FREE);
+    ck_assert_int_eq(fake_state(&fake, 0), SLOT_FREE);
     fake_close(&fake);
 }
 END_TEST
