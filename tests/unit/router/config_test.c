@@ -143,6 +143,23 @@ static void read_two(struct config *config, const char *name, const char *value)
     read_args(config, &args);
 }
 
+/* A router that is right but for one option; says whether it is taken. */
+static bool is_taken(const char *name, const char *value) {
+    struct config config;
+    struct option_args args;
+    struct buf errors;
+    const struct option_value two[] = {{"model", "hash", NULL}, {name, value, NULL}};
+    buf_init(&errors, 65536);
+    option_args_flags(&args, two, 2);
+    bool taken = config_read(&config, args.argc, args.argv, &errors) == STATUS_OK;
+    buf_putc(&errors, 0);
+    ck_assert_msg(taken || strstr(errors.data, name), "%s: %s", name, errors.data);
+    option_args_fini(&args);
+    config_fini(&config);
+    buf_fini(&errors);
+    return taken;
+}
+
 START_TEST(every_word_of_a_choice_is_what_it_says) {
     static const char *const levels[] = {"debug", "info", "warn", "error"};
     struct config config;
@@ -162,7 +179,41 @@ START_TEST(every_word_of_a_choice_is_what_it_says) {
 }
 END_TEST
 
+/* At its bound an option is taken; one beyond, one line names it. */
+START_TEST(numbers_are_taken_up_to_their_bounds) {
+    static const struct {
+        const char *name, *least, *below, *most, *above;
+    } rows[] = {
+        {"default-max-tokens", "0", NULL, "2147483647", "2147483648"},
+        {"queue", "0", NULL, "1000000", "1000001"},
+        {"max-sequences", "1", "0", "1000000", "1000001"},
+        {"local-prefill", "0", NULL, "16777216", "16777217"},
+        {"text-threads", "1", "0", "256", "257"},
+        {"hang-timeout", "100ms", "99999us", "24h", NULL},
+        {"worker-wait", "0", NULL, "24h", NULL},
+        {"ping", "100ms", "99999us", "24h", NULL},
+        {"http2-ping", "100ms", "99999us", "24h", NULL},
+        {"max-body", "1024", "1023", "224MiB", NULL},
+        {"body-memory", "38347928", "38347927", "1024g", "1099511627777"},
+        {"output-memory", "64K", "65535", "1024g", "1099511627777"},
+        {"max-connections", "1", "0", "1000000", "1000001"},
+        {"max-streams", "1", "0", "10000", "10001"},
+        {"idle-timeout", "100ms", "99999us", "24h", NULL},
+        {"head-timeout", "100ms", "99999us", "24h", NULL},
+        {"body-timeout", "100ms", "99999us", "24h", NULL},
+        {"stall-timeout", "100ms", "99999us", "24h", NULL},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        ck_assert_msg(is_taken(rows[i].name, rows[i].least), "%s", rows[i].name);
+        ck_assert_msg(is_taken(rows[i].name, rows[i].most), "%s", rows[i].name);
+        ck_assert_msg(!rows[i].below || !is_taken(rows[i].name, rows[i].below), "%s", rows[i].name);
+        ck_assert_msg(!rows[i].above || !is_taken(rows[i].name, rows[i].above), "%s", rows[i].name);
+    }
+}
+END_TEST
+
 void suite_add(TCase *tests) {
+    tcase_add_test(tests, numbers_are_taken_up_to_their_bounds);
     tcase_add_test(tests, every_option_arrives_where_it_belongs);
     tcase_add_test(tests, so_it_does_from_each_section_of_a_file);
     tcase_add_test(tests, every_word_of_a_choice_is_what_it_says);
