@@ -150,7 +150,6 @@ void session_join(struct router *router, struct slot *slot) {
     slot->refusal = REFUSAL_NONE;
     slot->load = welcome->load;
     slot->progress_own_ns = router->own_ns;
-    slot->live_since_own_ns = router->own_ns;
     slot->busy_until_ns = slot->busy_ns = 0;
     slot->probing = false;
     fleet_set_state(router, slot, welcome->state == WORKER_DRAINING ? SLOT_DRAINING : SLOT_READY);

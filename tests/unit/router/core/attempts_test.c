@@ -9,13 +9,6 @@ const double suite_timeout_s = 60;
 
 static struct fake fake;
 
-static struct submit reserved_for(uint32_t slot) {
-    const struct fake_message *asked = fake_last(&fake, MESSAGE_RESERVE, slot);
-    ck_assert_ptr_nonnull(asked);
-    return (struct submit){.req = asked->message.u.reserve.req,
-                           .attempt = asked->message.u.reserve.attempt};
-}
-
 START_TEST(a_name_that_is_over_reaches_no_later_request) {
     fake_open_default(&fake);
     uint32_t a = fake_worker(&fake, "a", ROLE_MIXED);
@@ -133,7 +126,7 @@ START_TEST(a_worker_without_room_is_left_alone_for_twice_as_long_each_time) {
     ck_assert_int_eq(fake_ask(&fake, 0, 33, 8), STATUS_OK);
     for (uint32_t i = 0; i < 4; i++) {
         ck_assert_uint_eq(fake_count(&fake, MESSAGE_RESERVE, d), i + 1);
-        struct submit asked = reserved_for(d);
+        struct submit asked = fake_reserving(&fake, d);
         fake_refuses(&fake, d, &asked, REASON_BUSY);
         fake.now_ns += (rests_ms[i] - 1) * NS_PER_MS;
         fake_beat(&fake, d);
@@ -155,7 +148,7 @@ START_TEST(refusals_of_requests_in_flight_count_as_one) {
     struct submit asked[3];
     for (uint32_t user = 0; user < 3; user++) {
         ck_assert_int_eq(fake_ask(&fake, user, 33, 8), STATUS_OK);
-        asked[user] = reserved_for(d);
+        asked[user] = fake_reserving(&fake, d);
     }
     for (int i = 0; i < 3; i++)
         fake_refuses(&fake, d, &asked[i], REASON_BUSY);

@@ -215,6 +215,13 @@ uint32_t fake_count(const struct fake *fake, enum message_type type, uint32_t sl
     return n;
 }
 
+struct submit fake_reserving(const struct fake *fake, uint32_t slot) {
+    const struct fake_message *asked = fake_last(fake, MESSAGE_RESERVE, slot);
+    ck_assert_ptr_nonnull(asked);
+    return (struct submit){.req = asked->message.u.reserve.req,
+                           .attempt = asked->message.u.reserve.attempt};
+}
+
 void fake_forget_sent(struct fake *fake) {
     fake->n_sent = 0;
 }

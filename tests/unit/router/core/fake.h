@@ -79,6 +79,8 @@ uint32_t fake_count(const struct fake *fake, enum message_type type, uint32_t sl
 
 /* The last SUBMIT that went to `slot`; fails the test when there was none. Its ids are borrowed. */
 struct submit fake_submitted(const struct fake *fake, uint32_t slot);
+/* The same of the last RESERVE: which request and attempt it names. */
+struct submit fake_reserving(const struct fake *fake, uint32_t slot);
 void fake_forget_sent(struct fake *fake);
 
 /* A worker speaks; session is filled in. */

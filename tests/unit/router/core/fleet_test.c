@@ -243,7 +243,8 @@ START_TEST(silent_holder_has_time_to_answer_from_when_its_double_comes) {
     fake_join(&fake, &first);
     fake_pass(&fake, 5 * NS_PER_S, 0);
     fake_join(&fake, &second);
-    fake_pass(&fake, 1000 * NS_PER_MS, 2);
+    fake_stand_still(&fake, 5 * NS_PER_S); /* 100 ms of its own */
+    fake_pass(&fake, 900 * NS_PER_MS, 2);
     ck_assert_int_eq(fake_state(&fake, 1), SLOT_RIVAL);
     fake_pass(&fake, 50 * NS_PER_MS, 2);
     ck_assert_int_eq(fake_state(&fake, 1), SLOT_READY);

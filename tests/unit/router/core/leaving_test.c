@@ -10,13 +10,6 @@ const double suite_timeout_s = 60;
 
 static struct fake fake;
 
-static struct submit reserved_for(uint32_t slot) {
-    const struct fake_message *asked = fake_last(&fake, MESSAGE_RESERVE, slot);
-    ck_assert_ptr_nonnull(asked);
-    return (struct submit){.req = asked->message.u.reserve.req,
-                           .attempt = asked->message.u.reserve.attempt};
-}
-
 static void welcome_again(uint32_t slot, const struct welcome *welcome) {
     struct message message = {.type = MESSAGE_WELCOME};
     message.u.welcome = *welcome;
@@ -99,7 +92,7 @@ START_TEST(a_request_that_was_refused_for_room_is_looked_at_when_the_rest_is_ove
     uint32_t d = fake_worker(&fake, "d", ROLE_DECODE);
     fake_pass(&fake, 50 * NS_PER_MS, 3);
     ck_assert_int_eq(fake_ask(&fake, 0, 33, 8), STATUS_OK);
-    struct submit asked = reserved_for(d);
+    struct submit asked = fake_reserving(&fake, d);
     fake_refuses(&fake, d, &asked, REASON_BUSY);
     ck_assert_uint_eq(router_deadline(fake.router), fake.now_ns + 20 * NS_PER_MS);
     fake.now_ns += 20 * NS_PER_MS;
@@ -115,7 +108,7 @@ START_TEST(nobody_is_woken_for_a_worker_without_room_when_nobody_waits) {
     uint32_t d = fake_worker(&fake, "d", ROLE_DECODE);
     fake_pass(&fake, 50 * NS_PER_MS, 3);
     ck_assert_int_eq(fake_ask(&fake, 0, 33, 8), STATUS_OK);
-    struct submit asked = reserved_for(d);
+    struct submit asked = fake_reserving(&fake, d);
     fake_refuses(&fake, d, &asked, REASON_BUSY);
     router_cancel(fake.router, fake.now_ns, fake.users[0].name);
     ck_assert_uint_gt(router_deadline(fake.router), fake.now_ns + 80 * NS_PER_MS);
@@ -130,14 +123,14 @@ START_TEST(a_new_session_does_not_inherit_that_the_worker_had_no_room) {
     uint32_t d = fake_join(&fake, &welcome);
     fake_pass(&fake, 50 * NS_PER_MS, 3);
     ck_assert_int_eq(fake_ask(&fake, 0, 33, 8), STATUS_OK);
-    struct submit asked = reserved_for(d);
+    struct submit asked = fake_reserving(&fake, d);
     fake_refuses(&fake, d, &asked, REASON_BUSY);
     ck_assert_uint_eq(fake_count(&fake, MESSAGE_RESERVE, d), 1);
     reset(d); /* the prefill worker takes it whole */
     welcome_again(d, &welcome);
     ck_assert_int_eq(fake_ask(&fake, 1, 33, 8), STATUS_OK);
     ck_assert_uint_eq(fake_count(&fake, MESSAGE_RESERVE, d), 2); /* no 20 ms later */
-    asked = reserved_for(d);
+    asked = fake_reserving(&fake, d);
     fake_refuses(&fake, d, &asked, REASON_BUSY); /* the first refusal again: 20 ms, not 40 */
     ck_assert_uint_eq(router_deadline(fake.router), fake.now_ns + 20 * NS_PER_MS);
     fake_close(&fake);

@@ -39,6 +39,44 @@ START_TEST(patience_with_a_long_step_ends_with_the_step) {
 }
 END_TEST
 
+/* The reservation has its 3 s, and so has what follows it. */
+START_TEST(patience_begins_anew_with_what_is_asked_next) {
+    fake_open_default(&fake);
+    uint32_t p = fake_worker(&fake, "p", ROLE_PREFILL), d = fake_worker(&fake, "d", ROLE_DECODE);
+    uint32_t both = 1u << p | 1u << d;
+    fake_pass(&fake, 50 * NS_PER_MS, both);
+    ck_assert_int_eq(fake_ask(&fake, 0, 33, 8), STATUS_OK);
+    struct submit first = fake_reserving(&fake, d);
+    fake_pass(&fake, 2500 * NS_PER_MS, both);
+    fake_refuses(&fake, d, &first, REASON_BUSY);
+    fake_pass(&fake, 100 * NS_PER_MS, both);
+    struct submit second = fake_reserving(&fake, d);
+    ck_assert_uint_gt(second.attempt, first.attempt);
+    fake_pass(&fake, 2500 * NS_PER_MS, both);
+    ck_assert_uint_eq(fake_reserving(&fake, d).attempt, second.attempt);
+    fake_reserved(&fake, d, 9, 0);
+    ck_assert_uint_eq(fake_submitted(&fake, p).attempt, second.attempt);
+    fake_pass(&fake, 2900 * NS_PER_MS, both);
+    ck_assert_ptr_null(fake_note(&fake, "attempt makes no progress"));
+    fake_close(&fake);
+}
+END_TEST
+
+START_TEST(who_lost_its_worker_waits_since_its_last_token) {
+    fake_open_default(&fake);
+    uint32_t a = fake_worker(&fake, "a", ROLE_MIXED);
+    ck_assert_int_eq(fake_ask(&fake, 0, 5, 8), STATUS_OK);
+    struct submit submit = fake_submitted(&fake, a);
+    fake_pass(&fake, 300 * NS_PER_MS, 1);
+    fake_step(&fake, a, &submit, 0, 1, FINISH_NONE);
+    uint64_t token_ns = fake.now_ns;
+    fake_pass(&fake, 400 * NS_PER_MS, 1);
+    fake_lose(&fake, a);
+    ck_assert_uint_eq(router_waits_since_ns(fake.router), token_ns);
+    fake_close(&fake);
+}
+END_TEST
+
 START_TEST(pause_of_the_router_makes_no_worker_look_hung) {
     fake_open_default(&fake);
     uint32_t a = fake_worker(&fake, "a", ROLE_MIXED), b = fake_worker(&fake, "b", ROLE_MIXED);
@@ -97,6 +135,7 @@ START_TEST(silence_past_the_timeout_is_a_hang) {
         config.hang_ns_min = timeouts[i];
         fake_open(&fake, &config);
         uint32_t a = fake_worker(&fake, "a", ROLE_MIXED), b = fake_worker(&fake, "b", ROLE_MIXED);
+        fake_stand_still(&fake, 5 * NS_PER_S); /* own time is not the time of day */
         fake_beat(&fake, a);
         uint64_t heard_ns = fake.now_ns;
         while (fake.now_ns + 50 * NS_PER_MS < heard_ns + timeouts[i])
@@ -105,7 +144,7 @@ START_TEST(silence_past_the_timeout_is_a_hang) {
         fake_beat(&fake, b);
         router_tick(fake.router, fake.now_ns);
         ck_assert_uint_eq(fake_stats(&fake).n_fenced, 0);
-        fake.now_ns++;
+        ck_assert_uint_eq(router_deadline(fake.router), ++fake.now_ns);
         router_tick(fake.router, fake.now_ns);
         ck_assert_uint_eq(fake_stats(&fake).n_fenced, 1);
         ck_assert_int_ne(fake_state(&fake, a), SLOT_READY);
@@ -117,6 +156,8 @@ END_TEST
 void suite_add(TCase *tests) {
     tcase_add_test(tests, patience_with_an_attempt_is_of_the_routers_own_time);
     tcase_add_test(tests, patience_with_a_long_step_ends_with_the_step);
+    tcase_add_test(tests, patience_begins_anew_with_what_is_asked_next);
+    tcase_add_test(tests, who_lost_its_worker_waits_since_its_last_token);
     tcase_add_test(tests, pause_of_the_router_makes_no_worker_look_hung);
     tcase_add_test(tests, requests_without_a_worker_wait_as_long_as_the_option_says);
     tcase_add_test(tests, silence_past_the_timeout_is_a_hang);
