@@ -32,7 +32,9 @@ struct model {
     struct span template_source; /* borrowed from the file or template_text; may be empty */
     struct buf template_text;    /* of a folder; empty for GGUF */
     struct tensors tensors;
-    struct gguf *gguf; /* borrowed from the checkpoint; NULL for other formats */
+    const struct tensor *untied_head; /* borrowed: a head that is used although config.json ties it
+                                         to the embedding, whose bytes are others; or NULL */
+    struct gguf *gguf;                /* borrowed from the checkpoint; NULL for other formats */
 };
 
 struct model_options {
@@ -48,8 +50,8 @@ struct model_options {
  * files), what a hub's cache has of ORG/NAME (hub.h), or "hash". `options` may be NULL. On success
  * the caller owns *model. STATUS_NOT_FOUND, STATUS_IO, STATUS_CORRUPT, STATUS_INVALID, STATUS_LIMIT
  * or STATUS_UNSUPPORTED with one line that names the file and the field, tensor or offset;
- * STATUS_NOMEM. Reads headers and samples of the tensors, not all of their bytes. A chat template
- * that cannot be used counts as absent. */
+ * STATUS_NOMEM. Reads headers and samples of the tensors, not all of their bytes, but for a
+ * head beside a tied one. A chat template that cannot be used counts as absent. */
 NODISCARD enum status model_open(const char *path, const struct model_options *options,
                                  struct model **model, struct error *error);
 void model_close(struct model *model);

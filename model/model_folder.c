@@ -7,6 +7,7 @@
 #include "model/weights/checkpoint/checkpoint.h"
 #include "model/weights/config/config_hub.h"
 #include "model/weights/dummy.h"
+#include "model/weights/head.h"
 
 #include <jansson.h>
 #include <limits.h>
@@ -132,6 +133,7 @@ enum status model_fill_folder(struct model *model, const char *path,
     else
         TRY(checkpoint_from_safetensors(folder, &model->tensors.checkpoint, error));
     TRY(check_embedding(model, path, error));
+    model->untied_head = head_untie(config, &model->tensors);
     TRY(open_text(model, folder, options, error));
     if (config->bos_id == CONFIG_NO_TOKEN && model->tokenizer->bos_id < config->n_vocab)
         config->bos_id = model->tokenizer->bos_id;

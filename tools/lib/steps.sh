@@ -21,6 +21,7 @@ for name in router_tree base_allocator; do # of memory, which sanitizers spread
 done
 works release/base_loop "ctest --preset release --no-tests=error -R '^base_loop\$' -V"
 computes models/broken "$python tests/models/broken_test.py"
+computes models/spelled "$python tests/models/spelled_test.py"
 computes models/mutants "$python tests/models/families_test.py --mutants"
 for oracle in template tokenizer export; do
     computes "e2e/${oracle}_oracle" "$python tests/e2e/${oracle}_oracle.py"

@@ -47,6 +47,12 @@ static struct model *open_model(struct doctor *doctor, const struct settings *se
                      error.text);
         return NULL;
     }
+    if (model->untied_head)
+        findings_add(&doctor->findings, FINDING_WARNING, "model",
+                     "set tie_word_embeddings to false in config.json",
+                     "%s: config.json ties the head to the embedding, but %s is another head: it "
+                     "is used",
+                     path, model->untied_head->name);
     return model;
 }
 

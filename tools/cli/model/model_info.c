@@ -96,7 +96,18 @@ static void print_rope(const struct model_config *config, FILE *out) {
                 config->rope.original_context);
 }
 
-static void print_extras(const struct model_config *config, FILE *out) {
+static void print_head(const struct model *model, FILE *out) {
+    const struct model_config *config = &model->config;
+    fprintf(out, "head          %s%s\n", config->tied_head ? "tied to the embedding" : "its own",
+            config->head_norm ? ", rows normalised" : "");
+    if (model->untied_head)
+        fprintf(out,
+                "              %s is not the embedding, to which tie_word_embeddings ties it\n",
+                model->untied_head->name);
+}
+
+static void print_extras(const struct model *model, FILE *out) {
+    const struct model_config *config = &model->config;
     if (config->window > 0)
         fprintf(out, "window        %u keys, from layer %u on\n", config->window,
                 config->window_layer_begin);
@@ -106,8 +117,7 @@ static void print_extras(const struct model_config *config, FILE *out) {
         fprintf(out, "experts       %u of %u, %u wide, shared %u wide, weights %s\n",
                 config->moe.n_active, config->moe.n_experts, config->moe.expert_dim,
                 config->moe.shared_dim, config->moe.normalise ? "normalised" : "as they are");
-    fprintf(out, "head          %s%s\n", config->tied_head ? "tied to the embedding" : "its own",
-            config->head_norm ? ", rows normalised" : "");
+    print_head(model, out);
     if (config->quant.method == CONFIG_METHOD_NONE)
         return;
     fprintf(out, "quantization  %s, %u bits, ", method_name(config->quant.method),
@@ -164,7 +174,7 @@ static void print_text(const struct model *model, const struct sums *sums, FILE 
     fprintf(out, "feed-forward  %u\nvocabulary    %u\ncontext       %u\n", config->ffn_dim,
             config->n_vocab, config->context);
     print_rope(config, out);
-    print_extras(config, out);
+    print_extras(model, out);
     print_tensors(sums, model, out);
     fprintf(out, "tokenizer     %s, %u tokens\n", model->tokenizer->kind->name,
             tokenizer_n_tokens(model->tokenizer));

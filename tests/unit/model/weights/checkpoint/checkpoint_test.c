@@ -14,10 +14,11 @@ const char *const suite_name = "model_checkpoint";
 const double suite_timeout_s = 120;
 
 /* Without its closing brace: keys may follow. */
-static const char config_text[] =
-    "{\"architectures\":[\"LlamaForCausalLM\"],\"hidden_size\":64,\"num_hidden_layers\":1,"
-    "\"num_attention_heads\":4,\"intermediate_size\":96,\"vocab_size\":300,"
-    "\"max_position_embeddings\":128,\"rms_norm_eps\":1e-5,\"torch_dtype\":\"float16\"";
+#define CONFIG_OF_ROWS                                                                             \
+    "{\"architectures\":[\"LlamaForCausalLM\"],\"hidden_size\":64,\"num_hidden_layers\":1,"        \
+    "\"num_attention_heads\":4,\"intermediate_size\":96,\"max_position_embeddings\":128,"          \
+    "\"rms_norm_eps\":1e-5,\"torch_dtype\":\"float16\",\"vocab_size\":"
+static const char config_text[] = CONFIG_OF_ROWS "300";
 
 #define GPTQ                                                                                       \
     ",\"quantization_config\":{\"quant_method\":\"gptq\",\"bits\":4,\"group_size\":32,"            \
@@ -36,14 +37,20 @@ static void put_text(const struct folder *folder, const char *name, const char *
     safetensors_builder_write(folder->path, name, text, strlen(text));
 }
 
-static void folder_init(struct folder *folder, const char *more) {
+static void folder_of_rows(struct folder *folder, uint64_t n_vocab, const void *rows,
+                           const char *more) {
     char text[1024];
     strcpy(folder->path, "/tmp/tandem-model-XXXXXX");
     ck_assert_ptr_nonnull(mkdtemp(folder->path));
-    snprintf(text, sizeof text, "%s%s}", config_text, more);
+    snprintf(text, sizeof text, CONFIG_OF_ROWS "%u%s}", (unsigned)n_vocab, more);
     put_text(folder, "config.json", text);
     safetensors_builder_init(&folder->builder);
-    safetensors_builder_add(&folder->builder, "model.embed_tokens.weight", "F16", 2, 300, 64, NULL);
+    safetensors_builder_add(&folder->builder, "model.embed_tokens.weight", "F16", 2, n_vocab, 64,
+                            rows);
+}
+
+static void folder_init(struct folder *folder, const char *more) {
+    folder_of_rows(folder, 300, NULL, more);
 }
 
 static void folder_fini(struct folder *folder) {
@@ -220,6 +227,46 @@ START_TEST(embedding_that_is_not_the_configs_is_refused) {
         strstr(error.text, "tensor model.embed_tokens.weight is (299, 64), but config.json says "
                            "(vocab_size 300, hidden_size 64)"));
     folder_fini(&folder);
+}
+END_TEST
+
+/* A tied model of `n_rows` tokens whose head is its embedding but for one byte, or for none. */
+static struct model *open_with_head(struct folder *folder, uint64_t n_rows, uint64_t changed) {
+    size_t n_bytes = n_rows * 128;
+    unsigned char *head = calloc(n_bytes, 1);
+    ck_assert_ptr_nonnull(head);
+    folder_of_rows(folder, n_rows, head, ",\"tie_word_embeddings\":true");
+    if (changed < n_bytes)
+        head[changed] = 1;
+    safetensors_builder_add(&folder->builder, "lm_head.weight", "F16", 2, n_rows, 64, head);
+    free(head);
+    return open_folder(folder);
+}
+
+/* 131072 rows are the bytes that are compared at once. */
+START_TEST(head_beside_a_tied_one_is_used_where_a_byte_differs) {
+    static const struct {
+        uint64_t n_rows;
+        uint64_t changed;
+    } cases[] = {{300, 0},
+                 {300, 300 * 128 - 1},
+                 {131072, 131072 * 128 - 1},
+                 {131073, 131072 * 128},
+                 {131073, 131073 * 128 - 1}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct folder folder;
+        struct model *model = open_with_head(&folder, cases[i].n_rows, cases[i].changed);
+        ck_assert(!model->config.tied_head);
+        ck_assert_ptr_nonnull(model->untied_head);
+        ck_assert_str_eq(model->untied_head->name, "lm_head.weight");
+        model_close(model);
+        folder_fini(&folder);
+        model = open_with_head(&folder, cases[i].n_rows, UINT64_MAX);
+        ck_assert(model->config.tied_head);
+        ck_assert_ptr_null(model->untied_head);
+        model_close(model);
+        folder_fini(&folder);
+    }
 }
 END_TEST
 
@@ -454,6 +501,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, awq_layers_are_packed_along_the_outputs);
     tcase_add_test(tests, quantized_tensors_without_a_config_are_refused);
     tcase_add_test(tests, embedding_that_is_not_the_configs_is_refused);
+    tcase_add_test(tests, head_beside_a_tied_one_is_used_where_a_byte_differs);
     tcase_add_test(tests, folder_without_tokenizer_opens_only_when_asked);
     tcase_add_test(tests, template_comes_from_its_file_or_the_tokenizers_config);
     tcase_add_test(tests, long_template_is_owned_by_the_model);

@@ -1,0 +1,49 @@
+/* The output head of a folder that says it in two ways. */
+#include "model/weights/head.h"
+
+#include "model/weights/checkpoint/checkpoint.h"
+#include "model/weights/config/config.h"
+#include "model/weights/tensors.h"
+
+#include <string.h>
+
+#define PIECE_BYTES ((uint64_t)16 << 20) /* of each tensor that are compared at once */
+
+static const struct {
+    const char *embedding;
+    const char *heads[2]; /* plain, and quantized */
+} names[] = {
+    {"model.embed_tokens.weight", {"lm_head.weight", "lm_head.qweight"}},
+    {"transformer.wte.weight", {"lm_head.weight", "lm_head.qweight"}},
+    {"transformer.embedding.word_embeddings.weight",
+     {"transformer.output_layer.weight", "transformer.output_layer.qweight"}},
+};
+
+static bool is_equal(const struct checkpoint *checkpoint, const struct tensor *a,
+                     const struct tensor *b) {
+    if (strcmp(a->format, b->format) != 0 || a->n_dims != b->n_dims || a->n_bytes != b->n_bytes ||
+        memcmp(a->shape, b->shape, sizeof a->shape) != 0)
+        return false;
+    bool equal = true;
+    for (uint64_t at = 0; equal && at < a->n_bytes; at += PIECE_BYTES) {
+        uint64_t left = a->n_bytes - at;
+        equal = memcmp((const char *)a->data + at, (const char *)b->data + at,
+                       left < PIECE_BYTES ? left : PIECE_BYTES) == 0;
+        checkpoint->kind->drop(checkpoint);
+    }
+    return equal;
+}
+
+const struct tensor *head_untie(struct model_config *config, const struct tensors *tensors) {
+    for (size_t i = 0; config->tied_head && i < sizeof names / sizeof *names; i++) {
+        const struct tensor *embedding = tensors_find(tensors, names[i].embedding);
+        for (size_t j = 0; embedding && j < 2; j++) {
+            const struct tensor *head = tensors_find(tensors, names[i].heads[j]);
+            if (!head || is_equal(tensors->checkpoint, embedding, head))
+                continue;
+            config->tied_head = false;
+            return head;
+        }
+    }
+    return NULL;
+}

@@ -1,0 +1,176 @@
+#!/usr/bin/env python3
+"""One model in two spellings: what a folder's files say in another way must give the same greedy ids, to the bit where
+the numbers are the same, and what contradicts them others.
+
+usage: spelled_test.py [--only TEXT]
+"""
+import copy
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(ROOT / "tests/e2e"))
+from cluster import BIN  # noqa: E402
+from tests.models.families_test import Lines  # noqa: E402  (ends the script where NumPy is missing)
+import numpy as np  # noqa: E402
+from tests.models import checkpoints  # noqa: E402
+from tests.models.engine import Engine, n_vocab_of  # noqa: E402
+from tests.models.safetensors_file import Bf16  # noqa: E402
+from tests.models.shapes import Tensor  # noqa: E402
+
+HEADS = {"chatglm": ("transformer.embedding.word_embeddings.weight", "transformer.output_layer.weight"),
+         "qwen": ("transformer.wte.weight", "lm_head.weight")}
+
+
+class Spelled:
+    """A variant and format, plain and edited: the answers are equal, or not.
+
+    plain and edited(config, tensors) change the checkpoint before it is written.
+    """
+
+    def __init__(self, name, variant, fmt, edited, plain=None, same=True, tp=1, shards=1):
+        self.name, self.variant, self.fmt, self.edits = f"{name}/{variant}/{fmt}/tp{tp}", variant, fmt, (plain, edited)
+        self.same, self.tp, self.shards = same, tp, shards
+
+    def check(self):
+        with tempfile.TemporaryDirectory() as scratch:
+            plain, edited = (self.answer(Path(scratch) / str(i), edit) for i, edit in enumerate(self.edits))
+        rows = all(np.array_equal(a.rows, b.rows) for a, b in zip(plain, edited))
+        assert rows == self.same, f"logits are {'the same' if rows else 'others'}"
+        if self.same:
+            assert [a.greedy for a in plain] == [b.greedy for b in edited], "greedy ids differ"
+        return None
+
+    def answer(self, folder, edit):
+        config = checkpoints.write(folder, self.variant, self.fmt, n_shards=self.shards, edit=edit)
+        prompts = [checkpoints.prompt_ids(config, n) for n in (7, 21)]
+        flags = ["--backend", "cpu", "--threads", 1] + (["--tp", self.tp] if self.tp > 1 else [])
+        return Engine(folder, n_vocab_of(config), *flags).answers(prompts, 8)
+
+
+# ---- a head beside tie_word_embeddings ----------------------------------------------------------------------------
+
+def head_names(config):
+    return HEADS.get(config["model_type"], ("model.embed_tokens.weight", "lm_head.weight"))
+
+
+def tied(make):
+    """tie_word_embeddings is true, and make(embedding) is the head; None: there is none."""
+    def edit(config, tensors):
+        embedding, head = head_names(config)
+        config["tie_word_embeddings"] = True
+        tensors.pop(head, None)
+        if make:
+            tensors[head] = make(tensors[embedding])
+    return edit
+
+
+def untied(make):
+    def edit(config, tensors):
+        tied(make)(config, tensors)
+        config["tie_word_embeddings"] = False
+    return edit
+
+
+def negated(embedding):
+    if not isinstance(embedding, Bf16):
+        return -embedding
+    head = copy.copy(embedding)
+    head.bits = embedding.bits ^ 0x8000
+    return head
+
+
+def last_changed(embedding):
+    head = embedding.copy()
+    head[-1, -1] += 1
+    return head
+
+
+def kept(config, tensors):
+    """The checkpoint's own head, which the config then denies."""
+    config["tie_word_embeddings"] = True
+
+
+FAMILIES = [("llama", "f16"), ("mistral", "f32"), ("qwen", "f32"), ("qwen2-tied", "f32"), ("qwen3", "bf16"),
+            ("qwen2_moe", "f16"), ("qwen3_moe-odd8", "f32"), ("chatglm", "f16"), ("baichuan", "f32"),
+            ("baichuan-24", "f16")]
+HEAD_CASES = [
+    *(Spelled("an equal head is tied", v, f, tied(lambda e: e), tied(None)) for v, f in FAMILIES),
+    *(Spelled("another head is used", v, f, tied(negated), untied(negated)) for v, f in FAMILIES),
+    *(Spelled("another head differs", v, f, tied(negated), tied(None), same=False) for v, f in FAMILIES),
+    Spelled("one number makes another head", "qwen2-tied", "f32", tied(last_changed), untied(last_changed)),
+    Spelled("another head is used", "qwen2-tied", "f32", tied(negated), untied(negated), shards=3),
+    Spelled("an equal head is tied", "qwen2-tied", "f32", tied(lambda e: e), tied(None), shards=3),
+    Spelled("another head is used", "qwen2-tp", "gptq4-g32", kept, tp=2),
+    Spelled("another head is used", "qwen2-tp", "awq-g32", kept, tp=4),
+    Spelled("another type is another head", "llama", "f16", tied(lambda e: -e.astype(np.float32)),
+            untied(lambda e: -e.astype(np.float32))),
+]
+
+def quantized_head(is_tied):
+    def edit(config, tensors):  # the words of a quantized head hold eight rows each
+        embedding = head_names(config)[0]
+        rows = -(-config["vocab_size"] // 8) * 8
+        tensors[embedding] = np.resize(tensors[embedding], (rows, tensors[embedding].shape[1]))
+        config["vocab_size"] = rows
+        tied(negated)(config, tensors)
+        config["tie_word_embeddings"] = is_tied
+        head = tensors.pop("lm_head.weight").astype(np.float32)
+        tensors.update(checkpoints.quantized_linear(Tensor("lm_head.weight", head.shape, "linear"), head,
+                                                    checkpoints.FORMATS["gptq4-g32"], np.random.default_rng(3), 1))
+    return edit
+
+
+HEAD_CASES += [Spelled("a quantized head is another head", "qwen2-tp", "gptq4-g32", quantized_head(True),
+                       quantized_head(False), tp=tp) for tp in (1, 2)]
+
+
+def said_of(folder, *flags):
+    """What a worker logs until it is ready."""
+    command = [BIN / "tandem-worker", "--model", folder, "--name", "w", "--threads", "1", "--routers", f"ipc://{folder}/r",
+               "--endpoint", f"ipc://{folder}/c", "--kv-endpoint", f"ipc://{folder}/k", "--kv-blocks", "16", *flags]
+    lines = []
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as worker:
+        for line in worker.stderr:
+            lines.append(line)
+            if "worker ready" in line:
+                worker.terminate()
+    return lines
+
+
+def a_head_is_warned_of_once():
+    with tempfile.TemporaryDirectory() as folder:
+        for make, n in ((negated, 1), (lambda e: e, 0), (None, 0)):
+            checkpoints.write(folder, "qwen2-tied", "f32", edit=tied(make))
+            for flags in ((), ("--tp", "2")):
+                lines = [line for line in said_of(folder, *flags) if "level=warn" in line and "head" in line]
+                assert len(lines) == n and all("tensor=lm_head.weight" in line for line in lines), lines
+            info, doctor = (subprocess.run([BIN / "tandem", *words, folder], capture_output=True, text=True).stdout
+                            for words in (("model", "info"), ("doctor",)))
+            assert ("tied to the embedding" in info) == (n == 0) and ("lm_head.weight" in info) == (n == 1), info
+            assert doctor.count("lm_head.weight") == n, doctor
+
+
+CASES = HEAD_CASES
+TESTS = [a_head_is_warned_of_once]
+
+
+def main():
+    only = sys.argv[2] if sys.argv[1:2] == ["--only"] else ""
+    tally = Lines()
+    for case in CASES:
+        if case.name.startswith(only):
+            tally.run(case.name, case.check)
+    for test in TESTS:
+        if test.__name__.startswith(only):
+            tally.run(test.__name__, test)
+    return tally.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
