@@ -18,11 +18,15 @@ extern const struct quant_format quant_gptq4;
 extern const struct quant_format quant_gptq4_v2;
 extern const struct quant_format quant_gptq8;
 extern const struct quant_format quant_gptq8_v2;
+extern const struct quant_format quant_gptq4_sym;
+extern const struct quant_format quant_gptq8_sym;
 
 const struct quant_format *const quant_table[] = {
-    &quant_f32,   &quant_f16,      &quant_bf16,  &quant_q4_0,     &quant_q4_1, &quant_q5_0,
-    &quant_q5_1,  &quant_q8_0,     &quant_q4_k,  &quant_q5_k,     &quant_q6_k, &quant_awq,
-    &quant_gptq4, &quant_gptq4_v2, &quant_gptq8, &quant_gptq8_v2, NULL,
+    &quant_f32,       &quant_f16,       &quant_bf16,  &quant_q4_0,
+    &quant_q4_1,      &quant_q5_0,      &quant_q5_1,  &quant_q8_0,
+    &quant_q4_k,      &quant_q5_k,      &quant_q6_k,  &quant_awq,
+    &quant_gptq4,     &quant_gptq4_v2,  &quant_gptq8, &quant_gptq8_v2,
+    &quant_gptq4_sym, &quant_gptq8_sym, NULL,
 };
 
 const struct quant_format *quant_find(const char *name) {

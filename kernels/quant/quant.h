@@ -10,7 +10,8 @@
  *     block), as in ggml's ggml-common.h.
  *   awq: values int32 (k, n / 8), zeros int32 (k / group, n / 8), scales binary16 (k / group, n):
  *     AutoAWQ's "gemm" layout.
- *   gptq4, gptq8 (format v1: zeros less one) and gptq4_v2, gptq8_v2, with P = 8 or 4 values a word:
+ *   gptq4, gptq8 (format v1: zeros less one), gptq4_v2, gptq8_v2, and gptq4_sym, gptq8_sym, where
+ *     zeros are 8 or 128 whatever the fields hold, with P = 8 or 4 values a word:
  *     values int32 (k / P, n), zeros int32 (groups, n / P), scales binary16 (groups, n), group_of
  *     int32 (k) or NULL. groups = k / group, rounded up. */
 #pragma once
@@ -86,6 +87,10 @@ NODISCARD enum status quant_sizes(const struct weight_tensor *tensor, struct qua
  * the one was taken off, or one of 16 (256). They are read as 0; a loader warns where there are
  * any. 0 for other formats. */
 uint64_t quant_wrapped_zeros(const struct weight_tensor *tensor);
+
+/* Do the zeros of a gptq4_sym or gptq8_sym tensor hold anything but the one zero that such a tensor
+ * has, in either version? A loader warns of it, since the file may not be symmetric at all. */
+bool quant_zeros_are_odd(const struct weight_tensor *tensor);
 
 /* For formats with a scale and a zero per group: sizes where a word holds per_word values.
  * STATUS_UNSUPPORTED when the group is not a multiple of 32 and not all inputs. */

@@ -237,10 +237,12 @@ static enum status read_groups(struct layer *layer, struct tensor_matrix *matrix
 }
 
 static enum status get_gptq(struct layer *layer, struct tensor_matrix *matrix) {
-    static const char *const formats[2][2] = {{"gptq4", "gptq4_v2"}, {"gptq8", "gptq8_v2"}};
+    static const char *const formats[2][3] = {{"gptq4", "gptq4_v2", "gptq4_sym"},
+                                              {"gptq8", "gptq8_v2", "gptq8_sym"}};
     const struct model_config *config = layer->tensors->config;
     uint32_t per_word = 32 / config->quant.bits;
-    matrix->format = formats[config->quant.bits == 8][config->quant.zero_as_is];
+    unsigned zeros = config->quant.symmetric ? 2 : config->quant.zero_as_is;
+    matrix->format = formats[config->quant.bits == 8][zeros];
     matrix->group = config->quant.group ? config->quant.group : layer->k;
     if (layer->n % per_word != 0)
         return uneven(layer, "outputs", layer->n, per_word);

@@ -49,7 +49,8 @@ NODISCARD enum status tensors_get(const struct tensors *tensors, const char *nam
  * and shapes fit together and were checked. */
 struct tensor_matrix {
     /* "f32", "f16", "bf16", GGUF's "q4_0" and so on; "awq" (4 bits), "gptq4", "gptq8", and
-     * "gptq4_v2", "gptq8_v2" where zero points are stored as they are. */
+     * "gptq4_v2", "gptq8_v2" where zero points are stored as they are, "gptq4_sym", "gptq8_sym"
+     * where they are 8 or 128 whatever is stored. */
     const char *format;
     uint32_t n;                  /* outputs */
     uint32_t k;                  /* inputs */

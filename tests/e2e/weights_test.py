@@ -88,6 +88,8 @@ def as_gptq(form, group, order, backend):
     if order:
         rng.shuffle(g)
     stored = pack(np, zeros, bits, 1)
+    if form.endswith("_sym"):  # what the fields hold is not read
+        zeros = np.full_like(zeros, 1 << bits - 1)
     if not form.endswith("_v2"):
         stored = stored - np.uint32(0x11111111 if bits == 4 else 0x01010101)  # as GPTQModel saves
     expected = (q - zeros[g]) * scales[g].astype(np.float64)
@@ -101,7 +103,7 @@ for backend in ("ref", "cpu"):
         tally.run(f"{form}_{backend}", as_gguf, form, backend)
     for group in (32, 64, 128, K):
         tally.run(f"awq_{group}_{backend}", as_awq, group, backend)
-        for form in ("gptq4", "gptq4_v2", "gptq8", "gptq8_v2"):
+        for form in ("gptq4", "gptq4_v2", "gptq8", "gptq8_v2", "gptq4_sym", "gptq8_sym"):
             for order in (False, True):
                 name = f"{form}_{group}{'_ordered' if order else ''}_{backend}"
                 tally.run(name, as_gptq, form, group, order, backend)

@@ -156,8 +156,46 @@ def a_head_is_warned_of_once():
             assert doctor.count("lm_head.weight") == n, doctor
 
 
-CASES = HEAD_CASES
-TESTS = [a_head_is_warned_of_once]
+# ---- symmetric GPTQ -------------------------------------------------------------------------------------------------
+
+def zeros_are(word, **fields):
+    """The words of the zero points, and members of quantization_config."""
+    def edit(config, tensors):
+        config["quantization_config"].update(fields)
+        for name in tensors if word is not None else ():
+            if name.endswith(".qzeros"):
+                tensors[name] = np.full_like(tensors[name], np.uint32(word).astype(np.int32))
+    return edit
+
+
+SYM_CASES = [
+    Spelled("zeros of a symmetric file are not read", variant, fmt, zeros_are(word, **fields), tp=tp)
+    for variant, fmt, word, fields, tp in (
+        ("qwen2-tp", "gptq4-g32", 0x88888888, {}, 1), ("qwen2-tp", "gptq4-g32", 0x88888888, {}, 2),
+        ("qwen2-tp", "gptq4-g32", 0x88888888, {"checkpoint_format": "gptq"}, 1),
+        ("qwen2-tp", "gptq4-g32", 0x77777777, {"checkpoint_format": "gptq_v2"}, 1),
+        ("qwen2-tp", "gptq4-g32", 0x88888888, {"checkpoint_format": "gptq_v2"}, 1),
+        ("llama", "gptq4-g128-act", 0x88888888, {}, 1), ("llama", "gptq4-g-1-act", 0x12345678, {}, 1),
+        ("llama", "gptq8-g32", 0x80808080, {}, 1), ("llama", "gptq8-g128", 0x80808080, {"checkpoint_format": "gptq_v2"}, 1),
+        ("qwen3-untied", "gptq8-g32", 0, {}, 1), ("qwen2_moe", "gptq4-g32", 0xFFFFFFFF, {}, 1),
+        ("chatglm", "gptq4-g32", 0x88888888, {}, 1), ("baichuan-odd8", "gptq4-g32", 0x88888888, {}, 1))]
+SYM_CASES += [
+    Spelled("zeros of other files are read", variant, fmt, zeros_are(word, **fields), same=False)
+    for variant, fmt, word, fields in (
+        ("qwen2-tp", "gptq4-g32", 0x88888888, {"sym": False}), ("llama", "gptq8-g32", 0x80808080, {"sym": None}),
+        ("llama", "gptq4-g32-asym", 0x77777777, {}), ("llama", "gptq4-g32-v2", None, {"sym": True}))]
+
+
+def odd_zeros_of_a_symmetric_file_are_warned_of_once():
+    with tempfile.TemporaryDirectory() as folder:
+        for word, n in ((0x77777777, 0), (0x88888888, 0), (0x12345678, 1)):
+            checkpoints.write(folder, "qwen2-tp", "gptq4-g32", edit=zeros_are(word))
+            lines = [line for line in said_of(folder, "--tp", "2") if "level=warn" in line and "zero points" in line]
+            assert len(lines) == n and all("tensor=" in line and " sym" in line for line in lines), lines
+
+
+CASES = HEAD_CASES + SYM_CASES
+TESTS = [a_head_is_warned_of_once, odd_zeros_of_a_symmetric_file_are_warned_of_once]
 
 
 def main():

@@ -96,6 +96,8 @@ static double gptq(const struct weight_tensor *t, uint32_t output, uint32_t inpu
     uint32_t zeros = bits_at(t->zeros, zero_word * 32, 32);
     if (v1)
         zeros += bits == 4 ? 0x11111111u : 0x01010101u;
+    if (strstr(t->format, "_sym"))
+        zeros = bits == 4 ? 0x88888888u : 0x80808080u;
     double z = zeros >> output % (32 / bits) * bits & (bits == 4 ? 15u : 255u);
     return half_at(t->scales, ((size_t)g * t->n + output) * 2) * (q - z);
 }

@@ -97,6 +97,15 @@ static void warn_of_wrapped(const struct slot *slot) {
                  "tensor=%s fields=%llu", slot->name, (unsigned long long)n);
 }
 
+/* Once for all tensors and ranks of a process: where one is wrong, most are. */
+static void warn_of_odd_zeros(const struct slot *slot) {
+    static atomic_flag told = ATOMIC_FLAG_INIT;
+    for (uint32_t i = 0; i < slot->source.n_parts; i++)
+        if (quant_zeros_are_odd(slot->source.parts[i].tensor) && !atomic_flag_test_and_set(&told))
+            log_warn("zero points contradict sym, which says that there is one: they are not read",
+                     "tensor=%s", slot->name);
+}
+
 static enum status fill_matrix(struct weights *weights, const struct slot *slot, void *memory,
                                struct error *error) {
     /* What was attached to the weight before (a bias) stays. */
@@ -106,8 +115,10 @@ static enum status fill_matrix(struct weights *weights, const struct slot *slot,
     slot->weight->bias = bias;
     if (status != STATUS_OK)
         error_prefix(error, "tensor %s", slot->name);
-    else
+    if (status == STATUS_OK)
         warn_of_wrapped(slot);
+    if (status == STATUS_OK)
+        warn_of_odd_zeros(slot);
     return status;
 }
 

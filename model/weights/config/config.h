@@ -46,9 +46,10 @@ enum config_method { CONFIG_METHOD_NONE, CONFIG_METHOD_AWQ, CONFIG_METHOD_GPTQ }
 
 struct config_quant {
     enum config_method method;
-    uint32_t bits;   /* 4 or 8 */
-    uint32_t group;  /* inputs per scale; 0: one for all of them */
-    bool act_order;  /* groups are not neighbours (desc_act) */
+    uint32_t bits;  /* 4 or 8 */
+    uint32_t group; /* inputs per scale; 0: one for all of them */
+    bool act_order; /* groups are not neighbours (desc_act) */
+    bool symmetric; /* GPTQ: every zero point is the middle of its range, whatever the fields say */
     bool zero_as_is; /* GPTQ v2: zero points are stored as they are, not minus one */
 };
 

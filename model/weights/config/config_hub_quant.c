@@ -65,6 +65,7 @@ static enum status read_gptq(const struct json_get *keys, struct config_quant *q
                              "is \"%.32s\"; gptq and gptq_v2 are served", format);
     TRY(json_get_want(keys, "is_marlin_format", false));
     TRY(json_get_bool(keys, "desc_act", &quant->act_order));
+    TRY(json_get_bool(keys, "sym", &quant->symmetric));
     TRY(json_get_object(keys, "dynamic", &dynamic));
     if (json_object_size(dynamic.object) > 0)
         return json_get_fail(keys, STATUS_UNSUPPORTED, "dynamic",

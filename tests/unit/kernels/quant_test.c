@@ -279,6 +279,34 @@ START_TEST(wrapped_zeros_are_undone_and_counted) {
 }
 END_TEST
 
+static bool zeros_are_odd(const char *format, const uint32_t zeros[2]) {
+    const struct weight_tensor tensor = {
+        .format = format, .zeros = zeros, .n_zero_bytes = 2 * sizeof *zeros};
+    return quant_zeros_are_odd(&tensor);
+}
+
+START_TEST(symmetric_tensors_have_one_zero_whatever_their_fields_hold) {
+    static const uint32_t zeros[] = {0x77777777, 0x88888888, 0x7f7f7f7f, 0x80808080,
+                                     0,          0x00ff0000, 0xffffffff, 0x12345678};
+    struct quant_group group;
+    uint64_t n_wrapped;
+    for (size_t i = 0; i < sizeof zeros / sizeof *zeros; i++) {
+        unpack_gptq("gptq4_sym", 0x76543210, zeros[i], i % 8, &group, &n_wrapped);
+        ck_assert_float_eq(group.min, -4.0f);
+        ck_assert_uint_eq(group.zero, 8);
+        ck_assert_uint_eq(n_wrapped, 0);
+        unpack_gptq("gptq8_sym", 0x04030201, zeros[i], i % 8, &group, &n_wrapped);
+        ck_assert_float_eq(group.min, 0.0f);
+        ck_assert_uint_eq(group.zero, 128);
+        const uint32_t last[2] = {zeros[i / 4 * 2], zeros[i]}; /* the last word counts, too */
+        ck_assert(zeros_are_odd("gptq4_sym", last) == (i > 1));
+        ck_assert(!zeros_are_odd("gptq4", last) && !zeros_are_odd("gptq8_v2", last));
+    }
+    ck_assert(!zeros_are_odd("gptq8_sym", (uint32_t[]){0x7f7f7f7f, 0x80808080}));
+    ck_assert(zeros_are_odd("gptq8_sym", (uint32_t[]){0x7f7f7f7f, 0x7f7f7f80}));
+}
+END_TEST
+
 START_TEST(inputs_come_in_any_order) {
     uint32_t values[64 / 8 * 8]; /* 64 inputs of 8 outputs: input i holds i % 8 */
     uint32_t zeros[2] = {0};
@@ -317,7 +345,8 @@ END_TEST
 
 /* The arrays end with the last input: a read past it is seen by the sanitizer. */
 START_TEST(a_last_group_may_be_short) {
-    static const char *const formats[] = {"awq", "gptq4", "gptq4_v2", "gptq8", "gptq8_v2"};
+    static const char *const formats[] = {"awq",      "gptq4",     "gptq4_v2", "gptq8",
+                                          "gptq8_v2", "gptq4_sym", "gptq8_sym"};
     static const uint32_t widths[] = {200, 40, 8};
     struct random random = {3};
     for (size_t f = 0; f < sizeof formats / sizeof *formats; f++)
@@ -408,6 +437,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, awq_words_interleave_outputs);
     tcase_add_test(tests, gptq_words_run_along_the_inputs);
     tcase_add_test(tests, wrapped_zeros_are_undone_and_counted);
+    tcase_add_test(tests, symmetric_tensors_have_one_zero_whatever_their_fields_hold);
     tcase_add_test(tests, inputs_come_in_any_order);
     tcase_add_test(tests, a_last_group_may_be_short);
     tcase_add_test(tests, float_formats_are_little_endian);

@@ -126,7 +126,8 @@ static void print_extras(const struct model *model, FILE *out) {
         fprintf(out, "groups of %u", config->quant.group);
     else
         fprintf(out, "one group");
-    fprintf(out, "%s%s\n", config->quant.act_order ? ", act-order" : "",
+    fprintf(out, "%s%s%s\n", config->quant.act_order ? ", act-order" : "",
+            config->quant.symmetric ? ", symmetric" : "",
             config->quant.zero_as_is ? ", v2 zero points" : "");
 }
 
@@ -210,10 +211,10 @@ static json_t *experts_json(const struct model_config *config) {
 }
 
 static json_t *quant_json(const struct model_config *config) {
-    return json_pack("{s:s, s:I, s:I, s:b, s:b}", "method", method_name(config->quant.method),
+    return json_pack("{s:s, s:I, s:I, s:b, s:b, s:b}", "method", method_name(config->quant.method),
                      "bits", (json_int_t)config->quant.bits, "group",
                      (json_int_t)config->quant.group, "act_order", config->quant.act_order,
-                     "zero_as_is", config->quant.zero_as_is);
+                     "symmetric", config->quant.symmetric, "zero_as_is", config->quant.zero_as_is);
 }
 
 static void set(json_t *object, const char *key, uint64_t value) {

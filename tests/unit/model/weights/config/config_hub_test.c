@@ -276,13 +276,16 @@ START_TEST(quantizations_are_read_from_either_file) {
     ck_assert_int_eq(config.quant.method, CONFIG_METHOD_GPTQ);
     ck_assert_uint_eq(config.quant.bits, 8);
     ck_assert_uint_eq(config.quant.group, 0);
-    ck_assert(config.quant.act_order && !config.quant.zero_as_is);
+    ck_assert(config.quant.act_order && !config.quant.zero_as_is && !config.quant.symmetric);
     config = read_good(&(struct files){
         .config = llama,
         .patch = "{\"quantization_config\":{\"quant_method\":\"gptq\",\"bits\":4,\"group_size\":32,"
                  "\"checkpoint_format\":\"gptq_v2\"}}",
         .quantize = "{\"bits\":4,\"group_size\":32}"});
-    ck_assert(config.quant.zero_as_is);
+    ck_assert(config.quant.zero_as_is && !config.quant.symmetric);
+    config = read_good(&(struct files){.config = llama,
+                                       .quantize = "{\"bits\":4,\"group_size\":32,\"sym\":true}"});
+    ck_assert(config.quant.symmetric);
 }
 END_TEST
 
