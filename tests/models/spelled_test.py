@@ -194,7 +194,23 @@ def odd_zeros_of_a_symmetric_file_are_warned_of_once():
             assert len(lines) == n and all("tensor=" in line and " sym" in line for line in lines), lines
 
 
-CASES = HEAD_CASES + SYM_CASES
+# ---- other words of quantization_config ----------------------------------------------------------------------------
+
+def quant_set(**fields):
+    return lambda config, _: config["quantization_config"].update(fields)
+
+
+SKIPS = {"-:.*mlp.gate": {}, "+:.*": {"bits": 4, "group_size": 32}}
+WORD_CASES = [
+    Spelled("dynamic that only skips", "qwen2_moe", "gptq4-g32", quant_set(dynamic=SKIPS)),
+    *(Spelled("auto-round's packings", variant, fmt,
+              quant_set(quant_method=method, packing_format=f"auto_round:auto_{fmt[:3 + (fmt[0] == 'g')]}", version=None,
+                        zero_point=None, data_type="int", extra_config={"lm_head": {"bits": 16}}), tp=tp)
+      for variant, fmt, method, tp in (("qwen2-tp", "gptq4-g32", "auto-round", 2), ("llama", "gptq8-g64", "auto-round", 1),
+                                       ("qwen2-tp", "awq-g128", "intel/auto-round", 2),
+                                       ("chatglm", "awq-g32", "auto-round", 1)))]
+
+CASES = HEAD_CASES + SYM_CASES + WORD_CASES
 TESTS = [a_head_is_warned_of_once, odd_zeros_of_a_symmetric_file_are_warned_of_once]
 
 

@@ -12,6 +12,7 @@
 
 typedef struct json_t json_t; /* jansson's */
 struct json_get;
+struct config_quant;
 struct model_config;
 
 /* The files' objects; NULL: there is no such file. */
@@ -47,6 +48,12 @@ NODISCARD enum status config_hub_rope(const struct json_get *keys, struct model_
 /* quantization_config and the older file. */
 NODISCARD enum status config_hub_quant(const struct config_hub *hub, const struct json_get *keys,
                                        struct model_config *config);
+
+/* `key`, an object of what single layers' quantization is by name or pattern, after `quant` was read:
+ * what it says of quantized layers must be what is so of all. STATUS_UNSUPPORTED with pattern, member
+ * and value. */
+NODISCARD enum status config_hub_layers(const struct json_get *keys, const char *key,
+                                        const struct config_quant *quant);
 
 /* Keys that Llama and its kin share: sizes, heads, norm, activation, head. */
 NODISCARD enum status config_hub_common(const struct json_get *keys, struct model_config *config);

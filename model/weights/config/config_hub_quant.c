@@ -1,6 +1,7 @@
 /* How a checkpoint was quantized: quantization_config in config.json, or quantize_config.json
  * (AutoGPTQ) and quant_config.json (AutoAWQ) of older quantizers. Where both are there config.json
- * wins, and they must not contradict each other. Which layers are quantized the tensors say. */
+ * wins, and they must not contradict each other. Which layers are quantized the tensors say.
+ * Sources: GPTQModel's quantization/config.py, AutoRound's export_to_autogptq and export_to_awq. */
 #include "base/json/json_get.h"
 #include "model/weights/config/config.h"
 #include "model/weights/config/config_hub.h"
@@ -56,7 +57,6 @@ static enum status read_awq(const struct json_get *keys, struct config_quant *qu
 
 static enum status read_gptq(const struct json_get *keys, struct config_quant *quant) {
     const char *format = "gptq";
-    struct json_get dynamic;
     quant->method = CONFIG_METHOD_GPTQ;
     TRY(json_get_string(keys, "checkpoint_format", &format));
     quant->zero_as_is = strcmp(format, "gptq_v2") == 0;
@@ -66,11 +66,31 @@ static enum status read_gptq(const struct json_get *keys, struct config_quant *q
     TRY(json_get_want(keys, "is_marlin_format", false));
     TRY(json_get_bool(keys, "desc_act", &quant->act_order));
     TRY(json_get_bool(keys, "sym", &quant->symmetric));
-    TRY(json_get_object(keys, "dynamic", &dynamic));
-    if (json_object_size(dynamic.object) > 0)
-        return json_get_fail(keys, STATUS_UNSUPPORTED, "dynamic",
-                             "is set: bits that differ from layer to layer are not served");
-    return read_sizes(keys, quant);
+    TRY(read_sizes(keys, quant));
+    return config_hub_layers(keys, "dynamic", quant);
+}
+
+/* AutoRound writes its own layouts, GPTQ's and AWQ's; the last two byte for byte. */
+static enum status read_auto_round(const struct json_get *keys, struct config_quant *quant) {
+    const char *packing = "auto_round:auto_gptq";
+    const char *type = "int";
+    uint32_t act_bits = 16;
+    TRY(json_get_string(keys, "packing_format", &packing));
+    bool is_gptq = strcmp(packing, "auto_round:auto_gptq") == 0;
+    if (!is_gptq && strcmp(packing, "auto_round:auto_awq") != 0)
+        return json_get_fail(
+            keys, STATUS_UNSUPPORTED, "packing_format",
+            "is \"%.48s\"; auto_round:auto_gptq and auto_round:auto_awq are served", packing);
+    TRY(json_get_string(keys, "data_type", &type));
+    if (strcmp(type, "int") != 0)
+        return json_get_fail(keys, STATUS_UNSUPPORTED, "data_type", "is \"%.32s\"; int is served",
+                             type);
+    TRY(json_get_u32(keys, "act_bits", &act_bits));
+    if (act_bits < 16)
+        return json_get_fail(keys, STATUS_UNSUPPORTED, "act_bits",
+                             "is %u: activations of 16 bits and more are served", act_bits);
+    TRY(is_gptq ? read_gptq(keys, quant) : read_awq(keys, quant));
+    return config_hub_layers(keys, "extra_config", quant);
 }
 
 /* `method` is what the file's own name says where the key is absent. */
@@ -81,10 +101,12 @@ static enum status read_quant(const struct json_get *keys, const char *method,
         return read_awq(keys, quant);
     if (method && strcmp(method, "gptq") == 0)
         return read_gptq(keys, quant);
+    if (method && (strcmp(method, "auto-round") == 0 || strcmp(method, "intel/auto-round") == 0))
+        return read_auto_round(keys, quant);
     if (!method)
         return json_get_fail(keys, STATUS_INVALID, "quant_method", "is missing");
     return json_get_fail(keys, STATUS_UNSUPPORTED, "quant_method",
-                         "is \"%.32s\"; awq and gptq are served", method);
+                         "is \"%.32s\"; awq, gptq and auto-round are served", method);
 }
 
 static enum status compare(const struct json_get *keys, const struct config_quant *of_config,

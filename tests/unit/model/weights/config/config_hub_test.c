@@ -394,6 +394,49 @@ static const struct {
      STATUS_UNSUPPORTED, "checkpoint_format is \"marlin\""},
 };
 
+#define GPTQ_AND(more)                                                                             \
+    "{\"quantization_config\":{\"quant_method\":\"gptq\",\"bits\":4,\"group_size\":128,"           \
+    "\"sym\":true," more "}}"
+#define ROUND_AND(method, more)                                                                    \
+    "{\"quantization_config\":{\"quant_method\":\"" method                                         \
+    "\",\"bits\":4,\"group_size\":128," more "}}"
+
+static const struct {
+    const char *patch;
+    const char *says;
+} other_layers[] = {
+    {GPTQ_AND("\"dynamic\":{\"+:.*\":{\"bits\":8}}"), "dynamic.+:.*.bits is 8: layers that are"},
+    {GPTQ_AND("\"dynamic\":{\"-:a\":{},\"lm_head\":{\"bits\":4,\"group_size\":64}}"),
+     "dynamic.lm_head.group_size is 64"},
+    {GPTQ_AND("\"dynamic\":{\"a\":{\"bits\":4.0}}"), "dynamic.a.bits is 4.0"},
+    {GPTQ_AND("\"dynamic\":{\"a\":{\"bits\":\"4\"}}"), "dynamic.a.bits is \"4\""},
+    {GPTQ_AND("\"dynamic\":{\"a\":{\"sym\":false}}"), "dynamic.a.sym is false"},
+    {GPTQ_AND("\"dynamic\":{\"a\":{\"pack_dtype\":\"int8\"}}"), "dynamic.a.pack_dtype is \"int8\""},
+    {GPTQ_AND("\"dynamic\":{\"a\":7}"), "dynamic.a is not an object"},
+    {GPTQ_AND("\"dynamic\":[]"), "dynamic must be an object"},
+    {ROUND_AND("auto-round", "\"extra_config\":{\"a\":{\"bits\":15}}"),
+     "extra_config.a.bits is 15"},
+    {ROUND_AND("auto-round", "\"extra_config\":{\"a\":{\"data_type\":\"mx_fp\"}}"),
+     "extra_config.a.data_type is \"mx_fp\""},
+    {ROUND_AND("auto-round", "\"extra_config\":{\"a\":{\"act_bits\":8}}"),
+     "extra_config.a.act_bits is 8"},
+    {ROUND_AND("auto-round", "\"packing_format\":\"auto_round:llm_compressor\""),
+     "packing_format is \"auto_round:llm_compressor\"; auto_round:auto_gptq and"},
+    {ROUND_AND("auto-round", "\"data_type\":\"nv_fp4\""), "data_type is \"nv_fp4\"; int is"},
+    {ROUND_AND("auto-round", "\"act_bits\":15"), "act_bits is 15: activations of 16"},
+    {ROUND_AND("auto_round", "\"sym\":true"), "quant_method is \"auto_round\"; awq, gptq and auto"},
+};
+
+START_TEST(layers_of_other_kinds_are_refused_by_name_and_value) {
+    struct model_config config;
+    struct error error;
+    struct files files = {.config = llama, .patch = other_layers[_i].patch};
+    enum status status = read_files(&files, &config, &error);
+    ck_assert_msg(status != STATUS_OK && strstr(error.text, other_layers[_i].says), "%s: %s",
+                  files.patch, status == STATUS_OK ? "it is served" : error.text);
+}
+END_TEST
+
 START_TEST(m04_bad_value_is_refused_with_file_and_key) {
     struct model_config config = {.n_layers = 77};
     struct error error;
@@ -403,6 +446,41 @@ START_TEST(m04_bad_value_is_refused_with_file_and_key) {
                       strstr(error.text, "config.json"),
                   "%s: %s, \"%s\"", hostile[_i].patch, status_name(status), error.text);
     ck_assert_uint_eq(config.n_layers, 77);
+}
+END_TEST
+
+/* What is said of single layers and differs in nothing from the rest. */
+START_TEST(layers_that_are_skipped_or_like_the_rest_are_served) {
+    static const char *const patches[] = {
+        GPTQ_AND("\"dynamic\":{\"-:.*mlp.gate\":{}}"),
+        GPTQ_AND("\"dynamic\":{\"-:.*\":{\"bits\":8,\"group_size\":32}}"),
+        GPTQ_AND("\"dynamic\":{\"+:.*\":{\"bits\":4,\"group_size\":128}}"),
+        GPTQ_AND("\"dynamic\":{\"lm_head\":{\"bits\":4,\"desc_act\":true,\"mse\":2.4}}"),
+        GPTQ_AND("\"dynamic\":{\".*down.*\":{\"sym\":true,\"bits\":null},\"-:x\":null}"),
+        GPTQ_AND("\"dynamic\":{}"),
+        GPTQ_AND("\"dynamic\":null"),
+        "{\"quantization_config\":{\"quant_method\":\"gptq\",\"bits\":8,\"group_size\":-1,"
+        "\"dynamic\":{\"a\":{\"group_size\":-1,\"bits\":8,\"sym\":false}}}}",
+        ROUND_AND("auto-round",
+                  "\"extra_config\":{\"lm_head\":{\"bits\":16,\"data_type\":\"fp\"}}"),
+        ROUND_AND("auto-round", "\"extra_config\":{\"a\":{\"bits\":4,\"data_type\":\"int\"}}"),
+        ROUND_AND("intel/auto-round", "\"extra_config\":{\"a\":{\"bits\":32,\"act_bits\":8}}"),
+    };
+    for (size_t i = 0; i < sizeof patches / sizeof *patches; i++)
+        ck_assert_int_eq(read_patched(llama, patches[i]).quant.method, CONFIG_METHOD_GPTQ);
+}
+END_TEST
+
+START_TEST(auto_round_is_what_its_packing_says) {
+    struct model_config config = read_patched(
+        llama, ROUND_AND("auto-round", "\"packing_format\":\"auto_round:auto_gptq\",\"sym\":true"));
+    ck_assert_int_eq(config.quant.method, CONFIG_METHOD_GPTQ);
+    ck_assert(config.quant.symmetric && config.quant.bits == 4 && config.quant.group == 128);
+    config = read_patched(llama, ROUND_AND("intel/auto-round",
+                                           "\"packing_format\":\"auto_round:auto_awq\","
+                                           "\"data_type\":\"int\",\"act_bits\":16"));
+    ck_assert_int_eq(config.quant.method, CONFIG_METHOD_AWQ);
+    ck_assert_uint_eq(config.quant.group, 128);
 }
 END_TEST
 
@@ -443,5 +521,9 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, ends_come_from_both_files);
     tcase_add_loop_test(tests, m04_bad_value_is_refused_with_file_and_key, 0,
                         sizeof hostile / sizeof *hostile);
+    tcase_add_test(tests, layers_that_are_skipped_or_like_the_rest_are_served);
+    tcase_add_test(tests, auto_round_is_what_its_packing_says);
+    tcase_add_loop_test(tests, layers_of_other_kinds_are_refused_by_name_and_value, 0,
+                        sizeof other_layers / sizeof *other_layers);
     tcase_add_test(tests, m04_files_that_contradict_each_other_are_refused);
 }
