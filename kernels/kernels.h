@@ -63,9 +63,10 @@ struct weight_tensor {
     uint32_t group;     /* awq, gptq: inputs per scale; else 0 */
     const void *values; /* borrowed, as all below */
     size_t n_value_bytes;
-    const void *scales; /* awq, gptq: binary16 (groups, n) */
+    const void *scales; /* awq, gptq: (groups, n) */
     size_t n_scale_bytes;
-    const void *zeros; /* awq, gptq */
+    const char *scale_format; /* "f32", "bf16"; "f16" or NULL: binary16 */
+    const void *zeros;        /* awq, gptq */
     size_t n_zero_bytes;
     const void *group_of; /* int32 (k), each below the number of groups, or NULL: i / group */
 };

@@ -8,12 +8,14 @@
  *   f32, f16, bf16: values (n, k).
  *   q4_0, q4_1, q5_0, q5_1, q8_0 (blocks of 32) and q4_k, q5_k, q6_k (of 256): values (n, k /
  *     block), as in ggml's ggml-common.h.
- *   awq: values int32 (k, n / 8), zeros int32 (k / group, n / 8), scales binary16 (k / group, n):
- *     AutoAWQ's "gemm" layout.
+ *   awq: values int32 (k, n / 8), zeros int32 (k / group, n / 8), scales (k / group, n): AutoAWQ's
+ *     "gemm" layout.
  *   gptq4, gptq8 (format v1: zeros less one), gptq4_v2, gptq8_v2, and gptq4_sym, gptq8_sym, where
  *     zeros are 8 or 128 whatever the fields hold, with P = 8 or 4 values a word:
- *     values int32 (k / P, n), zeros int32 (groups, n / P), scales binary16 (groups, n), group_of
- *     int32 (k) or NULL. groups = k / group, rounded up. */
+ *     values int32 (k / P, n), zeros int32 (groups, n / P), scales (groups, n), group_of int32 (k)
+ *     or NULL. groups = k / group, rounded up.
+ *   Scales of awq and gptq are binary16, or bfloat16 or float32 (scale_format), which are rounded to
+ *   it: packed weights keep them so. */
 #pragma once
 
 #include "kernels/kernels.h"
@@ -107,10 +109,11 @@ static inline uint32_t quant_u32(const uint8_t *bytes) {
 }
 
 /* Scale of a group and output of awq and gptq. */
-static inline float quant_scale(const struct weight_tensor *tensor, uint32_t group, uint32_t row) {
-    size_t at = (size_t)group * tensor->n + row;
-    return half_to_float(quant_u16((const uint8_t *)tensor->scales + 2 * at));
-}
+float quant_scale(const struct weight_tensor *tensor, uint32_t group, uint32_t row);
+
+/* STATUS_UNSUPPORTED with the value where a scale of awq or gptq has no binary16: beyond 65504, or
+ * none. Smaller ones than binary16 has are rounded, as all are. */
+NODISCARD enum status quant_scales_check(const struct weight_tensor *tensor, struct error *error);
 
 /* Group of an input of awq and gptq. */
 static inline uint32_t quant_group_of(const struct weight_tensor *tensor, uint32_t input) {

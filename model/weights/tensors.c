@@ -159,6 +159,13 @@ static enum status uneven(struct layer *layer, const char *what, uint32_t size, 
                        layer->tensors->config->name, layer->stem, size, what, unit);
 }
 
+/* Some quantizers leave them in bfloat16 or float32. */
+static enum status get_scales(struct layer *layer, uint32_t n_groups,
+                              const struct tensor **scales) {
+    const char *format = tensors_are_dummy(layer->tensors) ? "f16" : NULL;
+    return get_part(layer, "scales", format, n_groups, layer->n, scales);
+}
+
 static enum status get_awq(struct layer *layer, struct tensor_matrix *matrix) {
     uint32_t group = layer->tensors->config->quant.group;
     matrix->format = "awq";
@@ -170,11 +177,17 @@ static enum status get_awq(struct layer *layer, struct tensor_matrix *matrix) {
     uint32_t n_groups = layer->k / matrix->group;
     TRY(get_part(layer, "qweight", "i32", layer->k, layer->n / 8, &matrix->values));
     TRY(get_part(layer, "qzeros", "i32", n_groups, layer->n / 8, &matrix->zeros));
-    return get_part(layer, "scales", "f16", n_groups, layer->n, &matrix->scales);
+    return get_scales(layer, n_groups, &matrix->scales);
 }
 
+/* Of 32 or 64 bits; -1: no group has that number. */
 static int32_t item(const struct tensor *tensor, uint32_t i) {
     int32_t value;
+    int64_t wide;
+    if (strcmp(tensor->format, "i64") == 0) {
+        memcpy(&wide, (const char *)tensor->data + (size_t)8 * i, sizeof wide);
+        return wide >= 0 && wide <= INT32_MAX ? (int32_t)wide : -1;
+    }
     memcpy(&value, (const char *)tensor->data + (size_t)4 * i, sizeof value);
     return value;
 }
@@ -195,12 +208,13 @@ static enum status read_order(struct layer *layer, const struct tensor_matrix *m
     if (!copy)
         return error_set(layer->error, STATUS_NOMEM, "%s: no memory for tensor %s",
                          layer->tensors->config->name, layer->name);
-    memcpy(copy, order->tensor->data, (size_t)layer->k * sizeof *copy);
-    for (uint32_t i = 0; i < layer->k; i++)
+    for (uint32_t i = 0; i < layer->k; i++) {
+        copy[i] = item(order->tensor, i);
         if (copy[i] < 0 || (uint32_t)copy[i] >= n_groups)
             return error_field(layer->error, STATUS_CORRUPT, layer->name,
                                "%s: tensor %s has group %d for input %u, but there are %u",
                                layer->tensors->config->name, layer->name, copy[i], i, n_groups);
+    }
     order->group_of = copy;
     return STATUS_OK;
 }
@@ -211,14 +225,16 @@ static enum status read_groups(struct layer *layer, struct tensor_matrix *matrix
                                uint32_t n_groups) {
     const struct tensors *tensors = layer->tensors;
     const struct tensor *tensor;
-    if (!tensors_find(tensors, part_name(layer, "g_idx"))) {
+    const struct tensor *found = tensors_find(tensors, part_name(layer, "g_idx"));
+    if (!found) {
         if (tensors->config->quant.act_order && !tensors_are_dummy(tensors))
             return error_field(layer->error, STATUS_NOT_FOUND, layer->name,
                                "%s: tensor %s is missing, which desc_act needs",
                                tensors->config->name, layer->name);
         return STATUS_OK;
     }
-    TRY(get_part(layer, "g_idx", "i32", 0, layer->k, &tensor));
+    bool is_wide = strcmp(found->format, "i64") == 0;
+    TRY(get_part(layer, "g_idx", is_wide ? "i64" : "i32", 0, layer->k, &tensor));
     struct tensors_order **list = &tensors->orders->lists[mix64((uintptr_t)tensor) % ORDERS_LISTS];
     struct tensors_order *order = *list;
     while (order && order->tensor != tensor)
@@ -251,7 +267,7 @@ static enum status get_gptq(struct layer *layer, struct tensor_matrix *matrix) {
     uint32_t n_groups = (layer->k - 1) / matrix->group + 1;
     TRY(get_part(layer, "qweight", "i32", layer->k / per_word, layer->n, &matrix->values));
     TRY(get_part(layer, "qzeros", "i32", n_groups, layer->n / per_word, &matrix->zeros));
-    TRY(get_part(layer, "scales", "f16", n_groups, layer->n, &matrix->scales));
+    TRY(get_scales(layer, n_groups, &matrix->scales));
     return read_groups(layer, matrix, n_groups);
 }
 

@@ -210,7 +210,34 @@ WORD_CASES = [
                                        ("qwen2-tp", "awq-g128", "intel/auto-round", 2),
                                        ("chatglm", "awq-g32", "auto-round", 1)))]
 
-CASES = HEAD_CASES + SYM_CASES + WORD_CASES
+# ---- types of scales and of the order ------------------------------------------------------------------------------
+
+def typed(suffix, change):
+    def edit(config, tensors):
+        for name in tensors:
+            if name.endswith(suffix):
+                tensors[name] = change(tensors[name])
+    return edit
+
+
+def rounded_to_bf16(scales):
+    """binary16 numbers that bfloat16 has too."""
+    bits = scales.astype(np.float32).view(np.uint32) & np.uint32(0xFFFF0000)
+    return bits.view(np.float32).astype(np.float16)
+
+
+TYPE_CASES = [
+    *(Spelled("scales in F32", v, f, typed(".scales", lambda s: s.astype(np.float32)), tp=tp)
+      for v, f, tp in (("qwen2-tp", "gptq4-g32", 2), ("llama", "awq-g32", 1), ("llama", "gptq8-g32-act", 1),
+                       ("qwen2_moe", "awq-g32", 1))),
+    *(Spelled("scales in BF16", v, f, typed(".scales", lambda s: Bf16(rounded_to_bf16(s))),
+              typed(".scales", rounded_to_bf16), tp=tp)
+      for v, f, tp in (("qwen2-tp", "awq-g128", 2), ("llama", "gptq4-g128-act", 1), ("chatglm", "gptq8-g32-act", 1))),
+    *(Spelled("g_idx of 64 bits", v, f, typed(".g_idx", lambda g: g.astype(np.int64)), tp=tp)
+      for v, f, tp in (("llama", "gptq4-g32-act", 1), ("llama", "gptq4-g32", 1), ("qwen", "gptq4-g32-act", 2),
+                       ("llama", "gptq4-g32-zeroidx", 1)))]
+
+CASES = HEAD_CASES + SYM_CASES + WORD_CASES + TYPE_CASES
 TESTS = [a_head_is_warned_of_once, odd_zeros_of_a_symmetric_file_are_warned_of_once]
 
 

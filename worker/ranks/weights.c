@@ -110,8 +110,12 @@ static enum status fill_matrix(struct weights *weights, const struct slot *slot,
                                struct error *error) {
     /* What was attached to the weight before (a bias) stays. */
     const float *bias = slot->weight->bias;
-    enum status status =
-        weights->kernels->weight_pack(weights->ctx, &slot->source, memory, slot->weight, error);
+    enum status status = STATUS_OK;
+    for (uint32_t i = 0; status == STATUS_OK && i < slot->source.n_parts; i++)
+        status = quant_scales_check(slot->source.parts[i].tensor, error);
+    if (status == STATUS_OK)
+        status =
+            weights->kernels->weight_pack(weights->ctx, &slot->source, memory, slot->weight, error);
     slot->weight->bias = bias;
     if (status != STATUS_OK)
         error_prefix(error, "tensor %s", slot->name);

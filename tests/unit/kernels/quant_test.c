@@ -307,6 +307,55 @@ START_TEST(symmetric_tensors_have_one_zero_whatever_their_fields_hold) {
 }
 END_TEST
 
+/* Of 8 outputs and 32 inputs; the last scale is the given one. */
+START_TEST(scales_of_other_types_become_halves_where_there_is_one) {
+    static const struct {
+        const char *format;
+        uint32_t bits;
+        float scale; /* -1: it is refused */
+    } cases[] = {
+        {"f32", 0x3e4ccccd, 0.199951171875f}, /* 0.2, rounded */
+        {"f32", 0x477fefff, 65504},           /* just below 65520 */
+        {"f32", 0x477ff000, -1},              /* 65520 */
+        {"f32", 0x7fc00000, -1},
+        {"f32", 0x322bcc77, 0}, /* 1e-8 */
+        {"bf16", 0x3f40, 0.75f},
+        {"bf16", 0x477f, 65280},
+        {"bf16", 0x4780, -1}, /* 65536 */
+        {"bf16", 0x7f80, -1},
+        {"f16", 0x3a00, 0.75f},
+        {NULL, 0x3a00, 0.75f},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        uint32_t values[32] = {0}, zeros[1] = {0};
+        uint8_t scales[8 * 4] = {0};
+        size_t width = cases[i].format && strcmp(cases[i].format, "f32") == 0 ? 4 : 2;
+        memcpy(scales + 7 * width, &cases[i].bits, width); /* little-endian */
+        struct weight_tensor tensor = {.format = "gptq4",
+                                       .n = 8,
+                                       .k = 32,
+                                       .group = 32,
+                                       .values = values,
+                                       .n_value_bytes = sizeof values,
+                                       .scales = scales,
+                                       .n_scale_bytes = 8 * width,
+                                       .scale_format = cases[i].format,
+                                       .zeros = zeros,
+                                       .n_zero_bytes = sizeof zeros};
+        const struct quant_format *format;
+        struct error error;
+        ck_assert_int_eq(quant_check(&tensor, &format, &error), STATUS_OK);
+        bool fits = cases[i].scale >= 0;
+        ck_assert_int_eq(quant_scales_check(&tensor, &error),
+                         fits ? STATUS_OK : STATUS_UNSUPPORTED);
+        if (fits)
+            ck_assert_float_eq(quant_scale(&tensor, 0, 7), cases[i].scale);
+        tensor.n_scale_bytes = 8 * (6 - width); /* as long as those of the other width */
+        ck_assert_int_eq(quant_check(&tensor, &format, &error), STATUS_INVALID);
+    }
+}
+END_TEST
+
 START_TEST(inputs_come_in_any_order) {
     uint32_t values[64 / 8 * 8]; /* 64 inputs of 8 outputs: input i holds i % 8 */
     uint32_t zeros[2] = {0};
@@ -438,6 +487,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, gptq_words_run_along_the_inputs);
     tcase_add_test(tests, wrapped_zeros_are_undone_and_counted);
     tcase_add_test(tests, symmetric_tensors_have_one_zero_whatever_their_fields_hold);
+    tcase_add_test(tests, scales_of_other_types_become_halves_where_there_is_one);
     tcase_add_test(tests, inputs_come_in_any_order);
     tcase_add_test(tests, a_last_group_may_be_short);
     tcase_add_test(tests, float_formats_are_little_endian);
