@@ -151,6 +151,17 @@ static void name_by_place(const char *folder, char name[HUB_NAME_MAX]) {
              cut ? "/" : "", cut ? cut + 2 : "");
 }
 
+/* Are they all parts of one file, as llama.cpp's gguf-split names them (x-00001-of-00003.gguf)? */
+static bool are_parts(const struct names *names) {
+    const char *count = strstr(names->all[0], "-of-");
+    size_t n_stem = count ? (size_t)(count - names->all[0]) : 0;
+    bool all = n_stem > 5 && names->n > 0;
+    for (unsigned i = 1; all && i < names->n; i++)
+        all = strncmp(names->all[i], names->all[0], n_stem - 5) == 0 &&
+              strlen(names->all[i]) > n_stem && strcmp(names->all[i] + n_stem, count) == 0;
+    return all;
+}
+
 /* A folder without safetensors stands for its one GGUF file: publishers of those often leave a config.json beside
  * them. */
 static enum status look_inside(struct hub_found *found, struct error *error) {
@@ -163,7 +174,7 @@ static enum status look_inside(struct hub_found *found, struct error *error) {
     enum status status = STATUS_OK;
     if (names->n_there == 0) {
         list_names(folder, ".gguf", names);
-        if (names->n_there == 1)
+        if (names->n_there == 1 || (names->n_there > 1 && are_parts(names)))
             status = join(found->path, folder, names->all[0], error);
         else if (names->n_there > 1)
             status =

@@ -75,6 +75,45 @@ START_TEST(fingerprint_changes_with_weights_and_metadata) {
 }
 END_TEST
 
+/* One that says so of itself: of three, two or one, or of none (joined again). */
+START_TEST(part_of_a_gguf_file_is_refused_at_once) {
+    static const struct {
+        uint32_t part;
+        uint32_t n_parts;
+        bool has_model;
+        const char *says; /* NULL: it opens */
+    } cases[] = {{0, 3, true, "part 1 of 3"},  {1, 3, false, "part 2 of 3"},
+                 {2, 3, false, "part 3 of 3"}, {0, 2, true, "part 1 of 2"},
+                 {0, 1, true, NULL},           {0, 0, true, NULL}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct gguf_builder builder;
+        struct model *model = NULL;
+        struct error error = {0};
+        char path[] = "/tmp/tandem-model-XXXXXX.gguf";
+        int fd = mkstemps(path, 5);
+        ck_assert_int_ge(fd, 0);
+        close(fd);
+        gguf_builder_init(&builder);
+        if (cases[i].has_model)
+            gguf_builder_llama(&builder);
+        gguf_builder_u32(&builder, "split.no", cases[i].part);
+        gguf_builder_u32(&builder, "split.count", cases[i].n_parts);
+        gguf_builder_tensor(&builder, "token_embd.weight", 261, 32);
+        gguf_builder_tensor(&builder, "output_norm.weight", 0, 32);
+        gguf_builder_finish(&builder, 0);
+        write_file(path, &builder.bytes);
+        enum status status = model_open(path, NULL, &model, &error);
+        unlink(path);
+        ck_assert_int_eq(status, cases[i].says ? STATUS_UNSUPPORTED : STATUS_OK);
+        ck_assert_msg(!cases[i].says || (strstr(error.text, cases[i].says) &&
+                                         strstr(error.text, "llama-gguf-split --merge")),
+                      "%s", error.text);
+        model_close(model);
+        gguf_builder_fini(&builder);
+    }
+}
+END_TEST
+
 START_TEST(hash_opens_without_files) {
     struct model *model;
     struct error error;
@@ -157,6 +196,7 @@ END_TEST
 
 void suite_add(TCase *tests) {
     tcase_add_test(tests, fingerprint_changes_with_weights_and_metadata);
+    tcase_add_test(tests, part_of_a_gguf_file_is_refused_at_once);
     tcase_add_test(tests, hash_opens_without_files);
     tcase_add_test(tests, what_cannot_be_opened_is_refused_with_a_line);
     const char *path = getenv("TANDEM_TEST_MODEL");

@@ -145,6 +145,15 @@ START_TEST(a_folder_of_one_gguf_file_stands_for_it) {
     ck_assert_str_eq(found.path, at("q"));
     touch("q/a.gguf");
     refuses(at("q"), STATUS_INVALID, "holds 2 .gguf files: name one of them (a.gguf, b.gguf)");
+    touch("parts/x-00002-of-00003.gguf");
+    touch("parts/x-00003-of-00003.gguf");
+    touch("parts/x-00001-of-00003.gguf");
+    finds(at("parts"), at("parts/x-00001-of-00003.gguf"), "");
+    touch("parts/y-00001-of-00003.gguf");
+    refuses(at("parts"), STATUS_INVALID, "holds 4 .gguf files: name one of them");
+    touch("sets/x-00001-of-00002.gguf");
+    touch("sets/x-00001-of-00003.gguf");
+    refuses(at("sets"), STATUS_INVALID, "holds 2 .gguf files: name one of them");
     for (unsigned i = 0; i < 9; i++) {
         char name[16];
         snprintf(name, sizeof name, "q/c%u.gguf", i);
