@@ -1,8 +1,10 @@
 #include "base/json/json_get.h"
 
+#include "base/json/json_read.h"
 #include "base/json/json_text.h"
 
 #include <float.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +18,7 @@ enum status json_get_parse(const char *bytes, size_t n, json_t **root, struct er
                          JSON_DEPTH_MAX);
     json_error_t found;
     json_t *parsed =
-        json_loadb(bytes, n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY, &found);
+        json_read(bytes, n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY, &found);
     if (!parsed) {
         if (json_error_code(&found) == json_error_out_of_memory)
             return error_set(error, STATUS_NOMEM, "no memory to parse the request");
@@ -95,16 +97,20 @@ enum status json_get_bool(const struct json_get *get, const char *name, bool *va
     return STATUS_OK;
 }
 
+bool json_get_is_huge(const json_t *value) {
+    return json_is_real(value) && fabs(json_real_value(value)) >= 0x1p63;
+}
+
 enum status json_get_int(const struct json_get *get, const char *name, int64_t min, int64_t max,
                          int64_t *value) {
     char range[64];
     const json_t *member = json_get_member(get, name);
     if (!member)
         return STATUS_OK;
-    if (!json_is_integer(member))
+    if (!json_is_integer(member) && !json_get_is_huge(member))
         return unlike(get, name, "an integer");
     int64_t number = json_integer_value(member);
-    if (number < min || number > max) {
+    if (number < min || number > max || !json_is_integer(member)) {
         snprintf(range, sizeof range, "between %lld and %lld", (long long)min, (long long)max);
         return unlike(get, name, range);
     }

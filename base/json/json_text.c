@@ -2,6 +2,7 @@
 
 #include "base/buf.h"
 #include "base/file.h"
+#include "base/json/json_read.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -63,7 +64,7 @@ enum status json_text_parse(struct span text, const char *name, const struct jso
                          name, text.n, limits->n_bytes);
     TRY(check_bounds(text, name, limits, error));
     size_t flags = JSON_REJECT_DUPLICATES | (limits->takes_nul ? JSON_ALLOW_NUL : 0);
-    json_t *read = json_loadb(text.n ? text.bytes : "", text.n, flags, &wrong);
+    json_t *read = json_read(text.bytes, text.n, flags, &wrong);
     if (!read)
         return error_set(error, STATUS_CORRUPT, "%s: line %d, column %d: %s", name, wrong.line,
                          wrong.column, wrong.text);

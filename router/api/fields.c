@@ -29,6 +29,10 @@ enum status fields_ids(const struct json_get *get, const char *name, const json_
     size_t i;
     const json_t *entry;
     json_array_foreach((json_t *)list, i, entry) {
+        if (json_get_is_huge(entry))
+            return json_get_fail(get, STATUS_INVALID, name,
+                                 "holds %.17g, which is not a token id (0 to %u)",
+                                 json_real_value(entry), n_tokens - 1);
         if (!json_is_integer(entry))
             return json_get_fail(get, STATUS_INVALID, name,
                                  "must hold integers; entry %zu is something else", i);

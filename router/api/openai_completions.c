@@ -38,7 +38,7 @@ static enum status read_prompts(const struct json_get *get, const struct ask_lim
     if (!value)
         return json_get_fail(get, STATUS_INVALID, "prompt", "is missing");
     const json_t *first = json_is_array(value) ? json_array_get(value, 0) : NULL;
-    bool is_one = !json_is_array(value) || json_is_integer(first);
+    bool is_one = !json_is_array(value) || json_is_number(first);
     if (json_is_array(value) && !first)
         return json_get_fail(get, STATUS_INVALID, "prompt", "must not be empty");
     size_t n = is_one ? 1 : json_array_size(value);

@@ -1,6 +1,7 @@
 /* A model's own template, rendered by the interpreter. It sees what transformers gives to one:
  * messages, tools, documents, add_generation_prompt, bos_token, eos_token, and the request's
  * further variables. */
+#include "base/json/json_read.h"
 #include "model/text/template/jinja/jinja.h"
 #include "model/text/template/template_continue.h"
 #include "model/text/template/template_kinds.h"
@@ -34,8 +35,10 @@ static json_t *bare_message(const struct template_message *message) {
 static json_t *arguments_of(const json_t *call) {
     const json_t *text = json_object_get(json_object_get(call, "function"), "arguments");
     json_t *value = NULL;
+    json_error_t wrong;
     if (json_is_string(text))
-        value = json_loadb(json_string_value(text), json_string_length(text), JSON_ALLOW_NUL, NULL);
+        value =
+            json_read(json_string_value(text), json_string_length(text), JSON_ALLOW_NUL, &wrong);
     if (json_is_object(value))
         return value;
     json_decref(value);

@@ -1,6 +1,7 @@
 /* A JSON schema (draft 2020-12) becomes rules: one for each conjunction of schemas. */
 #include "model/text/grammar/schema/schema.h"
 
+#include "base/json/json_read.h"
 #include "base/json/json_text.h"
 
 #include <stdlib.h>
@@ -161,8 +162,8 @@ static enum status parse(struct compile *compile, struct span source, json_t **r
     if (!json_text_count(source, compile->depth_max, &n_values, &at))
         return error_set(compile->error, STATUS_LIMIT,
                          "the schema nests deeper than %u, at byte %zu", compile->depth_max, at);
-    *root = json_loadb(source.bytes ? source.bytes : "", source.n,
-                       JSON_DECODE_ANY | JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &wrong);
+    *root = json_read(source.bytes, source.n,
+                      JSON_DECODE_ANY | JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &wrong);
     if (!*root)
         return error_set(compile->error, STATUS_INVALID,
                          "the schema is not JSON: line %d, column "

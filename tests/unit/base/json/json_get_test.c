@@ -38,7 +38,7 @@ START_TEST(text_without_an_object_is_invalid) {
         "{\"a\":NaN}",
         "{\"a\":Infinity}",
         "{\"a\":1e400}",
-        "{\"a\":9223372036854775808}",
+        "{\"a\":-1e999,\"b\":9223372036854775808}",
         "{\"a\":1,\"a\":2}",
         "{\"a\":\"\\ud800\"}",
         "{\"a\":\"\xff\"}",
@@ -56,6 +56,7 @@ END_TEST
 START_TEST(legal_oddities_are_read) {
     ck_assert_int_eq(parse("{}"), STATUS_OK);
     ck_assert_int_eq(parse("{\"a\":\"x\\u0000y\"}"), STATUS_OK);
+    ck_assert_int_eq(parse("{\"a\":9223372036854775808,\"b\":[-18446744073709551616]}"), STATUS_OK);
     ck_assert_int_eq(parse(" {\"a\":-0, \"b\":\"[[[\\\"\"} \n"), STATUS_OK);
 }
 END_TEST
@@ -85,9 +86,10 @@ START_TEST(depth_is_bounded) {
 END_TEST
 
 START_TEST(getters_tell_types_and_ranges) {
-    json_t *root = json_loads("{\"i\":5,\"r\":1.0,\"big\":9007199254740993,\"s\":\"a\",\"n\":null,"
-                              "\"b\":true,\"l\":[1,2],\"o\":{}}",
-                              0, NULL);
+    json_t *root = json_loads(
+        "{\"i\":5,\"r\":1.0,\"big\":9007199254740993,\"huge\":-1e19,\"s\":\"a\",\"n\":null,"
+        "\"b\":true,\"l\":[1,2],\"o\":{}}",
+        0, NULL);
     struct error error = {0};
     struct json_get get = {.object = root, .error = &error, .parent = "outer"};
     int64_t i = 7;
@@ -103,6 +105,9 @@ START_TEST(getters_tell_types_and_ranges) {
     ck_assert_int_eq(json_get_int(&get, "r", 0, 9, &i), STATUS_INVALID);
     ck_assert_str_eq(error.field, "outer.r");
     ck_assert_int_eq(json_get_int(&get, "i", 6, 9, &i), STATUS_INVALID);
+    ck_assert_int_eq(json_get_int(&get, "huge", INT64_MIN, INT64_MAX, &i), STATUS_INVALID);
+    ck_assert_str_eq(error.text, "`outer.huge` must be between -9223372036854775808 and "
+                                 "9223372036854775807");
     ck_assert_int_eq(json_get_int(&get, "b", 0, 9, &i), STATUS_INVALID);
     ck_assert_int_eq(json_get_real(&get, "i", 0, 9, &r), STATUS_OK);
     ck_assert(r == 5.0);

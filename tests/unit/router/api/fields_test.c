@@ -26,7 +26,7 @@ static enum status parse(const struct dialect *dialect, const char *name, const 
     ask_init(&ask);
     const struct span bytes = {body, strlen(body)};
     enum status status = dialect->parse(&bytes, &limits, &ask, error);
-    ck_assert_msg(ask.body, "%s: %s", body, error->error.text);
+    ck_assert_msg(ask.body || strstr(value, "e999"), "%s: %s", body, error->error.text);
     snprintf(unknown, 64, "%s", ask.unknown);
     ask_fini(&ask);
     return status;
@@ -226,9 +226,55 @@ START_TEST(the_documentation_says_what_the_table_says) {
 }
 END_TEST
 
+/* It is valid JSON: what does not look at a field does not mind it. */
+START_TEST(an_integer_beyond_64_bits_concerns_its_field_alone) {
+    static const char *const huge[] = {"18446744073709551615", "-9223372036854775809",
+                                       "1000000000000000019884624838656"};
+    static const char *const fine[][2] = {
+        {"metadata", "{\"id\":18446744073709551615}"},
+        {"x_unknown", "18446744073709551615"},
+        {"response_format", "{\"type\":\"json_schema\",\"json_schema\":{\"name\":\"n\",\"schema\":"
+                            "{\"type\":\"integer\",\"maximum\":18446744073709551615}}}"},
+        {"user", "\"18446744073709551615\""},
+    };
+    static const char *const lists[][2] = {
+        {"stop_token_ids", "[18446744073709551615]"},
+        {"allowed_token_ids", "[3,-9223372036854775809]"},
+        {"logit_bias", "{\"5\":18446744073709551615}"},
+    };
+    struct api_error error;
+    char unknown[64];
+    for (size_t r = 0; r < 2; r++) {
+        const struct dialect *dialect = routes[r].dialect;
+        for (size_t i = 0; field_nth(i); i++) {
+            const char *name = field_nth(i)->name;
+            if (strcmp(name, "messages") == 0 || strcmp(name, "prompt") == 0)
+                continue; /* they would be there twice */
+            enum status status = parse(dialect, name, huge[i % 3], &error, unknown);
+            ck_assert_msg(status == STATUS_OK || strcmp(error.error.field, name) == 0, "%s: %s",
+                          name, error.error.text);
+        }
+        for (size_t i = 0; i < 3; i++) {
+            ck_assert_int_eq(parse(dialect, "seed", huge[i], &error, unknown), STATUS_INVALID);
+            ck_assert_str_eq(error.error.text, "`seed` must be between -9223372036854775808 and "
+                                               "9223372036854775807");
+            ck_assert_int_eq(parse(dialect, lists[i][0], lists[i][1], &error, unknown),
+                             STATUS_INVALID);
+            ck_assert_str_eq(error.error.field, lists[i][0]);
+        }
+        for (size_t i = 0; i < sizeof fine / sizeof *fine; i++)
+            ck_assert_msg(parse(dialect, fine[i][0], fine[i][1], &error, unknown) == STATUS_OK,
+                          "%s: %s", fine[i][0], error.error.text);
+    }
+    ck_assert_int_eq(parse(&dialect_chat, "seed", "1e999", &error, unknown), STATUS_INVALID);
+    ck_assert_ptr_nonnull(strstr(error.error.text, "real number overflow near '1e999'"));
+}
+END_TEST
+
 void suite_add(TCase *tests) {
     tcase_add_test(tests, rows_are_in_order_and_say_one_thing_of_a_route);
     tcase_add_test(tests, every_refused_field_is_named_on_its_routes);
     tcase_add_test(tests, values_that_ask_for_nothing_are_taken);
     tcase_add_test(tests, the_documentation_says_what_the_table_says);
+    tcase_add_test(tests, an_integer_beyond_64_bits_concerns_its_field_alone);
 }

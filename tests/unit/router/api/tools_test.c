@@ -311,6 +311,26 @@ START_TEST(a_template_tells_its_form) {
 }
 END_TEST
 
+START_TEST(bounds_of_a_schema_may_be_beyond_64_bits) {
+    static const char *const bounds[] = {"\"maximum\":18446744073709551615",
+                                         "\"minimum\":-9223372036854775809",
+                                         "\"exclusiveMaximum\":1000000000000000019884624838656"};
+    for (size_t i = 0; i < sizeof bounds / sizeof *bounds; i++) {
+        struct ask ask;
+        struct api_error error;
+        char fields[400];
+        snprintf(fields, sizeof fields,
+                 "\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"parameters\":"
+                 "{\"type\":\"object\",\"properties\":{\"n\":{\"type\":\"integer\",%s}}}}}],"
+                 "\"tool_choice\":\"required\"",
+                 bounds[i]);
+        ck_assert_msg(parse(fields, true, &ask, &error) == STATUS_OK, "%s: %s", bounds[i],
+                      error.error.text);
+        ask_fini(&ask);
+    }
+}
+END_TEST
+
 void suite_add(TCase *tests) {
     tcase_add_test(tests, text_and_calls_are_told_apart);
     tcase_add_test(tests, what_fits_no_form_is_text);
@@ -322,4 +342,5 @@ void suite_add(TCase *tests) {
     tcase_add_loop_test(tests, what_is_wrong_is_named, 0, sizeof bad / sizeof *bad);
     tcase_add_test(tests, keywords_that_are_not_enforced_are_told);
     tcase_add_test(tests, a_template_tells_its_form);
+    tcase_add_test(tests, bounds_of_a_schema_may_be_beyond_64_bits);
 }
