@@ -8,6 +8,7 @@
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/interval.h"
+#include "base/remarks.h"
 #include "base/status.h"
 #include "model/text/generation.h"
 #include "model/text/template/template.h"
@@ -24,6 +25,7 @@ struct gguf;
 
 struct model {
     struct model_config config;
+    struct remarks remarks;       /* what of the files beside the weights is not used */
     struct generation generation; /* how it is to be sampled where a request does not say */
     struct tokenizer *tokenizer;  /* owned */
     struct interval *textless;    /* owned (n_textless): ids that no answer may hold (textless.h) */
@@ -50,8 +52,9 @@ struct model_options {
  * files), what a hub's cache has of ORG/NAME (hub.h), or "hash". `options` may be NULL. On success
  * the caller owns *model. STATUS_NOT_FOUND, STATUS_IO, STATUS_CORRUPT, STATUS_INVALID, STATUS_LIMIT
  * or STATUS_UNSUPPORTED with one line that names the file and the field, tensor or offset;
- * STATUS_NOMEM. Reads headers and samples of the tensors, not all of their bytes, but for a
- * head beside a tied one. A chat template that cannot be used counts as absent. */
+ * STATUS_NOMEM. Reads headers and samples of the tensors, not all of their bytes, but for a head
+ * beside a tied one. A chat template or a file beside the model that cannot be used counts as
+ * absent, with a remark. */
 NODISCARD enum status model_open(const char *path, const struct model_options *options,
                                  struct model **model, struct error *error);
 void model_close(struct model *model);

@@ -48,19 +48,29 @@ static enum status template_from_config(const char *path, struct buf *text, stru
     return STATUS_OK;
 }
 
+/* What cannot be read counts as absent. */
+static enum status without(struct model *model, enum status status, struct error *error) {
+    if (status == STATUS_OK || status == STATUS_NOMEM)
+        return status;
+    buf_clear(&model->template_text);
+    remarks_add(&model->remarks, "%s; it is not used", error->text);
+    return STATUS_OK;
+}
+
 /* A file of its own wins over the key, as newer publishers mean it. */
-static enum status read_template(const char *folder, struct buf *text, struct error *error) {
+static enum status read_template(struct model *model, const char *folder, struct error *error) {
     char path[PATH_MAX];
+    struct buf *text = &model->template_text;
     if (file_is_there(folder, "chat_template.jinja", path, sizeof path))
-        return file_read(path, TEMPLATE_BYTES_MAX, text, error);
-    if (file_is_there(folder, "tokenizer_config.json", path, sizeof path))
-        return template_from_config(path, text, error);
+        TRY(without(model, file_read(path, TEMPLATE_BYTES_MAX, text, error), error));
+    if (text->n == 0 && file_is_there(folder, "tokenizer_config.json", path, sizeof path))
+        TRY(without(model, template_from_config(path, text, error), error));
     return STATUS_OK;
 }
 
 static enum status load_template(struct model *model, const char *folder, struct error *error) {
     struct buf *text = &model->template_text;
-    TRY(read_template(folder, text, error));
+    TRY(read_template(model, folder, error));
     if (buf_status(text) != STATUS_OK)
         return error_set(error, STATUS_NOMEM, "%s: no memory for its chat template", folder);
     model->template_source = (struct span){text->data, text->n};
@@ -79,6 +89,8 @@ static enum status open_text(struct model *model, const char *folder,
         TRY(tokenizer_open_bytes(model->config.n_vocab, &model->tokenizer, error));
     else if (status != STATUS_OK)
         return status;
+    for (unsigned i = 0; i < model->tokenizer->remarks.n; i++)
+        remarks_add(&model->remarks, "%s", model->tokenizer->remarks.lines[i]);
     if (!is_optional || !options->dummy || model->template_source.n > 0)
         return model_choose_template(model, error);
     template_chatml(&model->template);
@@ -115,6 +127,7 @@ static enum status open_config(struct model *model, const char *path, char folde
         status = config_from_hub(hub, &model->config, error);
         generation_from_json(hub->generation, hub->generation_file, &model->generation);
         memcpy(folder, hub->folder, strlen(hub->folder) + 1);
+        model->remarks = hub->remarks;
         config_hub_fini(hub);
     }
     free(hub);

@@ -34,6 +34,7 @@ void model_add_stops(struct model *model) {
     const struct vocabulary *vocabulary = &model->tokenizer->vocabulary;
     struct error ignored;
     config_add_stop(config, config->eos_id);
+    config_add_stop(config, model->tokenizer->eos_id);
     for (size_t i = 0; model->gguf && i < sizeof keys / sizeof *keys; i++) {
         uint32_t id = CONFIG_NO_TOKEN;
         if (gguf_u32(model->gguf, keys[i], &id, &ignored) == STATUS_OK)

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "base/error.h"
+#include "base/remarks.h"
 #include "base/span.h"
 #include "base/status.h"
 #include "model/text/tokenizer/bpe/bpe.h"
@@ -70,6 +71,7 @@ struct tokenizer {
     uint32_t eos_id;                  /* TOKEN_NONE: the model has none */
     bool add_bos;                     /* the model wants bos_id before a text */
     bool add_eos;                     /* the model wants eos_id behind a text */
+    struct remarks remarks;           /* what of its folder's files is not used */
     bool shrinks;                     /* a text may have far fewer tokens than its length says */
     uint8_t fingerprint[32];          /* equal for tokenizers that give the same ids and bytes */
 };

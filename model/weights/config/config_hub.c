@@ -27,6 +27,18 @@ static const struct {
     {"BaiChuanForCausalLM", "baichuan", config_hub_baichuan},
 };
 
+/* A file that need not be there, and without which the model is what it is. */
+static enum status load_helper(struct config_hub *hub, const char *name, char *path, size_t size,
+                               json_t **object, struct error *error) {
+    if (!file_is_there(hub->folder, name, path, size))
+        return STATUS_OK;
+    enum status status = json_text_load(path, &json_limits_config, object, error);
+    if (status == STATUS_OK || status == STATUS_NOMEM)
+        return status;
+    remarks_add(&hub->remarks, "%s; the file is not used", error->text);
+    return STATUS_OK;
+}
+
 /* A file that need not be there. */
 static enum status load_if_there(const char *folder, const char *name, char *path, size_t size,
                                  json_t **object, struct error *error) {
@@ -51,8 +63,8 @@ static enum status load_all(const char *path, struct config_hub *hub, struct err
             strcpy(hub->folder, ".");
     }
     TRY(json_text_load(hub->config_file, &json_limits_config, &hub->config, error));
-    TRY(load_if_there(hub->folder, "generation_config.json", hub->generation_file,
-                      sizeof hub->generation_file, &hub->generation, error));
+    TRY(load_helper(hub, "generation_config.json", hub->generation_file,
+                    sizeof hub->generation_file, &hub->generation, error));
     TRY(load_if_there(hub->folder, "quantize_config.json", hub->quantize_file,
                       sizeof hub->quantize_file, &hub->quantize, error));
     if (hub->quantize)
@@ -76,21 +88,22 @@ void config_hub_fini(struct config_hub *hub) {
     hub->config = hub->generation = hub->quantize = NULL;
 }
 
+static bool is_id(const json_t *value, uint32_t n_vocab) {
+    json_int_t number = json_integer_value(value);
+    return json_is_integer(value) && number >= 0 && number < n_vocab;
+}
+
 static enum status read_id(const struct json_get *keys, const json_t *value, const char *key,
                            uint32_t n_vocab, uint32_t *id) {
-    json_int_t number = json_integer_value(value);
-    if (!json_is_integer(value) || number < 0 || number >= n_vocab)
+    if (!is_id(value, n_vocab))
         return json_get_fail(keys, STATUS_INVALID, key, "is not a token id below vocab_size %u",
                              n_vocab);
-    *id = (uint32_t)number;
+    *id = (uint32_t)json_integer_value(value);
     return STATUS_OK;
 }
 
-/* eos_token_id: a number or a list of them, the first of which is the model's eos. Where files
- * beside config.json list ids that no token of this model has, those are left out: nothing can end
- * by them. */
-static enum status read_ends(const struct json_get *keys, bool is_beside,
-                             struct model_config *config) {
+/* eos_token_id: a number or a list of them, the first of which is the model's eos. */
+static enum status read_ends(const struct json_get *keys, struct model_config *config) {
     const json_t *bos = json_get_member(keys, "bos_token_id");
     const json_t *eos = json_get_member(keys, "eos_token_id");
     if (bos)
@@ -102,21 +115,57 @@ static enum status read_ends(const struct json_get *keys, bool is_beside,
     if (n > CONFIG_STOPS_MAX)
         return json_get_fail(keys, STATUS_LIMIT, "eos_token_id", "has more than %u ids",
                              CONFIG_STOPS_MAX);
-    config->n_stop_ids = 0;
     for (size_t i = 0; i < n; i++) {
         uint32_t id = 0;
-        const json_t *item = is_list ? json_array_get(eos, i) : eos;
-        if (is_list && is_beside && json_integer_value(item) >= config->n_vocab)
-            continue;
-        TRY(read_id(keys, item, "eos_token_id", config->n_vocab, &id));
-        bool is_new = true;
-        for (uint32_t j = 0; j < config->n_stop_ids; j++)
-            is_new = is_new && config->stop_ids[j] != id;
-        if (is_new)
-            config->stop_ids[config->n_stop_ids++] = id;
+        TRY(read_id(keys, is_list ? json_array_get(eos, i) : eos, "eos_token_id", config->n_vocab,
+                    &id));
+        config_add_stop(config, id);
     }
     config->eos_id = config->n_stop_ids ? config->stop_ids[0] : CONFIG_NO_TOKEN;
     return STATUS_OK;
+}
+
+/* Ends of generation_config.json go before those of config.json, which stay. */
+static void add_helper_ends(struct config_hub *hub, const json_t *eos,
+                            struct model_config *config) {
+    const struct model_config before = *config;
+    bool is_list = json_is_array(eos), all_ids = true;
+    size_t n = is_list ? json_array_size(eos) : 1;
+    if (n > CONFIG_STOPS_MAX) {
+        remarks_add(&hub->remarks, "%s: eos_token_id has more than %u ids; they are not used",
+                    hub->generation_file, CONFIG_STOPS_MAX);
+        return;
+    }
+    config->n_stop_ids = 0;
+    for (size_t i = 0; i < n; i++) {
+        const json_t *item = is_list ? json_array_get(eos, i) : eos;
+        if (is_id(item, config->n_vocab))
+            config_add_stop(config, (uint32_t)json_integer_value(item));
+        else
+            all_ids = false;
+    }
+    if (!all_ids)
+        remarks_add(&hub->remarks,
+                    "%s: eos_token_id holds what is not a token id below vocab_size %u; that is "
+                    "not used",
+                    hub->generation_file, config->n_vocab);
+    for (uint32_t i = 0; i < before.n_stop_ids; i++)
+        config_add_stop(config, before.stop_ids[i]);
+    config->eos_id = config->n_stop_ids ? config->stop_ids[0] : before.eos_id;
+}
+
+/* generation_config.json helps: what cannot be used of it is left out. */
+static void read_helper_ends(struct config_hub *hub, struct model_config *config) {
+    const json_t *bos = json_object_get(hub->generation, "bos_token_id");
+    const json_t *eos = json_object_get(hub->generation, "eos_token_id");
+    if (is_id(bos, config->n_vocab))
+        config->bos_id = (uint32_t)json_integer_value(bos);
+    else if (bos && !json_is_null(bos))
+        remarks_add(&hub->remarks,
+                    "%s: bos_token_id is not a token id below vocab_size %u; it is not used",
+                    hub->generation_file, config->n_vocab);
+    if (eos && !json_is_null(eos))
+        add_helper_ends(hub, eos, config);
 }
 
 /* Informational, but a dummy model takes it. */
@@ -202,19 +251,16 @@ static const char *key_of(const struct model_config *config, const char *field) 
     return field; /* head_dim and rope_theta are the keys' names; ids have been checked by theirs */
 }
 
-enum status config_from_hub(const struct config_hub *hub, struct model_config *config,
+enum status config_from_hub(struct config_hub *hub, struct model_config *config,
                             struct error *error) {
     struct model_config read = {
         .files = CONFIG_FILES_HUB, .bos_id = CONFIG_NO_TOKEN, .eos_id = CONFIG_NO_TOKEN};
     struct json_get keys = {.object = hub->config, .file = hub->config_file, .error = error};
-    struct json_get generation = {
-        .object = hub->generation, .file = hub->generation_file, .error = error};
     TRY(read_class(&keys, &read));
     TRY(read_dtype(&keys, &read));
     TRY(config_hub_quant(hub, &keys, &read));
-    TRY(read_ends(&keys, false, &read));
-    if (hub->generation)
-        TRY(read_ends(&generation, true, &read));
+    TRY(read_ends(&keys, &read));
+    read_helper_ends(hub, &read);
     enum status status = config_check(&read, error);
     if (status != STATUS_OK) {
         error_rename(error, key_of(&read, error->field));

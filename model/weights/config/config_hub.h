@@ -4,6 +4,7 @@
 #pragma once
 
 #include "base/error.h"
+#include "base/remarks.h"
 #include "base/status.h"
 
 #include <stdint.h>
@@ -21,22 +22,25 @@ struct config_hub {
     char config_file[CONFIG_HUB_PATH_MAX + 32]; /* the four names stand in messages */
     char generation_file[CONFIG_HUB_PATH_MAX + 32];
     char quantize_file[CONFIG_HUB_PATH_MAX + 32];
-    json_t *config;     /* owned; there is always one */
-    json_t *generation; /* owned */
-    json_t *quantize;   /* owned */
+    json_t *config;         /* owned; there is always one */
+    json_t *generation;     /* owned */
+    json_t *quantize;       /* owned */
+    struct remarks remarks; /* what of generation_config.json is not used */
 };
 
-/* Loads the files of a folder, or of the folder of a config.json. STATUS_NOT_FOUND, STATUS_IO,
+/* Loads the files of a folder, or of the folder of a config.json. A generation_config.json that cannot
+ * be read counts as absent, with a remark. STATUS_NOT_FOUND, STATUS_IO,
  * STATUS_CORRUPT, STATUS_LIMIT, STATUS_NOMEM, naming the file. */
 NODISCARD enum status config_hub_load(const char *path, struct config_hub *hub,
                                       struct error *error);
 void config_hub_fini(struct config_hub *hub); /* fine on a zeroed one */
 
-/* Reads and checks the numbers. Fills stop_ids from eos_token_id; names and fingerprints come later
+/* Reads and checks the numbers. Fills stop_ids from eos_token_id of both files, generation_config.json's
+ * first; what is no id there is left out with a remark. Names and fingerprints come later
  * (model_open). STATUS_INVALID for a value of a wrong type or out of range,
  * STATUS_UNSUPPORTED for a class, a quantization or a feature that is not served; both name file
  * and key. */
-NODISCARD enum status config_from_hub(const struct config_hub *hub, struct model_config *config,
+NODISCARD enum status config_from_hub(struct config_hub *hub, struct model_config *config,
                                       struct error *error);
 
 /* What config_hub*.c share. `keys` are config.json's. */

@@ -53,6 +53,10 @@ static struct model *open_model(struct doctor *doctor, const struct settings *se
                      "%s: config.json ties the head to the embedding, but %s is another head: it "
                      "is used",
                      path, model->untied_head->name);
+    for (unsigned i = 0; i < model->remarks.n; i++)
+        findings_add(&doctor->findings, FINDING_WARNING, "model",
+                     "mend that file, or take it away: the model is served without", "%s",
+                     model->remarks.lines[i]);
     return model;
 }
 

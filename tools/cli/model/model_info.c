@@ -184,6 +184,8 @@ static void print_text(const struct model *model, const struct sums *sums, FILE 
             : model->template.refusal[0] ? model->template.refusal
                                          : "none");
     print_generation(&model->generation, out);
+    for (unsigned i = 0; i < model->remarks.n; i++)
+        fprintf(out, "not used      %s\n", model->remarks.lines[i]);
     fprintf(out, "stop ids     ");
     for (uint32_t i = 0; i < config->n_stop_ids; i++)
         fprintf(out, " %u", config->stop_ids[i]);

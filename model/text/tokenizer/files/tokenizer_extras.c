@@ -176,21 +176,45 @@ static enum status read_config(struct tokenizer_extras *extras, const json_t *co
     return decoder.object ? read_decoder(extras, decoder.object, error) : STATUS_OK;
 }
 
+/* A file without which the tokenizer is what it is: one that cannot be read counts as absent. */
+static enum status load_helper(struct tokenizer_extras *extras, const char *folder,
+                               const char *name, json_t **root, struct error *error) {
+    enum status status = load_if_there(folder, name, root, error);
+    if (status == STATUS_OK || status == STATUS_NOMEM)
+        return status;
+    remarks_add(&extras->remarks, "%s; it is not used", error->text);
+    return STATUS_OK;
+}
+
+/* Reads a helper's members; one that is not as expected counts as absent. The added tokens are part of
+ * the vocabulary: what is wrong with them stays an error. */
+static enum status read_helper(struct tokenizer_extras *extras, const char *folder,
+                               const char *name, json_t *root,
+                               enum status (*read)(struct tokenizer_extras *extras,
+                                                   const json_t *root, struct error *error),
+                               struct error *error) {
+    enum status status;
+    size_t n_added = extras->n_added;
+    while ((status = read(extras, root, error)) == STATUS_CORRUPT && extras->n_added == n_added &&
+           strcmp(error->field, "added_tokens_decoder") != 0 &&
+           json_object_del(root, error->field) == 0)
+        remarks_add(&extras->remarks, "%s/%s: %s; it is not used", folder, name, error->text);
+    return error_within(error, status, "%s/%s", folder, name);
+}
+
 static enum status read_all(struct tokenizer_extras *extras, const char *folder,
                             struct error *error) {
     struct tokenizer_extras_files *files = extras->files;
-    TRY(load_if_there(folder, "tokenizer_config.json", &files->config, error));
-    TRY(load_if_there(folder, "special_tokens_map.json", &files->special, error));
+    TRY(load_helper(extras, folder, "tokenizer_config.json", &files->config, error));
+    TRY(load_helper(extras, folder, "special_tokens_map.json", &files->special, error));
     TRY(load_if_there(folder, "added_tokens.json", &files->added, error));
     size_t n_decoder = json_object_size(json_object_get(files->config, "added_tokens_decoder"));
     size_t n = n_decoder + json_object_size(files->added);
     extras->added = calloc(n + 1, sizeof *extras->added);
     if (!extras->added)
         return error_set(error, STATUS_NOMEM, "%s: no memory for the added tokens", folder);
-    TRY(error_within(error, read_config(extras, files->config, error), "%s/tokenizer_config.json",
-                     folder));
-    TRY(error_within(error, read_ends(extras, files->special, error), "%s/special_tokens_map.json",
-                     folder));
+    TRY(read_helper(extras, folder, "tokenizer_config.json", files->config, read_config, error));
+    TRY(read_helper(extras, folder, "special_tokens_map.json", files->special, read_ends, error));
     TRY(error_within(error, read_added(extras, files->added, error), "%s/added_tokens.json",
                      folder));
     mark_named(extras);

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "base/error.h"
+#include "base/remarks.h"
 #include "base/span.h"
 #include "base/status.h"
 
@@ -43,11 +44,13 @@ struct tokenizer_extras {
     enum tokenizer_answer add_bos;
     enum tokenizer_answer add_eos;
     enum tokenizer_answer legacy; /* of Llama's class: how text behind a special token begins */
+    struct remarks remarks;       /* what of the files is not used */
     struct tokenizer_extras_files *files; /* owned: what the spans point into */
 };
 
-/* Reads what is there; a folder without any of the files gives empty extras. STATUS_CORRUPT for a
- * malformed file, with a line that names the file and the field; STATUS_LIMIT, STATUS_IO,
+/* Reads what is there; a folder without any of the files gives empty extras. A tokenizer_config.json or
+ * special_tokens_map.json that cannot be read counts as absent, as does a member of another type, with a
+ * remark. STATUS_CORRUPT for malformed added tokens, with a line that names the file and the field; STATUS_LIMIT, STATUS_IO,
  * STATUS_NOMEM. The caller ends it with tokenizer_extras_fini(). */
 NODISCARD enum status tokenizer_extras_init(struct tokenizer_extras *extras, const char *folder,
                                             struct error *error);

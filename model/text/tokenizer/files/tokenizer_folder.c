@@ -49,6 +49,8 @@ enum status tokenizer_open_folder(const char *path, struct tokenizer **tokenizer
     struct tokenizer_extras extras;
     TRY(tokenizer_extras_init(&extras, path, error));
     enum status status = choose(path, &extras, tokenizer, error);
+    if (status == STATUS_OK)
+        (*tokenizer)->remarks = extras.remarks;
     tokenizer_extras_fini(&extras);
     return status;
 }

@@ -55,6 +55,8 @@ static json_t *object_of(const char *text) {
     return object;
 }
 
+static struct remarks remarks; /* of the files that were read last */
+
 struct files {
     const char *config;
     const char *patch;      /* keys put over the config; NULL: none */
@@ -76,6 +78,7 @@ static enum status read_files(const struct files *files, struct model_config *co
     if (patch)
         json_object_update(hub.config, patch);
     enum status status = config_from_hub(&hub, config, error);
+    remarks = hub.remarks;
     json_decref(patch);
     config_hub_fini(&hub);
     return status;
@@ -262,6 +265,42 @@ START_TEST(scalings_of_both_spellings_are_read) {
 }
 END_TEST
 
+START_TEST(ends_of_a_helper_file_that_are_none_are_left_out) {
+    static const char *const bad[] = {
+        "{\"eos_token_id\":[300,301]}",
+        "{\"eos_token_id\":300}",
+        "{\"eos_token_id\":-1}",
+        "{\"eos_token_id\":2.0}",
+        "{\"eos_token_id\":{}}",
+        "{\"eos_token_id\":\"</s>\"}",
+        "{\"eos_token_id\":1e30}",
+        "{\"eos_token_id\":[3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19]}",
+        "{\"bos_token_id\":300}",
+        "{\"bos_token_id\":[1]}",
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct model_config config =
+            read_good(&(struct files){.config = llama, .generation = bad[i]});
+        ck_assert_msg(config.n_stop_ids == 1 && config.stop_ids[0] == 2 && config.eos_id == 2 &&
+                          config.bos_id == 1,
+                      "%s", bad[i]);
+        ck_assert_msg(remarks.n == 1 &&
+                          strncmp(remarks.lines[0], "generation_config.json: ", 24) == 0,
+                      "%s: %u remarks", bad[i], remarks.n);
+    }
+    static const char *const good[] = {"{\"eos_token_id\":null,\"bos_token_id\":null}", "{}",
+                                       "{\"eos_token_id\":[]}",
+                                       "{\"eos_token_id\":[2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2]}"};
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        struct model_config config =
+            read_good(&(struct files){.config = llama, .generation = good[i]});
+        ck_assert_uint_eq(config.n_stop_ids, 1);
+        ck_assert_uint_eq(config.eos_id, 2);
+        ck_assert_uint_eq(remarks.n, 0);
+    }
+}
+END_TEST
+
 START_TEST(quantizations_are_read_from_either_file) {
     static const char awq[] = "{\"quantization_config\":{\"quant_method\":\"awq\",\"bits\":4,"
                               "\"group_size\":128,\"zero_point\":true,\"version\":\"gemm\","
@@ -294,8 +333,15 @@ START_TEST(ends_come_from_both_files) {
         .config = llama, .generation = "{\"eos_token_id\":[7,9,7,300],\"bos_token_id\":5}"});
     ck_assert_uint_eq(config.eos_id, 7);
     ck_assert_uint_eq(config.bos_id, 5);
-    ck_assert_uint_eq(config.n_stop_ids, 2);
+    ck_assert_uint_eq(config.n_stop_ids, 3);
     ck_assert_uint_eq(config.stop_ids[1], 9);
+    ck_assert_uint_eq(config.stop_ids[2], 2); /* config.json's own */
+    config = read_good(&(struct files){.config = llama,
+                                       .patch = "{\"eos_token_id\":[256,5,6]}",
+                                       .generation = "{\"eos_token_id\":[256,3]}"});
+    static const uint32_t all[] = {256, 3, 5, 6};
+    ck_assert_uint_eq(config.n_stop_ids, 4);
+    ck_assert_mem_eq(config.stop_ids, all, sizeof all);
     config = read_patched(qwen3, NULL);
     ck_assert_uint_eq(config.eos_id, CONFIG_NO_TOKEN);
     ck_assert_uint_eq(config.n_stop_ids, 0);
@@ -519,6 +565,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, scalings_of_both_spellings_are_read);
     tcase_add_test(tests, quantizations_are_read_from_either_file);
     tcase_add_test(tests, ends_come_from_both_files);
+    tcase_add_test(tests, ends_of_a_helper_file_that_are_none_are_left_out);
     tcase_add_loop_test(tests, m04_bad_value_is_refused_with_file_and_key, 0,
                         sizeof hostile / sizeof *hostile);
     tcase_add_test(tests, layers_that_are_skipped_or_like_the_rest_are_served);

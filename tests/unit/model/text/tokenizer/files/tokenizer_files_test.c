@@ -533,9 +533,12 @@ START_TEST(a_folder_without_a_tokenizer_says_so) {
                                         "\"05\":{\"content\":\"b\"}}}");
     ck_assert_int_eq(tokenizer_open_folder(folder, &tokenizer, &error), STATUS_CORRUPT);
     ck_assert_ptr_nonnull(strstr(error.text, "tokenizer_config.json: token 5 is there twice"));
-    write_file("tokenizer_config.json", "{\"add_bos_token\":1}");
+    write_file("tokenizer_config.json", "{\"content\":1,\"added_tokens_decoder\":{"
+                                        "\"5\":{\"content\":\"a\"},\"6\":{\"content\":7}}}");
     ck_assert_int_eq(tokenizer_open_folder(folder, &tokenizer, &error), STATUS_CORRUPT);
-    ck_assert_ptr_nonnull(strstr(error.text, "add_bos_token must be true or false, not"));
+    ck_assert_ptr_nonnull(strstr(error.text, "content is not text"));
+    write_file("tokenizer_config.json", "{\"add_bos_token\":1}"); /* passed over */
+    ck_assert_int_eq(tokenizer_open_folder(folder, &tokenizer, &error), STATUS_NOT_FOUND);
     remove_folder();
 }
 END_TEST

@@ -1,0 +1,165 @@
+/* Folders as hubs have them: what lies beside the weights helps, and never stops a start. */
+#include "tests/support/suite.h"
+
+#include "model/model.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+const char *const suite_name = "model_folder";
+const double suite_timeout_s = 60;
+
+static char folder[64];
+
+static const char *const names[] = {"config.json",         "generation_config.json",
+                                    "tokenizer.json",      "tokenizer_config.json",
+                                    "chat_template.jinja", "special_tokens_map.json"};
+
+static const char config_text[] =
+    "{\"architectures\":[\"LlamaForCausalLM\"],\"hidden_size\":64,\"num_hidden_layers\":1,"
+    "\"num_attention_heads\":4,\"intermediate_size\":96,\"vocab_size\":300,"
+    "\"max_position_embeddings\":1000,\"bos_token_id\":0,\"eos_token_id\":[1,5,6]}";
+
+static void path_of(char path[128], const char *name) {
+    snprintf(path, 128, "%s/%s", folder, name);
+}
+
+static void put(const char *name, const char *text) {
+    char path[128];
+    path_of(path, name);
+    FILE *file = fopen(path, "w");
+    ck_assert_ptr_nonnull(file);
+    ck_assert_uint_eq(fwrite(text, 1, strlen(text), file), strlen(text));
+    ck_assert_int_eq(fclose(file), 0);
+}
+
+static void drop(const char *name) {
+    char path[128];
+    path_of(path, name);
+    unlink(path);
+}
+
+/* A tokenizer of the 95 printable bytes, each for itself, and two special tokens behind them. */
+static void make_folder(void) {
+    char text[4096];
+    size_t n = 0;
+    snprintf(folder, sizeof folder, "/tmp/tandem-folder-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    n += (size_t)snprintf(text + n, sizeof text - n,
+                          "{\"added_tokens\":[{\"id\":98,\"content\":\"<stop>\",\"special\":true},"
+                          "{\"id\":99,\"content\":\"<mark>\",\"special\":true}],"
+                          "\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},"
+                          "\"decoder\":{\"type\":\"ByteLevel\"},"
+                          "\"model\":{\"type\":\"BPE\",\"merges\":[],\"vocab\":{");
+    for (unsigned i = 0; i < 94; i++)
+        n += (size_t)snprintf(text + n, sizeof text - n, "%s\"%s%c\":%u", i ? "," : "",
+                              i + '!' == '"' || i + '!' == '\\' ? "\\" : "", (char)(i + '!'), i);
+    snprintf(text + n, sizeof text - n, "}}}");
+    put("tokenizer.json", text);
+    put("config.json", config_text);
+}
+
+static void remove_folder(void) {
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        drop(names[i]);
+    rmdir(folder);
+}
+
+static struct model *open_folder(void) {
+    static const struct model_options dummy = {.dummy = true};
+    struct model *model = NULL;
+    struct error error;
+    enum status status = model_open(folder, &dummy, &model, &error);
+    ck_assert_msg(status == STATUS_OK, "%s", error.text);
+    return model;
+}
+
+/* The ends as "1 2 3". */
+static void expect_ends(const struct model *model, const char *wanted) {
+    char shown[256] = "";
+    size_t at = 0;
+    for (uint32_t i = 0; i < model->config.n_stop_ids; i++)
+        at += (size_t)snprintf(shown + at, sizeof shown - at, i ? " %u" : "%u",
+                               model->config.stop_ids[i]);
+    ck_assert_str_eq(shown, wanted);
+}
+
+START_TEST(ends_come_from_all_files_together) {
+    make_folder();
+    put("generation_config.json", "{\"eos_token_id\":[1,3]}");
+    put("tokenizer_config.json", "{\"eos_token\":\"<stop>\"}");
+    struct model *model = open_folder();
+    expect_ends(model, "1 3 5 6 98");
+    ck_assert_uint_eq(model->config.eos_id, 1);
+    ck_assert_uint_eq(model->remarks.n, 0);
+    model_close(model);
+    drop("generation_config.json");
+    model = open_folder();
+    expect_ends(model, "1 5 6 98");
+    model_close(model);
+    drop("tokenizer_config.json"); /* the older file says it too */
+    put("special_tokens_map.json", "{\"eos_token\":{\"content\":\"<mark>\"}}");
+    model = open_folder();
+    expect_ends(model, "1 5 6 99");
+    model_close(model);
+    remove_folder();
+}
+END_TEST
+
+START_TEST(a_helper_file_never_stops_a_start) {
+    static const struct {
+        const char *name, *text, *says;
+    } rows[] = {
+        {"generation_config.json", "", "line 1"},
+        {"generation_config.json", "[]", "no JSON object"},
+        {"generation_config.json", "{\"eos_token_id\":[300,301]}", "eos_token_id"},
+        {"generation_config.json", "{\"bos_token_id\":300}", "bos_token_id"},
+        {"tokenizer_config.json", "", "line 1"},
+        {"tokenizer_config.json", "{\"bos_token\":", "line 1"},
+        {"tokenizer_config.json", "null", "'[' or '{' expected"},
+        {"tokenizer_config.json", "{\"eos_token\":5}", "eos_token is not text"},
+        {"tokenizer_config.json", "{\"add_bos_token\":1}", "add_bos_token must be true or false"},
+        {"tokenizer_config.json", "{\"a\":1,\"a\":2}", "duplicate object key"},
+        {"special_tokens_map.json", "", "line 1"},
+        {"special_tokens_map.json", "{\"pad_token\":[]}", "pad_token is not text"},
+        {"chat_template.jinja", NULL, "bytes, which are the most that are read"},
+    };
+    char *large = malloc((1u << 20) + 2);
+    memset(large, ' ', (1u << 20) + 1);
+    large[(1u << 20) + 1] = 0;
+    make_folder();
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        put(rows[i].name, rows[i].text ? rows[i].text : large);
+        struct model *model = open_folder();
+        ck_assert_msg(model->remarks.n == 1 && strstr(model->remarks.lines[0], rows[i].name) &&
+                          strstr(model->remarks.lines[0], rows[i].says) &&
+                          strstr(model->remarks.lines[0], "not used"),
+                      "%s: %s: %u: %s", rows[i].name, rows[i].text, model->remarks.n,
+                      model->remarks.lines[0]);
+        expect_ends(model, "1 5 6");
+        model_close(model);
+        drop(rows[i].name);
+    }
+    free(large);
+    remove_folder();
+}
+END_TEST
+
+START_TEST(one_wrong_member_takes_nothing_else_with_it) {
+    make_folder();
+    put("tokenizer_config.json", "{\"bos_token\":7,\"eos_token\":\"<stop>\",\"legacy\":\"no\","
+                                 "\"model_max_length\":1000000000000000019884624838656}");
+    struct model *model = open_folder();
+    expect_ends(model, "1 5 6 98");
+    ck_assert_uint_eq(model->remarks.n, 2);
+    model_close(model);
+    remove_folder();
+}
+END_TEST
+
+void suite_add(TCase *tests) {
+    tcase_add_test(tests, ends_come_from_all_files_together);
+    tcase_add_test(tests, a_helper_file_never_stops_a_start);
+    tcase_add_test(tests, one_wrong_member_takes_nothing_else_with_it);
+}
