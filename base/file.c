@@ -19,12 +19,38 @@
 
 bool file_is_there(const char *folder, const char *name, char *path, size_t size) {
     int n = snprintf(path, size, "%s/%s", folder, name);
-    return n >= 0 && (size_t)n < size && access(path, F_OK) == 0;
+    struct stat info;
+    return n >= 0 && (size_t)n < size && lstat(path, &info) == 0;
 }
 
 bool file_is_folder(const char *path) {
     struct stat info;
     return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+/* Of a link that leads nowhere, where it leads. */
+static enum status cannot_open(const char *path, int reason, struct error *error) {
+    char target[ERROR_TEXT_MAX / 2];
+    ssize_t n = reason == ENOENT ? readlink(path, target, sizeof target) : -1;
+    if (n > 0)
+        return error_set(error, STATUS_NOT_FOUND,
+                         "%s: cannot open it: it is a link to %.*s, which is not there", path,
+                         (int)n, target);
+    return error_set(error, reason == ENOENT ? STATUS_NOT_FOUND : STATUS_IO,
+                     "%s: cannot open it: %s", path, strerror(reason));
+}
+
+/* A clone without Git LFS has a few lines of text in place of each large file (github.com/git-lfs/git-lfs,
+ * docs/spec.md). */
+static enum status check_pointer(const char *path, const void *bytes, uint64_t n,
+                                 struct error *error) {
+    static const char begin[] = "version https://git-lfs.github.com/spec/v1";
+    if (n < sizeof begin - 1 || memcmp(bytes, begin, sizeof begin - 1) != 0)
+        return STATUS_OK;
+    return error_set(error, STATUS_CORRUPT,
+                     "%s: a pointer of Git LFS, not the file: `git lfs pull` in its folder "
+                     "fetches it",
+                     path);
 }
 
 enum status file_open(const char *path, int *fd, uint64_t *n_bytes, struct error *error) {
@@ -34,8 +60,7 @@ enum status file_open(const char *path, int *fd, uint64_t *n_bytes, struct error
     int reason = errno;
     free(resolved);
     if (opened < 0)
-        return error_set(error, reason == ENOENT ? STATUS_NOT_FOUND : STATUS_IO,
-                         "%s: cannot open it: %s", path, strerror(reason));
+        return cannot_open(path, reason, error);
     if (fstat(opened, &info) < 0 || !S_ISREG(info.st_mode)) {
         close(opened);
         return error_set(error, STATUS_IO, "%s: no regular file", path);
@@ -73,8 +98,11 @@ enum status file_read(const char *path, uint64_t n_max, struct buf *out, struct 
     int fd;
     uint64_t n_bytes;
     TRY(file_open(path, &fd, &n_bytes, error));
+    size_t n_before = out->n;
     enum status status = read_all(fd, path, n_max, out, error);
     close(fd);
+    if (status == STATUS_OK && out->n > n_before)
+        status = check_pointer(path, out->data + n_before, out->n - n_before, error);
     return status;
 }
 
@@ -112,6 +140,11 @@ enum status file_map(const char *path, struct file_map *map, struct error *error
                              opened.n_bytes);
         }
         opened.bytes = bytes;
+    }
+    enum status status = check_pointer(path, opened.bytes, opened.n_bytes, error);
+    if (status != STATUS_OK) {
+        file_unmap(&opened);
+        return status;
     }
     *map = opened;
     return STATUS_OK;

@@ -22,7 +22,7 @@ struct file_map {
 };
 
 /* Writes FOLDER/NAME into path. True when something of that name is there, whatever it is: opening
- * it tells. False, too, when the path does not fit into `size` bytes. */
+ * it tells, of a link that leads nowhere too. False, too, when the path does not fit into `size` bytes. */
 bool file_is_there(const char *folder, const char *name, char *path, size_t size);
 
 bool file_is_folder(const char *path);
@@ -32,8 +32,8 @@ bool file_is_folder(const char *path);
  * closes *fd. STATUS_NOT_FOUND, STATUS_IO with a line that names the path. */
 NODISCARD enum status file_open(const char *path, int *fd, uint64_t *n_bytes, struct error *error);
 
-/* Appends the file's bytes to `out`. STATUS_LIMIT when there are more than n_max; else as
- * file_open(), and STATUS_NOMEM. */
+/* Appends the file's bytes to `out`. STATUS_LIMIT when there are more than n_max, STATUS_CORRUPT for a
+ * pointer of Git LFS in the file's place; else as file_open(), and STATUS_NOMEM. */
 NODISCARD enum status file_read(const char *path, uint64_t n_max, struct buf *out,
                                 struct error *error);
 
@@ -46,7 +46,7 @@ NODISCARD enum status file_check_mode(int fd, const char *path, bool is_private,
 NODISCARD enum status file_read_trusted(const char *path, bool is_private, uint64_t n_max,
                                         struct buf *out, struct error *error);
 
-/* Errors as file_open(), and STATUS_NOMEM. */
+/* Errors as file_open(), STATUS_CORRUPT for a pointer of Git LFS, and STATUS_NOMEM. */
 NODISCARD enum status file_map(const char *path, struct file_map *map, struct error *error);
 void file_unmap(struct file_map *map); /* fine on a zeroed one */
 

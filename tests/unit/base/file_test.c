@@ -164,10 +164,77 @@ START_TEST(m05_touch_of_lost_bytes_in_a_helper_thread_ends_with_the_line_too) {
 }
 END_TEST
 
+/* Both ways to read a file. */
+static enum status read_and_map(const char *path, struct error *error) {
+    struct file_map map = {0};
+    struct buf out;
+    struct error other;
+    buf_init(&out, 0);
+    buf_puts(&out, "before");
+    enum status status = file_read(path, 1000, &out, error);
+    ck_assert_int_eq(file_map(path, &map, &other), status);
+    if (status == STATUS_OK)
+        file_unmap(&map);
+    else
+        ck_assert_str_eq(error->text, other.text);
+    buf_fini(&out);
+    return status;
+}
+
+START_TEST(a_pointer_of_git_lfs_is_named) {
+    static const struct {
+        const char *text;
+        bool is_pointer;
+    } rows[] = {
+        {"version https://git-lfs.github.com/spec/v1\noid sha256:12\nsize 3\n", true},
+        {"version https://git-lfs.github.com/spec/v1", true},
+        {"version https://git-lfs.github.com/spec/v", false},
+        {" version https://git-lfs.github.com/spec/v1\n", false},
+        {"{\"a\": \"version https://git-lfs.github.com/spec/v1\"}", false},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char path[32];
+        struct error error;
+        make_file(path, 0);
+        FILE *file = fopen(path, "w");
+        ck_assert_ptr_nonnull(file);
+        fputs(rows[i].text, file);
+        fclose(file);
+        enum status status = read_and_map(path, &error);
+        ck_assert_msg(status == (rows[i].is_pointer ? STATUS_CORRUPT : STATUS_OK), "%s",
+                      rows[i].text);
+        if (rows[i].is_pointer)
+            ck_assert_msg(strstr(error.text, path) && strstr(error.text, "Git LFS") &&
+                              strstr(error.text, "`git lfs pull`"),
+                          "%s", error.text);
+        unlink(path);
+    }
+}
+END_TEST
+
+START_TEST(a_link_that_leads_nowhere_says_where) {
+    char path[32], shown[64];
+    struct error error;
+    make_file(path, 0);
+    unlink(path);
+    ck_assert_int_eq(symlink("../blobs/8a6f", path), 0);
+    ck_assert(file_is_there("/tmp", path + 5, shown, sizeof shown));
+    ck_assert_int_eq(read_and_map(path, &error), STATUS_NOT_FOUND);
+    ck_assert_msg(strstr(error.text, "it is a link to ../blobs/8a6f, which is not there"), "%s",
+                  error.text);
+    unlink(path);
+    ck_assert(!file_is_there("/tmp", path + 5, shown, sizeof shown));
+    ck_assert_int_eq(read_and_map(path, &error), STATUS_NOT_FOUND);
+    ck_assert_ptr_nonnull(strstr(error.text, "No such file"));
+}
+END_TEST
+
 void suite_add(TCase *tests) {
     tcase_add_test(tests, file_is_read_whole_within_its_bound);
     tcase_add_test(tests, m05_what_is_no_regular_file_is_refused);
     tcase_add_test(tests, empty_file_maps_to_nothing);
+    tcase_add_test(tests, a_pointer_of_git_lfs_is_named);
+    tcase_add_test(tests, a_link_that_leads_nowhere_says_where);
     tcase_add_test(tests, m05_file_that_was_cut_short_is_noticed);
     tcase_add_test(tests, m05_touch_of_lost_bytes_ends_with_a_line);
     tcase_add_test(tests, m05_touch_of_lost_bytes_in_a_helper_thread_ends_with_the_line_too);

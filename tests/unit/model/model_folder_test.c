@@ -158,8 +158,52 @@ START_TEST(one_wrong_member_takes_nothing_else_with_it) {
 }
 END_TEST
 
+/* The model of a .gguf file, the tokenizer of tokenizer.*, else the folder's model. */
+static enum status open_by(const char *name, struct error *error) {
+    char path[128];
+    struct model *model = NULL;
+    struct tokenizer *tokenizer = NULL;
+    const struct model_options how = {.dummy = strcmp(name, "config.json") == 0};
+    path_of(path, name);
+    if (strncmp(name, "tokenizer", 9) == 0)
+        return model_open_tokenizer(folder, &tokenizer, error);
+    return model_open(strstr(name, ".gguf") ? path : folder, &how, &model, error);
+}
+
+/* Every opener of a model's file. */
+START_TEST(a_pointer_in_a_files_place_is_named) {
+    static const char pointer[] =
+        "version https://git-lfs.github.com/spec/v1\noid sha256:ab\nsize 98000000\n";
+    static const char *const files[] = {
+        "config.json",    "model.safetensors", "model.safetensors.index.json",
+        "tokenizer.json", "tokenizer.model",   "m.gguf"};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        struct error error;
+        char path[128];
+        make_folder();
+        if (strcmp(files[i], "tokenizer.model") == 0)
+            drop("tokenizer.json");
+        put(files[i], pointer);
+        path_of(path, files[i]);
+        enum status status = open_by(files[i], &error);
+        ck_assert_msg(status == STATUS_CORRUPT && strstr(error.text, files[i]) &&
+                          strstr(error.text, "Git LFS") && strstr(error.text, "git lfs pull"),
+                      "%s: %s", files[i], error.text);
+        drop(files[i]);
+        ck_assert_int_eq(symlink("../../blobs/12ab", path), 0);
+        status = open_by(files[i], &error);
+        ck_assert_msg(status == STATUS_NOT_FOUND && strstr(error.text, files[i]) &&
+                          strstr(error.text, "a link to ../../blobs/12ab, which is not there"),
+                      "%s: %s", files[i], error.text);
+        drop(files[i]);
+        remove_folder();
+    }
+}
+END_TEST
+
 void suite_add(TCase *tests) {
     tcase_add_test(tests, ends_come_from_all_files_together);
     tcase_add_test(tests, a_helper_file_never_stops_a_start);
+    tcase_add_test(tests, a_pointer_in_a_files_place_is_named);
     tcase_add_test(tests, one_wrong_member_takes_nothing_else_with_it);
 }

@@ -21,7 +21,11 @@
 
 /* --- models --------------------------------------------------------------------------------- */
 
-static const char *fix_of_model(enum status status) {
+static const char *fix_of_model(enum status status, const struct error *error) {
+    if (strstr(error->text, "Git LFS"))
+        return "run `git lfs pull` in the model's folder, or fetch it with `hf download`";
+    if (strstr(error->text, "it is a link to"))
+        return "fetch the file again: what the link leads to was taken away, or never came";
     switch (status) {
     case STATUS_NOT_FOUND:
         return "name a .gguf file, or a folder as it lies on a model hub, that this user may read";
@@ -43,7 +47,7 @@ static struct model *open_model(struct doctor *doctor, const struct settings *se
                                          strcmp(value, "dummy") == 0};
     enum status status = model_open(path, &how, &model, &error);
     if (status != STATUS_OK) {
-        findings_add(&doctor->findings, FINDING_FAULT, "model", fix_of_model(status), "%s",
+        findings_add(&doctor->findings, FINDING_FAULT, "model", fix_of_model(status, &error), "%s",
                      error.text);
         return NULL;
     }
