@@ -3,6 +3,7 @@
 #include "proto/bus_internal.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -13,23 +14,14 @@ const char *endpoint_path(const char *endpoint) {
     return strncmp(endpoint, "ipc://", 6) == 0 ? endpoint + 6 : NULL;
 }
 
-/* host:port or [host]:port */
-static enum status split_host(const char *address, char host[MESSAGE_ENDPOINT_MAX],
-                              struct error *error) {
-    const char *colon = strrchr(address, ':');
-    if (!colon || colon == address || colon[1] == '\0')
-        return error_set(error, STATUS_INVALID, "tcp://%s: host:port is wanted", address);
-    bool is_any_port = strcmp(colon + 1, "*") == 0;
-    if (!is_any_port &&
-        (strspn(colon + 1, "0123456789") != strlen(colon + 1) || strlen(colon + 1) > 5))
-        return error_set(error, STATUS_INVALID, "tcp://%s: not a port", address);
-    size_t n = (size_t)(colon - address);
-    if (address[0] == '[' && address[n - 1] == ']') {
-        address++;
-        n -= 2;
-    }
-    memcpy(host, address, n);
-    host[n] = '\0';
+static enum status split(const char *address, struct address *at, struct error *error) {
+    if (!address_split(address, at) || !at->host[0])
+        return error_set(error, STATUS_INVALID,
+                         "tcp://%s: not HOST:PORT, with an IPv6 address in brackets", address);
+    if (address_lacks_interface(at->host))
+        return error_set(error, STATUS_INVALID,
+                         "tcp://%s: a link-local address needs its interface: [%s%%eth0]", address,
+                         at->host);
     return STATUS_OK;
 }
 
@@ -50,15 +42,29 @@ enum status endpoint_check(const char *endpoint, bool has_keys, bool *needs_curv
     }
     if (strncmp(endpoint, "tcp://", 6) != 0)
         return error_set(error, STATUS_INVALID, "%s: neither ipc:// nor tcp://", endpoint);
-    char host[MESSAGE_ENDPOINT_MAX];
-    TRY(split_host(endpoint + 6, host, error));
-    if (!has_keys && !tcp_is_loopback(host))
+    struct address at;
+    TRY(split(endpoint + 6, &at, error));
+    if (!has_keys && !tcp_is_loopback(at.host))
         return error_set(error, STATUS_DENIED,
                          "%s is not a loopback address, and there are no keys: make some with "
                          "`tandem keys DIR` and say keys = DIR in [cluster]",
                          endpoint);
     *needs_curve = has_keys;
     return STATUS_OK;
+}
+
+bool endpoint_for_zmq(const char *endpoint, bool is_bind, char text[ENDPOINT_ZMQ_MAX]) {
+    struct address at;
+    char pair[ADDRESS_TEXT_MAX];
+    snprintf(text, ENDPOINT_ZMQ_MAX, "%s", endpoint);
+    if (endpoint_path(endpoint) || !address_split(endpoint + 6, &at))
+        return false;
+    bool is_v6 = address_is_v6(at.host) || strcmp(at.host, "*") == 0;
+    if (is_v6 && is_bind && address_is_any(at.host))
+        snprintf(text, ENDPOINT_ZMQ_MAX, "tcp://*:%s", at.port);
+    else
+        snprintf(text, ENDPOINT_ZMQ_MAX, "tcp://%s", address_join(at.host, at.port, pair));
+    return is_v6;
 }
 
 enum status bus_check(const char *endpoint, bool has_keys, struct error *error) {

@@ -10,6 +10,7 @@
 
 #include "base/list.h"
 #include "base/map.h"
+#include "base/net/address.h"
 #include "proto/bus.h"
 #include "proto/codec.h"
 #include "proto/keys.h"
@@ -133,6 +134,10 @@ struct bus {
 NODISCARD enum status endpoint_check(const char *endpoint, bool has_keys, bool *needs_curve,
                                      struct error *error);
 NODISCARD enum status endpoint_prepare_bind(const char *endpoint, struct error *error);
+/* The endpoint as libzmq takes it, and whether ZMQ_IPV6 has to be on: IPv6 in brackets; to listen at
+ * [::] as "*", which is IPv4 where the host has nothing else. */
+#define ENDPOINT_ZMQ_MAX (6 + ADDRESS_TEXT_MAX)
+bool endpoint_for_zmq(const char *endpoint, bool is_bind, char text[ENDPOINT_ZMQ_MAX]);
 /* The path of an ipc:// endpoint, or NULL. */
 const char *endpoint_path(const char *endpoint);
 

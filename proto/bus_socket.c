@@ -44,7 +44,7 @@ static bool set_text(void *zmq, int option, const char *text) {
     return zmq_setsockopt(zmq, option, text, strlen(text)) == 0;
 }
 
-static bool set_options(struct bus *bus, void *zmq, const char *endpoint) {
+static bool set_options(struct bus *bus, void *zmq, bool is_v6) {
     bool is_kv = bus->config.kind == BUS_KV;
     int64_t frame_max = is_kv ? MESSAGE_CHUNK_MAX : MESSAGE_CONTROL_MAX;
     return set_int(zmq, ZMQ_LINGER, 0) && set_int(zmq, ZMQ_IMMEDIATE, 0) &&
@@ -56,7 +56,7 @@ static bool set_options(struct bus *bus, void *zmq, const char *endpoint) {
            set_int(zmq, ZMQ_RECONNECT_IVL, RECONNECT_MS) &&
            set_int(zmq, ZMQ_RECONNECT_IVL_MAX, RECONNECT_MS_MAX) &&
            /* Otherwise a v4 listener would call itself [::ffff:a.b.c.d]. */
-           set_int(zmq, ZMQ_IPV6, strchr(endpoint, '[') != NULL);
+           set_int(zmq, ZMQ_IPV6, is_v6);
 }
 
 static bool set_server_keys(void *zmq, const struct keys *keys) {
@@ -115,6 +115,8 @@ static enum status bind_private(void *zmq, const char *endpoint, struct error *e
     /* libzmq gives the socket file whatever the umask leaves. */
     mode_t before = umask(0177);
     int result = zmq_bind(zmq, endpoint);
+    if (result != 0 && zmq_errno() == ENODEV && set_int(zmq, ZMQ_IPV6, 1))
+        result = zmq_bind(zmq, endpoint); /* an interface with IPv6 alone */
     int number = zmq_errno();
     umask(before);
     if (result != 0)
@@ -140,10 +142,12 @@ enum status socket_listen(struct bus *bus, struct bus_listener *listener, uint32
     if (!zmq)
         return error_set(error, STATUS_IO, "socket: %s", zmq_strerror(zmq_errno()));
     *socket = (struct bus_socket){.kind = SOCKET_LISTENER, .zmq = zmq, .fd = -1, .index = index};
-    if (!set_options(bus, zmq, endpoint) || !set_int(zmq, ZMQ_ROUTER_MANDATORY, 1) ||
+    char form[ENDPOINT_ZMQ_MAX];
+    bool is_v6 = endpoint_for_zmq(endpoint, true, form);
+    if (!set_options(bus, zmq, is_v6) || !set_int(zmq, ZMQ_ROUTER_MANDATORY, 1) ||
         !set_int(zmq, ZMQ_ROUTER_HANDOVER, 0) || (needs_curve && !set_server_keys(zmq, &bus->keys)))
         return error_set(error, STATUS_IO, "socket option: %s", zmq_strerror(zmq_errno()));
-    TRY(bind_private(zmq, endpoint, error));
+    TRY(bind_private(zmq, form, error));
     size_t n = sizeof listener->endpoint;
     if (zmq_getsockopt(zmq, ZMQ_LAST_ENDPOINT, listener->endpoint, &n) != 0)
         return error_set(error, STATUS_IO, "endpoint: %s", zmq_strerror(zmq_errno()));
@@ -170,8 +174,9 @@ enum status socket_connect(struct bus *bus, struct bus_link *link, uint32_t inde
     uint64_t id[2] = {random_seed(), random_seed()};
     _Static_assert(sizeof id == ROUTING_ID_BYTES, "a routing id is 128 random bits");
     ((uint8_t *)id)[0] |= 1; /* a first byte of 0 is libzmq's own */
-    if (!set_options(bus, zmq, endpoint) ||
-        zmq_setsockopt(zmq, ZMQ_ROUTING_ID, id, sizeof id) != 0 ||
+    char form[ENDPOINT_ZMQ_MAX];
+    bool is_v6 = endpoint_for_zmq(endpoint, false, form);
+    if (!set_options(bus, zmq, is_v6) || zmq_setsockopt(zmq, ZMQ_ROUTING_ID, id, sizeof id) != 0 ||
         (needs_curve && !set_client_keys(zmq, &bus->keys)))
         return error_set(error, STATUS_IO, "socket option: %s", zmq_strerror(zmq_errno()));
     int events = ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED |
@@ -180,7 +185,7 @@ enum status socket_connect(struct bus *bus, struct bus_link *link, uint32_t inde
     if (watch(bus, socket) != STATUS_OK ||
         open_monitor(bus, socket, &link->monitor, events) != STATUS_OK)
         return error_set(error, STATUS_LIMIT, "cannot watch %s: %s", endpoint, strerror(errno));
-    if (zmq_connect(zmq, endpoint) != 0)
+    if (zmq_connect(zmq, form) != 0)
         return error_set(error, STATUS_INVALID, "cannot connect to %s: %s", endpoint,
                          zmq_strerror(zmq_errno()));
     return STATUS_OK;

@@ -8,6 +8,7 @@
 #include "base/log/log.h"
 #include "base/log/log_writer.h"
 #include "base/metrics.h"
+#include "base/net/address.h"
 #include "base/net/loop.h"
 #include "base/net/pool.h"
 #include "base/net/tls.h"
@@ -388,14 +389,13 @@ static void close_all(struct program *program) {
 
 /* Whoever started us learns the address, because the port may have been 0. */
 static void tell_ready(const struct program *program) {
-    char text[512], host[256];
-    snprintf(host, sizeof host, "%s", program->config.listen);
-    char *colon = strrchr(host, ':');
-    if (colon)
-        *colon = 0;
-    bool is_any = host[0] == 0 || strcmp(host, "*") == 0;
-    snprintf(text, sizeof text, "READY=1\nLISTEN=%s%s:%u\n", program->server.tls ? "https://" : "",
-             is_any ? "0.0.0.0" : host, (unsigned)listener_port(program->server.listener));
+    char text[512], pair[ADDRESS_TEXT_MAX], port[8];
+    struct address at = {.host = ""};
+    snprintf(port, sizeof port, "%u", (unsigned)listener_port(program->server.listener));
+    (void)address_split(program->config.listen, &at);
+    bool is_any = at.host[0] == 0 || strcmp(at.host, "*") == 0;
+    snprintf(text, sizeof text, "READY=1\nLISTEN=%s%s\n", program->server.tls ? "https://" : "",
+             address_join(is_any ? "0.0.0.0" : at.host, port, pair));
     notify_send(text);
 }
 

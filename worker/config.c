@@ -1,6 +1,7 @@
 #include "worker/config.h"
 
 #include "base/allocator.h"
+#include "base/net/address.h"
 #include "kernels/kernels.h"
 #include "proto/bus.h"
 #include "worker/links/links.h"
@@ -229,12 +230,13 @@ static void check(const struct config *config, struct buf *errors) {
 static const char *kv_endpoint_beside(struct config *config, const char *endpoint) {
     char *text = config->kv_endpoint_text;
     size_t size = sizeof config->kv_endpoint_text;
-    const char *colon = strrchr(endpoint, ':');
+    struct address at;
+    char pair[ADDRESS_TEXT_MAX];
     text[0] = '\0';
     if (strncmp(endpoint, "ipc://", 6) == 0)
         snprintf(text, size, "%s-kv", endpoint);
-    else if (strncmp(endpoint, "tcp://", 6) == 0 && colon > endpoint + 5)
-        snprintf(text, size, "%.*s:0", (int)(colon - endpoint), endpoint);
+    else if (strncmp(endpoint, "tcp://", 6) == 0 && address_split(endpoint + 6, &at) && at.host[0])
+        snprintf(text, size, "tcp://%s", address_join(at.host, "0", pair));
     return text;
 }
 

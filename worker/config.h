@@ -33,7 +33,7 @@ struct config {
     const char *dns_server;     /* who is asked for their names, or "" */
     const char *endpoint;       /* where routers connect to */
     const char *kv_endpoint;    /* where prefill workers connect to */
-    char kv_endpoint_text[MESSAGE_ENDPOINT_MAX];
+    char kv_endpoint_text[MESSAGE_ENDPOINT_MAX + 32];
     const char *admin;        /* HOST:PORT of /metrics, or "" */
     const char *keys;         /* folder, or "" */
     const char *kv_transport; /* "auto" or a row of transport_table */

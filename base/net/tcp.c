@@ -1,6 +1,7 @@
 #include "base/net/tcp.h"
 
 #include "base/clock.h"
+#include "base/net/address.h"
 #include "base/net/loop.h"
 
 #include <arpa/inet.h>
@@ -135,43 +136,20 @@ static enum status listen_fd(struct loop *loop, int fd, tcp_accept_fn *fn, void 
     return STATUS_OK;
 }
 
-/* Splits "HOST:PORT" into host ("" for every address) and port. False when it is not that. */
-static bool split_address(const char *address, char *host, size_t host_size, char *port,
-                          size_t port_size) {
-    const char *colon = strrchr(address, ':');
-    if (!colon || colon[1] == 0 || strspn(colon + 1, "0123456789") != strlen(colon + 1))
-        return false;
-    if (strlen(colon + 1) > 5 || strtoul(colon + 1, NULL, 10) > 65535)
-        return false;
-    const char *begin = address;
-    const char *end = colon;
-    if (*begin == '[') {
-        if (end - begin < 3 || end[-1] != ']')
-            return false;
-        begin++;
-        end--;
-    } else if (memchr(begin, ':', (size_t)(end - begin))) {
-        return false; /* an IPv6 address without brackets could mean two things */
-    }
-    size_t n = (size_t)(end - begin);
-    if (n >= host_size)
-        return false;
-    memcpy(host, begin, n);
-    host[n] = 0;
-    if (strcmp(host, "*") == 0)
-        host[0] = 0;
-    snprintf(port, port_size, "%s", colon + 1);
-    return true;
-}
-
 static enum status resolve(const char *address, struct addrinfo **list, struct error *error) {
-    char host[256], port[8];
-    if (!split_address(address, host, sizeof host, port, sizeof port))
+    struct address at;
+    if (!address_split(address, &at) || strcmp(at.port, "*") == 0)
         return error_set(error, STATUS_INVALID, "\"%s\" is not HOST:PORT or [IPV6]:PORT", address);
+    if (address_lacks_interface(at.host))
+        return error_set(error, STATUS_INVALID,
+                         "\"%s\": a link-local address needs its interface: [%s%%eth0]:%s", address,
+                         at.host, at.port);
+    /* Both kinds of address are one, so that a host without IPv6 takes the other. */
+    bool is_any = address_is_any(at.host) && strcmp(at.host, "0.0.0.0") != 0;
     struct addrinfo hints = {.ai_family = AF_UNSPEC,
                              .ai_socktype = SOCK_STREAM,
                              .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
-    int rc = getaddrinfo(host[0] ? host : NULL, port, &hints, list);
+    int rc = getaddrinfo(is_any ? NULL : at.host, at.port, &hints, list);
     if (rc != 0)
         return error_set(error, STATUS_INVALID, "cannot find the address \"%s\": %s", address,
                          gai_strerror(rc));

@@ -13,8 +13,8 @@ struct tcp_listener;
 /* A new connection: the callee owns fd (non-blocking, close-on-exec, TCP_NODELAY). */
 typedef void tcp_accept_fn(void *user, int fd);
 
-/* Listens on "HOST:PORT", "[V6]:PORT", ":PORT" or "*:PORT" (every address); port 0 lets the system
- * choose; or on "fd:N", a socket that listens already (systemd hands the first over as 3). Errors
+/* Listens on an address (base/net/address.h): ":PORT", "*:PORT" and "[::]:PORT" are every one of IPv6
+ * and IPv4, of IPv4 alone where the host has no other; port 0 lets the system choose; or on "fd:N", a socket that listens already (systemd hands the first over as 3). Errors
  * are one line for the operator: STATUS_INVALID for the text, STATUS_EXISTS for a port in use,
  * STATUS_DENIED, STATUS_IO. Blocks for a name that needs resolving: start-up only. */
 NODISCARD enum status tcp_listen(struct loop *loop, const char *address, tcp_accept_fn *fn,

@@ -1,4 +1,5 @@
 #include "base/assert.h"
+#include "base/net/address.h"
 #include "base/net/pool.h"
 #include "base/net/stream_io.h"
 #include "base/net/tls_internal.h"
@@ -10,6 +11,7 @@
 #include <openssl/x509v3.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -338,11 +340,14 @@ enum status stream_new_tls(struct loop *loop, int fd, struct tls_context *contex
     return status;
 }
 
-/* An address is no name: it is not sent as one (RFC 6066, 3), and compared as an address. */
+/* An address is no name: it is not sent as one (RFC 6066, 3), and compared as an address, whose zone
+ * no certificate names. */
 static bool set_host(SSL *ssl, const char *host) {
     unsigned char address[16];
-    if (inet_pton(AF_INET, host, address) == 1 || inet_pton(AF_INET6, host, address) == 1)
-        return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), host) == 1;
+    char bare[64];
+    snprintf(bare, sizeof bare, "%.*s", address_is_v6(host) ? (int)strcspn(host, "%") : 63, host);
+    if (inet_pton(AF_INET, bare, address) == 1 || inet_pton(AF_INET6, bare, address) == 1)
+        return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), bare) == 1;
     SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
     return SSL_set1_host(ssl, host) == 1 && SSL_set_tlsext_host_name(ssl, host) == 1;
 }

@@ -1,6 +1,7 @@
 #include "router/serve/picture.h"
 
 #include "base/clock.h"
+#include "base/net/address.h"
 #include "router/api/json_put.h"
 #include "router/call/serving.h"
 #include "router/core/router.h"
@@ -48,11 +49,12 @@ static void put_router(const struct server *server, struct buf *out) {
     buf_putc(out, '}');
 }
 
-/* The address of an endpoint of another host: tcp://ADDRESS:PORT without the port; "" where it has none. */
+/* The host of an endpoint, tcp://ADDRESS:PORT; "" where it has none. */
 static void put_address(const char *endpoint, struct buf *out) {
-    const char *begin = strncmp(endpoint, "tcp://", 6) == 0 ? endpoint + 6 : "";
-    const char *end = strrchr(begin, ':');
-    json_put_string(out, begin, end ? (size_t)(end - begin) : 0);
+    struct address at = {.host = ""};
+    if (strncmp(endpoint, "tcp://", 6) == 0)
+        (void)address_split(endpoint + 6, &at);
+    json_put_string(out, at.host, strlen(at.host));
 }
 
 /* Where it runs, and whether /admin/kill would end it. */

@@ -2,6 +2,7 @@
 
 #include "base/assert.h"
 #include "base/buf.h"
+#include "base/net/address.h"
 #include "base/net/stream.h"
 #include "tools/lib/http_dial.h"
 
@@ -85,8 +86,9 @@ static void finish(struct grpc_client *client, enum status status, const char *t
 
 /* The connection cannot go on. */
 static void fail(struct grpc_client *client, enum status status, const char *what) {
-    char text[sizeof client->text];
-    snprintf(text, sizeof text, "%s:%s: %s", client->url.host, client->url.port, what);
+    char text[sizeof client->text], pair[ADDRESS_TEXT_MAX];
+    snprintf(text, sizeof text, "%s: %s", address_join(client->url.host, client->url.port, pair),
+             what);
     disconnect(client);
     finish(client, status, text);
 }
@@ -213,10 +215,8 @@ static void flush(struct grpc_client *client) {
 }
 
 static void submit(struct grpc_client *client) {
-    char authority[280];
-    bool is_bare_v6 = strchr(client->url.host, ':') != NULL;
-    snprintf(authority, sizeof authority, is_bare_v6 ? "[%s]:%s" : "%s:%s", client->url.host,
-             client->url.port);
+    char authority[ADDRESS_TEXT_MAX];
+    address_join_outside(client->url.host, client->url.port, authority);
     const struct {
         const char *name, *value;
     } rows[] = {{":method", "POST"},

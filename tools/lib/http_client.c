@@ -3,6 +3,7 @@
 #include "base/assert.h"
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/net/address.h"
 #include "base/net/stream.h"
 #include "tools/lib/http_dial.h"
 
@@ -86,7 +87,9 @@ static void finish(struct http_client *client, enum status status, const struct 
 
 static void http_client_fail(struct http_client *client, enum status status, const char *what) {
     struct error error;
-    error_set(&error, status, "%s:%s: %s", client->url.host, client->url.port, what);
+    char pair[ADDRESS_TEXT_MAX];
+    error_set(&error, status, "%s: %s", address_join(client->url.host, client->url.port, pair),
+              what);
     finish(client, status, &error);
 }
 
@@ -326,8 +329,9 @@ void http_client_start(struct http_client *client, const struct http_ask *ask,
     buf_clear(&client->out);
     buf_clear(&client->in);
     size_t n_body = ask->body && !ask->n_body ? strlen(ask->body) : ask->n_body;
-    buf_printf(&client->out, "%s %s%s HTTP/1.1\r\nHost: %s:%s\r\n", ask->method, client->url.base,
-               ask->path, client->url.host, client->url.port);
+    char pair[ADDRESS_TEXT_MAX];
+    buf_printf(&client->out, "%s %s%s HTTP/1.1\r\nHost: %s\r\n", ask->method, client->url.base,
+               ask->path, address_join_outside(client->url.host, client->url.port, pair));
     if (ask->accept)
         buf_printf(&client->out, "Accept: %s\r\n", ask->accept);
     if (ask->api_key && ask->api_key[0])

@@ -1,5 +1,6 @@
 #include "tools/lib/http_dial.h"
 
+#include "base/net/address.h"
 #include "base/net/loop.h"
 #include "base/net/tls.h"
 
@@ -20,18 +21,28 @@ struct http_dial {
     http_dialed_fn *fn;
     void *user;
     struct http_dial **owner;
+    struct addrinfo *found; /* owned: the addresses of the host */
+    struct addrinfo *next;  /* of them: to be tried when this one fails */
     int fd;
     struct loop_watch *watch; /* owned */
 };
+
+static void close_socket(struct http_dial *dial) {
+    loop_watch_free(dial->watch);
+    if (dial->fd >= 0)
+        close(dial->fd);
+    dial->watch = NULL;
+    dial->fd = -1;
+}
 
 void http_dial_abort(struct http_dial **owner) {
     struct http_dial *dial = *owner;
     *owner = NULL;
     if (!dial)
         return;
-    loop_watch_free(dial->watch);
-    if (dial->fd >= 0)
-        close(dial->fd);
+    close_socket(dial);
+    if (dial->found)
+        freeaddrinfo(dial->found);
     free(dial);
 }
 
@@ -42,6 +53,8 @@ static void fail(struct http_dial *dial, enum status status, const char *problem
     fn(user, NULL, status, problem);
 }
 
+static void try_next(struct http_dial *dial, int problem);
+
 static void on_connected(void *user, unsigned happened) {
     struct http_dial *dial = user;
     struct stream *stream = NULL;
@@ -50,7 +63,8 @@ static void on_connected(void *user, unsigned happened) {
     (void)happened;
     getsockopt(dial->fd, SOL_SOCKET, SO_ERROR, &problem, &size);
     if (problem != 0) {
-        fail(dial, STATUS_CLOSED, strerror(problem));
+        close_socket(dial);
+        try_next(dial, problem);
         return;
     }
     loop_watch_free(dial->watch);
@@ -84,11 +98,25 @@ static int begin(const struct addrinfo *to) {
     return -1;
 }
 
+/* A name may have addresses of which one is served: localhost those of IPv6 and IPv4. `problem` is
+ * what the one before met. */
+static void try_next(struct http_dial *dial, int problem) {
+    while (dial->fd < 0 && dial->next) {
+        dial->fd = begin(dial->next);
+        problem = errno;
+        dial->next = dial->next->ai_next;
+    }
+    if (dial->fd < 0)
+        fail(dial, STATUS_CLOSED, strerror(problem));
+    else if (loop_watch_new(dial->loop, dial->fd, on_connected, dial, &dial->watch) != STATUS_OK ||
+             loop_watch_set(dial->watch, LOOP_WRITE) != STATUS_OK)
+        fail(dial, STATUS_IO, "cannot watch the connection");
+}
+
 void http_dial(struct loop *loop, const struct http_url *url, struct tls_context *tls,
                const struct stream_events *events, http_dialed_fn *fn, void *user,
                struct http_dial **owner) {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
-    struct addrinfo *found = NULL;
     struct http_dial *dial = malloc(sizeof *dial);
     *owner = dial;
     if (!dial) {
@@ -103,17 +131,13 @@ void http_dial(struct loop *loop, const struct http_url *url, struct tls_context
                                .user = user,
                                .owner = owner,
                                .fd = -1};
-    int problem = getaddrinfo(url->host, url->port, &hints, &found);
+    /* A server that listens on every address: this host, by either kind. */
+    const char *host = address_is_any(url->host) ? NULL : url->host;
+    int problem = getaddrinfo(host, url->port, &hints, &dial->found);
     if (problem != 0) {
         fail(dial, STATUS_IO, gai_strerror(problem));
         return;
     }
-    dial->fd = begin(found);
-    int saved = errno;
-    freeaddrinfo(found);
-    if (dial->fd < 0)
-        fail(dial, STATUS_CLOSED, strerror(saved));
-    else if (loop_watch_new(loop, dial->fd, on_connected, dial, &dial->watch) != STATUS_OK ||
-             loop_watch_set(dial->watch, LOOP_WRITE) != STATUS_OK)
-        fail(dial, STATUS_IO, "cannot watch the connection");
+    dial->next = dial->found;
+    try_next(dial, 0);
 }

@@ -1,10 +1,11 @@
 #include "tools/lib/http_url.h"
 
+#include "base/net/address.h"
 #include "base/net/tls.h"
 
 #include <string.h>
 
-enum status http_url_parse(const char *text, struct http_url *url, struct error *error) {
+static const char *skip_scheme(const char *text, struct http_url *url) {
     static const struct {
         const char *begin;
         bool is_tls, is_grpc;
@@ -12,53 +13,85 @@ enum status http_url_parse(const char *text, struct http_url *url, struct error 
                    {"http://", false, false},
                    {"grpcs://", true, true},
                    {"grpc://", false, true}};
-    const char *at = text;
-    bool is_tls = false, is_grpc = false;
-    for (unsigned i = 0; i < sizeof schemes / sizeof *schemes && at == text; i++)
+    for (unsigned i = 0; i < sizeof schemes / sizeof *schemes; i++)
         if (strncmp(text, schemes[i].begin, strlen(schemes[i].begin)) == 0) {
-            at += strlen(schemes[i].begin);
-            is_tls = schemes[i].is_tls;
-            is_grpc = schemes[i].is_grpc;
+            url->is_tls = schemes[i].is_tls;
+            url->is_grpc = schemes[i].is_grpc;
+            return text + strlen(schemes[i].begin);
         }
+    return text;
+}
+
+/* What is in brackets, with the zone as URLs have it (RFC 6874) or as everybody else has. */
+static bool read_v6(const char *text, size_t n, struct http_url *url) {
+    if (n >= sizeof url->host)
+        return false;
+    memcpy(url->host, text, n);
+    url->host[n] = '\0';
+    char *zone = strstr(url->host, "%25");
+    if (zone && zone[3])
+        memmove(zone + 1, zone + 3, strlen(zone + 3) + 1);
+    return address_is_v6(url->host);
+}
+
+/* "HOST", "HOST:PORT", "[V6]" or "[V6]:PORT" of n bytes. NULL, or what is wrong with it. */
+static const char *read_server(const char *text, size_t n, struct http_url *url) {
+    static const char no_form[] = "not of the form http://HOST:PORT or https://HOST:PORT";
+    const char *end = text + n, *port = url->is_tls ? "443" : "80", *colon;
+    size_t n_port = strlen(port);
+    if (n > 0 && *text == '[') {
+        const char *close = memchr(text, ']', n);
+        if (!close)
+            return "'[' without ']'";
+        if (!read_v6(text + 1, (size_t)(close - text - 1), url))
+            return "what is in brackets is not an IPv6 address";
+        colon = close + 1;
+        if (colon < end && *colon != ':')
+            return no_form;
+    } else {
+        colon = memchr(text, ':', n);
+        if (colon && memchr(colon + 1, ':', (size_t)(end - colon - 1)))
+            return "an IPv6 address stands in brackets, as in http://[::1]:8000";
+        colon = colon ? colon : end;
+        if (colon == text || (size_t)(colon - text) >= sizeof url->host)
+            return no_form;
+        memcpy(url->host, text, (size_t)(colon - text));
+    }
+    if (colon < end) {
+        port = colon + 1;
+        n_port = (size_t)(end - port);
+    }
+    if (n_port == 0 || n_port > 5 || strspn(port, "0123456789") < n_port)
+        return no_form;
+    memcpy(url->port, port, n_port);
+    return NULL;
+}
+
+enum status http_url_parse(const char *text, struct http_url *url, struct error *error) {
+    struct http_url read = {0};
+    const char *at = skip_scheme(text, &read);
     if (at == text && strstr(at, "://"))
         return error_set(error, STATUS_INVALID,
                          "%s: only http://, https://, grpc:// and grpcs:// are known", text);
     const char *slash = strchr(at, '/');
-    const char *end = slash ? slash : at + strlen(at);
-    const char *host_end = end;
-    const char *port = is_tls ? "443" : "80";
-    size_t n_port = strlen(port);
-    const char *host = at;
-    if (*at == '[') {
-        host = at + 1;
-        host_end = memchr(at, ']', (size_t)(end - at));
-        if (!host_end)
-            return error_set(error, STATUS_INVALID, "%s: '[' without ']'", text);
-        at = host_end + 1;
-    }
-    const char *colon = memchr(at, ':', (size_t)(end - at));
-    if (colon) {
-        if (*host != '[' && host_end == end)
-            host_end = colon;
-        port = colon + 1;
-        n_port = (size_t)(end - port);
-    }
-    size_t n_host = (size_t)(host_end - host);
     size_t n_base = slash ? strlen(slash) : 0;
     while (n_base > 0 && slash[n_base - 1] == '/')
         n_base--;
     /* The base URL of OpenAI's clients ends so; our routes begin so. */
     if (n_base >= 3 && memcmp(slash + n_base - 3, "/v1", 3) == 0)
         n_base -= 3;
-    if (n_host == 0 || n_host >= sizeof url->host || n_port == 0 || n_port >= sizeof url->port ||
-        n_base >= sizeof url->base)
+    const char *why = read_server(at, slash ? (size_t)(slash - at) : strlen(at), &read);
+    if (!why && n_base >= sizeof read.base)
+        why = "the path is too long";
+    if (why)
+        return error_set(error, STATUS_INVALID, "%s: %s", text, why);
+    if (address_lacks_interface(read.host))
         return error_set(error, STATUS_INVALID,
-                         "%s: not of the form http://HOST:PORT or https://HOST:PORT", text);
-    *url = (struct http_url){.is_tls = is_tls, .is_grpc = is_grpc};
-    memcpy(url->host, host, n_host);
-    memcpy(url->port, port, n_port);
+                         "%s: a link-local address needs its interface: [%s%%eth0]", text,
+                         read.host);
     if (n_base > 0)
-        memcpy(url->base, slash, n_base);
+        memcpy(read.base, slash, n_base);
+    *url = read;
     return STATUS_OK;
 }
 

@@ -10,7 +10,7 @@
 struct tls_context;
 
 struct http_url {
-    char host[256];
+    char host[256]; /* without brackets, with the zone that a link-local address has */
     char port[8];
     char base
         [256];    /* path in front of all routes, without a slash or /v1 at its end: "" or "/api" */

@@ -2,6 +2,7 @@
 
 #include "base/assert.h"
 #include "base/log/log.h"
+#include "base/net/address.h"
 #include "proto/bus.h"
 #include "proto/keys.h"
 #include "worker/links/names.h"
@@ -14,7 +15,15 @@ _Static_assert(BUS_LINKS_MAX <= LINK_KV_BIT, "the bit is free in every link numb
 
 /* Routers and other workers are told this address, so it has to be one of this host. */
 static enum status check_reachable(const char *endpoint, struct error *error) {
-    if (strncmp(endpoint, "tcp://0.0.0.0:", 14) != 0 && strncmp(endpoint, "tcp://[::]:", 11) != 0)
+    struct address at;
+    if (strncmp(endpoint, "tcp://", 6) != 0 || !address_split(endpoint + 6, &at))
+        return STATUS_OK;
+    if (address_is_link_local(at.host))
+        return error_set(error, STATUS_INVALID,
+                         "%s is a link-local address, whose zone only this host knows: name a "
+                         "global or unique local one",
+                         endpoint);
+    if (!address_is_any(at.host))
         return STATUS_OK;
     return error_set(error, STATUS_INVALID,
                      "%s is no address that others can connect to: name one of this host, or its "

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/log/log.h"
+#include "base/net/address.h"
 #include "base/net/dns.h"
 
 #include <stdio.h>
@@ -10,12 +11,6 @@
 
 #define SCHEME "dns://"
 #define SAY_NS (60 * NS_PER_S)
-
-/* What stands before the colon of dns://NAME:PORT, and behind it. */
-struct address {
-    char host[256];
-    char port[8];
-};
 
 /* A router as it was told: an endpoint, or a name and what is behind it. */
 struct told {
@@ -40,23 +35,9 @@ bool names_is_one(const char *endpoint) {
 }
 
 static enum status split(const char *endpoint, struct address *address, struct error *error) {
-    const char *text = endpoint + strlen(SCHEME);
-    const char *colon = strrchr(text, ':');
-    const char *end = colon;
-    size_t n_port = colon ? strlen(colon + 1) : 0;
-    unsigned long port = n_port > 0 && n_port <= 5 ? strtoul(colon + 1, NULL, 10) : 0;
-    bool has_port = port > 0 && port <= 65535 && strspn(colon + 1, "0123456789") == n_port;
-    if (has_port && *text == '[' && end[-1] == ']') {
-        text++;
-        end--;
-    }
-    size_t n = has_port && end > text ? (size_t)(end - text) : 0;
-    if (n == 0 || n >= sizeof address->host || strcspn(text, " \t/,[]") < n ||
-        (end == colon && memchr(text, ':', n)))
+    if (!address_split(endpoint + strlen(SCHEME), address) || !address->host[0] ||
+        strpbrk(address->host, " \t/,") || strtoul(address->port, NULL, 10) == 0)
         return error_set(error, STATUS_INVALID, "\"%s\" is not dns://NAME:PORT", endpoint);
-    memcpy(address->host, text, n);
-    address->host[n] = 0;
-    memcpy(address->port, colon + 1, n_port + 1);
     return STATUS_OK;
 }
 
@@ -165,10 +146,9 @@ bool names_look(struct names *names, uint64_t now_ns, struct names_list *list) {
         if (told->at == NOT_A_NAME)
             add(names, list, told->endpoint);
         for (uint32_t at = 0; told->at != NOT_A_NAME && at < told->answer.n; at++) {
-            const char *address = told->answer.addresses[at];
-            snprintf(endpoint, sizeof endpoint,
-                     strchr(address, ':') ? "tcp://[%s]:%s" : "tcp://%s:%s", address,
-                     told->address.port);
+            char pair[ADDRESS_TEXT_MAX];
+            snprintf(endpoint, sizeof endpoint, "tcp://%.249s",
+                     address_join(told->answer.addresses[at], told->address.port, pair));
             add(names, list, endpoint);
         }
     }

@@ -1,12 +1,14 @@
 #include "tests/support/suite.h"
 #include "tests/unit/proto/bus_rig.h"
 
+#include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -61,6 +63,27 @@ START_TEST(messages_go_both_ways_over_tcp) {
     talk(worker, router, bus_endpoint(worker, listener));
     close_bus(router);
     close_bus(worker);
+}
+END_TEST
+
+START_TEST(messages_go_both_ways_over_ipv6_with_and_without_brackets) {
+    static const char *const forms[] = {"tcp://[::1]:", "tcp://::1:", "tcp://0:0:0:0:0:0:0:1:"};
+    int fd = socket(AF_INET6, SOCK_STREAM, 0);
+    struct sockaddr_in6 loopback = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+    bool has_ipv6 = fd >= 0 && bind(fd, (struct sockaddr *)&loopback, sizeof loopback) == 0;
+    close(fd);
+    for (size_t i = 0; i < 3 && has_ipv6; i++) {
+        char said[64];
+        struct bus *worker = open_bus();
+        struct bus *router = open_bus();
+        snprintf(said, sizeof said, "%s0", forms[i]);
+        const char *bound = bus_endpoint(worker, listen_at(worker, said));
+        ck_assert_msg(strncmp(bound, "tcp://[::1]:", 12) == 0, "%s", bound);
+        snprintf(said, sizeof said, "%s%s", forms[2 - i], bound + 12);
+        talk(worker, router, said);
+        close_bus(router);
+        close_bus(worker);
+    }
 }
 END_TEST
 
@@ -130,6 +153,10 @@ START_TEST(addresses_beyond_loopback_want_keys_and_say_how) {
                                         "ipc://",
                                         "inproc://a",
                                         "tcp://127.0.0.1:99999999",
+                                        "tcp://127.0.0.1:65536",
+                                        "tcp://[::1:7",
+                                        "tcp://::1",
+                                        "tcp://[fe80::1]:7",
                                         "tcp://127.0.0.1:x"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         ck_assert_int_ne(bus_bind(bus, wrong[i], &made, &error), STATUS_OK);
@@ -520,6 +547,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, after_its_time_one_event_is_handed_over_and_the_rest_later);
     tcase_add_test(tests, messages_go_both_ways_over_ipc);
     tcase_add_test(tests, messages_go_both_ways_over_tcp);
+    tcase_add_test(tests, messages_go_both_ways_over_ipv6_with_and_without_brackets);
     tcase_add_test(tests, messages_go_both_ways_with_keys);
     tcase_add_test(tests, the_ipc_socket_is_private_whatever_the_umask);
     tcase_add_test(tests, a_second_listener_does_not_take_the_place_of_a_living_one);

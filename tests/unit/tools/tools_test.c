@@ -67,12 +67,47 @@ START_TEST(urls_are_taken_apart_or_refused) {
 }
 END_TEST
 
+START_TEST(urls_of_ipv6_have_brackets_and_perhaps_a_zone) {
+    static const struct {
+        const char *text, *host, *port; /* NULL: refused */
+    } rows[] = {
+        {"http://[::1]:21030", "::1", "21030"},
+        {"https://[2001:db8::2]/v1", "2001:db8::2", "443"},
+        {"grpc://[::]:9", "::", "9"},
+        {"[fe80::1%eth0]:8000", "fe80::1%eth0", "8000"},
+        {"http://[fe80::1%25eth0]", "fe80::1%eth0", "80"},
+        {"http://::1:8000", NULL, "stands in brackets"},
+        {"::1", NULL, "stands in brackets"},
+        {"http://fe80::1%eth0:80", NULL, "stands in brackets"},
+        {"http://[fe80::1]:8000", NULL, "[fe80::1%eth0]"},
+        {"http://[localhost]:8000", NULL, "not an IPv6 address"},
+        {"http://[::1%]:8000", NULL, "not an IPv6 address"},
+        {"http://[::1]8000", NULL, "not of the form"},
+        {"http://[::1]:", NULL, "not of the form"},
+        {"http://host:80x", NULL, "not of the form"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct http_url url = {.host = "before"};
+        struct error error = {0};
+        enum status status = http_url_parse(rows[i].text, &url, &error);
+        ck_assert_msg((status == STATUS_OK) == (rows[i].host != NULL), "%s", rows[i].text);
+        ck_assert_str_eq(url.host, rows[i].host ? rows[i].host : "before");
+        if (rows[i].host)
+            ck_assert_str_eq(url.port, rows[i].port);
+        else
+            ck_assert_msg(strstr(error.text, rows[i].port) != NULL, "%s", error.text);
+    }
+}
+END_TEST
+
 struct outcome {
     struct loop *loop;
     struct buf body;
     bool is_over;
     enum status status;
     int http_status;
+    const char *host;   /* whom to ask; NULL: 127.0.0.1, where the server is */
+    char request[4096]; /* the last one */
 };
 
 static void on_body(void *user, const char *bytes, size_t n) {
@@ -90,14 +125,14 @@ static void on_end(void *user, enum status status, int http_status, const struct
 /* Waits for a request, and sends `answer` in pieces of `step` bytes, each of which the client reads
  * before the next one comes: a turn of its loop lies between them. */
 static void serve(int listener, int *fd, const char *answer, size_t step, struct outcome *outcome) {
-    char request[4096];
     int one = 1;
     while (*fd < 0 && !outcome->is_over) {
         loop_turn(outcome->loop, false);
         *fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK);
     }
     setsockopt(*fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    while (recv(*fd, request, sizeof request, 0) <= 0)
+    memset(outcome->request, 0, sizeof outcome->request);
+    while (recv(*fd, outcome->request, sizeof outcome->request - 1, 0) <= 0)
         loop_turn(outcome->loop, false);
     for (size_t at = 0, n = strlen(answer); at < n && !outcome->is_over; at += step) {
         (void)!send(*fd, answer + at, n - at < step ? n - at : step, MSG_NOSIGNAL);
@@ -112,11 +147,12 @@ static void ask_twice(const char *answer, size_t step, struct outcome *outcome) 
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t size = sizeof address;
     int listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0), fd = -1;
-    struct http_url url = {.host = "127.0.0.1"};
+    struct http_url url = {0};
     struct http_client *client;
     ck_assert_int_eq(bind(listener, (struct sockaddr *)&address, sizeof address), 0);
     ck_assert_int_eq(listen(listener, 4), 0);
     ck_assert_int_eq(getsockname(listener, (struct sockaddr *)&address, &size), 0);
+    snprintf(url.host, sizeof url.host, "%s", outcome->host ? outcome->host : "127.0.0.1");
     snprintf(url.port, sizeof url.port, "%u", ntohs(address.sin_port));
     ck_assert_int_eq(loop_new(&outcome->loop), STATUS_OK);
     ck_assert_int_eq(http_client_new(outcome->loop, &url, &client), STATUS_OK);
@@ -189,10 +225,27 @@ START_TEST(an_answer_cut_short_is_an_error) {
 }
 END_TEST
 
+/* The server listens on one of the two loopback addresses, the one that is tried last. */
+START_TEST(whoever_asks_every_address_finds_this_host) {
+    static const char *const hosts[] = {"::", "0.0.0.0", "::ffff:127.0.0.1"};
+    static const char *const sent[] = {
+        "Host: [::]:", "Host: 0.0.0.0:", "Host: [::ffff:127.0.0.1]:"};
+    for (unsigned i = 0; i < sizeof hosts / sizeof *hosts; i++) {
+        struct outcome outcome = {.host = hosts[i]};
+        ask_twice("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", 100, &outcome);
+        ck_assert_int_eq(outcome.http_status, 200);
+        ck_assert_msg(strstr(outcome.request, sent[i]) != NULL, "%s", outcome.request);
+        buf_fini(&outcome.body);
+    }
+}
+END_TEST
+
 void suite_add(TCase *tests) {
     tcase_add_test(tests, sse_events_survive_every_cut);
     tcase_add_test(tests, urls_are_taken_apart_or_refused);
+    tcase_add_test(tests, urls_of_ipv6_have_brackets_and_perhaps_a_zone);
     tcase_add_test(tests, answers_are_read_whatever_their_framing_and_cuts);
     tcase_add_test(tests, a_chunk_without_a_size_or_with_one_that_fits_nowhere_is_an_error);
     tcase_add_test(tests, an_answer_cut_short_is_an_error);
+    tcase_add_test(tests, whoever_asks_every_address_finds_this_host);
 }

@@ -158,7 +158,11 @@ START_TEST(a_name_of_routers_has_a_port) {
         {"dns://name:-1", false},
         {"dns://na me:1", false},
         {"dns://name/path:1", false},
-        {"dns://::1:7001", false},
+        {"dns://::1:7001", true}, /* the last colon is the port's */
+        {"dns://[fe80::1%eth0]:7001", true},
+        {"dns://::1", false},
+        {"dns://[name]:7001", false},
+        {"dns://name:*", false},
         {"dns://[]:7001", false},
         {"dns://[::1:7001", false},
     };
@@ -223,8 +227,12 @@ START_TEST(routers_that_could_never_be_reached_are_refused) {
     ck_assert(!is_taken("routers", "foo", "foo: neither"));
     ck_assert(!is_taken("routers", "ipc:///run/a,http://b:1", "http://b:1: neither"));
     ck_assert(!is_taken("routers", "ipc://relative", "absolute"));
-    ck_assert(!is_taken("routers", "tcp://127.0.0.1", "host:port"));
-    ck_assert(!is_taken("routers", "tcp://127.0.0.1:x", "not a port"));
+    ck_assert(!is_taken("routers", "tcp://127.0.0.1", "not HOST:PORT"));
+    ck_assert(!is_taken("routers", "tcp://127.0.0.1:x", "not HOST:PORT"));
+    ck_assert(is_taken("routers", "tcp://::1:7001", ""));
+    ck_assert(!is_taken("routers", "tcp://2001:db8::5:7001", "no keys"));
+    ck_assert(!is_taken("routers", "tcp://2001:db8::7001", "not HOST:PORT"));
+    ck_assert(!is_taken("routers", "tcp://fe80::1:7001", "needs its interface: [fe80::1%eth0]"));
     ck_assert(!is_taken("routers", "tcp://10.1.2.3:7001", "no keys"));
     ck_assert(!is_taken("routers", "dns://routers", "dns://NAME:PORT"));
 }

@@ -1,27 +1,24 @@
 /* Addresses of a configuration: whose host they are of. */
 #include "tools/cli/doctor/doctor_parts.h"
 
+#include "base/net/address.h"
 #include "base/net/tcp.h"
 
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 bool doctor_split(const char *address, char host[VALUE_MAX], char port[8]) {
-    const char *colon = strrchr(address, ':');
-    if (!colon || strlen(colon + 1) > 5)
+    struct address at;
+    if (!address_split(address, &at))
         return false;
-    snprintf(port, 8, "%s", colon + 1);
-    snprintf(host, VALUE_MAX, "%.*s", (int)(colon - address), address);
-    size_t n = strlen(host);
-    if (host[0] == '[' && host[n - 1] == ']') {
-        memmove(host, host + 1, n - 2);
-        host[n - 2] = '\0';
-    }
+    snprintf(port, 8, "%s", at.port);
+    snprintf(host, VALUE_MAX, "%s", at.host);
     return true;
 }
 
@@ -45,16 +42,24 @@ bool doctor_names_interface(const char *endpoint) {
            host[0] && strcmp(host, "*") != 0 && strcmp(host, "localhost") != 0 && !is_numeric(host);
 }
 
+static bool is_of(const struct ifaddrs *at, int family) {
+    return at->ifa_addr && at->ifa_addr->sa_family == family;
+}
+
+static socklen_t size_of(int family) {
+    return family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
+}
+
 bool doctor_interface_address(const char *name, char numeric[VALUE_MAX]) {
     struct ifaddrs *all = NULL;
     bool found = false;
     if (getifaddrs(&all) != 0)
         return false;
-    for (struct ifaddrs *at = all; at && !found; at = at->ifa_next)
-        found = strcmp(at->ifa_name, name) == 0 && at->ifa_addr &&
-                at->ifa_addr->sa_family == AF_INET &&
-                getnameinfo(at->ifa_addr, sizeof(struct sockaddr_in), numeric, VALUE_MAX, NULL, 0,
-                            NI_NUMERICHOST) == 0;
+    for (int family = AF_INET; !found && family; family = family == AF_INET ? AF_INET6 : 0)
+        for (struct ifaddrs *at = all; at && !found; at = at->ifa_next)
+            found = strcmp(at->ifa_name, name) == 0 && is_of(at, family) &&
+                    getnameinfo(at->ifa_addr, size_of(family), numeric, VALUE_MAX, NULL, 0,
+                                NI_NUMERICHOST) == 0;
     freeifaddrs(all);
     return found;
 }

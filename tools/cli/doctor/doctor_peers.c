@@ -5,6 +5,7 @@
 #include "tools/lib/http_fetch.h"
 
 #include "base/clock.h"
+#include "base/net/address.h"
 #include "proto/bus.h"
 #include "proto/keys.h"
 
@@ -49,16 +50,15 @@ static const char *connect_once(const char *endpoint, const struct keys *keys) {
 
 /* dns://NAME:PORT: one of the addresses behind the name will do. */
 static const char *connect_to_name(const char *address, const struct keys *keys) {
-    char host[VALUE_MAX], port[8], numeric[80], endpoint[128];
+    char host[VALUE_MAX], port[8], numeric[80], pair[ADDRESS_TEXT_MAX];
+    char endpoint[6 + sizeof pair];
     const char *why = "no address behind the name";
     struct addrinfo *list = doctor_split(address, host, port) ? doctor_resolve(host, port) : NULL;
     for (struct addrinfo *at = list; at && why; at = at->ai_next) {
         if (getnameinfo(at->ai_addr, at->ai_addrlen, numeric, sizeof numeric, NULL, 0,
                         NI_NUMERICHOST) != 0)
             continue;
-        bool is_v6 = at->ai_family == AF_INET6;
-        snprintf(endpoint, sizeof endpoint, "tcp://%s%s%s:%s", is_v6 ? "[" : "", numeric,
-                 is_v6 ? "]" : "", port);
+        snprintf(endpoint, sizeof endpoint, "tcp://%s", address_join(numeric, port, pair));
         why = connect_once(endpoint, keys);
     }
     if (list)
@@ -234,7 +234,7 @@ static void look_at_server(struct doctor *doctor, const char *server) {
 }
 
 void doctor_look_at_peers(struct doctor *doctor) {
-    char value[VALUE_MAX], server[VALUE_MAX + 16], host[VALUE_MAX], port[8];
+    char value[VALUE_MAX], server[VALUE_MAX + 16], host[VALUE_MAX], port[8], pair[ADDRESS_TEXT_MAX];
     bool listens = false;
     if (settings_get(&doctor->router, "listen", value)) {
         listens = doctor_look_at_port(doctor, value, "tandem-router",
@@ -243,10 +243,8 @@ void doctor_look_at_peers(struct doctor *doctor) {
         char cert[VALUE_MAX];
         bool is_tls = settings_get(&doctor->router, "tls_cert", cert) && cert[0];
         doctor_split(value, host, port);
-        bool is_any = host[0] == '\0' || strcmp(host, "*") == 0 || strcmp(host, "0.0.0.0") == 0;
-        bool is_v6 = strchr(host, ':') != NULL;
-        snprintf(server, sizeof server, "%s://%s%s%s:%s", is_tls ? "https" : "http",
-                 is_v6 ? "[" : "", is_any ? "127.0.0.1" : host, is_v6 ? "]" : "", port);
+        snprintf(server, sizeof server, "%s://%s", is_tls ? "https" : "http",
+                 address_join(address_is_any(host) ? "0.0.0.0" : host, port, pair));
     }
     doctor_look_at_endpoint(doctor, &doctor->router, "announce", "tandem-router");
     for (unsigned i = 0; i < doctor->n_workers; i++) {

@@ -4,6 +4,7 @@
 #include "tools/cli/doctor/holder.h"
 #include "tools/cli/doctor/units.h"
 
+#include "base/net/address.h"
 #include "base/net/loop.h"
 #include "base/net/tcp.h"
 
@@ -94,10 +95,10 @@ bool doctor_look_at_port(struct doctor *doctor, const char *address, const char 
 /* tcp://eth0:7002: the interface's first address is taken, as libzmq does. */
 static void look_at_interface(struct doctor *doctor, const struct settings *settings,
                               const char *endpoint, const char *program, const char *fix) {
-    char host[VALUE_MAX], port[8], numeric[VALUE_MAX], address[VALUE_MAX + 16];
+    char host[VALUE_MAX], port[8], numeric[VALUE_MAX], address[ADDRESS_TEXT_MAX];
     doctor_split(endpoint + 6, host, port);
     if (doctor_interface_address(host, numeric)) {
-        snprintf(address, sizeof address, "%s:%s", numeric, port);
+        address_join(numeric, port, address);
         if (strcmp(port, "0") != 0 && strcmp(port, "*") != 0)
             doctor->any_runs |=
                 look_at_wanted(doctor, &(struct wanted){endpoint + 6, address, program, fix});
@@ -106,7 +107,7 @@ static void look_at_interface(struct doctor *doctor, const struct settings *sett
     bool is_here = doctor_is_surely_here(settings) || !settings->name[0];
     findings_add(&doctor->findings, is_here ? FINDING_FAULT : FINDING_WARNING, "port",
                  "name an address or an interface of the host that it runs on: ip -brief address",
-                 "%s: \"%.64s\" is no interface with an IPv4 address here%s", endpoint, host,
+                 "%s: \"%.64s\" is no interface with an address here%s", endpoint, host,
                  is_here ? "" : " (it need not be, where that worker runs on another host)");
 }
 

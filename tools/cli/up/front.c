@@ -1,9 +1,9 @@
 #include "tools/cli/up/front.h"
 
+#include "base/net/address.h"
 #include "base/net/loop.h"
 #include "base/net/tcp.h"
 
-#include <arpa/inet.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,21 +15,21 @@ static bool is_port(const char *text) {
     return n > 0 && n <= 5 && strspn(text, "0123456789") == n && strtoul(text, NULL, 10) <= 65535;
 }
 
-/* As it stands in HOST:PORT: IPv6 in brackets. */
-static enum status write_host(const char *host, char out[FRONT_MAX], struct error *error) {
-    struct in6_addr bytes;
-    bool is_bare6 = inet_pton(AF_INET6, host, &bytes) == 1;
-    size_t n = strlen(host);
-    bool has_brackets = n > 2 && host[0] == '[' && host[n - 1] == ']';
-    if (n == 0 || n > 255 || (!is_bare6 && !has_brackets && strpbrk(host, ":[]/")))
+/* IPv6 may come in brackets. */
+static enum status read_host(const char *host, struct address *at, struct error *error) {
+    char text[ADDRESS_TEXT_MAX];
+    struct address read;
+    snprintf(text, sizeof text, "%.260s:0", host);
+    if (!host[0] || !address_split(text, &read) || strchr(read.host, '/'))
         return error_set(error, STATUS_INVALID, "--host: \"%s\" is not a name or an address", host);
-    snprintf(out, FRONT_MAX, is_bare6 ? "[%s]" : "%s", host);
+    memcpy(at->host, read.host, sizeof at->host);
     return STATUS_OK;
 }
 
 enum status front_fold(const struct front_flags *flags, const char *otherwise,
                        char address[FRONT_MAX], struct error *error) {
-    char host[FRONT_MAX];
+    struct address at = {.port = "8000"};
+    char said[ADDRESS_TEXT_MAX], pair[ADDRESS_TEXT_MAX];
     const char *base = flags->listen ? flags->listen : otherwise;
     if (strncmp(base, "fd:", 3) == 0 && (flags->host || flags->port)) {
         if (flags->listen)
@@ -37,22 +37,20 @@ enum status front_fold(const struct front_flags *flags, const char *otherwise,
                              flags->host ? "--host" : "--port");
         base = "127.0.0.1:8000";
     }
-    const char *colon = strrchr(base, ':');
-    snprintf(host, sizeof host, "%.*s", colon ? (int)(colon - base) : 0, base);
-    if (!colon && !flags->host && !flags->port) {
+    bool is_address = address_split(base, &at);
+    if (!is_address && !flags->host && !flags->port) {
         snprintf(address, FRONT_MAX, "%s", base);
         return STATUS_OK;
     }
+    address_join(at.host, at.port, said);
     if (flags->port && !is_port(flags->port))
         return error_set(error, STATUS_INVALID, "--port: \"%s\" is not a number from 0 to 65535",
                          flags->port);
     if (flags->host)
-        TRY(write_host(flags->host, host, error));
-    snprintf(address, FRONT_MAX, "%.256s:%.16s", host,
-             flags->port ? flags->port
-             : colon     ? colon + 1
-                         : "8000");
-    if (flags->listen && strcmp(address, flags->listen) != 0)
+        TRY(read_host(flags->host, &at, error));
+    snprintf(address, FRONT_MAX, "%s",
+             address_join(at.host, flags->port ? flags->port : at.port, pair));
+    if (flags->listen && (!is_address || strcmp(address, said) != 0))
         return error_set(error, STATUS_INVALID, "--listen %s and %s %s contradict each other",
                          flags->listen, flags->host ? "--host" : "--port",
                          flags->host ? flags->host : flags->port);

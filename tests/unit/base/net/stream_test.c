@@ -313,8 +313,8 @@ END_TEST
 
 START_TEST(addresses_are_read_strictly) {
     static const char *const bad[] = {"",        "127.0.0.1", "127.0.0.1:", "127.0.0.1:x",
-                                      "::1:80",  "[::1]",     "[]:80",      "127.0.0.1:65536",
-                                      "[::1:80", "a:1:2"};
+                                      "::1",     "[::1]",     "[]:80",      "127.0.0.1:65536",
+                                      "[::1:80", "a:1:2",     "*:*",        "[fe80::1]:80"};
     struct error error;
     struct tcp_listener *other = NULL;
     for (unsigned i = 0; i < sizeof bad / sizeof *bad; i++)
