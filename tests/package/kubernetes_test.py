@@ -7,7 +7,9 @@ tandem.ini, with the variables of its pods and with keys that lie as the kubelet
 SKIPPED where kubectl (kustomize 5) or the schemas are missing.
 """
 import base64
+import contextlib
 import copy
+import http.client
 import json
 import os
 import re
@@ -21,7 +23,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "e2e"))
 import custom_resources  # noqa: E402
-from cluster import BIN, Tally, eventually, request  # noqa: E402
+from cluster import BIN, Skip, Tally, eventually  # noqa: E402
 from daemons import free_ports  # noqa: E402
 
 try:
@@ -328,11 +330,35 @@ def own_name():
         return "localhost"
 
 
-def serves(objects, folder):
-    """One pod of each workload, as processes of this host: only addresses, the model and the backend are the test's."""
+def host_of(address):
+    """As it stands in a URL and in front of a port."""
+    return f"[{address}]" if ":" in address else address
+
+
+def asked(address, port, path, body=None, key=None):
+    """The status and the answer of a server at this address."""
+    connection = http.client.HTTPConnection(address, port, timeout=120)
+    with contextlib.closing(connection):
+        headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {key}"} if key else {})}
+        connection.request("POST" if body else "GET", path, json.dumps(body) if body else None, headers)
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+
+
+def can_bind(address):
+    with contextlib.suppress(OSError), socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as probe:
+        probe.bind((address, 0))
+        return True
+    return False
+
+
+def serves(objects, folder, pod_ip):
+    """One pod of each workload, as processes of this host: only ports, names, the model and the backend are the test's."""
+    if not can_bind(pod_ip):
+        raise Skip(f"{pod_ip} is no address here")
     config, ini = objects.of("ConfigMap")[0]["metadata"]["name"], objects.ini()
     text = objects.data("ConfigMap", config)["tandem.ini"].decode()
-    http, announce = free_ports(2)
+    port, announce, *figures = free_ports(2 + len(objects.of("StatefulSet")))
     router = objects.pods["Deployment", "tandem-router"]
     for path, volume in {m["mountPath"]: m["name"] for m in container(router)["volumeMounts"]}.items():
         source = next(v for v in router["spec"]["volumes"] if v["name"] == volume)
@@ -340,17 +366,19 @@ def serves(objects, folder):
             mounted(folder / volume, objects.data("Secret", source["secret"]["secretName"]), 0o440 if os.geteuid() == 0 else 0o400)
             text = text.replace(path, str(folder / volume))
     text = text.replace(ini["cluster", "model"], "hash").replace("backend = cuda", "backend = cpu")
-    text = text.replace("0.0.0.0:8000", f"127.0.0.1:{http}").replace("0.0.0.0:7001", f"0.0.0.0:{announce}")
-    text = text.replace(ini["worker", "routers"], f"dns://{own_name()}:{announce}").replace("0.0.0.0:9100", "127.0.0.1:0")
+    text = text.replace("[::]:8000", f"[::]:{port}").replace("[::]:7001", f"[::]:{announce}")
+    name = own_name() if pod_ip == "127.0.0.1" else host_of(pod_ip)
+    text = text.replace(ini["worker", "routers"], f"dns://{name}:{announce}").replace("admin = [::]:9100\n", "")
     mounted(folder / "config", {"tandem.ini": text.encode()}, 0o444)
     processes = []
 
     def start(pod, name):
         path = folder / f"{name}.log"
-        env = {**os.environ, **variables(pod, name, "127.0.0.1")}
-        for key, port in zip(("TANDEM_ENDPOINT", "TANDEM_KV_ENDPOINT"), free_ports(2)):
+        env = {**os.environ, **variables(pod, name, pod_ip)}
+        for key, own in zip(("TANDEM_ENDPOINT", "TANDEM_KV_ENDPOINT"), free_ports(2)):
             if key in env:
-                env[key] = re.sub(r":\d+$", f":{port}", env[key])
+                env[key] = re.sub(r":\d+$", f":{own}", env[key])
+                env["TANDEM_ADMIN"] = re.sub(r":\d+$", f":{figures[len(processes) - 1]}", ini["worker", "admin"])
         with path.open("wb") as log:
             processes.append(subprocess.Popen([BIN / container(pod)["command"][0], "--config", folder / "config/tandem.ini"],
                                               env=env, stderr=log))
@@ -360,7 +388,7 @@ def serves(objects, folder):
         dead = [p.args[0].name for p in processes if p.poll() is not None]
         assert not dead, (dead, [p.read_text()[-600:] for p in folder.glob("*.log")])
         try:
-            _, _, body = request(http, "GET", "/admin/status", headers={"Authorization": "Bearer admin-key"})
+            _, body = asked(pod_ip, port, "/admin/status", key="admin-key")
         except OSError:
             return None
         return {w["name"]: w["role"] for w in json.loads(body)["workers"] if w["state"] == "ready"}
@@ -371,9 +399,10 @@ def serves(objects, folder):
                  t["spec"]["template"]["metadata"]["labels"]["app.kubernetes.io/component"] for t in objects.of("StatefulSet")}
         eventually(lambda: ready() == roles, f"workers {roles}")
         body = {"messages": [{"role": "user", "content": "hello"}], "max_tokens": 5}
-        assert request(http, "POST", "/v1/chat/completions", body)[0] == 401
-        assert request(http, "POST", "/v1/chat/completions", body, {"Authorization": "Bearer client-key"})[0] == 200
-        assert request(http, "GET", "/readyz")[0] == 200
+        assert asked(pod_ip, port, "/v1/chat/completions", body)[0] == 401
+        assert asked(pod_ip, port, "/v1/chat/completions", body, "client-key")[0] == 200
+        for probed in (port, *figures):
+            assert asked(pod_ip, probed, "/readyz")[0] == asked(pod_ip, probed, "/livez")[0] == 200, probed
         for process in processes:
             process.terminate()
         assert [p.wait(60) for p in processes] == [0] * len(processes)
@@ -428,8 +457,9 @@ def main():
             if OVERLAYS[overlay]:
                 tally.run("ranks on other hosts are still refused", ranks_on_other_hosts_are_still_refused, objects)
             else:
-                (folder / f"run-{overlay}").mkdir()
-                tally.run(f"{overlay}: serves", serves, objects, folder / f"run-{overlay}")
+                for pod_ip, kind in (("127.0.0.1", "IPv4"), ("::1", "IPv6")):
+                    (folder / f"run-{overlay}-{kind}").mkdir()
+                    tally.run(f"{overlay}: serves in pods of {kind}", serves, objects, folder / f"run-{overlay}-{kind}", pod_ip)
     return tally.end()
 
 
