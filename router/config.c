@@ -67,6 +67,9 @@ static const struct option_spec table[] = {
              "https. SIGHUP reads it again"},
     {"tls-key", OPTION_STRING, AT(tls_key), NULL, "router", "FILE",
      .help = "PEM: the certificate's key, without a passphrase, not readable by others"},
+    {"tls-check", OPTION_DURATION, AT(tls_check_ns), "60s", "router", NULL,
+     .help = "how often these files are looked at, and read again where they are others now; 0: on "
+             "SIGHUP alone"},
     {"tls-client-ca", OPTION_STRING, AT(tls_client_ca), NULL, "router", "FILE",
      .help = "PEM: clients need a certificate that one of these signed; default: none"},
     {"admin-keys", OPTION_STRING, AT(admin_keys), NULL, "router", "FILE",

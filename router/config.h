@@ -29,10 +29,11 @@ struct config {
     const char *api_keys;                           /* file, or "" */
     const char *admin_keys;                         /* file, or "" */
     const char *tls_cert, *tls_key, *tls_client_ca; /* files, or "" */
-    bool siblings;                                  /* workers may be its parent's children */
-    unsigned no_page;                               /* page: 1 where there is none */
-    struct option_list origins;                     /* cors-origins */
-    struct option_list hosts;                       /* allow-host */
+    uint64_t tls_check_ns;      /* 0: their files are read again on SIGHUP alone */
+    bool siblings;              /* workers may be its parent's children */
+    unsigned no_page;           /* page: 1 where there is none */
+    struct option_list origins; /* cors-origins */
+    struct option_list hosts;   /* allow-host */
     uint32_t queue;
     uint32_t max_sequences;
     enum roles roles;

@@ -64,6 +64,7 @@ struct program {
     struct loop_timer *drain_timer;
     struct pulse *pulse;
     struct service *service;
+    struct reload *reload;
     uint64_t drain_until_ns;
 };
 
@@ -219,6 +220,9 @@ static enum status open_tls(struct program *program, struct error *error) {
     if (tls_context_warning(server->tls)[0])
         log_warn("clients may refuse the certificate", "reason=%s",
                  log_text(shown, sizeof shown, tls_context_warning(server->tls)));
+    if (config->tls_check_ns > 0 &&
+        reload_new(server, config->tls_check_ns, &program->reload) != STATUS_OK)
+        return error_set(error, STATUS_NOMEM, "no memory for a timer");
     return STATUS_OK;
 }
 
@@ -365,6 +369,7 @@ static void close_all(struct program *program) {
     struct server *server = &program->server;
     struct serving *serving = &server->serving;
     service_free(program->service);
+    reload_free(program->reload);
     pulse_free(program->pulse);
     pool_free(serving->pool);
     calls_free(serving->calls);

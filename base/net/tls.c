@@ -8,8 +8,11 @@
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/x509.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
 
 #define FILE_BYTES_MAX  (1u << 20)
 #define CHAIN_BYTES_MAX (32 * 1024) /* of certificates that a client may send */
@@ -49,8 +52,11 @@ static bool is_at_end(void) {
     return ERR_GET_LIB(code) == ERR_LIB_PEM && ERR_GET_REASON(code) == PEM_R_NO_START_LINE;
 }
 
-static void warn_of_time(struct tls_context *context, const X509 *cert) {
+static void note_time(struct tls_context *context, const X509 *cert) {
     char date[64] = "";
+    struct tm end;
+    context->ends_s =
+        ASN1_TIME_to_tm(X509_get0_notAfter(cert), &end) == 1 ? (int64_t)timegm(&end) : 0;
     bool late = X509_cmp_current_time(X509_get0_notAfter(cert)) < 0;
     bool early = X509_cmp_current_time(X509_get0_notBefore(cert)) > 0;
     BIO *bio = BIO_new(BIO_s_mem());
@@ -72,7 +78,7 @@ static enum status read_chain(struct tls_context *context, SSL_CTX *ssl, BIO *bi
     if (!cert)
         return error_set(error, STATUS_INVALID, "%s: %s", context->cert,
                          is_at_end() ? "no PEM certificate in it" : why());
-    warn_of_time(context, cert);
+    note_time(context, cert);
     bool taken = SSL_CTX_use_certificate(ssl, cert) == 1;
     X509_free(cert);
     if (!taken)
@@ -231,6 +237,20 @@ static char *copy(const char *text) {
 
 /* --- contexts ------------------------------------------------------------------------------- */
 
+/* Behind all links; zeros where there is no such file. */
+static void identify(const struct tls_context *context, uint64_t files[TLS_FILES][5]) {
+    const char *const paths[TLS_FILES] = {context->cert, context->key, context->client_ca};
+    memset(files, 0, sizeof context->seen);
+    for (unsigned i = 0; i < TLS_FILES; i++) {
+        struct stat file;
+        if (!paths[i][0] || stat(paths[i], &file) != 0)
+            continue;
+        const uint64_t all[5] = {file.st_dev, file.st_ino, (uint64_t)file.st_size,
+                                 (uint64_t)file.st_mtim.tv_sec, (uint64_t)file.st_mtim.tv_nsec};
+        memcpy(files[i], all, sizeof all);
+    }
+}
+
 enum status tls_server_new(struct loop *loop, const struct tls_server_config *config,
                            struct tls_context **out, struct error *error) {
     struct tls_context *context = calloc(1, sizeof *context);
@@ -244,8 +264,10 @@ enum status tls_server_new(struct loop *loop, const struct tls_server_config *co
                   config->protocols && config->protocols[0] ? config->protocols : "http/1.1");
     enum status status = STATUS_NOMEM;
     error_set(error, STATUS_NOMEM, "no memory for TLS");
-    if (context->cert && context->key && context->client_ca && context->plain_answer)
+    if (context->cert && context->key && context->client_ca && context->plain_answer) {
+        identify(context, context->seen);
         status = make_server(context, &context->ssl, error);
+    }
     if (status == STATUS_OK) {
         status = pool_new(loop, 1, config->n_streams_max, &context->pool);
         if (status != STATUS_OK)
@@ -260,16 +282,35 @@ enum status tls_server_new(struct loop *loop, const struct tls_server_config *co
 
 enum status tls_context_reload(struct tls_context *context, struct error *error) {
     char before[sizeof context->warning];
+    int64_t ends_s = context->ends_s;
     SSL_CTX *ssl;
     memcpy(before, context->warning, sizeof before);
+    identify(context, context->seen); /* what changes while it is read is seen the next time */
     enum status status = make_server(context, &ssl, error);
+    snprintf(context->failed, sizeof context->failed, "%s", status == STATUS_OK ? "" : error->text);
     if (status != STATUS_OK) {
         memcpy(context->warning, before, sizeof before);
+        context->ends_s = ends_s;
         return status;
     }
     SSL_CTX_free(context->ssl); /* streams that are open have references of their own */
     context->ssl = ssl;
     return STATUS_OK;
+}
+
+enum status tls_context_renew(struct tls_context *context, struct error *error) {
+    uint64_t now[TLS_FILES][5];
+    char before[sizeof context->failed];
+    identify(context, now);
+    if (!context->failed[0] && memcmp(now, context->seen, sizeof now) == 0)
+        return STATUS_BUSY;
+    memcpy(before, context->failed, sizeof before);
+    enum status status = tls_context_reload(context, error);
+    return status != STATUS_OK && strcmp(before, error->text) == 0 ? STATUS_BUSY : status;
+}
+
+int64_t tls_context_ends_s(const struct tls_context *context) {
+    return context->ends_s;
 }
 
 const char *tls_context_warning(const struct tls_context *context) {

@@ -39,6 +39,14 @@ NODISCARD enum status tls_server_new(struct loop *loop, const struct tls_server_
 /* Reads the files again, for the streams to come. On failure everything stays as it was. */
 NODISCARD enum status tls_context_reload(struct tls_context *context, struct error *error);
 
+/* tls_context_reload(), where a file is another than the one that was read last: written again,
+ * renamed over, or another behind a link on its way. Files that did not serve are tried again each
+ * time. STATUS_BUSY: nothing new, which is also a failure that was answered before. */
+NODISCARD enum status tls_context_renew(struct tls_context *context, struct error *error);
+
+/* Unix time at which the server's certificate ends to be valid. */
+int64_t tls_context_ends_s(const struct tls_context *context);
+
 /* Why clients may refuse the certificate ("FILE: expired on ..."), or "". */
 const char *tls_context_warning(const struct tls_context *context);
 

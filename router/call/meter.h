@@ -58,6 +58,7 @@ struct meter_now {
     uint32_t n_calls;
     struct listener_counts http;
     struct tls_counts tls;
+    uint64_t tls_ends_s; /* Unix time; 0 without TLS */
     struct formats_counts formats;
     size_t body_bytes;
     size_t output_bytes;

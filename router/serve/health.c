@@ -45,6 +45,7 @@ static void answer_metrics(struct server *server, const struct endpoint_request 
         .n_calls = calls_count(serving->calls),
         .http = listener_counts(server->listener),
         .tls = server->tls ? tls_context_counts(server->tls) : (struct tls_counts){0},
+        .tls_ends_s = server->tls ? (uint64_t)tls_context_ends_s(server->tls) : 0,
         .formats = formats_counts(serving->formats),
         .body_bytes = exchanges_body_bytes(serving->exchanges),
         .output_bytes = listener_output_bytes(server->listener),

@@ -2,9 +2,12 @@
 
 #include "base/error.h"
 #include "base/log/log.h"
+#include "base/net/loop.h"
 #include "base/net/tls.h"
 #include "router/serve/api_keys.h"
 #include "router/serve/server.h"
+
+#include <stdlib.h>
 
 void reload_tell(const char *what, enum status status, const struct error *error) {
     char shown[ERROR_TEXT_MAX + 64];
@@ -47,19 +50,58 @@ static void reload_keys(struct server *server) {
     take_keys(server->admin_keys, "admin-keys", &admins, status, &error);
 }
 
-static void reload_certificates(struct tls_context *tls) {
-    struct error error = {0};
+static void tell_of_certificates(const struct tls_context *tls, enum status status,
+                                 const struct error *error) {
     char shown[ERROR_TEXT_MAX + 64];
-    if (!tls)
-        return;
-    enum status status = tls_context_reload(tls, &error);
-    reload_tell("certificates", status, &error);
+    reload_tell("certificates", status, error);
     if (status == STATUS_OK && tls_context_warning(tls)[0])
         log_warn("clients may refuse the certificate", "reason=%s",
                  log_text(shown, sizeof shown, tls_context_warning(tls)));
 }
 
 void reload_all(struct server *server) {
-    reload_certificates(server->tls);
+    struct error error = {0};
+    if (server->tls) {
+        enum status status = tls_context_reload(server->tls, &error);
+        tell_of_certificates(server->tls, status, &error);
+    }
     reload_keys(server);
+}
+
+/* --- without a signal ----------------------------------------------------------------------- */
+
+struct reload {
+    struct tls_context *tls;  /* borrowed */
+    struct loop_timer *timer; /* owned */
+    uint64_t every_ns;
+};
+
+static void on_timer(void *user) {
+    struct reload *reload = user;
+    struct error error = {0};
+    enum status status = tls_context_renew(reload->tls, &error);
+    if (status != STATUS_BUSY)
+        tell_of_certificates(reload->tls, status, &error);
+    loop_timer_after(reload->timer, reload->every_ns);
+}
+
+enum status reload_new(struct server *server, uint64_t every_ns, struct reload **out) {
+    struct reload *reload = calloc(1, sizeof *reload);
+    if (!reload)
+        return STATUS_NOMEM;
+    *reload = (struct reload){.tls = server->tls, .every_ns = every_ns};
+    if (loop_timer_new(server->serving.loop, on_timer, reload, &reload->timer) != STATUS_OK) {
+        free(reload);
+        return STATUS_NOMEM;
+    }
+    loop_timer_after(reload->timer, every_ns);
+    *out = reload;
+    return STATUS_OK;
+}
+
+void reload_free(struct reload *reload) {
+    if (!reload)
+        return;
+    loop_timer_free(reload->timer);
+    free(reload);
 }

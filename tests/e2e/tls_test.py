@@ -153,6 +153,41 @@ def certificates_change_under_streams(cluster):
     certificates.install("first")
 
 
+def renewed_certificates_need_no_signal(certificates):
+    """As a mounted Secret changes: ..data is renamed to a folder of the new pair. A pair that does not fit is told of once."""
+    mount = Path(certificates.path("mount"))
+    for name, cert, key in (("one", "first", "first"), ("two", "second", "second"), ("half", "first", "second")):
+        (mount / name).mkdir(parents=True)
+        for kind, source in (("crt", cert), ("key", key)):
+            shutil.copy(certificates.path(f"{source}.{kind}"), mount / name / f"server.{kind}")
+            os.chmod(mount / name / f"server.{kind}", 0o600)
+
+    def swap(name):
+        (mount / "..tmp").symlink_to(name)
+        os.rename(mount / "..tmp", mount / "..data")
+
+    def ends():
+        figures = cluster.request("GET", "/metrics")[2].decode()
+        return int(re.search(r"(?m)^tandem_tls_certificate_not_after_seconds(?:\{.*\})? (\d+)$", figures).group(1))
+
+    def date(name):
+        done = subprocess.run(["openssl", "x509", "-in", certificates.path(f"{name}.crt"), "-noout", "-enddate"], capture_output=True, text=True)
+        return ssl.cert_time_to_seconds(done.stdout.strip().removeprefix("notAfter="))
+
+    swap("one")
+    flags = ("--tls-cert", mount / "..data/server.crt", "--tls-key", mount / "..data/server.key", "--tls-check", "20ms")
+    with Secure(certificates, *flags, "--mixed", 1) as cluster:
+        assert cluster.common_name() == "first" and ends() == date("first")
+        swap("two")
+        eventually(lambda: cluster.common_name() == "second", "the new certificate is shown")
+        assert ends() == date("second")
+        swap("half")
+        cluster.logged(r"not reloaded.* what=certificates .*not the key of")
+        swap("one")
+        eventually(lambda: cluster.common_name() == "first", "the pair that fits is shown")
+        assert cluster.log_text().count("not reloaded") == 1, cluster.log_text()[-3000:]
+
+
 def clients_show_certificates(certificates):
     with tempfile.TemporaryDirectory() as folder:
         other = Certificates(folder)
@@ -351,6 +386,7 @@ def main():
                           renegotiation_is_refused):
                 tally.run(check.__name__, check, cluster)
             tally.run("serves_after_all_that", cluster.serves)
+        tally.run("renewed_certificates_need_no_signal", renewed_certificates_need_no_signal, certificates)
         tally.run("slow_handshakes_end", slow_handshakes_end, certificates)
         tally.run("clients_show_certificates", clients_show_certificates, certificates)
         tally.run("expired_is_a_warning", expired_is_a_warning, certificates)

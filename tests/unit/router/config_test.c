@@ -28,6 +28,7 @@ static const struct option_value values[] = {
     {"api-keys", "/api-keys-53", "router"},
     {"tls-cert", "/tls-cert-131", "router"},
     {"tls-key", "/tls-key-137", "router"},
+    {"tls-check", "191ms", "router"},
     {"tls-client-ca", "/tls-client-ca-139", "router"},
     {"admin-keys", "/admin-keys-59", "router"},
     {"allow-host", "host-61,host-67", "router"},
@@ -76,6 +77,7 @@ static void check_texts(const struct config *config) {
     ck_assert_str_eq(config->admin_keys, "/admin-keys-59");
     ck_assert_str_eq(config->tls_cert, "/tls-cert-131");
     ck_assert_str_eq(config->tls_key, "/tls-key-137");
+    ck_assert_uint_eq(config->tls_check_ns, 191 * NS_PER_MS);
     ck_assert_str_eq(config->tls_client_ca, "/tls-client-ca-139");
     ck_assert_uint_eq(config->hosts.n, 2);
     ck_assert_str_eq(config->hosts.all[0], "host-61");

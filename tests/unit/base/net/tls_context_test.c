@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 const char *const suite_name = "base_tls_context";
@@ -143,6 +144,84 @@ START_TEST(a_reload_is_for_new_streams_and_a_bad_one_changes_nothing) {
     rig.fd = old_fd;
     ck_assert_int_eq(stream_write(rig.stream, "x", 1), STATUS_OK);
     ck_assert_int_eq(rig_read_all(&byte, 1), SSL_ERROR_NONE);
+}
+END_TEST
+
+/* Writes FOLDER/NAME/cert.pem and key.pem, as a mounted Secret has them. */
+static void write_pair(const char *name, const struct tls_identity *cert,
+                       const struct tls_identity *key) {
+    char folder[256];
+    snprintf(folder, sizeof folder, "%s/%s", rig.folder, name);
+    mkdir(folder, 0700);
+    tls_write_certs(folder, "cert.pem", (X509 *[]){cert->cert, NULL});
+    tls_write_key(folder, "key.pem", key->key, NULL, 0600);
+}
+
+/* ..data leads to a folder, and a link to another is renamed over it. */
+static void swap(const char *to) {
+    char link[256], fresh[256];
+    snprintf(link, sizeof link, "%s/..data", rig.folder);
+    snprintf(fresh, sizeof fresh, "%s/..data_tmp", rig.folder);
+    ck_assert_int_eq(symlink(to, fresh), 0);
+    ck_assert_int_eq(rename(fresh, link), 0);
+}
+
+START_TEST(files_that_are_others_are_read_again_and_a_failure_is_told_once) {
+    static const char *const names[] = {"cert.pem", "key.pem"};
+    struct error error = {0};
+    char path[256], target[64], name[64];
+    write_pair("one", &rig.leaf, &rig.leaf);
+    write_pair("two", &rig.other, &rig.other);
+    write_pair("half", &rig.other, &rig.leaf);
+    swap("one");
+    for (unsigned i = 0; i < 2; i++) {
+        snprintf(path, sizeof path, "%s/%s", rig.folder, names[i]);
+        snprintf(target, sizeof target, "..data/%s", names[i]);
+        unlink(path);
+        ck_assert_int_eq(symlink(target, path), 0);
+    }
+    ck_assert_msg(tls_context_renew(rig.context, &error) == STATUS_OK, "%s", error.text);
+    ck_assert_int_eq(tls_context_renew(rig.context, &error), STATUS_BUSY); /* the same */
+    int64_t ends_s = tls_context_ends_s(rig.context);
+    ck_assert_int_gt(ends_s, 0);
+    swap("half");
+    ck_assert_int_eq(tls_context_renew(rig.context, &error), STATUS_INVALID);
+    ck_assert_ptr_nonnull(strstr(error.text, "not the key of"));
+    for (unsigned i = 0; i < 3; i++)
+        ck_assert_int_eq(tls_context_renew(rig.context, &error), STATUS_BUSY);
+    ck_assert_int_eq(tls_context_ends_s(rig.context), ends_s);
+    swap("gone");
+    ck_assert_int_eq(tls_context_renew(rig.context, &error), STATUS_NOT_FOUND);
+    ck_assert_int_eq(tls_context_renew(rig.context, &error), STATUS_BUSY);
+    swap("half");
+    ck_assert_int_eq(tls_context_renew(rig.context, &error), STATUS_INVALID);
+    swap("two");
+    ck_assert_msg(tls_context_renew(rig.context, &error) == STATUS_OK, "%s", error.text);
+    rig_connect();
+    ck_assert_int_eq(rig_handshake(), SSL_ERROR_NONE);
+    shown_name(name);
+    ck_assert_str_eq(name, "other.test");
+    write_pair("two", &rig.leaf, &rig.leaf); /* written where they lie */
+    ck_assert_msg(tls_context_renew(rig.context, &error) == STATUS_OK, "%s", error.text);
+    ck_assert_int_eq(tls_context_reload(rig.context, &error), STATUS_OK);
+    ck_assert_int_eq(tls_context_renew(rig.context, &error), STATUS_BUSY);
+}
+END_TEST
+
+START_TEST(the_end_of_the_certificate_is_known) {
+    static const long ends[] = {3600, -60, 400L * 86400};
+    struct error error = {0};
+    for (unsigned i = 0; i < sizeof ends / sizeof *ends; i++) {
+        struct tls_identity made = tls_make((struct tls_wish){
+            .name = "localhost", .issuer = &rig.root, .from_s = -7200, .until_s = ends[i]});
+        int64_t now_s = time(NULL);
+        tls_write_certs(rig.folder, "cert.pem", (X509 *[]){made.cert, rig.root.cert, NULL});
+        tls_write_key(rig.folder, "key.pem", made.key, NULL, 0600);
+        ck_assert_int_eq(tls_context_reload(rig.context, &error), STATUS_OK);
+        ck_assert_int_le(tls_context_ends_s(rig.context), now_s + ends[i]);
+        ck_assert_int_gt(tls_context_ends_s(rig.context), now_s + ends[i] - 600);
+        tls_identity_fini(&made);
+    }
 }
 END_TEST
 
@@ -408,6 +487,8 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, a_file_that_does_not_serve_is_named_with_the_reason);
     tcase_add_test(tests, a_certificate_out_of_its_time_is_a_warning);
     tcase_add_test(tests, a_reload_is_for_new_streams_and_a_bad_one_changes_nothing);
+    tcase_add_test(tests, files_that_are_others_are_read_again_and_a_failure_is_told_once);
+    tcase_add_test(tests, the_end_of_the_certificate_is_known);
     tcase_add_test(tests, the_whole_chain_is_sent);
     tcase_add_test(tests, clients_need_a_certificate_where_an_authority_is_named);
     tcase_add_test(tests, handshakes_that_wait_end_with_their_context);
