@@ -57,15 +57,28 @@ def without_ipv6():
 def get(host, port, path="/admin/status", body=None):
     connection = http.client.HTTPConnection(host, port, timeout=60)
     with contextlib.closing(connection):
-        connection.request("POST" if body else "GET", path, json.dumps(body) if body else None, {"Content-Type": "application/json"})
+        headers = {"Content-Type": "application/json"}
+        connection.request("POST" if body else "GET", path, json.dumps(body) if body else None, headers)
         answer = connection.getresponse()
         return answer.status, answer.read().decode()
 
 
-def command(*args):
-    done = subprocess.run([BIN / args[0], *map(str, args[1:])], capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
+def run(*args, host=None):
+    return subprocess.run([*(host.enter if host else []), BIN / args[0], *map(str, args[1:])], capture_output=True, text=True,
+                          timeout=120, stdin=subprocess.DEVNULL)
+
+
+def command(*args, host=None):
+    done = run(*args, host=host)
     assert done.returncode == 0, (args, done.stdout[-500:], done.stderr[-800:])
     return done.stdout
+
+
+def refused(*args):
+    """Its one line."""
+    done = run(*args)
+    assert done.returncode != 0 and done.stderr.count("\n") == 1, (args, done)
+    return done.stderr
 
 
 class Host:
@@ -123,8 +136,7 @@ def every_command_asks_an_address(folder):
         assert "127.0.0.1" not in command("tandem", "status", "--server", url)
         for scheme in ("http", "grpc"):
             command("tandem-bench", "load", "--target", f"{scheme}://[::1]:{port}", *LOAD)
-        done = subprocess.run([BIN / "tandem", "status", "--server", f"http://::1:{port}"], capture_output=True, text=True)
-        assert done.returncode != 0 and "an IPv6 address stands in brackets" in done.stderr, done
+        assert "an IPv6 address stands in brackets" in refused("tandem", "status", "--server", f"http://::1:{port}")
 
 
 def every_address_is_served(folder):
@@ -142,7 +154,8 @@ def host_is_sent_in_brackets(_):
     ip("addr", "add", "fe80::7/64", "dev", "lo", "nodad")
     with socket.create_server(("::", 0), family=socket.AF_INET6) as server:
         port = server.getsockname()[1]
-        for address, sent in (("[::1]", "[::1]"), ("[fe80::7%lo]", "[fe80::7]"), ("[fe80::7%25lo]", "[fe80::7]"), ("[::]", "[::]")):
+        for address, sent in (("[::1]", "[::1]"), ("[fe80::7%lo]", "[fe80::7]"), ("[fe80::7%25lo]", "[fe80::7]"),
+                              ("[::]", "[::]")):
             seen = []
 
             def answer():
@@ -153,12 +166,11 @@ def host_is_sent_in_brackets(_):
 
             thread = threading.Thread(target=answer, daemon=True)
             thread.start()
-            done = subprocess.run([BIN / "tandem", "status", "--server", f"http://{address}:{port}"], capture_output=True, text=True)
+            done = run("tandem", "status", "--server", f"http://{address}:{port}")
             thread.join(10)
             assert seen and f"\r\nHost: {sent}:{port}\r\n" in seen[0], (address, seen, done.stderr)
             assert "418" in done.stderr, done
-    done = subprocess.run([BIN / "tandem", "status", "--server", f"http://[::1]:{port}"], capture_output=True, text=True)
-    assert f"[::1]:{port}: Connection refused" in done.stderr, done
+    assert f"[::1]:{port}: Connection refused" in refused("tandem", "status", "--server", f"http://[::1]:{port}")
 
 
 def daemons_meet_over_an_address_without_brackets(folder):
@@ -187,7 +199,8 @@ def second_host():
         ip("addr", "add", "fd00::1/64", "dev", "here0", "nodad")
         ip("addr", "add", "fe80::1/64", "dev", "here0", "nodad")
         ip("link", "set", "here0", "up")
-        for words in ("link set lo up", "addr del 127.0.0.1/8 dev lo", "addr add fd00::2/64 dev there0 nodad", "link set there0 up"):
+        for words in ("link set lo up", "addr del 127.0.0.1/8 dev lo", "addr add fd00::2/64 dev there0 nodad",
+                      "link set there0 up"):
             subprocess.run(["nsenter", "-t", str(there.pid), "-n", "ip", *words.split()], check=True)
         yield Host(there.pid)
     finally:
@@ -213,11 +226,9 @@ def workers_of_two_hosts_are_one_cluster(folder):
         work("d0", "decode", "tcp://fd00::2:0", there)(r'"worker ready".* endpoint=tcp://\[fd00::2\]:')
         work("d1", "decode", "tcp://there0:*", there)(r'"worker ready".* endpoint=tcp://\[fd00::2\]:')
         eventually(lambda: get("::1", port, "/readyz")[1].count('"workers":3'), "three workers")
-        url = f"http://[fd00::1]:{port}"
-        done = subprocess.run([*there.enter, BIN / "tandem-bench", "load", "--target", url, *LOAD], capture_output=True, text=True, timeout=120)
-        assert done.returncode == 0, done.stderr[-800:]
-        figures = get("::1", port, "/metrics")[1]
-        assert float(re.search(r"(?m)^tandem_router_handoffs_total(?:\{.*\})? (\S+)", figures).group(1)) >= 3, "KV went from host to host"
+        command("tandem-bench", "load", "--target", f"http://[fd00::1]:{port}", *LOAD, host=there)
+        handoffs = re.search(r"(?m)^tandem_router_handoffs_total(?:\{.*\})? (\S+)", get("::1", port, "/metrics")[1])
+        assert float(handoffs.group(1)) >= 3, "KV goes from host to host"
 
 
 def a_zone_is_taken_or_refused(folder):
@@ -227,19 +238,16 @@ def a_zone_is_taken_or_refused(folder):
                                 "--announce", f"ipc://{folder}/zone")
         port = int(router(r'"router ready".* port=(\d+)').group(1))
         for zone in ("%here0", "%25here0"):
-            done = subprocess.run([BIN / "tandem", "status", "--server", f"http://[fe80::1{zone}]:{port}"], capture_output=True, text=True)
-            assert "Admin routes answer on a loopback address alone" in done.stderr, done
+            words = refused("tandem", "status", "--server", f"http://[fe80::1{zone}]:{port}")
+            assert "Admin routes answer on a loopback address alone" in words, words
     keys = folder / "zone-keys"
     command("tandem", "keys", keys)
     worker = ("tandem-worker", "--model", "hash", "--name", "w", "--keys", keys, "--routers", "tcp://[::1]:1", "--endpoint")
-    for args, words in (((*worker, "tcp://[fe80::1]:0"), "a link-local address needs its interface: [fe80::1%eth0]"),
-                        (("tandem-router", "--model", "hash", "--listen", "[fe80::1]:0"), "a link-local address needs its interface"),
-                        (("tandem", "status", "--server", "http://[fe80::1]:80"), "a link-local address needs its interface")):
-        done = subprocess.run([BIN / args[0], *map(str, args[1:])], capture_output=True, text=True, timeout=60)
-        assert done.returncode != 0 and words in done.stderr and done.stderr.count("\n") == 1, (args, done)
+    for args in ((*worker, "tcp://[fe80::1]:0"), ("tandem-router", "--model", "hash", "--listen", "[fe80::1]:0"),
+                 ("tandem", "status", "--server", "http://[fe80::1]:80")):
+        assert "a link-local address needs its interface: [fe80::1%eth0]" in refused(*args)
     with second_host():
-        done = subprocess.run([BIN / worker[0], *map(str, worker[1:]), "tcp://[fe80::1%here0]:0"], capture_output=True, text=True, timeout=60)
-        assert done.returncode != 0 and "is a link-local address, whose zone only this host knows" in done.stderr, done
+        assert "is a link-local address, whose zone only this host knows" in refused(*worker, "tcp://[fe80::1%here0]:0")
 
 
 def all_addresses(folder, both, **kwargs):
@@ -247,8 +255,8 @@ def all_addresses(folder, both, **kwargs):
     with Programs(folder) as programs:
         keys = folder / f"keys-{len(os.listdir(folder))}"
         command("tandem", "keys", keys)
-        router = programs.start("router", "tandem-router", "--model", "hash", "--listen", "[::]:0", "--announce", "tcp://[::]:0",
-                                "--keys", keys, **kwargs)
+        router = programs.start("router", "tandem-router", "--model", "hash", "--listen", "[::]:0", "--announce",
+                                "tcp://[::]:0", "--keys", keys, **kwargs)
         found = router(r'"router ready".* port=(\d+) .*announce=tcp://\S+:(\d+)')
         worker = programs.start("worker", "tandem-worker", "--model", "hash", "--name", "w0", "--endpoint", "tcp://127.0.0.1:0",
                                 "--keys", keys, "--routers", f"tcp://127.0.0.1:{found.group(2)}", "--admin", "[::]:0", **kwargs)
@@ -270,16 +278,17 @@ def the_wildcard_of_ipv6_serves_both(folder):
 def without_ipv6_the_wildcard_is_ipv4(folder):
     if os.uname().machine != "x86_64":
         raise Skip("the filter of calls is for x86_64")
-    probe = subprocess.run([sys.executable, "-c", "import socket; socket.socket(socket.AF_INET6)"], capture_output=True, preexec_fn=without_ipv6)
+    probe = subprocess.run([sys.executable, "-c", "import socket; socket.socket(socket.AF_INET6)"], capture_output=True,
+                           preexec_fn=without_ipv6)
     if probe.returncode == 99:
         raise Skip("calls may not be filtered here")
     assert b"Address family not supported" in probe.stderr, probe
     all_addresses(folder, ("127.0.0.1",), preexec_fn=without_ipv6)
 
 
-FACTS = [every_command_asks_an_address, every_address_is_served, host_is_sent_in_brackets, daemons_meet_over_an_address_without_brackets,
-         workers_of_two_hosts_are_one_cluster, a_zone_is_taken_or_refused, the_wildcard_of_ipv6_serves_both,
-         without_ipv6_the_wildcard_is_ipv4]
+FACTS = [every_command_asks_an_address, every_address_is_served, host_is_sent_in_brackets,
+         daemons_meet_over_an_address_without_brackets, workers_of_two_hosts_are_one_cluster, a_zone_is_taken_or_refused,
+         the_wildcard_of_ipv6_serves_both, without_ipv6_the_wildcard_is_ipv4]
 
 
 def main():

@@ -171,7 +171,8 @@ def renewed_certificates_need_no_signal(certificates):
         return int(re.search(r"(?m)^tandem_tls_certificate_not_after_seconds(?:\{.*\})? (\d+)$", figures).group(1))
 
     def date(name):
-        done = subprocess.run(["openssl", "x509", "-in", certificates.path(f"{name}.crt"), "-noout", "-enddate"], capture_output=True, text=True)
+        done = subprocess.run(["openssl", "x509", "-in", certificates.path(f"{name}.crt"), "-noout", "-enddate"],
+                              capture_output=True, text=True)
         return ssl.cert_time_to_seconds(done.stdout.strip().removeprefix("notAfter="))
 
     swap("one")
