@@ -1,6 +1,6 @@
 #include "base/error.h"
 
-#include <stdbool.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -15,6 +15,7 @@ __attribute__((format(printf, 2, 0))) static void format_line(struct error *erro
                                                               const char *format, va_list args) {
     vsnprintf(error->text, sizeof error->text, format, args);
     make_printable(error->text);
+    error->may_pass = false;
 }
 
 enum status(error_set)(struct error *error, enum status status, const char *format, ...) {
@@ -80,4 +81,19 @@ void error_rename(struct error *error, const char *name) {
     }
     snprintf(error->field, sizeof error->field, "%s", name);
     make_printable(error->field);
+}
+
+enum status(error_passing)(struct error *error, enum status status) {
+    error->may_pass = true;
+    return status;
+}
+
+enum status(error_of_errno)(struct error *error, enum status status, int number) {
+    static const int passing[] = {EADDRINUSE,   EADDRNOTAVAIL, EAGAIN,    EHOSTDOWN,
+                                  EHOSTUNREACH, EIO,           ENETDOWN,  ENETUNREACH,
+                                  ENODEV,       ENOENT,        ENOMEDIUM, ENOTCONN,
+                                  ENXIO,        EREMOTEIO,     ESTALE,    ETIMEDOUT};
+    for (size_t i = 0; i < sizeof passing / sizeof *passing; i++)
+        error->may_pass |= number == passing[i];
+    return status;
 }

@@ -7,6 +7,7 @@
 #include "base/status.h"
 
 #include <stdarg.h>
+#include <stdbool.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -17,6 +18,7 @@ extern "C" {
 struct error {
     char text[ERROR_TEXT_MAX]; /* NUL-terminated, cut if longer; control bytes replaced by '?' */
     char field[64];            /* the offending field or option, or "" */
+    bool may_pass;             /* what is missing may come by itself: a later try may succeed */
 };
 
 /* Writes the line and returns `status`, so that a parser can `return error_set(...)`. */
@@ -40,13 +42,22 @@ void error_prefix(struct error *error, const char *format, ...)
 enum status error_within(struct error *error, enum status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* Says of the line that is there that its cause may pass, as a mount that comes late does. Returns `status`. */
+enum status error_passing(struct error *error, enum status status);
+
+/* The same where `number`, an errno, is of a file, device, address or network that is not there (ENOENT, ENODEV,
+ * EADDRNOTAVAIL, ...), does not answer (EIO, ESTALE, ENOTCONN, ...) or is held by another (EADDRINUSE). */
+enum status error_of_errno(struct error *error, enum status status, int number);
+
 /* clang's analyzer looks into one file at a time (tools/tidy --analyze): it has to be told that the
  * status comes back. */
 #ifdef __clang_analyzer__
 #define error_set(error, status, ...) (error_set(error, status, __VA_ARGS__), (status))
 #define error_field(error, status, field, ...)                                                     \
     (error_field(error, status, field, __VA_ARGS__), (status))
-#define error_within(error, status, ...) (status)
+#define error_within(error, status, ...)      (status)
+#define error_passing(error, status)          (error_passing(error, status), (status))
+#define error_of_errno(error, status, number) (error_of_errno(error, status, number), (status))
 #endif
 
 #ifdef __cplusplus

@@ -1,5 +1,6 @@
 #include "base/exit.h"
 
+#include "base/error.h"
 #include "base/log/log.h"
 #include "base/log/log_writer.h"
 
@@ -30,6 +31,12 @@ int exit_fail(int code, const char *format, ...) {
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     return exit_with(code, text);
+}
+
+int exit_of(const struct error *error) {
+    if (!error->may_pass)
+        return exit_with(EXIT_CONFIG, error->text);
+    return exit_fail(EXIT_LATER, "%s; a later start may succeed", error->text);
 }
 
 void exit_now(int code) {

@@ -60,7 +60,7 @@ enum status file_open(const char *path, int *fd, uint64_t *n_bytes, struct error
     int reason = errno;
     free(resolved);
     if (opened < 0)
-        return cannot_open(path, reason, error);
+        return error_of_errno(error, cannot_open(path, reason, error), reason);
     if (fstat(opened, &info) < 0 || !S_ISREG(info.st_mode)) {
         close(opened);
         return error_set(error, STATUS_IO, "%s: no regular file", path);
@@ -76,10 +76,14 @@ static enum status read_all(int fd, const char *path, uint64_t n_max, struct buf
     uint64_t n_read = 0;
     for (;;) {
         ssize_t n = read(fd, block, sizeof block);
-        if (n < 0 && errno == EINTR)
+        int reason = errno;
+        if (n < 0 && reason == EINTR)
             continue;
         if (n < 0)
-            return error_set(error, STATUS_IO, "%s: cannot read it: %s", path, strerror(errno));
+            return error_of_errno(
+                error,
+                error_set(error, STATUS_IO, "%s: cannot read it: %s", path, strerror(reason)),
+                reason);
         if (n == 0)
             break;
         n_read += (uint64_t)n;

@@ -2,7 +2,9 @@
 #include "base/net/tcp.h"
 #include "proto/bus_internal.h"
 
+#include <ctype.h>
 #include <errno.h>
+#include <net/if.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -23,6 +25,18 @@ static enum status split(const char *address, struct address *at, struct error *
                          "tcp://%s: a link-local address needs its interface: [%s%%eth0]", address,
                          at->host);
     return STATUS_OK;
+}
+
+/* What the kernel's dev_valid_name() takes. */
+bool endpoint_may_be_interface(const char *endpoint) {
+    struct address at;
+    if (strncmp(endpoint, "tcp://", 6) != 0 || !address_split(endpoint + 6, &at))
+        return false;
+    size_t n = strlen(at.host);
+    for (size_t i = 0; i < n; i++)
+        if (isspace((unsigned char)at.host[i]) || at.host[i] == '/' || at.host[i] == ':')
+            return false;
+    return n > 0 && n < IFNAMSIZ;
 }
 
 enum status endpoint_check(const char *endpoint, bool has_keys, bool *needs_curve,
@@ -83,7 +97,8 @@ static enum status check_unused(const char *path, struct error *error) {
     int number = errno;
     close(fd);
     if (result == 0 || number == EAGAIN)
-        return error_set(error, STATUS_EXISTS, "ipc://%s: somebody listens there", path);
+        return error_passing(
+            error, error_set(error, STATUS_EXISTS, "ipc://%s: somebody listens there", path));
     struct stat there;
     if (lstat(path, &there) == 0 && !S_ISSOCK(there.st_mode))
         return error_set(error, STATUS_EXISTS, "ipc://%s: a file that is not a socket", path);
@@ -100,8 +115,11 @@ enum status endpoint_prepare_bind(const char *endpoint, struct error *error) {
     if (slash == folder)
         return check_unused(path, error);
     *slash = '\0';
-    if (mkdir(folder, 0700) != 0 && errno != EEXIST)
-        return error_set(error, STATUS_IO, "cannot make the folder %s: %s", folder,
-                         strerror(errno));
+    int number = mkdir(folder, 0700) == 0 ? 0 : errno;
+    if (number != 0 && number != EEXIST)
+        return error_of_errno(
+            error,
+            error_set(error, STATUS_IO, "cannot make the folder %s: %s", folder, strerror(number)),
+            number);
     return check_unused(path, error);
 }

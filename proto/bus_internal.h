@@ -141,6 +141,9 @@ bool endpoint_for_zmq(const char *endpoint, bool is_bind, char text[ENDPOINT_ZMQ
 /* The path of an ipc:// endpoint, or NULL. */
 const char *endpoint_path(const char *endpoint);
 
+/* May the host of a tcp:// endpoint be the name of an interface, whether or not there is one now? */
+bool endpoint_may_be_interface(const char *endpoint);
+
 /* bus_zap.c */
 NODISCARD enum status zap_start(struct zap *zap, void *context, const char *client_public);
 void zap_join(struct zap *zap); /* after zmq_ctx_shutdown() */

@@ -111,6 +111,19 @@ static enum status open_monitor(struct bus *bus, struct bus_socket *watched,
     return STATUS_OK;
 }
 
+/* A name is an interface's, which may come later; one that no interface can have never does. */
+static enum status bind_failed(const char *endpoint, int number, struct error *error) {
+    enum status status =
+        error_set(error, number == EADDRINUSE ? STATUS_EXISTS : STATUS_IO,
+                  "cannot listen on %s: %s", endpoint,
+                  number == ENODEV ? "no address or interface of this host (names are not looked "
+                                     "up here)"
+                                   : zmq_strerror(number));
+    if (number == ENODEV && !endpoint_may_be_interface(endpoint))
+        return status;
+    return error_of_errno(error, status, number);
+}
+
 static enum status bind_private(void *zmq, const char *endpoint, struct error *error) {
     /* libzmq gives the socket file whatever the umask leaves. */
     mode_t before = umask(0177);
@@ -120,11 +133,7 @@ static enum status bind_private(void *zmq, const char *endpoint, struct error *e
     int number = zmq_errno();
     umask(before);
     if (result != 0)
-        return error_set(error, number == EADDRINUSE ? STATUS_EXISTS : STATUS_IO,
-                         "cannot listen on %s: %s", endpoint,
-                         number == ENODEV ? "no address or interface of this host (names are not "
-                                            "looked up here)"
-                                          : zmq_strerror(number));
+        return bind_failed(endpoint, number, error);
     const char *path = endpoint_path(endpoint);
     struct stat there;
     if (path && (stat(path, &there) != 0 || (there.st_mode & 0777) != 0600))

@@ -411,7 +411,7 @@ static int serve(struct program *program) {
     char shown[2][ERROR_TEXT_MAX + 64];
     if (open_all(program, &error) != STATUS_OK) {
         close_all(program);
-        return exit_with(EXIT_CONFIG, error.text);
+        return exit_of(&error);
     }
     log_info("router ready", "name=%s port=%u tls=%s announce=%s model=%s pid=%d",
              log_text(shown[0], sizeof shown[0], server->name),

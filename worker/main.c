@@ -72,9 +72,8 @@ static int serve(const struct config *config) {
         return EXIT_SUCCESS;
     if (status == STATUS_CLOSED) /* a follower died: a restart may help */
         return exit_with(EXIT_FAILURE, error.text);
-    /* A model, an option or a size that cannot work will not work the next time either. */
     if (status != STATUS_OK)
-        return exit_with(EXIT_CONFIG, error.text);
+        return exit_of(&error);
     char name[2 * MESSAGE_NAME_MAX], endpoint[2 * MESSAGE_ENDPOINT_MAX];
     log_info("worker ready",
              "name=%s endpoint=%s blocks=%u context=%u chunk_tokens=%u batch=%u admin=%u",

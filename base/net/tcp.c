@@ -136,6 +136,14 @@ static enum status listen_fd(struct loop *loop, int fd, tcp_accept_fn *fn, void 
     return STATUS_OK;
 }
 
+/* Did a name fail to resolve that may resolve later, or is the interface of an IPv6 scope not there yet? */
+static bool may_resolve(const char *host) {
+    static const char digits[] = "0123456789.";
+    static const char bytes[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_";
+    size_t n = strlen(host);
+    return strchr(host, '%') || (strspn(host, bytes) == n && strspn(host, digits) < n);
+}
+
 static enum status resolve(const char *address, struct addrinfo **list, struct error *error) {
     struct address at;
     if (!address_split(address, &at) || strcmp(at.port, "*") == 0)
@@ -150,10 +158,11 @@ static enum status resolve(const char *address, struct addrinfo **list, struct e
                              .ai_socktype = SOCK_STREAM,
                              .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
     int rc = getaddrinfo(is_any ? NULL : at.host, at.port, &hints, list);
-    if (rc != 0)
-        return error_set(error, STATUS_INVALID, "cannot find the address \"%s\": %s", address,
-                         gai_strerror(rc));
-    return STATUS_OK;
+    if (rc == 0)
+        return STATUS_OK;
+    enum status status = error_set(error, STATUS_INVALID, "cannot find the address \"%s\": %s",
+                                   address, gai_strerror(rc));
+    return may_resolve(at.host) ? error_passing(error, status) : status;
 }
 
 static int open_socket(const struct addrinfo *info) {
@@ -184,7 +193,8 @@ static enum status listen_inherited(struct loop *loop, const char *address, tcp_
         return error_set(error, STATUS_INVALID, "\"%s\" is not fd:NUMBER", address);
     int fd = (int)strtol(digits, NULL, 10);
     if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &size) != 0 || !listening)
-        return error_set(error, STATUS_INVALID, "descriptor %d is not a listening socket", fd);
+        return error_passing(
+            error, error_set(error, STATUS_INVALID, "descriptor %d is not a listening socket", fd));
     if (fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) != 0 ||
         fcntl(fd, F_SETFD, FD_CLOEXEC) != 0)
         return error_set(error, STATUS_IO, "descriptor %d: %s", fd, strerror(errno));
@@ -206,13 +216,16 @@ enum status tcp_listen(struct loop *loop, const char *address, tcp_accept_fn *fn
     int failure = errno;
     freeaddrinfo(list);
     if (fd < 0 && failure == EADDRINUSE)
-        return error_set(error, STATUS_EXISTS,
-                         "%s is in use by another process (ss -ltnp shows which): choose another "
-                         "port, or 0 for any free one",
-                         address);
+        return error_passing(
+            error, error_set(error, STATUS_EXISTS,
+                             "%s is in use by another process (ss -ltnp shows which): choose "
+                             "another port, or 0 for any free one",
+                             address));
     if (fd < 0)
-        return error_set(error, failure == EACCES ? STATUS_DENIED : STATUS_IO,
-                         "cannot listen on %s: %s", address, strerror(failure));
+        return error_of_errno(error,
+                              error_set(error, failure == EACCES ? STATUS_DENIED : STATUS_IO,
+                                        "cannot listen on %s: %s", address, strerror(failure)),
+                              failure);
     enum status status = listen_fd(loop, fd, fn, user, listener, error);
     if (status != STATUS_OK)
         close(fd);

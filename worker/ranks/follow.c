@@ -180,7 +180,7 @@ static enum status open_all(struct follow *follow, struct error *error) {
 static int ended(enum status status, const struct error *error) {
     if (status == STATUS_CLOSED)
         return EXIT_SUCCESS; /* stopped before there was a leader */
-    return exit_with(status == STATUS_BUSY ? EXIT_FAILURE : EXIT_CONFIG, error->text);
+    return status == STATUS_BUSY ? exit_with(EXIT_FAILURE, error->text) : exit_of(error);
 }
 
 int follow_run(const struct follow_options *options, const atomic_uint *stop, int wake_fd) {

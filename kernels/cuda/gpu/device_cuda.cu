@@ -89,9 +89,10 @@ static void device_use(struct device *device) {
 static enum status device_open(uint32_t ordinal, struct device **device, struct error *error) {
     int n = 0;
     cudaError_t answer = cudaGetDeviceCount(&n);
-    if (answer != cudaSuccess)
-        return error_set(error, STATUS_UNSUPPORTED, "there is no GPU to compute on: %s",
-                         cudaGetErrorString(answer));
+    if (answer != cudaSuccess) /* at boot the driver may still be on its way */
+        return error_passing(error, error_set(error, STATUS_UNSUPPORTED,
+                                              "there is no GPU to compute on: %s",
+                                              cudaGetErrorString(answer)));
     if (ordinal >= (uint32_t)n)
         return error_set(error, STATUS_UNSUPPORTED, "there is no GPU %u: this machine has %d",
                          ordinal, n);
@@ -107,7 +108,7 @@ static enum status device_open(uint32_t ordinal, struct device **device, struct 
         enum status status = error_set(error, STATUS_UNSUPPORTED, "GPU %u does not open: %s",
                                        ordinal, made->failure);
         device_close(made);
-        return status;
+        return error_passing(error, status);
     }
     is_fine(made,
             cudaDeviceGetAttribute(&made->shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin,

@@ -195,7 +195,8 @@ static enum status check_count(const char *folder, const struct names *names, st
             snprintf(wanted, sizeof wanted, "%.*s%05u%s", n_stem, names->at[i], shard, of);
             if (strlen(wanted) > NAME_MAX ||
                 !bsearch(wanted, names->at, names->n, sizeof *names->at, compare_names))
-                return error_set(error, STATUS_NOT_FOUND, "%s: %s is missing", folder, wanted);
+                return error_passing(
+                    error, error_set(error, STATUS_NOT_FOUND, "%s: %s is missing", folder, wanted));
         }
     }
     return STATUS_OK;
@@ -210,9 +211,12 @@ static bool is_pickle(const char *name) {
 static enum status list_folder(const char *folder, struct names *names, char pickle[NAME_MAX + 1],
                                struct error *error) {
     DIR *listing = opendir(folder);
+    int number = errno;
     enum status status = STATUS_OK;
     if (!listing)
-        return error_set(error, STATUS_IO, "%s: cannot list it: %s", folder, strerror(errno));
+        return error_of_errno(
+            error, error_set(error, STATUS_IO, "%s: cannot list it: %s", folder, strerror(number)),
+            number);
     for (struct dirent *entry; status == STATUS_OK && (entry = readdir(listing));) {
         if (is_plain(entry->d_name))
             status = add_name(names, entry->d_name, error);
@@ -244,7 +248,8 @@ static enum status open_folder(const char *folder, struct names *names, struct s
             ".save_pretrained('OUT', safe_serialization=True)\"",
             folder, pickle);
     if (names->n == 0)
-        return error_set(error, STATUS_NOT_FOUND, "%s: no .safetensors file", folder);
+        return error_passing(
+            error, error_set(error, STATUS_NOT_FOUND, "%s: no .safetensors file", folder));
     TRY(check_count(folder, names, error));
     if (!(*files = new_files(names->n)))
         return error_set(error, STATUS_NOMEM, "%s: no memory", folder);

@@ -271,6 +271,25 @@ START_TEST(a_note_names_attempts_in_one_form) {
 }
 END_TEST
 
+START_TEST(what_may_pass_is_said_by_errno_and_forgotten_with_the_line) {
+    static const int later[] = {ENOENT, ENODEV, EADDRNOTAVAIL, EADDRINUSE, EIO, ESTALE, ENOTCONN};
+    static const int never[] = {0, EACCES, EINVAL, ELOOP, ENOTDIR, ENAMETOOLONG};
+    struct error error;
+    for (size_t i = 0; i < sizeof later / sizeof *later; i++) {
+        enum status status = error_set(&error, STATUS_IO, "gone");
+        ck_assert_int_eq(error_of_errno(&error, status, later[i]), STATUS_IO);
+        error_prefix(&error, "endpoint");
+        ck_assert_msg(error.may_pass, "%s", strerror(later[i]));
+    }
+    for (size_t i = 0; i < sizeof never / sizeof *never; i++) {
+        enum status status = error_field(&error, STATUS_IO, "endpoint", "wrong");
+        ck_assert(!error.may_pass);
+        ck_assert_int_eq(error_of_errno(&error, status, never[i]), STATUS_IO);
+        ck_assert_msg(!error.may_pass, "%s", strerror(never[i]));
+    }
+}
+END_TEST
+
 START_TEST(error_lines_keep_their_field_and_print_nothing_odd) {
     struct error error;
     ck_assert_int_eq(error_field(&error, STATUS_INVALID, "max_tokens", "must be positive\n%d", -1),
@@ -297,5 +316,6 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, log_text_cannot_forge_a_line);
     tcase_add_test(tests, notes_are_logfmt_and_say_only_what_they_have);
     tcase_add_test(tests, a_note_names_attempts_in_one_form);
+    tcase_add_test(tests, what_may_pass_is_said_by_errno_and_forgotten_with_the_line);
     tcase_add_test(tests, error_lines_keep_their_field_and_print_nothing_odd);
 }

@@ -160,6 +160,8 @@ static void note_death(struct supervisor *supervisor, struct child *child, int w
         char last[128];
         snprintf(last, sizeof last, "error: %s ended with code %d before it was ready\n",
                  child->name, code);
+        if (code == EXIT_LATER) /* nobody waits here for what is not there */
+            code = EXIT_CONFIG;
         end_all(supervisor, code ? code : 1, child->errors[0] ? child->errors : last);
         return;
     }
