@@ -18,6 +18,17 @@ foreach(name router worker)
 endforeach()
 install(TARGETS tandem tandem-bench RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tools)
 
+# Waits between two tries of a start that grow, where the systemd of the machine that builds knows them (254 and later).
+set(TANDEM_RESTART_DELAYS "RestartSec=5")
+find_program(SYSTEMCTL systemctl)
+if(SYSTEMCTL)
+  execute_process(COMMAND ${SYSTEMCTL} --version OUTPUT_VARIABLE systemd_version ERROR_QUIET)
+  if(systemd_version MATCHES "^systemd ([0-9]+)" AND CMAKE_MATCH_1 GREATER_EQUAL 254)
+    set(TANDEM_RESTART_DELAYS "RestartSec=2\nRestartSteps=4\nRestartMaxDelaySec=20")
+  endif()
+endif()
+mark_as_advanced(SYSTEMCTL)
+
 foreach(unit tandem-router.service tandem-worker@.service)
   configure_file(deploy/systemd/${unit}.in ${CMAKE_BINARY_DIR}/deploy/${unit} @ONLY)
 endforeach()

@@ -264,6 +264,7 @@ def units_are_valid_and_closed():
         folder = Path(name)
         for path in UNITS.iterdir():
             text = path.read_text().replace("@TANDEM_BIN@", str(BIN)).replace("@TANDEM_ETC@", "/etc/tandem")
+            text = text.replace("@TANDEM_RESTART_DELAYS@", "RestartSec=5")
             (folder / path.name.removesuffix(".in")).write_text(text)
         units = [folder / "tandem.target", folder / "tandem-router.service", folder / "tandem-worker@prefill0.service"]
         (folder / "tandem-worker@prefill0.service").write_text((folder / "tandem-worker@.service").read_text())
