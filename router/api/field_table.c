@@ -21,7 +21,7 @@ static const struct field_row rows[] = {
      .says = "end the prompt with the opening of an answer",
      .otherwise = "true, or false with `continue_final_message`"},
     {"add_special_tokens", .served = BOTH, .type = FIELD_BOOL, AT(add_special),
-     .says = "begin the prompt with the model's BOS where it wants one",
+     .says = "put the tokens around the prompt that the model wants (BOS; ChatGLM's `[gMASK] sop`)",
      .otherwise = "completions: true; chat: false"},
     {"allowed_token_ids", .served = BOTH, .type = FIELD_IDS, AT(sampling.allowed_ids),
      .n_at = offsetof(struct ask, sampling.n_allowed), .max = MESSAGE_ALLOWED_MAX,

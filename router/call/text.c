@@ -77,6 +77,38 @@ enum status text_encode(struct text *text, struct span prompt, bool add_special,
     return status;
 }
 
+/* How many ids at the front of a prompt are what stands before a text anyway: many templates write
+ * it themselves, as a whole or in part, and no model was trained with two. */
+static size_t count_repeated(const struct tokenizer_ends *before, const uint32_t *ids, size_t n) {
+    size_t most = 0;
+    for (size_t begin = 0; begin < before->n; begin++) {
+        size_t same = 0;
+        while (same < n && begin + same < before->n && ids[same] == before->ids[begin + same])
+            same++;
+        most = same > most ? same : most;
+    }
+    return most;
+}
+
+static enum status encode_prompt(const struct tokenizer *tokenizer,
+                                 const struct template_prompt *prompt, bool add_special,
+                                 struct tokenizer_scratch *scratch, struct ids *ids,
+                                 struct error *error) {
+    size_t begin = ids->n;
+    if (add_special && tokenizer_begin(tokenizer, ids) != STATUS_OK) {
+        ids->n = begin;
+        return error_set(error, STATUS_LIMIT, "the text has more than %zu tokens", ids->limit);
+    }
+    size_t at = ids->n;
+    TRY(template_prompt_encode(prompt, tokenizer, scratch, ids, error));
+    if (at == begin)
+        return STATUS_OK;
+    size_t n = count_repeated(&tokenizer->before, ids->at + at, ids->n - at);
+    ids->n -= n;
+    memmove(ids->at + at, ids->at + at + n, (ids->n - at) * sizeof *ids->at);
+    return STATUS_OK;
+}
+
 enum status text_encode_chat(struct text *text, const struct template_input *input,
                              bool add_special, struct ids *ids, struct error *error) {
     const struct tokenizer *tokenizer = text->model->tokenizer;
@@ -92,18 +124,8 @@ enum status text_encode_chat(struct text *text, const struct template_input *inp
     enum status status = scratch ? STATUS_OK : STATUS_NOMEM;
     if (!scratch)
         error_set(error, STATUS_NOMEM, "no memory to tokenize the messages");
-    bool adds_bos = add_special && tokenizer->add_bos && tokenizer->bos_id != TOKEN_NONE;
-    size_t begin = ids->n;
-    if (status == STATUS_OK && adds_bos)
-        status = ids_push(ids, tokenizer->bos_id);
     if (status == STATUS_OK)
-        status = template_prompt_encode(&prompt, tokenizer, scratch, ids, error);
-    /* Many templates write it themselves; no model was trained with two. */
-    if (status == STATUS_OK && adds_bos && ids->n > begin + 1 &&
-        ids->at[begin + 1] == tokenizer->bos_id) {
-        ids->n--;
-        memmove(ids->at + begin, ids->at + begin + 1, (ids->n - begin) * sizeof *ids->at);
-    }
+        status = encode_prompt(tokenizer, &prompt, add_special, scratch, ids, error);
     if (scratch)
         give_scratch(text, scratch);
     template_prompt_fini(&prompt);

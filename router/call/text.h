@@ -25,8 +25,8 @@ void text_free(struct text *text); /* after the last job; NULL is fine */
 
 const struct model *text_model(const struct text *text);
 
-/* Appends the ids of a plain prompt. Special tokens in it are plain text. With `add_special` the
- * token goes first that the model begins a text with. Any thread. Errors as tokenizer_encode(). */
+/* Appends the ids of a plain prompt. Special tokens in it are plain text. With `add_special` it
+ * gets what the model wants before and behind a text. Any thread. Errors as tokenizer_encode(). */
 NODISCARD enum status text_encode(struct text *text, struct span prompt, bool add_special,
                                   struct ids *ids, struct error *error);
 

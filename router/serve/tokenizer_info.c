@@ -33,9 +33,9 @@ static void answer_info(struct server *server, const struct endpoint_request *re
     buf_puts(&body, ",\"eos_token\":");
     put_token_text(tokenizer, tokenizer->eos_id, &body);
     buf_puts(&body, ",\"pad_token\":null,\"add_bos_token\":");
-    put_bool(tokenizer->add_bos, &body);
+    put_bool(tokenizer_adds_bos(tokenizer), &body);
     buf_puts(&body, ",\"add_eos_token\":");
-    put_bool(tokenizer->add_eos, &body);
+    put_bool(tokenizer_adds_eos(tokenizer), &body);
     buf_puts(&body, ",\"vocab_size\":");
     json_put_int(&body, tokenizer_n_tokens(tokenizer));
     buf_puts(&body, ",\"model_max_length\":");

@@ -125,6 +125,16 @@ static enum status check_text(const struct tokenizer *tokenizer, struct span tex
     return STATUS_OK;
 }
 
+static enum status push_ends(const struct tokenizer_ends *ends, struct ids *ids) {
+    for (uint32_t i = 0; i < ends->n; i++)
+        TRY(ids_push(ids, ends->ids[i]));
+    return STATUS_OK;
+}
+
+enum status tokenizer_begin(const struct tokenizer *tokenizer, struct ids *ids) {
+    return push_ends(&tokenizer->before, ids);
+}
+
 enum status tokenizer_encode(const struct tokenizer *tokenizer, struct tokenizer_scratch *scratch,
                              struct span text, unsigned flags, struct ids *ids,
                              struct error *error) {
@@ -132,16 +142,16 @@ enum status tokenizer_encode(const struct tokenizer *tokenizer, struct tokenizer
     size_t n_before = ids->n;
     enum status status = STATUS_OK;
     TRY(check_text(tokenizer, text, ids, error));
-    if ((flags & TOKENIZER_ADD_BOS) && tokenizer->add_bos)
-        status = ids_push(ids, tokenizer->bos_id);
+    if (flags & TOKENIZER_ADD_BOS)
+        status = tokenizer_begin(tokenizer, ids);
     scratch->parses_special = control;
     regex_scratch_begin(&scratch->pretokenize.regex);
     if (status == STATUS_OK && (control || tokenizer->vocabulary.has_user_defined))
         status = encode_between(tokenizer, scratch, text, control, ids);
     else if (status == STATUS_OK)
         status = tokenizer->kind->encode(tokenizer, scratch, text, true, ids);
-    if (status == STATUS_OK && (flags & TOKENIZER_ADD_BOS) && tokenizer->add_eos)
-        status = ids_push(ids, tokenizer->eos_id);
+    if (status == STATUS_OK && (flags & TOKENIZER_ADD_BOS))
+        status = push_ends(&tokenizer->behind, ids);
     scratch_trim(scratch);
     if (status == STATUS_OK)
         return STATUS_OK;

@@ -21,6 +21,7 @@
 #include <stdint.h>
 
 #define TOKENIZER_TEXT_MAX ((size_t)32 << 20) /* bytes of one text */
+#define TOKENIZER_ENDS_MAX 8u                 /* tokens on one side of a text */
 
 struct buf;
 struct detokenizer;
@@ -56,6 +57,12 @@ struct tokenizer_head {
     bool replaces_each; /* each byte of a broken character becomes U+FFFD, not all together */
 };
 
+/* The tokens that a model wants on one side of a text, in their order. */
+struct tokenizer_ends {
+    uint32_t ids[TOKENIZER_ENDS_MAX]; /* (n) */
+    uint32_t n;
+};
+
 /* Read-only for all but those who make one (files/). */
 struct tokenizer {
     const struct tokenizer_kind *kind;
@@ -69,9 +76,9 @@ struct tokenizer {
     void *own;                        /* owned: of other kinds, freed by kind->close */
     uint32_t bos_id;                  /* TOKEN_NONE: the model has none */
     uint32_t eos_id;                  /* TOKEN_NONE: the model has none */
-    bool add_bos;                     /* the model wants bos_id before a text */
-    bool add_eos;                     /* the model wants eos_id behind a text */
     struct remarks remarks;           /* what of its folder's files is not used */
+    struct tokenizer_ends before;     /* what the model wants before a text: mostly bos_id */
+    struct tokenizer_ends behind;     /* and behind it */
     bool shrinks;                     /* a text may have far fewer tokens than its length says */
     uint8_t fingerprint[32];          /* equal for tokenizers that give the same ids and bytes */
 };
@@ -84,8 +91,10 @@ struct tokenizer_tokens {
     uint32_t n;
     uint32_t bos_id; /* TOKEN_NONE: the model has none */
     uint32_t eos_id;
-    bool add_bos;
+    bool add_bos; /* a text begins with bos_id */
     bool add_eos;
+    struct tokenizer_ends before; /* what else stands before a text, behind bos_id */
+    struct tokenizer_ends behind; /* what else stands behind it, before eos_id */
 };
 
 /* What the pieces of a byte-level vocabulary say about it, as GGUF keys and vocab.json with
@@ -142,7 +151,7 @@ void tokenizer_scratch_free(struct tokenizer_scratch *scratch);
 
 enum tokenizer_flags {
     TOKENIZER_PLAIN = 0,
-    TOKENIZER_ADD_BOS = 1,       /* put bos_id first, eos_id last if the model wants them */
+    TOKENIZER_ADD_BOS = 1,       /* with what the model wants before and behind a text */
     TOKENIZER_PARSE_SPECIAL = 2, /* special tokens' texts become those tokens; trusted text only */
 };
 
@@ -152,6 +161,20 @@ enum tokenizer_flags {
 NODISCARD enum status tokenizer_encode(const struct tokenizer *tokenizer,
                                        struct tokenizer_scratch *scratch, struct span text,
                                        unsigned flags, struct ids *ids, struct error *error);
+
+/* Appends the tokens that stand before a text. STATUS_LIMIT, STATUS_NOMEM as ids_push(). */
+NODISCARD enum status tokenizer_begin(const struct tokenizer *tokenizer, struct ids *ids);
+
+/* Whether a text begins with the model's BOS, or ends with its EOS. */
+static inline bool tokenizer_adds_bos(const struct tokenizer *tokenizer) {
+    const struct tokenizer_ends *before = &tokenizer->before;
+    return before->n > 0 && before->ids[0] == tokenizer->bos_id;
+}
+
+static inline bool tokenizer_adds_eos(const struct tokenizer *tokenizer) {
+    const struct tokenizer_ends *behind = &tokenizer->behind;
+    return behind->n > 0 && behind->ids[behind->n - 1] == tokenizer->eos_id;
+}
 
 static inline uint32_t tokenizer_n_tokens(const struct tokenizer *tokenizer) {
     return tokenizer->vocabulary.n_tokens;

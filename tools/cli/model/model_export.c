@@ -86,22 +86,36 @@ static json_t *build_cuts(const struct pretokenize_name *name) {
     return json_pack("{s:s, s:o}", "type", "Sequence", "pretokenizers", list);
 }
 
-/* What adds the BOS, for models that want it; null for the others. */
+/* Adds a side's tokens to the pieces of a template and to its table. */
+static void add_ends(const struct tokenizer *tokenizer, const struct tokenizer_ends *ends,
+                     json_t *pieces, json_t *table) {
+    for (uint32_t i = 0; i < ends->n; i++) {
+        json_t *text = text_value(tokenizer_bytes(tokenizer, ends->ids[i]));
+        const char *name = text ? json_string_value(text) : "";
+        json_array_append_new(
+            pieces, json_pack("{s:{s:s, s:i}}", "SpecialToken", "id", name, "type_id", 0));
+        json_object_set_new(table, name,
+                            json_pack("{s:s, s:[I], s:[s]}", "id", name, "ids",
+                                      (json_int_t)ends->ids[i], "tokens", name));
+        json_decref(text);
+    }
+}
+
+static json_t *text_piece(const char *name, int type) {
+    return json_pack("{s:{s:s, s:i}}", "Sequence", "id", name, "type_id", type);
+}
+
+/* What adds the tokens around a text, for models that want some; null for the others. */
 static json_t *build_post_processor(const struct tokenizer *tokenizer) {
-    if (!tokenizer->add_bos)
+    if (tokenizer->before.n + tokenizer->behind.n == 0)
         return json_null();
-    json_t *bos = text_value(tokenizer_bytes(tokenizer, tokenizer->bos_id));
-    const char *name = json_string_value(bos);
-    json_t *special = json_pack("{s:O, s:[I], s:[O]}", "id", bos, "ids",
-                                (json_int_t)tokenizer->bos_id, "tokens", bos);
+    json_t *pieces = json_array();
     json_t *table = json_object();
-    json_object_set_new(table, name ? name : "", special);
-    return json_pack(
-        "{s:s, s:[{s:{s:o, s:i}}, {s:{s:s, s:i}}], s:[{s:{s:s, s:i}}, {s:{s:s, s:i}}], "
-        "s:o}",
-        "type", "TemplateProcessing", "single", "SpecialToken", "id", bos, "type_id", 0, "Sequence",
-        "id", "A", "type_id", 0, "pair", "Sequence", "id", "A", "type_id", 0, "Sequence", "id", "B",
-        "type_id", 1, "special_tokens", table);
+    add_ends(tokenizer, &tokenizer->before, pieces, table);
+    json_array_append_new(pieces, text_piece("A", 0));
+    add_ends(tokenizer, &tokenizer->behind, pieces, table);
+    return json_pack("{s:s, s:o, s:[o, o], s:o}", "type", "TemplateProcessing", "single", pieces,
+                     "pair", text_piece("A", 0), text_piece("B", 1), "special_tokens", table);
 }
 
 static json_t *build_tokenizer(const struct model *model, struct error *error) {
@@ -142,7 +156,7 @@ static json_t *build_config(const struct model *model) {
         "{s:s, s:o, s:o, s:b, s:b, s:I, s:o}", "tokenizer_class", "PreTrainedTokenizerFast",
         "bos_token", token_or_null(model->tokenizer, model->tokenizer->bos_id), "eos_token",
         token_or_null(model->tokenizer, model->tokenizer->eos_id), "add_bos_token",
-        model->tokenizer->add_bos, "clean_up_tokenization_spaces", 0, "model_max_length",
+        tokenizer_adds_bos(model->tokenizer), "clean_up_tokenization_spaces", 0, "model_max_length",
         (json_int_t)model->config.context, "chat_template", chat ? chat : json_null());
 }
 

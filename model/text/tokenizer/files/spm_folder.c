@@ -4,6 +4,7 @@
 #include "model/text/tokenizer/files/spm_file.h"
 #include "model/text/tokenizer/files/spm_tokenizer.h"
 #include "model/text/tokenizer/files/token_table.h"
+#include "model/text/tokenizer/files/tokenizer_class.h"
 #include "model/text/tokenizer/files/tokenizer_extras.h"
 
 #include <stdlib.h>
@@ -13,10 +14,6 @@ static const char *const chatglm_tokens[] = {"[MASK]",   "[gMASK]",       "[sMAS
                                              "sop",      "eop",           "<|system|>",
                                              "<|user|>", "<|assistant|>", "<|observation|>"};
 #define N_CHATGLM_TOKENS ((uint32_t)(sizeof chatglm_tokens / sizeof *chatglm_tokens))
-
-static bool is_chatglm(const struct tokenizer_extras *extras) {
-    return span_is(extras->class, "ChatGLMTokenizer");
-}
 
 /* Baichuan2 writes its turns with <reserved_106> and <reserved_107>. No user's text may become one
  * of these, whatever type the file gives them. */
@@ -36,7 +33,7 @@ static bool is_reserved(struct span text) {
 static enum status table_init(struct token_table *table, struct spm_file *file,
                               const struct tokenizer_extras *extras, struct error *error) {
     uint32_t n = file->n_pieces;
-    if (is_chatglm(extras))
+    if (tokenizer_class_is_chatglm(extras))
         n += N_CHATGLM_TOKENS;
     if (extras->n_added > 0 && extras->added[extras->n_added - 1].id >= n)
         n = extras->added[extras->n_added - 1].id + 1;
@@ -69,7 +66,7 @@ static void add_token(struct token_table *table, struct spm_file *file,
 static void add_tokens(struct token_table *table, struct spm_file *file,
                        const struct tokenizer_extras *extras) {
     spm_source_kinds(&file->source, table->kinds);
-    if (is_chatglm(extras)) {
+    if (tokenizer_class_is_chatglm(extras)) {
         for (uint32_t i = 0; i < N_CHATGLM_TOKENS; i++) {
             const char *text = chatglm_tokens[i];
             table->tokens[file->n_pieces + i] = (struct span){text, strlen(text)};
@@ -80,20 +77,6 @@ static void add_tokens(struct token_table *table, struct spm_file *file,
         add_token(table, file, &extras->added[i]);
 }
 
-static uint32_t find(const struct token_table *table, struct span text) {
-    for (uint32_t id = 0; id < table->n_tokens && text.n > 0; id++)
-        if (table->kinds[id] == TOKEN_CONTROL && span_equal(table->tokens[id], text))
-            return id;
-    return TOKEN_NONE;
-}
-
-/* Llama's classes begin a text with bos_token unless told otherwise; the others do not. */
-static bool wants_bos(const struct tokenizer_extras *extras) {
-    if (extras->add_bos != ANSWER_UNSAID)
-        return extras->add_bos == ANSWER_YES;
-    return span_is(extras->class, "LlamaTokenizer") || span_is(extras->class, "LlamaTokenizerFast");
-}
-
 static enum status build(struct spm_file *file, const struct tokenizer_extras *extras,
                          struct token_table *table, struct tokenizer **tokenizer,
                          struct error *error) {
@@ -101,10 +84,12 @@ static enum status build(struct spm_file *file, const struct tokenizer_extras *e
     add_tokens(table, file, extras);
     file->source.prefix_always = extras->legacy != ANSWER_NO;
     struct tokenizer_tokens tokens = token_table_tokens(table);
-    tokens.bos_id = find(table, extras->bos.n > 0 ? extras->bos : file->bos);
-    tokens.eos_id = find(table, extras->eos.n > 0 ? extras->eos : file->eos);
-    tokens.add_bos = wants_bos(extras) && tokens.bos_id != TOKEN_NONE;
-    tokens.add_eos = extras->add_eos == ANSWER_YES && tokens.eos_id != TOKEN_NONE;
+    const struct tokenizer_class_file said = {.bos = file->bos, .eos = file->eos};
+    tokens.add_bos = extras->add_bos == ANSWER_YES;
+    tokens.add_eos = extras->add_eos == ANSWER_YES;
+    TRY(tokenizer_class_ends(extras, &said, &tokens, error));
+    tokens.add_bos = tokens.add_bos && tokens.bos_id != TOKEN_NONE;
+    tokens.add_eos = tokens.add_eos && tokens.eos_id != TOKEN_NONE;
     return spm_tokenizer_new(&(struct spm_parts){&file->source, tokens}, tokenizer, error);
 }
 

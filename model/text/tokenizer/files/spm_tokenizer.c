@@ -47,16 +47,18 @@ static enum status fill_shown(struct tokenizer *tokenizer, struct error *error) 
 static enum status fill_fingerprint(struct tokenizer *tokenizer, struct error *error) {
     const struct vocabulary *vocabulary = &tokenizer->vocabulary;
     const struct spm *spm = tokenizer->own;
-    uint32_t numbers[] = {spm->n_pieces,      spm->unk_id,        spm->algorithm,
-                          spm->byte_fallback, spm->prefix,        spm->prefix_always,
-                          spm->suffix,        spm->squeezes,      spm->escapes,
-                          tokenizer->bos_id,  tokenizer->eos_id,  tokenizer->add_bos,
-                          tokenizer->add_eos, spm->n_unk_surface, spm->own.n_nodes};
+    uint32_t numbers[] = {spm->n_pieces,      spm->unk_id,       spm->algorithm,
+                          spm->byte_fallback, spm->prefix,       spm->prefix_always,
+                          spm->suffix,        spm->squeezes,     spm->escapes,
+                          tokenizer->bos_id,  tokenizer->eos_id, spm->n_unk_surface,
+                          spm->own.n_nodes};
     struct fingerprint fingerprint;
     if (fingerprint_begin(&fingerprint) != STATUS_OK)
         return error_set(error, STATUS_NOMEM, "no memory for a tokenizer");
     fingerprint_add(&fingerprint, "sentencepiece", 13);
     fingerprint_add(&fingerprint, numbers, sizeof numbers);
+    fingerprint_add(&fingerprint, &tokenizer->before, sizeof tokenizer->before);
+    fingerprint_add(&fingerprint, &tokenizer->behind, sizeof tokenizer->behind);
     fingerprint_add(&fingerprint, spm->unk_surface, spm->n_unk_surface);
     fingerprint_add(&fingerprint, vocabulary->offsets,
                     ((size_t)vocabulary->n_tokens + 1) * sizeof(uint32_t));

@@ -14,6 +14,7 @@ struct tokenizer_extras_files {
     json_t *config;  /* tokenizer_config.json */
     json_t *special; /* special_tokens_map.json */
     json_t *added;   /* added_tokens.json */
+    json_t *model;   /* config.json */
 };
 
 static enum status load_if_there(const char *folder, const char *name, json_t **root,
@@ -46,6 +47,14 @@ static enum status read_answer(const json_t *root, const char *key, enum tokeniz
     if (json_get_member(&get, key))
         *answer = is_yes ? ANSWER_YES : ANSWER_NO;
     return STATUS_OK;
+}
+
+/* The same where null counts as false, as Python has it. */
+static enum status read_wish(const json_t *root, const char *key, enum tokenizer_answer *answer,
+                             struct error *error) {
+    if (json_is_null(json_object_get(root, key)))
+        *answer = ANSWER_NO;
+    return read_answer(root, key, answer, error);
 }
 
 enum status tokenizer_added_flags(const struct json_get *token, uint8_t *flags) {
@@ -167,8 +176,8 @@ static enum status read_config(struct tokenizer_extras *extras, const json_t *co
                                struct error *error) {
     TRY(read_ends(extras, config, error));
     TRY(read_text(config, "tokenizer_class", &extras->class, error));
-    TRY(read_answer(config, "add_bos_token", &extras->add_bos, error));
-    TRY(read_answer(config, "add_eos_token", &extras->add_eos, error));
+    TRY(read_wish(config, "add_bos_token", &extras->add_bos, error));
+    TRY(read_wish(config, "add_eos_token", &extras->add_eos, error));
     TRY(read_answer(config, "legacy", &extras->legacy, error));
     const struct json_get get = json_get_part(config, error);
     struct json_get decoder;
@@ -202,9 +211,39 @@ static enum status read_helper(struct tokenizer_extras *extras, const char *fold
     return error_within(error, status, "%s/%s", folder, name);
 }
 
+/* The class that transformers takes for a type of model. */
+static struct span class_of_type(const json_t *type) {
+    static const struct {
+        const char *type;
+        struct span class;
+    } rows[] = {{"llama", SPAN("LlamaTokenizer")},    {"mistral", SPAN("LlamaTokenizer")},
+                {"qwen2", SPAN("Qwen2Tokenizer")},    {"qwen2_moe", SPAN("Qwen2Tokenizer")},
+                {"qwen3", SPAN("Qwen2Tokenizer")},    {"qwen3_moe", SPAN("Qwen2Tokenizer")},
+                {"chatglm", SPAN("ChatGLMTokenizer")}};
+    const char *name = json_string_value(type);
+    for (size_t i = 0; name && i < sizeof rows / sizeof *rows; i++)
+        if (strcmp(name, rows[i].type) == 0)
+            return rows[i].class;
+    return (struct span){0};
+}
+
+/* What is wrong with config.json is for the model's reader to say. */
+static void read_model(struct tokenizer_extras *extras, const char *folder) {
+    struct error ignored;
+    json_t **root = &extras->files->model;
+    if (load_if_there(folder, "config.json", root, &ignored) != STATUS_OK)
+        return;
+    const json_t *class = json_object_get(*root, "tokenizer_class");
+    if (json_is_string(class))
+        extras->model_class = span_of(json_string_value(class));
+    else
+        extras->model_class = class_of_type(json_object_get(*root, "model_type"));
+}
+
 static enum status read_all(struct tokenizer_extras *extras, const char *folder,
                             struct error *error) {
     struct tokenizer_extras_files *files = extras->files;
+    read_model(extras, folder);
     TRY(load_helper(extras, folder, "tokenizer_config.json", &files->config, error));
     TRY(load_helper(extras, folder, "special_tokens_map.json", &files->special, error));
     TRY(load_if_there(folder, "added_tokens.json", &files->added, error));
@@ -242,6 +281,7 @@ void tokenizer_extras_fini(struct tokenizer_extras *extras) {
         json_decref(extras->files->config);
         json_decref(extras->files->special);
         json_decref(extras->files->added);
+        json_decref(extras->files->model);
     }
     free(extras->files);
     free(extras->added);

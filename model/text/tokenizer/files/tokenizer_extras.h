@@ -3,8 +3,8 @@
  *
  * From tokenizer_config.json (added_tokens_decoder, bos_token, eos_token, add_bos_token,
  * add_eos_token, tokenizer_class), special_tokens_map.json and added_tokens.json, as transformers
- * writes them; each may be missing. Where two files differ, the first named wins. Read-only after
- * reading. */
+ * writes them, and config.json (tokenizer_class, model_type); each may be missing. Where two files
+ * differ, the first named wins. Read-only after reading. */
 #pragma once
 
 #include "base/error.h"
@@ -41,12 +41,17 @@ struct tokenizer_extras {
     struct span unk;
     struct span pad;
     struct span class; /* tokenizer_class: "Qwen2Tokenizer", "ChatGLMTokenizer"; empty: not said */
-    enum tokenizer_answer add_bos;
+    struct span model_class;       /* what config.json says or implies of it; empty: nothing */
+    enum tokenizer_answer add_bos; /* null is a no */
     enum tokenizer_answer add_eos;
     enum tokenizer_answer legacy; /* of Llama's class: how text behind a special token begins */
     struct remarks remarks;       /* what of the files is not used */
     struct tokenizer_extras_files *files; /* owned: what the spans point into */
 };
+
+static inline struct span tokenizer_extras_class(const struct tokenizer_extras *extras) {
+    return extras->class.n > 0 ? extras->class : extras->model_class;
+}
 
 /* Reads what is there; a folder without any of the files gives empty extras. A tokenizer_config.json or
  * special_tokens_map.json that cannot be read counts as absent, as does a member of another type, with a

@@ -3,6 +3,7 @@
 #include "base/json/json_get.h"
 #include "base/json/json_text.h"
 #include "model/text/tokenizer/files/token_table.h"
+#include "model/text/tokenizer/files/tokenizer_class.h"
 #include "model/text/tokenizer/files/tokenizer_extras.h"
 #include "model/text/tokenizer/files/tokenizer_files.h"
 #include "model/text/tokenizer/files/tokenizer_json_steps.h"
@@ -185,41 +186,21 @@ static enum status read_unknown(struct reading *reading, struct error *error) {
     return STATUS_OK;
 }
 
-/* Classes of transformers that add BOS and EOS by tokenizer_config.json, whatever tokenizer.json
- * says. */
-static bool class_decides(struct span class) {
-    static const char *const names[] = {"Llama", "CodeLlama", "Gemma", "Cohere"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (span_begins(class, names[i]))
-            return true;
-    return false;
-}
-
 static enum status read_ends(struct reading *reading, struct error *error) {
     struct tokenizer_tokens *tokens = &reading->parts.tokens;
-    const struct tokenizer_extras *extras = reading->extras;
     struct json_ends ends;
     TRY(error_within(error,
                      json_read_ends(json_object_get(reading->root, "post_processor"), &ends, error),
                      "post_processor"));
     *tokens = token_table_tokens(&reading->table);
-    tokens->bos_id = token_table_find(&reading->table, extras->bos);
-    tokens->eos_id = token_table_find(&reading->table, extras->eos);
-    bool decides = class_decides(extras->class);
-    if (ends.before != TOKEN_NONE)
-        tokens->bos_id = ends.before;
-    if (ends.behind != TOKEN_NONE && tokens->eos_id != TOKEN_NONE && tokens->eos_id != ends.behind)
-        return error_field(error, STATUS_UNSUPPORTED, "post_processor",
-                           "post_processor: puts token %u behind a text, but eos_token is %u",
-                           ends.behind, tokens->eos_id);
-    if (ends.behind != TOKEN_NONE)
-        tokens->eos_id = ends.behind;
-    tokens->add_bos = ends.before != TOKEN_NONE;
-    tokens->add_eos = ends.behind != TOKEN_NONE;
-    if (decides && extras->add_bos != ANSWER_UNSAID)
-        tokens->add_bos = extras->add_bos == ANSWER_YES;
-    if (decides && extras->add_eos != ANSWER_UNSAID)
-        tokens->add_eos = extras->add_eos == ANSWER_YES;
+    tokens->before = ends.before;
+    tokens->behind = ends.behind;
+    const struct tokenizer_class_file said = {.says_ends = ends.is_said};
+    TRY(tokenizer_class_ends(reading->extras, &said, tokens, error));
+    if (tokens->bos_id == TOKEN_NONE && tokens->before.n == 1)
+        tokens->bos_id = tokens->before.ids[0];
+    if (tokens->eos_id == TOKEN_NONE && tokens->behind.n == 1)
+        tokens->eos_id = tokens->behind.ids[0];
     return STATUS_OK;
 }
 

@@ -4,6 +4,7 @@
 #include "model/text/tokenizer/bpe/normalize.h"
 #include "model/text/tokenizer/bpe/pretokenize.h"
 #include "model/text/tokenizer/files/decode.h"
+#include "model/text/tokenizer/files/tokenizer_parts.h"
 
 #include <jansson.h>
 
@@ -246,8 +247,9 @@ enum status json_read_decoder(const json_t *section, struct decoder *decoder, st
     return walk(section, "decoders", 0, read_decoder, decoder, error);
 }
 
-/* {"SpecialToken": {"id": "<s>"}}: its id by the list of special tokens. */
-static enum status read_special(const struct json_get *post, const json_t *piece, uint32_t *id) {
+/* {"SpecialToken": {"id": "<s>"}}: its ids by the list of special tokens. */
+static enum status read_special(const struct json_get *post, const json_t *piece,
+                                struct tokenizer_ends *side) {
     const struct json_get reference = json_get_part(piece, post->error);
     struct span name;
     const json_t *ids;
@@ -259,34 +261,36 @@ static enum status read_special(const struct json_get *post, const json_t *piece
         return json_get_fail(post, STATUS_CORRUPT, "special_tokens", "lacks \"%.*s\"",
                              span_shown(name), name.bytes);
     TRY(json_need_array(&special, "ids", &ids));
-    const json_t *first = json_array_get(ids, 0);
-    if (json_array_size(ids) != 1 || !json_is_integer(first) || json_integer_value(first) < 0 ||
-        json_integer_value(first) >= UINT32_MAX)
-        return error_set(post->error, STATUS_UNSUPPORTED, "special token \"%.*s\" is not one id",
-                         span_shown(name), name.bytes);
-    *id = (uint32_t)json_integer_value(first);
+    for (size_t i = 0; i < json_array_size(ids); i++) {
+        const json_t *id = json_array_get(ids, i);
+        if (!json_is_integer(id) || json_integer_value(id) < 0 ||
+            json_integer_value(id) >= UINT32_MAX)
+            return error_field(post->error, STATUS_CORRUPT, "special_tokens",
+                               "special_tokens: ids[%zu] of \"%.*s\" is not a token id", i,
+                               span_shown(name), name.bytes);
+        TRY(tokenizer_ends_add(side, (uint32_t)json_integer_value(id), post->error));
+    }
     return STATUS_OK;
 }
 
 static enum status read_template(const struct json_get *post, struct json_ends *ends) {
     const json_t *pieces;
     bool seen_text = false;
+    /* The reference library cannot do it either. */
+    if (ends->is_said)
+        return error_set(post->error, STATUS_UNSUPPORTED,
+                         "a second TemplateProcessing is not supported");
+    ends->is_said = true;
     TRY(json_need_array(post, "single", &pieces));
     for (size_t i = 0; i < json_array_size(pieces); i++) {
         const json_t *piece = json_array_get(pieces, i);
         const json_t *special = json_object_get(piece, "SpecialToken");
-        uint32_t *end = seen_text ? &ends->behind : &ends->before;
         if (!special && (seen_text || !json_object_get(piece, "Sequence")))
             return error_field(post->error, STATUS_CORRUPT, "single",
                                "single[%zu] is neither a special token nor the one text", i);
-        if (!special) {
-            seen_text = true;
-            continue;
-        }
-        if (*end != TOKEN_NONE)
-            return error_field(post->error, STATUS_UNSUPPORTED, "single",
-                               "more than one special token on a side is not supported");
-        TRY(read_special(post, special, end));
+        if (special)
+            TRY(read_special(post, special, seen_text ? &ends->behind : &ends->before));
+        seen_text |= !special;
     }
     if (!seen_text)
         return json_get_fail(post, STATUS_CORRUPT, "single", "has no place for the text");
@@ -302,6 +306,6 @@ static enum status read_post(const struct json_get *item, struct span type, void
 }
 
 enum status json_read_ends(const json_t *section, struct json_ends *ends, struct error *error) {
-    *ends = (struct json_ends){TOKEN_NONE, TOKEN_NONE};
+    *ends = (struct json_ends){0};
     return walk(section, "processors", 0, read_post, ends, error);
 }

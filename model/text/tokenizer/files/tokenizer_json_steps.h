@@ -7,8 +7,7 @@
 #include "base/error.h"
 #include "base/span.h"
 #include "base/status.h"
-
-#include <stdint.h>
+#include "model/text/tokenizer/tokenizer.h"
 
 struct json_t;
 struct normalizer;
@@ -23,10 +22,11 @@ NODISCARD enum status json_read_pretokenizer(const struct json_t *section,
 NODISCARD enum status json_read_decoder(const struct json_t *section, struct decoder *decoder,
                                         struct error *error);
 
-/* What a post-processor puts around a single text: ids, or TOKEN_NONE. */
+/* What a post-processor puts around a single text. */
 struct json_ends {
-    uint32_t before;
-    uint32_t behind;
+    bool is_said; /* there is one that says it, even if that is nothing */
+    struct tokenizer_ends before;
+    struct tokenizer_ends behind;
 };
 
 NODISCARD enum status json_read_ends(const struct json_t *section, struct json_ends *ends,

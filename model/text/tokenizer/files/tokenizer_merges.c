@@ -40,10 +40,11 @@ static enum status split_lines(struct span text, struct span **merges, size_t *n
 }
 
 /* What a class of transformers does without saying so in a file. */
-static enum status by_class(struct span class, struct tokenizer_source *source,
-                            struct tokenizer_extras *extras, struct error *error) {
+static enum status by_class(struct tokenizer_source *source, struct tokenizer_extras *extras,
+                            struct error *error) {
+    struct span class = extras->class;
     source->model = SPAN("gpt2");
-    if (span_begins(class, "Qwen2Tokenizer")) {
+    if (span_begins(tokenizer_extras_class(extras), "Qwen2Tokenizer")) {
         source->pre = SPAN("qwen2");
         return STATUS_OK;
     }
@@ -72,7 +73,7 @@ static enum status open_table(struct token_table *table, struct span merges_text
     struct tokenizer_extras extras = *given; /* borrowed, with what its class adds */
     struct tokenizer_source source = {0};
     struct span *merges = NULL;
-    TRY(by_class(extras.class, &source, &extras, error));
+    TRY(by_class(&source, &extras, error));
     TRY(token_table_add_extras(table, &extras, error));
     mark_special(table, extras.bos);
     mark_special(table, extras.eos);

@@ -183,16 +183,17 @@ enum status tokenizer_fingerprint(struct tokenizer *tokenizer, const struct toke
                                   struct error *error) {
     const struct vocabulary *vocabulary = &tokenizer->vocabulary;
     const struct bpe_options *options = &parts->options;
-    uint32_t numbers[] = {tokenizer->bos_id,     tokenizer->eos_id,       tokenizer->add_bos,
-                          tokenizer->add_eos,    options->over_chars,     options->byte_fallback,
-                          options->fuse_unknown, options->ignores_merges, options->by_rank,
-                          options->unknown_id};
+    uint32_t numbers[] = {tokenizer->bos_id,      tokenizer->eos_id,     options->over_chars,
+                          options->byte_fallback, options->fuse_unknown, options->ignores_merges,
+                          options->by_rank,       options->unknown_id};
     struct fingerprint fingerprint;
     if (fingerprint_begin(&fingerprint) != STATUS_OK)
         return error_set(error, STATUS_NOMEM, "no memory for a tokenizer");
     hash_span(&fingerprint, span_of(tokenizer->kind->name));
     hash_span(&fingerprint, parts->recipe);
     fingerprint_add(&fingerprint, numbers, sizeof numbers);
+    fingerprint_add(&fingerprint, &tokenizer->before, sizeof tokenizer->before);
+    fingerprint_add(&fingerprint, &tokenizer->behind, sizeof tokenizer->behind);
     fingerprint_add(&fingerprint, vocabulary->offsets,
                     ((size_t)vocabulary->n_tokens + 1) * sizeof(uint32_t));
     fingerprint_add(&fingerprint, vocabulary->bytes, vocabulary->offsets[vocabulary->n_tokens]);
@@ -223,16 +224,40 @@ static enum status check_end(uint32_t id, bool is_added, uint32_t n_tokens, cons
     return STATUS_OK;
 }
 
+enum status tokenizer_ends_add(struct tokenizer_ends *ends, uint32_t id, struct error *error) {
+    if (ends->n == TOKENIZER_ENDS_MAX)
+        return error_set(error, STATUS_LIMIT,
+                         "more than %u special tokens stand on one side of a text",
+                         TOKENIZER_ENDS_MAX);
+    ends->ids[ends->n++] = id;
+    return STATUS_OK;
+}
+
+static enum status add_end(struct tokenizer_ends *ends, uint32_t id, uint32_t n_tokens,
+                           struct error *error) {
+    if (id >= n_tokens)
+        return error_set(error, STATUS_CORRUPT,
+                         "token %u stands around a text, but is not in the vocabulary of %u", id,
+                         n_tokens);
+    return tokenizer_ends_add(ends, id, error);
+}
+
 enum status tokenizer_set_ends(struct tokenizer *tokenizer, const struct tokenizer_tokens *tokens,
                                struct error *error) {
     tokenizer->bos_id = tokens->bos_id;
     tokenizer->eos_id = tokens->eos_id;
-    tokenizer->add_bos = tokens->add_bos;
-    tokenizer->add_eos = tokens->add_eos;
     TRY(check_end(tokens->bos_id, tokens->add_bos, tokens->n, "bos_token_id", "add_bos_token",
                   error));
-    return check_end(tokens->eos_id, tokens->add_eos, tokens->n, "eos_token_id", "add_eos_token",
-                     error);
+    TRY(check_end(tokens->eos_id, tokens->add_eos, tokens->n, "eos_token_id", "add_eos_token",
+                  error));
+    if (tokens->add_bos)
+        TRY(tokenizer_ends_add(&tokenizer->before, tokens->bos_id, error));
+    for (uint32_t i = 0; i < tokens->before.n; i++)
+        TRY(add_end(&tokenizer->before, tokens->before.ids[i], tokens->n, error));
+    for (uint32_t i = 0; i < tokens->behind.n; i++)
+        TRY(add_end(&tokenizer->behind, tokens->behind.ids[i], tokens->n, error));
+    return tokens->add_eos ? tokenizer_ends_add(&tokenizer->behind, tokens->eos_id, error)
+                           : STATUS_OK;
 }
 
 /* Whether a text may lose more than a normal form does (form C makes nine bytes of Hangul three):

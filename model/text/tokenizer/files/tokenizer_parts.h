@@ -32,10 +32,14 @@ NODISCARD enum status tokenizer_fingerprint(struct tokenizer *tokenizer,
                                             const struct tokenizer_parts *parts,
                                             struct error *error);
 
-/* Sets bos_id, eos_id, add_bos and add_eos. STATUS_CORRUPT for ids beyond the vocabulary, or none where one is
- * added. */
+/* Sets bos_id, eos_id, before and behind. STATUS_CORRUPT for ids beyond the vocabulary, or none where
+ * one is added; STATUS_LIMIT for more than TOKENIZER_ENDS_MAX on a side. */
 NODISCARD enum status tokenizer_set_ends(struct tokenizer *tokenizer,
                                          const struct tokenizer_tokens *tokens,
+                                         struct error *error);
+
+/* Puts a token last on a side. STATUS_LIMIT past TOKENIZER_ENDS_MAX. */
+NODISCARD enum status tokenizer_ends_add(struct tokenizer_ends *ends, uint32_t id,
                                          struct error *error);
 
 /* For parts that are not built after all. */

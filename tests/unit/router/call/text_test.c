@@ -1,4 +1,5 @@
 #include "model/model.h"
+#include "model/text/tokenizer/tokenizer.h"
 #include "router/call/text.h"
 #include "tests/support/suite.h"
 
@@ -188,6 +189,69 @@ START_TEST(prompts_become_ids_and_blocks_become_hashes) {
 }
 END_TEST
 
+static void expect_chat(const struct ids *wanted, uint32_t first) {
+    struct template_message message = {.role = TEMPLATE_USER, .content = SPAN("hi")};
+    struct template_input input = {
+        .messages = &message, .n_messages = 1, .add_generation_prompt = true};
+    struct ids ids;
+    struct error error;
+    ids_init(&ids, 1000);
+    ck_assert_int_eq(text_encode_chat(text, &input, true, &ids, &error), STATUS_OK);
+    size_t n_first = first != TOKEN_NONE;
+    ck_assert_uint_eq(ids.n, wanted->n + n_first);
+    ck_assert(n_first == 0 || ids.at[0] == first);
+    ck_assert_mem_eq(ids.at + n_first, wanted->at, wanted->n * sizeof *wanted->at);
+    ids_fini(&ids);
+}
+
+/* The template begins with "<|": two tokens of this model. */
+START_TEST(what_a_template_writes_first_is_not_put_before_it_again) {
+    static const struct {
+        struct tokenizer_ends before;
+        uint32_t first; /* what is added to the template's own, or TOKEN_NONE */
+    } rows[] = {
+        {{.ids = {'<', '|'}, .n = 2}, TOKEN_NONE},
+        {{.ids = {'<'}, .n = 1}, TOKEN_NONE},
+        {{.ids = {7, '<'}, .n = 2}, 7},
+        {{.ids = {7, '<', '|'}, .n = 3}, 7},
+        {{.ids = {7}, .n = 1}, 7},
+    };
+    struct template_message message = {.role = TEMPLATE_USER, .content = SPAN("hi")};
+    struct template_input input = {
+        .messages = &message, .n_messages = 1, .add_generation_prompt = true};
+    struct error error;
+    struct ids plain;
+    ids_init(&plain, 1000);
+    ck_assert_int_eq(text_encode_chat(text, &input, false, &plain, &error), STATUS_OK);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        model->tokenizer->before = rows[i].before;
+        expect_chat(&plain, rows[i].first);
+    }
+    ids_fini(&plain);
+}
+END_TEST
+
+START_TEST(raw_prompts_get_all_that_stands_around_a_text) {
+    struct error error;
+    struct ids ids;
+    model->tokenizer->before = (struct tokenizer_ends){.ids = {500, 501}, .n = 2};
+    model->tokenizer->behind = (struct tokenizer_ends){.ids = {502}, .n = 1};
+    ids_init(&ids, 4);
+    ck_assert_int_eq(text_encode(text, SPAN("a"), true, &ids, &error), STATUS_OK);
+    ck_assert_uint_eq(ids.n, 4);
+    ck_assert_uint_eq(ids.at[0], 500);
+    ck_assert_uint_eq(ids.at[1], 501);
+    ck_assert_uint_eq(ids.at[2], 'a');
+    ck_assert_uint_eq(ids.at[3], 502);
+    ids_clear(&ids);
+    ck_assert_int_eq(text_encode(text, SPAN("ab"), true, &ids, &error), STATUS_LIMIT);
+    ck_assert_uint_eq(ids.n, 0);
+    ck_assert_int_eq(text_encode(text, SPAN("a"), false, &ids, &error), STATUS_OK);
+    ck_assert_uint_eq(ids.n, 1);
+    ids_fini(&ids);
+}
+END_TEST
+
 void suite_add(TCase *tests) {
     tcase_add_checked_fixture(tests, set_up, tear_down);
     tcase_add_test(tests, without_stops_text_flows_at_once);
@@ -199,4 +263,6 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, an_empty_line_of_metadata_is_no_part_of_the_answer);
     tcase_add_test(tests, an_id_beyond_the_vocabulary_writes_nothing);
     tcase_add_test(tests, prompts_become_ids_and_blocks_become_hashes);
+    tcase_add_test(tests, what_a_template_writes_first_is_not_put_before_it_again);
+    tcase_add_test(tests, raw_prompts_get_all_that_stands_around_a_text);
 }

@@ -286,11 +286,15 @@ START_TEST(config_adds_tokens_and_says_what_begins_a_text) {
     ck_assert_uint_eq(tokenizer->bos_id, 1);
     ck_assert(tokenizer_is_special(tokenizer, 21));
     tokenizer_close(tokenizer);
-    /* Without a word there the answer is tokenizer.json's. */
+    /* Without a word there the answer is the class's; null is a no, as in Python. */
+    write_file("tokenizer_config.json", "{\"tokenizer_class\":\"LlamaTokenizer\"}");
+    tokenizer = open_folder();
+    expect(tokenizer, "ab", TOKENIZER_ADD_BOS, "1 8");
+    tokenizer_close(tokenizer);
     write_file("tokenizer_config.json",
                "{\"tokenizer_class\":\"LlamaTokenizer\",\"add_bos_token\":null}");
     tokenizer = open_folder();
-    expect(tokenizer, "ab", TOKENIZER_ADD_BOS, "1 8");
+    expect(tokenizer, "ab", TOKENIZER_ADD_BOS, "8");
     tokenizer_close(tokenizer);
     write_file("added_tokens.json", "{\"other\":8}");
     struct error error;

@@ -199,7 +199,7 @@ START_TEST(control_pieces_come_from_trusted_text_alone) {
     expect_flags(tokenizer, "a<s>b", TOKENIZER_PARSE_SPECIAL, IDS(A, BOS, B));
     ck_assert_uint_eq(tokenizer->bos_id, BOS);
     ck_assert_uint_eq(tokenizer->eos_id, EOS);
-    ck_assert(!tokenizer->add_bos);
+    ck_assert(!tokenizer_adds_bos(tokenizer));
     ck_assert(tokenizer_is_special(tokenizer, UNK));
     ck_assert(!tokenizer_is_special(tokenizer, BYTES));
     ck_assert(span_is(tokenizer_bytes(tokenizer, BLANK_AB), " ab"));
@@ -214,6 +214,10 @@ START_TEST(folder_says_how_texts_begin) {
     struct tokenizer *tokenizer = open_llama(true, false, &extras);
     expect_flags(tokenizer, "a", TOKENIZER_ADD_BOS, IDS(BOS, BLANK_A, EOS));
     expect_flags(tokenizer, "a<s>a", TOKENIZER_PARSE_SPECIAL, IDS(BLANK_A, BOS, BLANK_A));
+    tokenizer_close(tokenizer);
+    extras = (struct tokenizer_extras){.model_class = SPAN("LlamaTokenizer")};
+    tokenizer = open_llama(true, false, &extras);
+    expect_flags(tokenizer, "a", TOKENIZER_ADD_BOS, IDS(BOS, BLANK_A));
     tokenizer_close(tokenizer);
     extras = (struct tokenizer_extras){.add_bos = ANSWER_NO, .legacy = ANSWER_NO};
     tokenizer = open_llama(true, false, &extras);
@@ -253,6 +257,15 @@ START_TEST(chatglm_has_nine_tokens_behind_its_pieces) {
     ck_assert_uint_eq(tokenizer_find(tokenizer, SPAN("<|observation|>")), 276);
     ck_assert(tokenizer_is_special(tokenizer, 274));
     expect(tokenizer, "sop", IDS(BLANK_ONE, BYTES + 's', BYTES + 'o', BYTES + 'p'));
+    expect(tokenizer, "a", IDS(BLANK_A));
+    expect_flags(tokenizer, "a", TOKENIZER_ADD_BOS, IDS(269, 271, BLANK_A));
+    ck_assert(!tokenizer_adds_bos(tokenizer));
+    tokenizer_close(tokenizer);
+    /* Whatever the answers are, and where config.json alone tells the class. */
+    extras = (struct tokenizer_extras){
+        .model_class = SPAN("ChatGLMTokenizer"), .add_bos = ANSWER_YES, .add_eos = ANSWER_YES};
+    tokenizer = open_llama(true, false, &extras);
+    expect_flags(tokenizer, "a", TOKENIZER_ADD_BOS, IDS(269, 271, BLANK_A));
     tokenizer_close(tokenizer);
 }
 END_TEST
