@@ -35,6 +35,10 @@ static enum status read_qwen_reach(const struct json_get *keys, struct model_con
 
 enum status config_hub_qwen(const struct json_get *keys, struct model_config *config) {
     double part = 1;
+    if (json_get_member(keys, "n_layer") && !json_get_member(keys, "num_hidden_layers"))
+        return json_get_fail(keys, STATUS_UNSUPPORTED, "n_layer",
+                             "is of the first form of Qwen's config.json (August 2023): take the "
+                             "publisher's newer one, with num_hidden_layers");
     TRY(json_need_u32(keys, "num_hidden_layers", &config->n_layers));
     TRY(json_need_u32(keys, "hidden_size", &config->dim));
     TRY(json_need_u32(keys, "num_attention_heads", &config->n_heads));

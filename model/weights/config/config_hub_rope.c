@@ -148,6 +148,22 @@ static enum status want_whole(const struct json_get *keys) {
     return STATUS_OK;
 }
 
+static enum status read_parameters(const struct json_get *parameters, bool is_alone,
+                                   struct model_config *config) {
+    const char *name;
+    json_t *member;
+    json_object_foreach((json_t *)parameters->object, name, member) {
+        if (json_is_object(member))
+            return json_get_fail(parameters, STATUS_UNSUPPORTED, name,
+                                 "is for one kind of layers: one rope for all is served");
+    }
+    TRY(json_get_f64(parameters, "rope_theta", &config->rope.theta));
+    TRY(want_whole(parameters));
+    /* Without a type nothing is scaled, unless something says by how much. */
+    bool wants_type = is_alone && json_get_member(parameters, "factor");
+    return read_type(parameters, wants_type, config);
+}
+
 enum status config_hub_rope(const struct json_get *keys, struct model_config *config) {
     struct json_get scaling;
     struct json_get parameters;
@@ -159,11 +175,8 @@ enum status config_hub_rope(const struct json_get *keys, struct model_config *co
     TRY(want_whole(keys));
     TRY(json_get_object(keys, "rope_scaling", &scaling));
     TRY(json_get_object(keys, "rope_parameters", &parameters));
-    if (parameters.object) {
-        TRY(json_get_f64(&parameters, "rope_theta", &config->rope.theta));
-        TRY(want_whole(&parameters));
-        TRY(read_type(&parameters, !scaling.object, config));
-    }
+    if (parameters.object)
+        TRY(read_parameters(&parameters, !scaling.object, config));
     if (scaling.object && config->rope.scaling == CONFIG_SCALING_NONE)
         return read_type(&scaling, json_object_size(scaling.object) > 0, config);
     return STATUS_OK;

@@ -260,6 +260,15 @@ START_TEST(scalings_of_both_spellings_are_read) {
                                  "\"rope_theta\":5e5}}");
     ck_assert_int_eq(config.rope.scaling, CONFIG_SCALING_NONE);
     ck_assert(config.rope.theta == 5e5);
+    static const char *const unscaled[] = {
+        "{\"rope_parameters\":{\"rope_theta\":7e5}}",
+        "{\"rope_parameters\":{\"rope_theta\":7e5,\"rope_type\":null,\"factor\":null}}",
+        "{\"rope_parameters\":{\"rope_theta\":7e5,\"partial_rotary_factor\":1.0}}"};
+    for (size_t i = 0; i < 3; i++) {
+        config = read_patched(llama, unscaled[i]);
+        ck_assert_int_eq(config.rope.scaling, CONFIG_SCALING_NONE);
+        ck_assert(config.rope.theta == 7e5);
+    }
     ck_assert_int_eq(read_patched(llama, "{\"rope_scaling\":null}").rope.scaling,
                      CONFIG_SCALING_NONE);
 }
@@ -387,6 +396,10 @@ static const struct {
     {llama, "{\"rope_scaling\":{\"rope_type\":\"yarn\",\"type\":\"linear\",\"factor\":2}}",
      STATUS_INVALID, "rope_scaling.rope_type is yarn, but type is linear"},
     {llama, "{\"rope_scaling\":{\"factor\":2}}", STATUS_INVALID, "rope_type is missing"},
+    {llama, "{\"rope_parameters\":{\"factor\":2}}", STATUS_INVALID,
+     "rope_parameters.rope_type is missing"},
+    {llama, "{\"rope_parameters\":{\"full_attention\":{\"rope_type\":\"default\"}}}",
+     STATUS_UNSUPPORTED, "rope_parameters.full_attention is for one kind of layers"},
     {llama, "{\"rope_scaling\":{\"type\":\"linear\"}}", STATUS_INVALID,
      "rope_scaling.factor is missing"},
     {llama, "{\"rope_scaling\":{\"type\":\"linear\",\"factor\":0.5}}", STATUS_INVALID,
@@ -412,6 +425,9 @@ static const struct {
     {qwen, "{\"intermediate_size\":191}", STATUS_INVALID, "intermediate_size is 191, not even"},
     {qwen, "{\"kv_channels\":8}", STATUS_INVALID, "kv_channels is 8"},
     {qwen, "{\"no_bias\":false}", STATUS_UNSUPPORTED, "no_bias is false: only true is served"},
+    {qwen, "{\"num_hidden_layers\":null,\"n_layer\":32}", STATUS_UNSUPPORTED,
+     "n_layer is of the first form of Qwen's config.json"},
+    {qwen, "{\"num_hidden_layers\":null}", STATUS_INVALID, "num_hidden_layers is missing"},
     {qwen, "{\"rotary_pct\":0.25}", STATUS_UNSUPPORTED, "rotary_pct is 0.25"},
     {chatglm, "{\"rmsnorm\":false}", STATUS_UNSUPPORTED, "rmsnorm is false"},
     {chatglm, "{\"add_bias_linear\":true}", STATUS_UNSUPPORTED, "add_bias_linear is true"},
