@@ -1,6 +1,7 @@
 #include "worker/memory.h"
 
 #include "base/buf.h"
+#include "base/memory.h"
 #include "model/model.h"
 #include "worker/config.h"
 #include "worker/device/device.h"
@@ -20,39 +21,6 @@
 #define PLAN_TOKENS          2048u      /* a plan fits when this many tokens of KV do */
 #define BLOCKS_MAX           (1u << 26) /* as --kv-blocks */
 #define MIB                  (1ull << 20)
-
-/* The number behind `key` in a file of "key: number kB" lines, in bytes; 0 when there is none. */
-static uint64_t meminfo(const char *key) {
-    char line[128];
-    uint64_t kib = 0;
-    FILE *file = fopen("/proc/meminfo", "re");
-    if (!file)
-        return 0;
-    while (fgets(line, sizeof line, file) && kib == 0)
-        if (strncmp(line, key, strlen(key)) == 0)
-            kib = strtoull(line + strlen(key), NULL, 10);
-    fclose(file);
-    return kib * 1024;
-}
-
-static uint64_t number_in(const char *path) {
-    char line[64] = "";
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return 0;
-    if (!fgets(line, sizeof line, file))
-        line[0] = '\0';
-    fclose(file);
-    return strtoull(line, NULL, 10); /* "max" is 0: no limit */
-}
-
-uint64_t memory_available(void) {
-    uint64_t available = meminfo("MemAvailable:");
-    uint64_t limit = number_in("/sys/fs/cgroup/memory.max");
-    uint64_t used = number_in("/sys/fs/cgroup/memory.current");
-    uint64_t left = limit > used ? limit - used : 0;
-    return limit > 0 && left < available ? left : available;
-}
 
 static uint32_t min_of(uint64_t a, uint32_t b) {
     return a < b ? (uint32_t)a : b;
@@ -168,7 +136,7 @@ static enum status device_bytes(const struct config *config, uint64_t *n_bytes,
     if (!device[0] && kernels && !kernels_on_host(kernels))
         return least_free(config, kernels, n_bytes, error);
     if (!device[0]) {
-        *n_bytes = meminfo("MemTotal:");
+        *n_bytes = memory_available();
         return STATUS_OK;
     }
     *n_bytes = known ? known->memory_bytes : strtoull(device, &end, 10);

@@ -21,9 +21,6 @@ struct worker_sizes {
     uint32_t chunk_bytes;
 };
 
-/* Bytes this process may still take: MemAvailable, or less under a cgroup's limit. 0: unknown. */
-uint64_t memory_available(void);
-
 /* Sizes by config and model: what is 0 in the config gets its default here. */
 NODISCARD enum status memory_sizes(const struct config *config, const struct model *model,
                                    struct worker_sizes *sizes, struct forward_bytes *bytes,
