@@ -147,6 +147,19 @@ static enum status device_bytes(const struct config *config, uint64_t *n_bytes,
     return STATUS_OK;
 }
 
+bool memory_cuts(const struct config *config, const struct worker_sizes *sizes,
+                 const struct forward_bytes *bytes, char *text, size_t size) {
+    struct error error;
+    uint64_t available;
+    bool is_default = sizes->n_blocks == TOKENS_DEFAULT / KV_BLOCK_TOKENS;
+    if (config->kv_blocks > 0 || is_default || sizes->context >= bytes->facts.context ||
+        device_bytes(config, &available, &error) != STATUS_OK)
+        return false;
+    snprintf(text, size, "context=%u model=%u kv_bytes_per_token=%zu available_bytes=%" PRIu64,
+             sizes->context, bytes->facts.context, bytes->kv_per_token_here, available);
+    return true;
+}
+
 static double mib(uint64_t n_bytes) {
     return (double)n_bytes / (1u << 20);
 }

@@ -4,6 +4,8 @@
 #include "base/error.h"
 #include "base/status.h"
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct config;
@@ -25,6 +27,11 @@ struct worker_sizes {
 NODISCARD enum status memory_sizes(const struct config *config, const struct model *model,
                                    struct worker_sizes *sizes, struct forward_bytes *bytes,
                                    struct error *error);
+
+/* Whether the context is shorter than the model's for want of memory, not by the config: the numbers, as
+ * fields of the log, go into `text`. */
+bool memory_cuts(const struct config *config, const struct worker_sizes *sizes,
+                 const struct forward_bytes *bytes, char *text, size_t size);
 
 /* Prints the plan for --dry-run on standard output. STATUS_INVALID: no such device. */
 NODISCARD enum status memory_print(const struct config *config, const struct model *model,

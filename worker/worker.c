@@ -90,7 +90,10 @@ static enum status open_step(struct worker *worker, struct model *model, struct 
     const struct config *config = worker->config;
     struct forward_bytes bytes;
     struct worker_sizes *sizes = &worker->sizes;
+    char text[256];
     TRY(memory_sizes(config, model, sizes, &bytes, error));
+    if (memory_cuts(config, sizes, &bytes, text, sizeof text))
+        log_warn("memory cuts the context", "%s", text);
     uint32_t max_tokens =
         sizes->chunk_tokens > sizes->max_batch ? sizes->chunk_tokens : sizes->max_batch;
     struct step_options options = {

@@ -202,6 +202,27 @@ START_TEST(sizes_have_defaults_that_fit_and_take_what_is_asked_for) {
 }
 END_TEST
 
+START_TEST(a_context_that_memory_cuts_is_said) {
+    const struct {
+        uint32_t kv_blocks, n_blocks, context;
+        bool is_said;
+    } rows[] = {{0, 128, 2048, true},  {0, 511, 8176, true},    {0, 512, 8192, false},
+                {0, 513, 8192, false}, {128, 128, 2048, false}, {0, 4096, 8191, false}};
+    for (unsigned i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct config config = {
+            .kernels = "cpu", .device = "", .tp = 1, .kv_blocks = rows[i].kv_blocks};
+        struct worker_sizes sizes = {.n_blocks = rows[i].n_blocks, .context = rows[i].context};
+        struct forward_bytes bytes = {.facts.context = 8192, .kv_per_token_here = 36864};
+        char text[256] = "", expected[64];
+        snprintf(expected, sizeof expected, "context=%u model=8192 kv_bytes_per_token=36864 ",
+                 rows[i].context);
+        ck_assert_msg(memory_cuts(&config, &sizes, &bytes, text, sizeof text) == rows[i].is_said,
+                      "row %u", i);
+        ck_assert_msg((strstr(text, expected) == text) == rows[i].is_said, "row %u: %s", i, text);
+    }
+}
+END_TEST
+
 /* `far` has two devices with 256 MiB free on each, in builds that have it. */
 START_TEST(a_device_gives_all_that_fits_and_says_when_nothing_does) {
     struct config config;
@@ -285,5 +306,6 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, an_unknown_backend_is_refused_by_its_name);
     tcase_add_test(tests, what_was_measured_is_what_is_taken);
     tcase_add_test(tests, every_mistake_in_the_options_is_said_at_once);
+    tcase_add_test(tests, a_context_that_memory_cuts_is_said);
     tcase_add_test(tests, sizes_have_defaults_that_fit_and_take_what_is_asked_for);
 }
