@@ -198,17 +198,6 @@ def second_signal_ends_at_once():
         assert not children_of(f"127.0.0.1:{cluster.port}")
 
 
-def answers_get_the_time_of_the_option():
-    """Longer than `tandem up` gives children that ask for no time."""
-    with Cluster("--mixed", 1, "--step-us", 50000, "--drain", "600s") as cluster:
-        events = stream_events(cluster.port, "/v1/completions", {"prompt": [1], "max_tokens": 900, "ignore_eos": True})
-        next(events)
-        cluster.process.send_signal(signal.SIGTERM)
-        *_, end = events
-        assert end == "[DONE]", end
-        assert cluster.process.wait(60) == 0
-
-
 def ctrl_c_lets_answers_finish():
     with Cluster("--prefill", 1, "--decode", 1, "--step-us", 5000, own_group=True) as cluster:
         body = {"prompt": [1, 2, 3], "max_tokens": 200, "ignore_eos": True, "return_token_ids": True}
@@ -264,7 +253,6 @@ def main():
         tally.run("Ctrl-C lets answers finish", ctrl_c_lets_answers_finish)
         tally.run("what was accepted before the drain is answered", accepted_before_the_drain_is_answered)
         tally.run("a second signal ends at once", second_signal_ends_at_once)
-        tally.run("answers get the time of the option", answers_get_the_time_of_the_option)
     sys.exit(tally.end())
 
 
