@@ -12,6 +12,9 @@ void remarks_add(struct remarks *remarks, const char *format, ...) {
     va_start(args, format);
     vsnprintf(line, sizeof remarks->lines[0], format, args);
     va_end(args);
+    for (char *at = line; *at; at++)
+        if ((unsigned char)*at < 0x20 || *at == 0x7f)
+            *at = '?'; /* as in a struct error: files choose parts of the line */
     for (unsigned i = 0; i < remarks->n; i++)
         if (strcmp(remarks->lines[i], line) == 0)
             return;
