@@ -85,7 +85,16 @@ static enum status encode_bpe(const struct tokenizer *tokenizer, struct tokenize
                        merge_piece, &merging);
 }
 
-const struct tokenizer_kind tokenizer_kind_bpe = {.name = "bpe", .encode = encode_bpe};
+static uint32_t reach_bpe(const struct tokenizer *tokenizer, uint32_t begin) {
+    return bpe_reach(&tokenizer->bpe, begin);
+}
+
+static void limit_bpe(struct tokenizer *tokenizer, uint32_t n) {
+    bpe_limit(&tokenizer->bpe, n);
+}
+
+const struct tokenizer_kind tokenizer_kind_bpe = {
+    .name = "bpe", .encode = encode_bpe, .reach = reach_bpe, .limit = limit_bpe};
 
 /* Cuts the special tokens out of the text and encodes what lies between. */
 static enum status encode_between(const struct tokenizer *tokenizer,

@@ -1,7 +1,8 @@
 /* model/text/tokenizer/tokenizer.h: text to token ids, and token ids to bytes.
  *
- * A struct tokenizer never changes after opening: any thread may use it, each with a struct
- * tokenizer_scratch of its own (buffers, match data). Ids to text, one at a time: detokenize.h.
+ * A struct tokenizer never changes after opening and tokenizer_limit(): any thread may use it, each
+ * with a struct tokenizer_scratch of its own (buffers, match data). Ids to text, one at a time:
+ * detokenize.h.
  *
  * Text is plain unless a caller says otherwise: a special token's text (<|im_end|>) inside a user's
  * words becomes ordinary tokens, never the special one. */
@@ -36,6 +37,10 @@ struct tokenizer_kind {
     enum status (*encode)(const struct tokenizer *tokenizer, struct tokenizer_scratch *scratch,
                           struct span text, bool at_start, struct ids *ids);
     void (*close)(struct tokenizer *tokenizer); /* frees what `own` holds; may be NULL */
+    /* The lowest id from `begin` on that `encode` may give, or TOKEN_NONE; NULL: it may give any. */
+    uint32_t (*reach)(const struct tokenizer *tokenizer, uint32_t begin);
+    /* Before the vocabulary is cut to n tokens, none behind which is in reach; may be NULL. */
+    void (*limit)(struct tokenizer *tokenizer, uint32_t n);
     /* detokenizer_push() of a valid id, where a kind has rules of its own; may be NULL. */
     enum status (*show)(struct detokenizer *detokenizer, const struct tokenizer *tokenizer,
                         uint32_t id, struct buf *out);
@@ -144,6 +149,14 @@ NODISCARD enum status tokenizer_open_sentencepiece(const char *path,
                                                    struct error *error);
 
 void tokenizer_close(struct tokenizer *tokenizer);
+
+/* Leaves a tokenizer that nobody else uses yet the tokens that a model of n_rows > 0 rows has. Tokens
+ * behind them are no longer found in texts and stand around none; those, and the ends that are taken
+ * away, are named in `remarks`, a line each. STATUS_CORRUPT, and nothing is changed, where plain text
+ * may become such a token; STATUS_NOMEM. Two tokenizers cut to different sizes differ in their
+ * fingerprint. */
+NODISCARD enum status tokenizer_limit(struct tokenizer *tokenizer, uint32_t n_rows,
+                                      struct remarks *remarks, struct error *error);
 
 /* NULL when memory is short. Works with every tokenizer. */
 struct tokenizer_scratch *tokenizer_scratch_new(void);

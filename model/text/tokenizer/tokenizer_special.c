@@ -36,7 +36,8 @@ struct search {
 
 static bool accept(const void *context, uint32_t id) {
     const struct search *search = context;
-    return search->control || search->vocabulary->kinds[id] == TOKEN_USER_DEFINED;
+    return id < search->vocabulary->n_tokens &&
+           (search->control || search->vocabulary->kinds[id] == TOKEN_USER_DEFINED);
 }
 
 static uint32_t match_at(const struct tokenizer *tokenizer, struct span text, size_t at,

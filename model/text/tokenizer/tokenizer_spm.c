@@ -84,5 +84,17 @@ static enum status show(struct detokenizer *detokenizer, const struct tokenizer 
     return buf_status(out);
 }
 
+/* Unused pieces, too, decide what becomes of a text: longer ones are joined from them. */
+static uint32_t reach(const struct tokenizer *tokenizer, uint32_t begin) {
+    const struct spm *spm = tokenizer->own;
+    for (uint32_t id = begin; id < spm->n_pieces; id++) {
+        uint8_t kind = tokenizer->vocabulary.kinds[id];
+        if (kind == TOKEN_NORMAL || (kind == TOKEN_BYTE && spm->byte_fallback) ||
+            (id == spm->unk_id && !spm->byte_fallback))
+            return id;
+    }
+    return TOKEN_NONE;
+}
+
 const struct tokenizer_kind tokenizer_kind_spm = {
-    .name = "sentencepiece", .encode = encode, .close = close_own, .show = show};
+    .name = "sentencepiece", .encode = encode, .close = close_own, .reach = reach, .show = show};

@@ -7,8 +7,6 @@
 
 #include <stdlib.h>
 
-#define RANK_NONE UINT32_MAX
-
 /* Pieces of up to this many symbols are scanned for the best pair anew after each merge: most words
  * are shorter, and a scan of a few numbers is faster than a heap. */
 #define SCAN_MAX 32u

@@ -66,6 +66,13 @@ NODISCARD enum status bpe_init(struct bpe *bpe, const struct vocabulary *vocabul
                                size_t n, struct error *error);
 void bpe_fini(struct bpe *bpe);
 
+/* The lowest id from `begin` on that a piece may become, user-defined tokens not counted: merges into
+ * those go with bpe_limit(). TOKEN_NONE: none. */
+uint32_t bpe_reach(const struct bpe *bpe, uint32_t begin);
+
+/* Takes away the merges into ids from `n` on. */
+void bpe_limit(struct bpe *bpe, uint32_t n);
+
 /* Appends the ids of a piece. STATUS_NOMEM, STATUS_LIMIT from ids. */
 NODISCARD enum status bpe_encode(const struct bpe *bpe, struct bpe_scratch *scratch,
                                  struct span piece, struct ids *ids);

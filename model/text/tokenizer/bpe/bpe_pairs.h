@@ -1,8 +1,10 @@
-/* model/text/tokenizer/bpe/bpe_pairs.h: the table of pairs, for bpe.c and bpe_open.c. */
+/* model/text/tokenizer/bpe/bpe_pairs.h: the table of pairs, for bpe*.c. */
 #pragma once
 
 #include "base/random.h"
 #include "model/text/tokenizer/bpe/bpe.h"
+
+#define RANK_NONE UINT32_MAX /* a pair that does not merge */
 
 static inline uint32_t bpe_slot_of(const struct bpe *bpe, uint32_t left, uint32_t right) {
     uint64_t hash = mix64(((uint64_t)left << 32 | right) ^ bpe->seed);

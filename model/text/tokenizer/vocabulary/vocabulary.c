@@ -1,5 +1,6 @@
 #include "model/text/tokenizer/vocabulary/vocabulary.h"
 
+#include "base/assert.h"
 #include "base/random.h"
 
 #include <stdlib.h>
@@ -43,7 +44,7 @@ static enum status copy_tokens(struct vocabulary *vocabulary, const struct span 
     vocabulary->flags = calloc(n, 1);
     if (!vocabulary->bytes || !vocabulary->offsets || !vocabulary->kinds || !vocabulary->flags)
         return error_set(error, STATUS_NOMEM, "no memory for a vocabulary of %u tokens", n);
-    vocabulary->n_tokens = n;
+    vocabulary->n_tokens = vocabulary->n_listed = n;
     memcpy(vocabulary->kinds, kinds, n);
     if (flags)
         memcpy(vocabulary->flags, flags, n);
@@ -145,21 +146,33 @@ void vocabulary_fini(struct vocabulary *vocabulary) {
     *vocabulary = (struct vocabulary){0};
 }
 
+void vocabulary_limit(struct vocabulary *vocabulary, uint32_t n) {
+    ASSERT(n > 0 && n <= vocabulary->n_tokens);
+    vocabulary->n_tokens = n;
+}
+
 uint32_t vocabulary_find(const struct vocabulary *vocabulary, struct span bytes) {
-    return bytes.n == 0 ? TOKEN_NONE : *find_slot(vocabulary, bytes);
+    uint32_t id = bytes.n == 0 ? TOKEN_NONE : *find_slot(vocabulary, bytes);
+    return id < vocabulary->n_tokens ? id : TOKEN_NONE;
+}
+
+static bool accept_known(const void *context, uint32_t id) {
+    const struct vocabulary *vocabulary = context;
+    return id < vocabulary->n_tokens;
 }
 
 uint32_t vocabulary_find_special(const struct vocabulary *vocabulary, struct span text) {
     size_t length;
     if (text.n == 0)
         return TOKEN_NONE;
-    uint32_t id = trie_match(&vocabulary->trie, text.bytes, text.n, NULL, NULL, &length);
+    uint32_t id =
+        trie_match(&vocabulary->trie, text.bytes, text.n, accept_known, vocabulary, &length);
     return id != TOKEN_NONE && length == text.n ? id : TOKEN_NONE;
 }
 
 static bool accept_all(const void *context, uint32_t id) {
     const struct vocabulary *vocabulary = context;
-    return !(vocabulary->flags[id] & TOKEN_NORMALIZED);
+    return accept_known(context, id) && !(vocabulary->flags[id] & TOKEN_NORMALIZED);
 }
 
 static bool accept_user_defined(const void *context, uint32_t id) {
@@ -171,6 +184,14 @@ uint32_t vocabulary_match_special(const struct vocabulary *vocabulary, const cha
                                   bool control, size_t *length) {
     return trie_match(&vocabulary->trie, text, n, control ? accept_all : accept_user_defined,
                       vocabulary, length);
+}
+
+uint32_t vocabulary_match_beyond(const struct vocabulary *vocabulary, const char *text, size_t n) {
+    size_t length;
+    if (vocabulary->n_tokens == vocabulary->n_listed)
+        return TOKEN_NONE;
+    uint32_t id = trie_match(&vocabulary->trie, text, n, NULL, NULL, &length);
+    return accept_known(vocabulary, id) ? TOKEN_NONE : id;
 }
 
 int vocabulary_byte_token(struct span text) {

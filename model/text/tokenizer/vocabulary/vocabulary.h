@@ -37,7 +37,9 @@ enum token_flags {
 };
 
 struct vocabulary {
-    uint32_t n_tokens;
+    uint32_t n_tokens;    /* ids are below it */
+    uint32_t n_listed;    /* as many as were taken; those from n_tokens on are never found
+                          (vocabulary_limit) */
     uint32_t n_bytes_max; /* of the longest token */
     char *bytes;          /* owned: all tokens' bytes, one after the other */
     uint32_t *offsets;    /* owned (n_tokens + 1) into bytes */
@@ -63,6 +65,10 @@ NODISCARD enum status vocabulary_init(struct vocabulary *vocabulary, const struc
                                       struct error *error);
 void vocabulary_fini(struct vocabulary *vocabulary);
 
+/* Leaves the first n tokens, 0 < n <= n_tokens: no text leads to one behind them. Their bytes stay,
+ * for messages and vocabulary_match_beyond(). */
+void vocabulary_limit(struct vocabulary *vocabulary, uint32_t n);
+
 static inline struct span vocabulary_bytes(const struct vocabulary *vocabulary, uint32_t id) {
     return (struct span){vocabulary->bytes + vocabulary->offsets[id],
                          vocabulary->offsets[id + 1] - vocabulary->offsets[id]};
@@ -78,6 +84,10 @@ uint32_t vocabulary_find_special(const struct vocabulary *vocabulary, struct spa
  * none. Only user-defined ones unless `control`; none that is TOKEN_NORMALIZED. */
 uint32_t vocabulary_match_special(const struct vocabulary *vocabulary, const char *text, size_t n,
                                   bool control, size_t *length);
+
+/* The special token that would begin at text[0], n > 0, had vocabulary_limit() not taken it away;
+ * TOKEN_NONE when there is none, or a longer one that is left. */
+uint32_t vocabulary_match_beyond(const struct vocabulary *vocabulary, const char *text, size_t n);
 
 /* The byte that a text "<0xHH>" stands for, with hex digits of either case as Rust reads them; -1 for
  * any other text. */
