@@ -151,7 +151,8 @@ struct tokenizer_scratch;
 
 /* Appends the prompt's ids. Neighbouring text is tokenized as one, as if the prompt had been one
  * text, so that the ids are those that the model was trained on; but a segment that is cut begins
- * anew. Errors as tokenizer_encode(). */
+ * anew. Errors as tokenizer_encode(), and STATUS_INVALID for markup with a token that the model has
+ * no row for (tokenizer_limit()). */
 NODISCARD enum status template_prompt_encode(const struct template_prompt *prompt,
                                              const struct tokenizer *tokenizer,
                                              struct tokenizer_scratch *scratch, struct ids *ids,

@@ -137,11 +137,25 @@ static enum status add_id(struct run *run, uint32_t id) {
     return STATUS_OK;
 }
 
+/* As plain text it would be something that the model was never shown. */
+static enum status check_rows(const struct run *run, const char *text, size_t n) {
+    const struct vocabulary *vocabulary = &run->tokenizer->vocabulary;
+    uint32_t id = vocabulary_match_beyond(vocabulary, text, n);
+    if (id == TOKEN_NONE)
+        return STATUS_OK;
+    struct span name = vocabulary_bytes(vocabulary, id);
+    return error_field(run->error, STATUS_INVALID, "messages",
+                       "the model's chat template writes token %u (\"%.*s\"), but the model has "
+                       "only %u",
+                       id, span_shown(name), name.bytes, vocabulary->n_tokens);
+}
+
 static enum status add_markup(struct run *run, struct span text) {
     const struct vocabulary *vocabulary = &run->tokenizer->vocabulary;
     size_t begin = 0;
     for (size_t at = 0; at < text.n;) {
         size_t length = 0;
+        TRY(check_rows(run, text.bytes + at, text.n - at));
         uint32_t id =
             vocabulary_match_special(vocabulary, text.bytes + at, text.n - at, true, &length);
         if (id == TOKEN_NONE) {

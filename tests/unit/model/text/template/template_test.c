@@ -275,6 +275,60 @@ static enum status add(struct template_prompt *prompt, enum template_segment_kin
     return template_add(prompt, (struct template_segment){.kind = kind, .text = text});
 }
 
+/* <|im_end|> is 260, the builder's last. */
+START_TEST(markup_with_a_token_without_a_row_is_refused_by_name) {
+    static const struct {
+        uint32_t n_rows;
+        enum template_segment_kind kind;
+        const char *text;
+        enum status status;
+        size_t n_ids;
+    } rows[] = {
+        {261, TEMPLATE_MARKUP, "a<|im_end|>", STATUS_OK, 2},
+        {260, TEMPLATE_MARKUP, "a<|im_end|>", STATUS_INVALID, 0},
+        {260, TEMPLATE_MARKUP, "a<|im_end|", STATUS_OK, 10},
+        {260, TEMPLATE_MARKUP, "a<|im_start|>", STATUS_OK, 2},
+        {259, TEMPLATE_MARKUP, "<|endoftext|>", STATUS_OK, 1},
+        {259, TEMPLATE_MARKUP, "<|endoftext|><|im_end|>", STATUS_INVALID, 0},
+        {259, TEMPLATE_PLAIN, "a<|im_end|>", STATUS_OK, 11}, /* a user's is only text */
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct gguf_builder builder;
+        struct gguf *gguf;
+        struct tokenizer *tokenizer;
+        struct tokenizer_scratch *scratch = tokenizer_scratch_new();
+        struct template_prompt prompt = {0};
+        struct remarks remarks = {0};
+        struct error error = {0};
+        struct ids ids;
+        ids_init(&ids, 0);
+        gguf_builder_init(&builder);
+        gguf_builder_llama(&builder);
+        gguf_builder_finish(&builder, 0);
+        ck_assert_int_eq(gguf_parse(builder.bytes.data, builder.bytes.n, "f", &gguf, &error),
+                         STATUS_OK);
+        ck_assert_int_eq(tokenizer_open_gguf(gguf, &tokenizer, &error), STATUS_OK);
+        ck_assert_int_eq(tokenizer_limit(tokenizer, rows[i].n_rows, &remarks, &error), STATUS_OK);
+        ck_assert_int_eq(add(&prompt, rows[i].kind, span_of(rows[i].text)), STATUS_OK);
+        ck_assert_int_eq(template_prompt_encode(&prompt, tokenizer, scratch, &ids, &error),
+                         rows[i].status);
+        ck_assert_uint_eq(ids.n, rows[i].n_ids);
+        for (size_t k = 0; k < ids.n; k++)
+            ck_assert_uint_lt(ids.at[k], rows[i].n_rows);
+        if (rows[i].status != STATUS_OK)
+            ck_assert_msg(
+                strstr(error.text, "writes token 260 (\"<|im_end|>\"), but the model has"), "%s",
+                error.text);
+        ids_fini(&ids);
+        template_prompt_fini(&prompt);
+        tokenizer_scratch_free(scratch);
+        tokenizer_close(tokenizer);
+        gguf_close(gguf);
+        gguf_builder_fini(&builder);
+    }
+}
+END_TEST
+
 /* "user\n" and the text after it are one text for the tokenizer, as in the model's training. */
 START_TEST(text_beside_text_is_tokenized_as_one) {
     struct gguf_builder builder;
@@ -328,5 +382,6 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, what_cannot_be_rendered_is_refused);
     tcase_add_test(tests, roles_are_a_closed_set);
     tcase_add_test(tests, markers_are_the_templates_alone);
+    tcase_add_test(tests, markup_with_a_token_without_a_row_is_refused_by_name);
     tcase_add_test(tests, text_beside_text_is_tokenized_as_one);
 }
