@@ -1,5 +1,6 @@
 #include "model/model.h"
 
+#include "base/assert.h"
 #include "base/file.h"
 #include "base/fingerprint.h"
 #include "base/span.h"
@@ -7,6 +8,7 @@
 #include "model/model_parts.h"
 #include "model/text/textless.h"
 #include "model/weights/checkpoint/checkpoint.h"
+#include "model/weights/config/config_hub.h"
 #include "model/weights/hub.h"
 
 #include <stdio.h>
@@ -41,6 +43,7 @@ static enum status fill_from_gguf(struct model *model, const char *path, struct 
     config_name_from_path(config, path);
     generation_from_gguf(gguf, &model->generation);
     TRY(tokenizer_open_gguf(gguf, &model->tokenizer, error));
+    TRY(model_limit_tokens(model, path, error));
     model_add_stops(model);
     TRY(gguf_string(gguf, "tokenizer.chat_template", &model->template_source, error));
     return model_choose_template(model, error);
@@ -66,13 +69,8 @@ static enum status finish(struct model *model, const char *path, struct error *e
     struct model_config *config = &model->config;
     const struct checkpoint *checkpoint = model->tensors.checkpoint;
     struct fingerprint fingerprint;
-    uint32_t n_tokens = tokenizer_n_tokens(model->tokenizer);
     /* Ids past the embedding's rows would be read from beyond its end. */
-    if (n_tokens > config->n_vocab)
-        return error_field(
-            error, STATUS_CORRUPT, "vocab_size",
-            "%s: the tokenizer has %u tokens, up to id %u, but the embedding has %u rows", path,
-            n_tokens, n_tokens - 1, config->n_vocab);
+    ASSERT(tokenizer_n_tokens(model->tokenizer) <= config->n_vocab);
     memcpy(config->tokenizer_fingerprint, model->tokenizer->fingerprint,
            sizeof config->tokenizer_fingerprint);
     struct textless_model ids = {config->n_vocab, config->n_stop_ids, config->stop_ids};
@@ -136,6 +134,42 @@ enum status model_open(const char *path, const struct model_options *options, st
     return status;
 }
 
+/* The rows of the model that lies where a tokenizer does; 0: none, or none that is served. */
+static uint32_t rows_of(const char *path) {
+    struct model_config config = {0};
+    struct error ignored;
+    struct gguf *gguf;
+    if (!file_is_folder(path)) {
+        if (!span_ends(span_of(path), ".gguf") || gguf_open(path, &gguf, &ignored) != STATUS_OK)
+            return 0;
+        enum status status = config_from_gguf(gguf, &config, &ignored);
+        gguf_close(gguf);
+        return status == STATUS_OK ? config.n_vocab : 0;
+    }
+    struct config_hub *hub = calloc(1, sizeof *hub);
+    bool is_read = hub && config_hub_load(path, hub, &ignored) == STATUS_OK &&
+                   config_from_hub(hub, &config, &ignored) == STATUS_OK;
+    if (hub)
+        config_hub_fini(hub);
+    free(hub);
+    return is_read ? config.n_vocab : 0;
+}
+
+/* With the tokens that its model has; whole where no model is served with it. */
+static enum status open_tokenizer(const char *path, struct tokenizer **tokenizer,
+                                  struct error *error) {
+    struct remarks remarks = {0};
+    struct tokenizer *opened;
+    TRY(tokenizer_open_path(path, &opened, error));
+    uint32_t n_rows = rows_of(path);
+    if (n_rows > 0 && tokenizer_limit(opened, n_rows, &remarks, error) == STATUS_NOMEM) {
+        tokenizer_close(opened);
+        return STATUS_NOMEM;
+    }
+    *tokenizer = opened;
+    return STATUS_OK;
+}
+
 enum status model_open_tokenizer(const char *path, struct tokenizer **tokenizer,
                                  struct error *error) {
     if (strcmp(path, "hash") == 0)
@@ -147,10 +181,10 @@ enum status model_open_tokenizer(const char *path, struct tokenizer **tokenizer,
     struct error ignored;
     enum status status = hub_find(path, true, found, error);
     if (status == STATUS_OK)
-        status = tokenizer_open_path(found->path, tokenizer, error);
+        status = open_tokenizer(found->path, tokenizer, error);
     if (status == STATUS_NOT_FOUND && hub_find(path, false, inside, &ignored) == STATUS_OK &&
         strcmp(inside->path, found->path) != 0)
-        status = tokenizer_open_path(inside->path, tokenizer, error);
+        status = open_tokenizer(inside->path, tokenizer, error);
     free(found);
     return status;
 }

@@ -54,13 +54,13 @@ struct model_options {
  * or STATUS_UNSUPPORTED with one line that names the file and the field, tensor or offset;
  * STATUS_NOMEM. Reads headers and samples of the tensors, not all of their bytes, but for a head
  * beside a tied one. A chat template or a file beside the model that cannot be used counts as
- * absent, with a remark. */
+ * absent, with a remark; so does a token behind the embedding's last row. */
 NODISCARD enum status model_open(const char *path, const struct model_options *options,
                                  struct model **model, struct error *error);
 void model_close(struct model *model);
 
-/* Opens the tokenizer alone, of whatever model_open() takes, or of a folder that has nothing else.
- * Errors as tokenizer_open_path()'s. */
+/* Opens the tokenizer alone, of whatever model_open() takes, or of a folder that has nothing else; cut
+ * to the rows of a model that lies there (tokenizer_limit()). Errors as tokenizer_open_path()'s. */
 NODISCARD enum status model_open_tokenizer(const char *path, struct tokenizer **tokenizer,
                                            struct error *error);
 

@@ -91,6 +91,7 @@ static enum status open_text(struct model *model, const char *folder,
         return status;
     for (unsigned i = 0; i < model->tokenizer->remarks.n; i++)
         remarks_add(&model->remarks, "%s", model->tokenizer->remarks.lines[i]);
+    TRY(model_limit_tokens(model, folder, error));
     if (!is_optional || !options->dummy || model->template_source.n > 0)
         return model_choose_template(model, error);
     template_chatml(&model->template);
@@ -148,9 +149,9 @@ enum status model_fill_folder(struct model *model, const char *path,
     TRY(check_embedding(model, path, error));
     model->untied_head = head_untie(config, &model->tensors);
     TRY(open_text(model, folder, options, error));
-    if (config->bos_id == CONFIG_NO_TOKEN && model->tokenizer->bos_id < config->n_vocab)
+    if (config->bos_id == CONFIG_NO_TOKEN)
         config->bos_id = model->tokenizer->bos_id;
-    if (config->eos_id == CONFIG_NO_TOKEN && model->tokenizer->eos_id < config->n_vocab)
+    if (config->eos_id == CONFIG_NO_TOKEN)
         config->eos_id = model->tokenizer->eos_id;
     model_add_stops(model);
     return STATUS_OK;

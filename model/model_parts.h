@@ -3,6 +3,11 @@
 
 #include "model/model.h"
 
+/* Cuts the tokenizer to the embedding's rows, with remarks: before anything is looked up in it.
+ * Errors as tokenizer_limit(). */
+NODISCARD enum status model_limit_tokens(struct model *model, const char *path,
+                                         struct error *error);
+
 /* The chat template by source text, family and tokenizer. Completions work without
  * one that cannot be used; chats are told why. */
 NODISCARD enum status model_choose_template(struct model *model, struct error *error);

@@ -6,6 +6,12 @@
 #include <stdio.h>
 #include <string.h>
 
+enum status model_limit_tokens(struct model *model, const char *path, struct error *error) {
+    return error_within(
+        error, tokenizer_limit(model->tokenizer, model->config.n_vocab, &model->remarks, error),
+        "%s", path);
+}
+
 enum status model_choose_template(struct model *model, struct error *error) {
     struct template_source source = {.text = model->template_source,
                                      .family = model->config.family,
@@ -40,7 +46,8 @@ void model_add_stops(struct model *model) {
         if (gguf_u32(model->gguf, keys[i], &id, &ignored) == STATUS_OK)
             config_add_stop(config, id);
     }
-    if (config->eos_id == CONFIG_NO_TOKEN)
+    /* One that has no row was meant to end answers: others may. */
+    if (config->eos_id == CONFIG_NO_TOKEN && vocabulary->n_tokens == vocabulary->n_listed)
         return;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         config_add_stop(config, vocabulary_find_special(vocabulary, span_of(names[i])));

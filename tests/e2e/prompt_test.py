@@ -196,6 +196,46 @@ def a_chats_prompt_is_what_tokenize_says(base, scratch):
         assert info["bos_token"] == "<s>" and info["chat_template"] == OWN_TEMPLATE, info
 
 
+def tokens_without_rows(base, scratch):
+    """Two tokens more than the embedding has rows: the model starts, and nothing leads to their ids."""
+    over = "<|over|>"
+    folder = with_template(base, Path(scratch) / "rows", OWN_TEMPLATE + "{% if over %}" + over + "{% endif %}")
+    rows = json.loads((folder / "config.json").read_text())["vocab_size"]
+    path = folder / "tokenizer.json"
+    tokenizer = json.loads(path.read_text())
+    for number, text in ((rows, over), (rows + 1, "[PAD]")):
+        tokenizer["added_tokens"].append({**tokenizer["added_tokens"][0], "id": number, "content": text})
+    path.write_text(json.dumps(tokenizer))
+    says = f'the embedding has {rows} rows, so that 2 tokens of the tokenizer are not used: {rows} "{over}", {rows + 1} "[PAD]"'
+    info = subprocess.run([BIN / "tandem", "model", "info", folder], capture_output=True, text=True, check=True).stdout
+    assert says in info, info
+    with Cluster("--mixed", "1", "--threads", "1", model=str(folder)) as cluster:
+        def complete(prompt, want=200, **more):
+            body = {"prompt": prompt, "max_tokens": 1, "return_token_ids": True, **more}
+            return post_json(cluster.port, "/v1/completions", body, want=want)
+        for prompt in (over, f"a{over}[PAD]b", MARKER + over):
+            ids = complete(prompt)["choices"][0]["prompt_token_ids"]
+            assert ids and max(ids) < rows, (prompt, ids)
+            assert ids == post_json(cluster.port, "/tokenize", {"prompt": prompt})["tokens"]
+            assert post_json(cluster.port, "/detokenize", {"tokens": ids})["prompt"] == prompt
+        complete([rows - 1])
+        for number in (rows, rows + 1, 300):
+            refusal = complete([number], want=400)["error"]["message"]
+            assert f"{number}, which is not a token id" in refusal, refusal
+        complete("a", logit_bias={str(rows - 1): 1}, stop_token_ids=[rows - 1])
+        complete("a", want=400, logit_bias={str(rows): 1})
+        complete("a", want=400, stop_token_ids=[rows])
+        post_json(cluster.port, "/detokenize", {"tokens": [rows]}, want=400)
+        chat = {"messages": [user("hi " + over)], "max_tokens": 1}
+        post_json(cluster.port, CHAT, chat)
+        for path in (CHAT, "/tokenize"):
+            refusal = post_json(cluster.port, path, {**chat, "chat_template_kwargs": {"over": True}}, want=400)["error"]
+            assert f'chat template writes token {rows} ("{over}")' in refusal["message"], refusal
+        warnings = [line for line in cluster.log_text().splitlines() if over in line]
+        assert len(warnings) == 1 and "level=warn" in warnings[0], warnings
+    return warnings[0]
+
+
 def main():
     tally = Tally()
     with tempfile.TemporaryDirectory(prefix="tandem-prompt-") as scratch:
@@ -205,6 +245,7 @@ def main():
         if made:
             tally.run("markers are the template's alone", markers_are_the_templates_alone, base, scratch)
             tally.run("a chat's prompt is what /tokenize says", a_chats_prompt_is_what_tokenize_says, base, scratch)
+            tally.run("tokens without rows", tokens_without_rows, base, scratch)
             tally.run("real templates", real_templates, base, scratch)
     sys.exit(tally.end())
 

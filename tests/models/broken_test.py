@@ -160,7 +160,8 @@ def map_to(file):
 def more_tokens(folder):
     path = folder / "tokenizer.json"
     fields = json.loads(path.read_text())
-    fields["added_tokens"].append({**fields["added_tokens"][0], "id": 700, "content": "<|far|>"})
+    fields["model"]["vocab"]["ab"] = 700
+    fields["model"]["merges"].append("a b")
     path.write_text(json.dumps(fields))
 
 
@@ -232,7 +233,7 @@ TENSOR_CASES = [
     Broken("fewer embedding rows than vocab_size", ["model.embed_tokens.weight"],
            replaced("model.embed_tokens.weight", lambda w: w[:250])),
     Broken("vocab_size larger than the tensors", ["model.embed_tokens.weight"], configured(vocab_size=300)),
-    Broken("token id past the vocabulary", ["700"], spoil=more_tokens, seen="plan info load"),
+    Broken("token of the base vocabulary past the embedding", ["700", "259 rows"], spoil=more_tokens, seen="plan info load"),
 ]
 
 QKEY = "model.layers.0.self_attn.q_proj."

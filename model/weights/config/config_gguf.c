@@ -221,18 +221,27 @@ static enum status read_experts(struct keys *keys, struct model_config *config) 
     return STATUS_OK;
 }
 
+/* A token without a row counts as none: tokenizer_limit() says so. */
+static enum status read_end(struct keys *keys, const struct model_config *config, uint64_t n_tokens,
+                            const char *name, uint32_t *id) {
+    *id = CONFIG_NO_TOKEN;
+    TRY(gguf_u32(keys->gguf, name, id, keys->error));
+    if (*id >= config->n_vocab && *id < n_tokens)
+        *id = CONFIG_NO_TOKEN;
+    return STATUS_OK;
+}
+
+/* Without a key, an embedding of fewer rows than there are tokens says how many the model has. */
 static enum status read_vocabulary(struct keys *keys, struct model_config *config) {
+    const struct tensor *embedding = gguf_tensor(keys->gguf, "token_embd.weight");
     struct gguf_array tokens;
     TRY(gguf_array_of(keys->gguf, "tokenizer.ggml.tokens", GGUF_STRING, &tokens, keys->error));
     config->n_vocab = tokens.n > UINT32_MAX ? UINT32_MAX : (uint32_t)tokens.n;
+    if (embedding && embedding->n_dims == 2 && embedding->shape[0] < config->n_vocab)
+        config->n_vocab = (uint32_t)embedding->shape[0];
     TRY(number(keys, "vocab_size", &config->n_vocab));
-    if (tokens.n > config->n_vocab)
-        return error_field(keys->error, STATUS_CORRUPT, "vocab_size",
-                           "%s: %llu tokens, but a vocab_size of %u", keys->gguf->name,
-                           (unsigned long long)tokens.n, config->n_vocab);
-    config->bos_id = config->eos_id = CONFIG_NO_TOKEN;
-    TRY(gguf_u32(keys->gguf, "tokenizer.ggml.bos_token_id", &config->bos_id, keys->error));
-    return gguf_u32(keys->gguf, "tokenizer.ggml.eos_token_id", &config->eos_id, keys->error);
+    TRY(read_end(keys, config, tokens.n, "tokenizer.ggml.bos_token_id", &config->bos_id));
+    return read_end(keys, config, tokens.n, "tokenizer.ggml.eos_token_id", &config->eos_id);
 }
 
 /* config_check() knows no files: its field as the key that it was read from. */

@@ -158,6 +158,72 @@ START_TEST(one_wrong_member_takes_nothing_else_with_it) {
 }
 END_TEST
 
+static void put_config(unsigned n_rows) {
+    char text[512];
+    snprintf(text, sizeof text, "%s", config_text);
+    char *at = strstr(text, "300");
+    ck_assert_ptr_nonnull(at);
+    snprintf(at, 4, "%3u", n_rows);
+    at[3] = ',';
+    put("config.json", text);
+}
+
+/* The tokenizer has 100 tokens, <stop> 98 and <mark> 99 the last. Whoever opens it agrees. */
+START_TEST(tokens_without_rows_stop_no_start) {
+    static const struct {
+        unsigned n_rows, n_tokens, n_remarks;
+        const char *ends;
+    } rows[] = {{101, 100, 0, "1 5 6 98"},
+                {100, 100, 0, "1 5 6 98"},
+                {99, 99, 1, "1 5 6 98"},
+                {98, 98, 2, "1 5 6"}};
+    make_folder();
+    put("tokenizer_config.json", "{\"eos_token\":\"<stop>\"}");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        put_config(rows[i].n_rows);
+        struct model *model = open_folder();
+        struct model *other = open_folder();
+        struct tokenizer *alone = NULL;
+        struct error error;
+        ck_assert_uint_eq(model->config.n_vocab, rows[i].n_rows);
+        ck_assert_uint_eq(tokenizer_n_tokens(model->tokenizer), rows[i].n_tokens);
+        ck_assert_uint_eq(model->remarks.n, rows[i].n_remarks);
+        ck_assert_msg(rows[i].n_remarks == 0 || strstr(model->remarks.lines[0], "99 \"<mark>\""),
+                      "%s", model->remarks.lines[0]);
+        expect_ends(model, rows[i].ends);
+        ck_assert_mem_eq(model->config.tokenizer_fingerprint, other->config.tokenizer_fingerprint,
+                         32);
+        ck_assert_int_eq(model_open_tokenizer(folder, &alone, &error), STATUS_OK);
+        ck_assert_mem_eq(alone->fingerprint, model->tokenizer->fingerprint, 32);
+        tokenizer_close(alone);
+        model_close(other);
+        model_close(model);
+    }
+    remove_folder();
+}
+END_TEST
+
+START_TEST(a_vocabulary_without_rows_stops_it) {
+    static const struct model_options dummy = {.dummy = true};
+    struct model *model = NULL;
+    struct tokenizer *alone = NULL;
+    struct error error;
+    make_folder();
+    put_config(93); /* '~' is 93 */
+    ck_assert_int_eq(model_open(folder, &dummy, &model, &error), STATUS_CORRUPT);
+    ck_assert_msg(strstr(error.text, folder) && strstr(error.text, "93 (\"~\")") &&
+                      strstr(error.text, "the embedding has 93 rows"),
+                  "%s", error.text);
+    /* By itself it can be looked at. */
+    ck_assert_int_eq(model_open_tokenizer(folder, &alone, &error), STATUS_OK);
+    ck_assert_uint_eq(tokenizer_n_tokens(alone), 100);
+    tokenizer_close(alone);
+    put_config(94);
+    model_close(open_folder());
+    remove_folder();
+}
+END_TEST
+
 /* The model of a .gguf file, the tokenizer of tokenizer.*, else the folder's model. */
 static enum status open_by(const char *name, struct error *error) {
     char path[128];
@@ -205,5 +271,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, ends_come_from_all_files_together);
     tcase_add_test(tests, a_helper_file_never_stops_a_start);
     tcase_add_test(tests, a_pointer_in_a_files_place_is_named);
+    tcase_add_test(tests, tokens_without_rows_stop_no_start);
+    tcase_add_test(tests, a_vocabulary_without_rows_stops_it);
     tcase_add_test(tests, one_wrong_member_takes_nothing_else_with_it);
 }

@@ -114,6 +114,61 @@ START_TEST(part_of_a_gguf_file_is_refused_at_once) {
 }
 END_TEST
 
+/* The file's 261 tokens end with <|im_start|> 259 and <|im_end|> 260, its bos and eos. */
+START_TEST(gguf_of_fewer_rows_than_tokens_opens) {
+    static const struct {
+        uint32_t n_rows, vocab_size; /* vocab_size 0: no key */
+        unsigned n_remarks, n_stops;
+        uint32_t bos_id, eos_id;
+        const char *says; /* NULL: it opens */
+    } cases[] = {
+        {261, 0, 0, 2, 259, 260, NULL},
+        {260, 0, 2, 1, 259, CONFIG_NO_TOKEN, NULL},
+        {260, 260, 2, 1, 259, CONFIG_NO_TOKEN, NULL},
+        {259, 259, 3, 1, CONFIG_NO_TOKEN, CONFIG_NO_TOKEN, NULL},
+        {260, 261, 0, 0, 0, 0, "token_embd.weight is (260, 32), but the keys say (261 tokens"},
+        {257, 0, 0, 0, 0, 0, "makes token 257 (\" ab\") of plain text"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct gguf_builder builder;
+        struct model *model = NULL;
+        struct tokenizer *alone = NULL;
+        struct error error = {0};
+        char path[] = "/tmp/tandem-model-XXXXXX.gguf";
+        int fd = mkstemps(path, 5);
+        ck_assert_int_ge(fd, 0);
+        close(fd);
+        gguf_builder_init(&builder);
+        gguf_builder_llama(&builder);
+        if (cases[i].vocab_size > 0)
+            gguf_builder_u32(&builder, "llama.vocab_size", cases[i].vocab_size);
+        gguf_builder_tensor(&builder, "token_embd.weight", cases[i].n_rows, 32);
+        gguf_builder_tensor(&builder, "output_norm.weight", 0, 32);
+        gguf_builder_finish(&builder, 0);
+        write_file(path, &builder.bytes);
+        gguf_builder_fini(&builder);
+        enum status status = model_open(path, NULL, &model, &error);
+        enum status opened = model_open_tokenizer(path, &alone, &error);
+        unlink(path);
+        ck_assert_int_eq(opened, STATUS_OK);
+        ck_assert_int_eq(status, cases[i].says ? STATUS_CORRUPT : STATUS_OK);
+        if (cases[i].says) {
+            ck_assert_msg(strstr(error.text, cases[i].says) != NULL, "%s", error.text);
+        } else {
+            ck_assert_uint_eq(model->config.n_vocab, cases[i].n_rows);
+            ck_assert_uint_eq(tokenizer_n_tokens(model->tokenizer), cases[i].n_rows);
+            ck_assert_mem_eq(alone->fingerprint, model->tokenizer->fingerprint, 32);
+            ck_assert_uint_eq(model->remarks.n, cases[i].n_remarks);
+            ck_assert_uint_eq(model->config.n_stop_ids, cases[i].n_stops);
+            ck_assert_uint_eq(model->config.bos_id, cases[i].bos_id);
+            ck_assert_uint_eq(model->config.eos_id, cases[i].eos_id);
+        }
+        tokenizer_close(alone);
+        model_close(model);
+    }
+}
+END_TEST
+
 START_TEST(hash_opens_without_files) {
     struct model *model;
     struct error error;
@@ -197,6 +252,7 @@ END_TEST
 void suite_add(TCase *tests) {
     tcase_add_test(tests, fingerprint_changes_with_weights_and_metadata);
     tcase_add_test(tests, part_of_a_gguf_file_is_refused_at_once);
+    tcase_add_test(tests, gguf_of_fewer_rows_than_tokens_opens);
     tcase_add_test(tests, hash_opens_without_files);
     tcase_add_test(tests, what_cannot_be_opened_is_refused_with_a_line);
     const char *path = getenv("TANDEM_TEST_MODEL");

@@ -59,7 +59,7 @@ static struct model *open_model(struct doctor *doctor, const struct settings *se
                      path, model->untied_head->name);
     for (unsigned i = 0; i < model->remarks.n; i++)
         findings_add(&doctor->findings, FINDING_WARNING, "model",
-                     "mend that file, or take it away: the model is served without", "%s",
+                     "mend what the line names, or leave it: the model is served without", "%s",
                      model->remarks.lines[i]);
     return model;
 }

@@ -82,7 +82,7 @@ static const struct {
     {"llama.feed_forward_length", UINT32_MAX, STATUS_LIMIT, "llama.feed_forward_length is"},
     {"llama.context_length", 0, STATUS_INVALID, "llama.context_length is 0"},
     {"llama.context_length", UINT32_MAX, STATUS_LIMIT, "llama.context_length is"},
-    {"llama.vocab_size", 260, STATUS_CORRUPT, "261 tokens, but a vocab_size of 260"},
+    {"llama.vocab_size", 260, STATUS_CORRUPT, "(260 tokens, embedding_length 32)"},
     {"llama.vocab_size", 262, STATUS_CORRUPT, "(262 tokens, embedding_length 32)"},
     {"llama.vocab_size", UINT32_MAX, STATUS_LIMIT, "llama.vocab_size is 4294967295"},
     {"llama.rope.dimension_count", 0, STATUS_INVALID, "llama.rope.dimension_count: 0 rotary"},
