@@ -19,7 +19,8 @@ static json_t *text_value(struct span text) {
     return json_stringn(text.bytes, text.n);
 }
 
-static json_t *build_vocabulary(const struct gguf *gguf, struct error *error) {
+/* The tokens that the model has rows for. */
+static json_t *build_vocabulary(const struct gguf *gguf, uint32_t n_tokens, struct error *error) {
     struct gguf_array tokens;
     struct span text;
     json_t *object = json_object();
@@ -27,7 +28,7 @@ static json_t *build_vocabulary(const struct gguf *gguf, struct error *error) {
         json_decref(object);
         return NULL;
     }
-    for (uint32_t id = 0; gguf_array_next_text(&tokens, &text); id++) {
+    for (uint32_t id = 0; id < n_tokens && gguf_array_next_text(&tokens, &text); id++) {
         char key[VOCABULARY_BYTES_MAX * 2 + 1];
         json_t *is_text = text_value(text);
         if (is_text && text.n < sizeof key && !memchr(text.bytes, 0, text.n)) {
@@ -40,14 +41,28 @@ static json_t *build_vocabulary(const struct gguf *gguf, struct error *error) {
     return object;
 }
 
-static json_t *build_merges(const struct gguf *gguf) {
+/* Whether a merge, "left right", ends in a token. */
+static bool has_join(const json_t *vocabulary, struct span merge) {
+    char join[VOCABULARY_BYTES_MAX * 2];
+    const char *blank = memchr(merge.bytes, ' ', merge.n);
+    if (!blank || merge.n > sizeof join)
+        return false;
+    size_t cut = (size_t)(blank - merge.bytes);
+    memcpy(join, merge.bytes, cut);
+    memcpy(join + cut, blank + 1, merge.n - cut - 1);
+    return json_object_getn(vocabulary, join, merge.n - 1) != NULL;
+}
+
+/* Readers refuse a merge that ends in no token: those beyond the rows go with their tokens. */
+static json_t *build_merges(const struct gguf *gguf, const json_t *vocabulary, bool is_cut) {
     struct gguf_array merges;
     struct span text;
     struct error ignored;
     json_t *list = json_array();
     if (gguf_array_of(gguf, "tokenizer.ggml.merges", GGUF_STRING, &merges, &ignored) == STATUS_OK)
         while (gguf_array_next_text(&merges, &text))
-            json_array_append_new(list, text_value(text));
+            if (!is_cut || has_join(vocabulary, text))
+                json_array_append_new(list, text_value(text));
     return list;
 }
 
@@ -125,14 +140,15 @@ static json_t *build_tokenizer(const struct model *model, struct error *error) {
                   model->config.name);
         return NULL;
     }
-    json_t *vocabulary = build_vocabulary(model->gguf, error);
+    const struct vocabulary *known = &model->tokenizer->vocabulary;
+    json_t *vocabulary = build_vocabulary(model->gguf, known->n_tokens, error);
     if (!vocabulary)
         return NULL;
-    json_t *bpe =
-        json_pack("{s:s, s:n, s:n, s:n, s:n, s:b, s:b, s:b, s:o, s:o}", "type", "BPE", "dropout",
-                  "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk", 0,
-                  "byte_fallback", 0, "ignore_merges", name->ignores_merges, "vocab", vocabulary,
-                  "merges", build_merges(model->gguf));
+    json_t *bpe = json_pack(
+        "{s:s, s:n, s:n, s:n, s:n, s:b, s:b, s:b, s:o, s:o}", "type", "BPE", "dropout", "unk_token",
+        "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk", 0, "byte_fallback", 0,
+        "ignore_merges", name->ignores_merges, "vocab", vocabulary, "merges",
+        build_merges(model->gguf, vocabulary, known->n_tokens < known->n_listed));
     json_t *whole =
         json_pack("{s:s, s:n, s:n, s:o, s:o, s:o, s:o, s:{s:s, s:b, s:b, s:b}, s:o}", "version",
                   "1.0", "truncation", "padding", "added_tokens", build_added(model->tokenizer),
