@@ -174,8 +174,7 @@ static enum status read_dtype(const struct json_get *keys, struct model_config *
         {"float32", "f32"}, {"float16", "f16"}, {"bfloat16", "bf16"}};
     const char *name = NULL;
     TRY(json_get_string(keys, "torch_dtype", &name));
-    if (!name)
-        TRY(json_get_string(keys, "dtype", &name));
+    TRY(json_get_string(keys, "dtype", &name)); /* the newer name wins */
     for (size_t i = 0; name && i < sizeof names / sizeof *names; i++)
         if (strcmp(name, names[i][0]) == 0)
             snprintf(config->dtype, sizeof config->dtype, "%s", names[i][1]);

@@ -107,23 +107,26 @@ enum status config_hub_mistral(const struct json_get *keys, struct model_config 
     return read_window(keys, config);
 }
 
-static enum status read_qwen_window(const struct json_get *keys, struct model_config *config) {
+/* Layers from max_window_layers on have the window; in Qwen3's mixture of experts all have it. */
+static enum status read_qwen_window(const struct json_get *keys, bool is_everywhere,
+                                    struct model_config *config) {
     bool is_used = false;
     TRY(json_get_bool(keys, "use_sliding_window", &is_used));
     if (!is_used)
         return STATUS_OK;
-    config->window_layer_begin = 28;
-    TRY(json_get_u32(keys, "max_window_layers", &config->window_layer_begin));
+    config->window_layer_begin = is_everywhere ? 0 : 28;
+    if (!is_everywhere)
+        TRY(json_get_u32(keys, "max_window_layers", &config->window_layer_begin));
     return read_window(keys, config);
 }
 
 enum status config_hub_qwen2(const struct json_get *keys, struct model_config *config) {
     TRY(read_rotary_model(keys, config));
     config->qkv_bias = true;
-    return read_qwen_window(keys, config);
+    return read_qwen_window(keys, false, config);
 }
 
-enum status config_hub_qwen3(const struct json_get *keys, struct model_config *config) {
+static enum status read_qwen3(const struct json_get *keys, struct model_config *config) {
     TRY(config_hub_common(keys, config));
     /* Its class derives nothing: 128 unless the file says otherwise. */
     if (!json_get_member(keys, "head_dim"))
@@ -133,7 +136,12 @@ enum status config_hub_qwen3(const struct json_get *keys, struct model_config *c
     TRY(json_get_bool(keys, "attention_bias", &config->qkv_bias));
     config->out_bias = config->qkv_bias;
     config->qk_norm = true;
-    return read_qwen_window(keys, config);
+    return STATUS_OK;
+}
+
+enum status config_hub_qwen3(const struct json_get *keys, struct model_config *config) {
+    TRY(read_qwen3(keys, config));
+    return read_qwen_window(keys, false, config);
 }
 
 static enum status mark_dense(const struct json_get *keys, struct model_config *config) {
@@ -160,8 +168,24 @@ static enum status mark_dense(const struct json_get *keys, struct model_config *
     return STATUS_OK;
 }
 
+/* transformers 5 saves Qwen3's number under another name. */
+static enum status read_n_experts(const struct json_get *keys, uint32_t *n) {
+    static const char name[] = "num_experts", new_name[] = "num_local_experts";
+    bool is_new = json_get_member(keys, new_name);
+    uint32_t n_new = 0;
+    TRY(json_get_u32(keys, new_name, &n_new));
+    if (!is_new || json_get_member(keys, name))
+        TRY(json_need_u32(keys, name, n));
+    else
+        *n = n_new;
+    if (is_new && *n != n_new)
+        return json_get_fail(keys, STATUS_INVALID, new_name, "is %u, but num_experts is %u", n_new,
+                             *n);
+    return STATUS_OK;
+}
+
 static enum status read_experts(const struct json_get *keys, struct model_config *config) {
-    TRY(json_need_u32(keys, "num_experts", &config->moe.n_experts));
+    TRY(read_n_experts(keys, &config->moe.n_experts));
     TRY(json_need_u32(keys, "num_experts_per_tok", &config->moe.n_active));
     TRY(json_need_u32(keys, "moe_intermediate_size", &config->moe.expert_dim));
     TRY(json_get_bool(keys, "norm_topk_prob", &config->moe.normalise));
@@ -172,11 +196,13 @@ static enum status read_experts(const struct json_get *keys, struct model_config
 
 enum status config_hub_qwen2_moe(const struct json_get *keys, struct model_config *config) {
     TRY(config_hub_qwen2(keys, config));
+    TRY(json_get_bool(keys, "qkv_bias", &config->qkv_bias));
     TRY(json_need_u32(keys, "shared_expert_intermediate_size", &config->moe.shared_dim));
     return read_experts(keys, config);
 }
 
 enum status config_hub_qwen3_moe(const struct json_get *keys, struct model_config *config) {
-    TRY(config_hub_qwen3(keys, config));
+    TRY(read_qwen3(keys, config));
+    TRY(read_qwen_window(keys, true, config));
     return read_experts(keys, config);
 }

@@ -12,7 +12,8 @@
 
 static enum status read_number(const struct json_get *keys, const char *key, const char *old_key,
                                int64_t *value) {
-    const char *name = json_get_member(keys, key) ? key : old_key;
+    const char *name =
+        json_get_member(keys, old_key) && !json_get_member(keys, key) ? old_key : key;
     const json_t *found = json_get_member(keys, name);
     if (!json_is_integer(found))
         return json_get_fail(keys, STATUS_INVALID, name, "%s",

@@ -177,6 +177,9 @@ enum status config_hub_rope(const struct json_get *keys, struct model_config *co
     TRY(json_get_object(keys, "rope_parameters", &parameters));
     if (parameters.object)
         TRY(read_parameters(&parameters, !scaling.object, config));
+    /* transformers 5 takes rope_scaling for rope_parameters, base and all. */
+    TRY(json_get_f64(&scaling, "rope_theta", &config->rope.theta));
+    TRY(want_whole(&scaling));
     if (scaling.object && config->rope.scaling == CONFIG_SCALING_NONE)
         return read_type(&scaling, json_object_size(scaling.object) > 0, config);
     return STATUS_OK;
