@@ -126,9 +126,14 @@ static enum status open_config(struct model *model, const char *path, char folde
     enum status status = config_hub_load(path, hub, error);
     if (status == STATUS_OK) {
         status = config_from_hub(hub, &model->config, error);
-        generation_from_json(hub->generation, hub->generation_file, &model->generation);
+        /* Older folders say in config.json how to sample. */
+        generation_from_json(hub->generation ? hub->generation : hub->config,
+                             hub->generation ? hub->generation_file : hub->config_file,
+                             &model->generation);
         memcpy(folder, hub->folder, strlen(hub->folder) + 1);
         model->remarks = hub->remarks;
+        if (status == STATUS_OK)
+            status = model_look_at_config(hub, &model->remarks, error);
         config_hub_fini(hub);
     }
     free(hub);
@@ -149,6 +154,7 @@ enum status model_fill_folder(struct model *model, const char *path,
     TRY(check_embedding(model, path, error));
     model->untied_head = head_untie(config, &model->tensors);
     TRY(open_text(model, folder, options, error));
+    TRY(model_look_at_text(model, folder, error));
     if (config->bos_id == CONFIG_NO_TOKEN)
         config->bos_id = model->tokenizer->bos_id;
     if (config->eos_id == CONFIG_NO_TOKEN)

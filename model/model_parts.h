@@ -16,6 +16,17 @@ NODISCARD enum status model_choose_template(struct model *model, struct error *e
  * known to end a turn by their names. */
 void model_add_stops(struct model *model);
 
+struct config_hub;
+
+/* Looks at every member of config.json and what says how to quantize and to sample: remarks on what
+ * nobody reads. STATUS_UNSUPPORTED with name and value for what config.json wants and is not served. */
+NODISCARD enum status model_look_at_config(const struct config_hub *hub, struct remarks *remarks,
+                                           struct error *error);
+
+/* The same of tokenizer_config.json and special_tokens_map.json, of an open tokenizer. STATUS_NOMEM. */
+NODISCARD enum status model_look_at_text(struct model *model, const char *folder,
+                                         struct error *error);
+
 /* Opens a folder, or a dummy of one, into a zeroed model. */
 NODISCARD enum status model_fill_folder(struct model *model, const char *path,
                                         const struct model_options *options, struct error *error);

@@ -152,13 +152,16 @@ static enum status read_added(struct tokenizer_extras *extras, json_t *root, str
 /* Tokens that a file names as special are, whether or not they say so themselves. */
 static void mark_named(struct tokenizer_extras *extras) {
     static const char key[] = "additional_special_tokens";
+    static const char new_key[] = "extra_special_tokens"; /* as transformers 5 calls it */
     const json_t *lists[] = {json_object_get(extras->files->config, key),
-                             json_object_get(extras->files->special, key)};
+                             json_object_get(extras->files->special, key),
+                             json_object_get(extras->files->config, new_key),
+                             json_object_get(extras->files->special, new_key)};
     const struct span ends[] = {extras->bos, extras->eos, extras->unk, extras->pad};
     for (size_t i = 0; i < extras->n_added; i++) {
         struct tokenizer_added *added = &extras->added[i];
-        added->is_special |=
-            is_listed(lists[0], added->content) || is_listed(lists[1], added->content);
+        for (size_t j = 0; j < sizeof lists / sizeof *lists; j++)
+            added->is_special |= is_listed(lists[j], added->content);
         for (size_t j = 0; j < sizeof ends / sizeof *ends; j++)
             added->is_special |= span_equal(ends[j], added->content);
     }
