@@ -5,6 +5,7 @@
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 static const struct {
     const char *name; /* in generation_config.json and here */
@@ -28,11 +29,11 @@ const char *generation_name(enum generation_field field) {
 
 static void ignore(struct generation *generation, const char *file, const char *key,
                    enum generation_field field) {
-    if (generation->ignored[0] == 0)
-        snprintf(generation->ignored, sizeof generation->ignored,
-                 "%s: %s must be a %snumber %s %g, at most %g; it is not used", file, key,
-                 fields[field].is_whole ? "whole " : "", fields[field].is_above ? "above" : "from",
-                 fields[field].min, fields[field].max);
+    size_t n = strlen(generation->ignored);
+    snprintf(generation->ignored + n, sizeof generation->ignored - n,
+             "%s%s%s must be a %snumber %s %g, at most %g; it is not used", n > 0 ? "" : file,
+             n > 0 ? "; " : ": ", key, fields[field].is_whole ? "whole " : "",
+             fields[field].is_above ? "above" : "from", fields[field].min, fields[field].max);
 }
 
 static void generation_take(struct generation *generation, const char *file, const char *key,

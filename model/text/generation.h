@@ -24,7 +24,7 @@ enum generation_field {
 struct generation {
     bool has[GENERATION_FIELDS];
     double value[GENERATION_FIELDS]; /* within the bounds that requests have (docs/http-api.md) */
-    char ignored[ERROR_TEXT_MAX];    /* the first value that is out of bounds and not used, or "" */
+    char ignored[ERROR_TEXT_MAX];    /* the values that are out of bounds and not used, or "" */
 };
 
 /* As requests name it: "temperature"; "max_new_tokens" for the last. */
