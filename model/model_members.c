@@ -10,12 +10,22 @@
 #include <jansson.h>
 #include <limits.h>
 
+/* transformers goes by model_type, other programs by the class, as here. */
+static void compare_type(const struct config_hub *hub, const char *class, struct remarks *remarks) {
+    const char *type = json_string_value(json_object_get(hub->config, "model_type"));
+    unsigned kin = members_kin_of_type(type);
+    if (kin != 0 && kin != members_kin(class))
+        remarks_add(remarks, "%s: model_type is %s, but architectures is %.64s, which is followed",
+                    hub->config_file, type, class);
+}
+
 enum status model_look_at_config(const struct config_hub *hub, struct remarks *remarks,
                                  struct error *error) {
     const json_t *classes = json_object_get(hub->config, "architectures");
+    const char *class = json_string_value(json_array_get(classes, 0));
     struct members_file files[] = {
         {.place = MEMBERS_CONFIG,
-         .kin = members_kin(json_string_value(json_array_get(classes, 0))),
+         .kin = members_kin(class),
          .name = hub->config_file,
          .object = hub->config,
          .generates = !hub->generation},
@@ -24,6 +34,7 @@ enum status model_look_at_config(const struct config_hub *hub, struct remarks *r
     };
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         TRY(members_look(&files[i], remarks, error));
+    compare_type(hub, class, remarks);
     return STATUS_OK;
 }
 

@@ -14,17 +14,31 @@
 
 static const struct {
     const char *begin; /* of the class; the longer ones first */
+    const char *type;  /* model_type of these classes */
     unsigned kin;
 } classes[] = {
-    {"Llama", KIN_LLAMA},        {"Mistral", KIN_MISTRAL}, {"Qwen2Moe", KIN_QWEN2_MOE},
-    {"Qwen3Moe", KIN_QWEN3_MOE}, {"Qwen2", KIN_QWEN2},     {"Qwen3", KIN_QWEN3},
-    {"QWen", KIN_QWEN},          {"ChatGLM", KIN_CHATGLM}, {"Baichuan", KIN_BAICHUAN},
-    {"BaiChuan", KIN_BAICHUAN},
+    {"Llama", "llama", KIN_LLAMA},
+    {"Mistral", "mistral", KIN_MISTRAL},
+    {"Qwen2Moe", "qwen2_moe", KIN_QWEN2_MOE},
+    {"Qwen3Moe", "qwen3_moe", KIN_QWEN3_MOE},
+    {"Qwen2", "qwen2", KIN_QWEN2},
+    {"Qwen3", "qwen3", KIN_QWEN3},
+    {"QWen", "qwen", KIN_QWEN},
+    {"ChatGLM", "chatglm", KIN_CHATGLM},
+    {"Baichuan", "baichuan", KIN_BAICHUAN},
+    {"BaiChuan", "baichuan", KIN_BAICHUAN},
 };
 
 unsigned members_kin(const char *class) {
     for (size_t i = 0; class && i < sizeof classes / sizeof *classes; i++)
         if (strncmp(class, classes[i].begin, strlen(classes[i].begin)) == 0)
+            return classes[i].kin;
+    return 0;
+}
+
+unsigned members_kin_of_type(const char *type) {
+    for (size_t i = 0; type && i < sizeof classes / sizeof *classes; i++)
+        if (strcmp(type, classes[i].type) == 0)
             return classes[i].kin;
     return 0;
 }

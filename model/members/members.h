@@ -68,6 +68,9 @@ const struct member_row *members_rows(enum member_place place);
 /* The kin of a class of config.json's architectures, or 0. */
 unsigned members_kin(const char *class);
 
+/* The kin of a model_type, or 0. */
+unsigned members_kin_of_type(const char *type);
+
 /* The row of a name, or NULL. */
 const struct member_row *members_find(enum member_place place, unsigned kin, const char *name);
 

@@ -221,6 +221,31 @@ START_TEST(another_network_is_refused) {
 }
 END_TEST
 
+START_TEST(a_type_that_contradicts_the_class_is_told) {
+    static const struct {
+        const char *type, *remark;
+    } cases[] = {{"\"llama\"", NULL},        {"null", NULL},         {"\"swirl\"", NULL},
+                 {"\"mistral\"", "mistral"}, {"\"qwen2\"", "qwen2"}, {"\"baichuan\"", "baichuan"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[512];
+        make_folder();
+        snprintf(text, sizeof text, "{" SIZES ",\"model_type\":%s}", cases[i].type);
+        put("config.json", text);
+        struct model *model = open_good();
+        snprintf(
+            text, sizeof text,
+            "%s/config.json: model_type is %s, but architectures is LlamaForCausalLM, which is "
+            "followed",
+            folder, cases[i].remark ? cases[i].remark : "");
+        ck_assert_uint_eq(model->remarks.n, cases[i].remark ? 1 : 0);
+        if (cases[i].remark)
+            ck_assert_str_eq(model->remarks.lines[0], text);
+        model_close(model);
+        remove_folder();
+    }
+}
+END_TEST
+
 START_TEST(config_json_says_how_to_sample_where_no_other_file_does) {
     make_folder();
     put("config.json", "{" SIZES ",\"temperature\":0.5,\"top_k\":\"x\",\"num_beams\":2}");
@@ -268,6 +293,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, each_file_has_its_remark);
     tcase_add_test(tests, a_space_before_a_text_that_is_not_put_is_told);
     tcase_add_test(tests, another_network_is_refused);
+    tcase_add_test(tests, a_type_that_contradicts_the_class_is_told);
     tcase_add_test(tests, config_json_says_how_to_sample_where_no_other_file_does);
     tcase_add_test(tests, listed_tokens_are_special_under_either_name);
 }
