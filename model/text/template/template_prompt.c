@@ -1,6 +1,7 @@
 /* Prompts, piece by piece, for the members that write them and for the tokenizer. */
 #include "base/assert.h"
 #include "model/text/template/template.h"
+#include "model/text/tokenizer/bpe/normalize.h"
 #include "model/text/tokenizer/tokenizer.h"
 
 #include <stdlib.h>
@@ -114,7 +115,15 @@ struct run {
     struct ids *ids;
     struct error *error;
     struct buf text;
+    bool continues; /* a token stands before the text, which nothing cuts from it */
+    bool strips;    /* and takes the white space between them */
 };
+
+static void add_text(struct run *run, struct span text) {
+    size_t n = run->strips ? normalize_blank_prefix(text) : 0;
+    run->strips = run->strips && n == text.n;
+    buf_append(&run->text, text.bytes + n, text.n - n);
+}
 
 static enum status flush_run(struct run *run) {
     if (buf_status(&run->text) != STATUS_OK)
@@ -123,14 +132,15 @@ static enum status flush_run(struct run *run) {
     if (run->text.n == 0)
         return STATUS_OK;
     struct span text = {run->text.data, run->text.n};
-    TRY(tokenizer_encode(run->tokenizer, run->scratch, text, TOKENIZER_PLAIN, run->ids,
-                         run->error));
+    unsigned flags = run->continues ? TOKENIZER_CONTINUES : TOKENIZER_PLAIN;
+    TRY(tokenizer_encode(run->tokenizer, run->scratch, text, flags, run->ids, run->error));
     buf_clear(&run->text);
     return STATUS_OK;
 }
 
 static enum status add_id(struct run *run, uint32_t id) {
     TRY(flush_run(run));
+    run->continues = true;
     if (ids_push(run->ids, id) != STATUS_OK)
         return error_set(run->error, STATUS_LIMIT, "the text has more than %zu tokens",
                          run->ids->limit);
@@ -150,6 +160,17 @@ static enum status check_rows(const struct run *run, const char *text, size_t n)
                        id, span_shown(name), name.bytes, vocabulary->n_tokens);
 }
 
+/* A token of the template's, with the white space around it that it asks for. */
+static enum status add_marker(struct run *run, uint32_t id) {
+    const uint8_t flags = run->tokenizer->vocabulary.flags[id];
+    const struct span before = {run->text.data, run->text.n};
+    if ((flags & TOKEN_STRIPS_LEFT) && before.n > 0)
+        buf_truncate(&run->text, before.n - normalize_blank_suffix(before));
+    TRY(add_id(run, id));
+    run->strips = (flags & TOKEN_STRIPS_RIGHT) != 0;
+    return STATUS_OK;
+}
+
 static enum status add_markup(struct run *run, struct span text) {
     const struct vocabulary *vocabulary = &run->tokenizer->vocabulary;
     size_t begin = 0;
@@ -162,12 +183,12 @@ static enum status add_markup(struct run *run, struct span text) {
             at++;
             continue;
         }
-        buf_append(&run->text, text.bytes + begin, at - begin);
-        TRY(add_id(run, id));
+        add_text(run, (struct span){text.bytes + begin, at - begin});
+        TRY(add_marker(run, id));
         at += length;
         begin = at;
     }
-    buf_append(&run->text, text.bytes + begin, text.n - begin);
+    add_text(run, (struct span){text.bytes + begin, text.n - begin});
     return STATUS_OK;
 }
 
@@ -180,7 +201,14 @@ static enum status add_segment(struct run *run, const struct template_segment *s
     case TEMPLATE_PLAIN:
         break;
     }
-    buf_append(&run->text, segment->text.bytes, segment->text.n);
+    add_text(run, segment->text);
+    return STATUS_OK;
+}
+
+/* What follows is tokenized as a text of its own. */
+static enum status cut_run(struct run *run) {
+    TRY(flush_run(run));
+    run->continues = run->strips = false;
     return STATUS_OK;
 }
 
@@ -195,7 +223,7 @@ enum status template_prompt_encode(const struct template_prompt *prompt,
     for (size_t i = 0; i < prompt->n && status == STATUS_OK; i++) {
         const struct template_segment *segment = &prompt->segments[i];
         if (segment->is_cut)
-            status = flush_run(&run);
+            status = cut_run(&run);
         if (status == STATUS_OK)
             status = add_segment(&run, segment);
     }

@@ -98,15 +98,16 @@ const struct tokenizer_kind tokenizer_kind_bpe = {
 
 /* Cuts the special tokens out of the text and encodes what lies between. */
 static enum status encode_between(const struct tokenizer *tokenizer,
-                                  struct tokenizer_scratch *scratch, struct span text, bool control,
-                                  struct ids *ids) {
+                                  struct tokenizer_scratch *scratch, struct span text,
+                                  bool at_start, struct ids *ids) {
+    const bool control = scratch->parses_special;
     struct special_match match;
     size_t done = 0;
     for (size_t at = 0; tokenizer_next_special(tokenizer, text, done, at, control, false, &match);
          at = match.next) {
         if (match.begin > done) {
             struct span before = {text.bytes + done, match.begin - done};
-            TRY(tokenizer->kind->encode(tokenizer, scratch, before, done == 0, ids));
+            TRY(tokenizer->kind->encode(tokenizer, scratch, before, at_start && done == 0, ids));
         }
         TRY(ids_push(ids, match.id));
         done = match.end;
@@ -114,7 +115,7 @@ static enum status encode_between(const struct tokenizer *tokenizer,
     if (done == text.n && done > 0)
         return STATUS_OK;
     struct span rest = {text.bytes + done, text.n - done};
-    return tokenizer->kind->encode(tokenizer, scratch, rest, done == 0, ids);
+    return tokenizer->kind->encode(tokenizer, scratch, rest, at_start && done == 0, ids);
 }
 
 static enum status check_text(const struct tokenizer *tokenizer, struct span text,
@@ -148,6 +149,7 @@ enum status tokenizer_encode(const struct tokenizer *tokenizer, struct tokenizer
                              struct span text, unsigned flags, struct ids *ids,
                              struct error *error) {
     bool control = (flags & TOKENIZER_PARSE_SPECIAL) != 0;
+    bool at_start = (flags & TOKENIZER_CONTINUES) == 0;
     size_t n_before = ids->n;
     enum status status = STATUS_OK;
     TRY(check_text(tokenizer, text, ids, error));
@@ -156,9 +158,9 @@ enum status tokenizer_encode(const struct tokenizer *tokenizer, struct tokenizer
     scratch->parses_special = control;
     regex_scratch_begin(&scratch->pretokenize.regex);
     if (status == STATUS_OK && (control || tokenizer->vocabulary.has_user_defined))
-        status = encode_between(tokenizer, scratch, text, control, ids);
+        status = encode_between(tokenizer, scratch, text, at_start, ids);
     else if (status == STATUS_OK)
-        status = tokenizer->kind->encode(tokenizer, scratch, text, true, ids);
+        status = tokenizer->kind->encode(tokenizer, scratch, text, at_start, ids);
     if (status == STATUS_OK && (flags & TOKENIZER_ADD_BOS))
         status = push_ends(&tokenizer->behind, ids);
     scratch_trim(scratch);

@@ -166,6 +166,8 @@ enum tokenizer_flags {
     TOKENIZER_PLAIN = 0,
     TOKENIZER_ADD_BOS = 1,       /* with what the model wants before and behind a text */
     TOKENIZER_PARSE_SPECIAL = 2, /* special tokens' texts become those tokens; trusted text only */
+    TOKENIZER_CONTINUES = 4,     /* the text goes on behind a special token: what is put before a
+                                    text's first word alone is not put there */
 };
 
 /* Appends the ids of text to ids. STATUS_INVALID when the text is not valid UTF-8; STATUS_LIMIT when
