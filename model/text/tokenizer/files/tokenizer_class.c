@@ -70,7 +70,7 @@ enum status tokenizer_class_ends(const struct tokenizer_extras *extras,
     tokens->eos_id = choose(tokens, extras->eos, row ? row->eos : NULL, file->eos);
     if (tokenizer_class_is_chatglm(extras))
         return file->says_ends ? STATUS_OK : add_chatglm(tokens, error);
-    if (!row)
+    if (!row || (file->is_json && extras->ends_in_file))
         return STATUS_OK;
     bool wants_bos = extras->add_bos != ANSWER_NO;
     bool wants_eos = extras->add_eos == ANSWER_YES;

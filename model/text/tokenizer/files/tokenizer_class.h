@@ -2,7 +2,8 @@
  *
  * Some classes of transformers 4 decide by themselves, whatever tokenizer.json says: by add_bos_token
  * and add_eos_token, or by defaults of their own. Where tokenizer_config.json names no class,
- * config.json's model_type does. For the readers of tokenizer files. */
+ * config.json's model_type does. In a folder that transformers 5 saved tokenizer.json alone says it.
+ * For the readers of tokenizer files. */
 #pragma once
 
 #include "base/error.h"
@@ -22,6 +23,7 @@ bool tokenizer_class_is_chatglm(const struct tokenizer_extras *extras);
 struct tokenizer_class_file {
     struct span bos; /* texts of the tokens that begin and end a text; empty: not said */
     struct span eos;
+    bool is_json;   /* tokenizer.json, which has a place for what stands around a text */
     bool says_ends; /* before and behind are the file's word: for ChatGLM's classes it counts */
 };
 

@@ -175,6 +175,13 @@ static enum status read_ends(struct tokenizer_extras *extras, const json_t *root
     return read_text(root, "pad_token", &extras->pad, error);
 }
 
+/* transformers 5 writes a backend, and neither of the wishes: its classes decide nothing. */
+static bool is_by_file(const json_t *config, const struct tokenizer_extras *extras) {
+    const char *backend = json_string_value(json_object_get(config, "backend"));
+    return backend && strcmp(backend, "tokenizers") == 0 && extras->add_bos == ANSWER_UNSAID &&
+           extras->add_eos == ANSWER_UNSAID;
+}
+
 static enum status read_config(struct tokenizer_extras *extras, const json_t *config,
                                struct error *error) {
     TRY(read_ends(extras, config, error));
@@ -182,6 +189,7 @@ static enum status read_config(struct tokenizer_extras *extras, const json_t *co
     TRY(read_wish(config, "add_bos_token", &extras->add_bos, error));
     TRY(read_wish(config, "add_eos_token", &extras->add_eos, error));
     TRY(read_answer(config, "legacy", &extras->legacy, error));
+    extras->ends_in_file = is_by_file(config, extras);
     const struct json_get get = json_get_part(config, error);
     struct json_get decoder;
     TRY(json_get_object(&get, "added_tokens_decoder", &decoder));

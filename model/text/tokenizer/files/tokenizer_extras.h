@@ -2,7 +2,7 @@
  * beside the vocabulary.
  *
  * From tokenizer_config.json (added_tokens_decoder, bos_token, eos_token, add_bos_token,
- * add_eos_token, tokenizer_class), special_tokens_map.json and added_tokens.json, as transformers
+ * add_eos_token, tokenizer_class, backend), special_tokens_map.json and added_tokens.json, as transformers
  * writes them, and config.json (tokenizer_class, model_type); each may be missing. Where two files
  * differ, the first named wins. Read-only after reading. */
 #pragma once
@@ -45,7 +45,9 @@ struct tokenizer_extras {
     enum tokenizer_answer add_bos; /* null is a no */
     enum tokenizer_answer add_eos;
     enum tokenizer_answer legacy; /* of Llama's class: how text behind a special token begins */
-    struct remarks remarks;       /* what of the files is not used */
+    bool
+        ends_in_file; /* what wrote the folder keeps all that stands around a text in tokenizer.json */
+    struct remarks remarks;               /* what of the files is not used */
     struct tokenizer_extras_files *files; /* owned: what the spans point into */
 };
 

@@ -195,7 +195,7 @@ static enum status read_ends(struct reading *reading, struct error *error) {
     *tokens = token_table_tokens(&reading->table);
     tokens->before = ends.before;
     tokens->behind = ends.behind;
-    const struct tokenizer_class_file said = {.says_ends = ends.is_said};
+    const struct tokenizer_class_file said = {.is_json = true, .says_ends = ends.is_said};
     TRY(tokenizer_class_ends(reading->extras, &said, tokens, error));
     if (tokens->bos_id == TOKEN_NONE && tokens->before.n == 1)
         tokens->bos_id = tokens->before.ids[0];

@@ -203,6 +203,37 @@ START_TEST(classes_decide_as_transformers_has_them) {
 }
 END_TEST
 
+/* transformers 5 names a backend and no wish of add_bos_token or add_eos_token. */
+START_TEST(a_folder_that_transformers_5_saved_says_it_in_tokenizer_json) {
+    static const struct {
+        const char *config;
+        const char *without; /* a post-processor */
+        const char *with;
+    } rows[] = {
+        {"{\"tokenizer_class\":\"LlamaTokenizer\"}", "1 9", "1 9"},
+        {"{\"tokenizer_class\":\"LlamaTokenizer\",\"backend\":\"tokenizers\"}", "9", "1 9 2"},
+        {"{\"tokenizer_class\":\"TokenizersBackend\",\"backend\":\"tokenizers\"}", "9", "1 9 2"},
+        {"{\"backend\":\"tokenizers\"}", "9", "1 9 2"},
+        {"{\"backend\":\"sentencepiece\"}", "1 9", "1 9"},
+        {"{\"backend\":5}", "1 9", "1 9"},
+        {"{\"backend\":null}", "1 9", "1 9"},
+        /* Version 4 wrote this one: its classes put the wishes in again. */
+        {"{\"backend\":\"tokenizers\",\"add_bos_token\":false}", "9", "9"},
+        {"{\"backend\":\"tokenizers\",\"add_eos_token\":true}", "1 9 2", "1 9 2"},
+    };
+    make_folder();
+    write_file("config.json", "{\"model_type\":\"llama\"}");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        write_file("tokenizer_config.json", rows[i].config);
+        write_file("tokenizer.json", JSON("null"));
+        expect_hi(rows[i].without, rows[i].config);
+        write_file("tokenizer.json", JSON(TEMPLATE(PUT("<s>") "," A "," PUT("</s>"))));
+        expect_hi(rows[i].with, rows[i].config);
+    }
+    remove_folder();
+}
+END_TEST
+
 START_TEST(the_class_follows_from_the_type_of_model) {
     static const struct {
         const char *config;
@@ -293,6 +324,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, several_tokens_stand_on_a_side);
     tcase_add_test(tests, what_cannot_stand_around_a_text_is_refused);
     tcase_add_test(tests, classes_decide_as_transformers_has_them);
+    tcase_add_test(tests, a_folder_that_transformers_5_saved_says_it_in_tokenizer_json);
     tcase_add_test(tests, the_class_follows_from_the_type_of_model);
     tcase_add_test(tests, a_default_that_is_no_token_is_not_added);
     tcase_add_test(tests, chatglm_keeps_what_a_post_processor_says);
