@@ -27,7 +27,7 @@ enum status model_choose_template(struct model *model, struct error *error) {
     return STATUS_OK;
 }
 
-void model_add_stops(struct model *model) {
+static void add_stops(struct model *model) {
     static const char *const keys[] = {"tokenizer.ggml.eot_token_id",
                                        "tokenizer.ggml.eom_token_id"};
     /* Files often name one end only, while the model was trained with several. */
@@ -53,4 +53,13 @@ void model_add_stops(struct model *model) {
         config_add_stop(config, vocabulary_find_special(vocabulary, span_of(names[i])));
     for (size_t i = 0; strcmp(config->family, "chatglm") == 0 && i < 2; i++)
         config_add_stop(config, vocabulary_find_special(vocabulary, span_of(glm_names[i])));
+}
+
+void model_add_stops(struct model *model) {
+    add_stops(model);
+    if (model->config.lacks_stops)
+        remarks_add(&model->remarks,
+                    "more than %u token ids end an answer in the model's files together: token %u "
+                    "and those that are named behind it are not used",
+                    CONFIG_STOPS_MAX, model->config.first_lacked);
 }

@@ -77,12 +77,18 @@ enum status config_check(const struct model_config *config, struct error *error)
 }
 
 void config_add_stop(struct model_config *config, uint32_t id) {
-    if (id >= config->n_vocab || config->n_stop_ids == CONFIG_STOPS_MAX)
+    if (id >= config->n_vocab)
         return;
     for (uint32_t i = 0; i < config->n_stop_ids; i++)
         if (config->stop_ids[i] == id)
             return;
-    config->stop_ids[config->n_stop_ids++] = id;
+    if (config->n_stop_ids < CONFIG_STOPS_MAX) {
+        config->stop_ids[config->n_stop_ids++] = id;
+        return;
+    }
+    if (!config->lacks_stops)
+        config->first_lacked = id;
+    config->lacks_stops = true;
 }
 
 void config_set_name(struct model_config *config, const char *text, size_t n) {

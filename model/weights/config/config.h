@@ -104,6 +104,8 @@ struct model_config {
     uint32_t eos_id; /* CONFIG_NO_TOKEN: none, the model never ends by itself */
     uint32_t n_stop_ids;
     uint32_t stop_ids[CONFIG_STOPS_MAX]; /* ids that end an answer, eos_id first, no repeats */
+    bool lacks_stops;                    /* more ids do than have a place there */
+    uint32_t first_lacked;               /* the first of these */
 
     uint8_t fingerprint[32]; /* of the weights' files: equal for equal models (model.h) */
     uint8_t tokenizer_fingerprint[32];
@@ -126,7 +128,8 @@ struct gguf;
 NODISCARD enum status config_from_gguf(const struct gguf *gguf, struct model_config *config,
                                        struct error *error);
 
-/* One more id that ends an answer, unless it is there already or beyond the vocabulary. */
+/* One more id that ends an answer, unless it is there already or beyond the vocabulary; past the last
+ * place it is only noted that there was one. */
 void config_add_stop(struct model_config *config, uint32_t id);
 
 /* Sets the model's name; what is not printable ASCII becomes '_', and what is too long is cut. */

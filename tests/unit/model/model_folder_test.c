@@ -107,6 +107,37 @@ START_TEST(ends_come_from_all_files_together) {
 }
 END_TEST
 
+START_TEST(ends_past_the_sixteenth_are_told) {
+    static const struct {
+        const char *generation, *tokenizer, *ends, *says;
+    } rows[] = {
+        {"[10,11,12,13,14,15,16,17,18,19,20,21,22]", "{}",
+         "10 11 12 13 14 15 16 17 18 19 20 21 22 1 5 6", NULL},
+        {"[10,11,12,13,14,15,16,17,18,19,20,21,22]", "{\"eos_token\":\"<stop>\"}",
+         "10 11 12 13 14 15 16 17 18 19 20 21 22 1 5 6", "token 98 "},
+        {"[10,11,12,13,14,15,16,17,18,19,20,21,22,23]", "{\"eos_token\":\"<stop>\"}",
+         "10 11 12 13 14 15 16 17 18 19 20 21 22 23 1 5", "token 6 "},
+        {"[10,11,12,13,14,15,16,17,18,19,20,21,98,6,5,1]", "{\"eos_token\":\"<stop>\"}",
+         "10 11 12 13 14 15 16 17 18 19 20 21 98 6 5 1", NULL}, /* each once */
+    };
+    make_folder();
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char text[128];
+        snprintf(text, sizeof text, "{\"eos_token_id\":%s}", rows[i].generation);
+        put("generation_config.json", text);
+        put("tokenizer_config.json", rows[i].tokenizer);
+        struct model *model = open_folder();
+        expect_ends(model, rows[i].ends);
+        ck_assert_uint_eq(model->remarks.n, rows[i].says ? 1 : 0);
+        if (rows[i].says)
+            ck_assert_msg(strstr(model->remarks.lines[0], rows[i].says) != NULL, "%s",
+                          model->remarks.lines[0]);
+        model_close(model);
+    }
+    remove_folder();
+}
+END_TEST
+
 START_TEST(a_helper_file_never_stops_a_start) {
     static const struct {
         const char *name, *text, *says;
@@ -269,6 +300,7 @@ END_TEST
 
 void suite_add(TCase *tests) {
     tcase_add_test(tests, ends_come_from_all_files_together);
+    tcase_add_test(tests, ends_past_the_sixteenth_are_told);
     tcase_add_test(tests, a_helper_file_never_stops_a_start);
     tcase_add_test(tests, a_pointer_in_a_files_place_is_named);
     tcase_add_test(tests, tokens_without_rows_stop_no_start);
