@@ -60,7 +60,8 @@ def permuted(weight, n_heads):
     return weight.reshape(n_heads, 2, -1, *weight.shape[1:]).swapaxes(1, 2).reshape(weight.shape)
 
 
-def write(path, mixture, arch="llama", seed=1, dim=None, heads=4, kv=2, head_dim=128, inner=768, layers=2, tied=False):
+def write(path, mixture, arch="llama", seed=1, dim=None, heads=4, kv=2, head_dim=128, inner=768, layers=2, tied=False,
+          adds_ends=False):
     """heads * head_dim and inner may be cut in two and in three whole blocks of 256."""
     rng, kinds = np.random.default_rng(seed), MIXTURES[mixture]
     dim = dim or (256 if arch == "llama" else heads * head_dim)  # llama.cpp's qwen2 knows no other width
@@ -86,7 +87,8 @@ def write(path, mixture, arch="llama", seed=1, dim=None, heads=4, kv=2, head_dim
     writer.add_token_merges(["t h"])
     writer.add_eos_token_id(256)
     writer.add_bos_token_id(256)
-    writer.add_add_bos_token(False)
+    writer.add_add_bos_token(adds_ends)
+    writer.add_add_eos_token(adds_ends)
 
     def matrix(name, n_out, n_in, gain=1.0, permute=0):
         kind = next((k for part, k in kinds.items() if part and part in name), kinds[""])
