@@ -237,6 +237,13 @@ def field(number, value):
     return varint(number << 3) + varint(value)
 
 
+def spm_bytes(pieces):
+    """A tokenizer.model of kind BPE: (text, score, type) of its pieces; texts are taken as they are."""
+    model = b"".join(field(1, field(1, text.encode()) + varint(2 << 3 | 5) + struct.pack("<f", score) + field(3, kind))
+                     for text, score, kind in pieces)
+    return model + field(2, field(3, 2) + field(35, 1)) + field(3, field(1, b"identity") + field(4, 0))
+
+
 def check_real(sentencepiece, name, folder, command, texts, lines, tally):
     """A real vocabulary of tens of thousands of pieces, as the tokenizer.model that it once came from."""
     path = VOCABULARIES / f"ggml-vocab-{name}.gguf"
@@ -245,10 +252,7 @@ def check_real(sentencepiece, name, folder, command, texts, lines, tally):
         tally.skipped += 1
         return
     metadata = read_metadata(path)
-    pieces = zip(*(metadata[f"tokenizer.ggml.{key}"] for key in ("tokens", "scores", "token_type")))
-    model = b"".join(field(1, field(1, text.encode()) + varint(2 << 3 | 5) + struct.pack("<f", score) + field(3, kind))
-                     for text, score, kind in pieces)
-    model += field(2, field(3, 2) + field(35, 1)) + field(3, field(1, b"identity") + field(4, 0))
+    model = spm_bytes(zip(*(metadata[f"tokenizer.ggml.{key}"] for key in ("tokens", "scores", "token_type"))))
     file = folder / f"{name}.model"
     file.write_bytes(model)
     processor = sentencepiece.SentencePieceProcessor(model_proto=model)

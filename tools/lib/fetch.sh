@@ -13,6 +13,11 @@ fetch_all() {
         $nvcc_reads || true
     # The gateways' client needs a newer protobuf than grpcio's tools take (tests/e2e/grpc_vllm_test.py finds this by its name).
     python_venv "$cache/smg-venv" smg-grpc-proto==0.4.28 || true
+    # What saves and reads model folders in both of its ways (tests/e2e/folders_oracle.py, ends_oracle.py).
+    if [ "$mode" = full ]; then
+        python_venv "$cache/transformers4-venv" transformers==4.57.6 sentencepiece==0.2.1 tiktoken==0.14.0 protobuf==7.36.2 jinja2==3.1.6 || true
+        python_venv "$cache/transformers5-venv" transformers==5.24.0 sentencepiece==0.2.1 tiktoken==0.14.0 protobuf==7.36.2 jinja2==3.1.6 || true
+    fi
     tools/fetch-model smollm2 || true
     # promtool and a Prometheus for tests/e2e/boards_test.py.
     [ "$mode" != full ] || unpack_package "$cache/prometheus" prometheus || true

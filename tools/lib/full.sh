@@ -9,9 +9,10 @@ for name in $(tests_of dev slow | grep -vE '^conform_kernels_(attend_(fast|split
     grep -q "^dev/$name	" "$steps" || dev_test "$name"
 done
 computes release/model_regex "ctest --preset release --no-tests=error -R '^model_regex\$' -V" # with texts of a mebibyte
-for oracle in tokenizer_files spm; do
+for oracle in tokenizer_files spm ends; do
     computes "e2e/${oracle}_oracle" "$python tests/e2e/${oracle}_oracle.py"
 done
+step_limit_s=3600 computes e2e/folders_oracle "$python tests/e2e/folders_oracle.py"
 step_limit_s=3600 computes models/families "$python tests/models/families_test.py --full"
 step_limit_s=3600 computes models/reference "$python tests/models/reference_test.py --full"
 step_limit_s=7200 alone sim/long "$sim --seed 1000000 --seeds 10000 --fresh 20000 --sights --jobs 2"
