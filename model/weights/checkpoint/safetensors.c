@@ -1,6 +1,7 @@
 #include "model/weights/checkpoint/safetensors.h"
 
 #include "base/json/json_text.h"
+#include "base/part_name.h"
 #include "base/random.h"
 #include "base/span.h"
 
@@ -183,18 +184,14 @@ static int compare_names(const void *a, const void *b) {
  * that one is missing. */
 static enum status check_count(const char *folder, const struct names *names, struct error *error) {
     for (uint32_t i = 0; i < names->n; i++) {
-        const char *of = strstr(names->at[i], "-of-");
-        unsigned n_shards;
-        int n_read = 0;
-        if (!of || of - names->at[i] < 6 || sscanf(of, "-of-%5u%n", &n_shards, &n_read) != 1 ||
-            strcmp(of + n_read, SUFFIX) != 0)
+        struct part_name shard;
+        char wanted[NAME_MAX + 1];
+        if (!part_name_read(names->at[i], SUFFIX, &shard))
             continue;
-        int n_stem = (int)(of - names->at[i]) - 5;
-        for (unsigned shard = 1; shard <= n_shards && shard <= SAFETENSORS_FILES_MAX; shard++) {
-            char wanted[NAME_MAX + 32];
-            snprintf(wanted, sizeof wanted, "%.*s%05u%s", n_stem, names->at[i], shard, of);
-            if (strlen(wanted) > NAME_MAX ||
-                !bsearch(wanted, names->at, names->n, sizeof *names->at, compare_names))
+        snprintf(wanted, sizeof wanted, "%s", names->at[i]);
+        for (uint32_t n = 1; n <= shard.count && n <= SAFETENSORS_FILES_MAX; n++) {
+            part_name_set(wanted, &shard, n);
+            if (!bsearch(wanted, names->at, names->n, sizeof *names->at, compare_names))
                 return error_passing(
                     error, error_set(error, STATUS_NOT_FOUND, "%s: %s is missing", folder, wanted));
         }
