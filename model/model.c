@@ -15,21 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Parts have the keys of llama.cpp's gguf-split: the first alone has the model's, and none has all
- * of its tensors. */
-static enum status want_whole_gguf(const struct gguf *gguf, const char *path, struct error *error) {
-    uint32_t n_parts = 1;
-    uint32_t part = 0;
-    TRY(gguf_u32(gguf, "split.count", &n_parts, error));
-    TRY(gguf_u32(gguf, "split.no", &part, error));
-    if (n_parts <= 1)
-        return STATUS_OK;
-    return error_field(error, STATUS_UNSUPPORTED, "split.count",
-                       "%s: part %u of %u of a GGUF file: join them with `llama-gguf-split --merge "
-                       "FIRST-PART OUT.gguf` and name that one",
-                       path, part + 1, n_parts);
-}
-
 static enum status fill_from_gguf(struct model *model, const char *path, struct error *error) {
     struct model_config *config = &model->config;
     struct gguf *gguf;
@@ -37,7 +22,6 @@ static enum status fill_from_gguf(struct model *model, const char *path, struct 
     TRY(checkpoint_from_gguf(gguf, &model->tensors.checkpoint, error));
     model->tensors.any_format = true;
     model->gguf = gguf;
-    TRY(want_whole_gguf(gguf, path, error));
     /* The numbers are checked before anything is allocated by them. */
     TRY(config_from_gguf(gguf, config, error));
     config_name_from_path(config, path);

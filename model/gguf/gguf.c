@@ -277,7 +277,7 @@ enum status gguf_parse(const void *bytes, size_t n, const char *name, struct ggu
     return gguf_new(bytes, n, (struct file_map){0}, name, gguf, error);
 }
 
-enum status gguf_open(const char *path, struct gguf **gguf, struct error *error) {
+enum status gguf_open_one(const char *path, struct gguf **gguf, struct error *error) {
     struct file_map file;
     TRY(file_map(path, &file, error));
     uint64_t n = file.n_bytes;
@@ -291,6 +291,9 @@ enum status gguf_open(const char *path, struct gguf **gguf, struct error *error)
 void gguf_close(struct gguf *gguf) {
     if (!gguf)
         return;
+    for (uint32_t i = 0; i < gguf->n_others; i++)
+        gguf_close(gguf->others[i]);
+    free(gguf->others);
     file_unmap(&gguf->file);
     map_fini(&gguf->value_by_key);
     map_fini(&gguf->tensor_by_name);

@@ -4,7 +4,11 @@
  * file before it is used, and whatever contradicts itself is refused with one line that says where.
  * The file is mapped, not read; keys, texts and tensors point into the mapping. After opening, a
  * struct gguf never changes and any thread may read it. What happens
- * when another process cuts it short: base/file.h. */
+ * when another process cuts it short: base/file.h.
+ *
+ * A file may be in parts, as llama.cpp's gguf-split cuts it: STEM-00001-of-00003.gguf, each a GGUF file
+ * with the keys split.no (from 0 on), split.count and split.tensors.count (of all). The first has the
+ * metadata, and each has some of the tensors. */
 #pragma once
 
 #include "base/error.h"
@@ -25,6 +29,8 @@
 #define GGUF_ARRAY_DEPTH    4u
 #define GGUF_ALIGNMENT_MAX  65536u
 #define GGUF_HEADER_MAX     (512u << 20) /* bytes of metadata and tensor table */
+/* GGUF_TENSORS_MAX in gguf-split's parts of 128. Each holds a descriptor, of 1024 that a process has at least. */
+#define GGUF_PARTS_MAX 256u
 
 /* Value types, with the numbers of the file format. */
 enum gguf_type {
@@ -70,18 +76,22 @@ struct gguf {
     uint32_t alignment;
     uint64_t data_offset; /* where tensor data starts; all before it is header */
     uint32_t n_values;
-    uint32_t n_tensors;
+    uint32_t n_tensors;        /* of all parts */
     struct gguf_value *values; /* owned (n_values) */
-    struct tensor *tensors;    /* owned (n_tensors), in the file's order */
+    struct tensor *tensors;    /* owned (n_tensors), in the files' order */
     struct map value_by_key;   /* hash of key -> index */
     struct map tensor_by_name;
-    uint64_t seed; /* of the two maps' hashes */
+    uint64_t seed;        /* of the two maps' hashes */
+    uint32_t n_others;    /* 0 of a file in one piece; else this is the first part, */
+    struct gguf **others; /* owned (n_others): and these are the rest, in their order */
 };
 
-/* Maps a regular file and reads its header. On success the caller owns *gguf. STATUS_IO when it
- * cannot be opened or is not a regular file, STATUS_CORRUPT when it contradicts itself or the format,
- * STATUS_UNSUPPORTED for a version or tensor type that is not read here, STATUS_LIMIT past a bound
- * above, STATUS_NOMEM. */
+/* Maps a regular file and reads its header; if it is a part, which may be any of them, those of all that
+ * lie beside it, and *gguf is the first with everybody's tensors. On success the caller owns *gguf.
+ * STATUS_IO when it cannot be opened or is not a regular file, STATUS_CORRUPT when it contradicts itself,
+ * the format or the other parts, STATUS_NOT_FOUND naming a part that is not there, STATUS_INVALID for a
+ * name that is not that of such a part, STATUS_UNSUPPORTED for a version or tensor type that is not read
+ * here, STATUS_LIMIT past a bound above, STATUS_NOMEM. */
 NODISCARD enum status gguf_open(const char *path, struct gguf **gguf, struct error *error);
 
 /* The same for bytes in memory, which stay the caller's and must outlive *gguf; `name` is used in
@@ -89,7 +99,20 @@ NODISCARD enum status gguf_open(const char *path, struct gguf **gguf, struct err
 NODISCARD enum status gguf_parse(const void *bytes, size_t n, const char *name, struct gguf **gguf,
                                  struct error *error);
 
-void gguf_close(struct gguf *gguf);
+/* Makes one of n parts (2..GGUF_PARTS_MAX) in their order, whose keys fit to their places. Takes them over
+ * and closes them on failure. STATUS_CORRUPT, STATUS_NOT_FOUND naming a key, STATUS_LIMIT, STATUS_NOMEM. */
+NODISCARD enum status gguf_join(struct gguf **parts, uint32_t n, struct gguf **gguf,
+                                struct error *error);
+
+void gguf_close(struct gguf *gguf); /* and its other parts */
+
+/* STATUS_IO naming a file that is shorter than it was when it was mapped. */
+NODISCARD enum status gguf_check(const struct gguf *gguf, struct error *error);
+
+void gguf_drop_pages(const struct gguf *gguf);
+
+/* Part i of it, itself for 0; i <= n_others. */
+const struct gguf *gguf_part(const struct gguf *gguf, uint32_t i);
 
 /* NULL when there is no such key, tensor. */
 const struct gguf_value *gguf_find(const struct gguf *gguf, const char *key);

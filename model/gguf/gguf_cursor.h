@@ -50,3 +50,6 @@ NODISCARD enum status gguf_cursor_text(struct gguf_cursor *cursor, const char *w
 /* Reads a value of `type` and fills everything of it but the key. */
 NODISCARD enum status gguf_cursor_value(struct gguf_cursor *cursor, uint32_t type,
                                         struct gguf_value *value);
+
+/* Opens one file, which may be a part. Statuses as gguf_open(). */
+NODISCARD enum status gguf_open_one(const char *path, struct gguf **gguf, struct error *error);

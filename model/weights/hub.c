@@ -2,6 +2,7 @@
 
 #include "base/buf.h"
 #include "base/file.h"
+#include "base/part_name.h"
 #include "base/span.h"
 
 #include <dirent.h>
@@ -46,6 +47,23 @@ static int compare_names(const void *a, const void *b) {
     return strcmp(a, b);
 }
 
+/* Is `name` a part of the same GGUF file as one that is listed? The first of them by name stands for all. */
+static bool is_listed(struct names *names, const char *name) {
+    struct part_name part, listed;
+    if (!part_name_read(name, ".gguf", &part))
+        return false;
+    for (unsigned i = 0; i < names->n; i++) {
+        char *other = names->all[i];
+        if (!part_name_read(other, ".gguf", &listed) ||
+            !part_name_same_set(name, &part, other, &listed))
+            continue;
+        if (part.number < listed.number)
+            part_name_set(other, &listed, part.number);
+        return true;
+    }
+    return false;
+}
+
 /* The names in a folder that end so, hidden ones apart. A folder that cannot be read has none. */
 static void list_names(const char *folder, const char *end, struct names *names) {
     DIR *dir = opendir(folder);
@@ -53,7 +71,8 @@ static void list_names(const char *folder, const char *end, struct names *names)
     if (!dir)
         return;
     for (struct dirent *entry; (entry = readdir(dir));) {
-        if (entry->d_name[0] == '.' || !span_ends(span_of(entry->d_name), end))
+        if (entry->d_name[0] == '.' || !span_ends(span_of(entry->d_name), end) ||
+            is_listed(names, entry->d_name))
             continue;
         names->n_there++;
         if (names->n < NAMES_MAX)
@@ -153,18 +172,7 @@ static void name_by_place(const char *folder, char name[HUB_NAME_MAX]) {
              cut ? "/" : "", cut ? cut + 2 : "");
 }
 
-/* Are they all parts of one file, as llama.cpp's gguf-split names them (x-00001-of-00003.gguf)? */
-static bool are_parts(const struct names *names) {
-    const char *count = strstr(names->all[0], "-of-");
-    size_t n_stem = count ? (size_t)(count - names->all[0]) : 0;
-    bool all = n_stem > 5 && names->n > 0;
-    for (unsigned i = 1; all && i < names->n; i++)
-        all = strncmp(names->all[i], names->all[0], n_stem - 5) == 0 &&
-              strlen(names->all[i]) > n_stem && strcmp(names->all[i] + n_stem, count) == 0;
-    return all;
-}
-
-/* A folder without safetensors stands for its one GGUF file: publishers of those often leave a config.json beside
+/* A folder without safetensors stands for its one GGUF file, or that file's parts: publishers of those often leave a config.json beside
  * them. */
 static enum status look_inside(struct hub_found *found, struct error *error) {
     char text[ERROR_TEXT_MAX / 2], folder[PATH_MAX];
@@ -176,12 +184,12 @@ static enum status look_inside(struct hub_found *found, struct error *error) {
     enum status status = STATUS_OK;
     if (names->n_there == 0) {
         list_names(folder, ".gguf", names);
-        if (names->n_there == 1 || (names->n_there > 1 && are_parts(names)))
+        if (names->n_there == 1)
             status = join(found->path, folder, names->all[0], error);
         else if (names->n_there > 1)
-            status =
-                error_set(error, STATUS_INVALID, "%s: holds %u .gguf files: name one of them (%s)",
-                          folder, names->n_there, show(names, text, sizeof text));
+            status = error_set(error, STATUS_INVALID,
+                               "%s: holds %u models in .gguf files: name one of them (%s)", folder,
+                               names->n_there, show(names, text, sizeof text));
     }
     free(names);
     return status;

@@ -26,7 +26,7 @@ bool hub_is_id(const char *text);
 
 /* Finds what `path` stands for: what exists stands for itself, but a cache's folder of a model for its
  * snapshot, and a folder that has no safetensors and one .gguf file, or the parts of one, for that
- * file or the first part (not where `folder_only`: a dummy is made from the folder's config.json). Other ids are looked up in
+ * file or the first part that is there (not where `folder_only`: a dummy is made from the folder's config.json). Other ids are looked up in
  * $HF_HUB_CACHE, $HF_HOME/hub or ~/.cache/huggingface/hub. What is nothing of all that is left as it
  * is: opening it says why. STATUS_NOT_FOUND or STATUS_INVALID with a line that names the folder and,
  * where several things could be meant, lists them; STATUS_LIMIT for a path that is too long. */

@@ -1,10 +1,11 @@
-/* Any bytes as a GGUF file: header, tensor table, config, tokenizer, chat template. */
+/* Any bytes as a GGUF file, or as two parts of one: header, tensor table, config, tokenizer, chat template. */
 #include "model/gguf/gguf.h"
 #include "model/text/template/template.h"
 #include "model/text/tokenizer/tokenizer.h"
 #include "model/weights/config/config.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -40,13 +41,29 @@ static void use_tokenizer(const struct gguf *gguf) {
     tokenizer_close(tokenizer);
 }
 
+/* Two parts where "GGUF" stands a second time, else one file. */
+static enum status parse(const uint8_t *data, size_t size, struct gguf **gguf,
+                         struct error *error) {
+    struct gguf *parts[2];
+    const uint8_t *second = size > 4 ? memmem(data + 4, size - 4, "GGUF", 4) : NULL;
+    if (!second)
+        return gguf_parse(data, size, "fuzz", gguf, error);
+    size_t n = (size_t)(second - data);
+    TRY(gguf_parse(data, n, "first", &parts[0], error));
+    enum status status = gguf_parse(second, size - n, "second", &parts[1], error);
+    if (status == STATUS_OK)
+        return gguf_join(parts, 2, gguf, error);
+    gguf_close(parts[0]);
+    return status;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct gguf *gguf;
     struct model_config config;
     struct template template;
     struct span source = {0};
     struct error error;
-    if (gguf_parse(data, size, "fuzz", &gguf, &error) != STATUS_OK)
+    if (parse(data, size, &gguf, &error) != STATUS_OK)
         return 0;
     volatile unsigned sum = touch_tensors(gguf);
     (void)sum;

@@ -61,11 +61,11 @@ def permuted(weight, n_heads):
 
 
 def write(path, mixture, arch="llama", seed=1, dim=None, heads=4, kv=2, head_dim=128, inner=768, layers=2, tied=False,
-          adds_ends=False):
-    """heads * head_dim and inner may be cut in two and in three whole blocks of 256."""
+          adds_ends=False, **parts):
+    """heads * head_dim and inner may be cut in two and in three whole blocks of 256; `parts`: how the package splits the file."""
     rng, kinds = np.random.default_rng(seed), MIXTURES[mixture]
     dim = dim or (256 if arch == "llama" else heads * head_dim)  # llama.cpp's qwen2 knows no other width
-    writer = gguf.GGUFWriter(path, arch)
+    writer = gguf.GGUFWriter(path, arch, **parts)
     writer.add_context_length(256)
     writer.add_embedding_length(dim)
     writer.add_block_count(layers)

@@ -37,11 +37,16 @@ static void hash_samples(const struct checkpoint *checkpoint, struct fingerprint
 
 /* Size, whole header (metadata and tensor table), samples. Two models that differ in a shape, a
  * key, a type or their training differ in this; a few changed weights in the midst of a tensor may
- * not show, which nobody does by accident. */
+ * not show, which nobody does by accident. Parts count each by itself, as shards do, so a set differs from
+ * the same file in one piece: else the whole file would need another fingerprint than other releases
+ * give it, and a cluster could not be upgraded host by host. */
 static void gguf_member_hash(const struct checkpoint *checkpoint, struct fingerprint *fingerprint) {
     const struct gguf *gguf = gguf_of(checkpoint);
-    fingerprint_add(fingerprint, &gguf->n_bytes, sizeof gguf->n_bytes);
-    fingerprint_add(fingerprint, gguf->bytes, gguf->data_offset);
+    for (uint32_t i = 0; i <= gguf->n_others; i++) {
+        const struct gguf *part = gguf_part(gguf, i);
+        fingerprint_add(fingerprint, &part->n_bytes, sizeof part->n_bytes);
+        fingerprint_add(fingerprint, part->bytes, part->data_offset);
+    }
     hash_samples(checkpoint, fingerprint);
 }
 
@@ -54,14 +59,6 @@ static void safetensors_member_hash(const struct checkpoint *checkpoint,
         fingerprint_add(fingerprint, file->bytes, file->data_offset);
     }
     hash_samples(checkpoint, fingerprint);
-}
-
-static enum status gguf_check(const struct gguf *gguf, struct error *error) {
-    return file_map_check(&gguf->file, gguf->name, error);
-}
-
-static void gguf_drop_pages(const struct gguf *gguf) {
-    file_map_drop(&gguf->file);
 }
 
 static void gguf_member_close(struct checkpoint *checkpoint) {

@@ -1,5 +1,7 @@
 #include "model/weights/config/config.h"
 
+#include "base/part_name.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -108,7 +110,10 @@ void config_name_from_path(struct model_config *config, const char *path) {
     size_t begin = n;
     while (begin > 0 && path[begin - 1] != '/')
         begin--;
-    if (n - begin > 5 && memcmp(path + n - 5, ".gguf", 5) == 0)
+    struct part_name part;
+    if (part_name_read(path, ".gguf", &part) && part.count > 1 && part.n_stem > begin)
+        n = part.n_stem; /* whichever of them is named */
+    else if (n - begin > 5 && memcmp(path + n - 5, ".gguf", 5) == 0)
         n -= 5;
     config_set_name(config, path + begin, n - begin);
 }

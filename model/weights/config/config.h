@@ -135,5 +135,5 @@ void config_add_stop(struct model_config *config, uint32_t id);
 /* Sets the model's name; what is not printable ASCII becomes '_', and what is too long is cut. */
 void config_set_name(struct model_config *config, const char *text, size_t n);
 
-/* Takes the model's name from a path: the last part, without ".gguf". */
+/* Takes the model's name from a path: the last part, without ".gguf" or "-00001-of-00003.gguf". */
 void config_name_from_path(struct model_config *config, const char *path);

@@ -75,42 +75,74 @@ START_TEST(fingerprint_changes_with_weights_and_metadata) {
 }
 END_TEST
 
-/* One that says so of itself: of three, two or one, or of none (joined again). */
-START_TEST(part_of_a_gguf_file_is_refused_at_once) {
-    static const struct {
-        uint32_t part;
-        uint32_t n_parts;
-        bool has_model;
-        const char *says; /* NULL: it opens */
-    } cases[] = {{0, 3, true, "part 1 of 3"},  {1, 3, false, "part 2 of 3"},
-                 {2, 3, false, "part 3 of 3"}, {0, 2, true, "part 1 of 2"},
-                 {0, 1, true, NULL},           {0, 0, true, NULL}};
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+/* Tensors 0 and 1 of a tiny model in `n_files` files below `folder`; the path of the last comes back. */
+static void put_model(const char *folder, uint32_t n_files, char path[256]) {
+    static const char *const names[] = {"token_embd.weight", "output.weight"};
+    for (uint32_t file = 0; file < n_files; file++) {
         struct gguf_builder builder;
-        struct model *model = NULL;
-        struct error error = {0};
-        char path[] = "/tmp/tandem-model-XXXXXX.gguf";
-        int fd = mkstemps(path, 5);
-        ck_assert_int_ge(fd, 0);
-        close(fd);
         gguf_builder_init(&builder);
-        if (cases[i].has_model)
+        if (file == 0)
             gguf_builder_llama(&builder);
-        gguf_builder_u32(&builder, "split.no", cases[i].part);
-        gguf_builder_u32(&builder, "split.count", cases[i].n_parts);
-        gguf_builder_tensor(&builder, "token_embd.weight", 261, 32);
-        gguf_builder_tensor(&builder, "output_norm.weight", 0, 32);
+        if (n_files > 1) {
+            gguf_builder_u32(&builder, "split.no", file);
+            gguf_builder_u32(&builder, "split.count", n_files);
+            gguf_builder_u32(&builder, "split.tensors.count", 2);
+        }
+        for (uint32_t i = 0; i < 2; i++)
+            if (n_files == 1 || i == file)
+                gguf_builder_tensor(&builder, names[i], 261, 32);
         gguf_builder_finish(&builder, 0);
+        snprintf(path, 256, n_files == 1 ? "%s/tiny.gguf" : "%s/tiny-%05u-of-%05u.gguf", folder,
+                 file + 1, n_files);
         write_file(path, &builder.bytes);
-        enum status status = model_open(path, NULL, &model, &error);
-        unlink(path);
-        ck_assert_int_eq(status, cases[i].says ? STATUS_UNSUPPORTED : STATUS_OK);
-        ck_assert_msg(!cases[i].says || (strstr(error.text, cases[i].says) &&
-                                         strstr(error.text, "llama-gguf-split --merge")),
-                      "%s", error.text);
-        model_close(model);
         gguf_builder_fini(&builder);
     }
+}
+
+/* The head lies in the second part: what is found out about it must not come from the first alone. */
+START_TEST(model_in_parts_is_that_of_the_whole_file) {
+    char folder[] = "/tmp/tandem-model-XXXXXX";
+    char paths[2][256], command[64];
+    struct model *models[3];
+    struct error error;
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    put_model(folder, 1, paths[0]);
+    put_model(folder, 2, paths[1]);
+    ck_assert_int_eq(model_open(paths[0], NULL, &models[0], &error), STATUS_OK);
+    for (int i = 1; i < 3; i++) {
+        enum status status = model_open(paths[1], NULL, &models[i], &error);
+        ck_assert_msg(status == STATUS_OK, "%s", error.text);
+        ck_assert_str_eq(models[i]->config.name, "tiny");
+        paths[1][strlen(paths[1]) - strlen("2-of-00002.gguf")] = '1';
+    }
+    for (int i = 0; i < 3; i++) {
+        const struct tensor *head = tensors_nth(&models[i]->tensors, 1);
+        ck_assert_str_eq(head->name, "output.weight");
+        ck_assert_ptr_eq(tensors_find(&models[i]->tensors, "output.weight"), head);
+        ck_assert_ptr_null(tensors_nth(&models[i]->tensors, 2));
+        ck_assert(!models[i]->config.tied_head);
+        ck_assert_uint_eq(models[i]->config.stop_ids[0], 260);
+        ck_assert_uint_eq(tokenizer_n_tokens(models[i]->tokenizer), 261);
+        ck_assert_mem_eq(models[i]->config.tokenizer_fingerprint,
+                         models[0]->config.tokenizer_fingerprint, 32);
+    }
+    /* Not that of the whole file, which other releases know by its own; the same from either part. */
+    ck_assert_mem_ne(models[1]->config.fingerprint, models[0]->config.fingerprint, 32);
+    ck_assert_mem_eq(models[1]->config.fingerprint, models[2]->config.fingerprint, 32);
+    model_close(models[2]);
+    FILE *second = fopen(strcat(strcpy(command, folder), "/tiny-00002-of-00002.gguf"), "r+b");
+    ck_assert_int_eq(fseek(second, -1, SEEK_END), 0);
+    fputc('x', second);
+    fclose(second);
+    ck_assert_int_eq(model_open(paths[1], NULL, &models[2], &error), STATUS_OK);
+    ck_assert_mem_ne(models[1]->config.fingerprint, models[2]->config.fingerprint, 32);
+    ck_assert_int_eq(truncate(command, 64), 0);
+    ck_assert_int_eq(model_check_files(models[2], &error), STATUS_IO);
+    ck_assert_ptr_nonnull(strstr(error.text, "tiny-00002-of-00002.gguf"));
+    for (int i = 0; i < 3; i++)
+        model_close(models[i]);
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    ck_assert_int_eq(system(command), 0);
 }
 END_TEST
 
@@ -251,7 +283,7 @@ END_TEST
 
 void suite_add(TCase *tests) {
     tcase_add_test(tests, fingerprint_changes_with_weights_and_metadata);
-    tcase_add_test(tests, part_of_a_gguf_file_is_refused_at_once);
+    tcase_add_test(tests, model_in_parts_is_that_of_the_whole_file);
     tcase_add_test(tests, gguf_of_fewer_rows_than_tokens_opens);
     tcase_add_test(tests, hash_opens_without_files);
     tcase_add_test(tests, what_cannot_be_opened_is_refused_with_a_line);

@@ -26,6 +26,8 @@ static const char *fix_of_model(enum status status, const struct error *error) {
         return "run `git lfs pull` in the model's folder, or fetch it with `hf download`";
     if (strstr(error->text, "it is a link to"))
         return "fetch the file again: what the link leads to was taken away, or never came";
+    if (strncmp(error->field, "split.", 6) == 0)
+        return "fetch all parts of one file into one folder, by the names that they have there";
     switch (status) {
     case STATUS_NOT_FOUND:
         return "name a .gguf file, or a folder as it lies on a model hub, that this user may read";

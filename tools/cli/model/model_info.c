@@ -1,5 +1,6 @@
 #include "tools/cli/model/model_info.h"
 
+#include "model/gguf/gguf.h"
 #include "model/model.h"
 #include "model/weights/checkpoint/checkpoint.h"
 
@@ -132,7 +133,10 @@ static void print_extras(const struct model *model, FILE *out) {
 }
 
 static void print_tensors(const struct sums *sums, const struct model *model, FILE *out) {
-    fprintf(out, "files         %s\n", kind_name(model));
+    fprintf(out, "files         %s", kind_name(model));
+    if (model->gguf && model->gguf->n_others > 0)
+        fprintf(out, ", %u parts", model->gguf->n_others + 1);
+    fputc('\n', out);
     if (sums->n_tensors == 0) /* a dummy's are made when a worker asks for them */
         return;
     fprintf(out, "parameters    %llu\n", (unsigned long long)sums->n_weights);

@@ -144,16 +144,8 @@ START_TEST(a_folder_of_one_gguf_file_stands_for_it) {
     ck_assert_int_eq(hub_find(at("q"), true, &found, &error), STATUS_OK); /* a dummy's */
     ck_assert_str_eq(found.path, at("q"));
     touch("q/a.gguf");
-    refuses(at("q"), STATUS_INVALID, "holds 2 .gguf files: name one of them (a.gguf, b.gguf)");
-    touch("parts/x-00002-of-00003.gguf");
-    touch("parts/x-00003-of-00003.gguf");
-    touch("parts/x-00001-of-00003.gguf");
-    finds(at("parts"), at("parts/x-00001-of-00003.gguf"), "");
-    touch("parts/y-00001-of-00003.gguf");
-    refuses(at("parts"), STATUS_INVALID, "holds 4 .gguf files: name one of them");
-    touch("sets/x-00001-of-00002.gguf");
-    touch("sets/x-00001-of-00003.gguf");
-    refuses(at("sets"), STATUS_INVALID, "holds 2 .gguf files: name one of them");
+    refuses(at("q"), STATUS_INVALID,
+            "holds 2 models in .gguf files: name one of them (a.gguf, b.gguf)");
     for (unsigned i = 0; i < 9; i++) {
         char name[16];
         snprintf(name, sizeof name, "q/c%u.gguf", i);
@@ -162,6 +154,33 @@ START_TEST(a_folder_of_one_gguf_file_stands_for_it) {
     refuses(at("q"), STATUS_INVALID, "c5.gguf and 3 more)");
     touch("q/model.safetensors");
     finds(at("q"), at("q"), "");
+}
+END_TEST
+
+START_TEST(a_folder_of_one_set_of_parts_stands_for_it) {
+    char path[128];
+    touch("parts/x-00002-of-00003.gguf");
+    finds(at("parts"), at("parts/x-00002-of-00003.gguf"), "");
+    touch("parts/x-00003-of-00003.gguf");
+    touch("parts/x-00001-of-00003.gguf");
+    finds(at("parts"), at("parts/x-00001-of-00003.gguf"), "");
+    touch("parts/y-00001-of-00003.gguf");
+    touch("parts/y-00002-of-00003.gguf");
+    refuses(at("parts"), STATUS_INVALID,
+            "holds 2 models in .gguf files: name one of them (x-00001-of-00003.gguf, "
+            "y-00001-of-00003.gguf)");
+    touch("sets/x-00001-of-00002.gguf");
+    touch("sets/x-00001-of-00003.gguf");
+    refuses(at("sets"), STATUS_INVALID, "holds 2 models in .gguf files: name one of them");
+    touch("both/x-00001-of-00002.gguf");
+    touch("both/x.gguf");
+    refuses(at("both"), STATUS_INVALID, "holds 2 models in .gguf files: name one of them");
+    for (unsigned i = 256; i > 0; i--) {
+        snprintf(path, sizeof path, MODEL "/snapshots/one/x-%05u-of-00256.gguf", i);
+        touch(path);
+    }
+    finds("acme/tiny-1.0--chat", at(MODEL "/snapshots/one/x-00001-of-00256.gguf"),
+          "acme/tiny-1.0--chat");
 }
 END_TEST
 
@@ -257,6 +276,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, without_a_main_the_only_snapshot_will_do);
     tcase_add_test(tests, a_main_that_leads_nowhere_is_refused);
     tcase_add_test(tests, a_folder_of_one_gguf_file_stands_for_it);
+    tcase_add_test(tests, a_folder_of_one_set_of_parts_stands_for_it);
     tcase_add_test(tests, an_id_is_two_names_and_a_slash);
     tcase_add_test(tests, the_cache_is_where_the_hub_says);
     tcase_add_test(tests, a_model_of_the_cache_has_its_id_for_a_name);
