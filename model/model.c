@@ -9,6 +9,7 @@
 #include "model/text/textless.h"
 #include "model/weights/checkpoint/checkpoint.h"
 #include "model/weights/config/config_hub.h"
+#include "model/weights/decoder_tensors.h"
 #include "model/weights/hub.h"
 
 #include <stdio.h>
@@ -187,4 +188,11 @@ void model_close(struct model *model) {
 enum status model_check_files(const struct model *model, struct error *error) {
     const struct checkpoint *checkpoint = model->tensors.checkpoint;
     return checkpoint ? checkpoint->kind->check(checkpoint, error) : STATUS_OK;
+}
+
+enum status model_check_tensors(const struct model *model, struct error *error) {
+    const struct tensors *tensors = &model->tensors;
+    return !tensors->checkpoint || tensors_are_dummy(tensors)
+               ? STATUS_OK
+               : decoder_tensors_check(tensors, error);
 }

@@ -67,3 +67,8 @@ NODISCARD enum status model_open_tokenizer(const char *path, struct tokenizer **
 /* Right before long reading of the tensors: their files are as long as they were. STATUS_IO naming
  * the file. See base/file.h for what is left of the danger. */
 NODISCARD enum status model_check_files(const struct model *model, struct error *error);
+
+/* Every tensor that the model's family needs is there, by its name, shape and format; a dummy's are made when they are
+ * asked for. STATUS_NOT_FOUND, STATUS_CORRUPT, STATUS_UNSUPPORTED with a line that names the first that is not. Reads no
+ * weights. */
+NODISCARD enum status model_check_tensors(const struct model *model, struct error *error);

@@ -6,6 +6,7 @@
 #include "model/text/tokenizer/files/tokenizer_bytes.h"
 #include "model/weights/checkpoint/checkpoint.h"
 #include "model/weights/config/config_hub.h"
+#include "model/weights/decoder_names.h"
 #include "model/weights/dummy.h"
 #include "model/weights/head.h"
 
@@ -102,19 +103,20 @@ static enum status open_text(struct model *model, const char *folder,
  * for each of the other tensors by its shape. */
 static enum status check_embedding(const struct model *model, const char *path,
                                    struct error *error) {
-    static const char *const names[] = {"model.embed_tokens.weight", "transformer.wte.weight",
-                                        "transformer.embedding.word_embeddings.weight"};
     const struct model_config *config = &model->config;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const struct tensor *tensor = tensors_find(&model->tensors, names[i]);
-        if (tensor && (tensor->n_dims != 2 || tensor->shape[0] != config->n_vocab ||
-                       tensor->shape[1] != config->dim))
-            return error_field(error, STATUS_CORRUPT, names[i],
-                               "%s: tensor %s is (%llu, %llu), but config.json says (vocab_size "
-                               "%u, hidden_size %u)",
-                               path, names[i], (unsigned long long)tensor->shape[0],
-                               (unsigned long long)tensor->shape[1], config->n_vocab, config->dim);
-    }
+    const struct decoder_names *names = decoder_names_of(config);
+    char name[TENSOR_NAME_MAX + 1];
+    if (!names)
+        return STATUS_OK;
+    snprintf(name, sizeof name, "%s.weight", names->embedding);
+    const struct tensor *tensor = tensors_find(&model->tensors, name);
+    if (tensor && (tensor->n_dims != 2 || tensor->shape[0] != config->n_vocab ||
+                   tensor->shape[1] != config->dim))
+        return error_field(error, STATUS_CORRUPT, name,
+                           "%s: tensor %s is (%llu, %llu), but config.json says (vocab_size "
+                           "%u, hidden_size %u)",
+                           path, name, (unsigned long long)tensor->shape[0],
+                           (unsigned long long)tensor->shape[1], config->n_vocab, config->dim);
     return STATUS_OK;
 }
 

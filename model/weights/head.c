@@ -3,21 +3,13 @@
 
 #include "model/weights/checkpoint/checkpoint.h"
 #include "model/weights/config/config.h"
+#include "model/weights/decoder_names.h"
 #include "model/weights/tensors.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define PIECE_BYTES ((uint64_t)16 << 20) /* of each tensor that are compared at once */
-
-static const struct {
-    const char *embedding;
-    const char *heads[2]; /* plain, and quantized */
-} names[] = {
-    {"model.embed_tokens.weight", {"lm_head.weight", "lm_head.qweight"}},
-    {"transformer.wte.weight", {"lm_head.weight", "lm_head.qweight"}},
-    {"transformer.embedding.word_embeddings.weight",
-     {"transformer.output_layer.weight", "transformer.output_layer.qweight"}},
-};
 
 static bool is_equal(const struct checkpoint *checkpoint, const struct tensor *a,
                      const struct tensor *b) {
@@ -35,15 +27,20 @@ static bool is_equal(const struct checkpoint *checkpoint, const struct tensor *a
 }
 
 const struct tensor *head_untie(struct model_config *config, const struct tensors *tensors) {
-    for (size_t i = 0; config->tied_head && i < sizeof names / sizeof *names; i++) {
-        const struct tensor *embedding = tensors_find(tensors, names[i].embedding);
-        for (size_t j = 0; embedding && j < 2; j++) {
-            const struct tensor *head = tensors_find(tensors, names[i].heads[j]);
-            if (!head || is_equal(tensors->checkpoint, embedding, head))
-                continue;
-            config->tied_head = false;
-            return head;
-        }
+    static const char *const kinds[] = {"weight", "qweight"}; /* plain, and quantized */
+    const struct decoder_names *names = decoder_names_of(config);
+    char name[TENSOR_NAME_MAX + 1];
+    if (!names || !config->tied_head)
+        return NULL;
+    snprintf(name, sizeof name, "%s.weight", names->embedding);
+    const struct tensor *embedding = tensors_find(tensors, name);
+    for (size_t i = 0; embedding && i < sizeof kinds / sizeof *kinds; i++) {
+        snprintf(name, sizeof name, "%s.%s", names->head, kinds[i]);
+        const struct tensor *head = tensors_find(tensors, name);
+        if (!head || is_equal(tensors->checkpoint, embedding, head))
+            continue;
+        config->tied_head = false;
+        return head;
     }
     return NULL;
 }

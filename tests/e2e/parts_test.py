@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """GGUF files in parts, as the package `gguf` cuts them: the same model as the whole file, from any of them and from their
-folder; and every set that is not whole is refused alike by `model info`, `doctor`, `--dry-run` and `up`, with one line."""
+folder; and every set that is not whole, and every model of any format that lacks a tensor, is refused alike by `model info`,
+`doctor`, `--dry-run` and `up`, with one line."""
 import json
 import os
 import shutil
@@ -13,7 +14,7 @@ from cluster import BIN, ROOT, TOOLS, Cluster, Tally, get_json, post_json
 
 sys.path.insert(0, str(ROOT))
 try:
-    from tests.models import tiny_gguf
+    from tests.models import checkpoints, tiny_gguf
 except ImportError as error:
     tally = Tally()
     tally.skip("parts of GGUF", error)
@@ -81,7 +82,8 @@ def served_from_a_hub_cache(whole, folder):
 def refusals(model):
     """The line of each program, without its prefix."""
     lines = {}
-    for program, command in (("info", [BIN / "tandem", "model", "info"]), ("plan", [BIN / "tandem-worker", "--dry-run", "--model"]),
+    for program, command in (("info", [BIN / "tandem", "model", "info"]),
+                             ("plan", [BIN / "tandem-worker", "--dry-run", "--model"]),
                              ("up", [BIN / "tandem", "up", "--listen", "127.0.0.1:0", "--model"])):
         done = subprocess.run([*command, model], capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
         errors = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
@@ -147,6 +149,33 @@ def two_sets(_, scratch):
     return scratch, scratch
 
 
+def renamed_tensor(path, name):
+    """The file holds a tensor of another name in its place."""
+    data = path.read_bytes()
+    at = data.index(name.encode())
+    path.write_bytes(data[:at] + name.upper().encode() + data[at + len(name):])
+
+
+def lacks(form, name):
+    """One tensor is not there: `form` is "whole", "parts", or a family and format of the hubs."""
+    with tempfile.TemporaryDirectory() as scratch:
+        model = Path(scratch) / "tiny"
+        if form == "parts":
+            for part in cut(model, 8):
+                if name.encode() in part.read_bytes():
+                    renamed_tensor(part, name)
+            model = Path(scratch)
+        elif form == "whole":
+            model = model.with_suffix(".gguf")
+            tiny_gguf.write(str(model), "q8_0")
+            renamed_tensor(model, name)
+        else:
+            checkpoints.write(model, *form, edit=lambda _, tensors: tensors.pop(name))
+        lines, fix = refusals(model)
+        assert set(lines.values()) == {f"tiny: tensor {name} is missing"}, lines
+        assert "its files are not all there" in fix, fix
+
+
 def main():
     tally = Tally()
     with tempfile.TemporaryDirectory() as folder:
@@ -166,6 +195,13 @@ def main():
                 ("renamed", renamed, "so its name has to end in -00001-of-00003.gguf", parts),
                 ("two_sets", two_sets, "name one of them (another-00001-of-00002.gguf, tiny-00001-of-00003.gguf)", "")):
             tally.run(name, refused, spoil, words, fix)
+        for form, name in (("whole", "output_norm.weight"), ("whole", "blk.1.ffn_down.weight"), ("parts", "blk.0.attn_k.weight"),
+                           (("llama", "f16"), "model.norm.weight"),
+                           (("llama", "awq-g32"), "model.layers.0.self_attn.q_proj.scales"),
+                           (("qwen2", "f16"), "model.layers.1.self_attn.v_proj.bias"),
+                           (("qwen2_moe", "f16"), "model.layers.1.mlp.experts.7.down_proj.weight"),
+                           (("chatglm", "gptq4-g32"), "transformer.encoder.layers.0.mlp.dense_4h_to_h.qzeros")):
+            tally.run(f"lacks_{name}", lacks, form, name)
     return tally.end()
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Broken checkpoint folders: `tandem-worker --dry-run` must end with 78, `tandem model info` with 1 or 78 where it reads
-what is broken, and a load with 1, each with one line on standard error that names the tensor or key, and the file
-where one is to blame; nothing may crash.
+what is broken, both with the same words, and a load with 1, each with one line on standard error that names the tensor or
+key, and the file where one is to blame; nothing may crash.
 
 usage: broken_test.py [--only TEXT]
 """
@@ -31,11 +31,10 @@ class Broken:
 
     edit(config, tensors) before it is written, spoil(folder) after; names: what the line must hold ("a|b": one of the
     two: a key may go by the name of what is read from it). seen: which
-    programs read what is broken: "plan" sizes and headers, "info" the config and the files' own form, "load"
-    the tensors' contents.
+    programs read what is broken: "plan" and "info" the config, sizes and headers, "load" the tensors' contents.
     """
 
-    def __init__(self, name, names, edit=None, spoil=None, variant="llama", fmt="f16", seen="plan load", shards=1):
+    def __init__(self, name, names, edit=None, spoil=None, variant="llama", fmt="f16", seen="plan info load", shards=1):
         self.name, self.names, self.edit, self.spoil = name, names, edit, spoil
         self.variant, self.fmt, self.seen, self.shards = variant, fmt, seen.split(), shards
 
@@ -47,6 +46,7 @@ class Broken:
                 self.spoil(folder)
             lines = [refusal(program, folder, self.names if program in self.seen else None)
                      for program in ("plan", "info", "load")]
+            assert lines[0] == lines[1], f"two lines for one fault: {lines[:2]}"
             return next(line for line in reversed(lines) if line).replace(str(folder), "DIR")
 
 
@@ -269,7 +269,7 @@ QUANT_CASES = [
            edit=replaced(QKEY + "scales", lambda s: np.full(s.shape, np.nan, np.float32))),
     Broken("scales of integers", [QKEY + "scales", "I32"], replaced(QKEY + "scales", lambda s: s.astype(np.int32)),
            fmt="awq-g32"),
-    Broken("wide g_idx past 32 bits", [QKEY + "g_idx"], fmt="gptq4-g32-act", seen="plan load",
+    Broken("wide g_idx past 32 bits", [QKEY + "g_idx"], fmt="gptq4-g32-act",
            edit=replaced(QKEY + "g_idx", lambda g: g.astype(np.int64) + (1 << 32))),
     Broken("g_idx negative", [QKEY + "g_idx"], replaced(QKEY + "g_idx", lambda g: g - 1), fmt="gptq4-g32-act",
            seen="load"),

@@ -83,10 +83,7 @@ static enum status fill_facts(struct decoder *decoder, const struct family_optio
 static enum status open_model(const struct family *family, const struct family_options *options,
                               struct family_model **model, struct error *error) {
     const struct model_config *config = &options->model->config;
-    bool from_gguf = config->files == CONFIG_FILES_GGUF;
-    if (from_gguf && !family->gguf)
-        return error_set(error, STATUS_UNSUPPORTED, "%s: family %s is not read from GGUF files",
-                         config->name, family->name);
+    TRY(model_check_tensors(options->model, error));
     struct decoder *decoder =
         calloc(1, sizeof *decoder + config->n_layers * sizeof decoder->layers[0]);
     if (!decoder)
@@ -94,7 +91,8 @@ static enum status open_model(const struct family *family, const struct family_o
     decoder->head.family = family;
     decoder->config = *config;
     decoder->max_tokens = options->max_tokens;
-    decoder->names = from_gguf ? &decoder_names_gguf : family->names;
+    decoder->names = decoder_names_of(config);
+    ASSERT(decoder->names);
     slots_init(&decoder->head.slots);
     uint32_t n_ranks = options->n_ranks ? options->n_ranks : 1;
     enum status status = shard_of(config, options->rank, n_ranks, &decoder->shard, error);

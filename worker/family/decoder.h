@@ -1,7 +1,7 @@
 /* worker/family/decoder.h: what all transformer families here share: pre-norm layers of attention
  * and gated feed-forward, in one forward pass.
  *
- * A family is a row of family_table with the names of its tensors (decoder_names.h); what differs in
+ * A family has names of its tensors (model/weights/decoder_names.h); what differs in
  * kind (biases, norms of heads, ALiBi, windows, experts) is read from struct model_config. Every
  * rank of a tensor-parallel group opens its own share: rows of q, k, v, gate and up, the same
  * columns of the two projections back, and rows of the vocabulary. Two sums a layer and one after
@@ -9,8 +9,8 @@
 #pragma once
 
 #include "model/weights/config/config.h"
+#include "model/weights/decoder_names.h"
 #include "worker/family/constants.h"
-#include "worker/family/decoder_names.h"
 #include "worker/family/family.h"
 #include "worker/family/rotary.h"
 #include "worker/family/shard.h"

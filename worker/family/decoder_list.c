@@ -17,29 +17,13 @@ struct lister {
     struct error *error;
 };
 
-typedef char stem[TENSOR_NAME_MAX + 1];
-
-/* The pattern's %u becomes the layer's number. */
-static void stem_of(const struct lister *list, uint32_t layer, const char *name, stem out) {
-    const char *prefix = list->decoder->names->layer;
-    const char *number = strstr(prefix, "%u");
-    snprintf(out, sizeof(stem), "%.*s%u%s%s", (int)(number - prefix), prefix, layer, number + 2,
-             name);
-}
-
-static void expert_stem_of(const struct lister *list, uint32_t layer, uint32_t expert,
-                           const char *name, stem out) {
-    const char *prefix = list->decoder->names->expert;
-    const char *number = strstr(prefix, "%u");
-    stem tail;
-    snprintf(tail, sizeof tail, "%.*s%u%s%s", (int)(number - prefix), prefix, expert, number + 2,
-             name);
-    stem_of(list, layer, tail, out);
+static void stem_of(const struct lister *list, uint32_t layer, const char *name, decoder_stem out) {
+    decoder_names_layer(list->decoder->names, layer, name, out);
 }
 
 static enum status vector(const struct lister *list, const float **to, uint32_t layer,
                           const char *name, uint32_t n) {
-    stem whole, prefix;
+    decoder_stem whole, prefix;
     stem_of(list, layer, name, prefix);
     snprintf(whole, sizeof whole, "%.*s.weight", (int)sizeof whole - 8, prefix);
     return slots_vector(list->slots, list->model, to, whole, n, list->error);
@@ -86,7 +70,7 @@ static enum status qkv(const struct lister *list, struct decoder_layer *layer, u
     uint32_t q_begin = shard->heads.begin * dim, kv_begin = shard->kv_heads.begin * dim;
     const uint32_t begins[] = {0, q_n, q_n + kv_n};
     struct slot_inputs inputs = {config->dim, 0, config->dim};
-    stem q, k, v;
+    decoder_stem q, k, v;
     stem_of(list, index, names->qkv ? names->qkv : names->q, q);
     stem_of(list, index, names->qkv ? names->qkv : names->k, k);
     stem_of(list, index, names->qkv ? names->qkv : names->v, v);
@@ -187,7 +171,7 @@ static enum status gate_up(const struct lister *list, struct joined *to, const c
 static enum status dense(const struct lister *list, struct feed_forward *ffn, uint32_t index) {
     struct decoder *decoder = list->decoder;
     const struct decoder_names *names = decoder->names;
-    stem gate, up, down;
+    decoder_stem gate, up, down;
     stem_of(list, index, names->gate_up ? names->gate_up : names->gate, gate);
     stem_of(list, index, names->gate_up ? names->gate_up : names->up, up);
     stem_of(list, index, names->down, down);
@@ -203,10 +187,10 @@ static enum status one_expert(const struct lister *list, struct experts *experts
     struct decoder *decoder = list->decoder;
     const struct decoder_names *names = decoder->names;
     uint32_t n_inner = decoder->config.moe.expert_dim;
-    stem gate, up, down;
-    expert_stem_of(list, index, expert, names->expert_gate, gate);
-    expert_stem_of(list, index, expert, names->expert_up, up);
-    expert_stem_of(list, index, expert, names->expert_down, down);
+    decoder_stem gate, up, down;
+    decoder_names_expert(names, index, expert, names->expert_gate, gate);
+    decoder_names_expert(names, index, expert, names->expert_up, up);
+    decoder_names_expert(names, index, expert, names->expert_down, down);
     TRY(inner_of(list, down, n_inner, &decoder->expert_inner));
     struct range inner = decoder->expert_inner;
     struct slot_inputs inputs = {decoder->config.dim, 0, decoder->config.dim};
@@ -229,7 +213,7 @@ static enum status shared_expert(const struct lister *list, struct experts *expe
     const struct decoder *decoder = list->decoder;
     const struct decoder_names *names = decoder->names;
     uint32_t dim = decoder->config.dim, n_inner = decoder->config.moe.shared_dim;
-    stem gate, up, down, router;
+    decoder_stem gate, up, down, router;
     stem_of(list, index, names->shared_gate, gate);
     stem_of(list, index, names->shared_up, up);
     stem_of(list, index, names->shared_down, down);
@@ -246,7 +230,7 @@ static enum status mixture(const struct lister *list, struct decoder_layer *laye
     const struct decoder *decoder = list->decoder;
     const struct model_config *config = &decoder->config;
     uint32_t n = config->moe.n_experts;
-    stem router;
+    decoder_stem router;
     struct experts *experts = calloc(1, sizeof *experts);
     layer->experts = experts;
     if (experts) {
@@ -272,7 +256,7 @@ static enum status list_layer(const struct lister *list, uint32_t index) {
     struct decoder_layer *layer = &list->decoder->layers[index];
     uint32_t head_dim = config->head_dim;
     struct range heads = {decoder->shard.heads.begin * head_dim, decoder->shard.heads.n * head_dim};
-    stem out;
+    decoder_stem out;
     TRY(vector(list, &layer->attn_norm, index, names->attn_norm, config->dim));
     if (config->qk_norm) {
         TRY(vector(list, &layer->q_norm, index, names->q_norm, head_dim));
@@ -299,7 +283,7 @@ enum status decoder_list(struct decoder *decoder, const struct model *model, str
     const struct model_config *config = &decoder->config;
     const struct decoder_names *names = decoder->names;
     struct lister list = {decoder, model, &decoder->head.slots, error};
-    stem norm;
+    decoder_stem norm;
     TRY(vocabulary(&list, &decoder->embedding, names->embedding));
     if (!config->tied_head)
         TRY(vocabulary(&list, &decoder->own_head, names->head));

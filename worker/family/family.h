@@ -1,7 +1,7 @@
 /* worker/family/family.h: the seam of model families: from tokens and KV blocks to logits.
  *
- * A family is a row of family_table: its name, the network that computes it, and the names of its
- * tensors. A network (`decoder`, which all transformer families share, and `hash`, the oracle) is
+ * A family is a row of family_table: its name and the network that computes it
+ * (model/weights/decoder_names.h has the names of its tensors). A network (`decoder`, which all transformer families share, and `hash`, the oracle) is
  * one `const struct family_network` in a file of its own. Opening a model reads its shapes and lists its tensors but takes no memory for them, so that a memory plan
  * can be made; worker/ranks/weights.c then fills the slots, family_model's `prepare` makes what
  * follows from them (rotary tables), and `forward` runs a step. Engine thread only; nothing
@@ -18,7 +18,6 @@
 #include <stdint.h>
 
 struct comm;
-struct decoder_names;
 struct family;
 struct model;
 
@@ -116,8 +115,6 @@ struct family_network {
 struct family {
     const char *name; /* as in model_config.family */
     const struct family_network *network;
-    const struct decoder_names *names; /* of the tensors in its hub checkpoints; NULL: no files */
-    bool gguf;                         /* read from GGUF files too */
 };
 
 extern const struct family family_table[]; /* ends with a row without a name */

@@ -53,6 +53,13 @@ static struct model *open_model(struct doctor *doctor, const struct settings *se
                      error.text);
         return NULL;
     }
+    if (model_check_tensors(model, &error) != STATUS_OK) {
+        findings_add(&doctor->findings, FINDING_FAULT, "model",
+                     "fetch the model again: its files are not all there, or not of this model",
+                     "%s", error.text);
+        model_close(model);
+        return NULL;
+    }
     if (model->untied_head)
         findings_add(&doctor->findings, FINDING_WARNING, "model",
                      "set tie_word_embeddings to false in config.json",

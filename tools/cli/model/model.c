@@ -46,9 +46,11 @@ static int info(const struct arguments *arguments) {
     struct model_options how = {.dummy = arguments->dummy, .any_tokenizer = true};
     if (model_open(arguments->at[0], &how, &model, &error) != STATUS_OK)
         return exit_fail(EXIT_CONFIG, "%s", error.text);
-    model_info_print(model, arguments->json, stdout);
+    enum status status = model_check_tensors(model, &error);
+    if (status == STATUS_OK)
+        model_info_print(model, arguments->json, stdout);
     model_close(model);
-    return 0;
+    return status == STATUS_OK ? 0 : exit_fail(EXIT_CONFIG, "%s", error.text);
 }
 
 static int tokenize(const struct arguments *arguments) {

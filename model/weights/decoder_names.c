@@ -1,6 +1,13 @@
-#include "worker/family/decoder_names.h"
+#include "model/weights/decoder_names.h"
 
-const struct decoder_names decoder_names_usual = {
+#include "model/weights/config/config.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+/* What most checkpoints of the hubs have. */
+static const struct decoder_names usual = {
     .embedding = "model.embed_tokens",
     .norm = "model.norm",
     .head = "lm_head",
@@ -28,7 +35,7 @@ const struct decoder_names decoder_names_usual = {
 };
 
 /* Experts stand in one three-dimensional tensor there, which is not read. */
-const struct decoder_names decoder_names_gguf = {
+static const struct decoder_names gguf = {
     .embedding = "token_embd",
     .norm = "output_norm",
     .head = "output",
@@ -47,7 +54,7 @@ const struct decoder_names decoder_names_gguf = {
 };
 
 /* Fused q|k|v; w2 is the gate and w1 is up. */
-const struct decoder_names decoder_names_qwen = {
+static const struct decoder_names qwen = {
     .embedding = "transformer.wte",
     .norm = "transformer.ln_f",
     .head = "lm_head",
@@ -62,7 +69,7 @@ const struct decoder_names decoder_names_qwen = {
 };
 
 /* Fused q|k|v and gate|up. */
-const struct decoder_names decoder_names_chatglm = {
+static const struct decoder_names chatglm = {
     .embedding = "transformer.embedding.word_embeddings",
     .norm = "transformer.encoder.final_layernorm",
     .head = "transformer.output_layer",
@@ -76,7 +83,7 @@ const struct decoder_names decoder_names_chatglm = {
 };
 
 /* Fused q|k|v. */
-const struct decoder_names decoder_names_baichuan = {
+static const struct decoder_names baichuan = {
     .embedding = "model.embed_tokens",
     .norm = "model.norm",
     .head = "lm_head",
@@ -89,3 +96,41 @@ const struct decoder_names decoder_names_baichuan = {
     .up = "mlp.up_proj",
     .down = "mlp.down_proj",
 };
+
+/* The names in a family's hub checkpoints, and whether its GGUF files are read too. */
+static const struct {
+    const char *family;
+    const struct decoder_names *names;
+    bool gguf;
+} families[] = {
+    {"llama", &usual, true},      {"qwen", &qwen, false},         {"qwen2", &usual, true},
+    {"qwen3", &usual, true},      {"qwen2_moe", &usual, false},   {"qwen3_moe", &usual, false},
+    {"chatglm", &chatglm, false}, {"baichuan", &baichuan, false},
+};
+
+const struct decoder_names *decoder_names_of(const struct model_config *config) {
+    bool from_gguf = config->files == CONFIG_FILES_GGUF;
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++)
+        if (strcmp(families[i].family, config->family) == 0)
+            return !from_gguf ? families[i].names : families[i].gguf ? &gguf : NULL;
+    return NULL;
+}
+
+/* The pattern's %u becomes the number. */
+static void fill(const char *pattern, uint32_t number, const char *name, decoder_stem stem) {
+    const char *at = strstr(pattern, "%u");
+    snprintf(stem, sizeof(decoder_stem), "%.*s%u%s%s", (int)(at - pattern), pattern, number, at + 2,
+             name);
+}
+
+void decoder_names_layer(const struct decoder_names *names, uint32_t layer, const char *name,
+                         decoder_stem stem) {
+    fill(names->layer, layer, name, stem);
+}
+
+void decoder_names_expert(const struct decoder_names *names, uint32_t layer, uint32_t expert,
+                          const char *name, decoder_stem stem) {
+    decoder_stem tail;
+    fill(names->expert, expert, name, tail);
+    fill(names->layer, layer, tail, stem);
+}

@@ -1,5 +1,11 @@
-/* worker/family/decoder_names.h: how checkpoints call the tensors of a decoder. Constant data. */
+/* model/weights/decoder_names.h: how checkpoints call the tensors of a decoder. Constant data. */
 #pragma once
+
+#include "model/tensor.h"
+
+#include <stdint.h>
+
+struct model_config;
 
 /* Names of a checkpoint's tensors, without ".weight" and ".bias". Those of a layer come behind
  * `layer`, those of an expert behind `layer` and `expert`; both hold one %u. NULL: the family has
@@ -33,10 +39,13 @@ struct decoder_names {
     const char *shared_router; /* (1, dim): how much of the shared expert a token takes */
 };
 
-/* Those that most checkpoints of the hubs have, those of all GGUF files, and those of families
- * whose hub checkpoints have names of their own. */
-extern const struct decoder_names decoder_names_usual;
-extern const struct decoder_names decoder_names_gguf;
-extern const struct decoder_names decoder_names_qwen;
-extern const struct decoder_names decoder_names_chatglm;
-extern const struct decoder_names decoder_names_baichuan;
+/* Those in the files of a model. NULL: it has no files, or its family is not read from files of that kind. */
+const struct decoder_names *decoder_names_of(const struct model_config *config);
+
+typedef char decoder_stem[TENSOR_NAME_MAX + 1];
+
+/* Writes `name` with the layer's prefix before it, or that of an expert of the layer. */
+void decoder_names_layer(const struct decoder_names *names, uint32_t layer, const char *name,
+                         decoder_stem stem);
+void decoder_names_expert(const struct decoder_names *names, uint32_t layer, uint32_t expert,
+                          const char *name, decoder_stem stem);
