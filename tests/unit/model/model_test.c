@@ -1,6 +1,7 @@
 /* Whole models: `hash`, made files, and the small real one where TANDEM_TEST_MODEL names it. */
 #include "tests/support/suite.h"
 
+#include "model/gguf/gguf.h"
 #include "model/model.h"
 #include "tests/support/gguf_builder.h"
 
@@ -135,6 +136,11 @@ START_TEST(model_in_parts_is_that_of_the_whole_file) {
     fputc('x', second);
     fclose(second);
     ck_assert_int_eq(model_open(paths[1], NULL, &models[2], &error), STATUS_OK);
+    ck_assert_mem_ne(models[1]->config.fingerprint, models[2]->config.fingerprint, 32);
+    /* Bytes of no tensor count, too, in every part. */
+    model_close(models[1]);
+    ck_assert_int_eq(truncate(command, (off_t)models[2]->gguf->others[0]->n_bytes + 32), 0);
+    ck_assert_int_eq(model_open(paths[1], NULL, &models[1], &error), STATUS_OK);
     ck_assert_mem_ne(models[1]->config.fingerprint, models[2]->config.fingerprint, 32);
     ck_assert_int_eq(truncate(command, 64), 0);
     ck_assert_int_eq(model_check_files(models[2], &error), STATUS_IO);
