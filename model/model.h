@@ -48,7 +48,7 @@ struct model_options {
                            with ids as bytes: for looking at weights, never for serving text */
 };
 
-/* Opens a .gguf file, a folder as it lies on a model hub (config.json, *.safetensors, tokenizer
+/* Opens a .gguf file or the parts of one, a folder as it lies on a model hub (config.json, *.safetensors, tokenizer
  * files), what a hub's cache has of ORG/NAME (hub.h), or "hash". `options` may be NULL. On success
  * the caller owns *model. STATUS_NOT_FOUND, STATUS_IO, STATUS_CORRUPT, STATUS_INVALID, STATUS_LIMIT
  * or STATUS_UNSUPPORTED with one line that names the file and the field, tensor or offset;
