@@ -3,6 +3,7 @@
 #include "base/assert.h"
 #include "base/file.h"
 #include "base/fingerprint.h"
+#include "base/log/log.h"
 #include "base/span.h"
 #include "model/gguf/gguf.h"
 #include "model/model_parts.h"
@@ -153,6 +154,13 @@ static enum status open_tokenizer(const char *path, struct tokenizer **tokenizer
     }
     *tokenizer = opened;
     return STATUS_OK;
+}
+
+void model_log_remarks(const struct model *model) {
+    char line[ERROR_TEXT_MAX + 64];
+    for (unsigned i = 0; i < model->remarks.n; i++)
+        log_warn("a part of the model's files is not used", "reason=%s",
+                 log_text(line, sizeof line, model->remarks.lines[i]));
 }
 
 enum status model_open_tokenizer(const char *path, struct tokenizer **tokenizer,

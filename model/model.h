@@ -25,7 +25,7 @@ struct gguf;
 
 struct model {
     struct model_config config;
-    struct remarks remarks;       /* what of the files beside the weights is not used */
+    struct remarks remarks;       /* what of the files is not used, and why */
     struct generation generation; /* how it is to be sampled where a request does not say */
     struct tokenizer *tokenizer;  /* owned */
     struct interval *textless;    /* owned (n_textless): ids that no answer may hold (textless.h) */
@@ -34,9 +34,7 @@ struct model {
     struct span template_source; /* borrowed from the file or template_text; may be empty */
     struct buf template_text;    /* of a folder; empty for GGUF */
     struct tensors tensors;
-    const struct tensor *untied_head; /* borrowed: a head that is used although config.json ties it
-                                         to the embedding, whose bytes are others; or NULL */
-    struct gguf *gguf;                /* borrowed from the checkpoint; NULL for other formats */
+    struct gguf *gguf; /* borrowed from the checkpoint; NULL for other formats */
 };
 
 struct model_options {
@@ -58,6 +56,9 @@ struct model_options {
 NODISCARD enum status model_open(const char *path, const struct model_options *options,
                                  struct model **model, struct error *error);
 void model_close(struct model *model);
+
+/* Logs each remark as a warning: for the shell of a daemon, once after opening. */
+void model_log_remarks(const struct model *model);
 
 /* Opens the tokenizer alone, of whatever model_open() takes, or of a folder that has nothing else; cut
  * to the rows of a model that lies there (tokenizer_limit()). Errors as tokenizer_open_path()'s. */

@@ -154,7 +154,12 @@ enum status model_fill_folder(struct model *model, const char *path,
     else
         TRY(checkpoint_from_safetensors(folder, &model->tensors.checkpoint, error));
     TRY(check_embedding(model, path, error));
-    model->untied_head = head_untie(config, &model->tensors);
+    const struct tensor *head = head_untie(config, &model->tensors);
+    if (head)
+        remarks_add(&model->remarks,
+                    "config.json: tie_word_embeddings is not used and should be false: %s is not "
+                    "the embedding",
+                    head->name);
     TRY(open_text(model, folder, options, error));
     TRY(model_look_at_text(model, folder, error));
     if (config->bos_id == CONFIG_NO_TOKEN)

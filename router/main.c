@@ -82,11 +82,7 @@ static enum status open_model(struct program *program, struct error *error) {
     const struct config *config = &program->config;
     struct model_options how = {.dummy = config->dummy};
     TRY(model_open(config->model, &how, &program->model, error));
-    for (unsigned i = 0; i < program->model->remarks.n; i++) {
-        char line[ERROR_TEXT_MAX + 64];
-        log_warn("a part of the model's files is not used", "reason=%s",
-                 log_text(line, sizeof line, program->model->remarks.lines[i]));
-    }
+    model_log_remarks(program->model);
     const struct model_config *about = &program->model->config;
     serving->model = config->served_model[0] ? config->served_model : about->name;
     serving->context = about->context < MESSAGE_TOKENS_MAX ? about->context : MESSAGE_TOKENS_MAX;

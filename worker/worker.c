@@ -276,19 +276,11 @@ static struct receive receive_of(struct worker *worker) {
                                           .tells_status = notify_is_on()}};
 }
 
-static void warn_of_head(const struct model *model) {
-    char name[2 * TENSOR_NAME_MAX];
-    if (model->untied_head)
-        log_warn("config.json ties the head to the embedding, but the files hold another head: "
-                 "that one is used",
-                 "tensor=%s", log_text(name, sizeof name, model->untied_head->name));
-}
-
 static enum status open_all(struct worker *worker, struct model **model, struct error *error) {
     const struct config *config = worker->config;
     struct model_options how = {.dummy = config->dummy};
     TRY(model_open(config->model, &how, model, error));
-    warn_of_head(*model);
+    model_log_remarks(*model);
     TRY(open_links(worker, error));
     TRY(load(worker, *model, error));
     figures_init(&worker->figures, clock_now_ns());

@@ -127,11 +127,12 @@ def own_defaults_hold(folder):
         # A default never refuses: it ends where the context does.
         answer = post_json(cluster.port, "/v1/completions", {"prompt": [65] * 253, "ignore_eos": True})
         assert answer["usage"]["completion_tokens"] == 3, answer["usage"]
-    write(temperature=-1, top_p=0.0, min_p=0.5)
+    write(temperature=-1, top_p=0.0, min_p=0.5, bos_token_id=1 << 20)
     with Cluster("--mixed", "1", model=str(folder)) as cluster:
         cluster.logged("a sampling default of the model is not used")
         log = cluster.log_text()
         assert log.count("a sampling default of the model is not used") == 1 and "temperature must be" in log, log
+        assert log.count("a part of the model's files is not used") == 2 == log.count("bos_token_id is not a token id"), log
         distinct_texts(cluster)
     write(top_p=1e-6)
     with Cluster("--mixed", "1", model=str(folder)) as cluster:

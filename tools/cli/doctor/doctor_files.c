@@ -60,12 +60,6 @@ static struct model *open_model(struct doctor *doctor, const struct settings *se
         model_close(model);
         return NULL;
     }
-    if (model->untied_head)
-        findings_add(&doctor->findings, FINDING_WARNING, "model",
-                     "set tie_word_embeddings to false in config.json",
-                     "%s: config.json ties the head to the embedding, but %s is another head: it "
-                     "is used",
-                     path, model->untied_head->name);
     for (unsigned i = 0; i < model->remarks.n; i++)
         findings_add(&doctor->findings, FINDING_WARNING, "model",
                      "mend what the line names, or leave it: the model is served without", "%s",

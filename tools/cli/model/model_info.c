@@ -101,10 +101,6 @@ static void print_head(const struct model *model, FILE *out) {
     const struct model_config *config = &model->config;
     fprintf(out, "head          %s%s\n", config->tied_head ? "tied to the embedding" : "its own",
             config->head_norm ? ", rows normalised" : "");
-    if (model->untied_head)
-        fprintf(out,
-                "              %s is not the embedding, to which tie_word_embeddings ties it\n",
-                model->untied_head->name);
 }
 
 static void print_extras(const struct model *model, FILE *out) {
