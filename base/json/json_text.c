@@ -3,6 +3,7 @@
 #include "base/buf.h"
 #include "base/file.h"
 #include "base/json/json_read.h"
+#include "base/remarks.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -85,4 +86,13 @@ enum status json_text_load(const char *path, const struct json_limits *limits, j
         status = json_text_parse((struct span){text.data, text.n}, path, limits, root, error);
     buf_fini(&text);
     return status;
+}
+
+enum status json_text_load_helper(const char *path, const struct json_limits *limits, json_t **root,
+                                  struct remarks *remarks, struct error *error) {
+    enum status status = json_text_load(path, limits, root, error);
+    if (status == STATUS_OK || status == STATUS_NOMEM)
+        return status;
+    remarks_add(remarks, "%s; it is not used", error->text);
+    return STATUS_OK;
 }

@@ -11,6 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct remarks;
+
 typedef struct json_t json_t; /* jansson's */
 
 struct json_limits {
@@ -40,3 +42,9 @@ NODISCARD enum status json_text_parse(struct span text, const char *name,
 /* The same for the file at `path`. Errors of file_read() too. */
 NODISCARD enum status json_text_load(const char *path, const struct json_limits *limits,
                                      json_t **root, struct error *error);
+
+/* The same for a file without which a model is what it is: one that cannot be read counts as absent
+ * (*root is untouched), with a remark. STATUS_NOMEM alone is an error. */
+NODISCARD enum status json_text_load_helper(const char *path, const struct json_limits *limits,
+                                            json_t **root, struct remarks *remarks,
+                                            struct error *error);

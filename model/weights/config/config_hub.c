@@ -27,18 +27,6 @@ static const struct {
     {"BaiChuanForCausalLM", "baichuan", config_hub_baichuan},
 };
 
-/* A file that need not be there, and without which the model is what it is. */
-static enum status load_helper(struct config_hub *hub, const char *name, char *path, size_t size,
-                               json_t **object, struct error *error) {
-    if (!file_is_there(hub->folder, name, path, size))
-        return STATUS_OK;
-    enum status status = json_text_load(path, &json_limits_config, object, error);
-    if (status == STATUS_OK || status == STATUS_NOMEM)
-        return status;
-    remarks_add(&hub->remarks, "%s; the file is not used", error->text);
-    return STATUS_OK;
-}
-
 /* A file that need not be there. */
 static enum status load_if_there(const char *folder, const char *name, char *path, size_t size,
                                  json_t **object, struct error *error) {
@@ -63,8 +51,10 @@ static enum status load_all(const char *path, struct config_hub *hub, struct err
             strcpy(hub->folder, ".");
     }
     TRY(json_text_load(hub->config_file, &json_limits_config, &hub->config, error));
-    TRY(load_helper(hub, "generation_config.json", hub->generation_file,
-                    sizeof hub->generation_file, &hub->generation, error));
+    if (file_is_there(hub->folder, "generation_config.json", hub->generation_file,
+                      sizeof hub->generation_file))
+        TRY(json_text_load_helper(hub->generation_file, &json_limits_config, &hub->generation,
+                                  &hub->remarks, error));
     TRY(load_if_there(hub->folder, "quantize_config.json", hub->quantize_file,
                       sizeof hub->quantize_file, &hub->quantize, error));
     if (hub->quantize)

@@ -196,16 +196,6 @@ static enum status read_config(struct tokenizer_extras *extras, const json_t *co
     return decoder.object ? read_decoder(extras, decoder.object, error) : STATUS_OK;
 }
 
-/* A file without which the tokenizer is what it is: one that cannot be read counts as absent. */
-static enum status load_helper(struct tokenizer_extras *extras, const char *folder,
-                               const char *name, json_t **root, struct error *error) {
-    enum status status = load_if_there(folder, name, root, error);
-    if (status == STATUS_OK || status == STATUS_NOMEM)
-        return status;
-    remarks_add(&extras->remarks, "%s; it is not used", error->text);
-    return STATUS_OK;
-}
-
 /* Reads a helper's members; one that is not as expected counts as absent. The added tokens are part of
  * the vocabulary: what is wrong with them stays an error. */
 static enum status read_helper(struct tokenizer_extras *extras, const char *folder,
@@ -254,9 +244,13 @@ static void read_model(struct tokenizer_extras *extras, const char *folder) {
 static enum status read_all(struct tokenizer_extras *extras, const char *folder,
                             struct error *error) {
     struct tokenizer_extras_files *files = extras->files;
+    struct remarks *remarks = &extras->remarks;
+    char path[PATH_MAX];
     read_model(extras, folder);
-    TRY(load_helper(extras, folder, "tokenizer_config.json", &files->config, error));
-    TRY(load_helper(extras, folder, "special_tokens_map.json", &files->special, error));
+    if (file_is_there(folder, "tokenizer_config.json", path, sizeof path))
+        TRY(json_text_load_helper(path, &json_limits_tokenizer, &files->config, remarks, error));
+    if (file_is_there(folder, "special_tokens_map.json", path, sizeof path))
+        TRY(json_text_load_helper(path, &json_limits_tokenizer, &files->special, remarks, error));
     TRY(load_if_there(folder, "added_tokens.json", &files->added, error));
     size_t n_decoder = json_object_size(json_object_get(files->config, "added_tokens_decoder"));
     size_t n = n_decoder + json_object_size(files->added);
