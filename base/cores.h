@@ -7,6 +7,7 @@
  * pays for (a container's or a unit's limit), rounded up, if those are fewer. Reads files: at start alone. */
 uint32_t cores_usable(void);
 
-/* What the quotas of group `path` ("/a/b") and of all above it leave below `mount`, rounded up: cpu.max of the
- * kernel's Documentation/admin-guide/cgroup-v2.rst. 0: no quota. Groups of version 1 are not read. */
-uint32_t cores_of_quota(const char *mount, const char *path);
+/* What the quotas of this process's group and of all above it leave, rounded up, from the files below `root` ("" for this
+ * host; groups.h): cpu.max of the kernel's Documentation/admin-guide/cgroup-v2.rst, cpu.cfs_quota_us of version 1. 0: no
+ * quota. */
+uint32_t cores_of_quota(const char *root);

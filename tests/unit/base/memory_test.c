@@ -120,6 +120,29 @@ START_TEST(groups_of_version_1_count) {
 }
 END_TEST
 
+/* Where it is 0 a group counts itself alone: none below it. The lowest group that is there is the own one. */
+START_TEST(groups_without_hierarchy_do_not_limit_those_below) {
+    put("proc/self/cgroup", "4:memory:/a/b\n");
+    put_group("/memory", "memory.limit_in_bytes", "100\n");
+    put_group("/memory/a", "memory.limit_in_bytes", "200\n");
+    put_group("/memory/a/b", "memory.limit_in_bytes", "300\n");
+    ck_assert_uint_eq(memory_available_below(root), 100);
+    put_group("/memory", "memory.use_hierarchy", "0\n");
+    put_group("/memory/a", "memory.use_hierarchy", "1\n");
+    ck_assert_uint_eq(memory_available_below(root), 200);
+    put_group("/memory/a", "memory.use_hierarchy", "0\n");
+    put_group("/memory/a/b", "memory.use_hierarchy", "0\n");
+    ck_assert_uint_eq(memory_available_below(root), 300);
+    put_group("/memory", "memory.use_hierarchy", "1\n"); /* of those that it does not count */
+    ck_assert_uint_eq(memory_available_below(root), 300);
+    put("proc/self/cgroup", "4:memory:/a/absent\n");
+    ck_assert_uint_eq(memory_available_below(root), 100);
+    put("proc/self/cgroup", "0::/memory/a/b\n"); /* version 2 knows no such file */
+    put_group("/memory/a", "memory.max", "250\n");
+    ck_assert_uint_eq(memory_available_below(root), 250);
+}
+END_TEST
+
 START_TEST(what_is_no_number_is_no_limit) {
     static const char *const texts[] = {"", "\n", "-1\n", "x\n", "99999999999999999999\n"};
     put("proc/self/cgroup", "\n0\n0:\n0::/a\n");
@@ -141,5 +164,6 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, page_cache_counts_as_free);
     tcase_add_test(tests, the_least_on_the_way_up_holds);
     tcase_add_test(tests, groups_of_version_1_count);
+    tcase_add_test(tests, groups_without_hierarchy_do_not_limit_those_below);
     tcase_add_test(tests, what_is_no_number_is_no_limit);
 }
