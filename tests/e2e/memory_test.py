@@ -1,57 +1,28 @@
 #!/usr/bin/env python3
 """A worker in a control group with little memory: what it plans, what it says, and that it lives."""
-import contextlib
 import json
 import os
 import subprocess
 import sys
-import time
-from pathlib import Path
 
-from cluster import BIN, Cluster, Skip, Tally, post_json, real_model
+from cluster import BIN, ROOT, Cluster, Skip, Tally, post_json, real_model
 
-GROUPS = Path("/sys/fs/cgroup")
-# An own process in the group from its first step on: $0 is the group's folder.
-ENTER = ["bash", "-c", 'echo $$ >"$0/cgroup.procs" && exec "$@"']
+sys.path.insert(0, str(ROOT))
+from tests.support.groups import Group  # noqa: E402
 
 
-@contextlib.contextmanager
 def group_of(n_bytes):
-    """The folder of a group with that limit, in another without one: groups of version 1 or 2."""
-    is_v2 = (GROUPS / "cgroup.controllers").exists()
-    outer = (GROUPS if is_v2 else GROUPS / "memory") / f"tandem-memory-{os.getpid()}"
-    inner = outer / "in ner"
+    """A group with that limit, in another without one."""
     try:
-        for folder in (outer.parent, outer) if is_v2 else ():
-            folder.mkdir(exist_ok=True)
-            (folder / "cgroup.subtree_control").write_text("+memory")
-        inner.mkdir(parents=True)
-        (inner / ("memory.max" if is_v2 else "memory.limit_in_bytes")).write_text(str(n_bytes))
+        return Group(f"tandem-memory-{os.getpid()}/in ner", n_bytes=n_bytes)
     except OSError as why:
-        remove(inner, outer)
         raise Skip(f"no control group: {why}") from why
-    try:
-        yield inner
-    finally:
-        remove(inner, outer)
-
-
-def remove(*folders):
-    for folder in folders:
-        for _ in range(600):  # what has ended leaves a moment later
-            try:
-                folder.rmdir()
-            except FileNotFoundError:
-                break
-            except OSError:
-                time.sleep(0.1)
-            else:
-                break
 
 
 def plan(group, model):
-    done = subprocess.run([*ENTER, group, BIN / "tandem-worker", "--name", "w", "--routers", "ipc:///run/r", "--endpoint", "ipc:///run/e",
-                           "--model", model, "--dry-run", "--json"], capture_output=True, text=True, check=True)
+    command = group.command(BIN / "tandem-worker", "--name", "w", "--routers", "ipc:///run/r", "--endpoint", "ipc:///run/e",
+                            "--model", model, "--dry-run", "--json")
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     return json.loads(done.stdout)
 
 
@@ -69,7 +40,7 @@ def a_cut_context_is_said_once_and_holds():
     """A prompt as long as the context: no process is killed for want of memory."""
     with group_of(200 << 20) as group:
         cluster = Cluster("--mixed", 1, model=real_model())
-        cluster.args = [*ENTER, str(group), *cluster.args]
+        cluster.args = group.command(*cluster.args)
         with cluster:
             said = [line for line in cluster.log_text().splitlines() if "memory cuts the context" in line]
             worker = cluster.workers()[0]

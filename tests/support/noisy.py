@@ -17,67 +17,16 @@ import sys
 import time
 from pathlib import Path
 
-GROUPS = Path("/sys/fs/cgroup")
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+from tests.support.groups import Group  # noqa: E402
+
 NONE = 77
-PERIOD_US = 100000  # of a quota; the kernel's usual one
-
-
-class Group:
-    """A control group of its own. OSError where none can be made."""
-
-    def __init__(self, name: str, cores: float):
-        quota = int(cores * PERIOD_US)
-        if (GROUPS / "cgroup.controllers").exists():
-            with (GROUPS / "cgroup.subtree_control").open("w") as file:
-                file.write("+cpu")
-            self.folders = [GROUPS / name]
-            self.switch, self.words = self.folders[0] / "cgroup.freeze", ("0", "1")
-            limits = {self.folders[0] / "cpu.max": f"{quota} {PERIOD_US}"}
-        else:
-            self.folders = [GROUPS / "cpu" / name, GROUPS / "freezer" / name]
-            self.switch, self.words = self.folders[1] / "freezer.state", ("THAWED", "FROZEN")
-            limits = {self.folders[0] / "cpu.cfs_period_us": str(PERIOD_US), self.folders[0] / "cpu.cfs_quota_us": str(quota)}
-        try:
-            for folder in self.folders:
-                folder.mkdir()
-            for file, value in limits.items():
-                file.write_text(value)
-        except OSError:
-            self.close()
-            raise
-
-    def enter(self) -> None:
-        for folder in self.folders:
-            (folder / "cgroup.procs").write_text(str(os.getpid()))
-
-    def freeze(self, frozen: bool) -> None:
-        self.switch.write_text(self.words[frozen])
-
-    def end(self) -> None:
-        """Kills whatever is still in it."""
-        self.freeze(False)
-        for pid in (self.folders[-1] / "cgroup.procs").read_text().split():
-            try:
-                os.kill(int(pid), signal.SIGKILL)
-            except ProcessLookupError:
-                pass
-
-    def close(self) -> None:
-        for folder in self.folders:
-            for _ in range(100):  # what was killed leaves a moment later
-                try:
-                    folder.rmdir()
-                    break
-                except FileNotFoundError:
-                    break
-                except OSError:
-                    time.sleep(0.05)
 
 
 def run(group: Group, command: list[str], chance: random.Random, every_s: float, pause: tuple[float, float]) -> tuple[int, int, float]:
     """(the command's exit status, pauses, seconds of all of them)"""
     n, paused_s = 0, 0.0
-    child = subprocess.Popen(command, preexec_fn=group.enter)
+    child = subprocess.Popen(group.command(*command))
 
     def on_end(signum, _frame):
         group.end()
@@ -112,7 +61,7 @@ def main() -> int:
         parser.error("which command?")
     least, most = map(float, given.pause.split(","))
     try:
-        group = Group(f"tandem-noisy-{os.getpid()}", given.cores)
+        group = Group(f"tandem-noisy-{os.getpid()}", cores=given.cores)
     except OSError as why:
         print(f"noisy: no control group can be made here, which root may: {why}", file=sys.stderr)
         return NONE
