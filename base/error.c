@@ -83,7 +83,12 @@ void error_rename(struct error *error, const char *name) {
     make_printable(error->field);
 }
 
-enum status(error_passing)(struct error *error, enum status status) {
+enum status(error_passing)(struct error *error, enum status status, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    format_line(error, format, args);
+    va_end(args);
+    error->field[0] = 0;
     error->may_pass = true;
     return status;
 }
@@ -96,4 +101,16 @@ enum status(error_of_errno)(struct error *error, enum status status, int number)
     for (size_t i = 0; i < sizeof passing / sizeof *passing; i++)
         error->may_pass |= number == passing[i];
     return status;
+}
+
+enum status(error_errno)(struct error *error, enum status status, int number, const char *format,
+                         ...) {
+    va_list args;
+    va_start(args, format);
+    format_line(error, format, args);
+    va_end(args);
+    size_t n = strlen(error->text);
+    snprintf(error->text + n, sizeof error->text - n, ": %s", strerror(number));
+    error->field[0] = 0;
+    return error_of_errno(error, status, number);
 }

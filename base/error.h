@@ -42,12 +42,18 @@ void error_prefix(struct error *error, const char *format, ...)
 enum status error_within(struct error *error, enum status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Says of the line that is there that its cause may pass, as a mount that comes late does. Returns `status`. */
-enum status error_passing(struct error *error, enum status status);
+/* As error_set(), for what may pass, as a mount that comes late does. */
+enum status error_passing(struct error *error, enum status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
-/* The same where `number`, an errno, is of a file, device, address or network that is not there (ENOENT, ENODEV,
- * EADDRNOTAVAIL, ...), does not answer (EIO, ESTALE, ENOTCONN, ...) or is held by another (EADDRINUSE). */
+/* Says of the line that is there that its cause may pass where `number`, an errno, is of a file, device, address or
+ * network that is not there (ENOENT, ENODEV, EADDRNOTAVAIL, ...), does not answer (EIO, ESTALE, ENOTCONN, ...) or is
+ * held by another (EADDRINUSE). Returns `status`. */
 enum status error_of_errno(struct error *error, enum status status, int number);
+
+/* As error_set() with ": " and the errno's words behind the line, and error_of_errno(). */
+enum status error_errno(struct error *error, enum status status, int number, const char *format,
+                        ...) __attribute__((format(printf, 4, 5)));
 
 /* clang's analyzer looks into one file at a time (tools/tidy --analyze): it has to be told that the
  * status comes back. */
@@ -56,8 +62,10 @@ enum status error_of_errno(struct error *error, enum status status, int number);
 #define error_field(error, status, field, ...)                                                     \
     (error_field(error, status, field, __VA_ARGS__), (status))
 #define error_within(error, status, ...)      (status)
-#define error_passing(error, status)          (error_passing(error, status), (status))
+#define error_passing(error, status, ...)     (error_passing(error, status, __VA_ARGS__), (status))
 #define error_of_errno(error, status, number) (error_of_errno(error, status, number), (status))
+#define error_errno(error, status, number, ...)                                                    \
+    (error_errno(error, status, number, __VA_ARGS__), (status))
 #endif
 
 #ifdef __cplusplus

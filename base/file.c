@@ -80,10 +80,7 @@ static enum status read_all(int fd, const char *path, uint64_t n_max, struct buf
         if (n < 0 && reason == EINTR)
             continue;
         if (n < 0)
-            return error_of_errno(
-                error,
-                error_set(error, STATUS_IO, "%s: cannot read it: %s", path, strerror(reason)),
-                reason);
+            return error_errno(error, STATUS_IO, reason, "%s: cannot read it", path);
         if (n == 0)
             break;
         n_read += (uint64_t)n;

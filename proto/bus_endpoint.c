@@ -97,8 +97,7 @@ static enum status check_unused(const char *path, struct error *error) {
     int number = errno;
     close(fd);
     if (result == 0 || number == EAGAIN)
-        return error_passing(
-            error, error_set(error, STATUS_EXISTS, "ipc://%s: somebody listens there", path));
+        return error_passing(error, STATUS_EXISTS, "ipc://%s: somebody listens there", path);
     struct stat there;
     if (lstat(path, &there) == 0 && !S_ISSOCK(there.st_mode))
         return error_set(error, STATUS_EXISTS, "ipc://%s: a file that is not a socket", path);
@@ -117,9 +116,6 @@ enum status endpoint_prepare_bind(const char *endpoint, struct error *error) {
     *slash = '\0';
     int number = mkdir(folder, 0700) == 0 ? 0 : errno;
     if (number != 0 && number != EEXIST)
-        return error_of_errno(
-            error,
-            error_set(error, STATUS_IO, "cannot make the folder %s: %s", folder, strerror(number)),
-            number);
+        return error_errno(error, STATUS_IO, number, "cannot make the folder %s", folder);
     return check_unused(path, error);
 }

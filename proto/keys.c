@@ -22,8 +22,7 @@ static enum status failed_with_errno(struct error *error, const char *what, cons
                          : number == EEXIST                    ? STATUS_EXISTS
                          : number == EACCES || number == EPERM ? STATUS_DENIED
                                                                : STATUS_IO;
-    return error_of_errno(
-        error, error_set(error, status, "%s %s: %s", what, path, strerror(number)), number);
+    return error_errno(error, status, number, "%s %s", what, path);
 }
 
 static enum status path_in(char path[PATH_MAX], const char *folder, const char *name,

@@ -162,7 +162,8 @@ static enum status resolve(const char *address, struct addrinfo **list, struct e
         return STATUS_OK;
     enum status status = error_set(error, STATUS_INVALID, "cannot find the address \"%s\": %s",
                                    address, gai_strerror(rc));
-    return may_resolve(at.host) ? error_passing(error, status) : status;
+    error->may_pass = may_resolve(at.host);
+    return status;
 }
 
 static int open_socket(const struct addrinfo *info) {
@@ -193,8 +194,7 @@ static enum status listen_inherited(struct loop *loop, const char *address, tcp_
         return error_set(error, STATUS_INVALID, "\"%s\" is not fd:NUMBER", address);
     int fd = (int)strtol(digits, NULL, 10);
     if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &size) != 0 || !listening)
-        return error_passing(
-            error, error_set(error, STATUS_INVALID, "descriptor %d is not a listening socket", fd));
+        return error_passing(error, STATUS_INVALID, "descriptor %d is not a listening socket", fd);
     if (fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) != 0 ||
         fcntl(fd, F_SETFD, FD_CLOEXEC) != 0)
         return error_set(error, STATUS_IO, "descriptor %d: %s", fd, strerror(errno));
@@ -216,16 +216,13 @@ enum status tcp_listen(struct loop *loop, const char *address, tcp_accept_fn *fn
     int failure = errno;
     freeaddrinfo(list);
     if (fd < 0 && failure == EADDRINUSE)
-        return error_passing(
-            error, error_set(error, STATUS_EXISTS,
+        return error_passing(error, STATUS_EXISTS,
                              "%s is in use by another process (ss -ltnp shows which): choose "
                              "another port, or 0 for any free one",
-                             address));
+                             address);
     if (fd < 0)
-        return error_of_errno(error,
-                              error_set(error, failure == EACCES ? STATUS_DENIED : STATUS_IO,
-                                        "cannot listen on %s: %s", address, strerror(failure)),
-                              failure);
+        return error_errno(error, failure == EACCES ? STATUS_DENIED : STATUS_IO, failure,
+                           "cannot listen on %s", address);
     enum status status = listen_fd(loop, fd, fn, user, listener, error);
     if (status != STATUS_OK)
         close(fd);

@@ -135,8 +135,7 @@ static enum status find_snapshot(const char *folder, char path[PATH_MAX], struct
     else if (names->n_there == 1)
         status = join(path, snapshots, names->all[0], error);
     else if (names->n_there == 0)
-        status = error_passing(
-            error, error_set(error, STATUS_NOT_FOUND, "%s: holds no snapshot", snapshots));
+        status = error_passing(error, STATUS_NOT_FOUND, "%s: holds no snapshot", snapshots);
     else
         status =
             error_set(error, STATUS_INVALID,
@@ -144,9 +143,8 @@ static enum status find_snapshot(const char *folder, char path[PATH_MAX], struct
                       snapshots, names->n_there, show(names, text, sizeof text));
     if (status == STATUS_OK && !file_is_folder(path))
         status = error_passing(
-            error, error_set(error, STATUS_NOT_FOUND,
-                             "%s/refs/main: names the snapshot %s, which is not there (%s)", folder,
-                             commit, names->n ? show(names, text, sizeof text) : "there is none"));
+            error, STATUS_NOT_FOUND, "%s/refs/main: names the snapshot %s, which is not there (%s)",
+            folder, commit, names->n ? show(names, text, sizeof text) : "there is none");
     free(names);
     return status;
 }
@@ -227,11 +225,10 @@ static enum status look_up(const char *id, char folder[PATH_MAX], struct error *
             "%s: no such file or folder, and no hub's cache to look it up (set HF_HOME)", id);
     TRY(join(folder, cache, name, error));
     if (!file_is_folder(folder))
-        return error_passing(
-            error, error_set(error, STATUS_NOT_FOUND,
+        return error_passing(error, STATUS_NOT_FOUND,
                              "%s: no such file or folder, nor %s in the hub's cache (%s): nothing "
                              "is fetched here; `hf download %s` does",
-                             id, name, cache, id));
+                             id, name, cache, id);
     return STATUS_OK;
 }
 

@@ -56,8 +56,7 @@ enum status rank_wire_listen(const char *path, int *fd, struct error *error) {
     int other;
     if (rank_wire_connect(path, &other, error) == STATUS_OK) {
         close(other);
-        return error_passing(
-            error, error_set(error, STATUS_EXISTS, "%s: another leader listens there", path));
+        return error_passing(error, STATUS_EXISTS, "%s: another leader listens there", path);
     }
     if (lstat(path, &info) == 0 && S_ISSOCK(info.st_mode))
         (void)unlink(path); /* of a leader that died */
@@ -72,8 +71,7 @@ enum status rank_wire_listen(const char *path, int *fd, struct error *error) {
     int refused = errno;
     if (made >= 0)
         close(made);
-    return error_of_errno(error, error_set(error, STATUS_IO, "%s: %s", path, strerror(refused)),
-                          refused);
+    return error_errno(error, STATUS_IO, refused, "%s", path);
 }
 
 enum status rank_wire_peer(int fd, pid_t *pid) {

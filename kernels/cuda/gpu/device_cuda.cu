@@ -90,9 +90,8 @@ static enum status device_open(uint32_t ordinal, struct device **device, struct 
     int n = 0;
     cudaError_t answer = cudaGetDeviceCount(&n);
     if (answer != cudaSuccess) /* at boot the driver may still be on its way */
-        return error_passing(error, error_set(error, STATUS_UNSUPPORTED,
-                                              "there is no GPU to compute on: %s",
-                                              cudaGetErrorString(answer)));
+        return error_passing(error, STATUS_UNSUPPORTED, "there is no GPU to compute on: %s",
+                             cudaGetErrorString(answer));
     if (ordinal >= (uint32_t)n)
         return error_set(error, STATUS_UNSUPPORTED, "there is no GPU %u: this machine has %d",
                          ordinal, n);
@@ -105,10 +104,10 @@ static enum status device_open(uint32_t ordinal, struct device **device, struct 
     /* Waiting threads sleep instead of spinning: the cores have other work. */
     cudaSetDeviceFlags(cudaDeviceScheduleBlockingSync);
     if (!is_fine(made, cudaFree(NULL), "opening the device")) {
-        enum status status = error_set(error, STATUS_UNSUPPORTED, "GPU %u does not open: %s",
-                                       ordinal, made->failure);
+        enum status status = error_passing(error, STATUS_UNSUPPORTED, "GPU %u does not open: %s",
+                                           ordinal, made->failure);
         device_close(made);
-        return error_passing(error, status);
+        return status;
     }
     is_fine(made,
             cudaDeviceGetAttribute(&made->shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin,

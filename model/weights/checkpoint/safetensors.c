@@ -192,8 +192,7 @@ static enum status check_count(const char *folder, const struct names *names, st
         for (uint32_t n = 1; n <= shard.count && n <= SAFETENSORS_FILES_MAX; n++) {
             part_name_set(wanted, &shard, n);
             if (!bsearch(wanted, names->at, names->n, sizeof *names->at, compare_names))
-                return error_passing(
-                    error, error_set(error, STATUS_NOT_FOUND, "%s: %s is missing", folder, wanted));
+                return error_passing(error, STATUS_NOT_FOUND, "%s: %s is missing", folder, wanted);
         }
     }
     return STATUS_OK;
@@ -211,9 +210,7 @@ static enum status list_folder(const char *folder, struct names *names, char pic
     int number = errno;
     enum status status = STATUS_OK;
     if (!listing)
-        return error_of_errno(
-            error, error_set(error, STATUS_IO, "%s: cannot list it: %s", folder, strerror(number)),
-            number);
+        return error_errno(error, STATUS_IO, number, "%s: cannot list it", folder);
     for (struct dirent *entry; status == STATUS_OK && (entry = readdir(listing));) {
         if (is_plain(entry->d_name))
             status = add_name(names, entry->d_name, error);
@@ -245,8 +242,7 @@ static enum status open_folder(const char *folder, struct names *names, struct s
             ".save_pretrained('OUT', safe_serialization=True)\"",
             folder, pickle);
     if (names->n == 0)
-        return error_passing(
-            error, error_set(error, STATUS_NOT_FOUND, "%s: no .safetensors file", folder));
+        return error_passing(error, STATUS_NOT_FOUND, "%s: no .safetensors file", folder);
     TRY(check_count(folder, names, error));
     if (!(*files = new_files(names->n)))
         return error_set(error, STATUS_NOMEM, "%s: no memory", folder);

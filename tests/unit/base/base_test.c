@@ -287,6 +287,21 @@ START_TEST(what_may_pass_is_said_by_errno_and_forgotten_with_the_line) {
         ck_assert_int_eq(error_of_errno(&error, status, never[i]), STATUS_IO);
         ck_assert_msg(!error.may_pass, "%s", strerror(never[i]));
     }
+    ck_assert_int_eq(error_passing(&error, STATUS_EXISTS, "%s is held", "a"), STATUS_EXISTS);
+    ck_assert_str_eq(error.text, "a is held");
+    ck_assert_str_eq(error.field, "");
+    ck_assert(error.may_pass);
+    ck_assert_int_eq(error_errno(&error, STATUS_DENIED, EACCES, "b %d", 1), STATUS_DENIED);
+    ck_assert_str_eq(error.text, "b 1: Permission denied");
+    ck_assert(!error.may_pass);
+    ck_assert_int_eq(error_errno(&error, STATUS_IO, ENOENT, "c"), STATUS_IO);
+    ck_assert_str_eq(error.text, "c: No such file or directory");
+    ck_assert(error.may_pass);
+    char longest[ERROR_TEXT_MAX];
+    memset(longest, 'd', sizeof longest - 1);
+    longest[sizeof longest - 1] = 0;
+    ck_assert_int_eq(error_errno(&error, STATUS_IO, EIO, "%s", longest), STATUS_IO);
+    ck_assert_str_eq(error.text, longest);
 }
 END_TEST
 
