@@ -54,6 +54,9 @@ struct weight {
 };
 #define WEIGHT_NO_INPUT UINT32_MAX
 
+/* What the scales of awq and gptq are in the file. */
+enum weight_scales { WEIGHT_SCALES_F16, WEIGHT_SCALES_BF16, WEIGHT_SCALES_F32 };
+
 /* One matrix of a checkpoint, as its bytes lie in the file: read bytewise, any alignment. Which
  * fields a format has is said in kernels/quant/quant.h. */
 struct weight_tensor {
@@ -65,8 +68,8 @@ struct weight_tensor {
     size_t n_value_bytes;
     const void *scales; /* awq, gptq: (groups, n) */
     size_t n_scale_bytes;
-    const char *scale_format; /* "f32", "bf16"; "f16" or NULL: binary16 */
-    const void *zeros;        /* awq, gptq */
+    enum weight_scales scale_kind; /* of scales */
+    const void *zeros;             /* awq, gptq */
     size_t n_zero_bytes;
     const void *group_of; /* int32 (k), each below the number of groups, or NULL: i / group */
 };

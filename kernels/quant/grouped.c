@@ -4,30 +4,22 @@
 #include <math.h>
 #include <string.h>
 
-static bool has_scales_in(const struct weight_tensor *tensor, const char *format) {
-    return tensor->scale_format && strcmp(tensor->scale_format, format) == 0;
+enum weight_scales quant_scale_kind(const char *format) {
+    if (format && strcmp(format, "f32") == 0)
+        return WEIGHT_SCALES_F32;
+    return format && strcmp(format, "bf16") == 0 ? WEIGHT_SCALES_BF16 : WEIGHT_SCALES_F16;
 }
 
-static float scale_as_stored(const struct weight_tensor *tensor, size_t at) {
-    const uint8_t *scales = tensor->scales;
-    if (has_scales_in(tensor, "f32"))
-        return float_from_bits(quant_u32(scales + 4 * at));
-    if (has_scales_in(tensor, "bf16"))
-        return bf16_to_float(quant_u16(scales + 2 * at));
-    return half_to_float(quant_u16(scales + 2 * at));
-}
-
-float quant_scale(const struct weight_tensor *tensor, uint32_t group, uint32_t row) {
-    float scale = scale_as_stored(tensor, (size_t)group * tensor->n + row);
-    return half_to_float(float_to_half(scale)); /* exact for binary16 */
+static size_t scale_bytes(const struct weight_tensor *tensor) {
+    return tensor->scale_kind == WEIGHT_SCALES_F32 ? 4 : 2;
 }
 
 enum status quant_scales_check(const struct weight_tensor *tensor, struct error *error) {
-    if (!has_scales_in(tensor, "f32") && !has_scales_in(tensor, "bf16"))
+    if (tensor->scale_kind == WEIGHT_SCALES_F16)
         return STATUS_OK;
-    size_t n = tensor->n_scale_bytes / (has_scales_in(tensor, "f32") ? 4 : 2);
+    size_t n = tensor->n_scale_bytes / scale_bytes(tensor);
     for (size_t i = 0; i < n; i++) {
-        float scale = scale_as_stored(tensor, i);
+        float scale = quant_scale_stored(tensor, i);
         if (!isfinite(half_to_float(float_to_half(scale))))
             return error_set(error, STATUS_UNSUPPORTED,
                              "its scales hold %g, which F16 cannot: they are kept in F16",
@@ -47,6 +39,6 @@ enum status quant_grouped_sizes(const struct weight_tensor *tensor, uint32_t per
     /* below 2^64: a group has at least 32 inputs */
     sizes->values = n * tensor->k / per_word * 4; /* one of the two is whole words */
     sizes->zeros = n_groups * (n / per_word) * 4;
-    sizes->scales = n_groups * n * (has_scales_in(tensor, "f32") ? 4 : 2);
+    sizes->scales = n_groups * n * scale_bytes(tensor);
     return STATUS_OK;
 }

@@ -14,7 +14,7 @@
  *     zeros are 8 or 128 whatever the fields hold, with P = 8 or 4 values a word:
  *     values int32 (k / P, n), zeros int32 (groups, n / P), scales (groups, n), group_of int32 (k)
  *     or NULL. groups = k / group, rounded up.
- *   Scales of awq and gptq are binary16, or bfloat16 or float32 (scale_format), which are rounded to
+ *   Scales of awq and gptq are binary16, or bfloat16 or float32 (scale_kind), which are rounded to
  *   it: packed weights keep them so. */
 #pragma once
 
@@ -108,8 +108,28 @@ static inline uint32_t quant_u32(const uint8_t *bytes) {
            (uint32_t)bytes[3] << 24;
 }
 
-/* Scale of a group and output of awq and gptq. */
-float quant_scale(const struct weight_tensor *tensor, uint32_t group, uint32_t row);
+/* The kind by its name in the file: "f32", "bf16"; "f16" or NULL. */
+enum weight_scales quant_scale_kind(const char *format);
+
+/* Scale `at` of awq and gptq as it is in the file. */
+static inline float quant_scale_stored(const struct weight_tensor *tensor, size_t at) {
+    const uint8_t *scales = tensor->scales;
+    switch (tensor->scale_kind) {
+    case WEIGHT_SCALES_F32:
+        return float_from_bits(quant_u32(scales + 4 * at));
+    case WEIGHT_SCALES_BF16:
+        return bf16_to_float(quant_u16(scales + 2 * at));
+    default:
+        return half_to_float(quant_u16(scales + 2 * at));
+    }
+}
+
+/* Scale of a group and output of awq and gptq: for each row and group that is unpacked. */
+static inline float quant_scale(const struct weight_tensor *tensor, uint32_t group, uint32_t row) {
+    float scale = quant_scale_stored(tensor, (size_t)group * tensor->n + row);
+    bool is_half = tensor->scale_kind == WEIGHT_SCALES_F16;
+    return is_half ? scale : half_to_float(float_to_half(scale));
+}
 
 /* STATUS_UNSUPPORTED with the value where a scale of awq or gptq has no binary16: beyond 65504, or
  * none. Smaller ones than binary16 has are rounded, as all are. */

@@ -1,5 +1,6 @@
 #include "worker/family/slots.h"
 
+#include "kernels/quant/quant.h"
 #include "model/model.h"
 
 #include <stdio.h>
@@ -54,7 +55,7 @@ static struct weight_tensor tensor_of(const struct tensor_matrix *matrix) {
         .n_value_bytes = (size_t)matrix->values->n_bytes,
         .scales = scales ? scales->data : NULL,
         .n_scale_bytes = scales ? (size_t)scales->n_bytes : 0,
-        .scale_format = scales ? scales->format : NULL,
+        .scale_kind = quant_scale_kind(scales ? scales->format : NULL),
         .zeros = zeros ? zeros->data : NULL,
         .n_zero_bytes = zeros ? (size_t)zeros->n_bytes : 0,
         .group_of = matrix->group_of,

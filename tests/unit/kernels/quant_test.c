@@ -339,7 +339,7 @@ START_TEST(scales_of_other_types_become_halves_where_there_is_one) {
                                        .n_value_bytes = sizeof values,
                                        .scales = scales,
                                        .n_scale_bytes = 8 * width,
-                                       .scale_format = cases[i].format,
+                                       .scale_kind = quant_scale_kind(cases[i].format),
                                        .zeros = zeros,
                                        .n_zero_bytes = sizeof zeros};
         const struct quant_format *format;
