@@ -50,22 +50,38 @@ static enum status least_free(const struct config *config, const struct kernels 
     return STATUS_OK;
 }
 
+static bool is_on_device(const struct config *config, const struct model *model) {
+    const struct kernels *kernels = kernels_find(config->kernels);
+    bool hash = strcmp(model->config.family, "hash") == 0;
+    return !hash && kernels && !kernels_on_host(kernels);
+}
+
+/* What this worker may take of: of its devices the least that one has free, else what the host has left. */
+static enum status look(const struct config *config, const struct model *model, uint64_t *n_bytes,
+                        struct error *error) {
+    if (is_on_device(config, model))
+        return least_free(config, kernels_find(config->kernels), n_bytes, error);
+    *n_bytes = memory_available();
+    return STATUS_OK;
+}
+
 /* KV blocks by default: on a device all that its free memory has room for, beside weights and
- * activations; on the host what a program that is not alone there may take. */
-static enum status default_blocks(const struct config *config, const struct forward_bytes *bytes,
-                                  uint32_t *n_blocks, struct error *error) {
-    const struct kernels *kernels = bytes->facts.forced ? NULL : kernels_find(config->kernels);
-    uint32_t least = PLAN_TOKENS / KV_BLOCK_TOKENS;
-    bool on_device = kernels && !kernels_on_host(kernels);
-    uint64_t n_free, fixed = (uint64_t)bytes->weights + bytes->scratch;
-    if (!on_device || config->device[0]) { /* a plan for another device is not of this one's */
-        uint64_t fits = memory_available() / 4 / bytes->kv_per_token_here / KV_BLOCK_TOKENS;
-        *n_blocks = min_of(fits, TOKENS_DEFAULT / KV_BLOCK_TOKENS);
-        *n_blocks = *n_blocks < least ? least : *n_blocks;
+ * activations; on the host what a program that is not alone there may take. A plan for another device
+ * is not of this one's. */
+static enum status default_blocks(const struct config *config, const struct model *model,
+                                  const struct forward_bytes *bytes, struct worker_sizes *sizes,
+                                  struct error *error) {
+    const uint32_t least = PLAN_TOKENS / KV_BLOCK_TOKENS;
+    uint64_t fixed = (uint64_t)bytes->weights + bytes->scratch;
+    if (!is_on_device(config, model) || config->device[0]) {
+        sizes->available_bytes = memory_available();
+        uint64_t fits = sizes->available_bytes / 4 / bytes->kv_per_token_here / KV_BLOCK_TOKENS;
+        sizes->n_blocks = min_of(fits, TOKENS_DEFAULT / KV_BLOCK_TOKENS);
+        sizes->n_blocks = sizes->n_blocks < least ? least : sizes->n_blocks;
         return STATUS_OK;
     }
-    TRY(least_free(config, kernels, &n_free, error));
-    uint64_t room = (uint64_t)((double)n_free * config->memory_share);
+    TRY(look(config, model, &sizes->available_bytes, error));
+    uint64_t room = (uint64_t)((double)sizes->available_bytes * config->memory_share);
     uint64_t fits = room > fixed ? (room - fixed) / bytes->kv_per_token / KV_BLOCK_TOKENS : 0;
     if (fits < least)
         return error_field(error, STATUS_NOMEM, "gpu-memory",
@@ -73,7 +89,7 @@ static enum status default_blocks(const struct config *config, const struct forw
                            " of %s%u%s: that leaves no room for %u tokens of KV",
                            fixed, room, config->tp > 1 ? "each device from " : "device ",
                            config->devices, config->tp > 1 ? " on" : "", PLAN_TOKENS);
-    *n_blocks = min_of(fits, BLOCKS_MAX);
+    sizes->n_blocks = min_of(fits, BLOCKS_MAX);
     return STATUS_OK;
 }
 
@@ -105,7 +121,7 @@ static enum status sizes_for_batch(const struct config *config, const struct mod
         return error_set(error, STATUS_UNSUPPORTED, "%s: a KV block of one layer is over %u bytes",
                          model->config.name, MESSAGE_CHUNK_MAX);
     if (found.n_blocks == 0)
-        TRY(default_blocks(config, bytes, &found.n_blocks, error));
+        TRY(default_blocks(config, model, bytes, &found, error));
     *sizes = found;
     return STATUS_OK;
 }
@@ -127,20 +143,14 @@ enum status memory_sizes(const struct config *config, const struct model *model,
     return STATUS_OK;
 }
 
-static enum status device_bytes(const struct config *config, uint64_t *n_bytes,
-                                struct error *error) {
-    const struct kernels *kernels = kernels_find(config->kernels);
+/* The bytes of the device that --device names; 0: none is named. */
+static enum status planned_bytes(const struct config *config, uint64_t *n_bytes,
+                                 struct error *error) {
     const struct device *known = device_find(config->device);
     const char *device = config->device;
     char *end;
-    if (!device[0] && kernels && !kernels_on_host(kernels))
-        return least_free(config, kernels, n_bytes, error);
-    if (!device[0]) {
-        *n_bytes = memory_available();
-        return STATUS_OK;
-    }
     *n_bytes = known ? known->memory_bytes : strtoull(device, &end, 10);
-    if (!known && (device[0] < '0' || device[0] > '9' || *end))
+    if (device[0] && !known && (device[0] < '0' || device[0] > '9' || *end))
         return error_field(error, STATUS_INVALID, "device",
                            "--device %s: not one of %s, nor a number of bytes", device,
                            device_names());
@@ -149,14 +159,12 @@ static enum status device_bytes(const struct config *config, uint64_t *n_bytes,
 
 bool memory_cuts(const struct config *config, const struct worker_sizes *sizes,
                  const struct forward_bytes *bytes, char *text, size_t size) {
-    struct error error;
-    uint64_t available;
     bool is_default = sizes->n_blocks == TOKENS_DEFAULT / KV_BLOCK_TOKENS;
-    if (config->kv_blocks > 0 || is_default || sizes->context >= bytes->facts.context ||
-        device_bytes(config, &available, &error) != STATUS_OK)
+    if (config->kv_blocks > 0 || is_default || sizes->context >= bytes->facts.context)
         return false;
     snprintf(text, size, "context=%u model=%u kv_bytes_per_token=%zu available_bytes=%" PRIu64,
-             sizes->context, bytes->facts.context, bytes->kv_per_token_here, available);
+             sizes->context, bytes->facts.context, bytes->kv_per_token_here,
+             sizes->available_bytes);
     return true;
 }
 
@@ -164,17 +172,42 @@ static double mib(uint64_t n_bytes) {
     return (double)n_bytes / (1u << 20);
 }
 
+bool memory_fits(const struct config *config, const struct forward_bytes *bytes, uint64_t n_bytes,
+                 bool is_shared) {
+    uint64_t room = (uint64_t)((double)n_bytes * config->memory_share);
+    uint64_t fixed = (uint64_t)bytes->weights + bytes->scratch;
+    uint64_t n_tokens =
+        config->kv_blocks > 0 ? (uint64_t)config->kv_blocks * KV_BLOCK_TOKENS : PLAN_TOKENS;
+    uint64_t n_here = config->ranks_here > 0 ? config->ranks_here : config->tp;
+    if (is_shared)
+        return n_here * fixed + n_tokens * bytes->kv_per_token_here <= room;
+    return fixed + n_tokens * bytes->kv_per_token <= room;
+}
+
+/* The bytes that a plan is for: of the named device or of what is here. */
+static enum status bytes_of_plan(const struct config *config, const struct model *model,
+                                 uint64_t planned, struct worker_sizes *sizes, uint64_t *n_bytes,
+                                 struct error *error) {
+    if (sizes->available_bytes == 0 &&
+        !config->device[0]) /* nobody asked: --kv-blocks says how many */
+        TRY(look(config, model, &sizes->available_bytes, error));
+    *n_bytes = config->device[0] ? planned : sizes->available_bytes;
+    return STATUS_OK;
+}
+
 enum status memory_print(const struct config *config, const struct model *model,
                          struct error *error) {
     struct worker_sizes sizes;
     struct forward_bytes bytes;
-    uint64_t device;
+    uint64_t planned, n_bytes;
     struct buf times;
-    TRY(device_bytes(config, &device, error));
+    TRY(planned_bytes(config, &planned, error));
     TRY(memory_sizes(config, model, &sizes, &bytes, error));
-    uint64_t room = (uint64_t)((double)device * config->memory_share);
+    TRY(bytes_of_plan(config, model, planned, &sizes, &n_bytes, error));
+    bool is_on_host = !config->device[0] && !is_on_device(config, model);
+    bool fits = memory_fits(config, &bytes, n_bytes, is_on_host);
+    uint64_t room = (uint64_t)((double)n_bytes * config->memory_share);
     uint64_t fixed = (uint64_t)bytes.weights + bytes.scratch;
-    bool fits = fixed + (uint64_t)PLAN_TOKENS * bytes.kv_per_token <= room;
     uint64_t n_blocks = sizes.n_blocks;
     if (config->device[0] && config->kv_blocks == 0) /* a device is the worker's alone */
         n_blocks = room > fixed ? (room - fixed) / bytes.kv_per_token / KV_BLOCK_TOKENS : 0;
@@ -186,7 +219,8 @@ enum status memory_print(const struct config *config, const struct model *model,
                "\"blocks\":%" PRIu64 ",\"tokens\":%" PRIu64 ",\"fits\":%s,"
                "\"available_bytes\":%" PRIu64 "%s}\n",
                bytes.weights, bytes.kv_per_token, bytes.scratch, n_blocks, n_tokens,
-               fits ? "true" : "false", memory_available(), times.n > 0 ? times.data : "");
+               fits ? "true" : "false", is_on_host ? n_bytes : memory_available(),
+               times.n > 0 ? times.data : "");
     else
         printf("%sweights %.1f MiB, KV %.1f KiB per token, scratch %.1f MiB; %" PRIu64
                " blocks for %" PRIu64 " tokens (%.1f MiB); %s\n%s",

@@ -19,9 +19,9 @@ def group_of(n_bytes):
         raise Skip(f"no control group: {why}") from why
 
 
-def plan(group, model):
+def plan(group, model, *options):
     command = group.command(BIN / "tandem-worker", "--name", "w", "--routers", "ipc:///run/r", "--endpoint", "ipc:///run/e",
-                            "--model", model, "--dry-run", "--json")
+                            "--model", model, "--dry-run", "--json", *options)
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     return json.loads(done.stdout)
 
@@ -30,9 +30,11 @@ def plans_are_by_the_groups_limit():
     model = real_model()
     with group_of(250 << 20) as group:
         roomy = plan(group, model)
+        greedy = plan(group, model, "--kv-blocks", 100000)
     with group_of(100 << 20) as group:
         tight = plan(group, model)
     assert 150 << 20 < roomy["available_bytes"] <= 250 << 20 and roomy["fits"], roomy
+    assert greedy["blocks"] == 100000 and not greedy["fits"], greedy
     assert tight["available_bytes"] <= 100 << 20 and not tight["fits"], tight
 
 

@@ -158,6 +158,7 @@ START_TEST(sizes_have_defaults_that_fit_and_take_what_is_asked_for) {
     ck_assert_int_eq(memory_sizes(&config, model, &sizes, &bytes, &error), STATUS_OK);
     ck_assert_uint_le(sizes.n_blocks, 4096);
     ck_assert_uint_ge(sizes.n_blocks, 128);
+    ck_assert_uint_gt(sizes.available_bytes, 0);
     ck_assert_uint_le((uint64_t)sizes.context, (uint64_t)sizes.n_blocks * KV_BLOCK_TOKENS);
     ck_assert_uint_ge(sizes.max_seqs, sizes.max_batch);
     ck_assert_uint_ge(sizes.chunk_bytes, bytes.facts.block_bytes);
@@ -211,14 +212,47 @@ START_TEST(a_context_that_memory_cuts_is_said) {
     for (unsigned i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct config config = {
             .kernels = "cpu", .device = "", .tp = 1, .kv_blocks = rows[i].kv_blocks};
-        struct worker_sizes sizes = {.n_blocks = rows[i].n_blocks, .context = rows[i].context};
+        struct worker_sizes sizes = {
+            .n_blocks = rows[i].n_blocks, .context = rows[i].context, .available_bytes = 123456789};
         struct forward_bytes bytes = {.facts.context = 8192, .kv_per_token_here = 36864};
-        char text[256] = "", expected[64];
-        snprintf(expected, sizeof expected, "context=%u model=8192 kv_bytes_per_token=36864 ",
+        char text[256] = "", expected[96];
+        snprintf(expected, sizeof expected,
+                 "context=%u model=8192 kv_bytes_per_token=36864 available_bytes=123456789",
                  rows[i].context);
         ck_assert_msg(memory_cuts(&config, &sizes, &bytes, text, sizeof text) == rows[i].is_said,
                       "row %u", i);
-        ck_assert_msg((strstr(text, expected) == text) == rows[i].is_said, "row %u: %s", i, text);
+        ck_assert_msg((strcmp(text, expected) == 0) == rows[i].is_said, "row %u: %s", i, text);
+    }
+}
+END_TEST
+
+/* Weights and activations take 1,000 bytes of a rank, a token 10. */
+START_TEST(a_plan_fits_by_the_blocks_that_are_asked_for) {
+    const struct forward_bytes bytes = {
+        .weights = 900, .scratch = 100, .kv_per_token = 10, .kv_per_token_here = 30};
+    const struct {
+        uint32_t kv_blocks, ranks_here;
+        bool is_shared;
+        uint64_t least;
+    } rows[] = {{0, 0, false, 1000 + 20480},
+                {1, 0, false, 1000 + 160},
+                {127, 0, false, 1000 + 20320},
+                {129, 0, false, 1000 + 20640},
+                {1u << 26, 0, false, 1000 + 10737418240ull},
+                {0, 0, true, 3000 + 61440},
+                {129, 0, true, 3000 + 61920},
+                {1, 2, true, 2000 + 480}};
+    for (unsigned i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct config config = {.kv_blocks = rows[i].kv_blocks,
+                                .ranks_here = rows[i].ranks_here,
+                                .tp = 3,
+                                .memory_share = 1};
+        bool is_shared = rows[i].is_shared;
+        ck_assert_msg(memory_fits(&config, &bytes, rows[i].least, is_shared), "row %u", i);
+        ck_assert_msg(!memory_fits(&config, &bytes, rows[i].least - 1, is_shared), "row %u", i);
+        config.memory_share = 0.5;
+        ck_assert_msg(memory_fits(&config, &bytes, 2 * rows[i].least, is_shared), "row %u", i);
+        ck_assert_msg(!memory_fits(&config, &bytes, 2 * rows[i].least - 1, is_shared), "row %u", i);
     }
 }
 END_TEST
@@ -307,5 +341,6 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, what_was_measured_is_what_is_taken);
     tcase_add_test(tests, every_mistake_in_the_options_is_said_at_once);
     tcase_add_test(tests, a_context_that_memory_cuts_is_said);
+    tcase_add_test(tests, a_plan_fits_by_the_blocks_that_are_asked_for);
     tcase_add_test(tests, sizes_have_defaults_that_fit_and_take_what_is_asked_for);
 }
