@@ -51,7 +51,7 @@ def fits(series, name, matchers):
 
 def missing(expression, series):
     """What of the expression names nothing in `series`: texts."""
-    plain = re.sub(r"\[(?:\d+[smhd]|\$__\w+)\]", "", expression)
+    plain = re.sub(r"\[(?:\d+[smhd]|\$__\w+)\]|\b(?:and|or|unless)\b", "", expression)
     labels = {label.strip() for group in GROUPING.findall(plain) for label in group.split(",")} - ADDED
     found, lacks = [], []
     for name, matchers in SELECTOR.findall(GROUPING.sub("", plain)):
@@ -78,7 +78,8 @@ def scrape(ports):
 def the_check_finds_what_is_wrong():
     series = parse('a_total{x="1",y="z w"} 3\nb_bucket{le="+Inf"} 0\n')
     right = ['sum by (x) (rate(a_total{y="z w"}[5m])) > 0.5', 'histogram_quantile(0.9, sum by (le) (b_bucket))',
-             'a_total{x=~"[0-9]",x!="2",job="j"} / on (x) a_total', "time() - a_total", 'a_total{x=~"$model"}']
+             'a_total{x=~"[0-9]",x!="2",job="j"} / on (x) a_total', "time() - a_total", 'a_total{x=~"$model"}',
+             "a_total - 1 < 2 and a_total > 0"]
     wrong = [("c_total", ["c_total"]), ('a_total{x="2"}', ['a_total{x="2"}']), ("sum by (le) (a_total)", ["le"]),
              ('rate(b_bucket{x="1"}[1m]) + a_total', ['b_bucket{x="1"}']), ('a_total{x!~"1|2"}', ['a_total{x!~"1|2"}'])]
     for expression in right:
