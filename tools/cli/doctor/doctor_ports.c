@@ -45,9 +45,16 @@ static bool tell_of_holder(struct doctor *doctor, const struct wanted *wanted) {
                      wanted->said, wanted->program, (int)holder.pid);
         return true;
     }
-    if (strcmp(wanted->program, "tandem-router") == 0 && (!is_seen || holder.pid == 1) &&
-        units_listen(port))
+    bool is_routers = strcmp(wanted->program, "tandem-router") == 0;
+    if (is_routers && (!is_seen || holder.pid == 1) && units_listen(port))
         return tell_of_socket_unit(doctor, wanted);
+    if (is_routers && !is_seen && units_run("tandem-router.service")) { /* PrivateUsers= hides it */
+        findings_add(&doctor->findings, FINDING_OK, "port", NULL,
+                     "%s: a process that this user may not see listens there, and "
+                     "tandem-router.service runs",
+                     wanted->said);
+        return true;
+    }
     if (is_seen)
         findings_add(&doctor->findings, FINDING_FAULT, "port", wanted->fix,
                      "%s is held by %s (pid %d)", wanted->said, holder.program, (int)holder.pid);
