@@ -177,6 +177,33 @@ def half(scene):
     scene.server.silent_types = set()
 
 
+def name_of_tcp(scene):
+    """A name that is one router: what is wrong with it is said; it is found by IPv6, behind an address where nobody listens."""
+    scene.server.addresses, port = [], free_ports(1)[0]
+    worker = Daemon("tandem-worker", "--name", "w1", "--endpoint", "tcp://127.0.0.1:0", "--keys", scene.keys, "--routers",
+                    f"tcp://{SHORT}:{port}, tcp://nobody.{DOMAIN}:{port}, tcp://127.0.0.9:{port}", "--dns-server",
+                    f"127.0.0.1:{scene.server.port}")
+    scene.all.append(worker)
+    for name in (SHORT, f"nobody.{DOMAIN}"):
+        line = worker.wait_for(rf"still waiting for a router.* router=tcp://{name}:{port} .*").group()
+        assert "its name has no address" in line and "no process listens" not in line, line
+    line = worker.wait_for(rf"still waiting for a router.* router=tcp://127.0.0.9:{port} .*").group()
+    assert "no process listens there" in line, line
+    address = "::1" if has_ipv6() else "127.0.0.8"
+    host = f"[{address}]" if ":" in address else address
+    router = Daemon("tandem-router", "--name", "r1", "--listen", "127.0.0.1:0", "--keys", scene.keys, "--announce",
+                    f"tcp://{host}:{port}")
+    scene.all.append(router)
+    http = int(router.wait_for(r'"router ready".* port=(\d+)').group(1))
+
+    def has_worker():
+        return any(w["name"] == "w1" and w["state"] == "ready" for w in get_json(http, "/admin/status")["workers"])
+    scene.server.addresses = ["127.0.0.7", address]
+    eventually(has_worker, "the router behind the name")
+    worker.wait_for(rf"router reached.* router=tcp://{SHORT}:{port}")
+    return address
+
+
 def wrong_options():
     for option, words in ((("--routers", "dns://name"), '"dns://name" is not dns://NAME:PORT'),
                           (("--routers", "dns://a:1", "--dns-server", "not an address"), '"not an address" is not ADDRESS')):
@@ -197,6 +224,7 @@ with tempfile.TemporaryDirectory() as folder:
         tally.run("one that moves is found", move, scene, times)
         tally.run("a name that fails keeps what it had", fail, scene)
         tally.run("half an answer takes nothing away", half, scene)
+        tally.run("one router behind a name of tcp:// is found", name_of_tcp, scene)
         tally.run("what is no name or no server is refused", wrong_options)
     finally:
         for daemon in scene.all:

@@ -5,6 +5,7 @@
 #include "base/net/address.h"
 #include "proto/bus.h"
 #include "proto/keys.h"
+#include "worker/links/lookup.h"
 #include "worker/links/names.h"
 
 #include <stdio.h>
@@ -92,6 +93,7 @@ static void look_at_names(struct links *links, uint64_t now_ns) {
         if (is_among(announced->endpoint, &list))
             continue;
         bus_close(links->control, announced->link);
+        lookup_free(announced->lookup);
         *announced = links->announced[--links->n_announced];
     }
     for (uint32_t i = 0; i < list.n; i++)
@@ -103,6 +105,7 @@ enum status links_open(struct links *links, const struct links_options *options,
     struct keys keys = {0};
     ASSERT(options->n_routers <= LINKS_ROUTERS_MAX);
     memset(links, 0, sizeof *links);
+    links->dns_server = options->dns_server;
     for (uint32_t i = 0; i < options->n_routers; i++)
         if (!names_is_one(options->routers[i]))
             add_router(links, options->routers[i]);
@@ -117,6 +120,8 @@ enum status links_open(struct links *links, const struct links_options *options,
 }
 
 void links_close(struct links *links) {
+    for (uint32_t i = 0; i < links->n_announced; i++)
+        lookup_free(links->announced[i].lookup);
     names_close(links->names);
     bus_free(links->control);
     bus_free(links->kv);
@@ -134,9 +139,11 @@ const char *links_kv_endpoint(const struct links *links) {
 static void announce_to(struct links *links, struct announced *announced,
                         const struct message *message) {
     struct error error;
+    char behind[MESSAGE_ENDPOINT_MAX];
     if (announced->link == BUS_NO_LINK) {
-        if (bus_connect(links->control, announced->endpoint, &announced->link, &error) !=
-            STATUS_OK) {
+        announced->by_lookup = lookup_next(announced->lookup, behind);
+        const char *endpoint = announced->by_lookup ? behind : announced->endpoint;
+        if (bus_connect(links->control, endpoint, &announced->link, &error) != STATUS_OK) {
             char text[ERROR_TEXT_MAX];
             if (!announced->refused)
                 log_warn("cannot announce", "error=%s", log_text(text, sizeof text, error.text));
@@ -152,6 +159,21 @@ static void announce_to(struct links *links, struct announced *announced,
         log_debug("announcement not sent", "status=%s", status_name(status));
 }
 
+/* A name is asked for while its router is not reached, and after that where it was reached by what came of it. */
+static void look_up(const struct links *links, struct announced *announced, bool up,
+                    uint64_t now_ns) {
+    struct error error;
+    if (up && !announced->by_lookup) {
+        lookup_free(announced->lookup);
+        announced->lookup = NULL;
+    } else if (!up && !announced->lookup && patience_s(&announced->patience, now_ns) >= 1 &&
+               lookup_is_for(announced->endpoint) &&
+               lookup_new(announced->endpoint, links->dns_server, &announced->lookup, &error) !=
+                   STATUS_OK) {
+        log_debug("a router's name cannot be looked up", "status=%s", error.text);
+    }
+}
+
 static const char *hint_of(const char *why) {
     if (why == NULL || strcmp(why, BUS_WHY_NOBODY) == 0)
         return "no process listens there: is the router up, and is this its --announce?";
@@ -161,14 +183,20 @@ static const char *hint_of(const char *why) {
 }
 
 static void look_at(const struct links *links, struct announced *announced, uint64_t now_ns) {
-    char endpoint[MESSAGE_ENDPOINT_MAX + 16];
+    char endpoint[MESSAGE_ENDPOINT_MAX + 16], why[128];
     bool up = bus_is_up(links->control, announced->link);
     enum patience_turn turn = patience_turn(&announced->patience, now_ns, !up);
+    look_up(links, announced, up, now_ns);
     if (turn == PATIENCE_QUIET)
         return;
     log_text(endpoint, sizeof endpoint, announced->endpoint);
+    const char *unresolved = lookup_why(announced->lookup);
     if (turn == PATIENCE_OVER)
         log_info("router reached", "router=%s", endpoint);
+    else if (unresolved[0])
+        log_warn("still waiting for a router", "router=%s since_s=%u why=%s hint=\"%s\"", endpoint,
+                 patience_s(&announced->patience, now_ns), log_text(why, sizeof why, unresolved),
+                 "its name has no address: is it right, and do /etc/hosts or DNS know it?");
     else
         log_warn("still waiting for a router", "router=%s since_s=%u why=\"%s\" hint=\"%s\"",
                  endpoint, patience_s(&announced->patience, now_ns),

@@ -15,6 +15,7 @@
 
 struct bus;
 struct bus_event;
+struct lookup;
 struct names;
 
 #define LINKS_ANNOUNCE_NS 1000000000ull
@@ -36,9 +37,11 @@ static inline uint32_t link_on_bus(uint32_t link) {
 /* A router we tell of ourselves. */
 struct announced {
     char endpoint[MESSAGE_ENDPOINT_MAX];
-    uint32_t link;   /* on the control bus; BUS_NO_LINK while there is none */
-    bool refused;    /* the last connect failed: said once */
-    const char *why; /* the last loss: constant text, or NULL */
+    uint32_t link;         /* on the control bus; BUS_NO_LINK while there is none */
+    bool refused;          /* the last connect failed: said once */
+    const char *why;       /* the last loss: constant text, or NULL */
+    struct lookup *lookup; /* owned: of a name that is not reached by itself; NULL otherwise */
+    bool by_lookup;        /* the last connect was to an address of that */
     struct patience patience;
 };
 
@@ -55,7 +58,8 @@ struct links {
     struct bus *kv;      /* owned */
     uint32_t listener;
     uint32_t kv_listener;
-    struct names *names; /* owned; NULL where no router is told by name */
+    const char *dns_server; /* borrowed */
+    struct names *names;    /* owned; NULL where no router is told by name */
     uint32_t n_announced;
     struct announced announced[LINKS_ROUTERS_MAX];
     uint64_t announce_ns; /* when the next round is due */
