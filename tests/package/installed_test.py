@@ -8,6 +8,7 @@ with systemd-nspawn on a network of its own, and looks at it as an operator woul
 cannot be made.
 """
 import argparse
+import contextlib
 import json
 import shutil
 import signal
@@ -196,6 +197,12 @@ endpoint = tcp://lo:7003
 """
 
 
+def make_keys(container):
+    shutil.rmtree(container.root / "etc/tandem/keys", ignore_errors=True)
+    container.inside("tandem", "keys", "/etc/tandem/keys")
+    container.inside("sh", "-c", "chown -R root:tandem /etc/tandem/keys && chmod 750 /etc/tandem/keys && chmod 640 /etc/tandem/keys/*")
+
+
 def several_hosts_of_the_guide(container):
     """The file of the guide's section, before and while this host's part runs (host1 is this one)."""
     hosts, ini = container.root / "etc/hosts", container.root / "etc/tandem/tandem.ini"
@@ -203,8 +210,7 @@ def several_hosts_of_the_guide(container):
     hosts.write_text("127.0.0.1 localhost host1\n192.0.2.2 host2\n")
     container.inside("systemctl", "stop", "tandem-worker@*", "tandem-router.service", "tandem-router.socket")
     ini.write_text(SEVERAL)
-    container.inside("tandem", "keys", "/etc/tandem/keys")
-    container.inside("sh", "-c", "chown -R root:tandem /etc/tandem/keys && chmod 750 /etc/tandem/keys && chmod 640 /etc/tandem/keys/*")
+    make_keys(container)
     doctor_finds_no_fault(container, "lo:7002 is free for tandem-worker")
     container.inside("systemctl", "start", "tandem-router.socket", "tandem-router", "tandem-worker@prefill0")
     eventually(lambda: ready_workers(container) == ["prefill0"], "the worker of this host")
@@ -214,6 +220,101 @@ def several_hosts_of_the_guide(container):
     ini.write_text(INI)
     if before is not None:
         hosts.write_text(before)
+
+
+LATE = """
+[cluster]
+model = {model}
+keys = /etc/tandem/keys
+[router]
+announce = tcp://127.0.0.1:7001
+[worker]
+routers = tcp://127.0.0.1:7001
+kv_endpoint = tcp://lo:*
+[worker.late]
+endpoint = tcp://{interface}:7005
+"""
+WORKER, ROUTER = "tandem-worker@late", "tandem-router.service"
+HOLD = """
+import socket, sys, time
+held = [socket.create_server(("127.0.0.1", int(port))) for port in sys.argv[1:]]
+print("held", flush=True)
+time.sleep(3600)
+"""
+
+
+@contextlib.contextmanager
+def late(container, model="hash", interface="lo"):
+    """What was there is stopped, and the file is the one above; nothing is started."""
+    ini, keys = container.root / "etc/tandem/tandem.ini", container.root / "etc/tandem/keys"
+    container.inside("systemctl", "stop", "tandem-worker@*", ROUTER, "tandem-router.socket")
+    ini.write_text(LATE.format(model=model, interface=interface))
+    make_keys(container)
+    try:
+        yield
+    finally:
+        container.inside("systemctl", "stop", WORKER, ROUTER, "tandem-router.socket")
+        shutil.rmtree(keys)
+        ini.write_text(INI)
+
+
+def tried(container, unit, words):
+    """Again and again, and the journal says what is not there."""
+    eventually(lambda: int(container.show(unit, "NRestarts")) >= 2, f"two more tries of {unit}", seconds=120)
+    eventually(lambda: container.show(unit, "ExecMainStatus") == "75", f"the code of {unit}")
+    assert container.show(unit, "ActiveState") == "activating", unit
+    text = container.inside("journalctl", "-u", unit, "-p", "err", "-o", "cat")
+    said = [line for line in text.splitlines() if line.endswith("; a later start may succeed")]
+    assert said and words in said[-1], (unit, text[-1000:])
+
+
+def came_up(container):
+    eventually(lambda: ready_workers(container) == ["late"], "the units, by themselves", seconds=120)
+    assert container.inside("tandem", "chat", "--max-tokens", "20", "hello").strip()
+
+
+def interface_comes_20_s_after_the_start(container):
+    with late(container, interface="late0"):
+        container.inside("systemctl", "start", "--no-block", "tandem-router.socket", ROUTER, WORKER)
+        time.sleep(20)
+        tried(container, WORKER, "endpoint: cannot listen on tcp://late0:7005: no address or interface of this host")
+        n = container.show(WORKER, "NRestarts")
+        for words in (("link", "add", "late0", "type", "veth", "peer", "name", "far0"), ("addr", "add", "10.9.9.1/24", "dev", "late0"),
+                      ("link", "set", "late0", "up")):
+            assert container.beside("ip", *words).wait(60) == 0, words
+        came_up(container)
+    return f"after {n} tries"
+
+
+def model_is_mounted_late(container):
+    """The router, too, waits for the model's path: its mount point is there, and empty."""
+    models = container.root / "var/lib/tandem/models"
+    run(sys.executable, ROOT / "tests/models/checkpoints.py", "qwen2-tp", "gptq4-g32-act", models / "store")
+    (models / "mounted").mkdir()
+    with late(container, model="/var/lib/tandem/models/mounted"):
+        container.inside("systemctl", "start", "--no-block", "tandem-router.socket", ROUTER, WORKER)
+        for unit in (ROUTER, WORKER):
+            tried(container, unit, "/var/lib/tandem/models/mounted/config.json: cannot open it: No such file or directory")
+        container.inside("mount", "--bind", "/var/lib/tandem/models/store", "/var/lib/tandem/models/mounted")
+        came_up(container)
+    container.inside("umount", "--lazy", "/var/lib/tandem/models/mounted")
+    shutil.rmtree(models / "store")
+    (models / "mounted").rmdir()
+
+
+def port_is_still_held(container):
+    """A worker's, and the clients', which systemd itself cannot listen on."""
+    with late(container):
+        holder = container.beside(sys.executable, "-c", HOLD, 7005, 8000)
+        try:
+            assert holder.stdout.readline() == "held\n"
+            container.inside("systemctl", "start", "--no-block", ROUTER, WORKER)
+            tried(container, WORKER, "endpoint: cannot listen on tcp://lo:7005: Address already in use")
+            tried(container, ROUTER, "descriptor 3 is not a listening socket")
+        finally:
+            holder.kill()
+            holder.wait()
+        came_up(container)
 
 
 def installed(container, packages):
@@ -387,6 +488,9 @@ def main():
             tally.run("wrong configuration", wrong_configuration_is_not_tried_again, container)
             tally.run("a follower is a unit", follower_is_a_unit, container)
             tally.run("several hosts", several_hosts_of_the_guide, container)
+            tally.run("an interface comes 20 s after the start", interface_comes_20_s_after_the_start, container)
+            tally.run("the model is mounted late", model_is_mounted_late, container)
+            tally.run("a port is still held", port_is_still_held, container)
             tally.run("priorities in the journal", journal_has_priorities, container)
             tally.run("upgrade in place", upgraded_in_place, container, packages)
             tally.run("purge", purged, container)
