@@ -181,9 +181,13 @@ static enum status open_parts(char *path, const struct part_name *name, struct g
             continue;
         struct stat info;
         part_name_set(path, name, i + 1);
-        if (lstat(path, &info) != 0 && errno == ENOENT)
-            return error_passing(error, STATUS_NOT_FOUND, "%s: part %u of %u is missing", path,
-                                 i + 1, name->count);
+        if (lstat(path, &info) != 0 && errno == ENOENT) {
+            enum status status =
+                error_field(error, STATUS_NOT_FOUND, KEY_COUNT, "%s: part %u of %u is missing",
+                            path, i + 1, name->count);
+            error->may_pass = true;
+            return status;
+        }
         TRY(gguf_open_one(path, &parts[i], error));
     }
     return STATUS_OK;

@@ -11,6 +11,7 @@
 #define NAMES_SHOWN 8
 #define NAME_BYTES  80
 #define VALUE_BYTES 48
+#define TEXT_SHOWN  300 /* bytes of names and values on a line */
 
 static const struct {
     const char *begin; /* of the class; the longer ones first */
@@ -149,8 +150,9 @@ static void tell(const struct listed *listed, const char *file, const char *one,
     char more[32] = "";
     if (listed->n > NAMES_SHOWN)
         snprintf(more, sizeof more, " and %zu more", listed->n - NAMES_SHOWN);
-    if (listed->n > 0)
-        remarks_add(remarks, "%s: %s%s %s", file, listed->text, more,
+    if (listed->n > 0) /* what is said of them is to have a place on the line */
+        remarks_add(remarks, "%s: %.*s%s%s %s", file, TEXT_SHOWN, listed->text,
+                    strlen(listed->text) > TEXT_SHOWN ? "..." : "", more,
                     listed->n > 1 ? several : one);
 }
 

@@ -52,7 +52,8 @@ const struct member_row members_config[] = {
     {KIN_QWEN3_MOE, MEMBER_WANTED, "[0]", "shared_expert_intermediate_size", 0},
     {MOES, MEMBER_READ, "i", "num_local_experts", 0},
     {KIN_ALL & ~MOES, MEMBER_WANTED, "[0,1]", "num_experts num_local_experts n_routed_experts", 0},
-    {MOES, MEMBER_WANTED, "[0]", "n_shared_experts num_shared_experts n_group topk_group", 0},
+    {MOES, MEMBER_WANTED, "[0]", "n_shared_experts num_shared_experts", 0},
+    {MOES, MEMBER_WANTED, "[0,1]", "n_group topk_group", 0},
     {MOES, MEMBER_WANTED, "[1]", "routed_scaling_factor", 0},
     {MOES, MEMBER_WANTED, "[\"softmax\"]", "scoring_func", 0},
 

@@ -163,6 +163,7 @@ static void announce_to(struct links *links, struct announced *announced,
 static void look_up(const struct links *links, struct announced *announced, bool up,
                     uint64_t now_ns) {
     struct error error;
+    char text[ERROR_TEXT_MAX];
     if (up && !announced->by_lookup) {
         lookup_free(announced->lookup);
         announced->lookup = NULL;
@@ -170,7 +171,8 @@ static void look_up(const struct links *links, struct announced *announced, bool
                lookup_is_for(announced->endpoint) &&
                lookup_new(announced->endpoint, links->dns_server, &announced->lookup, &error) !=
                    STATUS_OK) {
-        log_debug("a router's name cannot be looked up", "status=%s", error.text);
+        log_debug("a router's name cannot be looked up", "why=%s",
+                  log_text(text, sizeof text, error.text));
     }
 }
 

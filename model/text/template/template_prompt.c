@@ -141,6 +141,7 @@ static enum status flush_run(struct run *run) {
 static enum status add_id(struct run *run, uint32_t id) {
     TRY(flush_run(run));
     run->continues = true;
+    run->strips = false;
     if (ids_push(run->ids, id) != STATUS_OK)
         return error_set(run->error, STATUS_LIMIT, "the text has more than %zu tokens",
                          run->ids->limit);

@@ -22,6 +22,8 @@ static void remark_tokens(const struct vocabulary *vocabulary, uint32_t n_rows,
     uint32_t n = count_beyond(vocabulary, n_rows);
     uint32_t n_named = 0;
     size_t at = 0;
+    if (n == 0) /* places without tokens */
+        return;
     for (uint32_t id = n_rows; id < vocabulary->n_tokens && n_named < N_NAMED; id++) {
         struct span text = vocabulary_bytes(vocabulary, id);
         if (text.n == 0)

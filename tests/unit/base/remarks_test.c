@@ -14,10 +14,19 @@ START_TEST(a_line_is_there_once_and_the_list_ends) {
     remarks_add(&remarks, "one %d", 1);
     ck_assert_uint_eq(remarks.n, 1);
     ck_assert_str_eq(remarks.lines[0], "one 1");
-    for (int i = 0; i < 20; i++)
+    for (int i = 2; i <= REMARKS_MAX; i++)
         remarks_add(&remarks, "line %d", i);
+    remarks_add(&remarks, "line %d", REMARKS_MAX);
     ck_assert_uint_eq(remarks.n, REMARKS_MAX);
-    ck_assert_str_eq(remarks.lines[REMARKS_MAX - 1], "line 6");
+    ck_assert_str_eq(remarks.lines[REMARKS_MAX - 2], "line 23");
+    ck_assert_str_eq(remarks.lines[REMARKS_MAX - 1], "line 24");
+    remarks_add(&remarks, "another");
+    ck_assert_str_eq(remarks.lines[REMARKS_MAX - 2], "line 23");
+    ck_assert_str_eq(remarks.lines[REMARKS_MAX - 1], "and 2 more of that kind");
+    remarks_add(&remarks, "line %d", 5);
+    remarks_add(&remarks, "one more");
+    ck_assert_uint_eq(remarks.n, REMARKS_MAX);
+    ck_assert_str_eq(remarks.lines[REMARKS_MAX - 1], "and 3 more of that kind");
 }
 END_TEST
 

@@ -120,17 +120,6 @@ static enum status read_decoder(struct tokenizer_extras *extras, const json_t *d
     return extras_sort(extras, error);
 }
 
-static bool is_listed(const json_t *list, struct span text) {
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        const json_t *item = json_array_get(list, i);
-        if (json_is_object(item))
-            item = json_object_get(item, "content");
-        if (json_is_string(item) && span_is(text, json_string_value(item)))
-            return true;
-    }
-    return false;
-}
-
 /* added_tokens.json: {"<|im_end|>": 32000, ...} */
 static enum status read_added(struct tokenizer_extras *extras, json_t *root, struct error *error) {
     const char *key;
@@ -149,22 +138,60 @@ static enum status read_added(struct tokenizer_extras *extras, json_t *root, str
     return extras_sort(extras, error);
 }
 
-/* Tokens that a file names as special are, whether or not they say so themselves. */
-static void mark_named(struct tokenizer_extras *extras) {
-    static const char key[] = "additional_special_tokens";
-    static const char new_key[] = "extra_special_tokens"; /* as transformers 5 calls it */
-    const json_t *lists[] = {json_object_get(extras->files->config, key),
-                             json_object_get(extras->files->special, key),
-                             json_object_get(extras->files->config, new_key),
-                             json_object_get(extras->files->special, new_key)};
-    const struct span ends[] = {extras->bos, extras->eos, extras->unk, extras->pad};
-    for (size_t i = 0; i < extras->n_added; i++) {
-        struct tokenizer_added *added = &extras->added[i];
-        for (size_t j = 0; j < sizeof lists / sizeof *lists; j++)
-            added->is_special |= is_listed(lists[j], added->content);
-        for (size_t j = 0; j < sizeof ends / sizeof *ends; j++)
-            added->is_special |= span_equal(ends[j], added->content);
+static int compare(struct span a, struct span b) {
+    size_t n = a.n < b.n ? a.n : b.n;
+    int order = n > 0 ? memcmp(a.bytes, b.bytes, n) : 0;
+    return order != 0 ? order : (a.n > b.n) - (a.n < b.n);
+}
+
+static int by_content(const void *a, const void *b) {
+    return compare((*(struct tokenizer_added *const *)a)->content,
+                   (*(struct tokenizer_added *const *)b)->content);
+}
+
+/* The added tokens of this text, among n by content, are special. */
+static void mark(struct tokenizer_added **sorted, size_t n, struct span text) {
+    size_t low = 0, high = n;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (compare(sorted[middle]->content, text) < 0)
+            low = middle + 1;
+        else
+            high = middle;
     }
+    for (; low < n && compare(sorted[low]->content, text) == 0; low++)
+        sorted[low]->is_special = true;
+}
+
+static void mark_list(struct tokenizer_added **sorted, size_t n, const json_t *list) {
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *item = json_array_get(list, i);
+        if (json_is_object(item))
+            item = json_object_get(item, "content");
+        if (json_is_string(item))
+            mark(sorted, n, span_of(json_string_value(item)));
+    }
+}
+
+/* Tokens that a file names as special are, whether or not they say so themselves. */
+static enum status mark_named(struct tokenizer_extras *extras, struct error *error) {
+    static const char *const keys[] = {"additional_special_tokens",
+                                       "extra_special_tokens"}; /* as transformers 5 calls it */
+    const json_t *files[] = {extras->files->config, extras->files->special};
+    const struct span ends[] = {extras->bos, extras->eos, extras->unk, extras->pad};
+    size_t n = extras->n_added;
+    struct tokenizer_added **sorted = calloc(n + 1, sizeof *sorted);
+    if (!sorted)
+        return error_set(error, STATUS_NOMEM, "no memory for the added tokens");
+    for (size_t i = 0; i < n; i++)
+        sorted[i] = &extras->added[i];
+    qsort(sorted, n, sizeof *sorted, by_content);
+    for (size_t i = 0; i < 4; i++)
+        mark_list(sorted, n, json_object_get(files[i % 2], keys[i / 2]));
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        mark(sorted, n, ends[i]);
+    free(sorted);
+    return STATUS_OK;
 }
 
 static enum status read_ends(struct tokenizer_extras *extras, const json_t *root,
@@ -261,8 +288,7 @@ static enum status read_all(struct tokenizer_extras *extras, const char *folder,
     TRY(read_helper(extras, folder, "special_tokens_map.json", files->special, read_ends, error));
     TRY(error_within(error, read_added(extras, files->added, error), "%s/added_tokens.json",
                      folder));
-    mark_named(extras);
-    return STATUS_OK;
+    return mark_named(extras, error);
 }
 
 enum status tokenizer_extras_init(struct tokenizer_extras *extras, const char *folder,

@@ -42,9 +42,9 @@ struct vocabulary {
                           (vocabulary_limit) */
     uint32_t n_bytes_max; /* of the longest token */
     char *bytes;          /* owned: all tokens' bytes, one after the other */
-    uint32_t *offsets;    /* owned (n_tokens + 1) into bytes */
-    uint8_t *kinds;       /* owned (n_tokens): enum token_kind */
-    uint8_t *flags;       /* owned (n_tokens): enum token_flags */
+    uint32_t *offsets;    /* owned (n_listed + 1) into bytes */
+    uint8_t *kinds;       /* owned (n_listed): enum token_kind */
+    uint8_t *flags;       /* owned (n_listed): enum token_flags */
     uint32_t *slots;      /* owned (n_slots): tokens by hash of their bytes */
     uint32_t n_slots;     /* power of two */
     uint64_t seed;        /* of that hash */
