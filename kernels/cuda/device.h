@@ -41,6 +41,8 @@ struct device_handle {
 
 struct device_kind {
     const char *name; /* "cuda", "cuda-emu" */
+    const char *
+        nccl; /* the library that moves bytes between such devices (cuda/nccl.h); NULL: only one that is named does */
 
     /* Device number `ordinal`. STATUS_UNSUPPORTED with the reason where there is none, or no driver. */
     enum status (*open)(uint32_t ordinal, struct device **device, struct error *error);
@@ -79,7 +81,10 @@ struct device_kind {
     void (*fill)(struct device_stream *stream, void *to, unsigned char byte, size_t n_bytes);
     /* Waits until all is done. STATUS_IO when the device failed, then or before. */
     enum status (*wait)(struct device_stream *stream);
-    const char *(*failure)(const struct device *device); /* NULL, or what the first one was */
+    const char *(*failure)(const struct device *device);  /* NULL, or what the first one was */
+    void (*fail)(struct device *device, const char *why); /* so does what its work waits for */
+    void *(*native)(
+        struct device_stream *stream); /* what other libraries call it: a cudaStream_t */
 
     struct device_event *(*event_make)(struct device *device); /* NULL: no memory */
     void (*event_free)(struct device_event *event);            /* NULL is fine */

@@ -119,9 +119,15 @@ static const char *emu_failure(const struct device *device) {
     return device->failed ? device->failure : nullptr;
 }
 
+static void emu_fail_with(struct device *device, const char *why) {
+    std::lock_guard<std::mutex> lock(device->lock);
+    emu_device_fail(device, "%s", why);
+}
+
 extern "C" const struct device_kind device_emu;
 const struct device_kind device_emu = {
     .name = "cuda-emu",
+    .nccl = nullptr,
     .open = emu_open,
     .close = emu_close,
     .use = emu_use,
@@ -144,6 +150,8 @@ const struct device_kind device_emu = {
     .fill = emu_fill,
     .wait = emu_wait,
     .failure = emu_failure,
+    .fail = emu_fail_with,
+    .native = emu_native_of,
     .event_make = emu_event_make,
     .event_free = emu_event_free,
     .event_record = emu_event_record,

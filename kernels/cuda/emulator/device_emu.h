@@ -12,6 +12,7 @@
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/emulator/arena.h"
 #include "kernels/cuda/emulator/machine.h"
+#include "kernels/cuda/emulator/native.h"
 
 #include <deque>
 #include <map>
@@ -19,7 +20,7 @@
 #include <pthread.h>
 #include <vector>
 
-enum what { LAUNCH, COPY_IN, COPY_OUT, COPY, FILL, RECORD, ORDER };
+enum what { LAUNCH, CALL, COPY_IN, COPY_OUT, COPY, FILL, RECORD, ORDER };
 
 /* One piece of work in a stream. */
 struct entry {
@@ -29,7 +30,9 @@ struct entry {
     size_t n_bytes;
     unsigned char byte;
     struct emu_launch launch;
-    std::vector<unsigned char> arguments; /* of the launch */
+    void (*call)(const struct emu_native *native, const void *what); /* CALL */
+    std::vector<unsigned char> arguments;                            /* of the launch, or call */
+    struct device_stream *stream;                                    /* CALL: where it is put */
     struct device_event *event;
     uint64_t version;             /* of the event: which record */
     struct device_stream *before; /* ORDER: where that record stands */
@@ -48,6 +51,7 @@ struct device {
 };
 
 struct device_stream {
+    struct emu_native native;
     struct device *device;
     std::deque<struct entry> queue;
     struct device_graph *capture; /* between graph_begin and graph_end */
@@ -98,6 +102,7 @@ void emu_copy_out(struct device_stream *stream, void *to, const void *from, size
 void emu_copy_within(struct device_stream *stream, void *to, const void *from, size_t n_bytes);
 void emu_fill(struct device_stream *stream, void *to, unsigned char byte, size_t n_bytes);
 enum status emu_wait(struct device_stream *stream);
+void *emu_native_of(struct device_stream *stream);
 struct device_event *emu_event_make(struct device *device);
 void emu_event_free(struct device_event *event);
 void emu_event_record(struct device_event *event, struct device_stream *stream);

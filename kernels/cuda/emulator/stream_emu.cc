@@ -84,6 +84,10 @@ static void run_entry(struct device *device, struct entry *entry) {
             emu_device_fail(device, "%s", text);
         return;
     }
+    if (entry->what == CALL) {
+        entry->call(&entry->stream->native, entry->arguments.data());
+        return;
+    }
     if (entry->n_bytes == 0 || !check_copy(device, entry))
         return;
     if (entry->what == FILL)
@@ -133,12 +137,40 @@ static void put(struct device_stream *stream, struct entry &&entry) {
         stream->queue.push_back(std::move(entry));
 }
 
+/* What a library calls a stream. */
+
+static struct device_stream *stream_of(const struct emu_native *native) {
+    return (struct device_stream *)native; /* its first member */
+}
+
+static void native_put(struct emu_native *native,
+                       void (*call)(const struct emu_native *native, const void *what),
+                       const void *what, size_t n_bytes) {
+    struct device_stream *stream = stream_of(native);
+    std::lock_guard<std::mutex> lock(stream->device->lock);
+    struct entry entry = {};
+    entry.what = CALL;
+    entry.stream = stream;
+    entry.call = call;
+    entry.arguments.assign((const unsigned char *)what, (const unsigned char *)what + n_bytes);
+    put(stream, std::move(entry));
+}
+
+static bool native_holds(const struct emu_native *native, const void *p, size_t n_bytes) {
+    return arena_holds(stream_of(native)->device->arena, p, n_bytes);
+}
+
+void *emu_native_of(struct device_stream *stream) {
+    return &stream->native;
+}
+
 /* Streams. */
 
 struct device_stream *emu_stream_make(struct device *device) {
     std::lock_guard<std::mutex> lock(device->lock);
     emu_check_use(device);
     struct device_stream *stream = new struct device_stream();
+    stream->native = {EMU_NATIVE, native_put, native_holds};
     stream->device = device;
     device->streams.push_back(stream);
     return stream;

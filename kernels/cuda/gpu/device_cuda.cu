@@ -33,6 +33,14 @@ static bool is_of_recording(cudaError_t error) {
     return error >= cudaErrorStreamCaptureUnsupported && error <= cudaErrorCapturedEvent;
 }
 
+static void keep_failure(struct device *device, const char *text) {
+    pthread_mutex_lock(&device->lock);
+    if (!device->failed)
+        snprintf(device->failure, sizeof device->failure, "%s", text);
+    __atomic_store_n(&device->failed, true, __ATOMIC_RELEASE);
+    pthread_mutex_unlock(&device->lock);
+}
+
 /* Keeps the first failure; answers whether the call was fine. */
 static bool is_fine(struct device *device, cudaError_t error, const char *what) {
     if (error == cudaSuccess)
@@ -41,12 +49,10 @@ static bool is_fine(struct device *device, cudaError_t error, const char *what) 
         cudaGetLastError();
         return false;
     }
-    pthread_mutex_lock(&device->lock);
-    if (!device->failed)
-        snprintf(device->failure, sizeof device->failure, "%s: %s (%s)", what,
-                 cudaGetErrorString(error), cudaGetErrorName(error));
-    __atomic_store_n(&device->failed, true, __ATOMIC_RELEASE);
-    pthread_mutex_unlock(&device->lock);
+    char text[sizeof device->failure];
+    snprintf(text, sizeof text, "%s: %s (%s)", what, cudaGetErrorString(error),
+             cudaGetErrorName(error));
+    keep_failure(device, text);
     return false;
 }
 
@@ -269,6 +275,14 @@ static const char *device_failure(const struct device *device) {
     return has_failed(device) ? device->failure : NULL;
 }
 
+static void device_fail(struct device *device, const char *why) {
+    keep_failure(device, why);
+}
+
+static void *device_native(struct device_stream *stream) {
+    return stream->stream;
+}
+
 static struct device_event *device_event_make(struct device *device) {
     struct device_event *made = (struct device_event *)calloc(1, sizeof *made);
     if (!made)
@@ -357,6 +371,7 @@ static void device_graph_free(struct device_graph *graph) {
 extern "C" const struct device_kind device_cuda;
 const struct device_kind device_cuda = {
     "cuda",
+    "libnccl.so.2",
     device_open,
     device_close,
     device_use,
@@ -379,6 +394,8 @@ const struct device_kind device_cuda = {
     device_fill,
     device_wait,
     device_failure,
+    device_fail,
+    device_native,
     device_event_make,
     device_event_free,
     device_event_record,
