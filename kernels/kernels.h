@@ -112,8 +112,14 @@ struct kernels_options {
     bool no_graphs;     /* there each operation is launched by itself, though steps repeat */
     uint32_t n_ranks;   /* of the context's group; 0 is 1 */
     size_t together;    /* numbers of a sum over its ranks, mostly */
+    uint32_t columns;   /* of what they gather, the most that one of them has; 0: n_vocab */
     uint32_t wait_ms;   /* for a rank that is late; 0: as long as the backend thinks right */
     struct kernels_limits limits;
+};
+
+/* What the ranks of one group call it by: plain bytes, which may be sent by any means. */
+struct kernels_group_id {
+    unsigned char bytes[128];
 };
 
 /* What the step's tokens belong to. Tokens of one sequence are neighbours, in order of position. */
@@ -322,16 +328,21 @@ struct kernels {
     bool (*sample_done)(struct kernels_ctx *ctx);
     NODISCARD enum status (*sample_end)(struct kernels_ctx *ctx, struct sample_result *results);
 
-    /* Ranks of a tensor-parallel group, each a context with a device of its own; all three NULL where sums go through the
-     * host. Opened with n_ranks (2 or more), each context meets the others of this process (all, by rank, of the same options but for the device), while none
-     * of them computes; n_ranks 0: it leaves them again, and so it does at its end. STATUS_UNSUPPORTED: the
-     * devices do not reach each other, and the context has met nobody.
+    /* Ranks of a tensor-parallel group, each a context with a device of its own; all four NULL where sums go through the
+     * host. Opened with n_ranks (2 or more), each context meets the others, all of the same options but for the device, while
+     * none of them computes, in one of two ways. By `all` (n_ranks, by rank, of this process) devices read each other's
+     * memory. By an `id`, which group_id() of one of them made for this once, a library (NCCL) brings the numbers of each to the
+     * others; then all call at the same time, each in a thread, and wait for each other. n_ranks 0: it leaves them again, and so it
+     * does at its end. STATUS_UNSUPPORTED, STATUS_CLOSED (some did not come in time), with the reason: the context has met nobody.
      * sum(): x (n) becomes the sum of all ranks' x, in their order. gather(): columns [column_begin, column_begin + n_columns) of
      * out (n_rows, out_stride) on rank 0 become this rank's part (n_rows, n_columns); out is NULL on the others. All ranks call
      * the same in the same order; a rank that asks for something else, or does not come in time, is a failure of the
      * devices of all that wait for it. A step of a group is done when each rank's thread waits for its own. */
+    NODISCARD enum status (*group_id)(struct kernels_ctx *ctx, struct kernels_group_id *id,
+                                      struct error *error);
     NODISCARD enum status (*meet)(struct kernels_ctx *ctx, uint32_t rank, uint32_t n_ranks,
-                                  struct kernels_ctx *const *all, struct error *error);
+                                  struct kernels_ctx *const *all, const struct kernels_group_id *id,
+                                  struct error *error);
     void (*sum)(struct kernels_ctx *ctx, float *x, size_t n);
     void (*gather)(struct kernels_ctx *ctx, float *out, size_t out_stride, const float *part,
                    size_t n_rows, size_t column_begin, size_t n_columns);

@@ -92,7 +92,7 @@ enum status cuda_sample_end(struct kernels_ctx *ctx, struct sample_result *resul
     ASSERT(ahead->n > 0);
     ctx->kind->use(ctx->device);
     ctx->kind->event_order(ahead->watch, choice->there);
-    enum status status = ctx->kind->wait(ahead->watch);
+    enum status status = cuda_wait(ctx, ahead->watch);
     for (uint32_t i = 0; i < choice->n_rows; i++)
         cuda_sample_result(&choice->results[i], &choice->params[i], &results[i]);
     numbers_leave(saved);
@@ -106,7 +106,7 @@ void cuda_ahead_turn(struct kernels_ctx *ctx, bool is_ahead) {
     if (is_ahead)
         swap(&ctx->step.tray.pinned, &ctx->ahead.step_spare);
     else
-        (void)ctx->kind->wait(ctx->main.stream); /* the last step's arrays are read */
+        (void)cuda_wait(ctx, ctx->main.stream); /* the last step's arrays are read */
 }
 
 void cuda_ahead_ids(struct kernels_ctx *ctx, const uint32_t *ids, uint32_t n) {

@@ -17,7 +17,7 @@ static void cuda_close(struct kernels_ctx *ctx) {
     if (!ctx)
         return;
     if (ctx->main.stream)
-        (void)ctx->kind->wait(ctx->main.stream);
+        (void)cuda_wait(ctx, ctx->main.stream);
     if (ctx->device) {
         cuda_graphs_close(ctx);
         cuda_experts_close(ctx);
@@ -223,6 +223,7 @@ static const char *cuda_numerics(const struct kernels_ctx *ctx) {
         .sample_begin = cuda_sample_begin,                                                         \
         .sample_done = cuda_sample_done,                                                           \
         .sample_end = cuda_sample_end,                                                             \
+        .group_id = cuda_group_id,                                                                 \
         .meet = cuda_meet,                                                                         \
         .sum = cuda_sum,                                                                           \
         .gather = cuda_gather,                                                                     \

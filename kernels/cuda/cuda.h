@@ -7,6 +7,7 @@
 
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/nccl.h"
 #include "kernels/kernels.h"
 
 #define STAGE_BYTES  (8u << 20) /* pinned memory that bytes go through: of the main stream */
@@ -156,7 +157,11 @@ struct cuda_ahead {
 struct cuda_ranks {
     struct gpu_room *room;           /* owned, on the device, where there is a group */
     struct gpu_group_of_ranks group; /* n_ranks 0: the context has not met the others */
-    bool no_graphs;                  /* though it has */
+    size_t stage_floats;             /* behind the room */
+    uint32_t columns;                /* kernels_options.columns */
+    struct nccl_group *nccl;         /* owned; NULL: the devices reach each other */
+    bool has_met;
+    bool no_graphs; /* though it has */
 };
 
 struct kernels_ctx {
@@ -214,6 +219,10 @@ void cuda_to_device(struct kernels_ctx *ctx, struct cuda_lane *lane, void *to, c
                     size_t n_bytes);
 enum status cuda_from_device(struct kernels_ctx *ctx, struct cuda_lane *lane, void *to,
                              const void *from, size_t n_bytes);
+
+/* cuda/wait.c */
+/* Waits for a stream of the device; STATUS_IO too where the rank's group is at an end, which is a failure of the device. */
+enum status cuda_wait(struct kernels_ctx *ctx, struct device_stream *stream);
 
 /* cuda/memory.c */
 void *cuda_alloc(struct kernels_ctx *ctx, size_t n_bytes);
@@ -294,7 +303,10 @@ void cuda_forget_rounded(struct kernels_ctx *ctx, const float *out, size_t n);
 /* The sum that is held where its rows are `qkv`: it is no longer. */
 struct gpu_sum cuda_take_sum(struct kernels_ctx *ctx, const float *qkv);
 
-/* Into the main stream, or a record. The struct is copied. */
+/* Into the main stream, or a record: what `run` puts there when it is called with a copy of `what` (n_bytes, a multiple of 8). */
+void cuda_operation(struct kernels_ctx *ctx, void (*run)(struct kernels_ctx *ctx, const void *what),
+                    const void *what, size_t n_bytes);
+/* The same for a launch. */
 #define X(name, type) void cuda_launch_##name(struct kernels_ctx *ctx, const struct type *what);
 GPU_OPERATIONS(X)
 #undef X
@@ -368,11 +380,23 @@ void cuda_sample_result(const struct gpu_sampled *got, const struct sample_param
 NODISCARD enum status cuda_ranks_open(struct kernels_ctx *ctx,
                                       const struct kernels_options *options, struct error *error);
 void cuda_ranks_close(struct kernels_ctx *ctx);
+NODISCARD enum status cuda_group_id(struct kernels_ctx *ctx, struct kernels_group_id *id,
+                                    struct error *error);
 NODISCARD enum status cuda_meet(struct kernels_ctx *ctx, uint32_t rank, uint32_t n_ranks,
-                                struct kernels_ctx *const *all, struct error *error);
+                                struct kernels_ctx *const *all, const struct kernels_group_id *id,
+                                struct error *error);
 void cuda_sum(struct kernels_ctx *ctx, float *x, size_t n);
 void cuda_gather(struct kernels_ctx *ctx, float *out, size_t out_stride, const float *part,
                  size_t n_rows, size_t column_begin, size_t n_columns);
+
+/* cuda/wires.c: the same where NCCL brings the numbers. */
+/* Floats of memory that sums of n_floats at a time and rows of `columns` take. */
+size_t cuda_wires_floats(uint32_t n_ranks, size_t n_floats, uint32_t columns);
+/* Sends some numbers on all ways that operations take: the first use of one may take memory. STATUS_UNSUPPORTED with what came. */
+NODISCARD enum status cuda_wires_try(struct kernels_ctx *ctx, struct error *error);
+void cuda_wires_sum(struct kernels_ctx *ctx, float *x, size_t n);
+void cuda_wires_gather(struct kernels_ctx *ctx, float *out, size_t out_stride, const float *part,
+                       size_t n_rows, size_t column_begin, size_t n_columns);
 
 /* cuda/ahead.c */
 NODISCARD enum status cuda_ahead_open(struct kernels_ctx *ctx, struct error *error);

@@ -21,7 +21,7 @@ struct record {
 static void put_mark(struct kernels_ctx *ctx, uint32_t number) {
     struct cuda_marks *marks = &ctx->marks;
     if (marks->n == MARKS_MAX) { /* more layers than models have */
-        (void)ctx->kind->wait(ctx->main.stream);
+        (void)cuda_wait(ctx, ctx->main.stream);
         marks->done = marks->numbers[(marks->first + MARKS_MAX - 1) % MARKS_MAX];
         marks->n = 0;
     }
@@ -77,8 +77,8 @@ static bool is_next(const struct cuda_graph *graph, size_t at, const struct reco
 
 static bool keeps_rounded(void (*run)(struct kernels_ctx *ctx, const void *what));
 
-static void put(struct kernels_ctx *ctx, void (*run)(struct kernels_ctx *ctx, const void *what),
-                const void *what, size_t n_bytes) {
+void cuda_operation(struct kernels_ctx *ctx, void (*run)(struct kernels_ctx *ctx, const void *what),
+                    const void *what, size_t n_bytes) {
     cuda_release(ctx);
     if (!keeps_rounded(run))
         ctx->rounded.x = NULL;
@@ -111,7 +111,7 @@ static void put(struct kernels_ctx *ctx, void (*run)(struct kernels_ctx *ctx, co
         ctx->gpu->name(ctx->main.stream, what);                                                    \
     }                                                                                              \
     void cuda_launch_##name(struct kernels_ctx *ctx, const struct type *what) {                    \
-        put(ctx, run_##name, what, sizeof *what);                                                  \
+        cuda_operation(ctx, run_##name, what, sizeof *what);                                       \
     }
 GPU_OPERATIONS(X)
 #undef X
@@ -127,7 +127,7 @@ _Static_assert(sizeof(struct rope) == 4 * sizeof(uint32_t) + 5 * sizeof(void *),
 void cuda_mark(struct kernels_ctx *ctx, uint32_t number) {
     uint64_t what = number;
     ctx->graphs.mark = number;
-    put(ctx, run_mark, &what, sizeof what);
+    cuda_operation(ctx, run_mark, &what, sizeof what);
 }
 
 /* The launches of a step of this shape; in place of those that were not used for longest where there is no room. */

@@ -20,7 +20,7 @@ void cuda_lane_close(struct kernels_ctx *ctx, struct cuda_lane *lane) {
 void *cuda_stage(struct kernels_ctx *ctx, struct cuda_lane *lane, size_t n_bytes) {
     ASSERT(n_bytes <= lane->n_bytes);
     if (lane->used + n_bytes > lane->n_bytes) {
-        (void)ctx->kind->wait(lane->stream);
+        (void)cuda_wait(ctx, lane->stream);
         lane->used = 0;
     }
     return lane->stage + lane->used;
@@ -55,7 +55,7 @@ enum status cuda_from_device(struct kernels_ctx *ctx, struct cuda_lane *lane, vo
         size_t n = piece_of(lane, n_bytes - at);
         void *staged = cuda_stage(ctx, lane, n);
         ctx->kind->copy_out(lane->stream, staged, (const char *)from + at, n);
-        status = ctx->kind->wait(lane->stream);
+        status = cuda_wait(ctx, lane->stream);
         lane->used = 0;
         memcpy((char *)to + at, staged, n);
         at += n;

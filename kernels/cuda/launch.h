@@ -455,6 +455,40 @@ struct gpu_gather_ranks {
     uint32_t unused;
 };
 
+/* out (n) becomes the sum of the ranks' parts in their order: the rank's own (n), and of the others parts (n_ranks, stride). */
+struct gpu_sum_parts {
+    const float *parts;
+    const float *own; /* may be `out` */
+    float *out;
+    size_t stride;
+    uint32_t n;
+    uint32_t rank;
+    uint32_t n_ranks;
+    uint32_t whole; /* all begin at 16 bytes; n and stride are multiples of 4 */
+};
+
+/* A rank's columns on their way to rank 0: to[0..2] become n_rows, begin and n_columns, as integers, and what lies behind
+ * to[GPU_COLUMNS] the part (n_rows, n_columns). */
+struct gpu_pack_columns {
+    const float *part;
+    float *to;
+    uint32_t n_rows;
+    uint32_t n_columns;
+    uint32_t begin;
+    uint32_t unused;
+};
+#define GPU_COLUMNS 4
+
+/* All ranks' packed columns (n_ranks, each) become columns of out (n_rows, out_stride). */
+struct gpu_place_columns {
+    const float *from;
+    float *out;
+    size_t out_stride;
+    size_t each;
+    uint32_t n_rows;
+    uint32_t n_ranks;
+};
+
 /* ids[i] becomes the token that was chosen for row i, GPU_NO_TOKEN where there is none to choose. */
 struct gpu_take_chosen {
     uint32_t *ids;
@@ -486,7 +520,10 @@ struct gpu_take_chosen {
     X(join_spans, gpu_attend)                                                                      \
     X(join_rows, gpu_join_rows)                                                                    \
     X(sum_ranks, gpu_sum_ranks)                                                                    \
-    X(gather_ranks, gpu_gather_ranks)
+    X(gather_ranks, gpu_gather_ranks)                                                              \
+    X(sum_parts, gpu_sum_parts)                                                                    \
+    X(pack_columns, gpu_pack_columns)                                                              \
+    X(place_columns, gpu_place_columns)
 #define GPU_LAUNCHES(X)                                                                            \
     GPU_OPERATIONS(X)                                                                              \
     X(sample, gpu_sample)                                                                          \

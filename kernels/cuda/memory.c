@@ -17,7 +17,7 @@ void cuda_dealloc(struct kernels_ctx *ctx, void *memory, size_t n_bytes) {
     cuda_flush(ctx);
     cuda_beside_join(ctx);
     if (ctx->main.stream)
-        (void)ctx->kind->wait(ctx->main.stream); /* a failure is told by the next step_end() */
+        (void)cuda_wait(ctx, ctx->main.stream); /* a failure is told by the next step_end() */
     ctx->kind->dealloc(ctx->device, memory);
 }
 

@@ -1,5 +1,5 @@
-/* kernels/cuda/ranks.c: what ranks of one process, each with a device, compute together (gpu/ranks.cu): the room that a rank's
- * device keeps for it, the way to the others' rooms, and the operations. */
+/* kernels/cuda/ranks.c: what ranks, each with a device, compute together: the room that a rank's device keeps for it, how it meets
+ * the others, and the operations where devices reach each other's rooms (gpu/ranks.cu). */
 #include "base/assert.h"
 #include "kernels/cuda/cuda.h"
 
@@ -8,8 +8,8 @@
 #define STAGE_FLOATS (2u << 20) /* more numbers are added up in parts */
 #define WAIT_MS      20000      /* for a rank that is late, where options do not say */
 
-static size_t room_bytes(const struct cuda_ranks *ranks) {
-    return sizeof(struct gpu_room) + 2 * (size_t)ranks->group.n_floats * sizeof(float);
+static size_t most_of(size_t a, size_t b) {
+    return a > b ? a : b;
 }
 
 enum status cuda_ranks_open(struct kernels_ctx *ctx, const struct kernels_options *options,
@@ -18,11 +18,14 @@ enum status cuda_ranks_open(struct kernels_ctx *ctx, const struct kernels_option
     if (options->n_ranks <= 1)
         return STATUS_OK;
     size_t n = options->together < STAGE_FLOATS ? options->together : STAGE_FLOATS;
-    if (n < options->limits.n_vocab)
-        n = options->limits.n_vocab; /* a row of what is gathered */
+    n = most_of(n, options->limits.n_vocab); /* a row of what is gathered */
+    ranks->columns = options->columns > 0 ? options->columns : options->limits.n_vocab;
     ranks->group.n_floats = ((uint32_t)n + 3) / 4 * 4;
+    ranks->stage_floats =
+        most_of(2 * (size_t)ranks->group.n_floats,
+                cuda_wires_floats(options->n_ranks, ranks->group.n_floats, ranks->columns));
     ranks->group.wait_ns = (options->wait_ms > 0 ? options->wait_ms : WAIT_MS) * 1000000ull;
-    ranks->room = cuda_alloc(ctx, room_bytes(ranks));
+    ranks->room = cuda_alloc(ctx, sizeof *ranks->room + ranks->stage_floats * sizeof(float));
     if (!ranks->room)
         return error_set(error, STATUS_NOMEM, "the device has no memory for sums of %u ranks",
                          options->n_ranks);
@@ -37,6 +40,9 @@ static void leave(struct kernels_ctx *ctx) {
             ctx->kind->unreach(ctx->device, group->rooms[rank]);
     memset(group->rooms, 0, sizeof group->rooms);
     group->n_ranks = 0;
+    nccl_close(ctx->ranks.nccl);
+    ctx->ranks.nccl = NULL;
+    ctx->ranks.has_met = false;
 }
 
 void cuda_ranks_close(struct kernels_ctx *ctx) {
@@ -45,31 +51,63 @@ void cuda_ranks_close(struct kernels_ctx *ctx) {
     cuda_dealloc(ctx, ctx->ranks.room, 0);
 }
 
-enum status cuda_meet(struct kernels_ctx *ctx, uint32_t rank, uint32_t n_ranks,
-                      struct kernels_ctx *const *all, struct error *error) {
+enum status cuda_group_id(struct kernels_ctx *ctx, struct kernels_group_id *id,
+                          struct error *error) {
+    ctx->kind->use(ctx->device);
+    return nccl_group_id(ctx->kind, id, error);
+}
+
+/* By the memory of the others. */
+static enum status reach_all(struct kernels_ctx *ctx, struct kernels_ctx *const *all,
+                             struct error *error) {
     struct gpu_group_of_ranks *group = &ctx->ranks.group;
-    ASSERT(n_ranks == 0 || (rank < n_ranks && all[rank] == ctx && ctx->ranks.room));
+    for (uint32_t i = 0; i < group->n_ranks; i++) {
+        const struct cuda_ranks *other = &all[i]->ranks;
+        ASSERT(all[i]->kind == ctx->kind && other->group.n_floats == group->n_floats);
+        group->rooms[i] = i == group->rank
+                              ? other->room
+                              : ctx->kind->reach(ctx->device, all[i]->device, other->room);
+        if (!group->rooms[i])
+            return error_set(error, STATUS_UNSUPPORTED,
+                             "the device of rank %u does not reach that of rank %u", group->rank,
+                             i);
+    }
+    return STATUS_OK;
+}
+
+/* By NCCL. */
+static enum status join(struct kernels_ctx *ctx, const struct kernels_group_id *id,
+                        struct error *error) {
+    const struct gpu_group_of_ranks *group = &ctx->ranks.group;
+    TRY(nccl_open(ctx->kind, id, group->rank, group->n_ranks, (uint32_t)(group->wait_ns / 1000000),
+                  &ctx->ranks.nccl, error));
+    TRY(nccl_ready(ctx->ranks.nccl, error));
+    return cuda_wires_try(ctx, error);
+}
+
+enum status cuda_meet(struct kernels_ctx *ctx, uint32_t rank, uint32_t n_ranks,
+                      struct kernels_ctx *const *all, const struct kernels_group_id *id,
+                      struct error *error) {
+    struct gpu_group_of_ranks *group = &ctx->ranks.group;
+    ASSERT(n_ranks == 0 || (rank < n_ranks && ctx->ranks.room));
+    ASSERT(n_ranks == 0 || (id ? !all : all && all[rank] == ctx));
     ctx->kind->use(ctx->device);
     cuda_flush(ctx);
     leave(ctx);
     ctx->graphs.off = ctx->ranks.no_graphs || n_ranks == 0;
+    if (n_ranks == 0)
+        return STATUS_OK;
     if (n_ranks > GPU_RANKS)
         return error_set(error, STATUS_UNSUPPORTED, "more than %d devices", GPU_RANKS);
     group->rank = rank;
     group->n_ranks = n_ranks;
-    for (uint32_t i = 0; i < n_ranks; i++) {
-        const struct cuda_ranks *other = &all[i]->ranks;
-        ASSERT(all[i]->kind == ctx->kind && other->group.n_floats == group->n_floats);
-        group->rooms[i] =
-            i == rank ? other->room : ctx->kind->reach(ctx->device, all[i]->device, other->room);
-        if (!group->rooms[i]) {
-            leave(ctx);
-            ctx->graphs.off = true;
-            return error_set(error, STATUS_UNSUPPORTED,
-                             "the device of rank %u does not reach that of rank %u", rank, i);
-        }
+    enum status status = id ? join(ctx, id, error) : reach_all(ctx, all, error);
+    ctx->ranks.has_met = status == STATUS_OK;
+    if (status != STATUS_OK) {
+        leave(ctx);
+        ctx->graphs.off = true;
     }
-    return STATUS_OK;
+    return status;
 }
 
 void cuda_sum(struct kernels_ctx *ctx, float *x, size_t n) {
@@ -78,6 +116,10 @@ void cuda_sum(struct kernels_ctx *ctx, float *x, size_t n) {
     cuda_forget_rounded(ctx, x, n);
     for (size_t at = 0, next; at < n; at = next) {
         next = n - at < group->n_floats ? n : at + group->n_floats;
+        if (ctx->ranks.nccl) {
+            cuda_wires_sum(ctx, x + at, next - at);
+            continue;
+        }
         struct gpu_sum_ranks sum = {.group = *group, .x = x + at, .n = (uint32_t)(next - at)};
         sum.whole = (uintptr_t)sum.x % 16 == 0 && sum.n % 4 == 0;
         cuda_launch_sum_ranks(ctx, &sum);
@@ -90,6 +132,10 @@ void cuda_gather(struct kernels_ctx *ctx, float *out, size_t out_stride, const f
     ASSERT(group->n_ranks > 0 && (out != NULL) == (group->rank == 0));
     ASSERT(out_stride > 0 && out_stride <= group->n_floats);
     ASSERT(column_begin <= out_stride && n_columns <= out_stride - column_begin);
+    if (ctx->ranks.nccl) {
+        cuda_wires_gather(ctx, out, out_stride, part, n_rows, column_begin, n_columns);
+        return;
+    }
     size_t most = group->n_floats / out_stride;
     for (size_t row = 0, next; row < n_rows; row = next) {
         next = n_rows - row < most ? n_rows : row + most;

@@ -187,7 +187,7 @@ void cuda_sample(struct kernels_ctx *ctx, float *logits, uint32_t n_rows, uint32
         n = cuda_sample_prepare(ctx, &what, logits + (size_t)row * n_vocab, params + row,
                                 n_rows - row, n_vocab);
         cuda_sample_launch(ctx, &what, pinned);
-        (void)ctx->kind->wait(ctx->main.stream);
+        (void)cuda_wait(ctx, ctx->main.stream);
         for (uint32_t i = 0; i < n; i++)
             cuda_sample_result(&pinned[i], &params[row + i], &results[row + i]);
     }

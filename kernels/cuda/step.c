@@ -226,5 +226,5 @@ enum status cuda_step_end(struct kernels_ctx *ctx) {
     cuda_flush(ctx);
     ctx->main.used = 0;
     ctx->in_step = false;
-    return ctx->kind->wait(ctx->main.stream);
+    return cuda_wait(ctx, ctx->main.stream);
 }

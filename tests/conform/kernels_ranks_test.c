@@ -1,4 +1,5 @@
-/* What ranks compute together on devices of their own (meet, sum and gather of struct kernels), over the backends that have it: the sums
+/* What ranks compute together on devices of their own (meet, sum and gather of struct kernels), over the backends that have it and both
+ * ways in which ranks meet, the second by the NCCL of the tests: the sums
  * are those of the ranks' order, bit for bit, whatever their length and the number of ranks; columns lie where they belong; and a
  * rank that is late, or asks for something else, is a failure of those that wait for it. */
 #include "base/random.h"
@@ -7,13 +8,17 @@
 #include "tests/support/suite.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 const char *const suite_name = "kernels_ranks";
 const double suite_timeout_s = 240;
 
-enum { N_VOCAB = 613, STAGE = 4096, RANKS_MOST = 8 };
+enum { N_VOCAB = 613, STAGE = 4096, RANKS_MOST = 8, COLUMNS = 411 };
+
+/* How ranks meet: a test is of a row of kernels_table and a way. */
+enum way { BY_MEMORY, BY_ID, N_WAYS };
 
 struct group;
 
@@ -29,7 +34,9 @@ struct member {
 
 struct group {
     const struct kernels *kernels;
+    enum way way;
     uint32_t n;
+    struct kernels_group_id id;
     struct member members[RANKS_MOST];
     void (*lives)(struct member *member);
 };
@@ -47,25 +54,6 @@ static float sum_of(uint32_t n_ranks, uint32_t turn, size_t i) {
     return sum;
 }
 
-static void group_open(struct group *group, const struct kernels *kernels, uint32_t n,
-                       uint32_t wait_ms) {
-    struct error error;
-    struct kernels_ctx *all[RANKS_MOST];
-    *group = (struct group){.kernels = kernels, .n = n};
-    for (uint32_t rank = 0; rank < n; rank++) {
-        const struct kernels_options options = {.n_threads = 1,
-                                                .device = rank,
-                                                .n_ranks = n,
-                                                .together = STAGE,
-                                                .wait_ms = wait_ms,
-                                                .limits = {1, 1, 16, 32, N_VOCAB, 1, 1, 16}};
-        ck_assert_int_eq(kernels->open(&options, &all[rank], &error), STATUS_OK);
-        group->members[rank] = (struct member){.group = group, .ctx = all[rank], .rank = rank};
-    }
-    for (uint32_t rank = 0; rank < n; rank++)
-        ck_assert_int_eq(kernels->meet(all[rank], rank, n, all, &error), STATUS_OK);
-}
-
 static void *run(void *arg) {
     struct member *member = arg;
     member->is_right = true;
@@ -80,6 +68,52 @@ static void group_run(struct group *group, void (*lives)(struct member *member))
             pthread_create(&group->members[rank].thread, NULL, run, &group->members[rank]), 0);
     for (uint32_t rank = 0; rank < group->n; rank++)
         pthread_join(group->members[rank].thread, NULL);
+}
+
+/* A rank's own thread meets the others by the id. */
+static void meet_by_id(struct member *member) {
+    struct error error = {0};
+    struct group *group = member->group;
+    member->status =
+        group->kernels->meet(member->ctx, member->rank, group->n, NULL, &group->id, &error);
+    if (member->status != STATUS_OK)
+        printf("rank %u: %s\n", member->rank, error.text);
+}
+
+static void group_meet(struct group *group) {
+    struct error error;
+    struct kernels_ctx *all[RANKS_MOST];
+    for (uint32_t rank = 0; rank < group->n; rank++)
+        all[rank] = group->members[rank].ctx;
+    if (group->way == BY_ID) {
+        ck_assert_int_eq(group->kernels->group_id(all[0], &group->id, &error), STATUS_OK);
+        group_run(group, meet_by_id);
+    }
+    for (uint32_t rank = 0; rank < group->n; rank++) {
+        struct member *member = &group->members[rank];
+        if (group->way == BY_MEMORY)
+            member->status = group->kernels->meet(all[rank], rank, group->n, all, NULL, &error);
+        ck_assert_int_eq(member->status, STATUS_OK);
+    }
+}
+
+/* Ranks of contexts whose sums are mostly of `together` numbers; `_i` is the test's. */
+static void group_open(struct group *group, int i, uint32_t n, size_t together, uint32_t wait_ms) {
+    struct error error;
+    *group = (struct group){.kernels = kernels_table[i / N_WAYS], .way = i % N_WAYS, .n = n};
+    for (uint32_t rank = 0; rank < n; rank++) {
+        const struct kernels_options options = {.n_threads = 1,
+                                                .device = rank,
+                                                .n_ranks = n,
+                                                .together = together,
+                                                .columns = COLUMNS,
+                                                .wait_ms = wait_ms,
+                                                .limits = {1, 1, 16, 32, N_VOCAB, 1, 1, 16}};
+        struct member *member = &group->members[rank];
+        *member = (struct member){.group = group, .rank = rank};
+        ck_assert_int_eq(group->kernels->open(&options, &member->ctx, &error), STATUS_OK);
+    }
+    group_meet(group);
 }
 
 static void group_close(struct group *group) {
@@ -123,7 +157,7 @@ START_TEST(sums_have_the_bits_of_the_ranks_order) {
     static const uint32_t sizes[] = {2, 3, 4, 8};
     for (uint32_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         struct group group;
-        group_open(&group, kernels_table[_i], sizes[i], 0);
+        group_open(&group, _i, sizes[i], STAGE, 0);
         group_run(&group, add_up);
         for (uint32_t rank = 0; rank < group.n; rank++)
             ck_assert_msg(group.members[rank].is_right, "rank %u of %u", rank, group.n);
@@ -165,7 +199,7 @@ static void chain(struct member *member) {
 START_TEST(sums_of_sums_wait_for_each_other) {
     for (uint32_t n = 2; n <= 4; n++) {
         struct group group;
-        group_open(&group, kernels_table[_i], n, 0);
+        group_open(&group, _i, n, STAGE, 0);
         group_run(&group, chain);
         for (uint32_t rank = 0; rank < n; rank++)
             ck_assert_msg(group.members[rank].is_right, "rank %u of %u", rank, n);
@@ -198,20 +232,8 @@ static void add_up_slices(struct member *member) {
 
 START_TEST(long_sums_are_shared_out) {
     for (uint32_t n = 2; n <= 3; n++) {
-        struct group group = {.kernels = kernels_table[_i], .n = n};
-        struct kernels_ctx *all[RANKS_MOST];
-        struct error error;
-        for (uint32_t rank = 0; rank < n; rank++) {
-            const struct kernels_options options = {.n_threads = 1,
-                                                    .device = rank,
-                                                    .n_ranks = n,
-                                                    .together = N_LONG,
-                                                    .limits = {1, 1, 16, 32, 32, 1, 1, 16}};
-            ck_assert_int_eq(group.kernels->open(&options, &all[rank], &error), STATUS_OK);
-            group.members[rank] = (struct member){.group = &group, .ctx = all[rank], .rank = rank};
-        }
-        for (uint32_t rank = 0; rank < n; rank++)
-            ck_assert_int_eq(group.kernels->meet(all[rank], rank, n, all, &error), STATUS_OK);
+        struct group group;
+        group_open(&group, _i, n, N_LONG, 0);
         group_run(&group, add_up_slices);
         for (uint32_t rank = 0; rank < n; rank++)
             ck_assert_msg(group.members[rank].is_right, "rank %u of %u", rank, n);
@@ -257,7 +279,7 @@ static void bring_columns(struct member *member) {
 
 START_TEST(columns_of_all_ranks_come_to_the_first) {
     struct group group;
-    group_open(&group, kernels_table[_i], 4, 0);
+    group_open(&group, _i, 4, STAGE, 0);
     group_run(&group, bring_columns);
     for (uint32_t rank = 0; rank < group.n; rank++)
         ck_assert_msg(group.members[rank].is_right, "rank %u", rank);
@@ -285,12 +307,12 @@ static void disagree(struct member *member) {
 
 START_TEST(a_late_rank_and_another_operation_are_failures) {
     struct group group;
-    group_open(&group, kernels_table[_i], 3, 300);
+    group_open(&group, _i, 3, STAGE, 300);
     group_run(&group, wait_for_nobody);
     for (uint32_t rank = 0; rank < 3; rank++)
         ck_assert_int_eq(group.members[rank].status, rank == 1 ? STATUS_OK : STATUS_IO);
     group_close(&group);
-    group_open(&group, kernels_table[_i], 2, 0);
+    group_open(&group, _i, 2, STAGE, 0);
     group_run(&group, disagree);
     for (uint32_t rank = 0; rank < 2; rank++)
         ck_assert_int_eq(group.members[rank].status, STATUS_IO);
@@ -301,18 +323,15 @@ END_TEST
 /* A group that has parted can meet again, in another order; one of another size cannot. */
 START_TEST(ranks_part_and_meet_again) {
     struct group group;
-    struct kernels_ctx *all[2];
     struct error error;
-    group_open(&group, kernels_table[_i], 2, 0);
-    for (uint32_t rank = 0; rank < 2; rank++) {
-        ck_assert_int_eq(group.kernels->meet(group.members[rank].ctx, rank, 0, NULL, &error),
+    group_open(&group, _i, 2, STAGE, 0);
+    for (uint32_t rank = 0; rank < 2; rank++)
+        ck_assert_int_eq(group.kernels->meet(group.members[rank].ctx, rank, 0, NULL, NULL, &error),
                          STATUS_OK);
-        all[1 - rank] = group.members[rank].ctx;
-    }
-    for (uint32_t rank = 0; rank < 2; rank++) {
-        group.members[rank].ctx = all[rank];
-        ck_assert_int_eq(group.kernels->meet(all[rank], rank, 2, all, &error), STATUS_OK);
-    }
+    struct kernels_ctx *first = group.members[0].ctx;
+    group.members[0].ctx = group.members[1].ctx;
+    group.members[1].ctx = first;
+    group_meet(&group);
     group_run(&group, add_up);
     ck_assert(group.members[0].is_right && group.members[1].is_right);
     group_close(&group);
@@ -320,14 +339,22 @@ START_TEST(ranks_part_and_meet_again) {
 END_TEST
 
 void suite_add(TCase *tests) {
+    int n_ways = N_WAYS;
+#ifdef FAKE_NCCL
+    setenv("TANDEM_NCCL", FAKE_NCCL, 1);
+#else
+    suite_skip("ranks that meet by an id", "there was no nccl.h");
+    n_ways = BY_ID;
+#endif
     for (int i = 0; kernels_table[i]; i++) {
         if (!kernels_table[i]->meet)
             continue;
-        tcase_add_loop_test(tests, sums_have_the_bits_of_the_ranks_order, i, i + 1);
-        tcase_add_loop_test(tests, sums_of_sums_wait_for_each_other, i, i + 1);
-        tcase_add_loop_test(tests, long_sums_are_shared_out, i, i + 1);
-        tcase_add_loop_test(tests, columns_of_all_ranks_come_to_the_first, i, i + 1);
-        tcase_add_loop_test(tests, a_late_rank_and_another_operation_are_failures, i, i + 1);
-        tcase_add_loop_test(tests, ranks_part_and_meet_again, i, i + 1);
+        int from = N_WAYS * i, to = N_WAYS * i + n_ways;
+        tcase_add_loop_test(tests, sums_have_the_bits_of_the_ranks_order, from, to);
+        tcase_add_loop_test(tests, sums_of_sums_wait_for_each_other, from, to);
+        tcase_add_loop_test(tests, long_sums_are_shared_out, from, to);
+        tcase_add_loop_test(tests, columns_of_all_ranks_come_to_the_first, from, to);
+        tcase_add_loop_test(tests, a_late_rank_and_another_operation_are_failures, from, to);
+        tcase_add_loop_test(tests, ranks_part_and_meet_again, from, to);
     }
 }

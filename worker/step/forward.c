@@ -132,12 +132,12 @@ static enum status meet(struct forward *forward, uint32_t n_ranks, struct error 
     for (uint32_t rank = 0; rank < n_ranks; rank++)
         all[rank] = rank_here(forward, rank)->ctx;
     while (status == STATUS_OK && n_met < n_ranks) {
-        status = kernels->meet(all[n_met], n_met, n_ranks, all, error);
+        status = kernels->meet(all[n_met], n_met, n_ranks, all, NULL, error);
         n_met += status == STATUS_OK;
     }
     struct error none;
     for (uint32_t rank = 0; status != STATUS_OK && rank < n_met; rank++)
-        (void)!kernels->meet(all[rank], rank, 0, NULL, &none);
+        (void)!kernels->meet(all[rank], rank, 0, NULL, NULL, &none);
     for (uint32_t rank = 0; status == STATUS_OK && rank < n_ranks; rank++)
         comm_staged_meet(rank_here(forward, rank)->staged);
     return status;

@@ -1,0 +1,329 @@
+#include "kernels/cuda/nccl.h"
+
+#include "base/clock.h"
+#include "kernels/cuda/device.h"
+#include "kernels/cuda/nccl_library.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define LOOK_NS 20000000u /* the watcher looks this often while somebody waits */
+#define POLL_NS 100000u   /* an opening group is asked this often */
+
+struct nccl_group {
+    const struct nccl_library *library;
+    const struct device_kind *kind;
+    uint32_t rank;
+    uint32_t n_ranks;
+    uint64_t wait_ns;
+
+    pthread_mutex_t lock; /* whatever is asked of NCCL is asked under it */
+    ncclComm_t comm;      /* NULL: it was aborted */
+    char failure[300];    /* under lock, until has_failed */
+    atomic_bool has_failed;
+
+    pthread_t watcher;
+    bool is_watched;
+    pthread_cond_t changed; /* `closes`, or n_waits from 0 to 1 */
+    bool closes;
+    uint32_t n_waits; /* threads that wait for the device */
+    uint64_t since;   /* when the first of them began */
+};
+
+_Static_assert(sizeof(ncclUniqueId) == sizeof(struct kernels_group_id), "NCCL's own id");
+
+/* Ends the group, unless it has ended. The lock is held. */
+static void fail(struct nccl_group *group, const char *what, const char *why) {
+    if (group->has_failed)
+        return;
+    snprintf(group->failure, sizeof group->failure, "%s: %s", what, why);
+    atomic_store(&group->has_failed, true);
+    if (group->comm)
+        (void)group->library->CommAbort(group->comm);
+    group->comm = NULL;
+}
+
+static const char *text_of(const struct nccl_group *group, ncclResult_t result) {
+    const char *last = group->library->GetLastError(group->comm);
+    return last && *last ? last : group->library->GetErrorString(result);
+}
+
+static void pause_for(uint64_t ns) {
+    nanosleep(&(struct timespec){.tv_nsec = (long)ns}, NULL);
+}
+
+/* What was asked for has begun, or the group is at an end. The lock is held. */
+static void settle(struct nccl_group *group, ncclResult_t result) {
+    uint64_t begin = clock_now_ns();
+    while (result == ncclInProgress) {
+        if (clock_now_ns() - begin > group->wait_ns) {
+            fail(group, "NCCL", "it did not begin in time what the ranks compute together");
+            return;
+        }
+        pause_for(POLL_NS);
+        if (group->library->CommGetAsyncError(group->comm, &result) != ncclSuccess)
+            result = ncclInternalError;
+    }
+    if (result != ncclSuccess)
+        fail(group, "NCCL", text_of(group, result));
+}
+
+/* The watcher. */
+
+/* What NCCL found since. The lock is held. */
+static void look_for_errors(struct nccl_group *group) {
+    ncclResult_t result = ncclSuccess;
+    if (group->has_failed)
+        return;
+    if (group->library->CommGetAsyncError(group->comm, &result) != ncclSuccess)
+        result = ncclInternalError;
+    if (result != ncclSuccess && result != ncclInProgress)
+        fail(group, "NCCL", text_of(group, result));
+}
+
+static void look(struct nccl_group *group) {
+    look_for_errors(group);
+    if (clock_now_ns() - group->since > group->wait_ns)
+        fail(group, "NCCL", "a rank did not come to what its group computes together");
+}
+
+static void *watch(void *arg) {
+    struct nccl_group *group = arg;
+    pthread_mutex_lock(&group->lock);
+    while (!group->closes) {
+        if (group->n_waits == 0) {
+            pthread_cond_wait(&group->changed, &group->lock);
+            continue;
+        }
+        pthread_mutex_unlock(&group->lock);
+        pause_for(LOOK_NS);
+        pthread_mutex_lock(&group->lock);
+        if (group->n_waits > 0)
+            look(group);
+    }
+    pthread_mutex_unlock(&group->lock);
+    return NULL;
+}
+
+void nccl_wait_begins(struct nccl_group *group) {
+    pthread_mutex_lock(&group->lock);
+    if (group->n_waits++ == 0) {
+        group->since = clock_now_ns();
+        pthread_cond_signal(&group->changed);
+    }
+    pthread_mutex_unlock(&group->lock);
+}
+
+void nccl_wait_ends(struct nccl_group *group) {
+    pthread_mutex_lock(&group->lock);
+    group->n_waits--;
+    look_for_errors(group);
+    pthread_mutex_unlock(&group->lock);
+}
+
+const char *nccl_failure(struct nccl_group *group) {
+    return atomic_load(&group->has_failed) ? group->failure : NULL;
+}
+
+/* Opening and closing. */
+
+enum status nccl_group_id(const struct device_kind *kind, struct kernels_group_id *id,
+                          struct error *error) {
+    const struct nccl_library *library = nccl_library(kind->nccl, error);
+    ncclUniqueId made;
+    if (!library)
+        return STATUS_UNSUPPORTED;
+    ncclResult_t result = library->GetUniqueId(&made);
+    if (result != ncclSuccess)
+        return error_set(error, STATUS_UNSUPPORTED, "NCCL makes no id for a group: %s",
+                         library->GetLastError(NULL));
+    memcpy(id->bytes, &made, sizeof made);
+    return STATUS_OK;
+}
+
+/* As NCCL 2.19 has it, so that all since take it; calls return before what they begin is done. */
+static ncclConfig_t config_of(void) {
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.size = offsetof(ncclConfig_t, splitShare) + sizeof config.splitShare;
+    config.version = NCCL_LEAST;
+    config.blocking = 0;
+    return config;
+}
+
+static enum status begin(struct nccl_group *group, const struct kernels_group_id *id,
+                         struct error *error) {
+    ncclUniqueId unique;
+    ncclConfig_t config = config_of();
+    memcpy(&unique, id->bytes, sizeof unique);
+    ncclResult_t result = group->library->CommInitRankConfig(&group->comm, (int)group->n_ranks,
+                                                             unique, (int)group->rank, &config);
+    if (result != ncclSuccess && result != ncclInProgress)
+        return error_set(error, STATUS_UNSUPPORTED, "NCCL does not open rank %u of %u: %s",
+                         group->rank, group->n_ranks, text_of(group, result));
+    group->is_watched = pthread_create(&group->watcher, NULL, watch, group) == 0;
+    return group->is_watched
+               ? STATUS_OK
+               : error_set(error, STATUS_NOMEM, "no thread that watches a group of devices");
+}
+
+enum status nccl_open(const struct device_kind *kind, const struct kernels_group_id *id,
+                      uint32_t rank, uint32_t n_ranks, uint32_t wait_ms, struct nccl_group **group,
+                      struct error *error) {
+    const struct nccl_library *library = nccl_library(kind->nccl, error);
+    if (!library)
+        return STATUS_UNSUPPORTED;
+    struct nccl_group *made = calloc(1, sizeof *made);
+    if (!made)
+        return error_set(error, STATUS_NOMEM, "no memory for a group of devices");
+    *made = (struct nccl_group){.library = library,
+                                .kind = kind,
+                                .rank = rank,
+                                .n_ranks = n_ranks,
+                                .wait_ns = wait_ms * 1000000ull,
+                                .lock = PTHREAD_MUTEX_INITIALIZER,
+                                .changed = PTHREAD_COND_INITIALIZER};
+    enum status status = begin(made, id, error);
+    if (status != STATUS_OK)
+        nccl_close(made);
+    else
+        *group = made;
+    return status;
+}
+
+enum status nccl_ready(struct nccl_group *group, struct error *error) {
+    uint64_t begin = clock_now_ns();
+    ncclResult_t result = ncclInProgress;
+    while (result == ncclInProgress) {
+        pthread_mutex_lock(&group->lock);
+        if (group->comm && group->library->CommGetAsyncError(group->comm, &result) != ncclSuccess)
+            result = ncclInternalError;
+        if (result == ncclInProgress && clock_now_ns() - begin > group->wait_ns)
+            fail(group, "NCCL", "not all ranks came to their group");
+        else if (result != ncclInProgress && result != ncclSuccess)
+            fail(group, "NCCL", text_of(group, result));
+        pthread_mutex_unlock(&group->lock);
+        if (group->has_failed)
+            return error_set(error, result == ncclInProgress ? STATUS_CLOSED : STATUS_UNSUPPORTED,
+                             "rank %u of %u: %s", group->rank, group->n_ranks, group->failure);
+        pause_for(POLL_NS);
+    }
+    return STATUS_OK;
+}
+
+void nccl_close(struct nccl_group *group) {
+    if (!group)
+        return;
+    pthread_mutex_lock(&group->lock);
+    group->closes = true;
+    pthread_cond_signal(&group->changed);
+    if (group->comm)
+        (void)group->library->CommAbort(group->comm); /* waits for nobody, as ending it might */
+    group->comm = NULL;
+    pthread_mutex_unlock(&group->lock);
+    if (group->is_watched)
+        pthread_join(group->watcher, NULL);
+    pthread_cond_destroy(&group->changed);
+    pthread_mutex_destroy(&group->lock);
+    free(group);
+}
+
+/* What moves bytes. */
+
+/* A stream as NCCL knows it, under the group's lock; false: the group is at an end. */
+static bool enter(struct nccl_group *group, struct device_stream *stream, cudaStream_t *native) {
+    pthread_mutex_lock(&group->lock);
+    *native = group->kind->native(stream);
+    return group->comm != NULL;
+}
+
+static void leave(struct nccl_group *group) {
+    pthread_mutex_unlock(&group->lock);
+}
+
+void nccl_all_gather(struct nccl_group *group, struct device_stream *stream, float *to,
+                     const float *from, size_t n) {
+    cudaStream_t native;
+    if (enter(group, stream, &native))
+        settle(group, group->library->AllGather(from, to, n, ncclFloat, group->comm, native));
+    leave(group);
+}
+
+/* Between GroupStart and GroupEnd, which answers for all: a call that is not taken ends the group all the same. */
+static void send_to(struct nccl_group *group, cudaStream_t native, const float *from, size_t n,
+                    uint32_t peer, ncclResult_t *result) {
+    if (n > 0 && *result == ncclSuccess)
+        *result = group->library->Send(from, n, ncclFloat, (int)peer, group->comm, native);
+}
+
+static void take_from(struct nccl_group *group, cudaStream_t native, float *to, size_t n,
+                      uint32_t peer, ncclResult_t *result) {
+    if (n > 0 && *result == ncclSuccess)
+        *result = group->library->Recv(to, n, ncclFloat, (int)peer, group->comm, native);
+}
+
+static void end_together(struct nccl_group *group, ncclResult_t result) {
+    ncclResult_t ended = group->library->GroupEnd();
+    settle(group, result == ncclSuccess || result == ncclInProgress ? ended : result);
+}
+
+void nccl_exchange(struct nccl_group *group, struct device_stream *stream, float *to,
+                   const float *x, const struct nccl_slices *cut) {
+    cudaStream_t native;
+    if (enter(group, stream, &native)) {
+        ncclResult_t result = group->library->GroupStart();
+        for (uint32_t peer = 0; peer < group->n_ranks; peer++) {
+            if (peer == group->rank)
+                continue;
+            send_to(group, native, x + peer * cut->slice, nccl_slice_of(cut, peer), peer, &result);
+            take_from(group, native, to + peer * cut->slice, nccl_slice_of(cut, group->rank), peer,
+                      &result);
+        }
+        end_together(group, result);
+    }
+    leave(group);
+}
+
+static void spread_uneven(struct nccl_group *group, cudaStream_t native, float *x,
+                          const struct nccl_slices *cut) {
+    size_t own = nccl_slice_of(cut, group->rank);
+    ncclResult_t result = group->library->GroupStart();
+    for (uint32_t peer = 0; peer < group->n_ranks; peer++) {
+        if (peer == group->rank)
+            continue;
+        send_to(group, native, x + group->rank * cut->slice, own, peer, &result);
+        take_from(group, native, x + peer * cut->slice, nccl_slice_of(cut, peer), peer, &result);
+    }
+    end_together(group, result);
+}
+
+void nccl_spread(struct nccl_group *group, struct device_stream *stream, float *x,
+                 const struct nccl_slices *cut) {
+    cudaStream_t native;
+    if (enter(group, stream, &native)) {
+        if (cut->slice * group->n_ranks == cut->n)
+            settle(group, group->library->AllGather(x + group->rank * cut->slice, x, cut->slice,
+                                                    ncclFloat, group->comm, native));
+        else
+            spread_uneven(group, native, x, cut);
+    }
+    leave(group);
+}
+
+void nccl_to_first(struct nccl_group *group, struct device_stream *stream, float *to,
+                   const float *from, size_t n) {
+    cudaStream_t native;
+    if (enter(group, stream, &native)) {
+        ncclResult_t result = group->library->GroupStart();
+        if (group->rank > 0)
+            send_to(group, native, from, n, 0, &result);
+        for (uint32_t peer = 1; group->rank == 0 && peer < group->n_ranks; peer++)
+            take_from(group, native, to + peer * n, n, peer, &result);
+        end_together(group, result);
+    }
+    leave(group);
+}

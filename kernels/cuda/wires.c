@@ -1,0 +1,172 @@
+/* kernels/cuda/wires.c: what ranks compute together where NCCL brings each the others' numbers: short vectors whole, of long ones each
+ * rank its slice of all, whose sums are spread again. Kernels of ours add up, in the order of ranks (gpu/wires.cu), so sums have the
+ * bits that all other ways give, at every length. */
+#include "base/assert.h"
+#include "kernels/cuda/cuda.h"
+
+#include <string.h>
+
+#define ONE_SHOT (128u << 10) /* numbers that every rank gets whole and adds up all by itself */
+
+static float *stage_of(const struct kernels_ctx *ctx) {
+    return (float *)(ctx->ranks.room + 1);
+}
+
+size_t cuda_wires_floats(uint32_t n_ranks, size_t n_floats, uint32_t columns) {
+    size_t whole = n_floats < ONE_SHOT ? n_floats : ONE_SHOT, row = GPU_COLUMNS + (size_t)columns;
+    size_t most = whole > row ? whole * n_ranks : row * n_ranks;
+    size_t slices = n_floats + 4 * (size_t)n_ranks;
+    return most > slices ? most : slices;
+}
+
+/* Sums. */
+
+struct wires_sum {
+    float *x;
+    uint64_t n;
+};
+
+static struct nccl_slices slices_of(const struct kernels_ctx *ctx, size_t n) {
+    size_t n_ranks = ctx->ranks.group.n_ranks;
+    return (struct nccl_slices){.n = n, .slice = (n + 4 * n_ranks - 1) / (4 * n_ranks) * 4};
+}
+
+/* The rank's own numbers (n) become the sum. */
+static void add_parts(struct kernels_ctx *ctx, float *own, size_t n, size_t stride) {
+    const struct gpu_group_of_ranks *group = &ctx->ranks.group;
+    struct gpu_sum_parts sum = {.parts = stage_of(ctx),
+                                .own = own,
+                                .out = own,
+                                .stride = stride,
+                                .n = (uint32_t)n,
+                                .rank = group->rank,
+                                .n_ranks = group->n_ranks};
+    sum.whole = (uintptr_t)own % 16 == 0 && n % 4 == 0 && stride % 4 == 0;
+    if (n > 0)
+        ctx->gpu->sum_parts(ctx->main.stream, &sum);
+}
+
+static void run_sum(struct kernels_ctx *ctx, const void *what) {
+    struct wires_sum sum;
+    struct nccl_group *nccl = ctx->ranks.nccl;
+    memcpy(&sum, what, sizeof sum);
+    if (sum.n <= ONE_SHOT) {
+        nccl_all_gather(nccl, ctx->main.stream, stage_of(ctx), sum.x, sum.n);
+        add_parts(ctx, sum.x, sum.n, sum.n);
+        return;
+    }
+    struct nccl_slices cut = slices_of(ctx, sum.n);
+    uint32_t rank = ctx->ranks.group.rank;
+    nccl_exchange(nccl, ctx->main.stream, stage_of(ctx), sum.x, &cut);
+    add_parts(ctx, sum.x + rank * cut.slice, nccl_slice_of(&cut, rank), cut.slice);
+    nccl_spread(nccl, ctx->main.stream, sum.x, &cut);
+}
+
+void cuda_wires_sum(struct kernels_ctx *ctx, float *x, size_t n) {
+    struct wires_sum sum = {x, n};
+    cuda_operation(ctx, run_sum, &sum, sizeof sum);
+}
+
+/* Columns. */
+
+struct wires_gather {
+    struct gpu_pack_columns pack;
+    struct gpu_place_columns place; /* out NULL: of another rank */
+};
+
+static void run_gather(struct kernels_ctx *ctx, const void *what) {
+    struct wires_gather gather;
+    memcpy(&gather, what, sizeof gather);
+    ctx->gpu->pack_columns(ctx->main.stream, &gather.pack);
+    nccl_to_first(ctx->ranks.nccl, ctx->main.stream, gather.pack.to, gather.pack.to,
+                  gather.place.each);
+    if (gather.place.out)
+        ctx->gpu->place_columns(ctx->main.stream, &gather.place);
+}
+
+void cuda_wires_gather(struct kernels_ctx *ctx, float *out, size_t out_stride, const float *part,
+                       size_t n_rows, size_t column_begin, size_t n_columns) {
+    const struct cuda_ranks *ranks = &ctx->ranks;
+    const uint32_t n_ranks = ranks->group.n_ranks;
+    ASSERT(n_columns <= ranks->columns);
+    size_t most = (ranks->stage_floats / n_ranks - GPU_COLUMNS) / ranks->columns;
+    for (size_t row = 0, next; row < n_rows; row = next) {
+        next = n_rows - row < most ? n_rows : row + most;
+        struct wires_gather gather = {.pack = {.part = part + row * n_columns,
+                                               .to = stage_of(ctx),
+                                               .n_rows = (uint32_t)(next - row),
+                                               .n_columns = (uint32_t)n_columns,
+                                               .begin = (uint32_t)column_begin},
+                                      .place = {.from = stage_of(ctx),
+                                                .out = out ? out + row * out_stride : NULL,
+                                                .out_stride = out_stride,
+                                                .each = GPU_COLUMNS + (next - row) * ranks->columns,
+                                                .n_rows = (uint32_t)(next - row),
+                                                .n_ranks = n_ranks}};
+        cuda_operation(ctx, run_gather, &gather, sizeof gather);
+    }
+}
+
+/* The first use. */
+
+#define TRIED 4 /* numbers of each rank: that many times its own number */
+
+static enum status tell(struct kernels_ctx *ctx, const char *way, struct error *error) {
+    const char *of_group = nccl_failure(ctx->ranks.nccl), *of_device = NULL;
+    if (!of_group)
+        of_device = ctx->kind->failure(ctx->device);
+    return error_set(error, STATUS_UNSUPPORTED, "%s: %s", way,
+                     of_group    ? of_group
+                     : of_device ? of_device
+                                 : "the device failed");
+}
+
+static enum status compare(struct kernels_ctx *ctx, const char *way, const float *at, bool but_own,
+                           struct error *error) {
+    const struct gpu_group_of_ranks *group = &ctx->ranks.group;
+    float came[GPU_RANKS * TRIED];
+    enum status status =
+        cuda_from_device(ctx, &ctx->main, came, at, group->n_ranks * TRIED * sizeof *came);
+    if (status != STATUS_OK)
+        return tell(ctx, way, error);
+    for (uint32_t i = 0; i < group->n_ranks * TRIED; i++)
+        if (came[i] != (float)(i / TRIED + 1) && !(but_own && i / TRIED == group->rank))
+            return error_set(error, STATUS_UNSUPPORTED, "%s: rank %u got %g of rank %u", way,
+                             group->rank, (double)came[i], i / TRIED);
+    return STATUS_OK;
+}
+
+static enum status try_ways(struct kernels_ctx *ctx, float *x, float *to, struct error *error) {
+    static const char first[] = "numbers for the first rank";
+    const struct gpu_group_of_ranks *group = &ctx->ranks.group;
+    struct nccl_group *nccl = ctx->ranks.nccl;
+    const struct nccl_slices cut = {.n = group->n_ranks * TRIED, .slice = TRIED};
+    float mine[GPU_RANKS * TRIED];
+    for (size_t i = 0; i < cut.n; i++)
+        mine[i] = (float)(group->rank + 1);
+    cuda_put(ctx, x, mine, cut.n * sizeof *x);
+    nccl_all_gather(nccl, ctx->main.stream, to, x, TRIED);
+    TRY(compare(ctx, "numbers for all ranks", to, false, error));
+    nccl_exchange(nccl, ctx->main.stream, to, x, &cut);
+    TRY(compare(ctx, "slices between ranks", to, true, error));
+    nccl_spread(nccl, ctx->main.stream, x, &cut);
+    TRY(compare(ctx, "slices for all ranks", x, false, error));
+    cuda_put(ctx, to, mine, cut.n * sizeof *to);
+    nccl_to_first(nccl, ctx->main.stream, to, x + group->rank * cut.slice, TRIED);
+    if (group->rank == 0)
+        return compare(ctx, first, to, false, error);
+    return cuda_wait(ctx, ctx->main.stream) == STATUS_OK ? STATUS_OK : tell(ctx, first, error);
+}
+
+enum status cuda_wires_try(struct kernels_ctx *ctx, struct error *error) {
+    const size_t n_bytes = ctx->ranks.group.n_ranks * TRIED * sizeof(float);
+    float *x = cuda_alloc(ctx, n_bytes), *to = cuda_alloc(ctx, n_bytes);
+    enum status status = STATUS_NOMEM;
+    if (x && to)
+        status = try_ways(ctx, x, to, error);
+    else
+        error_set(error, status, "the device has no memory to try its group");
+    cuda_dealloc(ctx, x, n_bytes);
+    cuda_dealloc(ctx, to, n_bytes);
+    return status;
+}
