@@ -76,10 +76,11 @@ static const struct option_spec table[] = {
      .help = "tensor-parallel size: how many ranks share the model", .min = 1,
      .max = COMM_RANKS_MAX},
     {"sums", OPTION_CHOICE, AT(sums), "auto", "worker", NULL,
-     .help = "where sums over the ranks are taken: by the GPUs, which must reach each other's "
-             "memory, or "
-             "by the host; auto: by the GPUs where they can",
-     .choices = "auto device host"},
+     .help =
+         "how sums over the ranks are taken: device: by the GPUs, which must reach each other's "
+         "memory; nccl: by the GPUs, to which NCCL brings the numbers; host: by the host; "
+         "auto: the first of these that there is",
+     .choices = "auto device nccl host"},
     {"ranks-here", OPTION_UINT, AT(ranks_here), "0", "worker", "N",
      .help = "ranks that this process holds; 0: all, of a follower all that are left",
      .max = COMM_RANKS_MAX},

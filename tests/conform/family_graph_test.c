@@ -93,7 +93,7 @@ static void run_open(struct run *run, int which, const struct way *way) {
     ck_assert_msg(status == STATUS_OK, "%s", error.text);
     if (way->n_ranks > 1)
         ck_assert_str_eq(run->forward.rank.staged->kind->name,
-                         way->sums == SUMS_DEVICE ? "device" : "staged");
+                         way->sums == SUMS_HOST ? "staged" : "device");
     ck_assert_int_eq(batch_init(&run->batch, MAX_TOKENS, 16, CONTEXT), STATUS_OK);
     for (uint32_t s = 0, next = 0; s < N_SEQS; s++)
         for (uint32_t b = 0; b <= (prompts[s].begin + prompts[s].n + N_STEPS) / KV_BLOCK_TOKENS;
@@ -195,6 +195,13 @@ START_TEST(devices_that_add_up_have_the_bits_of_the_host) {
 }
 END_TEST
 
+START_TEST(what_nccl_brings_has_the_bits_of_the_host) {
+    static const struct way ways[2] = {{.n_ranks = 2, .sums = SUMS_HOST},
+                                       {.n_ranks = 2, .sums = SUMS_NCCL}};
+    compare(_i, ways);
+}
+END_TEST
+
 /* Where the devices are to add up and there are none. */
 START_TEST(devices_that_cannot_add_up_are_refused_where_they_must) {
     struct forward forward;
@@ -221,4 +228,10 @@ void suite_add(TCase *tests) {
     tcase_add_loop_test(tests, graphs_have_the_bits_of_launches, 0, N_MODELS);
     tcase_add_loop_test(tests, devices_that_add_up_have_the_bits_of_the_host, 1,
                         N_MODELS); /* heads of the first cannot be cut */
+#ifdef FAKE_NCCL
+    setenv("TANDEM_NCCL", FAKE_NCCL, 1);
+    tcase_add_loop_test(tests, what_nccl_brings_has_the_bits_of_the_host, 1, N_MODELS);
+#else
+    suite_skip("what_nccl_brings_has_the_bits_of_the_host", "there was no nccl.h");
+#endif
 }

@@ -10,6 +10,7 @@
 #include "base/log/log.h"
 #include "kernels/kernels.h"
 #include "model/model.h"
+#include "worker/family/shard.h"
 #include "worker/ranks/staged.h"
 
 #include <fcntl.h>
@@ -134,6 +135,15 @@ enum status rank_measure(const struct rank_options *options, struct rank_bytes *
     return status;
 }
 
+/* Of the logits: the first rank has as many as any other. */
+static uint32_t columns_of(const struct rank_options *options) {
+    struct shard first;
+    struct error none;
+    return shard_of(&options->model->config, 0, options->n_ranks, &first, &none) == STATUS_OK
+               ? first.vocab.n
+               : 0;
+}
+
 static enum status open_kernels(struct rank *rank, const struct rank_options *options,
                                 struct error *error) {
     const struct family_facts *facts = &rank->model->facts;
@@ -147,6 +157,7 @@ static enum status open_kernels(struct rank *rank, const struct rank_options *op
         .no_graphs = options->no_graphs,
         .n_ranks = options->n_ranks,
         .together = (size_t)options->max_tokens * facts->dim,
+        .columns = columns_of(options),
         .limits = {.max_tokens = options->max_tokens,
                    .max_seqs = options->max_seqs,
                    .max_context = facts->context,

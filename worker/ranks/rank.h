@@ -19,8 +19,9 @@ struct comm;
 struct kernels_batch;
 struct model;
 
-/* Where sums over the ranks are taken: where it goes fastest, by the devices themselves or not at all, by the host. */
-enum sums { SUMS_AUTO, SUMS_DEVICE, SUMS_HOST };
+/* How sums over the ranks are taken: as it goes fastest; by devices that read each other's memory; by devices to which NCCL brings
+ * the others' numbers; by the host. */
+enum sums { SUMS_AUTO, SUMS_DEVICE, SUMS_NCCL, SUMS_HOST };
 
 /* How a model is opened: one of its ranks here, all of them by worker/step/forward.h. */
 struct rank_options {

@@ -6,6 +6,7 @@
 #include "model/model.h"
 #include "model/weights/checkpoint/checkpoint.h"
 #include "worker/family/shard.h"
+#include "worker/ranks/meeting.h"
 #include "worker/ranks/staged.h"
 #include "worker/step/batch.h"
 
@@ -123,30 +124,12 @@ static const struct rank *rank_here(const struct forward *forward, uint32_t rank
     return rank == 0 ? &forward->rank : &forward->others.threads[rank - 1].rank;
 }
 
-/* The devices of all ranks meet. After a failure none of them has. */
-static enum status meet(struct forward *forward, uint32_t n_ranks, struct error *error) {
-    const struct kernels *kernels = forward->rank.kernels;
-    struct kernels_ctx *all[COMM_RANKS_MAX];
-    enum status status = STATUS_OK;
-    uint32_t n_met = 0;
-    for (uint32_t rank = 0; rank < n_ranks; rank++)
-        all[rank] = rank_here(forward, rank)->ctx;
-    while (status == STATUS_OK && n_met < n_ranks) {
-        status = kernels->meet(all[n_met], n_met, n_ranks, all, NULL, error);
-        n_met += status == STATUS_OK;
-    }
-    struct error none;
-    for (uint32_t rank = 0; status != STATUS_OK && rank < n_met; rank++)
-        (void)!kernels->meet(all[rank], rank, 0, NULL, NULL, &none);
-    for (uint32_t rank = 0; status == STATUS_OK && rank < n_ranks; rank++)
-        comm_staged_meet(rank_here(forward, rank)->staged);
-    return status;
-}
-
-/* Where devices may add up and can, they do from then on; else `why` says what keeps them from it. */
+/* Where devices may add up and can, they do from then on, in the way *how; else `why` says what keeps them from it. */
 static enum status let_devices_add(struct forward *forward, const struct rank_options *options,
-                                   uint32_t n_here, struct error *why) {
+                                   uint32_t n_here, enum sums *how, struct error *why) {
     const struct kernels *kernels = forward->rank.kernels;
+    struct meeting meeting = {
+        .kernels = kernels, .n_ranks = options->n_ranks, .sums = options->sums};
     if (!kernels || kernels_on_host(kernels))
         return error_set(why, STATUS_UNSUPPORTED, "the ranks compute on the host");
     if (options->sums == SUMS_HOST)
@@ -155,7 +138,11 @@ static enum status let_devices_add(struct forward *forward, const struct rank_op
         return error_set(why, STATUS_UNSUPPORTED, "some ranks are in other processes");
     if (!kernels->meet)
         return error_set(why, STATUS_UNSUPPORTED, "the backend \"%s\" cannot", kernels->name);
-    TRY(meet(forward, options->n_ranks, why));
+    for (uint32_t rank = 0; rank < options->n_ranks; rank++)
+        meeting.all[rank] = rank_here(forward, rank)->ctx;
+    TRY(meeting_hold(&meeting, how, why));
+    for (uint32_t rank = 0; rank < options->n_ranks; rank++)
+        comm_staged_meet(rank_here(forward, rank)->staged);
     forward->devices_add = true;
     return STATUS_OK;
 }
@@ -163,12 +150,17 @@ static enum status let_devices_add(struct forward *forward, const struct rank_op
 static enum status choose_sums(struct forward *forward, const struct rank_options *options,
                                uint32_t n_here, struct error *error) {
     struct error why = {0};
+    enum sums how = SUMS_HOST;
     char text[ERROR_TEXT_MAX];
-    enum status status = let_devices_add(forward, options, n_here, &why);
-    if (status != STATUS_OK && options->sums == SUMS_DEVICE)
+    enum status status = let_devices_add(forward, options, n_here, &how, &why);
+    if (status != STATUS_OK && (options->sums == SUMS_DEVICE || options->sums == SUMS_NCCL))
         return error_field(error, status, "sums", "the devices cannot add up: %s", why.text);
-    if (status == STATUS_OK)
+    if (status == STATUS_OK && how == SUMS_DEVICE)
         log_info("the devices add up over the ranks", "ranks=%u", options->n_ranks);
+    else if (status == STATUS_OK)
+        log_info("the devices add up what NCCL brings of the other ranks", "ranks=%u why=%s",
+                 options->n_ranks,
+                 log_text(text, sizeof text, *why.text ? why.text : "so it was asked for"));
     else if (forward->rank.kernels && !kernels_on_host(forward->rank.kernels))
         log_info("sums over the ranks go through the host", "ranks=%u why=%s", options->n_ranks,
                  log_text(text, sizeof text, why.text));

@@ -90,7 +90,7 @@ static void check_all(const struct config *config) {
     ck_assert_uint_eq(config->devices, 43);
     ck_assert(config->memory_share == 0.625 && !config->cuda_graphs && !config->steps_ahead);
     ck_assert_uint_eq(config->ranks_here, 5);
-    ck_assert_uint_eq(config->sums, 2);
+    ck_assert_uint_eq(config->sums, 3);
     ck_assert_uint_eq(config->threads, 59);
     ck_assert_uint_eq(config->kv_blocks, 61);
     ck_assert_uint_eq(config->chunk_tokens, 67);
