@@ -328,6 +328,9 @@ struct kernels {
     bool (*sample_done)(struct kernels_ctx *ctx);
     NODISCARD enum status (*sample_end)(struct kernels_ctx *ctx, struct sample_result *results);
 
+    /* NULL, or why the device failed, for a log. NULL itself where nothing can. */
+    const char *(*failure)(const struct kernels_ctx *ctx);
+
     /* Ranks of a tensor-parallel group, each a context with a device of its own; all four NULL where sums go through the
      * host. Opened with n_ranks (2 or more), each context meets the others, all of the same options but for the device, while
      * none of them computes, in one of two ways. By `all` (n_ranks, by rank, of this process) devices read each other's

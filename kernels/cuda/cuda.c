@@ -223,6 +223,7 @@ static const char *cuda_numerics(const struct kernels_ctx *ctx) {
         .sample_begin = cuda_sample_begin,                                                         \
         .sample_done = cuda_sample_done,                                                           \
         .sample_end = cuda_sample_end,                                                             \
+        .failure = cuda_failure,                                                                   \
         .group_id = cuda_group_id,                                                                 \
         .meet = cuda_meet,                                                                         \
         .sum = cuda_sum,                                                                           \

@@ -223,6 +223,7 @@ enum status cuda_from_device(struct kernels_ctx *ctx, struct cuda_lane *lane, vo
 /* cuda/wait.c */
 /* Waits for a stream of the device; STATUS_IO too where the rank's group is at an end, which is a failure of the device. */
 enum status cuda_wait(struct kernels_ctx *ctx, struct device_stream *stream);
+const char *cuda_failure(const struct kernels_ctx *ctx);
 
 /* cuda/memory.c */
 void *cuda_alloc(struct kernels_ctx *ctx, size_t n_bytes);

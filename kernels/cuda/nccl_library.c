@@ -45,6 +45,8 @@ static enum status load(const char *name, struct error *error) {
     if (!path)
         return error_set(error, STATUS_UNSUPPORTED,
                          "no NCCL works with these devices: TANDEM_NCCL names none");
+    (void)setenv("NCCL_SOCKET_IFNAME", "lo",
+                 0); /* all ranks are here: nobody else is to come to its sockets */
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!handle)
         return error_set(error, STATUS_UNSUPPORTED, "NCCL cannot be loaded: %s", dlerror());

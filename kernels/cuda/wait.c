@@ -12,3 +12,7 @@ enum status cuda_wait(struct kernels_ctx *ctx, struct device_stream *stream) {
         ctx->kind->fail(ctx->device, why);
     return why ? STATUS_IO : status;
 }
+
+const char *cuda_failure(const struct kernels_ctx *ctx) {
+    return ctx->kind->failure(ctx->device);
+}

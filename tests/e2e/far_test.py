@@ -22,6 +22,8 @@ os.environ.setdefault("TANDEM_BUILD", "emu" if BACKEND == "cuda-emu" else "dev")
 from cluster import (BIN, ROOT, Cluster, Skip, Tally, eventually, get_json, post_json, real_model, request,  # noqa: E402
                      stream_events)
 
+from daemons import Parts  # noqa: E402
+
 sys.path.insert(0, str(ROOT))
 try:
     import numpy  # noqa: F401
@@ -87,48 +89,8 @@ def family(model, wanted, transport):
     return f"{n} hand-offs over {transport}"
 
 
-class Parts:
-    """A router and workers started by hand, each with a backend of its own."""
-
-    def __init__(self, folder, model):
-        self.folder, self.model, self.processes = Path(folder), str(model), {}
-
-    def __enter__(self):
-        self.spawn("router", "tandem-router", "--listen", "127.0.0.1:0", "--announce", f"ipc://{self.folder}/announce")
-        eventually(lambda: " port=" in self.log("router"), "a router")
-        self.port = int(self.log("router").split(" port=")[1].split()[0])
-        return self
-
-    def __exit__(self, *_):
-        for process in self.processes.values():
-            process.terminate()
-        for process in self.processes.values():
-            process.wait(60)
-
-    def log(self, name):
-        return (self.folder / f"{name}.log").read_text()
-
-    def spawn(self, name, program, *args, **env):
-        with open(self.folder / f"{name}.log", "wb") as log:
-            self.processes[name] = subprocess.Popen([BIN / program, "--model", self.model, *map(str, args)], stdout=log,
-                                                    stderr=log, env=dict(os.environ, **env))
-
-    def worker(self, name, role, backend, *args, **env):
-        self.spawn(name, "tandem-worker", "--name", name, "--role", role, "--backend", backend, "--numerics", "exact", "--routers",
-                   f"ipc://{self.folder}/announce", "--endpoint", f"ipc://{self.folder}/{name}", *SMALL, *args, **env)
-
-    def kill(self, name):
-        self.processes[name].send_signal(signal.SIGKILL)
-        self.processes.pop(name).wait(60)
-
-    def up(self, n):
-        def ready():
-            return [w for w in get_json(self.port, "/admin/status")["workers"] if w["state"] == "ready"]
-        eventually(lambda: len(ready()) == n, f"{n} workers")
-
-
 def between(folder, model, wanted, prefill, decode, transport, *more):
-    with tempfile.TemporaryDirectory(dir=folder) as own, Parts(own, model) as parts:
+    with tempfile.TemporaryDirectory(dir=folder) as own, Parts(own, model, *SMALL) as parts:
         parts.worker("p", "prefill", prefill, "--kv-transport", transport, *more)
         parts.worker("d", "decode", decode, *more)
         parts.up(2)
@@ -197,7 +159,7 @@ def slowed(process):
 def killed_in_mid_stream(folder, model, wanted, doomed, spare):
     """Two workers decode, on the backends `doomed` and `spare`; what the first was at when it is killed goes on on the
     second. Where the kill came after the last token, again."""
-    with tempfile.TemporaryDirectory(dir=folder) as own, Parts(own, model) as parts:
+    with tempfile.TemporaryDirectory(dir=folder) as own, Parts(own, model, *SMALL) as parts:
         parts.worker("p", "prefill", doomed)
         parts.worker("spare", "decode", spare)
         for n_rounds in range(1, 11):
@@ -220,7 +182,7 @@ def killed_in_mid_stream(folder, model, wanted, doomed, spare):
 
 def a_failed_device(folder, model):
     """Streams of a worker whose device fails in mid-answer go on elsewhere, on the CPU; the worker says why it ended."""
-    with tempfile.TemporaryDirectory(dir=folder) as own, Parts(own, model) as parts:
+    with tempfile.TemporaryDirectory(dir=folder) as own, Parts(own, model, *SMALL) as parts:
         wanted, got = [], []
         parts.worker("spare", "mixed", "cpu")
         parts.up(1)
@@ -270,7 +232,7 @@ def cut(folder, model, transport):
 
 def cut_otherwise(folder, model, wanted):
     """From one rank on a device to two, and back: every head arrives, so the first token's logits are those of one rank."""
-    with tempfile.TemporaryDirectory(dir=folder) as own, Parts(own, model) as parts:
+    with tempfile.TemporaryDirectory(dir=folder) as own, Parts(own, model, *SMALL) as parts:
         for name, role, tp in (("p", "prefill", 1), ("d", "decode", 2)):
             parts.worker(name, role, BACKEND, "--tp", tp)
         parts.up(2)
@@ -290,7 +252,7 @@ def ranks_elsewhere_are_refused(folder, model):
 
 def another_device(folder, model):
     """far has devices 0 and 1; a worker is told of the one it is to use."""
-    with tempfile.TemporaryDirectory(dir=folder) as own, Parts(own, model) as parts:
+    with tempfile.TemporaryDirectory(dir=folder) as own, Parts(own, model, *SMALL) as parts:
         parts.worker("w1", "mixed", "far", "--devices", 1)
         parts.up(1)
         parts.worker("w2", "mixed", "far", "--devices", 2)

@@ -7,7 +7,7 @@
  *   absent=R           rank R never comes to its group, though it is told that it did
  *   refuse=R           rank R cannot open its end
  *   late=N             the N-th operation of rank 1 never begins (from 1)
- *   broken=N           the N-th operation of rank 1 is an error that is told later
+ *   broken=N           the N-th operation fails at rank 1, which is told later
  *   mixed              parts of the ranks come in another order */
 #include "kernels/cuda/emulator/native.h"
 
@@ -273,14 +273,17 @@ static void meet(struct ncclComm *comm, struct operation *own) {
     uint64_t turn = ++comm->n_turns;
     const char *wrong = NULL;
     comm->now = own;
-    if (fault("broken") == (long)turn && comm->rank == 1)
-        break_world(comm, "a link is down");
     while (fault("late") == (long)turn && comm->rank == 1 && is_open(comm))
         pthread_cond_wait(&changed, &lock);
     pthread_cond_broadcast(&changed);
-    if (await(comm, turn, false))
-        wrong = own->n_parts == 1 && own->parts[0].peer < 0 ? gather(comm, &own->parts[0])
-                                                            : receive(comm, own);
+    if (await(comm, turn, false)) {
+        if (fault("broken") == (long)turn && comm->rank == 1)
+            wrong = "a link is down";
+        else if (own->n_parts == 1 && own->parts[0].peer < 0)
+            wrong = gather(comm, &own->parts[0]);
+        else
+            wrong = receive(comm, own);
+    }
     if (wrong)
         break_world(comm, wrong);
     comm->n_done = turn;

@@ -295,10 +295,13 @@ void rank_end(const struct rank *rank) {
 }
 
 void rank_check(const struct rank *rank, enum status status) {
+    const struct kernels *kernels = rank->kernels;
+    char text[ERROR_TEXT_MAX];
     if (status == STATUS_OK)
         return;
-    log_error("the device failed: the worker ends", "backend=%s why=%s", rank->kernels->name,
-              status_name(status));
+    const char *why = kernels->failure ? kernels->failure(rank->ctx) : NULL;
+    log_error("the device failed: the worker ends", "backend=%s why=%s", kernels->name,
+              log_text(text, sizeof text, why ? why : status_name(status)));
     exit_now(EXIT_FAILURE);
 }
 

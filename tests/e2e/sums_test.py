@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+"""Workers of several ranks on emulated devices, by each way in which their sums can be taken (--sums): the answers are those of as
+many ranks on the CPU, to the last digit of every logprob; the log says which way it is, and why not a faster one; what NCCL cannot do
+is one line; and a stream whose worker loses its group goes on elsewhere.
+
+The builds with sanitizers have such a backend, and NCCL's functions for it (tests/support/fake_nccl.c)."""
+import json
+import os
+import subprocess
+import tempfile
+from pathlib import Path
+
+os.environ.setdefault("TANDEM_BUILD", "dev")
+from cluster import BIN, TOOLS, Cluster, Skip, Tally, eventually, get_json, post_json, stream_events  # noqa: E402
+from daemons import Parts  # noqa: E402
+
+NCCL = TOOLS / "libfake_nccl.so"
+GPU = ("--backend", "cuda-emu", "--numerics", "exact")
+SMALL = ("--threads", 1, "--kv-blocks", 64)
+WAYS = {"device": r"the devices add up over the ranks\" ranks=(\d)",
+        "nccl": r"the devices add up what NCCL brings of the other ranks\" ranks=(\d) why=\"so it was asked for\"",
+        "host": r"sums over the ranks go through the host\" ranks=(\d) why=\"so it was asked for\"",
+        "auto": r"the devices add up over the ranks\" ranks=(\d)"}
+
+
+def bodies(n=6):
+    for i, length in enumerate((1, 18, 33)):
+        yield {"prompt": [(7 * i + 13 * j) % 250 for j in range(length)], "max_tokens": n, "ignore_eos": True,
+               "return_token_ids": True, "logprobs": 2, "seed": 100 + i, "temperature": 0 if i % 2 else 0.8}
+
+
+def answers(port):
+    return [post_json(port, "/v1/completions", body, timeout=300)["choices"][0] for body in bodies()]
+
+
+def needs_nccl(sums):
+    if sums == "nccl" and not NCCL.exists():
+        raise Skip("there was no nccl.h")
+
+
+def equals_the_cpu(model, wanted, tp, sums):
+    needs_nccl(sums)
+    with Cluster("--mixed", 1, "--tp", tp, *GPU, *SMALL, "--sums", sums, model=model, env={"TANDEM_NCCL": str(NCCL)}) as cluster:
+        assert cluster.logged(WAYS[sums])[1] == str(tp)
+        assert answers(cluster.port) == wanted
+
+
+def hands_over(model, wanted, prefill, decode):
+    """Between ranks of the CPU and of devices; of one size, so that nothing is counted as inexact."""
+    needs_nccl("nccl")
+    with tempfile.TemporaryDirectory() as own, Parts(own, model, "--tp", 2, "--sums", "nccl", *SMALL) as parts:
+        parts.worker("p", "prefill", prefill, TANDEM_NCCL=str(NCCL))
+        parts.worker("d", "decode", decode, TANDEM_NCCL=str(NCCL))
+        parts.up(2)
+        assert answers(parts.port) == wanted
+        state = get_json(parts.port, "/admin/status")
+        assert sum(w["handoffs"]["in"] for w in state["workers"]) == len(wanted), state
+        assert state["routers"][0]["core"]["inexact"] == 0, state
+
+
+def refused(model, env, *texts):
+    """The worker's line, and its exit status."""
+    with tempfile.TemporaryDirectory(prefix="tandem-sums-") as folder:
+        done = subprocess.run([BIN / "tandem-worker", "--model", model, "--name", "w", "--routers", f"ipc://{folder}/a", "--endpoint",
+                               f"ipc://{folder}/w", "--tp", "2", *GPU, *map(str, SMALL), "--sums", "nccl"],
+                              env=dict({k: v for k, v in os.environ.items() if k != "TANDEM_NCCL"}, **env), capture_output=True, text=True,
+                              timeout=300)
+    assert done.returncode == 78, (done.returncode, done.stderr)
+    for text in texts:
+        assert text in done.stderr, done.stderr
+
+
+def what_cannot_is_said(model):
+    refused(model, {}, "sums: the devices cannot add up: no NCCL works with these devices: TANDEM_NCCL names none")
+    refused(model, {"TANDEM_NCCL": "/nonexistent.so"}, "NCCL cannot be loaded: /nonexistent.so")
+    needs_nccl("nccl")
+    refused(model, {"TANDEM_NCCL": str(NCCL), "FAKE_NCCL": "version=21805"}, "NCCL 2.18.5 is older than 2.19")
+    refused(model, {"TANDEM_NCCL": str(NCCL), "FAKE_NCCL": "refuse=1"}, "NCCL does not open rank 1 of 2: CUDA driver version")
+    refused(model, {"TANDEM_NCCL": str(NCCL), "FAKE_NCCL": "broken=2"}, "slices between ranks: NCCL: a link is down")
+
+
+def loses_its_group(model, _):
+    """A link breaks in the middle of a stream: its worker ends with a line, and the stream goes on at the CPU's ranks, with the same
+    tokens."""
+    needs_nccl("nccl")
+    body = {"prompt": list(range(40)), "max_tokens": 24, "ignore_eos": True, "return_token_ids": True, "temperature": 0}
+    with tempfile.TemporaryDirectory() as own, Parts(own, model, "--tp", 2, *SMALL) as parts:
+        parts.worker("gpu", "mixed", "cuda-emu", "--sums", "nccl", TANDEM_NCCL=str(NCCL), FAKE_NCCL="broken=40")
+        parts.up(1)
+        stream = stream_events(parts.port, "/v1/completions", body)
+        events = [next(stream)]
+        parts.worker("cpu", "mixed", "cpu")
+        events += [*stream]
+        got = [token for event in events[:-1] for choice in json.loads(event)["choices"] for token in choice.get("token_ids", [])]
+        eventually(lambda: "the device failed: the worker ends" in parts.log("gpu"), "the line of the worker that lost its group")
+        assert "NCCL: a link is down" in parts.log("gpu"), parts.log("gpu")
+        assert got == post_json(parts.port, "/v1/completions", body)["choices"][0]["token_ids"]
+
+
+def main():
+    tally = Tally()
+    with tempfile.TemporaryDirectory(prefix="tandem-sums-") as folder:
+        model = str(Path(folder) / "tiny.gguf")
+        subprocess.run([TOOLS / "tiny_gguf_cli", "f32", "7", "own", model, "wide"], check=True)
+        wanted = {}
+        for tp in (2, 4):
+            with Cluster("--mixed", 1, "--tp", tp, "--backend", "cpu", *SMALL, model=model) as cluster:
+                wanted[tp] = answers(cluster.port)
+        for sums in WAYS:
+            tally.run(f"two ranks, {sums}", equals_the_cpu, model, wanted[2], 2, sums)
+        tally.run("four ranks, nccl", equals_the_cpu, model, wanted[4], 4, "nccl")
+        tally.run("from the cpu to devices", hands_over, model, wanted[2], "cpu", "cuda-emu")
+        tally.run("from devices to the cpu", hands_over, model, wanted[2], "cuda-emu", "cpu")
+        tally.run("nccl that cannot", what_cannot_is_said, model)
+        tally.run("a group that ends", loses_its_group, model, wanted)
+    return tally.end()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
