@@ -8,7 +8,8 @@
  *   refuse=R           rank R cannot open its end
  *   late=N             the N-th operation of rank 1 never begins (from 1)
  *   broken=N           the N-th operation fails at rank 1, which is told later
- *   mixed              parts of the ranks come in another order */
+ *   cut=PATH           the same of the first operation after there is such a file
+   mixed              parts of the ranks come in another order */
 #include "kernels/cuda/emulator/native.h"
 
 #include <nccl.h>
@@ -18,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define RANKS_MAX  16
 #define PARTS_MAX  (2 * RANKS_MAX)
@@ -29,6 +31,12 @@ static long fault(const char *name) {
         return -1;
     at += strlen(name);
     return *at == '=' ? atol(at + 1) : 0;
+}
+
+static bool is_cut(void) {
+    const char *all = getenv("FAKE_NCCL"), *at = all ? strstr(all, "cut=") : NULL;
+    char path[256];
+    return at && sscanf(at, "cut=%255[^,]", path) == 1 && access(path, F_OK) == 0;
 }
 
 /* One send or receive of a rank, or its share of a gathering (peer -1). */
@@ -277,7 +285,7 @@ static void meet(struct ncclComm *comm, struct operation *own) {
         pthread_cond_wait(&changed, &lock);
     pthread_cond_broadcast(&changed);
     if (await(comm, turn, false)) {
-        if (fault("broken") == (long)turn && comm->rank == 1)
+        if (comm->rank == 1 && (fault("broken") == (long)turn || is_cut()))
             wrong = "a link is down";
         else if (own->n_parts == 1 && own->parts[0].peer < 0)
             wrong = gather(comm, &own->parts[0]);
