@@ -58,6 +58,7 @@ static void fill_welcome(const struct worker *worker, const struct model *model,
     snprintf(welcome->name, sizeof welcome->name, "%s", worker->config->name);
     snprintf(welcome->model, sizeof welcome->model, "%s", config->name);
     snprintf(welcome->backend, sizeof welcome->backend, "%s", kernels ? kernels->name : "none");
+    snprintf(welcome->sums, sizeof welcome->sums, "%s", forward_sums(&worker->stepper.forward));
     memcpy(welcome->model_fp, config->fingerprint, FINGERPRINT_BYTES);
     memcpy(welcome->tokenizer_fp, config->tokenizer_fingerprint, FINGERPRINT_BYTES);
     char text[FINGERPRINT_BYTES + 544] = {0};

@@ -119,6 +119,8 @@ static void put_worker(const struct server *server, const struct worker_view *vi
     json_put_member(out, "model", welcome->model);
     json_put_number(out, "tp", welcome->kv.tp);
     json_put_member(out, "backend", welcome->backend);
+    if (welcome->sums[0])
+        json_put_member(out, "sums", welcome->sums);
     json_put_number(out, "context", welcome->context);
     json_put_number(out, "assigned", view->n_assigned);
     json_put_number(

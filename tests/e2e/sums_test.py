@@ -43,6 +43,10 @@ def equals_the_cpu(model, wanted, tp, sums):
     with Cluster("--mixed", 1, "--tp", tp, *GPU, *SMALL, "--sums", sums, model=model, env={"TANDEM_NCCL": str(NCCL)}) as cluster:
         assert cluster.logged(WAYS[sums])[1] == str(tp)
         assert answers(cluster.port) == wanted
+        way = "device" if sums == "auto" else sums
+        assert [w["sums"] for w in cluster.workers()] == [way]
+        status = subprocess.run([BIN / "tandem", "status", "--server", cluster.url], capture_output=True, text=True, timeout=60)
+        assert f"  sums: {way}\n" in status.stdout, status.stdout
 
 
 def hands_over(model, wanted, prefill, decode):

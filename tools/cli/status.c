@@ -100,7 +100,9 @@ static void print_tables(const json_t *root) {
                number(row, "handoffs", "in") + number(row, "handoffs", "out"),
                json_number_value(json_object_get(row, "tokens_per_s")), number(row, NULL, "pid"),
                text_of(row, "host"));
-        printf("%s%s\n", reason ? "  " : "", reason ? reason : "");
+        const char *sums = json_string_value(json_object_get(row, "sums"));
+        printf("%s%s%s%s\n", sums ? "  sums: " : "", sums ? sums : "", reason ? "  " : "",
+               reason ? reason : "");
     }
 }
 

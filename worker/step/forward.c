@@ -143,15 +143,15 @@ static enum status let_devices_add(struct forward *forward, const struct rank_op
     TRY(meeting_hold(&meeting, how, why));
     for (uint32_t rank = 0; rank < options->n_ranks; rank++)
         comm_staged_meet(rank_here(forward, rank)->staged);
-    forward->devices_add = true;
     return STATUS_OK;
 }
 
 static enum status choose_sums(struct forward *forward, const struct rank_options *options,
                                uint32_t n_here, struct error *error) {
     struct error why = {0};
-    enum sums how = SUMS_HOST;
+    enum sums how = SUMS_AUTO;
     char text[ERROR_TEXT_MAX];
+    bool on_devices = forward->rank.kernels && !kernels_on_host(forward->rank.kernels);
     enum status status = let_devices_add(forward, options, n_here, &how, &why);
     if (status != STATUS_OK && (options->sums == SUMS_DEVICE || options->sums == SUMS_NCCL))
         return error_field(error, status, "sums", "the devices cannot add up: %s", why.text);
@@ -161,10 +161,20 @@ static enum status choose_sums(struct forward *forward, const struct rank_option
         log_info("the devices add up what NCCL brings of the other ranks", "ranks=%u why=%s",
                  options->n_ranks,
                  log_text(text, sizeof text, *why.text ? why.text : "so it was asked for"));
-    else if (forward->rank.kernels && !kernels_on_host(forward->rank.kernels))
+    else if (on_devices)
         log_info("sums over the ranks go through the host", "ranks=%u why=%s", options->n_ranks,
                  log_text(text, sizeof text, why.text));
+    forward->sums = status == STATUS_OK ? how : on_devices ? SUMS_HOST : SUMS_AUTO;
     return STATUS_OK;
+}
+
+const char *forward_sums(const struct forward *forward) {
+    static const char *const names[] = {"", "device", "nccl", "host"};
+    return names[forward->sums];
+}
+
+static bool devices_add(const struct forward *forward) {
+    return forward->sums == SUMS_DEVICE || forward->sums == SUMS_NCCL;
 }
 
 static enum status open_group(struct forward *forward, const struct rank_options *options,
@@ -293,7 +303,7 @@ void forward_begin(struct forward *forward, const struct batch *batch, forward_l
     if (several && !board_publish(forward->memory.board, &step, &forward->patience))
         end_without_ranks(forward);
     rank_run(&forward->rank, &step.batch, step.rows, step.n_rows, layers_done, context);
-    if (forward->devices_add && layers_done)
+    if (devices_add(forward) && layers_done)
         forward->rank.kernels->mark(forward->rank.ctx, forward->rank.model->facts.n_layers + 1);
     if (several && forward->comm->kind->health(forward->comm) != STATUS_OK)
         end_without_ranks(forward);
@@ -302,7 +312,7 @@ void forward_begin(struct forward *forward, const struct batch *batch, forward_l
 void forward_follow(struct forward *forward, forward_layers *layers_done, void *context) {
     if (!layers_done || !rank_marks(&forward->rank))
         return;
-    if (forward->devices_add)
+    if (devices_add(forward))
         await_end(forward);
     /* KV of all devices is copied from this thread: not while others give them work. */
     if (forward->n_ranks > 1 && !board_settled(forward->memory.board, &forward->patience))

@@ -28,8 +28,8 @@ struct forward {
     struct comm *comm;          /* owned: rank 0's end */
     struct gate_patience patience;
     uint32_t n_ranks;
-    bool
-        devices_add; /* sums over the ranks are the devices' own: none of them goes on without the others */
+    enum sums
+        sums; /* how they are taken: SUMS_AUTO is not at all. By the devices, none of them goes on without the others */
     struct transport_rank kv_of_ranks[COMM_RANKS_MAX]; /* (n_ranks) borrowed: all KV pools */
 };
 
@@ -49,6 +49,9 @@ NODISCARD enum status forward_measure(const struct rank_options *options,
 NODISCARD enum status forward_open(struct forward *forward, const struct rank_options *options,
                                    struct error *error);
 void forward_close(struct forward *forward); /* fine on a zeroed one */
+
+/* How ranks on devices add up, as --sums names it; "" where there are none. */
+const char *forward_sums(const struct forward *forward);
 
 /* "auto", "f16" or "f32": auto is f32 for checkpoints whose matrices are all f32, else f16. */
 enum kv_format forward_kv_format(const struct model *model, const char *dtype);
