@@ -97,13 +97,19 @@ static void group_meet(struct group *group) {
     }
 }
 
+/* Ranks with a device each; on a machine with one GPU, TANDEM_RANKS_DEVICE has it for all. */
+static uint32_t device_of(uint32_t rank) {
+    const char *all = getenv("TANDEM_RANKS_DEVICE");
+    return all ? (uint32_t)atoi(all) : rank;
+}
+
 /* Ranks of contexts whose sums are mostly of `together` numbers; `_i` is the test's. */
 static void group_open(struct group *group, int i, uint32_t n, size_t together, uint32_t wait_ms) {
     struct error error;
     *group = (struct group){.kernels = kernels_table[i / N_WAYS], .way = i % N_WAYS, .n = n};
     for (uint32_t rank = 0; rank < n; rank++) {
         const struct kernels_options options = {.n_threads = 1,
-                                                .device = rank,
+                                                .device = device_of(rank),
                                                 .n_ranks = n,
                                                 .together = together,
                                                 .columns = COLUMNS,
@@ -338,18 +344,26 @@ START_TEST(ranks_part_and_meet_again) {
 }
 END_TEST
 
-void suite_add(TCase *tests) {
-    int n_ways = N_WAYS;
+/* Whether there is a library for the second way; on a GPU it is the machine's own. */
+static int n_ways_of(const struct kernels *kernels) {
+    bool emulated = strcmp(kernels->name, "cuda-emu") == 0;
 #ifdef FAKE_NCCL
-    setenv("TANDEM_NCCL", FAKE_NCCL, 1);
+    if (emulated)
+        setenv("TANDEM_NCCL", FAKE_NCCL, 0);
+    return N_WAYS;
 #else
-    suite_skip("ranks that meet by an id", "there was no nccl.h");
-    n_ways = BY_ID;
+    if (!emulated && getenv("TANDEM_NCCL"))
+        return N_WAYS;
+    suite_skip("ranks that meet by an id", emulated ? "there was no nccl.h" : "no TANDEM_NCCL");
+    return BY_ID;
 #endif
+}
+
+void suite_add(TCase *tests) {
     for (int i = 0; kernels_table[i]; i++) {
-        if (!kernels_table[i]->meet)
+        if (!kernels_table[i]->meet || !subject_is_wanted(kernels_table[i]))
             continue;
-        int from = N_WAYS * i, to = N_WAYS * i + n_ways;
+        int from = N_WAYS * i, to = from + n_ways_of(kernels_table[i]);
         tcase_add_loop_test(tests, sums_have_the_bits_of_the_ranks_order, from, to);
         tcase_add_loop_test(tests, sums_of_sums_wait_for_each_other, from, to);
         tcase_add_loop_test(tests, long_sums_are_shared_out, from, to);
