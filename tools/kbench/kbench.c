@@ -13,10 +13,8 @@ struct options {
     const char *isa;
     uint32_t n_threads;
     const char *format; /* NULL: all */
-    const char *only;   /* NULL: everything */
-    const char *device; /* of --plan */
-    const char *code;   /* of --plan, or NULL */
     bool plan;
+    struct plan_options of_plan; /* `only` is for all: NULL: everything */
 };
 
 struct shape {
@@ -112,13 +110,14 @@ static void time_mixture(const struct subject *subject) {
 }
 
 static bool is_wanted(const struct options *options, const char *what) {
-    return !options->only || strcmp(options->only, what) == 0;
+    return !options->of_plan.only || strcmp(options->of_plan.only, what) == 0;
 }
 
 static void usage(FILE *to) {
     fprintf(to, "kbench [--backend cpu] [--isa scalar|avx2|avx512] [--threads N] "
                 "[--only shapes|attend|moe] [--format NAME]\n"
-                "       kbench --plan [--device NAME] [--code FILE] [--only PART]\n"
+                "       kbench --plan [--device NAME] [--code FILE] [--only PART] [--tp N,...] "
+                "[--link nvlink|pcie]\n"
                 "Times the kernels against the machine's read bandwidth and integer peak; --plan "
                 "prints what the CUDA\n"
                 "backend launches at the shapes of the reference models (FILE: of "
@@ -127,7 +126,7 @@ static void usage(FILE *to) {
 
 static int print_plan(const struct options *options) {
 #ifdef TANDEM_EMU
-    return plan_print(options->device, options->code, options->only);
+    return plan_print(&options->of_plan);
 #else
     (void)options;
     fprintf(stderr, "kbench: --plan needs a build with the emulator (preset emu)\n");
@@ -140,9 +139,10 @@ int main(int argc, char **argv) {
         {"backend", required_argument, NULL, 'b'}, {"isa", required_argument, NULL, 'i'},
         {"threads", required_argument, NULL, 't'}, {"only", required_argument, NULL, 'o'},
         {"format", required_argument, NULL, 'f'},  {"plan", no_argument, NULL, 'p'},
+        {"tp", required_argument, NULL, 'n'},      {"link", required_argument, NULL, 'l'},
         {"device", required_argument, NULL, 'd'},  {"code", required_argument, NULL, 'c'},
         {"help", no_argument, NULL, 'h'},          {0}};
-    struct options options = {.backend = "cpu", .device = "h100"};
+    struct options options = {.backend = "cpu", .of_plan = {.device = "h100", .tp = "1"}};
     exit_checks_stdout();
     for (int c; (c = getopt_long(argc, argv, "", names, NULL)) != -1;) {
         if (c == 'b')
@@ -154,13 +154,17 @@ int main(int argc, char **argv) {
         else if (c == 'f')
             options.format = optarg;
         else if (c == 'o')
-            options.only = optarg;
+            options.of_plan.only = optarg;
         else if (c == 'p')
             options.plan = true;
+        else if (c == 'n')
+            options.of_plan.tp = optarg;
+        else if (c == 'l')
+            options.of_plan.link = optarg;
         else if (c == 'd')
-            options.device = optarg;
+            options.of_plan.device = optarg;
         else if (c == 'c')
-            options.code = optarg;
+            options.of_plan.code = optarg;
         else {
             usage(c == 'h' ? stdout : stderr);
             return c == 'h' ? EXIT_SUCCESS : EXIT_CONFIG;

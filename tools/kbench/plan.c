@@ -1,24 +1,20 @@
 #include "tools/kbench/plan.h"
 
 #include "base/exit.h"
-#include "kernels/cuda/emulator/figures.h"
 #include "kernels/kernels.h"
+#include "tools/kbench/launches.h"
 #include "tools/kbench/shapes.h"
 #include "tools/kbench/tensor.h"
 #include "worker/device/device.h"
 
-#include <dlfcn.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define SM_THREADS   2048
-#define SM_BLOCKS    32
-#define SM_REGISTERS 65536
-#define BLOCK_SHARED 1024   /* that the driver takes of each block */
-#define LATENCY_S    800e-9 /* assumed, of memory under load: rate times latency must be under way */
-#define ENOUGH       0.8
+/* Links that a device has not by its row: of PCIe 4, and of an A100. */
+#define PCIE_BYTES_S   64e9
+#define NVLINK_BYTES_S 600e9
 
 struct shape {
     const char *name, *format, *head_format;
@@ -44,146 +40,44 @@ static const struct load {
              {"decode, 64 at 512", 64, 1, 512},
              {"prefill, 2048", 1, 2048, 0}};
 
+#define RANKS_MAX 8
+#define ONE_SHOT                                                                                   \
+    131072 /* numbers that each rank reads of all others: of more it reads a slice, and the sums of the others' */
 #define CONTEXT    2048
 #define TOKENS_MAX 2048
 #define SEQS_MAX   64
-#define CODES_MAX  512
-
-/* A kernel of the GPU's code, from sass.py. */
-struct code {
-    char arch[8], name[160];
-    uint32_t registers, load_bytes, load_registers,
-        copy_bytes; /* of a thread: loads, and what they fill; cp.async */
-};
 
 struct plan {
     const struct device *gpu;
-    const struct shape *shape;
+    const struct shape *shape; /* of a rank */
     const struct kernels *kernels;
-    struct kernels_ctx *ctx;
-    struct code codes[CODES_MAX];
-    uint32_t n_codes, n_launches, n_short;
-    bool failed;   /* the emulated device: a launch that no GPU takes */
-    double bytes;  /* that the operation must move */
-    double floats; /* multiplications and additions on FP32 units */
-    double ints;   /* on tensor cores */
+    struct kernels_ctx *ctx; /* rank 0's, the first of `all` */
+    struct kernels_ctx *all[RANKS_MAX];
+    uint32_t tp;
+    double link_bytes_s; /* between the ranks' devices, both directions together */
+    struct launches launches;
+    bool failed;               /* the emulated device: a launch that no GPU takes */
+    double bytes;              /* that the operation must move */
+    double floats;             /* multiplications and additions on FP32 units */
+    double ints;               /* on tensor cores */
+    double linked;             /* bytes that cross the link, both ways */
+    double sums_s, products_s; /* of a layer, at best */
 };
-
-static bool read_codes(struct plan *plan, const char *path) {
-    FILE *file = fopen(path, "r");
-    if (!file)
-        return false;
-    while (plan->n_codes < CODES_MAX) {
-        struct code *code = &plan->codes[plan->n_codes];
-        if (fscanf(file, "%7s %159s %u %u %u %u", code->arch, code->name, &code->registers,
-                   &code->load_bytes, &code->load_registers, &code->copy_bytes) != 6)
-            break;
-        plan->n_codes++;
-    }
-    fclose(file);
-    return plan->n_codes > 0;
-}
-
-/* The symbol of a kernel is that of the GPU's code but for its namespace. */
-static const struct code *find_code(const struct plan *plan, const char *symbol) {
-    static const char emulated[] = "_ZN7gpu_emu", real[] = "_ZN8gpu_cuda";
-    char first[160], name[200];
-    if (strncmp(symbol, emulated, sizeof emulated - 1) != 0)
-        return NULL;
-    snprintf(first, sizeof first, "%s", symbol + sizeof emulated - 1);
-    snprintf(name, sizeof name, "%s%s", real, first);
-    for (uint32_t i = 0; i < plan->n_codes; i++)
-        if (strcmp(plan->codes[i].arch, plan->gpu->arch) == 0 &&
-            strcmp(plan->codes[i].name, name) == 0)
-            return &plan->codes[i];
-    return NULL;
-}
-
-/* few_kernel of _ZN7gpu_emu10few_kernelILi4E... */
-static void print_short_name(const char *symbol) {
-    const char *at = strstr(symbol, "gpu_emu");
-    char *end;
-    long n = at ? strtol(at + 7, &end, 10) : 0;
-    if (n > 0)
-        printf("    %-16.*s", (int)n, end);
-    else
-        printf("    %-16s", symbol);
-}
-
-static uint32_t blocks_of_sm(const struct device *gpu, const struct emu_seen *launch,
-                             const struct code *code) {
-    uint32_t n_threads = launch->block[0] * launch->block[1] * launch->block[2];
-    uint32_t n = SM_THREADS / n_threads < SM_BLOCKS ? SM_THREADS / n_threads : SM_BLOCKS;
-    size_t by_shared = gpu->shared_bytes / (launch->shared_bytes + BLOCK_SHARED);
-    n = by_shared < n ? (uint32_t)by_shared : n;
-    if (code) { /* given to a warp in pieces of 256 */
-        uint32_t of_warp = (code->registers * 32 + 255) / 256 * 256,
-                 n_warps = (n_threads + 31) / 32;
-        uint32_t by_registers = SM_REGISTERS / of_warp / n_warps;
-        n = by_registers < n ? by_registers : n;
-    }
-    return n;
-}
-
-/* Bytes that the blocks of an SM can have under way: what a thread's code fetches, as far as registers (a narrow load
- * takes a whole one) and shared memory hold it. */
-static double under_way(const struct emu_seen *launch, const struct code *code, double n_blocks) {
-    double n_threads = launch->block[0] * launch->block[1] * launch->block[2];
-    double held = fmin(1.0, code->registers / fmax(code->load_registers, 1.0));
-    double loaded = code->load_bytes * held * n_threads;
-    double copies = fmin(code->copy_bytes * n_threads, (double)launch->shared_bytes);
-    return (loaded + copies) * n_blocks;
-}
-
-static void seen(void *context, const struct emu_seen *launch) {
-    struct plan *plan = context;
-    const struct device *gpu = plan->gpu;
-    Dl_info info = {0};
-    const char *symbol = "?";
-    void *address;
-    memcpy(&address, &launch->kernel, sizeof address);
-    if (dladdr(address, &info) && info.dli_sname)
-        symbol = info.dli_sname;
-    const struct code *code = find_code(plan, symbol);
-    double n = (double)launch->grid[0] * launch->grid[1] * launch->grid[2];
-    uint32_t of_sm = blocks_of_sm(gpu, launch, code);
-    double at_once = (double)of_sm * gpu->n_sms, waves = ceil(n / at_once);
-    /* The share of the SMs' time that has work, when all blocks take as long. */
-    double busy = n < gpu->n_sms ? n / gpu->n_sms : n / (waves * at_once);
-    if (n >= gpu->n_sms && n < at_once) /* an SM with fewer blocks than it holds is not idle */
-        busy = n / (ceil(n / gpu->n_sms) * gpu->n_sms);
-    double of_each = fmin(of_sm, ceil(n / gpu->n_sms)),
-           wanted = gpu->read_bytes_s * LATENCY_S / gpu->n_sms;
-    plan->n_launches++;
-    print_short_name(symbol);
-    printf(" CTAs %6.0f x %4u threads  shared %6.1f KiB", n,
-           launch->block[0] * launch->block[1] * launch->block[2],
-           (double)launch->shared_bytes / 1024);
-    if (code)
-        printf("  registers %3u", code->registers);
-    printf("  of an SM %2u  busy %3.0f %%", of_sm, 100 * busy);
-    bool starves = code && under_way(launch, code, of_each) < ENOUGH * wanted;
-    if (code)
-        printf("  under way at most %6.1f KiB", under_way(launch, code, of_each) / 1024);
-    if (busy < ENOUGH || starves)
-        printf("  CANNOT REACH 80 %%:%s%s", busy < ENOUGH ? " SMs idle" : "",
-               starves ? " too few bytes under way" : "");
-    printf("\n");
-    plan->n_short += busy < ENOUGH || starves;
-}
 
 static void end_operation(struct plan *plan, const char *name) {
     const struct device *gpu = plan->gpu;
     double memory = plan->bytes / gpu->read_bytes_s;
     double compute = plan->floats / gpu->float_ops_s + plan->ints / gpu->int8_ops_s;
+    double link = plan->linked / plan->link_bytes_s, best = fmax(fmax(memory, compute), link);
+    *(plan->linked > 0 ? &plan->sums_s : &plan->products_s) += best;
     if (plan->kernels->step_end(plan->ctx) != STATUS_OK)
         plan->failed = true;
-    printf("  %-8s %9.3f MB  at best %8.2f us by %s\n", name, plan->bytes * 1e-6,
-           fmax(memory, compute) * 1e6,
-           memory >= compute ? "memory"
-           : plan->ints > 0  ? "tensor cores"
-                             : "FP32 units");
-    plan->bytes = plan->floats = plan->ints = 0;
+    printf("  %-8s %9.3f MB  at best %8.2f us by %s\n", name, plan->bytes * 1e-6, best * 1e6,
+           link >= best     ? "the link"
+           : memory >= best ? "memory"
+           : plan->ints > 0 ? "tensor cores"
+                            : "FP32 units");
+    plan->bytes = plan->floats = plan->ints = plan->linked = 0;
 }
 
 /* A matrix of a real one's shape and format; its memory is no memory. */
@@ -257,19 +151,37 @@ static void experts(struct plan *plan, uint32_t n_rows) {
     end_operation(plan, "experts");
 }
 
+/* What a rank brings to the others and takes of them; the way by memory, whose bytes are those of NCCL's. */
+static void add_up(struct plan *plan, uint32_t n_rows) {
+    static float nothing[1];
+    const double n = (double)n_rows * plan->shape->dim, others = plan->tp - 1;
+    if (plan->tp < 2)
+        return;
+    plan->linked = 4.0 * n * (n <= ONE_SHOT ? 2 * others : 4 * others / plan->tp);
+    plan->bytes = 4.0 * n * 3;
+    plan->kernels->sum(plan->ctx, nothing, (size_t)n_rows * plan->shape->dim);
+    end_operation(plan, "sum");
+}
+
 static void layer_and_head(struct plan *plan, const struct kernels_step *step,
                            const struct load *load) {
     const struct shape *shape = plan->shape;
     uint32_t n = step->batch.n_tokens, width = shape->n_heads * shape->head_dim;
+    uint32_t n_before = plan->launches.n;
+    plan->sums_s = plan->products_s = 0;
     norm(plan, n);
     product(plan, "qkv", shape->format, width + 2 * shape->n_kv_heads * shape->head_dim, shape->dim,
             n, EPILOGUE_NONE);
     attention(plan, step, load);
     product(plan, "out", shape->format, shape->dim, width, n, EPILOGUE_ADD);
+    add_up(plan, n);
     product(plan, "gate_up", shape->format, 2 * shape->inner, shape->dim, n, EPILOGUE_SILU_MUL);
     product(plan, "down", shape->format, shape->dim, shape->inner, n, EPILOGUE_ADD);
     if (shape->n_experts > 0)
         experts(plan, n);
+    add_up(plan, n);
+    printf("  the layer: %u launches; at best %.1f us, and %.1f us of sums over %u ranks\n",
+           plan->launches.n - n_before, plan->products_s * 1e6, plan->sums_s * 1e6, plan->tp);
     product(plan, "head", shape->head_format, shape->n_vocab, shape->dim, load->n_seqs,
             EPILOGUE_NONE);
 }
@@ -291,58 +203,121 @@ static void print_load(struct plan *plan, const struct load *load) {
                                           .block_table_stride = CONTEXT / KV_BLOCK_TOKENS},
                                 .rows = rows,
                                 .n_rows = load->n_seqs};
-    printf("%s, %s, on %s: a layer and the head; each operation below its launches\n",
-           plan->shape->name, load->name, plan->gpu->name);
+    printf("%s, %s, on %s, of %u ranks: a layer and the head; each operation below its launches\n",
+           plan->shape->name, load->name, plan->gpu->name, plan->tp);
     plan->kernels->step_begin(plan->ctx, &step);
     layer_and_head(plan, &step, load);
 }
 
-static bool print_shape(struct plan *plan) {
-    const struct shape *shape = plan->shape;
-    struct error error = {0};
-    struct kernels_options options = {.n_threads = 1,
-                                      .no_graphs = true, /* launches are shown as they are called */
-                                      .limits = {.max_tokens = TOKENS_MAX,
-                                                 .max_seqs = SEQS_MAX,
-                                                 .max_context = CONTEXT,
-                                                 .max_dim = shape->inner,
-                                                 .n_vocab = shape->n_vocab,
-                                                 .n_heads = shape->n_heads,
-                                                 .n_kv_heads = shape->n_kv_heads,
-                                                 .head_dim = shape->head_dim}};
-    if (plan->kernels->open(&options, &plan->ctx, &error) != STATUS_OK) {
-        fprintf(stderr, "kbench: %s: %s\n", shape->name, error.text);
-        return false;
-    }
-    for (size_t i = 0; i < sizeof loads / sizeof *loads; i++)
-        print_load(plan, &loads[i]);
-    plan->kernels->close(plan->ctx);
-    return true;
+static uint32_t share_of(const struct plan *plan, uint32_t n) {
+    return (n + plan->tp - 1) / plan->tp;
 }
 
-int plan_print(const char *device, const char *code, const char *only) {
+/* Of the first rank, which has no less than any other. */
+static struct shape cut(const struct plan *plan, const struct shape *whole) {
+    struct shape shape = *whole;
+    shape.n_heads = share_of(plan, whole->n_heads);
+    shape.n_kv_heads = share_of(plan, whole->n_kv_heads);
+    shape.inner = share_of(plan, whole->inner);
+    shape.n_vocab = share_of(plan, whole->n_vocab);
+    shape.expert_inner = share_of(plan, whole->expert_inner);
+    return shape;
+}
+
+static enum status open_ranks(struct plan *plan, struct error *error) {
+    const struct shape *shape = plan->shape;
+    struct kernels_options options = {
+        .n_threads = 1,
+        .no_graphs = true, /* launches are shown as they are called */
+        .n_ranks = plan->tp,
+        .together = (size_t)TOKENS_MAX * shape->dim,
+        .limits = {.max_tokens = TOKENS_MAX,
+                   .max_seqs = SEQS_MAX,
+                   .max_context = CONTEXT,
+                   .max_dim = shape->inner > shape->dim ? shape->inner : shape->dim,
+                   .n_vocab = shape->n_vocab,
+                   .n_heads = shape->n_heads,
+                   .n_kv_heads = shape->n_kv_heads,
+                   .head_dim = shape->head_dim}};
+    for (options.device = 0; options.device < plan->tp; options.device++)
+        TRY(plan->kernels->open(&options, &plan->all[options.device], error));
+    for (uint32_t rank = 0; plan->tp > 1 && rank < plan->tp; rank++)
+        TRY(plan->kernels->meet(plan->all[rank], rank, plan->tp, plan->all, NULL, error));
+    plan->ctx = plan->all[0];
+    return STATUS_OK;
+}
+
+static bool print_shape(struct plan *plan, const struct shape *whole) {
+    struct shape shape = cut(plan, whole);
+    struct error error = {0};
+    plan->shape = &shape;
+    bool good = open_ranks(plan, &error) == STATUS_OK;
+    if (!good)
+        fprintf(stderr, "kbench: %s: %s\n", shape.name, error.text);
+    for (size_t i = 0; good && i < sizeof loads / sizeof *loads; i++)
+        print_load(plan, &loads[i]);
+    for (uint32_t rank = 0; rank < plan->tp; rank++) {
+        if (plan->all[rank])
+            plan->kernels->close(plan->all[rank]);
+        plan->all[rank] = NULL;
+    }
+    return good;
+}
+
+/* "1,2,4": in rising order of the text; false: not that. */
+static bool read_sizes(const char *text, uint32_t sizes[RANKS_MAX], uint32_t *n) {
+    char *end = (char *)(uintptr_t)text;
+    *n = 0;
+    do {
+        unsigned long size = strtoul(*n > 0 ? end + 1 : end, &end, 10);
+        if (size < 1 || size > RANKS_MAX || *n == RANKS_MAX)
+            return false;
+        sizes[(*n)++] = (uint32_t)size;
+    } while (*end == ',');
+    return *end == '\0';
+}
+
+/* 0: no such link. */
+static double rate_of(const struct device *gpu, const char *link) {
+    bool own = (gpu->link == DEVICE_NVLINK) == (strcmp(link, "nvlink") == 0);
+    if (strcmp(link, "nvlink") != 0 && strcmp(link, "pcie") != 0)
+        return 0;
+    return own ? gpu->link_bytes_s : strcmp(link, "pcie") == 0 ? PCIE_BYTES_S : NVLINK_BYTES_S;
+}
+
+int plan_print(const struct plan_options *options) {
     static struct plan plan;
-    struct emu_watch watch = {seen, &plan};
+    struct emu_watch watch = {launches_seen, &plan.launches};
+    uint32_t sizes[RANKS_MAX], n_sizes;
     bool good = true;
-    plan.gpu = device_find(device);
+    plan.gpu = device_find(options->device);
     if (!plan.gpu) {
-        fprintf(stderr, "kbench: --device: '%s' is none of %s\n", device, device_names());
+        fprintf(stderr, "kbench: --device: '%s' is none of %s\n", options->device, device_names());
         return EXIT_CONFIG;
     }
-    if (code && !read_codes(&plan, code)) {
-        fprintf(stderr, "kbench: --code: '%s' is no file of tests/gpu/sass.py --registers\n", code);
+    plan.link_bytes_s = options->link ? rate_of(plan.gpu, options->link) : plan.gpu->link_bytes_s;
+    if (!read_sizes(options->tp, sizes, &n_sizes) || plan.link_bytes_s == 0) {
+        fprintf(stderr, "kbench: --tp: numbers up to %d (1,2,4); --link: nvlink or pcie\n",
+                RANKS_MAX);
         return EXIT_CONFIG;
     }
+    if (options->code && !launches_read_codes(&plan.launches, options->code)) {
+        fprintf(stderr, "kbench: --code: '%s' is no file of tests/gpu/sass.py --registers\n",
+                options->code);
+        return EXIT_CONFIG;
+    }
+    plan.launches.gpu = plan.gpu;
     plan.kernels = kernels_find("cuda-emu:exact");
     setenv("TANDEM_EMU_MEMORY", "16g", 0);
     emu_watch_launches(&watch);
-    for (size_t i = 0; good && i < sizeof shapes / sizeof *shapes; i++) {
-        plan.shape = &shapes[i];
-        if (!only || strstr(shapes[i].name, only))
-            good = print_shape(&plan);
+    for (size_t i = 0; good && i < n_sizes * (sizeof shapes / sizeof *shapes); i++) {
+        const struct shape *shape = &shapes[i / n_sizes];
+        plan.tp = sizes[i % n_sizes];
+        if (!options->only || strstr(shape->name, options->only))
+            good = print_shape(&plan, shape);
     }
     emu_watch_launches(NULL);
     printf("%u launches, of which %u cannot reach 80 %% of what the device does at best\n",
-           plan.n_launches, plan.n_short);
-    return good && !plan.failed && plan.n_launches > 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+           plan.launches.n, plan.launches.n_short);
+    return good && !plan.failed && plan.launches.n > 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -2,6 +2,14 @@
  * could use. The launches are the backend's own: it runs on the emulated device, which shows them and runs none. */
 #pragma once
 
-/* device: a name of worker/device/device.c. code: a file that tests/gpu/sass.py --registers wrote, or NULL: nothing is said of
- * registers and of bytes under way then. only: a part of the model's name, or NULL. Answers an exit status. */
-int plan_print(const char *device, const char *code, const char *only);
+struct plan_options {
+    const char *device; /* a name of worker/device/device.c */
+    const char *
+        code; /* a file that tests/gpu/sass.py --registers wrote; NULL: nothing is said of registers and bytes under way */
+    const char *only; /* a part of the model's name, or NULL */
+    const char *tp;   /* numbers of ranks, separated by commas */
+    const char *link; /* "nvlink" or "pcie" between their devices; NULL: the device's own */
+};
+
+/* Answers an exit status. */
+int plan_print(const struct plan_options *options);
