@@ -160,6 +160,8 @@ struct cuda_ranks {
     size_t stage_floats;             /* behind the room */
     uint32_t columns;                /* kernels_options.columns */
     struct nccl_group *nccl;         /* owned; NULL: the devices reach each other */
+    struct nccl_wait look;           /* where `looks` */
+    bool looks;                      /* somebody waits by looking (cuda_looks()) */
     bool has_met;
     bool no_graphs; /* though it has */
 };
@@ -223,6 +225,9 @@ enum status cuda_from_device(struct kernels_ctx *ctx, struct cuda_lane *lane, vo
 /* cuda/wait.c */
 /* Waits for a stream of the device; STATUS_IO too where the rank's group is at an end, which is a failure of the device. */
 enum status cuda_wait(struct kernels_ctx *ctx, struct device_stream *stream);
+/* Before and after a look at what the main stream has done, in place of a wait for it: whether there is something to look for.
+ * Looks that find nothing done are one wait, which the rank's group watches like any other. One thread, as long as it lasts. */
+void cuda_looks(struct kernels_ctx *ctx, bool again);
 const char *cuda_failure(const struct kernels_ctx *ctx);
 
 /* cuda/memory.c */
@@ -284,6 +289,8 @@ void cuda_graph_open(struct kernels_ctx *ctx, const struct cuda_shape *shape);
 /* What was recorded goes into the main stream: before anything else does that is no launch of an operation, and before
  * memory is given back that the launches may use. */
 void cuda_flush(struct kernels_ctx *ctx);
+/* The next steps are launched as the first of their shape. */
+void cuda_graphs_forget(struct kernels_ctx *ctx);
 void cuda_graphs_close(struct kernels_ctx *ctx);
 void cuda_mark(struct kernels_ctx *ctx, uint32_t number);
 uint32_t cuda_marked(struct kernels_ctx *ctx);

@@ -188,12 +188,21 @@ void cuda_flush(struct kernels_ctx *ctx) {
 uint32_t cuda_marked(struct kernels_ctx *ctx) {
     struct cuda_marks *marks = &ctx->marks;
     cuda_flush(ctx);
+    cuda_looks(ctx, marks->n > 0);
     while (marks->n > 0 && ctx->kind->event_done(marks->events[marks->first])) {
         marks->done = marks->numbers[marks->first];
         marks->first = (marks->first + 1) % MARKS_MAX;
         marks->n--;
     }
+    cuda_looks(ctx, marks->n > 0);
     return ctx->kind->failure(ctx->device) ? UINT32_MAX : marks->done;
+}
+
+void cuda_graphs_forget(struct kernels_ctx *ctx) {
+    for (uint32_t i = 0; i < GRAPHS_MAX; i++) {
+        forget(ctx, &ctx->graphs.all[i]);
+        ctx->graphs.all[i].n_bytes = 0;
+    }
 }
 
 void cuda_graphs_close(struct kernels_ctx *ctx) {

@@ -29,10 +29,9 @@ struct nccl_group {
 
     pthread_t watcher;
     bool is_watched;
-    pthread_cond_t changed; /* `closes`, or n_waits from 0 to 1 */
+    pthread_cond_t changed; /* `closes`, or the first of `waits` */
     bool closes;
-    uint32_t n_waits; /* threads that wait for the device */
-    uint64_t since;   /* when the first of them began */
+    struct nccl_wait *waits; /* borrowed: for the device, each measured by itself */
 };
 
 _Static_assert(sizeof(ncclUniqueId) == sizeof(struct kernels_group_id), "NCCL's own id");
@@ -88,40 +87,44 @@ static void look_for_errors(struct nccl_group *group) {
 
 static void look(struct nccl_group *group) {
     look_for_errors(group);
-    if (clock_now_ns() - group->since > group->wait_ns)
-        fail(group, "NCCL", "a rank did not come to what its group computes together");
+    for (const struct nccl_wait *wait = group->waits; wait; wait = wait->next)
+        if (clock_now_ns() - wait->since > group->wait_ns)
+            fail(group, "NCCL", "a rank did not come to what its group computes together");
 }
 
 static void *watch(void *arg) {
     struct nccl_group *group = arg;
     pthread_mutex_lock(&group->lock);
     while (!group->closes) {
-        if (group->n_waits == 0) {
+        if (!group->waits) {
             pthread_cond_wait(&group->changed, &group->lock);
             continue;
         }
         pthread_mutex_unlock(&group->lock);
         pause_for(LOOK_NS);
         pthread_mutex_lock(&group->lock);
-        if (group->n_waits > 0)
+        if (group->waits)
             look(group);
     }
     pthread_mutex_unlock(&group->lock);
     return NULL;
 }
 
-void nccl_wait_begins(struct nccl_group *group) {
+void nccl_wait_begins(struct nccl_group *group, struct nccl_wait *wait) {
     pthread_mutex_lock(&group->lock);
-    if (group->n_waits++ == 0) {
-        group->since = clock_now_ns();
+    *wait = (struct nccl_wait){.since = clock_now_ns(), .next = group->waits};
+    group->waits = wait;
+    if (!wait->next)
         pthread_cond_signal(&group->changed);
-    }
     pthread_mutex_unlock(&group->lock);
 }
 
-void nccl_wait_ends(struct nccl_group *group) {
+void nccl_wait_ends(struct nccl_group *group, struct nccl_wait *wait) {
     pthread_mutex_lock(&group->lock);
-    group->n_waits--;
+    struct nccl_wait **at = &group->waits;
+    while (*at != wait)
+        at = &(*at)->next;
+    *at = wait->next;
     look_for_errors(group);
     pthread_mutex_unlock(&group->lock);
 }

@@ -40,9 +40,13 @@ void nccl_close(struct nccl_group *group); /* NULL is fine; the streams are done
 /* NULL, or why the group is at an end, for as long as it is open. Any thread. */
 const char *nccl_failure(struct nccl_group *group);
 
-/* Around a wait for the device, by any thread. */
-void nccl_wait_begins(struct nccl_group *group);
-void nccl_wait_ends(struct nccl_group *group);
+/* A wait for the device, by any thread: the caller's, and the group's between these two. */
+struct nccl_wait {
+    uint64_t since; /* ns */
+    struct nccl_wait *next;
+};
+void nccl_wait_begins(struct nccl_group *group, struct nccl_wait *wait);
+void nccl_wait_ends(struct nccl_group *group, struct nccl_wait *wait);
 
 /* to (n_ranks, n) becomes what all have at `from` (n). */
 void nccl_all_gather(struct nccl_group *group, struct device_stream *stream, float *to,

@@ -33,11 +33,13 @@ const char *nccl_failure(struct nccl_group *group) {
     return NULL;
 }
 
-void nccl_wait_begins(struct nccl_group *group) {
+void nccl_wait_begins(struct nccl_group *group, struct nccl_wait *wait) {
+    (void)wait;
     ASSERT(!group);
 }
 
-void nccl_wait_ends(struct nccl_group *group) {
+void nccl_wait_ends(struct nccl_group *group, struct nccl_wait *wait) {
+    (void)wait;
     ASSERT(!group);
 }
 

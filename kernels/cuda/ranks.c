@@ -40,6 +40,7 @@ static void leave(struct kernels_ctx *ctx) {
             ctx->kind->unreach(ctx->device, group->rooms[rank]);
     memset(group->rooms, 0, sizeof group->rooms);
     group->n_ranks = 0;
+    cuda_looks(ctx, false);
     nccl_close(ctx->ranks.nccl);
     ctx->ranks.nccl = NULL;
     ctx->ranks.has_met = false;
@@ -93,6 +94,7 @@ enum status cuda_meet(struct kernels_ctx *ctx, uint32_t rank, uint32_t n_ranks,
     ASSERT(n_ranks == 0 || (id ? !all : all && all[rank] == ctx));
     ctx->kind->use(ctx->device);
     cuda_flush(ctx);
+    cuda_graphs_forget(ctx); /* they call the old group, which no record shows */
     leave(ctx);
     ctx->graphs.off = ctx->ranks.no_graphs || n_ranks == 0;
     if (n_ranks == 0)

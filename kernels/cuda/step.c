@@ -224,6 +224,7 @@ void cuda_step_begin(struct kernels_ctx *ctx, struct kernels_step *step) {
 enum status cuda_step_end(struct kernels_ctx *ctx) {
     ctx->kind->use(ctx->device);
     cuda_flush(ctx);
+    cuda_looks(ctx, false); /* it waits from here on */
     ctx->main.used = 0;
     ctx->in_step = false;
     return cuda_wait(ctx, ctx->main.stream);

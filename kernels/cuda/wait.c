@@ -1,16 +1,34 @@
 #include "kernels/cuda/cuda.h"
 
-enum status cuda_wait(struct kernels_ctx *ctx, struct device_stream *stream) {
-    struct nccl_group *nccl = ctx->ranks.nccl;
-    if (!nccl)
-        return ctx->kind->wait(stream);
-    nccl_wait_begins(nccl);
-    enum status status = ctx->kind->wait(stream);
-    nccl_wait_ends(nccl);
-    const char *why = nccl_failure(nccl);
+/* Why the group is at an end, which is a failure of the device, too; NULL: it is not. */
+static const char *group_failure(struct kernels_ctx *ctx) {
+    const char *why = nccl_failure(ctx->ranks.nccl);
     if (why && ctx->ranks.has_met)
         ctx->kind->fail(ctx->device, why);
-    return why ? STATUS_IO : status;
+    return why;
+}
+
+enum status cuda_wait(struct kernels_ctx *ctx, struct device_stream *stream) {
+    struct nccl_group *nccl = ctx->ranks.nccl;
+    struct nccl_wait wait;
+    if (!nccl)
+        return ctx->kind->wait(stream);
+    nccl_wait_begins(nccl, &wait);
+    enum status status = ctx->kind->wait(stream);
+    nccl_wait_ends(nccl, &wait);
+    return group_failure(ctx) ? STATUS_IO : status;
+}
+
+void cuda_looks(struct kernels_ctx *ctx, bool again) {
+    struct cuda_ranks *ranks = &ctx->ranks;
+    if (!ranks->nccl)
+        return;
+    if (again && !ranks->looks)
+        nccl_wait_begins(ranks->nccl, &ranks->look);
+    if (!again && ranks->looks)
+        nccl_wait_ends(ranks->nccl, &ranks->look);
+    ranks->looks = again;
+    (void)group_failure(ctx);
 }
 
 const char *cuda_failure(const struct kernels_ctx *ctx) {

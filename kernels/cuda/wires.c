@@ -147,6 +147,7 @@ static enum status try_ways(struct kernels_ctx *ctx, float *x, float *to, struct
     cuda_put(ctx, x, mine, cut.n * sizeof *x);
     nccl_all_gather(nccl, ctx->main.stream, to, x, TRIED);
     TRY(compare(ctx, "numbers for all ranks", to, false, error));
+    cuda_put(ctx, to, mine, cut.n * sizeof *to);
     nccl_exchange(nccl, ctx->main.stream, to, x, &cut);
     TRY(compare(ctx, "slices between ranks", to, true, error));
     nccl_spread(nccl, ctx->main.stream, x, &cut);

@@ -9,7 +9,12 @@
  *   late=N             the N-th operation of rank 1 never begins (from 1)
  *   broken=N           the N-th operation fails at rank 1, which is told later
  *   cut=PATH           the same of the first operation after there is such a file
-   mixed              parts of the ranks come in another order */
+ *   hung=N             as broken=N, and streams stand still from then on until the group is aborted
+ *   slow=N             the N-th operation begins later than it is asked for
+ *   stalled=N          at rank 1 it never does
+ *   untaken=N          the first send of the N-th operation is refused at rank 1
+ *   mute=N             the N-th operation brings nothing
+ *   mixed              parts of the ranks come in another order */
 #include "kernels/cuda/emulator/native.h"
 
 #include <nccl.h>
@@ -70,6 +75,8 @@ struct ncclComm {
     bool is_aborted;
     uint64_t n_turns; /* operations that it came to, and that it is done with */
     uint64_t n_done;
+    uint64_t n_put; /* operations that were put into its stream */
+    long n_asks;    /* until what was put there has begun; below 0: it never does */
     const struct operation *now;
     struct ncclComm *next; /* of all that there ever were */
 };
@@ -78,10 +85,18 @@ static struct ncclComm *all_comms;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static struct world worlds[WORLDS_MAX];
+static atomic_int n_left; /* fake_nccl_left() */
 static _Thread_local char last_error[200];
 static _Thread_local uint32_t depth;
 static _Thread_local struct operation open_group;
 static _Thread_local struct emu_native *group_stream;
+
+/* Groups of ranks, and of calls, that were begun and not ended. For tests. */
+int fake_nccl_left(void);
+
+int fake_nccl_left(void) {
+    return n_left;
+}
 
 static ncclResult_t refuse(const char *why) {
     snprintf(last_error, sizeof last_error, "%s", why);
@@ -160,6 +175,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int n_ranks, ncclUniqueId 
         world->ranks[rank] = made;
         world->n_open += fault("absent") != rank;
         *comm = made;
+        n_left++;
         for (int i = 0; (int)world->n_open == n_ranks && i < n_ranks; i++)
             world->ranks[i]->result = ncclSuccess;
     }
@@ -169,7 +185,8 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int n_ranks, ncclUniqueId 
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *result) {
     pthread_mutex_lock(&lock);
-    *result = comm->result;
+    *result = comm->n_asks != 0 ? ncclInProgress : comm->result;
+    comm->n_asks -= comm->n_asks > 0;
     pthread_mutex_unlock(&lock);
     return ncclSuccess;
 }
@@ -178,6 +195,11 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *result) {
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
     pthread_mutex_lock(&lock);
     struct world *world = comm->world;
+    if (comm->is_aborted) {
+        fprintf(stderr, "a group of NCCL's is closed twice\n");
+        abort();
+    }
+    n_left--;
     comm->is_aborted = true;
     world->ranks[comm->rank] = NULL;
     bool empty = true;
@@ -201,18 +223,21 @@ static const struct part *sent_to(const struct operation *of, int rank, uint32_t
 }
 
 static bool is_open(const struct ncclComm *comm) {
-    return !comm->is_aborted && comm->result == ncclSuccess;
+    return !comm->is_aborted && comm->n_asks == 0 && comm->result == ncclSuccess;
 }
 
 /* All ranks have come as far as `turn` by this count of theirs. The lock is held. False: the group is at an end. */
 static bool await(struct ncclComm *comm, uint64_t turn, bool done) {
     for (;;) {
         bool all = true;
+        while (fault("hung") >= 0 && !is_open(comm) && !comm->is_aborted)
+            pthread_cond_wait(&changed, &lock);
         if (!is_open(comm))
             return false;
         for (int i = 0; i < comm->world->n_ranks; i++) {
             const struct ncclComm *other = comm->world->ranks[i];
-            all &= other && (done ? other->n_done : other->n_turns) >= turn;
+            all &= done ? !other || other->n_done >= turn /* or has left since */
+                        : other && other->n_turns >= turn;
         }
         if (all)
             return true;
@@ -278,15 +303,18 @@ static void drop_own(struct operation *own) {
 }
 
 static void meet(struct ncclComm *comm, struct operation *own) {
+    while (fault("late") == (long)comm->n_turns + 1 && comm->rank == 1 && is_open(comm))
+        pthread_cond_wait(&changed, &lock);
     uint64_t turn = ++comm->n_turns;
     const char *wrong = NULL;
     comm->now = own;
-    while (fault("late") == (long)turn && comm->rank == 1 && is_open(comm))
-        pthread_cond_wait(&changed, &lock);
     pthread_cond_broadcast(&changed);
     if (await(comm, turn, false)) {
-        if (comm->rank == 1 && (fault("broken") == (long)turn || is_cut()))
+        if (comm->rank == 1 &&
+            (fault("broken") == (long)turn || fault("hung") == (long)turn || is_cut()))
             wrong = "a link is down";
+        else if (fault("mute") == (long)turn)
+            wrong = NULL;
         else if (own->n_parts == 1 && own->parts[0].peer < 0)
             wrong = gather(comm, &own->parts[0]);
         else
@@ -320,6 +348,7 @@ ncclResult_t ncclGroupStart(void); /* nccl.h leaves open what they take */
 ncclResult_t ncclGroupEnd(void);
 
 ncclResult_t ncclGroupStart(void) {
+    n_left++;
     if (depth++ == 0)
         open_group = (struct operation){0}, group_stream = NULL;
     return ncclSuccess;
@@ -328,10 +357,17 @@ ncclResult_t ncclGroupStart(void) {
 ncclResult_t ncclGroupEnd(void) {
     if (depth == 0)
         return refuse("a group ends that has not begun");
+    n_left--;
     if (--depth > 0 || open_group.n_parts == 0)
         return ncclSuccess;
+    struct ncclComm *comm = open_group.comm;
+    pthread_mutex_lock(&lock);
+    long turn = (long)++comm->n_put;
+    bool stalls = fault("stalled") == turn && comm->rank == 1, is_slow = fault("slow") == turn;
+    comm->n_asks = stalls ? -1 : is_slow ? 3 : 0;
+    pthread_mutex_unlock(&lock);
     group_stream->put(group_stream, work, &open_group, sizeof open_group);
-    return ncclSuccess;
+    return stalls || is_slow ? ncclInProgress : ncclSuccess;
 }
 
 static ncclResult_t add(struct ncclComm *comm, cudaStream_t stream, const struct part *part) {
@@ -361,6 +397,8 @@ ncclResult_t ncclSend(const void *from, size_t n, ncclDataType_t type, int peer,
                       cudaStream_t stream) {
     if (type != ncclFloat || depth == 0 || peer < 0 || !comm || peer >= comm->world->n_ranks)
         return refuse("floats to another rank, in a group");
+    if (comm->rank == 1 && open_group.n_parts == 0 && fault("untaken") == (long)comm->n_put + 1)
+        return refuse("no room for what is sent");
     return add(comm, stream, &(struct part){from, NULL, n, peer});
 }
 
