@@ -202,29 +202,30 @@ START_TEST(what_nccl_brings_has_the_bits_of_the_host) {
 }
 END_TEST
 
-/* Where the devices are to add up and there are none. */
+/* Where the devices are to add up and there are none, or no NCCL. */
 START_TEST(devices_that_cannot_add_up_are_refused_where_they_must) {
     struct forward forward;
     struct error error = {0};
     struct model *model = tiny_hub_open("qwen2_moe", "awq");
     const struct rank_options options = {.model = model,
-                                         .backend = "cpu",
+                                         .backend = _i == 0 ? "cpu" : "cuda-emu:exact",
                                          .n_threads = 1,
                                          .n_ranks = 2,
-                                         .sums = SUMS_DEVICE,
+                                         .sums = _i == 0 ? SUMS_DEVICE : SUMS_NCCL,
                                          .max_tokens = MAX_TOKENS,
                                          .max_seqs = 16,
                                          .context_max = CONTEXT,
                                          .n_blocks = N_BLOCKS};
+    setenv("TANDEM_NCCL", "/nonexistent.so", 1);
     ck_assert_int_eq(forward_open(&forward, &options, &error), STATUS_UNSUPPORTED);
     ck_assert_str_eq(error.field, "sums");
-    ck_assert_ptr_nonnull(strstr(error.text, "the ranks compute on the host"));
+    ck_assert_ptr_nonnull(strstr(error.text, _i == 0 ? "the ranks compute on the host" : "NCCL"));
     model_close(model);
 }
 END_TEST
 
 void suite_add(TCase *tests) {
-    tcase_add_test(tests, devices_that_cannot_add_up_are_refused_where_they_must);
+    tcase_add_loop_test(tests, devices_that_cannot_add_up_are_refused_where_they_must, 0, 2);
     tcase_add_loop_test(tests, graphs_have_the_bits_of_launches, 0, N_MODELS);
     tcase_add_loop_test(tests, devices_that_add_up_have_the_bits_of_the_host, 1,
                         N_MODELS); /* heads of the first cannot be cut */

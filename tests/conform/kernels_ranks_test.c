@@ -326,6 +326,27 @@ START_TEST(a_late_rank_and_another_operation_are_failures) {
 }
 END_TEST
 
+/* Rank 1 has columns that lie behind the rows of rank 0, which must not write there. */
+static void bring_too_many(struct member *member) {
+    const struct kernels *k = member->group->kernels;
+    const size_t stride = member->rank == 0 ? 100 : N_VOCAB;
+    float *part = k->alloc(member->ctx, 50 * sizeof *part);
+    float *out = k->alloc(member->ctx, 100 * sizeof *out);
+    k->gather(member->ctx, member->rank == 0 ? out : NULL, stride, part, 1, member->rank * 90, 50);
+    member->status = k->step_end(member->ctx);
+    k->dealloc(member->ctx, part, 50 * sizeof *part);
+    k->dealloc(member->ctx, out, 100 * sizeof *out);
+}
+
+START_TEST(columns_that_are_none_are_a_failure) {
+    struct group group;
+    group_open(&group, _i, 2, STAGE, 0);
+    group_run(&group, bring_too_many);
+    ck_assert_int_eq(group.members[0].status, STATUS_IO);
+    group_close(&group);
+}
+END_TEST
+
 /* A group that has parted can meet again, in another order; one of another size cannot. */
 START_TEST(ranks_part_and_meet_again) {
     struct group group;
@@ -368,6 +389,7 @@ void suite_add(TCase *tests) {
         tcase_add_loop_test(tests, sums_of_sums_wait_for_each_other, from, to);
         tcase_add_loop_test(tests, long_sums_are_shared_out, from, to);
         tcase_add_loop_test(tests, columns_of_all_ranks_come_to_the_first, from, to);
+        tcase_add_loop_test(tests, columns_that_are_none_are_a_failure, from, to);
         tcase_add_loop_test(tests, a_late_rank_and_another_operation_are_failures, from, to);
         tcase_add_loop_test(tests, ranks_part_and_meet_again, from, to);
     }
