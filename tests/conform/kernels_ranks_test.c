@@ -347,11 +347,13 @@ START_TEST(columns_that_are_none_are_a_failure) {
 }
 END_TEST
 
-/* A group that has parted can meet again, in another order; one of another size cannot. */
+/* A group that has parted can meet again, in another order, and by memory what met by an id; one of another size cannot. */
 START_TEST(ranks_part_and_meet_again) {
     struct group group;
     struct error error;
     group_open(&group, _i, 2, STAGE, 0);
+    group_run(&group, add_up);
+    group.way = BY_MEMORY;
     for (uint32_t rank = 0; rank < 2; rank++)
         ck_assert_int_eq(group.kernels->meet(group.members[rank].ctx, rank, 0, NULL, NULL, &error),
                          STATUS_OK);

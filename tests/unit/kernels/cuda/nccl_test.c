@@ -36,7 +36,8 @@ struct member {
     enum status summed;
     char failure[300]; /* of its device */
     bool is_right;
-    size_t n;  /* numbers of a sum */
+    size_t n; /* numbers of a sum */
+    uint32_t turn;
     float *at; /* where repeat_steps() has them */
     void (*works)(struct member *member);
 };
@@ -78,11 +79,11 @@ static void keep_failure(struct member *member) {
     snprintf(member->failure, sizeof member->failure, "%s", failure ? failure : "");
 }
 
-/* Each rank's numbers are its own times i. */
+/* Each rank's numbers are its own times i, and other ones each turn. */
 static void put_numbers(const struct member *member, float *at) {
     float *x = malloc(member->n * sizeof *x);
     for (size_t i = 0; i < member->n; i++)
-        x[i] = (float)((member->rank + 1) * (i % 1000));
+        x[i] = (float)((member->rank + 1) * (i % 1000) + member->turn);
     emulated()->put(member->ctx, at, x, member->n * sizeof *x);
     free(x);
 }
@@ -92,7 +93,7 @@ static bool is_sum(const struct member *member, const float *at) {
     bool all = true;
     emulated()->get(member->ctx, x, at, member->n * sizeof *x);
     for (size_t i = 0; i < member->n; i++)
-        all &= x[i] == (float)(RANKS * (RANKS + 1) / 2 * (i % 1000));
+        all &= x[i] == (float)(RANKS * (RANKS + 1) / 2 * (i % 1000) + RANKS * member->turn);
     free(x);
     return all;
 }
@@ -177,7 +178,7 @@ static void repeat_steps(struct member *member) {
     if (!member->at)
         member->at = k->alloc(member->ctx, member->n * sizeof *member->at);
     member->is_right = true;
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 3; i++, member->turn++) {
         put_numbers(member, member->at);
         begin_step(member);
         k->sum(member->ctx, member->at, member->n);
