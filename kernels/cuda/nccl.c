@@ -23,7 +23,7 @@ struct nccl_group {
     uint64_t wait_ns;
 
     pthread_mutex_t lock; /* whatever is asked of NCCL is asked under it */
-    ncclComm_t comm;      /* NULL: it was aborted */
+    ncclComm_t comm;      /* NULL: the watcher aborts it */
     char failure[300];    /* under lock, until has_failed */
     atomic_bool has_failed;
 
@@ -36,15 +36,13 @@ struct nccl_group {
 
 _Static_assert(sizeof(ncclUniqueId) == sizeof(struct kernels_group_id), "NCCL's own id");
 
-/* Ends the group, unless it has ended. The lock is held. */
+/* Ends the group, unless it has ended: the watcher aborts it. The lock is held. */
 static void fail(struct nccl_group *group, const char *what, const char *why) {
     if (group->has_failed)
         return;
     snprintf(group->failure, sizeof group->failure, "%s: %s", what, why);
     atomic_store(&group->has_failed, true);
-    if (group->comm)
-        (void)group->library->CommAbort(group->comm);
-    group->comm = NULL;
+    pthread_cond_signal(&group->changed);
 }
 
 static const char *text_of(const struct nccl_group *group, ncclResult_t result) {
@@ -95,7 +93,7 @@ static void look(struct nccl_group *group) {
 static void *watch(void *arg) {
     struct nccl_group *group = arg;
     pthread_mutex_lock(&group->lock);
-    while (!group->closes) {
+    while (!group->closes && !group->has_failed) {
         if (!group->waits) {
             pthread_cond_wait(&group->changed, &group->lock);
             continue;
@@ -106,7 +104,11 @@ static void *watch(void *arg) {
         if (group->waits)
             look(group);
     }
+    ncclComm_t comm = group->comm;
+    group->comm = NULL;
     pthread_mutex_unlock(&group->lock);
+    /* It waits for no rank, but for graphs of the group that still live: nobody waits for it who is to free them. */
+    (void)group->library->CommAbort(comm);
     return NULL;
 }
 
@@ -203,7 +205,8 @@ enum status nccl_ready(struct nccl_group *group, struct error *error) {
     ncclResult_t result = ncclInProgress;
     while (result == ncclInProgress) {
         pthread_mutex_lock(&group->lock);
-        if (group->comm && group->library->CommGetAsyncError(group->comm, &result) != ncclSuccess)
+        if (!group->has_failed &&
+            group->library->CommGetAsyncError(group->comm, &result) != ncclSuccess)
             result = ncclInternalError;
         if (result == ncclInProgress && clock_now_ns() - begin > group->wait_ns)
             fail(group, "NCCL", "not all ranks came to their group");
@@ -224,12 +227,11 @@ void nccl_close(struct nccl_group *group) {
     pthread_mutex_lock(&group->lock);
     group->closes = true;
     pthread_cond_signal(&group->changed);
-    if (group->comm)
-        (void)group->library->CommAbort(group->comm); /* waits for nobody, as ending it might */
-    group->comm = NULL;
     pthread_mutex_unlock(&group->lock);
     if (group->is_watched)
         pthread_join(group->watcher, NULL);
+    else if (group->comm)
+        (void)group->library->CommAbort(group->comm);
     pthread_cond_destroy(&group->changed);
     pthread_mutex_destroy(&group->lock);
     free(group);
@@ -241,7 +243,7 @@ void nccl_close(struct nccl_group *group) {
 static bool enter(struct nccl_group *group, struct device_stream *stream, cudaStream_t *native) {
     pthread_mutex_lock(&group->lock);
     *native = group->kind->native(stream);
-    return group->comm != NULL;
+    return !group->has_failed;
 }
 
 static void leave(struct nccl_group *group) {

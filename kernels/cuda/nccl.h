@@ -35,7 +35,8 @@ NODISCARD enum status nccl_open(const struct device_kind *kind, const struct ker
 /* Waits until all ranks have opened theirs. STATUS_UNSUPPORTED with what NCCL says; STATUS_CLOSED: some did not come within
  * wait_ms of this call. After a failure the group can only be closed. */
 NODISCARD enum status nccl_ready(struct nccl_group *group, struct error *error);
-void nccl_close(struct nccl_group *group); /* NULL is fine; the streams are done */
+/* NULL is fine. The streams are done, and no graph has the group's operations any more. */
+void nccl_close(struct nccl_group *group);
 
 /* NULL, or why the group is at an end, for as long as it is open. Any thread. */
 const char *nccl_failure(struct nccl_group *group);
