@@ -14,7 +14,7 @@ os.environ.setdefault("TANDEM_BUILD", "dev")
 from cluster import BIN, TOOLS, Cluster, Skip, Tally, eventually, get_json, post_json, stream_events  # noqa: E402
 from daemons import Parts  # noqa: E402
 
-NCCL = TOOLS / "libfake_nccl.so"
+NCCL = TOOLS.joinpath("libfake_nccl.so")  # of the builds with an emulator: no target of the release build
 GPU = ("--backend", "cuda-emu", "--numerics", "exact")
 SMALL = ("--threads", 1, "--kv-blocks", 64)
 WAYS = {"device": r"the devices add up over the ranks\" ranks=(\d)",
