@@ -423,6 +423,10 @@ struct gpu_room {
     struct gpu_told told[2][2][GPU_RANKS][GPU_RANK_BLOCKS]; /* by turn, meeting, who tells, block */
 };
 
+/* So many numbers are added up by every rank, which gets all the others'; of more each rank adds up a slice, and gets the sums of
+ * the other slices. */
+#define GPU_SUM_WHOLE (128u << 10)
+
 /* The group of a rank, as its device reaches it. Turns take two stages of a rank by turns: one that is a turn ahead writes beside
  * what a slow rank still reads, and it cannot be two ahead, since the turn between waits for all. */
 struct gpu_group_of_ranks {

@@ -37,10 +37,10 @@ struct nccl_group {
 _Static_assert(sizeof(ncclUniqueId) == sizeof(struct kernels_group_id), "NCCL's own id");
 
 /* Ends the group, unless it has ended: the watcher aborts it. The lock is held. */
-static void fail(struct nccl_group *group, const char *what, const char *why) {
+static void fail(struct nccl_group *group, const char *why) {
     if (group->has_failed)
         return;
-    snprintf(group->failure, sizeof group->failure, "%s: %s", what, why);
+    snprintf(group->failure, sizeof group->failure, "NCCL: %s", why);
     atomic_store(&group->has_failed, true);
     pthread_cond_signal(&group->changed);
 }
@@ -59,7 +59,7 @@ static void settle(struct nccl_group *group, ncclResult_t result) {
     uint64_t begin = clock_now_ns();
     while (result == ncclInProgress) {
         if (clock_now_ns() - begin > group->wait_ns) {
-            fail(group, "NCCL", "it did not begin in time what the ranks compute together");
+            fail(group, "it did not begin in time what the ranks compute together");
             return;
         }
         pause_for(POLL_NS);
@@ -67,7 +67,7 @@ static void settle(struct nccl_group *group, ncclResult_t result) {
             result = ncclInternalError;
     }
     if (result != ncclSuccess)
-        fail(group, "NCCL", text_of(group, result));
+        fail(group, text_of(group, result));
 }
 
 /* The watcher. */
@@ -80,14 +80,14 @@ static void look_for_errors(struct nccl_group *group) {
     if (group->library->CommGetAsyncError(group->comm, &result) != ncclSuccess)
         result = ncclInternalError;
     if (result != ncclSuccess && result != ncclInProgress)
-        fail(group, "NCCL", text_of(group, result));
+        fail(group, text_of(group, result));
 }
 
 static void look(struct nccl_group *group) {
     look_for_errors(group);
     for (const struct nccl_wait *wait = group->waits; wait; wait = wait->next)
         if (clock_now_ns() - wait->since > group->wait_ns)
-            fail(group, "NCCL", "a rank did not come to what its group computes together");
+            fail(group, "a rank did not come to what its group computes together");
 }
 
 static void *watch(void *arg) {
@@ -209,9 +209,9 @@ enum status nccl_ready(struct nccl_group *group, struct error *error) {
             group->library->CommGetAsyncError(group->comm, &result) != ncclSuccess)
             result = ncclInternalError;
         if (result == ncclInProgress && clock_now_ns() - begin > group->wait_ns)
-            fail(group, "NCCL", "not all ranks came to their group");
+            fail(group, "not all ranks came to their group");
         else if (result != ncclInProgress && result != ncclSuccess)
-            fail(group, "NCCL", text_of(group, result));
+            fail(group, text_of(group, result));
         pthread_mutex_unlock(&group->lock);
         if (group->has_failed)
             return error_set(error, result == ncclInProgress ? STATUS_CLOSED : STATUS_UNSUPPORTED,
@@ -261,13 +261,13 @@ void nccl_all_gather(struct nccl_group *group, struct device_stream *stream, flo
 /* Between GroupStart and GroupEnd, which answers for all: a call that is not taken ends the group all the same. */
 static void send_to(struct nccl_group *group, cudaStream_t native, const float *from, size_t n,
                     uint32_t peer, ncclResult_t *result) {
-    if (n > 0 && *result == ncclSuccess)
+    if (*result == ncclSuccess)
         *result = group->library->Send(from, n, ncclFloat, (int)peer, group->comm, native);
 }
 
 static void take_from(struct nccl_group *group, cudaStream_t native, float *to, size_t n,
                       uint32_t peer, ncclResult_t *result) {
-    if (n > 0 && *result == ncclSuccess)
+    if (*result == ncclSuccess)
         *result = group->library->Recv(to, n, ncclFloat, (int)peer, group->comm, native);
 }
 

@@ -53,15 +53,15 @@ void nccl_wait_ends(struct nccl_group *group, struct nccl_wait *wait);
 void nccl_all_gather(struct nccl_group *group, struct device_stream *stream, float *to,
                      const float *from, size_t n);
 
-/* Numbers of a vector that is cut into slices, one for each rank: as many numbers each, but for the last ones, which may have fewer or
- * none. */
+/* Numbers of a vector that is cut into slices, one for each rank: as many numbers each, but for the last one, which may have fewer,
+ * and has some. */
 struct nccl_slices {
     size_t n;     /* of the vector */
     size_t slice; /* of a rank's, at most */
 };
 static inline size_t nccl_slice_of(const struct nccl_slices *cut, uint32_t rank) {
-    size_t begin = rank * cut->slice;
-    return begin >= cut->n ? 0 : cut->n - begin < cut->slice ? cut->n - begin : cut->slice;
+    size_t rest = cut->n - rank * cut->slice;
+    return rest < cut->slice ? rest : cut->slice;
 }
 
 /* Each rank gets its slice of all the others' vectors x (n): to (n_ranks, slice), where its own stays as it was. */

@@ -6,14 +6,13 @@
 
 #include <string.h>
 
-#define ONE_SHOT (128u << 10) /* numbers that every rank gets whole and adds up all by itself */
-
 static float *stage_of(const struct kernels_ctx *ctx) {
     return (float *)(ctx->ranks.room + 1);
 }
 
 size_t cuda_wires_floats(uint32_t n_ranks, size_t n_floats, uint32_t columns) {
-    size_t whole = n_floats < ONE_SHOT ? n_floats : ONE_SHOT, row = GPU_COLUMNS + (size_t)columns;
+    size_t whole = n_floats < GPU_SUM_WHOLE ? n_floats : GPU_SUM_WHOLE,
+           row = GPU_COLUMNS + (size_t)columns;
     size_t most = whole > row ? whole * n_ranks : row * n_ranks;
     size_t slices = n_floats + 4 * (size_t)n_ranks;
     return most > slices ? most : slices;
@@ -27,8 +26,9 @@ struct wires_sum {
 };
 
 static struct nccl_slices slices_of(const struct kernels_ctx *ctx, size_t n) {
-    size_t n_ranks = ctx->ranks.group.n_ranks;
-    return (struct nccl_slices){.n = n, .slice = (n + 4 * n_ranks - 1) / (4 * n_ranks) * 4};
+    size_t n_ranks = ctx->ranks.group.n_ranks, slice = (n + 4 * n_ranks - 1) / (4 * n_ranks) * 4;
+    ASSERT(slice * (n_ranks - 1) < n); /* each rank has some: n is above GPU_SUM_WHOLE */
+    return (struct nccl_slices){.n = n, .slice = slice};
 }
 
 /* The rank's own numbers (n) become the sum. */
@@ -42,15 +42,14 @@ static void add_parts(struct kernels_ctx *ctx, float *own, size_t n, size_t stri
                                 .rank = group->rank,
                                 .n_ranks = group->n_ranks};
     sum.whole = (uintptr_t)own % 16 == 0 && n % 4 == 0 && stride % 4 == 0;
-    if (n > 0)
-        ctx->gpu->sum_parts(ctx->main.stream, &sum);
+    ctx->gpu->sum_parts(ctx->main.stream, &sum);
 }
 
 static void run_sum(struct kernels_ctx *ctx, const void *what) {
     struct wires_sum sum;
     struct nccl_group *nccl = ctx->ranks.nccl;
     memcpy(&sum, what, sizeof sum);
-    if (sum.n <= ONE_SHOT) {
+    if (sum.n <= GPU_SUM_WHOLE) {
         nccl_all_gather(nccl, ctx->main.stream, stage_of(ctx), sum.x, sum.n);
         add_parts(ctx, sum.x, sum.n, sum.n);
         return;

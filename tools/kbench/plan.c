@@ -1,6 +1,7 @@
 #include "tools/kbench/plan.h"
 
 #include "base/exit.h"
+#include "kernels/cuda/launch.h"
 #include "kernels/kernels.h"
 #include "tools/kbench/launches.h"
 #include "tools/kbench/shapes.h"
@@ -40,9 +41,7 @@ static const struct load {
              {"decode, 64 at 512", 64, 1, 512},
              {"prefill, 2048", 1, 2048, 0}};
 
-#define RANKS_MAX 8
-#define ONE_SHOT                                                                                   \
-    131072 /* numbers that each rank reads of all others: of more it reads a slice, and the sums of the others' */
+#define RANKS_MAX  8
 #define CONTEXT    2048
 #define TOKENS_MAX 2048
 #define SEQS_MAX   64
@@ -157,7 +156,7 @@ static void add_up(struct plan *plan, uint32_t n_rows) {
     const double n = (double)n_rows * plan->shape->dim, others = plan->tp - 1;
     if (plan->tp < 2)
         return;
-    plan->linked = 4.0 * n * (n <= ONE_SHOT ? 2 * others : 4 * others / plan->tp);
+    plan->linked = 4.0 * n * (n <= GPU_SUM_WHOLE ? 2 * others : 4 * others / plan->tp);
     plan->bytes = 4.0 * n * 3;
     plan->kernels->sum(plan->ctx, nothing, (size_t)n_rows * plan->shape->dim);
     end_operation(plan, "sum");

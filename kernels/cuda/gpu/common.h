@@ -75,6 +75,10 @@ __device__ __forceinline__ void store_four(float *to, uint32_t i, uint32_t n, fl
     }
 }
 
+__device__ __forceinline__ float4 add_fours(float4 a, float4 b) {
+    return make_float4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w);
+}
+
 /* The matrix of row (or pair) `row`. */
 __device__ __forceinline__ const gpu_matrix &chosen(const gpu_choice &choice, uint32_t row) {
     return choice.table ? choice.table[choice.ids[row]] : choice.matrix;

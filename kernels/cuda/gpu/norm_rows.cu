@@ -44,10 +44,8 @@ __device__ __forceinline__ float4 fetch_four(const gpu_norm_rows &what, uint32_t
         sum_slices<4>(y, what.sum, row, i);
     float4 four = make_float4(y[0], i + 1 < dim ? y[1] : 0.0f, i + 2 < dim ? y[2] : 0.0f,
                               i + 3 < dim ? y[3] : 0.0f);
-    if (what.sum.epilogue == EPILOGUE_ADD) {
-        float4 old = load_four<WHOLE>(to, i, dim);
-        four = make_float4(old.x + four.x, old.y + four.y, old.z + four.z, old.w + four.w);
-    }
+    if (what.sum.epilogue == EPILOGUE_ADD)
+        four = add_fours(load_four<WHOLE>(to, i, dim), four);
     store_four<WHOLE>(to, i, dim, four);
     return four;
 }

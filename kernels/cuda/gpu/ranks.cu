@@ -9,7 +9,6 @@
 namespace GPU_NAMESPACE {
 
 #define RANKS_THREADS 256
-#define ONE_SHOT      (128u << 10) /* numbers that every rank adds up all by itself */
 
 enum ranks_operation { RANKS_SUM = 1, RANKS_GATHER };
 
@@ -71,10 +70,6 @@ __device__ __forceinline__ void ranks_end(const gpu_group_of_ranks &group, uint3
         store_release(&room.n_blocks, 0);
         store_release(&room.turn, turn);
     }
-}
-
-__device__ __forceinline__ float4 add_fours(float4 a, float4 b) {
-    return make_float4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w);
 }
 
 /* Numbers i to i + 3 of all stages, added up; what lies behind the last number means nothing. */
@@ -164,7 +159,7 @@ static uint32_t blocks_for(uint32_t n) {
 }
 
 void sum_ranks(struct device_stream *stream, const gpu_sum_ranks *what) {
-    auto kernel = what->n <= ONE_SHOT
+    auto kernel = what->n <= GPU_SUM_WHOLE
                       ? (what->whole ? sum_whole_kernel<true> : sum_whole_kernel<false>)
                       : (what->whole ? sum_slices_kernel<true> : sum_slices_kernel<false>);
     gpu_launch_together(stream, dim3(blocks_for(what->n)), dim3(RANKS_THREADS), 0, kernel, *what);

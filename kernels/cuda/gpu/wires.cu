@@ -16,8 +16,7 @@ __global__ void __launch_bounds__(WIRES_THREADS) sum_parts_kernel(gpu_sum_parts 
 #pragma unroll 4
     for (uint32_t rank = 1; rank < what.n_ranks; rank++) {
         const float *part = rank == what.rank ? what.own : what.parts + rank * what.stride;
-        float4 next = load_four<WHOLE>(part, i, what.n);
-        sum = make_float4(sum.x + next.x, sum.y + next.y, sum.z + next.z, sum.w + next.w);
+        sum = add_fours(sum, load_four<WHOLE>(part, i, what.n));
     }
     store_four<WHOLE>(what.out, i, what.n, sum);
 }
