@@ -1,6 +1,7 @@
 #include "tests/support/dequantize.h"
 
-#include <check.h>
+#include "tests/support/suite.h"
+
 #include <math.h>
 #include <string.h>
 

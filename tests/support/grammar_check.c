@@ -1,6 +1,7 @@
 #include "tests/support/grammar_check.h"
 
-#include <check.h>
+#include "tests/support/suite.h"
+
 #include <stdlib.h>
 
 static const char *const pieces[] = {"{\"",

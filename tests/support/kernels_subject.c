@@ -1,8 +1,8 @@
 #include "tests/support/kernels_subject.h"
 
 #include "kernels/numbers.h"
+#include "tests/support/suite.h"
 
-#include <check.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

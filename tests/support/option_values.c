@@ -1,6 +1,7 @@
 #include "tests/support/option_values.h"
 
-#include <check.h>
+#include "tests/support/suite.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 #include "model/model.h"
+#include "tests/support/suite.h"
 #include "tests/support/tiny_gguf.h"
 
-#include <check.h>
 #include <stdlib.h>
 #include <unistd.h>
 

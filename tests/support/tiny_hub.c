@@ -1,8 +1,8 @@
 #include "tests/support/tiny_hub.h"
 
 #include "model/model.h"
+#include "tests/support/suite.h"
 
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,7 @@
 #include "tests/support/tls_files.h"
 
-#include <check.h>
+#include "tests/support/suite.h"
+
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
 #include <stdio.h>

@@ -1,6 +1,7 @@
 #include "tests/unit/base/net/tls_rig.h"
 
-#include <check.h>
+#include "tests/support/suite.h"
+
 #include <fcntl.h>
 #include <openssl/err.h>
 #include <signal.h>

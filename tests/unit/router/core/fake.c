@@ -1,8 +1,8 @@
 #include "tests/unit/router/core/fake.h"
 
 #include "base/log/note.h"
+#include "tests/support/suite.h"
 
-#include <check.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -1,8 +1,8 @@
 #include "tests/unit/tools/bench/virtual.h"
 
 #include "base/clock.h"
+#include "tests/support/suite.h"
 
-#include <check.h>
 #include <stdlib.h>
 
 #define BEGIN_NS (1000 * NS_PER_S)

@@ -7,11 +7,10 @@
 #pragma once
 
 #include "base/random.h"
+#include "tests/support/suite.h"
 #include "worker/core/block_hash.h"
 #include "worker/core/engine.h"
 #include "worker/core/engine_state.h"
-
-#include <check.h>
 
 #define RIG_WORKERS       3
 #define RIG_ROUTERS       2
