@@ -49,7 +49,8 @@ function(tandem_room name)
   target_link_libraries(tandem_${name} PUBLIC tandem_flags)
 endfunction()
 
-# tandem_arithmetic(TARGET SOURCES...) : these of the target do little but compute: optimised in every build type, as kernels/ is.
+# tandem_arithmetic(TARGET SOURCES...) : what of the target's directory does little but compute: optimised in every build type, as
+# kernels/ is.
 function(tandem_arithmetic target)
   set_property(SOURCE ${ARGN} TARGET_DIRECTORY ${target} APPEND PROPERTY COMPILE_OPTIONS -O2)
 endfunction()

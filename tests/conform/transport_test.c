@@ -6,7 +6,6 @@
 #include "proto/message.h"
 #include "tests/support/suite.h"
 
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -473,17 +472,7 @@ START_TEST(an_offer_that_is_stale_or_no_offer_is_refused) {
 }
 END_TEST
 
-/* Open descriptors and lines of the memory map that name our rings. */
-static uint32_t count_fds(void) {
-    uint32_t n = 0;
-    DIR *folder = opendir("/proc/self/fd");
-    ck_assert_ptr_nonnull(folder);
-    while (readdir(folder))
-        n++;
-    closedir(folder);
-    return n;
-}
-
+/* Lines of the memory map that name our rings. */
 static uint32_t count_rings(void) {
     uint32_t n = 0;
     char line[512];
@@ -497,12 +486,12 @@ static uint32_t count_rings(void) {
 
 START_TEST(nothing_stays_open_or_mapped) {
     const struct transport *transport = transport_table[_i];
-    uint32_t n_fds = count_fds();
+    unsigned n_fds = suite_count_files();
     for (int i = 0; i < 600; i++) { /* more than there may be at once */
         struct link link = link_open(transport, 0);
         link_close(&link);
     }
-    ck_assert_uint_eq(count_fds(), n_fds);
+    ck_assert_uint_eq(suite_count_files(), n_fds);
     ck_assert_uint_eq(count_rings(), 0);
 }
 END_TEST

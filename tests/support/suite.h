@@ -33,3 +33,6 @@ void suite_add(TCase *tests);
 /* From suite_add() in place of a test that cannot run here: it is counted as skipped and not as
  * passed, and the line "SKIPPED name: why" is printed. */
 void suite_skip(const char *name, const char *why);
+
+/* How many files the process has open: for what must leave none behind. */
+unsigned suite_count_files(void);

@@ -4,7 +4,6 @@
 #include "model/gguf/gguf.h"
 #include "tests/support/gguf_builder.h"
 
-#include <dirent.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,25 +18,15 @@ const double suite_timeout_s = 60;
 static char root[] = "/tmp/tandem-parts-XXXXXX";
 static unsigned n_open; /* descriptors when a test begins */
 
-static unsigned count_open(void) {
-    unsigned n = 0;
-    DIR *folder = opendir("/proc/self/fd");
-    ck_assert_ptr_nonnull(folder);
-    while (readdir(folder))
-        n++;
-    closedir(folder);
-    return n;
-}
-
 static void set_up(void) {
     memcpy(root + strlen(root) - 6, "XXXXXX", 6);
     ck_assert_ptr_nonnull(mkdtemp(root));
-    n_open = count_open();
+    n_open = suite_count_files();
 }
 
 static void tear_down(void) {
     char command[PATH_MAX];
-    ck_assert_uint_eq(count_open(), n_open);
+    ck_assert_uint_eq(suite_count_files(), n_open);
     snprintf(command, sizeof command, "rm -rf %s", root);
     ck_assert_int_eq(system(command), 0);
 }

@@ -5,52 +5,15 @@
 #include "model/text/tokenizer/tokenizer.h"
 #include "tests/support/gguf_builder.h"
 #include "tests/support/spm_builder.h"
+#include "tests/unit/model/text/tokenizer/folder_rig.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 const char *const suite_name = "model_tokenizer_limit";
 const double suite_timeout_s = 60;
 
-static char folder[64];
 static struct remarks remarks; /* of the tokenizer that was cut last */
-
-static const char *const names[] = {
-    "tokenizer.json", "tokenizer_config.json", "added_tokens.json", "vocab.json", "merges.txt",
-    "qwen.tiktoken",  "config.json",           "tokenizer.model",   "m.gguf"};
-
-static void path_of(char path[128], const char *name) {
-    snprintf(path, 128, "%s/%s", folder, name);
-}
-
-static void write_bytes(const char *name, const void *bytes, size_t n) {
-    char path[128];
-    path_of(path, name);
-    FILE *file = fopen(path, "w");
-    ck_assert_ptr_nonnull(file);
-    ck_assert_uint_eq(fwrite(bytes, 1, n, file), n);
-    ck_assert_int_eq(fclose(file), 0);
-}
-
-static void write_file(const char *name, const char *text) {
-    write_bytes(name, text, strlen(text));
-}
-
-static void make_folder(void) {
-    snprintf(folder, sizeof folder, "/tmp/tandem-tokenizer-XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(folder));
-}
-
-static void remove_folder(void) {
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        char path[128];
-        path_of(path, names[i]);
-        unlink(path);
-    }
-    rmdir(folder);
-}
 
 /* The folder's tokenizer, or that of its m.gguf. */
 static struct tokenizer *open_whole(void) {
@@ -71,24 +34,6 @@ static struct tokenizer *open_cut(uint32_t n_rows) {
     enum status status = tokenizer_limit(tokenizer, n_rows, &remarks, &error);
     ck_assert_msg(status == STATUS_OK, "%s", error.text);
     return tokenizer;
-}
-
-/* The ids as "1 2 3". */
-static void expect(const struct tokenizer *tokenizer, const char *text, unsigned flags,
-                   const char *wanted) {
-    struct tokenizer_scratch *scratch = tokenizer_scratch_new();
-    char shown[512] = "";
-    struct error error;
-    struct ids ids;
-    ids_init(&ids, 0);
-    enum status status = tokenizer_encode(tokenizer, scratch, (struct span){text, strlen(text)},
-                                          flags, &ids, &error);
-    ck_assert_msg(status == STATUS_OK, "%s", error.text);
-    for (size_t i = 0, at = 0; i < ids.n; i++)
-        at += (size_t)snprintf(shown + at, sizeof shown - at, i ? " %u" : "%u", ids.at[i]);
-    ck_assert_msg(strcmp(shown, wanted) == 0, "\"%s\" gave %s, not %s", text, shown, wanted);
-    ids_fini(&ids);
-    tokenizer_scratch_free(scratch);
 }
 
 /* The folder's answer for a text, cut to so many rows. */

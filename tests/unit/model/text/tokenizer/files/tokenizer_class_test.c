@@ -3,71 +3,24 @@
 #include "tests/support/suite.h"
 
 #include "model/text/tokenizer/tokenizer.h"
+#include "tests/unit/model/text/tokenizer/folder_rig.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 const char *const suite_name = "model_tokenizer_class";
 const double suite_timeout_s = 60;
-
-static char folder[64];
-static const char *const names[] = {"tokenizer.json", "tokenizer_config.json", "config.json",
-                                    "vocab.json", "merges.txt"};
-
-static void path_of(char path[128], const char *name) {
-    snprintf(path, 128, "%s/%s", folder, name);
-}
-
-static void make_folder(void) {
-    snprintf(folder, sizeof folder, "/tmp/tandem-tokenizer-XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(folder));
-}
-
-static void remove_folder(void) {
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        char path[128];
-        path_of(path, names[i]);
-        unlink(path);
-    }
-    rmdir(folder);
-}
-
-static void write_file(const char *name, const char *text) {
-    char path[128];
-    path_of(path, name);
-    FILE *file = fopen(path, "w");
-    ck_assert_ptr_nonnull(file);
-    ck_assert_uint_eq(fwrite(text, 1, strlen(text), file), strlen(text));
-    ck_assert_int_eq(fclose(file), 0);
-}
-
-/* The ids of "hi" as "1 2 3". */
-static void encode_hi(const struct tokenizer *tokenizer, unsigned flags, char shown[256]) {
-    struct tokenizer_scratch *scratch = tokenizer_scratch_new();
-    struct error error;
-    struct ids ids;
-    ids_init(&ids, 0);
-    ck_assert_int_eq(tokenizer_encode(tokenizer, scratch, SPAN("hi"), flags, &ids, &error),
-                     STATUS_OK);
-    shown[0] = 0;
-    for (size_t i = 0, at = 0; i < ids.n; i++)
-        at += (size_t)snprintf(shown + at, 256 - at, i ? " %u" : "%u", ids.at[i]);
-    ids_fini(&ids);
-    tokenizer_scratch_free(scratch);
-}
 
 /* The folder's answer for "hi" with what stands around it, and without. */
 static void expect_hi(const char *wanted, const char *what) {
     struct tokenizer *tokenizer = NULL;
     struct error error;
-    char shown[256];
+    char shown[512];
     ck_assert_msg(tokenizer_open_folder(folder, &tokenizer, &error) == STATUS_OK, "%s: %s", what,
                   error.text);
-    encode_hi(tokenizer, TOKENIZER_ADD_BOS, shown);
+    encode(tokenizer, "hi", TOKENIZER_ADD_BOS, shown);
     ck_assert_msg(strcmp(shown, wanted) == 0, "%s gave %s, not %s", what, shown, wanted);
-    encode_hi(tokenizer, TOKENIZER_PLAIN, shown);
+    encode(tokenizer, "hi", TOKENIZER_PLAIN, shown);
     ck_assert_str_eq(shown, "9");
     tokenizer_close(tokenizer);
 }

@@ -4,47 +4,13 @@
 #include "model/text/tokenizer/detokenize.h"
 #include "model/text/tokenizer/files/tokenizer_extras.h"
 #include "model/text/tokenizer/tokenizer.h"
+#include "tests/unit/model/text/tokenizer/folder_rig.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 const char *const suite_name = "model_tokenizer_files";
 const double suite_timeout_s = 60;
-
-static char folder[64];
-
-static void make_folder(void) {
-    snprintf(folder, sizeof folder, "/tmp/tandem-tokenizer-XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(folder));
-}
-
-static const char *const names[] = {
-    "tokenizer.json", "tokenizer_config.json", "added_tokens.json", "vocab.json",
-    "merges.txt",     "qwen.tiktoken",         "tokenizer.model",   "special_tokens_map.json"};
-
-static void path_of(char path[128], const char *name) {
-    snprintf(path, 128, "%s/%s", folder, name);
-}
-
-static void remove_folder(void) {
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        char path[128];
-        path_of(path, names[i]);
-        unlink(path);
-    }
-    rmdir(folder);
-}
-
-static void write_file(const char *name, const char *text) {
-    char path[128];
-    path_of(path, name);
-    FILE *file = fopen(path, "w");
-    ck_assert_ptr_nonnull(file);
-    ck_assert_uint_eq(fwrite(text, 1, strlen(text), file), strlen(text));
-    ck_assert_int_eq(fclose(file), 0);
-}
 
 static struct tokenizer *open_folder(void) {
     struct tokenizer *tokenizer = NULL;
@@ -52,24 +18,6 @@ static struct tokenizer *open_folder(void) {
     enum status status = tokenizer_open_folder(folder, &tokenizer, &error);
     ck_assert_msg(status == STATUS_OK, "%s", error.text);
     return tokenizer;
-}
-
-/* The ids as "1 2 3". */
-static void expect(const struct tokenizer *tokenizer, const char *text, unsigned flags,
-                   const char *wanted) {
-    struct tokenizer_scratch *scratch = tokenizer_scratch_new();
-    char shown[512] = "";
-    struct error error;
-    struct ids ids;
-    ids_init(&ids, 0);
-    enum status status = tokenizer_encode(tokenizer, scratch, (struct span){text, strlen(text)},
-                                          flags, &ids, &error);
-    ck_assert_msg(status == STATUS_OK, "%s", error.text);
-    for (size_t i = 0, at = 0; i < ids.n; i++)
-        at += (size_t)snprintf(shown + at, sizeof shown - at, i ? " %u" : "%u", ids.at[i]);
-    ck_assert_msg(strcmp(shown, wanted) == 0, "\"%s\" gave %s, not %s", text, shown, wanted);
-    ids_fini(&ids);
-    tokenizer_scratch_free(scratch);
 }
 
 static void expect_text(const struct tokenizer *tokenizer, const uint32_t *ids, size_t n,
