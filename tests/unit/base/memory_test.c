@@ -15,6 +15,7 @@ const double suite_timeout_s = 60;
 #define FREE 24000000000ull /* by put_host() */
 
 static char root[] = "/tmp/tandem-memory-XXXXXX";
+static unsigned n_open; /* descriptors when a test begins */
 
 /* A file below the root, with the folders on its way. */
 static void put(const char *name, const char *text) {
@@ -41,10 +42,12 @@ static void set_up(void) {
     memcpy(root + strlen(root) - 6, "XXXXXX", 6);
     ck_assert_ptr_nonnull(mkdtemp(root));
     put("proc/meminfo", "MemTotal:       25000000 kB\nMemAvailable:   23437500 kB\n");
+    n_open = suite_count_files();
 }
 
 static void tear_down(void) {
     char command[PATH_MAX];
+    ck_assert_uint_eq(suite_count_files(), n_open);
     snprintf(command, sizeof command, "rm -rf %s", root);
     ck_assert_int_eq(system(command), 0);
 }
@@ -74,6 +77,9 @@ START_TEST(the_own_group_counts) {
     ck_assert_uint_eq(memory_available_below(root), 300000000);
     put_group("/tandem-try", "memory.current", "400000001\n");
     ck_assert_uint_eq(memory_available_below(root), 1);
+    put("proc/self/cgroup", "0::/..tandem\n"); /* a name, and no way up */
+    put_group("/..tandem", "memory.max", "200000000\n");
+    ck_assert_uint_eq(memory_available_below(root), 200000000);
 }
 END_TEST
 
@@ -153,6 +159,8 @@ START_TEST(what_is_no_number_is_no_limit) {
     put("proc/meminfo", "");
     ck_assert_uint_eq(memory_available_below(root), 0);
     put_group("/a", "memory.max", "7\n");
+    ck_assert_uint_eq(memory_available_below(root), 7);
+    put_group("/a", "memory.current", "99999999999999999999\n");
     ck_assert_uint_eq(memory_available_below(root), 7);
 }
 END_TEST

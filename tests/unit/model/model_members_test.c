@@ -16,8 +16,9 @@ const double suite_timeout_s = 120;
 
 static char folder[64];
 
-static const char *const names[] = {"config.json", "tokenizer.json", "generation_config.json",
-                                    "tokenizer_config.json", "special_tokens_map.json"};
+static const char *const names[] = {
+    "config.json",           "tokenizer.json",          "generation_config.json",
+    "tokenizer_config.json", "special_tokens_map.json", "quantize_config.json"};
 
 #define SIZES                                                                                      \
     "\"architectures\":[\"LlamaForCausalLM\"],\"hidden_size\":64,\"num_hidden_layers\":1,"         \
@@ -170,6 +171,20 @@ START_TEST(each_file_has_its_remark) {
 }
 END_TEST
 
+START_TEST(a_file_about_quantizing_has_its_remark) {
+    char wanted[160];
+    make_folder();
+    put("quantize_config.json", "{\"bits\":4,\"group_size\":32,\"spin\":1}");
+    struct model *model = open_good();
+    snprintf(wanted, sizeof wanted,
+             "%s/quantize_config.json: spin is not known here and was not looked at", folder);
+    ck_assert_uint_eq(model->remarks.n, 1);
+    ck_assert_str_eq(model->remarks.lines[0], wanted);
+    model_close(model);
+    remove_folder();
+}
+END_TEST
+
 static void expect_prefix(const char *steps, const char *config, const char *remark) {
     char text[1024], wanted[256];
     make_folder();
@@ -224,8 +239,10 @@ END_TEST
 START_TEST(a_type_that_contradicts_the_class_is_told) {
     static const struct {
         const char *type, *remark;
-    } cases[] = {{"\"llama\"", NULL},        {"null", NULL},         {"\"swirl\"", NULL},
-                 {"\"mistral\"", "mistral"}, {"\"qwen2\"", "qwen2"}, {"\"baichuan\"", "baichuan"}};
+    } cases[] = {{"\"llama\"", NULL},         {"null", NULL},
+                 {"\"swirl\"", NULL},         {"\"mistral3\"", NULL},
+                 {"\"mistral\"", "mistral"},  {"\"qwen2\"", "qwen2"},
+                 {"\"baichuan\"", "baichuan"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char text[512];
         make_folder();
@@ -291,6 +308,7 @@ END_TEST
 void suite_add(TCase *tests) {
     tcase_add_loop_test(tests, odd_values_in_a_helper_are_told_and_stop_no_start, 0, 3);
     tcase_add_test(tests, each_file_has_its_remark);
+    tcase_add_test(tests, a_file_about_quantizing_has_its_remark);
     tcase_add_test(tests, a_space_before_a_text_that_is_not_put_is_told);
     tcase_add_test(tests, another_network_is_refused);
     tcase_add_test(tests, a_type_that_contradicts_the_class_is_told);

@@ -95,14 +95,16 @@ static void put_set(uint32_t count) {
                  &(struct part){i, count, N_EACH * count, N_EACH * i, N_EACH, NULL});
 }
 
+static struct error told; /* by the last refusal */
+
 static void refuses(const char *path, enum status wanted, const char *file, const char *words) {
     struct gguf *gguf = NULL;
-    struct error error = {0};
-    enum status status = gguf_open(path, &gguf, &error);
-    ck_assert_msg(status == wanted, "%s: %s", status_name(status), error.text);
-    ck_assert_msg(strncmp(error.text, file, strlen(file)) == 0, "%s does not name %s", error.text,
+    told = (struct error){0};
+    enum status status = gguf_open(path, &gguf, &told);
+    ck_assert_msg(status == wanted, "%s: %s", status_name(status), told.text);
+    ck_assert_msg(strncmp(told.text, file, strlen(file)) == 0, "%s does not name %s", told.text,
                   file);
-    ck_assert_msg(strstr(error.text, words) != NULL, "%s", error.text);
+    ck_assert_msg(strstr(told.text, words) != NULL, "%s", told.text);
     ck_assert_ptr_null(gguf);
 }
 
@@ -154,7 +156,8 @@ START_TEST(one_or_no_part_is_a_whole_file_whatever_its_name) {
     for (uint32_t i = 0; i < 6; i++) {
         struct gguf *gguf;
         struct error error;
-        put_part(at(names[i % 3]), &(struct part){0, i / 3, 99, 0, 2, NULL});
+        const char *without = i % 2 ? "split.no" : NULL;
+        put_part(at(names[i % 3]), &(struct part){0, i / 3, 99, 0, 2, without});
         enum status status = gguf_open(at(names[i % 3]), &gguf, &error);
         ck_assert_msg(status == STATUS_OK, "%s", error.text);
         ck_assert_uint_eq(gguf->n_others, 0);
@@ -171,6 +174,7 @@ START_TEST(a_part_that_is_missing_is_named) {
         ck_assert_int_eq(unlink(part_at(missing, 3)), 0);
         snprintf(words, sizeof words, "part %u of 3 is missing", missing);
         refuses(part_at(missing == 2 ? 3 : 2, 3), STATUS_NOT_FOUND, part_at(missing, 3), words);
+        ck_assert_msg(told.may_pass, "a part that is still being copied is not waited for");
     }
     put_set(3);
     unlink(part_at(3, 3));
@@ -202,6 +206,11 @@ START_TEST(a_part_of_another_set_is_named) {
         enum status wanted = strstr(cases[i].words, "missing") ? STATUS_NOT_FOUND : STATUS_CORRUPT;
         refuses(part_at(1, 3), wanted, part_at(2, 3), cases[i].words);
     }
+    char words[PATH_MAX + 32]; /* where it stands is told, in whichever part */
+    put_set(3);
+    put_part(part_at(3, 3), &(struct part){2, 3, 6, 3, 2, NULL});
+    snprintf(words, sizeof words, "tensor t3 is in %s too", part_at(2, 3));
+    refuses(part_at(1, 3), STATUS_CORRUPT, part_at(3, 3), words);
 }
 END_TEST
 
@@ -280,6 +289,37 @@ START_TEST(as_many_parts_and_tensors_are_read_as_the_bounds_say) {
 }
 END_TEST
 
+/* Of a file's mapping, what this process has in memory. */
+static unsigned resident_kb(const char *path) {
+    char line[PATH_MAX];
+    unsigned kb = 0;
+    bool is_there = false;
+    FILE *file = fopen("/proc/self/smaps", "r");
+    ck_assert_ptr_nonnull(file);
+    while (fgets(line, sizeof line, file)) {
+        is_there |= strstr(line, path) != NULL;
+        if (is_there && sscanf(line, "Rss: %u", &kb) == 1)
+            break;
+    }
+    fclose(file);
+    ck_assert_msg(is_there, "%s is not mapped", path);
+    return kb;
+}
+
+START_TEST(pages_of_all_parts_are_dropped) {
+    struct gguf *gguf;
+    struct error error;
+    put_set(3);
+    ck_assert_int_eq(gguf_open(part_at(1, 3), &gguf, &error), STATUS_OK);
+    for (uint32_t number = 1; number <= 3; number++)
+        ck_assert_uint_gt(resident_kb(part_at(number, 3)), 0);
+    gguf_drop_pages(gguf);
+    for (uint32_t number = 1; number <= 3; number++)
+        ck_assert_uint_eq(resident_kb(part_at(number, 3)), 0);
+    gguf_close(gguf);
+}
+END_TEST
+
 START_TEST(a_part_that_shrinks_is_named) {
     struct gguf *gguf;
     struct error error;
@@ -304,5 +344,6 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, a_part_cut_short_and_a_pointer_are_named);
     tcase_add_test(tests, a_part_by_another_name_is_refused);
     tcase_add_test(tests, as_many_parts_and_tensors_are_read_as_the_bounds_say);
+    tcase_add_test(tests, pages_of_all_parts_are_dropped);
     tcase_add_test(tests, a_part_that_shrinks_is_named);
 }

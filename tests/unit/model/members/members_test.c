@@ -309,8 +309,8 @@ START_TEST(members_that_nobody_knows_are_one_remark) {
                   "looked at");
     expect_remark(MEMBERS_TOKENIZER, "{\"\":1}",
                   "tokenizer_config.json:  is not known here and was not looked at");
-    expect_remark(MEMBERS_SPECIAL, "{\"eos_token\":\"x\",\"eos token\":1,\"e\\u00e9\\n\":1}",
-                  "special_tokens_map.json: eos_token, e___ are not known here and were not "
+    expect_remark(MEMBERS_SPECIAL, "{\"eos_token\":\"x\",\"eos token\":1,\"e\\u00e9\\n\\u007f\":1}",
+                  "special_tokens_map.json: eos_token, e____ are not known here and were not "
                   "looked at");
     expect_remark(MEMBERS_CONFIG, "{\"rope_scaling\":{\"swirl\":1},\"seq_length_\":3}",
                   "config.json: rope_scaling.swirl, seq_length_ are not known here and were not "
@@ -328,11 +328,28 @@ START_TEST(members_that_nobody_knows_are_one_remark) {
 }
 END_TEST
 
+/* What is said of them keeps its place on the line: 300 bytes of names stand before it. */
+START_TEST(names_beyond_300_bytes_are_cut) {
+    for (int over = 0; over < 2; over++) {
+        char text[400], wanted[500];
+        snprintf(text, sizeof text, "{\"a%072d\":1,\"b%072d\":1,\"c%072d\":1,\"d%0*d\":1}", 0, 0, 0,
+                 74 + over, 0);
+        snprintf(wanted, sizeof wanted,
+                 "special_tokens_map.json: a%072d, b%072d, c%072d, d%074d%s are not known here and "
+                 "were not looked at",
+                 0, 0, 0, 0, over ? "..." : "");
+        expect_remark(MEMBERS_SPECIAL, text, wanted);
+    }
+}
+END_TEST
+
 START_TEST(what_is_not_done_of_a_helper_is_one_remark) {
     expect_remark(MEMBERS_GENERATION, "{\"num_beams\":4,\"suppress_tokens\":[7],\"typical_p\":1.0}",
                   "generation_config.json: num_beams 4, suppress_tokens [7] are not done here");
     expect_remark(MEMBERS_TOKENIZER, "{\"do_lower_case\":true}",
                   "tokenizer_config.json: do_lower_case true is not done here");
+    expect_remark(MEMBERS_TOKENIZER, "{\"errors\":\"\u00e9\"}", /* a cut leaves no half of it */
+                  "tokenizer_config.json: errors \"\\u00E9\" is not done here");
     expect_remark(MEMBERS_TOKENIZER, "{\"chat_template\":7}",
                   "tokenizer_config.json: chat_template 7 is of a type that means nothing there; "
                   "it is not used");
@@ -365,6 +382,8 @@ START_TEST(a_network_that_is_not_served_is_refused_with_its_value) {
         {KIN_QWEN3, "\"clip_qkv\":8", "clip_qkv is 8, which is not served"},
         {KIN_MISTRAL, "\"attention_bias\":true",
          "attention_bias is true, which is not served; served is one of [false]"},
+        {KIN_QWEN2, "\"use_qk_norm\":true",
+         "use_qk_norm is true, which is not served; served is one of [false]"},
         {KIN_LLAMA, "\"rope_parameters\":{\"alpha\":2}",
          "rope_parameters.alpha is 2, which is not served"},
         {KIN_BAICHUAN, "\"quantization\":{\"bits\":4}",
@@ -377,6 +396,10 @@ START_TEST(a_network_that_is_not_served_is_refused_with_its_value) {
         json_t *object = object_of(text);
         ck_assert_int_eq(look(MEMBERS_CONFIG, cases[i].kin, object), STATUS_UNSUPPORTED);
         ck_assert_str_eq(error.text, wanted);
+        size_t n_field = strcspn(cases[i].refusal, " ");
+        ck_assert_msg(strlen(error.field) == n_field &&
+                          strncmp(error.field, cases[i].refusal, n_field) == 0,
+                      "%s", error.field);
         json_decref(object);
     }
     json_t *neutral = object_of("{\"final_logit_softcapping\":null,\"logits_scaling\":1.0,"
@@ -491,6 +514,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, rows_are_well_formed);
     tcase_add_test(tests, files_as_hubs_have_them_give_no_remark);
     tcase_add_test(tests, members_that_nobody_knows_are_one_remark);
+    tcase_add_test(tests, names_beyond_300_bytes_are_cut);
     tcase_add_test(tests, what_is_not_done_of_a_helper_is_one_remark);
     tcase_add_test(tests, a_network_that_is_not_served_is_refused_with_its_value);
     tcase_add_test(tests, every_class_that_is_served_has_its_kin);

@@ -120,6 +120,11 @@ START_TEST(the_fingerprint_tells_the_rows) {
     struct tokenizer *tokenizer = open_cut(4);
     ck_assert_mem_eq(prints[2], tokenizer->fingerprint, 32);
     tokenizer_close(tokenizer);
+    write_file("tokenizer.json", JSON(SPECIAL(3, "<|over|>") "," SPECIAL(4, "<|more|>"), "",
+                                      "\"a\":0,\"b\":1,\"y\":2", ""));
+    tokenizer = open_cut(4);
+    ck_assert_mem_ne(prints[2], tokenizer->fingerprint, 32); /* another, of as many rows */
+    tokenizer_close(tokenizer);
     remove_folder();
 }
 END_TEST
@@ -174,6 +179,17 @@ START_TEST(text_that_would_need_a_missing_row_is_refused) {
 }
 END_TEST
 
+/* The bytes of the model `hash`, and of any kind that cannot say what text becomes. */
+START_TEST(a_kind_that_cannot_tell_needs_all_rows) {
+    struct tokenizer *tokenizer;
+    struct error error;
+    ck_assert_int_eq(tokenizer_open_path("hash", &tokenizer, &error), STATUS_OK);
+    ck_assert_int_eq(tokenizer_limit(tokenizer, 300, &remarks, &error), STATUS_CORRUPT);
+    ck_assert_msg(strstr(error.text, "makes token 300 "), "%s", error.text);
+    tokenizer_close(tokenizer);
+}
+END_TEST
+
 /* What neither merges nor first symbols lead to; old vocab.json files have their extra tokens so. */
 START_TEST(a_base_token_that_no_text_becomes_needs_no_row) {
     make_folder();
@@ -196,13 +212,13 @@ END_TEST
     SPECIAL(1, "<in>") "," SPECIAL(2, "<bos>") "," SPECIAL(3, "<mid>") "," SPECIAL(4, "<eos>")
 #define SINGLE PUT("<bos>") "," PUT("<mid>") "," PUT("<in>") "," A "," PUT("<eos>")
 #define TABLE  IDS_OF("<in>", 1) "," IDS_OF("<bos>", 2) "," IDS_OF("<mid>", 3) "," IDS_OF("<eos>", 4)
-#define POST                                                                                       \
-    "\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[" SINGLE                      \
+#define POST(single)                                                                               \
+    "\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[" single                      \
     "],\"special_tokens\":{" TABLE "}},"
 
 START_TEST(ends_without_rows_are_dropped_with_a_remark) {
     make_folder();
-    write_file("tokenizer.json", JSON(FOUR, POST, "\"a\":0", ""));
+    write_file("tokenizer.json", JSON(FOUR, POST(SINGLE), "\"a\":0", ""));
     write_file("tokenizer_config.json", "{\"bos_token\":\"<bos>\",\"eos_token\":\"<eos>\"}");
     expect_cut(5, "a", TOKENIZER_ADD_BOS, "2 3 1 0 4");
     expect_remarks(0, NULL);
@@ -217,7 +233,14 @@ START_TEST(ends_without_rows_are_dropped_with_a_remark) {
     ck_assert_uint_eq(tokenizer->bos_id, TOKEN_NONE);
     ck_assert_uint_eq(tokenizer->eos_id, TOKEN_NONE);
     ck_assert_uint_eq(remarks.n, 4);
+    ck_assert_str_eq(remarks.lines[2],
+                     "the tokenizer's bos_token is 2 \"<bos>\", which has no row; it is not used");
     tokenizer_close(tokenizer);
+    write_file("tokenizer.json", JSON(FOUR, POST(A "," PUT("<mid>")), "\"a\":0", ""));
+    expect_cut(5, "a", TOKENIZER_ADD_BOS, "0 3");
+    expect_cut(3, "a", TOKENIZER_ADD_BOS, "0");
+    ck_assert_str_eq(remarks.lines[1], "the tokenizer puts 3 \"<mid>\" behind a text, which has no "
+                                       "row; it is not used");
     remove_folder();
 }
 END_TEST
@@ -330,6 +353,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, the_fingerprint_tells_the_rows);
     tcase_add_test(tests, user_defined_tokens_without_rows_are_not_matched);
     tcase_add_test(tests, text_that_would_need_a_missing_row_is_refused);
+    tcase_add_test(tests, a_kind_that_cannot_tell_needs_all_rows);
     tcase_add_test(tests, a_base_token_that_no_text_becomes_needs_no_row);
     tcase_add_test(tests, ends_without_rows_are_dropped_with_a_remark);
     tcase_add_test(tests, sentencepiece_loses_what_was_added_to_it);
