@@ -9,7 +9,7 @@ build_packages="build-essential cmake ninja-build pkg-config ccache ca-certifica
   libssl-dev libedit-dev libncurses-dev libc-ares-dev libnghttp2-dev zlib1g-dev libjemalloc-dev openssl check curl"
 # clang alone brings no sanitizer and no fuzzer: libclang-rt-dev has their libraries.
 # shellcheck disable=SC2034
-test_packages="mandoc clang clang-format clang-tidy libclang-rt-dev llvm binutils git procps"
+test_packages="mandoc clang clang-format clang-tidy libclang-rt-dev llvm binutils mold git procps"
 
 install_packages() {
     local missing="" name log

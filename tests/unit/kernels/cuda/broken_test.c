@@ -8,7 +8,7 @@
 
 #if defined(WATCHED)
 #define SAYS(kernel) (kernel)->watched
-#elif defined(__SANITIZE_ADDRESS__)
+#elif defined(EMU_SANITIZED)
 #define SAYS(kernel) (kernel)->plain
 #else
 #define SAYS(kernel) ((kernel)->plain ? (kernel)->plain : (kernel)->bare)
