@@ -182,11 +182,12 @@ void *arena_take(struct arena *arena, size_t n_bytes) {
     if (n_bytes > arena->n_bytes - arena->used || at == arena->reserved)
         return nullptr;
     unsigned char *p = arena->base + at;
+    size_t n_used = at >= arena->top ? 0 : arena->top - at; /* what was never given out is zero */
     if (at + room > arena->top)
         arena->top = at + room;
     piece_open(arena, p, room);
     SHOW(p, room);
-    memset(p, 0, n_bytes);
+    memset(p, 0, n_used < n_bytes ? n_used : n_bytes);
     memset(p + n_bytes, EMU_POISON, room - n_bytes);
     HIDE(p + n_bytes, room - n_bytes);
     arena->pieces[at] = n_bytes;

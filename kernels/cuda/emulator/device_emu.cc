@@ -1,6 +1,8 @@
 /* The emulated member of device.h: opening, facts, memory. */
 #include "kernels/cuda/emulator/device_emu.h"
 
+#include "kernels/cuda/emulator/poisoned.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -51,7 +53,7 @@ static void emu_close(struct device *device) {
     for (struct device_stream *stream : device->streams)
         emu_run_all(stream);
     for (const auto &piece : device->pinned)
-        free((void *)piece.first);
+        poisoned_free((void *)piece.first, piece.second);
     arena_free(device->arena);
     emu_unuse(device);
     delete device;
@@ -96,10 +98,9 @@ static void *emu_pinned_alloc(struct device *device, size_t n_bytes) {
     emu_check_use(device);
     emu_break_captures(device);
     n_bytes = n_bytes > 0 ? n_bytes : 1;
-    void *memory = device->failed ? nullptr : aligned_alloc(4096, (n_bytes + 4095) & ~(size_t)4095);
+    void *memory = device->failed ? nullptr : poisoned_new(n_bytes);
     if (!memory)
         return nullptr;
-    memset(memory, EMU_POISON, n_bytes);
     device->pinned[(const unsigned char *)memory] = n_bytes;
     return memory;
 }
@@ -108,10 +109,13 @@ static void emu_pinned_free(struct device *device, void *memory) {
     if (!memory)
         return;
     std::lock_guard<std::mutex> lock(device->lock);
-    if (device->pinned.erase((const unsigned char *)memory) == 0)
+    auto piece = device->pinned.find((const unsigned char *)memory);
+    if (piece == device->pinned.end()) {
         emu_device_fail(device, "the memory that is given back is not pinned");
-    else
-        free(memory);
+        return;
+    }
+    poisoned_free(memory, piece->second);
+    device->pinned.erase(piece);
 }
 
 static const char *emu_failure(const struct device *device) {

@@ -6,6 +6,7 @@
 
 #include <math.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -106,6 +107,29 @@ START_TEST(copies_want_pinned_memory_to_its_end) {
     unsigned char *memory = kind->alloc(device, 64), *pinned = kind->pinned_alloc(device, 63);
     kind->copy_out(stream, pinned, memory, 64);
     ck_assert(strstr(fails(), "not pinned memory"));
+}
+END_TEST
+
+/* On both sides of the size from which a piece is mapped, and of more than one such mapping. */
+static const size_t pinned_sizes[] = {
+    1, 4097, (256 << 10) - 1, 256 << 10, 261 << 10, (512 << 10) + 1, 3 << 20};
+
+START_TEST(fresh_pinned_memory_is_poison_to_its_end) {
+    for (int again = 0; again < 2; again++) { /* what was written there before is gone */
+        size_t n = pinned_sizes[_i];
+        unsigned char *pinned = kind->pinned_alloc(device, n);
+        for (size_t i = 0; i < n; i++)
+            ck_assert_uint_eq(pinned[i], 0xff);
+        memset(pinned, 0, n);
+        kind->pinned_free(device, pinned);
+    }
+    ck_assert_ptr_null(kind->failure(device));
+}
+END_TEST
+
+START_TEST(who_runs_over_large_pinned_memory_faults) {
+    unsigned char *pinned = kind->pinned_alloc(device, 3 << 20);
+    pinned[3 << 20] = 0;
 }
 END_TEST
 
@@ -307,7 +331,7 @@ START_TEST(a_kernel_that_faults_is_named) {
     said_by(go_deep, memory, said, sizeof said);
     ck_assert_msg(strncmp(said, "emu: block 0,0,0 thread 0: runs over its stack", 46) == 0, "%s",
                   said);
-#ifndef TANDEM_UBSAN /* which sees the pointer first */
+#ifndef EMU_SANITIZED /* with UBSan, which sees the pointer first */
     said_by(read_null, memory, said, sizeof said);
     ck_assert_msg(strncmp(said, "emu: block 0,0,0 thread 0: touches what is no memory", 52) == 0,
                   "%s", said);
@@ -324,6 +348,13 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, a_seed_permutes_the_blocks);
     tcase_add_test(tests, copies_want_pinned_memory_of_the_host);
     tcase_add_test(tests, copies_want_pinned_memory_to_its_end);
+    tcase_add_loop_test(tests, fresh_pinned_memory_is_poison_to_its_end, 0,
+                        sizeof pinned_sizes / sizeof *pinned_sizes);
+#ifdef TANDEM_SANITIZED /* which end a process that faults */
+    tcase_add_exit_test(tests, who_runs_over_large_pinned_memory_faults, 1);
+#else
+    tcase_add_test_raise_signal(tests, who_runs_over_large_pinned_memory_faults, SIGSEGV);
+#endif
     tcase_add_test(tests, copies_stay_inside_one_piece);
     tcase_add_test(tests, a_piece_that_was_given_back_is_no_memory);
     tcase_add_test(tests, what_is_given_back_twice_is_named);
