@@ -225,17 +225,28 @@ static const struct tensor *nth(const struct checkpoint *checkpoint, uint32_t n)
     return n < dummy->n_tensors ? dummy->tensors[n] : NULL;
 }
 
+/* Room for twice as many tensors. */
+static enum status grow(struct dummy *dummy) {
+    uint32_t size = dummy->size ? 2 * dummy->size : 256;
+    struct tensor **tensors = realloc(dummy->tensors, size * sizeof *tensors);
+    if (!tensors)
+        return STATUS_NOMEM;
+    dummy->tensors = tensors;
+    struct map by_name;
+    TRY(map_init(&by_name, size, dummy->seed));
+    for (uint32_t i = 0; i < dummy->n_tensors; i++)
+        TRY(map_put(&by_name, hash_name(dummy, tensors[i]->name), i)); /* has room for all */
+    map_fini(&dummy->by_name);
+    dummy->by_name = by_name;
+    dummy->size = size;
+    return STATUS_OK;
+}
+
 static enum status append(struct dummy *dummy, struct tensor *tensor, struct error *error) {
     if (dummy->n_tensors == TENSORS_MAX)
         return error_set(error, STATUS_LIMIT, "a dummy model of more than %u tensors", TENSORS_MAX);
-    if (dummy->n_tensors == dummy->size) {
-        uint32_t size = dummy->size ? 2 * dummy->size : 256;
-        struct tensor **grown = realloc(dummy->tensors, size * sizeof *grown);
-        if (!grown)
-            return error_set(error, STATUS_NOMEM, "no memory for a dummy tensor");
-        dummy->tensors = grown;
-        dummy->size = size;
-    }
+    if (dummy->n_tensors == dummy->size && grow(dummy) != STATUS_OK)
+        return error_set(error, STATUS_NOMEM, "no memory for a dummy tensor");
     TRY(map_put(&dummy->by_name, hash_name(dummy, tensor->name), dummy->n_tensors));
     dummy->tensors[dummy->n_tensors++] = tensor;
     return STATUS_OK;
@@ -340,7 +351,7 @@ enum status dummy_open(const struct model_config *config, uint64_t seed,
     for (unsigned i = 0; i < N_CONTENTS; i++)
         dummy->pools[i].fd = -1;
     arena_init(&dummy->arena, ARENA_BYTES);
-    if (map_init(&dummy->by_name, TENSORS_MAX, seed) != STATUS_OK) {
+    if (grow(dummy) != STATUS_OK) {
         close_dummy(&dummy->head);
         return error_set(error, STATUS_NOMEM, "no memory for a dummy model");
     }
