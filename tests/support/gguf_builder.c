@@ -111,10 +111,12 @@ void gguf_builder_tensor(struct gguf_builder *builder, const char *name, uint64_
 void gguf_builder_finish(struct gguf_builder *builder, size_t extra) {
     memcpy(builder->bytes.data + 8, &builder->n_tensors, sizeof builder->n_tensors);
     memcpy(builder->bytes.data + 16, &builder->n_values, sizeof builder->n_values);
-    while (builder->bytes.n % 32 != 0)
-        append(builder, "", 1);
-    for (uint64_t i = 0; i < builder->data_bytes + extra; i++)
-        append(builder, "", 1);
+    static const char zeros[4096];
+    size_t n_left = (32 - builder->bytes.n % 32) % 32 + builder->data_bytes + extra;
+    for (size_t n; n_left > 0; n_left -= n) {
+        n = n_left < sizeof zeros ? n_left : sizeof zeros;
+        append(builder, zeros, n);
+    }
 }
 
 void gguf_builder_patch(struct gguf_builder *builder, const char *key, uint32_t value) {

@@ -115,14 +115,18 @@ def judge_skips(counts: Counts, name: str, text: str, skips: list[tuple[re.Patte
         counts.why = f"tests/support/skips.txt does not list: {wrong[0]}" if wrong else "what was skipped has no line that says why"
 
 
-def run(command: str, limit_s: float, log: Path, nice: int) -> tuple[str, int]:
+def run(command: str, limit_s: float, log: Path, nice: int) -> tuple[str, int, float]:
+    """What it printed, its exit status, and the seconds of a core that it and its children took."""
     with log.open("wb") as out:
         # A process group and no session: priorities count among processes of one session alone (sched(7), autogroups).
-        code = subprocess.run([sys.executable, contained.__file__, str(limit_s), "nice", "-n", str(nice), "bash", "-c", command],
-                              stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, process_group=0).returncode
+        process = subprocess.Popen(
+            [sys.executable, contained.__file__, str(limit_s), "nice", "-n", str(nice), "bash", "-c", command],
+            stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, process_group=0)
+        _, status, used = os.wait4(process.pid, 0)
+        code = process.returncode = os.waitstatus_to_exitcode(status)
         if code == contained.LATE:
             out.write(f"\nstopped after its limit of {limit_s:.0f} s\n".encode())
-    return log.read_text(errors="replace"), code
+    return log.read_text(errors="replace"), code, used.ru_utime + used.ru_stime
 
 
 class Step:
@@ -133,7 +137,7 @@ class Step:
         self.limit_s, self.kind = float(limit_s), kind[0] if kind else "alone"
         if self.kind not in KINDS:
             sys.exit(f"{self.name}: there is no kind of steps {self.kind!r}")
-        self.seconds = 0.0
+        self.seconds = self.core_s = 0.0
 
 
 class Report:
@@ -150,7 +154,7 @@ class Report:
 
     def take(self, step: Step) -> None:
         began = time.monotonic()
-        text, code = run(step.command, step.limit_s, self.log(step), 10 if step.kind == "computes" else 0)
+        text, code, step.core_s = run(step.command, step.limit_s, self.log(step), 10 if step.kind == "computes" else 0)
         step.seconds = time.monotonic() - began
         counts = count(text, code)
         judge_skips(counts, step.name, text, self.skips)
@@ -159,7 +163,7 @@ class Report:
             self.done.append(step)
             compared = f", compared {counts.compared}" if counts.compared else ""
             print(f"{step.name:28} {counts.mark():7} {counts.passed:6} passed {counts.failed:4} failed {counts.skipped:4} skipped"
-                  f" {step.seconds:7.1f} s{compared}", flush=True)
+                  f" {step.seconds:7.1f} s of{step.core_s / max(step.seconds, 0.1):5.2f} cores{compared}", flush=True)
             for line in SKIPPED.findall(text):
                 print(f"    {line}")
             if counts.why:
@@ -188,7 +192,7 @@ class Report:
         """Prints the last lines; the exit status."""
         print("slowest:")
         for step in sorted(self.done, key=lambda step: -step.seconds)[:N_SLOWEST]:
-            print(f"    {step.name:28} {step.seconds:7.1f} s {step.kind}")
+            print(f"    {step.name:28} {step.seconds:7.1f} s of {step.core_s / max(step.seconds, 0.1):.2f} cores, {step.kind}")
         # Again: who reads the end of a log shall not need its beginning.
         for mark, step, lines in [("FLAKY", *pair) for pair in self.flaky] + [("FAILED", f[0], f[2]) for f in self.failed]:
             print(f"{mark} {step.name}")
@@ -197,7 +201,7 @@ class Report:
         if BUILT:
             print(f"built: {BUILT}")
         print(", ".join(f"{kind} {seconds:.0f} s" for kind, seconds in by_kind.items())
-              + f"; together {time.monotonic() - self.began:.0f} s")
+              + f"; together {time.monotonic() - self.began:.0f} s, {sum(step.core_s for step in self.done):.0f} s of a core")
         names = "".join(f"{', ' if i else ': '}{step.name}" for i, (step, _) in enumerate(self.flaky))
         print(f"{len(self.flaky)} flaky{names}")
         total = self.total
