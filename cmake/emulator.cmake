@@ -8,7 +8,7 @@ function(tandem_kernel_files name options)
   endif()
   target_link_libraries(${name} PRIVATE tandem_flags)
   set_target_properties(${name} PROPERTIES KERNEL_OPTIONS
-    "${optimised};-Wno-unknown-pragmas;-ftrivial-auto-var-init=pattern;${options}")
+    "${optimised};-fno-var-tracking;-Wno-unknown-pragmas;-ftrivial-auto-var-init=pattern;${options}")
   foreach(source ${ARGN}) # a file may stand in several targets, whose options differ
     set(language)
     if(source MATCHES "\\.cu$")
