@@ -2,6 +2,7 @@
 """Answers that have a form: JSON of random schemas, regular expressions, choices, by every field that says so. What ends by itself is
 valid by jsonschema and Python's re, whatever the temperature, whole or streamed, handed over, and when workers are killed meanwhile;
 what cannot be kept is a 400 that names where. Real model."""
+import argparse
 import json
 import random
 import re
@@ -17,7 +18,8 @@ try:
 except ImportError:
     jsonschema = None
 
-N_SCHEMAS, N_TOKENS = 24, 120
+N_TOKENS = 120
+n_schemas = 24  # --schemas
 REGEXES = [r"\d{4}-\d{2}-\d{2}", r"(yes|no), (?:because .{1,20})\.", r"[A-Z][a-z]{2,9}( [A-Z][a-z]{2,9})?", r"-?(0|[1-9]\d{0,5})(\.\d+)?",
            r"(ab|cd){2,4}", r"\w+@\w+\.(com|org)"]
 
@@ -52,7 +54,7 @@ def schema(chance, depth=0):
 
 def bodies():
     chance = random.Random(26)
-    for i in range(N_SCHEMAS):
+    for i in range(n_schemas):
         form = schema(chance)
         yield form, {"messages": [{"role": "user", "content": f"Number {i}. Answer in JSON."}], "max_tokens": N_TOKENS, "n": 2,
                      "temperature": (0, 1, 2)[i % 3], "seed": i, "logprobs": i % 4 == 0,
@@ -98,14 +100,14 @@ def schemas(expected):
     with Cluster("--mixed", 1, model=real_model()) as cluster:
         got = answers(cluster.port)
         n = valid(got)
-        assert n >= 0.95 * 2 * N_SCHEMAS, f"{n} of {2 * N_SCHEMAS} ended"
+        assert n >= 0.95 * 2 * n_schemas, f"{n} of {2 * n_schemas} ended"
         assert answers(cluster.port, streamed) == got
         cluster.quiet()
         metrics = request(cluster.port, "GET", "/metrics")[2].decode()
         counts = dict(re.findall(r'tandem_formats_total\{outcome="(\w+)"\} (\d+)', metrics))
-        assert int(counts["compiled"]) <= N_SCHEMAS and int(counts["known"]) >= N_SCHEMAS, counts
+        assert int(counts["compiled"]) <= n_schemas and int(counts["known"]) >= n_schemas, counts
     expected.extend(got)
-    return f"{n} of {2 * N_SCHEMAS} answers ended by themselves"
+    return f"{n} of {2 * n_schemas} answers ended by themselves"
 
 
 def handed_over(expected):
@@ -231,6 +233,10 @@ def hostile():
 
 
 def main():
+    global n_schemas
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--schemas", type=int, default=n_schemas)
+    n_schemas = parser.parse_args().schemas
     tally, expected = Tally(), []
     tally.run("random_schemas", schemas, expected)
     tally.run("the_same_when_handed_over", handed_over, expected)

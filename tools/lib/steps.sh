@@ -45,17 +45,18 @@ sanitized() { step "$1" "$2/$3" "TANDEM_BUILD=$2 TANDEM_TEST_MODEL=/nonexistent 
 e2e waits failover_test "--kills 4 --stops 1"
 in_gate="${in_gate}failover_test "
 sanitized works dev api_test
-gate works api_test waiting_test tp_test
+gate works api_test tp_test
 sanitized works dev failover_test "--kills 2 --stops 1"
 sanitized works dev sums_test # on emulated devices, which the release build has not
 in_gate="${in_gate}sums_test "
-gate works structured_test tools_test
-gate works grpc_test up_test parts_test bad_input_test prompt_test page_test log_test memory_test
-gate waits service_test boot_test daemons_test answers_test grpc_wire_test
+e2e works structured_test "--schemas 9"
+in_gate="${in_gate}structured_test "
+gate works tools_test grpc_test up_test parts_test bad_input_test prompt_test page_test memory_test answers_test grpc_wire_test http2_test
+gate waits waiting_test service_test boot_test daemons_test log_test
 sanitized waits dev grpc_test
 sanitized waits dev tls_test
-gate waits messages_test proxies_test http2_test doctor_test events_test one_model_test
-sanitized waits dev hostile_test
+sanitized works dev hostile_test
+gate waits messages_test proxies_test doctor_test events_test one_model_test
 gate waits ipv6_test tls_test admin_test top_test chat_test trail_test grpc_vllm_test sanitizers_test manual_test
 gate computes formats_test weights_test
 waits package/slurm "$python tests/package/slurm_test.py"
