@@ -44,6 +44,6 @@ function(tandem_watched name)
   add_library(${name} OBJECT ${ARGN} ${watcher})
   set_source_files_properties(${watcher} PROPERTIES
     COMPILE_OPTIONS "-O2;-Wno-maybe-uninitialized") # which gcc 12 suspects in unordered_map under ASan
-  tandem_kernel_files(${name} "-fno-sanitize=all;-fsanitize=thread;--param=tsan-instrument-func-entry-exit=0;\
+  tandem_kernel_files(${name} "-O1;-fno-sanitize=all;-fsanitize=thread;--param=tsan-instrument-func-entry-exit=0;\
 -fsanitize=bounds;-fno-sanitize-recover=all" ${ARGN})
 endfunction()
