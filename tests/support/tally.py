@@ -6,7 +6,7 @@ usage: tally.py STEPS_FILE LOG_FOLDER [JOBS]
 A step is a line `name<TAB>time limit in s<TAB>shell command[<TAB>kind]`. The kind says what it may run beside:
     computes   takes a core all the time and knows no clock; runs at low priority, so that what waits beside it is woken at once
     works      takes a core, and has clocks: many processes, a browser, a model that loads
-    waits      takes half a core at most: daemons and clocks
+    waits      takes a third of a core: daemons and clocks
     alone      runs alone, after all others; so does a step without a kind
 JOBS is the number of cores to fill (default: all). TANDEM_BUILT, where it is set, says how long builds took, and is printed at the
 end. What a step leaves running is a failure that names it (contained.py). TANDEM_SKIPS, where it is set, is a file of what may be
@@ -37,9 +37,10 @@ PLAIN = re.compile(r"^(?:\d+: )?(?:\w+: )?(\d+) passed, (\d+) failed(?:, (\d+) s
 COMPARED = re.compile(r"^(?:\d+: )?(?:compared|tried) (\d+)\b", re.M)
 LEFT = re.compile(r"^left behind: .*", re.M)
 SKIPPED = re.compile(r"^(?:\d+: )?(SKIPPED.*)", re.M)
-HALVES = {"computes": 2, "works": 2, "waits": 1}  # of a core, that a step of the kind takes
+THIRDS = {"computes": 3, "works": 3, "waits": 1}  # of a core, that a step of the kind takes
+N_MORE = 1  # thirds that are given out beyond the cores: most steps wait a little too, and what computes has a low priority
 WITH_CLOCKS = ("works", "waits")
-KINDS = (*HALVES, "alone")
+KINDS = (*THIRDS, "alone")
 N_AGAIN = 3  # steps that failed, at most, for which a second run is worth its time
 N_FLAKY = 1  # that a run may have and pass
 BUILT = os.environ.pop("TANDEM_BUILT", "")  # and no step sees it
@@ -217,14 +218,14 @@ class Lanes:
     def __init__(self, report: Report, jobs: int):
         self.report, self.jobs = report, jobs
         self.changed = threading.Condition()
-        self.halves = {True: 0, False: 0}  # that what runs takes; with clocks, without
+        self.thirds = {True: 0, False: 0}  # that what runs takes; with clocks, without
 
     def next(self, left: dict[bool, list[Step]]) -> Step | None:
         """What may start now; None: one that runs must end first."""
-        free = 2 * self.jobs - sum(self.halves.values())
-        first = self.halves[True] < self.jobs
+        free = 3 * self.jobs + N_MORE - sum(self.thirds.values())
+        first = 2 * self.thirds[True] < 3 * self.jobs
         for clocks in (first, not first):
-            if left[clocks] and free >= HALVES[left[clocks][0].kind]:
+            if left[clocks] and free >= THIRDS[left[clocks][0].kind]:
                 return left[clocks].pop(0)
         return None
 
@@ -233,7 +234,7 @@ class Lanes:
             self.report.take(step)
         finally:
             with self.changed:
-                self.halves[step.kind in WITH_CLOCKS] -= HALVES[step.kind]
+                self.thirds[step.kind in WITH_CLOCKS] -= THIRDS[step.kind]
                 self.changed.notify()
 
     def fill(self, steps: list[Step]) -> None:
@@ -243,7 +244,7 @@ class Lanes:
             with self.changed:
                 while not (step := self.next(left)):
                     self.changed.wait()
-                self.halves[step.kind in WITH_CLOCKS] += HALVES[step.kind]
+                self.thirds[step.kind in WITH_CLOCKS] += THIRDS[step.kind]
             threads.append(threading.Thread(target=self.run, args=(step,)))
             threads[-1].start()
         for thread in threads:
