@@ -131,6 +131,13 @@ void nccl_wait_ends(struct nccl_group *group, struct nccl_wait *wait) {
     pthread_mutex_unlock(&group->lock);
 }
 
+const char *nccl_failure_now(struct nccl_group *group) {
+    pthread_mutex_lock(&group->lock);
+    look_for_errors(group);
+    pthread_mutex_unlock(&group->lock);
+    return nccl_failure(group);
+}
+
 const char *nccl_failure(struct nccl_group *group) {
     return atomic_load(&group->has_failed) ? group->failure : NULL;
 }

@@ -40,6 +40,8 @@ void nccl_close(struct nccl_group *group);
 
 /* NULL, or why the group is at an end, for as long as it is open. Any thread. */
 const char *nccl_failure(struct nccl_group *group);
+/* The same after a look at what NCCL has found by now. */
+const char *nccl_failure_now(struct nccl_group *group);
 
 /* A wait for the device, by any thread: the caller's, and the group's between these two. */
 struct nccl_wait {

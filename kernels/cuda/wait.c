@@ -31,6 +31,10 @@ void cuda_looks(struct kernels_ctx *ctx, bool again) {
     (void)group_failure(ctx);
 }
 
+/* Behind a link that broke, kernels of ours find numbers that are none: the group is asked first. */
 const char *cuda_failure(const struct kernels_ctx *ctx) {
-    return ctx->kind->failure(ctx->device);
+    const char *found = ctx->kind->failure(ctx->device), *of_group = NULL;
+    if (found && ctx->ranks.nccl && ctx->ranks.has_met)
+        of_group = nccl_failure_now(ctx->ranks.nccl);
+    return of_group ? of_group : found;
 }

@@ -75,7 +75,7 @@ static void members_close(struct member members[RANKS]) {
 }
 
 static void keep_failure(struct member *member) {
-    const char *failure = member->ctx->kind->failure(member->ctx->device);
+    const char *failure = emulated()->failure(member->ctx);
     snprintf(member->failure, sizeof member->failure, "%s", failure ? failure : "");
 }
 
@@ -108,6 +108,17 @@ static void add_up(struct member *member) {
     keep_failure(member);
     member->is_right = is_sum(member, at);
     k->dealloc(member->ctx, at, n_bytes);
+}
+
+/* Columns, which a kernel of the first rank looks at. */
+static void gather(struct member *member) {
+    const struct kernels *k = emulated();
+    float *at = k->alloc(member->ctx, 16 * RANKS * sizeof *at),
+          *all = member->rank == 0 ? at : NULL;
+    k->gather(member->ctx, all, 16 * RANKS, at, 1, 16 * member->rank, 16);
+    member->summed = k->step_end(member->ctx);
+    keep_failure(member);
+    k->dealloc(member->ctx, at, 16 * RANKS * sizeof *at);
 }
 
 static void rest(struct member *member) {
@@ -391,10 +402,11 @@ END_TEST
 #define LATE "NCCL: a rank did not come to what its group computes together"
 
 /* Ways of waiting for a sum. */
-static void (*const waits[])(struct member *member) = {add_up, fetch, look, choose};
+static void (*const waits[])(struct member *member) = {add_up, fetch, look, choose, gather};
 enum { N_WAITS = sizeof waits / sizeof *waits };
 
-/* Rank 1 is late, or a link breaks, at the first sum: all ranks' devices fail, and say why, rank 1 perhaps something else. */
+/* Rank 1 is late, or a link breaks, at the first thing that they do together: all ranks' devices fail, and say why, rank 1
+ * perhaps something else. */
 static void ends_at_work(const char *fault, int wait, uint32_t wait_ms, const char *text,
                          const char *of_rank_1) {
     struct member members[RANKS];
