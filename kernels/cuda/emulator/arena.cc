@@ -2,6 +2,7 @@
 
 #include "kernels/cuda/emulator/fault.h"
 #include "kernels/cuda/emulator/machine.h"
+#include "kernels/cuda/emulator/pages.h"
 
 #include <fcntl.h>
 #include <map>
@@ -43,10 +44,6 @@ static uint64_t room_of(size_t n_bytes) {
     return (n_bytes + ALIGN - 1) / ALIGN * ALIGN + ZONE;
 }
 
-static uint64_t pages(uint64_t n_bytes) {
-    return (n_bytes + 4095) / 4096 * 4096;
-}
-
 struct arena *arena_new(uint64_t n_bytes) {
     uint64_t reserved = pages(n_bytes * SPREAD);
     void *base =
@@ -84,9 +81,14 @@ void arena_close(struct arena *arena) {
         abort();
 }
 
+/* Where the page begins that an offset lies in; others may end there. */
+static uint64_t first_page(uint64_t at) {
+    return at / PAGE * PAGE;
+}
+
 /* The pages of one piece alone, while no launch has opened all. */
 static void piece_access(struct arena *arena, const unsigned char *p, uint64_t room, int access) {
-    uint64_t begin = (uint64_t)(p - arena->base) / 4096 * 4096;
+    uint64_t begin = first_page((uint64_t)(p - arena->base));
     uint64_t end = pages((uint64_t)(p - arena->base) + room);
     if (arena->n_open == 0 && mprotect(arena->base + begin, end - begin, access) != 0)
         abort();
@@ -122,11 +124,7 @@ static bool move_pages(struct arena *arena, uint64_t begin, uint64_t end, int fd
     return moved;
 }
 
-/* The pages that a piece lies in; others may begin or end there. */
-static uint64_t first_page(uint64_t at) {
-    return at / 4096 * 4096;
-}
-
+/* The end of the pages that a piece lies in. */
 static uint64_t last_page(uint64_t at, size_t n_bytes) {
     return pages(at + room_of(n_bytes));
 }
@@ -206,7 +204,7 @@ static bool zone_is_whole(const unsigned char *p, size_t n) {
 }
 
 void *arena_borrow(struct arena *arena, const struct arena_share *share) {
-    uint64_t at = place_for(arena, share->n_file + 4096);
+    uint64_t at = place_for(arena, share->n_file + PAGE);
     if (at == arena->reserved || share->at + share->n_bytes > share->n_file)
         return nullptr;
     uint64_t begin = pages(at);
@@ -258,7 +256,7 @@ const char *arena_give(struct arena *arena, void *memory) {
     if (room <= (64u << 10))
         memset(p, EMU_POISON, room);
     else
-        madvise((void *)pages((uint64_t)p), (room - 4096) & ~(uint64_t)4095, MADV_DONTNEED);
+        madvise((void *)pages((uint64_t)p), first_page(room - PAGE), MADV_DONTNEED);
     piece_close(arena, p, room);
     HIDE(p, room);
     arena->used -= n_bytes;

@@ -1,13 +1,13 @@
 #include "kernels/cuda/emulator/fiber.h"
 
+#include "kernels/cuda/emulator/pages.h"
+
 #include <sys/mman.h>
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
-
-#define PAGE 4096
 
 #if !defined(__x86_64__)
 #error "the emulator switches stacks on x86-64 only"

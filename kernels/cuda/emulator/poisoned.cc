@@ -1,6 +1,7 @@
 #include "kernels/cuda/emulator/poisoned.h"
 
 #include "kernels/cuda/emulator/machine.h"
+#include "kernels/cuda/emulator/pages.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -8,12 +9,7 @@
 #include <unistd.h>
 #include <vector>
 
-#define PAGE  4096
 #define LARGE ((size_t)256 << 10) /* also the bytes of the file that large pieces are made of */
-
-static size_t pages(size_t n_bytes) {
-    return (n_bytes + PAGE - 1) / PAGE * PAGE;
-}
 
 /* A file of poison that stays open, -1 without one. */
 static int poison_file(void) {

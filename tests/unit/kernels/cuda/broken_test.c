@@ -1,5 +1,6 @@
 /* Each mistake of broken_kernels.cu must be named. Built twice: with each access looked at (WATCHED), where
- * all of them are, and without, where ASan and UBSan see some of the others. */
+ * all of them are, and without, where the emulator's own checks see some, and ASan and UBSan others where the
+ * emulator is built with them (EMU_SANITIZED). */
 #include "tests/support/suite.h"
 #include "tests/unit/kernels/cuda/broken_kernels.h"
 

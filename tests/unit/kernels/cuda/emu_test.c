@@ -275,6 +275,20 @@ START_TEST(addresses_that_come_again_are_zeroed_and_apart) {
 }
 END_TEST
 
+START_TEST(a_piece_that_ends_behind_used_memory_is_zeroed_from_its_begin) {
+    unsigned char got[8192], *used = kind->alloc(device, 4096);
+    kind->fill(stream, used, 7, 4096);
+    ck_assert_int_eq(kind->wait(stream), STATUS_OK);
+    kind->dealloc(device, used);
+    unsigned char *piece =
+        kind->alloc(device, 17 << 20); /* more than may rest: from the first gap on */
+    ck_assert_ptr_eq(piece, used);
+    device_member_down(got, piece, sizeof got);
+    for (size_t i = 0; i < sizeof got; i++)
+        ck_assert_int_eq(got[i], 0);
+}
+END_TEST
+
 /* What the process says on stderr while it ends. */
 static void said_by(void (*run)(void *), void *memory, char *said, size_t n) {
     int ends[2];
@@ -365,6 +379,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, only_so_many_blocks_are_alive_together);
     tcase_add_test(tests, memory_is_as_large_as_the_environment_says);
     tcase_add_test(tests, addresses_that_come_again_are_zeroed_and_apart);
+    tcase_add_test(tests, a_piece_that_ends_behind_used_memory_is_zeroed_from_its_begin);
     tcase_add_test(tests, the_host_may_not_touch_memory_of_the_device);
     tcase_add_test(tests, a_kernel_that_faults_is_named);
 }
