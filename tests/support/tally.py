@@ -140,6 +140,10 @@ class Step:
             sys.exit(f"{self.name}: there is no kind of steps {self.kind!r}")
         self.seconds = self.core_s = 0.0
 
+    @property
+    def took(self) -> str:
+        return f"{self.seconds:7.1f} s of{self.core_s / max(self.seconds, 0.1):5.2f} cores"
+
 
 class Report:
     """Prints each step as it ends and adds it to the total. Steps may end in several threads."""
@@ -164,7 +168,7 @@ class Report:
             self.done.append(step)
             compared = f", compared {counts.compared}" if counts.compared else ""
             print(f"{step.name:28} {counts.mark():7} {counts.passed:6} passed {counts.failed:4} failed {counts.skipped:4} skipped"
-                  f" {step.seconds:7.1f} s of{step.core_s / max(step.seconds, 0.1):5.2f} cores{compared}", flush=True)
+                  f" {step.took}{compared}", flush=True)
             for line in SKIPPED.findall(text):
                 print(f"    {line}")
             if counts.why:
@@ -193,7 +197,7 @@ class Report:
         """Prints the last lines; the exit status."""
         print("slowest:")
         for step in sorted(self.done, key=lambda step: -step.seconds)[:N_SLOWEST]:
-            print(f"    {step.name:28} {step.seconds:7.1f} s of {step.core_s / max(step.seconds, 0.1):.2f} cores, {step.kind}")
+            print(f"    {step.name:28} {step.took}, {step.kind}")
         # Again: who reads the end of a log shall not need its beginning.
         for mark, step, lines in [("FLAKY", *pair) for pair in self.flaky] + [("FAILED", f[0], f[2]) for f in self.failed]:
             print(f"{mark} {step.name}")

@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2154 # the variables named below come from tools/check
 # tools/lib/steps.sh: the gate, which both `tools/check` and `tools/check --full` run; sourced by tools/check, which defines the
-# kinds of steps, build(), dev_test(), fast, mode, root, cache and out. What judges time, takes long or draws its input anew each time is in
+# kinds of steps, build(), dev_test(), slow, fast, mode, root, cache and out. What judges time, takes long or draws its input anew each time is in
 # tools/lib/full.sh. Within a kind steps begin in the order in which they stand here: long ones first.
 
 model=$(tools/fetch-model smollm2 2>"$out/fetch-model.log") || model=""
@@ -12,18 +12,17 @@ export TANDEM_TEST_MODEL="$model"
 # on CPUs; the simulator on seeds that stand in the tree; oracles that are quick.
 sim=build/release/tests/sim/sim
 computes release/sim "$sim --file tests/sim/seeds.txt --seed 1 --seeds 600 --sights --jobs 1"
-for name in conform_family conform_kernels conform_kernels_weight conform_kernels_attend worker_rank conform_kernels_moe \
-    conform_kernels_sample conform_kernels_floats worker_core_stress conform_family_ahead model_grammar_schema $fast; do
-    dev_test "$name"
-done
+computes e2e/template_oracle "$python tests/e2e/template_oracle.py"
+for name in $slow; do dev_test "$name"; done
+computes models/spelled "$python tests/models/spelled_test.py"
+for name in $fast; do dev_test "$name"; done
 for name in router_tree base_allocator; do # of memory, which sanitizers spread
     computes "release/$name" "ctest --preset release --no-tests=error -R '^$name\$' -V"
 done
 works release/base_loop "ctest --preset release --no-tests=error -R '^base_loop\$' -V"
 computes models/broken "$python tests/models/broken_test.py"
-computes models/spelled "$python tests/models/spelled_test.py"
 computes models/mutants "$python tests/models/families_test.py --mutants"
-for oracle in template tokenizer export; do
+for oracle in tokenizer export; do
     computes "e2e/${oracle}_oracle" "$python tests/e2e/${oracle}_oracle.py"
 done
 computes hardening "tools/lints/hardening build/release/bin"
