@@ -192,10 +192,16 @@ def stream_ask(client, seed, n):
                                                   "stream": True, "return_token_ids": True})
 
 
+def long_ask(client, seed):
+    """A stream of several windows, however many tokens come in one event."""
+    return client.ask("POST", "/v1/completions", {"model": "hash", "prompt": PROMPT + [seed], "max_tokens": 3000, "logprobs": 5,
+                                                  "stream": True, "return_token_ids": True})
+
+
 def many_streams_beside_one_that_is_not_read(cluster):
     """One stream's window stays shut: the others of its connection do not notice, and memory is bounded."""
     client = Client(cluster.port)
-    shut = stream_ask(client, 999, 3000)
+    shut = long_ask(client, 999)
     client.blind.add(shut)
     streams = [stream_ask(client, i, 150) for i in range(64)]
     for i, reply in enumerate(client.wait(*streams)):
@@ -213,7 +219,7 @@ def many_streams_beside_one_that_is_not_read(cluster):
 
 def a_reset_cancels(cluster):
     client = Client(cluster.port)
-    stream = stream_ask(client, 1, 3000)
+    stream = long_ask(client, 1)
     client.blind.add(stream)  # it cannot end
     while not client.replies[stream]["body"]:
         client.take()
