@@ -14,6 +14,7 @@
 #include "base/net/tls.h"
 #include "base/notify.h"
 #include "base/random.h"
+#include "base/signals.h"
 #include "model/model.h"
 #include "model/text/template/tool_format.h"
 #include "model/text/tokenizer/tokenizer.h"
@@ -323,8 +324,7 @@ static void on_hangup(void *user, unsigned signal) {
 
 static enum status watch_signals(struct program *program, struct error *error) {
     struct loop *loop = program->server.serving.loop;
-    struct sigaction ignore = {.sa_handler = SIG_IGN};
-    sigaction(SIGPIPE, &ignore, NULL);
+    signals_ignore_strays();
     if (loop_signal_new(loop, SIGTERM, on_stop_signal, program, &program->signals[0]) !=
             STATUS_OK ||
         loop_signal_new(loop, SIGINT, on_stop_signal, program, &program->signals[1]) != STATUS_OK ||

@@ -6,6 +6,7 @@
 #include "base/log/log.h"
 #include "base/log/log_writer.h"
 #include "base/notify.h"
+#include "base/signals.h"
 #include "model/model.h"
 #include "worker/config.h"
 #include "worker/links/names.h"
@@ -45,7 +46,9 @@ static void take_signals(void) {
     sigemptyset(&stop.sa_mask);
     sigaction(SIGTERM, &stop, NULL);
     sigaction(SIGINT, &stop, NULL);
-    sigaction(SIGPIPE, &ignore, NULL);
+    signals_ignore_strays();
+    if (!isatty(STDIN_FILENO)) /* it is no terminal's end, and a worker has nothing to read again */
+        sigaction(SIGHUP, &ignore, NULL);
 }
 
 static int dry_run(const struct config *config) {

@@ -95,15 +95,16 @@ def eventually(predicate, what, seconds=LIMIT_S):
 class Cluster:
     """`tandem up` as a context manager; .url, .port; standard error in .log_text()."""
 
-    def __init__(self, *args, model="hash", env=None, own_group=False):
+    def __init__(self, *args, model="hash", env=None, own_group=False, stdin=None):
         self.args = [str(BIN / "tandem"), "up", "--model", model, "--listen", "127.0.0.1:0", *map(str, args)]
         self.env = dict(os.environ, **(env or {}))
+        self.stdin = stdin
         self.own_group = own_group  # as a terminal's foreground job: Ctrl-C reaches all of it
         self.log = bytearray()
         self.taking = threading.Lock()  # of the log
 
     def __enter__(self):
-        self.process = subprocess.Popen(self.args, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        self.process = subprocess.Popen(self.args, stdin=self.stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                         env=self.env, process_group=0 if self.own_group else None)
         self.pipe = self.process.stderr.fileno()
         self.reader = threading.Thread(target=self._read_log, daemon=True)

@@ -136,6 +136,11 @@ def ends_with_its_terminal(cluster):
                 terminal.hang_up()
                 code = terminal.end()
                 assert code in (0, 1) if nohup else code == -signal.SIGHUP, (term, nohup, code)
+    for arguments in (("--plain", "--interval", "3600"), ("--interval", "3600")):  # nothing is written, or nothing is drawn, for an hour
+        with Terminal("tandem", "top", "--server", cluster.url, *arguments, nohup=True, TERM="xterm") as terminal:
+            eventually(lambda: "prefill0" in plain(terminal.read()), "the first picture")
+            terminal.hang_up()
+            assert terminal.end() in (0, 1), arguments
 
 
 def a_server_goes_and_comes(cluster):

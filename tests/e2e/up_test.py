@@ -11,8 +11,10 @@ import tempfile
 import threading
 from pathlib import Path
 
-from cluster import BIN, TOOLS, Cluster, Tally, big_config, eventually, get_json, post_json, request
+from cluster import BIN, TOOLS, Cluster, Tally, big_config, eventually, get_json, post_json, request, stream_events
 from daemons import free_ports
+from secure import Certificates, Secure
+from terminal import Terminal
 
 
 def run(*args, env=None):
@@ -253,6 +255,44 @@ def logfmt_on_a_terminal():
     assert b"level=info" in stop and b"level=warn" not in stop, stop
 
 
+def ends_with_its_terminal(runtime):
+    """As it ends when it is told to, and nothing is left; also where SIGHUP is ignored. A shell may send it beside the kernel: an answer
+    that runs is not given up for that."""
+    for nohup, signals in ((False, 0), (True, 0), (False, 2)):
+        with Terminal("tandem", "up", "hash", "--port", "0", "--step-us", "2000", nohup=nohup, XDG_RUNTIME_DIR=str(runtime)) as up:
+            port = int(eventually(lambda: re.search(r"ready http://[^:]+:(\d+)", up.read()), "the ready line").group(1))
+            assert len(list(runtime.iterdir())) == 1
+            events = stream_events(port, "/v1/completions", {"prompt": "x", "max_tokens": 300, "ignore_eos": True})
+            next(events)
+            for _ in range(signals):
+                os.kill(up.pid, signal.SIGHUP)
+            if signals == 0:
+                up.hang_up()
+            assert list(events)[-1] == "[DONE]"
+            assert up.end() == 0 and not list(runtime.iterdir()), list(runtime.iterdir())
+
+
+def signals_that_mean_nothing(folder, runtime):
+    """Without a terminal SIGHUP is the router's, which reads certificates again; SIGUSR1, SIGUSR2 and SIGALRM end nobody."""
+    certificates = Certificates(folder)
+    for name in ("first", "second"):
+        certificates.sign(name, name)
+    certificates.install("first")
+    cluster = Secure(certificates, "--mixed", 1, "--tls-check", "0", env={"XDG_RUNTIME_DIR": str(runtime)}, stdin=subprocess.DEVNULL)
+    with cluster:
+        pids = [cluster.process.pid, cluster.router_pid(), cluster.workers()[0]["pid"]]
+        for pid in pids:
+            for number in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM):
+                os.kill(pid, number)
+        os.kill(pids[2], signal.SIGHUP)
+        certificates.install("second")
+        cluster.process.send_signal(signal.SIGHUP)
+        eventually(lambda: cluster.common_name() == "second", "the new certificate")
+        assert [cluster.router_pid(), cluster.workers()[0]["pid"]] == pids[1:] and cluster.complete([1, 2], 3)
+        assert "starting it again" not in cluster.log_text()
+        assert cluster.stop() == 0 and not list(runtime.iterdir())
+
+
 def main():
     tally = Tally()
     with tempfile.TemporaryDirectory(prefix="tandem-up-") as name:
@@ -263,6 +303,9 @@ def main():
         tally.run("a mistake is one line, before anything starts", mistakes, folder)
         tally.run("what is not there is said once", missing_models, folder)
         tally.run("what a hub's cache holds is served", hub_cache, folder)
+        with tempfile.TemporaryDirectory(prefix="up-", dir="/tmp") as runtime:  # short: sockets' paths have 107 bytes
+            tally.run("it ends with its terminal", ends_with_its_terminal, Path(runtime))
+            tally.run("signals that mean nothing", signals_that_mean_nothing, folder, Path(runtime))
         tally.run("words on a terminal", words_on_a_terminal)
         tally.run("logfmt on a terminal", logfmt_on_a_terminal)
         tally.run("loading is seen in a log", lines_of_progress, big)

@@ -6,6 +6,7 @@
 #include "tools/cli/top/top_terminal.h"
 #include "tools/lib/args.h"
 #include "tools/lib/http_client.h"
+#include "tools/lib/terminal.h"
 
 #include "base/clock.h"
 #include "base/exit.h"
@@ -48,6 +49,7 @@ struct top {
     struct loop_timer *next;  /* a round begins */
     struct loop_timer *limit; /* a round has taken too long */
     struct loop_watch *keys, *resize, *ends[2];
+    struct terminal terminal;
     struct question status, metrics;
     struct top_view *view; /* owned */
     struct top_look look;
@@ -299,6 +301,10 @@ static void on_resize(void *user, unsigned number) {
     draw(user);
 }
 
+static void on_terminal_gone(void *user) {
+    end(user, 0);
+}
+
 static void on_end_signal(void *user, unsigned number) {
     (void)number;
     end(user, 0);
@@ -342,6 +348,8 @@ static enum status open_all(struct top *top) {
     TRY(http_client_new(top->loop, &top->url, &top->status.client));
     TRY(http_client_new(top->loop, &top->url, &top->metrics.client));
     TRY(open_screen(top));
+    TRY(terminal_init(&top->terminal, top->loop,
+                      isatty(STDIN_FILENO) ? STDIN_FILENO : STDOUT_FILENO, on_terminal_gone, top));
     TRY(loop_signal_new(top->loop, SIGINT, on_end_signal, top, &top->ends[0]));
     return loop_signal_new(top->loop, SIGTERM, on_end_signal, top, &top->ends[1]);
 }
@@ -356,6 +364,7 @@ static void close_all(struct top *top) {
     http_client_free(top->metrics.client);
     loop_timer_free(top->next);
     loop_timer_free(top->limit);
+    terminal_fini(&top->terminal);
     loop_free(top->loop);
     http_url_close(&top->url);
     buf_fini(&top->status.answer);

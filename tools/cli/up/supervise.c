@@ -1,6 +1,7 @@
 #include "tools/cli/up/supervise.h"
 
 #include "tools/cli/up/screen.h"
+#include "tools/lib/terminal.h"
 
 #include "base/clock.h"
 #include "base/exit.h"
@@ -35,7 +36,8 @@ struct supervisor {
     char notify_path[108];
     int notify_fd;
     struct loop_watch *notify_watch;
-    struct loop_watch *signals[3];
+    struct loop_watch *signals[4];
+    struct terminal terminal; /* that we were started on */
     struct loop_timer *drain_timer;
     uint64_t end_by_ns; /* what runs on then is killed */
     unsigned n_stops;   /* how often we were asked to stop */
@@ -111,6 +113,29 @@ static void on_stop_signal(void *user, unsigned number) {
         end_all(supervisor, 0, "");
     else
         kill_all(supervisor);
+}
+
+/* Never a second stop: the kernel and a shell may both tell of the same end. */
+static void on_terminal_gone(void *user) {
+    struct supervisor *supervisor = user;
+    if (!supervisor->ending)
+        end_all(supervisor, 0, "");
+}
+
+/* A terminal's end, or somebody wants certificates to be read again: the router does that. One that
+ * starts reads them anyway, and does not know the signal yet. */
+static void on_hangup(void *user, unsigned number) {
+    struct supervisor *supervisor = user;
+    (void)number;
+    if (supervisor->terminal.timer) {
+        on_terminal_gone(supervisor);
+        return;
+    }
+    for (unsigned i = 0; i < supervisor->n_children; i++) {
+        const struct child *child = &supervisor->children[i];
+        if (child->pid > 0 && child->ready && is_front(supervisor, child))
+            kill(child->pid, SIGHUP);
+    }
 }
 
 static bool kind_was_ready(const struct supervisor *supervisor, const char *kind) {
@@ -273,6 +298,14 @@ static enum status open_notify(struct supervisor *supervisor, const char *folder
     return loop_watch_set(supervisor->notify_watch, LOOP_READ);
 }
 
+/* The first of the standard descriptors that is one. */
+static enum status watch_terminal(struct supervisor *supervisor) {
+    int fd = STDIN_FILENO;
+    while (fd < STDERR_FILENO && !isatty(fd))
+        fd++;
+    return terminal_init(&supervisor->terminal, supervisor->loop, fd, on_terminal_gone, supervisor);
+}
+
 enum status supervisor_new(struct loop *loop, const char *folder, struct supervisor **supervisor,
                            struct error *error) {
     struct supervisor *made = calloc(1, sizeof *made);
@@ -287,6 +320,10 @@ enum status supervisor_new(struct loop *loop, const char *folder, struct supervi
         status = loop_signal_new(loop, SIGINT, on_stop_signal, made, &made->signals[1]);
     if (status == STATUS_OK)
         status = loop_signal_new(loop, SIGTERM, on_stop_signal, made, &made->signals[2]);
+    if (status == STATUS_OK)
+        status = loop_signal_new(loop, SIGHUP, on_hangup, made, &made->signals[3]);
+    if (status == STATUS_OK)
+        status = watch_terminal(made);
     if (status == STATUS_OK)
         status = loop_timer_new(loop, on_drain_late, made, &made->drain_timer);
     if (status != STATUS_OK) {
@@ -304,8 +341,9 @@ void supervisor_free(struct supervisor *supervisor) {
         child_fini(&supervisor->children[i]);
         loop_timer_free(supervisor->restarts[i].timer);
     }
-    for (unsigned i = 0; i < 3; i++)
+    for (unsigned i = 0; i < sizeof supervisor->signals / sizeof *supervisor->signals; i++)
         loop_watch_free(supervisor->signals[i]);
+    terminal_fini(&supervisor->terminal);
     loop_timer_free(supervisor->drain_timer);
     loop_watch_free(supervisor->notify_watch);
     if (supervisor->notify_fd >= 0) {

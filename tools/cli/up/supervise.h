@@ -5,7 +5,10 @@
  * SIGINT or SIGTERM drains: children of the kind that was added first (the router), and once they
  * are gone the others, which serve it until then. What has not ended after 40 s, or the time that a
  * child asks for meanwhile (EXTEND_TIMEOUT_USEC, from its option `drain`), is killed. A second
- * signal ends all at once. */
+ * signal ends all at once.
+ *
+ * Started on a terminal, it drains as well when that is gone, which SIGHUP says or a look once a
+ * second finds. Elsewhere SIGHUP is passed on to the router, which reads certificates and keys again. */
 #pragma once
 
 #include "tools/cli/up/child.h"

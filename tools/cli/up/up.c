@@ -13,11 +13,11 @@
 #include "base/descriptors.h"
 #include "base/exit.h"
 #include "base/log/log_writer.h"
+#include "base/signals.h"
 
 #include <argp.h>
 #include <dirent.h>
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -445,7 +445,7 @@ int up_command(int argc, char **argv) {
     if (code == 0)
         code = check_all(&up);
     if (code == 0) {
-        signal(SIGPIPE, SIG_IGN); /* who reads our words may go: the cluster stays */
+        signals_ignore_strays(); /* who reads our words may go: the cluster stays */
         log_writer_start();
         code = up_run(&up);
     }
