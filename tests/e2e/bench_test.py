@@ -346,9 +346,45 @@ def endless(connection, stopping):
         connection.sendall(CHUNK * 10)
 
 
+def finished(text):
+    return b'data: {"model":"m","choices":[{"delta":{"content":"%s"},"finish_reason":"stop"}]}\n\n' % text
+
+
+def pieces(events, size):
+    """The events sent a few bytes at a time."""
+    def script(connection, stopping):
+        connection.sendall(OK)
+        for at in range(0, len(events), size):
+            connection.sendall(events[at:at + size])
+    return script
+
+
+STREAM = b": hi\n\n" + CHUNK * 3 + finished(b"x") + usage(5, 4)
+# Streams that are right, each in its own way: 4 output tokens whatever stands between and behind them.
+WHOLE = {
+    "CR alone": sends(OK, STREAM.replace(b"\n", b"\r")),
+    "CRLF, a byte at a time": pieces(STREAM.replace(b"\n", b"\r\n"), 1),
+    "a byte order mark": sends(OK, b"\xef\xbb\xbf" + STREAM[6:]),
+    "empty events between": sends(OK, b"data:\n\n" + STREAM.replace(b"\n\n", b"\n\ndata: \n\ndata\n\n")),
+    "events of two lines": sends(OK, STREAM.replace(b',"choices"', b',\ndata: "choices"').replace(b"data: ", b"id: 1\nevent: x\ndata: ")),
+    "no blank behind the colon": sends(OK, STREAM.replace(b"data: ", b"data:")),
+    "no [DONE]": sends(OK, CHUNK * 3 + finished(b"x") + usage(5, 4).replace(b"data: [DONE]\n\n", b"")),
+    "no [DONE] and no usage": sends(OK, CHUNK * 3, finished(b"x")),
+}
+
+
+def is_whole(script):
+    with Hostile(script) as server:
+        done = bench("load", "--target", server.url, "--model", "m", "--requests", 3, "--max-tokens", 4, "--json", "--quiet")
+        told = json.loads(done.stdout)
+        assert told["requests"] == {"completed": 3, "incomplete": 0, "errors": {}} and told["output_tokens"] == 4, told
+
+
 HOSTILE = {
     "silent accept": ("silent", silent),
     "half a stream": ("cut_stream", sends(OK, CHUNK * 2)),
+    "a usage without an end": ("cut_stream", sends(OK, CHUNK * 2, usage(5, 2).replace(b"data: [DONE]\n\n", b""))),
+    "an event that never ends": ("malformed", sends(OK, CHUNK, b"data: " + b"x" * (9 << 20))),
     "500": ("status", sends(b"HTTP/1.1 500 Oops\r\nContent-Length: 0\r\n\r\n")),
     "bad events": ("malformed", sends(OK, b'data: {"choices":[{\n\ndata: [DONE]\n\n')),
     "too much usage": ("wrong_usage", sends(OK, CHUNK * 4, usage(5, 400))),
@@ -529,6 +565,8 @@ tally.run("our server, every profile", ours)
 tally.run("grid and sweep, JSON, CSV and records", tables)
 tally.run("the servers' own /generate, as the published grids asked", native)
 tally.run("prompts from ShareGPT, times from a trace", files)
+for name, script in WHOLE.items():
+    tally.run(f"a whole answer: {name}", is_whole, script)
 for name, (kind, script) in HOSTILE.items():
     tally.run(f"a hostile server: {name} is {kind}", hostile, kind, script)
 tally.run("a silent server is asked no longer than told", silent_server_is_asked_no_longer_than_told)

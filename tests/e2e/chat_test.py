@@ -5,6 +5,7 @@ import fcntl
 import http.server
 import json
 import re
+import signal
 import struct
 import subprocess
 import sys
@@ -26,8 +27,8 @@ def chat(cluster, *args, stdin=b"", server=None):
 class Talk(Terminal):
     """`tandem chat` on a terminal of its own."""
 
-    def __init__(self, cluster, *args):
-        super().__init__("tandem", "chat", "--server", cluster.url, *args, TERM="xterm")
+    def __init__(self, cluster, *args, **env):
+        super().__init__("tandem", "chat", "--server", cluster.url, *args, TERM="xterm", **env)
 
     def expect(self, pattern):
         found = eventually(lambda: re.search(pattern, self.read()), f"{pattern!r} after {self.text[-300:]!r}")
@@ -95,7 +96,7 @@ def a_line_is_edited(cluster):
 
 class Recorder(http.server.BaseHTTPRequestHandler):
     """A server of one model that says what it was asked, and answers with the words that it is given."""
-    protocol_version, sampling, words, asked = "HTTP/1.1", {}, [], []
+    protocol_version, sampling, words, asked, stream = "HTTP/1.1", {}, [], [], None
 
     def log_message(self, *args):
         pass
@@ -115,6 +116,9 @@ class Recorder(http.server.BaseHTTPRequestHandler):
 
     def do_POST(self):
         self.asked.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        if self.stream:
+            self.send("text/event-stream", self.stream)
+            return
         chunks = [json.dumps({"choices": [{"index": 0, "delta": {"content": word}}]}) for word in self.words]
         self.send("text/event-stream", "".join(f"data: {c}\n\n" for c in [*chunks, "[DONE]"]).encode())
 
@@ -123,7 +127,7 @@ class Recorder(http.server.BaseHTTPRequestHandler):
 def recorder(**fields):
     handler = type("Handler", (Recorder,), {"asked": [], **fields})
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
     try:
         yield f"http://127.0.0.1:{server.server_address[1]}", handler
     finally:
@@ -160,6 +164,50 @@ def how_it_is_sampled(cluster):
             assert terminal.end() == 0
 
 
+def piece(text, finish=None):
+    return b"data: " + json.dumps({"id": 10**30, "choices": [{"delta": {"content": text}, "finish_reason": finish}]}).encode() + b"\n\n"
+
+
+def streams_are_read_as_events(cluster):
+    """An answer is whole with [DONE] or a reason why it ended; else it was cut, which is an error, and not told again."""
+    ab, done = piece("a") + piece("b"), b"data: [DONE]\n\n"
+    cut = "the stream was cut before the answer's end"
+    rows = ((ab + done, ""), (ab + piece("", "stop"), ""), (piece("a") + piece("b", "length"), ""), (b": x\n\ndata:\n\n" + ab + done, ""),
+            ((ab + done).replace(b"\n", b"\r"), ""), ((ab + done).replace(b"\n", b"\r\n"), ""), (b"\xef\xbb\xbf" + ab + done, ""),
+            ((ab + done).replace(b', "choices"', b',\ndata: "choices"'), ""), (ab, cut), (ab + done[:-1], cut),
+            (ab + piece("c", "stop")[:-1], cut), (ab + b'data: {"error": {"message": "no room"}}\n\n' + done, "no room"),
+            (ab + b'data: {"error": "x"}\n\n', "no reason given"), (ab + b"data: " + b"x" * (9 << 20), "an event of more than 8 MiB"))
+    for stream, words in rows:
+        with recorder(stream=stream) as (url, _):
+            code, out, err = chat(cluster, "hi", server=url)
+            assert out == b"ab\n" and code == (1 if words else 0) and (words in err if words else not err), (stream[:200], code, out, err)
+    with recorder(stream=ab) as (url, handler), Talk(SimpleNamespace(url=url)) as terminal:
+        for n in (1, 2):
+            terminal.expect("> ")
+            terminal.type("hi\r")
+            terminal.expect("error: " + cut)
+            eventually(lambda: len(handler.asked) == n, "the request")
+            assert len(handler.asked[-1]["messages"]) == 1, handler.asked
+        terminal.expect("> ")
+        terminal.type("\x04")
+        assert terminal.end() == 0
+
+
+def ends_with_its_terminal(cluster):
+    """At the prompt and in an answer, also where SIGHUP is ignored."""
+    for nohup in (False, True):
+        for line in ("", "long\r"):
+            with Talk(cluster, "--max-tokens", "60000", nohup=nohup) as terminal:
+                terminal.expect("> ")
+                if line:
+                    terminal.type(line)
+                    eventually(lambda: any(w["sequences"]["running"] for w in cluster.workers()), "the answer")
+                terminal.hang_up()
+                code = terminal.end()
+                assert code in (0, 1) if nohup else code == -signal.SIGHUP, (line, nohup, code)
+            cluster.quiet()
+
+
 def words_are_whole(cluster):
     """On a terminal of 80 columns no word is cut; in a pipe nothing is added."""
     text = " ".join(f"word{i:0{i % 9 + 1}}" for i in range(80)) + "\n\n    code"
@@ -180,12 +228,13 @@ def ctrl_c_ends_the_answer(cluster):
     """And not the conversation; at the prompt it drops what was typed."""
     with Talk(cluster, "--max-tokens", "60000") as terminal:
         terminal.expect("> ")
-        terminal.type("long\r")
-        eventually(lambda: any(w["sequences"]["running"] for w in cluster.workers()), "the answer")
-        time.sleep(0.2)
-        terminal.type("\x03")
-        terminal.expect("> ")
-        cluster.quiet()
+        for _ in range(2):
+            terminal.type("long\r")
+            eventually(lambda: any(w["sequences"]["running"] for w in cluster.workers()), "the answer")
+            time.sleep(0.2)
+            terminal.type("\x03")
+            terminal.expect("> ")
+            cluster.quiet()
         terminal.type("never sent\x03")
         terminal.expect("> ")
         n = len(prompts_of_the_server(cluster))
@@ -218,8 +267,8 @@ def an_error_ends_no_conversation(cluster):
 def main():
     tally = Tally()
     with Cluster("--mixed", 1, "--step-us", 2000) as cluster:
-        for test in (words_and_pipes, bad_input, a_line_is_edited, how_it_is_sampled, words_are_whole,
-                     ctrl_c_ends_the_answer, an_error_ends_no_conversation):
+        for test in (words_and_pipes, bad_input, a_line_is_edited, how_it_is_sampled, words_are_whole, streams_are_read_as_events,
+                     ends_with_its_terminal, ctrl_c_ends_the_answer, an_error_ends_no_conversation):
             tally.run(test.__name__, test, cluster)
     return tally.end()
 

@@ -122,7 +122,7 @@ static void on_body(void *user, const char *bytes, size_t n) {
     struct stream *stream = user;
     if (stream->problem.n < 300)
         buf_append(&stream->problem, bytes, n < 300 ? n : 300);
-    sse_client_feed(&stream->sse, bytes, n);
+    stream->error_event |= sse_client_feed(&stream->sse, bytes, n) != STATUS_OK;
 }
 
 static void start(struct stream *stream);

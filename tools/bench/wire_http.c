@@ -47,13 +47,23 @@ static void on_line(void *user, const char *data, size_t n) {
         tell(link, events[i]);
 }
 
+/* Some servers keep a stream alive by events that say nothing. */
+static void on_event(void *user, const char *data, size_t n) {
+    if (n > 0)
+        on_line(user, data, n);
+}
+
 static void on_body(void *user, const char *bytes, size_t n) {
     struct wire_link *link = user;
     link->has_heard = true;
     link->has_told = false;
     link->at_ns = clock_now_ns();
-    if (link->target.form->stream)
-        sse_client_feed(&link->sse, bytes, n);
+    if (link->target.form->stream && sse_client_feed(&link->sse, bytes, n) != STATUS_OK &&
+        link->fault == FAULT_NONE) {
+        link->fault = FAULT_MALFORMED;
+        (void)error_set(&link->error, STATUS_LIMIT, "%s: an event of more than %zu MiB",
+                        fault_name(link->fault), SSE_EVENT_MAX >> 20);
+    }
     if (!link->has_told)
         tell(link, (struct event){.kind = EVENT_HEARD});
     if (!link->target.form->stream || link->answer.n_lines == 0)
@@ -74,7 +84,7 @@ static enum fault judge(struct wire_link *link, enum status status, int http_sta
         return link->fault;
     if (link->target.form->stream && link->answer.n_lines == 0)
         return link->has_heard ? FAULT_MALFORMED : FAULT_EMPTY;
-    return link->target.form->stream && !link->answer.is_done ? FAULT_CUT : FAULT_NONE;
+    return link->target.form->stream && !answer_is_over(&link->answer) ? FAULT_CUT : FAULT_NONE;
 }
 
 /* An answer in one piece: its text came when it ended. */
@@ -124,7 +134,7 @@ static enum status http_open(struct loop *loop, const struct wire_target *target
     made->fn = fn;
     made->user = user;
     buf_init(&made->body, BODY_MAX);
-    sse_client_init(&made->sse, on_line, made);
+    sse_client_init(&made->sse, on_event, made);
     enum status status = http_client_new(loop, target->url, &made->client);
     if (status != STATUS_OK) {
         http_close(made);

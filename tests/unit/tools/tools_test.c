@@ -1,7 +1,7 @@
 #include "tests/support/suite.h"
 
+#include "base/buf.h"
 #include "tools/lib/http_client.h"
-#include "tools/lib/sse_client.h"
 
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
@@ -11,29 +11,6 @@
 
 const char *const suite_name = "tools";
 const double suite_timeout_s = 60;
-
-static void on_event(void *user, const char *data, size_t n) {
-    struct buf *seen = user;
-    buf_append(seen, data, n);
-    buf_putc(seen, '|');
-}
-
-START_TEST(sse_events_survive_every_cut) {
-    static const char stream[] =
-        ": ping\n\ndata: {\"a\":1}\n\ndata:x\r\n\r\nevent: y\ndata: [DONE]\n\n";
-    for (size_t cut = 0; cut < sizeof stream - 1; cut++) {
-        struct sse_client sse;
-        struct buf seen;
-        buf_init(&seen, 0);
-        sse_client_init(&sse, on_event, &seen);
-        sse_client_feed(&sse, stream, cut);
-        sse_client_feed(&sse, stream + cut, cut < sizeof stream - 1 ? sizeof stream - 1 - cut : 0);
-        ck_assert_str_eq(seen.data, "{\"a\":1}|x|[DONE]|");
-        sse_client_fini(&sse);
-        buf_fini(&seen);
-    }
-}
-END_TEST
 
 START_TEST(urls_are_taken_apart_or_refused) {
     struct http_url url;
@@ -241,7 +218,6 @@ START_TEST(whoever_asks_every_address_finds_this_host) {
 END_TEST
 
 void suite_add(TCase *tests) {
-    tcase_add_test(tests, sse_events_survive_every_cut);
     tcase_add_test(tests, urls_are_taken_apart_or_refused);
     tcase_add_test(tests, urls_of_ipv6_have_brackets_and_perhaps_a_zone);
     tcase_add_test(tests, answers_are_read_whatever_their_framing_and_cuts);

@@ -310,6 +310,7 @@ unsigned answer_line(struct answer *answer, const char *data, size_t n, struct e
         *fault = FAULT_MODEL;
     if (*fault != FAULT_NONE)
         return 0;
+    answer->has_finish |= reader.finish != FINISH_NONE;
     if (reader.has_choice)
         events[n_events++] = (struct event){.kind = EVENT_CHUNK,
                                             .chunk = reader.has_text ? CHUNK_TEXT : CHUNK_BARE,
@@ -321,4 +322,8 @@ unsigned answer_line(struct answer *answer, const char *data, size_t n, struct e
                                             .n_cached = reader.n_cached,
                                             .no_prompt = !reader.has_usage};
     return n_events;
+}
+
+bool answer_is_over(const struct answer *answer) {
+    return answer->is_done || answer->has_finish;
 }

@@ -12,6 +12,7 @@
 struct answer {
     const char *model; /* borrowed; what was asked for, NULL: any */
     bool is_done;      /* [DONE] came */
+    bool has_finish;   /* a reason came why the answer ended */
     bool has_checked;  /* the model's name was compared */
     uint32_t n_lines;  /* events that came */
 };
@@ -20,3 +21,6 @@ struct answer {
  * alone) and answers how many; *fault: what is wrong with the line, else FAULT_NONE. */
 unsigned answer_line(struct answer *answer, const char *data, size_t n, struct event events[2],
                      enum fault *fault);
+
+/* The answer is whole: [DONE] came, which not every server sends, or a reason why it ended. */
+bool answer_is_over(const struct answer *answer);

@@ -7,8 +7,10 @@
 #include "tools/lib/args.h"
 #include "tools/lib/http_client.h"
 #include "tools/lib/sse_client.h"
+#include "tools/lib/terminal.h"
 
 #include "base/exit.h"
+#include "base/json/json_read.h"
 #include "base/log/log.h"
 #include "base/log/log_writer.h"
 
@@ -43,7 +45,10 @@ struct chat {
     int http_status;
     enum status status;
     struct error error;
-    bool stopped; /* by Ctrl-C, in this turn */
+    bool is_over;             /* the answer: the server said so */
+    bool stopped;             /* by Ctrl-C, in this turn, or with the terminal */
+    bool is_gone;             /* the terminal where the answer goes, or the questions come from */
+    struct terminal terminal; /* while that is asked */
 };
 
 static void read_max_tokens(const struct args_given *given) {
@@ -105,15 +110,23 @@ static const struct args_row rows[] = {
     {NULL, "PROMPT", read_word, .flags = ARGS_REPEATS},
     {0}};
 
+/* The words of an error's body or event; borrowed from `root`. */
+static const char *reason_of(const json_t *root) {
+    const char *message =
+        json_string_value(json_object_get(json_object_get(root, "error"), "message"));
+    return message ? message : "no reason given";
+}
+
 static void on_event(void *user, const char *data, size_t n) {
     struct chat *chat = user;
-    json_t *root = json_loadb(data, n, 0, NULL);
-    json_t *error = json_object_get(root, "error");
-    const char *text = json_string_value(json_object_get(
-        json_object_get(json_array_get(json_object_get(root, "choices"), 0), "delta"), "content"));
-    if (error)
-        chat->status = error_set(&chat->error, STATUS_IO, "%s",
-                                 json_string_value(json_object_get(error, "message")));
+    json_t *root = json_read(data, n, 0, NULL);
+    const json_t *choice = json_array_get(json_object_get(root, "choices"), 0);
+    const char *text =
+        json_string_value(json_object_get(json_object_get(choice, "delta"), "content"));
+    chat->is_over |= (n == 6 && memcmp(data, "[DONE]", n) == 0) ||
+                     json_is_string(json_object_get(choice, "finish_reason"));
+    if (json_object_get(root, "error"))
+        chat->status = error_set(&chat->error, STATUS_IO, "%s", reason_of(root));
     if (text) {
         buf_clear(&chat->shown);
         wrap_feed(&chat->wrap, text, strlen(text), &chat->shown);
@@ -128,7 +141,10 @@ static void on_body(void *user, const char *bytes, size_t n) {
     struct chat *chat = user;
     if (chat->raw.n + n < 1u << 20)
         buf_append(&chat->raw, bytes, n);
-    sse_client_feed(&chat->sse, bytes, n);
+    if (sse_client_feed(&chat->sse, bytes, n) != STATUS_OK && chat->status == STATUS_OK)
+        chat->status =
+            error_set(&chat->error, STATUS_LIMIT, "the server sent an event of more than %zu MiB",
+                      SSE_EVENT_MAX >> 20);
 }
 
 static void on_end(void *user, enum status status, int http_status, const struct error *error) {
@@ -141,13 +157,23 @@ static void on_end(void *user, enum status status, int http_status, const struct
     loop_stop(chat->loop);
 }
 
-/* Ends the answer, not the conversation: the server sees the connection go and stops. */
-static void on_interrupt(void *user, unsigned number) {
-    struct chat *chat = user;
-    (void)number;
+/* The server sees the connection go and stops. */
+static void end_early(struct chat *chat) {
     chat->stopped = true;
     http_client_abort(chat->client);
     loop_timer_after(chat->end, 0); /* once the connection is closed, at this turn's end */
+}
+
+/* Ends the answer, not the conversation. */
+static void on_interrupt(void *user, unsigned number) {
+    (void)number;
+    end_early(user);
+}
+
+static void on_terminal_gone(void *user) {
+    struct chat *chat = user;
+    chat->is_gone = true;
+    end_early(chat);
 }
 
 static void on_stopped(void *user) {
@@ -156,11 +182,9 @@ static void on_stopped(void *user) {
 }
 
 static void explain_refusal(struct chat *chat) {
-    json_t *root = json_loadb(chat->raw.data ? chat->raw.data : "", chat->raw.n, 0, NULL);
-    const char *message =
-        json_string_value(json_object_get(json_object_get(root, "error"), "message"));
+    json_t *root = json_read(chat->raw.data ? chat->raw.data : "", chat->raw.n, 0, NULL);
     chat->status = error_set(&chat->error, STATUS_IO, "HTTP status %d: %s", chat->http_status,
-                             message ? message : "no reason given");
+                             reason_of(root));
     json_decref(root);
 }
 
@@ -174,6 +198,34 @@ static void end_answer(struct chat *chat) {
     wrap_end(&chat->wrap, &chat->shown);
     fwrite(chat->shown.data, 1, chat->shown.n, stdout);
     putchar('\n');
+}
+
+/* What the server did, where it was not stopped and nothing went wrong on the way. */
+static void judge_answer(struct chat *chat) {
+    if (chat->stopped || chat->status != STATUS_OK)
+        return;
+    if (chat->http_status != 200)
+        explain_refusal(chat);
+    else if (!chat->is_over)
+        chat->status =
+            error_set(&chat->error, STATUS_CLOSED, "the stream was cut before the answer's end");
+}
+
+/* Sends the request and shows what comes. */
+static void stream_answer(struct chat *chat, const char *json) {
+    chat->status = STATUS_OK;
+    chat->stopped = chat->is_over = false;
+    buf_clear(&chat->answer);
+    buf_clear(&chat->raw);
+    sse_client_reset(&chat->sse);
+    struct http_events events = {on_body, on_end, chat};
+    struct http_ask ask = {
+        .method = "POST", .path = "/v1/chat/completions", .api_key = chat->api_key, .body = json};
+    http_client_start(chat->client, &ask, &events);
+    loop_run(chat->loop);
+    judge_answer(chat);
+    if (chat->answer.n > 0 || chat->stopped)
+        end_answer(chat);
 }
 
 /* Adds `text` to the conversation, streams the answer, adds that too. */
@@ -193,21 +245,8 @@ static enum status ask(struct chat *chat, const char *text) {
     json_decref(body);
     if (!json)
         return error_set(&chat->error, STATUS_NOMEM, "out of memory");
-    chat->status = STATUS_OK;
-    chat->stopped = false;
-    buf_clear(&chat->answer);
-    buf_clear(&chat->raw);
-    sse_client_reset(&chat->sse);
-    struct http_events events = {on_body, on_end, chat};
-    struct http_ask ask = {
-        .method = "POST", .path = "/v1/chat/completions", .api_key = chat->api_key, .body = json};
-    http_client_start(chat->client, &ask, &events);
+    stream_answer(chat, json);
     free(json);
-    loop_run(chat->loop);
-    if (!chat->stopped && chat->status == STATUS_OK && chat->http_status != 200)
-        explain_refusal(chat);
-    if (chat->answer.n > 0 || chat->stopped)
-        end_answer(chat);
     buf_append(&chat->answer, "", 1);
     if (chat->status == STATUS_OK)
         json_array_append_new(chat->messages, message_of("assistant", chat->answer.data));
@@ -278,7 +317,8 @@ static enum status converse(struct chat *chat) {
     chat_model_say(&chat->model, target_server(chat->server), stderr);
     fputs("/help lists commands\n", stderr);
     const char *line;
-    for (enum chat_turn turn; (turn = chat_input_line(input, &line)) != CHAT_END;) {
+    for (enum chat_turn turn;
+         !chat->is_gone && (turn = chat_input_line(input, &line)) != CHAT_END;) {
         if (turn == CHAT_NOTHING || line[0] == 0)
             continue;
         if (line[0] == '/') {
@@ -296,6 +336,7 @@ static enum status converse(struct chat *chat) {
 static enum status talk(struct chat *chat) {
     struct loop_watch *interrupt = NULL;
     if (chat->prompt.n == 0 && !chat->reads_input && isatty(STDIN_FILENO)) {
+        TRY(terminal_init(&chat->terminal, chat->loop, STDIN_FILENO, on_terminal_gone, chat));
         TRY(loop_signal_new(chat->loop, SIGINT, on_interrupt, chat, &interrupt));
         enum status status = converse(chat);
         loop_watch_free(interrupt);
@@ -308,6 +349,7 @@ static enum status talk(struct chat *chat) {
     buf_append(&chat->prompt, "", 1);
     if (isatty(STDERR_FILENO))
         chat_model_say(&chat->model, target_server(chat->server), stderr);
+    TRY(terminal_init(&chat->terminal, chat->loop, STDOUT_FILENO, on_terminal_gone, chat));
     return ask(chat, chat->prompt.data);
 }
 
@@ -357,6 +399,7 @@ int chat_command(int argc, char **argv) {
     http_client_free(chat.client);
     http_url_close(&chat.url);
     loop_timer_free(chat.end);
+    terminal_fini(&chat.terminal);
     loop_free(chat.loop);
     json_decref(chat.messages);
     sse_client_fini(&chat.sse);

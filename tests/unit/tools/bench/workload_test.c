@@ -285,6 +285,32 @@ START_TEST(members_count_where_they_belong_alone) {
 }
 END_TEST
 
+/* [DONE], a reason or both end an answer; a text and a usage do not. */
+START_TEST(an_answer_is_over_when_the_server_says_why_or_done) {
+    static const struct {
+        const char *line;
+        bool is_over;
+    } rows[] = {
+        {"{\"choices\":[{\"delta\":{\"content\":\"x\"},\"finish_reason\":null}]}", false},
+        {"{\"choices\":[{\"delta\":{\"content\":\"stop\"}}]}", false},
+        {"{\"choices\":[],\"usage\":{\"prompt_tokens\":5,\"completion_tokens\":1}}", false},
+        {"[DONE]", true},
+        {"{\"choices\":[{\"delta\":{},\"finish_reason\":\"length\"}]}", true},
+        {"{\"choices\":[{\"text\":\"x\",\"finish_reason\":\"stop\"}]}", true},
+        {"{\"choices\":[{\"text\":\"\",\"finish_reason\":\"tool_calls\"}]}", true},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct answer answer = {0};
+        struct event events[2];
+        enum fault fault = FAULT_EMPTY;
+        unsigned n = answer_line(&answer, rows[i].line, strlen(rows[i].line), events, &fault);
+        ck_assert_uint_le(n, 1);
+        ck_assert_int_eq(fault, FAULT_NONE);
+        ck_assert_msg(answer_is_over(&answer) == rows[i].is_over, "%s", rows[i].line);
+    }
+}
+END_TEST
+
 START_TEST(broken_lines_have_their_faults) {
     static const char *const broken[] = {
         "{\"choices\":[}",  "{\"choices\":[{}]", "{\"choices\":[]}x",   "{\"choices\":[],}",
@@ -347,6 +373,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, lines_of_an_answer_become_events);
     tcase_add_test(tests, answers_of_native_servers_become_events);
     tcase_add_test(tests, members_count_where_they_belong_alone);
+    tcase_add_test(tests, an_answer_is_over_when_the_server_says_why_or_done);
     tcase_add_test(tests, broken_lines_have_their_faults);
     tcase_add_test(tests, strings_end_at_their_quote_whatever_stands_before_it);
 }
