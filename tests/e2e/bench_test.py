@@ -251,7 +251,7 @@ def files():
             said = bench("load", "--target", url, "--tokenizer", f"{folder}/none", code=1).stderr
             assert f"{folder}/none" in said, said
             texts.write_text("[]")
-            said = bench("load", "--target", url, "--texts", texts, code=1).stderr
+            said = bench("load", "--target", url, "--texts", texts, code=78).stderr
             assert f"{texts}: no conversation" in said, said
     finally:
         server.shutdown()
@@ -378,6 +378,49 @@ def is_whole(script):
         done = bench("load", "--target", server.url, "--model", "m", "--requests", 3, "--max-tokens", 4, "--json", "--quiet")
         told = json.loads(done.stdout)
         assert told["requests"] == {"completed": 3, "incomplete": 0, "errors": {}} and told["output_tokens"] == 4, told
+
+
+def outputs():
+    """What cannot be written shows before a server is asked; what cannot be written in the end takes nothing else with it."""
+    asked = []
+
+    class Counting(Other):
+        def parse_request(self):
+            asked.append(1)
+            return super().parse_request()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Counting)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    target = ("--target", f"http://127.0.0.1:{server.server_port}")
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            folder = Path(folder)
+            for option in ("json", "csv", "markdown", "html", "records"):
+                for bad in (f"{folder}/none/x", folder):
+                    done = bench("load", *target, "--requests", 1, f"--json={folder}/good", f"--{option}={bad}", code=78)
+                    assert done.stderr.startswith(f"error: --{option}: {bad}: ") and done.stdout == "", done
+            (folder / "text").write_text('[{"conversations": [')
+            done = bench("load", *target, "--texts", folder / "text", f"--csv={folder}/good", code=78)
+            assert f"{folder}/text: line 1, column 20: " in done.stderr, done.stderr
+            assert bench("rows", "--table", "mistral-7b-awq", f"--json={folder}/none/x", code=78).stdout == ""
+            assert not asked and [p.name for p in folder.iterdir()] == ["text"], (asked, list(folder.iterdir()))
+            short = (*target, "--requests", 2, "--max-tokens", 3, "--quiet")
+            for bad in ("json", "csv", "markdown", "html", "records"):
+                others = [f"--{o}={folder / o}" for o in ("json", "csv", "html", "records") if o != bad]
+                done = bench("load", *short, f"--{bad}=/dev/full", *others, code=1)
+                assert done.stderr == f"error: --{bad}: /dev/full: No space left on device\n", done.stderr
+                assert "2 completed, 0 failed" in done.stdout, done.stdout
+                assert all((folder / o.split("=")[0][2:]).stat().st_size > 50 for o in others), others
+                for file in others:
+                    Path(file.split("=")[1]).unlink()
+            grid = ("grid", "--input-lengths", "5", "--output-lengths", "2,3", "--obo-num", 1, "--num-prompts", 2)
+            done = bench(*grid, *short[:2], "--quiet", "--records=/dev/full", f"--csv={folder}/csv", code=1)
+            assert done.stderr.count("error: ") == 1 and len((folder / "csv").read_text().splitlines()) == 3, done.stderr
+            assert "|5|3|" in done.stdout, done.stdout
+            (folder / "csv").write_text("kept")
+            bench("load", "--target", "http://127.0.0.1:1", "--requests", 1, f"--csv={folder}/csv", f"--html={folder}/html", code=1)
+            assert (folder / "csv").read_text() == "kept" and not (folder / "html").exists()
+    finally:
+        server.shutdown()
 
 
 HOSTILE = {
@@ -567,6 +610,7 @@ tally.run("the servers' own /generate, as the published grids asked", native)
 tally.run("prompts from ShareGPT, times from a trace", files)
 for name, script in WHOLE.items():
     tally.run(f"a whole answer: {name}", is_whole, script)
+tally.run("files that cannot be written", outputs)
 for name, (kind, script) in HOSTILE.items():
     tally.run(f"a hostile server: {name} is {kind}", hostile, kind, script)
 tally.run("a silent server is asked no longer than told", silent_server_is_asked_no_longer_than_told)

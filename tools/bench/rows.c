@@ -3,13 +3,15 @@
 #include "base/exit.h"
 #include "base/file.h"
 #include "tools/bench/commands.h"
+#include "tools/bench/output.h"
 #include "tools/bench/rows/fit.h"
 #include "tools/bench/rows/report.h"
-#include "tools/bench/write.h"
 #include "tools/lib/args.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define FILE_MAX (1u << 20)
 
@@ -52,32 +54,49 @@ static void read_jobs(const struct args_given *given) {
     *(uint32_t *)given->at = (uint32_t)value;
 }
 
-static enum status write_all(const struct rows_options *options, const struct all *all,
-                             struct error *error) {
-    const struct {
-        const char *option, *path;
-        void (*make)(const struct all *all, struct buf *out);
-    } reports[] = {
-        {"--json", options->json_path, report_json},
-        {"--csv", options->csv_path, report_csv},
-        {"--markdown", options->markdown_path, report_markdown},
-    };
-    bool is_asked = options->json_path || options->csv_path || options->markdown_path;
-    struct buf text;
-    enum status status = STATUS_OK;
-    buf_init(&text, 0);
-    for (unsigned i = 0; i < sizeof reports / sizeof *reports && status == STATUS_OK; i++) {
-        if (!reports[i].path)
-            continue;
-        reports[i].make(all, &text);
-        status = write_report(reports[i].option, reports[i].path, &text, error);
+enum { N_KINDS = 3 };
+
+static const struct {
+    const char *option;
+    size_t path; /* in struct rows_options */
+    void (*make)(const struct all *all, struct buf *out);
+} kinds[N_KINDS] = {{"--json", offsetof(struct rows_options, json_path), report_json},
+                    {"--csv", offsetof(struct rows_options, csv_path), report_csv},
+                    {"--markdown", offsetof(struct rows_options, markdown_path), report_markdown}};
+
+static enum status open_outputs(const struct rows_options *options, struct output outputs[N_KINDS],
+                                struct error *error) {
+    for (unsigned i = 0; i < N_KINDS; i++) {
+        const char *path;
+        memcpy(&path, (const char *)options + kinds[i].path, sizeof path);
+        TRY(output_open(&outputs[i], kinds[i].option, path, error));
     }
-    if (status == STATUS_OK && !is_asked) {
+    return STATUS_OK;
+}
+
+/* Each whatever comes of the others; answers the exit code. Without any, or where one failed, the table is printed. */
+static int write_all(struct output outputs[N_KINDS], const struct all *all) {
+    int code = EXIT_SUCCESS;
+    bool is_said = false;
+    struct buf text;
+    struct error error;
+    buf_init(&text, 0);
+    for (unsigned i = 0; i < N_KINDS; i++) {
+        if (!outputs[i].path)
+            continue;
+        kinds[i].make(all, &text);
+        if (output_write(&outputs[i], &text, &error) != STATUS_OK)
+            code = exit_with(EXIT_FAILURE, error.text);
+        else
+            is_said = true;
+    }
+    if (!is_said || code != EXIT_SUCCESS) {
         report_markdown(all, &text);
-        status = write_report("standard output", "-", &text, error);
+        if (output_print(&text, &error) != STATUS_OK)
+            code = exit_with(EXIT_FAILURE, error.text);
     }
     buf_fini(&text);
-    return status;
+    return code;
 }
 
 static enum status read_efficiencies(struct all *all, const char *path, struct error *error) {
@@ -107,15 +126,30 @@ static enum status print_fits(struct error *error) {
             efficiencies_write(&rows.rows[i], &text);
     }
     if (status == STATUS_OK)
-        status = write_report("standard output", "-", &text, error);
+        status = output_print(&text, error);
     else
         status = error_set(error, status, "the fit failed: %s", status_name(status));
     buf_fini(&text);
     return status;
 }
 
+/* Predicts and writes; answers the exit code. */
+static int run(const struct rows_options *own, struct all *all, struct output outputs[N_KINDS]) {
+    struct error error;
+    if (own->efficiencies_path &&
+        read_efficiencies(all, own->efficiencies_path, &error) != STATUS_OK)
+        return exit_with(EXIT_CONFIG, error.text);
+    if (open_outputs(own, outputs, &error) != STATUS_OK)
+        return exit_with(EXIT_CONFIG, error.text);
+    enum status status = all_predict(all, own->n_jobs);
+    if (status != STATUS_OK)
+        return exit_fail(EXIT_FAILURE, "a row was not predicted: %s", status_name(status));
+    return write_all(outputs, all);
+}
+
 int rows_command(int argc, char **argv) {
     struct rows_options own = {.n_jobs = cores_usable()};
+    struct output outputs[N_KINDS] = {0};
     const struct args args = {
         "",
         "Puts what a model of time gives beside the published rows: for the systems that made "
@@ -128,15 +162,9 @@ int rows_command(int argc, char **argv) {
         return print_fits(&error) == STATUS_OK ? EXIT_SUCCESS : exit_with(EXIT_FAILURE, error.text);
     if (all_init(&all, own.table, own.system, &error) != STATUS_OK)
         return exit_with(EXIT_CONFIG, error.text);
-    int code = EXIT_SUCCESS;
-    if (own.efficiencies_path &&
-        read_efficiencies(&all, own.efficiencies_path, &error) != STATUS_OK)
-        code = exit_with(EXIT_CONFIG, error.text);
-    enum status status = code == EXIT_SUCCESS ? all_predict(&all, own.n_jobs) : STATUS_OK;
-    if (status != STATUS_OK)
-        status = error_set(&error, status, "a row was not predicted: %s", status_name(status));
-    else if (code == EXIT_SUCCESS)
-        status = write_all(&own, &all, &error);
+    int code = run(&own, &all, outputs);
+    for (unsigned i = 0; i < N_KINDS; i++)
+        output_close(&outputs[i]);
     all_fini(&all);
-    return status == STATUS_OK ? code : exit_with(EXIT_FAILURE, error.text);
+    return code;
 }

@@ -4,10 +4,8 @@
 #include "base/exit.h"
 #include "tools/bench/core/html.h"
 #include "tools/bench/texts.h"
-#include "tools/bench/write.h"
 #include "tools/lib/http_fetch.h"
 
-#include <errno.h>
 #include <jansson.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -82,19 +80,38 @@ static void note_environment(struct session *session, const struct http_url *url
 
 static enum status learn_lengths(struct session *session, struct error *error) {
     const struct bench_options *options = session->options;
-    char **texts = NULL;
-    uint32_t n_texts = 0;
-    if (options->source == SOURCE_TEXTS)
-        TRY(texts_read(options->texts_path, &texts, &n_texts, error));
     struct counter_spec by = {.url = &session->urls[0],
                               .api_key = options->api_key,
                               .form = make_form(session),
                               .tokenizer = options->tokenizer_path,
                               .timeout_s = options->timeout_s};
-    enum status status =
-        lengths_learn(&by, texts, n_texts, &session->workload, &session->lengths, error);
-    texts_free(texts, n_texts);
-    return status;
+    return lengths_learn(&by, session->texts, session->n_texts, &session->workload,
+                         &session->lengths, error);
+}
+
+static const struct {
+    const char *option;
+    size_t path; /* in struct bench_options */
+    void (*make)(const struct table_set *set, struct buf *out);
+} kinds[OUTPUTS_N] = {
+    {"--json", offsetof(struct bench_options, json_path), tables_json},
+    {"--csv", offsetof(struct bench_options, csv_path), tables_csv},
+    {"--markdown", offsetof(struct bench_options, markdown_path), tables_markdown},
+    {"--html", offsetof(struct bench_options, html_path), html_page},
+};
+
+/* Before the first request: a run is long, and what is wrong with its files shows now. */
+static enum status open_files(struct session *session, struct error *error) {
+    const struct bench_options *options = session->options;
+    for (unsigned i = 0; i < OUTPUTS_N; i++) {
+        const char *path;
+        memcpy(&path, (const char *)options + kinds[i].path, sizeof path);
+        TRY(output_open(&session->outputs[i], kinds[i].option, path, error));
+    }
+    TRY(output_open(&session->records, "--records", options->records_path, error));
+    return options->source == SOURCE_TEXTS
+               ? texts_read(options->texts_path, &session->texts, &session->n_texts, error)
+               : STATUS_OK;
 }
 
 static enum status open_all(struct session *session, struct error *error) {
@@ -105,12 +122,6 @@ static enum status open_all(struct session *session, struct error *error) {
     TRY(find_model(session, url, error));
     TRY(learn_lengths(session, error));
     note_environment(session, url);
-    if (options->records_path) {
-        session->records = fopen(options->records_path, "w");
-        if (!session->records)
-            return error_set(error, STATUS_IO, "--records: %s: %s", options->records_path,
-                             strerror(errno));
-    }
     struct runner_spec spec = {.targets = options->targets,
                                .urls = session->urls,
                                .n_urls = options->n_urls,
@@ -125,8 +136,10 @@ static void session_close(struct session *session) {
     runner_free(session->runner);
     for (uint32_t i = 0; i < TARGETS_MAX; i++)
         http_url_close(&session->urls[i]);
-    if (session->records)
-        fclose(session->records);
+    for (unsigned i = 0; i < OUTPUTS_N; i++)
+        output_close(&session->outputs[i]);
+    output_close(&session->records);
+    texts_free(session->texts, session->n_texts);
     lengths_fini(&session->lengths);
     free(session->model);
     buf_fini(&session->environment);
@@ -145,13 +158,14 @@ int session_run(const struct bench_options *options,
     struct error error;
     bool slo_held = false;
     buf_init(&session.environment, 0);
-    enum status status = open_all(&session, &error);
+    bool is_ready = open_files(&session, &error) == STATUS_OK;
+    enum status status = is_ready ? open_all(&session, &error) : STATUS_INVALID;
     if (status == STATUS_OK)
         status = run(&session, user, &slo_held, &error);
     session_close(&session);
     if (status != STATUS_OK)
-        return exit_with(1, error.text);
-    return slo_held ? 0 : 2;
+        return exit_with(is_ready ? 1 : EXIT_CONFIG, error.text);
+    return session.has_lost ? 1 : slo_held ? 0 : 2;
 }
 
 static uint64_t to_ns(double s) {
@@ -194,6 +208,27 @@ static uint64_t count_preempted(const struct session *session) {
     return sum > 0 ? (uint64_t)sum : 0;
 }
 
+/* A file that cannot be written ends no run: the rest of it goes where it was asked for. */
+static void note_loss(struct session *session, enum status status, const struct error *error) {
+    if (status != STATUS_OK)
+        (void)exit_with(1, error->text);
+    session->has_lost |= status != STATUS_OK;
+}
+
+static void write_records(struct session *session, const struct level *level) {
+    struct buf lines;
+    struct error error;
+    if (!session->records.path)
+        return;
+    buf_init(&lines, 0);
+    tables_records(level, &lines);
+    enum status status = output_write(&session->records, &lines, &error);
+    note_loss(session, status, &error);
+    buf_fini(&lines);
+    if (status != STATUS_OK)
+        output_close(&session->records);
+}
+
 enum status session_level(struct session *session, struct level_spec *spec, struct level *level,
                           struct error *error) {
     const struct bench_options *options = session->options;
@@ -208,66 +243,37 @@ enum status session_level(struct session *session, struct level_spec *spec, stru
     uint64_t n_after = count_preempted(session);
     level->n_preempted = n_after > n_before ? n_after - n_before : 0;
     session->serial += level->n_records;
-    if (!session->records)
-        return STATUS_OK;
-    struct buf lines;
-    buf_init(&lines, 0);
-    tables_records(level, &lines);
-    bool is_written = buf_status(&lines) == STATUS_OK &&
-                      fwrite(lines.data ? lines.data : "", 1, lines.n, session->records) == lines.n;
-    buf_fini(&lines);
-    if (!is_written) {
-        level_fini(level);
-        return error_set(error, STATUS_IO, "--records: %s cannot be written",
-                         options->records_path);
-    }
+    write_records(session, level);
     return STATUS_OK;
 }
 
-static bool is_stdout(const char *path) {
-    return path && strcmp(path, "-") == 0;
-}
-
 static enum status write_reports(struct session *session, const struct table_set *set,
-                                 struct error *error) {
-    const struct bench_options *options = session->options;
-    static const struct {
-        const char *option;
-        size_t path; /* in struct bench_options */
-        void (*make)(const struct table_set *set, struct buf *out);
-    } reports[] = {
-        {"--json", offsetof(struct bench_options, json_path), tables_json},
-        {"--csv", offsetof(struct bench_options, csv_path), tables_csv},
-        {"--markdown", offsetof(struct bench_options, markdown_path), tables_markdown},
-        {"--html", offsetof(struct bench_options, html_path), html_page},
-    };
-    struct buf text;
+                                 struct buf *text, struct error *error) {
     bool is_said = false;
-    enum status status = STATUS_OK;
-    buf_init(&text, 0);
-    for (unsigned i = 0; i < sizeof reports / sizeof *reports && status == STATUS_OK; i++) {
-        const char *path;
-        memcpy(&path, (const char *)options + reports[i].path, sizeof path);
-        if (!path)
+    for (unsigned i = 0; i < OUTPUTS_N; i++) {
+        struct output *output = &session->outputs[i];
+        if (!output->path)
             continue;
-        is_said |= is_stdout(path);
-        reports[i].make(set, &text);
-        status = write_report(reports[i].option, path, &text, error);
+        is_said |= strcmp(output->path, "-") == 0;
+        kinds[i].make(set, text);
+        note_loss(session, output_write(output, text, error), error);
     }
-    if (status == STATUS_OK && !is_said) {
-        tables_markdown(set, &text);
-        status = write_report("standard output", "-", &text, error);
-    }
-    buf_fini(&text);
-    return status;
+    if (is_said)
+        return STATUS_OK;
+    tables_markdown(set, text);
+    return output_print(text, error);
 }
 
 enum status session_report(struct session *session, struct table_set *set, struct error *error) {
     uint32_t n_ok = 0;
+    struct buf text;
     set->environment = session->environment.data;
     set->first_error = runner_first_error(session->runner);
     set->compat = session->options->compat;
-    TRY(write_reports(session, set, error));
+    buf_init(&text, 0);
+    enum status status = write_reports(session, set, &text, error);
+    buf_fini(&text);
+    TRY(status);
     for (uint32_t i = 0; i < set->n_rows; i++)
         n_ok += set->rows[i].figures.n_ok;
     return n_ok > 0 ? STATUS_OK

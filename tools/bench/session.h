@@ -4,10 +4,9 @@
 
 #include "tools/bench/core/tables.h"
 #include "tools/bench/lengths.h"
+#include "tools/bench/output.h"
 #include "tools/bench/runner.h"
 #include "tools/lib/http_client.h"
-
-#include <stdio.h>
 
 #define TARGETS_MAX 16
 
@@ -62,6 +61,8 @@ struct bench_options {
     bool is_poisson;
 };
 
+enum { OUTPUTS_N = 4 }; /* kinds of a run's reports, records aside */
+
 struct session {
     const struct bench_options *options;
     struct http_url urls[TARGETS_MAX]; /* owned (options->n_urls) */
@@ -70,11 +71,15 @@ struct session {
     struct lengths lengths; /* whose pieces the workload borrows */
     char *model;            /* owned */
     struct buf environment; /* JSON */
-    FILE *records;          /* owned; NULL: not asked for */
-    uint64_t serial;        /* of the next level's first prompt */
+    struct output outputs[OUTPUTS_N];
+    struct output records;
+    bool has_lost; /* what was written of the run is not all */
+    char **texts;  /* owned (n_texts): of SOURCE_TEXTS */
+    uint32_t n_texts;
+    uint64_t serial; /* of the next level's first prompt */
 };
 
-/* A command: finds the model, learns what prompts' words cost in tokens, notes the environment, and
+/* A command: opens what it will write and reads its texts, then finds the model, learns what prompts' words cost in tokens, notes the environment, and
  * lets `run` run levels and report. Answers an exit code as commands.h has them; a failure, which
  * names the option or the server, was printed. */
 int session_run(const struct bench_options *options,
@@ -82,13 +87,13 @@ int session_run(const struct bench_options *options,
                                    struct error *error),
                 const void *user);
 
-/* Runs a level and writes its records where --records wants them. Fills label-independent parts of
+/* Runs a level and writes its records where --records wants them; where that fails the run goes on. Fills label-independent parts of
  * the spec: times, serial. On success the caller ends *level. STATUS_CLOSED: the user broke off
  * before it began. */
 NODISCARD enum status session_level(struct session *session, struct level_spec *spec,
                                     struct level *level, struct error *error);
 
-/* Prints the table and writes the files that were asked for. STATUS_CORRUPT when no request of any
+/* Prints the table and writes the files that were asked for, each whatever comes of the others. STATUS_CORRUPT when no request of any
  * row was completed: `error` says what the first failure was. */
 NODISCARD enum status session_report(struct session *session, struct table_set *set,
                                      struct error *error);

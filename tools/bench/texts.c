@@ -2,10 +2,12 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/json/json_read.h"
+#include "base/span.h"
+#include "tools/bench/conversations.h"
 #include "tools/bench/core/workload.h"
 
 #include <errno.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,75 +20,52 @@ void texts_free(char **texts, uint32_t n_texts) {
     free(texts);
 }
 
-static bool has_word(const char *text) {
-    return text && text[strspn(text, " \t\r\n")] != 0;
-}
-
-static enum status read_sharegpt(const char *path, const json_t *root, char ***texts,
-                                 uint32_t *n_texts, struct error *error) {
-    size_t n = json_array_size(root);
-    char **made = calloc(n ? n : 1, sizeof *made);
-    uint32_t n_made = 0;
-    for (size_t i = 0; made && i < n; i++) {
-        const json_t *turns = json_object_get(json_array_get(root, i), "conversations");
-        const char *text = json_string_value(json_object_get(json_array_get(turns, 0), "value"));
-        if (json_array_size(turns) < 2 || !has_word(text))
-            continue;
-        made[n_made] = strdup(text);
-        if (!made[n_made])
-            break;
-        n_made++;
-    }
-    if (n_made == 0) {
-        free(made);
-        return error_set(error, STATUS_INVALID,
-                         "%s: no conversation with two turns (\"conversations\": [{\"value\"}])",
-                         path);
-    }
-    *texts = made;
-    *n_texts = n_made;
+/* Of a pipe, too; a byte order mark at its begin is left out. The caller ends *all. */
+static enum status read_whole(const char *path, struct buf *all, struct error *error) {
+    char bytes[65536];
+    FILE *file = fopen(path, "r");
+    buf_init(all, 0);
+    if (!file)
+        return error_set(error, STATUS_IO, "%s: %s", path, strerror(errno));
+    buf_append(all, "", 0); /* nothing at all is a text, too */
+    for (size_t n; (n = fread(bytes, 1, sizeof bytes, file)) > 0;)
+        buf_append(all, bytes, n);
+    enum status status = ferror(file) ? STATUS_IO : buf_status(all);
+    fclose(file);
+    if (status != STATUS_OK)
+        return error_set(error, status, "%s cannot be read", path);
+    if (span_begins((struct span){all->data, all->n}, "\xef\xbb\xbf"))
+        buf_consume(all, 3);
     return STATUS_OK;
 }
 
-/* Of a pipe, too. The caller frees *text, which ends with a NUL. */
-static enum status read_whole(const char *path, char **text, struct error *error) {
-    struct buf all;
-    char bytes[65536];
-    FILE *file = fopen(path, "r");
-    if (!file)
-        return error_set(error, STATUS_IO, "%s: %s", path, strerror(errno));
-    buf_init(&all, 0);
-    for (size_t n; (n = fread(bytes, 1, sizeof bytes, file)) > 0;)
-        buf_append(&all, bytes, n);
-    bool failed = ferror(file) != 0;
-    fclose(file);
-    buf_append(&all, "", 0); /* nothing at all is a text, too */
-    *text = failed ? NULL : buf_take(&all);
-    buf_fini(&all);
-    return *text ? STATUS_OK
-                 : error_set(error, failed ? STATUS_IO : STATUS_NOMEM, "%s cannot be read", path);
-}
-
-enum status texts_read(const char *path, char ***texts, uint32_t *n_texts, struct error *error) {
-    char *text = NULL;
-    TRY(read_whole(path, &text, error));
-    json_t *root = text[0] == '[' ? json_loads(text, 0, NULL) : NULL;
-    if (json_is_array(root)) {
-        enum status status = read_sharegpt(path, root, texts, n_texts, error);
-        json_decref(root);
-        free(text);
-        return status;
-    }
-    json_decref(root);
-    char **made = has_word(text) ? malloc(sizeof *made) : NULL;
-    if (!made) {
-        free(text);
+static enum status read_plain(const char *path, struct buf *all, char ***texts, uint32_t *n_texts,
+                              struct error *error) {
+    if (strlen(all->data) != all->n)
+        return error_set(error, STATUS_INVALID, "%s: not text: it has bytes of 0", path);
+    if (!all->data[strspn(all->data, " \t\r\n")])
         return error_set(error, STATUS_INVALID, "%s: no words in it", path);
+    char **made = malloc(sizeof *made);
+    char *text = made ? buf_take(all) : NULL;
+    if (!text) {
+        free(made);
+        return error_set(error, STATUS_NOMEM, "%s: out of memory", path);
     }
     made[0] = text;
     *texts = made;
     *n_texts = 1;
     return STATUS_OK;
+}
+
+enum status texts_read(const char *path, char ***texts, uint32_t *n_texts, struct error *error) {
+    struct buf all;
+    enum status status = read_whole(path, &all, error);
+    struct span text = {all.data, all.n};
+    if (status == STATUS_OK)
+        status = conversations_begin(text) ? conversations_read(path, text, texts, n_texts, error)
+                                           : read_plain(path, &all, texts, n_texts, error);
+    buf_fini(&all);
+    return status;
 }
 
 void trace_free(struct trace_line *lines, uint32_t n_lines) {
@@ -120,8 +99,11 @@ static enum status read_hash_ids(const json_t *ids, struct trace_line *line) {
 static enum status read_trace_line(const char *path, uint32_t number, const char *text,
                                    struct trace_line *line, struct error *error) {
     json_error_t problem;
-    json_t *root = json_loads(text, 0, &problem);
+    json_t *root = json_read(text, strlen(text), 0, &problem);
     *line = (struct trace_line){0};
+    if (!root)
+        return error_set(error, STATUS_CORRUPT, "%s: line %u, column %d: %s", path, number,
+                         problem.column, problem.text);
     if (!json_is_object(root)) {
         json_decref(root);
         return error_set(error, STATUS_CORRUPT, "%s: line %u: not a JSON object", path, number);
@@ -155,12 +137,13 @@ static enum status read_trace_line(const char *path, uint32_t number, const char
 
 enum status trace_read(const char *path, struct trace_line **lines, uint32_t *n_lines,
                        struct error *error) {
-    char *text = NULL, *save = NULL;
+    char *save = NULL;
+    struct buf all;
     struct trace_line *made = NULL;
     uint32_t n = 0, size = 0;
-    enum status status = read_whole(path, &text, error);
-    for (char *line = text ? strtok_r(text, "\n", &save) : NULL; line && status == STATUS_OK;
-         line = strtok_r(NULL, "\n", &save)) {
+    enum status status = read_whole(path, &all, error);
+    for (char *line = all.data ? strtok_r(all.data, "\n", &save) : NULL;
+         line && status == STATUS_OK; line = strtok_r(NULL, "\n", &save)) {
         if (n == size) {
             size = size ? 2 * size : 1024;
             struct trace_line *grown = realloc(made, size * sizeof *made);
@@ -177,7 +160,7 @@ enum status trace_read(const char *path, struct trace_line **lines, uint32_t *n_
                                path, n + 1);
         n++;
     }
-    free(text);
+    buf_fini(&all);
     if (status == STATUS_OK && n == 0)
         status = error_set(error, STATUS_INVALID, "%s: no lines", path);
     if (status != STATUS_OK) {

@@ -4,9 +4,8 @@
 #include "base/error.h"
 #include "tools/bench/core/schedule.h"
 
-/* A ShareGPT file (a JSON list of {"conversations": [{"value": TEXT}, ...]}: the first turns of
- * those with at least two) or any other text as one piece. Errors name the file. The caller frees
- * with texts_free(). */
+/* The prompts of a file that begins as JSON (conversations.h), or any other text as one piece. A byte order mark is
+ * left out. Errors name the file. The caller frees with texts_free(). */
 NODISCARD enum status texts_read(const char *path, char ***texts, uint32_t *n_texts,
                                  struct error *error);
 void texts_free(char **texts, uint32_t n_texts);
