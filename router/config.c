@@ -4,10 +4,12 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/options/options.h"
+#include "base/span.h"
 #include "proto/keys.h"
 #include "proto/message.h"
 #include "router/core/policy/policy.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <xxhash.h>
 
@@ -152,6 +154,33 @@ static void check_ping(const struct options *options, const char *name, uint64_t
         options_complain(options, name, "must be 0 or at least 100ms", errors);
 }
 
+/* Why no browser ever sends this as Origin; NULL: one may, or it stands for all. */
+static const char *origin_fault(const char *origin) {
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    if (strcmp(origin, "*") == 0 || strcmp(origin, "null") == 0)
+        return NULL;
+    const char *mark = strstr(origin, "://");
+    if (!mark || mark == origin || !mark[3])
+        return "is not of the form SCHEME://HOST or SCHEME://HOST:PORT";
+    if (strpbrk(mark + 3, "/?#"))
+        return "has something behind the host: an origin ends there, without a slash";
+    bool is_http = strncmp(origin, "http://", 7) == 0,
+         is_https = strncmp(origin, "https://", 8) == 0;
+    if (strcspn(origin, letters) < (size_t)(mark - origin) ||
+        ((is_http || is_https) && strpbrk(origin, letters)))
+        return "has a capital letter: browsers send scheme and host in small ones";
+    if (span_ends(span_of(origin), is_http ? ":80" : ":443") && (is_http || is_https))
+        return "has the scheme's own port, which browsers leave out";
+    return NULL;
+}
+
+static void complain_of_origin(const struct options *options, const char *origin,
+                               struct buf *errors) {
+    char text[512];
+    snprintf(text, sizeof text, "\"%.300s\" %s", origin, origin_fault(origin));
+    options_complain(options, "cors-origins", text, errors);
+}
+
 static void check(const struct config *config, struct buf *errors) {
     const struct options *options = config->options;
     if (!config->model[0])
@@ -172,6 +201,9 @@ static void check(const struct config *config, struct buf *errors) {
                          errors);
     if (config->tls_client_ca[0] && !config->tls_cert[0])
         options_complain(options, "tls-client-ca", "needs tls-cert and tls-key", errors);
+    for (unsigned i = 0; i < config->origins.n; i++)
+        if (origin_fault(config->origins.all[i]))
+            complain_of_origin(options, config->origins.all[i], errors);
     check_ping(options, "ping", config->silence_ns, errors);
     check_ping(options, "http2-ping", config->ping_ns, errors);
     if (config->body_memory / 8 * 7 < config->max_body)

@@ -6,7 +6,10 @@
 #include "router/api/dialect.h"
 #include "router/call/serving.h"
 
-#define HEADERS_MAX (DIALECT_HEADERS_MAX + 6)
+/* Of what our replies have, beside what any page may read. */
+#define EXPOSED "x-request-id, retry-after, retry-after-ms"
+
+#define HEADERS_MAX (DIALECT_HEADERS_MAX + 7)
 #define KEEP_BYTES  512u /* events of a token fit; a stream keeps no larger buffer between them */
 
 /* What lets the page that asked read the answer, behind the n headers that are there. */
@@ -15,6 +18,7 @@ static unsigned add_origin(const struct client *client, struct header *headers, 
         return n;
     headers[n++] = (struct header){"Vary", "Origin"};
     headers[n++] = (struct header){"Access-Control-Allow-Origin", client->origin};
+    headers[n++] = (struct header){"Access-Control-Expose-Headers", EXPOSED};
     return n;
 }
 

@@ -6,6 +6,7 @@
 #include "router/call/meter.h"
 #include "router/call/serving.h"
 #include "router/serve/api.h"
+#include "router/serve/cors.h"
 #include "router/serve/endpoint.h"
 #include "router/serve/quotas.h"
 #include "router/serve/server.h"
@@ -29,14 +30,15 @@ static void answer_options(struct server *server, const struct endpoint_request 
     if (allow[0] == 0)
         allow = "GET, HEAD, POST, OPTIONS"; /* "*" and unknown paths */
     const char *origin = request->origin;
+    const char *asked = exchange_header(request->exchange, "access-control-request-headers");
+    char allowed[CORS_HEADERS_MAX + 1];
     struct header headers[] = {
         {"Allow", allow},
         {"Access-Control-Allow-Origin", origin ? origin : ""},
         {"Access-Control-Allow-Methods", allow},
-        {"Access-Control-Allow-Headers",
-         "authorization, content-type, x-api-key, x-request-id, x-request-timeout, traceparent"},
+        {"Access-Control-Allow-Headers", cors_headers(asked, allowed)},
         {"Access-Control-Max-Age", "600"},
-        {"Vary", "Origin"},
+        {"Vary", "Origin, Access-Control-Request-Headers"},
     };
     struct exchange_reply reply = {.status = 204,
                                    .headers = headers,

@@ -150,6 +150,19 @@ def cors_is_for_listed_origins_alone():
                 status, headers, _ = request(cluster.port, method, path, body, {"Origin": origin})
                 assert headers.get("Access-Control-Allow-Origin") == want, (origin, method, path, headers)
                 assert (status == 403) == (want is None and method == "POST"), (origin, method, path, status)
+                exposed = headers.get("Access-Control-Expose-Headers", "").split(", ")
+                assert ({"x-request-id", "retry-after", "retry-after-ms"} <= set(exposed)) == (want is not None and method != "OPTIONS"), headers
+            asked = "authorization,content-type,openai-beta,x-stainless-lang,x-title"
+            for path in ("/v1/chat/completions", "/v1/models", "/nowhere"):
+                status, headers, _ = request(cluster.port, "OPTIONS", path, None, {"Origin": origin, "Access-Control-Request-Method": "POST",
+                                                                                   "Access-Control-Request-Headers": asked})
+                told = headers.get("Access-Control-Allow-Headers")
+                assert status == 204 and told == (", ".join(asked.split(",")) if want else None), (origin, path, headers)
+                assert headers.get("Vary") == ("Origin, Access-Control-Request-Headers" if want else None), headers
+            status, headers, _ = request(cluster.port, "OPTIONS", "/admin/drain", None, {"Origin": origin, "Access-Control-Request-Headers": "x-a"})
+            assert not [name for name in headers if name.startswith("Access-Control")], headers
+            status, headers, _ = request(cluster.port, "POST", "/v1/completions", {"model": "no"}, {"Origin": origin})
+            assert headers.get("Access-Control-Allow-Origin") == want and ("Access-Control-Expose-Headers" in headers) == (want is not None), headers
 
 
 def silent_streams_are_pinged():

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """The page at /, in a headless Chromium: a chat that streams, the live picture, keys, and what the page is never to do."""
+import http.server
 import json
 import os
 import re
 import signal
 import sys
 import tempfile
+import threading
 
 from browser import Browser
 from cluster import BUILD, Cluster, Skip, Tally, eventually, get_json, request
@@ -323,6 +325,45 @@ def in_a_browser(tally, cluster, browser, folder):
     tally.run("a worker has handles", a_worker_has_handles, cluster, browser)
     tally.run("Markdown is text", markdown_is_text, cluster, browser)
     tally.run("keys are asked for", keys_are_asked_for, folder, browser)
+    tally.run("pages of other origins ask", other_origins_ask, browser)
+
+
+class Elsewhere(http.server.BaseHTTPRequestHandler):
+    """A page of another origin."""
+
+    def log_message(self, *args):
+        pass
+
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.end_headers()
+        self.wfile.write(b"<title>elsewhere</title>")
+
+
+def other_origins_ask(browser):
+    """A page of a listed origin sends what its library likes, and reads the request's id; one of another gets nothing."""
+    elsewhere = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Elsewhere)
+    threading.Thread(target=elsewhere.serve_forever, args=(0.02,), daemon=True).start()
+    try:
+        listed, foreign = (f"http://{host}:{elsewhere.server_port}" for host in ("127.0.0.1", "localhost"))
+        with Cluster("--mixed", 1, "--cors-origins", listed) as cluster:
+            def ask(page, **headers):
+                fields = json.dumps({"Content-Type": "application/json", **headers})
+                body = json.dumps({"prompt": "x", "max_tokens": 2})
+                return page.eval(f"""fetch("{cluster.url}/v1/completions", {{method: "POST", headers: {fields}, body: {json.dumps(body)}}})
+                    .then(async (r) => [r.status, r.headers.get("x-request-id"), (await r.json()).object], (e) => [0, e.message])""")
+            page = browser.open(listed)
+            for headers in ({}, {"x-stainless-lang": "js"}, {"OpenAI-Beta": "a", "X-Title": "b", "HTTP-Referer": "c", "x-request-id": "mine"}):
+                status, name, kind = ask(page, **headers)
+                assert (status, kind) == (200, "text_completion") and name and name == headers.get("x-request-id", name), (headers, status, name)
+            page.close()
+            page = browser.open(foreign)
+            for headers in ({}, {"x-stainless-lang": "js"}):
+                assert ask(page, **headers)[0] == 0, headers
+            page.close()
+    finally:
+        elsewhere.shutdown()
 
 
 def skip(reason):

@@ -214,7 +214,46 @@ START_TEST(numbers_are_taken_up_to_their_bounds) {
 }
 END_TEST
 
+START_TEST(an_origin_is_one_that_browsers_send) {
+    static const char *const good[] = {"*",
+                                       "null",
+                                       "http://localhost:5173",
+                                       "https://chat.example.org",
+                                       "http://a",
+                                       "https://[::1]:8443",
+                                       "http://h:443",
+                                       "https://h:80",
+                                       "app://obsidian.md",
+                                       "chrome-extension://abcdefgh",
+                                       "tauri://localhost",
+                                       "vscode-webview://1A2b",
+                                       "http://a,https://b"};
+    static const char *const bad[] = {"http://localhost:5173/",
+                                      "https://h/path",
+                                      "http://h?x",
+                                      "http://h#x",
+                                      "localhost:5173",
+                                      "localhost",
+                                      "http://",
+                                      "://h",
+                                      "http://Localhost",
+                                      "HTTP://h",
+                                      "App://h",
+                                      "http://h:80",
+                                      "https://h:443",
+                                      "https://[::1]:443",
+                                      "tauri://localhost/",
+                                      "http://a,http://b/",
+                                      "Null"};
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++)
+        ck_assert_msg(is_taken("cors-origins", good[i]), "%s", good[i]);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        ck_assert_msg(!is_taken("cors-origins", bad[i]), "%s", bad[i]);
+}
+END_TEST
+
 void suite_add(TCase *tests) {
+    tcase_add_test(tests, an_origin_is_one_that_browsers_send);
     tcase_add_test(tests, numbers_are_taken_up_to_their_bounds);
     tcase_add_test(tests, every_option_arrives_where_it_belongs);
     tcase_add_test(tests, so_it_does_from_each_section_of_a_file);
