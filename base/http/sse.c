@@ -20,5 +20,5 @@ void sse_done(struct buf *out) {
 }
 
 void sse_ping(struct buf *out) {
-    buf_puts(out, ": ping\n\n");
+    buf_puts(out, ": ping\n");
 }

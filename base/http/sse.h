@@ -17,5 +17,6 @@ void sse_begin_named(const char *name, struct buf *out);
 /* "data: [DONE]\n\n": the last event. */
 void sse_done(struct buf *out);
 
-/* ": ping\n\n": a comment that keeps proxies from closing a silent stream. */
+/* ": ping\n": a comment that keeps proxies from closing a silent stream, between two events. No blank line stands
+ * behind it: some readers take each of them for an event. */
 void sse_ping(struct buf *out);

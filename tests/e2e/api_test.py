@@ -186,7 +186,9 @@ def silent_streams_are_pinged():
         with stopped(pid):
             comes(long, b": ping")
         comes(long, b"data: ")
-        lines = short.read().decode().split("\n")
+        text = short.read().decode()
+        assert ": ping\n\n" not in text and "\n\n\n" not in text and not text.startswith("\n"), text
+        lines = text.split("\n")
         assert "data: [DONE]" in lines and not any("error" in line for line in lines), lines
         assert all(line == "" or line == ": ping" or line.startswith("data: ") for line in lines), lines
         answer = plain.getresponse()

@@ -443,7 +443,7 @@ START_TEST(events_are_written_as_every_client_reads_them) {
     sse_end(&out);
     sse_ping(&out);
     sse_done(&out);
-    ck_assert_str_eq(out.data, "data: {\"a\":1}\n\n: ping\n\ndata: [DONE]\n\n");
+    ck_assert_str_eq(out.data, "data: {\"a\":1}\n\n: ping\ndata: [DONE]\n\n");
     buf_fini(&out);
 }
 END_TEST
