@@ -121,7 +121,7 @@ static const struct option_spec table[] = {
     {"http2-ping", OPTION_DURATION, AT(ping_ns), "0", "router", NULL,
      .help = "an HTTP/2 client that is silent for this long while it waits is asked whether it is "
              "there, and closed after as long again; 0: never"},
-    {"idle-timeout", OPTION_DURATION, AT(idle_ns), "75s", "router", NULL,
+    {"idle-timeout", OPTION_DURATION, AT(idle_ns), "120s", "router", NULL,
      .help = "a connection without a request is closed after this", .min = TIMEOUT_MIN},
     {"head-timeout", OPTION_DURATION, AT(head_ns), "10s", "router", NULL,
      .help = "most time for a request's head", .min = TIMEOUT_MIN},

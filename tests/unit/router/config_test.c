@@ -214,6 +214,22 @@ START_TEST(numbers_are_taken_up_to_their_bounds) {
 }
 END_TEST
 
+/* Go's HTTP client keeps idle connections for 90 s: where the server closes first, a request may meet its end. */
+START_TEST(idle_connections_are_closed_by_their_clients_first) {
+    struct config config;
+    struct option_args args;
+    struct buf errors;
+    const struct option_value model = {"model", "hash", NULL};
+    buf_init(&errors, 65536);
+    option_args_flags(&args, &model, 1);
+    ck_assert_int_eq(config_read(&config, args.argc, args.argv, &errors), STATUS_OK);
+    ck_assert_uint_eq(config.idle_ns, 120 * NS_PER_S);
+    option_args_fini(&args);
+    config_fini(&config);
+    buf_fini(&errors);
+}
+END_TEST
+
 START_TEST(an_origin_is_one_that_browsers_send) {
     static const char *const good[] = {"*",
                                        "null",
@@ -253,6 +269,7 @@ START_TEST(an_origin_is_one_that_browsers_send) {
 END_TEST
 
 void suite_add(TCase *tests) {
+    tcase_add_test(tests, idle_connections_are_closed_by_their_clients_first);
     tcase_add_test(tests, an_origin_is_one_that_browsers_send);
     tcase_add_test(tests, numbers_are_taken_up_to_their_bounds);
     tcase_add_test(tests, every_option_arrives_where_it_belongs);
