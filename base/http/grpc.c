@@ -127,11 +127,13 @@ enum status grpc_take(struct span *bytes, const char *encoding, size_t max, stru
 
 enum status grpc_take_only(struct span body, const char *encoding, size_t max, struct buf *room,
                            struct span *message, struct error *error) {
+    if (body.n == 0)
+        return error_set(error, STATUS_INVALID, "the call takes one message; its body has none");
     enum status status = grpc_take(&body, encoding, max, room, message, error);
     if (status == STATUS_BUSY)
         return error_set(error, STATUS_CORRUPT, "the body ends within its message");
     if (status == STATUS_OK && body.n > 0)
-        return error_set(error, STATUS_CORRUPT, "the call takes one message; its body has more");
+        return error_set(error, STATUS_INVALID, "the call takes one message; its body has more");
     return status;
 }
 

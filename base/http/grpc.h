@@ -41,8 +41,8 @@ size_t grpc_length(struct span bytes);
 NODISCARD enum status grpc_take(struct span *bytes, const char *encoding, size_t max,
                                 struct buf *room, struct span *message, struct error *error);
 
-/* The one message of a whole body. Errors as grpc_take(), and STATUS_CORRUPT for a body that has
- * none, a part of one, or more. */
+/* The one message of a whole body. Errors as grpc_take(), STATUS_CORRUPT for a body that ends within it,
+ * and STATUS_INVALID for one that has none or more. */
 NODISCARD enum status grpc_take_only(struct span body, const char *encoding, size_t max,
                                      struct buf *room, struct span *message, struct error *error);
 

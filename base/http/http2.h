@@ -78,7 +78,8 @@ struct http2_stream {
     uint64_t since_ns; /* head's end, or the body's last byte */
     uint64_t began_ns; /* head's end */
     bool head_only;    /* HEAD: no body goes out */
-    bool whole;        /* the client has ended its side */
+    bool is_grpc; /* by its content type, which may stand behind what its head is refused for */
+    bool whole;   /* the client has ended its side */
 
     /* The reply. */
     struct buf out;

@@ -1,6 +1,7 @@
 #include "base/http/http2_reply.h"
 
 #include "base/assert.h"
+#include "base/http/grpc.h"
 #include "base/net/stream.h"
 
 #include <stdio.h>
@@ -289,11 +290,42 @@ static enum status exch_reply(struct exchange *exchange, const struct exchange_r
     return STATUS_OK;
 }
 
+/* What an HTTP status of host_refusal() is in gRPC (grpc/grpc, doc/statuscodes.md). */
+static const char *grpc_status(unsigned status) {
+    static const struct {
+        unsigned http;
+        const char *grpc;
+    } rows[] = {
+        {400, "3"},  /* INVALID_ARGUMENT */
+        {408, "4"},  /* DEADLINE_EXCEEDED */
+        {413, "8"},  /* RESOURCE_EXHAUSTED */
+        {417, "3"},  /* INVALID_ARGUMENT */
+        {431, "8"},  /* RESOURCE_EXHAUSTED */
+        {501, "12"}, /* UNIMPLEMENTED */
+        {503, "14"}, /* UNAVAILABLE */
+    };
+    for (unsigned i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (rows[i].http == status)
+            return rows[i].grpc;
+    return "13"; /* INTERNAL */
+}
+
 void http2_refuse(struct http2_stream *stream, unsigned status, const char *reason) {
-    char body[256];
-    const struct exchange_reply reply = host_refusal(status, reason, body);
+    char text[256];
     stream->http2->host->counts.n_refused++;
-    answer(stream, &reply);
+    if (stream->is_grpc) {
+        grpc_put_message(text, sizeof text, reason);
+        const struct header headers[] = {{"grpc-status", grpc_status(status)},
+                                         {"grpc-message", text}};
+        const struct exchange_reply reply = {.status = 200,
+                                             .content_type = GRPC_CONTENT_TYPE,
+                                             .headers = headers,
+                                             .n_headers = sizeof headers / sizeof *headers};
+        answer(stream, &reply);
+    } else {
+        const struct exchange_reply reply = host_refusal(status, reason, text);
+        answer(stream, &reply);
+    }
 }
 
 void http2_send_continue(struct http2_stream *stream) {

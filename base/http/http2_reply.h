@@ -8,8 +8,8 @@
 
 extern const struct exchange_ops http2_ops;
 
-/* Answers in the server's name; the exchange ends if there is one. The rest of the request is
- * dropped. */
+/* Answers in the server's name, a call of gRPC with a status of its own in a head that is all; the exchange ends if there is one.
+ * The rest of the request is dropped. */
 void http2_refuse(struct http2_stream *stream, unsigned status, const char *reason);
 
 /* Breaks the stream off. Its exchange is told when nghttp2 closes it. */

@@ -1,6 +1,7 @@
 #include "base/http/http2_request.h"
 
 #include "base/checked.h"
+#include "base/http/grpc.h"
 #include "base/http/http2_reply.h"
 #include "base/http/target.h"
 
@@ -38,6 +39,8 @@ void http2_request_field(struct http2_stream *stream, const char *name, size_t n
                          const char *value, size_t n_value) {
     const struct http1_limits *limits = &stream->http2->host->config.limits;
     bool pseudo = n_name > 0 && name[0] == ':';
+    stream->is_grpc |=
+        n_name == 12 && memcmp(name, "content-type", n_name) == 0 && grpc_is_type(value);
     stream->head_bytes += n_name + n_value + FIELD_OVERHEAD;
     if (stream->head_bytes > limits->head_bytes)
         http2_request_bad(stream, 431, "the head is too large");

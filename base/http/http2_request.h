@@ -4,7 +4,7 @@
 
 #include "base/http/http2.h"
 
-/* One field of the head, as it was sent; names come in lower case. */
+/* One field of the head, as it was sent, with a NUL behind its value; names come in lower case. */
 void http2_request_field(struct http2_stream *stream, const char *name, size_t n_name,
                          const char *value, size_t n_value);
 

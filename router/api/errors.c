@@ -57,6 +57,7 @@ static const struct row moved[] = {
     {409, GRPC_CANCELLED, "invalid_request_error", "aborted"},
     {403, GRPC_PERMISSION_DENIED, "permission_error", "forbidden"},
     {400, GRPC_UNIMPLEMENTED, "invalid_request_error", "unknown_compression"},
+    {400, GRPC_UNIMPLEMENTED, "invalid_request_error", "not_one_message"},
 };
 
 static struct row find(const struct api_error *error) {

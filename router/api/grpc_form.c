@@ -75,6 +75,8 @@ enum status grpc_unpack(const struct span *body, const char *encoding,
         error->code = "body_too_large";
     if (status == STATUS_UNSUPPORTED)
         error->code = "unknown_compression";
+    if (status == STATUS_INVALID)
+        error->code = "not_one_message";
     if (status == STATUS_OK) {
         ProtobufCAllocator allocator = {take, give, arena};
         *message =

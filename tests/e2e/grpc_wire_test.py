@@ -78,7 +78,11 @@ def messages_in_one_frame(cluster):
     """G3: two messages in a frame are two: refused where a call takes one, answered in turn where it takes many."""
     client = Client(cluster.port)
     one = framed(ask("ids", PROMPT, {"max_tokens": 2}))
-    assert client.status_of(client.call("/tandem.v1.Inference/Complete", one + one)) == 13
+    for name in ("Complete", "Generate", "Chat", "Tokenize"):
+        for body in (one + one, one * 3, one + b"\0\0\0\0\0"):
+            status = client.status_of(client.call(f"/tandem.v1.Inference/{name}", body))
+            assert status == 12, (name, body, status)
+    assert client.status_of(client.call("/grpc.health.v1.Health/Check", framed(b"") * 2)) == 12
     questions = framed(b"\x3a\x01*") + framed(b"\x22\x13tandem.v1.Inference")
     stream = client.call("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", questions)
     assert client.status_of(stream) == 0
@@ -93,12 +97,29 @@ def broken_messages_are_refused(cluster):
     client = Client(cluster.port)
     whole = framed(ask("ids", PROMPT, {"max_tokens": 2}))
     rows = (("oversized", b"\0\x7f\xff\xff\xff" + b"x" * 10, 8), ("flag", b"\2" + whole[1:], 13), ("truncated", whole[:-1], 13),
-            ("no frame", b"\0\0", 13), ("nothing", b"", 13), ("compressed", b"\1" + whole[1:], 13))
+            ("no frame", b"\0\0", 13), ("nothing", b"", 12), ("compressed", b"\1" + whole[1:], 13))
     for name, body, status in rows:
         got = client.status_of(client.call("/tandem.v1.Inference/Complete", body))
         assert got == status, (name, got)
     cluster.quiet()
     return f"{len(rows)} messages"
+
+
+def heads_are_bounded(cluster):
+    """A head too large for a call is a status of gRPC, by a field (16 KiB), by all of them (32 KiB) and by their number (100)."""
+    with channel(cluster) as wire:
+        inference = Inference(wire)
+        question = ask("ids", PROMPT, {"max_tokens": 2})
+        for metadata, fits in (([("x", "v" * 16383)], True), ([("x", "v" * 16384)], False), ([("x", "v" * 16500)], False),
+                               ([(f"x{i}", "v" * 9000) for i in range(4)], False), ([(f"x{i}", "v") for i in range(120)], False),
+                               ([("x", "v" * 60000)], False)):
+            try:
+                inference.Complete(question, metadata=metadata, timeout=60)
+                assert fits, metadata[0][0]
+            except grpc.RpcError as error:
+                assert not fits and error.code() == grpc.StatusCode.RESOURCE_EXHAUSTED, (len(metadata), len(metadata[0][1]), error)
+                assert "head" in error.details() or "header" in error.details(), error.details()
+    cluster.quiet()
 
 
 def a_reader_that_stops(cluster, still_s):
@@ -214,7 +235,7 @@ def main() -> int:
     options = parser.parse_args()
     tally = Tally()
     with Cluster("--mixed", 1, "--stall-timeout", "300s") as cluster:
-        for test in (frames_of_one_byte, messages_in_one_frame, broken_messages_are_refused):
+        for test in (frames_of_one_byte, messages_in_one_frame, broken_messages_are_refused, heads_are_bounded):
             tally.run(test.__name__, test, cluster)
         tally.run("a_reader_that_stops", a_reader_that_stops, cluster, options.still)
         tally.run("quiet", lambda: cluster.quiet() and None)

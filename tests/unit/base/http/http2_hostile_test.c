@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -248,6 +249,100 @@ START_TEST(a_head_too_large_is_a_431) {
 }
 END_TEST
 
+#define GRPC "content-type: application/grpc\n"
+
+/* A field whose name and value have n bytes together, and the content type before or behind it. */
+static void put_line(struct buf *lines, size_t n, bool is_last, const char *type) {
+    buf_clear(lines);
+    buf_puts(lines, is_last ? "" : type);
+    buf_puts(lines, "x: ");
+    for (size_t i = 1; i < n; i++)
+        buf_putc(lines, 'v');
+    buf_putc(lines, '\n');
+    buf_puts(lines, is_last ? type : "");
+}
+
+static void ask_in_pieces(uint32_t id, const char *lines) {
+    struct buf head = {0};
+    peer_head(&head, "POST", "/x", lines);
+    size_t n = head.n < 16000 ? head.n : 16000;
+    peer_frame(&out, PEER_HEADERS, PEER_END_STREAM | (n == head.n ? PEER_END_HEADERS : 0), id,
+               head.data, n);
+    for (size_t at = n; at < head.n; at += n) {
+        n = head.n - at < 16000 ? head.n - at : 16000;
+        peer_frame(&out, PEER_CONTINUATION, at + n == head.n ? PEER_END_HEADERS : 0, id,
+                   head.data + at, n);
+    }
+    buf_fini(&head);
+    wire_await_reply(id);
+}
+
+START_TEST(a_call_is_refused_with_a_status_of_grpc) {
+    static const struct {
+        size_t n;
+        bool is_last;
+        const char *type;
+        unsigned status;
+        bool is_call;
+    } rows[] = {
+        {900, false, GRPC, 200, false},
+        {901, false, GRPC, 200, true},
+        {901, true, GRPC, 200, true},
+        {1000, true, "content-type: application/grpc+proto\n", 200, true},
+        {901, true, "", 431, false},
+        {901, true, "content-type: application/grpcs\n", 431, false},
+        {901, true, "content-types: application/grpc\n", 431, false},
+    };
+    config.limits.line_bytes = 900;
+    wire_begin();
+    struct buf lines = {0};
+    uint32_t id = 1;
+    for (unsigned i = 0; i < sizeof rows / sizeof *rows; i++, id += 2) {
+        put_line(&lines, rows[i].n, rows[i].is_last, rows[i].type);
+        ask_in_pieces(id, lines.data);
+        const struct peer_stream *stream = peer_stream(&peer, id);
+        ck_assert_msg(stream->status == rows[i].status, "%u: %u", i, stream->status);
+        ck_assert_msg((strstr(stream->head.data, "grpc-status: 8\n") != NULL) == rows[i].is_call,
+                      "%u: %s", i, stream->head.data);
+        if (!rows[i].is_call)
+            continue;
+        ck_assert_uint_eq(stream->n_heads, 1);
+        ck_assert_uint_eq(stream->body.n, 0);
+        ck_assert_ptr_nonnull(strstr(stream->head.data, "content-type: application/grpc"));
+        ck_assert_ptr_nonnull(strstr(stream->head.data, "grpc-message: "));
+    }
+    put_line(&lines, 900, false, "");
+    const size_t n_line = lines.n;
+    for (unsigned i = 0; i < 36; i++) { /* more than a head may have; the content type behind it */
+        char *line = strndup(lines.data, n_line);
+        buf_puts(&lines, line);
+        free(line);
+    }
+    buf_puts(&lines, GRPC);
+    ask_in_pieces(id, lines.data);
+    ck_assert_ptr_nonnull(strstr(peer_stream(&peer, id)->head.data, "grpc-status: 8\n"));
+    id += 2;
+    buf_clear(&lines);
+    for (unsigned i = 0; i < 100; i++) /* the content type is the last of them */
+        buf_printf(&lines, "x-%u: v\n", i);
+    buf_puts(&lines, GRPC);
+    ask_in_pieces(id, lines.data);
+    ck_assert_ptr_nonnull(strstr(peer_stream(&peer, id)->head.data, "grpc-status: 8\n"));
+    id += 2;
+    ask_in_pieces(id, GRPC "host: other\n"); /* beside the authority */
+    ck_assert_ptr_nonnull(strstr(peer_stream(&peer, id)->head.data, "grpc-status: 3\n"));
+    id += 2;
+    ask_in_pieces(id, GRPC "expect: wonders\n");
+    ck_assert_ptr_nonnull(strstr(peer_stream(&peer, id)->head.data, "grpc-status: 3\n"));
+    id += 2;
+    peer_request(&out, id, "POST", "/x", GRPC "content-length: 99999999\n", false);
+    wire_await_reply(id);
+    ck_assert_ptr_nonnull(strstr(peer_stream(&peer, id)->head.data, "grpc-status: 8\n"));
+    buf_fini(&lines);
+    wire_stop();
+}
+END_TEST
+
 START_TEST(a_head_that_does_not_end_in_time_ends_the_connection) {
     config.head_ns = 60 * NS_PER_MS;
     test_clock_stop();
@@ -337,6 +432,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, a_quiet_time_saves_up_no_flood);
     tcase_add_test(tests, trailers_of_a_request_have_a_bound);
     tcase_add_test(tests, a_head_too_large_is_a_431);
+    tcase_add_test(tests, a_call_is_refused_with_a_status_of_grpc);
     tcase_add_test(tests, a_head_that_does_not_end_in_time_ends_the_connection);
     tcase_add_test(tests, a_client_without_settings_is_closed);
     tcase_add_test(tests, half_a_preface_is_no_http2);
