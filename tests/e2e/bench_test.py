@@ -14,8 +14,9 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from cluster import BIN, Cluster, Skip, Tally
+from cluster import BIN, Cluster, Skip, Tally, eventually
 from secure import Certificates, Secure
+from terminal import Terminal
 
 TTFT_S, ITL_S = 0.05, 0.01
 
@@ -445,6 +446,38 @@ HOSTILE = {
 }
 
 
+def a_closed_terminal():
+    """What was measured by then is in the files; under nohup it runs to its end."""
+    ends = []
+
+    class Telling(Other):
+        def _event(self, body):
+            super()._event(body)
+            if "length" in str(body):
+                ends.append(body)
+
+        def _chunk(self, data):
+            with contextlib.suppress(OSError):  # the client has left
+                super()._chunk(data)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Telling)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            for nohup, n in ((False, 100000), (True, 8)):
+                ends.clear()
+                file = Path(folder) / "report"
+                with Terminal("tandem-bench", "load", "--target", f"http://127.0.0.1:{server.server_port}", "--requests", str(n), "--max-tokens",
+                              "3", f"--json={file}", nohup=nohup) as terminal:
+                    eventually(lambda: len(ends) > 2, "two whole answers")
+                    terminal.hang_up()
+                    code = terminal.end()
+                told = json.loads(file.read_text())["requests"]
+                assert code in (0, 1) and told["errors"] == {} and (told["completed"] == n if nohup else 0 < told["completed"] < n), (nohup, code, told)
+                file.unlink()
+    finally:
+        server.shutdown()
+
+
 def silent_server_is_asked_no_longer_than_told():
     """It is asked for its models first. Without a limit that would take two minutes."""
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -611,6 +644,7 @@ tally.run("prompts from ShareGPT, times from a trace", files)
 for name, script in WHOLE.items():
     tally.run(f"a whole answer: {name}", is_whole, script)
 tally.run("files that cannot be written", outputs)
+tally.run("a terminal that is closed in the midst", a_closed_terminal)
 for name, (kind, script) in HOSTILE.items():
     tally.run(f"a hostile server: {name} is {kind}", hostile, kind, script)
 tally.run("a silent server is asked no longer than told", silent_server_is_asked_no_longer_than_told)

@@ -26,7 +26,7 @@ struct runner {
     struct loop *loop;
     struct loop_timer *timer;    /* the level's next deadline */
     struct loop_timer *progress; /* a line for the user */
-    struct loop_watch *signals[2];
+    struct loop_watch *signals[3];
     struct loop_kick kick;
     struct lane **lanes; /* owned (n_lanes), each owned */
     uint32_t n_lanes;
@@ -280,8 +280,8 @@ void runner_free(struct runner *runner) {
     loop_kick_remove(&runner->kick);
     loop_timer_free(runner->timer);
     loop_timer_free(runner->progress);
-    loop_watch_free(runner->signals[0]);
-    loop_watch_free(runner->signals[1]);
+    for (unsigned i = 0; i < sizeof runner->signals / sizeof *runner->signals; i++)
+        loop_watch_free(runner->signals[i]);
     loop_free(runner->loop);
     free(runner->lanes);
     free(runner->free_lane);
@@ -295,7 +295,11 @@ static enum status open_loop(struct runner *runner) {
     TRY(loop_timer_new(runner->loop, on_timer, runner, &runner->timer));
     TRY(loop_timer_new(runner->loop, on_progress, runner, &runner->progress));
     TRY(loop_signal_new(runner->loop, SIGINT, on_signal, runner, &runner->signals[0]));
-    return loop_signal_new(runner->loop, SIGTERM, on_signal, runner, &runner->signals[1]);
+    TRY(loop_signal_new(runner->loop, SIGTERM, on_signal, runner, &runner->signals[1]));
+    struct sigaction hangup;
+    if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler == SIG_IGN)
+        return STATUS_OK; /* nohup: it runs on */
+    return loop_signal_new(runner->loop, SIGHUP, on_signal, runner, &runner->signals[2]);
 }
 
 enum status runner_new(const struct runner_spec *spec, struct runner **runner,

@@ -23,7 +23,7 @@ NODISCARD enum status runner_new(const struct runner_spec *spec, struct runner *
                                  struct error *error);
 void runner_free(struct runner *runner); /* NULL is fine */
 
-/* Runs one level to its end. On success the caller ends *level. SIGINT and SIGTERM end it early:
+/* Runs one level to its end. On success the caller ends *level. SIGINT, SIGTERM and SIGHUP, unless that is ignored, end it early:
  * what runs is cancelled, and runner_is_stopped() is true. */
 NODISCARD enum status runner_level(struct runner *runner, const struct level_spec *spec,
                                    struct level *level, struct error *error);
