@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Tools that a model calls: a tiny model with the template and marks of Hermes calls what it must, with arguments that are valid by
 jsonschema, at every temperature, whole and streamed to the same, several in an answer or one, and when its worker is killed in
-the middle; what cannot be called is a 400 that names it; calls and their results of earlier turns reach the template."""
+the middle; what cannot be called is a 400 that names it; calls and their results of earlier turns reach the template, in every
+form in which openai's package sends its own replies back."""
 import json
 import os
 import signal
@@ -20,6 +21,12 @@ TEMPLATE = """{%- for t in tools or [] %}<tools>{{ t | tojson }}</tools>
 <tool_call>
 {"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}
 </tool_call>{% endfor %}<|endoftext|>{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"""
+STRICT = """{%- for m in messages %}{% if 'tool_calls' in m and m.tool_calls | length != 1 %}{{ raise_exception('one call at a time') }}{% endif %}
+{%- if m.name is defined or m.refusal is defined %}?{% endif %}<|{{ m.role }}|>{{ m.content or '' }}{% for c in m.tool_calls %}
+<tool_call>
+{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}
+</tool_call>{% endfor %}
+{%- endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"""  # asks whether a member is there, as Llama 3's does
 MARKS = {"<tool_call>": 257, "</tool_call>": 258}
 WEATHER = {"type": "object", "properties": {"city": {"enum": ["Paris", "Oslo"], "description": "which"}, "days": {"type": "integer", "minimum": 1, "maximum": 9}},
            "required": ["city", "days"], "additionalProperties": False}
@@ -164,6 +171,54 @@ def of_a_client(folder):
         assert client.chat.completions.create(**{**asked, "messages": said, "tool_choice": "auto"}).choices[0].finish_reason
 
 
+FORMS = {
+    "model_dump()": lambda message: message.model_dump(),
+    "exclude_none": lambda message: message.model_dump(exclude_none=True),
+    "exclude_unset": lambda message: message.model_dump(exclude_unset=True),
+    "by alias, as JSON": lambda message: message.model_dump(mode="json", by_alias=True),
+    "to_dict()": lambda message: message.to_dict(exclude_unset=False),
+    "the object itself": lambda message: message,
+}
+
+
+def ten_turns(folder):
+    """What openai's package makes of a reply is sent back with the next question: in each form the same prompts."""
+    try:
+        import openai
+    except ImportError as error:
+        raise Skip(f"the Python package openai cannot be imported ({error})") from error
+    strict = folder.parent / "strict"
+    strict.mkdir()
+    for path in folder.iterdir():
+        (strict / path.name).write_bytes(path.read_bytes())
+    texts = json.loads((folder / "tokenizer_config.json").read_text())
+    (strict / "tokenizer_config.json").write_text(json.dumps({**texts, "chat_template": TEMPLATE.split("{%- for m")[0] + STRICT}))
+    with Cluster("--mixed", 1, model=str(strict)) as cluster, \
+            openai.OpenAI(base_url=f"http://127.0.0.1:{cluster.port}/v1", api_key="none", max_retries=0, timeout=120) as client:
+        asked = dict(model=client.models.list().data[0].id, tools=TOOLS, temperature=0, parallel_tool_calls=False)
+        lengths = {}
+        for form, dump in FORMS.items():
+            said, lengths[form] = [{"role": "developer", "content": "Be brief."}], []
+            for turn in range(10):
+                said += USER
+                calls = turn == 4
+                reply = client.chat.completions.create(**asked, messages=said, tool_choice="required" if calls else "none",
+                                                       max_tokens=200 if calls else 5)
+                message = reply.choices[0].message
+                assert bool(message.tool_calls) == calls, (form, message)
+                lengths[form].append(reply.usage.prompt_tokens)
+                said.append(dump(message))
+                if calls:
+                    said.append({"role": "tool", "tool_call_id": message.tool_calls[0].id, "content": "fine"})
+        assert len({tuple(each) for each in lengths.values()}) == 1, lengths
+        first = lengths["model_dump()"]
+        assert first == sorted(set(first)), first  # each is longer than the one before
+        status, _, reply = request(cluster.port, "POST", "/v1/chat/completions", body(messages=[*USER, {
+            "role": "assistant", "content": "", "tool_calls": [{"id": "a"}, {"id": "b"}]}], tool_choice="none"))
+        assert status == 400 and "one call at a time" in reply.decode(), reply
+        return f"{len(FORMS)} forms, {first[-1]} tokens"
+
+
 def earlier_turns(folder):
     """Arguments come as text, and the template sees an object."""
     said = [*USER, {"role": "assistant", "content": None, "tool_calls": [
@@ -194,6 +249,7 @@ def main():
         tally.run("marks that are special tokens", of_a_model, folder / "special-True")
         tally.run("what cannot be called is refused", what_is_refused, folder / "special-False")
         tally.run("the openai package", of_a_client, folder / "special-False")
+        tally.run("ten turns of the openai package", ten_turns, folder / "special-False")
         tally.run("calls of earlier turns", earlier_turns, folder / "special-False")
     sys.exit(tally.end())
 

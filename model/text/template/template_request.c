@@ -1,6 +1,7 @@
 #include "model/text/template/template_request.h"
 
 #include "base/json/json_get.h"
+#include "model/text/template/template_absent.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,7 +71,7 @@ static enum status join_parts(const struct json_get *get, const json_t *parts,
     json_t *joined = NULL;
     if (status == STATUS_OK && buf_status(&text) == STATUS_OK)
         joined = json_stringn_nocheck(text.data ? text.data : "", text.n);
-    if (status == STATUS_OK && json_array_append_new(request->texts, joined) != 0)
+    if (status == STATUS_OK && json_array_append_new(request->made, joined) != 0)
         status = no_memory(get);
     buf_fini(&text);
     if (status == STATUS_OK)
@@ -104,6 +105,18 @@ static enum status read_objects(const struct json_get *get, const char *name, co
     return STATUS_OK;
 }
 
+/* The list as templates see it, which the request owns where it differs. */
+static enum status leave_out_absent(const struct json_get *get, const json_t **list,
+                                    bool of_messages, struct template_request *request) {
+    if (!*list)
+        return STATUS_OK;
+    json_t *fitting = template_leave_out_absent(*list, of_messages);
+    if (!fitting || json_array_append_new(request->made, fitting) != 0)
+        return no_memory(get);
+    *list = fitting;
+    return STATUS_OK;
+}
+
 static enum status read_message(const struct json_get *get, struct template_request *request,
                                 struct template_message *message) {
     struct span role = {0};
@@ -132,8 +145,8 @@ static enum status read_messages(const struct json_get *get, struct template_req
     if (n == 0)
         return json_get_fail(get, STATUS_INVALID, "messages", "must have at least one entry");
     request->messages = calloc(n, sizeof *request->messages);
-    request->texts = json_array();
-    if (!request->messages || !request->texts)
+    request->made = json_array();
+    if (!request->messages || !request->made)
         return no_memory(get);
     for (size_t i = 0; i < n; i++) {
         char parent[48];
@@ -149,6 +162,7 @@ static enum status read_messages(const struct json_get *get, struct template_req
                                TEMPLATE_MEMBERS_MAX);
         TRY(read_message(&inner, request, &request->messages[i]));
     }
+    TRY(leave_out_absent(get, &list, true, request));
     request->input.messages = request->messages;
     request->input.n_messages = n;
     request->input.json_messages = list;
@@ -190,7 +204,9 @@ static enum status read_all(const struct json_get *get, bool opens_answer,
     struct template_input *input = &request->input;
     TRY(read_messages(get, request));
     TRY(read_objects(get, "tools", &input->tools));
+    TRY(leave_out_absent(get, &input->tools, false, request));
     TRY(read_objects(get, "documents", &input->documents));
+    TRY(leave_out_absent(get, &input->documents, false, request));
     TRY(read_kwargs(get, input));
     TRY(json_get_text(get, "reasoning_effort", TEMPLATE_NAME_MAX, &input->reasoning_effort));
     return read_ending(get, opens_answer, input);
@@ -214,6 +230,6 @@ void template_request_fini(struct template_request *request) {
     if (!request)
         return;
     free(request->messages);
-    json_decref(request->texts);
+    json_decref(request->made);
     *request = (struct template_request){0};
 }

@@ -3,7 +3,7 @@
  * The one reader of conversations: the router's dialects and `tandem model render` both call it, so
  * that the same request gives the same prompt. A template sees what transformers'
  * apply_chat_template() would give it: each message with all its members as they were sent, in
- * their order, absent ones undefined and null ones None. */
+ * their order, absent ones undefined. Null ones are as absent (template_absent.h). */
 #pragma once
 
 #include "base/error.h"
@@ -22,7 +22,8 @@
 struct template_request {
     struct template_input input;       /* borrows from the object that was read, and from below */
     struct template_message *messages; /* owned (input.n_messages) */
-    json_t *texts;                     /* owned: contents that were put together from parts */
+    json_t *made;                      /* owned: contents put together from parts, and lists without
+                                          absent members */
 };
 
 /* Reads the members that make a prompt: `messages`, `tools`, `documents`, `chat_template_kwargs`,

@@ -18,7 +18,7 @@ const double suite_timeout_s = 60;
     "{% if m.name %} NAME={{ m.name }}{% endif %}"                                                 \
     "{% if m.extra is defined %} EXTRA={{ m.extra }}{% endif %}"                                   \
     "{% if m.reasoning_content %} WHY={{ m.reasoning_content }}{% endif %}"                        \
-    "{% if m.cache is defined %} CACHE={{ m.cache is none }}{% endif %}{% endfor %}"               \
+    "{% if m.cache is defined %} CACHE={{ m.cache }}{% endif %}{% endfor %}"                       \
     "{% if tools %} TOOLS={{ tools | tojson }}{% endif %}"                                         \
     "{% if documents %} DOCS={{ documents[0].text }}{% endif %}"                                   \
     "{% if enable_thinking is defined %} THINK={{ enable_thinking }}{% endif %}"                   \
@@ -93,7 +93,7 @@ START_TEST(all_that_was_sent_reaches_the_template) {
            "{\"role\":\"assistant\",\"content\":null,\"reasoning_content\":\"because\","
            "\"tool_calls\":[{\"type\":\"function\",\"id\":\"c1\",\"function\":{\"name\":\"f\","
            "\"arguments\":\"{\\\"b\\\":1,\\\"a\\\":2}\"}}]},"
-           "{\"role\":\"tool\",\"tool_call_id\":\"c1\",\"content\":\"42\",\"cache\":null}],"
+           "{\"role\":\"tool\",\"tool_call_id\":\"c1\",\"content\":\"42\",\"cache\":true}],"
            "\"tools\":[{\"z\":1,\"a\":1.0}],\"documents\":[{\"text\":\"d\"}],"
            "\"chat_template_kwargs\":{\"enable_thinking\":false},\"reasoning_effort\":\"low\"}",
            "[user]hi NAME=bob EXTRA=[1]"
@@ -172,6 +172,55 @@ START_TEST(parts_reach_templates_that_take_them_and_others_get_text) {
            "{\"messages\":[{\"role\":\"system\",\"content\":[{\"type\":\"text\",\"text\":\"s\"}]},"
            "{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"u\"}]}]}",
            "s;u;");
+}
+END_TEST
+
+/* Writes whatever is there, by name. */
+#define WHOLE                                                                                      \
+    "{% for m in messages %}{{ m | tojson }}{% endfor %}{{ tools | tojson }}{{ documents | "       \
+    "tojson }}"
+
+/* How a template of today asks: a list that is there has an entry, and one alone. */
+#define ONE_CALL                                                                                   \
+    "{% for m in messages %}{% if 'tool_calls' in m %}{% if m.tool_calls | length != 1 %}"         \
+    "{{ raise_exception('one call at a time') }}{% endif %}{% endif %}{% if m.name is defined %}"  \
+    "{{ m.name }}:{% endif %}{{ m.content }};{% endfor %}"
+
+#define SAID(more) "{\"messages\":[{\"role\":\"assistant\",\"content\":\"a\"" more "}]}"
+
+START_TEST(what_is_null_is_as_if_it_were_not_there) {
+    static const char *const same[] = {
+        SAID(""),
+        SAID(",\"tool_calls\":null"),
+        SAID(",\"tool_calls\":[]"),
+        SAID(",\"name\":null,\"refusal\":null,\"annotations\":null,\"audio\":null,"
+             "\"function_call\":null,\"tool_calls\":null"),
+        SAID(",\"anything\":null,\"reasoning_content\":null,\"tool_call_id\":null"),
+    };
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
+        expect(ONE_CALL, NULL, same[i], "a;");
+        expect(WHOLE, NULL, same[i], "{\"role\": \"assistant\", \"content\": \"a\"}nullnull");
+    }
+    /* In calls, their functions, parts, tools and documents too; what the caller defines stays as it is. */
+    expect(WHOLE, NULL,
+           "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"image\":null,"
+           "\"text\":\"x\"}]},{\"role\":\"assistant\",\"tool_calls\":[{\"index\":null,\"id\":\"c\","
+           "\"custom\":null,\"function\":{\"description\":null,\"name\":\"f\",\"arguments\":"
+           "{\"unit\":null,\"tool_calls\":[]}}}],\"content\":null}],"
+           "\"tools\":[{\"type\":\"function\",\"extra\":null,\"function\":{\"name\":\"f\","
+           "\"strict\":null,\"parameters\":{\"default\":null}}}],"
+           "\"documents\":[{\"title\":null,\"text\":\"d\",\"tags\":[null]}]}",
+           "{\"role\": \"user\", \"content\": \"x\"}"
+           "{\"role\": \"assistant\", \"tool_calls\": [{\"id\": \"c\", \"function\": "
+           "{\"name\": \"f\", \"arguments\": {\"unit\": null, \"tool_calls\": []}}}], "
+           "\"content\": null}"
+           "[{\"type\": \"function\", \"function\": {\"name\": \"f\", \"parameters\": "
+           "{\"default\": null}}}][{\"text\": \"d\", \"tags\": [null]}]");
+    expect("", "hash", SAID(",\"tool_calls\":[{\"function\":{\"name\":\"f\",\"strict\":null}}]"),
+           "<|im_start|>assistant\na\n<tool_call>\n{\"name\": \"f\"}\n</tool_call><|im_end|>\n");
+    /* An answer of which nothing is there is still one that lacks content. */
+    refused(WHOLE, "{\"messages\":[{\"role\":\"assistant\",\"content\":null,\"tool_calls\":null}]}",
+            "messages[0].content");
 }
 END_TEST
 
@@ -381,6 +430,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, an_answer_is_opened_by_default_or_when_asked_for);
     tcase_add_test(tests, parts_reach_templates_that_take_them_and_others_get_text);
     tcase_add_test(tests, an_answer_without_content_is_null_where_the_template_takes_that);
+    tcase_add_test(tests, what_is_null_is_as_if_it_were_not_there);
     tcase_add_test(tests, a_prompt_can_end_in_the_last_message);
     tcase_add_test(tests, what_cannot_be_continued_is_refused);
     tcase_add_test(tests, whatever_a_request_says_is_plain);

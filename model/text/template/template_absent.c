@@ -1,0 +1,86 @@
+#include "model/text/template/template_absent.h"
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define DEPTH_MAX 2u /* a message, its call, the call's function */
+
+/* Members that hold objects, or lists of them, whose members have a meaning of their own. */
+static const char *const entered[] = {"content", "custom", "function", "function_call",
+                                      "tool_calls"};
+
+static json_t *keep(const json_t *value) {
+    return json_incref((json_t *)(uintptr_t)value);
+}
+
+static bool is_entered(const char *name) {
+    for (size_t i = 0; i < sizeof entered / sizeof *entered; i++)
+        if (strcmp(name, entered[i]) == 0)
+            return true;
+    return false;
+}
+
+static bool is_absent(const char *name, const json_t *value, bool is_message) {
+    if (json_is_null(value))
+        return !is_message || strcmp(name, "content") != 0;
+    return json_is_array(value) && json_array_size(value) == 0 && strcmp(name, "tool_calls") == 0;
+}
+
+static json_t *fitting_object(const json_t *object, bool is_message, unsigned depth);
+
+/* Objects and lists of them, else the value as it is; NULL when memory is short. */
+static json_t *fitting_value(const json_t *value, bool of_messages, unsigned depth) {
+    if (json_is_object(value) && depth <= DEPTH_MAX)
+        return fitting_object(value, of_messages, depth);
+    if (!json_is_array(value) || depth > DEPTH_MAX)
+        return keep(value);
+    json_t *list = json_array();
+    bool differs = false;
+    for (size_t i = 0; i < json_array_size(value); i++) {
+        const json_t *item = json_array_get(value, i);
+        json_t *fitting =
+            json_is_object(item) ? fitting_object(item, of_messages, depth) : keep(item);
+        differs |= fitting != item;
+        if (json_array_append_new(list, fitting) != 0) {
+            json_decref(list);
+            return NULL;
+        }
+    }
+    if (differs)
+        return list;
+    json_decref(list);
+    return keep(value);
+}
+
+/* Puts the member into the copy, or takes it out; what is as it was makes no copy. */
+static bool fit_member(const json_t *object, const char *name, json_t *fitting, json_t **copy) {
+    if (!*copy)
+        *copy = json_copy((json_t *)(uintptr_t)object);
+    return fitting ? json_object_set(*copy, name, fitting) == 0 : json_object_del(*copy, name) == 0;
+}
+
+static json_t *fitting_object(const json_t *object, bool is_message, unsigned depth) {
+    json_t *copy = NULL, *value;
+    const char *name;
+    json_object_foreach((json_t *)(uintptr_t)object, name, value) {
+        bool absent = is_absent(name, value, is_message), fits = true;
+        json_t *fitting = NULL;
+        if (!absent && is_entered(name)) {
+            fitting = fitting_value(value, false, depth + 1);
+            fits = fitting != NULL;
+        }
+        if (fits && (absent || (fitting && fitting != value)))
+            fits = fit_member(object, name, fitting, &copy);
+        json_decref(fitting);
+        if (!fits) {
+            json_decref(copy);
+            return NULL;
+        }
+    }
+    return copy ? copy : keep(object);
+}
+
+json_t *template_leave_out_absent(const json_t *list, bool of_messages) {
+    return fitting_value(list, of_messages, 0);
+}
