@@ -7,9 +7,11 @@ COMMAND reads JSON lines (chat requests) and writes JSON lines (prompts); a mode
 behind it. Without one it is `tandem model render`, or where that is not built the test program with the
 same lines. The templates are those of the small model, and those that llama.cpp tests with: 70 files and
 the vocabularies' own (tests/models/fetch_llama_files.py; without them only those of the small model).
-jinja2 is set up as transformers does (utils/chat_template_utils.py). Where it raises, we must refuse. Only
-content goes beyond transformers: a template that takes no parts gets their texts joined (forms_of()), and one
-that cannot do without content an empty text (takes_null()).
+jinja2 is set up as transformers does (utils/chat_template_utils.py). Where it raises, we must refuse. What goes
+beyond transformers: a template that takes no parts gets their texts joined (forms_of()), one that cannot do
+without content an empty text (takes_null()), one that does not know the role `developer` gets `system`, and a
+role that it leaves out is refused (roles_of()). Null members are as if they had not been sent (without_absent()).
+What these rules are for is asked of each template without jinja2 (check_promises()); --table FILE writes it down.
 Prints "N passed, M failed, K skipped" and exits with 0 only when nothing failed.
 """
 import argparse
@@ -217,6 +219,39 @@ def takes_null(template):
             return null is not None and ("None" not in null or "None" in (empty or ""))
 
 
+@functools.lru_cache(maxsize=4)
+def roles_of(template):
+    """(is `developer` given as `system`, roles that are refused because the template leaves their text out, is a tool's
+    refused where there are no tools)"""
+    def run(role, **more):
+        texts = [render_raw(template, {"messages": probe_of(role, content), "bos_token": "<s>", "eos_token": "</s>", **more})
+                 for content in (PROBE, [{"type": "text", "text": PROBE}])]
+        return any(text is not None for text in texts), any(PROBE in (text or "") for text in texts)
+    seen = {role: run(role) for role in ROLES}
+    knows = "'developer'" in template.own_source or '"developer"' in template.own_source
+    shows_user = seen["user"][1]
+    tools = [{"type": "function", "function": {"name": "f", "description": "f",
+                                               "parameters": {"type": "object", "properties": {}}}}]
+    dropped = {role for role in ("system", "tool") if shows_user and seen[role] == (True, False)}
+    bare = "tool" in dropped and run("tool", tools=tools) != (True, False)
+    return not knows or (shows_user and not seen["developer"][1]), dropped - {"tool"} if bare else dropped, bare
+
+
+ENTERED = {"content", "custom", "function", "function_call", "tool_calls"}
+
+
+def without_absent(value, is_message, depth=0):
+    """The object or list without null members and empty lists of calls, three objects deep."""
+    if depth > 2:
+        return value
+    if isinstance(value, list):
+        return [without_absent(item, is_message, depth) if isinstance(item, dict) else item for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {name: without_absent(item, False, depth + 1) if name in ENTERED else item for name, item in value.items()
+            if not (item is None and not (is_message and name == "content")) and not (name == "tool_calls" and item == [])}
+
+
 def with_arguments(call):
     """The call with its arguments as an object, where they are the text of one."""
     function = call["function"]
@@ -230,6 +265,8 @@ def with_arguments(call):
 def fit(template, message):
     """The message as such a template gets it: arguments as objects; texts of parts joined, or a text as the only part, or
     an empty one where there is none."""
+    if message["role"] == "developer" and roles_of(template)[0]:
+        message = {**message, "role": "system"}
     if message.get("tool_calls"):
         message = {**message, "tool_calls": [with_arguments(call) for call in message["tool_calls"]]}
     content = message.get("content")
@@ -268,7 +305,14 @@ def render(template, request):
     variables = dict(request)
     variables.update(variables.pop("chat_template_kwargs", {}))
     is_continued = variables.pop("continue_final_message", False)
-    messages = variables["messages"] = [fit(template, message) for message in request["messages"]]
+    for name in ("messages", "tools", "documents"):
+        if variables.get(name):
+            variables[name] = without_absent(variables[name], name == "messages")
+    messages = variables["messages"] = [fit(template, message) for message in variables["messages"]]
+    _, dropped, bare = roles_of(template)
+    if any(message["role"] in dropped or (message["role"] == "tool" and bare and not variables.get("tools"))
+           for message in messages):
+        return None
     if not is_continued:
         return render_raw(template, variables)
     messages[-1], text = tagged(messages[-1])
@@ -279,10 +323,83 @@ def render(template, request):
     return prompt[:at] if prompt[at:at + len(TAG)] == TAG else prompt[:at].rstrip()
 
 
+def compiled(environment, source):
+    template = environment.from_string(source)
+    template.own_source = source
+    return template
+
+
+# What clients send back of an answer, and the same without what says nothing.
+DUMPED = {"refusal": None, "annotations": None, "audio": None, "function_call": None, "tool_calls": None, "name": None}
+
+
+def promises(extra):
+    """name -> (request, the request that must give the same prompt or None)"""
+    said = [user("u"), assistant("yes"), user("v")]
+    one, text = call("f", {"a": None, "b": []}), "0 text to be found 0"
+
+    def with_nulls(message, **more):
+        return {**DUMPED, **message, **more}
+    called = [user("u"), assistant("", tool_calls=[one]), tool(text, name="f")]
+    null_call = {**one, "index": None, "function": {**one["function"], "description": None}}
+    requests = {
+        "plain": said, "null": [with_nulls(message) for message in said],
+        "empty": [said[0], with_nulls(said[1], tool_calls=[]), said[2]],
+        "parts": [{**user([{"type": "text", "text": "u"}]), "name": None}] + said[1:],
+        "null_parts": [with_nulls(user([{"type": "text", "text": "u", "image": None, "image_url": None}]))] + said[1:],
+        "called": called, "null_called": [with_nulls(called[0]), with_nulls(called[1], tool_calls=[null_call]),
+                                          {**called[2], "cache": None, "tool_calls": []}],
+        "system": [{"role": "system", "content": text}, user("u")],
+        "developer": [{"role": "developer", "content": text}, user("u")]}
+    for name, messages in requests.items():
+        yield name, {"messages": messages, "bos_token": "<s>", "eos_token": "</s>", "add_generation_prompt": True, **extra}
+    yield "tools", {**extra, "messages": called, "tools": [CLOCK], "bos_token": "<s>", "eos_token": "</s>"}
+    yield "null_tools", {**extra, "messages": requests["null_called"], "bos_token": "<s>", "eos_token": "</s>",
+                         "tools": [{**CLOCK, "strict": None, "function": {**CLOCK["function"], "strict": None}}]}
+
+
+def check_promises(name, source, command):
+    """(what does not hold, a row of the table): null members change nothing, `developer` is seen wherever `system` is,
+    and what a tool says is seen or refused."""
+    extra = {"chat_template_kwargs": VARIABLES[name]} if name in VARIABLES else {}
+    requests = dict(promises(extra))
+    _, ours = run_command(command, [json.dumps(request).encode() for request in requests.values()])
+    got = dict(zip(requests, ours))
+    text = "0 text to be found 0"
+    wrong = [f"{null} is not {plain}" for plain, null in (("plain", "null"), ("plain", "empty"), ("parts", "null_parts"),
+                                                          ("called", "null_called"), ("tools", "null_tools"))
+             if got[plain] != got[null]]
+    knows = "'developer'" in source or '"developer"' in source
+
+    def kind(reply):
+        if isinstance(reply, dict):
+            return "left out: 400" if "leaves such messages out" in reply["error"] else "400"
+        return "shown" if text in reply else "SILENT"
+    system, developer = got["system"], got["developer"]
+    if kind(system) == "shown" and (kind(developer) != "shown" or (not knows and developer != system)):
+        wrong.append("developer is not as system")
+    for role in ("system", "developer", "called", "tools"):
+        if kind(got[role]) == "SILENT":
+            wrong.append(f"{role} is dropped in silence")
+    how = "as system" if developer == system and not isinstance(system, dict) else kind(developer)
+    return wrong, (name, kind(system), how, kind(got["called"]), kind(got["tools"]), "holds" if not wrong else "; ".join(wrong))
+
+
+def write_table(path, rows):
+    """One row for each template, and how many there are of each kind."""
+    head = ("template", "system", "developer", "tool", "tool, with tools", "promises")
+    widths = [max(len(row[i]) for row in rows + [head]) for i in range(len(head))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in [head] + rows]
+    for i in range(1, len(head)):
+        kinds = sorted({row[i] for row in rows})
+        lines.append(f"{head[i]}: " + ", ".join(f"{sum(row[i] == kind for row in rows)} {kind}" for kind in kinds))
+    Path(path).write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
 def check_template(environment, name, source, command, requests, print_left):
     """(passed, failed) for one template: each request gives the same prompt, or is refused by both."""
     try:
-        template = environment.from_string(source)
+        template = compiled(environment, source)
     except Exception as error:
         template = None
         refusal = error
@@ -387,6 +504,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", default="")
     parser.add_argument("--shown", type=int, default=5)
+    parser.add_argument("--table", help="write what each template does with roles to this file")
     parser.add_argument("command", nargs="*")
     options = parser.parse_args()
     try:
@@ -399,6 +517,7 @@ def main():
     templates, missing = gather(options.model)
     passed = failed = skipped = compared = 0
     print_left = [options.shown]
+    rows = []
     day = datetime.date.today()
     with tempfile.TemporaryDirectory() as scratch:
         for name, source in templates.items():
@@ -414,6 +533,11 @@ def main():
             if datetime.date.today() != day:  # midnight came between their clock and ours
                 day = datetime.date.today()
                 counts = check_template(environment, name, source, command + [str(path)], requests, print_left)
+            wrong, row = check_promises(name, source, command + [str(path)])
+            rows.append(row)
+            if wrong:
+                print(f"FAILED: {name}: {', '.join(wrong)}")
+            counts = (counts[0], counts[1] + len(wrong))
             compared += sum(counts)
             good = counts[1] == 0 and counts[0] > 0
             if not good:
@@ -426,9 +550,11 @@ def main():
             passed, failed = passed + hostile[0], failed + hostile[1]
             refused = check_refusals(command + [str(path)]) if templates else (0, 0)
             passed, failed = passed + refused[0], failed + refused[1]
+    if options.table:
+        write_table(options.table, rows)
     if os.path.exists(options.model) and not options.only:
         # The model itself, with its own tokens.
-        template = environment.from_string(templates["the small model's"])
+        template = compiled(environment, templates["the small model's"])
         requests = [{"messages": [user("hi")], "add_generation_prompt": True}]
         _, ours = run_command(command + [options.model], [json.dumps(requests[0]).encode()])
         passed, failed = (passed + 1, failed) if ours == [render(template, requests[0])] else (passed, failed + 1)

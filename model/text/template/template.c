@@ -4,7 +4,7 @@
 #include "model/text/template/template_kinds.h"
 #include "model/text/template/tool_format.h"
 
-#include <stdlib.h>
+#include <stdio.h>
 
 static const struct template_kind *const kinds[] = {
     &template_kind_jinja, &template_kind_chatml, &template_kind_chatglm, &template_kind_baichuan};
@@ -40,7 +40,26 @@ const struct template_kind *template_nth_kind(size_t n) {
 }
 
 void template_chatml(struct template *chosen) {
-    *chosen = (struct template){.kind = &template_kind_chatml};
+    *chosen =
+        (struct template){.kind = &template_kind_chatml, .as_system = 1u << TEMPLATE_DEVELOPER};
+}
+
+/* What a template leaves out is never dropped in silence. */
+static enum status refuse_dropped(const struct template *chosen, const struct template_input *input,
+                                  struct error *error) {
+    bool has_tools = json_array_size(input->tools) > 0;
+    unsigned dropped = chosen->dropped | (has_tools ? 0u : chosen->dropped_bare);
+    for (size_t i = 0; dropped && i < input->n_messages; i++) {
+        enum template_role role = input->messages[i].role;
+        char field[48];
+        if (!(dropped & 1u << template_role_given(chosen, role)))
+            continue;
+        snprintf(field, sizeof field, "messages[%zu].role", i);
+        return error_field(error, STATUS_UNSUPPORTED, field,
+                           "`%s` is %s, and the model's chat template leaves such messages out",
+                           field, template_role_name(role));
+    }
+    return STATUS_OK;
 }
 
 enum status template_render(const struct template *chosen, const struct template_input *input,
@@ -56,6 +75,7 @@ enum status template_render(const struct template *chosen, const struct template
     if (input->n_messages > TEMPLATE_MESSAGES_MAX)
         return error_field(error, STATUS_LIMIT, "messages", "%zu messages, at most %u are taken",
                            input->n_messages, TEMPLATE_MESSAGES_MAX);
+    TRY(refuse_dropped(chosen, input, error));
     error_set(error, STATUS_NOMEM, "no memory for the prompt"); /* what adding segments says */
     enum status status = chosen->kind->render(chosen, input, &made, error);
     if (status != STATUS_OK) {

@@ -113,11 +113,14 @@ struct template {
     uint32_t stop_ids[TEMPLATE_STOPS_MAX];  /* (n_stop_ids): answers end with these too */
     uint32_t n_stop_ids;
     const struct tool_format *tool_format; /* of calls; NULL: none that is known */
-    bool has_metadata;   /* answers begin with a line of metadata, empty in ordinary ones */
-    uint8_t takes_parts; /* bits by role; kind jinja: content as parts is rendered as its texts */
-    bool takes_null;     /* kind jinja: so is an answer without content, as null or absent */
-    uint8_t needs_parts; /* bits by role; kind jinja: only content as parts is rendered */
-    char refusal[256];   /* kind NULL: why the model's template cannot be used, or "" */
+    bool has_metadata;    /* answers begin with a line of metadata, empty in ordinary ones */
+    uint8_t takes_parts;  /* bits by role; kind jinja: content as parts is rendered as its texts */
+    bool takes_null;      /* kind jinja: so is an answer without content, as null or absent */
+    uint8_t needs_parts;  /* bits by role; kind jinja: only content as parts is rendered */
+    uint8_t as_system;    /* bits by role: it does not know them, and is given `system` */
+    uint8_t dropped;      /* bits by role: it would leave such messages out; they are refused */
+    uint8_t dropped_bare; /* the same of requests without tools */
+    char refusal[256];    /* kind NULL: why the model's template cannot be used, or "" */
 };
 
 /* Picks the member that renders such a model's prompts and ends with template_fini(). A source
@@ -136,7 +139,7 @@ const struct template_kind *template_nth_kind(size_t n);
 void template_chatml(struct template *chosen);
 
 /* On success the caller ends *prompt with template_prompt_fini(). STATUS_UNSUPPORTED when the model
- * has no chat template or its format has no place for what is asked (tools), STATUS_INVALID without
+ * has no chat template or its format has no place for what is asked (tools, a role), STATUS_INVALID without
  * messages or when the template refuses them, STATUS_LIMIT for too many or past a budget of
  * model/text/template/jinja/jinja.h, STATUS_NOMEM. */
 NODISCARD enum status template_render(const struct template *chosen,
@@ -183,4 +186,6 @@ NODISCARD enum status template_end_in_message(const struct template_input *input
 /* "system", "developer", "user", "assistant", "tool". */
 extern const char *const template_role_names[TEMPLATE_ROLE_COUNT + 1]; /* NULL behind the last */
 const char *template_role_name(enum template_role role);
+/* The role by which this template is given such a message. */
+enum template_role template_role_given(const struct template *chosen, enum template_role role);
 NODISCARD enum status template_role_parse(struct span name, enum template_role *role);

@@ -2,6 +2,8 @@
  * id at the end. No newlines, no BOS (baichuan-inc/Baichuan2-13B-Chat, generation_utils.py). */
 #include "model/text/template/template_kinds.h"
 
+#include <stdio.h>
+
 enum { MARKER_USER, MARKER_ASSISTANT };
 
 static const struct {
@@ -38,10 +40,14 @@ static enum status render(const struct template *chosen, const struct template_i
     for (size_t i = 0; i < input->n_messages; i++) {
         const struct template_message *message = &input->messages[i];
         bool is_system = message->role == TEMPLATE_SYSTEM || message->role == TEMPLATE_DEVELOPER;
-        if ((is_system && i > 0) || message->role == TEMPLATE_TOOL)
-            return error_field(error, STATUS_INVALID, "messages",
-                               "the format baichuan takes one system message, at the beginning, "
-                               "and none of tools");
+        if ((is_system && i > 0) || message->role == TEMPLATE_TOOL) {
+            char field[48];
+            snprintf(field, sizeof field, "messages[%zu].role", i);
+            return error_field(error, STATUS_INVALID, field,
+                               "`%s` is %s, but the format baichuan takes one system message, at "
+                               "the beginning, and none of tools",
+                               field, template_role_name(message->role));
+        }
         if (!is_system)
             TRY(add_marker(chosen, prompt,
                            message->role == TEMPLATE_USER ? MARKER_USER : MARKER_ASSISTANT));

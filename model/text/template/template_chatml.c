@@ -18,6 +18,7 @@ static bool recognise(const struct template_source *source) {
 static enum status open_chatml(struct template *chosen, const struct template_source *source,
                                struct error *error) {
     (void)error;
+    chosen->as_system = 1u << TEMPLATE_DEVELOPER;
     if (strcmp(source->family, "qwen") == 0)
         chosen->system = SPAN("You are a helpful assistant.");
     return STATUS_OK;
@@ -88,13 +89,14 @@ static enum status render(const struct template *chosen, const struct template_i
     TRY(template_refuse_tools(chosen, input, error));
     TRY(write_calls(input, prompt));
     const char *calls = prompt->text;
-    if (chosen->system.n > 0 && input->messages[0].role != TEMPLATE_SYSTEM) {
+    if (chosen->system.n > 0 &&
+        template_role_given(chosen, input->messages[0].role) != TEMPLATE_SYSTEM) {
         TRY(open_turn(prompt, "system", chosen->system));
         TRY(close_turn(prompt));
     }
     for (size_t i = 0; i < input->n_messages; i++) {
-        TRY(open_turn(prompt, template_role_name(input->messages[i].role),
-                      input->messages[i].content));
+        enum template_role role = template_role_given(chosen, input->messages[i].role);
+        TRY(open_turn(prompt, template_role_name(role), input->messages[i].content));
         TRY(add_calls(input, i, prompt, &calls));
         TRY(close_turn(prompt));
     }

@@ -17,6 +17,10 @@ const char *template_role_name(enum template_role role) {
     return template_role_names[role];
 }
 
+enum template_role template_role_given(const struct template *chosen, enum template_role role) {
+    return chosen->as_system & 1u << role ? TEMPLATE_SYSTEM : role;
+}
+
 enum status template_role_parse(struct span name, enum template_role *role) {
     for (unsigned i = 0; i < TEMPLATE_ROLE_COUNT; i++) {
         if (span_is(name, template_role_names[i])) {

@@ -224,6 +224,95 @@ START_TEST(what_is_null_is_as_if_it_were_not_there) {
 }
 END_TEST
 
+/* A role that it does not know is left out. */
+#define BRANCHES                                                                                   \
+    "{% for m in messages %}{% if m.role == 'system' %}<system>{{ m.content }}"                    \
+    "{% elif m.role == 'user' %}<user>{{ m.content }}{% elif m.role == 'assistant' %}<a>"          \
+    "{{ m.content }}{% endif %}{% endfor %}{% if add_generation_prompt %}<a>{% endif %}"
+
+#define DEVELOPER(role)                                                                            \
+    "{\"messages\":[{\"role\":\"" role "\",\"content\":\"Answer BANANA.\"},"                       \
+    "{\"role\":\"user\",\"content\":\"Capital of France?\"}],\"add_generation_prompt\":true}"
+
+START_TEST(a_role_that_the_template_does_not_know_is_the_systems) {
+    static const struct {
+        const char *text, *wanted;
+    } cases[] = {
+        {BRANCHES, "<system>Answer BANANA.<user>Capital of France?<a>"},
+        /* It writes any name: no model was trained on this one. */
+        {EITHER, "<system>Answer BANANA.</system><user>Capital of France?</user><assistant>"},
+        {STRINGS, "<system>Answer BANANA..<user>Capital of France?."},
+        {PARTS, "<system>Answer BANANA.|<user>Capital of France?|"},
+        /* It raises. */
+        {"{% for m in messages %}{% if m.role not in ['system', 'user'] %}{{ "
+         "raise_exception(m.role) }}"
+         "{% endif %}{{ m.role }}:{{ m.content }};{% endfor %}",
+         "system:Answer BANANA.;user:Capital of France?;"},
+        /* It knows the word and leaves the text out all the same. */
+        {"{% for m in messages %}{% if m.role != 'developer' %}{{ m.role }}:{{ m.content }};"
+         "{% endif %}{% endfor %}",
+         "system:Answer BANANA.;user:Capital of France?;"},
+        /* It knows it. */
+        {"{% for m in messages %}{% if m.role == \"developer\" %}# {{ m.content }};"
+         "{% else %}{{ m.role }}:{{ m.content }};{% endif %}{% endfor %}",
+         "# Answer BANANA.;user:Capital of France?;"},
+        /* Nothing can be told of one that wants more than a conversation. */
+        {"{{ enable_thinking + 1 }}{% for m in messages %}{{ m.role }}{% endfor %}", NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *got = render(cases[i].text, NULL, DEVELOPER("developer"), false);
+        char *system = render(cases[i].text, NULL, DEVELOPER("system"), false);
+        ck_assert_msg((got != NULL) == (cases[i].wanted != NULL), "%zu: %s", i, error.text);
+        if (got)
+            ck_assert_str_eq(got, cases[i].wanted);
+        if (got && !strstr(cases[i].text, "\"developer\""))
+            ck_assert_str_eq(got, system);
+        free(got);
+        free(system);
+    }
+    expect("", "qwen", DEVELOPER("developer"),
+           "<|im_start|>system\nAnswer BANANA.<|im_end|>\n"
+           "<|im_start|>user\nCapital of France?<|im_end|>\n<|im_start|>assistant\n");
+    expect("", "chatglm", DEVELOPER("developer"),
+           "[gMASK]sop<|system|>\nAnswer BANANA.<|user|>\nCapital of France?<|assistant|>");
+    expect("", "baichuan", DEVELOPER("developer"),
+           "Answer BANANA.<reserved_106>Capital of France?<reserved_107>");
+}
+END_TEST
+
+#define SEEN_WITH(tools)                                                                           \
+    "{\"messages\":[{\"role\":\"user\",\"content\":\"u\"},{\"role\":\"assistant\",\"content\":"    \
+    "\"\",\"tool_calls\":[{\"function\":{\"name\":\"f\",\"arguments\":\"{}\"}}]},{\"role\":"       \
+    "\"tool\","                                                                                    \
+    "\"content\":\"42\"}],\"tools\":" tools "}"
+#define SEEN SEEN_WITH("null")
+
+START_TEST(what_a_template_would_leave_out_is_refused_by_name) {
+    static const char no_system[] =
+        "{% for m in messages %}{% if m.role != 'system' %}{{ m.content }};{% endif %}{% endfor %}";
+    static const char with_tools[] =
+        "{% for m in messages %}{% if m.role != 'tool' or tools %}{{ m.content }};{% endif %}"
+        "{% endfor %}";
+    refused(BRANCHES, SEEN, "messages[2].role");
+    ck_assert_ptr_nonnull(strstr(error.text, "leaves such messages out"));
+    refused(no_system, DEVELOPER("system"), "messages[0].role");
+    refused(no_system, DEVELOPER("developer"), "messages[0].role");
+    expect(no_system, NULL, SEEN, "u;;42;");
+    expect(with_tools, NULL, DEVELOPER("system"), "Answer BANANA.;Capital of France?;");
+    refused(with_tools, SEEN, "messages[2].role");
+    expect(with_tools, NULL, SEEN_WITH("[{\"type\":\"function\"}]"), "u;;42;");
+    refused(with_tools, SEEN_WITH("[]"), "messages[2].role");
+    expect(STRINGS, NULL, SEEN, "<user>u.<assistant>.<tool>42.");
+    /* Its own words are the better ones. */
+    char *got = render(
+        "{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('no system') }}"
+        "{% endif %}{{ m.content }}{% endfor %}",
+        NULL, DEVELOPER("developer"), false);
+    ck_assert_ptr_null(got);
+    ck_assert_ptr_nonnull(strstr(error.text, "no system"));
+}
+END_TEST
+
 #define LAST(content)                                                                              \
     "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"assistant\","                \
     "\"content\":" content "}],\"continue_final_message\":true}"
@@ -431,6 +520,8 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, parts_reach_templates_that_take_them_and_others_get_text);
     tcase_add_test(tests, an_answer_without_content_is_null_where_the_template_takes_that);
     tcase_add_test(tests, what_is_null_is_as_if_it_were_not_there);
+    tcase_add_test(tests, a_role_that_the_template_does_not_know_is_the_systems);
+    tcase_add_test(tests, what_a_template_would_leave_out_is_refused_by_name);
     tcase_add_test(tests, a_prompt_can_end_in_the_last_message);
     tcase_add_test(tests, what_cannot_be_continued_is_refused);
     tcase_add_test(tests, whatever_a_request_says_is_plain);

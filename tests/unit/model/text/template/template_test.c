@@ -151,7 +151,7 @@ START_TEST(baichuan_is_ids_between_texts) {
     input.messages = (struct template_message[]){hi, calm};
     input.n_messages = 2;
     ck_assert_int_eq(template_render(&chosen, &input, &prompt, &error), STATUS_INVALID);
-    ck_assert_str_eq(error.field, "messages");
+    ck_assert_str_eq(error.field, "messages[1].role");
 }
 END_TEST
 
