@@ -57,6 +57,6 @@ void admit_tick(struct router *router) {
         router->now_ns < router->fleet.no_worker_since_ns + router->config.no_worker_wait_ns)
         return;
     list_each(link, &router->waiting) {
-        finish_error(router, list_entry(link, struct request, link), STATUS_CLOSED, REASON_NONE);
+        finish_unplaced(router, list_entry(link, struct request, link), STATUS_CLOSED, REASON_NONE);
     }
 }

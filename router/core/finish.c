@@ -67,6 +67,14 @@ void finish_done(struct router *router, struct request *req, enum finish finish,
     end_request(router, req, slot);
 }
 
+void finish_unplaced(struct router *router, struct request *req, enum status status,
+                     enum reason reason) {
+    if (req->outgrown)
+        finish_done(router, req, FINISH_LENGTH, SLOT_NONE);
+    else
+        finish_error(router, req, status, reason);
+}
+
 void finish_cancelled(struct router *router, struct request *req) {
     req->outcome.kind = END_CANCELLED;
     req->outcome.reason = REASON_CANCELLED;

@@ -15,6 +15,10 @@ void finish_release(struct router *router, struct request *req, uint32_t ended_b
 void finish_error(struct router *router, struct request *req, enum status status,
                   enum reason reason);
 
+/* Ends it because no worker can go on with it: with that error; but an answer that a worker's context ended before, well. */
+void finish_unplaced(struct router *router, struct request *req, enum status status,
+                     enum reason reason);
+
 /* Ends it well, `slot` having said the last token; or by a stop string, SLOT_NONE. */
 void finish_done(struct router *router, struct request *req, enum finish finish, uint32_t slot);
 

@@ -173,9 +173,9 @@ static enum turn nobody_fits(struct router *router, struct request *req, bool cl
         }
     }
     if (trust_known_nowhere(router, req))
-        finish_error(router, req, STATUS_CLOSED, REASON_GRAMMAR);
+        finish_unplaced(router, req, STATUS_CLOSED, REASON_GRAMMAR);
     else
-        finish_error(router, req, STATUS_LIMIT, REASON_TOO_LONG);
+        finish_unplaced(router, req, STATUS_LIMIT, REASON_TOO_LONG);
     return TURN_ENDED;
 }
 

@@ -139,6 +139,13 @@ void replay_unusable(struct router *router, struct request *req, struct slot *sl
         replay_lost(router, req, slot, LOSS_FAILED);
 }
 
+void replay_outgrown(struct router *router, struct request *req, struct slot *slot) {
+    trust_answered(router, request_part(req, slot->number));
+    finish_release(router, req, slot->number);
+    req->outgrown = true;
+    replay_lost(router, req, slot, LOSS_MOVED);
+}
+
 void replay_rejected(struct router *router, struct slot *slot, struct attempt_id attempt,
                      enum reason reason) {
     struct request *req = request_find(&router->requests, attempt.req.lo);

@@ -32,6 +32,9 @@ void replay_rejected(struct router *router, struct slot *slot, struct attempt_id
 /* FINISH_ERROR: the numbers there were unusable. */
 void replay_unusable(struct router *router, struct request *req, struct slot *slot);
 
+/* The context of the worker ended the answer, and another worker's is longer: it goes on there. */
+void replay_outgrown(struct router *router, struct request *req, struct slot *slot);
+
 /* It brought a token: innocent. */
 void replay_reset_losses(struct router *router, struct request *req);
 

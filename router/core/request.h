@@ -75,6 +75,7 @@ struct request {
     uint64_t unfit_ns;   /* since then all ready workers are too small for it; 0: one was not */
     uint64_t verdict_ns; /* prefill worker lost after token 0: decode must speak by then; 0 */
     uint64_t resend_ns;  /* last RESEND; 0: none */
+    bool outgrown;       /* a worker's context ended it once: it may end so */
 
     uint32_t n_losses; /* in a row without a new token */
     uint32_t n_replays;

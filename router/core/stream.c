@@ -138,8 +138,11 @@ static void take_entry(struct router *router, struct slot *slot, const struct st
     } else if (skip > entry->n_tokens) {
         return; /* all of it is old, its end too */
     }
+    bool by_context = finish == FINISH_LENGTH && req->n_emitted < req->spec.sampling.max_new;
     if (finish == FINISH_ERROR)
         replay_unusable(router, req, slot);
+    else if (by_context && trust_another(router, req))
+        replay_outgrown(router, req, slot);
     else if (finish != FINISH_NONE)
         finish_done(router, req, finish, slot->number);
 }

@@ -80,6 +80,104 @@ START_TEST(a_sequence_goes_where_its_context_fits) {
 }
 END_TEST
 
+static uint32_t join_of_context(const char *name, enum worker_role role, uint32_t context) {
+    struct welcome welcome = fake_welcome(name, role);
+    welcome.context = context;
+    return fake_join(&fake, &welcome);
+}
+
+/* The small worker has 5 tokens of 8 asked for, and the rest comes from the other one. */
+START_TEST(an_answer_goes_on_where_the_context_is_longer) {
+    static const uint32_t contexts[] = {FAKE_PROMPT + FAKE_NEW, 18, 16};
+    for (size_t i = 0; i < sizeof contexts / sizeof *contexts; i++) {
+        fake_open_default(&fake);
+        uint32_t small = join_of_context("small", ROLE_MIXED, 15);
+        ck_assert_int_eq(fake_ask(&fake, 0, 10, 8), STATUS_OK);
+        uint32_t large = join_of_context("large", ROLE_MIXED, contexts[i]);
+        struct submit first = fake_submitted(&fake, small);
+        fake_step(&fake, small, &first, 0, 5, FINISH_LENGTH);
+        ck_assert_uint_eq(fake_count(&fake, MESSAGE_FORGET, small), 1);
+        ck_assert_uint_eq(fake_count(&fake, MESSAGE_CANCEL, small), 0);
+        struct submit second = fake_submitted(&fake, large);
+        ck_assert_uint_eq(second.n_prompt, 10);
+        ck_assert_uint_eq(second.n_tokens, 15);
+        uint32_t n_more = contexts[i] - 15 < 3 ? contexts[i] - 15 : 3;
+        fake_step(&fake, large, &second, 5, n_more, FINISH_LENGTH);
+        fake_expect(&fake, 0, 5 + n_more);
+        ck_assert_int_eq(fake.users[0].end.kind, END_DONE);
+        ck_assert_int_eq(fake.users[0].end.finish, FINISH_LENGTH);
+        ck_assert_uint_eq(fake.users[0].end.n_replays, 0); /* no worker was lost */
+        fake_close(&fake);
+    }
+}
+END_TEST
+
+/* Neither a context that is no longer, nor one that left meanwhile, takes the answer that there is. */
+START_TEST(an_answer_ends_with_the_longest_context) {
+    fake_open_default(&fake);
+    uint32_t a = join_of_context("a", ROLE_MIXED, 15);
+    uint32_t b = join_of_context("b", ROLE_MIXED, 15);
+    ck_assert_int_eq(fake_ask(&fake, 0, 10, 8), STATUS_OK);
+    struct submit only = fake_submitted(&fake, a);
+    fake_step(&fake, a, &only, 0, 5, FINISH_LENGTH);
+    ck_assert_uint_eq(fake_count(&fake, MESSAGE_SUBMIT, b), 0);
+    ck_assert_int_eq(fake.users[0].end.finish, FINISH_LENGTH);
+    fake_expect(&fake, 0, 5);
+    fake_close(&fake);
+    for (int is_last = 0; is_last < 2; is_last++) { /* the other one is left, or nobody */
+        fake_open_default(&fake);
+        uint32_t small = join_of_context("small", ROLE_MIXED, 15);
+        ck_assert_int_eq(fake_ask(&fake, 0, 10, 8), STATUS_OK);
+        uint32_t large = join_of_context("large", ROLE_MIXED, 18);
+        struct submit first = fake_submitted(&fake, small);
+        fake_step(&fake, small, &first, 0, 5, FINISH_LENGTH);
+        struct submit second = fake_submitted(&fake, large);
+        fake_step(&fake, large, &second, 5, 1, FINISH_NONE);
+        fake_lose(&fake, large);
+        if (is_last)
+            fake_lose(&fake, small);
+        ck_assert_uint_eq(fake.users[0].n_ends, 0);
+        fake_pass(&fake, fake.config.no_worker_wait_ns + 100 * NS_PER_MS,
+                  is_last ? 0 : 1u << small);
+        fake_expect(&fake, 0, 6);
+        ck_assert_int_eq(fake.users[0].end.kind, END_DONE);
+        ck_assert_int_eq(fake.users[0].end.finish, FINISH_LENGTH);
+        fake_close(&fake);
+    }
+}
+END_TEST
+
+/* The same of two that hand over: the decode worker is the small one, or the one that computes the prompt. */
+START_TEST(an_answer_goes_on_at_a_prefill_worker_and_at_a_decode_worker) {
+    fake_open_default(&fake);
+    uint32_t p = join_of_context("p", ROLE_PREFILL, 32), d = join_of_context("d", ROLE_DECODE, 15);
+    ck_assert_int_eq(fake_ask(&fake, 0, 10, 8), STATUS_OK);
+    fake_reserved(&fake, d, 1, 0);
+    struct submit first = fake_submitted(&fake, d);
+    fake_step(&fake, p, &first, 0, 1, FINISH_NONE);
+    fake_step(&fake, d, &first, 0, 5, FINISH_LENGTH);
+    struct submit second = fake_submitted(&fake, p);
+    ck_assert_uint_eq(second.n_tokens, 15);
+    ck_assert_int_eq(second.phase, PHASE_BOTH);
+    fake_step(&fake, p, &second, 5, 3, FINISH_LENGTH);
+    fake_expect(&fake, 0, 8);
+    ck_assert_int_eq(fake.users[0].end.finish, FINISH_LENGTH);
+    fake_close(&fake);
+    fake_open_default(&fake);
+    p = join_of_context("p", ROLE_PREFILL, 11);
+    d = join_of_context("d", ROLE_DECODE, 32);
+    ck_assert_int_eq(fake_ask(&fake, 0, 10, 8), STATUS_OK);
+    fake_reserved(&fake, d, 1, 0);
+    first = fake_submitted(&fake, p);
+    fake_step(&fake, p, &first, 0, 1, FINISH_LENGTH);
+    second = fake_submitted(&fake, d);
+    ck_assert_uint_eq(second.n_tokens, 11);
+    fake_step(&fake, d, &second, 1, 7, FINISH_LENGTH);
+    fake_expect(&fake, 0, 8);
+    fake_close(&fake);
+}
+END_TEST
+
 START_TEST(prompts_as_long_as_the_context_are_refused_at_once) {
     fake_open_default(&fake);
     struct welcome small = fake_welcome("small", ROLE_MIXED);
@@ -291,6 +389,9 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, one_missing_digest_replays_nothing);
     tcase_add_test(tests, too_long_for_a_worker_is_not_too_long_for_the_next_one_of_its_slot);
     tcase_add_test(tests, a_sequence_goes_where_its_context_fits);
+    tcase_add_test(tests, an_answer_goes_on_where_the_context_is_longer);
+    tcase_add_test(tests, an_answer_ends_with_the_longest_context);
+    tcase_add_test(tests, an_answer_goes_on_at_a_prefill_worker_and_at_a_decode_worker);
     tcase_add_test(tests, prompts_as_long_as_the_context_are_refused_at_once);
     tcase_add_test(tests, a_stream_continues_where_the_numerics_are_its_own);
     tcase_add_test(tests, numerics_are_compared_to_the_last_byte);
