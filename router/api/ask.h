@@ -69,7 +69,8 @@ struct ask {
     struct ask_prompt *prompts; /* owned (n_prompts) */
     uint32_t n_prompts;
     bool add_special;
-    uint32_t truncate; /* keep so many of the prompt's last tokens; 0: all */
+    bool parse_special; /* special tokens in texts are special; never in messages */
+    uint32_t truncate;  /* keep so many of the prompt's last tokens; 0: all */
 
     uint32_t n_choices; /* for each prompt */
     bool has_max_new;   /* false: the next, as far as the context goes */

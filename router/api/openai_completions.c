@@ -61,6 +61,7 @@ enum status openai_read_completion(const json_t *root, const struct ask_limits *
                                    struct ask *ask, struct api_error *error) {
     struct json_get get = {.object = root, .error = &error->error};
     ask->add_special = true;
+    ask->parse_special = true;
     TRY(fields_model(&get, limits, error));
     TRY(read_prompts(&get, limits, ask));
     TRY(json_get_bool(&get, "echo", &ask->echo));

@@ -36,11 +36,12 @@ static enum status encode_prompt(struct call *call, struct ask_prompt *prompt) {
     /* A prompt that is cut afterwards may be longer first. */
     ids_init(&prompt->ids,
              ask->truncate ? MESSAGE_TOKENS_MAX * 4u : call->serving->limits.prompt_max);
+    const struct text_reading reading = {ask->add_special, ask->parse_special};
     struct error *error = &call->error.error;
     enum status status =
         ask->is_chat
             ? text_encode_chat(text, &ask->chat.input, ask->add_special, &prompt->ids, error)
-            : text_encode(text, prompt->text, ask->add_special, &prompt->ids, error);
+            : text_encode(text, prompt->text, reading, &prompt->ids, error);
     if (status == STATUS_OK)
         return STATUS_OK;
     const char *field = ask->is_chat ? "messages" : "prompt";

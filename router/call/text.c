@@ -65,12 +65,14 @@ static void give_scratch(struct text *text, struct tokenizer_scratch *scratch) {
         tokenizer_scratch_free(scratch);
 }
 
-enum status text_encode(struct text *text, struct span prompt, bool add_special, struct ids *ids,
-                        struct error *error) {
+enum status text_encode(struct text *text, struct span prompt, struct text_reading reading,
+                        struct ids *ids, struct error *error) {
     struct tokenizer_scratch *scratch = take_scratch(text);
     if (!scratch)
         return error_set(error, STATUS_NOMEM, "no memory to tokenize the prompt");
-    unsigned flags = add_special ? TOKENIZER_ADD_BOS : TOKENIZER_PLAIN;
+    unsigned flags = reading.add_special ? TOKENIZER_ADD_BOS : TOKENIZER_PLAIN;
+    if (reading.parse_special)
+        flags |= TOKENIZER_PARSE_SPECIAL;
     enum status status =
         tokenizer_encode(text->model->tokenizer, scratch, prompt, flags, ids, error);
     give_scratch(text, scratch);

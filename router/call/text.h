@@ -25,10 +25,16 @@ void text_free(struct text *text); /* after the last job; NULL is fine */
 
 const struct model *text_model(const struct text *text);
 
-/* Appends the ids of a plain prompt. Special tokens in it are plain text. With `add_special` it
- * gets what the model wants before and behind a text. Any thread. Errors as tokenizer_encode(). */
-NODISCARD enum status text_encode(struct text *text, struct span prompt, bool add_special,
-                                  struct ids *ids, struct error *error);
+/* How a raw prompt is read. */
+struct text_reading {
+    bool add_special;   /* what the model wants before and behind a text is put there */
+    bool parse_special; /* texts of special tokens in it are those tokens */
+};
+
+/* Appends the ids of a raw prompt. Any thread. Errors as tokenizer_encode(). */
+NODISCARD enum status text_encode(struct text *text, struct span prompt,
+                                  struct text_reading reading, struct ids *ids,
+                                  struct error *error);
 
 /* Appends a conversation's ids. Any thread. Errors as template_render(), tokenizer_encode(). */
 NODISCARD enum status text_encode_chat(struct text *text, const struct template_input *input,

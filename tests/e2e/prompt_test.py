@@ -182,6 +182,54 @@ def markers_are_the_templates_alone(base, scratch):
     return f"{got['count']} tokens"
 
 
+def raw_prompts_have_special_tokens(base, scratch):
+    """A client that applies the template itself gets the chat's own ids, at every door; what a message says stays text."""
+    folder = with_template(base, Path(scratch) / "raw", OWN_TEMPLATE)
+    with Cluster("--mixed", "1", "--threads", "1", model=str(folder)) as cluster:
+        port, told = cluster.port, {"add_special_tokens": False}
+        chats = [{"messages": [user("hi")]}, {"messages": [{"role": "system", "content": "s"}, user("hi"), assistant("b"), user("c\u00e9")]},
+                 {"messages": [user("")], "tools": [CLOCK]}, {"messages": [user("hi"), assistant("Well, ")], "continue_final_message": True}]
+        for chat, text in zip(chats, rendered(folder, [{"add_generation_prompt": not chat.get("continue_final_message"), **chat} for chat in chats])):
+            ids = post_json(port, "/tokenize", chat)["tokens"]
+            assert MARKER_ID in ids, ids
+            assert post_json(port, "/tokenize", {"prompt": text, **told})["tokens"] == ids, text
+            plain = post_json(port, "/tokenize", {"prompt": text, "parse_special": False, **told})["tokens"]
+            assert MARKER_ID not in plain and 257 not in plain and len(plain) > len(ids), plain
+            body = {"prompt": [text, text], "temperature": 0, "max_tokens": 12, "return_token_ids": True, **told}
+            raw = post_json(port, "/v1/completions", body)["choices"]
+            said = post_json(port, CHAT, {**chat, "tool_choice": "none", "temperature": 0, "max_tokens": 12, "return_token_ids": True})["choices"][0]
+            assert [choice["prompt_token_ids"] for choice in raw] == [ids, ids], raw
+            assert [choice["token_ids"] for choice in raw] == [said["token_ids"]] * 2, (raw, said)
+            off = post_json(port, "/v1/completions", {**body, "parse_special": False})["choices"]
+            assert [choice["prompt_token_ids"] for choice in off] == [plain] * 2, off
+            of_grpc(port, text, ids, plain)
+        said = post_json(port, "/tokenize", {"messages": [user(MARKER + "<s>")], **told})["tokens"]
+        assert said.count(MARKER_ID) == 2, said  # the template's own
+        error = post_json(port, CHAT, {"messages": [user("hi")], "parse_special": True}, want=400)["error"]
+        assert error["param"] == "parse_special", error
+    return f"{len(chats)} prompts"
+
+
+def of_grpc(port, text, ids, plain):
+    """The same of both gRPC services."""
+    try:
+        import grpc_tools.protoc  # noqa: F401
+        from grpc_client import Inference, ROOT as root, generate, grpc, pb
+    except ImportError:
+        return
+    engine, engines = generate(root / "proto", "vllm_engine.proto")
+    with grpc.insecure_channel(f"127.0.0.1:{port}") as wire:
+        ask = engine.GenerateRequest(text=text, sampling_params=engine.SamplingParams(max_tokens=1))
+        reply = next(iter(engines.VllmEngineStub(wire).Generate(ask)))
+        assert reply.complete.prompt_tokens == len(ids), reply
+        for special, wanted in ((None, ids), (True, ids), (False, plain)):
+            ask = pb.GenerateRequest(text=text, add_special_tokens=False, max_tokens=1, return_token_ids=True)
+            if special is not None:
+                ask.parse_special = special
+            assert list(Inference(wire).Tokenize(ask).token_ids) == wanted, special
+            assert list(Inference(wire).Complete(ask).choices[0].prompt_token_ids) == wanted, special
+
+
 def a_chats_prompt_is_what_tokenize_says(base, scratch):
     folder = with_template(base, Path(scratch) / "served", OWN_TEMPLATE)
     with Cluster("--mixed", "1", "--threads", "1", model=str(folder)) as cluster:
@@ -246,6 +294,7 @@ def main():
         tally.run("a tiny checkpoint that spells any byte", lambda: made.append(make_checkpoint(base)))
         if made:
             tally.run("markers are the template's alone", markers_are_the_templates_alone, base, scratch)
+            tally.run("raw prompts have special tokens", raw_prompts_have_special_tokens, base, scratch)
             tally.run("a chat's prompt is what /tokenize says", a_chats_prompt_is_what_tokenize_says, base, scratch)
             tally.run("tokens without rows", tokens_without_rows, base, scratch)
             tally.run("real templates", real_templates, base, scratch)

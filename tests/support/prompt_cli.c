@@ -19,16 +19,8 @@ static enum status encode_text(struct text *text, const json_t *line, struct ids
     const json_t *prompt = json_object_get(line, "prompt");
     const struct span bytes = {json_string_value(prompt), json_string_length(prompt)};
     bool special = json_is_true(json_object_get(line, "add_special_tokens"));
-    if (!json_is_true(json_object_get(line, "trusted")))
-        return text_encode(text, bytes, special, ids, error);
-    struct tokenizer_scratch *scratch = tokenizer_scratch_new();
-    if (!scratch)
-        return STATUS_NOMEM;
-    unsigned flags = TOKENIZER_PARSE_SPECIAL | (special ? TOKENIZER_ADD_BOS : TOKENIZER_PLAIN);
-    enum status status =
-        tokenizer_encode(text_model(text)->tokenizer, scratch, bytes, flags, ids, error);
-    tokenizer_scratch_free(scratch);
-    return status;
+    const struct text_reading reading = {special, json_is_true(json_object_get(line, "trusted"))};
+    return text_encode(text, bytes, reading, ids, error);
 }
 
 static enum status encode_chat(struct text *text, const json_t *line, struct ids *ids,

@@ -300,6 +300,25 @@ START_TEST(completions_take_all_four_prompt_forms) {
 }
 END_TEST
 
+START_TEST(special_tokens_of_raw_prompts_are_special_unless_switched_off) {
+    struct ask ask;
+    accepted(&dialect_completions, "", &ask);
+    ck_assert(ask.parse_special);
+    ask_fini(&ask);
+    accepted(&dialect_completions, "\"parse_special\":null", &ask);
+    ck_assert(ask.parse_special);
+    ask_fini(&ask);
+    accepted(&dialect_tokenize, "\"parse_special\":false", &ask);
+    ck_assert(!ask.parse_special);
+    ask_fini(&ask);
+    accepted(&dialect_chat, "\"parse_special\":false", &ask);
+    ck_assert(!ask.parse_special);
+    ask_fini(&ask);
+    refused(&dialect_chat, "\"parse_special\":true", STATUS_UNSUPPORTED, "parse_special");
+    refused(&dialect_completions, "\"parse_special\":1", STATUS_INVALID, "parse_special");
+}
+END_TEST
+
 START_TEST(echo_allows_no_new_tokens) {
     struct ask ask;
     accepted(&dialect_completions, "\"echo\":true,\"max_tokens\":0", &ask);
@@ -540,6 +559,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, bounds_of_the_model_hold);
     tcase_add_test(tests, ids_without_text_are_no_answer_but_may_be_in_prompts);
     tcase_add_test(tests, completions_take_all_four_prompt_forms);
+    tcase_add_test(tests, special_tokens_of_raw_prompts_are_special_unless_switched_off);
     tcase_add_test(tests, echo_allows_no_new_tokens);
     tcase_add_test(tests, chat_content_has_four_forms);
     tcase_add_test(tests, bad_messages_are_named);

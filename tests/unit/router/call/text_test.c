@@ -8,6 +8,9 @@
 const char *const suite_name = "router_text";
 const double suite_timeout_s = 60;
 
+static const struct text_reading with_ends = {.add_special = true},
+                                 plain_text = {.add_special = false};
+
 static struct model *model;
 static struct text *text;
 static struct text_stream stream;
@@ -170,7 +173,7 @@ START_TEST(prompts_become_ids_and_blocks_become_hashes) {
     struct error error;
     ids_init(&ids, 1000);
     ck_assert_int_eq(
-        text_encode(text, SPAN("0123456789abcdef0123456789abcdefX"), true, &ids, &error),
+        text_encode(text, SPAN("0123456789abcdef0123456789abcdefX"), with_ends, &ids, &error),
         STATUS_OK);
     ck_assert_uint_eq(ids.n, 33);
     struct map_key hashes[2], salted[2];
@@ -237,16 +240,16 @@ START_TEST(raw_prompts_get_all_that_stands_around_a_text) {
     model->tokenizer->before = (struct tokenizer_ends){.ids = {500, 501}, .n = 2};
     model->tokenizer->behind = (struct tokenizer_ends){.ids = {502}, .n = 1};
     ids_init(&ids, 4);
-    ck_assert_int_eq(text_encode(text, SPAN("a"), true, &ids, &error), STATUS_OK);
+    ck_assert_int_eq(text_encode(text, SPAN("a"), with_ends, &ids, &error), STATUS_OK);
     ck_assert_uint_eq(ids.n, 4);
     ck_assert_uint_eq(ids.at[0], 500);
     ck_assert_uint_eq(ids.at[1], 501);
     ck_assert_uint_eq(ids.at[2], 'a');
     ck_assert_uint_eq(ids.at[3], 502);
     ids_clear(&ids);
-    ck_assert_int_eq(text_encode(text, SPAN("ab"), true, &ids, &error), STATUS_LIMIT);
+    ck_assert_int_eq(text_encode(text, SPAN("ab"), with_ends, &ids, &error), STATUS_LIMIT);
     ck_assert_uint_eq(ids.n, 0);
-    ck_assert_int_eq(text_encode(text, SPAN("a"), false, &ids, &error), STATUS_OK);
+    ck_assert_int_eq(text_encode(text, SPAN("a"), plain_text, &ids, &error), STATUS_OK);
     ck_assert_uint_eq(ids.n, 1);
     ids_fini(&ids);
 }
