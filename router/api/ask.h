@@ -22,7 +22,8 @@
 #define ASK_STOP_BYTES_MAX  256
 #define ASK_CHOICES_MAX     64
 #define ASK_PROMPTS_MAX     1024
-#define ASK_SEQUENCES_MAX   1024 /* choices times prompts */
+#define ASK_UNCUT_IDS_MAX   (MESSAGE_TOKENS_MAX * 4u) /* of a prompt that is cut afterwards */
+#define ASK_SEQUENCES_MAX   1024                      /* choices times prompts */
 #define ASK_TOP_CHAT_MAX    20
 #define ASK_NAME_BYTES_MAX  256
 #define ASK_ARENA_BYTES     (1u << 20)

@@ -85,18 +85,15 @@ bool errors_want_retry(const struct api_error *error) {
 }
 
 enum status errors_too_long(struct error *error, const char *field, uint32_t context,
-                            size_t n_prompt, uint32_t n_new) {
+                            size_t n_prompt) {
     static const char known[] = "This model's maximum context length is %u tokens. However, the "
                                 "prompt is too long";
     char front[160];
     snprintf(front, sizeof front, known, context);
     if (n_prompt == 0)
         return error_field(error, STATUS_LIMIT, field, "%s: more than %u tokens.", front, context);
-    if (n_new == 0)
-        return error_field(error, STATUS_LIMIT, field, "%s: %zu tokens.", front, n_prompt);
-    return error_field(error, STATUS_LIMIT, field,
-                       "%s to be followed by %u tokens: it has %zu tokens.", front, n_new,
-                       n_prompt);
+    return error_field(error, STATUS_LIMIT, field, "%s%s: %zu tokens.", front,
+                       n_prompt == context ? " to be followed by an answer" : "", n_prompt);
 }
 
 void errors_put(const struct api_error *error, struct buf *out) {

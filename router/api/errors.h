@@ -23,9 +23,9 @@ struct api_error {
 
 /* A prompt that leaves no room, in the words that client libraries look for to shorten it (LiteLLM:
  * "maximum context length is", LangChain: "prompt is too long"). n_prompt 0: more than the context,
- * nobody counted further. n_new 0: no number of new tokens was asked for. STATUS_LIMIT. */
+ * nobody counted further. STATUS_LIMIT. */
 enum status errors_too_long(struct error *error, const char *field, uint32_t context,
-                            size_t n_prompt, uint32_t n_new);
+                            size_t n_prompt);
 
 /* The HTTP status that stands for it. */
 int errors_http(const struct api_error *error);

@@ -19,13 +19,19 @@ static enum status add_text(const struct json_get *get, const json_t *value,
     return STATUS_OK;
 }
 
+/* The bound of a prompt that is cut afterwards is a wider one. */
 static enum status add_ids(const struct json_get *get, const json_t *list,
-                           const struct ask_limits *limits, struct ask_prompt *prompt) {
+                           const struct ask_limits *limits, bool is_cut,
+                           struct ask_prompt *prompt) {
     size_t n = json_array_size(list);
     if (n == 0)
         return json_get_fail(get, STATUS_INVALID, "prompt", "must not be empty");
-    if (n > limits->prompt_max)
-        return errors_too_long(get->error, "prompt", limits->prompt_max, n, 0);
+    if (!is_cut && n > limits->prompt_max)
+        return errors_too_long(get->error, "prompt", limits->prompt_max, n);
+    if (n > ASK_UNCUT_IDS_MAX)
+        return json_get_fail(get, STATUS_LIMIT, "prompt",
+                             "must have at most %u ids before it is cut, not %zu",
+                             ASK_UNCUT_IDS_MAX, n);
     prompt->is_ids = true;
     ids_init(&prompt->ids, n);
     return fields_ids(get, "prompt", list, limits->n_tokens, &prompt->ids);
@@ -42,6 +48,8 @@ static enum status read_prompts(const struct json_get *get, const struct ask_lim
     if (json_is_array(value) && !first)
         return json_get_fail(get, STATUS_INVALID, "prompt", "must not be empty");
     size_t n = is_one ? 1 : json_array_size(value);
+    int64_t truncate = 0;
+    TRY(fields_int(get, "truncate_prompt_tokens", &truncate));
     if (n > ASK_PROMPTS_MAX)
         return json_get_fail(get, STATUS_INVALID, "prompt", "must have at most %d entries",
                              ASK_PROMPTS_MAX);
@@ -50,7 +58,7 @@ static enum status read_prompts(const struct json_get *get, const struct ask_lim
     for (size_t i = 0; i < n; i++) {
         const json_t *prompt = is_one ? value : json_array_get(value, i);
         if (json_is_array(prompt))
-            TRY(add_ids(get, prompt, limits, &ask->prompts[i]));
+            TRY(add_ids(get, prompt, limits, truncate > 0, &ask->prompts[i]));
         else
             TRY(add_text(get, prompt, &ask->prompts[i]));
     }

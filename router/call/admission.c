@@ -8,14 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void too_long(struct call *call, const char *field, size_t n_prompt) {
-    call_fail(call, STATUS_LIMIT, NULL, NULL);
-    errors_too_long(&call->error.error, field, call->reply.context, n_prompt,
-                    n_prompt < call->reply.context ? call->ask.sampling.max_new : 0);
-}
-
-/* Every prompt with its answer fits the context; an answer without a bound gets the default, or the
- * rest of the context. */
+/* Every prompt leaves room for one token of an answer, if there is to be one. */
 static bool check_lengths(struct call *call) {
     struct ask *ask = &call->ask;
     const char *field = ask->is_chat ? "messages" : "prompt";
@@ -26,9 +19,10 @@ static bool check_lengths(struct call *call) {
             error_field(&call->error.error, STATUS_INVALID, field, "The prompt has no tokens");
             return false;
         }
-        uint32_t n_new = ask->has_max_new ? ask->sampling.max_new : 1;
-        if (n > call->reply.context || n_new > call->reply.context - n) {
-            too_long(call, n < call->reply.context ? "max_tokens" : field, n);
+        uint32_t n_new = ask->has_max_new && ask->sampling.max_new == 0 ? 0 : 1;
+        if (n + n_new > call->reply.context) {
+            call_fail(call, STATUS_LIMIT, NULL, NULL);
+            errors_too_long(&call->error.error, field, call->reply.context, n);
             return false;
         }
         call->reply.n_prompt_tokens += (uint32_t)n;
@@ -56,12 +50,13 @@ static enum status make_sequence(struct call *call, struct sequence *sequence,
     return call->ask.echo ? echo_prompt(call, sequence) : STATUS_OK;
 }
 
+/* What was asked for, or the default; an answer ends where the context does. */
 static uint32_t max_new_of(const struct call *call, uint32_t at) {
     const struct ask *ask = &call->ask;
     uint32_t rest = call->reply.context - (uint32_t)ask->prompts[at / ask->n_choices].ids.n;
-    if (ask->has_max_new)
-        return ask->sampling.max_new;
-    return ask->max_new > 0 && ask->max_new < rest ? ask->max_new : rest;
+    uint32_t wanted = ask->has_max_new ? ask->sampling.max_new : ask->max_new;
+    bool is_bounded = ask->has_max_new || ask->max_new > 0;
+    return is_bounded && wanted < rest ? wanted : rest;
 }
 
 static struct request_spec spec_of(const struct call *call, uint32_t at) {

@@ -22,7 +22,7 @@ static void too_long(struct call *call) {
             longest = call->sequences[i].n_prompt;
     call_fail(call, STATUS_LIMIT, NULL, NULL);
     errors_too_long(&call->error.error, call->ask.is_chat ? "messages" : "prompt",
-                    serving_context(call->serving), longest, 0);
+                    serving_context(call->serving), longest);
 }
 
 void call_refuse(struct call *call, enum status status) {

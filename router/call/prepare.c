@@ -34,10 +34,9 @@ static enum status encode_prompt(struct call *call, struct ask_prompt *prompt) {
     if (prompt->is_ids)
         return STATUS_OK;
     /* A prompt that is cut afterwards may be longer first. */
-    ids_init(&prompt->ids,
-             ask->truncate ? MESSAGE_TOKENS_MAX * 4u : call->serving->limits.prompt_max);
-    const struct text_reading reading = {ask->add_special, ask->parse_special};
+    ids_init(&prompt->ids, ask->truncate ? ASK_UNCUT_IDS_MAX : call->serving->limits.prompt_max);
     struct error *error = &call->error.error;
+    const struct text_reading reading = {ask->add_special, ask->parse_special};
     enum status status =
         ask->is_chat
             ? text_encode_chat(text, &ask->chat.input, ask->add_special, &prompt->ids, error)
@@ -45,8 +44,8 @@ static enum status encode_prompt(struct call *call, struct ask_prompt *prompt) {
     if (status == STATUS_OK)
         return STATUS_OK;
     const char *field = ask->is_chat ? "messages" : "prompt";
-    if (status == STATUS_LIMIT)
-        return errors_too_long(error, field, call->serving->limits.prompt_max, 0, 0);
+    if (status == STATUS_LIMIT && !ask->truncate)
+        return errors_too_long(error, field, call->serving->limits.prompt_max, 0);
     if (error->field[0] == 0 && status != STATUS_NOMEM) {
         struct error plain = *error;
         return error_field(error, status, field, "%s", plain.text);

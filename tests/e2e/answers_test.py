@@ -150,19 +150,46 @@ def own_defaults_hold(folder):
 
 
 def known_words(cluster):
-    """Too long by ids, by text, by the answer's length; the words stand in each."""
+    """Too long by ids, by text, by a conversation, and without room for one token; the words stand in each."""
     cases = [("/v1/completions", {"prompt": [65] * 300}, "prompt", "too long: 300 tokens."),
              ("/v1/completions", {"prompt": "a" * 300}, "prompt", "too long: more than 256 tokens."),
-             ("/v1/completions", {"prompt": [65] * 250, "max_tokens": 7}, "max_tokens",
-              "too long to be followed by 7 tokens: it has 250 tokens."),
-             ("/v1/completions", {"prompt": [65] * 256, "max_tokens": 1}, "prompt", "too long: 256 tokens."),
+             ("/v1/completions", {"prompt": [65] * 257, "max_tokens": 65535}, "prompt", "too long: 257 tokens."),
+             ("/v1/completions", {"prompt": [65] * 256, "max_tokens": 1}, "prompt", "too long to be followed by an answer: 256 tokens."),
+             ("/v1/chat/completions", {"messages": [{"role": "user", "content": "a" * 256}], "max_completion_tokens": 65535}, "messages",
+              "too long: "),
              ("/v1/chat/completions", {"messages": [{"role": "user", "content": "a" * 256}]}, "messages", "too long: ")]
     for path, body, param, words in cases:
         error = post_json(cluster.port, path, body, want=400)["error"]
         assert error["code"] == "context_length_exceeded" and error["param"] == param, error
         assert error["message"].startswith("This model's maximum context length is 256 tokens. However, the prompt is "
                                            + words), error
-    assert post_json(cluster.port, "/v1/completions", {"prompt": [65] * 250, "max_tokens": 6, "ignore_eos": True})
+    assert post_json(cluster.port, "/v1/completions", {"prompt": [65] * 255, "max_tokens": 9, "ignore_eos": True})
+
+
+def answers_end_with_the_context(cluster):
+    """However many tokens are asked for, by whatever field or default: what the context has left, and the finish says so."""
+    chat = [{"role": "user", "content": "a" * 100}]
+    n_chat = post_json(cluster.port, "/tokenize", {"messages": chat})["count"]
+    forms = [("/v1/completions", {"prompt": [65] * n}, n, more) for n, more in (
+        (250, {"max_tokens": 5}), (250, {"max_tokens": 6}), (250, {"max_tokens": 7}), (250, {"max_tokens": 2147483647}),
+        (245, {"max_completion_tokens": 65535}), (245, {}), (245, {"max_tokens": None}), (239, {}), (240, {}), (241, {}), (255, {}))]
+    forms += [("/v1/chat/completions", {"messages": chat}, n_chat, more) for more in (
+        {}, {"max_completion_tokens": 65535}, {"max_tokens": 8192}, {"max_tokens": 256 - n_chat, "n": 2}, {"max_tokens": 257 - n_chat})]
+    for path, prompt, n_prompt, more in forms:
+        wanted = more.get("max_completion_tokens") or more.get("max_tokens") or (16 if "prompt" in prompt else 256)
+        wanted = min(wanted, 256 - n_prompt)
+        reply = post_json(cluster.port, path, {**prompt, **more, "ignore_eos": True})
+        assert reply["usage"]["prompt_tokens"] == n_prompt, reply["usage"]
+        assert reply["usage"]["completion_tokens"] == wanted * more.get("n", 1), (path, n_prompt, more, reply["usage"])
+        assert {choice["finish_reason"] for choice in reply["choices"]} == {"length"}, (more, reply)
+        events = [json.loads(e) for e in stream_events(cluster.port, path, {**prompt, **more, "ignore_eos": True, "stream_options": {
+            "include_usage": True}}) if e != "[DONE]"]
+        assert events[-1]["usage"]["completion_tokens"] == wanted * more.get("n", 1), (path, n_prompt, more, events[-1])
+    reply = post_json(cluster.port, "/v1/messages", {"messages": chat, "max_tokens": 65535})
+    assert reply["stop_reason"] in ("model_context_window_exceeded", "end_turn"), reply
+    with_two = post_json(cluster.port, "/v1/completions", {"prompt": [[65] * 250, [65] * 10], "max_tokens": 20, "ignore_eos": True})
+    assert with_two["usage"]["completion_tokens"] == 26, with_two["usage"]
+    return f"{len(forms)} requests, whole and streamed"
 
 
 def request_ids(cluster):
@@ -222,6 +249,20 @@ def the_end_is_kept(cluster, padded):
     choice = post_json(padded.port, "/v1/completions", {"prompt": "a" * 300 + "xyz", "truncate_prompt_tokens": 5, "max_tokens": 1,
                                                         "echo": True})["choices"][0]
     assert choice["text"].startswith("aaxyz"), choice
+    long = [65 + i % 20 for i in range(300)]
+    for path, n_before in (("/tokenize", None), ("/v1/completions", 300), ("/v1/completions", 9000)):
+        for n in (1, 100, 255):
+            ids = long if n_before is None else [70] * (n_before - 300) + long
+            body = {"prompt": ids, "truncate_prompt_tokens": n, "max_tokens": 1, "return_token_ids": True}
+            reply = post_json(padded.port, path, body)
+            assert (reply["tokens"] if n_before is None else reply["choices"][0]["prompt_token_ids"]) == long[-n:], (path, n, reply)
+        error = post_json(padded.port, path, {"prompt": ids}, want=400)["error"]
+        assert error["code"] == "context_length_exceeded" and error["param"] == "prompt", error
+    reply = post_json(padded.port, "/v1/completions", {"prompt": [long, [66] * 257, [67] * 3], "truncate_prompt_tokens": 7, "max_tokens": 1,
+                                                       "return_token_ids": True})
+    assert [choice["prompt_token_ids"] for choice in reply["choices"]] == [long[-7:], [66] * 7, [67] * 3], reply
+    error = post_json(padded.port, "/tokenize", {"prompt": [7] * (4 * 262144 + 1), "truncate_prompt_tokens": 5}, want=400)["error"]
+    assert error["param"] == "prompt" and "before it is cut" in error["message"], error
 
 
 def salts_share_nothing(cluster):
@@ -312,6 +353,7 @@ def main():
             tally.run("naming an id without text is refused where it is to be drawn", naming_one_is_refused, cluster,
                       textless[-1])
             tally.run("a prompt that is too long is refused in known words", known_words, cluster)
+            tally.run("an answer ends with the context", answers_end_with_the_context, cluster)
             tally.run("every reply has a request id", request_ids, cluster)
             tally.run("chunks say what whole replies say", chunks_and_wholes_agree, cluster)
             tally.run("a path that is nearly served is named", near_paths, cluster)

@@ -359,7 +359,7 @@ def c14_errors_raw(t):
         (CHAT, {**chat, "temperature": "hot"}, 400, "temperature"),
         (CHAT, {**chat, "n": 65}, 400, "n"),
         (CHAT, {**chat, "max_tokens": -1}, 400, "max_tokens"),
-        (CHAT, {**chat, "max_tokens": 2**30}, 400, "max_tokens"),
+        (CHAT, {**chat, "max_tokens": 2**31}, 400, "max_tokens"),
         (CHAT, {**chat, "stream_options": {}}, 400, "stream_options"),
         (CHAT, {**chat, "bad_words": ["x"]}, 400, "bad_words"),
         (CHAT, {**chat, "model": "nobody"}, 404, "model"),
@@ -401,7 +401,7 @@ def c14_keys(t):
 def c14_errors_sdk(t):
     openai, client = t.openai()
     for kind, options in ((openai.BadRequestError, {"temperature": 1000}), (openai.NotFoundError, {"model": "nobody"}),
-                          (openai.BadRequestError, {"max_tokens": 2**30})):
+                          (openai.BadRequestError, {"max_tokens": 2**31})):
         try:
             client.chat.completions.create(**{"model": t.model, "messages": user("hi"), **options})
         except kind as error:

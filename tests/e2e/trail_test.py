@@ -7,7 +7,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from cluster import BIN, Cluster, Tally, eventually, request
+from cluster import BIN, Cluster, Tally, eventually, get_json, request
 from daemons import free_ports
 
 BODY = {"prompt": list(range(1, 41)), "max_tokens": 5, "temperature": 0}
@@ -101,8 +101,9 @@ def the_router_times_its_stages():
     """Each stage is in the log line of its call, in order, and in a histogram; a call that failed says in which one."""
     with Cluster("--prefill", 1, "--decode", 1) as cluster:
         done = ask(cluster, BODY)
+        context = get_json(cluster.port, "/v1/models")["data"][0]["max_model_len"]
         assert request(cluster.port, "POST", "/v1/completions", {**BODY, "n": 0})[0] == 400
-        assert request(cluster.port, "POST", "/v1/completions", {**BODY, "max_tokens": 10**6})[0] == 400
+        assert request(cluster.port, "POST", "/v1/completions", {**BODY, "prompt": [7] * context})[0] == 400
         failed = eventually(lambda: done_of(cluster)[1:] if len(done_of(cluster)) == 3 else None, "three lines")
 
         def counted():

@@ -126,17 +126,16 @@ END_TEST
 
 START_TEST(a_prompt_that_is_too_long_is_refused_in_known_words) {
     struct error error;
-    ck_assert_int_eq(errors_too_long(&error, "messages", 8192, 9031, 0), STATUS_LIMIT);
+    ck_assert_int_eq(errors_too_long(&error, "messages", 8192, 9031), STATUS_LIMIT);
     ck_assert_str_eq(error.text, "This model's maximum context length is 8192 tokens. However, the "
                                  "prompt is too long: 9031 tokens.");
     ck_assert_str_eq(error.field, "messages");
-    errors_too_long(&error, "prompt", 8192, 0, 0);
+    errors_too_long(&error, "prompt", 8192, 0);
     ck_assert_str_eq(error.text, "This model's maximum context length is 8192 tokens. However, the "
                                  "prompt is too long: more than 8192 tokens.");
-    errors_too_long(&error, "max_tokens", 8192, 31, 9000);
+    errors_too_long(&error, "prompt", 8192, 8192);
     ck_assert_str_eq(error.text, "This model's maximum context length is 8192 tokens. However, the "
-                                 "prompt is too long to be followed by 9000 tokens: it has 31 "
-                                 "tokens.");
+                                 "prompt is too long to be followed by an answer: 8192 tokens.");
 }
 END_TEST
 
