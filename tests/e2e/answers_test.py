@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """What answers hold, beside the words: ids that have text, the model's own sampling defaults, known words in refusals, request
 ids, times to come again, all of a call or nothing, the end of a prompt that is cut, tenants that share nothing, and slow readers."""
+import contextlib
 import json
 import re
 import socket
@@ -10,7 +11,8 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from cluster import BIN, ROOT, Cluster, Tally, eventually, hash_answer, post_json, request, stopped, stream_events
+from cluster import BIN, ROOT, Cluster, Tally, eventually, get_json, hash_answer, post_json, request, stopped, stream_events
+from daemons import free_ports
 
 CHECKPOINTS = ROOT / "tests" / "models" / "checkpoints.py"
 N_CHATS = 40
@@ -309,6 +311,55 @@ def all_or_none():
         return f"{len(refused)} calls refused, to come again after {min(times)} to {max(times)} ms"
 
 
+@contextlib.contextmanager
+def workers_of_two_sizes(folder):
+    """A prefill worker of 8,192 tokens and a decode worker of 512; the router's port."""
+    port, announce = free_ports(1)[0], f"ipc://{folder}/announce"
+    programs = [[BIN / "tandem-router", "--listen", f"127.0.0.1:{port}", "--announce", announce]]
+    programs += [[BIN / "tandem-worker", "--name", name, "--role", role, "--kv-blocks", str(blocks), "--routers", announce, "--endpoint",
+                  f"ipc://{folder}/{name}", "--kv-endpoint", f"ipc://{folder}/{name}.kv"]
+                 for name, role, blocks in (("p0", "prefill", 512), ("d0", "decode", 32))]
+    with open(Path(folder) / "log", "wb") as log:
+        processes = [subprocess.Popen([*program, "--model", "hash"], stderr=log) for program in programs]
+
+    def ready():
+        try:
+            return sum(worker["state"] == "ready" for worker in get_json(port, "/admin/status")["workers"]) == 2
+        except OSError:
+            return False
+    try:
+        eventually(ready, "both workers")
+        yield port
+    finally:
+        for process in processes:
+            process.terminate()
+        for process in processes:
+            process.wait(30)
+
+
+def an_answer_is_as_long_at_every_worker(base):
+    """A sequence that outgrows its worker goes on at the one that holds more: alone, under load, up to that one's own end."""
+    folder = Path(base) / "sizes"
+    folder.mkdir()
+
+    def complete(number, n_prompt, most, wanted):
+        prompt = [(7 * i + number) % 60000 for i in range(n_prompt)]
+        body = {"prompt": prompt, "max_tokens": most, "temperature": 0, "return_token_ids": True}
+        choice = post_json(port, "/v1/completions", body)["choices"][0]
+        assert choice["token_ids"] == hash_answer(prompt, wanted), (n_prompt, most, len(choice["token_ids"]))
+        assert choice["finish_reason"] == "length"
+    with workers_of_two_sizes(folder) as port:
+        for number, (n_prompt, most, wanted) in enumerate(((400, 300, 300), (400, 112, 112), (400, 113, 113), (511, 2, 2), (512, 2, 2),
+                                                           (8000, 300, 192), (10, 100000, 8182))):
+            complete(number, n_prompt, most, wanted)
+        with ThreadPoolExecutor(12) as pool:
+            for done in [pool.submit(complete, number, 380 + number, 300, 300) for number in range(24)]:
+                done.result()
+        status = eventually(lambda: (lambda s: s if s["requests"]["running"] == 0 else None)(get_json(port, "/admin/status")["routers"][0]),
+                            "quiet")
+        assert status["requests"]["failed"] == 0, status
+
+
 def a_slow_reader_gets_it_all():
     """A client that reads nothing while its tokens come: its call waits for it, and every token is there in the end."""
     n_choices, n_tokens = 32, 2000
@@ -362,6 +413,7 @@ def main():
                 tally.run("tenants of other salts share no cached prefix", salts_share_nothing, hashing)
         tally.run("threads, kernels and sizes agree", the_same_at_every_size, padded, drawable)
         tally.run("the model's own sampling defaults hold", own_defaults_hold, padded)
+        tally.run("an answer is as long at every worker", an_answer_is_as_long_at_every_worker, base)
     tally.run("all sequences of a call or none", all_or_none)
     tally.run("a slow reader gets all of its answer", a_slow_reader_gets_it_all)
     return tally.end()
