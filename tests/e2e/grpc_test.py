@@ -14,7 +14,7 @@ import sys
 import threading
 
 import sanitizers
-from cluster import Cluster, Skip, Tally, eventually, hash_answer, post_json, real_model, request
+from cluster import Cluster, Skip, Tally, eventually, get_json, hash_answer, post_json, real_model, request
 from grpc_client import (DescriptorPool, Inference, ProtoReflectionDescriptorDatabase, ask, channel, grpc, health_pb2,
                          health_pb2_grpc, pb, refused, reflection_pb2, varint)
 
@@ -187,6 +187,26 @@ def tokenize_and_back(cluster):
             back = client.Detokenize(pb.DetokenizeRequest(tokens=ours.token_ids))
             assert back.text == post_json(cluster.port, "/detokenize", {"tokens": twin["tokens"]})["prompt"]
         assert client.Detokenize(pb.DetokenizeRequest()).text == ""
+
+
+def lengths_are_https(cluster):
+    """An answer ends with the context, by a default too; a prompt of ids is cut before its bound is looked at."""
+    context = get_json(cluster.port, "/v1/models")["data"][0]["max_model_len"]
+    with channel(cluster) as wire:
+        client = Inference(wire)
+        for n_left, fields in ((11, {}), (16, {}), (17, {}), (11, {"max_tokens": 12}), (11, {"max_tokens": 2**31 - 1}), (1, {"max_tokens": 2})):
+            question = ask("ids", [7] * (context - n_left), {"ignore_eos": True, **fields})
+            for choices, usage in ((list(client.Complete(question).choices), client.Complete(question).usage),
+                                   joined(client.Generate(question))):
+                assert choices[0].finish_reason == "length" and usage.prompt_tokens == context - n_left
+                assert usage.completion_tokens == min(n_left, fields.get("max_tokens", 16)), (n_left, fields, usage)
+        refused(lambda: client.Complete(ask("ids", [7] * context, {})), grpc.StatusCode.INVALID_ARGUMENT, "maximum context length")
+        for n in (1, 100, context - 1):
+            question = ask("ids", [7] * 150000 + list(range(n)), {"truncate_prompt_tokens": n, "max_tokens": 1, "return_token_ids": True})
+            assert list(client.Complete(question).choices[0].prompt_token_ids) == list(range(n)), n
+            assert list(client.Tokenize(question).token_ids) == list(range(n)), n
+    cluster.quiet()
+    return f"{context} tokens"
 
 
 def errors_have_their_status(cluster):
@@ -372,7 +392,7 @@ def main() -> int:
     options = parser.parse_args()
     tally = Tally()
     with Cluster("--mixed", 2, "--step-us", 1000) as cluster:
-        for test in (calls_equal_their_twins, a_chunk_per_step, tokenize_and_back, errors_have_their_status, gzip_comes_in,
+        for test in (calls_equal_their_twins, a_chunk_per_step, tokenize_and_back, lengths_are_https, errors_have_their_status, gzip_comes_in,
                      deadlines_and_cancellation_free_blocks, the_server_tells_of_itself, reflection_serves_the_files,
                      reflection_talks_in_turns, http_statuses):
             tally.run(test.__name__, test, cluster)

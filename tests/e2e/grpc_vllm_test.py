@@ -96,7 +96,14 @@ def calls_equal_their_twins(cluster, client):
 
 
 def defaults_are_vllms(cluster, client):
-    """Without max_tokens the rest of the context; without sampling_params temperature 1, n 1."""
+    """Without max_tokens the rest of the context, which also ends what asks for more; without sampling_params temperature 1, n 1; a
+    prompt is cut before it is too long."""
+    context = cluster.workers()[0]["context"]
+    for params in ({}, {"max_tokens": 8}, {"max_tokens": 100000}):
+        ids, _, end = gather(client.Generate(question(prompt=[7] * (context - 7), ignore_eos=True, **params)))[0]
+        assert len(ids) == 7 and end.finish_reason == "length", (params, len(ids), end)
+    end = gather(client.Generate(question(prompt=[7] * 150000 + PROMPT, truncate_prompt_tokens=8, max_tokens=3)))[0][2]
+    assert end.prompt_tokens == 8, end
     stream = client.Generate(question(ignore_eos=True))
     ids = []
     for response in stream:
