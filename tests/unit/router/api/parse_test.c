@@ -1,4 +1,3 @@
-#include "base/buf.h"
 #include "model/text/generation.h"
 #include "router/api/dialect.h"
 #include "tests/support/suite.h"
@@ -301,86 +300,6 @@ START_TEST(completions_take_all_four_prompt_forms) {
 }
 END_TEST
 
-/* A body whose prompt is `before`, n ids and `after`. */
-static char *with_ids(const char *before, size_t n, const char *after) {
-    struct buf body;
-    buf_init(&body, 0);
-    buf_puts(&body, before);
-    for (size_t i = 0; i < n; i++)
-        buf_puts(&body, i > 0 ? ",7" : "7");
-    buf_puts(&body, after);
-    char *text = strndup(body.data, body.n);
-    buf_fini(&body);
-    return text;
-}
-
-START_TEST(a_prompt_of_ids_that_is_cut_may_be_longer_first) {
-    static const struct {
-        const char *before, *after;
-        bool is_cut;
-    } forms[] = {
-        {"{\"prompt\":[", "]}", false},
-        {"{\"prompt\":[[1],[", "]]}", false},
-        {"{\"truncate_prompt_tokens\":null,\"prompt\":[", "]}", false},
-        {"{\"truncate_prompt_tokens\":100,\"prompt\":[", "]}", true},
-        {"{\"prompt\":[[1],[", "]],\"truncate_prompt_tokens\":4096}", true},
-        {"{\"prompt\":[", "],\"truncate_prompt_tokens\":1}", true},
-    };
-    const size_t lengths[] = {limits.prompt_max, limits.prompt_max + 1u, 9000};
-    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
-        for (size_t k = 0; k < sizeof lengths / sizeof *lengths; k++) {
-            struct ask ask;
-            struct api_error error;
-            char *body = with_ids(forms[i].before, lengths[k], forms[i].after);
-            bool fits = forms[i].is_cut || lengths[k] <= limits.prompt_max;
-            ck_assert_int_eq(parse_all(&dialect_completions, body, &ask, &error),
-                             fits ? STATUS_OK : STATUS_LIMIT);
-            if (fits)
-                ck_assert_uint_eq(ask.prompts[ask.n_prompts - 1].ids.n, lengths[k]);
-            else
-                ck_assert_str_eq(error.error.field, "prompt");
-            ask_fini(&ask);
-            free(body);
-        }
-    }
-}
-END_TEST
-
-START_TEST(a_prompt_that_is_cut_has_a_bound_too) {
-    for (size_t above = 0; above < 2; above++) {
-        struct ask ask;
-        struct api_error error;
-        char *body =
-            with_ids("{\"prompt\":[", ASK_UNCUT_IDS_MAX + above, "],\"truncate_prompt_tokens\":5}");
-        ck_assert_int_eq(parse_all(&dialect_tokenize, body, &ask, &error),
-                         above ? STATUS_LIMIT : STATUS_OK);
-        if (above)
-            ck_assert_ptr_nonnull(strstr(error.error.text, "at most 1048576 ids before it is cut"));
-        ask_fini(&ask);
-        free(body);
-    }
-}
-END_TEST
-
-START_TEST(special_tokens_of_raw_prompts_are_special_unless_switched_off) {
-    struct ask ask;
-    accepted(&dialect_completions, "", &ask);
-    ck_assert(ask.parse_special);
-    ask_fini(&ask);
-    accepted(&dialect_completions, "\"parse_special\":null", &ask);
-    ck_assert(ask.parse_special);
-    ask_fini(&ask);
-    accepted(&dialect_tokenize, "\"parse_special\":false", &ask);
-    ck_assert(!ask.parse_special);
-    ask_fini(&ask);
-    accepted(&dialect_chat, "\"parse_special\":false", &ask);
-    ck_assert(!ask.parse_special);
-    ask_fini(&ask);
-    refused(&dialect_chat, "\"parse_special\":true", STATUS_UNSUPPORTED, "parse_special");
-    refused(&dialect_completions, "\"parse_special\":1", STATUS_INVALID, "parse_special");
-}
-END_TEST
-
 START_TEST(echo_allows_no_new_tokens) {
     struct ask ask;
     accepted(&dialect_completions, "\"echo\":true,\"max_tokens\":0", &ask);
@@ -621,9 +540,6 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, bounds_of_the_model_hold);
     tcase_add_test(tests, ids_without_text_are_no_answer_but_may_be_in_prompts);
     tcase_add_test(tests, completions_take_all_four_prompt_forms);
-    tcase_add_test(tests, a_prompt_of_ids_that_is_cut_may_be_longer_first);
-    tcase_add_test(tests, a_prompt_that_is_cut_has_a_bound_too);
-    tcase_add_test(tests, special_tokens_of_raw_prompts_are_special_unless_switched_off);
     tcase_add_test(tests, echo_allows_no_new_tokens);
     tcase_add_test(tests, chat_content_has_four_forms);
     tcase_add_test(tests, bad_messages_are_named);
