@@ -101,16 +101,28 @@ bool json_get_is_huge(const json_t *value) {
     return json_is_real(value) && fabs(json_real_value(value)) >= 0x1p63;
 }
 
+bool json_get_whole(const json_t *value, int64_t *whole) {
+    double real = json_real_value(value);
+    if (json_is_integer(value))
+        *whole = json_integer_value(value);
+    else if (json_is_real(value) && !json_get_is_huge(value) && real == trunc(real))
+        *whole = (int64_t)real;
+    else
+        return false;
+    return true;
+}
+
 enum status json_get_int(const struct json_get *get, const char *name, int64_t min, int64_t max,
                          int64_t *value) {
     char range[64];
     const json_t *member = json_get_member(get, name);
     if (!member)
         return STATUS_OK;
-    if (!json_is_integer(member) && !json_get_is_huge(member))
+    int64_t number;
+    bool is_whole = json_get_whole(member, &number);
+    if (!is_whole && !json_get_is_huge(member))
         return unlike(get, name, "an integer");
-    int64_t number = json_integer_value(member);
-    if (number < min || number > max || !json_is_integer(member)) {
+    if (!is_whole || number < min || number > max) {
         snprintf(range, sizeof range, "between %lld and %lld", (long long)min, (long long)max);
         return unlike(get, name, range);
     }

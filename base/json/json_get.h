@@ -3,9 +3,9 @@
  * Getters read one member of an object. An absent member and a null one are the same: json_get_*
  * returns STATUS_OK and keeps what the result held, json_need_* says that it is missing. A wrong
  * type or a value out of range is the reader's `wrong`, with a line that names the member, and its
- * name in error->field (the `param` of the error object). Integers are int64, which no real passes
- * for, be it whole; those beyond 64 bits are reals (json_read.h) and out of any range. Reals accept
- * integers. Values are borrowed from the document.
+ * name in error->field (the `param` of the error object). Integers are int64, as JSON Schema has
+ * them: 16.0 and 1e1 are, 16.5 is not; those beyond 64 bits are reals (json_read.h) and out of any
+ * range. Reals accept integers. Values are borrowed from the document.
  * Pure; any thread. */
 #pragma once
 
@@ -44,6 +44,10 @@ const json_t *json_get_member(const struct json_get *get, const char *name);
 
 /* A whole number that no 64 bits hold. */
 bool json_get_is_huge(const json_t *value);
+
+/* The integer that a value is, a whole real as well. False: it is none, or 64 bits do not hold it; *whole is then as it
+ * was. NULL is none. */
+bool json_get_whole(const json_t *value, int64_t *whole);
 
 /* Fills the error with the member's full name and answers the status. */
 enum status json_get_fail(const struct json_get *get, enum status status, const char *name,

@@ -1,6 +1,7 @@
 #include "model/members/members.h"
 
 #include "base/assert.h"
+#include "base/json/json_get.h"
 
 #include <jansson.h>
 #include <stdint.h>
@@ -99,12 +100,12 @@ bool members_is_among(const json_t *value, const char *list) {
 }
 
 static bool has_type(const json_t *value, const char *types) {
-    char type = json_is_integer(value)   ? 'i'
-                : json_is_real(value)    ? 'r'
-                : json_is_boolean(value) ? 'b'
-                : json_is_string(value)  ? 't'
-                : json_is_array(value)   ? 'l'
-                                         : 'o';
+    char type = json_get_whole(value, &(int64_t){0}) ? 'i'
+                : json_is_real(value)                ? 'r'
+                : json_is_boolean(value)             ? 'b'
+                : json_is_string(value)              ? 't'
+                : json_is_array(value)               ? 'l'
+                                                     : 'o';
     return json_is_null(value) || strchr(types, type) || (type == 'i' && strchr(types, 'r'));
 }
 

@@ -33,10 +33,10 @@ enum status fields_ids(const struct json_get *get, const char *name, const json_
             return json_get_fail(get, STATUS_INVALID, name,
                                  "holds %.17g, which is not a token id (0 to %u)",
                                  json_real_value(entry), n_tokens - 1);
-        if (!json_is_integer(entry))
+        int64_t id;
+        if (!json_get_whole(entry, &id))
             return json_get_fail(get, STATUS_INVALID, name,
                                  "must hold integers; entry %zu is something else", i);
-        json_int_t id = json_integer_value(entry);
         if (id < 0 || id >= n_tokens)
             return json_get_fail(get, STATUS_INVALID, name,
                                  "holds %lld, which is not a token id (0 to %u)", (long long)id,

@@ -78,17 +78,19 @@ void config_hub_fini(struct config_hub *hub) {
     hub->config = hub->generation = hub->quantize = NULL;
 }
 
-static bool is_id(const json_t *value, uint32_t n_vocab) {
-    json_int_t number = json_integer_value(value);
-    return json_is_integer(value) && number >= 0 && number < n_vocab;
+static bool get_id(const json_t *value, uint32_t n_vocab, uint32_t *id) {
+    int64_t number;
+    if (!json_get_whole(value, &number) || number < 0 || number >= n_vocab)
+        return false;
+    *id = (uint32_t)number;
+    return true;
 }
 
 static enum status read_id(const struct json_get *keys, const json_t *value, const char *key,
                            uint32_t n_vocab, uint32_t *id) {
-    if (!is_id(value, n_vocab))
+    if (!get_id(value, n_vocab, id))
         return json_get_fail(keys, STATUS_INVALID, key, "is not a token id below vocab_size %u",
                              n_vocab);
-    *id = (uint32_t)json_integer_value(value);
     return STATUS_OK;
 }
 
@@ -129,8 +131,9 @@ static void add_helper_ends(struct config_hub *hub, const json_t *eos,
     config->n_stop_ids = 0;
     for (size_t i = 0; i < n; i++) {
         const json_t *item = is_list ? json_array_get(eos, i) : eos;
-        if (is_id(item, config->n_vocab))
-            config_add_stop(config, (uint32_t)json_integer_value(item));
+        uint32_t id;
+        if (get_id(item, config->n_vocab, &id))
+            config_add_stop(config, id);
         else
             all_ids = false;
     }
@@ -148,9 +151,7 @@ static void add_helper_ends(struct config_hub *hub, const json_t *eos,
 static void read_helper_ends(struct config_hub *hub, struct model_config *config) {
     const json_t *bos = json_object_get(hub->generation, "bos_token_id");
     const json_t *eos = json_object_get(hub->generation, "eos_token_id");
-    if (is_id(bos, config->n_vocab))
-        config->bos_id = (uint32_t)json_integer_value(bos);
-    else if (bos && !json_is_null(bos))
+    if (!get_id(bos, config->n_vocab, &config->bos_id) && bos && !json_is_null(bos))
         remarks_add(&hub->remarks,
                     "%s: bos_token_id is not a token id below vocab_size %u; it is not used",
                     hub->generation_file, config->n_vocab);

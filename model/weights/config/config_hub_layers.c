@@ -29,18 +29,19 @@ static bool is_meaningless(const char *member) {
 
 /* Does the member say of the layer what is so of all? */
 static bool repeats(const char *member, const json_t *value, const struct config_quant *quant) {
-    json_int_t number = json_integer_value(value);
+    int64_t number;
+    bool is_whole = json_get_whole(value, &number);
     if (json_is_null(value) || is_meaningless(member))
         return true;
     if (strcmp(member, "bits") == 0)
-        return json_is_integer(value) && number == quant->bits;
+        return is_whole && number == quant->bits;
     if (strcmp(member, "group_size") == 0)
-        return json_is_integer(value) && number == (quant->group ? (json_int_t)quant->group : -1);
+        return is_whole && number == (quant->group ? (int64_t)quant->group : -1);
     if (strcmp(member, "sym") == 0) /* fields of zero points are read where not all are symmetric */
         return json_is_true(value) || (json_is_false(value) && !quant->symmetric);
     if (strcmp(member, "data_type") == 0)
         return json_is_string(value) && strcmp(json_string_value(value), "int") == 0;
-    return strcmp(member, "act_bits") == 0 && json_is_integer(value) && number >= PLAIN_BITS;
+    return strcmp(member, "act_bits") == 0 && is_whole && number >= PLAIN_BITS;
 }
 
 static enum status refuse(const struct json_get *layer, const char *member, const json_t *value) {
@@ -67,7 +68,7 @@ enum status config_hub_layers(const struct json_get *keys, const char *key,
             continue;
         if (!json_is_object(members))
             return json_get_fail(&layers, STATUS_INVALID, name, "is not an object");
-        if (json_integer_value(json_object_get(members, "bits")) >= PLAIN_BITS)
+        if (json_number_value(json_object_get(members, "bits")) >= PLAIN_BITS)
             continue;
         snprintf(parent, sizeof parent, "%s.%.128s", key, name);
         struct json_get layer = layers;

@@ -159,8 +159,8 @@ static enum status mark_dense(const struct json_get *keys, struct model_config *
         return json_get_fail(keys, STATUS_INVALID, "mlp_only_layers", "is not a list of layers");
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *item = json_array_get(list, i);
-        json_int_t layer = json_integer_value(item);
-        if (!json_is_integer(item) || layer < 0 || layer >= config->n_layers)
+        int64_t layer;
+        if (!json_get_whole(item, &layer) || layer < 0 || layer >= config->n_layers)
             return json_get_fail(keys, STATUS_INVALID, "mlp_only_layers",
                                  "holds something that is not a layer below %u", config->n_layers);
         config->moe.dense_layers[layer / 8] |= (uint8_t)(1u << layer % 8);

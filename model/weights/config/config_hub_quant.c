@@ -15,10 +15,9 @@ static enum status read_number(const struct json_get *keys, const char *key, con
     const char *name =
         json_get_member(keys, old_key) && !json_get_member(keys, key) ? old_key : key;
     const json_t *found = json_get_member(keys, name);
-    if (!json_is_integer(found))
+    if (!json_get_whole(found, value))
         return json_get_fail(keys, STATUS_INVALID, name, "%s",
                              found ? "is not a whole number" : "is missing");
-    *value = json_integer_value(found);
     return STATUS_OK;
 }
 

@@ -102,8 +102,10 @@ START_TEST(getters_tell_types_and_ranges) {
     ck_assert_int_eq(i, 7);
     ck_assert_int_eq(json_get_int(&get, "big", 0, INT64_MAX, &i), STATUS_OK);
     ck_assert(i == 9007199254740993);
-    ck_assert_int_eq(json_get_int(&get, "r", 0, 9, &i), STATUS_INVALID);
+    ck_assert_int_eq(json_get_int(&get, "r", 2, 9, &i), STATUS_INVALID);
     ck_assert_str_eq(error.field, "outer.r");
+    ck_assert_int_eq(json_get_int(&get, "r", 0, 9, &i), STATUS_OK);
+    ck_assert(i == 1);
     ck_assert_int_eq(json_get_int(&get, "i", 6, 9, &i), STATUS_INVALID);
     ck_assert_int_eq(json_get_int(&get, "huge", INT64_MIN, INT64_MAX, &i), STATUS_INVALID);
     ck_assert_str_eq(error.text, "`outer.huge` must be between -9223372036854775808 and "
@@ -129,6 +131,39 @@ START_TEST(getters_tell_types_and_ranges) {
     ck_assert_int_eq(json_get_object(&get, "absent", &inner), STATUS_OK);
     ck_assert_int_eq(json_get_bool(&inner, "b", &b), STATUS_OK);
     json_decref(root);
+}
+END_TEST
+
+START_TEST(reals_that_are_whole_are_integers) {
+    static const struct {
+        const char *text;
+        bool is_whole;
+        int64_t number;
+    } rows[] = {{"16.0", true, 16},
+                {"1e1", true, 10},
+                {"-3.0", true, -3},
+                {"-0.0", true, 0},
+                {"25e-1", false, 0},
+                {"16.5", false, 0},
+                {"1e-9", false, 0},
+                {"9007199254740992.0", true, 9007199254740992},
+                {"9223372036854774784.0", true, 9223372036854774784},
+                {"9223372036854775807", true, INT64_MAX},
+                {"-9223372036854775808", true, INT64_MIN},
+                {"9223372036854775808.0", false, 0},
+                {"-9223372036854777856.0", false, 0},
+                {"1e300", false, 0},
+                {"\"16\"", false, 0},
+                {"true", false, 0},
+                {"null", false, 0}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        json_t *value = json_loads(rows[i].text, JSON_DECODE_ANY, NULL);
+        int64_t whole = 7;
+        ck_assert_msg(json_get_whole(value, &whole) == rows[i].is_whole, "%s", rows[i].text);
+        ck_assert_int_eq(whole, rows[i].is_whole ? rows[i].number : 7);
+        json_decref(value);
+    }
+    ck_assert(!json_get_whole(NULL, &(int64_t){0}));
 }
 END_TEST
 
@@ -222,6 +257,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, legal_oddities_are_read);
     tcase_add_test(tests, depth_is_bounded);
     tcase_add_test(tests, getters_tell_types_and_ranges);
+    tcase_add_test(tests, reals_that_are_whole_are_integers);
     tcase_add_test(tests, members_that_are_needed_are_missed);
     tcase_add_test(tests, mistakes_in_files_name_file_key_and_value);
     tcase_add_test(tests, a_part_of_a_file_is_corrupt);

@@ -3,6 +3,7 @@
  * each member of config.json at odd values is read, refused by name, or means nothing. */
 #include "tests/support/suite.h"
 
+#include "base/json/json_get.h"
 #include "base/json/json_text.h"
 #include "model/members/members.h"
 #include "model/weights/config/config.h"
@@ -93,13 +94,13 @@ static enum status read_config(json_t *object, unsigned kin, struct model_config
 }
 
 static char type_of(const json_t *value) {
-    return json_is_integer(value)   ? 'i'
-           : json_is_real(value)    ? 'r'
-           : json_is_boolean(value) ? 'b'
-           : json_is_string(value)  ? 't'
-           : json_is_array(value)   ? 'l'
-           : json_is_object(value)  ? 'o'
-                                    : 'n';
+    return json_get_whole(value, &(int64_t){0}) ? 'i'
+           : json_is_real(value)                ? 'r'
+           : json_is_boolean(value)             ? 'b'
+           : json_is_string(value)              ? 't'
+           : json_is_array(value)               ? 'l'
+           : json_is_object(value)              ? 'o'
+                                                : 'n';
 }
 
 static bool takes(const char *types, const json_t *value) {

@@ -70,7 +70,9 @@ START_TEST(each_shared_field_refuses_what_it_cannot_be) {
         {"\"frequency_penalty\":-2.1", "frequency_penalty"},
         {"\"repetition_penalty\":0", "repetition_penalty"},
         {"\"repetition_penalty\":-1", "repetition_penalty"},
-        {"\"seed\":1.0", "seed"},
+        {"\"seed\":1.5", "seed"},
+        {"\"n\":16.5", "n"},
+        {"\"max_tokens\":1e-1", "max_tokens"},
         {"\"seed\":\"7\"", "seed"},
         {"\"n\":0", "n"},
         {"\"n\":65", "n"},
@@ -88,6 +90,8 @@ START_TEST(each_shared_field_refuses_what_it_cannot_be) {
         {"\"stop_token_ids\":[-1]", "stop_token_ids"},
         {"\"stop_token_ids\":5", "stop_token_ids"},
         {"\"stop_token_ids\":[\"5\"]", "stop_token_ids"},
+        {"\"stop_token_ids\":[5.5]", "stop_token_ids"},
+        {"\"stop_token_ids\":[1e3]", "stop_token_ids"},
         {"\"allowed_token_ids\":[1.5]", "allowed_token_ids"},
         {"\"allowed_token_ids\":[4294967296]", "allowed_token_ids"},
         {"\"include_stop_str_in_output\":1", "include_stop_str_in_output"},
@@ -504,6 +508,21 @@ START_TEST(whole_numbers_are_taken_from_bound_to_bound) {
 }
 END_TEST
 
+/* By JSON Schema 16.0 is an integer. */
+START_TEST(whole_numbers_may_be_written_as_reals) {
+    struct ask ask;
+    accepted(&dialect_completions,
+             "\"max_tokens\":16.0,\"top_k\":4e1,\"n\":1.0,\"priority\":-1.0,\"seed\":1e1,"
+             "\"min_tokens\":2.0,\"logprobs\":5.0,\"stop_token_ids\":[7.0,8,9e0]",
+             &ask);
+    ck_assert(ask.sampling.max_new == 16 && ask.sampling.top_k == 40 && ask.n_choices == 1);
+    ck_assert(ask.priority == -1 && ask.sampling.seed == 10 && ask.sampling.min_new == 2);
+    ck_assert(ask.sampling.n_top == 5 && ask.sampling.n_stop_ids == 3);
+    ck_assert(ask.sampling.stop_ids[0] == 7 && ask.sampling.stop_ids[2] == 9);
+    ask_fini(&ask);
+}
+END_TEST
+
 START_TEST(a_models_defaults_hold_where_a_request_is_silent) {
     static const struct generation generation = {.has = {true, true, true, true, true},
                                                  .value = {[GENERATION_TEMPERATURE] = 0.5,
@@ -550,4 +569,5 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, a_call_may_have_as_many_sequences_as_the_bound);
     tcase_add_test(tests, stops_may_be_as_long_as_the_bound);
     tcase_add_test(tests, whole_numbers_are_taken_from_bound_to_bound);
+    tcase_add_test(tests, whole_numbers_may_be_written_as_reals);
 }

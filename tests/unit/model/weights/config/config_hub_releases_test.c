@@ -101,7 +101,7 @@ START_TEST(what_is_missing_has_its_newer_name) {
     }
     ck_assert_int_eq(
         read_patched(llama,
-                     "{\"quantization_config\":{\"quant_method\":\"awq\",\"w_bit\":4.0,"
+                     "{\"quantization_config\":{\"quant_method\":\"awq\",\"w_bit\":4.5,"
                      "\"group_size\":128}}",
                      &config),
         STATUS_INVALID);
@@ -109,7 +109,20 @@ START_TEST(what_is_missing_has_its_newer_name) {
 }
 END_TEST
 
+START_TEST(whole_reals_are_integers) {
+    const struct model_config *config = read_with(
+        llama,
+        "{\"hidden_size\":64.0,\"num_hidden_layers\":4e0,\"eos_token_id\":[5.0,6],"
+        "\"bos_token_id\":3.0,\"quantization_config\":{\"quant_method\":\"gptq\","
+        "\"bits\":4.0,\"group_size\":32.0,\"sym\":true,\"dynamic\":{\"a\":{\"bits\":4.0}}}}");
+    ck_assert(config->dim == 64 && config->n_layers == 4 && config->bos_id == 3);
+    ck_assert(config->n_stop_ids == 2 && config->stop_ids[0] == 5 && config->stop_ids[1] == 6);
+    ck_assert(config->quant.bits == 4 && config->quant.group == 32);
+}
+END_TEST
+
 void suite_add(TCase *tests) {
+    tcase_add_test(tests, whole_reals_are_integers);
     tcase_add_test(tests, biases_of_a_mixture_are_where_its_config_has_them);
     tcase_add_test(tests, a_window_of_a_mixture_is_in_all_layers);
     tcase_add_test(tests, newer_names_are_read);

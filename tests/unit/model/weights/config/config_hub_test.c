@@ -279,7 +279,7 @@ START_TEST(ends_of_a_helper_file_that_are_none_are_left_out) {
         "{\"eos_token_id\":[300,301]}",
         "{\"eos_token_id\":300}",
         "{\"eos_token_id\":-1}",
-        "{\"eos_token_id\":2.0}",
+        "{\"eos_token_id\":2.5}",
         "{\"eos_token_id\":{}}",
         "{\"eos_token_id\":\"</s>\"}",
         "{\"eos_token_id\":1e30}",
@@ -297,8 +297,11 @@ START_TEST(ends_of_a_helper_file_that_are_none_are_left_out) {
                           strncmp(remarks.lines[0], "generation_config.json: ", 24) == 0,
                       "%s: %u remarks", bad[i], remarks.n);
     }
-    static const char *const good[] = {"{\"eos_token_id\":null,\"bos_token_id\":null}", "{}",
+    static const char *const good[] = {"{\"eos_token_id\":null,\"bos_token_id\":null}",
+                                       "{}",
                                        "{\"eos_token_id\":[]}",
+                                       "{\"eos_token_id\":2.0}",
+                                       "{\"bos_token_id\":1e0}",
                                        "{\"eos_token_id\":[2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2]}"};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         struct model_config config =
@@ -470,7 +473,7 @@ static const struct {
     {GPTQ_AND("\"dynamic\":{\"+:.*\":{\"bits\":8}}"), "dynamic.+:.*.bits is 8: layers that are"},
     {GPTQ_AND("\"dynamic\":{\"-:a\":{},\"lm_head\":{\"bits\":4,\"group_size\":64}}"),
      "dynamic.lm_head.group_size is 64"},
-    {GPTQ_AND("\"dynamic\":{\"a\":{\"bits\":4.0}}"), "dynamic.a.bits is 4.0"},
+    {GPTQ_AND("\"dynamic\":{\"a\":{\"bits\":4.5}}"), "dynamic.a.bits is 4.5"},
     {GPTQ_AND("\"dynamic\":{\"a\":{\"bits\":\"4\"}}"), "dynamic.a.bits is \"4\""},
     {GPTQ_AND("\"dynamic\":{\"a\":{\"sym\":false}}"), "dynamic.a.sym is false"},
     {GPTQ_AND("\"dynamic\":{\"a\":{\"pack_dtype\":\"int8\"}}"), "dynamic.a.pack_dtype is \"int8\""},
