@@ -48,7 +48,10 @@ struct sample_result {
     uint32_t n_top;                   /* n_top of the params, or as many as have a probability */
     uint32_t top_ids[SAMPLE_TOP_MAX]; /* best first, lower id first among equals */
     float top_logprobs[SAMPLE_TOP_MAX];
-    bool valid; /* false: the row held NaN or had no token left to choose */
+    bool valid; /* false: there is no token to choose */
+    /* Not valid, though the row's own logits are numbers: the params left no token. Any other row that is not
+     * valid is the model's fault, or the device's. */
+    bool emptied;
 };
 
 #define SAMPLING_BLOCK  256   /* ids summed together; blocks' sums are added in order */
@@ -113,6 +116,11 @@ EVERYWHERE bool sampling_has_edits(const struct sample_params *params) {
            params->allowed_bits;
 }
 
+/* Is it by its edits that a row has no token, one whose own logits have this maximum (NaN where one of them is)? */
+EVERYWHERE bool sampling_emptied(const struct sample_params *params, float max) {
+    return max > -INFINITY && max < INFINITY && sampling_has_edits(params);
+}
+
 /* Words of a mask over so many ids. */
 EVERYWHERE uint32_t sampling_bit_words(uint32_t n_vocab) {
     return n_vocab / 32 + (n_vocab % 32 != 0);
@@ -129,11 +137,23 @@ static inline void sampling_bar(float *logits, const struct sample_params *param
             logits[id] = -INFINITY;
 }
 
+/* An edited logit. What no float holds is the largest one: only a ban takes an id out of the choice. */
+EVERYWHERE float sampling_clamped(float x) {
+    return x > FLT_MAX ? FLT_MAX : x < -FLT_MAX ? -FLT_MAX : x;
+}
+
 /* Logit x of an id that was seen, `count` times in the output. */
 EVERYWHERE float sampling_penalised(const struct sample_params *params, float x, uint32_t count) {
+    if (x == -INFINITY)
+        return x;
     x = x > 0.0f ? x / params->repetition : x * params->repetition;
     x = x - params->frequency * (float)count;
-    return count > 0 ? x - params->presence : x;
+    return sampling_clamped(count > 0 ? x - params->presence : x);
+}
+
+/* Logit x of an id with a bias. */
+EVERYWHERE float sampling_biased(float x, float bias) {
+    return x > -INFINITY && bias > -INFINITY ? sampling_clamped(x + bias) : -INFINITY;
 }
 
 /* Takes out what no bit allows. */
@@ -155,9 +175,11 @@ static inline void sampling_edit(float *logits, uint32_t n_vocab,
         if (id < n_vocab)
             logits[id] = sampling_penalised(params, logits[id], params->seen_counts[i]);
     }
-    for (uint32_t i = 0; i < params->n_bias; i++)
-        if (params->bias_ids[i] < n_vocab)
-            logits[params->bias_ids[i]] += params->bias[i];
+    for (uint32_t i = 0; i < params->n_bias; i++) {
+        uint32_t id = params->bias_ids[i];
+        if (id < n_vocab)
+            logits[id] = sampling_biased(logits[id], params->bias[i]);
+    }
     if (params->allowed_bits)
         sampling_mask(logits, n_vocab, params->allowed_bits);
     if (params->n_allowed == 0)

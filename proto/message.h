@@ -110,8 +110,8 @@ enum reason {
     REASON_TRANSFER,  /* the KV transfer broke: checksum, peer lost, link lost */
     REASON_LEASE,     /* a lease ran out */
     REASON_MISMATCH,  /* another protocol, model, tokenizer, layout */
-    REASON_NUMERICS,  /* NaN or no token left to choose */
-    REASON_GRAMMAR,   /* it leaves no token, or cannot be followed */
+    REASON_NUMERICS,  /* the model's own logits are unusable: NaN, infinite */
+    REASON_GRAMMAR, /* what the request asks for leaves no token, or its grammar cannot be followed */
     REASON_COUNT
 };
 const char *reason_name(enum reason reason);

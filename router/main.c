@@ -91,6 +91,8 @@ static enum status open_model(struct program *program, struct error *error) {
                                           .n_tokens = about->n_vocab,
                                           .n_textless = program->model->n_textless,
                                           .textless = program->model->textless,
+                                          .n_ends = about->n_stop_ids,
+                                          .ends = about->stop_ids,
                                           .prompt_max = serving->context,
                                           .max_new = config->default_max_tokens,
                                           .tool_format = program->model->template.tool_format};

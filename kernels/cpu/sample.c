@@ -276,14 +276,15 @@ static void sample_row(const struct path *path, struct sampler *sampler, float *
     if (params->n_top > 0)
         list_best(path, sampler, logits, n, params->n_top, log_total, result);
     const float *raw = logits;
+    bool is_sound = true;
     if (sampling_has_edits(params)) {
         memcpy(sampler->raw, logits, n * sizeof *logits);
         raw = sampler->raw;
         sampling_edit(logits, n, params, sampler->weights);
-        if (!path->block_maxima(logits, n, sampler->maxima))
-            return;
+        is_sound = path->block_maxima(logits, n, sampler->maxima);
     }
-    result->valid = choose(path, sampler, logits, n, params, &result->id);
+    result->valid = is_sound && choose(path, sampler, logits, n, params, &result->id);
+    result->emptied = !result->valid && sampling_emptied(params, max);
     if (wants && result->valid)
         result->logprob = (float)((double)raw[result->id] - log_total);
 }

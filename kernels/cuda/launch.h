@@ -365,7 +365,8 @@ struct gpu_sampled {
     float logit;
     uint32_t id;
     uint32_t valid;
-    uint32_t n_top; /* of a row that asks for any */
+    uint32_t is_sound; /* the logits are numbers */
+    uint32_t n_top;    /* of a row that asks for any */
     uint32_t top_ids[SAMPLE_TOP_MAX];
     float top_logits[SAMPLE_TOP_MAX];
 };

@@ -163,6 +163,7 @@ void cuda_sample_result(const struct gpu_sampled *got, const struct sample_param
                         struct sample_result *result) {
     double log_total = (double)got->max;
     *result = (struct sample_result){.valid = got->valid, .id = got->id};
+    result->emptied = !got->valid && got->is_sound && sampling_has_edits(params);
     if (!params->want_logprob && params->n_top == 0)
         return;
     log_total += numbers_log(got->log_sum);

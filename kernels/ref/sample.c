@@ -152,6 +152,7 @@ void ref_sample(struct kernels_ctx *ctx, float *logits, uint32_t n_rows, uint32_
         memcpy(ctx->raw, logits, n_vocab * sizeof *logits);
         sampling_edit(logits, n_vocab, params, ctx->allowed);
         results->valid = choose(ctx, logits, n_vocab, params, &results->id);
+        results->emptied = !results->valid && sampling_emptied(params, max);
         if (wants && results->valid)
             results->logprob = (float)((double)ctx->raw[results->id] - log_total);
     }

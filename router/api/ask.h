@@ -38,7 +38,9 @@ struct ask_limits {
     const char *model; /* the only id that is served */
     uint32_t n_tokens; /* of the model's vocabulary, those without text included */
     uint32_t n_textless;
-    const struct interval *textless;     /* (n_textless) ids that no answer can hold */
+    const struct interval *textless; /* (n_textless) ids that no answer can hold */
+    uint32_t n_ends;
+    const uint32_t *ends;                /* (n_ends) ids with which the model ends an answer */
     uint32_t prompt_max;                 /* ids of one prompt */
     const struct generation *generation; /* what holds where a request is silent; NULL: nothing */
     uint32_t max_new; /* tokens of an answer where a request is silent; 0: the dialect's own */

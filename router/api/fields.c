@@ -234,6 +234,31 @@ static enum status read_stream_options(const struct json_get *get, struct ask *a
     return STATUS_OK;
 }
 
+static bool is_among(uint32_t id, const uint32_t *ids, uint32_t n) {
+    for (uint32_t i = 0; i < n; i++)
+        if (ids[i] == id)
+            return true;
+    return false;
+}
+
+/* While `min_tokens` holds nothing that ends the answer is chosen: something else has to be allowed. Under a form the
+ * workers decide, for its end may come where nothing else can. */
+static enum status check_allowed(const struct json_get *get, const struct ask_limits *limits,
+                                 const struct ask *ask) {
+    const struct sampling *sampling = &ask->sampling;
+    if (sampling->min_new == 0 || sampling->n_allowed == 0 || ask->format)
+        return STATUS_OK;
+    for (uint32_t i = 0; i < sampling->n_allowed; i++) {
+        uint32_t id = sampling->allowed_ids[i];
+        if (!is_among(id, limits->ends, limits->n_ends) &&
+            !is_among(id, sampling->stop_ids, sampling->n_stop_ids))
+            return STATUS_OK;
+    }
+    return json_get_fail(
+        get, STATUS_INVALID, "allowed_token_ids",
+        "must hold an id that does not end the answer while `min_tokens` is above 0");
+}
+
 /* What no row can say of its field: bounds that other fields or the model set. */
 static enum status check_values(const struct json_get *get, const struct ask_limits *limits,
                                 struct ask *ask) {
@@ -249,6 +274,7 @@ static enum status check_values(const struct json_get *get, const struct ask_lim
         return json_get_fail(get, STATUS_INVALID, "min_tokens",
                              "must not be above the most tokens asked for (%u)",
                              ask->sampling.max_new);
+    TRY(check_allowed(get, limits, ask));
     if (ask->truncate > limits->prompt_max)
         return json_get_fail(get, STATUS_INVALID, "truncate_prompt_tokens",
                              "must be between 1 and %u", limits->prompt_max);

@@ -38,9 +38,9 @@ static void fail_by_end(struct call *call, const struct request_end *end) {
     else if (end->status == STATUS_INVALID)
         call_fail(call, end->status, NULL, "The workers refuse the request as invalid");
     else if (end->reason == REASON_GRAMMAR)
-        call_fail(
-            call, STATUS_INVALID, "no_token_left",
-            "No token is left that the answer's form and the request's other bounds let follow");
+        call_fail(call, STATUS_INVALID, "no_token_left",
+                  "No token is left that the request's own bounds let follow: the answer's form, "
+                  "`allowed_token_ids`, `logit_bias`, `min_tokens`");
     else if (end->reason == REASON_NUMERICS)
         call_fail(call, STATUS_CORRUPT, "numerics", "The model's numbers were unusable");
     else

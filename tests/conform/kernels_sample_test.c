@@ -45,6 +45,7 @@ START_TEST(choices_are_those_of_the_reference) {
             expected[r] = results[r];
         for (int r = 0; r < rows; r++) {
             ck_assert_int_eq(results[r].valid, expected[r].valid);
+            ck_assert_int_eq(results[r].emptied, expected[r].emptied);
             ck_assert_uint_eq(results[r].id, expected[r].id);
             ck_assert_mem_eq(&results[r].logprob, &expected[r].logprob, sizeof(float));
             ck_assert_uint_eq(results[r].n_top, expected[r].n_top);
@@ -269,6 +270,106 @@ START_TEST(masks_join_bans_and_allowed_ids) {
 }
 END_TEST
 
+static const uint32_t nothing[10], only[] = {7}, beyond[] = {300, 400}, seen[] = {5, 6, 7, 8, 9},
+                                   counts[] = {1, 0, 2, 3, 1};
+static const float ban[] = {-INFINITY}, large[] = {3.4e38f}, low[] = {-3.4e38f};
+static const struct interval all_barred[] = {{0, 100}, {100, 300}}, seven_barred[] = {{7, 8}};
+
+/* What a row of 300 logits holds, all of them or that of id 7 alone; what is asked of it, and what comes of it. */
+static const struct {
+    float all, seventh;
+    struct sample_params params;
+    bool valid, emptied;
+} rows_without[] = {
+    {0.5f,
+     1.0f,
+     {.n_allowed = 1, .allowed_ids = only, .n_bias = 1, .bias_ids = only, .bias = ban},
+     false,
+     true},
+    {0.5f, 1.0f, {.n_allowed = 2, .allowed_ids = beyond}, false, true},
+    {0.5f, 1.0f, {.allowed_bits = nothing}, false, true},
+    {0.5f,
+     1.0f,
+     {.n_allowed = 1, .allowed_ids = only, .n_barred = 1, .barred = seven_barred},
+     false,
+     true},
+    {0.5f, -INFINITY, {.n_allowed = 1, .allowed_ids = only}, false, true},
+    {0.5f,
+     -INFINITY,
+     {.n_allowed = 1, .allowed_ids = only, .n_bias = 1, .bias_ids = only, .bias = large},
+     false,
+     true},
+    /* The row's own fault, whatever is asked. */
+    {0.5f, NAN, {.n_allowed = 1, .allowed_ids = only}, false, false},
+    {0.5f, NAN, {.allowed_bits = nothing}, false, false},
+    {0.5f, INFINITY, {.n_bias = 1, .bias_ids = only, .bias = ban}, false, false},
+    {0.5f, NAN, {.n_barred = 1, .barred = seven_barred}, false, false},
+    {-INFINITY, -INFINITY, {.allowed_bits = nothing}, false, false},
+    {NAN,
+     1.0f,
+     {.repetition = 1e-40f, .n_seen = 5, .seen_ids = seen, .seen_counts = counts},
+     false,
+     false},
+    {0.5f, 1.0f, {.n_barred = 2, .barred = all_barred}, false, false},
+    /* Too large for a float is no reason. */
+    {0.5f,
+     1.0f,
+     {.repetition = 1e-40f, .n_seen = 5, .seen_ids = seen, .seen_counts = counts},
+     true,
+     false},
+    {-INFINITY,
+     1.0f,
+     {.repetition = 1e-45f, .n_seen = 5, .seen_ids = seen, .seen_counts = counts},
+     true,
+     false},
+    {0.5f, 3e38f, {.n_bias = 1, .bias_ids = only, .bias = large}, true, false},
+    {0.5f,
+     -3e38f,
+     {.n_allowed = 1, .allowed_ids = only, .n_bias = 1, .bias_ids = only, .bias = low},
+     true,
+     false},
+    {0.5f,
+     -3e38f,
+     {.repetition = 100.0f,
+      .n_seen = 5,
+      .seen_ids = seen,
+      .seen_counts = counts,
+      .n_allowed = 1,
+      .allowed_ids = only},
+     true,
+     false},
+};
+
+/* A row that its edits leave nothing of is told from one whose own logits are no numbers, and edits leave numbers. */
+START_TEST(rows_that_edits_empty_are_told_from_those_that_are_broken) {
+    enum { n = 300, rows = sizeof rows_without / sizeof *rows_without };
+    struct kernels_limits limits = sampling_limits;
+    struct subject subject;
+    limits.n_vocab = n;
+    for (uint32_t i = 0; subject_next_exact(&subject, &i, &limits);) {
+        for (uint32_t r = 0; r < 2 * rows; r++) {
+            struct sample_params params = rows_without[r / 2].params;
+            struct sample_result result;
+            float logits[n];
+            for (int id = 0; id < n; id++)
+                logits[id] = id == 7 ? rows_without[r / 2].seventh : rows_without[r / 2].all;
+            params.temperature = (float)(r % 2);
+            params.top_p = 1.0f;
+            params.repetition = params.repetition > 0.0f ? params.repetition : 1.0f;
+            params.want_logprob = true;
+            subject.kernels->sample(subject.ctx, subject_floats(&subject, logits, n), 1, n, &params,
+                                    &result);
+            ck_assert_msg(result.valid == rows_without[r / 2].valid &&
+                              result.emptied == rows_without[r / 2].emptied,
+                          "row %u of %s: valid %d, emptied %d", r, subject.kernels->name,
+                          result.valid, result.emptied);
+            ck_assert(!result.valid || (result.id < n && isfinite(result.logprob)));
+        }
+        subject_close(&subject);
+    }
+}
+END_TEST
+
 /* Blocks of ids are more than a block of a GPU has threads, and the best more than one of its lists holds. */
 START_TEST(a_large_vocabulary_is_as_the_reference_has_it) {
     enum { n = 140001, rows = 3 };
@@ -339,6 +440,7 @@ END_TEST
 void suite_add(TCase *tests) {
     tcase_add_loop_test(tests, the_best_are_as_many_as_asked_for_where_few_stand_apart, 0, 24);
     tcase_add_test(tests, zeros_of_any_kind_are_equal);
+    tcase_add_test(tests, rows_that_edits_empty_are_told_from_those_that_are_broken);
     tcase_add_test(tests, masks_join_bans_and_allowed_ids);
     tcase_add_test(tests, rows_with_an_edit_for_every_id_are_as_the_reference_has_them);
     tcase_add_loop_test(tests, a_large_vocabulary_is_as_the_reference_has_it, 0, 2);

@@ -401,8 +401,8 @@ static void check_mixture(struct pair *pair, const char *format, uint32_t rows) 
 
 /* What the choices of a row are: bit by bit, and NaN as NaN. */
 static bool is_same_choice(const struct sample_result *a, const struct sample_result *b) {
-    bool same = a->valid == b->valid && a->id == b->id && is_same(a->logprob, b->logprob) &&
-                a->n_top == b->n_top;
+    bool same = a->valid == b->valid && a->emptied == b->emptied && a->id == b->id &&
+                is_same(a->logprob, b->logprob) && a->n_top == b->n_top;
     for (uint32_t i = 0; same && i < a->n_top; i++)
         same = a->top_ids[i] == b->top_ids[i] && is_same(a->top_logprobs[i], b->top_logprobs[i]);
     return same;

@@ -105,7 +105,7 @@ struct sequence_view {
 struct sampled {
     uint32_t id;
     bool valid;    /* false: the numbers were unusable; the sequence ends with FINISH_ERROR */
-    bool is_stuck; /* not valid because its grammar leaves no token: it fails alone */
+    bool is_stuck; /* not valid because what its request asks for leaves no token: it fails alone */
     struct token_logprobs logprobs; /* filled if the sequence wants them */
 };
 

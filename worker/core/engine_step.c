@@ -73,7 +73,7 @@ void engine_layers_done(struct engine *engine, uint64_t now_ns, uint32_t layer_b
 static void take_token(struct engine *engine, struct sequence *sequence,
                        const struct sampled *sampled) {
     outlet_mark(&engine->outlets, sequence);
-    if (!sampled->valid && sampled->is_stuck) {
+    if (!sampled->valid && sampled->is_stuck) { /* nobody's fault but the request's */
         retire_fail(engine, sequence, REASON_GRAMMAR);
         return;
     }

@@ -159,6 +159,23 @@ static void fill(const struct constraint *constraint, struct constrained *at, ui
     grammar_mask_unref(mask);
 }
 
+/* Is there an id that mask, allowed ids and barred ids leave? (A request's biases are finite.) */
+static bool leaves_any(const struct constraint *constraint, const struct sample_params *params) {
+    uint32_t n_vocab = constraint->options.n_vocab;
+    uint32_t *left = constraint->scratch;
+    memcpy(left, params->allowed_bits, constraint->n_words * sizeof *left);
+    for (uint32_t i = 0; i < params->n_barred; i++)
+        for (uint32_t id = params->barred[i].begin; id < params->barred[i].end; id++)
+            put_bit(left, n_vocab, id, false);
+    for (uint32_t i = 0; i < params->n_allowed; i++)
+        if (params->allowed_ids[i] < n_vocab && sampling_has_bit(left, params->allowed_ids[i]))
+            return true;
+    for (uint32_t i = 0; params->n_allowed == 0 && i < constraint->n_words; i++)
+        if (left[i] != 0)
+            return true;
+    return false;
+}
+
 /* What ends the answer, in the mask of what may follow its text. */
 static void put_ends(const struct constraint *constraint, struct constrained *at,
                      const struct sequence_view *view, struct sample_params *params,
@@ -170,7 +187,7 @@ static void put_ends(const struct constraint *constraint, struct constrained *at
     if (view->ban_ends || may_end)
         put_bits(constraint, bits, sampling->stop_ids, sampling->n_stop_ids, !view->ban_ends);
     bool goes_on = view->ban_ends || sampling->ignore_eos;
-    if (may_end && !(goes_on && constraint_leaves_any(constraint, params)))
+    if (may_end && !(goes_on && leaves_any(constraint, params)))
         put_bits(constraint, bits, options->ends, options->n_ends, true);
 }
 
@@ -189,21 +206,4 @@ void constraint_mask(struct constraint *constraint, uint32_t row, uint32_t slot,
     put_ends(constraint, at, view, params, bits);
     constraint->figures.n_masks++;
     constraint->figures.masks_ns += clock_now_ns() - begin_ns;
-}
-
-bool constraint_leaves_any(const struct constraint *constraint,
-                           const struct sample_params *params) {
-    uint32_t n_vocab = constraint->options.n_vocab;
-    uint32_t *left = constraint->scratch;
-    memcpy(left, params->allowed_bits, constraint->n_words * sizeof *left);
-    for (uint32_t i = 0; i < params->n_barred; i++)
-        for (uint32_t id = params->barred[i].begin; id < params->barred[i].end; id++)
-            put_bit(left, n_vocab, id, false);
-    for (uint32_t i = 0; i < params->n_allowed; i++)
-        if (params->allowed_ids[i] < n_vocab && sampling_has_bit(left, params->allowed_ids[i]))
-            return true;
-    for (uint32_t i = 0; params->n_allowed == 0 && i < constraint->n_words; i++)
-        if (left[i] != 0)
-            return true;
-    return false;
 }

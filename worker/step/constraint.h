@@ -75,6 +75,3 @@ int constraint_fd(const struct constraint *constraint);
  * its grammar does not know, has a mask of nothing. */
 void constraint_mask(struct constraint *constraint, uint32_t row, uint32_t slot,
                      const struct sequence_view *view, struct sample_params *params);
-
-/* Is there an id that mask, allowed ids and barred ids leave? (A request's biases are finite.) */
-bool constraint_leaves_any(const struct constraint *constraint, const struct sample_params *params);

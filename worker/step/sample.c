@@ -182,13 +182,11 @@ void sample_prepare(struct sample *sample, uint32_t row, uint32_t slot,
 }
 
 static void give_result(const struct sample *sample, uint32_t row) {
-    const struct sample_params *params = &sample->params[row];
     const struct sample_result *result = &sample->results[row];
     struct sampled *sampled = &sample->sampled[row];
     uint32_t n_top = result->n_top;
     *sampled = (struct sampled){.id = result->id, .valid = result->valid};
-    sampled->is_stuck = !result->valid && params->allowed_bits &&
-                        !constraint_leaves_any(sample->options.constraint, params);
+    sampled->is_stuck = result->emptied;
     sampled->logprobs.logprob = result->logprob;
     sampled->logprobs.n_top = n_top;
     memcpy(sampled->logprobs.top_ids, result->top_ids, n_top * sizeof result->top_ids[0]);

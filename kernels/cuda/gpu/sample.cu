@@ -123,7 +123,7 @@ __global__ void __launch_bounds__(CHOOSE_THREADS) edit_kernel(gpu_sample what) {
             sampling_penalised(&params, x[params.seen_ids[i]], params.seen_counts[i]);
     __syncthreads();
     for (uint32_t i = threadIdx.x; i < params.n_bias; i += CHOOSE_THREADS)
-        x[params.bias_ids[i]] += params.bias[i];
+        x[params.bias_ids[i]] = sampling_biased(x[params.bias_ids[i]], params.bias[i]);
     __syncthreads();
     for (uint32_t i = threadIdx.x; params.allowed_bits && i < what.n_vocab; i += CHOOSE_THREADS)
         if (!sampling_has_bit(params.allowed_bits, i))
@@ -344,6 +344,7 @@ __global__ void __launch_bounds__(CHOOSE_THREADS, 1) choose_kernel(gpu_sample wh
     if (threadIdx.x != 0)
         return;
     result->valid = valid;
+    result->is_sound = raw >= KEY_FINITE && raw < KEY_INFINITY;
     result->id = valid ? id : 0;
     result->max = value_of(raw);
     result->log_sum = log_sum;

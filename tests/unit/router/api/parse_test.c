@@ -10,8 +10,14 @@ const char *const suite_name = "router_api_parse";
 const double suite_timeout_s = 60;
 
 static const struct interval textless[] = {{500, 501}, {990, 1000}};
-static const struct ask_limits limits = {
-    .model = "m", .n_tokens = 1000, .n_textless = 2, .textless = textless, .prompt_max = 4096};
+static const uint32_t ends[] = {2, 256};
+static const struct ask_limits limits = {.model = "m",
+                                         .n_tokens = 1000,
+                                         .n_textless = 2,
+                                         .textless = textless,
+                                         .n_ends = 2,
+                                         .ends = ends,
+                                         .prompt_max = 4096};
 
 static enum status parse_all(const struct dialect *dialect, const char *body, struct ask *ask,
                              struct api_error *error) {
@@ -459,6 +465,36 @@ START_TEST(a_call_may_have_as_many_sequences_as_the_bound) {
 }
 END_TEST
 
+START_TEST(what_is_allowed_must_hold_more_than_ends_while_there_may_be_none) {
+    static const char *const empty[] = {
+        "\"allowed_token_ids\":[256],\"min_tokens\":2",
+        "\"allowed_token_ids\":[40],\"stop_token_ids\":[40],\"min_tokens\":2",
+        "\"allowed_token_ids\":[40,2],\"stop_token_ids\":[40],\"min_tokens\":2",
+        "\"allowed_token_ids\":[2,256],\"ignore_eos\":true,\"min_tokens\":1",
+        "\"allowed_token_ids\":[41,256,40],\"stop_token_ids\":[40,7,41],\"min_tokens\":1",
+        "\"allowed_token_ids\":[256],\"min_tokens\":2,\"logit_bias\":{\"7\":100}",
+    };
+    static const char *const fine[] = {
+        "\"allowed_token_ids\":[256]",
+        "\"allowed_token_ids\":[256],\"min_tokens\":0",
+        "\"allowed_token_ids\":[256,257],\"min_tokens\":2",
+        "\"allowed_token_ids\":[40],\"stop_token_ids\":[40]",
+        "\"allowed_token_ids\":[40,41],\"stop_token_ids\":[40],\"min_tokens\":2",
+        "\"stop_token_ids\":[40],\"min_tokens\":2",
+        "\"allowed_token_ids\":[256],\"min_tokens\":2,\"guided_regex\":\"a?\"", /* may end at once */
+    };
+    for (size_t d = 0; d < 2; d++) {
+        for (size_t i = 0; i < sizeof empty / sizeof *empty; i++)
+            refused(both[d], empty[i], STATUS_INVALID, "allowed_token_ids");
+        for (size_t i = 0; i < sizeof fine / sizeof *fine; i++) {
+            struct ask ask;
+            accepted(both[d], fine[i], &ask);
+            ask_fini(&ask);
+        }
+    }
+}
+END_TEST
+
 START_TEST(stops_may_be_as_long_as_the_bound) {
     char members[ASK_STOP_BYTES_MAX + 32];
     for (size_t extra = 0; extra < 2; extra++) {
@@ -567,6 +603,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, sequences_of_a_call_are_bounded);
     tcase_add_test(tests, tokenize_takes_a_prompt_or_messages);
     tcase_add_test(tests, a_call_may_have_as_many_sequences_as_the_bound);
+    tcase_add_test(tests, what_is_allowed_must_hold_more_than_ends_while_there_may_be_none);
     tcase_add_test(tests, stops_may_be_as_long_as_the_bound);
     tcase_add_test(tests, whole_numbers_are_taken_from_bound_to_bound);
     tcase_add_test(tests, whole_numbers_may_be_written_as_reals);
