@@ -15,7 +15,7 @@ static const struct {
     bool is_whole;
 } fields[GENERATION_FIELDS] = {
     [GENERATION_TEMPERATURE] = {"temperature", "general.sampling.temp", 0, 100, false, false},
-    [GENERATION_TOP_P] = {"top_p", "general.sampling.top_p", 0, 1, true, false},
+    [GENERATION_TOP_P] = {"top_p", "general.sampling.top_p", 0, 1, false, false},
     [GENERATION_TOP_K] = {"top_k", "general.sampling.top_k", -1, INT32_MAX, false, true},
     [GENERATION_MIN_P] = {"min_p", "general.sampling.min_p", 0, 1, false, false},
     [GENERATION_REPETITION] = {"repetition_penalty", "general.sampling.penalty_repeat", 0, 100,

@@ -233,7 +233,7 @@ static const struct field_row rows[] = {
     {"top_n_sigma", .refused = BOTH, .neutral = "-1"},
     {"top_n_tokens", .refused = BOTH, .neutral = "0"},
     {"top_p", .served = BOTH, .type = FIELD_REAL, AT(sampling.top_p), .min = 0, .max = 1,
-     .is_above = true, .otherwise = "1"},
+     .says = "0 is greedy", .otherwise = "1"},
     {"truncate", .refused = BOTH},
     {"truncate_prompt_tokens", .served = BOTH, .type = FIELD_INT, AT(truncate), .min = 1,
      .max = INT32_MAX,

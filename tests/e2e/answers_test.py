@@ -98,10 +98,14 @@ def the_same_at_every_size(folder, drawable):
         all_answered(cluster, drawable, **fields)
 
 
-def distinct_texts(cluster, n=32, **fields):
+def distinct(cluster, n=32, **fields):
     answer = post_json(cluster.port, "/v1/completions", {"prompt": "abc", "max_tokens": 4, "n": n, "seed": 7,
                                                          "ignore_eos": True, **fields})
-    return len({choice["text"] for choice in answer["choices"]})
+    return frozenset(choice["text"] for choice in answer["choices"])
+
+
+def distinct_texts(cluster, n=32, **fields):
+    return len(distinct(cluster, n, **fields))
 
 
 def own_defaults_hold(folder):
@@ -129,16 +133,19 @@ def own_defaults_hold(folder):
         # A default never refuses: it ends where the context does.
         answer = post_json(cluster.port, "/v1/completions", {"prompt": [65] * 253, "ignore_eos": True})
         assert answer["usage"]["completion_tokens"] == 3, answer["usage"]
-    write(temperature=-1, top_p=0.0, min_p=0.5, bos_token_id=1 << 20)
+    write(temperature=-1, top_p=1.5, min_p=0.5, bos_token_id=1 << 20)
     with Cluster("--mixed", "1", model=str(folder)) as cluster:
         cluster.logged("a sampling default of the model is not used")
         log = cluster.log_text()
         assert log.count("a sampling default of the model is not used") == 1 and "temperature must be" in log, log
         assert log.count("a part of the model's files is not used") == 2 == log.count("bos_token_id is not a token id"), log
         distinct_texts(cluster)
-    write(top_p=1e-6)
+    write(top_p=0.0)
     with Cluster("--mixed", "1", model=str(folder)) as cluster:
         assert distinct_texts(cluster) == 1
+        assert "is not used" not in cluster.log_text()
+        texts = {distinct(cluster, n=8, top_p=p, temperature=t) for p, t in ((0, 1), (0.0, 100), (1e-320, 1), (1, 0))}
+        assert len(texts) == 1 and len(*texts) == 1, texts  # all are greedy
     write(min_p=1.0)
     with Cluster("--mixed", "1", model=str(folder)) as cluster:
         assert distinct_texts(cluster) == 1

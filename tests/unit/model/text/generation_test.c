@@ -46,7 +46,7 @@ START_TEST(what_no_request_could_say_is_left_out_and_named) {
         {"{\"temperature\":-0.1}", "temperature"},
         {"{\"temperature\":100.5}", "temperature"},
         {"{\"temperature\":\"1\"}", "temperature"},
-        {"{\"top_p\":0}", "top_p"},
+        {"{\"top_p\":-0.001}", "top_p"},
         {"{\"top_p\":1.01}", "top_p"},
         {"{\"top_k\":-2}", "top_k"},
         {"{\"top_k\":1.5}", "top_k"},
@@ -64,12 +64,39 @@ START_TEST(what_no_request_could_say_is_left_out_and_named) {
         for (unsigned field = 0; field < GENERATION_FIELDS; field++)
             ck_assert(!got.has[field]);
     }
-    struct generation got = read_json("{\"top_p\":0,\"min_p\":7,\"top_k\":3}");
-    ck_assert_str_eq(
-        got.ignored,
-        "f.json: top_p must be a number above 0, at most 1; it is not used; min_p must "
-        "be a number from 0, at most 1; it is not used");
+    struct generation got = read_json("{\"repetition_penalty\":0,\"min_p\":7,\"top_k\":3}");
+    ck_assert_str_eq(got.ignored,
+                     "f.json: min_p must be a number from 0, at most 1; it is not used; "
+                     "repetition_penalty must be a number above 0, at most 100; it is "
+                     "not used");
     ck_assert(got.has[GENERATION_TOP_K]);
+}
+END_TEST
+
+/* 0 keeps the best token alone. */
+START_TEST(a_top_p_from_0_to_1_is_used) {
+    static const char *const files[] = {"{\"top_p\":0}", "{\"top_p\":0.0}", "{\"top_p\":1e-320}",
+                                        "{\"top_p\":1}"};
+    static const double values[] = {0, 0, 1e-320, 1};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        struct generation got = read_json(files[i]);
+        ck_assert_str_eq(got.ignored, "");
+        ck_assert(got.has[GENERATION_TOP_P] && got.value[GENERATION_TOP_P] == values[i]);
+    }
+    struct gguf_builder builder;
+    struct gguf *gguf;
+    struct error error;
+    struct generation got = {0};
+    gguf_builder_init(&builder);
+    gguf_builder_f32(&builder, "general.sampling.top_p", 0.0f);
+    gguf_builder_finish(&builder, 0);
+    ck_assert_int_eq(gguf_parse(builder.bytes.data, builder.bytes.n, "m.gguf", &gguf, &error),
+                     STATUS_OK);
+    generation_from_gguf(gguf, &got);
+    ck_assert_str_eq(got.ignored, "");
+    ck_assert(got.has[GENERATION_TOP_P] && got.value[GENERATION_TOP_P] == 0);
+    gguf_close(gguf);
+    gguf_builder_fini(&builder);
 }
 END_TEST
 
@@ -101,4 +128,5 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, every_field_is_read_and_null_is_absent);
     tcase_add_test(tests, what_no_request_could_say_is_left_out_and_named);
     tcase_add_test(tests, gguf_files_have_keys_for_them);
+    tcase_add_test(tests, a_top_p_from_0_to_1_is_used);
 }

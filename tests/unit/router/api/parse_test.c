@@ -65,7 +65,7 @@ START_TEST(each_shared_field_refuses_what_it_cannot_be) {
         {"\"temperature\":-0.1", "temperature"},
         {"\"temperature\":101", "temperature"},
         {"\"temperature\":\"1\"", "temperature"},
-        {"\"top_p\":0", "top_p"},
+        {"\"top_p\":-1e-9", "top_p"},
         {"\"top_p\":1.01", "top_p"},
         {"\"min_p\":-1", "min_p"},
         {"\"min_p\":2", "min_p"},
@@ -559,6 +559,19 @@ START_TEST(whole_numbers_may_be_written_as_reals) {
 }
 END_TEST
 
+START_TEST(a_top_p_of_nothing_is_taken) {
+    static const char *const members[] = {"\"top_p\":0", "\"top_p\":0.0,\"temperature\":1",
+                                          "\"top_p\":-0.0", "\"top_p\":1e-320"};
+    for (size_t d = 0; d < 2; d++)
+        for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
+            struct ask ask;
+            accepted(both[d], members[i], &ask);
+            ck_assert(ask.sampling.top_p == 0.0f);
+            ask_fini(&ask);
+        }
+}
+END_TEST
+
 START_TEST(a_models_defaults_hold_where_a_request_is_silent) {
     static const struct generation generation = {.has = {true, true, true, true, true},
                                                  .value = {[GENERATION_TEMPERATURE] = 0.5,
@@ -607,4 +620,5 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, stops_may_be_as_long_as_the_bound);
     tcase_add_test(tests, whole_numbers_are_taken_from_bound_to_bound);
     tcase_add_test(tests, whole_numbers_may_be_written_as_reals);
+    tcase_add_test(tests, a_top_p_of_nothing_is_taken);
 }
