@@ -18,7 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define ASK_STOPS_MAX       16
+#define ASK_STOPS_MAX       64 /* each is looked for in every token's text */
 #define ASK_STOP_BYTES_MAX  256
 #define ASK_CHOICES_MAX     64
 #define ASK_PROMPTS_MAX     1024
@@ -85,8 +85,8 @@ struct ask {
         *format;           /* what the answer must look like, of the arena; NULL: anything */
     char format_field[64]; /* that says so */
     bool calls; /* the answer may call tools; then `format` says how it is read (tools.h) */
-    struct grammar *calls_grammar;    /* owned: that, compiled; or NULL */
-    struct span stops[ASK_STOPS_MAX]; /* of the arena */
+    struct grammar *calls_grammar; /* owned: that, compiled; or NULL */
+    struct span *stops;            /* (n_stops) of the arena */
     uint32_t n_stops;
     bool include_stop;
     bool skip_special;

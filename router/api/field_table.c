@@ -192,7 +192,7 @@ static const struct field_row rows[] = {
     {"smoothing_factor", .refused = BOTH, .neutral = "0"},
     {"spaces_between_special_tokens", .idle = BOTH},
     {"stop", .served = BOTH, .type = FIELD_ANY,
-     .says = "a string, or 16 strings, of 1 to 256 bytes"},
+     .says = "a string, or 64 strings, of 1 to 256 bytes"},
     {"stop_regex", .refused = BOTH},
     {"stop_token_ids", .served = BOTH, .type = FIELD_IDS, AT(sampling.stop_ids),
      .n_at = offsetof(struct ask, sampling.n_stop_ids), .max = MESSAGE_STOP_IDS_MAX},

@@ -209,15 +209,17 @@ static enum status add_stop(const struct json_get *get, const json_t *value, str
 }
 
 static enum status read_stop(const struct json_get *get, struct ask *ask) {
-    const json_t *stop = json_get_member(get, "stop");
-    if (stop && !json_is_array(stop)) {
-        TRY(add_stop(get, stop, ask));
-    } else if (stop) {
-        const json_t *list = NULL;
+    const json_t *stop = json_get_member(get, "stop"), *list = NULL;
+    if (json_is_array(stop))
         TRY(json_get_array(get, "stop", ASK_STOPS_MAX, &list));
-        for (size_t i = 0; i < json_array_size(list); i++)
-            TRY(add_stop(get, json_array_get(list, i), ask));
-    }
+    size_t n = list ? json_array_size(list) : stop != NULL;
+    if (n == 0)
+        return STATUS_OK;
+    ask->stops = arena_alloc(&ask->arena, n * sizeof *ask->stops);
+    if (!ask->stops)
+        return no_memory(get);
+    for (size_t i = 0; i < n; i++)
+        TRY(add_stop(get, list ? json_array_get(list, i) : stop, ask));
     return STATUS_OK;
 }
 

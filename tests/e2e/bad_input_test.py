@@ -164,7 +164,7 @@ def requests(tally, cluster):
         ("ids out of the vocabulary", plain, {"prompt": [1, 2, 99999999]}, 400, {"param": "prompt"}),
         ("negative id", plain, {"prompt": [-1]}, 400, {"param": "prompt"}),
         ("context too long", plain, {"prompt": [7] * 2000000, "max_tokens": 1}, 400, {"type": bad}),
-        ("stop too many", plain, {"prompt": "x", "stop": ["a"] * 17}, 400, {"param": "stop"}),
+        ("stop too many", plain, {"prompt": "x", "stop": ["a"] * 65}, 400, {"param": "stop"}),
         ("logit_bias of a wrong type", plain, {"prompt": "x", "logit_bias": {"5": "much"}}, 400, {"param": "logit_bias"}),
         ("stream_options without stream", plain, {"prompt": "x", "stream_options": {"include_usage": True}}, 400, {}),
         ("duplicate keys", plain, b'{"prompt":"x","prompt":"y"}', 400, {}),
