@@ -1,4 +1,5 @@
 /* OpenAI's completions: text or ids in, text that follows them out. */
+#include "base/utf8.h"
 #include "router/api/fields.h"
 #include "router/api/json_put.h"
 #include "router/api/openai.h"
@@ -96,43 +97,67 @@ static enum status parse_completions(const struct span *body, const struct ask_l
     return openai_read_completion(ask->body, limits, ask, error);
 }
 
-/* One token's {"text": logprob, ...}: the best ones and the sampled one. Different ids can look the
- * same (halves of characters do); the better one keeps the name, so that no key comes twice. */
+/* A token's name, quoted: its text, or the bytes of one that is no whole character, as OpenAI's API named those:
+ * `bytes:\xf0`. Different bytes have different names. */
+static void put_name(const struct reply *reply, uint32_t id, struct buf *out) {
+    struct span bytes = reply_token_bytes(reply, id);
+    if (reply->ask->tokens_as_ids || utf8_valid(bytes.bytes, bytes.n)) {
+        reply_put_token(reply, id, out);
+        return;
+    }
+    buf_puts(out, "\"bytes:");
+    for (size_t i = 0; i < bytes.n; i++) {
+        unsigned char byte = (unsigned char)bytes.bytes[i];
+        if (byte < ' ' || byte > '~' || byte == '\\' || byte == '"')
+            buf_printf(out, "\\\\x%02x", byte);
+        else
+            buf_putc(out, (char)byte);
+    }
+    buf_putc(out, '"');
+}
+
+/* Is the last name, which begins at starts[n], one of the n before it? */
+static bool is_taken(const struct buf *names, const size_t *starts, uint32_t n) {
+    size_t length = names->n - starts[n];
+    for (uint32_t i = 0; i < n; i++)
+        if (starts[i + 1] - starts[i] == length &&
+            memcmp(names->data + starts[i], names->data + starts[n], length) == 0)
+            return true;
+    return false;
+}
+
+/* One token's {"text": logprob, ...}: the best ones and the sampled one, each under a name of its own. The sampled
+ * token is named as in the list of tokens; another one whose text is taken is named by its id. */
 static void put_top(const struct reply *reply, uint32_t sampled, const struct token_logprobs *from,
-                    struct buf *scratch, struct buf *out) {
+                    struct buf *names, struct buf *out) {
     uint32_t n =
         reply->ask->sampling.n_top < from->n_top ? reply->ask->sampling.n_top : from->n_top;
-    size_t starts[MESSAGE_TOP_MAX + 2];
-    uint32_t n_keys = 0;
+    size_t starts[MESSAGE_TOP_MAX + 2]; /* the sampled token's name is the first */
+    uint32_t n_names = 1;
     bool is_there = false;
-    buf_clear(scratch);
+    buf_clear(names);
+    put_name(reply, sampled, names);
+    starts[0] = 0;
+    starts[1] = names->n;
     buf_putc(out, '{');
-    for (uint32_t i = 0; i <= n; i++) {
-        bool is_extra = i == n;
-        if (is_extra && is_there)
-            break;
-        uint32_t id = is_extra ? sampled : from->top_ids[i];
+    for (uint32_t i = 0; i <= n && !(i == n && is_there); i++) {
+        uint32_t id = i < n ? from->top_ids[i] : sampled, name = id == sampled ? 0 : n_names;
         is_there |= id == sampled;
-        size_t start = scratch->n;
-        reply_put_token(reply, id, scratch);
-        if (buf_status(scratch) != STATUS_OK)
-            break;
-        bool is_known = false;
-        starts[n_keys] = start;
-        for (uint32_t k = 0; k < n_keys && !is_known; k++)
-            is_known =
-                starts[k + 1] - starts[k] == scratch->n - start &&
-                memcmp(scratch->data + starts[k], scratch->data + start, scratch->n - start) == 0;
-        if (is_known) {
-            scratch->n = start;
-            continue;
+        if (name > 0) {
+            put_name(reply, id, names);
+            if (is_taken(names, starts, name)) {
+                buf_truncate(names, starts[name]);
+                reply_put_token_id(id, names);
+            }
+            starts[++n_names] = names->n;
         }
-        if (n_keys++ > 0)
+        if (buf_status(names) != STATUS_OK)
+            break;
+        if (i > 0)
             buf_putc(out, ',');
-        starts[n_keys] = scratch->n;
-        buf_append(out, scratch->data + start, scratch->n - start);
+        buf_append(out, names->data + starts[name], starts[name + 1] - starts[name]);
         buf_putc(out, ':');
-        json_put_logprob(out, is_extra ? from->logprob : from->top_logprobs[i]);
+        json_put_logprob(out, i < n ? from->top_logprobs[i] : from->logprob);
     }
     buf_putc(out, '}');
 }
@@ -162,7 +187,7 @@ static void put_logprobs(const struct reply *reply, const struct reply_choice *c
     for (uint32_t i = 0; i < choice->n_tokens; i++) {
         if (i > 0)
             buf_putc(out, ',');
-        reply_put_token(reply, choice->tokens[i], out);
+        put_name(reply, choice->tokens[i], out);
     }
     buf_puts(out, "],\"top_logprobs\":[");
     struct buf scratch;

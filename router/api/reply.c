@@ -57,12 +57,16 @@ void reply_put_ids(const struct reply *reply, const struct reply_choice *choice,
     }
 }
 
+void reply_put_token_id(uint32_t id, struct buf *out) {
+    buf_puts(out, "\"token_id:");
+    json_put_int(out, id);
+    buf_putc(out, '"');
+}
+
 void reply_put_token(const struct reply *reply, uint32_t id, struct buf *out) {
     /* Embeddings may have more rows than the tokenizer has tokens. */
     if (reply->ask->tokens_as_ids || id >= tokenizer_n_tokens(reply->tokenizer)) {
-        buf_puts(out, "\"token_id:");
-        json_put_int(out, id);
-        buf_putc(out, '"');
+        reply_put_token_id(id, out);
         return;
     }
     struct span bytes = reply_token_bytes(reply, id);

@@ -65,6 +65,9 @@ void reply_put_ids(const struct reply *reply, const struct reply_choice *choice,
 /* A token as logprob fields show it, quoted: its text, special ones too, or "token_id:N". */
 void reply_put_token(const struct reply *reply, uint32_t id, struct buf *out);
 
+/* "token_id:N", quoted. */
+void reply_put_token_id(uint32_t id, struct buf *out);
+
 /* The bytes that it stands for; none for an id beyond the vocabulary. */
 struct span reply_token_bytes(const struct reply *reply, uint32_t id);
 

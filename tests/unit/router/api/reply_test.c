@@ -4,6 +4,7 @@
 #include "tests/support/suite.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 const char *const suite_name = "router_api_reply";
@@ -229,7 +230,7 @@ START_TEST(completion_logprobs_are_four_lists_of_one_length) {
     for (int i = 0; i < 5; i++)
         all[i] = logprobs[0];
     all[1].top_ids[0] = 0xe2;
-    all[1].top_ids[1] = 0xf0; /* looks the same: one key */
+    all[1].top_ids[1] = 0xf0;
     struct reply_choice choice = {.text = SPAN("A\xe2\x82\xac"
                                                "B"),
                                   .n_tokens = 5,
@@ -241,12 +242,13 @@ START_TEST(completion_logprobs_are_four_lists_of_one_length) {
     json_t *got = json_object_get(json_array_get(json_object_get(root, "choices"), 0), "logprobs");
     expect(json_object_get(got, "text_offset"), "[10,11,12,12,12]");
     expect(json_object_get(got, "token_logprobs"), "[-2.0,-2.0,-2.0,-2.0,-2.0]");
-    expect(json_object_get(got, "tokens"), "[\"A\",\"\\ufffd\",\"\\ufffd\",\"\\ufffd\",\"B\"]");
+    expect(json_object_get(got, "tokens"),
+           "[\"A\",\"bytes:\\\\xe2\",\"bytes:\\\\x82\",\"bytes:\\\\xac\",\"B\"]");
     json_t *top = json_object_get(got, "top_logprobs");
     ck_assert_uint_eq(json_array_size(top), 5);
-    expect(json_array_get(top, 0), "{\"B\":-0.5,\"\\ufffd\":-9999.0,\"A\":-2.0}");
-    expect(json_array_get(top, 1), "{\"\\ufffd\":-0.5}");
-    expect(json_array_get(top, 4), "{\"B\":-0.5,\"\\ufffd\":-9999.0}");
+    expect(json_array_get(top, 0), "{\"B\":-0.5,\"bytes:\\\\xe2\":-9999.0,\"A\":-2.0}");
+    expect(json_array_get(top, 1), "{\"bytes:\\\\xe2\":-0.5,\"bytes:\\\\xf0\":-9999.0}");
+    expect(json_array_get(top, 4), "{\"B\":-0.5,\"bytes:\\\\xe2\":-9999.0}");
     json_decref(root);
     ask.tokens_as_ids = true;
     buf_clear(&out);
@@ -255,6 +257,56 @@ START_TEST(completion_logprobs_are_four_lists_of_one_length) {
     got = json_object_get(json_array_get(json_object_get(root, "choices"), 0), "logprobs");
     expect(json_array_get(json_object_get(got, "tokens"), 1), "\"token_id:226\"");
     json_decref(root);
+}
+END_TEST
+
+/* Ids 0 to 6 have these texts, the others none: some the same, some no whole characters. */
+static void give_texts(void) {
+    static const char *const texts[] = {"A", "A", "\xf0", "\xf0", "", "", "a\xf0\"\\"};
+    enum { N_TEXTS = sizeof texts / sizeof *texts };
+    uint32_t n_tokens = tokenizer_n_tokens(tokenizer), n_bytes = 0;
+    tokenizer->shown.bytes = calloc(1, 64);
+    tokenizer->shown.offsets = calloc((size_t)n_tokens + 1, sizeof(uint32_t));
+    for (uint32_t id = 0; id <= n_tokens; id++) {
+        tokenizer->shown.offsets[id] = n_bytes;
+        size_t n = id < N_TEXTS ? strlen(texts[id]) : 0;
+        memcpy(tokenizer->shown.bytes + n_bytes, id < N_TEXTS ? texts[id] : "", n);
+        n_bytes += (uint32_t)n;
+    }
+}
+
+START_TEST(each_of_the_best_tokens_has_a_name_of_its_own) {
+    static const char *const rest =
+        "\"bytes:\\\\xf0\":-3.0,\"token_id:3\":-4.0,\"\":-5.0,\"token_id:5\":-6.0,"
+        "\"bytes:a\\\\xf0\\\\x22\\\\x5c\":-7.0";
+    static const char *const firsts[] = {"\"A\":-1.0,\"token_id:1\":-2.0,",
+                                         "\"token_id:0\":-1.0,\"A\":-2.0,"};
+    struct token_logprobs best = {.logprob = -9, .n_top = 7};
+    for (uint32_t i = 0; i < 7; i++) {
+        best.top_ids[i] = i;
+        best.top_logprobs[i] = -1.0f - (float)i;
+    }
+    give_texts();
+    ask.sampling.want_logprobs = true;
+    for (uint32_t id = 0; id <= 7; id++) { /* the last is none of the best */
+        char want[256];
+        struct reply_choice choice = {.n_tokens = 1, .tokens = &id, .logprobs = &best};
+        ask.sampling.n_top = 7;
+        buf_clear(&out);
+        dialect_completions.writer->chunk(&reply, &choice, &out);
+        json_t *root = parse_event();
+        json_t *got =
+            json_object_get(json_array_get(json_object_get(root, "choices"), 0), "logprobs");
+        json_t *top = json_array_get(json_object_get(got, "top_logprobs"), 0);
+        ck_assert_uint_eq(json_object_size(top), id < 7 ? 7 : 8);
+        snprintf(want, sizeof want, "{%s%s}", firsts[id == 1], rest);
+        if (id < 3)
+            expect(top, want);
+        const json_t *name = json_array_get(json_object_get(got, "tokens"), 0);
+        ck_assert_double_eq(json_real_value(json_object_get(top, json_string_value(name))),
+                            id < 7 ? -1.0 - id : -9.0);
+        json_decref(root);
+    }
 }
 END_TEST
 
@@ -325,6 +377,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, token_ids_come_with_each_piece_and_prompt_ids_with_the_first);
     tcase_add_test(tests, chat_logprobs_are_sorted_and_hold_the_sampled_token);
     tcase_add_test(tests, completion_logprobs_are_four_lists_of_one_length);
+    tcase_add_test(tests, each_of_the_best_tokens_has_a_name_of_its_own);
     tcase_add_test(tests, plain_replies_hold_all_choices);
     tcase_add_test(tests, tokenize_and_detokenize_answer_in_their_shapes);
 }
