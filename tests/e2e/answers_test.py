@@ -236,6 +236,86 @@ def chunks_and_wholes_agree(cluster):
             assert ("usage" in chunk, chunk.get("usage")) == (wanted == "null", None), chunk
 
 
+def put_aside(cluster):
+    text = request(cluster.port, "GET", "/metrics")[2].decode()
+    return sum(float(v) for v in re.findall(r"^tandem_router_put_aside_total(?:{[^}]*})? (\S+)$", text, re.M))
+
+
+def what_empties_itself_blames_nobody(folder):
+    """Requests that leave themselves no token, or whose edits no float holds: a 400 that names the field, or an answer. No worker is
+    put aside, and no replay is tried."""
+    end = json.loads((folder / "generation_config.json").read_text())["eos_token_id"]
+    end = end[0] if isinstance(end, list) else end
+    refused = [{"allowed_token_ids": [end], "min_tokens": 2},
+               {"allowed_token_ids": [40], "stop_token_ids": [40], "min_tokens": 2},
+               {"allowed_token_ids": [40, end], "stop_token_ids": [40], "min_tokens": 2},
+               {"allowed_token_ids": [end], "min_tokens": 4, "ignore_eos": True, "temperature": 0},
+               {"allowed_token_ids": [41, 40], "stop_token_ids": [40, 41], "min_tokens": 1, "logit_bias": {"50": 100}}]
+    answered = [{"repetition_penalty": 1e-40}, {"repetition_penalty": 1e-38}, {"repetition_penalty": 1e-39, "temperature": 0},
+                {"repetition_penalty": 1e-45, "frequency_penalty": 2, "presence_penalty": 2, "temperature": 100, "logprobs": 5},
+                {"repetition_penalty": 100, "frequency_penalty": -2, "logit_bias": {"40": -100}, "allowed_token_ids": [40]},
+                {"allowed_token_ids": [40, 41], "stop_token_ids": [40], "min_tokens": 2},
+                {"allowed_token_ids": [end], "min_tokens": 0}]
+    with Cluster("--mixed", "3", model=str(folder)) as cluster:
+        for path, ask in (("/v1/completions", {"prompt": "x"}), ("/v1/chat/completions", {"messages": [{"role": "user", "content": "x"}]})):
+            ask["max_tokens"] = 4
+            for fields in refused:
+                answer = post_json(cluster.port, path, {**ask, **fields}, want=400)
+                assert answer["error"]["param"] == "allowed_token_ids", answer
+            for fields in answered:
+                if "messages" in ask and "logprobs" in fields:
+                    fields = {**fields, "logprobs": True, "top_logprobs": 5}
+                answer = post_json(cluster.port, path, {**ask, **fields})
+                assert answer["choices"][0]["finish_reason"] in ("stop", "length"), (fields, answer)
+            for fields in ({"guided_regex": "[0-9]+", "allowed_token_ids": [ord("a")]}, {"guided_choice": ["no"], "allowed_token_ids": [end]}):
+                answer = post_json(cluster.port, path, {**ask, **fields}, want=400)
+                assert answer["error"]["code"] == "no_token_left", answer
+        assert put_aside(cluster) == 0 and cluster.status()["routers"][0]["core"]["replays"] == 0
+        assert [w["state"] for w in cluster.workers()] == ["ready"] * 3, cluster.workers()
+
+
+def broken_weights_put_their_worker_aside(folder):
+    """NaN in the model is its worker's fault, whatever the request asks for."""
+    path = folder / "model.safetensors"
+    data = bytearray(path.read_bytes())
+    n_header = int.from_bytes(data[:8], "little")
+    about = json.loads(data[8:8 + n_header])["model.norm.weight"]
+    assert about["dtype"] == "F32", about
+    begin = 8 + n_header + about["data_offsets"][0]
+    data[begin:begin + 4] = b"\x00\x00\xc0\x7f"
+    path.write_bytes(data)
+    for fields in ({}, {"allowed_token_ids": [40]}, {"repetition_penalty": 1e-40}, {"guided_regex": "[ab]+"}):
+        with Cluster("--mixed", "1", model=str(folder)) as cluster:
+            answer = post_json(cluster.port, "/v1/completions", {"prompt": "x", "max_tokens": 4, **fields}, want=500)
+            assert answer["error"]["code"] == "numerics", answer
+            cluster.logged("worker put aside[^\n]* reason=numerics")
+            assert put_aside(cluster) == 1
+
+
+def many_stop_strings(cluster):
+    body = {"prompt": "x", "max_tokens": 4, "ignore_eos": True}
+    for n in (48, 64):
+        post_json(cluster.port, "/v1/completions", {**body, "stop": [f"\nclass {i}" for i in range(n)]})
+    answer = post_json(cluster.port, "/v1/completions", {**body, "stop": [f"\nclass {i}" for i in range(65)]}, want=400)
+    assert answer["error"]["param"] == "stop" and "at most 64 entries" in answer["error"]["message"], answer
+    # The last of them counts as the first does.
+    whole = post_json(cluster.port, "/v1/completions", {**body, "temperature": 0, "allowed_token_ids": [98]})["choices"][0]
+    cut = post_json(cluster.port, "/v1/completions", {**body, "temperature": 0, "allowed_token_ids": [98],
+                                                      "stop": [f"#{i}" for i in range(63)] + ["bb"]})["choices"][0]
+    assert (whole["text"], whole["finish_reason"], cut["text"], cut["finish_reason"]) == ("bbbb", "length", "", "stop"), (whole, cut)
+
+
+def parts_of_characters_keep_their_keys(cluster):
+    """All that were asked for, each under its own key, and the sampled token among them."""
+    for seed in range(8):
+        answer = post_json(cluster.port, "/v1/completions", {"prompt": "x", "max_tokens": 4, "seed": seed, "logprobs": 20,
+                                                             "allowed_token_ids": [240, 159, 152, 138], "ignore_eos": True})
+        logprobs = answer["choices"][0]["logprobs"]
+        for token, logprob, top in zip(logprobs["tokens"], logprobs["token_logprobs"], logprobs["top_logprobs"], strict=True):
+            assert token in ("bytes:\\xf0", "bytes:\\x9f", "bytes:\\x98", "bytes:\\x8a"), token
+            assert len(top) in (20, 21) and top[token] == logprob, top
+
+
 def near_paths(cluster):
     for path, near in (("/chat/completions", "/v1/chat/completions"), ("/v1/models/", "/v1/models"), ("//v1/models", "/v1/models")):
         status, _, body = request(cluster.port, "GET", path)
@@ -415,10 +495,15 @@ def main():
             tally.run("every reply has a request id", request_ids, cluster)
             tally.run("chunks say what whole replies say", chunks_and_wholes_agree, cluster)
             tally.run("a path that is nearly served is named", near_paths, cluster)
+            tally.run("a request has as many stop strings as the bound", many_stop_strings, cluster)
+            tally.run("parts of characters keep their keys", parts_of_characters_keep_their_keys, cluster)
             with Cluster("--mixed", "1") as hashing:
                 tally.run("a prompt that is cut keeps its end", the_end_is_kept, hashing, cluster)
                 tally.run("tenants of other salts share no cached prefix", salts_share_nothing, hashing)
         tally.run("threads, kernels and sizes agree", the_same_at_every_size, padded, drawable)
+        tally.run("a request that leaves itself no token blames no worker", what_empties_itself_blames_nobody, padded)
+        tally.run("broken weights put their worker aside", broken_weights_put_their_worker_aside,
+                  make_checkpoint(Path(base) / "broken", form="f32"))
         tally.run("the model's own sampling defaults hold", own_defaults_hold, padded)
         tally.run("an answer is as long at every worker", an_answer_is_as_long_at_every_worker, base)
     tally.run("all sequences of a call or none", all_or_none)

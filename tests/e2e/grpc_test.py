@@ -18,10 +18,11 @@ from cluster import Cluster, Skip, Tally, eventually, get_json, hash_answer, pos
 from grpc_client import (DescriptorPool, Inference, ProtoReflectionDescriptorDatabase, ask, channel, grpc, health_pb2,
                          health_pb2_grpc, pb, refused, reflection_pb2, varint)
 
-# What is asked by its name in both languages: 20 sets of parameters, each by Complete and by Generate.
+# What is asked by its name in both languages: sets of parameters, each by Complete and by Generate.
 PARAMETERS = [
     {}, {"max_tokens": 1}, {"max_tokens": 33, "ignore_eos": True}, {"temperature": 0, "max_tokens": 20},
     {"temperature": 0.7, "seed": 5, "max_tokens": 20}, {"top_p": 0.5, "seed": 6, "max_tokens": 20},
+    {"top_p": 0, "temperature": 1, "max_tokens": 20, "stop": [f"<{i}>" for i in range(48)]},
     {"top_k": 3, "seed": 7, "max_tokens": 20}, {"top_k": -1, "seed": 8, "max_tokens": 20},
     {"min_p": 0.2, "seed": 9, "max_tokens": 20}, {"n": 3, "seed": 10, "max_tokens": 12},
     {"logprobs": 0, "max_tokens": 9}, {"logprobs": 5, "max_tokens": 9, "temperature": 0},
@@ -218,6 +219,10 @@ def errors_have_their_status(cluster):
             refused(lambda: call(ask("text", "x", {"temperature": -1})), code.INVALID_ARGUMENT, "temperature")
             refused(lambda: call(ask("text", "x", {"temperature": float("nan")})), code.INVALID_ARGUMENT, "temperature")
             refused(lambda: call(ask("text", "x", {"n": 65})), code.INVALID_ARGUMENT, "n")
+            refused(lambda: call(ask("text", "x", {"top_p": -0.1})), code.INVALID_ARGUMENT, "top_p")
+            refused(lambda: call(ask("text", "x", {"stop": [str(i) for i in range(65)]})), code.INVALID_ARGUMENT, "stop")
+            refused(lambda: call(ask("text", "x", {"allowed_token_ids": [40], "stop_token_ids": [40], "min_tokens": 2})),
+                    code.INVALID_ARGUMENT, "allowed_token_ids")
             refused(lambda: call(ask("text", "", {})), code.INVALID_ARGUMENT, "prompt")
             refused(lambda: call(ask("ids", [], {})), code.INVALID_ARGUMENT, "prompt")
             refused(lambda: call(ask("ids", [1 << 31], {})), code.INVALID_ARGUMENT, "prompt")
