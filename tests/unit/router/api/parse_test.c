@@ -1,64 +1,10 @@
 #include "model/text/generation.h"
-#include "router/api/dialect.h"
-#include "tests/support/suite.h"
+#include "tests/unit/router/api/parse_rig.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 const char *const suite_name = "router_api_parse";
 const double suite_timeout_s = 60;
-
-static const struct interval textless[] = {{500, 501}, {990, 1000}};
-static const uint32_t ends[] = {2, 256};
-static const struct ask_limits limits = {.model = "m",
-                                         .n_tokens = 1000,
-                                         .n_textless = 2,
-                                         .textless = textless,
-                                         .n_ends = 2,
-                                         .ends = ends,
-                                         .prompt_max = 4096};
-
-static enum status parse_all(const struct dialect *dialect, const char *body, struct ask *ask,
-                             struct api_error *error) {
-    memset(error, 0, sizeof *error);
-    ask_init(ask);
-    const struct span bytes = {body, strlen(body)};
-    enum status status = dialect->parse(&bytes, &limits, ask, error);
-    error->status = status;
-    return status;
-}
-
-/* The members go into an otherwise good request of the dialect. */
-static enum status parse_with(const struct dialect *dialect, const char *members, struct ask *ask,
-                              struct api_error *error) {
-    char body[4096];
-    const char *base = dialect == &dialect_chat
-                           ? "\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]"
-                           : "\"prompt\":\"hi\"";
-    snprintf(body, sizeof body, "{%s%s%s}", base, members[0] ? "," : "", members);
-    return parse_all(dialect, body, ask, error);
-}
-
-static void refused(const struct dialect *dialect, const char *members, enum status status,
-                    const char *param) {
-    struct ask ask;
-    struct api_error error;
-    enum status got = parse_with(dialect, members, &ask, &error);
-    ck_assert_msg(got == status, "%s: %s answered %s (%s)", dialect->name, members,
-                  status_name(got), error.error.text);
-    ck_assert_msg(strcmp(error.error.field, param) == 0, "%s: %s names `%s`", dialect->name,
-                  members, error.error.field);
-    ask_fini(&ask);
-}
-
-static void accepted(const struct dialect *dialect, const char *members, struct ask *ask) {
-    struct api_error error;
-    enum status got = parse_with(dialect, members, ask, &error);
-    ck_assert_msg(got == STATUS_OK, "%s: %s: %s", dialect->name, members, error.error.text);
-}
-
-static const struct dialect *const both[] = {&dialect_chat, &dialect_completions};
 
 START_TEST(each_shared_field_refuses_what_it_cannot_be) {
     static const char *const bad[][2] = {
@@ -462,61 +408,6 @@ START_TEST(a_call_may_have_as_many_sequences_as_the_bound) {
 }
 END_TEST
 
-START_TEST(what_is_allowed_must_hold_more_than_ends_while_there_may_be_none) {
-    static const char *const empty[] = {
-        "\"allowed_token_ids\":[256],\"min_tokens\":2",
-        "\"allowed_token_ids\":[40],\"stop_token_ids\":[40],\"min_tokens\":2",
-        "\"allowed_token_ids\":[40,2],\"stop_token_ids\":[40],\"min_tokens\":2",
-        "\"allowed_token_ids\":[2,256],\"ignore_eos\":true,\"min_tokens\":1",
-        "\"allowed_token_ids\":[41,256,40],\"stop_token_ids\":[40,7,41],\"min_tokens\":1",
-        "\"allowed_token_ids\":[256],\"min_tokens\":2,\"logit_bias\":{\"7\":100}",
-    };
-    static const char *const fine[] = {
-        "\"allowed_token_ids\":[256]",
-        "\"allowed_token_ids\":[256],\"min_tokens\":0",
-        "\"allowed_token_ids\":[256,257],\"min_tokens\":2",
-        "\"allowed_token_ids\":[40],\"stop_token_ids\":[40]",
-        "\"allowed_token_ids\":[40,41],\"stop_token_ids\":[40],\"min_tokens\":2",
-        "\"stop_token_ids\":[40],\"min_tokens\":2",
-        "\"allowed_token_ids\":[256],\"min_tokens\":2,\"guided_regex\":\"a?\"", /* may end at once */
-    };
-    for (size_t d = 0; d < 2; d++) {
-        for (size_t i = 0; i < sizeof empty / sizeof *empty; i++)
-            refused(both[d], empty[i], STATUS_INVALID, "allowed_token_ids");
-        for (size_t i = 0; i < sizeof fine / sizeof *fine; i++) {
-            struct ask ask;
-            accepted(both[d], fine[i], &ask);
-            ask_fini(&ask);
-        }
-    }
-}
-END_TEST
-
-START_TEST(stops_may_be_as_many_as_the_bound) {
-    static const size_t numbers[] = {0, 1, 16, 17, 48, ASK_STOPS_MAX, ASK_STOPS_MAX + 1};
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        char members[1024] = "\"stop\":[";
-        size_t n = strlen(members);
-        for (size_t k = 0; k < numbers[i]; k++)
-            n += (size_t)sprintf(members + n, "%s\"<%zu>\"", k > 0 ? "," : "", k);
-        strcpy(members + n, "]");
-        if (numbers[i] > ASK_STOPS_MAX) {
-            refused(&dialect_chat, members, STATUS_INVALID, "stop");
-            continue;
-        }
-        struct ask ask;
-        accepted(&dialect_chat, members, &ask);
-        ck_assert_uint_eq(ask.n_stops, numbers[i]);
-        for (size_t k = 0; k < numbers[i]; k++) {
-            char text[16];
-            snprintf(text, sizeof text, "<%zu>", k);
-            ck_assert(span_is(ask.stops[k], text));
-        }
-        ask_fini(&ask);
-    }
-}
-END_TEST
-
 START_TEST(stops_may_be_as_long_as_the_bound) {
     char members[ASK_STOP_BYTES_MAX + 32];
     for (size_t extra = 0; extra < 2; extra++) {
@@ -566,34 +457,6 @@ START_TEST(whole_numbers_are_taken_from_bound_to_bound) {
 }
 END_TEST
 
-/* By JSON Schema 16.0 is an integer. */
-START_TEST(whole_numbers_may_be_written_as_reals) {
-    struct ask ask;
-    accepted(&dialect_completions,
-             "\"max_tokens\":16.0,\"top_k\":4e1,\"n\":1.0,\"priority\":-1.0,\"seed\":1e1,"
-             "\"min_tokens\":2.0,\"logprobs\":5.0,\"stop_token_ids\":[7.0,8,9e0]",
-             &ask);
-    ck_assert(ask.sampling.max_new == 16 && ask.sampling.top_k == 40 && ask.n_choices == 1);
-    ck_assert(ask.priority == -1 && ask.sampling.seed == 10 && ask.sampling.min_new == 2);
-    ck_assert(ask.sampling.n_top == 5 && ask.sampling.n_stop_ids == 3);
-    ck_assert(ask.sampling.stop_ids[0] == 7 && ask.sampling.stop_ids[2] == 9);
-    ask_fini(&ask);
-}
-END_TEST
-
-START_TEST(a_top_p_of_nothing_is_taken) {
-    static const char *const members[] = {"\"top_p\":0", "\"top_p\":0.0,\"temperature\":1",
-                                          "\"top_p\":-0.0", "\"top_p\":1e-320"};
-    for (size_t d = 0; d < 2; d++)
-        for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
-            struct ask ask;
-            accepted(both[d], members[i], &ask);
-            ck_assert(ask.sampling.top_p == 0.0f);
-            ask_fini(&ask);
-        }
-}
-END_TEST
-
 START_TEST(a_models_defaults_hold_where_a_request_is_silent) {
     static const struct generation generation = {.has = {true, true, true, true, true},
                                                  .value = {[GENERATION_TEMPERATURE] = 0.5,
@@ -638,10 +501,6 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, sequences_of_a_call_are_bounded);
     tcase_add_test(tests, tokenize_takes_a_prompt_or_messages);
     tcase_add_test(tests, a_call_may_have_as_many_sequences_as_the_bound);
-    tcase_add_test(tests, what_is_allowed_must_hold_more_than_ends_while_there_may_be_none);
-    tcase_add_test(tests, stops_may_be_as_many_as_the_bound);
     tcase_add_test(tests, stops_may_be_as_long_as_the_bound);
     tcase_add_test(tests, whole_numbers_are_taken_from_bound_to_bound);
-    tcase_add_test(tests, whole_numbers_may_be_written_as_reals);
-    tcase_add_test(tests, a_top_p_of_nothing_is_taken);
 }
