@@ -1,5 +1,7 @@
 #include "model/text/template/template_absent.h"
 
+#include "model/text/template/template_run.h"
+
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -9,10 +11,6 @@
 /* Members that hold objects, or lists of them, whose members have a meaning of their own. */
 static const char *const entered[] = {"content", "custom", "function", "function_call",
                                       "tool_calls"};
-
-static json_t *keep(const json_t *value) {
-    return json_incref((json_t *)(uintptr_t)value);
-}
 
 static bool is_entered(const char *name) {
     for (size_t i = 0; i < sizeof entered / sizeof *entered; i++)
@@ -34,13 +32,13 @@ static json_t *fitting_value(const json_t *value, bool of_messages, unsigned dep
     if (json_is_object(value) && depth <= DEPTH_MAX)
         return fitting_object(value, of_messages, depth);
     if (!json_is_array(value) || depth > DEPTH_MAX)
-        return keep(value);
+        return template_keep(value);
     json_t *list = json_array();
     bool differs = false;
     for (size_t i = 0; i < json_array_size(value); i++) {
         const json_t *item = json_array_get(value, i);
         json_t *fitting =
-            json_is_object(item) ? fitting_object(item, of_messages, depth) : keep(item);
+            json_is_object(item) ? fitting_object(item, of_messages, depth) : template_keep(item);
         differs |= fitting != item;
         if (json_array_append_new(list, fitting) != 0) {
             json_decref(list);
@@ -50,7 +48,7 @@ static json_t *fitting_value(const json_t *value, bool of_messages, unsigned dep
     if (differs)
         return list;
     json_decref(list);
-    return keep(value);
+    return template_keep(value);
 }
 
 /* Puts the member into the copy, or takes it out; what is as it was makes no copy. */
@@ -78,7 +76,7 @@ static json_t *fitting_object(const json_t *object, bool is_message, unsigned de
             return NULL;
         }
     }
-    return copy ? copy : keep(object);
+    return copy ? copy : template_keep(object);
 }
 
 json_t *template_leave_out_absent(const json_t *list, bool of_messages) {

@@ -17,8 +17,8 @@ static const struct ask_limits limits = {.model = "m",
                                          .ends = ends,
                                          .prompt_max = 4096};
 
-static enum status parse_all(const struct dialect *dialect, const char *body, struct ask *ask,
-                             struct api_error *error) {
+static inline enum status parse_all(const struct dialect *dialect, const char *body,
+                                    struct ask *ask, struct api_error *error) {
     memset(error, 0, sizeof *error);
     ask_init(ask);
     const struct span bytes = {body, strlen(body)};
@@ -28,8 +28,8 @@ static enum status parse_all(const struct dialect *dialect, const char *body, st
 }
 
 /* The members go into an otherwise good request of the dialect. */
-static enum status parse_with(const struct dialect *dialect, const char *members, struct ask *ask,
-                              struct api_error *error) {
+static inline enum status parse_with(const struct dialect *dialect, const char *members,
+                                     struct ask *ask, struct api_error *error) {
     char body[4096];
     const char *base = dialect == &dialect_chat
                            ? "\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]"
@@ -38,8 +38,8 @@ static enum status parse_with(const struct dialect *dialect, const char *members
     return parse_all(dialect, body, ask, error);
 }
 
-static void refused(const struct dialect *dialect, const char *members, enum status status,
-                    const char *param) {
+static inline void refused(const struct dialect *dialect, const char *members, enum status status,
+                           const char *param) {
     struct ask ask;
     struct api_error error;
     enum status got = parse_with(dialect, members, &ask, &error);
@@ -50,7 +50,7 @@ static void refused(const struct dialect *dialect, const char *members, enum sta
     ask_fini(&ask);
 }
 
-static void accepted(const struct dialect *dialect, const char *members, struct ask *ask) {
+static inline void accepted(const struct dialect *dialect, const char *members, struct ask *ask) {
     struct api_error error;
     enum status got = parse_with(dialect, members, ask, &error);
     ck_assert_msg(got == STATUS_OK, "%s: %s: %s", dialect->name, members, error.error.text);

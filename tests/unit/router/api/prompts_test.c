@@ -1,24 +1,13 @@
+/* Prompts of ids and special tokens, and how far they may go beyond what the model takes. */
 #include "base/buf.h"
-#include "router/api/dialect.h"
-#include "tests/support/suite.h"
+#include "tests/unit/router/api/parse_rig.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 const char *const suite_name = "router_api_prompts";
 const double suite_timeout_s = 60;
 
 #define USER "\"messages\":[{\"role\":\"user\",\"content\":\"a\"}]"
-
-static const struct ask_limits limits = {.model = "m", .n_tokens = 1000, .prompt_max = 4096};
-
-static enum status parse_all(const struct dialect *dialect, const char *body, struct ask *ask,
-                             struct api_error *error) {
-    memset(error, 0, sizeof *error);
-    ask_init(ask);
-    const struct span bytes = {body, strlen(body)};
-    return dialect->parse(&bytes, &limits, ask, error);
-}
 
 /* A body whose prompt is `before`, n ids and `after`. */
 static char *with_ids(const char *before, size_t n, const char *after) {
