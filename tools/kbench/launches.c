@@ -45,15 +45,29 @@ static const struct code *find_code(const struct launches *launches, const char 
     return NULL;
 }
 
+static const char *symbol_of(const struct emu_seen *launch) {
+    Dl_info info = {0};
+    void *address;
+    memcpy(&address, &launch->kernel, sizeof address);
+    return dladdr(address, &info) && info.dli_sname ? info.dli_sname : "?";
+}
+
 /* few_kernel of _ZN7gpu_emu10few_kernelILi4E... */
-static void print_short_name(const char *symbol) {
+static void short_name(char *name, size_t n_bytes, const char *symbol) {
     const char *at = strstr(symbol, "gpu_emu");
     char *end;
     long n = at ? strtol(at + 7, &end, 10) : 0;
     if (n > 0)
-        printf("    %-16.*s", (int)n, end);
+        snprintf(name, n_bytes, "%.*s", (int)n, end);
     else
-        printf("    %-16s", symbol);
+        snprintf(name, n_bytes, "%s", symbol);
+}
+
+void launches_name(void *context, const struct emu_seen *launch) {
+    struct launches *launches = context;
+    if (launches->n_names < CHAIN_MAX)
+        short_name(launches->names[launches->n_names], sizeof *launches->names, symbol_of(launch));
+    launches->n_names++;
 }
 
 static uint32_t blocks_of_sm(const struct device *gpu, const struct emu_seen *launch,
@@ -84,12 +98,8 @@ static double under_way(const struct emu_seen *launch, const struct code *code, 
 void launches_seen(void *context, const struct emu_seen *launch) {
     struct launches *launches = context;
     const struct device *gpu = launches->gpu;
-    Dl_info info = {0};
-    const char *symbol = "?";
-    void *address;
-    memcpy(&address, &launch->kernel, sizeof address);
-    if (dladdr(address, &info) && info.dli_sname)
-        symbol = info.dli_sname;
+    const char *symbol = symbol_of(launch);
+    char name[32];
     const struct code *code = find_code(launches, symbol);
     double n = (double)launch->grid[0] * launch->grid[1] * launch->grid[2];
     uint32_t of_sm = blocks_of_sm(gpu, launch, code);
@@ -101,8 +111,8 @@ void launches_seen(void *context, const struct emu_seen *launch) {
     double of_each = fmin(of_sm, ceil(n / gpu->n_sms)),
            wanted = gpu->read_bytes_s * LATENCY_S / gpu->n_sms;
     launches->n++;
-    print_short_name(symbol);
-    printf(" CTAs %6.0f x %4u threads  shared %6.1f KiB", n,
+    short_name(name, sizeof name, symbol);
+    printf("    %-16s CTAs %6.0f x %4u threads  shared %6.1f KiB", name, n,
            launch->block[0] * launch->block[1] * launch->block[2],
            (double)launch->shared_bytes / 1024);
     if (code)

@@ -46,24 +46,42 @@ static const struct load {
 #define TOKENS_MAX 2048
 #define SEQS_MAX   64
 
+struct packed {
+    struct weight weight;
+    size_t n_bytes; /* of 64 x 512 weights */
+};
+
 struct plan {
     const struct device *gpu;
     const struct shape *shape; /* of a rank */
     const struct kernels *kernels;
     struct kernels_ctx *ctx; /* rank 0's, the first of `all` */
     struct kernels_ctx *all[RANKS_MAX];
+    struct packed packed, head; /* the model's matrices, and its head */
     uint32_t tp;
     double link_bytes_s; /* between the ranks' devices, both directions together */
     struct launches launches;
-    bool failed;               /* the emulated device: a launch that no GPU takes */
-    double bytes;              /* that the operation must move */
-    double floats;             /* multiplications and additions on FP32 units */
-    double ints;               /* on tensor cores */
-    double linked;             /* bytes that cross the link, both ways */
+    bool goes_on;  /* operations wait for the next one, as in a step: nothing is said of them */
+    bool failed;   /* the emulated device: a launch that no GPU takes */
+    double bytes;  /* that the operation must move */
+    double floats; /* multiplications and additions on FP32 units */
+    double ints;   /* on tensor cores */
+    double linked; /* bytes that cross the link, both ways */
     double sums_s, products_s; /* of a layer, at best */
 };
 
+/* Arrays of a step, which lie apart; nobody touches them. */
+enum place { X, NORMED, QKV, ATTENDED, INNER, LOGITS, TABLES };
+
+static float *at(enum place place) {
+    return (float *)((uintptr_t)(place + 1) << 40);
+}
+
 static void end_operation(struct plan *plan, const char *name) {
+    if (plan->goes_on) {
+        plan->bytes = plan->floats = plan->ints = plan->linked = 0;
+        return;
+    }
     const struct device *gpu = plan->gpu;
     double memory = plan->bytes / gpu->read_bytes_s;
     double compute = plan->floats / gpu->float_ops_s + plan->ints / gpu->int8_ops_s;
@@ -79,110 +97,143 @@ static void end_operation(struct plan *plan, const char *name) {
     plan->bytes = plan->floats = plan->ints = plan->linked = 0;
 }
 
-/* A matrix of a real one's shape and format; its memory is no memory. */
-static struct weight matrix(struct plan *plan, const char *format, uint32_t n, uint32_t k) {
+/* One of a format, packed, whose memory is none any more. */
+static struct packed pack(struct plan *plan, const char *format) {
     struct weight_tensor tensor = tensor_random(format, 64, 512);
-    size_t n_bytes;
-    struct weight weight = tensor_pack(plan->kernels, plan->ctx, &tensor, &n_bytes);
-    plan->kernels->dealloc(plan->ctx, (void *)(uintptr_t)weight.data, n_bytes);
+    struct packed packed;
+    packed.weight = tensor_pack(plan->kernels, plan->ctx, &tensor, &packed.n_bytes);
+    plan->kernels->dealloc(plan->ctx, (void *)(uintptr_t)packed.weight.data, packed.n_bytes);
     tensor_free(&tensor);
-    double per_weight = (double)n_bytes / (64 * 512);
+    return packed;
+}
+
+/* A matrix of a real one's shape. */
+static struct weight matrix(struct plan *plan, const struct packed *packed, uint32_t n,
+                            uint32_t k) {
+    struct weight weight = packed->weight;
     weight.n = n;
     weight.k = weight.k_stored = k;
-    plan->bytes = per_weight * n * k;
+    plan->bytes = (double)packed->n_bytes / (64 * 512) * n * k;
     return weight;
 }
 
-static void product(struct plan *plan, const char *name, const char *format, uint32_t n, uint32_t k,
-                    uint32_t n_rows, enum epilogue epilogue) {
-    static float nothing[1];
-    struct weight weight = matrix(plan, format, n, k);
+static void product(struct plan *plan, const char *name, const struct packed *packed,
+                    enum place out, uint32_t n, enum place x, uint32_t k, uint32_t n_rows,
+                    enum epilogue epilogue) {
+    struct weight weight = matrix(plan, packed, n, k);
     double work = 2.0 * n * k * n_rows;
     bool ints = weight.format == WEIGHT_I4G || weight.format == WEIGHT_I8G;
     *(ints ? &plan->ints : &plan->floats) = work;
     plan->bytes += 4.0 * n_rows * ((double)k + n);
-    plan->kernels->linear(plan->ctx, nothing, n, nothing, &weight, n_rows, epilogue);
+    plan->kernels->linear(plan->ctx, at(out), epilogue == EPILOGUE_SILU_MUL ? n / 2 : n, at(x),
+                          &weight, n_rows, epilogue);
     end_operation(plan, name);
 }
 
 static void norm(struct plan *plan, uint32_t n_rows) {
-    static _Alignas(16) float nothing[1];
     plan->bytes = 8.0 * n_rows * plan->shape->dim;
-    plan->kernels->norm(plan->ctx, nothing, nothing, nothing, 1e-5f, n_rows, plan->shape->dim);
+    plan->kernels->norm(plan->ctx, at(NORMED), at(X), at(TABLES), 1e-5f, n_rows, plan->shape->dim);
     end_operation(plan, "norm");
 }
 
 static void attention(struct plan *plan, const struct kernels_step *step, const struct load *load) {
-    static float nothing[1];
     const struct shape *shape = plan->shape;
     uint32_t n = step->batch.n_tokens;
     double seen_keys = 0, keys = (double)load->n_seqs * (load->position + load->n_tokens);
     for (uint32_t i = 0; i < load->n_tokens; i++)
         seen_keys += (double)load->n_seqs * (load->position + i + 1);
-    struct kernels_kv kv = shapes_kv(nothing, shape->n_kv_heads, shape->head_dim, KV_F16);
-    struct rope rope = shapes_rope(shape->head_dim, nothing, nothing);
+    struct kernels_kv kv = shapes_kv(at(TABLES), shape->n_kv_heads, shape->head_dim, KV_F16);
+    struct rope rope = shapes_rope(shape->head_dim, at(TABLES), at(TABLES));
     double width = (double)(shape->n_heads + 2 * shape->n_kv_heads) * shape->head_dim;
     plan->bytes = 8.0 * n * width;
-    plan->kernels->rope_kv(plan->ctx, nothing, &step->batch, &rope, &kv);
+    plan->kernels->rope_kv(plan->ctx, at(QKV), &step->batch, &rope, &kv);
     end_operation(plan, "rope");
     plan->bytes =
         keys * shape->n_kv_heads * shape->head_dim * 4 + 8.0 * n * shape->n_heads * shape->head_dim;
     plan->floats = 4.0 * seen_keys * shape->n_heads * shape->head_dim;
-    plan->kernels->attend(plan->ctx, nothing, nothing, &step->batch, &kv, 0.088f, NULL, 0);
+    plan->kernels->attend(plan->ctx, at(ATTENDED), at(QKV), &step->batch, &kv, 0.088f, NULL, 0);
     end_operation(plan, "attend");
 }
 
 static void experts(struct plan *plan, uint32_t n_rows) {
-    static float nothing[1];
     static uint32_t ids[1];
     const struct shape *shape = plan->shape;
     struct weight gate_up[64], down[64];
     double touched = fmin(shape->n_experts, (double)n_rows * shape->n_active);
     for (uint32_t e = 0; e < shape->n_experts; e++) {
-        gate_up[e] = matrix(plan, shape->format, 2 * shape->expert_inner, shape->dim);
+        gate_up[e] = matrix(plan, &plan->packed, 2 * shape->expert_inner, shape->dim);
         double bytes = plan->bytes;
-        down[e] = matrix(plan, shape->format, shape->dim, shape->expert_inner);
+        down[e] = matrix(plan, &plan->packed, shape->dim, shape->expert_inner);
         plan->bytes = (bytes + plan->bytes) * touched;
     }
     plan->floats = 6.0 * n_rows * shape->n_active * shape->dim * shape->expert_inner;
-    plan->kernels->moe_ffn(plan->ctx, nothing, nothing, ids, nothing, n_rows, shape->n_active,
-                           gate_up, down, shape->n_experts, nothing);
+    plan->kernels->moe_ffn(plan->ctx, at(X), at(NORMED), ids, at(TABLES), n_rows, shape->n_active,
+                           gate_up, down, shape->n_experts, at(INNER));
     end_operation(plan, "experts");
 }
 
 /* What a rank brings to the others and takes of them; the way by memory, whose bytes are those of NCCL's. */
 static void add_up(struct plan *plan, uint32_t n_rows) {
-    static float nothing[1];
     const double n = (double)n_rows * plan->shape->dim, others = plan->tp - 1;
     if (plan->tp < 2)
         return;
     plan->linked = 4.0 * n * (n <= GPU_SUM_WHOLE ? 2 * others : 4 * others / plan->tp);
     plan->bytes = 4.0 * n * 3;
-    plan->kernels->sum(plan->ctx, nothing, (size_t)n_rows * plan->shape->dim);
+    plan->kernels->sum(plan->ctx, at(X), (size_t)n_rows * plan->shape->dim);
     end_operation(plan, "sum");
+}
+
+static void layer(struct plan *plan, const struct kernels_step *step, const struct load *load) {
+    const struct shape *shape = plan->shape;
+    uint32_t n = step->batch.n_tokens, width = shape->n_heads * shape->head_dim;
+    uint32_t qkv = width + 2 * shape->n_kv_heads * shape->head_dim;
+    norm(plan, n);
+    product(plan, "qkv", &plan->packed, QKV, qkv, NORMED, shape->dim, n, EPILOGUE_NONE);
+    attention(plan, step, load);
+    product(plan, "out", &plan->packed, X, shape->dim, ATTENDED, width, n, EPILOGUE_ADD);
+    add_up(plan, n);
+    norm(plan, n);
+    product(plan, "gate_up", &plan->packed, INNER, 2 * shape->inner, NORMED, shape->dim, n,
+            EPILOGUE_SILU_MUL);
+    product(plan, "down", &plan->packed, X, shape->dim, INNER, shape->inner, n, EPILOGUE_ADD);
+    if (shape->n_experts > 0)
+        experts(plan, n);
+    add_up(plan, n);
 }
 
 static void layer_and_head(struct plan *plan, const struct kernels_step *step,
                            const struct load *load) {
     const struct shape *shape = plan->shape;
-    uint32_t n = step->batch.n_tokens, width = shape->n_heads * shape->head_dim;
-    uint32_t n_before = plan->launches.n;
     plan->sums_s = plan->products_s = 0;
-    norm(plan, n);
-    product(plan, "qkv", shape->format, width + 2 * shape->n_kv_heads * shape->head_dim, shape->dim,
-            n, EPILOGUE_NONE);
-    attention(plan, step, load);
-    product(plan, "out", shape->format, shape->dim, width, n, EPILOGUE_ADD);
-    add_up(plan, n);
-    product(plan, "gate_up", shape->format, 2 * shape->inner, shape->dim, n, EPILOGUE_SILU_MUL);
-    product(plan, "down", shape->format, shape->dim, shape->inner, n, EPILOGUE_ADD);
-    if (shape->n_experts > 0)
-        experts(plan, n);
-    add_up(plan, n);
-    printf("  the layer: %u launches; at best %.1f us, and %.1f us of sums over %u ranks\n",
-           plan->launches.n - n_before, plan->products_s * 1e6, plan->sums_s * 1e6, plan->tp);
-    product(plan, "head", shape->head_format, shape->n_vocab, shape->dim, load->n_seqs,
+    layer(plan, step, load);
+    printf("  the layer: at best %.1f us, and %.1f us of sums over %u ranks\n",
+           plan->products_s * 1e6, plan->sums_s * 1e6, plan->tp);
+    product(plan, "head", &plan->head, LOGITS, shape->n_vocab, NORMED, shape->dim, load->n_seqs,
             EPILOGUE_NONE);
+}
+
+/* What a step of so many layers launches. */
+static uint32_t launch_chain(struct plan *plan, struct kernels_step step, const struct load *load,
+                             uint32_t n_layers) {
+    plan->launches.n_names = 0;
+    plan->kernels->step_begin(plan->ctx, &step);
+    for (uint32_t i = 0; i < n_layers; i++)
+        layer(plan, &step, load);
+    if (plan->kernels->step_end(plan->ctx) != STATUS_OK)
+        plan->failed = true;
+    return plan->launches.n_names;
+}
+
+/* A layer within a step, whose operations wait for each other: as it is in a graph. */
+static void print_chain(struct plan *plan, const struct kernels_step *step,
+                        const struct load *load) {
+    uint32_t n_two = launch_chain(plan, *step, load, 2);
+    uint32_t n = launch_chain(plan, *step, load, 3) - n_two;
+    printf("%s, %s, of %u ranks, in a step of fast numerics: %u launches a layer:",
+           plan->shape->name, load->name, plan->tp, n);
+    for (uint32_t i = 0; i < n; i++)
+        printf(" %s", plan->launches.names[n + i]);
+    printf("\n");
 }
 
 static void print_load(struct plan *plan, const struct load *load) {
@@ -202,6 +253,10 @@ static void print_load(struct plan *plan, const struct load *load) {
                                           .block_table_stride = CONTEXT / KV_BLOCK_TOKENS},
                                 .rows = rows,
                                 .n_rows = load->n_seqs};
+    if (plan->goes_on) {
+        print_chain(plan, &step, load);
+        return;
+    }
     printf("%s, %s, on %s, of %u ranks: a layer and the head; each operation below its launches\n",
            plan->shape->name, load->name, plan->gpu->name, plan->tp);
     plan->kernels->step_begin(plan->ctx, &step);
@@ -243,13 +298,20 @@ static enum status open_ranks(struct plan *plan, struct error *error) {
     for (uint32_t rank = 0; plan->tp > 1 && rank < plan->tp; rank++)
         TRY(plan->kernels->meet(plan->all[rank], rank, plan->tp, plan->all, NULL, error));
     plan->ctx = plan->all[0];
+    plan->packed = pack(plan, shape->format);
+    plan->head = pack(plan, shape->head_format);
     return STATUS_OK;
 }
 
-static bool print_shape(struct plan *plan, const struct shape *whole) {
+/* Operations one by one in exact numerics, then in a row in fast ones. */
+static bool print_shape(struct plan *plan, const struct shape *whole, bool goes_on) {
     struct shape shape = cut(plan, whole);
+    struct emu_watch watch = {goes_on ? launches_name : launches_seen, &plan->launches};
     struct error error = {0};
     plan->shape = &shape;
+    plan->goes_on = goes_on;
+    plan->kernels = kernels_find(goes_on ? "cuda-emu:fast" : "cuda-emu:exact");
+    emu_watch_launches(&watch);
     bool good = open_ranks(plan, &error) == STATUS_OK;
     if (!good)
         fprintf(stderr, "kbench: %s: %s\n", shape.name, error.text);
@@ -260,6 +322,7 @@ static bool print_shape(struct plan *plan, const struct shape *whole) {
             plan->kernels->close(plan->all[rank]);
         plan->all[rank] = NULL;
     }
+    emu_watch_launches(NULL);
     return good;
 }
 
@@ -286,7 +349,6 @@ static double rate_of(const struct device *gpu, const char *link) {
 
 int plan_print(const struct plan_options *options) {
     static struct plan plan;
-    struct emu_watch watch = {launches_seen, &plan.launches};
     uint32_t sizes[RANKS_MAX], n_sizes;
     bool good = true;
     plan.gpu = device_find(options->device);
@@ -306,16 +368,13 @@ int plan_print(const struct plan_options *options) {
         return EXIT_CONFIG;
     }
     plan.launches.gpu = plan.gpu;
-    plan.kernels = kernels_find("cuda-emu:exact");
     setenv("TANDEM_EMU_MEMORY", "16g", 0);
-    emu_watch_launches(&watch);
     for (size_t i = 0; good && i < n_sizes * (sizeof shapes / sizeof *shapes); i++) {
         const struct shape *shape = &shapes[i / n_sizes];
         plan.tp = sizes[i % n_sizes];
         if (!options->only || strstr(shape->name, options->only))
-            good = print_shape(&plan, shape);
+            good = print_shape(&plan, shape, false) && print_shape(&plan, shape, true);
     }
-    emu_watch_launches(NULL);
     printf("%u launches, of which %u cannot reach 80 %% of what the device does at best\n",
            plan.launches.n, plan.launches.n_short);
     return good && !plan.failed && plan.launches.n > 0 ? EXIT_SUCCESS : EXIT_FAILURE;
